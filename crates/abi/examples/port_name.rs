@@ -4,7 +4,7 @@
 //! cargo run -p slipring-abi --example port_name -- netmap:eth0-2/x netmap:br-lan
 //! ```
 
-use slipring_abi::name::{NameError, PortName};
+use slipring_abi::name::{PortName, PortNameError};
 
 fn main() {
     let names: Vec<String> = std::env::args().skip(1).collect();
@@ -30,7 +30,7 @@ fn explain(port: &PortName) {
     }
 }
 
-fn point_at(error: &NameError) {
+fn point_at(error: &PortNameError) {
     println!("{}", error.input);
     println!("{:>column$} {}", '^', error.reason, column = error.column);
     if let Some(help) = error.help() {

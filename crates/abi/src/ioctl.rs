@@ -5,7 +5,7 @@ use crate::request::NmreqHeader;
 
 /// Which way an ioctl's argument travels, seen from the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dir {
+pub enum IoctlDir {
     /// No argument, or a bare number.
     None,
     /// The argument is written by the program.
@@ -21,29 +21,29 @@ pub enum Dir {
 /// # Panics
 /// If `size` does not fit its 14 bits.
 #[must_use]
-pub const fn ioc(dir: Dir, kind: u8, nr: u8, size: usize) -> u32 {
+pub const fn ioc(dir: IoctlDir, kind: u8, nr: u8, size: usize) -> u32 {
     assert!(size < 1 << 14, "an ioctl's argument is at most 16,383 bytes");
     let dir = match dir {
-        Dir::None => 0,
-        Dir::Write => 1,
-        Dir::Read => 2,
-        Dir::ReadWrite => 3,
+        IoctlDir::None => 0,
+        IoctlDir::Write => 1,
+        IoctlDir::Read => 2,
+        IoctlDir::ReadWrite => 3,
     };
     dir << 30 | (size as u32) << 16 | (kind as u32) << 8 | nr as u32
 }
 
 /// Figures of a port, or of switches: [`Nmreq`].
-pub const NIOCGINFO: u32 = ioc(Dir::ReadWrite, b'i', 145, size_of::<Nmreq>());
+pub const NIOCGINFO: u32 = ioc(IoctlDir::ReadWrite, b'i', 145, size_of::<Nmreq>());
 /// Bind the old way: [`Nmreq`].
-pub const NIOCREGIF: u32 = ioc(Dir::ReadWrite, b'i', 146, size_of::<Nmreq>());
+pub const NIOCREGIF: u32 = ioc(IoctlDir::ReadWrite, b'i', 146, size_of::<Nmreq>());
 /// Send what is in the bound transmit rings; no argument.
-pub const NIOCTXSYNC: u32 = ioc(Dir::None, b'i', 148, 0);
+pub const NIOCTXSYNC: u32 = ioc(IoctlDir::None, b'i', 148, 0);
 /// Receive into the bound receive rings; no argument.
-pub const NIOCRXSYNC: u32 = ioc(Dir::None, b'i', 149, 0);
+pub const NIOCRXSYNC: u32 = ioc(IoctlDir::None, b'i', 149, 0);
 /// Message to the module of a switch: [`NmIfreq`].
-pub const NIOCCONFIG: u32 = ioc(Dir::ReadWrite, b'i', 150, size_of::<NmIfreq>());
+pub const NIOCCONFIG: u32 = ioc(IoctlDir::ReadWrite, b'i', 150, size_of::<NmIfreq>());
 /// Any request of the new kind: [`NmreqHeader`].
-pub const NIOCCTRL: u32 = ioc(Dir::ReadWrite, b'i', 151, size_of::<NmreqHeader>());
+pub const NIOCCTRL: u32 = ioc(IoctlDir::ReadWrite, b'i', 151, size_of::<NmreqHeader>());
 
 // Measured with the C headers.
 const _: () = {

@@ -19,23 +19,24 @@
 extern crate alloc;
 
 mod csb;
+mod delegation;
 pub mod ioctl;
 mod layout;
 mod legacy;
-mod lent;
 pub mod name;
 mod option;
 mod request;
 mod ring;
 
 pub use csb::*;
+pub use delegation::{
+    DelegatedQueueLayout, DelegatedRingLayout, LENT_QUEUES_SIZE, LENT_RINGS, LENT_SIZE,
+    LENT_SOFTWARE, LENT_VERSION, LENT_ZERO_COPY, NIOCKICK, NIOCLEND, NIOCLENDQ,
+    encode_delegated_queues, encode_delegated_rings,
+};
 pub use ioctl::{NIOCCONFIG, NIOCCTRL, NIOCGINFO, NIOCREGIF, NIOCRXSYNC, NIOCTXSYNC};
 pub use layout::Plain;
 pub use legacy::*;
-pub use lent::{
-    LENT_QUEUES_SIZE, LENT_RINGS, LENT_SIZE, LENT_SOFTWARE, LENT_VERSION, LENT_ZERO_COPY,
-    LentQueue, LentRing, NIOCKICK, NIOCLEND, NIOCLENDQ, lent, lent_queues,
-};
 pub use option::*;
 pub use request::*;
 pub use ring::*;

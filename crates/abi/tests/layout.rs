@@ -83,5 +83,5 @@ fn the_number_of_fragments_stands_above_the_flags() {
 #[test]
 #[should_panic(expected = "at most 16,383 bytes")]
 fn an_ioctl_of_a_huge_argument_has_no_number() {
-    let _unreachable = ioctl::ioc(ioctl::Dir::Read, b'i', 1, 1 << 14);
+    let _unreachable = ioctl::ioc(ioctl::IoctlDir::Read, b'i', 1, 1 << 14);
 }

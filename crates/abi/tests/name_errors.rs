@@ -1,7 +1,7 @@
 //! Bad port names: for each the column, the message and the help, to the letter.
 #![allow(clippy::unwrap_used)]
 
-use slipring_abi::name::{NameError, PortName};
+use slipring_abi::name::{PortName, PortNameError};
 
 /// A bad name, the column of its first wrong character, what is said of it, and the help
 /// (empty for none).
@@ -171,7 +171,7 @@ const OPTION_CASES: &[Case] = &[
     ("netmap:eth0@offset=-1", 20, "expected a number of bytes, found `-`", ""),
 ];
 
-fn error(name: &str) -> NameError {
+fn error(name: &str) -> PortNameError {
     PortName::parse(name).expect_err(name)
 }
 

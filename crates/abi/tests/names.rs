@@ -5,49 +5,50 @@ use std::num::{NonZeroU8, NonZeroU16, NonZeroU32};
 
 use slipring_abi::NR_ZCOPY_MON;
 use slipring_abi::name::{
-    Conf, Extmem, Flags, Kind, MemId, Memory, Offsets, PipeEnd, Pool, PortName, Rings, Role,
+    Conf, Extmem, MemId, MemorySource, OffsetSpec, PipeEndName, PipeRole, PoolSpec, PortName,
+    PortNameFlags, PortNameKind, RingSelection,
 };
 
 fn parse(name: &str) -> PortName {
     PortName::parse(name).unwrap()
 }
 
-fn vale(switch: &str) -> Kind {
+fn vale(switch: &str) -> PortNameKind {
     let switch = switch.to_string();
-    Kind::Vale { switch }
+    PortNameKind::Vale { switch }
 }
 
-fn pipe(role: Role, id: &str) -> Option<PipeEnd> {
+fn pipe(role: PipeRole, id: &str) -> Option<PipeEndName> {
     let id = id.to_string();
-    Some(PipeEnd { role, id })
+    Some(PipeEndName { role, id })
 }
 
-fn region(id: u16) -> Option<Memory> {
-    Some(Memory::Region(MemId(NonZeroU16::new(id).unwrap())))
+fn region(id: u16) -> Option<MemorySource> {
+    Some(MemorySource::Region(MemId(NonZeroU16::new(id).unwrap())))
 }
 
 #[test]
 fn each_kind_has_its_prefix() {
     let cases = [
-        ("netmap:eth0", Kind::Netmap, "eth0"),
+        ("netmap:eth0", PortNameKind::Netmap, "eth0"),
         ("vale:a", vale(""), "a"),
         ("vale0:a", vale("0"), "a"),
         ("valeX_9:veryverylongport", vale("X_9"), "veryverylongport"),
-        ("xdp:eth0.100", Kind::Xdp, "eth0.100"),
-        ("packet:lo", Kind::Packet, "lo"),
-        ("tap:tap%d", Kind::Tap, "tap%d"),
-        ("kernel:eth0", Kind::Kernel, "eth0"),
-        ("vfio:03:00.0", Kind::Vfio, "03:00.0"),
-        ("vfio:0000:0a:1f.7", Kind::Vfio, "0000:0a:1f.7"),
-        ("vfio:10000:e1:00.0", Kind::Vfio, "10000:e1:00.0"),
-        ("null:", Kind::Null, ""),
-        ("vhost:/run/a-b.sock", Kind::Vhost { client: false }, "/run/a-b.sock"),
-        ("vhostclient:x.sock", Kind::Vhost { client: true }, "x.sock"),
+        ("xdp:eth0.100", PortNameKind::Xdp, "eth0.100"),
+        ("packet:lo", PortNameKind::Packet, "lo"),
+        ("tap:tap%d", PortNameKind::Tap, "tap%d"),
+        ("kernel:eth0", PortNameKind::Kernel, "eth0"),
+        ("vfio:03:00.0", PortNameKind::Vfio, "03:00.0"),
+        ("vfio:0000:0a:1f.7", PortNameKind::Vfio, "0000:0a:1f.7"),
+        ("vfio:10000:e1:00.0", PortNameKind::Vfio, "10000:e1:00.0"),
+        ("null:", PortNameKind::Null, ""),
+        ("vhost:/run/a-b.sock", PortNameKind::Vhost { client: false }, "/run/a-b.sock"),
+        ("vhostclient:x.sock", PortNameKind::Vhost { client: true }, "x.sock"),
     ];
     for (name, kind, rest) in cases {
         let port = parse(name);
         assert_eq!((&port.kind, port.name.as_str()), (&kind, rest), "{name}");
-        assert_eq!(port.rings, Rings::All);
+        assert_eq!(port.rings, RingSelection::All);
         assert_eq!(port.to_string(), name);
     }
 }
@@ -56,7 +57,7 @@ fn each_kind_has_its_prefix() {
 fn a_capture_file_is_the_rest_of_the_name_whatever_it_is() {
     for file in ["a.pcap", "-", "/tmp/a b-2@{x}^*//x:y.pcap", "@@--", "\n"] {
         let port = parse(&format!("pcap:{file}"));
-        assert_eq!((port.kind.clone(), port.name.as_str()), (Kind::Pcap, file));
+        assert_eq!((port.kind.clone(), port.name.as_str()), (PortNameKind::Pcap, file));
         assert_eq!(port.to_string(), format!("pcap:{file}"));
     }
 }
@@ -64,17 +65,17 @@ fn a_capture_file_is_the_rest_of_the_name_whatever_it_is() {
 #[test]
 fn ring_suffixes_choose_rings() {
     let cases = [
-        ("netmap:eth0", Rings::All),
-        ("netmap:eth0-0", Rings::One(0)),
-        ("netmap:eth0-007", Rings::One(7)),
-        ("xdp:eth0-65535", Rings::One(65535)),
-        ("netmap:eth0*", Rings::NicAndHost),
-        ("netmap:eth0^", Rings::Host),
-        ("netmap:eth0^3", Rings::OneHost(3)),
-        ("vale0:a-1", Rings::One(1)),
-        ("x{1-2", Rings::One(2)),
-        ("null:-4", Rings::One(4)),
-        ("vfio:03:00.0-1", Rings::One(1)),
+        ("netmap:eth0", RingSelection::All),
+        ("netmap:eth0-0", RingSelection::One(0)),
+        ("netmap:eth0-007", RingSelection::One(7)),
+        ("xdp:eth0-65535", RingSelection::One(65535)),
+        ("netmap:eth0*", RingSelection::NicAndHost),
+        ("netmap:eth0^", RingSelection::Host),
+        ("netmap:eth0^3", RingSelection::OneHost(3)),
+        ("vale0:a-1", RingSelection::One(1)),
+        ("x{1-2", RingSelection::One(2)),
+        ("null:-4", RingSelection::One(4)),
+        ("vfio:03:00.0-1", RingSelection::One(1)),
     ];
     for (name, rings) in cases {
         assert_eq!(parse(name).rings, rings, "{name}");
@@ -85,12 +86,12 @@ fn ring_suffixes_choose_rings() {
 fn pipes_need_no_prefix() {
     for name in ["x{1", "netmap:x{1"] {
         let port = parse(name);
-        assert_eq!((&port.kind, port.name.as_str()), (&Kind::Netmap, "x"));
-        assert_eq!(port.pipe, pipe(Role::Master, "1"));
+        assert_eq!((&port.kind, port.name.as_str()), (&PortNameKind::Netmap, "x"));
+        assert_eq!(port.pipe, pipe(PipeRole::Master, "1"));
         assert_eq!(port.to_string(), "netmap:x{1");
     }
-    assert_eq!(parse("x}a_B2").pipe, pipe(Role::Slave, "a_B2"));
-    assert_eq!(parse("vale0:a{3").pipe, pipe(Role::Master, "3"));
+    assert_eq!(parse("x}a_B2").pipe, pipe(PipeRole::Slave, "a_B2"));
+    assert_eq!(parse("vale0:a{3").pipe, pipe(PipeRole::Master, "3"));
     assert_eq!(parse("vale0:a{3").kind, vale("0"));
     assert_eq!(parse("valet{1").name, "valet");
     assert_eq!(parse("null{1").name, "null");
@@ -105,14 +106,14 @@ fn the_parent_of_a_pipe_may_be_longer_than_an_interface_name() {
 #[test]
 fn a_suffix_character_written_twice_belongs_to_the_name() {
     let cases = [
-        ("netmap:br--lan", "br-lan", Rings::All),
-        ("netmap:br--lan-2", "br-lan", Rings::One(2)),
-        ("xdp:a---2", "a-", Rings::One(2)),
-        ("netmap:----2", "--2", Rings::All),
-        ("netmap:a**", "a*", Rings::All),
-        ("netmap:a***", "a*", Rings::NicAndHost),
-        ("netmap:a^^^1", "a^", Rings::OneHost(1)),
-        ("netmap:veth0@@if5", "veth0@if5", Rings::All),
+        ("netmap:br--lan", "br-lan", RingSelection::All),
+        ("netmap:br--lan-2", "br-lan", RingSelection::One(2)),
+        ("xdp:a---2", "a-", RingSelection::One(2)),
+        ("netmap:----2", "--2", RingSelection::All),
+        ("netmap:a**", "a*", RingSelection::All),
+        ("netmap:a***", "a*", RingSelection::NicAndHost),
+        ("netmap:a^^^1", "a^", RingSelection::OneHost(1)),
+        ("netmap:veth0@@if5", "veth0@if5", RingSelection::All),
     ];
     for (name, rest, rings) in cases {
         let port = parse(name);
@@ -125,14 +126,14 @@ fn a_suffix_character_written_twice_belongs_to_the_name() {
 fn flags_come_in_any_order_and_print_in_one() {
     let port = parse("netmap:eth0-1/RTrtzx");
     let all = [
-        Flags::EXCLUSIVE,
-        Flags::ZCOPY_MON,
-        Flags::MONITOR_TX,
-        Flags::MONITOR_RX,
-        Flags::TX_RINGS_ONLY,
-        Flags::RX_RINGS_ONLY,
+        PortNameFlags::EXCLUSIVE,
+        PortNameFlags::ZCOPY_MON,
+        PortNameFlags::MONITOR_TX,
+        PortNameFlags::MONITOR_RX,
+        PortNameFlags::TX_RINGS_ONLY,
+        PortNameFlags::RX_RINGS_ONLY,
     ];
-    assert_eq!(port.flags, all.into_iter().fold(Flags::NONE, Flags::with));
+    assert_eq!(port.flags, all.into_iter().fold(PortNameFlags::NONE, PortNameFlags::with));
     assert!(port.flags.is_monitor());
     assert_eq!(port.to_string(), "netmap:eth0-1/xztrTR");
     assert!(!parse("netmap:eth0/xxT").flags.is_monitor());
@@ -153,23 +154,23 @@ fn a_zero_copy_monitor_is_one_of_both_ways_unless_a_letter_says_which() {
         assert!(port.flags.is_monitor(), "{name}");
         assert_eq!(port.to_string(), printed);
     }
-    assert!(Flags::ZCOPY_MON.is_monitor());
-    assert!(Flags::from_nr_flags(NR_ZCOPY_MON).contains(Flags::MONITOR_RX));
+    assert!(PortNameFlags::ZCOPY_MON.is_monitor());
+    assert!(PortNameFlags::from_nr_flags(NR_ZCOPY_MON).contains(PortNameFlags::MONITOR_RX));
 }
 
 #[test]
 fn flags_and_options_come_in_any_order() {
     let port = parse("netmap:eth0@3/x@conf:rings=2/T");
     assert_eq!(port.memory, region(3));
-    assert_eq!(port.flags, Flags::EXCLUSIVE.with(Flags::TX_RINGS_ONLY));
+    assert_eq!(port.flags, PortNameFlags::EXCLUSIVE.with(PortNameFlags::TX_RINGS_ONLY));
     assert_eq!(port.to_string(), "netmap:eth0/xT@3@conf:rings=2");
 }
 
 #[test]
 fn lb_names_of_pipes_parse() {
     let port = parse("netmap:eth0{2/xT@7");
-    assert_eq!(port.pipe, pipe(Role::Master, "2"));
-    assert_eq!(port.flags, Flags::EXCLUSIVE.with(Flags::TX_RINGS_ONLY));
+    assert_eq!(port.pipe, pipe(PipeRole::Master, "2"));
+    assert_eq!(port.flags, PortNameFlags::EXCLUSIVE.with(PortNameFlags::TX_RINGS_ONLY));
     assert_eq!(port.memory, region(7));
 }
 
@@ -182,7 +183,7 @@ fn the_same_region_may_be_asked_for_twice() {
 fn a_region_can_be_that_of_another_port() {
     for name in ["x{1@share:port=vale0:a/x", "x{1@share=vale0:a/x"] {
         let port = parse(name);
-        assert_eq!(port.memory, Some(Memory::SharedWith("vale0:a/x".into())));
+        assert_eq!(port.memory, Some(MemorySource::SharedWith("vale0:a/x".into())));
         assert_eq!(port.to_string(), "netmap:x{1@share:port=vale0:a/x");
     }
 }
@@ -193,12 +194,12 @@ fn external_memory_names_its_file_and_sizes() {
     let n = NonZeroU32::new;
     let expected = Extmem {
         file: "/mnt/huge/a,b@c".into(),
-        interfaces: Pool { num: n(1), size: None },
-        rings: Pool { num: None, size: n(4096) },
-        buffers: Pool { num: n(99), size: None },
+        interfaces: PoolSpec { num: n(1), size: None },
+        rings: PoolSpec { num: None, size: n(4096) },
+        buffers: PoolSpec { num: n(99), size: None },
     };
     let port = parse(name);
-    assert_eq!(port.memory, Some(Memory::External(expected)));
+    assert_eq!(port.memory, Some(MemorySource::External(expected)));
     assert_eq!(port.to_string(), name);
 }
 
@@ -234,10 +235,10 @@ fn a_particular_wish_wins_over_a_general_one() {
 fn offsets_have_a_start_and_maybe_bits() {
     let bits = NonZeroU8::new(16);
     let port = parse("netmap:eth0@offset:bits=16,initial=64");
-    assert_eq!(port.offsets, Some(Offsets { initial: 64, bits }));
+    assert_eq!(port.offsets, Some(OffsetSpec { initial: 64, bits }));
     assert_eq!(port.to_string(), "netmap:eth0@offset:initial=64,bits=16");
     let port = parse("netmap:eth0@offset=0");
-    assert_eq!(port.offsets, Some(Offsets { initial: 0, bits: None }));
+    assert_eq!(port.offsets, Some(OffsetSpec { initial: 0, bits: None }));
 }
 
 #[test]
@@ -282,7 +283,7 @@ fn a_kernels_ports_have_the_names_that_its_netmap_knows() {
         ("kernel:eth0-2/x@conf:slots=64@/d@@e", "eth0", Some("/d@e")),
     ] {
         let port = parse(name);
-        assert_eq!(port.kind, Kind::Kernel, "{name}");
+        assert_eq!(port.kind, PortNameKind::Kernel, "{name}");
         assert_eq!(port.request_name().as_deref(), Some(request), "{name}");
         assert_eq!(port.device.as_deref(), device, "{name}");
         assert_eq!(port.to_string(), name);

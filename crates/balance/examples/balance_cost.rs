@@ -3,15 +3,17 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use slipring_balance::{Splitter, Spread};
+use slipring_balance::{FlowSplitter, OutputSpread};
 use slipring_wire::FrameSpec;
 
 fn main() {
     let mut frame = FrameSpec::default().build(60).expect("a plain frame").bytes;
-    let splitter = Splitter::new([1, 2]);
+    let splitter = FlowSplitter::new([1, 2]);
     let names: Vec<u64> = (0..16).map(|i| splitter.split(&[i; 60]).hash).collect();
-    for (name, spread) in [("even", Spread::even(16)), ("table", Spread::consistent(&names))] {
-        for (inside, splitter) in [("", splitter), (", inside", splitter.looking_inside())] {
+    for (name, spread) in
+        [("even", OutputSpread::even(16)), ("table", OutputSpread::consistent(&names))]
+    {
+        for (inside, splitter) in [("", splitter), (", inside", splitter.decapsulating())] {
             let (mut shares, start) = ([0u64; 16], Instant::now());
             const FRAMES: u32 = 2_000_000;
             for i in 0..FRAMES {

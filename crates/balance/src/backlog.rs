@@ -25,7 +25,7 @@ pub struct Backlog {
     /// Buffers to be used again: they keep their memory.
     free: Vec<Vec<u8>>,
     /// Buffers that may still be made.
-    unmade: usize,
+    unallocated: usize,
     waiting: usize,
 }
 
@@ -34,7 +34,7 @@ impl Backlog {
     #[must_use]
     pub fn new(outputs: usize, buffers: usize) -> Self {
         let queues = (0..outputs).map(|_| VecDeque::new()).collect();
-        Self { queues, free: Vec::new(), unmade: buffers, waiting: 0 }
+        Self { queues, free: Vec::new(), unallocated: buffers, waiting: 0 }
     }
 
     /// Frames that wait for any output.
@@ -52,7 +52,7 @@ impl Backlog {
     /// Buffers without a frame.
     #[must_use]
     pub fn free(&self) -> usize {
-        self.free.len() + self.unmade
+        self.free.len() + self.unallocated
     }
 
     /// Has a frame wait. The output that lost a frame for that, if one did: without buffers, this
@@ -88,7 +88,7 @@ impl Backlog {
 
     fn take(&mut self) -> Option<Vec<u8>> {
         self.free.pop().or_else(|| {
-            self.unmade = self.unmade.checked_sub(1)?;
+            self.unallocated = self.unallocated.checked_sub(1)?;
             Some(Vec::new())
         })
     }

@@ -32,5 +32,5 @@ mod spread;
 mod tunnel;
 
 pub use backlog::Backlog;
-pub use split::{FlowHash, Splitter};
-pub use spread::Spread;
+pub use split::{FlowHash, FlowSplitter};
+pub use spread::OutputSpread;

@@ -25,29 +25,29 @@ pub struct FlowHash {
 /// assert_eq!(splitter.split(&there), splitter.split(&back));
 /// ```
 #[derive(Debug, Clone, Copy)]
-pub struct Splitter {
+pub struct FlowSplitter {
     hasher: FlowHasher,
-    looks_inside: bool,
+    decapsulates: bool,
 }
 
-impl Splitter {
+impl FlowSplitter {
     /// A splitter keyed by a secret, which should be random unless runs are to be alike.
     #[must_use]
     pub fn new(secret: [u64; 2]) -> Self {
-        Self { hasher: FlowHasher::new(secret).symmetric(), looks_inside: false }
+        Self { hasher: FlowHasher::new(secret).symmetric(), decapsulates: false }
     }
 
     /// The same, but frames inside of VXLAN, Geneve and GRE count instead of those around them.
     #[must_use]
-    pub fn looking_inside(self) -> Self {
-        Self { looks_inside: true, ..self }
+    pub fn decapsulating(self) -> Self {
+        Self { decapsulates: true, ..self }
     }
 
     /// The hash of a frame's flow.
     #[must_use]
     #[inline]
     pub fn split(&self, frame: &[u8]) -> FlowHash {
-        let frame = if self.looks_inside { tunnel::innermost(frame) } else { frame };
+        let frame = if self.decapsulates { tunnel::innermost(frame) } else { frame };
         let key = FlowKey::of(frame);
         let is_ip = matches!(key.kind, FlowKind::V4(_) | FlowKind::V6(_));
         FlowHash { hash: self.hasher.hash(&key), is_ip }

@@ -3,18 +3,18 @@
 use alloc::vec::Vec;
 
 /// Places in a table: enough that the shares of a few dozen outputs differ by a few percent.
-const PLACES: usize = 1 << 14;
+const TABLE_LEN: usize = 1 << 14;
 
 /// A rule that gives every hash one of some outputs.
 #[derive(Debug, Clone)]
-pub enum Spread {
+pub enum OutputSpread {
     /// Equal parts of the range of hashes.
     Even(u32),
     /// A table in which every place belongs to the output that wins a lottery there.
     Table(Vec<u16>),
 }
 
-impl Spread {
+impl OutputSpread {
     /// Over `outputs` outputs, evenly. A change of their number moves nearly all flows.
     #[must_use]
     pub fn even(outputs: u16) -> Self {
@@ -31,7 +31,7 @@ impl Spread {
             let best = (0u16..).zip(identities).max_by_key(|(_, identity)| weight(**identity));
             best.map_or(0, |(output, _)| output)
         };
-        Self::Table((0..PLACES).map(winner).collect())
+        Self::Table((0..TABLE_LEN).map(winner).collect())
     }
 
     /// The output of a hash.
@@ -63,7 +63,7 @@ mod tests {
         (1..100_000u64).map(|i| mixed(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 
-    fn shares(spread: &Spread, outputs: usize) -> Vec<u64> {
+    fn shares(spread: &OutputSpread, outputs: usize) -> Vec<u64> {
         let mut shares = vec![0; outputs];
         hashes().for_each(|hash| shares[spread.output(hash)] += 1);
         shares
@@ -77,8 +77,8 @@ mod tests {
     fn every_output_gets_its_share() {
         for outputs in [1u16, 2, 3, 7, 16, 64] {
             let mean = 100_000 / u64::from(outputs);
-            let table = Spread::consistent(&identities(outputs.into()));
-            for (spread, slack) in [(Spread::even(outputs), 10), (table, 5)] {
+            let table = OutputSpread::consistent(&identities(outputs.into()));
+            for (spread, slack) in [(OutputSpread::even(outputs), 10), (table, 5)] {
                 for share in shares(&spread, outputs.into()) {
                     assert!(
                         share.abs_diff(mean) < mean / slack + 50,
@@ -93,7 +93,7 @@ mod tests {
     fn an_output_that_leaves_moves_only_its_own_flows() {
         let all = identities(8);
         let fewer = [&all[..3], &all[4..]].concat();
-        let (before, after) = (Spread::consistent(&all), Spread::consistent(&fewer));
+        let (before, after) = (OutputSpread::consistent(&all), OutputSpread::consistent(&fewer));
         for hash in hashes() {
             let (was, is) = (all[before.output(hash)], fewer[after.output(hash)]);
             assert!(was == is || was == all[3]);
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_group_of_nothing_still_answers() {
-        assert_eq!(Spread::even(0).output(u64::MAX), 0);
-        assert_eq!(Spread::consistent(&[]).output(u64::MAX), 0);
+        assert_eq!(OutputSpread::even(0).output(u64::MAX), 0);
+        assert_eq!(OutputSpread::consistent(&[]).output(u64::MAX), 0);
     }
 }

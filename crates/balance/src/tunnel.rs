@@ -4,7 +4,7 @@
 
 use slipring_wire::Headers;
 use slipring_wire::assigned::IpProto;
-use slipring_wire::view::Fragment;
+use slipring_wire::view::FragmentPosition;
 
 /// Most tunnels in tunnels that are looked through.
 const MAX_DEPTH: usize = 4;
@@ -13,7 +13,7 @@ const VXLAN_PORT: u16 = 4789;
 const GENEVE_PORT: u16 = 6081;
 const GRE: IpProto = IpProto(47);
 /// The type of Ethernet frames where a type can stand.
-const ETHERNET: [u8; 2] = [0x65, 0x58];
+const ETHERTYPE_TEB: [u8; 2] = [0x65, 0x58];
 
 /// The innermost Ethernet frame, or the frame itself where there is no tunnel.
 pub(crate) fn innermost(mut frame: &[u8]) -> &[u8] {
@@ -28,7 +28,7 @@ pub(crate) fn innermost(mut frame: &[u8]) -> &[u8] {
 
 fn inner(frame: &[u8]) -> Option<&[u8]> {
     let headers = Headers::parse(frame).ok()?;
-    let ip = headers.ip.filter(|ip| ip.fragment == Fragment::Whole)?;
+    let ip = headers.ip.filter(|ip| ip.fragment == FragmentPosition::Whole)?;
     let payload = frame.get(usize::from(ip.l4)..)?;
     if ip.proto == GRE {
         return gre(payload);
@@ -46,7 +46,7 @@ fn inner(frame: &[u8]) -> Option<&[u8]> {
 /// Version and length of the options in words, flags, type, network, options.
 fn geneve(bytes: &[u8]) -> Option<&[u8]> {
     let header = bytes.first_chunk::<8>()?;
-    let is_ethernet = header[0] >> 6 == 0 && header[2..4] == ETHERNET;
+    let is_ethernet = header[0] >> 6 == 0 && header[2..4] == ETHERTYPE_TEB;
     is_ethernet.then(|| bytes.get(8 + 4 * usize::from(header[0] & 0x3f)..)).flatten()
 }
 
@@ -55,7 +55,7 @@ fn gre(bytes: &[u8]) -> Option<&[u8]> {
     let header = bytes.first_chunk::<4>()?;
     let version_0_without_routing = header[1] & 7 == 0 && header[0] & 0x40 == 0;
     let words = (header[0] & 0xb0).count_ones() as usize;
-    (version_0_without_routing && header[2..4] == ETHERNET)
+    (version_0_without_routing && header[2..4] == ETHERTYPE_TEB)
         .then(|| bytes.get(4 + 4 * words..))
         .flatten()
 }

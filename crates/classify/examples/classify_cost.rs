@@ -9,7 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 use slipring_classify::matcher::Matcher;
 use slipring_classify::prefixes::PrefixMap;
 use slipring_classify::ranges::RangeSet;
-use slipring_classify::trie::Key;
+use slipring_classify::trie::TrieKey;
 
 const PREFIXES: u32 = 1_000_000;
 const PROBES: usize = 1 << 20;
@@ -107,7 +107,7 @@ fn rule(draw: &mut Draw) -> [Option<(u128, u128)>; 5] {
     [src, dst, dst_ports, src_ports, Some((proto, proto))]
 }
 
-fn prefixes<K: Key>(name: &str, all: &[(K, u8)], near: impl Fn(&mut Draw, K) -> K) {
+fn prefixes<K: TrieKey>(name: &str, all: &[(K, u8)], near: impl Fn(&mut Draw, K) -> K) {
     let start = cpu_seconds();
     let mut map = PrefixMap::default();
     for (number, &(key, len)) in (0..).zip(all) {

@@ -5,9 +5,9 @@ use alloc::vec;
 
 /// One entry for each value: the fastest lookup there is, for 256 KiB.
 #[derive(Clone, Debug)]
-pub struct Direct(Box<[u32; 1 << 16]>);
+pub struct DirectTable(Box<[u32; 1 << 16]>);
 
-impl Direct {
+impl DirectTable {
     /// From the values at which the number changes, ascending, the first at 0.
     #[must_use]
     pub fn build(starts: &[(u16, u32)]) -> Self {
@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn each_value_has_the_number_of_the_last_start_before_it() {
-        let table = Direct::build(&[(0, 7), (80, 1), (81, 7), (65535, 9)]);
+        let table = DirectTable::build(&[(0, 7), (80, 1), (81, 7), (65535, 9)]);
         for (value, number) in [(0, 7), (79, 7), (80, 1), (81, 7), (65534, 7), (65535, 9)] {
             assert_eq!(table.get(value), number, "{value}");
         }

@@ -10,28 +10,28 @@ use alloc::vec::Vec;
 
 use crate::partition::Partition;
 use crate::ranges::RangeSet;
-use crate::rows::{BAND, Row, Rows};
+use crate::rows::{BAND_BITS, BitRow, BitRows};
 
 /// Most fields of a matcher.
 pub const MAX_FIELDS: usize = 24;
 
 /// Most rules with plain rows: beyond, those of lists whose rules all differ take too much memory.
-pub const DENSE: usize = 16384;
+pub const MAX_DENSE_RULES: usize = 16384;
 /// Words of plain rows that are intersected together.
-const CHUNK: usize = 4;
+const CHUNK_WORDS: usize = 4;
 
 /// The rows of all fields.
 #[derive(Clone, Debug)]
 pub struct Matcher {
-    rows: Vec<Rows>,
+    rows: Vec<BitRows>,
     /// The place in its band of the rule behind each bit.
-    places: Vec<u16>,
-    dense: Option<Dense>,
+    positions: Vec<u16>,
+    dense: Option<DenseRows>,
 }
 
 /// Plain rows, class after class, for each field.
 #[derive(Clone, Debug)]
-struct Dense {
+struct DenseRows {
     width: usize,
     rows: Vec<Vec<u64>>,
 }
@@ -44,7 +44,7 @@ impl Matcher {
     /// If there are more than [`MAX_FIELDS`] fields, or fields differ in their number of rules.
     #[must_use]
     pub fn build(wants: &[Vec<Option<RangeSet>>]) -> (Self, Vec<Partition>) {
-        Self::with_plain(wants, DENSE)
+        Self::with_dense(wants, MAX_DENSE_RULES)
     }
 
     /// The same, with plain rows for up to `most` rules.
@@ -52,7 +52,7 @@ impl Matcher {
     /// # Panics
     /// As [`Self::build`].
     #[must_use]
-    pub fn with_plain(wants: &[Vec<Option<RangeSet>>], most: usize) -> (Self, Vec<Partition>) {
+    pub fn with_dense(wants: &[Vec<Option<RangeSet>>], most: usize) -> (Self, Vec<Partition>) {
         assert!(wants.len() <= MAX_FIELDS, "more fields than a matcher has");
         let rules = wants.first().map_or(0, Vec::len);
         assert!(wants.iter().all(|field| field.len() == rules), "fields differ in their rules");
@@ -65,12 +65,12 @@ impl Matcher {
             })
             .collect();
         let rows: Vec<_> = partitions.iter().map(|part| part.clone().into_rows()).collect();
-        let places = order.iter().map(|rule| (rule % BAND) as u16).collect();
+        let places = order.iter().map(|rule| (rule % BAND_BITS) as u16).collect();
         if rules > most || rows.is_empty() {
-            return (Self { rows, places, dense: None }, partitions);
+            return (Self { rows, positions: places, dense: None }, partitions);
         }
-        let dense = Some(Dense::new(&rows, rules));
-        (Self { rows: Vec::new(), places, dense }, partitions)
+        let dense = Some(DenseRows::new(&rows, rules));
+        (Self { rows: Vec::new(), positions: places, dense }, partitions)
     }
 
     /// Adds the rules of a band that accept a class of each field to `found`: their places within
@@ -83,7 +83,7 @@ impl Matcher {
         }
         match self.rows.len() {
             0 => {
-                let rules = self.places.len().saturating_sub(band * BAND).min(BAND);
+                let rules = self.positions.len().saturating_sub(band * BAND_BITS).min(BAND_BITS);
                 found.extend(0..rules as u16);
             }
             1..=4 => self.search::<4>(classes, band, found),
@@ -96,11 +96,11 @@ impl Matcher {
     fn search<const N: usize>(&self, classes: &[u32], band: usize, found: &mut Vec<u16>) {
         let last = self.rows.len() - 1;
         // What is more than there are fields is the last one again, which changes nothing.
-        let rows: [Row<'_>; N] = core::array::from_fn(|field| {
+        let rows: [BitRow<'_>; N] = core::array::from_fn(|field| {
             let field = field.min(last);
             self.rows[field].row(classes[field], band)
         });
-        let places = &self.places[band * BAND..];
+        let places = &self.positions[band * BAND_BITS..];
         let mut live = rows.iter().fold(u64::MAX, |live, row| live & row.live);
         while live != 0 {
             let index = live.trailing_zeros();
@@ -125,14 +125,14 @@ impl Matcher {
     /// How many bands there are.
     #[must_use]
     pub fn bands(&self) -> usize {
-        self.places.len().div_ceil(1 << self.band_bits())
+        self.positions.len().div_ceil(1 << self.band_bits())
     }
 
     /// How many rules a band has, as a power of two.
     #[inline]
     #[must_use]
     pub const fn band_bits(&self) -> u32 {
-        if self.dense.is_some() { (CHUNK * 64).ilog2() } else { BAND.ilog2() }
+        if self.dense.is_some() { (CHUNK_WORDS * 64).ilog2() } else { BAND_BITS.ilog2() }
     }
 
     /// Whether a search is one look at a few words: nothing is found faster.
@@ -145,15 +145,15 @@ impl Matcher {
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         let dense = self.dense.iter().flat_map(|dense| &dense.rows).map(|row| row.len() * 8);
-        let rows = self.rows.iter().map(Rows::size_bytes);
-        self.places.len() * 2 + dense.chain(rows).sum::<usize>()
+        let rows = self.rows.iter().map(BitRows::size_bytes);
+        self.positions.len() * 2 + dense.chain(rows).sum::<usize>()
     }
 }
 
-impl Dense {
-    fn new(rows: &[Rows], rules: usize) -> Self {
-        let width = rules.div_ceil(64).next_multiple_of(CHUNK);
-        let plain = |field: &Rows| {
+impl DenseRows {
+    fn new(rows: &[BitRows], rules: usize) -> Self {
+        let width = rules.div_ceil(64).next_multiple_of(CHUNK_WORDS);
+        let plain = |field: &BitRows| {
             let classes = 0..field.classes() as u32;
             let word = |class, at: usize| match at / 64 {
                 band if band < field.bands() => field.row(class, band).word(at as u32 % 64),
@@ -168,9 +168,9 @@ impl Dense {
 
     #[inline]
     fn candidates(&self, classes: &[u32], band: usize, found: &mut Vec<u16>) {
-        let mut words = [u64::MAX; CHUNK];
+        let mut words = [u64::MAX; CHUNK_WORDS];
         for (row, &class) in self.rows.iter().zip(classes) {
-            let part = &row[class as usize * self.width + band * CHUNK..][..CHUNK];
+            let part = &row[class as usize * self.width + band * CHUNK_WORDS..][..CHUNK_WORDS];
             words.iter_mut().zip(part).for_each(|(word, part)| *word &= part);
         }
         for (at, mut word) in (0..).zip(words) {
@@ -191,20 +191,20 @@ fn order(wants: &[Vec<Option<RangeSet>>], rules: usize) -> Vec<usize> {
     };
     let firsts = |rule: usize| wants.iter().map(move |field| field[rule].as_ref().map(first));
     let mut order: Vec<_> = (0..rules).collect();
-    for band in order.chunks_mut(BAND) {
+    for band in order.chunks_mut(BAND_BITS) {
         band.sort_by(|&a, &b| shape(a).cmp(&shape(b)).then_with(|| firsts(a).cmp(firsts(b))));
     }
     order
 }
 
-fn first(set: &RangeSet) -> &[crate::ranges::Range] {
+fn first(set: &RangeSet) -> &[crate::ranges::PointRange] {
     &set.ranges()[..set.ranges().len().min(1)]
 }
 
 /// A matcher of nothing.
 impl Default for Matcher {
     fn default() -> Self {
-        Self { rows: Vec::new(), places: Vec::new(), dense: None }
+        Self { rows: Vec::new(), positions: Vec::new(), dense: None }
     }
 }
 
@@ -213,21 +213,22 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ranges::Point;
+    use crate::ranges::FieldPoint;
 
     fn sets() -> impl Strategy<Value = Option<RangeSet>> {
         let range = (0..40_u128, 0..40_u128).prop_map(|(first, len)| (first, first + len / 8));
         let ranges = prop::collection::vec(range, 0..3);
         let set = ranges.prop_map(|ranges| {
-            let points = ranges.iter().map(|&(a, b)| (Point::new(0, a), Point::new(0, b)));
+            let points =
+                ranges.iter().map(|&(a, b)| (FieldPoint::new(0, a), FieldPoint::new(0, b)));
             points.collect::<RangeSet>()
         });
         prop::option::weighted(0.6, set)
     }
 
     fn check(wants: &[Vec<Option<RangeSet>>], values: &[u128]) {
-        for most in [0, DENSE] {
-            check_with(wants, values, Matcher::with_plain(wants, most));
+        for most in [0, MAX_DENSE_RULES] {
+            check_with(wants, values, Matcher::with_dense(wants, most));
         }
     }
 
@@ -236,7 +237,7 @@ mod tests {
         values: &[u128],
         (matcher, partitions): (Matcher, Vec<Partition>),
     ) {
-        let points: Vec<_> = values.iter().map(|&value| Point::new(0, value)).collect();
+        let points: Vec<_> = values.iter().map(|&value| FieldPoint::new(0, value)).collect();
         let classes: Vec<_> = partitions.iter().zip(&points).map(|(p, &at)| p.class(at)).collect();
         for (class, (partition, at)) in classes.iter().zip(partitions.iter().zip(&points)) {
             let (wide, narrow) = (partition.trie::<u32>(0), partition.direct(0));
@@ -289,7 +290,7 @@ mod tests {
         let (matcher, _) = Matcher::build(&[]);
         assert_eq!(matcher.bands(), 0);
         let (matcher, partitions) = Matcher::build(&[alloc::vec![None; 3]]);
-        let (mut found, class) = (Vec::new(), partitions[0].class(Point::MAX));
+        let (mut found, class) = (Vec::new(), partitions[0].class(FieldPoint::MAX));
         matcher.candidates(&[class], 0, &mut found);
         assert_eq!(found, [0, 1, 2]);
     }

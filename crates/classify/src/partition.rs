@@ -3,37 +3,37 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use crate::direct::Direct;
-use crate::ranges::{Point, RangeSet};
-use crate::rows::{Rows, no_bits};
-use crate::trie::{Key, Trie};
+use crate::direct::DirectTable;
+use crate::ranges::{FieldPoint, RangeSet};
+use crate::rows::{BitRows, zeroed_bits};
+use crate::trie::{Trie, TrieKey};
 
 /// The classes of a field, and which of its values are of which class.
 #[derive(Clone, Debug)]
 pub struct Partition {
     /// Where the class changes, ascending; the first is [`Point::MIN`].
-    starts: Vec<(Point, u32)>,
-    rows: Rows,
+    starts: Vec<(FieldPoint, u32)>,
+    rows: BitRows,
 }
 
 impl Partition {
     /// From the values that each rule accepts; `None` is all.
     #[must_use]
     pub fn of(sets: &[Option<&RangeSet>]) -> Self {
-        let mut wild = no_bits(sets.len());
+        let mut wild = zeroed_bits(sets.len());
         for (bit, _) in sets.iter().enumerate().filter(|(_, set)| set.is_none()) {
             wild[bit / 64] |= 1 << (bit % 64);
         }
-        let mut classes = Classes {
-            rows: Rows::new(wild),
-            own: no_bits(sets.len()),
+        let mut classes = ClassBuilder {
+            rows: BitRows::new(wild),
+            own: zeroed_bits(sets.len()),
             hash: 0,
-            known: BTreeMap::new(),
+            classes_by_hash: BTreeMap::new(),
         };
         let changes = changes(sets);
         let mut starts = Vec::new();
         let mut rest = changes.as_slice();
-        let mut point = Point::MIN;
+        let mut point = FieldPoint::MIN;
         loop {
             let (here, later) = rest.split_at(rest.partition_point(|change| change.0 <= point));
             here.iter().for_each(|&(_, bit)| classes.flip(bit));
@@ -51,7 +51,7 @@ impl Partition {
 
     /// The class of a point, the slow way.
     #[must_use]
-    pub fn class(&self, point: Point) -> u32 {
+    pub fn class(&self, point: FieldPoint) -> u32 {
         self.starts[self.starts.partition_point(|start| start.0 <= point) - 1].1
     }
 
@@ -63,25 +63,25 @@ impl Partition {
 
     /// The rows of the classes.
     #[must_use]
-    pub fn into_rows(self) -> Rows {
+    pub fn into_rows(self) -> BitRows {
         self.rows
     }
 
     /// A trie of the classes of a family's values.
     #[must_use]
-    pub fn trie<K: Key + TryFrom<u128>>(&self, family: u8) -> Trie<K> {
+    pub fn trie<K: TrieKey + TryFrom<u128>>(&self, family: u8) -> Trie<K> {
         Trie::build(&self.family(family))
     }
 
     /// A table of the classes of a family's values.
     #[must_use]
-    pub fn direct(&self, family: u8) -> Direct {
-        Direct::build(&self.family(family))
+    pub fn direct(&self, family: u8) -> DirectTable {
+        DirectTable::build(&self.family(family))
     }
 
     /// Where the class changes among the values of a family that `K` can hold.
     fn family<K: TryFrom<u128>>(&self, family: u8) -> Vec<(K, u32)> {
-        let first = (Point::new(family, 0), self.class(Point::new(family, 0)));
+        let first = (FieldPoint::new(family, 0), self.class(FieldPoint::new(family, 0)));
         let inside =
             self.starts.iter().filter(|start| start.0.family == family && start.0.value > 0);
         let points = core::iter::once(&first).chain(inside);
@@ -90,7 +90,7 @@ impl Partition {
 }
 
 /// Where each rule begins and ceases to accept values, ascending.
-fn changes(sets: &[Option<&RangeSet>]) -> Vec<(Point, u32)> {
+fn changes(sets: &[Option<&RangeSet>]) -> Vec<(FieldPoint, u32)> {
     let mut changes = Vec::new();
     for (bit, set) in (0_u32..).zip(sets) {
         for &(first, last) in set.map_or(&[][..], RangeSet::ranges) {
@@ -103,24 +103,24 @@ fn changes(sets: &[Option<&RangeSet>]) -> Vec<(Point, u32)> {
 }
 
 /// The classes found so far, and the bits at the point that the sweep has come to.
-struct Classes {
-    rows: Rows,
+struct ClassBuilder {
+    rows: BitRows,
     own: Vec<u64>,
     /// All bits that are set, mixed.
     hash: u64,
     /// Classes by hash; those with equal ones are compared.
-    known: BTreeMap<u64, Vec<u32>>,
+    classes_by_hash: BTreeMap<u64, Vec<u32>>,
 }
 
-impl Classes {
+impl ClassBuilder {
     fn flip(&mut self, bit: u32) {
         self.own[bit as usize / 64] ^= 1 << (bit % 64);
         self.hash ^= mixed(bit.into());
     }
 
     fn intern(&mut self) -> u32 {
-        let same = self.known.entry(self.hash).or_default();
-        if let Some(&class) = same.iter().find(|&&class| self.rows.is(class, &self.own)) {
+        let same = self.classes_by_hash.entry(self.hash).or_default();
+        if let Some(&class) = same.iter().find(|&&class| self.rows.row_equals(class, &self.own)) {
             return class;
         }
         let class = self.rows.classes() as u32;

@@ -8,10 +8,10 @@ use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
 use alloc::vec::Vec;
 
-use crate::trie::{Key, Trie, prefix};
+use crate::trie::{Trie, TrieKey, prefix};
 
 /// What a trie says where no prefix holds a value.
-pub const NONE: u32 = (1 << 31) - 1;
+pub const NO_PREFIX: u32 = (1 << 31) - 1;
 
 /// Maps prefixes to numbers below 2³¹ - 1.
 #[derive(Clone, Debug)]
@@ -29,13 +29,13 @@ pub struct PrefixMap<K> {
 /// all of a large table a tenth of a second.
 const MAX_PATCHES: usize = 2048;
 
-impl<K: Key> Default for PrefixMap<K> {
+impl<K: TrieKey> Default for PrefixMap<K> {
     fn default() -> Self {
         Self { prefixes: BTreeMap::new(), trie: None, changed: Vec::new(), patches: 0 }
     }
 }
 
-impl<K: Key> PrefixMap<K> {
+impl<K: TrieKey> PrefixMap<K> {
     /// How many prefixes there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -85,18 +85,18 @@ impl<K: Key> PrefixMap<K> {
             Entry::Occupied(mut entry) if changes => Some(entry.insert(number)),
             Entry::Occupied(entry) => return Err(Some(*entry.get())),
         };
-        self.note(key, len);
+        self.mark_changed(key, len);
         Ok(old)
     }
 
     /// Forgets a prefix; what it mapped to.
     pub fn remove(&mut self, key: K, len: u8) -> Option<u32> {
-        self.note(key, len);
+        self.mark_changed(key, len);
         self.prefixes.remove(&(prefix(key, len.into()), len))
     }
 
     /// A prefix changes.
-    fn note(&mut self, key: K, len: u8) {
+    fn mark_changed(&mut self, key: K, len: u8) {
         let Some(trie) = &self.trie else { return };
         self.patches += trie.slots_of(len.into());
         if self.patches > MAX_PATCHES {
@@ -122,7 +122,7 @@ impl<K: Key> PrefixMap<K> {
     pub fn get(&self, key: K) -> Option<u32> {
         match &self.trie {
             Some(trie) if self.changed.is_empty() => {
-                Some(trie.get(key)).filter(|&number| number != NONE)
+                Some(trie.get(key)).filter(|&number| number != NO_PREFIX)
             }
             _ => self.longest(key).map(|(_, number)| number),
         }
@@ -135,7 +135,7 @@ impl<K: Key> PrefixMap<K> {
             Some(trie) if self.changed.is_empty() => trie.get_many(keys, numbers),
             _ => {
                 for (&key, number) in keys.iter().zip(numbers) {
-                    *number = self.get(key).unwrap_or(NONE);
+                    *number = self.get(key).unwrap_or(NO_PREFIX);
                 }
             }
         }
@@ -154,10 +154,10 @@ impl<K: Key> PrefixMap<K> {
                 trie.patch(key, len.into(), |first, len| self.starts_within(first, len));
             }
             self.patches = 0;
-            self.trie = Some(trie).filter(|trie| !trie.is_worn(self.prefixes.len()));
+            self.trie = Some(trie).filter(|trie| !trie.needs_rebuild(self.prefixes.len()));
         }
         if self.trie.is_none() {
-            let all = self.sweep((K::ZERO, 0), K::ZERO.last_of(0), NONE);
+            let all = self.sweep((K::ZERO, 0), K::ZERO.last_of(0), NO_PREFIX);
             self.trie = Some(Trie::build(&all));
         }
     }
@@ -165,7 +165,7 @@ impl<K: Key> PrefixMap<K> {
     /// Where the number changes among the values with the first `len` bits of `first`.
     fn starts_within(&self, first: K, len: u32) -> Vec<(K, u32)> {
         let len = len as u8;
-        let base = (0..=len).rev().find_map(|len| self.exact(first, len)).unwrap_or(NONE);
+        let base = (0..=len).rev().find_map(|len| self.exact(first, len)).unwrap_or(NO_PREFIX);
         if u32::from(len) == K::BITS {
             // Nothing is longer.
             return alloc::vec![(first, base)];
@@ -182,25 +182,25 @@ impl<K: Key> PrefixMap<K> {
     /// Where the number changes, from the prefix `from` up to `end`, with `base` around all: a
     /// sweep over prefixes, which come before what they contain.
     fn sweep(&self, from: (K, u8), end: K, base: u32) -> Vec<(K, u32)> {
-        let mut starts = Starts { all: Vec::new(), end, base };
+        let mut starts = RunStarts { all: Vec::new(), end, base };
         starts.set(from.0, base);
         // The prefixes around where the sweep is: the last value of each, and its number.
         let mut around: Vec<(K, u32)> = Vec::new();
         for (&(key, len), &number) in self.prefixes.range(from..=(end, K::BITS as u8)) {
             while let Some((last, _)) = around.pop_if(|around| around.0 < key) {
-                starts.leave(last, &around);
+                starts.end_prefix(last, &around);
             }
             starts.set(key, number);
             around.push((key.last_of(len.into()), number));
         }
         while let Some((last, _)) = around.pop() {
-            starts.leave(last, &around);
+            starts.end_prefix(last, &around);
         }
         starts.all
     }
 }
 
-struct Starts<K> {
+struct RunStarts<K> {
     all: Vec<(K, u32)>,
     /// The last value.
     end: K,
@@ -208,7 +208,7 @@ struct Starts<K> {
     base: u32,
 }
 
-impl<K: Key> Starts<K> {
+impl<K: TrieKey> RunStarts<K> {
     fn set(&mut self, key: K, number: u32) {
         match self.all.last_mut() {
             Some(last) if last.0 == key => last.1 = number,
@@ -217,7 +217,7 @@ impl<K: Key> Starts<K> {
     }
 
     /// Behind the last value of a prefix, what is around it holds again.
-    fn leave(&mut self, last: K, around: &[(K, u32)]) {
+    fn end_prefix(&mut self, last: K, around: &[(K, u32)]) {
         if let Some(next) = last.after().filter(|next| *next <= self.end) {
             self.set(next, around.last().map_or(self.base, |around| around.1));
         }
@@ -232,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    fn agree<K: Key>(prefixes: &[(K, u8, u32)], probes: &[K]) {
+    fn agree<K: TrieKey>(prefixes: &[(K, u8, u32)], probes: &[K]) {
         let mut map = PrefixMap::default();
         for &(key, len, number) in prefixes {
             map.insert(key, len, number);
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(fast, slow);
         let mut many = vec![0; probes.len()];
         map.get_many(probes, &mut many);
-        assert!(many.iter().zip(&slow).all(|(many, slow)| *many == slow.unwrap_or(NONE)));
+        assert!(many.iter().zip(&slow).all(|(many, slow)| *many == slow.unwrap_or(NO_PREFIX)));
     }
 
     proptest! {

@@ -11,14 +11,14 @@ use alloc::vec::Vec;
 /// Points are ordered by family first, so one set of ranges holds values of all families, and its
 /// complement is what the field has otherwise, of whichever family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Point {
+pub struct FieldPoint {
     /// What kind of value it is; what the numbers mean is the caller's choice.
     pub family: u8,
     /// The value.
     pub value: u128,
 }
 
-impl Point {
+impl FieldPoint {
     /// The first of all points.
     pub const MIN: Self = Self { family: 0, value: 0 };
     /// The last of all points.
@@ -48,34 +48,34 @@ impl Point {
 }
 
 /// Points between a first and a last one, both included.
-pub type Range = (Point, Point);
+pub type PointRange = (FieldPoint, FieldPoint);
 
 /// A set of points.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RangeSet(Vec<Range>);
+pub struct RangeSet(Vec<PointRange>);
 
 impl RangeSet {
     /// Every point.
     #[must_use]
     pub fn all() -> Self {
-        Self(vec![(Point::MIN, Point::MAX)])
+        Self(vec![(FieldPoint::MIN, FieldPoint::MAX)])
     }
 
     /// All values of a family.
     #[must_use]
     pub fn family(family: u8) -> Self {
-        Self(vec![(Point::new(family, 0), Point::new(family, u128::MAX))])
+        Self(vec![(FieldPoint::new(family, 0), FieldPoint::new(family, u128::MAX))])
     }
 
     /// The values from `first` to `last` of a family; none if `last` is before `first`.
     #[must_use]
     pub fn of(family: u8, first: u128, last: u128) -> Self {
-        [(Point::new(family, first), Point::new(family, last))].into_iter().collect()
+        [(FieldPoint::new(family, first), FieldPoint::new(family, last))].into_iter().collect()
     }
 
     /// The ranges, ascending.
     #[must_use]
-    pub fn ranges(&self) -> &[Range] {
+    pub fn ranges(&self) -> &[PointRange] {
         &self.0
     }
 
@@ -87,7 +87,7 @@ impl RangeSet {
 
     /// Whether a point is in it.
     #[must_use]
-    pub fn contains(&self, point: Point) -> bool {
+    pub fn contains(&self, point: FieldPoint) -> bool {
         let at = self.0.partition_point(|range| range.1 < point);
         self.0.get(at).is_some_and(|range| range.0 <= point)
     }
@@ -95,7 +95,7 @@ impl RangeSet {
     /// The points that are not in it.
     #[must_use]
     pub fn complement(&self) -> Self {
-        let (mut free, mut gaps) = (Some(Point::MIN), Vec::new());
+        let (mut free, mut gaps) = (Some(FieldPoint::MIN), Vec::new());
         for &(first, last) in &self.0 {
             if let (Some(from), Some(to)) = (free, first.before())
                 && from <= to
@@ -104,7 +104,7 @@ impl RangeSet {
             }
             free = last.after();
         }
-        gaps.extend(free.map(|from| (from, Point::MAX)));
+        gaps.extend(free.map(|from| (from, FieldPoint::MAX)));
         Self(gaps)
     }
 
@@ -133,12 +133,12 @@ impl RangeSet {
     }
 }
 
-impl FromIterator<Range> for RangeSet {
+impl FromIterator<PointRange> for RangeSet {
     /// Ranges in any order; those that overlap or touch become one, empty ones nothing.
-    fn from_iter<I: IntoIterator<Item = Range>>(ranges: I) -> Self {
+    fn from_iter<I: IntoIterator<Item = PointRange>>(ranges: I) -> Self {
         let mut ranges: Vec<_> = ranges.into_iter().filter(|range| range.0 <= range.1).collect();
         ranges.sort_unstable();
-        let mut merged: Vec<Range> = Vec::with_capacity(ranges.len());
+        let mut merged: Vec<PointRange> = Vec::with_capacity(ranges.len());
         for range in ranges {
             match merged.last_mut() {
                 Some(last) if last.1.after().is_none_or(|next| range.0 <= next) => {
@@ -159,14 +159,14 @@ mod tests {
 
     fn sets() -> impl Strategy<Value = RangeSet> {
         let point = (0..3_u8, prop_oneof![0..12_u128, Just(u128::MAX), Just(u128::MAX - 1)]);
-        let point = point.prop_map(|(family, value)| Point { family, value });
+        let point = point.prop_map(|(family, value)| FieldPoint { family, value });
         prop::collection::vec((point.clone(), point), 0..6)
             .prop_map(|all| all.into_iter().collect())
     }
 
-    fn probes() -> impl Iterator<Item = Point> {
+    fn probes() -> impl Iterator<Item = FieldPoint> {
         let values = || (0..14).chain([u128::MAX - 2, u128::MAX - 1, u128::MAX]);
-        (0..4).flat_map(move |family| values().map(move |value| Point { family, value }))
+        (0..4).flat_map(move |family| values().map(move |value| FieldPoint { family, value }))
     }
 
     fn is_normal(set: &RangeSet) -> bool {
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn a_family_is_apart_from_all_others() {
         let v4 = RangeSet::family(1);
-        assert!(v4.contains(Point::new(1, u128::MAX)) && !v4.contains(Point::new(2, 0)));
+        assert!(v4.contains(FieldPoint::new(1, u128::MAX)) && !v4.contains(FieldPoint::new(2, 0)));
         assert_eq!(v4.complement().complement(), v4);
         assert_eq!(RangeSet::all().complement(), RangeSet::default());
         assert!(RangeSet::of(0, 2, 1).is_empty());

@@ -15,10 +15,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// Bits of a band.
-pub const BAND: usize = 64 * 64;
+pub const BAND_BITS: usize = 64 * 64;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Block {
+struct RowBlock {
     live: u64,
     own: u64,
     first: u32,
@@ -26,29 +26,29 @@ struct Block {
 
 /// A row of bits for each class.
 #[derive(Clone, Debug)]
-pub struct Rows {
+pub struct BitRows {
     bands: usize,
-    wild: Vec<u64>,
-    blocks: Vec<Block>,
+    wildcard: Vec<u64>,
+    blocks: Vec<RowBlock>,
     words: Vec<u64>,
 }
 
 /// One band of one row.
 #[derive(Clone, Copy, Debug)]
-pub struct Row<'r> {
+pub struct BitRow<'r> {
     /// Bit `n` is set if word `n` has any bit set.
     pub live: u64,
     own: u64,
     words: &'r [u64],
-    wild: &'r [u64; 64],
+    wildcard: &'r [u64; 64],
 }
 
-impl Row<'_> {
+impl BitRow<'_> {
     /// A word of the row, 0..=63.
     #[inline(always)]
     #[must_use]
     pub fn word(&self, index: u32) -> u64 {
-        let wild = self.wild[(index & 63) as usize];
+        let wild = self.wildcard[(index & 63) as usize];
         if self.own >> index & 1 == 0 {
             return wild;
         }
@@ -59,13 +59,13 @@ impl Row<'_> {
     }
 }
 
-impl Rows {
+impl BitRows {
     /// No class yet; `wild` are the bits that are set for every class, in words.
     #[must_use]
-    pub fn new(mut wild: Vec<u64>) -> Self {
-        let bands = wild.len().div_ceil(64);
-        wild.resize(bands * 64, 0);
-        Self { bands, wild, blocks: Vec::new(), words: Vec::new() }
+    pub fn new(mut wildcard: Vec<u64>) -> Self {
+        let bands = wildcard.len().div_ceil(64);
+        wildcard.resize(bands * 64, 0);
+        Self { bands, wildcard, blocks: Vec::new(), words: Vec::new() }
     }
 
     /// How many classes there are.
@@ -83,10 +83,10 @@ impl Rows {
     /// Adds a class with some bits of its own, in words, as many as `wild` had or fewer.
     pub fn push(&mut self, own: &[u64]) {
         for band in 0..self.bands {
-            let mut block = Block { first: self.words.len() as u32, ..Block::default() };
+            let mut block = RowBlock { first: self.words.len() as u32, ..RowBlock::default() };
             for index in 0..64 {
                 let own = own.get(band * 64 + index).copied().unwrap_or(0);
-                let any = own | self.wild[band * 64 + index];
+                let any = own | self.wildcard[band * 64 + index];
                 block.live |= u64::from(any != 0) << index;
                 if own != 0 {
                     block.own |= 1 << index;
@@ -98,7 +98,7 @@ impl Rows {
     }
 
     /// Whether the bits of its own of a class are these.
-    pub(crate) fn is(&self, class: u32, own: &[u64]) -> bool {
+    pub(crate) fn row_equals(&self, class: u32, own: &[u64]) -> bool {
         let blocks = &self.blocks[class as usize * self.bands..][..self.bands];
         let kept = blocks.iter().enumerate().flat_map(|(band, block)| {
             (0..64).map(move |index| {
@@ -117,21 +117,27 @@ impl Rows {
     /// If there is no such class or band.
     #[inline(always)]
     #[must_use]
-    pub fn row(&self, class: u32, band: usize) -> Row<'_> {
+    pub fn row(&self, class: u32, band: usize) -> BitRow<'_> {
         let block = &self.blocks[class as usize * self.bands + band];
-        let wild = self.wild[band * 64..].first_chunk().expect("wild has 64 words for each band");
-        Row { live: block.live, own: block.own, words: &self.words[block.first as usize..], wild }
+        let wild =
+            self.wildcard[band * 64..].first_chunk().expect("wild has 64 words for each band");
+        BitRow {
+            live: block.live,
+            own: block.own,
+            words: &self.words[block.first as usize..],
+            wildcard: wild,
+        }
     }
 
     /// Bytes that it takes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
-        (self.wild.len() + self.words.len()) * 8 + self.blocks.len() * size_of::<Block>()
+        (self.wildcard.len() + self.words.len()) * 8 + self.blocks.len() * size_of::<RowBlock>()
     }
 }
 
 /// As many words as `bits` bits need, none set.
 #[must_use]
-pub(crate) fn no_bits(bits: usize) -> Vec<u64> {
+pub(crate) fn zeroed_bits(bits: usize) -> Vec<u64> {
     vec![0; bits.div_ceil(64)]
 }

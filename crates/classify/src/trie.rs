@@ -26,17 +26,17 @@ use core::marker::PhantomData;
 const STRIDE: u32 = 6;
 const SLOTS: usize = 1 << STRIDE;
 /// Set in entries that are no numbers.
-const FURTHER: u32 = 1 << 31;
+const NODE_FLAG: u32 = 1 << 31;
 /// Set in those that are guards.
-const GUARD: u32 = 1 << 30;
-const INDEX: u32 = GUARD - 1;
+const GUARD_FLAG: u32 = 1 << 30;
+const INDEX_MASK: u32 = GUARD_FLAG - 1;
 /// Words that patches may always leave behind.
-const PATCHES: usize = 1 << 12;
+const MIN_PATCH_WORDS: usize = 1 << 12;
 /// Values that are looked up together.
-const GROUP: usize = 32;
+const LOOKUP_BATCH: usize = 32;
 
 /// A value that a trie can be asked for.
-pub trait Key: Copy + Ord + core::fmt::Debug {
+pub trait TrieKey: Copy + Ord + core::fmt::Debug {
     /// How many bits it has.
     const BITS: u32;
     /// The first value.
@@ -62,7 +62,7 @@ pub trait Key: Copy + Ord + core::fmt::Debug {
 
 macro_rules! key {
     ($type:ty) => {
-        impl Key for $type {
+        impl TrieKey for $type {
             const BITS: u32 = <$type>::BITS;
             const ZERO: Self = 0;
 
@@ -130,7 +130,7 @@ pub struct Trie<K> {
     key: PhantomData<K>,
 }
 
-impl<K: Key> Trie<K> {
+impl<K: TrieKey> Trie<K> {
     /// From the values at which the number changes, ascending, the first at 0; numbers are below
     /// 2³¹.
     #[must_use]
@@ -176,12 +176,12 @@ impl<K: Key> Trie<K> {
         starts: &impl Fn(K, u32) -> Vec<(K, u32)>,
     ) -> u32 {
         let ((first, len), (key, key_len)) = (block, changed);
-        if entry & FURTHER == 0 || key_len <= len {
+        if entry & NODE_FLAG == 0 || key_len <= len {
             let starts = starts(first, len);
             return self.entry(first, len, &starts[1..], starts[0].1);
         }
-        let at = (entry & INDEX) as usize;
-        if entry & GUARD == 0 {
+        let at = (entry & INDEX_MASK) as usize;
+        if entry & GUARD_FLAG == 0 {
             return self.patched_node(at, block, changed, starts);
         }
         let (guarded, end) = K::read(&self.words, at);
@@ -194,7 +194,7 @@ impl<K: Key> Trie<K> {
         let at = self.words.len() as u32;
         guarded.write(&mut self.words);
         self.words.extend([bits, around, within]);
-        FURTHER | GUARD | at
+        NODE_FLAG | GUARD_FLAG | at
     }
 
     /// A copy of the node at `at`, with other entries where numbers have changed.
@@ -226,13 +226,13 @@ impl<K: Key> Trie<K> {
         let at = self.words.len() as u32;
         self.words.extend([runs as u32, (runs >> 32) as u32]);
         self.words.extend(entries);
-        FURTHER | at
+        NODE_FLAG | at
     }
 
     /// Whether it should be built anew for so many starts: patches leave words behind that nothing
     /// leads to, and more values want a wider root.
-    pub(crate) fn is_worn(&self, starts: usize) -> bool {
-        self.words.len() > 2 * self.built + PATCHES || root_bits(starts) > self.root_bits
+    pub(crate) fn needs_rebuild(&self, starts: usize) -> bool {
+        self.words.len() > 2 * self.built + MIN_PATCH_WORDS || root_bits(starts) > self.root_bits
     }
 
     /// The starts behind `first` with its first `len` bits, and the number at `first`. What is
@@ -262,7 +262,7 @@ impl<K: Key> Trie<K> {
         let at = self.words.len() as u32;
         self.words.extend([runs as u32, (runs >> 32) as u32]);
         self.words.extend(entries);
-        FURTHER | at
+        NODE_FLAG | at
     }
 
     /// The entry for values of which only those with the first `len` bits of `low` have a number
@@ -277,7 +277,7 @@ impl<K: Key> Trie<K> {
         let at = self.words.len() as u32;
         first.write(&mut self.words);
         self.words.extend([len, around, within]);
-        FURTHER | GUARD | at
+        NODE_FLAG | GUARD_FLAG | at
     }
 
     /// The runs of a node and the entry of each.
@@ -308,17 +308,17 @@ impl<K: Key> Trie<K> {
     pub fn get(&self, key: K) -> u32 {
         let mut entry = self.root[key.bits(0, self.root_bits)];
         let mut skip = self.root_bits;
-        while entry & FURTHER != 0 {
-            (entry, skip) = self.further(key, entry, skip);
+        while entry & NODE_FLAG != 0 {
+            (entry, skip) = self.follow(key, entry, skip);
         }
         entry
     }
 
     /// The entry behind an entry that is no number, and the bits of `key` decided on so far.
     #[inline(always)]
-    fn further(&self, key: K, entry: u32, skip: u32) -> (u32, u32) {
-        let at = (entry & INDEX) as usize;
-        if entry & GUARD != 0 {
+    fn follow(&self, key: K, entry: u32, skip: u32) -> (u32, u32) {
+        let at = (entry & INDEX_MASK) as usize;
+        if entry & GUARD_FLAG != 0 {
             let (first, at) = K::read(&self.words, at);
             let &[len, around, within] = self.words[at..].first_chunk().expect("a guard has them");
             return (if key.common(first) >= len { within } else { around }, len);
@@ -332,8 +332,8 @@ impl<K: Key> Trie<K> {
     /// The numbers of many values, which costs less than asking for one after the other: none
     /// waits for the memory that another one needs. As many as the shorter slice has.
     pub fn get_many(&self, keys: &[K], numbers: &mut [u32]) {
-        for (keys, numbers) in keys.chunks(GROUP).zip(numbers.chunks_mut(GROUP)) {
-            let mut skips = [self.root_bits; GROUP];
+        for (keys, numbers) in keys.chunks(LOOKUP_BATCH).zip(numbers.chunks_mut(LOOKUP_BATCH)) {
+            let mut skips = [self.root_bits; LOOKUP_BATCH];
             for (&key, number) in keys.iter().zip(&mut *numbers) {
                 *number = self.root[key.bits(0, self.root_bits)];
             }
@@ -341,10 +341,11 @@ impl<K: Key> Trie<K> {
             while open {
                 open = false;
                 let all = keys.iter().zip(&mut *numbers).zip(&mut skips);
-                for ((&key, number), skip) in all.filter(|((_, number), _)| **number & FURTHER != 0)
+                for ((&key, number), skip) in
+                    all.filter(|((_, number), _)| **number & NODE_FLAG != 0)
                 {
-                    (*number, *skip) = self.further(key, *number, *skip);
-                    open |= *number & FURTHER != 0;
+                    (*number, *skip) = self.follow(key, *number, *skip);
+                    open |= *number & NODE_FLAG != 0;
                 }
             }
         }
@@ -358,13 +359,13 @@ impl<K: Key> Trie<K> {
 }
 
 /// The first and the last value with a number other than the one at the start, `number`.
-fn bounds<K: Key>(inside: &[(K, u32)], number: u32, last: K) -> (K, K) {
+fn bounds<K: TrieKey>(inside: &[(K, u32)], number: u32, last: K) -> (K, K) {
     let end = inside.last().filter(|end| end.1 == number).and_then(|end| end.0.before());
     (inside[0].0, end.unwrap_or(last))
 }
 
 /// The first `len` bits of a value.
-pub(crate) fn prefix<K: Key>(key: K, len: u32) -> K {
+pub(crate) fn prefix<K: TrieKey>(key: K, len: u32) -> K {
     let mut first = K::ZERO;
     for skip in (0..len.min(K::BITS)).step_by(16) {
         let count = (len.min(K::BITS) - skip).min(16);
@@ -389,11 +390,11 @@ mod tests {
 
     use super::*;
 
-    fn naive<K: Key>(starts: &[(K, u32)], key: K) -> u32 {
+    fn naive<K: TrieKey>(starts: &[(K, u32)], key: K) -> u32 {
         starts[starts.partition_point(|start| start.0 <= key) - 1].1
     }
 
-    fn agree<K: Key>(mut starts: Vec<(K, u32)>, mut probes: Vec<K>) {
+    fn agree<K: TrieKey>(mut starts: Vec<(K, u32)>, mut probes: Vec<K>) {
         starts.push((K::ZERO, 1));
         starts.sort_unstable();
         starts.dedup_by_key(|start| start.0);

@@ -8,7 +8,7 @@ use clap::{Arg, ArgMatches, Command, ValueHint};
 use clap_complete::Shell;
 use serde_json::json;
 
-use crate::codes::{Code, Entry, entries};
+use crate::codes::{CodeEntry, ErrorCode, entries};
 use crate::verb::{Job, Session, Verb};
 use crate::{Diagnostic, Exit, Failure, candidates, flags, generate};
 
@@ -35,15 +35,15 @@ fn explain_command() -> Command {
 
 fn plan_explain(matches: &ArgMatches) -> Result<Job, Failure> {
     let code = matches.get_one::<String>("code");
-    let code = code.map(|text| text.parse::<Code>()).transpose()?;
+    let code = code.map(|text| text.parse::<ErrorCode>()).transpose()?;
     Ok(Box::new(move |session| explain(code, session)))
 }
 
-fn explain(code: Option<Code>, session: &mut Session<'_>) -> Result<Exit, Failure> {
-    match code.map(Code::entry) {
+fn explain(code: Option<ErrorCode>, session: &mut Session<'_>) -> Result<Exit, Failure> {
+    match code.map(ErrorCode::entry) {
         Some(entry) => session.reporter.document(&in_json(entry), entry)?,
         None => {
-            let line = |entry: &Entry| format!("{}  {}", entry.code, entry.title);
+            let line = |entry: &CodeEntry| format!("{}  {}", entry.code, entry.title);
             let lines: Vec<_> = entries().map(line).collect();
             let codes: Vec<_> = entries().map(in_json).collect();
             let fields = json!({ "codes": codes });
@@ -53,7 +53,7 @@ fn explain(code: Option<Code>, session: &mut Session<'_>) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-fn in_json(entry: &Entry) -> serde_json::Value {
+fn in_json(entry: &CodeEntry) -> serde_json::Value {
     json!({
         "code": entry.code.to_string(),
         "exit": entry.exit.status(),

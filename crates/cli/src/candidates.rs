@@ -12,63 +12,64 @@ use crate::flags::{CODE_VALUE, PORT_VALUE, RUN_VALUE};
 use crate::verb::Session;
 
 /// A word and what it means.
-type Candidate = (String, String);
+type CompletionCandidate = (String, String);
 
 /// Candidates for the last of `words`, of which the first is the program's name.
-pub(crate) fn candidates(words: &[String], session: &Session<'_>) -> Vec<Candidate> {
+pub(crate) fn candidates(words: &[String], session: &Session<'_>) -> Vec<CompletionCandidate> {
     let Some(([_, before @ ..], last)) = words.split_last().map(|(last, rest)| (rest, last)) else {
         return Vec::new();
     };
     let mut program = session.program.command();
     // Flags of a command that its own commands have, too, are known to them from here on.
     program.build();
-    let place = Place::behind(&program, before);
-    let found = match place.wanted(last) {
-        Wanted::Value(arg, start) => values(arg, session)
+    let place = CompletionPoint::after(&program, before);
+    let found = match place.target(last) {
+        CompletionTarget::Value(arg, start) => values(arg, session)
             .into_iter()
             .map(|(word, about)| (format!("{start}{word}"), about))
             .collect(),
-        Wanted::Flag => flags_of(place.command),
-        Wanted::Word => [commands_of(place.command), place.positional(session)].concat(),
+        CompletionTarget::Flag => flags_of(place.command),
+        CompletionTarget::Word => [commands_of(place.command), place.positional(session)].concat(),
     };
     found.into_iter().filter(|(word, _)| word.starts_with(last.as_str())).collect()
 }
 
 /// Where the words before the cursor lead.
-struct Place<'c> {
+struct CompletionPoint<'c> {
     command: &'c Command,
     /// The flag that the last of them is, where its value is still to come.
     flag: Option<&'c Arg>,
     /// How many of them were no flags of this command.
-    taken: usize,
+    positionals_seen: usize,
     /// Whether no flag can follow.
-    only_words: bool,
+    flags_ended: bool,
 }
 
-enum Wanted<'c> {
+enum CompletionTarget<'c> {
     /// The value of an argument, behind these characters of the same word.
     Value(&'c Arg, String),
     Flag,
     Word,
 }
 
-impl<'c> Place<'c> {
-    fn behind(program: &'c Command, before: &[String]) -> Self {
-        let mut place = Self { command: program, flag: None, taken: 0, only_words: false };
-        before.iter().for_each(|word| place.go_on(word));
+impl<'c> CompletionPoint<'c> {
+    fn after(program: &'c Command, before: &[String]) -> Self {
+        let mut place =
+            Self { command: program, flag: None, positionals_seen: 0, flags_ended: false };
+        before.iter().for_each(|word| place.advance(word));
         place
     }
 
-    fn go_on(&mut self, word: &str) {
+    fn advance(&mut self, word: &str) {
         if self.flag.take().is_some() {
             return;
         }
         match word {
-            "--" => self.only_words = true,
-            _ if word.starts_with('-') && !self.only_words => self.flag = self.unfinished(word),
-            _ => match self.command.find_subcommand(word).filter(|_| self.taken == 0) {
-                Some(inner) => (self.command, self.taken) = (inner, 0),
-                None => self.taken += 1,
+            "--" => self.flags_ended = true,
+            _ if word.starts_with('-') && !self.flags_ended => self.flag = self.unfinished(word),
+            _ => match self.command.find_subcommand(word).filter(|_| self.positionals_seen == 0) {
+                Some(inner) => (self.command, self.positionals_seen) = (inner, 0),
+                None => self.positionals_seen += 1,
             },
         }
     }
@@ -86,35 +87,38 @@ impl<'c> Place<'c> {
         arg.filter(|arg| arg.get_num_args().is_some_and(|count| count.min_values() > 0))
     }
 
-    fn wanted(&self, last: &str) -> Wanted<'c> {
+    fn target(&self, last: &str) -> CompletionTarget<'c> {
         if let Some(arg) = self.flag {
-            return Wanted::Value(arg, String::new());
+            return CompletionTarget::Value(arg, String::new());
         }
-        if !last.starts_with('-') || self.only_words {
-            return Wanted::Word;
+        if !last.starts_with('-') || self.flags_ended {
+            return CompletionTarget::Word;
         }
         let mut all = self.command.get_arguments();
         match last.split_once('=') {
             Some((flag, _)) => {
                 let name = flag.strip_prefix("--");
                 let named = name.and_then(|name| all.find(|arg| arg.get_long() == Some(name)));
-                named.map_or(Wanted::Flag, |arg| Wanted::Value(arg, format!("{flag}=")))
+                named.map_or(CompletionTarget::Flag, |arg| {
+                    CompletionTarget::Value(arg, format!("{flag}="))
+                })
             }
-            None => Wanted::Flag,
+            None => CompletionTarget::Flag,
         }
     }
 
     /// Candidates for the next word that is no flag.
-    fn positional(&self, session: &Session<'_>) -> Vec<Candidate> {
+    fn positional(&self, session: &Session<'_>) -> Vec<CompletionCandidate> {
         let mut all = self.command.get_positionals();
         let many = |arg: &&Arg| arg.get_num_args().is_some_and(|count| count.max_values() > 1);
-        let next =
-            all.nth(self.taken).or_else(|| self.command.get_positionals().last().filter(many));
+        let next = all
+            .nth(self.positionals_seen)
+            .or_else(|| self.command.get_positionals().last().filter(many));
         next.map(|arg| values(arg, session)).unwrap_or_default()
     }
 }
 
-fn commands_of(command: &Command) -> Vec<Candidate> {
+fn commands_of(command: &Command) -> Vec<CompletionCandidate> {
     let shown = command.get_subcommands().filter(|inner| !inner.is_hide_set());
     let all = shown.flat_map(|inner| {
         let about = inner.get_about().map(ToString::to_string).unwrap_or_default();
@@ -126,7 +130,7 @@ fn commands_of(command: &Command) -> Vec<Candidate> {
     all.collect()
 }
 
-fn flags_of(command: &Command) -> Vec<Candidate> {
+fn flags_of(command: &Command) -> Vec<CompletionCandidate> {
     let shown = command.get_opts().chain(command.get_arguments().filter(|arg| is_switch(arg)));
     let all = shown.filter(|arg| !arg.is_hide_set()).flat_map(|arg| {
         let about = arg.get_help().map(ToString::to_string).unwrap_or_default();
@@ -142,14 +146,16 @@ fn is_switch(arg: &Arg) -> bool {
 }
 
 /// What an argument can be, as far as that is known.
-fn values(arg: &Arg, session: &Session<'_>) -> Vec<Candidate> {
+fn values(arg: &Arg, session: &Session<'_>) -> Vec<CompletionCandidate> {
     let plain = |word: String| (word, String::new());
     let kind = arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str());
     match kind {
-        Some(PORT_VALUE) => session.program.words(&["ports", "--names"]).map(plain).collect(),
+        Some(PORT_VALUE) => {
+            session.program.output_lines(&["ports", "--names"]).map(plain).collect()
+        }
         Some(RUN_VALUE) => {
             let runs = running(&session.run_dir).into_iter();
-            let names = |run: slipring_control::Running| match run.names.is_empty() {
+            let names = |run: slipring_control::RunningProgram| match run.names.is_empty() {
                 true => vec![(run.pid.to_string(), String::new())],
                 false => run
                     .names
@@ -175,8 +181,8 @@ fn values(arg: &Arg, session: &Session<'_>) -> Vec<Candidate> {
 }
 
 /// One a line. What a candidate means ends with its first line.
-pub(crate) fn lines(candidates: &[Candidate]) -> String {
-    let line = |(word, about): &Candidate| match about.lines().next() {
+pub(crate) fn lines(candidates: &[CompletionCandidate]) -> String {
+    let line = |(word, about): &CompletionCandidate| match about.lines().next() {
         Some(about) if !about.is_empty() => format!("{word}\t{about}\n"),
         _ => format!("{word}\n"),
     };

@@ -14,10 +14,13 @@ use crate::codes::{SR0009, SR0010, SR0201};
 use crate::{Diagnostic, flags};
 
 /// Flags that steer this very mechanism.
-const STEERING: [&str; 4] = ["config", "print-config", "check", "called-as"];
+const CONFIG_FLAGS: [&str; 4] = ["config", "print-config", "check", "called-as"];
 
 /// The typed arguments, with those of the `--config` file in front where one was given.
-pub(crate) fn merged(command: &Command, typed: &[OsString]) -> Result<Vec<OsString>, Diagnostic> {
+pub(crate) fn merge_config(
+    command: &Command,
+    typed: &[OsString],
+) -> Result<Vec<OsString>, Diagnostic> {
     // Errors wait for the real parse; here only what could be read counts.
     let lenient = command.clone().ignore_errors(true).no_binary_name(true);
     let Ok(seen) = lenient.try_get_matches_from(typed) else {
@@ -38,7 +41,7 @@ pub(crate) fn merged(command: &Command, typed: &[OsString]) -> Result<Vec<OsStri
 }
 
 /// The settings as a file that `--config` reads back.
-pub(crate) fn printed(command: &Command, matches: &ArgMatches) -> String {
+pub(crate) fn print_config(command: &Command, matches: &ArgMatches) -> String {
     let lines = command
         .get_arguments()
         .filter_map(|arg| Some((arg, settable_key(arg)?)))
@@ -82,7 +85,7 @@ fn settable_key(arg: &Arg) -> Option<&str> {
             arg.get_action(),
             ArgAction::Help | ArgAction::HelpShort | ArgAction::HelpLong | ArgAction::Version
         );
-        !STEERING.contains(long) && !acts_at_once
+        !CONFIG_FLAGS.contains(long) && !acts_at_once
     })
 }
 

@@ -2,15 +2,15 @@
 
 mod control;
 
-use slipring_abi::name::NameError;
+use slipring_abi::name::PortNameError;
 
-use slipring_port::{Class, OpenError, RunError};
+use slipring_port::{ErrorClass, OpenError, RunError};
 
-use crate::codes::{Code, SR0101};
+use crate::codes::{ErrorCode, SR0101};
 use crate::{Diagnose, Exit};
 
-impl Diagnose for NameError {
-    fn code(&self) -> Code {
+impl Diagnose for PortNameError {
+    fn code(&self) -> ErrorCode {
         SR0101
     }
 
@@ -29,7 +29,7 @@ impl Diagnose for NameError {
 }
 
 impl Diagnose for OpenError {
-    fn code(&self) -> Code {
+    fn code(&self) -> ErrorCode {
         registered(self.code())
     }
 
@@ -55,7 +55,7 @@ impl Diagnose for OpenError {
 }
 
 impl Diagnose for RunError {
-    fn code(&self) -> Code {
+    fn code(&self) -> ErrorCode {
         registered(self.code())
     }
 
@@ -77,15 +77,15 @@ impl Diagnose for RunError {
 }
 
 /// A code that a lower crate names, which cannot depend on this one.
-fn registered(code: &str) -> Code {
+fn registered(code: &str) -> ErrorCode {
     code.parse().expect("a test looks up every code that ports use")
 }
 
-fn exit_of(class: Class) -> Exit {
+fn exit_of(class: ErrorClass) -> Exit {
     match class {
-        Class::Usage => Exit::Usage,
-        Class::Machine => Exit::Machine,
-        Class::Peer => Exit::PeerLost,
+        ErrorClass::Usage => Exit::Usage,
+        ErrorClass::Machine => Exit::Machine,
+        ErrorClass::Peer => Exit::PeerLost,
     }
 }
 

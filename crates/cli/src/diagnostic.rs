@@ -16,13 +16,13 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::codes::{Code, SR0201, SR0204};
-use crate::{Exit, SCHEMA};
+use crate::codes::{ErrorCode, SR0201, SR0204};
+use crate::{Exit, SCHEMA_VERSION};
 
 /// An error that can be explained to the person who typed the command.
 pub trait Diagnose {
     /// The stable code.
-    fn code(&self) -> Code;
+    fn code(&self) -> ErrorCode;
 
     /// What failed, in one line, with the names involved.
     fn summary(&self) -> String;
@@ -51,7 +51,7 @@ pub trait Diagnose {
 /// An error in its final words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    code: Code,
+    code: ErrorCode,
     exit: Exit,
     /// The exit status where it is not that of `exit`.
     status: Option<u8>,
@@ -64,7 +64,7 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// Starts an error that has no type of its own.
     #[must_use]
-    pub fn new(code: Code, summary: impl Into<String>) -> Self {
+    pub fn new(code: ErrorCode, summary: impl Into<String>) -> Self {
         Self {
             code,
             exit: code.exit(),
@@ -142,7 +142,7 @@ impl Diagnostic {
     /// The words for a terminal, coloured on demand, with a final newline.
     #[must_use]
     pub fn to_text(&self, coloured: bool) -> String {
-        let paint = Paint { coloured };
+        let paint = TextStyle { coloured };
         let head = format!("error[{}]", self.code);
         let mut text = format!("{}: {}\n", paint.red(&head), self.summary);
         let note = self.note_with_pointer();
@@ -150,7 +150,7 @@ impl Diagnostic {
         for (label, part) in parts {
             if let Some(part) = part {
                 let label = paint.bold(&format!("{label:>7}:"));
-                text.push_str(&format!("{label} {}\n", hang(part)));
+                text.push_str(&format!("{label} {}\n", indent_continuation(part)));
             }
         }
         text
@@ -160,7 +160,7 @@ impl Diagnostic {
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut object = json!({
-            "schema": SCHEMA,
+            "schema": SCHEMA_VERSION,
             "event": "error",
             "code": self.code.to_string(),
             "exit": self.status.unwrap_or_else(|| self.exit.status()),
@@ -185,7 +185,7 @@ impl Diagnostic {
 }
 
 impl Diagnose for Diagnostic {
-    fn code(&self) -> Code {
+    fn code(&self) -> ErrorCode {
         self.code
     }
 
@@ -242,15 +242,15 @@ impl From<io::Error> for Failure {
 }
 
 /// Indents what follows a line break to the column after the label.
-fn hang(part: &str) -> String {
+fn indent_continuation(part: &str) -> String {
     part.replace('\n', "\n         ")
 }
 
-struct Paint {
+struct TextStyle {
     coloured: bool,
 }
 
-impl Paint {
+impl TextStyle {
     fn red(&self, text: &str) -> String {
         self.wrap("1;31", text)
     }

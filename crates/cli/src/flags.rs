@@ -11,8 +11,8 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use slipring_abi::name::PortName;
 
-use crate::Format;
-use crate::units::Span;
+use crate::ReportFormat;
+use crate::units::TimeSpan;
 
 /// The value name that marks a flag as taking a port, for completion.
 pub const PORT_VALUE: &str = "PORT";
@@ -64,15 +64,15 @@ pub fn period() -> Arg {
 /// What `-T` says; `None` for no reports but the last.
 #[must_use]
 pub fn period_of(matches: &ArgMatches) -> Option<Duration> {
-    let span = matches.get_one::<Span>("period")?;
+    let span = matches.get_one::<TimeSpan>("period")?;
     Some(span.duration()).filter(|period| !period.is_zero())
 }
 
-fn read_period(text: &str) -> Result<Span, Box<dyn Error + Send + Sync>> {
+fn read_period(text: &str) -> Result<TimeSpan, Box<dyn Error + Send + Sync>> {
     /// More reports than a person or a pipe can take are a slip of the unit.
-    const LEAST: Duration = Duration::from_millis(1);
-    let span = Span::parse(text, Duration::from_millis(1))?;
-    if span.nanos() > 0 && span.duration() < LEAST {
+    const MIN_PERIOD: Duration = Duration::from_millis(1);
+    let span = TimeSpan::parse(text, Duration::from_millis(1))?;
+    if span.nanos() > 0 && span.duration() < MIN_PERIOD {
         return Err("reports come once a millisecond at most, and with 0 only at the end".into());
     }
     Ok(span)
@@ -106,7 +106,7 @@ pub fn reporting(command: Command) -> Command {
         .default_value("auto")
         .value_parser(["auto", "always", "never"])
         .help("Colour messages; auto is a terminal without NO_COLOR");
-    add(command, [json, quiet, verbose, color])
+    add_flags(command, [json, quiet, verbose, color])
 }
 
 /// `--config`, `--print-config`, `--check`: flags from a file.
@@ -126,7 +126,7 @@ pub fn configuration(command: Command) -> Command {
         .long("check")
         .action(ArgAction::SetTrue)
         .help("Validate flags and file, touch nothing and stop");
-    add(command, [config, print, check])
+    add_flags(command, [config, print, check])
 }
 
 /// `--run-dir`: where sockets and counters live.
@@ -138,16 +138,16 @@ pub fn run_dir(command: Command) -> Command {
         .value_hint(ValueHint::DirPath)
         .value_parser(clap::value_parser!(PathBuf))
         .help("Directory of sockets and counters");
-    add(command, [dir])
+    add_flags(command, [dir])
 }
 
 /// The report format that was asked for.
 #[must_use]
-pub fn format(matches: &ArgMatches) -> Format {
+pub fn format(matches: &ArgMatches) -> ReportFormat {
     match optional::<String>(matches, "json").map(String::as_str) {
-        Some("lines") => Format::JsonLines,
-        Some(_) => Format::Json,
-        None => Format::Text,
+        Some("lines") => ReportFormat::JsonLines,
+        Some(_) => ReportFormat::Json,
+        None => ReportFormat::Text,
     }
 }
 
@@ -162,13 +162,13 @@ pub fn verbosity(matches: &ArgMatches) -> i8 {
 }
 
 /// The run directory: the flag, `$SLIPRING_RUN`, else the place that suits the user; empty where
-/// there is none, which `slipring_proto::trust` refuses by name. Never one that a stranger could make first.
+/// there is none, which `slipring_native_proto::trust` refuses by name. Never one that a stranger could make first.
 #[must_use]
 pub fn chosen_run_dir(matches: &ArgMatches) -> PathBuf {
     let flag = optional::<PathBuf>(matches, "run-dir").cloned();
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     let named = flag.or_else(|| variable("SLIPRING_RUN").map(PathBuf::from));
-    named.or_else(|| STAND_IN.get().cloned()).unwrap_or_else(|| {
+    named.or_else(|| STAND_IN_RUN_DIR.get().cloned()).unwrap_or_else(|| {
         let uid = rustix::process::getuid().as_raw();
         let runtime = variable("XDG_RUNTIME_DIR").map(PathBuf::from);
         default_run_dir(uid, runtime.as_deref())
@@ -176,12 +176,12 @@ pub fn chosen_run_dir(matches: &ArgMatches) -> PathBuf {
 }
 
 /// What stands in for the place that suits the user.
-static STAND_IN: OnceLock<PathBuf> = OnceLock::new();
+static STAND_IN_RUN_DIR: OnceLock<PathBuf> = OnceLock::new();
 
 /// Lets this process use `dir` where neither flag nor variable names a run directory: for tests,
 /// which have nothing to do with what runs on the machine. The first call counts.
 pub fn stand_in_run_dir(dir: PathBuf) {
-    let _ = STAND_IN.set(dir);
+    let _ = STAND_IN_RUN_DIR.set(dir);
 }
 
 fn default_run_dir(uid: u32, runtime: Option<&Path>) -> PathBuf {
@@ -205,7 +205,7 @@ where
     matches.try_get_one::<T>(id).ok().flatten()
 }
 
-fn add<const N: usize>(command: Command, args: [Arg; N]) -> Command {
+fn add_flags<const N: usize>(command: Command, args: [Arg; N]) -> Command {
     args.into_iter().fold(command, |command, arg| {
         let taken = |arg: &Arg| {
             let mut others = command.get_arguments();
@@ -234,10 +234,10 @@ mod tests {
     #[test]
     fn json_stands_alone_or_says_lines() {
         for (args, format_wanted) in [
-            (vec!["x"], Format::Text),
-            (vec!["x", "-j"], Format::Json),
-            (vec!["x", "--json"], Format::Json),
-            (vec!["x", "--json=lines"], Format::JsonLines),
+            (vec!["x"], ReportFormat::Text),
+            (vec!["x", "-j"], ReportFormat::Json),
+            (vec!["x", "--json"], ReportFormat::Json),
+            (vec!["x", "--json=lines"], ReportFormat::JsonLines),
         ] {
             assert_eq!(format(&matches(&args)), format_wanted, "{args:?}");
         }
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn a_command_without_the_flags_reports_as_text() {
         let matches = Command::new("x").get_matches_from(["x"]);
-        assert_eq!(format(&matches), Format::Text);
+        assert_eq!(format(&matches), ReportFormat::Text);
         assert_eq!(verbosity(&matches), 0);
     }
 

@@ -9,31 +9,31 @@
 mod text;
 
 use clap::{Arg, Command, ValueHint};
-use slipring_control::metrics::Endpoint;
+use slipring_control::metrics::MetricsEndpoint;
 
-pub use text::{Labels, Text};
+pub use text::{MetricLabels, MetricsText};
 
 use crate::{Diagnostic, Failure, Session, codes};
 
 /// Adds the flag, unless the command has one of that name.
 #[must_use]
 pub fn flag(command: Command) -> Command {
-    let metrics = Arg::new(ID)
-        .long(ID)
+    let metrics = Arg::new(METRICS_FLAG)
+        .long(METRICS_FLAG)
         .value_name("ADDR")
         .value_hint(ValueHint::FilePath)
         .value_parser(address)
         .help("Serve counters as OpenMetrics: 127.0.0.1:9100, or a socket's path");
-    let has_one = command.get_arguments().any(|arg| arg.get_long() == Some(ID));
+    let has_one = command.get_arguments().any(|arg| arg.get_long() == Some(METRICS_FLAG));
     if has_one { command } else { command.arg(metrics) }
 }
 
 /// The flag's name.
-pub(crate) const ID: &str = "metrics";
+pub(crate) const METRICS_FLAG: &str = "metrics";
 
 fn address(text: &str) -> Result<String, String> {
     let why = |why| format!("{why}: write 127.0.0.1:9100, [::1]:9100, or a path: ./metrics.sock");
-    Endpoint::check(text).map_err(why).map(|()| text.to_owned())
+    MetricsEndpoint::check(text).map_err(why).map(|()| text.to_owned())
 }
 
 /// The first TCP port that everybody may listen on.
@@ -54,7 +54,7 @@ pub fn is_reserved(place: &str) -> bool {
 pub fn serve(
     session: &Session<'_>,
     text: impl Fn() -> Result<String, String> + Send + 'static,
-) -> Result<Option<Endpoint>, Failure> {
+) -> Result<Option<MetricsEndpoint>, Failure> {
     session.metrics.as_deref().map(|place| open(place, text)).transpose()
 }
 
@@ -65,8 +65,8 @@ pub fn serve(
 pub fn open(
     place: &str,
     text: impl Fn() -> Result<String, String> + Send + 'static,
-) -> Result<Endpoint, Failure> {
-    Endpoint::open(place, Box::new(text)).map_err(|error| {
+) -> Result<MetricsEndpoint, Failure> {
+    MetricsEndpoint::open(place, Box::new(text)).map_err(|error| {
         let summary = format!("cannot serve metrics on `{place}`");
         let help = "name a free port of this machine, 127.0.0.1:9100, or a path to be made";
         let error =

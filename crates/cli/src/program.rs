@@ -12,14 +12,14 @@ use clap::error::ErrorKind;
 
 use crate::builtin::BUILTIN;
 use crate::codes::SR0005;
-use crate::report::Identity;
-use crate::reporter::Manner;
-use crate::verb::{Classic, Session, Verb};
-use crate::{Diagnostic, Exit, Failure, Format, Reporter, config, flags, usage};
+use crate::report::RunIdentity;
+use crate::reporter::EarlyReportOptions;
+use crate::verb::{ClassicName, Session, Verb};
+use crate::{Diagnostic, Exit, Failure, ReportFormat, Reporter, config, flags, usage};
 
 /// The program: its name and its commands.
 #[derive(Debug)]
-pub struct Program {
+pub struct CliProgram {
     /// The name of the binary.
     pub name: &'static str,
     /// One line that says what it is.
@@ -31,50 +31,50 @@ pub struct Program {
 }
 
 /// The standard streams, or what a test puts in their place.
-pub struct Streams {
+pub struct OutputStreams {
     /// Data.
-    pub data: Box<dyn Write>,
+    pub stdout: Box<dyn Write>,
     /// Talk.
-    pub talk: Box<dyn Write>,
+    pub stderr: Box<dyn Write>,
     /// Whether talk goes to a terminal that wants colour.
     pub coloured: bool,
 }
 
-impl Streams {
+impl OutputStreams {
     /// The process's own. `NO_COLOR` with any value switches colour off.
     #[must_use]
     pub fn standard() -> Self {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Self {
-            data: Box::new(io::stdout()),
-            talk: Box::new(io::stderr()),
+            stdout: Box::new(io::stdout()),
+            stderr: Box::new(io::stderr()),
             coloured: io::stderr().is_terminal() && !no_color,
         }
     }
 }
 
-impl Program {
+impl CliProgram {
     /// Runs the process's own command line.
     #[must_use]
     pub fn main(&self) -> ExitCode {
         let args: Vec<_> = std::env::args_os().collect();
-        self.run(&args, Streams::standard()).into()
+        self.run(&args, OutputStreams::standard()).into()
     }
 
     /// Runs a command line, `args[0]` included, and returns the exit status.
     #[must_use]
-    pub fn run(&self, args: &[OsString], streams: Streams) -> u8 {
-        let identity = Identity { command: typed_line(args), version: self.version, seed: None };
-        let mut reporter = Reporter::new(streams, manner_of(args), identity);
+    pub fn run(&self, args: &[OsString], streams: OutputStreams) -> u8 {
+        let identity = RunIdentity { command: typed_line(args), version: self.version, seed: None };
+        let mut reporter = Reporter::new(streams, early_options(args), identity);
         let mut status = None;
-        let (classic, result) = match self.call(args) {
-            Ok(call) => (call.classic, self.obey(&call, &mut reporter, &mut status)),
+        let (classic, result) = match self.find_invocation(args) {
+            Ok(call) => (call.classic, self.execute(&call, &mut reporter, &mut status)),
             Err(failure) => (None, Err(failure)),
         };
         let exit = match result {
             Ok(exit) => exit,
             Err(Failure::ReaderLeft) => Exit::Done,
-            Err(Failure::Error(error)) => reporter.complain(&error),
+            Err(Failure::Error(error)) => reporter.report_error(&error),
         };
         status.unwrap_or_else(|| classic.map_or(exit.status(), |classic| classic.status_of(exit)))
     }
@@ -99,10 +99,11 @@ impl Program {
     }
 
     /// The lines that a command prints with these words: none where it fails.
-    pub(crate) fn words(&self, args: &[&str]) -> impl Iterator<Item = String> {
-        let caught = Caught::default();
+    pub(crate) fn output_lines(&self, args: &[&str]) -> impl Iterator<Item = String> {
+        let caught = CapturedStream::default();
         let talk = Box::new(io::sink());
-        let streams = Streams { data: Box::new(caught.clone()), talk, coloured: false };
+        let streams =
+            OutputStreams { stdout: Box::new(caught.clone()), stderr: talk, coloured: false };
         let args: Vec<_> = [self.name].iter().chain(args).map(OsString::from).collect();
         let well = self.run(&args, streams) == 0;
         let text = caught.0.take();
@@ -114,36 +115,36 @@ impl Program {
         self.verbs.iter().chain(&BUILTIN)
     }
 
-    fn obey(
+    fn execute(
         &self,
-        call: &Call<'_>,
+        call: &Invocation<'_>,
         reporter: &mut Reporter,
         status: &mut Option<u8>,
     ) -> Result<Exit, Failure> {
         let Some(verb) = call.verb else {
-            return self.obey_root(call, reporter);
+            return self.execute_root(call, reporter);
         };
-        let mut command = self.flag_table(verb).bin_name(&call.typed);
+        let mut command = self.flag_table(verb).bin_name(&call.typed_command);
         if let Some(classic) = call.classic {
             command = command.arg(flags::called_as(classic.name));
         }
-        let typed = usage::joined(&command, call.args.clone());
+        let typed = usage::join_negative_values(&command, call.args.clone());
         let args = match command.get_arguments().any(|arg| arg.get_id() == "config") {
-            true => config::merged(&command, &typed)?,
+            true => config::merge_config(&command, &typed)?,
             false => typed,
         };
-        let with_name = [OsString::from(&call.typed)].into_iter().chain(args);
+        let with_name = [OsString::from(&call.typed_command)].into_iter().chain(args);
         let matches = match command.try_get_matches_from_mut(with_name) {
             Ok(matches) => matches,
             Err(error) => {
-                let typed = usage::meant(&command, &call.typed, &call.args);
-                return refused(&error, &typed, reporter);
+                let typed = usage::meant_command(&command, &call.typed_command, &call.args);
+                return parse_refusal(&error, &typed, reporter);
             }
         };
         let innermost = flags::innermost(&matches);
         reporter.adopt(flags::format(innermost), flags::verbosity(innermost));
         if flags::optional(&matches, "print-config") == Some(&true) {
-            reporter.raw(config::printed(&command, &matches).as_bytes())?;
+            reporter.raw(config::print_config(&command, &matches).as_bytes())?;
             return Ok(Exit::Done);
         }
         let job = (verb.plan)(&matches)?;
@@ -154,7 +155,7 @@ impl Program {
             reporter,
             classic: call.classic.map(|classic| classic.name),
             run_dir: flags::chosen_run_dir(flags::innermost(&matches)),
-            metrics: flags::optional::<String>(innermost, crate::metrics::ID).cloned(),
+            metrics: flags::optional::<String>(innermost, crate::metrics::METRICS_FLAG).cloned(),
             program: self,
             status: None,
         };
@@ -164,7 +165,11 @@ impl Program {
     }
 
     /// `slipring`, `slipring --help` and the like: no command was named.
-    fn obey_root(&self, call: &Call<'_>, reporter: &mut Reporter) -> Result<Exit, Failure> {
+    fn execute_root(
+        &self,
+        call: &Invocation<'_>,
+        reporter: &mut Reporter,
+    ) -> Result<Exit, Failure> {
         let mut root = self.command();
         if call.args.is_empty() {
             reporter.say(root.render_help())?;
@@ -173,55 +178,55 @@ impl Program {
         let with_name = [OsString::from(self.name)].into_iter();
         match root.try_get_matches_from_mut(with_name.chain(call.args.iter().cloned())) {
             Ok(_) => Ok(Exit::Done),
-            Err(error) => refused(&error, self.name, reporter),
+            Err(error) => parse_refusal(&error, self.name, reporter),
         }
     }
 
     /// Finds the command by `argv[0]`, else by the first argument.
-    fn call(&self, args: &[OsString]) -> Result<Call<'_>, Failure> {
+    fn find_invocation(&self, args: &[OsString]) -> Result<Invocation<'_>, Failure> {
         let program = args.first().map_or(OsStr::new(self.name), OsString::as_os_str);
         let rest = args.get(1..).unwrap_or_default();
         let base = Path::new(program).file_name().and_then(OsStr::to_str);
         if let Some((base, (verb, classic))) = base.and_then(|base| {
             let name = base.strip_prefix("slipring-").unwrap_or(base);
-            Some((base, self.named(name)?))
+            Some((base, self.find_verb(name)?))
         }) {
-            return Ok(Call::new(verb, classic, base, rest));
+            return Ok(Invocation::new(verb, classic, base, rest));
         }
         match rest.split_first() {
             Some((word, more)) if word == "help" => Ok(self.help_call(more)),
             Some((word, more)) if !word.as_encoded_bytes().starts_with(b"-") => {
                 self.verb_call(word, more)
             }
-            _ => Ok(Call::root(rest)),
+            _ => Ok(Invocation::root(rest)),
         }
     }
 
-    fn verb_call(&self, word: &OsStr, rest: &[OsString]) -> Result<Call<'_>, Failure> {
+    fn verb_call(&self, word: &OsStr, rest: &[OsString]) -> Result<Invocation<'_>, Failure> {
         let text = word.to_string_lossy();
-        let (verb, classic) = match self.named(&text) {
+        let (verb, classic) = match self.find_verb(&text) {
             Some(found) => found,
             None => (self.abbreviated(&text)?, None),
         };
         // `slipring bridge` is ours, though `bridge` alone stands in for the old program.
         let classic = classic.filter(|classic| classic.name != verb.name);
         let name = classic.map_or(verb.name, |classic| classic.name);
-        Ok(Call::new(verb, classic, &format!("{} {name}", self.name), rest))
+        Ok(Invocation::new(verb, classic, &format!("{} {name}", self.name), rest))
     }
 
     /// `slipring help gen` is `slipring gen --help`.
-    fn help_call(&self, words: &[OsString]) -> Call<'_> {
+    fn help_call(&self, words: &[OsString]) -> Invocation<'_> {
         let help = [OsString::from("--help")];
         let first = words.first().and_then(|word| word.to_str());
-        match first.and_then(|name| self.named(name)) {
+        match first.and_then(|name| self.find_verb(name)) {
             Some((verb, classic)) => {
-                Call::new(verb, classic, &format!("{} {}", self.name, verb.name), &help)
+                Invocation::new(verb, classic, &format!("{} {}", self.name, verb.name), &help)
             }
-            None => Call::root(&help),
+            None => Invocation::root(&help),
         }
     }
 
-    fn named(&self, name: &str) -> Option<(&Verb, Option<&Classic>)> {
+    fn find_verb(&self, name: &str) -> Option<(&Verb, Option<&ClassicName>)> {
         self.all_verbs().find_map(|verb| {
             let classic = verb.classic.iter().find(|classic| classic.name == name);
             (verb.name == name || classic.is_some()).then_some((verb, classic))
@@ -274,9 +279,9 @@ impl Program {
 
 /// A stream that is kept.
 #[derive(Debug, Default, Clone)]
-struct Caught(Rc<RefCell<Vec<u8>>>);
+struct CapturedStream(Rc<RefCell<Vec<u8>>>);
 
-impl Write for Caught {
+impl Write for CapturedStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.borrow_mut().write(bytes)
     }
@@ -287,26 +292,35 @@ impl Write for Caught {
 }
 
 /// What was called, and with which arguments.
-struct Call<'p> {
+struct Invocation<'p> {
     verb: Option<&'p Verb>,
-    classic: Option<&'p Classic>,
+    classic: Option<&'p ClassicName>,
     /// The command as it was typed, for help and errors.
-    typed: String,
+    typed_command: String,
     args: Vec<OsString>,
 }
 
-impl<'p> Call<'p> {
-    fn new(verb: &'p Verb, classic: Option<&'p Classic>, typed: &str, args: &[OsString]) -> Self {
-        Self { verb: Some(verb), classic, typed: typed.to_owned(), args: args.to_vec() }
+impl<'p> Invocation<'p> {
+    fn new(
+        verb: &'p Verb,
+        classic: Option<&'p ClassicName>,
+        typed: &str,
+        args: &[OsString],
+    ) -> Self {
+        Self { verb: Some(verb), classic, typed_command: typed.to_owned(), args: args.to_vec() }
     }
 
     fn root(args: &[OsString]) -> Self {
-        Self { verb: None, classic: None, typed: String::new(), args: args.to_vec() }
+        Self { verb: None, classic: None, typed_command: String::new(), args: args.to_vec() }
     }
 }
 
 /// Help and version are no errors, though clap returns them so.
-fn refused(error: &clap::Error, typed: &str, reporter: &mut Reporter) -> Result<Exit, Failure> {
+fn parse_refusal(
+    error: &clap::Error,
+    typed: &str,
+    reporter: &mut Reporter,
+) -> Result<Exit, Failure> {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             reporter.raw(error.render().to_string().as_bytes())?;
@@ -317,19 +331,19 @@ fn refused(error: &clap::Error, typed: &str, reporter: &mut Reporter) -> Result<
 }
 
 /// Guesses from the raw arguments how to word an error that comes before parsing is done.
-fn manner_of(args: &[OsString]) -> Manner {
+fn early_options(args: &[OsString]) -> EarlyReportOptions {
     let words = args.iter().filter_map(|arg| arg.to_str());
     let flags: Vec<_> = words.take_while(|word| *word != "--").collect();
     let json = |flag: &&str| *flag == "-j" || *flag == "--json" || flag.starts_with("--json=");
     let format = match flags.iter().any(json) {
-        true => Format::Json,
-        false => Format::Text,
+        true => ReportFormat::Json,
+        false => ReportFormat::Text,
     };
     let mut pairs = flags.windows(2);
     let split = pairs.find_map(|pair| (pair[0] == "--color").then_some(pair[1]));
     let mut each = flags.iter();
     let joined = each.find_map(|flag| flag.strip_prefix("--color="));
-    Manner { format, color: joined.or(split).map(str::to_owned) }
+    EarlyReportOptions { format, color: joined.or(split).map(str::to_owned) }
 }
 
 /// The command line as a shell would take it back.

@@ -11,11 +11,11 @@ use std::time::Duration;
 use serde::Serialize;
 
 /// Version of the report's keys. Keys may be added under a version; none changes its meaning.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 1;
 
 /// What passed through a port in one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Traffic {
+pub struct PortTraffic {
     /// Frames.
     pub packets: u64,
     /// Bytes of those frames, without checksum, preamble and gap.
@@ -38,9 +38,9 @@ pub struct PortReport {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
     /// Received.
-    pub rx: Traffic,
+    pub rx: PortTraffic,
     /// Sent: completed, not merely submitted.
-    pub tx: Traffic,
+    pub tx: PortTraffic,
     /// Frames lost here, by cause.
     pub drops: BTreeMap<String, u64>,
 }
@@ -51,7 +51,7 @@ pub struct NoExtra {}
 
 /// The counters at one moment.
 #[derive(Debug, Clone)]
-pub struct Sample<X = NoExtra> {
+pub struct ReportSample<X = NoExtra> {
     /// Time since the start of the run.
     pub elapsed: Duration,
     /// Every port of the run.
@@ -68,7 +68,7 @@ pub struct Sample<X = NoExtra> {
 /// Which moment of the run a report tells of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Moment {
+pub(crate) enum ReportMoment {
     Start,
     Interval,
     End,
@@ -76,7 +76,7 @@ pub(crate) enum Moment {
 
 /// Everything that a run needs to be repeated.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Identity {
+pub(crate) struct RunIdentity {
     pub(crate) command: String,
     pub(crate) version: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,15 +85,15 @@ pub(crate) struct Identity {
 
 /// Where the run took place.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Place {
+pub(crate) struct RunEnvironment {
     pub(crate) clock: String,
     pub(crate) kernel: String,
     pub(crate) cpu: String,
 }
 
-impl Place {
+impl RunEnvironment {
     /// Asks `/proc`; what it does not tell is called unknown.
-    pub(crate) fn here(clock: &str) -> Self {
+    pub(crate) fn current(clock: &str) -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         let kernel = read("/proc/sys/kernel/osrelease");
         Self {
@@ -106,32 +106,32 @@ impl Place {
 
 /// One report, in the order in which its keys are written.
 #[derive(Serialize)]
-pub(crate) struct Event<'a, X> {
+pub(crate) struct ReportEvent<'a, X> {
     pub(crate) schema: u32,
-    pub(crate) event: Moment,
+    pub(crate) event: ReportMoment,
     pub(crate) time_ns: u64,
     #[serde(flatten)]
-    pub(crate) identity: &'a Identity,
+    pub(crate) identity: &'a RunIdentity,
     #[serde(flatten)]
-    pub(crate) place: Option<&'a Place>,
+    pub(crate) place: Option<&'a RunEnvironment>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ports: Option<&'a [PortReport]>,
     #[serde(flatten)]
-    pub(crate) totals: Option<Totals>,
+    pub(crate) totals: Option<SampleTotals>,
     #[serde(flatten)]
     pub(crate) extra: X,
 }
 
 /// The keys of a [`Sample`] beside its ports.
 #[derive(Serialize)]
-pub(crate) struct Totals {
+pub(crate) struct SampleTotals {
     elapsed_ns: u64,
     in_flight: u64,
     copies: u64,
 }
 
-impl Totals {
-    pub(crate) fn of<X>(sample: &Sample<X>) -> Self {
+impl SampleTotals {
+    pub(crate) fn of<X>(sample: &ReportSample<X>) -> Self {
         Self {
             elapsed_ns: u64::try_from(sample.elapsed.as_nanos()).unwrap_or(u64::MAX),
             in_flight: sample.in_flight,

@@ -16,15 +16,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 
-use crate::report::{Event, Identity, Moment, NoExtra, Place, PortReport, SCHEMA, Sample, Totals};
-use crate::{Diagnose, Diagnostic, Exit, Failure, Streams};
+use crate::report::{
+    NoExtra, PortReport, ReportEvent, ReportMoment, ReportSample, RunEnvironment, RunIdentity,
+    SCHEMA_VERSION, SampleTotals,
+};
+use crate::{Diagnose, Diagnostic, Exit, Failure, OutputStreams};
 
 /// The setting of a port that counts packets which its capture could not be given.
 pub const UNCAPTURED: &str = "uncaptured";
 
 /// How reports are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ReportFormat {
     /// For people: one line per interval.
     Text,
     /// One JSON document at the end.
@@ -35,70 +38,74 @@ pub enum Format {
 
 /// Writes the reports of one run.
 pub struct Reporter {
-    data: Box<dyn Write>,
-    talk: Box<dyn Write>,
-    format: Format,
+    stdout: Box<dyn Write>,
+    stderr: Box<dyn Write>,
+    format: ReportFormat,
     verbosity: i8,
     coloured: bool,
-    identity: Identity,
-    place: Option<Place>,
+    identity: RunIdentity,
+    environment: Option<RunEnvironment>,
 }
 
 /// What of the manner of reporting is known before the flags are parsed.
-pub(crate) struct Manner {
-    pub(crate) format: Format,
+pub(crate) struct EarlyReportOptions {
+    pub(crate) format: ReportFormat,
     /// The word behind `--color`.
     pub(crate) color: Option<String>,
 }
 
 impl Reporter {
-    pub(crate) fn new(streams: Streams, manner: Manner, identity: Identity) -> Self {
+    pub(crate) fn new(
+        streams: OutputStreams,
+        manner: EarlyReportOptions,
+        identity: RunIdentity,
+    ) -> Self {
         let coloured = match manner.color.as_deref() {
             Some("always") => true,
             Some("never") => false,
             _ => streams.coloured,
         };
         Self {
-            data: streams.data,
-            talk: streams.talk,
+            stdout: streams.stdout,
+            stderr: streams.stderr,
             format: manner.format,
             verbosity: 0,
             coloured,
             identity,
-            place: None,
+            environment: None,
         }
     }
 
     /// Takes over what the parsed flags say.
-    pub(crate) fn adopt(&mut self, format: Format, verbosity: i8) {
+    pub(crate) fn adopt(&mut self, format: ReportFormat, verbosity: i8) {
         self.format = format;
         self.verbosity = verbosity;
     }
 
     /// Reports in another format from now on: for a command that finds it among its own words.
-    pub fn report_as(&mut self, format: Format) {
+    pub fn report_as(&mut self, format: ReportFormat) {
         self.format = format;
     }
 
     /// Words an error on stderr, in the format of the run, and returns the exit status it asks for.
-    pub fn complain(&mut self, error: &Diagnostic) -> Exit {
+    pub fn report_error(&mut self, error: &Diagnostic) -> Exit {
         let text = match self.format {
-            Format::Text => error.to_text(self.coloured),
-            Format::Json | Format::JsonLines => format!("{}\n", error.to_json()),
+            ReportFormat::Text => error.to_text(self.coloured),
+            ReportFormat::Json | ReportFormat::JsonLines => format!("{}\n", error.to_json()),
         };
         // There is nowhere left to report that stderr is closed.
-        let _ = self.talk.write_all(text.as_bytes());
+        let _ = self.stderr.write_all(text.as_bytes());
         error.exit()
     }
 
     /// Sends reports elsewhere from now on: where stdout belongs to another program.
     pub fn redirect(&mut self, data: Box<dyn Write>) {
-        self.data = data;
+        self.stdout = data;
     }
 
     /// The format of this run, for commands that compute more for machines than for people.
     #[must_use]
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> ReportFormat {
         self.format
     }
 
@@ -115,15 +122,17 @@ impl Reporter {
         ports: &[PortReport],
     ) -> Result<(), Failure> {
         self.identity.seed = seed;
-        self.place = Some(Place::here(clock));
+        self.environment = Some(RunEnvironment::current(clock));
         match self.format {
-            Format::Text if self.verbosity < 0 => Ok(()),
-            Format::Text => {
+            ReportFormat::Text if self.verbosity < 0 => Ok(()),
+            ReportFormat::Text => {
                 let head = self.text_head(ports);
                 self.write_data(head.as_bytes())
             }
-            Format::Json => Ok(()),
-            Format::JsonLines => self.event(Moment::Start, true, ports, None, &NoExtra {}),
+            ReportFormat::Json => Ok(()),
+            ReportFormat::JsonLines => {
+                self.event(ReportMoment::Start, true, ports, None, &NoExtra {})
+            }
         }
     }
 
@@ -133,12 +142,12 @@ impl Reporter {
     /// If the output cannot be written.
     pub fn interval<X: Serialize>(
         &mut self,
-        sample: &Sample<X>,
+        sample: &ReportSample<X>,
         line: impl Display,
     ) -> Result<(), Failure> {
         match self.format {
-            Format::Text if self.verbosity < 0 => Ok(()),
-            Format::Json => Ok(()),
+            ReportFormat::Text if self.verbosity < 0 => Ok(()),
+            ReportFormat::Json => Ok(()),
             _ => self.interim(sample, line),
         }
     }
@@ -149,13 +158,13 @@ impl Reporter {
     /// If the output cannot be written.
     pub fn interim<X: Serialize>(
         &mut self,
-        sample: &Sample<X>,
+        sample: &ReportSample<X>,
         line: impl Display,
     ) -> Result<(), Failure> {
         match self.format {
-            Format::Text => self.text(line),
-            Format::Json => self.talk(&line),
-            Format::JsonLines => self.sample(Moment::Interval, false, sample),
+            ReportFormat::Text => self.text(line),
+            ReportFormat::Json => self.write_stderr(&line),
+            ReportFormat::JsonLines => self.sample(ReportMoment::Interval, false, sample),
         }
     }
 
@@ -165,17 +174,17 @@ impl Reporter {
     /// If the output cannot be written.
     pub fn end<X: Serialize>(
         &mut self,
-        sample: &Sample<X>,
+        sample: &ReportSample<X>,
         summary: impl Display,
     ) -> Result<(), Failure> {
         match self.format {
-            Format::Text => {
+            ReportFormat::Text => {
                 self.text(summary)?;
                 self.warn_of_uncaptured(&sample.ports)
             }
             // The only object of the run, so it also says where the run took place.
-            Format::Json => self.sample(Moment::End, true, sample),
-            Format::JsonLines => self.sample(Moment::End, false, sample),
+            ReportFormat::Json => self.sample(ReportMoment::End, true, sample),
+            ReportFormat::JsonLines => self.sample(ReportMoment::End, false, sample),
         }
     }
 
@@ -190,8 +199,8 @@ impl Reporter {
         text: impl Display,
     ) -> Result<(), Failure> {
         match self.format {
-            Format::Text => self.text(text),
-            Format::Json | Format::JsonLines => self.object(Moment::End, fields),
+            ReportFormat::Text => self.text(text),
+            ReportFormat::Json | ReportFormat::JsonLines => self.object(ReportMoment::End, fields),
         }
     }
 
@@ -200,10 +209,16 @@ impl Reporter {
     ///
     /// # Errors
     /// If the output cannot be written.
-    pub fn begun<X: Serialize>(&mut self, fields: &X, text: impl Display) -> Result<(), Failure> {
+    pub fn write_started<X: Serialize>(
+        &mut self,
+        fields: &X,
+        text: impl Display,
+    ) -> Result<(), Failure> {
         match self.format {
-            Format::Text => self.text(text),
-            Format::Json | Format::JsonLines => self.object(Moment::Start, fields),
+            ReportFormat::Text => self.text(text),
+            ReportFormat::Json | ReportFormat::JsonLines => {
+                self.object(ReportMoment::Start, fields)
+            }
         }
     }
 
@@ -211,13 +226,13 @@ impl Reporter {
     ///
     /// # Errors
     /// If the output cannot be written.
-    pub fn look<X: Serialize>(&mut self, fields: &X) -> Result<(), Failure> {
-        self.object(Moment::Interval, fields)
+    pub fn write_sample<X: Serialize>(&mut self, fields: &X) -> Result<(), Failure> {
+        self.object(ReportMoment::Interval, fields)
     }
 
-    fn object<X: Serialize>(&mut self, moment: Moment, fields: &X) -> Result<(), Failure> {
-        let event = Event {
-            schema: SCHEMA,
+    fn object<X: Serialize>(&mut self, moment: ReportMoment, fields: &X) -> Result<(), Failure> {
+        let event = ReportEvent {
+            schema: SCHEMA_VERSION,
             event: moment,
             time_ns: unix_nanos(),
             identity: &self.identity,
@@ -254,7 +269,7 @@ impl Reporter {
         if self.verbosity < level {
             return Ok(());
         }
-        self.talk(&message)
+        self.write_stderr(&message)
     }
 
     /// Warns of what the person must know even when they want quiet.
@@ -262,7 +277,7 @@ impl Reporter {
     /// # Errors
     /// If stderr cannot be written.
     pub fn warn(&mut self, message: impl Display) -> Result<(), Failure> {
-        self.talk(&format_args!("warning: {message}"))
+        self.write_stderr(&format_args!("warning: {message}"))
     }
 
     fn warn_of_uncaptured(&mut self, ports: &[PortReport]) -> Result<(), Failure> {
@@ -278,13 +293,13 @@ impl Reporter {
     }
 
     fn text_head(&self, ports: &[PortReport]) -> String {
-        let Identity { command, version, .. } = &self.identity;
+        let RunIdentity { command, version, .. } = &self.identity;
         let mut head = format!("# {command}\n# slipring {version}");
         if let Some(seed) = self.identity.seed {
             head += &format!(", seed {seed}");
         }
-        if let Some(place) = &self.place {
-            let Place { clock, kernel, cpu } = place;
+        if let Some(place) = &self.environment {
+            let RunEnvironment { clock, kernel, cpu } = place;
             head += &format!(", clock {clock}, kernel {kernel}, cpu {cpu}");
         }
         head.push('\n');
@@ -303,28 +318,28 @@ impl Reporter {
 
     fn sample<X: Serialize>(
         &mut self,
-        moment: Moment,
+        moment: ReportMoment,
         with_place: bool,
-        sample: &Sample<X>,
+        sample: &ReportSample<X>,
     ) -> Result<(), Failure> {
-        let totals = Some(Totals::of(sample));
+        let totals = Some(SampleTotals::of(sample));
         self.event(moment, with_place, &sample.ports, totals, &sample.extra)
     }
 
     fn event<X: Serialize>(
         &mut self,
-        event: Moment,
+        event: ReportMoment,
         with_place: bool,
         ports: &[PortReport],
-        totals: Option<Totals>,
+        totals: Option<SampleTotals>,
         extra: &X,
     ) -> Result<(), Failure> {
-        let event = Event {
-            schema: SCHEMA,
+        let event = ReportEvent {
+            schema: SCHEMA_VERSION,
             event,
             time_ns: unix_nanos(),
             identity: &self.identity,
-            place: self.place.as_ref().filter(|_| with_place),
+            place: self.environment.as_ref().filter(|_| with_place),
             ports: Some(ports),
             totals,
             extra,
@@ -343,13 +358,13 @@ impl Reporter {
     }
 
     fn write_data(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.data.write_all(bytes)?;
-        Ok(self.data.flush()?)
+        self.stdout.write_all(bytes)?;
+        Ok(self.stdout.flush()?)
     }
 
-    fn talk(&mut self, message: &dyn Display) -> Result<(), Failure> {
+    fn write_stderr(&mut self, message: &dyn Display) -> Result<(), Failure> {
         let line = format!("{message}\n");
-        Ok(self.talk.write_all(line.as_bytes())?)
+        Ok(self.stderr.write_all(line.as_bytes())?)
     }
 }
 

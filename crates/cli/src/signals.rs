@@ -22,9 +22,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::{flag, low_level};
 
 /// The shell's status for a process ended by INT.
-const ENDED_BY_INT: i32 = 128 + SIGINT;
+const STATUS_AFTER_INT: i32 = 128 + SIGINT;
 /// The same for TERM.
-const ENDED_BY_TERM: i32 = 128 + SIGTERM;
+const STATUS_AFTER_TERM: i32 = 128 + SIGTERM;
 
 /// The signals that this process has received.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Signals {
     fn register(&self) -> io::Result<()> {
         // A TERM along with an INT is common: a terminal and a parent both pass on that we shall
         // stop, and the handler of the later one may run first. So each counts for itself.
-        for (signal, status) in [(SIGINT, ENDED_BY_INT), (SIGTERM, ENDED_BY_TERM)] {
+        for (signal, status) in [(SIGINT, STATUS_AFTER_INT), (SIGTERM, STATUS_AFTER_TERM)] {
             let was_received = Arc::<AtomicBool>::default();
             flag::register_conditional_shutdown(signal, status, was_received.clone())?;
             flag::register(signal, was_received)?;

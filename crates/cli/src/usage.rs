@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
-use slipring_abi::name::NameError;
+use slipring_abi::name::PortNameError;
 
 use crate::Diagnostic;
-use crate::codes::{self, Code};
-use crate::units::{Bytes, Rate, RateUnit, Span, UnitError};
+use crate::codes::{self, ErrorCode};
+use crate::units::{ByteCount, RateUnit, RateWithUnit, TimeSpan, UnitError};
 
 /// Puts a parse error of `command` (as typed: `slipring gen`) in words.
 ///
 /// A value that was refused by a typed parser keeps the code of the parser's own error.
 pub(crate) fn diagnostic(error: &clap::Error, command: &str) -> Diagnostic {
-    let context = Context { error, command };
+    let context = ParseErrorContext { error, command };
     let diagnostic = match error.kind() {
         ErrorKind::UnknownArgument => context.unknown_flag(),
         ErrorKind::InvalidSubcommand => context.unknown_command(),
@@ -40,7 +40,7 @@ pub(crate) fn diagnostic(error: &clap::Error, command: &str) -> Diagnostic {
 
 /// Joins a negative value to its flag, `-t -1s` to `-t=-1s`: what begins with a dash and a digit
 /// behind a flag that needs a value is that value, and no unknown flag.
-pub(crate) fn joined(command: &Command, args: Vec<OsString>) -> Vec<OsString> {
+pub(crate) fn join_negative_values(command: &Command, args: Vec<OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::with_capacity(args.len());
     for arg in args {
         match joined.last_mut() {
@@ -55,7 +55,7 @@ pub(crate) fn joined(command: &Command, args: Vec<OsString>) -> Vec<OsString> {
 }
 
 /// The command that was meant, as typed: `slipring emulate ctl set` for its flags `ctl set -x`.
-pub(crate) fn meant(command: &Command, typed: &str, args: &[OsString]) -> String {
+pub(crate) fn meant_command(command: &Command, typed: &str, args: &[OsString]) -> String {
     let (mut typed, mut command) = (typed.to_owned(), command);
     for word in args.iter().filter_map(|arg| arg.to_str()).take_while(|word| *word != "--") {
         if let Some(inner) = command.find_subcommand(word) {
@@ -85,12 +85,12 @@ fn needs_value(command: &Command, flag: &OsStr) -> bool {
     arg.is_some_and(|arg| arg.get_action().takes_values() && !optional(arg))
 }
 
-struct Context<'e> {
+struct ParseErrorContext<'e> {
     error: &'e clap::Error,
     command: &'e str,
 }
 
-impl Context<'_> {
+impl ParseErrorContext<'_> {
     fn unknown_flag(&self) -> Diagnostic {
         let flag = self.text(ContextKind::InvalidArg);
         if !flag.starts_with('-') {
@@ -124,7 +124,7 @@ impl Context<'_> {
         let source = self.error.source();
         let typed = source.and_then(|source| {
             let unit = source.downcast_ref::<UnitError>().map(Diagnostic::of);
-            unit.or_else(|| source.downcast_ref::<NameError>().map(Diagnostic::of))
+            unit.or_else(|| source.downcast_ref::<PortNameError>().map(Diagnostic::of))
         });
         match (typed, source) {
             (Some(diagnostic), _) => diagnostic.with_note(format!("given as {flag}")),
@@ -182,7 +182,7 @@ impl Context<'_> {
 
     fn wrong_number(&self) -> Diagnostic {
         let flag = self.text(ContextKind::InvalidArg);
-        let code: Code = codes::SR0004;
+        let code: ErrorCode = codes::SR0004;
         if self.error.kind() == ErrorKind::TooManyValues {
             let value = self.text(ContextKind::InvalidValue);
             return Diagnostic::new(code, format!("`{value}` is one value too many for {flag}"))
@@ -214,22 +214,22 @@ fn is_unit(word: &str) -> bool {
         return false;
     }
     let number = format!("1{word}");
-    let is_rate = Rate::parse(&number, RateUnit::Bits).is_ok();
+    let is_rate = RateWithUnit::parse(&number, RateUnit::Bits).is_ok();
     is_rate
-        || Span::parse(&number, Duration::from_secs(1)).is_ok()
-        || Bytes::from_str(&number).is_ok()
+        || TimeSpan::parse(&number, Duration::from_secs(1)).is_ok()
+        || ByteCount::from_str(&number).is_ok()
 }
 
 /// The name that was most likely meant: one slip of the fingers away, two in a long word.
 pub(crate) fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let allowed = if word.chars().count() < 6 { 1 } else { 2 };
-    let near = names.map(|name| (slips(word, name), name)).min_by_key(|(slips, _)| *slips);
+    let near = names.map(|name| (edit_distance(word, name), name)).min_by_key(|(slips, _)| *slips);
     near.filter(|(slips, _)| *slips <= allowed).map(|(_, name)| name)
 }
 
 /// How many letters are missing, surplus, wrong, or exchanged with their neighbour (the optimal
 /// string alignment distance).
-fn slips(from: &str, to: &str) -> usize {
+fn edit_distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<_>, Vec<_>) = (from.chars().collect(), to.chars().collect());
     let mut rows = vec![(0..=to.len()).collect::<Vec<_>>()];
     for i in 1..=from.len() {
@@ -275,7 +275,7 @@ mod tests {
                 Arg::new("rate")
                     .long("rate")
                     .value_name("RATE")
-                    .value_parser(|text: &str| Rate::parse(text, RateUnit::Packets)),
+                    .value_parser(|text: &str| RateWithUnit::parse(text, RateUnit::Packets)),
             )
             .arg(Arg::new("flood").long("flood").action(ArgAction::SetTrue).conflicts_with("rate"))
     }
@@ -399,7 +399,7 @@ mod tests {
         let command = Command::new("emulate").subcommand(inner);
         let of = |words: &str| {
             let words: Vec<_> = words.split_whitespace().map(OsString::from).collect();
-            meant(&command, "slipring emulate", &words)
+            meant_command(&command, "slipring emulate", &words)
         };
         assert_eq!(of("ctl set --bogus"), "slipring emulate ctl set");
         assert_eq!(of("ctl --bogus"), "slipring emulate ctl");
@@ -411,7 +411,7 @@ mod tests {
     fn a_negative_value_is_a_value_of_its_flag() {
         let text = |args: &str| {
             let args = args.split_whitespace().map(OsString::from).collect();
-            let joined = joined(&command(), args);
+            let joined = join_negative_values(&command(), args);
             joined.iter().map(|arg| arg.to_str().unwrap().to_owned()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(text("--rate -1Mpps -i -5"), "--rate=-1Mpps -i=-5");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Command};
 
-use crate::{Exit, Failure, Program, Reporter};
+use crate::{CliProgram, Exit, Failure, Reporter};
 
 /// One command of the program.
 ///
@@ -15,7 +15,7 @@ pub struct Verb {
     /// What is typed after `slipring`.
     pub name: &'static str,
     /// Programs that this command stands in for.
-    pub classic: &'static [Classic],
+    pub classic: &'static [ClassicName],
     /// The one flag table: help, manual and completions come from it.
     pub command: fn() -> Command,
     /// Turns what was typed into what is meant. Touches nothing outside.
@@ -27,14 +27,14 @@ pub type Job = Box<dyn FnOnce(&mut Session<'_>) -> Result<Exit, Failure>>;
 
 /// A program known to netmap's users, by its old name.
 #[derive(Debug)]
-pub struct Classic {
+pub struct ClassicName {
     /// The name, as subcommand and (behind `slipring-` or bare) as `argv[0]`.
     pub name: &'static str,
     /// The exit status that the old program gave. A failure that maps to 0 keeps our own status.
     pub status: fn(Exit) -> u8,
 }
 
-impl Classic {
+impl ClassicName {
     pub(crate) fn status_of(&self, exit: Exit) -> u8 {
         match (exit, (self.status)(exit)) {
             (Exit::Done, status) => status,
@@ -55,7 +55,7 @@ pub struct Session<'p> {
     /// Where `--metrics` wants counters served; see [`crate::metrics`].
     pub metrics: Option<String>,
     /// The program itself.
-    pub program: &'p Program,
+    pub program: &'p CliProgram,
     /// The exact exit status, for a command whose statuses are those of another program under
     /// whatever name it is called.
     pub status: Option<u8>,

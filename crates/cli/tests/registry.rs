@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use slipring_cli::codes::Code;
+use slipring_cli::codes::ErrorCode;
 
 fn rust_files(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir).unwrap();
@@ -39,7 +39,7 @@ fn every_code_in_the_sources_is_registered() {
             continue;
         }
         for code in codes_in(&std::fs::read_to_string(&file).unwrap()) {
-            let known = code.parse::<Code>().is_ok() || code == "SR9999";
+            let known = code.parse::<ErrorCode>().is_ok() || code == "SR9999";
             assert!(known, "{}: {code} has no entry", file.display());
             seen += 1;
         }

@@ -1,9 +1,9 @@
 //! Confines itself and shows what is left.
 
-use slipring_confine::{CapabilitySet, NEVER, ONLY_TO_OPEN, confine};
+use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine};
 
 fn main() -> std::io::Result<()> {
-    for stays in confine(CapabilitySet::empty(), &[NEVER, ONLY_TO_OPEN]) {
+    for stays in confine(CapabilitySet::empty(), &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]) {
         println!("{stays}");
     }
     let status = std::fs::read_to_string("/proc/thread-self/status")?;

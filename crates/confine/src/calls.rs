@@ -1,7 +1,7 @@
 //! The system calls that are refused.
 
 /// Calls that no long-running program of ours makes, once it serves.
-pub const NEVER: &[i64] = &[
+pub const FORBIDDEN_CALLS: &[i64] = &[
     libc::SYS_acct,
     libc::SYS_add_key,
     libc::SYS_adjtimex,
@@ -56,7 +56,7 @@ pub const NEVER: &[i64] = &[
 
 /// Calls that it takes to open ports, if at all, and nothing afterwards: namespaces, mounts, BPF,
 /// other processes' memory.
-pub const ONLY_TO_OPEN: &[i64] = &[
+pub const SETUP_ONLY_CALLS: &[i64] = &[
     libc::SYS_bpf,
     libc::SYS_fanotify_init,
     libc::SYS_fsconfig,
@@ -85,15 +85,15 @@ pub(crate) fn spellings(call: i64) -> impl Iterator<Item = i64> {
 /// The numbers by which a call can be made: kernels with x32 have a second one for each, and for
 /// some a third.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn spellings(call: i64) -> impl Iterator<Item = i64> {
+pub(crate) fn syscall_numbers(call: i64) -> impl Iterator<Item = i64> {
     const X32: i64 = 0x4000_0000;
-    let own = X32_OWN.iter().find(|(of, _)| *of == call).map(|(_, number)| X32 | number);
+    let own = X32_SPECIFIC_CALLS.iter().find(|(of, _)| *of == call).map(|(_, number)| X32 | number);
     [Some(call), Some(X32 | call), own].into_iter().flatten()
 }
 
 /// Of `arch/x86/entry/syscalls/syscall_64.tbl`, those with the ABI x32.
 #[cfg(target_arch = "x86_64")]
-const X32_OWN: &[(i64, i64)] = &[
+const X32_SPECIFIC_CALLS: &[(i64, i64)] = &[
     (libc::SYS_execve, 520),
     (libc::SYS_ptrace, 521),
     (libc::SYS_kexec_load, 528),
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_call_is_refused_by_each_of_its_numbers() {
-        let numbers = |call| spellings(call).collect::<Vec<_>>();
+        let numbers = |call| syscall_numbers(call).collect::<Vec<_>>();
         assert_eq!(numbers(libc::SYS_execve), [59, 0x4000_003b, 0x4000_0208]);
         assert_eq!(numbers(libc::SYS_setuid), [105, 0x4000_0069]);
     }

@@ -36,7 +36,7 @@ use rustix::thread::{
 };
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_filter};
 
-pub use calls::{NEVER, ONLY_TO_OPEN};
+pub use calls::{FORBIDDEN_CALLS, SETUP_ONLY_CALLS};
 pub use rustix::thread::CapabilitySet;
 
 /// Gives up all capabilities but `kept`, and the calls in `refused`, for good. Capabilities that the
@@ -47,7 +47,8 @@ pub use rustix::thread::CapabilitySet;
 pub fn confine(kept: CapabilitySet, refused: &[&[i64]]) -> Vec<String> {
     let done = [
         drop_capabilities(kept).map_err(|error| format!("capabilities stay as they were: {error}")),
-        refuse(refused).map_err(|why| format!("all system calls stay allowed: {why}")),
+        install_seccomp_filter(refused)
+            .map_err(|why| format!("all system calls stay allowed: {why}")),
     ];
     done.into_iter().filter_map(Result::err).collect()
 }
@@ -74,9 +75,9 @@ fn drop_capabilities(kept: CapabilitySet) -> rustix::io::Result<()> {
     set_no_new_privs(true)
 }
 
-fn refuse(calls: &[&[i64]]) -> Result<(), String> {
+fn install_seccomp_filter(calls: &[&[i64]]) -> Result<(), String> {
     let calls =
-        calls.iter().flat_map(|calls| calls.iter()).flat_map(|&call| calls::spellings(call));
+        calls.iter().flat_map(|calls| calls.iter()).flat_map(|&call| calls::syscall_numbers(call));
     let rules: BTreeMap<_, _> = calls.map(|call| (call, Vec::new())).collect();
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|error| error.to_string())?;
@@ -96,7 +97,7 @@ mod tests {
         work: impl Fn() -> T + Clone + Send + 'static,
     ) -> Option<[T; 2]> {
         let thread = std::thread::spawn(move || {
-            let missing = confine(kept, &[NEVER, ONLY_TO_OPEN]);
+            let missing = confine(kept, &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
             let inner = std::thread::spawn(work.clone());
             (missing, [work(), inner.join().unwrap()])
         });

@@ -7,29 +7,29 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::lines::{Line, Lines};
-use crate::message::Refusal;
-use crate::{ControlError, Running, directory};
+use crate::line_buffer::{ControlLine, LineBuffer};
+use crate::message::ControlRefusal;
+use crate::{ControlError, RunningProgram, directory};
 
 /// How long an answer may take. Requests are answered in microseconds, unless the program is
 /// stopped or its machine is.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a run may take to say what it is, where the one of a kind is looked for.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bytes of an answer at most: the figures of ten thousand links are some tens of MB.
-const LONGEST_ANSWER: usize = 1 << 28;
+const MAX_ANSWER_BYTES: usize = 1 << 28;
 
 /// A connection to a run.
 #[derive(Debug)]
-pub struct Client {
+pub struct ControlClient {
     stream: UnixStream,
     /// How long it waits for an answer.
-    patience: Duration,
-    lines: Lines,
+    timeout: Duration,
+    lines: LineBuffer,
     next_id: u64,
 }
 
-impl Client {
+impl ControlClient {
     /// Connects to the run of this name or process number in `dir`; without one, to the only one.
     ///
     /// # Errors
@@ -37,9 +37,14 @@ impl Client {
     pub fn find(dir: &Path, target: Option<&str>) -> Result<Self, ControlError> {
         let stream = directory::open(dir, target)?;
         let failed = |error| ControlError::system("set up", dir, error);
-        stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
-        stream.set_write_timeout(Some(PATIENCE)).map_err(failed)?;
-        Ok(Self { stream, patience: PATIENCE, lines: Lines::bounded(LONGEST_ANSWER), next_id: 1 })
+        stream.set_read_timeout(Some(REPLY_TIMEOUT)).map_err(failed)?;
+        stream.set_write_timeout(Some(REPLY_TIMEOUT)).map_err(failed)?;
+        Ok(Self {
+            stream,
+            timeout: REPLY_TIMEOUT,
+            lines: LineBuffer::bounded(MAX_ANSWER_BYTES),
+            next_id: 1,
+        })
     }
 
     /// The same, but where none is named only runs whose `hello` says that they are `program`
@@ -57,10 +62,10 @@ impl Client {
             return Self::find(dir, target);
         }
         directory::check_trust(dir)?;
-        let is_meant = |run: &Running| {
+        let is_meant = |run: &RunningProgram| {
             let hello = Self::find(dir, Some(&run.pid.to_string())).and_then(|mut client| {
-                client.wait_for(HELLO_TIMEOUT)?;
-                client.ask("hello", json!({}))
+                client.set_timeout(HELLO_TIMEOUT)?;
+                client.request("hello", json!({}))
             });
             match hello {
                 Ok(hello) => hello["program"] == program,
@@ -72,7 +77,7 @@ impl Client {
                 ),
             }
         };
-        let only = directory::only(dir, is_meant)?;
+        let only = directory::single(dir, is_meant)?;
         Self::find(dir, Some(&only.pid.to_string()))
     }
 
@@ -80,8 +85,8 @@ impl Client {
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn wait_for(&mut self, patience: Duration) -> Result<(), ControlError> {
-        self.patience = patience;
+    pub fn set_timeout(&mut self, patience: Duration) -> Result<(), ControlError> {
+        self.timeout = patience;
         let both = self.stream.set_read_timeout(Some(patience));
         let both = both.and_then(|()| self.stream.set_write_timeout(Some(patience)));
         both.map_err(|error| self.no_answer(&error))
@@ -91,7 +96,7 @@ impl Client {
     ///
     /// # Errors
     /// The refusal, or that there was no answer.
-    pub fn ask(&mut self, what: &str, args: Value) -> Result<Value, ControlError> {
+    pub fn request(&mut self, what: &str, args: Value) -> Result<Value, ControlError> {
         self.send(what, args)?;
         self.answer()
     }
@@ -106,7 +111,7 @@ impl Client {
         period: Duration,
         mut show: impl FnMut(Value) -> bool,
     ) -> Result<(), ControlError> {
-        self.wait_for(period.saturating_add(PATIENCE))?;
+        self.set_timeout(period.saturating_add(REPLY_TIMEOUT))?;
         self.send("watch", json!({ "period": format!("{}ns", period.as_nanos()) }))?;
         let mut more = show(self.answer()?);
         while more {
@@ -144,8 +149,8 @@ impl Client {
     fn next_line(&mut self) -> Result<Option<Vec<u8>>, ControlError> {
         loop {
             match self.lines.next() {
-                Some(Line::Whole(line)) => return Ok(Some(line)),
-                Some(Line::TooLong) => return Err(unreadable("the answer is too long")),
+                Some(ControlLine::Whole(line)) => return Ok(Some(line)),
+                Some(ControlLine::TooLong) => return Err(unreadable("the answer is too long")),
                 None => {}
             }
             match self.lines.fill(&self.stream) {
@@ -167,7 +172,7 @@ impl Client {
             return Ok(value);
         }
         let error = answer.remove("error").unwrap_or_default();
-        let refusal: Refusal =
+        let refusal: ControlRefusal =
             serde_json::from_value(error).map_err(|_| unreadable("it is neither ok nor error"))?;
         Err(ControlError::Refused(refusal))
     }
@@ -175,7 +180,7 @@ impl Client {
     fn no_answer(&self, error: &std::io::Error) -> ControlError {
         match error.kind() {
             std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
-                ControlError::TimedOut { seconds: self.patience.as_secs() }
+                ControlError::TimedOut { seconds: self.timeout.as_secs() }
             }
             _ => ControlError::NoAnswer(error.to_string()),
         }

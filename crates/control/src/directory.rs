@@ -9,25 +9,25 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use rustix::net::{SocketFlags, SocketType};
-use slipring_proto::trust::{self, Lock, Untrusted};
+use slipring_native_proto::trust::{self, FileLock, TrustError};
 
 use crate::ControlError;
 
 /// Held by whoever makes or removes sockets in the directory.
-const LOCK: &str = "control.lock";
+const LOCK_FILE: &str = "control.lock";
 /// Permission bits of a directory that we make: nobody else's business.
 const DIR_MODE: u32 = 0o700;
 
 /// A run that listens.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Running {
+pub struct RunningProgram {
     /// Its process number.
     pub pid: u32,
     /// Its names beside that.
     pub names: Vec<String>,
 }
 
-impl fmt::Display for Running {
+impl fmt::Display for RunningProgram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.names[..] {
             [] => write!(f, "{}", self.pid),
@@ -39,14 +39,14 @@ impl fmt::Display for Running {
 /// Every run that listens in `dir`, by process number. A directory that cannot be read or trusted
 /// has none.
 #[must_use]
-pub fn running(dir: &Path) -> Vec<Running> {
+pub fn running(dir: &Path) -> Vec<RunningProgram> {
     if trust::check_dir(dir).is_err() {
         return Vec::new();
     }
     let paths = sockets(dir);
     let mut runs: Vec<_> =
         paths.iter().filter_map(|path| pid_of(path).map(|pid| (pid, path))).collect();
-    runs.retain(|(_, path)| !matches!(reach(path), Err(error) if is_dead(&error)));
+    runs.retain(|(_, path)| !matches!(connect(path), Err(error) if is_dead(&error)));
     runs.sort();
     let names = |socket: &Path| {
         let points = |path: &&PathBuf| {
@@ -56,26 +56,26 @@ pub fn running(dir: &Path) -> Vec<Running> {
         names.sort();
         names
     };
-    runs.into_iter().map(|(pid, path)| Running { pid, names: names(path) }).collect()
+    runs.into_iter().map(|(pid, path)| RunningProgram { pid, names: names(path) }).collect()
 }
 
 /// A socket of this process, and the files to remove at its end.
 #[derive(Debug)]
-pub(crate) struct Socket {
+pub(crate) struct ControlSocket {
     pub(crate) listener: UnixListener,
     /// Nothing, where the socket is another's.
     path: Option<PathBuf>,
     name: Option<PathBuf>,
 }
 
-impl Socket {
+impl ControlSocket {
     /// Listens in `dir`, under a name too if there is one; removes what the dead left there.
     pub(crate) fn open(dir: &Path, name: Option<&str>) -> Result<Self, ControlError> {
         trust::make_dir(dir, DIR_MODE).map_err(refused("make", dir))?;
         // Whoever cleans up must not meet a socket between bind and listen.
-        let _lock = Lock::wait(&dir.join(LOCK)).map_err(refused("lock", dir))?;
+        let _lock = FileLock::lock(&dir.join(LOCK_FILE)).map_err(refused("lock", dir))?;
         remove_dead(dir);
-        let name = name.map(|name| free_name(dir, name)).transpose()?;
+        let name = name.map(|name| available_name(dir, name)).transpose()?;
         let path = dir.join(format!("{}.sock", std::process::id()));
         let listener = UnixListener::bind(&path)
             .map_err(|error| ControlError::system("listen on", &path, error))?;
@@ -97,7 +97,7 @@ impl Socket {
     }
 }
 
-impl Drop for Socket {
+impl Drop for ControlSocket {
     fn drop(&mut self) {
         // What cannot be removed now, the next start removes.
         for path in self.name.iter().chain(&self.path) {
@@ -113,7 +113,7 @@ impl Drop for Socket {
 pub fn check_trust(dir: &Path) -> Result<(), ControlError> {
     match trust::check_dir(dir) {
         // What else is wrong with it shows when it is used.
-        Err(error) if Untrusted::of(&error).is_some() => Err(refused("look into", dir)(error)),
+        Err(error) if TrustError::of(&error).is_some() => Err(refused("look into", dir)(error)),
         _ => Ok(()),
     }
 }
@@ -124,20 +124,20 @@ pub(crate) fn open(dir: &Path, target: Option<&str>) -> Result<UnixStream, Contr
     let name = match target {
         Some(target) if is_name(target) || is_pid(target) => target.to_owned(),
         Some(target) => return Err(ControlError::BadName { name: target.to_owned() }),
-        None => only(dir, |_| true)?.pid.to_string(),
+        None => single(dir, |_| true)?.pid.to_string(),
     };
     let path = dir.join(format!("{name}.sock"));
-    reach(&path).map_err(|error| match is_dead(&error) {
+    connect(&path).map_err(|error| match is_dead(&error) {
         true => ControlError::Unknown { target: name, running: running(dir) },
         false => refused("connect to", &path)(error),
     })
 }
 
 /// The only run in `dir` of those that are meant.
-pub(crate) fn only(
+pub(crate) fn single(
     dir: &Path,
-    is_meant: impl FnMut(&Running) -> bool,
-) -> Result<Running, ControlError> {
+    is_meant: impl FnMut(&RunningProgram) -> bool,
+) -> Result<RunningProgram, ControlError> {
     match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             return Err(ControlError::system("look into", dir, error));
@@ -164,7 +164,7 @@ fn is_pid(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-fn free_name(dir: &Path, name: &str) -> Result<PathBuf, ControlError> {
+fn available_name(dir: &Path, name: &str) -> Result<PathBuf, ControlError> {
     if !is_name(name) {
         return Err(ControlError::BadName { name: name.to_owned() });
     }
@@ -177,7 +177,7 @@ fn free_name(dir: &Path, name: &str) -> Result<PathBuf, ControlError> {
 
 /// The error of a step with this path; one of its own where the path is not to be trusted.
 fn refused<'p>(what: &'static str, path: &'p Path) -> impl Fn(io::Error) -> ControlError + 'p {
-    move |error| match Untrusted::of(&error) {
+    move |error| match TrustError::of(&error) {
         Some(why) => ControlError::Untrusted(why.clone()),
         None => ControlError::system(what, path, error),
     }
@@ -187,7 +187,7 @@ fn refused<'p>(what: &'static str, path: &'p Path) -> impl Fn(io::Error) -> Cont
 fn remove_dead(dir: &Path) {
     let paths = sockets(dir);
     for path in paths.iter().filter(|path| pid_of(path).is_some()) {
-        if matches!(reach(path), Err(error) if is_dead(&error)) {
+        if matches!(connect(path), Err(error) if is_dead(&error)) {
             let _ = fs::remove_file(path);
         }
     }
@@ -211,7 +211,7 @@ fn pid_of(path: &Path) -> Option<u32> {
 }
 
 /// Connects without waiting: a program that is stopped accepts nobody, and yet lives.
-fn reach(path: &Path) -> io::Result<UnixStream> {
+fn connect(path: &Path) -> io::Result<UnixStream> {
     let stream =
         UnixStream::from(trust::connect_to(path, SocketType::STREAM, SocketFlags::NONBLOCK)?);
     stream.set_nonblocking(false)?;

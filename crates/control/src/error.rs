@@ -3,10 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
-use slipring_proto::trust::Untrusted;
+use slipring_native_proto::trust::TrustError;
 
-use crate::directory::Running;
-use crate::message::Refusal;
+use crate::directory::RunningProgram;
+use crate::message::ControlRefusal;
 
 /// Why there is no control socket, or no answer.
 #[derive(Debug, thiserror::Error)]
@@ -21,7 +21,7 @@ pub enum ControlError {
     #[error("several run: {}", listed(running))]
     Several {
         /// All of them.
-        running: Vec<Running>,
+        running: Vec<RunningProgram>,
     },
     /// None has this name or process number.
     #[error("nothing called `{target}` runs")]
@@ -29,7 +29,7 @@ pub enum ControlError {
         /// What was asked for.
         target: String,
         /// Those that run.
-        running: Vec<Running>,
+        running: Vec<RunningProgram>,
     },
     /// A name that cannot be a file's, or would be taken for a process number.
     #[error("`{name}` is no name for a run")]
@@ -45,7 +45,7 @@ pub enum ControlError {
     },
     /// The run directory, or who listens there, is not believed.
     #[error("{0}")]
-    Untrusted(Untrusted),
+    Untrusted(TrustError),
     /// The system refused.
     #[error("{what} {}: {source}", path.display())]
     System {
@@ -58,7 +58,7 @@ pub enum ControlError {
     },
     /// The program refused.
     #[error("{}", .0.summary)]
-    Refused(Refusal),
+    Refused(ControlRefusal),
     /// The connection broke, or what came is no answer.
     #[error("no answer: {0}")]
     NoAnswer(String),
@@ -81,6 +81,6 @@ impl ControlError {
 }
 
 /// `4121 (lab), 4130`.
-fn listed(running: &[Running]) -> String {
+fn listed(running: &[RunningProgram]) -> String {
     running.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

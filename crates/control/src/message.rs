@@ -5,11 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::once::Once;
+use super::unique_keys::UniqueKeys;
 
 /// One line of a client.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Request {
+pub struct ControlRequest {
     /// Chosen by the client, and repeated in the answer.
     pub id: Value,
     /// The word under `do`.
@@ -20,7 +20,7 @@ pub struct Request {
 
 /// What a request is answered by.
 #[derive(Debug, Clone)]
-pub enum Reply {
+pub enum ControlReply {
     /// One value.
     Once(Value),
     /// One value, and what is to happen once it is on its way, such as the end of the program.
@@ -32,7 +32,7 @@ pub enum Reply {
 
 /// Why a request is not obeyed, in the four parts of every error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
+pub struct ControlRefusal {
     /// The stable code.
     pub code: String,
     /// What failed.
@@ -45,11 +45,11 @@ pub struct Refusal {
     pub help: Option<String>,
 }
 
-impl Refusal {
+impl ControlRefusal {
     /// The code of requests that cannot be read.
     pub const MALFORMED: &str = "SR0014";
     /// How requests are written on the socket: the help of such a refusal.
-    pub const FORM: &str = "write one object per line: {\"id\":1,\"do\":\"hello\"}";
+    pub const REQUEST_FORM: &str = "write one object per line: {\"id\":1,\"do\":\"hello\"}";
 
     /// A request that cannot be read, and why.
     #[must_use]
@@ -58,16 +58,16 @@ impl Refusal {
             code: Self::MALFORMED.to_owned(),
             summary: "the control request cannot be obeyed".to_owned(),
             cause: Some(cause.into()),
-            help: Some(Self::FORM.to_owned()),
+            help: Some(Self::REQUEST_FORM.to_owned()),
         }
     }
 }
 
-impl Request {
+impl ControlRequest {
     /// Reads a line; what is wrong comes with the id, where that could be read.
-    pub(crate) fn read(line: &[u8]) -> Result<Self, Box<(Value, Refusal)>> {
-        let malformed = |id: Value, cause: String| Box::new((id, Refusal::malformed(cause)));
-        let Once(value) = serde_json::from_slice(line).map_err(|error| {
+    pub(crate) fn read(line: &[u8]) -> Result<Self, Box<(Value, ControlRefusal)>> {
+        let malformed = |id: Value, cause: String| Box::new((id, ControlRefusal::malformed(cause)));
+        let UniqueKeys(value) = serde_json::from_slice(line).map_err(|error| {
             let kind = if error.is_data() { "" } else { "it is not JSON: " };
             malformed(Value::Null, format!("{kind}{error}"))
         })?;
@@ -84,7 +84,7 @@ impl Request {
 }
 
 /// The line that answers a request, with its end.
-pub(crate) fn answer_line(id: &Value, answer: &Result<Value, Refusal>) -> Vec<u8> {
+pub(crate) fn answer_line(id: &Value, answer: &Result<Value, ControlRefusal>) -> Vec<u8> {
     let line = match answer {
         Ok(value) => json!({ "id": id, "ok": value }),
         Err(refusal) => json!({ "id": id, "error": refusal }),

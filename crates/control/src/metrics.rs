@@ -20,26 +20,26 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 /// How long a client may take.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Bytes of a request at most.
-const MAX_REQUEST: usize = 8192;
+const MAX_REQUEST_BYTES: usize = 8192;
 
 /// A running endpoint; dropped, it ends.
 #[derive(Debug)]
-pub struct Endpoint {
-    address: Address,
+pub struct MetricsEndpoint {
+    address: MetricsAddress,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Where it listens.
 #[derive(Debug, Clone)]
-enum Address {
+enum MetricsAddress {
     /// An address and a port.
     Tcp(SocketAddr),
     /// The path of a socket.
     Unix(String),
 }
 
-impl Endpoint {
+impl MetricsEndpoint {
     /// Checks an address: `127.0.0.1:9100`, `[::1]:9100`, `localhost:9100` or the path of a socket,
     /// which has a slash in it.
     ///
@@ -68,13 +68,15 @@ impl Endpoint {
         let stop = Arc::new(AtomicBool::new(false));
         let (address, thread) = if place.contains('/') {
             let listener = UnixListener::bind(place)?;
-            let thread = start(&stop, metrics, move || Ok(Client::Unix(listener.accept()?.0)))?;
-            (Address::Unix(place.to_owned()), thread)
+            let thread =
+                start(&stop, metrics, move || Ok(MetricsClient::Unix(listener.accept()?.0)))?;
+            (MetricsAddress::Unix(place.to_owned()), thread)
         } else {
             let listener = TcpListener::bind(place)?;
             let address = listener.local_addr()?;
-            let thread = start(&stop, metrics, move || Ok(Client::Tcp(listener.accept()?.0)))?;
-            (Address::Tcp(address), thread)
+            let thread =
+                start(&stop, metrics, move || Ok(MetricsClient::Tcp(listener.accept()?.0)))?;
+            (MetricsAddress::Tcp(address), thread)
         };
         Ok(Self { address, stop, thread: Some(thread) })
     }
@@ -83,8 +85,8 @@ impl Endpoint {
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match self.address {
-            Address::Tcp(address) => Some(address),
-            Address::Unix(_) => None,
+            MetricsAddress::Tcp(address) => Some(address),
+            MetricsAddress::Unix(_) => None,
         }
     }
 }
@@ -92,13 +94,15 @@ impl Endpoint {
 /// Says what the metrics are now, as OpenMetrics text with its end mark, or why they are not known.
 pub type Metrics = Box<dyn Fn() -> Result<String, String> + Send>;
 
-impl Drop for Endpoint {
+impl Drop for MetricsEndpoint {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         // The thread waits for a client: this is the last one.
         match &self.address {
-            Address::Tcp(address) => drop(TcpStream::connect_timeout(address, CLIENT_TIMEOUT)),
-            Address::Unix(path) => {
+            MetricsAddress::Tcp(address) => {
+                drop(TcpStream::connect_timeout(address, CLIENT_TIMEOUT))
+            }
+            MetricsAddress::Unix(path) => {
                 drop(UnixStream::connect(path));
                 // It may have been removed by hand.
                 let _ = std::fs::remove_file(path);
@@ -112,7 +116,7 @@ impl Drop for Endpoint {
 }
 
 /// One who asks.
-enum Client {
+enum MetricsClient {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
@@ -120,7 +124,7 @@ enum Client {
 fn start(
     stop: &Arc<AtomicBool>,
     metrics: Metrics,
-    accept: impl Fn() -> io::Result<Client> + Send + 'static,
+    accept: impl Fn() -> io::Result<MetricsClient> + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     let stop = stop.clone();
     thread::Builder::new().name("metrics".to_owned()).spawn(move || {
@@ -139,7 +143,7 @@ fn start(
     })
 }
 
-impl Client {
+impl MetricsClient {
     fn serve(self, metrics: &Metrics) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => {
@@ -182,7 +186,7 @@ fn answer(mut stream: impl Read + Write, metrics: &Metrics) -> io::Result<()> {
 fn request(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut request = Vec::new();
     let mut piece = [0; 1024];
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < MAX_REQUEST {
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < MAX_REQUEST_BYTES {
         match stream.read(&mut piece)? {
             0 => break,
             read => request.extend_from_slice(&piece[..read]),
@@ -204,7 +208,7 @@ fn target(request: &[u8]) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    fn ask(endpoint: &Endpoint, request: &[u8]) -> String {
+    fn ask(endpoint: &MetricsEndpoint, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(endpoint.address().unwrap()).unwrap();
         stream.write_all(request).unwrap();
         stream.shutdown(std::net::Shutdown::Write).unwrap();
@@ -217,7 +221,7 @@ mod tests {
     fn metrics_are_served_as_they_are_at_that_moment() {
         let count = std::sync::atomic::AtomicU32::new(0);
         let metrics = move || Ok(format!("x {}\n# EOF\n", count.fetch_add(1, Ordering::Relaxed)));
-        let endpoint = Endpoint::open("127.0.0.1:0", Box::new(metrics)).unwrap();
+        let endpoint = MetricsEndpoint::open("127.0.0.1:0", Box::new(metrics)).unwrap();
         for expected in ["x 0\n# EOF\n", "x 1\n# EOF\n"] {
             let answer = ask(&endpoint, b"GET /metrics?x=1 HTTP/1.1\r\nHost: x\r\n\r\n");
             assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
@@ -229,17 +233,17 @@ mod tests {
     #[test]
     fn whatever_a_client_sends_the_next_one_is_served() {
         let endpoint =
-            Endpoint::open("127.0.0.1:0", Box::new(|| Ok("# EOF\n".to_owned()))).unwrap();
+            MetricsEndpoint::open("127.0.0.1:0", Box::new(|| Ok("# EOF\n".to_owned()))).unwrap();
         for (request, status) in [
             (&b"GET /other HTTP/1.1\r\n\r\n"[..], "404"),
             (b"POST /metrics HTTP/1.1\r\n\r\n", "405"),
             (b"\xff\xfe\r\n\r\n", "400"),
             (b"GET", "400"),
             (b"", "400"),
-            (&[b'x'; 3 * MAX_REQUEST], "400"),
+            (&[b'x'; 3 * MAX_REQUEST_BYTES], "400"),
         ] {
             // A client that is cut off in the middle of its request may find its connection reset.
-            if request.len() <= MAX_REQUEST {
+            if request.len() <= MAX_REQUEST_BYTES {
                 let answer = ask(&endpoint, request);
                 assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");
             } else {
@@ -252,7 +256,7 @@ mod tests {
     #[test]
     fn figures_that_are_not_known_are_an_error_and_not_an_empty_page() {
         let metrics = || Err("the program ends".to_owned());
-        let endpoint = Endpoint::open("127.0.0.1:0", Box::new(metrics)).unwrap();
+        let endpoint = MetricsEndpoint::open("127.0.0.1:0", Box::new(metrics)).unwrap();
         let answer = ask(&endpoint, b"GET /metrics HTTP/1.1\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 503 ") && answer.ends_with("the program ends\n"));
     }
@@ -260,10 +264,10 @@ mod tests {
     #[test]
     fn an_address_has_a_port_or_is_a_path() {
         for good in ["127.0.0.1:9100", "[::1]:9100", "localhost:0", "./x.sock", "/run/x"] {
-            assert_eq!(Endpoint::check(good), Ok(()), "{good}");
+            assert_eq!(MetricsEndpoint::check(good), Ok(()), "{good}");
         }
         for bad in ["127.0.0.1", "::1", "9100", ":9100", "localhost:x", "localhost:70000", ""] {
-            assert!(Endpoint::check(bad).is_err(), "{bad}");
+            assert!(MetricsEndpoint::check(bad).is_err(), "{bad}");
         }
     }
 
@@ -272,13 +276,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("metrics.sock");
         let place = path.to_str().unwrap();
-        let endpoint = Endpoint::open(place, Box::new(|| Ok("# EOF\n".to_owned()))).unwrap();
+        let endpoint = MetricsEndpoint::open(place, Box::new(|| Ok("# EOF\n".to_owned()))).unwrap();
         let mut stream = UnixStream::connect(&path).unwrap();
         stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.ends_with("# EOF\n"));
-        assert!(Endpoint::open(place, Box::new(|| Ok(String::new()))).is_err());
+        assert!(MetricsEndpoint::open(place, Box::new(|| Ok(String::new()))).is_err());
         drop(endpoint);
         assert!(!path.exists());
     }

@@ -10,26 +10,26 @@ use std::thread::{JoinHandle, spawn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt::socket_peercred;
 
-use crate::connection::Connection;
-use crate::directory::Socket;
-use crate::lines::LONGEST_LINE;
+use crate::connection::ControlConnection;
+use crate::directory::ControlSocket;
+use crate::line_buffer::MAX_LINE_BYTES;
 use crate::message::answer_line;
-use crate::{ControlError, Refusal, Reply, Request};
+use crate::{ControlError, ControlRefusal, ControlReply, ControlRequest};
 
 /// How long a full table of descriptors is left to empty before the next look.
-const FULL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const FD_RETRY_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// What requests mean.
-pub trait Service: Send + Sync {
+pub trait ControlService: Send + Sync {
     /// Answers a request; several threads may ask at once.
     ///
     /// # Errors
     /// The words for the client.
-    fn answer(&self, request: &Request) -> Result<Reply, Refusal>;
+    fn answer(&self, request: &ControlRequest) -> Result<ControlReply, ControlRefusal>;
 
     /// Bytes of a request at most.
-    fn longest_request(&self) -> usize {
-        LONGEST_LINE
+    fn max_request_bytes(&self) -> usize {
+        MAX_LINE_BYTES
     }
 }
 
@@ -38,7 +38,7 @@ pub trait Service: Send + Sync {
 /// the directory cannot be had.
 #[derive(Debug)]
 pub struct Reservation {
-    socket: Socket,
+    socket: ControlSocket,
     dir: PathBuf,
 }
 
@@ -48,28 +48,28 @@ impl Reservation {
     /// # Errors
     /// If the directory cannot be made or trusted, the name cannot be had, or the system refuses.
     pub fn new(dir: &Path, name: Option<&str>) -> Result<Self, ControlError> {
-        Ok(Self { socket: Socket::open(dir, name)?, dir: dir.to_owned() })
+        Ok(Self { socket: ControlSocket::open(dir, name)?, dir: dir.to_owned() })
     }
 
     /// Answers from now on.
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn serve(self, service: Box<dyn Service>) -> Result<Server, ControlError> {
+    pub fn serve(self, service: Box<dyn ControlService>) -> Result<ControlServer, ControlError> {
         let Self { socket, dir } = self;
         let failed = |error| ControlError::system("listen in", &dir, error);
-        Server::listen(socket, service).map_err(failed)
+        ControlServer::listen(socket, service).map_err(failed)
     }
 }
 
 /// A control socket. It is gone, and every connection with it, when this is dropped.
-pub struct Server {
+pub struct ControlServer {
     /// Closed at the end, which wakes the thread that accepts.
     wake: Option<UnixStream>,
     accepting: Option<JoinHandle<()>>,
 }
 
-impl Server {
+impl ControlServer {
     /// Listens in `dir` under the process's number, and under `name` if there is one.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Server {
     pub fn open(
         dir: &Path,
         name: Option<&str>,
-        service: Box<dyn Service>,
+        service: Box<dyn ControlService>,
     ) -> Result<Self, ControlError> {
         Reservation::new(dir, name)?.serve(service)
     }
@@ -86,21 +86,24 @@ impl Server {
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn over(listener: UnixListener, service: Box<dyn Service>) -> Result<Self, ControlError> {
+    pub fn on_listener(
+        listener: UnixListener,
+        service: Box<dyn ControlService>,
+    ) -> Result<Self, ControlError> {
         let failed = |error| ControlError::system("listen on", Path::new("the socket"), error);
-        Self::listen(Socket::of_another(listener), service).map_err(failed)
+        Self::listen(ControlSocket::of_another(listener), service).map_err(failed)
     }
 
-    fn listen(socket: Socket, service: Box<dyn Service>) -> io::Result<Self> {
+    fn listen(socket: ControlSocket, service: Box<dyn ControlService>) -> io::Result<Self> {
         socket.listener.set_nonblocking(true)?;
         let (wake, woken) = UnixStream::pair()?;
-        let service: Arc<dyn Service> = service.into();
+        let service: Arc<dyn ControlService> = service.into();
         let accepting = spawn(move || accept_all(&socket, &woken, &service));
         Ok(Self { wake: Some(wake), accepting: Some(accepting) })
     }
 }
 
-impl Drop for Server {
+impl Drop for ControlServer {
     fn drop(&mut self) {
         self.wake = None;
         if let Some(thread) = self.accepting.take() {
@@ -111,10 +114,10 @@ impl Drop for Server {
 }
 
 /// Connections in use: to be shut at the end, so that no thread waits for its client.
-type Open = Arc<Mutex<Vec<Arc<UnixStream>>>>;
+type OpenConnections = Arc<Mutex<Vec<Arc<UnixStream>>>>;
 
-fn accept_all(socket: &Socket, woken: &UnixStream, service: &Arc<dyn Service>) {
-    let open = Open::default();
+fn accept_all(socket: &ControlSocket, woken: &UnixStream, service: &Arc<dyn ControlService>) {
+    let open = OpenConnections::default();
     loop {
         let mut fds =
             [PollFd::new(woken, PollFlags::IN), PollFd::new(&socket.listener, PollFlags::IN)];
@@ -127,7 +130,7 @@ fn accept_all(socket: &Socket, woken: &UnixStream, service: &Arc<dyn Service>) {
             Ok((stream, _)) => serve(stream, &open, service.clone()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => {
-                let _ = poll(&mut fds[..1], Some(&FULL));
+                let _ = poll(&mut fds[..1], Some(&FD_RETRY_DELAY));
             }
         }
     }
@@ -137,9 +140,9 @@ fn accept_all(socket: &Socket, woken: &UnixStream, service: &Arc<dyn Service>) {
 }
 
 /// Starts a thread for a client, if it may ask.
-fn serve(stream: UnixStream, open: &Open, service: Arc<dyn Service>) {
+fn serve(stream: UnixStream, open: &OpenConnections, service: Arc<dyn ControlService>) {
     let own = rustix::process::geteuid().as_raw();
-    let trusted = socket_peercred(&stream).is_ok_and(|peer| may_ask(peer.uid.as_raw(), own));
+    let trusted = socket_peercred(&stream).is_ok_and(|peer| is_allowed(peer.uid.as_raw(), own));
     if !trusted {
         refuse(&stream, own);
         return;
@@ -152,14 +155,14 @@ fn serve(stream: UnixStream, open: &Open, service: Arc<dyn Service>) {
     lock(&open).push(stream.clone());
     spawn(move || {
         // A client that leaves in the middle of an answer is nobody's loss.
-        let _ = Connection::new(&stream, &*service).serve();
+        let _ = ControlConnection::new(&stream, &*service).serve();
         lock(&open).retain(|other| !Arc::ptr_eq(other, &stream));
     });
 }
 
 /// Tells a stranger why there will be no answer. A fresh connection has room for that.
 fn refuse(mut stream: &UnixStream, own: u32) {
-    let refusal = Refusal {
+    let refusal = ControlRefusal {
         code: "SR0204".to_owned(),
         summary: "this run is another user's".to_owned(),
         cause: Some(format!("only user {own}, whose it is, and root are answered")),
@@ -169,7 +172,7 @@ fn refuse(mut stream: &UnixStream, own: u32) {
 }
 
 /// Only the same user and root.
-fn may_ask(peer_uid: u32, own_uid: u32) -> bool {
+fn is_allowed(peer_uid: u32, own_uid: u32) -> bool {
     peer_uid == own_uid || peer_uid == 0
 }
 
@@ -180,11 +183,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::may_ask;
+    use super::is_allowed;
 
     #[test]
     fn only_the_same_user_and_root_are_answered() {
-        assert!(may_ask(1000, 1000) && may_ask(0, 1000) && may_ask(0, 0));
-        assert!(!may_ask(1001, 1000) && !may_ask(1000, 0));
+        assert!(is_allowed(1000, 1000) && is_allowed(0, 1000) && is_allowed(0, 0));
+        assert!(!is_allowed(1001, 1000) && !is_allowed(1000, 0));
     }
 }

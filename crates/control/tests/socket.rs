@@ -11,21 +11,22 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use slipring_control::{
-    Client, ControlError, Refusal, Reply, Request, Running, Server, Service, running,
+    ControlClient, ControlError, ControlRefusal, ControlReply, ControlRequest, ControlServer,
+    ControlService, RunningProgram, running,
 };
 
 /// Counts how often it was asked, and can say much.
 #[derive(Default)]
 struct Told(AtomicU64);
 
-impl Service for Told {
-    fn answer(&self, request: &Request) -> Result<Reply, Refusal> {
+impl ControlService for Told {
+    fn answer(&self, request: &ControlRequest) -> Result<ControlReply, ControlRefusal> {
         match request.what.as_str() {
-            "echo" => Ok(Reply::Once(Value::Object(request.args.clone()))),
-            "count" => Ok(Reply::Once(json!(self.0.fetch_add(1, Ordering::Relaxed)))),
-            "much" => Ok(Reply::Once(json!("x".repeat(4 << 20)))),
-            "watch" => Ok(Reply::Every("count", Duration::from_millis(1))),
-            other => Err(Refusal::malformed(format!("nobody knows `{other}`"))),
+            "echo" => Ok(ControlReply::Once(Value::Object(request.args.clone()))),
+            "count" => Ok(ControlReply::Once(json!(self.0.fetch_add(1, Ordering::Relaxed)))),
+            "much" => Ok(ControlReply::Once(json!("x".repeat(4 << 20)))),
+            "watch" => Ok(ControlReply::Every("count", Duration::from_millis(1))),
+            other => Err(ControlRefusal::malformed(format!("nobody knows `{other}`"))),
         }
     }
 }
@@ -43,8 +44,8 @@ impl Site {
         self.dir.path().join("run")
     }
 
-    fn serve(&self, name: Option<&str>) -> Server {
-        Server::open(&self.path(), name, Box::new(Told::default())).unwrap()
+    fn serve(&self, name: Option<&str>) -> ControlServer {
+        ControlServer::open(&self.path(), name, Box::new(Told::default())).unwrap()
     }
 
     fn socket(&self) -> PathBuf {
@@ -57,8 +58,8 @@ impl Site {
         BufReader::new(stream)
     }
 
-    fn find(&self, name: Option<&str>) -> Result<Client, ControlError> {
-        Client::find(&self.path(), name)
+    fn find(&self, name: Option<&str>) -> Result<ControlClient, ControlError> {
+        ControlClient::find(&self.path(), name)
     }
 }
 
@@ -212,10 +213,10 @@ fn a_run_is_found_by_name_by_number_or_alone() {
     let pid = std::process::id();
     for target in [None, Some("lab"), Some(&*pid.to_string())] {
         let mut client = site.find(target).unwrap();
-        assert_eq!(client.ask("echo", json!({ "b": 2 })).unwrap(), json!({ "b": 2 }));
+        assert_eq!(client.request("echo", json!({ "b": 2 })).unwrap(), json!({ "b": 2 }));
     }
-    assert_eq!(running(&site.path()), [Running { pid, names: vec!["lab".into()] }]);
-    let refused = site.find(None).unwrap().ask("dance", json!({}));
+    assert_eq!(running(&site.path()), [RunningProgram { pid, names: vec!["lab".into()] }]);
+    let refused = site.find(None).unwrap().request("dance", json!({}));
     assert!(matches!(refused, Err(ControlError::Refused(refusal)) if refusal.code == "SR0014"));
     drop(server);
     assert!(running(&site.path()).is_empty());
@@ -254,7 +255,7 @@ fn sockets_of_the_dead_go_and_those_of_the_living_stay() {
     let _server = site.serve(Some("lab"));
     assert!(!dir.join("4000000.sock").exists());
     assert!(dir.join("1.sock").exists() && other.exists());
-    assert!(site.find(Some("lab")).unwrap().ask("count", json!({})).is_ok());
+    assert!(site.find(Some("lab")).unwrap().request("count", json!({})).is_ok());
 }
 
 #[test]
@@ -264,7 +265,7 @@ fn a_name_belongs_to_one_run() {
     std::fs::create_dir(&dir).unwrap();
     let _other = UnixListener::bind(dir.join("1.sock")).unwrap();
     symlink("1.sock", dir.join("lab.sock")).unwrap();
-    let open = |name: &str| Server::open(&dir, Some(name), Box::new(Told::default()));
+    let open = |name: &str| ControlServer::open(&dir, Some(name), Box::new(Told::default()));
     assert!(matches!(open("lab"), Err(ControlError::NameTaken { .. })));
     for name in ["42", "../x", ""] {
         assert!(matches!(open(name), Err(ControlError::BadName { .. })), "{name}");
@@ -291,7 +292,7 @@ fn a_directory_where_others_may_write_is_not_trusted_by_either_side() {
     assert!(site.find(Some("lab")).is_ok());
     for mode in [0o777, 0o1777, 0o770] {
         std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(mode)).unwrap();
-        let opened = Server::open(&dir, None, Box::new(Told::default()));
+        let opened = ControlServer::open(&dir, None, Box::new(Told::default()));
         assert!(matches!(opened, Err(ControlError::Untrusted(_))));
         for target in [Some("lab"), None] {
             assert!(matches!(site.find(target), Err(ControlError::Untrusted(_))), "{target:?}");

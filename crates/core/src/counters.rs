@@ -43,9 +43,9 @@ mod directory;
 mod format;
 mod publisher;
 mod reader;
-mod readers;
+mod reader_events;
 
-pub use directory::{Published, running};
+pub use directory::{PublishedCounters, running};
 pub use publisher::Publisher;
-pub use reader::{ReadError, Reader, Snapshot};
-pub use readers::Readers;
+pub use reader::{CountersReadError, CountersReader, CountersSnapshot};
+pub use reader_events::ReaderEvents;

@@ -28,12 +28,12 @@ pub use sys::{inherited, kill_with_parent};
 use std::num::NonZeroU16;
 use std::sync::{Arc, LazyLock};
 
-use slipring_abi::name::{PortName, Rings};
+use slipring_abi::name::{PortName, RingSelection};
 use slipring_port::iface::Iface;
-use slipring_port::{Needs, OpenCause, OpenError, OpenOptions, Port};
+use slipring_port::{OpenCause, OpenError, OpenOptions, Port, RegionNeeds};
 use slipring_ring::{BUF_SIZE, BUF_SIZE_FOR_DEVICES, Geometry, Region};
 
-use crate::pipes::Pipes;
+use crate::pipes::PipeRegistry;
 
 /// Opens one port, in a region of its own unless it is the second end of a pipe.
 ///
@@ -74,7 +74,7 @@ pub fn parse(name: &str) -> Result<PortName, OpenError> {
 /// What ports of one process share: the role that netmap's kernel module has.
 #[derive(Debug, Default)]
 pub struct Host {
-    pipes: Pipes,
+    pipes: PipeRegistry,
 }
 
 impl Host {
@@ -106,12 +106,12 @@ impl Host {
         }
         // A pipe both of whose ends are opened here is nobody else's.
         let alone = OpenOptions { daemon: None, ..options.clone() };
-        let joined = |name| names.iter().any(|other| pipes::are_joined(name, other));
+        let joined = |name| names.iter().any(|other| pipes::are_peers(name, other));
         let options_of = |name| if joined(name) { &alone } else { options };
-        let mut needs = Needs::default();
+        let mut needs = RegionNeeds::default();
         for name in names {
             let options = with_conf(name, options_of(name));
-            needs += kinds::needs(self, name, &options)? * (1 + options.layers);
+            needs += kinds::needs(self, name, &options)? * (1 + options.reserve_factor);
         }
         let region = make_region(names, needs, options)?;
         names.iter().map(|name| self.open_in(name, &region, options_of(name))).collect()
@@ -144,7 +144,7 @@ fn with_conf(name: &PortName, options: &OpenOptions) -> OpenOptions {
 
 /// How many rings of the host a name means, where it means all of them.
 fn host_rings(name: &PortName, [to_host, from_host]: [u32; 2]) -> [u32; 2] {
-    if matches!(name.rings, Rings::OneHost(_)) || !name.kind.names_interface() {
+    if matches!(name.rings, RingSelection::OneHost(_)) || !name.kind.names_interface() {
         return [1; 2];
     }
     let wish = |wish: Option<NonZeroU16>, other| wish.map_or(other, |wish| wish.get().into());
@@ -164,7 +164,7 @@ fn buf_size(names: &[PortName]) -> u32 {
 /// A region that holds what the ports need, and a few pages.
 fn make_region(
     names: &[PortName],
-    needs: Needs,
+    needs: RegionNeeds,
     options: &OpenOptions,
 ) -> Result<Arc<Region>, OpenError> {
     let geometry = Geometry {

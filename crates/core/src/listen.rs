@@ -15,18 +15,18 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use slipring_port::iface::Iface;
 use slipring_port::{OpenCause, OpenError};
 
-use crate::sys::packet::{self, Received};
+use crate::sys::packet::{self, FrameInfo};
 
 /// Longest frame that is kept whole, in bytes: what the stack may send in one piece.
-const MAX_FRAME: usize = 256 << 10;
+const MAX_FRAME_LEN: usize = 256 << 10;
 /// Bytes of a VLAN tag.
-const TAG: usize = 4;
+const VLAN_TAG_LEN: usize = 4;
 /// Bytes of the two addresses, after which a tag stands.
-const ADDRESSES: usize = 12;
+const MAC_ADDRESSES_LEN: usize = 12;
 
 /// An ear on an interface.
 #[derive(Debug)]
-pub struct Listener {
+pub struct InterfaceListener {
     socket: OwnedFd,
     /// On loopback each frame leaves and arrives; it is shown once.
     loopback: bool,
@@ -38,7 +38,7 @@ pub struct Listener {
 
 /// A frame that passed.
 #[derive(Debug, Clone, Copy)]
-pub struct Heard<'l> {
+pub struct CapturedFrame<'l> {
     /// When the kernel saw it, in nanoseconds since 1970.
     pub ts_ns: u64,
     /// Whether this machine sent it.
@@ -49,7 +49,7 @@ pub struct Heard<'l> {
     pub frame: &'l [u8],
 }
 
-impl Listener {
+impl InterfaceListener {
     /// Listens on `ifname`, both ways, from now on.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl Listener {
             });
         }
         let socket = packet::socket(iface.index).map_err(refused)?;
-        let buffer = vec![0; TAG + MAX_FRAME];
+        let buffer = vec![0; VLAN_TAG_LEN + MAX_FRAME_LEN];
         Ok(Self { socket, loopback: iface.loopback, buffer, dropped: 0 })
     }
 
@@ -75,9 +75,10 @@ impl Listener {
     ///
     /// # Errors
     /// The kernel's: ENETDOWN when the interface went down or away.
-    pub fn hear(&mut self) -> io::Result<Option<Heard<'_>>> {
+    pub fn recv(&mut self) -> io::Result<Option<CapturedFrame<'_>>> {
         let received = loop {
-            let Some(received) = packet::receive(self.socket.as_fd(), &mut self.buffer[TAG..])?
+            let Some(received) =
+                packet::receive(self.socket.as_fd(), &mut self.buffer[VLAN_TAG_LEN..])?
             else {
                 return Ok(None);
             };
@@ -85,7 +86,7 @@ impl Listener {
                 break received;
             }
         };
-        Ok(Some(whole(&mut self.buffer, &received)))
+        Ok(Some(with_vlan_tag(&mut self.buffer, &received)))
     }
 
     /// Frames lost so far because nobody took them in time.
@@ -99,28 +100,28 @@ impl Listener {
     }
 }
 
-impl AsFd for Listener {
+impl AsFd for InterfaceListener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
 /// Puts the tag back that the kernel took out; the frame lies behind room for it.
-fn whole<'l>(buffer: &'l mut [u8], received: &Received) -> Heard<'l> {
-    let kept = received.len.min(buffer.len() - TAG);
+fn with_vlan_tag<'l>(buffer: &'l mut [u8], received: &FrameInfo) -> CapturedFrame<'l> {
+    let kept = received.len.min(buffer.len() - VLAN_TAG_LEN);
     let (start, tag_len) = match received.vlan {
-        Some(tag) if kept >= ADDRESSES => {
-            buffer.copy_within(TAG..TAG + ADDRESSES, 0);
-            buffer[ADDRESSES..ADDRESSES + TAG].copy_from_slice(&tag);
-            (0, TAG)
+        Some(tag) if kept >= MAC_ADDRESSES_LEN => {
+            buffer.copy_within(VLAN_TAG_LEN..VLAN_TAG_LEN + MAC_ADDRESSES_LEN, 0);
+            buffer[MAC_ADDRESSES_LEN..MAC_ADDRESSES_LEN + VLAN_TAG_LEN].copy_from_slice(&tag);
+            (0, VLAN_TAG_LEN)
         }
-        _ => (TAG, 0),
+        _ => (VLAN_TAG_LEN, 0),
     };
-    Heard {
+    CapturedFrame {
         ts_ns: received.ts_ns,
         outgoing: received.outgoing,
         wire_len: (received.len + tag_len) as u32,
-        frame: &buffer[start..TAG + kept],
+        frame: &buffer[start..VLAN_TAG_LEN + kept],
     }
 }
 
@@ -149,8 +150,8 @@ mod tests {
     fn a_tag_that_was_taken_out_stands_behind_the_addresses_again() {
         let mut buffer: Vec<u8> = (0..40).collect();
         let tag = [0x81, 0, 0, 7];
-        let received = Received { len: 20, ts_ns: 1, outgoing: true, vlan: Some(tag) };
-        let heard = whole(&mut buffer, &received);
+        let received = FrameInfo { len: 20, ts_ns: 1, outgoing: true, vlan: Some(tag) };
+        let heard = with_vlan_tag(&mut buffer, &received);
         assert_eq!(heard.wire_len, 24);
         assert_eq!(heard.frame[..12], (4..16).collect::<Vec<u8>>());
         assert_eq!(heard.frame[12..16], tag);
@@ -165,7 +166,7 @@ mod tests {
         };
         let heard = netns.run(|| {
             Netlink::open()?.set_up(1)?;
-            let mut listener = Listener::open("lo").unwrap();
+            let mut listener = InterfaceListener::open("lo").unwrap();
             let socket = UdpSocket::bind("127.0.0.1:0")?;
             for i in 0..3u8 {
                 socket.send_to(&[i; 5], socket.local_addr()?)?;
@@ -173,7 +174,7 @@ mod tests {
             let mut payloads = Vec::new();
             while payloads.len() < 3 {
                 poll(&mut [PollFd::new(&listener, PollFlags::IN)], None)?;
-                while let Some(heard) = listener.hear()? {
+                while let Some(heard) = listener.recv()? {
                     assert!(!heard.outgoing && heard.ts_ns > 0);
                     payloads.push(heard.frame[42..].to_vec());
                 }

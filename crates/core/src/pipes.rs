@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use slipring_abi::name::{PipeEnd, PortName, Role};
+use slipring_abi::name::{PipeEndName, PipeRole, PortName};
 use slipring_port::{OpenCause, OpenError, OpenOptions, Port, pipe};
 use slipring_ring::Region;
 
 /// Ends that wait for their opener, by the name that opens them.
 #[derive(Debug, Default)]
-pub(crate) struct Pipes {
+pub(crate) struct PipeRegistry {
     waiting: Mutex<HashMap<String, Port>>,
 }
 
-impl Pipes {
+impl PipeRegistry {
     /// Opens one end.
     pub(crate) fn open(
         &self,
@@ -21,7 +21,7 @@ impl Pipes {
         region: &Arc<Region>,
         options: &OpenOptions,
     ) -> Result<Port, OpenError> {
-        let Some((mine, other)) = ends(name) else {
+        let Some((mine, other)) = end_names(name) else {
             let help = "write NAME{K for one end and NAME}K for the other".into();
             let cause = OpenCause::Setting { reason: "not a pipe".into(), help };
             return Err(OpenError::new(name, cause));
@@ -44,34 +44,34 @@ impl Pipes {
     }
 
     /// Whether either end waits here for its opener.
-    pub(crate) fn is_here(&self, name: &PortName) -> bool {
+    pub(crate) fn has_waiting_end(&self, name: &PortName) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        let ends = ends(name);
+        let ends = end_names(name);
         ends.is_some_and(|(mine, other)| {
             waiting.contains_key(&mine) || waiting.contains_key(&other)
         })
     }
 
     /// Whether opening `name` finds an end that waits, and so needs no memory.
-    pub(crate) fn is_waiting(&self, name: &PortName) -> bool {
+    pub(crate) fn has_waiting_peer(&self, name: &PortName) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        ends(name).is_some_and(|(mine, _)| waiting.contains_key(&mine))
+        end_names(name).is_some_and(|(mine, _)| waiting.contains_key(&mine))
     }
 }
 
 fn is_master(name: &PortName) -> bool {
-    name.pipe.as_ref().is_some_and(|end| end.role == Role::Master)
+    name.pipe.as_ref().is_some_and(|end| end.role == PipeRole::Master)
 }
 
 /// Whether two names are the ends of one pipe.
-pub(crate) fn are_joined(one: &PortName, other: &PortName) -> bool {
-    let joins = |(_, far)| ends(other).is_some_and(|(near, _)| far == near);
-    one.kind == other.kind && ends(one).is_some_and(joins)
+pub(crate) fn are_peers(one: &PortName, other: &PortName) -> bool {
+    let joins = |(_, far)| end_names(other).is_some_and(|(near, _)| far == near);
+    one.kind == other.kind && end_names(one).is_some_and(joins)
 }
 
 /// The names of this end and of the other one, without what only this opener wants.
-fn ends(name: &PortName) -> Option<(String, String)> {
-    let PipeEnd { id, .. } = name.pipe.as_ref()?;
+fn end_names(name: &PortName) -> Option<(String, String)> {
+    let PipeEndName { id, .. } = name.pipe.as_ref()?;
     let parent = &name.name;
     let (master, slave) = (format!("{parent}{{{id}"), format!("{parent}}}{id}"));
     Some(if is_master(name) { (master, slave) } else { (slave, master) })

@@ -6,7 +6,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use slipring_core::counters::{Publisher, ReadError, Reader, running};
+use slipring_core::counters::{CountersReadError, CountersReader, Publisher, running};
 
 const HEADER: usize = 72;
 
@@ -30,7 +30,7 @@ fn overwrite(path: &Path, at: u64, bytes: &[u8]) {
 fn words_are_read_as_they_were_published() {
     let dir = tempfile::tempdir().unwrap();
     let mut publisher = Publisher::open(dir.path(), "names of three", 3).unwrap();
-    let mut reader = Reader::open(publisher.path()).unwrap();
+    let mut reader = CountersReader::open(publisher.path()).unwrap();
     assert_eq!((reader.text(), reader.words()), ("names of three", 3));
     assert_eq!(reader.pid(), std::process::id());
     assert_eq!(reader.read().unwrap().at_ns, 0, "nothing was published yet");
@@ -47,7 +47,7 @@ fn words_are_read_as_they_were_published() {
 fn a_reader_gets_words_of_one_moment() {
     let dir = tempfile::tempdir().unwrap();
     let mut publisher = open(dir.path(), 2000);
-    let mut reader = Reader::open(publisher.path()).unwrap();
+    let mut reader = CountersReader::open(publisher.path()).unwrap();
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -78,7 +78,7 @@ fn the_file_is_there_as_long_as_its_publisher() {
     let found = running(dir.path());
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].pid, found[0].path.as_path()), (std::process::id(), publisher.path()));
-    let reader = Reader::open(publisher.path()).unwrap();
+    let reader = CountersReader::open(publisher.path()).unwrap();
     assert!(reader.is_alive());
     drop(publisher);
     assert!(!reader.is_alive());
@@ -119,12 +119,12 @@ fn what_the_dead_left_is_removed_by_the_next() {
 fn a_file_that_is_cut_off_is_an_error_and_no_signal() {
     let dir = tempfile::tempdir().unwrap();
     let copy = copied(dir.path(), "1.stats");
-    let mut reader = Reader::open(&copy).unwrap();
+    let mut reader = CountersReader::open(&copy).unwrap();
     reader.read().unwrap();
     for length in [HEADER + 16, HEADER, 8, 0] {
         OpenOptions::new().write(true).open(&copy).unwrap().set_len(length as u64).unwrap();
-        assert!(matches!(reader.read(), Err(ReadError::Cut)), "{length}");
-        assert!(Reader::open(&copy).is_err(), "{length}");
+        assert!(matches!(reader.read(), Err(CountersReadError::Cut)), "{length}");
+        assert!(CountersReader::open(&copy).is_err(), "{length}");
     }
 }
 
@@ -153,9 +153,9 @@ fn nothing_is_read_where_others_may_write() {
 fn a_writer_that_died_in_the_middle_does_not_hold_its_readers() {
     let dir = tempfile::tempdir().unwrap();
     let copy = copied(dir.path(), "1.stats");
-    let mut reader = Reader::open(&copy).unwrap();
+    let mut reader = CountersReader::open(&copy).unwrap();
     overwrite(&copy, 7 * 8, &1u64.to_ne_bytes());
-    assert!(matches!(reader.read(), Err(ReadError::Unfinished)));
+    assert!(matches!(reader.read(), Err(CountersReadError::Unfinished)));
 }
 
 #[test]
@@ -168,16 +168,19 @@ fn sizes_that_do_not_fit_each_other_are_refused() {
         for value in [1 << 32, u64::MAX, u64::MAX / 8 + 1, 0x1000_0000] {
             fs::write(&copy, &good).unwrap();
             overwrite(&copy, word * 8, &value.to_ne_bytes());
-            let refused = matches!(Reader::open(&copy), Err(ReadError::Foreign(_)));
+            let refused = matches!(CountersReader::open(&copy), Err(CountersReadError::Foreign(_)));
             assert!(refused || word == 3, "word {word}: {value}");
         }
     }
     fs::write(&copy, &good).unwrap();
     overwrite(&copy, 8, &2u64.to_ne_bytes());
-    assert!(matches!(Reader::open(&copy), Err(ReadError::Version { found: 2 })));
+    assert!(matches!(CountersReader::open(&copy), Err(CountersReadError::Version { found: 2 })));
     fs::write(&copy, &good).unwrap();
     overwrite(&copy, HEADER as u64, &[0xff; 4]);
-    assert!(matches!(Reader::open(&copy), Err(ReadError::Foreign("its text is not UTF-8"))));
+    assert!(matches!(
+        CountersReader::open(&copy),
+        Err(CountersReadError::Foreign("its text is not UTF-8"))
+    ));
 }
 
 #[test]
@@ -196,7 +199,7 @@ fn any_bytes_may_stand_in_a_file() {
         bytes.truncate(bytes.len().min((state >> 20) as usize % 200));
         fs::write(&path, &bytes).unwrap();
         // No panic, no hang; what opens has sizes that fit.
-        if let Ok(reader) = Reader::open(&path) {
+        if let Ok(reader) = CountersReader::open(&path) {
             assert!(reader.words() * 8 <= bytes.len());
         }
     }
@@ -211,6 +214,6 @@ fn neither_a_fifo_nor_a_link_nor_a_directory_is_opened() {
     symlink(&copy, &link).unwrap();
     fs::create_dir(&folder).unwrap();
     for path in [fifo, link, folder] {
-        assert!(Reader::open(&path).is_err(), "{}", path.display());
+        assert!(CountersReader::open(&path).is_err(), "{}", path.display());
     }
 }

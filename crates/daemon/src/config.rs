@@ -3,8 +3,8 @@
 //! The file is read as a whole or not at all. `Spanned` values know where they stand, so that an
 //! error names file, line and column even where only the machine can tell that a value is wrong.
 
-mod place;
-mod words;
+mod config_text;
+mod values;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,67 +12,67 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use slipring_cli::Diagnostic;
 use slipring_cli::codes::{SR0009, SR0010, SR0201};
-use slipring_netmap::{NotSet, PARAMETERS, Parameters, Params};
+use slipring_netmap::{MemoryParams, PARAMETERS, Parameters, SetParameterError};
 use toml::Spanned;
 
 use crate::accounts::Accounts;
-use crate::rules::{Book, Rule};
+use crate::rules::{AccessRule, AccessRules};
 use crate::scheduling::scheduling;
-use crate::settings::Settings;
+use crate::settings::DaemonSettings;
 
-use place::Text;
-pub(crate) use words::{permissions, uring};
+use config_text::ConfigText;
+pub(crate) use values::{permissions, uring};
 
 /// Where it is looked for when no flag names one.
-pub(crate) const USUAL: &str = "/etc/slipring/daemon.toml";
+pub(crate) const DEFAULT_PATH: &str = "/etc/slipring/daemon.toml";
 
 /// The file as it is written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct File {
+struct DaemonConfigFile {
     mode: Option<Spanned<String>>,
-    owner: Option<Spanned<Account>>,
-    group: Option<Spanned<Account>>,
+    owner: Option<Spanned<AccountRef>>,
+    group: Option<Spanned<AccountRef>>,
     workers: Option<Spanned<i64>>,
     uring: Option<Spanned<String>>,
     link: Option<PathBuf>,
     run_dir: Option<PathBuf>,
     #[serde(default)]
-    service: Service,
+    service: ServiceSection,
     #[serde(default)]
-    memory: Memory,
+    memory: MemorySection,
     #[serde(default)]
     parameters: BTreeMap<Spanned<String>, Spanned<i64>>,
     #[serde(default)]
-    allow: Vec<Lines>,
+    allow: Vec<RuleSection>,
     #[serde(default)]
-    deny: Vec<Lines>,
+    deny: Vec<RuleSection>,
     #[serde(default)]
-    take_over: Vec<Lines>,
+    take_over: Vec<RuleSection>,
 }
 
 /// `[service]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Service {
+struct ServiceSection {
     scheduling: Option<Spanned<String>>,
 }
 
 /// `[memory]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Memory {
+struct MemorySection {
     per_user: Option<Spanned<String>>,
 }
 
 /// One `[[allow]]`, `[[deny]]` or `[[take-over]]`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Lines {
+struct RuleSection {
     #[serde(default)]
-    users: Vec<Spanned<Account>>,
+    users: Vec<Spanned<AccountRef>>,
     #[serde(default)]
-    groups: Vec<Spanned<Account>>,
+    groups: Vec<Spanned<AccountRef>>,
     #[serde(default)]
     interfaces: Vec<String>,
     #[serde(default)]
@@ -84,7 +84,7 @@ struct Lines {
 /// A user or a group.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "a name or a number")]
-enum Account {
+enum AccountRef {
     Number(u32),
     Name(String),
 }
@@ -93,7 +93,7 @@ enum Account {
 ///
 /// # Errors
 /// What is wrong with it, and where.
-pub(crate) fn read(path: &Path, accounts: &Accounts) -> Result<Settings, Diagnostic> {
+pub(crate) fn read(path: &Path, accounts: &Accounts) -> Result<DaemonSettings, Diagnostic> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| {
         Diagnostic::new(SR0201, format!("cannot open {name}"))
@@ -108,19 +108,20 @@ pub(crate) fn settings(
     name: &str,
     text: &str,
     accounts: &Accounts,
-) -> Result<Settings, Diagnostic> {
-    let text = Text { name, text };
-    let file: File = toml::from_str(text.text).map_err(|error| not_obeyed(&text, &error))?;
-    Reader { text, accounts }.settings(file)
+) -> Result<DaemonSettings, Diagnostic> {
+    let text = ConfigText { name, text };
+    let file: DaemonConfigFile =
+        toml::from_str(text.text).map_err(|error| toml_error(&text, &error))?;
+    DaemonConfigReader { text, accounts }.settings(file)
 }
 
 /// What the parser says. It names the keys that are allowed; the rest is in the manual.
-fn not_obeyed(text: &Text<'_>, error: &toml::de::Error) -> Diagnostic {
+fn toml_error(text: &ConfigText<'_>, error: &toml::de::Error) -> Diagnostic {
     let (code, what) = match text.text.parse::<toml::Table>() {
         Ok(_) => (SR0010, "has an unknown or unfit key"),
         Err(_) => (SR0009, "is not TOML"),
     };
-    let place = text.place(error.span().map_or(0, |span| span.start));
+    let place = text.location(error.span().map_or(0, |span| span.start));
     let message = error.message().trim_end_matches('.').replace('\n', ", ");
     Diagnostic::new(code, format!("{} {what}", text.name))
         .with_cause(format!("{place}: {message}"))
@@ -129,23 +130,23 @@ fn not_obeyed(text: &Text<'_>, error: &toml::de::Error) -> Diagnostic {
         )
 }
 
-struct Reader<'t> {
-    text: Text<'t>,
+struct DaemonConfigReader<'t> {
+    text: ConfigText<'t>,
     accounts: &'t Accounts,
 }
 
-impl Reader<'_> {
-    fn settings(&self, file: File) -> Result<Settings, Diagnostic> {
-        let number = |account: Spanned<Account>, kind| self.number(account, kind);
-        Ok(Settings {
-            mode: file.mode.map(|mode| self.text.read(&mode, words::permissions)).transpose()?,
+impl DaemonConfigReader<'_> {
+    fn settings(&self, file: DaemonConfigFile) -> Result<DaemonSettings, Diagnostic> {
+        let number = |account: Spanned<AccountRef>, kind| self.number(account, kind);
+        Ok(DaemonSettings {
+            mode: file.mode.map(|mode| self.text.read(&mode, values::permissions)).transpose()?,
             uid: file.owner.map(|owner| number(owner, "user")).transpose()?,
             gid: file.group.map(|group| number(group, "group")).transpose()?,
             workers: file
                 .workers
-                .map(|count| self.text.read(&count, words::workers))
+                .map(|count| self.text.read(&count, values::workers))
                 .transpose()?,
-            uring: file.uring.map(|word| self.text.read(&word, words::uring)).transpose()?,
+            uring: file.uring.map(|word| self.text.read(&word, values::uring)).transpose()?,
             scheduling: file
                 .service
                 .scheduling
@@ -156,14 +157,14 @@ impl Reader<'_> {
             domain_bytes: file
                 .memory
                 .per_user
-                .map(|size| self.text.read(&size, words::memory))
+                .map(|size| self.text.read(&size, values::memory))
                 .transpose()?,
             parameters: self.parameters(file.parameters)?,
-            book: Book {
+            access_rules: AccessRules {
                 allow: self.rules(file.allow)?,
                 deny: self.rules(file.deny)?,
                 take_over: self.rules(file.take_over)?,
-                ..Book::default()
+                ..AccessRules::default()
             },
         })
     }
@@ -172,17 +173,17 @@ impl Reader<'_> {
         &self,
         written: BTreeMap<Spanned<String>, Spanned<i64>>,
     ) -> Result<Vec<(String, i64)>, Diagnostic> {
-        let trial = Parameters::new(&Params::default());
+        let trial = Parameters::new(&MemoryParams::default());
         let mut values = Vec::new();
         for (name, value) in written {
             let key = name.get_ref();
             trial.set(key, *value.get_ref()).map_err(|error| match error {
-                NotSet::Unknown => {
+                SetParameterError::Unknown => {
                     let known: Vec<_> = PARAMETERS.iter().map(|one| one.name).collect();
                     let said = format!("there is no parameter `{key}`");
                     self.text.refusal(name.span().start, said, known.join(", "))
                 }
-                NotSet::Unfit(one) => {
+                SetParameterError::Invalid(one) => {
                     let said = format!("{key} cannot be {}", value.get_ref());
                     self.text.refusal(value.span().start, said, one.allowed())
                 }
@@ -192,17 +193,17 @@ impl Reader<'_> {
         Ok(values)
     }
 
-    fn rules(&self, written: Vec<Lines>) -> Result<Vec<Rule>, Diagnostic> {
+    fn rules(&self, written: Vec<RuleSection>) -> Result<Vec<AccessRule>, Diagnostic> {
         written.into_iter().map(|lines| self.rule(lines)).collect()
     }
 
-    fn rule(&self, lines: Lines) -> Result<Rule, Diagnostic> {
-        let all = |accounts: Vec<Spanned<Account>>, kind| {
+    fn rule(&self, lines: RuleSection) -> Result<AccessRule, Diagnostic> {
+        let all = |accounts: Vec<Spanned<AccountRef>>, kind| {
             let numbers = accounts.into_iter().map(|account| self.number(account, kind));
             numbers.collect::<Result<Vec<_>, _>>()
         };
-        let kinds = lines.kinds.iter().map(|kind| self.text.read(kind, words::kind));
-        Ok(Rule {
+        let kinds = lines.kinds.iter().map(|kind| self.text.read(kind, values::kind));
+        Ok(AccessRule {
             kinds: kinds.collect::<Result<_, _>>()?,
             uids: all(lines.users, "user")?,
             gids: all(lines.groups, "group")?,
@@ -211,11 +212,11 @@ impl Reader<'_> {
         })
     }
 
-    fn number(&self, account: Spanned<Account>, kind: &str) -> Result<u32, Diagnostic> {
+    fn number(&self, account: Spanned<AccountRef>, kind: &str) -> Result<u32, Diagnostic> {
         let start = account.span().start;
         match account.into_inner() {
-            Account::Number(id) => Ok(id),
-            Account::Name(name) => {
+            AccountRef::Number(id) => Ok(id),
+            AccountRef::Name(name) => {
                 let known = match kind {
                     "user" => self.accounts.user(&name),
                     _ => self.accounts.group(&name),

@@ -8,11 +8,11 @@
 //! (`process_vm_readv` counts as tracing them) nor take the mount away at the end.
 
 use slipring_cli::metrics::is_reserved;
-use slipring_confine::{CapabilitySet, NEVER};
+use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS};
 
 /// What serving takes: the mount and other users' namespaces; the memory of clients and their
 /// files behind `/proc`; interfaces.
-const KEPT: CapabilitySet = CapabilitySet::SYS_ADMIN
+const KEPT_CAPABILITIES: CapabilitySet = CapabilitySet::SYS_ADMIN
     .union(CapabilitySet::SYS_PTRACE)
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::NET_ADMIN)
@@ -28,7 +28,7 @@ pub(crate) fn confine(metrics: Option<&str>) -> Vec<String> {
         true => CapabilitySet::NET_BIND_SERVICE,
         false => CapabilitySet::empty(),
     };
-    slipring_confine::confine(KEPT | listening, &[NEVER])
+    slipring_confine::confine(KEPT_CAPABILITIES | listening, &[FORBIDDEN_CALLS])
 }
 
 #[cfg(test)]
@@ -54,7 +54,11 @@ mod tests {
         assert!(status.contains("\nNoNewPrivs:\t1\n"), "{status}");
         assert!(status.contains("\nSeccomp:\t2\n"), "{status}");
         let line = status.lines().find_map(|line| line.strip_prefix("CapEff:\t")).unwrap();
-        assert_eq!(u64::from_str_radix(line, 16).unwrap() & !KEPT.bits(), 0, "{status}");
+        assert_eq!(
+            u64::from_str_radix(line, 16).unwrap() & !KEPT_CAPABILITIES.bits(),
+            0,
+            "{status}"
+        );
         assert_eq!(started.unwrap_err().kind(), std::io::ErrorKind::PermissionDenied);
     }
 }

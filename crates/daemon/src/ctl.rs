@@ -2,8 +2,8 @@
 
 use clap::{Arg, ArgMatches, Command};
 use serde_json::{Value, json};
-use slipring_cli::{Diagnostic, Exit, Failure, Format, Job, Session, flags};
-use slipring_control::Client;
+use slipring_cli::{Diagnostic, Exit, Failure, Job, ReportFormat, Session, flags};
+use slipring_control::ControlClient;
 
 use crate::memory;
 use crate::service::NAME;
@@ -37,10 +37,10 @@ pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
         _ => vec![("hello", json!({}))],
     };
     Ok(Box::new(move |session| {
-        let client = Client::find(&session.run_dir, Some(NAME));
+        let client = ControlClient::find(&session.run_dir, Some(NAME));
         let mut client = client.map_err(|error| Diagnostic::of(&error))?;
         for (what, args) in asks {
-            let answer = client.ask(what, args).map_err(|error| Diagnostic::of(&error))?;
+            let answer = client.request(what, args).map_err(|error| Diagnostic::of(&error))?;
             show(&answer, session)?;
         }
         Ok(Exit::Done)
@@ -61,12 +61,14 @@ fn parameters(args: &ArgMatches) -> Vec<(&'static str, Value)> {
 
 /// `name = value`, with what else is known of it.
 fn show(answer: &Value, session: &mut Session<'_>) -> Result<(), Failure> {
-    if session.reporter.format() != Format::Text {
+    if session.reporter.format() != ReportFormat::Text {
         return session.reporter.document(&json!({ "answer": answer }), "");
     }
     let text = match answer {
         Value::Object(answer) if answer.contains_key("ports") => ports(&answer["ports"]),
-        Value::Object(answer) if answer.contains_key("memory") => memory::lines(&answer["memory"]),
+        Value::Object(answer) if answer.contains_key("memory") => {
+            memory::usage_lines(&answer["memory"])
+        }
         Value::Object(answer) => {
             answer.iter().map(|(name, value)| format!("{}\n", line(name, value))).collect()
         }

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use slipring_cli::{Failure, Job, flags, metrics};
-use slipring_nics::Access;
+use slipring_nic_provider::NicAccess;
 
 use crate::config::{self, permissions};
-use crate::rules::Book;
+use crate::rules::AccessRules;
 use crate::scheduling::scheduling;
-use crate::settings::{Settings, Sources};
+use crate::settings::{DaemonSettings, SettingsSources};
 use crate::{ctl, run, supervise};
 
 pub(crate) fn command() -> Command {
@@ -104,8 +104,8 @@ pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     if let Some((_, matches)) = matches.subcommand() {
         return ctl::plan(matches);
     }
-    let usual = || Some(PathBuf::from(config::USUAL)).filter(|path| path.exists());
-    let sources = Sources {
+    let usual = || Some(PathBuf::from(config::DEFAULT_PATH)).filter(|path| path.exists());
+    let sources = SettingsSources {
         flags: typed(matches),
         file: matches.get_one("file").cloned().or_else(usual),
         run_dir_typed: matches.contains_id("run-dir") || std::env::var_os("SLIPRING_RUN").is_some(),
@@ -118,12 +118,12 @@ pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     Ok(Box::new(move |session| run::run(sources, settings, session)))
 }
 
-fn typed(matches: &ArgMatches) -> Settings {
-    let access = Access {
-        everybody: matches.get_flag("nics-for-all"),
+fn typed(matches: &ArgMatches) -> DaemonSettings {
+    let access = NicAccess {
+        all_users: matches.get_flag("nics-for-all"),
         take_over: matches.get_flag("take-over"),
     };
-    Settings {
+    DaemonSettings {
         mode: matches.get_one("mode").copied(),
         uid: matches.get_one("owner").copied(),
         gid: matches.get_one("group").copied(),
@@ -131,7 +131,7 @@ fn typed(matches: &ArgMatches) -> Settings {
         uring: matches.get_one("uring").and_then(|word| config::uring(word).ok()),
         scheduling: matches.get_one("scheduling").copied(),
         link: matches.get_one("link").cloned(),
-        book: Book { flags: access, ..Book::default() },
-        ..Settings::default()
+        access_rules: AccessRules { flags: access, ..AccessRules::default() },
+        ..DaemonSettings::default()
     }
 }

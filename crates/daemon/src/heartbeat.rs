@@ -22,31 +22,31 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 
 /// How often a worker says that it is alive.
-pub(crate) const PERIOD: Duration = Duration::from_millis(200);
+pub(crate) const HEARTBEAT_PERIOD: Duration = Duration::from_millis(200);
 /// Periods in a row without a word, after which a worker that serves is taken to hang.
-const MAX_SILENCES: u32 = 4;
+const MAX_MISSED_PERIODS: u32 = 4;
 /// The same for one that has not begun to serve: it opens interfaces again, which may take its time.
-const MAX_SILENCES_AT_START: u32 = 300;
+const MAX_MISSED_PERIODS_AT_START: u32 = 300;
 /// The descriptor's name among those that a worker is handed.
-pub(crate) const NAME: &str = "heartbeat";
+pub(crate) const HEARTBEAT_FD_NAME: &str = "heartbeat";
 
 /// The supervisor's end.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     beats: OwnedFd,
-    silences: u32,
-    last_look: Look,
+    missed_periods: u32,
+    last_states: ThreadStates,
 }
 
 /// The threads of a worker on which its answers depend: what state each is in, and the processor time
 /// that it has had, in the kernel's ticks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Look(HashMap<u32, (char, u64)>);
+struct ThreadStates(HashMap<u32, (char, u64)>);
 
 impl Heartbeat {
     pub(crate) fn new() -> io::Result<Self> {
         let beats = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { beats, silences: 0, last_look: Look::default() })
+        Ok(Self { beats, missed_periods: 0, last_states: ThreadStates::default() })
     }
 
     /// Readable when the worker has said that it is alive.
@@ -55,49 +55,49 @@ impl Heartbeat {
     }
 
     /// Takes what the worker has said; whether it has said anything.
-    pub(crate) fn hear(&mut self) -> bool {
+    pub(crate) fn take_beats(&mut self) -> bool {
         let heard = rustix::io::read(&self.beats, &mut [0; 8]).is_ok();
         if heard {
-            (self.silences, self.last_look) = (0, Look::default());
+            (self.missed_periods, self.last_states) = (0, ThreadStates::default());
         }
         heard
     }
 
     /// A period has passed without a word from the worker; whether it hangs.
-    pub(crate) fn miss(&mut self, worker: Pid, serves: bool) -> bool {
-        self.judge(Look::at(worker), serves)
+    pub(crate) fn record_miss(&mut self, worker: Pid, serves: bool) -> bool {
+        self.is_hung(ThreadStates::read_threads(worker), serves)
     }
 
-    fn judge(&mut self, look: Look, serves: bool) -> bool {
-        let counts = !look.waits_since(&self.last_look);
-        self.last_look = look;
-        self.silences += u32::from(counts);
-        self.silences >= if serves { MAX_SILENCES } else { MAX_SILENCES_AT_START }
+    fn is_hung(&mut self, look: ThreadStates, serves: bool) -> bool {
+        let counts = !look.was_runnable_since(&self.last_states);
+        self.last_states = look;
+        self.missed_periods += u32::from(counts);
+        self.missed_periods >= if serves { MAX_MISSED_PERIODS } else { MAX_MISSED_PERIODS_AT_START }
     }
 
     /// How long a worker that serves is waited for.
-    pub(crate) fn limit() -> Duration {
-        PERIOD * MAX_SILENCES
+    pub(crate) fn timeout() -> Duration {
+        HEARTBEAT_PERIOD * MAX_MISSED_PERIODS
     }
 }
 
-impl Look {
+impl ThreadStates {
     /// One that has ended meanwhile has no threads, and waits for nothing.
-    fn at(worker: Pid) -> Self {
+    fn read_threads(worker: Pid) -> Self {
         let pid = worker.as_raw_nonzero().get() as u32;
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
         let one = |task: fs::DirEntry| {
             let tid = task.file_name().to_str()?.parse().ok()?;
             let stat = fs::read_to_string(task.path().join("stat")).ok()?;
             let (name, state, time) = parse(&stat)?;
-            (tid == pid || serves(name)).then_some((tid, (state, time)))
+            (tid == pid || is_serving_thread(name)).then_some((tid, (state, time)))
         };
         Self(tasks.filter_map(one).collect())
     }
 
     /// Whether one of the threads could go on, but that others have the processors or a disk is slow:
     /// another worker would have to wait for the same.
-    fn waits_since(&self, before: &Self) -> bool {
+    fn was_runnable_since(&self, before: &Self) -> bool {
         self.0.iter().any(|(tid, &(state, time))| match state {
             // Of one that was not seen before nobody knows.
             'R' => before.0.get(tid).is_none_or(|&(_, had)| had == time),
@@ -107,9 +107,9 @@ impl Look {
     }
 }
 
-/// Whether a thread of this name answers requests (slipring-door). Sync loops, which are called
+/// Whether a thread of this name answers requests (slipring-fuse). Sync loops, which are called
 /// `door-loop`, run when nothing else does.
-fn serves(name: &str) -> bool {
+fn is_serving_thread(name: &str) -> bool {
     let rest = name.strip_prefix("door-").unwrap_or_default();
     rest.starts_with("queue-") || rest.starts_with(|first: char| first.is_ascii_digit())
 }
@@ -117,17 +117,17 @@ fn serves(name: &str) -> bool {
 /// Name, state and processor time of a line of `/proc/PID/task/TID/stat` (proc_pid_stat(5)).
 fn parse(stat: &str) -> Option<(&str, char, u64)> {
     /// Where the two parts of the processor time stand, counted from the state.
-    const UTIME: usize = 11;
+    const UTIME_FIELD: usize = 11;
     let (head, rest) = stat.rsplit_once(") ")?;
     let (_, name) = head.split_once(" (")?;
     let mut fields = rest.split(' ');
     let state = fields.next()?.chars().next()?;
-    let mut times = fields.skip(UTIME - 1).map_while(|field| field.parse::<u64>().ok());
+    let mut times = fields.skip(UTIME_FIELD - 1).map_while(|field| field.parse::<u64>().ok());
     Some((name, state, times.next()? + times.next()?))
 }
 
 /// The worker's end: says that it is alive.
-pub(crate) fn beat(to: BorrowedFd<'_>) {
+pub(crate) fn send_heartbeat(to: BorrowedFd<'_>) {
     // A counter that is full has not been heard for longer than anybody lives.
     let _ = rustix::io::write(to, &1u64.to_ne_bytes());
 }
@@ -136,14 +136,14 @@ pub(crate) fn beat(to: BorrowedFd<'_>) {
 mod tests {
     use super::*;
 
-    fn look(threads: &[(u32, char, u64)]) -> Look {
-        Look(threads.iter().map(|&(tid, state, time)| (tid, (state, time))).collect())
+    fn look(threads: &[(u32, char, u64)]) -> ThreadStates {
+        ThreadStates(threads.iter().map(|&(tid, state, time)| (tid, (state, time))).collect())
     }
 
     /// How many periods of silence it takes, where the threads look like that in each of them.
     fn silences(serves: bool, threads: impl Fn(u64) -> Vec<(u32, char, u64)>) -> Option<u64> {
         let mut heartbeat = Heartbeat::new().unwrap();
-        (1..1000).find(|&period| heartbeat.judge(look(&threads(period)), serves))
+        (1..1000).find(|&period| heartbeat.is_hung(look(&threads(period)), serves))
     }
 
     #[test]
@@ -168,10 +168,11 @@ mod tests {
         assert_eq!(silences(false, |_| vec![(7, 'S', 3)]), Some(300));
         let mut heartbeat = Heartbeat::new().unwrap();
         for _ in 0..10 {
-            (0..MAX_SILENCES - 1).for_each(|_| assert!(!heartbeat.judge(Look::default(), true)));
-            assert!(!heartbeat.hear());
-            beat(heartbeat.fd());
-            assert!(heartbeat.hear() && !heartbeat.hear());
+            (0..MAX_MISSED_PERIODS - 1)
+                .for_each(|_| assert!(!heartbeat.is_hung(ThreadStates::default(), true)));
+            assert!(!heartbeat.take_beats());
+            send_heartbeat(heartbeat.fd());
+            assert!(heartbeat.take_beats() && !heartbeat.take_beats());
         }
     }
 
@@ -185,12 +186,12 @@ mod tests {
             ("door-desk", false),
             ("nic-pump", false),
         ] {
-            assert_eq!(serves(name), answers, "{name}");
+            assert_eq!(is_serving_thread(name), answers, "{name}");
         }
         let line = "12 (a) b (c) R 1 12 12 0 -1 4194368 17 0 0 0 250 50 0 0 20 0 1 0 99 0 0\n";
         assert_eq!(parse(line), Some(("a) b (c", 'R', 300)));
         assert_eq!(parse(""), None);
-        let itself = Look::at(rustix::process::getpid());
+        let itself = ThreadStates::read_threads(rustix::process::getpid());
         let own = std::process::id();
         assert!(itself.0.contains_key(&own), "{itself:?}");
     }

@@ -5,44 +5,44 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
-use slipring_netmap::News;
+use slipring_netmap::AdapterEvent;
 
 /// News that wait at most; whoever cannot be told even these misses the rest.
-const MOST: usize = 1024;
+const MAX_EVENTS: usize = 1024;
 
 /// News that wait.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    news: Mutex<Vec<News>>,
-    bell: OwnedFd,
+    events: Mutex<Vec<AdapterEvent>>,
+    event: OwnedFd,
 }
 
 impl Journal {
     pub(crate) fn new() -> io::Result<Self> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Self { news: Mutex::default(), bell })
+        Ok(Self { events: Mutex::default(), event: bell })
     }
 
     /// Adds one.
-    pub(crate) fn note(&self, news: &News) {
-        let mut waiting = self.news.lock().unwrap_or_else(PoisonError::into_inner);
-        if waiting.len() < MOST {
+    pub(crate) fn record(&self, news: &AdapterEvent) {
+        let mut waiting = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.len() < MAX_EVENTS {
             waiting.push(news.clone());
         }
         drop(waiting);
         // A full counter wakes, too.
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
     /// Readable while something waits.
-    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+    pub(crate) fn event(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
     }
 
     /// All that waits.
-    pub(crate) fn take(&self) -> Vec<News> {
+    pub(crate) fn take_events(&self) -> Vec<AdapterEvent> {
         // Before the news: what comes in between rings again.
-        let _ = rustix::io::read(&self.bell, &mut [0; 8]);
-        std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner))
+        let _ = rustix::io::read(&self.event, &mut [0; 8]);
+        std::mem::take(&mut *self.events.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

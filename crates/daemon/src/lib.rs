@@ -20,24 +20,24 @@ mod config;
 mod confine;
 mod ctl;
 mod flags;
-mod guard;
+mod guarded_nics;
 mod heartbeat;
 mod journal;
-mod left_ports;
-mod manager;
 mod memory;
 mod metrics;
+mod persisted_ports;
 mod rules;
 mod run;
 mod scheduling;
 mod service;
+mod service_manager;
 mod settings;
 mod supervise;
 
 use std::sync::Arc;
 
-use slipring_cli::{Classic, Exit, Verb};
-use slipring_control::Service;
+use slipring_cli::{ClassicName, Exit, Verb};
+use slipring_control::ControlService;
 use slipring_netmap::{Domain, Parameters};
 
 /// The command.
@@ -49,19 +49,28 @@ pub const VERB: Verb =
 pub fn answers(
     parameters: &Arc<Parameters>,
     domains: impl Fn() -> Vec<Arc<Domain>> + Send + Sync + 'static,
-) -> Box<dyn Service> {
+) -> Box<dyn ControlService> {
     let reload = service::Reload {
-        sources: settings::Sources { flags: Default::default(), file: None, run_dir_typed: false },
+        sources: settings::SettingsSources {
+            flags: Default::default(),
+            file: None,
+            run_dir_typed: false,
+        },
         rules: Arc::default(),
         parameters: parameters.clone(),
         permissions: Arc::default(),
     };
     let domains = Arc::new(domains);
     let same = domains.clone();
-    let switches = Box::new(slipring_vale::Switches::new(move || same()));
+    let switches = Box::new(slipring_vale::SwitchService::new(move || same()));
     // Nobody has opened anything by a device here.
     let tidy = Box::new(|| ());
-    Box::new(service::Answers::new(Arc::new(reload), switches, Box::new(move || domains()), tidy))
+    Box::new(service::DaemonService::new(
+        Arc::new(reload),
+        switches,
+        Box::new(move || domains()),
+        tidy,
+    ))
 }
 
-const CLASSIC: Classic = Classic { name: "slipringd", status: Exit::status };
+const CLASSIC: ClassicName = ClassicName { name: "slipringd", status: Exit::status };

@@ -3,9 +3,9 @@
 
 use std::process::ExitCode;
 
-use slipring_cli::Program;
+use slipring_cli::CliProgram;
 
-static PROGRAM: Program = Program {
+static PROGRAM: CliProgram = CliProgram {
     name: "slipring",
     about: "The daemon that serves /dev/netmap",
     version: env!("CARGO_PKG_VERSION"),

@@ -6,35 +6,35 @@ use serde_json::{Value, json};
 use slipring_netmap::{Domain, Parameters};
 
 /// The part of the machine's memory that a user may have where nothing else is said, as a divisor.
-const SHARE: u64 = 4;
+const SHARE_DIVISOR: u64 = 4;
 /// Limits are whole multiples of this.
-const GRAIN: u64 = 2 << 20;
+const LIMIT_GRANULARITY_BYTES: u64 = 2 << 20;
 /// The parameter of a memory that is not made for one port.
-const BUFFERS: &str = "buf_num";
+const BUFFERS_PARAMETER: &str = "buf_num";
 
 /// A quarter of the machine's memory.
-pub(crate) fn usual_limit() -> u64 {
+pub(crate) fn default_limit() -> u64 {
     let info = rustix::system::sysinfo();
     share_of(info.totalram as u64 * u64::from(info.mem_unit.max(1)))
 }
 
 fn share_of(total: u64) -> u64 {
-    (total / SHARE / GRAIN).max(1) * GRAIN
+    (total / SHARE_DIVISOR / LIMIT_GRANULARITY_BYTES).max(1) * LIMIT_GRANULARITY_BYTES
 }
 
 /// Sees to it that the global memory takes no more than half of a user's limit: a machine with little
 /// memory has fewer buffers than netmap's default.
 pub(crate) fn fit_buffers(parameters: &Parameters, limit: u64) {
-    let now = parameters.now();
+    let now = parameters.current();
     let fitting = limit / 2 / u64::from(now.buf_size);
     if u64::from(now.buf_num) > fitting {
         // Too few for any memory are refused, which leaves it to the first bind to say so.
-        let _ = parameters.set(BUFFERS, fitting as i64);
+        let _ = parameters.set(BUFFERS_PARAMETER, fitting as i64);
     }
 }
 
 /// Users and their memory, for the control socket.
-pub(crate) fn shown(domains: &[Arc<Domain>]) -> Value {
+pub(crate) fn usage_json(domains: &[Arc<Domain>]) -> Value {
     let one = |domain: &Arc<Domain>| {
         let used = domain.memory_use();
         let port = |(netns, name): (u64, String)| json!({ "port": name, "netns": netns });
@@ -50,7 +50,7 @@ pub(crate) fn shown(domains: &[Arc<Domain>]) -> Value {
 }
 
 /// The same, a line for each user.
-pub(crate) fn lines(users: &Value) -> String {
+pub(crate) fn usage_lines(users: &Value) -> String {
     let line = |user: &Value| {
         let mib = |key: &str| user[key].as_u64().unwrap_or_default().div_ceil(1 << 20);
         let mut line = format!(
@@ -73,26 +73,26 @@ pub(crate) fn lines(users: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use slipring_netmap::Params;
+    use slipring_netmap::MemoryParams;
 
     #[test]
     fn a_user_may_have_a_quarter_of_the_machine_at_most() {
         assert_eq!(share_of(24 << 30), 6 << 30);
         assert_eq!(share_of((1 << 30) + 5), 256 << 20);
-        assert_eq!(share_of(0), GRAIN);
+        assert_eq!(share_of(0), LIMIT_GRANULARITY_BYTES);
         let text = std::fs::read_to_string("/proc/meminfo").unwrap();
         let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap();
         let kib: u64 = total.trim().trim_end_matches(" kB").parse().unwrap();
-        assert!((1..=kib * 1024 / 4).contains(&usual_limit()));
+        assert!((1..=kib * 1024 / 4).contains(&default_limit()));
     }
 
     #[test]
     fn a_small_machine_has_fewer_buffers_and_a_large_one_netmaps() {
-        let parameters = Parameters::new(&Params::default());
+        let parameters = Parameters::new(&MemoryParams::default());
         fit_buffers(&parameters, 6 << 30);
-        assert_eq!(parameters.now().buf_num, 163_840);
+        assert_eq!(parameters.current().buf_num, 163_840);
         fit_buffers(&parameters, 256 << 20);
-        let now = parameters.now();
+        let now = parameters.current();
         let bytes = u64::from(now.buf_num) * u64::from(now.buf_size);
         assert!(bytes <= 128 << 20 && bytes > 127 << 20, "{bytes}");
     }

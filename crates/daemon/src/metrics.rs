@@ -1,35 +1,35 @@
 //! `--metrics` of the daemon: what programs have bound, what passed there, and users' memory.
 
 use serde_json::{Map, Value, json};
-use slipring_cli::metrics::Text;
-use slipring_control::{Reply, Request, Service};
+use slipring_cli::metrics::MetricsText;
+use slipring_control::{ControlReply, ControlRequest, ControlService};
 
-use crate::service::Answers;
+use crate::service::DaemonService;
 
 /// The text of now, from what the control socket would answer.
 ///
 /// # Errors
 /// Why there is no answer.
-pub(crate) fn text(answers: &Answers) -> Result<String, String> {
-    let mut text = Text::default();
+pub(crate) fn text(answers: &DaemonService) -> Result<String, String> {
+    let mut text = MetricsText::default();
     ports(&mut text, &answer(answers, "ports")?["ports"]);
     memory(&mut text, &answer(answers, "memory")?["memory"]);
     Ok(text.finish())
 }
 
-fn answer(answers: &Answers, what: &str) -> Result<Value, String> {
-    let request = Request { id: json!(0), what: what.to_owned(), args: Map::new() };
+fn answer(answers: &DaemonService, what: &str) -> Result<Value, String> {
+    let request = ControlRequest { id: json!(0), what: what.to_owned(), args: Map::new() };
     match answers.answer(&request) {
-        Ok(Reply::Once(value)) => Ok(value),
+        Ok(ControlReply::Once(value)) => Ok(value),
         Ok(_) => Err(format!("`{what}` has more than one answer")),
         Err(refusal) => Err(refusal.summary),
     }
 }
 
 /// One value with its labels, which own their text.
-type Row = (Vec<(&'static str, String)>, u64);
+type MetricRow = (Vec<(&'static str, String)>, u64);
 
-fn ports(text: &mut Text, ports: &Value) {
+fn ports(text: &mut MetricsText, ports: &Value) {
     let ports: Vec<_> = ports.as_array().into_iter().flatten().collect();
     let labels = |port: &Value| {
         vec![
@@ -39,11 +39,11 @@ fn ports(text: &mut Text, ports: &Value) {
             ("netns", word(&port["netns"])),
         ]
     };
-    let of = |way: &str| -> Vec<Row> {
+    let of = |way: &str| -> Vec<MetricRow> {
         let count = |port: &&Value| Some((labels(port), port[way]["packets"].as_u64()?));
         ports.iter().filter_map(count).collect()
     };
-    let bound: Vec<Row> = ports.iter().map(|port| (labels(port), 1)).collect();
+    let bound: Vec<MetricRow> = ports.iter().map(|port| (labels(port), 1)).collect();
     gauge(text, "slipring_daemon_bound_ports", "Ports that programs have bound", &bound);
     counter(text, "slipring_daemon_rx_packets", "Frames that programs received", &of("rx"));
     counter(text, "slipring_daemon_tx_packets", "Frames that programs sent", &of("tx"));
@@ -53,11 +53,11 @@ fn ports(text: &mut Text, ports: &Value) {
             Some((labels(port).into_iter().chain(cause).collect(), count.as_u64()?))
         })
     });
-    let lost: Vec<Row> = lost.collect();
+    let lost: Vec<MetricRow> = lost.collect();
     counter(text, "slipring_daemon_lost_packets", "Frames lost, by cause", &lost);
 }
 
-fn memory(text: &mut Text, users: &Value) {
+fn memory(text: &mut MetricsText, users: &Value) {
     let families = [
         ("limit", "Most memory that the user may have"),
         ("placed", "Memory in the user's ports"),
@@ -65,7 +65,7 @@ fn memory(text: &mut Text, users: &Value) {
     ];
     for (key, help) in families {
         let row = |user: &Value| Some((vec![("user", word(&user["uid"]))], user[key].as_u64()?));
-        let rows: Vec<Row> = users.as_array().into_iter().flatten().filter_map(row).collect();
+        let rows: Vec<MetricRow> = users.as_array().into_iter().flatten().filter_map(row).collect();
         gauge(text, &format!("slipring_daemon_memory_{key}_bytes"), help, &rows);
     }
 }
@@ -74,13 +74,13 @@ fn word(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-fn counter(text: &mut Text, name: &str, help: &str, rows: &[Row]) {
+fn counter(text: &mut MetricsText, name: &str, help: &str, rows: &[MetricRow]) {
     let labels: Vec<_> = rows.iter().map(|(labels, _)| borrowed(labels)).collect();
     let values = rows.iter().map(|(_, value)| value);
     text.counter(name, help, labels.iter().map(Vec::as_slice).zip(values));
 }
 
-fn gauge(text: &mut Text, name: &str, help: &str, rows: &[Row]) {
+fn gauge(text: &mut MetricsText, name: &str, help: &str, rows: &[MetricRow]) {
     let labels: Vec<_> = rows.iter().map(|(labels, _)| borrowed(labels)).collect();
     let values = rows.iter().map(|(_, value)| value);
     text.gauge(name, help, labels.iter().map(Vec::as_slice).zip(values));
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn ports_and_memory_are_told_by_user() {
-        let mut text = Text::default();
+        let mut text = MetricsText::default();
         let bound = json!([{
             "port": "vale0:a", "kind": "switch port", "uid": 7, "netns": 4026,
             "rx": { "packets": 3 }, "tx": { "packets": 2 }, "drops": { "tx-full": 1 },

@@ -7,10 +7,10 @@
 use std::sync::{PoisonError, RwLock};
 
 use slipring_netmap::{Errno, PortKind};
-use slipring_nics::Access;
+use slipring_nic_provider::NicAccess;
 
 /// The words for kinds of ports.
-pub(crate) const KINDS: [(&str, PortKind); 4] = [
+pub(crate) const KIND_NAMES: [(&str, PortKind); 4] = [
     ("interface", PortKind::Interface),
     ("pipe", PortKind::Pipe),
     ("switch", PortKind::Switch),
@@ -19,13 +19,13 @@ pub(crate) const KINDS: [(&str, PortKind); 4] = [
 
 /// A port that somebody wants.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Port<'n> {
+pub(crate) struct PortAccess<'n> {
     pub(crate) name: &'n str,
     pub(crate) kind: PortKind,
 }
 
 #[cfg(test)]
-impl<'n> Port<'n> {
+impl<'n> PortAccess<'n> {
     /// The port of that name.
     pub(crate) fn named(name: &'n str) -> Self {
         Self { name, kind: PortKind::of_name(name) }
@@ -34,14 +34,14 @@ impl<'n> Port<'n> {
 
 /// Somebody.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Who<'g> {
+pub(crate) struct Requester<'g> {
     pub(crate) uid: u32,
     pub(crate) gids: &'g [u32],
 }
 
 /// One rule; an empty list says nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Rule {
+pub(crate) struct AccessRule {
     pub(crate) uids: Vec<u32>,
     pub(crate) gids: Vec<u32>,
     /// Patterns of names of interfaces.
@@ -51,8 +51,8 @@ pub(crate) struct Rule {
     pub(crate) kinds: Vec<PortKind>,
 }
 
-impl Rule {
-    fn fits(&self, who: Who<'_>, port: Port<'_>) -> bool {
+impl AccessRule {
+    fn applies_to(&self, who: Requester<'_>, port: PortAccess<'_>) -> bool {
         let everybody = self.uids.is_empty() && self.gids.is_empty();
         let meant = everybody
             || self.uids.contains(&who.uid)
@@ -96,54 +96,54 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 /// All rules.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Book {
-    pub(crate) allow: Vec<Rule>,
-    pub(crate) deny: Vec<Rule>,
-    pub(crate) take_over: Vec<Rule>,
+pub(crate) struct AccessRules {
+    pub(crate) allow: Vec<AccessRule>,
+    pub(crate) deny: Vec<AccessRule>,
+    pub(crate) take_over: Vec<AccessRule>,
     /// What flags allow everybody.
-    pub(crate) flags: Access,
+    pub(crate) flags: NicAccess,
 }
 
-impl Book {
+impl AccessRules {
     /// Whether he may bind it.
-    pub(crate) fn admits(&self, who: Who<'_>, port: Port<'_>) -> bool {
-        let any = |rules: &[Rule]| rules.iter().any(|rule| rule.fits(who, port));
+    pub(crate) fn admits(&self, who: Requester<'_>, port: PortAccess<'_>) -> bool {
+        let any = |rules: &[AccessRule]| rules.iter().any(|rule| rule.applies_to(who, port));
         let without_rules =
-            who.uid == 0 || port.kind != PortKind::Interface || self.flags.everybody;
+            who.uid == 0 || port.kind != PortKind::Interface || self.flags.all_users;
         !any(&self.deny) && (without_rules || any(&self.allow))
     }
 
     /// Whether he may take the interface of the default route as well.
-    fn may_take_over(&self, who: Who<'_>, port: Port<'_>) -> bool {
-        self.flags.take_over || self.take_over.iter().any(|rule| rule.fits(who, port))
+    fn may_take_over(&self, who: Requester<'_>, port: PortAccess<'_>) -> bool {
+        self.flags.take_over || self.take_over.iter().any(|rule| rule.applies_to(who, port))
     }
 }
 
 /// The rules that hold now.
 #[derive(Debug, Default)]
-pub(crate) struct Rules(RwLock<Book>);
+pub(crate) struct ActiveAccessRules(RwLock<AccessRules>);
 
-impl Rules {
+impl ActiveAccessRules {
     /// Replaces them all.
-    pub(crate) fn replace(&self, book: Book) {
+    pub(crate) fn replace(&self, book: AccessRules) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = book;
     }
 
     /// Refuses what he may not bind.
-    pub(crate) fn admit(&self, who: Who<'_>, port: Port<'_>) -> Result<(), Errno> {
-        let admitted = self.read(|book| book.admits(who, port));
+    pub(crate) fn admit(&self, who: Requester<'_>, port: PortAccess<'_>) -> Result<(), Errno> {
+        let admitted = self.with_rules(|book| book.admits(who, port));
         if admitted { Ok(()) } else { Err(Errno::PERM) }
     }
 
     /// What he may do with an interface.
-    pub(crate) fn access(&self, who: Who<'_>, port: Port<'_>) -> Access {
-        self.read(|book| Access {
-            everybody: book.admits(who, port),
+    pub(crate) fn access(&self, who: Requester<'_>, port: PortAccess<'_>) -> NicAccess {
+        self.with_rules(|book| NicAccess {
+            all_users: book.admits(who, port),
             take_over: book.may_take_over(who, port),
         })
     }
 
-    fn read<T>(&self, look: impl FnOnce(&Book) -> T) -> T {
+    fn with_rules<T>(&self, look: impl FnOnce(&AccessRules) -> T) -> T {
         look(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -152,35 +152,35 @@ impl Rules {
 mod tests {
     use super::*;
 
-    const ALICE: Who<'_> = Who { uid: 1000, gids: &[1000, 50] };
-    const BOB: Who<'_> = Who { uid: 1001, gids: &[1001] };
-    const ROOT: Who<'_> = Who { uid: 0, gids: &[0] };
+    const ALICE: Requester<'_> = Requester { uid: 1000, gids: &[1000, 50] };
+    const BOB: Requester<'_> = Requester { uid: 1001, gids: &[1001] };
+    const ROOT: Requester<'_> = Requester { uid: 0, gids: &[0] };
 
-    fn eth(patterns: &[&str]) -> Rule {
+    fn eth(patterns: &[&str]) -> AccessRule {
         let interfaces = patterns.iter().map(|&pattern| pattern.to_owned()).collect();
-        Rule { interfaces, ..Rule::default() }
+        AccessRule { interfaces, ..AccessRule::default() }
     }
 
     #[test]
     fn without_rules_interfaces_are_roots_and_the_rest_is_everybodys() {
-        let book = Book::default();
+        let book = AccessRules::default();
         for (name, alice) in
             [("eth0", false), ("x{1", true), ("vale0:a", true), ("eth0{1", true), ("eth0^", false)]
         {
-            assert_eq!(book.admits(ALICE, Port::named(name)), alice, "{name}");
-            assert!(book.admits(ROOT, Port::named(name)), "{name}");
+            assert_eq!(book.admits(ALICE, PortAccess::named(name)), alice, "{name}");
+            assert!(book.admits(ROOT, PortAccess::named(name)), "{name}");
         }
     }
 
     #[test]
     fn a_rule_is_for_those_whom_it_names_by_user_or_by_group() {
-        let by_user = Rule { uids: vec![1000], ..eth(&["eth*"]) };
-        let by_group = Rule { gids: vec![50], ..eth(&["eth*"]) };
+        let by_user = AccessRule { uids: vec![1000], ..eth(&["eth*"]) };
+        let by_group = AccessRule { gids: vec![50], ..eth(&["eth*"]) };
         for rule in [by_user, by_group] {
-            let book = Book { allow: vec![rule], ..Book::default() };
-            assert!(book.admits(ALICE, Port::named("eth7")));
-            assert!(!book.admits(ALICE, Port::named("wlan0")));
-            assert!(!book.admits(BOB, Port::named("eth7")));
+            let book = AccessRules { allow: vec![rule], ..AccessRules::default() };
+            assert!(book.admits(ALICE, PortAccess::named("eth7")));
+            assert!(!book.admits(ALICE, PortAccess::named("wlan0")));
+            assert!(!book.admits(BOB, PortAccess::named("eth7")));
         }
     }
 
@@ -188,21 +188,28 @@ mod tests {
     fn deny_beats_allow_and_root() {
         let deny = vec![
             eth(&["eth0"]),
-            Rule { kinds: vec![PortKind::Pipe], uids: vec![1001], ..Rule::default() },
+            AccessRule { kinds: vec![PortKind::Pipe], uids: vec![1001], ..AccessRule::default() },
         ];
-        let book = Book { allow: vec![Rule::default()], deny, ..Book::default() };
-        assert!(!book.admits(ROOT, Port::named("eth0")) && book.admits(BOB, Port::named("eth1")));
-        assert!(!book.admits(BOB, Port::named("x{1")) && book.admits(ALICE, Port::named("x{1")));
+        let book =
+            AccessRules { allow: vec![AccessRule::default()], deny, ..AccessRules::default() };
+        assert!(
+            !book.admits(ROOT, PortAccess::named("eth0"))
+                && book.admits(BOB, PortAccess::named("eth1"))
+        );
+        assert!(
+            !book.admits(BOB, PortAccess::named("x{1"))
+                && book.admits(ALICE, PortAccess::named("x{1"))
+        );
     }
 
     #[test]
     fn take_over_is_no_permission_to_bind() {
-        let book = Book { take_over: vec![eth(&["eth0"])], ..Book::default() };
-        let rules = Rules::default();
+        let book = AccessRules { take_over: vec![eth(&["eth0"])], ..AccessRules::default() };
+        let rules = ActiveAccessRules::default();
         rules.replace(book);
-        let access = rules.access(ALICE, Port::named("eth0"));
-        assert_eq!(access, Access { everybody: false, take_over: true });
-        assert!(!rules.access(ROOT, Port::named("eth1")).take_over);
+        let access = rules.access(ALICE, PortAccess::named("eth0"));
+        assert_eq!(access, NicAccess { all_users: false, take_over: true });
+        assert!(!rules.access(ROOT, PortAccess::named("eth1")).take_over);
     }
 
     #[test]

@@ -13,72 +13,79 @@ use rustix::fs::FlockOperation;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::json;
 use slipring_cli::codes::SR0303;
-use slipring_cli::{Diagnostic, Exit, Failure, Format, SCHEMA, Session, Signals};
-use slipring_control::Server;
-use slipring_door::{Config, DeviceLink, Door, DoorError, Outcome, Permissions, Uring, Way};
-use slipring_netmap::{Netmap, News, Parameters, Params, Store};
-use slipring_proto::trust::{self, Untrusted};
-use slipring_vale::Switches;
+use slipring_cli::{Diagnostic, Exit, Failure, ReportFormat, SCHEMA_VERSION, Session, Signals};
+use slipring_control::ControlServer;
+use slipring_fuse::{
+    DeviceLink, FuseConfig, FuseDevice, FuseError, Permissions, RequestTransport, ResumeOutcome,
+    UringMode,
+};
+use slipring_native_proto::trust::{self, TrustError};
+use slipring_netmap::{AdapterEvent, FdStore, MemoryParams, Netmap, Parameters};
+use slipring_vale::SwitchService;
 
 use crate::confine::confine;
-use crate::guard::Guard;
+use crate::guarded_nics::GuardedNics;
 use crate::heartbeat;
 use crate::journal::Journal;
-use crate::manager::{self, Manager};
 use crate::metrics;
-use crate::rules::Rules;
-use crate::scheduling::Scheduling;
-use crate::service::{self, Answers, Reload};
-use crate::settings::{Settings, Sources};
+use crate::rules::ActiveAccessRules;
+use crate::scheduling::SchedulingClass;
+use crate::service::{self, DaemonService, Reload};
+use crate::service_manager::{self, ServiceManager};
+use crate::settings::{DaemonSettings, SettingsSources};
 
 /// How a manager's socket for our control socket is named.
-const CONTROL: &str = "control";
+const CONTROL_FD_NAME: &str = "control";
 
 pub(crate) fn run(
-    sources: Sources,
-    settings: Settings,
+    sources: SettingsSources,
+    settings: DaemonSettings,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
     // Before there is another thread.
-    settings.scheduling.map_or(Ok(()), Scheduling::take)?;
+    settings.scheduling.map_or(Ok(()), SchedulingClass::apply)?;
     for stays in confine(session.metrics.as_deref()) {
         session.reporter.warn(format_args!("{stays}"))?;
     }
     let signals = Signals::install()?;
-    all_descriptors();
-    let mut handed = manager::handed();
-    let manager = Arc::new(Manager::of_environment(taken(&mut handed, heartbeat::NAME)));
+    raise_fd_limit();
+    let mut handed = service_manager::inherited_fds();
+    let manager = Arc::new(ServiceManager::from_environment(take_fd(
+        &mut handed,
+        heartbeat::HEARTBEAT_FD_NAME,
+    )));
     let run_dir = run_dir(&sources, &settings, session)?;
-    let _lock = only_one(&run_dir)?;
-    let (rules, parameters) = (Arc::<Rules>::default(), Parameters::new(&Params::default()));
+    let _lock = lock_run_dir(&run_dir)?;
+    let (rules, parameters) =
+        (Arc::<ActiveAccessRules>::default(), Parameters::new(&MemoryParams::default()));
     let permissions = Arc::new(Permissions::default());
     let reload = Arc::new(Reload { sources, rules, parameters, permissions });
-    reload.obey(&settings);
+    reload.apply(&settings);
     let config = config(&run_dir, &settings, &reload);
     let journal = Arc::new(Journal::new()?);
-    let netmap = Netmap::new(Box::new(Guard::new(reload.rules.clone(), journal.clone())));
-    let control_socket = taken(&mut handed, CONTROL);
-    let mut door = door(&config, netmap, &manager, handed, session)?;
-    let native = run_dir.join(slipring_proto::SOCKET);
+    let netmap = Netmap::new(Box::new(GuardedNics::new(reload.rules.clone(), journal.clone())));
+    let control_socket = take_fd(&mut handed, CONTROL_FD_NAME);
+    let mut door = open_device(&config, netmap, &manager, handed, session)?;
+    let native = run_dir.join(slipring_native_proto::SOCKET_NAME);
     if let Err(error) = door.open_native(&native) {
         let native = native.display();
         session.reporter.warn(format_args!("no native door at {native}: {error}"))?;
     }
     let links = links(&settings, &run_dir, door.path(), session)?;
     let answers = || {
-        let switches = Box::new(Switches::new(door.overview()));
-        let (domains, tidy) = (Box::new(door.overview()), Box::new(door.tidier()));
-        Answers::new(reload.clone(), switches, domains, tidy)
+        let switches = Box::new(SwitchService::new(door.domain_lister()));
+        let (domains, tidy) = (Box::new(door.domain_lister()), Box::new(door.memory_releaser()));
+        DaemonService::new(reload.clone(), switches, domains, tidy)
     };
     let control = control(&run_dir, control_socket, Box::new(answers()), session)?;
     let answers = answers();
     let _metrics = slipring_cli::metrics::serve(session, move || metrics::text(&answers))?;
     // Before the line: who reads that may rely on it.
-    manager.tell("READY=1\nSTATUS=serves the device");
-    tell_mode(&door, &settings, session)?;
-    tell_of_way(door.way(), config.uring, session)?;
+    manager.notify("READY=1\nSTATUS=serves the device");
+    report_mode(&door, &settings, session)?;
+    report_transport(door.transport(), config.uring, session)?;
     serve(&signals, &journal, &manager, &door, &reload, session)?;
-    manager.tell("STOPPING=1");
+    manager.notify("STOPPING=1");
     drop(links);
     if door.close() {
         session.reporter.warn(format_args!("programs still have the device open"))?;
@@ -90,8 +97,8 @@ pub(crate) fn run(
 
 /// Where everything is. Links elsewhere lead into it.
 pub(crate) fn run_dir(
-    sources: &Sources,
-    settings: &Settings,
+    sources: &SettingsSources,
+    settings: &DaemonSettings,
     session: &Session<'_>,
 ) -> std::io::Result<PathBuf> {
     let chosen = match (&settings.run_dir, sources.run_dir_typed) {
@@ -102,30 +109,30 @@ pub(crate) fn run_dir(
 }
 
 /// The device: the one that another process served before us, where a manager has kept that.
-fn door(
-    config: &Config,
+fn open_device(
+    config: &FuseConfig,
     netmap: Netmap,
-    manager: &Arc<Manager>,
+    manager: &Arc<ServiceManager>,
     handed: Vec<(String, OwnedFd)>,
     session: &mut Session<'_>,
-) -> Result<Door, Failure> {
+) -> Result<FuseDevice, Failure> {
     if !manager.stores() {
-        return Ok(Door::open(config, netmap).map_err(|error| refused(&error))?);
+        return Ok(FuseDevice::open(config, netmap).map_err(|error| refused(&error))?);
     }
-    if config.uring == Uring::On {
+    if config.uring == UringMode::On {
         session.reporter.warn(format_args!(
             "calls come by the FUSE device: those by io_uring would not outlive a restart"
         ))?;
     }
-    let store: Arc<dyn Store> = manager.clone();
-    let opened = Door::open_kept(config, netmap, &store, handed);
+    let store: Arc<dyn FdStore> = manager.clone();
+    let opened = FuseDevice::open_persistent(config, netmap, &store, handed);
     let (door, outcome) = opened.map_err(|error| refused(&error))?;
     match outcome {
-        Outcome::Refused(why) => session.reporter.warn(format_args!(
+        ResumeOutcome::Refused(why) => session.reporter.warn(format_args!(
             "programs that had the device open have to open it again: what was kept for them \
              cannot be used ({why})"
         ))?,
-        Outcome::Resumed { files, lost, unsent } => {
+        ResumeOutcome::Resumed { files, lost, unsent } => {
             if lost > 0 {
                 session.reporter.warn(format_args!(
                     "{lost} of {files} files had a port open that does not outlive a restart"
@@ -137,26 +144,26 @@ fn door(
                 ))?;
             }
         }
-        Outcome::New => {}
+        ResumeOutcome::New => {}
     }
     Ok(door)
 }
 
 /// The descriptor of this name, which is taken out.
-fn taken(handed: &mut Vec<(String, OwnedFd)>, name: &str) -> Option<OwnedFd> {
+fn take_fd(handed: &mut Vec<(String, OwnedFd)>, name: &str) -> Option<OwnedFd> {
     let at = handed.iter().position(|(held, _)| held == name)?;
     Some(handed.swap_remove(at).1)
 }
 
 /// Allows this process as many descriptors as it may have: those of many users add up.
-fn all_descriptors() {
+fn raise_fd_limit() {
     let limit = getrlimit(Resource::Nofile);
     // Where that is refused, fewer have to do.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-fn config(run_dir: &Path, settings: &Settings, reload: &Reload) -> Config {
-    Config {
+fn config(run_dir: &Path, settings: &DaemonSettings, reload: &Reload) -> FuseConfig {
+    FuseConfig {
         dir: run_dir.join("fuse"),
         permissions: reload.permissions.clone(),
         workers: settings.workers(),
@@ -169,41 +176,41 @@ fn config(run_dir: &Path, settings: &Settings, reload: &Reload) -> Config {
 fn serve(
     signals: &Signals,
     journal: &Journal,
-    manager: &Manager,
-    door: &Door,
+    manager: &ServiceManager,
+    door: &FuseDevice,
     reload: &Reload,
     session: &mut Session<'_>,
 ) -> Result<(), Failure> {
     while !signals.stopping() {
         let timeout = manager.watchdog().map(timespec);
-        let fds = [signals.wake_fd(), journal.bell()];
+        let fds = [signals.wake_fd(), journal.event()];
         let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
         // Interrupted or not: what was asked is looked at.
         let _ = poll(&mut fds, timeout.as_ref());
         signals.acknowledge();
-        journal.take().iter().try_for_each(|news| say(news, session))?;
+        journal.take_events().iter().try_for_each(|news| report_event(news, session))?;
         if signals.take_reload() {
-            manager.tell(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_usec()));
-            if let Err(error) = reload.again() {
-                session.reporter.complain(&error);
+            manager.notify(&format!("RELOADING=1\nMONOTONIC_USEC={}", monotonic_usec()));
+            if let Err(error) = reload.reload() {
+                session.reporter.report_error(&error);
             }
-            manager.tell("READY=1");
+            manager.notify("READY=1");
         }
-        if manager.watchdog().is_some() && door.is_well() {
-            manager.beat();
+        if manager.watchdog().is_some() && door.is_healthy() {
+            manager.send_watchdog();
         }
     }
     Ok(())
 }
 
 /// Tells of what happened by itself, in the log and, where that is asked for, as an event.
-fn say(news: &News, session: &mut Session<'_>) -> Result<(), Failure> {
-    let News::InterfaceGone { uid, port } = news else { return Ok(()) };
-    if session.reporter.format() != Format::Text {
+fn report_event(news: &AdapterEvent, session: &mut Session<'_>) -> Result<(), Failure> {
+    let AdapterEvent::InterfaceGone { uid, port } = news else { return Ok(()) };
+    if session.reporter.format() != ReportFormat::Text {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let time_ns = since.map_or(0, |time| time.as_nanos() as u64);
         let event = json!({
-            "schema": SCHEMA, "event": "detach", "time_ns": time_ns, "port": port, "uid": uid,
+            "schema": SCHEMA_VERSION, "event": "detach", "time_ns": time_ns, "port": port, "uid": uid,
             "cause": "interface-gone",
         });
         session.reporter.raw(format!("{event}\n").as_bytes())?;
@@ -225,12 +232,12 @@ fn monotonic_usec() -> i64 {
 fn control(
     run_dir: &Path,
     held: Option<OwnedFd>,
-    answers: Box<Answers>,
+    answers: Box<DaemonService>,
     session: &mut Session<'_>,
-) -> Result<Option<Server>, Failure> {
+) -> Result<Option<ControlServer>, Failure> {
     let server = match held {
-        Some(socket) => Server::over(UnixListener::from(socket), answers),
-        None => Server::open(run_dir, Some(service::NAME), answers),
+        Some(socket) => ControlServer::on_listener(UnixListener::from(socket), answers),
+        None => ControlServer::open(run_dir, Some(service::NAME), answers),
     };
     match server {
         Ok(server) => Ok(Some(server)),
@@ -242,14 +249,18 @@ fn control(
 }
 
 /// Says what a reader of the mode line would not expect.
-fn tell_of_way(way: Way, wanted: Uring, session: &mut Session<'_>) -> Result<(), Failure> {
+fn report_transport(
+    way: RequestTransport,
+    wanted: UringMode,
+    session: &mut Session<'_>,
+) -> Result<(), Failure> {
     match way {
-        Way::Uring { switched: true } if wanted == Uring::On => {
+        RequestTransport::Uring { switched: true } if wanted == UringMode::On => {
             session.reporter.warn(format_args!(
                 "FUSE over io_uring was disabled; it was enabled for the start of this device only"
             ))
         }
-        Way::Device { refused: Some(error) } => session.reporter.warn(format_args!(
+        RequestTransport::Device { refused: Some(error) } => session.reporter.warn(format_args!(
             "the kernel has FUSE over io_uring, but gives us no io_uring: {error}"
         )),
         _ => Ok(()),
@@ -257,35 +268,47 @@ fn tell_of_way(way: Way, wanted: Uring, session: &mut Session<'_>) -> Result<(),
 }
 
 /// The mode line.
-fn tell_mode(door: &Door, settings: &Settings, session: &mut Session<'_>) -> Result<(), Failure> {
+fn report_mode(
+    door: &FuseDevice,
+    settings: &DaemonSettings,
+    session: &mut Session<'_>,
+) -> Result<(), Failure> {
     let device = door.path().display().to_string();
     let mode = format!("{:03o}", settings.mode.unwrap_or_default());
-    let way = if matches!(door.way(), Way::Uring { .. }) { "fuse-uring" } else { "fuse" };
+    let way = if matches!(door.transport(), RequestTransport::Uring { .. }) {
+        "fuse-uring"
+    } else {
+        "fuse"
+    };
     let workers = door.workers();
-    let nics = if settings.book.flags.everybody { "all" } else { "root" };
-    let rules = [&settings.book.allow, &settings.book.deny, &settings.book.take_over];
+    let nics = if settings.access_rules.flags.all_users { "all" } else { "root" };
+    let rules = [
+        &settings.access_rules.allow,
+        &settings.access_rules.deny,
+        &settings.access_rules.take_over,
+    ];
     let rules: usize = rules.into_iter().map(Vec::len).sum();
-    let scheduling = settings.scheduling.unwrap_or(Scheduling::Normal);
+    let scheduling = settings.scheduling.unwrap_or(SchedulingClass::Normal);
     let told_rules = if rules == 0 { String::new() } else { format!(" rules={rules}") };
     let told_scheduling = match scheduling {
-        Scheduling::Normal => String::new(),
+        SchedulingClass::Normal => String::new(),
         other => format!(" scheduling={other}"),
     };
     let start = json!({
         "device": device, "door": way, "memory": "passthrough", "workers": workers,
         "mode": mode, "nics": nics, "rules": rules, "scheduling": scheduling.to_string(),
     });
-    session.reporter.begun(&start, format_args!(
+    session.reporter.write_started(&start, format_args!(
         "# slipringd {device} door={way} memory=passthrough workers={workers} mode={mode} nics={nics}{told_rules}{told_scheduling}"
     ))
 }
 
 /// Holds the run directory for this process. Only root and our user could open the lock, and so keep
 /// us from it.
-fn only_one(run_dir: &Path) -> Result<File, Failure> {
+fn lock_run_dir(run_dir: &Path) -> Result<File, Failure> {
     let path = run_dir.join("slipringd.lock");
     let made = trust::make_dir(run_dir, 0o755)
-        .and_then(|()| open_to_all(run_dir))
+        .and_then(|()| make_traversable(run_dir))
         .and_then(|()| trust::private_file(&path));
     let file = made.map_err(|error| failed(&format!("cannot write {}", path.display()), &error))?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
@@ -298,14 +321,14 @@ fn only_one(run_dir: &Path) -> Result<File, Failure> {
 
 /// Lets every user pass through to the device, whose own mode says who may open it. What else
 /// the directory's mode says stays: it may be one that others use as well.
-fn open_to_all(dir: &Path) -> std::io::Result<()> {
+fn make_traversable(dir: &Path) -> std::io::Result<()> {
     let mode = fs::metadata(dir)?.permissions().mode();
     fs::set_permissions(dir, fs::Permissions::from_mode(mode | 0o055))
 }
 
 /// The ways to the device: a name in the run directory, and `/dev/netmap` where that is free.
 fn links(
-    settings: &Settings,
+    settings: &DaemonSettings,
     run_dir: &Path,
     device: &Path,
     session: &mut Session<'_>,
@@ -326,10 +349,10 @@ fn links(
     Ok(links)
 }
 
-fn refused(error: &DoorError) -> Diagnostic {
+fn refused(error: &FuseError) -> Diagnostic {
     let help = match error {
-        DoorError::NoPassthrough => "run it on Linux 6.9 or newer",
-        DoorError::NoUring => "say --uring auto, or run it on Linux 6.14 or newer",
+        FuseError::NoPassthrough => "run it on Linux 6.9 or newer",
+        FuseError::NoUring => "say --uring auto, or run it on Linux 6.14 or newer",
         _ => "run it as root; modprobe fuse where /dev/fuse is missing",
     };
     let cause = std::error::Error::source(error).map(ToString::to_string);
@@ -338,9 +361,9 @@ fn refused(error: &DoorError) -> Diagnostic {
 }
 
 fn failed(what: &str, error: &std::io::Error) -> Diagnostic {
-    let help = Untrusted::of(error).map_or_else(
+    let help = TrustError::of(error).map_or_else(
         || "run it as root, or give it a directory of yours by --run-dir".to_owned(),
-        Untrusted::help,
+        TrustError::help,
     );
     Diagnostic::new(SR0303, what).with_cause(error.to_string()).with_help(help)
 }

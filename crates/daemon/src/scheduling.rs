@@ -12,11 +12,11 @@ use thread_priority::unix::{
 use thread_priority::{ThreadPriority, ThreadPriorityValue};
 
 /// What may be written.
-const ALLOWED: &str = "normal, nice:-20 to nice:19, fifo:1 to fifo:99, rr:1 to rr:99";
+const ALLOWED_VALUES: &str = "normal, nice:-20 to nice:19, fifo:1 to fifo:99, rr:1 to rr:99";
 
 /// A class of threads, and the place in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Scheduling {
+pub(crate) enum SchedulingClass {
     /// As it was started.
     Normal,
     /// Among ordinary threads: from -20, which gets most, to 19.
@@ -27,7 +27,7 @@ pub(crate) enum Scheduling {
     RoundRobin(u8),
 }
 
-impl std::fmt::Display for Scheduling {
+impl std::fmt::Display for SchedulingClass {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Normal => f.write_str("normal"),
@@ -40,23 +40,23 @@ impl std::fmt::Display for Scheduling {
 
 /// Reads one, or says what is allowed.
 #[allow(clippy::ptr_arg)] // Called with what the file holds.
-pub(crate) fn scheduling(text: &String) -> Result<Scheduling, String> {
+pub(crate) fn scheduling(text: &String) -> Result<SchedulingClass, String> {
     let (class, number) = text.split_once(':').unwrap_or((text, ""));
     let nice = || number.parse().ok().filter(|nice| (-20..=19).contains(nice));
     let priority = || number.parse().ok().filter(|priority| (1..=99).contains(priority));
     let read = match class {
-        "normal" if number.is_empty() => Some(Scheduling::Normal),
-        "nice" => nice().map(Scheduling::Nice),
-        "fifo" => priority().map(Scheduling::Fifo),
-        "rr" => priority().map(Scheduling::RoundRobin),
+        "normal" if number.is_empty() => Some(SchedulingClass::Normal),
+        "nice" => nice().map(SchedulingClass::Nice),
+        "fifo" => priority().map(SchedulingClass::Fifo),
+        "rr" => priority().map(SchedulingClass::RoundRobin),
         _ => None,
     };
-    read.ok_or_else(|| ALLOWED.to_owned())
+    read.ok_or_else(|| ALLOWED_VALUES.to_owned())
 }
 
-impl Scheduling {
+impl SchedulingClass {
     /// Takes it for this thread, and for those that it will start.
-    pub(crate) fn take(self) -> Result<(), Diagnostic> {
+    pub(crate) fn apply(self) -> Result<(), Diagnostic> {
         use RealtimeThreadSchedulePolicy::{Fifo, RoundRobin};
         let taken = match self {
             Self::Normal => Ok(()),
@@ -96,7 +96,7 @@ mod tests {
         for text in
             ["", "fifo", "fifo:0", "fifo:100", "rr:-1", "nice:20", "nice:-21", "normal:1", "10"]
         {
-            assert_eq!(scheduling(&text.to_owned()).unwrap_err(), ALLOWED, "{text}");
+            assert_eq!(scheduling(&text.to_owned()).unwrap_err(), ALLOWED_VALUES, "{text}");
         }
     }
 }

@@ -4,23 +4,23 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use slipring_cli::{Diagnose, Diagnostic};
-use slipring_control::{Refusal, Reply, Request, Service};
-use slipring_door::Permissions;
-use slipring_netmap::{Domain, Effect, NotSet, PARAMETERS, Parameters};
+use slipring_control::{ControlRefusal, ControlReply, ControlRequest, ControlService};
+use slipring_fuse::Permissions;
+use slipring_netmap::{Domain, Effect, PARAMETERS, Parameters, SetParameterError};
 
-use crate::left_ports;
 use crate::memory;
-use crate::rules::Rules;
-use crate::settings::{Settings, Sources};
+use crate::persisted_ports;
+use crate::rules::ActiveAccessRules;
+use crate::settings::{DaemonSettings, SettingsSources};
 
 /// The daemon's name in its run directory.
-pub(crate) use slipring_vale::DAEMON as NAME;
+pub(crate) use slipring_vale::DAEMON_NAME as NAME;
 
 /// What can be changed while programs run.
 #[derive(Debug)]
 pub(crate) struct Reload {
-    pub(crate) sources: Sources,
-    pub(crate) rules: Arc<Rules>,
+    pub(crate) sources: SettingsSources,
+    pub(crate) rules: Arc<ActiveAccessRules>,
     pub(crate) parameters: Arc<Parameters>,
     pub(crate) permissions: Arc<Permissions>,
 }
@@ -28,57 +28,57 @@ pub(crate) struct Reload {
 impl Reload {
     /// Reads the configuration and obeys it, all or nothing. Workers, link and run directory are
     /// those of the start.
-    pub(crate) fn again(&self) -> Result<(), Diagnostic> {
-        self.sources.read().map(|settings| self.obey(&settings))
+    pub(crate) fn reload(&self) -> Result<(), Diagnostic> {
+        self.sources.read().map(|settings| self.apply(&settings))
     }
 
     /// Makes settings hold that have been checked.
-    pub(crate) fn obey(&self, settings: &Settings) {
+    pub(crate) fn apply(&self, settings: &DaemonSettings) {
         let mode = settings.mode.unwrap_or(0o600);
         self.permissions.set(mode, settings.uid.unwrap_or(0), settings.gid.unwrap_or(0));
         for (name, value) in &settings.parameters {
             // They were tried when the file was read.
             let _ = self.parameters.set(name, *value);
         }
-        let limit = settings.domain_bytes.unwrap_or_else(memory::usual_limit);
+        let limit = settings.domain_bytes.unwrap_or_else(memory::default_limit);
         self.parameters.set_domain_bytes(limit);
         memory::fit_buffers(&self.parameters, limit);
-        self.rules.replace(settings.book.clone());
+        self.rules.replace(settings.access_rules.clone());
     }
 }
 
 /// Answers of a daemon.
-pub(crate) struct Answers {
+pub(crate) struct DaemonService {
     reload: Arc<Reload>,
     /// Those about switches.
-    switches: Box<dyn Service>,
+    switches: Box<dyn ControlService>,
     /// All users with memory.
     domains: Domains,
     /// Lets memory go after something was removed.
-    tidy: Box<dyn Fn() + Send + Sync>,
+    release_memory: Box<dyn Fn() + Send + Sync>,
 }
 
 /// Tells all users who have the device open or something going on in it.
 pub(crate) type Domains = Box<dyn Fn() -> Vec<Arc<Domain>> + Send + Sync>;
 
-impl Answers {
+impl DaemonService {
     pub(crate) fn new(
         reload: Arc<Reload>,
-        switches: Box<dyn Service>,
+        switches: Box<dyn ControlService>,
         domains: Domains,
-        tidy: Box<dyn Fn() + Send + Sync>,
+        release_memory: Box<dyn Fn() + Send + Sync>,
     ) -> Self {
-        Self { reload, switches, domains, tidy }
+        Self { reload, switches, domains, release_memory }
     }
 
     /// Removes, or plugs out, what a user has left.
-    fn free(&self, request: &Request) -> Result<Value, Refusal> {
-        let freed = left_ports::free(&(self.domains)(), request);
-        (self.tidy)();
+    fn free(&self, request: &ControlRequest) -> Result<Value, ControlRefusal> {
+        let freed = persisted_ports::remove(&(self.domains)(), request);
+        (self.release_memory)();
         freed
     }
 
-    fn params(&self, args: &Map<String, Value>) -> Result<Value, Refusal> {
+    fn params(&self, args: &Map<String, Value>) -> Result<Value, ControlRefusal> {
         let parameters = &self.reload.parameters;
         let of = |name: &str| parameters.get(name).ok_or_else(|| unknown(name));
         match args.get("name") {
@@ -88,26 +88,26 @@ impl Answers {
                         "value": of(one.name)?, "effect": word(one.effect), "allowed": one.allowed(),
                     })))
                 });
-                all.collect::<Result<Map<_, _>, Refusal>>().map(Value::Object)
+                all.collect::<Result<Map<_, _>, ControlRefusal>>().map(Value::Object)
             }
             Some(Value::String(name)) => Ok(json!({ name: { "value": of(name)? } })),
-            Some(_) => Err(Refusal::malformed("`name` is no text")),
+            Some(_) => Err(ControlRefusal::malformed("`name` is no text")),
         }
     }
 
-    fn set(&self, args: &Map<String, Value>) -> Result<Value, Refusal> {
+    fn set(&self, args: &Map<String, Value>) -> Result<Value, ControlRefusal> {
         let (Some(Value::String(name)), Some(value)) = (args.get("name"), args.get("value")) else {
-            return Err(Refusal::malformed("`name` and `value` are needed"));
+            return Err(ControlRefusal::malformed("`name` and `value` are needed"));
         };
         let value = value.as_i64().or_else(|| value.as_str()?.trim().parse().ok());
-        let value = value.ok_or_else(|| Refusal {
+        let value = value.ok_or_else(|| ControlRefusal {
             help: Some("see what it takes: slipring daemon ctl params".to_owned()),
-            ..Refusal::malformed(format!("{name} takes a whole number"))
+            ..ControlRefusal::malformed(format!("{name} takes a whole number"))
         })?;
         self.reload.parameters.set(name, value).map_err(|error| match error {
-            NotSet::Unknown => unknown(name),
-            NotSet::Unfit(one) => Refusal {
-                code: Refusal::MALFORMED.to_owned(),
+            SetParameterError::Unknown => unknown(name),
+            SetParameterError::Invalid(one) => ControlRefusal {
+                code: ControlRefusal::MALFORMED.to_owned(),
                 summary: format!("{name} cannot be {value}"),
                 cause: Some("it is beyond its limits".to_owned()),
                 help: Some(format!("allowed: {}", one.allowed())),
@@ -117,20 +117,20 @@ impl Answers {
     }
 }
 
-impl Service for Answers {
-    fn answer(&self, request: &Request) -> Result<Reply, Refusal> {
+impl ControlService for DaemonService {
+    fn answer(&self, request: &ControlRequest) -> Result<ControlReply, ControlRefusal> {
         let answer = match request.what.as_str() {
             "hello" => Ok(json!({
                 "name": NAME, "pid": std::process::id(), "version": env!("CARGO_PKG_VERSION"),
             })),
             "params" => self.params(&request.args),
-            "memory" => Ok(memory::shown(&(self.domains)())),
+            "memory" => Ok(memory::usage_json(&(self.domains)())),
             "remove-port" | "detach-port" => self.free(request),
             "set-param" => self.set(&request.args),
-            "reload" => self.reload.again().map(|()| json!({})).map_err(|error| refusal(&error)),
+            "reload" => self.reload.reload().map(|()| json!({})).map_err(|error| refusal(&error)),
             _ => return self.switches.answer(request),
         };
-        answer.map(Reply::Once)
+        answer.map(ControlReply::Once)
     }
 }
 
@@ -142,9 +142,9 @@ fn word(effect: Effect) -> &'static str {
     }
 }
 
-fn unknown(name: &str) -> Refusal {
-    Refusal {
-        code: Refusal::MALFORMED.to_owned(),
+fn unknown(name: &str) -> ControlRefusal {
+    ControlRefusal {
+        code: ControlRefusal::MALFORMED.to_owned(),
         summary: format!("there is no parameter `{name}`"),
         cause: None,
         help: Some("list them: slipring daemon ctl params".to_owned()),
@@ -152,8 +152,8 @@ fn unknown(name: &str) -> Refusal {
 }
 
 /// A diagnostic for a client.
-fn refusal(error: &Diagnostic) -> Refusal {
-    Refusal {
+fn refusal(error: &Diagnostic) -> ControlRefusal {
+    ControlRefusal {
         code: error.code().to_string(),
         summary: error.summary(),
         cause: error.cause(),

@@ -3,57 +3,57 @@
 use std::path::{Path, PathBuf};
 
 use slipring_cli::Diagnostic;
-use slipring_door::Uring;
+use slipring_fuse::UringMode;
 
 use crate::accounts::Accounts;
 use crate::config;
-use crate::rules::Book;
-use crate::scheduling::Scheduling;
+use crate::rules::AccessRules;
+use crate::scheduling::SchedulingClass;
 
 /// The group that may open the device, where there is one of this name.
-const GROUP: &str = "netmap";
+const DEVICE_GROUP: &str = "netmap";
 
 /// What a file or the flags say; `None` where nothing was said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub(crate) struct DaemonSettings {
     pub(crate) mode: Option<u32>,
     pub(crate) uid: Option<u32>,
     pub(crate) gid: Option<u32>,
     pub(crate) workers: Option<usize>,
-    pub(crate) uring: Option<Uring>,
-    pub(crate) scheduling: Option<Scheduling>,
+    pub(crate) uring: Option<UringMode>,
+    pub(crate) scheduling: Option<SchedulingClass>,
     pub(crate) link: Option<PathBuf>,
     pub(crate) run_dir: Option<PathBuf>,
     pub(crate) domain_bytes: Option<u64>,
     pub(crate) parameters: Vec<(String, i64)>,
-    pub(crate) book: Book,
+    pub(crate) access_rules: AccessRules,
 }
 
 /// Where settings come from, to read them again.
 #[derive(Debug, Clone)]
-pub(crate) struct Sources {
-    pub(crate) flags: Settings,
+pub(crate) struct SettingsSources {
+    pub(crate) flags: DaemonSettings,
     pub(crate) file: Option<PathBuf>,
     /// Whether the run directory was chosen by the one who started us.
     pub(crate) run_dir_typed: bool,
 }
 
-impl Sources {
+impl SettingsSources {
     /// Reads the file below the flags, and what nobody said from the machine.
-    pub(crate) fn read(&self) -> Result<Settings, Diagnostic> {
+    pub(crate) fn read(&self) -> Result<DaemonSettings, Diagnostic> {
         let accounts = Accounts::read();
         let file = self.file.as_ref().map(|path| config::read(path, &accounts)).transpose()?;
-        let mut settings = self.flags.over(file.unwrap_or_default());
-        let group = accounts.group(GROUP);
+        let mut settings = self.flags.or(file.unwrap_or_default());
+        let group = accounts.group(DEVICE_GROUP);
         settings.mode = settings.mode.or(Some(if group.is_some() { 0o660 } else { 0o600 }));
         settings.gid = settings.gid.or(group);
         Ok(settings)
     }
 }
 
-impl Settings {
+impl DaemonSettings {
     /// These, and what `below` says where these say nothing. Rules and parameters are the file's.
-    fn over(&self, below: Self) -> Self {
+    fn or(&self, below: Self) -> Self {
         Self {
             mode: self.mode.or(below.mode),
             uid: self.uid.or(below.uid),
@@ -65,7 +65,7 @@ impl Settings {
             run_dir: self.run_dir.clone().or(below.run_dir),
             domain_bytes: self.domain_bytes.or(below.domain_bytes),
             parameters: below.parameters,
-            book: Book { flags: self.book.flags, ..below.book },
+            access_rules: AccessRules { flags: self.access_rules.flags, ..below.access_rules },
         }
     }
 

@@ -36,52 +36,53 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use rustix::process::{Pid, PidfdFlags, Signal, geteuid, kill_process, pidfd_open};
 use slipring_cli::codes::SR0303;
 use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals};
-use slipring_proto::trust;
+use slipring_native_proto::trust;
 
 use crate::heartbeat::{self, Heartbeat};
-use crate::manager::{self, Manager};
 use crate::run::run_dir;
-use crate::scheduling::Scheduling;
-use crate::settings::{Settings, Sources};
+use crate::scheduling::SchedulingClass;
+use crate::service_manager::{self, ServiceManager};
+use crate::settings::{DaemonSettings, SettingsSources};
 
 /// How many descriptors we keep: one for the device, a few for each user and network namespace.
-const ROOM: &str = "65536";
+const MAX_STORED_FDS: &str = "65536";
 /// The first number of those that are handed on.
-const FIRST: i32 = 3;
+const FIRST_PASSED_FD: i32 = 3;
 /// Bytes of a message.
-const LONGEST: usize = 4096;
+const MAX_MESSAGE_BYTES: usize = 4096;
 
 /// So many deaths within [`SOON`] are no accident.
-const DEATHS: usize = 10;
-const SOON: Duration = Duration::from_secs(10);
+const MAX_RECENT_DEATHS: usize = 10;
+const DEATH_WINDOW: Duration = Duration::from_secs(10);
 /// How long the worker is waited for at a time.
-const PERIOD: Timespec = Timespec { tv_sec: 0, tv_nsec: heartbeat::PERIOD.subsec_nanos() as i64 };
+const WAIT_PERIOD: Timespec =
+    Timespec { tv_sec: 0, tv_nsec: heartbeat::HEARTBEAT_PERIOD.subsec_nanos() as i64 };
 /// How the directories begin in which supervisors listen; a process number follows.
-const DIRECTORY: &str = "supervisor-";
+const DIRECTORY_PREFIX: &str = "supervisor-";
 
 /// Serves by a worker, and by the next when that dies.
 pub(crate) fn run(
-    sources: &Sources,
-    settings: &Settings,
+    sources: &SettingsSources,
+    settings: &DaemonSettings,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
     // One that is starved could not follow a worker that is not.
-    settings.scheduling.map_or(Ok(()), Scheduling::take)?;
+    settings.scheduling.map_or(Ok(()), SchedulingClass::apply)?;
     let signals = Signals::install()?;
     let run_dir = run_dir(sources, settings, session)?;
-    let socket = Socket::bind(&run_dir).map_err(|error| {
+    let socket = NotifySocket::bind(&run_dir).map_err(|error| {
         Diagnostic::new(SR0303, format!("cannot listen in {}", run_dir.display()))
             .with_cause(error.to_string())
             .with_help("run it as root, or give it a directory of yours by --run-dir")
     })?;
     let mut supervisor = Supervisor {
-        above: Manager::of_environment(None),
-        kept: manager::handed().into_iter().collect(),
+        manager: ServiceManager::from_environment(None),
+        stored_fds: service_manager::inherited_fds().into_iter().collect(),
         is_ready: false,
         is_stopping: false,
-        told_above: Instant::now(),
+        last_notified: Instant::now(),
     };
-    let (mut deaths, mut is_afresh) = (Deaths::default(), false);
+    let (mut deaths, mut is_afresh) = (WorkerExitTimes::default(), false);
     loop {
         let ended = supervisor.serve(&socket, &signals)?;
         let status = ended.status;
@@ -90,66 +91,66 @@ pub(crate) fn run(
         }
         // It ended by itself with nothing to go on with, and has said why it cannot begin.
         let has_said_why = status.signal().is_none();
-        if has_said_why && !supervisor.is_ready && supervisor.kept.is_empty() {
+        if has_said_why && !supervisor.is_ready && supervisor.stored_fds.is_empty() {
             return Ok(exit_of(status));
         }
-        let how = ended.how();
-        if !deaths.are_too_many(Instant::now()) {
+        let how = ended.describe();
+        if !deaths.record(Instant::now()) {
             session
                 .reporter
                 .warn(format_args!("the worker has ended ({how}): another takes over"))?;
             continue;
         }
         // Closed here, so that programs are told now: the connection ends with its last descriptor.
-        supervisor.kept.clear();
+        supervisor.stored_fds.clear();
         if is_afresh {
             return Err(Diagnostic::new(SR0303, "no worker stays alive")
                 .with_cause(format!(
-                    "{DEATHS} more have ended within {} seconds, the last one by {how}",
-                    SOON.as_secs()
+                    "{MAX_RECENT_DEATHS} more have ended within {} seconds, the last one by {how}",
+                    DEATH_WINDOW.as_secs()
                 ))
                 .with_help("see what they say, without --supervise: slipring daemon")
                 .into());
         }
         is_afresh = true;
-        deaths = Deaths::default();
+        deaths = WorkerExitTimes::default();
         session.reporter.warn(format_args!(
-            "{DEATHS} workers have ended within {} seconds ({how}): another starts afresh, and \
+            "{MAX_RECENT_DEATHS} workers have ended within {} seconds ({how}): another starts afresh, and \
              programs have to open the device again",
-            SOON.as_secs()
+            DEATH_WINDOW.as_secs()
         ))?;
     }
 }
 
 /// When workers ended.
 #[derive(Debug, Default)]
-struct Deaths(VecDeque<Instant>);
+struct WorkerExitTimes(VecDeque<Instant>);
 
-impl Deaths {
+impl WorkerExitTimes {
     /// One more; whether they are too many in too short a time.
-    fn are_too_many(&mut self, now: Instant) -> bool {
+    fn record(&mut self, now: Instant) -> bool {
         self.0.push_back(now);
-        if self.0.len() < DEATHS {
+        if self.0.len() < MAX_RECENT_DEATHS {
             return false;
         }
         let first = self.0.pop_front();
-        first.is_some_and(|first| now.duration_since(first) < SOON)
+        first.is_some_and(|first| now.duration_since(first) < DEATH_WINDOW)
     }
 }
 
 /// The end of a worker.
-struct Ended {
+struct WorkerExit {
     status: ExitStatus,
     /// We have killed it, as it did not answer.
     hung: bool,
 }
 
-impl Ended {
+impl WorkerExit {
     /// As it is told.
-    fn how(&self) -> String {
+    fn describe(&self) -> String {
         match self.status.signal() {
             Some(_) if self.hung => {
-                format!("killed after {:?} without an answer", Heartbeat::limit())
+                format!("killed after {:?} without an answer", Heartbeat::timeout())
             }
             Some(signal) => format!("signal {signal}"),
             None => format!("status {}", self.status.code().unwrap_or_default()),
@@ -165,37 +166,37 @@ fn exit_of(ended: ExitStatus) -> Exit {
 
 struct Supervisor {
     /// Who started us.
-    above: Manager,
-    kept: BTreeMap<String, OwnedFd>,
+    manager: ServiceManager,
+    stored_fds: BTreeMap<String, OwnedFd>,
     is_ready: bool,
     /// The worker is about to end: nobody waits for its answers.
     is_stopping: bool,
     /// When the manager above was last told that all is well.
-    told_above: Instant,
+    last_notified: Instant,
 }
 
 impl Supervisor {
     /// One worker, from its start to its end.
-    fn serve(&mut self, socket: &Socket, signals: &Signals) -> Result<Ended, Failure> {
+    fn serve(&mut self, socket: &NotifySocket, signals: &Signals) -> Result<WorkerExit, Failure> {
         (self.is_ready, self.is_stopping) = (false, false);
         let heartbeat = Heartbeat::new()?;
         let mut worker = self.start(socket, &heartbeat)?;
         self.watch(&mut worker, socket, signals, heartbeat)
     }
 
-    fn start(&self, socket: &Socket, heartbeat: &Heartbeat) -> Result<Child, Failure> {
+    fn start(&self, socket: &NotifySocket, heartbeat: &Heartbeat) -> Result<Child, Failure> {
         // The shell alone knows its number, which stays when it becomes the worker.
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "LISTEN_PID=$$ exec \"$@\"", "sh"]).arg(env::current_exe()?);
-        command.args(words(env::args_os()));
-        let kept = self.kept.iter().map(|(name, fd)| (name.as_str(), fd.as_fd()));
+        command.args(worker_args(env::args_os()));
+        let kept = self.stored_fds.iter().map(|(name, fd)| (name.as_str(), fd.as_fd()));
         let (names, fds): (Vec<_>, Vec<_>) =
-            kept.chain([(heartbeat::NAME, heartbeat.fd())]).unzip();
+            kept.chain([(heartbeat::HEARTBEAT_FD_NAME, heartbeat.fd())]).unzip();
         // A worker says twice in this time that it is alive.
-        let watchdog = (heartbeat::PERIOD * 2).as_micros();
+        let watchdog = (heartbeat::HEARTBEAT_PERIOD * 2).as_micros();
         command
-            .env("NOTIFY_SOCKET", socket.dir.join(Socket::NAME))
-            .env(manager::ROOM, ROOM)
+            .env("NOTIFY_SOCKET", socket.dir.join(NotifySocket::SOCKET_NAME))
+            .env(service_manager::FDSTORE_VARIABLE, MAX_STORED_FDS)
             .env("LISTEN_FDS", names.len().to_string())
             .env("LISTEN_FDNAMES", names.join(":"))
             // The watchdog above hears the worker through us.
@@ -206,7 +207,7 @@ impl Supervisor {
         let mapped = |(fd, child_fd): (BorrowedFd<'_>, i32)| {
             Ok(FdMapping { parent_fd: fd.try_clone_to_owned()?, child_fd })
         };
-        let fds = fds.into_iter().zip(FIRST..).map(mapped).collect::<io::Result<_>>()?;
+        let fds = fds.into_iter().zip(FIRST_PASSED_FD..).map(mapped).collect::<io::Result<_>>()?;
         command.fd_mappings(fds).map_err(|error| io::Error::other(error.to_string()))?;
         slipring_core::kill_with_parent(&mut command);
         Ok(command.spawn()?)
@@ -217,10 +218,10 @@ impl Supervisor {
     fn watch(
         &mut self,
         worker: &mut Child,
-        socket: &Socket,
+        socket: &NotifySocket,
         signals: &Signals,
         mut heartbeat: Heartbeat,
-    ) -> Result<Ended, Failure> {
+    ) -> Result<WorkerExit, Failure> {
         let pid = Pid::from_child(worker);
         let process = pidfd_open(pid, PidfdFlags::empty()).map_err(io::Error::from)?;
         let (mut told_to_stop, mut hung, mut period) = (false, false, Instant::now());
@@ -228,22 +229,22 @@ impl Supervisor {
             let fds = [socket.socket.as_fd(), signals.wake_fd(), process.as_fd(), heartbeat.fd()];
             let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
             // Interrupted or not: all of them are looked at.
-            let _ = poll(&mut fds, Some(&PERIOD));
+            let _ = poll(&mut fds, Some(&WAIT_PERIOD));
             let has_ended = !fds[2].revents().is_empty();
             signals.acknowledge();
             // What it said before its end counts.
-            while let Some((text, fd)) = socket.hear() {
-                self.obey(&text, fd);
+            while let Some((text, fd)) = socket.recv() {
+                self.handle_message(&text, fd);
             }
             if has_ended {
-                return Ok(Ended { status: worker.wait()?, hung });
+                return Ok(WorkerExit { status: worker.wait()?, hung });
             }
-            if heartbeat.hear() {
-                self.pass_on();
+            if heartbeat.take_beats() {
+                self.notify_manager();
                 period = Instant::now();
-            } else if period.elapsed() >= heartbeat::PERIOD {
+            } else if period.elapsed() >= heartbeat::HEARTBEAT_PERIOD {
                 period = Instant::now();
-                let hangs = heartbeat.miss(pid, self.is_ready) && !self.is_stopping;
+                let hangs = heartbeat.record_miss(pid, self.is_ready) && !self.is_stopping;
                 hung |= hangs && kill_process(pid, Signal::KILL).is_ok();
             }
             // One that ends just now needs no signal any more.
@@ -258,34 +259,34 @@ impl Supervisor {
     }
 
     /// The worker is alive, and so are we: says so to a manager that wants to hear it.
-    fn pass_on(&mut self) {
+    fn notify_manager(&mut self) {
         let now = Instant::now();
-        let is_due = |often: Duration| now.duration_since(self.told_above) >= often;
-        if self.above.watchdog().is_some_and(is_due) {
-            self.above.beat();
-            self.told_above = now;
+        let is_due = |often: Duration| now.duration_since(self.last_notified) >= often;
+        if self.manager.watchdog().is_some_and(is_due) {
+            self.manager.send_watchdog();
+            self.last_notified = now;
         }
     }
 
-    fn obey(&mut self, text: &str, fd: Option<OwnedFd>) {
+    fn handle_message(&mut self, text: &str, fd: Option<OwnedFd>) {
         let has = |line: &str| text.lines().any(|said| said == line);
         let name = text.lines().find_map(|line| line.strip_prefix("FDNAME="));
         self.is_ready |= has("READY=1");
         self.is_stopping |= has("STOPPING=1");
         match (name, fd) {
             (Some(name), Some(fd)) if has("FDSTORE=1") => {
-                self.kept.insert(name.to_owned(), fd);
+                self.stored_fds.insert(name.to_owned(), fd);
             }
             (Some(name), _) if has("FDSTOREREMOVE=1") => {
-                self.kept.remove(name);
+                self.stored_fds.remove(name);
             }
-            _ => self.above.tell(text),
+            _ => self.manager.notify(text),
         }
     }
 }
 
 /// The words of the worker: ours, without the one that makes us the supervisor.
-fn words(mut all: impl Iterator<Item = OsString>) -> Vec<OsString> {
+fn worker_args(mut all: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let name = all.next().map(PathBuf::from).unwrap_or_default();
     let rest = all.filter(|word| word != "--supervise");
     // By that name, which its own file has not, a program is the daemon without being told so.
@@ -295,29 +296,29 @@ fn words(mut all: impl Iterator<Item = OsString>) -> Vec<OsString> {
 }
 
 /// Where the worker is heard, in a directory that only our user can enter; both go with it.
-struct Socket {
+struct NotifySocket {
     socket: UnixDatagram,
     dir: PathBuf,
 }
 
-impl Socket {
-    const NAME: &str = "notify";
+impl NotifySocket {
+    const SOCKET_NAME: &str = "notify";
 
     fn bind(run_dir: &Path) -> io::Result<Self> {
         trust::make_dir(run_dir, 0o755)?;
         remove_dead(run_dir);
-        let dir = run_dir.join(format!("{DIRECTORY}{}", process::id()));
+        let dir = run_dir.join(format!("{DIRECTORY_PREFIX}{}", process::id()));
         trust::make_dir(&dir, 0o700)?;
-        let socket = UnixDatagram::bind(dir.join(Self::NAME))?;
+        let socket = UnixDatagram::bind(dir.join(Self::SOCKET_NAME))?;
         set_socket_passcred(&socket, true)?;
         socket.set_nonblocking(true)?;
         Ok(Self { socket, dir })
     }
 
     /// The next message of a process with our rights, with a descriptor if it brings one.
-    fn hear(&self) -> Option<(String, Option<OwnedFd>)> {
+    fn recv(&self) -> Option<(String, Option<OwnedFd>)> {
         loop {
-            let mut bytes = [0; LONGEST];
+            let mut bytes = [0; MAX_MESSAGE_BYTES];
             let mut space =
                 [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1), ScmCredentials(1))];
             let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -341,7 +342,7 @@ impl Socket {
     }
 }
 
-impl Drop for Socket {
+impl Drop for NotifySocket {
     fn drop(&mut self) {
         // What cannot be removed now, the next supervisor removes.
         let _ = fs::remove_dir_all(&self.dir);
@@ -352,7 +353,7 @@ impl Drop for Socket {
 fn remove_dead(run_dir: &Path) {
     for entry in fs::read_dir(run_dir).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let pid = name.to_str().and_then(|name| name.strip_prefix(DIRECTORY));
+        let pid = name.to_str().and_then(|name| name.strip_prefix(DIRECTORY_PREFIX));
         let is_ours =
             |pid: u32| pid == process::id() || !Path::new(&format!("/proc/{pid}")).exists();
         if pid.and_then(|pid| pid.parse().ok()).is_some_and(is_ours) {
@@ -369,9 +370,9 @@ mod tests {
     fn ten_deaths_in_ten_seconds_are_too_many_and_slower_ones_never() {
         let start = Instant::now();
         let too_many = |gap_ms: u64| {
-            let mut deaths = Deaths::default();
+            let mut deaths = WorkerExitTimes::default();
             let at = |i: u64| start + Duration::from_millis(i * gap_ms);
-            (0..100).position(|i| deaths.are_too_many(at(i)))
+            (0..100).position(|i| deaths.record(at(i)))
         };
         assert_eq!(too_many(1), Some(9));
         assert_eq!(too_many(1110), Some(9));
@@ -379,7 +380,7 @@ mod tests {
     }
 
     fn worker_of(words_of_ours: &str) -> Vec<String> {
-        let words = super::words(words_of_ours.split(' ').map(OsString::from));
+        let words = super::worker_args(words_of_ours.split(' ').map(OsString::from));
         words.into_iter().map(|word| word.into_string().unwrap()).collect()
     }
 

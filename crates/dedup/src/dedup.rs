@@ -5,12 +5,12 @@ use core::hash::Hasher;
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 
-use crate::limits::{LimitError, Limits};
-use crate::store::Store;
+use crate::limits::{DedupLimitError, DedupLimits};
+use crate::store::DedupStore;
 
 /// What a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum DedupVerdict {
     /// Not seen within the window: now remembered.
     Fresh,
     /// Seen within the window.
@@ -22,7 +22,7 @@ pub enum Verdict {
 
 /// What became of the frames offered. `frames = fresh + duplicates`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
+pub struct DedupCounters {
     /// Frames offered, and their bytes.
     pub frames: u64,
     /// Bytes of them.
@@ -50,14 +50,14 @@ pub struct Tally {
 /// ```
 #[derive(Debug)]
 pub struct Dedup {
-    limits: Limits,
+    limits: DedupLimits,
     is_holding: bool,
     hasher: SipHasher13,
-    store: Store,
+    store: DedupStore,
     /// Numbers of stored frames, by the hash of the frame.
     numbers: HashTable<u64>,
     latest_ns: u64,
-    tally: Tally,
+    counters: DedupCounters,
 }
 
 impl Dedup {
@@ -65,16 +65,16 @@ impl Dedup {
     ///
     /// # Errors
     /// [`LimitError`] when the limits make no sense.
-    pub fn new(limits: Limits, secret: [u64; 2]) -> Result<Self, LimitError> {
+    pub fn new(limits: DedupLimits, secret: [u64; 2]) -> Result<Self, DedupLimitError> {
         limits.check()?;
         Ok(Self {
             limits,
             is_holding: false,
             hasher: SipHasher13::new_with_keys(secret[0], secret[1]),
-            store: Store::default(),
+            store: DedupStore::default(),
             numbers: HashTable::new(),
             latest_ns: 0,
-            tally: Tally::default(),
+            counters: DedupCounters::default(),
         })
     }
 
@@ -85,7 +85,7 @@ impl Dedup {
     }
 
     /// Judges a frame that arrived at `now_ns`; an earlier time than the last one counts as that.
-    pub fn offer(&mut self, now_ns: u64, frame: &[u8]) -> Verdict {
+    pub fn offer(&mut self, now_ns: u64, frame: &[u8]) -> DedupVerdict {
         self.latest_ns = self.latest_ns.max(now_ns);
         if !self.is_holding {
             self.forget_old();
@@ -93,20 +93,20 @@ impl Dedup {
         let hash = self.hash(frame);
         if self.is_known(hash, frame) {
             self.count(frame);
-            self.tally.duplicates += 1;
-            self.tally.duplicate_bytes += frame.len() as u64;
-            return Verdict::Duplicate;
+            self.counters.duplicates += 1;
+            self.counters.duplicate_bytes += frame.len() as u64;
+            return DedupVerdict::Duplicate;
         }
         if !self.make_room(frame.len()) {
-            return Verdict::Full;
+            return DedupVerdict::Full;
         }
         let number = self.store.push(hash, self.latest_ns, frame);
         let store = &self.store;
         let rehash = |&number: &u64| store.entry(number).map_or(0, |entry| entry.hash);
         self.numbers.insert_unique(hash, number, rehash);
         self.count(frame);
-        self.tally.fresh += 1;
-        Verdict::Fresh
+        self.counters.fresh += 1;
+        DedupVerdict::Fresh
     }
 
     /// The oldest frame, if it has left the window by `now_ns`: what hold mode sends next.
@@ -153,8 +153,8 @@ impl Dedup {
 
     /// What became of all frames.
     #[must_use]
-    pub fn tally(&self) -> Tally {
-        self.tally
+    pub fn counters(&self) -> DedupCounters {
+        self.counters
     }
 
     fn hash(&self, frame: &[u8]) -> u64 {
@@ -195,14 +195,14 @@ impl Dedup {
             if self.is_holding {
                 return false;
             }
-            self.tally.forgotten_early += u64::from(!crowded);
+            self.counters.forgotten_early += u64::from(!crowded);
             self.release();
         }
     }
 
     fn count(&mut self, frame: &[u8]) {
-        self.tally.frames += 1;
-        self.tally.bytes += frame.len() as u64;
+        self.counters.frames += 1;
+        self.counters.bytes += frame.len() as u64;
     }
 }
 

@@ -29,5 +29,5 @@ mod dedup;
 mod limits;
 mod store;
 
-pub use dedup::{Dedup, Tally, Verdict};
-pub use limits::{LimitError, Limits};
+pub use dedup::{Dedup, DedupCounters, DedupVerdict};
+pub use limits::{DedupLimitError, DedupLimits};

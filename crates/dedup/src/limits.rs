@@ -2,7 +2,7 @@
 
 /// What a [`crate::Dedup`] remembers: frames that are within all of these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct DedupLimits {
     /// For so many nanoseconds; `None` for ever.
     pub window_ns: Option<u64>,
     /// The last so many; `None` for any number.
@@ -11,21 +11,21 @@ pub struct Limits {
     pub bytes: usize,
 }
 
-impl Limits {
+impl DedupLimits {
     /// Bytes where nothing else is asked for.
-    pub const BYTES: usize = 256 << 20;
+    pub const DEFAULT_BYTES: usize = 256 << 20;
 }
 
-impl Default for Limits {
+impl Default for DedupLimits {
     /// The classic program's: 50 us, 10 frames.
     fn default() -> Self {
-        Self { window_ns: Some(50_000), frames: Some(10), bytes: Self::BYTES }
+        Self { window_ns: Some(50_000), frames: Some(10), bytes: Self::DEFAULT_BYTES }
     }
 }
 
 /// Why limits make no sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum LimitError {
+pub enum DedupLimitError {
     /// No frame would ever be remembered.
     #[error("a window of no frames remembers nothing")]
     NoFrames,
@@ -37,14 +37,14 @@ pub enum LimitError {
     Memory(usize),
 }
 
-impl Limits {
-    pub(crate) fn check(&self) -> Result<(), LimitError> {
+impl DedupLimits {
+    pub(crate) fn check(&self) -> Result<(), DedupLimitError> {
         if self.frames == Some(0) {
-            return Err(LimitError::NoFrames);
+            return Err(DedupLimitError::NoFrames);
         }
         if self.frames.is_none() && self.window_ns.is_none() {
-            return Err(LimitError::Unbounded);
+            return Err(DedupLimitError::Unbounded);
         }
-        if self.bytes < 128 << 10 { Err(LimitError::Memory(self.bytes)) } else { Ok(()) }
+        if self.bytes < 128 << 10 { Err(DedupLimitError::Memory(self.bytes)) } else { Ok(()) }
     }
 }

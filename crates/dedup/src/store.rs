@@ -12,25 +12,25 @@ use alloc::vec::Vec;
 
 /// A remembered frame without its bytes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry {
+pub(crate) struct DedupEntry {
     pub(crate) hash: u64,
     pub(crate) arrival_ns: u64,
-    at: usize,
+    offset: usize,
     len: usize,
 }
 
 /// Frames by a number that counts up from the first ever stored.
 #[derive(Debug, Default)]
-pub(crate) struct Store {
+pub(crate) struct DedupStore {
     buf: Vec<u8>,
     tail: usize,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<DedupEntry>,
     /// Number of the oldest entry.
     first: u64,
     bytes: usize,
 }
 
-impl Store {
+impl DedupStore {
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -40,29 +40,29 @@ impl Store {
         self.bytes
     }
 
-    pub(crate) fn entry(&self, number: u64) -> Option<&Entry> {
+    pub(crate) fn entry(&self, number: u64) -> Option<&DedupEntry> {
         self.entries.get(number.checked_sub(self.first)? as usize)
     }
 
-    pub(crate) fn frame(&self, entry: &Entry) -> &[u8] {
-        &self.buf[entry.at..entry.at + entry.len]
+    pub(crate) fn frame(&self, entry: &DedupEntry) -> &[u8] {
+        &self.buf[entry.offset..entry.offset + entry.len]
     }
 
     /// The oldest one and its number.
-    pub(crate) fn oldest(&self) -> Option<(u64, &Entry)> {
+    pub(crate) fn oldest(&self) -> Option<(u64, &DedupEntry)> {
         Some((self.first, self.entries.front()?))
     }
 
     /// Stores a frame; its number.
     pub(crate) fn push(&mut self, hash: u64, arrival_ns: u64, frame: &[u8]) -> u64 {
-        let at = match self.place(frame.len()) {
+        let at = match self.find_space(frame.len()) {
             Some(at) => at,
             None => self.grow(frame.len()),
         };
         self.buf[at..at + frame.len()].copy_from_slice(frame);
         self.tail = at + frame.len();
         self.bytes += frame.len();
-        self.entries.push_back(Entry { hash, arrival_ns, at, len: frame.len() });
+        self.entries.push_back(DedupEntry { hash, arrival_ns, offset: at, len: frame.len() });
         self.first + self.entries.len() as u64 - 1
     }
 
@@ -75,19 +75,19 @@ impl Store {
     }
 
     /// Where `len` bytes in a row are free.
-    fn place(&self, len: usize) -> Option<usize> {
+    fn find_space(&self, len: usize) -> Option<usize> {
         let Some(oldest) = self.entries.front() else {
             return (len <= self.buf.len()).then_some(0);
         };
         // A wrapped tail stays strictly below the oldest frame, so that `tail == oldest.at` means
         // that no byte is stored.
-        if self.tail < oldest.at {
-            return (self.tail + len < oldest.at).then_some(self.tail);
+        if self.tail < oldest.offset {
+            return (self.tail + len < oldest.offset).then_some(self.tail);
         }
         if self.tail + len <= self.buf.len() {
             return Some(self.tail);
         }
-        (len < oldest.at).then_some(0)
+        (len < oldest.offset).then_some(0)
     }
 
     /// Moves all frames to a buffer of twice the size; where `len` bytes are free there.
@@ -95,8 +95,9 @@ impl Store {
         let mut buf = vec![0; (2 * self.buf.len()).max(self.bytes + 2 * len + 4096)];
         let mut at = 0;
         for entry in &mut self.entries {
-            buf[at..at + entry.len].copy_from_slice(&self.buf[entry.at..entry.at + entry.len]);
-            entry.at = at;
+            buf[at..at + entry.len]
+                .copy_from_slice(&self.buf[entry.offset..entry.offset + entry.len]);
+            entry.offset = at;
             at += entry.len;
         }
         self.buf = buf;
@@ -115,7 +116,7 @@ mod tests {
         fn frames_come_out_as_they_went_in(
             steps in prop::collection::vec(prop_oneof![(0usize..9000).prop_map(Some), Just(None)], 1..400)
         ) {
-            let mut store = Store::default();
+            let mut store = DedupStore::default();
             let mut model: VecDeque<(u64, Vec<u8>)> = VecDeque::new();
             for (i, step) in steps.into_iter().enumerate() {
                 match step {
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_steady_window_settles_in_one_buffer() {
-        let mut store = Store::default();
+        let mut store = DedupStore::default();
         for i in 0..100_000u64 {
             store.push(i, i, &[1; 1000]);
             if store.len() > 10 {

@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 
 use rustix::time::{ClockId, clock_gettime};
-use slipring_dummynet::flow::FlowKey;
-use slipring_dummynet::text::{Caps, Command};
-use slipring_dummynet::{Dummynet, Event, Object, Packet};
+use slipring_dummynet::flow::ShaperFlowKey;
+use slipring_dummynet::text::{DummynetCommand, QueueCaps};
+use slipring_dummynet::{Dummynet, ShaperEvent, ShaperPacket, ShaperTarget};
 
 const PACKETS: u64 = 200_000;
 const RUNS: usize = 15;
@@ -27,7 +27,7 @@ fn main() {
         ("pipe mask all, 10,000 links", "pipe 1 config bw 1Gbit/s mask all", FLOWS),
     ] {
         if name.contains(&only) {
-            line(name, best(&mut through(config, Object::Pipe(1), flows)), floor);
+            line(name, best(&mut through(config, ShaperTarget::Pipe(1), flows)), floor);
         }
     }
     for kind in ["wf2q+", "rr", "qfq", "prio", "fq_codel flows 65536 limit 20480", "fq_pie"] {
@@ -37,7 +37,7 @@ fn main() {
         );
         let name = format!("{FLOWS} flows, {kind}");
         if name.contains(&only) {
-            line(&name, best(&mut through(&config, Object::Queue(1), FLOWS)), floor);
+            line(&name, best(&mut through(&config, ShaperTarget::Queue(1), FLOWS)), floor);
         }
     }
     println!("largest burst at one instant, 1 Gbit/s of 64 B: {}", largest_burst());
@@ -63,13 +63,13 @@ fn best(run: &mut dyn FnMut(u64)) -> f64 {
     runs.fold(f64::INFINITY, f64::min)
 }
 
-fn packet(handle: u32) -> Packet<u32> {
-    Packet { handle, rule: 1, len: 64, ecn: Default::default() }
+fn packet(handle: u32) -> ShaperPacket<u32> {
+    ShaperPacket { handle, rule: 1, len: 64, ecn: Default::default() }
 }
 
 /// Packets in and out of a queue that holds as many as flows below.
 fn bare_queue() -> impl FnMut(u64) {
-    let mut queue: VecDeque<Packet<u32>> = (0..FLOWS).map(packet).collect();
+    let mut queue: VecDeque<ShaperPacket<u32>> = (0..FLOWS).map(packet).collect();
     move |packets| {
         for n in 0..packets {
             queue.push_back(black_box(packet(n as u32)));
@@ -79,22 +79,22 @@ fn bare_queue() -> impl FnMut(u64) {
 }
 
 /// Packets of `flows` flows in turn; each flow keeps two packets waiting if the link is slower.
-fn through(config: &str, object: Object, flows: u32) -> impl FnMut(u64) {
+fn through(config: &str, object: ShaperTarget, flows: u32) -> impl FnMut(u64) {
     let mut dummynet = Dummynet::new(1);
     for text in config.lines() {
-        let caps = Caps { slots: 10_000, ..Caps::default() };
-        let Ok(Command::Config(config)) = Command::parse_within(text, &caps) else {
+        let caps = QueueCaps { slots: 10_000, ..QueueCaps::default() };
+        let Ok(DummynetCommand::Config(config)) = DummynetCommand::parse_within(text, &caps) else {
             panic!("{text}")
         };
         dummynet.configure(0, config, &mut |_| {}).expect("the configuration is right");
     }
-    let keys: Vec<FlowKey> = (0..flows)
-        .map(|n| FlowKey {
+    let keys: Vec<ShaperFlowKey> = (0..flows)
+        .map(|n| ShaperFlowKey {
             proto: 17,
             src: n.into(),
             dst: 1,
             src_port: n as u16,
-            ..FlowKey::default()
+            ..ShaperFlowKey::default()
         })
         .collect();
     // 64 bytes at 10 Gbit/s take 51.2 ns; so much a packet is offered, from a full start.
@@ -104,7 +104,7 @@ fn through(config: &str, object: Object, flows: u32) -> impl FnMut(u64) {
         at = if at + 1 == keys.len() { 0 } else { at + 1 };
         dummynet.submit(now_ns, object, &keys[at], packet(at as u32), &mut |_| {});
         dummynet.release(now_ns, &mut |event| {
-            out += u64::from(matches!(event, Event::Released { .. }))
+            out += u64::from(matches!(event, ShaperEvent::Released { .. }))
         });
         black_box(out);
     };
@@ -115,15 +115,23 @@ fn through(config: &str, object: Object, flows: u32) -> impl FnMut(u64) {
 /// Of packets offered ten times too fast, how many leave within the same nanosecond at most.
 fn largest_burst() -> usize {
     let mut dummynet = Dummynet::new(1);
-    let Ok(Command::Config(config)) = Command::parse("pipe 1 config bw 1Gbit/s delay 1ms") else {
+    let Ok(DummynetCommand::Config(config)) =
+        DummynetCommand::parse("pipe 1 config bw 1Gbit/s delay 1ms")
+    else {
         unreachable!()
     };
     dummynet.configure(0, config, &mut |_| {}).expect("the configuration is right");
     let mut times = Vec::new();
     for n in 0..PACKETS {
-        dummynet.submit(n * 50, Object::Pipe(1), &FlowKey::default(), packet(0), &mut |_| {});
+        dummynet.submit(
+            n * 50,
+            ShaperTarget::Pipe(1),
+            &ShaperFlowKey::default(),
+            packet(0),
+            &mut |_| {},
+        );
         dummynet.release(n * 50, &mut |event| {
-            if let Event::Released { at_ns, .. } = event {
+            if let ShaperEvent::Released { at_ns, .. } = event {
                 times.push(at_ns);
             }
         });

@@ -9,11 +9,11 @@
 //! Nothing happens between calls: what a link would have done since the last one is made up for,
 //! each packet at its own time.
 
+mod admission;
 mod configure;
 mod counters;
-mod delays;
+mod delay_lines;
 mod flows;
-mod gate;
 mod idle;
 mod instance;
 mod link;
@@ -26,37 +26,37 @@ mod sysctl;
 #[cfg(test)]
 mod tests;
 
-pub use configure::{Config, ConfigError, ObjectKind};
-pub use counters::{Counters, DropCause, Drops};
-pub use gate::RedSizes;
-pub use sysctl::{SYSCTL_PREFIX, SysctlError};
+pub use admission::RedSizes;
+pub use configure::{ObjectKind, ShaperConfig, ShaperConfigError};
+pub use counters::{ShaperCounters, ShaperDropCause, ShaperDrops};
+pub use sysctl::{SYSCTL_PREFIX, ShaperSysctlError};
 
 use alloc::vec::Vec;
 
 use slipring_model::aqm::Ecn;
 use slipring_model::{Stream, Wheel};
 
-use delays::Delays;
-use instance::{Instance, NEVER};
-use objects::{Objects, Sched};
-use pool::Pool;
-use sink::Sink;
+use delay_lines::DelayLines;
+use instance::{NEVER_NS, SchedInstance};
+use objects::{Sched, ShaperObjectTable};
+use pool::PacketPool;
+use sink::EventSink;
 
-use crate::spec::Number;
-use crate::text::Caps;
+use crate::spec::ObjectNumber;
+use crate::text::QueueCaps;
 
 /// What a rule sends a packet to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Object {
+pub enum ShaperTarget {
     /// `pipe N`.
-    Pipe(Number),
+    Pipe(ObjectNumber),
     /// `queue N`.
-    Queue(Number),
+    Queue(ObjectNumber),
 }
 
 /// A packet, without its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet<H> {
+pub struct ShaperPacket<H> {
     /// The caller's name for it.
     pub handle: H,
     /// The rule that sent it, by the caller's number.
@@ -69,7 +69,7 @@ pub struct Packet<H> {
 
 /// What happened to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event<H> {
+pub enum ShaperEvent<H> {
     /// It is through.
     Released {
         /// The packet.
@@ -77,7 +77,7 @@ pub enum Event<H> {
         /// When it was due, in ns; not after the time of the call.
         at_ns: u64,
         /// What now.
-        next: Next,
+        next: ReleaseAction,
     },
     /// It is lost.
     Dropped {
@@ -86,7 +86,7 @@ pub enum Event<H> {
         /// When, in ns.
         at_ns: u64,
         /// Why.
-        cause: DropCause,
+        cause: ShaperDropCause,
     },
     /// Its ECN field is to be set to "congestion experienced"; it goes on.
     Marked {
@@ -97,7 +97,7 @@ pub enum Event<H> {
 
 /// Where a packet goes on that is through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum ReleaseAction {
     /// It is accepted: `one_pass` is on.
     Accept,
     /// The list goes on behind this rule.
@@ -106,7 +106,7 @@ pub enum Next {
 
 /// What the sender of a packet is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Report {
+pub enum SubmitResult {
     /// It was taken in, or lost without saying so (`noerror`).
     Accepted,
     /// It was lost.
@@ -115,7 +115,7 @@ pub enum Report {
 
 /// Settings of the engine, with their names as sysctls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct ShaperSettings {
     /// `net.inet.ip.fw.one_pass`: packets that are through are accepted; true.
     pub one_pass: bool,
     /// `net.inet.ip.dummynet.hash_size`: `buckets` where none are given; 64.
@@ -126,19 +126,19 @@ pub struct Settings {
     /// Most dynamic queues of one instance, and most instances of one scheduler; 262144.
     pub max_dynamic: usize,
     /// What a queue may be told to hold. Who reads commands asks for it.
-    pub caps: Caps,
+    pub caps: QueueCaps,
     /// Sizes of packets that RED counts by; for objects configured from now on.
     pub red: RedSizes,
 }
 
-impl Default for Settings {
+impl Default for ShaperSettings {
     fn default() -> Self {
         Self {
             one_pass: true,
             hash_size: 64,
             expire_ns: 10_000_000_000,
             max_dynamic: 1 << 18,
-            caps: Caps::default(),
+            caps: QueueCaps::default(),
             red: RedSizes::default(),
         }
     }
@@ -146,7 +146,7 @@ impl Default for Settings {
 
 /// A packet on its way through the delay.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Outgoing<H> {
+pub(crate) struct DelayedPacket<H> {
     handle: H,
     rule: u32,
     lost: bool,
@@ -175,22 +175,22 @@ pub(crate) struct Outgoing<H> {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Dummynet<H> {
-    settings: Settings,
+    settings: ShaperSettings,
     seed: u64,
     /// Of hashes.
     keys: [u64; 2],
     /// The latest time that was told.
     now_ns: u64,
-    objects: Objects,
-    instances: Vec<Instance<H>>,
+    objects: ShaperObjectTable,
+    instances: Vec<SchedInstance<H>>,
     free: Vec<u32>,
     /// Instances made so far: their random streams are numbered.
-    made: u64,
-    pool: Pool<H>,
+    instances_created: u64,
+    pool: PacketPool<H>,
     /// When instances are to be served.
     events: Wheel<u32>,
-    delayed: Delays<Outgoing<H>>,
-    counters: Counters,
+    delay_lines: DelayLines<DelayedPacket<H>>,
+    counters: ShaperCounters,
 }
 
 impl<H: Copy> Dummynet<H> {
@@ -199,36 +199,36 @@ impl<H: Copy> Dummynet<H> {
     pub fn new(seed: u64) -> Self {
         let mut keys = Stream::new(seed, "dummynet/hash");
         Self {
-            settings: Settings::default(),
+            settings: ShaperSettings::default(),
             seed,
             keys: [keys.next_u64(), keys.next_u64()],
             now_ns: 0,
-            objects: Objects::default(),
+            objects: ShaperObjectTable::default(),
             instances: Vec::new(),
             free: Vec::new(),
-            made: 0,
-            pool: Pool::new(),
+            instances_created: 0,
+            pool: PacketPool::new(),
             events: Wheel::new(),
-            delayed: Delays::new(),
-            counters: Counters::default(),
+            delay_lines: DelayLines::new(),
+            counters: ShaperCounters::default(),
         }
     }
 
     /// The settings; changes hold from the next call on.
-    pub const fn settings_mut(&mut self) -> &mut Settings {
+    pub const fn settings_mut(&mut self) -> &mut ShaperSettings {
         &mut self.settings
     }
 
     /// What happened so far, and what is inside.
     #[must_use]
-    pub const fn counters(&self) -> Counters {
+    pub const fn counters(&self) -> ShaperCounters {
         self.counters
     }
 
     /// What happened to the packets of rules that say `pipe N`, or to those of the queues of
     /// scheduler N, since it was made.
     #[must_use]
-    pub fn counters_of(&self, kind: ObjectKind, number: Number) -> Option<Counters> {
+    pub fn counters_of(&self, kind: ObjectKind, number: ObjectNumber) -> Option<ShaperCounters> {
         let number = match kind {
             ObjectKind::Pipe => u32::from(number) + objects::FIFO_SCHED,
             ObjectKind::Sched => number.into(),
@@ -242,42 +242,42 @@ impl<H: Copy> Dummynet<H> {
     #[inline]
     #[must_use]
     pub fn next_release(&self) -> Option<u64> {
-        match (self.delayed.next_ns(), self.events.next_release_ns()) {
+        match (self.delay_lines.next_ns(), self.events.next_release_ns()) {
             (Some(delayed), Some(event)) => Some(delayed.min(event)),
             (delayed, event) => delayed.or(event),
         }
     }
 
     /// Gives out what is due by `now_ns`, in order of time.
-    pub fn release(&mut self, now_ns: u64, tell: &mut impl FnMut(Event<H>)) {
+    pub fn release(&mut self, now_ns: u64, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let now_ns = self.tick(now_ns);
         self.serve_all(now_ns, tell);
         let one_pass = self.settings.one_pass;
-        let mut none = Counters::default();
-        while let Some((at_ns, place, outgoing)) = self.delayed.pop(now_ns) {
-            let Outgoing { handle, rule, lost } = outgoing;
+        let mut none = ShaperCounters::default();
+        while let Some((at_ns, place, outgoing)) = self.delay_lines.pop(now_ns) {
+            let DelayedPacket { handle, rule, lost } = outgoing;
             // What is in the delay outlives its scheduler.
             none.delayed = 1;
             let own = self.objects.counters(place, &mut none);
-            let mut sink = Sink::new(&mut self.counters, own, tell);
+            let mut sink = EventSink::new(&mut self.counters, own, tell);
             if lost {
-                sink.lose_delayed(handle, at_ns, DropCause::Profile);
+                sink.lose_delayed(handle, at_ns, ShaperDropCause::Profile);
                 continue;
             }
-            let next = if one_pass { Next::Accept } else { Next::After(rule) };
-            sink.released(Event::Released { handle, at_ns, next });
+            let next = if one_pass { ReleaseAction::Accept } else { ReleaseAction::After(rule) };
+            sink.released(ShaperEvent::Released { handle, at_ns, next });
         }
     }
 
     /// Lets all links work until `now_ns`.
-    fn serve_all(&mut self, now_ns: u64, tell: &mut impl FnMut(Event<H>)) {
+    fn serve_all(&mut self, now_ns: u64, tell: &mut impl FnMut(ShaperEvent<H>)) {
         while let Some(at) = self.events.pop_due(now_ns) {
             let instance = &mut self.instances[at as usize];
             if instance.event_ns > now_ns {
                 // Left over: the instance has another event by now.
                 continue;
             }
-            instance.event_ns = NEVER;
+            instance.event_ns = NEVER_NS;
             self.serve(at, now_ns, tell);
             self.wake(at);
         }
@@ -285,7 +285,7 @@ impl<H: Copy> Dummynet<H> {
 
     /// Lets one instance's link work until `now_ns`.
     #[inline]
-    fn serve(&mut self, at: u32, now_ns: u64, tell: &mut impl FnMut(Event<H>)) {
+    fn serve(&mut self, at: u32, now_ns: u64, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let instance = &mut self.instances[at as usize];
         if instance.due_ns > now_ns {
             return;
@@ -293,8 +293,8 @@ impl<H: Copy> Dummynet<H> {
         let place = instance.sched;
         let Sched { link, mask, counters, .. } = self.objects.sched_mut(place);
         let overtakes = !mask.is_none();
-        let delayed = &mut self.delayed;
-        let mut sink = Sink::new(&mut self.counters, counters, tell);
+        let delayed = &mut self.delay_lines;
+        let mut sink = EventSink::new(&mut self.counters, counters, tell);
         let mut out = |at_ns, outgoing| delayed.push(place, at_ns, outgoing, overtakes);
         instance.serve(now_ns, link, &mut self.pool, &mut out, &mut sink);
     }

@@ -5,7 +5,7 @@
 /// The fields of a packet that masks may ask for. Fields that it does not have are 0; a frame
 /// without IP has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FlowKey {
+pub struct ShaperFlowKey {
     /// IPv6; otherwise IPv4, or no IP.
     pub is_v6: bool,
     /// Protocol above IP.
@@ -24,18 +24,18 @@ pub struct FlowKey {
 
 /// What is left of a [`FlowKey`] behind a [`Mask`]: packets with equal ones are of one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FlowId {
+pub struct ShaperFlowId {
     /// The fields, masked.
-    pub key: FlowKey,
+    pub key: ShaperFlowKey,
     /// The object by which the packet came, if the mask has `queue`.
     pub queue: u32,
 }
 
-impl FlowId {
+impl ShaperFlowId {
     /// A hash, all bits well mixed; `keys` keep others from choosing what collides.
     #[inline]
     pub(crate) fn hash(&self, keys: [u64; 2]) -> u64 {
-        let FlowKey { is_v6, proto, src_port, dst_port, flow_label, src, dst } = self.key;
+        let ShaperFlowKey { is_v6, proto, src_port, dst_port, flow_label, src, dst } = self.key;
         let ports = u64::from(src_port) | u64::from(dst_port) << 16 | u64::from(proto) << 32;
         let kind = u64::from(is_v6) | u64::from(flow_label) << 1 | u64::from(self.queue) << 32;
         let low = fold(src as u64 ^ keys[0], dst as u64 ^ keys[1]);
@@ -54,7 +54,7 @@ const fn fold(a: u64, b: u64) -> u64 {
 
 /// Which bits of which fields tell flows apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mask {
+pub struct FlowMask {
     /// Of the protocol.
     pub proto: u8,
     /// Of the source port.
@@ -77,7 +77,7 @@ pub struct Mask {
     pub shown_as_v6: bool,
 }
 
-impl Mask {
+impl FlowMask {
     /// Everything is one flow.
     pub const NONE: Self = Self {
         proto: 0,
@@ -116,13 +116,13 @@ impl Mask {
     /// What is left of `key` for a packet that came by `queue`.
     #[inline]
     #[must_use]
-    pub fn apply(&self, key: &FlowKey, queue: u32) -> FlowId {
+    pub fn apply(&self, key: &ShaperFlowKey, queue: u32) -> ShaperFlowId {
         let (src, dst) = if key.is_v6 {
             (self.src6, self.dst6)
         } else {
             (u128::from(self.src4), u128::from(self.dst4))
         };
-        let key = FlowKey {
+        let key = ShaperFlowKey {
             is_v6: key.is_v6,
             proto: key.proto & self.proto,
             src_port: key.src_port & self.src_port,
@@ -131,7 +131,7 @@ impl Mask {
             src: key.src & src,
             dst: key.dst & dst,
         };
-        FlowId { key, queue: if self.queue { queue } else { 0 } }
+        ShaperFlowId { key, queue: if self.queue { queue } else { 0 } }
     }
 }
 
@@ -141,36 +141,43 @@ mod tests {
 
     use super::*;
 
-    fn key(src: u128) -> FlowKey {
-        FlowKey { proto: 6, src_port: 1024, dst_port: 80, src, dst: 7, ..FlowKey::default() }
+    fn key(src: u128) -> ShaperFlowKey {
+        ShaperFlowKey {
+            proto: 6,
+            src_port: 1024,
+            dst_port: 80,
+            src,
+            dst: 7,
+            ..ShaperFlowKey::default()
+        }
     }
 
     #[test]
     fn only_masked_bits_tell_flows_apart() {
-        let mask = Mask { src4: 0xff, ..Mask::NONE };
+        let mask = FlowMask { src4: 0xff, ..FlowMask::NONE };
         assert_eq!(mask.apply(&key(0x0a00_0001), 1), mask.apply(&key(0x0b00_0001), 2));
         assert_ne!(mask.apply(&key(0x0a00_0001), 1), mask.apply(&key(0x0a00_0002), 1));
     }
 
     #[test]
     fn masks_of_ipv4_addresses_leave_ipv6_addresses_alone() {
-        let mask = Mask { src4: u32::MAX, ..Mask::NONE };
-        let v6 = |src| mask.apply(&FlowKey { is_v6: true, ..key(src) }, 1);
+        let mask = FlowMask { src4: u32::MAX, ..FlowMask::NONE };
+        let v6 = |src| mask.apply(&ShaperFlowKey { is_v6: true, ..key(src) }, 1);
         assert_eq!(v6(1), v6(2));
         assert_ne!(v6(1), mask.apply(&key(1), 1));
     }
 
     #[test]
     fn queue_tells_objects_apart_and_all_does_not() {
-        let by_queue = Mask { queue: true, ..Mask::NONE };
+        let by_queue = FlowMask { queue: true, ..FlowMask::NONE };
         assert_ne!(by_queue.apply(&key(1), 1), by_queue.apply(&key(1), 2));
-        assert_eq!(Mask::ALL.apply(&key(1), 1), Mask::ALL.apply(&key(1), 2));
-        assert!(Mask::NONE.is_none() && !by_queue.is_none());
+        assert_eq!(FlowMask::ALL.apply(&key(1), 1), FlowMask::ALL.apply(&key(1), 2));
+        assert!(FlowMask::NONE.is_none() && !by_queue.is_none());
     }
 
     #[test]
     fn hashes_of_neighbours_spread_over_low_and_high_bits() {
-        let hashes = (0..4096).map(|src| Mask::ALL.apply(&key(src), 0).hash([3, 5]));
+        let hashes = (0..4096).map(|src| FlowMask::ALL.apply(&key(src), 0).hash([3, 5]));
         let (mut low, mut high) = (BTreeSet::new(), BTreeSet::new());
         for hash in hashes {
             low.insert(hash as u16 & 0xfff);

@@ -57,6 +57,7 @@ pub mod spec;
 pub mod text;
 
 pub use engine::{
-    Config, ConfigError, Counters, DropCause, Drops, Dummynet, Event, Next, Object, ObjectKind,
-    Packet, RedSizes, Report, SYSCTL_PREFIX, Settings, SysctlError,
+    Dummynet, ObjectKind, RedSizes, ReleaseAction, SYSCTL_PREFIX, ShaperConfig, ShaperConfigError,
+    ShaperCounters, ShaperDropCause, ShaperDrops, ShaperEvent, ShaperPacket, ShaperSettings,
+    ShaperSysctlError, ShaperTarget, SubmitResult,
 };

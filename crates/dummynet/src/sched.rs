@@ -35,17 +35,17 @@ const FRACTION_BITS: u32 = 20;
 
 /// Longer packets than any link has count as this long, in bytes: virtual times cannot overflow,
 /// and turns come round.
-const LONGEST: u32 = 1 << 20;
+const MAX_PACKET_LEN: u32 = 1 << 20;
 
 /// The share of a queue, within the scheduler's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Share {
+pub(crate) struct QueueShare {
     pub(crate) weight: u32,
     pub(crate) lmax: u32,
     pub(crate) priority: u32,
 }
 
-impl Share {
+impl QueueShare {
     /// What `spec` means to a scheduler; out of range is clamped, as dummynet does.
     pub(crate) fn new(kind: &SchedKind, spec: &ShareSpec) -> Self {
         let most = if matches!(kind, SchedKind::Wf2q) { 100 } else { 1 << 16 };
@@ -63,7 +63,7 @@ impl Share {
 
 /// Any scheduler of several queues.
 #[derive(Clone, Debug)]
-pub(crate) enum Turns {
+pub(crate) enum FlowScheduler {
     Wf2q(Wf2q),
     Rr(Rr),
     Qfq(Box<Qfq>),
@@ -73,15 +73,15 @@ pub(crate) enum Turns {
 macro_rules! each {
     ($turns:expr, $one:ident => $call:expr) => {
         match $turns {
-            Turns::Wf2q($one) => $call,
-            Turns::Rr($one) => $call,
-            Turns::Qfq($one) => $call,
-            Turns::Prio($one) => $call,
+            FlowScheduler::Wf2q($one) => $call,
+            FlowScheduler::Rr($one) => $call,
+            FlowScheduler::Qfq($one) => $call,
+            FlowScheduler::Prio($one) => $call,
         }
     };
 }
 
-impl Turns {
+impl FlowScheduler {
     /// The scheduler of a kind; `None` for those that have no queues by index.
     pub(crate) fn new(kind: &SchedKind) -> Option<Self> {
         match kind {
@@ -94,7 +94,7 @@ impl Turns {
     }
 
     /// Gives queue `index` a share; what is at its head stays where it is. Indices are dense.
-    pub(crate) fn set(&mut self, index: u32, share: Share) {
+    pub(crate) fn set(&mut self, index: u32, share: QueueShare) {
         each!(self, one => one.set(index, share));
     }
 

@@ -18,8 +18,8 @@ use alloc::string::String;
 use core::fmt::Write;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::flow::{FlowId, FlowKey, Mask};
-use crate::spec::{AqmSpec, Limit, Loss, PolicySpec, RedSpec, SchedKind};
+use crate::flow::{FlowMask, ShaperFlowId, ShaperFlowKey};
+use crate::spec::{AqmSpec, PolicySpec, QueueLimit, SchedKind, ShaperLoss, ShaperRedSpec};
 
 /// A link.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +52,7 @@ pub struct FlowsetView {
     /// `weight`, `lmax`, `pri`.
     pub share: [u32; 3],
     /// What tells its flows apart.
-    pub mask: Mask,
+    pub mask: FlowMask,
 }
 
 /// A scheduler.
@@ -69,7 +69,7 @@ pub struct SchedView {
     /// Instances in use.
     pub active: u32,
     /// What tells its instances apart.
-    pub mask: Mask,
+    pub mask: FlowMask,
 }
 
 /// A row of a queue, or of an instance of a scheduler.
@@ -78,7 +78,7 @@ pub struct FlowRow {
     /// The low byte of its hash.
     pub bucket: u8,
     /// Who it is.
-    pub id: FlowId,
+    pub id: ShaperFlowId,
     /// Packets that came.
     pub packets: u64,
     /// Their bytes.
@@ -106,7 +106,7 @@ pub struct PipeView {
 
 /// One queue of `queue show`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct QueueView {
+pub struct ShaperQueueView {
     /// The queue.
     pub flowset: FlowsetView,
     /// Its flows.
@@ -115,7 +115,7 @@ pub struct QueueView {
 
 /// One scheduler of `sched show`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SchedShow {
+pub struct SchedListing {
     /// Its link.
     pub link: LinkView,
     /// The scheduler.
@@ -153,16 +153,16 @@ pub type ProtocolName = fn(u8) -> Option<&'static str>;
 
 /// What a listing tells.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Shown {
+pub enum ShaperListing {
     /// `pipe show`.
     Pipes(alloc::vec::Vec<PipeView>),
     /// `queue show`.
-    Queues(alloc::vec::Vec<QueueView>),
+    Queues(alloc::vec::Vec<ShaperQueueView>),
     /// `sched show`.
-    Scheds(alloc::vec::Vec<SchedShow>),
+    Scheds(alloc::vec::Vec<SchedListing>),
 }
 
-impl Shown {
+impl ShaperListing {
     /// As ipfw prints it.
     #[must_use]
     pub fn text(&self, protocol: ProtocolName) -> String {
@@ -177,7 +177,7 @@ impl Shown {
 /// `pipe show`.
 #[must_use]
 pub fn pipes(pipes: &[PipeView], protocol: ProtocolName) -> String {
-    let mut page = Page::new(protocol);
+    let mut page = ListingPrinter::new(protocol);
     for pipe in pipes {
         page.link(&pipe.link);
         page.flowset(&pipe.flowset);
@@ -189,8 +189,8 @@ pub fn pipes(pipes: &[PipeView], protocol: ProtocolName) -> String {
 
 /// `queue show`.
 #[must_use]
-pub fn queues(queues: &[QueueView], protocol: ProtocolName) -> String {
-    let mut page = Page::new(protocol);
+pub fn queues(queues: &[ShaperQueueView], protocol: ProtocolName) -> String {
+    let mut page = ListingPrinter::new(protocol);
     for queue in queues {
         page.flowset(&queue.flowset);
         page.rows(&queue.flows);
@@ -200,8 +200,8 @@ pub fn queues(queues: &[QueueView], protocol: ProtocolName) -> String {
 
 /// `sched show`.
 #[must_use]
-pub fn scheds(scheds: &[SchedShow], protocol: ProtocolName) -> String {
-    let mut page = Page::new(protocol);
+pub fn scheds(scheds: &[SchedListing], protocol: ProtocolName) -> String {
+    let mut page = ListingPrinter::new(protocol);
     for sched in scheds {
         page.link(&sched.link);
         page.sched(&sched.sched);
@@ -211,7 +211,7 @@ pub fn scheds(scheds: &[SchedShow], protocol: ProtocolName) -> String {
     page.text
 }
 
-struct Page {
+struct ListingPrinter {
     text: String,
     protocol: ProtocolName,
     has_heading: bool,
@@ -224,7 +224,7 @@ macro_rules! say {
     };
 }
 
-impl Page {
+impl ListingPrinter {
     const fn new(protocol: ProtocolName) -> Self {
         Self { text: String::new(), protocol, has_heading: false }
     }
@@ -243,9 +243,9 @@ impl Page {
     fn flowset(&mut self, flowset: &FlowsetView) {
         say!(self, "q{:05} ", flowset.number);
         match flowset.policy.limit {
-            Limit::Slots(slots) => say!(self, "{slots:3} sl."),
-            Limit::Bytes(bytes) if bytes >= 8192 => say!(self, "{} KB", bytes / 1024),
-            Limit::Bytes(bytes) => say!(self, "{bytes} B"),
+            QueueLimit::Slots(slots) => say!(self, "{slots:3} sl."),
+            QueueLimit::Bytes(bytes) if bytes >= 8192 => say!(self, "{} KB", bytes / 1024),
+            QueueLimit::Bytes(bytes) => say!(self, "{bytes} B"),
         }
         self.loss(flowset.policy.loss);
         let [weight, lmax, pri] = flowset.share;
@@ -257,12 +257,12 @@ impl Page {
         self.mask(&flowset.mask);
     }
 
-    fn loss(&mut self, loss: Loss) {
-        let p = |loss: u32| f64::from(loss) / f64::from(Loss::SCALE);
+    fn loss(&mut self, loss: ShaperLoss) {
+        let p = |loss: u32| f64::from(loss) / f64::from(ShaperLoss::SCALE);
         match loss {
-            Loss::None => {}
-            Loss::Uniform(loss) => say!(self, "plr {:.6}", p(loss)),
-            Loss::GilbertElliott { good, to_bad, bad, to_good } => {
+            ShaperLoss::None => {}
+            ShaperLoss::Uniform(loss) => say!(self, "plr {:.6}", p(loss)),
+            ShaperLoss::GilbertElliott { good, to_bad, bad, to_good } => {
                 let [good, to_bad, bad, to_good] = [good, to_bad, bad, to_good].map(p);
                 say!(self, "plr {good:.6},{to_bad:.6},{bad:.6},{to_good:.6}");
             }
@@ -278,8 +278,8 @@ impl Page {
         }
     }
 
-    fn red(&mut self, red: &RedSpec) {
-        let p = |value: u32| f64::from(value) / f64::from(RedSpec::SCALE);
+    fn red(&mut self, red: &ShaperRedSpec) {
+        let p = |value: u32| f64::from(value) / f64::from(ShaperRedSpec::SCALE);
         let kind = if red.gentle { 'G' } else { ' ' };
         say!(self, "\n\t {kind}RED w_q {:.6} min_th {} ", p(red.weight), red.min);
         say!(self, "max_th {} max_p {:.6}", red.max, p(red.max_p));
@@ -315,12 +315,12 @@ impl Page {
         say!(self, "\n");
     }
 
-    fn mask(&mut self, mask: &Mask) {
+    fn mask(&mut self, mask: &FlowMask) {
         if mask.is_none() {
             return;
         }
         let queue = if mask.queue { "queue," } else { "" };
-        let Mask { proto, src_port, dst_port, src4, dst4, flow_label, .. } = mask;
+        let FlowMask { proto, src_port, dst_port, src4, dst4, flow_label, .. } = mask;
         if mask.shown_as_v6 {
             let (src, dst) = (Ipv6Addr::from(mask.src6), Ipv6Addr::from(mask.dst6));
             say!(self, "\n        mask: {queue}proto: 0x{proto:02x}, ");
@@ -352,7 +352,7 @@ impl Page {
     }
 
     fn row(&mut self, row: &FlowRow) {
-        let FlowKey { is_v6, proto, src_port, dst_port, flow_label, src, dst } = row.id.key;
+        let ShaperFlowKey { is_v6, proto, src_port, dst_port, flow_label, src, dst } = row.id.key;
         say!(self, "{:3}{}", row.bucket, if row.id.queue == 0 { ' ' } else { '*' });
         let name = (self.protocol)(proto);
         if is_v6 {

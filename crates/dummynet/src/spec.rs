@@ -11,10 +11,10 @@ use alloc::vec::Vec;
 use slipring_model::aqm::{CoDelSpec, FairSpec, PieSpec};
 use slipring_model::format::DummynetProfile;
 
-use crate::flow::Mask;
+use crate::flow::FlowMask;
 
 /// Number of a pipe, queue or scheduler: 1 to 65535.
-pub type Number = u16;
+pub type ObjectNumber = u16;
 
 /// `pipe N config`: a link with a FIFO queue. It stands for two schedulers, as in dummynet: the
 /// FIFO that `pipe N` rules send to, and the scheduler N that queues attach to. Each has the link
@@ -22,11 +22,11 @@ pub type Number = u16;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PipeSpec {
     /// The link.
-    pub link: LinkSpec,
+    pub link: PipeLinkSpec,
     /// Its FIFO.
     pub policy: PolicySpec,
     /// What gets a link of its own.
-    pub mask: Mask,
+    pub mask: FlowMask,
     /// `buckets`, as shown. Tables grow by themselves.
     pub buckets: Option<u32>,
     /// `type` of the scheduler that queues attach to; `None` keeps it. Packets of `pipe N` rules
@@ -36,7 +36,7 @@ pub struct PipeSpec {
 
 /// A link.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct LinkSpec {
+pub struct PipeLinkSpec {
     /// Bandwidth in bit/s; 0: without limit.
     pub bits_per_sec: u64,
     /// Time that every packet takes besides, in ns.
@@ -44,12 +44,12 @@ pub struct LinkSpec {
     /// Bytes that an idle link sends at once.
     pub burst_bytes: u64,
     /// Extra time on the link, at random.
-    pub profile: Option<Profile>,
+    pub profile: Option<PipeProfile>,
 }
 
 /// A profile, ready for use.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Profile {
+pub struct PipeProfile {
     /// Its name, at most 31 bytes of it.
     pub name: String,
     /// Extra time in ms, every entry equally likely.
@@ -58,18 +58,19 @@ pub struct Profile {
     pub first_lost: u32,
 }
 
-impl Profile {
+impl PipeProfile {
     /// Longest name.
-    pub(crate) const NAME_BYTES: usize = 31;
+    pub(crate) const MAX_NAME_BYTES: usize = 31;
     /// Most entries, as in dummynet.
-    pub(crate) const MOST_ENTRIES: usize = 1024;
+    pub(crate) const MAX_ENTRIES: usize = 1024;
 
     /// Takes over what a file says. Its bandwidth is the caller's to take ([`PipeSpec::load`]).
     #[must_use]
     pub fn new(file: &DummynetProfile) -> Self {
         let mut name = file.name.clone().unwrap_or_default();
-        let end =
-            (0..=Self::NAME_BYTES.min(name.len())).rev().find(|&end| name.is_char_boundary(end));
+        let end = (0..=Self::MAX_NAME_BYTES.min(name.len()))
+            .rev()
+            .find(|&end| name.is_char_boundary(end));
         name.truncate(end.unwrap_or(0));
         // Cut to a whole entry, as dummynet does: 0.86 of 10 entries are 8.
         let first_lost = (file.loss_level * file.extra_ms.len() as f64) as u32;
@@ -83,21 +84,21 @@ impl PipeSpec {
         if let Some(bits_per_sec) = file.bits_per_sec {
             self.link.bits_per_sec = bits_per_sec;
         }
-        self.link.profile = Some(Profile::new(file));
+        self.link.profile = Some(PipeProfile::new(file));
     }
 }
 
 /// `queue N config`: flows that share a scheduler with others, by weight.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct QueueSpec {
+pub struct ShaperQueueSpec {
     /// The scheduler (`sched N`, or `pipe N`, which is the same one); `None` keeps it.
-    pub parent: Option<Number>,
+    pub parent: Option<ObjectNumber>,
     /// `weight`, `lmax`, `pri`.
     pub share: ShareSpec,
     /// Limits, losses, active queue management.
     pub policy: PolicySpec,
     /// What gets a queue of its own.
-    pub mask: Mask,
+    pub mask: FlowMask,
     /// `buckets`, as shown.
     pub buckets: Option<u32>,
 }
@@ -119,7 +120,7 @@ pub struct SchedSpec {
     /// How; `None` keeps it.
     pub kind: Option<SchedKind>,
     /// What gets a link of its own.
-    pub mask: Mask,
+    pub mask: FlowMask,
     /// `buckets`, as shown.
     pub buckets: Option<u32>,
     /// Limits of the one queue of a scheduler that has no others.
@@ -172,9 +173,9 @@ impl SchedKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PolicySpec {
     /// When it is full.
-    pub limit: Limit,
+    pub limit: QueueLimit,
     /// Losses at random.
-    pub loss: Loss,
+    pub loss: ShaperLoss,
     /// Active queue management.
     pub aqm: AqmSpec,
     /// Drops are reported to the sender as successes.
@@ -183,14 +184,14 @@ pub struct PolicySpec {
 
 /// The size of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
+pub enum QueueLimit {
     /// Most packets.
     Slots(u32),
     /// Bytes at which it is full; one packet may go beyond.
     Bytes(u32),
 }
 
-impl Default for Limit {
+impl Default for QueueLimit {
     fn default() -> Self {
         Self::Slots(50)
     }
@@ -198,7 +199,7 @@ impl Default for Limit {
 
 /// Random losses, as multiples of 1 / (2^31 - 1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Loss {
+pub enum ShaperLoss {
     /// None.
     #[default]
     None,
@@ -218,7 +219,7 @@ pub enum Loss {
     },
 }
 
-impl Loss {
+impl ShaperLoss {
     /// What stands for certain loss.
     pub const SCALE: u32 = 0x7fff_ffff;
 }
@@ -230,7 +231,7 @@ pub enum AqmSpec {
     #[default]
     DropTail,
     /// `red` and `gred`.
-    Red(RedSpec),
+    Red(ShaperRedSpec),
     /// `codel`.
     CoDel(CoDelSpec),
     /// `pie`. `wake_bytes` other than 0 stands for `onoff`.
@@ -239,7 +240,7 @@ pub enum AqmSpec {
 
 /// `red` and `gred` w_q/min/max/max_p.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RedSpec {
+pub struct ShaperRedSpec {
     /// Weight of the newest length in the average, in 1/65536.
     pub weight: u32,
     /// Average from which on packets are hit: packets, or bytes if the queue's limit is in bytes.
@@ -256,12 +257,12 @@ pub struct RedSpec {
 
 impl AqmSpec {
     /// Whether it is CoDel or PIE.
-    pub(crate) const fn has_parameters_behind(&self) -> bool {
+    pub(crate) const fn takes_trailing_parameters(&self) -> bool {
         matches!(self, Self::CoDel(_) | Self::Pie(_))
     }
 }
 
-impl RedSpec {
+impl ShaperRedSpec {
     /// What stands for 1.
     pub const SCALE: u32 = 1 << 16;
 }

@@ -27,23 +27,23 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-use cursor::Cursor;
+use cursor::ShaperCursor;
 
-use crate::spec::Number;
-use crate::{Config, ObjectKind};
+use crate::spec::ObjectNumber;
+use crate::{ObjectKind, ShaperConfig};
 
 /// A command.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Command {
+pub enum DummynetCommand {
     /// Makes or changes an object.
-    Config(Config),
+    Config(ShaperConfig),
     /// As [`Self::Config`] of a pipe, once this profile is loaded into it
     /// ([`crate::spec::PipeSpec::load`]).
-    ConfigWithProfile(Config, String),
+    ConfigWithProfile(ShaperConfig, String),
     /// Deletes objects.
-    Delete(ObjectKind, Vec<RangeInclusive<Number>>),
+    Delete(ObjectKind, Vec<RangeInclusive<ObjectNumber>>),
     /// Lists objects; without ranges, all.
-    Show(ObjectKind, Vec<RangeInclusive<Number>>),
+    Show(ObjectKind, Vec<RangeInclusive<ObjectNumber>>),
     /// Deletes everything.
     Flush,
     /// Tells or sets what [`crate::SYSCTL_PREFIX`] and this name stand for; all, where it is empty.
@@ -54,7 +54,7 @@ pub enum Command {
 /// What is wrong with a command, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} at column {column}; expected {expected}")]
-pub struct TextError {
+pub struct ShaperTextError {
     /// Column in characters, from 1.
     pub column: usize,
     /// What is wrong.
@@ -65,26 +65,26 @@ pub struct TextError {
 
 /// Caps on what may be configured, with their names as sysctls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Caps {
+pub struct QueueCaps {
     /// `net.inet.ip.dummynet.pipe_slot_limit`: 100.
     pub slots: u32,
     /// `net.inet.ip.dummynet.pipe_byte_limit`: 1 MiB.
     pub bytes: u32,
 }
 
-impl Default for Caps {
+impl Default for QueueCaps {
     fn default() -> Self {
         Self { slots: 100, bytes: 1 << 20 }
     }
 }
 
-impl Caps {
+impl QueueCaps {
     /// None: what is read is checked elsewhere.
     pub const NONE: Self = Self { slots: u32::MAX, bytes: u32::MAX };
 
     /// These, once the sysctl of this name, with or without its prefix, has this value.
     #[must_use]
-    pub fn after(mut self, name: &str, value: u32) -> Self {
+    pub fn with_sysctl(mut self, name: &str, value: u32) -> Self {
         match name.rsplit('.').next() {
             Some("pipe_slot_limit") => self.slots = value,
             Some("pipe_byte_limit") => self.bytes = value,
@@ -94,21 +94,21 @@ impl Caps {
     }
 }
 
-impl Command {
+impl DummynetCommand {
     /// Reads a command: the arguments of `ipfw` or `dnctl`, joined by blanks.
     ///
     /// # Errors
     /// [`TextError`] with the column of the word that is wrong.
-    pub fn parse(text: &str) -> Result<Self, TextError> {
-        Self::parse_within(text, &Caps::default())
+    pub fn parse(text: &str) -> Result<Self, ShaperTextError> {
+        Self::parse_within(text, &QueueCaps::default())
     }
 
     /// Reads a command under other caps.
     ///
     /// # Errors
     /// As [`Self::parse`].
-    pub fn parse_within(text: &str, caps: &Caps) -> Result<Self, TextError> {
-        let mut cursor = Cursor::new(text);
+    pub fn parse_within(text: &str, caps: &QueueCaps) -> Result<Self, ShaperTextError> {
+        let mut cursor = ShaperCursor::new(text);
         let kind = kind(&mut cursor)?;
         let command = verb(&mut cursor, kind, caps)?;
         cursor.end()?;
@@ -116,7 +116,7 @@ impl Command {
     }
 }
 
-fn kind(cursor: &mut Cursor<'_>) -> Result<ObjectKind, TextError> {
+fn kind(cursor: &mut ShaperCursor<'_>) -> Result<ObjectKind, ShaperTextError> {
     let word = cursor.next("pipe, queue or sched")?;
     Ok(match word.text {
         "pipe" => ObjectKind::Pipe,
@@ -127,7 +127,11 @@ fn kind(cursor: &mut Cursor<'_>) -> Result<ObjectKind, TextError> {
 }
 
 /// `N config …` and `config N …`, and so for the others.
-fn verb(cursor: &mut Cursor<'_>, kind: ObjectKind, caps: &Caps) -> Result<Command, TextError> {
+fn verb(
+    cursor: &mut ShaperCursor<'_>,
+    kind: ObjectKind,
+    caps: &QueueCaps,
+) -> Result<DummynetCommand, ShaperTextError> {
     const VERBS: &str = "a number and `config`, or delete, show, list or flush";
     let word = cursor.next(VERBS)?;
     match word.text {
@@ -135,16 +139,16 @@ fn verb(cursor: &mut Cursor<'_>, kind: ObjectKind, caps: &Caps) -> Result<Comman
             let number = number::object(cursor.next("a number")?)?;
             config::parse(cursor, kind, number, caps)
         }
-        "delete" => Ok(Command::Delete(kind, ranges(cursor, true)?)),
-        "show" | "list" => Ok(Command::Show(kind, ranges(cursor, false)?)),
-        "flush" => Ok(Command::Flush),
+        "delete" => Ok(DummynetCommand::Delete(kind, ranges(cursor, true)?)),
+        "show" | "list" => Ok(DummynetCommand::Show(kind, ranges(cursor, false)?)),
+        "flush" => Ok(DummynetCommand::Flush),
         _ => {
             let range = number::range(word).map_err(|_| word.wrong(VERBS))?;
             let verb = cursor.next("config, delete or show")?;
             match verb.text {
                 "config" => config::parse(cursor, kind, number::object(word)?, caps),
-                "delete" => Ok(Command::Delete(kind, range)),
-                "show" | "list" => Ok(Command::Show(kind, range)),
+                "delete" => Ok(DummynetCommand::Delete(kind, range)),
+                "show" | "list" => Ok(DummynetCommand::Show(kind, range)),
                 _ => Err(verb.wrong("config, delete or show")),
             }
         }
@@ -152,9 +156,9 @@ fn verb(cursor: &mut Cursor<'_>, kind: ObjectKind, caps: &Caps) -> Result<Comman
 }
 
 fn ranges(
-    cursor: &mut Cursor<'_>,
+    cursor: &mut ShaperCursor<'_>,
     is_needed: bool,
-) -> Result<Vec<RangeInclusive<Number>>, TextError> {
+) -> Result<Vec<RangeInclusive<ObjectNumber>>, ShaperTextError> {
     let mut all = Vec::new();
     if is_needed && cursor.peek().is_none() {
         cursor.next("a number or a range")?;

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, Command, ValueHint};
-use slipring_cli::units::{Count, Span};
+use slipring_cli::units::{Count, TimeSpan};
 use slipring_cli::{flags, metrics};
-use slipring_program::opening;
+use slipring_datapath::opening;
 
 use crate::plan::port_by_name;
 
-const SELECTING: &str = "Choosing frames";
-const PRINTING: &str = "Printing";
-const SAVING: &str = "Saving";
+const SELECTING_HEADING: &str = "Choosing frames";
+const PRINTING_HEADING: &str = "Printing";
+const SAVING_HEADING: &str = "Saving";
 
 /// The flag table.
 #[must_use]
@@ -99,7 +99,7 @@ fn selecting() -> [Arg; 6] {
             .action(ArgAction::SetTrue)
             .help("Accepted: frames are always delivered at once"),
     ];
-    args.map(|arg| arg.help_heading(SELECTING))
+    args.map(|arg| arg.help_heading(SELECTING_HEADING))
 }
 
 fn printing() -> [Arg; 17] {
@@ -140,11 +140,11 @@ fn printing() -> [Arg; 17] {
             .action(ArgAction::SetTrue)
             .help("Print only how many frames there were"),
     ];
-    args.map(|arg| arg.help_heading(PRINTING))
+    args.map(|arg| arg.help_heading(PRINTING_HEADING))
 }
 
 fn saving() -> [Arg; 6] {
-    let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));
+    let seconds = |text: &str| TimeSpan::parse(text, Duration::from_secs(1));
     let args = [
         value("write", 'w', "FILE", "Save the frames to a capture; - is the standard output")
             .value_hint(ValueHint::FilePath),
@@ -170,7 +170,7 @@ fn saving() -> [Arg; 6] {
         )
         .value_parser(clap::value_parser!(u64).range(1..)),
     ];
-    args.map(|arg| arg.help_heading(SAVING).requires_if_not_write())
+    args.map(|arg| arg.help_heading(SAVING_HEADING).requires_if_not_write())
 }
 
 /// Says that a flag makes sense with `-w` only.

@@ -21,15 +21,15 @@ use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use slipring_abi::name::PortName;
 use slipring_cli::codes::{SR0002, SR0006};
 use slipring_cli::{Diagnostic, Exit, Failure, Job, Session, flags};
+use slipring_datapath::opening::PortOpening;
 use slipring_port::{Interest, OpenOptions};
-use slipring_program::opening::Opening;
 
-use crate::listing::List;
-use crate::plan::{From, Output, Plan, SNAPLEN, from_port, port_by_name};
-use crate::save::{Rotation, Saving};
-use crate::select::{self, Select, Ways};
-use crate::show::Style;
-use crate::stamp::Form;
+use crate::listing::ListInterfaces;
+use crate::plan::{DEFAULT_SNAPLEN, DumpOutput, DumpPlan, FrameOrigin, from_port, port_by_name};
+use crate::save::{FileRotation, SaveOptions};
+use crate::select::{self, DirectionFilter, FrameSelector};
+use crate::show::PrintStyle;
+use crate::stamp::TimestampForm;
 
 /// The flag table: Wireshark's flags, and one for each setting of the dialogue.
 #[must_use]
@@ -74,84 +74,86 @@ pub fn command() -> Command {
 ///
 /// # Errors
 /// A question that lacks a part, or names what was never listed.
-pub fn plan(matches: &ArgMatches, list: List) -> Result<Job, Failure> {
+pub fn plan(matches: &ArgMatches, list: ListInterfaces) -> Result<Job, Failure> {
     let flag = |id: &str| matches.get_flag(id);
     if flag("extcap-interfaces") {
-        return Ok(say(move |run_dir| sentences::interfaces(&list(run_dir))));
+        return Ok(print_job(move |run_dir| sentences::interfaces(&list(run_dir))));
     }
     let name = matches.get_one::<String>("extcap-interface");
     let name = name.ok_or_else(|| missing("--extcap-interface <NAME>"))?;
-    if name != sentences::ANY {
+    if name != sentences::ANY_PORT_INTERFACE {
         port_of(name)?;
     }
     if flag("extcap-dlts") {
-        return Ok(say(|_| sentences::link_types()));
+        return Ok(print_job(|_| sentences::link_types()));
     }
     if flag("extcap-config") {
-        let any = name == sentences::ANY;
-        return Ok(say(move |_| sentences::settings(any)));
+        let any = name == sentences::ANY_PORT_INTERFACE;
+        return Ok(print_job(move |_| sentences::settings(any)));
     }
     let filter = matches.get_one::<String>("extcap-capture-filter").map_or("", String::as_str);
     if !flag("capture") {
         let verdict = slipring_filter::compile(filter).map_err(|error| error.to_string());
-        return Ok(say(move |_| verdict.err().map_or(String::new(), |error| error + "\n")));
+        return Ok(print_job(move |_| verdict.err().map_or(String::new(), |error| error + "\n")));
     }
     let capture = capture(matches, name, filter)?;
     Ok(Box::new(move |session| capture.run(list, session)))
 }
 
 /// A job that prints a text, which is data though Wireshark reads it.
-fn say(text: impl FnOnce(&Path) -> String + 'static) -> Job {
+fn print_job(text: impl FnOnce(&Path) -> String + 'static) -> Job {
     Box::new(move |session: &mut Session<'_>| {
         session.reporter.raw(text(&session.run_dir).as_bytes())?;
         Ok(Exit::Done)
     })
 }
 
-fn capture(matches: &ArgMatches, name: &str, filter: &str) -> Result<Plan, Failure> {
+fn capture(matches: &ArgMatches, name: &str, filter: &str) -> Result<DumpPlan, Failure> {
     let fifo = matches.get_one::<String>("fifo").ok_or_else(|| missing("--fifo <PATH>"))?;
     let snaplen = match matches.get_one::<u32>("snaplen") {
-        None | Some(0) => SNAPLEN,
+        None | Some(0) => DEFAULT_SNAPLEN,
         Some(snaplen) => *snaplen,
     };
-    let saving = Saving {
+    let saving = SaveOptions {
         path: fifo.clone(),
         pcapng: true,
         snaplen,
-        rotation: Rotation::default(),
-        at_once: false,
+        rotation: FileRotation::default(),
+        flush_each: false,
     };
-    Ok(Plan {
-        from: from(matches, name)?,
-        select: Select::new(select::compile(filter, snaplen)?, Ways::Both),
+    Ok(DumpPlan {
+        origin: from(matches, name)?,
+        select: FrameSelector::new(select::compile(filter, snaplen)?, DirectionFilter::Both),
         count: None,
         counts_only: false,
         snaplen,
         silent: true,
-        output: Output {
+        output: DumpOutput {
             shows: false,
-            style: Style::default(),
-            form: Form::None,
+            style: PrintStyle::default(),
+            timestamp_form: TimestampForm::None,
             nanos: true,
-            at_once: false,
+            flush_each: false,
             saving: Some(saving),
         },
     })
 }
 
-fn from(matches: &ArgMatches, name: &str) -> Result<From, Failure> {
+fn from(matches: &ArgMatches, name: &str) -> Result<FrameOrigin, Failure> {
     let set = |id: &str| matches.get_one::<bool>(id) == Some(&true);
     let port = match name {
-        sentences::ANY => matches.get_one("port").cloned().ok_or_else(|| missing("--port <PORT>")),
+        sentences::ANY_PORT_INTERFACE => {
+            matches.get_one("port").cloned().ok_or_else(|| missing("--port <PORT>"))
+        }
         listed => port_of(listed),
     }?;
-    let port = if set("take") { taking(port)? } else { port };
+    let port = if set("take") { takeover_name(port)? } else { port };
     let options = OpenOptions {
         take_over: set("take-over"),
         direction: Interest::RX,
         ..OpenOptions::default()
     };
-    let opening = Opening::plain(options);
+    let opening = PortOpening::plain(options);
     Ok(from_port(port, true, opening))
 }
 
@@ -168,7 +170,7 @@ fn port_of(listed: &str) -> Result<PortName, Failure> {
 }
 
 /// The name that takes the frames from the host: an interface is opened rather than heard.
-fn taking(port: PortName) -> Result<PortName, Failure> {
+fn takeover_name(port: PortName) -> Result<PortName, Failure> {
     let name = port.to_string();
     let Some(interface) = name.strip_prefix("packet:") else { return Ok(port) };
     PortName::parse(&format!("netmap:{interface}")).map_err(|error| {

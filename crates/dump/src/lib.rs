@@ -35,4 +35,4 @@ mod stamp;
 mod tests;
 
 pub use command::command;
-pub use plan::{From, from_port, plan, port_by_name};
+pub use plan::{FrameOrigin, from_port, plan, port_by_name};

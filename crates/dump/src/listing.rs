@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// Something to capture from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Interface {
+pub struct DumpInterface {
     /// The name that only listens, or the only name there is.
     pub port: String,
     /// The name that takes the frames from the host, where that is another one.
@@ -26,13 +26,13 @@ pub struct Interface {
 }
 
 /// Lists what there is now, also by the daemon of this run directory; nothing where they do not say.
-pub type List = fn(&Path) -> Vec<Interface>;
+pub type ListInterfaces = fn(&Path) -> Vec<DumpInterface>;
 
 /// The lines of `-D`: a number, a name to open, what it is.
 #[must_use]
-pub fn lines(interfaces: &[Interface]) -> String {
-    let line = |(at, interface): (usize, &Interface)| {
-        let Interface { port, taking, about, up, .. } = interface;
+pub fn lines(interfaces: &[DumpInterface]) -> String {
+    let line = |(at, interface): (usize, &DumpInterface)| {
+        let DumpInterface { port, taking, about, up, .. } = interface;
         let state = if *up { " [Up, Running]" } else { "" };
         let taking = taking.as_ref().map(|taking| format!("; {taking} takes it from the host"));
         format!("{}.{port}{state} ({about}{})", at + 1, taking.unwrap_or_default())
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_line_has_a_number_the_port_and_what_taking_it_would_mean() {
-        let interface = Interface {
+        let interface = DumpInterface {
             port: "packet:eth0".into(),
             taking: Some("netmap:eth0".into()),
             name: "eth0".into(),
@@ -54,7 +54,8 @@ mod tests {
             up: true,
             holders: vec![],
         };
-        let down = Interface { up: false, taking: None, port: "x{1".into(), ..interface.clone() };
+        let down =
+            DumpInterface { up: false, taking: None, port: "x{1".into(), ..interface.clone() };
         assert_eq!(
             lines(&[interface, down]),
             "1.packet:eth0 [Up, Running] (ice, zero-copy; netmap:eth0 takes it from the host)\n\

@@ -5,16 +5,16 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use slipring_cli::metrics::{self, Text};
+use slipring_cli::metrics::{self, MetricsText};
 use slipring_cli::report::PortReport;
 use slipring_cli::{Failure, Session};
-use slipring_control::metrics::Endpoint;
+use slipring_control::metrics::MetricsEndpoint;
 
-use crate::source::Source;
+use crate::source::DumpSource;
 
 /// Figures at one moment.
 #[derive(Debug, Clone, Default)]
-pub struct Figures {
+pub struct DumpFigures {
     /// The port, with what came in and went out.
     pub port: PortReport,
     /// Frames that the filter let through.
@@ -23,18 +23,18 @@ pub struct Figures {
 
 /// An endpoint that shows the last figures. Dropped, it ends.
 #[derive(Debug)]
-pub struct LastFigures {
-    last: Arc<Mutex<Figures>>,
-    _endpoint: Endpoint,
+pub struct DumpMetrics {
+    last: Arc<Mutex<DumpFigures>>,
+    _endpoint: MetricsEndpoint,
 }
 
-impl LastFigures {
+impl DumpMetrics {
     /// Serves them, where `--metrics` asks for it.
     ///
     /// # Errors
     /// If the address is taken, or none of this machine.
     pub fn serve(session: &Session<'_>) -> Result<Option<Self>, Failure> {
-        let last = Arc::new(Mutex::new(Figures::default()));
+        let last = Arc::new(Mutex::new(DumpFigures::default()));
         let shown = last.clone();
         let endpoint = metrics::serve(session, move || {
             Ok(text(&shown.lock().unwrap_or_else(PoisonError::into_inner)))
@@ -43,16 +43,16 @@ impl LastFigures {
     }
 
     /// Replaces the figures; `source` is asked what only the kernel knows.
-    pub fn update(&self, source: &mut Source, figures: impl FnOnce(PortReport) -> Figures) {
+    pub fn update(&self, source: &mut DumpSource, figures: impl FnOnce(PortReport) -> DumpFigures) {
         source.update_stats();
         let figures = figures(source.report());
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = figures;
     }
 }
 
-fn text(figures: &Figures) -> String {
-    let Figures { port, captured } = figures;
-    let mut text = Text::default();
+fn text(figures: &DumpFigures) -> String {
+    let DumpFigures { port, captured } = figures;
+    let mut text = MetricsText::default();
     let labels = [("port", port.name.as_str())];
     let rows = [
         ("slipring_port_rx_packets", "rx packets of the port", port.rx.packets),
@@ -73,16 +73,16 @@ fn text(figures: &Figures) -> String {
 
 #[cfg(test)]
 mod tests {
-    use slipring_cli::report::Traffic;
+    use slipring_cli::report::PortTraffic;
 
     use super::*;
 
     #[test]
     fn figures_are_those_of_the_port_and_what_was_captured() {
-        let rx = Traffic { packets: 5, bytes: 300 };
+        let rx = PortTraffic { packets: 5, bytes: 300 };
         let drops = [("rx_kernel".to_owned(), 2)].into();
         let port = PortReport { name: "packet:x".into(), rx, drops, ..PortReport::default() };
-        let text = text(&Figures { port, captured: 4 });
+        let text = text(&DumpFigures { port, captured: 4 });
         for line in [
             "slipring_port_rx_packets_total{port=\"packet:x\"} 5\n",
             "slipring_captured_packets_total{port=\"packet:x\"} 4\n",

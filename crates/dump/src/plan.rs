@@ -3,29 +3,29 @@
 use std::path::Path;
 
 use clap::ArgMatches;
-use slipring_abi::name::{Kind, NameError, PortName, Rings};
+use slipring_abi::name::{PortName, PortNameError, PortNameKind, RingSelection};
 use slipring_cli::codes::{SR0003, SR0006};
-use slipring_cli::units::{Count, Span};
+use slipring_cli::units::{Count, TimeSpan};
 use slipring_cli::{Diagnostic, Failure, Job, Session, Signals};
-use slipring_filter::Program;
+use slipring_datapath::files::{RunFile, check_distinct};
+use slipring_datapath::opening::PortOpening;
+use slipring_filter::CbpfProgram;
 use slipring_port::Interest;
-use slipring_program::files::{Named, keep_apart};
-use slipring_program::opening::Opening;
 use slipring_wire::summary::Detail;
 
-use crate::listing::List;
+use crate::listing::ListInterfaces;
 use crate::run;
-use crate::save::{Rotation, Saving};
-use crate::select::{self, Select, Ways};
-use crate::show::{Bytes, Style};
-use crate::source::Source;
-use crate::stamp::Form;
+use crate::save::{FileRotation, SaveOptions};
+use crate::select::{self, DirectionFilter, FrameSelector};
+use crate::show::{PrintStyle, PrintedBytes};
+use crate::source::DumpSource;
+use crate::stamp::TimestampForm;
 
 /// Most bytes kept of a frame, where nothing else is said.
-pub(crate) const SNAPLEN: u32 = 262_144;
+pub(crate) const DEFAULT_SNAPLEN: u32 = 262_144;
 
 /// Where frames come from.
-pub enum From {
+pub enum FrameOrigin {
     /// An interface that is listened to.
     Listen {
         /// The port's name.
@@ -47,11 +47,11 @@ pub enum From {
         /// Which one.
         port: Box<PortName>,
         /// How it is opened.
-        opening: Box<Opening>,
+        opening: Box<PortOpening>,
     },
 }
 
-impl From {
+impl FrameOrigin {
     /// Whether this is a port that only watches another one.
     #[must_use]
     pub fn is_monitor(&self) -> bool {
@@ -61,15 +61,15 @@ impl From {
     /// Whether frames end here that no interface loses: what takes an interface says so before it is
     /// opened.
     #[must_use]
-    pub fn is_taken(&self) -> bool {
-        matches!(self, Self::Take { port, opening } if !self.is_monitor() && !opening.takes(port))
+    pub fn takes_frames(&self) -> bool {
+        matches!(self, Self::Take { port, opening } if !self.is_monitor() && !opening.takes_interface(port))
     }
 
     /// The file that is read.
     #[must_use]
-    pub fn file(&self) -> Option<Named> {
+    pub fn file(&self) -> Option<RunFile> {
         match self {
-            Self::Read { path } => Some(Named::read(Path::new(path))),
+            Self::Read { path } => Some(RunFile::read(Path::new(path))),
             _ => None,
         }
     }
@@ -78,53 +78,57 @@ impl From {
     ///
     /// # Errors
     /// If it cannot be opened.
-    pub fn open(&self, signals: &Signals, session: &mut Session<'_>) -> Result<Source, Failure> {
+    pub fn open(
+        &self,
+        signals: &Signals,
+        session: &mut Session<'_>,
+    ) -> Result<DumpSource, Failure> {
         match self {
             Self::Listen { shown, ifname, promisc, exit_on_link_down } => {
-                Source::listen(shown, ifname, *promisc)?.exit_on_link_down(*exit_on_link_down)
+                DumpSource::listen(shown, ifname, *promisc)?.exit_on_link_down(*exit_on_link_down)
             }
             Self::Read { path } => {
                 let shown = format!("pcap:{path}");
-                Source::read(&shown, if path == "-" { "/dev/stdin" } else { path })
+                DumpSource::read(&shown, if path == "-" { "/dev/stdin" } else { path })
             }
             Self::Take { port, opening } => {
                 let ports = opening.open(std::slice::from_ref(port), session)?;
                 let port = ports.into_iter().next().expect("one port per name");
-                Source::take_from(port, self.is_monitor(), signals)
+                DumpSource::take_from(port, self.is_monitor(), signals)
             }
         }
     }
 }
 
 /// Where they go.
-pub(crate) struct Output {
+pub(crate) struct DumpOutput {
     /// Whether they are printed.
     pub(crate) shows: bool,
-    pub(crate) style: Style,
-    pub(crate) form: Form,
+    pub(crate) style: PrintStyle,
+    pub(crate) timestamp_form: TimestampForm,
     pub(crate) nanos: bool,
-    pub(crate) at_once: bool,
-    pub(crate) saving: Option<Saving>,
+    pub(crate) flush_each: bool,
+    pub(crate) saving: Option<SaveOptions>,
 }
 
 /// A capture.
-pub(crate) struct Plan {
-    pub(crate) from: From,
-    pub(crate) select: Select,
+pub(crate) struct DumpPlan {
+    pub(crate) origin: FrameOrigin,
+    pub(crate) select: FrameSelector,
     pub(crate) count: Option<u64>,
     /// Only the number of frames is wanted.
     pub(crate) counts_only: bool,
     pub(crate) snaplen: u32,
     /// Nothing is told but errors.
     pub(crate) silent: bool,
-    pub(crate) output: Output,
+    pub(crate) output: DumpOutput,
 }
 
 /// Turns what was typed into what is meant; `list` says what can be captured from.
 ///
 /// # Errors
 /// A filter that is none, flags that do not go together.
-pub fn plan(matches: &ArgMatches, list: List) -> Result<Job, Failure> {
+pub fn plan(matches: &ArgMatches, list: ListInterfaces) -> Result<Job, Failure> {
     let flag = |id: &str| matches.get_flag(id);
     if flag("list-interfaces") {
         return Ok(Box::new(move |session| run::list(&list(&session.run_dir), session)));
@@ -133,15 +137,15 @@ pub fn plan(matches: &ArgMatches, list: List) -> Result<Job, Failure> {
         return Ok(Box::new(run::link_types));
     }
     let snaplen = match matches.get_one::<u32>("snapshot-length") {
-        None | Some(0) => SNAPLEN,
+        None | Some(0) => DEFAULT_SNAPLEN,
         Some(snaplen) => *snaplen,
     };
     let program = select::compile(&filter(matches)?, snaplen)?;
     if let form @ 1.. = matches.get_count("compiled") {
         return Ok(Box::new(move |session| run::compiled(&program, form, session)));
     }
-    let plan = Plan {
-        from: from(matches)?,
+    let plan = DumpPlan {
+        origin: from(matches)?,
         select: selected(program, matches),
         count: matches.get_one::<Count>("count-frames").map(|count| count.0),
         counts_only: flag("count"),
@@ -159,7 +163,7 @@ pub fn plan(matches: &ArgMatches, list: List) -> Result<Job, Failure> {
 ///
 /// # Errors
 /// [`NameError`] with the column of the first character that is wrong.
-pub fn port_by_name(text: &str) -> Result<PortName, NameError> {
+pub fn port_by_name(text: &str) -> Result<PortName, PortNameError> {
     if text.contains([':', '{', '}', '/']) {
         return PortName::parse(text);
     }
@@ -178,9 +182,9 @@ fn filter(matches: &ArgMatches) -> Result<String, Failure> {
     Ok(words.map(String::as_str).collect::<Vec<_>>().join(" "))
 }
 
-fn from(matches: &ArgMatches) -> Result<From, Failure> {
+fn from(matches: &ArgMatches) -> Result<FrameOrigin, Failure> {
     if let Some(path) = matches.get_one::<String>("read") {
-        return Ok(From::Read { path: path.clone() });
+        return Ok(FrameOrigin::Read { path: path.clone() });
     }
     let Some(port) = matches.get_one::<PortName>("interface") else {
         let error = Diagnostic::new(SR0006, "missing: --interface <PORT> or --read <FILE>");
@@ -188,58 +192,58 @@ fn from(matches: &ArgMatches) -> Result<From, Failure> {
         return Err(error.with_help("list what there is: slipring dump -D").into());
     };
     let promisc = !matches.get_flag("no-promiscuous-mode") && !matches.get_flag("no-promisc");
-    let mut opening = Opening::of(matches).looking().towards(Interest::RX);
+    let mut opening = PortOpening::of(matches).for_observer().one_direction(Interest::RX);
     opening.options.promiscuous = promisc;
     Ok(from_port(port.clone(), promisc, opening))
 }
 
 /// How frames are had from a port: a file is read, an interface heard, any other port opened.
 #[must_use]
-pub fn from_port(port: PortName, promisc: bool, opening: Opening) -> From {
-    if port.kind == Kind::Pcap {
-        return From::Read { path: port.name };
+pub fn from_port(port: PortName, promisc: bool, opening: PortOpening) -> FrameOrigin {
+    if port.kind == PortNameKind::Pcap {
+        return FrameOrigin::Read { path: port.name };
     }
-    if port.kind == Kind::Packet && port.rings == Rings::All {
+    if port.kind == PortNameKind::Packet && port.rings == RingSelection::All {
         let exit_on_link_down = opening.options.exit_on_link_down;
         let shown = port.to_string();
-        return From::Listen { shown, ifname: port.name, promisc, exit_on_link_down };
+        return FrameOrigin::Listen { shown, ifname: port.name, promisc, exit_on_link_down };
     }
-    From::Take { port: Box::new(port), opening: Box::new(opening) }
+    FrameOrigin::Take { port: Box::new(port), opening: Box::new(opening) }
 }
 
-fn selected(program: Program, matches: &ArgMatches) -> Select {
+fn selected(program: CbpfProgram, matches: &ArgMatches) -> FrameSelector {
     let ways = match matches.get_one::<String>("direction").map(String::as_str) {
-        Some("in") => Ways::In,
-        Some("out") => Ways::Out,
-        _ => Ways::Both,
+        Some("in") => DirectionFilter::In,
+        Some("out") => DirectionFilter::Out,
+        _ => DirectionFilter::Both,
     };
-    Select::new(program, ways)
+    FrameSelector::new(program, ways)
 }
 
-fn output(matches: &ArgMatches, snaplen: u32) -> Output {
+fn output(matches: &ArgMatches, snaplen: u32) -> DumpOutput {
     let flag = |id: &str| matches.get_flag(id);
     let saving = saving(matches, snaplen);
     let precise = matches.get_one::<String>("time-stamp-precision");
-    Output {
+    DumpOutput {
         shows: (saving.is_none() || flag("print")) && !flag("count"),
         style: style(matches),
-        form: Form::of(matches.get_count("time")),
+        timestamp_form: TimestampForm::of(matches.get_count("time")),
         nanos: flag("nano") || precise.is_some_and(|unit| unit == "nano"),
-        at_once: flag("lines"),
+        flush_each: flag("lines"),
         saving,
     }
 }
 
-fn style(matches: &ArgMatches) -> Style {
+fn style(matches: &ArgMatches) -> PrintStyle {
     let flag = |id: &str| matches.get_flag(id);
     let (hex, hex_text) = (matches.get_count("hex"), matches.get_count("hex-text"));
-    Style {
+    PrintStyle {
         link: flag("ethernet"),
         bytes: match (hex_text, hex, flag("ascii")) {
-            (1.., _, _) => Bytes::HexText,
-            (_, 1.., _) => Bytes::Hex,
-            (_, _, true) => Bytes::Text,
-            _ => Bytes::None,
+            (1.., _, _) => PrintedBytes::HexText,
+            (_, 1.., _) => PrintedBytes::Hex,
+            (_, _, true) => PrintedBytes::Text,
+            _ => PrintedBytes::None,
         },
         whole: hex > 1 || hex_text > 1,
         detail: Detail {
@@ -253,28 +257,28 @@ fn style(matches: &ArgMatches) -> Style {
     }
 }
 
-fn saving(matches: &ArgMatches, snaplen: u32) -> Option<Saving> {
+fn saving(matches: &ArgMatches, snaplen: u32) -> Option<SaveOptions> {
     let path = matches.get_one::<String>("write")?.clone();
-    let period = matches.get_one::<Span>("rotate").map(|span| span.duration());
-    Some(Saving {
-        pcapng: matches.get_flag("pcapng") || Saving::is_pcapng(&path),
+    let period = matches.get_one::<TimeSpan>("rotate").map(|span| span.duration());
+    Some(SaveOptions {
+        pcapng: matches.get_flag("pcapng") || SaveOptions::is_pcapng(&path),
         snaplen,
-        rotation: Rotation {
+        rotation: FileRotation {
             size: matches.get_one("file-size").copied(),
             period: period.filter(|period| !period.is_zero()),
             files: matches.get_one("files").copied(),
         },
-        at_once: matches.get_flag("packet-buffered"),
+        flush_each: matches.get_flag("packet-buffered"),
         path,
     })
 }
 
-impl Plan {
+impl DumpPlan {
     fn refuse_to_write_over_what_is_read(&self) -> Result<(), Failure> {
         let saved = self.output.saving.as_ref();
-        let saved = saved.map(|saving| Named::written(Path::new(&saving.path)));
-        let files: Vec<_> = self.from.file().into_iter().chain(saved).collect();
-        keep_apart(&files)
+        let saved = saved.map(|saving| RunFile::written(Path::new(&saving.path)));
+        let files: Vec<_> = self.origin.file().into_iter().chain(saved).collect();
+        check_distinct(&files)
     }
 
     /// What was asked for and could never come is an error, not silence.
@@ -283,7 +287,7 @@ impl Plan {
         let lone_files = rotation.is_some_and(|rotation| {
             rotation.files.is_some() && rotation.size.is_none() && rotation.period.is_none()
         });
-        let rotates = rotation.is_some_and(|rotation| *rotation != Rotation::default());
+        let rotates = rotation.is_some_and(|rotation| *rotation != FileRotation::default());
         let to_stdout = self.output.saving.as_ref().is_some_and(|saving| saving.path == "-");
         let out_only = matches.get_one::<String>("direction").is_some_and(|way| way == "out");
         let (summary, help) = if lone_files {
@@ -292,7 +296,7 @@ impl Plan {
             ("the standard output is one file", "name files by -w, or leave -C, -G and -W out")
         } else if to_stdout && matches.get_flag("print") {
             ("--print and -w - want the same output", "name a file by -w, or leave --print out")
-        } else if out_only && matches!(self.from, From::Take { .. }) {
+        } else if out_only && matches!(self.origin, FrameOrigin::Take { .. }) {
             (
                 "a port that is opened shows what arrives, nothing that goes out",
                 "leave -Q out, or listen to the interface: packet:IF",

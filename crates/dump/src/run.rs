@@ -4,23 +4,23 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use serde::Serialize;
-use slipring_cli::report::{PortReport, Sample, Traffic};
-use slipring_cli::{Exit, Failure, Format, Session, Signals};
-use slipring_filter::Program;
+use slipring_cli::report::{PortReport, PortTraffic, ReportSample};
+use slipring_cli::{Exit, Failure, ReportFormat, Session, Signals};
+use slipring_datapath::confine::Confinement;
+use slipring_filter::CbpfProgram;
 use slipring_port::capture::wall_clock;
 use slipring_port::now;
-use slipring_program::confine::Confinement;
 
-use crate::listing::{self, Interface, List};
-use crate::metrics::{Figures, LastFigures};
-use crate::plan::{From, Plan};
-use crate::save::{Rotation, Totals};
-use crate::sink::Sink;
-use crate::source::{Frame, Source};
+use crate::listing::{self, DumpInterface, ListInterfaces};
+use crate::metrics::{DumpFigures, DumpMetrics};
+use crate::plan::{DumpPlan, FrameOrigin};
+use crate::save::{CaptureTotals, FileRotation};
+use crate::sink::DumpSink;
+use crate::source::{DumpFrame, DumpSource};
 
 /// The command's own keys.
 #[derive(Debug, Clone, Serialize)]
-struct Extra {
+struct DumpReportExtra {
     /// Frames that were wanted.
     captured: u64,
     /// Frames that came to the filter.
@@ -34,24 +34,24 @@ struct Extra {
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, Default)]
-struct Counts {
+struct DumpCounts {
     /// All that came in, and all that went out.
-    rx: Traffic,
-    tx: Traffic,
+    rx: PortTraffic,
+    tx: PortTraffic,
     captured: u64,
 }
 
-impl Counts {
+impl DumpCounts {
     fn received(&self) -> u64 {
         self.rx.packets + self.tx.packets
     }
 
-    fn figures(&self, report: PortReport) -> Figures {
+    fn figures(&self, report: PortReport) -> DumpFigures {
         let port = PortReport { rx: self.rx, tx: self.tx, ..report };
-        Figures { port, captured: self.captured }
+        DumpFigures { port, captured: self.captured }
     }
 
-    fn saw(&mut self, frame: &Frame<'_>) {
+    fn count(&mut self, frame: &DumpFrame<'_>) {
         let way = if frame.outgoing == Some(true) { &mut self.tx } else { &mut self.rx };
         way.packets += 1;
         way.bytes += u64::from(frame.wire_len);
@@ -59,10 +59,13 @@ impl Counts {
 }
 
 /// `-D`.
-pub(crate) fn list(interfaces: &[Interface], session: &mut Session<'_>) -> Result<Exit, Failure> {
+pub(crate) fn list(
+    interfaces: &[DumpInterface],
+    session: &mut Session<'_>,
+) -> Result<Exit, Failure> {
     let text = listing::lines(interfaces);
     // A list of nothing is no line, rather than an empty one.
-    if !(text.is_empty() && session.reporter.format() == Format::Text) {
+    if !(text.is_empty() && session.reporter.format() == ReportFormat::Text) {
         session.reporter.document(&serde_json::json!({ "interfaces": interfaces }), text)?;
     }
     Ok(Exit::Done)
@@ -77,7 +80,7 @@ pub(crate) fn link_types(session: &mut Session<'_>) -> Result<Exit, Failure> {
 
 /// `-d`: 1 in words, 2 for C, 3 as decimal numbers.
 pub(crate) fn compiled(
-    program: &Program,
+    program: &CbpfProgram,
     form: u8,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
@@ -94,28 +97,33 @@ pub(crate) fn compiled(
     Ok(Exit::Done)
 }
 
-impl Plan {
-    pub(crate) fn run(self, list: List, session: &mut Session<'_>) -> Result<Exit, Failure> {
+impl DumpPlan {
+    pub(crate) fn run(
+        self,
+        list: ListInterfaces,
+        session: &mut Session<'_>,
+    ) -> Result<Exit, Failure> {
         let signals = Signals::install()?;
         if self.output.saving.as_ref().is_some_and(|saving| saving.path == "-") {
             session.reporter.redirect(Box::new(std::io::stderr()));
         }
-        let source = self.from.open(&signals, session)?;
+        let source = self.origin.open(&signals, session)?;
         let silent = self.silent;
         if !silent {
             self.announce(&source, list, session)?;
         }
         let start = now();
         let report = source.report();
-        let started = (!matches!(self.from, From::Read { .. })).then(wall_clock);
-        let sink = Sink::open(&self.output, &report.name, started, session)?;
+        let started = (!matches!(self.origin, FrameOrigin::Read { .. })).then(wall_clock);
+        let sink = DumpSink::open(&self.output, &report.name, started, session)?;
         self.confinement(&source).begin(session)?;
-        let shown = LastFigures::serve(session)?;
-        let mut capture = Capture { plan: self, source, sink, counts: Counts::default(), shown };
+        let shown = DumpMetrics::serve(session)?;
+        let mut capture =
+            DumpRun { plan: self, source, sink, counts: DumpCounts::default(), metrics: shown };
         let captured = capture.run(&signals, session);
         let finished = capture.finish(session);
         if !silent {
-            capture.tell(Duration::from_nanos(now() - start), session)?;
+            capture.report(Duration::from_nanos(now() - start), session)?;
         }
         captured?;
         finished?;
@@ -123,10 +131,10 @@ impl Plan {
     }
 
     /// Captures that are cut into files open one after the other.
-    fn confinement(&self, source: &Source) -> Confinement {
-        let confinement = Confinement::around(source.port());
+    fn confinement(&self, source: &DumpSource) -> Confinement {
+        let confinement = Confinement::for_ports(source.port());
         let saving = self.output.saving.as_ref();
-        match saving.is_some_and(|saving| saving.rotation != Rotation::default()) {
+        match saving.is_some_and(|saving| saving.rotation != FileRotation::default()) {
             true => confinement.opening_files(),
             false => confinement,
         }
@@ -135,16 +143,16 @@ impl Plan {
     /// The mode line, on stderr: stdout belongs to the frames.
     fn announce(
         &self,
-        source: &Source,
-        list: List,
+        source: &DumpSource,
+        list: ListInterfaces,
         session: &mut Session<'_>,
     ) -> Result<(), Failure> {
         let report = source.report();
-        if session.reporter.format() == Format::JsonLines {
+        if session.reporter.format() == ReportFormat::JsonLines {
             session.reporter.start(None, "realtime", std::slice::from_ref(&report))?;
         }
-        session.reporter.say(mode_line(&self.from, &report, self.snaplen))?;
-        if self.from.is_taken() {
+        session.reporter.say(mode_line(&self.origin, &report, self.snaplen))?;
+        if self.origin.takes_frames() {
             let name = &report.name;
             session.reporter.say(format_args!(
                 "# {name} is taken for this capture: its frames go no further"
@@ -160,13 +168,13 @@ impl Plan {
 }
 
 /// `listening on packet:eth0, link-type EN10MB (Ethernet), snapshot length 262144 bytes, …`
-fn mode_line(from: &From, report: &PortReport, snaplen: u32) -> String {
+fn mode_line(from: &FrameOrigin, report: &PortReport, snaplen: u32) -> String {
     let link = "link-type EN10MB (Ethernet)";
     let (verb, host) = match from {
-        From::Read { path } => return format!("reading from file {path}, {link}"),
-        From::Listen { .. } => ("listening on", " host=shared"),
-        From::Take { .. } if from.is_monitor() => ("monitoring", ""),
-        From::Take { .. } => ("taking from", ""),
+        FrameOrigin::Read { path } => return format!("reading from file {path}, {link}"),
+        FrameOrigin::Listen { .. } => ("listening on", " host=shared"),
+        FrameOrigin::Take { .. } if from.is_monitor() => ("monitoring", ""),
+        FrameOrigin::Take { .. } => ("taking from", ""),
     };
     let PortReport { name, kind, mode, settings, .. } = report;
     let settings: String = settings.iter().map(|(key, value)| format!(" {key}={value}")).collect();
@@ -175,24 +183,24 @@ fn mode_line(from: &From, report: &PortReport, snaplen: u32) -> String {
     )
 }
 
-fn holders(interfaces: Vec<Interface>, ifname: &str) -> Vec<String> {
+fn holders(interfaces: Vec<DumpInterface>, ifname: &str) -> Vec<String> {
     let interfaces = interfaces.into_iter().filter(|interface| interface.name == ifname);
     interfaces.flat_map(|interface| interface.holders).collect()
 }
 
-struct Capture {
-    plan: Plan,
-    source: Source,
-    sink: Sink,
-    counts: Counts,
+struct DumpRun {
+    plan: DumpPlan,
+    source: DumpSource,
+    sink: DumpSink,
+    counts: DumpCounts,
     /// Where `--metrics` shows them.
-    shown: Option<LastFigures>,
+    metrics: Option<DumpMetrics>,
 }
 
-impl Capture {
+impl DumpRun {
     fn run(&mut self, signals: &Signals, session: &mut Session<'_>) -> Result<(), Failure> {
-        let Self { plan, source, sink, counts, shown } = self;
-        let show = |source: &mut Source, counts: &Counts| {
+        let Self { plan, source, sink, counts, metrics: shown } = self;
+        let show = |source: &mut DumpSource, counts: &DumpCounts| {
             if let Some(shown) = &*shown {
                 shown.update(source, |report| counts.figures(report));
             }
@@ -200,8 +208,8 @@ impl Capture {
         show(source, counts);
         let mut over = false;
         while !signals.stopping() {
-            let more = source.take(&mut |frame: &Frame<'_>| {
-                counts.saw(frame);
+            let more = source.take(&mut |frame: &DumpFrame<'_>| {
+                counts.count(frame);
                 let kept = plan.select.keep(frame);
                 if kept > 0 {
                     over = sink.take(frame, kept, session)?.is_break();
@@ -218,7 +226,7 @@ impl Capture {
                 break;
             }
             if signals.take_interim() {
-                session.reporter.say(sentence(counts, dropped(&source.report())))?;
+                session.reporter.say(status_line(counts, dropped(&source.report())))?;
             }
             source.wait(signals)?;
         }
@@ -227,7 +235,7 @@ impl Capture {
 
     fn finish(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         self.source.update_stats();
-        let totals = Totals {
+        let totals = CaptureTotals {
             ts_ns: wall_clock(),
             received: self.counts.received(),
             dropped: dropped(&self.source.report()),
@@ -236,25 +244,25 @@ impl Capture {
     }
 
     /// What became of every frame.
-    fn tell(&mut self, elapsed: Duration, session: &mut Session<'_>) -> Result<(), Failure> {
+    fn report(&mut self, elapsed: Duration, session: &mut Session<'_>) -> Result<(), Failure> {
         let report = self.source.report();
         let lost = dropped(&report);
         let counts = &self.counts;
-        if session.reporter.format() == Format::Text {
-            return self.tell_people(lost, &report, session);
+        if session.reporter.format() == ReportFormat::Text {
+            return self.report_text(lost, &report, session);
         }
-        let extra = Extra {
+        let extra = DumpReportExtra {
             captured: counts.captured,
             received_by_filter: counts.received(),
             dropped: lost,
             frames: self.sink.take_frames(),
         };
         let report = PortReport { rx: counts.rx, tx: counts.tx, ..report };
-        let sample = Sample { elapsed, ports: vec![report], in_flight: 0, copies: 0, extra };
+        let sample = ReportSample { elapsed, ports: vec![report], in_flight: 0, copies: 0, extra };
         session.reporter.end(&sample, "")
     }
 
-    fn tell_people(
+    fn report_text(
         &self,
         lost: u64,
         report: &PortReport,
@@ -265,10 +273,10 @@ impl Capture {
             session.reporter.raw(format!("{}\n", packets(count)).as_bytes())?;
         }
         // A file loses nothing; what it holds was counted by whoever captured it.
-        if matches!(self.plan.from, From::Read { .. }) {
+        if matches!(self.plan.origin, FrameOrigin::Read { .. }) {
             return Ok(());
         }
-        session.reporter.say(sentence_lines(&self.counts, lost, report))
+        session.reporter.say(summary_lines(&self.counts, lost, report))
     }
 }
 
@@ -281,13 +289,13 @@ fn packets(count: u64) -> String {
 }
 
 /// The line for USR1.
-fn sentence(counts: &Counts, lost: u64) -> String {
+fn status_line(counts: &DumpCounts, lost: u64) -> String {
     let (captured, received) = (packets(counts.captured), packets(counts.received()));
     format!("{captured} captured, {received} received by filter, {} dropped", packets(lost))
 }
 
 /// The three lines of tcpdump, and one for each cause of a loss.
-fn sentence_lines(counts: &Counts, lost: u64, report: &PortReport) -> String {
+fn summary_lines(counts: &DumpCounts, lost: u64, report: &PortReport) -> String {
     let kernel = report.drops.get("rx_kernel").copied().unwrap_or(0);
     let mut text = format!(
         "{} captured\n{} received by filter\n{} dropped by kernel",

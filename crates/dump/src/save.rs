@@ -9,20 +9,20 @@ use std::ops::ControlFlow;
 use slipring_cli::codes::{SR0201, SR0204};
 use slipring_cli::{Diagnostic, Failure};
 use slipring_pcap::{
-    Direction, InterfaceId, InterfaceInfo, InterfaceStats, LinkType, PacketRecord, PcapWriter,
+    InterfaceId, InterfaceInfo, InterfaceStats, LinkType, PacketRecord, PcapDirection, PcapWriter,
     PcapngWriter, SectionInfo, WriteError,
 };
 
-use crate::source::Frame;
+use crate::source::DumpFrame;
 
-pub use names::Rotation;
+pub use names::FileRotation;
 
 /// Bytes of a capture written at a time.
-const CHUNK: usize = 64 << 10;
+const WRITE_CHUNK_BYTES: usize = 64 << 10;
 
 /// How a capture is written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Saving {
+pub struct SaveOptions {
     /// The file, or what its names are made from; `-` is the standard output.
     pub path: String,
     /// pcapng instead of pcap.
@@ -30,12 +30,12 @@ pub struct Saving {
     /// Most bytes kept of a frame.
     pub snaplen: u32,
     /// When the next file begins.
-    pub rotation: Rotation,
+    pub rotation: FileRotation,
     /// Whether each frame is handed to the system at once.
-    pub at_once: bool,
+    pub flush_each: bool,
 }
 
-impl Saving {
+impl SaveOptions {
     /// Whether a file of this name is pcapng.
     #[must_use]
     pub fn is_pcapng(path: &str) -> bool {
@@ -45,7 +45,7 @@ impl Saving {
 
 /// What is known when a capture ends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct CaptureTotals {
     /// When, in nanoseconds since 1970.
     pub ts_ns: u64,
     /// Frames that came.
@@ -55,10 +55,10 @@ pub struct Totals {
 }
 
 /// Writes captures.
-pub struct Saver {
-    saving: Saving,
+pub struct CaptureSaver {
+    saving: SaveOptions,
     port: String,
-    current: Option<Current>,
+    current: Option<CurrentFile>,
     /// Files opened so far.
     files: u64,
     /// Files opened since the last one that was due by time.
@@ -67,28 +67,28 @@ pub struct Saver {
 }
 
 /// The file that is written now.
-struct Current {
+struct CurrentFile {
     path: String,
     out: Box<dyn Write>,
-    format: Format,
+    format: SaverFormat,
     /// Bytes, those in the buffer included.
     size: u64,
     /// When it was opened, in nanoseconds since 1970.
     since_ns: u64,
 }
 
-enum Format {
+enum SaverFormat {
     Pcap(PcapWriter),
     Pcapng(PcapngWriter, InterfaceId),
 }
 
-impl Saver {
+impl CaptureSaver {
     /// Opens the first file, named by the time `now_ns`; without a time, the first frame does.
     ///
     /// # Errors
     /// A file that cannot be created, or a name that no time can be put into.
-    pub fn create(saving: Saving, port: &str, now_ns: Option<u64>) -> Result<Self, Failure> {
-        let (port, buffer) = (port.to_owned(), Vec::with_capacity(2 * CHUNK));
+    pub fn create(saving: SaveOptions, port: &str, now_ns: Option<u64>) -> Result<Self, Failure> {
+        let (port, buffer) = (port.to_owned(), Vec::with_capacity(2 * WRITE_CHUNK_BYTES));
         let mut saver = Self { saving, port, current: None, files: 0, in_slice: 0, buffer };
         if let Some(now_ns) = now_ns {
             saver.open(now_ns)?;
@@ -100,7 +100,11 @@ impl Saver {
     ///
     /// # Errors
     /// The system's.
-    pub fn packet(&mut self, frame: &Frame<'_>, kept: usize) -> Result<ControlFlow<()>, Failure> {
+    pub fn packet(
+        &mut self,
+        frame: &DumpFrame<'_>,
+        kept: usize,
+    ) -> Result<ControlFlow<()>, Failure> {
         if self.rotate(frame.ts_ns)?.is_break() {
             return Ok(ControlFlow::Break(()));
         }
@@ -109,7 +113,7 @@ impl Saver {
         let written = current.format.packet(&mut self.buffer, frame, kept);
         written.map_err(|error| unwritable(&current.path, &io::Error::other(error)))?;
         current.size += (self.buffer.len() - before) as u64;
-        if self.saving.at_once || self.buffer.len() >= CHUNK {
+        if self.saving.flush_each || self.buffer.len() >= WRITE_CHUNK_BYTES {
             self.flush()?;
         }
         Ok(ControlFlow::Continue(()))
@@ -133,11 +137,12 @@ impl Saver {
     ///
     /// # Errors
     /// The system's.
-    pub fn finish(&mut self, totals: &Totals) -> Result<(), Failure> {
+    pub fn finish(&mut self, totals: &CaptureTotals) -> Result<(), Failure> {
         if self.files == 0 {
             self.open(totals.ts_ns)?;
         }
-        if let Some(Current { format: Format::Pcapng(writer, interface), path, .. }) = &self.current
+        if let Some(CurrentFile { format: SaverFormat::Pcapng(writer, interface), path, .. }) =
+            &self.current
         {
             let stats = InterfaceStats {
                 interface: *interface,
@@ -182,17 +187,17 @@ impl Saver {
         self.buffer.clear();
         let format = self.begin().map_err(|error| unwritable(&path, &io::Error::other(error)))?;
         let size = self.buffer.len() as u64;
-        self.current = Some(Current { path, out, format, size, since_ns: now_ns });
+        self.current = Some(CurrentFile { path, out, format, size, since_ns: now_ns });
         self.files += 1;
         // The head is there at once, for whoever waits for the file.
         self.flush()
     }
 
-    fn begin(&mut self) -> Result<Format, WriteError> {
-        let Saving { pcapng, snaplen, .. } = self.saving;
+    fn begin(&mut self) -> Result<SaverFormat, WriteError> {
+        let SaveOptions { pcapng, snaplen, .. } = self.saving;
         let link_type = LinkType::ETHERNET;
         if !pcapng {
-            return Ok(Format::Pcap(PcapWriter::begin(&mut self.buffer, link_type, snaplen)));
+            return Ok(SaverFormat::Pcap(PcapWriter::begin(&mut self.buffer, link_type, snaplen)));
         }
         let application = concat!("slipring ", env!("CARGO_PKG_VERSION"));
         let section = SectionInfo { os: "Linux", application, ..SectionInfo::default() };
@@ -200,12 +205,17 @@ impl Saver {
         let described =
             InterfaceInfo { name: &self.port, link_type, snaplen, ..InterfaceInfo::default() };
         let interface = writer.interface(&mut self.buffer, &described)?;
-        Ok(Format::Pcapng(writer, interface))
+        Ok(SaverFormat::Pcapng(writer, interface))
     }
 }
 
-impl Format {
-    fn packet(&self, out: &mut Vec<u8>, frame: &Frame<'_>, kept: usize) -> Result<(), WriteError> {
+impl SaverFormat {
+    fn packet(
+        &self,
+        out: &mut Vec<u8>,
+        frame: &DumpFrame<'_>,
+        kept: usize,
+    ) -> Result<(), WriteError> {
         let data = frame.bytes.get(..kept).unwrap_or(frame.bytes);
         // A capture that was read may claim less than it has.
         let orig_len = frame.wire_len.max(data.len() as u32);
@@ -213,8 +223,8 @@ impl Format {
             Self::Pcap(writer) => writer.packet(out, frame.ts_ns, orig_len, data),
             Self::Pcapng(writer, interface) => {
                 let direction = frame.outgoing.map(|outgoing| match outgoing {
-                    true => Direction::Outbound,
-                    false => Direction::Inbound,
+                    true => PcapDirection::Outbound,
+                    false => PcapDirection::Inbound,
                 });
                 let record = PacketRecord {
                     interface: *interface,

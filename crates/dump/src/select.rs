@@ -4,13 +4,13 @@ use std::fs;
 
 use slipring_cli::codes::{SR0002, SR0201};
 use slipring_cli::{Diagnostic, Failure};
-use slipring_filter::{Filter, Program};
+use slipring_filter::{CbpfProgram, Filter};
 
-use crate::source::Frame;
+use crate::source::DumpFrame;
 
 /// Which way frames must go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Ways {
+pub enum DirectionFilter {
     /// Both.
     #[default]
     Both,
@@ -22,26 +22,26 @@ pub enum Ways {
 
 /// Filter and direction.
 #[derive(Debug)]
-pub struct Select {
-    program: Program,
-    ways: Ways,
+pub struct FrameSelector {
+    program: CbpfProgram,
+    direction: DirectionFilter,
 }
 
-impl Select {
+impl FrameSelector {
     /// Frames that the program accepts and that go the right way. A frame whose way is unknown
     /// goes both ways.
     #[must_use]
-    pub fn new(program: Program, ways: Ways) -> Self {
-        Self { program, ways }
+    pub fn new(program: CbpfProgram, direction: DirectionFilter) -> Self {
+        Self { program, direction }
     }
 
     /// How many bytes of the frame to keep; 0 if it is not wanted.
     #[must_use]
-    pub fn keep(&self, frame: &Frame<'_>) -> usize {
-        let goes = match self.ways {
-            Ways::Both => true,
-            Ways::In => frame.outgoing != Some(true),
-            Ways::Out => frame.outgoing != Some(false),
+    pub fn keep(&self, frame: &DumpFrame<'_>) -> usize {
+        let goes = match self.direction {
+            DirectionFilter::Both => true,
+            DirectionFilter::In => frame.outgoing != Some(true),
+            DirectionFilter::Out => frame.outgoing != Some(false),
         };
         if !goes {
             return 0;
@@ -55,7 +55,7 @@ impl Select {
 ///
 /// # Errors
 /// What is wrong with the text, and where.
-pub fn compile(text: &str, snaplen: u32) -> Result<Program, Failure> {
+pub fn compile(text: &str, snaplen: u32) -> Result<CbpfProgram, Failure> {
     let compiled = Filter::parse(text).and_then(|filter| filter.compile(snaplen));
     compiled.map_err(|error| {
         Diagnostic::new(SR0002, format!("`{text}` is not a filter"))
@@ -83,16 +83,18 @@ pub fn from_file(path: &str) -> Result<String, Failure> {
 mod tests {
     use super::*;
 
-    fn frame(outgoing: Option<bool>) -> Frame<'static> {
-        Frame { ts_ns: 0, outgoing, wire_len: 60, bytes: &[0; 60] }
+    fn frame(outgoing: Option<bool>) -> DumpFrame<'static> {
+        DumpFrame { ts_ns: 0, outgoing, wire_len: 60, bytes: &[0; 60] }
     }
 
     #[test]
     fn a_direction_refuses_the_other_one_only() {
-        let select = |ways| Select::new(compile("", 68).unwrap(), ways);
-        for (ways, kept) in
-            [(Ways::Both, [60, 60, 60]), (Ways::In, [60, 60, 0]), (Ways::Out, [60, 0, 60])]
-        {
+        let select = |ways| FrameSelector::new(compile("", 68).unwrap(), ways);
+        for (ways, kept) in [
+            (DirectionFilter::Both, [60, 60, 60]),
+            (DirectionFilter::In, [60, 60, 0]),
+            (DirectionFilter::Out, [60, 0, 60]),
+        ] {
             let select = select(ways);
             assert_eq!([None, Some(false), Some(true)].map(|way| select.keep(&frame(way))), kept);
         }
@@ -100,8 +102,15 @@ mod tests {
 
     #[test]
     fn the_snap_length_cuts_and_the_filter_refuses() {
-        assert_eq!(Select::new(compile("", 20).unwrap(), Ways::Both).keep(&frame(None)), 20);
-        assert_eq!(Select::new(compile("arp", 20).unwrap(), Ways::Both).keep(&frame(None)), 0);
+        assert_eq!(
+            FrameSelector::new(compile("", 20).unwrap(), DirectionFilter::Both).keep(&frame(None)),
+            20
+        );
+        assert_eq!(
+            FrameSelector::new(compile("arp", 20).unwrap(), DirectionFilter::Both)
+                .keep(&frame(None)),
+            0
+        );
     }
 
     #[test]

@@ -3,15 +3,15 @@
 use std::fmt::Write;
 
 use serde_json::{Value, json};
-use slipring_cli::SCHEMA;
-use slipring_wire::summary::{Conversations, Detail, Hex, HexDump, Summary, Text, Written};
+use slipring_cli::SCHEMA_VERSION;
+use slipring_wire::summary::{Conversations, Detail, FrameText, Hex, HexDump, Summary, TextDump};
 
-use crate::source::Frame;
-use crate::stamp::{Form, Stamps};
+use crate::source::DumpFrame;
+use crate::stamp::{TimestampForm, TimestampPrinter};
 
 /// How the bytes of a frame are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Bytes {
+pub enum PrintedBytes {
     /// Not at all.
     #[default]
     None,
@@ -25,11 +25,11 @@ pub enum Bytes {
 
 /// What a line has beside the summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Style {
+pub struct PrintStyle {
     /// The link layer's addresses and type.
     pub link: bool,
     /// The bytes.
-    pub bytes: Bytes,
+    pub bytes: PrintedBytes,
     /// Whether the link layer's bytes are among them.
     pub whole: bool,
     /// How much the summary says.
@@ -39,57 +39,61 @@ pub struct Style {
 }
 
 /// Prints frames.
-pub(crate) struct Printer {
-    style: Style,
-    stamps: Stamps,
+pub(crate) struct FramePrinter {
+    style: PrintStyle,
+    stamps: TimestampPrinter,
     printed: u64,
     /// Where TCP's numbers count from.
     conversations: Conversations,
 }
 
-impl Printer {
-    pub(crate) fn new(style: Style, form: Form, nanos: bool) -> Self {
-        let stamps = Stamps::new(form, nanos);
+impl FramePrinter {
+    pub(crate) fn new(style: PrintStyle, form: TimestampForm, nanos: bool) -> Self {
+        let stamps = TimestampPrinter::new(form, nanos);
         Self { style, stamps, printed: 0, conversations: Conversations::default() }
     }
 
     /// Appends the lines of a frame, of which `bytes` were kept.
-    pub(crate) fn print(&mut self, out: &mut String, frame: &Frame<'_>) {
+    pub(crate) fn print(&mut self, out: &mut String, frame: &DumpFrame<'_>) {
         self.printed += 1;
         if self.style.numbered {
             let _ = write!(out, "{:>5}  ", self.printed);
         }
         self.stamps.write(out, frame.ts_ns);
         // Writing to a string cannot fail.
-        let told = written(frame, &self.style, Some(&mut self.conversations));
+        let told = described(frame, &self.style, Some(&mut self.conversations));
         let _ = writeln!(out, "{}", told.text);
         let from = if self.style.whole { 0 } else { told.link_len };
         let bytes = frame.bytes.get(from..).unwrap_or_default();
         let _ = match self.style.bytes {
-            Bytes::None => Ok(()),
-            Bytes::Hex => write!(out, "{}", Hex(bytes)),
-            Bytes::HexText => write!(out, "{}", HexDump(bytes)),
-            Bytes::Text => write!(out, "{}", Text(bytes)),
+            PrintedBytes::None => Ok(()),
+            PrintedBytes::Hex => write!(out, "{}", Hex(bytes)),
+            PrintedBytes::HexText => write!(out, "{}", HexDump(bytes)),
+            PrintedBytes::Text => write!(out, "{}", TextDump(bytes)),
         };
     }
 }
 
 /// What the frame is, in words, with the numbers that stand in it.
 #[must_use]
-pub fn summary(frame: &Frame<'_>, style: &Style) -> String {
-    written(frame, style, None).text
+pub fn summary(frame: &DumpFrame<'_>, style: &PrintStyle) -> String {
+    described(frame, style, None).text
 }
 
-fn written(frame: &Frame<'_>, style: &Style, conversations: Option<&mut Conversations>) -> Written {
+fn described(
+    frame: &DumpFrame<'_>,
+    style: &PrintStyle,
+    conversations: Option<&mut Conversations>,
+) -> FrameText {
     let summary = Summary::new(frame.bytes).with_wire_len(frame.wire_len as usize);
     summary.with_detail(style.detail).write(style.link, conversations)
 }
 
 /// The same facts for programs.
 #[must_use]
-pub fn object(frame: &Frame<'_>, port: &str, style: &Style) -> Value {
+pub fn object(frame: &DumpFrame<'_>, port: &str, style: &PrintStyle) -> Value {
     let mut object = json!({
-        "schema": SCHEMA,
+        "schema": SCHEMA_VERSION,
         "event": "frame",
         "time_ns": frame.ts_ns,
         "port": port,
@@ -97,7 +101,7 @@ pub fn object(frame: &Frame<'_>, port: &str, style: &Style) -> Value {
         "length_bytes": frame.wire_len,
         "summary": summary(frame, style),
     });
-    if style.bytes != Bytes::None {
+    if style.bytes != PrintedBytes::None {
         let bytes = frame.bytes.iter().map(|byte| format!("{byte:02x}"));
         object["bytes"] = json!(bytes.collect::<String>());
     }
@@ -112,43 +116,44 @@ mod tests {
 
     const TIME: u64 = 1_700_000_000_123_456_789;
 
-    fn lines(style: Style) -> String {
+    fn lines(style: PrintStyle) -> String {
         let bytes = FrameSpec::default().build(60).unwrap().bytes;
-        let frame = Frame { ts_ns: TIME, outgoing: Some(true), wire_len: 60, bytes: &bytes };
+        let frame = DumpFrame { ts_ns: TIME, outgoing: Some(true), wire_len: 60, bytes: &bytes };
         let mut out = String::new();
-        Printer::new(style, Form::Unix, false).print(&mut out, &frame);
+        FramePrinter::new(style, TimestampForm::Unix, false).print(&mut out, &frame);
         out
     }
 
     #[test]
     fn a_line_is_a_time_and_what_the_frame_is() {
         assert_eq!(
-            lines(Style::default()),
+            lines(PrintStyle::default()),
             "1700000000.123456 IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length 18\n"
         );
-        let text = lines(Style { numbered: true, link: true, ..Style::default() });
+        let text = lines(PrintStyle { numbered: true, link: true, ..PrintStyle::default() });
         assert!(text.starts_with("    1  1700000000.123456 "), "{text}");
         assert!(text.contains(", IPv4 (0x0800), length 60: ") || text.contains("length 60: "));
     }
 
     #[test]
     fn bytes_begin_behind_the_link_layer_unless_all_are_wanted() {
-        let hex = |whole| lines(Style { bytes: Bytes::Hex, whole, ..Style::default() });
+        let hex =
+            |whole| lines(PrintStyle { bytes: PrintedBytes::Hex, whole, ..PrintStyle::default() });
         assert!(hex(false).contains("\n\t0x0000:  4500 002e"), "{}", hex(false));
         assert!(hex(true).contains(" 0800 4500\n\t0x0010: "), "{}", hex(true));
-        let text = lines(Style { bytes: Bytes::Text, ..Style::default() });
+        let text = lines(PrintStyle { bytes: PrintedBytes::Text, ..PrintStyle::default() });
         assert!(text.lines().nth(1).unwrap().starts_with("E..."), "{text}");
     }
 
     #[test]
     fn an_object_has_the_same_facts() {
         let bytes = FrameSpec::default().build(60).unwrap().bytes;
-        let frame = Frame { ts_ns: TIME, outgoing: Some(false), wire_len: 60, bytes: &bytes };
-        let facts = object(&frame, "netmap:x", &Style::default());
+        let frame = DumpFrame { ts_ns: TIME, outgoing: Some(false), wire_len: 60, bytes: &bytes };
+        let facts = object(&frame, "netmap:x", &PrintStyle::default());
         assert_eq!(facts["event"], "frame");
         assert_eq!((&facts["direction"], &facts["time_ns"]), (&json!("in"), &json!(TIME)));
         assert!(facts.get("bytes").is_none());
-        let with_bytes = Style { bytes: Bytes::Hex, ..Style::default() };
+        let with_bytes = PrintStyle { bytes: PrintedBytes::Hex, ..PrintStyle::default() };
         assert_eq!(object(&frame, "x", &with_bytes)["bytes"].as_str().unwrap().len(), 120);
     }
 }

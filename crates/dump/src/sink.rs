@@ -3,50 +3,54 @@
 use std::ops::ControlFlow;
 
 use serde_json::Value;
-use slipring_cli::{Failure, Format, Session};
+use slipring_cli::{Failure, ReportFormat, Session};
 
-use crate::plan::Output;
-use crate::save::{Saver, Totals};
-use crate::show::{Printer, Style, object};
-use crate::source::Frame;
+use crate::plan::DumpOutput;
+use crate::save::{CaptureSaver, CaptureTotals};
+use crate::show::{FramePrinter, PrintStyle, object};
+use crate::source::DumpFrame;
 
 /// Bytes of lines written at a time.
-const CHUNK: usize = 32 << 10;
+const WRITE_CHUNK_BYTES: usize = 32 << 10;
 
-pub(crate) struct Sink {
+pub(crate) struct DumpSink {
     port: String,
-    style: Style,
-    lines: Lines,
-    saver: Option<Saver>,
+    style: PrintStyle,
+    lines: LineOutput,
+    saver: Option<CaptureSaver>,
     /// Lines that wait to be written.
     text: String,
     /// Whether each line is written at once.
-    at_once: bool,
+    flush_each: bool,
 }
 
-enum Lines {
+enum LineOutput {
     None,
     /// For people.
-    Text(Printer),
+    Text(FramePrinter),
     /// An object each.
     Objects,
     /// Kept for the one document at the end.
-    Kept(Vec<Value>),
+    Collected(Vec<Value>),
 }
 
-impl Sink {
+impl DumpSink {
     pub(crate) fn open(
-        output: &Output,
+        output: &DumpOutput,
         port: &str,
         now_ns: Option<u64>,
         session: &Session<'_>,
     ) -> Result<Self, Failure> {
-        let saver = output.saving.clone().map(|saving| Saver::create(saving, port, now_ns));
+        let saver = output.saving.clone().map(|saving| CaptureSaver::create(saving, port, now_ns));
         let lines = match session.reporter.format() {
-            _ if !output.shows => Lines::None,
-            Format::Text => Lines::Text(Printer::new(output.style, output.form, output.nanos)),
-            Format::Json => Lines::Kept(Vec::new()),
-            Format::JsonLines => Lines::Objects,
+            _ if !output.shows => LineOutput::None,
+            ReportFormat::Text => LineOutput::Text(FramePrinter::new(
+                output.style,
+                output.timestamp_form,
+                output.nanos,
+            )),
+            ReportFormat::Json => LineOutput::Collected(Vec::new()),
+            ReportFormat::JsonLines => LineOutput::Objects,
         };
         Ok(Self {
             port: port.to_owned(),
@@ -54,14 +58,14 @@ impl Sink {
             lines,
             saver: saver.transpose()?,
             text: String::new(),
-            at_once: output.at_once,
+            flush_each: output.flush_each,
         })
     }
 
     /// Takes a frame, of which `kept` bytes are wanted; says whether to go on.
     pub(crate) fn take(
         &mut self,
-        frame: &Frame<'_>,
+        frame: &DumpFrame<'_>,
         kept: usize,
         session: &mut Session<'_>,
     ) -> Result<ControlFlow<()>, Failure> {
@@ -70,17 +74,17 @@ impl Sink {
         {
             return Ok(ControlFlow::Break(()));
         }
-        let frame = Frame { bytes: frame.bytes.get(..kept).unwrap_or(frame.bytes), ..*frame };
+        let frame = DumpFrame { bytes: frame.bytes.get(..kept).unwrap_or(frame.bytes), ..*frame };
         match &mut self.lines {
-            Lines::None => {}
-            Lines::Text(printer) => printer.print(&mut self.text, &frame),
-            Lines::Objects => {
+            LineOutput::None => {}
+            LineOutput::Text(printer) => printer.print(&mut self.text, &frame),
+            LineOutput::Objects => {
                 self.text += &object(&frame, &self.port, &self.style).to_string();
                 self.text.push('\n');
             }
-            Lines::Kept(frames) => frames.push(object(&frame, &self.port, &self.style)),
+            LineOutput::Collected(frames) => frames.push(object(&frame, &self.port, &self.style)),
         }
-        if self.at_once || self.text.len() >= CHUNK {
+        if self.flush_each || self.text.len() >= WRITE_CHUNK_BYTES {
             self.write_lines(session)?;
         }
         Ok(ControlFlow::Continue(()))
@@ -89,12 +93,12 @@ impl Sink {
     /// Hands over what waits.
     pub(crate) fn flush(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         self.write_lines(session)?;
-        self.saver.as_mut().map_or(Ok(()), Saver::flush)
+        self.saver.as_mut().map_or(Ok(()), CaptureSaver::flush)
     }
 
     pub(crate) fn finish(
         &mut self,
-        totals: &Totals,
+        totals: &CaptureTotals,
         session: &mut Session<'_>,
     ) -> Result<(), Failure> {
         self.write_lines(session)?;
@@ -104,7 +108,7 @@ impl Sink {
     /// The frames of the one document.
     pub(crate) fn take_frames(&mut self) -> Option<Vec<Value>> {
         match &mut self.lines {
-            Lines::Kept(frames) => Some(std::mem::take(frames)),
+            LineOutput::Collected(frames) => Some(std::mem::take(frames)),
             _ => None,
         }
     }

@@ -9,21 +9,21 @@ use rustix::io::Errno;
 use slipring_abi::NS_TXMON;
 use slipring_cli::report::PortReport;
 use slipring_cli::{Failure, Signals};
-use slipring_core::listen::Listener;
-use slipring_pcap::Direction;
+use slipring_core::listen::InterfaceListener;
+use slipring_datapath::meter::PortMeter;
+use slipring_pcap::PcapDirection;
 use slipring_port::capture::{FileReader, wall_clock};
 use slipring_port::iface::{Iface, Promisc, promiscuous};
 use slipring_port::netlink::LinkEvents;
-use slipring_port::{Interest, OpenError, Patience, Port, Queue, RunCause, RunError, Waiter};
-use slipring_program::meter::Meter;
+use slipring_port::{Interest, OpenError, Port, Queue, RunCause, RunError, WaitStrategy, Waiter};
 use slipring_ring::{RxRing, SlotFlags};
 
 /// Frames taken at a time, after which signals are looked at.
-const BATCH: u32 = 256;
+const MAX_BATCH: u32 = 256;
 
 /// A frame that passes.
 #[derive(Debug, Clone, Copy)]
-pub struct Frame<'f> {
+pub struct DumpFrame<'f> {
     /// Nanoseconds since 1970.
     pub ts_ns: u64,
     /// Whether this machine sent it, where that is known.
@@ -35,12 +35,12 @@ pub struct Frame<'f> {
 }
 
 /// Looks at a frame and says whether to go on.
-pub type Look<'l> = &'l mut dyn FnMut(&Frame<'_>) -> Result<ControlFlow<()>, Failure>;
+pub type FrameVisitor<'l> = &'l mut dyn FnMut(&DumpFrame<'_>) -> Result<ControlFlow<()>, Failure>;
 
 /// Where frames come from.
-pub enum Source {
+pub enum DumpSource {
     /// An interface that is listened to.
-    Listening(Listening),
+    Listening(ListenSource),
     /// A capture with its own times.
     Reading {
         /// The port's name.
@@ -49,33 +49,33 @@ pub enum Source {
         reader: FileReader,
     },
     /// A port whose frames are taken.
-    Opened(Box<Opened>),
+    Opened(Box<PortSource>),
 }
 
 /// An interface that is listened to.
-pub struct Listening {
+pub struct ListenSource {
     name: String,
     iface: Iface,
-    listener: Listener,
+    listener: InterfaceListener,
     /// Changes of interfaces: the socket is not told of a removal while its interface is down.
     changes: LinkEvents,
     /// Whether it is over when the interface goes down.
-    ends: bool,
+    ends_on_link_down: bool,
     _promisc: Option<Promisc>,
     dropped: u64,
 }
 
 /// A port whose frames are taken.
-pub struct Opened {
+pub struct PortSource {
     port: Port,
     /// Whether it shows what another port sends and receives.
     is_monitor: bool,
     waiter: Waiter,
     scratch: Vec<u8>,
-    meter: Meter,
+    meter: PortMeter,
 }
 
-impl Source {
+impl DumpSource {
     /// Listens on an interface; also to frames for other hosts, if `promisc`. It may go down and up
     /// again meanwhile.
     ///
@@ -85,16 +85,16 @@ impl Source {
         let failed = |cause| OpenError::new(shown, cause);
         let iface = Iface::find(ifname).map_err(failed)?;
         let changes = LinkEvents::open()?;
-        let listener = Listener::open(ifname)?;
+        let listener = InterfaceListener::open(ifname)?;
         let promisc = promisc && !iface.loopback;
         let promisc = promisc.then(|| promiscuous(iface.index)).transpose().map_err(failed)?;
         let name = shown.to_owned();
-        Ok(Self::Listening(Listening {
+        Ok(Self::Listening(ListenSource {
             name,
             iface,
             listener,
             changes,
-            ends: false,
+            ends_on_link_down: false,
             _promisc: promisc,
             dropped: 0,
         }))
@@ -110,7 +110,7 @@ impl Source {
         {
             let down = |cause| OpenError::new(&listening.name, cause);
             listening.iface.require_up().map_err(down)?;
-            listening.ends = true;
+            listening.ends_on_link_down = true;
         }
         Ok(self)
     }
@@ -138,11 +138,11 @@ impl Source {
     /// # Errors
     /// The system's.
     pub fn take_from(port: Port, is_monitor: bool, signals: &Signals) -> Result<Self, Failure> {
-        let mut waiter = Waiter::for_ports([&port], Patience::Sleep)?;
-        waiter.also(signals.wake_fd())?;
-        let meter = Meter::new([&port]);
+        let mut waiter = Waiter::for_ports([&port], WaitStrategy::Sleep)?;
+        waiter.add_fd(signals.wake_fd())?;
+        let meter = PortMeter::new([&port]);
         let scratch = Vec::new();
-        Ok(Self::Opened(Box::new(Opened { port, is_monitor, waiter, scratch, meter })))
+        Ok(Self::Opened(Box::new(PortSource { port, is_monitor, waiter, scratch, meter })))
     }
 
     /// The interface that is listened to.
@@ -170,7 +170,7 @@ impl Source {
             ..PortReport::default()
         };
         match self {
-            Self::Listening(Listening { name, iface, dropped, .. }) => {
+            Self::Listening(ListenSource { name, iface, dropped, .. }) => {
                 let mut report = report(name, "packet", "listening");
                 report.driver = Some(iface.driver.clone()).filter(|driver| !driver.is_empty());
                 let down = ("link".to_owned(), "down".to_owned());
@@ -187,7 +187,7 @@ impl Source {
     ///
     /// # Errors
     /// A port that is lost, or what `look` says.
-    pub fn take(&mut self, look: Look<'_>) -> Result<bool, Failure> {
+    pub fn take(&mut self, look: FrameVisitor<'_>) -> Result<bool, Failure> {
         match self {
             Self::Listening(listening) => listening.take(look),
             Self::Reading { name, reader } => read(name, reader, look),
@@ -201,7 +201,7 @@ impl Source {
     /// A port that is lost.
     pub fn wait(&mut self, signals: &Signals) -> Result<(), Failure> {
         match self {
-            Self::Listening(Listening { listener, changes, .. }) => {
+            Self::Listening(ListenSource { listener, changes, .. }) => {
                 let mut fds = [listener.as_fd(), signals.wake_fd(), changes.as_fd()]
                     .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
                 // Interrupted or not: the caller looks at everything again.
@@ -225,10 +225,13 @@ impl Source {
 }
 
 /// The outer error is the system's, the inner one that of `look`.
-fn listen(listener: &mut Listener, look: Look<'_>) -> io::Result<Result<(), Failure>> {
-    for _ in 0..BATCH {
-        let Some(heard) = listener.hear()? else { break };
-        let frame = Frame {
+fn listen(
+    listener: &mut InterfaceListener,
+    look: FrameVisitor<'_>,
+) -> io::Result<Result<(), Failure>> {
+    for _ in 0..MAX_BATCH {
+        let Some(heard) = listener.recv()? else { break };
+        let frame = DumpFrame {
             ts_ns: heard.ts_ns,
             outgoing: Some(heard.outgoing),
             wire_len: heard.wire_len,
@@ -243,43 +246,45 @@ fn listen(listener: &mut Listener, look: Look<'_>) -> io::Result<Result<(), Fail
     Ok(Ok(()))
 }
 
-impl Listening {
-    fn take(&mut self, look: Look<'_>) -> Result<bool, Failure> {
-        let heard = listen(&mut self.listener, look).or_else(|error| self.survive(error).map(Ok));
+impl ListenSource {
+    fn take(&mut self, look: FrameVisitor<'_>) -> Result<bool, Failure> {
+        let heard = listen(&mut self.listener, look)
+            .or_else(|error| self.tolerate_link_down(error).map(Ok));
         heard.map_err(|cause| RunError::new(&self.name, cause))??;
         if self.changes.clear() {
-            self.look_at_link().map_err(|cause| RunError::new(&self.name, cause))?;
+            self.check_link().map_err(|cause| RunError::new(&self.name, cause))?;
         }
         self.dropped = self.listener.dropped().unwrap_or(self.dropped);
         Ok(true)
     }
 
     /// An interface that went down is heard again by itself once it is up.
-    fn survive(&self, error: io::Error) -> Result<(), RunCause> {
-        self.look_at_link()?;
+    fn tolerate_link_down(&self, error: io::Error) -> Result<(), RunCause> {
+        self.check_link()?;
         match Errno::from_io_error(&error) {
             Some(Errno::NETDOWN) => Ok(()),
             _ => Err(RunCause::System { what: "listen", source: error }),
         }
     }
 
-    fn look_at_link(&self) -> Result<(), RunCause> {
+    fn check_link(&self) -> Result<(), RunCause> {
         match self.iface.is_up_now() {
             None => Err(RunCause::Vanished),
-            Some(false) if self.ends => Err(RunCause::WentDown),
+            Some(false) if self.ends_on_link_down => Err(RunCause::WentDown),
             Some(_) => Ok(()),
         }
     }
 }
 
-fn read(name: &str, reader: &mut FileReader, look: Look<'_>) -> Result<bool, Failure> {
+fn read(name: &str, reader: &mut FileReader, look: FrameVisitor<'_>) -> Result<bool, Failure> {
     loop {
         let path = reader.path().to_owned();
-        let packet = reader.next().map_err(|error| RunError::new(name, error.at_run(&path)))?;
+        let packet =
+            reader.next().map_err(|error| RunError::new(name, error.to_run_cause(&path)))?;
         let Some(packet) = packet else { return Ok(false) };
-        let frame = Frame {
+        let frame = DumpFrame {
             ts_ns: packet.ts_ns,
-            outgoing: packet.direction.map(|way| way == Direction::Outbound),
+            outgoing: packet.direction.map(|way| way == PcapDirection::Outbound),
             wire_len: packet.orig_len,
             bytes: packet.data,
         };
@@ -289,17 +294,17 @@ fn read(name: &str, reader: &mut FileReader, look: Look<'_>) -> Result<bool, Fai
     }
 }
 
-impl Opened {
-    fn receive(&mut self, look: Look<'_>) -> Result<bool, Failure> {
+impl PortSource {
+    fn receive(&mut self, look: FrameVisitor<'_>) -> Result<bool, Failure> {
         for queue in &mut self.port.queues {
             queue.rx_sync()?;
             let ts_ns = wall_clock();
-            for _ in 0..BATCH {
+            for _ in 0..MAX_BATCH {
                 let rx = queue.rings().rx;
                 let outgoing = self.is_monitor && rx.avail() > 0 && was_sent(rx);
                 let seen = rx.packet(&mut self.scratch, |bytes| {
                     let wire_len = bytes.len() as u32;
-                    look(&Frame { ts_ns, outgoing: Some(outgoing), wire_len, bytes })
+                    look(&DumpFrame { ts_ns, outgoing: Some(outgoing), wire_len, bytes })
                 });
                 let Some(seen) = seen else { break };
                 if seen?.is_break() {

@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 /// Nanoseconds in a second.
-const SECOND: u64 = 1_000_000_000;
+const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// What is printed: how often `-t` was given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Form {
+pub(crate) enum TimestampForm {
     /// `12:34:56.123456`
     #[default]
     Clock,
@@ -26,7 +26,7 @@ pub(crate) enum Form {
     SinceFirst,
 }
 
-impl Form {
+impl TimestampForm {
     /// As many `-t` as were given.
     pub(crate) fn of(count: u8) -> Self {
         match count {
@@ -42,40 +42,40 @@ impl Form {
 
 /// Prints times; remembers those that others are told against.
 #[derive(Debug)]
-pub(crate) struct Stamps {
-    form: Form,
+pub(crate) struct TimestampPrinter {
+    form: TimestampForm,
     /// Whether nine digits follow the second, or six.
     nanos: bool,
     zone: TimeZone,
     reference: Option<u64>,
 }
 
-impl Stamps {
+impl TimestampPrinter {
     /// Times of the zone that the system is set to.
-    pub(crate) fn new(form: Form, nanos: bool) -> Self {
+    pub(crate) fn new(form: TimestampForm, nanos: bool) -> Self {
         Self::in_zone(form, nanos, TimeZone::system())
     }
 
-    fn in_zone(form: Form, nanos: bool, zone: TimeZone) -> Self {
+    fn in_zone(form: TimestampForm, nanos: bool, zone: TimeZone) -> Self {
         Self { form, nanos, zone, reference: None }
     }
 
     /// Appends a time, in nanoseconds since 1970, and a blank.
     pub(crate) fn write(&mut self, out: &mut String, ts_ns: u64) {
         match self.form {
-            Form::None => return,
-            Form::Unix => {
-                let _ = write!(out, "{}", ts_ns / SECOND);
+            TimestampForm::None => return,
+            TimestampForm::Unix => {
+                let _ = write!(out, "{}", ts_ns / NANOS_PER_SEC);
             }
-            Form::Clock | Form::Date => self.local(out, ts_ns / SECOND),
-            Form::SincePrevious => return self.since(out, ts_ns, true),
-            Form::SinceFirst => return self.since(out, ts_ns, false),
+            TimestampForm::Clock | TimestampForm::Date => self.local(out, ts_ns / NANOS_PER_SEC),
+            TimestampForm::SincePrevious => return self.since(out, ts_ns, true),
+            TimestampForm::SinceFirst => return self.since(out, ts_ns, false),
         }
         self.fraction(out, ts_ns);
     }
 
     fn fraction(&self, out: &mut String, ts_ns: u64) {
-        let ns = ts_ns % SECOND;
+        let ns = ts_ns % NANOS_PER_SEC;
         let _ = match self.nanos {
             true => write!(out, ".{ns:09} "),
             false => write!(out, ".{:06} ", ns / 1000),
@@ -85,7 +85,7 @@ impl Stamps {
     fn local(&self, out: &mut String, seconds: u64) {
         let time = Timestamp::from_second(seconds.cast_signed()).unwrap_or_default();
         let local = self.zone.to_datetime(time);
-        if self.form == Form::Date {
+        if self.form == TimestampForm::Date {
             let _ = write!(out, "{} ", local.date());
         }
         let _ = write!(out, "{:02}:{:02}:{:02}", local.hour(), local.minute(), local.second());
@@ -96,7 +96,7 @@ impl Stamps {
         let reference = *self.reference.get_or_insert(ts_ns);
         let sign = if ts_ns < reference { '-' } else { ' ' };
         let apart = ts_ns.abs_diff(reference);
-        let seconds = apart / SECOND;
+        let seconds = apart / NANOS_PER_SEC;
         let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
         let _ = write!(out, "{sign}{hours:02}:{minutes:02}:{:02}", seconds % 60);
         self.fraction(out, apart);
@@ -112,12 +112,12 @@ mod tests {
 
     const TIME: u64 = 1_700_000_000_123_456_789;
 
-    fn stamps(form: Form, nanos: bool, hours: i8) -> Stamps {
+    fn stamps(form: TimestampForm, nanos: bool, hours: i8) -> TimestampPrinter {
         let zone = TimeZone::fixed(jiff::tz::offset(hours));
-        Stamps::in_zone(form, nanos, zone)
+        TimestampPrinter::in_zone(form, nanos, zone)
     }
 
-    fn text(stamps: &mut Stamps, ts_ns: u64) -> String {
+    fn text(stamps: &mut TimestampPrinter, ts_ns: u64) -> String {
         let mut out = String::new();
         stamps.write(&mut out, ts_ns);
         out
@@ -125,26 +125,29 @@ mod tests {
 
     #[test]
     fn each_form_is_tcpdumps() {
-        let of = |count| text(&mut stamps(Form::of(count), false, 0), TIME);
+        let of = |count| text(&mut stamps(TimestampForm::of(count), false, 0), TIME);
         assert_eq!(of(0), "22:13:20.123456 ");
         assert_eq!(of(1), "");
         assert_eq!(of(2), "1700000000.123456 ");
         assert_eq!(of(3), " 00:00:00.000000 ");
         assert_eq!(of(4), "2023-11-14 22:13:20.123456 ");
-        assert_eq!(text(&mut stamps(Form::Clock, true, 2), TIME), "00:13:20.123456789 ");
-        assert_eq!(text(&mut stamps(Form::Date, true, 2), TIME), "2023-11-15 00:13:20.123456789 ");
+        assert_eq!(text(&mut stamps(TimestampForm::Clock, true, 2), TIME), "00:13:20.123456789 ");
+        assert_eq!(
+            text(&mut stamps(TimestampForm::Date, true, 2), TIME),
+            "2023-11-15 00:13:20.123456789 "
+        );
     }
 
     #[test]
     fn distances_count_from_the_line_before_or_from_the_first() {
         let times = [TIME, TIME + 1_500_000_000, TIME + 3_723_000_000_000];
         let of = |count| {
-            let mut stamps = stamps(Form::of(count), false, 0);
+            let mut stamps = stamps(TimestampForm::of(count), false, 0);
             times.map(|time| text(&mut stamps, time))
         };
         assert_eq!(of(3), [" 00:00:00.000000 ", " 00:00:01.500000 ", " 01:02:01.500000 "]);
         assert_eq!(of(5), [" 00:00:00.000000 ", " 00:00:01.500000 ", " 01:02:03.000000 "]);
-        let mut back = stamps(Form::SincePrevious, false, 0);
+        let mut back = stamps(TimestampForm::SincePrevious, false, 0);
         text(&mut back, TIME);
         assert_eq!(text(&mut back, TIME - 1000), "-00:00:00.000001 ");
     }

@@ -6,11 +6,11 @@ use std::path::Path;
 use clap::ArgMatches;
 use serde_json::Value;
 use slipring_cli::{Failure, Job, Verb};
+use slipring_datapath::captured_run::{CapturedRun, run_captured};
 use slipring_port::capture::FileWriter;
-use slipring_program::said::{Said, said};
 use slipring_wire::FrameSpec;
 
-use crate::listing::Interface;
+use crate::listing::DumpInterface;
 
 static VERBS: [Verb; 1] =
     [Verb { name: "dump", classic: &[], command: crate::command, plan: planned }];
@@ -19,8 +19,8 @@ fn planned(matches: &ArgMatches) -> Result<Job, Failure> {
     crate::plan(matches, listed)
 }
 
-fn listed(_: &Path) -> Vec<Interface> {
-    vec![Interface {
+fn listed(_: &Path) -> Vec<DumpInterface> {
+    vec![DumpInterface {
         port: "packet:eth0".into(),
         taking: Some("netmap:eth0".into()),
         name: "eth0".into(),
@@ -30,8 +30,8 @@ fn listed(_: &Path) -> Vec<Interface> {
     }]
 }
 
-fn dump(args: &str, dir: &Path) -> Said {
-    said(&VERBS, "dump", args, dir)
+fn dump(args: &str, dir: &Path) -> CapturedRun {
+    run_captured(&VERBS, "dump", args, dir)
 }
 
 /// A capture of UDP frames of these lengths, a millisecond apart, every other one outgoing.
@@ -40,7 +40,8 @@ fn captured(dir: &Path, name: &str, lengths: &[usize]) {
     let mut file = FileWriter::create(path.to_str().unwrap(), &["x"]).unwrap();
     for (at, &length) in lengths.iter().enumerate() {
         let frame = FrameSpec::default().build(length).unwrap().bytes;
-        let way = [slipring_pcap::Direction::Inbound, slipring_pcap::Direction::Outbound][at % 2];
+        let way =
+            [slipring_pcap::PcapDirection::Inbound, slipring_pcap::PcapDirection::Outbound][at % 2];
         let time = 1_700_000_000_000_000_000 + at as u64 * 1_000_000;
         file.packet(0, time, &frame, Some(way)).unwrap();
     }
@@ -54,13 +55,13 @@ fn a_file_is_printed_line_by_line_and_filtered() {
     let line = |ms, length| {
         format!("1700000000.00{ms}000 IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length {length}\n")
     };
-    assert_eq!((told.status, told.data), (0, line(0, 18) + &line(1, 58) + &line(2, 158)));
-    assert!(told.talk.starts_with("reading from file "), "{}", told.talk);
-    assert_eq!(dump("-r @a.pcapng -tt greater 150", dir.path()).data, line(2, 158));
-    assert_eq!(dump("-r @a.pcapng -tt -c 1", dir.path()).data, line(0, 18));
-    assert_eq!(dump("-r @a.pcapng -tt -Q out", dir.path()).data, line(1, 58));
-    assert_eq!(dump("-r @a.pcapng --count less 150", dir.path()).data, "2 packets\n");
-    assert_eq!(dump("-r @a.pcapng -t tcp", dir.path()).data, "");
+    assert_eq!((told.status, told.stdout), (0, line(0, 18) + &line(1, 58) + &line(2, 158)));
+    assert!(told.stderr.starts_with("reading from file "), "{}", told.stderr);
+    assert_eq!(dump("-r @a.pcapng -tt greater 150", dir.path()).stdout, line(2, 158));
+    assert_eq!(dump("-r @a.pcapng -tt -c 1", dir.path()).stdout, line(0, 18));
+    assert_eq!(dump("-r @a.pcapng -tt -Q out", dir.path()).stdout, line(1, 58));
+    assert_eq!(dump("-r @a.pcapng --count less 150", dir.path()).stdout, "2 packets\n");
+    assert_eq!(dump("-r @a.pcapng -t tcp", dir.path()).stdout, "");
 }
 
 #[test]
@@ -69,15 +70,15 @@ fn what_was_saved_is_read_again_cut_to_its_length() {
     captured(dir.path(), "a.pcapng", &[60, 100, 200]);
     for (name, flag) in [("b.pcap", ""), ("b.pcapng", ""), ("c", "--pcapng")] {
         let told = dump(&format!("-r @a.pcapng -w @{name} -s 64 {flag}"), dir.path());
-        assert_eq!((told.status, told.data.as_str()), (0, ""), "{}", told.talk);
-        let lines = dump(&format!("-r @{name} -t"), dir.path()).data;
+        assert_eq!((told.status, told.stdout.as_str()), (0, ""), "{}", told.stderr);
+        let lines = dump(&format!("-r @{name} -t"), dir.path()).stdout;
         assert_eq!(lines.lines().count(), 3);
         assert!(lines.ends_with("UDP, length 158\n"), "{lines}");
         let magic = &fs::read(dir.path().join(name)).unwrap()[..4];
         assert_eq!(magic == [0x0a, 0x0d, 0x0d, 0x0a], name != "b.pcap");
     }
     let told = dump("-r @a.pcapng -w @d.pcap --print -t udp", dir.path());
-    assert_eq!(told.data.lines().count(), 3);
+    assert_eq!(told.stdout.lines().count(), 3);
     assert!(dir.path().join("d.pcap").exists());
 }
 
@@ -87,22 +88,22 @@ fn a_capture_is_never_written_over_itself() {
     captured(dir.path(), "a.pcap", &[60, 80]);
     std::fs::hard_link(dir.path().join("a.pcap"), dir.path().join("b.pcap")).unwrap();
     let told = dump("-r @a.pcap -w @b.pcap", dir.path());
-    assert_eq!(told.status, 2, "{}", told.talk);
-    assert!(told.talk.contains("would overwrite what is read"), "{}", told.talk);
-    assert_eq!(dump("-r @a.pcap -t", dir.path()).data.lines().count(), 2);
+    assert_eq!(told.status, 2, "{}", told.stderr);
+    assert!(told.stderr.contains("would overwrite what is read"), "{}", told.stderr);
+    assert_eq!(dump("-r @a.pcap -t", dir.path()).stdout.lines().count(), 2);
 }
 
 #[test]
 fn json_has_every_frame_and_the_sum() {
     let dir = tempfile::tempdir().unwrap();
     captured(dir.path(), "a.pcapng", &[60, 100, 200]);
-    let document = dump("-r @a.pcapng --json greater 80", dir.path()).data;
+    let document = dump("-r @a.pcapng --json greater 80", dir.path()).stdout;
     let document: Value = serde_json::from_str(&document).unwrap();
     assert_eq!(document["captured"], 2);
     assert_eq!(document["received_by_filter"], 3);
     assert_eq!(document["dropped"], 0);
     assert_eq!(document["frames"].as_array().unwrap().len(), 2);
-    let lines = dump("-r @a.pcapng --json=lines", dir.path()).data;
+    let lines = dump("-r @a.pcapng --json=lines", dir.path()).stdout;
     let events: Vec<Value> =
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let kinds: Vec<_> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
@@ -116,15 +117,15 @@ fn json_has_every_frame_and_the_sum() {
 fn lists_are_printed_and_nothing_is_opened() {
     let told = dump("-D", Path::new(""));
     let line = "1.packet:eth0 [Up, Running] (veth, native; netmap:eth0 takes it from the host)\n";
-    assert_eq!((told.status, told.data.as_str()), (0, line));
-    let json: Value = serde_json::from_str(&dump("-D --json", Path::new("")).data).unwrap();
+    assert_eq!((told.status, told.stdout.as_str()), (0, line));
+    let json: Value = serde_json::from_str(&dump("-D --json", Path::new("")).stdout).unwrap();
     assert_eq!(json["interfaces"][0]["port"], "packet:eth0");
-    assert!(dump("-L", Path::new("")).data.contains("EN10MB"));
+    assert!(dump("-L", Path::new("")).stdout.contains("EN10MB"));
 }
 
 #[test]
 fn a_compiled_filter_prints_in_three_forms() {
-    let of = |args: &str| dump(args, Path::new("")).data;
+    let of = |args: &str| dump(args, Path::new("")).stdout;
     assert!(of("-d arp").starts_with("(000) ldh      [12]\n"), "{}", of("-d arp"));
     assert!(of("-dd arp").starts_with("{ 0x28, 0, 0, 0x0000000c },\n"), "{}", of("-dd arp"));
     assert!(of("-ddd arp").starts_with("4\n40 0 0 12\n"), "{}", of("-ddd arp"));
@@ -133,9 +134,9 @@ fn a_compiled_filter_prints_in_three_forms() {
 #[test]
 fn a_port_is_opened_counted_and_said_to_be_taken() {
     let told = dump("-i null: -c 5 -t --take-over", Path::new(""));
-    assert_eq!(told.status, 0, "{}", told.talk);
-    assert_eq!(told.data.lines().count(), 5);
-    let talk = &told.talk;
+    assert_eq!(told.status, 0, "{}", told.stderr);
+    assert_eq!(told.stdout.lines().count(), 5);
+    let talk = &told.stderr;
     assert!(talk.starts_with("taking from null:, link-type EN10MB (Ethernet), "), "{talk}");
     assert!(talk.contains("# null: is taken for this capture"), "{talk}");
     assert!(talk.contains("\n5 packets captured\n5 packets received by filter\n"), "{talk}");
@@ -158,9 +159,9 @@ fn what_cannot_be_meant_is_refused_with_a_way_out() {
         ("-i eth0 -F @nothing", "cannot read the filter in "),
     ] {
         let told = dump(args, Path::new("/nowhere"));
-        assert_eq!(told.status, 2, "{args}: {}", told.talk);
-        assert!(told.talk.contains(summary), "{args}: {}", told.talk);
-        assert!(told.talk.contains("help: "), "{args}: {}", told.talk);
+        assert_eq!(told.status, 2, "{args}: {}", told.stderr);
+        assert!(told.stderr.contains(summary), "{args}: {}", told.stderr);
+        assert!(told.stderr.contains("help: "), "{args}: {}", told.stderr);
     }
 }
 
@@ -182,8 +183,8 @@ fn a_pipe_is_captured_as_any_port_is() {
     }
     port.tx_sync().unwrap();
     let told = dump("-i dumped}1 -c 3 -w @a.pcapng", dir.path());
-    assert!(told.talk.contains("\n3 packets captured\n"), "{}", told.talk);
-    let lines = dump("-r @a.pcapng -t", dir.path()).data;
+    assert!(told.stderr.contains("\n3 packets captured\n"), "{}", told.stderr);
+    let lines = dump("-r @a.pcapng -t", dir.path()).stdout;
     assert_eq!(lines, "IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length 18\n".repeat(3));
 }
 
@@ -196,7 +197,7 @@ fn an_interface_that_is_listened_to_keeps_its_frames() {
     let lengths = netns.run(|| {
         slipring_port::netlink::Netlink::open()?.set_up(1)?;
         let signals = slipring_cli::Signals::install()?;
-        let mut source = crate::source::Source::listen("packet:lo", "lo", true).unwrap();
+        let mut source = crate::source::DumpSource::listen("packet:lo", "lo", true).unwrap();
         let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
         let mut lengths = Vec::new();
         for length in [5, 7, 9] {
@@ -204,7 +205,7 @@ fn an_interface_that_is_listened_to_keeps_its_frames() {
         }
         while lengths.len() < 3 {
             source.wait(&signals).unwrap();
-            let mut look = |frame: &crate::source::Frame<'_>| {
+            let mut look = |frame: &crate::source::DumpFrame<'_>| {
                 lengths.push(frame.wire_len);
                 Ok(std::ops::ControlFlow::Continue(()))
             };

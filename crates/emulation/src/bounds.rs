@@ -10,19 +10,19 @@ use slipring_link::{DelayModel, LinkSpec, NetworkSpec, RateSpec};
 use super::classic;
 use super::config::greatest_delay_ns;
 use super::config::quantity as units;
-use super::config::tree::Node;
+use super::config::tree::ConfigNode;
 
-const MILLISECOND: u64 = 1_000_000;
+const NANOS_PER_MS: u64 = 1_000_000;
 
 /// See the module.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Bounds {
+pub struct ChangeBounds {
     pub delay_ns: Option<u64>,
     pub bps: Option<u64>,
     pub hold_ns: Option<u64>,
 }
 
-impl Bounds {
+impl ChangeBounds {
     /// What the flags say.
     ///
     /// # Errors
@@ -32,7 +32,7 @@ impl Bounds {
         let Some(text) = matches.get_one::<String>("bounds") else { return Ok(bounds) };
         let mut at = 0;
         for (place, word) in text.split(',').enumerate() {
-            let node = Node::text(word, classic::flag(matches, "-M").right(at));
+            let node = ConfigNode::text(word, classic::flag(matches, "-M").advanced_by(at));
             at += word.chars().count() + 1;
             match place {
                 0 => bounds.delay_ns = Some(units::time_ns("the greatest delay", &node)?),
@@ -81,17 +81,17 @@ impl Bounds {
         let bps = self.bps.filter(|_| link.rate != RateSpec::Unlimited);
         let hold = link.hold.as_ref().map_or(0, |hold| hold.hold_ns);
         if beyond(self.delay_ns, delay) {
-            Some(("delay", said(delay.map(span), "nobody knows how long it may be")))
+            Some(("delay", bound_text(delay.map(span), "nobody knows how long it may be")))
         } else if beyond(bps, rate) {
             Some((
                 "rate",
-                said(
+                bound_text(
                     rate.map(|bps| human::bits_per_sec(bps as f64)),
                     "nobody knows how great it may be",
                 ),
             ))
         } else if beyond(self.hold_ns, Some(hold)) {
-            Some(("hold", said(Some(span(hold)), "")))
+            Some(("hold", bound_text(Some(span(hold)), "")))
         } else {
             None
         }
@@ -104,7 +104,7 @@ fn refusal(link: &LinkSpec, what: &str, cause: &str) -> Failure {
     error.with_help("start with a greater -M delay[,bps[,hold]], or ask for less").into()
 }
 
-fn said(figure: Option<String>, none: &str) -> String {
+fn bound_text(figure: Option<String>, none: &str) -> String {
     figure.map_or_else(|| none.to_owned(), |figure| format!("it may be {figure}"))
 }
 
@@ -141,7 +141,7 @@ fn fastest_bps(rate: &RateSpec) -> Option<u64> {
 fn fullest_millisecond_bps(at_ns: &[u64], mtu: u32) -> u64 {
     let mut first = 0;
     let counts = at_ns.iter().enumerate().map(|(last, at)| {
-        while at - at_ns[first] >= MILLISECOND {
+        while at - at_ns[first] >= NANOS_PER_MS {
             first += 1;
         }
         (last - first + 1) as u64
@@ -153,17 +153,17 @@ fn fullest_millisecond_bps(at_ns: &[u64], mtu: u32) -> u64 {
 mod tests {
     use slipring_cli::Diagnose;
 
-    use super::super::config::Config;
+    use super::super::config::EmulationConfig;
     use super::*;
 
     fn network(up: &str) -> NetworkSpec {
         let text = format!(
             "[ports.left]\n[ports.right]\n[link.up]\nfrom = \"left\"\nto = \"right\"\n{up}\n"
         );
-        Config::parse("link.toml", &text).unwrap().network().unwrap()
+        EmulationConfig::parse("link.toml", &text).unwrap().network().unwrap()
     }
 
-    fn refused(bounds: Bounds, up: &str) -> Option<String> {
+    fn refused(bounds: ChangeBounds, up: &str) -> Option<String> {
         match bounds.allow(&network(up)) {
             Ok(()) => None,
             Err(Failure::Error(error)) => Some(error.summary()),
@@ -178,7 +178,7 @@ mod tests {
         std::fs::write(&dense, "1\n1\n5\n").unwrap();
         std::fs::write(&steps, "time_s,rate_mbit\n0,1\n1,30\n").unwrap();
         let (dense, steps) = (dense.display(), steps.display());
-        let bounds = Bounds { bps: Some(20_000_000), ..Bounds::default() };
+        let bounds = ChangeBounds { bps: Some(20_000_000), ..ChangeBounds::default() };
         let too_fast = "the rate of up is beyond its bound";
         for (rate, allowed) in [
             ("\"20Mbit\"".to_owned(), true),
@@ -204,19 +204,22 @@ mod tests {
 
     #[test]
     fn a_line_without_a_rate_may_stay_so_but_none_comes_to_have_none() {
-        let bounds = Bounds { bps: Some(20_000_000), ..Bounds::default() };
+        let bounds = ChangeBounds { bps: Some(20_000_000), ..ChangeBounds::default() };
         let (open, shut) = (network(""), network("rate = \"10Mbit\""));
         assert!(bounds.allow(&open).is_ok());
         assert!(bounds.allow_change(&open, &open).is_ok());
         assert!(bounds.allow_change(&open, &shut).is_ok());
         assert!(bounds.allow_change(&shut, &open).is_err());
-        assert!(Bounds::default().allow_change(&shut, &open).is_ok());
+        assert!(ChangeBounds::default().allow_change(&shut, &open).is_ok());
     }
 
     #[test]
     fn every_kind_of_delay_and_hold_is_held_to_its_bound() {
-        let bounds =
-            Bounds { delay_ns: Some(50_000_000), hold_ns: Some(5_000_000), ..Bounds::default() };
+        let bounds = ChangeBounds {
+            delay_ns: Some(50_000_000),
+            hold_ns: Some(5_000_000),
+            ..ChangeBounds::default()
+        };
         for (settings, what) in [
             ("delay = \"50ms\"", None),
             ("delay = \"51ms\"", Some("delay")),

@@ -4,36 +4,39 @@ use clap::ArgMatches;
 use slipring_cli::codes::{SR0003, SR0012};
 use slipring_cli::{Diagnostic, Failure, flags};
 
-use super::config::tree::{Node, Place, Table, Value};
-use super::config::{Config, ConfigError, USUAL_BYTES, call};
-use super::flags::{DIRECTED, Directed};
+use super::config::tree::{ConfigLocation, ConfigNode, ConfigTable, ConfigValue};
+use super::config::{DEFAULT_QUEUE_BYTES, EmulationConfig, EmulationConfigError, call};
+use super::flags::{DIRECTED_FLAGS, DirectedFlag};
 use super::presets;
 
 /// The two directions, by their names in a configuration.
-pub(super) const LINKS: [&str; 2] = ["up", "down"];
+pub(super) const LINK_NAMES: [&str; 2] = ["up", "down"];
 /// The two ports, by their names in a configuration.
-pub(super) const PORTS: [&str; 2] = ["left", "right"];
+pub(super) const PORT_NAMES: [&str; 2] = ["left", "right"];
 
 /// Whether the flags say anything of the links.
-pub(super) fn says_links(matches: &ArgMatches) -> Option<String> {
-    let directed = DIRECTED.iter().find(|flag| matches.contains_id(flag.id)).map(Directed::shown);
-    let mut whole = LINKS.iter().chain(&["preset"]);
+pub(super) fn first_link_flag(matches: &ArgMatches) -> Option<String> {
+    let directed =
+        DIRECTED_FLAGS.iter().find(|flag| matches.contains_id(flag.id)).map(DirectedFlag::shown);
+    let mut whole = LINK_NAMES.iter().chain(&["preset"]);
     directed.or_else(|| whole.find(|id| matches.contains_id(id)).map(|id| format!("--{id}")))
 }
 
 /// The settings that the flags make, and which links got TLEM's queue unasked.
-pub(super) fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str>), Failure> {
-    let mut root = Table::default();
+pub(super) fn settings(
+    matches: &ArgMatches,
+) -> Result<(EmulationConfig, Vec<&'static str>), Failure> {
+    let mut root = ConfigTable::default();
     let place = flag(matches, "the command line");
-    let (mut ports, mut links) = (Table::default(), Table::default());
+    let (mut ports, mut links) = (ConfigTable::default(), ConfigTable::default());
     let mut unasked = Vec::new();
-    for name in PORTS {
-        ports.put(name, Node::table(Table::default(), place.clone()));
+    for name in PORT_NAMES {
+        ports.put(name, ConfigNode::table(ConfigTable::default(), place.clone()));
     }
-    for (direction, name) in LINKS.into_iter().enumerate() {
-        let mut link = Table::default();
-        for (key, port) in [("from", PORTS[direction]), ("to", PORTS[1 - direction])] {
-            link.put(key, Node::text(port, place.clone()));
+    for (direction, name) in LINK_NAMES.into_iter().enumerate() {
+        let mut link = ConfigTable::default();
+        for (key, port) in [("from", PORT_NAMES[direction]), ("to", PORT_NAMES[1 - direction])] {
+            link.put(key, ConfigNode::text(port, place.clone()));
         }
         let (mut parts, queue_asked) = parts(matches, direction)?;
         if !queue_asked && has_constant_rate(&parts) {
@@ -41,32 +44,32 @@ pub(super) fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str
             let queue = parts.table_at("queue", &place);
             queue
                 .expect("it is a table")
-                .put("bytes", Node::text(USUAL_BYTES.to_string(), place.clone()));
+                .put("bytes", ConfigNode::text(DEFAULT_QUEUE_BYTES.to_string(), place.clone()));
         }
         link.entries.extend(parts.entries);
-        links.put(name, Node::table(link, place.clone()));
+        links.put(name, ConfigNode::table(link, place.clone()));
     }
-    root.put("ports", Node::table(ports, place.clone()));
-    root.put("link", Node::table(links, place));
-    Ok((Config { root, ..Config::default() }, unasked))
+    root.put("ports", ConfigNode::table(ports, place.clone()));
+    root.put("link", ConfigNode::table(links, place));
+    Ok((EmulationConfig { root, ..EmulationConfig::default() }, unasked))
 }
 
 /// The value of a flag, with the units of the name under which the command was called.
-pub(super) fn flag(matches: &ArgMatches, name: &str) -> Place {
-    Place::flag(name).classic_if(flags::is_called_by_classic_name(matches))
+pub(super) fn flag(matches: &ArgMatches, name: &str) -> ConfigLocation {
+    ConfigLocation::flag(name).classic_if(flags::is_called_by_classic_name(matches))
 }
 
 /// What the flags say of one direction, and whether they say something of its queue.
-fn parts(matches: &ArgMatches, direction: usize) -> Result<(Table, bool), Failure> {
+fn parts(matches: &ArgMatches, direction: usize) -> Result<(ConfigTable, bool), Failure> {
     refuse_two_of_a_kind(matches)?;
-    let mut link = Table::default();
+    let mut link = ConfigTable::default();
     let mut later = Vec::new();
-    for (part, value) in presets::asked(matches, direction).into_iter().flatten() {
-        link.put(part, Node::text(*value, flag(matches, "--preset")));
+    for (part, value) in presets::preset_parts(matches, direction).into_iter().flatten() {
+        link.put(part, ConfigNode::text(*value, flag(matches, "--preset")));
     }
-    for directed in &DIRECTED {
+    for directed in &DIRECTED_FLAGS {
         let Some(text) = value_for(matches, directed, direction)? else { continue };
-        let node = Node::text(text, flag(matches, &directed.shown()));
+        let node = ConfigNode::text(text, flag(matches, &directed.shown()));
         match directed.id {
             "half-life" => later.push(("delay", "half_life", node)),
             "admit" => later.push(("queue", "admit", node)),
@@ -76,21 +79,21 @@ fn parts(matches: &ArgMatches, direction: usize) -> Result<(Table, bool), Failur
         }
     }
     let mut queue_asked = link.get("queue").is_some();
-    let path = format!("link.{}", LINKS[direction]);
+    let path = format!("link.{}", LINK_NAMES[direction]);
     call::expand(&mut link, &path)?;
     for (part, key, node) in later {
-        let place = node.place.clone();
+        let place = node.location.clone();
         let table = link.table_at(part, &place).expect("parts were expanded");
-        refuse_said_twice(table, part, key, &place)?;
+        refuse_repeated_setting(table, part, key, &place)?;
         table.put(key, node);
     }
-    if let (Some(order), Some(Node { value: Value::Table(delay), .. })) =
+    if let (Some(order), Some(ConfigNode { value: ConfigValue::Table(delay), .. })) =
         (link.get("order"), link.get("delay"))
     {
-        refuse_said_twice(delay, "delay", "order", &order.place)?;
+        refuse_repeated_setting(delay, "delay", "order", &order.location)?;
     }
-    if let Some(text) = matches.get_one::<String>(LINKS[direction]) {
-        let mut whole = call::parts(text, &flag(matches, &format!("--{}", LINKS[direction])))?;
+    if let Some(text) = matches.get_one::<String>(LINK_NAMES[direction]) {
+        let mut whole = call::parts(text, &flag(matches, &format!("--{}", LINK_NAMES[direction])))?;
         queue_asked |= whole.get("queue").is_some();
         refuse_own_value(matches, &whole, direction)?;
         call::expand(&mut whole, &path)?;
@@ -115,23 +118,32 @@ fn refuse_two_of_a_kind(matches: &ArgMatches) -> Result<(), Failure> {
 }
 
 /// What a flag says must not stand in the value of another one too.
-fn refuse_said_twice(table: &Table, part: &str, key: &str, flag: &Place) -> Result<(), Failure> {
+fn refuse_repeated_setting(
+    table: &ConfigTable,
+    part: &str,
+    key: &str,
+    flag: &ConfigLocation,
+) -> Result<(), Failure> {
     let Some(said) = table.get(key) else { return Ok(()) };
     let summary = format!("{key} of {part} is given twice");
     let error =
-        Diagnostic::new(SR0003, summary).with_cause(format!("at {flag} and {}", said.place));
+        Diagnostic::new(SR0003, summary).with_cause(format!("at {flag} and {}", said.location));
     Err(error.with_help("give it once").into())
 }
 
 /// A flag that is given for each direction says nothing where `--up` or `--down` replaces it; given
 /// once it still holds for the other one.
-fn refuse_own_value(matches: &ArgMatches, whole: &Table, direction: usize) -> Result<(), Failure> {
-    let is_twice = |flag: &&Directed| {
+fn refuse_own_value(
+    matches: &ArgMatches,
+    whole: &ConfigTable,
+    direction: usize,
+) -> Result<(), Failure> {
+    let is_twice = |flag: &&DirectedFlag| {
         matches.get_many::<String>(flag.id).is_some_and(|values| values.len() == 2)
     };
-    let replaced = DIRECTED.iter().filter(is_twice).find(|flag| whole.get(flag.id).is_some());
+    let replaced = DIRECTED_FLAGS.iter().filter(is_twice).find(|flag| whole.get(flag.id).is_some());
     let Some(flag) = replaced else { return Ok(()) };
-    let (shown, name) = (flag.shown(), LINKS[direction]);
+    let (shown, name) = (flag.shown(), LINK_NAMES[direction]);
     let summary = format!("--{name} replaces what {shown} says of that direction");
     let help = format!("give {shown} once, for the other direction, or leave it out of --{name}");
     Err(Diagnostic::new(SR0003, summary).with_help(help).into())
@@ -142,10 +154,11 @@ fn refuse_own_value(matches: &ArgMatches, whole: &Table, direction: usize) -> Re
 /// # Errors
 /// The first flag that says it.
 pub fn refuse_second_direction(matches: &ArgMatches) -> Result<(), Failure> {
-    let twice = |flag: &&Directed| matches.get_many::<String>(flag.id).is_some_and(|v| v.len() > 1);
+    let twice =
+        |flag: &&DirectedFlag| matches.get_many::<String>(flag.id).is_some_and(|v| v.len() > 1);
     let summary = if matches.contains_id("down") {
         "--down says nothing here".to_owned()
-    } else if let Some(flag) = DIRECTED.iter().find(twice) {
+    } else if let Some(flag) = DIRECTED_FLAGS.iter().find(twice) {
         // `-B` of the links has another name in such a command.
         let shown = if flag.id == "rate" { "--link-rate".to_owned() } else { flag.shown() };
         format!("{shown} is given twice")
@@ -159,7 +172,7 @@ pub fn refuse_second_direction(matches: &ArgMatches) -> Result<(), Failure> {
 /// The value of a flag for a direction: given once it holds for both.
 fn value_for<'m>(
     matches: &'m ArgMatches,
-    flag: &Directed,
+    flag: &DirectedFlag,
     direction: usize,
 ) -> Result<Option<&'m String>, Failure> {
     let values: Vec<_> = matches.get_many::<String>(flag.id).into_iter().flatten().collect();
@@ -176,30 +189,35 @@ fn value_for<'m>(
 }
 
 /// TLEM's `avg` is a policer, all else a rate.
-fn put_rate(link: &mut Table, node: Node) -> Result<(), ConfigError> {
+fn put_rate(link: &mut ConfigTable, node: ConfigNode) -> Result<(), EmulationConfigError> {
     let text = node.shown();
     match text.strip_prefix("avg,") {
-        Some(rest) => link.put("police", Node::text(rest, node.place.right("avg,".len()))),
+        Some(rest) => {
+            link.put("police", ConfigNode::text(rest, node.location.advanced_by("avg,".len())))
+        }
         None => link.put("rate", node),
     }
     Ok(())
 }
 
-fn put_reorder(link: &mut Table, node: &Node) -> Result<(), ConfigError> {
+fn put_reorder(link: &mut ConfigTable, node: &ConfigNode) -> Result<(), EmulationConfigError> {
     let order = match node.shown().as_str() {
         "0" => "strict",
         "1" => "drop",
         other => {
-            let error = ConfigError::value("-P", other, "it is neither 0 nor 1").at(&node.place);
+            let error = EmulationConfigError::value("-P", other, "it is neither 0 nor 1")
+                .at(&node.location);
             return Err(error.help("1 drops frames that would overtake; see --order for more"));
         }
     };
-    link.put("order", Node::text(order, node.place.clone()));
+    link.put("order", ConfigNode::text(order, node.location.clone()));
     Ok(())
 }
 
-fn has_constant_rate(link: &Table) -> bool {
-    let Some(Node { value: Value::Table(rate), .. }) = link.get("rate") else { return false };
+fn has_constant_rate(link: &ConfigTable) -> bool {
+    let Some(ConfigNode { value: ConfigValue::Table(rate), .. }) = link.get("rate") else {
+        return false;
+    };
     matches!(rate.word("model"), None | Some("const" | "ether"))
 }
 

@@ -18,6 +18,7 @@ pub(crate) mod call;
 mod canonical;
 mod class;
 mod delay;
+mod engine_errors;
 pub(crate) mod error;
 mod explain;
 mod files;
@@ -26,6 +27,7 @@ mod loss;
 mod mangle;
 mod network;
 mod output;
+pub(crate) mod parts;
 mod path;
 pub(crate) mod quantity;
 mod queue;
@@ -33,8 +35,6 @@ mod rate;
 mod route;
 mod schedule;
 mod section;
-pub(crate) mod shape;
-mod terms;
 mod theaterq;
 mod toml;
 pub(crate) mod tree;
@@ -45,36 +45,37 @@ use std::path::Path;
 use slipring_link::{NetworkLink, NetworkSpec};
 
 pub(crate) use delay::MissedMean;
-pub(crate) use error::ConfigError;
+pub(crate) use error::EmulationConfigError;
 pub(crate) use explain::{explain, greatest_delay_ns, likely_bytes, mean_delay_ns};
-use files::Files;
+use files::ConfigFiles;
 pub(crate) use network::PortSetting;
-pub(crate) use output::Outputs;
-pub(crate) use queue::USUAL_BYTES;
-pub(crate) use route::{Gateway, RouteSetting};
-pub(crate) use schedule::{Change, Step, script};
-use section::Section;
-use tree::{Entry, Node, Place, Source, Table, Value};
+pub(crate) use output::RunOutputs;
+pub(crate) use queue::DEFAULT_QUEUE_BYTES;
+pub(crate) use route::{RouteGateway, RouteSetting};
+pub(crate) use schedule::{ScheduledChange, ScriptStep, script};
+use section::ConfigSection;
+use tree::{ConfigEntry, ConfigLocation, ConfigNode, ConfigOrigin, ConfigTable, ConfigValue};
 
 /// Settings of a whole run.
 #[derive(Debug, Clone, Default)]
-pub struct Config {
-    pub root: Table,
-    pub files: Files,
+pub struct EmulationConfig {
+    pub root: ConfigTable,
+    pub files: ConfigFiles,
 }
 
 /// What stands at the top of a file.
-const TOP: [&str; 9] = ["seed", "ports", "nodes", "link", "class", "at", "output", "name", "route"];
+const TOP_LEVEL_KEYS: [&str; 9] =
+    ["seed", "ports", "nodes", "link", "class", "at", "output", "name", "route"];
 
-impl Config {
+impl EmulationConfig {
     /// Reads a file.
     ///
     /// # Errors
     /// If it cannot be opened, is not TOML or has a name that nothing has.
-    pub fn open(path: &Path) -> Result<Self, ConfigError> {
+    pub fn open(path: &Path) -> Result<Self, EmulationConfigError> {
         let shown = path.display().to_string();
         let mut config = Self::parse(&shown, &files::configuration(path)?)?;
-        config.files = Files::beside(path);
+        config.files = ConfigFiles::beside(path);
         Ok(config)
     }
 
@@ -82,12 +83,12 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub fn parse(name: &str, text: &str) -> Result<Self, ConfigError> {
+    pub fn parse(name: &str, text: &str) -> Result<Self, EmulationConfigError> {
         let mut root = toml::read(name, text)?;
         if root.get("ports").is_none() {
             network::put_usual_ports(&mut root, name);
         }
-        let mut config = Self { root, files: Files::default() };
+        let mut config = Self { root, files: ConfigFiles::default() };
         config.expand()?;
         Ok(config)
     }
@@ -106,7 +107,7 @@ impl Config {
     ///
     /// # Errors
     /// The first setting that cannot be, with its place.
-    pub fn network(&self) -> Result<NetworkSpec, ConfigError> {
+    pub fn network(&self) -> Result<NetworkSpec, EmulationConfigError> {
         self.check_top()?;
         network::read(self)
     }
@@ -115,7 +116,7 @@ impl Config {
     ///
     /// # Errors
     /// If a port has a setting that ports have not.
-    pub fn ports(&self) -> Result<Vec<PortSetting>, ConfigError> {
+    pub fn ports(&self) -> Result<Vec<PortSetting>, EmulationConfigError> {
         network::ports(&self.root)
     }
 
@@ -123,7 +124,7 @@ impl Config {
     ///
     /// # Errors
     /// If it is no whole number.
-    pub fn seed(&self) -> Result<Option<u64>, ConfigError> {
+    pub fn seed(&self) -> Result<Option<u64>, EmulationConfigError> {
         self.root.get("seed").map(|node| quantity::count("seed", node)).transpose()
     }
 
@@ -136,7 +137,7 @@ impl Config {
     ///
     /// # Errors
     /// If a time or a setting cannot be.
-    pub fn schedule(&self) -> Result<Vec<Change>, ConfigError> {
+    pub fn schedule(&self) -> Result<Vec<ScheduledChange>, EmulationConfigError> {
         schedule::read(self)
     }
 
@@ -144,7 +145,7 @@ impl Config {
     ///
     /// # Errors
     /// If an output has a setting that outputs have not.
-    pub fn outputs(&self) -> Result<Outputs, ConfigError> {
+    pub fn outputs(&self) -> Result<RunOutputs, EmulationConfigError> {
         self.root.get("output").map(output::read).transpose().map(Option::unwrap_or_default)
     }
 
@@ -152,17 +153,20 @@ impl Config {
     ///
     /// # Errors
     /// If it has a setting that routers have not.
-    pub(crate) fn route(&self) -> Result<Option<RouteSetting>, ConfigError> {
+    pub(crate) fn route(&self) -> Result<Option<RouteSetting>, EmulationConfigError> {
         self.root.get("route").map(route::read).transpose()
     }
 
     /// Puts a value at a path such as `link.up.rate.bps` or `up.delay`.
-    pub fn set(&mut self, path: &str, node: Node) -> Result<(), ConfigError> {
+    pub fn set(&mut self, path: &str, node: ConfigNode) -> Result<(), EmulationConfigError> {
         if let Some(top) = self.is_of_the_run(path) {
-            let error = ConfigError::key(format!("{path} cannot change in a run"), OF_THE_RUN);
+            let error = EmulationConfigError::key(
+                format!("{path} cannot change in a run"),
+                RUN_SETTING_CAUSE,
+            );
             return Err(error
-                .at(&node.place)
-                .help(format!("start anew with {top} as you want it: {ANEW}")));
+                .at(&node.location)
+                .help(format!("start anew with {top} as you want it: {RESTART_HELP}")));
         }
         let path = &*path::full(path);
         let mut root = self.root.clone();
@@ -172,15 +176,15 @@ impl Config {
             let held = parents[..=depth].join(".");
             // A link that is not there is a mistake, a part of one that is not is new.
             if depth < 2 && table.get(name).is_none() {
-                return Err(no_such(path, name, table, &node.place));
+                return Err(no_such(path, name, table, &node.location));
             }
-            table = table.table_at(name, &node.place).ok_or_else(|| {
-                let error = ConfigError::key(format!("{held} is a single value"), "");
-                error.at(&node.place).help(format!("set {held} itself"))
+            table = table.table_at(name, &node.location).ok_or_else(|| {
+                let error = EmulationConfigError::key(format!("{held} is a single value"), "");
+                error.at(&node.location).help(format!("set {held} itself"))
             })?;
         }
         if parents.len() < 2 {
-            return Err(no_such(path, last, table, &node.place));
+            return Err(no_such(path, last, table, &node.location));
         }
         choose_model(table, parents.last().copied().unwrap_or_default(), last);
         table.put(last, node);
@@ -194,10 +198,10 @@ impl Config {
     fn is_of_the_run(&self, path: &str) -> Option<&'static str> {
         let first = path.split('.').next()?;
         let is_link = match self.root.get("link").map(|node| &node.value) {
-            Some(Value::Table(links)) => links.get(first).is_some(),
+            Some(ConfigValue::Table(links)) => links.get(first).is_some(),
             _ => false,
         };
-        TOP.into_iter().find(|top| *top == first && *top != "link" && !is_link)
+        TOP_LEVEL_KEYS.into_iter().find(|top| *top == first && *top != "link" && !is_link)
     }
 
     /// These settings with values in place of others, for links that run: they stay where they
@@ -205,15 +209,16 @@ impl Config {
     ///
     /// # Errors
     /// As [`Self::with`], and if a path is that of an end of a link.
-    pub(crate) fn changed(&self, entries: &[Entry]) -> Result<Self, ConfigError> {
+    pub(crate) fn changed(&self, entries: &[ConfigEntry]) -> Result<Self, EmulationConfigError> {
         entries.iter().try_for_each(|entry| {
             let path = path::full(&entry.key);
-            let (last, parents) = path::split(&path).map_err(|error| error.at(&entry.place))?;
+            let (last, parents) = path::split(&path).map_err(|error| error.at(&entry.location))?;
             if parents.len() != 2 || !is_end(last) {
                 return Ok(());
             }
-            let error = ConfigError::key(format!("{path} cannot be set"), FIXED);
-            Err(error.at(&entry.place).help(ANEW))
+            let error =
+                EmulationConfigError::key(format!("{path} cannot be set"), FIXED_LINKS_CAUSE);
+            Err(error.at(&entry.location).help(RESTART_HELP))
         })?;
         self.with(entries)
     }
@@ -222,11 +227,13 @@ impl Config {
     ///
     /// # Errors
     /// If a path names nothing, or two of them one setting.
-    pub(crate) fn with(&self, entries: &[Entry]) -> Result<Self, ConfigError> {
+    pub(crate) fn with(&self, entries: &[ConfigEntry]) -> Result<Self, EmulationConfigError> {
         path::refuse_twice(entries)?;
         let mut config = self.clone();
         for entry in entries {
-            config.set(&entry.key, entry.node.clone()).map_err(|error| error.at(&entry.place))?;
+            config
+                .set(&entry.key, entry.node.clone())
+                .map_err(|error| error.at(&entry.location))?;
         }
         Ok(config)
     }
@@ -234,7 +241,9 @@ impl Config {
     /// The same links, each with all of its settings: none is like another any more.
     pub(crate) fn resolved(&self) -> Self {
         let mut resolved = self.clone();
-        let Some(Node { value: Value::Table(links), .. }) = resolved.root.get_mut("link") else {
+        let Some(ConfigNode { value: ConfigValue::Table(links), .. }) =
+            resolved.root.get_mut("link")
+        else {
             return resolved;
         };
         for entry in &mut links.entries {
@@ -248,11 +257,12 @@ impl Config {
     /// The links of which nothing is said of what waits, and whose rate gives them a limit.
     pub(crate) fn usual_queues(&self, network: &NetworkSpec) -> Vec<String> {
         let resolved = self.resolved();
-        let Some(Value::Table(links)) = resolved.root.get("link").map(|node| &node.value) else {
+        let Some(ConfigValue::Table(links)) = resolved.root.get("link").map(|node| &node.value)
+        else {
             return Vec::new();
         };
         let usual = |link: &&NetworkLink| match links.get(&link.spec.name).map(|node| &node.value) {
-            Some(Value::Table(table)) if table.get("rate").is_some() => {
+            Some(ConfigValue::Table(table)) if table.get("rate").is_some() => {
                 queue::usual_bytes(table.get("queue"), &link.spec.rate).is_some()
             }
             _ => false,
@@ -262,22 +272,23 @@ impl Config {
     }
 
     /// Writes every part of every link as a table.
-    fn expand(&mut self) -> Result<(), ConfigError> {
-        let Some(Node { value: Value::Table(links), .. }) = self.root.get_mut("link") else {
+    fn expand(&mut self) -> Result<(), EmulationConfigError> {
+        let Some(ConfigNode { value: ConfigValue::Table(links), .. }) = self.root.get_mut("link")
+        else {
             return Ok(());
         };
         for entry in &mut links.entries {
-            if let Value::Table(link) = &mut entry.node.value {
+            if let ConfigValue::Table(link) = &mut entry.node.value {
                 call::expand(link, &format!("link.{}", entry.key))?;
             }
         }
         Ok(())
     }
 
-    fn check_top(&self) -> Result<(), ConfigError> {
-        let place = Place { source: Source::Message, column: 1 };
-        let mut section = Section::of_table("", &self.root, &place);
-        for key in TOP {
+    fn check_top(&self) -> Result<(), EmulationConfigError> {
+        let place = ConfigLocation { origin: ConfigOrigin::Message, column: 1 };
+        let mut section = ConfigSection::of_table("", &self.root, &place);
+        for key in TOP_LEVEL_KEYS {
             section.get(key);
         }
         section.finish()
@@ -293,62 +304,71 @@ impl Config {
 /// If a value is none that a setting can have.
 pub(crate) fn entries<'v>(
     settings: impl IntoIterator<Item = (&'v str, &'v serde_json::Value)>,
-) -> Result<Vec<Entry>, ConfigError> {
+) -> Result<Vec<ConfigEntry>, EmulationConfigError> {
     let entry = |(path, value)| {
         let node = message(path, value)?;
-        Ok(Entry { key: String::from(path), place: node.place.clone(), node })
+        Ok(ConfigEntry { key: String::from(path), location: node.location.clone(), node })
     };
     settings.into_iter().map(entry).collect()
 }
 
 /// A value of a control message.
-fn message(path: &str, value: &serde_json::Value) -> Result<Node, ConfigError> {
+fn message(path: &str, value: &serde_json::Value) -> Result<ConfigNode, EmulationConfigError> {
     use serde_json::Value as Json;
-    let place = Place { source: Source::Message, column: 1 };
+    let place = ConfigLocation { origin: ConfigOrigin::Message, column: 1 };
     let value = match value {
         // `ctl set` has no way to say what a value is.
-        Json::String(text) => return Ok(Node::word(text, place)),
-        Json::Number(number) => Value::Number(number.to_string()),
-        Json::Bool(flag) => Value::Flag(*flag),
-        Json::Array(list) => {
-            Value::List(list.iter().map(|value| message(path, value)).collect::<Result<_, _>>()?)
-        }
+        Json::String(text) => return Ok(ConfigNode::word(text, place)),
+        Json::Number(number) => ConfigValue::Number(number.to_string()),
+        Json::Bool(flag) => ConfigValue::Flag(*flag),
+        Json::Array(list) => ConfigValue::List(
+            list.iter().map(|value| message(path, value)).collect::<Result<_, _>>()?,
+        ),
         Json::Object(object) => {
-            let mut table = Table::default();
+            let mut table = ConfigTable::default();
             for (key, value) in object {
                 table.put(key, message(path, value)?);
             }
-            Value::Table(table)
+            ConfigValue::Table(table)
         }
         Json::Null => {
-            let error = ConfigError::key(format!("{path} cannot be null"), "");
+            let error = EmulationConfigError::key(format!("{path} cannot be null"), "");
             return Err(error.help("to switch a part off, set it to none"));
         }
     };
-    Ok(Node { place, value })
+    Ok(ConfigNode { location: place, value })
 }
 
 /// Why settings that are not a link's stay as they are.
-const OF_THE_RUN: &str = "it is a setting of the whole run; those of links can change: \
+const RUN_SETTING_CAUSE: &str = "it is a setting of the whole run; those of links can change: \
     link.NAME.PART";
 
 /// What to do for another set of links.
-pub(crate) const ANEW: &str = "write the settings to a file, slipring emulate ctl get > link.toml, \
+pub(crate) const RESTART_HELP: &str = "write the settings to a file, slipring emulate ctl get > link.toml, \
     change the links there, and start anew: slipring emulate --config link.toml";
 
-fn no_such(path: &str, name: &str, table: &Table, place: &Place) -> ConfigError {
+fn no_such(
+    path: &str,
+    name: &str,
+    table: &ConfigTable,
+    place: &ConfigLocation,
+) -> EmulationConfigError {
     let names: Vec<_> = table.entries.iter().map(|entry| entry.key.as_str()).collect();
     let near = error::nearest(name, &names);
-    let running = place.source == Source::Message;
+    let running = place.origin == ConfigOrigin::Message;
     if running && near == Some(name) {
-        let error = ConfigError::key(format!("{path} cannot be set as a whole"), FIXED).at(place);
-        return error.help(format!("set its parts: {name}.rate=20Mbit; or {ANEW}"));
+        let error = EmulationConfigError::key(
+            format!("{path} cannot be set as a whole"),
+            FIXED_LINKS_CAUSE,
+        )
+        .at(place);
+        return error.help(format!("set its parts: {name}.rate=20Mbit; or {RESTART_HELP}"));
     }
-    let cause = if running { FIXED } else { "" };
-    let error = ConfigError::key(format!("there is no {path}"), cause).at(place);
+    let cause = if running { FIXED_LINKS_CAUSE } else { "" };
+    let error = EmulationConfigError::key(format!("there is no {path}"), cause).at(place);
     if running && near.is_none() {
         let names = names.join(", ");
-        return error.help(format!("there are: {names}; or {ANEW}"));
+        return error.help(format!("there are: {names}; or {RESTART_HELP}"));
     }
     error.help(match near {
         Some(near) => format!("did you mean `{near}`? write it as link.NAME.PART or deeper"),
@@ -362,10 +382,10 @@ fn is_end(key: &str) -> bool {
 }
 
 /// Why a running emulation keeps its links.
-const FIXED: &str = "links are neither added nor removed while they run";
+const FIXED_LINKS_CAUSE: &str = "links are neither added nor removed while they run";
 
 /// A rate set by itself ends a trace, and a trace a rate.
-fn choose_model(table: &mut Table, part: &str, key: &str) {
+fn choose_model(table: &mut ConfigTable, part: &str, key: &str) {
     if part == "rate" && key == "bps" && table.get("trace").is_some() {
         let trace = ["trace", "format", "mtu", "end", "unit", "period", "model"];
         trace.into_iter().for_each(|key| table.remove(key));

@@ -13,36 +13,36 @@
 //!
 //! Not for: virtual time, where changes stand in the file.
 
+mod change_time;
 pub(super) mod command;
 pub(super) mod ctl;
-mod handing;
-mod moment;
+mod diagnose;
+mod handover;
 mod service;
+mod settings_history;
 mod timeline;
-mod versions;
-mod words;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use slipring_cli::Failure;
-use slipring_control::{Reservation, Server};
+use slipring_control::{ControlServer, Reservation};
 
 /// What a run says of itself, so that `ctl` finds it among other programs.
-const PROGRAM: &str = "emulator";
+const PROGRAM_NAME: &str = "emulator";
 
-use super::plan::Plan;
-use service::Controlled;
-use slipring_program::meter::Meter;
-pub(super) use versions::Versions;
+use super::plan::EmulationPlan;
+use service::EmulationService;
+pub(super) use settings_history::SettingsHistory;
+use slipring_datapath::meter::PortMeter;
 
 /// Makes the control socket of a run in `run_dir`, where nobody answers yet.
 ///
 /// # Errors
 /// If there can be none.
-pub(super) fn reserve(run_dir: &Path, plan: &Plan) -> Result<Reservation, Failure> {
+pub(super) fn reserve(run_dir: &Path, plan: &EmulationPlan) -> Result<Reservation, Failure> {
     let place = Reservation::new(run_dir, plan.name.as_deref());
-    place.map_err(|error| words::diagnostic(&error).into())
+    place.map_err(|error| diagnose::diagnostic(&error).into())
 }
 
 /// Answers at the control socket of a run.
@@ -51,10 +51,10 @@ pub(super) fn reserve(run_dir: &Path, plan: &Plan) -> Result<Reservation, Failur
 /// If the system refuses.
 pub(super) fn serve(
     place: Reservation,
-    plan: &Plan,
-    versions: &Arc<Versions>,
-    meter: Meter,
-) -> Result<Server, Failure> {
-    let service = Controlled::new(plan.name.clone(), plan.seed, versions.clone(), meter);
-    place.serve(Box::new(service)).map_err(|error| words::diagnostic(&error).into())
+    plan: &EmulationPlan,
+    versions: &Arc<SettingsHistory>,
+    meter: PortMeter,
+) -> Result<ControlServer, Failure> {
+    let service = EmulationService::new(plan.name.clone(), plan.seed, versions.clone(), meter);
+    place.serve(Box::new(service)).map_err(|error| diagnose::diagnostic(&error).into())
 }

@@ -8,51 +8,51 @@ use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use slipring_abi::name::PortName;
 use slipring_cli::codes::SR0002;
 use slipring_cli::flags;
-use slipring_cli::units::{Bytes, Count, Span, UnitError};
+use slipring_cli::units::{ByteCount, Count, TimeSpan, UnitError};
 use slipring_cli::{Diagnostic, Failure};
 
 use super::control;
 use super::presets;
-use slipring_program::opening;
+use slipring_datapath::opening;
 
 /// What is taken from a queue of a port at most at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Burst {
+pub struct BurstLimit {
     /// Slots.
     pub frames: u32,
     /// Bytes; a frame that is longer alone is taken all the same.
     pub bytes: u64,
 }
 
-impl Default for Burst {
+impl Default for BurstLimit {
     fn default() -> Self {
         Self { frames: 256, bytes: u64::MAX }
     }
 }
 
-impl Burst {
+impl BurstLimit {
     /// Slots at most.
-    const MOST: u32 = 8192;
+    const MAX_SLOTS: u32 = 8192;
 
     /// Frames without a unit, or bytes with one.
     ///
     /// # Errors
     /// No frame at all, bytes that hold none, or more than a ring has.
     pub fn parse(text: &str) -> Result<Self, String> {
-        const LEAST: u64 = slipring_link::SHORTEST_FRAME as u64;
+        const MIN_BYTES: u64 = slipring_link::MIN_FRAME_LEN as u64;
         if let Ok(frames) = text.parse::<u32>() {
             return match frames {
                 0 => Err("no frame would ever be taken: write 1 or more".into()),
-                1..=Self::MOST => Ok(Self { frames, ..Self::default() }),
-                _ => Err(format!("{} frames at most", Self::MOST)),
+                1..=Self::MAX_SLOTS => Ok(Self { frames, ..Self::default() }),
+                _ => Err(format!("{} frames at most", Self::MAX_SLOTS)),
             };
         }
-        match text.parse::<Bytes>() {
-            Ok(Bytes(bytes)) if text.ends_with('B') && bytes >= LEAST => {
-                Ok(Self { frames: Self::MOST, bytes })
+        match text.parse::<ByteCount>() {
+            Ok(ByteCount(bytes)) if text.ends_with('B') && bytes >= MIN_BYTES => {
+                Ok(Self { frames: Self::MAX_SLOTS, bytes })
             }
             Ok(_) if text.ends_with('B') => {
-                Err(format!("no frame is so short: write {LEAST}B or more, or frames, as 1"))
+                Err(format!("no frame is so short: write {MIN_BYTES}B or more, or frames, as 1"))
             }
             _ => Err("write frames, as 64, or bytes with their unit, as 64KiB or 1500B".into()),
         }
@@ -97,7 +97,7 @@ pub(crate) fn cpus(matches: &ArgMatches) -> Result<Vec<u32>, Failure> {
 }
 
 /// A flag that may be given for each direction: once for both, twice for each its own.
-pub(super) struct Directed {
+pub(super) struct DirectedFlag {
     /// Its long name, and its name in errors.
     pub(super) id: &'static str,
     pub(super) short: Option<char>,
@@ -105,7 +105,7 @@ pub(super) struct Directed {
     help: &'static str,
 }
 
-impl Directed {
+impl DirectedFlag {
     /// As errors call it.
     pub(super) fn shown(&self) -> String {
         self.short.map_or_else(|| format!("--{}", self.id), |short| format!("-{short}"))
@@ -113,24 +113,25 @@ impl Directed {
 
     fn arg(&self) -> Arg {
         let arg = Arg::new(self.id).long(self.id).value_name(self.value).help(self.help);
-        let arg = arg.action(ArgAction::Append).allow_hyphen_values(true).help_heading(LINKS);
+        let arg =
+            arg.action(ArgAction::Append).allow_hyphen_values(true).help_heading(LINKS_HEADING);
         self.short.into_iter().fold(arg, Arg::short)
     }
 }
 
-const LINKS: &str = "The links (once for both directions, twice for each its own)";
+const LINKS_HEADING: &str = "The links (once for both directions, twice for each its own)";
 
 const fn directed(
     id: &'static str,
     short: Option<char>,
     value: &'static str,
     help: &'static str,
-) -> Directed {
-    Directed { id, short, value, help }
+) -> DirectedFlag {
+    DirectedFlag { id, short, value, help }
 }
 
 /// What a link does, by direction.
-pub(super) static DIRECTED: [Directed; 16] = [
+pub(super) static DIRECTED_FLAGS: [DirectedFlag; 16] = [
     directed(
         "rate",
         Some('B'),
@@ -217,7 +218,7 @@ Examples:
 /// down, and where the run is asked. [`Plan::timed`](super::Plan::timed) reads it.
 pub fn links(command: Command) -> Command {
     let command = command
-        .args(DIRECTED.iter().map(Directed::arg))
+        .args(DIRECTED_FLAGS.iter().map(DirectedFlag::arg))
         .args(whole_links())
         .args(limits())
         .args(outputs());
@@ -232,23 +233,23 @@ fn switch(id: &'static str, help: &'static str) -> Arg {
     Arg::new(id).long(id).action(ArgAction::SetTrue).help(help)
 }
 
-fn seconds(text: &str) -> Result<Span, UnitError> {
-    Span::parse(text, Duration::from_secs(1))
+fn seconds(text: &str) -> Result<TimeSpan, UnitError> {
+    TimeSpan::parse(text, Duration::from_secs(1))
 }
 
-fn millis(text: &str) -> Result<Span, UnitError> {
-    Span::parse(text, Duration::from_millis(1))
+fn millis(text: &str) -> Result<TimeSpan, UnitError> {
+    TimeSpan::parse(text, Duration::from_millis(1))
 }
 
 fn whole_links() -> [Arg; 7] {
     let link = |id: &'static str, help: &'static str| {
-        own(id, "LINK", help).allow_hyphen_values(true).help_heading(LINKS)
+        own(id, "LINK", help).allow_hyphen_values(true).help_heading(LINKS_HEADING)
     };
     let names = presets::PRESETS.each_ref().map(|preset| preset.name);
     [
         own("preset", "NAME", "A known kind of link, where no other flag says more")
             .value_parser(names)
-            .help_heading(LINKS),
+            .help_heading(LINKS_HEADING),
         link("up", "The way up at once: 'rate=50m,delay=normal(20ms,3ms),queue=codel(5ms,100ms)'"),
         link("down", "The way down at once"),
         own("config-file", "FILE", "Read ports, links and the rest from a TOML file")
@@ -312,7 +313,7 @@ fn places() -> [Arg; 4] {
         )
         .short('b')
         .default_value("256")
-        .value_parser(Burst::parse_classic),
+        .value_parser(BurstLimit::parse_classic),
         own("wait", "TIME", "Wait this long for the links to come up [default unit: s]")
             .short('w')
             .allow_hyphen_values(true)
@@ -382,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_burst_is_frames_or_bytes_with_their_unit() {
-        let burst = |text: &str| Burst::parse(text).map(|burst| (burst.frames, burst.bytes));
+        let burst = |text: &str| BurstLimit::parse(text).map(|burst| (burst.frames, burst.bytes));
         assert_eq!(burst("64"), Ok((64, u64::MAX)));
         assert_eq!(burst("60B"), Ok((8192, 60)));
         assert_eq!(burst("64KiB"), Ok((8192, 65_536)));

@@ -16,9 +16,9 @@ mod classic;
 mod config;
 mod control;
 mod flags;
+mod link_publisher;
 mod plan;
 mod presets;
-mod published;
 mod realtime;
 mod report;
 mod route;
@@ -33,63 +33,65 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ArgMatches;
-use slipring_abi::name::{Kind, PortName};
+use slipring_abi::name::{PortName, PortNameKind};
 use slipring_cli::codes::{SR0002, SR0003, SR0006};
-use slipring_cli::units::{Count, Span};
-use slipring_cli::{Classic, Diagnostic, Exit, Failure, Job, Session, Verb};
-use slipring_link::Target;
-use slipring_program::files::{Named, keep_apart};
-use slipring_program::opening::{self, Opening};
+use slipring_cli::units::{Count, TimeSpan};
+use slipring_cli::{ClassicName, Diagnostic, Exit, Failure, Job, Session, Verb};
+use slipring_datapath::files::{RunFile, check_distinct};
+use slipring_datapath::opening::{self, PortOpening};
+use slipring_link::LinkTarget;
 use slipring_ring::HugePages;
 
-use bounds::Bounds;
-use config::{Config, ConfigError, Outputs, tree};
-use plan::Instead;
+use bounds::ChangeBounds;
+use config::{EmulationConfig, EmulationConfigError, RunOutputs, tree};
+use plan::PrintInstead;
 
 pub use classic::refuse_second_direction;
-pub use flags::{Burst, links};
-pub use plan::{CapturePair, Captures, Clock, Plan, RealTime};
+pub use flags::{BurstLimit, links};
+pub use plan::{CapturePair, CapturePairs, EmulationPlan, RealtimePlan, RunClock};
 pub use presets::json as presets;
 pub use realtime::job::{report, sample, storage_bytes};
 pub use realtime::{
-    Account, Board, Desk, Emulation, Emulator, EntryAccount, ExitAccount, LogTap, LogWriter,
-    Manner, Start, State, Told, open_log, prepare,
+    Emulation, EmulationAccount, EmulationState, Emulator, EmulatorChannel, EntryAccount,
+    ExitAccount, LogTap, LogWriter, ObservedFrame, RealtimeOptions, RunServices, RunStart,
+    open_log, prepare,
 };
-pub use report::Report;
-pub use report::asked::Asked;
-pub use report::document::Document;
+pub use report::EmulationReport;
+pub use report::document::EmulationDocument;
 pub use report::histogram::Histogram;
-pub use report::hops::Hops;
-pub use report::measured::{Measured, Seen};
+pub use report::hop_times::HopTimes;
+pub use report::measurement::{DeliveredFrame, LinkMeasurement};
+pub use report::requested::RequestedLink;
 pub use slipring_control::Reservation;
-pub use virtual_time::chunk::{Chunk, Chunks};
-pub use virtual_time::feed::{Feed, Taken};
-pub use virtual_time::input::Input;
+pub use virtual_time::chunk::{CaptureChunk, ChunkTable};
+pub use virtual_time::input::CaptureInput;
+pub use virtual_time::input_feed::{EnteringFrames, InputFeed};
 pub use virtual_time::job::ports;
-pub use virtual_time::{Done, Lane, Virtual};
+pub use virtual_time::{CaptureLane, VirtualResult, VirtualRun};
 
-use route::Route;
+use route::RouteMode;
 
 /// The command.
 pub const VERB: Verb = Verb { name: "emulate", classic: &[CLASSIC], command: flags::command, plan };
 
 /// TLEM: 1 for any failure.
-const CLASSIC: Classic = Classic { name: "tlem", status: |exit| u8::from(exit != Exit::Done) };
+const CLASSIC: ClassicName =
+    ClassicName { name: "tlem", status: |exit| u8::from(exit != Exit::Done) };
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
-    if let Some((control::command::NAME, asked)) = matches.subcommand() {
+    if let Some((control::command::COMMAND_NAME, asked)) = matches.subcommand() {
         return control::ctl::plan(asked);
     }
-    let plan = Plan::of(matches)?;
+    let plan = EmulationPlan::of(matches)?;
     Ok(Box::new(move |session| plan.run(session)))
 }
 
-impl Plan {
+impl EmulationPlan {
     /// What the flags, and the file that they name, ask for.
     pub fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         classic::refuse_foreign(matches)?;
-        let mut plan = Self::read(matches, |config| clock(matches, config))?;
-        if matches!(&plan.clock, Clock::RealTime(how) if how.pipeline) {
+        let mut plan = Self::read(matches, |config| run_clock(matches, config))?;
+        if matches!(&plan.clock, RunClock::RealTime(how) if how.pipeline) {
             realtime::check_pipeline(&plan.network)?;
         }
         if matches.get_flag("no-zerocopy") {
@@ -104,9 +106,9 @@ impl Plan {
     ///
     /// # Errors
     /// The first setting that cannot be, or what `clock` refuses.
-    pub fn timed(
+    pub fn with_clock(
         matches: &ArgMatches,
-        clock: impl FnOnce(&Config) -> Result<Clock, Failure>,
+        clock: impl FnOnce(&EmulationConfig) -> Result<RunClock, Failure>,
     ) -> Result<Self, Failure> {
         let plan = Self::read(matches, clock)?;
         if plan.config.route()?.is_some() {
@@ -118,11 +120,11 @@ impl Plan {
 
     fn read(
         matches: &ArgMatches,
-        clock: impl FnOnce(&Config) -> Result<Clock, Failure>,
+        clock: impl FnOnce(&EmulationConfig) -> Result<RunClock, Failure>,
     ) -> Result<Self, Failure> {
         let (config, unasked) = settings(matches)?;
         let network = config.network()?;
-        let bounds = Bounds::of(matches)?;
+        let bounds = ChangeBounds::of(matches)?;
         let schedule = config.schedule()?;
         let mut later = Vec::new();
         for changed in &schedule {
@@ -148,29 +150,29 @@ impl Plan {
             network,
             config,
         };
-        if let Clock::Virtual(captures) = &plan.clock {
+        if let RunClock::Virtual(captures) = &plan.clock {
             virtual_time::check_entries(&plan.network, captures.pairs.len())?;
         }
         plan.with_roles()
     }
 
     /// What the run reads and writes beside its ports.
-    pub fn files(&self) -> Vec<Named> {
+    pub fn files(&self) -> Vec<RunFile> {
         let config = self.typed.get_one::<PathBuf>("config-file");
-        let mut files: Vec<_> = config.map(|path| Named::read(path)).into_iter().collect();
-        files.extend(self.config.files.seen().iter().map(|path| Named::read(path)));
-        if let Clock::Virtual(Captures { pairs, .. }) = &self.clock {
-            files.extend(pairs.iter().map(|pair| Named::read(&pair.input)));
+        let mut files: Vec<_> = config.map(|path| RunFile::read(path)).into_iter().collect();
+        files.extend(self.config.files.paths().iter().map(|path| RunFile::read(path)));
+        if let RunClock::Virtual(CapturePairs { pairs, .. }) = &self.clock {
+            files.extend(pairs.iter().map(|pair| RunFile::read(&pair.input)));
             let outputs = pairs.iter().map(|pair| &pair.output);
             let outputs = outputs.filter(|path| !path.as_os_str().is_empty());
-            files.extend(outputs.map(|path| Named::written(path)));
+            files.extend(outputs.map(|path| RunFile::written(path)));
         }
         let outputs = &self.outputs;
-        files.extend(outputs.log.iter().map(|path| Named::written(path)));
+        files.extend(outputs.log.iter().map(|path| RunFile::written(path)));
         if let Some(prefix) = &outputs.mahimahi {
             let links = self.network.links.iter();
             let path = |name: &str| PathBuf::from(format!("{}.{name}", prefix.display()));
-            files.extend(links.map(|link| Named::written(&path(&link.spec.name))));
+            files.extend(links.map(|link| RunFile::written(&path(&link.spec.name))));
         }
         files
     }
@@ -178,11 +180,12 @@ impl Plan {
     /// Tells the ports which captures are read and which are written.
     fn with_roles(mut self) -> Result<Self, Failure> {
         let others = self.files();
-        keep_apart(&others)?;
+        check_distinct(&others)?;
         // What is told instead of a run opens nothing.
-        if let (Clock::RealTime(how), None) = (&mut self.clock, self.instead) {
-            let leads_to = |at| self.network.links.iter().any(|link| link.to == Target::Exit(at));
-            let roles = Opening::roles(&how.ports, leads_to);
+        if let (RunClock::RealTime(how), None) = (&mut self.clock, self.instead) {
+            let leads_to =
+                |at| self.network.links.iter().any(|link| link.to == LinkTarget::Exit(at));
+            let roles = PortOpening::roles(&how.ports, leads_to);
             how.opening = how.opening.clone().with_roles(roles, others)?;
         }
         Ok(self)
@@ -193,7 +196,7 @@ impl Plan {
     ///
     /// # Errors
     /// The first setting that cannot be.
-    pub fn read_again(&self) -> Result<Option<Config>, Failure> {
+    pub fn reread_config(&self) -> Result<Option<EmulationConfig>, Failure> {
         if !self.typed.contains_id("config-file") {
             return Ok(None);
         }
@@ -209,22 +212,22 @@ impl Plan {
             return Ok(exit);
         }
         match &self.clock {
-            Clock::Virtual(captures) => virtual_time::job::run(&self, captures, session),
-            Clock::RealTime(how) => realtime::job::run(&self, how, session),
+            RunClock::Virtual(captures) => virtual_time::job::run(&self, captures, session),
+            RunClock::RealTime(how) => realtime::job::run(&self, how, session),
         }
     }
 }
 
 /// The settings by file or by flags, and the links that got TLEM's queue unasked.
-fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str>), Failure> {
-    let flags = classic::says_links(matches);
+fn settings(matches: &ArgMatches) -> Result<(EmulationConfig, Vec<&'static str>), Failure> {
+    let flags = classic::first_link_flag(matches);
     let (mut config, unasked) = match (matches.get_one::<PathBuf>("config-file"), flags) {
         (Some(_), Some(flag)) => {
             let error =
                 Diagnostic::new(SR0003, format!("{flag} does not go together with --config"));
             return Err(error.with_help("change the file's settings by --set PATH=VALUE").into());
         }
-        (Some(path), None) => (Config::open(path)?, Vec::new()),
+        (Some(path), None) => (EmulationConfig::open(path)?, Vec::new()),
         (None, _) => classic::settings(matches)?,
     };
     let mut changes = Vec::new();
@@ -233,27 +236,30 @@ fn settings(matches: &ArgMatches) -> Result<(Config, Vec<&'static str>), Failure
             let error = Diagnostic::new(SR0002, format!("`{text}` does not fit --set"));
             return Err(error.with_help("write --set link.up.rate.bps=20Mbit").into());
         };
-        let place = classic::flag(matches, "--set").right(path.chars().count() + 1);
-        let node = tree::Node::word(value, place.clone());
-        changes.push(tree::Entry { key: path.to_owned(), place, node });
+        let place = classic::flag(matches, "--set").advanced_by(path.chars().count() + 1);
+        let node = tree::ConfigNode::word(value, place.clone());
+        changes.push(tree::ConfigEntry { key: path.to_owned(), location: place, node });
     }
     config = config.with(&changes)?;
     name_ports(&mut config, matches)?;
     // One that is wrong is told also where a flag takes its place.
     config.seed()?;
-    put_rest(&mut config, matches);
+    put_run_flags(&mut config, matches);
     Ok((config, unasked))
 }
 
 /// What flags say beside the links, where a file says it.
-fn put_rest(config: &mut Config, matches: &ArgMatches) {
+fn put_run_flags(config: &mut EmulationConfig, matches: &ArgMatches) {
     let root = &mut config.root;
     if let Some(Count(seed)) = matches.get_one("seed") {
-        let value = tree::Value::Number(seed.to_string());
-        root.put("seed", tree::Node { place: tree::Place::flag("--seed"), value });
+        let value = tree::ConfigValue::Number(seed.to_string());
+        root.put(
+            "seed",
+            tree::ConfigNode { location: tree::ConfigLocation::flag("--seed"), value },
+        );
     }
     if let Some(name) = matches.get_one::<String>("name") {
-        root.put("name", tree::Node::text(name, tree::Place::flag("--name")));
+        root.put("name", tree::ConfigNode::text(name, tree::ConfigLocation::flag("--name")));
     }
     put_route(root, matches);
     let path = |id: &str| matches.get_one::<PathBuf>(id).map(|path| path.display().to_string());
@@ -269,33 +275,39 @@ fn put_rest(config: &mut Config, matches: &ArgMatches) {
         let place = classic::flag(matches, flag);
         // Where `output` is no table, reading it says so.
         let Some(table) = root.table_at("output", &place) else { return };
-        table.put(key, tree::Node::text(value, place));
+        table.put(key, tree::ConfigNode::text(value, place));
     }
 }
 
 /// What `-r`, and the flags that go with it, say.
-fn put_route(root: &mut tree::Table, matches: &ArgMatches) {
+fn put_route(root: &mut tree::ConfigTable, matches: &ArgMatches) {
     // Only `emulate` can be a router.
     if !matches.try_get_one("route").ok().flatten().copied().unwrap_or(false) {
         return;
     }
-    let place = tree::Place::flag("-r");
+    let place = tree::ConfigLocation::flag("-r");
     let Some(table) = root.table_at("route", &place) else { return };
     let given: Vec<_> = matches.get_raw("gateway").into_iter().flatten().collect();
     if !given.is_empty() {
         let gateway = |text: &std::ffi::OsStr| {
-            tree::Node::text(text.to_string_lossy(), tree::Place::flag("-G"))
+            tree::ConfigNode::text(text.to_string_lossy(), tree::ConfigLocation::flag("-G"))
         };
-        let value = tree::Value::List(given.into_iter().map(gateway).collect());
-        table.put("gateways", tree::Node { place: tree::Place::flag("-G"), value });
+        let value = tree::ConfigValue::List(given.into_iter().map(gateway).collect());
+        table.put(
+            "gateways",
+            tree::ConfigNode { location: tree::ConfigLocation::flag("-G"), value },
+        );
     }
     if matches.get_flag("decrement-ttl") {
-        table.put("decrement_ttl", tree::Node { place, value: tree::Value::Flag(true) });
+        table.put(
+            "decrement_ttl",
+            tree::ConfigNode { location: place, value: tree::ConfigValue::Flag(true) },
+        );
     }
 }
 
 /// `-i` names the devices of the ports, in their order.
-fn name_ports(config: &mut Config, matches: &ArgMatches) -> Result<(), Failure> {
+fn name_ports(config: &mut EmulationConfig, matches: &ArgMatches) -> Result<(), Failure> {
     // Commands with ports of their own have no -i.
     let given = matches.try_get_raw("interface").ok().flatten();
     let given: Vec<_> = given.into_iter().flatten().collect();
@@ -305,12 +317,12 @@ fn name_ports(config: &mut Config, matches: &ArgMatches) -> Result<(), Failure> 
         let help = format!("the links have {}: {}", ports.len(), listed(&ports));
         return Err(error.with_help(help).into());
     }
-    let place = tree::Place::flag("-i");
+    let place = tree::ConfigLocation::flag("-i");
     for (name, port) in given.iter().zip(&ports) {
         let root = config.root.table_at("ports", &place);
         let port = root.and_then(|table| table.table_at(&port.name, &place));
         let table = port.expect("ports were read as tables");
-        table.put("dev", tree::Node::text(name.to_string_lossy(), place.clone()));
+        table.put("dev", tree::ConfigNode::text(name.to_string_lossy(), place.clone()));
     }
     Ok(())
 }
@@ -320,7 +332,7 @@ fn listed(ports: &[config::PortSetting]) -> String {
     names.join(", ")
 }
 
-fn clock(matches: &ArgMatches, config: &Config) -> Result<Clock, Failure> {
+fn run_clock(matches: &ArgMatches, config: &EmulationConfig) -> Result<RunClock, Failure> {
     if let Some(files) = matches.get_many::<PathBuf>("virtual") {
         refuse_virtual_route(config)?;
         refuse_ports_flags(matches)?;
@@ -330,16 +342,20 @@ fn clock(matches: &ArgMatches, config: &Config) -> Result<Clock, Failure> {
     let unnamed = config.ports()?.iter().any(|port| port.device.is_none());
     if unnamed && instead(matches).is_some() {
         // What links are is told without ports too, and no port is opened for it.
-        return Ok(Clock::Virtual(Captures::default()));
+        return Ok(RunClock::Virtual(CapturePairs::default()));
     }
     let ports = devices(config)?;
-    let route = Route::of(config, &ports)?;
-    let (cpus, burst) = (flags::cpus(matches)?, Burst::of(matches)?);
-    Ok(Clock::RealTime(Box::new(RealTime { cpus, burst, ..real_time(matches, ports, route) })))
+    let route = RouteMode::of(config, &ports)?;
+    let (cpus, burst) = (flags::cpus(matches)?, BurstLimit::of(matches)?);
+    Ok(RunClock::RealTime(Box::new(RealtimePlan {
+        cpus,
+        burst,
+        ..real_time(matches, ports, route)
+    })))
 }
 
 /// What stands for each port of the links, in their order.
-fn devices(config: &Config) -> Result<Vec<PortName>, Failure> {
+fn devices(config: &EmulationConfig) -> Result<Vec<PortName>, Failure> {
     let mut names: Vec<PortName> = Vec::new();
     for port in config.ports()? {
         let Some((device, place)) = port.device else {
@@ -353,10 +369,11 @@ fn devices(config: &Config) -> Result<Vec<PortName>, Failure> {
                 .into());
         };
         let name = PortName::parse_classic(&device);
-        let name = name.map_err(|error| ConfigError::port(&error, &place))?;
+        let name = name.map_err(|error| EmulationConfigError::port(&error, &place))?;
         // Whatever is sent to one is gone: there may be as many as one likes.
-        if name.kind != Kind::Null && names.contains(&name) {
-            let error = ConfigError::new(SR0002, format!("port {device} is given twice"), "");
+        if name.kind != PortNameKind::Null && names.contains(&name) {
+            let error =
+                EmulationConfigError::new(SR0002, format!("port {device} is given twice"), "");
             return Err(error.at(&place).help("a link joins two ports that differ").into());
         }
         names.push(name);
@@ -365,7 +382,7 @@ fn devices(config: &Config) -> Result<Vec<PortName>, Failure> {
 }
 
 /// Captures have no addresses.
-fn refuse_virtual_route(config: &Config) -> Result<(), Failure> {
+fn refuse_virtual_route(config: &EmulationConfig) -> Result<(), Failure> {
     if config.route()?.is_none() {
         return Ok(());
     }
@@ -383,7 +400,7 @@ pub fn refuse_ports_flags(matches: &ArgMatches) -> Result<(), Failure> {
     // Commands with ports of their own have no --pipeline.
     let pipeline = matches.try_get_one("pipeline").is_ok_and(|on| on == Some(&true));
     let own = late.or(pipeline.then_some("--pipeline")).map(str::to_owned);
-    let Some(flag) = opening::typed(matches).or(own) else { return Ok(()) };
+    let Some(flag) = opening::first_typed_flag(matches).or(own) else { return Ok(()) };
     let error = Diagnostic::new(SR0003, format!("{flag} does not go together with --virtual"));
     let error = error.with_cause("it is done at ports, and --virtual opens none");
     Err(error.with_help(format!("leave {flag} out; see --help for what links do")).into())
@@ -393,7 +410,7 @@ pub fn refuse_ports_flags(matches: &ArgMatches) -> Result<(), Failure> {
 ///
 /// # Errors
 /// If they are asked for, by a flag or in a file.
-pub fn refuse_ports_outputs(outputs: &Outputs) -> Result<(), Failure> {
+pub fn refuse_ports_outputs(outputs: &RunOutputs) -> Result<(), Failure> {
     if outputs.late_drop_ns.is_some() {
         let summary = "output.late_drop does not go together with --virtual";
         let error = Diagnostic::new(SR0003, summary);
@@ -411,7 +428,11 @@ pub fn refuse_ports_outputs(outputs: &Outputs) -> Result<(), Failure> {
         .into())
 }
 
-fn captures(files: &[&PathBuf], matches: &ArgMatches, config: &Config) -> Result<Clock, Failure> {
+fn captures(
+    files: &[&PathBuf],
+    matches: &ArgMatches,
+    config: &EmulationConfig,
+) -> Result<RunClock, Failure> {
     let ports = config.ports()?.len();
     let pairs: Vec<_> = files
         .chunks_exact(2)
@@ -421,29 +442,29 @@ fn captures(files: &[&PathBuf], matches: &ArgMatches, config: &Config) -> Result
         let error = Diagnostic::new(SR0002, "--virtual takes pairs of captures, one per direction");
         return Err(error.with_help("--virtual IN OUT, or --virtual IN OUT IN2 OUT2").into());
     }
-    Ok(Clock::Virtual(Captures { pairs, duration: duration(matches) }))
+    Ok(RunClock::Virtual(CapturePairs { pairs, duration: duration(matches) }))
 }
 
 /// When to end; none: never.
 pub fn duration(matches: &ArgMatches) -> Option<Duration> {
-    let span = matches.get_one::<Span>("duration").map(|span| span.duration());
+    let span = matches.get_one::<TimeSpan>("duration").map(|span| span.duration());
     span.filter(|duration| !duration.is_zero())
 }
 
 /// But for what may be refused: processors and bursts.
-fn real_time(matches: &ArgMatches, ports: Vec<PortName>, route: Option<Route>) -> RealTime {
-    let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
-    let layers = if route.is_some() { route::LAYERS } else { 0 };
-    let mut opening = Opening::of(matches).with_layers(layers);
+fn real_time(matches: &ArgMatches, ports: Vec<PortName>, route: Option<RouteMode>) -> RealtimePlan {
+    let span = |id: &str| matches.get_one::<TimeSpan>(id).map(|span| span.duration());
+    let layers = if route.is_some() { route::RING_LAYERS } else { 0 };
+    let mut opening = PortOpening::of(matches).with_layers(layers);
     if matches.get_count("hugepages-classic") >= 2 {
         opening.options.huge = HugePages::Require;
     }
-    RealTime {
+    RealtimePlan {
         ports,
         opening,
         pipeline: matches.get_flag("pipeline"),
         cpus: Vec::new(),
-        burst: Burst::default(),
+        burst: BurstLimit::default(),
         link_wait: span("wait").unwrap_or_default(),
         period: span("period").filter(|period| !period.is_zero()),
         duration: duration(matches),
@@ -451,8 +472,8 @@ fn real_time(matches: &ArgMatches, ports: Vec<PortName>, route: Option<Route>) -
     }
 }
 
-fn instead(matches: &ArgMatches) -> Option<Instead> {
-    let asked = [("print-settings", Instead::Settings), ("explain", Instead::Figures)];
+fn instead(matches: &ArgMatches) -> Option<PrintInstead> {
+    let asked = [("print-settings", PrintInstead::Settings), ("explain", PrintInstead::Figures)];
     asked.into_iter().find(|(id, _)| matches.get_flag(id)).map(|(_, instead)| instead)
 }
 

@@ -6,34 +6,34 @@ use std::time::Duration;
 use clap::ArgMatches;
 use serde_json::json;
 use slipring_abi::name::PortName;
-use slipring_cli::{Exit, Failure, Format, Session};
+use slipring_cli::{Exit, Failure, ReportFormat, Session};
 use slipring_link::NetworkSpec;
 
-use super::bounds::Bounds;
-use super::config::{Change, Config, Outputs, explain};
-use super::flags::Burst;
-use super::report::Changes;
-use super::route::Route;
-use slipring_program::opening::Opening;
+use super::bounds::ChangeBounds;
+use super::config::{EmulationConfig, RunOutputs, ScheduledChange, explain};
+use super::flags::BurstLimit;
+use super::report::SettingsChanges;
+use super::route::RouteMode;
+use slipring_datapath::opening::PortOpening;
 
 /// A planned run.
 #[derive(Debug)]
-pub struct Plan {
+pub struct EmulationPlan {
     /// The links. Entry and exit `i` belong to port `i` of the run.
     pub network: NetworkSpec,
     /// The settings that `network` was built from, which live changes start from
     /// (`Config::with`).
-    pub config: Config,
+    pub config: EmulationConfig,
     /// The seed of every random stream; chosen here where none was given, and always told.
     pub seed: u64,
     /// Virtual or real time.
-    pub clock: Clock,
+    pub clock: RunClock,
     /// Changes at given times from the start, in order; every one was built once.
-    pub schedule: Vec<Change>,
+    pub schedule: Vec<ScheduledChange>,
     /// What is written down beside the report.
-    pub outputs: Outputs,
+    pub outputs: RunOutputs,
     /// What live changes may not go beyond.
-    pub bounds: Bounds,
+    pub bounds: ChangeBounds,
     /// What to tell the user first, each in one line.
     pub warnings: Vec<String>,
     /// Whether to say all figures at the end, not only the main ones.
@@ -41,21 +41,21 @@ pub struct Plan {
     /// What was typed, to read its file again.
     pub typed: ArgMatches,
     /// What to tell instead of running.
-    pub instead: Option<Instead>,
+    pub instead: Option<PrintInstead>,
     /// The name under which `slipring emulate ctl` and `slipring top` find the run.
     pub name: Option<String>,
 }
 
 /// What is told instead of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Instead {
+pub enum PrintInstead {
     /// All settings, as a file.
     Settings,
     /// The effective figures, after all rounding.
     Figures,
 }
 
-impl Plan {
+impl EmulationPlan {
     /// What every command with links does first: it tells what was asked for instead of a run,
     /// and then there is nothing left to do, or what the user should know before one.
     ///
@@ -68,15 +68,15 @@ impl Plan {
         };
         let figures = || explain(&self.network, self.seed);
         let text = match instead {
-            Instead::Settings => self.config.to_toml(),
-            Instead::Figures => figures().text(),
+            PrintInstead::Settings => self.config.to_toml(),
+            PrintInstead::Figures => figures().text(),
         };
-        if session.reporter.format() == Format::Text {
+        if session.reporter.format() == ReportFormat::Text {
             session.reporter.raw(text.as_bytes())?;
         } else {
             let fields = match instead {
-                Instead::Settings => json!({ "settings": self.config.to_json() }),
-                Instead::Figures => figures().fields(),
+                PrintInstead::Settings => json!({ "settings": self.config.to_json() }),
+                PrintInstead::Figures => figures().fields(),
             };
             session.reporter.document(&fields, text)?;
         }
@@ -84,11 +84,11 @@ impl Plan {
     }
 }
 
-impl Plan {
+impl EmulationPlan {
     /// The changes that have begun by then, in ns since the start.
-    pub fn changes(&self, until_ns: u64) -> Changes {
+    pub fn changes(&self, until_ns: u64) -> SettingsChanges {
         let begun = self.schedule.iter().take_while(|change| change.at_ns <= until_ns);
-        begun.fold(Changes::default(), |changes, change| Changes {
+        begun.fold(SettingsChanges::default(), |changes, change| SettingsChanges {
             times: changes.times + 1,
             since_ns: change.at_ns,
         })
@@ -109,16 +109,16 @@ impl Plan {
 
 /// By which clock frames move.
 #[derive(Debug)]
-pub enum Clock {
+pub enum RunClock {
     /// The clock of captures: as fast as possible, exact.
-    Virtual(Captures),
+    Virtual(CapturePairs),
     /// The machine's clock, between ports.
-    RealTime(Box<RealTime>),
+    RealTime(Box<RealtimePlan>),
 }
 
 /// What passes in virtual time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Captures {
+pub struct CapturePairs {
     /// What is read and what is written, in the order of the network's ports.
     pub pairs: Vec<CapturePair>,
     /// What was captured so long after the first frame, and later, is left out; none: nothing.
@@ -136,17 +136,17 @@ pub struct CapturePair {
 
 /// A run between ports.
 #[derive(Debug)]
-pub struct RealTime {
+pub struct RealtimePlan {
     /// The ports, in the order of the network's entries.
     pub ports: Vec<PortName>,
     /// How they are opened.
-    pub opening: Opening,
+    pub opening: PortOpening,
     /// Two threads with a port each, instead of one for all.
     pub pipeline: bool,
     /// Processors to pin the threads to, in turn; empty: none.
     pub cpus: Vec<u32>,
     /// What is taken from a port at most at a time.
-    pub burst: Burst,
+    pub burst: BurstLimit,
     /// How long to wait for the links of the ports to come up.
     pub link_wait: Duration,
     /// Time between reports; none: only at the end.
@@ -154,5 +154,5 @@ pub struct RealTime {
     /// When to end; none: at a signal.
     pub duration: Option<Duration>,
     /// Whether it is a router between the ports, and how.
-    pub route: Option<Route>,
+    pub route: Option<RouteMode>,
 }

@@ -7,7 +7,7 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 
 /// What one direction does: a value for each part, as a file has it.
-pub(super) type Parts = [(&'static str, &'static str); 4];
+pub(super) type PresetParts = [(&'static str, &'static str); 4];
 
 /// A kind of link, seen from the user's side: up is away from the user.
 pub(crate) struct Preset {
@@ -15,8 +15,8 @@ pub(crate) struct Preset {
     pub name: &'static str,
     title: &'static str,
     about: &'static str,
-    up: Parts,
-    down: Parts,
+    up: PresetParts,
+    down: PresetParts,
 }
 
 const fn parts(
@@ -24,7 +24,7 @@ const fn parts(
     delay: &'static str,
     loss: &'static str,
     queue: &'static str,
-) -> Parts {
+) -> PresetParts {
     [("rate", rate), ("delay", delay), ("loss", loss), ("queue", queue)]
 }
 
@@ -95,7 +95,7 @@ pub(crate) static PRESETS: [Preset; 6] = [
 ];
 
 /// The parts of a direction, 0 for up, if a preset was asked for.
-pub(super) fn asked(matches: &ArgMatches, direction: usize) -> Option<&'static Parts> {
+pub(super) fn preset_parts(matches: &ArgMatches, direction: usize) -> Option<&'static PresetParts> {
     let name = matches.get_one::<String>("preset")?;
     let preset = PRESETS.iter().find(|preset| preset.name == name)?;
     Some(if direction == 0 { &preset.up } else { &preset.down })
@@ -103,7 +103,7 @@ pub(super) fn asked(matches: &ArgMatches, direction: usize) -> Option<&'static P
 
 /// All of them for machines: `up` and `down` have paths below a link, and what to set there.
 pub fn json() -> Value {
-    let direction = |parts: &Parts| -> Value {
+    let direction = |parts: &PresetParts| -> Value {
         parts.iter().map(|(part, value)| ((*part).to_owned(), json!(value))).collect()
     };
     let preset = |preset: &Preset| {
@@ -121,12 +121,12 @@ pub fn json() -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Plan;
+    use crate::EmulationPlan;
 
     fn settings(words: &str) -> Value {
         let words = "emulate --virtual in out in2 out2".split(' ').chain(words.split(' '));
         let matches = crate::flags::command().try_get_matches_from(words).unwrap();
-        toml::from_str(&Plan::of(&matches).unwrap().config.to_toml()).unwrap()
+        toml::from_str(&EmulationPlan::of(&matches).unwrap().config.to_toml()).unwrap()
     }
 
     #[test]

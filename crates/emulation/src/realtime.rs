@@ -17,19 +17,19 @@
 //! Not for: what the links do (that is `slipring-link`), virtual time, and how it is shown.
 
 mod account;
-mod board;
-mod desk;
-mod drive;
+mod channel;
 mod emulator;
-mod far;
+mod emulator_loop;
+mod frame_tap;
 mod inlet;
 pub(crate) mod job;
 mod log;
 mod outlet;
+mod peer_thread;
 mod pipeline;
-mod place;
+mod placement;
+mod run_services;
 mod stamp;
-mod tap;
 #[cfg(test)]
 mod tests;
 
@@ -37,33 +37,33 @@ use std::sync::{Arc, mpsc};
 
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_link::{NetworkSpec, SpecError};
-use slipring_port::{Nanos, Patience, Port, now};
+use slipring_port::{Nanos, Port, WaitStrategy, now};
 
-use slipring_program::workers::Task;
+use slipring_datapath::workers::WorkerTask;
 
-use crate::flags::Burst;
+use crate::flags::BurstLimit;
 
-pub use account::{Account, EntryAccount, ExitAccount};
-pub(crate) use board::Change;
-pub use board::{Board, State};
-pub use desk::{Desk, Start};
+pub use account::{EmulationAccount, EntryAccount, ExitAccount};
+pub(crate) use channel::PlanChange;
+pub use channel::{EmulationState, EmulatorChannel};
 pub use emulator::Emulator;
-pub use log::{LogTap, Told, Writer as LogWriter, open as open_log};
-pub(crate) use tap::Tap;
+pub(crate) use frame_tap::FrameTap;
+pub use log::{FrameLogWriter as LogWriter, LogTap, ObservedFrame, open as open_log};
+pub use run_services::{RunServices, RunStart};
 
-use drive::Drive;
-use pipeline::Directions;
-use place::{Breather, Place};
+use emulator_loop::EmulatorLoop;
+use pipeline::LinkDirections;
+use placement::{PausePacer, ThreadPlacement};
 
 /// How an emulation is run; what it emulates is the [`NetworkSpec`]'s.
 #[derive(Debug, Clone)]
-pub struct Manner {
+pub struct RealtimeOptions {
     /// Seed of every random stream.
     pub seed: u64,
     /// What is taken from a queue at most at a time.
-    pub burst: Burst,
+    pub burst: BurstLimit,
     /// How to wait; [`Patience::Spin`] never sleeps.
-    pub patience: Patience,
+    pub wait_policy: WaitStrategy,
     /// CPUs to bind the threads to, in turn; none for wherever the kernel likes.
     pub cpus: Vec<usize>,
     /// Two threads instead of one, if there are two ports and the directions share nothing.
@@ -76,12 +76,12 @@ pub struct Manner {
     pub storage_bytes: u64,
 }
 
-impl Default for Manner {
+impl Default for RealtimeOptions {
     fn default() -> Self {
         Self {
             seed: 0,
-            burst: Burst::default(),
-            patience: Patience::default(),
+            burst: BurstLimit::default(),
+            wait_policy: WaitStrategy::default(),
             cpus: Vec::new(),
             pipeline: false,
             late_drop: None,
@@ -94,29 +94,29 @@ impl Default for Manner {
 /// An emulation that is ready to run, and the board through which it is watched and changed.
 pub struct Emulation {
     /// To be run in threads of their own.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<WorkerTask>,
     /// See [`Board`].
-    pub board: Arc<Board>,
+    pub channel: Arc<EmulatorChannel>,
     /// Where each thread runs, once it does.
-    pub places: mpsc::Receiver<Place>,
+    pub placements: mpsc::Receiver<ThreadPlacement>,
 }
 
 /// Makes an emulation between ports; entry and exit `i` of the plan are `ports[i]`.
 ///
 /// # Errors
 /// A plan that cannot be built, or not as a pipeline, or no descriptor for the board.
-pub fn prepare<T: Tap + 'static>(
+pub fn prepare<T: FrameTap + 'static>(
     ports: Vec<Port>,
     plan: &NetworkSpec,
-    manner: &Manner,
+    manner: &RealtimeOptions,
     tap: T,
 ) -> Result<Emulation, Failure> {
     if manner.pipeline {
         return prepare_pair(ports, plan, manner, tap);
     }
     let emulator = Emulator::between(ports, plan, manner, tap, now()).map_err(wrong_plan)?;
-    let board = Arc::new(Board::new()?);
-    Ok(ready(vec![(emulator, board.clone())], board, manner))
+    let board = Arc::new(EmulatorChannel::new()?);
+    Ok(emulation_of(vec![(emulator, board.clone())], board, manner))
 }
 
 /// Whether two threads can do what `plan` asks for.
@@ -124,44 +124,48 @@ pub fn prepare<T: Tap + 'static>(
 /// # Errors
 /// If its directions share something.
 pub(crate) fn check_pipeline(plan: &NetworkSpec) -> Result<(), Failure> {
-    Directions::of(plan).map(drop)
+    LinkDirections::of(plan).map(drop)
 }
 
-fn prepare_pair<T: Tap + 'static>(
+fn prepare_pair<T: FrameTap + 'static>(
     ports: Vec<Port>,
     plan: &NetworkSpec,
-    manner: &Manner,
+    manner: &RealtimeOptions,
     tap: T,
 ) -> Result<Emulation, Failure> {
-    let directions = Directions::of(plan)?;
+    let directions = LinkDirections::of(plan)?;
     let ports =
         <[Port; 2]>::try_from(ports).map_err(|ports| pipeline::refused_ports(ports.len()))?;
     let pair = Emulator::pair(ports, plan, manner, tap, now())?;
-    let boards = [Arc::new(Board::new()?), Arc::new(Board::new()?)];
-    let board = Arc::new(Board::joining(directions, boards.clone())?);
-    Ok(ready(pair.into_iter().zip(boards).collect(), board, manner))
+    let boards = [Arc::new(EmulatorChannel::new()?), Arc::new(EmulatorChannel::new()?)];
+    let board = Arc::new(EmulatorChannel::for_pair(directions, boards.clone())?);
+    Ok(emulation_of(pair.into_iter().zip(boards).collect(), board, manner))
 }
 
 /// A thread for each emulator, with its own board.
-fn ready<T: Tap + 'static>(
-    emulators: Vec<(Emulator<T>, Arc<Board>)>,
-    board: Arc<Board>,
-    manner: &Manner,
+fn emulation_of<T: FrameTap + 'static>(
+    emulators: Vec<(Emulator<T>, Arc<EmulatorChannel>)>,
+    board: Arc<EmulatorChannel>,
+    manner: &RealtimeOptions,
 ) -> Emulation {
     let (told, places) = mpsc::channel();
     let threads = emulators.len();
     let cpus = manner.cpus.iter().copied().map(Some).chain(std::iter::repeat(None));
-    let task = |((emulator, board), cpu): ((Emulator<T>, Arc<Board>), Option<usize>)| -> Task {
-        let (told, patience) = (told.clone(), manner.patience);
+    let task = |((emulator, board), cpu): ((Emulator<T>, Arc<EmulatorChannel>), Option<usize>)| -> WorkerTask {
+        let (told, patience) = (told.clone(), manner.wait_policy);
         Box::new(move |stop| {
-            let place = place::take(cpu, threads, patience);
-            let breather = Breather::of(&place);
+            let place = placement::place_thread(cpu, threads, patience);
+            let breather = PausePacer::of(&place);
             // Nobody has to listen.
             let _ = told.send(place);
-            Drive::new(emulator, patience, &board).breathing(breather).run(stop)
+            EmulatorLoop::new(emulator, patience, &board).with_pauses(breather).run(stop)
         })
     };
-    Emulation { tasks: emulators.into_iter().zip(cpus).map(task).collect(), board, places }
+    Emulation {
+        tasks: emulators.into_iter().zip(cpus).map(task).collect(),
+        channel: board,
+        placements: places,
+    }
 }
 
 fn wrong_plan(error: SpecError) -> Failure {

@@ -12,44 +12,44 @@
 //!
 //! Counters come from the engine, which keeps them in balance. Nothing here decides anything.
 
-pub(crate) mod asked;
 pub(crate) mod document;
 pub(crate) mod flow;
 pub(crate) mod histogram;
-pub(crate) mod hops;
+pub(crate) mod hop_times;
 pub(crate) mod mahimahi;
-pub(crate) mod measured;
+pub(crate) mod measurement;
 pub(crate) mod openmetrics;
 pub(crate) mod packets;
+pub(crate) mod requested;
 pub(crate) mod summary;
 
 use serde::Serialize;
-use slipring_link::{Counters, LinkSpec, NetworkSpec, Source, Tally, Target};
+use slipring_link::{LinkCounters, LinkSource, LinkSpec, LinkTarget, NetworkSpec, PacketCounts};
 
-use asked::Asked;
-use document::Document;
-use measured::Measured;
+use document::EmulationDocument;
+use measurement::LinkMeasurement;
+use requested::RequestedLink;
 
 /// The report on a network at one moment.
-pub struct Report<'m> {
+pub struct EmulationReport<'m> {
     /// One for each link, in the order of the plan.
     pub links: Vec<LinkReport<'m>>,
     /// Frames that no link wanted.
-    pub unrouted: Tally,
-    changes: Changes,
+    pub unrouted: PacketCounts,
+    changes: SettingsChanges,
 }
 
 /// Changes of settings while a run went on: what was asked is what holds since the last one, what
 /// was measured is all of the run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Changes {
+pub struct SettingsChanges {
     /// How many there were.
     pub times: u64,
     /// When the last one was, in ns since the start of the run.
     pub since_ns: u64,
 }
 
-impl Changes {
+impl SettingsChanges {
     /// What is to be said of them, in a line of its own behind a line break; nothing of none.
     pub fn line(&self) -> String {
         let times = match self.times {
@@ -57,7 +57,7 @@ impl Changes {
             1 => "once".to_owned(),
             times => format!("{times} times"),
         };
-        let since = asked::time(self.since_ns);
+        let since = requested::time(self.since_ns);
         format!(
             "\nsettings changed {times}, the last time {since} from the start: asked is what holds \
              since, measured is the whole run"
@@ -74,51 +74,51 @@ pub struct LinkReport<'m> {
     pub to: String,
     /// The filters that lead frames here.
     pub classes: Vec<String>,
-    pub asked: Asked,
-    pub counters: Counters,
+    pub requested: RequestedLink,
+    pub counters: LinkCounters,
     /// What was seen where frames left, if anyone looked.
-    pub measured: Option<&'m Measured>,
+    pub measured: Option<&'m LinkMeasurement>,
     /// Why models of the user's had no answer for the first time, behind their stages' names.
-    pub troubles: Vec<String>,
+    pub model_failures: Vec<String>,
 }
 
-impl<'m> Report<'m> {
+impl<'m> EmulationReport<'m> {
     /// On the links of `network`: their `counters` and what was `measured`, in their order.
     pub fn of(
         network: &NetworkSpec,
-        counters: &[Counters],
-        measured: &'m [Measured],
-        unrouted: Tally,
+        counters: &[LinkCounters],
+        measured: &'m [LinkMeasurement],
+        unrouted: PacketCounts,
     ) -> Self {
-        let link = |(index, counters): (usize, &Counters)| {
+        let link = |(index, counters): (usize, &LinkCounters)| {
             let link = &network.links[index];
             let classes = network.classes.iter().filter(|class| class.link == index);
             LinkReport {
                 name: link.spec.name.clone(),
                 from: match link.from {
-                    Source::Entry(entry) => network.entries[entry].clone(),
-                    Source::Node(node) => network.nodes[node].clone(),
+                    LinkSource::Entry(entry) => network.entries[entry].clone(),
+                    LinkSource::Node(node) => network.nodes[node].clone(),
                 },
                 to: match link.to {
-                    Target::Exit(exit) => network.exits[exit].clone(),
-                    Target::Node(node) => network.nodes[node].clone(),
+                    LinkTarget::Exit(exit) => network.exits[exit].clone(),
+                    LinkTarget::Node(node) => network.nodes[node].clone(),
                 },
                 classes: classes.map(|class| class.filter.clone()).collect(),
-                asked: Asked::of(&link.spec),
+                requested: RequestedLink::of(&link.spec),
                 counters: *counters,
                 measured: measured.get(index),
-                troubles: troubles(&link.spec),
+                model_failures: model_failures(&link.spec),
             }
         };
         Self {
             links: counters.iter().enumerate().map(link).collect(),
             unrouted,
-            changes: Changes::default(),
+            changes: SettingsChanges::default(),
         }
     }
 
     /// The same, where settings changed while it was measured.
-    pub fn changed(self, changes: Changes) -> Self {
+    pub fn changed(self, changes: SettingsChanges) -> Self {
         Self { changes, ..self }
     }
 
@@ -132,8 +132,8 @@ impl<'m> Report<'m> {
     }
 
     /// For machines: the keys of an emulation beside the common ones.
-    pub fn document(&self) -> Document {
-        Document::of(&self.links, self.unrouted).changed(self.changes)
+    pub fn document(&self) -> EmulationDocument {
+        EmulationDocument::of(&self.links, self.unrouted).changed(self.changes)
     }
 
     /// For Prometheus.
@@ -143,7 +143,7 @@ impl<'m> Report<'m> {
 }
 
 /// What went wrong in models of the user's, a sentence for each.
-pub(crate) fn troubles(link: &LinkSpec) -> Vec<String> {
-    let told = link.troubles().into_iter();
+pub(crate) fn model_failures(link: &LinkSpec) -> Vec<String> {
+    let told = link.user_model_errors().into_iter();
     told.map(|(stage, trouble)| format!("{stage}: {trouble}")).collect()
 }

@@ -11,33 +11,33 @@ mod queue;
 
 use std::sync::{Arc, Mutex};
 
-use slipring_abi::name::{Kind, PortName, Rings};
+use slipring_abi::name::{PortName, PortNameKind, RingSelection};
 use slipring_cli::codes::{SR0002, SR0012};
 use slipring_cli::{Diagnostic, Failure, Session};
-use slipring_gateway::{Gate, Life, Side, SideError, Subnet};
+use slipring_gateway::{GatewayPort, RouterInterface, RouterInterfaceError, Subnet, TtlPolicy};
 use slipring_port::Port;
 use slipring_port::iface::Iface;
 use slipring_port::netlink::Netlink;
 use slipring_wire::MacAddr;
 
-use crate::config::{Config, Gateway, RouteSetting};
-pub(crate) use queue::LAYERS;
-use queue::{Gated, Shared};
+use crate::config::{EmulationConfig, RouteGateway, RouteSetting};
+pub(crate) use queue::RING_LAYERS;
+use queue::{GatedQueue, SharedGate};
 
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Route {
+pub struct RouteMode {
     /// The gateway behind each port, where there is one.
-    gateways: [Option<Gateway>; 2],
-    life: Life,
+    gateways: [Option<RouteGateway>; 2],
+    ttl_policy: TtlPolicy,
 }
 
-impl Route {
+impl RouteMode {
     /// What the settings say, of these ports.
     ///
     /// # Errors
     /// If there are not two ports, or one of them is no interface with hosts behind it.
-    pub fn of(config: &Config, ports: &[PortName]) -> Result<Option<Self>, Failure> {
+    pub fn of(config: &EmulationConfig, ports: &[PortName]) -> Result<Option<Self>, Failure> {
         let Some(RouteSetting { gateways, decrement_ttl }) = config.route()? else {
             return Ok(None);
         };
@@ -51,8 +51,8 @@ impl Route {
             let error = error.with_cause("it takes its addresses from interfaces of this host");
             return Err(error.with_help("name interfaces: -i netmap:eth0 -i netmap:eth1").into());
         }
-        let life = if decrement_ttl { Life::Spent } else { Life::Kept };
-        Ok(Some(Self { gateways, life }))
+        let life = if decrement_ttl { TtlPolicy::Decrement } else { TtlPolicy::Preserve };
+        Ok(Some(Self { gateways, ttl_policy: life }))
     }
 
     /// Puts the router between open ports and who uses them.
@@ -67,20 +67,20 @@ impl Route {
     ) -> Result<(), Failure> {
         let sides = [self.side(&names[0], 0)?, self.side(&names[1], 1)?];
         refuse_overlap(&sides, names)?;
-        if std::fs::read_to_string(FORWARDING).is_ok_and(|text| text.trim() == "1")
-            && names.iter().any(|name| name.kind == Kind::Packet)
+        if std::fs::read_to_string(IP_FORWARD_PATH).is_ok_and(|text| text.trim() == "1")
+            && names.iter().any(|name| name.kind == PortNameKind::Packet)
         {
-            session.reporter.warn(FORWARDS_TOO)?;
+            session.reporter.warn(HOST_FORWARDS_WARNING)?;
         }
         for (port, [own, other]) in ports.iter_mut().zip([[0, 1], [1, 0]]) {
-            let gate = Gate::new(sides[own].clone(), sides[other].clone(), self.life);
-            guard(port, &Arc::new(Mutex::new(gate)))?;
+            let gate = GatewayPort::new(sides[own].clone(), sides[other].clone(), self.ttl_policy);
+            gate_queues(port, &Arc::new(Mutex::new(gate)))?;
         }
         Ok(())
     }
 
     /// The router at a port: what the interface is.
-    fn side(&self, port: &PortName, index: usize) -> Result<Side, Failure> {
+    fn side(&self, port: &PortName, index: usize) -> Result<RouterInterface, Failure> {
         let name = &port.name;
         let iface = Iface::find(name).map_err(|error| {
             let failed = Diagnostic::new(SR0012, format!("-r cannot look at {name}"));
@@ -91,27 +91,28 @@ impl Route {
         let subnets: Result<Vec<_>, _> = subnets.collect();
         let gateway = self.gateways[index].as_ref();
         let gateways = gateway.map(|gateway| gateway.address).into_iter().collect();
-        let side = subnets.and_then(|subnets| Side::new(MacAddr(iface.mac), subnets, gateways));
+        let side =
+            subnets.and_then(|subnets| RouterInterface::new(MacAddr(iface.mac), subnets, gateways));
         side.map_err(|error| no_side(name, gateway, &error).into())
     }
 }
 
-const FORWARDING: &str = "/proc/sys/net/ipv4/ip_forward";
-const FORWARDS_TOO: &str = "this host forwards as well and sees what a packet: port sees, so \
+const IP_FORWARD_PATH: &str = "/proc/sys/net/ipv4/ip_forward";
+const HOST_FORWARDS_WARNING: &str = "this host forwards as well and sees what a packet: port sees, so \
     frames would pass twice: sysctl -w net.ipv4.ip_forward=0, or take netmap: ports";
 
 /// Whether a port stands for an interface of this host, with other hosts beyond.
 fn has_hosts(port: &PortName) -> bool {
-    matches!(port.kind, Kind::Netmap | Kind::Xdp | Kind::Packet)
+    matches!(port.kind, PortNameKind::Netmap | PortNameKind::Xdp | PortNameKind::Packet)
         && port.pipe.is_none()
-        && matches!(port.rings, Rings::All | Rings::One(_))
+        && matches!(port.rings, RingSelection::All | RingSelection::One(_))
 }
 
-fn no_side(name: &str, gateway: Option<&Gateway>, error: &SideError) -> Diagnostic {
+fn no_side(name: &str, gateway: Option<&RouteGateway>, error: &RouterInterfaceError) -> Diagnostic {
     let failed = Diagnostic::new(SR0012, format!("-r cannot route at {name}"));
     match (gateway, error) {
-        (Some(gateway), SideError::Gateway { .. }) => failed
-            .with_cause(format!("{error}, at {}", gateway.place))
+        (Some(gateway), RouterInterfaceError::Gateway { .. }) => failed
+            .with_cause(format!("{error}, at {}", gateway.location))
             .with_help(format!("name a neighbour of {name}, or none")),
         _ => failed
             .with_cause(error.to_string())
@@ -120,7 +121,7 @@ fn no_side(name: &str, gateway: Option<&Gateway>, error: &SideError) -> Diagnost
 }
 
 /// There would be no saying where an address is.
-fn refuse_overlap(sides: &[Side; 2], names: &[PortName]) -> Result<(), Failure> {
+fn refuse_overlap(sides: &[RouterInterface; 2], names: &[PortName]) -> Result<(), Failure> {
     let Some(address) = sides[0].overlap(&sides[1]) else { return Ok(()) };
     let [left, right] = [&names[0].name, &names[1].name];
     let error = Diagnostic::new(SR0012, format!("{left} and {right} are in the same subnet"));
@@ -129,10 +130,10 @@ fn refuse_overlap(sides: &[Side; 2], names: &[PortName]) -> Result<(), Failure> 
 }
 
 /// Puts every queue of a port behind its gate.
-fn guard(port: &mut Port, gate: &Shared) -> Result<(), Failure> {
+fn gate_queues(port: &mut Port, gate: &SharedGate) -> Result<(), Failure> {
     let name = port.info.name.clone();
     for (index, queue) in (0..).zip(std::mem::take(&mut port.queues)) {
-        port.queues.push(Box::new(Gated::new(&name, index, queue, gate.clone())?));
+        port.queues.push(Box::new(GatedQueue::new(&name, index, queue, gate.clone())?));
     }
     Ok(())
 }

@@ -22,42 +22,42 @@
 //!
 //! Not for: sharing between threads.
 
-use slipring_link::{Handle, Train};
+use slipring_link::{Burst, FrameHandle};
 
+mod chunk_transfer;
 mod frames;
 mod loader;
-mod parcel;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use frames::Frames;
-pub(crate) use loader::Loader;
-pub(crate) use parcel::{Parcel, together};
+pub(crate) use chunk_transfer::{ChunkTransfer, share_chunk};
+pub(crate) use frames::StoredFrames;
+pub(crate) use loader::BatchLoader;
 
 /// Bytes of a chunk.
-pub(crate) const CHUNK: usize = 1 << 18;
+pub(crate) const CHUNK_BYTES: usize = 1 << 18;
 /// The longest frame, in bytes.
-pub(crate) const MAX_FRAME: usize = 1 << 16;
+pub(crate) const MAX_FRAME_BYTES: usize = 1 << 16;
 /// Heads lie at multiples of this many bytes, and take as many.
-const UNIT: usize = 8;
+const HEADER_ALIGN: usize = 8;
 /// Bits of a handle that tell where in its chunk the head lies; the others number the chunk.
-const PLACE_BITS: u32 = (CHUNK / UNIT).trailing_zeros();
+const OFFSET_BITS: u32 = (CHUNK_BYTES / HEADER_ALIGN).trailing_zeros();
 /// Chunks at most: 32 GiB.
-const MAX_CHUNKS: usize = 1 << (u32::BITS - PLACE_BITS);
+const MAX_CHUNKS: usize = 1 << (u32::BITS - OFFSET_BITS);
 /// Chunks that are kept though nothing has been in them for a while; the memory of further ones is
 /// given back.
-const MAX_SPARE: usize = 128;
+const MAX_SPARE_CHUNKS: usize = 128;
 /// How long that is: traffic comes and goes with the delay of a link, and memory that comes and goes
 /// with it costs more than the frames.
-const A_WHILE: u64 = 500_000_000;
+const TRIM_AFTER_NS: u64 = 500_000_000;
 /// No chunk.
-const NONE: u32 = u32::MAX;
+const NO_CHUNK: u32 = u32::MAX;
 
 /// Which frames share chunks: those that will stay about equally long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Lane(u8);
+pub(crate) struct StoreLane(u8);
 
-impl Lane {
+impl StoreLane {
     /// Lanes in all.
     pub(crate) const COUNT: usize = 32;
 
@@ -74,10 +74,10 @@ impl Lane {
 
 /// The storage. See the module.
 #[derive(Debug)]
-pub struct Store {
-    chunks: Vec<Chunk>,
+pub struct EmulationStore {
+    chunks: Vec<StoreChunk>,
     /// Chunk that each lane fills, or [`NONE`].
-    open: [u32; Lane::COUNT],
+    open_chunks: [u32; StoreLane::COUNT],
     /// Empty chunks with memory, last freed last.
     spare: Vec<u32>,
     /// How many of these, from the first on, were not needed since memory was given back last.
@@ -93,19 +93,19 @@ pub struct Store {
     /// Copies are made through here.
     scratch: Vec<u8>,
     /// From where on frames were fetched last.
-    fetched: Handle,
+    prefetched: FrameHandle,
 }
 
 /// A stretch of memory and the frames in it.
 #[derive(Debug, Default)]
-struct Chunk {
+struct StoreChunk {
     bytes: Box<[u8]>,
     /// Bytes taken from the front.
-    taken: usize,
+    bytes_used: usize,
     /// Frames not yet freed.
-    live: u32,
+    live_frames: u32,
     /// Whose frames these are.
-    lane: Lane,
+    lane: StoreLane,
     /// A lane fills it.
     open: bool,
 }
@@ -113,14 +113,14 @@ struct Chunk {
 /// What stands before a frame, from the lowest bit on: when it arrived, whether a link made it,
 /// and one less than its length.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Head(u64);
+pub(crate) struct StoreHeader(u64);
 
 /// Bits of a head that tell the time: frames are younger than 39 hours.
 const TIME_BITS: u32 = 47;
 
 /// A stored frame.
 #[derive(Debug)]
-pub struct Stored<'s> {
+pub struct StoredFrame<'s> {
     /// Its bytes.
     pub bytes: &'s mut [u8],
     /// When it arrived.
@@ -131,17 +131,17 @@ pub struct Stored<'s> {
 
 /// From a head to the next one, where a frame of `len` bytes is between.
 #[inline(always)]
-fn place_after(len: usize) -> usize {
-    (UNIT + len + UNIT - 1) & !(UNIT - 1)
+fn next_header_offset(len: usize) -> usize {
+    (HEADER_ALIGN + len + HEADER_ALIGN - 1) & !(HEADER_ALIGN - 1)
 }
 
-impl Store {
+impl EmulationStore {
     /// Room for about `limit_bytes`, of which nothing is taken yet.
     pub fn new(limit_bytes: u64) -> Self {
-        let limit = usize::try_from(limit_bytes.div_ceil(CHUNK as u64)).unwrap_or(MAX_CHUNKS);
+        let limit = usize::try_from(limit_bytes.div_ceil(CHUNK_BYTES as u64)).unwrap_or(MAX_CHUNKS);
         Self {
             chunks: Vec::new(),
-            open: [NONE; Lane::COUNT],
+            open_chunks: [NO_CHUNK; StoreLane::COUNT],
             spare: Vec::new(),
             unused: 0,
             trim_ns: 0,
@@ -149,14 +149,14 @@ impl Store {
             limit: limit.clamp(1, MAX_CHUNKS),
             latest_ns: 0,
             scratch: Vec::new(),
-            fetched: Handle(u32::MAX),
+            prefetched: FrameHandle(u32::MAX),
         }
     }
 
     /// Takes memory for about `bytes` now, within the limit, so that the first frames do not wait
     /// for the kernel to find it.
     pub fn prepare(&mut self, bytes: u64) {
-        let count = (bytes / CHUNK as u64).min(MAX_SPARE as u64);
+        let count = (bytes / CHUNK_BYTES as u64).min(MAX_SPARE_CHUNKS as u64);
         while (self.spare.len() as u64) < count {
             let Some(number) = self.new_chunk() else { return };
             // Written to, or it would only be promised.
@@ -167,7 +167,7 @@ impl Store {
 
     /// Learns the time: no frame that is stored later arrived after the latest time told.
     #[inline]
-    pub fn tick(&mut self, now_ns: u64) {
+    pub fn set_time(&mut self, now_ns: u64) {
         self.latest_ns = self.latest_ns.max(now_ns);
         if now_ns >= self.trim_ns {
             self.trim(now_ns);
@@ -177,11 +177,11 @@ impl Store {
     /// Gives memory back that has not been needed for a while.
     #[cold]
     fn trim(&mut self, now_ns: u64) {
-        for number in self.spare.drain(..self.unused.saturating_sub(MAX_SPARE)) {
-            self.chunks[number as usize] = Chunk::default();
+        for number in self.spare.drain(..self.unused.saturating_sub(MAX_SPARE_CHUNKS)) {
+            self.chunks[number as usize] = StoreChunk::default();
             self.vacant.push(number);
         }
-        (self.unused, self.trim_ns) = (self.spare.len(), now_ns + A_WHILE);
+        (self.unused, self.trim_ns) = (self.spare.len(), now_ns + TRIM_AFTER_NS);
     }
 
     /// The empty chunk that was freed last.
@@ -194,14 +194,18 @@ impl Store {
 
     /// A stored frame.
     #[inline]
-    pub fn get(&mut self, handle: Handle) -> Stored<'_> {
-        self.chunks[number(handle)].get(place(handle), self.latest_ns)
+    pub fn get(&mut self, handle: FrameHandle) -> StoredFrame<'_> {
+        self.chunks[number(handle)].get(header_offset(handle), self.latest_ns)
     }
 
     /// Stores frames of one batch, to be found in `trains` when they are all there.
     #[inline]
-    pub(crate) fn load<'s>(&'s mut self, lane: Lane, trains: &'s mut Vec<Train>) -> Loader<'s> {
-        Loader::begin(self, lane, trains)
+    pub(crate) fn load<'s>(
+        &'s mut self,
+        lane: StoreLane,
+        trains: &'s mut Vec<Burst>,
+    ) -> BatchLoader<'s> {
+        BatchLoader::begin(self, lane, trains)
     }
 
     /// The latest time told.
@@ -212,78 +216,78 @@ impl Store {
 
     /// Forgets all frames of a train.
     #[inline]
-    pub(crate) fn free_train(&mut self, train: &Train) {
+    pub(crate) fn free_burst(&mut self, train: &Burst) {
         let chunk = &mut self.chunks[number(train.handle)];
-        debug_assert!(chunk.live >= train.packets, "a handle is freed once");
-        chunk.live -= train.packets;
-        if chunk.live == 0 {
-            self.emptied(number(train.handle));
+        debug_assert!(chunk.live_frames >= train.packets, "a handle is freed once");
+        chunk.live_frames -= train.packets;
+        if chunk.live_frames == 0 {
+            self.recycle_chunk(number(train.handle));
         }
     }
 
     /// Stores a second copy of a frame, as having arrived with it; `None` when there is no room.
-    pub fn copy(&mut self, handle: Handle) -> Option<Handle> {
+    pub fn copy(&mut self, handle: FrameHandle) -> Option<FrameHandle> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let lane = self.chunks[number(handle)].lane;
-        let Stored { bytes, arrival_ns, .. } = self.get(handle);
+        let StoredFrame { bytes, arrival_ns, .. } = self.get(handle);
         scratch.clear();
         scratch.extend_from_slice(bytes);
-        let copy = self.put_as(lane, Head::new(arrival_ns, scratch.len(), true), &scratch);
+        let copy = self.put_as(lane, StoreHeader::new(arrival_ns, scratch.len(), true), &scratch);
         self.scratch = scratch;
         copy
     }
 
     /// Stores one frame: what [`Self::load`] does, cheaper for one and dearer for many.
     #[inline]
-    pub(crate) fn put(&mut self, lane: Lane, arrival_ns: u64, frame: &[u8]) -> Option<Train> {
-        if frame.len().wrapping_sub(1) >= MAX_FRAME {
+    pub(crate) fn put(&mut self, lane: StoreLane, arrival_ns: u64, frame: &[u8]) -> Option<Burst> {
+        if frame.len().wrapping_sub(1) >= MAX_FRAME_BYTES {
             return None;
         }
-        let handle = self.put_as(lane, Head::new(arrival_ns, frame.len(), false), frame)?;
+        let handle = self.put_as(lane, StoreHeader::new(arrival_ns, frame.len(), false), frame)?;
         let (bytes, first_ns, last_ns) = (frame.len() as u64, arrival_ns, arrival_ns);
-        Some(Train { handle, packets: 1, bytes, first_ns, last_ns })
+        Some(Burst { handle, packets: 1, bytes, first_ns, last_ns })
     }
 
     #[inline]
-    fn put_as(&mut self, lane: Lane, head: Head, frame: &[u8]) -> Option<Handle> {
-        let mut number = self.open[lane.index()];
+    fn put_as(&mut self, lane: StoreLane, head: StoreHeader, frame: &[u8]) -> Option<FrameHandle> {
+        let mut number = self.open_chunks[lane.index()];
         let mut place =
             self.chunks.get_mut(number as usize).and_then(|chunk| chunk.add(head, frame));
         if place.is_none() {
-            number = self.turn_over(lane)?;
+            number = self.next_chunk(lane)?;
             place = self.chunks[number as usize].add(head, frame);
         }
-        place.map(|place| Handle(number << PLACE_BITS | place))
+        place.map(|place| FrameHandle(number << OFFSET_BITS | place))
     }
 
     /// Has a frame be one that arrived at this time, and no copy.
-    pub fn restamp(&mut self, handle: Handle, arrival_ns: u64) {
-        self.tick(arrival_ns);
-        self.chunks[number(handle)].restamp(place(handle), arrival_ns);
+    pub fn restamp(&mut self, handle: FrameHandle, arrival_ns: u64) {
+        self.set_time(arrival_ns);
+        self.chunks[number(handle)].restamp(header_offset(handle), arrival_ns);
     }
 
     /// Forgets a frame.
     #[inline]
-    pub fn free(&mut self, handle: Handle) {
-        if self.chunks[number(handle)].forget() {
-            self.emptied(number(handle));
+    pub fn free(&mut self, handle: FrameHandle) {
+        if self.chunks[number(handle)].release_frame() {
+            self.recycle_chunk(number(handle));
         }
     }
 
     /// Bytes of memory held.
-    pub fn held_bytes(&self) -> u64 {
+    pub fn memory_bytes(&self) -> u64 {
         self.chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum()
     }
 
     /// Closes the lane's chunk and opens another.
     #[cold]
-    fn turn_over(&mut self, lane: Lane) -> Option<u32> {
+    fn next_chunk(&mut self, lane: StoreLane) -> Option<u32> {
         let next = self.pop_spare().or_else(|| self.new_chunk())?;
-        let last = std::mem::replace(&mut self.open[lane.index()], next);
+        let last = std::mem::replace(&mut self.open_chunks[lane.index()], next);
         if let Some(chunk) = self.chunks.get_mut(last as usize) {
             chunk.open = false;
-            if chunk.live == 0 {
-                self.emptied(last as usize);
+            if chunk.live_frames == 0 {
+                self.recycle_chunk(last as usize);
             }
         }
         let chunk = &mut self.chunks[next as usize];
@@ -297,14 +301,14 @@ impl Store {
             return None;
         }
         let number = self.new_number();
-        self.chunks[number as usize].bytes = vec![0; CHUNK].into_boxed_slice();
+        self.chunks[number as usize].bytes = vec![0; CHUNK_BYTES].into_boxed_slice();
         Some(number)
     }
 
     /// The number of a chunk without memory.
     fn new_number(&mut self) -> u32 {
         self.vacant.pop().unwrap_or_else(|| {
-            self.chunks.push(Chunk::default());
+            self.chunks.push(StoreChunk::default());
             self.chunks.len() as u32 - 1
         })
     }
@@ -312,9 +316,9 @@ impl Store {
     /// A chunk's last frame is gone. An open one begins again at its front, which is what keeps
     /// a link without delay within the first-level cache.
     #[cold]
-    fn emptied(&mut self, number: usize) {
+    fn recycle_chunk(&mut self, number: usize) {
         let chunk = &mut self.chunks[number];
-        chunk.taken = 0;
+        chunk.bytes_used = 0;
         if chunk.open {
             return;
         }
@@ -324,71 +328,71 @@ impl Store {
 
 /// Where the next frame lies if it was stored behind one of `len` bytes.
 #[inline(always)]
-pub(crate) fn after(handle: Handle, len: u32) -> Handle {
-    Handle(handle.0 + (place_after(len as usize) / UNIT) as u32)
+pub(crate) fn after(handle: FrameHandle, len: u32) -> FrameHandle {
+    FrameHandle(handle.0 + (next_header_offset(len as usize) / HEADER_ALIGN) as u32)
 }
 
 #[inline(always)]
-fn number(handle: Handle) -> usize {
-    (handle.0 >> PLACE_BITS) as usize
+fn number(handle: FrameHandle) -> usize {
+    (handle.0 >> OFFSET_BITS) as usize
 }
 
 /// Where in its chunk a frame's head lies, in bytes.
 #[inline(always)]
-fn place(handle: Handle) -> usize {
-    (handle.0 as usize & (CHUNK / UNIT - 1)) * UNIT
+fn header_offset(handle: FrameHandle) -> usize {
+    (handle.0 as usize & (CHUNK_BYTES / HEADER_ALIGN - 1)) * HEADER_ALIGN
 }
 
-impl Chunk {
+impl StoreChunk {
     /// Puts down a frame, if it finds room; returns where its head lies, in units.
     #[inline]
-    fn add(&mut self, head: Head, frame: &[u8]) -> Option<u32> {
-        let (start, end) = (self.taken, self.taken + UNIT + frame.len());
+    fn add(&mut self, head: StoreHeader, frame: &[u8]) -> Option<u32> {
+        let (start, end) = (self.bytes_used, self.bytes_used + HEADER_ALIGN + frame.len());
         let (place, room) = self.bytes.get_mut(start..end)?.split_first_chunk_mut()?;
         *place = head.0.to_ne_bytes();
         copy_frame(room, frame);
-        self.taken = start + place_after(frame.len());
-        self.live += 1;
-        Some((start / UNIT) as u32)
+        self.bytes_used = start + next_header_offset(frame.len());
+        self.live_frames += 1;
+        Some((start / HEADER_ALIGN) as u32)
     }
 
     #[inline(always)]
-    fn get(&mut self, place: usize, latest_ns: u64) -> Stored<'_> {
+    fn get(&mut self, place: usize, latest_ns: u64) -> StoredFrame<'_> {
         let (head, room) =
             self.bytes[place..].split_first_chunk_mut().expect("a head is whole, as it was put");
-        let head = Head(u64::from_ne_bytes(*head));
+        let head = StoreHeader(u64::from_ne_bytes(*head));
         let (arrival_ns, is_copy) = (head.arrival_ns(latest_ns), head.is_copy());
-        Stored { bytes: &mut room[..head.len()], arrival_ns, is_copy }
+        StoredFrame { bytes: &mut room[..head.len()], arrival_ns, is_copy }
     }
 
     fn restamp(&mut self, place: usize, arrival_ns: u64) {
         let head = self.bytes[place..].first_chunk_mut().expect("a head is whole, as it was put");
-        let len = Head(u64::from_ne_bytes(*head)).len();
-        *head = Head::new(arrival_ns, len, false).0.to_ne_bytes();
+        let len = StoreHeader(u64::from_ne_bytes(*head)).len();
+        *head = StoreHeader::new(arrival_ns, len, false).0.to_ne_bytes();
     }
 
     /// Forgets one of its frames; whether it was the last one.
     #[inline(always)]
-    fn forget(&mut self) -> bool {
-        debug_assert!(self.live > 0, "a handle is freed once");
-        self.live -= 1;
-        self.live == 0
+    fn release_frame(&mut self) -> bool {
+        debug_assert!(self.live_frames > 0, "a handle is freed once");
+        self.live_frames -= 1;
+        self.live_frames == 0
     }
 }
 
-impl Head {
-    const TIME: u64 = (1 << TIME_BITS) - 1;
+impl StoreHeader {
+    const ARRIVAL_MASK: u64 = (1 << TIME_BITS) - 1;
 
     #[inline(always)]
     fn new(arrival_ns: u64, len: usize, is_copy: bool) -> Self {
         let copy = u64::from(is_copy) << TIME_BITS;
-        Self(arrival_ns & Self::TIME | copy | (len as u64 - 1) << (TIME_BITS + 1))
+        Self(arrival_ns & Self::ARRIVAL_MASK | copy | (len as u64 - 1) << (TIME_BITS + 1))
     }
 
     /// The time as of the latest one that was written.
     #[inline(always)]
     pub(crate) fn arrival_ns(self, latest_ns: u64) -> u64 {
-        latest_ns - (latest_ns.wrapping_sub(self.0) & Self::TIME)
+        latest_ns - (latest_ns.wrapping_sub(self.0) & Self::ARRIVAL_MASK)
     }
 
     /// How much later than another frame this one arrived, if that was not 4 s before.

@@ -13,22 +13,22 @@ mod told;
 use slipring_cli::{Diagnostic, Failure};
 use slipring_link::{LinkSpec, NetworkSpec};
 
-use super::config::Config;
-use super::{Plan, flags};
+use super::config::EmulationConfig;
+use super::{EmulationPlan, flags};
 
 /// Plans a command line of `tlem`; words are separated by spaces.
-fn plan(args: &str) -> Result<Plan, Box<Diagnostic>> {
+fn plan(args: &str) -> Result<EmulationPlan, Box<Diagnostic>> {
     plan_of(&args.split_ascii_whitespace().collect::<Vec<_>>())
 }
 
-fn plan_of(args: &[&str]) -> Result<Plan, Box<Diagnostic>> {
+fn plan_of(args: &[&str]) -> Result<EmulationPlan, Box<Diagnostic>> {
     plan_by(flags::command().arg(slipring_cli::flags::called_as("tlem")), args)
 }
 
-fn plan_by(command: clap::Command, args: &[&str]) -> Result<Plan, Box<Diagnostic>> {
+fn plan_by(command: clap::Command, args: &[&str]) -> Result<EmulationPlan, Box<Diagnostic>> {
     let args = ["emulate"].iter().chain(args);
     let matches = command.try_get_matches_from(args).unwrap();
-    Plan::of(&matches).map_err(|failure| match failure {
+    EmulationPlan::of(&matches).map_err(|failure| match failure {
         Failure::Error(error) => error,
         Failure::ReaderLeft => panic!("planning writes nothing"),
     })
@@ -60,7 +60,7 @@ fn told(error: &Diagnostic) -> String {
 
 /// The network of a file's text.
 fn network(text: &str) -> Result<NetworkSpec, String> {
-    let config = Config::parse("link.toml", text);
+    let config = EmulationConfig::parse("link.toml", text);
     config.and_then(|config| config.network()).map_err(|error| told(&Diagnostic::of(&error)))
 }
 

@@ -17,31 +17,31 @@
 //!
 //! Not for: ports. Nothing here asks for a privilege or looks at the time of day.
 
+mod carrier;
 pub(crate) mod chunk;
-pub(crate) mod feed;
-mod hub;
 pub(crate) mod input;
+pub(crate) mod input_feed;
 pub(crate) mod job;
 pub(crate) mod output;
 #[cfg(test)]
 mod tests;
 
 use slipring_cli::{Diagnostic, Failure, codes};
-use slipring_link::{EntryId, Network, NetworkSpec, Source, Tally, Target};
+use slipring_link::{EntryId, LinkSource, LinkTarget, Network, NetworkSpec, PacketCounts};
 
 use super::realtime::job::storage_bytes;
-use super::realtime::{Account, EntryAccount, ExitAccount};
+use super::realtime::{EmulationAccount, EntryAccount, ExitAccount};
 use super::report::mahimahi::MahimahiLog;
-use super::report::measured::Measured;
+use super::report::measurement::LinkMeasurement;
 use super::report::packets::{PacketLog, PortTotals};
-use chunk::Chunks;
-use feed::{Feed, Taken};
-use hub::{Hub, Logs};
-use input::Input;
-use output::Output;
+use carrier::{OfflineCarrier, OfflineLogs};
+use chunk::ChunkTable;
+use input::CaptureInput;
+use input_feed::{EnteringFrames, InputFeed};
+use output::CaptureOutput;
 
 /// What is to be done.
-pub struct Virtual<'p> {
+pub struct VirtualRun<'p> {
     /// The links.
     pub network: &'p NetworkSpec,
     /// Changes of them, by the time since the start, in order.
@@ -51,7 +51,7 @@ pub struct Virtual<'p> {
     /// Frames captured so long after the first one, in ns, and later ones are left out.
     pub duration_ns: Option<u64>,
     /// The captures: the first one's frames enter at the first place of the network.
-    pub lanes: Vec<Lane>,
+    pub lanes: Vec<CaptureLane>,
     /// Where every frame is logged.
     pub log: Option<String>,
     /// Where logs in mahimahi's form go, but for their endings.
@@ -61,34 +61,34 @@ pub struct Virtual<'p> {
 }
 
 /// A capture, and where what is left of it goes.
-pub struct Lane {
+pub struct CaptureLane {
     /// What is read.
-    pub input: Input,
+    pub input: CaptureInput,
     /// Changes the times of what is read.
-    pub retime: Option<feed::Retime>,
+    pub retime: Option<input_feed::Retime>,
     /// Path of the capture to write.
     pub output: String,
 }
 
 /// What was done.
-pub struct Done {
+pub struct VirtualResult {
     /// Every frame's fate, in numbers.
-    pub account: Account,
+    pub account: EmulationAccount,
     /// What was seen, per link.
-    pub measured: Vec<Measured>,
+    pub measured: Vec<LinkMeasurement>,
     /// From the first arrival to the last departure.
     pub elapsed_ns: u64,
     /// Whether it was stopped before the end of the captures.
     pub stopped: bool,
 }
 
-impl Done {
+impl VirtualResult {
     /// What the links' own reports do not tell, each in a line of its own, behind a line break.
     pub fn remarks(&self, network: &NetworkSpec) -> String {
         let mut text = String::new();
         for (name, entry) in network.entries.iter().zip(&self.account.entries) {
             let refused = entry.refused.iter().filter(|(_, tally)| tally.packets > 0);
-            for (cause, Tally { packets, .. }) in refused {
+            for (cause, PacketCounts { packets, .. }) in refused {
                 text += &format!("\n{name}: {packets} frames were refused ({cause})");
             }
             if let Some(unordered) = entry.unordered.filter(|unordered| *unordered > 0) {
@@ -105,48 +105,53 @@ impl Done {
     }
 }
 
-impl Virtual<'_> {
+impl VirtualRun<'_> {
     /// Runs to the end of the captures and of what is inside the links then, or until `stop`
     /// says so.
     ///
     /// # Errors
     /// If a capture is damaged or cannot be written, or the network cannot be built.
-    pub fn run(mut self, stop: impl Fn() -> bool) -> Result<Done, Failure> {
+    pub fn run(mut self, stop: impl Fn() -> bool) -> Result<VirtualResult, Failure> {
         let mut network = Network::new(self.network, self.seed).map_err(|error| unfit(&error))?;
         for (at_ns, changed) in &self.changes {
             network.change(*at_ns, changed).map_err(|error| unfit(&error))?;
         }
         // What cannot be read must not cost what was written before.
         self.lanes.iter_mut().try_for_each(|lane| lane.input.begin())?;
-        let hub = self.hub()?;
+        let hub = self.carrier()?;
         let until_ns = self.duration_ns;
-        let feeds =
-            self.lanes.into_iter().enumerate().map(|(index, lane)| {
-                Feed::new(lane.input, EntryId(index as u16), lane.retime, index)
-            });
+        let feeds = self.lanes.into_iter().enumerate().map(|(index, lane)| {
+            InputFeed::new(lane.input, EntryId(index as u16), lane.retime, index)
+        });
         let feeds = feeds.collect();
-        let mut run = Run { network, hub, feeds, taken: Taken::default(), until_ns };
+        let mut run = VirtualLoop {
+            network,
+            carrier: hub,
+            feeds,
+            entering: EnteringFrames::default(),
+            until_ns,
+        };
         run.begin()?;
         let mut stopped = stop();
-        while !stopped && run.turn()? {
+        while !stopped && run.step()? {
             stopped = stop();
         }
         run.finish()?;
-        Ok(run.done(self.network, stopped))
+        Ok(run.into_result(self.network, stopped))
     }
 
-    fn hub(&self) -> Result<Hub, Failure> {
-        let output = |(entry, lane): (usize, &Lane)| {
-            Output::create(&lane.output, &exits_of(self.network, entry))
+    fn carrier(&self) -> Result<OfflineCarrier, Failure> {
+        let output = |(entry, lane): (usize, &CaptureLane)| {
+            CaptureOutput::create(&lane.output, &exits_of(self.network, entry))
         };
         let links = self.network.links.iter();
-        Ok(Hub {
-            chunks: Chunks::within(storage_bytes()),
-            sent: vec![Tally::default(); self.network.exits.len()],
+        Ok(OfflineCarrier {
+            chunks: ChunkTable::within(storage_bytes()),
+            sent: vec![PacketCounts::default(); self.network.exits.len()],
             outputs: self.lanes.iter().enumerate().map(output).collect::<Result<_, _>>()?,
             unrouted: Default::default(),
-            measured: links.map(|_| Measured::new(u64::MAX)).collect(),
-            hops: Default::default(),
+            measured: links.map(|_| LinkMeasurement::new(u64::MAX)).collect(),
+            hop_times: Default::default(),
             logs: self.logs()?,
             base_ns: 0,
             end_ns: 0,
@@ -155,7 +160,7 @@ impl Virtual<'_> {
         })
     }
 
-    fn logs(&self) -> Result<Logs, Failure> {
+    fn logs(&self) -> Result<OfflineLogs, Failure> {
         let mut ports = self.network.entries.clone();
         let mut exit_ports = Vec::new();
         for exit in &self.network.exits {
@@ -169,13 +174,13 @@ impl Virtual<'_> {
         let mut mahimahi = Vec::new();
         if let Some(path) = &self.mahimahi {
             for entry in 0..self.lanes.len() {
-                let link = first_link(self.network, Source::Entry(entry));
+                let link = first_link(self.network, LinkSource::Entry(entry));
                 let link = link.ok_or_else(|| nowhere(self.network, entry))?;
                 let path = format!("{path}.{}", link.spec.name);
                 mahimahi.push(MahimahiLog::create(&path, &link.spec, &self.command)?);
             }
         }
-        Ok(Logs {
+        Ok(OfflineLogs {
             packets: packets.transpose()?,
             mahimahi,
             entry_ports: (0..self.lanes.len()).collect(),
@@ -186,28 +191,28 @@ impl Virtual<'_> {
 }
 
 /// A run under way.
-struct Run {
+struct VirtualLoop {
     network: Network,
-    hub: Hub,
-    feeds: Vec<Feed>,
-    taken: Taken,
+    carrier: OfflineCarrier,
+    feeds: Vec<InputFeed>,
+    entering: EnteringFrames,
     /// Frames captured from then on are left out, in ns since 1970. Until the clock begins: in ns
     /// since then.
     until_ns: Option<u64>,
 }
 
-impl Run {
+impl VirtualLoop {
     /// Finds out when the clock begins.
     fn begin(&mut self) -> Result<(), Failure> {
         self.refill()?;
-        self.hub.base_ns = self.next_ns().unwrap_or(0);
-        self.taken.base_ns = self.hub.base_ns;
-        self.until_ns = self.until_ns.map(|ns| ns.saturating_add(self.hub.base_ns));
+        self.carrier.base_ns = self.next_ns().unwrap_or(0);
+        self.entering.base_ns = self.carrier.base_ns;
+        self.until_ns = self.until_ns.map(|ns| ns.saturating_add(self.carrier.base_ns));
         Ok(())
     }
 
     /// Lets what is at hand pass; false when all inputs have ended, or it is time to.
-    fn turn(&mut self) -> Result<bool, Failure> {
+    fn step(&mut self) -> Result<bool, Failure> {
         let (Some(horizon_ns), Some(next_ns)) = (self.horizon(), self.next_ns()) else {
             return Ok(false);
         };
@@ -215,41 +220,41 @@ impl Run {
             return Ok(false);
         }
         let horizon_ns = self.until_ns.map_or(horizon_ns, |until| horizon_ns.min(until - 1));
-        if self.hub.logs.any() {
+        if self.carrier.logs.any() {
             // What leaves before is logged before what comes in now.
-            self.leave_before(horizon_ns);
+            self.run_before(horizon_ns);
         }
         self.enter(horizon_ns);
         // Not to the horizon itself: further frames may arrive at that very moment.
-        self.leave_before(horizon_ns);
-        self.settle()?;
+        self.run_before(horizon_ns);
+        self.check_failures()?;
         self.refill()?;
         Ok(true)
     }
 
-    fn leave_before(&mut self, time_ns: u64) {
-        if let Some(before_ns) = (time_ns - self.hub.base_ns).checked_sub(1) {
-            self.network.run(before_ns, &mut self.hub);
+    fn run_before(&mut self, time_ns: u64) {
+        if let Some(before_ns) = (time_ns - self.carrier.base_ns).checked_sub(1) {
+            self.network.run(before_ns, &mut self.carrier);
         }
     }
 
     /// Up to when all frames are at hand.
     fn horizon(&self) -> Option<u64> {
-        if self.hub.logs.any() {
+        if self.carrier.logs.any() {
             // Moment by moment, so that the logs are in the order of time.
             return self.next_ns();
         }
-        self.feeds.iter().filter_map(Feed::last_ns).min()
+        self.feeds.iter().filter_map(InputFeed::last_ns).min()
     }
 
     /// When the next frame was captured.
     fn next_ns(&self) -> Option<u64> {
-        self.feeds.iter().filter_map(|feed| feed.next_ns(&self.hub.chunks)).min()
+        self.feeds.iter().filter_map(|feed| feed.next_ns(&self.carrier.chunks)).min()
     }
 
     /// Lets the frames captured up to `horizon_ns` in, in the order of time over all inputs.
     fn enter(&mut self, horizon_ns: u64) {
-        let chunks = &self.hub.chunks;
+        let chunks = &self.carrier.chunks;
         let mut next: Vec<_> = self.feeds.iter().map(|feed| feed.next_ns(chunks)).collect();
         while let Some((index, first_ns)) = earliest(&next).filter(|first| first.1 <= horizon_ns) {
             let others = next.iter().enumerate().filter(|(other, _)| *other != index);
@@ -257,55 +262,55 @@ impl Run {
             // Never before its own first frame, which is not after theirs.
             let until_ns = until_ns.map_or(horizon_ns, |until| horizon_ns.min(until - 1));
             let feed = &mut self.feeds[index];
-            feed.take(until_ns.max(first_ns), usize::MAX, &self.hub.chunks, &mut self.taken);
-            let Taken { arrivals, malformed, .. } = &self.taken;
-            malformed.iter().for_each(|arrival| self.hub.refuse(arrival));
-            if self.hub.logs.any() {
-                arrivals.iter().for_each(|arrival| self.hub.arrived(arrival.handle));
+            feed.take(until_ns.max(first_ns), usize::MAX, &self.carrier.chunks, &mut self.entering);
+            let EnteringFrames { arrivals, malformed, .. } = &self.entering;
+            malformed.iter().for_each(|arrival| self.carrier.refuse(arrival));
+            if self.carrier.logs.any() {
+                arrivals.iter().for_each(|arrival| self.carrier.arrived(arrival.handle));
             }
-            self.network.push(feed.entry, arrivals, &mut self.hub);
-            next[index] = feed.next_ns(&self.hub.chunks);
+            self.network.push(feed.entry, arrivals, &mut self.carrier);
+            next[index] = feed.next_ns(&self.carrier.chunks);
         }
     }
 
     /// Tells what failed, and gives empty chunks back.
-    fn settle(&mut self) -> Result<(), Failure> {
-        for (input, chunk) in self.hub.emptied.drain(..) {
+    fn check_failures(&mut self) -> Result<(), Failure> {
+        for (input, chunk) in self.carrier.emptied.drain(..) {
             self.feeds[input].input.recycle(chunk);
         }
-        self.hub.failure.take().map_or(Ok(()), Err)
+        self.carrier.failure.take().map_or(Ok(()), Err)
     }
 
     fn refill(&mut self) -> Result<(), Failure> {
-        let chunks = &mut self.hub.chunks;
+        let chunks = &mut self.carrier.chunks;
         self.feeds.iter_mut().try_for_each(|feed| feed.refill(chunks))
     }
 
     /// Lets out what is inside, and closes the files.
     fn finish(&mut self) -> Result<(), Failure> {
-        self.network.run(u64::MAX, &mut self.hub);
-        self.settle()?;
-        for output in self.hub.outputs.drain(..) {
+        self.network.run(u64::MAX, &mut self.carrier);
+        self.check_failures()?;
+        for output in self.carrier.outputs.drain(..) {
             output.finish()?;
         }
         let totals = self.port_totals();
-        let end_ns = self.hub.end_ns;
-        for log in self.hub.logs.mahimahi.drain(..) {
+        let end_ns = self.carrier.end_ns;
+        for log in self.carrier.logs.mahimahi.drain(..) {
             log.finish(end_ns)?;
         }
-        match self.hub.logs.packets.take() {
-            Some(log) => log.finish(&totals, self.hub.base_ns.saturating_add(end_ns)),
+        match self.carrier.logs.packets.take() {
+            Some(log) => log.finish(&totals, self.carrier.base_ns.saturating_add(end_ns)),
             None => Ok(()),
         }
     }
 
     /// Of the ports that have an input or an output.
     fn port_totals(&self) -> Vec<PortTotals> {
-        let logs = &self.hub.logs;
+        let logs = &self.carrier.logs;
         let ports = logs.entry_ports.iter().chain(&logs.exit_ports).max().map_or(0, |max| max + 1);
         let total = |port: usize| {
             let feed = self.feeds.get(port);
-            let exits = logs.exit_ports.iter().zip(&self.hub.sent);
+            let exits = logs.exit_ports.iter().zip(&self.carrier.sent);
             let here = exits.filter(|(exit, _)| **exit == port);
             PortTotals {
                 received: feed.map_or(0, |feed| feed.received.packets),
@@ -315,7 +320,7 @@ impl Run {
         (0..ports).map(total).collect()
     }
 
-    fn done(self, plan: &NetworkSpec, stopped: bool) -> Done {
+    fn into_result(self, plan: &NetworkSpec, stopped: bool) -> VirtualResult {
         let links = (0..plan.links.len())
             .map(|link| self.network.counters(slipring_link::LinkId(link as u32)));
         let mut entries = vec![EntryAccount::default(); plan.entries.len()];
@@ -325,16 +330,21 @@ impl Run {
             entry.refused = feed.refused;
             entry.unordered = Some(feed.input.unordered());
         }
-        let exit = |&sent: &Tally| ExitAccount { sent, ..ExitAccount::default() };
-        let account = Account {
-            at_ns: self.hub.end_ns,
+        let exit = |&sent: &PacketCounts| ExitAccount { sent, ..ExitAccount::default() };
+        let account = EmulationAccount {
+            at_ns: self.carrier.end_ns,
             links: links.collect(),
             entries,
-            exits: self.hub.sent.iter().map(exit).collect(),
-            unrouted: self.hub.unrouted.total(),
-            ..Account::default()
+            exits: self.carrier.sent.iter().map(exit).collect(),
+            unrouted: self.carrier.unrouted.total(),
+            ..EmulationAccount::default()
         };
-        Done { account, measured: self.hub.measured, elapsed_ns: self.hub.end_ns, stopped }
+        VirtualResult {
+            account,
+            measured: self.carrier.measured,
+            elapsed_ns: self.carrier.end_ns,
+            stopped,
+        }
     }
 }
 
@@ -346,7 +356,7 @@ fn earliest(next_ns: &[Option<u64>]) -> Option<(usize, u64)> {
 }
 
 /// The link that frames take from a place if no class leads them elsewhere.
-fn first_link(network: &NetworkSpec, source: Source) -> Option<&slipring_link::NetworkLink> {
+fn first_link(network: &NetworkSpec, source: LinkSource) -> Option<&slipring_link::NetworkLink> {
     let here = || network.links.iter().enumerate().filter(|(_, link)| link.from == source);
     let classless =
         here().find(|(index, _)| network.classes.iter().all(|class| class.link != *index));
@@ -355,19 +365,19 @@ fn first_link(network: &NetworkSpec, source: Source) -> Option<&slipring_link::N
 
 /// The exits that frames of an entry may come to, by whichever links.
 fn exits_of(network: &NetworkSpec, entry: usize) -> Vec<(usize, &str)> {
-    let (mut exits, mut sources) = (Vec::new(), vec![Source::Entry(entry)]);
+    let (mut exits, mut sources) = (Vec::new(), vec![LinkSource::Entry(entry)]);
     let mut at = 0;
     while let Some(&source) = sources.get(at) {
         at += 1;
         for link in network.links.iter().filter(|link| link.from == source) {
             match link.to {
-                Target::Exit(exit) if exits.iter().all(|(other, _)| *other != exit) => {
+                LinkTarget::Exit(exit) if exits.iter().all(|(other, _)| *other != exit) => {
                     exits.push((exit, network.exits[exit].as_str()));
                 }
-                Target::Node(node) if !sources.contains(&Source::Node(node)) => {
-                    sources.push(Source::Node(node));
+                LinkTarget::Node(node) if !sources.contains(&LinkSource::Node(node)) => {
+                    sources.push(LinkSource::Node(node));
                 }
-                Target::Exit(_) | Target::Node(_) => {}
+                LinkTarget::Exit(_) | LinkTarget::Node(_) => {}
             }
         }
     }
@@ -379,7 +389,7 @@ fn exits_of(network: &NetworkSpec, entry: usize) -> Vec<(usize, &str)> {
 /// # Errors
 /// The first of the first `captures` entries that is such.
 pub(crate) fn check_entries(network: &NetworkSpec, captures: usize) -> Result<(), Failure> {
-    let lost = |entry: &usize| first_link(network, Source::Entry(*entry)).is_none();
+    let lost = |entry: &usize| first_link(network, LinkSource::Entry(*entry)).is_none();
     (0..captures).find(lost).map_or(Ok(()), |entry| Err(nowhere(network, entry)))
 }
 

@@ -4,26 +4,26 @@ use std::time::Duration;
 
 use slipring_cli::units::human;
 use slipring_link::{
-    DelayModel, LinkSpec, NetworkLink, NetworkSpec, OrderPolicy, QueueSpec, RateSpec,
+    DelayModel, LinkQueueSpec, LinkSpec, NetworkLink, NetworkSpec, OrderPolicy, RateSpec,
 };
 
-use crate::config::{self, Outputs};
+use crate::config::{self, RunOutputs};
 
 /// All of them; `unasked` are the links whose queues nobody asked for, `later` what the network is
 /// changed to while it runs.
 pub(super) fn of(
     network: &NetworkSpec,
     later: &[NetworkSpec],
-    outputs: &Outputs,
+    outputs: &RunOutputs,
     unasked: &[&str],
 ) -> Vec<String> {
     [
         short_queues(network, unasked),
         idle_queues(network, later),
-        restless(network),
+        fast_changing_delays(network),
         idle_delays(network),
         missed_means(network),
-        whole_ways(network, outputs),
+        mahimahi_multi_link(network, outputs),
     ]
     .concat()
 }
@@ -31,8 +31,8 @@ pub(super) fn of(
 /// Delays that change faster than frames can follow without overtaking: below some six
 /// deviations a half-life lets the delay fall by more than the time that passes, so frames are
 /// put off to keep their order, and the delay has neither its mean nor its deviation.
-fn restless(network: &NetworkSpec) -> Vec<String> {
-    const LEAST: f64 = 6.6;
+fn fast_changing_delays(network: &NetworkSpec) -> Vec<String> {
+    const MIN_RATIO: f64 = 6.6;
     let warning = |link: &NetworkLink| {
         let (DelayModel::Random(dist), OrderPolicy::Correlated) =
             (&link.spec.delay.model, link.spec.order)
@@ -40,7 +40,7 @@ fn restless(network: &NetworkSpec) -> Vec<String> {
             return None;
         };
         let half_life_ns = link.spec.delay.half_life_ns?;
-        let least_ns = LEAST * dist.sd_ns();
+        let least_ns = MIN_RATIO * dist.sd_ns();
         let span = |ns: u64| human::span(Duration::from_nanos(ns));
         ((half_life_ns as f64) < least_ns).then(|| {
             format!(
@@ -77,10 +77,11 @@ fn idle_delays(network: &NetworkSpec) -> Vec<String> {
 
 /// Delays that are cut so that their mean is another one than was asked for.
 fn missed_means(network: &NetworkSpec) -> Vec<String> {
-    const TOLD_FROM: f64 = 0.01;
+    const MIN_REPORTED_SHARE: f64 = 0.01;
     let warning = |link: &NetworkLink| {
         let DelayModel::Random(dist) = &link.spec.delay.model else { return None };
-        let missed = config::MissedMean::of(dist).filter(|missed| missed.share() > TOLD_FROM)?;
+        let missed =
+            config::MissedMean::of(dist).filter(|missed| missed.share() > MIN_REPORTED_SHARE)?;
         Some(format!("the delay of {} is cut: its mean is {missed}", link.spec.name))
     };
     network.links.iter().filter_map(warning).collect()
@@ -88,7 +89,7 @@ fn missed_means(network: &NetworkSpec) -> Vec<String> {
 
 /// mahimahi knows one link in each direction: where there are more, a log in its form is that of a
 /// whole way, under the name of the link where it begins.
-fn whole_ways(network: &NetworkSpec, outputs: &Outputs) -> Vec<String> {
+fn mahimahi_multi_link(network: &NetworkSpec, outputs: &RunOutputs) -> Vec<String> {
     let alone = network.classes.is_empty() && network.nodes.is_empty();
     let Some(prefix) = outputs.mahimahi.as_ref().filter(|_| !alone) else { return Vec::new() };
     vec![format!(
@@ -106,7 +107,7 @@ fn idle_queues(network: &NetworkSpec, later: &[NetworkSpec]) -> Vec<String> {
         links.any(|link| link.spec.name == name && has_rate(link))
     };
     let idle = network.links.iter().filter(|link| {
-        link.spec.queue != QueueSpec::default() && !has_rate(link) && !gets_one(&link.spec.name)
+        link.spec.queue != LinkQueueSpec::default() && !has_rate(link) && !gets_one(&link.spec.name)
     });
     idle.map(|link| {
         format!(

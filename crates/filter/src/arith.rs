@@ -5,20 +5,20 @@
 
 use alloc::boxed::Box;
 
-use crate::ast::{Arith, BinaryOp, Expr, Primitive, Relation, Size, is_indexable};
+use crate::ast::{Arith, BinaryOp, Expr, FieldSize, Primitive, Relation, is_indexable};
 use crate::error::FilterError;
-use crate::lex::{Keyword, Lexeme, Token};
-use crate::names::Protocol;
+use crate::lex::{FilterKeyword, FilterToken, Lexeme};
+use crate::names::FilterProtocol;
 use crate::parse::{Parser, refused};
 
 const UNARY_POWER: u8 = 11;
 
-type Parsed<T> = Result<T, FilterError>;
+type ArithParseResult<T> = Result<T, FilterError>;
 
 impl Parser<'_> {
-    pub(crate) fn relation(&mut self) -> Parsed<Expr> {
+    pub(crate) fn relation(&mut self) -> ArithParseResult<Expr> {
         let left = self.arith(0)?;
-        let Token::Relation(op) = self.peek() else {
+        let FilterToken::Relation(op) = self.peek() else {
             return Err(self.unexpected("an operator or a comparison such as `=`"));
         };
         self.bump();
@@ -28,11 +28,11 @@ impl Parser<'_> {
     }
 
     /// Precedence climbing: takes operators that bind at least as tightly as `min_power`.
-    fn arith(&mut self, min_power: u8) -> Parsed<Arith> {
+    fn arith(&mut self, min_power: u8) -> ArithParseResult<Arith> {
         let depth = self.depth;
         self.enter()?;
         let mut left = self.arith_operand()?;
-        while let Token::Binary(op) = self.peek() {
+        while let FilterToken::Binary(op) = self.peek() {
             let (power, right_power) = binding_power(op);
             if power < min_power {
                 break;
@@ -48,51 +48,51 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    fn arith_operand(&mut self) -> Parsed<Arith> {
+    fn arith_operand(&mut self) -> ArithParseResult<Arith> {
         match self.peek() {
-            Token::Number(number) => {
+            FilterToken::Number(number) => {
                 self.bump();
                 Ok(Arith::Number(number))
             }
-            Token::Keyword(Keyword::Len) => {
+            FilterToken::Keyword(FilterKeyword::Len) => {
                 self.bump();
                 Ok(Arith::Len)
             }
-            Token::Binary(BinaryOp::Sub) => {
+            FilterToken::Binary(BinaryOp::Sub) => {
                 self.bump();
                 Ok(Arith::Neg(Box::new(self.arith(UNARY_POWER)?)))
             }
-            Token::OpenParen => self.parenthesised(|parser| parser.arith(0)),
-            Token::Protocol(protocol) => self.load(protocol),
+            FilterToken::OpenParen => self.parenthesised(|parser| parser.arith(0)),
+            FilterToken::Protocol(protocol) => self.load(protocol),
             _ => Err(self.unexpected("a number, `len` or a field such as `ip[0]`")),
         }
     }
 
     /// `protocol[index]` or `protocol[index:size]`.
-    fn load(&mut self, base: Protocol) -> Parsed<Arith> {
+    fn load(&mut self, base: FilterProtocol) -> ArithParseResult<Arith> {
         let start = self.bump();
-        self.expect(Token::OpenBracket, "`[`")?;
+        self.expect(FilterToken::OpenBracket, "`[`")?;
         if !is_indexable(base) {
             return Err(refused(start, "has no fields that can be indexed"));
         }
-        if let Protocol::Ether(kind) = base {
+        if let FilterProtocol::Ether(kind) = base {
             self.ether_proto(kind.into(), start)?;
         }
         let index = Box::new(self.arith(0)?);
         let size = self.field_size()?;
-        self.expect(Token::CloseBracket, "an operator, `:` or `]`")?;
+        self.expect(FilterToken::CloseBracket, "an operator, `:` or `]`")?;
         Ok(Arith::Load { base, index, size })
     }
 
-    fn field_size(&mut self) -> Parsed<Size> {
-        if self.peek() != Token::Colon {
-            return Ok(Size::Byte);
+    fn field_size(&mut self) -> ArithParseResult<FieldSize> {
+        if self.peek() != FilterToken::Colon {
+            return Ok(FieldSize::Byte);
         }
         self.bump();
         let size = match self.peek() {
-            Token::Number(1) => Size::Byte,
-            Token::Number(2) => Size::Half,
-            Token::Number(4) => Size::Word,
+            FilterToken::Number(1) => FieldSize::Byte,
+            FilterToken::Number(2) => FieldSize::Half,
+            FilterToken::Number(4) => FieldSize::Word,
             _ => return Err(self.unexpected("a field size of 1, 2 or 4 bytes")),
         };
         self.bump();
@@ -102,9 +102,9 @@ impl Parser<'_> {
     /// Whether what follows is arithmetic; for a parenthesis, what stands after its end tells.
     pub(crate) fn arithmetic_starts_here(&self) -> bool {
         match self.peek() {
-            Token::Number(_) | Token::OpenParen => self.operator_follows(),
-            Token::Keyword(Keyword::Len) | Token::Binary(BinaryOp::Sub) => true,
-            Token::Protocol(_) => self.peek_at(1).token == Token::OpenBracket,
+            FilterToken::Number(_) | FilterToken::OpenParen => self.operator_follows(),
+            FilterToken::Keyword(FilterKeyword::Len) | FilterToken::Binary(BinaryOp::Sub) => true,
+            FilterToken::Protocol(_) => self.peek_at(1).token == FilterToken::OpenBracket,
             _ => false,
         }
     }
@@ -114,9 +114,9 @@ impl Parser<'_> {
         let (mut ahead, mut open) = (0, 0usize);
         loop {
             match self.peek_at(ahead).token {
-                Token::OpenParen => open += 1,
-                Token::CloseParen => open = open.saturating_sub(1),
-                Token::End => return false,
+                FilterToken::OpenParen => open += 1,
+                FilterToken::CloseParen => open = open.saturating_sub(1),
+                FilterToken::End => return false,
                 _ => {}
             }
             ahead += 1;
@@ -127,7 +127,7 @@ impl Parser<'_> {
     }
 
     pub(crate) fn operator_at(&self, ahead: usize) -> bool {
-        matches!(self.peek_at(ahead).token, Token::Binary(_) | Token::Relation(_))
+        matches!(self.peek_at(ahead).token, FilterToken::Binary(_) | FilterToken::Relation(_))
     }
 }
 
@@ -144,7 +144,7 @@ fn binding_power(op: BinaryOp) -> (u8, u8) {
 }
 
 /// Refuses constants that no kernel takes as a second operand.
-fn check_constant(op: BinaryOp, right: &Arith, start: Lexeme<'_>) -> Parsed<()> {
+fn check_constant(op: BinaryOp, right: &Arith, start: Lexeme<'_>) -> ArithParseResult<()> {
     match (op, right) {
         (BinaryOp::Div | BinaryOp::Mod, Arith::Number(0)) => {
             Err(refused(start, "division by zero"))

@@ -8,21 +8,21 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::insn::{self, Insn};
+use crate::insn::{self, CbpfInsn};
 
 /// A place in the program, perhaps not known yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Label(usize);
 
 #[derive(Debug, Clone, Copy)]
-enum Op {
-    Plain(Insn),
+enum AssemblyOp {
+    Plain(CbpfInsn),
     Branch { code: u16, k: u32, on_true: Label, on_false: Label },
 }
 
 /// What a register is known to hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Content {
+enum RegisterContent {
     /// The result of this load from the frame.
     Field { code: u16, at: u32 },
     /// The result of this load behind the IPv4 header at `header`.
@@ -32,12 +32,12 @@ enum Content {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Registers {
-    a: Option<Content>,
-    x: Option<Content>,
+struct RegisterContents {
+    a: Option<RegisterContent>,
+    x: Option<RegisterContent>,
 }
 
-impl Registers {
+impl RegisterContents {
     /// What is certain when either may be the case.
     fn or(self, other: Self) -> Self {
         Self { a: self.a.filter(|_| self.a == other.a), x: self.x.filter(|_| self.x == other.x) }
@@ -45,65 +45,65 @@ impl Registers {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct LabelState {
     /// Index into the operations, once placed.
     op: usize,
     /// What the registers hold on every jump to here so far; `None` if there was no jump.
-    arriving: Option<Registers>,
+    registers: Option<RegisterContents>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Assembly {
-    ops: Vec<Op>,
-    labels: Vec<Place>,
-    registers: Registers,
+    ops: Vec<AssemblyOp>,
+    labels: Vec<LabelState>,
+    registers: RegisterContents,
 }
 
 impl Assembly {
     pub(crate) fn label(&mut self) -> Label {
-        self.labels.push(Place::default());
+        self.labels.push(LabelState::default());
         Label(self.labels.len() - 1)
     }
 
     /// Places a label here. What stands before it ends in a jump or return.
-    pub(crate) fn place(&mut self, label: Label) {
+    pub(crate) fn bind(&mut self, label: Label) {
         let op = self.ops.len();
         let place = &mut self.labels[label.0];
         place.op = op;
-        self.registers = place.arriving.unwrap_or_default();
+        self.registers = place.registers.unwrap_or_default();
     }
 
     /// Loads the field at a fixed place into A, unless it is there.
     pub(crate) fn load(&mut self, code: u16, at: u32) {
-        let field = Some(Content::Field { code, at });
+        let field = Some(RegisterContent::Field { code, at });
         if self.registers.a != field {
-            self.ops.push(Op::Plain(Insn::new(code, at)));
+            self.ops.push(AssemblyOp::Plain(CbpfInsn::new(code, at)));
             self.registers.a = field;
         }
     }
 
     /// Loads the field at `at` plus the length of the IPv4 header at `header`, unless it is in A.
     pub(crate) fn load_after(&mut self, header: u32, code: u16, at: u32) {
-        let field = Some(Content::FieldAfter { header, code, at });
+        let field = Some(RegisterContent::FieldAfter { header, code, at });
         if self.registers.a != field {
             self.load_header_len(header);
-            self.ops.push(Op::Plain(Insn::new(code, at)));
+            self.ops.push(AssemblyOp::Plain(CbpfInsn::new(code, at)));
             self.registers.a = field;
         }
     }
 
     /// Loads the length of the IPv4 header at `header` into X, unless it is there.
     pub(crate) fn load_header_len(&mut self, header: u32) {
-        let len = Some(Content::HeaderLen(header));
+        let len = Some(RegisterContent::HeaderLen(header));
         if self.registers.x != len {
-            self.ops.push(Op::Plain(Insn::new(insn::LDX_MSH, header)));
+            self.ops.push(AssemblyOp::Plain(CbpfInsn::new(insn::LDX_MSH, header)));
             self.registers.x = len;
         }
     }
 
     /// Any other instruction that is no jump.
     pub(crate) fn emit(&mut self, code: u16, k: u32) {
-        self.ops.push(Op::Plain(Insn::new(code, k)));
+        self.ops.push(AssemblyOp::Plain(CbpfInsn::new(code, k)));
         match code {
             insn::ST | insn::RET_K => {}
             insn::TAX => self.registers.x = None,
@@ -112,17 +112,17 @@ impl Assembly {
     }
 
     pub(crate) fn branch(&mut self, code: u16, k: u32, on_true: Label, on_false: Label) {
-        self.ops.push(Op::Branch { code, k, on_true, on_false });
+        self.ops.push(AssemblyOp::Branch { code, k, on_true, on_false });
         for label in [on_true, on_false] {
-            let arriving = &mut self.labels[label.0].arriving;
+            let arriving = &mut self.labels[label.0].registers;
             let merged = arriving.map_or(self.registers, |before| before.or(self.registers));
             *arriving = Some(merged);
         }
     }
 
     /// The finished instructions. Every label jumped to has been placed.
-    pub(crate) fn finish(self) -> Vec<Insn> {
-        let mut layout = Layout::new(&self);
+    pub(crate) fn finish(self) -> Vec<CbpfInsn> {
+        let mut layout = JumpLayout::new(&self);
         while layout.lengthen() {}
         layout.insns()
     }
@@ -132,7 +132,7 @@ impl Assembly {
 ///
 /// A far target gets an unconditional jump of its own right behind the branch:
 /// `branch -> [ja true] [ja false]`.
-struct Layout<'a> {
+struct JumpLayout<'a> {
     assembly: &'a Assembly,
     /// Which targets of each operation are far: true, false.
     far: Vec<(bool, bool)>,
@@ -140,7 +140,7 @@ struct Layout<'a> {
     starts: Vec<usize>,
 }
 
-impl<'a> Layout<'a> {
+impl<'a> JumpLayout<'a> {
     fn new(assembly: &'a Assembly) -> Self {
         let count = assembly.ops.len();
         Self { assembly, far: vec![(false, false); count], starts: (0..=count).collect() }
@@ -150,7 +150,7 @@ impl<'a> Layout<'a> {
     fn lengthen(&mut self) -> bool {
         let mut changed = false;
         for (i, op) in self.assembly.ops.iter().enumerate() {
-            let Op::Branch { on_true, on_false, .. } = op else {
+            let AssemblyOp::Branch { on_true, on_false, .. } = op else {
                 continue;
             };
             let reach = |label: &Label| self.distance(i, *label) <= usize::from(u8::MAX);
@@ -172,13 +172,13 @@ impl<'a> Layout<'a> {
         self.starts[self.assembly.labels[label.0].op] - self.starts[i] - 1
     }
 
-    fn insns(&self) -> Vec<Insn> {
+    fn insns(&self) -> Vec<CbpfInsn> {
         let mut insns = Vec::with_capacity(self.starts[self.far.len()]);
         for (i, op) in self.assembly.ops.iter().enumerate() {
             match *op {
-                Op::Plain(insn) => insns.push(insn),
-                Op::Branch { code, k, on_true, on_false } => {
-                    self.branch(i, Insn::new(code, k), on_true, on_false, &mut insns)
+                AssemblyOp::Plain(insn) => insns.push(insn),
+                AssemblyOp::Branch { code, k, on_true, on_false } => {
+                    self.branch(i, CbpfInsn::new(code, k), on_true, on_false, &mut insns)
                 }
             }
         }
@@ -188,10 +188,10 @@ impl<'a> Layout<'a> {
     fn branch(
         &self,
         i: usize,
-        branch: Insn,
+        branch: CbpfInsn,
         on_true: Label,
         on_false: Label,
-        insns: &mut Vec<Insn>,
+        insns: &mut Vec<CbpfInsn>,
     ) {
         let (true_far, false_far) = self.far[i];
         let mut jumps = Vec::new();
@@ -201,12 +201,12 @@ impl<'a> Layout<'a> {
                 return distance as u8;
             }
             let slot = jumps.len();
-            jumps.push(Insn::new(insn::JA, (distance - slot - 1) as u32));
+            jumps.push(CbpfInsn::new(insn::JA, (distance - slot - 1) as u32));
             slot as u8
         };
         let jt = skip(on_true, true_far);
         let jf = skip(on_false, false_far);
-        insns.push(Insn { jt, jf, ..branch });
+        insns.push(CbpfInsn { jt, jf, ..branch });
         insns.append(&mut jumps);
     }
 }

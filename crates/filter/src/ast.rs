@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::fmt::{self, Display, Formatter};
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::names::{self, Layer, Protocol};
+use crate::names::{self, FilterProtocol, IpLayer};
 
 /// A parsed filter expression. It prints in a normal form that parses back to the same filter.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +30,7 @@ pub(crate) enum Expr {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Join {
+pub(crate) enum BoolOp {
     And,
     Or,
 }
@@ -40,27 +40,27 @@ pub(crate) enum Primitive {
     /// An Ethernet type, or up to 1500 the service access point of an LLC frame.
     EtherProto(u32),
     IpProto {
-        layer: Layer,
+        layer: IpLayer,
         number: u32,
     },
     Mac {
-        direction: Direction,
+        direction: AddressDirection,
         address: [u8; 6],
     },
     Net4 {
-        carrier: Carrier,
-        direction: Direction,
+        ip_carrier: AddressCarrier,
+        direction: AddressDirection,
         address: u32,
         mask: u32,
     },
     Net6 {
-        direction: Direction,
+        direction: AddressDirection,
         address: Ipv6Addr,
         prefix_len: u8,
     },
     Ports {
         transport: Transport,
-        direction: Direction,
+        direction: AddressDirection,
         low: u16,
         high: u16,
     },
@@ -76,7 +76,7 @@ pub(crate) enum Primitive {
 
 /// Which end of a conversation an address or port is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Direction {
+pub(crate) enum AddressDirection {
     Either,
     Both,
     Src,
@@ -85,7 +85,7 @@ pub(crate) enum Direction {
 
 /// The protocols whose header an IPv4 address is looked for in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Carrier {
+pub(crate) enum AddressCarrier {
     Any,
     Ip,
     Arp,
@@ -126,9 +126,9 @@ pub(crate) enum Arith {
     Len,
     Load {
         /// One that [`is_indexable`].
-        base: Protocol,
+        base: FilterProtocol,
         index: Box<Arith>,
-        size: Size,
+        size: FieldSize,
     },
     Neg(Box<Arith>),
     Binary(BinaryOp, Box<Arith>, Box<Arith>),
@@ -136,7 +136,7 @@ pub(crate) enum Arith {
 
 /// The size of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Size {
+pub(crate) enum FieldSize {
     Byte,
     Half,
     Word,
@@ -157,31 +157,31 @@ pub(crate) enum BinaryOp {
 }
 
 /// Whether `protocol[...]` has a meaning: its header has a known place.
-pub(crate) fn is_indexable(protocol: Protocol) -> bool {
+pub(crate) fn is_indexable(protocol: FilterProtocol) -> bool {
     match protocol {
-        Protocol::Link => true,
+        FilterProtocol::Link => true,
         // LLC protocols and AARP come in several encapsulations.
-        Protocol::Ether(kind) => kind > 1500 && kind != names::AARP,
+        FilterProtocol::Ether(kind) => kind > 1500 && kind != names::AARP,
         // AH and ESP lie somewhere in a chain of headers.
-        Protocol::Transport { number, .. } => !matches!(number, names::AH | names::ESP),
+        FilterProtocol::Transport { number, .. } => !matches!(number, names::AH | names::ESP),
     }
 }
 
 impl Expr {
     /// Joins two expressions, flattening chains of one operator; order stays, for it matters
     /// once a `vlan` shifts what follows.
-    pub(crate) fn join(join: Join, left: Self, right: Self) -> Self {
+    pub(crate) fn join(join: BoolOp, left: Self, right: Self) -> Self {
         let mut parts = left.into_parts(join);
         parts.extend(right.into_parts(join));
         match join {
-            Join::And => Self::And(parts),
-            Join::Or => Self::Or(parts),
+            BoolOp::And => Self::And(parts),
+            BoolOp::Or => Self::Or(parts),
         }
     }
 
-    fn into_parts(self, join: Join) -> Vec<Self> {
+    fn into_parts(self, join: BoolOp) -> Vec<Self> {
         match (join, self) {
-            (Join::And, Self::And(parts)) | (Join::Or, Self::Or(parts)) => parts,
+            (BoolOp::And, Self::And(parts)) | (BoolOp::Or, Self::Or(parts)) => parts,
             (_, other) => vec![other],
         }
     }
@@ -235,7 +235,7 @@ impl Display for Primitive {
                 let [a, b, c, d, e, g] = address;
                 write!(f, "ether {direction}host {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
             }
-            Self::Net4 { carrier, direction, address, mask } => {
+            Self::Net4 { ip_carrier: carrier, direction, address, mask } => {
                 let address = Ipv4Addr::from(*address);
                 write!(f, "{carrier}{direction}")?;
                 match *mask {
@@ -283,7 +283,7 @@ impl Display for Arith {
     }
 }
 
-impl Display for Protocol {
+impl Display for FilterProtocol {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match (names::keyword(*self), self) {
             (Some(name), _) => f.write_str(name),
@@ -292,7 +292,7 @@ impl Display for Protocol {
     }
 }
 
-impl Size {
+impl FieldSize {
     pub(crate) const fn bytes(self) -> u32 {
         match self {
             Self::Byte => 1,
@@ -313,9 +313,9 @@ macro_rules! prints_as {
     };
 }
 
-prints_as!(Layer { Any => "", Ip => "ip ", Ip6 => "ip6 " });
-prints_as!(Direction { Either => "", Both => "src and dst ", Src => "src ", Dst => "dst " });
-prints_as!(Carrier { Any => "", Ip => "ip ", Arp => "arp ", Rarp => "rarp " });
+prints_as!(IpLayer { Any => "", Ip => "ip ", Ip6 => "ip6 " });
+prints_as!(AddressDirection { Either => "", Both => "src and dst ", Src => "src ", Dst => "dst " });
+prints_as!(AddressCarrier { Any => "", Ip => "ip ", Arp => "arp ", Rarp => "rarp " });
 prints_as!(Transport { Any => "", Tcp => "tcp ", Udp => "udp ", Sctp => "sctp " });
 prints_as!(RelationOp { Eq => "=", Ne => "!=", Gt => ">", Ge => ">=", Lt => "<", Le => "<=" });
 prints_as!(BinaryOp {

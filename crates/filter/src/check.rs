@@ -3,12 +3,12 @@
 
 use alloc::vec;
 
-use crate::insn::{self, Insn, MAX_INSNS};
+use crate::insn::{self, CbpfInsn, MAX_INSNS};
 
 /// Why a program may not run. `at` is the index of the instruction at fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ProgramError {
+pub enum CbpfProgramError {
     /// There is no instruction.
     #[error("the program is empty")]
     Empty,
@@ -78,12 +78,12 @@ pub enum ProgramError {
 }
 
 /// Checks a whole program.
-pub(crate) fn check(insns: &[Insn]) -> Result<(), ProgramError> {
+pub(crate) fn check(insns: &[CbpfInsn]) -> Result<(), CbpfProgramError> {
     let Some(last) = insns.last() else {
-        return Err(ProgramError::Empty);
+        return Err(CbpfProgramError::Empty);
     };
     if insns.len() > MAX_INSNS {
-        return Err(ProgramError::TooLong { insns: insns.len(), limit: MAX_INSNS });
+        return Err(CbpfProgramError::TooLong { insns: insns.len(), limit: MAX_INSNS });
     }
     for (at, insn) in insns.iter().enumerate() {
         check_code(at, insn)?;
@@ -91,7 +91,7 @@ pub(crate) fn check(insns: &[Insn]) -> Result<(), ProgramError> {
         check_jumps(at, insn, insns.len())?;
     }
     if !matches!(last.code, insn::RET_K | insn::RET_A) {
-        return Err(ProgramError::NoReturn);
+        return Err(CbpfProgramError::NoReturn);
     }
     check_slots_written(insns)
 }
@@ -101,7 +101,7 @@ pub(crate) fn is_branch(code: u16) -> bool {
     matches!(code & !insn::X, insn::JEQ | insn::JGT | insn::JGE | insn::JSET)
 }
 
-fn check_code(at: usize, insn: &Insn) -> Result<(), ProgramError> {
+fn check_code(at: usize, insn: &CbpfInsn) -> Result<(), CbpfProgramError> {
     use crate::insn::*;
     let known = match insn.code {
         LD_IMM | LD_MEM | LD_LEN | LDX_IMM | LDX_MEM | LDX_LEN | LDX_MSH | ST | STX => true,
@@ -115,26 +115,26 @@ fn check_code(at: usize, insn: &Insn) -> Result<(), ProgramError> {
     if known {
         return Ok(());
     }
-    Err(ProgramError::UnknownCode { at, code: insn.code })
+    Err(CbpfProgramError::UnknownCode { at, code: insn.code })
 }
 
-fn check_operand(at: usize, insn: &Insn) -> Result<(), ProgramError> {
+fn check_operand(at: usize, insn: &CbpfInsn) -> Result<(), CbpfProgramError> {
     use crate::insn::*;
     let k = insn.k;
     match insn.code {
-        DIV | MOD if k == 0 => Err(ProgramError::DivisionByZero { at }),
-        LSH | RSH if k > 31 => Err(ProgramError::ShiftTooFar { at, bits: k }),
+        DIV | MOD if k == 0 => Err(CbpfProgramError::DivisionByZero { at }),
+        LSH | RSH if k > 31 => Err(CbpfProgramError::ShiftTooFar { at, bits: k }),
         LD_MEM | LDX_MEM | ST | STX if k as usize >= MEM_SLOTS => {
-            Err(ProgramError::NoSuchSlot { at, slot: k })
+            Err(CbpfProgramError::NoSuchSlot { at, slot: k })
         }
         LD_W_ABS | LD_H_ABS | LD_B_ABS | LDX_MSH if k >= FIRST_NEGATIVE_OFFSET => {
-            Err(ProgramError::NegativeOffset { at, offset: k })
+            Err(CbpfProgramError::NegativeOffset { at, offset: k })
         }
         _ => Ok(()),
     }
 }
 
-fn check_jumps(at: usize, insn: &Insn, len: usize) -> Result<(), ProgramError> {
+fn check_jumps(at: usize, insn: &CbpfInsn, len: usize) -> Result<(), CbpfProgramError> {
     let farthest = if insn.code == insn::JA {
         insn.k as usize
     } else if is_branch(insn.code) {
@@ -144,14 +144,14 @@ fn check_jumps(at: usize, insn: &Insn, len: usize) -> Result<(), ProgramError> {
     };
     // Distances count from the next instruction, so none can lead backwards.
     if farthest >= len - at - 1 {
-        return Err(ProgramError::JumpOutOfRange { at });
+        return Err(CbpfProgramError::JumpOutOfRange { at });
     }
     Ok(())
 }
 
 /// Walks the program once, front to back, with the set of slots written on *every* way to each
 /// instruction; one pass is enough because jumps only lead forward.
-fn check_slots_written(insns: &[Insn]) -> Result<(), ProgramError> {
+fn check_slots_written(insns: &[CbpfInsn]) -> Result<(), CbpfProgramError> {
     const UNREACHED: u16 = u16::MAX;
     let mut arriving = vec![UNREACHED; insns.len()];
     let mut written = 0u16;
@@ -160,7 +160,7 @@ fn check_slots_written(insns: &[Insn]) -> Result<(), ProgramError> {
         match insn.code {
             insn::ST | insn::STX => written |= 1 << insn.k,
             insn::LD_MEM | insn::LDX_MEM if written & (1 << insn.k) == 0 => {
-                return Err(ProgramError::SlotNotWritten { at, slot: insn.k });
+                return Err(CbpfProgramError::SlotNotWritten { at, slot: insn.k });
             }
             insn::JA => {
                 arriving[at + 1 + insn.k as usize] &= written;

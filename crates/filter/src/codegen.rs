@@ -4,51 +4,51 @@
 //! waits in scratch memory while the right one is computed.
 
 use crate::assembly::{Assembly, Label};
-use crate::ast::{Arith, BinaryOp, Filter, Relation, RelationOp, Size};
-use crate::check::ProgramError;
-use crate::cond::{Compare, Cond, FieldTest, Place};
+use crate::ast::{Arith, BinaryOp, FieldSize, Filter, Relation, RelationOp};
+use crate::check::CbpfProgramError;
+use crate::cond::{Compare, Cond, FieldLocation, FieldTest};
 use crate::error::FilterError;
 use crate::insn::{self, FIRST_NEGATIVE_OFFSET, MAX_INSNS, MEM_SLOTS};
 use crate::interpreter;
-use crate::layers::{self, Offsets};
-use crate::names::Protocol;
-use crate::program::Program;
+use crate::layers::{self, LayerOffsets};
+use crate::names::FilterProtocol;
+use crate::program::CbpfProgram;
 
-type Generated = Result<(), FilterError>;
+type CodegenResult = Result<(), FilterError>;
 
 impl Filter {
     /// Compiles the filter to a program that keeps `snap_len` bytes of the frames it accepts.
     ///
     /// # Errors
     /// [`FilterError::TooManyValues`] or [`FilterError::TooLong`].
-    pub fn compile(&self, snap_len: u32) -> Result<Program, FilterError> {
+    pub fn compile(&self, snap_len: u32) -> Result<CbpfProgram, FilterError> {
         let mut assembly = Assembly::default();
         if let Some(expr) = &self.expr {
             let (accept, refuse) = (assembly.label(), assembly.label());
-            Generator { assembly: &mut assembly }.cond(&layers::lower(expr), accept, refuse)?;
-            assembly.place(refuse);
+            CbpfGenerator { assembly: &mut assembly }.cond(&layers::lower(expr), accept, refuse)?;
+            assembly.bind(refuse);
             assembly.emit(insn::RET_K, 0);
-            assembly.place(accept);
+            assembly.bind(accept);
         }
         assembly.emit(insn::RET_K, snap_len);
         let insns = assembly.finish();
         let count = insns.len();
-        Program::from_raw(insns).map_err(|error| too_long(error, count))
+        CbpfProgram::from_raw(insns).map_err(|error| too_long(error, count))
     }
 }
 
 /// Length is the only rule of the check that generated code can break.
-fn too_long(error: ProgramError, insns: usize) -> FilterError {
-    debug_assert!(matches!(error, ProgramError::TooLong { .. }), "{error}");
+fn too_long(error: CbpfProgramError, insns: usize) -> FilterError {
+    debug_assert!(matches!(error, CbpfProgramError::TooLong { .. }), "{error}");
     FilterError::TooLong { insns, limit: MAX_INSNS }
 }
 
-struct Generator<'a> {
+struct CbpfGenerator<'a> {
     assembly: &'a mut Assembly,
 }
 
-impl Generator<'_> {
-    fn cond(&mut self, cond: &Cond<'_>, on_true: Label, on_false: Label) -> Generated {
+impl CbpfGenerator<'_> {
+    fn cond(&mut self, cond: &Cond<'_>, on_true: Label, on_false: Label) -> CodegenResult {
         match cond {
             Cond::Field(test) => {
                 self.field(*test, on_true, on_false);
@@ -69,7 +69,7 @@ impl Generator<'_> {
         parts: &[Cond<'_>],
         to_next: impl Fn(Label) -> (Label, Label),
         (on_true, on_false): (Label, Label),
-    ) -> Generated {
+    ) -> CodegenResult {
         let Some((last, before)) = parts.split_last() else {
             return Ok(());
         };
@@ -77,15 +77,15 @@ impl Generator<'_> {
             let next = self.assembly.label();
             let (on_true, on_false) = to_next(next);
             self.cond(part, on_true, on_false)?;
-            self.assembly.place(next);
+            self.assembly.bind(next);
         }
         self.cond(last, on_true, on_false)
     }
 
     fn field(&mut self, test: FieldTest, on_true: Label, on_false: Label) {
-        match test.place {
-            Place::Frame(at) => self.assembly.load(load_abs(test.size), at),
-            Place::AfterIpv4 { header, offset } => {
+        match test.location {
+            FieldLocation::Frame(at) => self.assembly.load(load_abs(test.size), at),
+            FieldLocation::AfterIpv4 { header, offset } => {
                 self.assembly.load_after(header, load_ind(test.size), header + offset);
             }
         }
@@ -110,10 +110,10 @@ impl Generator<'_> {
     fn relation(
         &mut self,
         relation: &Relation,
-        offsets: Offsets,
+        offsets: LayerOffsets,
         on_true: Label,
         on_false: Label,
-    ) -> Generated {
+    ) -> CodegenResult {
         let Relation { op, left, right } = relation;
         let (jump, negated) = match op {
             RelationOp::Eq => (insn::JEQ, false),
@@ -138,7 +138,7 @@ impl Generator<'_> {
     }
 
     /// Leaves a value in A; memory from `slot` on is free.
-    fn value(&mut self, arith: &Arith, offsets: Offsets, slot: usize) -> Generated {
+    fn value(&mut self, arith: &Arith, offsets: LayerOffsets, slot: usize) -> CodegenResult {
         if let Some(number) = fold(arith) {
             self.assembly.emit(insn::LD_IMM, number);
             return Ok(());
@@ -167,7 +167,13 @@ impl Generator<'_> {
     }
 
     /// Leaves `left` in A and `right` in X.
-    fn pair(&mut self, left: &Arith, right: &Arith, offsets: Offsets, slot: usize) -> Generated {
+    fn pair(
+        &mut self,
+        left: &Arith,
+        right: &Arith,
+        offsets: LayerOffsets,
+        slot: usize,
+    ) -> CodegenResult {
         if let Some(number) = fold(left) {
             self.value(right, offsets, slot)?;
             self.assembly.emit(insn::TAX, 0);
@@ -187,31 +193,31 @@ impl Generator<'_> {
 
     fn load(
         &mut self,
-        base: Protocol,
+        base: FilterProtocol,
         index: &Arith,
-        size: Size,
-        offsets: Offsets,
+        size: FieldSize,
+        offsets: LayerOffsets,
         slot: usize,
-    ) -> Generated {
+    ) -> CodegenResult {
         let place = offsets.header(base);
         let start = match place {
-            Place::Frame(start) => start,
-            Place::AfterIpv4 { header, .. } => header,
+            FieldLocation::Frame(start) => start,
+            FieldLocation::AfterIpv4 { header, .. } => header,
         };
         let fixed = fold(index)
             .and_then(|index| index.checked_add(start))
             .filter(|at| *at < FIRST_NEGATIVE_OFFSET);
         match (place, fixed) {
-            (Place::Frame(_), Some(at)) => self.assembly.load(load_abs(size), at),
-            (Place::Frame(_), None) => {
+            (FieldLocation::Frame(_), Some(at)) => self.assembly.load(load_abs(size), at),
+            (FieldLocation::Frame(_), None) => {
                 self.value(index, offsets, slot)?;
                 self.assembly.emit(insn::TAX, 0);
                 self.assembly.emit(load_ind(size), start);
             }
-            (Place::AfterIpv4 { header, .. }, Some(at)) => {
+            (FieldLocation::AfterIpv4 { header, .. }, Some(at)) => {
                 self.assembly.load_after(header, load_ind(size), at);
             }
-            (Place::AfterIpv4 { header, .. }, None) => {
+            (FieldLocation::AfterIpv4 { header, .. }, None) => {
                 self.value(index, offsets, slot)?;
                 self.assembly.load_header_len(header);
                 self.assembly.emit(insn::ADD | insn::X, 0);
@@ -268,18 +274,18 @@ fn alu_code(op: BinaryOp) -> u16 {
     }
 }
 
-fn load_abs(size: Size) -> u16 {
+fn load_abs(size: FieldSize) -> u16 {
     match size {
-        Size::Byte => insn::LD_B_ABS,
-        Size::Half => insn::LD_H_ABS,
-        Size::Word => insn::LD_W_ABS,
+        FieldSize::Byte => insn::LD_B_ABS,
+        FieldSize::Half => insn::LD_H_ABS,
+        FieldSize::Word => insn::LD_W_ABS,
     }
 }
 
-fn load_ind(size: Size) -> u16 {
+fn load_ind(size: FieldSize) -> u16 {
     match size {
-        Size::Byte => insn::LD_B_IND,
-        Size::Half => insn::LD_H_IND,
-        Size::Word => insn::LD_W_IND,
+        FieldSize::Byte => insn::LD_B_IND,
+        FieldSize::Half => insn::LD_H_IND,
+        FieldSize::Word => insn::LD_W_IND,
     }
 }

@@ -3,14 +3,14 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::ast::{Relation, Size};
-use crate::layers::Offsets;
+use crate::ast::{FieldSize, Relation};
+use crate::layers::LayerOffsets;
 
 /// A test of a frame, ready to be turned into instructions.
 #[derive(Debug)]
 pub(crate) enum Cond<'f> {
     Field(FieldTest),
-    Relation(&'f Relation, Offsets),
+    Relation(&'f Relation, LayerOffsets),
     Not(Box<Cond<'f>>),
     /// All hold, tried in this order. Not empty.
     All(Vec<Cond<'f>>),
@@ -21,8 +21,8 @@ pub(crate) enum Cond<'f> {
 /// `field & mask` compared with a constant.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FieldTest {
-    pub(crate) place: Place,
-    pub(crate) size: Size,
+    pub(crate) location: FieldLocation,
+    pub(crate) size: FieldSize,
     pub(crate) mask: u32,
     pub(crate) compare: Compare,
     pub(crate) value: u32,
@@ -37,7 +37,7 @@ pub(crate) enum Compare {
 
 /// Where a field lies.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum FieldLocation {
     /// At this offset in the frame, in bytes.
     Frame(u32),
     /// `offset` bytes after the IPv4 header that begins at `header`.
@@ -45,12 +45,12 @@ pub(crate) enum Place {
 }
 
 impl FieldTest {
-    pub(crate) fn eq(size: Size, at: u32, value: u32) -> Self {
+    pub(crate) fn eq(size: FieldSize, at: u32, value: u32) -> Self {
         Self::masked(size, at, u32::MAX, value)
     }
 
-    pub(crate) fn masked(size: Size, at: u32, mask: u32, value: u32) -> Self {
-        Self { place: Place::Frame(at), size, mask, compare: Compare::Eq, value }
+    pub(crate) fn masked(size: FieldSize, at: u32, mask: u32, value: u32) -> Self {
+        Self { location: FieldLocation::Frame(at), size, mask, compare: Compare::Eq, value }
     }
 
     pub(crate) fn compare(self, compare: Compare) -> Self {
@@ -59,15 +59,15 @@ impl FieldTest {
 }
 
 pub(crate) fn byte(at: u32, value: u32) -> Cond<'static> {
-    Cond::Field(FieldTest::eq(Size::Byte, at, value))
+    Cond::Field(FieldTest::eq(FieldSize::Byte, at, value))
 }
 
 pub(crate) fn half(at: u32, value: u32) -> Cond<'static> {
-    Cond::Field(FieldTest::eq(Size::Half, at, value))
+    Cond::Field(FieldTest::eq(FieldSize::Half, at, value))
 }
 
 pub(crate) fn word(at: u32, value: u32) -> Cond<'static> {
-    Cond::Field(FieldTest::eq(Size::Word, at, value))
+    Cond::Field(FieldTest::eq(FieldSize::Word, at, value))
 }
 
 pub(crate) fn not(cond: Cond<'_>) -> Cond<'_> {

@@ -3,23 +3,23 @@
 use alloc::boxed::Box;
 use core::net::Ipv6Addr;
 
-use crate::ast::{Carrier, Direction, Expr, Primitive, Transport};
+use crate::ast::{AddressCarrier, AddressDirection, Expr, Primitive, Transport};
 use crate::error::FilterError;
-use crate::lex::{Keyword, Lexeme, Token};
-use crate::names::{self, Layer, Protocol, Registered};
+use crate::lex::{FilterKeyword, FilterToken, Lexeme};
+use crate::names::{self, FilterProtocol, IpLayer, RegisteredTransport};
 use crate::parse::{Parser, refused};
 
 /// The words before an id.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Qualifiers {
-    pub(crate) protocol: Option<Protocol>,
-    pub(crate) direction: Direction,
-    pub(crate) kind: Kind,
+    pub(crate) protocol: Option<FilterProtocol>,
+    pub(crate) direction: AddressDirection,
+    pub(crate) kind: IdKind,
 }
 
 /// What an id is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum IdKind {
     Host,
     Net,
     Port,
@@ -30,25 +30,25 @@ pub(crate) enum Kind {
 const NO_NAMES: &str = "names of hosts and networks are not looked up; give the address";
 const NOT_A_CARRIER: &str = "only `ip`, `arp` and `rarp` carry IPv4 addresses";
 
-type Parsed<T> = Result<T, FilterError>;
+type IdParseResult<T> = Result<T, FilterError>;
 
 impl<'t> Parser<'t> {
     /// An id, its negation, or a list of ids in parentheses.
-    pub(crate) fn id(&mut self, qualifiers: Qualifiers) -> Parsed<Expr> {
+    pub(crate) fn id(&mut self, qualifiers: Qualifiers) -> IdParseResult<Expr> {
         match self.peek() {
-            Token::Not => {
+            FilterToken::Not => {
                 self.bump();
                 self.enter()?;
                 let expr = self.id(qualifiers)?;
                 self.leave();
                 Ok(Expr::Not(Box::new(expr)))
             }
-            Token::OpenParen => self.parenthesised(|parser| parser.id_list(qualifiers)),
+            FilterToken::OpenParen => self.parenthesised(|parser| parser.id_list(qualifiers)),
             _ => self.single_id(qualifiers).map(Expr::Test),
         }
     }
 
-    fn id_list(&mut self, qualifiers: Qualifiers) -> Parsed<Expr> {
+    fn id_list(&mut self, qualifiers: Qualifiers) -> IdParseResult<Expr> {
         let mut expr = self.id(qualifiers)?;
         let mut entered = 0;
         let mut previous = None;
@@ -65,34 +65,34 @@ impl<'t> Parser<'t> {
         Ok(expr)
     }
 
-    fn single_id(&mut self, qualifiers: Qualifiers) -> Parsed<Primitive> {
+    fn single_id(&mut self, qualifiers: Qualifiers) -> IdParseResult<Primitive> {
         let id = self.here();
         let expected = match qualifiers.kind {
-            Kind::Host => "an address",
-            Kind::Net => "a network such as `10.0.0.0/8`",
-            Kind::Port => "a port",
-            Kind::PortRange => "a range of ports such as `6000-6008`",
-            Kind::Proto => "a protocol number, or a name with `\\` before a keyword",
+            IdKind::Host => "an address",
+            IdKind::Net => "a network such as `10.0.0.0/8`",
+            IdKind::Port => "a port",
+            IdKind::PortRange => "a range of ports such as `6000-6008`",
+            IdKind::Proto => "a protocol number, or a name with `\\` before a keyword",
         };
         match (id.token, qualifiers.kind) {
-            (Token::Number(number), kind) => {
+            (FilterToken::Number(number), kind) => {
                 self.bump();
                 self.number(qualifiers, kind, number, id)
             }
-            (Token::Name(name), kind) => {
+            (FilterToken::Name(name), kind) => {
                 self.bump();
                 self.name(qualifiers, kind, name, id)
             }
-            (Token::Ipv4 { leading, bits }, Kind::Host | Kind::Net) => {
+            (FilterToken::Ipv4 { leading, bits }, IdKind::Host | IdKind::Net) => {
                 self.bump();
                 let (address, mask) = self.ipv4(qualifiers.kind, leading, bits, id)?;
                 self.net4(qualifiers, address, mask, id)
             }
-            (Token::Ipv6(address), Kind::Host | Kind::Net) => {
+            (FilterToken::Ipv6(address), IdKind::Host | IdKind::Net) => {
                 self.bump();
                 self.net6(qualifiers, address, id)
             }
-            (Token::Mac(address), Kind::Host) => {
+            (FilterToken::Mac(address), IdKind::Host) => {
                 self.bump();
                 self.mac(qualifiers, address, id)
             }
@@ -103,39 +103,39 @@ impl<'t> Parser<'t> {
     fn number(
         &self,
         qualifiers: Qualifiers,
-        kind: Kind,
+        kind: IdKind,
         number: u32,
         id: Lexeme<'t>,
-    ) -> Parsed<Primitive> {
+    ) -> IdParseResult<Primitive> {
         match kind {
-            Kind::Host => self.net4(qualifiers, number, u32::MAX, id),
-            Kind::Net => {
+            IdKind::Host => self.net4(qualifiers, number, u32::MAX, id),
+            IdKind::Net => {
                 // `net 10` names the leading bytes of the network; `net 0` is one address.
                 let unused = if number == 0 { 0 } else { number.leading_zeros() / 8 * 8 };
                 self.net4(qualifiers, number << unused, u32::MAX << unused, id)
             }
-            Kind::Port | Kind::PortRange => match u16::try_from(number) {
+            IdKind::Port | IdKind::PortRange => match u16::try_from(number) {
                 Ok(port) => ports(qualifiers, port, port, id),
                 Err(_) => Err(refused(id, "is above 65535, the highest port")),
             },
-            Kind::Proto => self.proto(qualifiers, number, id),
+            IdKind::Proto => self.proto(qualifiers, number, id),
         }
     }
 
     fn name(
         &self,
         qualifiers: Qualifiers,
-        kind: Kind,
+        kind: IdKind,
         name: &str,
         id: Lexeme<'t>,
-    ) -> Parsed<Primitive> {
+    ) -> IdParseResult<Primitive> {
         match kind {
-            Kind::Host | Kind::Net => Err(refused(id, NO_NAMES)),
-            Kind::Port => named_port(qualifiers, name, id),
-            Kind::PortRange => named_range(qualifiers, name, id),
-            Kind::Proto => {
+            IdKind::Host | IdKind::Net => Err(refused(id, NO_NAMES)),
+            IdKind::Port => named_port(qualifiers, name, id),
+            IdKind::PortRange => named_range(qualifiers, name, id),
+            IdKind::Proto => {
                 let table = match qualifiers.protocol {
-                    Some(Protocol::Link) => names::ETHER_TYPES,
+                    Some(FilterProtocol::Link) => names::ETHER_TYPES,
                     _ => names::IP_PROTOCOLS,
                 };
                 match names::find(table, name) {
@@ -147,30 +147,36 @@ impl<'t> Parser<'t> {
     }
 
     /// `A.B.C.D`, with `/LEN` or `mask M` in a network, as address and mask.
-    fn ipv4(&mut self, kind: Kind, leading: u32, bits: u32, id: Lexeme<'t>) -> Parsed<(u32, u32)> {
+    fn ipv4(
+        &mut self,
+        kind: IdKind,
+        leading: u32,
+        bits: u32,
+        id: Lexeme<'t>,
+    ) -> IdParseResult<(u32, u32)> {
         let address = leading << (32 - bits);
         let mask = match self.peek() {
-            Token::Binary(crate::ast::BinaryOp::Div) => self.prefix_mask()?,
-            Token::Keyword(Keyword::Mask) => self.mask()?,
+            FilterToken::Binary(crate::ast::BinaryOp::Div) => self.prefix_mask()?,
+            FilterToken::Keyword(FilterKeyword::Mask) => self.mask()?,
             _ => return Ok((address, u32::MAX << (32 - bits))),
         };
         if address & !mask != 0 {
             return Err(refused(id, "has bits set outside its mask"));
         }
-        if kind != Kind::Net {
+        if kind != IdKind::Net {
             return Err(refused(id, "only `net` takes a mask"));
         }
         Ok((address, mask))
     }
 
-    fn prefix_mask(&mut self) -> Parsed<u32> {
+    fn prefix_mask(&mut self) -> IdParseResult<u32> {
         let len = self.prefix_len(32, "is above 32, the length of an IPv4 address in bits")?;
         Ok(u32::MAX.checked_shl(32 - len).unwrap_or(0))
     }
 
-    fn prefix_len(&mut self, max: u32, reason: &'static str) -> Parsed<u32> {
+    fn prefix_len(&mut self, max: u32, reason: &'static str) -> IdParseResult<u32> {
         self.bump();
-        let Token::Number(len) = self.peek() else {
+        let FilterToken::Number(len) = self.peek() else {
             return Err(self.unexpected("a prefix length in bits"));
         };
         if len > max {
@@ -180,9 +186,9 @@ impl<'t> Parser<'t> {
         Ok(len)
     }
 
-    fn mask(&mut self) -> Parsed<u32> {
+    fn mask(&mut self) -> IdParseResult<u32> {
         self.bump();
-        let Token::Ipv4 { leading, bits } = self.peek() else {
+        let FilterToken::Ipv4 { leading, bits } = self.peek() else {
             return Err(self.unexpected("a mask such as `255.255.0.0`"));
         };
         self.bump();
@@ -195,18 +201,18 @@ impl<'t> Parser<'t> {
         address: u32,
         mask: u32,
         id: Lexeme<'t>,
-    ) -> Parsed<Primitive> {
+    ) -> IdParseResult<Primitive> {
         let carrier = match qualifiers.protocol {
-            None => Carrier::Any,
-            Some(Protocol::Ether(names::IP)) => Carrier::Ip,
-            Some(Protocol::Ether(names::ARP)) => Carrier::Arp,
-            Some(Protocol::Ether(names::RARP)) => Carrier::Rarp,
+            None => AddressCarrier::Any,
+            Some(FilterProtocol::Ether(names::IP)) => AddressCarrier::Ip,
+            Some(FilterProtocol::Ether(names::ARP)) => AddressCarrier::Arp,
+            Some(FilterProtocol::Ether(names::RARP)) => AddressCarrier::Rarp,
             Some(_) => return Err(refused(id, NOT_A_CARRIER)),
         };
-        if self.inside_mpls && matches!(carrier, Carrier::Arp | Carrier::Rarp) {
+        if self.inside_mpls && matches!(carrier, AddressCarrier::Arp | AddressCarrier::Rarp) {
             return Err(refused(id, "MPLS labels say nothing but `ip` and `ip6`"));
         }
-        Ok(Primitive::Net4 { carrier, direction: qualifiers.direction, address, mask })
+        Ok(Primitive::Net4 { ip_carrier: carrier, direction: qualifiers.direction, address, mask })
     }
 
     fn net6(
@@ -214,9 +220,9 @@ impl<'t> Parser<'t> {
         qualifiers: Qualifiers,
         address: Ipv6Addr,
         id: Lexeme<'t>,
-    ) -> Parsed<Primitive> {
+    ) -> IdParseResult<Primitive> {
         let prefix_len = match self.peek() {
-            Token::Binary(crate::ast::BinaryOp::Div) => {
+            FilterToken::Binary(crate::ast::BinaryOp::Div) => {
                 self.prefix_len(128, "is above 128, the length of an IPv6 address in bits")?
             }
             _ => 128,
@@ -225,10 +231,10 @@ impl<'t> Parser<'t> {
         if address.to_bits() & !mask != 0 {
             return Err(refused(id, "has bits set outside its mask"));
         }
-        if prefix_len != 128 && qualifiers.kind != Kind::Net {
+        if prefix_len != 128 && qualifiers.kind != IdKind::Net {
             return Err(refused(id, "only `net` takes a mask"));
         }
-        if !matches!(qualifiers.protocol, None | Some(Protocol::Ether(names::IP6))) {
+        if !matches!(qualifiers.protocol, None | Some(FilterProtocol::Ether(names::IP6))) {
             return Err(refused(id, "only `ip6` carries IPv6 addresses"));
         }
         Ok(Primitive::Net6 {
@@ -238,20 +244,30 @@ impl<'t> Parser<'t> {
         })
     }
 
-    fn mac(&self, qualifiers: Qualifiers, address: [u8; 6], id: Lexeme<'t>) -> Parsed<Primitive> {
-        if qualifiers.protocol != Some(Protocol::Link) {
+    fn mac(
+        &self,
+        qualifiers: Qualifiers,
+        address: [u8; 6],
+        id: Lexeme<'t>,
+    ) -> IdParseResult<Primitive> {
+        if qualifiers.protocol != Some(FilterProtocol::Link) {
             return Err(refused(id, "write `ether` before an Ethernet address"));
         }
         self.ethernet_only(id)?;
         Ok(Primitive::Mac { direction: qualifiers.direction, address })
     }
 
-    fn proto(&self, qualifiers: Qualifiers, number: u32, id: Lexeme<'t>) -> Parsed<Primitive> {
+    fn proto(
+        &self,
+        qualifiers: Qualifiers,
+        number: u32,
+        id: Lexeme<'t>,
+    ) -> IdParseResult<Primitive> {
         let layer = match qualifiers.protocol {
-            None => Layer::Any,
-            Some(Protocol::Ether(names::IP)) => Layer::Ip,
-            Some(Protocol::Ether(names::IP6)) => Layer::Ip6,
-            Some(Protocol::Link) => return self.ether_proto(number, id),
+            None => IpLayer::Any,
+            Some(FilterProtocol::Ether(names::IP)) => IpLayer::Ip,
+            Some(FilterProtocol::Ether(names::IP6)) => IpLayer::Ip6,
+            Some(FilterProtocol::Link) => return self.ether_proto(number, id),
             Some(_) => {
                 return Err(refused(
                     id,
@@ -263,17 +279,23 @@ impl<'t> Parser<'t> {
     }
 }
 
-fn transport(qualifiers: Qualifiers, id: Lexeme<'_>) -> Parsed<Transport> {
+fn transport(qualifiers: Qualifiers, id: Lexeme<'_>) -> IdParseResult<Transport> {
     match qualifiers.protocol {
         None => Ok(Transport::Any),
-        Some(Protocol::Transport { number, .. }) if number == names::TCP => Ok(Transport::Tcp),
-        Some(Protocol::Transport { number, .. }) if number == names::UDP => Ok(Transport::Udp),
-        Some(Protocol::Transport { number, .. }) if number == names::SCTP => Ok(Transport::Sctp),
+        Some(FilterProtocol::Transport { number, .. }) if number == names::TCP => {
+            Ok(Transport::Tcp)
+        }
+        Some(FilterProtocol::Transport { number, .. }) if number == names::UDP => {
+            Ok(Transport::Udp)
+        }
+        Some(FilterProtocol::Transport { number, .. }) if number == names::SCTP => {
+            Ok(Transport::Sctp)
+        }
         Some(_) => Err(refused(id, "only `tcp`, `udp` and `sctp` have ports")),
     }
 }
 
-fn ports(qualifiers: Qualifiers, low: u16, high: u16, id: Lexeme<'_>) -> Parsed<Primitive> {
+fn ports(qualifiers: Qualifiers, low: u16, high: u16, id: Lexeme<'_>) -> IdParseResult<Primitive> {
     Ok(Primitive::Ports {
         transport: transport(qualifiers, id)?,
         direction: qualifiers.direction,
@@ -283,7 +305,7 @@ fn ports(qualifiers: Qualifiers, low: u16, high: u16, id: Lexeme<'_>) -> Parsed<
 }
 
 /// A port by name, which also says its transport unless the name has both.
-fn named_port(mut qualifiers: Qualifiers, name: &str, id: Lexeme<'_>) -> Parsed<Primitive> {
+fn named_port(mut qualifiers: Qualifiers, name: &str, id: Lexeme<'_>) -> IdParseResult<Primitive> {
     let Some((port, registered)) = names::service(name) else {
         return Err(refused(id, "unknown port name; give its number"));
     };
@@ -292,7 +314,7 @@ fn named_port(mut qualifiers: Qualifiers, name: &str, id: Lexeme<'_>) -> Parsed<
 }
 
 /// `LOW-HIGH`, each a number or a name. Names with a dash in them cannot be told apart.
-fn named_range(mut qualifiers: Qualifiers, name: &str, id: Lexeme<'_>) -> Parsed<Primitive> {
+fn named_range(mut qualifiers: Qualifiers, name: &str, id: Lexeme<'_>) -> IdParseResult<Primitive> {
     let Some((low, high)) = name.split_once('-') else {
         return Err(refused(id, "is no range; write `LOW-HIGH`"));
     };
@@ -304,22 +326,26 @@ fn named_range(mut qualifiers: Qualifiers, name: &str, id: Lexeme<'_>) -> Parsed
     ports(qualifiers, low, high, id)
 }
 
-fn range_end(end: &str, id: Lexeme<'_>) -> Parsed<(u16, Registered)> {
+fn range_end(end: &str, id: Lexeme<'_>) -> IdParseResult<(u16, RegisteredTransport)> {
     match end.parse() {
-        Ok(port) => Ok((port, Registered::Both)),
+        Ok(port) => Ok((port, RegisteredTransport::Both)),
         Err(_) => names::service(end)
             .ok_or_else(|| refused(id, "is no range of two ports from 0 to 65535 or their names")),
     }
 }
 
 /// Restricts a test to the transport under which a port name is registered.
-fn restrict(qualifiers: &mut Qualifiers, registered: Registered, id: Lexeme<'_>) -> Parsed<()> {
+fn restrict(
+    qualifiers: &mut Qualifiers,
+    registered: RegisteredTransport,
+    id: Lexeme<'_>,
+) -> IdParseResult<()> {
     let (wanted, reason) = match registered {
-        Registered::Both => return Ok(()),
-        Registered::Tcp => (names::TCP, "is a TCP port"),
-        Registered::Udp => (names::UDP, "is a UDP port"),
+        RegisteredTransport::Both => return Ok(()),
+        RegisteredTransport::Tcp => (names::TCP, "is a TCP port"),
+        RegisteredTransport::Udp => (names::UDP, "is a UDP port"),
     };
-    let wanted = Protocol::Transport { layer: Layer::Any, number: wanted };
+    let wanted = FilterProtocol::Transport { layer: IpLayer::Any, number: wanted };
     match qualifiers.protocol {
         None => qualifiers.protocol = Some(wanted),
         Some(protocol) if protocol == wanted => {}

@@ -3,7 +3,7 @@
 /// One classic BPF instruction, laid out as the kernel's `struct sock_filter`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(C)]
-pub struct Insn {
+pub struct CbpfInsn {
     /// Operation code.
     pub code: u16,
     /// Instructions to skip when a conditional jump's test holds.
@@ -15,9 +15,9 @@ pub struct Insn {
 }
 
 // The caller of SO_ATTACH_FILTER passes a pointer to these.
-const _: () = assert!(size_of::<Insn>() == 8 && align_of::<Insn>() == 4);
+const _: () = assert!(size_of::<CbpfInsn>() == 8 && align_of::<CbpfInsn>() == 4);
 
-impl Insn {
+impl CbpfInsn {
     /// An instruction that is no conditional jump.
     pub(crate) const fn new(code: u16, k: u32) -> Self {
         Self { code, jt: 0, jf: 0, k }

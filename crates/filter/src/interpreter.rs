@@ -7,11 +7,11 @@
 use alloc::vec::Vec;
 
 use crate::check::is_branch;
-use crate::insn::{self, Insn, MEM_SLOTS};
+use crate::insn::{self, CbpfInsn, MEM_SLOTS};
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Step {
-    op: Op,
+pub(crate) struct DecodedInsn {
+    op: DecodedOp,
     /// Next step; for comparisons, the one to take when they hold.
     next: u16,
     /// For comparisons, the step to take when they do not hold.
@@ -23,7 +23,7 @@ pub(crate) struct Step {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Op {
+enum DecodedOp {
     LoadByte,
     LoadHalf,
     LoadWord,
@@ -66,22 +66,22 @@ enum Op {
 }
 
 /// Decodes a program that has passed its check.
-pub(crate) fn decode(insns: &[Insn]) -> Vec<Step> {
+pub(crate) fn decode(insns: &[CbpfInsn]) -> Vec<DecodedInsn> {
     (0..insns.len()).map(|at| step(at, insns)).collect()
 }
 
-fn step(at: usize, insns: &[Insn]) -> Step {
+fn step(at: usize, insns: &[CbpfInsn]) -> DecodedInsn {
     let insn = insns[at];
     if let Some(branch) = insns.get(at + 1)
         && let Some(op) = fused(insn.code, branch.code)
     {
-        let test = Step { op, at: insn.k, ..plain(at + 1, *branch) };
+        let test = DecodedInsn { op, at: insn.k, ..plain(at + 1, *branch) };
         return test;
     }
     plain(at, insn)
 }
 
-fn plain(at: usize, insn: Insn) -> Step {
+fn plain(at: usize, insn: CbpfInsn) -> DecodedInsn {
     // A program has at most 4096 instructions and every target is inside it.
     let target = |skip: usize| (at + 1 + skip) as u16;
     let (next, otherwise) = match insn.code {
@@ -89,122 +89,122 @@ fn plain(at: usize, insn: Insn) -> Step {
         code if is_branch(code) => (target(insn.jt.into()), target(insn.jf.into())),
         _ => (target(0), 0),
     };
-    Step { op: op(insn.code), next, otherwise, at: insn.k, k: insn.k }
+    DecodedInsn { op: op(insn.code), next, otherwise, at: insn.k, k: insn.k }
 }
 
 /// The step that a load and the comparison behind it make together.
-fn fused(load: u16, branch: u16) -> Option<Op> {
+fn fused(load: u16, branch: u16) -> Option<DecodedOp> {
     match (load, branch) {
-        (insn::LD_B_ABS, insn::JEQ) => Some(Op::ByteEq),
-        (insn::LD_H_ABS, insn::JEQ) => Some(Op::HalfEq),
-        (insn::LD_W_ABS, insn::JEQ) => Some(Op::WordEq),
-        (insn::LD_B_ABS, insn::JSET) => Some(Op::ByteSet),
-        (insn::LD_H_ABS, insn::JSET) => Some(Op::HalfSet),
-        (insn::LD_H_IND, insn::JEQ) => Some(Op::HalfIndexedEq),
+        (insn::LD_B_ABS, insn::JEQ) => Some(DecodedOp::ByteEq),
+        (insn::LD_H_ABS, insn::JEQ) => Some(DecodedOp::HalfEq),
+        (insn::LD_W_ABS, insn::JEQ) => Some(DecodedOp::WordEq),
+        (insn::LD_B_ABS, insn::JSET) => Some(DecodedOp::ByteSet),
+        (insn::LD_H_ABS, insn::JSET) => Some(DecodedOp::HalfSet),
+        (insn::LD_H_IND, insn::JEQ) => Some(DecodedOp::HalfIndexedEq),
         _ => None,
     }
 }
 
-fn op(code: u16) -> Op {
+fn op(code: u16) -> DecodedOp {
     match code {
-        insn::LD_B_ABS => Op::LoadByte,
-        insn::LD_H_ABS => Op::LoadHalf,
-        insn::LD_W_ABS => Op::LoadWord,
-        insn::LD_B_IND => Op::LoadByteIndexed,
-        insn::LD_H_IND => Op::LoadHalfIndexed,
-        insn::LD_W_IND => Op::LoadWordIndexed,
-        insn::LDX_MSH => Op::LoadHeaderLen,
-        insn::LD_IMM => Op::LoadConst,
-        insn::LD_LEN => Op::LoadLen,
-        insn::LD_MEM => Op::LoadMem,
-        insn::LDX_IMM => Op::LoadXConst,
-        insn::LDX_LEN => Op::LoadXLen,
-        insn::LDX_MEM => Op::LoadXMem,
-        insn::ST => Op::Store,
-        insn::STX => Op::StoreX,
-        insn::NEG => Op::Neg,
-        insn::TAX => Op::ToX,
-        insn::TXA => Op::ToA,
-        insn::JA => Op::Jump,
-        insn::JEQ => Op::Eq,
-        insn::JGT => Op::Gt,
-        insn::JGE => Op::Ge,
-        insn::JSET => Op::Set,
-        insn::JEQ_X => Op::EqX,
-        insn::JGT_X => Op::GtX,
-        insn::JGE_X => Op::GeX,
-        insn::JSET_X => Op::SetX,
-        insn::RET_K => Op::Return,
-        insn::RET_A => Op::ReturnA,
-        alu if alu & insn::X == 0 => Op::Alu(alu as u8),
-        alu => Op::AluX(alu as u8),
+        insn::LD_B_ABS => DecodedOp::LoadByte,
+        insn::LD_H_ABS => DecodedOp::LoadHalf,
+        insn::LD_W_ABS => DecodedOp::LoadWord,
+        insn::LD_B_IND => DecodedOp::LoadByteIndexed,
+        insn::LD_H_IND => DecodedOp::LoadHalfIndexed,
+        insn::LD_W_IND => DecodedOp::LoadWordIndexed,
+        insn::LDX_MSH => DecodedOp::LoadHeaderLen,
+        insn::LD_IMM => DecodedOp::LoadConst,
+        insn::LD_LEN => DecodedOp::LoadLen,
+        insn::LD_MEM => DecodedOp::LoadMem,
+        insn::LDX_IMM => DecodedOp::LoadXConst,
+        insn::LDX_LEN => DecodedOp::LoadXLen,
+        insn::LDX_MEM => DecodedOp::LoadXMem,
+        insn::ST => DecodedOp::Store,
+        insn::STX => DecodedOp::StoreX,
+        insn::NEG => DecodedOp::Neg,
+        insn::TAX => DecodedOp::ToX,
+        insn::TXA => DecodedOp::ToA,
+        insn::JA => DecodedOp::Jump,
+        insn::JEQ => DecodedOp::Eq,
+        insn::JGT => DecodedOp::Gt,
+        insn::JGE => DecodedOp::Ge,
+        insn::JSET => DecodedOp::Set,
+        insn::JEQ_X => DecodedOp::EqX,
+        insn::JGT_X => DecodedOp::GtX,
+        insn::JGE_X => DecodedOp::GeX,
+        insn::JSET_X => DecodedOp::SetX,
+        insn::RET_K => DecodedOp::Return,
+        insn::RET_A => DecodedOp::ReturnA,
+        alu if alu & insn::X == 0 => DecodedOp::Alu(alu as u8),
+        alu => DecodedOp::AluX(alu as u8),
     }
 }
 
 /// Runs decoded steps. `None` is a read outside the frame or a division by zero.
 // Longer than a function should be: it is the table of the instruction set.
-pub(crate) fn run(steps: &[Step], frame: &[u8], wire_len: u32) -> Option<u32> {
+pub(crate) fn run(steps: &[DecodedInsn], frame: &[u8], wire_len: u32) -> Option<u32> {
     let (mut a, mut x, mut mem) = (0u32, 0u32, [0u32; MEM_SLOTS]);
     let mut step = steps.first()?;
     loop {
         let k = step.k;
         let holds = match step.op {
-            Op::HalfEq => {
+            DecodedOp::HalfEq => {
                 a = half(frame, step.at)?;
                 a == k
             }
-            Op::ByteEq => {
+            DecodedOp::ByteEq => {
                 a = byte(frame, step.at)?;
                 a == k
             }
-            Op::WordEq => {
+            DecodedOp::WordEq => {
                 a = word(frame, step.at)?;
                 a == k
             }
-            Op::HalfSet => {
+            DecodedOp::HalfSet => {
                 a = half(frame, step.at)?;
                 a & k != 0
             }
-            Op::ByteSet => {
+            DecodedOp::ByteSet => {
                 a = byte(frame, step.at)?;
                 a & k != 0
             }
-            Op::HalfIndexedEq => {
+            DecodedOp::HalfIndexedEq => {
                 a = half(frame, x.checked_add(step.at)?)?;
                 a == k
             }
-            Op::Eq => a == k,
-            Op::Gt => a > k,
-            Op::Ge => a >= k,
-            Op::Set => a & k != 0,
-            Op::EqX => a == x,
-            Op::GtX => a > x,
-            Op::GeX => a >= x,
-            Op::SetX => a & x != 0,
-            Op::Return => return Some(k),
-            Op::ReturnA => return Some(a),
+            DecodedOp::Eq => a == k,
+            DecodedOp::Gt => a > k,
+            DecodedOp::Ge => a >= k,
+            DecodedOp::Set => a & k != 0,
+            DecodedOp::EqX => a == x,
+            DecodedOp::GtX => a > x,
+            DecodedOp::GeX => a >= x,
+            DecodedOp::SetX => a & x != 0,
+            DecodedOp::Return => return Some(k),
+            DecodedOp::ReturnA => return Some(a),
             other => {
                 match other {
-                    Op::LoadHalf => a = half(frame, k)?,
-                    Op::LoadByte => a = byte(frame, k)?,
-                    Op::LoadWord => a = word(frame, k)?,
-                    Op::LoadHalfIndexed => a = half(frame, x.checked_add(k)?)?,
-                    Op::LoadByteIndexed => a = byte(frame, x.checked_add(k)?)?,
-                    Op::LoadWordIndexed => a = word(frame, x.checked_add(k)?)?,
-                    Op::LoadHeaderLen => x = (byte(frame, k)? & 15) * 4,
-                    Op::LoadConst => a = k,
-                    Op::LoadLen => a = wire_len,
-                    Op::LoadMem => a = mem[k as usize % MEM_SLOTS],
-                    Op::LoadXConst => x = k,
-                    Op::LoadXLen => x = wire_len,
-                    Op::LoadXMem => x = mem[k as usize % MEM_SLOTS],
-                    Op::Store => mem[k as usize % MEM_SLOTS] = a,
-                    Op::StoreX => mem[k as usize % MEM_SLOTS] = x,
-                    Op::Alu(code) => a = alu(code.into(), a, k)?,
-                    Op::AluX(code) => a = alu(code.into(), a, x)?,
-                    Op::Neg => a = a.wrapping_neg(),
-                    Op::ToX => x = a,
-                    Op::ToA => a = x,
+                    DecodedOp::LoadHalf => a = half(frame, k)?,
+                    DecodedOp::LoadByte => a = byte(frame, k)?,
+                    DecodedOp::LoadWord => a = word(frame, k)?,
+                    DecodedOp::LoadHalfIndexed => a = half(frame, x.checked_add(k)?)?,
+                    DecodedOp::LoadByteIndexed => a = byte(frame, x.checked_add(k)?)?,
+                    DecodedOp::LoadWordIndexed => a = word(frame, x.checked_add(k)?)?,
+                    DecodedOp::LoadHeaderLen => x = (byte(frame, k)? & 15) * 4,
+                    DecodedOp::LoadConst => a = k,
+                    DecodedOp::LoadLen => a = wire_len,
+                    DecodedOp::LoadMem => a = mem[k as usize % MEM_SLOTS],
+                    DecodedOp::LoadXConst => x = k,
+                    DecodedOp::LoadXLen => x = wire_len,
+                    DecodedOp::LoadXMem => x = mem[k as usize % MEM_SLOTS],
+                    DecodedOp::Store => mem[k as usize % MEM_SLOTS] = a,
+                    DecodedOp::StoreX => mem[k as usize % MEM_SLOTS] = x,
+                    DecodedOp::Alu(code) => a = alu(code.into(), a, k)?,
+                    DecodedOp::AluX(code) => a = alu(code.into(), a, x)?,
+                    DecodedOp::Neg => a = a.wrapping_neg(),
+                    DecodedOp::ToX => x = a,
+                    DecodedOp::ToA => a = x,
                     _ => {}
                 }
                 true

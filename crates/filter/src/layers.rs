@@ -14,26 +14,30 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-use crate::ast::{Arith, Carrier, Direction, Expr, Primitive, Relation, Size, Transport};
-use crate::cond::{Compare, Cond, FieldTest, Place, byte, half, not, word};
-use crate::names::{self, ARP, FRAGMENT, ICMP6, IP, IP6, Layer, Protocol, RARP, SCTP, TCP, UDP};
+use crate::ast::{
+    AddressCarrier, AddressDirection, Arith, Expr, FieldSize, Primitive, Relation, Transport,
+};
+use crate::cond::{Compare, Cond, FieldLocation, FieldTest, byte, half, not, word};
+use crate::names::{
+    self, ARP, FRAGMENT, FilterProtocol, ICMP6, IP, IP6, IpLayer, RARP, SCTP, TCP, UDP,
+};
 
 /// Where the headers lie that the current place of the expression looks at, in bytes from the
 /// start of the frame.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Offsets {
+pub(crate) struct LayerOffsets {
     /// The link header that `ether[...]` indexes.
     link: u32,
     /// The field that says which protocol comes next.
     kind: u32,
     /// The header of that protocol.
     network: u32,
-    naming: Naming,
+    next_field: NextProtocolField,
 }
 
 /// How the next protocol is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Naming {
+enum NextProtocolField {
     Ethernet,
     Ppp,
     /// Not at all: by the bottom-of-stack bit and the IP version.
@@ -55,12 +59,13 @@ const PAIRED_SAPS: [u32; 3] = [0x06, 0xf0, 0xfe];
 
 /// The condition that a filter stands for.
 pub(crate) fn lower(expr: &Expr) -> Cond<'_> {
-    let mut offsets = Offsets::ETHERNET;
+    let mut offsets = LayerOffsets::ETHERNET;
     offsets.expr(expr)
 }
 
-impl Offsets {
-    const ETHERNET: Self = Self { link: 0, kind: 12, network: 14, naming: Naming::Ethernet };
+impl LayerOffsets {
+    const ETHERNET: Self =
+        Self { link: 0, kind: 12, network: 14, next_field: NextProtocolField::Ethernet };
 
     /// Goes through an expression from left to right, for each `vlan` moves what follows it.
     fn expr<'f>(&mut self, expr: &'f Expr) -> Cond<'f> {
@@ -79,7 +84,7 @@ impl Offsets {
             Primitive::Mac { direction, address } => {
                 in_direction(*direction, |src| mac(if src { 6 } else { 0 }, *address))
             }
-            Primitive::Net4 { carrier, direction, address, mask } => {
+            Primitive::Net4 { ip_carrier: carrier, direction, address, mask } => {
                 self.net4(*carrier, *direction, *address, *mask)
             }
             Primitive::Net6 { direction, address, prefix_len } => {
@@ -89,9 +94,9 @@ impl Offsets {
                 self.ports(*transport, *direction, (*low).into(), (*high).into())
             }
             Primitive::EtherBroadcast => mac(0, [0xff; 6]),
-            Primitive::EtherMulticast => Cond::Field(FieldTest::masked(Size::Byte, 0, 1, 1)),
+            Primitive::EtherMulticast => Cond::Field(FieldTest::masked(FieldSize::Byte, 0, 1, 1)),
             Primitive::IpMulticast => {
-                let group = FieldTest::eq(Size::Byte, self.network + 16, 224);
+                let group = FieldTest::eq(FieldSize::Byte, self.network + 16, 224);
                 let group = Cond::Field(group.compare(Compare::Ge));
                 Cond::All(vec![self.next_is(IP.into()), group])
             }
@@ -107,12 +112,12 @@ impl Offsets {
 
     /// The protocol of this Ethernet type, or LLC service access point, comes next.
     fn next_is(&self, kind: u32) -> Cond<'static> {
-        match self.naming {
-            Naming::Ethernet => self.ethernet_next_is(kind),
-            Naming::Ppp => half(self.kind, ppp_type(kind)),
-            Naming::Mpls => {
+        match self.next_field {
+            NextProtocolField::Ethernet => self.ethernet_next_is(kind),
+            NextProtocolField::Ppp => half(self.kind, ppp_type(kind)),
+            NextProtocolField::Mpls => {
                 let version = if kind == IP.into() { 0x40 } else { 0x60 };
-                let version = FieldTest::masked(Size::Byte, self.network, 0xf0, version);
+                let version = FieldTest::masked(FieldSize::Byte, self.network, 0xf0, version);
                 Cond::All(vec![self.is_last_label(true), Cond::Field(version)])
             }
         }
@@ -144,7 +149,7 @@ impl Offsets {
     }
 
     fn is_llc(&self) -> Cond<'static> {
-        let len = FieldTest::eq(Size::Half, self.kind, MAX_LLC_LEN);
+        let len = FieldTest::eq(FieldSize::Half, self.kind, MAX_LLC_LEN);
         not(Cond::Field(len.compare(Compare::Gt)))
     }
 
@@ -159,7 +164,7 @@ impl Offsets {
         ])
     }
 
-    fn carries(&self, layer: Layer, number: u32) -> Cond<'static> {
+    fn carries(&self, layer: IpLayer, number: u32) -> Cond<'static> {
         let in_ip = || Cond::All(vec![self.next_is(IP.into()), byte(self.network + 9, number)]);
         // A fragment header is looked through; other IPv6 extension headers are not.
         let in_ip6 = || {
@@ -175,38 +180,43 @@ impl Offsets {
             ])
         };
         match layer {
-            Layer::Ip => in_ip(),
-            Layer::Ip6 => in_ip6(),
-            Layer::Any => Cond::Any(vec![in_ip(), in_ip6()]),
+            IpLayer::Ip => in_ip(),
+            IpLayer::Ip6 => in_ip6(),
+            IpLayer::Any => Cond::Any(vec![in_ip(), in_ip6()]),
         }
     }
 
     fn net4(
         &self,
-        carrier: Carrier,
-        direction: Direction,
+        carrier: AddressCarrier,
+        direction: AddressDirection,
         address: u32,
         mask: u32,
     ) -> Cond<'static> {
         let within = |kind: u16, src_at: u32, dst_at: u32| {
             let ends = in_direction(direction, |src| {
                 let at = self.network + if src { src_at } else { dst_at };
-                Cond::Field(FieldTest::masked(Size::Word, at, mask, address))
+                Cond::Field(FieldTest::masked(FieldSize::Word, at, mask, address))
             });
             Cond::All(vec![self.next_is(kind.into()), ends])
         };
         match carrier {
-            Carrier::Ip => within(IP, 12, 16),
-            Carrier::Arp => within(ARP, 14, 24),
-            Carrier::Rarp => within(RARP, 14, 24),
-            Carrier::Any if self.naming == Naming::Mpls => within(IP, 12, 16),
-            Carrier::Any => {
+            AddressCarrier::Ip => within(IP, 12, 16),
+            AddressCarrier::Arp => within(ARP, 14, 24),
+            AddressCarrier::Rarp => within(RARP, 14, 24),
+            AddressCarrier::Any if self.next_field == NextProtocolField::Mpls => within(IP, 12, 16),
+            AddressCarrier::Any => {
                 Cond::Any(vec![within(IP, 12, 16), within(ARP, 14, 24), within(RARP, 14, 24)])
             }
         }
     }
 
-    fn net6(&self, direction: Direction, address: Ipv6Addr, prefix_len: u8) -> Cond<'static> {
+    fn net6(
+        &self,
+        direction: AddressDirection,
+        address: Ipv6Addr,
+        prefix_len: u8,
+    ) -> Cond<'static> {
         let mut parts = vec![self.next_is(IP6.into())];
         if prefix_len > 0 {
             parts.push(in_direction(direction, |src| {
@@ -220,7 +230,7 @@ impl Offsets {
     fn ports(
         &self,
         transport: Transport,
-        direction: Direction,
+        direction: AddressDirection,
         low: u32,
         high: u32,
     ) -> Cond<'static> {
@@ -233,11 +243,12 @@ impl Offsets {
                 Transport::Sctp => is(SCTP),
             }
         };
-        let port = |base: Place| in_direction(direction, |src| port_in(base, src, low, high));
+        let port =
+            |base: FieldLocation| in_direction(direction, |src| port_in(base, src, low, high));
         let in_ip6 = Cond::All(vec![
             self.next_is(IP6.into()),
             carried(self.network + 6),
-            port(Place::Frame(self.network + 40)),
+            port(FieldLocation::Frame(self.network + 40)),
         ]);
         let in_ip = Cond::All(vec![
             self.next_is(IP.into()),
@@ -250,11 +261,11 @@ impl Offsets {
 
     /// The transport header is in this fragment.
     fn is_first_fragment(&self) -> Cond<'static> {
-        Cond::Field(FieldTest::masked(Size::Half, self.network + 6, 0x1fff, 0))
+        Cond::Field(FieldTest::masked(FieldSize::Half, self.network + 6, 0x1fff, 0))
     }
 
-    fn after_ipv4(&self) -> Place {
-        Place::AfterIpv4 { header: self.network, offset: 0 }
+    fn after_ipv4(&self) -> FieldLocation {
+        FieldLocation::AfterIpv4 { header: self.network, offset: 0 }
     }
 
     fn vlan(&mut self, id: Option<u16>) -> Cond<'static> {
@@ -264,7 +275,7 @@ impl Offsets {
         self.network += 4;
         match id {
             Some(id) => {
-                let id = FieldTest::masked(Size::Half, tag_at, 0x0fff, id.into());
+                let id = FieldTest::masked(FieldSize::Half, tag_at, 0x0fff, id.into());
                 Cond::All(vec![tagged, Cond::Field(id)])
             }
             None => tagged,
@@ -272,17 +283,17 @@ impl Offsets {
     }
 
     fn mpls(&mut self, label: Option<u32>) -> Cond<'static> {
-        let labelled = match self.naming {
-            Naming::Ethernet => half(self.kind, MPLS_TYPE),
-            Naming::Ppp => half(self.kind, PPP_MPLS),
-            Naming::Mpls => self.is_last_label(false),
+        let labelled = match self.next_field {
+            NextProtocolField::Ethernet => half(self.kind, MPLS_TYPE),
+            NextProtocolField::Ppp => half(self.kind, PPP_MPLS),
+            NextProtocolField::Mpls => self.is_last_label(false),
         };
         let label_at = self.network;
         self.network += 4;
-        self.naming = Naming::Mpls;
+        self.next_field = NextProtocolField::Mpls;
         match label {
             Some(label) => {
-                let label = FieldTest::masked(Size::Word, label_at, 0xffff_f000, label << 12);
+                let label = FieldTest::masked(FieldSize::Word, label_at, 0xffff_f000, label << 12);
                 Cond::All(vec![labelled, Cond::Field(label)])
             }
             None => labelled,
@@ -292,7 +303,7 @@ impl Offsets {
     /// Whether the label before the current place is the last of its stack.
     fn is_last_label(&self, last: bool) -> Cond<'static> {
         let at = self.network - 2;
-        Cond::Field(FieldTest::masked(Size::Byte, at, 1, last.into()))
+        Cond::Field(FieldTest::masked(FieldSize::Byte, at, 1, last.into()))
     }
 
     fn pppoes(&mut self, session: Option<u16>) -> Cond<'static> {
@@ -302,7 +313,7 @@ impl Offsets {
         self.link = header_at + 6;
         self.kind = header_at + 6;
         self.network = header_at + 8;
-        self.naming = Naming::Ppp;
+        self.next_field = NextProtocolField::Ppp;
         match session {
             Some(session) => Cond::All(vec![in_session, half(header_at + 2, session.into())]),
             None => in_session,
@@ -327,7 +338,7 @@ impl Offsets {
                 self.require_headers(right, parts);
             }
             Arith::Load { base, index, .. } => {
-                if let Protocol::Transport { number, .. } = base
+                if let FilterProtocol::Transport { number, .. } = base
                     && *number != ICMP6
                 {
                     parts.push(self.next_is(IP.into()));
@@ -338,15 +349,15 @@ impl Offsets {
         }
     }
 
-    fn require_header(&self, base: Protocol, parts: &mut Vec<Cond<'_>>) {
+    fn require_header(&self, base: FilterProtocol, parts: &mut Vec<Cond<'_>>) {
         match base {
-            Protocol::Link => {}
-            Protocol::Ether(kind) => parts.push(self.next_is(kind.into())),
-            Protocol::Transport { number: ICMP6, .. } => {
+            FilterProtocol::Link => {}
+            FilterProtocol::Ether(kind) => parts.push(self.next_is(kind.into())),
+            FilterProtocol::Transport { number: ICMP6, .. } => {
                 parts.push(self.next_is(IP6.into()));
                 parts.push(byte(self.network + 6, ICMP6.into()));
             }
-            Protocol::Transport { number, .. } => {
+            FilterProtocol::Transport { number, .. } => {
                 parts.push(byte(self.network + 9, number.into()));
                 parts.push(self.is_first_fragment());
             }
@@ -354,23 +365,25 @@ impl Offsets {
     }
 
     /// Where the header of an indexable protocol begins.
-    pub(crate) fn header(&self, base: Protocol) -> Place {
+    pub(crate) fn header(&self, base: FilterProtocol) -> FieldLocation {
         match base {
-            Protocol::Link => Place::Frame(self.link),
-            Protocol::Ether(_) => Place::Frame(self.network),
-            Protocol::Transport { number: ICMP6, .. } => Place::Frame(self.network + 40),
-            Protocol::Transport { .. } => self.after_ipv4(),
+            FilterProtocol::Link => FieldLocation::Frame(self.link),
+            FilterProtocol::Ether(_) => FieldLocation::Frame(self.network),
+            FilterProtocol::Transport { number: ICMP6, .. } => {
+                FieldLocation::Frame(self.network + 40)
+            }
+            FilterProtocol::Transport { .. } => self.after_ipv4(),
         }
     }
 }
 
 /// A test of the source, the destination, or both; `test` is told whether it is the source.
-fn in_direction<'f>(direction: Direction, test: impl Fn(bool) -> Cond<'f>) -> Cond<'f> {
+fn in_direction<'f>(direction: AddressDirection, test: impl Fn(bool) -> Cond<'f>) -> Cond<'f> {
     match direction {
-        Direction::Src => test(true),
-        Direction::Dst => test(false),
-        Direction::Both => Cond::All(vec![test(true), test(false)]),
-        Direction::Either => Cond::Any(vec![test(true), test(false)]),
+        AddressDirection::Src => test(true),
+        AddressDirection::Dst => test(false),
+        AddressDirection::Both => Cond::All(vec![test(true), test(false)]),
+        AddressDirection::Either => Cond::Any(vec![test(true), test(false)]),
     }
 }
 
@@ -394,21 +407,23 @@ fn address_words(at: u32, address: Ipv6Addr, prefix_len: u8) -> Cond<'static> {
         bits_left -= bits;
         let value = chunk.iter().fold(0, |word, &octet| word << 8 | u32::from(octet));
         let mask = u32::MAX << (32 - bits);
-        let test = FieldTest::masked(Size::Word, at + offset, mask, value);
+        let test = FieldTest::masked(FieldSize::Word, at + offset, mask, value);
         parts.push(Cond::Field(test));
     }
     Cond::All(parts)
 }
 
-fn port_in(header: Place, src: bool, low: u32, high: u32) -> Cond<'static> {
+fn port_in(header: FieldLocation, src: bool, low: u32, high: u32) -> Cond<'static> {
     let at = if src { 0 } else { 2 };
     let place = match header {
-        Place::Frame(base) => Place::Frame(base + at),
-        Place::AfterIpv4 { header, offset } => Place::AfterIpv4 { header, offset: offset + at },
+        FieldLocation::Frame(base) => FieldLocation::Frame(base + at),
+        FieldLocation::AfterIpv4 { header, offset } => {
+            FieldLocation::AfterIpv4 { header, offset: offset + at }
+        }
     };
     let test = |compare, value| {
-        let field = FieldTest::eq(Size::Half, 0, value).compare(compare);
-        Cond::Field(FieldTest { place, ..field })
+        let field = FieldTest::eq(FieldSize::Half, 0, value).compare(compare);
+        Cond::Field(FieldTest { location: place, ..field })
     };
     if low == high {
         return test(Compare::Eq, low);

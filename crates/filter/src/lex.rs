@@ -9,12 +9,12 @@ use core::net::Ipv6Addr;
 
 use crate::ast::{BinaryOp, RelationOp};
 use crate::error::FilterError;
-use crate::names::{self, Protocol};
+use crate::names::{self, FilterProtocol};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Token<'t> {
-    Protocol(Protocol),
-    Keyword(Keyword),
+pub(crate) enum FilterToken<'t> {
+    Protocol(FilterProtocol),
+    Keyword(FilterKeyword),
     /// A keyword of the language that this compiler refuses, with the reason.
     Refused(&'static str),
     Number(u32),
@@ -40,7 +40,7 @@ pub(crate) enum Token<'t> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Keyword {
+pub(crate) enum FilterKeyword {
     Src,
     Dst,
     Host,
@@ -60,60 +60,60 @@ pub(crate) enum Keyword {
     Pppoes,
 }
 
-const KEYWORDS: &[(&str, Keyword)] = &[
-    ("src", Keyword::Src),
-    ("dst", Keyword::Dst),
-    ("host", Keyword::Host),
-    ("net", Keyword::Net),
-    ("mask", Keyword::Mask),
-    ("port", Keyword::Port),
-    ("portrange", Keyword::PortRange),
-    ("proto", Keyword::Proto),
-    ("less", Keyword::Less),
-    ("greater", Keyword::Greater),
-    ("broadcast", Keyword::Broadcast),
-    ("multicast", Keyword::Multicast),
-    ("len", Keyword::Len),
-    ("length", Keyword::Len),
-    ("vlan", Keyword::Vlan),
-    ("mpls", Keyword::Mpls),
-    ("pppoed", Keyword::Pppoed),
-    ("pppoes", Keyword::Pppoes),
+const KEYWORDS: &[(&str, FilterKeyword)] = &[
+    ("src", FilterKeyword::Src),
+    ("dst", FilterKeyword::Dst),
+    ("host", FilterKeyword::Host),
+    ("net", FilterKeyword::Net),
+    ("mask", FilterKeyword::Mask),
+    ("port", FilterKeyword::Port),
+    ("portrange", FilterKeyword::PortRange),
+    ("proto", FilterKeyword::Proto),
+    ("less", FilterKeyword::Less),
+    ("greater", FilterKeyword::Greater),
+    ("broadcast", FilterKeyword::Broadcast),
+    ("multicast", FilterKeyword::Multicast),
+    ("len", FilterKeyword::Len),
+    ("length", FilterKeyword::Len),
+    ("vlan", FilterKeyword::Vlan),
+    ("mpls", FilterKeyword::Mpls),
+    ("pppoed", FilterKeyword::Pppoed),
+    ("pppoes", FilterKeyword::Pppoes),
 ];
 
 /// Signs; of two that begin alike, the longer stands first.
-const SIGNS: &[(&str, Token<'static>)] = &[
-    ("&&", Token::And),
-    ("||", Token::Or),
-    ("!=", Token::Relation(RelationOp::Ne)),
-    ("==", Token::Relation(RelationOp::Eq)),
-    (">=", Token::Relation(RelationOp::Ge)),
-    ("<=", Token::Relation(RelationOp::Le)),
-    ("<<", Token::Binary(BinaryOp::Shl)),
-    (">>", Token::Binary(BinaryOp::Shr)),
-    ("!", Token::Not),
-    ("=", Token::Relation(RelationOp::Eq)),
-    (">", Token::Relation(RelationOp::Gt)),
-    ("<", Token::Relation(RelationOp::Lt)),
-    ("+", Token::Binary(BinaryOp::Add)),
-    ("-", Token::Binary(BinaryOp::Sub)),
-    ("*", Token::Binary(BinaryOp::Mul)),
-    ("/", Token::Binary(BinaryOp::Div)),
-    ("%", Token::Binary(BinaryOp::Mod)),
-    ("&", Token::Binary(BinaryOp::And)),
-    ("|", Token::Binary(BinaryOp::Or)),
-    ("^", Token::Binary(BinaryOp::Xor)),
-    ("(", Token::OpenParen),
-    (")", Token::CloseParen),
-    ("[", Token::OpenBracket),
-    ("]", Token::CloseBracket),
-    (":", Token::Colon),
+const OPERATORS: &[(&str, FilterToken<'static>)] = &[
+    ("&&", FilterToken::And),
+    ("||", FilterToken::Or),
+    ("!=", FilterToken::Relation(RelationOp::Ne)),
+    ("==", FilterToken::Relation(RelationOp::Eq)),
+    (">=", FilterToken::Relation(RelationOp::Ge)),
+    ("<=", FilterToken::Relation(RelationOp::Le)),
+    ("<<", FilterToken::Binary(BinaryOp::Shl)),
+    (">>", FilterToken::Binary(BinaryOp::Shr)),
+    ("!", FilterToken::Not),
+    ("=", FilterToken::Relation(RelationOp::Eq)),
+    (">", FilterToken::Relation(RelationOp::Gt)),
+    ("<", FilterToken::Relation(RelationOp::Lt)),
+    ("+", FilterToken::Binary(BinaryOp::Add)),
+    ("-", FilterToken::Binary(BinaryOp::Sub)),
+    ("*", FilterToken::Binary(BinaryOp::Mul)),
+    ("/", FilterToken::Binary(BinaryOp::Div)),
+    ("%", FilterToken::Binary(BinaryOp::Mod)),
+    ("&", FilterToken::Binary(BinaryOp::And)),
+    ("|", FilterToken::Binary(BinaryOp::Or)),
+    ("^", FilterToken::Binary(BinaryOp::Xor)),
+    ("(", FilterToken::OpenParen),
+    (")", FilterToken::CloseParen),
+    ("[", FilterToken::OpenBracket),
+    ("]", FilterToken::CloseBracket),
+    (":", FilterToken::Colon),
 ];
 
 /// A token and where it stands.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lexeme<'t> {
-    pub(crate) token: Token<'t>,
+    pub(crate) token: FilterToken<'t>,
     pub(crate) text: &'t str,
     /// In characters from 1.
     pub(crate) column: usize,
@@ -129,7 +129,7 @@ pub(crate) fn lex(text: &str) -> Result<Vec<Lexeme<'_>>, FilterError> {
         let (token, len) = next(trimmed, column)?;
         let (text, after) = trimmed.split_at(len);
         lexemes.push(Lexeme { token, text, column });
-        if token == Token::End {
+        if token == FilterToken::End {
             return Ok(lexemes);
         }
         column += text.chars().count();
@@ -138,9 +138,9 @@ pub(crate) fn lex(text: &str) -> Result<Vec<Lexeme<'_>>, FilterError> {
 }
 
 /// The first token of `rest` and its length in bytes.
-fn next(rest: &str, column: usize) -> Result<(Token<'_>, usize), FilterError> {
+fn next(rest: &str, column: usize) -> Result<(FilterToken<'_>, usize), FilterError> {
     let Some(first) = rest.chars().next() else {
-        return Ok((Token::End, 0));
+        return Ok((FilterToken::End, 0));
     };
     if let Some(address) = colon_address(rest, column)? {
         return Ok(address);
@@ -152,7 +152,7 @@ fn next(rest: &str, column: usize) -> Result<(Token<'_>, usize), FilterError> {
     if first == '\\' {
         return escaped_name(rest, column);
     }
-    let sign = SIGNS.iter().find(|(sign, _)| rest.starts_with(sign));
+    let sign = OPERATORS.iter().find(|(sign, _)| rest.starts_with(sign));
     sign.map(|(sign, token)| (*token, sign.len())).ok_or_else(|| FilterError::Syntax {
         column,
         expected: "a word, a number or a sign of the filter language",
@@ -168,7 +168,7 @@ fn leading_word(rest: &str) -> &str {
 }
 
 /// A backslash makes a plain name of a keyword.
-fn escaped_name(rest: &str, column: usize) -> Result<(Token<'_>, usize), FilterError> {
+fn escaped_name(rest: &str, column: usize) -> Result<(FilterToken<'_>, usize), FilterError> {
     let end = rest.find([' ', '!', '(', ')', '\n', '\t']).unwrap_or(rest.len());
     match &rest[1..end] {
         "" => Err(FilterError::Syntax {
@@ -176,12 +176,15 @@ fn escaped_name(rest: &str, column: usize) -> Result<(Token<'_>, usize), FilterE
             expected: "a name after the backslash",
             found: "`\\`".to_owned(),
         }),
-        name => Ok((Token::Name(name), end)),
+        name => Ok((FilterToken::Name(name), end)),
     }
 }
 
 /// An IPv6 or Ethernet address written with colons. One colon alone is that of `ip[0:2]`.
-fn colon_address(rest: &str, column: usize) -> Result<Option<(Token<'_>, usize)>, FilterError> {
+fn colon_address(
+    rest: &str,
+    column: usize,
+) -> Result<Option<(FilterToken<'_>, usize)>, FilterError> {
     let is_part = |c: char| c.is_ascii_hexdigit() || matches!(c, ':' | '.');
     let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
     let text = &rest[..end];
@@ -189,40 +192,40 @@ fn colon_address(rest: &str, column: usize) -> Result<Option<(Token<'_>, usize)>
         return Ok(None);
     }
     let token = match (mac(text), text.parse()) {
-        (Some(address), _) => Token::Mac(address),
-        (None, Ok(address)) => Token::Ipv6(address),
+        (Some(address), _) => FilterToken::Mac(address),
+        (None, Ok(address)) => FilterToken::Ipv6(address),
         (None, Err(_)) => return Err(bad(text, column, "is no IPv6 or Ethernet address")),
     };
     Ok(Some((token, end)))
 }
 
-fn word(text: &str, column: usize) -> Result<Token<'_>, FilterError> {
+fn word(text: &str, column: usize) -> Result<FilterToken<'_>, FilterError> {
     if let Some(address) = mac(text) {
-        return Ok(Token::Mac(address));
+        return Ok(FilterToken::Mac(address));
     }
     if text.as_bytes()[0].is_ascii_digit() {
         if let Some(number) = number(text, column)? {
-            return Ok(Token::Number(number));
+            return Ok(FilterToken::Number(number));
         }
         if let Some((leading, bits)) = ipv4(text, column)? {
-            return Ok(Token::Ipv4 { leading, bits });
+            return Ok(FilterToken::Ipv4 { leading, bits });
         }
     }
     Ok(match text {
-        "and" => Token::And,
-        "or" => Token::Or,
-        "not" => Token::Not,
+        "and" => FilterToken::And,
+        "or" => FilterToken::Or,
+        "not" => FilterToken::Not,
         _ => keyword(text),
     })
 }
 
-fn keyword(text: &str) -> Token<'_> {
+fn keyword(text: &str) -> FilterToken<'_> {
     names::find(KEYWORDS, text)
-        .map(Token::Keyword)
-        .or_else(|| names::find(names::PROTOCOLS, text).map(Token::Protocol))
-        .or_else(|| names::find(names::CONSTANTS, text).map(Token::Number))
-        .or_else(|| names::find(names::REFUSED, text).map(Token::Refused))
-        .unwrap_or(Token::Name(text))
+        .map(FilterToken::Keyword)
+        .or_else(|| names::find(names::PROTOCOLS, text).map(FilterToken::Protocol))
+        .or_else(|| names::find(names::CONSTANTS, text).map(FilterToken::Number))
+        .or_else(|| names::find(names::REFUSED, text).map(FilterToken::Refused))
+        .unwrap_or(FilterToken::Name(text))
 }
 
 /// A number as C writes it: `0x` for hexadecimal, a leading 0 for octal, else decimal.

@@ -65,11 +65,11 @@ mod program;
 mod tests;
 
 pub use ast::Filter;
-pub use check::ProgramError;
+pub use check::CbpfProgramError;
 pub use error::FilterError;
-pub use insn::Insn;
+pub use insn::CbpfInsn;
 pub use mnemonic::Mnemonic;
-pub use program::Program;
+pub use program::CbpfProgram;
 
 /// The accept length of [`compile`], in bytes: the largest frame that capture programs keep.
 pub const DEFAULT_SNAP_LEN: u32 = 262_144;
@@ -78,6 +78,6 @@ pub const DEFAULT_SNAP_LEN: u32 = 262_144;
 ///
 /// # Errors
 /// As [`Filter::parse`] and [`Filter::compile`].
-pub fn compile(text: &str) -> Result<Program, FilterError> {
+pub fn compile(text: &str) -> Result<CbpfProgram, FilterError> {
     Filter::parse(text)?.compile(DEFAULT_SNAP_LEN)
 }

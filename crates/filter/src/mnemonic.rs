@@ -11,10 +11,10 @@ use crate::insn::*;
 #[derive(Debug, Clone, Copy)]
 pub struct Mnemonic {
     at: usize,
-    insn: Insn,
+    insn: CbpfInsn,
 }
 
-impl Insn {
+impl CbpfInsn {
     /// The instruction in words; `at` is its number in its program, to which jumps are relative.
     #[must_use]
     pub fn mnemonic(self, at: usize) -> Mnemonic {
@@ -40,7 +40,7 @@ fn jumps_on_a_test(code: u16) -> bool {
 }
 
 /// The word, and what it works on.
-fn words(insn: Insn, at: usize) -> (&'static str, String) {
+fn words(insn: CbpfInsn, at: usize) -> (&'static str, String) {
     let k = insn.k;
     match insn.code {
         RET_K => ("ret", format!("#{k}")),

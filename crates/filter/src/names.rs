@@ -5,7 +5,7 @@
 
 /// Which IP version carries a transport protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Layer {
+pub(crate) enum IpLayer {
     Any,
     Ip,
     Ip6,
@@ -13,13 +13,13 @@ pub(crate) enum Layer {
 
 /// What a protocol keyword stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Protocol {
+pub(crate) enum FilterProtocol {
     /// The link layer itself.
     Link,
     /// An Ethernet type, or up to 1500 the service access point of an LLC frame.
     Ether(u16),
     /// A protocol on top of IP.
-    Transport { layer: Layer, number: u8 },
+    Transport { layer: IpLayer, number: u8 },
 }
 
 pub(crate) const IP: u16 = 0x0800;
@@ -37,40 +37,40 @@ pub(crate) const ICMP6: u8 = 58;
 /// The IPv6 fragment header.
 pub(crate) const FRAGMENT: u8 = 44;
 
-const fn any(number: u8) -> Protocol {
-    let layer = Layer::Any;
-    Protocol::Transport { layer, number }
+const fn any(number: u8) -> FilterProtocol {
+    let layer = IpLayer::Any;
+    FilterProtocol::Transport { layer, number }
 }
 
-const fn ip(number: u8) -> Protocol {
-    let layer = Layer::Ip;
-    Protocol::Transport { layer, number }
+const fn ip(number: u8) -> FilterProtocol {
+    let layer = IpLayer::Ip;
+    FilterProtocol::Transport { layer, number }
 }
 
 /// Protocol keywords. Of several words for one meaning, the first is the one printed.
-pub(crate) const PROTOCOLS: &[(&str, Protocol)] = &[
-    ("ether", Protocol::Link),
-    ("link", Protocol::Link),
-    ("fddi", Protocol::Link),
-    ("ppp", Protocol::Link),
-    ("slip", Protocol::Link),
-    ("tr", Protocol::Link),
-    ("wlan", Protocol::Link),
-    ("ip", Protocol::Ether(IP)),
-    ("ip6", Protocol::Ether(IP6)),
-    ("arp", Protocol::Ether(ARP)),
-    ("rarp", Protocol::Ether(RARP)),
-    ("atalk", Protocol::Ether(ATALK)),
-    ("aarp", Protocol::Ether(AARP)),
-    ("decnet", Protocol::Ether(0x6003)),
-    ("lat", Protocol::Ether(0x6004)),
-    ("sca", Protocol::Ether(0x6007)),
-    ("mopdl", Protocol::Ether(0x6001)),
-    ("moprc", Protocol::Ether(0x6002)),
-    ("iso", Protocol::Ether(0xfe)),
-    ("stp", Protocol::Ether(0x42)),
-    ("ipx", Protocol::Ether(0xe0)),
-    ("netbeui", Protocol::Ether(0xf0)),
+pub(crate) const PROTOCOLS: &[(&str, FilterProtocol)] = &[
+    ("ether", FilterProtocol::Link),
+    ("link", FilterProtocol::Link),
+    ("fddi", FilterProtocol::Link),
+    ("ppp", FilterProtocol::Link),
+    ("slip", FilterProtocol::Link),
+    ("tr", FilterProtocol::Link),
+    ("wlan", FilterProtocol::Link),
+    ("ip", FilterProtocol::Ether(IP)),
+    ("ip6", FilterProtocol::Ether(IP6)),
+    ("arp", FilterProtocol::Ether(ARP)),
+    ("rarp", FilterProtocol::Ether(RARP)),
+    ("atalk", FilterProtocol::Ether(ATALK)),
+    ("aarp", FilterProtocol::Ether(AARP)),
+    ("decnet", FilterProtocol::Ether(0x6003)),
+    ("lat", FilterProtocol::Ether(0x6004)),
+    ("sca", FilterProtocol::Ether(0x6007)),
+    ("mopdl", FilterProtocol::Ether(0x6001)),
+    ("moprc", FilterProtocol::Ether(0x6002)),
+    ("iso", FilterProtocol::Ether(0xfe)),
+    ("stp", FilterProtocol::Ether(0x42)),
+    ("ipx", FilterProtocol::Ether(0xe0)),
+    ("netbeui", FilterProtocol::Ether(0xf0)),
     ("tcp", any(TCP)),
     ("udp", any(UDP)),
     ("sctp", any(SCTP)),
@@ -82,7 +82,7 @@ pub(crate) const PROTOCOLS: &[(&str, Protocol)] = &[
     ("pim", any(103)),
     ("ah", any(AH)),
     ("esp", any(ESP)),
-    ("icmp6", Protocol::Transport { layer: Layer::Ip6, number: ICMP6 }),
+    ("icmp6", FilterProtocol::Transport { layer: IpLayer::Ip6, number: ICMP6 }),
 ];
 
 /// Names that may follow `ether proto`.
@@ -220,15 +220,15 @@ pub(crate) const CONSTANTS: &[(&str, u32)] = &[
 
 /// The transports under which a port name is registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Registered {
+pub(crate) enum RegisteredTransport {
     Tcp,
     Udp,
     Both,
 }
-use Registered::{Both, Tcp, Udp};
+use RegisteredTransport::{Both, Tcp, Udp};
 
 /// Names of well-known ports.
-pub(crate) const SERVICES: &[(&str, u16, Registered)] = &[
+pub(crate) const SERVICES: &[(&str, u16, RegisteredTransport)] = &[
     ("echo", 7, Both),
     ("discard", 9, Both),
     ("daytime", 13, Both),
@@ -392,12 +392,12 @@ pub(crate) fn find<V: Copy>(table: &[(&str, V)], word: &str) -> Option<V> {
 }
 
 /// The keyword printed for a protocol.
-pub(crate) fn keyword(protocol: Protocol) -> Option<&'static str> {
+pub(crate) fn keyword(protocol: FilterProtocol) -> Option<&'static str> {
     PROTOCOLS.iter().find(|(_, value)| *value == protocol).map(|(name, _)| *name)
 }
 
 /// Looks a well-known port up by name.
-pub(crate) fn service(name: &str) -> Option<(u16, Registered)> {
+pub(crate) fn service(name: &str) -> Option<(u16, RegisteredTransport)> {
     SERVICES
         .iter()
         .find(|(service, ..)| *service == name)

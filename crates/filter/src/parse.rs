@@ -8,18 +8,18 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::vec::Vec;
 
-use crate::ast::{Arith, Direction, Expr, Filter, Join, Primitive, Relation, RelationOp};
+use crate::ast::{AddressDirection, Arith, BoolOp, Expr, Filter, Primitive, Relation, RelationOp};
 use crate::error::FilterError;
-use crate::id::{Kind, Qualifiers};
-use crate::lex::{Keyword, Lexeme, Token, lex};
-use crate::names::{self, Protocol};
+use crate::id::{IdKind, Qualifiers};
+use crate::lex::{FilterKeyword, FilterToken, Lexeme, lex};
+use crate::names::{self, FilterProtocol};
 
 /// Levels of nesting allowed; it bounds the stack that parsing and compiling need.
 const MAX_DEPTH: usize = 200;
 
 const PRIMITIVE: &str = "a primitive such as `tcp`, `host` or `ip[0] = 1`";
 
-type Parsed<T> = Result<T, FilterError>;
+type ParseResult<T> = Result<T, FilterError>;
 
 impl Filter {
     /// Parses a filter expression; an empty one accepts every frame.
@@ -29,11 +29,11 @@ impl Filter {
     /// the column at fault.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         let mut parser = Parser::new(lex(text)?);
-        if parser.peek() == Token::End {
+        if parser.peek() == FilterToken::End {
             return Ok(Self { expr: None });
         }
         let (expr, _) = parser.expression()?;
-        parser.expect(Token::End, "`and`, `or` or the end of the filter")?;
+        parser.expect(FilterToken::End, "`and`, `or` or the end of the filter")?;
         Ok(Self { expr: Some(expr) })
     }
 }
@@ -54,7 +54,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Operands joined by `and` and `or`, with the qualifiers that an id after them takes.
-    fn expression(&mut self) -> Parsed<(Expr, Option<Qualifiers>)> {
+    fn expression(&mut self) -> ParseResult<(Expr, Option<Qualifiers>)> {
         let depth = self.depth;
         let (mut expr, mut qualifiers) = self.operand(None)?;
         let mut previous = None;
@@ -72,8 +72,11 @@ impl<'t> Parser<'t> {
     }
 
     /// One operand of `and` and `or`, with the qualifiers that an id after it takes.
-    fn operand(&mut self, inherited: Option<Qualifiers>) -> Parsed<(Expr, Option<Qualifiers>)> {
-        if self.peek() == Token::Not {
+    fn operand(
+        &mut self,
+        inherited: Option<Qualifiers>,
+    ) -> ParseResult<(Expr, Option<Qualifiers>)> {
+        if self.peek() == FilterToken::Not {
             self.bump();
             self.enter()?;
             let (expr, qualifiers) = self.operand(inherited)?;
@@ -85,14 +88,14 @@ impl<'t> Parser<'t> {
         {
             return Ok((self.id(qualifiers)?, inherited));
         }
-        if self.peek() == Token::OpenParen && !self.arithmetic_starts_here() {
+        if self.peek() == FilterToken::OpenParen && !self.arithmetic_starts_here() {
             let group = self.parenthesised(|parser| parser.expression())?;
             return Ok((group.0, inherited));
         }
         self.primitive()
     }
 
-    fn primitive(&mut self) -> Parsed<(Expr, Option<Qualifiers>)> {
+    fn primitive(&mut self) -> ParseResult<(Expr, Option<Qualifiers>)> {
         if self.arithmetic_starts_here() {
             return Ok((self.relation()?, None));
         }
@@ -102,24 +105,30 @@ impl<'t> Parser<'t> {
             return Ok((self.id(qualifiers)?, Some(qualifiers)));
         }
         let primitive = match (protocol, self.peek()) {
-            (_, Token::Keyword(Keyword::Broadcast)) => self.broadcast(protocol, start)?,
-            (_, Token::Keyword(Keyword::Multicast)) => self.multicast(protocol, start)?,
+            (_, FilterToken::Keyword(FilterKeyword::Broadcast)) => {
+                self.broadcast(protocol, start)?
+            }
+            (_, FilterToken::Keyword(FilterKeyword::Multicast)) => {
+                self.multicast(protocol, start)?
+            }
             (Some(protocol), _) => self.protocol(protocol, start)?,
-            (None, Token::Keyword(_)) => self.keyword()?,
+            (None, FilterToken::Keyword(_)) => self.keyword()?,
             _ => return Err(self.unexpected(PRIMITIVE)),
         };
         Ok((Expr::Test(primitive), None))
     }
 
     /// The qualifiers before an id: protocol, direction, kind. `None` if there are none.
-    fn qualifiers(&mut self, protocol: Option<Protocol>) -> Parsed<Option<Qualifiers>> {
+    fn qualifiers(&mut self, protocol: Option<FilterProtocol>) -> ParseResult<Option<Qualifiers>> {
         let direction = self.direction()?;
         let kind = match self.peek() {
-            Token::Keyword(Keyword::Host) => Some(Kind::Host),
-            Token::Keyword(Keyword::Net) => Some(Kind::Net),
-            Token::Keyword(Keyword::Port) => Some(Kind::Port),
-            Token::Keyword(Keyword::PortRange) => Some(Kind::PortRange),
-            Token::Keyword(Keyword::Proto) if direction.is_none() => Some(Kind::Proto),
+            FilterToken::Keyword(FilterKeyword::Host) => Some(IdKind::Host),
+            FilterToken::Keyword(FilterKeyword::Net) => Some(IdKind::Net),
+            FilterToken::Keyword(FilterKeyword::Port) => Some(IdKind::Port),
+            FilterToken::Keyword(FilterKeyword::PortRange) => Some(IdKind::PortRange),
+            FilterToken::Keyword(FilterKeyword::Proto) if direction.is_none() => {
+                Some(IdKind::Proto)
+            }
             _ => None,
         };
         if kind.is_some() {
@@ -129,36 +138,40 @@ impl<'t> Parser<'t> {
         }
         Ok(Some(Qualifiers {
             protocol,
-            direction: direction.unwrap_or(Direction::Either),
-            kind: kind.unwrap_or(Kind::Host),
+            direction: direction.unwrap_or(AddressDirection::Either),
+            kind: kind.unwrap_or(IdKind::Host),
         }))
     }
 
-    fn direction(&mut self) -> Parsed<Option<Direction>> {
+    fn direction(&mut self) -> ParseResult<Option<AddressDirection>> {
         let (one, other) = match self.peek() {
-            Token::Keyword(Keyword::Src) => (Direction::Src, Keyword::Dst),
-            Token::Keyword(Keyword::Dst) => (Direction::Dst, Keyword::Src),
+            FilterToken::Keyword(FilterKeyword::Src) => (AddressDirection::Src, FilterKeyword::Dst),
+            FilterToken::Keyword(FilterKeyword::Dst) => (AddressDirection::Dst, FilterKeyword::Src),
             _ => return Ok(None),
         };
         self.bump();
         let Some(join) = self.eat_join() else {
             return Ok(Some(one));
         };
-        self.expect(Token::Keyword(other), "the other one of `src` and `dst`")?;
+        self.expect(FilterToken::Keyword(other), "the other one of `src` and `dst`")?;
         Ok(Some(match join {
-            Join::And => Direction::Both,
-            Join::Or => Direction::Either,
+            BoolOp::And => AddressDirection::Both,
+            BoolOp::Or => AddressDirection::Either,
         }))
     }
 
-    fn broadcast(&mut self, protocol: Option<Protocol>, start: Lexeme<'t>) -> Parsed<Primitive> {
+    fn broadcast(
+        &mut self,
+        protocol: Option<FilterProtocol>,
+        start: Lexeme<'t>,
+    ) -> ParseResult<Primitive> {
         self.bump();
         match protocol {
-            None | Some(Protocol::Link) => {
+            None | Some(FilterProtocol::Link) => {
                 self.ethernet_only(start)?;
                 Ok(Primitive::EtherBroadcast)
             }
-            Some(Protocol::Ether(names::IP)) => Err(refused(
+            Some(FilterProtocol::Ether(names::IP)) => Err(refused(
                 start,
                 "a broadcast address needs the netmask; write `dst host ADDRESS`",
             )),
@@ -166,61 +179,65 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn multicast(&mut self, protocol: Option<Protocol>, start: Lexeme<'t>) -> Parsed<Primitive> {
+    fn multicast(
+        &mut self,
+        protocol: Option<FilterProtocol>,
+        start: Lexeme<'t>,
+    ) -> ParseResult<Primitive> {
         self.bump();
         match protocol {
-            None | Some(Protocol::Link) => {
+            None | Some(FilterProtocol::Link) => {
                 self.ethernet_only(start)?;
                 Ok(Primitive::EtherMulticast)
             }
-            Some(Protocol::Ether(names::IP)) => Ok(Primitive::IpMulticast),
-            Some(Protocol::Ether(names::IP6)) => Ok(Primitive::Ip6Multicast),
+            Some(FilterProtocol::Ether(names::IP)) => Ok(Primitive::IpMulticast),
+            Some(FilterProtocol::Ether(names::IP6)) => Ok(Primitive::Ip6Multicast),
             Some(_) => Err(refused(start, "only `ether`, `ip` and `ip6` have multicast addresses")),
         }
     }
 
     /// A protocol keyword that stands alone.
-    fn protocol(&mut self, protocol: Protocol, start: Lexeme<'t>) -> Parsed<Primitive> {
+    fn protocol(&mut self, protocol: FilterProtocol, start: Lexeme<'t>) -> ParseResult<Primitive> {
         match protocol {
-            Protocol::Link => Err(self.unexpected("`host`, `src`, `dst`, `proto` or `[`")),
-            Protocol::Ether(kind) => self.ether_proto(kind.into(), start),
-            Protocol::Transport { layer, number } => {
+            FilterProtocol::Link => Err(self.unexpected("`host`, `src`, `dst`, `proto` or `[`")),
+            FilterProtocol::Ether(kind) => self.ether_proto(kind.into(), start),
+            FilterProtocol::Transport { layer, number } => {
                 Ok(Primitive::IpProto { layer, number: number.into() })
             }
         }
     }
 
     /// An Ethernet type, where the headers at this place have one.
-    pub(crate) fn ether_proto(&self, kind: u32, start: Lexeme<'t>) -> Parsed<Primitive> {
+    pub(crate) fn ether_proto(&self, kind: u32, start: Lexeme<'t>) -> ParseResult<Primitive> {
         if self.inside_mpls && kind != names::IP.into() && kind != names::IP6.into() {
             return Err(refused(start, "MPLS labels say nothing but `ip` and `ip6`"));
         }
         Ok(Primitive::EtherProto(kind))
     }
 
-    fn keyword(&mut self) -> Parsed<Primitive> {
+    fn keyword(&mut self) -> ParseResult<Primitive> {
         let unexpected = self.unexpected(PRIMITIVE);
         let start = self.bump();
         match start.token {
-            Token::Keyword(Keyword::Less) => self.length(RelationOp::Le),
-            Token::Keyword(Keyword::Greater) => self.length(RelationOp::Ge),
-            Token::Keyword(Keyword::Pppoed) => self.ether_proto(0x8863, start),
-            Token::Keyword(Keyword::Vlan) => self.vlan(start),
-            Token::Keyword(Keyword::Mpls) => self.mpls(),
-            Token::Keyword(Keyword::Pppoes) => self.pppoes(start),
+            FilterToken::Keyword(FilterKeyword::Less) => self.length(RelationOp::Le),
+            FilterToken::Keyword(FilterKeyword::Greater) => self.length(RelationOp::Ge),
+            FilterToken::Keyword(FilterKeyword::Pppoed) => self.ether_proto(0x8863, start),
+            FilterToken::Keyword(FilterKeyword::Vlan) => self.vlan(start),
+            FilterToken::Keyword(FilterKeyword::Mpls) => self.mpls(),
+            FilterToken::Keyword(FilterKeyword::Pppoes) => self.pppoes(start),
             _ => Err(unexpected),
         }
     }
 
-    fn length(&mut self, op: RelationOp) -> Parsed<Primitive> {
-        let Token::Number(length) = self.peek() else {
+    fn length(&mut self, op: RelationOp) -> ParseResult<Primitive> {
+        let FilterToken::Number(length) = self.peek() else {
             return Err(self.unexpected("a length in bytes"));
         };
         self.bump();
         Ok(Primitive::Relation(Relation { op, left: Arith::Len, right: Arith::Number(length) }))
     }
 
-    fn vlan(&mut self, start: Lexeme<'t>) -> Parsed<Primitive> {
+    fn vlan(&mut self, start: Lexeme<'t>) -> ParseResult<Primitive> {
         if self.inside_mpls {
             return Err(refused(start, "no VLAN tag follows an MPLS label"));
         }
@@ -231,13 +248,13 @@ impl<'t> Parser<'t> {
         Ok(Primitive::Vlan(id.map(|id| id as u16)))
     }
 
-    fn mpls(&mut self) -> Parsed<Primitive> {
+    fn mpls(&mut self) -> ParseResult<Primitive> {
         let label = self.tag(0xf_ffff, "is above 1048575, the highest MPLS label")?;
         self.inside_mpls = true;
         Ok(Primitive::Mpls(label))
     }
 
-    fn pppoes(&mut self, start: Lexeme<'t>) -> Parsed<Primitive> {
+    fn pppoes(&mut self, start: Lexeme<'t>) -> ParseResult<Primitive> {
         if self.inside_mpls {
             return Err(refused(start, "no PPPoE header follows an MPLS label"));
         }
@@ -247,15 +264,15 @@ impl<'t> Parser<'t> {
     }
 
     /// The optional number after `vlan`, `mpls` and `pppoes`, perhaps in parentheses.
-    fn tag(&mut self, max: u32, reason: &'static str) -> Parsed<Option<u32>> {
-        let parens = self.count_ahead(Token::OpenParen);
+    fn tag(&mut self, max: u32, reason: &'static str) -> ParseResult<Option<u32>> {
+        let parens = self.count_ahead(FilterToken::OpenParen);
         let number = self.peek_at(parens);
-        let Token::Number(value) = number.token else {
+        let FilterToken::Number(value) = number.token else {
             return Ok(None);
         };
         self.at += parens + 1;
         for _ in 0..parens {
-            self.expect(Token::CloseParen, "`)`")?;
+            self.expect(FilterToken::CloseParen, "`)`")?;
         }
         if value > max {
             return Err(refused(number, reason));
@@ -265,27 +282,30 @@ impl<'t> Parser<'t> {
 
     pub(crate) fn parenthesised<T>(
         &mut self,
-        inner: impl FnOnce(&mut Self) -> Parsed<T>,
-    ) -> Parsed<T> {
+        inner: impl FnOnce(&mut Self) -> ParseResult<T>,
+    ) -> ParseResult<T> {
         self.bump();
         self.enter()?;
         let value = inner(self)?;
         self.leave();
-        self.expect(Token::CloseParen, "`and`, `or`, an operator or `)`")?;
+        self.expect(FilterToken::CloseParen, "`and`, `or`, an operator or `)`")?;
         Ok(value)
     }
 
     /// Whether an id, or a group or negation of ids, starts here.
     fn id_starts_here(&self) -> bool {
         let mut ahead = 0;
-        while matches!(self.peek_at(ahead).token, Token::OpenParen | Token::Not) {
+        while matches!(self.peek_at(ahead).token, FilterToken::OpenParen | FilterToken::Not) {
             ahead += 1;
         }
         match self.peek_at(ahead).token {
-            Token::Ipv4 { .. } | Token::Ipv6(_) | Token::Mac(_) | Token::Name(_) => true,
-            Token::Number(_) => {
+            FilterToken::Ipv4 { .. }
+            | FilterToken::Ipv6(_)
+            | FilterToken::Mac(_)
+            | FilterToken::Name(_) => true,
+            FilterToken::Number(_) => {
                 ahead += 1;
-                while self.peek_at(ahead).token == Token::CloseParen {
+                while self.peek_at(ahead).token == FilterToken::CloseParen {
                     ahead += 1;
                 }
                 !self.operator_at(ahead)
@@ -295,7 +315,7 @@ impl<'t> Parser<'t> {
     }
 
     /// Refuses what needs Ethernet addresses once a PPPoE header has been passed.
-    pub(crate) fn ethernet_only(&self, start: Lexeme<'t>) -> Parsed<()> {
+    pub(crate) fn ethernet_only(&self, start: Lexeme<'t>) -> ParseResult<()> {
         if self.inside_pppoe {
             return Err(refused(start, "a PPPoE session has no Ethernet addresses"));
         }
@@ -306,7 +326,7 @@ impl<'t> Parser<'t> {
         self.peek_at(0)
     }
 
-    pub(crate) fn peek(&self) -> Token<'t> {
+    pub(crate) fn peek(&self) -> FilterToken<'t> {
         self.here().token
     }
 
@@ -316,37 +336,41 @@ impl<'t> Parser<'t> {
         self.lexemes[(self.at + ahead).min(last)]
     }
 
-    fn count_ahead(&self, token: Token<'t>) -> usize {
+    fn count_ahead(&self, token: FilterToken<'t>) -> usize {
         (0..).take_while(|&ahead| self.peek_at(ahead).token == token).count()
     }
 
     pub(crate) fn bump(&mut self) -> Lexeme<'t> {
         let lexeme = self.here();
-        if lexeme.token != Token::End {
+        if lexeme.token != FilterToken::End {
             self.at += 1;
         }
         lexeme
     }
 
-    pub(crate) fn eat_join(&mut self) -> Option<Join> {
+    pub(crate) fn eat_join(&mut self) -> Option<BoolOp> {
         let join = match self.peek() {
-            Token::And => Join::And,
-            Token::Or => Join::Or,
+            FilterToken::And => BoolOp::And,
+            FilterToken::Or => BoolOp::Or,
             _ => return None,
         };
         self.bump();
         Some(join)
     }
 
-    fn eat_protocol(&mut self) -> Option<Protocol> {
-        let Token::Protocol(protocol) = self.peek() else {
+    fn eat_protocol(&mut self) -> Option<FilterProtocol> {
+        let FilterToken::Protocol(protocol) = self.peek() else {
             return None;
         };
         self.bump();
         Some(protocol)
     }
 
-    pub(crate) fn expect(&mut self, token: Token<'t>, expected: &'static str) -> Parsed<()> {
+    pub(crate) fn expect(
+        &mut self,
+        token: FilterToken<'t>,
+        expected: &'static str,
+    ) -> ParseResult<()> {
         if self.peek() != token {
             return Err(self.unexpected(expected));
         }
@@ -354,7 +378,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    pub(crate) fn enter(&mut self) -> Parsed<()> {
+    pub(crate) fn enter(&mut self) -> ParseResult<()> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
             return Err(FilterError::TooDeep { column: self.here().column, limit: MAX_DEPTH });
@@ -369,11 +393,11 @@ impl<'t> Parser<'t> {
     /// The error for a token that does not belong here.
     pub(crate) fn unexpected(&self, expected: &'static str) -> FilterError {
         let here = self.here();
-        if let Token::Refused(reason) = here.token {
+        if let FilterToken::Refused(reason) = here.token {
             return refused(here, reason);
         }
         let found = match here.token {
-            Token::End => "the end of the filter".to_owned(),
+            FilterToken::End => "the end of the filter".to_owned(),
             _ => format!("`{}`", here.text),
         };
         FilterError::Syntax { column: here.column, expected, found }

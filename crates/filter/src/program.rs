@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 
-use crate::check::{self, ProgramError};
-use crate::insn::Insn;
-use crate::interpreter::{self, Step};
+use crate::check::{self, CbpfProgramError};
+use crate::insn::CbpfInsn;
+use crate::interpreter::{self, DecodedInsn};
 
 /// A classic BPF program that has passed its check.
 ///
@@ -12,18 +12,18 @@ use crate::interpreter::{self, Step};
 /// Held by the check in the only constructor: every jump leads forward inside the program, the
 /// last instruction returns, memory slots exist and are written before they are read.
 #[derive(Debug, Clone)]
-pub struct Program {
-    insns: Vec<Insn>,
+pub struct CbpfProgram {
+    insns: Vec<CbpfInsn>,
     /// The same, decoded for the interpreter.
-    steps: Vec<Step>,
+    steps: Vec<DecodedInsn>,
 }
 
-impl Program {
+impl CbpfProgram {
     /// Checks instructions from elsewhere and makes them runnable.
     ///
     /// # Errors
     /// The first rule broken; see [`ProgramError`].
-    pub fn from_raw(insns: Vec<Insn>) -> Result<Self, ProgramError> {
+    pub fn from_raw(insns: Vec<CbpfInsn>) -> Result<Self, CbpfProgramError> {
         check::check(&insns)?;
         let steps = interpreter::decode(&insns);
         Ok(Self { insns, steps })
@@ -31,14 +31,14 @@ impl Program {
 
     /// The instructions, laid out as the `struct sock_filter` array of `SO_ATTACH_FILTER`.
     #[must_use]
-    pub fn insns(&self) -> &[Insn] {
+    pub fn insns(&self) -> &[CbpfInsn] {
         &self.insns
     }
 
     /// The instructions as bytes of a `struct sock_filter` array in native byte order.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.insns.len() * size_of::<Insn>());
+        let mut bytes = Vec::with_capacity(self.insns.len() * size_of::<CbpfInsn>());
         for insn in &self.insns {
             bytes.extend_from_slice(&insn.code.to_ne_bytes());
             bytes.extend_from_slice(&[insn.jt, insn.jf]);
@@ -58,10 +58,10 @@ impl Program {
     }
 }
 
-impl PartialEq for Program {
+impl PartialEq for CbpfProgram {
     fn eq(&self, other: &Self) -> bool {
         self.insns == other.insns
     }
 }
 
-impl Eq for Program {}
+impl Eq for CbpfProgram {}

@@ -14,10 +14,10 @@ use expressions::{ACCEPTED, CHECKED_RIGHT_OPERANDS, FAULTING, REFUSED, REFUSED_B
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
-use slipring_filter::{Filter, Insn, Program};
+use slipring_filter::{CbpfInsn, CbpfProgram, Filter};
 
 /// The program that libpcap compiles, or `None` if it refuses the expression.
-fn libpcap(expression: &str, flags: &[&str]) -> Option<Program> {
+fn libpcap(expression: &str, flags: &[&str]) -> Option<CbpfProgram> {
     decimal(expression, flags).map(|text| decimal_program(&text))
 }
 
@@ -36,18 +36,18 @@ fn printed(expression: &str, flags: &[&str], form: &str) -> Option<String> {
 }
 
 /// Reads a count line, then `code jt jf k` on each line.
-fn decimal_program(text: &str) -> Program {
+fn decimal_program(text: &str) -> CbpfProgram {
     let mut lines = text.lines();
     let count: usize = lines.next().unwrap().trim().parse().unwrap();
-    let insns: Vec<Insn> = lines.map(decimal_insn).collect();
+    let insns: Vec<CbpfInsn> = lines.map(decimal_insn).collect();
     assert_eq!(insns.len(), count);
-    Program::from_raw(insns).unwrap()
+    CbpfProgram::from_raw(insns).unwrap()
 }
 
-fn decimal_insn(line: &str) -> Insn {
+fn decimal_insn(line: &str) -> CbpfInsn {
     let fields: Vec<u32> = line.split_whitespace().map(|field| field.parse().unwrap()).collect();
     let [code, jt, jf, k] = fields[..] else { panic!("{line}") };
-    Insn { code: code as u16, jt: jt as u8, jf: jf as u8, k }
+    CbpfInsn { code: code as u16, jt: jt as u8, jf: jf as u8, k }
 }
 
 static HAS_TCPDUMP: LazyLock<bool> = LazyLock::new(|| {
@@ -91,7 +91,7 @@ fn compare(expression: &str) -> bool {
 }
 
 /// Compares verdicts on whole frames with the program that libpcap has not optimized.
-fn compare_plain(expression: &str, theirs: &str) -> Program {
+fn compare_plain(expression: &str, theirs: &str) -> CbpfProgram {
     let ours = slipring_filter::compile(expression)
         .unwrap_or_else(|error| panic!("`{expression}`: {error}"));
     let plain = libpcap(theirs, &["-O"]).unwrap_or_else(|| panic!("libpcap: `{theirs}`"));

@@ -14,33 +14,33 @@ use serde_json::json;
 use slipring_cli::codes::{SR0002, SR0201, SR0202};
 use slipring_cli::units::human;
 use slipring_cli::{Diagnostic, Failure, Session};
-use slipring_ipfw::run::{LogEvent, PortId};
-use slipring_pcap::Reader;
+use slipring_ipfw::run::{LogEvent, PortIndex};
+use slipring_pcap::PcapFileReader;
 use slipring_port::now;
 use slipring_wire::FrameSpec;
-use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, Ports};
+use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, PortPair};
 
-use crate::board::Board;
-use crate::events::Events;
-use crate::join::{Join, Loss, Nanos, Outlet};
-use crate::mail::Mail;
-use crate::ways::Aside;
+use crate::dataplane::{Dataplane, DataplaneLoss, DataplaneNanos, DataplaneOutput};
+use crate::deferred_output::DeferredOutput;
+use crate::events::LogEvents;
+use crate::shared_stats::SharedDataplaneStats;
+use crate::task_queue::TaskQueue;
 
 /// Frames between two looks at the clock.
-const BATCH: usize = 256;
+const FRAMES_PER_BATCH: usize = 256;
 /// How long it runs if nobody says.
-const TIME: Nanos = 2_000_000_000;
+const DEFAULT_BENCH_NS: DataplaneNanos = 2_000_000_000;
 /// Between two looks at the signals, before it begins.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+const SIGNAL_POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// Most flows of a pattern.
-const MOST_FLOWS: u32 = 1 << 22;
+const MAX_FLOWS: u32 = 1 << 22;
 
 /// Bytes of a frame of a pattern.
-const LENGTHS: std::ops::RangeInclusive<usize> = 60..=9216;
+const FRAME_LENGTHS: std::ops::RangeInclusive<usize> = 60..=9216;
 
 /// Where frames come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Source {
+pub(crate) enum RuleBenchSource {
     /// UDP of so many flows, of so many bytes.
     Pattern {
         /// How many sources take turns.
@@ -52,7 +52,7 @@ pub(crate) enum Source {
     Capture(String),
 }
 
-impl Source {
+impl RuleBenchSource {
     /// `1000`, `1000x64`, or the path of a capture.
     pub(crate) fn read(text: &str) -> Result<Self, Failure> {
         let (flows, len) = text.split_once('x').unwrap_or((text, "60"));
@@ -60,15 +60,15 @@ impl Source {
         if flows.is_empty() || !flows.bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(Self::Capture(text.to_owned()));
         }
-        let flows = flows.parse().ok().filter(|flows| (1..=MOST_FLOWS).contains(flows));
-        let len = len.parse().ok().filter(|len| LENGTHS.contains(len));
+        let flows = flows.parse().ok().filter(|flows| (1..=MAX_FLOWS).contains(flows));
+        let len = len.parse().ok().filter(|len| FRAME_LENGTHS.contains(len));
         if let (Some(flows), Some(len)) = (flows, len) {
             return Ok(Self::Pattern { flows, len });
         }
-        let (least, most) = (LENGTHS.start(), LENGTHS.end());
+        let (least, most) = (FRAME_LENGTHS.start(), FRAME_LENGTHS.end());
         Err(Diagnostic::new(SR0002, format!("`{text}` is no pattern of frames"))
             .with_cause(format!(
-                "it is FLOWS or FLOWSxBYTES: 1 to {MOST_FLOWS} flows, {least} to {most} bytes"
+                "it is FLOWS or FLOWSxBYTES: 1 to {MAX_FLOWS} flows, {least} to {most} bytes"
             ))
             .with_help("write --bench=1000x64, or name a capture: --bench=./FILE")
             .into())
@@ -85,7 +85,7 @@ impl Source {
 fn frame(flow: u32, len: usize) -> Vec<u8> {
     let src = Ipv4Addr::from_bits(0x0a00_0001 + flow);
     let ip = Ipv4Spec { src, dst: Ipv4Addr::new(192, 0, 2, 1), ..Default::default() };
-    let l4 = L4Spec::Udp(Ports { src: 1024 + (flow % 60_000) as u16, dst: 53 });
+    let l4 = L4Spec::Udp(PortPair { src: 1024 + (flow % 60_000) as u16, dst: 53 });
     let spec = FrameSpec { ip: IpSpec::V4(ip), l4, ..FrameSpec::default() };
     spec.build(len).expect("headers of UDP fit into 60 bytes").bytes.to_vec()
 }
@@ -101,8 +101,9 @@ fn captured(path: &str) -> Result<Vec<Vec<u8>>, Failure> {
             .with_cause(cause)
             .with_help(format!("look at it: slipring dump -r {path}"))
     };
-    let frames: Result<Vec<Vec<u8>>, _> =
-        Reader::new(&bytes).map(|packet| packet.map(|packet| packet.data.to_vec())).collect();
+    let frames: Result<Vec<Vec<u8>>, _> = PcapFileReader::new(&bytes)
+        .map(|packet| packet.map(|packet| packet.data.to_vec()))
+        .collect();
     let frames = frames.map_err(|error| wrong(error.to_string()))?;
     if frames.is_empty() {
         return Err(wrong("there is none in it".to_owned()).into());
@@ -111,10 +112,10 @@ fn captured(path: &str) -> Result<Vec<Vec<u8>>, Failure> {
 }
 
 /// Takes everything, and hands log lines on.
-struct Void(Arc<Events>);
+struct NullOutput(Arc<LogEvents>);
 
-impl Outlet for Void {
-    fn send(&mut self, _: PortId, _: &[u8]) -> Result<(), Loss> {
+impl DataplaneOutput for NullOutput {
+    fn send(&mut self, _: PortIndex, _: &[u8]) -> Result<(), DataplaneLoss> {
         Ok(())
     }
 
@@ -126,29 +127,29 @@ impl Outlet for Void {
         self.0.is_watched()
     }
 
-    fn unseen(&mut self, lines: u64) {
-        self.0.unseen(lines);
+    fn count_unwatched(&mut self, lines: u64) {
+        self.0.count_unwatched(lines);
     }
 }
 
 /// Frames to run through the rules, and for how long.
-pub(crate) struct Bench {
+pub(crate) struct RuleBench {
     frames: Vec<Vec<u8>>,
     /// `None` is until a signal comes.
-    time: Option<Nanos>,
+    time: Option<DataplaneNanos>,
 }
 
-impl Bench {
+impl RuleBench {
     /// Reads or makes the frames. Without a time it is two seconds; 0 is endless.
-    pub(crate) fn new(source: &Source, time: Option<Duration>) -> Result<Self, Failure> {
+    pub(crate) fn new(source: &RuleBenchSource, time: Option<Duration>) -> Result<Self, Failure> {
         let mut frames = source.frames()?;
         // A port's frames lie each in a place of its own.
         let known = frames.len();
-        (known..BATCH.max(known)).for_each(|at| frames.push(frames[at % known].clone()));
+        (known..FRAMES_PER_BATCH.max(known)).for_each(|at| frames.push(frames[at % known].clone()));
         let time = match time {
-            None => Some(TIME),
+            None => Some(DEFAULT_BENCH_NS),
             Some(Duration::ZERO) => None,
-            Some(time) => Some(time.as_nanos() as Nanos),
+            Some(time) => Some(time.as_nanos() as DataplaneNanos),
         };
         Ok(Self { frames, time })
     }
@@ -157,24 +158,27 @@ impl Bench {
     /// when frames are let in, and ends before its time when `is_over`.
     pub(crate) fn run(
         mut self,
-        mut join: Join,
-        (mail, board, events): (&Mail, &Board, Arc<Events>),
+        mut join: Dataplane,
+        (mail, board, events): (&TaskQueue, &SharedDataplaneStats, Arc<LogEvents>),
         is_over: &dyn Fn() -> bool,
-    ) -> Report {
-        let (mut aside, mut void) = (Aside::new(events.clone()), Void(events));
+    ) -> RuleBenchReport {
+        let (mut aside, mut void) = (DeferredOutput::new(events.clone()), NullOutput(events));
         while !mail.has_begun() && !is_over() {
             // A letter wakes, and so does a look at the flags now and then.
-            let _ = poll(&mut [PollFd::from_borrowed_fd(mail.as_fd(), PollFlags::IN)], Some(&LOOK));
-            read(mail, &mut join, &mut aside, now());
+            let _ = poll(
+                &mut [PollFd::from_borrowed_fd(mail.as_fd(), PollFlags::IN)],
+                Some(&SIGNAL_POLL_INTERVAL),
+            );
+            run_tasks(mail, &mut join, &mut aside, now());
         }
         let (begin, cpu) = (now(), cpu_ns());
-        let until = self.time.map_or(Nanos::MAX, |time| begin.saturating_add(time));
+        let until = self.time.map_or(DataplaneNanos::MAX, |time| begin.saturating_add(time));
         let frames = &mut self.frames;
         let (mut at, mut count, mut time) = (0, 0_u64, begin);
         let mut ways = Vec::new();
         while time < until && !is_over() {
-            read(mail, &mut join, &mut aside, time);
-            let burst = (frames.len() - at).min(BATCH);
+            run_tasks(mail, &mut join, &mut aside, time);
+            let burst = (frames.len() - at).min(FRAMES_PER_BATCH);
             join.offer_all(&mut frames[at..at + burst], burst, (0, time), &mut void, &mut ways);
             std::hint::black_box(&ways);
             at = if at + burst == frames.len() { 0 } else { at + burst };
@@ -184,33 +188,38 @@ impl Bench {
             board.publish(&join, 0);
         }
         mail.close();
-        Report { join, count, wall_ns: time - begin, cpu_ns: cpu_ns() - cpu }
+        RuleBenchReport { dataplane: join, count, wall_ns: time - begin, cpu_ns: cpu_ns() - cpu }
     }
 }
 
 /// Does what others ask for. What is sent then goes nowhere, as all else.
-fn read(mail: &Mail, join: &mut Join, aside: &mut Aside, now: Nanos) {
-    for letter in mail.take() {
+fn run_tasks(
+    mail: &TaskQueue,
+    join: &mut Dataplane,
+    aside: &mut DeferredOutput,
+    now: DataplaneNanos,
+) {
+    for letter in mail.drain() {
         letter(join, aside, now);
     }
     aside.frames.clear();
 }
 
 /// What came of it.
-pub(crate) struct Report {
-    join: Join,
+pub(crate) struct RuleBenchReport {
+    dataplane: Dataplane,
     count: u64,
-    wall_ns: Nanos,
-    cpu_ns: Nanos,
+    wall_ns: DataplaneNanos,
+    cpu_ns: DataplaneNanos,
 }
 
-impl Report {
+impl RuleBenchReport {
     /// Tells it.
-    pub(crate) fn tell(&self, session: &mut Session<'_>) -> Result<(), Failure> {
-        let Self { join, count, wall_ns, cpu_ns } = self;
+    pub(crate) fn print(&self, session: &mut Session<'_>) -> Result<(), Failure> {
+        let Self { dataplane: join, count, wall_ns, cpu_ns } = self;
         let (count, wall_ns, cpu_ns) = (*count, *wall_ns, *cpu_ns);
-        let rate = |ns: Nanos| count as f64 * 1e9 / ns.max(1) as f64;
-        let tally = join.tally();
+        let rate = |ns: DataplaneNanos| count as f64 * 1e9 / ns.max(1) as f64;
+        let tally = join.counters();
         let lost: std::collections::BTreeMap<String, u64> =
             tally.losses().filter(|(_, count)| *count > 0).collect();
         let rules = join.firewall().config().list.len();
@@ -241,17 +250,17 @@ impl Report {
 }
 
 /// Time that this thread has worked.
-fn cpu_ns() -> Nanos {
+fn cpu_ns() -> DataplaneNanos {
     let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as Nanos * 1_000_000_000 + time.tv_nsec as Nanos
+    time.tv_sec as DataplaneNanos * 1_000_000_000 + time.tv_nsec as DataplaneNanos
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Source, String> {
-        Source::read(text).map_err(|failure| match failure {
+    fn read(text: &str) -> Result<RuleBenchSource, String> {
+        RuleBenchSource::read(text).map_err(|failure| match failure {
             Failure::Error(error) => error.to_text(false),
             _ => panic!("another failure"),
         })
@@ -259,8 +268,8 @@ mod tests {
 
     #[test]
     fn a_pattern_beyond_what_there_can_be_is_told_as_a_pattern_and_not_as_a_file() {
-        assert_eq!(read("16"), Ok(Source::Pattern { flows: 16, len: 60 }));
-        assert_eq!(read("1000x64"), Ok(Source::Pattern { flows: 1000, len: 64 }));
+        assert_eq!(read("16"), Ok(RuleBenchSource::Pattern { flows: 16, len: 60 }));
+        assert_eq!(read("1000x64"), Ok(RuleBenchSource::Pattern { flows: 1000, len: 64 }));
         for text in ["99999999999x64", "99999999999999999999", "0", "16x59", "16x99999999999", "1x"]
         {
             let said = read(text).unwrap_err();
@@ -268,7 +277,7 @@ mod tests {
             assert!(said.contains("--bench=1000x64"), "the flag takes its value by `=`: {said}");
         }
         for path in ["./1000", "traffic.pcap", "x64", "-1x64"] {
-            assert_eq!(read(path), Ok(Source::Capture(path.to_owned())));
+            assert_eq!(read(path), Ok(RuleBenchSource::Capture(path.to_owned())));
         }
     }
 }

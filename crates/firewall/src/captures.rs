@@ -5,16 +5,16 @@
 //! unless that is said.
 
 use slipring_abi::name::PortName;
-use slipring_program::opening::{Opening, Role};
+use slipring_datapath::opening::{PortOpening, PortRole};
 
-use crate::join::Map;
+use crate::dataplane::PortMap;
 
 /// What the firewall does with each of its ports.
-pub(crate) fn roles<'p>(ports: &'p [PortName], map: &Map) -> Vec<(&'p PortName, Role)> {
-    Opening::roles(ports, |to| (0..ports.len()).any(|from| goes(map, from, to)))
+pub(crate) fn roles<'p>(ports: &'p [PortName], map: &PortMap) -> Vec<(&'p PortName, PortRole)> {
+    PortOpening::roles(ports, |to| (0..ports.len()).any(|from| is_target(map, from, to)))
 }
 
-fn goes(map: &Map, from: usize, to: usize) -> bool {
+fn is_target(map: &PortMap, from: usize, to: usize) -> bool {
     u16::try_from(from).is_ok_and(|from| map.targets(from).iter().any(|&at| usize::from(at) == to))
 }
 
@@ -32,8 +32,8 @@ mod tests {
     /// How many captures are to be written.
     fn told(names: &[String], map: &[&str], overwrites: bool) -> Result<usize, String> {
         let ports = ports(names);
-        let map = Map::read(map.iter().copied(), ports.len()).unwrap();
-        let opening = Opening::plain(OpenOptions::default()).overwriting(overwrites);
+        let map = PortMap::read(map.iter().copied(), ports.len()).unwrap();
+        let opening = PortOpening::plain(OpenOptions::default()).overwriting(overwrites);
         match opening.with_roles(roles(&ports, &map), Vec::new()) {
             Ok(opening) => Ok(opening.options.captures_to_write.len()),
             Err(Failure::Error(error)) => Err(error.to_text(false)),

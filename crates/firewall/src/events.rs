@@ -17,11 +17,11 @@ use std::time::Duration;
 use slipring_ipfw::run::LogEvent;
 
 /// Lines kept for those who read them.
-const MOST: usize = 16_384;
+const MAX_KEPT_LINES: usize = 16_384;
 
 /// A line with its number.
 #[derive(Debug, Clone)]
-pub(crate) struct Told {
+pub(crate) struct NumberedEvent {
     /// Counts from 1.
     pub(crate) seq: u64,
     pub(crate) event: LogEvent,
@@ -29,8 +29,8 @@ pub(crate) struct Told {
 
 /// All lines of late.
 #[derive(Debug, Default)]
-pub(crate) struct Events {
-    kept: Mutex<Kept>,
+pub(crate) struct LogEvents {
+    buffers: Mutex<LogBuffers>,
     /// Wakes monitors.
     for_monitors: Condvar,
     /// Wakes the log's thread.
@@ -44,39 +44,39 @@ pub(crate) struct Events {
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct LogBuffers {
     /// For monitors.
-    late: VecDeque<Told>,
+    recent: VecDeque<NumberedEvent>,
     /// Lines to come before nobody is thought to monitor.
-    patience: usize,
+    lines_until_unwatched: usize,
     /// Monitors that sleep.
-    sleepers: usize,
+    waiting_monitors: usize,
     /// For the log.
     log: VecDeque<String>,
-    log_sleeps: bool,
+    log_waits: bool,
 }
 
-impl Events {
+impl LogEvents {
     /// Adds a line. To the monitors the oldest one is lost if there are too many, to the log this.
     pub(crate) fn add(&self, event: LogEvent) {
         let mut kept = self.lock();
         let seq = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         if event.to.syslog {
-            if kept.log.len() < MOST {
+            if kept.log.len() < MAX_KEPT_LINES {
                 kept.log.push_back(event.line.clone());
             } else {
                 self.missed.fetch_add(1, Ordering::Relaxed);
             }
         }
         if self.is_watched() {
-            if kept.late.len() == MOST {
-                kept.late.pop_front();
+            if kept.recent.len() == MAX_KEPT_LINES {
+                kept.recent.pop_front();
             }
-            kept.late.push_back(Told { seq, event });
-            kept.patience -= 1;
-            self.is_watched.store(kept.patience > 0, Ordering::Relaxed);
+            kept.recent.push_back(NumberedEvent { seq, event });
+            kept.lines_until_unwatched -= 1;
+            self.is_watched.store(kept.lines_until_unwatched > 0, Ordering::Relaxed);
         }
-        let wakes = (kept.sleepers > 0, kept.log_sleeps && !kept.log.is_empty());
+        let wakes = (kept.waiting_monitors > 0, kept.log_waits && !kept.log.is_empty());
         drop(kept);
         if wakes.0 {
             self.for_monitors.notify_all();
@@ -87,7 +87,7 @@ impl Events {
     }
 
     /// Adds lines of which nobody wants more than their number.
-    pub(crate) fn unseen(&self, lines: u64) {
+    pub(crate) fn count_unwatched(&self, lines: u64) {
         self.count.fetch_add(lines, Ordering::Relaxed);
     }
 
@@ -102,34 +102,34 @@ impl Events {
         self.count()
     }
 
-    fn keep(&self, kept: &mut Kept) {
-        kept.patience = MOST;
+    fn keep(&self, kept: &mut LogBuffers) {
+        kept.lines_until_unwatched = MAX_KEPT_LINES;
         self.is_watched.store(true, Ordering::Relaxed);
     }
 
     /// Lines behind number `seq`, waiting for one if there is none yet.
-    pub(crate) fn behind(&self, seq: u64, patience: Duration) -> Vec<Told> {
-        let is_old = |kept: &mut Kept| {
-            kept.late.back().is_none_or(|told| told.seq <= seq) && !self.is_over()
+    pub(crate) fn events_after(&self, seq: u64, patience: Duration) -> Vec<NumberedEvent> {
+        let is_old = |kept: &mut LogBuffers| {
+            kept.recent.back().is_none_or(|told| told.seq <= seq) && !self.is_over()
         };
         let mut kept = self.lock();
         self.keep(&mut kept);
-        kept.sleepers += 1;
+        kept.waiting_monitors += 1;
         let waited = self.for_monitors.wait_timeout_while(kept, patience, is_old);
         let (mut kept, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        kept.sleepers -= 1;
-        let first = kept.late.partition_point(|told| told.seq <= seq);
-        kept.late.range(first..).cloned().collect()
+        kept.waiting_monitors -= 1;
+        let first = kept.recent.partition_point(|told| told.seq <= seq);
+        kept.recent.range(first..).cloned().collect()
     }
 
     /// Lines for the log, waiting for some; none once no more will come.
     fn for_log(&self) -> VecDeque<String> {
         let mut kept = self.lock();
-        kept.log_sleeps = true;
-        let is_empty = |kept: &mut Kept| kept.log.is_empty() && !self.is_over();
+        kept.log_waits = true;
+        let is_empty = |kept: &mut LogBuffers| kept.log.is_empty() && !self.is_over();
         let waited = self.for_log.wait_while(kept, is_empty);
         let mut kept = waited.unwrap_or_else(PoisonError::into_inner);
-        kept.log_sleeps = false;
+        kept.log_waits = false;
         std::mem::take(&mut kept.log)
     }
 
@@ -155,20 +155,20 @@ impl Events {
     }
 
     /// A line is whole or not there, also when a thread that held the lock panicked.
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, LogBuffers> {
+        self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The thread that writes the log, until this is dropped.
-pub(crate) struct Log {
-    events: Arc<Events>,
+pub(crate) struct LogFileWriter {
+    events: Arc<LogEvents>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Log {
+impl LogFileWriter {
     /// Writes lines for the log to `file` as they come.
-    pub(crate) fn start(events: Arc<Events>, mut file: Box<dyn Write + Send>) -> Self {
+    pub(crate) fn start(events: Arc<LogEvents>, mut file: Box<dyn Write + Send>) -> Self {
         let read = events.clone();
         let thread = spawn(move || {
             loop {
@@ -195,7 +195,7 @@ fn write_all(file: &mut impl Write, lines: &VecDeque<String>) -> u64 {
     missed
 }
 
-impl Drop for Log {
+impl Drop for LogFileWriter {
     fn drop(&mut self) {
         self.events.end();
         if let Some(thread) = self.thread.take() {
@@ -211,7 +211,7 @@ mod tests {
 
     use super::*;
 
-    fn lines(events: &Events, count: usize, to: LogDestination) {
+    fn lines(events: &LogEvents, count: usize, to: LogDestination) {
         for at in 0..count {
             events.add(LogEvent { number: 1, line: at.to_string(), to });
         }
@@ -219,28 +219,35 @@ mod tests {
 
     #[test]
     fn lines_are_kept_for_a_monitor_until_it_is_gone_for_long() {
-        let (events, to) = (Events::default(), LogDestination::default());
+        let (events, to) = (LogEvents::default(), LogDestination::default());
         lines(&events, 3, to);
-        assert!(events.lock().late.is_empty(), "nobody has asked");
+        assert!(events.lock().recent.is_empty(), "nobody has asked");
         assert_eq!(events.watch(), 3);
-        lines(&events, MOST, to);
+        lines(&events, MAX_KEPT_LINES, to);
         assert!(!events.is_watched(), "nobody asks");
         lines(&events, 5, to);
-        let late = events.behind(3, Duration::ZERO);
-        assert_eq!((late[0].seq, late.len(), late[0].event.line.as_str()), (4, MOST, "0"));
+        let late = events.events_after(3, Duration::ZERO);
+        assert_eq!(
+            (late[0].seq, late.len(), late[0].event.line.as_str()),
+            (4, MAX_KEPT_LINES, "0")
+        );
         assert!(events.is_watched());
         lines(&events, 1, to);
-        let late = events.behind(late[MOST - 1].seq, Duration::ZERO);
-        assert_eq!((late[0].seq, late.len()), (3 + MOST as u64 + 6, 1), "the gap shows");
+        let late = events.events_after(late[MAX_KEPT_LINES - 1].seq, Duration::ZERO);
+        assert_eq!((late[0].seq, late.len()), (3 + MAX_KEPT_LINES as u64 + 6, 1), "the gap shows");
     }
 
     #[test]
     fn the_log_misses_what_it_has_no_room_for_and_writes_the_rest() {
-        let events = Events::default();
-        lines(&events, MOST + 2, LogDestination { syslog: true, ..LogDestination::default() });
+        let events = LogEvents::default();
+        lines(
+            &events,
+            MAX_KEPT_LINES + 2,
+            LogDestination { syslog: true, ..LogDestination::default() },
+        );
         let mut file = Vec::new();
         assert_eq!(write_all(&mut file, &events.for_log()), 0);
-        assert_eq!((events.missed(), events.count()), (2, MOST as u64 + 2));
+        assert_eq!((events.missed(), events.count()), (2, MAX_KEPT_LINES as u64 + 2));
         assert!(file.starts_with(b"0\n1\n") && file.ends_with(b"16383\n"));
     }
 }

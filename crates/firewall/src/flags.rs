@@ -6,15 +6,15 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use slipring_abi::name::PortName;
 use slipring_cli::codes::{SR0002, SR0006};
-use slipring_cli::units::{Count, Span};
+use slipring_cli::units::{Count, TimeSpan};
 use slipring_cli::{Diagnostic, Failure, flags, metrics};
-use slipring_ipfw::run::NonIp;
-use slipring_program::files::Named;
-use slipring_program::opening::{self, Opening};
+use slipring_datapath::files::RunFile;
+use slipring_datapath::opening::{self, PortOpening};
+use slipring_ipfw::run::NonIpPolicy;
 
-use crate::bench::Source;
+use crate::bench::RuleBenchSource;
 use crate::captures;
-use crate::join::{Map, MapError, Passes};
+use crate::dataplane::{Passes, PortMap, PortMapError};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,7 +24,7 @@ Examples:
   slipring firewall tap:a tap:b --name edge --default accept";
 
 pub(crate) fn command() -> Command {
-    let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));
+    let seconds = |text: &str| TimeSpan::parse(text, Duration::from_secs(1));
     let command = Command::new("firewall")
         .about("Pass frames between ports by ipfw's rules, through dummynet's pipes")
         .args([
@@ -131,21 +131,21 @@ fn about_rules() -> [Arg; 9] {
 }
 
 /// What was asked for.
-pub(crate) struct Plan {
+pub(crate) struct FirewallPlan {
     pub(crate) ports: Vec<PortName>,
-    pub(crate) opening: Opening,
-    pub(crate) map: Map,
+    pub(crate) opening: PortOpening,
+    pub(crate) map: PortMap,
     pub(crate) passes: Passes,
-    pub(crate) bench: Option<Source>,
+    pub(crate) bench: Option<RuleBenchSource>,
     /// What the last rule does: accept. `None`: what it does by the name of the command.
     pub(crate) is_open: Option<bool>,
     pub(crate) arp_meets_rules: bool,
-    pub(crate) non_ip: NonIp,
+    pub(crate) non_ip: NonIpPolicy,
     pub(crate) me: Vec<(std::net::IpAddr, Option<u16>)>,
     pub(crate) rules: Option<PathBuf>,
     pub(crate) state: Option<PathBuf>,
     /// States are kept there, too.
-    pub(crate) keeps_states: bool,
+    pub(crate) persists_states: bool,
     pub(crate) name: Option<String>,
     pub(crate) log: Option<PathBuf>,
     pub(crate) seed: Option<u64>,
@@ -157,12 +157,14 @@ pub(crate) struct Plan {
     pub(crate) duration: Option<Duration>,
 }
 
-impl Plan {
+impl FirewallPlan {
     pub(crate) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         let names = |id: &str| matches.get_many(id).into_iter().flatten().cloned();
         let ports: Vec<PortName> = names("interface").chain(names("words")).collect();
-        let bench =
-            matches.get_one::<String>("bench").map(|text| Source::read(text)).transpose()?;
+        let bench = matches
+            .get_one::<String>("bench")
+            .map(|text| RuleBenchSource::read(text))
+            .transpose()?;
         // Rules are measured between ports that are not opened.
         let ports = match (&bench, ports.len()) {
             (Some(_), 0) => {
@@ -172,11 +174,11 @@ impl Plan {
             _ => ports,
         };
         let words = |id: &str| matches.get_many::<String>(id).into_iter().flatten();
-        let map = Map::read(words("map").map(String::as_str), ports.len()).map_err(no_map)?;
+        let map = PortMap::read(words("map").map(String::as_str), ports.len()).map_err(no_map)?;
         let me = words("me").map(|text| address(text, ports.len())).collect::<Result<_, _>>()?;
-        let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
+        let span = |id: &str| matches.get_one::<TimeSpan>(id).map(|span| span.duration());
         let roles = captures::roles(&ports, &map);
-        let opening = Opening::of(matches).with_roles(roles, files(matches))?;
+        let opening = PortOpening::of(matches).with_roles(roles, files(matches))?;
         Ok(Self {
             ports,
             opening,
@@ -190,14 +192,14 @@ impl Plan {
             is_open: matches.get_one::<String>("default").map(|word| word == "accept"),
             arp_meets_rules: matches.get_one::<String>("arp").is_some_and(|word| word == "rules"),
             non_ip: match matches.get_one::<String>("non-ip").map(String::as_str) {
-                Some("pass") => NonIp::Pass,
-                Some("drop") => NonIp::Drop,
-                _ => NonIp::Rules,
+                Some("pass") => NonIpPolicy::Pass,
+                Some("drop") => NonIpPolicy::Drop,
+                _ => NonIpPolicy::Rules,
             },
             me,
             rules: matches.get_one("rules").cloned(),
             state: matches.get_one("state").cloned(),
-            keeps_states: matches.get_flag("state-dynamic"),
+            persists_states: matches.get_flag("state-dynamic"),
             name: matches.get_one("name").cloned(),
             log: matches.get_one("log").cloned(),
             seed: matches.get_one::<Count>("seed").map(|count| count.0),
@@ -212,10 +214,10 @@ impl Plan {
 }
 
 /// What it reads and writes beside its ports.
-fn files(matches: &ArgMatches) -> Vec<Named> {
+fn files(matches: &ArgMatches) -> Vec<RunFile> {
     let path = |id: &str| matches.get_one::<PathBuf>(id);
-    let written = ["state", "log"].into_iter().filter_map(path).map(|path| Named::written(path));
-    path("rules").map(|path| Named::read(path)).into_iter().chain(written).collect()
+    let written = ["state", "log"].into_iter().filter_map(path).map(|path| RunFile::written(path));
+    path("rules").map(|path| RunFile::read(path)).into_iter().chain(written).collect()
 }
 
 fn address(text: &str, ports: usize) -> Result<(std::net::IpAddr, Option<u16>), Failure> {
@@ -239,7 +241,7 @@ fn too_few(count: usize) -> Diagnostic {
         .with_help("name two: slipring firewall netmap:eth0 netmap:eth1")
 }
 
-fn no_map(error: MapError) -> Failure {
+fn no_map(error: PortMapError) -> Failure {
     Diagnostic::new(SR0002, error.to_string())
         .with_cause("--map says, by the numbers of the ports, where the frames of each one go")
         .with_help("write: --map 1=2,3 --map 2=1 --map 3=1")

@@ -11,17 +11,19 @@ mod input;
 use clap::ArgMatches;
 use serde_json::json;
 use slipring_cli::codes::SR0018;
-use slipring_cli::{Classic, Diagnostic, Exit, Failure, Format, Job, Session, Verb};
+use slipring_cli::{ClassicName, Diagnostic, Exit, Failure, Job, ReportFormat, Session, Verb};
 use slipring_dummynet::Dummynet;
-use slipring_dummynet::text::{Caps, Command as ShaperCommand};
+use slipring_dummynet::text::{DummynetCommand as ShaperCommand, QueueCaps};
 use slipring_ipfw::run::Firewall;
-use slipring_ipfw::text::{Command, WithStyle};
+use slipring_ipfw::text::{IpfwCommand, StyledRule};
 
-use crate::desk;
+use crate::command_batch::{
+    CommandBatch, CommandFault, CommandOutcome, CommandStep, MAX_FAULTS, merge_faults, sysexits,
+};
+use crate::control_plane;
 use crate::lint;
-use crate::order::{Fault, MAX_FAULTS, Order, Outcome, Step, sysexits, together};
 pub(crate) use input::read_file;
-use input::{Input, Task};
+use input::{IpfwAction, IpfwInput};
 
 /// `slipring ipfw`.
 pub const IPFW: Verb = Verb {
@@ -39,8 +41,8 @@ pub const DNCTL: Verb = Verb {
     plan: |matches| plan(matches, true),
 };
 
-const CLASSIC: Classic = Classic { name: "ipfw", status };
-const DNCTL_CLASSIC: Classic = Classic { name: "dnctl", status };
+const CLASSIC: ClassicName = ClassicName { name: "ipfw", status };
+const DNCTL_CLASSIC: ClassicName = ClassicName { name: "dnctl", status };
 
 /// Of what goes wrong before a command is read; all else says its own code of sysexits(3).
 const fn status(exit: Exit) -> u8 {
@@ -53,39 +55,39 @@ const fn status(exit: Exit) -> u8 {
 }
 
 fn plan(matches: &ArgMatches, is_dnctl: bool) -> Result<Job, Failure> {
-    let input = Input::of(matches, is_dnctl);
+    let input = IpfwInput::of(matches, is_dnctl);
     Ok(Box::new(move |session| {
         if let Some(format) = input.as_ref().ok().and_then(|input| input.format) {
             session.reporter.report_as(format);
         }
-        match input.and_then(|input| carry_out(&input, session)) {
+        match input.and_then(|input| execute(&input, session)) {
             Ok(()) => Ok(Exit::Done),
-            Err(Ended::Fault(fault)) => tell(&fault, session),
-            Err(Ended::Failure(failure)) => Err(failure),
+            Err(IpfwCommandError::Fault(fault)) => print_fault(&fault, session),
+            Err(IpfwCommandError::Failure(failure)) => Err(failure),
         }
     }))
 }
 
 /// Why a command did not do what it was to do.
-pub(crate) enum Ended {
-    Fault(Fault),
+pub(crate) enum IpfwCommandError {
+    Fault(CommandFault),
     Failure(Failure),
 }
 
-impl From<Fault> for Ended {
-    fn from(fault: Fault) -> Self {
+impl From<CommandFault> for IpfwCommandError {
+    fn from(fault: CommandFault) -> Self {
         Self::Fault(fault)
     }
 }
 
-impl From<Failure> for Ended {
+impl From<Failure> for IpfwCommandError {
     fn from(failure: Failure) -> Self {
         Self::Failure(failure)
     }
 }
 
 /// Says what is wrong; the exit code is the fault's.
-fn tell(fault: &Fault, session: &mut Session<'_>) -> Result<Exit, Failure> {
+fn print_fault(fault: &CommandFault, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let error = Diagnostic::new(SR0018, fault.message.clone()).with_status(fault.exit);
     let error = match (&fault.help, &fault.expected) {
         (Some(help), _) => error.with_help(help),
@@ -93,29 +95,31 @@ fn tell(fault: &Fault, session: &mut Session<'_>) -> Result<Exit, Failure> {
         (None, None) => error,
     };
     session.status = Some(fault.exit);
-    Ok(session.reporter.complain(&error))
+    Ok(session.reporter.report_error(&error))
 }
 
-fn carry_out(input: &Input, session: &mut Session<'_>) -> Result<(), Ended> {
-    let order = match &input.task {
-        Task::Nothing => return Err(no_command().into()),
-        Task::Monitor => return client::monitor(input, session),
-        Task::Explain => return explain::run(input, &input.words[1..], session),
-        Task::Metrics => return client::metrics(input, session),
-        Task::Save => return client::save(input, session),
-        Task::Order => input.order(session.reporter.format() != Format::Text)?,
+fn execute(input: &IpfwInput, session: &mut Session<'_>) -> Result<(), IpfwCommandError> {
+    let order = match &input.action {
+        IpfwAction::Nothing => return Err(no_command().into()),
+        IpfwAction::Monitor => return client::monitor(input, session),
+        IpfwAction::Explain => return explain::run(input, &input.words[1..], session),
+        IpfwAction::Metrics => return client::metrics(input, session),
+        IpfwAction::Save => return client::save(input, session),
+        IpfwAction::Order => {
+            input.command_batch(session.reporter.format() != ReportFormat::Text)?
+        }
     };
-    let named = |fault| if order.is_file { input.named(fault) } else { fault };
+    let named = |fault| if order.is_file { input.with_file(fault) } else { fault };
     let steps = input.steps(&order)?;
-    if input.is_trial {
-        let outcome = trial(&order, &steps).map_err(named)?;
+    if input.is_dry_run {
+        let outcome = dry_run(&order, &steps).map_err(named)?;
         show(&outcome, session)?;
         return warn(&outcome, session);
     }
-    if !input.is_certain(&steps, session)? {
+    if !input.is_confirmed(&steps, session)? {
         return Ok(());
     }
-    let outcome = client::ask(input, &order, session)?;
+    let outcome = client::execute(input, &order, session)?;
     if outcome.fault.is_none() || !outcome.text.is_empty() {
         show(&outcome, session)?;
     }
@@ -123,27 +127,27 @@ fn carry_out(input: &Input, session: &mut Session<'_>) -> Result<(), Ended> {
     outcome.fault.map_or(Ok(()), |fault| Err(named(fault).into()))
 }
 
-fn warn(outcome: &Outcome, session: &mut Session<'_>) -> Result<(), Ended> {
+fn warn(outcome: &CommandOutcome, session: &mut Session<'_>) -> Result<(), IpfwCommandError> {
     outcome.warnings.iter().try_for_each(|warning| Ok(session.reporter.warn(warning)?))
 }
 
-fn no_command() -> Fault {
+fn no_command() -> CommandFault {
     let help = "a command, such as: add 100 allow ip from any to any; see --help";
-    let fault = Fault::new("there is no command", sysexits::USAGE);
-    Fault { expected: Some(help.to_owned()), ..fault }
+    let fault = CommandFault::new("there is no command", sysexits::USAGE);
+    CommandFault { expected: Some(help.to_owned()), ..fault }
 }
 
 /// What a check says: the rules as they are understood.
-fn trial(order: &Order, steps: &[Step]) -> Result<Outcome, Fault> {
+fn dry_run(order: &CommandBatch, steps: &[CommandStep]) -> Result<CommandOutcome, CommandFault> {
     let (mut nobody, mut pipes) = (Firewall::new(0), Dummynet::<()>::new(0));
     let mut faults = Vec::new();
-    for Step { line, command, shaper } in steps {
+    for CommandStep { line, command, shaper } in steps {
         let tried: Result<_, (String, u8)> = match (command, shaper) {
             (_, Some(ShaperCommand::Sysctl(name, value))) => pipes
                 .sysctl(name, *value)
-                .map_err(|error| (error.to_string(), desk::sysctl_exit(&error))),
-            (Command::Sysctl { .. }, None) => {
-                let tried = nobody.execute(command, 0, order.manner());
+                .map_err(|error| (error.to_string(), control_plane::sysctl_exit(&error))),
+            (IpfwCommand::Sysctl { .. }, None) => {
+                let tried = nobody.execute(command, 0, order.options());
                 tried
                     .map(|said| said.text)
                     .map_err(|error| (error.message.to_string(), error.exit_code))
@@ -151,33 +155,33 @@ fn trial(order: &Order, steps: &[Step]) -> Result<Outcome, Fault> {
             _ => continue,
         };
         if let Err((message, exit)) = tried {
-            let fault = Fault::new(message, exit);
+            let fault = CommandFault::new(message, exit);
             faults.push(if order.is_file { fault.at_line(*line) } else { fault });
         }
         if faults.len() == MAX_FAULTS {
             break;
         }
     }
-    if let Some(fault) = together(faults) {
+    if let Some(fault) = merge_faults(faults) {
         return Err(fault);
     }
     let added = steps.iter().filter_map(|step| match &step.command {
-        Command::Add(add) if !order.has('q') => {
-            let rule = WithStyle(&add.rule, order.manner().list.style);
+        IpfwCommand::Add(add) if !order.has_flag('q') => {
+            let rule = StyledRule(&add.rule, order.options().list.style);
             Some(format!("{:05} {rule}\n", add.number.unwrap_or(0)))
         }
         _ => None,
     });
-    let warnings = if order.is_file { looked_at(order, steps) } else { Vec::new() };
-    Ok(Outcome { text: added.collect(), warnings, ..Outcome::default() })
+    let warnings = if order.is_file { lint_steps(order, steps) } else { Vec::new() };
+    Ok(CommandOutcome { text: added.collect(), warnings, ..CommandOutcome::default() })
 }
 
 /// What a file leaves to wonder about, as far as that can be told without a firewall.
-fn looked_at(order: &Order, steps: &[Step]) -> Vec<String> {
+fn lint_steps(order: &CommandBatch, steps: &[CommandStep]) -> Vec<String> {
     let (mut nobody, mut pipes) = (Firewall::new(0), Dummynet::<()>::new(0));
     nobody.set_plain(true);
     let commands: Vec<_> = steps.iter().map(|step| (step.line, step.command.clone())).collect();
-    if nobody.batch(&commands, 0, order.manner()).is_err() {
+    if nobody.batch(&commands, 0, order.options()).is_err() {
         // It hangs on ports, tables or rules that are elsewhere.
         return Vec::new();
     }
@@ -189,8 +193,8 @@ fn looked_at(order: &Order, steps: &[Step]) -> Vec<String> {
     lint::warnings(&nobody, &pipes.configuration())
 }
 
-fn show(outcome: &Outcome, session: &mut Session<'_>) -> Result<(), Ended> {
-    if session.reporter.format() != Format::Text {
+fn show(outcome: &CommandOutcome, session: &mut Session<'_>) -> Result<(), IpfwCommandError> {
+    if session.reporter.format() != ReportFormat::Text {
         let answer = outcome.value.clone().unwrap_or_else(|| json!([{ "text": outcome.text }]));
         return Ok(session.reporter.document(&json!({ "answer": answer }), "")?);
     }
@@ -198,18 +202,18 @@ fn show(outcome: &Outcome, session: &mut Session<'_>) -> Result<(), Ended> {
 }
 
 /// The command line as one that has a file.
-impl Input {
-    fn order(&self, json: bool) -> Result<Order, Ended> {
+impl IpfwInput {
+    fn command_batch(&self, json: bool) -> Result<CommandBatch, IpfwCommandError> {
         let (text, is_file) = self.text()?;
-        let mut order = Order {
+        let mut order = CommandBatch {
             text,
             is_file,
             flags: self.flags.clone(),
             sort: self.sort,
             json,
-            ..Order::default()
+            ..CommandBatch::default()
         };
-        for name in Order::profiles_of(&order.text, is_file) {
+        for name in CommandBatch::profiles_of(&order.text, is_file) {
             let text = input::read(&name)?;
             order.profiles.insert(name, text);
         }
@@ -218,9 +222,11 @@ impl Input {
 
     /// The commands of an order, if this program may give them. What pipes may hold is known to
     /// who carries them out; without anybody, it is what it is at first.
-    fn steps(&self, order: &Order) -> Result<Vec<Step>, Ended> {
-        let steps = order.steps(if self.is_trial { Caps::default() } else { Caps::NONE });
-        let steps = steps.map_err(|fault| if order.is_file { self.named(fault) } else { fault })?;
+    fn steps(&self, order: &CommandBatch) -> Result<Vec<CommandStep>, IpfwCommandError> {
+        let steps =
+            order.steps(if self.is_dry_run { QueueCaps::default() } else { QueueCaps::NONE });
+        let steps =
+            steps.map_err(|fault| if order.is_file { self.with_file(fault) } else { fault })?;
         self.allows(&steps)?;
         Ok(steps)
     }

@@ -23,32 +23,32 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod bench;
-mod board;
 mod captures;
-mod dealer;
-mod desk;
+mod command_batch;
+mod control_plane;
+mod cross_thread;
+pub mod dataplane;
+mod deferred_output;
+mod distributor;
 mod events;
 mod explain;
 mod flags;
 mod ipfw;
-pub mod join;
-mod kept;
-mod lane;
 mod lint;
-mod mail;
 mod manager;
 mod metrics;
-mod order;
 mod run;
 mod save;
 mod service;
-mod shared;
+mod shared_stats;
+mod state_file;
+mod task_queue;
 mod threads;
 mod values;
-mod ways;
+mod worker;
 
 use clap::ArgMatches;
-use slipring_cli::{Classic, Exit, Failure, Job, Verb};
+use slipring_cli::{ClassicName, Exit, Failure, Job, Verb};
 
 pub use ipfw::{DNCTL, IPFW};
 
@@ -59,13 +59,14 @@ pub const VERB: Verb =
 /// netmap-ipfw's program, whose last rule accepts.
 const KIPFW: &str = "kipfw";
 /// 1 for any failure.
-const CLASSIC: Classic = Classic { name: KIPFW, status: |exit| u8::from(exit != Exit::Done) };
+const CLASSIC: ClassicName =
+    ClassicName { name: KIPFW, status: |exit| u8::from(exit != Exit::Done) };
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
-    let plan = flags::Plan::of(matches)?;
+    let plan = flags::FirewallPlan::of(matches)?;
     // A mistake in the rules is one of the command line, for --check too.
     if let Some(path) = &plan.rules {
         run::read_rules(path)?;
     }
-    Ok(Box::new(move |session| plan.named_as(session.classic).run(session)))
+    Ok(Box::new(move |session| plan.with_classic_name(session.classic).run(session)))
 }

@@ -4,13 +4,13 @@
 
 use std::collections::BTreeSet;
 
-use slipring_dummynet::Config as ShaperConfig;
-use slipring_ipfw::rule::{Action, Arg, Condition, HeaderField, NatRef, Rule};
-use slipring_ipfw::run::{Config, Firewall, tables_of};
-use slipring_nat::{Mode, Outside};
+use slipring_dummynet::ShaperConfig;
+use slipring_ipfw::rule::{Arg, Condition, HeaderField, NatRef, Rule, RuleAction};
+use slipring_ipfw::run::{Firewall, IpfwConfig, tables_of};
+use slipring_nat::{NatMode, OutsideAddress};
 
-const ARP: u16 = 0x0806;
-const RARP: u16 = 0x8035;
+const ETHERTYPE_ARP: u16 = 0x0806;
+const ETHERTYPE_RARP: u16 = 0x8035;
 /// Warnings at most; more would hide what they say.
 const MAX_WARNINGS: usize = 20;
 
@@ -31,30 +31,30 @@ pub(crate) fn warnings(firewall: &Firewall, shaper: &[ShaperConfig]) -> Vec<Stri
     all
 }
 
-fn rules(config: &Config) -> impl Iterator<Item = (u16, &Rule)> {
+fn rules(config: &IpfwConfig) -> impl Iterator<Item = (u16, &Rule)> {
     config.list.iter().map(|(entry, _)| (entry.number, &*entry.rule))
 }
 
 /// Numbers of pipes, queues and schedulers.
 #[derive(Default)]
-struct Objects {
+struct LintedObjects {
     pipes: BTreeSet<u32>,
     queues: BTreeSet<u32>,
     scheds: BTreeSet<u32>,
     /// Pipes that say the type of their scheduler.
-    typed: BTreeSet<u32>,
+    with_scheduler_type: BTreeSet<u32>,
     /// Pipes and schedulers that queues belong to, with the queue.
     parents: BTreeSet<(u32, u32)>,
 }
 
-impl Objects {
+impl LintedObjects {
     fn of(shaper: &[ShaperConfig]) -> Self {
         let mut objects = Self::default();
         for config in shaper {
             match config {
                 ShaperConfig::Pipe(number, pipe) => {
                     objects.pipes.insert((*number).into());
-                    objects.typed.extend(pipe.kind.map(|_| u32::from(*number)));
+                    objects.with_scheduler_type.extend(pipe.kind.map(|_| u32::from(*number)));
                 }
                 ShaperConfig::Sched(number, _) => _ = objects.scheds.insert((*number).into()),
                 ShaperConfig::Queue(number, queue) => {
@@ -68,14 +68,14 @@ impl Objects {
     }
 }
 
-fn pipes(config: &Config, shaper: &[ShaperConfig], all: &mut Vec<String>) {
-    let objects = Objects::of(shaper);
+fn pipes(config: &IpfwConfig, shaper: &[ShaperConfig], all: &mut Vec<String>) {
+    let objects = LintedObjects::of(shaper);
     let (mut pipes, mut queues) = (BTreeSet::new(), BTreeSet::new());
     let mut by_table = false;
     for (number, rule) in rules(config) {
         let (word, arg, known, used) = match &rule.action {
-            Action::Pipe(arg) => ("pipe", arg, &objects.pipes, &mut pipes),
-            Action::Queue(arg) => ("queue", arg, &objects.queues, &mut queues),
+            RuleAction::Pipe(arg) => ("pipe", arg, &objects.pipes, &mut pipes),
+            RuleAction::Queue(arg) => ("queue", arg, &objects.queues, &mut queues),
             _ => continue,
         };
         let &Arg::Number(to) = arg else {
@@ -98,7 +98,9 @@ fn pipes(config: &Config, shaper: &[ShaperConfig], all: &mut Vec<String>) {
     for pipe in objects.pipes.iter().filter(|pipe| !pipes.contains(*pipe) && !has_queues(pipe)) {
         all.push(format!("pipe {pipe}: no rule and no queue uses it"));
     }
-    for sched in objects.scheds.union(&objects.typed).filter(|sched| !has_queues(sched)) {
+    for sched in
+        objects.scheds.union(&objects.with_scheduler_type).filter(|sched| !has_queues(sched))
+    {
         all.push(format!(
             "sched {sched}: no queue uses it, and rules with `pipe` pass it by: \
              `queue N config sched {sched}`"
@@ -109,7 +111,7 @@ fn pipes(config: &Config, shaper: &[ShaperConfig], all: &mut Vec<String>) {
     }
 }
 
-fn tables(config: &Config, all: &mut Vec<String>) {
+fn tables(config: &IpfwConfig, all: &mut Vec<String>) {
     let mut used = BTreeSet::new();
     for (number, rule) in rules(config) {
         let set = config.table_set(rule.set);
@@ -134,26 +136,28 @@ fn translators(firewall: &Firewall, all: &mut Vec<String>) {
     let (mut used, mut uses_all) = (BTreeSet::new(), false);
     for (number, rule) in rules(config) {
         match &rule.action {
-            Action::Nat(NatRef::Instance(Arg::Number(to))) => {
+            RuleAction::Nat(NatRef::Instance(Arg::Number(to))) => {
                 let is_new = used.insert(*to);
                 if is_new && !known.contains(to) {
                     all.push(format!("rule {number}: there is no nat {to}: it loses its frames"));
                 }
             }
-            Action::Nat(_) => uses_all = true,
-            Action::Nptv6(name) if !firewall.nptv6_counters().any(|(known, _)| known == name) => {
+            RuleAction::Nat(_) => uses_all = true,
+            RuleAction::Nptv6(name)
+                if !firewall.nptv6_counters().any(|(known, _)| known == name) =>
+            {
                 all.push(format!("rule {number}: there is no nptv6 {name}: it loses its frames"));
             }
             _ => {}
         }
     }
     for (number, translator) in firewall.nat_instances() {
-        let settings = translator.settings();
-        let is_global = uses_all && !settings.modes.has(Mode::SkipGlobal);
+        let settings = translator.config();
+        let is_global = uses_all && !settings.modes.has(NatMode::SkipGlobal);
         if !is_global && !used.contains(&number.into()) {
             all.push(format!("nat {number}: no rule uses it"));
         }
-        if settings.outside == Outside::None {
+        if settings.outside == OutsideAddress::None {
             all.push(match translator.address() {
                 Some(address) => format!(
                     "nat {number}: it has neither `ip` nor `if`: its public address is {address}, \
@@ -169,7 +173,7 @@ fn translators(firewall: &Firewall, all: &mut Vec<String>) {
 }
 
 /// A disabled set without rules is a slip of the pen more often than not.
-fn sets(config: &Config, all: &mut Vec<String>) {
+fn sets(config: &IpfwConfig, all: &mut Vec<String>) {
     let is_empty = |set: u8| rules(config).all(|(_, rule)| rule.set != set);
     for set in (0..31).filter(|&set| !config.is_enabled(set) && is_empty(set)) {
         all.push(format!("set {set} is disabled, and no rule is in it"));
@@ -177,7 +181,7 @@ fn sets(config: &Config, all: &mut Vec<String>) {
 }
 
 /// Rules about ARP that are never asked.
-fn arp(config: &Config, all: &mut Vec<String>) {
+fn arp(config: &IpfwConfig, all: &mut Vec<String>) {
     if config.settings.arp_meets_rules {
         return;
     }
@@ -192,9 +196,9 @@ fn arp(config: &Config, all: &mut Vec<String>) {
 /// Whether ARP is meant: by an EtherType alone, not by a range that holds many.
 fn is_about_arp(rule: &Rule) -> bool {
     rule.body.clauses().flatten().any(|pattern| match &pattern.condition {
-        Condition::Number(HeaderField::MacType, ranges) => {
-            ranges.0.iter().any(|&range| range == (ARP, ARP) || range == (RARP, RARP))
-        }
+        Condition::Number(HeaderField::MacType, ranges) => ranges.0.iter().any(|&range| {
+            range == (ETHERTYPE_ARP, ETHERTYPE_ARP) || range == (ETHERTYPE_RARP, ETHERTYPE_RARP)
+        }),
         _ => false,
     })
 }

@@ -3,12 +3,12 @@
 
 use std::process::ExitCode;
 
-use slipring_cli::{Program, Verb};
+use slipring_cli::{CliProgram, Verb};
 
 static VERBS: [Verb; 3] =
     [slipring_firewall::VERB, slipring_firewall::IPFW, slipring_firewall::DNCTL];
 
-static PROGRAM: Program = Program {
+static PROGRAM: CliProgram = CliProgram {
     name: "slipring",
     about: "ipfw and dummynet between ports",
     version: env!("CARGO_PKG_VERSION"),

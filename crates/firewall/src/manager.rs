@@ -13,13 +13,13 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 /// If the manager has named a socket that cannot be had.
 pub(crate) fn ready() -> io::Result<()> {
     match env::var_os("NOTIFY_SOCKET") {
-        Some(name) => tell(&name, b"READY=1"),
+        Some(name) => notify_manager(&name, b"READY=1"),
         None => Ok(()),
     }
 }
 
 /// `@` begins a name without a file.
-fn tell(name: &OsStr, message: &[u8]) -> io::Result<()> {
+fn notify_manager(name: &OsStr, message: &[u8]) -> io::Result<()> {
     let to = match name.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
         _ => SocketAddr::from_pathname(name)?,
@@ -41,11 +41,11 @@ mod tests {
         let at_name = UnixDatagram::bind_addr(&unnamed).unwrap();
         for (socket, to) in [(at_path, path.into_os_string()), (at_name, format!("@{name}").into())]
         {
-            tell(&to, b"READY=1").unwrap();
+            notify_manager(&to, b"READY=1").unwrap();
             let mut told = [0; 16];
             let length = socket.recv(&mut told).unwrap();
             assert_eq!(&told[..length], b"READY=1");
         }
-        assert!(tell(dir.path().join("nobody").as_os_str(), b"READY=1").is_err());
+        assert!(notify_manager(dir.path().join("nobody").as_os_str(), b"READY=1").is_err());
     }
 }

@@ -3,29 +3,29 @@
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 
-use slipring_dummynet::{Counters, DropCause, ObjectKind};
+use slipring_dummynet::{ObjectKind, ShaperCounters, ShaperDropCause};
 
-use crate::desk::Desk;
-use crate::join::{Bypassed, Join, Nanos};
-use crate::order::Fault;
-use crate::run::Figures;
-use crate::ways::Aside;
+use crate::command_batch::CommandFault;
+use crate::control_plane::ControlPlane;
+use crate::dataplane::{BypassCounters, Dataplane, DataplaneNanos};
+use crate::deferred_output::DeferredOutput;
+use crate::run::FirewallFigures;
 
 /// What the metrics of one moment are, with their end mark.
-pub(crate) fn text(desk: &Desk, figures: &Figures) -> Result<String, Fault> {
+pub(crate) fn text(desk: &ControlPlane, figures: &FirewallFigures) -> Result<String, CommandFault> {
     let mut text = String::new();
     rules(&mut text, desk)?;
-    let pipes = desk.ask(|| pipes_of)?;
+    let pipes = desk.run_on_engines(|| pipes_of)?;
     pipes_text(&mut text, &summed(pipes));
-    let shown = figures.shown();
+    let shown = figures.dataplane_stats();
     head(&mut text, "lost_packets", "counter", "Frames lost, by cause");
-    for (cause, count) in shown.tally.losses() {
+    for (cause, count) in shown.counters.losses() {
         line(&mut text, "lost_packets_total", &format!("cause=\"{cause}\""), count);
     }
     let totals = [
-        ("offered", "Frames that came", shown.tally.offered),
-        ("sent", "Frames that were sent", shown.tally.sent),
-        ("made", "Frames made here", shown.tally.made),
+        ("offered", "Frames that came", shown.counters.offered),
+        ("sent", "Frames that were sent", shown.counters.sent),
+        ("made", "Frames made here", shown.counters.made),
     ];
     let lines = [
         ("log_lines", "Lines of rules with log", figures.log_lines()),
@@ -36,7 +36,7 @@ pub(crate) fn text(desk: &Desk, figures: &Figures) -> Result<String, Fault> {
         line(&mut text, &format!("{name}_packets_total"), "", count);
     }
     head(&mut text, "bypassed_packets", "counter", "Frames that passed and met no rules, by kind");
-    let Bypassed { arp, non_ip } = shown.tally.bypassed;
+    let BypassCounters { arp, non_ip } = shown.counters.bypassed;
     for (kind, count) in [("arp", arp), ("non_ip", non_ip)] {
         line(&mut text, "bypassed_packets_total", &format!("kind=\"{kind}\""), count);
     }
@@ -46,7 +46,7 @@ pub(crate) fn text(desk: &Desk, figures: &Figures) -> Result<String, Fault> {
     }
     for (name, meaning, count) in [
         ("states", "States there are", shown.states),
-        ("waiting_packets", "Frames in pipes, and fragments", shown.tally.waiting),
+        ("waiting_packets", "Frames in pipes, and fragments", shown.counters.waiting),
     ] {
         head(&mut text, name, "gauge", meaning);
         line(&mut text, name, "", count);
@@ -56,22 +56,24 @@ pub(crate) fn text(desk: &Desk, figures: &Figures) -> Result<String, Fault> {
 }
 
 /// Rules of one number are told apart by their order.
-fn rules(text: &mut String, desk: &Desk) -> Result<(), Fault> {
-    let rules = desk.look(|master| {
+fn rules(text: &mut String, desk: &ControlPlane) -> Result<(), CommandFault> {
+    let rules = desk.with_master(|master| {
         let mut before = (0, 0);
-        let row =
-            |(entry, counters): (&slipring_ipfw::run::Entry, &slipring_ipfw::run::Counters)| {
-                before = if before.0 == entry.number {
-                    (entry.number, before.1 + 1)
-                } else {
-                    (entry.number, 0)
-                };
-                let labels = format!(
-                    "rule=\"{}\",nth=\"{}\",set=\"{}\"",
-                    entry.number, before.1, entry.rule.set
-                );
-                (labels, counters.packets, counters.bytes)
+        let row = |(entry, counters): (
+            &slipring_ipfw::run::RuleEntry,
+            &slipring_ipfw::run::RuleCounters,
+        )| {
+            before = if before.0 == entry.number {
+                (entry.number, before.1 + 1)
+            } else {
+                (entry.number, 0)
             };
+            let labels = format!(
+                "rule=\"{}\",nth=\"{}\",set=\"{}\"",
+                entry.number, before.1, entry.rule.set
+            );
+            (labels, counters.packets, counters.bytes)
+        };
         master.config().list.iter().map(row).collect::<Vec<_>>()
     })?;
     head(text, "rule_packets", "counter", "Packets that matched the rule");
@@ -86,9 +88,13 @@ fn rules(text: &mut String, desk: &Desk) -> Result<(), Fault> {
 }
 
 /// Kind and number of pipes and schedulers, with what they counted.
-type Pipes = Vec<((&'static str, u32), Counters)>;
+type ShaperCounterRows = Vec<((&'static str, u32), ShaperCounters)>;
 
-fn pipes_of(join: &mut Join, _: &mut Aside, now: Nanos) -> Pipes {
+fn pipes_of(
+    join: &mut Dataplane,
+    _: &mut DeferredOutput,
+    now: DataplaneNanos,
+) -> ShaperCounterRows {
     let shaper = join.shaper_mut();
     let pipes = shaper.show_pipes(now).into_iter().map(|pipe| (ObjectKind::Pipe, pipe.link.number));
     let pipes: Vec<_> = pipes.collect();
@@ -105,17 +111,17 @@ fn pipes_of(join: &mut Join, _: &mut Aside, now: Nanos) -> Pipes {
 }
 
 /// Those of several engines together.
-fn summed(all: Vec<Pipes>) -> BTreeMap<(&'static str, u32), Vec<Counters>> {
-    let mut sum: BTreeMap<_, Vec<Counters>> = BTreeMap::new();
+fn summed(all: Vec<ShaperCounterRows>) -> BTreeMap<(&'static str, u32), Vec<ShaperCounters>> {
+    let mut sum: BTreeMap<_, Vec<ShaperCounters>> = BTreeMap::new();
     all.into_iter()
         .flatten()
         .for_each(|(key, counters)| sum.entry(key).or_default().push(counters));
     sum
 }
 
-fn pipes_text(text: &mut String, pipes: &BTreeMap<(&'static str, u32), Vec<Counters>>) {
-    type Part = (&'static str, &'static str, &'static str, fn(&Counters) -> u64);
-    const PARTS: [Part; 4] = [
+fn pipes_text(text: &mut String, pipes: &BTreeMap<(&'static str, u32), Vec<ShaperCounters>>) {
+    type PipeMetric = (&'static str, &'static str, &'static str, fn(&ShaperCounters) -> u64);
+    const PIPE_METRICS: [PipeMetric; 4] = [
         ("received_packets", "counter", "Packets handed in", |counters| counters.received),
         ("released_packets", "counter", "Packets that are through", |counters| counters.released),
         ("marked_packets", "counter", "Packets marked", |counters| counters.marked),
@@ -123,7 +129,7 @@ fn pipes_text(text: &mut String, pipes: &BTreeMap<(&'static str, u32), Vec<Count
             counters.queued + counters.delayed
         }),
     ];
-    for (name, kind, meaning, part) in PARTS {
+    for (name, kind, meaning, part) in PIPE_METRICS {
         let name = format!("pipe_{name}");
         head(text, &name, kind, meaning);
         let total = if kind == "counter" { format!("{name}_total") } else { name };
@@ -134,7 +140,7 @@ fn pipes_text(text: &mut String, pipes: &BTreeMap<(&'static str, u32), Vec<Count
     }
     head(text, "pipe_lost_packets", "counter", "Packets lost, by cause");
     for ((object, number), counters) in pipes {
-        for cause in DropCause::ALL {
+        for cause in ShaperDropCause::ALL {
             let sum: u64 = counters.iter().map(|counters| counters.drops.of(cause)).sum();
             let labels =
                 format!("kind=\"{object}\",number=\"{number}\",cause=\"{}\"", cause.name());

@@ -11,56 +11,56 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 use slipring_abi::name::PortName;
 use slipring_cli::codes::{SR0018, SR0201};
-use slipring_cli::report::Sample;
+use slipring_cli::report::ReportSample;
 use slipring_cli::units::human;
 use slipring_cli::{Diagnostic, Exit, Failure, Session, Signals};
-use slipring_control::{ControlError, Reservation, Server};
-use slipring_dummynet::text::Caps;
+use slipring_control::{ControlError, ControlServer, Reservation};
+use slipring_datapath::confine::Confinement;
+use slipring_datapath::meter::{PortInterval, PortMeter, bps, pps};
+use slipring_datapath::workers::{Workers, WorkersEvent};
+use slipring_datapath::{opening, publish};
+use slipring_dummynet::text::QueueCaps;
 use slipring_ipfw::run::Firewall;
 use slipring_port::now;
-use slipring_program::confine::Confinement;
-use slipring_program::meter::{Interval, Meter, bps, pps};
-use slipring_program::workers::{Due, Workers};
-use slipring_program::{opening, publish};
 
 use crate::KIPFW;
-use crate::bench::Bench;
-use crate::board::{Board, Shown};
-use crate::dealer::Dealing;
-use crate::desk::Desk;
-use crate::events::{Events, Log};
-use crate::flags::Plan;
-use crate::join::{Bypassed, Join, Tally};
-use crate::kept::StateFile;
-use crate::mail::Mail;
+use crate::bench::RuleBench;
+use crate::command_batch::{CommandBatch, CommandOutcome, sysexits};
+use crate::control_plane::ControlPlane;
+use crate::dataplane::{BypassCounters, Dataplane, DataplaneCounters};
+use crate::distributor::FlowDistribution;
+use crate::events::{LogEvents, LogFileWriter};
+use crate::flags::FirewallPlan;
 use crate::manager;
 use crate::metrics;
-use crate::order::{Order, Outcome, sysexits};
 use crate::save;
-use crate::service::Controlled;
-use crate::threads::{self, Threads};
+use crate::service::FirewallService;
+use crate::shared_stats::{DataplaneStats, SharedDataplaneStats};
+use crate::state_file::StateFile;
+use crate::task_queue::TaskQueue;
+use crate::threads::{self, FirewallThreads};
 
 /// All figures of a run.
 #[derive(Clone)]
-pub(crate) struct Figures {
-    pub(crate) meter: Meter,
-    boards: Vec<Arc<Board>>,
-    events: Arc<Events>,
+pub(crate) struct FirewallFigures {
+    pub(crate) meter: PortMeter,
+    stats: Vec<Arc<SharedDataplaneStats>>,
+    events: Arc<LogEvents>,
 }
 
 /// The keys that `slipring firewall` adds to a report.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Extra {
-    firewall: Told,
+pub(crate) struct FirewallReportExtra {
+    firewall: FirewallReport,
 }
 
 #[derive(Debug, Clone, Serialize)]
-struct Told {
+struct FirewallReport {
     /// Frames that came, copies, and frames made here; they were sent, lost, or wait.
     offered: u64,
     made: u64,
     /// Frames that passed and met no rules.
-    bypassed: Bypassed,
+    bypassed: BypassCounters,
     sent: u64,
     waiting: u64,
     /// Frames that ports have received and nobody has looked at yet.
@@ -72,19 +72,19 @@ struct Told {
     log_missed: u64,
 }
 
-impl Figures {
-    pub(crate) fn shown(&self) -> Shown {
-        let all = self.boards.iter().map(|board| board.look());
-        let sum = all.reduce(|sum, one| Shown {
-            tally: sum.tally.plus(&one.tally),
-            late: sum.late + one.late,
+impl FirewallFigures {
+    pub(crate) fn dataplane_stats(&self) -> DataplaneStats {
+        let all = self.stats.iter().map(|board| board.snapshot());
+        let sum = all.reduce(|sum, one| DataplaneStats {
+            counters: sum.counters.plus(&one.counters),
+            pending_frames: sum.pending_frames + one.pending_frames,
             states: sum.states + one.states,
             ..one
         });
         let mut shown = sum.unwrap_or_default();
         // Those on their way from thread to thread.
-        let Tally { away, guests, .. } = shown.tally;
-        shown.tally.waiting += away.saturating_sub(guests);
+        let DataplaneCounters { handed_off: away, foreign: guests, .. } = shown.counters;
+        shown.counters.waiting += away.saturating_sub(guests);
         shown
     }
 
@@ -104,47 +104,48 @@ impl Figures {
         received.saturating_sub(offered)
     }
 
-    fn sample(&self) -> Sample<Extra> {
-        let shown = self.shown();
-        let Tally { offered, made, bypassed, sent, waiting, copies, .. } = shown.tally;
-        let told = Told {
+    fn sample(&self) -> ReportSample<FirewallReportExtra> {
+        let shown = self.dataplane_stats();
+        let DataplaneCounters { offered, made, bypassed, sent, waiting, copies, .. } =
+            shown.counters;
+        let told = FirewallReport {
             offered,
             made,
             bypassed,
             sent,
             waiting,
             unread: self.unread(offered),
-            lost: shown.tally.losses().filter(|(_, count)| *count > 0).collect(),
+            lost: shown.counters.losses().filter(|(_, count)| *count > 0).collect(),
             states: shown.states,
             checks_out: shown.checks_out,
             log_lines: self.log_lines(),
             log_missed: self.log_missed(),
         };
-        Sample {
+        ReportSample {
             elapsed: self.meter.elapsed(),
             ports: self.meter.reports(),
-            in_flight: self.meter.in_flight() + waiting + shown.late + told.unread,
+            in_flight: self.meter.in_flight() + waiting + shown.pending_frames + told.unread,
             copies,
-            extra: Extra { firewall: told },
+            extra: FirewallReportExtra { firewall: told },
         }
     }
 
     /// `12.0s  netmap:a rx 1.20 Mpps tx 0.98 Mpps drop 0  …  lost 12  states 3`
     fn line(&mut self) -> String {
-        let time = self.meter.lap();
+        let time = self.meter.begin_interval();
         let mut text = format!("{:6.1}s", self.meter.elapsed().as_secs_f64());
-        for Interval { name, change } in self.meter.intervals() {
+        for PortInterval { name, delta: change } in self.meter.intervals() {
             let (rx, tx) = (pps(change.rx.packets, time), pps(change.tx.packets, time));
             let rate = bps(change.tx.bytes, time);
             text += &format!("  {name} rx {rx} tx {tx} {rate} drop {}", change.dropped);
         }
-        let Shown { tally, states, .. } = self.shown();
+        let DataplaneStats { counters: tally, states, .. } = self.dataplane_stats();
         text + &format!("  lost {}  waiting {}  states {states}", tally.lost(), tally.waiting)
     }
 
     fn summary(&self) -> String {
-        let shown = self.shown();
-        let Tally { offered, copies, made, sent, waiting, .. } = shown.tally;
+        let shown = self.dataplane_stats();
+        let DataplaneCounters { offered, copies, made, sent, waiting, .. } = shown.counters;
         let mut text =
             format!("{} in all\n{offered} frames came", human::span(self.meter.elapsed()));
         for (count, what) in [(copies, "copied"), (made, "made here")] {
@@ -152,8 +153,8 @@ impl Figures {
                 text += &format!(", {count} {what}");
             }
         }
-        text += &format!(", {sent} sent, {} lost, {waiting} wait", shown.tally.lost());
-        let Bypassed { arp, non_ip } = shown.tally.bypassed;
+        text += &format!(", {sent} sent, {} lost, {waiting} wait", shown.counters.lost());
+        let BypassCounters { arp, non_ip } = shown.counters.bypassed;
         for (count, what) in [(arp, "of ARP"), (non_ip, "neither IP nor ARP")] {
             if count > 0 {
                 text += &format!("\n{count} frames {what} passed and met no rules");
@@ -163,7 +164,7 @@ impl Figures {
         if unread > 0 {
             text += &format!("\n{unread} frames were received and not looked at");
         }
-        for (cause, count) in shown.tally.losses().filter(|(_, count)| *count > 0) {
+        for (cause, count) in shown.counters.losses().filter(|(_, count)| *count > 0) {
             text += &format!("\nlost: {count} ({cause})");
         }
         for port in self.meter.reports() {
@@ -177,43 +178,51 @@ impl Figures {
     }
 }
 
-impl Plan {
+impl FirewallPlan {
     /// The same, called by this classic name: netmap-ipfw's kipfw accepts what no rule meets.
-    pub(crate) fn named_as(mut self, classic: Option<&str>) -> Self {
+    pub(crate) fn with_classic_name(mut self, classic: Option<&str>) -> Self {
         self.is_open.get_or_insert(classic == Some(KIPFW));
         self
     }
 
     pub(crate) fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let kept = self.state.as_deref().filter(|_| self.bench.is_none());
-        let kept = kept.map(StateFile::take).transpose()?;
-        let begin = self.first_rules().map(|path| self.read_first(path)).transpose()?;
+        let kept = kept.map(StateFile::lock).transpose()?;
+        let begin =
+            self.initial_rules_path().map(|path| self.read_initial_rules(path)).transpose()?;
         if let Some(source) = &self.bench {
-            let bench = Bench::new(source, self.duration)?;
-            return self.measure(bench, begin.as_ref(), session);
+            let bench = RuleBench::new(source, self.duration)?;
+            return self.run_bench(bench, begin.as_ref(), session);
         }
         let place = self.reserve(session)?;
         let signals = Signals::install()?;
         opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
-        let events = Arc::new(Events::default());
+        let events = Arc::new(LogEvents::default());
         let log_file = self.log_file()?;
         let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8));
-        let pipes = threads::pipes(self.ports.len(), self.threads);
-        let ports = self.opening.open_beside(&self.ports, &pipes, session)?;
+        let pipes = threads::worker_pipes(self.ports.len(), self.threads);
+        let ports = self.opening.open_with_pipes(&self.ports, &pipes, session)?;
         // Files of rules are read again when told to, and states kept.
-        Confinement::around(&ports).opening_files().begin(session)?;
-        let log = Log::start(events.clone(), log_file);
-        let meter = Meter::new(&ports[..self.ports.len()]);
-        let Threads { tasks, mails, boards } = threads::threads(&self, ports, seed, &events)?;
-        let mut figures = Figures { meter, boards, events: events.clone() };
+        Confinement::for_ports(&ports).opening_files().begin(session)?;
+        let log = LogFileWriter::start(events.clone(), log_file);
+        let meter = PortMeter::new(&ports[..self.ports.len()]);
+        let FirewallThreads { tasks, task_queues: mails, stats: boards } =
+            threads::threads(&self, ports, seed, &events)?;
+        let mut figures = FirewallFigures { meter, stats: boards, events: events.clone() };
         session.reporter.start(Some(seed), "monotonic", &figures.meter.reports())?;
-        let mut desk = Desk::new(self.firewall(seed), mails);
+        let mut desk = ControlPlane::new(self.firewall(seed), mails);
         if self.threads > 1 {
-            desk = desk.dealt_by(Dealing::new(seed, self.threads));
+            desk = desk.with_distribution(FlowDistribution::new(seed, self.threads));
         }
-        let desk = Arc::new(desk.keep_in(kept, self.keeps_states));
+        let desk = Arc::new(desk.persist_to(kept, self.persists_states));
         let workers = Workers::start(tasks)?;
-        let result = self.attend(session, &workers, &signals, (place, &desk, begin), &mut figures);
+        let result = self.serve_until_stopped(
+            session,
+            &workers,
+            &signals,
+            (place, &desk, begin),
+            &mut figures,
+        );
         let ended = workers.finish();
         drop(log);
         session.reporter.end(&figures.sample(), figures.summary())?;
@@ -223,7 +232,7 @@ impl Plan {
     }
 
     /// What the rules to begin with stand in: the state that was kept, else the rules file.
-    fn first_rules(&self) -> Option<&Path> {
+    fn initial_rules_path(&self) -> Option<&Path> {
         // One that cannot be looked at is told as it is read.
         let kept = self.state.as_deref().filter(|path| path.try_exists().unwrap_or(true));
         kept.or(self.rules.as_deref())
@@ -231,12 +240,12 @@ impl Plan {
 
     /// Reads the rules to begin with. A state that has lost its end, or all that was in it, is told:
     /// nobody is to pass by rules that are missing.
-    fn read_first(&self, path: &Path) -> Result<Order, Failure> {
+    fn read_initial_rules(&self, path: &Path) -> Result<CommandBatch, Failure> {
         if self.state.as_deref() != Some(path) {
             return read_rules(path);
         }
         let text = read_text(path)?;
-        let cause = match save::cut_off_at(&text) {
+        let cause = match save::truncated_at(&text) {
             Some(line) => format!("its end is not there: it stops at line {line}"),
             None if text.trim_matches(['\0', ' ', '\n']).is_empty() => "it is empty".to_owned(),
             None => return read_rules(path),
@@ -253,30 +262,33 @@ impl Plan {
     }
 
     /// Measures the rules by themselves; commands reach them meanwhile.
-    fn measure(
+    fn run_bench(
         &self,
-        bench: Bench,
-        begin: Option<&Order>,
+        bench: RuleBench,
+        begin: Option<&CommandBatch>,
         session: &mut Session<'_>,
     ) -> Result<Exit, Failure> {
         let seed = self.seed.unwrap_or(1);
         let signals = Signals::install()?;
-        let events = Arc::new(Events::default());
+        let events = Arc::new(LogEvents::default());
         let log_file = self.log_file()?;
-        Confinement::total().opening_files().begin(session)?;
-        let log = Log::start(events.clone(), log_file);
+        Confinement::drop_all().opening_files().begin(session)?;
+        let log = LogFileWriter::start(events.clone(), log_file);
         let place = self.reserve(session);
-        let (mail, board) = (Arc::new(Mail::new()?), Arc::<Board>::default());
-        let join = Join::new(Firewall::new(seed), seed, self.map.clone(), self.passes);
-        let figures =
-            Figures { meter: Meter::new(&[]), boards: vec![board.clone()], events: events.clone() };
-        let desk = Arc::new(Desk::new(self.firewall(seed), vec![mail.clone()]));
+        let (mail, board) = (Arc::new(TaskQueue::new()?), Arc::<SharedDataplaneStats>::default());
+        let join = Dataplane::new(Firewall::new(seed), seed, self.map.clone(), self.passes);
+        let figures = FirewallFigures {
+            meter: PortMeter::new(&[]),
+            stats: vec![board.clone()],
+            events: events.clone(),
+        };
+        let desk = Arc::new(ControlPlane::new(self.firewall(seed), vec![mail.clone()]));
         let is_refused = AtomicBool::new(false);
         let is_over = || signals.stopping() || is_refused.load(Ordering::Relaxed);
         let (report, result) = std::thread::scope(|scope| {
             let lane = (&*mail, &*board, events.clone());
             let engine = scope.spawn(|| bench.run(join, lane, &is_over));
-            let result = self.begin_with(session, &desk, begin);
+            let result = self.load_initial_rules(session, &desk, begin);
             is_refused.store(result.is_err(), Ordering::Relaxed);
             let serve = |()| place.and_then(|place| self.serve(place, &desk, &figures));
             let server = result.as_ref().ok().copied().map(serve);
@@ -290,58 +302,58 @@ impl Plan {
         });
         drop(log);
         result?;
-        report.tell(session)?;
+        report.print(session)?;
         Ok(Exit::Done)
     }
 
     /// Has the rules to begin with carried out, and lets frames in.
-    fn begin_with(
+    fn load_initial_rules(
         &self,
         session: &mut Session<'_>,
-        desk: &Desk,
-        begin: Option<&Order>,
+        desk: &ControlPlane,
+        begin: Option<&CommandBatch>,
     ) -> Result<(), Failure> {
-        accepted(&desk.begin(), None)?;
+        check_accepted(&desk.begin(), None)?;
         if let Some(order) = begin {
-            let outcome = desk.carry_out(order, now());
-            accepted(&outcome, self.first_rules())?;
+            let outcome = desk.execute(order, now());
+            check_accepted(&outcome, self.initial_rules_path())?;
             outcome.warnings.iter().try_for_each(|warning| session.reporter.warn(warning))?;
         }
-        desk.let_in();
+        desk.admit_frames();
         Ok(())
     }
 
     /// Makes the control socket, where nobody answers yet.
     fn reserve(&self, session: &Session<'_>) -> Result<Reservation, Failure> {
-        Reservation::new(&session.run_dir, self.name.as_deref()).map_err(uncontrolled)
+        Reservation::new(&session.run_dir, self.name.as_deref()).map_err(control_failure)
     }
 
     /// Answers at the control socket.
     fn serve(
         &self,
         place: Reservation,
-        desk: &Arc<Desk>,
-        figures: &Figures,
-    ) -> Result<Server, Failure> {
-        let service = Controlled {
+        desk: &Arc<ControlPlane>,
+        figures: &FirewallFigures,
+    ) -> Result<ControlServer, Failure> {
+        let service = FirewallService {
             name: self.name.clone(),
-            desk: desk.clone(),
+            control_plane: desk.clone(),
             events: figures.events.clone(),
             figures: figures.clone(),
         };
-        place.serve(Box::new(service)).map_err(uncontrolled)
+        place.serve(Box::new(service)).map_err(control_failure)
     }
 
     /// Answers commands and watches, once the rules to begin with hold.
-    fn attend(
+    fn serve_until_stopped(
         &self,
         session: &mut Session<'_>,
         workers: &Workers,
         signals: &Signals,
-        (place, desk, begin): (Reservation, &Arc<Desk>, Option<Order>),
-        figures: &mut Figures,
+        (place, desk, begin): (Reservation, &Arc<ControlPlane>, Option<CommandBatch>),
+        figures: &mut FirewallFigures,
     ) -> Result<(), Failure> {
-        self.begin_with(session, desk, begin.as_ref())?;
+        self.load_initial_rules(session, desk, begin.as_ref())?;
         let _server = self.serve(place, desk, figures)?;
         let _publishing = publish::start(figures.meter.clone(), None, session)?;
         let (asked, counted) = (desk.clone(), figures.clone());
@@ -354,26 +366,26 @@ impl Plan {
             session.reporter.warn(format_args!("{told}: {error}"))?;
         }
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
-        let ended = workers.attend(signals, self.period, deadline, |due| match due {
-            Due::Interval => session.reporter.interval(&figures.sample(), figures.line()),
-            Due::Interim => session.reporter.interim(&figures.sample(), figures.line()),
-            Due::Reload => self.reload(session, desk),
+        let ended = workers.watch_with_reload(signals, self.period, deadline, |due| match due {
+            WorkersEvent::Interval => session.reporter.interval(&figures.sample(), figures.line()),
+            WorkersEvent::Interim => session.reporter.interim(&figures.sample(), figures.line()),
+            WorkersEvent::Reload => self.reload(session, desk),
         });
         // As long as there are threads that know them.
-        if let Some(warning) = desk.keep_states(now()) {
+        if let Some(warning) = desk.persist_states(now()) {
             session.reporter.warn(warning)?;
         }
         ended
     }
 
     /// Loads the rules file anew; a mistake in it leaves everything as it was.
-    fn reload(&self, session: &mut Session<'_>, desk: &Desk) -> Result<(), Failure> {
+    fn reload(&self, session: &mut Session<'_>, desk: &ControlPlane) -> Result<(), Failure> {
         let Some(path) = &self.rules else {
             return session.reporter.say("there is no rules file to load: see --rules");
         };
         let loaded = read_rules(path).and_then(|order| {
             let outcome = desk.replace(&order, now());
-            accepted(&outcome, Some(path)).map(|()| outcome.warnings)
+            check_accepted(&outcome, Some(path)).map(|()| outcome.warnings)
         });
         match loaded {
             Ok(warnings) => {
@@ -434,27 +446,30 @@ fn read_text(path: &Path) -> Result<String, Failure> {
 }
 
 /// Reads a rules file, and the profiles that it names.
-pub(crate) fn read_rules(path: &Path) -> Result<Order, Failure> {
+pub(crate) fn read_rules(path: &Path) -> Result<CommandBatch, Failure> {
     let text = read_text(path)?;
-    let mut order = Order { text, is_file: true, ..Order::default() };
-    for name in Order::profiles_of(&order.text, true) {
+    let mut order = CommandBatch { text, is_file: true, ..CommandBatch::default() };
+    for name in CommandBatch::profiles_of(&order.text, true) {
         let text = read_text(Path::new(&name))?;
         order.profiles.insert(name, text);
     }
     // The desk knows what pipes may hold.
-    if let Err(fault) = order.steps(Caps::NONE) {
-        accepted(&Outcome { fault: Some(fault), ..Outcome::default() }, Some(path))?;
+    if let Err(fault) = order.steps(QueueCaps::NONE) {
+        check_accepted(
+            &CommandOutcome { fault: Some(fault), ..CommandOutcome::default() },
+            Some(path),
+        )?;
     }
     Ok(order)
 }
 
 /// The words for a run that cannot be commanded.
-fn uncontrolled(error: ControlError) -> Failure {
+fn control_failure(error: ControlError) -> Failure {
     Diagnostic::of(&error).into()
 }
 
 /// The words for rules that are not accepted.
-fn accepted(outcome: &Outcome, path: Option<&Path>) -> Result<(), Failure> {
+fn check_accepted(outcome: &CommandOutcome, path: Option<&Path>) -> Result<(), Failure> {
     let Some(fault) = &outcome.fault else { return Ok(()) };
     let file = path.map_or_else(String::new, |path| path.display().to_string());
     let error = Diagnostic::new(SR0018, format!("{file}: the rules cannot be loaded"));

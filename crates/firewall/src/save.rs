@@ -13,15 +13,15 @@
 
 use std::fmt::Write;
 
-use slipring_dummynet::{Config as ShaperConfig, Dummynet};
+use slipring_dummynet::{Dummynet, ShaperConfig};
 use slipring_ipfw::rule::RESERVED_SET;
-use slipring_ipfw::run::{Config, Firewall, Manner};
-use slipring_ipfw::table::Table;
+use slipring_ipfw::run::{CommandFlags, Firewall, IpfwConfig};
+use slipring_ipfw::table::LookupTable;
 use slipring_ipfw::text::{
-    Command, NatCommand, NatShow, Nptv6Command, Nptv6Verb, StateCommand, Style, WithStyle,
+    IpfwCommand, NatCommand, NatShow, Nptv6Command, Nptv6Verb, RuleStyle, StateCommand, StyledRule,
 };
 
-use crate::join::Join;
+use crate::dataplane::Dataplane;
 
 /// What only the engine knows.
 #[derive(Debug, Clone, Default)]
@@ -32,7 +32,7 @@ pub(crate) struct ShaperState {
 }
 
 impl ShaperState {
-    pub(crate) fn of(join: &mut Join) -> Self {
+    pub(crate) fn of(join: &mut Dataplane) -> Self {
         let shaper = join.shaper_mut();
         Self { objects: shaper.configuration(), sysctls: sysctls_of(shaper) }
     }
@@ -43,7 +43,7 @@ fn sysctls_of<H: Copy>(shaper: &mut Dummynet<H>) -> String {
 }
 
 /// What a saved file begins with: nothing is left that it would meet.
-const HEAD: &str = "\
+const SAVE_HEADER: &str = "\
 # Written by `slipring ipfw save`; `slipring ipfw FILE` loads it, in place of what there is, if it is whole.
 flush
 delete set 31
@@ -52,22 +52,23 @@ nptv6 all destroy
 ";
 
 /// What it ends with: a file that has lost its end has half of the rules.
-const END: &str = "# The end of what `slipring ipfw save` wrote.";
+const SAVE_TRAILER: &str = "# The end of what `slipring ipfw save` wrote.";
 
 /// The limit that a rule with `log` gets where it says none, as it is made: it comes after the rules.
-const LOG_LIMIT: &str = "net.inet.ip.fw.verbose_limit";
+const LOG_LIMIT_SYSCTL: &str = "net.inet.ip.fw.verbose_limit";
 
 /// What cannot be in it is said by a line that begins so.
-pub(crate) const NOT_KEPT: &str = "# Not kept: ";
+pub(crate) const NOT_SAVED_PREFIX: &str = "# Not kept: ";
 
 /// The line at which a text ends early that was written by [`text`].
-pub(crate) fn cut_off_at(text: &str) -> Option<usize> {
-    let head = HEAD.split('\n').next().unwrap_or_default();
+pub(crate) fn truncated_at(text: &str) -> Option<usize> {
+    let head = SAVE_HEADER.split('\n').next().unwrap_or_default();
     let is_part_of_head = !text.is_empty() && head.starts_with(text);
     let is_saved = text
         .strip_prefix(head)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['\n', '\r']));
-    let is_cut = is_part_of_head || (is_saved && text.trim_end().lines().next_back() != Some(END));
+    let is_cut =
+        is_part_of_head || (is_saved && text.trim_end().lines().next_back() != Some(SAVE_TRAILER));
     is_cut.then(|| text.lines().count())
 }
 
@@ -77,13 +78,13 @@ pub(crate) fn text(
     shaper: &ShaperState,
     states: &[StateCommand],
 ) -> String {
-    let mut text = HEAD.to_owned();
+    let mut text = SAVE_HEADER.to_owned();
     let (usual, now) = (sysctls(&mut Firewall::new(0)), sysctls(firewall));
-    let is_limit = |line: &&str| line.starts_with(LOG_LIMIT);
+    let is_limit = |line: &&str| line.starts_with(LOG_LIMIT_SYSCTL);
     let limit =
         now.lines().find(is_limit).filter(|limit| !usual.lines().any(|line| line == *limit));
-    changed(&mut text, &usual, &now);
-    changed(&mut text, &sysctls_of(&mut Dummynet::<()>::new(0)), &shaper.sysctls);
+    changed_sysctls(&mut text, &usual, &now);
+    changed_sysctls(&mut text, &sysctls_of(&mut Dummynet::<()>::new(0)), &shaper.sysctls);
     for object in &shaper.objects {
         line(&mut text, object);
     }
@@ -95,23 +96,23 @@ pub(crate) fn text(
     line(&mut text, sets(config));
     rules(&mut text, config, limit);
     states.iter().for_each(|state| line(&mut text, state));
-    line(&mut text, END);
+    line(&mut text, SAVE_TRAILER);
     text
 }
 
 /// `limit` is that of logs, where it is not the usual one.
-fn rules(text: &mut String, config: &Config, limit: Option<&str>) {
+fn rules(text: &mut String, config: &IpfwConfig, limit: Option<&str>) {
     // The last one is the default rule, which is there.
     let rules: Vec<_> = config.list.iter().take(config.list.len() - 1).collect();
     if rules.iter().any(|(entry, _)| entry.rule.log.is_some_and(|log| log.amount.is_none())) {
-        line(text, format_args!("sysctl {LOG_LIMIT}=0"));
+        line(text, format_args!("sysctl {LOG_LIMIT_SYSCTL}=0"));
     }
     for (entry, _) in rules {
         let set = match entry.rule.set {
             0 => String::new(),
             set => format!("set {set} "),
         };
-        let rule = WithStyle(&entry.rule, Style { exact: true, ..Style::default() });
+        let rule = StyledRule(&entry.rule, RuleStyle { exact: true, ..RuleStyle::default() });
         line(text, format_args!("add {:05} {set}{rule}", entry.number));
     }
     if let Some((name, value)) = limit.and_then(|limit| limit.split_once(": ")) {
@@ -120,7 +121,7 @@ fn rules(text: &mut String, config: &Config, limit: Option<&str>) {
 }
 
 /// Every set is said, so that none stays as it was.
-fn sets(config: &Config) -> String {
+fn sets(config: &IpfwConfig) -> String {
     let of = |is_enabled: bool| {
         let sets = (0..RESERVED_SET).filter(move |&set| config.is_enabled(set) == is_enabled);
         sets.map(|set| format!(" {set}")).collect::<String>()
@@ -138,37 +139,40 @@ fn line(text: &mut String, line: impl std::fmt::Display) {
 }
 
 fn sysctls(firewall: &mut Firewall) -> String {
-    let all = Command::Sysctl { name: String::new(), value: None };
-    firewall.execute(&all, 0, Manner::default()).map(|reply| reply.text).unwrap_or_default()
+    let all = IpfwCommand::Sysctl { name: String::new(), value: None };
+    firewall.execute(&all, 0, CommandFlags::default()).map(|reply| reply.text).unwrap_or_default()
 }
 
 /// Sysctls that are not as they are at first. What is only counted is no setting.
-fn changed(text: &mut String, usual: &str, now: &str) {
-    const COUNTED: [&str; 4] = ["io_pkt", "tick_", "static_count", "dyn_count"];
+fn changed_sysctls(text: &mut String, usual: &str, now: &str) {
+    const COUNTED_SYSCTLS: [&str; 4] = ["io_pkt", "tick_", "static_count", "dyn_count"];
     for (usual, now) in usual.lines().zip(now.lines()).filter(|(usual, now)| usual != now) {
         let Some((name, value)) = now.split_once(": ").filter(|_| usual.contains(": ")) else {
             continue;
         };
-        let is_said = name.ends_with("default_rule") || name == LOG_LIMIT;
-        if !COUNTED.iter().any(|counted| name.contains(counted)) && !is_said {
+        let is_said = name.ends_with("default_rule") || name == LOG_LIMIT_SYSCTL;
+        if !COUNTED_SYSCTLS.iter().any(|counted| name.contains(counted)) && !is_said {
             line(text, format_args!("sysctl {name}={value}"));
         }
     }
 }
 
 fn translators(text: &mut String, firewall: &mut Firewall) {
-    let nat = Command::Nat(NatCommand::Show { what: NatShow::Config, ranges: Vec::new() });
+    let nat = IpfwCommand::Nat(NatCommand::Show { what: NatShow::Config, ranges: Vec::new() });
     let said = |firewall: &mut Firewall, command| {
-        firewall.execute(&command, 0, Manner::default()).map(|reply| reply.text).unwrap_or_default()
+        firewall
+            .execute(&command, 0, CommandFlags::default())
+            .map(|reply| reply.text)
+            .unwrap_or_default()
     };
     let configs = said(firewall, nat);
     if !configs.is_empty() {
-        line(text, format_args!("{NOT_KEPT}flows of nat, which end with the firewall"));
+        line(text, format_args!("{NOT_SAVED_PREFIX}flows of nat, which end with the firewall"));
     }
     for config in configs.lines() {
         line(text, config.trim_start_matches("ipfw "));
     }
-    let nptv6 = Command::Nptv6(Nptv6Command { name: None, verb: Nptv6Verb::List });
+    let nptv6 = IpfwCommand::Nptv6(Nptv6Command { name: None, verb: Nptv6Verb::List });
     for listed in said(firewall, nptv6).lines() {
         // `nptv6 NAME OPTIONS`
         let mut words = listed.splitn(3, ' ');
@@ -178,7 +182,7 @@ fn translators(text: &mut String, firewall: &mut Firewall) {
     }
 }
 
-fn table(text: &mut String, (set, name): (u8, &str), table: &Table) {
+fn table(text: &mut String, (set, name): (u8, &str), table: &LookupTable) {
     let options = &table.options;
     let set = if set == 0 { String::new() } else { format!("set {set} ") };
     let mut create =

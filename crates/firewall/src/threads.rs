@@ -4,39 +4,39 @@ use std::sync::Arc;
 
 use slipring_abi::name::PortName;
 use slipring_cli::Failure;
-use slipring_ipfw::rule::{Action, Keep};
-use slipring_ipfw::run::{Config, Firewall};
+use slipring_datapath::poll_loop;
+use slipring_datapath::workers::WorkerTask;
+use slipring_ipfw::rule::{KeepState, RuleAction};
+use slipring_ipfw::run::{Firewall, IpfwConfig};
 use slipring_port::Port;
-use slipring_program::mover;
-use slipring_program::workers::Task;
 
-use crate::board::Board;
-use crate::dealer::{Dealer, Queues};
-use crate::events::Events;
-use crate::flags::Plan;
-use crate::join::{Join, Place};
-use crate::lane::{Lane, Manner};
-use crate::mail::Mail;
-use crate::shared::{Common, Shared};
-use crate::ways::Aside;
+use crate::cross_thread::{CrossThreadLink, CrossThreadState};
+use crate::dataplane::{Dataplane, DataplaneId};
+use crate::deferred_output::DeferredOutput;
+use crate::distributor::{Distributor, PortQueues};
+use crate::events::LogEvents;
+use crate::flags::FirewallPlan;
+use crate::shared_stats::SharedDataplaneStats;
+use crate::task_queue::TaskQueue;
+use crate::worker::{FirewallWorker, ForwardingOptions};
 
 /// The parent of the pipes between the threads.
-const PIPES: &str = "firewall_threads";
+const WORKER_PIPE_PARENT: &str = "firewall_threads";
 
 /// What runs, and what others know of it.
-pub(crate) struct Threads {
-    pub(crate) tasks: Vec<Task>,
-    pub(crate) mails: Vec<Arc<Mail>>,
-    pub(crate) boards: Vec<Arc<Board>>,
+pub(crate) struct FirewallThreads {
+    pub(crate) tasks: Vec<WorkerTask>,
+    pub(crate) task_queues: Vec<Arc<TaskQueue>>,
+    pub(crate) stats: Vec<Arc<SharedDataplaneStats>>,
 }
 
 /// The pipes between the ports and so many threads: both ends of one for each port.
-pub(crate) fn pipes(ports: usize, threads: u16) -> Vec<PortName> {
+pub(crate) fn worker_pipes(ports: usize, threads: u16) -> Vec<PortName> {
     if threads == 1 {
         return Vec::new();
     }
     let end = |port: usize, side: char| {
-        let name = format!("{PIPES}{side}{port}@conf:rings={threads}");
+        let name = format!("{WORKER_PIPE_PARENT}{side}{port}@conf:rings={threads}");
         PortName::parse(&name).expect("the name of a pipe is well formed")
     };
     (0..ports).flat_map(|port| [end(port, '{'), end(port, '}')]).collect()
@@ -44,56 +44,60 @@ pub(crate) fn pipes(ports: usize, threads: u16) -> Vec<PortName> {
 
 /// Makes the threads over ports, behind which stand [`pipes`].
 pub(crate) fn threads(
-    plan: &Plan,
+    plan: &FirewallPlan,
     ports: Vec<Port>,
     seed: u64,
-    events: &Arc<Events>,
-) -> Result<Threads, Failure> {
+    events: &Arc<LogEvents>,
+) -> Result<FirewallThreads, Failure> {
     let places = 0..plan.threads;
-    let mails = places.clone().map(|_| Ok(Arc::new(Mail::new()?)));
+    let mails = places.clone().map(|_| Ok(Arc::new(TaskQueue::new()?)));
     let mails: Vec<_> = mails.collect::<Result<_, std::io::Error>>()?;
-    let boards: Vec<Arc<Board>> = places.map(|_| Arc::default()).collect();
-    let common = Arc::new(Common::new()?);
-    let manner = Manner { burst: plan.burst, may_swap: !plan.copy };
+    let boards: Vec<Arc<SharedDataplaneStats>> = places.map(|_| Arc::default()).collect();
+    let common = Arc::new(CrossThreadState::new()?);
+    let manner = ForwardingOptions { burst: plan.burst, may_swap: !plan.copy };
     // With several threads a lane has pipes, which all send; what stands behind them may not.
     let sends: Vec<_> = ports.iter().map(|port| port.info.caps.tx).collect();
-    let lane = |place: Place, queues: Vec<Queues>| {
+    let lane = |place: DataplaneId, queues: Vec<PortQueues>| {
         let queues = queues.into_iter().zip(sends.iter().copied()).collect();
         // It denies everything until it is handed what the desk has.
         let firewall = Firewall::new(seed.wrapping_add(place.into()));
-        let join = Join::new(firewall, seed, plan.map.clone(), plan.passes);
+        let join = Dataplane::new(firewall, seed, plan.map.clone(), plan.passes);
         let at = usize::from(place);
         let own = (mails[at].clone(), boards[at].clone());
-        let aside = || Aside::new(events.clone());
+        let aside = || DeferredOutput::new(events.clone());
         if plan.threads == 1 {
-            return Lane::new(queues, join, own, aside(), manner);
+            return FirewallWorker::new(queues, join, own, aside(), manner);
         }
-        let shared = Shared::new(place, mails.clone(), common.clone());
-        Lane::new(queues, join.at_place(place), own, aside(), manner).sharing(shared)
+        let shared = CrossThreadLink::new(place, mails.clone(), common.clone());
+        FirewallWorker::new(queues, join.with_id(place), own, aside(), manner)
+            .with_cross_thread(shared)
     };
-    let patience = plan.opening.patience;
+    let patience = plan.opening.wait_policy;
     let tasks = if plan.threads == 1 {
         let queues = ports.into_iter().map(|port| port.queues).collect();
-        vec![mover::task("firewall", lane(0, queues), patience)]
+        vec![poll_loop::task("firewall", lane(0, queues), patience)]
     } else {
-        let (dealt, lanes) = dealt(ports, plan.ports.len());
-        let dealer = Dealer::new(dealt, seed, manner, common.clone(), mails.clone());
+        let (dealt, lanes) = distribute_queues(ports, plan.ports.len());
+        let dealer = Distributor::new(dealt, seed, manner, common.clone(), mails.clone());
         let lanes = (0..).zip(lanes).map(|(place, queues)| lane(place, queues));
-        let lanes = lanes.map(|lane| mover::task("firewall", lane, patience));
-        lanes.chain([mover::task("firewall", dealer, patience)]).collect()
+        let lanes = lanes.map(|lane| poll_loop::task("firewall", lane, patience));
+        lanes.chain([poll_loop::task("firewall", dealer, patience)]).collect()
     };
-    Ok(Threads { tasks, mails, boards })
+    Ok(FirewallThreads { tasks, task_queues: mails, stats: boards })
 }
 
 /// The queues of each port with the near ends of its pipes; the far ends for each thread, by port.
-fn dealt(mut ports: Vec<Port>, count: usize) -> (Vec<(Queues, Queues)>, Vec<Vec<Queues>>) {
+fn distribute_queues(
+    mut ports: Vec<Port>,
+    count: usize,
+) -> (Vec<(PortQueues, PortQueues)>, Vec<Vec<PortQueues>>) {
     let pipes = ports.split_off(count);
     let (mut near, mut far) = (Vec::new(), Vec::new());
     for (at, pipe) in pipes.into_iter().enumerate() {
         if at % 2 == 0 { near.push(pipe.queues) } else { far.push(pipe.queues) }
     }
     let threads = far.first().map_or(0, Vec::len);
-    let mut lanes: Vec<Vec<Queues>> = (0..threads).map(|_| Vec::new()).collect();
+    let mut lanes: Vec<Vec<PortQueues>> = (0..threads).map(|_| Vec::new()).collect();
     for queues in far {
         lanes.iter_mut().zip(queues).for_each(|(lane, queue)| lane.push(vec![queue]));
     }
@@ -102,12 +106,12 @@ fn dealt(mut ports: Vec<Port>, count: usize) -> (Vec<(Queues, Queues)>, Vec<Vec<
 
 /// Why flows cannot be dealt out under these rules, if they cannot: what a rule counts or translates
 /// would be known to one thread only.
-pub(crate) fn obstacle(config: &Config) -> Option<String> {
+pub(crate) fn distribution_obstacle(config: &IpfwConfig) -> Option<String> {
     config.list.iter().find_map(|(entry, _)| {
         let rule = &entry.rule;
         let what = match (&rule.action, &rule.keep) {
-            (Action::Nat(_), _) => "nat",
-            (Action::Nptv6(_), _) => "nptv6",
+            (RuleAction::Nat(_), _) => "nat",
+            (RuleAction::Nptv6(_), _) => "nptv6",
             (_, Some(keep)) if counts_across_flows(keep) => "limit by less than both addresses",
             _ => return None,
         };
@@ -118,6 +122,6 @@ pub(crate) fn obstacle(config: &Config) -> Option<String> {
     })
 }
 
-fn counts_across_flows(keep: &Keep) -> bool {
+fn counts_across_flows(keep: &KeepState) -> bool {
     keep.limit.is_some_and(|limit| !(limit.fields.src_addr && limit.fields.dst_addr))
 }

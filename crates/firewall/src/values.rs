@@ -4,46 +4,49 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde_json::{Map, Value, json};
-use slipring_dummynet::flow::Mask;
+use slipring_dummynet::flow::FlowMask;
 use slipring_dummynet::show::{
-    FlowRow, FlowsetView, LinkView, PipeView, QueueView, SchedShow, SchedView, Shown,
+    FlowRow, FlowsetView, LinkView, PipeView, SchedListing, SchedView, ShaperListing,
+    ShaperQueueView,
 };
-use slipring_dummynet::spec::{AqmSpec, Limit, Loss, PolicySpec, RedSpec, SchedKind};
-use slipring_ipfw::rule::{Name, SETS};
+use slipring_dummynet::spec::{
+    AqmSpec, PolicySpec, QueueLimit, SchedKind, ShaperLoss, ShaperRedSpec,
+};
+use slipring_ipfw::rule::{NUM_SETS, ObjectName};
 use slipring_ipfw::run::Firewall;
-use slipring_ipfw::table::Table;
+use slipring_ipfw::table::LookupTable;
 use slipring_ipfw::text::{
-    Command, NatCommand, SetCommand, TableCommand, TableScope, TableVerb, WithStyle,
+    IpfwCommand, NatCommand, SetCommand, StyledRule, TableCommand, TableScope, TableVerb,
 };
 use slipring_model::aqm::{CoDelSpec, FairSpec, PieSpec};
 
-use crate::desk::protocol;
+use crate::control_plane::protocol;
 
 /// What a command answers, which said `text`; `shown` is what a listing of pipes told.
 pub(crate) fn answer(
     master: &Firewall,
-    command: &Command,
+    command: &IpfwCommand,
     text: &str,
-    shown: Option<&Shown>,
+    shown: Option<&ShaperListing>,
 ) -> Value {
     let (name, value) = match command {
-        Command::List { ranges, set, .. } => {
+        IpfwCommand::List { ranges, set, .. } => {
             let is_meant =
                 |number: u16| ranges.is_empty() || ranges.iter().any(|range| range.holds(number));
             ("rules", rules(master, *set, is_meant))
         }
-        Command::Table(table) if lists(&table.verb) => ("tables", tables(master, table)),
-        Command::Set(SetCommand::Show) => ("sets", sets(master)),
-        Command::Sysctl { .. } => ("sysctls", sysctls(text)),
-        Command::Nat(NatCommand::Show { ranges, .. }) => {
+        IpfwCommand::Table(table) if is_listing(&table.verb) => ("tables", tables(master, table)),
+        IpfwCommand::Set(SetCommand::Show) => ("sets", sets(master)),
+        IpfwCommand::Sysctl { .. } => ("sysctls", sysctls(text)),
+        IpfwCommand::Nat(NatCommand::Show { ranges, .. }) => {
             let is_meant =
                 |number: u16| ranges.is_empty() || ranges.iter().any(|range| range.holds(number));
             ("nats", nats(master, is_meant))
         }
         _ => match shown {
-            Some(Shown::Pipes(all)) => ("pipes", all.iter().map(pipe).collect()),
-            Some(Shown::Queues(all)) => ("queues", all.iter().map(queue).collect()),
-            Some(Shown::Scheds(all)) => ("scheds", all.iter().map(sched_shown).collect()),
+            Some(ShaperListing::Pipes(all)) => ("pipes", all.iter().map(pipe).collect()),
+            Some(ShaperListing::Queues(all)) => ("queues", all.iter().map(queue).collect()),
+            Some(ShaperListing::Scheds(all)) => ("scheds", all.iter().map(sched_shown).collect()),
             None => return json!({ "text": text }),
         },
     };
@@ -62,7 +65,7 @@ fn rules(master: &Firewall, set: Option<u8>, is_meant: impl Fn(u16) -> bool) -> 
                 "number": entry.number,
                 "set": entry.rule.set,
                 "enabled": config.is_enabled(entry.rule.set),
-                "rule": WithStyle(&entry.rule, Default::default()).to_string(),
+                "rule": StyledRule(&entry.rule, Default::default()).to_string(),
                 "packets": counters.packets,
                 "bytes": counters.bytes,
                 "last_match_ns": counters.last_match_ns.map(|ns| master.unix_ns(ns)),
@@ -72,14 +75,14 @@ fn rules(master: &Firewall, set: Option<u8>, is_meant: impl Fn(u16) -> bool) -> 
         .collect()
 }
 
-const fn lists(verb: &TableVerb) -> bool {
+const fn is_listing(verb: &TableVerb) -> bool {
     matches!(verb, TableVerb::List | TableVerb::Info | TableVerb::Detail | TableVerb::Lookup(_))
 }
 
 fn tables(master: &Firewall, command: &TableCommand) -> Value {
     let config = master.config();
     let set = config.table_set(command.set);
-    let is_meant = |of: u8, name: &Name| match &command.scope {
+    let is_meant = |of: u8, name: &ObjectName| match &command.scope {
         TableScope::One(one) => (of, name) == (set, one),
         TableScope::All => true,
     };
@@ -88,12 +91,13 @@ fn tables(master: &Firewall, command: &TableCommand) -> Value {
     meant.map(|(set, name, one)| table(set, name, one, &command.verb)).collect()
 }
 
-fn table(set: u8, name: &Name, table: &Table, verb: &TableVerb) -> Value {
+fn table(set: u8, name: &ObjectName, table: &LookupTable, verb: &TableVerb) -> Value {
     let options = &table.options;
-    let entry = |(key, value): (slipring_ipfw::table::Key, &slipring_ipfw::table::Value)| {
-        let value = value.show(options.values, false);
-        json!({ "key": key.show(options.kind), "value": value })
-    };
+    let entry =
+        |(key, value): (slipring_ipfw::table::TableKey, &slipring_ipfw::table::TableValue)| {
+            let value = value.show(options.values, false);
+            json!({ "key": key.show(options.kind), "value": value })
+        };
     let mut told = json!({
         "name": name.as_str(),
         "set": set,
@@ -106,7 +110,7 @@ fn table(set: u8, name: &Name, table: &Table, verb: &TableVerb) -> Value {
     match verb {
         TableVerb::List => told["entries"] = table.sorted().into_iter().map(entry).collect(),
         TableVerb::Lookup(key) => {
-            let key = slipring_ipfw::table::Key::parse(key, options.kind).ok();
+            let key = slipring_ipfw::table::TableKey::parse(key, options.kind).ok();
             told["entries"] =
                 key.and_then(|key| table.lookup(&key)).into_iter().map(entry).collect();
         }
@@ -117,7 +121,7 @@ fn table(set: u8, name: &Name, table: &Table, verb: &TableVerb) -> Value {
 
 fn sets(master: &Firewall) -> Value {
     let is_on = |set: &u8| master.config().is_enabled(*set);
-    let (enabled, disabled): (Vec<_>, Vec<_>) = (0..SETS).partition(is_on);
+    let (enabled, disabled): (Vec<_>, Vec<_>) = (0..NUM_SETS).partition(is_on);
     json!({ "enabled": enabled, "disabled": disabled })
 }
 
@@ -141,7 +145,7 @@ fn nats(master: &Firewall, is_meant: impl Fn(u16) -> bool) -> Value {
             "number": nat.number,
             "config": nat.config.trim(),
             "flows": nat.flows.map(|flows| object(&flows)),
-            "packets": nat.fates.map(|fates| object(&fates)),
+            "packets": nat.outcomes.map(|fates| object(&fates)),
         })
     })
     .collect()
@@ -155,13 +159,13 @@ fn pipe(pipe: &PipeView) -> Value {
     told
 }
 
-fn queue(queue: &QueueView) -> Value {
+fn queue(queue: &ShaperQueueView) -> Value {
     let mut told = flowset(&queue.flowset);
     told["flows"] = queue.flows.iter().map(row).collect();
     told
 }
 
-fn sched_shown(shown: &SchedShow) -> Value {
+fn sched_shown(shown: &SchedListing) -> Value {
     let mut told = sched(&shown.sched);
     told["link"] = link(&shown.link);
     told["queues"] = json!(shown.children);
@@ -185,8 +189,8 @@ fn link(link: &LinkView) -> Value {
 fn flowset(flowset: &FlowsetView) -> Value {
     let PolicySpec { limit, loss, aqm: spec, noerror } = &flowset.policy;
     let (packets, bytes) = match *limit {
-        Limit::Slots(slots) => (Some(slots), None),
-        Limit::Bytes(bytes) => (None, Some(bytes)),
+        QueueLimit::Slots(slots) => (Some(slots), None),
+        QueueLimit::Bytes(bytes) => (None, Some(bytes)),
     };
     let [weight, lmax, pri] = flowset.share;
     json!({
@@ -223,12 +227,12 @@ fn sched(sched: &SchedView) -> Value {
     })
 }
 
-fn losses(loss: Loss) -> Value {
-    let p = |loss: u32| f64::from(loss) / f64::from(Loss::SCALE);
+fn losses(loss: ShaperLoss) -> Value {
+    let p = |loss: u32| f64::from(loss) / f64::from(ShaperLoss::SCALE);
     match loss {
-        Loss::None => Value::Null,
-        Loss::Uniform(loss) => json!({ "p": p(loss) }),
-        Loss::GilbertElliott { good, to_bad, bad, to_good } => {
+        ShaperLoss::None => Value::Null,
+        ShaperLoss::Uniform(loss) => json!({ "p": p(loss) }),
+        ShaperLoss::GilbertElliott { good, to_bad, bad, to_good } => {
             json!({ "good": p(good), "to_bad": p(to_bad), "bad": p(bad), "to_good": p(to_good) })
         }
     }
@@ -238,7 +242,7 @@ fn aqm(spec: &AqmSpec) -> Value {
     match spec {
         AqmSpec::DropTail => json!({ "type": "droptail" }),
         AqmSpec::Red(red) => {
-            let p = |value: u32| f64::from(value) / f64::from(RedSpec::SCALE);
+            let p = |value: u32| f64::from(value) / f64::from(ShaperRedSpec::SCALE);
             json!({
                 "type": if red.gentle { "gred" } else { "red" },
                 "w_q": p(red.weight),
@@ -279,7 +283,7 @@ fn fairness(spec: &FairSpec) -> Value {
     json!({ "flows": spec.flows, "quantum": spec.quantum, "limit_packets": spec.limit_packets })
 }
 
-fn mask(mask: &Mask) -> Value {
+fn mask(mask: &FlowMask) -> Value {
     if mask.is_none() {
         return Value::Null;
     }

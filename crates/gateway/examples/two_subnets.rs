@@ -1,17 +1,17 @@
 //! A host's packet passes from one subnet to the other: it waits until its next hop has answered.
 
-use slipring_gateway::{Gate, Life, Side, SideError, Subnet};
+use slipring_gateway::{GatewayPort, RouterInterface, RouterInterfaceError, Subnet, TtlPolicy};
 use slipring_wire::summary::Summary;
 use slipring_wire::{MacAddr, checksum};
 
-fn main() -> Result<(), SideError> {
+fn main() -> Result<(), RouterInterfaceError> {
     let side = |mac, address: &str| {
         let address = address.parse().expect("it is an address");
-        Side::new(MacAddr([2, 0, 0, 0, 0, mac]), vec![Subnet::new(address, 24)?], vec![])
+        RouterInterface::new(MacAddr([2, 0, 0, 0, 0, mac]), vec![Subnet::new(address, 24)?], vec![])
     };
     let (left, right) = (side(1, "10.1.0.1")?, side(2, "10.2.0.1")?);
-    let mut entry = Gate::new(left.clone(), right.clone(), Life::Spent);
-    let mut exit = Gate::new(right, left, Life::Spent);
+    let mut entry = GatewayPort::new(left.clone(), right.clone(), TtlPolicy::Decrement);
+    let mut exit = GatewayPort::new(right, left, TtlPolicy::Decrement);
 
     let mut frame = packet();
     println!("in:    {}  ->  {:?}", Summary::new(&frame), entry.receive(&frame, 0));

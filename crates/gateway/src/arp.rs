@@ -11,10 +11,10 @@ use core::net::Ipv4Addr;
 use slipring_wire::MacAddr;
 use slipring_wire::assigned::EtherType;
 
-use crate::frame::{array, ethernet};
+use crate::frame::{array, ethernet_header};
 
 /// Least length of an Ethernet frame without its FCS.
-const LEAST_FRAME: usize = 60;
+const MIN_FRAME_LEN: usize = 60;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
@@ -52,14 +52,14 @@ impl Arp {
 
     /// The frame that says it to `to`.
     pub(crate) fn frame(&self, to: MacAddr) -> Vec<u8> {
-        let mut frame = ethernet(to, self.sender_mac, EtherType::ARP);
+        let mut frame = ethernet_header(to, self.sender_mac, EtherType::ARP);
         frame.extend([0, 1, 8, 0, 6, 4, 0]);
         frame.push(if self.operation == Operation::Request { 1 } else { 2 });
         frame.extend(self.sender_mac.0);
         frame.extend(self.sender.octets());
         frame.extend(self.target_mac.0);
         frame.extend(self.target.octets());
-        frame.resize(LEAST_FRAME, 0);
+        frame.resize(MIN_FRAME_LEN, 0);
         frame
     }
 }

@@ -9,12 +9,12 @@ use slipring_wire::MacAddr;
 use slipring_wire::assigned::{EtherType, IpProto};
 use slipring_wire::checksum::{self, Delta, Sum};
 
-use crate::frame::{L3, array};
+use crate::frame::{L3_OFFSET, array};
 
-const V4_ICMP: usize = L3 + 20;
-const V6_ICMP: usize = L3 + 40;
+const V4_ICMP_OFFSET: usize = L3_OFFSET + 20;
+const V6_ICMP_OFFSET: usize = L3_OFFSET + 40;
 /// As hosts begin with.
-const LIFE: u8 = 64;
+const DEFAULT_TTL: u8 = 64;
 
 /// The answer of `own` to a frame that asks; none where it asks nothing, or is damaged.
 pub(crate) fn reply(frame: &[u8], own: MacAddr) -> Option<Vec<u8>> {
@@ -28,49 +28,49 @@ pub(crate) fn reply(frame: &[u8], own: MacAddr) -> Option<Vec<u8>> {
     if asker.is_multicast() {
         return None;
     }
-    crate::frame::address(&mut answer, asker, own);
+    crate::frame::set_macs(&mut answer, asker, own);
     Some(answer)
 }
 
 fn v4(frame: &[u8]) -> Option<Vec<u8>> {
     const REQUEST: u8 = 8;
     const REPLY: u8 = 0;
-    let [plain, _, long, short] = array(frame, L3)?;
-    let end = L3 + usize::from(u16::from_be_bytes([long, short]));
+    let [plain, _, long, short] = array(frame, L3_OFFSET)?;
+    let end = L3_OFFSET + usize::from(u16::from_be_bytes([long, short]));
     // No options, no part of a packet: all bits but "do not fragment" are 0.
-    let [flags, offset] = array(frame, L3 + 6)?;
+    let [flags, offset] = array(frame, L3_OFFSET + 6)?;
     let is_whole = plain == 0x45 && flags & 0xbf == 0 && offset == 0;
-    let packet = frame.get(V4_ICMP..end)?;
-    let asks = IpProto(frame[L3 + 9]) == IpProto::ICMP && packet.get(..2)? == [REQUEST, 0];
+    let packet = frame.get(V4_ICMP_OFFSET..end)?;
+    let asks = IpProto(frame[L3_OFFSET + 9]) == IpProto::ICMP && packet.get(..2)? == [REQUEST, 0];
     if !is_whole || !asks || checksum::of(packet) != 0 {
         return None;
     }
     let mut answer = frame[..end].to_vec();
-    swap::<4>(&mut answer, L3 + 12);
-    answer[L3 + 8] = LIFE;
-    answer[L3 + 10..L3 + 12].fill(0);
-    let sum = checksum::of(&answer[L3..V4_ICMP]);
-    answer[L3 + 10..L3 + 12].copy_from_slice(&sum.to_be_bytes());
-    turn(&mut answer[V4_ICMP..], REPLY);
+    swap::<4>(&mut answer, L3_OFFSET + 12);
+    answer[L3_OFFSET + 8] = DEFAULT_TTL;
+    answer[L3_OFFSET + 10..L3_OFFSET + 12].fill(0);
+    let sum = checksum::of(&answer[L3_OFFSET..V4_ICMP_OFFSET]);
+    answer[L3_OFFSET + 10..L3_OFFSET + 12].copy_from_slice(&sum.to_be_bytes());
+    set_reply_type(&mut answer[V4_ICMP_OFFSET..], REPLY);
     Some(answer)
 }
 
 fn v6(frame: &[u8]) -> Option<Vec<u8>> {
     const REQUEST: u8 = 128;
     const REPLY: u8 = 129;
-    let end = V6_ICMP + usize::from(u16::from_be_bytes(array(frame, L3 + 4)?));
-    let packet = frame.get(V6_ICMP..end)?;
-    let asks = IpProto(frame[L3 + 6]) == IpProto::ICMPV6 && packet.get(..2)? == [REQUEST, 0];
-    let (from, to) = (array::<16>(frame, L3 + 8)?, array::<16>(frame, L3 + 24)?);
+    let end = V6_ICMP_OFFSET + usize::from(u16::from_be_bytes(array(frame, L3_OFFSET + 4)?));
+    let packet = frame.get(V6_ICMP_OFFSET..end)?;
+    let asks = IpProto(frame[L3_OFFSET + 6]) == IpProto::ICMPV6 && packet.get(..2)? == [REQUEST, 0];
+    let (from, to) = (array::<16>(frame, L3_OFFSET + 8)?, array::<16>(frame, L3_OFFSET + 24)?);
     let sum = Sum::pseudo_v6(from.into(), to.into(), IpProto::ICMPV6, packet.len() as u32);
     if !asks || sum.bytes(packet).checksum() != 0 {
         return None;
     }
     let mut answer = frame[..end].to_vec();
-    swap::<16>(&mut answer, L3 + 8);
-    answer[L3 + 7] = LIFE;
+    swap::<16>(&mut answer, L3_OFFSET + 8);
+    answer[L3_OFFSET + 7] = DEFAULT_TTL;
     // The sum over both addresses is the same the other way round.
-    turn(&mut answer[V6_ICMP..], REPLY);
+    set_reply_type(&mut answer[V6_ICMP_OFFSET..], REPLY);
     Some(answer)
 }
 
@@ -81,7 +81,7 @@ fn swap<const N: usize>(frame: &mut [u8], at: usize) {
 }
 
 /// Makes a request of ICMP a reply.
-fn turn(packet: &mut [u8], reply: u8) {
+fn set_reply_type(packet: &mut [u8], reply: u8) {
     let word = |packet: &[u8], at: usize| u16::from_be_bytes([packet[at], packet[at + 1]]);
     let before = word(packet, 0);
     packet[0] = reply;

@@ -9,18 +9,18 @@ use slipring_wire::checksum::{self, Delta};
 use slipring_wire::view::{Headers, IpVersion};
 
 /// Where the IP header begins: frames with VLAN tags are none of ours.
-pub(crate) const L3: usize = 14;
-const TTL: usize = L3 + 8;
-const V4_CHECKSUM: usize = L3 + 10;
-const V4_TARGET: usize = L3 + 16;
-const HOP_LIMIT: usize = L3 + 7;
-const V6_TARGET: usize = L3 + 24;
+pub(crate) const L3_OFFSET: usize = 14;
+const TTL_OFFSET: usize = L3_OFFSET + 8;
+const V4_CHECKSUM_OFFSET: usize = L3_OFFSET + 10;
+const V4_DST_OFFSET: usize = L3_OFFSET + 16;
+const HOP_LIMIT_OFFSET: usize = L3_OFFSET + 7;
+const V6_DST_OFFSET: usize = L3_OFFSET + 24;
 
 /// What a frame is to the router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Content {
+pub(crate) enum GatewayFrameKind {
     /// An IP packet, where it wants to go, and how many routers it may still meet.
-    Ip { to: IpAddr, life: u8 },
+    Ip { to: IpAddr, ttl: u8 },
     /// ARP.
     Arp,
     /// Something else.
@@ -30,52 +30,53 @@ pub(crate) enum Content {
 }
 
 /// Looks at a frame.
-pub(crate) fn content(frame: &[u8]) -> Content {
-    let Ok(headers) = Headers::parse(frame) else { return Content::Malformed };
-    let Some(ip) = headers.ip.filter(|_| usize::from(headers.l3) == L3) else {
-        let arp = headers.ethertype == EtherType::ARP && usize::from(headers.l3) == L3;
-        return if arp { Content::Arp } else { Content::Other };
+pub(crate) fn classify(frame: &[u8]) -> GatewayFrameKind {
+    let Ok(headers) = Headers::parse(frame) else { return GatewayFrameKind::Malformed };
+    let Some(ip) = headers.ip.filter(|_| usize::from(headers.l3) == L3_OFFSET) else {
+        let arp = headers.ethertype == EtherType::ARP && usize::from(headers.l3) == L3_OFFSET;
+        return if arp { GatewayFrameKind::Arp } else { GatewayFrameKind::Other };
     };
     let whole = ip.end as usize <= frame.len();
     let found = match ip.version {
-        IpVersion::V4 if !whole || checksum::of(&frame[L3..usize::from(ip.l4)]) != 0 => None,
-        IpVersion::V4 => array::<4>(frame, V4_TARGET)
-            .zip(frame.get(TTL))
-            .map(|(to, &life)| Content::Ip { to: Ipv4Addr::from(to).into(), life }),
+        IpVersion::V4 if !whole || checksum::of(&frame[L3_OFFSET..usize::from(ip.l4)]) != 0 => None,
+        IpVersion::V4 => array::<4>(frame, V4_DST_OFFSET)
+            .zip(frame.get(TTL_OFFSET))
+            .map(|(to, &life)| GatewayFrameKind::Ip { to: Ipv4Addr::from(to).into(), ttl: life }),
         IpVersion::V6 if !whole => None,
-        IpVersion::V6 => array::<16>(frame, V6_TARGET)
-            .zip(frame.get(HOP_LIMIT))
-            .map(|(to, &life)| Content::Ip { to: Ipv6Addr::from(to).into(), life }),
+        IpVersion::V6 => array::<16>(frame, V6_DST_OFFSET)
+            .zip(frame.get(HOP_LIMIT_OFFSET))
+            .map(|(to, &life)| GatewayFrameKind::Ip { to: Ipv6Addr::from(to).into(), ttl: life }),
     };
-    found.unwrap_or(Content::Malformed)
+    found.unwrap_or(GatewayFrameKind::Malformed)
 }
 
 /// Takes one from the number of routers that an IP packet may still meet.
-pub(crate) fn age(frame: &mut [u8], to: IpAddr) {
+pub(crate) fn decrement_ttl(frame: &mut [u8], to: IpAddr) {
     if to.is_ipv6() {
-        frame[HOP_LIMIT] -= 1;
+        frame[HOP_LIMIT_OFFSET] -= 1;
         return;
     }
     let word = |frame: &[u8], at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
-    let before = word(frame, TTL);
-    frame[TTL] -= 1;
-    let sum = Delta::new().u16(before, word(frame, TTL)).apply(word(frame, V4_CHECKSUM));
-    frame[V4_CHECKSUM..V4_CHECKSUM + 2].copy_from_slice(&sum.to_be_bytes());
+    let before = word(frame, TTL_OFFSET);
+    frame[TTL_OFFSET] -= 1;
+    let sum =
+        Delta::new().u16(before, word(frame, TTL_OFFSET)).apply(word(frame, V4_CHECKSUM_OFFSET));
+    frame[V4_CHECKSUM_OFFSET..V4_CHECKSUM_OFFSET + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
 /// Addresses a frame.
-pub(crate) fn address(frame: &mut [u8], to: MacAddr, from: MacAddr) {
+pub(crate) fn set_macs(frame: &mut [u8], to: MacAddr, from: MacAddr) {
     frame[..6].copy_from_slice(&to.0);
     frame[6..12].copy_from_slice(&from.0);
 }
 
 /// To whom a frame is addressed.
-pub(crate) fn target(frame: &[u8]) -> Option<MacAddr> {
+pub(crate) fn dst_mac(frame: &[u8]) -> Option<MacAddr> {
     array(frame, 0).map(MacAddr)
 }
 
 /// The header of a frame, to be gone on with.
-pub(crate) fn ethernet(to: MacAddr, from: MacAddr, kind: EtherType) -> Vec<u8> {
+pub(crate) fn ethernet_header(to: MacAddr, from: MacAddr, kind: EtherType) -> Vec<u8> {
     [&to.0[..], &from.0, &kind.0.to_be_bytes()].concat()
 }
 

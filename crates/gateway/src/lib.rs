@@ -43,12 +43,12 @@ extern crate std;
 mod arp;
 mod echo;
 mod frame;
-mod gate;
+mod gateway_port;
+mod interface;
 mod nd;
 mod neighbours;
-mod side;
 #[cfg(test)]
 mod tests;
 
-pub use gate::{Gate, Life, Refusal, Verdict};
-pub use side::{Side, SideError, Subnet};
+pub use gateway_port::{GatewayDropReason, GatewayPort, GatewayVerdict, TtlPolicy};
+pub use interface::{RouterInterface, RouterInterfaceError, Subnet};

@@ -11,23 +11,23 @@ use slipring_wire::MacAddr;
 use slipring_wire::assigned::{EtherType, IpProto};
 use slipring_wire::checksum::Sum;
 
-use crate::frame::{L3, array, ethernet};
+use crate::frame::{L3_OFFSET, array, ethernet_header};
 
-const ICMP: usize = L3 + 40;
-const OPTIONS: usize = ICMP + 24;
+const ICMP_OFFSET: usize = L3_OFFSET + 40;
+const OPTIONS_OFFSET: usize = ICMP_OFFSET + 24;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
 /// Only what no router has passed on has it.
-const HOP_LIMIT: u8 = 255;
-const SOURCE_MAC: u8 = 1;
-const TARGET_MAC: u8 = 2;
+const ND_HOP_LIMIT: u8 = 255;
+const SOURCE_MAC_OPTION: u8 = 1;
+const TARGET_MAC_OPTION: u8 = 2;
 /// Router, solicited, override.
-const FLAGS: u8 = 0xe0;
+const ADVERTISEMENT_FLAGS: u8 = 0xe0;
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Message {
-    pub(crate) kind: Kind,
+pub(crate) struct NdMessage {
+    pub(crate) kind: NdKind,
     pub(crate) from: Ipv6Addr,
     /// Whose hardware address it is about.
     pub(crate) target: Ipv6Addr,
@@ -35,34 +35,37 @@ pub(crate) struct Message {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum NdKind {
     Solicitation,
     Advertisement,
 }
 
-impl Message {
+impl NdMessage {
     /// What a frame with an IPv6 packet says of neighbours; none if that is nothing, or it comes
     /// from elsewhere, or is damaged.
     pub(crate) fn parse(frame: &[u8]) -> Option<Self> {
-        let [next, hops] = array(frame, L3 + 6)?;
-        let payload =
-            frame.get(ICMP..ICMP + usize::from(u16::from_be_bytes(array(frame, L3 + 4)?)))?;
-        if IpProto(next) != IpProto::ICMPV6 || hops != HOP_LIMIT {
+        let [next, hops] = array(frame, L3_OFFSET + 6)?;
+        let payload = frame.get(
+            ICMP_OFFSET
+                ..ICMP_OFFSET + usize::from(u16::from_be_bytes(array(frame, L3_OFFSET + 4)?)),
+        )?;
+        if IpProto(next) != IpProto::ICMPV6 || hops != ND_HOP_LIMIT {
             return None;
         }
         let kind = match *payload.first_chunk()? {
-            [SOLICITATION, 0] => Kind::Solicitation,
-            [ADVERTISEMENT, 0] => Kind::Advertisement,
+            [SOLICITATION, 0] => NdKind::Solicitation,
+            [ADVERTISEMENT, 0] => NdKind::Advertisement,
             _ => return None,
         };
         let (from, to): (Ipv6Addr, Ipv6Addr) =
-            (array::<16>(frame, L3 + 8)?.into(), array::<16>(frame, L3 + 24)?.into());
+            (array::<16>(frame, L3_OFFSET + 8)?.into(), array::<16>(frame, L3_OFFSET + 24)?.into());
         let sum = Sum::pseudo_v6(from, to, IpProto::ICMPV6, payload.len() as u32);
         if sum.bytes(payload).checksum() != 0 {
             return None;
         }
         let target = array::<16>(payload, 8)?.into();
-        let wanted = if kind == Kind::Solicitation { SOURCE_MAC } else { TARGET_MAC };
+        let wanted =
+            if kind == NdKind::Solicitation { SOURCE_MAC_OPTION } else { TARGET_MAC_OPTION };
         Some(Self { kind, from, target, mac: option(payload.get(24..)?, wanted) })
     }
 }
@@ -94,16 +97,16 @@ pub(crate) fn solicitation(
         Some(mac) => (mac, target),
         None => (MacAddr([0x33, 0x33, 0xff, a, b, c]), group),
     };
-    message((to_mac, to), (mac, from), [SOLICITATION, 0], target, (SOURCE_MAC, mac))
+    message((to_mac, to), (mac, from), [SOLICITATION, 0], target, (SOURCE_MAC_OPTION, mac))
 }
 
 /// Tells `to` that `mac` has `target`; someone who has no address yet, all hear.
 pub(crate) fn advertisement(mac: MacAddr, target: Ipv6Addr, to: (MacAddr, Ipv6Addr)) -> Vec<u8> {
     let (to, flags) = match to.1.is_unspecified() {
-        true => ((MacAddr([0x33, 0x33, 0, 0, 0, 1]), ALL_NODES), FLAGS & !0x40),
-        false => (to, FLAGS),
+        true => ((MacAddr([0x33, 0x33, 0, 0, 0, 1]), ALL_NODES), ADVERTISEMENT_FLAGS & !0x40),
+        false => (to, ADVERTISEMENT_FLAGS),
     };
-    message(to, (mac, target), [ADVERTISEMENT, flags], target, (TARGET_MAC, mac))
+    message(to, (mac, target), [ADVERTISEMENT, flags], target, (TARGET_MAC_OPTION, mac))
 }
 
 fn message(
@@ -113,16 +116,17 @@ fn message(
     target: Ipv6Addr,
     (option, mac): (u8, MacAddr),
 ) -> Vec<u8> {
-    let mut frame = ethernet(to.0, from.0, EtherType::IPV6);
-    let len = (OPTIONS + 8 - ICMP) as u8;
-    frame.extend([0x60, 0, 0, 0, 0, len, IpProto::ICMPV6.0, HOP_LIMIT]);
+    let mut frame = ethernet_header(to.0, from.0, EtherType::IPV6);
+    let len = (OPTIONS_OFFSET + 8 - ICMP_OFFSET) as u8;
+    frame.extend([0x60, 0, 0, 0, 0, len, IpProto::ICMPV6.0, ND_HOP_LIMIT]);
     frame.extend(from.1.octets());
     frame.extend(to.1.octets());
     frame.extend([kind, 0, 0, 0, flags, 0, 0, 0]);
     frame.extend(target.octets());
     frame.extend([option, 1]);
     frame.extend(mac.0);
-    let sum = Sum::pseudo_v6(from.1, to.1, IpProto::ICMPV6, len.into()).bytes(&frame[ICMP..]);
-    frame[ICMP + 2..ICMP + 4].copy_from_slice(&sum.checksum().to_be_bytes());
+    let sum =
+        Sum::pseudo_v6(from.1, to.1, IpProto::ICMPV6, len.into()).bytes(&frame[ICMP_OFFSET..]);
+    frame[ICMP_OFFSET + 2..ICMP_OFFSET + 4].copy_from_slice(&sum.checksum().to_be_bytes());
     frame
 }

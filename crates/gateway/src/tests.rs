@@ -12,7 +12,10 @@ use slipring_wire::checksum::{self, Sum};
 
 use crate::arp::{Arp, Operation};
 use crate::frame;
-use crate::{Gate, Life, Refusal, Side, SideError, Subnet, Verdict, nd};
+use crate::{
+    GatewayDropReason, GatewayPort, GatewayVerdict, RouterInterface, RouterInterfaceError, Subnet,
+    TtlPolicy, nd,
+};
 
 const SECOND: u64 = 1_000_000_000;
 /// The router's, at either port.
@@ -29,22 +32,23 @@ fn v4(text: &str) -> Ipv4Addr {
     text.parse().unwrap()
 }
 
-fn side(mac: MacAddr, subnets: &[(&str, u8)], gateways: &[&str]) -> Side {
+fn side(mac: MacAddr, subnets: &[(&str, u8)], gateways: &[&str]) -> RouterInterface {
     let subnets = subnets.iter().map(|(address, len)| Subnet::new(ip(address), *len).unwrap());
-    Side::new(mac, subnets.collect(), gateways.iter().map(|text| ip(text)).collect()).unwrap()
+    RouterInterface::new(mac, subnets.collect(), gateways.iter().map(|text| ip(text)).collect())
+        .unwrap()
 }
 
-fn left() -> Side {
+fn left() -> RouterInterface {
     side(LEFT, &[("10.1.0.1", 24), ("fd01::1", 64)], &[])
 }
 
-fn right() -> Side {
+fn right() -> RouterInterface {
     side(RIGHT, &[("10.2.0.1", 24), ("fd02::1", 64), ("fe80::2", 64)], &[])
 }
 
 /// The gates at both ports.
-fn gates(life: Life) -> (Gate, Gate) {
-    (Gate::new(left(), right(), life), Gate::new(right(), left(), life))
+fn gates(life: TtlPolicy) -> (GatewayPort, GatewayPort) {
+    (GatewayPort::new(left(), right(), life), GatewayPort::new(right(), left(), life))
 }
 
 /// An IP packet that the router is to pass on.
@@ -70,7 +74,7 @@ fn packet(to: &str, life: u8) -> Vec<u8> {
     frame
 }
 
-fn all(gate: &mut Gate) -> Vec<Vec<u8>> {
+fn all(gate: &mut GatewayPort) -> Vec<Vec<u8>> {
     std::iter::from_fn(|| gate.pop()).collect()
 }
 
@@ -87,35 +91,35 @@ fn reply(host: &str, to: MacAddr) -> Vec<u8> {
 
 #[test]
 fn a_packet_waits_for_its_next_hop_and_goes_on_when_it_answers() {
-    let (mut left, mut right) = gates(Life::Kept);
+    let (mut left, mut right) = gates(TtlPolicy::Preserve);
     let mut frame = packet("10.2.0.9", 64);
-    assert_eq!(left.receive(&frame, 0), Verdict::Pass);
-    assert_eq!(right.send(&mut frame, 5), Verdict::Taken);
+    assert_eq!(left.receive(&frame, 0), GatewayVerdict::Pass);
+    assert_eq!(right.send(&mut frame, 5), GatewayVerdict::Consumed);
     assert_eq!(right.waiting(), 1);
     let asked = all(&mut right);
     let [request] = &asked[..] else { panic!("one request: {asked:?}") };
-    assert_eq!(frame::target(request), Some(MacAddr::BROADCAST));
+    assert_eq!(frame::dst_mac(request), Some(MacAddr::BROADCAST));
     let asked = arp(request);
     assert_eq!((asked.operation, asked.target), (Operation::Request, v4("10.2.0.9")));
     assert_eq!((asked.sender, asked.sender_mac), (v4("10.2.0.1"), RIGHT));
-    assert_eq!(right.receive(&reply("10.2.0.9", RIGHT), 9), Verdict::Taken);
+    assert_eq!(right.receive(&reply("10.2.0.9", RIGHT), 9), GatewayVerdict::Consumed);
     let sent = all(&mut right);
     assert_eq!(sent.len(), 1);
     assert_eq!((&sent[0][..6], &sent[0][6..12]), (&HOST.0[..], &RIGHT.0[..]));
     assert_eq!(sent[0][12..], frame[12..], "nothing but the addresses has changed");
     assert_eq!(right.waiting(), 0);
     // The next one goes at once.
-    assert_eq!(right.send(&mut frame, 10), Verdict::Pass);
+    assert_eq!(right.send(&mut frame, 10), GatewayVerdict::Pass);
     assert_eq!(frame, sent[0]);
 }
 
 #[test]
 fn packets_that_wait_keep_their_order() {
-    let (_, mut right) = gates(Life::Kept);
+    let (_, mut right) = gates(TtlPolicy::Preserve);
     for number in 0..100 {
         let mut frame = packet("10.2.0.9", 64);
         *frame.last_mut().unwrap() = number;
-        assert_eq!(right.send(&mut frame, 0), Verdict::Taken);
+        assert_eq!(right.send(&mut frame, 0), GatewayVerdict::Consumed);
     }
     assert_eq!(all(&mut right).len(), 1, "one request for all of them");
     right.receive(&reply("10.2.0.9", RIGHT), 1);
@@ -125,7 +129,7 @@ fn packets_that_wait_keep_their_order() {
 
 #[test]
 fn a_host_that_is_silent_is_asked_three_times_and_the_packets_are_counted() {
-    let (_, mut right) = gates(Life::Kept);
+    let (_, mut right) = gates(TtlPolicy::Preserve);
     right.send(&mut packet("10.2.0.9", 64), 0);
     right.send(&mut packet("10.2.0.9", 64), SECOND / 2);
     assert_eq!(all(&mut right).len(), 1);
@@ -139,13 +143,13 @@ fn a_host_that_is_silent_is_asked_three_times_and_the_packets_are_counted() {
     assert_eq!(right.tick(3 * SECOND), 2, "both packets are lost by name");
     assert_eq!((right.waiting(), right.next_ns()), (0, None));
     // A later packet begins anew: not one request per host, ever.
-    assert_eq!(right.send(&mut packet("10.2.0.9", 64), 9 * SECOND), Verdict::Taken);
+    assert_eq!(right.send(&mut packet("10.2.0.9", 64), 9 * SECOND), GatewayVerdict::Consumed);
     assert_eq!(all(&mut right).len(), 1);
 }
 
 #[test]
 fn a_late_tick_does_not_ask_in_a_burst() {
-    let (_, mut right) = gates(Life::Kept);
+    let (_, mut right) = gates(TtlPolicy::Preserve);
     right.send(&mut packet("10.2.0.9", 64), 0);
     all(&mut right);
     right.tick(60 * SECOND);
@@ -155,26 +159,29 @@ fn a_late_tick_does_not_ask_in_a_burst() {
 
 #[test]
 fn an_old_address_is_used_while_it_is_asked_for_again_and_then_given_up() {
-    let (_, mut right) = gates(Life::Kept);
+    let (_, mut right) = gates(TtlPolicy::Preserve);
     right.send(&mut packet("10.2.0.9", 64), 0);
     right.receive(&reply("10.2.0.9", RIGHT), 0);
     all(&mut right);
-    assert_eq!(right.send(&mut packet("10.2.0.9", 64), 59 * SECOND), Verdict::Pass);
+    assert_eq!(right.send(&mut packet("10.2.0.9", 64), 59 * SECOND), GatewayVerdict::Pass);
     assert!(all(&mut right).is_empty());
     let later = 61 * SECOND;
-    assert_eq!(right.send(&mut packet("10.2.0.9", 64), later), Verdict::Pass);
+    assert_eq!(right.send(&mut packet("10.2.0.9", 64), later), GatewayVerdict::Pass);
     let asked = all(&mut right);
-    assert_eq!(frame::target(&asked[0]), Some(HOST), "the one who had it is asked");
+    assert_eq!(frame::dst_mac(&asked[0]), Some(HOST), "the one who had it is asked");
     right.tick(later + SECOND);
     right.tick(later + 2 * SECOND);
     right.tick(later + 3 * SECOND);
     all(&mut right);
-    assert_eq!(right.send(&mut packet("10.2.0.9", 64), later + 4 * SECOND), Verdict::Taken);
+    assert_eq!(
+        right.send(&mut packet("10.2.0.9", 64), later + 4 * SECOND),
+        GatewayVerdict::Consumed
+    );
 }
 
 #[test]
 fn the_router_answers_for_its_address_and_learns_who_asked() {
-    let (mut left, mut right) = gates(Life::Kept);
+    let (mut left, mut right) = gates(TtlPolicy::Preserve);
     let asks = |target: &str| {
         Arp {
             operation: Operation::Request,
@@ -185,23 +192,23 @@ fn the_router_answers_for_its_address_and_learns_who_asked() {
         }
         .frame(MacAddr::BROADCAST)
     };
-    assert_eq!(right.receive(&asks("10.2.0.1"), 0), Verdict::Taken);
+    assert_eq!(right.receive(&asks("10.2.0.1"), 0), GatewayVerdict::Consumed);
     let answers = all(&mut right);
     let answer = arp(&answers[0]);
     assert_eq!((answer.operation, answer.sender_mac), (Operation::Reply, RIGHT));
     assert_eq!((answer.sender, answer.target), (v4("10.2.0.1"), v4("10.2.0.9")));
-    assert_eq!(frame::target(&answers[0]), Some(HOST));
+    assert_eq!(frame::dst_mac(&answers[0]), Some(HOST));
     // The asker need not be asked.
-    assert_eq!(right.send(&mut packet("10.2.0.9", 64), 1), Verdict::Pass);
+    assert_eq!(right.send(&mut packet("10.2.0.9", 64), 1), GatewayVerdict::Pass);
     // Others are not answered for, and their chatter fills no table.
-    assert_eq!(right.receive(&asks("10.2.0.77"), 0), Verdict::Taken);
-    assert_eq!(left.receive(&asks("10.1.0.1"), 0), Verdict::Taken);
+    assert_eq!(right.receive(&asks("10.2.0.77"), 0), GatewayVerdict::Consumed);
+    assert_eq!(left.receive(&asks("10.1.0.1"), 0), GatewayVerdict::Consumed);
     assert!(all(&mut right).is_empty());
 }
 
 #[test]
 fn nobody_can_take_the_routers_own_address() {
-    let (_, mut right) = gates(Life::Kept);
+    let (_, mut right) = gates(TtlPolicy::Preserve);
     let claim = Arp {
         operation: Operation::Reply,
         sender_mac: HOST,
@@ -209,30 +216,30 @@ fn nobody_can_take_the_routers_own_address() {
         target_mac: RIGHT,
         target: v4("10.2.0.1"),
     };
-    assert_eq!(right.receive(&claim.frame(RIGHT), 0), Verdict::Taken);
+    assert_eq!(right.receive(&claim.frame(RIGHT), 0), GatewayVerdict::Consumed);
     assert!(all(&mut right).is_empty());
 }
 
 #[test]
 fn what_does_not_pass_is_named() {
-    let (mut left, _) = gates(Life::Kept);
+    let (mut left, _) = gates(TtlPolicy::Preserve);
     for (to, why) in [
-        ("10.1.0.9", Refusal::SameSubnet),
-        ("169.254.1.1", Refusal::SameSubnet),
-        ("10.1.0.1", Refusal::Own),
-        ("10.2.0.1", Refusal::Own),
-        ("10.1.0.255", Refusal::Broadcast),
-        ("10.2.0.255", Refusal::Broadcast),
-        ("255.255.255.255", Refusal::Broadcast),
-        ("224.0.0.1", Refusal::Broadcast),
-        ("10.3.0.1", Refusal::NoWay),
-        ("fd01::9", Refusal::SameSubnet),
-        ("fe80::9", Refusal::SameSubnet),
-        ("ff02::1", Refusal::Broadcast),
-        ("fd02::1", Refusal::Own),
-        ("fd03::1", Refusal::NoWay),
+        ("10.1.0.9", GatewayDropReason::SameSubnet),
+        ("169.254.1.1", GatewayDropReason::SameSubnet),
+        ("10.1.0.1", GatewayDropReason::ToRouter),
+        ("10.2.0.1", GatewayDropReason::ToRouter),
+        ("10.1.0.255", GatewayDropReason::Broadcast),
+        ("10.2.0.255", GatewayDropReason::Broadcast),
+        ("255.255.255.255", GatewayDropReason::Broadcast),
+        ("224.0.0.1", GatewayDropReason::Broadcast),
+        ("10.3.0.1", GatewayDropReason::NoRoute),
+        ("fd01::9", GatewayDropReason::SameSubnet),
+        ("fe80::9", GatewayDropReason::SameSubnet),
+        ("ff02::1", GatewayDropReason::Broadcast),
+        ("fd02::1", GatewayDropReason::ToRouter),
+        ("fd03::1", GatewayDropReason::NoRoute),
     ] {
-        assert_eq!(left.receive(&packet(to, 64), 0), Verdict::Drop(why), "{to}");
+        assert_eq!(left.receive(&packet(to, 64), 0), GatewayVerdict::Drop(why), "{to}");
     }
     let good = packet("10.2.0.9", 64);
     let mut edit = |edit: &dyn Fn(&mut Vec<u8>)| {
@@ -240,25 +247,38 @@ fn what_does_not_pass_is_named() {
         edit(&mut frame);
         left.receive(&frame, 0)
     };
-    assert_eq!(edit(&|frame| frame[5] = 0x55), Verdict::Drop(Refusal::OtherHost));
-    assert_eq!(edit(&|frame| frame[..6].fill(0xff)), Verdict::Drop(Refusal::Broadcast));
-    assert_eq!(edit(&|frame| frame[12] = 0x86), Verdict::Drop(Refusal::NotIp));
-    assert_eq!(edit(&|frame| frame[24] ^= 1), Verdict::Drop(Refusal::Malformed), "its checksum");
-    assert_eq!(edit(&|frame| frame.truncate(50)), Verdict::Drop(Refusal::Malformed));
-    assert_eq!(edit(&|frame| frame.truncate(5)), Verdict::Drop(Refusal::Malformed));
+    assert_eq!(edit(&|frame| frame[5] = 0x55), GatewayVerdict::Drop(GatewayDropReason::OtherHost));
+    assert_eq!(
+        edit(&|frame| frame[..6].fill(0xff)),
+        GatewayVerdict::Drop(GatewayDropReason::Broadcast)
+    );
+    assert_eq!(edit(&|frame| frame[12] = 0x86), GatewayVerdict::Drop(GatewayDropReason::NotIp));
+    assert_eq!(
+        edit(&|frame| frame[24] ^= 1),
+        GatewayVerdict::Drop(GatewayDropReason::Malformed),
+        "its checksum"
+    );
+    assert_eq!(
+        edit(&|frame| frame.truncate(50)),
+        GatewayVerdict::Drop(GatewayDropReason::Malformed)
+    );
+    assert_eq!(
+        edit(&|frame| frame.truncate(5)),
+        GatewayVerdict::Drop(GatewayDropReason::Malformed)
+    );
     let tagged = |frame: &mut Vec<u8>| drop(frame.splice(12..12, [0x81, 0, 0, 5]));
-    assert_eq!(edit(&tagged), Verdict::Drop(Refusal::NotIp));
-    assert_eq!(edit(&|_| ()), Verdict::Pass);
+    assert_eq!(edit(&tagged), GatewayVerdict::Drop(GatewayDropReason::NotIp));
+    assert_eq!(edit(&|_| ()), GatewayVerdict::Pass);
 }
 
 #[test]
 fn packets_age_only_where_that_is_asked() {
-    let (mut kept, mut kept_out) = gates(Life::Kept);
-    let (mut spent, mut spent_out) = gates(Life::Spent);
+    let (mut kept, mut kept_out) = gates(TtlPolicy::Preserve);
+    let (mut spent, mut spent_out) = gates(TtlPolicy::Decrement);
     for to in ["10.2.0.9", "fd02::9"] {
         for life in [1, 0] {
-            assert_eq!(kept.receive(&packet(to, life), 0), Verdict::Pass);
-            let expired = Verdict::Drop(Refusal::Expired);
+            assert_eq!(kept.receive(&packet(to, life), 0), GatewayVerdict::Pass);
+            let expired = GatewayVerdict::Drop(GatewayDropReason::Expired);
             assert_eq!(spent.receive(&packet(to, life), 0), expired, "{to}");
         }
         let before = packet(to, 64);
@@ -273,14 +293,17 @@ fn packets_age_only_where_that_is_asked() {
 #[test]
 fn a_gateway_takes_what_is_beyond_the_subnet() {
     let right = side(RIGHT, &[("10.2.0.1", 24)], &["10.2.0.254"]);
-    let mut in_gate = Gate::new(left(), right.clone(), Life::Kept);
-    let mut out_gate = Gate::new(right, left(), Life::Kept);
+    let mut in_gate = GatewayPort::new(left(), right.clone(), TtlPolicy::Preserve);
+    let mut out_gate = GatewayPort::new(right, left(), TtlPolicy::Preserve);
     let mut frame = packet("198.51.100.1", 64);
-    assert_eq!(in_gate.receive(&frame, 0), Verdict::Pass);
-    assert_eq!(out_gate.send(&mut frame, 0), Verdict::Taken);
+    assert_eq!(in_gate.receive(&frame, 0), GatewayVerdict::Pass);
+    assert_eq!(out_gate.send(&mut frame, 0), GatewayVerdict::Consumed);
     assert_eq!(arp(&all(&mut out_gate)[0]).target, v4("10.2.0.254"));
     // There is none for IPv6.
-    assert_eq!(in_gate.receive(&packet("fd03::1", 64), 0), Verdict::Drop(Refusal::NoWay));
+    assert_eq!(
+        in_gate.receive(&packet("fd03::1", 64), 0),
+        GatewayVerdict::Drop(GatewayDropReason::NoRoute)
+    );
 }
 
 #[test]
@@ -299,12 +322,12 @@ fn a_port_without_a_usable_address_is_refused() {
     assert!(Subnet::new(ip("10.0.0.0"), 31).is_ok(), "RFC 3021: no broadcast address");
     let subnet = Subnet::new(ip("10.0.0.1"), 24).unwrap();
     for gateway in ["10.0.1.1", "10.0.0.1", "10.0.0.255"] {
-        let error = Side::new(LEFT, vec![subnet], vec![ip(gateway)]);
-        assert!(matches!(error, Err(SideError::Gateway { .. })), "{gateway}");
+        let error = RouterInterface::new(LEFT, vec![subnet], vec![ip(gateway)]);
+        assert!(matches!(error, Err(RouterInterfaceError::Gateway { .. })), "{gateway}");
     }
-    assert_eq!(Side::new(LEFT, vec![], vec![]), Err(SideError::NoAddress));
-    let nobody = Side::new(MacAddr::ZERO, vec![subnet], vec![]);
-    assert_eq!(nobody, Err(SideError::Mac { mac: MacAddr::ZERO }));
+    assert_eq!(RouterInterface::new(LEFT, vec![], vec![]), Err(RouterInterfaceError::NoSubnet));
+    let nobody = RouterInterface::new(MacAddr::ZERO, vec![subnet], vec![]);
+    assert_eq!(nobody, Err(RouterInterfaceError::Mac { mac: MacAddr::ZERO }));
 }
 
 #[test]
@@ -317,32 +340,35 @@ fn two_ports_of_one_subnet_are_noticed_but_for_link_local_ones() {
 
 #[test]
 fn a_host_of_ipv6_is_found_by_neighbour_discovery() {
-    let (mut left, mut right) = gates(Life::Kept);
+    let (mut left, mut right) = gates(TtlPolicy::Preserve);
     let mut frame = packet("fd02::9", 64);
-    assert_eq!(left.receive(&frame, 0), Verdict::Pass);
-    assert_eq!(right.send(&mut frame, 0), Verdict::Taken);
+    assert_eq!(left.receive(&frame, 0), GatewayVerdict::Pass);
+    assert_eq!(right.send(&mut frame, 0), GatewayVerdict::Consumed);
     let asked = all(&mut right);
-    assert_eq!(frame::target(&asked[0]), Some(MacAddr([0x33, 0x33, 0xff, 0, 0, 9])));
-    let request = nd::Message::parse(&asked[0]).unwrap();
+    assert_eq!(frame::dst_mac(&asked[0]), Some(MacAddr([0x33, 0x33, 0xff, 0, 0, 9])));
+    let request = nd::NdMessage::parse(&asked[0]).unwrap();
     assert_eq!(IpAddr::V6(request.target), ip("fd02::9"));
     assert_eq!((IpAddr::V6(request.from), request.mac), (ip("fd02::1"), Some(RIGHT)));
     let answer = nd::advertisement(HOST, request.target, (RIGHT, request.from));
-    assert_eq!(right.receive(&answer, 1), Verdict::Taken);
+    assert_eq!(right.receive(&answer, 1), GatewayVerdict::Consumed);
     let sent = all(&mut right);
     assert_eq!((&sent[0][..6], &sent[0][12..]), (&HOST.0[..], &frame[12..]));
 }
 
 #[test]
 fn the_router_answers_solicitations_for_any_of_its_addresses() {
-    let (_, mut right) = gates(Life::Kept);
+    let (_, mut right) = gates(TtlPolicy::Preserve);
     let host: Ipv6Addr = "fd02::9".parse().unwrap();
     for own in ["fd02::1", "fe80::2"] {
         let own = own.parse().unwrap();
-        assert_eq!(right.receive(&nd::solicitation(HOST, host, own, None), 0), Verdict::Taken);
+        assert_eq!(
+            right.receive(&nd::solicitation(HOST, host, own, None), 0),
+            GatewayVerdict::Consumed
+        );
         let answers = all(&mut right);
-        let answer = nd::Message::parse(&answers[0]).unwrap();
+        let answer = nd::NdMessage::parse(&answers[0]).unwrap();
         assert_eq!((answer.target, answer.mac), (own, Some(RIGHT)));
-        assert_eq!(frame::target(&answers[0]), Some(HOST));
+        assert_eq!(frame::dst_mac(&answers[0]), Some(HOST));
     }
     let other = "fd02::77".parse().unwrap();
     right.receive(&nd::solicitation(HOST, host, other, None), 0);
@@ -353,21 +379,21 @@ fn the_router_answers_solicitations_for_any_of_its_addresses() {
 fn a_damaged_or_routed_advertisement_is_not_believed() {
     let good =
         nd::advertisement(HOST, "fd02::9".parse().unwrap(), (RIGHT, "fd02::1".parse().unwrap()));
-    assert!(nd::Message::parse(&good).is_some());
+    assert!(nd::NdMessage::parse(&good).is_some());
     for at in [20, 21, 54, 57, 62, 80] {
         let mut bad = good.clone();
         bad[at] ^= 1;
-        assert_eq!(nd::Message::parse(&bad), None, "byte {at}");
+        assert_eq!(nd::NdMessage::parse(&bad), None, "byte {at}");
     }
     for len in 0..good.len() {
-        assert_eq!(nd::Message::parse(&good[..len]), None);
+        assert_eq!(nd::NdMessage::parse(&good[..len]), None);
     }
 }
 
 #[test]
 fn a_scan_of_a_large_subnet_is_bounded_and_known_hosts_go_on() {
     let own = side(RIGHT, &[("10.0.0.1", 8)], &[]);
-    let mut gate = Gate::new(own, left(), Life::Kept);
+    let mut gate = GatewayPort::new(own, left(), TtlPolicy::Preserve);
     gate.send(&mut packet("10.0.0.9", 64), 0);
     let told = Arp {
         operation: Operation::Reply,
@@ -381,12 +407,12 @@ fn a_scan_of_a_large_subnet_is_bounded_and_known_hosts_go_on() {
     for host in 0..20_000u32 {
         let to = std::format!("{}", Ipv4Addr::from(0x0a01_0000 + host));
         let verdict = gate.send(&mut packet(&to, 64), 1);
-        refused += u32::from(verdict == Verdict::Drop(Refusal::Unresolved));
+        refused += u32::from(verdict == GatewayVerdict::Drop(GatewayDropReason::Unresolved));
         gate.pop();
     }
     assert_eq!(refused as usize + gate.waiting(), 20_000);
     assert!(gate.waiting() <= 16_384 && refused > 0);
-    assert_eq!(gate.send(&mut packet("10.0.0.9", 64), 2), Verdict::Pass);
+    assert_eq!(gate.send(&mut packet("10.0.0.9", 64), 2), GatewayVerdict::Pass);
 }
 
 /// Every packet is sent once, refused, or counted as lost; whatever the hosts do.
@@ -408,7 +434,7 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #[test]
     fn no_packet_is_lost_uncounted_doubled_or_overtaken(steps in prop::collection::vec(step(), 1..200)) {
-        let (_, mut right) = gates(Life::Kept);
+        let (_, mut right) = gates(TtlPolicy::Preserve);
         let (mut now, mut lost) = (0, 0);
         let mut sent: [VecDeque<u16>; 8] = Default::default();
         let mut count = 0u16;
@@ -424,7 +450,7 @@ proptest! {
                     let mut frame = packet(&std::format!("10.2.0.{host}"), 64);
                     frame[58..60].copy_from_slice(&count.to_be_bytes());
                     count += 1;
-                    if right.send(&mut frame, now) == Verdict::Pass {
+                    if right.send(&mut frame, now) == GatewayVerdict::Pass {
                         note(&frame);
                     }
                 }
@@ -449,7 +475,7 @@ proptest! {
 
     #[test]
     fn no_frame_makes_it_panic(frame in prop::collection::vec(any::<u8>(), 0..120), kind in 0..4) {
-        let (mut left, mut right) = gates(Life::Spent);
+        let (mut left, mut right) = gates(TtlPolicy::Decrement);
         let mut frame = frame;
         let start: &[u8] = match kind {
             0 => &[],
@@ -500,13 +526,13 @@ fn pings_of_the_router_at_either_address_are_answered() {
         ("fd01::7", "fd01::1"),
         ("fd01::7", "fd02::1"),
     ] {
-        let (mut left, _) = gates(Life::Spent);
-        assert_eq!(left.receive(&ping(from, to), 0), Verdict::Taken, "{to}");
+        let (mut left, _) = gates(TtlPolicy::Decrement);
+        assert_eq!(left.receive(&ping(from, to), 0), GatewayVerdict::Consumed, "{to}");
         let answers = all(&mut left);
         let [answer] = &answers[..] else { panic!("one answer: {answers:?}") };
         assert_eq!((&answer[..6], &answer[6..12]), (&[2, 0, 0, 0, 0, 7][..], &LEFT.0[..]));
         // Whoever would ask so would be answered by the first: checksums and lengths are right.
-        assert_eq!(frame::content(answer), frame::Content::Ip { to: ip(from), life: 64 });
+        assert_eq!(frame::classify(answer), frame::GatewayFrameKind::Ip { to: ip(from), ttl: 64 });
         let (at, kind) = if ip(to).is_ipv4() { (34, 0) } else { (54, 129) };
         assert_eq!((answer[at], &answer[at + 4..]), (kind, &ping(from, to)[at + 4..at + 13]));
         let sum = match (ip(to), ip(from)) {
@@ -532,17 +558,21 @@ fn what_is_no_whole_ping_of_the_router_stays_unanswered() {
         frame[24..26].copy_from_slice(&sum.to_be_bytes());
         frame
     };
-    let (mut left, _) = gates(Life::Kept);
+    let (mut left, _) = gates(TtlPolicy::Preserve);
     for (what, frame) in [
         ("a damaged one", change(40, 0xff)),
         ("a part of one", change(20, 0x20)),
         ("an answer", change(34, 0)),
         ("another protocol", change(23, 17)),
     ] {
-        assert_eq!(left.receive(&frame, 0), Verdict::Drop(Refusal::Own), "{what}");
+        assert_eq!(
+            left.receive(&frame, 0),
+            GatewayVerdict::Drop(GatewayDropReason::ToRouter),
+            "{what}"
+        );
     }
     // Answers that do not leave are not heaped up.
-    let taken = (0..1_000).filter(|_| left.receive(&whole, 0) == Verdict::Taken).count();
+    let taken = (0..1_000).filter(|_| left.receive(&whole, 0) == GatewayVerdict::Consumed).count();
     assert_eq!(taken, all(&mut left).len());
     assert!(taken < 100, "{taken}");
 }

@@ -6,9 +6,9 @@ use std::fmt::Write;
 use std::net::Ipv4Addr;
 
 use rustix::time::{ClockId, clock_gettime};
-use slipring_ipfw::run::{Batch, Crossing, Firewall, Outputs};
+use slipring_ipfw::run::{CheckOutputs, CheckedBatch, Firewall, PacketMetadata};
 use slipring_wire::FrameSpec;
-use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, Ports};
+use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, PortPair};
 
 const FRAMES: usize = 4096;
 
@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         firewall.load(&text, 0)?;
         let load = cpu_seconds() - start;
         let mut frames: Vec<_> = (0..FRAMES).map(|_| frame(&mut draw, &rules)).collect();
-        let (mut crossing, mut outputs) = (Crossing::incoming(0), Outputs::default());
+        let (mut crossing, mut outputs) = (PacketMetadata::incoming(0), CheckOutputs::default());
         let mut now = 0;
         let single = rate(|| {
             now += 1;
@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 firewall.check(frame, &mut crossing, now, &mut outputs);
             }
         });
-        let mut batch = Batch::default();
+        let mut batch = CheckedBatch::default();
         let many = rate(|| {
             now += 1;
             firewall.check_all(&mut frames[..], FRAMES, (0, now), &mut outputs, &mut batch);
@@ -80,7 +80,7 @@ fn sources() -> Result<(), Box<dyn std::error::Error>> {
         let mut firewall = Firewall::open(1);
         firewall.load(&format!("{rules}add allow ip from any to any"), 0)?;
         let mut frames = vec![FrameSpec::default().build(64)?.bytes.to_vec(); FRAMES];
-        let (mut crossing, mut outputs) = (Crossing::incoming(0), Outputs::default());
+        let (mut crossing, mut outputs) = (PacketMetadata::incoming(0), CheckOutputs::default());
         let rate = rate(|| {
             for frame in &mut frames {
                 firewall.check(frame, &mut crossing, 1, &mut outputs);
@@ -110,7 +110,7 @@ fn tables() -> Result<(), Box<dyn std::error::Error>> {
     let commands = slipring_ipfw::text::parse_file(&text)?;
     let start = cpu_seconds();
     // Some are drawn twice: quiet, as a file of prefixes is loaded.
-    let manner = slipring_ipfw::run::Manner { quiet: true, ..Default::default() };
+    let manner = slipring_ipfw::run::CommandFlags { quiet: true, ..Default::default() };
     firewall.batch(&commands, 0, manner)?;
     row("loads of a million prefixes", 1.0 / (cpu_seconds() - start), 0.5);
     let rate =
@@ -139,7 +139,7 @@ fn tables6() -> Result<(), Box<dyn std::error::Error>> {
     text.push_str("add deny ip6 from any to table(t,2)\nadd count ip6 from any to table(t)");
     let mut firewall = Firewall::open(1);
     let commands = slipring_ipfw::text::parse_file(&text)?;
-    let manner = slipring_ipfw::run::Manner { quiet: true, ..Default::default() };
+    let manner = slipring_ipfw::run::CommandFlags { quiet: true, ..Default::default() };
     firewall.batch(&commands, 0, manner)?;
     let ip = IpSpec::V6(slipring_wire::frame::Ipv6Spec::default());
     let frame = FrameSpec { ip, ..Default::default() }.build(64)?.bytes;
@@ -194,12 +194,12 @@ fn patterns() -> Result<(), Box<dyn std::error::Error>> {
             let mut firewall = Firewall::open(1);
             firewall.load(&format!("{rules}add {last}"), 0)?;
             let flow = |src: u16| {
-                let l4 = L4Spec::Udp(Ports { src, dst: 53 });
+                let l4 = L4Spec::Udp(PortPair { src, dst: 53 });
                 let frame = FrameSpec { l4, ..Default::default() }.build(64);
                 frame.map(|frame| frame.bytes.to_vec())
             };
             let mut frames = (0..FRAMES as u16).map(flow).collect::<Result<Vec<_>, _>>()?;
-            let (mut outputs, mut batch) = (Outputs::default(), Batch::default());
+            let (mut outputs, mut batch) = (CheckOutputs::default(), CheckedBatch::default());
             let rate = rate(|| {
                 for frames in frames.chunks_mut(256) {
                     firewall.check_all(frames, frames.len(), (0, 1), &mut outputs, &mut batch);
@@ -226,8 +226,8 @@ fn packets_rate<T>(
     write: impl Fn(&mut [u8], &T),
 ) -> f64 {
     let mut frames = vec![frame.to_vec(); 64];
-    let mut outputs = Outputs::default();
-    let mut batch = Batch::default();
+    let mut outputs = CheckOutputs::default();
+    let mut batch = CheckedBatch::default();
     let start = cpu_seconds();
     for some in destinations.chunks(64) {
         for (frame, to) in frames.iter_mut().zip(some) {
@@ -309,7 +309,7 @@ fn frame(draw: &mut Draw, rules: &[Rule]) -> Vec<u8> {
     };
     let ip = Ipv4Spec { src: address(rule.src), dst: address(rule.dst), ..Default::default() };
     let mut port = |ports: Option<(u16, u16)>| ports.map_or(draw.next() as u16, |ports| ports.0);
-    let ports = Ports { src: port(rule.src_ports), dst: port(rule.dst_ports) };
+    let ports = PortPair { src: port(rule.src_ports), dst: port(rule.dst_ports) };
     let l4 = if rule.tcp {
         L4Spec::Tcp(slipring_wire::frame::TcpSpec { ports, ..Default::default() })
     } else {

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use slipring_ipfw::run::{Crossing, Firewall, Outputs, Verdict};
+use slipring_ipfw::run::{CheckOutputs, Firewall, PacketMetadata, RuleVerdict};
 use slipring_wire::FrameSpec;
 
 const FRAMES: u32 = 2_000_000;
@@ -41,12 +41,12 @@ fn cost(rules: &str, plain: bool) -> Result<f64, Box<dyn std::error::Error>> {
     firewall.set_plain(plain);
     firewall.load(rules, 0)?;
     let mut frame = FrameSpec::default().build(64)?.bytes.to_vec();
-    let (mut crossing, mut outputs) = (Crossing::incoming(0), Outputs::default());
+    let (mut crossing, mut outputs) = (PacketMetadata::incoming(0), CheckOutputs::default());
     let frames = if rules.len() > 20_000 { FRAMES / 20 } else { FRAMES };
     let start = Instant::now();
     for _ in 0..frames {
         let verdict = firewall.check(&mut frame, &mut crossing, 0, &mut outputs);
-        assert_eq!(verdict, Verdict::Accept);
+        assert_eq!(verdict, RuleVerdict::Accept);
     }
     Ok(start.elapsed().as_nanos() as f64 / f64::from(frames))
 }

@@ -11,16 +11,16 @@ mod malformed;
 pub mod options;
 mod parse;
 
-pub use malformed::{Malformed, MalformedCounters};
+pub use malformed::{MalformedCounters, MalformedReason};
 
 use slipring_wire::MacAddr;
 use slipring_wire::assigned::VlanTag;
 
-use crate::table::FlowKey;
+use crate::table::IpfwFlowKey;
 
 /// The version of IP in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Version {
+pub enum IpFamily {
     /// No IP.
     None,
     /// IPv4.
@@ -31,7 +31,7 @@ pub enum Version {
 
 /// Everything that rules ask of headers. Fields that a frame does not have are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet {
+pub struct PacketHeaders {
     /// Where to and where from on Ethernet, as on the wire.
     pub macs: [u8; 12],
     /// The type behind all tags.
@@ -39,7 +39,7 @@ pub struct Packet {
     /// VLAN tags, outermost first.
     pub tags: [Option<VlanTag>; 2],
     /// The version of IP.
-    pub version: Version,
+    pub version: IpFamily,
     /// Source address; an IPv4 one in the low 32 bits.
     pub src: u128,
     /// Destination address.
@@ -82,19 +82,19 @@ pub struct Packet {
     pub counted_len: u32,
 }
 
-impl Default for Packet {
+impl Default for PacketHeaders {
     fn default() -> Self {
         Self::EMPTY
     }
 }
 
-impl Packet {
+impl PacketHeaders {
     /// No packet at all.
     pub const EMPTY: Self = Self {
         macs: [0; 12],
         ethertype: 0,
         tags: [None; 2],
-        version: Version::None,
+        version: IpFamily::None,
         src: 0,
         dst: 0,
         proto: 0,
@@ -147,9 +147,9 @@ impl Packet {
 
     /// What flow it belongs to.
     #[must_use]
-    pub const fn flow(&self) -> FlowKey {
-        FlowKey {
-            is_v6: matches!(self.version, Version::V6),
+    pub const fn flow(&self) -> IpfwFlowKey {
+        IpfwFlowKey {
+            is_v6: matches!(self.version, IpFamily::V6),
             src: self.src,
             proto: self.proto,
             src_port: self.src_port,
@@ -162,9 +162,9 @@ impl Packet {
     #[must_use]
     pub fn is_multicast(&self) -> bool {
         let by_ip = match self.version {
-            Version::V4 => self.dst as u32 >= 0xe000_0000,
-            Version::V6 => self.dst >> 120 == 0xff,
-            Version::None => false,
+            IpFamily::V4 => self.dst as u32 >= 0xe000_0000,
+            IpFamily::V6 => self.dst >> 120 == 0xff,
+            IpFamily::None => false,
         };
         by_ip || self.dst_mac().is_multicast()
     }

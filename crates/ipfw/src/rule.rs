@@ -16,13 +16,14 @@ use alloc::vec::Vec;
 use slipring_model::decimal;
 
 pub use action::{
-    Action, Arg, Fix, Hop, Log, LogDestination, NatRef, ReturnTo, TagChange, Unreach,
+    Arg, LogDestination, NatRef, NextHop, ReturnTo, RuleAction, RuleLog, TagChange, TagOp, Unreach,
 };
-pub use address::{Addresses, HostSet, TableTest, V4Mask, V6Mask, ValueTest};
+pub use address::{AddressPattern, HostSet, TableTest, V4Mask, V6Mask, ValueTest};
 pub use condition::{
-    Bits, Condition, Extension, HeaderField, Interface, LookupKey, LookupMask, MacMask, Ranges,
+    BitTest, Condition, HeaderField, InterfacePattern, Ipv6Extension, LookupKey, LookupMask,
+    MacMask, Ranges,
 };
-pub use name::{Name, NameError};
+pub use name::{ObjectName, ObjectNameError};
 
 /// Number of a rule; many rules may share one.
 pub type RuleNumber = u16;
@@ -32,7 +33,7 @@ pub const DEFAULT_RULE: RuleNumber = 65535;
 /// The set of the default rule, which `flush` spares.
 pub const RESERVED_SET: u8 = 31;
 /// How many sets there are.
-pub const SETS: u8 = 32;
+pub const NUM_SETS: u8 = 32;
 
 /// A rule without its number.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,15 +43,15 @@ pub struct Rule {
     /// Drawn before anything else; `None` is always.
     pub chance: Option<Probability>,
     /// What happens on a match.
-    pub action: Action,
+    pub action: RuleAction,
     /// Whether and how much a match is logged.
-    pub log: Option<Log>,
+    pub log: Option<RuleLog>,
     /// Tags set and removed on a match, in order.
     pub tags: Vec<TagChange>,
     /// What a packet must look like.
-    pub body: Body,
+    pub body: RuleBody,
     /// The state that a match makes.
-    pub keep: Option<Keep>,
+    pub keep: Option<KeepState>,
     /// A match that makes a state does not run the action.
     pub defer: bool,
     /// The text behind `//`.
@@ -98,56 +99,56 @@ impl Probability {
 
 /// What a packet must look like: every clause must hold.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Body {
+pub struct RuleBody {
     /// `PROTO from SRC to DST`, or `None` for a body of options only.
-    pub head: Option<Head>,
+    pub head: Option<RuleHead>,
     /// The options, in order.
     pub options: Vec<Clause>,
 }
 
 /// The part of a body before its options. Ports behind the destination are the first option.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Head {
+pub struct RuleHead {
     /// Protocols, any of them; empty is `ip`.
-    pub protocols: Vec<Pattern>,
+    pub protocols: Vec<ConditionPattern>,
     /// Source addresses, any of them; empty is `any`.
-    pub src: Vec<Pattern>,
+    pub src: Vec<ConditionPattern>,
     /// Source ports, if they stand there and matter.
-    pub src_ports: Option<Pattern>,
+    pub src_ports: Option<ConditionPattern>,
     /// Destination addresses, any of them; empty is `any`.
-    pub dst: Vec<Pattern>,
+    pub dst: Vec<ConditionPattern>,
 }
 
 /// Patterns of which one must hold: `{ a or b }`, or a single one.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Clause(pub Vec<Pattern>);
+pub struct Clause(pub Vec<ConditionPattern>);
 
 /// A condition or its opposite.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pattern {
+pub struct ConditionPattern {
     /// `not` stood before it.
     pub not: bool,
     /// What is asked.
     pub condition: Condition,
 }
 
-impl From<Condition> for Pattern {
+impl From<Condition> for ConditionPattern {
     fn from(condition: Condition) -> Self {
         Self { not: false, condition }
     }
 }
 
-impl Body {
+impl RuleBody {
     /// All clauses in the order in which they are asked.
-    pub fn clauses(&self) -> impl Iterator<Item = &[Pattern]> {
-        let head = self.head.iter().flat_map(Head::clauses);
+    pub fn clauses(&self) -> impl Iterator<Item = &[ConditionPattern]> {
+        let head = self.head.iter().flat_map(RuleHead::clauses);
         let options = self.options.iter().map(|clause| clause.0.as_slice());
         head.filter(|clause| !clause.is_empty()).chain(options)
     }
 
     /// Whether `holds` says yes to every clause; the same as `clauses().all(holds)`, and faster.
     #[inline]
-    pub fn all_clauses(&self, mut holds: impl FnMut(&[Pattern]) -> bool) -> bool {
+    pub fn all_clauses(&self, mut holds: impl FnMut(&[ConditionPattern]) -> bool) -> bool {
         if let Some(head) = &self.head {
             for clause in head.clauses() {
                 if !clause.is_empty() && !holds(clause) {
@@ -159,30 +160,30 @@ impl Body {
     }
 }
 
-impl Head {
-    fn clauses(&self) -> [&[Pattern]; 4] {
+impl RuleHead {
+    fn clauses(&self) -> [&[ConditionPattern]; 4] {
         [&self.protocols, &self.src, self.src_ports.as_slice(), &self.dst]
     }
 }
 
 /// The state that a rule makes for the flow of a packet that matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Keep {
+pub struct KeepState {
     /// `keep-state` and `limit` look for a state first; `record-state` and `set-limit` do not.
     pub probe: bool,
     /// `limit`: which fields tell the flows apart that are counted together, and how many.
-    pub limit: Option<Limit>,
+    pub limit: Option<StateLimit>,
     /// The name of the states.
-    pub name: Name,
+    pub name: ObjectName,
 }
 
 /// How many states may exist at once for packets that agree in some fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit {
+pub struct StateLimit {
     /// The fields that must agree.
     pub fields: LimitFields,
     /// How many.
-    pub most: Arg,
+    pub max: Arg,
 }
 
 /// Fields of a flow that `limit` counts by.

@@ -21,21 +21,21 @@ mod keepalive;
 mod lifetime;
 mod table;
 
-pub use hash::FlowHash;
-pub use keepalive::{Keepalive, Link, ip_frame, pseudo, reversed, tcp_frame};
-pub use lifetime::Lifetimes;
+pub use hash::StateHash;
+pub use keepalive::{FlowEthernet, Keepalive, ip_frame, pseudo, reversed, tcp_frame};
+pub use lifetime::StateLifetimes;
 pub use table::{
-    Direction, Hit, NewState, Refusal, Snapshot, State, StateCounters, StateKind, States, TcpSeen,
-    Update, Written,
+    FlowDirection, FlowState, NewState, SavedState, StateCounters, StateHit, StateKind,
+    StateRefusal, StateSnapshot, StateTable, StateUpdate, TcpStateInfo,
 };
 
 use crate::rule::LimitFields;
-use crate::table::FlowKey;
+use crate::table::IpfwFlowKey;
 
 /// The fields of `flow` that a limit counts by.
 #[must_use]
-pub fn masked(flow: FlowKey, fields: LimitFields) -> FlowKey {
-    FlowKey {
+pub fn masked(flow: IpfwFlowKey, fields: LimitFields) -> IpfwFlowKey {
+    IpfwFlowKey {
         src: if fields.src_addr { flow.src } else { 0 },
         src_port: if fields.src_port { flow.src_port } else { 0 },
         dst: if fields.dst_addr { flow.dst } else { 0 },

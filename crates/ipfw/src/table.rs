@@ -11,11 +11,11 @@ mod key;
 mod registry;
 mod value;
 
-pub use entry::{Found, Table, TableError};
-pub use flow::{FlowFields, FlowKey};
-pub use key::{Key, KeyError};
-pub use registry::{Change, ChangeResult, Tables};
-pub use value::{Value, ValueError, ValueKind, ValueKinds};
+pub use entry::{FoundValues, LookupTable, TableError};
+pub use flow::{FlowFields, IpfwFlowKey};
+pub use key::{TableKey, TableKeyError};
+pub use registry::{EntryChange, EntryChangeResult, Tables};
+pub use value::{TableValue, TableValueError, ValueKind, ValueKinds};
 
 /// What the keys of a table are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

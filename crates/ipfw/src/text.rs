@@ -21,22 +21,22 @@ mod nptv6;
 mod number;
 mod option;
 mod print;
-mod refused;
 mod shaper;
 mod state;
 mod table;
+mod unsupported;
 mod words;
 
 #[cfg(test)]
 mod tests;
 
-pub use command::{Add, Command, DeleteWhat, NumberRange, SetCommand, Switch};
+pub use command::{AddRule, DeleteTarget, EnableTarget, IpfwCommand, NumberRange, SetCommand};
 pub(crate) use error::shortened;
-pub use error::{TextError, TextErrorKind, printable};
+pub use error::{RuleTextError, RuleTextErrorKind, printable};
 pub use names::{dscp_name, proto_name};
 pub use nat::{NatCommand, NatShow};
-pub use nptv6::{External, Nptv6Command, Nptv6Options, Nptv6Verb};
-pub use print::{ClauseText, Style, WithStyle};
+pub use nptv6::{Nptv6Command, Nptv6External, Nptv6Options, Nptv6Verb};
+pub use print::{ClauseText, RuleStyle, StyledRule};
 pub use shaper::ShaperCommand;
 pub use state::StateCommand;
 pub use table::{TableCommand, TableOptions, TableScope, TableVerb};
@@ -63,8 +63,8 @@ pub(crate) fn service_value(text: &str) -> Option<u16> {
 ///
 /// # Errors
 /// [`TextError`] on line 1, with column and what was expected.
-pub fn parse_command(text: &str) -> Result<Command, TextError> {
-    parse_line(text, 1)?.ok_or_else(|| TextError::nothing(1))
+pub fn parse_command(text: &str) -> Result<IpfwCommand, RuleTextError> {
+    parse_line(text, 1)?.ok_or_else(|| RuleTextError::nothing(1))
 }
 
 /// Reads a file of commands: one a line, `#` starts a comment, empty lines are skipped. Each line
@@ -72,27 +72,29 @@ pub fn parse_command(text: &str) -> Result<Command, TextError> {
 ///
 /// # Errors
 /// [`TextError`] of the first line that is wrong.
-pub fn parse_file(text: &str) -> Result<Vec<(u32, Command)>, TextError> {
-    parse_lines(text).map(pull).collect()
+pub fn parse_file(text: &str) -> Result<Vec<(u32, IpfwCommand)>, RuleTextError> {
+    parse_lines(text).map(transpose_line).collect()
 }
 
 /// Reads a file of commands as [`parse_file`] does, and goes on behind a mistake.
-pub fn parse_lines(text: &str) -> impl Iterator<Item = (u32, Result<Command, TextError>)> {
+pub fn parse_lines(text: &str) -> impl Iterator<Item = (u32, Result<IpfwCommand, RuleTextError>)> {
     let lines = (1..).zip(text.lines());
     lines.filter_map(|(line, text)| Some((line, parse_line(text, line).transpose()?)))
 }
 
-fn pull((line, command): (u32, Result<Command, TextError>)) -> Result<(u32, Command), TextError> {
+fn transpose_line(
+    (line, command): (u32, Result<IpfwCommand, RuleTextError>),
+) -> Result<(u32, IpfwCommand), RuleTextError> {
     Ok((line, command?))
 }
 
-fn parse_line(text: &str, line: u32) -> Result<Option<Command>, TextError> {
+fn parse_line(text: &str, line: u32) -> Result<Option<IpfwCommand>, RuleTextError> {
     let words = words::split(text, line);
     if words.is_empty() {
         return Ok(None);
     }
-    refuse_unseen(&words)?;
-    let mut cursor = cursor::Cursor::new(&words, text, line);
+    refuse_unprintable(&words)?;
+    let mut cursor = cursor::WordCursor::new(&words, text, line);
     let command = command::parse(&mut cursor)?;
     cursor.end()?;
     Ok(Some(command))
@@ -100,11 +102,11 @@ fn parse_line(text: &str, line: u32) -> Result<Option<Command>, TextError> {
 
 /// Refuses what would be shown as something else than it is. Comments may hold anything: they are
 /// read without it.
-fn refuse_unseen(words: &[words::Word]) -> Result<(), TextError> {
+fn refuse_unprintable(words: &[words::SourceWord]) -> Result<(), RuleTextError> {
     let said = words.iter().take_while(|word| !word.text.starts_with("//"));
-    let wrong = said.into_iter().find(|word| word.text.contains(error::is_unseen));
+    let wrong = said.into_iter().find(|word| word.text.contains(error::is_unprintable));
     wrong.map_or(Ok(()), |word| {
         let message = format!("`{}` has characters that cannot be seen", word.text);
-        Err(TextError::at(word, message, "text"))
+        Err(RuleTextError::at(word, message, "text"))
     })
 }

@@ -7,10 +7,10 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use slipring_link::{
-    Arrival, Carrier, CorruptSpec, DelaySpec, Delivery, Discipline, DuplicateSpec, Edit, EntryId,
-    Framing, Handle, HoldSpec, LinkSpec, LossModel, LossSpec, Lost, MangleSpec, Network,
-    NetworkLink, NetworkSpec, OrderPolicy, Place, PoliceSpec, Profile, QueueSpec, RateSpec, Source,
-    Target,
+    Carrier, CorruptSpec, DelaySpec, Delivery, Discipline, DuplicateSpec, EntryId, FrameArrival,
+    FrameHandle, Framing, HoldSpec, LinkProfile, LinkQueueSpec, LinkSource, LinkSpec, LinkTarget,
+    LossModel, LossPosition, LossSpec, LostFrame, MangleEdit, MangleSpec, Network, NetworkLink,
+    NetworkSpec, OrderPolicy, PoliceSpec, RateSpec,
 };
 use slipring_model::aqm::{CoDelSpec, FairSpec};
 use slipring_model::{Chance, Dist};
@@ -25,10 +25,10 @@ const GAP_NS: u64 = 100;
 struct Void(u64, [u8; 64]);
 
 impl Carrier for Void {
-    fn frame(&mut self, _: Handle) -> &mut [u8] {
+    fn frame(&mut self, _: FrameHandle) -> &mut [u8] {
         &mut self.1
     }
-    fn copy(&mut self, handle: Handle) -> Option<Handle> {
+    fn copy(&mut self, handle: FrameHandle) -> Option<FrameHandle> {
         Some(handle)
     }
     #[inline]
@@ -36,7 +36,7 @@ impl Carrier for Void {
         self.0 += u64::from(delivery.len);
     }
     #[inline]
-    fn lose(&mut self, lost: Lost) {
+    fn lose(&mut self, lost: LostFrame) {
         self.0 += u64::from(lost.len);
     }
 }
@@ -50,11 +50,13 @@ fn main() {
         ..wire()
     };
     let ge = LossModel::GilbertElliott { p: 0.001, r: 0.25, bad: 1.0, good: 0.0 };
-    let lossy = vec![LossSpec { model: ge, place: Place::Pre }];
+    let lossy = vec![LossSpec { model: ge, position: LossPosition::Pre }];
     let normal = Dist::normal(20e6, 2e6).expect("a mean and a deviation");
     let jitter = DelaySpec { half_life_ns: Some(50_000_000), ..DelaySpec::random(normal.clone()) };
-    let codel =
-        QueueSpec { discipline: Discipline::CoDel(CoDelSpec::default()), ..QueueSpec::default() };
+    let codel = LinkQueueSpec {
+        discipline: Discipline::CoDel(CoDelSpec::default()),
+        ..LinkQueueSpec::default()
+    };
     let fair = Discipline::FqCoDel(FairSpec::default(), CoDelSpec::default());
 
     show("constant delay", wire());
@@ -73,7 +75,7 @@ fn main() {
     show("rate, GE, CoDel, normal correlated", all.clone());
     let free = LinkSpec { delay: DelaySpec::random(normal), order: OrderPolicy::Free, ..wire() };
     show("normal delay, free order", free);
-    let queue = QueueSpec { discipline: fair, ..QueueSpec::default() };
+    let queue = LinkQueueSpec { discipline: fair, ..LinkQueueSpec::default() };
     show("rate and FQ-CoDel", LinkSpec { queue, ..paced() });
     show("every stage", every_stage(all));
     show_many(10_000);
@@ -82,16 +84,16 @@ fn main() {
 /// With all stages that a link can have, though few frames are held, damaged or copied.
 fn every_stage(all: LinkSpec) -> LinkSpec {
     let chance = Chance::from_ratio(1, 1000).expect("a share");
-    let ber = LossSpec { model: LossModel::Ber(1e-7), place: Place::Post };
+    let ber = LossSpec { model: LossModel::Ber(1e-7), position: LossPosition::Post };
     LinkSpec {
         police: Some(PoliceSpec::bucket(7_000_000_000, 1_000_000)),
         loss: all.loss.iter().cloned().chain([ber]).collect(),
         hold: Some(HoldSpec { chance, hold_ns: 10_000 }),
-        profile: Some(Profile { samples_ns: vec![0, 0, 0, 1], loss_level: 1.0 }),
+        profile: Some(LinkProfile { samples_ns: vec![0, 0, 0, 1], loss_level: 1.0 }),
         mangle: Some(MangleSpec {
             chance,
             at: 20,
-            edit: Edit::Set(vec![0xff]),
+            edit: MangleEdit::Set(vec![0xff]),
             fix_checksum: false,
         }),
         corrupt: Some(CorruptSpec::ber(1e-7)),
@@ -122,7 +124,7 @@ fn measure(plan: &NetworkSpec, early: bool) -> f64 {
     let mut network = Network::new(plan, 1).expect("a plan that can be built");
     network.deliver_early(early);
     let mut carrier = Void(0, [0; 64]);
-    let mut batch = [Arrival { arrival_ns: 0, handle: Handle(0), len: 60 }; BATCH];
+    let mut batch = [FrameArrival { arrival_ns: 0, handle: FrameHandle(0), len: 60 }; BATCH];
     let mut now_ns = 0;
     let mut round = |packets: usize| {
         for _ in 0..packets / BATCH {
@@ -155,8 +157,8 @@ fn show_many(links: usize) {
         links: (0..links)
             .map(|index| NetworkLink {
                 spec: wire(index),
-                from: Source::Entry(index),
-                to: Target::Exit(index),
+                from: LinkSource::Entry(index),
+                to: LinkTarget::Exit(index),
             })
             .collect(),
         ..NetworkSpec::default()
@@ -171,7 +173,7 @@ fn show_many(links: usize) {
             now_ns += gap_ns;
             // Not in order of memory: as traffic of many sources is.
             next = (next + 7919) % links;
-            let arrival = Arrival { arrival_ns: now_ns, handle: Handle(0), len: 60 };
+            let arrival = FrameArrival { arrival_ns: now_ns, handle: FrameHandle(0), len: 60 };
             network.push(EntryId(next as u16), &[arrival], &mut carrier);
             if number % 100 == 0 {
                 network.run(now_ns, &mut carrier);

@@ -3,19 +3,19 @@
 //! `cargo run -p slipring-link --example slow_hop`
 
 use slipring_link::{
-    Arrival, Carrier, DelaySpec, Delivery, EntryId, Framing, Handle, LinkId, LinkSpec, Lost,
-    Network, NetworkSpec, QueueSpec, RateSpec, SpecError,
+    Carrier, DelaySpec, Delivery, EntryId, FrameArrival, FrameHandle, Framing, LinkId,
+    LinkQueueSpec, LinkSpec, LostFrame, Network, NetworkSpec, RateSpec, SpecError,
 };
 
 /// Prints what becomes of frames that are nothing but their numbers.
 struct Printer;
 
 impl Carrier for Printer {
-    fn frame(&mut self, _: Handle) -> &mut [u8] {
+    fn frame(&mut self, _: FrameHandle) -> &mut [u8] {
         &mut []
     }
 
-    fn copy(&mut self, _: Handle) -> Option<Handle> {
+    fn copy(&mut self, _: FrameHandle) -> Option<FrameHandle> {
         None
     }
 
@@ -23,7 +23,7 @@ impl Carrier for Printer {
         println!("frame {} leaves at {} us", delivery.handle.0, delivery.release_ns / 1_000);
     }
 
-    fn lose(&mut self, lost: Lost) {
+    fn lose(&mut self, lost: LostFrame) {
         println!("frame {} is lost to {} at {} us", lost.handle.0, lost.cause, lost.at_ns / 1_000);
     }
 }
@@ -32,15 +32,15 @@ fn main() -> Result<(), SpecError> {
     let link = LinkSpec {
         rate: RateSpec::Constant { bps: 10_000_000 },
         framing: Framing::ETHER,
-        queue: QueueSpec { packets: Some(4), ..QueueSpec::default() },
+        queue: LinkQueueSpec { packets: Some(4), ..LinkQueueSpec::default() },
         delay: DelaySpec::constant(20_000_000),
         ..LinkSpec::wire("up")
     };
     let mut network = Network::new(&NetworkSpec::single(link), 42)?;
     let burst: Vec<_> = (0..8)
-        .map(|number| Arrival {
+        .map(|number| FrameArrival {
             arrival_ns: u64::from(number) * 300_000,
-            handle: Handle(number),
+            handle: FrameHandle(number),
             len: 1_000,
         })
         .collect();

@@ -8,13 +8,13 @@
 use slipring_model::Stream;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BitErrors {
+pub(crate) struct BitErrorSampler {
     ber: f64,
     /// Natural logarithm of the chance that a bit is right; 0: none is ever wrong.
     log_right: f64,
 }
 
-impl BitErrors {
+impl BitErrorSampler {
     pub(crate) fn new(ber: f64) -> Self {
         Self { ber, log_right: libm::log1p(-ber) }
     }
@@ -62,7 +62,7 @@ mod tests {
     fn bits_are_wrong_as_often_as_asked_wherever_they_are() {
         let draws = Draws::new(7, "test/bits");
         for (ber, bits, frames) in [(0.3, 10, 100_000), (1e-3, 12_000, 10_000), (1.0, 4, 10)] {
-            let errors = BitErrors::new(ber);
+            let errors = BitErrorSampler::new(ber);
             let (mut hit, mut frames_hit) = ([0u64; 2], 0u64);
             for number in 0..frames {
                 let before = hit;
@@ -86,6 +86,11 @@ mod tests {
             let off = (frames_hit as f64 - frames as f64 * any).abs();
             assert!(off <= 4.0 * deviation + 1e-6, "{ber}: {frames_hit}");
         }
-        BitErrors::new(0.0).each(u64::MAX, 0, || draws.stream(0), |_| panic!("none is wrong"));
+        BitErrorSampler::new(0.0).each(
+            u64::MAX,
+            0,
+            || draws.stream(0),
+            |_| panic!("none is wrong"),
+        );
     }
 }

@@ -3,12 +3,12 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::burst::{Burst, BurstItem};
 use crate::frame_id::FrameId;
-use crate::train::{Coupled, Train};
 
 /// A frame of the caller's; the engine only passes it on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Handle(pub u32);
+pub struct FrameHandle(pub u32);
 
 /// A link of a network, by its place in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,34 +24,34 @@ pub struct ExitId(pub u16);
 
 /// A frame that reaches a network or a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub struct FrameArrival {
     /// When, on the caller's clock.
     pub arrival_ns: u64,
     /// Which.
-    pub handle: Handle,
+    pub handle: FrameHandle,
     /// Its length in bytes, without FCS.
     pub len: u32,
 }
 
 /// A frame inside a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Frame {
+pub(crate) struct LinkFrame {
     pub(crate) arrival_ns: u64,
-    pub(crate) handle: Handle,
+    pub(crate) handle: FrameHandle,
     pub(crate) len: u32,
     pub(crate) id: FrameId,
 }
 
-impl Arrival {
-    pub(crate) const fn identified(self, id: FrameId) -> Frame {
+impl FrameArrival {
+    pub(crate) const fn with_id(self, id: FrameId) -> LinkFrame {
         let Self { arrival_ns, handle, len } = self;
-        Frame { arrival_ns, handle, len, id }
+        LinkFrame { arrival_ns, handle, len, id }
     }
 }
 
-impl From<Frame> for Arrival {
-    fn from(frame: Frame) -> Self {
-        let Frame { arrival_ns, handle, len, .. } = frame;
+impl From<LinkFrame> for FrameArrival {
+    fn from(frame: LinkFrame) -> Self {
+        let LinkFrame { arrival_ns, handle, len, .. } = frame;
         Self { arrival_ns, handle, len }
     }
 }
@@ -62,7 +62,7 @@ pub struct Delivery {
     /// When it is to leave: never before this.
     pub release_ns: u64,
     /// Which.
-    pub handle: Handle,
+    pub handle: FrameHandle,
     /// Its length in bytes, without FCS.
     pub len: u32,
     /// Where to.
@@ -73,48 +73,48 @@ pub struct Delivery {
 
 /// A frame on its way to the end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flight {
+pub struct InFlightFrame {
     /// When it is to leave: never before this.
     pub release_ns: u64,
     /// Which.
-    pub handle: Handle,
+    pub handle: FrameHandle,
     /// Its length in bytes, without FCS.
     pub len: u32,
 }
 
-impl Flight {
+impl InFlightFrame {
     /// Its delivery at the end of the last link.
     #[must_use]
     #[inline(always)]
-    pub const fn delivered(self, exit: ExitId, link: LinkId) -> Delivery {
+    pub const fn to_delivery(self, exit: ExitId, link: LinkId) -> Delivery {
         let Self { release_ns, handle, len } = self;
         Delivery { release_ns, handle, len, exit, link }
     }
 
     /// Its arrival at a node.
-    pub(crate) const fn arrived(self) -> Arrival {
-        Arrival { arrival_ns: self.release_ns, handle: self.handle, len: self.len }
+    pub(crate) const fn to_arrival(self) -> FrameArrival {
+        FrameArrival { arrival_ns: self.release_ns, handle: self.handle, len: self.len }
     }
 }
 
 /// A frame that is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lost {
+pub struct LostFrame {
     /// When; for frames lost after they occupied the link, the end of that.
     pub at_ns: u64,
     /// Which.
-    pub handle: Handle,
+    pub handle: FrameHandle,
     /// Its length in bytes, without FCS.
     pub len: u32,
     /// Why.
-    pub cause: Cause,
+    pub cause: LinkDropCause,
     /// By which link; `None` when no link wanted it ([`Cause::Route`]).
     pub link: Option<LinkId>,
 }
 
 /// A frame that left a queue towards the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Queued {
+pub struct QueueDeparture {
     /// The queue of which link.
     pub link: LinkId,
     /// When the frame began to occupy the line, rounded up.
@@ -130,7 +130,7 @@ pub struct Queued {
 /// A frame that joined a queue, and how deep that is with it. As for limits, the frame on the line
 /// counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Joined {
+pub struct QueueArrival {
     /// The queue of which link.
     pub link: LinkId,
     /// When.
@@ -148,11 +148,11 @@ pub struct Joined {
 pub trait Carrier {
     /// The stored bytes of a frame, possibly fewer than its length. Marks and bit errors are
     /// written in place.
-    fn frame(&mut self, handle: Handle) -> &mut [u8];
+    fn frame(&mut self, handle: FrameHandle) -> &mut [u8];
 
     /// Stores a second copy of a frame; `None` when there is no room for it, which is counted as
     /// [`Cause::Buffer`].
-    fn copy(&mut self, handle: Handle) -> Option<Handle>;
+    fn copy(&mut self, handle: FrameHandle) -> Option<FrameHandle>;
 
     /// Takes a frame that leaves the network. Its storage is the caller's again once it was sent.
     fn deliver(&mut self, delivery: Delivery);
@@ -160,32 +160,32 @@ pub trait Carrier {
     /// Takes frames that leave by one link at one exit, in this order: the same as
     /// [`Self::deliver`] for each of them.
     #[inline]
-    fn deliver_all(&mut self, exit: ExitId, link: LinkId, frames: &[Flight]) {
-        frames.iter().for_each(|frame| self.deliver(frame.delivered(exit, link)));
+    fn deliver_all(&mut self, exit: ExitId, link: LinkId, frames: &[InFlightFrame]) {
+        frames.iter().for_each(|frame| self.deliver(frame.to_delivery(exit, link)));
     }
 
     /// A frame of a train, as it was pushed. Only those who push [trains](Train) are asked.
-    fn coupled(&mut self, _handle: Handle) -> Option<Coupled> {
+    fn burst_item(&mut self, _handle: FrameHandle) -> Option<BurstItem> {
         None
     }
 
     /// Adds all frames of a train to `frames`.
-    fn uncouple(&mut self, train: &Train, frames: &mut Vec<Arrival>)
+    fn split_burst(&mut self, train: &Burst, frames: &mut Vec<FrameArrival>)
     where
         Self: Sized,
     {
         let mut train = *train;
-        frames.extend(core::iter::from_fn(|| train.uncouple(self)));
+        frames.extend(core::iter::from_fn(|| train.pop_front(self)));
     }
 
     /// Takes frames that leave by one link at one exit, each `delay_ns` after it arrived: the same
     /// as [`Self::deliver`] for each of them.
-    fn deliver_train(&mut self, exit: ExitId, link: LinkId, delay_ns: u64, train: Train)
+    fn deliver_burst(&mut self, exit: ExitId, link: LinkId, delay_ns: u64, train: Burst)
     where
         Self: Sized,
     {
         let mut train = train;
-        while let Some(Arrival { arrival_ns, handle, len }) = train.uncouple(self) {
+        while let Some(FrameArrival { arrival_ns, handle, len }) = train.pop_front(self) {
             let release_ns = arrival_ns.saturating_add(delay_ns);
             self.deliver(Delivery { release_ns, handle, len, exit, link });
         }
@@ -193,25 +193,26 @@ pub trait Carrier {
 
     /// Learns that a frame has come to the end of a link at a node, where it enters another link
     /// or is lost. Never called for frames that leave the network.
-    fn hop(&mut self, _link: LinkId, _frame: &Flight) {}
+    fn on_hop(&mut self, _link: LinkId, _frame: &InFlightFrame) {}
 
     /// Takes back a frame that is lost.
-    fn lose(&mut self, lost: Lost);
+    fn lose(&mut self, lost: LostFrame);
 
     /// Learns that a frame joined a queue, for histograms.
-    fn joined(&mut self, _joined: Joined) {}
+    fn on_enqueue(&mut self, _joined: QueueArrival) {}
 
     /// Learns that a frame left a queue, for histograms.
-    fn queued(&mut self, _queued: Queued) {}
+    fn on_dequeue(&mut self, _queued: QueueDeparture) {}
 
     /// Learns that frames found the line free one after another, each of which takes so many bytes
     /// there: the same as [`Self::joined`] and [`Self::queued`] for each of them.
     #[inline]
-    fn passed(&mut self, link: LinkId, frames: &[Arrival], wire_bytes: &[u64]) {
-        for (&Arrival { arrival_ns: at_ns, len, .. }, &wire_bytes) in frames.iter().zip(wire_bytes)
+    fn on_bypass(&mut self, link: LinkId, frames: &[FrameArrival], wire_bytes: &[u64]) {
+        for (&FrameArrival { arrival_ns: at_ns, len, .. }, &wire_bytes) in
+            frames.iter().zip(wire_bytes)
         {
-            self.joined(Joined { link, at_ns, bytes: len.into(), packets: 1 });
-            self.queued(Queued { link, at_ns, delay_ns: 0, len, wire_bytes });
+            self.on_enqueue(QueueArrival { link, at_ns, bytes: len.into(), packets: 1 });
+            self.on_dequeue(QueueDeparture { link, at_ns, delay_ns: 0, len, wire_bytes });
         }
     }
 }
@@ -219,7 +220,7 @@ pub trait Carrier {
 /// Why a frame was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-pub enum Cause {
+pub enum LinkDropCause {
     /// A loss model took it.
     Loss,
     /// A bit error of the loss model `ber` hit it.
@@ -250,7 +251,7 @@ pub enum Cause {
     Model,
 }
 
-impl Cause {
+impl LinkDropCause {
     /// How many causes there are.
     pub const COUNT: usize = Self::ALL.len();
 
@@ -294,7 +295,7 @@ impl Cause {
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for LinkDropCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }

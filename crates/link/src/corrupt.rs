@@ -5,28 +5,30 @@ use alloc::vec::Vec;
 use slipring_model::{Chance, Draws};
 
 use crate::bits;
-use crate::carrier::{Carrier, Handle};
-use crate::checks::Checks;
-use crate::spec::{BitErrors, CorruptSpec};
+use crate::carrier::{Carrier, FrameHandle};
+use crate::checksums::FrameChecksums;
+use crate::spec::{BitErrorSpec, CorruptSpec};
 
 pub(crate) struct Corruptor {
     spec: CorruptSpec,
-    errors: Errors,
+    errors: BitErrorModel,
     draws: Draws,
     /// Wrong bits of the present frame, from the first that may be hit.
     hits: Vec<u64>,
 }
 
-enum Errors {
-    Ber(bits::BitErrors),
+enum BitErrorModel {
+    Ber(bits::BitErrorSampler),
     Burst { chance: Chance, bits: u64 },
 }
 
 impl Corruptor {
     pub(crate) fn new(spec: CorruptSpec, draws: Draws) -> Self {
         let errors = match spec.errors {
-            BitErrors::Ber(ber) => Errors::Ber(bits::BitErrors::new(ber)),
-            BitErrors::Burst { chance, bits } => Errors::Burst { chance, bits: u64::from(bits) },
+            BitErrorSpec::Ber(ber) => BitErrorModel::Ber(bits::BitErrorSampler::new(ber)),
+            BitErrorSpec::Burst { chance, bits } => {
+                BitErrorModel::Burst { chance, bits: u64::from(bits) }
+            }
         };
         Self { spec, errors, draws, hits: Vec::new() }
     }
@@ -36,7 +38,7 @@ impl Corruptor {
     #[inline]
     pub(crate) fn damage(
         &mut self,
-        (handle, len): (Handle, u32),
+        (handle, len): (FrameHandle, u32),
         draw: u64,
         carrier: &mut impl Carrier,
     ) -> bool {
@@ -47,7 +49,7 @@ impl Corruptor {
             return false;
         }
         let bytes = carrier.frame(handle);
-        let checks = self.spec.fix_checksum.then(|| Checks::of(bytes));
+        let checks = self.spec.fix_checksum.then(|| FrameChecksums::of(bytes));
         for hit in self.hits.drain(..) {
             let byte = u64::from(self.spec.from_byte) + hit / 8;
             if let Some(byte) = usize::try_from(byte).ok().and_then(|at| bytes.get_mut(at)) {
@@ -61,7 +63,7 @@ impl Corruptor {
     }
 }
 
-impl Errors {
+impl BitErrorModel {
     #[inline]
     fn draw(&self, bits: u64, draws: Draws, draw: u64, hits: &mut Vec<u64>) {
         match *self {

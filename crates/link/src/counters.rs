@@ -2,18 +2,18 @@
 
 use core::ops::{Add, AddAssign, Index, Sub};
 
-use crate::carrier::Cause;
+use crate::carrier::LinkDropCause;
 
 /// A number of packets and of their bytes (without FCS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct PacketCounts {
     /// Packets.
     pub packets: u64,
     /// Bytes.
     pub bytes: u64,
 }
 
-impl Tally {
+impl PacketCounts {
     /// Counts one packet.
     #[inline]
     pub const fn count(&mut self, len: u32) {
@@ -22,7 +22,7 @@ impl Tally {
     }
 }
 
-impl Add for Tally {
+impl Add for PacketCounts {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -30,13 +30,13 @@ impl Add for Tally {
     }
 }
 
-impl AddAssign for Tally {
+impl AddAssign for PacketCounts {
     fn add_assign(&mut self, other: Self) {
         *self = *self + other;
     }
 }
 
-impl Sub for Tally {
+impl Sub for PacketCounts {
     type Output = Self;
 
     fn sub(self, other: Self) -> Self {
@@ -46,36 +46,36 @@ impl Sub for Tally {
 
 /// Lost packets by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Drops([Tally; Cause::COUNT]);
+pub struct LinkDrops([PacketCounts; LinkDropCause::COUNT]);
 
-impl Drops {
+impl LinkDrops {
     /// Counts one packet.
     #[inline]
-    pub const fn count(&mut self, cause: Cause, len: u32) {
+    pub const fn count(&mut self, cause: LinkDropCause, len: u32) {
         self.0[cause as usize].count(len);
     }
 
     /// Counts many packets.
-    pub fn add(&mut self, cause: Cause, tally: Tally) {
+    pub fn add(&mut self, cause: LinkDropCause, tally: PacketCounts) {
         self.0[cause as usize] += tally;
     }
 
     /// The sum over all causes.
     #[must_use]
-    pub fn total(&self) -> Tally {
-        self.0.iter().fold(Tally::default(), |sum, &tally| sum + tally)
+    pub fn total(&self) -> PacketCounts {
+        self.0.iter().fold(PacketCounts::default(), |sum, &tally| sum + tally)
     }
 
     /// Every cause with its tally.
-    pub fn iter(&self) -> impl Iterator<Item = (Cause, Tally)> + '_ {
-        Cause::ALL.into_iter().map(|cause| (cause, self[cause]))
+    pub fn iter(&self) -> impl Iterator<Item = (LinkDropCause, PacketCounts)> + '_ {
+        LinkDropCause::ALL.into_iter().map(|cause| (cause, self[cause]))
     }
 }
 
-impl Index<Cause> for Drops {
-    type Output = Tally;
+impl Index<LinkDropCause> for LinkDrops {
+    type Output = PacketCounts;
 
-    fn index(&self, cause: Cause) -> &Tally {
+    fn index(&self, cause: LinkDropCause) -> &PacketCounts {
         &self.0[cause as usize]
     }
 }
@@ -83,33 +83,33 @@ impl Index<Cause> for Drops {
 /// The account of a link. At any moment `input + copies = output + drops + in_flight`; the
 /// packets in flight are those found in its queues, not the difference of the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct LinkCounters {
     /// Frames that reached the link.
-    pub input: Tally,
+    pub input: PacketCounts,
     /// Copies that the link made.
-    pub copies: Tally,
+    pub copies: PacketCounts,
     /// Frames that left the link.
-    pub output: Tally,
+    pub output: PacketCounts,
     /// Frames that the link lost.
-    pub drops: Drops,
+    pub drops: LinkDrops,
     /// Frames inside: held, queued, or on the line.
-    pub in_flight: Tally,
+    pub in_flight: PacketCounts,
     /// Frames marked with congestion experienced (also counted where they went).
-    pub marked: Tally,
+    pub marked: PacketCounts,
     /// Frames of which bytes were written over (also counted where they went).
-    pub mangled: Tally,
+    pub mangled: PacketCounts,
     /// Frames with bit errors that went on (also counted where they went).
-    pub corrupted: Tally,
+    pub corrupted: PacketCounts,
     /// Frames held back before the queue.
-    pub held: Tally,
+    pub held: PacketCounts,
     /// Frames whose release was put off so that they overtake none.
-    pub clamped: Tally,
+    pub clamped: PacketCounts,
 }
 
-impl Counters {
+impl LinkCounters {
     /// Whether nothing was lost uncounted.
     #[must_use]
-    pub fn balance(&self) -> bool {
+    pub fn is_balanced(&self) -> bool {
         self.input + self.copies == self.output + self.drops.total() + self.in_flight
     }
 }

@@ -6,60 +6,63 @@ use alloc::vec::Vec;
 use slipring_model::{Correlated, Dist, Draws};
 
 use crate::carrier::Carrier;
-use crate::frame_id::FirstNumbers;
-use crate::output::Departed;
-use crate::schedule::Schedule;
+use crate::frame_id::FirstFrameNumbers;
+use crate::output::LineDeparture;
+use crate::schedule::TraceSchedule;
 use crate::spec::{DelayModel, DelaySpec, DelayStep};
-use crate::user::{Delay, Packet};
+use crate::user::{ModelPacket, UserDelayModel};
 
 /// A delay, and what comes with it.
-pub(crate) struct Delayed {
+pub(crate) struct FrameDelay {
     pub(crate) delay_ns: u64,
     pub(crate) route: u32,
     /// The frame leaves at this time or later, whatever its delay.
     pub(crate) not_before_ns: u64,
 }
 
-impl Delayed {
+impl FrameDelay {
     #[inline]
     const fn of(delay_ns: u64) -> Self {
         Self { delay_ns, route: 0, not_before_ns: 0 }
     }
 }
 
-pub(crate) struct Delayer {
-    model: Model,
+pub(crate) struct DelayStage {
+    model: DelayProcess,
     draws: Draws,
 }
 
-enum Model {
+enum DelayProcess {
     Constant(u64),
     Random(Dist),
     Correlated(Dist, Box<Correlated>),
     /// The first of them is the delay of the first frames from `from` on.
     InTurn {
         delays_ns: Vec<u64>,
-        from: FirstNumbers,
+        from: FirstFrameNumbers,
     },
-    Trace(Trace),
+    Trace(DelayTrace),
     InterPacket {
         min_gap_ns: u64,
         max_gap_ns: u64,
         delay_ns: u64,
         last_ns: u64,
     },
-    User(Box<dyn Delay>),
+    User(Box<dyn UserDelayModel>),
 }
 
-struct Trace {
+struct DelayTrace {
     steps: Vec<DelayStep>,
-    schedule: Schedule,
+    schedule: TraceSchedule,
     smooth: bool,
 }
 
-impl Delayer {
+impl DelayStage {
     pub(crate) fn new(spec: &DelaySpec, draws: Draws, start_ns: u64) -> Self {
-        Self { model: Model::new(spec, draws, FirstNumbers::default(), start_ns), draws }
+        Self {
+            model: DelayProcess::new(spec, draws, FirstFrameNumbers::default(), start_ns),
+            draws,
+        }
     }
 
     /// Goes over to another delay; `next` are the next frames.
@@ -67,24 +70,24 @@ impl Delayer {
         &mut self,
         old: &DelaySpec,
         new: &DelaySpec,
-        next: FirstNumbers,
+        next: FirstFrameNumbers,
         at_ns: u64,
     ) {
         match (&mut self.model, &new.model) {
             // The process goes on where it is; only what its values mean changes.
-            (Model::Correlated(dist, _), DelayModel::Random(fresh))
+            (DelayProcess::Correlated(dist, _), DelayModel::Random(fresh))
                 if old.half_life_ns == new.half_life_ns =>
             {
                 *dist = fresh.clone();
             }
-            (model, _) => *model = Model::new(new, self.draws, next, at_ns),
+            (model, _) => *model = DelayProcess::new(new, self.draws, next, at_ns),
         }
     }
 
     #[inline]
     pub(crate) fn constant_ns(&self) -> Option<u64> {
         match self.model {
-            Model::Constant(delay_ns) => Some(delay_ns),
+            DelayProcess::Constant(delay_ns) => Some(delay_ns),
             _ => None,
         }
     }
@@ -93,39 +96,39 @@ impl Delayer {
     #[inline(always)]
     pub(crate) fn delay(
         &mut self,
-        frame: &Departed,
+        frame: &LineDeparture,
         carrier: &mut impl Carrier,
-    ) -> Option<Delayed> {
+    ) -> Option<FrameDelay> {
         let draws = self.draws;
         Some(match &mut self.model {
-            Model::Constant(delay_ns) => Delayed::of(*delay_ns),
-            Model::Random(dist) => Delayed::of(dist.at(draws.at(frame.own_draw()))),
-            Model::Correlated(dist, process) => {
-                Delayed::of(dist.at(process.draw_at(frame.base_ns)))
+            DelayProcess::Constant(delay_ns) => FrameDelay::of(*delay_ns),
+            DelayProcess::Random(dist) => FrameDelay::of(dist.at(draws.at(frame.own_draw()))),
+            DelayProcess::Correlated(dist, process) => {
+                FrameDelay::of(dist.at(process.draw_at(frame.base_ns)))
             }
-            Model::InTurn { delays_ns, from } => {
-                Delayed::of(in_turn(delays_ns, from.of(frame.id), frame.id.number))
+            DelayProcess::InTurn { delays_ns, from } => {
+                FrameDelay::of(in_turn(delays_ns, from.of(frame.id), frame.id.number))
             }
-            Model::Trace(trace) => trace.at(frame.base_ns),
-            Model::InterPacket { min_gap_ns, max_gap_ns, delay_ns, last_ns } => {
+            DelayProcess::Trace(trace) => trace.at(frame.base_ns),
+            DelayProcess::InterPacket { min_gap_ns, max_gap_ns, delay_ns, last_ns } => {
                 let mut stream = draws.stream(frame.own_draw());
                 let gap_ns = stream.between(*min_gap_ns, *max_gap_ns);
                 let not_before_ns = last_ns.saturating_add(gap_ns);
-                Delayed { not_before_ns, ..Delayed::of(*delay_ns) }
+                FrameDelay { not_before_ns, ..FrameDelay::of(*delay_ns) }
             }
-            Model::User(model) => {
+            DelayProcess::User(model) => {
                 let data = carrier.frame(frame.handle);
                 let (len, at_ns, number) = (frame.len, frame.base_ns, frame.id.number);
-                let mut packet = Packet { data, len, at_ns, number };
+                let mut packet = ModelPacket { data, len, at_ns, number };
                 let mut stream = draws.stream(frame.own_draw());
-                Delayed::of(model.delay_ns(&mut packet, &mut stream)?)
+                FrameDelay::of(model.delay_ns(&mut packet, &mut stream)?)
             }
         })
     }
 
     /// Whether a delay depends on nothing but when it begins and which number it is.
-    pub(crate) fn is_blind(&self) -> bool {
-        !matches!(self.model, Model::InterPacket { .. } | Model::User(_))
+    pub(crate) fn is_payload_agnostic(&self) -> bool {
+        !matches!(self.model, DelayProcess::InterPacket { .. } | DelayProcess::User(_))
     }
 
     /// The delays of frames whose delays count from `base_ns`, if it is [blind](Self::is_blind):
@@ -134,48 +137,48 @@ impl Delayer {
     pub(crate) fn delay_all(&mut self, first: u64, base_ns: &[u64], delays_ns: &mut [u64]) {
         let draws = self.draws;
         match &mut self.model {
-            Model::Constant(delay_ns) => delays_ns.fill(*delay_ns),
-            Model::Random(dist) => {
+            DelayProcess::Constant(delay_ns) => delays_ns.fill(*delay_ns),
+            DelayProcess::Random(dist) => {
                 let numbered = (first..).zip(&mut *delays_ns);
                 numbered.for_each(|(number, draw)| *draw = draws.at(number));
                 dist.all_at(delays_ns);
             }
-            Model::Correlated(dist, process) => {
+            DelayProcess::Correlated(dist, process) => {
                 process.draws_at(base_ns, delays_ns);
                 dist.all_at(delays_ns);
             }
-            Model::InTurn { delays_ns: listed, from } => {
+            DelayProcess::InTurn { delays_ns: listed, from } => {
                 let numbered = (first..).zip(delays_ns);
-                let from = from.here;
+                let from = from.local;
                 numbered.for_each(|(number, delay_ns)| *delay_ns = in_turn(listed, from, number));
             }
-            Model::Trace(trace) => {
+            DelayProcess::Trace(trace) => {
                 let times = base_ns.iter().zip(delays_ns);
                 times.for_each(|(&at_ns, delay_ns)| *delay_ns = trace.at(at_ns).delay_ns);
             }
-            Model::InterPacket { .. } | Model::User(_) => {}
+            DelayProcess::InterPacket { .. } | DelayProcess::User(_) => {}
         }
     }
 
     /// Learns when the frame leaves that was asked about last.
     #[inline]
     pub(crate) fn released(&mut self, release_ns: u64) {
-        if let Model::InterPacket { last_ns, .. } = &mut self.model {
+        if let DelayProcess::InterPacket { last_ns, .. } = &mut self.model {
             *last_ns = release_ns;
         }
     }
 }
 
-impl Model {
-    fn new(spec: &DelaySpec, draws: Draws, next: FirstNumbers, start_ns: u64) -> Self {
+impl DelayProcess {
+    fn new(spec: &DelaySpec, draws: Draws, next: FirstFrameNumbers, start_ns: u64) -> Self {
         match &spec.model {
             DelayModel::Constant(delay_ns) => Self::Constant(*delay_ns),
             DelayModel::Random(dist) => {
                 Self::random(dist.clone(), spec.half_life_ns, draws, start_ns)
             }
             DelayModel::InTurn(delays) => Self::InTurn { delays_ns: delays.clone(), from: next },
-            DelayModel::Trace { steps, period_ns, end, smooth } => Self::Trace(Trace {
-                schedule: Schedule::new(start_ns, *period_ns, *end),
+            DelayModel::Trace { steps, period_ns, end, smooth } => Self::Trace(DelayTrace {
+                schedule: TraceSchedule::new(start_ns, *period_ns, *end),
                 steps: steps.clone(),
                 smooth: *smooth,
             }),
@@ -198,7 +201,7 @@ impl Model {
     }
 }
 
-impl Departed {
+impl LineDeparture {
     /// By which it is drawn for: a copy's own, whatever other frames there are.
     #[inline]
     const fn own_draw(&self) -> u64 {
@@ -214,10 +217,10 @@ fn in_turn(delays_ns: &[u64], from: u64, number: u64) -> u64 {
     delays_ns.get(place as usize).copied().unwrap_or(0)
 }
 
-impl Trace {
-    fn at(&self, now_ns: u64) -> Delayed {
-        let Some(place) = self.schedule.place(now_ns) else {
-            return Delayed::of(0);
+impl DelayTrace {
+    fn at(&self, now_ns: u64) -> FrameDelay {
+        let Some(place) = self.schedule.position(now_ns) else {
+            return FrameDelay::of(0);
         };
         let index = self.steps.partition_point(|step| step.at_ns <= place.offset_ns).max(1) - 1;
         let step = self.steps[index];
@@ -227,7 +230,7 @@ impl Trace {
             }
             _ => step.delay_ns,
         };
-        Delayed { route: step.route, ..Delayed::of(delay_ns) }
+        FrameDelay { route: step.route, ..FrameDelay::of(delay_ns) }
     }
 }
 

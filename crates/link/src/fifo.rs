@@ -12,17 +12,17 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// Frames in the first blocks: few, since thousands of links may each have some.
-const FEW: usize = 32;
+const SMALL_BLOCK_FRAMES: usize = 32;
 
 /// How many blocks have so few. Later ones have more, as whoever has many frames goes from block to
 /// block all the time, and what lies together is fetched before it is asked for.
-const FIRST: usize = 4;
+const SMALL_BLOCKS: usize = 4;
 
 /// Bytes of a later block: as far as processors fetch by themselves.
-const LARGE_BYTES: usize = 4096;
+const LARGE_BLOCK_BYTES: usize = 4096;
 
 /// Empty blocks that are kept, beside as many as there are others.
-const SPARE: usize = 2;
+const MIN_SPARE_BLOCKS: usize = 2;
 
 /// The queue.
 ///
@@ -35,24 +35,24 @@ const SPARE: usize = 2;
 /// 2. Only the first block may be without a frame, when there are no `more`; `next` and `end` are 0
 ///    then.
 /// 3. `room` is that of all blocks.
-pub(crate) struct Fifo<T> {
+pub(crate) struct BlockFifo<T> {
     first: Box<[T]>,
     more: VecDeque<Box<[T]>>,
     next: usize,
     end: usize,
     size: usize,
-    room: usize,
+    capacity: usize,
     spare: Vec<Box<[T]>>,
 }
 
-impl<T: Copy> Fifo<T> {
+impl<T: Copy> BlockFifo<T> {
     pub(crate) fn new() -> Self {
         let (first, more, spare) = (Box::default(), VecDeque::new(), Vec::new());
-        Self { first, more, next: 0, end: 0, size: 0, room: 0, spare }
+        Self { first, more, next: 0, end: 0, size: 0, capacity: 0, spare }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.room - self.next - (self.size - self.end)
+        self.capacity - self.next - (self.size - self.end)
     }
 
     #[inline]
@@ -107,7 +107,7 @@ impl<T: Copy> Fifo<T> {
 
     /// Forgets as many, at most a whole run.
     #[inline]
-    pub(crate) fn forget(&mut self, count: usize) {
+    pub(crate) fn consume(&mut self, count: usize) {
         self.next += count;
         if self.more.is_empty() {
             if self.next == self.end {
@@ -121,28 +121,32 @@ impl<T: Copy> Fifo<T> {
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<T> {
         let frame = *self.front()?;
-        self.forget(1);
+        self.consume(1);
         Some(frame)
     }
 
     /// Goes on to the second block.
     fn drop_block(&mut self) {
-        let most = SPARE + self.more.len();
+        let most = MIN_SPARE_BLOCKS + self.more.len();
         let Some(next) = self.more.pop_front() else { return };
         let emptied = core::mem::replace(&mut self.first, next);
         self.next = 0;
-        self.room -= emptied.len();
+        self.capacity -= emptied.len();
         if self.spare.len() < most {
             self.spare.push(emptied);
         }
     }
 
     fn add_block(&mut self, fill: T) {
-        let size = if self.more.len() < FIRST - 1 { FEW } else { LARGE_BYTES / size_of::<T>() };
+        let size = if self.more.len() < SMALL_BLOCKS - 1 {
+            SMALL_BLOCK_FRAMES
+        } else {
+            LARGE_BLOCK_BYTES / size_of::<T>()
+        };
         let spare = self.spare.pop().filter(|block| block.len() >= size);
         let block = spare.unwrap_or_else(|| vec![fill; size].into_boxed_slice());
         (self.end, self.size) = (0, block.len());
-        self.room += block.len();
+        self.capacity += block.len();
         if self.first.is_empty() {
             self.first = block;
         } else {
@@ -157,14 +161,14 @@ mod tests {
     use std::collections::VecDeque;
     use std::vec::Vec;
 
-    use super::Fifo;
+    use super::BlockFifo;
 
     proptest! {
         #[test]
         fn frames_come_out_as_they_went_in(
             steps in prop::collection::vec((0u32..700, 0usize..700), 1..40),
         ) {
-            let (mut fifo, mut list, mut next) = (Fifo::new(), VecDeque::new(), 0u64);
+            let (mut fifo, mut list, mut next) = (BlockFifo::new(), VecDeque::new(), 0u64);
             for (pushed, popped) in steps {
                 let frames: Vec<u64> = (next..next + u64::from(pushed)).collect();
                 next += u64::from(pushed);
@@ -180,7 +184,7 @@ mod tests {
                     left -= run.len();
                     prop_assert!(!run.is_empty());
                     prop_assert!(run.iter().eq(list.drain(..run.len()).collect::<Vec<_>>().iter()));
-                    fifo.forget(run.len());
+                    fifo.consume(run.len());
                 }
                 if popped % 2 == 0 {
                     prop_assert_eq!(fifo.pop(), list.pop_front());

@@ -59,14 +59,14 @@ impl FrameId {
 
 /// How a link tells the next one which frame it is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Onward {
+pub(crate) struct FrameIdMapper {
     /// The link's key, as [`FrameId::entered_by`]; not 0.
     pub(crate) key: u32,
     /// Tells copies of one frame apart that different links made.
     pub(crate) copies: Draws,
 }
 
-impl Onward {
+impl FrameIdMapper {
     /// The identity of a frame, or of its `copy`th copy from 1 on, behind this link.
     #[inline]
     pub(crate) fn id(self, frame: FrameId, copy: u32) -> FrameId {
@@ -81,22 +81,22 @@ impl Onward {
 
 /// The first frames that a stage counts, by the links that they entered by.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FirstNumbers {
+pub(crate) struct FirstFrameNumbers {
     /// Of those that enter by the link itself.
-    pub(crate) here: u64,
+    pub(crate) local: u64,
     /// Of others, by the keys of their links, in order; 0 where one is not listed.
-    pub(crate) elsewhere: Vec<(u32, u64)>,
+    pub(crate) by_link: Vec<(u32, u64)>,
 }
 
-impl FirstNumbers {
+impl FirstFrameNumbers {
     /// The number of the first one on the branch of this frame.
     #[inline]
     pub(crate) fn of(&self, frame: FrameId) -> u64 {
         if frame.entered_by() == 0 {
-            return self.here;
+            return self.local;
         }
-        let place = self.elsewhere.binary_search_by_key(&frame.entered_by(), |(key, _)| *key);
-        place.map_or(0, |place| self.elsewhere[place].1)
+        let place = self.by_link.binary_search_by_key(&frame.entered_by(), |(key, _)| *key);
+        place.map_or(0, |place| self.by_link[place].1)
     }
 }
 
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn copies_of_copies_are_told_apart_and_stay_who_they_are() {
-        let link = |name| Onward { key: 9, copies: Draws::new(3, name) };
+        let link = |name| FrameIdMapper { key: 9, copies: Draws::new(3, name) };
         let (a, b) = (link("a"), link("b"));
         let original = FrameId::entered(7);
         let mut seen = BTreeSet::new();

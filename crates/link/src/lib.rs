@@ -36,18 +36,19 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod agenda;
-mod back;
 mod bits;
+mod burst;
 pub mod carrier;
-mod checks;
+mod checksums;
 mod corrupt;
 pub mod counters;
 mod delay;
 mod ecn;
+mod egress;
+mod event_queue;
 mod fifo;
 mod frame_id;
-mod front;
+mod ingress;
 mod line;
 mod link;
 mod loss;
@@ -60,14 +61,13 @@ mod server;
 mod sink;
 pub mod spec;
 mod streams;
-mod train;
 pub mod user;
 
+pub use burst::{Burst, BurstItem};
 pub use carrier::{
-    Arrival, Carrier, Cause, Delivery, EntryId, ExitId, Flight, Handle, Joined, LinkId, Lost,
-    Queued,
+    Carrier, Delivery, EntryId, ExitId, FrameArrival, FrameHandle, InFlightFrame, LinkDropCause,
+    LinkId, LostFrame, QueueArrival, QueueDeparture,
 };
-pub use counters::{Counters, Drops, Tally};
+pub use counters::{LinkCounters, LinkDrops, PacketCounts};
 pub use network::{ChangeError, Network};
 pub use spec::*;
-pub use train::{Coupled, Train};

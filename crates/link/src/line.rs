@@ -15,39 +15,39 @@ use slipring_model::{BitRate, Draws, LineClock};
 
 use crate::frame_id::FrameId;
 use crate::spec::RateSpec;
-use crate::streams::Streams;
-use crate::user::{Moment, Rate};
-use fluid::Fluid;
-use opportunities::Opportunities;
-use segments::Segments;
+use crate::streams::LinkStreams;
+use crate::user::{PreciseTime, UserRateModel};
+use fluid::FluidLine;
+use opportunities::OpportunityLine;
+use segments::RateSegments;
 
-pub(crate) enum Line {
+pub(crate) enum LinkLine {
     /// Takes no time of its own; free from a time on.
     Instant { free_ns: u64 },
     /// The same rate all the time.
     Constant(LineClock),
     /// A rate that changes.
-    Fluid(Box<Fluid>),
+    Fluid(Box<FluidLine>),
     /// Moments at which bytes may leave.
-    Opportunities(Box<Opportunities>),
+    Opportunities(Box<OpportunityLine>),
     /// A model of the user's.
-    User { model: Box<dyn Rate>, draws: Draws, free: Moment, unanswered: bool },
+    User { model: Box<dyn UserRateModel>, draws: Draws, free: PreciseTime, unanswered: bool },
 }
 
-impl Line {
+impl LinkLine {
     /// A line that is free from `start_ns` on, when its trace begins, if it has one.
-    pub(crate) fn new(spec: &RateSpec, streams: &Streams<'_>, start_ns: u64) -> Self {
+    pub(crate) fn new(spec: &RateSpec, streams: &LinkStreams<'_>, start_ns: u64) -> Self {
         match spec {
             RateSpec::Unlimited => Self::Instant { free_ns: 0 },
             RateSpec::Constant { bps } => Self::Constant(LineClock::new(bit_rate(*bps), 0)),
             RateSpec::Opportunities { at_ns, mtu, end } => {
-                Self::Opportunities(Box::new(Opportunities::new(at_ns, *mtu, *end, start_ns)))
+                Self::Opportunities(Box::new(OpportunityLine::new(at_ns, *mtu, *end, start_ns)))
             }
             RateSpec::User(maker) => {
-                let (model, free) = (maker.make(), Moment::default());
+                let (model, free) = (maker.make(), PreciseTime::default());
                 Self::User { model, draws: streams.draws("rate"), free, unanswered: false }
             }
-            _ => Self::Fluid(Box::new(Fluid::new(Segments::new(
+            _ => Self::Fluid(Box::new(FluidLine::new(RateSegments::new(
                 spec,
                 streams.draws("rate"),
                 start_ns,
@@ -56,7 +56,12 @@ impl Line {
     }
 
     /// The line of another specification, busy as long as this one is.
-    pub(crate) fn changed(&self, spec: &RateSpec, streams: &Streams<'_>, at_ns: u64) -> Self {
+    pub(crate) fn reconfigured(
+        &self,
+        spec: &RateSpec,
+        streams: &LinkStreams<'_>,
+        at_ns: u64,
+    ) -> Self {
         if let (Self::Constant(clock), RateSpec::Constant { bps }) = (self, spec) {
             let mut clock = clock.clone();
             clock.set_rate(bit_rate(*bps));
@@ -123,7 +128,7 @@ impl Line {
             Self::Fluid(fluid) => fluid.serve(ready_ns, bytes, extra_ns),
             Self::Opportunities(trace) => trace.serve(ready_ns, bytes, extra_ns),
             Self::User { model, draws, free, unanswered } => {
-                let start = (*free).max(Moment { ns: ready_ns, fraction: 0 });
+                let start = (*free).max(PreciseTime { ns: ready_ns, fraction: 0 });
                 let end = model.finish(start, bytes, id.number, &mut draws.stream(id.draw()));
                 *unanswered = end.is_none();
                 *free = end.unwrap_or(start).max(start);
@@ -159,7 +164,7 @@ impl Line {
             Self::Constant(clock) => clock.wait_for(until_ns),
             Self::Fluid(fluid) => fluid.wait_for(until_ns),
             Self::Opportunities(trace) => trace.wait_for(until_ns),
-            Self::User { free, .. } => *free = Moment { ns: until_ns, fraction: 0 },
+            Self::User { free, .. } => *free = PreciseTime { ns: until_ns, fraction: 0 },
         }
     }
 }

@@ -11,69 +11,69 @@ use alloc::vec::Vec;
 
 use slipring_model::{Chance, Draws, FourState, GilbertElliott, TimedGilbertElliott};
 
-use crate::bits::BitErrors;
-use crate::carrier::{Arrival, Carrier, Cause, Frame};
-use crate::frame_id::{FirstNumbers, FrameId};
-use crate::schedule::Schedule;
+use crate::bits::BitErrorSampler;
+use crate::carrier::{Carrier, FrameArrival, LinkDropCause, LinkFrame};
+use crate::frame_id::{FirstFrameNumbers, FrameId};
+use crate::schedule::TraceSchedule;
 use crate::spec::{LossModel, LossWindow, TraceEnd};
-use crate::user::{Loss, Packet, Verdict};
+use crate::user::{LossVerdict, ModelPacket, UserLossModel};
 
 /// A loss model with its state and its draws.
 pub(crate) struct LossStage {
-    model: Model,
+    model: LossProcess,
     draws: Draws,
     /// Of what is not the loss itself: changes of the state.
     state_draws: Draws,
     /// The first numbers that it judges.
-    first: FirstNumbers,
+    first_numbers: FirstFrameNumbers,
     start_ns: u64,
 }
 
-enum Model {
+enum LossProcess {
     Bernoulli(Chance),
-    Ber(BitErrors),
-    Chain(Box<Chains>),
+    Ber(BitErrorSampler),
+    Chain(Box<LossChains>),
     Timed(TimedGilbertElliott),
     Pattern(Vec<bool>),
     Nth { every: u64, nth: u64 },
     Numbers(Vec<u64>),
-    ByTime { windows: Vec<LossWindow>, schedule: Schedule },
-    User(Box<dyn Loss>),
+    ByTime { windows: Vec<LossWindow>, schedule: TraceSchedule },
+    User(Box<dyn UserLossModel>),
 }
 
 /// The chains of all frames.
-struct Chains {
+struct LossChains {
     /// Of those that enter here.
-    here: Chain,
+    local: LossChain,
     /// Of others, by their branches.
-    elsewhere: BTreeMap<u64, Chain>,
-    fresh: States,
+    by_branch: BTreeMap<u64, LossChain>,
+    template: LossChainKind,
 }
 
 /// A chain that makes a step for each number.
-struct Chain {
-    states: States,
+struct LossChain {
+    states: LossChainKind,
     /// Whose numbers they are: [`FrameId::branch`].
     branch: u64,
     /// The number of the next step.
     next: u64,
     /// What it said of the last [`REMEMBERED`] numbers, a bit each.
-    said: Vec<u64>,
+    recent_losses: Vec<u64>,
 }
 
 #[derive(Clone, Copy)]
-enum States {
+enum LossChainKind {
     Two(GilbertElliott),
     Four(FourState),
 }
 
 /// Numbers that a chain remembers; one that comes later than so many others counts as kept.
-const REMEMBERED: u64 = 1 << 16;
+const MAX_REMEMBERED: u64 = 1 << 16;
 
-impl Chains {
-    fn new(fresh: States, first: u64) -> Box<Self> {
-        let here = Chain { states: fresh, branch: 0, next: first, said: Vec::new() };
-        Box::new(Self { here, elsewhere: BTreeMap::new(), fresh })
+impl LossChains {
+    fn new(fresh: LossChainKind, first: u64) -> Box<Self> {
+        let here = LossChain { states: fresh, branch: 0, next: first, recent_losses: Vec::new() };
+        Box::new(Self { local: here, by_branch: BTreeMap::new(), template: fresh })
     }
 
     /// Whether a frame is lost, of whose branch the first one is known.
@@ -81,49 +81,50 @@ impl Chains {
     fn lost(
         &mut self,
         frame: FrameId,
-        first: &FirstNumbers,
+        first: &FirstFrameNumbers,
         draws: Draws,
         state_draws: Draws,
     ) -> bool {
-        let (branch, fresh) = (frame.branch(), self.fresh);
+        let (branch, fresh) = (frame.branch(), self.template);
         if branch == 0 {
-            return self.here.lost(frame.number, draws, state_draws);
+            return self.local.lost(frame.number, draws, state_draws);
         }
-        let chain = self.elsewhere.entry(branch).or_insert_with(|| Chain {
+        let chain = self.by_branch.entry(branch).or_insert_with(|| LossChain {
             states: fresh,
             branch,
             next: first.of(frame),
-            said: Vec::new(),
+            recent_losses: Vec::new(),
         });
         chain.lost(frame.number, draws, state_draws)
     }
 }
 
-impl Chain {
+impl LossChain {
     #[inline]
     fn step(&mut self, draws: Draws, state_draws: Draws) -> bool {
         let draw = FrameId::on_branch(self.next, self.branch).draw();
         self.next += 1;
         match &mut self.states {
-            States::Two(chain) => chain.lost_by(draws.at(draw), state_draws.at(draw)),
-            States::Four(chain) => chain.lost_by(draws.at(draw)),
+            LossChainKind::Two(chain) => chain.lost_by(draws.at(draw), state_draws.at(draw)),
+            LossChainKind::Four(chain) => chain.lost_by(draws.at(draw)),
         }
     }
 
     /// Whether the frame of that number is lost.
     #[inline]
     fn lost(&mut self, number: u64, draws: Draws, state_draws: Draws) -> bool {
-        if self.said.is_empty() {
-            self.said.resize((REMEMBERED / 64) as usize, 0);
+        if self.recent_losses.is_empty() {
+            self.recent_losses.resize((MAX_REMEMBERED / 64) as usize, 0);
         }
-        let place = |number: u64| ((number % REMEMBERED / 64) as usize, number % 64);
+        let place = |number: u64| ((number % MAX_REMEMBERED / 64) as usize, number % 64);
         while self.next <= number {
             let (word, bit) = place(self.next);
             let lost = self.step(draws, state_draws);
-            self.said[word] = self.said[word] & !(1 << bit) | u64::from(lost) << bit;
+            self.recent_losses[word] =
+                self.recent_losses[word] & !(1 << bit) | u64::from(lost) << bit;
         }
         let (word, bit) = place(number);
-        self.next - number <= REMEMBERED && self.said[word] >> bit & 1 == 1
+        self.next - number <= MAX_REMEMBERED && self.recent_losses[word] >> bit & 1 == 1
     }
 
     /// Passes the numbers before this one.
@@ -140,52 +141,54 @@ impl LossStage {
         spec: &LossModel,
         draws: Draws,
         state_draws: Draws,
-        first: FirstNumbers,
+        first_numbers: FirstFrameNumbers,
         start_ns: u64,
     ) -> Self {
-        let model = Model::new(spec, first.here, start_ns);
-        Self { model, draws, state_draws, first, start_ns }
+        let model = LossProcess::new(spec, first_numbers.local, start_ns);
+        Self { model, draws, state_draws, first_numbers, start_ns }
     }
 
     /// Judges a frame that is here at `at_ns`.
     #[inline(always)]
     pub(crate) fn judge(
         &mut self,
-        frame: Frame,
+        frame: LinkFrame,
         at_ns: u64,
         carrier: &mut impl Carrier,
-    ) -> Verdict {
+    ) -> LossVerdict {
         let (number, draw, draws) = (frame.id.number, frame.id.draw(), self.draws);
         let lost = match &mut self.model {
-            Model::Bernoulli(chance) => draws.chance(draw, *chance),
-            Model::Chain(chain) => chain.lost(frame.id, &self.first, draws, self.state_draws),
-            Model::Timed(chain) => {
+            LossProcess::Bernoulli(chance) => draws.chance(draw, *chance),
+            LossProcess::Chain(chain) => {
+                chain.lost(frame.id, &self.first_numbers, draws, self.state_draws)
+            }
+            LossProcess::Timed(chain) => {
                 let since_ns = at_ns.saturating_sub(self.start_ns);
                 chain.lost_at(since_ns, self.state_draws, draws.at(draw))
             }
-            Model::Ber(errors) => {
+            LossProcess::Ber(errors) => {
                 let hit = errors.first(u64::from(frame.len) * 8, draws.at(draw)).is_some();
-                return if hit { Verdict::Drop(Cause::Ber) } else { Verdict::Keep };
+                return if hit { LossVerdict::Drop(LinkDropCause::Ber) } else { LossVerdict::Keep };
             }
-            Model::User(model) => {
+            LossProcess::User(model) => {
                 let data = carrier.frame(frame.handle);
-                let mut packet = Packet { data, len: frame.len, at_ns, number };
+                let mut packet = ModelPacket { data, len: frame.len, at_ns, number };
                 return model.judge(&mut packet, &mut draws.stream(draw));
             }
-            Model::ByTime { windows, schedule } => {
+            LossProcess::ByTime { windows, schedule } => {
                 draws.chance(draw, chance_at(windows, schedule, at_ns))
             }
             listed => {
-                let first = self.first.of(frame.id);
+                let first = self.first_numbers.of(frame.id);
                 number >= first && listed.lists(number - first)
             }
         };
-        if lost { Verdict::Drop(Cause::Loss) } else { Verdict::Keep }
+        if lost { LossVerdict::Drop(LinkDropCause::Loss) } else { LossVerdict::Keep }
     }
 
     /// Whether it looks at no frame's bytes, and loses or keeps without another answer.
-    pub(crate) fn is_blind(&self) -> bool {
-        !matches!(self.model, Model::User(_))
+    pub(crate) fn is_payload_agnostic(&self) -> bool {
+        !matches!(self.model, LossProcess::User(_))
     }
 
     /// Which of the frames `among` these are lost, as [`Self::judge`] would say of each; none if it
@@ -193,7 +196,7 @@ impl LossStage {
     #[inline]
     fn judge_all(
         &mut self,
-        frames: &[Arrival],
+        frames: &[FrameArrival],
         first: u64,
         at_ns: impl Fn(usize) -> u64,
         among: u64,
@@ -201,27 +204,29 @@ impl LossStage {
         let (draws, state_draws, start_ns) = (self.draws, self.state_draws, self.start_ns);
         let number = |index: usize| first + index as u64;
         match &mut self.model {
-            Model::Bernoulli(chance) => filter(among, |index| draws.chance(number(index), *chance)),
-            Model::Chain(chain) => {
+            LossProcess::Bernoulli(chance) => {
+                filter(among, |index| draws.chance(number(index), *chance))
+            }
+            LossProcess::Chain(chain) => {
                 // Whole batches enter here.
-                let chain = &mut chain.here;
+                let chain = &mut chain.local;
                 chain.catch_up(first, draws, state_draws);
                 let all = u64::MAX >> (64 - frames.len());
                 filter(all, |_| chain.step(draws, state_draws)) & among
             }
-            Model::Timed(chain) => filter(among, |index| {
+            LossProcess::Timed(chain) => filter(among, |index| {
                 let since_ns = at_ns(index).saturating_sub(start_ns);
                 chain.lost_at(since_ns, state_draws, draws.at(number(index)))
             }),
-            Model::Ber(errors) => filter(among, |index| {
+            LossProcess::Ber(errors) => filter(among, |index| {
                 errors.first(u64::from(frames[index].len) * 8, draws.at(number(index))).is_some()
             }),
-            Model::ByTime { windows, schedule } => filter(among, |index| {
+            LossProcess::ByTime { windows, schedule } => filter(among, |index| {
                 draws.chance(number(index), chance_at(windows, schedule, at_ns(index)))
             }),
-            Model::User(_) => 0,
+            LossProcess::User(_) => 0,
             listed => {
-                let from = self.first.here;
+                let from = self.first_numbers.local;
                 filter(among, |index| number(index) >= from && listed.lists(number(index) - from))
             }
         }
@@ -230,18 +235,18 @@ impl LossStage {
 
 /// Frames that losses take, a bit each.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Losses {
+pub(crate) struct LossMask {
     lost: u64,
     ber: u64,
 }
 
-impl Losses {
+impl LossMask {
     /// Judges those of at most 64 frames that are `among` them by stages that look at no bytes;
     /// `first` is the number of the first of all, `at_ns` tells when which one is there.
     #[inline]
     pub(crate) fn of(
         stages: &mut [LossStage],
-        frames: &[Arrival],
+        frames: &[FrameArrival],
         first: u64,
         at_ns: impl Fn(usize) -> u64 + Copy,
         among: u64,
@@ -250,7 +255,7 @@ impl Losses {
         for stage in stages {
             let hit = stage.judge_all(frames, first, at_ns, among & !losses.all());
             match stage.model {
-                Model::Ber(_) => losses.ber |= hit,
+                LossProcess::Ber(_) => losses.ber |= hit,
                 _ => losses.lost |= hit,
             }
         }
@@ -267,8 +272,8 @@ impl Losses {
     }
 
     /// Why it is.
-    pub(crate) const fn cause(self, number: usize) -> Cause {
-        if self.ber >> number & 1 == 1 { Cause::Ber } else { Cause::Loss }
+    pub(crate) const fn cause(self, number: usize) -> LinkDropCause {
+        if self.ber >> number & 1 == 1 { LinkDropCause::Ber } else { LinkDropCause::Loss }
     }
 }
 
@@ -292,14 +297,17 @@ fn filter(mut bits: u64, mut yes: impl FnMut(usize) -> bool) -> u64 {
     filtered
 }
 
-impl Model {
+impl LossProcess {
     fn new(spec: &LossModel, first: u64, start_ns: u64) -> Self {
         match spec {
             LossModel::Bernoulli(chance) => Self::Bernoulli(*chance),
-            LossModel::Ber(ber) => Self::Ber(BitErrors::new(*ber)),
+            LossModel::Ber(ber) => Self::Ber(BitErrorSampler::new(*ber)),
             LossModel::GilbertElliott { p, r, bad, good } => {
                 let [p, r, bad, good] = [p, r, bad, good].map(|p| chance(*p));
-                Self::Chain(Chains::new(States::Two(GilbertElliott::new(p, r, bad, good)), first))
+                Self::Chain(LossChains::new(
+                    LossChainKind::Two(GilbertElliott::new(p, r, bad, good)),
+                    first,
+                ))
             }
             LossModel::TimedGilbertElliott { good_ns, bad_ns, bad, good } => Self::Timed(
                 TimedGilbertElliott::new(
@@ -308,12 +316,12 @@ impl Model {
                     chance(*bad),
                     chance(*good),
                 )
-                .expect(CHECKED),
+                .expect(SPEC_IS_CHECKED),
             ),
             LossModel::FourState { p13, p31, p32, p23, p14 } => {
                 let [p13, p31, p32, p23, p14] = [p13, p31, p32, p23, p14].map(|p| chance(*p));
-                let chain = FourState::new(p13, p31, p32, p23, p14).expect(CHECKED);
-                Self::Chain(Chains::new(States::Four(chain), first))
+                let chain = FourState::new(p13, p31, p32, p23, p14).expect(SPEC_IS_CHECKED);
+                Self::Chain(LossChains::new(LossChainKind::Four(chain), first))
             }
             LossModel::Pattern(pattern) => Self::Pattern(pattern.clone()),
             LossModel::Nth { every, nth } => Self::Nth { every: *every, nth: *nth },
@@ -323,7 +331,7 @@ impl Model {
                     Some(period_ns) => (*period_ns, TraceEnd::Loop),
                     None => (u64::MAX, TraceEnd::Once),
                 };
-                let schedule = Schedule::new(start_ns, length_ns, end);
+                let schedule = TraceSchedule::new(start_ns, length_ns, end);
                 Self::ByTime { windows: windows.clone(), schedule }
             }
             LossModel::User(maker) => Self::User(maker.make()),
@@ -341,14 +349,14 @@ impl Model {
     }
 }
 
-const CHECKED: &str = "specifications are judged before anything is built";
+const SPEC_IS_CHECKED: &str = "specifications are judged before anything is built";
 
 fn chance(p: f64) -> Chance {
-    Chance::from_f64(p).expect(CHECKED)
+    Chance::from_f64(p).expect(SPEC_IS_CHECKED)
 }
 
-fn chance_at(windows: &[LossWindow], schedule: &Schedule, at_ns: u64) -> Chance {
-    let Some(place) = schedule.place(at_ns) else { return Chance::NEVER };
+fn chance_at(windows: &[LossWindow], schedule: &TraceSchedule, at_ns: u64) -> Chance {
+    let Some(place) = schedule.position(at_ns) else { return Chance::NEVER };
     let after = windows.partition_point(|window| window.from_ns <= place.offset_ns);
     match windows[..after].last() {
         Some(window) if place.offset_ns < window.until_ns => window.chance,

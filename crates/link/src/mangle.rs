@@ -2,9 +2,9 @@
 
 use slipring_model::Draws;
 
-use crate::carrier::{Carrier, Handle};
-use crate::checks::Checks;
-use crate::spec::{Edit, MangleSpec};
+use crate::carrier::{Carrier, FrameHandle};
+use crate::checksums::FrameChecksums;
+use crate::spec::{MangleEdit, MangleSpec};
 
 pub(crate) struct Mangler {
     spec: MangleSpec,
@@ -17,7 +17,12 @@ impl Mangler {
     }
 
     /// Writes over the bytes of a frame; whether any of them was stored.
-    pub(crate) fn mangle(&self, handle: Handle, draw: u64, carrier: &mut impl Carrier) -> bool {
+    pub(crate) fn mangle(
+        &self,
+        handle: FrameHandle,
+        draw: u64,
+        carrier: &mut impl Carrier,
+    ) -> bool {
         let MangleSpec { chance, at, edit, fix_checksum } = &self.spec;
         if !self.draws.chance(draw, *chance) {
             return false;
@@ -26,12 +31,14 @@ impl Mangler {
         if *at as usize >= bytes.len() {
             return false;
         }
-        let checks = fix_checksum.then(|| Checks::of(bytes));
+        let checks = fix_checksum.then(|| FrameChecksums::of(bytes));
         let room = &mut bytes[*at as usize..];
         match edit {
-            Edit::Set(new) => room.iter_mut().zip(new).for_each(|(byte, new)| *byte = *new),
-            Edit::Invert(mask) => room.iter_mut().zip(mask).for_each(|(byte, bits)| *byte ^= bits),
-            Edit::Random(count) => {
+            MangleEdit::Set(new) => room.iter_mut().zip(new).for_each(|(byte, new)| *byte = *new),
+            MangleEdit::Invert(mask) => {
+                room.iter_mut().zip(mask).for_each(|(byte, bits)| *byte ^= bits)
+            }
+            MangleEdit::Random(count) => {
                 let mut stream = self.draws.stream(draw);
                 let random = room.iter_mut().take(*count as usize);
                 random.for_each(|byte| *byte = stream.next_u64() as u8);

@@ -15,16 +15,16 @@ mod route;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::agenda::Agenda;
-use crate::carrier::{Arrival, Carrier, EntryId, LinkId};
-use crate::counters::Counters;
-use crate::link::{Link, Room};
-use crate::spec::{NetworkSpec, SpecError, Target};
-use crate::train::Train;
+use crate::burst::Burst;
+use crate::carrier::{Carrier, EntryId, FrameArrival, LinkId};
+use crate::counters::LinkCounters;
+use crate::event_queue::EventQueue;
+use crate::link::{BatchScratch, Link};
+use crate::spec::{LinkTarget, NetworkSpec, SpecError};
 pub use changes::ChangeError;
-use changes::Pending;
+use changes::PendingChanges;
 use island::Island;
-use route::Routes;
+use route::LinkRoutes;
 
 /// A network of links, ready to take frames.
 ///
@@ -65,14 +65,14 @@ pub struct Network {
     /// By which frames of each link are known on the next ones.
     keys: Vec<u32>,
     links: Vec<Link>,
-    routes: Routes,
+    routes: LinkRoutes,
     islands: Vec<Island>,
     /// Over islands, when there are several.
-    agenda: Agenda,
-    pending: Pending,
+    agenda: EventQueue,
+    pending: PendingChanges,
     /// Room for the frames of a train.
-    uncoupled: Vec<Arrival>,
-    room: Box<Room>,
+    burst_frames: Vec<FrameArrival>,
+    scratch: Box<BatchScratch>,
 }
 
 impl Network {
@@ -92,7 +92,7 @@ impl Network {
         plan.check()?;
         let keys = keys::of(plan, seed);
         let link = |(index, link): (usize, &crate::spec::NetworkLink)| {
-            let key = matches!(link.to, Target::Node(_)).then_some(keys[index]);
+            let key = matches!(link.to, LinkTarget::Node(_)).then_some(keys[index]);
             Link::new(LinkId(index as u32), &link.spec, link.to, key, seed, start_ns)
         };
         let links: Vec<_> = plan.links.iter().enumerate().map(link).collect();
@@ -100,13 +100,13 @@ impl Network {
         Ok(Self {
             seed,
             keys,
-            routes: Routes::new(plan, &islands),
-            agenda: Agenda::new(islands.len()),
+            routes: LinkRoutes::new(plan, &islands),
+            agenda: EventQueue::new(islands.len()),
             islands,
             links,
-            pending: Pending::new(),
-            uncoupled: Vec::new(),
-            room: Box::new(Room::new()),
+            pending: PendingChanges::new(),
+            burst_frames: Vec::new(),
+            scratch: Box::new(BatchScratch::new()),
             plan: plan.clone(),
         })
     }
@@ -117,7 +117,7 @@ impl Network {
     /// # Panics
     /// If the network has no such entry.
     #[inline]
-    pub fn push(&mut self, entry: EntryId, arrivals: &[Arrival], carrier: &mut impl Carrier) {
+    pub fn push(&mut self, entry: EntryId, arrivals: &[FrameArrival], carrier: &mut impl Carrier) {
         let mut rest = arrivals;
         while let Some(at_ns) = self.pending.next_ns() {
             let before = rest.partition_point(|arrival| arrival.arrival_ns < at_ns);
@@ -138,15 +138,15 @@ impl Network {
     /// If the network has no such entry, or the carrier [cannot tell](Carrier::coupled) of the
     /// train's frames.
     #[inline]
-    pub fn push_train(&mut self, entry: EntryId, train: Train, carrier: &mut impl Carrier) {
-        if self.couple(entry, train) {
+    pub fn push_burst(&mut self, entry: EntryId, train: Burst, carrier: &mut impl Carrier) {
+        if self.try_push_burst(entry, train) {
             return;
         }
         if train.packets == 1 {
-            let Train { first_ns: arrival_ns, handle, bytes, .. } = train;
-            self.push(entry, &[Arrival { arrival_ns, handle, len: bytes as u32 }], carrier);
+            let Burst { first_ns: arrival_ns, handle, bytes, .. } = train;
+            self.push(entry, &[FrameArrival { arrival_ns, handle, len: bytes as u32 }], carrier);
         } else {
-            self.push_uncoupled(entry, train, carrier);
+            self.push_burst_frames(entry, train, carrier);
         }
     }
 
@@ -186,7 +186,7 @@ impl Network {
     /// # Panics
     /// If the network has no such link.
     #[must_use]
-    pub fn counters(&self, link: LinkId) -> Counters {
+    pub fn counters(&self, link: LinkId) -> LinkCounters {
         self.links[link.0 as usize].counters()
     }
 
@@ -195,7 +195,7 @@ impl Network {
     /// # Panics
     /// If the network has no such entry.
     #[must_use]
-    pub fn entry_counters(&self, entry: EntryId) -> Counters {
+    pub fn entry_counters(&self, entry: EntryId) -> LinkCounters {
         self.routes.entry(entry).counters()
     }
 
@@ -204,7 +204,7 @@ impl Network {
     /// # Panics
     /// If the network has no such node.
     #[must_use]
-    pub fn node_counters(&self, node: usize) -> Counters {
+    pub fn node_counters(&self, node: usize) -> LinkCounters {
         self.routes.node(node).counters()
     }
 
@@ -215,7 +215,12 @@ impl Network {
     }
 
     #[inline]
-    fn push_settled(&mut self, entry: EntryId, arrivals: &[Arrival], carrier: &mut impl Carrier) {
+    fn push_settled(
+        &mut self,
+        entry: EntryId,
+        arrivals: &[FrameArrival],
+        carrier: &mut impl Carrier,
+    ) {
         let route = self.routes.entry_mut(entry);
         let Some(island) = route.island() else {
             arrivals.iter().for_each(|arrival| route.refuse(*arrival, carrier));
@@ -230,7 +235,7 @@ impl Network {
             if link.is_plain() {
                 link.arrive_all(arrivals, carrier);
             } else {
-                link.arrive_each(arrivals, &mut self.room, carrier);
+                link.arrive_each(arrivals, &mut self.scratch, carrier);
             }
         } else {
             for arrival in arrivals {
@@ -243,7 +248,7 @@ impl Network {
 
     /// Takes a train in whole, where it enters a plain link that stays so; whether it could.
     #[inline]
-    fn couple(&mut self, entry: EntryId, train: Train) -> bool {
+    fn try_push_burst(&mut self, entry: EntryId, train: Burst) -> bool {
         if self.pending.next_ns().is_some_and(|at_ns| at_ns <= train.last_ns) {
             return false;
         }
@@ -252,7 +257,7 @@ impl Network {
         let link = &mut self.links[only];
         if !self.islands[island as usize].is_single()
             || !link.is_plain()
-            || !link.arrive_train(train)
+            || !link.arrive_burst(train)
         {
             return false;
         }
@@ -262,12 +267,12 @@ impl Network {
     }
 
     /// Brings the frames of a train one by one.
-    fn push_uncoupled(&mut self, entry: EntryId, train: Train, carrier: &mut impl Carrier) {
-        let mut frames = core::mem::take(&mut self.uncoupled);
-        carrier.uncouple(&train, &mut frames);
+    fn push_burst_frames(&mut self, entry: EntryId, train: Burst, carrier: &mut impl Carrier) {
+        let mut frames = core::mem::take(&mut self.burst_frames);
+        carrier.split_burst(&train, &mut frames);
         self.push(entry, &frames, carrier);
         frames.clear();
-        self.uncoupled = frames;
+        self.burst_frames = frames;
     }
 
     #[inline]

@@ -18,22 +18,22 @@ use alloc::collections::BTreeMap;
 
 use slipring_model::{BitRate, NANOS_PER_SEC, Wheel};
 
-use crate::carrier::{Arrival, Carrier, Flight, Handle};
-use crate::counters::Tally;
-use crate::delay::{Delayed, Delayer};
-use crate::fifo::Fifo;
-use crate::frame_id::{FirstNumbers, FrameId, Onward};
+use crate::burst::{Burst, BurstFifo};
+use crate::carrier::{Carrier, FrameArrival, FrameHandle, InFlightFrame};
+use crate::counters::PacketCounts;
+use crate::delay::{DelayStage, FrameDelay};
+use crate::fifo::BlockFifo;
+use crate::frame_id::{FirstFrameNumbers, FrameId, FrameIdMapper};
 use crate::spec::{LinkSpec, OrderPolicy};
-use crate::streams::Streams;
-use crate::train::{Train, Trains};
+use crate::streams::LinkStreams;
 
 /// No delay at all is as long.
-const NEVER: u64 = u64::MAX;
+const NEVER_NS: u64 = u64::MAX;
 
 /// A frame that left the line.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Departed {
-    pub(crate) handle: Handle,
+pub(crate) struct LineDeparture {
+    pub(crate) handle: FrameHandle,
     pub(crate) len: u32,
     /// When its first bit left.
     pub(crate) start_ns: u64,
@@ -45,41 +45,41 @@ pub(crate) struct Departed {
 }
 
 /// What became of a frame that was to travel.
-pub(crate) enum Sent {
+pub(crate) enum SendOutcome {
     /// It is on its way; `clamped`: later than its delay says.
-    Released { flight: Flight, clamped: bool },
+    Released { flight: InFlightFrame, clamped: bool },
     /// It would have overtaken, and the policy forbids that.
     Overtook,
     /// A model of the user's has no delay for it.
     Unanswered,
 }
 
-pub(crate) struct Output {
-    fifo: Fifo<Flight>,
+pub(crate) struct LinkOutput {
+    fifo: BlockFifo<InFlightFrame>,
     /// None until there was one.
-    trains: Option<Box<Trains>>,
+    bursts: Option<Box<BurstFifo>>,
     last_release_ns: u64,
     /// How many are overtaking: asked far more often than it changes.
     overtakers: u32,
     /// Another link follows.
-    follows: bool,
+    has_next_link: bool,
     /// The delay, where that is all that the rules say; [`NEVER`] otherwise.
-    steady_ns: u64,
+    constant_delay_ns: u64,
     /// What frames with a constant delay do not touch; links are many, caches small.
-    rules: Box<Rules>,
-    overtaking: Box<Wheel<Flight>>,
+    rules: Box<OutputRules>,
+    overtaking: Box<Wheel<InFlightFrame>>,
 }
 
 /// Which frames are on their way, in the order in which those are.
-struct Following {
-    onward: Onward,
-    in_order: Fifo<FrameId>,
+struct NextLinkFrames {
+    id_mapper: FrameIdMapper,
+    in_order: BlockFifo<FrameId>,
     overtaking: Wheel<FrameId>,
 }
 
 /// How it is decided when a frame arrives.
-struct Rules {
-    delayer: Delayer,
+struct OutputRules {
+    delayer: DelayStage,
     order: OrderPolicy,
     /// The physical port behind the link.
     port: Option<BitRate>,
@@ -87,35 +87,35 @@ struct Rules {
     /// Last release of each path.
     paths: BTreeMap<u32, u64>,
     /// Where another link follows: which frames are on their way.
-    following: Option<Following>,
+    next_link_frames: Option<NextLinkFrames>,
 }
 
-impl Output {
+impl LinkOutput {
     /// `onward` where another link follows.
     pub(crate) fn new(
         spec: &LinkSpec,
-        streams: &Streams<'_>,
+        streams: &LinkStreams<'_>,
         start_ns: u64,
-        onward: Option<Onward>,
+        onward: Option<FrameIdMapper>,
     ) -> Self {
-        let rules = Rules {
-            delayer: Delayer::new(&spec.delay, streams.draws("delay"), start_ns),
+        let rules = OutputRules {
+            delayer: DelayStage::new(&spec.delay, streams.draws("delay"), start_ns),
             order: spec.order,
             port: port_of(spec),
             offset_ns: spec.offset_ns,
             paths: BTreeMap::new(),
-            following: onward.map(|onward| {
-                let (in_order, overtaking) = (Fifo::new(), Wheel::new());
-                Following { onward, in_order, overtaking }
+            next_link_frames: onward.map(|onward| {
+                let (in_order, overtaking) = (BlockFifo::new(), Wheel::new());
+                NextLinkFrames { id_mapper: onward, in_order, overtaking }
             }),
         };
         Self {
-            fifo: Fifo::new(),
-            trains: None,
+            fifo: BlockFifo::new(),
+            bursts: None,
             last_release_ns: 0,
             overtakers: 0,
-            follows: onward.is_some(),
-            steady_ns: rules.steady_ns(),
+            has_next_link: onward.is_some(),
+            constant_delay_ns: rules.constant_delay_ns(),
             rules: Box::new(rules),
             overtaking: Box::new(Wheel::new()),
         }
@@ -126,7 +126,7 @@ impl Output {
         &mut self,
         old: &LinkSpec,
         new: &LinkSpec,
-        next: FirstNumbers,
+        next: FirstFrameNumbers,
         at_ns: u64,
     ) {
         let rules = &mut self.rules;
@@ -136,27 +136,33 @@ impl Output {
         rules.order = new.order;
         rules.port = port_of(new);
         rules.offset_ns = new.offset_ns;
-        self.steady_ns = rules.steady_ns();
+        self.constant_delay_ns = rules.constant_delay_ns();
     }
 
     /// The delay, when it is all there is to do here.
     pub(crate) fn plain_delay_ns(&self) -> Option<u64> {
-        (self.steady_ns != NEVER).then_some(self.steady_ns)
+        (self.constant_delay_ns != NEVER_NS).then_some(self.constant_delay_ns)
     }
 
     /// Decides when a frame arrives. It is not on its way yet: see [`Self::send`].
     #[inline(always)]
-    pub(crate) fn judge(&mut self, frame: Departed, carrier: &mut impl Carrier) -> Sent {
+    pub(crate) fn judge(
+        &mut self,
+        frame: LineDeparture,
+        carrier: &mut impl Carrier,
+    ) -> SendOutcome {
         let rules = &mut *self.rules;
-        let Some(delayed) = rules.delayer.delay(&frame, carrier) else { return Sent::Unanswered };
-        let Delayed { delay_ns, route, not_before_ns } = delayed;
+        let Some(delayed) = rules.delayer.delay(&frame, carrier) else {
+            return SendOutcome::Unanswered;
+        };
+        let FrameDelay { delay_ns, route, not_before_ns } = delayed;
         let own_ns = rules.own_ns(frame.len);
         let due_ns = frame.base_ns.saturating_add(delay_ns).saturating_sub(own_ns);
         // Whatever is taken off, nothing leaves before it began to.
         let due_ns = due_ns.max(frame.start_ns).max(not_before_ns);
         let last_ns = match rules.order {
             OrderPolicy::Strict | OrderPolicy::Correlated => self.last_release_ns,
-            OrderPolicy::Drop if due_ns < self.last_release_ns => return Sent::Overtook,
+            OrderPolicy::Drop if due_ns < self.last_release_ns => return SendOutcome::Overtook,
             OrderPolicy::Drop | OrderPolicy::Free => 0,
             OrderPolicy::Path => rules.paths.get(&route).copied().unwrap_or(0),
         };
@@ -166,15 +172,15 @@ impl Output {
         }
         rules.delayer.released(release_ns);
         self.last_release_ns = self.last_release_ns.max(release_ns);
-        let flight = Flight { release_ns, handle: frame.handle, len: frame.len };
-        Sent::Released { flight, clamped: release_ns > due_ns }
+        let flight = InFlightFrame { release_ns, handle: frame.handle, len: frame.len };
+        SendOutcome::Released { flight, clamped: release_ns > due_ns }
     }
 
     /// Whether when a frame arrives depends on no look at its bytes, and it is certain to arrive.
-    pub(crate) fn is_blind(&self) -> bool {
+    pub(crate) fn is_payload_agnostic(&self) -> bool {
         use OrderPolicy::{Correlated, Free, Strict};
         let rules = &*self.rules;
-        rules.delayer.is_blind() && matches!(rules.order, Strict | Correlated | Free)
+        rules.delayer.is_payload_agnostic() && matches!(rules.order, Strict | Correlated | Free)
     }
 
     /// Puts frames on their way, if it is [blind](Self::is_blind), whose delays count from
@@ -182,23 +188,23 @@ impl Output {
     /// later than their delay says. `first` is the number of the first one, `times_ns` is room for as
     /// many.
     #[inline(never)]
-    pub(crate) fn send_blindly(
+    pub(crate) fn send_batch(
         &mut self,
-        frames: &[Arrival],
+        frames: &[FrameArrival],
         first: u64,
         base_ns: &[u64],
         times_ns: &mut [u64],
-    ) -> Tally {
-        let steady_ns = self.steady_ns;
-        if steady_ns != NEVER {
+    ) -> PacketCounts {
+        let steady_ns = self.constant_delay_ns;
+        if steady_ns != NEVER_NS {
             let times = base_ns.iter().zip(&mut *times_ns);
             times.for_each(|(base_ns, time)| *time = base_ns.saturating_add(steady_ns));
         } else {
             self.rules.delayer.delay_all(first, base_ns, times_ns);
             self.rules.make_due(frames, base_ns, times_ns);
         }
-        let mut clamped = Tally::default();
-        if steady_ns != NEVER || self.rules.order.keeps_order() {
+        let mut clamped = PacketCounts::default();
+        if steady_ns != NEVER_NS || self.rules.order.keeps_order() {
             clamped = self.keep_order(frames, times_ns);
             self.fifo.extend(flights(frames, times_ns));
         } else {
@@ -212,7 +218,7 @@ impl Output {
 
     /// Puts off what would overtake; gives back what that was.
     #[inline]
-    fn keep_order(&mut self, frames: &[Arrival], due_ns: &mut [u64]) -> Tally {
+    fn keep_order(&mut self, frames: &[FrameArrival], due_ns: &mut [u64]) -> PacketCounts {
         let (mut last_ns, mut late) = (self.last_release_ns, false);
         let in_order = |&due_ns: &u64| {
             late |= due_ns < last_ns;
@@ -220,14 +226,14 @@ impl Output {
         };
         due_ns.iter().for_each(in_order);
         // Hardly ever, or else it is no matter what it costs.
-        let clamped = if late { self.put_off(frames, due_ns) } else { Tally::default() };
+        let clamped = if late { self.defer(frames, due_ns) } else { PacketCounts::default() };
         self.last_release_ns = last_ns;
         clamped
     }
 
     #[cold]
-    fn put_off(&self, frames: &[Arrival], due_ns: &mut [u64]) -> Tally {
-        let (mut last_ns, mut clamped) = (self.last_release_ns, Tally::default());
+    fn defer(&self, frames: &[FrameArrival], due_ns: &mut [u64]) -> PacketCounts {
+        let (mut last_ns, mut clamped) = (self.last_release_ns, PacketCounts::default());
         for (frame, due_ns) in frames.iter().zip(due_ns) {
             if *due_ns < last_ns {
                 clamped.count(frame.len);
@@ -240,10 +246,10 @@ impl Output {
 
     /// Puts a frame on its way, or its `copy`th copy.
     #[inline(always)]
-    pub(crate) fn send(&mut self, flight: Flight, id: FrameId, copy: u32) {
+    pub(crate) fn send(&mut self, flight: InFlightFrame, id: FrameId, copy: u32) {
         let overtakes = self.fifo.back().is_some_and(|last| last.release_ns > flight.release_ns);
-        if self.follows {
-            self.rules.send_along(flight.release_ns, overtakes, id, copy);
+        if self.has_next_link {
+            self.rules.send_to_next_link(flight.release_ns, overtakes, id, copy);
         }
         if overtakes {
             self.overtaking.push(flight.release_ns, flight);
@@ -255,11 +261,11 @@ impl Output {
 
     /// Puts frames on their way that only have a constant delay and come in order.
     #[inline]
-    pub(crate) fn send_all(&mut self, flights: impl ExactSizeIterator<Item = Flight>) {
+    pub(crate) fn send_all(&mut self, flights: impl ExactSizeIterator<Item = InFlightFrame>) {
         let mut last_ns = self.last_release_ns;
         self.fifo.extend(flights.map(|flight| {
             last_ns = flight.release_ns.max(last_ns);
-            Flight { release_ns: last_ns, ..flight }
+            InFlightFrame { release_ns: last_ns, ..flight }
         }));
         self.last_release_ns = last_ns;
     }
@@ -267,26 +273,26 @@ impl Output {
     /// Puts a train on its way, each of whose frames only has a delay of `delay_ns`; `false` when
     /// they have to go one by one.
     #[inline]
-    pub(crate) fn send_train(&mut self, train: Train, delay_ns: u64) -> bool {
+    pub(crate) fn send_burst(&mut self, train: Burst, delay_ns: u64) -> bool {
         // The last one may wait for those before it: never, if the first one does not.
         if train.first_ns.saturating_add(delay_ns) < self.last_release_ns || self.overtakers > 0 {
             return false;
         }
         self.last_release_ns = train.last_ns.saturating_add(delay_ns);
-        self.trains.get_or_insert_with(|| Box::new(Trains::new())).push(train);
+        self.bursts.get_or_insert_with(|| Box::new(BurstFifo::new())).push(train);
         true
     }
 
     /// Takes out a train, or the part of one, that has arrived by `now_ns` with this delay, once
     /// nothing is before it.
     #[inline]
-    pub(crate) fn pop_train(
+    pub(crate) fn pop_burst(
         &mut self,
         now_ns: u64,
         delay_ns: u64,
         carrier: &mut impl Carrier,
-    ) -> Option<Train> {
-        let trains = self.trains.as_deref_mut()?;
+    ) -> Option<Burst> {
+        let trains = self.bursts.as_deref_mut()?;
         if self.overtakers > 0 || self.fifo.front().is_some() {
             return None;
         }
@@ -297,30 +303,30 @@ impl Output {
 
     /// Whether trains are on their way.
     #[inline]
-    pub(crate) fn has_trains(&self) -> bool {
-        self.trains.as_ref().is_some_and(|trains| trains.packets() > 0)
+    pub(crate) fn has_bursts(&self) -> bool {
+        self.bursts.as_ref().is_some_and(|trains| trains.packets() > 0)
     }
 
     /// Has frames that travel in trains go on one by one.
     #[cold]
-    pub(crate) fn dissolve(&mut self, delay_ns: u64, carrier: &mut impl Carrier) {
-        let Some(trains) = &mut self.trains else { return };
-        trains.dissolve(delay_ns, carrier, |flight| self.fifo.push(flight));
+    pub(crate) fn split_bursts(&mut self, delay_ns: u64, carrier: &mut impl Carrier) {
+        let Some(trains) = &mut self.bursts else { return };
+        trains.split_all(delay_ns, carrier, |flight| self.fifo.push(flight));
     }
 
     /// As [`Self::send_all`] for one frame that the caller delivers at once.
     #[inline]
-    pub(crate) fn pass(&mut self, flight: Flight) -> Flight {
+    pub(crate) fn pass(&mut self, flight: InFlightFrame) -> InFlightFrame {
         self.last_release_ns = flight.release_ns.max(self.last_release_ns);
-        Flight { release_ns: self.last_release_ns, ..flight }
+        InFlightFrame { release_ns: self.last_release_ns, ..flight }
     }
 
     /// Takes out the next frame that has arrived at a node by `now_ns`, and which one it is.
     #[inline]
-    pub(crate) fn hop_due(&mut self, now_ns: u64) -> Option<(Flight, FrameId)> {
+    pub(crate) fn hop_due(&mut self, now_ns: u64) -> Option<(InFlightFrame, FrameId)> {
         let before = self.overtakers;
         let flight = self.pop_due(now_ns)?;
-        let id = self.rules.following.as_mut().and_then(|following| {
+        let id = self.rules.next_link_frames.as_mut().and_then(|following| {
             let overtook = self.overtakers < before;
             if overtook { following.overtaking.pop_due(now_ns) } else { following.in_order.pop() }
         });
@@ -329,7 +335,7 @@ impl Output {
 
     /// Takes out the next frame that has arrived by `now_ns`.
     #[inline]
-    fn pop_due(&mut self, now_ns: u64) -> Option<Flight> {
+    fn pop_due(&mut self, now_ns: u64) -> Option<InFlightFrame> {
         let front_ns = self.fifo.front().map_or(u64::MAX, |flight| flight.release_ns);
         if self.overtakers > 0
             && let Some(first_ns) = self.overtaking.next_release_ns()
@@ -347,7 +353,7 @@ impl Output {
 
     /// Takes out all frames that have arrived by `now_ns`, in order and in runs.
     #[inline]
-    pub(crate) fn take_due(&mut self, now_ns: u64, mut give: impl FnMut(&[Flight])) {
+    pub(crate) fn take_due(&mut self, now_ns: u64, mut give: impl FnMut(&[InFlightFrame])) {
         while self.overtakers > 0 {
             let Some(flight) = self.pop_due(now_ns) else { return };
             give(&[flight]);
@@ -359,7 +365,7 @@ impl Output {
                 return;
             }
             give(&run[..due]);
-            self.fifo.forget(due);
+            self.fifo.consume(due);
         }
     }
 
@@ -368,7 +374,7 @@ impl Output {
     pub(crate) fn next_ns(&self, delay_ns: u64) -> Option<u64> {
         let mut front = self.fifo.front().map(|flight| flight.release_ns);
         if front.is_none()
-            && let Some(trains) = &self.trains
+            && let Some(trains) = &self.bursts
         {
             front = trains.first_ns().map(|first_ns| first_ns.saturating_add(delay_ns));
         }
@@ -388,28 +394,31 @@ impl Output {
 
     /// How many frames are on their way.
     pub(crate) fn len(&self) -> u64 {
-        let trains = self.trains.as_ref().map_or(0, |trains| trains.packets());
+        let trains = self.bursts.as_ref().map_or(0, |trains| trains.packets());
         self.fifo.len() as u64 + u64::from(self.overtakers) + trains
     }
 }
 
 /// Frames with the times of their releases.
 #[inline]
-fn flights(frames: &[Arrival], releases_ns: &[u64]) -> impl ExactSizeIterator<Item = Flight> {
-    frames.iter().zip(releases_ns).map(|(frame, &release_ns)| Flight {
+fn flights(
+    frames: &[FrameArrival],
+    releases_ns: &[u64],
+) -> impl ExactSizeIterator<Item = InFlightFrame> {
+    frames.iter().zip(releases_ns).map(|(frame, &release_ns)| InFlightFrame {
         release_ns,
         handle: frame.handle,
         len: frame.len,
     })
 }
 
-impl Rules {
+impl OutputRules {
     /// Keeps which frame it is that goes to another link, as its flight is kept. Apart, so that it costs
     /// frames nothing that leave the network here.
     #[inline(never)]
-    fn send_along(&mut self, release_ns: u64, overtakes: bool, id: FrameId, copy: u32) {
-        let Some(following) = &mut self.following else { return };
-        let id = following.onward.id(id, copy);
+    fn send_to_next_link(&mut self, release_ns: u64, overtakes: bool, id: FrameId, copy: u32) {
+        let Some(following) = &mut self.next_link_frames else { return };
+        let id = following.id_mapper.id(id, copy);
         match overtakes {
             true => following.overtaking.push(release_ns, id),
             false => following.in_order.push(id),
@@ -417,15 +426,15 @@ impl Rules {
     }
 
     /// The delay, if it is all that there is to a release; [`NEVER`] otherwise.
-    fn steady_ns(&self) -> u64 {
+    fn constant_delay_ns(&self) -> u64 {
         let steady = self.port.is_none() && self.offset_ns == 0 && self.order.keeps_order();
         let constant_ns = self.delayer.constant_ns().filter(|_| steady);
-        constant_ns.unwrap_or(NEVER)
+        constant_ns.unwrap_or(NEVER_NS)
     }
 
     /// Turns the delays of frames, which count from `base_ns`, into the times when they are due.
     #[inline]
-    fn make_due(&self, frames: &[Arrival], base_ns: &[u64], times_ns: &mut [u64]) {
+    fn make_due(&self, frames: &[FrameArrival], base_ns: &[u64], times_ns: &mut [u64]) {
         let times = base_ns.iter().zip(times_ns);
         if self.port.is_none() && self.offset_ns == 0 {
             return times.for_each(|(base_ns, time)| *time = base_ns.saturating_add(*time));

@@ -6,23 +6,23 @@ use alloc::vec::Vec;
 
 use slipring_model::ParameterError;
 use slipring_model::aqm::{
-    Aqm, Arriving, CoDel, CoDelSpec, DelayFrom, Departure, DropCause, DualPi2, DualPi2Spec, Entry,
-    FairQueue, FairSpec, FifoAqm, Leaving, MultiQueue, Pie, PieSpec, QueueView, Red, RedSpec,
-    Verdict,
+    Aqm, AqmArrival, AqmDeparture, AqmDropCause, AqmQueueView, AqmVerdict, CoDel, CoDelSpec,
+    DelaySource, DequeuedPacket, DualPi2, DualPi2Spec, FairQueue, FairSpec, FifoAqm, MultiQueue,
+    Pie, PieSpec, QueuedPacket, Red, RedSpec,
 };
 use slipring_model::{Draws, Stream};
 use slipring_wire::FlowHasher;
 
-use crate::carrier::{Carrier, Cause, Frame, Handle, Joined};
-use crate::counters::Tally;
+use crate::carrier::{Carrier, FrameHandle, LinkDropCause, LinkFrame, QueueArrival};
+use crate::counters::PacketCounts;
 use crate::ecn;
 use crate::frame_id::FrameId;
-use crate::sink::Sink;
-use crate::spec::{Admit, Discipline, QueueSpec};
+use crate::sink::LinkSink;
+use crate::spec::{AdmitPolicy, Discipline, LinkQueueSpec};
 
-pub(crate) struct Queue {
-    spec: QueueSpec,
-    kind: Kind,
+pub(crate) struct LinkQueue {
+    spec: LinkQueueSpec,
+    kind: LinkQueueKind,
     draws: Draws,
     hasher: FlowHasher,
 }
@@ -31,36 +31,37 @@ pub(crate) struct Queue {
     clippy::large_enum_variant,
     reason = "a FIFO is the usual one, and is looked at for each packet"
 )]
-enum Kind {
-    Fifo(Fifo),
-    Multi(Box<MultiQueue<Identified>>),
+enum LinkQueueKind {
+    Fifo(FifoQueue),
+    Multi(Box<MultiQueue<IdentifiedFrame>>),
 }
 
-struct Fifo {
+struct FifoQueue {
     aqm: FifoAqm,
-    waiting: VecDeque<Frame>,
+    waiting: VecDeque<LinkFrame>,
     bytes: u64,
 }
 
 /// A frame in a queue of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Identified {
-    handle: Handle,
+struct IdentifiedFrame {
+    handle: FrameHandle,
     id: FrameId,
 }
 
 /// What a queue must know of the line behind it to judge an arrival.
-pub(crate) struct Ahead {
+pub(crate) struct LineBacklog {
     /// The frame on the line.
-    pub(crate) busy: Tally,
+    pub(crate) busy: PacketCounts,
     /// How long a frame that arrives now waits for the line.
     pub(crate) wait_ns: u64,
 }
 
-impl Queue {
-    pub(crate) fn new(spec: &QueueSpec, mut stream: Stream, draws: Draws) -> Self {
+impl LinkQueue {
+    pub(crate) fn new(spec: &LinkQueueSpec, mut stream: Stream, draws: Draws) -> Self {
         let hasher = FlowHasher::new([stream.next_u64(), stream.next_u64()]);
-        let kind = Kind::new(spec).expect("specifications are judged before anything is built");
+        let kind =
+            LinkQueueKind::new(spec).expect("specifications are judged before anything is built");
         Self { spec: spec.clone(), kind, draws, hasher }
     }
 
@@ -68,14 +69,15 @@ impl Queue {
     /// state if only its parameters change.
     pub(crate) fn change<C: Carrier>(
         &mut self,
-        spec: &QueueSpec,
+        spec: &LinkQueueSpec,
         now_ns: u64,
-        sink: &mut Sink<'_, C>,
+        sink: &mut LinkSink<'_, C>,
     ) {
         if *spec == self.spec {
             return;
         }
-        let fresh = Kind::new(spec).expect("specifications are judged before anything is built");
+        let fresh =
+            LinkQueueKind::new(spec).expect("specifications are judged before anything is built");
         self.spec = spec.clone();
         if self.kind.retune(spec) {
             return;
@@ -88,25 +90,29 @@ impl Queue {
 
     /// Bytes and packets that wait.
     #[inline]
-    pub(crate) fn tally(&self) -> Tally {
+    pub(crate) fn backlog(&self) -> PacketCounts {
         match &self.kind {
-            Kind::Fifo(fifo) => Tally { packets: fifo.waiting.len() as u64, bytes: fifo.bytes },
-            Kind::Multi(multi) => Tally { packets: multi.packets(), bytes: multi.bytes() },
+            LinkQueueKind::Fifo(fifo) => {
+                PacketCounts { packets: fifo.waiting.len() as u64, bytes: fifo.bytes }
+            }
+            LinkQueueKind::Multi(multi) => {
+                PacketCounts { packets: multi.packets(), bytes: multi.bytes() }
+            }
         }
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         match &self.kind {
-            Kind::Fifo(fifo) => fifo.waiting.is_empty(),
-            Kind::Multi(multi) => multi.packets() == 0,
+            LinkQueueKind::Fifo(fifo) => fifo.waiting.is_empty(),
+            LinkQueueKind::Multi(multi) => multi.packets() == 0,
         }
     }
 
     /// Whether judging an arrival needs to know how long it would wait.
     #[inline]
-    pub(crate) fn asks_for_wait(&self) -> bool {
-        let asks = |pie: &PieSpec| pie.delay_from == DelayFrom::View;
+    pub(crate) fn needs_wait_ns(&self) -> bool {
+        let asks = |pie: &PieSpec| pie.delay_from == DelaySource::View;
         self.spec.delay_ns.is_some()
             || matches!(&self.spec.discipline, Discipline::Pie(pie) if asks(pie))
     }
@@ -116,20 +122,20 @@ impl Queue {
     #[inline]
     pub(crate) fn enqueue<C: Carrier>(
         &mut self,
-        frame: Frame,
-        ahead: &Ahead,
-        wait_ns: impl FnMut(Tally) -> u64,
-        sink: &mut Sink<'_, C>,
+        frame: LinkFrame,
+        ahead: &LineBacklog,
+        wait_ns: impl FnMut(PacketCounts) -> u64,
+        sink: &mut LinkSink<'_, C>,
     ) -> bool {
         if matches!(self.spec.discipline, Discipline::DropHead) {
             return self.replace(frame, ahead, wait_ns, sink);
         }
         if self.spec.delay_ns.is_some_and(|limit_ns| ahead.wait_ns > limit_ns) {
-            sink.lose(frame, frame.arrival_ns, Cause::Queue);
+            sink.lose(frame, frame.arrival_ns, LinkDropCause::Queue);
             return false;
         }
         match &mut self.kind {
-            Kind::Multi(multi) => {
+            LinkQueueKind::Multi(multi) => {
                 let entry = entry(frame, &self.hasher, sink.carrier);
                 let now_ns = frame.arrival_ns;
                 let mut taken = true;
@@ -140,9 +146,9 @@ impl Queue {
                 });
                 taken
             }
-            Kind::Fifo(fifo) => {
+            LinkQueueKind::Fifo(fifo) => {
                 if is_full(&self.spec, fifo.view(ahead), frame.len) {
-                    sink.lose(frame, frame.arrival_ns, Cause::Queue);
+                    sink.lose(frame, frame.arrival_ns, LinkDropCause::Queue);
                     return false;
                 }
                 let admitted = fifo.admits(frame, ahead, self.draws, sink);
@@ -158,27 +164,27 @@ impl Queue {
     /// that would not fit even alone.
     fn replace<C: Carrier>(
         &mut self,
-        frame: Frame,
-        ahead: &Ahead,
-        mut wait_ns: impl FnMut(Tally) -> u64,
-        sink: &mut Sink<'_, C>,
+        frame: LinkFrame,
+        ahead: &LineBacklog,
+        mut wait_ns: impl FnMut(PacketCounts) -> u64,
+        sink: &mut LinkSink<'_, C>,
     ) -> bool {
-        let mut fits = |queue: &Self, waiting: Tally| {
-            let Tally { packets, bytes } = waiting + ahead.busy;
-            let view = QueueView { bytes, packets, delay_ns: 0 };
+        let mut fits = |queue: &Self, waiting: PacketCounts| {
+            let PacketCounts { packets, bytes } = waiting + ahead.busy;
+            let view = AqmQueueView { bytes, packets, delay_ns: 0 };
             let late = queue.spec.delay_ns.is_some_and(|limit_ns| wait_ns(waiting) > limit_ns);
             !late && !is_full(&queue.spec, view, frame.len)
         };
-        if !fits(self, Tally::default()) {
-            sink.lose(frame, frame.arrival_ns, Cause::Queue);
+        if !fits(self, PacketCounts::default()) {
+            sink.lose(frame, frame.arrival_ns, LinkDropCause::Queue);
             return false;
         }
-        while !fits(self, self.tally()) {
-            let Kind::Fifo(fifo) = &mut self.kind else { break };
+        while !fits(self, self.backlog()) {
+            let LinkQueueKind::Fifo(fifo) = &mut self.kind else { break };
             let Some(oldest) = fifo.pop() else { break };
-            sink.lose(oldest, frame.arrival_ns, Cause::Queue);
+            sink.lose(oldest, frame.arrival_ns, LinkDropCause::Queue);
         }
-        if let Kind::Fifo(fifo) = &mut self.kind {
+        if let LinkQueueKind::Fifo(fifo) = &mut self.kind {
             fifo.push(frame);
         }
         true
@@ -186,27 +192,32 @@ impl Queue {
 
     /// Whether it is empty, and one that a frame may [pass](Self::pass).
     #[inline(always)]
-    pub(crate) fn is_passable(&self) -> bool {
-        matches!(&self.kind, Kind::Fifo(fifo) if fifo.waiting.is_empty()) && !self.asks_for_wait()
+    pub(crate) fn is_bypassable(&self) -> bool {
+        matches!(&self.kind, LinkQueueKind::Fifo(fifo) if fifo.waiting.is_empty())
+            && !self.needs_wait_ns()
     }
 
     /// Takes a frame in and out again at the same moment, with nobody on the line; `false` if it
     /// is lost.
     #[inline(always)]
-    pub(crate) fn pass<C: Carrier>(&mut self, frame: Frame, sink: &mut Sink<'_, C>) -> bool {
+    pub(crate) fn bypass<C: Carrier>(
+        &mut self,
+        frame: LinkFrame,
+        sink: &mut LinkSink<'_, C>,
+    ) -> bool {
         let (at_ns, len) = (frame.arrival_ns, frame.len);
-        let Kind::Fifo(fifo) = &mut self.kind else { return false };
-        let nothing = Ahead { busy: Tally::default(), wait_ns: 0 };
+        let LinkQueueKind::Fifo(fifo) = &mut self.kind else { return false };
+        let nothing = LineBacklog { busy: PacketCounts::default(), wait_ns: 0 };
         if is_full(&self.spec, fifo.view(&nothing), len) {
-            sink.lose(frame, at_ns, Cause::Queue);
+            sink.lose(frame, at_ns, LinkDropCause::Queue);
             return false;
         }
         if !fifo.admits(frame, &nothing, self.draws, sink) {
             return false;
         }
         let link = sink.link;
-        sink.carrier.joined(Joined { link, at_ns, bytes: len.into(), packets: 1 });
-        if !fifo.lets_go(frame, at_ns, sink) {
+        sink.carrier.on_enqueue(QueueArrival { link, at_ns, bytes: len.into(), packets: 1 });
+        if !fifo.admits_departure(frame, at_ns, sink) {
             return false;
         }
         if self.spec.mark_above_ns == Some(0) {
@@ -216,34 +227,34 @@ impl Queue {
     }
 
     /// Whether frames that find it empty and the line free are passed on by their length alone.
-    pub(crate) fn is_blind(&self) -> bool {
-        let by_length = |fifo: &Fifo| matches!(fifo.aqm, FifoAqm::None | FifoAqm::CoDel(_));
+    pub(crate) fn is_payload_agnostic(&self) -> bool {
+        let by_length = |fifo: &FifoQueue| matches!(fifo.aqm, FifoAqm::None | FifoAqm::CoDel(_));
         self.spec.mark_above_ns != Some(0)
-            && matches!(&self.kind, Kind::Fifo(fifo) if by_length(fifo))
+            && matches!(&self.kind, LinkQueueKind::Fifo(fifo) if by_length(fifo))
     }
 
     /// The longest frame that it passes on if it is [blind](Self::is_blind).
-    pub(crate) fn longest(&self) -> u64 {
+    pub(crate) fn max_len(&self) -> u64 {
         match self.spec.admit {
-            Admit::Strict => self.spec.bytes.unwrap_or(u64::MAX),
-            Admit::Tlem => u64::MAX,
+            AdmitPolicy::Strict => self.spec.bytes.unwrap_or(u64::MAX),
+            AdmitPolicy::Tlem => u64::MAX,
         }
     }
 
     /// Whether there is an algorithm that [learns](Self::passed) of frames.
-    pub(crate) fn is_watched(&self) -> bool {
-        !matches!(&self.kind, Kind::Fifo(Fifo { aqm: FifoAqm::None, .. }))
+    pub(crate) fn has_aqm(&self) -> bool {
+        !matches!(&self.kind, LinkQueueKind::Fifo(FifoQueue { aqm: FifoAqm::None, .. }))
     }
 
     /// Learns that frames were passed on blindly, the last one at `at_ns`.
     #[inline]
-    pub(crate) fn passed(&mut self, at_ns: u64, len: u32) {
-        if let Kind::Fifo(fifo) = &mut self.kind {
+    pub(crate) fn note_bypass(&mut self, at_ns: u64, len: u32) {
+        if let LinkQueueKind::Fifo(fifo) = &mut self.kind {
             // None of them waited, and that is all that CoDel learns of each.
-            let queue = QueueView::default();
-            let leaving = Leaving { now_ns: at_ns, len, sojourn_ns: 0, queue };
+            let queue = AqmQueueView::default();
+            let leaving = AqmDeparture { now_ns: at_ns, len, sojourn_ns: 0, queue };
             let verdict = fifo.aqm.dequeue(&leaving, || false);
-            debug_assert_eq!(verdict, Verdict::Keep, "nothing waited");
+            debug_assert_eq!(verdict, AqmVerdict::Keep, "nothing waited");
         }
     }
 
@@ -252,11 +263,11 @@ impl Queue {
     pub(crate) fn dequeue<C: Carrier>(
         &mut self,
         now_ns: u64,
-        sink: &mut Sink<'_, C>,
-    ) -> Option<Frame> {
+        sink: &mut LinkSink<'_, C>,
+    ) -> Option<LinkFrame> {
         let frame = match &mut self.kind {
-            Kind::Fifo(fifo) => fifo.dequeue(now_ns, sink),
-            Kind::Multi(multi) => {
+            LinkQueueKind::Fifo(fifo) => fifo.dequeue(now_ns, sink),
+            LinkQueueKind::Multi(multi) => {
                 let departure = multi.dequeue(now_ns, &mut |entry, cause| {
                     sink.lose(arrival(&entry), now_ns, cause_of(cause));
                 });
@@ -272,10 +283,10 @@ impl Queue {
     }
 
     /// Puts a frame back that was in the queue already.
-    fn restore<C: Carrier>(&mut self, frame: Frame, now_ns: u64, sink: &mut Sink<'_, C>) {
+    fn restore<C: Carrier>(&mut self, frame: LinkFrame, now_ns: u64, sink: &mut LinkSink<'_, C>) {
         match &mut self.kind {
-            Kind::Fifo(fifo) => fifo.push(frame),
-            Kind::Multi(multi) => {
+            LinkQueueKind::Fifo(fifo) => fifo.push(frame),
+            LinkQueueKind::Multi(multi) => {
                 let entry = entry(frame, &self.hasher, sink.carrier);
                 let stream = &mut self.draws.stream(frame.id.draw());
                 multi.enqueue(now_ns, entry, stream, &mut |entry, cause| {
@@ -288,20 +299,20 @@ impl Queue {
 
 /// Whether a frame of `len` does not fit any more.
 #[inline]
-fn is_full(spec: &QueueSpec, queue: QueueView, len: u32) -> bool {
+fn is_full(spec: &LinkQueueSpec, queue: AqmQueueView, len: u32) -> bool {
     let (bytes, packets) = match spec.admit {
-        Admit::Strict => (queue.bytes + u64::from(len), queue.packets + 1),
-        Admit::Tlem => (queue.bytes, queue.packets),
+        AdmitPolicy::Strict => (queue.bytes + u64::from(len), queue.packets + 1),
+        AdmitPolicy::Tlem => (queue.bytes, queue.packets),
     };
     spec.bytes.is_some_and(|limit| bytes > limit)
         || spec.packets.is_some_and(|limit| packets > limit)
 }
 
-impl Fifo {
+impl FifoQueue {
     /// What is in the queue, the frame on the line with it.
     #[inline]
-    fn view(&self, ahead: &Ahead) -> QueueView {
-        QueueView {
+    fn view(&self, ahead: &LineBacklog) -> AqmQueueView {
+        AqmQueueView {
             bytes: self.bytes + ahead.busy.bytes,
             packets: self.waiting.len() as u64 + ahead.busy.packets,
             delay_ns: ahead.wait_ns,
@@ -312,22 +323,22 @@ impl Fifo {
     #[inline(always)]
     fn admits<C: Carrier>(
         &mut self,
-        frame: Frame,
-        ahead: &Ahead,
+        frame: LinkFrame,
+        ahead: &LineBacklog,
         draws: Draws,
-        sink: &mut Sink<'_, C>,
+        sink: &mut LinkSink<'_, C>,
     ) -> bool {
         if matches!(self.aqm, FifoAqm::None) {
             return true;
         }
         let now_ns = frame.arrival_ns;
-        let arriving = Arriving { now_ns, len: frame.len, queue: self.view(ahead) };
+        let arriving = AqmArrival { now_ns, len: frame.len, queue: self.view(ahead) };
         let capable = || ecn::read(sink.carrier.frame(frame.handle)).is_capable();
         match self.aqm.admit(&arriving, capable, &mut draws.stream(frame.id.draw())) {
-            Verdict::Keep => {}
-            Verdict::Mark => _ = sink.mark(frame.handle, frame.len),
-            Verdict::Drop => {
-                sink.lose(frame, now_ns, Cause::Aqm);
+            AqmVerdict::Keep => {}
+            AqmVerdict::Mark => _ = sink.mark(frame.handle, frame.len),
+            AqmVerdict::Drop => {
+                sink.lose(frame, now_ns, LinkDropCause::Aqm);
                 return false;
             }
         }
@@ -335,10 +346,14 @@ impl Fifo {
     }
 
     #[inline]
-    fn dequeue<C: Carrier>(&mut self, now_ns: u64, sink: &mut Sink<'_, C>) -> Option<Frame> {
+    fn dequeue<C: Carrier>(
+        &mut self,
+        now_ns: u64,
+        sink: &mut LinkSink<'_, C>,
+    ) -> Option<LinkFrame> {
         loop {
             let frame = self.pop()?;
-            if self.lets_go(frame, now_ns, sink) {
+            if self.admits_departure(frame, now_ns, sink) {
                 return Some(frame);
             }
         }
@@ -346,23 +361,28 @@ impl Fifo {
 
     /// Asks the algorithm about a frame that goes; it is lost if the answer is `false`.
     #[inline(always)]
-    fn lets_go<C: Carrier>(&mut self, frame: Frame, now_ns: u64, sink: &mut Sink<'_, C>) -> bool {
+    fn admits_departure<C: Carrier>(
+        &mut self,
+        frame: LinkFrame,
+        now_ns: u64,
+        sink: &mut LinkSink<'_, C>,
+    ) -> bool {
         if matches!(self.aqm, FifoAqm::None) {
             return true;
         }
         let (bytes, packets) = (self.bytes, self.waiting.len() as u64);
-        let leaving = Leaving {
+        let leaving = AqmDeparture {
             now_ns,
             len: frame.len,
             sojourn_ns: now_ns.saturating_sub(frame.arrival_ns),
-            queue: QueueView { bytes, packets, delay_ns: 0 },
+            queue: AqmQueueView { bytes, packets, delay_ns: 0 },
         };
         let capable = || ecn::read(sink.carrier.frame(frame.handle)).is_capable();
         match self.aqm.dequeue(&leaving, capable) {
-            Verdict::Keep => {}
-            Verdict::Mark => _ = sink.mark(frame.handle, frame.len),
-            Verdict::Drop => {
-                sink.lose(frame, now_ns, Cause::Aqm);
+            AqmVerdict::Keep => {}
+            AqmVerdict::Mark => _ = sink.mark(frame.handle, frame.len),
+            AqmVerdict::Drop => {
+                sink.lose(frame, now_ns, LinkDropCause::Aqm);
                 return false;
             }
         }
@@ -370,22 +390,22 @@ impl Fifo {
     }
 
     #[inline]
-    fn push(&mut self, frame: Frame) {
+    fn push(&mut self, frame: LinkFrame) {
         self.bytes += u64::from(frame.len);
         self.waiting.push_back(frame);
     }
 
     #[inline]
-    fn pop(&mut self) -> Option<Frame> {
+    fn pop(&mut self) -> Option<LinkFrame> {
         let frame = self.waiting.pop_front()?;
         self.bytes -= u64::from(frame.len);
         Some(frame)
     }
 }
 
-impl Kind {
-    fn new(spec: &QueueSpec) -> Result<Self, ParameterError> {
-        let fifo = |aqm| Self::Fifo(Fifo { aqm, waiting: VecDeque::new(), bytes: 0 });
+impl LinkQueueKind {
+    fn new(spec: &LinkQueueSpec) -> Result<Self, ParameterError> {
+        let fifo = |aqm| Self::Fifo(FifoQueue { aqm, waiting: VecDeque::new(), bytes: 0 });
         let multi = |multi| Self::Multi(Box::new(multi));
         Ok(match &spec.discipline {
             Discipline::DropTail | Discipline::DropHead => fifo(FifoAqm::None),
@@ -406,7 +426,7 @@ impl Kind {
     }
 
     /// Changes parameters in place; `false` when another discipline is needed.
-    fn retune(&mut self, spec: &QueueSpec) -> bool {
+    fn retune(&mut self, spec: &LinkQueueSpec) -> bool {
         match (self, &spec.discipline) {
             (Self::Fifo(fifo), discipline) => match (&mut fifo.aqm, discipline) {
                 (FifoAqm::None, Discipline::DropTail | Discipline::DropHead) => true,
@@ -433,7 +453,7 @@ impl Kind {
     }
 
     /// All frames, in the order of their arrival, whatever the algorithm would think of them.
-    fn drain<C: Carrier>(self, sink: &mut Sink<'_, C>) -> Vec<Frame> {
+    fn drain<C: Carrier>(self, sink: &mut LinkSink<'_, C>) -> Vec<LinkFrame> {
         match self {
             Self::Fifo(mut fifo) => core::iter::from_fn(|| fifo.pop()).collect(),
             Self::Multi(mut multi) => {
@@ -445,7 +465,10 @@ impl Kind {
 }
 
 /// The frame of a departure, marked if it is to be.
-fn departed<C: Carrier>(departure: &Departure<Identified>, sink: &mut Sink<'_, C>) -> Frame {
+fn departed<C: Carrier>(
+    departure: &DequeuedPacket<IdentifiedFrame>,
+    sink: &mut LinkSink<'_, C>,
+) -> LinkFrame {
     let frame = arrival(&departure.entry);
     if departure.mark {
         sink.mark(frame.handle, frame.len);
@@ -453,19 +476,19 @@ fn departed<C: Carrier>(departure: &Departure<Identified>, sink: &mut Sink<'_, C
     frame
 }
 
-fn red_of(red: &RedSpec, spec: &QueueSpec) -> RedSpec {
+fn red_of(red: &RedSpec, spec: &LinkQueueSpec) -> RedSpec {
     RedSpec { ecn: red.ecn || spec.ecn, ..*red }
 }
 
-fn codel_of(codel: &CoDelSpec, spec: &QueueSpec) -> CoDelSpec {
+fn codel_of(codel: &CoDelSpec, spec: &LinkQueueSpec) -> CoDelSpec {
     CoDelSpec { ecn: codel.ecn || spec.ecn, ..*codel }
 }
 
-fn pie_of(pie: &PieSpec, spec: &QueueSpec) -> PieSpec {
+fn pie_of(pie: &PieSpec, spec: &LinkQueueSpec) -> PieSpec {
     PieSpec { ecn: pie.ecn || spec.ecn, ..*pie }
 }
 
-fn fair_of(fair: &FairSpec, spec: &QueueSpec) -> FairSpec {
+fn fair_of(fair: &FairSpec, spec: &LinkQueueSpec) -> FairSpec {
     FairSpec {
         limit_packets: packets_of(spec, fair.limit_packets),
         limit_bytes: spec.bytes.unwrap_or(fair.limit_bytes),
@@ -473,7 +496,7 @@ fn fair_of(fair: &FairSpec, spec: &QueueSpec) -> FairSpec {
     }
 }
 
-fn dual_of(dual: &DualPi2Spec, spec: &QueueSpec) -> DualPi2Spec {
+fn dual_of(dual: &DualPi2Spec, spec: &LinkQueueSpec) -> DualPi2Spec {
     DualPi2Spec {
         limit_packets: packets_of(spec, dual.limit_packets),
         limit_bytes: spec.bytes.unwrap_or(dual.limit_bytes),
@@ -481,14 +504,18 @@ fn dual_of(dual: &DualPi2Spec, spec: &QueueSpec) -> DualPi2Spec {
     }
 }
 
-fn packets_of(spec: &QueueSpec, own: u32) -> u32 {
+fn packets_of(spec: &LinkQueueSpec, own: u32) -> u32 {
     spec.packets.map_or(own, |limit| u32::try_from(limit).unwrap_or(u32::MAX))
 }
 
-fn entry(frame: Frame, hasher: &FlowHasher, carrier: &mut impl Carrier) -> Entry<Identified> {
+fn entry(
+    frame: LinkFrame,
+    hasher: &FlowHasher,
+    carrier: &mut impl Carrier,
+) -> QueuedPacket<IdentifiedFrame> {
     let bytes = carrier.frame(frame.handle);
-    Entry {
-        handle: Identified { handle: frame.handle, id: frame.id },
+    QueuedPacket {
+        handle: IdentifiedFrame { handle: frame.handle, id: frame.id },
         len: frame.len,
         arrival_ns: frame.arrival_ns,
         flow: hasher.hash_frame(bytes) as u32,
@@ -496,14 +523,14 @@ fn entry(frame: Frame, hasher: &FlowHasher, carrier: &mut impl Carrier) -> Entry
     }
 }
 
-fn arrival(entry: &Entry<Identified>) -> Frame {
-    let Identified { handle, id } = entry.handle;
-    Frame { arrival_ns: entry.arrival_ns, handle, len: entry.len, id }
+fn arrival(entry: &QueuedPacket<IdentifiedFrame>) -> LinkFrame {
+    let IdentifiedFrame { handle, id } = entry.handle;
+    LinkFrame { arrival_ns: entry.arrival_ns, handle, len: entry.len, id }
 }
 
-const fn cause_of(cause: DropCause) -> Cause {
+const fn cause_of(cause: AqmDropCause) -> LinkDropCause {
     match cause {
-        DropCause::Limit => Cause::Queue,
-        DropCause::Aqm => Cause::Aqm,
+        AqmDropCause::Limit => LinkDropCause::Queue,
+        AqmDropCause::Aqm => LinkDropCause::Aqm,
     }
 }

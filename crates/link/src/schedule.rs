@@ -4,7 +4,7 @@ use crate::spec::TraceEnd;
 
 /// A trace that begins at a time and has a length and an end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Schedule {
+pub(crate) struct TraceSchedule {
     start_ns: u64,
     period_ns: u64,
     end: TraceEnd,
@@ -12,14 +12,14 @@ pub(crate) struct Schedule {
 
 /// A moment within a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct TracePosition {
     /// When this round of the trace began.
     pub(crate) round_ns: u64,
     /// How far into it.
     pub(crate) offset_ns: u64,
 }
 
-impl Schedule {
+impl TraceSchedule {
     pub(crate) const fn new(start_ns: u64, period_ns: u64, end: TraceEnd) -> Self {
         Self { start_ns, period_ns, end }
     }
@@ -27,18 +27,18 @@ impl Schedule {
     /// Where `now_ns` lies; `None` after the end of a trace that has one. What lies before the
     /// beginning counts as the beginning.
     #[inline]
-    pub(crate) fn place(&self, now_ns: u64) -> Option<Place> {
+    pub(crate) fn position(&self, now_ns: u64) -> Option<TracePosition> {
         let since_ns = now_ns.saturating_sub(self.start_ns);
         if since_ns < self.period_ns {
-            return Some(Place { round_ns: self.start_ns, offset_ns: since_ns });
+            return Some(TracePosition { round_ns: self.start_ns, offset_ns: since_ns });
         }
         match self.end {
             TraceEnd::Loop => {
                 let offset_ns = since_ns % self.period_ns;
                 let round_ns = self.start_ns.saturating_add(since_ns - offset_ns);
-                Some(Place { round_ns, offset_ns })
+                Some(TracePosition { round_ns, offset_ns })
             }
-            TraceEnd::Hold => Some(Place { round_ns: self.start_ns, offset_ns: since_ns }),
+            TraceEnd::Hold => Some(TracePosition { round_ns: self.start_ns, offset_ns: since_ns }),
             TraceEnd::Once => None,
         }
     }

@@ -8,53 +8,55 @@ use alloc::boxed::Box;
 
 use slipring_model::Draws;
 
-use crate::carrier::{Arrival, Carrier, Cause, Frame, Joined, Queued};
-use crate::counters::Tally;
+use crate::carrier::{
+    Carrier, FrameArrival, LinkDropCause, LinkFrame, QueueArrival, QueueDeparture,
+};
+use crate::counters::PacketCounts;
 use crate::frame_id::FrameId;
-use crate::line::Line;
-use crate::output::Departed;
-use crate::queue::{Ahead, Queue};
-use crate::sink::Sink;
-use crate::spec::{Framing, LinkSpec, Profile, Serialise};
-use crate::streams::Streams;
+use crate::line::LinkLine;
+use crate::output::LineDeparture;
+use crate::queue::{LineBacklog, LinkQueue};
+use crate::sink::LinkSink;
+use crate::spec::{Framing, LinkProfile, LinkSpec, SerialisePoint};
+use crate::streams::LinkStreams;
 
 // In this order: what frames touch that need not wait comes first, within two cache lines.
 #[repr(C, align(64))]
-pub(crate) struct Server {
-    line: Line,
+pub(crate) struct LineServer {
+    line: LinkLine,
     begin_ns: u64,
     busy_until_ns: u64,
     busy_len: u32,
-    serialise: Serialise,
+    serialise: SerialisePoint,
     /// The queue learns of frames that pass it by.
-    watched: bool,
+    queue_has_aqm: bool,
     framing: Framing,
     /// The longest frame that may pass it by.
-    longest: u64,
+    max_len: u64,
     /// A frame that the line cannot finish, as its trace has ended: it waits for another line.
-    stuck: Option<Box<Frame>>,
-    queue: Queue,
-    profile: Option<Profile>,
+    stuck: Option<Box<LinkFrame>>,
+    queue: LinkQueue,
+    profile: Option<LinkProfile>,
     profile_draws: Draws,
 }
 
 /// A frame that went on the line.
-pub(crate) struct Served {
-    pub(crate) departed: Departed,
+pub(crate) struct ServedFrame {
+    pub(crate) departed: LineDeparture,
     /// When its last bit left, with all that it occupied the line for.
     pub(crate) end_ns: u64,
     /// Why it is lost there, if it is.
-    pub(crate) lost_to: Option<Cause>,
+    pub(crate) lost_to: Option<LinkDropCause>,
 }
 
-impl Server {
-    pub(crate) fn new(spec: &LinkSpec, streams: &Streams<'_>, start_ns: u64) -> Self {
-        let queue = Queue::new(&spec.queue, streams.stage("queue"), streams.draws("queue"));
+impl LineServer {
+    pub(crate) fn new(spec: &LinkSpec, streams: &LinkStreams<'_>, start_ns: u64) -> Self {
+        let queue = LinkQueue::new(&spec.queue, streams.stage("queue"), streams.draws("queue"));
         Self {
-            watched: queue.is_watched(),
-            longest: queue.longest(),
+            queue_has_aqm: queue.has_aqm(),
+            max_len: queue.max_len(),
             queue,
-            line: Line::new(&spec.rate, streams, start_ns),
+            line: LinkLine::new(&spec.rate, streams, start_ns),
             framing: spec.framing,
             serialise: spec.serialise,
             profile: spec.profile.clone(),
@@ -72,38 +74,38 @@ impl Server {
         &mut self,
         old: &LinkSpec,
         new: &LinkSpec,
-        streams: &Streams<'_>,
+        streams: &LinkStreams<'_>,
         at_ns: u64,
-        sink: &mut Sink<'_, C>,
+        sink: &mut LinkSink<'_, C>,
     ) {
         self.queue.change(&new.queue, at_ns, sink);
         if old.rate != new.rate {
-            self.line = self.line.changed(&new.rate, streams, at_ns);
+            self.line = self.line.reconfigured(&new.rate, streams, at_ns);
         }
         self.framing = new.framing;
         self.serialise = new.serialise;
         self.profile.clone_from(&new.profile);
-        (self.watched, self.longest) = (self.queue.is_watched(), self.queue.longest());
+        (self.queue_has_aqm, self.max_len) = (self.queue.has_aqm(), self.queue.max_len());
         let waits = self.stuck.is_some() || !self.queue.is_empty();
         self.begin_ns = if waits { self.line.begin_ns(at_ns) } else { u64::MAX };
     }
 
     /// Takes a frame into the queue, or loses it or others in its place.
     #[inline]
-    pub(crate) fn enqueue<C: Carrier>(&mut self, frame: Frame, sink: &mut Sink<'_, C>) {
+    pub(crate) fn enqueue<C: Carrier>(&mut self, frame: LinkFrame, sink: &mut LinkSink<'_, C>) {
         let busy = self.busy_until_ns > frame.arrival_ns;
         let (line, framing) = (&mut self.line, self.framing);
         let mut wait_ns = |waiting| wait_ns(line, framing, frame.arrival_ns, waiting);
-        let ahead_ns = if self.queue.asks_for_wait() { wait_ns(self.queue.tally()) } else { 0 };
-        let busy = Tally {
+        let ahead_ns = if self.queue.needs_wait_ns() { wait_ns(self.queue.backlog()) } else { 0 };
+        let busy = PacketCounts {
             packets: u64::from(busy),
             bytes: if busy { u64::from(self.busy_len) } else { 0 },
         };
-        let ahead = Ahead { busy, wait_ns: ahead_ns };
+        let ahead = LineBacklog { busy, wait_ns: ahead_ns };
         if self.queue.enqueue(frame, &ahead, wait_ns, sink) {
             let (link, at_ns) = (sink.link, frame.arrival_ns);
-            let Tally { packets, bytes } = self.queue.tally() + busy;
-            sink.carrier.joined(Joined { link, at_ns, bytes, packets });
+            let PacketCounts { packets, bytes } = self.queue.backlog() + busy;
+            sink.carrier.on_enqueue(QueueArrival { link, at_ns, bytes, packets });
         }
         if self.begin_ns == u64::MAX && !self.queue.is_empty() {
             self.begin_ns = self.line.begin_ns(frame.arrival_ns);
@@ -117,34 +119,34 @@ impl Server {
             && self.busy_until_ns <= now_ns
             && self.line.is_free(now_ns)
             && self.stuck.is_none()
-            && self.queue.is_passable()
+            && self.queue.is_bypassable()
     }
 
     /// Does with a frame that finds all [idle](Self::is_idle) what [`Self::enqueue`] and
     /// [`Self::serve`] would, without a queue.
     #[inline(always)]
-    pub(crate) fn pass<C: Carrier>(
+    pub(crate) fn bypass<C: Carrier>(
         &mut self,
-        frame: Frame,
-        sink: &mut Sink<'_, C>,
-    ) -> Option<Served> {
-        let passed = self.queue.pass(frame, sink);
+        frame: LinkFrame,
+        sink: &mut LinkSink<'_, C>,
+    ) -> Option<ServedFrame> {
+        let passed = self.queue.bypass(frame, sink);
         passed.then(|| self.occupy(frame, frame.arrival_ns, sink)).flatten()
     }
 
     /// Whether frames that find nothing before them are passed on without a look at their bytes, at
     /// a constant rate.
-    pub(crate) fn is_blind(&self) -> bool {
-        self.profile.is_none() && self.queue.is_blind() && self.line.rate().is_some()
+    pub(crate) fn is_payload_agnostic(&self) -> bool {
+        self.profile.is_none() && self.queue.is_payload_agnostic() && self.line.rate().is_some()
     }
 
     /// How many frames, from the first one, would find nothing before them even if all others were
     /// there. Of those it tells when they are through and how many bytes they take on the line.
     /// It must be [blind](Self::is_blind).
     #[inline(never)]
-    pub(crate) fn survey(
+    pub(crate) fn predict_departures(
         &self,
-        frames: &[Arrival],
+        frames: &[FrameArrival],
         end_ns: &mut [u64],
         wire_bytes: &mut [u64],
     ) -> usize {
@@ -154,7 +156,7 @@ impl Server {
         };
         let idle = frames.first().is_some_and(|first| idle(first.arrival_ns));
         let Some(rate) = self.line.rate().filter(|_| idle) else { return 0 };
-        let (longest, mut free_ns, mut count) = (self.longest, 0, 0);
+        let (longest, mut free_ns, mut count) = (self.max_len, 0, 0);
         for ((frame, end_ns), wire) in frames.iter().zip(end_ns).zip(wire_bytes) {
             if frame.arrival_ns < free_ns || u64::from(frame.len) > longest {
                 break;
@@ -173,9 +175,9 @@ impl Server {
 
     /// Learns that frames that it [surveyed](Self::survey) went on the line: the last one of them.
     #[inline]
-    pub(crate) fn passed(&mut self, last: Arrival, wire_bytes: u64) {
-        if self.watched {
-            self.queue.passed(last.arrival_ns, last.len);
+    pub(crate) fn note_bypass(&mut self, last: FrameArrival, wire_bytes: u64) {
+        if self.queue_has_aqm {
+            self.queue.note_bypass(last.arrival_ns, last.len);
         }
         self.busy_until_ns = self.line.serve(last.arrival_ns, wire_bytes, 0, FrameId::default());
         self.busy_len = last.len;
@@ -184,7 +186,7 @@ impl Server {
     /// From when a frame's delay counts that begins and ends then.
     #[inline]
     pub(crate) fn counts_from_end(&self) -> bool {
-        self.serialise == Serialise::End
+        self.serialise == SerialisePoint::End
     }
 
     /// When the next frame goes on the line; `u64::MAX` when none will.
@@ -195,7 +197,7 @@ impl Server {
 
     /// Puts the next frame on the line, at `next_ns`. `None` when the queue dropped all it had.
     #[inline]
-    pub(crate) fn serve<C: Carrier>(&mut self, sink: &mut Sink<'_, C>) -> Option<Served> {
+    pub(crate) fn serve<C: Carrier>(&mut self, sink: &mut LinkSink<'_, C>) -> Option<ServedFrame> {
         let now_ns = self.begin_ns;
         let waiting =
             self.stuck.take().map(|frame| *frame).or_else(|| self.queue.dequeue(now_ns, sink));
@@ -210,10 +212,10 @@ impl Server {
     #[inline(always)]
     fn occupy<C: Carrier>(
         &mut self,
-        frame: Frame,
+        frame: LinkFrame,
         now_ns: u64,
-        sink: &mut Sink<'_, C>,
-    ) -> Option<Served> {
+        sink: &mut LinkSink<'_, C>,
+    ) -> Option<ServedFrame> {
         let (extra_ns, given_up) = self.extra(frame.id);
         // A line that was busy goes on without a pause, to the fraction of a nanosecond.
         let ready_ns = if self.line.free_ns() < now_ns { now_ns } else { frame.arrival_ns };
@@ -225,23 +227,23 @@ impl Server {
         }
         let (link, len, at_ns) = (sink.link, frame.len, now_ns);
         let delay_ns = now_ns.saturating_sub(frame.arrival_ns);
-        sink.carrier.queued(Queued { link, at_ns, delay_ns, len, wire_bytes });
+        sink.carrier.on_dequeue(QueueDeparture { link, at_ns, delay_ns, len, wire_bytes });
         (self.busy_until_ns, self.busy_len) = (end_ns, frame.len);
         self.begin_ns = if self.queue.is_empty() { u64::MAX } else { self.line.begin_ns(now_ns) };
         let base_ns = match self.serialise {
-            Serialise::End => end_ns,
-            Serialise::Start => now_ns,
+            SerialisePoint::End => end_ns,
+            SerialisePoint::Start => now_ns,
         };
-        let Frame { handle, len, id, .. } = frame;
-        let departed = Departed { handle, len, start_ns: now_ns, base_ns, id, copy: 0 };
-        let unanswered = self.line.was_unanswered().then_some(Cause::Model);
-        let lost_to = unanswered.or_else(|| given_up.then_some(Cause::Profile));
-        Some(Served { departed, end_ns, lost_to })
+        let LinkFrame { handle, len, id, .. } = frame;
+        let departed = LineDeparture { handle, len, start_ns: now_ns, base_ns, id, copy: 0 };
+        let unanswered = self.line.was_unanswered().then_some(LinkDropCause::Model);
+        let lost_to = unanswered.or_else(|| given_up.then_some(LinkDropCause::Profile));
+        Some(ServedFrame { departed, end_ns, lost_to })
     }
 
     /// How many frames wait.
     pub(crate) fn waiting(&self) -> u64 {
-        self.queue.tally().packets + u64::from(self.stuck.is_some())
+        self.queue.backlog().packets + u64::from(self.stuck.is_some())
     }
 
     /// Extra occupation of the line, and whether the frame is lost after it.
@@ -257,7 +259,7 @@ impl Server {
 
 /// How long a frame that arrives at `now_ns` will wait behind what is `waiting`: exact for a
 /// constant rate when all of that have one length.
-fn wait_ns(line: &mut Line, framing: Framing, now_ns: u64, waiting: Tally) -> u64 {
+fn wait_ns(line: &mut LinkLine, framing: Framing, now_ns: u64, waiting: PacketCounts) -> u64 {
     let mean_len = waiting.bytes.checked_div(waiting.packets).unwrap_or(0);
     let mean_len = u32::try_from(mean_len).unwrap_or(u32::MAX);
     let bytes = framing.wire_bytes(mean_len).saturating_mul(waiting.packets);

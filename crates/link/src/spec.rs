@@ -15,26 +15,27 @@ mod network;
 mod police;
 mod queue;
 mod rate;
-mod yours;
+mod user_models;
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
 pub use delay::{DelayModel, DelaySpec, DelayStep, OrderPolicy};
 pub use error::SpecError;
-pub use loss::{LossModel, LossSpec, LossWindow, Place};
-pub use mangle::{BitErrors, CorruptSpec, DuplicateSpec, Edit, HoldSpec, MangleSpec};
-pub use network::{ClassSpec, NetworkLink, NetworkSpec, Source, Target};
-pub use police::{Action, Meter, PoliceSpec};
-pub use queue::{Admit, Discipline, QueueSpec};
+pub use loss::{LossModel, LossPosition, LossSpec, LossWindow};
+pub use mangle::{BitErrorSpec, CorruptSpec, DuplicateSpec, HoldSpec, MangleEdit, MangleSpec};
+pub use network::{ClassSpec, LinkSource, LinkTarget, NetworkLink, NetworkSpec};
+pub use police::{MeterSpec, PoliceAction, PoliceSpec};
+pub use queue::{AdmitPolicy, Discipline, LinkQueueSpec};
 pub use rate::{
-    Cells, Framing, MarkovState, Profile, RateSpec, RateStep, Serialise, Slot, TraceEnd,
+    Framing, LineCells, LinkProfile, MarkovState, RateSlot, RateSpec, RateStep, SerialisePoint,
+    TraceEnd,
 };
 
 /// Bytes of the longest frame that any port carries, without FCS.
-pub const LONGEST_FRAME: u32 = 65_535;
+pub const MAX_FRAME_LEN: u32 = 65_535;
 /// Bytes of the shortest Ethernet frame, without FCS.
-pub const SHORTEST_FRAME: u32 = 60;
+pub const MIN_FRAME_LEN: u32 = 60;
 
 /// One link in one direction. The default is a wire: it adds and takes nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,13 +49,13 @@ pub struct LinkSpec {
     /// Frames held back before the queue.
     pub hold: Option<HoldSpec>,
     /// What waits for the line.
-    pub queue: QueueSpec,
+    pub queue: LinkQueueSpec,
     /// How fast the line is.
     pub rate: RateSpec,
     /// What a frame costs on the line beside its bytes.
     pub framing: Framing,
     /// Extra occupation of the line, per frame.
-    pub profile: Option<Profile>,
+    pub profile: Option<LinkProfile>,
     /// Bytes that are written over.
     pub mangle: Option<MangleSpec>,
     /// Bit errors that are delivered.
@@ -66,7 +67,7 @@ pub struct LinkSpec {
     /// What becomes of frames that would overtake.
     pub order: OrderPolicy,
     /// From which end of its serialisation a frame's delay counts.
-    pub serialise: Serialise,
+    pub serialise: SerialisePoint,
     /// Speed of the port that sends the frames: its own serialisation is taken off the delay.
     pub output_bps: Option<u64>,
     /// Taken off every delay: the fixed cost of the box.
@@ -95,7 +96,7 @@ impl LinkSpec {
         self.queue.check().map_err(part("queue"))?;
         self.rate.check().map_err(part("rate"))?;
         self.framing.check().map_err(part("framing"))?;
-        self.profile.iter().try_for_each(Profile::check).map_err(part("profile"))?;
+        self.profile.iter().try_for_each(LinkProfile::check).map_err(part("profile"))?;
         self.hold.iter().try_for_each(HoldSpec::check).map_err(part("hold"))?;
         self.mangle.iter().try_for_each(MangleSpec::check).map_err(part("mangle"))?;
         self.corrupt.iter().try_for_each(CorruptSpec::check).map_err(part("corrupt"))?;

@@ -9,19 +9,19 @@ use alloc::vec::Vec;
 
 use slipring_model::{Draws, Stream};
 
-use crate::frame_id::FirstNumbers;
+use crate::frame_id::FirstFrameNumbers;
 use crate::loss::LossStage;
-use crate::spec::{LinkSpec, LossModel, LossSpec, Place};
+use crate::spec::{LinkSpec, LossModel, LossPosition, LossSpec};
 
 /// Names the streams of one link.
-pub(crate) struct Streams<'a> {
+pub(crate) struct LinkStreams<'a> {
     pub(crate) seed: u64,
     pub(crate) link: &'a str,
     /// The next frames.
-    pub(crate) next: FirstNumbers,
+    pub(crate) next: FirstFrameNumbers,
 }
 
-impl Streams<'_> {
+impl LinkStreams<'_> {
     pub(crate) fn label(&self, stage: &str) -> String {
         format!("link/{}/{stage}", self.link)
     }
@@ -34,7 +34,12 @@ impl Streams<'_> {
         Draws::new(self.seed, &self.label(stage))
     }
 
-    pub(crate) fn losses(&self, spec: &LinkSpec, place: Place, start_ns: u64) -> Vec<LossStage> {
+    pub(crate) fn loss_stages(
+        &self,
+        spec: &LinkSpec,
+        place: LossPosition,
+        start_ns: u64,
+    ) -> Vec<LossStage> {
         let stage = |(name, loss): (String, &LossSpec)| self.loss(&name, loss, start_ns);
         named_losses(spec, place).iter().cloned().map(stage).collect()
     }
@@ -45,7 +50,7 @@ impl Streams<'_> {
         stages: &mut Vec<LossStage>,
         old: &LinkSpec,
         new: &LinkSpec,
-        place: Place,
+        place: LossPosition,
         at_ns: u64,
     ) {
         let before = named_losses(old, place);
@@ -70,10 +75,10 @@ impl Streams<'_> {
 }
 
 /// The losses at a place, each with the name of its stage.
-fn named_losses(spec: &LinkSpec, place: Place) -> Vec<(String, &LossSpec)> {
+fn named_losses(spec: &LinkSpec, place: LossPosition) -> Vec<(String, &LossSpec)> {
     let before = match place {
-        Place::Pre => "pre",
-        Place::Post => "post",
+        LossPosition::Pre => "pre",
+        LossPosition::Post => "post",
     };
     let mut named: Vec<(String, &LossSpec)> = Vec::new();
     for loss in losses_at(spec, place) {
@@ -100,6 +105,6 @@ const fn kind(model: &LossModel) -> &'static str {
     }
 }
 
-fn losses_at(spec: &LinkSpec, place: Place) -> impl Iterator<Item = &LossSpec> {
-    spec.loss.iter().filter(move |loss| loss.place == place)
+fn losses_at(spec: &LinkSpec, place: LossPosition) -> impl Iterator<Item = &LossSpec> {
+    spec.loss.iter().filter(move |loss| loss.position == place)
 }

@@ -12,11 +12,11 @@ use core::fmt;
 
 use slipring_model::Stream;
 
-use crate::carrier::Cause;
+use crate::carrier::LinkDropCause;
 
 /// What a model of the user's sees of a frame.
 #[derive(Debug)]
-pub struct Packet<'a> {
+pub struct ModelPacket<'a> {
     /// The stored bytes; changes stay.
     pub data: &'a mut [u8],
     /// Its length in bytes, without FCS.
@@ -30,25 +30,25 @@ pub struct Packet<'a> {
 
 /// What a loss model says about a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LossVerdict {
     /// It goes on.
     Keep,
     /// It is lost.
-    Drop(Cause),
+    Drop(LinkDropCause),
     /// It is marked with congestion experienced, and lost when it cannot carry the mark.
     Mark,
 }
 
 /// A moment finer than a nanosecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment {
+pub struct PreciseTime {
     /// Whole nanoseconds.
     pub ns: u64,
     /// The rest in units of 2⁻³² ns.
     pub fraction: u32,
 }
 
-impl Moment {
+impl PreciseTime {
     /// Rounded up to the next nanosecond.
     #[must_use]
     pub const fn ceil_ns(self) -> u64 {
@@ -57,52 +57,52 @@ impl Moment {
 }
 
 /// How fast a line is.
-pub trait Rate: Send {
+pub trait UserRateModel: Send {
     /// When the line is through with `wire_bytes` that begin at `start`. An answer before `start`
     /// counts as `start`; without one the frame is lost, as [`Cause::Model`], and takes no time.
     /// `number` is that of the frame ([`Packet::number`]).
     fn finish(
         &mut self,
-        start: Moment,
+        start: PreciseTime,
         wire_bytes: u64,
         number: u64,
         stream: &mut Stream,
-    ) -> Option<Moment>;
+    ) -> Option<PreciseTime>;
 }
 
 /// Which frames are lost.
-pub trait Loss: Send {
+pub trait UserLossModel: Send {
     /// Judges a frame.
-    fn judge(&mut self, packet: &mut Packet<'_>, stream: &mut Stream) -> Verdict;
+    fn judge(&mut self, packet: &mut ModelPacket<'_>, stream: &mut Stream) -> LossVerdict;
 }
 
 /// How long frames travel.
-pub trait Delay: Send {
+pub trait UserDelayModel: Send {
     /// The delay of a frame in ns; without one the frame is lost, as [`Cause::Model`].
-    fn delay_ns(&mut self, packet: &mut Packet<'_>, stream: &mut Stream) -> Option<u64>;
+    fn delay_ns(&mut self, packet: &mut ModelPacket<'_>, stream: &mut Stream) -> Option<u64>;
 }
 
 /// A shared maker of models.
-pub struct Maker<M: ?Sized> {
+pub struct ModelFactory<M: ?Sized> {
     make: Arc<dyn Fn() -> Box<M> + Send + Sync>,
     identity: Option<Arc<str>>,
-    trouble: Option<Arc<Told>>,
+    first_error: Option<Arc<FirstErrorFn>>,
 }
 
 /// What went wrong first, if anything did.
-type Told = dyn Fn() -> Option<String> + Send + Sync;
+type FirstErrorFn = dyn Fn() -> Option<String> + Send + Sync;
 
 /// Makes rate models.
-pub type UserRate = Maker<dyn Rate>;
+pub type RateFactory = ModelFactory<dyn UserRateModel>;
 /// Makes loss models.
-pub type UserLoss = Maker<dyn Loss>;
+pub type LossFactory = ModelFactory<dyn UserLossModel>;
 /// Makes delay models.
-pub type UserDelay = Maker<dyn Delay>;
+pub type DelayFactory = ModelFactory<dyn UserDelayModel>;
 
-impl<M: ?Sized> Maker<M> {
+impl<M: ?Sized> ModelFactory<M> {
     /// Wraps a function that makes a fresh model.
     pub fn new(make: impl Fn() -> Box<M> + Send + Sync + 'static) -> Self {
-        Self { make: Arc::new(make), identity: None, trouble: None }
+        Self { make: Arc::new(make), identity: None, first_error: None }
     }
 
     /// The same maker, equal to any other with this identity, which must say all that its models
@@ -114,14 +114,14 @@ impl<M: ?Sized> Maker<M> {
 
     /// The same maker, whose models say by `trouble` why they had no answer for the first time.
     #[must_use]
-    pub fn telling(self, trouble: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
-        Self { trouble: Some(Arc::new(trouble)), ..self }
+    pub fn reporting(self, trouble: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
+        Self { first_error: Some(Arc::new(trouble)), ..self }
     }
 
     /// Why its models had no answer for the first time, if that happened and they tell it.
     #[must_use]
-    pub fn trouble(&self) -> Option<String> {
-        self.trouble.as_ref()?()
+    pub fn first_error(&self) -> Option<String> {
+        self.first_error.as_ref()?()
     }
 
     pub(crate) fn make(&self) -> Box<M> {
@@ -129,21 +129,21 @@ impl<M: ?Sized> Maker<M> {
     }
 }
 
-impl<M: ?Sized> Clone for Maker<M> {
+impl<M: ?Sized> Clone for ModelFactory<M> {
     fn clone(&self) -> Self {
         let (make, identity) = (Arc::clone(&self.make), self.identity.clone());
-        Self { make, identity, trouble: self.trouble.clone() }
+        Self { make, identity, first_error: self.first_error.clone() }
     }
 }
 
-impl<M: ?Sized> PartialEq for Maker<M> {
+impl<M: ?Sized> PartialEq for ModelFactory<M> {
     fn eq(&self, other: &Self) -> bool {
         let same = self.identity.is_some() && self.identity == other.identity;
         same || Arc::ptr_eq(&self.make, &other.make)
     }
 }
 
-impl<M: ?Sized> fmt::Debug for Maker<M> {
+impl<M: ?Sized> fmt::Debug for ModelFactory<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a model of the user's")
     }

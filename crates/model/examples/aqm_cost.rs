@@ -6,8 +6,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use slipring_model::aqm::{
-    Aqm, Arriving, CoDel, CoDelSpec, DelayFrom, DualPi2, DualPi2Spec, Ecn, Entry, FairSpec,
-    FifoAqm, FqCoDel, FqPie, Leaving, MultiQueue, Pie, PieSpec, QueueView, Red, RedSpec,
+    Aqm, AqmArrival, AqmDeparture, AqmQueueView, CoDel, CoDelSpec, DelaySource, DualPi2,
+    DualPi2Spec, Ecn, FairSpec, FifoAqm, FqCoDel, FqPie, MultiQueue, Pie, PieSpec, QueuedPacket,
+    Red, RedSpec,
 };
 use slipring_model::bucket::{ColourMode, MeterKind, TokenBucket, TwoRateSpec, TwoRateThreeColour};
 use slipring_model::{ParameterError, Stream};
@@ -44,21 +45,21 @@ fn fifos() -> Result<(), ParameterError> {
     let red = FifoAqm::Red(Red::new(&RedSpec::default())?);
     admits("RED admit, below min", red.clone(), 2);
     admits("RED admit, between min and max", red, 10);
-    for from in [DelayFrom::View, DelayFrom::Timestamps, DelayFrom::DepartureRate] {
+    for from in [DelaySource::View, DelaySource::Timestamps, DelaySource::DepartureRate] {
         let pie = FifoAqm::Pie(Pie::new(&PieSpec { delay_from: from, ..PieSpec::default() })?);
         both(&format!("PIE admit + dequeue, {from:?}"), pie);
     }
     Ok(())
 }
 
-fn leaving(n: u64, sojourn_ns: u64) -> Leaving {
-    let queue = QueueView { bytes: 100_000, packets: 100, delay_ns: sojourn_ns };
-    Leaving { now_ns: n * GAP_NS, len: 1000, sojourn_ns: black_box(sojourn_ns), queue }
+fn leaving(n: u64, sojourn_ns: u64) -> AqmDeparture {
+    let queue = AqmQueueView { bytes: 100_000, packets: 100, delay_ns: sojourn_ns };
+    AqmDeparture { now_ns: n * GAP_NS, len: 1000, sojourn_ns: black_box(sojourn_ns), queue }
 }
 
-fn arriving(n: u64, packets: u64) -> Arriving {
-    let queue = QueueView { bytes: packets * 1000, packets, delay_ns: 20_000_000 };
-    Arriving { now_ns: n * GAP_NS, len: 1000, queue }
+fn arriving(n: u64, packets: u64) -> AqmArrival {
+    let queue = AqmQueueView { bytes: packets * 1000, packets, delay_ns: 20_000_000 };
+    AqmArrival { now_ns: n * GAP_NS, len: 1000, queue }
 }
 
 fn dequeues(name: &str, mut aqm: FifoAqm, sojourn_ns: u64) {
@@ -101,7 +102,7 @@ fn queues() -> Result<(), ParameterError> {
 /// One packet in and one out, with 1000 waiting.
 fn passes(name: &str, mut queue: MultiQueue<u32>, flows: u32) {
     let mut random = Stream::new(1, "cost");
-    let entry = |n: u64| Entry {
+    let entry = |n: u64| QueuedPacket {
         handle: n as u32,
         len: 1000,
         arrival_ns: n * GAP_NS,
@@ -123,7 +124,8 @@ fn flood(flows: u32) -> Result<(), ParameterError> {
     let (mut random, mut pick) = (Stream::new(1, "cost"), Stream::new(1, "flows"));
     measure(&format!("FQ-CoDel in, flooded, queues: {flows}"), |n| {
         let (handle, flow) = (n as u32, pick.next_u64() as u32);
-        let entry = Entry { handle, len: 100, arrival_ns: n * GAP_NS, flow, ecn: Ecn::NotEct };
+        let entry =
+            QueuedPacket { handle, len: 100, arrival_ns: n * GAP_NS, flow, ecn: Ecn::NotEct };
         queue.enqueue(n * GAP_NS, entry, &mut random, &mut |_, _| {});
     });
     Ok(())

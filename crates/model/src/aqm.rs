@@ -37,25 +37,25 @@
 mod codel;
 mod dualpi2;
 mod fair;
-mod fattest;
+mod longest;
 mod multi;
 mod param;
 mod pie;
 mod red;
-mod store;
+mod slab;
 
 pub use codel::{CoDel, CoDelSpec};
-pub use dualpi2::{DualPi2, DualPi2Spec, Schedule};
+pub use dualpi2::{DualPi2, DualPi2Schedule, DualPi2Spec};
 pub use fair::{FairQueue, FairSpec, FqCoDel, FqPie};
 pub use multi::MultiQueue;
-pub use pie::{DelayFrom, Pie, PieSpec};
+pub use pie::{DelaySource, Pie, PieSpec};
 pub use red::{Red, RedSpec, RedUnit};
 
 use crate::{NANOS_PER_SEC, Stream};
 
 /// What an algorithm decides about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verdict {
+pub enum AqmVerdict {
     /// Nothing happens to it.
     Keep,
     /// It goes on, with its ECN field set to "congestion experienced".
@@ -66,7 +66,7 @@ pub enum Verdict {
 
 /// What is in a queue, without the packet that a decision is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct QueueView {
+pub struct AqmQueueView {
     /// Bytes waiting.
     pub bytes: u64,
     /// Packets waiting.
@@ -78,18 +78,18 @@ pub struct QueueView {
 
 /// A packet that wants to enter a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arriving {
+pub struct AqmArrival {
     /// The time, in ns.
     pub now_ns: u64,
     /// Length of the packet in bytes.
     pub len: u32,
     /// What is in the queue before it.
-    pub queue: QueueView,
+    pub queue: AqmQueueView,
 }
 
 /// A packet that was taken from the head of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leaving {
+pub struct AqmDeparture {
     /// The time, in ns.
     pub now_ns: u64,
     /// Length of the packet in bytes.
@@ -97,7 +97,7 @@ pub struct Leaving {
     /// How long it waited, in ns.
     pub sojourn_ns: u64,
     /// What it leaves behind.
-    pub queue: QueueView,
+    pub queue: AqmQueueView,
 }
 
 /// An algorithm that watches over one FIFO, which the caller owns.
@@ -108,14 +108,14 @@ pub trait Aqm {
     /// Decides about a packet that arrives, before it is put into the queue.
     fn admit(
         &mut self,
-        packet: &Arriving,
+        packet: &AqmArrival,
         ecn_capable: impl FnOnce() -> bool,
         random: &mut Stream,
-    ) -> Verdict;
+    ) -> AqmVerdict;
 
     /// Decides about a packet that was taken from the queue. After [`Verdict::Drop`] the caller
     /// takes the next one at the same time.
-    fn dequeue(&mut self, packet: &Leaving, ecn_capable: impl FnOnce() -> bool) -> Verdict;
+    fn dequeue(&mut self, packet: &AqmDeparture, ecn_capable: impl FnOnce() -> bool) -> AqmVerdict;
 }
 
 /// The ECN field of an IP header (RFC 3168, section 5).
@@ -160,7 +160,7 @@ impl Ecn {
 
 /// A packet in a queue that owns its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<H> {
+pub struct QueuedPacket<H> {
     /// The caller's name for it.
     pub handle: H,
     /// Its length in bytes.
@@ -175,16 +175,16 @@ pub struct Entry<H> {
 
 /// A packet that left a queue towards the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Departure<H> {
+pub struct DequeuedPacket<H> {
     /// The packet as it was handed in.
-    pub entry: Entry<H>,
+    pub entry: QueuedPacket<H>,
     /// Whether its ECN field is to be set to "congestion experienced".
     pub mark: bool,
 }
 
 /// Why a queue lost a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DropCause {
+pub enum AqmDropCause {
     /// The queue was full.
     Limit,
     /// The algorithm chose it.
@@ -209,12 +209,12 @@ impl Aqm for FifoAqm {
     #[inline]
     fn admit(
         &mut self,
-        packet: &Arriving,
+        packet: &AqmArrival,
         ecn_capable: impl FnOnce() -> bool,
         random: &mut Stream,
-    ) -> Verdict {
+    ) -> AqmVerdict {
         match self {
-            Self::None => Verdict::Keep,
+            Self::None => AqmVerdict::Keep,
             Self::Red(red) => red.admit(packet, ecn_capable, random),
             Self::CoDel(codel) => codel.admit(packet, ecn_capable, random),
             Self::Pie(pie) => pie.admit(packet, ecn_capable, random),
@@ -222,9 +222,9 @@ impl Aqm for FifoAqm {
     }
 
     #[inline]
-    fn dequeue(&mut self, packet: &Leaving, ecn_capable: impl FnOnce() -> bool) -> Verdict {
+    fn dequeue(&mut self, packet: &AqmDeparture, ecn_capable: impl FnOnce() -> bool) -> AqmVerdict {
         match self {
-            Self::None => Verdict::Keep,
+            Self::None => AqmVerdict::Keep,
             Self::Red(red) => red.dequeue(packet, ecn_capable),
             Self::CoDel(codel) => codel.dequeue(packet, ecn_capable),
             Self::Pie(pie) => pie.dequeue(packet, ecn_capable),

@@ -16,7 +16,7 @@ pub use meter::{Colour, ColourMode, MeterKind, TwoRateSpec, TwoRateThreeColour};
 use crate::ParameterError;
 
 /// Tokens of one byte.
-const PER_BYTE: u128 = 8 * crate::NANOS_PER_SEC as u128;
+const TOKENS_PER_BYTE: u128 = 8 * crate::NANOS_PER_SEC as u128;
 
 /// A bucket that fills at a rate and holds a burst.
 ///
@@ -45,7 +45,7 @@ impl TokenBucket {
     pub fn new(bps: u64, burst_bytes: u64, now_ns: u64) -> Result<Self, ParameterError> {
         let at_least = "at least 1 byte";
         ParameterError::unless(burst_bytes > 0, "burst_bytes", at_least, burst_bytes as f64)?;
-        let burst = u128::from(burst_bytes) * PER_BYTE;
+        let burst = u128::from(burst_bytes) * TOKENS_PER_BYTE;
         Ok(Self { bps, burst, tokens: burst, filled_ns: now_ns })
     }
 
@@ -59,7 +59,7 @@ impl TokenBucket {
     /// Whole bytes that could be taken at `now_ns`.
     #[must_use]
     pub fn available_bytes(&self, now_ns: u64) -> u64 {
-        (self.tokens_at(now_ns) / PER_BYTE) as u64
+        (self.tokens_at(now_ns) / TOKENS_PER_BYTE) as u64
     }
 
     /// When `bytes` can be taken if nothing else is: `now_ns` or later, rounded up to a ns.
@@ -120,7 +120,7 @@ impl TokenBucket {
 
 #[inline]
 fn cost(bytes: u32) -> u128 {
-    u128::from(bytes) * PER_BYTE
+    u128::from(bytes) * TOKENS_PER_BYTE
 }
 
 #[cfg(test)]

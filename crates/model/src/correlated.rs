@@ -57,23 +57,23 @@ pub struct Correlated {
     step_ns: u64,
     /// How a value and its slope are counted in the process.
     slope_scale: f64,
-    bridges: [Bridge; LEVELS],
+    bridges: [MidpointBridge; LEVELS],
     /// The two points drawn last, by level, with their numbers.
-    known: [[(u64, State); 2]; LEVELS + 1],
+    recent_points: [[(u64, FilterPairState); 2]; LEVELS + 1],
     /// The current one.
-    cell: Cell,
+    cell: GridCell,
 }
 
 /// How often the time between two points of their own is halved.
 const LEVELS: usize = 10;
 /// No point's number.
-const NONE: u64 = u64::MAX;
+const NO_POINT: u64 = u64::MAX;
 /// Later times count as this one; it keeps all sums of times within 64 bits.
-const LAST_NS: u64 = 1 << 62;
+const MAX_TIME_NS: u64 = 1 << 62;
 
 /// The time between two points of the grid, from the start of the process.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cell {
+struct GridCell {
     start_ns: u64,
     /// A step; 0 before the first draw.
     len_ns: u64,
@@ -84,13 +84,13 @@ struct Cell {
 
 impl Correlated {
     /// Grid points in a half-life.
-    const GRID: u64 = 32;
+    const POINTS_PER_HALF_LIFE: u64 = 32;
 
     /// Where `(1 + k) e^(-k)` is a half.
-    const HALVED: f64 = 1.678_346_990_016_660_6;
+    const HALF_LIFE_RATE: f64 = 1.678_346_990_016_660_6;
 
     /// Longer half-lives are as long as this: 104 days.
-    const LONGEST_NS: u64 = 1 << 53;
+    const MAX_HALF_LIFE_NS: u64 = 1 << 53;
 
     /// Makes the process whose correlation has halved after `half_life_ns`, and whose grid begins
     /// at `start_ns`.
@@ -98,18 +98,20 @@ impl Correlated {
     /// # Errors
     /// If `half_life_ns` is 0.
     pub fn new(half_life_ns: u64, draws: Draws, start_ns: u64) -> Result<Self, ParameterError> {
-        let half_life_ns = half_life_ns.min(Self::LONGEST_NS);
+        let half_life_ns = half_life_ns.min(Self::MAX_HALF_LIFE_NS);
         let half_life = ParameterError::positive("half_life", half_life_ns as f64)?;
-        let step_ns = (half_life_ns / Self::GRID).max(1);
-        let slope_scale = Self::HALVED / half_life * step_ns as f64;
+        let step_ns = (half_life_ns / Self::POINTS_PER_HALF_LIFE).max(1);
+        let slope_scale = Self::HALF_LIFE_RATE / half_life * step_ns as f64;
         Ok(Self {
             draws,
             start_ns,
             step_ns,
             slope_scale,
-            bridges: core::array::from_fn(|level| Bridge::over(slope_scale * (1 << level) as f64)),
-            known: [[(NONE, State::default()); 2]; LEVELS + 1],
-            cell: Cell::default(),
+            bridges: core::array::from_fn(|level| {
+                MidpointBridge::over(slope_scale * (1 << level) as f64)
+            }),
+            recent_points: [[(NO_POINT, FilterPairState::default()); 2]; LEVELS + 1],
+            cell: GridCell::default(),
         })
     }
 
@@ -142,25 +144,25 @@ impl Correlated {
 
     #[inline(always)]
     fn since_start(&self, t_ns: u64) -> u64 {
-        t_ns.saturating_sub(self.start_ns).min(LAST_NS)
+        t_ns.saturating_sub(self.start_ns).min(MAX_TIME_NS)
     }
 
     /// Makes the cell around `t_ns` the current one and returns it.
     #[cold]
-    fn advance(&mut self, t_ns: u64) -> Cell {
+    fn advance(&mut self, t_ns: u64) -> GridCell {
         let number = t_ns / self.step_ns;
         let (start, end) = (self.point(number), self.point(number + 1));
         let path = Cubic::between(start.uniform(self.slope_scale), end.uniform(self.slope_scale));
         let start_ns = number * self.step_ns;
         let (len_ns, per_ns) = (self.step_ns, 1.0 / self.step_ns as f64);
-        self.cell = Cell { start_ns, len_ns, per_ns, path };
+        self.cell = GridCell { start_ns, len_ns, per_ns, path };
         self.cell
     }
 
     /// The state at a point of the grid.
-    fn point(&mut self, number: u64) -> State {
+    fn point(&mut self, number: u64) -> FilterPairState {
         let level = (number.trailing_zeros() as usize).min(LEVELS);
-        let known = self.known[level].iter().find(|(other, _)| *other == number);
+        let known = self.recent_points[level].iter().find(|(other, _)| *other == number);
         if let Some((_, state)) = known {
             return *state;
         }
@@ -172,14 +174,14 @@ impl Correlated {
                 bridge.middle(from, to, self.normals(number))
             }
         };
-        self.known[level] = [self.known[level][1], (number, state)];
+        self.recent_points[level] = [self.recent_points[level][1], (number, state)];
         state
     }
 
     /// A state from the process's distribution at any one time.
-    fn stationary(&self, number: u64) -> State {
+    fn stationary(&self, number: u64) -> FilterPairState {
         let (y, more) = self.normals(number);
-        State { x: y + more, y }
+        FilterPairState { x: y + more, y }
     }
 
     /// Two independent standard normal numbers, a point's own.
@@ -192,7 +194,7 @@ impl Correlated {
     }
 }
 
-impl Cell {
+impl GridCell {
     /// Whether it tells the value at `t_ns`.
     #[inline(always)]
     const fn has(&self, t_ns: u64) -> bool {
@@ -211,12 +213,12 @@ impl Cell {
 
 /// The two filters: variances 2 and 1, covariance 1.
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+struct FilterPairState {
     x: f64,
     y: f64,
 }
 
-impl State {
+impl FilterPairState {
     /// The uniform value, counted in draws from the median, and its slope per
     /// cell; `slope_scale` is the filters' rate per cell.
     fn uniform(self, slope_scale: f64) -> (f64, f64) {
@@ -228,20 +230,20 @@ impl State {
 }
 
 /// A matrix of two rows.
-type Matrix = [[f64; 2]; 2];
+type Matrix2 = [[f64; 2]; 2];
 
 /// What the state in the middle of a time is, when those at its ends are known: the weights of
 /// both, and the deviations of what is new.
 #[derive(Clone, Copy, Debug)]
-struct Bridge {
-    from: Matrix,
-    to: Matrix,
+struct MidpointBridge {
+    from: Matrix2,
+    to: Matrix2,
     noise_x: f64,
     noise_shared: f64,
     noise_y: f64,
 }
 
-impl Bridge {
+impl MidpointBridge {
     /// In the middle of twice a time of `k` over the filters' rate.
     ///
     /// With F the change over half of the time and Q what is new in it, the gain of what comes
@@ -261,14 +263,19 @@ impl Bridge {
         Self { from, to, noise_x, noise_shared, noise_y }
     }
 
-    fn middle(&self, from: State, to: State, (first, second): (f64, f64)) -> State {
+    fn middle(
+        &self,
+        from: FilterPairState,
+        to: FilterPairState,
+        (first, second): (f64, f64),
+    ) -> FilterPairState {
         let at = |row: usize| {
             self.from[row][0] * from.x
                 + self.from[row][1] * from.y
                 + self.to[row][0] * to.x
                 + self.to[row][1] * to.y
         };
-        State {
+        FilterPairState {
             x: at(0) + self.noise_x * first,
             y: at(1) + self.noise_shared * first + self.noise_y * second,
         }
@@ -277,33 +284,33 @@ impl Bridge {
 
 /// What the state keeps over a time of `k` over the filters' rate, and what the first filter feeds
 /// to the second.
-fn transition(k: f64) -> Matrix {
+fn transition(k: f64) -> Matrix2 {
     let keep = libm::exp(-k);
     [[keep, 0.0], [k * keep, keep]]
 }
 
 /// The covariance of what is new in that time: what the old state leaves of the stationary one.
-fn noise(k: f64) -> Matrix {
+fn noise(k: f64) -> Matrix2 {
     let kept = libm::exp(-2.0 * k);
     let xy = 1.0 - kept * (1.0 + 2.0 * k);
     [[2.0 * (1.0 - kept), xy], [xy, 1.0 - kept * (1.0 + 2.0 * k + 2.0 * k * k)]]
 }
 
-fn product(a: Matrix, b: Matrix) -> Matrix {
+fn product(a: Matrix2, b: Matrix2) -> Matrix2 {
     let at = |row: usize, column: usize| a[row][0] * b[0][column] + a[row][1] * b[1][column];
     [[at(0, 0), at(0, 1)], [at(1, 0), at(1, 1)]]
 }
 
-fn sum(a: Matrix, b: Matrix, times: f64) -> Matrix {
+fn sum(a: Matrix2, b: Matrix2, times: f64) -> Matrix2 {
     let at = |row: usize, column: usize| a[row][column] + times * b[row][column];
     [[at(0, 0), at(0, 1)], [at(1, 0), at(1, 1)]]
 }
 
-fn transposed([[a, b], [c, d]]: Matrix) -> Matrix {
+fn transposed([[a, b], [c, d]]: Matrix2) -> Matrix2 {
     [[a, c], [b, d]]
 }
 
-fn inverse([[a, b], [c, d]]: Matrix) -> Matrix {
+fn inverse([[a, b], [c, d]]: Matrix2) -> Matrix2 {
     let over = 1.0 / (a * d - b * c);
     [[d * over, -b * over], [-c * over, a * over]]
 }

@@ -7,7 +7,7 @@ use alloc::format;
 use alloc::string::String;
 
 /// Digits after the point that a 64-bit float can tell apart near 1.
-const MOST_DIGITS: usize = 17;
+const MAX_DIGITS: usize = 17;
 
 /// The decimal with the fewest digits that `reads_back` takes for the value, which is `least` or a
 /// little more: reading cuts off. Where there is none, `least` with all its digits.
@@ -21,7 +21,7 @@ const MOST_DIGITS: usize = 17;
 #[must_use]
 pub fn shortest(least: f64, reads_back: impl Fn(f64) -> bool) -> String {
     let mut scale = 1.0;
-    for digits in 0..=MOST_DIGITS {
+    for digits in 0..=MAX_DIGITS {
         let scaled = least * scale;
         for rounded in [libm::floor(scaled), libm::ceil(scaled)] {
             let text = format!("{:.digits$}", rounded / scale);

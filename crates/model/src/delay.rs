@@ -27,13 +27,13 @@ use core::cmp::Ordering;
 /// ```
 #[derive(Clone, Debug)]
 pub struct DelayLine<H> {
-    in_order: VecDeque<Entry<H>>,
-    overtaking: BinaryHeap<Entry<H>>,
+    in_order: VecDeque<DelayLineEntry<H>>,
+    overtaking: BinaryHeap<DelayLineEntry<H>>,
     pushed: u64,
 }
 
 #[derive(Clone, Debug)]
-struct Entry<H> {
+struct DelayLineEntry<H> {
     release_ns: u64,
     order: u64,
     handle: H,
@@ -61,7 +61,7 @@ impl<H> DelayLine<H> {
     pub fn push(&mut self, release_ns: u64, handle: H) {
         let order = self.pushed;
         self.pushed += 1;
-        let entry = Entry { release_ns, order, handle };
+        let entry = DelayLineEntry { release_ns, order, handle };
         match self.in_order.back() {
             Some(last) if last.release_ns > release_ns => self.overtaking.push(entry),
             _ => self.in_order.push_back(entry),
@@ -124,32 +124,32 @@ impl<H> Default for DelayLine<H> {
     }
 }
 
-impl<H> Entry<H> {
+impl<H> DelayLineEntry<H> {
     const fn key(&self) -> (u64, u64) {
         (self.release_ns, self.order)
     }
 }
 
 /// Reversed, because [`BinaryHeap`] gives its greatest first and we want the earliest.
-impl<H> Ord for Entry<H> {
+impl<H> Ord for DelayLineEntry<H> {
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())
     }
 }
 
-impl<H> PartialOrd for Entry<H> {
+impl<H> PartialOrd for DelayLineEntry<H> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<H> PartialEq for Entry<H> {
+impl<H> PartialEq for DelayLineEntry<H> {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
 
-impl<H> Eq for Entry<H> {}
+impl<H> Eq for DelayLineEntry<H> {}
 
 #[cfg(test)]
 mod tests {

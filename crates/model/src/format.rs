@@ -38,7 +38,7 @@ pub use dist::netem_table;
 pub use dummynet::DummynetProfile;
 pub use mahimahi::{TimeUnit, opportunities};
 pub use points::{cdf, samples};
-pub use steps::{Step, delay_steps, rate_steps};
+pub use steps::{TraceStep, delay_steps, rate_steps};
 pub use theaterq::{TheaterqRow, theaterq};
 
 /// Why a text is not what it should be, and where.
@@ -70,30 +70,30 @@ impl core::error::Error for FormatError {}
 
 /// A word and where it stands.
 #[derive(Clone, Copy, Debug)]
-struct Word<'t> {
+struct FormatWord<'t> {
     text: &'t str,
     line: usize,
     column: usize,
 }
 
-impl Word<'_> {
+impl FormatWord<'_> {
     fn error(&self, what: impl Into<String>, allowed: &'static str) -> FormatError {
         FormatError::new(self.line, self.column, what, allowed)
     }
 }
 
 /// The words of a text, without what follows a `#` in each line.
-fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
+fn words(text: &str) -> impl Iterator<Item = FormatWord<'_>> {
     text.lines().zip(1..).flat_map(|(line, number)| words_of(line, number))
 }
 
 /// The words of one line, separated by white space.
-fn words_of(line: &str, number: usize) -> impl Iterator<Item = Word<'_>> {
+fn words_of(line: &str, number: usize) -> impl Iterator<Item = FormatWord<'_>> {
     let said = without_comment(line);
     said.split_whitespace().map(move |text| {
         // A word is a part of its line, so the distance of their starts is its place.
         let before = text.as_ptr() as usize - line.as_ptr() as usize;
-        Word { text, line: number, column: column_of(line, before) }
+        FormatWord { text, line: number, column: column_of(line, before) }
     })
 }
 

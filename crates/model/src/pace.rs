@@ -45,7 +45,7 @@ pub enum Rate {
 pub struct Pacer {
     /// `None`: unlimited.
     rate: Option<NonZeroU64>,
-    unit: Unit,
+    unit: PacerUnit,
     due_ns: u64,
     due_fraction: u64,
     /// Each packet costs this many times its own cost: the other sharers' turns.
@@ -55,7 +55,7 @@ pub struct Pacer {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unit {
+enum PacerUnit {
     Packets,
     Bits,
 }
@@ -69,8 +69,8 @@ impl Pacer {
     #[must_use]
     pub fn new(rate: Rate, start_ns: u64) -> Self {
         let (unit, per_sec) = match rate {
-            Rate::PacketsPerSec(per_sec) => (Unit::Packets, per_sec),
-            Rate::BitsPerSec(per_sec) => (Unit::Bits, per_sec),
+            Rate::PacketsPerSec(per_sec) => (PacerUnit::Packets, per_sec),
+            Rate::BitsPerSec(per_sec) => (PacerUnit::Bits, per_sec),
         };
         Self {
             rate: NonZeroU64::new(per_sec),
@@ -178,8 +178,8 @@ impl Pacer {
     #[inline]
     fn cost(&self, wire_bits: u32) -> u128 {
         let amount = match self.unit {
-            Unit::Packets => 1,
-            Unit::Bits => wire_bits,
+            PacerUnit::Packets => 1,
+            PacerUnit::Bits => wire_bits,
         };
         u128::from(amount) * u128::from(self.stride) * u128::from(NANOS_PER_SEC)
     }

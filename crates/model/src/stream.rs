@@ -144,7 +144,7 @@ impl Draws {
     #[inline(always)]
     #[must_use]
     pub const fn at(self, number: u64) -> u64 {
-        mix(self.key.wrapping_add(number.wrapping_mul(GAMMA)))
+        mix(self.key.wrapping_add(number.wrapping_mul(GOLDEN_GAMMA)))
     }
 
     /// Whether an event of probability `chance` happens to that number.
@@ -171,7 +171,7 @@ impl Draws {
 }
 
 /// The odd constant by which SplitMix64 counts.
-const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
+const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A probability, exact to 2⁻⁶³.
 ///
@@ -251,7 +251,7 @@ fn absorb(seed: u64, label: &str) -> u64 {
 
 /// One step of SplitMix64: a bijection that spreads every bit over all others.
 const fn mix(word: u64) -> u64 {
-    let word = word.wrapping_add(GAMMA);
+    let word = word.wrapping_add(GOLDEN_GAMMA);
     let word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     word ^ (word >> 31)

@@ -45,13 +45,13 @@ use crate::DelayLine;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Wheel<H> {
-    near: Vec<Entry<H>>,
+    ready: Vec<WheelEntry<H>>,
     late: DelayLine<H>,
     /// Room for sorting.
-    spare: Vec<Entry<H>>,
+    spare: Vec<WheelEntry<H>>,
     /// The slot that time has reached.
     current: u64,
-    levels: [Option<Box<Level<H>>>; LEVELS],
+    levels: [Option<Box<WheelLevel<H>>>; LEVELS],
     /// Which levels hold handles, a bit each.
     busy: u32,
     len: usize,
@@ -70,7 +70,7 @@ impl<H: Copy> Wheel<H> {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            near: Vec::new(),
+            ready: Vec::new(),
             late: DelayLine::new(),
             spare: Vec::new(),
             current: 0,
@@ -90,22 +90,22 @@ impl<H: Copy> Wheel<H> {
         if release_ns >> SLOT_BITS <= self.current {
             self.late.push(release_ns, handle);
         } else {
-            self.file(Entry { release_ns, handle });
+            self.file(WheelEntry { release_ns, handle });
         }
     }
 
     /// Takes out the first handle if its release time is `now_ns` or before.
     #[inline]
     pub fn pop_due(&mut self, now_ns: u64) -> Option<H> {
-        if self.near.is_empty() && now_ns >> SLOT_BITS > self.current {
+        if self.ready.is_empty() && now_ns >> SLOT_BITS > self.current {
             self.advance(now_ns >> SLOT_BITS);
         }
-        let near_ns = self.near.last().map(|entry| entry.release_ns);
+        let near_ns = self.ready.last().map(|entry| entry.release_ns);
         let late_ns = self.late.next_release_ns();
         let handle = match (near_ns, late_ns) {
-            (Some(near_ns), None) if near_ns <= now_ns => self.near.pop()?.handle,
+            (Some(near_ns), None) if near_ns <= now_ns => self.ready.pop()?.handle,
             (Some(near_ns), Some(late_ns)) if near_ns <= late_ns.min(now_ns) => {
-                self.near.pop()?.handle
+                self.ready.pop()?.handle
             }
             _ => self.late.pop_due(now_ns)?,
         };
@@ -117,7 +117,7 @@ impl<H: Copy> Wheel<H> {
     #[inline]
     #[must_use]
     pub fn next_release_ns(&self) -> Option<u64> {
-        let near_ns = self.near.last().map(|entry| entry.release_ns);
+        let near_ns = self.ready.last().map(|entry| entry.release_ns);
         let late_ns = self.late.next_release_ns();
         let soon_ns = near_ns.into_iter().chain(late_ns).min();
         soon_ns.or_else(|| {
@@ -141,7 +141,7 @@ impl<H: Copy> Wheel<H> {
     /// Moves time on to slot `target`, or to the first slot with handles if
     /// that is before.
     fn advance(&mut self, target: u64) {
-        while self.near.is_empty() {
+        while self.ready.is_empty() {
             let depth = self.busy.trailing_zeros();
             let Some(Some(level)) = self.levels.get_mut(depth as usize) else {
                 self.current = target;
@@ -156,22 +156,22 @@ impl<H: Copy> Wheel<H> {
                 return;
             }
             self.current = start;
-            let list = level.close(digit, &mut self.near);
+            let list = level.close(digit, &mut self.ready);
             self.busy &= !(u32::from(level.words == 0) << depth);
             if depth > 0 {
                 self.spread(depth, list);
             }
-            sort(&mut self.near, &mut self.spare);
+            sort(&mut self.ready, &mut self.spare);
         }
     }
 
     /// Files the entries of a list that was just closed, now in `near`, on
     /// lower levels; those of the current slot stay.
     fn spread(&mut self, depth: u32, list: u32) {
-        let mut entries = core::mem::take(&mut self.near);
+        let mut entries = core::mem::take(&mut self.ready);
         for entry in entries.drain(..) {
             if entry.release_ns >> SLOT_BITS == self.current {
-                self.near.push(entry);
+                self.ready.push(entry);
             } else {
                 self.file(entry);
             }
@@ -183,12 +183,12 @@ impl<H: Copy> Wheel<H> {
 
     /// Puts an entry into the list of its slot, which lies ahead.
     #[inline]
-    fn file(&mut self, entry: Entry<H>) {
+    fn file(&mut self, entry: WheelEntry<H>) {
         let slot = entry.release_ns >> SLOT_BITS;
         let depth = (63 - (slot ^ self.current).leading_zeros()) / DIGIT_BITS;
         let digit = (slot >> (depth * DIGIT_BITS)) as usize % SLOTS;
         self.busy |= 1 << depth;
-        self.levels[depth as usize].get_or_insert_with(Level::empty).file(digit, entry);
+        self.levels[depth as usize].get_or_insert_with(WheelLevel::empty).file(digit, entry);
     }
 }
 
@@ -201,7 +201,7 @@ impl<H: Copy> Default for Wheel<H> {
 /// Sorts the entries of one slot by time, the first last, so that it can be
 /// popped. Entries of equal times keep their order.
 #[inline]
-fn sort<H: Copy>(entries: &mut Vec<Entry<H>>, spare: &mut Vec<Entry<H>>) {
+fn sort<H: Copy>(entries: &mut Vec<WheelEntry<H>>, spare: &mut Vec<WheelEntry<H>>) {
     match entries.len() {
         ..2 => {}
         2..=8 => rank::<H, 8>(entries, spare),
@@ -217,7 +217,7 @@ fn sort<H: Copy>(entries: &mut Vec<Entry<H>>, spare: &mut Vec<Entry<H>>) {
 
 /// Compares each of at most `N` entries with all others: as no comparison
 /// decides what is done next, none is guessed wrongly.
-fn rank<H: Copy, const N: usize>(entries: &mut [Entry<H>], spare: &mut Vec<Entry<H>>) {
+fn rank<H: Copy, const N: usize>(entries: &mut [WheelEntry<H>], spare: &mut Vec<WheelEntry<H>>) {
     const LAST: u64 = (1 << SLOT_BITS) - 1;
     // The later the less, and no two the same. Places without an entry come after all.
     let mut keys = [i32::MAX; N];
@@ -234,9 +234,13 @@ fn rank<H: Copy, const N: usize>(entries: &mut [Entry<H>], spare: &mut Vec<Entry
 
 /// Sorts by the half of the bits below a slot that begins at `shift`; entries
 /// in which they are equal keep their order.
-fn distribute<H: Copy>(entries: &mut Vec<Entry<H>>, spare: &mut Vec<Entry<H>>, shift: u32) {
+fn distribute<H: Copy>(
+    entries: &mut Vec<WheelEntry<H>>,
+    spare: &mut Vec<WheelEntry<H>>,
+    shift: u32,
+) {
     const DIGITS: usize = 1 << SLOT_BITS.div_ceil(2);
-    let digit = |entry: &Entry<H>| (entry.release_ns >> shift) as usize % DIGITS;
+    let digit = |entry: &WheelEntry<H>| (entry.release_ns >> shift) as usize % DIGITS;
     let mut places = [0u32; DIGITS];
     for entry in &*entries {
         places[digit(entry)] += 1;
@@ -256,7 +260,7 @@ fn distribute<H: Copy>(entries: &mut Vec<Entry<H>>, spare: &mut Vec<Entry<H>>, s
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry<H> {
+struct WheelEntry<H> {
     release_ns: u64,
     handle: H,
 }
@@ -266,22 +270,22 @@ struct Entry<H> {
 /// Lists are used again, the last closed first, and keep their memory: they
 /// stay few and as large as this level's need to be.
 #[derive(Clone, Debug)]
-struct Level<H> {
+struct WheelLevel<H> {
     heads: [u32; SLOTS],
     occupied: [u64; SLOTS / 64],
     /// Which words of `occupied` are not 0.
     words: u32,
-    lists: Vec<List<H>>,
+    lists: Vec<WheelList<H>>,
     spare: Vec<u32>,
 }
 
 #[derive(Clone, Debug)]
-struct List<H> {
+struct WheelList<H> {
     first_ns: u64,
-    entries: Vec<Entry<H>>,
+    entries: Vec<WheelEntry<H>>,
 }
 
-impl<H> Level<H> {
+impl<H> WheelLevel<H> {
     #[cold]
     fn empty() -> Box<Self> {
         Box::new(Self {
@@ -299,7 +303,7 @@ impl<H> Level<H> {
     }
 
     #[inline]
-    fn file(&mut self, digit: usize, entry: Entry<H>) {
+    fn file(&mut self, digit: usize, entry: WheelEntry<H>) {
         if self.occupied[digit / 64] >> (digit % 64) & 1 == 0 {
             self.open(digit);
         }
@@ -312,14 +316,14 @@ impl<H> Level<H> {
         self.occupied[digit / 64] |= 1 << (digit % 64);
         self.words |= 1 << (digit / 64);
         self.heads[digit] = self.spare.pop().unwrap_or_else(|| {
-            self.lists.push(List { first_ns: u64::MAX, entries: Vec::new() });
+            self.lists.push(WheelList { first_ns: u64::MAX, entries: Vec::new() });
             self.lists.len() as u32 - 1
         });
     }
 
     /// Exchanges the entries of a slot with the empty `entries`; returns the
     /// list that had them.
-    fn close(&mut self, digit: usize, entries: &mut Vec<Entry<H>>) -> u32 {
+    fn close(&mut self, digit: usize, entries: &mut Vec<WheelEntry<H>>) -> u32 {
         let word = &mut self.occupied[digit / 64];
         *word &= !(1 << (digit % 64));
         self.words &= !(u32::from(*word == 0) << (digit / 64));

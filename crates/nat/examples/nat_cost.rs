@@ -2,15 +2,17 @@
 
 use std::time::Instant;
 
-use slipring_nat::{Mode, Modes, Outside, Scope, Settings, Translator, Way};
+use slipring_nat::{
+    NatConfig, NatDirection, NatMode, NatModes, NatScope, OutsideAddress, Translator,
+};
 use slipring_wire::FrameSpec;
 
 const PACKETS: u32 = 2_000_000;
 
 fn translator() -> Translator {
-    let outside = Outside::Address([203, 0, 113, 9].into());
-    let modes = Modes::default().with(Mode::SamePorts);
-    Translator::new(Settings { outside, modes, ..Settings::default() }, 7)
+    let outside = OutsideAddress::Address([203, 0, 113, 9].into());
+    let modes = NatModes::default().with(NatMode::SamePorts);
+    Translator::new(NatConfig { outside, modes, ..NatConfig::default() }, 7)
 }
 
 /// Nanoseconds per packet, each the next of `flows` flows.
@@ -23,7 +25,7 @@ fn cost(translator: &mut Translator, packet: &[u8], flows: u32) -> f64 {
         packet[12..16].copy_from_slice(&(0x0a00_0000 | flow >> 8).to_be_bytes());
         packet[20..22].copy_from_slice(&(1024 + (flow & 0xff) as u16).to_be_bytes());
         packet[16..20].copy_from_slice(&(0xc000_0000 | flow >> 8).to_be_bytes());
-        translator.translate(&mut packet, Way::Out, Scope::All, 1);
+        translator.translate(&mut packet, NatDirection::Out, NatScope::All, 1);
     }
     start.elapsed().as_nanos() as f64 / f64::from(PACKETS)
 }

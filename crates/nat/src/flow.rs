@@ -6,14 +6,14 @@ use slipring_wire::assigned::IpProto;
 
 /// One end of a flow: an address, and a port or the identifier of ICMP; 0 where there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct End {
+pub struct NatEndpoint {
     /// The address.
     pub address: Ipv4Addr,
     /// The port.
     pub port: u16,
 }
 
-impl End {
+impl NatEndpoint {
     /// An end without a port.
     #[must_use]
     pub const fn new(address: Ipv4Addr, port: u16) -> Self {
@@ -23,7 +23,7 @@ impl End {
 
 /// How long flows are remembered after their last packet, in seconds. The defaults are libalias'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lifetimes {
+pub struct NatLifetimes {
     /// Questions of ICMP.
     pub icmp: u32,
     /// UDP.
@@ -42,7 +42,7 @@ pub struct Lifetimes {
     pub fragments: u32,
 }
 
-impl Default for Lifetimes {
+impl Default for NatLifetimes {
     fn default() -> Self {
         Self {
             icmp: 60,
@@ -59,31 +59,31 @@ impl Default for Lifetimes {
 
 /// What one side of a TCP connection has said so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Said {
+enum TcpSideState {
     #[default]
-    Nothing,
+    Idle,
     Syn,
     /// FIN or RST.
-    End,
+    FinOrRst,
 }
 
 /// A flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Flow {
+pub struct NatFlow {
     /// The protocol.
     pub proto: IpProto,
     /// Our end as it is inside.
-    pub inside: End,
+    pub inside: NatEndpoint,
     /// Our end as the world sees it.
-    pub outside: End,
+    pub outside: NatEndpoint,
     /// The other end.
-    pub remote: End,
+    pub remote: NatEndpoint,
     /// When it ends if nothing more comes.
     pub expires_ns: u64,
     /// When it is looked at again; at or before `expires_ns`.
     pub(crate) wake_ns: u64,
     /// The inside's, then the outside's.
-    said: [Said; 2],
+    tcp_states: [TcpSideState; 2],
 }
 
 const FIN: u8 = 0x01;
@@ -91,39 +91,39 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 
-impl Flow {
-    pub(crate) fn new(proto: IpProto, [inside, outside, remote]: [End; 3]) -> Self {
-        let said = [Said::default(); 2];
-        Self { proto, inside, outside, remote, expires_ns: 0, wake_ns: u64::MAX, said }
+impl NatFlow {
+    pub(crate) fn new(proto: IpProto, [inside, outside, remote]: [NatEndpoint; 3]) -> Self {
+        let tcp_states = [TcpSideState::default(); 2];
+        Self { proto, inside, outside, remote, expires_ns: 0, wake_ns: u64::MAX, tcp_states }
     }
 
     /// A packet came; `tcp_flags` where it has any.
-    pub(crate) fn touch(&mut self, outwards: bool, tcp_flags: u8, life: &Lifetimes, now: u64) {
+    pub(crate) fn touch(&mut self, outwards: bool, tcp_flags: u8, life: &NatLifetimes, now: u64) {
         if self.proto == IpProto::TCP {
-            self.hear(usize::from(!outwards), tcp_flags);
+            self.track_tcp(usize::from(!outwards), tcp_flags);
         }
         self.expires_ns = now.saturating_add(u64::from(self.lifetime(life)) * 1_000_000_000);
     }
 
-    fn hear(&mut self, side: usize, flags: u8) {
-        if flags & (SYN | ACK) == SYN && self.said.contains(&Said::End) {
+    fn track_tcp(&mut self, side: usize, flags: u8) {
+        if flags & (SYN | ACK) == SYN && self.tcp_states.contains(&TcpSideState::FinOrRst) {
             // The same ports begin anew.
-            self.said = [Said::Nothing; 2];
+            self.tcp_states = [TcpSideState::Idle; 2];
         }
-        self.said[side] = match self.said[side] {
-            _ if flags & (FIN | RST) != 0 => Said::End,
-            Said::Nothing if flags & SYN != 0 => Said::Syn,
+        self.tcp_states[side] = match self.tcp_states[side] {
+            _ if flags & (FIN | RST) != 0 => TcpSideState::FinOrRst,
+            TcpSideState::Idle if flags & SYN != 0 => TcpSideState::Syn,
             as_before => as_before,
         };
     }
 
-    fn lifetime(&self, life: &Lifetimes) -> u32 {
-        match (self.proto, self.said) {
+    fn lifetime(&self, life: &NatLifetimes) -> u32 {
+        match (self.proto, self.tcp_states) {
             (IpProto::ICMP, _) => life.icmp,
             (IpProto::UDP, _) => life.udp,
-            (IpProto::TCP, [Said::End, Said::End]) => life.tcp_closed,
-            (IpProto::TCP, said) if said.contains(&Said::End) => life.tcp_closing,
-            (IpProto::TCP, [Said::Syn, Said::Syn]) => life.tcp_open,
+            (IpProto::TCP, [TcpSideState::FinOrRst, TcpSideState::FinOrRst]) => life.tcp_closed,
+            (IpProto::TCP, said) if said.contains(&TcpSideState::FinOrRst) => life.tcp_closing,
+            (IpProto::TCP, [TcpSideState::Syn, TcpSideState::Syn]) => life.tcp_open,
             (IpProto::TCP, _) => life.tcp_opening,
             _ => life.other,
         }

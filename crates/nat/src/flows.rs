@@ -9,27 +9,27 @@ use siphasher::sip::SipHasher13;
 use slipring_model::Wheel;
 use slipring_wire::assigned::IpProto;
 
-use crate::flow::{End, Flow, Lifetimes};
+use crate::flow::{NatEndpoint, NatFlow, NatLifetimes};
 
 /// The side from which a flow is looked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum From {
+pub(crate) enum LookupSide {
     Inside,
     Outside,
 }
 
 /// Protocol, our end as seen from there, far end.
-pub(crate) type Tuple = (IpProto, End, End);
+pub(crate) type FlowTuple = (IpProto, NatEndpoint, NatEndpoint);
 
 /// Place of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct FlowId(u32);
+pub(crate) struct NatFlowId(u32);
 
 /// Hashes by a secret: who does not know it cannot prepare flows that collide.
 #[derive(Clone, Copy, Debug)]
-struct Secret([u64; 2]);
+struct SecretBuildHasher([u64; 2]);
 
-impl BuildHasher for Secret {
+impl BuildHasher for SecretBuildHasher {
     type Hasher = SipHasher13;
 
     fn build_hasher(&self) -> SipHasher13 {
@@ -37,8 +37,8 @@ impl BuildHasher for Secret {
     }
 }
 
-impl Secret {
-    fn of(self, (proto, near, far): Tuple) -> u64 {
+impl SecretBuildHasher {
+    fn hash_tuple(self, (proto, near, far): FlowTuple) -> u64 {
         let mut bytes = [0; 13];
         bytes[0] = proto.0;
         bytes[1..5].copy_from_slice(&near.address.octets());
@@ -50,50 +50,50 @@ impl Secret {
 }
 
 /// When a flow is to be looked at: place, generation, time.
-type Wake = (u32, u32, u64);
+type FlowTimer = (u32, u32, u64);
 
 #[derive(Clone, Debug, Default)]
-struct Slot {
+struct FlowSlot {
     generation: u32,
-    flow: Option<Flow>,
+    flow: Option<NatFlow>,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Flows {
-    slots: Vec<Slot>,
+pub(crate) struct NatFlowTable {
+    slots: Vec<FlowSlot>,
     free: Vec<u32>,
     by_inside: HashTable<u32>,
     by_outside: HashTable<u32>,
     /// How many flows an address has toward a remote end: so many ports are taken.
-    crowds: HashMap<(IpProto, Ipv4Addr, End), u32, Secret>,
-    wheel: Wheel<Wake>,
-    secret: Secret,
+    used_ports: HashMap<(IpProto, Ipv4Addr, NatEndpoint), u32, SecretBuildHasher>,
+    wheel: Wheel<FlowTimer>,
+    secret: SecretBuildHasher,
 }
 
-impl Flow {
-    fn tuple(&self, from: From) -> Tuple {
+impl NatFlow {
+    fn tuple(&self, from: LookupSide) -> FlowTuple {
         let near = match from {
-            From::Inside => self.inside,
-            From::Outside => self.outside,
+            LookupSide::Inside => self.inside,
+            LookupSide::Outside => self.outside,
         };
         (self.proto, near, self.remote)
     }
 
-    fn crowd(&self) -> (IpProto, Ipv4Addr, End) {
+    fn port_pool(&self) -> (IpProto, Ipv4Addr, NatEndpoint) {
         (self.proto, self.outside.address, self.remote)
     }
 }
 
-impl Flows {
+impl NatFlowTable {
     pub(crate) fn new(secret: [u64; 2]) -> Self {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
             by_inside: HashTable::new(),
             by_outside: HashTable::new(),
-            crowds: HashMap::with_hasher(Secret(secret)),
+            used_ports: HashMap::with_hasher(SecretBuildHasher(secret)),
             wheel: Wheel::new(),
-            secret: Secret(secret),
+            secret: SecretBuildHasher(secret),
         }
     }
 
@@ -101,48 +101,52 @@ impl Flows {
         self.by_inside.len()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Flow> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &NatFlow> {
         self.slots.iter().filter_map(|slot| slot.flow.as_ref())
     }
 
-    pub(crate) fn get(&self, id: FlowId) -> &Flow {
+    pub(crate) fn get(&self, id: NatFlowId) -> &NatFlow {
         self.slots[id.0 as usize].flow.as_ref().expect("an id is of a flow that is there")
     }
 
     /// The flow of a tuple.
-    pub(crate) fn find(&self, from: From, tuple: Tuple) -> Option<FlowId> {
+    pub(crate) fn find(&self, from: LookupSide, tuple: FlowTuple) -> Option<NatFlowId> {
         let table = match from {
-            From::Inside => &self.by_inside,
-            From::Outside => &self.by_outside,
+            LookupSide::Inside => &self.by_inside,
+            LookupSide::Outside => &self.by_outside,
         };
         let is_it = |&id: &u32| tuple_of(&self.slots, id, from) == Some(tuple);
-        table.find(self.secret.of(tuple), is_it).copied().map(FlowId)
+        table.find(self.secret.hash_tuple(tuple), is_it).copied().map(NatFlowId)
     }
 
     /// Adds a flow of which neither tuple is taken, and which [`Self::touch`] will wake.
-    pub(crate) fn insert(&mut self, flow: Flow) -> FlowId {
-        *self.crowds.entry(flow.crowd()).or_insert(0) += 1;
-        let tuples = [flow.tuple(From::Inside), flow.tuple(From::Outside)];
+    pub(crate) fn insert(&mut self, flow: NatFlow) -> NatFlowId {
+        *self.used_ports.entry(flow.port_pool()).or_insert(0) += 1;
+        let tuples = [flow.tuple(LookupSide::Inside), flow.tuple(LookupSide::Outside)];
         let id = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
+            self.slots.push(FlowSlot::default());
             self.slots.len() as u32 - 1
         });
         self.slots[id as usize].flow = Some(flow);
         let (slots, secret) = (&self.slots, self.secret);
-        let rehash = |from: From| {
-            move |id: &u32| tuple_of(slots, *id, from).map_or(0, |tuple| secret.of(tuple))
+        let rehash = |from: LookupSide| {
+            move |id: &u32| tuple_of(slots, *id, from).map_or(0, |tuple| secret.hash_tuple(tuple))
         };
-        self.by_inside.insert_unique(secret.of(tuples[0]), id, rehash(From::Inside));
-        self.by_outside.insert_unique(secret.of(tuples[1]), id, rehash(From::Outside));
-        FlowId(id)
+        self.by_inside.insert_unique(secret.hash_tuple(tuples[0]), id, rehash(LookupSide::Inside));
+        self.by_outside.insert_unique(
+            secret.hash_tuple(tuples[1]),
+            id,
+            rehash(LookupSide::Outside),
+        );
+        NatFlowId(id)
     }
 
     /// A packet of the flow came.
     pub(crate) fn touch(
         &mut self,
-        id: FlowId,
+        id: NatFlowId,
         (outwards, tcp_flags): (bool, u8),
-        life: &Lifetimes,
+        life: &NatLifetimes,
         now: u64,
     ) {
         let slot = &mut self.slots[id.0 as usize];
@@ -184,8 +188,8 @@ impl Flows {
     }
 
     /// How many ports `address` uses toward a remote end.
-    pub(crate) fn crowd(&self, proto: IpProto, address: Ipv4Addr, remote: End) -> u32 {
-        self.crowds.get(&(proto, address, remote)).copied().unwrap_or(0)
+    pub(crate) fn used_ports(&self, proto: IpProto, address: Ipv4Addr, remote: NatEndpoint) -> u32 {
+        self.used_ports.get(&(proto, address, remote)).copied().unwrap_or(0)
     }
 
     fn remove(&mut self, id: u32) {
@@ -194,14 +198,16 @@ impl Flows {
         let Some(flow) = slot.flow.take() else { return };
         self.free.push(id);
         for (table, from) in
-            [(&mut self.by_inside, From::Inside), (&mut self.by_outside, From::Outside)]
+            [(&mut self.by_inside, LookupSide::Inside), (&mut self.by_outside, LookupSide::Outside)]
         {
-            let hash = self.secret.of(flow.tuple(from));
+            let hash = self.secret.hash_tuple(flow.tuple(from));
             if let Ok(entry) = table.find_entry(hash, |&found| found == id) {
                 entry.remove();
             }
         }
-        if let hashbrown::hash_map::Entry::Occupied(mut crowd) = self.crowds.entry(flow.crowd()) {
+        if let hashbrown::hash_map::Entry::Occupied(mut crowd) =
+            self.used_ports.entry(flow.port_pool())
+        {
             *crowd.get_mut() -= 1;
             if *crowd.get() == 0 {
                 crowd.remove();
@@ -210,6 +216,6 @@ impl Flows {
     }
 }
 
-fn tuple_of(slots: &[Slot], id: u32, from: From) -> Option<Tuple> {
+fn tuple_of(slots: &[FlowSlot], id: u32, from: LookupSide) -> Option<FlowTuple> {
     slots[id as usize].flow.as_ref().map(|flow| flow.tuple(from))
 }

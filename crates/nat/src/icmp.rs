@@ -2,36 +2,43 @@
 
 use slipring_wire::checksum::Delta;
 
-use crate::flow::End;
-use crate::packet::{Load, Side, View};
+use crate::flow::NatEndpoint;
+use crate::packet::{Ipv4View, L4Content, SrcOrDst};
 use crate::rewrite::{self, be16, put16};
 
 /// Most bytes of a quoted packet that a translation changes: its header, and the checksum of TCP.
-const CHANGED: usize = 60 + 18;
+const MAX_REWRITTEN_LEN: usize = 60 + 18;
 
 /// The packet that an error quotes.
-pub(crate) struct Quoted {
+pub(crate) struct QuotedPacket {
     at: usize,
-    pub(crate) view: View,
-    pub(crate) load: Load,
+    pub(crate) view: Ipv4View,
+    pub(crate) load: L4Content,
 }
 
 /// Reads the packet quoted at `at`; `None` where nobody could tell whose it was.
-pub(crate) fn quoted(packet: &[u8], at: usize) -> Option<Quoted> {
+pub(crate) fn parse_quoted(packet: &[u8], at: usize) -> Option<QuotedPacket> {
     let inner = packet.get(at..)?;
-    let view = View::read(inner).filter(|view| view.part != crate::packet::Part::Later)?;
+    let view =
+        Ipv4View::read(inner).filter(|view| view.part != crate::packet::FragmentPart::Later)?;
     let load = view.load(inner)?;
-    let known = !matches!(load, Load::Error(_) | Load::Message);
-    known.then_some(Quoted { at, view, load })
+    let known = !matches!(load, L4Content::Error(_) | L4Content::Message);
+    known.then_some(QuotedPacket { at, view, load })
 }
 
-impl Quoted {
+impl QuotedPacket {
     /// Gives a side of the quoted packet another end, and brings the checksum of the error, which
     /// is behind the header of `outer`, up to date.
-    pub(crate) fn set_end(&self, packet: &mut [u8], outer: &View, side: Side, end: End) {
+    pub(crate) fn set_end(
+        &self,
+        packet: &mut [u8],
+        outer: &Ipv4View,
+        side: SrcOrDst,
+        end: NatEndpoint,
+    ) {
         let Some(inner) = packet.get_mut(self.at..) else { return };
-        let changed = inner.len().min(CHANGED);
-        let mut before = [0; CHANGED];
+        let changed = inner.len().min(MAX_REWRITTEN_LEN);
+        let mut before = [0; MAX_REWRITTEN_LEN];
         before[..changed].copy_from_slice(&inner[..changed]);
         rewrite::set_end(inner, &self.view, side, end);
         let delta = Delta::new().bytes(&before[..changed], &inner[..changed]);

@@ -43,6 +43,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod config;
 mod flow;
 mod flows;
 mod fragments;
@@ -52,14 +53,13 @@ mod outcome;
 mod packet;
 mod redirect;
 mod rewrite;
-mod settings;
 mod translator;
 
 #[cfg(test)]
 mod tests;
 
-pub use flow::{End, Flow, Lifetimes};
-pub use outcome::{Counters, Dropped, Outcome};
-pub use redirect::{Redirect, RedirectKind, Remote};
-pub use settings::{Mode, Modes, Outside, Settings};
-pub use translator::{Scope, Translator, Way};
+pub use config::{NatConfig, NatMode, NatModes, OutsideAddress};
+pub use flow::{NatEndpoint, NatFlow, NatLifetimes};
+pub use outcome::{NatCounters, NatDropReason, NatOutcome};
+pub use redirect::{Redirect, RedirectKind, RedirectRemote};
+pub use translator::{NatDirection, NatScope, Translator};

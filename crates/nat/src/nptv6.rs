@@ -9,7 +9,7 @@ use core::net::Ipv6Addr;
 
 /// Two prefixes of one length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prefixes {
+pub struct Nptv6Prefixes {
     internal: [u16; 8],
     external: [u16; 8],
     len: u8,
@@ -22,7 +22,7 @@ pub struct PrefixLengthError(pub u8);
 
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum Nptv6Outcome {
     /// Its source was internal and is external now.
     Out,
     /// Its destination was external and is internal now.
@@ -35,7 +35,7 @@ pub enum Outcome {
 
 /// What an instance has done, in packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct Nptv6Counters {
     /// Translated on their way out.
     pub out: u64,
     /// Translated on their way in.
@@ -44,14 +44,14 @@ pub struct Counters {
     pub dropped: u64,
 }
 
-impl Counters {
+impl Nptv6Counters {
     /// Counts what became of a packet.
-    pub const fn count(&mut self, outcome: Outcome) {
+    pub const fn count(&mut self, outcome: Nptv6Outcome) {
         match outcome {
-            Outcome::Out => self.out += 1,
-            Outcome::In => self.inwards += 1,
-            Outcome::Dropped => self.dropped += 1,
-            Outcome::Untouched => {}
+            Nptv6Outcome::Out => self.out += 1,
+            Nptv6Outcome::In => self.inwards += 1,
+            Nptv6Outcome::Dropped => self.dropped += 1,
+            Nptv6Outcome::Untouched => {}
         }
     }
 
@@ -63,13 +63,13 @@ impl Counters {
     }
 }
 
-const SRC: usize = 8;
-const DST: usize = 24;
+const SRC_OFFSET: usize = 8;
+const DST_OFFSET: usize = 24;
 const HEADER_LEN: usize = 40;
 /// The place of the subnet, the word that changes in short prefixes (RFC 6296, 3.4).
-const SUBNET: usize = 3;
+const SUBNET_WORD: usize = 3;
 
-impl Prefixes {
+impl Nptv6Prefixes {
     /// Least and greatest length.
     pub const LENGTHS: core::ops::RangeInclusive<u8> = 8..=64;
 
@@ -107,23 +107,23 @@ impl Prefixes {
 
     /// Translates an IPv6 packet, from its header on. `icmp_at` is the offset of its ICMPv6
     /// message, if it is one: errors quote a packet that is translated as well.
-    pub fn translate(&self, packet: &mut [u8], icmp_at: Option<usize>) -> Outcome {
-        let ends = words(packet, SRC).zip(words(packet, DST));
+    pub fn translate(&self, packet: &mut [u8], icmp_at: Option<usize>) -> Nptv6Outcome {
+        let ends = words(packet, SRC_OFFSET).zip(words(packet, DST_OFFSET));
         let Some((src, dst)) = ends.filter(|_| packet.len() >= HEADER_LEN) else {
-            return Outcome::Dropped;
+            return Nptv6Outcome::Dropped;
         };
         let (from, to, side, quoted_side, outcome) = if self.matches(&self.internal, src) {
             if self.matches(&self.internal, dst) {
-                return Outcome::Untouched;
+                return Nptv6Outcome::Untouched;
             }
-            (&self.internal, &self.external, SRC, DST, Outcome::Out)
+            (&self.internal, &self.external, SRC_OFFSET, DST_OFFSET, Nptv6Outcome::Out)
         } else if self.matches(&self.external, dst) {
-            (&self.external, &self.internal, DST, SRC, Outcome::In)
+            (&self.external, &self.internal, DST_OFFSET, SRC_OFFSET, Nptv6Outcome::In)
         } else {
-            return Outcome::Untouched;
+            return Nptv6Outcome::Untouched;
         };
         if self.change(packet, side, (from, to)).is_none() {
-            return Outcome::Dropped;
+            return Nptv6Outcome::Dropped;
         }
         if let Some(at) = quoted(packet, icmp_at)
             && words(packet, at + quoted_side).is_some_and(|it| self.matches(from, it))
@@ -150,7 +150,7 @@ impl Prefixes {
         let host = address(old).to_bits() & mask;
         let mut new = Ipv6Addr::from_bits(host | address(*to).to_bits()).segments();
         let place = if self.len <= 48 {
-            Some(SUBNET).filter(|&place| old[place] != 0xffff)?
+            Some(SUBNET_WORD).filter(|&place| old[place] != 0xffff)?
         } else {
             (4..8).find(|&place| old[place] != 0xffff)?
         };

@@ -1,23 +1,23 @@
 //! What becomes of packets, and how many of each.
 
-use crate::translator::Way;
+use crate::translator::NatDirection;
 
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum NatOutcome {
     /// It belongs to a flow and has been translated.
     Translated,
     /// It belongs to a flow that keeps its ends, so it goes on as it is.
-    Kept,
+    Unmodified,
     /// It is none of the instance's business and goes on as it is.
     Untouched,
     /// It must not go on.
-    Dropped(Dropped),
+    Dropped(NatDropReason),
 }
 
 /// Why a packet must not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Dropped {
+pub enum NatDropReason {
     /// It is too short to be translated.
     Malformed,
     /// `deny_in`: nobody inside has asked for it.
@@ -36,7 +36,7 @@ pub enum Dropped {
 
 /// What an instance has done, in packets where nothing else is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct NatCounters {
     /// Translated on their way out.
     pub out: u64,
     /// Translated on their way in.
@@ -44,7 +44,7 @@ pub struct Counters {
     /// Left alone.
     pub untouched: u64,
     /// Flows made.
-    pub made: u64,
+    pub created: u64,
     /// Flows that have ended.
     pub ended: u64,
     /// Flows that could not keep their port, which another one had.
@@ -65,7 +65,7 @@ pub struct Counters {
     pub unknown_fragment: u64,
 }
 
-impl Counters {
+impl NatCounters {
     /// All packets dropped.
     #[must_use]
     pub const fn dropped(&self) -> u64 {
@@ -83,7 +83,7 @@ impl Counters {
         self.out += other.out;
         self.inwards += other.inwards;
         self.untouched += other.untouched;
-        self.made += other.made;
+        self.created += other.created;
         self.ended += other.ended;
         self.port_taken += other.port_taken;
         self.malformed += other.malformed;
@@ -95,18 +95,18 @@ impl Counters {
         self.unknown_fragment += other.unknown_fragment;
     }
 
-    pub(crate) fn count(&mut self, way: Way, outcome: Outcome) {
+    pub(crate) fn count(&mut self, way: NatDirection, outcome: NatOutcome) {
         let counter = match (outcome, way) {
-            (Outcome::Translated, Way::Out) => &mut self.out,
-            (Outcome::Translated, Way::In) => &mut self.inwards,
-            (Outcome::Kept | Outcome::Untouched, _) => &mut self.untouched,
-            (Outcome::Dropped(Dropped::Malformed), _) => &mut self.malformed,
-            (Outcome::Dropped(Dropped::Refused), _) => &mut self.refused,
-            (Outcome::Dropped(Dropped::NoAddress), _) => &mut self.no_address,
-            (Outcome::Dropped(Dropped::Exhausted), _) => &mut self.exhausted,
-            (Outcome::Dropped(Dropped::Collision), _) => &mut self.collision,
-            (Outcome::Dropped(Dropped::Full), _) => &mut self.full,
-            (Outcome::Dropped(Dropped::UnknownFragment), _) => &mut self.unknown_fragment,
+            (NatOutcome::Translated, NatDirection::Out) => &mut self.out,
+            (NatOutcome::Translated, NatDirection::In) => &mut self.inwards,
+            (NatOutcome::Unmodified | NatOutcome::Untouched, _) => &mut self.untouched,
+            (NatOutcome::Dropped(NatDropReason::Malformed), _) => &mut self.malformed,
+            (NatOutcome::Dropped(NatDropReason::Refused), _) => &mut self.refused,
+            (NatOutcome::Dropped(NatDropReason::NoAddress), _) => &mut self.no_address,
+            (NatOutcome::Dropped(NatDropReason::Exhausted), _) => &mut self.exhausted,
+            (NatOutcome::Dropped(NatDropReason::Collision), _) => &mut self.collision,
+            (NatOutcome::Dropped(NatDropReason::Full), _) => &mut self.full,
+            (NatOutcome::Dropped(NatDropReason::UnknownFragment), _) => &mut self.unknown_fragment,
         };
         *counter += 1;
     }

@@ -4,14 +4,14 @@ use core::net::Ipv4Addr;
 
 use slipring_wire::assigned::IpProto;
 
-use crate::flow::End;
+use crate::flow::NatEndpoint;
 
 const MORE_FRAGMENTS: u16 = 0x2000;
-const OFFSET: u16 = 0x1fff;
+const FRAGMENT_OFFSET_MASK: u16 = 0x1fff;
 
 /// Which part of a packet this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum FragmentPart {
     Whole,
     First,
     Later,
@@ -19,19 +19,19 @@ pub(crate) enum Part {
 
 /// What is read of a header.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct View {
+pub(crate) struct Ipv4View {
     pub(crate) src: Ipv4Addr,
     pub(crate) dst: Ipv4Addr,
     pub(crate) proto: IpProto,
     pub(crate) id: u16,
-    pub(crate) part: Part,
+    pub(crate) part: FragmentPart,
     /// Offset of what is behind the header.
     pub(crate) l4: usize,
 }
 
 /// What stands behind the header, as far as translation goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Load {
+pub(crate) enum L4Content {
     /// Source and destination port.
     Ports(u16, u16),
     /// A question or answer of ICMP, and its identifier.
@@ -46,12 +46,12 @@ pub(crate) enum Load {
 
 /// Which side of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum SrcOrDst {
     Src,
     Dst,
 }
 
-impl View {
+impl Ipv4View {
     /// Reads the header at the start of `packet`, which may be cut behind it.
     pub(crate) fn read(packet: &[u8]) -> Option<Self> {
         let head = packet.first_chunk::<20>()?;
@@ -60,51 +60,53 @@ impl View {
             return None;
         }
         let address = |at: usize| Ipv4Addr::new(head[at], head[at + 1], head[at + 2], head[at + 3]);
-        let part = match u16::from_be_bytes([head[6], head[7]]) & (MORE_FRAGMENTS | OFFSET) {
-            0 => Part::Whole,
-            MORE_FRAGMENTS => Part::First,
-            _ => Part::Later,
+        let part = match u16::from_be_bytes([head[6], head[7]])
+            & (MORE_FRAGMENTS | FRAGMENT_OFFSET_MASK)
+        {
+            0 => FragmentPart::Whole,
+            MORE_FRAGMENTS => FragmentPart::First,
+            _ => FragmentPart::Later,
         };
         let id = u16::from_be_bytes([head[4], head[5]]);
         Some(Self { src: address(12), dst: address(16), proto: IpProto(head[9]), id, part, l4 })
     }
 
     /// Reads what is behind the header of the first or only part; `None` if that is too short.
-    pub(crate) fn load(&self, packet: &[u8]) -> Option<Load> {
+    pub(crate) fn load(&self, packet: &[u8]) -> Option<L4Content> {
         if self.proto == IpProto::ICMP {
             let head = packet.get(self.l4..)?.first_chunk::<8>()?;
             let id = u16::from_be_bytes([head[4], head[5]]);
             return Some(match head[0] {
-                0 | 8 | 13..=18 => Load::Query(id),
-                3 | 4 | 11 | 12 => Load::Error(self.l4 + 8),
-                _ => Load::Message,
+                0 | 8 | 13..=18 => L4Content::Query(id),
+                3 | 4 | 11 | 12 => L4Content::Error(self.l4 + 8),
+                _ => L4Content::Message,
             });
         }
         if !has_ports(self.proto) {
-            return Some(Load::Bare);
+            return Some(L4Content::Bare);
         }
         let &[a, b, c, d] = packet.get(self.l4..)?.first_chunk::<4>()?;
-        Some(Load::Ports(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
+        Some(L4Content::Ports(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
     }
 
     /// Both ends, that of `side` first. The identifier of a question belongs to our end only.
-    pub(crate) fn ends(&self, load: Load, side: Side) -> [End; 2] {
+    pub(crate) fn ends(&self, load: L4Content, side: SrcOrDst) -> [NatEndpoint; 2] {
         let (src, dst) = match load {
-            Load::Ports(src, dst) => (src, dst),
-            Load::Query(id) if side == Side::Src => (id, 0),
-            Load::Query(id) => (0, id),
+            L4Content::Ports(src, dst) => (src, dst),
+            L4Content::Query(id) if side == SrcOrDst::Src => (id, 0),
+            L4Content::Query(id) => (0, id),
             _ => (0, 0),
         };
-        let (src, dst) = (End::new(self.src, src), End::new(self.dst, dst));
+        let (src, dst) = (NatEndpoint::new(self.src, src), NatEndpoint::new(self.dst, dst));
         match side {
-            Side::Src => [src, dst],
-            Side::Dst => [dst, src],
+            SrcOrDst::Src => [src, dst],
+            SrcOrDst::Dst => [dst, src],
         }
     }
 
     /// The flags of TCP, where there are any.
     pub(crate) fn tcp_flags(&self, packet: &[u8]) -> u8 {
-        let has = self.proto == IpProto::TCP && self.part != Part::Later;
+        let has = self.proto == IpProto::TCP && self.part != FragmentPart::Later;
         packet.get(self.l4 + 13).copied().filter(|_| has).unwrap_or(0)
     }
 }

@@ -6,7 +6,7 @@ use core::net::Ipv4Addr;
 
 use slipring_wire::assigned::IpProto;
 
-use crate::flow::End;
+use crate::flow::NatEndpoint;
 
 /// A redirection: what is for an address outside goes to a host inside.
 ///
@@ -17,11 +17,11 @@ pub struct Redirect {
     pub kind: RedirectKind,
     /// Where to. Several share what comes in, one connection each, in turns (LSNAT, RFC 2391).
     /// Ports are 0 but for [`RedirectKind::Ports`].
-    pub targets: Vec<End>,
+    pub targets: Vec<NatEndpoint>,
     /// The address outside; 0.0.0.0 is that of the instance.
     pub alias: Ipv4Addr,
     /// Whom it is for.
-    pub remote: Remote,
+    pub remote: RedirectRemote,
 }
 
 /// What a redirection is about.
@@ -44,7 +44,7 @@ pub enum RedirectKind {
 
 /// Who is redirected: everybody where address and port are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Remote {
+pub struct RedirectRemote {
     /// The address outside that packets come from; 0.0.0.0 is any.
     pub address: Ipv4Addr,
     /// The port there; 0 is any.
@@ -53,12 +53,12 @@ pub struct Remote {
     pub count: u16,
 }
 
-impl Remote {
+impl RedirectRemote {
     /// Everybody.
     pub const ANY: Self = Self { address: Ipv4Addr::UNSPECIFIED, port: 0, count: 1 };
 
     /// Whether `far` is meant, for the port at `index`; the more exactly, the higher the rank.
-    fn rank(&self, far: End, index: u16) -> Option<u8> {
+    fn rank(&self, far: NatEndpoint, index: u16) -> Option<u8> {
         let port = if self.count > 1 { self.port.wrapping_add(index) } else { self.port };
         let by_address = !self.address.is_unspecified();
         let fits =
@@ -68,11 +68,11 @@ impl Remote {
 }
 
 /// A redirection that fits, and how it changes our end.
-pub(crate) struct Match {
+pub(crate) struct RedirectMatch {
     /// Its place among the redirections.
-    pub(crate) place: usize,
+    pub(crate) index: usize,
     /// The end on the other side.
-    pub(crate) end: End,
+    pub(crate) end: NatEndpoint,
 }
 
 impl Redirect {
@@ -95,10 +95,10 @@ impl Redirect {
     /// Where what comes in for `near` goes, the `turn`th time.
     fn inwards(
         &self,
-        (proto, near, far): (IpProto, End, End),
+        (proto, near, far): (IpProto, NatEndpoint, NatEndpoint),
         own: Option<Ipv4Addr>,
         turn: usize,
-    ) -> Option<(u8, End)> {
+    ) -> Option<(u8, NatEndpoint)> {
         if self.alias(own)? != near.address {
             return None;
         }
@@ -109,15 +109,15 @@ impl Redirect {
             RedirectKind::Ports { .. } => target.port.wrapping_add(index),
             _ => near.port,
         };
-        Some((rank, End { port, ..target }))
+        Some((rank, NatEndpoint { port, ..target }))
     }
 
     /// What the lone target's `near` is outside.
     fn outwards(
         &self,
-        (proto, near, far): (IpProto, End, End),
+        (proto, near, far): (IpProto, NatEndpoint, NatEndpoint),
         own: Option<Ipv4Addr>,
-    ) -> Option<(u8, End)> {
+    ) -> Option<(u8, NatEndpoint)> {
         let &[target] = self.targets.as_slice() else { return None };
         if target.address != near.address {
             return None;
@@ -128,7 +128,7 @@ impl Redirect {
             RedirectKind::Ports { first, .. } => first.wrapping_add(index),
             _ => near.port,
         };
-        Some((rank, End { address: self.alias(own)?, port }))
+        Some((rank, NatEndpoint { address: self.alias(own)?, port }))
     }
 
     const fn is_address(&self) -> bool {
@@ -137,16 +137,16 @@ impl Redirect {
 }
 
 /// A packet as redirections see it: protocol, our end, the far end.
-pub(crate) type Seen = (IpProto, End, End);
+pub(crate) type RedirectTuple = (IpProto, NatEndpoint, NatEndpoint);
 
 /// Finds the redirection for what comes in; `turns` counts what each has taken.
 pub(crate) fn inwards(
     redirects: &[Redirect],
     turns: &[usize],
-    seen: Seen,
+    seen: RedirectTuple,
     own: Option<Ipv4Addr>,
     addresses: bool,
-) -> Option<Match> {
+) -> Option<RedirectMatch> {
     let turn = |place: usize| turns.get(place).copied().unwrap_or(0);
     best(redirects, addresses, |place, redirect| redirect.inwards(seen, own, turn(place)))
 }
@@ -154,10 +154,10 @@ pub(crate) fn inwards(
 /// Finds the redirection whose target sends something out.
 pub(crate) fn outwards(
     redirects: &[Redirect],
-    seen: Seen,
+    seen: RedirectTuple,
     own: Option<Ipv4Addr>,
     addresses: bool,
-) -> Option<Match> {
+) -> Option<RedirectMatch> {
     best(redirects, addresses, |_, redirect| redirect.outwards(seen, own))
 }
 
@@ -165,14 +165,14 @@ pub(crate) fn outwards(
 fn best(
     redirects: &[Redirect],
     addresses: bool,
-    fit: impl Fn(usize, &Redirect) -> Option<(u8, End)>,
-) -> Option<Match> {
+    fit: impl Fn(usize, &Redirect) -> Option<(u8, NatEndpoint)>,
+) -> Option<RedirectMatch> {
     let order = |redirect: &Redirect| matches!(redirect.kind, RedirectKind::Ports { .. });
     let all = redirects.iter().enumerate().filter(|(_, it)| it.is_address() == addresses);
     let fitting = all.filter_map(|(place, it)| Some((order(it), fit(place, it)?, place)));
     fitting
         .max_by_key(|(by_port, (rank, _), place)| (*by_port, *rank, *place))
-        .map(|(_, (_, end), place)| Match { place, end })
+        .map(|(_, (_, end), place)| RedirectMatch { index: place, end })
 }
 
 impl fmt::Display for Redirect {
@@ -225,7 +225,7 @@ impl Redirect {
     }
 
     fn remote(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.remote == Remote::ANY {
+        if self.remote == RedirectRemote::ANY {
             return Ok(());
         }
         write!(f, " {}", self.remote.address)?;
@@ -243,13 +243,13 @@ fn ports(f: &mut fmt::Formatter<'_>, first: u16, count: u16) -> fmt::Result {
 }
 
 /// A protocol as protocols(5) names it.
-fn keyword(proto: IpProto) -> Keyword {
-    Keyword(proto)
+fn keyword(proto: IpProto) -> ProtocolKeyword {
+    ProtocolKeyword(proto)
 }
 
-struct Keyword(IpProto);
+struct ProtocolKeyword(IpProto);
 
-impl fmt::Display for Keyword {
+impl fmt::Display for ProtocolKeyword {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = match self.0.0 {
             1 => "icmp",

@@ -3,8 +3,8 @@
 use slipring_wire::assigned::IpProto;
 use slipring_wire::checksum::{self, Delta};
 
-use crate::flow::End;
-use crate::packet::{self, Part, Side, View};
+use crate::flow::NatEndpoint;
+use crate::packet::{self, FragmentPart, Ipv4View, SrcOrDst};
 
 pub(crate) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
@@ -17,17 +17,17 @@ pub(crate) fn put16(bytes: &mut [u8], at: usize, value: u16) -> Option<()> {
 
 /// Gives `side` another address, and port where it has one. A packet quoted by an error may end
 /// before its checksum, which is then left out.
-pub(crate) fn set_end(packet: &mut [u8], view: &View, side: Side, end: End) {
+pub(crate) fn set_end(packet: &mut [u8], view: &Ipv4View, side: SrcOrDst, end: NatEndpoint) {
     let (at, old) = match side {
-        Side::Src => (12, view.src),
-        Side::Dst => (16, view.dst),
+        SrcOrDst::Src => (12, view.src),
+        SrcOrDst::Dst => (16, view.dst),
     };
     let addresses = Delta::new().u32(old.to_bits(), end.address.to_bits());
     packet[at..at + 4].copy_from_slice(&end.address.octets());
     if let Some(sum) = be16(packet, 10) {
         put16(packet, 10, addresses.apply(sum));
     }
-    if view.part == Part::Later {
+    if view.part == FragmentPart::Later {
         return;
     }
     let (sum_at, covers_addresses) = match packet::checksum_at(view.proto) {
@@ -42,12 +42,12 @@ pub(crate) fn set_end(packet: &mut [u8], view: &View, side: Side, end: End) {
 }
 
 /// Changes the port or identifier of `side`, if there is one to be changed.
-fn set_port(packet: &mut [u8], view: &View, side: Side, port: u16, delta: Delta) -> Delta {
+fn set_port(packet: &mut [u8], view: &Ipv4View, side: SrcOrDst, port: u16, delta: Delta) -> Delta {
     let at = view.l4
         + match (view.proto, side) {
             (IpProto::ICMP, _) => 4,
-            (_, Side::Src) => 0,
-            (_, Side::Dst) => 2,
+            (_, SrcOrDst::Src) => 0,
+            (_, SrcOrDst::Dst) => 2,
         };
     match be16(packet, at).filter(|_| packet::can_change_port(view.proto)) {
         Some(old) if old != port => {

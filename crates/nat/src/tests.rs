@@ -13,10 +13,10 @@ use alloc::vec::Vec;
 use slipring_wire::FrameSpec;
 use slipring_wire::assigned::IpProto;
 use slipring_wire::checksum::{self, Sum};
-use slipring_wire::frame::{EchoKind, EchoSpec, IpSpec, Ipv4Spec, L4Spec, Ports, TcpSpec};
+use slipring_wire::frame::{EchoKind, EchoSpec, IpSpec, Ipv4Spec, L4Spec, PortPair, TcpSpec};
 
 use super::*;
-use crate::packet::{Load, Part, Side, View};
+use crate::packet::{FragmentPart, Ipv4View, L4Content, SrcOrDst};
 
 const SECOND: u64 = 1_000_000_000;
 /// A client inside, another one, the instance, a server outside, another one.
@@ -42,43 +42,43 @@ struct Bed {
 }
 
 impl Bed {
-    fn new(settings: Settings) -> Self {
+    fn new(settings: NatConfig) -> Self {
         let outside = match settings.outside {
-            Outside::None => Outside::Address(OWN.into()),
+            OutsideAddress::None => OutsideAddress::Address(OWN.into()),
             told => told,
         };
-        Self { nat: Translator::new(Settings { outside, ..settings }, 7), now: 0 }
+        Self { nat: Translator::new(NatConfig { outside, ..settings }, 7), now: 0 }
     }
 
-    fn with(mode: Mode) -> Self {
-        Self::new(Settings { modes: Modes::default().with(mode), ..Settings::default() })
+    fn with(mode: NatMode) -> Self {
+        Self::new(NatConfig { modes: NatModes::default().with(mode), ..NatConfig::default() })
     }
 
     fn redirecting(redirect: Redirect) -> Self {
-        Self::new(Settings { redirects: vec![redirect], ..Settings::default() })
+        Self::new(NatConfig { redirects: vec![redirect], ..NatConfig::default() })
     }
 
     fn wait(&mut self, seconds: u64) {
         self.now += seconds * SECOND;
     }
 
-    fn pass(&mut self, packet: &mut [u8], way: Way) -> Outcome {
-        let outcome = self.nat.translate(packet, way, Scope::All, self.now);
+    fn pass(&mut self, packet: &mut [u8], way: NatDirection) -> NatOutcome {
+        let outcome = self.nat.translate(packet, way, NatScope::All, self.now);
         check(packet);
         outcome
     }
 
     /// Both ends of a packet after it has gone out.
-    fn out(&mut self, mut packet: Vec<u8>) -> Result<(At, At), Outcome> {
-        match self.pass(&mut packet, Way::Out) {
-            Outcome::Dropped(why) => Err(Outcome::Dropped(why)),
+    fn out(&mut self, mut packet: Vec<u8>) -> Result<(At, At), NatOutcome> {
+        match self.pass(&mut packet, NatDirection::Out) {
+            NatOutcome::Dropped(why) => Err(NatOutcome::Dropped(why)),
             _ => Ok(ends(&packet)),
         }
     }
 
-    fn inwards(&mut self, mut packet: Vec<u8>) -> Result<(At, At), Outcome> {
-        match self.pass(&mut packet, Way::In) {
-            Outcome::Dropped(why) => Err(Outcome::Dropped(why)),
+    fn inwards(&mut self, mut packet: Vec<u8>) -> Result<(At, At), NatOutcome> {
+        match self.pass(&mut packet, NatDirection::In) {
+            NatOutcome::Dropped(why) => Err(NatOutcome::Dropped(why)),
             _ => Ok(ends(&packet)),
         }
     }
@@ -96,11 +96,11 @@ fn l4_packet(src: [u8; 4], dst: [u8; 4], l4: L4Spec) -> Vec<u8> {
 }
 
 fn udp(src: At, dst: At) -> Vec<u8> {
-    l4_packet(src.0, dst.0, L4Spec::Udp(Ports { src: src.1, dst: dst.1 }))
+    l4_packet(src.0, dst.0, L4Spec::Udp(PortPair { src: src.1, dst: dst.1 }))
 }
 
 fn tcp(src: At, dst: At, flags: u8) -> Vec<u8> {
-    let ports = Ports { src: src.1, dst: dst.1 };
+    let ports = PortPair { src: src.1, dst: dst.1 };
     l4_packet(src.0, dst.0, L4Spec::Tcp(TcpSpec { ports, flags, ..Default::default() }))
 }
 
@@ -125,17 +125,18 @@ fn settle_header(packet: &mut [u8]) {
 }
 
 fn ends(packet: &[u8]) -> (At, At) {
-    let view = View::read(packet).unwrap();
-    let load = if view.part == Part::Later { Load::Bare } else { view.load(packet).unwrap() };
-    let [src, dst] = view.ends(load, Side::Src);
+    let view = Ipv4View::read(packet).unwrap();
+    let load =
+        if view.part == FragmentPart::Later { L4Content::Bare } else { view.load(packet).unwrap() };
+    let [src, dst] = view.ends(load, SrcOrDst::Src);
     ((src.address.octets(), src.port), (dst.address.octets(), dst.port))
 }
 
 /// All checksums of a packet are those that a fresh computation gives.
 fn check(packet: &[u8]) {
-    let Some(view) = View::read(packet) else { return };
+    let Some(view) = Ipv4View::read(packet) else { return };
     assert_eq!(checksum::of(&packet[..view.l4]), 0, "IP header");
-    let (l4, whole) = (&packet[view.l4..], view.part == Part::Whole);
+    let (l4, whole) = (&packet[view.l4..], view.part == FragmentPart::Whole);
     let pseudo = Sum::pseudo_v4(view.src, view.dst, view.proto, l4.len() as u32).bytes(l4);
     match view.proto {
         IpProto::TCP if whole => assert_eq!(pseudo.checksum(), 0, "TCP"),
@@ -147,7 +148,7 @@ fn check(packet: &[u8]) {
 
 #[test]
 fn a_client_shows_the_address_of_the_instance_and_gets_its_answers() {
-    let mut bed = Bed::new(Settings::default());
+    let mut bed = Bed::new(NatConfig::default());
     let (src, dst) = bed.out(udp((CLIENT, 1025), (SERVER, 53))).unwrap();
     assert_eq!((src.0, dst), (OWN, (SERVER, 53)));
     assert!(src.1 >= 0x8000, "{}", src.1);
@@ -159,7 +160,7 @@ fn a_client_shows_the_address_of_the_instance_and_gets_its_answers() {
 
 #[test]
 fn clients_with_one_port_are_told_apart() {
-    let mut bed = Bed::with(Mode::SamePorts);
+    let mut bed = Bed::with(NatMode::SamePorts);
     let one = bed.outside((CLIENT, 5000), (SERVER, 53));
     let other = bed.outside((CLIENT_2, 5000), (SERVER, 53));
     assert_eq!(one, (OWN, 5000));
@@ -170,7 +171,7 @@ fn clients_with_one_port_are_told_apart() {
 
 #[test]
 fn a_port_serves_several_remote_ends() {
-    let mut bed = Bed::new(Settings { ports: Some((4000, 4000)), ..Settings::default() });
+    let mut bed = Bed::new(NatConfig { ports: Some((4000, 4000)), ..NatConfig::default() });
     assert_eq!(bed.outside((CLIENT, 1), (SERVER, 53)), (OWN, 4000));
     assert_eq!(bed.outside((CLIENT_2, 1), (SERVER_2, 53)), (OWN, 4000));
     assert_eq!(bed.inwards(udp((SERVER_2, 53), (OWN, 4000))).unwrap().1, (CLIENT_2, 1));
@@ -178,35 +179,38 @@ fn a_port_serves_several_remote_ends() {
 
 #[test]
 fn ports_run_out_one_remote_end_at_a_time_and_that_is_counted() {
-    let mut bed = Bed::new(Settings { ports: Some((4000, 4009)), ..Settings::default() });
+    let mut bed = Bed::new(NatConfig { ports: Some((4000, 4009)), ..NatConfig::default() });
     let mut ports: Vec<u16> =
         (1..=10).map(|port| bed.outside((CLIENT, port), (SERVER, 53)).1).collect();
     ports.sort_unstable();
     assert_eq!(ports, (4000..=4009).collect::<Vec<_>>());
     let eleventh = bed.out(udp((CLIENT, 11), (SERVER, 53)));
-    assert_eq!(eleventh, Err(Outcome::Dropped(Dropped::Exhausted)));
+    assert_eq!(eleventh, Err(NatOutcome::Dropped(NatDropReason::Exhausted)));
     assert!(bed.out(udp((CLIENT, 11), (SERVER_2, 53))).is_ok());
     assert_eq!((bed.nat.counters().exhausted, bed.nat.counters().dropped()), (1, 1));
 }
 
 #[test]
 fn there_are_no_more_flows_than_there_may_be() {
-    let mut bed = Bed::new(Settings::default());
+    let mut bed = Bed::new(NatConfig::default());
     bed.nat.max_flows = 1;
     assert!(bed.out(udp((CLIENT, 1), (SERVER, 53))).is_ok());
     let second = bed.out(udp((CLIENT, 2), (SERVER, 53)));
-    assert_eq!((second, bed.nat.counters().full), (Err(Outcome::Dropped(Dropped::Full)), 1));
+    assert_eq!(
+        (second, bed.nat.counters().full),
+        (Err(NatOutcome::Dropped(NatDropReason::Full)), 1)
+    );
 }
 
 #[test]
 fn pings_are_told_apart_by_their_identifier() {
-    let mut bed = Bed::new(Settings::default());
+    let mut bed = Bed::new(NatConfig::default());
     let one = bed.out(echo(EchoKind::Request, CLIENT, SERVER, 9)).unwrap().0;
     let other = bed.out(echo(EchoKind::Request, CLIENT_2, SERVER, 9)).unwrap().0;
     assert_eq!((one.0, other.0), (OWN, OWN));
     assert_ne!(one.1, other.1);
     let mut answer = echo(EchoKind::Reply, SERVER, OWN, other.1);
-    assert_eq!(bed.pass(&mut answer, Way::In), Outcome::Translated);
+    assert_eq!(bed.pass(&mut answer, NatDirection::In), NatOutcome::Translated);
     assert_eq!(answer[16..20], CLIENT_2);
     assert_eq!(answer[24..26], [0, 9]);
 }
@@ -214,10 +218,10 @@ fn pings_are_told_apart_by_their_identifier() {
 #[test]
 fn a_protocol_without_ports_has_one_client_for_each_remote_address() {
     const GRE: u8 = 47;
-    let mut bed = Bed::new(Settings::default());
+    let mut bed = Bed::new(NatConfig::default());
     assert_eq!(bed.out(bare(GRE, CLIENT, SERVER)).unwrap().0, (OWN, 0));
     let second = bed.out(bare(GRE, CLIENT_2, SERVER));
-    assert_eq!(second, Err(Outcome::Dropped(Dropped::Collision)));
+    assert_eq!(second, Err(NatOutcome::Dropped(NatDropReason::Collision)));
     assert!(bed.out(bare(GRE, CLIENT_2, SERVER_2)).is_ok());
     assert_eq!(bed.inwards(bare(GRE, SERVER, OWN)).unwrap().1, (CLIENT, 0));
     assert_eq!(bed.nat.counters().collision, 1);
@@ -226,41 +230,44 @@ fn a_protocol_without_ports_has_one_client_for_each_remote_address() {
 #[test]
 fn sctp_keeps_its_ports_and_its_checksum() {
     const SCTP: u8 = 132;
-    let mut bed = Bed::new(Settings::default());
+    let mut bed = Bed::new(NatConfig::default());
     let mut packet = bare(SCTP, CLIENT, SERVER);
     let before = packet.clone();
-    assert_eq!(bed.pass(&mut packet, Way::Out), Outcome::Translated);
+    assert_eq!(bed.pass(&mut packet, NatDirection::Out), NatOutcome::Translated);
     assert_eq!((&packet[12..16], &packet[20..]), (&OWN[..], &before[20..]));
-    assert_eq!(bed.out(bare(SCTP, CLIENT_2, SERVER)), Err(Outcome::Dropped(Dropped::Collision)));
+    assert_eq!(
+        bed.out(bare(SCTP, CLIENT_2, SERVER)),
+        Err(NatOutcome::Dropped(NatDropReason::Collision))
+    );
 }
 
 #[test]
 fn a_datagram_without_a_checksum_gets_none() {
-    let mut bed = Bed::new(Settings::default());
+    let mut bed = Bed::new(NatConfig::default());
     let mut packet = udp((CLIENT, 1), (SERVER, 2));
     packet[26..28].fill(0);
-    assert_eq!(bed.pass(&mut packet, Way::Out), Outcome::Translated);
+    assert_eq!(bed.pass(&mut packet, NatDirection::Out), NatOutcome::Translated);
     assert_eq!(packet[26..28], [0, 0]);
 }
 
 #[test]
 fn a_packet_too_short_is_dropped_and_counted() {
-    let mut bed = Bed::new(Settings::default());
+    let mut bed = Bed::new(NatConfig::default());
     let packet = udp((CLIENT, 1), (SERVER, 2));
     for len in [0, 10, 22] {
         let mut cut = packet[..len].to_vec();
-        let outcome = bed.nat.translate(&mut cut, Way::Out, Scope::All, 0);
-        assert_eq!(outcome, Outcome::Dropped(Dropped::Malformed));
+        let outcome = bed.nat.translate(&mut cut, NatDirection::Out, NatScope::All, 0);
+        assert_eq!(outcome, NatOutcome::Dropped(NatDropReason::Malformed));
     }
     assert_eq!(bed.nat.counters().malformed, 3);
 }
 
 #[test]
 fn an_instance_without_an_address_translates_nothing() {
-    let outside = Outside::Interface("em0".into());
-    let mut bed = Bed::new(Settings { outside, ..Settings::default() });
+    let outside = OutsideAddress::Interface("em0".into());
+    let mut bed = Bed::new(NatConfig { outside, ..NatConfig::default() });
     let packet = udp((CLIENT, 1), (SERVER, 2));
-    assert_eq!(bed.out(packet.clone()), Err(Outcome::Dropped(Dropped::NoAddress)));
+    assert_eq!(bed.out(packet.clone()), Err(NatOutcome::Dropped(NatDropReason::NoAddress)));
     bed.nat.set_address(Some(OWN.into()));
     assert_eq!(bed.out(packet).unwrap().0.0, OWN);
 }

@@ -6,22 +6,22 @@ use core::net::Ipv4Addr;
 use slipring_model::Stream;
 use slipring_wire::assigned::IpProto;
 
-use crate::flow::{End, Flow, Lifetimes};
-use crate::flows::{FlowId, Flows, From, Tuple};
-use crate::fragments::Fragments;
+use crate::config::{NatConfig, NatMode, OutsideAddress};
+use crate::flow::{NatEndpoint, NatFlow, NatLifetimes};
+use crate::flows::{FlowTuple, LookupSide, NatFlowId, NatFlowTable};
+use crate::fragments::NatFragments;
 use crate::icmp;
-use crate::outcome::{Counters, Dropped, Outcome};
-use crate::packet::{self, Load, Part, Side, View};
+use crate::outcome::{NatCounters, NatDropReason, NatOutcome};
+use crate::packet::{self, FragmentPart, Ipv4View, L4Content, SrcOrDst};
 use crate::redirect;
 use crate::rewrite;
-use crate::settings::{Mode, Outside, Settings};
 
 /// Most tries for a free port where so many are taken that perhaps none is.
-const LAST_TRIES: u32 = 64;
+const MAX_PORT_TRIES: u32 = 64;
 
 /// Which way a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum NatDirection {
     /// From inside to the world: the source is ours.
     Out,
     /// From the world to inside: the destination is ours.
@@ -30,7 +30,7 @@ pub enum Way {
 
 /// What may be done for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum NatScope {
     /// Everything.
     All,
     /// What flows and redirections say: no new flow goes out, and what is not known is left
@@ -53,49 +53,49 @@ pub enum Scope {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Translator {
-    settings: Settings,
+    config: NatConfig,
     /// Of [`Outside::Interface`] and [`Outside::None`].
-    learned: Option<Ipv4Addr>,
+    assigned_address: Option<Ipv4Addr>,
     /// How often each redirection has been taken.
-    turns: Vec<usize>,
-    flows: Flows,
-    fragments: Fragments,
-    draws: Stream,
-    counters: Counters,
+    redirect_uses: Vec<usize>,
+    flows: NatFlowTable,
+    fragments: NatFragments,
+    rng: Stream,
+    counters: NatCounters,
     /// How long flows are remembered.
-    pub lifetimes: Lifetimes,
+    pub lifetimes: NatLifetimes,
     /// Most flows at once.
     pub max_flows: usize,
 }
 
 /// What is known of a packet under way: its header, ours and the far end.
 #[derive(Clone, Copy)]
-struct Seen {
-    view: View,
-    way: Way,
-    near: End,
-    far: End,
+struct PacketContext {
+    view: Ipv4View,
+    direction: NatDirection,
+    near: NatEndpoint,
+    far: NatEndpoint,
 }
 
-impl Seen {
-    const fn tuple(&self) -> Tuple {
+impl PacketContext {
+    const fn tuple(&self) -> FlowTuple {
         (self.view.proto, self.near, self.far)
     }
 }
 
-impl Way {
+impl NatDirection {
     /// The side of a packet on which our end stands.
-    const fn side(self) -> Side {
+    const fn side(self) -> SrcOrDst {
         match self {
-            Self::Out => Side::Src,
-            Self::In => Side::Dst,
+            Self::Out => SrcOrDst::Src,
+            Self::In => SrcOrDst::Dst,
         }
     }
 
-    const fn from(self) -> From {
+    const fn from(self) -> LookupSide {
         match self {
-            Self::Out => From::Inside,
-            Self::In => From::Outside,
+            Self::Out => LookupSide::Inside,
+            Self::In => LookupSide::Outside,
         }
     }
 
@@ -110,46 +110,46 @@ impl Way {
 impl Translator {
     /// An instance without flows. All random decisions follow from `seed`.
     #[must_use]
-    pub fn new(settings: Settings, seed: u64) -> Self {
-        let mut draws = Stream::new(seed, "nat/ports");
-        let secret = [draws.next_u64(), draws.next_u64()];
+    pub fn new(config: NatConfig, seed: u64) -> Self {
+        let mut rng = Stream::new(seed, "nat/ports");
+        let secret = [rng.next_u64(), rng.next_u64()];
         Self {
-            turns: alloc::vec![0; settings.redirects.len()],
-            settings,
-            learned: None,
-            flows: Flows::new(secret),
-            fragments: Fragments::default(),
-            draws,
-            counters: Counters::default(),
-            lifetimes: Lifetimes::default(),
+            redirect_uses: alloc::vec![0; config.redirects.len()],
+            config,
+            assigned_address: None,
+            flows: NatFlowTable::new(secret),
+            fragments: NatFragments::default(),
+            rng,
+            counters: NatCounters::default(),
+            lifetimes: NatLifetimes::default(),
             max_flows: 1 << 20,
         }
     }
 
     /// What it is told to do.
     #[must_use]
-    pub const fn settings(&self) -> &Settings {
-        &self.settings
+    pub const fn config(&self) -> &NatConfig {
+        &self.config
     }
 
     /// Tells it to do something else. Flows go on; with `reset` they end if the address changes.
-    pub fn configure(&mut self, settings: Settings) {
+    pub fn configure(&mut self, settings: NatConfig) {
         let before = self.address();
-        self.turns = alloc::vec![0; settings.redirects.len()];
-        self.settings = settings;
-        self.moved_from(before);
+        self.redirect_uses = alloc::vec![0; settings.redirects.len()];
+        self.config = settings;
+        self.address_changed(before);
     }
 
     /// Tells the address of its interface, or the one it has where none is said; or that there is
     /// none.
     pub fn set_address(&mut self, address: Option<Ipv4Addr>) {
         let before = self.address();
-        self.learned = address;
-        self.moved_from(before);
+        self.assigned_address = address;
+        self.address_changed(before);
     }
 
-    fn moved_from(&mut self, before: Option<Ipv4Addr>) {
-        if self.settings.modes.has(Mode::Reset) && before != self.address() {
+    fn address_changed(&mut self, before: Option<Ipv4Addr>) {
+        if self.config.modes.has(NatMode::Reset) && before != self.address() {
             self.counters.ended += self.flows.len() as u64;
             self.flows.clear();
         }
@@ -158,20 +158,20 @@ impl Translator {
     /// Its address outside, if it has one.
     #[must_use]
     pub const fn address(&self) -> Option<Ipv4Addr> {
-        match self.settings.outside {
-            Outside::Address(address) => Some(address),
-            Outside::Interface(_) | Outside::None => self.learned,
+        match self.config.outside {
+            OutsideAddress::Address(address) => Some(address),
+            OutsideAddress::Interface(_) | OutsideAddress::None => self.assigned_address,
         }
     }
 
     /// What it has done.
     #[must_use]
-    pub const fn counters(&self) -> &Counters {
+    pub const fn counters(&self) -> &NatCounters {
         &self.counters
     }
 
     /// Its flows.
-    pub fn flows(&self) -> impl Iterator<Item = &Flow> {
+    pub fn flows(&self) -> impl Iterator<Item = &NatFlow> {
         self.flows.iter()
     }
 
@@ -194,37 +194,43 @@ impl Translator {
     }
 
     /// Translates an IPv4 packet, from its header on.
-    pub fn translate(&mut self, packet: &mut [u8], way: Way, scope: Scope, now_ns: u64) -> Outcome {
+    pub fn translate(
+        &mut self,
+        packet: &mut [u8],
+        way: NatDirection,
+        scope: NatScope,
+        now_ns: u64,
+    ) -> NatOutcome {
         // From here on all flows that are found are alive.
         self.tick(now_ns);
-        let way = if self.settings.modes.has(Mode::Reverse) { way.reversed() } else { way };
-        let outcome = if self.settings.modes.has(Mode::ProxyOnly) {
-            Outcome::Untouched
+        let way = if self.config.modes.has(NatMode::Reverse) { way.reversed() } else { way };
+        let outcome = if self.config.modes.has(NatMode::ProxyOnly) {
+            NatOutcome::Untouched
         } else {
-            self.whichever(packet, way, scope, now_ns).unwrap_or_else(Outcome::Dropped)
+            self.translate_read(packet, way, scope, now_ns).unwrap_or_else(NatOutcome::Dropped)
         };
         self.counters.count(way, outcome);
         outcome
     }
 
-    fn whichever(
+    fn translate_read(
         &mut self,
         packet: &mut [u8],
-        way: Way,
-        scope: Scope,
+        way: NatDirection,
+        scope: NatScope,
         now: u64,
-    ) -> Result<Outcome, Dropped> {
-        let view = View::read(packet).ok_or(Dropped::Malformed)?;
-        if view.part == Part::Later {
+    ) -> Result<NatOutcome, NatDropReason> {
+        let view = Ipv4View::read(packet).ok_or(NatDropReason::Malformed)?;
+        if view.part == FragmentPart::Later {
             return self.later_fragment(packet, &view, way, scope, now);
         }
-        let load = view.load(packet).ok_or(Dropped::Malformed)?;
+        let load = view.load(packet).ok_or(NatDropReason::Malformed)?;
         match load {
-            Load::Error(at) => self.error(packet, &view, (way, scope), at),
-            Load::Message => Ok(Outcome::Untouched),
-            Load::Ports(..) | Load::Query(_) | Load::Bare => {
+            L4Content::Error(at) => self.error(packet, &view, (way, scope), at),
+            L4Content::Message => Ok(NatOutcome::Untouched),
+            L4Content::Ports(..) | L4Content::Query(_) | L4Content::Bare => {
                 let [near, far] = view.ends(load, way.side());
-                self.packet(packet, &Seen { view, way, near, far }, scope, now)
+                self.packet(packet, &PacketContext { view, direction: way, near, far }, scope, now)
             }
         }
     }
@@ -232,49 +238,53 @@ impl Translator {
     fn packet(
         &mut self,
         packet: &mut [u8],
-        seen: &Seen,
-        scope: Scope,
+        seen: &PacketContext,
+        scope: NatScope,
         now: u64,
-    ) -> Result<Outcome, Dropped> {
-        let Seen { view, way, .. } = seen;
+    ) -> Result<NatOutcome, NatDropReason> {
+        let PacketContext { view, direction: way, .. } = seen;
         let flow = match self.flows.find(way.from(), seen.tuple()) {
             Some(flow) => flow,
             None => match self.new_ends(seen, scope)? {
                 Some(ends) => self.make(view.proto, ends)?,
-                None => return Ok(Outcome::Untouched),
+                None => return Ok(NatOutcome::Untouched),
             },
         };
-        let said = (*way == Way::Out, view.tcp_flags(packet));
+        let said = (*way == NatDirection::Out, view.tcp_flags(packet));
         self.flows.touch(flow, said, &self.lifetimes, now);
         let end = self.other_end(flow, *way);
         if end != seen.near {
             rewrite::set_end(packet, view, way.side(), end);
         }
-        if view.part == Part::First {
+        if view.part == FragmentPart::First {
             let until = now.saturating_add(u64::from(self.lifetimes.fragments) * 1_000_000_000);
-            self.fragments.remember(view, *way == Way::Out, end.address, until);
+            self.fragments.remember(view, *way == NatDirection::Out, end.address, until);
         }
-        Ok(if end == seen.near { Outcome::Kept } else { Outcome::Translated })
+        Ok(if end == seen.near { NatOutcome::Unmodified } else { NatOutcome::Translated })
     }
 
     /// What our end becomes.
-    fn other_end(&self, flow: FlowId, way: Way) -> End {
+    fn other_end(&self, flow: NatFlowId, way: NatDirection) -> NatEndpoint {
         let flow = self.flows.get(flow);
         match way {
-            Way::Out => flow.outside,
-            Way::In => flow.inside,
+            NatDirection::Out => flow.outside,
+            NatDirection::In => flow.inside,
         }
     }
 
     /// The ends of a flow for a packet that belongs to none: inside, outside, remote. `None` is
     /// for a packet that is left alone.
-    fn new_ends(&mut self, seen: &Seen, scope: Scope) -> Result<Option<[End; 3]>, Dropped> {
-        match seen.way {
-            Way::Out => {
+    fn new_ends(
+        &mut self,
+        seen: &PacketContext,
+        scope: NatScope,
+    ) -> Result<Option<[NatEndpoint; 3]>, NatDropReason> {
+        match seen.direction {
+            NatDirection::Out => {
                 let outside = self.outside_of(seen, scope)?;
                 Ok(outside.map(|outside| [seen.near, outside, seen.far]))
             }
-            Way::In => {
+            NatDirection::In => {
                 let inside = self.inside_of(seen, scope)?;
                 Ok(inside.map(|inside| [inside, seen.near, seen.far]))
             }
@@ -282,125 +292,138 @@ impl Translator {
     }
 
     /// Where a new flow that comes in goes.
-    fn inside_of(&mut self, seen: &Seen, scope: Scope) -> Result<Option<End>, Dropped> {
+    fn inside_of(
+        &mut self,
+        seen: &PacketContext,
+        scope: NatScope,
+    ) -> Result<Option<NatEndpoint>, NatDropReason> {
         let own = self.address();
         // Without an address of its own, it is that of the packet.
-        let takes_any = self.settings.outside == Outside::None;
+        let takes_any = self.config.outside == OutsideAddress::None;
         let own = own.or_else(|| takes_any.then_some(seen.near.address));
         let find = |addresses| {
-            let redirects = &self.settings.redirects;
-            redirect::inwards(redirects, &self.turns, seen.tuple(), own, addresses)
+            let redirects = &self.config.redirects;
+            redirect::inwards(redirects, &self.redirect_uses, seen.tuple(), own, addresses)
         };
-        let denies = self.settings.modes.has(Mode::DenyIn);
+        let denies = self.config.modes.has(NatMode::DenyIn);
         let found = find(false).or_else(|| find(true).filter(|_| !denies));
         if let Some(found) = found {
-            self.turns[found.place] = self.turns[found.place].wrapping_add(1);
+            self.redirect_uses[found.index] = self.redirect_uses[found.index].wrapping_add(1);
             return Ok(Some(found.end));
         }
         match scope {
-            Scope::Known => Ok(None),
-            Scope::All if denies => Err(Dropped::Refused),
-            Scope::All => Ok(Some(seen.near)),
+            NatScope::Known => Ok(None),
+            NatScope::All if denies => Err(NatDropReason::Refused),
+            NatScope::All => Ok(Some(seen.near)),
         }
     }
 
     /// What a new flow that goes out has outside.
-    fn outside_of(&mut self, seen: &Seen, scope: Scope) -> Result<Option<End>, Dropped> {
+    fn outside_of(
+        &mut self,
+        seen: &PacketContext,
+        scope: NatScope,
+    ) -> Result<Option<NatEndpoint>, NatDropReason> {
         let own = self.address();
         let find =
-            |addresses| redirect::outwards(&self.settings.redirects, seen.tuple(), own, addresses);
+            |addresses| redirect::outwards(&self.config.redirects, seen.tuple(), own, addresses);
         if let Some(found) = find(false) {
             return Ok(Some(found.end));
         }
         if let Some(found) = find(true) {
             return self.port(seen, found.end.address, true).map(Some);
         }
-        if scope == Scope::Known {
+        if scope == NatScope::Known {
             return Ok(None);
         }
-        if !self.settings.takes(seen.near.address) {
+        if !self.config.translates_source(seen.near.address) {
             return Ok(Some(seen.near));
         }
-        let own = own.ok_or(Dropped::NoAddress)?;
-        let keeps = self.settings.modes.has(Mode::SamePorts);
+        let own = own.ok_or(NatDropReason::NoAddress)?;
+        let keeps = self.config.modes.has(NatMode::SamePorts);
         self.port(seen, own, keeps).map(Some)
     }
 
     /// A free port of `address`; the flow's own if it `keeps` that and it is free.
-    fn port(&mut self, seen: &Seen, address: Ipv4Addr, keeps: bool) -> Result<End, Dropped> {
+    fn port(
+        &mut self,
+        seen: &PacketContext,
+        address: Ipv4Addr,
+        keeps: bool,
+    ) -> Result<NatEndpoint, NatDropReason> {
         let (proto, near, far) = seen.tuple();
-        let own = End { address, ..near };
+        let own = NatEndpoint { address, ..near };
         let has_port = packet::can_change_port(proto);
         if keeps || !has_port {
-            if self.flows.find(From::Outside, (proto, own, far)).is_none() {
+            if self.flows.find(LookupSide::Outside, (proto, own, far)).is_none() {
                 return Ok(own);
             }
             self.counters.port_taken += 1;
         }
         if !has_port {
-            return Err(Dropped::Collision);
+            return Err(NatDropReason::Collision);
         }
-        let (first, count) = self.settings.port_range();
+        let (first, count) = self.config.port_range();
         // A range that has room is searched wholly.
-        let has_room = self.flows.crowd(proto, address, far) < count;
-        let tries = if has_room { count } else { count.min(LAST_TRIES) };
-        let start = (self.draws.next_u64() % u64::from(count)) as u32;
+        let has_room = self.flows.used_ports(proto, address, far) < count;
+        let tries = if has_room { count } else { count.min(MAX_PORT_TRIES) };
+        let start = (self.rng.next_u64() % u64::from(count)) as u32;
         for step in 0..tries {
             let port = first + ((start + step) % count) as u16;
-            let end = End { address, port };
-            if self.flows.find(From::Outside, (proto, end, far)).is_none() {
+            let end = NatEndpoint { address, port };
+            if self.flows.find(LookupSide::Outside, (proto, end, far)).is_none() {
                 return Ok(end);
             }
         }
-        Err(Dropped::Exhausted)
+        Err(NatDropReason::Exhausted)
     }
 
-    fn make(&mut self, proto: IpProto, ends: [End; 3]) -> Result<FlowId, Dropped> {
+    fn make(&mut self, proto: IpProto, ends: [NatEndpoint; 3]) -> Result<NatFlowId, NatDropReason> {
         let [inside, outside, remote] = ends;
-        let taken = self.flows.find(From::Inside, (proto, inside, remote)).is_some()
-            || self.flows.find(From::Outside, (proto, outside, remote)).is_some();
+        let taken = self.flows.find(LookupSide::Inside, (proto, inside, remote)).is_some()
+            || self.flows.find(LookupSide::Outside, (proto, outside, remote)).is_some();
         if taken {
-            return Err(Dropped::Collision);
+            return Err(NatDropReason::Collision);
         }
         if self.flows.len() >= self.max_flows {
-            return Err(Dropped::Full);
+            return Err(NatDropReason::Full);
         }
-        self.counters.made += 1;
-        Ok(self.flows.insert(Flow::new(proto, ends)))
+        self.counters.created += 1;
+        Ok(self.flows.insert(NatFlow::new(proto, ends)))
     }
 
     /// A fragment without ports goes where its first one went.
     fn later_fragment(
         &mut self,
         packet: &mut [u8],
-        view: &View,
-        way: Way,
-        scope: Scope,
+        view: &Ipv4View,
+        way: NatDirection,
+        scope: NatScope,
         now: u64,
-    ) -> Result<Outcome, Dropped> {
-        let found = self.fragments.find(view, way == Way::Out, now);
+    ) -> Result<NatOutcome, NatDropReason> {
+        let found = self.fragments.find(view, way == NatDirection::Out, now);
         let address = match (found, way) {
             (Some(address), _) => address,
-            (None, _) if scope == Scope::Known => return Ok(Outcome::Untouched),
-            (None, Way::In) => return Err(Dropped::UnknownFragment),
+            (None, _) if scope == NatScope::Known => return Ok(NatOutcome::Untouched),
+            (None, NatDirection::In) => return Err(NatDropReason::UnknownFragment),
             // Ahead of its first: whatever port that will get, this will be its address.
-            (None, Way::Out) => self.usual_address(view)?,
+            (None, NatDirection::Out) => self.usual_address(view)?,
         };
         if address == near(view, way) {
-            return Ok(Outcome::Kept);
+            return Ok(NatOutcome::Unmodified);
         }
-        rewrite::set_end(packet, view, way.side(), End::new(address, 0));
-        Ok(Outcome::Translated)
+        rewrite::set_end(packet, view, way.side(), NatEndpoint::new(address, 0));
+        Ok(NatOutcome::Translated)
     }
 
     /// The address that packets of a source mostly get.
-    fn usual_address(&self, view: &View) -> Result<Ipv4Addr, Dropped> {
-        let (near, far) = (End::new(view.src, 0), End::new(view.dst, 0));
-        let (redirects, own) = (&self.settings.redirects, self.address());
+    fn usual_address(&self, view: &Ipv4View) -> Result<Ipv4Addr, NatDropReason> {
+        let (near, far) = (NatEndpoint::new(view.src, 0), NatEndpoint::new(view.dst, 0));
+        let (redirects, own) = (&self.config.redirects, self.address());
         match redirect::outwards(redirects, (view.proto, near, far), own, true) {
             Some(found) => Ok(found.end.address),
-            None if !self.settings.takes(view.src) => Ok(view.src),
-            None => own.ok_or(Dropped::NoAddress),
+            None if !self.config.translates_source(view.src) => Ok(view.src),
+            None => own.ok_or(NatDropReason::NoAddress),
         }
     }
 
@@ -409,41 +432,46 @@ impl Translator {
     fn error(
         &mut self,
         packet: &mut [u8],
-        view: &View,
-        (way, scope): (Way, Scope),
+        view: &Ipv4View,
+        (way, scope): (NatDirection, NatScope),
         at: usize,
-    ) -> Result<Outcome, Dropped> {
+    ) -> Result<NatOutcome, NatDropReason> {
         let quoted_side = way.reversed().side();
-        let flow = icmp::quoted(packet, at).and_then(|quoted| {
+        let flow = icmp::parse_quoted(packet, at).and_then(|quoted| {
             let [near, far] = quoted.view.ends(quoted.load, quoted_side);
             let flow = self.flows.find(way.from(), (quoted.view.proto, near, far))?;
             Some((quoted, (flow, near)))
         });
-        let denies = self.settings.modes.has(Mode::DenyIn) && scope == Scope::All;
+        let denies = self.config.modes.has(NatMode::DenyIn) && scope == NatScope::All;
         let Some((quoted, flow)) = flow else {
-            let refused = way == Way::In && denies;
-            return if refused { Err(Dropped::Refused) } else { Ok(Outcome::Untouched) };
+            let refused = way == NatDirection::In && denies;
+            return if refused { Err(NatDropReason::Refused) } else { Ok(NatOutcome::Untouched) };
         };
         let (flow, quoted_near) = flow;
         let end = self.other_end(flow, way);
         if end == quoted_near && end.address == near(view, way) {
-            return Ok(Outcome::Kept);
+            return Ok(NatOutcome::Unmodified);
         }
         quoted.set_end(packet, view, quoted_side, end);
-        rewrite::set_end(packet, view, way.side(), End::new(end.address, rest(packet, view)));
-        Ok(Outcome::Translated)
+        rewrite::set_end(
+            packet,
+            view,
+            way.side(),
+            NatEndpoint::new(end.address, echo_id(packet, view)),
+        );
+        Ok(NatOutcome::Translated)
     }
 }
 
 /// The address on our side of a packet that goes so.
-const fn near(view: &View, way: Way) -> Ipv4Addr {
+const fn near(view: &Ipv4View, way: NatDirection) -> Ipv4Addr {
     match way {
-        Way::Out => view.src,
-        Way::In => view.dst,
+        NatDirection::Out => view.src,
+        NatDirection::In => view.dst,
     }
 }
 
 /// What stands where a question would have its identifier: it stays.
-fn rest(packet: &[u8], view: &View) -> u16 {
+fn echo_id(packet: &[u8], view: &Ipv4View) -> u16 {
     rewrite::be16(packet, view.l4 + 4).unwrap_or(0)
 }

@@ -14,28 +14,28 @@ use slipring_ring::RingView;
 
 use crate::caller::CallerMemory;
 use crate::claims::Claims;
-use crate::direct::{Kicks, Lent, Loan};
-use crate::domain::Memory;
-use crate::queues::QueueLent;
-use crate::taps::Taps;
+use crate::delegation::{DelegationGuard, KickDispatcher, PipeDelegation};
+use crate::domain::NetmapMemory;
+use crate::monitor_taps::MonitorTaps;
+use crate::queue_delegation::QueueDelegation;
 use crate::waker::Listeners;
 
 /// Which way, seen from the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dir {
+pub enum TxRx {
     /// Frames that the program sends.
     Tx = 0,
     /// Frames that it receives.
     Rx = 1,
 }
 
-impl Dir {
+impl TxRx {
     /// Both.
     pub const BOTH: [Self; 2] = [Self::Tx, Self::Rx];
 
     /// The other one.
     #[must_use]
-    pub const fn other(self) -> Self {
+    pub const fn opposite(self) -> Self {
         match self {
             Self::Tx => Self::Rx,
             Self::Rx => Self::Tx,
@@ -45,7 +45,7 @@ impl Dir {
 
 /// How many rings of how many slots; the arrays are indexed by [`Dir`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Shape {
+pub struct AdapterShape {
     /// Rings of the NIC side.
     pub rings: [u16; 2],
     /// Rings of the host side; 0 where there is none, which requests show as 1.
@@ -54,17 +54,17 @@ pub struct Shape {
     pub slots: [u32; 2],
 }
 
-impl Shape {
+impl AdapterShape {
     /// Rings, those of the host included.
     #[must_use]
-    pub fn all(&self, dir: Dir) -> usize {
+    pub fn all(&self, dir: TxRx) -> usize {
         usize::from(self.rings[dir as usize]) + usize::from(self.host_rings[dir as usize])
     }
 
     /// The host rings that a program is told of: a port without any pretends to have one, which
     /// nobody can bind.
     #[must_use]
-    pub fn shown_host_rings(&self, dir: Dir) -> u16 {
+    pub fn shown_host_rings(&self, dir: TxRx) -> u16 {
         self.host_rings[dir as usize].max(1)
     }
 
@@ -83,10 +83,10 @@ impl Shape {
             return Err(Errno::INVAL);
         }
         let mut bound = [0..0, 0..0];
-        for dir in Dir::BOTH {
+        for dir in TxRx::BOTH {
             let not_wanted = match dir {
-                Dir::Tx => flags & NR_RX_RINGS_ONLY != 0,
-                Dir::Rx => flags & NR_TX_RINGS_ONLY != 0,
+                TxRx::Tx => flags & NR_RX_RINGS_ONLY != 0,
+                TxRx::Rx => flags & NR_TX_RINGS_ONLY != 0,
             };
             let range = self.range(dir, mode, ringid)?;
             bound[dir as usize] = if not_wanted { 0..0 } else { range };
@@ -94,7 +94,7 @@ impl Shape {
         Ok(bound)
     }
 
-    fn range(&self, dir: Dir, mode: u32, ringid: u16) -> Result<Range<usize>, Errno> {
+    fn range(&self, dir: TxRx, mode: u32, ringid: u16) -> Result<Range<usize>, Errno> {
         let (nic, host) = (self.rings[dir as usize], self.host_rings[dir as usize]);
         let (nic, all) = (usize::from(nic), self.all(dir));
         // The shorter direction then uses its first ring.
@@ -112,7 +112,7 @@ impl Shape {
 
 /// How a sync went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Synced {
+pub enum SyncStatus {
     /// As it should.
     Done,
     /// Another thread is syncing this ring.
@@ -125,7 +125,7 @@ pub enum Synced {
 
 /// What has passed a port since it was bound, in packets.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Figures {
+pub struct AdapterCounters {
     /// Given to programs.
     pub received: u64,
     /// Sent by them.
@@ -142,10 +142,10 @@ pub trait Adapter: Send + Sync + Debug {
     fn name(&self) -> &str;
 
     /// Where its rings and buffers lie.
-    fn memory(&self) -> &Arc<Memory>;
+    fn memory(&self) -> &Arc<NetmapMemory>;
 
     /// Its rings; those to be expected, before [`Self::activate`].
-    fn shape(&self) -> Shape;
+    fn shape(&self) -> AdapterShape;
 
     /// Who has bound which ring.
     fn claims(&self) -> &Arc<Claims>;
@@ -160,25 +160,29 @@ pub trait Adapter: Send + Sync + Debug {
     }
 
     /// Ring `i` of a direction; `None` beyond the last, or before [`Self::activate`].
-    fn ring(&self, dir: Dir, i: usize) -> Option<&RingView>;
+    fn ring(&self, dir: TxRx, i: usize) -> Option<&RingView>;
 
     /// Sends from, or receives into, ring `i`. Never blocks; bounded by a ring's worth of work.
-    fn sync(&self, dir: Dir, i: usize) -> Synced;
+    fn sync(&self, dir: TxRx, i: usize) -> SyncStatus;
 
     /// As [`Self::sync`] for a switch that has put frames into a tx ring: who finds another one at it
     /// waits, so that none stays there.
-    fn flush(&self, i: usize) -> Synced {
-        self.sync(Dir::Tx, i)
+    fn flush(&self, i: usize) -> SyncStatus {
+        self.sync(TxRx::Tx, i)
     }
 
     /// Whom to wake when ring `i` becomes ready; `None` beyond the last.
-    fn listeners(&self, dir: Dir, i: usize) -> Option<&Listeners>;
+    fn listeners(&self, dir: TxRx, i: usize) -> Option<&Listeners>;
 
     /// Lends rings to the program that has bound them, to be synced in its own process.
     ///
     /// # Errors
     /// [`Errno::OPNOTSUPP`] where that cannot be, [`Errno::BUSY`] where somebody else has one.
-    fn lend(&self, _: &[Range<usize>; 2], _: &Arc<Kicks>) -> Result<(Lent, Loan), Errno> {
+    fn lend(
+        &self,
+        _: &[Range<usize>; 2],
+        _: &Arc<KickDispatcher>,
+    ) -> Result<(PipeDelegation, DelegationGuard), Errno> {
         Err(Errno::OPNOTSUPP)
     }
 
@@ -190,7 +194,7 @@ pub trait Adapter: Send + Sync + Debug {
         &self,
         _rings: &[Range<usize>; 2],
         _who: u32,
-    ) -> Result<(Vec<QueueLent>, Loan), Errno> {
+    ) -> Result<(Vec<QueueDelegation>, DelegationGuard), Errno> {
         Err(Errno::OPNOTSUPP)
     }
 
@@ -198,7 +202,7 @@ pub trait Adapter: Send + Sync + Debug {
     fn kick(&self) {}
 
     /// Somebody waits for news of ring `i` by [`Self::listeners`], and looks once more after this.
-    fn expects(&self, _dir: Dir, _i: usize) {}
+    fn announce_sleep(&self, _dir: TxRx, _i: usize) {}
 
     /// Whether what it stands for is no more, for good.
     fn has_vanished(&self) -> bool {
@@ -212,12 +216,12 @@ pub trait Adapter: Send + Sync + Debug {
     }
 
     /// What has passed, and what was lost beside its rings; `None` where nobody counts that.
-    fn figures(&self) -> Option<Figures> {
+    fn counters(&self) -> Option<AdapterCounters> {
         None
     }
 
     /// Its monitors; `None` where it cannot have any.
-    fn taps(&self) -> Option<&Arc<Taps>> {
+    fn monitor_taps(&self) -> Option<&Arc<MonitorTaps>> {
         None
     }
 
@@ -238,7 +242,7 @@ pub trait Adapter: Send + Sync + Debug {
     }
 
     /// Whether what is in its rings waits for the next who binds it.
-    fn keeps_frames(&self) -> bool {
+    fn preserves_frames(&self) -> bool {
         false
     }
 
@@ -279,7 +283,7 @@ pub trait Adapter: Send + Sync + Debug {
 mod tests {
     use super::*;
 
-    const NIC: Shape = Shape { rings: [4, 2], host_rings: [1, 1], slots: [64, 64] };
+    const NIC: AdapterShape = AdapterShape { rings: [4, 2], host_rings: [1, 1], slots: [64, 64] };
 
     #[test]
     fn modes_bind_the_rings_they_name() {
@@ -311,7 +315,7 @@ mod tests {
 
     #[test]
     fn host_modes_need_host_rings() {
-        let pipe = Shape { host_rings: [0, 0], ..NIC };
+        let pipe = AdapterShape { host_rings: [0, 0], ..NIC };
         for mode in [NR_REG_SW, NR_REG_NIC_SW, NR_REG_ONE_SW] {
             assert_eq!(pipe.bound(mode, 0, 0), Err(Errno::INVAL), "{mode}");
         }

@@ -5,21 +5,21 @@ use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 use slipring_abi::{IFNAMSIZ, NETMAP_API, NI_PRIV_MEM, NR_EXCLUSIVE, NetmapIf, NmreqRegister};
-use slipring_ring::{BufIdx, Interface, Region};
+use slipring_ring::{BufIdx, InterfaceRecord, Region};
 
-use crate::adapter::{Adapter, Dir, Shape, Synced};
+use crate::adapter::{Adapter, AdapterShape, SyncStatus, TxRx};
 use crate::claims::Claim;
-use crate::direct::Loan;
+use crate::delegation::DelegationGuard;
 use crate::domain::lock;
 use crate::forward::Forward;
-use crate::offsets::{self, Wish};
+use crate::offsets::{self, OffsetsRequest};
 use crate::restart::state::BoundState;
 use crate::waker::Waker;
 
 /// A bind; dropping it gives everything back.
 #[derive(Debug)]
 pub(crate) struct Binding {
-    interface: Interface,
+    interface: InterfaceRecord,
     pub(crate) rings: [Range<usize>; 2],
     pub(crate) flags: u64,
     /// Where frames may pass between an interface and its host.
@@ -28,7 +28,7 @@ pub(crate) struct Binding {
     /// Until the bind is being given up.
     claim: Option<Claim>,
     /// Rings that the program syncs itself.
-    pub(crate) loan: Mutex<Option<Loan>>,
+    pub(crate) delegation: Mutex<Option<DelegationGuard>>,
     /// Last: the memory goes with its last port.
     pub(crate) port: Arc<dyn Adapter>,
 }
@@ -38,7 +38,7 @@ impl Binding {
     pub(crate) fn new(
         port: Arc<dyn Adapter>,
         register: &NmreqRegister,
-        offsets: Option<&mut Wish>,
+        offsets: Option<&mut OffsetsRequest>,
         waker: &Arc<Waker>,
     ) -> Result<Self, Errno> {
         let (mode, flags) = (register.nr_mode, register.nr_flags);
@@ -48,13 +48,14 @@ impl Binding {
         let shape = port.shape();
         let rings = shape.bound(mode, register.nr_ringid, flags)?;
         let settling = port.claims().settling();
-        let claim = port.claims().take(rings.clone(), flags & NR_EXCLUSIVE != 0)?;
-        offsets::settle(&*port, &claim, offsets)?;
+        let claim = port.claims().acquire(rings.clone(), flags & NR_EXCLUSIVE != 0)?;
+        offsets::apply_offsets(&*port, &claim, offsets)?;
         drop(settling);
         let interface = interface(&*port, &shape, &rings)?;
         let (claim, waker, loan) = (Some(claim), waker.clone(), Mutex::default());
         let forward = Forward::new(&*port, &shape, &rings);
-        let binding = Self { interface, rings, flags, forward, waker, claim, loan, port };
+        let binding =
+            Self { interface, rings, flags, forward, waker, claim, delegation: loan, port };
         binding.listen(&binding.waker);
         Ok(binding)
     }
@@ -67,18 +68,19 @@ impl Binding {
     ) -> Option<Self> {
         let rings = state.rings.map(|[start, end]| start as usize..end as usize);
         let shape = port.shape();
-        let fits = Dir::BOTH
+        let fits = TxRx::BOTH
             .iter()
             .zip(&rings)
             .all(|(&dir, range)| range.start <= range.end && range.end <= shape.all(dir));
         let exclusive = state.flags & NR_EXCLUSIVE != 0;
-        let claim = port.claims().take(Some(rings.clone()).filter(|_| fits)?, exclusive).ok()?;
+        let claim = port.claims().acquire(Some(rings.clone()).filter(|_| fits)?, exclusive).ok()?;
         let region = port.memory().region();
-        let interface = Interface::resume(region, state.record, state.places as usize).ok()?;
+        let interface = InterfaceRecord::resume(region, state.record, state.slots as usize).ok()?;
         let forward = Forward::new(&*port, &shape, &rings);
         let (flags, claim, waker) = (state.flags, Some(claim), waker.clone());
         let loan = Mutex::default();
-        let binding = Self { interface, rings, flags, forward, waker, claim, loan, port };
+        let binding =
+            Self { interface, rings, flags, forward, waker, claim, delegation: loan, port };
         binding.listen(&binding.waker);
         Some(binding)
     }
@@ -90,27 +92,27 @@ impl Binding {
 
     /// `nr_offset`: where its record lies in the file.
     pub(crate) fn offset(&self) -> u64 {
-        self.port.memory().region().at() + self.interface.offset()
+        self.port.memory().region().file_offset() + self.interface.offset()
     }
 
     /// Syncs ring `i`.
     #[inline]
-    pub(crate) fn sync(&self, dir: Dir, i: usize) -> Synced {
-        if let (Dir::Rx, Some(forward)) = (dir, &self.forward) {
+    pub(crate) fn sync(&self, dir: TxRx, i: usize) -> SyncStatus {
+        if let (TxRx::Rx, Some(forward)) = (dir, &self.forward) {
             forward.before_sync(&*self.port, i);
         }
         match self.port.sync(dir, i) {
             // The program has taken its memory away: what the rings say now says nothing.
-            _ if self.port.memory().region().is_gone() => Synced::Gone,
+            _ if self.port.memory().region().is_revoked() => SyncStatus::Gone,
             synced => synced,
         }
     }
 
     /// Takes as many extra buffers as there are, up to `wanted`, and lists them; how many.
-    pub(crate) fn take_extra(&self, wanted: u32) -> u32 {
+    pub(crate) fn alloc_extra(&self, wanted: u32) -> u32 {
         let region = self.port.memory().region();
         let count = wanted.min(region.free_bufs());
-        let Ok(bufs) = region.take_bufs(count) else {
+        let Ok(bufs) = region.alloc_bufs(count) else {
             // Somebody else was faster; a request may be granted fewer than it asked for.
             return 0;
         };
@@ -124,7 +126,7 @@ impl Binding {
 
     /// Puts a waker into the lists of all its rings.
     pub(crate) fn listen(&self, waker: &Arc<Waker>) {
-        for dir in Dir::BOTH {
+        for dir in TxRx::BOTH {
             for i in self.rings[dir as usize].clone() {
                 if let (Some(list), Some(view)) =
                     (self.port.listeners(dir, i), self.port.ring(dir, i))
@@ -137,7 +139,7 @@ impl Binding {
 
     /// Takes it out again.
     pub(crate) fn stop_listening(&self, waker: &Arc<Waker>) {
-        for dir in Dir::BOTH {
+        for dir in TxRx::BOTH {
             for list in self.rings[dir as usize].clone().filter_map(|i| self.port.listeners(dir, i))
             {
                 list.remove(waker);
@@ -150,18 +152,18 @@ impl Drop for Binding {
     fn drop(&mut self) {
         self.stop_listening(&self.waker);
         // Before anybody else can bind them.
-        drop(lock(&self.loan).take());
+        drop(lock(&self.delegation).take());
         let region = self.port.memory().region();
-        region.give_bufs(listed(region, self.interface.extra_bufs()));
+        region.release_bufs(linked_bufs(region, self.interface.extra_bufs()));
         drop(self.claim.take());
-        if let Some(taps) = self.port.taps().filter(|_| self.port.claims().is_idle()) {
-            taps.end();
+        if let Some(taps) = self.port.monitor_taps().filter(|_| self.port.claims().is_idle()) {
+            taps.mark_ended();
         }
     }
 }
 
 /// The buffers of an extra list, as far as it makes sense: the program wrote it.
-fn listed(region: &Region, head: BufIdx) -> Vec<BufIdx> {
+fn linked_bufs(region: &Region, head: BufIdx) -> Vec<BufIdx> {
     let mut bufs = Vec::new();
     let mut next = head;
     // A list that is longer than the memory goes in circles.
@@ -177,11 +179,11 @@ fn listed(region: &Region, head: BufIdx) -> Vec<BufIdx> {
 /// The record: tx rings, host tx rings, rx rings, host rx rings; 0 for those that are not bound.
 fn interface(
     port: &dyn Adapter,
-    shape: &Shape,
+    shape: &AdapterShape,
     rings: &[Range<usize>; 2],
-) -> Result<Interface, Errno> {
+) -> Result<InterfaceRecord, Errno> {
     let mut offsets = Vec::new();
-    for dir in Dir::BOTH {
+    for dir in TxRx::BOTH {
         // A pretended host ring has a place too, which says that it is not bound.
         let shown = shape.rings[dir as usize] + shape.shown_host_rings(dir);
         offsets.extend((0..usize::from(shown)).map(|i| {
@@ -192,17 +194,17 @@ fn interface(
     }
     let head = head(port, shape);
     let region = port.memory().region();
-    Interface::create(region, &head, offsets.into_iter()).map_err(|_| Errno::NOMEM)
+    InterfaceRecord::create(region, &head, offsets.into_iter()).map_err(|_| Errno::NOMEM)
 }
 
-fn head(port: &dyn Adapter, shape: &Shape) -> NetmapIf {
+fn head(port: &dyn Adapter, shape: &AdapterShape) -> NetmapIf {
     let mut ni_name = [0; IFNAMSIZ];
     let name = port.name().as_bytes();
     let len = name.len().min(IFNAMSIZ - 1);
     ni_name[..len].copy_from_slice(&name[..len]);
     let [ni_tx_rings, ni_rx_rings] = shape.rings.map(u32::from);
     let [ni_host_tx_rings, ni_host_rx_rings] =
-        Dir::BOTH.map(|dir| shape.shown_host_rings(dir).into());
+        TxRx::BOTH.map(|dir| shape.shown_host_rings(dir).into());
     NetmapIf {
         ni_name,
         ni_version: NETMAP_API.into(),

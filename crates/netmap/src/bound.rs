@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use slipring_abi::name::Role;
+use slipring_abi::name::PipeRole;
 
-use crate::adapter::{Adapter, Figures};
+use crate::adapter::{Adapter, AdapterCounters};
 use crate::domain::{Domain, lock};
 use crate::names::PortKind;
 
@@ -18,7 +18,7 @@ pub struct BoundPort {
     /// What it is.
     pub kind: PortKind,
     /// What has passed it, where that is counted here.
-    pub figures: Option<Figures>,
+    pub counters: Option<AdapterCounters>,
 }
 
 impl Domain {
@@ -36,7 +36,7 @@ impl Domain {
         });
         let switched = persistent.into_iter().map(|(key, port)| (key, port, PortKind::Switch));
         let ends = pipes.into_iter().flat_map(|((netns, _), pipe)| {
-            [Role::Master, Role::Slave].map(|role| {
+            [PipeRole::Master, PipeRole::Slave].map(|role| {
                 let end = pipe.end(role);
                 ((netns, end.name().to_owned()), end, PortKind::Pipe)
             })
@@ -44,7 +44,7 @@ impl Domain {
         let bound = |port: &Arc<dyn Adapter>| !port.claims().is_idle() && !port.has_vanished();
         let all = plain.chain(switched).chain(ends).filter(|(_, port, _)| bound(port));
         let one = |((netns, name), port, kind): ((u64, String), Arc<dyn Adapter>, PortKind)| {
-            BoundPort { netns, name, kind, figures: port.figures() }
+            BoundPort { netns, name, kind, counters: port.counters() }
         };
         let mut all: Vec<_> = all.map(one).collect();
         all.sort_by(|a, b| (a.netns, &a.name).cmp(&(b.netns, &b.name)));

@@ -53,9 +53,9 @@ pub trait CallerMemory {
 }
 
 /// For requests that reach for nothing beside their argument.
-pub(crate) struct NoMemory;
+pub(crate) struct NoCallerMemory;
 
-impl CallerMemory for NoMemory {
+impl CallerMemory for NoCallerMemory {
     fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), Errno> {
         Err(Errno::FAULT)
     }

@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::io::Errno;
 
-use crate::adapter::{Dir, Shape};
+use crate::adapter::{AdapterShape, TxRx};
 use crate::domain::lock;
 
 /// The account of one port. Rings that it does not know yet are nobody's.
 #[derive(Debug)]
-pub struct Claims([Mutex<Vec<Use>>; 2], Mutex<()>);
+pub struct Claims([Mutex<Vec<RingUse>>; 2], Mutex<()>);
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Use {
+struct RingUse {
     users: u32,
     exclusive: bool,
 }
@@ -21,8 +21,8 @@ struct Use {
 impl Claims {
     /// Nobody has bound anything.
     #[must_use]
-    pub fn new(shape: &Shape) -> Arc<Self> {
-        let uses = Dir::BOTH.map(|dir| Mutex::new(vec![Use::default(); shape.all(dir)]));
+    pub fn new(shape: &AdapterShape) -> Arc<Self> {
+        let uses = TxRx::BOTH.map(|dir| Mutex::new(vec![RingUse::default(); shape.all(dir)]));
         Arc::new(Self(uses, Mutex::default()))
     }
 
@@ -41,7 +41,7 @@ impl Claims {
     ///
     /// # Errors
     /// [`Errno::BUSY`] where somebody has one alone, or wants to.
-    pub(crate) fn take(
+    pub(crate) fn acquire(
         self: &Arc<Self>,
         rings: [Range<usize>; 2],
         exclusive: bool,
@@ -49,7 +49,7 @@ impl Claims {
         let mut uses = self.0.each_ref().map(|uses| lock(uses));
         for (uses, range) in uses.iter_mut().zip(&rings) {
             if uses.len() < range.end {
-                uses.resize(range.end, Use::default());
+                uses.resize(range.end, RingUse::default());
             }
             let wanted = &uses[range.clone()];
             if wanted.iter().any(|one| one.exclusive || exclusive && one.users > 0) {
@@ -58,7 +58,7 @@ impl Claims {
         }
         for (uses, range) in uses.iter_mut().zip(&rings) {
             for one in &mut uses[range.clone()] {
-                *one = Use { users: one.users + 1, exclusive };
+                *one = RingUse { users: one.users + 1, exclusive };
             }
         }
         Ok(Claim { table: self.clone(), rings })
@@ -74,9 +74,9 @@ pub(crate) struct Claim {
 
 impl Claim {
     /// Visits its rings; whether nobody else has them.
-    pub(crate) fn each<T>(&self, mut visit: impl FnMut(Dir, usize, bool) -> Option<T>) -> Vec<T> {
+    pub(crate) fn each<T>(&self, mut visit: impl FnMut(TxRx, usize, bool) -> Option<T>) -> Vec<T> {
         let mut visited = Vec::new();
-        for dir in Dir::BOTH {
+        for dir in TxRx::BOTH {
             let (uses, range) = (lock(&self.table.0[dir as usize]), &self.rings[dir as usize]);
             let rings = range.clone().filter_map(|i| visit(dir, i, uses[i].users == 1));
             visited.extend(rings);
@@ -89,7 +89,7 @@ impl Drop for Claim {
     fn drop(&mut self) {
         for (uses, range) in self.table.0.iter().zip(&self.rings) {
             for one in &mut lock(uses)[range.clone()] {
-                *one = Use { users: one.users - 1, exclusive: false };
+                *one = RingUse { users: one.users - 1, exclusive: false };
             }
         }
     }
@@ -100,32 +100,32 @@ mod tests {
     use super::*;
 
     fn claims() -> Arc<Claims> {
-        Claims::new(&Shape { rings: [2, 2], host_rings: [0, 0], slots: [8, 8] })
+        Claims::new(&AdapterShape { rings: [2, 2], host_rings: [0, 0], slots: [8, 8] })
     }
 
     #[test]
     fn sharers_come_and_go_and_keep_a_loner_out() {
         let claims = claims();
-        let first = claims.take([0..2, 0..2], false).unwrap();
-        let second = claims.take([0..1, 0..1], false).unwrap();
-        assert_eq!(claims.take([0..1, 0..1], true).err(), Some(Errno::BUSY));
+        let first = claims.acquire([0..2, 0..2], false).unwrap();
+        let second = claims.acquire([0..1, 0..1], false).unwrap();
+        assert_eq!(claims.acquire([0..1, 0..1], true).err(), Some(Errno::BUSY));
         drop((first, second));
-        assert!(claims.is_idle() && claims.take([0..1, 0..1], true).is_ok());
+        assert!(claims.is_idle() && claims.acquire([0..1, 0..1], true).is_ok());
     }
 
     #[test]
     fn a_loner_keeps_everybody_out_of_his_rings_only() {
         let claims = claims();
-        let _loner = claims.take([0..1, 0..1], true).unwrap();
-        assert_eq!(claims.take([0..2, 0..0], false).err(), Some(Errno::BUSY));
-        assert!(claims.take([1..2, 1..2], true).is_ok());
+        let _loner = claims.acquire([0..1, 0..1], true).unwrap();
+        assert_eq!(claims.acquire([0..2, 0..0], false).err(), Some(Errno::BUSY));
+        assert!(claims.acquire([1..2, 1..2], true).is_ok());
     }
 
     #[test]
     fn a_refused_claim_takes_nothing() {
         let claims = claims();
-        let loner = claims.take([1..2, 1..2], true).unwrap();
-        assert!(claims.take([0..2, 0..2], false).is_err());
+        let loner = claims.acquire([1..2, 1..2], true).unwrap();
+        assert!(claims.acquire([0..2, 0..2], false).is_err());
         drop(loner);
         assert!(claims.is_idle());
     }

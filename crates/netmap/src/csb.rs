@@ -14,53 +14,53 @@ use std::sync::atomic::{Ordering, fence};
 
 use rustix::io::Errno;
 use slipring_abi::{NETMAP_REQ_OPT_CSB, NR_EXCLUSIVE, NmCsbAtok, NmCsbKtoa, NmreqOptCsb, Plain};
-use slipring_ring::Lent;
+use slipring_ring::RevocableMapping;
 
-use crate::adapter::Dir;
+use crate::adapter::TxRx;
 use crate::binding::Binding;
 use crate::caller::{CallerMemory, bytes_of, read_plain};
 use crate::domain::lock;
-use crate::open::Open;
-use crate::request::Request;
+use crate::open::OpenHandle;
+use crate::request::NetmapRequest;
 
 /// Bytes of a block, each way.
-const BLOCK: usize = NmCsbAtok::SIZE;
+const BLOCK_BYTES: usize = NmCsbAtok::SIZE;
 /// Words of the program's block.
-const HEAD: usize = 0;
-const CUR: usize = 4;
-const APPL_NEED_KICK: usize = 8;
-const SYNC_FLAGS: usize = 12;
+const ATOK_HEAD_OFFSET: usize = 0;
+const ATOK_CUR_OFFSET: usize = 4;
+const ATOK_APPL_NEED_KICK_OFFSET: usize = 8;
+const ATOK_SYNC_FLAGS_OFFSET: usize = 12;
 /// Words of the loop's block.
-const HWCUR: usize = 0;
-const HWTAIL: usize = 4;
-const KERN_NEED_KICK: usize = 8;
+const KTOA_HWCUR_OFFSET: usize = 0;
+const KTOA_HWTAIL_OFFSET: usize = 4;
+const KTOA_KERN_NEED_KICK_OFFSET: usize = 8;
 
 /// What the program says of a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct CsbAppState {
     pub(crate) head: u32,
     pub(crate) cur: u32,
     /// It sleeps until it is woken.
-    pub(crate) sleeps: bool,
+    pub(crate) needs_kick: bool,
 }
 
 /// The blocks of one open file.
 #[derive(Debug)]
 pub(crate) struct Csb {
     /// What each pair of blocks is for.
-    pub(crate) rings: Vec<(Dir, usize)>,
-    atok: Blocks,
-    ktoa: Blocks,
+    pub(crate) rings: Vec<(TxRx, usize)>,
+    atok: CsbBlocks,
+    ktoa: CsbBlocks,
 }
 
 /// A row of blocks, and how they are reached.
 #[derive(Debug)]
-enum Blocks {
-    Shared { lent: Lent, first: usize },
+enum CsbBlocks {
+    Shared { lent: RevocableMapping, first: usize },
     Private { addr: u64 },
 }
 
-impl Blocks {
+impl CsbBlocks {
     fn new(addr: u64, len: usize, caller: &mut dyn CallerMemory) -> Result<Self, Errno> {
         match caller.shared(addr, len as u64) {
             Ok(pages) => {
@@ -73,7 +73,7 @@ impl Blocks {
         }
     }
 
-    fn get(&self, at: usize, caller: &mut dyn CallerMemory) -> Result<u32, Errno> {
+    fn read_word(&self, at: usize, caller: &mut dyn CallerMemory) -> Result<u32, Errno> {
         match self {
             // Acquire: what the program wrote before this word is there.
             Self::Shared { lent, first } => Ok(lent.word(first + at).load(Ordering::Acquire)),
@@ -81,7 +81,12 @@ impl Blocks {
         }
     }
 
-    fn set(&self, at: usize, value: u32, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
+    fn write_word(
+        &self,
+        at: usize,
+        value: u32,
+        caller: &mut dyn CallerMemory,
+    ) -> Result<(), Errno> {
         match self {
             // Release: what was done to the ring before is seen by who sees this word.
             Self::Shared { lent, first } => {
@@ -92,8 +97,8 @@ impl Blocks {
         }
     }
 
-    fn is_gone(&self) -> bool {
-        matches!(self, Self::Shared { lent, .. } if lent.is_gone())
+    fn is_revoked(&self) -> bool {
+        matches!(self, Self::Shared { lent, .. } if lent.is_revoked())
     }
 }
 
@@ -110,16 +115,17 @@ impl Csb {
         caller: &mut dyn CallerMemory,
     ) -> Result<Self, Errno> {
         let NmreqOptCsb { csb_atok, csb_ktoa, .. } = *option;
-        let aligned = [csb_atok, csb_ktoa].iter().all(|addr| addr.is_multiple_of(BLOCK as u64));
+        let aligned =
+            [csb_atok, csb_ktoa].iter().all(|addr| addr.is_multiple_of(BLOCK_BYTES as u64));
         if binding.flags & NR_EXCLUSIVE == 0 || !aligned {
             return Err(Errno::INVAL);
         }
-        let of = |dir: Dir| binding.rings[dir as usize].clone().map(move |i| (dir, i));
-        let rings: Vec<_> = of(Dir::Tx).chain(of(Dir::Rx)).collect();
-        let len = rings.len() * BLOCK;
+        let of = |dir: TxRx| binding.rings[dir as usize].clone().map(move |i| (dir, i));
+        let rings: Vec<_> = of(TxRx::Tx).chain(of(TxRx::Rx)).collect();
+        let len = rings.len() * BLOCK_BYTES;
         let whole = |addr: u64| addr.checked_add(len as u64).map(|_| addr).ok_or(Errno::FAULT);
-        let atok = Blocks::new(whole(csb_atok)?, len, caller)?;
-        let ktoa = Blocks::new(whole(csb_ktoa)?, len, caller)?;
+        let atok = CsbBlocks::new(whole(csb_atok)?, len, caller)?;
+        let ktoa = CsbBlocks::new(whole(csb_ktoa)?, len, caller)?;
         let csb = Self { rings, atok, ktoa };
         csb.begin(binding, caller)?;
         Ok(csb)
@@ -128,28 +134,32 @@ impl Csb {
     fn begin(&self, binding: &Binding, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
         for (k, &(dir, i)) in self.rings.iter().enumerate() {
             let Some(ring) = binding.port.ring(dir, i) else { return Err(Errno::NXIO) };
-            let (atok, ktoa) = (k * BLOCK, k * BLOCK);
-            self.atok.set(atok + CUR, ring.cur(), caller)?;
-            self.atok.set(atok + HEAD, ring.head(), caller)?;
-            self.atok.set(atok + APPL_NEED_KICK, 1, caller)?;
-            self.atok.set(atok + SYNC_FLAGS, 1, caller)?;
-            self.ktoa.set(ktoa + KERN_NEED_KICK, 1, caller)?;
+            let (atok, ktoa) = (k * BLOCK_BYTES, k * BLOCK_BYTES);
+            self.atok.write_word(atok + ATOK_CUR_OFFSET, ring.cur(), caller)?;
+            self.atok.write_word(atok + ATOK_HEAD_OFFSET, ring.head(), caller)?;
+            self.atok.write_word(atok + ATOK_APPL_NEED_KICK_OFFSET, 1, caller)?;
+            self.atok.write_word(atok + ATOK_SYNC_FLAGS_OFFSET, 1, caller)?;
+            self.ktoa.write_word(ktoa + KTOA_KERN_NEED_KICK_OFFSET, 1, caller)?;
             self.publish(k, ring.hwcur(), ring.tail(), caller)?;
         }
         Ok(())
     }
 
     /// What the program says of ring `k`.
-    pub(crate) fn read(&self, k: usize, caller: &mut dyn CallerMemory) -> Result<Told, Errno> {
-        if self.atok.is_gone() || self.ktoa.is_gone() {
+    pub(crate) fn read(
+        &self,
+        k: usize,
+        caller: &mut dyn CallerMemory,
+    ) -> Result<CsbAppState, Errno> {
+        if self.atok.is_revoked() || self.ktoa.is_revoked() {
             return Err(Errno::FAULT);
         }
-        let at = k * BLOCK;
+        let at = k * BLOCK_BYTES;
         // It writes cur before head.
-        let head = self.atok.get(at + HEAD, caller)?;
-        let cur = self.atok.get(at + CUR, caller)?;
-        let sleeps = self.atok.get(at + APPL_NEED_KICK, caller)? != 0;
-        Ok(Told { head, cur, sleeps })
+        let head = self.atok.read_word(at + ATOK_HEAD_OFFSET, caller)?;
+        let cur = self.atok.read_word(at + ATOK_CUR_OFFSET, caller)?;
+        let sleeps = self.atok.read_word(at + ATOK_APPL_NEED_KICK_OFFSET, caller)? != 0;
+        Ok(CsbAppState { head, cur, needs_kick: sleeps })
     }
 
     /// Tells the program how far ring `k` is.
@@ -161,31 +171,35 @@ impl Csb {
         caller: &mut dyn CallerMemory,
     ) -> Result<(), Errno> {
         // It reads hwtail before hwcur.
-        self.ktoa.set(k * BLOCK + HWCUR, hwcur, caller)?;
-        self.ktoa.set(k * BLOCK + HWTAIL, hwtail, caller)
+        self.ktoa.write_word(k * BLOCK_BYTES + KTOA_HWCUR_OFFSET, hwcur, caller)?;
+        self.ktoa.write_word(k * BLOCK_BYTES + KTOA_HWTAIL_OFFSET, hwtail, caller)
     }
 
     /// Tells the program whether the loop wants to be woken for ring `k`. Who asks to be looks once
     /// more afterwards.
-    pub(crate) fn want_kick(
+    pub(crate) fn set_need_kick(
         &self,
         k: usize,
         wanted: bool,
         caller: &mut dyn CallerMemory,
     ) -> Result<(), Errno> {
-        self.ktoa.set(k * BLOCK + KERN_NEED_KICK, wanted.into(), caller)?;
+        self.ktoa.write_word(
+            k * BLOCK_BYTES + KTOA_KERN_NEED_KICK_OFFSET,
+            wanted.into(),
+            caller,
+        )?;
         // Pairs with the program's: either it sees the wish, or we see what it has written.
         fence(Ordering::SeqCst);
         Ok(())
     }
 }
 
-const _: () = assert!(NmCsbKtoa::SIZE == BLOCK);
+const _: () = assert!(NmCsbKtoa::SIZE == BLOCK_BYTES);
 
 /// CSB_ENABLE: control blocks for what is bound already.
 pub(crate) fn enable(
-    open: &Open,
-    request: &mut Request,
+    open: &OpenHandle,
+    request: &mut NetmapRequest,
     caller: &mut dyn CallerMemory,
 ) -> Result<(), Errno> {
     let option = request.options.take::<NmreqOptCsb>(NETMAP_REQ_OPT_CSB).ok_or(Errno::INVAL)?;
@@ -196,7 +210,7 @@ pub(crate) fn enable(
         Some(_) => Err(Errno::BUSY),
         None => Csb::new(binding, &option, caller),
     });
-    let blocks = request.options.judge(NETMAP_REQ_OPT_CSB, blocks)?;
+    let blocks = request.options.record_result(NETMAP_REQ_OPT_CSB, blocks)?;
     // The lock is held and it was empty.
     let _ = open.csb.set(blocks);
     Ok(())

@@ -7,38 +7,38 @@ use std::any::Any;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rustix::io::Errno;
-use slipring_ring::{KernRing, Pair, RingView, Rx, Tx};
+use slipring_ring::{KernRing, RingHalves, RingView, Rx, Tx};
 
-use crate::adapter::{Adapter, Dir, Shape, Synced};
+use crate::adapter::{Adapter, AdapterShape, SyncStatus, TxRx};
 use crate::claims::Claims;
-use crate::domain::{Memory, lock};
-use crate::restart::state::{Kind, PortState};
+use crate::domain::{NetmapMemory, lock};
+use crate::restart::state::{PortState, SavedPortKind};
 use crate::waker::Listeners;
 
 /// Such a port. Its rings are made when it is first bound.
 #[derive(Debug)]
-pub(crate) struct Detached {
+pub(crate) struct DetachedAdapter {
     name: String,
-    shape: Shape,
+    shape: AdapterShape,
     claims: Arc<Claims>,
     listeners: [Vec<Listeners>; 2],
-    rings: OnceLock<Rings>,
+    rings: OnceLock<DetachedRings>,
     making: Mutex<()>,
     /// Whether something was behind it, which is no more.
     is_gone: bool,
     /// Behind the rings, which go first.
-    memory: Arc<Memory>,
+    memory: Arc<NetmapMemory>,
 }
 
 #[derive(Debug)]
-struct Rings {
+struct DetachedRings {
     views: [Vec<RingView>; 2],
     kern: [Vec<Mutex<KernRing>>; 2],
 }
 
-impl Detached {
-    pub(crate) fn new(name: String, shape: Shape, memory: Arc<Memory>) -> Arc<Self> {
-        let listeners = Dir::BOTH.map(|dir| (0..shape.all(dir)).map(|_| Listeners::default()));
+impl DetachedAdapter {
+    pub(crate) fn new(name: String, shape: AdapterShape, memory: Arc<NetmapMemory>) -> Arc<Self> {
+        let listeners = TxRx::BOTH.map(|dir| (0..shape.all(dir)).map(|_| Listeners::default()));
         Arc::new(Self {
             name,
             shape,
@@ -56,28 +56,32 @@ impl Detached {
     pub(crate) fn resume(
         state: &PortState,
         made: [Vec<KernRing>; 2],
-        memory: Arc<Memory>,
+        memory: Arc<NetmapMemory>,
     ) -> Option<Arc<Self>> {
         let any = made.iter().any(|rings| !rings.is_empty());
         let views = made.each_ref().map(|rings| rings.iter().map(KernRing::view).collect());
         let kern = made.map(|rings| rings.into_iter().map(Mutex::new).collect());
-        let rings = Rings { views, kern };
+        let rings = DetachedRings { views, kern };
         let mut port = Arc::into_inner(Self::new(state.name.clone(), state.shape.into(), memory))?;
-        port.is_gone = state.kind != Kind::Detached;
+        port.is_gone = state.kind != SavedPortKind::Detached;
         if any || port.is_gone {
             port.rings = OnceLock::from(rings);
         }
         Some(Arc::new(port))
     }
 
-    fn make(&self) -> Result<Rings, Errno> {
-        let mut rings = Rings { views: Default::default(), kern: Default::default() };
-        for dir in Dir::BOTH {
+    fn make(&self) -> Result<DetachedRings, Errno> {
+        let mut rings = DetachedRings { views: Default::default(), kern: Default::default() };
+        for dir in TxRx::BOTH {
             for ringid in 0..self.shape.rings[dir as usize] {
                 let (region, slots) = (self.memory.region(), self.shape.slots[dir as usize]);
                 let kern = match dir {
-                    Dir::Tx => Pair::<Tx>::create(region, ringid, slots).map(|pair| pair.kern),
-                    Dir::Rx => Pair::<Rx>::create(region, ringid, slots).map(|pair| pair.kern),
+                    TxRx::Tx => {
+                        RingHalves::<Tx>::create(region, ringid, slots).map(|pair| pair.kern)
+                    }
+                    TxRx::Rx => {
+                        RingHalves::<Rx>::create(region, ringid, slots).map(|pair| pair.kern)
+                    }
                 };
                 let kern = kern.map_err(|_| Errno::NOMEM)?;
                 rings.views[dir as usize].push(kern.view());
@@ -88,16 +92,16 @@ impl Detached {
     }
 }
 
-impl Adapter for Detached {
+impl Adapter for DetachedAdapter {
     fn name(&self) -> &str {
         &self.name
     }
 
-    fn memory(&self) -> &Arc<Memory> {
+    fn memory(&self) -> &Arc<NetmapMemory> {
         &self.memory
     }
 
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> AdapterShape {
         self.shape
     }
 
@@ -115,7 +119,7 @@ impl Adapter for Detached {
         Ok(())
     }
 
-    fn ring(&self, dir: Dir, i: usize) -> Option<&RingView> {
+    fn ring(&self, dir: TxRx, i: usize) -> Option<&RingView> {
         self.rings.get()?.views[dir as usize].get(i)
     }
 
@@ -128,26 +132,26 @@ impl Adapter for Detached {
         (!self.is_gone).then_some(self)
     }
 
-    fn sync(&self, dir: Dir, i: usize) -> Synced {
+    fn sync(&self, dir: TxRx, i: usize) -> SyncStatus {
         if self.is_gone {
-            return Synced::Gone;
+            return SyncStatus::Gone;
         }
         let Some(ring) = self.rings.get().and_then(|rings| rings.kern[dir as usize].get(i)) else {
-            return Synced::Gone;
+            return SyncStatus::Gone;
         };
-        let Ok(mut ring) = ring.try_lock() else { return Synced::Busy };
-        let Ok(head) = ring.released() else { return Synced::Reinit };
-        ring.done_to(head);
-        let tail = if dir == Dir::Tx { ring.prev(head) } else { ring.hwtail() };
+        let Ok(mut ring) = ring.try_lock() else { return SyncStatus::Busy };
+        let Ok(head) = ring.released() else { return SyncStatus::Reinit };
+        ring.complete_to(head);
+        let tail = if dir == TxRx::Tx { ring.prev(head) } else { ring.hwtail() };
         ring.set_tail(tail);
-        Synced::Done
+        SyncStatus::Done
     }
 
     fn has_offsets(&self) -> bool {
         true
     }
 
-    fn listeners(&self, dir: Dir, i: usize) -> Option<&Listeners> {
+    fn listeners(&self, dir: TxRx, i: usize) -> Option<&Listeners> {
         self.listeners[dir as usize].get(i)
     }
 }

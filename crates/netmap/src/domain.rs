@@ -18,22 +18,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use slipring_abi::NmreqPoolsInfo;
-use slipring_ring::{BufsLeft, Geometry, Region, ring_bytes};
+use slipring_ring::{FreeBufs, Geometry, Region, ring_bytes};
 
-use crate::external::{PAGE, Place, SharedPages, Split};
-use crate::kloop::Share;
-use crate::names::Names;
+use crate::external::{ExternalPages, ExtmemLayout, PAGE_BYTES, SharedPages};
+use crate::kloop::FdQuota;
+use crate::names::AdapterNames;
 use crate::parameters::Parameters;
-use crate::params::Params;
-use crate::restart::{Book, Ledger, Store};
+use crate::params::MemoryParams;
+use crate::restart::{CommitLog, FdStore, Ledger};
 
 pub use usage::MemoryUse;
 
 /// `nr_mem_id` of the global memory.
-pub(crate) const GLOBAL: u16 = 1;
+pub(crate) const GLOBAL_MEM_ID: u16 = 1;
 
 /// One memory's part of what is left, as a divisor.
-const SPARE_SHARE: u64 = 16;
+const SPARE_SHARE_DIVISOR: u64 = 16;
 
 /// One user's memory and the names of his ports.
 #[derive(Debug)]
@@ -41,83 +41,83 @@ pub struct Domain {
     uid: u32,
     file: Arc<OwnedFd>,
     parameters: Arc<Parameters>,
-    space: Arc<Mutex<Space>>,
-    memories: Mutex<HashMap<u16, Weak<Memory>>>,
-    pub(crate) names: Mutex<Names>,
+    space: Arc<Mutex<FileSpace>>,
+    memories: Mutex<HashMap<u16, Weak<NetmapMemory>>>,
+    pub(crate) names: Mutex<AdapterNames>,
     /// What its sync loops take of the process.
-    pub(crate) loops: Share,
+    pub(crate) loop_fds: FdQuota,
     /// What the process that follows needs. Words of pipes lie there in any case.
     pub(crate) ledger: Ledger,
-    pub(crate) book: Book,
+    pub(crate) commit_log: CommitLog,
 }
 
 /// Which bytes of the file are taken: length by start.
 #[derive(Debug)]
-struct Space {
-    taken: BTreeMap<u64, u64>,
+struct FileSpace {
+    allocated: BTreeMap<u64, u64>,
     end: u64,
 }
 
 /// A claim on a part of the file, given up when the region in it is gone.
 #[derive(Debug)]
-struct Lease {
-    space: Arc<Mutex<Space>>,
-    at: u64,
+struct SpaceLease {
+    space: Arc<Mutex<FileSpace>>,
+    offset: u64,
 }
 
-impl Drop for Lease {
+impl Drop for SpaceLease {
     fn drop(&mut self) {
-        lock(&self.space).taken.remove(&self.at);
+        lock(&self.space).allocated.remove(&self.offset);
     }
 }
 
-impl Space {
+impl FileSpace {
     /// Takes just these bytes; whether they were free.
-    fn take_at(&mut self, at: u64, len: u64) -> bool {
+    fn alloc_at(&mut self, at: u64, len: u64) -> bool {
         let Some(end) = at.checked_add(len).filter(|&end| end <= self.end && len > 0) else {
             return false;
         };
-        let before = self.taken.range(..end).next_back();
+        let before = self.allocated.range(..end).next_back();
         let is_free = before.is_none_or(|(&start, &taken)| start + taken <= at);
         if is_free {
-            self.taken.insert(at, len);
+            self.allocated.insert(at, len);
         }
         is_free
     }
 
-    fn take(&mut self, len: u64) -> Option<u64> {
+    fn alloc(&mut self, len: u64) -> Option<u64> {
         let mut at = 0;
-        for (&start, &taken) in &self.taken {
+        for (&start, &taken) in &self.allocated {
             if start - at >= len {
                 break;
             }
             at = start + taken;
         }
         let fits = at.checked_add(len).is_some_and(|end| end <= self.end);
-        fits.then(|| self.taken.insert(at, len)).map(|_| at)
+        fits.then(|| self.allocated.insert(at, len)).map(|_| at)
     }
 }
 
 /// A memory that ports take rings and buffers from: what netmap calls an allocator.
 #[derive(Debug)]
-pub struct Memory {
+pub struct NetmapMemory {
     id: u16,
     region: Arc<Region>,
-    objects: Objects,
+    objects: ObjectPools,
     /// Where it lies, if that is with the programs that use it.
-    external: Option<Place>,
+    external: Option<ExternalPages>,
 }
 
 /// What netmap has pools of, beside buffers: how many, and how large each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Objects {
+pub(crate) struct ObjectPools {
     pub(crate) if_num: u32,
     pub(crate) if_size: u32,
     pub(crate) ring_num: u32,
     pub(crate) ring_size: u32,
 }
 
-impl Objects {
+impl ObjectPools {
     /// Bytes of all together.
     pub(crate) fn bytes(&self) -> u64 {
         let product = |num: u32, size: u32| u64::from(num) * u64::from(size);
@@ -125,7 +125,7 @@ impl Objects {
     }
 }
 
-impl Memory {
+impl NetmapMemory {
     /// Its `nr_mem_id`.
     #[must_use]
     pub fn id(&self) -> u16 {
@@ -135,7 +135,7 @@ impl Memory {
     /// Whether it belongs to some ports only.
     #[must_use]
     pub fn is_private(&self) -> bool {
-        self.id != GLOBAL
+        self.id != GLOBAL_MEM_ID
     }
 
     /// Whether programs brought it (option EXTMEM). What the device shows by `mmap` is not it.
@@ -148,7 +148,7 @@ impl Memory {
     /// pools begin where it does.
     pub(crate) fn pools(&self) -> NmreqPoolsInfo {
         let (region, objects) = (&self.region, &self.objects);
-        let area = region.at() + region.ring_start();
+        let area = region.file_offset() + region.ring_start();
         NmreqPoolsInfo {
             nr_memsize: self.map_len(),
             nr_mem_id: self.id,
@@ -158,7 +158,7 @@ impl Memory {
             nr_ring_pool_offset: area,
             nr_ring_pool_objtotal: objects.ring_num,
             nr_ring_pool_objsize: objects.ring_size,
-            nr_buf_pool_offset: region.at() + region.data_start(),
+            nr_buf_pool_offset: region.file_offset() + region.data_start(),
             nr_buf_pool_objtotal: region.num_bufs(),
             nr_buf_pool_objsize: region.buf_size(),
             ..NmreqPoolsInfo::default()
@@ -172,7 +172,7 @@ impl Memory {
     }
 
     /// What netmap has pools of.
-    pub(crate) fn objects(&self) -> &Objects {
+    pub(crate) fn objects(&self) -> &ObjectPools {
         &self.objects
     }
 
@@ -180,21 +180,21 @@ impl Memory {
     /// is external.
     #[must_use]
     pub fn map_len(&self) -> u64 {
-        let end = self.region.at() + self.region.size();
-        if self.is_external() { end.next_multiple_of(PAGE) } else { end }
+        let end = self.region.file_offset() + self.region.size();
+        if self.is_external() { end.next_multiple_of(PAGE_BYTES) } else { end }
     }
 }
 
 /// What a port needs of a memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Room {
+pub struct MemoryNeeds {
     /// Bytes of rings and interfaces.
     pub ring_bytes: u64,
     /// Buffers.
     pub bufs: u32,
 }
 
-impl Room {
+impl MemoryNeeds {
     /// `count` rings of `slots` slots, each slot with a buffer if `with_bufs`.
     #[must_use]
     pub fn rings(count: u32, slots: u32, with_bufs: bool) -> Self {
@@ -204,7 +204,7 @@ impl Room {
     }
 }
 
-impl std::ops::Add for Room {
+impl std::ops::Add for MemoryNeeds {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -218,7 +218,7 @@ impl std::ops::Add for Room {
 impl Domain {
     /// Leaves all memory in place until this process ends, whatever is closed meanwhile: programs
     /// that outlive a daemon go on to read what they have mapped.
-    pub fn leave_memory(&self) {
+    pub fn keep_memory_mapped(&self) {
         let memories = lock(&self.memories);
         memories.values().filter_map(Weak::upgrade).for_each(std::mem::forget);
     }
@@ -227,7 +227,7 @@ impl Domain {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn new(uid: u32, params: Params) -> Result<Arc<Self>, Errno> {
+    pub fn new(uid: u32, params: MemoryParams) -> Result<Arc<Self>, Errno> {
         Self::sharing(uid, &Parameters::new(&params), None)
     }
 
@@ -239,30 +239,30 @@ impl Domain {
     pub fn sharing(
         uid: u32,
         parameters: &Arc<Parameters>,
-        store: Option<Arc<dyn Store>>,
+        store: Option<Arc<dyn FdStore>>,
     ) -> Result<Arc<Self>, Errno> {
-        let params = parameters.now();
+        let params = parameters.current();
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create("slipring-domain", flags)?;
         rustix::fs::ftruncate(&file, params.domain_bytes)?;
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&file, seals)?;
-        let domain = Self::over(uid, file, Ledger::new()?, parameters, store)?;
+        let domain = Self::with_file(uid, file, Ledger::new()?, parameters, store)?;
         domain.commit();
         Ok(domain)
     }
 
     /// One whose memories are still to be taken from the file.
-    pub(crate) fn over(
+    pub(crate) fn with_file(
         uid: u32,
         file: OwnedFd,
         ledger: Ledger,
         parameters: &Arc<Parameters>,
-        store: Option<Arc<dyn Store>>,
+        store: Option<Arc<dyn FdStore>>,
     ) -> Result<Arc<Self>, Errno> {
         let end = rustix::fs::fstat(&file)?.st_size as u64;
-        let book = Book::new(uid, &file, &ledger, store);
-        let space = Space { taken: BTreeMap::new(), end };
+        let book = CommitLog::new(uid, &file, &ledger, store);
+        let space = FileSpace { allocated: BTreeMap::new(), end };
         Ok(Arc::new(Self {
             uid,
             file: Arc::new(file),
@@ -270,9 +270,9 @@ impl Domain {
             space: Arc::new(Mutex::new(space)),
             memories: Mutex::default(),
             names: Mutex::default(),
-            loops: Share::default(),
+            loop_fds: FdQuota::default(),
             ledger,
-            book,
+            commit_log: book,
         }))
     }
 
@@ -295,8 +295,8 @@ impl Domain {
 
     /// Its sizes, as they are now.
     #[must_use]
-    pub fn params(&self) -> Params {
-        self.parameters.now()
+    pub fn params(&self) -> MemoryParams {
+        self.parameters.current()
     }
 
     /// The memory of this number. The global one is made when it is first asked for, and goes
@@ -304,13 +304,13 @@ impl Domain {
     ///
     /// # Errors
     /// [`Errno::INVAL`]: there is none. [`Errno::NOMEM`].
-    pub fn memory(&self, id: u16) -> Result<Arc<Memory>, Errno> {
+    pub fn memory(&self, id: u16) -> Result<Arc<NetmapMemory>, Errno> {
         let mut memories = lock(&self.memories);
         match memories.get(&id).and_then(Weak::upgrade) {
             Some(memory) => Ok(memory),
-            None if id == GLOBAL => {
+            None if id == GLOBAL_MEM_ID => {
                 let params = self.params();
-                self.parameters.made_global(&params);
+                self.parameters.set_current_sizes(&params);
                 self.make(&mut memories, id, params.global(), params.objects())
             }
             None => Err(Errno::INVAL),
@@ -321,16 +321,16 @@ impl Domain {
     ///
     /// # Errors
     /// [`Errno::NOMEM`].
-    pub fn private_memory(&self, room: Room) -> Result<Arc<Memory>, Errno> {
+    pub fn private_memory(&self, room: MemoryNeeds) -> Result<Arc<NetmapMemory>, Errno> {
         let mut memories = lock(&self.memories);
         let id = free_id(&mut memories)?;
-        let least = self.parameters.private_room();
+        let least = self.parameters.private_geometry();
         let geometry = Geometry {
             ring_bytes: room.ring_bytes.max(least.ring_bytes),
             bufs: room.bufs.saturating_add(2).max(least.bufs),
             buf_size: least.buf_size,
         };
-        self.make(&mut memories, id, geometry, self.parameters.private())
+        self.make(&mut memories, id, geometry, self.parameters.private_pools())
     }
 
     /// The memory that lies in a program's pages; that of the last time, if somebody uses it.
@@ -340,18 +340,19 @@ impl Domain {
     pub(crate) fn external_memory(
         &self,
         pages: &SharedPages,
-        split: &Split,
-    ) -> Result<Arc<Memory>, Errno> {
-        let (mut memories, place) = (lock(&self.memories), Some(pages.place()));
+        split: &ExtmemLayout,
+    ) -> Result<Arc<NetmapMemory>, Errno> {
+        let (mut memories, place) = (lock(&self.memories), Some(pages.location()));
         let mut known = memories.values().filter_map(Weak::upgrade);
-        if let Some(same) = known.find(|one| one.external == place && !one.region.is_gone()) {
+        if let Some(same) = known.find(|one| one.external == place && !one.region.is_revoked()) {
             return Ok(same);
         }
         let id = free_id(&mut memories)?;
         let lent = pages.map(split.len)?;
-        let region = Region::lent(lent, split.len, split.geometry).map_err(|_| Errno::NOMEM)?;
+        let region =
+            Region::from_revocable(lent, split.len, split.geometry).map_err(|_| Errno::NOMEM)?;
         let objects = split.objects;
-        let memory = Arc::new(Memory { id, region, objects, external: place });
+        let memory = Arc::new(NetmapMemory { id, region, objects, external: place });
         memories.insert(id, Arc::downgrade(&memory));
         Ok(memory)
     }
@@ -360,8 +361,8 @@ impl Domain {
     ///
     /// # Errors
     /// [`Errno::NOMEM`].
-    pub fn memory_with(&self, room: Room) -> Result<Arc<Memory>, Errno> {
-        let global = self.memory(GLOBAL)?;
+    pub fn memory_with(&self, room: MemoryNeeds) -> Result<Arc<NetmapMemory>, Errno> {
+        let global = self.memory(GLOBAL_MEM_ID)?;
         if global.region.free_bufs() >= room.bufs {
             return Ok(global);
         }
@@ -372,15 +373,15 @@ impl Domain {
     /// bytes. They cost nothing until they are used, but the addresses: so it is a part of what is
     /// left of half of those that old requests can name (32 bits), and soon 0.
     pub(crate) fn spare_bufs(&self, overhead: u64) -> u32 {
-        let buf_size = self.parameters.private_room().buf_size;
+        let buf_size = self.parameters.private_geometry().buf_size;
         let space = lock(&self.space);
         let ours = space.end.min(1 << 32) / 2;
-        let left = ours.saturating_sub(space.taken.values().sum());
-        (left / SPARE_SHARE / (u64::from(buf_size) + overhead)) as u32
+        let left = ours.saturating_sub(space.allocated.values().sum());
+        (left / SPARE_SHARE_DIVISOR / (u64::from(buf_size) + overhead)) as u32
     }
 
     /// Those that somebody uses.
-    pub(crate) fn memories(&self) -> Vec<Arc<Memory>> {
+    pub(crate) fn memories(&self) -> Vec<Arc<NetmapMemory>> {
         lock(&self.memories).values().filter_map(Weak::upgrade).collect()
     }
 
@@ -390,50 +391,50 @@ impl Domain {
         id: u16,
         at: u64,
         geometry: Geometry,
-        left: &BufsLeft,
-        objects: Objects,
-    ) -> Option<Arc<Memory>> {
+        left: &FreeBufs,
+        objects: ObjectPools,
+    ) -> Option<Arc<NetmapMemory>> {
         let mut memories = lock(&self.memories);
         let len = Region::size_of(geometry).ok()?;
-        if id == 0 || memories.contains_key(&id) || !lock(&self.space).take_at(at, len) {
+        if id == 0 || memories.contains_key(&id) || !lock(&self.space).alloc_at(at, len) {
             return None;
         }
-        let lease = Box::new(Lease { space: self.space.clone(), at });
+        let lease = Box::new(SpaceLease { space: self.space.clone(), offset: at });
         let region = Region::resume(&self.file, at, geometry, left, lease).ok()?;
-        let memory = Arc::new(Memory { id, region, objects, external: None });
+        let memory = Arc::new(NetmapMemory { id, region, objects, external: None });
         memories.insert(id, Arc::downgrade(&memory));
         Some(memory)
     }
 
     fn make(
         &self,
-        memories: &mut HashMap<u16, Weak<Memory>>,
+        memories: &mut HashMap<u16, Weak<NetmapMemory>>,
         id: u16,
         geometry: Geometry,
-        objects: Objects,
-    ) -> Result<Arc<Memory>, Errno> {
+        objects: ObjectPools,
+    ) -> Result<Arc<NetmapMemory>, Errno> {
         let len = Region::size_of(geometry).map_err(|_| Errno::NOMEM)?;
-        let at = lock(&self.space).take(len).ok_or(Errno::NOMEM)?;
-        let lease = Box::new(Lease { space: self.space.clone(), at });
+        let at = lock(&self.space).alloc(len).ok_or(Errno::NOMEM)?;
+        let lease = Box::new(SpaceLease { space: self.space.clone(), offset: at });
         let region = Region::within(&self.file, at, geometry, lease);
         let region = region.map_err(|_| Errno::NOMEM)?;
-        let memory = Arc::new(Memory { id, region, objects, external: None });
+        let memory = Arc::new(NetmapMemory { id, region, objects, external: None });
         memories.insert(id, Arc::downgrade(&memory));
         Ok(memory)
     }
 }
 
 /// A number that no memory has; those that are gone are forgotten.
-fn free_id(memories: &mut HashMap<u16, Weak<Memory>>) -> Result<u16, Errno> {
+fn free_id(memories: &mut HashMap<u16, Weak<NetmapMemory>>) -> Result<u16, Errno> {
     memories.retain(|_, memory| memory.strong_count() > 0);
-    let id = (GLOBAL + 1..=u16::MAX).find(|id| !memories.contains_key(id));
+    let id = (GLOBAL_MEM_ID + 1..=u16::MAX).find(|id| !memories.contains_key(id));
     id.ok_or(Errno::NOMEM)
 }
 
-impl Params {
-    fn objects(&self) -> Objects {
+impl MemoryParams {
+    fn objects(&self) -> ObjectPools {
         let Self { if_num, if_size, ring_num, ring_size, .. } = *self;
-        Objects { if_num, if_size, ring_num, ring_size }
+        ObjectPools { if_num, if_size, ring_num, ring_size }
     }
 
     fn global(&self) -> Geometry {
@@ -452,20 +453,20 @@ mod tests {
     use super::*;
 
     fn domain() -> Arc<Domain> {
-        Domain::new(0, Params::default()).unwrap()
+        Domain::new(0, MemoryParams::default()).unwrap()
     }
 
     #[test]
     fn memories_are_placed_lowest_first_and_their_places_are_used_again() {
         let domain = domain();
-        let room = Room::rings(2, 64, true);
+        let room = MemoryNeeds::rings(2, 64, true);
         let [a, b, c] = [(); 3].map(|()| domain.private_memory(room).unwrap());
         assert_eq!([a.id(), b.id(), c.id()], [2, 3, 4]);
-        assert_eq!(a.region().at(), 0);
-        assert_eq!(b.region().at(), a.map_len());
-        let place = b.region().at();
+        assert_eq!(a.region().file_offset(), 0);
+        assert_eq!(b.region().file_offset(), a.map_len());
+        let place = b.region().file_offset();
         drop(b);
-        assert_eq!(domain.private_memory(room).unwrap().region().at(), place);
+        assert_eq!(domain.private_memory(room).unwrap().region().file_offset(), place);
     }
 
     #[test]
@@ -474,10 +475,10 @@ mod tests {
         let global = domain.memory(1).unwrap();
         assert_eq!(global.region().num_bufs(), 163_840);
         assert!(Arc::ptr_eq(&global, &domain.memory(1).unwrap()));
-        let taken = global.region().take_bufs(3).unwrap();
+        let taken = global.region().alloc_bufs(3).unwrap();
         drop(global);
         let again = domain.memory(1).unwrap();
-        assert_eq!(again.region().take_bufs(3).unwrap(), taken, "it started afresh");
+        assert_eq!(again.region().alloc_bufs(3).unwrap(), taken, "it started afresh");
     }
 
     #[test]
@@ -487,17 +488,17 @@ mod tests {
 
     #[test]
     fn a_port_that_the_global_memory_has_no_room_for_gets_its_own() {
-        let params = Params { buf_num: 100, ..Params::default() };
+        let params = MemoryParams { buf_num: 100, ..MemoryParams::default() };
         let domain = Domain::new(0, params).unwrap();
-        assert_eq!(domain.memory_with(Room::rings(1, 64, true)).unwrap().id(), 1);
-        assert_eq!(domain.memory_with(Room::rings(2, 64, true)).unwrap().id(), 2);
+        assert_eq!(domain.memory_with(MemoryNeeds::rings(1, 64, true)).unwrap().id(), 1);
+        assert_eq!(domain.memory_with(MemoryNeeds::rings(2, 64, true)).unwrap().id(), 2);
     }
 
     #[test]
     fn a_domain_that_is_full_says_so() {
-        let params = Params { domain_bytes: 16 << 20, ..Params::default() };
+        let params = MemoryParams { domain_bytes: 16 << 20, ..MemoryParams::default() };
         let domain = Domain::new(0, params).unwrap();
         assert_eq!(domain.memory(1).err(), Some(Errno::NOMEM));
-        assert!(domain.private_memory(Room::rings(1, 64, true)).is_ok());
+        assert!(domain.private_memory(MemoryNeeds::rings(1, 64, true)).is_ok());
     }
 }

@@ -12,16 +12,16 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::Errno;
 use slipring_abi::{NmreqOptExtmem, NmreqPoolsInfo};
-use slipring_ring::{Geometry, Lent, is_buf_size};
+use slipring_ring::{Geometry, RevocableMapping, is_buf_size};
 
-use crate::domain::Objects;
+use crate::domain::ObjectPools;
 use crate::parameters::Parameters;
 
 /// netmap's limits: bytes of one object.
 const IF_SIZES: std::ops::RangeInclusive<u32> = 56..=4096;
 const RING_SIZES: std::ops::RangeInclusive<u32> = 256..=131_072;
 /// Pages as netmap counts them, whatever size those of the program have.
-pub(crate) const PAGE: u64 = 4096;
+pub(crate) const PAGE_BYTES: u64 = 4096;
 /// And how many there may be.
 const MAX_IFS: u32 = 10_000;
 const MAX_RINGS: u32 = 100_000;
@@ -35,25 +35,25 @@ pub struct SharedPages {
     /// Its device and inode.
     pub identity: (u64, u64),
     /// Which of its bytes is the first.
-    pub at: u64,
+    pub offset: u64,
     /// Bytes of one page; more than usual in a file of huge ones.
     pub page: u64,
 }
 
 impl SharedPages {
     /// Where they are: equal for the same pages.
-    pub(crate) fn place(&self) -> Place {
-        Place { file: self.identity, at: self.at }
+    pub(crate) fn location(&self) -> ExternalPages {
+        ExternalPages { file: self.identity, offset: self.offset }
     }
 
     /// Maps `len` bytes, wherever in their page they begin; where that is in the mapping.
     ///
     /// # Errors
     /// [`Errno::NOMEM`].
-    pub(crate) fn map_around(&self, len: u64) -> Result<(Lent, usize), Errno> {
-        let first = self.at % self.page;
+    pub(crate) fn map_around(&self, len: u64) -> Result<(RevocableMapping, usize), Errno> {
+        let first = self.offset % self.page;
         let whole = (first + len).next_multiple_of(self.page) as usize;
-        let lent = Lent::map(self.file.as_fd(), self.at - first, whole);
+        let lent = RevocableMapping::map(self.file.as_fd(), self.offset - first, whole);
         lent.map(|lent| (lent, first as usize)).map_err(|_| Errno::NOMEM)
     }
 
@@ -61,40 +61,44 @@ impl SharedPages {
     ///
     /// # Errors
     /// [`Errno::INVAL`]: they do not begin with a page. [`Errno::NOMEM`].
-    pub(crate) fn map(&self, len: u64) -> Result<Lent, Errno> {
+    pub(crate) fn map(&self, len: u64) -> Result<RevocableMapping, Errno> {
         let whole = len.checked_next_multiple_of(self.page).ok_or(Errno::INVAL)?;
-        if !self.at.is_multiple_of(self.page) {
+        if !self.offset.is_multiple_of(self.page) {
             return Err(Errno::INVAL);
         }
-        Lent::map(self.file.as_fd(), self.at, whole as usize).map_err(|_| Errno::NOMEM)
+        RevocableMapping::map(self.file.as_fd(), self.offset, whole as usize)
+            .map_err(|_| Errno::NOMEM)
     }
 }
 
 /// Which pages of which file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ExternalPages {
     file: (u64, u64),
-    at: u64,
+    offset: u64,
 }
 
 /// How an option splits the pages.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Split {
+pub(crate) struct ExtmemLayout {
     pub(crate) len: u64,
-    pub(crate) objects: Objects,
+    pub(crate) objects: ObjectPools,
     pub(crate) geometry: Geometry,
 }
 
-impl Split {
+impl ExtmemLayout {
     /// What it says, or, where it says 0, what the parameters of private memories say.
     ///
     /// # Errors
     /// [`Errno::INVAL`]: no pages, or objects of a size or number that there cannot be.
-    pub(crate) fn of(option: &NmreqOptExtmem, parameters: &Parameters) -> Result<Self, Errno> {
+    pub(crate) fn from_option(
+        option: &NmreqOptExtmem,
+        parameters: &Parameters,
+    ) -> Result<Self, Errno> {
         let (info, usual, least) =
-            (&option.nro_info, parameters.private(), parameters.private_room());
+            (&option.nro_info, parameters.private_pools(), parameters.private_geometry());
         let or = |said: u32, usual: u32| if said == 0 { usual } else { said };
-        let objects = Objects {
+        let objects = ObjectPools {
             if_num: or(info.nr_if_pool_objtotal, usual.if_num),
             if_size: or(info.nr_if_pool_objsize, usual.if_size),
             ring_num: or(info.nr_ring_pool_objtotal, usual.ring_num),
@@ -111,7 +115,7 @@ impl Split {
             && is_buf_size(buf_size);
         let geometry = Geometry { ring_bytes: objects.bytes(), bufs, buf_size };
         // A page that was begun is used whole.
-        let len = info.nr_memsize.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
+        let len = info.nr_memsize.checked_next_multiple_of(PAGE_BYTES).unwrap_or(u64::MAX);
         right.then_some(Self { len, objects, geometry }).ok_or(Errno::INVAL)
     }
 }

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use slipring_abi::{NR_FORWARD, NS_FORWARD};
 use slipring_ring::{RingView, Slot, SlotFlags, SlotIdx};
 
-use crate::adapter::{Adapter, Dir, Shape};
+use crate::adapter::{Adapter, AdapterShape, TxRx};
 use crate::parameters::Parameters;
 
 /// What passes between the rings of one open.
@@ -27,7 +27,7 @@ pub(crate) struct Forward {
     to_host: Range<usize>,
     to_nic: Range<usize>,
     /// For each rx ring, the first slot that was not looked at yet.
-    seen: Vec<AtomicU32>,
+    forwarded: Vec<AtomicU32>,
     /// Whose parameter `fwd` says whether all frames pass, marked or not.
     parameters: Option<Arc<Parameters>>,
 }
@@ -36,7 +36,7 @@ impl Forward {
     /// For a port that has a host, with these rings bound.
     pub(crate) fn new(
         port: &dyn Adapter,
-        shape: &Shape,
+        shape: &AdapterShape,
         rings: &[Range<usize>; 2],
     ) -> Option<Self> {
         let [tx, rx] = rings;
@@ -45,30 +45,32 @@ impl Forward {
             return None;
         }
         let all_nic = tx.start == 0 && tx.end >= nic_tx;
-        let head = |i| port.ring(Dir::Rx, i).map_or(0, RingView::head);
+        let head = |i| port.ring(TxRx::Rx, i).map_or(0, RingView::head);
         Some(Self {
             nic_rx,
             to_host: nic_tx.max(tx.start)..tx.end.max(nic_tx.max(tx.start)),
             to_nic: if all_nic { 0..nic_tx } else { 0..0 },
-            seen: (0..rx.end).map(|i| AtomicU32::new(head(i))).collect(),
+            forwarded: (0..rx.end).map(|i| AtomicU32::new(head(i))).collect(),
             parameters: None,
         })
     }
 
     /// Heeds `fwd` from now on.
-    pub(crate) fn obey(&mut self, parameters: &Arc<Parameters>) {
+    pub(crate) fn set_parameters(&mut self, parameters: &Arc<Parameters>) {
         self.parameters = Some(parameters.clone());
     }
 
     /// Passes on what the program has given back of rx ring `i`, which is synced next.
     pub(crate) fn before_sync(&self, port: &dyn Adapter, i: usize) {
-        let (Some(ring), Some(seen)) = (port.ring(Dir::Rx, i), self.seen.get(i)) else { return };
+        let (Some(ring), Some(seen)) = (port.ring(TxRx::Rx, i), self.forwarded.get(i)) else {
+            return;
+        };
         let (head, n) = (ring.head(), ring.num_slots());
         if head >= n {
             return;
         }
         let from = seen.swap(head, Ordering::Relaxed);
-        let all = self.parameters.as_ref().is_some_and(|one| one.forwards_all());
+        let all = self.parameters.as_ref().is_some_and(|one| one.forwards_between_nic_and_host());
         if from == head || from >= n || !all && ring.flags() & NR_FORWARD == 0 {
             return;
         }
@@ -76,19 +78,19 @@ impl Forward {
         let mut at = from;
         while at != head {
             if all || ring.slot(at).flags.0 & NS_FORWARD != 0 {
-                pass_on(port, ring, at, targets);
+                forward_slot(port, ring, at, targets);
             }
-            at = after(at, n);
+            at = next_slot(at, n);
         }
         for to in targets.clone() {
             // A side that is gone is told to the program when it syncs that side.
-            port.sync(Dir::Tx, to);
+            port.sync(TxRx::Tx, to);
         }
     }
 }
 
 /// Exchanges the buffers of slot `at` and of the first tx slot that is free.
-fn pass_on(port: &dyn Adapter, ring: &RingView, at: SlotIdx, targets: &Range<usize>) {
+fn forward_slot(port: &dyn Adapter, ring: &RingView, at: SlotIdx, targets: &Range<usize>) {
     let slot = ring.slot(at);
     let kept = SlotFlags(slot.flags.0 & !NS_FORWARD);
     ring.set_slot(at, Slot { flags: kept, ..slot });
@@ -96,21 +98,22 @@ fn pass_on(port: &dyn Adapter, ring: &RingView, at: SlotIdx, targets: &Range<usi
     if !region.is_usable(slot.buf) || u32::from(slot.len) > region.buf_size() {
         return;
     }
-    let mut tx = targets.clone().filter_map(|to| port.ring(Dir::Tx, to));
+    let mut tx = targets.clone().filter_map(|to| port.ring(TxRx::Tx, to));
     let Some(tx) = tx.find(|tx| has_room(tx)) else { return };
     let to = tx.head();
     let free = tx.slot(to);
     let more = SlotFlags(slot.flags.0 & SlotFlags::MOREFRAG.0);
     if ring.offsets().is_some() || tx.offsets().is_some() {
         // An offset belongs to its slot, and the other one may have none.
-        let (from, place) = ((slot.buf, ring.payload_at(at)), (free.buf, tx.payload_at(to)));
+        let (from, place) =
+            ((slot.buf, ring.payload_offset(at)), (free.buf, tx.payload_offset(to)));
         let len = tx.copy(place, ring, from, slot.len.into());
         tx.set_slot(to, Slot { len: len as u16, flags: more, ..free });
-        return tx.advance_to(after(to, tx.num_slots()));
+        return tx.advance_to(next_slot(to, tx.num_slots()));
     }
     tx.set_slot(to, Slot { flags: more | SlotFlags::BUF_CHANGED, ..slot });
     ring.set_slot(at, Slot { buf: free.buf, flags: kept | SlotFlags::BUF_CHANGED, ..slot });
-    tx.advance_to(after(to, tx.num_slots()));
+    tx.advance_to(next_slot(to, tx.num_slots()));
 }
 
 /// Whether the next slot is free, and the program holds none back (`cur` beyond `head`).
@@ -119,6 +122,6 @@ fn has_room(tx: &RingView) -> bool {
     head < n && head != tx.tail() && head == tx.cur()
 }
 
-fn after(i: SlotIdx, n: u32) -> SlotIdx {
+fn next_slot(i: SlotIdx, n: u32) -> SlotIdx {
     if i + 1 == n { 0 } else { i + 1 }
 }

@@ -11,7 +11,7 @@
 //! round, `sleep_us` apart. In direct mode a kick means its own ring only; everything is done by the
 //! loop's thread all the same, as the kick of an eventfd cannot run anything of ours in the kicker's.
 
-mod kicks;
+mod eventfds;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,24 +22,24 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use slipring_abi::{NmreqSyncKloopStart, SYNC_KLOOP_MAX_SLEEP_US};
 
-use crate::adapter::{Dir, Synced};
+use crate::adapter::{SyncStatus, TxRx};
 use crate::binding::Binding;
 use crate::caller::CallerMemory;
 use crate::csb::Csb;
 use crate::domain::lock;
-use crate::open::Open;
-use crate::request::Request;
+use crate::open::OpenHandle;
+use crate::request::NetmapRequest;
 use crate::waker::{Notify, Waker};
-use kicks::Kicks;
+use eventfds::KloopKicks;
 
 /// Looks at one ring in a row, before the others get their turn.
-const TURNS: u32 = 16;
+const MAX_SYNCS_PER_TURN: u32 = 16;
 
 /// Makes a sleeping loop look.
 #[derive(Debug)]
-struct Bell(OwnedFd);
+struct KloopBell(OwnedFd);
 
-impl Bell {
+impl KloopBell {
     fn new() -> Result<Arc<Self>, Errno> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         eventfd(0, flags).map(Self).map(Arc::new).map_err(|_| Errno::NOMEM)
@@ -55,7 +55,7 @@ impl Bell {
     }
 }
 
-impl Notify for Bell {
+impl Notify for KloopBell {
     fn notify(&self, _: u64) {
         self.ring();
     }
@@ -63,7 +63,7 @@ impl Notify for Bell {
 
 /// Ends a call that would go on: its caller was killed, or has a signal to handle.
 #[derive(Debug, Default)]
-pub struct Cancel(Mutex<(bool, Option<Arc<Bell>>)>);
+pub struct Cancel(Mutex<(bool, Option<Arc<KloopBell>>)>);
 
 impl Cancel {
     /// Asks for the end, which comes soon.
@@ -77,12 +77,12 @@ impl Cancel {
 
     /// Whether that has been asked for.
     #[must_use]
-    pub fn is_asked(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         lock(&self.0).0
     }
 
     /// Rings from now on, if it is asked for.
-    fn watch(&self, bell: &Arc<Bell>) {
+    fn set_bell(&self, bell: &Arc<KloopBell>) {
         lock(&self.0).1 = Some(bell.clone());
     }
 }
@@ -90,27 +90,27 @@ impl Cancel {
 /// Descriptors that the loops of one user have, who may have a part of all of them. Root has no
 /// limit.
 #[derive(Debug, Default)]
-pub(crate) struct Share(Mutex<u64>);
+pub(crate) struct FdQuota(Mutex<u64>);
 
 /// Some of them, until it is dropped.
-struct Taken<'s>(&'s Share, u64);
+struct FdQuotaGuard<'s>(&'s FdQuota, u64);
 
-impl Share {
+impl FdQuota {
     /// One user's part, as a divisor.
-    const PART: u64 = 8;
+    const SHARE_DIVISOR: u64 = 8;
 
-    fn take(&self, uid: u32, count: u64) -> Result<Taken<'_>, Errno> {
-        let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / Self::PART;
+    fn acquire(&self, uid: u32, count: u64) -> Result<FdQuotaGuard<'_>, Errno> {
+        let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / Self::SHARE_DIVISOR;
         let mut taken = lock(&self.0);
         if uid != 0 && *taken + count > most {
             return Err(Errno::NOMEM);
         }
         *taken += count;
-        Ok(Taken(self, count))
+        Ok(FdQuotaGuard(self, count))
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for FdQuotaGuard<'_> {
     fn drop(&mut self) {
         *lock(&self.0.0) -= self.1;
     }
@@ -119,30 +119,30 @@ impl Drop for Taken<'_> {
 /// Whether a loop of one open file runs.
 #[derive(Debug, Default)]
 pub(crate) struct Kloop {
-    state: Mutex<State>,
+    state: Mutex<KloopState>,
     ended: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    running: Option<Arc<Bell>>,
+struct KloopState {
+    running: Option<Arc<KloopBell>>,
     /// As in netmap, a stop before the start ends the next loop at once: the thread that starts it
     /// may be late.
     stopping: bool,
 }
 
 impl Kloop {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, KloopState> {
         lock(&self.state)
     }
 
-    fn begin(&self, bell: &Arc<Bell>) -> Result<Running<'_>, Errno> {
+    fn begin(&self, bell: &Arc<KloopBell>) -> Result<RunningKloop<'_>, Errno> {
         let mut state = self.lock();
         if state.running.is_some() {
             return Err(Errno::BUSY);
         }
         state.running = Some(bell.clone());
-        Ok(Running(self))
+        Ok(RunningKloop(self))
     }
 
     fn stop(&self) {
@@ -151,29 +151,29 @@ impl Kloop {
         if let Some(bell) = &state.running {
             bell.ring();
         }
-        let runs = |state: &mut State| state.running.is_some();
+        let runs = |state: &mut KloopState| state.running.is_some();
         drop(self.ended.wait_while(state, runs).unwrap_or_else(PoisonError::into_inner));
     }
 }
 
 /// A loop, until it is dropped.
-struct Running<'k>(&'k Kloop);
+struct RunningKloop<'k>(&'k Kloop);
 
-impl Running<'_> {
+impl RunningKloop<'_> {
     fn is_stopping(&self) -> bool {
         self.0.lock().stopping
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for RunningKloop<'_> {
     fn drop(&mut self) {
-        *self.0.lock() = State::default();
+        *self.0.lock() = KloopState::default();
         self.0.ended.notify_all();
     }
 }
 
 /// SYNC_KLOOP_STOP: ends the loop and waits for its end.
-pub(crate) fn stop(open: &Open) -> Result<(), Errno> {
+pub(crate) fn stop(open: &OpenHandle) -> Result<(), Errno> {
     open.bound.get().ok_or(Errno::NXIO)?;
     open.kloop.stop();
     Ok(())
@@ -181,148 +181,149 @@ pub(crate) fn stop(open: &Open) -> Result<(), Errno> {
 
 /// SYNC_KLOOP_START: syncs until it is stopped.
 pub(crate) fn start(
-    open: &Open,
-    request: &mut Request,
+    open: &OpenHandle,
+    request: &mut NetmapRequest,
     caller: &mut dyn CallerMemory,
 ) -> Result<(), Errno> {
     let wish: NmreqSyncKloopStart = request.read()?;
     let binding = open.bound.get().ok_or(Errno::NXIO)?;
     let csb = open.csb.get().filter(|_| wish.sleep_us <= SYNC_KLOOP_MAX_SLEEP_US);
     let csb = csb.ok_or(Errno::INVAL)?;
-    let _descriptors = open.domain.loops.take(open.uid(), 1 + 2 * csb.rings.len() as u64)?;
-    let kicks = Kicks::of(request, csb, caller)?;
+    let _descriptors = open.domain.loop_fds.acquire(open.uid(), 1 + 2 * csb.rings.len() as u64)?;
+    let kicks = KloopKicks::from_request(request, csb, caller)?;
     request.options.all_used()?;
-    let bell = Bell::new()?;
+    let bell = KloopBell::new()?;
     let running = open.kloop.begin(&bell)?;
     let cancel = caller.cancel().unwrap_or_default();
-    cancel.watch(&bell);
+    cancel.set_bell(&bell);
     let waker = Waker::new(bell.clone(), open.waker.ticker());
     let pause = Duration::from_micros(wish.sleep_us.into());
-    let listening = Listening::new(binding, &waker);
-    let mut work = Loop { open, binding, csb, kicks, bell, waker: &waker, caller };
+    let listening = WakerRegistration::new(binding, &waker);
+    let mut work =
+        SyncLoop { open, binding, csb, eventfds: kicks, wake_bell: bell, waker: &waker, caller };
     let done = work.run(&running, &cancel, pause);
     drop(listening);
     done
 }
 
 /// A waker in the lists of all rings of a bind, until it is dropped.
-struct Listening<'b> {
+struct WakerRegistration<'b> {
     binding: &'b Binding,
     waker: &'b Arc<Waker>,
 }
 
-impl<'b> Listening<'b> {
+impl<'b> WakerRegistration<'b> {
     fn new(binding: &'b Binding, waker: &'b Arc<Waker>) -> Self {
         binding.listen(waker);
         Self { binding, waker }
     }
 }
 
-impl Drop for Listening<'_> {
+impl Drop for WakerRegistration<'_> {
     fn drop(&mut self) {
         self.binding.stop_listening(self.waker);
     }
 }
 
-struct Loop<'l> {
-    open: &'l Open,
+struct SyncLoop<'l> {
+    open: &'l OpenHandle,
     binding: &'l Binding,
     csb: &'l Csb,
-    kicks: Kicks,
-    bell: Arc<Bell>,
+    eventfds: KloopKicks,
+    wake_bell: Arc<KloopBell>,
     waker: &'l Arc<Waker>,
     caller: &'l mut dyn CallerMemory,
 }
 
-impl Loop<'_> {
+impl SyncLoop<'_> {
     fn run(
         &mut self,
-        running: &Running<'_>,
+        running: &RunningKloop<'_>,
         cancel: &Cancel,
         pause: Duration,
     ) -> Result<(), Errno> {
         let all = vec![true; self.csb.rings.len()];
-        let (mut due, sleeps) = (all.clone(), self.kicks.are_complete());
+        let (mut due, sleeps) = (all.clone(), self.eventfds.covers_all_rings());
         if !sleeps && pause.is_zero() {
             // It will never sleep: those who do are to have the processor first.
             let _ = rustix::process::setpriority_process(None, 19);
         }
         while !running.is_stopping() {
-            let moved = self.round(&due)?;
-            if cancel.is_asked() {
+            let moved = self.sync_all(&due)?;
+            if cancel.is_requested() {
                 return Err(Errno::INTR);
             }
             due.clone_from(&all);
             if !sleeps {
-                self.pause(pause);
+                self.sleep(pause);
                 continue;
             }
             if moved {
                 continue;
             }
             self.waker.arm(0, true, true, false);
-            self.csb.rings.iter().for_each(|&(dir, i)| self.binding.port.expects(dir, i));
-            if !self.round(&all)? && !running.is_stopping() && !cancel.is_asked() {
-                due = self.kicks.wait(self.bell.0.as_fd(), &self.csb.rings)?;
-                self.bell.clear();
+            self.csb.rings.iter().for_each(|&(dir, i)| self.binding.port.announce_sleep(dir, i));
+            if !self.sync_all(&all)? && !running.is_stopping() && !cancel.is_requested() {
+                due = self.eventfds.wait(self.wake_bell.0.as_fd(), &self.csb.rings)?;
+                self.wake_bell.clear();
             }
         }
         Ok(())
     }
 
     /// Without kicks: until the next round, unless somebody ends the loop.
-    fn pause(&self, pause: Duration) {
+    fn sleep(&self, pause: Duration) {
         if pause.is_zero() {
             return std::thread::yield_now();
         }
-        wait_for(&[self.bell.0.as_fd()], Some(pause));
+        wait_for(&[self.wake_bell.0.as_fd()], Some(pause));
     }
 
     /// Serves the rings that are due; whether there may be more to do.
-    fn round(&mut self, due: &[bool]) -> Result<bool, Errno> {
+    fn sync_all(&mut self, due: &[bool]) -> Result<bool, Errno> {
         if self.open.has_indirect() {
             self.open.fetch_indirect(self.caller)?;
         }
         let mut moved = false;
         for k in (0..due.len()).filter(|&k| due[k]) {
-            moved |= self.serve(k)?;
+            moved |= self.sync_ring(k)?;
         }
-        self.open.stamp(self.binding);
+        self.open.write_timestamp(self.binding);
         Ok(moved)
     }
 
     /// Syncs ring `k` until the program has said nothing new; whether its turn ended before.
-    fn serve(&mut self, k: usize) -> Result<bool, Errno> {
-        self.csb.want_kick(k, false, self.caller)?;
-        for _ in 0..TURNS {
+    fn sync_ring(&mut self, k: usize) -> Result<bool, Errno> {
+        self.csb.set_need_kick(k, false, self.caller)?;
+        for _ in 0..MAX_SYNCS_PER_TURN {
             let told = self.csb.read(k, self.caller)?;
-            let synced = self.sync(k, told.head, told.cur)?;
-            self.csb.want_kick(k, true, self.caller)?;
+            let synced = self.sync_once(k, told.head, told.cur)?;
+            self.csb.set_need_kick(k, true, self.caller)?;
             let now = self.csb.read(k, self.caller)?;
             // Whoever else was at the ring may have begun before there was anything.
-            if (now.head, now.cur) == (told.head, told.cur) && synced != Synced::Busy {
+            if (now.head, now.cur) == (told.head, told.cur) && synced != SyncStatus::Busy {
                 return Ok(false);
             }
-            self.csb.want_kick(k, false, self.caller)?;
+            self.csb.set_need_kick(k, false, self.caller)?;
         }
         Ok(true)
     }
 
     /// One sync, of which the program is told, and woken where it waits for what there is now.
-    fn sync(&mut self, k: usize, head: u32, cur: u32) -> Result<Synced, Errno> {
+    fn sync_once(&mut self, k: usize, head: u32, cur: u32) -> Result<SyncStatus, Errno> {
         let (dir, i) = self.csb.rings[k];
         let ring = self.binding.port.ring(dir, i).ok_or(Errno::IO)?;
         let before = ring.tail();
-        ring.carry(head, cur);
+        ring.store_head_cur(head, cur);
         // Impossible indices make the ring anew, as ever; the next ones may be right.
         let synced = self.binding.sync(dir, i);
-        if synced == Synced::Gone {
+        if synced == SyncStatus::Gone {
             return Err(Errno::IO);
         }
         let tail = ring.tail();
         self.csb.publish(k, ring.hwcur(), tail, self.caller)?;
-        if tail != before && self.csb.read(k, self.caller)?.sleeps {
-            self.kicks.wake(k);
+        if tail != before && self.csb.read(k, self.caller)?.needs_kick {
+            self.eventfds.wake(k);
         }
         Ok(synced)
     }
@@ -342,4 +343,4 @@ fn wait_for(fds: &[BorrowedFd<'_>], time: Option<Duration>) -> Vec<bool> {
 }
 
 /// Which direction a ring has, for [`Kicks`].
-type Rings = [(Dir, usize)];
+type RingDirs = [(TxRx, usize)];

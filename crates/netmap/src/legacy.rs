@@ -3,15 +3,15 @@
 use rustix::io::Errno;
 use slipring_abi::*;
 
-use crate::caller::{NoMemory, bytes_of};
-use crate::open::{Netmap, Open};
-use crate::request::{Options, Request, fixed, text};
+use crate::caller::{NoCallerMemory, bytes_of};
+use crate::open::{Netmap, OpenHandle};
+use crate::request::{NetmapRequest, RequestOptions, fixed, text};
 
 impl Netmap {
     /// `NIOCREGIF` and `NIOCGINFO`.
     pub(crate) fn legacy(
         &self,
-        open: &Open,
+        open: &OpenHandle,
         cmd: u32,
         arg: &mut [u8],
         call: Option<u64>,
@@ -20,24 +20,25 @@ impl Netmap {
         if old.nr_version < NETMAP_MIN_API.into() {
             return Err(Errno::INVAL);
         }
-        let mut request = if cmd == NIOCGINFO { asked(&old)? } else { wanted(&old)? };
+        let mut request =
+            if cmd == NIOCGINFO { to_request(&old)? } else { to_register_request(&old)? };
         request.call = call;
-        self.dispatch(open, &mut request, &mut NoMemory)?;
+        self.dispatch(open, &mut request, &mut NoCallerMemory)?;
         write_back(&request, &mut old)?;
         old.write_to(arg);
         Ok(0)
     }
 }
 
-fn request<T: Plain>(kind: u16, name: String, body: &T) -> Request {
+fn request<T: Plain>(kind: u16, name: String, body: &T) -> NetmapRequest {
     // Offsets and sizes have 32 bits in these requests.
     let map_limit = u32::MAX.into();
-    let (body, options) = (bytes_of(body), Options::default());
-    Request { kind, name, body, options, map_limit, call: None }
+    let (body, options) = (bytes_of(body), RequestOptions::default());
+    NetmapRequest { kind, name, body, options, map_limit, call: None }
 }
 
 /// What `NIOCGINFO` asks.
-fn asked(old: &Nmreq) -> Result<Request, Errno> {
+fn to_request(old: &Nmreq) -> Result<NetmapRequest, Errno> {
     let name = text(&old.nr_name)?;
     if old.nr_cmd == NETMAP_BDG_LIST {
         let place = NmreqValeList {
@@ -59,7 +60,7 @@ fn asked(old: &Nmreq) -> Result<Request, Errno> {
 }
 
 /// What `NIOCREGIF` wants.
-fn wanted(old: &Nmreq) -> Result<Request, Errno> {
+fn to_register_request(old: &Nmreq) -> Result<NetmapRequest, Errno> {
     let name = text(&old.nr_name)?;
     Ok(match old.nr_cmd {
         0 => {
@@ -139,7 +140,7 @@ fn register(old: &Nmreq, mut name: String) -> Result<(String, NmreqRegister), Er
 }
 
 /// Writes the answer where old programs look for it.
-fn write_back(request: &Request, old: &mut Nmreq) -> Result<(), Errno> {
+fn write_back(request: &NetmapRequest, old: &mut Nmreq) -> Result<(), Errno> {
     match request.kind {
         NETMAP_REQ_REGISTER => {
             let new: NmreqRegister = request.read()?;

@@ -2,7 +2,7 @@
 //! and polls, on memory that the clients have mapped.
 //!
 //! ```text
-//!   front (slipring-door)        this crate                                 memory
+//!   front (slipring-fuse)        this crate                                 memory
 //!   open    ------------------>  Netmap::open --> Open  - - belongs to - ->  Domain: one file per user
 //!   ioctl NIOCCTRL ----------->  request --> register --> Binding                |- Memory 1 (global)
 //!   ioctl NIOC*SYNC, poll ---->  Open --> Adapter::sync  (pipe, null, ..)        |- Memory 2 (private)
@@ -31,48 +31,50 @@ mod bound;
 mod caller;
 mod claims;
 mod csb;
+mod delegation;
 mod detached;
-mod direct;
 mod domain;
 mod external;
 mod forward;
 mod kloop;
 mod legacy;
 mod monitor;
+mod monitor_taps;
 mod names;
 mod offsets;
 mod open;
 mod parameters;
 mod params;
-mod piece;
 mod pipe;
 mod poll;
-mod queues;
+mod queue_delegation;
 mod request;
 mod restart;
-mod taps;
+mod slot_snapshot;
 #[cfg(test)]
 mod tests;
 mod vale;
 mod waker;
 
-pub use adapter::{Adapter, Dir, Figures, Shape, Synced};
+pub use adapter::{Adapter, AdapterCounters, AdapterShape, SyncStatus, TxRx};
 pub use bound::BoundPort;
 pub use caller::CallerMemory;
 pub use claims::Claims;
-pub use direct::{Kicks, Lent, LentHalf, Loan};
-pub use domain::{Domain, Memory, MemoryUse, Room};
+pub use delegation::{DelegatedHalf, DelegationGuard, KickDispatcher, PipeDelegation};
+pub use domain::{Domain, MemoryNeeds, MemoryUse, NetmapMemory};
 pub use external::SharedPages;
 pub use kloop::Cancel;
-pub use names::{LeftPort, News, PortKind, Provider, Wanted};
-pub use open::{Netmap, Open, Opener};
-pub use parameters::{Effect, NotSet, PARAMETERS, Parameter, Parameters};
-pub use params::Params;
-pub use poll::Events;
-pub use queues::QueueLent;
-pub use restart::{Left, Refused, Resumed, Store, Ticket, ledger_name, memory_name};
+pub use monitor_taps::{MonitorAware, MonitorInfo, MonitorTaps};
+pub use names::{AdapterEvent, AdapterRequest, PortKind, Provider, RecoveredPort};
+pub use open::{Netmap, OpenHandle, Opener};
+pub use parameters::{Effect, PARAMETERS, Parameter, Parameters, SetParameterError};
+pub use params::MemoryParams;
+pub use poll::PollEvents;
+pub use queue_delegation::QueueDelegation;
+pub use restart::{
+    FdStore, OpenId, RecoveredDomain, ResumeError, ResumedDomain, ledger_name, memory_name,
+};
 pub use rustix::io::Errno;
 pub use slipring_switch as switch;
-pub use taps::{TapInfo, Taps, Watched};
-pub use vale::{SwitchInfo, SwitchPort};
+pub use vale::{SwitchInfo, SwitchPortInfo};
 pub use waker::{Listeners, Notify, Waker};

@@ -11,26 +11,26 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use slipring_abi::{NR_MONITOR_RX, NR_MONITOR_TX, NR_ZCOPY_MON, NmreqRegister};
-use slipring_ring::{KernRing, Pair, RingView, Rx, Tx};
+use slipring_ring::{KernRing, RingHalves, RingView, Rx, Tx};
 
-use crate::adapter::{Adapter, Dir, Shape, Synced};
+use crate::adapter::{Adapter, AdapterShape, SyncStatus, TxRx};
 use crate::claims::Claims;
-use crate::domain::{Memory, Room, lock};
-use crate::names::Wanted;
+use crate::domain::{MemoryNeeds, NetmapMemory, lock};
+use crate::monitor_taps::{MonitorSelection, MonitorTap, MonitorTaps};
+use crate::names::AdapterRequest;
 use crate::restart::state::{MonitorState, PortState};
-use crate::taps::{Tap, Taps, Wishes};
 use crate::waker::Listeners;
 
 /// Slots of the ring on which nothing is sent: the fewest that make one.
 const SILENT_SLOTS: u32 = 2;
 
 /// Whether a monitor is meant, and not the port itself.
-pub(crate) fn asks_for_monitor(register: &NmreqRegister) -> bool {
+pub(crate) fn is_monitor_request(register: &NmreqRegister) -> bool {
     register.nr_flags & (NR_MONITOR_TX | NR_MONITOR_RX | NR_ZCOPY_MON) != 0
 }
 
 /// What it watches, by [`Dir`]: both, where nothing is said beside `NR_ZCOPY_MON`.
-fn wishes(flags: u64) -> [bool; 2] {
+fn selected_directions(flags: u64) -> [bool; 2] {
     match [NR_MONITOR_TX, NR_MONITOR_RX].map(|flag| flags & flag != 0) {
         [false, false] => [true, true],
         said => said,
@@ -41,10 +41,10 @@ fn wishes(flags: u64) -> [bool; 2] {
 #[derive(Debug)]
 pub(crate) struct Monitor {
     name: String,
-    shape: Shape,
+    shape: AdapterShape,
     claims: Arc<Claims>,
-    tap: Arc<Tap>,
-    taps: Arc<Taps>,
+    own_tap: Arc<MonitorTap>,
+    target_taps: Arc<MonitorTaps>,
     /// A ring to send on, as programs expect one; nothing is ever sent.
     silent: KernRing,
     silent_view: RingView,
@@ -52,44 +52,47 @@ pub(crate) struct Monitor {
     /// Whether its buffers are its own.
     copies: bool,
     /// Behind the rings, which go first.
-    memory: Arc<Memory>,
+    memory: Arc<NetmapMemory>,
 }
 
 impl Monitor {
     /// Of `port`, which a program must have bound, as `wanted` says.
-    pub(crate) fn new(wanted: &Wanted<'_>, port: &Arc<dyn Adapter>) -> Result<Arc<Self>, Errno> {
+    pub(crate) fn new(
+        wanted: &AdapterRequest<'_>,
+        port: &Arc<dyn Adapter>,
+    ) -> Result<Arc<Self>, Errno> {
         let (domain, register) = (wanted.domain, wanted.register);
-        let taps = port.taps().ok_or(Errno::OPNOTSUPP)?.clone();
+        let taps = port.monitor_taps().ok_or(Errno::OPNOTSUPP)?.clone();
         let (parent, params) = (port.shape(), domain.params());
-        let shape = Shape {
-            rings: [1, Tap::rings_for(&parent)],
+        let shape = AdapterShape {
+            rings: [1, MonitorTap::rings_for(&parent)],
             host_rings: [0, parent.host_rings[0].max(parent.host_rings[1])],
             slots: [SILENT_SLOTS, params.slots(register.nr_rx_slots)],
         };
         let flags = register.nr_flags;
         let [_, bound] = shape.bound(register.nr_mode, register.nr_ringid, flags)?;
         let memory = match (flags & NR_ZCOPY_MON, wanted.memory) {
-            (0, None) => domain.private_memory(room(&shape, register.nr_extra_bufs))?,
+            (0, None) => domain.private_memory(memory_needs(&shape, register.nr_extra_bufs))?,
             (0, Some(memory)) => memory.clone(),
             (_, Some(memory)) if !Arc::ptr_eq(memory, port.memory()) => return Err(Errno::INVAL),
             _ => port.memory().clone(),
         };
         let (region, failed) = (memory.region(), |_| Errno::NOMEM);
-        let silent = Pair::<Tx>::create(region, 0, shape.slots[0]).map_err(failed)?.kern;
-        let rings = (0..shape.all(Dir::Rx)).map(|i| {
-            let pair = Pair::<Rx>::create(region, i as u16, shape.slots[1]);
+        let silent = RingHalves::<Tx>::create(region, 0, shape.slots[0]).map_err(failed)?.kern;
+        let rings = (0..shape.all(TxRx::Rx)).map(|i| {
+            let pair = RingHalves::<Rx>::create(region, i as u16, shape.slots[1]);
             pair.map(|pair| pair.kern).map_err(failed)
         });
         let copies = flags & NR_ZCOPY_MON == 0;
-        let wishes = Wishes { ways: wishes(flags), copies };
-        let tap = Tap::new(wishes, parent, bound, rings.collect::<Result<_, _>>()?);
+        let wishes = MonitorSelection { directions: selected_directions(flags), copies };
+        let tap = MonitorTap::new(wishes, parent, bound, rings.collect::<Result<_, _>>()?);
         taps.add(tap.clone());
         let monitor = Arc::new(Self {
             name: port.name().to_owned(),
             claims: Claims::new(&shape),
             shape,
-            tap,
-            taps,
+            own_tap: tap,
+            target_taps: taps,
             silent_view: silent.view(),
             silent,
             no_listeners: Listeners::default(),
@@ -103,21 +106,21 @@ impl Monitor {
 
 impl Monitor {
     /// Where the port that it listens to lists it.
-    pub(crate) fn taps(&self) -> &Arc<Taps> {
-        &self.taps
+    pub(crate) fn target_taps(&self) -> &Arc<MonitorTaps> {
+        &self.target_taps
     }
 
     /// Whether the port that it listened to was given up.
     pub(crate) fn has_ended(&self) -> bool {
-        self.tap.has_ended()
+        self.own_tap.has_ended()
     }
 
     /// What of it the process that follows needs.
     pub(crate) fn state(&self, port: PortState) -> MonitorState {
-        let (wants, parent, bound) = self.tap.listens();
+        let (wants, parent, bound) = self.own_tap.selection();
         MonitorState {
             port,
-            of: None,
+            target: None,
             wants,
             bound: [bound.start as u32, bound.end as u32],
             parent: parent.into(),
@@ -130,26 +133,26 @@ impl Monitor {
     pub(crate) fn resume(
         state: &MonitorState,
         port: Option<&Arc<dyn Adapter>>,
-        memory: Arc<Memory>,
+        memory: Arc<NetmapMemory>,
     ) -> Option<Arc<Self>> {
         let [tx, rx] = state.port.made();
         let silent = tx.first()?.resume(memory.region())?;
         let rings = rx.iter().map(|ring| ring.resume(memory.region())).collect::<Option<_>>()?;
         let bound = state.bound[0] as usize..state.bound[1] as usize;
-        let wishes = Wishes { ways: state.wants, copies: state.copies };
-        let tap = Tap::new(wishes, state.parent.into(), bound, rings);
-        let taps = port.and_then(|port| port.taps()).cloned().unwrap_or_default();
+        let wishes = MonitorSelection { directions: state.wants, copies: state.copies };
+        let tap = MonitorTap::new(wishes, state.parent.into(), bound, rings);
+        let taps = port.and_then(|port| port.monitor_taps()).cloned().unwrap_or_default();
         taps.add(tap.clone());
         if port.is_none() {
-            taps.end();
+            taps.mark_ended();
         }
-        let shape = Shape::from(state.port.shape);
+        let shape = AdapterShape::from(state.port.shape);
         Some(Arc::new(Self {
             name: state.port.name.clone(),
             claims: Claims::new(&shape),
             shape,
-            tap,
-            taps,
+            own_tap: tap,
+            target_taps: taps,
             silent_view: silent.view(),
             silent,
             no_listeners: Listeners::default(),
@@ -161,14 +164,14 @@ impl Monitor {
 
 impl Drop for Monitor {
     fn drop(&mut self) {
-        self.taps.remove(&self.tap);
+        self.target_taps.remove(&self.own_tap);
     }
 }
 
-fn room(shape: &Shape, extra: u32) -> Room {
-    let rx = Room::rings(shape.all(Dir::Rx) as u32, shape.slots[1], true);
-    let spare = Room { ring_bytes: 64 << 10, bufs: extra.min(500_000) };
-    rx + Room::rings(1, shape.slots[0], true) + spare
+fn memory_needs(shape: &AdapterShape, extra: u32) -> MemoryNeeds {
+    let rx = MemoryNeeds::rings(shape.all(TxRx::Rx) as u32, shape.slots[1], true);
+    let spare = MemoryNeeds { ring_bytes: 64 << 10, bufs: extra.min(500_000) };
+    rx + MemoryNeeds::rings(1, shape.slots[0], true) + spare
 }
 
 impl Adapter for Monitor {
@@ -176,11 +179,11 @@ impl Adapter for Monitor {
         &self.name
     }
 
-    fn memory(&self) -> &Arc<Memory> {
+    fn memory(&self) -> &Arc<NetmapMemory> {
         &self.memory
     }
 
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> AdapterShape {
         self.shape
     }
 
@@ -188,33 +191,33 @@ impl Adapter for Monitor {
         &self.claims
     }
 
-    fn ring(&self, dir: Dir, i: usize) -> Option<&RingView> {
+    fn ring(&self, dir: TxRx, i: usize) -> Option<&RingView> {
         match dir {
-            Dir::Tx => (i == 0).then_some(&self.silent_view),
-            Dir::Rx => self.tap.rings.get(i).map(|ring| &ring.view),
+            TxRx::Tx => (i == 0).then_some(&self.silent_view),
+            TxRx::Rx => self.own_tap.rings.get(i).map(|ring| &ring.view),
         }
     }
 
-    fn sync(&self, dir: Dir, i: usize) -> Synced {
-        if self.tap.has_ended() {
-            return Synced::Gone;
+    fn sync(&self, dir: TxRx, i: usize) -> SyncStatus {
+        if self.own_tap.has_ended() {
+            return SyncStatus::Gone;
         }
-        if dir == Dir::Tx {
-            return Synced::Done;
+        if dir == TxRx::Tx {
+            return SyncStatus::Done;
         }
-        let Some(ring) = self.tap.rings.get(i) else { return Synced::Gone };
+        let Some(ring) = self.own_tap.rings.get(i) else { return SyncStatus::Gone };
         let mut kern = lock(&ring.kern);
-        let Ok(head) = kern.released() else { return Synced::Reinit };
-        kern.done_to(head);
+        let Ok(head) = kern.released() else { return SyncStatus::Reinit };
+        kern.complete_to(head);
         let tail = kern.hwtail();
         kern.set_tail(tail);
-        Synced::Done
+        SyncStatus::Done
     }
 
-    fn listeners(&self, dir: Dir, i: usize) -> Option<&Listeners> {
+    fn listeners(&self, dir: TxRx, i: usize) -> Option<&Listeners> {
         match dir {
-            Dir::Tx => Some(&self.no_listeners),
-            Dir::Rx => self.tap.rings.get(i).map(|ring| &ring.listeners),
+            TxRx::Tx => Some(&self.no_listeners),
+            TxRx::Rx => self.own_tap.rings.get(i).map(|ring| &ring.listeners),
         }
     }
 

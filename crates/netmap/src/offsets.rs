@@ -6,39 +6,39 @@
 
 use rustix::io::Errno;
 use slipring_abi::NmreqOptOffsets;
-use slipring_ring::{Offsets, RingView};
+use slipring_ring::{RingOffsets, RingView};
 
-use crate::adapter::{Adapter, Dir};
+use crate::adapter::{Adapter, TxRx};
 use crate::claims::Claim;
 
 /// Bytes that the largest offset leaves of a buffer at least: more than the headers that are ever
 /// put before a frame.
-const MIN_ROOM: u64 = 64;
+const MIN_PAYLOAD_BYTES: u64 = 64;
 
 /// What a request asks for.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Wish {
-    offsets: Offsets,
+pub(crate) struct OffsetsRequest {
+    offsets: RingOffsets,
     initial: u64,
     tx_align: u32,
     /// Why it cannot be, though it makes sense.
     refused: Option<Errno>,
 }
 
-impl Wish {
+impl OffsetsRequest {
     /// What an option says, for buffers of `buf_size` bytes.
     ///
     /// # Errors
     /// [`Errno::INVAL`]: bits that no `ptr` has, offsets that the bits cannot say or that leave too
     /// little of a buffer, an alignment that is none.
-    pub(crate) fn of(option: &NmreqOptOffsets, buf_size: u32) -> Result<Self, Errno> {
+    pub(crate) fn from_option(option: &NmreqOptOffsets, buf_size: u32) -> Result<Self, Errno> {
         let mask = match option.nro_offset_bits {
             0 | 64 => u64::MAX,
             bits @ 1..64 => (1 << bits) - 1,
             _ => return Err(Errno::INVAL),
         };
         let (max, initial) = (option.nro_max_offset, option.nro_initial_offset);
-        let room = u64::from(buf_size).checked_sub(option.nro_min_gap.max(MIN_ROOM));
+        let room = u64::from(buf_size).checked_sub(option.nro_min_gap.max(MIN_PAYLOAD_BYTES));
         let fits = room.is_some_and(|room| max <= room) && max & mask == max && initial <= max;
         let align = option.nro_tx_align;
         if !fits || align != 0 && !align.is_power_of_two() {
@@ -46,7 +46,7 @@ impl Wish {
         }
         // Below the size of a buffer.
         Ok(Self {
-            offsets: Offsets { mask, max: max as u32 },
+            offsets: RingOffsets { mask, max: max as u32 },
             initial,
             tx_align: align,
             refused: None,
@@ -67,7 +67,7 @@ impl Wish {
     }
 
     /// What the rings have that somebody has asked for before, if that is enough.
-    fn agreed(mut self, rings: &[Ring<'_>], most: u32) -> Result<Self, Errno> {
+    fn merge_existing(mut self, rings: &[OffsetRing<'_>], most: u32) -> Result<Self, Errno> {
         if self.offsets.max > most {
             return Err(Errno::INVAL);
         }
@@ -81,13 +81,13 @@ impl Wish {
         Ok(self)
     }
 
-    fn apply(&self, ring: &Ring<'_>, keeps_frames: bool) {
-        let align = if ring.dir == Dir::Tx { self.tx_align } else { 0 };
+    fn apply(&self, ring: &OffsetRing<'_>, keeps_frames: bool) {
+        let align = if ring.dir == TxRx::Tx { self.tx_align } else { 0 };
         if ring.view.offsets().is_none() {
             ring.view.set_offsets(Some(self.offsets), align.into());
         }
         // What comes through a pipe lies where its sender has put it.
-        if !ring.alone || self.initial == 0 || keeps_frames && ring.dir == Dir::Rx {
+        if !ring.exclusive || self.initial == 0 || keeps_frames && ring.dir == TxRx::Rx {
             return;
         }
         for i in 0..ring.view.num_slots() {
@@ -98,11 +98,11 @@ impl Wish {
 }
 
 /// A ring that is being bound.
-struct Ring<'p> {
-    dir: Dir,
+struct OffsetRing<'p> {
+    dir: TxRx,
     view: &'p RingView,
     /// Nobody else has it.
-    alone: bool,
+    exclusive: bool,
 }
 
 /// Sets the rings of a bind up as `wish` says, which becomes what was granted. Rings that nobody
@@ -111,24 +111,25 @@ struct Ring<'p> {
 /// # Errors
 /// [`Errno::OPNOTSUPP`]: the port has no offsets. [`Errno::BUSY`]: others have less.
 /// [`Errno::INVAL`]: the port can do less.
-pub(crate) fn settle(
+pub(crate) fn apply_offsets(
     port: &dyn Adapter,
     claim: &Claim,
-    wish: Option<&mut Wish>,
+    wish: Option<&mut OffsetsRequest>,
 ) -> Result<(), Errno> {
     if !port.has_offsets() {
         return wish.map_or(Ok(()), |_| Err(Errno::OPNOTSUPP));
     }
-    let rings: Vec<Ring<'_>> =
-        claim.each(|dir, i, alone| port.ring(dir, i).map(|view| Ring { dir, view, alone }));
-    for ring in rings.iter().filter(|ring| ring.alone && !port.keeps_frames()) {
+    let rings: Vec<OffsetRing<'_>> = claim.each(|dir, i, alone| {
+        port.ring(dir, i).map(|view| OffsetRing { dir, view, exclusive: alone })
+    });
+    for ring in rings.iter().filter(|ring| ring.exclusive && !port.preserves_frames()) {
         ring.view.set_offsets(None, 0);
     }
     let Some(wish) = wish else { return Ok(()) };
-    let agreed = wish.agreed(&rings, port.max_offset());
+    let agreed = wish.merge_existing(&rings, port.max_offset());
     wish.refused = agreed.as_ref().err().copied();
     *wish = agreed?;
-    rings.iter().for_each(|ring| wish.apply(ring, port.keeps_frames()));
+    rings.iter().for_each(|ring| wish.apply(ring, port.preserves_frames()));
     Ok(())
 }
 
@@ -146,7 +147,7 @@ mod tests {
     }
 
     fn is_right(option: &NmreqOptOffsets) -> bool {
-        Wish::of(option, 2048).is_ok()
+        OffsetsRequest::from_option(option, 2048).is_ok()
     }
 
     #[test]

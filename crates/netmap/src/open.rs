@@ -10,18 +10,18 @@ use slipring_abi::{
     NETMAP_REQ_SYNC_KLOOP_START, NIOCCONFIG, NIOCCTRL, NIOCGINFO, NIOCKICK, NIOCLEND, NIOCLENDQ,
     NIOCREGIF, NIOCRXSYNC, NIOCTXSYNC, NR_TIMESTAMP, NmreqHeader, Plain,
 };
-use slipring_ring::Cell;
+use slipring_ring::PersistentWords;
 
-use crate::adapter::{Dir, Synced};
+use crate::adapter::{SyncStatus, TxRx};
 use crate::binding::Binding;
 use crate::caller::CallerMemory;
 use crate::csb::Csb;
-use crate::direct::Kicks;
+use crate::delegation::KickDispatcher;
 use crate::domain::Domain;
 use crate::kloop::Kloop;
 use crate::names::Provider;
-use crate::queues::Waiting;
-use crate::restart::{Answered, Change, Ticket};
+use crate::queue_delegation::PendingSockets;
+use crate::restart::{AnsweredCall, ChangeGuard, OpenId};
 use crate::waker::{Notify, Ticker, Waker};
 
 /// What all clients share.
@@ -29,8 +29,8 @@ use crate::waker::{Notify, Ticker, Waker};
 pub struct Netmap {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) ticker: Arc<Ticker>,
-    pub(crate) kicks: Mutex<Option<Arc<Kicks>>>,
-    pub(crate) waiting: Waiting,
+    pub(crate) kick_dispatcher: Mutex<Option<Arc<KickDispatcher>>>,
+    pub(crate) pending_sockets: PendingSockets,
 }
 
 /// Who opened a file, as far as names depend on it.
@@ -46,10 +46,10 @@ pub struct Opener {
 
 /// One open file of a client. Forks and receivers of the descriptor share it.
 #[derive(Debug)]
-pub struct Open {
+pub struct OpenHandle {
     file: Arc<OpenFile>,
     /// Last: what the file had has gone back when this ends.
-    end: Option<End>,
+    end: Option<OpenFileEnd>,
 }
 
 /// What it is. Its domain knows it as well where there is a store, to write it down.
@@ -66,20 +66,20 @@ pub struct OpenFile {
     /// Where the program and a sync loop meet: then nobody else syncs.
     pub(crate) csb: OnceLock<Csb>,
     pub(crate) kloop: Kloop,
-    pub(crate) hold: crate::poll::Hold,
-    pub(crate) kept: Option<Kept>,
+    pub(crate) poll_credit: crate::poll::PollCredit,
+    pub(crate) persisted: Option<PersistedOpen>,
 }
 
 /// What of an open file is for the process that follows.
 #[derive(Debug)]
-pub(crate) struct Kept {
-    pub(crate) ticket: Ticket,
+pub(crate) struct PersistedOpen {
+    pub(crate) open_id: OpenId,
     /// Word 0: the handle by which its polls are woken, once it has polled.
-    pub(crate) words: Cell,
-    pub(crate) answered: Mutex<Option<Answered>>,
+    pub(crate) words: PersistentWords,
+    pub(crate) last_answer: Mutex<Option<AnsweredCall>>,
 }
 
-impl std::ops::Deref for Open {
+impl std::ops::Deref for OpenHandle {
     type Target = OpenFile;
 
     #[inline(always)]
@@ -90,21 +90,21 @@ impl std::ops::Deref for Open {
 
 /// The end of an open file: a change that is written down when all of it is done.
 #[derive(Debug)]
-struct End {
+struct OpenFileEnd {
     domain: Arc<Domain>,
-    change: Option<Change>,
+    change: Option<ChangeGuard>,
 }
 
-impl Drop for Open {
+impl Drop for OpenHandle {
     fn drop(&mut self) {
-        if let (Some(end), Some(kept)) = (&mut self.end, &self.file.kept) {
-            end.change = end.domain.change();
-            end.domain.leave(kept.ticket.handle);
+        if let (Some(end), Some(kept)) = (&mut self.end, &self.file.persisted) {
+            end.change = end.domain.begin_change();
+            end.domain.unregister_file(kept.open_id.handle);
         }
     }
 }
 
-impl Drop for End {
+impl Drop for OpenFileEnd {
     fn drop(&mut self) {
         drop(self.change.take());
         self.domain.commit();
@@ -115,54 +115,56 @@ impl Netmap {
     /// A netmap whose NICs and switches come from `provider`.
     #[must_use]
     pub fn new(provider: Box<dyn Provider>) -> Self {
-        Self::over(provider.into())
+        Self::with_provider(provider.into())
     }
 
-    fn over(provider: Arc<dyn Provider>) -> Self {
-        let (kicks, waiting) = (Mutex::default(), Waiting::default());
-        Self { provider, ticker: Arc::default(), kicks, waiting }
+    fn with_provider(provider: Arc<dyn Provider>) -> Self {
+        let (kick_dispatcher, pending_sockets) = (Mutex::default(), PendingSockets::default());
+        Self { provider, ticker: Arc::default(), kick_dispatcher, pending_sockets }
     }
 
     /// Another one with the same provider.
     #[must_use]
     pub fn sibling(&self) -> Self {
-        Self::over(self.provider.clone())
+        Self::with_provider(self.provider.clone())
     }
 
     /// A new open file in `domain`; wake-ups go to `notify`. It ends with this process.
     #[must_use]
-    pub fn open(&self, domain: Arc<Domain>, opener: Opener, notify: Arc<dyn Notify>) -> Open {
-        self.file(domain, opener, notify, None)
+    pub fn open(&self, domain: Arc<Domain>, opener: Opener, notify: Arc<dyn Notify>) -> OpenHandle {
+        self.new_file(domain, opener, notify, None)
     }
 
     /// The same, of which the process that follows knows, too, if the domain has a store.
     ///
     /// # Errors
     /// [`Errno::NFILE`]: there is no room to keep it.
-    pub fn open_kept(
+    pub fn open_persistent(
         &self,
         domain: Arc<Domain>,
         opener: Opener,
         notify: Arc<dyn Notify>,
-        ticket: Ticket,
-    ) -> Result<Open, Errno> {
-        let Some(cells) = domain.cells() else { return Ok(self.open(domain, opener, notify)) };
-        let words = Cell::new(cells).map_err(|_| Errno::NFILE)?;
-        let kept = Kept { ticket, words, answered: Mutex::default() };
-        let open = self.file(domain, opener, notify, Some(kept));
+        ticket: OpenId,
+    ) -> Result<OpenHandle, Errno> {
+        let Some(cells) = domain.persistent_words() else {
+            return Ok(self.open(domain, opener, notify));
+        };
+        let words = PersistentWords::new(cells).map_err(|_| Errno::NFILE)?;
+        let kept = PersistedOpen { open_id: ticket, words, last_answer: Mutex::default() };
+        let open = self.new_file(domain, opener, notify, Some(kept));
         open.domain.commit();
         Ok(open)
     }
 
     /// An open file, of which its domain knows if it is to be kept.
-    pub(crate) fn file(
+    pub(crate) fn new_file(
         &self,
         domain: Arc<Domain>,
         opener: Opener,
         notify: Arc<dyn Notify>,
-        kept: Option<Kept>,
-    ) -> Open {
-        let end = kept.as_ref().map(|_| End { domain: domain.clone(), change: None });
+        kept: Option<PersistedOpen>,
+    ) -> OpenHandle {
+        let end = kept.as_ref().map(|_| OpenFileEnd { domain: domain.clone(), change: None });
         let file = Arc::new(OpenFile {
             domain,
             opener,
@@ -171,11 +173,11 @@ impl Netmap {
             bound: OnceLock::new(),
             csb: OnceLock::new(),
             kloop: Kloop::default(),
-            hold: crate::poll::Hold::default(),
-            kept,
+            poll_credit: crate::poll::PollCredit::default(),
+            persisted: kept,
         });
-        file.domain.enter(&file);
-        Open { file, end }
+        file.domain.register_file(&file);
+        OpenHandle { file, end }
     }
 
     /// Wakes late sleepers until [`Self::stop`]; a front gives it a thread.
@@ -195,7 +197,7 @@ impl Netmap {
     /// What netmap answers.
     pub fn ioctl(
         &self,
-        open: &Open,
+        open: &OpenHandle,
         cmd: u32,
         arg: &mut [u8],
         caller: &mut dyn CallerMemory,
@@ -203,9 +205,9 @@ impl Netmap {
         match cmd {
             NIOCTXSYNC => {
                 open.fetch_indirect(caller)?;
-                open.sync(Dir::Tx)
+                open.sync(TxRx::Tx)
             }
-            NIOCRXSYNC => open.sync(Dir::Rx),
+            NIOCRXSYNC => open.sync(TxRx::Rx),
             NIOCKICK => open.kick(),
             NIOCLEND => self.lend(open, arg),
             NIOCLENDQ => self.lend_queues(open, arg),
@@ -220,14 +222,14 @@ impl Netmap {
     /// Whether an ioctl does a sync's work and no more: it neither allocates nor touches the
     /// caller's memory.
     #[must_use]
-    pub fn is_quick(cmd: u32) -> bool {
+    pub fn is_sync(cmd: u32) -> bool {
         matches!(cmd, NIOCTXSYNC | NIOCRXSYNC | NIOCKICK)
     }
 
     /// Whether an ioctl with this argument lasts until somebody ends it ([`crate::Cancel`]), so that it
     /// needs a thread of its own.
     #[must_use]
-    pub fn is_long(cmd: u32, arg: &[u8]) -> bool {
+    pub fn lasts(cmd: u32, arg: &[u8]) -> bool {
         let header = || NmreqHeader::read_from(arg);
         cmd == NIOCCTRL && header().is_some_and(|it| it.nr_reqtype == NETMAP_REQ_SYNC_KLOOP_START)
     }
@@ -239,18 +241,18 @@ impl Netmap {
     }
 }
 
-impl Open {
+impl OpenHandle {
     /// The front's number for it, where it is kept, and the number of the call that opened it.
     #[must_use]
-    pub fn ticket(&self) -> Option<Ticket> {
-        self.kept.as_ref().map(|kept| kept.ticket)
+    pub fn open_id(&self) -> Option<OpenId> {
+        self.persisted.as_ref().map(|kept| kept.open_id)
     }
 
     /// Wakes whoever has polled it in the process before this one, whatever he waits for.
-    pub fn wake_old(&self) {
-        let handle = self.kept.as_ref().map_or(0, |kept| kept.words.word(0, 0).load(Relaxed));
+    pub fn wake_earlier_pollers(&self) {
+        let handle = self.persisted.as_ref().map_or(0, |kept| kept.words.word(0, 0).load(Relaxed));
         if handle != 0 {
-            self.waker.tell(handle);
+            self.waker.notify_handle(handle);
         }
     }
 
@@ -281,7 +283,7 @@ impl Open {
     #[must_use]
     pub fn has_indirect(&self) -> bool {
         let Some(binding) = self.bound.get() else { return false };
-        binding.rings[Dir::Tx as usize].clone().any(|i| binding.port.has_indirect(i))
+        binding.rings[TxRx::Tx as usize].clone().any(|i| binding.port.has_indirect(i))
     }
 
     /// Fetches frames that are queued by address only (`NS_INDIRECT`).
@@ -290,39 +292,39 @@ impl Open {
     /// The port's.
     pub fn fetch_indirect(&self, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
         let Some(binding) = self.bound.get() else { return Ok(()) };
-        let rings = binding.rings[Dir::Tx as usize].clone();
+        let rings = binding.rings[TxRx::Tx as usize].clone();
         let mut indirect = rings.filter(|&i| binding.port.has_indirect(i));
         indirect.try_for_each(|i| binding.port.fetch_indirect(i, caller))
     }
 
     /// `NIOCTXSYNC` and `NIOCRXSYNC`.
-    fn sync(&self, dir: Dir) -> Result<i32, Errno> {
+    fn sync(&self, dir: TxRx) -> Result<i32, Errno> {
         let binding = self.bound.get().ok_or(Errno::NXIO)?;
         if self.csb.get().is_some() {
             return Err(Errno::BUSY);
         }
-        if dir == Dir::Tx && binding.port.is_monitor() {
+        if dir == TxRx::Tx && binding.port.is_monitor() {
             return Err(Errno::IO);
         }
         for i in binding.rings[dir as usize].clone() {
             // Wrong indices reinitialise the ring, which is no error here; a ring that somebody
             // else is syncing is skipped.
-            if binding.sync(dir, i) == Synced::Gone {
+            if binding.sync(dir, i) == SyncStatus::Gone {
                 return Err(Errno::IO);
             }
         }
-        if dir == Dir::Rx {
-            self.stamp(binding);
+        if dir == TxRx::Rx {
+            self.write_timestamp(binding);
         }
         Ok(0)
     }
 
     /// Writes the time of the sync to the rx rings that want it.
-    pub(crate) fn stamp(&self, binding: &Binding) {
+    pub(crate) fn write_timestamp(&self, binding: &Binding) {
         let always = !self.domain.params().no_timestamp;
         let mut now = None;
-        for i in binding.rings[Dir::Rx as usize].clone() {
-            let Some(ring) = binding.port.ring(Dir::Rx, i) else { continue };
+        for i in binding.rings[TxRx::Rx as usize].clone() {
+            let Some(ring) = binding.port.ring(TxRx::Rx, i) else { continue };
             if always || ring.flags() & NR_TIMESTAMP != 0 {
                 let (sec, usec) = *now.get_or_insert_with(wall_clock);
                 ring.set_timestamp(sec, usec);

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use rustix::io::Errno;
 use slipring_ring::{Geometry, is_buf_size};
 
-use crate::domain::Objects;
-use crate::params::Params;
+use crate::domain::ObjectPools;
+use crate::params::MemoryParams;
 
 /// A parameter: what it is called and what it may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,9 +19,9 @@ pub struct Parameter {
     /// What it is at first.
     pub default: i64,
     /// The least that it can be set to.
-    pub least: i64,
+    pub min: i64,
     /// The most; less than [`Self::least`] where it can only be read.
-    pub most: i64,
+    pub max: i64,
     /// What setting it does.
     pub effect: Effect,
 }
@@ -44,14 +44,14 @@ impl Parameter {
         match (self.effect, self.name) {
             (Effect::ReadOnly, _) => "it can only be read".to_owned(),
             (_, "buf_size" | "priv_buf_size") => "a multiple of 64 from 2048 to 4096".to_owned(),
-            _ => format!("{} to {}", self.least, self.most),
+            _ => format!("{} to {}", self.min, self.max),
         }
     }
 
-    fn admits(&self, value: i64) -> bool {
+    fn accepts(&self, value: i64) -> bool {
         let is_right = |size: i64| u32::try_from(size).is_ok_and(is_buf_size);
         let sized = !self.name.ends_with("buf_size") || is_right(value);
-        sized && (self.least..=self.most).contains(&value)
+        sized && (self.min..=self.max).contains(&value)
     }
 }
 
@@ -63,7 +63,7 @@ macro_rules! parameters {
 
         /// Every parameter, in the order in which lists show them.
         pub const PARAMETERS: &[Parameter] = &[$(Parameter {
-            name: $name, default: $default, least: $least, most: $most, effect: Effect::$effect,
+            name: $name, default: $default, min: $least, max: $most, effect: Effect::$effect,
         }),*];
     };
 }
@@ -113,17 +113,17 @@ pub struct Parameters {
 
 /// Why a parameter was not set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotSet {
+pub enum SetParameterError {
     /// There is none of this name.
     Unknown,
     /// It cannot have this value.
-    Unfit(&'static Parameter),
+    Invalid(&'static Parameter),
 }
 
 impl Parameters {
     /// Values that begin as `params` says, and else as netmap's do.
     #[must_use]
-    pub fn new(params: &Params) -> Arc<Self> {
+    pub fn new(params: &MemoryParams) -> Arc<Self> {
         let values = std::array::from_fn(|i| AtomicI64::new(PARAMETERS[i].default));
         let all = Self { values, domain_bytes: params.domain_bytes.into() };
         for (index, value) in [
@@ -143,8 +143,8 @@ impl Parameters {
 
     /// The values as they are now.
     #[must_use]
-    pub fn now(&self) -> Params {
-        Params {
+    pub fn current(&self) -> MemoryParams {
+        MemoryParams {
             if_num: self.of(Index::If_num),
             if_size: self.of(Index::If_size),
             ring_num: self.of(Index::Ring_num),
@@ -158,8 +158,8 @@ impl Parameters {
     }
 
     /// What a private memory has at least, beside buffers.
-    pub(crate) fn private(&self) -> Objects {
-        Objects {
+    pub(crate) fn private_pools(&self) -> ObjectPools {
+        ObjectPools {
             if_num: self.of(Index::Priv_if_num),
             if_size: self.of(Index::Priv_if_size),
             ring_num: self.of(Index::Priv_ring_num),
@@ -168,18 +168,18 @@ impl Parameters {
     }
 
     /// The least that a private memory has room for.
-    pub(crate) fn private_room(&self) -> Geometry {
+    pub(crate) fn private_geometry(&self) -> Geometry {
         let (bufs, buf_size) = (self.of(Index::Priv_buf_num), self.of(Index::Priv_buf_size));
-        Geometry { ring_bytes: self.private().bytes(), bufs, buf_size }
+        Geometry { ring_bytes: self.private_pools().bytes(), bufs, buf_size }
     }
 
     /// Whether every frame that a program gives back passes between an interface and its host.
-    pub(crate) fn forwards_all(&self) -> bool {
+    pub(crate) fn forwards_between_nic_and_host(&self) -> bool {
         self.of(Index::Fwd) != 0
     }
 
     /// A global memory was made with these sizes.
-    pub(crate) fn made_global(&self, params: &Params) {
+    pub(crate) fn set_current_sizes(&self, params: &MemoryParams) {
         for (index, value) in [
             (Index::If_curr_num, params.if_num),
             (Index::If_curr_size, params.if_size),
@@ -203,10 +203,11 @@ impl Parameters {
     ///
     /// # Errors
     /// [`NotSet`]; it is as it was then.
-    pub fn set(&self, name: &str, value: i64) -> Result<(), NotSet> {
-        let at = PARAMETERS.iter().position(|one| one.name == name).ok_or(NotSet::Unknown)?;
-        if !PARAMETERS[at].admits(value) {
-            return Err(NotSet::Unfit(&PARAMETERS[at]));
+    pub fn set(&self, name: &str, value: i64) -> Result<(), SetParameterError> {
+        let at =
+            PARAMETERS.iter().position(|one| one.name == name).ok_or(SetParameterError::Unknown)?;
+        if !PARAMETERS[at].accepts(value) {
+            return Err(SetParameterError::Invalid(&PARAMETERS[at]));
         }
         self.values[at].store(value, Ordering::Relaxed);
         Ok(())
@@ -227,12 +228,12 @@ impl Parameters {
     }
 }
 
-impl From<NotSet> for Errno {
-    fn from(error: NotSet) -> Self {
+impl From<SetParameterError> for Errno {
+    fn from(error: SetParameterError) -> Self {
         match error {
-            NotSet::Unknown => Self::NOENT,
-            NotSet::Unfit(Parameter { effect: Effect::ReadOnly, .. }) => Self::PERM,
-            NotSet::Unfit(_) => Self::INVAL,
+            SetParameterError::Unknown => Self::NOENT,
+            SetParameterError::Invalid(Parameter { effect: Effect::ReadOnly, .. }) => Self::PERM,
+            SetParameterError::Invalid(_) => Self::INVAL,
         }
     }
 }
@@ -243,33 +244,39 @@ mod tests {
 
     #[test]
     fn what_is_not_said_is_as_in_netmap() {
-        let parameters = Parameters::new(&Params::default());
-        assert_eq!(parameters.now(), Params::default());
+        let parameters = Parameters::new(&MemoryParams::default());
+        assert_eq!(parameters.current(), MemoryParams::default());
         for one in PARAMETERS {
             assert_eq!(parameters.get(one.name), Some(one.default), "{}", one.name);
-            let fits = one.effect == Effect::ReadOnly || one.admits(one.default);
+            let fits = one.effect == Effect::ReadOnly || one.accepts(one.default);
             assert!(fits, "{}", one.name);
         }
     }
 
     #[test]
     fn values_beyond_the_limits_change_nothing() {
-        let parameters = Parameters::new(&Params::default());
+        let parameters = Parameters::new(&MemoryParams::default());
         for (name, value) in
             [("buf_num", 3), ("buf_num", 1_000_001), ("buf_size", 3000), ("buf_curr_num", 5)]
         {
             let before = parameters.get(name);
-            assert!(matches!(parameters.set(name, value), Err(NotSet::Unfit(_))), "{name}");
+            assert!(
+                matches!(parameters.set(name, value), Err(SetParameterError::Invalid(_))),
+                "{name}"
+            );
             assert_eq!(parameters.get(name), before);
         }
-        assert_eq!(parameters.set("bufnum", 3), Err(NotSet::Unknown));
+        assert_eq!(parameters.set("bufnum", 3), Err(SetParameterError::Unknown));
     }
 
     #[test]
     fn a_value_that_was_set_holds_from_then_on() {
-        let parameters = Parameters::new(&Params::default());
+        let parameters = Parameters::new(&MemoryParams::default());
         parameters.set("generic_ringsize", 256).unwrap();
         parameters.set("no_timestamp", 1).unwrap();
-        assert_eq!((parameters.now().ring_slots, parameters.now().no_timestamp), (256, true));
+        assert_eq!(
+            (parameters.current().ring_slots, parameters.current().no_timestamp),
+            (256, true)
+        );
     }
 }

@@ -4,7 +4,7 @@ use slipring_ring::BUF_SIZE;
 
 /// Sizes of memory and rings; the names are netmap's, and so are the defaults but that of `buf_size`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Params {
+pub struct MemoryParams {
     /// Interfaces that the global memory has room for.
     pub if_num: u32,
     /// Bytes per interface there.
@@ -25,7 +25,7 @@ pub struct Params {
     pub domain_bytes: u64,
 }
 
-impl Default for Params {
+impl Default for MemoryParams {
     fn default() -> Self {
         Self {
             if_num: 100,
@@ -46,7 +46,7 @@ pub(crate) const MAX_SLOTS: u32 = 4096;
 /// The most rings each way of a pipe.
 pub(crate) const MAX_RINGS: u16 = 256;
 
-impl Params {
+impl MemoryParams {
     /// Slots for a wish; 0 wishes nothing.
     pub(crate) fn slots(&self, wish: u32) -> u32 {
         if wish == 0 { self.ring_slots } else { wish.clamp(2, MAX_SLOTS) }

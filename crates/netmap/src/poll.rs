@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use slipring_abi::{NR_DO_RX_POLL, NR_NO_TX_POLL};
 
-use crate::adapter::{Adapter, Dir, Synced};
+use crate::adapter::{Adapter, SyncStatus, TxRx};
 use crate::binding::Binding;
-use crate::open::Open;
+use crate::open::OpenHandle;
 
 /// A set of Linux's poll events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Events(pub u32);
+pub struct PollEvents(pub u32);
 
-impl Events {
+impl PollEvents {
     /// `POLLIN | POLLRDNORM`.
     pub const IN: Self = Self(0x001 | 0x040);
     /// `POLLOUT | POLLWRNORM`.
@@ -24,18 +24,18 @@ impl Events {
 
     /// Whether any event is in both sets.
     #[must_use]
-    pub const fn meets(self, other: Self) -> bool {
+    pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
     /// Events of both.
     #[must_use]
-    pub const fn and(self, other: Self) -> Self {
+    pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 }
 
-impl std::ops::BitOr for Events {
+impl std::ops::BitOr for PollEvents {
     type Output = Self;
 
     fn bitor(self, other: Self) -> Self {
@@ -45,52 +45,53 @@ impl std::ops::BitOr for Events {
 
 /// How often a poll is worth waiting for: it is while recent waits were.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct PollCredit {
     /// Hits and misses of late; waits while above 0.
     credit: AtomicU32,
 }
 
 /// Misses in a row after which waiting stops.
-const CREDIT: u32 = 8;
+const MAX_CREDIT: u32 = 8;
 /// After that, every so many polls one waits for trial.
-const TRIAL: u32 = 64;
+const TRIAL_INTERVAL: u32 = 64;
 
-impl Default for Hold {
+impl Default for PollCredit {
     fn default() -> Self {
-        Self { credit: AtomicU32::new(CREDIT) }
+        Self { credit: AtomicU32::new(MAX_CREDIT) }
     }
 }
 
-impl Hold {
-    fn is_worth_it(&self) -> bool {
+impl PollCredit {
+    fn should_wait(&self) -> bool {
         let credit = self.credit.load(Ordering::Relaxed);
-        if credit > 0 && credit <= CREDIT {
+        if credit > 0 && credit <= MAX_CREDIT {
             return true;
         }
         // Counts down from TRIAL + CREDIT to CREDIT, which is one trial.
-        let next = if credit == 0 { CREDIT + TRIAL } else { credit - 1 };
-        self.credit.store(if next == CREDIT { 1 } else { next }, Ordering::Relaxed);
+        let next = if credit == 0 { MAX_CREDIT + TRIAL_INTERVAL } else { credit - 1 };
+        self.credit.store(if next == MAX_CREDIT { 1 } else { next }, Ordering::Relaxed);
         false
     }
 
-    fn learn(&self, hit: bool) {
+    fn record(&self, hit: bool) {
         let credit = self.credit.load(Ordering::Relaxed);
-        let next = if hit { CREDIT } else { credit.saturating_sub(1) };
+        let next = if hit { MAX_CREDIT } else { credit.saturating_sub(1) };
         self.credit.store(next, Ordering::Relaxed);
     }
 }
 
-impl Open {
+impl OpenHandle {
     /// Which of `wanted` are so, and [`Events::ERR`] where that is due.
     ///
     /// When nothing is, waits up to `patience` for it, if such waits have paid of late. With
     /// `arm`, the next change will be told to [`crate::Notify`] with that handle.
-    pub fn poll(&self, wanted: Events, arm: Option<u64>, patience: Duration) -> Events {
-        let Some(binding) = self.bound.get() else { return Events::ERR };
+    pub fn poll(&self, wanted: PollEvents, arm: Option<u64>, patience: Duration) -> PollEvents {
+        let Some(binding) = self.bound.get() else { return PollEvents::ERR };
         if self.csb.get().is_some() {
-            return Events::ERR;
+            return PollEvents::ERR;
         }
-        self.waker.begin_poll(wanted.meets(Events::OUT), wanted.meets(Events::IN));
+        self.waker
+            .begin_poll(wanted.intersects(PollEvents::OUT), wanted.intersects(PollEvents::IN));
         let events = self.poll_bound(binding, wanted, arm, patience);
         self.waker.end_poll();
         events
@@ -99,75 +100,76 @@ impl Open {
     fn poll_bound(
         &self,
         binding: &Binding,
-        wanted: Events,
+        wanted: PollEvents,
         arm: Option<u64>,
         patience: Duration,
-    ) -> Events {
-        let mut events = self.look(binding, wanted).events;
-        if events == Events::default() && !patience.is_zero() && self.hold.is_worth_it() {
+    ) -> PollEvents {
+        let mut events = self.sync_and_check(binding, wanted).events;
+        if events == PollEvents::default() && !patience.is_zero() && self.poll_credit.should_wait()
+        {
             events = self.wait(binding, wanted, patience);
         }
         let Some(handle) = arm else { return events };
-        if let Some(kept) = &self.kept {
+        if let Some(kept) = &self.persisted {
             kept.words.word(0, 0).store(handle, Ordering::Relaxed);
         }
-        let (tx, rx) = (wanted.meets(Events::OUT), wanted.meets(Events::IN));
-        let ready = events != Events::default();
+        let (tx, rx) = (wanted.intersects(PollEvents::OUT), wanted.intersects(PollEvents::IN));
+        let ready = events != PollEvents::default();
         self.waker.arm(handle, tx, rx, ready);
-        for (dir, wanted) in [(Dir::Tx, tx), (Dir::Rx, rx)] {
+        for (dir, wanted) in [(TxRx::Tx, tx), (TxRx::Rx, rx)] {
             let rings = if wanted { binding.rings[dir as usize].clone() } else { 0..0 };
-            rings.for_each(|i| binding.port.expects(dir, i));
+            rings.for_each(|i| binding.port.announce_sleep(dir, i));
         }
-        if ready { events } else { self.look_again(binding, wanted) }
+        if ready { events } else { self.recheck(binding, wanted) }
     }
 
     /// Looks once more, as one who is armed. Whoever is just at a ring may have begun before there was
     /// anything, and will tell nobody: then the program is to come back soon.
-    fn look_again(&self, binding: &Binding, wanted: Events) -> Events {
-        let seen = self.look(binding, wanted);
-        if seen.busy && seen.events == Events::default() {
-            self.waker.tell_soon();
+    fn recheck(&self, binding: &Binding, wanted: PollEvents) -> PollEvents {
+        let seen = self.sync_and_check(binding, wanted);
+        if seen.busy && seen.events == PollEvents::default() {
+            self.waker.notify_soon();
         }
         seen.events
     }
 
-    fn wait(&self, binding: &Binding, wanted: Events, patience: Duration) -> Events {
+    fn wait(&self, binding: &Binding, wanted: PollEvents, patience: Duration) -> PollEvents {
         let start = Instant::now();
         loop {
             for _ in 0..32 {
                 std::hint::spin_loop();
             }
-            let events = self.look(binding, wanted).events;
-            let hit = events != Events::default();
+            let events = self.sync_and_check(binding, wanted).events;
+            let hit = events != PollEvents::default();
             if hit || start.elapsed() >= patience {
-                self.hold.learn(hit);
+                self.poll_credit.record(hit);
                 return events;
             }
         }
     }
 
-    fn look(&self, binding: &Binding, wanted: Events) -> Seen {
-        let (out, inn) = (wanted.meets(Events::OUT), wanted.meets(Events::IN));
-        let mut seen = Seen::default();
+    fn sync_and_check(&self, binding: &Binding, wanted: PollEvents) -> PollState {
+        let (out, inn) = (wanted.intersects(PollEvents::OUT), wanted.intersects(PollEvents::IN));
+        let mut seen = PollState::default();
         if out || binding.flags & NR_NO_TX_POLL == 0 {
-            seen.add(sync_all(binding, Dir::Tx, wanted.and(Events::OUT)));
+            seen.add(sync_all(binding, TxRx::Tx, wanted.intersection(PollEvents::OUT)));
         }
         if inn || out && binding.flags & NR_DO_RX_POLL != 0 {
-            seen.add(sync_all(binding, Dir::Rx, wanted.and(Events::IN)));
-            self.stamp(binding);
+            seen.add(sync_all(binding, TxRx::Rx, wanted.intersection(PollEvents::IN)));
+            self.write_timestamp(binding);
         }
         seen
     }
 }
 
 #[derive(Default)]
-struct Seen {
-    events: Events,
+struct PollState {
+    events: PollEvents,
     /// Somebody else was at a ring.
     busy: bool,
 }
 
-impl Seen {
+impl PollState {
     fn add(&mut self, other: Self) {
         self.events = self.events | other.events;
         self.busy |= other.busy;
@@ -175,13 +177,13 @@ impl Seen {
 }
 
 /// Syncs the rings of a direction; `ready` is what is so where one has slots.
-fn sync_all(binding: &Binding, dir: Dir, ready: Events) -> Seen {
-    let mut seen = Seen::default();
+fn sync_all(binding: &Binding, dir: TxRx, ready: PollEvents) -> PollState {
+    let mut seen = PollState::default();
     for i in binding.rings[dir as usize].clone() {
         match binding.sync(dir, i) {
-            Synced::Reinit | Synced::Gone => seen.events = seen.events | Events::ERR,
-            Synced::Busy => seen.busy = true,
-            Synced::Done => {}
+            SyncStatus::Reinit | SyncStatus::Gone => seen.events = seen.events | PollEvents::ERR,
+            SyncStatus::Busy => seen.busy = true,
+            SyncStatus::Done => {}
         }
         if is_ready(&*binding.port, dir, i) {
             seen.events = seen.events | ready;
@@ -190,6 +192,6 @@ fn sync_all(binding: &Binding, dir: Dir, ready: Events) -> Seen {
     seen
 }
 
-fn is_ready(port: &dyn Adapter, dir: Dir, i: usize) -> bool {
+fn is_ready(port: &dyn Adapter, dir: TxRx, i: usize) -> bool {
     port.ring(dir, i).is_some_and(slipring_ring::RingView::is_ready)
 }

@@ -14,19 +14,19 @@ use slipring_abi::*;
 
 use crate::adapter::Adapter;
 use crate::caller::{CallerMemory, bytes_of};
-use crate::domain::Memory;
-use crate::names::Wanted;
-use crate::open::{Netmap, Open};
+use crate::domain::NetmapMemory;
+use crate::names::AdapterRequest;
+use crate::open::{Netmap, OpenHandle};
 
-pub(crate) use options::Options;
+pub(crate) use options::RequestOptions;
 
 /// A request that has been read, whichever way it came.
 #[derive(Debug)]
-pub(crate) struct Request {
+pub(crate) struct NetmapRequest {
     pub(crate) kind: u16,
     pub(crate) name: String,
     pub(crate) body: Vec<u8>,
-    pub(crate) options: Options,
+    pub(crate) options: RequestOptions,
     /// The end of the largest mapping that the caller can be told of.
     pub(crate) map_limit: u64,
     /// The number of the call, where calls may come again.
@@ -71,13 +71,13 @@ impl Netmap {
     /// `NIOCCTRL`, whose argument is the header.
     pub(crate) fn control(
         &self,
-        open: &Open,
+        open: &OpenHandle,
         arg: &mut [u8],
         caller: &mut dyn CallerMemory,
     ) -> Result<i32, Errno> {
         let header = NmreqHeader::read_from(arg).ok_or(Errno::INVAL)?;
         let size = checked_body_size(&header)?;
-        let mut options = Options::read(header.nr_options, size, caller)?;
+        let mut options = RequestOptions::read(header.nr_options, size, caller)?;
         let answer = self.answer(open, &header, size, &mut options, caller);
         // Why an option was refused is told also, and just then, when the call fails.
         options.write_heads(caller)?;
@@ -95,10 +95,10 @@ impl Netmap {
     /// The name and the body that answer a request.
     fn answer(
         &self,
-        open: &Open,
+        open: &OpenHandle,
         header: &NmreqHeader,
         size: usize,
-        options: &mut Options,
+        options: &mut RequestOptions,
         caller: &mut dyn CallerMemory,
     ) -> Result<(String, Vec<u8>), Errno> {
         let mut body = vec![0; size];
@@ -106,7 +106,7 @@ impl Netmap {
             caller.read(header.nr_body, &mut body)?;
         }
         options.check_list()?;
-        let mut request = Request {
+        let mut request = NetmapRequest {
             kind: header.nr_reqtype,
             name: text(&header.nr_name)?,
             body,
@@ -123,19 +123,19 @@ impl Netmap {
     /// and comes again since its caller had not been told, is answered as it was then.
     pub(crate) fn dispatch(
         &self,
-        open: &Open,
-        request: &mut Request,
+        open: &OpenHandle,
+        request: &mut NetmapRequest,
         caller: &mut dyn CallerMemory,
     ) -> Result<(), Errno> {
-        if open.repeat(request) {
+        if open.replay_answer(request) {
             return Ok(());
         }
         // A sync loop lasts, and changes nothing.
         let lasts = request.kind == NETMAP_REQ_SYNC_KLOOP_START;
-        let change = if lasts { None } else { open.domain.change() };
+        let change = if lasts { None } else { open.domain.begin_change() };
         let done = self.perform(open, request, caller);
-        if done.is_ok() && change.is_some() && changes(request.kind) {
-            open.remember(request);
+        if done.is_ok() && change.is_some() && changes_state(request.kind) {
+            open.record_answer(request);
             drop(change);
             open.domain.commit();
         }
@@ -144,8 +144,8 @@ impl Netmap {
 
     fn perform(
         &self,
-        open: &Open,
-        request: &mut Request,
+        open: &OpenHandle,
+        request: &mut NetmapRequest,
         caller: &mut dyn CallerMemory,
     ) -> Result<(), Errno> {
         if !matches!(
@@ -175,7 +175,11 @@ impl Netmap {
     }
 
     /// The port that a request names, without wishes.
-    pub(crate) fn find(&self, open: &Open, request: &Request) -> Result<Arc<dyn Adapter>, Errno> {
+    pub(crate) fn find(
+        &self,
+        open: &OpenHandle,
+        request: &NetmapRequest,
+    ) -> Result<Arc<dyn Adapter>, Errno> {
         let register = NmreqRegister { nr_mode: NR_REG_ALL_NIC, ..NmreqRegister::default() };
         self.find_with(open, request, &register)
     }
@@ -183,8 +187,8 @@ impl Netmap {
     /// The port that a request names, with these wishes.
     fn find_with(
         &self,
-        open: &Open,
-        request: &Request,
+        open: &OpenHandle,
+        request: &NetmapRequest,
         register: &NmreqRegister,
     ) -> Result<Arc<dyn Adapter>, Errno> {
         let memory = match register.nr_mem_id {
@@ -197,36 +201,36 @@ impl Netmap {
     /// The same, in this memory if one is said.
     fn find_in(
         &self,
-        open: &Open,
-        request: &Request,
+        open: &OpenHandle,
+        request: &NetmapRequest,
         register: &NmreqRegister,
-        memory: Option<&Arc<Memory>>,
+        memory: Option<&Arc<NetmapMemory>>,
     ) -> Result<Arc<dyn Adapter>, Errno> {
         if request.name.is_empty() && register.nr_mode != NR_REG_NULL {
             return Err(Errno::NXIO);
         }
         let (domain, opener, name) = (&open.domain, &open.opener, request.name.as_str());
-        Wanted { domain, opener, name, register, memory }.find(&*self.provider)
+        AdapterRequest { domain, opener, name, register, memory }.find(&*self.provider)
     }
 
     /// The port that a request names, which is not made for it.
     pub(crate) fn find_existing(
         &self,
-        open: &Open,
-        request: &Request,
+        open: &OpenHandle,
+        request: &NetmapRequest,
     ) -> Result<Arc<dyn Adapter>, Errno> {
         if request.name.is_empty() {
             return Err(Errno::NXIO);
         }
         let register = NmreqRegister { nr_mode: NR_REG_ALL_NIC, ..NmreqRegister::default() };
         let (domain, opener, name) = (&open.domain, &open.opener, request.name.as_str());
-        let wanted = Wanted { domain, opener, name, register: &register, memory: None };
+        let wanted = AdapterRequest { domain, opener, name, register: &register, memory: None };
         wanted.find_existing(&*self.provider)
     }
 }
 
 /// Whether what such a request does is to be known after a restart.
-fn changes(kind: u16) -> bool {
+fn changes_state(kind: u16) -> bool {
     !matches!(
         kind,
         NETMAP_REQ_PORT_INFO_GET
@@ -237,7 +241,7 @@ fn changes(kind: u16) -> bool {
     )
 }
 
-impl Request {
+impl NetmapRequest {
     /// Replaces the body by its answer.
     pub(crate) fn reply<T: Plain>(&mut self, body: &T) {
         self.body = bytes_of(body);

@@ -17,8 +17,8 @@
 //!    [`Domain::commit`] alone.
 //! 2. Nothing of a ledger is believed: what does not fit together is refused as a whole.
 
-mod book;
 mod capture;
+mod commit_log;
 mod ledger;
 mod resume;
 pub(crate) mod state;
@@ -26,23 +26,23 @@ pub(crate) mod state;
 use std::fmt::Debug;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-pub(crate) use book::{Book, Change};
+pub(crate) use commit_log::{ChangeGuard, CommitLog};
 pub(crate) use ledger::Ledger;
-pub use resume::Resumed;
-pub(crate) use state::Answered;
+pub use resume::ResumedDomain;
+pub(crate) use state::AnsweredCall;
 
 /// Keeps descriptors for the process that follows this one.
-pub trait Store: Send + Sync + Debug {
+pub trait FdStore: Send + Sync + Debug {
     /// Keeps a descriptor under a name, until [`Self::forget`].
-    fn keep(&self, name: &str, fd: BorrowedFd<'_>);
+    fn store(&self, name: &str, fd: BorrowedFd<'_>);
 
     /// Lets it go.
-    fn forget(&self, name: &str);
+    fn remove(&self, name: &str);
 }
 
 /// An open file as a front knows it, by numbers that are never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ticket {
+pub struct OpenId {
     /// The front's number for the file.
     pub handle: u64,
     /// The number of the call that opened it.
@@ -51,7 +51,7 @@ pub struct Ticket {
 
 /// One user's part of what a store had.
 #[derive(Debug)]
-pub struct Left {
+pub struct RecoveredDomain {
     /// The user.
     pub uid: u32,
     /// The file that programs map.
@@ -60,7 +60,7 @@ pub struct Left {
     pub ledger: OwnedFd,
 }
 
-impl Left {
+impl RecoveredDomain {
     /// Whether nothing was ever written: nobody can know of it.
     #[must_use]
     pub fn is_blank(&self) -> bool {
@@ -70,15 +70,15 @@ impl Left {
 
 /// Why what was left cannot be gone on with.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused(pub String);
+pub struct ResumeError(pub String);
 
-impl std::fmt::Display for Refused {
+impl std::fmt::Display for ResumeError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for ResumeError {}
 
 /// The name under which a user's memory is kept.
 #[must_use]

@@ -32,7 +32,7 @@ use crate::*;
 struct Nothing;
 
 impl Provider for Nothing {
-    fn find(&self, _: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno> {
+    fn find(&self, _: &AdapterRequest<'_>) -> Result<Arc<dyn Adapter>, Errno> {
         Err(Errno::NXIO)
     }
 }
@@ -106,7 +106,7 @@ impl CallerMemory for Flat {
         let inside = at.checked_add(len).is_some_and(|end| end <= stat.st_size as u64);
         let file = pages.try_clone().unwrap();
         let identity = (stat.st_dev, stat.st_ino);
-        inside.then_some(SharedPages { file, identity, at, page: 4096 }).ok_or(Errno::FAULT)
+        inside.then_some(SharedPages { file, identity, offset: at, page: 4096 }).ok_or(Errno::FAULT)
     }
 
     fn eventfd(&mut self, number: i32) -> Result<OwnedFd, Errno> {
@@ -128,10 +128,10 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        Self::with(Params::default())
+        Self::with(MemoryParams::default())
     }
 
-    fn with(params: Params) -> Self {
+    fn with(params: MemoryParams) -> Self {
         let domain = Domain::new(0, params).unwrap();
         Self { netmap: Netmap::new(Box::new(Nothing)), domain, told: Arc::default() }
     }
@@ -153,7 +153,7 @@ impl World {
 /// A program with one open file.
 struct Client<'w> {
     world: &'w World,
-    open: Open,
+    open: OpenHandle,
     memory: Flat,
 }
 
@@ -195,7 +195,7 @@ impl Client<'_> {
         self.world.netmap.ioctl(&self.open, cmd, &mut [], &mut self.memory)
     }
 
-    fn poll(&self, wanted: Events) -> Events {
+    fn poll(&self, wanted: PollEvents) -> PollEvents {
         self.open.poll(wanted, None, Duration::ZERO)
     }
 

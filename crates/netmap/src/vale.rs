@@ -10,14 +10,14 @@
 //! is counted. A switch is there while it has a port.
 
 pub(crate) mod attach;
+pub(crate) mod bridge;
 mod control;
-mod edit;
-mod fill;
-mod finish;
+mod copy_plan;
+mod destination_ring;
+mod frame_edit;
 mod frames;
-pub(crate) mod hub;
-mod joints;
-mod outlet;
+mod loop_check;
+mod offload_fixup;
 pub(crate) mod port;
 mod requests;
 mod restart;
@@ -26,14 +26,14 @@ use std::sync::{Arc, Weak};
 
 use rustix::io::Errno;
 
-use crate::adapter::{Adapter, Shape};
-use crate::domain::{Domain, Memory, Room};
-use crate::names::{Key, Names, Wanted};
-use attach::Attachment;
-use hub::Hub;
+use crate::adapter::{Adapter, AdapterShape};
+use crate::domain::{Domain, MemoryNeeds, NetmapMemory};
+use crate::names::{AdapterNames, AdapterRequest, PortKey};
+use attach::NicAttachment;
+use bridge::Bridge;
 use port::ValePort;
 
-pub use control::{SwitchInfo, SwitchPort};
+pub use control::{SwitchInfo, SwitchPortInfo};
 
 /// Most rings each way of a port.
 const MAX_RINGS: u16 = 16;
@@ -41,38 +41,38 @@ const MAX_RINGS: u16 = 16;
 /// as many of them as there is room. These at least, whatever else the user has.
 const SPARE_BUFS: u32 = 2048;
 /// Most extra buffers of a port; a request may be granted fewer than it asks for.
-const MAX_EXTRA: u32 = 500_000;
+const MAX_EXTRA_BUFS: u32 = 500_000;
 /// Bytes for interfaces' records, and for rings without buffers of their own.
 const SPARE_RING_BYTES: u64 = 256 << 10;
 /// Bytes of rings for each spare buffer: a pipe's slot has one at either end.
 const RING_BYTES_PER_BUF: u64 = 40;
 /// The longest name of a port within its switch.
-const MAX_NAME: usize = 15;
+const MAX_NAME_LEN: usize = 15;
 
 /// A user's switches, and what in them outlives its openers.
 #[derive(Debug, Default)]
-pub(crate) struct Switches {
+pub(crate) struct BridgeTable {
     /// By number; those that are gone leave a place.
-    hubs: Vec<(Key, Weak<Hub>)>,
+    bridges: Vec<(PortKey, Weak<Bridge>)>,
     /// Ports made by request.
-    persistent: std::collections::HashMap<Key, Arc<ValePort>>,
+    persistent: std::collections::HashMap<PortKey, Arc<ValePort>>,
     /// Interfaces and second places of persistent ports, by their name in the switch.
-    attached: std::collections::HashMap<Key, Arc<Attachment>>,
+    attached: std::collections::HashMap<PortKey, Arc<NicAttachment>>,
 }
 
-impl Switches {
+impl BridgeTable {
     /// Whether anything here outlives those who have files open.
     pub(crate) fn is_lasting(&self) -> bool {
         !self.persistent.is_empty() || !self.attached.is_empty()
     }
 
     /// Whether a name is that of a persistent port.
-    pub(crate) fn is_persistent(&self, key: &Key) -> bool {
+    pub(crate) fn is_persistent(&self, key: &PortKey) -> bool {
         self.persistent.contains_key(key)
     }
 
     /// All that [`Self::existing`] finds, by their own names.
-    pub(crate) fn named(&self) -> Vec<(Key, Arc<dyn Adapter>)> {
+    pub(crate) fn named(&self) -> Vec<(PortKey, Arc<dyn Adapter>)> {
         let attached = self.attached.iter().map(|(key, one)| (key.clone(), one.nic().clone()));
         let persistent = self.persistent.iter();
         let persistent =
@@ -81,39 +81,40 @@ impl Switches {
     }
 
     /// An interface in a switch, or a persistent port by either of its names.
-    pub(crate) fn existing(&self, key: &Key) -> Option<Arc<dyn Adapter>> {
+    pub(crate) fn existing(&self, key: &PortKey) -> Option<Arc<dyn Adapter>> {
         if let Some(attached) = self.attached.get(key) {
             return Some(attached.nic().clone());
         }
         let (switch, name) = key.1.split_once(':').unwrap_or(("", &key.1));
         let port = self.persistent.get(&(key.0, name.to_owned()))?;
-        let there = switch.is_empty() || port.seated().is_some_and(|(hub, _)| hub.name() == switch);
+        let there =
+            switch.is_empty() || port.attachment().is_some_and(|(hub, _)| hub.name() == switch);
         there.then(|| port.clone() as Arc<dyn Adapter>)
     }
 
     /// Those of a network namespace that are there.
-    fn in_netns(&self, netns: u64) -> impl Iterator<Item = Arc<Hub>> + '_ {
-        let ours = self.hubs.iter().filter(move |((at, _), _)| *at == netns);
+    fn in_netns(&self, netns: u64) -> impl Iterator<Item = Arc<Bridge>> + '_ {
+        let ours = self.bridges.iter().filter(move |((at, _), _)| *at == netns);
         ours.filter_map(|(_, hub)| hub.upgrade())
     }
 
     /// The switch of this name, if it is there.
-    fn find(&self, netns: u64, name: &str) -> Option<Arc<Hub>> {
+    fn find(&self, netns: u64, name: &str) -> Option<Arc<Bridge>> {
         self.in_netns(netns).find(|hub| hub.name() == name)
     }
 
     /// The switch of this name; a new one has the lowest number that is free.
-    fn hub(&mut self, netns: u64, name: &str) -> Arc<Hub> {
+    fn get_or_create(&mut self, netns: u64, name: &str) -> Arc<Bridge> {
         if let Some(hub) = self.find(netns, name) {
             return hub;
         }
-        let free = self.hubs.iter().position(|(_, hub)| hub.strong_count() == 0);
-        let at = free.unwrap_or(self.hubs.len());
-        let hub = Hub::new(name.to_owned(), at as u16);
+        let free = self.bridges.iter().position(|(_, hub)| hub.strong_count() == 0);
+        let at = free.unwrap_or(self.bridges.len());
+        let hub = Bridge::new(name.to_owned(), at as u16);
         let entry = ((netns, name.to_owned()), Arc::downgrade(&hub));
         match free {
-            Some(at) => self.hubs[at] = entry,
-            None => self.hubs.push(entry),
+            Some(at) => self.bridges[at] = entry,
+            None => self.bridges.push(entry),
         }
         hub
     }
@@ -129,15 +130,15 @@ pub(crate) fn split(name: &str) -> Result<(&str, &str), Errno> {
     let (switch, port) = name.split_once(':').ok_or(Errno::INVAL)?;
     let is_id = switch.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     // What is named by a path is as long as that is.
-    let fits = !port.is_empty() && (port.len() <= MAX_NAME || port.starts_with("vhost"));
+    let fits = !port.is_empty() && (port.len() <= MAX_NAME_LEN || port.starts_with("vhost"));
     if is_vale(switch) && is_id && fits { Ok((switch, port)) } else { Err(Errno::INVAL) }
 }
 
-impl Wanted<'_> {
+impl AdapterRequest<'_> {
     /// The port of a switch, made if it is not there. It joins the switch with its first bind.
-    pub(crate) fn vale(&self, names: &mut Names) -> Result<Arc<dyn Adapter>, Errno> {
+    pub(crate) fn vale(&self, names: &mut AdapterNames) -> Result<Arc<dyn Adapter>, Errno> {
         let (switch, _) = split(self.name)?;
-        let hub = names.switches.hub(self.opener.netns, switch);
+        let hub = names.switches.get_or_create(self.opener.netns, switch);
         Ok(self.vale_port(self.name, Some(hub))?)
     }
 
@@ -145,35 +146,37 @@ impl Wanted<'_> {
     pub(crate) fn vale_port(
         &self,
         name: &str,
-        home: Option<Arc<Hub>>,
+        home: Option<Arc<Bridge>>,
     ) -> Result<Arc<ValePort>, Errno> {
         let (wish, params) = (self.register, self.domain.params());
         let rings = |count: u16| count.clamp(1, MAX_RINGS);
-        let shape = Shape {
+        let shape = AdapterShape {
             rings: [rings(wish.nr_tx_rings), rings(wish.nr_rx_rings)],
             host_rings: [0; 2],
             slots: [params.slots(wish.nr_tx_slots), params.slots(wish.nr_rx_slots)],
         };
         let memory = match self.memory {
             Some(memory) => memory.clone(),
-            None => self.domain.private_memory(room(&shape, self.domain, wish.nr_extra_bufs))?,
+            None => {
+                self.domain.private_memory(memory_needs(&shape, self.domain, wish.nr_extra_bufs))?
+            }
         };
-        let cells = self.domain.ledger.cells().clone();
+        let cells = self.domain.ledger.words_region().clone();
         Ok(ValePort::new(name.to_owned(), shape, memory, cells, home))
     }
 }
 
 /// What the memory of one port holds.
-fn room(shape: &Shape, domain: &Domain, extra: u32) -> Room {
+fn memory_needs(shape: &AdapterShape, domain: &Domain, extra: u32) -> MemoryNeeds {
     let spare = domain.spare_bufs(RING_BYTES_PER_BUF).max(SPARE_BUFS);
     let ring_bytes = SPARE_RING_BYTES + u64::from(spare) * RING_BYTES_PER_BUF;
-    let spare = Room { ring_bytes, bufs: spare + extra.min(MAX_EXTRA) };
+    let spare = MemoryNeeds { ring_bytes, bufs: spare + extra.min(MAX_EXTRA_BUFS) };
     (0..2).fold(spare, |room, dir| {
-        room + Room::rings(shape.rings[dir].into(), shape.slots[dir], true)
+        room + MemoryNeeds::rings(shape.rings[dir].into(), shape.slots[dir], true)
     })
 }
 
 /// A memory that a request names by number.
-fn memory_of(domain: &Arc<Domain>, id: u16) -> Result<Option<Arc<Memory>>, Errno> {
+fn memory_of(domain: &Arc<Domain>, id: u16) -> Result<Option<Arc<NetmapMemory>>, Errno> {
     if id == 0 { Ok(None) } else { domain.memory(id).map(Some) }
 }

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use slipring_ring::RingView;
 
-use crate::adapter::Dir;
+use crate::adapter::TxRx;
 use crate::domain::lock;
 
 /// How a front tells a program's kernel to look again.
@@ -35,25 +35,25 @@ pub trait Notify: Send + Sync {
 }
 
 /// A program that is taken to come back by itself is told after one to two of these.
-const TICK: Duration = Duration::from_millis(1);
+const TICK_INTERVAL: Duration = Duration::from_millis(1);
 
-const TX: u32 = 1;
-const RX: u32 = 1 << 1;
+const WANTS_TX: u32 = 1;
+const WANTS_RX: u32 = 1 << 1;
 /// Every poll since it was armed first was answered "ready".
-const READY: u32 = 1 << 2;
+const ANSWERED_READY: u32 = 1 << 2;
 /// There was news since then, of which it has not been told.
-const NEWS: u32 = 1 << 3;
+const HAS_PENDING: u32 = 1 << 3;
 /// It is in the ticker's list.
-const LISTED: u32 = 1 << 4;
+const IN_TICKER: u32 = 1 << 4;
 /// A tick has seen that there was news.
-const OLD: u32 = 1 << 5;
+const TICKED_ONCE: u32 = 1 << 5;
 /// When it was answered "ready" last, it polled again without being told.
-const RETURNS: u32 = 1 << 6;
+const POLLS_AGAIN: u32 = 1 << 6;
 
-fn bit(dir: Dir) -> u32 {
+fn bit(dir: TxRx) -> u32 {
     match dir {
-        Dir::Tx => TX,
-        Dir::Rx => RX,
+        TxRx::Tx => WANTS_TX,
+        TxRx::Rx => WANTS_RX,
     }
 }
 
@@ -94,12 +94,12 @@ impl Waker {
     pub(crate) fn begin_poll(&self, tx: bool, rx: bool) {
         self.polls.fetch_add(1, Ordering::Relaxed);
         self.update(|state| {
-            if !armed(state) || state & READY == 0 {
+            if !is_armed(state) || state & ANSWERED_READY == 0 {
                 return None;
             }
             // Somebody else who shares the file may wait for the other direction.
-            let all = state & (TX | RX) & !wish(tx, rx) == 0;
-            Some((if all { state & !(NEWS | OLD) } else { state }) | RETURNS)
+            let all = state & (WANTS_TX | WANTS_RX) & !interest_bits(tx, rx) == 0;
+            Some((if all { state & !(HAS_PENDING | TICKED_ONCE) } else { state }) | POLLS_AGAIN)
         });
     }
 
@@ -113,8 +113,12 @@ impl Waker {
         self.handle.store(handle, Ordering::Relaxed);
         self.update(|state| {
             // Somebody else who shares the file may sleep since an earlier poll.
-            let ready = ready && (!armed(state) || state & READY != 0);
-            Some((state & !READY) | wish(tx, rx) | if ready { READY } else { 0 })
+            let ready = ready && (!is_armed(state) || state & ANSWERED_READY != 0);
+            Some(
+                (state & !ANSWERED_READY)
+                    | interest_bits(tx, rx)
+                    | if ready { ANSWERED_READY } else { 0 },
+            )
         });
         // Pairs with the fence in `Listeners::wake`: either we see what was published, or its
         // publisher sees that we are armed.
@@ -123,40 +127,41 @@ impl Waker {
 
     /// Wakes it whatever it waits for: its port is gone.
     pub fn wake_now(&self) {
-        if self.update(|state| armed(state).then(|| disarmed(state))).is_some() {
+        if self.update(|state| is_armed(state).then(|| without_arming(state))).is_some() {
             self.notify.notify(self.handle.load(Ordering::Relaxed));
         }
     }
 
     /// Tells it in a tick or two, unless there is news before.
-    pub(crate) fn tell_soon(self: &Arc<Self>) {
-        let before = self.update(|state| armed(state).then_some(state | NEWS | LISTED));
-        if before.is_some_and(|state| state & LISTED == 0) {
+    pub(crate) fn notify_soon(self: &Arc<Self>) {
+        let before =
+            self.update(|state| is_armed(state).then_some(state | HAS_PENDING | IN_TICKER));
+        if before.is_some_and(|state| state & IN_TICKER == 0) {
             self.ticker.add(self.clone());
         }
     }
 
     /// Notifies the handle of somebody who armed in another process.
-    pub(crate) fn tell(&self, handle: u64) {
+    pub(crate) fn notify_handle(&self, handle: u64) {
         self.notify.notify(handle);
     }
 
     /// There is news; `idle` says that the program has used up all it knew of.
     #[inline]
-    fn news(self: &Arc<Self>, dir: Dir, idle: impl Fn() -> bool) {
+    fn wake_for(self: &Arc<Self>, dir: TxRx, idle: impl Fn() -> bool) {
         let mut urgent = false;
         let before = self.update(|state| {
             if state & bit(dir) == 0 {
                 return None;
             }
-            let returns = state & RETURNS != 0;
+            let returns = state & POLLS_AGAIN != 0;
             let awake = returns || self.polls.load(Ordering::Acquire) > 0 || !idle();
-            urgent = state & READY == 0 || !awake;
-            Some(if urgent { disarmed(state) } else { state | NEWS | LISTED })
+            urgent = state & ANSWERED_READY == 0 || !awake;
+            Some(if urgent { without_arming(state) } else { state | HAS_PENDING | IN_TICKER })
         });
         match before {
             Some(_) if urgent => self.notify.notify(self.handle.load(Ordering::Relaxed)),
-            Some(state) if state & LISTED == 0 => self.ticker.add(self.clone()),
+            Some(state) if state & IN_TICKER == 0 => self.ticker.add(self.clone()),
             _ => {}
         }
     }
@@ -165,14 +170,14 @@ impl Waker {
     fn tick(&self) -> bool {
         let (mut told, mut stays) = (false, false);
         self.update(|state| {
-            let news = armed(state) && state & NEWS != 0;
-            told = news && state & OLD != 0;
+            let news = is_armed(state) && state & HAS_PENDING != 0;
+            told = news && state & TICKED_ONCE != 0;
             stays = news && !told;
             Some(match (told, stays) {
                 // It did not come back.
-                (true, _) => disarmed(state) & !(LISTED | RETURNS),
-                (_, true) => state | OLD,
-                _ => state & !LISTED,
+                (true, _) => without_arming(state) & !(IN_TICKER | POLLS_AGAIN),
+                (_, true) => state | TICKED_ONCE,
+                _ => state & !IN_TICKER,
             })
         });
         if told {
@@ -187,29 +192,29 @@ impl Waker {
     }
 }
 
-fn armed(state: u32) -> bool {
-    state & (TX | RX) != 0
+fn is_armed(state: u32) -> bool {
+    state & (WANTS_TX | WANTS_RX) != 0
 }
 
-fn disarmed(state: u32) -> u32 {
-    state & !(TX | RX | READY | NEWS | OLD)
+fn without_arming(state: u32) -> u32 {
+    state & !(WANTS_TX | WANTS_RX | ANSWERED_READY | HAS_PENDING | TICKED_ONCE)
 }
 
-fn wish(tx: bool, rx: bool) -> u32 {
-    (if tx { TX } else { 0 }) | if rx { RX } else { 0 }
+fn interest_bits(tx: bool, rx: bool) -> u32 {
+    (if tx { WANTS_TX } else { 0 }) | if rx { WANTS_RX } else { 0 }
 }
 
 /// Those who may have to be told a little later.
 #[derive(Debug, Default)]
 pub(crate) struct Ticker {
-    late: Mutex<Vec<Arc<Waker>>>,
+    pending: Mutex<Vec<Arc<Waker>>>,
     first: Condvar,
     stopped: AtomicBool,
 }
 
 impl Ticker {
     fn add(&self, waker: Arc<Waker>) {
-        let mut late = lock(&self.late);
+        let mut late = lock(&self.pending);
         late.push(waker);
         if late.len() == 1 {
             self.first.notify_one();
@@ -218,25 +223,25 @@ impl Ticker {
 
     /// One round.
     pub(crate) fn tick(&self) {
-        let mut listed = std::mem::take(&mut *lock(&self.late));
+        let mut listed = std::mem::take(&mut *lock(&self.pending));
         listed.retain(|waker| waker.tick());
-        lock(&self.late).append(&mut listed);
+        lock(&self.pending).append(&mut listed);
     }
 
     /// Rounds until it is stopped; sleeps while there is nobody to tell.
     pub(crate) fn run(&self) {
         while !self.stopped.load(Ordering::Acquire) {
-            let late = lock(&self.late);
+            let late = lock(&self.pending);
             let idle = |late: &mut Vec<_>| late.is_empty() && !self.stopped.load(Ordering::Acquire);
             drop(self.first.wait_while(late, idle).unwrap_or_else(PoisonError::into_inner));
-            std::thread::sleep(TICK);
+            std::thread::sleep(TICK_INTERVAL);
             self.tick();
         }
     }
 
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
-        let _late = lock(&self.late);
+        let _late = lock(&self.pending);
         self.first.notify_all();
     }
 }
@@ -244,15 +249,15 @@ impl Ticker {
 /// Those who wait for one ring.
 #[derive(Debug, Default)]
 pub struct Listeners {
-    list: RwLock<Vec<Listener>>,
+    list: RwLock<Vec<RingListener>>,
     any: AtomicBool,
 }
 
 #[derive(Debug)]
-struct Listener {
+struct RingListener {
     waker: Arc<Waker>,
     view: RingView,
-    dir: Dir,
+    dir: TxRx,
 }
 
 impl Listeners {
@@ -266,7 +271,7 @@ impl Listeners {
             return;
         }
         for one in self.list.read().unwrap_or_else(PoisonError::into_inner).iter() {
-            one.waker.news(one.dir, || !one.view.is_ready());
+            one.waker.wake_for(one.dir, || !one.view.is_ready());
         }
     }
 
@@ -277,8 +282,8 @@ impl Listeners {
         }
     }
 
-    pub(crate) fn add(&self, waker: &Arc<Waker>, dir: Dir, view: &RingView) {
-        let one = Listener { waker: waker.clone(), view: view.clone(), dir };
+    pub(crate) fn add(&self, waker: &Arc<Waker>, dir: TxRx, view: &RingView) {
+        let one = RingListener { waker: waker.clone(), view: view.clone(), dir };
         self.list.write().unwrap_or_else(PoisonError::into_inner).push(one);
         self.any.store(true, Ordering::Relaxed);
     }
@@ -316,8 +321,8 @@ mod tests {
     fn one_who_sleeps_is_told_once_per_poll() {
         let (waker, told_of, _) = waker();
         waker.arm(7, false, true, false);
-        waker.news(Dir::Rx, || false);
-        waker.news(Dir::Rx, || false);
+        waker.wake_for(TxRx::Rx, || false);
+        waker.wake_for(TxRx::Rx, || false);
         assert_eq!(*lock(&told_of.0), [7]);
     }
 
@@ -325,7 +330,7 @@ mod tests {
     fn one_who_waits_for_frames_is_not_told_of_room() {
         let (waker, told_of, _) = waker();
         waker.arm(7, false, true, false);
-        waker.news(Dir::Tx, || true);
+        waker.wake_for(TxRx::Tx, || true);
         assert_eq!(told(&told_of), 0);
     }
 
@@ -333,7 +338,7 @@ mod tests {
     fn one_who_was_ready_and_has_used_it_up_is_told_at_once() {
         let (waker, told_of, _) = waker();
         waker.arm(7, false, true, true);
-        waker.news(Dir::Rx, || true);
+        waker.wake_for(TxRx::Rx, || true);
         assert_eq!(told(&told_of), 1);
     }
 
@@ -341,7 +346,7 @@ mod tests {
     fn one_who_is_busy_is_told_two_ticks_later() {
         let (waker, told_of, ticker) = waker();
         waker.arm(7, false, true, true);
-        waker.news(Dir::Rx, || false);
+        waker.wake_for(TxRx::Rx, || false);
         ticker.tick();
         assert_eq!(told(&told_of), 0);
         ticker.tick();
@@ -358,7 +363,7 @@ mod tests {
             waker.begin_poll(false, true);
             waker.arm(7, false, true, true);
             waker.end_poll();
-            waker.news(Dir::Rx, || true);
+            waker.wake_for(TxRx::Rx, || true);
             ticker.tick();
         }
         assert_eq!(told(&told_of), 0);
@@ -371,14 +376,14 @@ mod tests {
         waker.begin_poll(false, true);
         waker.arm(7, false, true, true);
         waker.end_poll();
-        waker.news(Dir::Rx, || true);
+        waker.wake_for(TxRx::Rx, || true);
         assert_eq!(told(&told_of), 0);
         (0..2).for_each(|_| ticker.tick());
         assert_eq!(told(&told_of), 1);
         waker.begin_poll(false, true);
         waker.arm(7, false, true, true);
         waker.end_poll();
-        waker.news(Dir::Rx, || true);
+        waker.wake_for(TxRx::Rx, || true);
         assert_eq!(told(&told_of), 2);
     }
 
@@ -387,7 +392,7 @@ mod tests {
         let (waker, told_of, ticker) = waker();
         waker.arm(7, false, true, true);
         waker.begin_poll(false, true);
-        waker.news(Dir::Rx, || true);
+        waker.wake_for(TxRx::Rx, || true);
         waker.arm(7, false, true, true);
         waker.end_poll();
         (0..2).for_each(|_| ticker.tick());
@@ -398,7 +403,7 @@ mod tests {
     fn a_poll_for_one_direction_keeps_the_news_of_the_other() {
         let (waker, told_of, ticker) = waker();
         waker.arm(7, true, true, true);
-        waker.news(Dir::Rx, || false);
+        waker.wake_for(TxRx::Rx, || false);
         waker.begin_poll(true, false);
         waker.arm(7, true, false, true);
         waker.end_poll();
@@ -411,7 +416,7 @@ mod tests {
         let (waker, told_of, ticker) = waker();
         waker.arm(7, false, true, true);
         waker.begin_poll(false, true);
-        waker.news(Dir::Rx, || true);
+        waker.wake_for(TxRx::Rx, || true);
         assert_eq!(told(&told_of), 0);
         waker.end_poll();
         (0..2).for_each(|_| ticker.tick());
@@ -424,7 +429,7 @@ mod tests {
         waker.arm(7, false, true, false);
         waker.arm(7, true, false, true);
         waker.begin_poll(false, true);
-        waker.news(Dir::Rx, || false);
+        waker.wake_for(TxRx::Rx, || false);
         assert_eq!(told(&told_of), 1);
     }
 }

@@ -5,7 +5,8 @@ use std::error::Error;
 use std::io::{self, Read, Write};
 
 use slipring_pcap::{
-    Decoder, InterfaceId, InterfaceInfo, Packet, PacketRecord, PcapngWriter, SectionInfo, Step,
+    CapturedPacket, DecodeStep, Decoder, InterfaceId, InterfaceInfo, PacketRecord, PcapngWriter,
+    SectionInfo,
 };
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -16,11 +17,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     loop {
         let decoded = decoder.decode(&buffer)?;
         match decoded.step {
-            Step::Packet(packet) => {
+            DecodeStep::Packet(packet) => {
                 converter.packet(&decoder, &packet)?;
                 buffer.drain(..decoded.consumed);
             }
-            Step::NeedMore(need) => {
+            DecodeStep::NeedMore(need) => {
                 buffer.drain(..decoded.consumed);
                 if !refill(&mut input, &mut buffer, need)? {
                     break;
@@ -54,7 +55,11 @@ impl Converter {
         Ok(Self { writer, described: 0, out })
     }
 
-    fn packet(&mut self, decoder: &Decoder, packet: &Packet<'_>) -> Result<(), Box<dyn Error>> {
+    fn packet(
+        &mut self,
+        decoder: &Decoder,
+        packet: &CapturedPacket<'_>,
+    ) -> Result<(), Box<dyn Error>> {
         for interface in decoder.interfaces().iter().skip(self.described) {
             let info = InterfaceInfo {
                 name: &interface.name,

@@ -2,13 +2,13 @@
 
 use alloc::string::String;
 
-use crate::decode::{Advance, MAX_PACKET_LEN, Missing};
+use crate::decode::{MAX_PACKET_LEN, MissingBytes, RecordScan};
 use crate::endian::Endian;
 use crate::error::PcapError;
-use crate::interface::{Interface, LinkType};
-use crate::options::Options;
-use crate::packet::Packet;
-use crate::time::Clock;
+use crate::interface::{CaptureInterface, LinkType};
+use crate::options::PcapngOptions;
+use crate::packet::CapturedPacket;
+use crate::time::InterfaceClock;
 
 /// Magic numbers by unit of time, as an integer in the file's byte order.
 pub(crate) const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
@@ -20,36 +20,39 @@ const FCS_LEN_PRESENT: u32 = 0x0400_0000;
 
 /// What the file header says about the records.
 #[derive(Clone, Debug)]
-pub(crate) struct Classic {
-    unit: Unit,
+pub(crate) struct PcapFileHeader {
+    unit: PcapMagic,
     link_type: LinkType,
 }
 
 /// What the magic number says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Unit {
+pub(crate) struct PcapMagic {
     endian: Endian,
     per_second: u32,
 }
 
-impl Classic {
+impl PcapFileHeader {
     pub(crate) const HEADER_LEN: usize = 24;
 
     /// Byte order and unit of time, if the magic is one of classic pcap's four.
-    pub(crate) fn unit(magic: [u8; 4]) -> Option<Unit> {
+    pub(crate) fn unit(magic: [u8; 4]) -> Option<PcapMagic> {
         [Endian::Little, Endian::Big].into_iter().find_map(|endian| {
             let per_second = match endian.u32(magic) {
                 MAGIC_MICROS => 1_000_000,
                 MAGIC_NANOS => 1_000_000_000,
                 _ => return None,
             };
-            Some(Unit { endian, per_second })
+            Some(PcapMagic { endian, per_second })
         })
     }
 
     /// Reads the file header; `None` if `rest` does not hold it.
-    pub(crate) fn parse(rest: &[u8], unit: Unit) -> Result<Option<(Self, Interface)>, PcapError> {
-        let Unit { endian, .. } = unit;
+    pub(crate) fn parse(
+        rest: &[u8],
+        unit: PcapMagic,
+    ) -> Result<Option<(Self, CaptureInterface)>, PcapError> {
+        let PcapMagic { endian, .. } = unit;
         let Some([_, _, _, _, snaplen, network]) = endian.words(rest) else {
             return Ok(None);
         };
@@ -59,8 +62,8 @@ impl Classic {
         }
         let link_type = LinkType(network as u16);
         let fcs_len = (network & FCS_LEN_PRESENT != 0).then_some((network >> 28) as u8 * 2);
-        let (name, clock) = (String::new(), Clock::default());
-        let interface = Interface { name, link_type, snaplen, fcs_len, clock };
+        let (name, clock) = (String::new(), InterfaceClock::default());
+        let interface = CaptureInterface { name, link_type, snaplen, fcs_len, clock };
         Ok(Some((Self { unit, link_type }, interface)))
     }
 
@@ -70,29 +73,29 @@ impl Classic {
         &self,
         rest: &'b [u8],
         offset: u64,
-    ) -> Result<Advance<'b>, PcapError> {
+    ) -> Result<RecordScan<'b>, PcapError> {
         let Some([seconds, fraction, captured, original]) = self.unit.endian.words(rest) else {
-            return Ok(Missing::advance(RECORD_LEN, "packet record header"));
+            return Ok(MissingBytes::advance(RECORD_LEN, "packet record header"));
         };
         check_lengths(captured, original, offset)?;
         let len = RECORD_LEN + captured as usize;
         let Some(data) = rest.get(RECORD_LEN..len) else {
-            return Ok(Missing::advance(len, "packet record"));
+            return Ok(MissingBytes::advance(len, "packet record"));
         };
-        let packet = Packet {
+        let packet = CapturedPacket {
             ts_ns: self.unit.to_ns(seconds, fraction, offset)?,
             orig_len: original,
             data,
             interface: 0,
             link_type: self.link_type,
-            options: Options::NONE,
+            options: PcapngOptions::NONE,
             offset,
         };
-        Ok(Advance::Packet(len, packet))
+        Ok(RecordScan::Packet(len, packet))
     }
 }
 
-impl Unit {
+impl PcapMagic {
     #[inline]
     fn to_ns(self, seconds: u32, fraction: u32, offset: u64) -> Result<u64, PcapError> {
         if fraction >= self.per_second {

@@ -12,11 +12,11 @@
 
 use alloc::vec::Vec;
 
-use crate::classic::Classic;
+use crate::classic::PcapFileHeader;
 use crate::error::PcapError;
-use crate::interface::Interface;
-use crate::ng::Section;
-use crate::packet::Packet;
+use crate::interface::CaptureInterface;
+use crate::ng::PcapngSection;
+use crate::packet::CapturedPacket;
 
 /// Longest captured packet that is believed, in bytes: the limit of libpcap.
 pub const MAX_PACKET_LEN: u32 = 262_144;
@@ -53,57 +53,57 @@ pub const MAX_BLOCK_LEN: usize = 1 << 20;
 #[derive(Clone, Debug, Default)]
 pub struct Decoder {
     offset: u64,
-    format: Format,
-    pub(crate) interfaces: Vec<Interface>,
+    format: CaptureFormat,
+    pub(crate) interfaces: Vec<CaptureInterface>,
 }
 
 /// What the file has turned out to be.
 #[derive(Clone, Debug, Default)]
-enum Format {
+enum CaptureFormat {
     #[default]
     Unknown,
-    Classic(Classic),
-    Ng(Section),
+    Classic(PcapFileHeader),
+    Ng(PcapngSection),
 }
 
 /// What came of looking at a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decoded<'b> {
+pub struct DecodeProgress<'b> {
     /// Bytes at the start of the buffer that will not be asked for again.
     pub consumed: usize,
     /// A packet, or what is missing.
-    pub step: Step<'b>,
+    pub step: DecodeStep<'b>,
 }
 
 /// See [`Decoded`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step<'b> {
+pub enum DecodeStep<'b> {
     /// The next packet of the file.
-    Packet(Packet<'b>),
+    Packet(CapturedPacket<'b>),
     /// There is none yet: the buffer must hold this many bytes *after* the consumed ones are
     /// dropped. If the file has ended, [`Decoder::finish`] tells whether that is a place to end.
     NeedMore(usize),
 }
 
 /// What one record or block at the start of a buffer is.
-pub(crate) enum Advance<'b> {
+pub(crate) enum RecordScan<'b> {
     /// A packet in a record of that many bytes.
-    Packet(usize, Packet<'b>),
+    Packet(usize, CapturedPacket<'b>),
     /// So many bytes without a packet.
     Skip(usize),
     /// The record needs so many bytes in all.
-    NeedMore(Missing),
+    NeedMore(MissingBytes),
 }
 
 /// A record that the buffer does not hold in full.
-pub(crate) struct Missing {
+pub(crate) struct MissingBytes {
     pub(crate) need: usize,
     pub(crate) what: &'static str,
 }
 
-impl Missing {
-    pub(crate) fn advance<'b>(need: usize, what: &'static str) -> Advance<'b> {
-        Advance::NeedMore(Self { need, what })
+impl MissingBytes {
+    pub(crate) fn advance<'b>(need: usize, what: &'static str) -> RecordScan<'b> {
+        RecordScan::NeedMore(Self { need, what })
     }
 }
 
@@ -117,7 +117,7 @@ impl Decoder {
     /// The interfaces described so far, by the index that packets carry. A pcapng file of several
     /// sections starts a new list with each.
     #[must_use]
-    pub fn interfaces(&self) -> &[Interface] {
+    pub fn interfaces(&self) -> &[CaptureInterface] {
         &self.interfaces
     }
 
@@ -132,18 +132,18 @@ impl Decoder {
     /// # Errors
     /// [`PcapError`] if the file is broken at [`Self::offset`]; nothing behind it can be read.
     #[inline]
-    pub fn decode<'b>(&mut self, buffer: &'b [u8]) -> Result<Decoded<'b>, PcapError> {
+    pub fn decode<'b>(&mut self, buffer: &'b [u8]) -> Result<DecodeProgress<'b>, PcapError> {
         let mut consumed = 0;
         loop {
             let (len, step) = match self.advance(&buffer[consumed..])? {
-                Advance::Packet(len, packet) => (len, Some(Step::Packet(packet))),
-                Advance::Skip(len) => (len, None),
-                Advance::NeedMore(missing) => (0, Some(Step::NeedMore(missing.need))),
+                RecordScan::Packet(len, packet) => (len, Some(DecodeStep::Packet(packet))),
+                RecordScan::Skip(len) => (len, None),
+                RecordScan::NeedMore(missing) => (0, Some(DecodeStep::NeedMore(missing.need))),
             };
             consumed += len;
             self.offset += len as u64;
             if let Some(step) = step {
-                return Ok(Decoded { consumed, step });
+                return Ok(DecodeProgress { consumed, step });
             }
         }
     }
@@ -154,13 +154,13 @@ impl Decoder {
     /// # Errors
     /// [`PcapError::Truncated`] if it ends inside a record, or is empty altogether.
     pub fn finish(&mut self, rest: &[u8]) -> Result<(), PcapError> {
-        let Advance::NeedMore(missing) = self.advance(rest)? else {
+        let RecordScan::NeedMore(missing) = self.advance(rest)? else {
             return Ok(());
         };
         let between_records = match &self.format {
-            Format::Unknown => false,
-            Format::Classic(_) => rest.is_empty(),
-            Format::Ng(section) => rest.is_empty() && !section.is_skipping(),
+            CaptureFormat::Unknown => false,
+            CaptureFormat::Classic(_) => rest.is_empty(),
+            CaptureFormat::Ng(section) => rest.is_empty() && !section.is_skipping(),
         };
         if between_records {
             return Ok(());
@@ -171,35 +171,35 @@ impl Decoder {
 
     /// Takes one step; whatever it skips has a length above zero.
     #[inline]
-    fn advance<'b>(&mut self, rest: &'b [u8]) -> Result<Advance<'b>, PcapError> {
+    fn advance<'b>(&mut self, rest: &'b [u8]) -> Result<RecordScan<'b>, PcapError> {
         match &mut self.format {
-            Format::Unknown => self.begin(rest),
-            Format::Classic(classic) => classic.advance(rest, self.offset),
-            Format::Ng(section) => section.advance(rest, self.offset, &mut self.interfaces),
+            CaptureFormat::Unknown => self.begin(rest),
+            CaptureFormat::Classic(classic) => classic.advance(rest, self.offset),
+            CaptureFormat::Ng(section) => section.advance(rest, self.offset, &mut self.interfaces),
         }
     }
 
     /// Tells the format by the first four bytes.
-    fn begin<'b>(&mut self, rest: &'b [u8]) -> Result<Advance<'b>, PcapError> {
+    fn begin<'b>(&mut self, rest: &'b [u8]) -> Result<RecordScan<'b>, PcapError> {
         let Some(magic) = rest.first_chunk::<4>() else {
-            return Ok(Missing::advance(4, "file header"));
+            return Ok(MissingBytes::advance(4, "file header"));
         };
-        if Section::starts_with(*magic) {
-            let mut section = Section::new();
+        if PcapngSection::starts_with(*magic) {
+            let mut section = PcapngSection::new();
             let advance = section.advance(rest, 0, &mut self.interfaces)?;
-            if matches!(advance, Advance::Skip(_)) {
-                self.format = Format::Ng(section);
+            if matches!(advance, RecordScan::Skip(_)) {
+                self.format = CaptureFormat::Ng(section);
             }
             return Ok(advance);
         }
-        let Some(unit) = Classic::unit(*magic) else {
+        let Some(unit) = PcapFileHeader::unit(*magic) else {
             return Err(PcapError::NotACapture { found: *magic });
         };
-        let Some((classic, interface)) = Classic::parse(rest, unit)? else {
-            return Ok(Missing::advance(Classic::HEADER_LEN, "pcap file header"));
+        let Some((classic, interface)) = PcapFileHeader::parse(rest, unit)? else {
+            return Ok(MissingBytes::advance(PcapFileHeader::HEADER_LEN, "pcap file header"));
         };
         self.interfaces.push(interface);
-        self.format = Format::Classic(classic);
-        Ok(Advance::Skip(Classic::HEADER_LEN))
+        self.format = CaptureFormat::Classic(classic);
+        Ok(RecordScan::Skip(PcapFileHeader::HEADER_LEN))
     }
 }

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use crate::time::Clock;
+use crate::time::InterfaceClock;
 
 /// What the first byte of a packet belongs to (a "DLT" or "LINKTYPE" number).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -23,7 +23,7 @@ impl LinkType {
 
 /// An interface that a file describes. Classic pcap has one, without a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Interface {
+pub struct CaptureInterface {
     /// Its name, empty if the file does not tell.
     pub name: String,
     /// Kind of its packets.
@@ -32,5 +32,5 @@ pub struct Interface {
     pub snaplen: u32,
     /// Bytes of frame check sequence at the end of each packet, if the file tells.
     pub fcs_len: Option<u8>,
-    pub(crate) clock: Clock,
+    pub(crate) clock: InterfaceClock,
 }

@@ -36,12 +36,12 @@ mod time;
 mod write;
 mod write_ng;
 
-pub use decode::{Decoded, Decoder, MAX_BLOCK_LEN, MAX_PACKET_LEN, Step};
+pub use decode::{DecodeProgress, DecodeStep, Decoder, MAX_BLOCK_LEN, MAX_PACKET_LEN};
 pub use error::{PcapError, WriteError};
-pub use interface::{Interface, LinkType};
-pub use options::Options;
-pub use packet::{Direction, Packet, Verdict};
-pub use reader::Reader;
+pub use interface::{CaptureInterface, LinkType};
+pub use options::PcapngOptions;
+pub use packet::{CapturedPacket, PcapDirection, TcVerdict};
+pub use reader::PcapFileReader;
 pub use write::PcapWriter;
 pub use write_ng::{
     InterfaceId, InterfaceInfo, InterfaceStats, PacketRecord, PcapngWriter, SectionInfo,

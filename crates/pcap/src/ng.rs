@@ -11,13 +11,13 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::classic::check_lengths;
-use crate::decode::{Advance, MAX_BLOCK_LEN, MAX_PACKET_LEN, Missing};
+use crate::decode::{MAX_BLOCK_LEN, MAX_PACKET_LEN, MissingBytes, RecordScan};
 use crate::endian::Endian;
 use crate::error::PcapError;
-use crate::interface::{Interface, LinkType};
-use crate::options::{IF_FCSLEN, IF_NAME, IF_TSOFFSET, IF_TSRESOL, Options};
-use crate::packet::Packet;
-use crate::time::Clock;
+use crate::interface::{CaptureInterface, LinkType};
+use crate::options::{IF_FCSLEN, IF_NAME, IF_TSOFFSET, IF_TSRESOL, PcapngOptions};
+use crate::packet::CapturedPacket;
+use crate::time::InterfaceClock;
 
 /// The same read in either byte order.
 pub(crate) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
@@ -36,14 +36,14 @@ const MAX_INTERFACES: usize = 4096;
 
 /// The section being read.
 #[derive(Clone, Debug)]
-pub(crate) struct Section {
+pub(crate) struct PcapngSection {
     endian: Endian,
-    skip: Option<Skip>,
+    skip: Option<SkippedBlock>,
 }
 
 /// A block without packets of which the head has been consumed.
 #[derive(Clone, Copy, Debug)]
-struct Skip {
+struct SkippedBlock {
     /// Bytes of the body still to come.
     body_left: usize,
     total: u32,
@@ -51,7 +51,7 @@ struct Skip {
 }
 
 /// A block that the buffer holds in full.
-struct Block<'b> {
+struct PcapngBlock<'b> {
     endian: Endian,
     kind: u32,
     body: &'b [u8],
@@ -59,7 +59,7 @@ struct Block<'b> {
     offset: u64,
 }
 
-impl Section {
+impl PcapngSection {
     /// A section of which nothing has been read.
     pub(crate) fn new() -> Self {
         Self { endian: Endian::Little, skip: None }
@@ -78,8 +78,8 @@ impl Section {
         &mut self,
         rest: &'b [u8],
         offset: u64,
-        interfaces: &mut Vec<Interface>,
-    ) -> Result<Advance<'b>, PcapError> {
+        interfaces: &mut Vec<CaptureInterface>,
+    ) -> Result<RecordScan<'b>, PcapError> {
         if let Some(skip) = self.skip {
             return self.skip_on(skip, rest);
         }
@@ -87,12 +87,12 @@ impl Section {
             return Ok(missing);
         }
         let Some([kind, total]) = self.endian.words(rest) else {
-            return Ok(Missing::advance(HEAD_LEN, "block header"));
+            return Ok(MissingBytes::advance(HEAD_LEN, "block header"));
         };
         check_total(total, offset)?;
         if !is_looked_into(kind) {
-            self.skip = Some(Skip { body_left: total as usize - MIN_LEN, total, offset });
-            return Ok(Advance::Skip(HEAD_LEN));
+            self.skip = Some(SkippedBlock { body_left: total as usize - MIN_LEN, total, offset });
+            return Ok(RecordScan::Skip(HEAD_LEN));
         }
         let len = total as usize;
         if len > MAX_BLOCK_LEN {
@@ -100,12 +100,12 @@ impl Section {
             return Err(PcapError::BlockLength { offset, found: total, expected });
         }
         let Some(block) = rest.get(..len) else {
-            return Ok(Missing::advance(len, "block"));
+            return Ok(MissingBytes::advance(len, "block"));
         };
         let (block, trailer) = block.split_at(len - 4);
         check_trailer(self.endian, trailer, total, offset)?;
         let body = &block[HEAD_LEN..];
-        Block { endian: self.endian, kind, body, total, offset }.read(interfaces)
+        PcapngBlock { endian: self.endian, kind, body, total, offset }.read(interfaces)
     }
 
     /// Takes over the byte order if a section starts here; its length cannot be read before.
@@ -113,12 +113,12 @@ impl Section {
         &mut self,
         rest: &'b [u8],
         offset: u64,
-    ) -> Result<Option<Advance<'b>>, PcapError> {
+    ) -> Result<Option<RecordScan<'b>>, PcapError> {
         if !rest.first_chunk().is_some_and(|magic| Self::starts_with(*magic)) {
             return Ok(None);
         }
         let Some([_, _, mark]) = rest.as_chunks::<4>().0.first_chunk::<3>() else {
-            return Ok(Some(Missing::advance(12, "section header")));
+            return Ok(Some(MissingBytes::advance(12, "section header")));
         };
         self.endian = [Endian::Little, Endian::Big]
             .into_iter()
@@ -127,26 +127,30 @@ impl Section {
         Ok(None)
     }
 
-    fn skip_on<'b>(&mut self, skip: Skip, rest: &'b [u8]) -> Result<Advance<'b>, PcapError> {
+    fn skip_on<'b>(
+        &mut self,
+        skip: SkippedBlock,
+        rest: &'b [u8],
+    ) -> Result<RecordScan<'b>, PcapError> {
         if skip.body_left > 0 && !rest.is_empty() {
             let len = skip.body_left.min(rest.len());
-            self.skip = Some(Skip { body_left: skip.body_left - len, ..skip });
-            return Ok(Advance::Skip(len));
+            self.skip = Some(SkippedBlock { body_left: skip.body_left - len, ..skip });
+            return Ok(RecordScan::Skip(len));
         }
         let trailer = rest.get(..4).filter(|_| skip.body_left == 0);
         let Some(trailer) = trailer else {
             // One byte is enough to go on with a body, however long it is.
             let need = if skip.body_left > 0 { 1 } else { 4 };
-            return Ok(Missing::advance(need, "block"));
+            return Ok(MissingBytes::advance(need, "block"));
         };
         check_trailer(self.endian, trailer, skip.total, skip.offset)?;
         self.skip = None;
-        Ok(Advance::Skip(4))
+        Ok(RecordScan::Skip(4))
     }
 }
 
-impl<'b> Block<'b> {
-    fn read(&self, interfaces: &mut Vec<Interface>) -> Result<Advance<'b>, PcapError> {
+impl<'b> PcapngBlock<'b> {
+    fn read(&self, interfaces: &mut Vec<CaptureInterface>) -> Result<RecordScan<'b>, PcapError> {
         match self.kind {
             SECTION_HEADER => {
                 self.check_version()?;
@@ -163,7 +167,7 @@ impl<'b> Block<'b> {
             PACKET => return self.obsolete(interfaces),
             _ => return self.simple(interfaces),
         }
-        Ok(Advance::Skip(self.total as usize))
+        Ok(RecordScan::Skip(self.total as usize))
     }
 
     fn check_version(&self) -> Result<(), PcapError> {
@@ -178,14 +182,14 @@ impl<'b> Block<'b> {
         self.options(16).map(|_| ())
     }
 
-    fn interface(&self) -> Result<Interface, PcapError> {
+    fn interface(&self) -> Result<CaptureInterface, PcapError> {
         let too_short = self.too_short("at least 20 for an interface description");
         let Some([_, snaplen]) = self.endian.words(self.body) else {
             return Err(too_short);
         };
         let (link_type, _) = self.endian.halves(self.body).ok_or(too_short)?;
         let options = self.options(8)?;
-        let mut clock = Clock::default();
+        let mut clock = InterfaceClock::default();
         if let Some([resolution]) = options.fixed(IF_TSRESOL, self.offset)? {
             clock.set_resolution(resolution);
         }
@@ -195,11 +199,11 @@ impl<'b> Block<'b> {
         let fcs_len = options.fixed(IF_FCSLEN, self.offset)?.map(|[len]| len);
         let name = options.get(IF_NAME).map(String::from_utf8_lossy).unwrap_or_default();
         let link_type = LinkType(link_type);
-        Ok(Interface { name: name.into_owned(), link_type, snaplen, fcs_len, clock })
+        Ok(CaptureInterface { name: name.into_owned(), link_type, snaplen, fcs_len, clock })
     }
 
     #[inline]
-    fn enhanced(&self, interfaces: &[Interface]) -> Result<Advance<'b>, PcapError> {
+    fn enhanced(&self, interfaces: &[CaptureInterface]) -> Result<RecordScan<'b>, PcapError> {
         let Some([interface, high, low, captured, original]) = self.endian.words(self.body) else {
             return Err(self.too_short("at least 32 for a packet"));
         };
@@ -207,7 +211,7 @@ impl<'b> Block<'b> {
     }
 
     /// As the enhanced block, but for 16 bits of interface and 16 of drops in the first word.
-    fn obsolete(&self, interfaces: &[Interface]) -> Result<Advance<'b>, PcapError> {
+    fn obsolete(&self, interfaces: &[CaptureInterface]) -> Result<RecordScan<'b>, PcapError> {
         let Some([_, high, low, captured, original]) = self.endian.words(self.body) else {
             return Err(self.too_short("at least 32 for a packet"));
         };
@@ -218,16 +222,16 @@ impl<'b> Block<'b> {
     #[inline]
     fn timed(
         &self,
-        interfaces: &[Interface],
+        interfaces: &[CaptureInterface],
         interface: u32,
         [high, low, captured, original]: [u32; 4],
-    ) -> Result<Advance<'b>, PcapError> {
+    ) -> Result<RecordScan<'b>, PcapError> {
         let from = self.interface_of(interfaces, interface)?;
         check_lengths(captured, original, self.offset)?;
         let ticks = u64::from(high) << 32 | u64::from(low);
         let time = PcapError::Time { offset: self.offset, ticks };
         let data = self.data(20, captured)?;
-        let packet = Packet {
+        let packet = CapturedPacket {
             ts_ns: from.clock.to_ns(ticks).ok_or(time)?,
             orig_len: original,
             data,
@@ -236,11 +240,11 @@ impl<'b> Block<'b> {
             options: self.options(20 + data.len().next_multiple_of(4))?,
             offset: self.offset,
         };
-        Ok(Advance::Packet(self.total as usize, packet))
+        Ok(RecordScan::Packet(self.total as usize, packet))
     }
 
     /// Neither time, nor interface, nor captured length: the snap length of interface 0 rules.
-    fn simple(&self, interfaces: &[Interface]) -> Result<Advance<'b>, PcapError> {
+    fn simple(&self, interfaces: &[CaptureInterface]) -> Result<RecordScan<'b>, PcapError> {
         let Some([original]) = self.endian.words(self.body) else {
             return Err(self.too_short("at least 16 for a simple packet"));
         };
@@ -250,24 +254,24 @@ impl<'b> Block<'b> {
             snaplen => original.min(snaplen),
         };
         check_lengths(captured, original, self.offset)?;
-        let packet = Packet {
+        let packet = CapturedPacket {
             ts_ns: 0,
             orig_len: original,
             data: self.data(4, captured)?,
             interface: 0,
             link_type: from.link_type,
-            options: Options::NONE,
+            options: PcapngOptions::NONE,
             offset: self.offset,
         };
-        Ok(Advance::Packet(self.total as usize, packet))
+        Ok(RecordScan::Packet(self.total as usize, packet))
     }
 
     #[inline]
     fn interface_of<'i>(
         &self,
-        interfaces: &'i [Interface],
+        interfaces: &'i [CaptureInterface],
         found: u32,
-    ) -> Result<&'i Interface, PcapError> {
+    ) -> Result<&'i CaptureInterface, PcapError> {
         let unknown =
             PcapError::UnknownInterface { offset: self.offset, found, count: interfaces.len() };
         interfaces.get(found as usize).ok_or(unknown)
@@ -282,9 +286,9 @@ impl<'b> Block<'b> {
     }
 
     #[inline]
-    fn options(&self, start: usize) -> Result<Options<'b>, PcapError> {
+    fn options(&self, start: usize) -> Result<PcapngOptions<'b>, PcapError> {
         let bytes = self.body.get(start..).unwrap_or_default();
-        Options::check(self.endian, bytes, self.offset)
+        PcapngOptions::check(self.endian, bytes, self.offset)
     }
 
     fn too_short(&self, expected: &'static str) -> PcapError {

@@ -21,12 +21,12 @@ pub(crate) const EPB_VERDICT: u16 = 7;
 
 /// The options of one block, checked; iterates over number and value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options<'b> {
+pub struct PcapngOptions<'b> {
     pub(crate) endian: Endian,
     bytes: &'b [u8],
 }
 
-impl<'b> Options<'b> {
+impl<'b> PcapngOptions<'b> {
     /// No options, as in classic pcap.
     pub(crate) const NONE: Self = Self { endian: Endian::Little, bytes: &[] };
 
@@ -79,7 +79,7 @@ impl<'b> Options<'b> {
     }
 }
 
-impl<'b> Iterator for Options<'b> {
+impl<'b> Iterator for PcapngOptions<'b> {
     type Item = (u16, &'b [u8]);
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -2,12 +2,12 @@
 
 use crate::interface::LinkType;
 use crate::options::{
-    COMMENT, EPB_DROPCOUNT, EPB_FLAGS, EPB_PACKETID, EPB_QUEUE, EPB_VERDICT, Options,
+    COMMENT, EPB_DROPCOUNT, EPB_FLAGS, EPB_PACKETID, EPB_QUEUE, EPB_VERDICT, PcapngOptions,
 };
 
 /// A packet, its bytes borrowed from the buffer that was decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Packet<'b> {
+pub struct CapturedPacket<'b> {
     /// When, in nanoseconds since 1970; 0 for a simple packet block, which has no time.
     pub ts_ns: u64,
     /// Length in bytes before the capture cut it.
@@ -19,14 +19,14 @@ pub struct Packet<'b> {
     /// Kind of the packet.
     pub link_type: LinkType,
     /// What else the file says; nothing in classic pcap.
-    pub options: Options<'b>,
+    pub options: PcapngOptions<'b>,
     /// Where its record starts in the file, in bytes.
     pub offset: u64,
 }
 
 /// Which way a packet went through the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
+pub enum PcapDirection {
     /// Received.
     Inbound,
     /// Sent.
@@ -36,14 +36,14 @@ pub enum Direction {
 /// What became of a packet, in the words of Linux traffic control: the form of the verdict option
 /// that readers know how to show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verdict {
+pub enum TcVerdict {
     /// It goes on (`TC_ACT_OK`).
     Passed,
     /// It was dropped (`TC_ACT_SHOT`).
     Dropped,
 }
 
-impl Verdict {
+impl TcVerdict {
     /// The option's first byte: a verdict of Linux traffic control in eight bytes.
     pub(crate) const TC: u8 = 1;
 
@@ -56,13 +56,13 @@ impl Verdict {
     }
 }
 
-impl<'b> Packet<'b> {
+impl<'b> CapturedPacket<'b> {
     /// Which way it went, if the file tells.
     #[must_use]
-    pub fn direction(&self) -> Option<Direction> {
+    pub fn direction(&self) -> Option<PcapDirection> {
         match self.u32(EPB_FLAGS)? & 3 {
-            1 => Some(Direction::Inbound),
-            2 => Some(Direction::Outbound),
+            1 => Some(PcapDirection::Inbound),
+            2 => Some(PcapDirection::Outbound),
             _ => None,
         }
     }
@@ -87,11 +87,11 @@ impl<'b> Packet<'b> {
 
     /// What became of it, if the file tells in the words of Linux traffic control.
     #[must_use]
-    pub fn verdict(&self) -> Option<Verdict> {
+    pub fn verdict(&self) -> Option<TcVerdict> {
         let (&kind, number) = self.options.get(EPB_VERDICT)?.split_first()?;
         let number = self.options.endian.u64(number.try_into().ok()?);
-        let known = [Verdict::Passed, Verdict::Dropped];
-        known.into_iter().find(|verdict| kind == Verdict::TC && verdict.number() == number)
+        let known = [TcVerdict::Passed, TcVerdict::Dropped];
+        known.into_iter().find(|verdict| kind == TcVerdict::TC && verdict.number() == number)
     }
 
     /// The first comment, if it is UTF-8.

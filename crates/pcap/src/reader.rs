@@ -1,9 +1,9 @@
 //! Packets of a file that lies in memory, mapped or read.
 
-use crate::decode::{Decoder, Step};
+use crate::decode::{DecodeStep, Decoder};
 use crate::error::PcapError;
-use crate::interface::Interface;
-use crate::packet::Packet;
+use crate::interface::CaptureInterface;
+use crate::packet::CapturedPacket;
 
 /// Iterates over the packets of a whole file; stops after the first error.
 ///
@@ -19,13 +19,13 @@ use crate::packet::Packet;
 /// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Reader<'b> {
+pub struct PcapFileReader<'b> {
     decoder: Decoder,
     rest: &'b [u8],
     ended: bool,
 }
 
-impl<'b> Reader<'b> {
+impl<'b> PcapFileReader<'b> {
     /// A reader at the start of `file`.
     #[must_use]
     pub fn new(file: &'b [u8]) -> Self {
@@ -34,23 +34,23 @@ impl<'b> Reader<'b> {
 
     /// The interfaces described so far; see [`Decoder::interfaces`].
     #[must_use]
-    pub fn interfaces(&self) -> &[Interface] {
+    pub fn interfaces(&self) -> &[CaptureInterface] {
         self.decoder.interfaces()
     }
 
     #[inline]
-    fn step(&mut self) -> Result<Option<Packet<'b>>, PcapError> {
+    fn step(&mut self) -> Result<Option<CapturedPacket<'b>>, PcapError> {
         let decoded = self.decoder.decode(self.rest)?;
         self.rest = &self.rest[decoded.consumed..];
         match decoded.step {
-            Step::Packet(packet) => Ok(Some(packet)),
-            Step::NeedMore(_) => self.decoder.finish(self.rest).map(|()| None),
+            DecodeStep::Packet(packet) => Ok(Some(packet)),
+            DecodeStep::NeedMore(_) => self.decoder.finish(self.rest).map(|()| None),
         }
     }
 }
 
-impl<'b> Iterator for Reader<'b> {
-    type Item = Result<Packet<'b>, PcapError>;
+impl<'b> Iterator for PcapFileReader<'b> {
+    type Item = Result<CapturedPacket<'b>, PcapError>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {

@@ -4,32 +4,32 @@ const NS_PER_S: i128 = 1_000_000_000;
 
 /// What one tick of an interface's clock is, and when the clock was zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Clock {
-    tick: Tick,
+pub(crate) struct InterfaceClock {
+    tick: ClockTick,
     offset_s: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tick {
+enum ClockTick {
     /// 10^-n seconds.
     Decimal(u8),
     /// 2^-n seconds.
     Binary(u8),
 }
 
-impl Default for Clock {
+impl Default for InterfaceClock {
     /// Microseconds since 1970: what a file means that does not say.
     fn default() -> Self {
-        Self { tick: Tick::Decimal(6), offset_s: 0 }
+        Self { tick: ClockTick::Decimal(6), offset_s: 0 }
     }
 }
 
-impl Clock {
+impl InterfaceClock {
     /// As the option if_tsresol says: the top bit chooses powers of two.
     pub(crate) fn set_resolution(&mut self, value: u8) {
         self.tick = match value & 0x80 {
-            0 => Tick::Decimal(value),
-            _ => Tick::Binary(value & 0x7f),
+            0 => ClockTick::Decimal(value),
+            _ => ClockTick::Binary(value & 0x7f),
         };
     }
 
@@ -42,8 +42,8 @@ impl Clock {
     #[inline]
     pub(crate) fn to_ns(self, ticks: u64) -> Option<u64> {
         match (self.tick, self.offset_s) {
-            (Tick::Decimal(9), 0) => Some(ticks),
-            (Tick::Decimal(6), 0) => ticks.checked_mul(1000),
+            (ClockTick::Decimal(9), 0) => Some(ticks),
+            (ClockTick::Decimal(6), 0) => ticks.checked_mul(1000),
             _ => self.to_ns_any(ticks),
         }
     }
@@ -51,10 +51,10 @@ impl Clock {
     fn to_ns_any(self, ticks: u64) -> Option<u64> {
         let ticks = i128::from(ticks);
         let ns = match self.tick {
-            Tick::Decimal(n @ 0..=9) => ticks * 10i128.pow(9 - u32::from(n)),
+            ClockTick::Decimal(n @ 0..=9) => ticks * 10i128.pow(9 - u32::from(n)),
             // 10^20 ticks of any finer unit are more than 64 bits count.
-            Tick::Decimal(n) => ticks / 10i128.pow((u32::from(n) - 9).min(20)),
-            Tick::Binary(n) => (ticks * NS_PER_S) >> n.min(126),
+            ClockTick::Decimal(n) => ticks / 10i128.pow((u32::from(n) - 9).min(20)),
+            ClockTick::Binary(n) => (ticks * NS_PER_S) >> n.min(126),
         };
         u64::try_from(ns + i128::from(self.offset_s) * NS_PER_S).ok()
     }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     fn ns(resolution: u8, offset_s: i64, ticks: u64) -> Option<u64> {
-        let mut clock = Clock::default();
+        let mut clock = InterfaceClock::default();
         clock.set_resolution(resolution);
         clock.set_offset(offset_s);
         clock.to_ns(ticks)
@@ -80,7 +80,7 @@ mod tests {
         assert_eq!(ns(12, 0, 1999), Some(1));
         assert_eq!(ns(28, 0, 10_000_000_000_000_000_000), Some(1));
         assert_eq!(ns(127, 0, u64::MAX), Some(0));
-        assert_eq!(Clock::default().to_ns(5), Some(5000));
+        assert_eq!(InterfaceClock::default().to_ns(5), Some(5000));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::options::{
     COMMENT, END, EPB_DROPCOUNT, EPB_FLAGS, EPB_PACKETID, EPB_QUEUE, EPB_VERDICT, IF_DESCRIPTION,
     IF_HARDWARE, IF_NAME, IF_TSRESOL,
 };
-use crate::packet::{Direction, Verdict};
+use crate::packet::{PcapDirection, TcVerdict};
 use crate::write::{cut, effective_snaplen};
 
 const SHB_HARDWARE: u16 = 2;
@@ -21,7 +21,7 @@ const ISB_IFRECV: u16 = 4;
 const ISB_IFDROP: u16 = 5;
 const ISB_OSDROP: u16 = 7;
 /// Ticks of 10^-9 s.
-const NANOSECONDS: u8 = 9;
+const TSRESOL_NANOSECONDS: u8 = 9;
 
 /// What made the capture; empty texts are left out.
 #[derive(Clone, Copy, Debug, Default)]
@@ -67,7 +67,7 @@ pub struct PacketRecord<'a> {
     /// Its bytes, as far as they were captured.
     pub data: &'a [u8],
     /// Which way it went.
-    pub direction: Option<Direction>,
+    pub direction: Option<PcapDirection>,
     /// Packets lost by the capture since the one before.
     pub drop_count: Option<u64>,
     /// A number that links captures of the same packet at several interfaces.
@@ -75,7 +75,7 @@ pub struct PacketRecord<'a> {
     /// The queue of the interface that it came through.
     pub queue: Option<u32>,
     /// What became of it.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<TcVerdict>,
     /// Text for the reader, such as why it was dropped.
     pub comment: &'a str,
 }
@@ -169,7 +169,7 @@ impl PcapngWriter {
             options.text(IF_NAME, info.name)?;
             options.text(IF_DESCRIPTION, info.description)?;
             options.text(IF_HARDWARE, info.hardware)?;
-            options.value(IF_TSRESOL, &[NANOSECONDS])?;
+            options.value(IF_TSRESOL, &[TSRESOL_NANOSECONDS])?;
             options.end();
             Ok(())
         })?;
@@ -228,8 +228,8 @@ impl PacketRecord<'_> {
         let mut options = OptionList::new(out);
         if let Some(direction) = self.direction {
             let flags = match direction {
-                Direction::Inbound => 1u32,
-                Direction::Outbound => 2,
+                PcapDirection::Inbound => 1u32,
+                PcapDirection::Outbound => 2,
             };
             options.value(EPB_FLAGS, &flags.to_le_bytes())?;
         }
@@ -240,7 +240,7 @@ impl PacketRecord<'_> {
         }
         if let Some(verdict) = self.verdict {
             let [a, b, c, d, e, f, g, h] = verdict.number().to_le_bytes();
-            options.value(EPB_VERDICT, &[Verdict::TC, a, b, c, d, e, f, g, h])?;
+            options.value(EPB_VERDICT, &[TcVerdict::TC, a, b, c, d, e, f, g, h])?;
         }
         options.text(COMMENT, self.comment)?;
         options.end();

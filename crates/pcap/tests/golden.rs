@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used)]
 
 use slipring_pcap::{
-    Direction, InterfaceInfo, InterfaceStats, LinkType, Packet, PacketRecord, PcapError,
-    PcapWriter, PcapngWriter, Reader, SectionInfo, Verdict,
+    CapturedPacket, InterfaceInfo, InterfaceStats, LinkType, PacketRecord, PcapDirection,
+    PcapError, PcapFileReader, PcapWriter, PcapngWriter, SectionInfo, TcVerdict,
 };
 
-fn read(file: &[u8]) -> Result<Vec<Packet<'_>>, PcapError> {
-    Reader::new(file).collect()
+fn read(file: &[u8]) -> Result<Vec<CapturedPacket<'_>>, PcapError> {
+    PcapFileReader::new(file).collect()
 }
 
 /// Words in one byte order.
@@ -62,7 +62,7 @@ fn classic_pcap_is_written_to_the_byte() {
 fn the_link_type_word_may_tell_of_a_frame_check_sequence() {
     let mut file = classic(0xa1b2_c3d4, false);
     file[20..24].copy_from_slice(&0x2400_0001u32.to_le_bytes());
-    let mut reader = Reader::new(&file);
+    let mut reader = PcapFileReader::new(&file);
     assert_eq!(reader.next().unwrap().unwrap().link_type, LinkType::ETHERNET);
     assert_eq!(reader.interfaces()[0].fcs_len, Some(4));
 }
@@ -119,7 +119,7 @@ fn sections(is_big: bool) -> Vec<u8> {
 fn every_packet_block_is_read_in_either_byte_order() {
     for is_big in [false, true] {
         let file = sections(is_big);
-        let mut reader = Reader::new(&file);
+        let mut reader = PcapFileReader::new(&file);
         let packets: Vec<_> = reader.by_ref().collect::<Result<_, _>>().unwrap();
         assert_eq!(reader.interfaces()[1].name, "veth0");
         let seen: Vec<_> =
@@ -131,7 +131,7 @@ fn every_packet_block_is_read_in_either_byte_order() {
         ];
         assert_eq!(seen, expected);
         assert_eq!(packets[0].link_type, LinkType::RAW);
-        assert_eq!(packets[0].direction(), Some(Direction::Outbound));
+        assert_eq!(packets[0].direction(), Some(PcapDirection::Outbound));
         assert_eq!(packets[0].drop_count(), Some(3));
         assert_eq!((packets[0].comment(), packets[0].queue()), (None, None));
     }
@@ -141,7 +141,7 @@ fn every_packet_block_is_read_in_either_byte_order() {
 fn a_new_section_brings_its_own_byte_order_and_interfaces() {
     let file = [sections(false), sections(true), sections(false)].concat();
     assert_eq!(read(&file).unwrap().len(), 9);
-    let mut reader = Reader::new(&file);
+    let mut reader = PcapFileReader::new(&file);
     assert_eq!(reader.by_ref().count(), 9);
     assert_eq!(reader.interfaces().len(), 2);
 
@@ -164,7 +164,7 @@ fn pcapng_is_written_to_the_byte() {
         ts_ns: 0x1_0000_0002,
         orig_len: 60,
         data: b"abcde",
-        direction: Some(Direction::Inbound),
+        direction: Some(PcapDirection::Inbound),
         queue: Some(2),
         ..PacketRecord::default()
     };
@@ -194,7 +194,7 @@ fn pcapng_is_written_to_the_byte() {
 
 #[test]
 fn a_verdict_is_written_as_traffic_control_has_it_and_read_back() {
-    for (verdict, number) in [(Verdict::Passed, 0), (Verdict::Dropped, 2)] {
+    for (verdict, number) in [(TcVerdict::Passed, 0), (TcVerdict::Dropped, 2)] {
         let mut file = Vec::new();
         let mut writer = PcapngWriter::begin(&mut file, &SectionInfo::default()).unwrap();
         let interface = writer.interface(&mut file, &InterfaceInfo::default()).unwrap();
@@ -211,6 +211,6 @@ fn a_verdict_is_written_as_traffic_control_has_it_and_read_back() {
         expected.extend([1, number, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         expected.extend(little(&[0, 52]));
         assert_eq!(file[start..], expected);
-        assert_eq!(Reader::new(&file).next().unwrap().unwrap().verdict(), Some(verdict));
+        assert_eq!(PcapFileReader::new(&file).next().unwrap().unwrap().verdict(), Some(verdict));
     }
 }

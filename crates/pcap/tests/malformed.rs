@@ -2,10 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use slipring_pcap::{Decoder, LinkType, PcapError, PcapWriter, Reader, Step};
+use slipring_pcap::{DecodeStep, Decoder, LinkType, PcapError, PcapFileReader, PcapWriter};
 
 fn error(file: &[u8]) -> PcapError {
-    Reader::new(file).find_map(Result::err).unwrap()
+    PcapFileReader::new(file).find_map(Result::err).unwrap()
 }
 
 fn message(file: &[u8]) -> String {
@@ -82,7 +82,7 @@ fn packets_before_the_error_are_given() {
     let writer = PcapWriter::begin(&mut file, LinkType::ETHERNET, 0);
     writer.packet(&mut file, 0, 3, b"abc").unwrap();
     file.push(0);
-    let results: Vec<_> = Reader::new(&file).collect();
+    let results: Vec<_> = PcapFileReader::new(&file).collect();
     assert!(matches!(results[..], [Ok(_), Err(PcapError::Truncated { offset: 43, .. })]));
 }
 
@@ -202,7 +202,7 @@ fn a_huge_unknown_block_is_skipped_in_pieces() {
     let mut decoder = Decoder::new();
     let file = section(&[&[77, 0x4000_0000, 1, 2, 3]]);
     let decoded = decoder.decode(&file).unwrap();
-    assert_eq!((decoded.consumed, decoded.step), (file.len(), Step::NeedMore(1)));
+    assert_eq!((decoded.consumed, decoded.step), (file.len(), DecodeStep::NeedMore(1)));
     let piece = vec![0; 1 << 20];
     let mut left = 0x4000_0000usize - 12 - 12;
     while left > 0 {

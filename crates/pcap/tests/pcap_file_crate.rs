@@ -17,7 +17,8 @@ use pcap_file::pcapng::{Block, PcapNgReader};
 use pcap_file::{DataLink, Endianness, TsResolution};
 use proptest::prelude::*;
 use slipring_pcap::{
-    InterfaceInfo, LinkType, Packet, PacketRecord, PcapWriter, PcapngWriter, Reader, SectionInfo,
+    CapturedPacket, InterfaceInfo, LinkType, PacketRecord, PcapFileReader, PcapWriter,
+    PcapngWriter, SectionInfo,
 };
 
 type Drawn = (u64, u32, Vec<u8>);
@@ -32,8 +33,8 @@ fn packets() -> impl Strategy<Value = Vec<Drawn>> {
 }
 
 fn ours(file: &[u8]) -> Vec<Drawn> {
-    let drawn = |packet: Packet<'_>| (packet.ts_ns, packet.orig_len, packet.data.to_vec());
-    Reader::new(file).map(|packet| drawn(packet.unwrap())).collect()
+    let drawn = |packet: CapturedPacket<'_>| (packet.ts_ns, packet.orig_len, packet.data.to_vec());
+    PcapFileReader::new(file).map(|packet| drawn(packet.unwrap())).collect()
 }
 
 proptest! {

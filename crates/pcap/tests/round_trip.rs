@@ -4,9 +4,9 @@
 
 use proptest::prelude::*;
 use slipring_pcap::{
-    Decoder, Direction, InterfaceId, InterfaceInfo, InterfaceStats, LinkType, MAX_BLOCK_LEN,
-    MAX_PACKET_LEN, Packet, PacketRecord, PcapError, PcapWriter, PcapngWriter, Reader, SectionInfo,
-    Step, WriteError,
+    CapturedPacket, DecodeStep, Decoder, InterfaceId, InterfaceInfo, InterfaceStats, LinkType,
+    MAX_BLOCK_LEN, MAX_PACKET_LEN, PacketRecord, PcapDirection, PcapError, PcapFileReader,
+    PcapWriter, PcapngWriter, SectionInfo, WriteError,
 };
 
 /// A packet as a test draws it.
@@ -28,8 +28,8 @@ impl Drawn {
         self.data.len() as u32 + self.cut
     }
 
-    fn direction(&self) -> Option<Direction> {
-        self.direction.map(|out| if out { Direction::Outbound } else { Direction::Inbound })
+    fn direction(&self) -> Option<PcapDirection> {
+        self.direction.map(|out| if out { PcapDirection::Outbound } else { PcapDirection::Inbound })
     }
 
     fn record(&self) -> PacketRecord<'_> {
@@ -100,14 +100,14 @@ fn write_classic(packets: &[Drawn]) -> Vec<u8> {
 fn decode_in_pieces(
     file: &[u8],
     piece: usize,
-    mut each: impl FnMut(&Packet<'_>),
+    mut each: impl FnMut(&CapturedPacket<'_>),
 ) -> Result<(), PcapError> {
     let (mut decoder, mut buffer, mut unread) = (Decoder::new(), Vec::new(), file);
     loop {
         let decoded = decoder.decode(&buffer)?;
         match decoded.step {
-            Step::Packet(packet) => each(&packet),
-            Step::NeedMore(need) => {
+            DecodeStep::Packet(packet) => each(&packet),
+            DecodeStep::NeedMore(need) => {
                 assert!(need <= MAX_BLOCK_LEN && need > buffer.len() - decoded.consumed);
                 if unread.is_empty() {
                     return decoder.finish(&buffer[decoded.consumed..]);
@@ -121,7 +121,7 @@ fn decode_in_pieces(
     }
 }
 
-fn compare(packet: &Packet<'_>, drawn: &Drawn) -> Result<(), TestCaseError> {
+fn compare(packet: &CapturedPacket<'_>, drawn: &Drawn) -> Result<(), TestCaseError> {
     prop_assert_eq!(packet.ts_ns, drawn.ts_ns);
     prop_assert_eq!((packet.orig_len, packet.data), (drawn.orig_len(), &drawn.data[..]));
     prop_assert_eq!(packet.interface, drawn.interface);
@@ -137,8 +137,8 @@ proptest! {
     #[test]
     fn pcapng_packets_come_back(packets in prop::collection::vec(drawn(), 0..20)) {
         let file = write_ng(&packets);
-        let mut reader = Reader::new(&file);
-        let read: Vec<Packet> = reader.by_ref().collect::<Result<_, _>>().unwrap();
+        let mut reader = PcapFileReader::new(&file);
+        let read: Vec<CapturedPacket> = reader.by_ref().collect::<Result<_, _>>().unwrap();
         prop_assert_eq!(read.len(), packets.len());
         for (packet, drawn) in read.iter().zip(&packets) {
             compare(packet, drawn)?;
@@ -150,7 +150,7 @@ proptest! {
     #[test]
     fn classic_packets_come_back(packets in prop::collection::vec(drawn(), 0..20)) {
         let file = write_classic(&packets);
-        let read: Vec<Packet> = Reader::new(&file).collect::<Result<_, _>>().unwrap();
+        let read: Vec<CapturedPacket> = PcapFileReader::new(&file).collect::<Result<_, _>>().unwrap();
         prop_assert_eq!(read.len(), packets.len());
         for (packet, drawn) in read.iter().zip(&packets) {
             let ts_ns = drawn.ts_ns % (u64::from(u32::MAX) * 1_000_000_000);
@@ -165,7 +165,7 @@ proptest! {
         let file = if ng { write_ng(&packets) } else { write_classic(&packets) };
         let mut pieces = Vec::new();
         decode_in_pieces(&file, piece, |p| pieces.push((p.offset, p.ts_ns, p.data.to_vec()))).unwrap();
-        let whole: Vec<_> = Reader::new(&file)
+        let whole: Vec<_> = PcapFileReader::new(&file)
             .map(|p| p.map(|p| (p.offset, p.ts_ns, p.data.to_vec())))
             .collect::<Result<_, _>>().unwrap();
         prop_assert_eq!(pieces, whole);
@@ -178,7 +178,7 @@ proptest! {
     ) {
         let file = if ng { write_ng(&packets) } else { write_classic(&packets) };
         let at = at % file.len();
-        let results: Vec<_> = Reader::new(&file[..at]).collect();
+        let results: Vec<_> = PcapFileReader::new(&file[..at]).collect();
         let count = results.iter().filter(|result| result.is_ok()).count();
         match results.last() {
             Some(Err(PcapError::Truncated { offset, need, have, .. })) => {
@@ -189,7 +189,7 @@ proptest! {
             _ => {
                 let mut longer = file[..at].to_vec();
                 longer.push(file[at]);
-                let error = Reader::new(&longer).find_map(Result::err);
+                let error = PcapFileReader::new(&longer).find_map(Result::err);
                 let cut_here = |error: &PcapError| {
                     matches!(error, PcapError::Truncated { offset, have: 1, .. }
                         if *offset == at as u64)
@@ -211,7 +211,7 @@ proptest! {
             let at = at % file.len();
             file[at] = value;
         }
-        let results: Vec<_> = Reader::new(&file).collect();
+        let results: Vec<_> = PcapFileReader::new(&file).collect();
         let errors = results.iter().filter(|result| result.is_err()).count();
         prop_assert!(errors <= 1);
         let mut count = 0;
@@ -230,7 +230,7 @@ proptest! {
     ) {
         let file: Vec<u8> =
             [magic].iter().chain(&words).flat_map(|word| word.to_le_bytes()).collect();
-        prop_assert!(Reader::new(&file).count() <= words.len() + 1);
+        prop_assert!(PcapFileReader::new(&file).count() <= words.len() + 1);
     }
 }
 
@@ -239,7 +239,7 @@ fn snap_lengths_cut_what_is_written() {
     let mut file = Vec::new();
     let writer = PcapWriter::begin(&mut file, LinkType::ETHERNET, 4);
     writer.packet(&mut file, 1, 6, b"abcdef").unwrap();
-    let packet = Reader::new(&file).next().unwrap().unwrap();
+    let packet = PcapFileReader::new(&file).next().unwrap().unwrap();
     assert_eq!((packet.data, packet.orig_len), (&b"abcd"[..], 6));
 
     let mut file = Vec::new();
@@ -248,7 +248,7 @@ fn snap_lengths_cut_what_is_written() {
     let interface = writer.interface(&mut file, &info).unwrap();
     let record = PacketRecord { interface, orig_len: 6, data: b"abcdef", ..Default::default() };
     writer.packet(&mut file, &record).unwrap();
-    let packet = Reader::new(&file).next().unwrap().unwrap();
+    let packet = PcapFileReader::new(&file).next().unwrap().unwrap();
     assert_eq!((packet.data, packet.orig_len), (&b"abc"[..], 6));
 }
 
@@ -257,7 +257,7 @@ fn packets_beyond_the_believable_are_cut_to_it() {
     let mut file = Vec::new();
     let writer = PcapWriter::begin(&mut file, LinkType::ETHERNET, 0);
     writer.packet(&mut file, 1, 300_000, &vec![7; 300_000]).unwrap();
-    let packet = Reader::new(&file).next().unwrap().unwrap();
+    let packet = PcapFileReader::new(&file).next().unwrap().unwrap();
     assert_eq!((packet.data.len(), packet.orig_len), (MAX_PACKET_LEN as usize, 300_000));
 }
 

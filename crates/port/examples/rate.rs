@@ -11,8 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::thread::{CpuSet, UnshareFlags, sched_setaffinity, unshare_unsafe};
-use slipring_port::bpf::insn::{Helper, Insn, Reg, call, exit, mov_imm};
-use slipring_port::bpf::{Attach, Link, LinkFlags, Program, ProgramFlags, ProgramKind};
+use slipring_port::bpf::insn::{BpfHelper, BpfInsn, BpfReg, call, exit, mov_imm};
+use slipring_port::bpf::{
+    BpfAttachType, BpfLink, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind,
+};
 use slipring_port::iface::Iface;
 use slipring_port::{OpenOptions, Port, XdpMode, forward, now, packet, tap, xdp};
 use slipring_ring::{Geometry, HugePages, Region};
@@ -191,7 +193,8 @@ fn cpu_time() -> u64 {
 fn generating<R>(ifname: &str, frame: &[u8], work: impl FnOnce() -> R) -> R {
     let stop = AtomicBool::new(false);
     let ifindex = Iface::find(ifname).unwrap().index as i32;
-    let redirect = [mov_imm(Reg::R1, ifindex), mov_imm(Reg::R2, 0), call(Helper::Redirect), exit()];
+    let redirect =
+        [mov_imm(BpfReg::R1, ifindex), mov_imm(BpfReg::R2, 0), call(BpfHelper::Redirect), exit()];
     let program = load(&redirect);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -206,15 +209,15 @@ fn generating<R>(ifname: &str, frame: &[u8], work: impl FnOnce() -> R) -> R {
     })
 }
 
-fn load(insns: &[Insn]) -> Program {
-    let flags = ProgramFlags { frags: true, bound_to: None };
-    Program::load(ProgramKind::Xdp, "rate", insns, flags).unwrap()
+fn load(insns: &[BpfInsn]) -> BpfProgram {
+    let flags = BpfProgramFlags { frags: true, bound_to: None };
+    BpfProgram::load(BpfProgramKind::Xdp, "rate", insns, flags).unwrap()
 }
 
-fn drop_all(ifname: &str) -> Link {
+fn drop_all(ifname: &str) -> BpfLink {
     let ifindex = Iface::find(ifname).unwrap().index;
-    let program = load(&[mov_imm(Reg::R0, XDP_DROP), exit()]);
-    program.attach(ifindex, Attach::Xdp, LinkFlags::XdpNative).unwrap()
+    let program = load(&[mov_imm(BpfReg::R0, XDP_DROP), exit()]);
+    program.attach(ifindex, BpfAttachType::Xdp, BpfLinkFlags::XdpNative).unwrap()
 }
 
 fn pin(cpu: usize) {

@@ -12,22 +12,22 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::error::OpenCause;
-use insn::Insn;
+use insn::BpfInsn;
 
-pub use sys::{Attach, LinkFlags, MapKind, ProgramFlags, ProgramKind};
+pub use sys::{BpfAttachType, BpfLinkFlags, BpfMapKind, BpfProgramFlags, BpfProgramKind};
 
 /// A map from small integers to small integers or descriptors.
 #[derive(Debug)]
-pub struct Map {
+pub struct BpfMap {
     fd: OwnedFd,
 }
 
-impl Map {
+impl BpfMap {
     /// Makes a map of `entries` 4-byte keys and values.
     ///
     /// # Errors
     /// [`OpenCause::Privilege`], or [`OpenCause::System`].
-    pub fn create(kind: MapKind, entries: u32) -> Result<Self, OpenCause> {
+    pub fn create(kind: BpfMapKind, entries: u32) -> Result<Self, OpenCause> {
         sys::map_create(kind, entries)
             .map(|fd| Self { fd })
             .map_err(|e| refused("create a BPF map", e))
@@ -58,20 +58,20 @@ impl Map {
 
 /// A program that the kernel has verified.
 #[derive(Debug)]
-pub struct Program {
+pub struct BpfProgram {
     fd: OwnedFd,
 }
 
-impl Program {
+impl BpfProgram {
     /// Loads a program. `name` has at most 15 letters.
     ///
     /// # Errors
     /// [`OpenCause::Privilege`], or [`OpenCause::System`].
     pub fn load(
-        kind: ProgramKind,
+        kind: BpfProgramKind,
         name: &str,
-        insns: &[Insn],
-        flags: ProgramFlags,
+        insns: &[BpfInsn],
+        flags: BpfProgramFlags,
     ) -> Result<Self, OpenCause> {
         sys::program_load(kind, name, insns, flags)
             .map(|fd| Self { fd })
@@ -83,8 +83,13 @@ impl Program {
     /// # Errors
     /// The kernel's: EBUSY when another program is there, EOPNOTSUPP or ERANGE when the driver
     /// cannot.
-    pub fn attach(&self, ifindex: u32, at: Attach, flags: LinkFlags) -> io::Result<Link> {
-        sys::link_create(self.fd.as_fd(), ifindex, at, flags).map(|fd| Link { _fd: fd })
+    pub fn attach(
+        &self,
+        ifindex: u32,
+        at: BpfAttachType,
+        flags: BpfLinkFlags,
+    ) -> io::Result<BpfLink> {
+        sys::link_create(self.fd.as_fd(), ifindex, at, flags).map(|fd| BpfLink { _fd: fd })
     }
 
     /// Runs an XDP program on `repeat` copies of `frame` as if they had arrived on this thread's
@@ -100,7 +105,7 @@ impl Program {
 
 /// A program in its place; dropping it takes the program out.
 #[derive(Debug)]
-pub struct Link {
+pub struct BpfLink {
     _fd: OwnedFd,
 }
 

@@ -7,14 +7,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::buffer::spare_capacity;
 use rustix::io::retry_on_intr;
 use slipring_pcap::{
-    Decoder, Direction, InterfaceId, InterfaceInfo, LinkType, PacketRecord, PcapError, PcapWriter,
-    PcapngWriter, SectionInfo, Step,
+    DecodeStep, Decoder, InterfaceId, InterfaceInfo, LinkType, PacketRecord, PcapDirection,
+    PcapError, PcapWriter, PcapngWriter, SectionInfo,
 };
 
 use crate::error::{OpenCause, RunCause};
 
 /// Bytes read or written at a time.
-const CHUNK: usize = 1 << 18;
+const CHUNK_BYTES: usize = 1 << 18;
 
 /// One packet of a file.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +26,7 @@ pub struct FilePacket<'f> {
     /// The bytes captured.
     pub data: &'f [u8],
     /// Which way it went, where the file says.
-    pub direction: Option<Direction>,
+    pub direction: Option<PcapDirection>,
 }
 
 /// Reads packets of Ethernet captures, one after the other.
@@ -42,17 +42,17 @@ pub struct FileReader {
 }
 
 /// Where in the buffer a packet lies.
-struct Place {
+struct PacketSpan {
     ts_ns: u64,
     orig_len: u32,
     start: usize,
     len: usize,
-    direction: Option<Direction>,
+    direction: Option<PcapDirection>,
 }
 
 /// Why the next packet cannot be had.
 #[derive(Debug, thiserror::Error)]
-pub enum ReadError {
+pub enum CaptureReadError {
     /// The file is broken.
     #[error(transparent)]
     Format(#[from] PcapError),
@@ -64,10 +64,10 @@ pub enum ReadError {
     Io(#[from] io::Error),
 }
 
-impl ReadError {
+impl CaptureReadError {
     /// As the cause of a failed open of `path`.
     #[must_use]
-    pub fn at_open(self, path: &str) -> OpenCause {
+    pub fn into_open_cause(self, path: &str) -> OpenCause {
         let path = path.to_owned();
         match self {
             Self::Io(source) => OpenCause::File { path, source },
@@ -80,7 +80,7 @@ impl ReadError {
 
     /// As the cause of a failure while `path` is in use.
     #[must_use]
-    pub fn at_run(&self, path: &str) -> RunCause {
+    pub fn to_run_cause(&self, path: &str) -> RunCause {
         RunCause::Capture { path: path.to_owned(), reason: self.to_string() }
     }
 }
@@ -99,15 +99,15 @@ impl FileReader {
             return Err(failed(io::ErrorKind::IsADirectory.into()));
         }
         if metadata.is_file() {
-            let mut check = Self::over(path, file);
-            while check.next().map_err(|error| error.at_open(path))?.is_some() {}
-            return Ok(Self::over(path, File::open(path).map_err(failed)?));
+            let mut check = Self::from_file(path, file);
+            while check.next().map_err(|error| error.into_open_cause(path))?.is_some() {}
+            return Ok(Self::from_file(path, File::open(path).map_err(failed)?));
         }
-        Ok(Self::over(path, file))
+        Ok(Self::from_file(path, file))
     }
 
-    fn over(path: &str, file: File) -> Self {
-        let (path, buffer) = (path.to_owned(), Vec::with_capacity(CHUNK));
+    fn from_file(path: &str, file: File) -> Self {
+        let (path, buffer) = (path.to_owned(), Vec::with_capacity(CHUNK_BYTES));
         Self { path, file, decoder: Decoder::new(), buffer, used: 0, ended: false }
     }
 
@@ -122,7 +122,7 @@ impl FileReader {
     /// # Errors
     /// [`ReadError`].
     #[allow(clippy::should_implement_trait, reason = "packets borrow from the reader")]
-    pub fn next(&mut self) -> Result<Option<FilePacket<'_>>, ReadError> {
+    pub fn next(&mut self) -> Result<Option<FilePacket<'_>>, CaptureReadError> {
         let place = loop {
             match self.decode()? {
                 Ok(place) => break place,
@@ -133,24 +133,24 @@ impl FileReader {
                 Err(_) => {}
             }
         };
-        let Place { ts_ns, orig_len, start, len, direction } = place;
+        let PacketSpan { ts_ns, orig_len, start, len, direction } = place;
         Ok(Some(FilePacket { ts_ns, orig_len, data: &self.buffer[start..start + len], direction }))
     }
 
     /// The next packet's place in the buffer, or how many bytes it takes to see more.
-    fn decode(&mut self) -> Result<Result<Place, usize>, ReadError> {
+    fn decode(&mut self) -> Result<Result<PacketSpan, usize>, CaptureReadError> {
         let rest = &self.buffer[self.used..];
         let decoded = self.decoder.decode(rest)?;
         let base = self.used;
         self.used += decoded.consumed;
         match decoded.step {
-            Step::NeedMore(need) => Ok(Err(need)),
-            Step::Packet(packet) if packet.link_type != LinkType::ETHERNET => {
-                Err(ReadError::LinkType(packet.link_type.0))
+            DecodeStep::NeedMore(need) => Ok(Err(need)),
+            DecodeStep::Packet(packet) if packet.link_type != LinkType::ETHERNET => {
+                Err(CaptureReadError::LinkType(packet.link_type.0))
             }
-            Step::Packet(packet) => {
+            DecodeStep::Packet(packet) => {
                 let start = base + (packet.data.as_ptr().addr() - rest.as_ptr().addr());
-                Ok(Ok(Place {
+                Ok(Ok(PacketSpan {
                     ts_ns: packet.ts_ns,
                     orig_len: packet.orig_len,
                     start,
@@ -169,7 +169,7 @@ impl FileReader {
         if self.ended {
             return Ok(false);
         }
-        self.buffer.reserve(need.saturating_sub(self.buffer.len()).max(CHUNK));
+        self.buffer.reserve(need.saturating_sub(self.buffer.len()).max(CHUNK_BYTES));
         let read = || rustix::io::read(&self.file, spare_capacity(&mut self.buffer));
         self.ended = retry_on_intr(read)? == 0;
         Ok(!self.ended)
@@ -198,11 +198,11 @@ pub struct FileWriter {
     completed: u64,
     /// Packets that the system did not take.
     lost: u64,
-    format: Format,
+    format: CaptureFileFormat,
 }
 
 #[derive(Debug)]
-enum Format {
+enum CaptureFileFormat {
     Pcap(PcapWriter),
     Pcapng(PcapngWriter, Vec<InterfaceId>),
 }
@@ -216,11 +216,11 @@ impl FileWriter {
     pub fn create(path: &str, interfaces: &[&str]) -> Result<Self, OpenCause> {
         let failed = |source| OpenCause::File { path: path.to_owned(), source };
         let file = File::create(path).map_err(failed)?;
-        let mut buffer = Vec::with_capacity(2 * CHUNK);
+        let mut buffer = Vec::with_capacity(2 * CHUNK_BYTES);
         let format = if path.ends_with(".pcapng") || path.ends_with(".ntar") {
             begin_ng(&mut buffer, interfaces).map_err(|error| failed(io::Error::other(error)))?
         } else {
-            Format::Pcap(PcapWriter::begin(&mut buffer, LinkType::ETHERNET, 0))
+            CaptureFileFormat::Pcap(PcapWriter::begin(&mut buffer, LinkType::ETHERNET, 0))
         };
         let path = path.to_owned();
         Ok(Self { path, file, written: 0, buffer, ends: Vec::new(), completed: 0, lost: 0, format })
@@ -254,12 +254,14 @@ impl FileWriter {
         interface: usize,
         ts_ns: u64,
         data: &[u8],
-        direction: Option<Direction>,
+        direction: Option<PcapDirection>,
     ) -> io::Result<()> {
         let orig_len = data.len() as u32;
         let written = match &self.format {
-            Format::Pcap(writer) => writer.packet(&mut self.buffer, ts_ns, orig_len, data),
-            Format::Pcapng(writer, ids) => {
+            CaptureFileFormat::Pcap(writer) => {
+                writer.packet(&mut self.buffer, ts_ns, orig_len, data)
+            }
+            CaptureFileFormat::Pcapng(writer, ids) => {
                 let interface = ids.get(interface).copied().unwrap_or_default();
                 let record = PacketRecord {
                     interface,
@@ -274,7 +276,7 @@ impl FileWriter {
         };
         written.map_err(io::Error::other)?;
         self.ends.push(self.buffer.len());
-        if self.buffer.len() >= CHUNK { self.flush() } else { Ok(()) }
+        if self.buffer.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
     }
 
     /// Hands what is buffered to the system. What it does not take is given up, and a packet that
@@ -283,21 +285,21 @@ impl FileWriter {
     /// # Errors
     /// The system's.
     pub fn flush(&mut self) -> io::Result<()> {
-        let (taken, result) = write_most(&mut self.file, &self.buffer);
+        let (taken, result) = write_partially(&mut self.file, &self.buffer);
         let whole = self.ends.partition_point(|&end| end <= taken);
         self.completed += whole as u64;
         self.lost += (self.ends.len() - whole) as u64;
         self.written += taken as u64;
         if result.is_err() {
             let end = whole.checked_sub(1).map_or(0, |last| self.ends[last]);
-            self.cut_to(self.written - (taken - end) as u64);
+            self.truncate_to(self.written - (taken - end) as u64);
         }
         self.buffer.clear();
         self.ends.clear();
         result
     }
 
-    fn cut_to(&mut self, len: u64) {
+    fn truncate_to(&mut self, len: u64) {
         // Pipes and devices cannot be cut; nothing is lost that was not lost already.
         let cut = self.file.set_len(len).and_then(|()| self.file.seek(SeekFrom::Start(len)));
         self.written = cut.unwrap_or(self.written);
@@ -305,7 +307,7 @@ impl FileWriter {
 }
 
 /// Writes until all is written or the system refuses; how many bytes it took.
-fn write_most(file: &mut File, bytes: &[u8]) -> (usize, io::Result<()>) {
+fn write_partially(file: &mut File, bytes: &[u8]) -> (usize, io::Result<()>) {
     let mut taken = 0;
     while taken < bytes.len() {
         match file.write(&bytes[taken..]) {
@@ -328,7 +330,7 @@ impl Drop for FileWriter {
 fn begin_ng(
     buffer: &mut Vec<u8>,
     interfaces: &[&str],
-) -> Result<Format, slipring_pcap::WriteError> {
+) -> Result<CaptureFileFormat, slipring_pcap::WriteError> {
     let application = concat!("slipring ", env!("CARGO_PKG_VERSION"));
     let section = SectionInfo { os: "Linux", application, ..SectionInfo::default() };
     let mut writer = PcapngWriter::begin(buffer, &section)?;
@@ -338,7 +340,7 @@ fn begin_ng(
             InterfaceInfo { name, link_type: LinkType::ETHERNET, ..InterfaceInfo::default() };
         ids.push(writer.interface(buffer, &described)?);
     }
-    Ok(Format::Pcapng(writer, ids))
+    Ok(CaptureFileFormat::Pcapng(writer, ids))
 }
 
 /// The wall clock in nanoseconds since 1970: what captures are stamped with.
@@ -358,7 +360,7 @@ mod tests {
         for i in 0..frames {
             let frame = vec![i as u8; 60 + (i as usize % 1400)];
             writer
-                .packet(0, 1_700_000_000_000_000_000 + i, &frame, Some(Direction::Inbound))
+                .packet(0, 1_700_000_000_000_000_000 + i, &frame, Some(PcapDirection::Inbound))
                 .unwrap();
         }
         drop(writer);

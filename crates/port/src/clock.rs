@@ -7,7 +7,7 @@ use rustix::time::Timespec;
 pub type Nanos = u64;
 
 /// A plain sleep ends this much too late at worst on an idle machine; the rest is spun.
-const WAKE_MARGIN: Nanos = 60_000;
+const WAKE_MARGIN_NS: Nanos = 60_000;
 
 /// The time now. Costs some 20 ns: once per batch is right, once per packet is not.
 #[must_use]
@@ -20,7 +20,7 @@ pub fn now() -> Nanos {
 /// Sleeps until shortly before `when`, then spins up to it: tens of nanoseconds late instead of
 /// tens of microseconds. Returns the time at the end, early if a signal arrives.
 pub fn sleep_until(when: Nanos) -> Nanos {
-    let before = when.saturating_sub(WAKE_MARGIN);
+    let before = when.saturating_sub(WAKE_MARGIN_NS);
     if now() < before {
         let request = Timespec {
             tv_sec: (before / 1_000_000_000) as i64,

@@ -5,14 +5,14 @@ use std::io;
 
 use slipring_ring::{RegionError, SyncFault};
 
-use crate::kernel::DEVICE;
+use crate::kernel::DEVICE_PATH;
 
 /// Bytes of a huge page.
-const HUGE_PAGE: u64 = 2 << 20;
+const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
 /// What kind of failure it is; programs turn it into their exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
+pub enum ErrorClass {
     /// The command is wrong: name, value, file.
     Usage,
     /// The machine cannot: privilege, kernel, interface.
@@ -31,7 +31,7 @@ pub const CODES: &[&str] = &[
 /// The commands that grant, once, what ports need: to a copy that only a group may execute, since
 /// whoever executes it can read and change all traffic. They name every capability, since setcap
 /// takes away what it does not name.
-pub const GRANT: &str = "sudo groupadd -f slipring && \
+pub const GRANT_COMMANDS: &str = "sudo groupadd -f slipring && \
      sudo install -g slipring -m 750 \"$(command -v slipring)\" /usr/local/bin/slipring-net && \
      sudo setcap cap_net_raw,cap_net_admin,cap_bpf,cap_ipc_lock+ep /usr/local/bin/slipring-net && \
      sudo usermod -aG slipring \"$USER\"";
@@ -146,7 +146,7 @@ impl OpenError {
             OpenCause::Privilege { capabilities, .. } if capabilities.contains("cap_bpf") && in_user_namespace() => {
                 "take packet:IF with --shared, which needs no BPF, or run it outside of the container".into()
             }
-            OpenCause::Privilege { .. } => format!("run as root, or once: {GRANT}; then log in again, and run slipring-net"),
+            OpenCause::Privilege { .. } => format!("run as root, or once: {GRANT_COMMANDS}; then log in again, and run slipring-net"),
             // By its permissions, or by the device rules of its control group.
             OpenCause::ClosedNode { path, source } if source.raw_os_error() == Some(libc::EACCES) => {
                 format!("open it to everybody, as udev does: sudo chmod 0666 {path}")
@@ -161,10 +161,10 @@ impl OpenError {
             OpenCause::Busy { .. } => "stop the program that holds it, or take another queue; `slipring ports` shows owners".into(),
             OpenCause::ModeRefused { .. } => "leave the mode out to take the best one there is".into(),
             OpenCause::DefaultRoute { .. } => "add --take-over if you mean it; `packet:` with --shared leaves the host its traffic".into(),
-            OpenCause::Region(RegionError::HugePages { bytes, .. }) => format!("reserve them: sysctl -w vm.nr_hugepages={}; or do without", bytes.div_ceil(HUGE_PAGE)),
+            OpenCause::Region(RegionError::HugePages { bytes, .. }) => format!("reserve them: sysctl -w vm.nr_hugepages={}; or do without", bytes.div_ceil(HUGE_PAGE_BYTES)),
             OpenCause::Region(_) => "ask for fewer slots (@conf:slots=N) or fewer queues".into(),
             OpenCause::LockedMemory { .. } => "raise the limit (ulimit -l unlimited) or add cap_ipc_lock".into(),
-            OpenCause::NoDevice { path } if path == DEVICE => "start a daemon, as root: slipring daemon".into(),
+            OpenCause::NoDevice { path } if path == DEVICE_PATH => "start a daemon, as root: slipring daemon".into(),
             OpenCause::NoDevice { path } => format!("start a daemon, as root: slipring daemon --link {path}"),
             OpenCause::PipeTaken { .. } => "open the other end, or choose another pipe name".into(),
             OpenCause::NotACapture { .. } => "pcap and pcapng files are read; check it with: file FILE".into(),
@@ -197,15 +197,15 @@ impl OpenError {
 
     /// What kind of failure it is.
     #[must_use]
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match *self.cause {
             OpenCause::Name { .. }
             | OpenCause::Setting { .. }
             | OpenCause::DefaultRoute { .. }
             | OpenCause::File { .. }
             | OpenCause::NotACapture { .. }
-            | OpenCause::Truncated { .. } => Class::Usage,
-            _ => Class::Machine,
+            | OpenCause::Truncated { .. } => ErrorClass::Usage,
+            _ => ErrorClass::Machine,
         }
     }
 }
@@ -288,10 +288,10 @@ impl RunError {
 
     /// What kind of failure it is.
     #[must_use]
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> ErrorClass {
         match self.cause {
-            RunCause::Capture { .. } | RunCause::Write { .. } => Class::Usage,
-            _ => Class::Peer,
+            RunCause::Capture { .. } | RunCause::Write { .. } => ErrorClass::Usage,
+            _ => ErrorClass::Peer,
         }
     }
 }

@@ -15,22 +15,22 @@ use std::sync::Arc;
 use slipring_ring::{KernRing, Region, SlotFlags, SlotIdx, SyncFault};
 
 use crate::error::RunCause;
-use crate::stats::{Counters, DropCause, Traffic};
+use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 
 /// A stretch of memory, laid out as `struct iovec`. Plain numbers, so it may change threads.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct IoVec {
     address: usize,
     len: usize,
 }
 
-const _: () = assert!(size_of::<Part>() == size_of::<libc::iovec>());
-const _: () = assert!(align_of::<Part>() == align_of::<libc::iovec>());
-const _: () = assert!(offset_of!(Part, address) == offset_of!(libc::iovec, iov_base));
-const _: () = assert!(offset_of!(Part, len) == offset_of!(libc::iovec, iov_len));
+const _: () = assert!(size_of::<IoVec>() == size_of::<libc::iovec>());
+const _: () = assert!(align_of::<IoVec>() == align_of::<libc::iovec>());
+const _: () = assert!(offset_of!(IoVec, address) == offset_of!(libc::iovec, iov_base));
+const _: () = assert!(offset_of!(IoVec, len) == offset_of!(libc::iovec, iov_len));
 
-impl Part {
+impl IoVec {
     /// Address of the first byte.
     pub(crate) fn address(self) -> usize {
         self.address
@@ -44,10 +44,10 @@ impl Part {
 
 /// One frame of a run.
 #[derive(Debug, Clone, Copy)]
-struct Frame {
+struct GatherFrame {
     slot: SlotIdx,
-    first_part: u32,
-    parts: u32,
+    first_iovec: u32,
+    iovecs: u32,
     len: u32,
 }
 
@@ -61,8 +61,8 @@ struct Frame {
 #[derive(Debug)]
 pub(crate) struct Gather {
     region: Arc<Region>,
-    parts: Vec<Part>,
-    frames: Vec<Frame>,
+    iovecs: Vec<IoVec>,
+    frames: Vec<GatherFrame>,
     /// Slot after the run.
     end: SlotIdx,
     /// Why the frame before `end` is not in the run.
@@ -74,7 +74,7 @@ impl Gather {
     pub(crate) fn new(region: &Arc<Region>, num_slots: u32) -> Self {
         Self {
             region: region.clone(),
-            parts: Vec::with_capacity(num_slots as usize),
+            iovecs: Vec::with_capacity(num_slots as usize),
             frames: Vec::with_capacity(num_slots as usize),
             end: 0,
             refused: None,
@@ -92,9 +92,9 @@ impl Gather {
     /// # Panics
     /// If there is no frame `i`.
     #[inline]
-    pub(crate) fn parts(&self, i: usize) -> &[Part] {
-        let Frame { first_part, parts, .. } = self.frames[i];
-        &self.parts[first_part as usize..(first_part + parts) as usize]
+    pub(crate) fn iovecs(&self, i: usize) -> &[IoVec] {
+        let GatherFrame { first_iovec: first_part, iovecs: parts, .. } = self.frames[i];
+        &self.iovecs[first_part as usize..(first_part + parts) as usize]
     }
 
     /// Length of frame `i` in bytes.
@@ -108,17 +108,17 @@ impl Gather {
 
     /// The sum of some frames.
     #[inline]
-    pub(crate) fn traffic(&self, frames: Range<usize>) -> Traffic {
+    pub(crate) fn traffic(&self, frames: Range<usize>) -> TrafficCounts {
         let frames = &self.frames[frames];
         let bytes = frames.iter().map(|frame| u64::from(frame.len)).sum();
-        Traffic { packets: frames.len() as u64, bytes }
+        TrafficCounts { packets: frames.len() as u64, bytes }
     }
 
     /// Collects frames from slot `at` up to `head`, or up to one that cannot be sent.
     #[inline]
     fn collect(&mut self, ring: &mut KernRing, at: SlotIdx, head: SlotIdx, max_frame: u32) {
         assert!(Arc::ptr_eq(ring.region(), &self.region), "a gather serves one region");
-        self.parts.clear();
+        self.iovecs.clear();
         self.frames.clear();
         self.refused = None;
         self.end = at;
@@ -130,7 +130,7 @@ impl Gather {
     /// Adds the frame at `end`, or notes why not.
     #[inline]
     fn frame(&mut self, ring: &mut KernRing, head: SlotIdx, max_frame: u32) {
-        let (slot, first_part) = (self.end, self.parts.len());
+        let (slot, first_part) = (self.end, self.iovecs.len());
         let (mut len, mut more) = (0, true);
         while more {
             let part = ring.slot(self.end);
@@ -139,7 +139,8 @@ impl Gather {
                 self.refused = Some(DropCause::TxBadSlot);
             }
             len += bytes.len() as u32;
-            self.parts.push(Part { address: bytes.as_ptr().expose_provenance(), len: bytes.len() });
+            self.iovecs
+                .push(IoVec { address: bytes.as_ptr().expose_provenance(), len: bytes.len() });
             self.end = ring.next(self.end);
             more = part.flags.has(SlotFlags::MOREFRAG);
             if more && self.end == head {
@@ -150,9 +151,14 @@ impl Gather {
         if len > max_frame {
             self.refused = self.refused.or(Some(DropCause::TxTooLong));
         }
-        let parts = (self.parts.len() - first_part) as u32;
+        let parts = (self.iovecs.len() - first_part) as u32;
         if self.refused.is_none() {
-            self.frames.push(Frame { slot, first_part: first_part as u32, parts, len });
+            self.frames.push(GatherFrame {
+                slot,
+                first_iovec: first_part as u32,
+                iovecs: parts,
+                len,
+            });
         }
     }
 }
@@ -169,7 +175,7 @@ pub(crate) fn transmit(
     ring: &mut KernRing,
     gather: &mut Gather,
     max_frame: u32,
-    counters: &Counters,
+    counters: &QueueCounters,
     mut send: impl FnMut(&Gather) -> Result<usize, RunCause>,
 ) -> Result<(), RunCause> {
     let head = ring.released().map_err(SyncFault::from)?;
@@ -186,7 +192,7 @@ pub(crate) fn transmit(
         }
         at = gather.end;
     }
-    ring.done_to(at);
+    ring.complete_to(at);
     ring.set_tail(ring.prev(at));
     let waiting = ring.slots(at, head).filter(|(_, slot)| !slot.flags.has(SlotFlags::MOREFRAG));
     counters.set_in_flight(waiting.count() as u64);
@@ -195,7 +201,7 @@ pub(crate) fn transmit(
 
 #[cfg(test)]
 mod tests {
-    use slipring_ring::{Geometry, HugePages, Offsets, Pair, Tx, TxRing};
+    use slipring_ring::{Geometry, HugePages, RingHalves, RingOffsets, Tx, TxRing};
 
     use super::*;
 
@@ -205,16 +211,16 @@ mod tests {
         tx: TxRing,
         kern: KernRing,
         gather: Gather,
-        counters: Counters,
+        counters: QueueCounters,
     }
 
     impl Rig {
         fn new() -> Self {
             let geometry = Geometry { ring_bytes: 16 << 10, bufs: 64, buf_size: 2048 };
             let region = Region::create(geometry, HugePages::Never).unwrap();
-            let pair = Pair::<Tx>::create(&region, 0, SLOTS).unwrap();
+            let pair = RingHalves::<Tx>::create(&region, 0, SLOTS).unwrap();
             let gather = Gather::new(&region, SLOTS);
-            Self { tx: pair.app, kern: pair.kern, gather, counters: Counters::default() }
+            Self { tx: pair.app, kern: pair.kern, gather, counters: QueueCounters::default() }
         }
 
         /// Queues a slot of `len` bytes.
@@ -229,7 +235,7 @@ mod tests {
             let mut sent = Vec::new();
             transmit(&mut self.kern, &mut self.gather, 4000, &self.counters, |run| {
                 let count = run.len().min(room - sent.len());
-                sent.extend((0..count).map(|i| (run.frame_len(i), run.parts(i).len())));
+                sent.extend((0..count).map(|i| (run.frame_len(i), run.iovecs(i).len())));
                 Ok(count)
             })
             .unwrap();
@@ -276,14 +282,14 @@ mod tests {
     fn a_frame_is_taken_from_the_offset_of_its_slot_and_not_beyond_its_buffer() {
         let mut rig = Rig::new();
         let begin = rig.kern.buffer(0).as_ptr().expose_provenance();
-        rig.kern.view().set_offsets(Some(Offsets { mask: 0xff, max: 200 }), 0);
+        rig.kern.view().set_offsets(Some(RingOffsets { mask: 0xff, max: 200 }), 0);
         for (slot, len) in [(0, 60), (1, 2048)] {
             rig.kern.view().set_slot_ptr(slot, 100);
             rig.queue(len, SlotFlags::default());
         }
         let mut parts = Vec::new();
         transmit(&mut rig.kern, &mut rig.gather, 4000, &rig.counters, |run| {
-            parts.extend((0..run.len()).map(|i| (run.parts(i)[0].address(), run.frame_len(i))));
+            parts.extend((0..run.len()).map(|i| (run.iovecs(i)[0].address(), run.frame_len(i))));
             Ok(run.len())
         })
         .unwrap();

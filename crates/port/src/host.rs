@@ -27,19 +27,19 @@ use slipring_ring::Region;
 use crate::bpf::host::{HostRedirected, redirect};
 use crate::error::OpenError;
 use crate::iface::Iface;
-use crate::info::Mode;
-use crate::options::{Needs, OpenOptions, XdpMode};
+use crate::info::PortMode;
+use crate::options::{OpenOptions, RegionNeeds, XdpMode};
 use crate::port::Port;
-use crate::xdp::{self, Beyond};
+use crate::xdp::{self, FarInterface};
 use pair::HiddenPair;
 
 pub use pair::remove_stale;
 
 /// What the port takes from a region.
 #[must_use]
-pub fn needs(options: &OpenOptions) -> Needs {
+pub fn needs(options: &OpenOptions) -> RegionNeeds {
     let [to_host, from_host] = options.host_rings;
-    Needs::pairs(to_host.max(from_host).max(1), options.slots)
+    RegionNeeds::pairs(to_host.max(from_host).max(1), options.slots)
 }
 
 /// The rings that an interface's host side has where so many are wished: no more than the interface
@@ -64,19 +64,19 @@ pub fn open(
     let iface = Iface::find(ifname).map_err(failed)?;
     let rings = rings(&iface, options.host_rings);
     let pair = HiddenPair::create(&iface, rings).map_err(failed)?;
-    let guard = Arc::new(Guard { redirected: OnceLock::new(), pair });
+    let guard = Arc::new(HostRingsGuard { redirected: OnceLock::new(), pair });
     // Ours alone: nobody else uses the pair, so there is no host to keep away from it.
     let inner = OpenOptions { xdp: XdpMode::Native, shared: true, ..options.clone() };
-    let home = guard.pair.home().map_err(failed)?;
-    let beyond = Beyond { kept: guard.clone(), iface: iface.clone(), home };
+    let home = guard.pair.netns().map_err(failed)?;
+    let beyond = FarInterface { keep_alive: guard.clone(), iface: iface.clone(), netns: home };
     let user = &guard.pair.user;
-    let open = || xdp::open_towards(shown, user, None, region, &inner, beyond);
-    let mut port = guard.pair.beside_user(open).map_err(failed)??;
+    let open = || xdp::open_redirected(shown, user, None, region, &inner, beyond);
+    let mut port = guard.pair.enter_user_netns(open).map_err(failed)??;
     // Not before somebody is there to take the frames.
     let redirected = redirect(iface.index, guard.pair.kernel_index).map_err(failed)?;
     guard.redirected.set(redirected).expect("the guard is new, and only set here");
     port.info.kind = "host";
-    port.info.mode = Mode::new()
+    port.info.mode = PortMode::new()
         .with("mode", "veth+tcx")
         .with("slots", options.slots)
         .with("host", "attached")
@@ -89,7 +89,7 @@ pub fn open(
 
 /// Restores the interface. Programs first, so that no frame of the host finds half a way.
 #[derive(Debug)]
-struct Guard {
+struct HostRingsGuard {
     redirected: OnceLock<HostRedirected>,
     pair: HiddenPair,
 }

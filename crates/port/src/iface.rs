@@ -16,7 +16,7 @@ pub use features::{Feature, FeatureGuard};
 pub(crate) use sys::flags;
 
 /// Longest name of an interface, in bytes.
-const MAX_NAME: usize = 15;
+const MAX_NAME_LEN: usize = 15;
 
 /// An interface as it was when it was looked up.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,18 +73,18 @@ impl Iface {
     /// [`OpenCause::NoInterface`], or [`OpenCause::System`] when the kernel does not answer.
     pub fn find(name: &str) -> Result<Self, OpenCause> {
         let none = || OpenCause::NoInterface { ifname: name.to_owned() };
-        if name.is_empty() || name.len() > MAX_NAME || name.contains('\0') {
+        if name.is_empty() || name.len() > MAX_NAME_LEN || name.contains('\0') {
             return Err(none());
         }
-        let socket = sys::control_socket().map_err(asking)?;
+        let socket = sys::control_socket().map_err(query_error)?;
         let index = match rustix::net::netdevice::name_to_index(&socket, name) {
             Ok(index) => index,
             Err(rustix::io::Errno::NODEV) => return Err(none()),
-            Err(error) => return Err(asking(error.into())),
+            Err(error) => return Err(query_error(error.into())),
         };
         Self::read(&socket, name, index).map_err(|error| match error.raw_os_error() {
             Some(libc::ENODEV) => none(),
-            _ => asking(error),
+            _ => query_error(error),
         })
     }
 
@@ -152,7 +152,7 @@ impl Iface {
     }
 }
 
-fn asking(source: io::Error) -> OpenCause {
+fn query_error(source: io::Error) -> OpenCause {
     OpenCause::System { what: "ask for the interface", source }
 }
 

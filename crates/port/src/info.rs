@@ -10,9 +10,9 @@ pub struct PortInfo {
     /// `xdp`, `packet`, `tap`, `pipe`, `pcap`, `null`.
     pub kind: &'static str,
     /// The mode in use: what the first line of every program's output shows.
-    pub mode: Mode,
+    pub mode: PortMode,
     /// What it can do.
-    pub caps: Caps,
+    pub caps: PortCaps,
     /// Hardware address, where there is one.
     pub mac: Option<[u8; 6]>,
     /// MTU of the interface, where there is one.
@@ -28,9 +28,9 @@ impl fmt::Display for PortInfo {
 
 /// Mode as `key=value` words, in the order they were said.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mode(Vec<(&'static str, String)>);
+pub struct PortMode(Vec<(&'static str, String)>);
 
-impl Mode {
+impl PortMode {
     /// Nothing to say yet.
     #[must_use]
     pub fn new() -> Self {
@@ -62,7 +62,7 @@ impl Mode {
     }
 }
 
-impl fmt::Display for Mode {
+impl fmt::Display for PortMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|(key, value)| write!(f, " {key}={value}"))
     }
@@ -70,7 +70,7 @@ impl fmt::Display for Mode {
 
 /// What a port can do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Caps {
+pub struct PortCaps {
     /// It receives.
     pub rx: bool,
     /// It sends.

@@ -24,22 +24,22 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use slipring_abi::name::PortName;
-use slipring_proto::trust;
-use slipring_ring::{Geometry, HugePages, Mapping, Region};
+use slipring_native_proto::trust;
+use slipring_ring::{DeviceMapping, Geometry, HugePages, Region};
 
 use crate::error::{OpenCause, OpenError};
 use crate::iface::Iface;
-use crate::info::{Caps, Mode, PortInfo};
+use crate::info::{PortCaps, PortInfo, PortMode};
 use crate::port::Port;
 use crate::queue::Queue;
-use crate::xdp::LINK_LEN;
+use crate::xdp::MAX_LINK_HEADER_LEN;
 
-use bind::{Bound, BoundRings};
+use bind::{BoundRings, KernelBinding};
 use queue::KernelQueue;
 pub use sys::control;
 
 /// Where netmap's device is.
-pub const DEVICE: &str = "/dev/netmap";
+pub const DEVICE_PATH: &str = "/dev/netmap";
 
 /// The device that is meant where none is named: that of the daemon of `run_dir` while there is
 /// one, as for the daemon's pipes and switches, else [`DEVICE`].
@@ -47,7 +47,7 @@ pub const DEVICE: &str = "/dev/netmap";
 pub fn default_device(run_dir: &Path) -> PathBuf {
     let daemons = run_dir.join("netmap");
     let is_there = trust::check_dir(run_dir).is_ok() && daemons.exists();
-    if is_there { daemons } else { PathBuf::from(DEVICE) }
+    if is_there { daemons } else { PathBuf::from(DEVICE_PATH) }
 }
 
 /// Most slots over which a packet may go, as netmap has it.
@@ -69,16 +69,16 @@ pub fn open(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenErr
 /// # Errors
 /// As [`open`].
 pub fn probe(shown: &str, name: &PortName, device: &Path) -> Result<(), OpenError> {
-    bind::ask(name, device).map_err(|cause| OpenError::new(shown, cause))
+    bind::probe(name, device).map_err(|cause| OpenError::new(shown, cause))
 }
 
 fn open_at(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenCause> {
     let bounds = bind_all(name, device)?;
     let is_monitor = name.flags.is_monitor();
     // Every monitor is its opener's own, and so is the memory of one that copies.
-    let laid: Vec<Laid> = match is_monitor {
-        true => bounds.chunks(1).map(laid_out).collect::<Result<Vec<_>, _>>()?.concat(),
-        false => laid_out(&bounds)?,
+    let laid: Vec<BoundMemory> = match is_monitor {
+        true => bounds.chunks(1).map(layouts).collect::<Result<Vec<_>, _>>()?.concat(),
+        false => layouts(&bounds)?,
     };
     let none = Geometry { ring_bytes: 512 * laid.len() as u64, bufs: 2, buf_size: 2048 };
     let none = Region::create(none, HugePages::Never)?;
@@ -101,24 +101,24 @@ fn open_at(shown: &str, name: &PortName, device: &Path) -> Result<Port, OpenCaus
 }
 
 /// Rings of one bind, and the memory in which they lie.
-type Laid = (BoundRings, Arc<Region>);
+type BoundMemory = (BoundRings, Arc<Region>);
 
 /// Where the rings of binds lie that share a memory.
-fn laid_out(bounds: &[Bound]) -> Result<Vec<Laid>, OpenCause> {
-    let mapping = Mapping::new(bounds[0].file()?, bounds[0].memory_bytes())?;
+fn layouts(bounds: &[KernelBinding]) -> Result<Vec<BoundMemory>, OpenCause> {
+    let mapping = DeviceMapping::new(bounds[0].file()?, bounds[0].memory_bytes())?;
     let mut pairs: Vec<BoundRings> = Vec::new();
     for bound in bounds {
         let pair = bound.layout(&mapping)?.without(&pairs);
         pairs.push(pair);
     }
-    let first = *pairs[0].first().ok_or_else(|| nonsense("no ring at all"))?;
+    let first = *pairs[0].first().ok_or_else(|| protocol_error("no ring at all"))?;
     let region = mapping.into_region(first.data_start, first.buf_size)?;
     Ok(pairs.into_iter().map(|pair| (pair, region.clone())).collect())
 }
 
 /// A bind for each ring pair; the first one tells how many there are.
-fn bind_all(name: &PortName, device: &Path) -> Result<Vec<Bound>, OpenCause> {
-    let first = Bound::new(name, device)?;
+fn bind_all(name: &PortName, device: &Path) -> Result<Vec<KernelBinding>, OpenCause> {
+    let first = KernelBinding::new(name, device)?;
     let singles = first.ring_pairs(name.rings);
     if singles.len() <= 1 {
         return Ok(vec![first]);
@@ -128,7 +128,7 @@ fn bind_all(name: &PortName, device: &Path) -> Result<Vec<Bound>, OpenCause> {
     let mut single = name.clone();
     let bind = |rings| {
         single.rings = rings;
-        Bound::new(&single, device)
+        KernelBinding::new(&single, device)
     };
     singles.into_iter().map(bind).collect()
 }
@@ -140,16 +140,17 @@ fn info(
     queues: &[KernelQueue],
     buf_size: u32,
 ) -> PortInfo {
-    let mode = Mode::new().with("mode", "netmap").with("device", device.display());
+    let mode = PortMode::new().with("mode", "netmap").with("device", device.display());
     // What an interface refuses to send it does not say here.
-    let longest = iface.as_ref().map_or(u32::MAX, |iface| iface.mtu.saturating_add(LINK_LEN));
+    let longest =
+        iface.as_ref().map_or(u32::MAX, |iface| iface.mtu.saturating_add(MAX_LINK_HEADER_LEN));
     PortInfo {
         name: shown.to_owned(),
         kind: "kernel",
         mode: mode
             .with("queues", queues.len())
             .with("slots", queues.iter().map(KernelQueue::slots).max().unwrap_or(0)),
-        caps: Caps {
+        caps: PortCaps {
             rx: queues.iter().any(KernelQueue::receives),
             tx: queues.iter().any(KernelQueue::sends),
             max_packet: buf_size.saturating_mul(MAX_FRAGMENTS).min(longest),
@@ -161,7 +162,7 @@ fn info(
 }
 
 /// The device said what cannot be.
-fn nonsense(what: &str) -> OpenCause {
+fn protocol_error(what: &str) -> OpenCause {
     let source = std::io::Error::new(std::io::ErrorKind::InvalidData, what.to_owned());
     OpenCause::System { what: "make sense of what the netmap device says", source }
 }

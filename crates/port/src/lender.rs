@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 
 /// What a program needs to sync a queue itself.
 #[derive(Debug)]
-pub struct LentQueue {
+pub struct DelegatedQueue {
     /// Has the kernel's rings, and makes the kernel look at them.
     pub socket: OwnedFd,
     /// Where the words lie by which the two take turns, in bytes from the start of the region.
@@ -12,7 +12,7 @@ pub struct LentQueue {
     /// Cells of each of the kernel's rings.
     pub cells: u32,
     /// Bytes of the longest frame that is sent.
-    pub longest: u32,
+    pub max_slot_len: u32,
     /// Frames come from the kernel itself: checksums may be unfinished.
     pub software: bool,
     /// The kernel copies nothing.
@@ -21,14 +21,14 @@ pub struct LentQueue {
 
 /// A queue that can be lent. Whoever is lent it and this process take turns sync by sync: who finds
 /// the other one at a direction leaves that to him.
-pub trait Lender {
+pub trait QueueLender {
     /// Lends both directions to `who`; `None` where programs could not sync them.
-    fn lend(&mut self, who: u32) -> Option<LentQueue>;
+    fn lend(&mut self, who: u32) -> Option<DelegatedQueue>;
 
     /// Ends that, wherever `who` was. He may keep descriptor and mappings, so nothing that lies there
     /// is believed from then on either.
-    fn take_back(&mut self, who: u32);
+    fn revoke(&mut self, who: u32);
 
     /// Lets programs sync nothing while `keep`; false while one is still at it.
-    fn keep_to_host(&mut self, keep: bool) -> bool;
+    fn set_host_only(&mut self, keep: bool) -> bool;
 }

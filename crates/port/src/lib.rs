@@ -25,7 +25,7 @@ mod error;
 mod gather;
 mod info;
 mod lender;
-mod link;
+mod link_watch;
 mod options;
 mod port;
 mod queue;
@@ -49,11 +49,13 @@ pub mod tap;
 pub mod xdp;
 
 pub use clock::{Nanos, now, sleep_until};
-pub use error::{CODES, Class, GRANT, OpenCause, OpenError, RunCause, RunError, in_user_namespace};
-pub use info::{Caps, Mode, PortInfo};
-pub use lender::{Lender, LentQueue};
-pub use options::{Needs, OpenOptions, XdpMode};
+pub use error::{
+    CODES, ErrorClass, GRANT_COMMANDS, OpenCause, OpenError, RunCause, RunError, in_user_namespace,
+};
+pub use info::{PortCaps, PortInfo, PortMode};
+pub use lender::{DelegatedQueue, QueueLender};
+pub use options::{OpenOptions, RegionNeeds, XdpMode};
 pub use port::{Port, forward};
-pub use queue::{Interest, Queue, Rings, TxWait, WaitFds};
-pub use stats::{Counters, DropCause, Snapshot, Traffic};
-pub use wait::{Patience, Visit, WaitSet, Waiter, Woken};
+pub use queue::{Interest, Queue, QueueRings, TxWait, WaitFds};
+pub use stats::{DropCause, QueueCounters, QueueSnapshot, TrafficCounts};
+pub use wait::{Visit, WaitOutcome, WaitSet, WaitStrategy, Waiter};

@@ -4,6 +4,6 @@ mod capture;
 mod fault;
 mod observe;
 
-pub use capture::Capture;
-pub use fault::{Faults, LAYERS, inject};
-pub use observe::{Direction, Observer, observe};
+pub use capture::CaptureObserver;
+pub use fault::{FAULT_LAYERS, FaultSpec, inject};
+pub use observe::{FrameDirection, Observer, observe};

@@ -18,17 +18,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use slipring_abi::name::{PortName, Rings};
+use slipring_abi::name::{PortName, RingSelection};
 use slipring_abi::{NetmapRing, NmreqRegister, Plain};
-use slipring_proto::trust::Untrusted;
-use slipring_proto::{Client, Lent, SOCKET};
-use slipring_ring::{Geometry, HugePages, Mapping, Region, SlotFlags};
+use slipring_native_proto::trust::TrustError;
+use slipring_native_proto::{NativeClient, RingDelegation, SOCKET_NAME};
+use slipring_ring::{DeviceMapping, Geometry, HugePages, Region, SlotFlags};
 
 use crate::error::{OpenCause, RunError};
-use crate::info::{Caps, Mode, PortInfo};
+use crate::info::{PortCaps, PortInfo, PortMode};
 use crate::port::Port;
-use crate::queue::{Interest, Queue, Rings as RingPair, TxWait, WaitFds};
-use crate::stats::{Counters, Traffic};
+use crate::queue::{Interest, Queue, QueueRings as RingPair, TxWait, WaitFds};
+use crate::stats::{QueueCounters, TrafficCounts};
 
 pub use end::NativeEnd;
 
@@ -37,14 +37,14 @@ const MAX_FRAGMENTS: u32 = 64;
 
 /// The door of a daemon that has this run directory.
 #[must_use]
-pub fn door(run_dir: &Path) -> PathBuf {
-    run_dir.join(SOCKET)
+pub fn socket_path(run_dir: &Path) -> PathBuf {
+    run_dir.join(SOCKET_NAME)
 }
 
 /// Whether a daemon listens at the door `socket`; one that does may still refuse.
 #[must_use]
 pub fn is_served(socket: &Path) -> bool {
-    match Client::connect(socket) {
+    match NativeClient::connect(socket) {
         Ok(_) => true,
         Err(error) => {
             !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
@@ -57,15 +57,15 @@ pub fn is_served(socket: &Path) -> bool {
 /// # Errors
 /// [`OpenCause`]: there is no daemon, it refuses, or somebody else syncs a ring of this end.
 pub fn open(shown: &str, name: &PortName, socket: &Path) -> Result<Port, OpenCause> {
-    let ends = ends(name, socket)?;
+    let ends = bind_ends(name, socket)?;
     let slots = ends.iter().map(|end| end.tx.num_slots().max(end.rx.num_slots())).max();
     let max_slot = ends.iter().map(|end| end.tx.region().buf_size()).max().unwrap_or(0);
-    let mode = Mode::new().with("mode", "swap").with("door", socket.display());
+    let mode = PortMode::new().with("mode", "swap").with("door", socket.display());
     let info = PortInfo {
         name: shown.to_owned(),
         kind: "native",
         mode: mode.with("queues", ends.len()).with("slots", slots.unwrap_or(0)),
-        caps: Caps {
+        caps: PortCaps {
             rx: ends.iter().any(|end| end.rx.num_slots() > 1),
             tx: ends.iter().any(|end| end.tx.num_slots() > 1),
             max_packet: max_slot.saturating_mul(MAX_FRAGMENTS),
@@ -85,50 +85,54 @@ pub fn open(shown: &str, name: &PortName, socket: &Path) -> Result<Port, OpenCau
 ///
 /// # Errors
 /// As [`open`].
-pub fn ends(name: &PortName, socket: &Path) -> Result<Vec<NativeEnd>, OpenCause> {
-    let first = Bound::new(name, socket)?;
+pub fn bind_ends(name: &PortName, socket: &Path) -> Result<Vec<NativeEnd>, OpenCause> {
+    let first = NativeBinding::new(name, socket)?;
     let pairs = first.granted.nr_tx_rings.max(first.granted.nr_rx_rings);
-    if name.rings != Rings::All || pairs <= 1 {
-        return Ok(vec![first.lent()?]);
+    if name.rings != RingSelection::All || pairs <= 1 {
+        return Ok(vec![first.into_end()?]);
     }
     // An exclusive bind of all rings would be in the way of one per ring; what it made stays
     // while the first of those is there.
     let mut single = name.clone();
     let mut bind = |rings| {
         single.rings = rings;
-        Bound::new(&single, socket)?.lent()
+        NativeBinding::new(&single, socket)?.into_end()
     };
     drop(first);
-    (0..pairs).map(|ring| bind(Rings::One(ring))).collect()
+    (0..pairs).map(|ring| bind(RingSelection::One(ring))).collect()
 }
 
 /// A connection that has bound its rings.
-struct Bound {
-    client: Client,
+struct NativeBinding {
+    client: NativeClient,
     granted: NmreqRegister,
 }
 
-impl Bound {
+impl NativeBinding {
     fn new(name: &PortName, socket: &Path) -> Result<Self, OpenCause> {
-        let client = Client::connect(socket).map_err(|source| unreached(socket, source))?;
-        let header = name.to_header().ok_or_else(|| nonsense("a port without a name"))?;
+        let client =
+            NativeClient::connect(socket).map_err(|source| connect_error(socket, source))?;
+        let header = name.to_header().ok_or_else(|| protocol_error("a port without a name"))?;
         let granted = client.register(&header, &name.to_register());
-        let granted = granted.map_err(system("bind a pipe of the daemon"))?;
+        let granted = granted.map_err(system_error("bind a pipe of the daemon"))?;
         Ok(Self { client, granted })
     }
 
     /// Takes over the first ring each way.
-    fn lent(self) -> Result<NativeEnd, OpenCause> {
-        let (file, bytes) = self.client.memory().map_err(system("get the daemon's memory"))?;
-        let Lent { who, stamps, kick, rings } = self.client.lend().map_err(not_lent)?;
-        let mapping = Mapping::new(file, bytes.min(self.granted.nr_memsize))?;
-        let first = rings.first().ok_or_else(|| nonsense("no ring at all"))?;
-        let at = if first.receives { first.place.rx } else { first.place.tx };
+    fn into_end(self) -> Result<NativeEnd, OpenCause> {
+        let (file, bytes) =
+            self.client.memory().map_err(system_error("get the daemon's memory"))?;
+        let RingDelegation { client_id: who, writes_timestamps: stamps, kick, rings } =
+            self.client.lend().map_err(delegation_error)?;
+        let mapping = DeviceMapping::new(file, bytes.min(self.granted.nr_memsize))?;
+        let first = rings.first().ok_or_else(|| protocol_error("no ring at all"))?;
+        let at = if first.receives { first.layout.rx } else { first.layout.tx };
         let mut header = [0; size_of::<NetmapRing>()];
         let header = mapping.read(at, &mut header).then(|| NetmapRing::read_from(&header));
-        let header = header.flatten().ok_or_else(|| nonsense("a ring outside of its memory"))?;
+        let header =
+            header.flatten().ok_or_else(|| protocol_error("a ring outside of its memory"))?;
         let data_start = at.checked_add_signed(header.buf_ofs);
-        let data_start = data_start.ok_or_else(|| nonsense("buffers nowhere"))?;
+        let data_start = data_start.ok_or_else(|| protocol_error("buffers nowhere"))?;
         let region = mapping.into_region(data_start, header.nr_buf_size)?;
         let none = Geometry { ring_bytes: 1024, bufs: 2, buf_size: 2048 };
         let none = Region::create(none, HugePages::Never)?;
@@ -137,31 +141,31 @@ impl Bound {
 }
 
 /// No daemon, or none that is believed.
-fn unreached(socket: &Path, source: io::Error) -> OpenCause {
-    match Untrusted::of(&source) {
+fn connect_error(socket: &Path, source: io::Error) -> OpenCause {
+    match TrustError::of(&source) {
         Some(why) => OpenCause::Setting { reason: why.to_string(), help: why.help() },
         None => OpenCause::File { path: socket.display().to_string(), source },
     }
 }
 
 /// One program at a time syncs a ring itself.
-fn not_lent(source: io::Error) -> OpenCause {
+fn delegation_error(source: io::Error) -> OpenCause {
     match source.raw_os_error() {
         Some(libc::EBUSY) => OpenCause::Setting {
             reason: "another program syncs this end of the pipe".into(),
             help: "share it by the device: put kernel: before its name".into(),
         },
-        _ => system("sync the pipe in this process")(source),
+        _ => system_error("sync the pipe in this process")(source),
     }
 }
 
-fn system(what: &'static str) -> impl Fn(io::Error) -> OpenCause {
+fn system_error(what: &'static str) -> impl Fn(io::Error) -> OpenCause {
     move |source| OpenCause::System { what, source }
 }
 
 /// The daemon said what cannot be.
-fn nonsense(what: &str) -> OpenCause {
-    system("make sense of what the daemon says")(io::Error::new(
+fn protocol_error(what: &str) -> OpenCause {
+    system_error("make sense of what the daemon says")(io::Error::new(
         io::ErrorKind::InvalidData,
         what.to_owned(),
     ))
@@ -171,12 +175,12 @@ fn nonsense(what: &str) -> OpenCause {
 struct NativeQueue {
     name: String,
     end: NativeEnd,
-    counters: Arc<Counters>,
+    counters: Arc<QueueCounters>,
 }
 
 /// Adds a slot to what passes.
 #[inline(always)]
-fn count(sum: &mut Traffic, slot: slipring_ring::Slot) {
+fn count(sum: &mut TrafficCounts, slot: slipring_ring::Slot) {
     sum.bytes += u64::from(slot.len);
     sum.packets += u64::from(!slot.flags.has(SlotFlags::MOREFRAG));
 }
@@ -188,8 +192,8 @@ impl Queue for NativeQueue {
 
     #[inline]
     fn tx_sync(&mut self) -> Result<(), RunError> {
-        let mut sum = Traffic::default();
-        let sent = self.end.tx_sync_shown(|ring, from, to| {
+        let mut sum = TrafficCounts::default();
+        let sent = self.end.tx_sync_observed(|ring, from, to| {
             ring.slots(from, to).for_each(|(_, slot)| count(&mut sum, slot));
         });
         sent.map_err(|cause| RunError::new(&self.name, cause))?;
@@ -199,8 +203,8 @@ impl Queue for NativeQueue {
 
     #[inline]
     fn rx_sync(&mut self) -> Result<(), RunError> {
-        let mut sum = Traffic::default();
-        let received = self.end.rx_sync_shown(|ring, from, to| {
+        let mut sum = TrafficCounts::default();
+        let received = self.end.rx_sync_observed(|ring, from, to| {
             ring.slots(from, to).for_each(|(_, slot)| count(&mut sum, slot));
         });
         received.map_err(|cause| RunError::new(&self.name, cause))?;
@@ -221,7 +225,7 @@ impl Queue for NativeQueue {
         self.end.wake();
     }
 
-    fn counters(&self) -> &Arc<Counters> {
+    fn counters(&self) -> &Arc<QueueCounters> {
         &self.counters
     }
 }

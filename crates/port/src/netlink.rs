@@ -27,7 +27,7 @@ pub struct Netlink {
 
 /// A link as the kernel lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Link {
+pub struct NetlinkLink {
     /// Interface index.
     pub index: u32,
     /// Interface name.
@@ -93,9 +93,9 @@ impl Netlink {
             LinkInfo::Kind(InfoKind::Veth),
             LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(other))),
         ]));
-        self.ask(RouteNetlinkMessage::NewLink(link), NLM_F_CREATE | NLM_F_EXCL)?;
-        self.silence(name)?;
-        if peer_netns.is_none() { self.silence(peer) } else { Ok(()) }
+        self.request(RouteNetlinkMessage::NewLink(link), NLM_F_CREATE | NLM_F_EXCL)?;
+        self.disable_ipv6_autoconf(name)?;
+        if peer_netns.is_none() { self.disable_ipv6_autoconf(peer) } else { Ok(()) }
     }
 
     /// Keeps a link from giving itself IPv6 addresses, and so from sending anything by itself.
@@ -103,10 +103,10 @@ impl Netlink {
     ///
     /// # Errors
     /// The kernel's; none where it has no IPv6.
-    pub fn silence(&self, name: &str) -> io::Result<()> {
+    pub fn disable_ipv6_autoconf(&self, name: &str) -> io::Result<()> {
         let mut link = named(name);
-        link.attributes.push(no_addresses());
-        match self.ask(RouteNetlinkMessage::SetLink(link), 0) {
+        link.attributes.push(no_autoconf_attribute());
+        match self.request(RouteNetlinkMessage::SetLink(link), 0) {
             Err(error) if error.raw_os_error() == Some(libc::EAFNOSUPPORT) => Ok(()),
             result => result,
         }
@@ -117,7 +117,7 @@ impl Netlink {
     /// # Errors
     /// The kernel's.
     pub fn delete(&self, index: u32) -> io::Result<()> {
-        self.ask(RouteNetlinkMessage::DelLink(by_index(index)), 0)
+        self.request(RouteNetlinkMessage::DelLink(by_index(index)), 0)
     }
 
     /// Sets a link up.
@@ -128,7 +128,7 @@ impl Netlink {
         let mut link = by_index(index);
         link.header.flags = LinkFlags::Up;
         link.header.change_mask = LinkFlags::Up;
-        self.ask(RouteNetlinkMessage::SetLink(link), 0)
+        self.request(RouteNetlinkMessage::SetLink(link), 0)
     }
 
     /// Sets a link's MTU, in bytes.
@@ -138,7 +138,7 @@ impl Netlink {
     pub fn set_mtu(&self, index: u32, mtu: u32) -> io::Result<()> {
         let mut link = by_index(index);
         link.attributes.push(LinkAttribute::Mtu(mtu));
-        self.ask(RouteNetlinkMessage::SetLink(link), 0)
+        self.request(RouteNetlinkMessage::SetLink(link), 0)
     }
 
     /// Sets how many frames the kernel queues towards a link.
@@ -148,7 +148,7 @@ impl Netlink {
     pub fn set_tx_queue_len(&self, index: u32, frames: u32) -> io::Result<()> {
         let mut link = by_index(index);
         link.attributes.push(LinkAttribute::TxQueueLen(frames));
-        self.ask(RouteNetlinkMessage::SetLink(link), 0)
+        self.request(RouteNetlinkMessage::SetLink(link), 0)
     }
 
     /// Moves a link to another network namespace.
@@ -158,7 +158,7 @@ impl Netlink {
     pub fn set_netns(&self, index: u32, netns: BorrowedFd<'_>) -> io::Result<()> {
         let mut link = by_index(index);
         link.attributes.push(LinkAttribute::NetNsFd(netns.as_raw_fd()));
-        self.ask(RouteNetlinkMessage::SetLink(link), 0)
+        self.request(RouteNetlinkMessage::SetLink(link), 0)
     }
 
     /// Gives a link an address with a prefix of this length.
@@ -175,7 +175,7 @@ impl Netlink {
         };
         message.attributes =
             vec![AddressAttribute::Local(address), AddressAttribute::Address(address)];
-        self.ask(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
+        self.request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
     /// The addresses of a link, each with the length of its prefix.
@@ -185,10 +185,10 @@ impl Netlink {
     pub fn addresses(&self, index: u32) -> io::Result<Vec<(IpAddr, u8)>> {
         self.send(RouteNetlinkMessage::GetAddress(AddressMessage::default()), NLM_F_DUMP)?;
         let mut addresses = Vec::new();
-        self.answers(|message| {
+        self.responses(|message| {
             if let RouteNetlinkMessage::NewAddress(message) = message
                 && message.header.index == index
-                && let Some(address) = local(&message.attributes)
+                && let Some(address) = local_address(&message.attributes)
             {
                 addresses.push((address, message.header.prefix_len));
             }
@@ -212,17 +212,17 @@ impl Netlink {
         };
         message.attributes =
             vec![RouteAttribute::Gateway(gateway.into()), RouteAttribute::Oif(index)];
-        self.ask(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
+        self.request(RouteNetlinkMessage::NewRoute(message), NLM_F_CREATE | NLM_F_EXCL)
     }
 
     /// All links of this namespace.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn links(&self) -> io::Result<Vec<Link>> {
+    pub fn links(&self) -> io::Result<Vec<NetlinkLink>> {
         self.send(RouteNetlinkMessage::GetLink(LinkMessage::default()), NLM_F_DUMP)?;
         let mut links = Vec::new();
-        self.answers(|message| {
+        self.responses(|message| {
             if let RouteNetlinkMessage::NewLink(link) = message {
                 links.push(listed(&link));
             }
@@ -230,9 +230,9 @@ impl Netlink {
         Ok(links)
     }
 
-    fn ask(&self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+    fn request(&self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
         self.send(message, flags | NLM_F_ACK)?;
-        self.answers(|_| ())
+        self.responses(|_| ())
     }
 
     fn send(&self, message: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
@@ -245,7 +245,7 @@ impl Netlink {
     }
 
     /// Reads answers up to the acknowledgement or the end of the list.
-    fn answers(&self, mut each: impl FnMut(RouteNetlinkMessage)) -> io::Result<()> {
+    fn responses(&self, mut each: impl FnMut(RouteNetlinkMessage)) -> io::Result<()> {
         loop {
             let (datagram, _) = self.socket.recv_from_full()?;
             let mut rest = &datagram[..];
@@ -309,7 +309,7 @@ impl AsFd for LinkEvents {
 }
 
 /// Our end's address: on a point-to-point link the other one is the other end's.
-fn local(attributes: &[AddressAttribute]) -> Option<IpAddr> {
+fn local_address(attributes: &[AddressAttribute]) -> Option<IpAddr> {
     let found = |own: bool| {
         attributes.iter().find_map(|attribute| match attribute {
             AddressAttribute::Local(address) if own => Some(*address),
@@ -337,13 +337,13 @@ fn by_index(index: u32) -> LinkMessage {
 }
 
 /// Keeps the kernel from sending router solicitations and the like by itself.
-fn no_addresses() -> LinkAttribute {
+fn no_autoconf_attribute() -> LinkAttribute {
     let mode = AfSpecInet6::AddrGenMode(In6AddrGenMode::None);
     LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![mode])])
 }
 
-fn listed(message: &LinkMessage) -> Link {
-    let mut link = Link {
+fn listed(message: &LinkMessage) -> NetlinkLink {
+    let mut link = NetlinkLink {
         index: message.header.index,
         name: String::new(),
         up: message.header.flags.contains(LinkFlags::Up),

@@ -3,22 +3,22 @@
 
 use std::sync::Arc;
 
-use slipring_ring::{KernRing, Pair, Region, RxRing, Slot, SlotFlags, TxRing};
+use slipring_ring::{KernRing, Region, RingHalves, RxRing, Slot, SlotFlags, TxRing};
 
 use crate::error::{OpenError, RunError};
-use crate::info::{Caps, Mode, PortInfo};
-use crate::options::{Needs, OpenOptions};
+use crate::info::{PortCaps, PortInfo, PortMode};
+use crate::options::{OpenOptions, RegionNeeds};
 use crate::port::Port;
-use crate::queue::{Queue, Rings, WaitFds};
-use crate::stats::{Counters, DropCause, Traffic};
+use crate::queue::{Queue, QueueRings, WaitFds};
+use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 
 /// Bytes of the frames that a null port delivers.
 const FRAME_LEN: u16 = 60;
 
 /// What the port takes from a region.
 #[must_use]
-pub fn needs(queues: u32, options: &OpenOptions) -> Needs {
-    Needs::pairs(queues, options.slots)
+pub fn needs(queues: u32, options: &OpenOptions) -> RegionNeeds {
+    RegionNeeds::pairs(queues, options.slots)
 }
 
 /// Opens a null port of `queues` ring pairs.
@@ -36,8 +36,8 @@ pub fn open(
     let info = PortInfo {
         name: name.to_owned(),
         kind: "null",
-        mode: Mode::new().with("queues", queues.len()).with("slots", options.slots),
-        caps: Caps {
+        mode: PortMode::new().with("queues", queues.len()).with("slots", options.slots),
+        caps: PortCaps {
             rx: true,
             tx: true,
             max_packet: region.buf_size() * 64,
@@ -55,7 +55,7 @@ struct NullQueue {
     rx: RxRing,
     tx_kern: KernRing,
     rx_kern: KernRing,
-    counters: Arc<Counters>,
+    counters: Arc<QueueCounters>,
 }
 
 impl NullQueue {
@@ -66,8 +66,8 @@ impl NullQueue {
         slots: u32,
     ) -> Result<Box<dyn Queue>, OpenError> {
         let refused = |error| OpenError::new(name, error);
-        let tx = Pair::create(region, ringid, slots).map_err(refused)?;
-        let rx = Pair::create(region, ringid, slots).map_err(refused)?;
+        let tx = RingHalves::create(region, ringid, slots).map_err(refused)?;
+        let rx = RingHalves::create(region, ringid, slots).map_err(refused)?;
         Ok(Box::new(Self {
             name: name.to_owned(),
             tx: tx.app,
@@ -80,8 +80,8 @@ impl NullQueue {
 }
 
 impl Queue for NullQueue {
-    fn rings(&mut self) -> Rings<'_> {
-        Rings { tx: &mut self.tx, rx: &mut self.rx }
+    fn rings(&mut self) -> QueueRings<'_> {
+        QueueRings { tx: &mut self.tx, rx: &mut self.rx }
     }
 
     fn tx_sync(&mut self) -> Result<(), RunError> {
@@ -89,7 +89,7 @@ impl Queue for NullQueue {
         let head = ring
             .released()
             .map_err(|fault| RunError::new(&self.name, slipring_ring::SyncFault::from(fault)))?;
-        let mut sum = Traffic::default();
+        let mut sum = TrafficCounts::default();
         for (_, slot) in ring.slots(ring.hwcur(), head) {
             if slot.len == 0 {
                 self.counters.dropped(DropCause::TxBadSlot, 1);
@@ -98,7 +98,7 @@ impl Queue for NullQueue {
             sum.bytes += u64::from(slot.len);
             sum.packets += u64::from(!slot.flags.has(SlotFlags::MOREFRAG));
         }
-        ring.done_to(head);
+        ring.complete_to(head);
         ring.set_tail(ring.prev(head));
         self.counters.sent(sum);
         Ok(())
@@ -109,8 +109,8 @@ impl Queue for NullQueue {
         let head = ring
             .released()
             .map_err(|fault| RunError::new(&self.name, slipring_ring::SyncFault::from(fault)))?;
-        ring.done_to(head);
-        let new = ring.room();
+        ring.complete_to(head);
+        let new = ring.free_slots();
         let mut at = ring.hwtail();
         for _ in 0..new {
             let slot = ring.slot(at);
@@ -119,7 +119,7 @@ impl Queue for NullQueue {
         }
         ring.set_tail(at);
         let packets = u64::from(new);
-        self.counters.received(Traffic { packets, bytes: packets * u64::from(FRAME_LEN) });
+        self.counters.received(TrafficCounts { packets, bytes: packets * u64::from(FRAME_LEN) });
         Ok(())
     }
 
@@ -127,7 +127,7 @@ impl Queue for NullQueue {
         WaitFds::default()
     }
 
-    fn counters(&self) -> &Arc<Counters> {
+    fn counters(&self) -> &Arc<QueueCounters> {
         &self.counters
     }
 }

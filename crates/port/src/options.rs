@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use slipring_ring::{Direction, HugePages, Pair, Region, RegionError, RingView};
+use slipring_ring::{HugePages, Region, RegionError, RingDirection, RingHalves, RingView};
 
 use crate::queue::Interest;
 
@@ -30,7 +30,7 @@ pub struct OpenOptions {
     /// the ports if not said.
     pub buf_size: Option<u32>,
     /// How many times each port's own needs to keep free for what it will be wrapped in.
-    pub layers: u32,
+    pub reserve_factor: u32,
     /// Pages of such a region.
     pub huge: HugePages,
     /// Ways to use the port: a capture is read for rx only, written for tx only, and for both
@@ -46,7 +46,7 @@ pub struct OpenOptions {
     pub shared: bool,
     /// The interface's host rings are used too, so that the NIC must not be reached through the
     /// stack.
-    pub beside_host: bool,
+    pub uses_host_rings: bool,
     /// Rings of the host's side, those that lead to the host and those that come from it: no more
     /// than the interface has, and at least one.
     pub host_rings: [u32; 2],
@@ -75,15 +75,15 @@ impl OpenOptions {
     ///
     /// # Errors
     /// [`RegionError`] when the region has not enough left.
-    pub fn ring<D: Direction>(
+    pub fn ring<D: RingDirection>(
         &self,
         region: &Arc<Region>,
         i: usize,
         ringid: u16,
-    ) -> Result<Pair<D>, RegionError> {
+    ) -> Result<RingHalves<D>, RegionError> {
         match self.rings.get(i) {
-            Some(pair) => Ok(Pair::again(&pair[D::DIR as usize])),
-            None => Pair::create(region, ringid, self.slots),
+            Some(pair) => Ok(RingHalves::resume_existing(&pair[D::DIR as usize])),
+            None => RingHalves::create(region, ringid, self.slots),
         }
     }
 }
@@ -93,14 +93,14 @@ impl Default for OpenOptions {
         Self {
             slots: 1024,
             buf_size: None,
-            layers: 0,
+            reserve_factor: 0,
             huge: HugePages::Try,
             direction: Interest::BOTH,
             captures_to_write: Vec::new(),
             captures_to_read: Vec::new(),
             xdp: XdpMode::Best,
             shared: false,
-            beside_host: false,
+            uses_host_rings: false,
             host_rings: [1; 2],
             take_over: false,
             promiscuous: true,
@@ -116,14 +116,14 @@ impl Default for OpenOptions {
 
 /// What a port will take from a region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Needs {
+pub struct RegionNeeds {
     /// Bytes of ring area.
     pub ring_bytes: u64,
     /// Buffers.
     pub bufs: u32,
 }
 
-impl Needs {
+impl RegionNeeds {
     /// Needs of `queues` ring pairs of `slots` slots, each slot with a buffer.
     #[must_use]
     pub fn pairs(queues: u32, slots: u32) -> Self {
@@ -132,7 +132,7 @@ impl Needs {
     }
 }
 
-impl std::ops::Mul<u32> for Needs {
+impl std::ops::Mul<u32> for RegionNeeds {
     type Output = Self;
 
     fn mul(self, times: u32) -> Self {
@@ -143,7 +143,7 @@ impl std::ops::Mul<u32> for Needs {
     }
 }
 
-impl std::ops::AddAssign for Needs {
+impl std::ops::AddAssign for RegionNeeds {
     fn add_assign(&mut self, other: Self) {
         self.ring_bytes += other.ring_bytes;
         self.bufs += other.bufs;

@@ -20,8 +20,8 @@
 //!
 //! Not for speed: `xdp:` receives four times as much.
 
-mod inlet;
 mod queue;
+mod rx_filler;
 mod sys;
 
 use std::io;
@@ -33,20 +33,20 @@ use slipring_ring::Region;
 use crate::bpf::host;
 use crate::error::{OpenCause, OpenError};
 use crate::iface::Iface;
-use crate::info::{Caps, Mode, PortInfo};
-use crate::link::Link;
-use crate::options::{Needs, OpenOptions};
+use crate::info::{PortCaps, PortInfo, PortMode};
+use crate::link_watch::LinkWatch;
+use crate::options::{OpenOptions, RegionNeeds};
 use crate::port::Port;
 use crate::queue::Queue;
 
-use queue::{PacketQueue, Sockets};
-use sys::ring::{RxSocket, Shape};
-use sys::{Filter, Setting, Use};
+use queue::{PacketQueue, PacketSockets};
+use sys::ring::{PacketRingGeometry, RxSocket};
+use sys::{SocketFilter, SocketSetting, SocketUse};
 
 /// Bytes of an Ethernet header with one tag.
-const TAGGED_HEADER: u32 = 18;
+const TAGGED_HEADER_LEN: u32 = 18;
 /// Memory for frames too long for the ring, and for frames under way, in bytes.
-const SOCKET_BUFFER: u32 = 8 << 20;
+const SOCKET_BUFFER_BYTES: u32 = 8 << 20;
 
 /// What the port takes from a region.
 ///
@@ -57,10 +57,10 @@ pub fn needs(
     ifname: &str,
     queue: Option<u32>,
     options: &OpenOptions,
-) -> Result<Needs, OpenError> {
+) -> Result<RegionNeeds, OpenError> {
     let iface = Iface::find(ifname).map_err(|cause| OpenError::new(name, cause))?;
     let queues = if queue.is_some() { 1 } else { iface.rx_queues };
-    Ok(Needs::pairs(queues, options.slots))
+    Ok(RegionNeeds::pairs(queues, options.slots))
 }
 
 /// Opens a port on an interface: for `queue` of it, or with a ring pair for each receive queue.
@@ -88,14 +88,14 @@ fn open_queues(
     let iface = Iface::find(ifname)?;
     let filters = filters(&iface, queue, options)?;
     let receivers = receivers(&iface, &filters, options).map_err(refused)?;
-    let link = || Link::of(&iface, options.exit_on_link_down);
+    let link = || LinkWatch::watch(&iface, options.exit_on_link_down);
     let host = if options.shared { None } else { Some(Arc::new(host::detach(iface.index)?)) };
     let mut queues: Vec<Box<dyn Queue>> = Vec::new();
     for receiver in receivers {
         let sender = sender(&iface, options).map_err(refused)?;
-        let sockets = Sockets { receiver, sender, link: link()? };
+        let sockets = PacketSockets { receiver, sender, link: link()? };
         let queue = PacketQueue::new(name, queues.len() as u16, region, options, sockets)?;
-        queues.push(Box::new(queue.keeping(host.clone())));
+        queues.push(Box::new(queue.with_host_detached(host.clone())));
     }
     Ok(Port { info: info(name, &iface, queues.len(), region, options), queues })
 }
@@ -105,7 +105,7 @@ fn filters(
     iface: &Iface,
     queue: Option<u32>,
     options: &OpenOptions,
-) -> Result<Vec<Filter>, OpenCause> {
+) -> Result<Vec<SocketFilter>, OpenCause> {
     if options.exit_on_link_down {
         iface.require_up()?;
     }
@@ -118,9 +118,9 @@ fn filters(
     }
     match queue {
         Some(queue) if queue >= queues => Err(OpenCause::QueueRange { ifname, queue, queues }),
-        Some(queue) if queues > 1 => Ok(vec![Filter::Queue { queue, of: queues }]),
-        Some(_) => Ok(vec![Filter::Everything]),
-        None => Ok(vec![Filter::Everything; queues as usize]),
+        Some(queue) if queues > 1 => Ok(vec![SocketFilter::Queue { queue, of: queues }]),
+        Some(_) => Ok(vec![SocketFilter::Everything]),
+        None => Ok(vec![SocketFilter::Everything; queues as usize]),
     }
 }
 
@@ -134,17 +134,17 @@ fn info(
     PortInfo {
         name: name.to_owned(),
         kind: "packet",
-        mode: Mode::new()
+        mode: PortMode::new()
             .with("mode", "tpacket_v2")
             .with("copy", "yes")
             .with("queues", queues)
             .with("slots", options.slots)
             .with("host", if options.shared { "shared" } else { "detached" })
             .with_link(iface.up),
-        caps: Caps {
+        caps: PortCaps {
             rx: true,
             tx: true,
-            max_packet: iface.mtu + TAGGED_HEADER,
+            max_packet: iface.mtu + TAGGED_HEADER_LEN,
             max_slot: region.buf_size(),
         },
         mac: Some(iface.mac),
@@ -166,11 +166,11 @@ fn refused(source: io::Error) -> OpenCause {
 /// Receiving sockets, one for each filter, that have dropped no frame yet and show none twice.
 fn receivers(
     iface: &Iface,
-    filters: &[Filter],
+    filters: &[SocketFilter],
     options: &OpenOptions,
 ) -> io::Result<Vec<RxSocket>> {
     // Twice the slots: half a millisecond of 64-byte frames, for programs that are not scheduled.
-    let shape = Shape::new(2 * options.slots, iface.mtu + TAGGED_HEADER);
+    let shape = PacketRingGeometry::new(2 * options.slots, iface.mtu + TAGGED_HEADER_LEN);
     let rings = filters.iter().map(|_| receiver(iface, shape, options));
     let rings = rings.collect::<io::Result<Vec<_>>>()?;
     let mut filters = filters.to_vec();
@@ -180,7 +180,7 @@ fn receivers(
         }
         // Before Linux 6.13 a group takes no socket of an interface that is down.
         let of = rings.len() as u32;
-        filters = (0..of).map(|queue| Filter::Queue { queue, of }).collect();
+        filters = (0..of).map(|queue| SocketFilter::Queue { queue, of }).collect();
     }
     for (ring, &filter) in rings.iter().zip(&filters) {
         sys::filter(ring.as_fd(), filter)?;
@@ -189,21 +189,25 @@ fn receivers(
 }
 
 /// A bound socket that lets nothing in yet.
-fn receiver(iface: &Iface, shape: Shape, options: &OpenOptions) -> io::Result<RxSocket> {
+fn receiver(
+    iface: &Iface,
+    shape: PacketRingGeometry,
+    options: &OpenOptions,
+) -> io::Result<RxSocket> {
     let ring = RxSocket::new(sys::socket()?, shape)?;
     let socket = ring.as_fd();
-    Setting::IgnoreOutgoing.set(socket, 1)?;
-    Setting::CopyThreshold.set(socket, 1)?;
-    Setting::AuxData.set(socket, 1)?;
-    Setting::ReceiveBuffer.set(socket, SOCKET_BUFFER)?;
+    SocketSetting::IgnoreOutgoing.set(socket, 1)?;
+    SocketSetting::CopyThreshold.set(socket, 1)?;
+    SocketSetting::AuxData.set(socket, 1)?;
+    SocketSetting::ReceiveBuffer.set(socket, SOCKET_BUFFER_BYTES)?;
     if options.busy_poll_us > 0 {
-        Setting::BusyPoll.set(socket, options.busy_poll_us)?;
+        SocketSetting::BusyPoll.set(socket, options.busy_poll_us)?;
     }
     if options.promiscuous {
         sys::promiscuous(socket, iface.index)?;
     }
-    sys::filter(socket, Filter::Nothing)?;
-    sys::bind(socket, iface.index, Use::Receive)?;
+    sys::filter(socket, SocketFilter::Nothing)?;
+    sys::bind(socket, iface.index, SocketUse::Receive)?;
     Ok(ring)
 }
 
@@ -220,12 +224,12 @@ fn share(rings: &[RxSocket]) -> io::Result<()> {
 
 fn sender(iface: &Iface, options: &OpenOptions) -> io::Result<OwnedFd> {
     let socket = sys::socket()?;
-    Setting::SendBuffer.set(socket.as_fd(), SOCKET_BUFFER)?;
+    SocketSetting::SendBuffer.set(socket.as_fd(), SOCKET_BUFFER_BYTES)?;
     if options.qdisc_bypass {
-        Setting::QdiscBypass.set(socket.as_fd(), 1)?;
+        SocketSetting::QdiscBypass.set(socket.as_fd(), 1)?;
     } else if !options.shared {
-        Setting::Mark.set(socket.as_fd(), host::TO_WIRE_MARK)?;
+        SocketSetting::Mark.set(socket.as_fd(), host::TO_WIRE_MARK)?;
     }
-    sys::bind(socket.as_fd(), iface.index, Use::Send)?;
+    sys::bind(socket.as_fd(), iface.index, SocketUse::Send)?;
     Ok(socket)
 }

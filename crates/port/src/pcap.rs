@@ -10,20 +10,22 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use slipring_ring::{KernRing, Pair, Region, RxRing, Slot, SlotFlags, SlotIdx, SyncFault, TxRing};
+use slipring_ring::{
+    KernRing, Region, RingHalves, RxRing, Slot, SlotFlags, SlotIdx, SyncFault, TxRing,
+};
 
 use crate::capture::{FileReader, FileWriter, wall_clock};
 use crate::error::{OpenError, RunCause, RunError};
-use crate::info::{Caps, Mode, PortInfo};
-use crate::options::{Needs, OpenOptions};
+use crate::info::{PortCaps, PortInfo, PortMode};
+use crate::options::{OpenOptions, RegionNeeds};
 use crate::port::Port;
-use crate::queue::{Interest, Queue, Rings, WaitFds};
-use crate::stats::{Counters, DropCause, Traffic};
+use crate::queue::{Interest, Queue, QueueRings, WaitFds};
+use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 
 /// What the port takes from a region.
 #[must_use]
-pub fn needs(options: &OpenOptions) -> Needs {
-    Needs::pairs(1, options.slots)
+pub fn needs(options: &OpenOptions) -> RegionNeeds {
+    RegionNeeds::pairs(1, options.slots)
 }
 
 /// Opens a capture: to read if the program only receives, to write if it only sends, and else
@@ -52,10 +54,18 @@ pub fn open(
     };
     let (file, tx, rx) = if reads {
         let reader = FileReader::open(path).map_err(failed)?;
-        (Side::Read(reader), Pair::absent(region, 0), Pair::create(region, 0, options.slots))
+        (
+            PcapFile::Read(reader),
+            RingHalves::absent(region, 0),
+            RingHalves::create(region, 0, options.slots),
+        )
     } else {
         let writer = FileWriter::create(path, &[shown]).map_err(failed)?;
-        (Side::Write(writer), Pair::create(region, 0, options.slots), Pair::absent(region, 0))
+        (
+            PcapFile::Write(writer),
+            RingHalves::create(region, 0, options.slots),
+            RingHalves::absent(region, 0),
+        )
     };
     let (tx, rx) = (tx.map_err(ring_failed)?, rx.map_err(ring_failed)?);
     let queue = PcapQueue {
@@ -79,26 +89,26 @@ fn info(shown: &str, reads: bool, region: &Region) -> PortInfo {
     PortInfo {
         name: shown.to_owned(),
         kind: "pcap",
-        mode: Mode::new().with("mode", if reads { "read" } else { "write" }),
-        caps: Caps { rx: reads, tx: !reads, max_packet: 65_535, max_slot: region.buf_size() },
+        mode: PortMode::new().with("mode", if reads { "read" } else { "write" }),
+        caps: PortCaps { rx: reads, tx: !reads, max_packet: 65_535, max_slot: region.buf_size() },
         mac: None,
         mtu: None,
     }
 }
 
-enum Side {
+enum PcapFile {
     Read(FileReader),
     Write(FileWriter),
 }
 
 struct PcapQueue {
     name: String,
-    file: Side,
+    file: PcapFile,
     ended: bool,
     /// A packet that is gathered from slots, or waits for room on the rx ring.
     packet: Vec<u8>,
     /// Packets that wait in the file's buffer.
-    buffered: VecDeque<Buffered>,
+    buffered: VecDeque<BufferedPacket>,
     /// How many of those before them the file has.
     completed: u64,
     /// The slot behind the last packet that the file has.
@@ -107,11 +117,11 @@ struct PcapQueue {
     tx_kern: KernRing,
     rx: RxRing,
     rx_kern: KernRing,
-    counters: Arc<Counters>,
+    counters: Arc<QueueCounters>,
 }
 
 /// A packet in the file's buffer.
-struct Buffered {
+struct BufferedPacket {
     bytes: u64,
     /// The slot behind its last one.
     end: SlotIdx,
@@ -124,7 +134,7 @@ impl PcapQueue {
 
     /// Takes the packets up to slot `head` into the buffer. After an error they are only counted.
     fn append(&mut self, head: SlotIdx) -> io::Result<()> {
-        let Side::Write(writer) = &mut self.file else { return Ok(()) };
+        let PcapFile::Write(writer) = &mut self.file else { return Ok(()) };
         let (time, ring) = (wall_clock(), &mut self.tx_kern);
         let mut result = Ok(());
         let mut at = ring.hwcur();
@@ -134,27 +144,27 @@ impl PcapQueue {
             at = ring.next(at);
             if !slot.flags.has(SlotFlags::MOREFRAG) {
                 let bytes = self.packet.len() as u64;
-                self.buffered.push_back(Buffered { bytes, end: at });
+                self.buffered.push_back(BufferedPacket { bytes, end: at });
                 result = result.and_then(|()| writer.packet(0, time, &self.packet, None));
                 self.packet.clear();
             }
         }
-        ring.done_to(head);
+        ring.complete_to(head);
         result
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let Side::Write(writer) = &mut self.file else { return Ok(()) };
+        let PcapFile::Write(writer) = &mut self.file else { return Ok(()) };
         writer.flush()
     }
 
     /// Frees the slots of what the file has by now, and of what it will never have after an error.
     fn complete(&mut self, result: io::Result<()>) -> Result<(), RunError> {
-        let Side::Write(writer) = &self.file else { return Ok(()) };
+        let PcapFile::Write(writer) = &self.file else { return Ok(()) };
         let new = writer.completed() - std::mem::replace(&mut self.completed, writer.completed());
-        let mut sum = Traffic::default();
+        let mut sum = TrafficCounts::default();
         for packet in self.buffered.drain(..new as usize) {
-            sum += Traffic { packets: 1, bytes: packet.bytes };
+            sum += TrafficCounts { packets: 1, bytes: packet.bytes };
             self.written_to = packet.end;
         }
         self.counters.sent(sum);
@@ -170,7 +180,7 @@ impl PcapQueue {
 
     /// Fetches the next packet into `self.packet`, unless one waits there; false at the end.
     fn fetch(&mut self) -> Result<bool, RunError> {
-        let Side::Read(reader) = &mut self.file else { return Ok(false) };
+        let PcapFile::Read(reader) = &mut self.file else { return Ok(false) };
         if !self.packet.is_empty() {
             return Ok(true);
         }
@@ -185,7 +195,7 @@ impl PcapQueue {
                 }
                 Ok(None) => self.ended = true,
                 Err(error) => {
-                    let cause = error.at_run(reader.path());
+                    let cause = error.to_run_cause(reader.path());
                     return Err(RunError::new(&self.name, cause));
                 }
             }
@@ -203,7 +213,7 @@ impl PcapQueue {
             self.packet.clear();
             return true;
         }
-        if ring.room() < slots {
+        if ring.free_slots() < slots {
             return false;
         }
         let mut at = ring.hwtail();
@@ -217,24 +227,24 @@ impl PcapQueue {
             at = ring.next(at);
         }
         ring.set_tail(at);
-        self.counters.received(Traffic { packets: 1, bytes: self.packet.len() as u64 });
+        self.counters.received(TrafficCounts { packets: 1, bytes: self.packet.len() as u64 });
         self.packet.clear();
         true
     }
 }
 
 impl Queue for PcapQueue {
-    fn rings(&mut self) -> Rings<'_> {
-        Rings { tx: &mut self.tx, rx: &mut self.rx }
+    fn rings(&mut self) -> QueueRings<'_> {
+        QueueRings { tx: &mut self.tx, rx: &mut self.rx }
     }
 
     fn tx_sync(&mut self) -> Result<(), RunError> {
         let released = self.tx_kern.released();
         let head = released.map_err(|fault| self.failed(SyncFault::from(fault)))?;
         let new = self.tx_kern.hwcur() != head;
-        let Side::Write(_) = self.file else { return Ok(()) };
+        let PcapFile::Write(_) = self.file else { return Ok(()) };
         let mut result = if new { self.append(head) } else { Ok(()) };
-        if result.is_ok() && (!new || self.tx_kern.room() >= self.tx_kern.num_slots() / 2) {
+        if result.is_ok() && (!new || self.tx_kern.free_slots() >= self.tx_kern.num_slots() / 2) {
             result = self.flush();
         }
         self.complete(result)
@@ -243,7 +253,7 @@ impl Queue for PcapQueue {
     fn rx_sync(&mut self) -> Result<(), RunError> {
         let released = self.rx_kern.released();
         let head = released.map_err(|fault| self.failed(SyncFault::from(fault)))?;
-        self.rx_kern.done_to(head);
+        self.rx_kern.complete_to(head);
         while self.fetch()? && self.deliver() {}
         Ok(())
     }
@@ -256,7 +266,7 @@ impl Queue for PcapQueue {
         self.ended && self.packet.is_empty()
     }
 
-    fn counters(&self) -> &Arc<Counters> {
+    fn counters(&self) -> &Arc<QueueCounters> {
         &self.counters
     }
 }
@@ -285,7 +295,7 @@ mod tests {
         assert_eq!((out.stats().tx.packets, out.stats().in_flight), (0, 4));
         out.tx_sync().unwrap();
         assert_eq!(out.stats().in_flight, 0);
-        assert_eq!(out.stats().tx, Traffic { packets: 4, bytes: 60 + 2048 + 2049 + 9000 });
+        assert_eq!(out.stats().tx, TrafficCounts { packets: 4, bytes: 60 + 2048 + 2049 + 9000 });
         drop(out);
         let options = OpenOptions { direction: Interest::RX, ..options };
         let mut back = open("pcap:x", &path, &region, &options).unwrap();

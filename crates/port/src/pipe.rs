@@ -6,16 +6,16 @@ use std::sync::Arc;
 use slipring_ring::{KernRing, PipeEnd, PipePair, Region, SlotFlags};
 
 use crate::error::{OpenError, RunError};
-use crate::info::{Caps, Mode, PortInfo};
-use crate::options::{Needs, OpenOptions};
+use crate::info::{PortCaps, PortInfo, PortMode};
+use crate::options::{OpenOptions, RegionNeeds};
 use crate::port::Port;
-use crate::queue::{Interest, Queue, Rings, TxWait, WaitFds};
-use crate::stats::{Counters, Traffic};
+use crate::queue::{Interest, Queue, QueueRings, TxWait, WaitFds};
+use crate::stats::{QueueCounters, TrafficCounts};
 
 /// What a pipe of `queues` ring pairs takes, both ends together.
 #[must_use]
-pub fn needs(queues: u32, slots: u32) -> Needs {
-    let mut needs = Needs::pairs(queues * 2, slots);
+pub fn needs(queues: u32, slots: u32) -> RegionNeeds {
+    let mut needs = RegionNeeds::pairs(queues * 2, slots);
     // Only tx slots have buffers; each queue has a record beside its four rings.
     needs.bufs /= 2;
     needs.ring_bytes += 1024 * u64::from(queues);
@@ -52,8 +52,8 @@ pub fn info(name: &str, queues: u32, region: &Region, slots: u32) -> PortInfo {
     PortInfo {
         name: name.to_owned(),
         kind: "pipe",
-        mode: Mode::new().with("mode", "swap").with("queues", queues).with("slots", slots),
-        caps: Caps {
+        mode: PortMode::new().with("mode", "swap").with("queues", queues).with("slots", slots),
+        caps: PortCaps {
             rx: true,
             tx: true,
             max_packet: region.buf_size() * 64,
@@ -69,7 +69,7 @@ pub fn info(name: &str, queues: u32, region: &Region, slots: u32) -> PortInfo {
 pub struct PipeQueue {
     name: String,
     end: PipeEnd,
-    counters: Arc<Counters>,
+    counters: Arc<QueueCounters>,
 }
 
 impl PipeQueue {
@@ -81,9 +81,9 @@ impl PipeQueue {
 }
 
 /// Packets and bytes in the `count` slots before `end`.
-fn traffic(ring: &KernRing, end: u32, count: u32) -> Traffic {
+fn traffic(ring: &KernRing, end: u32, count: u32) -> TrafficCounts {
     let start = ring.add(end, ring.num_slots() - count);
-    let mut sum = Traffic::default();
+    let mut sum = TrafficCounts::default();
     for (_, slot) in ring.slots(start, end) {
         sum.bytes += u64::from(slot.len);
         sum.packets += u64::from(!slot.flags.has(SlotFlags::MOREFRAG));
@@ -92,15 +92,15 @@ fn traffic(ring: &KernRing, end: u32, count: u32) -> Traffic {
 }
 
 impl Queue for PipeQueue {
-    fn rings(&mut self) -> Rings<'_> {
-        Rings { tx: &mut self.end.tx, rx: &mut self.end.rx }
+    fn rings(&mut self) -> QueueRings<'_> {
+        QueueRings { tx: &mut self.end.tx, rx: &mut self.end.rx }
     }
 
     #[inline]
     fn tx_sync(&mut self) -> Result<(), RunError> {
         // Counted before they are handed over: afterwards they are the peer's.
         let from = self.end.tx_kern().hwcur();
-        let sum = self.end.pending_tx().map_or(Traffic::default(), |head| {
+        let sum = self.end.pending_tx().map_or(TrafficCounts::default(), |head| {
             traffic(self.end.tx_kern(), head, self.end.tx_kern().pending(head))
         });
         self.end.tx_sync().map_err(|fault| RunError::new(&self.name, fault))?;
@@ -121,7 +121,7 @@ impl Queue for PipeQueue {
     }
 
     fn wait_fds(&self) -> WaitFds<'_> {
-        let bell = self.end.bells().0.as_fd();
+        let bell = self.end.doorbells().0.as_fd();
         WaitFds { rx: Some(bell), tx: Some(TxWait::Readable(bell)), link: None }
     }
 
@@ -133,7 +133,7 @@ impl Queue for PipeQueue {
         self.end.wake();
     }
 
-    fn counters(&self) -> &Arc<Counters> {
+    fn counters(&self) -> &Arc<QueueCounters> {
         &self.counters
     }
 }

@@ -5,7 +5,7 @@ use slipring_ring::forward as forward_rings;
 use crate::error::RunError;
 use crate::info::PortInfo;
 use crate::queue::Queue;
-use crate::stats::Snapshot;
+use crate::stats::QueueSnapshot;
 
 /// What one name opens. Take `queues` apart to give each thread its own.
 pub struct Port {
@@ -39,8 +39,8 @@ impl Port {
     }
 
     /// The sum of all queues' counters, the kernel's own included.
-    pub fn stats(&mut self) -> Snapshot {
-        let mut sum = Snapshot::default();
+    pub fn stats(&mut self) -> QueueSnapshot {
+        let mut sum = QueueSnapshot::default();
         for queue in &mut self.queues {
             queue.update_stats();
             sum += queue.counters().snapshot();

@@ -7,12 +7,12 @@ use slipring_ring::{RxRing, TxRing};
 
 use crate::clock::Nanos;
 use crate::error::RunError;
-use crate::lender::Lender;
-use crate::stats::Counters;
+use crate::lender::QueueLender;
+use crate::stats::QueueCounters;
 
 /// The program's halves of a queue's rings.
 #[derive(Debug)]
-pub struct Rings<'q> {
+pub struct QueueRings<'q> {
     /// To send on. Without slots where the port cannot send.
     pub tx: &'q mut TxRing,
     /// To receive from. Without slots where the port cannot receive.
@@ -73,7 +73,7 @@ pub enum TxWait<'q> {
 ///   kernel knows.
 pub trait Queue: Send {
     /// The program's halves of the rings.
-    fn rings(&mut self) -> Rings<'_>;
+    fn rings(&mut self) -> QueueRings<'_>;
 
     /// Sends what was queued; frees what was sent.
     ///
@@ -113,13 +113,13 @@ pub trait Queue: Send {
     fn after_sleep(&mut self) {}
 
     /// The counters, shared with whoever reports them.
-    fn counters(&self) -> &Arc<Counters>;
+    fn counters(&self) -> &Arc<QueueCounters>;
 
     /// Fetches drop counts that the kernel keeps. A system call or two: once per report.
     fn update_stats(&mut self) {}
 
     /// Where programs can sync it in their own processes.
-    fn lender(&mut self) -> Option<&mut dyn Lender> {
+    fn lender(&mut self) -> Option<&mut dyn QueueLender> {
         None
     }
 

@@ -103,14 +103,14 @@ impl DropCause {
 
 /// Packets and their bytes, without CRC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Traffic {
+pub struct TrafficCounts {
     /// Whole packets.
     pub packets: u64,
     /// Bytes of them.
     pub bytes: u64,
 }
 
-impl std::ops::AddAssign for Traffic {
+impl std::ops::AddAssign for TrafficCounts {
     fn add_assign(&mut self, other: Self) {
         self.packets += other.packets;
         self.bytes += other.bytes;
@@ -119,7 +119,7 @@ impl std::ops::AddAssign for Traffic {
 
 /// A queue's counters. One thread writes, so an addition is a load and a store.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub struct QueueCounters {
     rx: [AtomicU64; 2],
     tx: [AtomicU64; 2],
     in_flight: AtomicU64,
@@ -128,17 +128,17 @@ pub struct Counters {
     drops: [AtomicU64; DropCause::ALL.len()],
 }
 
-impl Counters {
+impl QueueCounters {
     /// Counts packets that the program can now read.
     #[inline(always)]
-    pub fn received(&self, traffic: Traffic) {
+    pub fn received(&self, traffic: TrafficCounts) {
         add(&self.rx[0], traffic.packets);
         add(&self.rx[1], traffic.bytes);
     }
 
     /// Counts packets that have left for good: completed, not submitted.
     #[inline(always)]
-    pub fn sent(&self, traffic: Traffic) {
+    pub fn sent(&self, traffic: TrafficCounts) {
         add(&self.tx[0], traffic.packets);
         add(&self.tx[1], traffic.bytes);
     }
@@ -162,7 +162,7 @@ impl Counters {
 
     /// Counts completions of buffers that were not on their way: late, repeated, or not ours.
     #[cold]
-    pub fn stray(&self) {
+    pub fn count_stray(&self) {
         add(&self.strays, 1);
     }
 
@@ -173,12 +173,12 @@ impl Counters {
 
     /// A copy of all counters.
     #[must_use]
-    pub fn snapshot(&self) -> Snapshot {
-        let traffic = |side: &[AtomicU64; 2]| Traffic {
+    pub fn snapshot(&self) -> QueueSnapshot {
+        let traffic = |side: &[AtomicU64; 2]| TrafficCounts {
             packets: side[0].load(Ordering::Relaxed),
             bytes: side[1].load(Ordering::Relaxed),
         };
-        Snapshot {
+        QueueSnapshot {
             rx: traffic(&self.rx),
             tx: traffic(&self.tx),
             in_flight: self.in_flight.load(Ordering::Relaxed),
@@ -196,11 +196,11 @@ fn add(counter: &AtomicU64, amount: u64) {
 
 /// What [`Counters`] held at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Snapshot {
+pub struct QueueSnapshot {
     /// Packets given to the program.
-    pub rx: Traffic,
+    pub rx: TrafficCounts,
     /// Packets that left.
-    pub tx: Traffic,
+    pub tx: TrafficCounts,
     /// Packets submitted and not completed.
     pub in_flight: u64,
     /// Completions that nothing was waiting for. Other than 0, the kernel misbehaved.
@@ -210,7 +210,7 @@ pub struct Snapshot {
     drops: [u64; DropCause::ALL.len()],
 }
 
-impl Snapshot {
+impl QueueSnapshot {
     /// Packets lost for this reason.
     #[must_use]
     pub fn dropped(&self, cause: DropCause) -> u64 {
@@ -223,7 +223,7 @@ impl Snapshot {
     }
 }
 
-impl std::ops::AddAssign for Snapshot {
+impl std::ops::AddAssign for QueueSnapshot {
     fn add_assign(&mut self, other: Self) {
         self.rx += other.rx;
         self.tx += other.tx;

@@ -30,30 +30,30 @@ use slipring_ring::Region;
 use crate::clock::{Nanos, now};
 use crate::error::{OpenCause, OpenError};
 use crate::iface::Iface;
-use crate::info::{Caps, Mode, PortInfo};
-use crate::link::Link;
+use crate::info::{PortCaps, PortInfo, PortMode};
+use crate::link_watch::LinkWatch;
 use crate::netlink::Netlink;
-use crate::options::{Needs, OpenOptions};
+use crate::options::{OpenOptions, RegionNeeds};
 use crate::port::Port;
 use crate::queue::Queue;
 
 use drops::HostDrops;
-use queue::{Limits, TapQueue};
-use sys::Attach;
+use queue::{TapLimits, TapQueue};
+use sys::TapAttach;
 
 /// Longest name of an interface, in bytes.
-const MAX_NAME: usize = 15;
+const MAX_NAME_LEN: usize = 15;
 /// Most bytes of a frame, without a virtio-net header.
-const MAX_FRAME: u32 = 65_535;
+const MAX_FRAME_LEN: u32 = 65_535;
 /// How long the device of a killed program may stay.
-const LINGER: Nanos = 500_000_000;
+const REATTACH_TIMEOUT_NS: Nanos = 500_000_000;
 /// Bytes of an Ethernet header with two tags.
-const TAGGED_HEADER: u32 = 22;
+const TAGGED_HEADER_LEN: u32 = 22;
 
 /// What the port takes from a region.
 #[must_use]
-pub fn needs(queues: u32, options: &OpenOptions) -> Needs {
-    Needs::pairs(queues.max(1), options.slots)
+pub fn needs(queues: u32, options: &OpenOptions) -> RegionNeeds {
+    RegionNeeds::pairs(queues.max(1), options.slots)
 }
 
 /// Opens a port of `queues` ring pairs on the TAP device `ifname`; empty lets the kernel choose
@@ -81,25 +81,25 @@ fn open_device(
     options: &OpenOptions,
 ) -> Result<Port, OpenCause> {
     check(ifname, options)?;
-    let (exists, (descriptors, ifname)) = once_free(|| {
+    let (exists, (descriptors, ifname)) = retry_while_busy(|| {
         let exists = Iface::find(ifname).is_ok();
         Ok((exists, attach(ifname, queues, options.vnet_hdr)?))
     })?;
     let iface = Iface::find(&ifname)?;
     if !exists {
-        lengthen(iface.index, options.slots);
+        set_tx_queue_len(iface.index, options.slots);
         sys::bring_up(&ifname).map_err(|error| refused("set the TAP device up", error))?;
     }
-    let send = MAX_FRAME + options.vnet_hdr;
-    let receive = if options.vnet_hdr > 0 { send } else { iface.mtu + TAGGED_HEADER };
-    let limits = Limits { send, receive };
+    let send = MAX_FRAME_LEN + options.vnet_hdr;
+    let receive = if options.vnet_hdr > 0 { send } else { iface.mtu + TAGGED_HEADER_LEN };
+    let limits = TapLimits { send, receive };
     let iface = Iface { up: iface.up || !exists, ..iface };
     let open = |(i, tun)| {
-        let link = Link::of(&iface, options.exit_on_link_down)?;
+        let link = LinkWatch::watch(&iface, options.exit_on_link_down)?;
         TapQueue::new(name, i, region, options.slots, limits, link, tun)
     };
     let mut opened = (0..).zip(descriptors).map(open).collect::<Result<Vec<_>, _>>()?;
-    opened[0].count_host_drops(HostDrops::of(iface.index, &iface.name));
+    opened[0].count_host_drops(HostDrops::new(iface.index, &iface.name));
     let info = info(name, &iface, &opened, region, options);
     let queues = opened.into_iter().map(|queue| Box::new(queue) as Box<dyn Queue>).collect();
     Ok(Port { info, queues })
@@ -107,14 +107,15 @@ fn open_device(
 
 /// Makes the kernel's queue towards us hold a few rings' worth: what does not fit is dropped, and
 /// nothing but a read makes room.
-fn lengthen(index: u32, slots: u32) {
+fn set_tx_queue_len(index: u32, slots: u32) {
     // With the kernel's default length it works too.
     let _ = Netlink::open().and_then(|netlink| netlink.set_tx_queue_len(index, 4 * slots));
 }
 
 fn check(ifname: &str, options: &OpenOptions) -> Result<(), OpenCause> {
-    if ifname.len() > MAX_NAME {
-        let reason = format!("`{ifname}` is longer than the {MAX_NAME} bytes of an interface name");
+    if ifname.len() > MAX_NAME_LEN {
+        let reason =
+            format!("`{ifname}` is longer than the {MAX_NAME_LEN} bytes of an interface name");
         return Err(OpenCause::Name { reason, help: None });
     }
     match options.vnet_hdr {
@@ -137,17 +138,17 @@ fn info(
     PortInfo {
         name: name.to_owned(),
         kind: "tap",
-        mode: Mode::new()
+        mode: PortMode::new()
             .with("if", &iface.name)
             .with("io", if batched { "io_uring" } else { "readwrite" })
             .with("offload", if options.vnet_hdr > 0 { "vnet" } else { "off" })
             .with("queues", queues.len())
             .with("slots", options.slots)
             .with_link(iface.up),
-        caps: Caps {
+        caps: PortCaps {
             rx: true,
             tx: true,
-            max_packet: MAX_FRAME + options.vnet_hdr,
+            max_packet: MAX_FRAME_LEN + options.vnet_hdr,
             max_slot: region.buf_size(),
         },
         // The device's address is that of the host at the other end.
@@ -158,8 +159,8 @@ fn info(
 
 /// Tries again for a moment where the device is in use: that of a killed program goes after the
 /// program, when the kernel has taken its io_uring apart.
-fn once_free<T>(mut attempt: impl FnMut() -> Result<T, OpenCause>) -> Result<T, OpenCause> {
-    let until = now() + LINGER;
+fn retry_while_busy<T>(mut attempt: impl FnMut() -> Result<T, OpenCause>) -> Result<T, OpenCause> {
+    let until = now() + REATTACH_TIMEOUT_NS;
     loop {
         match attempt() {
             Err(OpenCause::Busy { .. }) if now() < until => thread::sleep(Duration::from_millis(1)),
@@ -171,7 +172,7 @@ fn once_free<T>(mut attempt: impl FnMut() -> Result<T, OpenCause>) -> Result<T, 
 /// Descriptors of `queues` queues of a device, and the device's name.
 fn attach(ifname: &str, queues: u32, vnet_hdr: u32) -> Result<(Vec<OwnedFd>, String), OpenCause> {
     let multi_queue = queues > 1;
-    let mut how = Attach { multi_queue, vnet_header: vnet_hdr > 0 };
+    let mut how = TapAttach { multi_queue, vnet_header: vnet_hdr > 0 };
     let first = open_node()?;
     let attached = match sys::attach(first.as_fd(), ifname, how) {
         // A device that was made for several queues takes only descriptors that say so.

@@ -16,7 +16,7 @@ use crate::queue::{Interest, Queue, TxWait};
 
 /// How long to look before sleeping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
+pub enum WaitStrategy {
     /// Never sleep: the lowest latency for a whole core.
     Spin,
     /// Sleep at once.
@@ -25,7 +25,7 @@ pub enum Patience {
     Adaptive(Nanos),
 }
 
-impl Default for Patience {
+impl Default for WaitStrategy {
     fn default() -> Self {
         Self::Adaptive(20_000)
     }
@@ -33,7 +33,7 @@ impl Default for Patience {
 
 /// Why a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Woken {
+pub enum WaitOutcome {
     /// At least one queue has what was asked for.
     Ready,
     /// Time is up.
@@ -46,7 +46,7 @@ pub enum Woken {
 #[derive(Debug)]
 pub struct Waiter {
     epoll: OwnedFd,
-    patience: Patience,
+    strategy: WaitStrategy,
     /// Interests registered last, so that an unchanged one costs no system call; none for queues
     /// that have ended.
     registered: Vec<Option<Interest>>,
@@ -57,10 +57,10 @@ pub struct Waiter {
 }
 
 /// How long to sleep for a queue that nothing tells of.
-const BLIND_WAIT: Nanos = 100_000;
+const BLIND_WAIT_NS: Nanos = 100_000;
 
 /// Event data of [`Waiter::also`]; queues have their index.
-const OTHER: u64 = u64::MAX;
+const OTHER_FD_TOKEN: u64 = u64::MAX;
 
 impl Waiter {
     /// A waiter for `queues`, which later calls must name in the same order.
@@ -69,11 +69,16 @@ impl Waiter {
     /// The kernel's, mostly for want of descriptors.
     pub fn new<'q>(
         queues: impl IntoIterator<Item = &'q dyn Queue>,
-        patience: Patience,
+        patience: WaitStrategy,
     ) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
-        let mut waiter =
-            Self { epoll, patience, registered: Vec::new(), always: Vec::new(), usual_wait: 0 };
+        let mut waiter = Self {
+            epoll,
+            strategy: patience,
+            registered: Vec::new(),
+            always: Vec::new(),
+            usual_wait: 0,
+        };
         for (i, queue) in queues.into_iter().enumerate() {
             waiter.add(i as u64, queue)?;
         }
@@ -86,7 +91,7 @@ impl Waiter {
     /// As [`Self::new`].
     pub fn for_ports<'q>(
         ports: impl IntoIterator<Item = &'q Port>,
-        patience: Patience,
+        patience: WaitStrategy,
     ) -> io::Result<Self> {
         Self::new(
             ports.into_iter().flat_map(|port| port.queues.iter().map(AsRef::as_ref)),
@@ -116,8 +121,8 @@ impl Waiter {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn also(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
-        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(OTHER), EventFlags::IN)?)
+    pub fn add_fd(&mut self, fd: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(OTHER_FD_TOKEN), EventFlags::IN)?)
     }
 
     /// Waits until a queue has what its interest asks for. `queues` are those of [`Self::new`].
@@ -128,14 +133,14 @@ impl Waiter {
         &mut self,
         queues: &mut (impl WaitSet + ?Sized),
         timeout: Option<Duration>,
-    ) -> Result<Woken, RunError> {
+    ) -> Result<WaitOutcome, RunError> {
         let start = now();
         let deadline = timeout.map(|timeout| start.saturating_add(timeout.as_nanos() as u64));
         let woken = match self.spin(queues, start, deadline)? {
             Some(woken) => woken,
             None => self.sleep(queues, deadline)?,
         };
-        if woken == Woken::Ready {
+        if woken == WaitOutcome::Ready {
             let took = now().saturating_sub(start);
             self.usual_wait = (self.usual_wait * 7 + took) / 8;
         }
@@ -151,8 +156,8 @@ impl Waiter {
         ports: &mut [&mut Port],
         interest: Interest,
         timeout: Option<Duration>,
-    ) -> Result<Woken, RunError> {
-        self.wait(&mut Ports(ports, interest), timeout)
+    ) -> Result<WaitOutcome, RunError> {
+        self.wait(&mut PortsWait(ports, interest), timeout)
     }
 
     /// Looks at the queues for as long as patience lasts.
@@ -161,28 +166,28 @@ impl Waiter {
         queues: &mut (impl WaitSet + ?Sized),
         start: Nanos,
         deadline: Option<Nanos>,
-    ) -> Result<Option<Woken>, RunError> {
-        let budget = match self.patience {
-            Patience::Spin => Nanos::MAX,
-            Patience::Adaptive(most) if self.usual_wait <= most => most,
-            Patience::Sleep | Patience::Adaptive(_) => 0,
+    ) -> Result<Option<WaitOutcome>, RunError> {
+        let budget = match self.strategy {
+            WaitStrategy::Spin => Nanos::MAX,
+            WaitStrategy::Adaptive(most) if self.usual_wait <= most => most,
+            WaitStrategy::Sleep | WaitStrategy::Adaptive(_) => 0,
         };
         let mut looks = 0u32;
         loop {
-            if look(queues)? {
-                return Ok(Some(Woken::Ready));
+            if poll_queues(queues)? {
+                return Ok(Some(WaitOutcome::Ready));
             }
             let time = now();
             if deadline.is_some_and(|deadline| time >= deadline) {
-                return Ok(Some(Woken::Timeout));
+                return Ok(Some(WaitOutcome::Timeout));
             }
             if time - start >= budget {
                 return Ok(None);
             }
             looks += 1;
             // Other descriptors are only seen by the kernel: ask now and then.
-            if looks.is_multiple_of(1024) && self.poll(Some(Duration::ZERO))? == Polled::Other {
-                return Ok(Some(Woken::Interrupted));
+            if looks.is_multiple_of(1024) && self.poll(Some(Duration::ZERO))? == PolledFd::Other {
+                return Ok(Some(WaitOutcome::Interrupted));
             }
             std::hint::spin_loop();
         }
@@ -192,7 +197,7 @@ impl Waiter {
         &mut self,
         queues: &mut (impl WaitSet + ?Sized),
         deadline: Option<Nanos>,
-    ) -> Result<Woken, RunError> {
+    ) -> Result<WaitOutcome, RunError> {
         let woken = self.sleep_registered(queues, deadline);
         self.unwatch_edges(queues).and(woken)
     }
@@ -201,34 +206,37 @@ impl Waiter {
         &mut self,
         queues: &mut (impl WaitSet + ?Sized),
         deadline: Option<Nanos>,
-    ) -> Result<Woken, RunError> {
+    ) -> Result<WaitOutcome, RunError> {
         loop {
             self.register(queues)?;
             queues.each(&mut |queue, interest| {
                 queue.before_sleep(interest);
                 Ok(())
             })?;
-            let ready = look(queues)?;
-            let polled =
-                if ready { Ok(Polled::Queue) } else { self.poll(self.rest(queues, deadline)) };
+            let ready = poll_queues(queues)?;
+            let polled = if ready {
+                Ok(PolledFd::Queue)
+            } else {
+                self.poll(self.sleep_timeout(queues, deadline))
+            };
             queues.each(&mut |queue, _| {
                 queue.after_sleep();
                 Ok(())
             })?;
-            if ready || look(queues)? {
-                return Ok(Woken::Ready);
+            if ready || poll_queues(queues)? {
+                return Ok(WaitOutcome::Ready);
             }
-            if polled? == Polled::Other {
-                return Ok(Woken::Interrupted);
+            if polled? == PolledFd::Other {
+                return Ok(WaitOutcome::Interrupted);
             }
             if deadline.is_some_and(|deadline| now() >= deadline) {
-                return Ok(Woken::Timeout);
+                return Ok(WaitOutcome::Timeout);
             }
         }
     }
 
     /// How long the kernel may let us sleep.
-    fn rest(
+    fn sleep_timeout(
         &self,
         queues: &mut (impl WaitSet + ?Sized),
         deadline: Option<Nanos>,
@@ -239,7 +247,7 @@ impl Waiter {
         let visited = queues.each(&mut |queue, interest| {
             // Nothing wakes us for a queue without descriptors: look again after a short while.
             let blind = interest != Interest::NONE && self.always.get(i) == Some(&true);
-            let own = [queue.deadline(), blind.then_some(time + BLIND_WAIT), until];
+            let own = [queue.deadline(), blind.then_some(time + BLIND_WAIT_NS), until];
             until = own.into_iter().flatten().min();
             i += 1;
             Ok(())
@@ -248,7 +256,7 @@ impl Waiter {
         Some(Duration::from_nanos(until?.saturating_sub(time)))
     }
 
-    fn poll(&self, timeout: Option<Duration>) -> Result<Polled, RunError> {
+    fn poll(&self, timeout: Option<Duration>) -> Result<PolledFd, RunError> {
         let timeout = timeout.map(|time| Timespec {
             tv_sec: time.as_secs() as i64,
             tv_nsec: time.subsec_nanos().into(),
@@ -256,12 +264,12 @@ impl Waiter {
         let mut events: [std::mem::MaybeUninit<epoll::Event>; 16] =
             [std::mem::MaybeUninit::uninit(); 16];
         match epoll::wait(&self.epoll, &mut events[..], timeout.as_ref()) {
-            Ok((seen, _)) if seen.iter().any(|event| event.data.u64() == OTHER) => {
-                Ok(Polled::Other)
+            Ok((seen, _)) if seen.iter().any(|event| event.data.u64() == OTHER_FD_TOKEN) => {
+                Ok(PolledFd::Other)
             }
-            Ok(([], _)) => Ok(Polled::Nothing),
-            Ok(_) => Ok(Polled::Queue),
-            Err(rustix::io::Errno::INTR) => Ok(Polled::Other),
+            Ok(([], _)) => Ok(PolledFd::Nothing),
+            Ok(_) => Ok(PolledFd::Queue),
+            Err(rustix::io::Errno::INTR) => Ok(PolledFd::Other),
             Err(error) => Err(RunError::system("epoll", "wait for descriptors", error.into())),
         }
     }
@@ -366,7 +374,7 @@ impl AsFd for Waiter {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Polled {
+enum PolledFd {
     Queue,
     Other,
     Nothing,
@@ -392,16 +400,16 @@ fn tx_fd(wait: TxWait<'_>) -> BorrowedFd<'_> {
 }
 
 /// Syncs as the interests ask; whether any is satisfied, or has just become vain.
-fn look(queues: &mut (impl WaitSet + ?Sized)) -> Result<bool, RunError> {
+fn poll_queues(queues: &mut (impl WaitSet + ?Sized)) -> Result<bool, RunError> {
     let mut ready = false;
     queues.each(&mut |queue, interest| {
-        ready |= look_at(queue, interest)?;
+        ready |= poll_queue(queue, interest)?;
         Ok(())
     })?;
     Ok(ready)
 }
 
-fn look_at(queue: &mut dyn Queue, interest: Interest) -> Result<bool, RunError> {
+fn poll_queue(queue: &mut dyn Queue, interest: Interest) -> Result<bool, RunError> {
     let due = queue.deadline().is_some_and(|deadline| deadline <= now());
     let had_ended = queue.ended();
     if due || interest.rx && queue.rings().rx.avail() == 0 {
@@ -435,9 +443,9 @@ impl WaitSet for [(&mut dyn Queue, Interest)] {
 }
 
 /// All queues of some ports, with one wish.
-struct Ports<'w, 'p>(&'w mut [&'p mut Port], Interest);
+struct PortsWait<'w, 'p>(&'w mut [&'p mut Port], Interest);
 
-impl WaitSet for Ports<'_, '_> {
+impl WaitSet for PortsWait<'_, '_> {
     fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
         let mut queues = self.0.iter_mut().flat_map(|port| &mut port.queues);
         queues.try_for_each(|queue| visit(&mut **queue, self.1))

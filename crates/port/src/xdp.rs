@@ -25,10 +25,11 @@
 //! process dies. Offloads that were switched off for the port are put back only by dropping it.
 
 mod btf;
-mod finish;
-mod flight;
+mod in_flight;
 mod layout;
+mod offload_fixup;
 mod owner;
+mod ownership;
 mod program;
 mod queue;
 mod ring;
@@ -36,7 +37,6 @@ mod rx;
 mod setup;
 mod socket;
 mod sys;
-mod turns;
 mod tx;
 
 use std::any::Any;
@@ -47,24 +47,24 @@ use slipring_ring::Region;
 use crate::bpf::host;
 use crate::error::{OpenCause, OpenError};
 use crate::iface::{self, Feature, FeatureGuard, Iface};
-use crate::info::{Caps, Mode, PortInfo};
-use crate::link::Link;
+use crate::info::{PortCaps, PortInfo, PortMode};
+use crate::link_watch::LinkWatch;
 use crate::netns::Netns;
-use crate::options::{Needs, OpenOptions};
+use crate::options::{OpenOptions, RegionNeeds};
 use crate::port::Port;
-use finish::Finisher;
-use layout::{HEADROOM, Layout};
-use program::{Place, Vlan};
-use queue::{Device, XdpQueue};
-use setup::Opened;
+use layout::{HEADROOM, UmemLayout};
+use offload_fixup::OffloadFixup;
+use program::{VlanHandling, XdpAttachMode};
+use queue::{XdpDevice, XdpQueue};
+use setup::BoundSockets;
 use tx::TxLimits;
 
 /// Ethernet header and two tags: what a frame may have beyond the MTU.
-pub(crate) const LINK_LEN: u32 = 22;
+pub(crate) const MAX_LINK_HEADER_LEN: u32 = 22;
 /// Buffers of a queue kept back for cutting super-frames.
-const RESERVE: u32 = 64;
+const RESERVE_BUFS: u32 = 64;
 /// Most slots of a packet that is sent.
-const MAX_PARTS: u32 = 17;
+const MAX_PACKET_SLOTS: u32 = 17;
 
 /// What the port takes from a region.
 ///
@@ -75,11 +75,11 @@ pub fn needs(
     ifname: &str,
     queue: Option<u32>,
     options: &OpenOptions,
-) -> Result<Needs, OpenError> {
+) -> Result<RegionNeeds, OpenError> {
     let refused = |cause: OpenCause| OpenError::new(name, cause);
     let iface = Iface::find(ifname).map_err(refused)?;
     let queues = chosen_queues(&iface, queue).map_err(refused)?.len() as u32;
-    Ok(Needs::pairs(queues, options.slots))
+    Ok(RegionNeeds::pairs(queues, options.slots))
 }
 
 /// Opens queues of an interface: `queue`, or all of them.
@@ -98,23 +98,23 @@ pub fn open(
 }
 
 /// Something that must live as long as any queue of a port.
-pub(crate) type Kept = Arc<dyn Any + Send + Sync>;
+pub(crate) type KeepAlive = Arc<dyn Any + Send + Sync>;
 
 /// What a port's frames are led to, or come from, besides the interface that its sockets are of.
-pub(crate) struct Beyond {
+pub(crate) struct FarInterface {
     /// Lives as long as any queue of the port.
-    pub(crate) kept: Kept,
+    pub(crate) keep_alive: KeepAlive,
     /// The interface whose link matters.
     pub(crate) iface: Iface,
     /// The network namespace of that interface, where it is not the calling thread's.
-    pub(crate) home: Option<Netns>,
+    pub(crate) netns: Option<Netns>,
 }
 
-impl Beyond {
+impl FarInterface {
     /// The link of the interface, heard where that is.
-    fn link(&self, ends: bool) -> Result<Link, OpenCause> {
-        let listen = || Link::of(&self.iface, ends);
-        let Some(home) = &self.home else { return listen() };
+    fn link(&self, ends: bool) -> Result<LinkWatch, OpenCause> {
+        let listen = || LinkWatch::watch(&self.iface, ends);
+        let Some(home) = &self.netns else { return listen() };
         let failed = |source| OpenCause::System { what: "enter the interface's namespace", source };
         home.run(|| Ok(listen())).map_err(failed)?
     }
@@ -124,13 +124,13 @@ impl Beyond {
 ///
 /// # Errors
 /// As [`open`].
-pub(crate) fn open_towards(
+pub(crate) fn open_redirected(
     name: &str,
     ifname: &str,
     queue: Option<u32>,
     region: &Arc<Region>,
     options: &OpenOptions,
-    beyond: Beyond,
+    beyond: FarInterface,
 ) -> Result<Port, OpenError> {
     open_interface(name, ifname, queue, region, options, Some(beyond))
         .map_err(|cause| OpenError::new(name, cause))
@@ -142,7 +142,7 @@ fn open_interface(
     queue: Option<u32>,
     region: &Arc<Region>,
     options: &OpenOptions,
-    beyond: Option<Beyond>,
+    beyond: Option<FarInterface>,
 ) -> Result<Port, OpenCause> {
     let iface = Iface::find(ifname)?;
     if options.exit_on_link_down {
@@ -156,12 +156,20 @@ fn open_interface(
     let all = numbers.len() as u32 == queue_count(&iface);
     let opened = setup::open_queues(&iface, &numbers, region, options)?;
     check_mtu(&iface, &opened, region)?;
-    let kept = beyond.as_ref().map(|beyond| beyond.kept.clone());
-    let device = Device { _kept: kept, ..settle(&iface, &opened, all, options)? };
+    let kept = beyond.as_ref().map(|beyond| beyond.keep_alive.clone());
+    let device = XdpDevice { _kept: kept, ..configure_interface(&iface, &opened, all, options)? };
     let device = Arc::new(device);
     let info = info(name, &iface, &opened, &device, region, options);
     let beyond = beyond.as_ref();
-    let make = Maker { name, iface: &iface, beyond, region, options, device, mode: opened.mode };
+    let make = XdpQueueMaker {
+        name,
+        iface: &iface,
+        far: beyond,
+        region,
+        options,
+        device,
+        mode: opened.mode,
+    };
     let queues = numbers.into_iter().zip(opened.sockets).enumerate();
     let queues = queues.map(|(i, (number, socket))| make.queue(i, number, socket));
     let queues = queues.collect::<Result<_, _>>()?;
@@ -183,14 +191,18 @@ fn chosen_queues(iface: &Iface, queue: Option<u32>) -> Result<Vec<u32>, OpenCaus
 }
 
 /// Buffers that each queue keeps back of those in its rx ring: only where super-frames may arrive.
-fn reserve(iface: &Iface, place: Place, slots: u32) -> u32 {
-    if place == Place::Generic && iface.is_software() { RESERVE.min(slots / 8) } else { 0 }
+fn reserve(iface: &Iface, place: XdpAttachMode, slots: u32) -> u32 {
+    if place == XdpAttachMode::Generic && iface.is_software() {
+        RESERVE_BUFS.min(slots / 8)
+    } else {
+        0
+    }
 }
 
 /// A frame has to fit one buffer, or the longest chain of them.
-fn check_mtu(iface: &Iface, opened: &Opened, region: &Region) -> Result<(), OpenCause> {
-    let parts = if opened.mode.chains { MAX_PARTS } else { 1 };
-    let limit = Layout::of(region).part() * parts - LINK_LEN;
+fn check_mtu(iface: &Iface, opened: &BoundSockets, region: &Region) -> Result<(), OpenCause> {
+    let parts = if opened.mode.chains { MAX_PACKET_SLOTS } else { 1 };
+    let limit = UmemLayout::new(region).part() * parts - MAX_LINK_HEADER_LEN;
     if iface.mtu <= limit {
         return Ok(());
     }
@@ -198,54 +210,56 @@ fn check_mtu(iface: &Iface, opened: &Opened, region: &Region) -> Result<(), Open
 }
 
 /// What is done to the interface besides binding its queues.
-fn settle(
+fn configure_interface(
     iface: &Iface,
-    opened: &Opened,
+    opened: &BoundSockets,
     all: bool,
     options: &OpenOptions,
-) -> Result<Device, OpenCause> {
+) -> Result<XdpDevice, OpenCause> {
     let promisc = options.promiscuous.then(|| iface::promiscuous(iface.index)).transpose()?;
     let detached = match (all && !options.shared).then(|| host::detach(iface.index)).transpose() {
         // The mode line says that the host still sends.
         Err(OpenCause::Unsupported { .. }) => None,
         detached => detached?,
     };
-    let features = switch_off(iface, opened.hook.place);
-    Ok(Device { detached, promisc, features, hook: opened.hook.clone(), _kept: None })
+    let features = disable_offloads(iface, opened.hook.attach_mode);
+    Ok(XdpDevice { detached, promisc, features, hook: opened.hook.clone(), _kept: None })
 }
 
 /// Offloads of real devices that would hide what was on the wire. Software devices take
 /// theirs from the sender, which is not ours to change.
-fn switch_off(iface: &Iface, place: Place) -> FeatureGuard {
+fn disable_offloads(iface: &Iface, place: XdpAttachMode) -> FeatureGuard {
     let hiding: &[(Feature, bool)] = match place {
         _ if iface.is_software() => &[],
-        Place::Native => &[(Feature::RxVlan, false)],
-        Place::Generic => &[(Feature::RxVlan, false), (Feature::Gro, false), (Feature::Lro, false)],
+        XdpAttachMode::Native => &[(Feature::RxVlan, false)],
+        XdpAttachMode::Generic => {
+            &[(Feature::RxVlan, false), (Feature::Gro, false), (Feature::Lro, false)]
+        }
     };
     iface.with_features(hiding)
 }
 
 /// Whether frames come with all their tags.
-fn tags_are_lost(iface: &Iface, opened: &Opened, device: &Device) -> bool {
+fn loses_vlan_tags(iface: &Iface, opened: &BoundSockets, device: &XdpDevice) -> bool {
     let beside = iface.is_software() || device.features.refused().contains(&Feature::RxVlan);
-    beside && opened.hook.vlan == Vlan::InBand
+    beside && opened.hook.vlan == VlanHandling::InBand
 }
 
 fn info(
     name: &str,
     iface: &Iface,
-    opened: &Opened,
-    device: &Device,
+    opened: &BoundSockets,
+    device: &XdpDevice,
     region: &Region,
     options: &OpenOptions,
 ) -> PortInfo {
     let zero_copy = opened.mode.zero_copy;
-    let mode = match opened.hook.place {
+    let mode = match opened.hook.attach_mode {
         _ if zero_copy => "zerocopy",
-        Place::Native => "native",
-        Place::Generic => "generic",
+        XdpAttachMode::Native => "native",
+        XdpAttachMode::Generic => "generic",
     };
-    let mut words = Mode::new()
+    let mut words = PortMode::new()
         .with("mode", mode)
         .with("copy", if zero_copy { "no" } else { "yes" })
         .with("queues", opened.sockets.len())
@@ -254,7 +268,7 @@ fn info(
         .with("pages", if region.is_huge() { "2M" } else { "4k" })
         .with("host", if device.detached.is_some() { "detached" } else { "shared" })
         .with("promisc", if device.promisc.is_some() { "on" } else { "off" });
-    if tags_are_lost(iface, opened, device) {
+    if loses_vlan_tags(iface, opened, device) {
         words = words.with("vlan", "inband-only");
     }
     words = words.with_link(iface.up);
@@ -268,52 +282,61 @@ fn info(
     }
 }
 
-fn caps(iface: &Iface, opened: &Opened, region: &Region) -> Caps {
-    let part = Layout::of(region).part();
-    let most = if opened.mode.chains { part * MAX_PARTS } else { part };
-    let max_packet = most.min(iface.mtu.saturating_add(LINK_LEN));
-    Caps { rx: true, tx: true, max_packet, max_slot: part }
+fn caps(iface: &Iface, opened: &BoundSockets, region: &Region) -> PortCaps {
+    let part = UmemLayout::new(region).part();
+    let most = if opened.mode.chains { part * MAX_PACKET_SLOTS } else { part };
+    let max_packet = most.min(iface.mtu.saturating_add(MAX_LINK_HEADER_LEN));
+    PortCaps { rx: true, tx: true, max_packet, max_slot: part }
 }
 
 /// Makes the queues of one port.
-struct Maker<'a> {
+struct XdpQueueMaker<'a> {
     name: &'a str,
     iface: &'a Iface,
     /// The interface whose link matters, where that is another one.
-    beyond: Option<&'a Beyond>,
+    far: Option<&'a FarInterface>,
     region: &'a Arc<Region>,
     options: &'a OpenOptions,
-    device: Arc<Device>,
+    device: Arc<XdpDevice>,
     mode: setup::SocketMode,
 }
 
-impl Maker<'_> {
+impl XdpQueueMaker<'_> {
     fn queue(
         &self,
         i: usize,
         number: u32,
-        socket: socket::Socket,
+        socket: socket::XdpSocket,
     ) -> Result<Box<dyn crate::Queue>, OpenCause> {
         let Self { name, iface, region, options, .. } = self;
         let tx = options.ring(region, i, number as u16)?;
         let rx = options.ring(region, i, number as u16)?;
-        let reserve = reserve(iface, self.mode.place, options.slots);
-        let generic = self.mode.place == Place::Generic;
-        let finisher = Finisher::new(iface.is_software(), generic, iface.mtu);
+        let reserve = reserve(iface, self.mode.attach_mode, options.slots);
+        let generic = self.mode.attach_mode == XdpAttachMode::Generic;
+        let finisher = OffloadFixup::new(iface.is_software(), generic, iface.mtu);
         let limits = TxLimits {
-            packet: iface.mtu.saturating_add(LINK_LEN),
+            packet: iface.mtu.saturating_add(MAX_LINK_HEADER_LEN),
             chains: self.mode.chains,
             enabled: number < iface.tx_queues,
         };
         let device = self.device.clone();
         let software = iface.is_software();
-        let link = match self.beyond {
+        let link = match self.far {
             Some(beyond) => beyond.link(options.exit_on_link_down)?,
-            None => Link::of(iface, options.exit_on_link_down)?,
+            None => LinkWatch::watch(iface, options.exit_on_link_down)?,
         };
-        let gated = self.beyond.is_some();
-        let parts =
-            queue::Parts { tx, rx, reserve, finisher, limits, software, link, gated, device };
+        let gated = self.far.is_some();
+        let parts = queue::XdpQueueParts {
+            tx,
+            rx,
+            reserve,
+            fixup: finisher,
+            limits,
+            software,
+            link,
+            gated,
+            device,
+        };
         let busy_poll = options.busy_poll_us > 0;
         Ok(Box::new(XdpQueue::start(name, number, socket, parts, busy_poll)?))
     }

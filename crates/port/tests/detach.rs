@@ -12,7 +12,7 @@ use std::time::Duration;
 use netns::Namespace;
 use slipring_port::bpf::host::{detach, mark_for_wire};
 use slipring_port::iface::{Feature, Iface, promiscuous};
-use slipring_port::{Interest, OpenOptions, Patience, Waiter, host, xdp};
+use slipring_port::{Interest, OpenOptions, WaitStrategy, Waiter, host, xdp};
 use slipring_ring::{Geometry, HugePages, Region};
 
 /// Two stacks with addresses 10.0.0.1 on `va` and 10.0.0.2 on `vb`, which know each other.
@@ -77,7 +77,7 @@ fn the_host_s_side_is_a_port() {
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = stop.clone();
     let bridge = std::thread::spawn(move || {
-        let mut waiter = Waiter::for_ports([&wire, &stack], Patience::default()).unwrap();
+        let mut waiter = Waiter::for_ports([&wire, &stack], WaitStrategy::default()).unwrap();
         while !stopped.load(Ordering::Relaxed) {
             let nap = Some(Duration::from_millis(20));
             waiter.wait_ports(&mut [&mut wire, &mut stack], Interest::RX, nap).unwrap();

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use netns::Namespace;
 use slipring_port::iface::Iface;
 use slipring_port::{
-    Interest, OpenError, OpenOptions, Patience, Port, Queue, RunCause, RunError, Visit, WaitSet,
-    Waiter, Woken, XdpMode, host, packet, tap, xdp,
+    Interest, OpenError, OpenOptions, Port, Queue, RunCause, RunError, Visit, WaitOutcome, WaitSet,
+    WaitStrategy, Waiter, XdpMode, host, packet, tap, xdp,
 };
 use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region};
 use slipring_wire::Headers;
-use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, Ports};
+use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, PortPair};
 use slipring_wire::mac::MacAddr;
 
 /// Nothing here takes this long unless it is broken.
@@ -148,7 +148,7 @@ impl Lab {
                 dst: [10, 0, 0, 1].into(),
                 ..Ipv4Spec::default()
             }),
-            l4: L4Spec::Udp(Ports { src: 9, dst: 7 }),
+            l4: L4Spec::Udp(PortPair { src: 9, dst: 7 }),
             fill: Fill::Pattern(vec![number; 100]),
             ..FrameSpec::default()
         };
@@ -164,8 +164,8 @@ impl Lab {
 
     /// The numbers of frames that the stack receives, while the program only waits for frames.
     fn arriving(&self, port: &mut Port, socket: &UdpSocket, count: usize) -> Vec<u8> {
-        let mut waiter = Waiter::for_ports([&*port], Patience::Sleep).unwrap();
-        waiter.also(socket.as_fd()).unwrap();
+        let mut waiter = Waiter::for_ports([&*port], WaitStrategy::Sleep).unwrap();
+        waiter.add_fd(socket.as_fd()).unwrap();
         let (start, mut numbers, mut bytes) = (Instant::now(), Vec::new(), [0; 200]);
         while numbers.len() < count {
             assert!(start.elapsed() < PATIENCE, "{:?}: only {numbers:?} arrived", self.kind);
@@ -185,10 +185,10 @@ impl Lab {
         while socket.send(&[number; 100]).is_err() {
             assert!(start.elapsed() < PATIENCE, "the stack does not send");
         }
-        let mut waiter = Waiter::for_ports([&*port], Patience::Sleep).unwrap();
+        let mut waiter = Waiter::for_ports([&*port], WaitStrategy::Sleep).unwrap();
         loop {
             let woken = waiter.wait_ports(&mut [&mut *port], Interest::RX, Some(PATIENCE));
-            assert_eq!(woken.unwrap(), Woken::Ready, "{:?}: nothing arrived", self.kind);
+            assert_eq!(woken.unwrap(), WaitOutcome::Ready, "{:?}: nothing arrived", self.kind);
             if take(port).contains(&number) {
                 return;
             }
@@ -221,14 +221,14 @@ impl WaitSet for Counted<'_> {
 
 /// How often a waiter looks at the port in [`WHILE`].
 fn looks(port: &mut Port, interest: Interest) -> u32 {
-    let mut waiter = Waiter::for_ports([&*port], Patience::Sleep).unwrap();
+    let mut waiter = Waiter::for_ports([&*port], WaitStrategy::Sleep).unwrap();
     let mut counted = Counted(&mut *port.queues[0], interest, 0);
-    assert_eq!(waiter.wait(&mut counted, Some(WHILE)).unwrap(), Woken::Timeout);
+    assert_eq!(waiter.wait(&mut counted, Some(WHILE)).unwrap(), WaitOutcome::Timeout);
     counted.2
 }
 
 fn until_it_ends(port: &mut Port) -> RunError {
-    let mut waiter = Waiter::for_ports([&*port], Patience::Sleep).unwrap();
+    let mut waiter = Waiter::for_ports([&*port], WaitStrategy::Sleep).unwrap();
     let start = Instant::now();
     loop {
         assert!(start.elapsed() < PATIENCE, "it does not end");
@@ -276,9 +276,9 @@ fn room_in_a_ring_of_an_interface_that_is_down_is_waited_for_without_spinning() 
         let spent = looks(&mut port, Interest::TX);
         assert!(spent < FEW, "{:?} spins: {spent}", lab.kind);
         lab.up();
-        let mut waiter = Waiter::for_ports([&port], Patience::Sleep).unwrap();
+        let mut waiter = Waiter::for_ports([&port], WaitStrategy::Sleep).unwrap();
         let woken = waiter.wait_ports(&mut [&mut port], Interest::TX, Some(PATIENCE)).unwrap();
-        assert_eq!(woken, Woken::Ready, "{:?}", lab.kind);
+        assert_eq!(woken, WaitOutcome::Ready, "{:?}", lab.kind);
         assert_eq!(lab.arriving(&mut port, &socket, 63), [2; 63]);
         lab.close(port);
     });

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use netns::Namespace;
 use slipring_port::{
-    Class, DropCause, Interest, OpenError, OpenOptions, Patience, Port, RunCause, RunError, Waiter,
-    Woken, packet,
+    DropCause, ErrorClass, Interest, OpenError, OpenOptions, Port, RunCause, RunError, WaitOutcome,
+    WaitStrategy, Waiter, packet,
 };
 use slipring_ring::{Geometry, HugePages, Region};
 use slipring_wire::Headers;
 use slipring_wire::assigned::{EtherType, VlanTag};
 use slipring_wire::checksum::Sum;
-use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, Ports, TagSpec};
+use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, PortPair, TagSpec};
 use slipring_wire::mac::MacAddr;
 
 /// Nothing here takes this long unless it is broken.
@@ -101,12 +101,12 @@ fn next(port: &mut Port) -> Vec<u8> {
 }
 
 fn try_next(port: &mut Port) -> Result<Option<Vec<u8>>, RunError> {
-    let mut waiter = Waiter::for_ports([&*port], Patience::Sleep).unwrap();
+    let mut waiter = Waiter::for_ports([&*port], WaitStrategy::Sleep).unwrap();
     loop {
         match waiter.wait_ports(&mut [port], Interest::RX, Some(PATIENCE))? {
-            Woken::Ready => break,
-            Woken::Interrupted => {}
-            Woken::Timeout => return Ok(None),
+            WaitOutcome::Ready => break,
+            WaitOutcome::Interrupted => {}
+            WaitOutcome::Timeout => return Ok(None),
         }
     }
     let mut scratch = Vec::new();
@@ -123,7 +123,7 @@ fn datagram(to: &UdpSocket, payload: &[u8], tags: Vec<TagSpec>) -> Vec<u8> {
         dst_mac: PEER_MAC,
         tags,
         ip: IpSpec::V4(Ipv4Spec { src: src.into(), dst: *to.ip(), ..Ipv4Spec::default() }),
-        l4: L4Spec::Udp(Ports { src: 7, dst: to.port() }),
+        l4: L4Spec::Udp(PortPair { src: 7, dst: to.port() }),
         fill: Fill::Pattern(payload.to_vec()),
     };
     spec.build(spec.header_len() + payload.len()).unwrap().bytes
@@ -207,7 +207,7 @@ fn vlan_tags_stay_in_the_frame() {
 
 /// Moves everything between two ports until told to stop.
 fn bridge(mut a: Port, mut b: Port, stop: &AtomicBool) -> (Port, Port) {
-    let mut waiter = Waiter::for_ports([&a, &b], Patience::default()).unwrap();
+    let mut waiter = Waiter::for_ports([&a, &b], WaitStrategy::default()).unwrap();
     while !stop.load(Ordering::Relaxed) {
         slipring_port::forward(&mut a, &mut b, 256).unwrap();
         slipring_port::forward(&mut b, &mut a, 256).unwrap();
@@ -405,7 +405,7 @@ fn an_interface_that_vanishes_ends_the_port() {
     lab.peer.ip("link del p1");
     let error = try_next(&mut port).unwrap_err();
     assert!(matches!(error.cause, RunCause::Vanished), "{error}");
-    assert_eq!(error.class(), Class::Peer);
+    assert_eq!(error.class(), ErrorClass::Peer);
     assert!(port.queues[0].rings().tx.push(&[0; 60]));
     let error = port.tx_sync().unwrap_err();
     assert!(matches!(error.cause, RunCause::Vanished), "{error}");

@@ -13,13 +13,13 @@ use netns::Namespace;
 use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities};
 use slipring_port::iface::Iface;
 use slipring_port::{
-    DropCause, Interest, OpenError, OpenOptions, Patience, Port, RunCause, RunError, Waiter, Woken,
-    tap,
+    DropCause, Interest, OpenError, OpenOptions, Port, RunCause, RunError, WaitOutcome,
+    WaitStrategy, Waiter, tap,
 };
 use slipring_ring::{Geometry, HugePages, Region};
 use slipring_wire::Headers;
 use slipring_wire::checksum::Sum;
-use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, Ports};
+use slipring_wire::frame::{Fill, FrameSpec, IpSpec, Ipv4Spec, L4Spec, PortPair};
 use slipring_wire::mac::MacAddr;
 use slipring_wire::offload::{VnetForm, VnetHeader};
 
@@ -76,7 +76,7 @@ fn datagram(to: &UdpSocket, payload: &[u8]) -> Vec<u8> {
     let spec = FrameSpec {
         src_mac: MacAddr([2, 0, 0, 0, 0, 2]),
         ip: IpSpec::V4(Ipv4Spec { src, dst: *to.ip(), ..Ipv4Spec::default() }),
-        l4: L4Spec::Udp(Ports { src: 7, dst: to.port() }),
+        l4: L4Spec::Udp(PortPair { src: 7, dst: to.port() }),
         fill: Fill::Pattern(payload.to_vec()),
         ..FrameSpec::default()
     };
@@ -109,12 +109,12 @@ fn receive(socket: &UdpSocket, payload: &mut [u8]) -> usize {
 
 /// Waits for a packet.
 fn next(port: &mut Port) -> Result<Vec<u8>, RunError> {
-    let mut waiter = Waiter::for_ports([&*port], Patience::Sleep).unwrap();
+    let mut waiter = Waiter::for_ports([&*port], WaitStrategy::Sleep).unwrap();
     loop {
         match waiter.wait_ports(&mut [port], Interest::RX, Some(PATIENCE))? {
-            Woken::Ready => break,
-            Woken::Interrupted => {}
-            Woken::Timeout => panic!("no frame in time"),
+            WaitOutcome::Ready => break,
+            WaitOutcome::Interrupted => {}
+            WaitOutcome::Timeout => panic!("no frame in time"),
         }
     }
     let mut scratch = Vec::new();
@@ -187,7 +187,7 @@ fn frames_longer_than_a_buffer_take_several_slots_both_ways() {
 
 /// Moves everything between two ports until told to stop.
 fn bridge(mut a: Port, mut b: Port, stop: &AtomicBool) -> (Port, Port) {
-    let mut waiter = Waiter::for_ports([&a, &b], Patience::default()).unwrap();
+    let mut waiter = Waiter::for_ports([&a, &b], WaitStrategy::default()).unwrap();
     while !stop.load(Ordering::Relaxed) {
         slipring_port::forward(&mut a, &mut b, 256).unwrap();
         slipring_port::forward(&mut b, &mut a, 256).unwrap();

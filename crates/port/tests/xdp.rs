@@ -9,12 +9,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use netns::Namespace;
-use slipring_port::bpf::insn::{Helper, Reg, call, exit, mov_imm};
-use slipring_port::bpf::{Attach, Link, LinkFlags, Program, ProgramFlags, ProgramKind};
+use slipring_port::bpf::insn::{BpfHelper, BpfReg, call, exit, mov_imm};
+use slipring_port::bpf::{
+    BpfAttachType, BpfLink, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind,
+};
 use slipring_port::iface::Iface;
 use slipring_port::{
-    DropCause, Interest, OpenOptions, Patience, Port, Queue, RunCause, RunError, Waiter, Woken,
-    XdpMode, xdp,
+    DropCause, Interest, OpenOptions, Port, Queue, RunCause, RunError, WaitOutcome, WaitStrategy,
+    Waiter, XdpMode, xdp,
 };
 use slipring_ring::{BUF_SIZE_FOR_DEVICES, Geometry, HugePages, Region, SlotFlags, forward};
 
@@ -65,15 +67,19 @@ fn number(frame: &[u8]) -> u32 {
     u32::from_be_bytes(frame[14..18].try_into().unwrap())
 }
 
-fn wait(waiter: &mut Waiter, queue: &mut dyn Queue, interest: Interest) -> Result<Woken, RunError> {
+fn wait(
+    waiter: &mut Waiter,
+    queue: &mut dyn Queue,
+    interest: Interest,
+) -> Result<WaitOutcome, RunError> {
     waiter.wait(&mut [(queue, interest)][..], Some(PATIENCE))
 }
 
 /// Waits until a queue has frames and returns them all.
 fn receive(queue: &mut dyn Queue) -> Vec<Vec<u8>> {
-    let mut waiter = Waiter::new([&*queue], Patience::default()).unwrap();
+    let mut waiter = Waiter::new([&*queue], WaitStrategy::default()).unwrap();
     let woken = wait(&mut waiter, queue, Interest::RX).unwrap();
-    assert_eq!(woken, Woken::Ready, "nothing arrived");
+    assert_eq!(woken, WaitOutcome::Ready, "nothing arrived");
     drain(queue)
 }
 
@@ -97,11 +103,11 @@ fn receive_n(queue: &mut dyn Queue, count: usize) -> Vec<Vec<u8>> {
 
 /// Sends frames, all of them, waiting for room.
 fn send_all(queue: &mut dyn Queue, frames: &[Vec<u8>]) {
-    let mut waiter = Waiter::new([&*queue], Patience::default()).unwrap();
+    let mut waiter = Waiter::new([&*queue], WaitStrategy::default()).unwrap();
     for frame in frames {
         while !queue.rings().tx.push(frame) {
             let woken = wait(&mut waiter, &mut *queue, Interest::TX).unwrap();
-            assert_eq!(woken, Woken::Ready, "no room to send");
+            assert_eq!(woken, WaitOutcome::Ready, "no room to send");
         }
     }
     queue.tx_sync().unwrap();
@@ -175,7 +181,7 @@ fn forwarding_by_exchange_keeps_every_buffer_once() {
         for round in 0..100 {
             let sent: Vec<_> = (0..37).map(|i| frame(round * 37 + i, 64)).collect();
             send_all(&mut *a.queues[0], &sent);
-            let mut waiter = Waiter::new([&*b.queues[0]], Patience::default()).unwrap();
+            let mut waiter = Waiter::new([&*b.queues[0]], WaitStrategy::default()).unwrap();
             let mut moved = 0;
             while moved < 37 {
                 wait(&mut waiter, &mut *b.queues[0], Interest::RX).unwrap();
@@ -234,7 +240,7 @@ fn an_interface_that_is_removed_fails_both_syncs() {
     let mut port = open_in(&here, "va", &region, &options(XdpMode::Best));
     there.ip("link del vb");
     let queue = &mut *port.queues[0];
-    let mut waiter = Waiter::new([&*queue], Patience::Sleep).unwrap();
+    let mut waiter = Waiter::new([&*queue], WaitStrategy::Sleep).unwrap();
     let failed = wait(&mut waiter, &mut *queue, Interest::RX).unwrap_err();
     assert!(matches!(failed.cause, RunCause::Vanished), "{failed}");
     queue.rings().tx.push(&frame(0, 64));
@@ -261,12 +267,12 @@ fn refusals_say_what_to_do() {
     assert_eq!(error, "cannot open xdp:va: queue 1 of `va` is in use by this process");
     drop(one);
     let pass = here.run(|| {
-        let (pass, flags) = ([mov_imm(Reg::R0, 2), exit()], ProgramFlags::default());
-        let program = Program::load(ProgramKind::Xdp, "other", &pass, flags).unwrap();
+        let (pass, flags) = ([mov_imm(BpfReg::R0, 2), exit()], BpfProgramFlags::default());
+        let program = BpfProgram::load(BpfProgramKind::Xdp, "other", &pass, flags).unwrap();
         let ifindex = Iface::find("va").unwrap().index;
         // A process being started by another test has a copy of the former link for a moment.
         loop {
-            match program.attach(ifindex, Attach::Xdp, LinkFlags::XdpNative) {
+            match program.attach(ifindex, BpfAttachType::Xdp, BpfLinkFlags::XdpNative) {
                 Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
                 link => return link.unwrap(),
             }
@@ -342,19 +348,20 @@ fn checksums_hold(frame: &[u8]) -> bool {
 }
 
 /// Has a stack tag all that it sends, beside the frames, as VLAN devices do.
-fn push_tags(netns: &Namespace, ifname: &'static str, tag: i32) -> Link {
+fn push_tags(netns: &Namespace, ifname: &'static str, tag: i32) -> BpfLink {
     netns.run(move || {
         let push = [
-            mov_imm(Reg::R2, 0x8100u16.to_be().into()),
-            mov_imm(Reg::R3, tag),
-            call(Helper::SkbVlanPush),
-            mov_imm(Reg::R0, -1),
+            mov_imm(BpfReg::R2, 0x8100u16.to_be().into()),
+            mov_imm(BpfReg::R3, tag),
+            call(BpfHelper::SkbVlanPush),
+            mov_imm(BpfReg::R0, -1),
             exit(),
         ];
-        let flags = ProgramFlags::default();
-        let program = Program::load(ProgramKind::Classifier, "push_tag", &push, flags).unwrap();
+        let flags = BpfProgramFlags::default();
+        let program =
+            BpfProgram::load(BpfProgramKind::Classifier, "push_tag", &push, flags).unwrap();
         let ifindex = Iface::find(ifname).unwrap().index;
-        program.attach(ifindex, Attach::TcxEgress, LinkFlags::Last).unwrap()
+        program.attach(ifindex, BpfAttachType::TcxEgress, BpfLinkFlags::Last).unwrap()
     })
 }
 
@@ -533,7 +540,7 @@ fn copy_by_tcp(mode: XdpMode, mtu: u32, len: usize) {
     let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let stop = done.clone();
     let bridge = std::thread::spawn(move || {
-        let mut waiter = Waiter::for_ports([&b, &c], Patience::default()).unwrap();
+        let mut waiter = Waiter::for_ports([&b, &c], WaitStrategy::default()).unwrap();
         while !stop.load(std::sync::atomic::Ordering::Relaxed) {
             let nap = Some(Duration::from_millis(20));
             waiter.wait_ports(&mut [&mut b, &mut c], Interest::RX, nap).unwrap();
@@ -590,7 +597,7 @@ fn without_privilege_the_error_names_the_capabilities() {
     });
     let what = "cannot open xdp:va: create a BPF map: Operation not permitted (os error 1)";
     assert_eq!(error.to_string(), what);
-    assert!(error.help().unwrap().contains(slipring_port::GRANT));
+    assert!(error.help().unwrap().contains(slipring_port::GRANT_COMMANDS));
     assert!(error.note().unwrap().contains("cap_net_admin,cap_bpf,cap_net_raw"));
 }
 

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 pub use batch::RxBatch;
 
 use crate::index::{SlotIdx, add, cyclic, distance, next, spans};
-use crate::mem::{Dir, RingMem, Slot, SlotFlags};
+use crate::mem::{RingDir, RingMem, Slot, SlotFlags};
 use crate::protocol::PeerFault;
 use crate::region::Region;
 use crate::view::RingView;
@@ -29,9 +29,9 @@ pub enum Tx {}
 pub enum Rx {}
 
 /// The two markers.
-pub trait Direction: sealed::Sealed {
+pub trait RingDirection: sealed::Sealed {
     #[doc(hidden)]
-    const DIR: Dir;
+    const DIR: RingDir;
     #[doc(hidden)]
     fn first_tail(num_slots: u32) -> SlotIdx;
 }
@@ -42,15 +42,15 @@ mod sealed {
     impl Sealed for super::Rx {}
 }
 
-impl Direction for Tx {
-    const DIR: Dir = Dir::Tx;
+impl RingDirection for Tx {
+    const DIR: RingDir = RingDir::Tx;
     fn first_tail(num_slots: u32) -> SlotIdx {
         num_slots - 1
     }
 }
 
-impl Direction for Rx {
-    const DIR: Dir = Dir::Rx;
+impl RingDirection for Rx {
+    const DIR: RingDir = RingDir::Rx;
     fn first_tail(_: u32) -> SlotIdx {
         0
     }
@@ -113,18 +113,18 @@ impl<D> AppRing<D> {
             return Err(PeerFault::OutOfRange { index: tail, num_slots: self.mem.num_slots() });
         }
         self.tail = tail;
-        Ok(self.held())
+        Ok(self.owned_slots())
     }
 
     /// Slots that are ours: frames to read on an rx ring, free slots on a tx ring. A driver
     /// that published nonsense has released nothing.
     #[inline(always)]
     pub fn avail(&mut self) -> u32 {
-        self.refresh().unwrap_or_else(|_| self.held())
+        self.refresh().unwrap_or_else(|_| self.owned_slots())
     }
 
     #[inline(always)]
-    fn held(&self) -> u32 {
+    fn owned_slots(&self) -> u32 {
         distance(self.head, self.tail, self.mem.num_slots())
     }
 
@@ -167,7 +167,7 @@ impl<D> AppRing<D> {
     #[must_use]
     #[inline(always)]
     pub fn slot(&self, i: u32) -> Option<Slot> {
-        (i < self.held()).then(|| self.mem.slot(self.index(i)).get())
+        (i < self.owned_slots()).then(|| self.mem.slot(self.index(i)).get())
     }
 
     /// The bytes of the `i`-th of our slots, `slot.len` of them.
@@ -199,7 +199,7 @@ impl<D> AppRing<D> {
     /// [`Self::avail`].
     #[inline(always)]
     pub fn advance(&mut self, count: u32) {
-        self.head = self.index(count.min(self.held()));
+        self.head = self.index(count.min(self.owned_slots()));
         self.publish();
     }
 
@@ -256,7 +256,12 @@ impl<D> AppRing<D> {
 
     /// Shows the frames in slots `from..to`, whoever owns them, to `look`: for an observer that
     /// stands between program and driver while neither runs. Nothing if an index is no slot.
-    pub fn show(&mut self, from: SlotIdx, to: SlotIdx, mut look: impl FnMut(&[u8], SlotFlags)) {
+    pub fn for_each_frame(
+        &mut self,
+        from: SlotIdx,
+        to: SlotIdx,
+        mut look: impl FnMut(&[u8], SlotFlags),
+    ) {
         let n = self.mem.num_slots();
         if from >= n || to >= n {
             return;
@@ -292,12 +297,12 @@ impl<D> AppRing<D> {
 }
 
 /// Slots in a row whose frames have one length.
-struct Run {
+struct SlotRun {
     start: SlotIdx,
     len: u16,
 }
 
-impl Run {
+impl SlotRun {
     /// Writes the slots up to `end`, without flags.
     #[inline(never)]
     fn write(&self, mem: &RingMem, end: SlotIdx) {
@@ -355,14 +360,14 @@ impl AppRing<Tx> {
         write: &mut impl FnMut(&mut [u8]) -> usize,
     ) -> SlotIdx {
         let mem = &self.mem;
-        let mut run = Run { start: from, len: 0 };
+        let mut run = SlotRun { start: from, len: 0 };
         for span in spans(from, to, mem.num_slots()) {
             for (i, cell) in (span.0..).zip(mem.slots(span)) {
                 let buf = whole_buffer(mem, cell.get().buf);
                 let len = write(buf).min(mem.buf_size() as usize) as u16;
                 if len != run.len {
                     run.write(mem, i);
-                    run = Run { start: i, len };
+                    run = SlotRun { start: i, len };
                 }
                 if len == 0 {
                     return i;
@@ -402,7 +407,7 @@ impl AppRing<Rx> {
     #[inline(always)]
     pub fn batch(&mut self, max: u32) -> RxBatch<'_> {
         let left = self.avail().min(max);
-        RxBatch { at: self.head, left, ring: self }
+        RxBatch { at: self.head, remaining: left, ring: self }
     }
 
     /// Shows the frames in our first `max` slots to `read`, in order, and gives the slots back to
@@ -425,7 +430,7 @@ impl AppRing<Rx> {
     /// Adds up what `weigh` makes of our first `max` slots, of those last seen by [`Self::avail`].
     #[inline(always)]
     pub fn sum(&self, max: u32, weigh: impl Fn(Slot) -> u64) -> u64 {
-        let end = self.index(max.min(self.held()));
+        let end = self.index(max.min(self.owned_slots()));
         let spans = spans(self.head, end, self.mem.num_slots());
         let sum = |span| self.mem.slots(span).iter().map(|cell| weigh(cell.get())).sum::<u64>();
         spans.into_iter().map(sum).sum()
@@ -435,7 +440,7 @@ impl AppRing<Rx> {
     /// whose end is not there are left out.
     #[inline(always)]
     pub fn whole_packets(&self, max: u32) -> u32 {
-        let mut count = self.held().min(max);
+        let mut count = self.owned_slots().min(max);
         while let Some(last) = count.checked_sub(1).and_then(|i| self.slot(i)) {
             if !last.flags.has(SlotFlags::MOREFRAG) {
                 break;
@@ -465,7 +470,7 @@ impl AppRing<Rx> {
             self.advance(1);
             return Some(result);
         }
-        let slots = self.gather(scratch, self.held())?;
+        let slots = self.gather(scratch, self.owned_slots())?;
         let result = read(scratch);
         self.advance(slots);
         Some(result)

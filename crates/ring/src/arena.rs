@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Rings and pipe words are aligned so that parties never share a cache line pair.
-pub(crate) const ALIGN: u64 = 128;
+pub(crate) const ARENA_ALIGN_BYTES: u64 = 128;
 
 /// Free ranges by offset; neighbours are merged, so a freed arena is one range again.
 #[derive(Debug)]
@@ -22,8 +22,8 @@ impl Arena {
     }
 
     /// Takes the lowest range of at least `len` bytes; its offset.
-    pub(crate) fn take(&mut self, len: u64) -> Option<u64> {
-        let len = len.next_multiple_of(ALIGN);
+    pub(crate) fn alloc(&mut self, len: u64) -> Option<u64> {
+        let len = len.next_multiple_of(ARENA_ALIGN_BYTES);
         let (&at, &room) = self.free.iter().find(|&(_, &room)| room >= len)?;
         self.free.remove(&at);
         if room > len {
@@ -34,14 +34,14 @@ impl Arena {
 
     /// Takes just the `len` bytes at `at`, as [`Self::take`] would have handed them out; whether
     /// they were free.
-    pub(crate) fn take_at(&mut self, at: u64, len: u64) -> bool {
-        let Some(len) = len.checked_next_multiple_of(ALIGN) else { return false };
+    pub(crate) fn alloc_at(&mut self, at: u64, len: u64) -> bool {
+        let Some(len) = len.checked_next_multiple_of(ARENA_ALIGN_BYTES) else { return false };
         let Some((&start, &room)) = self.free.range(..=at).next_back() else { return false };
         let Some(behind) = (start + room).checked_sub(at).and_then(|left| left.checked_sub(len))
         else {
             return false;
         };
-        if len == 0 || !at.is_multiple_of(ALIGN) {
+        if len == 0 || !at.is_multiple_of(ARENA_ALIGN_BYTES) {
             return false;
         }
         self.free.remove(&start);
@@ -55,8 +55,8 @@ impl Arena {
     }
 
     /// Gives back what [`Self::take`] handed out for the same `len`.
-    pub(crate) fn give(&mut self, mut at: u64, len: u64) {
-        let mut len = len.next_multiple_of(ALIGN);
+    pub(crate) fn release(&mut self, mut at: u64, len: u64) {
+        let mut len = len.next_multiple_of(ARENA_ALIGN_BYTES);
         if let Some(after) = self.free.remove(&(at + len)) {
             len += after;
         }
@@ -78,24 +78,24 @@ mod tests {
     #[test]
     fn the_lowest_hole_is_reused_first() {
         let mut arena = Arena::new(0, 1024);
-        let [a, b, _] = [(); 3].map(|()| arena.take(100).unwrap());
-        arena.give(b, 100);
-        arena.give(a, 100);
-        assert_eq!(arena.take(256), Some(0));
+        let [a, b, _] = [(); 3].map(|()| arena.alloc(100).unwrap());
+        arena.release(b, 100);
+        arena.release(a, 100);
+        assert_eq!(arena.alloc(256), Some(0));
     }
 
     #[test]
     fn a_range_that_was_handed_out_before_is_taken_once_and_comes_back() {
         let mut arena = Arena::new(0, 1024);
-        assert!(arena.take_at(256, 200) && arena.take_at(0, 128) && arena.take_at(512, 512));
+        assert!(arena.alloc_at(256, 200) && arena.alloc_at(0, 128) && arena.alloc_at(512, 512));
         for (at, len) in [(256, 1), (384, 128), (128, 129), (1024, 1), (130, 4), (128, 0)] {
-            assert!(!arena.take_at(at, len), "{at} {len}");
+            assert!(!arena.alloc_at(at, len), "{at} {len}");
         }
-        assert!(!arena.take_at(u64::MAX - 127, 128) && !arena.take_at(128, u64::MAX - 256));
+        assert!(!arena.alloc_at(u64::MAX - 127, 128) && !arena.alloc_at(128, u64::MAX - 256));
         for (at, len) in [(0, 128), (512, 512), (256, 200)] {
-            arena.give(at, len);
+            arena.release(at, len);
         }
-        assert_eq!(arena.take(1024), Some(0));
+        assert_eq!(arena.alloc(1024), Some(0));
     }
 
     proptest! {
@@ -105,23 +105,23 @@ mod tests {
             let mut held: Vec<(u64, u64)> = Vec::new();
             for (take, len) in ops {
                 if take {
-                    if let Some(at) = arena.take(len) {
-                        let end = at + len.next_multiple_of(ALIGN);
+                    if let Some(at) = arena.alloc(len) {
+                        let end = at + len.next_multiple_of(ARENA_ALIGN_BYTES);
                         for &(other, other_len) in &held {
-                            let other_end = other + other_len.next_multiple_of(ALIGN);
+                            let other_end = other + other_len.next_multiple_of(ARENA_ALIGN_BYTES);
                             prop_assert!(end <= other || other_end <= at);
                         }
                         prop_assert!(end <= 128 + 4096);
                         held.push((at, len));
                     }
                 } else if let Some((at, len)) = held.pop() {
-                    arena.give(at, len);
+                    arena.release(at, len);
                 }
             }
             for (at, len) in held {
-                arena.give(at, len);
+                arena.release(at, len);
             }
-            prop_assert_eq!(arena.take(4096), Some(128));
+            prop_assert_eq!(arena.alloc(4096), Some(128));
         }
     }
 }

@@ -46,7 +46,7 @@ fn exchange(rx: &mut AppRing<Rx>, tx: &mut AppRing<Tx>, count: u32) {
     for _ in 0..count {
         let (from, to) = (rx.mem().slot(i), tx.mem().slot(j));
         let (frame, free) = (from.get(), to.get());
-        to.set(Slot { flags: kept(frame.flags) | SlotFlags::BUF_CHANGED, ..frame });
+        to.set(Slot { flags: preserved_flags(frame.flags) | SlotFlags::BUF_CHANGED, ..frame });
         from.set(Slot { buf: free.buf, len: 0, flags: SlotFlags::BUF_CHANGED });
         i = next(i, n);
         j = next(j, m);
@@ -63,7 +63,7 @@ fn copy_slots(rx: &mut AppRing<Rx>, tx: &mut AppRing<Tx>, count: u32) {
         let buf = cell.get().buf;
         let len = u32::from(frame.len).min(rx.buf_size());
         tx.mem().copy_from(buf, rx.mem(), frame.buf, len as usize);
-        cell.set(Slot { buf, len: len as u16, flags: kept(frame.flags) });
+        cell.set(Slot { buf, len: len as u16, flags: preserved_flags(frame.flags) });
         i = next(i, n);
         j = next(j, m);
     }
@@ -84,6 +84,6 @@ fn refragment(rx: &mut RxRing, tx: &mut TxRing, max: u32) -> u32 {
 
 /// Of the flags, those that travel with a frame.
 #[inline(always)]
-fn kept(flags: SlotFlags) -> SlotFlags {
+fn preserved_flags(flags: SlotFlags) -> SlotFlags {
     SlotFlags(flags.0 & (SlotFlags::MOREFRAG.0 | SlotFlags::REPORT.0))
 }

@@ -13,40 +13,40 @@
 //!
 //! The protocol is that of [`crate::protocol`]; see `pipe.rs` for a pipe whose ends nobody shares.
 
-mod signs;
-mod turns;
+mod ownership;
+mod wake_signals;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::cell::Cell;
 use crate::index::{SlotIdx, prev};
-use crate::kern::{KernRing, Pair};
-use crate::mem::{Dir, Owned, RingMem};
+use crate::kern::{KernRing, RingHalves};
+use crate::mem::{RingDir, RingMem, RingOwnership};
+use crate::persistent_words::PersistentWords;
 use crate::pipe::return_changed;
-use crate::protocol::{Peer, Receiver, Sender, Word};
+use crate::protocol::{DirectionStorage, PipeReceiver, PipeSender, SharedWord};
 use crate::region::{Region, RegionError};
-use crate::words::{HOST, Side, WordsAt};
+use crate::sync_words::{HOST_OWNER, HalfWords, MappedSyncWords};
 
-pub use signs::Signs;
-pub use turns::{Moved, NotSynced};
-use turns::{hold, let_go, moved};
+pub use ownership::{HostedSyncError, SyncReport};
+use ownership::{acquire, release, sync_report};
+pub use wake_signals::WakeSignals;
 
 /// One direction.
 #[derive(Debug)]
-struct Direction {
+struct HostedDirection {
     tx: RingMem,
     rx: RingMem,
     /// `sent` and `freed`, each with its cache lines to itself, until they are shared; the host's.
-    own: Option<Cell<2>>,
-    shared: OnceLock<WordsAt>,
+    host_words: Option<PersistentWords<2>>,
+    shared: OnceLock<MappedSyncWords>,
 }
 
-impl Direction {
+impl HostedDirection {
     #[inline(always)]
-    fn at(&self, dir: Dir) -> &AtomicU64 {
-        match (self.shared.get(), &self.own) {
-            (Some(words), _) => &words.get().side(dir).at,
+    fn position(&self, dir: RingDir) -> &AtomicU64 {
+        match (self.shared.get(), &self.host_words) {
+            (Some(words), _) => &words.get().half(dir).at,
             (None, Some(own)) => own.word(dir as u64, 0),
             (None, None) => unreachable!("a direction has words of either kind"),
         }
@@ -54,28 +54,29 @@ impl Direction {
 
     /// The words of one half, if other processes may sync it, too.
     #[inline(always)]
-    fn shared_side(&self, dir: Dir) -> Option<&Side> {
-        self.shared.get().map(|words| words.get().side(dir))
+    fn shared_half(&self, dir: RingDir) -> Option<&HalfWords> {
+        self.shared.get().map(|words| words.get().half(dir))
     }
 }
 
-impl Drop for Direction {
+impl Drop for HostedDirection {
     /// Hands the slots under way back: the receiver may have exchanged their buffers, and what
     /// the tx slots name is given back to the region next.
     fn drop(&mut self) {
         let n = self.tx.num_slots();
-        let (freed, sent) = (self.at(Dir::Rx).acquire(), self.at(Dir::Tx).acquire());
+        let (freed, sent) =
+            (self.position(RingDir::Rx).acquire(), self.position(RingDir::Tx).acquire());
         // Words that others can write may be anything.
-        if self.own.is_some() && freed < n && sent < n {
+        if self.host_words.is_some() && freed < n && sent < n {
             return_changed(&self.rx, &self.tx, freed, sent);
         }
     }
 }
 
 #[derive(Debug, Clone)]
-struct Shared(Arc<Direction>);
+struct HostedStorage(Arc<HostedDirection>);
 
-impl Peer for Shared {
+impl DirectionStorage for HostedStorage {
     type W = AtomicU64;
 
     #[inline(always)]
@@ -85,16 +86,16 @@ impl Peer for Shared {
 
     #[inline(always)]
     fn sent(&self) -> &Self::W {
-        self.0.at(Dir::Tx)
+        self.0.position(RingDir::Tx)
     }
 
     #[inline(always)]
     fn freed(&self) -> &Self::W {
-        self.0.at(Dir::Rx)
+        self.0.position(RingDir::Rx)
     }
 
     #[inline(always)]
-    fn hand_over(&self, from: SlotIdx, to: SlotIdx) {
+    fn publish_slots(&self, from: SlotIdx, to: SlotIdx) {
         for span in crate::index::spans(from, to, self.0.tx.num_slots()) {
             for (rx, tx) in self.0.rx.slots(span).iter().zip(self.0.tx.slots(span)) {
                 rx.copy_from(tx);
@@ -103,7 +104,7 @@ impl Peer for Shared {
     }
 
     #[inline(always)]
-    fn hand_back(&self, from: SlotIdx, to: SlotIdx) {
+    fn return_slots(&self, from: SlotIdx, to: SlotIdx) {
         return_changed(&self.0.rx, &self.0.tx, from, to);
     }
 }
@@ -119,26 +120,26 @@ pub fn hosted_direction(
     ringid: u16,
     num_slots: u32,
 ) -> Result<(HostedTx, HostedRx), RegionError> {
-    let own = Some(Cell::new(words)?);
-    let bufs = region.take_bufs(num_slots)?;
-    let tx = RingMem::create(region, Dir::Tx, ringid, num_slots, &bufs)
-        .inspect_err(|_| region.give_bufs(bufs.iter().copied()))?;
-    let rx = RingMem::create(region, Dir::Rx, ringid, num_slots, &[])?;
-    let direction = Direction { tx, rx, own, shared: OnceLock::new() };
-    let shared = Shared(Arc::new(direction));
+    let own = Some(PersistentWords::new(words)?);
+    let bufs = region.alloc_bufs(num_slots)?;
+    let tx = RingMem::create(region, RingDir::Tx, ringid, num_slots, &bufs)
+        .inspect_err(|_| region.release_bufs(bufs.iter().copied()))?;
+    let rx = RingMem::create(region, RingDir::Rx, ringid, num_slots, &[])?;
+    let direction = HostedDirection { tx, rx, host_words: own, shared: OnceLock::new() };
+    let shared = HostedStorage(Arc::new(direction));
     let fresh = "two words that nobody has written";
     Ok((
         HostedTx {
-            kern: Pair::<crate::Tx>::over(shared.0.tx.clone()).kern,
-            sender: Sender::new(shared.clone()).expect(fresh),
+            kern: RingHalves::<crate::Tx>::over(shared.0.tx.clone()).kern,
+            sender: PipeSender::new(shared.clone()).expect(fresh),
             direction: shared.clone(),
-            who: HOST,
+            who: HOST_OWNER,
         },
         HostedRx {
-            kern: Pair::<crate::Rx>::over(shared.0.rx.clone()).kern,
-            receiver: Receiver::new(shared.clone()).expect(fresh),
+            kern: RingHalves::<crate::Rx>::over(shared.0.rx.clone()).kern,
+            receiver: PipeReceiver::new(shared.clone()).expect(fresh),
             direction: shared,
-            who: HOST,
+            who: HOST_OWNER,
         },
     ))
 }
@@ -147,7 +148,7 @@ pub fn hosted_direction(
 /// rings in their region, of the words in theirs (the host's own, or the same), and how many slots
 /// there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct DirectionLayout {
     /// The words.
     pub words: u64,
     /// The sender's ring.
@@ -158,7 +159,7 @@ pub struct Place {
     pub num_slots: u32,
 }
 
-impl Place {
+impl DirectionLayout {
     /// Goes on with a direction of a process that is no more, at any instruction of its syncs.
     ///
     /// A sync writes the word by which the other end learns of it after all that it tells of, and
@@ -172,21 +173,26 @@ impl Place {
         region: &Arc<Region>,
         words: &Arc<Region>,
     ) -> Result<(HostedTx, HostedRx), RegionError> {
-        let own = Some(Cell::resume(words, self.words)?);
-        let tx = RingMem::resume(region, self.tx, self.num_slots, Owned::BytesAndBufs)?;
-        let rx = RingMem::resume(region, self.rx, self.num_slots, Owned::Bytes)?;
-        let shared = Shared(Arc::new(Direction { tx, rx, own, shared: OnceLock::new() }));
+        let own = Some(PersistentWords::resume(words, self.words)?);
+        let tx = RingMem::resume(region, self.tx, self.num_slots, RingOwnership::BytesAndBufs)?;
+        let rx = RingMem::resume(region, self.rx, self.num_slots, RingOwnership::Bytes)?;
+        let shared = HostedStorage(Arc::new(HostedDirection {
+            tx,
+            rx,
+            host_words: own,
+            shared: OnceLock::new(),
+        }));
         let wrong = |_| RegionError::NotARegion("a pipe's words are no state that it reaches");
-        let sender = Sender::new(shared.clone()).map_err(wrong)?;
+        let sender = PipeSender::new(shared.clone()).map_err(wrong)?;
         // Written by the program: it counts as far as it can be true.
         let told = shared.0.rx.tail().load(Ordering::Acquire);
-        let receiver = Receiver::resume(shared.clone(), told).map_err(wrong)?;
+        let receiver = PipeReceiver::resume(shared.clone(), told).map_err(wrong)?;
         let tail = prev(shared.freed().acquire(), self.num_slots);
         let tx = KernRing::resumed(shared.0.tx.clone(), sender.sent(), tail);
         let rx = KernRing::resumed(shared.0.rx.clone(), receiver.freed(), receiver.sent());
         Ok((
-            HostedTx { kern: tx, sender, direction: shared.clone(), who: HOST },
-            HostedRx { kern: rx, receiver, direction: shared, who: HOST },
+            HostedTx { kern: tx, sender, direction: shared.clone(), who: HOST_OWNER },
+            HostedRx { kern: rx, receiver, direction: shared, who: HOST_OWNER },
         ))
     }
 }
@@ -200,15 +206,15 @@ impl Place {
 ///
 /// # Panics
 /// If the halves are not of one direction.
-pub fn share(tx: &mut HostedTx, rx: &mut HostedRx) -> Result<Place, RegionError> {
+pub fn share(tx: &mut HostedTx, rx: &mut HostedRx) -> Result<DirectionLayout, RegionError> {
     let direction = &tx.direction.0;
     assert!(Arc::ptr_eq(direction, &rx.direction.0), "two halves of one direction");
     let words = match direction.shared.get() {
         Some(words) => words,
         None => {
-            let words = WordsAt::create(direction.tx.region())?;
-            for dir in [Dir::Tx, Dir::Rx] {
-                words.get().side(dir).at.release(direction.at(dir).acquire());
+            let words = MappedSyncWords::create(direction.tx.region())?;
+            for dir in [RingDir::Tx, RingDir::Rx] {
+                words.get().half(dir).at.release(direction.position(dir).acquire());
             }
             words.get().tx.tail.release(tx.kern.hwtail());
             words.get().rx.tail.release(rx.kern.hwtail());
@@ -219,7 +225,7 @@ pub fn share(tx: &mut HostedTx, rx: &mut HostedRx) -> Result<Place, RegionError>
             direction.shared.get_or_init(|| words)
         }
     };
-    Ok(Place {
+    Ok(DirectionLayout {
         words: words.offset(),
         tx: direction.tx.offset(),
         rx: direction.rx.offset(),
@@ -228,13 +234,16 @@ pub fn share(tx: &mut HostedTx, rx: &mut HostedRx) -> Result<Place, RegionError>
 }
 
 /// A direction that another process shared, found in a mapping of its memory.
-fn attach(region: &Arc<Region>, place: Place) -> Result<Shared, RegionError> {
+fn attach_direction(
+    region: &Arc<Region>,
+    place: DirectionLayout,
+) -> Result<HostedStorage, RegionError> {
     let nonsense = || RegionError::NotARegion("no pipe lies there");
     let ring = |at| RingMem::foreign(region, at, place.num_slots).ok_or_else(nonsense);
-    let words = WordsAt::attach(region, place.words).ok_or_else(nonsense)?;
+    let words = MappedSyncWords::attach(region, place.words).ok_or_else(nonsense)?;
     let (tx, rx) = (ring(place.tx)?, ring(place.rx)?);
-    let direction = Direction { tx, rx, own: None, shared: OnceLock::from(words) };
-    Ok(Shared(Arc::new(direction)))
+    let direction = HostedDirection { tx, rx, host_words: None, shared: OnceLock::from(words) };
+    Ok(HostedStorage(Arc::new(direction)))
 }
 
 macro_rules! half {
@@ -243,8 +252,8 @@ macro_rules! half {
         #[derive(Debug)]
         pub struct $Half {
             kern: KernRing,
-            $party: $Party<Shared>,
-            direction: Shared,
+            $party: $Party<HostedStorage>,
+            direction: HostedStorage,
             who: u32,
         }
 
@@ -256,11 +265,11 @@ macro_rules! half {
             /// [`RegionError::NotARegion`] if none can lie there.
             pub fn attach(
                 region: &Arc<Region>,
-                place: Place,
+                place: DirectionLayout,
                 who: u32,
             ) -> Result<Self, RegionError> {
-                let shared = attach(region, place)?;
-                let mem = if $mine == Dir::Tx { &shared.0.tx } else { &shared.0.rx };
+                let shared = attach_direction(region, place)?;
+                let mem = if $mine == RingDir::Tx { &shared.0.tx } else { &shared.0.rx };
                 let kern = KernRing::resumed(mem.clone(), 0, 0);
                 let spoiled = |_| RegionError::NotARegion("the pipe's words are spoiled");
                 let $party = $Party::new(shared.clone()).map_err(spoiled)?;
@@ -272,9 +281,9 @@ macro_rules! half {
             /// Moves slots as far as possible.
             ///
             /// # Errors
-            /// [`NotSynced`]; nothing was moved.
+            /// [`HostedSyncError`]; nothing was sync_report.
             #[inline]
-            pub fn sync(&mut self) -> Result<Moved, NotSynced> {
+            pub fn sync(&mut self) -> Result<SyncReport, HostedSyncError> {
                 self.sync_shown(|_, _, _| {})
             }
 
@@ -287,7 +296,7 @@ macro_rules! half {
             pub fn sync_shown(
                 &mut self,
                 see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
-            ) -> Result<Moved, NotSynced> {
+            ) -> Result<SyncReport, HostedSyncError> {
                 self.sync_by(|half| half.sync_held(see))
             }
 
@@ -295,26 +304,26 @@ macro_rules! half {
             #[inline(always)]
             fn sync_by(
                 &mut self,
-                sync: impl FnOnce(&mut Self) -> Result<u32, NotSynced>,
-            ) -> Result<Moved, NotSynced> {
-                let Some(side) = self.direction.0.shared_side($mine) else {
+                sync: impl FnOnce(&mut Self) -> Result<u32, HostedSyncError>,
+            ) -> Result<SyncReport, HostedSyncError> {
+                let Some(side) = self.direction.0.shared_half($mine) else {
                     return Ok(sync(self)?.into());
                 };
-                hold(side, self.who)?;
+                acquire(side, self.who)?;
                 let slots = self.catch_up().and_then(|()| sync(self));
-                let side = |dir| self.direction.0.shared_side(dir).expect("it stays shared");
-                let_go(side($mine));
-                Ok(moved(slots?, side($other), self.who))
+                let side = |dir| self.direction.0.shared_half(dir).expect("it stays shared");
+                release(side($mine));
+                Ok(sync_report(slots?, side($other), self.who))
             }
 
-            /// Shows what the host has moved since, for a program that had it sync.
+            /// Shows what the host has sync_report since, for a program that had it sync.
             ///
             /// # Errors
-            /// [`NotSynced::Spoiled`].
+            /// [`HostedSyncError::Corrupt`].
             pub fn synced_by_host(
                 &mut self,
                 see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
-            ) -> Result<(), NotSynced> {
+            ) -> Result<(), HostedSyncError> {
                 let before = self.kern.$seen();
                 self.catch_up()?;
                 see(&self.kern, before, self.kern.$seen());
@@ -323,21 +332,21 @@ macro_rules! half {
 
             /// Goes on where whoever synced last has left off.
             #[inline(always)]
-            fn catch_up(&mut self) -> Result<(), NotSynced> {
-                let Some(side) = self.direction.0.shared_side($mine) else { return Ok(()) };
+            fn catch_up(&mut self) -> Result<(), HostedSyncError> {
+                let Some(side) = self.direction.0.shared_half($mine) else { return Ok(()) };
                 let (at, tail) = (side.at.acquire(), side.tail.acquire());
-                if (at, tail) == (self.$party.at(), self.kern.hwtail()) {
+                if (at, tail) == (self.$party.position(), self.kern.hwtail()) {
                     return Ok(());
                 }
-                self.$party.rejoin().map_err(|_| NotSynced::Spoiled)?;
-                let resumed = self.kern.rejoin(at, tail);
-                if resumed { Ok(()) } else { Err(NotSynced::Spoiled) }
+                self.$party.resync().map_err(|_| HostedSyncError::Corrupt)?;
+                let resumed = self.kern.resync(at, tail);
+                if resumed { Ok(()) } else { Err(HostedSyncError::Corrupt) }
             }
 
             /// Publishes a tail. The word comes first: who finds it newer than the ring is right.
             #[inline(always)]
             fn publish(&mut self, tail: SlotIdx) {
-                if let Some(side) = self.direction.0.shared_side($mine) {
+                if let Some(side) = self.direction.0.shared_half($mine) {
                     side.tail.release(tail);
                 }
                 self.kern.set_tail(tail);
@@ -354,8 +363,8 @@ macro_rules! half {
             /// # Panics
             /// Of what it returns: if it is not.
             #[must_use]
-            pub fn signs(&self) -> Signs {
-                Signs { direction: self.direction.clone(), dir: $mine }
+            pub fn signs(&self) -> WakeSignals {
+                WakeSignals { direction: self.direction.clone(), dir: $mine }
             }
         }
     };
@@ -363,12 +372,12 @@ macro_rules! half {
 
 half! {
     /// The hold on the sender's ring.
-    HostedTx, sender: Sender, Dir::Tx, Dir::Rx, hwcur
+    HostedTx, sender: PipeSender, RingDir::Tx, RingDir::Rx, hwcur
 }
 
 half! {
     /// The hold on the receiver's ring.
-    HostedRx, receiver: Receiver, Dir::Rx, Dir::Tx, hwtail
+    HostedRx, receiver: PipeReceiver, RingDir::Rx, RingDir::Tx, hwtail
 }
 
 impl HostedTx {
@@ -377,10 +386,10 @@ impl HostedTx {
     /// # Panics
     /// In a program that the direction was shared with.
     #[must_use]
-    pub fn place(&self) -> Place {
-        let Direction { tx, rx, own, .. } = &*self.direction.0;
-        let words = own.as_ref().expect("the host's").at();
-        Place { tx: tx.offset(), rx: rx.offset(), words, num_slots: tx.num_slots() }
+    pub fn layout(&self) -> DirectionLayout {
+        let HostedDirection { tx, rx, host_words: own, .. } = &*self.direction.0;
+        let words = own.as_ref().expect("the host's").offset();
+        DirectionLayout { tx: tx.offset(), rx: rx.offset(), words, num_slots: tx.num_slots() }
     }
 
     /// Sends the whole packets that the program queued and takes back the slots that the
@@ -389,13 +398,13 @@ impl HostedTx {
     fn sync_held(
         &mut self,
         see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
-    ) -> Result<u32, NotSynced> {
+    ) -> Result<u32, HostedSyncError> {
         let head = self.kern.released()?;
         let head = self.kern.whole_packets(head);
         let sent = self.kern.pending(head);
         see(&self.kern, self.kern.hwcur(), head);
-        let tail = self.sender.sync(head).map_err(|_| NotSynced::Spoiled)?;
-        self.kern.done_to(head);
+        let tail = self.sender.sync(head).map_err(|_| HostedSyncError::Corrupt)?;
+        self.kern.complete_to(head);
         self.publish(tail);
         Ok(sent)
     }
@@ -411,7 +420,7 @@ impl HostedRx {
     pub fn sync_released(
         &mut self,
         see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
-    ) -> Result<Moved, NotSynced> {
+    ) -> Result<SyncReport, HostedSyncError> {
         self.sync_by(|half| half.sync_both(see, |_, _, _| {}))
     }
 
@@ -419,7 +428,7 @@ impl HostedRx {
     fn sync_held(
         &mut self,
         see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
-    ) -> Result<u32, NotSynced> {
+    ) -> Result<u32, HostedSyncError> {
         self.sync_both(|_, _, _| {}, see)
     }
 
@@ -430,13 +439,13 @@ impl HostedRx {
         &mut self,
         released: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
         see: impl FnOnce(&KernRing, SlotIdx, SlotIdx),
-    ) -> Result<u32, NotSynced> {
+    ) -> Result<u32, HostedSyncError> {
         let head = self.kern.released()?;
         let freed = self.kern.pending(head);
         released(&self.kern, self.kern.hwcur(), head);
-        let tail = self.receiver.sync(head).map_err(|_| NotSynced::Spoiled)?;
+        let tail = self.receiver.sync(head).map_err(|_| HostedSyncError::Corrupt)?;
         see(&self.kern, self.kern.hwtail(), tail);
-        self.kern.done_to(head);
+        self.kern.complete_to(head);
         self.publish(tail);
         Ok(freed)
     }

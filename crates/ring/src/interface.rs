@@ -9,17 +9,17 @@ use crate::index::BufIdx;
 use crate::region::{Region, RegionError};
 
 /// Half a word: `ni_bufs_head` lies in the low half of the word that it begins.
-const BUFS_HEAD: u64 = std::mem::offset_of!(NetmapIf, ni_bufs_head) as u64;
+const BUFS_HEAD_OFFSET: u64 = std::mem::offset_of!(NetmapIf, ni_bufs_head) as u64;
 
 /// The record, given back to its region when it is dropped.
 #[derive(Debug)]
-pub struct Interface {
+pub struct InterfaceRecord {
     region: Arc<Region>,
     offset: u64,
     len: u64,
 }
 
-impl Interface {
+impl InterfaceRecord {
     /// Lays out `head` and the offsets of the rings in their region behind it; 0 stands for a
     /// ring that is not there. They are written relative to the record, as netmap has them.
     ///
@@ -31,7 +31,7 @@ impl Interface {
         rings: impl ExactSizeIterator<Item = u64>,
     ) -> Result<Self, RegionError> {
         let len = (NETMAP_IF_RING_OFS + 8 * rings.len()) as u64;
-        let offset = region.take_ring_bytes(len)?;
+        let offset = region.alloc_ring_bytes(len)?;
         let record = Self { region: region.clone(), offset, len };
         let mut bytes = [0; NETMAP_IF_RING_OFS];
         head.write_to(&mut bytes);
@@ -52,7 +52,7 @@ impl Interface {
     /// [`RegionError::OutOfRingSpace`] where no such record can lie.
     pub fn resume(region: &Arc<Region>, offset: u64, rings: usize) -> Result<Self, RegionError> {
         let len = (NETMAP_IF_RING_OFS + 8 * rings) as u64;
-        region.retake_ring_bytes(offset, len)?;
+        region.reserve_ring_bytes(offset, len)?;
         Ok(Self { region: region.clone(), offset, len })
     }
 
@@ -71,12 +71,12 @@ impl Interface {
     /// First buffer of the extra list as it stands there now; unchecked.
     #[must_use]
     pub fn extra_bufs(&self) -> BufIdx {
-        BufIdx(self.region.ring_word(self.offset + BUFS_HEAD).load(Ordering::Acquire) as u32)
+        BufIdx(self.region.ring_word(self.offset + BUFS_HEAD_OFFSET).load(Ordering::Acquire) as u32)
     }
 
     /// Writes the first buffer of the extra list.
     pub fn set_extra_bufs(&self, BufIdx(head): BufIdx) {
-        let word = self.region.ring_word(self.offset + BUFS_HEAD);
+        let word = self.region.ring_word(self.offset + BUFS_HEAD_OFFSET);
         let others = word.load(Ordering::Relaxed) & !u64::from(u32::MAX);
         word.store(others | u64::from(head), Ordering::Release);
     }
@@ -86,9 +86,9 @@ impl Interface {
     }
 }
 
-impl Drop for Interface {
+impl Drop for InterfaceRecord {
     fn drop(&mut self) {
-        self.region.give_ring_bytes(self.offset, self.len);
+        self.region.release_ring_bytes(self.offset, self.len);
     }
 }
 
@@ -102,7 +102,7 @@ mod tests {
         let geometry = Geometry { ring_bytes: 64 << 10, bufs: 4, buf_size: 2048 };
         let region = Region::create(geometry, HugePages::Never).unwrap();
         let head = NetmapIf { ni_tx_rings: 1, ni_rx_rings: 7, ..NetmapIf::default() };
-        let record = Interface::create(&region, &head, [0, 0x8000, 0].into_iter()).unwrap();
+        let record = InterfaceRecord::create(&region, &head, [0, 0x8000, 0].into_iter()).unwrap();
         record.set_extra_bufs(BufIdx(99));
         let mut bytes = [0; 80];
         rustix::io::pread(region.fd(), &mut bytes, record.offset()).unwrap();

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use crate::app::{AppRing, Direction};
+use crate::app::{AppRing, RingDirection};
 use crate::index::{Cyclic, SlotIdx, add, cyclic, distance, next, prev};
-use crate::mem::{Owned, RingMem, Slot, SlotFlags};
-use crate::offsets::Offsets;
+use crate::mem::{RingMem, RingOwnership, Slot, SlotFlags};
+use crate::offsets::RingOffsets;
 use crate::region::{Region, RegionError};
 use crate::view::RingView;
 
@@ -32,24 +32,24 @@ pub struct Reinit {
 /// mutably (one value holds both halves, and sync takes it by `&mut self`): frames that a batch
 /// has lent live as long as the borrow of `app`, longer than the batch that released them.
 #[derive(Debug)]
-pub struct Pair<D> {
+pub struct RingHalves<D> {
     /// For the program.
     pub app: AppRing<D>,
     /// For the driver.
     pub kern: KernRing,
 }
 
-impl<D: Direction> Pair<D> {
+impl<D: RingDirection> RingHalves<D> {
     /// Lays out a ring whose every slot has a buffer; a tx ring starts empty (all slots the
     /// application's but one), an rx ring too (all slots the driver's).
     ///
     /// # Errors
     /// [`RegionError`] when the region has not enough left.
     pub fn create(region: &Arc<Region>, ringid: u16, num_slots: u32) -> Result<Self, RegionError> {
-        let bufs = region.take_bufs(num_slots)?;
+        let bufs = region.alloc_bufs(num_slots)?;
         let mem = RingMem::create(region, D::DIR, ringid, num_slots, &bufs);
         // On failure the buffers go back; on success the ring owns them.
-        let mem = mem.inspect_err(|_| region.give_bufs(bufs.iter().copied()))?;
+        let mem = mem.inspect_err(|_| region.release_bufs(bufs.iter().copied()))?;
         Ok(Self::over(mem))
     }
 
@@ -64,9 +64,9 @@ impl<D: Direction> Pair<D> {
     /// Both halves of a ring that is there already, as it stands: what the program was told to be
     /// its own last, and has not given back, stays that.
     #[must_use]
-    pub fn again(ring: &RingView) -> Self {
+    pub fn resume_existing(ring: &RingView) -> Self {
         let mem = ring.mem();
-        Self { app: AppRing::under_way(mem.clone()), kern: KernRing::under_way(mem.clone()) }
+        Self { app: AppRing::from_indices(mem.clone()), kern: KernRing::from_indices(mem.clone()) }
     }
 
     pub(crate) fn over(mem: RingMem) -> Self {
@@ -105,10 +105,11 @@ impl KernRing {
     /// # Errors
     /// [`RegionError`] where no such ring can lie.
     pub fn resume(region: &Arc<Region>, offset: u64, num_slots: u32) -> Result<Self, RegionError> {
-        RingMem::resume(region, offset, num_slots, Owned::BytesAndBufs).map(Self::under_way)
+        RingMem::resume(region, offset, num_slots, RingOwnership::BytesAndBufs)
+            .map(Self::from_indices)
     }
 
-    fn under_way(mem: RingMem) -> Self {
+    fn from_indices(mem: RingMem) -> Self {
         let word = |word: &AtomicU32| word.load(Ordering::Acquire);
         let (head, tail) = (word(mem.head()), word(mem.tail()));
         Self::resumed(mem, head, tail)
@@ -116,7 +117,7 @@ impl KernRing {
 
     /// Goes on where another driver of the ring has left off; false, with nothing done, if that is
     /// no place in the ring.
-    pub(crate) fn rejoin(&mut self, hwcur: SlotIdx, hwtail: SlotIdx) -> bool {
+    pub(crate) fn resync(&mut self, hwcur: SlotIdx, hwtail: SlotIdx) -> bool {
         let possible = hwcur.max(hwtail) < self.mem.num_slots();
         if possible {
             (self.hwcur, self.hwtail) = (hwcur, hwtail);
@@ -181,7 +182,7 @@ impl KernRing {
 
     /// Marks the slots up to `head` processed.
     #[inline(always)]
-    pub fn done_to(&mut self, head: SlotIdx) {
+    pub fn complete_to(&mut self, head: SlotIdx) {
         debug_assert!(head < self.mem.num_slots());
         self.hwcur = head;
         // For who looks on from outside, which orders nothing.
@@ -201,7 +202,7 @@ impl KernRing {
     /// Slots that a driver may still fill on an rx ring before it is full.
     #[must_use]
     #[inline(always)]
-    pub fn room(&self) -> u32 {
+    pub fn free_slots(&self) -> u32 {
         let n = self.mem.num_slots();
         n - 1 - distance(self.hwcur, self.hwtail, n)
     }
@@ -292,7 +293,7 @@ impl KernRing {
     #[must_use]
     #[inline(always)]
     pub fn buffer(&mut self, i: SlotIdx) -> &mut [u8] {
-        let (slot, at) = (self.slot(i), self.payload_at(i));
+        let (slot, at) = (self.slot(i), self.payload_offset(i));
         let whole = self.bytes(Slot { len: self.mem.buf_size() as u16, ..slot });
         whole.get_mut(at..).unwrap_or_default()
     }
@@ -302,7 +303,7 @@ impl KernRing {
     #[must_use]
     #[inline(always)]
     pub fn payload(&mut self, i: SlotIdx) -> &mut [u8] {
-        let (slot, at) = (self.slot(i), self.payload_at(i));
+        let (slot, at) = (self.slot(i), self.payload_offset(i));
         let end = (at + usize::from(slot.len)).min(self.mem.buf_size() as usize);
         self.bytes(Slot { len: end as u16, ..slot }).get_mut(at..).unwrap_or_default()
     }
@@ -310,14 +311,14 @@ impl KernRing {
     /// Where in its buffer the payload of slot `i` begins, in bytes.
     #[must_use]
     #[inline(always)]
-    pub fn payload_at(&self, i: SlotIdx) -> usize {
+    pub fn payload_offset(&self, i: SlotIdx) -> usize {
         self.offsets().map_or(0, |offsets| offsets.of(self.mem.slot(i).ptr()) as usize)
     }
 
     /// Where in their buffers the payloads may begin; `None` where they begin with the buffer.
     #[must_use]
     #[inline(always)]
-    pub fn offsets(&self) -> Option<Offsets> {
+    pub fn offsets(&self) -> Option<RingOffsets> {
         self.mem.offsets()
     }
 

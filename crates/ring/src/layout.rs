@@ -2,11 +2,11 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::region::{Geometry, HUGE_PAGE, RegionError, is_buf_size, memory};
+use crate::region::{Geometry, HUGE_PAGE_BYTES, RegionError, is_buf_size, memory};
 
 /// Bytes in a chunk before a frame's first byte: AF_XDP's own headroom.
-pub(crate) const HEADROOM: u64 = 256;
-pub(crate) const PAGE: u64 = 4096;
+pub(crate) const HEADROOM_BYTES: u64 = 256;
+pub(crate) const PAGE_BYTES: u64 = 4096;
 /// Buffers 0 and 1 are never handed out, as netmap's clients expect.
 pub(crate) const RESERVED_BUFS: u32 = 2;
 /// Far beyond any use; keeps all sums of sizes far from overflow.
@@ -17,7 +17,7 @@ const VERSION: u64 = 1;
 /// What the first bytes of the memfd say, so that another process can attach.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Header {
+pub(crate) struct RegionHeader {
     magic: u64,
     version: u64,
     pub(crate) ring_start: u64,
@@ -27,7 +27,7 @@ pub(crate) struct Header {
     pub(crate) buf_size: u32,
 }
 
-impl Header {
+impl RegionHeader {
     /// Reads it from a file that need not be a region.
     pub(crate) fn read(fd: &OwnedFd) -> Result<Self, RegionError> {
         let mut bytes = [0; size_of::<Self>()];
@@ -49,7 +49,7 @@ impl Header {
     }
 
     /// The layout of a region of this geometry.
-    pub(crate) fn plan(geometry: Geometry) -> Result<Self, RegionError> {
+    pub(crate) fn compute(geometry: Geometry) -> Result<Self, RegionError> {
         let Geometry { ring_bytes, bufs, buf_size } = geometry;
         if !is_buf_size(buf_size) {
             return Err(RegionError::BufSize(buf_size));
@@ -57,13 +57,13 @@ impl Header {
         if bufs < RESERVED_BUFS || ring_bytes > MAX_RING_BYTES {
             return Err(RegionError::Geometry { bufs, ring_bytes });
         }
-        let buf_start = (PAGE + ring_bytes).next_multiple_of(PAGE);
-        let end = buf_start + u64::from(bufs) * u64::from(buf_size) + HEADROOM;
-        let total = end.next_multiple_of(PAGE);
+        let buf_start = (PAGE_BYTES + ring_bytes).next_multiple_of(PAGE_BYTES);
+        let end = buf_start + u64::from(bufs) * u64::from(buf_size) + HEADROOM_BYTES;
+        let total = end.next_multiple_of(PAGE_BYTES);
         Ok(Self {
             magic: MAGIC,
             version: VERSION,
-            ring_start: PAGE,
+            ring_start: PAGE_BYTES,
             buf_start,
             total,
             bufs,
@@ -72,11 +72,11 @@ impl Header {
     }
 
     /// The layout of a region of this geometry in `len` bytes, with fewer buffers where not all fit.
-    pub(crate) fn plan_in(geometry: Geometry, len: u64) -> Result<Self, RegionError> {
-        let least = Self::plan(Geometry { bufs: RESERVED_BUFS, ..geometry })?;
-        let room = len.saturating_sub(least.buf_start + HEADROOM);
+    pub(crate) fn compute_within(geometry: Geometry, len: u64) -> Result<Self, RegionError> {
+        let least = Self::compute(Geometry { bufs: RESERVED_BUFS, ..geometry })?;
+        let room = len.saturating_sub(least.buf_start + HEADROOM_BYTES);
         let fit = u32::try_from(room / u64::from(geometry.buf_size)).unwrap_or(u32::MAX);
-        let planned = Self::plan(Geometry { bufs: geometry.bufs.min(fit), ..geometry })?;
+        let planned = Self::compute(Geometry { bufs: geometry.bufs.min(fit), ..geometry })?;
         // A part of a page behind the last whole one is nobody's.
         if planned.bufs > RESERVED_BUFS && planned.total <= len {
             return Ok(planned);
@@ -92,18 +92,18 @@ impl Header {
     /// Whether a file of `file_size` bytes that starts so is a region.
     pub(crate) fn check(&self, file_size: u64) -> Result<(), RegionError> {
         let geometry = Geometry {
-            ring_bytes: self.buf_start.saturating_sub(PAGE),
+            ring_bytes: self.buf_start.saturating_sub(PAGE_BYTES),
             bufs: self.bufs,
             buf_size: self.buf_size,
         };
         if self.magic != MAGIC || self.version != VERSION {
             return Err(RegionError::NotARegion("its first bytes are not ours"));
         }
-        let planned = Self::plan(geometry)
+        let planned = Self::compute(geometry)
             .map_err(|_| RegionError::NotARegion("its layout is impossible"))?;
         let same = planned.buf_start == self.buf_start && planned.ring_start == self.ring_start;
         // Huge pages round it up; no other layout fits the same file.
-        let totals = [planned.total, planned.total.next_multiple_of(HUGE_PAGE)];
+        let totals = [planned.total, planned.total.next_multiple_of(HUGE_PAGE_BYTES)];
         if !same || !totals.contains(&self.total) || self.total != file_size {
             return Err(RegionError::NotARegion("its layout does not fit the file"));
         }
@@ -118,28 +118,30 @@ mod tests {
     #[test]
     fn a_header_that_promises_more_than_the_file_holds_is_refused() {
         let header =
-            Header::plan(Geometry { ring_bytes: 4096, bufs: 1000, buf_size: 2048 }).unwrap();
+            RegionHeader::compute(Geometry { ring_bytes: 4096, bufs: 1000, buf_size: 2048 })
+                .unwrap();
         assert!(header.check(header.total).is_ok());
         assert!(header.check(header.total - 4096).is_err());
-        assert!(Header { buf_start: u64::MAX, ..header }.check(header.total).is_err());
+        assert!(RegionHeader { buf_start: u64::MAX, ..header }.check(header.total).is_err());
     }
 
     #[test]
     fn a_header_that_leaves_a_part_of_the_file_unused_is_refused() {
         let header =
-            Header::plan(Geometry { ring_bytes: 8192, bufs: 1000, buf_size: 2048 }).unwrap();
-        let less = Header { buf_start: header.buf_start - PAGE, ..header };
+            RegionHeader::compute(Geometry { ring_bytes: 8192, bufs: 1000, buf_size: 2048 })
+                .unwrap();
+        let less = RegionHeader { buf_start: header.buf_start - PAGE_BYTES, ..header };
         assert!(less.check(header.total).is_err());
-        let huge = Header { total: header.total.next_multiple_of(HUGE_PAGE), ..header };
+        let huge = RegionHeader { total: header.total.next_multiple_of(HUGE_PAGE_BYTES), ..header };
         assert!(huge.check(huge.total).is_ok());
     }
 
     #[test]
     fn a_region_reaches_beyond_the_data_of_its_last_buffer() {
         for (ring_bytes, bufs, buf_size) in [(0, 2, 2048), (1, 3, 4096), (1 << 20, 1000, 2048)] {
-            let header = Header::plan(Geometry { ring_bytes, bufs, buf_size }).unwrap();
-            let data_end = u64::from(bufs) * u64::from(buf_size) + HEADROOM;
-            assert!(header.buf_start >= PAGE + ring_bytes);
+            let header = RegionHeader::compute(Geometry { ring_bytes, bufs, buf_size }).unwrap();
+            let data_end = u64::from(bufs) * u64::from(buf_size) + HEADROOM_BYTES;
+            assert!(header.buf_start >= PAGE_BYTES + ring_bytes);
             assert!(header.total >= header.buf_start + data_end);
         }
     }
@@ -147,21 +149,25 @@ mod tests {
     #[test]
     fn a_layout_in_given_memory_takes_the_buffers_that_fit_and_one_at_least() {
         let plan = |ring_bytes, bufs, pages| {
-            Header::plan_in(Geometry { ring_bytes, bufs, buf_size: 2048 }, pages * PAGE)
+            RegionHeader::compute_within(
+                Geometry { ring_bytes, bufs, buf_size: 2048 },
+                pages * PAGE_BYTES,
+            )
         };
-        assert_eq!(plan(PAGE, 1000, 2000).unwrap().bufs, 1000);
-        let tight = plan(PAGE, 1000, 102).unwrap();
-        assert_eq!((tight.bufs, tight.total), (199, 102 * PAGE));
-        assert_eq!(plan(PAGE, 1000, 5).unwrap().bufs, 5);
-        assert!(plan(PAGE, 1000, 4).is_ok() && plan(PAGE, 1000, 3).is_err());
-        assert!(plan(PAGE, 2, 100).is_err() && plan(100 * PAGE, 1000, 50).is_err());
-        assert!(plan(PAGE, 1000, 0).is_err());
+        assert_eq!(plan(PAGE_BYTES, 1000, 2000).unwrap().bufs, 1000);
+        let tight = plan(PAGE_BYTES, 1000, 102).unwrap();
+        assert_eq!((tight.bufs, tight.total), (199, 102 * PAGE_BYTES));
+        assert_eq!(plan(PAGE_BYTES, 1000, 5).unwrap().bufs, 5);
+        assert!(plan(PAGE_BYTES, 1000, 4).is_ok() && plan(PAGE_BYTES, 1000, 3).is_err());
+        assert!(plan(PAGE_BYTES, 2, 100).is_err() && plan(100 * PAGE_BYTES, 1000, 50).is_err());
+        assert!(plan(PAGE_BYTES, 1000, 0).is_err());
     }
 
     #[test]
     fn a_geometry_out_of_range_is_refused() {
         let plan = |ring_bytes, bufs, buf_size| {
-            Header::plan(Geometry { ring_bytes, bufs, buf_size }).map_err(|e| e.to_string())
+            RegionHeader::compute(Geometry { ring_bytes, bufs, buf_size })
+                .map_err(|e| e.to_string())
         };
         for wrong in [0, 1500, 1984, 2049, 4160, 65_536] {
             let said = format!("buffer size {wrong} is no multiple of 64 from 2048 to 4096");

@@ -39,44 +39,47 @@ compile_error!("slots are moved as little-endian words: x86-64, aarch64 and risc
 
 mod app;
 mod arena;
-mod bell;
-mod cell;
+mod doorbell;
 mod forward;
 mod hosted;
 mod index;
 mod interface;
 mod kern;
 mod layout;
-mod lent;
 mod mem;
 #[cfg(test)]
 mod models;
 mod offsets;
+mod persistent_words;
 mod pipe;
 mod prefetch;
 mod protocol;
 #[doc(hidden)]
 pub mod raw;
 mod region;
+mod revocable;
+mod sync_words;
 mod view;
-mod words;
 
-pub use app::{AppRing, Direction, FrameMut, Rx, RxBatch, RxRing, Tx, TxRing};
-pub use bell::{Announced, Doorbell};
-pub use cell::Cell;
+pub use app::{AppRing, FrameMut, RingDirection, Rx, RxBatch, RxRing, Tx, TxRing};
+pub use doorbell::{Doorbell, SleepAnnouncement};
 pub use forward::{copy, forward};
-pub use hosted::{HostedRx, HostedTx, Moved, NotSynced, Place, Signs, hosted_direction, share};
+pub use hosted::{
+    DirectionLayout, HostedRx, HostedSyncError, HostedTx, SyncReport, WakeSignals,
+    hosted_direction, share,
+};
 pub use index::{BufIdx, SlotIdx};
-pub use interface::Interface;
-pub use kern::{KernRing, KernSlots, Pair, Reinit};
-pub use lent::Lent;
+pub use interface::InterfaceRecord;
+pub use kern::{KernRing, KernSlots, Reinit, RingHalves};
 pub use mem::{Slot, SlotFlags, ring_bytes};
-pub use offsets::Offsets;
+pub use offsets::RingOffsets;
+pub use persistent_words::PersistentWords;
 pub use pipe::{PipeEnd, PipePair, SyncFault};
 pub use prefetch::prefetch;
-pub use protocol::{Peer, PeerFault, Receiver, Sender, Word};
+pub use protocol::{DirectionStorage, PeerFault, PipeReceiver, PipeSender, SharedWord};
 pub use region::{
-    BUF_SIZE, BUF_SIZE_FOR_DEVICES, BufsLeft, Geometry, HugePages, Mapping, Region, RegionError,
-    is_buf_size,
+    BUF_SIZE, BUF_SIZE_FOR_DEVICES, DeviceMapping, FreeBufs, Geometry, HugePages, Region,
+    RegionError, is_buf_size,
 };
+pub use revocable::RevocableMapping;
 pub use view::RingView;

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use slipring_abi::{NetmapRing, NetmapSlot};
 
 use crate::index::{BufIdx, SlotIdx};
-use crate::layout::HEADROOM;
-use crate::offsets::{Kept, Offsets};
+use crate::layout::HEADROOM_BYTES;
+use crate::offsets::{HostOffsets, RingOffsets};
 use crate::region::{Region, RegionError};
 
 /// Flags of a slot (`NS_*`).
@@ -109,20 +109,20 @@ impl SlotCell {
 
 /// A ring's bytes, and the buffers in its slots: given back when its last half is dropped.
 #[derive(Debug)]
-struct Block {
+struct RingBlock {
     region: Arc<Region>,
     slots: NonNull<SlotCell>,
     offset: u64,
     num_slots: u32,
-    owned: Owned,
-    offsets: Kept,
+    owned: RingOwnership,
+    offsets: HostOffsets,
     /// What the driver has processed, for others of the host.
     hwcur: AtomicU32,
 }
 
 /// What dropping a ring gives back to its region.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Owned {
+pub(crate) enum RingOwnership {
     /// Nothing: another process made the ring.
     Nothing,
     /// Its bytes: its slots only ever name buffers of another ring.
@@ -131,16 +131,16 @@ pub(crate) enum Owned {
     BytesAndBufs,
 }
 
-impl Drop for Block {
+impl Drop for RingBlock {
     fn drop(&mut self) {
-        if self.owned == Owned::Nothing {
+        if self.owned == RingOwnership::Nothing {
             return;
         }
-        if self.owned == Owned::BytesAndBufs {
+        if self.owned == RingOwnership::BytesAndBufs {
             let cells = cells(self.slots, self.num_slots);
-            self.region.give_bufs(cells.iter().map(|cell| cell.get().buf));
+            self.region.release_bufs(cells.iter().map(|cell| cell.get().buf));
         }
-        self.region.give_ring_bytes(self.offset, ring_bytes(self.num_slots));
+        self.region.release_ring_bytes(self.offset, ring_bytes(self.num_slots));
     }
 }
 
@@ -154,7 +154,7 @@ pub(crate) struct RingMem {
     num_bufs: u32,
     /// First data byte of buffer 0.
     bufs: NonNull<u8>,
-    block: Arc<Block>,
+    block: Arc<RingBlock>,
     /// What else must outlive this ring; `None` for most.
     _keeps: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -165,9 +165,9 @@ unsafe impl Send for RingMem {}
 // SAFETY: as for Send.
 unsafe impl Sync for RingMem {}
 // SAFETY: `slots` leads into `region`, which the block keeps alive, and is accessed as atomics.
-unsafe impl Send for Block {}
+unsafe impl Send for RingBlock {}
 // SAFETY: as for Send.
-unsafe impl Sync for Block {}
+unsafe impl Sync for RingBlock {}
 
 /// The most slots that a ring may have; twice that is far from overflowing an index.
 pub(crate) const MAX_SLOTS: u32 = 1 << 20;
@@ -182,7 +182,7 @@ pub const fn ring_bytes(num_slots: u32) -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[doc(hidden)]
 #[allow(unreachable_pub, missing_docs)]
-pub enum Dir {
+pub enum RingDir {
     Tx = 0,
     Rx = 1,
 }
@@ -201,7 +201,7 @@ impl RingMem {
     /// Lays out a ring; its slots get `bufs` in order, and none where those end.
     pub(crate) fn create(
         region: &Arc<Region>,
-        dir: Dir,
+        dir: RingDir,
         ringid: u16,
         num_slots: u32,
         bufs: &[BufIdx],
@@ -209,11 +209,12 @@ impl RingMem {
         if !(1..=MAX_SLOTS).contains(&num_slots) {
             return Err(RegionError::Slots(num_slots));
         }
-        let offset = region.take_ring_bytes(ring_bytes(num_slots))?;
-        let owned = if bufs.is_empty() { Owned::Bytes } else { Owned::BytesAndBufs };
+        let offset = region.alloc_ring_bytes(ring_bytes(num_slots))?;
+        let owned =
+            if bufs.is_empty() { RingOwnership::Bytes } else { RingOwnership::BytesAndBufs };
         let ring = Self::at(region, offset, num_slots, owned);
         let header = NetmapRing {
-            buf_ofs: (region.buf_start() + HEADROOM) as i64 - offset as i64,
+            buf_ofs: (region.buf_start() + HEADROOM_BYTES) as i64 - offset as i64,
             num_slots,
             nr_buf_size: region.buf_size(),
             ringid,
@@ -236,12 +237,12 @@ impl RingMem {
         region: &Arc<Region>,
         offset: u64,
         num_slots: u32,
-        owned: Owned,
+        owned: RingOwnership,
     ) -> Result<Self, RegionError> {
         if !(1..=MAX_SLOTS).contains(&num_slots) {
             return Err(RegionError::Slots(num_slots));
         }
-        region.retake_ring_bytes(offset, ring_bytes(num_slots))?;
+        region.reserve_ring_bytes(offset, ring_bytes(num_slots))?;
         Ok(Self::at(region, offset, num_slots, owned))
     }
 
@@ -249,7 +250,7 @@ impl RingMem {
     pub(crate) fn attach(region: &Arc<Region>, offset: u64, num_slots: u32) -> Option<Self> {
         let possible = (1..=MAX_SLOTS).contains(&num_slots);
         let inside = possible && region.in_ring_area(offset, ring_bytes(num_slots));
-        inside.then(|| Self::at(region, offset, num_slots, Owned::Nothing))
+        inside.then(|| Self::at(region, offset, num_slots, RingOwnership::Nothing))
     }
 
     /// A ring that a netmap device laid out at `offset`, anywhere before the buffers.
@@ -259,24 +260,24 @@ impl RingMem {
         let inside = end.is_some_and(|end| end <= region.data_start());
         let aligned = offset.is_multiple_of(align_of::<SlotCell>() as u64);
         let fits = possible && inside && aligned;
-        fits.then(|| Self::at(region, offset, num_slots, Owned::Nothing))
+        fits.then(|| Self::at(region, offset, num_slots, RingOwnership::Nothing))
     }
 
     /// `offset` must have `ring_bytes(num_slots)` bytes before the buffers behind it.
-    fn at(region: &Arc<Region>, offset: u64, num_slots: u32, owned: Owned) -> Self {
+    fn at(region: &Arc<Region>, offset: u64, num_slots: u32, owned: RingOwnership) -> Self {
         // SAFETY:
         // - In bounds: promised by the caller; both callers took or checked the range.
         let header = unsafe { region.base().add(offset as usize) };
         // SAFETY: as above; slots follow the header.
         let slots: NonNull<SlotCell> = unsafe { header.add(size_of::<NetmapRing>()) }.cast();
         let bufs = region.data(BufIdx(0)).expect("every region has the reserved buffers");
-        let block = Block {
+        let block = RingBlock {
             region: region.clone(),
             slots,
             offset,
             num_slots,
             owned,
-            offsets: Kept::default(),
+            offsets: HostOffsets::default(),
             hwcur: AtomicU32::new(0),
         };
         Self {
@@ -292,7 +293,7 @@ impl RingMem {
     }
 
     /// The same ring, which keeps `what` alive beside itself.
-    pub(crate) fn keeping(&self, what: Arc<dyn Any + Send + Sync>) -> Self {
+    pub(crate) fn with_keep_alive(&self, what: Arc<dyn Any + Send + Sync>) -> Self {
         Self { _keeps: Some(what), ..self.clone() }
     }
 
@@ -427,12 +428,12 @@ impl RingMem {
 
     /// What the host keeps of the ring's offsets.
     #[inline(always)]
-    pub(crate) fn offsets(&self) -> Option<Offsets> {
+    pub(crate) fn offsets(&self) -> Option<RingOffsets> {
         self.block.offsets.get()
     }
 
     /// Sets that, and shows the program the mask and the alignment that payloads are to have.
-    pub(crate) fn set_offsets(&self, offsets: Option<Offsets>, align: u64) {
+    pub(crate) fn set_offsets(&self, offsets: Option<RingOffsets>, align: u64) {
         let mask = offsets.map_or(0, |offsets| offsets.mask);
         self.long(offset_of!(NetmapRing, offset_mask)).store(mask, Ordering::Relaxed);
         self.long(offset_of!(NetmapRing, buf_align)).store(align, Ordering::Relaxed);
@@ -440,7 +441,7 @@ impl RingMem {
     }
 
     /// As [`Self::set_offsets`], where the program was shown them before.
-    pub(crate) fn keep_offsets(&self, offsets: Offsets) {
+    pub(crate) fn set_host_offsets(&self, offsets: RingOffsets) {
         self.block.offsets.set(Some(offsets));
     }
 

@@ -10,9 +10,9 @@ use loom::sync::atomic::{AtomicU32, fence};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-use crate::bell::{Announced, announce, must_ring};
+use crate::doorbell::{SleepAnnouncement, announce, must_ring};
 use crate::index::{SlotIdx, cyclic};
-use crate::protocol::{Peer, Receiver, Sender, Word};
+use crate::protocol::{DirectionStorage, PipeReceiver, PipeSender, SharedWord};
 
 /// Runs `model` over all schedules; panics where it fails.
 fn explore(model: impl Fn() + Sync + Send + 'static) {
@@ -33,7 +33,7 @@ struct Index {
     store: Ordering,
 }
 
-impl Word for Index {
+impl SharedWord for Index {
     fn acquire(&self) -> u32 {
         self.value.load(self.load)
     }
@@ -85,7 +85,7 @@ fn set(cell: &UnsafeCell<usize>, new: usize) {
     cell.with_mut(|value| unsafe { *value = new });
 }
 
-impl Peer for Arc<Direction> {
+impl DirectionStorage for Arc<Direction> {
     type W = Index;
 
     fn num_slots(&self) -> u32 {
@@ -97,12 +97,12 @@ impl Peer for Arc<Direction> {
     fn freed(&self) -> &Index {
         &self.freed
     }
-    fn hand_over(&self, from: SlotIdx, to: SlotIdx) {
+    fn publish_slots(&self, from: SlotIdx, to: SlotIdx) {
         for i in cyclic(from, to, self.num_slots()) {
             set(&self.rx[i as usize], get(&self.tx[i as usize]));
         }
     }
-    fn hand_back(&self, from: SlotIdx, to: SlotIdx) {
+    fn return_slots(&self, from: SlotIdx, to: SlotIdx) {
         for i in cyclic(from, to, self.num_slots()) {
             set(&self.tx[i as usize], get(&self.rx[i as usize]));
         }
@@ -123,7 +123,7 @@ fn pass_frames(num_slots: usize, frames: usize, orderings: [[Ordering; 2]; 2]) {
 
 fn send(direction: &Arc<Direction>, frames: usize) {
     let n = direction.num_slots();
-    let mut sender = Sender::new(direction.clone()).unwrap();
+    let mut sender = PipeSender::new(direction.clone()).unwrap();
     let (mut head, mut tail, mut frame) = (0, n - 1, 0);
     while frame < frames {
         while head != tail && frame < frames {
@@ -140,7 +140,7 @@ fn send(direction: &Arc<Direction>, frames: usize) {
 
 fn receive(direction: &Arc<Direction>, frames: usize) {
     let n = direction.num_slots();
-    let mut receiver = Receiver::new(direction.clone()).unwrap();
+    let mut receiver = PipeReceiver::new(direction.clone()).unwrap();
     let (mut head, mut frame, mut spare) = (0, 0, n as usize);
     while frame < frames {
         let tail = receiver.sync(head).unwrap();
@@ -183,7 +183,7 @@ const NONE: u8 = 2;
 #[derive(Default)]
 struct Flag<const FENCE: u8>(AtomicU32);
 
-impl<const FENCE: u8> Word for Flag<FENCE> {
+impl<const FENCE: u8> SharedWord for Flag<FENCE> {
     fn acquire(&self) -> u32 {
         self.0.load(Acquire)
     }
@@ -295,7 +295,7 @@ struct Half {
     shared: AtomicU32,
     lock: Mutex<()>,
     sleeps: Flag<FULL>,
-    announced: Mutex<Option<Announced>>,
+    announced: Mutex<Option<SleepAnnouncement>>,
     sent: AtomicU32,
 }
 
@@ -303,7 +303,7 @@ impl Half {
     fn add(&self) {
         let mut announced = self.announced.lock().unwrap();
         let missed =
-            announced.get_or_insert_with(Announced::for_earlier_sleepers).add(&self.sleeps);
+            announced.get_or_insert_with(SleepAnnouncement::already_announced).add(&self.sleeps);
         drop(announced);
         if missed {
             self.wake();
@@ -312,8 +312,8 @@ impl Half {
 
     fn kicked(&self) {
         let mut announced = self.announced.lock().unwrap();
-        let known = announced.get_or_insert_with(Announced::for_earlier_sleepers);
-        let called = known.is_taken_up(&self.sleeps);
+        let known = announced.get_or_insert_with(SleepAnnouncement::already_announced);
+        let called = known.take_if_consumed(&self.sleeps);
         drop(announced);
         if called {
             self.wake();
@@ -461,10 +461,10 @@ fn take_turns(claim: fn(&AtomicU32) -> bool) -> impl Fn() + Send + Sync + 'stati
             if !claim(owner) {
                 return;
             }
-            let mut sender = Sender::new(direction.clone()).unwrap();
-            assert_eq!(sender.at() as usize, get(sent), "it goes on where the other was");
-            sender.sync(sender.at() + 1).unwrap();
-            set(sent, sender.at() as usize);
+            let mut sender = PipeSender::new(direction.clone()).unwrap();
+            assert_eq!(sender.position() as usize, get(sent), "it goes on where the other was");
+            sender.sync(sender.position() + 1).unwrap();
+            set(sent, sender.position() as usize);
             owner.store(0, Release);
         };
         let other = thread::spawn({

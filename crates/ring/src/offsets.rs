@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// What a ring's host knows of its offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Offsets {
+pub struct RingOffsets {
     /// The bits of `ptr` that hold an offset; never 0.
     pub mask: u64,
     /// The largest offset, in bytes; what says more means this.
     pub max: u32,
 }
 
-impl Offsets {
+impl RingOffsets {
     /// The offset that a slot's `ptr` says, in bytes; at most [`Self::max`].
     #[must_use]
     #[inline]
@@ -25,21 +25,21 @@ impl Offsets {
 
 /// The host's copy, beside the ring.
 #[derive(Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct HostOffsets {
     /// 0: there are no offsets.
     mask: AtomicU64,
     max: AtomicU32,
 }
 
-impl Kept {
+impl HostOffsets {
     #[inline(always)]
-    pub(crate) fn get(&self) -> Option<Offsets> {
+    pub(crate) fn get(&self) -> Option<RingOffsets> {
         // Acquire: pairs with the release in `set`.
         let mask = self.mask.load(Ordering::Acquire);
-        (mask != 0).then(|| Offsets { mask, max: self.max.load(Ordering::Relaxed) })
+        (mask != 0).then(|| RingOffsets { mask, max: self.max.load(Ordering::Relaxed) })
     }
 
-    pub(crate) fn set(&self, offsets: Option<Offsets>) {
+    pub(crate) fn set(&self, offsets: Option<RingOffsets>) {
         if let Some(offsets) = offsets {
             self.max.store(offsets.max, Ordering::Relaxed);
         }
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn an_offset_is_read_under_its_mask_and_cropped() {
-        let offsets = Offsets { mask: 0xffff, max: 128 };
+        let offsets = RingOffsets { mask: 0xffff, max: 128 };
         assert_eq!(
             [0x7_0040, 0x80, 0x81, u64::MAX].map(|ptr| offsets.of(ptr)),
             [64, 128, 128, 128]

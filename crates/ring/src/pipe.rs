@@ -18,17 +18,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::app::{RxRing, TxRing};
-use crate::bell::{self, Doorbell};
+use crate::doorbell::{self, Doorbell};
 use crate::index::{SlotIdx, spans};
-use crate::kern::{KernRing, Pair, Reinit};
-use crate::mem::{Dir, RingMem, SlotFlags};
-use crate::protocol::{Peer, PeerFault, Receiver, Sender, Word};
+use crate::kern::{KernRing, Reinit, RingHalves};
+use crate::mem::{RingDir, RingMem, SlotFlags};
+use crate::protocol::{DirectionStorage, PeerFault, PipeReceiver, PipeSender, SharedWord};
 use crate::region::{Region, RegionError};
 
 /// What the parties of one direction share; a cache line pair per writer.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
-struct Words {
+struct PipeWords {
     /// Written by the sender.
     sent: AtomicU32,
     /// Set by the sender when it sleeps for free slots.
@@ -40,13 +40,13 @@ struct Words {
     receiver_sleeps: AtomicU32,
     _pad: [AtomicU32; 30],
 }
-const _: () = assert!(offset_of!(Words, freed) == 128 && size_of::<Words>() == 256);
+const _: () = assert!(offset_of!(PipeWords, freed) == 128 && size_of::<PipeWords>() == 256);
 
 /// A pipe's record in the ring area: how another process finds it.
 #[repr(C)]
 #[derive(Debug)]
-struct Record {
-    words: [Words; 2],
+struct PipeRecord {
+    words: [PipeWords; 2],
     num_slots: AtomicU32,
     /// Ring offsets in units of 128 bytes: tx and rx of the direction a to b, then b to a.
     rings: [AtomicU32; 4],
@@ -54,25 +54,30 @@ struct Record {
 
 /// One direction as the protocol wants it.
 #[derive(Debug, Clone)]
-struct Shared {
+struct PipeStorage {
     tx: RingMem,
     rx: RingMem,
-    words: NonNull<Words>,
-    link: Arc<Link>,
+    words: NonNull<PipeWords>,
+    link: Arc<PipeDirection>,
 }
 
 // SAFETY: `words` leads into a region that `link` keeps alive, and is made of atomics.
-unsafe impl Send for Shared {}
+unsafe impl Send for PipeStorage {}
 
-impl Shared {
-    fn over(link: Link) -> Self {
+impl PipeStorage {
+    fn over(link: PipeDirection) -> Self {
         let link = Arc::new(link);
         let words = NonNull::from(link.words());
-        Self { tx: link.tx.keeping(link.clone()), rx: link.rx.keeping(link.clone()), words, link }
+        Self {
+            tx: link.tx.with_keep_alive(link.clone()),
+            rx: link.rx.with_keep_alive(link.clone()),
+            words,
+            link,
+        }
     }
 
     #[inline(always)]
-    fn words(&self) -> &Words {
+    fn words(&self) -> &PipeWords {
         // SAFETY:
         // - Alive, in bounds and aligned: `link` holds the 128-aligned bytes.
         // - Shared: every field is an atomic.
@@ -87,32 +92,32 @@ impl Shared {
 
 /// What one direction consists of; goes when both halves of both its rings are gone.
 #[derive(Debug)]
-struct Link {
+struct PipeDirection {
     tx: RingMem,
     rx: RingMem,
     record: Arc<RecordBytes>,
     which: usize,
 }
 
-impl Link {
-    fn words(&self) -> &Words {
+impl PipeDirection {
+    fn words(&self) -> &PipeWords {
         &self.record.record().words[self.which]
     }
 }
 
-impl Drop for Link {
+impl Drop for PipeDirection {
     /// Hands the slots under way back: the receiver may have exchanged their buffers, and what
     /// the tx slots name is given back to the region next.
     fn drop(&mut self) {
         let n = self.tx.num_slots();
         let (freed, sent) = (self.words().freed.acquire(), self.words().sent.acquire());
-        if self.record.made_here && freed < n && sent < n {
+        if self.record.owned && freed < n && sent < n {
             return_changed(&self.rx, &self.tx, freed, sent);
         }
     }
 }
 
-impl Peer for Shared {
+impl DirectionStorage for PipeStorage {
     type W = AtomicU32;
 
     #[inline(always)]
@@ -131,7 +136,7 @@ impl Peer for Shared {
     }
 
     #[inline(always)]
-    fn hand_over(&self, from: SlotIdx, to: SlotIdx) {
+    fn publish_slots(&self, from: SlotIdx, to: SlotIdx) {
         for span in spans(from, to, self.tx.num_slots()) {
             for (rx, tx) in self.rx.slots(span).iter().zip(self.tx.slots(span)) {
                 rx.copy_from(tx);
@@ -140,7 +145,7 @@ impl Peer for Shared {
     }
 
     #[inline(always)]
-    fn hand_back(&self, from: SlotIdx, to: SlotIdx) {
+    fn return_slots(&self, from: SlotIdx, to: SlotIdx) {
         return_changed(&self.rx, &self.tx, from, to);
     }
 }
@@ -164,25 +169,25 @@ pub(crate) fn return_changed(rx: &RingMem, tx: &RingMem, from: SlotIdx, to: Slot
 struct RecordBytes {
     region: Arc<Region>,
     offset: u64,
-    made_here: bool,
+    owned: bool,
 }
 
-const RECORD_LEN: u64 = size_of::<Record>() as u64;
+const RECORD_LEN: u64 = size_of::<PipeRecord>() as u64;
 
 impl RecordBytes {
-    fn record(&self) -> &Record {
+    fn record(&self) -> &PipeRecord {
         // SAFETY:
         // - In bounds: `offset` has RECORD_LEN bytes of the ring area, taken or checked.
         let at = unsafe { self.region.base().add(self.offset as usize) };
         // SAFETY: 128-aligned by the arena or `in_ring_area`; all fields in use are atomics.
-        unsafe { at.cast::<Record>().as_ref() }
+        unsafe { at.cast::<PipeRecord>().as_ref() }
     }
 }
 
 impl Drop for RecordBytes {
     fn drop(&mut self) {
-        if self.made_here {
-            self.region.give_ring_bytes(self.offset, RECORD_LEN);
+        if self.owned {
+            self.region.release_ring_bytes(self.offset, RECORD_LEN);
         }
     }
 }
@@ -203,19 +208,19 @@ impl PipePair {
     /// [`RegionError`] when the region has not enough left, [`io::Error`] in
     /// [`RegionError::Memory`] when descriptors are short.
     pub fn create(region: &Arc<Region>, ringid: u16, num_slots: u32) -> Result<Self, RegionError> {
-        let offset = region.take_ring_bytes(RECORD_LEN)?;
-        let bytes = Arc::new(RecordBytes { region: region.clone(), offset, made_here: true });
+        let offset = region.alloc_ring_bytes(RECORD_LEN)?;
+        let bytes = Arc::new(RecordBytes { region: region.clone(), offset, owned: true });
         let a_to_b = direction(region, ringid, num_slots, &bytes, 0)?;
         let b_to_a = direction(region, ringid, num_slots, &bytes, 1)?;
         let record = bytes.record();
         let rings = [&a_to_b.tx, &a_to_b.rx, &b_to_a.tx, &b_to_a.rx];
         for (word, ring) in record.rings.iter().zip(rings) {
-            word.store((ring.offset() / crate::arena::ALIGN) as u32, Ordering::Relaxed);
+            word.store((ring.offset() / crate::arena::ARENA_ALIGN_BYTES) as u32, Ordering::Relaxed);
         }
         record.num_slots.store(num_slots, Ordering::Release);
-        let [bell_a, bell_b] = [bell()?, bell()?];
-        let bell_b2 = bell_b.try_clone().map_err(no_bell)?;
-        let bell_a2 = bell_a.try_clone().map_err(no_bell)?;
+        let [bell_a, bell_b] = [new_doorbell()?, new_doorbell()?];
+        let bell_b2 = bell_b.try_clone().map_err(doorbell_error)?;
+        let bell_a2 = bell_a.try_clone().map_err(doorbell_error)?;
         Ok(Self {
             a: PipeEnd::over(a_to_b.clone(), b_to_a.clone(), bell_a, bell_b2)?,
             b: PipeEnd::over(b_to_a, a_to_b, bell_b, bell_a2)?,
@@ -229,23 +234,23 @@ fn direction(
     num_slots: u32,
     bytes: &Arc<RecordBytes>,
     which: usize,
-) -> Result<Shared, RegionError> {
-    let bufs = region.take_bufs(num_slots)?;
-    let tx = RingMem::create(region, Dir::Tx, ringid, num_slots, &bufs)
-        .inspect_err(|_| region.give_bufs(bufs.iter().copied()))?;
-    let rx = RingMem::create(region, Dir::Rx, ringid, num_slots, &[])?;
-    Ok(Shared::over(Link { tx, rx, record: bytes.clone(), which }))
+) -> Result<PipeStorage, RegionError> {
+    let bufs = region.alloc_bufs(num_slots)?;
+    let tx = RingMem::create(region, RingDir::Tx, ringid, num_slots, &bufs)
+        .inspect_err(|_| region.release_bufs(bufs.iter().copied()))?;
+    let rx = RingMem::create(region, RingDir::Rx, ringid, num_slots, &[])?;
+    Ok(PipeStorage::over(PipeDirection { tx, rx, record: bytes.clone(), which }))
 }
 
-fn bell() -> Result<Doorbell, RegionError> {
-    Doorbell::new().map_err(no_bell)
+fn new_doorbell() -> Result<Doorbell, RegionError> {
+    Doorbell::new().map_err(doorbell_error)
 }
 
-fn no_bell(source: io::Error) -> RegionError {
+fn doorbell_error(source: io::Error) -> RegionError {
     RegionError::Memory { step: "create an eventfd beside", bytes: 0, source }
 }
 
-fn no_pipe() -> RegionError {
+fn invalid_pipe_error() -> RegionError {
     RegionError::NotARegion("no pipe lies at this offset")
 }
 
@@ -258,24 +263,33 @@ pub struct PipeEnd {
     pub rx: RxRing,
     tx_kern: KernRing,
     rx_kern: KernRing,
-    sender: Sender<Shared>,
-    receiver: Receiver<Shared>,
-    mine: Doorbell,
-    peers: Doorbell,
+    sender: PipeSender<PipeStorage>,
+    receiver: PipeReceiver<PipeStorage>,
+    doorbell: Doorbell,
+    peer_doorbell: Doorbell,
 }
 
 impl PipeEnd {
     fn over(
-        out: Shared,
-        back: Shared,
+        out: PipeStorage,
+        back: PipeStorage,
         mine: Doorbell,
         peers: Doorbell,
     ) -> Result<Self, RegionError> {
-        let Pair { app: tx, kern: tx_kern } = Pair::over(out.tx.clone());
-        let Pair { app: rx, kern: rx_kern } = Pair::over(back.rx.clone());
-        let sender = Sender::new(out).map_err(|_| no_pipe())?;
-        let receiver = Receiver::new(back).map_err(|_| no_pipe())?;
-        Ok(Self { tx, rx, tx_kern, rx_kern, sender, receiver, mine, peers })
+        let RingHalves { app: tx, kern: tx_kern } = RingHalves::over(out.tx.clone());
+        let RingHalves { app: rx, kern: rx_kern } = RingHalves::over(back.rx.clone());
+        let sender = PipeSender::new(out).map_err(|_| invalid_pipe_error())?;
+        let receiver = PipeReceiver::new(back).map_err(|_| invalid_pipe_error())?;
+        Ok(Self {
+            tx,
+            rx,
+            tx_kern,
+            rx_kern,
+            sender,
+            receiver,
+            doorbell: mine,
+            peer_doorbell: peers,
+        })
     }
 
     /// Where the pipe's record lies: with the region's descriptor and the two bells, all that
@@ -287,8 +301,8 @@ impl PipeEnd {
 
     /// The bell that wakes this end, and the one that wakes the other.
     #[must_use]
-    pub fn bells(&self) -> (&Doorbell, &Doorbell) {
-        (&self.mine, &self.peers)
+    pub fn doorbells(&self) -> (&Doorbell, &Doorbell) {
+        (&self.doorbell, &self.peer_doorbell)
     }
 
     /// Takes up the slave end of a pipe that another process made, before its first frame.
@@ -302,18 +316,18 @@ impl PipeEnd {
         peers: Doorbell,
     ) -> Result<Self, RegionError> {
         if !region.in_ring_area(offset, RECORD_LEN) {
-            return Err(no_pipe());
+            return Err(invalid_pipe_error());
         }
-        let bytes = Arc::new(RecordBytes { region: region.clone(), offset, made_here: false });
+        let bytes = Arc::new(RecordBytes { region: region.clone(), offset, owned: false });
         let num_slots = bytes.record().num_slots.load(Ordering::Acquire);
         let ring = |i: usize| {
-            let at =
-                u64::from(bytes.record().rings[i].load(Ordering::Relaxed)) * crate::arena::ALIGN;
-            RingMem::attach(region, at, num_slots).ok_or_else(no_pipe)
+            let at = u64::from(bytes.record().rings[i].load(Ordering::Relaxed))
+                * crate::arena::ARENA_ALIGN_BYTES;
+            RingMem::attach(region, at, num_slots).ok_or_else(invalid_pipe_error)
         };
         let link = |which: usize| {
             let (tx, rx) = (ring(2 * which)?, ring(2 * which + 1)?);
-            Ok(Shared::over(Link { tx, rx, record: bytes.clone(), which }))
+            Ok(PipeStorage::over(PipeDirection { tx, rx, record: bytes.clone(), which }))
         };
         let (a_to_b, b_to_a) = (link(0)?, link(1)?);
         if !b_to_a.is_fresh() || a_to_b.freed().acquire() != 0 {
@@ -332,10 +346,10 @@ impl PipeEnd {
         let head = self.tx_kern.released()?;
         let sent = self.tx_kern.pending(head);
         let tail = self.sender.sync(head)?;
-        self.tx_kern.done_to(head);
+        self.tx_kern.complete_to(head);
         self.tx_kern.set_tail(tail);
-        if sent > 0 && bell::must_ring(&self.sender.shared().words().receiver_sleeps) {
-            self.peers.ring();
+        if sent > 0 && doorbell::must_ring(&self.sender.shared().words().receiver_sleeps) {
+            self.peer_doorbell.ring();
         }
         Ok(sent)
     }
@@ -351,10 +365,10 @@ impl PipeEnd {
         let freed = self.rx_kern.pending(head);
         let before = self.rx_kern.hwtail();
         let tail = self.receiver.sync(head)?;
-        self.rx_kern.done_to(head);
+        self.rx_kern.complete_to(head);
         self.rx_kern.set_tail(tail);
-        if freed > 0 && bell::must_ring(&self.receiver.shared().words().sender_sleeps) {
-            self.peers.ring();
+        if freed > 0 && doorbell::must_ring(&self.receiver.shared().words().sender_sleeps) {
+            self.peer_doorbell.ring();
         }
         Ok(crate::index::distance(before, tail, self.rx_kern.num_slots()))
     }
@@ -387,10 +401,10 @@ impl PipeEnd {
     /// sync and look once more before it sleeps on [`Self::bells`]`.0`.
     pub fn announce_sleep(&self, for_frames: bool, for_slots: bool) {
         if for_frames {
-            bell::announce(&self.receiver.shared().words().receiver_sleeps);
+            doorbell::announce(&self.receiver.shared().words().receiver_sleeps);
         }
         if for_slots {
-            bell::announce(&self.sender.shared().words().sender_sleeps);
+            doorbell::announce(&self.sender.shared().words().sender_sleeps);
         }
     }
 
@@ -398,7 +412,7 @@ impl PipeEnd {
     pub fn wake(&self) {
         self.receiver.shared().words().receiver_sleeps.store(0, Ordering::Relaxed);
         self.sender.shared().words().sender_sleeps.store(0, Ordering::Relaxed);
-        self.mine.silence();
+        self.doorbell.clear();
     }
 }
 

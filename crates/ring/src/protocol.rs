@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::index::{SlotIdx, distance, prev};
 
 /// A shared word with one writer.
-pub trait Word {
+pub trait SharedWord {
     /// Reads it; what its writer wrote before is visible afterwards.
     fn acquire(&self) -> u32;
     /// Writes it after everything written so far.
@@ -28,7 +28,7 @@ pub trait Word {
     fn full_fence();
 }
 
-impl Word for AtomicU32 {
+impl SharedWord for AtomicU32 {
     #[inline(always)]
     fn acquire(&self) -> u32 {
         self.load(Ordering::Acquire)
@@ -56,7 +56,7 @@ impl Word for AtomicU32 {
 }
 
 /// A word of which the lower half is used: where there are only words of 64 bits.
-impl Word for AtomicU64 {
+impl SharedWord for AtomicU64 {
     #[inline(always)]
     fn acquire(&self) -> u32 {
         self.load(Ordering::Acquire) as u32
@@ -84,9 +84,9 @@ impl Word for AtomicU64 {
 }
 
 /// Storage of one direction of a pipe: two rings of equal length and two words.
-pub trait Peer {
+pub trait DirectionStorage {
     /// The words' type.
-    type W: Word;
+    type W: SharedWord;
     /// Slots in each ring.
     fn num_slots(&self) -> u32;
     /// First slot not yet sent. Written by the sender.
@@ -94,9 +94,9 @@ pub trait Peer {
     /// First slot not yet given back. Written by the receiver.
     fn freed(&self) -> &Self::W;
     /// Copies slots `from..to` of the tx ring to the rx ring.
-    fn hand_over(&self, from: SlotIdx, to: SlotIdx);
+    fn publish_slots(&self, from: SlotIdx, to: SlotIdx);
     /// Copies slots `from..to` of the rx ring back to the tx ring.
-    fn hand_back(&self, from: SlotIdx, to: SlotIdx);
+    fn return_slots(&self, from: SlotIdx, to: SlotIdx);
 }
 
 /// The other party broke a rule of the protocol.
@@ -136,7 +136,7 @@ fn advanced(last: u32, now: u32, owned: u32, num_slots: u32) -> Result<u32, Peer
 }
 
 /// Both words, each of which names a slot.
-fn indices<S: Peer>(shared: &S) -> Result<[SlotIdx; 2], PeerFault> {
+fn indices<S: DirectionStorage>(shared: &S) -> Result<[SlotIdx; 2], PeerFault> {
     let (sent, freed) = (shared.sent().acquire(), shared.freed().acquire());
     let n = shared.num_slots();
     Ok([advanced(0, sent, n, n)?, advanced(0, freed, n, n)?])
@@ -144,20 +144,20 @@ fn indices<S: Peer>(shared: &S) -> Result<[SlotIdx; 2], PeerFault> {
 
 /// The sending party's state; all of it can be read back from the shared words.
 #[derive(Debug)]
-pub struct Sender<S> {
+pub struct PipeSender<S> {
     shared: S,
     sent: u32,
     freed: u32,
 }
 
-impl<S: Peer> Sender<S> {
+impl<S: DirectionStorage> PipeSender<S> {
     /// Takes up the sender's role where the words stand.
     ///
     /// # Errors
     /// [`PeerFault`] when the words are no state that the protocol reaches.
     pub fn new(shared: S) -> Result<Self, PeerFault> {
         let mut new = Self { shared, sent: 0, freed: 0 };
-        new.rejoin()?;
+        new.resync()?;
         Ok(new)
     }
 
@@ -165,7 +165,7 @@ impl<S: Peer> Sender<S> {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub(crate) fn rejoin(&mut self) -> Result<(), PeerFault> {
+    pub(crate) fn resync(&mut self) -> Result<(), PeerFault> {
         let [sent, freed] = indices(&self.shared)?;
         (self.sent, self.freed) = (sent, freed);
         Ok(())
@@ -173,7 +173,7 @@ impl<S: Peer> Sender<S> {
 
     /// The sender's own word.
     #[inline(always)]
-    pub(crate) fn at(&self) -> SlotIdx {
+    pub(crate) fn position(&self) -> SlotIdx {
         self.sent
     }
 
@@ -190,7 +190,7 @@ impl<S: Peer> Sender<S> {
         let owned = distance(self.freed, self.sent, n);
         self.freed = advanced(self.freed, freed, owned, n)?;
         if head != self.sent {
-            self.shared.hand_over(self.sent, head);
+            self.shared.publish_slots(self.sent, head);
             self.sent = head;
             // Release: pairs with the acquire of `sent` in `Receiver::sync`.
             self.shared.sent().release(head);
@@ -217,20 +217,20 @@ impl<S: Peer> Sender<S> {
 
 /// The receiving party's state; see [`Sender`].
 #[derive(Debug)]
-pub struct Receiver<S> {
+pub struct PipeReceiver<S> {
     shared: S,
     freed: u32,
     sent: u32,
 }
 
-impl<S: Peer> Receiver<S> {
+impl<S: DirectionStorage> PipeReceiver<S> {
     /// Takes up the receiver's role where the words stand.
     ///
     /// # Errors
     /// [`PeerFault`] when the words are no state that the protocol reaches.
     pub fn new(shared: S) -> Result<Self, PeerFault> {
         let mut new = Self { shared, freed: 0, sent: 0 };
-        new.rejoin()?;
+        new.resync()?;
         Ok(new)
     }
 
@@ -238,7 +238,7 @@ impl<S: Peer> Receiver<S> {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub(crate) fn rejoin(&mut self) -> Result<(), PeerFault> {
+    pub(crate) fn resync(&mut self) -> Result<(), PeerFault> {
         let [_, freed] = indices(&self.shared)?;
         // What was sent since is new.
         (self.freed, self.sent) = (freed, freed);
@@ -247,7 +247,7 @@ impl<S: Peer> Receiver<S> {
 
     /// The receiver's own word.
     #[inline(always)]
-    pub(crate) fn at(&self) -> SlotIdx {
+    pub(crate) fn position(&self) -> SlotIdx {
         self.freed
     }
 
@@ -278,7 +278,7 @@ impl<S: Peer> Receiver<S> {
         let owned = n - 1 - distance(self.freed, self.sent, n);
         self.sent = advanced(self.sent, sent, owned, n)?;
         if head != self.freed {
-            self.shared.hand_back(self.freed, head);
+            self.shared.return_slots(self.freed, head);
             self.freed = head;
             // Release: pairs with the acquire of `freed` in `Sender::sync`.
             self.shared.freed().release(head);

@@ -17,16 +17,16 @@ pub struct RawRing {
 
 /// What a loop over a ring needs to know, read once.
 #[derive(Clone, Copy)]
-struct Span {
+struct RawSpan {
     slots: *mut NetmapSlot,
     bufs: *mut u8,
     buf_size: usize,
     num_slots: u32,
     head: u32,
-    held: u32,
+    owned_slots: u32,
 }
 
-impl Span {
+impl RawSpan {
     /// The slot `at`, and the first byte of its buffer.
     #[inline(always)]
     fn slot(&self, at: u32) -> (*mut NetmapSlot, *mut u8) {
@@ -68,18 +68,18 @@ impl RawRing {
     /// # Safety
     /// The ring must be alive, and its safe half unused meanwhile.
     #[inline(always)]
-    unsafe fn span(self) -> Span {
+    unsafe fn span(self) -> RawSpan {
         // SAFETY: alive, by the caller.
         let ring = unsafe { &*self.ring };
         fence(Ordering::Acquire);
         let (head, tail, num_slots) = (ring.head, ring.tail, ring.num_slots);
-        Span {
+        RawSpan {
             slots: self.ring.wrapping_add(1).cast(),
             bufs: self.ring.cast::<u8>().wrapping_offset(ring.buf_ofs as isize),
             buf_size: ring.nr_buf_size as usize,
             num_slots,
             head,
-            held: if tail >= head { tail - head } else { tail + num_slots - head },
+            owned_slots: if tail >= head { tail - head } else { tail + num_slots - head },
         }
     }
 
@@ -102,7 +102,7 @@ impl RawRing {
     pub unsafe fn fill(self, max: u32, mut write: impl FnMut(*mut u8) -> u16) -> u32 {
         // SAFETY: by the caller.
         let span = unsafe { self.span() };
-        let count = span.held.min(max);
+        let count = span.owned_slots.min(max);
         // Slots are written per run of equal lengths, for the reason given there.
         let (mut at, mut run, mut run_len) = (span.head, span.head, 0);
         for _ in 0..count {
@@ -127,7 +127,7 @@ impl RawRing {
     pub unsafe fn drain(self, max: u32, mut read: impl FnMut(*const u8, u16)) -> u32 {
         // SAFETY: by the caller.
         let span = unsafe { self.span() };
-        let count = span.held.min(max);
+        let count = span.owned_slots.min(max);
         let mut at = span.head;
         for _ in 0..count {
             let (slot, buf) = span.slot(at);
@@ -151,7 +151,7 @@ impl RawRing {
         let from = unsafe { self.span() };
         // SAFETY: by the caller.
         let to = unsafe { tx.span() };
-        let count = from.held.min(to.held).min(max);
+        let count = from.owned_slots.min(to.owned_slots).min(max);
         let (mut i, mut j) = (from.head, to.head);
         for _ in 0..count {
             // SAFETY: `i` is below `num_slots`.
@@ -173,7 +173,7 @@ impl RawRing {
 }
 
 /// A frame of 64 bytes.
-pub type Frame = [u64; 8];
+pub type RawFrame = [u64; 8];
 
 /// The two ends of a pipe, worked by raw loops. Safe to use: nobody else has the memory, and the
 /// safe halves of the rings stay unused.
@@ -196,11 +196,11 @@ impl RawWriter {
     /// # Errors
     /// As [`PipeEnd::tx_sync`].
     #[inline(always)]
-    pub fn step(&mut self, max: u32, mut next: impl FnMut() -> Frame) -> Result<u32, SyncFault> {
+    pub fn step(&mut self, max: u32, mut next: impl FnMut() -> RawFrame) -> Result<u32, SyncFault> {
         let write = |buf: *mut u8| {
             // SAFETY: a buffer has 2048 bytes, aligned to 256.
-            unsafe { buf.cast::<Frame>().write(next()) };
-            size_of::<Frame>() as u16
+            unsafe { buf.cast::<RawFrame>().write(next()) };
+            size_of::<RawFrame>() as u16
         };
         // SAFETY: `self` is borrowed, and nothing else uses the ring.
         let filled = unsafe { RawRing::of(&self.0.tx).fill(max, write) };
@@ -219,11 +219,11 @@ impl RawReader {
     /// # Errors
     /// As [`PipeEnd::rx_sync`].
     #[inline(always)]
-    pub fn step(&mut self, max: u32, mut look: impl FnMut(Frame)) -> Result<u32, SyncFault> {
+    pub fn step(&mut self, max: u32, mut look: impl FnMut(RawFrame)) -> Result<u32, SyncFault> {
         self.0.rx_sync()?;
         let read = |buf: *const u8, _: u16| {
             // SAFETY: a buffer has 2048 bytes, aligned to 256.
-            look(unsafe { buf.cast::<Frame>().read() });
+            look(unsafe { buf.cast::<RawFrame>().read() });
         };
         // SAFETY: `self` is borrowed, and nothing else uses the ring.
         Ok(unsafe { RawRing::of(&self.0.rx).drain(max, read) })

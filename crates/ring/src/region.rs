@@ -22,16 +22,16 @@ use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
 pub use error::RegionError;
-pub use foreign::Mapping;
-pub use free::BufsLeft;
-use free::Free;
+pub use foreign::DeviceMapping;
+pub use free::FreeBufs;
+use free::FreeMemory;
 pub use geometry::{BUF_SIZE, BUF_SIZE_FOR_DEVICES, Geometry, HugePages, is_buf_size};
 
 use crate::index::BufIdx;
-use crate::layout::{HEADROOM, Header, PAGE, RESERVED_BUFS};
-use crate::lent::Lent;
+use crate::layout::{HEADROOM_BYTES, PAGE_BYTES, RESERVED_BUFS, RegionHeader};
+use crate::revocable::RevocableMapping;
 
-pub(crate) const HUGE_PAGE: u64 = 2 << 20;
+pub(crate) const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
 /// Shared memory for rings and buffers; see the module for its layout.
 #[derive(Debug)]
@@ -39,16 +39,16 @@ pub struct Region {
     /// Shared by all regions of one file; `None` where the memory is lent, whose file is not kept.
     fd: Option<Arc<OwnedFd>>,
     /// Where in the file it begins; 0 unless it shares the file with others.
-    at: u64,
+    file_offset: u64,
     base: NonNull<u8>,
-    header: Header,
+    header: RegionHeader,
     huge: bool,
     /// Whether its pages go back to the kernel with it, because the file stays.
     punch: bool,
     /// `None` in a process that attached: only the maker hands out memory.
-    free: Option<Mutex<Free>>,
+    free: Option<Mutex<FreeMemory>>,
     /// The mapping, where it is another program's memory.
-    lent: Option<Lent>,
+    revocable: Option<RevocableMapping>,
     /// The claim on its place in the file; dropped last of all.
     _lease: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -68,7 +68,7 @@ impl Region {
     /// # Errors
     /// [`RegionError`] when the geometry is out of range or the kernel gives no memory.
     pub fn create(geometry: Geometry, huge: HugePages) -> Result<Arc<Self>, RegionError> {
-        let header = Header::plan(geometry)?;
+        let header = RegionHeader::compute(geometry)?;
         let huge_region = match huge {
             HugePages::Never => None,
             HugePages::Try => allocate(header, true).ok(),
@@ -85,9 +85,9 @@ impl Region {
         // - In bounds: `plan` puts `ring_start` at one page, so the header's 48 bytes fit.
         // - Aligned: a mapping starts at a page.
         // - Exclusive: nobody else has the memfd yet.
-        unsafe { base.cast::<Header>().write(header) };
-        let free = Some(Mutex::new(Free::all(&header)));
-        let mut region = Self::over(Some(Arc::new(fd)), base, header);
+        unsafe { base.cast::<RegionHeader>().write(header) };
+        let free = Some(Mutex::new(FreeMemory::all(&header)));
+        let mut region = Self::from_mapping(Some(Arc::new(fd)), base, header);
         (region.huge, region.free) = (huge, free);
         Ok(Arc::new(region))
     }
@@ -100,17 +100,17 @@ impl Region {
         let file_size = rustix::fs::fstat(&fd).map_err(|e| memory("stat", 0, e))?.st_size;
         let file_size = u64::try_from(file_size)
             .ok()
-            .filter(|&size| size >= PAGE)
+            .filter(|&size| size >= PAGE_BYTES)
             .ok_or(RegionError::NotARegion("the file is shorter than a page"))?;
         let seals = rustix::fs::fcntl_get_seals(&fd).map_err(|e| memory("read seals of", 0, e))?;
         if !seals.contains(SealFlags::SHRINK) {
             return Err(RegionError::NotARegion("the file may still shrink"));
         }
         // Read and judged before anything is mapped; a peer that writes to it later changes nothing.
-        let header = Header::read(&fd)?;
+        let header = RegionHeader::read(&fd)?;
         header.check(file_size)?;
         let base = map(&fd, 0, file_size, MapFlags::POPULATE)?;
-        Ok(Arc::new(Self::over(Some(Arc::new(fd)), base, header)))
+        Ok(Arc::new(Self::from_mapping(Some(Arc::new(fd)), base, header)))
     }
 
     /// Makes a region inside of a larger, sparse file, from byte `at` of it on, where nothing
@@ -126,8 +126,8 @@ impl Region {
         geometry: Geometry,
         lease: Box<dyn Any + Send + Sync>,
     ) -> Result<Arc<Self>, RegionError> {
-        let free = Free::all(&Header::plan(geometry)?);
-        Self::place(file, at, geometry, free, lease)
+        let free = FreeMemory::all(&RegionHeader::compute(geometry)?);
+        Self::map_at(file, at, geometry, free, lease)
     }
 
     /// Goes on with a region that another process made by [`Self::within`] and that ended without
@@ -141,26 +141,26 @@ impl Region {
         file: &Arc<OwnedFd>,
         at: u64,
         geometry: Geometry,
-        left: &BufsLeft,
+        left: &FreeBufs,
         lease: Box<dyn Any + Send + Sync>,
     ) -> Result<Arc<Self>, RegionError> {
-        let free = Free::resumed(&Header::plan(geometry)?, left);
+        let free = FreeMemory::restored(&RegionHeader::compute(geometry)?, left);
         let free = free.ok_or(RegionError::NotARegion("it has no such free buffers"))?;
-        Self::place(file, at, geometry, free, lease)
+        Self::map_at(file, at, geometry, free, lease)
     }
 
-    fn place(
+    fn map_at(
         file: &Arc<OwnedFd>,
         at: u64,
         geometry: Geometry,
-        free: Free,
+        free: FreeMemory,
         lease: Box<dyn Any + Send + Sync>,
     ) -> Result<Arc<Self>, RegionError> {
-        let header = Header::plan(geometry)?;
+        let header = RegionHeader::compute(geometry)?;
         let stat = rustix::fs::fstat(file).map_err(|e| memory("stat", header.total, e))?;
         let seals = rustix::fs::fcntl_get_seals(file).map_err(|e| memory("read seals of", 0, e))?;
         let fits = at.checked_add(header.total).is_some_and(|end| end <= stat.st_size as u64);
-        if !fits || !at.is_multiple_of(PAGE) || !seals.contains(SealFlags::SHRINK) {
+        if !fits || !at.is_multiple_of(PAGE_BYTES) || !seals.contains(SealFlags::SHRINK) {
             return Err(RegionError::NotARegion("the file has no room for one there"));
         }
         let base = map(file, at, header.total, MapFlags::empty())?;
@@ -168,10 +168,10 @@ impl Region {
         // - In bounds: `plan` puts `ring_start` at one page, so the header's 48 bytes fit.
         // - Aligned: a mapping starts at a page.
         // - A client may have the page mapped; nobody reads it back before checking.
-        unsafe { base.cast::<Header>().write_volatile(header) };
+        unsafe { base.cast::<RegionHeader>().write_volatile(header) };
         let free = Some(Mutex::new(free));
-        let mut region = Self::over(Some(file.clone()), base, header);
-        (region.at, region.punch, region.free) = (at, true, free);
+        let mut region = Self::from_mapping(Some(file.clone()), base, header);
+        (region.file_offset, region.punch, region.free) = (at, true, free);
         region._lease = Some(lease);
         Ok(Arc::new(region))
     }
@@ -181,19 +181,33 @@ impl Region {
     ///
     /// # Errors
     /// [`RegionError`] when the geometry is out of range, or there is no room for a buffer.
-    pub fn lent(memory: Lent, len: u64, geometry: Geometry) -> Result<Arc<Self>, RegionError> {
+    pub fn from_revocable(
+        memory: RevocableMapping,
+        len: u64,
+        geometry: Geometry,
+    ) -> Result<Arc<Self>, RegionError> {
         let len = len.min(memory.len() as u64);
-        let header = Header::plan_in(geometry, len - len % PAGE)?;
-        let free = Some(Mutex::new(Free::all(&header)));
-        let mut region = Self::over(None, memory.base(), header);
-        (region.free, region.lent) = (free, Some(memory));
+        let header = RegionHeader::compute_within(geometry, len - len % PAGE_BYTES)?;
+        let free = Some(Mutex::new(FreeMemory::all(&header)));
+        let mut region = Self::from_mapping(None, memory.base(), header);
+        (region.free, region.revocable) = (free, Some(memory));
         Ok(Arc::new(region))
     }
 
     /// A mapping as a region that hands out nothing.
-    fn over(fd: Option<Arc<OwnedFd>>, base: NonNull<u8>, header: Header) -> Self {
-        let (at, huge, punch) = (0, false, false);
-        Self { fd, at, base, header, huge, punch, free: None, lent: None, _lease: None }
+    fn from_mapping(fd: Option<Arc<OwnedFd>>, base: NonNull<u8>, header: RegionHeader) -> Self {
+        let (file_offset, huge, punch) = (0, false, false);
+        Self {
+            fd,
+            file_offset,
+            base,
+            header,
+            huge,
+            punch,
+            free: None,
+            revocable: None,
+            _lease: None,
+        }
     }
 
     /// Bytes that a region of this geometry takes.
@@ -201,13 +215,13 @@ impl Region {
     /// # Errors
     /// [`RegionError`] when the geometry is out of range.
     pub fn size_of(geometry: Geometry) -> Result<u64, RegionError> {
-        Ok(Header::plan(geometry)?.total)
+        Ok(RegionHeader::compute(geometry)?.total)
     }
 
     /// Where in its file the region begins; 0 unless it was made by [`Self::within`].
     #[must_use]
-    pub fn at(&self) -> u64 {
-        self.at
+    pub fn file_offset(&self) -> u64 {
+        self.file_offset
     }
 
     /// The memfd, to be passed on or registered elsewhere.
@@ -222,8 +236,8 @@ impl Region {
     /// Whether another program has lent the memory and taken it away since.
     #[must_use]
     #[inline]
-    pub fn is_gone(&self) -> bool {
-        self.lent.as_ref().is_some_and(Lent::is_gone)
+    pub fn is_revoked(&self) -> bool {
+        self.revocable.as_ref().is_some_and(RevocableMapping::is_revoked)
     }
 
     /// Whether huge pages back it; false in a process that attached, which cannot tell.
@@ -265,7 +279,7 @@ impl Region {
     /// Where the data of buffer 0 begins, in bytes from the start.
     #[must_use]
     pub fn data_start(&self) -> u64 {
-        self.header.buf_start + HEADROOM
+        self.header.buf_start + HEADROOM_BYTES
     }
 
     /// Bytes of the buffer area that chunks cover (without the slack after the last one).
@@ -288,14 +302,14 @@ impl Region {
 
     /// Which buffers nobody owns, for [`Self::resume`].
     #[must_use]
-    pub fn bufs_left(&self) -> BufsLeft {
-        self.free().map(|free| free.bufs_left()).unwrap_or_default()
+    pub fn free_buf_state(&self) -> FreeBufs {
+        self.free().map(|free| free.free_buf_state()).unwrap_or_default()
     }
 
     /// The geometry that it was made with.
     #[must_use]
     pub fn geometry(&self) -> Geometry {
-        let Header { ring_start, buf_start, bufs, buf_size, .. } = self.header;
+        let RegionHeader { ring_start, buf_start, bufs, buf_size, .. } = self.header;
         Geometry { ring_bytes: buf_start - ring_start, bufs, buf_size }
     }
 
@@ -303,20 +317,20 @@ impl Region {
     ///
     /// # Errors
     /// [`RegionError::OutOfBuffers`].
-    pub fn take_bufs(&self, count: u32) -> Result<Vec<BufIdx>, RegionError> {
+    pub fn alloc_bufs(&self, count: u32) -> Result<Vec<BufIdx>, RegionError> {
         let total = self.header.bufs;
         let none = RegionError::OutOfBuffers { wanted: count, free: 0, total };
         let mut free = self.free().ok_or(none)?;
         let short = RegionError::OutOfBuffers { wanted: count, free: free.bufs(), total };
-        let taken = free.take(count).ok_or(short)?;
+        let taken = free.alloc(count).ok_or(short)?;
         Ok(taken.into_iter().map(BufIdx).collect())
     }
 
     /// Gives buffers back. Indices that are reserved, out of range or free already are ignored:
     /// the list may come from memory that a client wrote.
-    pub fn give_bufs(&self, bufs: impl IntoIterator<Item = BufIdx>) {
+    pub fn release_bufs(&self, bufs: impl IntoIterator<Item = BufIdx>) {
         let Some(mut free) = self.free() else { return };
-        bufs.into_iter().filter(|&buf| self.is_usable(buf)).for_each(|buf| free.give(buf.0));
+        bufs.into_iter().filter(|&buf| self.is_usable(buf)).for_each(|buf| free.release(buf.0));
     }
 
     /// Whether an index names a buffer that may carry a frame.
@@ -332,8 +346,9 @@ impl Region {
         if idx >= self.header.bufs {
             return None;
         }
-        let at =
-            self.header.buf_start + HEADROOM + u64::from(idx) * u64::from(self.header.buf_size);
+        let at = self.header.buf_start
+            + HEADROOM_BYTES
+            + u64::from(idx) * u64::from(self.header.buf_size);
         // SAFETY:
         // - In bounds: `idx < bufs`, and `plan` (or `check`) made the mapping reach HEADROOM
         //   bytes beyond the last chunk.
@@ -344,8 +359,8 @@ impl Region {
     ///
     /// # Errors
     /// [`RegionError::OutOfRingSpace`] where they are not free, or no such bytes.
-    pub(crate) fn retake_ring_bytes(&self, at: u64, len: u64) -> Result<(), RegionError> {
-        let taken = self.free().is_some_and(|mut free| free.rings.take_at(at, len));
+    pub(crate) fn reserve_ring_bytes(&self, at: u64, len: u64) -> Result<(), RegionError> {
+        let taken = self.free().is_some_and(|mut free| free.rings.alloc_at(at, len));
         if taken { Ok(()) } else { Err(RegionError::OutOfRingSpace { wanted: len }) }
     }
 
@@ -353,9 +368,9 @@ impl Region {
     ///
     /// # Errors
     /// [`RegionError::OutOfRingSpace`].
-    pub(crate) fn take_ring_bytes(&self, len: u64) -> Result<u64, RegionError> {
+    pub(crate) fn alloc_ring_bytes(&self, len: u64) -> Result<u64, RegionError> {
         let full = RegionError::OutOfRingSpace { wanted: len };
-        let at = self.free().and_then(|mut free| free.rings.take(len)).ok_or(full)?;
+        let at = self.free().and_then(|mut free| free.rings.alloc(len)).ok_or(full)?;
         // SAFETY:
         // - In bounds: the arena covers `ring_start..buf_start` only.
         let start = unsafe { self.base.add(at as usize) };
@@ -366,9 +381,9 @@ impl Region {
     }
 
     /// Gives ring bytes back; nothing refers to them any more.
-    pub(crate) fn give_ring_bytes(&self, at: u64, len: u64) {
+    pub(crate) fn release_ring_bytes(&self, at: u64, len: u64) {
         if let Some(mut free) = self.free() {
-            free.rings.give(at, len);
+            free.rings.release(at, len);
         }
     }
 
@@ -394,11 +409,11 @@ impl Region {
     /// Whether `len` bytes at `at` lie in the ring area.
     pub(crate) fn in_ring_area(&self, at: u64, len: u64) -> bool {
         at >= self.header.ring_start
-            && at.is_multiple_of(crate::arena::ALIGN)
+            && at.is_multiple_of(crate::arena::ARENA_ALIGN_BYTES)
             && at.checked_add(len).is_some_and(|end| end <= self.header.buf_start)
     }
 
-    fn free(&self) -> Option<MutexGuard<'_, Free>> {
+    fn free(&self) -> Option<MutexGuard<'_, FreeMemory>> {
         // A panic between two list operations leaves both lists valid.
         self.free.as_ref().map(|free| free.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -406,7 +421,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        if self.lent.is_some() {
+        if self.revocable.is_some() {
             // It unmaps itself.
             return;
         }
@@ -419,16 +434,19 @@ impl Drop for Region {
         if let Some(fd) = self.fd.as_ref().filter(|_| self.punch) {
             let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             // A kernel that refuses leaves the pages in place, to be used again.
-            let _ = rustix::fs::fallocate(fd, hole, self.at, self.header.total);
+            let _ = rustix::fs::fallocate(fd, hole, self.file_offset, self.header.total);
         }
     }
 }
 
-fn allocate(mut header: Header, huge: bool) -> Result<(OwnedFd, NonNull<u8>, Header), RegionError> {
+fn allocate(
+    mut header: RegionHeader,
+    huge: bool,
+) -> Result<(OwnedFd, NonNull<u8>, RegionHeader), RegionError> {
     let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     if huge {
         flags |= MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
-        header.total = header.total.next_multiple_of(HUGE_PAGE);
+        header.total = header.total.next_multiple_of(HUGE_PAGE_BYTES);
     }
     let bytes = header.total;
     let fd = rustix::fs::memfd_create("slipring", flags).map_err(|e| memory("create", bytes, e))?;

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use crate::index::{BufIdx, SlotIdx};
 use crate::mem::{RingMem, Slot};
-use crate::offsets::Offsets;
+use crate::offsets::RingOffsets;
 use crate::prefetch::prefetch_at;
 use crate::region::Region;
 
@@ -69,7 +69,7 @@ impl RingView {
     }
 
     /// Writes head and cur as the application says them elsewhere, unchecked: for who carries them.
-    pub fn carry(&self, head: SlotIdx, cur: SlotIdx) {
+    pub fn store_head_cur(&self, head: SlotIdx, cur: SlotIdx) {
         self.0.cur().store(cur, Ordering::Relaxed);
         // Release: pairs with the acquire in `KernRing::released`.
         self.0.head().store(head, Ordering::Release);
@@ -154,19 +154,19 @@ impl RingView {
     /// Where in their buffers its payloads may begin; `None` where they begin with the buffer.
     #[must_use]
     #[inline(always)]
-    pub fn offsets(&self) -> Option<Offsets> {
+    pub fn offsets(&self) -> Option<RingOffsets> {
         self.0.offsets()
     }
 
     /// Sets that for all who hold the ring in this process, and shows the program the mask, and
     /// `align`, the alignment in bytes that payloads are to have: for the ring's host.
-    pub fn set_offsets(&self, offsets: Option<Offsets>, align: u64) {
+    pub fn set_offsets(&self, offsets: Option<RingOffsets>, align: u64) {
         self.0.set_offsets(offsets, align);
     }
 
     /// As [`Self::set_offsets`], where the program was shown them by a process that is no more.
-    pub fn keep_offsets(&self, offsets: Offsets) {
-        self.0.keep_offsets(offsets);
+    pub fn set_host_offsets(&self, offsets: RingOffsets) {
+        self.0.set_host_offsets(offsets);
     }
 
     /// Where in its buffer the payload of slot `i` begins, in bytes.
@@ -175,7 +175,7 @@ impl RingView {
     /// If `i` is not a slot of this ring.
     #[must_use]
     #[inline(always)]
-    pub fn payload_at(&self, i: SlotIdx) -> usize {
+    pub fn payload_offset(&self, i: SlotIdx) -> usize {
         self.offsets().map_or(0, |offsets| offsets.of(self.slot_ptr(i)) as usize)
     }
 

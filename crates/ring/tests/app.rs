@@ -3,17 +3,17 @@
 
 mod support;
 
-use slipring_ring::{BufIdx, KernRing, Pair, Rx, RxRing, Slot, SlotFlags, Tx, TxRing};
+use slipring_ring::{BufIdx, KernRing, RingHalves, Rx, RxRing, Slot, SlotFlags, Tx, TxRing};
 use support::{ROOM, SLOTS, all_different, bufs_of, region};
 
 fn tx() -> (TxRing, KernRing) {
-    let pair = Pair::<Tx>::create(&region(2048), 0, SLOTS).unwrap();
+    let pair = RingHalves::<Tx>::create(&region(2048), 0, SLOTS).unwrap();
     (pair.app, pair.kern)
 }
 
 /// An rx ring that has received these frames; `true`: the packet goes on.
 fn received(frames: &[(&[u8], bool)]) -> (RxRing, KernRing) {
-    let Pair { app, mut kern } = Pair::<Rx>::create(&region(2048), 0, SLOTS).unwrap();
+    let RingHalves { app, mut kern } = RingHalves::<Rx>::create(&region(2048), 0, SLOTS).unwrap();
     for &(bytes, more) in frames {
         let at = kern.hwtail();
         let flags = if more { SlotFlags::MOREFRAG } else { SlotFlags::default() };
@@ -28,7 +28,7 @@ fn received(frames: &[(&[u8], bool)]) -> (RxRing, KernRing) {
 fn queued(kern: &mut KernRing) -> Vec<(Vec<u8>, SlotFlags)> {
     let head = kern.released().unwrap();
     let slots: Vec<Slot> = kern.slots(kern.hwcur(), head).map(|(_, slot)| slot).collect();
-    kern.done_to(head);
+    kern.complete_to(head);
     slots.into_iter().map(|slot| (kern.bytes(slot).to_vec(), slot.flags)).collect()
 }
 
@@ -194,8 +194,8 @@ fn whole_packets_leaves_out_parts() {
 #[test]
 fn swap_exchanges_buffers_and_says_so_on_both_sides() {
     let region = region(2048);
-    let mut a = Pair::<Tx>::create(&region, 0, SLOTS).unwrap();
-    let mut b = Pair::<Tx>::create(&region, 1, SLOTS).unwrap();
+    let mut a = RingHalves::<Tx>::create(&region, 0, SLOTS).unwrap();
+    let mut b = RingHalves::<Tx>::create(&region, 1, SLOTS).unwrap();
     a.app.set(1, 60, SlotFlags::REPORT);
     let (x, y) = (a.app.slot(1).unwrap(), b.app.slot(2).unwrap());
     assert!(a.app.swap(1, &mut b.app, 2));
@@ -208,9 +208,9 @@ fn swap_exchanges_buffers_and_says_so_on_both_sides() {
 #[test]
 fn swap_does_nothing_beyond_the_programs_slots_or_between_regions() {
     let (one, other) = (region(2048), region(2048));
-    let mut a = Pair::<Tx>::create(&one, 0, SLOTS).unwrap();
-    let mut b = Pair::<Tx>::create(&one, 1, SLOTS).unwrap();
-    let mut c = Pair::<Tx>::create(&other, 0, SLOTS).unwrap();
+    let mut a = RingHalves::<Tx>::create(&one, 0, SLOTS).unwrap();
+    let mut b = RingHalves::<Tx>::create(&one, 1, SLOTS).unwrap();
+    let mut c = RingHalves::<Tx>::create(&other, 0, SLOTS).unwrap();
     let before = bufs_of(&a.kern);
     assert!(!a.app.swap(ROOM, &mut b.app, 0));
     assert!(!a.app.swap(0, &mut b.app, ROOM));
@@ -237,7 +237,7 @@ fn exchange_moves_a_frame_within_the_ring() {
 fn replace_gives_the_old_buffer_out() {
     let (mut rx, kern) = received(&[(&[1; 60], false)]);
     rx.avail();
-    let [spare] = rx.region().take_bufs(1).unwrap()[..] else { unreachable!("one was taken") };
+    let [spare] = rx.region().alloc_bufs(1).unwrap()[..] else { unreachable!("one was taken") };
     let old = rx.replace(0, spare).unwrap();
     assert_eq!((rx.slot(0).unwrap().buf, rx.slot(0).unwrap().len), (spare, 60));
     assert!(!bufs_of(&kern).contains(&old));
@@ -269,8 +269,8 @@ fn show_reads_slots_of_either_half() {
     let (mut rx, _kern) = received(&[(&[1; 60], false), (&[2; 61], false)]);
     rx.batch(2).for_each(drop);
     let mut seen = Vec::new();
-    rx.show(0, 2, |bytes, _| seen.push(bytes.to_vec()));
-    rx.show(0, SLOTS, |_, _| unreachable!("the ring has no such slot"));
+    rx.for_each_frame(0, 2, |bytes, _| seen.push(bytes.to_vec()));
+    rx.for_each_frame(0, SLOTS, |_, _| unreachable!("the ring has no such slot"));
     assert_eq!(seen, [vec![1; 60], vec![2; 61]]);
 }
 
@@ -281,7 +281,7 @@ fn slots_with_the_driver_and_with_the_program_add_up() {
     tx.fill(3, |_| 60);
     assert_eq!((tx.with_driver(), tx.avail()), (3, 4));
     let head = kern.released().unwrap();
-    kern.done_to(head);
+    kern.complete_to(head);
     kern.set_tail(kern.prev(head));
     assert_eq!(tx.with_driver(), 0);
 }

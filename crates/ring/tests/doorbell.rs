@@ -13,7 +13,7 @@ fn rings(bell: &Doorbell) -> bool {
 #[test]
 fn a_new_bell_is_silent_and_silencing_it_does_nothing() {
     let bell = Doorbell::new().unwrap();
-    bell.silence();
+    bell.clear();
     assert!(!rings(&bell));
 }
 
@@ -24,7 +24,7 @@ fn a_bell_rings_until_it_is_silenced_however_often_it_was_rung() {
         bell.ring();
     }
     assert!(rings(&bell) && rings(&bell));
-    bell.silence();
+    bell.clear();
     assert!(!rings(&bell));
 }
 
@@ -35,7 +35,7 @@ fn every_handle_is_the_same_bell() {
     let passed_on = Doorbell::from_fd(bell.as_fd().try_clone_to_owned().unwrap());
     clone.ring();
     assert!(rings(&bell) && rings(&passed_on));
-    passed_on.silence();
+    passed_on.clear();
     assert!(!rings(&clone));
 }
 

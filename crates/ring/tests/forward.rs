@@ -5,7 +5,9 @@ mod support;
 
 use std::sync::Arc;
 
-use slipring_ring::{KernRing, Pair, Region, Rx, RxRing, SlotFlags, Tx, TxRing, copy, forward};
+use slipring_ring::{
+    KernRing, Region, RingHalves, Rx, RxRing, SlotFlags, Tx, TxRing, copy, forward,
+};
 use support::{ROOM, SLOTS, all_different, bufs_of, region};
 
 struct Rings {
@@ -16,8 +18,8 @@ struct Rings {
 }
 
 fn rings(from: &Arc<Region>, to: &Arc<Region>) -> Rings {
-    let rx = Pair::<Rx>::create(from, 0, SLOTS).unwrap();
-    let tx = Pair::<Tx>::create(to, 0, SLOTS).unwrap();
+    let rx = RingHalves::<Rx>::create(from, 0, SLOTS).unwrap();
+    let tx = RingHalves::<Tx>::create(to, 0, SLOTS).unwrap();
     Rings { rx: rx.app, rx_kern: rx.kern, tx: tx.app, tx_kern: tx.kern }
 }
 
@@ -39,7 +41,7 @@ impl Rings {
     fn queued(&mut self) -> Vec<(u8, usize, bool)> {
         let head = self.tx_kern.released().unwrap();
         let slots: Vec<_> = self.tx_kern.slots(self.tx_kern.hwcur(), head).collect();
-        self.tx_kern.done_to(head);
+        self.tx_kern.complete_to(head);
         self.tx_kern.set_tail(self.tx_kern.prev(head));
         let mut parts = Vec::new();
         for (_, slot) in slots {
@@ -163,7 +165,7 @@ fn no_buffer_is_lost_or_doubled_over_many_rounds() {
         forward(&mut rings.rx, &mut rings.tx, 3);
         rings.queued();
         let head = rings.rx_kern.released().unwrap();
-        rings.rx_kern.done_to(head);
+        rings.rx_kern.complete_to(head);
         let mut now = [bufs_of(&rings.rx_kern), bufs_of(&rings.tx_kern)].concat();
         assert!(all_different(&now));
         now.sort_unstable();
@@ -173,7 +175,7 @@ fn no_buffer_is_lost_or_doubled_over_many_rounds() {
             rings.queued();
         }
         let head = rings.rx_kern.released().unwrap();
-        rings.rx_kern.done_to(head);
+        rings.rx_kern.complete_to(head);
     }
 }
 

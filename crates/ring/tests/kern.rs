@@ -5,31 +5,32 @@ mod support;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use slipring_ring::{BufIdx, Pair, Reinit, Rx, Slot, SlotFlags, Tx};
+use slipring_ring::{BufIdx, Reinit, RingHalves, Rx, Slot, SlotFlags, Tx};
 use support::{ROOM, SLOTS, region, shared_cur, shared_head, shared_slot, shared_tail};
 
 #[test]
 fn a_new_tx_ring_is_the_programs_but_for_one_slot() {
-    let Pair { mut app, kern } = Pair::<Tx>::create(&region(2048), 0, SLOTS).unwrap();
-    assert_eq!((app.avail(), kern.hwtail(), kern.room()), (ROOM, ROOM, 0));
+    let RingHalves { mut app, kern } = RingHalves::<Tx>::create(&region(2048), 0, SLOTS).unwrap();
+    assert_eq!((app.avail(), kern.hwtail(), kern.free_slots()), (ROOM, ROOM, 0));
 }
 
 #[test]
 fn a_new_rx_ring_is_the_drivers() {
-    let Pair { mut app, kern } = Pair::<Rx>::create(&region(2048), 0, SLOTS).unwrap();
-    assert_eq!((app.avail(), kern.hwtail(), kern.room()), (0, 0, ROOM));
+    let RingHalves { mut app, kern } = RingHalves::<Rx>::create(&region(2048), 0, SLOTS).unwrap();
+    assert_eq!((app.avail(), kern.hwtail(), kern.free_slots()), (0, 0, ROOM));
 }
 
 #[test]
 fn released_slots_are_those_the_program_has_passed_over() {
-    let Pair { mut app, mut kern } = Pair::<Tx>::create(&region(2048), 0, SLOTS).unwrap();
+    let RingHalves { mut app, mut kern } =
+        RingHalves::<Tx>::create(&region(2048), 0, SLOTS).unwrap();
     for round in 0..20 {
         app.push(&[round; 60]);
         app.push(&[round; 61]);
         let head = kern.released().unwrap();
         let lens: Vec<u16> = kern.slots(kern.hwcur(), head).map(|(_, slot)| slot.len).collect();
         assert_eq!((kern.pending(head), lens), (2, vec![60, 61]));
-        kern.done_to(head);
+        kern.complete_to(head);
         kern.set_tail(kern.prev(head));
     }
 }
@@ -40,9 +41,9 @@ fn every_head_and_cur_is_accepted_exactly_when_netmap_accepts_it() {
         for held in 0..SLOTS {
             for head in 0..=SLOTS {
                 for cur in 0..=SLOTS {
-                    let Pair { app, mut kern } =
-                        Pair::<Rx>::create(&region(2048), 0, SLOTS).unwrap();
-                    kern.done_to(hwcur);
+                    let RingHalves { app, mut kern } =
+                        RingHalves::<Rx>::create(&region(2048), 0, SLOTS).unwrap();
+                    kern.complete_to(hwcur);
                     kern.set_tail((hwcur + held) % SLOTS);
                     shared_head(&app).store(head, Relaxed);
                     shared_cur(&app).store(cur, Relaxed);
@@ -61,10 +62,11 @@ fn every_head_and_cur_is_accepted_exactly_when_netmap_accepts_it() {
 
 #[test]
 fn an_index_outside_the_ring_sets_it_back_to_where_it_was_right() {
-    let Pair { mut app, mut kern } = Pair::<Tx>::create(&region(2048), 0, SLOTS).unwrap();
+    let RingHalves { mut app, mut kern } =
+        RingHalves::<Tx>::create(&region(2048), 0, SLOTS).unwrap();
     app.push(&[1; 60]);
     let head = kern.released().unwrap();
-    kern.done_to(head);
+    kern.complete_to(head);
     shared_head(&app).store(SLOTS, Relaxed);
     shared_tail(&app).store(u32::MAX, Relaxed);
     let fault = kern.released().unwrap_err();
@@ -76,7 +78,7 @@ fn an_index_outside_the_ring_sets_it_back_to_where_it_was_right() {
 
 #[test]
 fn a_wrong_index_within_the_ring_is_left_for_the_program_to_correct() {
-    let Pair { app, mut kern } = Pair::<Rx>::create(&region(2048), 0, SLOTS).unwrap();
+    let RingHalves { app, mut kern } = RingHalves::<Rx>::create(&region(2048), 0, SLOTS).unwrap();
     shared_head(&app).store(3, Relaxed);
     shared_cur(&app).store(3, Relaxed);
     assert!(kern.released().is_err());
@@ -88,7 +90,8 @@ fn a_wrong_index_within_the_ring_is_left_for_the_program_to_correct() {
 
 #[test]
 fn reinit_empties_slots_that_name_no_buffer_and_those_too_long() {
-    let Pair { mut app, mut kern } = Pair::<Tx>::create(&region(2048), 0, SLOTS).unwrap();
+    let RingHalves { mut app, mut kern } =
+        RingHalves::<Tx>::create(&region(2048), 0, SLOTS).unwrap();
     let good = kern.slot(3);
     let word = |buf: u32, len: u16| u64::from(buf) | u64::from(len) << 32;
     shared_slot(&app, 0).store(word(1, 60), Relaxed);
@@ -105,7 +108,8 @@ fn reinit_empties_slots_that_name_no_buffer_and_those_too_long() {
 
 #[test]
 fn an_overwritten_tail_is_restored_by_the_next_sync() {
-    let Pair { mut app, mut kern } = Pair::<Rx>::create(&region(2048), 0, SLOTS).unwrap();
+    let RingHalves { mut app, mut kern } =
+        RingHalves::<Rx>::create(&region(2048), 0, SLOTS).unwrap();
     kern.set_tail(2);
     shared_tail(&app).store(u32::MAX, Relaxed);
     assert!(app.refresh().is_err());
@@ -116,7 +120,8 @@ fn an_overwritten_tail_is_restored_by_the_next_sync() {
 
 #[test]
 fn bytes_of_a_slot_without_a_buffer_are_none() {
-    let Pair { app: _app, mut kern } = Pair::<Rx>::create(&region(2048), 0, SLOTS).unwrap();
+    let RingHalves { app: _app, mut kern } =
+        RingHalves::<Rx>::create(&region(2048), 0, SLOTS).unwrap();
     for buf in [0, 1, 128, u32::MAX] {
         let slot = Slot { buf: BufIdx(buf), len: 60, flags: SlotFlags::default() };
         assert_eq!(kern.bytes(slot), &[], "buffer {buf}");
@@ -129,7 +134,7 @@ fn bytes_of_a_slot_without_a_buffer_are_none() {
 fn an_absent_direction_has_a_ring_that_holds_nothing() {
     let region = region(2048);
     let before = region.free_bufs();
-    let Pair { mut app, mut kern } = Pair::<Tx>::absent(&region, 0).unwrap();
+    let RingHalves { mut app, mut kern } = RingHalves::<Tx>::absent(&region, 0).unwrap();
     assert!(!app.push(&[0; 60]));
     assert_eq!((app.fill(9, |_| 60), kern.released(), region.free_bufs()), (0, Ok(0), before));
 }
@@ -138,7 +143,7 @@ fn an_absent_direction_has_a_ring_that_holds_nothing() {
 fn a_ring_of_no_slots_or_too_many_is_refused() {
     let region = region(2048);
     for slots in [0, (1 << 20) + 1, u32::MAX] {
-        assert!(Pair::<Tx>::create(&region, 0, slots).is_err());
+        assert!(RingHalves::<Tx>::create(&region, 0, slots).is_err());
     }
     assert_eq!(region.free_bufs(), 126);
 }
@@ -147,23 +152,23 @@ fn a_ring_of_no_slots_or_too_many_is_refused() {
 fn a_dropped_ring_gives_its_bytes_and_buffers_back() {
     let region = region(2048);
     let before = region.free_bufs();
-    let at = Pair::<Tx>::create(&region, 0, SLOTS).unwrap().app.offset();
+    let at = RingHalves::<Tx>::create(&region, 0, SLOTS).unwrap().app.offset();
     assert_eq!(region.free_bufs(), before);
-    assert_eq!(Pair::<Rx>::create(&region, 0, SLOTS).unwrap().app.offset(), at);
+    assert_eq!(RingHalves::<Rx>::create(&region, 0, SLOTS).unwrap().app.offset(), at);
     // More rings than there is room for at once.
     for _ in 0..1000 {
-        Pair::<Rx>::create(&region, 0, 64).unwrap();
+        RingHalves::<Rx>::create(&region, 0, 64).unwrap();
     }
 }
 
 #[test]
 fn a_ring_that_does_not_fit_takes_nothing() {
     let region = region(2048);
-    let held = Pair::<Tx>::create(&region, 0, 100).unwrap();
+    let held = RingHalves::<Tx>::create(&region, 0, 100).unwrap();
     let before = region.free_bufs();
-    assert!(Pair::<Tx>::create(&region, 0, before + 1).is_err(), "too few buffers");
-    let rings: Vec<_> = std::iter::from_fn(|| Pair::<Tx>::absent(&region, 0).ok()).collect();
-    assert!(Pair::<Tx>::create(&region, 0, 2).is_err(), "too few ring bytes");
+    assert!(RingHalves::<Tx>::create(&region, 0, before + 1).is_err(), "too few buffers");
+    let rings: Vec<_> = std::iter::from_fn(|| RingHalves::<Tx>::absent(&region, 0).ok()).collect();
+    assert!(RingHalves::<Tx>::create(&region, 0, 2).is_err(), "too few ring bytes");
     assert_eq!(region.free_bufs(), before);
     drop((rings, held));
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap};
-use slipring_ring::{Geometry, Lent, Pair, Region, Tx};
+use slipring_ring::{Geometry, Region, RevocableMapping, RingHalves, Tx};
 
 const PAGE: usize = 4096;
 
@@ -20,22 +20,22 @@ fn file(pages: usize) -> OwnedFd {
 #[test]
 fn what_is_written_is_seen_by_whoever_has_the_file() {
     let file = file(2);
-    let lent = Lent::map(file.as_fd(), PAGE as u64, PAGE).unwrap();
+    let lent = RevocableMapping::map(file.as_fd(), PAGE as u64, PAGE).unwrap();
     lent.word(8).store(7, Ordering::Relaxed);
     let mut seen = [0; 4];
     rustix::io::pread(&file, &mut seen, PAGE as u64 + 8).unwrap();
-    assert_eq!((u32::from_ne_bytes(seen), lent.is_gone()), (7, false));
+    assert_eq!((u32::from_ne_bytes(seen), lent.is_revoked()), (7, false));
 }
 
 #[test]
 fn a_file_that_is_cut_off_under_us_leaves_zeros_and_says_so() {
     let (file, other) = (file(4), file(1));
-    let lent = Lent::map(file.as_fd(), 0, 4 * PAGE).unwrap();
-    let untouched = Lent::map(other.as_fd(), 0, PAGE).unwrap();
+    let lent = RevocableMapping::map(file.as_fd(), 0, 4 * PAGE).unwrap();
+    let untouched = RevocableMapping::map(other.as_fd(), 0, PAGE).unwrap();
     lent.word(0).store(1, Ordering::Relaxed);
     ftruncate(&file, 0).unwrap();
     assert_eq!(lent.word(3 * PAGE).load(Ordering::Relaxed), 0);
-    assert!(lent.is_gone() && !untouched.is_gone());
+    assert!(lent.is_revoked() && !untouched.is_revoked());
     lent.word(0).store(5, Ordering::Relaxed);
     assert_eq!(lent.word(0).load(Ordering::Relaxed), 5, "it is memory of our own now");
 }
@@ -48,11 +48,11 @@ fn many_threads_survive_many_files_that_are_cut_off() {
                 // Of different lengths, side by side: each is told from its neighbours.
                 let pages = 2 + i % 5;
                 let file = file(pages);
-                let lent = Lent::map(file.as_fd(), 0, pages * PAGE).unwrap();
-                assert!(!lent.is_gone());
+                let lent = RevocableMapping::map(file.as_fd(), 0, pages * PAGE).unwrap();
+                assert!(!lent.is_revoked());
                 ftruncate(&file, 0).unwrap();
                 lent.word(PAGE).store(1, Ordering::Relaxed);
-                assert!(lent.is_gone());
+                assert!(lent.is_revoked());
             }
         })
     });
@@ -64,7 +64,7 @@ fn a_fault_that_is_not_ours_ends_the_process_as_ever() {
     // By another process: this one has to go on.
     if std::env::var_os("SLIPRING_TEST_FAULT").is_some() {
         let (file, ours) = (file(1), file(1));
-        let _lent = Lent::map(ours.as_fd(), 0, PAGE).unwrap();
+        let _lent = RevocableMapping::map(ours.as_fd(), 0, PAGE).unwrap();
         let access = ProtFlags::READ;
         // SAFETY: a mapping of its own, which nothing else refers to.
         let map = unsafe {
@@ -86,21 +86,21 @@ fn a_fault_that_is_not_ours_ends_the_process_as_ever() {
 fn memory_that_is_lent_holds_rings_until_it_is_taken_away_and_harms_nobody_then() {
     let file = memfd_create("lent", MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&file, 256 << 10).unwrap();
-    let lent = Lent::map(file.as_fd(), 0, 256 << 10).unwrap();
+    let lent = RevocableMapping::map(file.as_fd(), 0, 256 << 10).unwrap();
     let geometry = Geometry { ring_bytes: 32 << 10, bufs: 10_000, buf_size: 2048 };
-    let region = Region::lent(lent, 256 << 10, geometry).unwrap();
+    let region = Region::from_revocable(lent, 256 << 10, geometry).unwrap();
     assert_eq!((region.num_bufs(), region.free_bufs()), (109, 107));
-    let mut pair = Pair::<Tx>::create(&region, 0, 16).unwrap();
+    let mut pair = RingHalves::<Tx>::create(&region, 0, 16).unwrap();
     assert!(pair.app.push(&[7; 100]));
     let mut seen = [0; 100];
     let at = region.data_start() + 2 * 2048;
     rustix::io::pread(&file, &mut seen, at).unwrap();
-    assert_eq!((seen, region.is_gone()), ([7; 100], false));
+    assert_eq!((seen, region.is_revoked()), ([7; 100], false));
     let head = pair.kern.released().unwrap();
-    pair.kern.done_to(head);
+    pair.kern.complete_to(head);
     ftruncate(&file, 0).unwrap();
     assert!(pair.kern.released().is_err(), "all indices are zero, and the ring was beyond that");
-    assert!(region.is_gone());
+    assert!(region.is_revoked());
     drop((pair, region));
 }
 
@@ -108,9 +108,9 @@ fn memory_that_is_lent_holds_rings_until_it_is_taken_away_and_harms_nobody_then(
 fn a_region_takes_no_more_than_it_was_given_though_more_is_mapped() {
     let file = file(64);
     let region = |len: usize| {
-        let lent = Lent::map(file.as_fd(), 0, 64 * PAGE).unwrap();
+        let lent = RevocableMapping::map(file.as_fd(), 0, 64 * PAGE).unwrap();
         let geometry = Geometry { ring_bytes: 0, bufs: 10_000, buf_size: 2048 };
-        Region::lent(lent, len as u64, geometry).map(|region| region.size())
+        Region::from_revocable(lent, len as u64, geometry).map(|region| region.size())
     };
     assert_eq!(region(64 * PAGE).unwrap(), 64 * PAGE as u64);
     assert_eq!(region(10 * PAGE + 100).unwrap(), 10 * PAGE as u64);

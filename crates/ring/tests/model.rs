@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use slipring_ring::{
-    BufIdx, FrameMut, Pair, PipeEnd, PipePair, Region, Rx, Slot, SlotFlags, Tx, copy, forward,
+    BufIdx, FrameMut, PipeEnd, PipePair, Region, RingHalves, Rx, Slot, SlotFlags, Tx, copy, forward,
 };
 use support::{ROOM, SLOTS, all_different, bufs_of, region};
 
@@ -178,7 +178,7 @@ proptest! {
     fn two_pipes_in_a_row_are_queues(ops in prop::collection::vec(op(), 1..200)) {
         let region = region(2048);
         let (mut first, mut next) = (Line::new(&region), Line::new(&region));
-        let mut spare = region.take_bufs(1).unwrap()[0];
+        let mut spare = region.alloc_bufs(1).unwrap()[0];
         let owned = |first: &Line, next: &Line, spare| {
             let mut bufs = [first.bufs(), next.bufs(), vec![spare]].concat();
             bufs.sort_unstable();
@@ -193,15 +193,15 @@ proptest! {
             prop_assert_eq!(owned(&first, &next, spare), before.clone(), "after {:?}", op);
         }
         drop((first, next));
-        region.give_bufs([spare]);
+        region.release_bufs([spare]);
         prop_assert_eq!(region.free_bufs(), region.num_bufs() - 2);
     }
 
     #[test]
     fn both_halves_of_a_ring_agree(ops in prop::collection::vec((0..5u8, 0..=SLOTS), 1..300)) {
         let region = region(2048);
-        let Pair { app: mut tx, kern: mut tx_kern } = Pair::<Tx>::create(&region, 0, SLOTS).unwrap();
-        let Pair { app: mut rx, kern: mut rx_kern } = Pair::<Rx>::create(&region, 0, SLOTS).unwrap();
+        let RingHalves { app: mut tx, kern: mut tx_kern } = RingHalves::<Tx>::create(&region, 0, SLOTS).unwrap();
+        let RingHalves { app: mut rx, kern: mut rx_kern } = RingHalves::<Rx>::create(&region, 0, SLOTS).unwrap();
         let (mut queued, mut received) = (VecDeque::new(), VecDeque::new());
         // Frames that the driver has taken but not completed; slots it may fill.
         let (mut taken, mut fillable) = (0, ROOM);
@@ -229,7 +229,7 @@ proptest! {
                         let flags = SlotFlags::BUF_CHANGED;
                         rx_kern.set_slot(to, Slot { flags, ..frame });
                         tx_kern.set_slot(from, Slot { flags, ..free });
-                        tx_kern.done_to(tx_kern.next(from));
+                        tx_kern.complete_to(tx_kern.next(from));
                         rx_kern.set_tail(rx_kern.next(to));
                     }
                     received.extend(queued.drain(..moved as usize));
@@ -244,9 +244,9 @@ proptest! {
                 3 => {
                     let head = rx_kern.released().unwrap();
                     prop_assert_eq!(rx_kern.pending(head), returned);
-                    rx_kern.done_to(head);
+                    rx_kern.complete_to(head);
                     fillable += std::mem::take(&mut returned);
-                    prop_assert_eq!(rx_kern.room(), fillable);
+                    prop_assert_eq!(rx_kern.free_slots(), fillable);
                 }
                 _ => {
                     for frame in rx.batch(count) {

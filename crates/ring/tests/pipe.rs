@@ -30,7 +30,7 @@ fn receive(end: &mut PipeEnd) -> Vec<Vec<u8>> {
 
 /// The other end of `master`'s pipe, over a mapping of its own.
 fn attach(master: &PipeEnd, region: &Arc<Region>) -> Result<PipeEnd, slipring_ring::RegionError> {
-    let (masters, slaves) = master.bells();
+    let (masters, slaves) = master.doorbells();
     let (mine, peers) = (slaves.try_clone().unwrap(), masters.try_clone().unwrap());
     PipeEnd::attach(region, master.offset(), mine, peers)
 }
@@ -129,7 +129,7 @@ fn a_pipe_dropped_with_exchanged_frames_under_way_frees_what_it_owns_only() {
     c.tx_sync().unwrap();
     // `b` has not given its slots back: they hold buffers of `c`, and `d` holds those of `a`.
     drop((a, b));
-    let taken = region.take_bufs(region.free_bufs()).unwrap();
+    let taken = region.alloc_bufs(region.free_bufs()).unwrap();
     for buf in taken {
         region.copy_in(buf, &[0xff; 2048]);
     }
@@ -220,7 +220,7 @@ fn no_end_is_attached_where_no_pipe_lies() {
     let region = region(2048);
     let PipePair { a, .. } = pipe(&region);
     let other = second_mapping(&region);
-    let bell = || a.bells().0.try_clone().unwrap();
+    let bell = || a.doorbells().0.try_clone().unwrap();
     for offset in [0, 1, 64, 4096 + 32 * 1024, 4096 + (64 << 10), u64::MAX, u64::MAX - 127] {
         assert!(PipeEnd::attach(&other, offset, bell(), bell()).is_err(), "offset {offset}");
     }
@@ -233,7 +233,7 @@ fn sleep_for_frames(end: &mut PipeEnd) {
         if end.rx_sync().unwrap() > 0 {
             return end.wake();
         }
-        poll(&mut [PollFd::new(end.bells().0, PollFlags::IN)], None).unwrap();
+        poll(&mut [PollFd::new(end.doorbells().0, PollFlags::IN)], None).unwrap();
         end.wake();
     }
 }
@@ -246,7 +246,7 @@ fn sleep_for_slots(end: &mut PipeEnd) {
         if end.tx.avail() > 0 {
             return end.wake();
         }
-        poll(&mut [PollFd::new(end.bells().0, PollFlags::IN)], None).unwrap();
+        poll(&mut [PollFd::new(end.doorbells().0, PollFlags::IN)], None).unwrap();
         end.wake();
     }
 }
@@ -301,7 +301,8 @@ fn two_threads_that_sleep_for_each_other_lose_nothing() {
 fn nobody_is_rung_for_who_is_awake() {
     let PipePair { mut a, b } = pipe(&region(2048));
     let rings = |end: &PipeEnd| {
-        poll(&mut [PollFd::new(end.bells().0, PollFlags::IN)], Some(&Default::default())).unwrap()
+        poll(&mut [PollFd::new(end.doorbells().0, PollFlags::IN)], Some(&Default::default()))
+            .unwrap()
     };
     a.tx.fill(1, |_| 60);
     a.tx_sync().unwrap();

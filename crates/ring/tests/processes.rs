@@ -26,7 +26,7 @@ fn wait_for_frame(end: &mut PipeEnd) {
     while end.rx.avail() == 0 {
         end.announce_sleep(true, false);
         if end.rx_sync().unwrap() == 0 {
-            poll(&mut [PollFd::new(end.bells().0, PollFlags::IN)], None).unwrap();
+            poll(&mut [PollFd::new(end.doorbells().0, PollFlags::IN)], None).unwrap();
         }
         end.wake();
         end.rx_sync().unwrap();
@@ -38,7 +38,7 @@ fn another_process_answers_every_frame() {
     use std::os::fd::AsFd;
     let region = region(2048);
     let PipePair { mut a, b } = PipePair::create(&region, 0, SLOTS).unwrap();
-    let fds = [region.fd(), b.bells().0.as_fd(), b.bells().1.as_fd()].map(inheritable);
+    let fds = [region.fd(), b.doorbells().0.as_fd(), b.doorbells().1.as_fd()].map(inheritable);
     drop(b);
     let [memory, mine, peers] = fds.each_ref().map(AsRawFd::as_raw_fd);
     let mut child = Command::new(env::current_exe().unwrap())

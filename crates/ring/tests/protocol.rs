@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use slipring_ring::{Peer, PeerFault, Receiver, Sender, SlotIdx};
+use slipring_ring::{DirectionStorage, PeerFault, PipeReceiver, PipeSender, SlotIdx};
 
 /// Words, and a record of which slots were moved.
 struct Heap {
@@ -21,7 +21,7 @@ impl Heap {
     }
 }
 
-impl Peer for &Heap {
+impl DirectionStorage for &Heap {
     type W = AtomicU32;
     fn num_slots(&self) -> u32 {
         self.num_slots
@@ -32,10 +32,10 @@ impl Peer for &Heap {
     fn freed(&self) -> &AtomicU32 {
         &self.freed
     }
-    fn hand_over(&self, from: SlotIdx, to: SlotIdx) {
+    fn publish_slots(&self, from: SlotIdx, to: SlotIdx) {
         self.moved.borrow_mut().push((from, to));
     }
-    fn hand_back(&self, from: SlotIdx, to: SlotIdx) {
+    fn return_slots(&self, from: SlotIdx, to: SlotIdx) {
         self.moved.borrow_mut().push((from, to));
     }
 }
@@ -48,12 +48,12 @@ fn a_role_is_taken_up_where_the_words_stand_unless_they_are_no_indices() {
         for freed in 0..=N {
             let heap = Heap::new(N, sent, freed);
             let possible = sent < N && freed < N;
-            assert_eq!(Sender::new(&heap).is_ok(), possible);
-            assert_eq!(Receiver::new(&heap).is_ok(), possible);
+            assert_eq!(PipeSender::new(&heap).is_ok(), possible);
+            assert_eq!(PipeReceiver::new(&heap).is_ok(), possible);
             if possible {
-                let sender = Sender::new(&heap).unwrap();
+                let sender = PipeSender::new(&heap).unwrap();
                 assert_eq!((sender.sent(), sender.in_flight()), (sent, (sent + N - freed) % N));
-                assert_eq!(Receiver::new(&heap).unwrap().freed(), freed);
+                assert_eq!(PipeReceiver::new(&heap).unwrap().freed(), freed);
             }
         }
     }
@@ -66,7 +66,7 @@ fn a_sender_believes_a_receiver_that_frees_what_it_holds_and_nothing_else() {
             for word in (0..=N).chain([u32::MAX]) {
                 let sent = (freed + in_flight) % N;
                 let heap = Heap::new(N, sent, freed);
-                let mut sender = Sender::new(&heap).unwrap();
+                let mut sender = PipeSender::new(&heap).unwrap();
                 heap.freed.store(word, Relaxed);
                 let believable = word < N && (word + N - freed) % N <= in_flight;
                 let synced = sender.sync((sent + 1) % N);
@@ -83,7 +83,7 @@ fn a_receiver_believes_a_sender_that_sends_what_it_holds_and_nothing_else() {
         for held in 0..N {
             for word in (0..=N).chain([u32::MAX]) {
                 let heap = Heap::new(N, (freed + held) % N, freed);
-                let mut receiver = Receiver::new(&heap).unwrap();
+                let mut receiver = PipeReceiver::new(&heap).unwrap();
                 assert_eq!(receiver.sync(freed), Ok((freed + held) % N));
                 heap.sent.store(word, Relaxed);
                 let more = (word.wrapping_add(2 * N - freed - held)) % N;
@@ -98,7 +98,7 @@ fn a_receiver_believes_a_sender_that_sends_what_it_holds_and_nothing_else() {
 #[test]
 fn a_sync_that_fails_does_nothing_and_can_be_repeated() {
     let heap = Heap::new(N, 0, 0);
-    let mut sender = Sender::new(&heap).unwrap();
+    let mut sender = PipeSender::new(&heap).unwrap();
     heap.freed.store(1, Relaxed);
     let fault = PeerFault::NotItsSlots { from: 0, to: 1, owned: 0 };
     assert_eq!(sender.sync(2), Err(fault));
@@ -111,7 +111,7 @@ fn a_sync_that_fails_does_nothing_and_can_be_repeated() {
 #[test]
 fn faults_say_what_the_peer_wrote() {
     let heap = Heap::new(N, 0, 0);
-    let mut receiver = Receiver::new(&heap).unwrap();
+    let mut receiver = PipeReceiver::new(&heap).unwrap();
     heap.sent.store(77, Relaxed);
     let fault = receiver.sync(0).unwrap_err();
     assert_eq!(fault.to_string(), "peer wrote index 77 into a ring of 5 slots");
@@ -122,8 +122,8 @@ fn faults_say_what_the_peer_wrote() {
 #[test]
 fn slots_move_only_when_there_are_any() {
     let heap = Heap::new(N, 0, 0);
-    let mut sender = Sender::new(&heap).unwrap();
-    let mut receiver = Receiver::new(&heap).unwrap();
+    let mut sender = PipeSender::new(&heap).unwrap();
+    let mut receiver = PipeReceiver::new(&heap).unwrap();
     assert_eq!((sender.sync(0), receiver.sync(0)), (Ok(4), Ok(0)));
     assert_eq!(heap.moved.take(), []);
     assert_eq!((sender.sync(3), receiver.sync(0), receiver.sync(2)), (Ok(4), Ok(3), Ok(3)));

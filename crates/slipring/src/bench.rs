@@ -18,9 +18,9 @@ mod native;
 mod netmap;
 mod null;
 mod outcome;
-mod party;
 mod pipe;
 mod priority;
+mod process;
 mod raw;
 mod report;
 mod row;
@@ -35,13 +35,15 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::json;
-use slipring_cli::units::Span;
-use slipring_cli::{Diagnostic, Exit, Failure, Format, Job, Session, Signals, Verb, codes, flags};
+use slipring_cli::units::TimeSpan;
+use slipring_cli::{
+    Diagnostic, Exit, Failure, Job, ReportFormat, Session, Signals, Verb, codes, flags,
+};
 
-use outcome::{Effort, Outcome};
-use party::Part;
-use report::Head;
-use row::Row;
+use outcome::{BenchEffort, RowResult};
+use process::ReaderTask;
+use report::BenchHeader;
+use row::BenchRow;
 
 /// The command.
 pub(crate) const VERB: Verb = Verb { name: "bench", classic: &[], command, plan };
@@ -52,7 +54,7 @@ Examples:
   slipring bench pipe --runs 3";
 
 fn command() -> Command {
-    let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));
+    let seconds = |text: &str| TimeSpan::parse(text, Duration::from_secs(1));
     let command = Command::new("bench")
         .about("Measure ports and pipes beside the machine's floors and other programs")
         .after_help(EXAMPLES)
@@ -93,32 +95,32 @@ fn command() -> Command {
     flags::reporting(command)
 }
 
-fn part(text: &str) -> Result<Part, String> {
-    Part::parse(text).ok_or_else(|| "this flag is for the program itself".to_owned())
+fn part(text: &str) -> Result<ReaderTask, String> {
+    ReaderTask::parse(text).ok_or_else(|| "this flag is for the program itself".to_owned())
 }
 
 /// What was asked for.
-struct Plan {
-    rows: Vec<Row>,
-    effort: Effort,
+struct BenchPlan {
+    rows: Vec<BenchRow>,
+    effort: BenchEffort,
     gate: bool,
 }
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
-    if let Some(part) = matches.get_one::<Part>("part").cloned() {
-        return Ok(Box::new(move |session| play(part, session)));
+    if let Some(part) = matches.get_one::<ReaderTask>("part").cloned() {
+        return Ok(Box::new(move |session| run_reader(part, session)));
     }
     let time = matches
-        .get_one::<Span>("seconds")
+        .get_one::<TimeSpan>("seconds")
         .map_or(Duration::from_millis(500), |span| span.duration());
     if time.is_zero() || time > Duration::from_secs(60) {
-        return Err(wrong(
+        return Err(usage_error(
             "--seconds is out of range",
             "a turn takes more than 0 and at most 60 s",
             "--seconds 0.5",
         ));
     }
-    let effort = Effort {
+    let effort = BenchEffort {
         runs: matches.get_one("runs").copied().unwrap_or(5),
         time,
         alone: matches.get_one::<String>("peers").is_some_and(|which| which == "none"),
@@ -129,27 +131,28 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     if matches.get_flag("list") {
         return Ok(Box::new(move |session| list(&rows, session)));
     }
-    let plan = Plan { rows, effort, gate: matches.get_flag("gate") };
+    let plan = BenchPlan { rows, effort, gate: matches.get_flag("gate") };
     Ok(Box::new(move |session| plan.run(session)))
 }
 
-fn wrong(summary: &str, cause: &str, help: &str) -> Failure {
+fn usage_error(summary: &str, cause: &str, help: &str) -> Failure {
     Diagnostic::new(codes::SR0002, summary).with_cause(cause).with_help(help).into()
 }
 
 /// The rows whose names start with one of the words; all without words.
-fn selected(rows: Vec<Row>, words: &[String]) -> Result<Vec<Row>, Failure> {
+fn selected(rows: Vec<BenchRow>, words: &[String]) -> Result<Vec<BenchRow>, Failure> {
     if let Some(word) = words.iter().find(|word| !rows.iter().any(|row| row.id.starts_with(*word)))
     {
         let summary = format!("no row's name starts with `{word}`");
         let cause = "rows are chosen by the start of their names";
-        return Err(wrong(&summary, cause, "slipring bench --list names all rows"));
+        return Err(usage_error(&summary, cause, "slipring bench --list names all rows"));
     }
-    let wanted = |row: &Row| words.is_empty() || words.iter().any(|word| row.id.starts_with(word));
+    let wanted =
+        |row: &BenchRow| words.is_empty() || words.iter().any(|word| row.id.starts_with(word));
     Ok(rows.into_iter().filter(wanted).collect())
 }
 
-fn list(rows: &[Row], session: &mut Session<'_>) -> Result<Exit, Failure> {
+fn list(rows: &[BenchRow], session: &mut Session<'_>) -> Result<Exit, Failure> {
     let lines: Vec<_> = rows.iter().map(|row| format!("{:<24} {}", row.id, row.title)).collect();
     let ids: Vec<_> = rows.iter().map(|row| json!({ "row": row.id, "title": row.title })).collect();
     session.reporter.document(&json!({ "rows": ids }), lines.join("\n"))?;
@@ -157,8 +160,8 @@ fn list(rows: &[Row], session: &mut Session<'_>) -> Result<Exit, Failure> {
 }
 
 /// This process is the other end of a pipe.
-fn play(part: Part, session: &mut Session<'_>) -> Result<Exit, Failure> {
-    let tally = party::play(part).map_err(|why| {
+fn run_reader(part: ReaderTask, session: &mut Session<'_>) -> Result<Exit, Failure> {
+    let tally = process::run_reader(part).map_err(|why| {
         Diagnostic::new(codes::SR0204, "the other end of the pipe").with_cause(why.to_string())
     })?;
     let line = format!("{} {} {}\n", tally.packets, tally.wall, tally.cpu);
@@ -166,12 +169,12 @@ fn play(part: Part, session: &mut Session<'_>) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-impl Plan {
+impl BenchPlan {
     fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let signals = Signals::install()?;
         let command = std::env::args().collect::<Vec<_>>().join(" ");
-        let head = Head::here(command, self.effort, priority::raise());
-        let text = session.reporter.format() == Format::Text;
+        let head = BenchHeader::current(command, self.effort, priority::raise());
+        let text = session.reporter.format() == ReportFormat::Text;
         if text {
             session.reporter.raw(head.text().as_bytes())?;
         }
@@ -190,7 +193,7 @@ impl Plan {
             let rows: Vec<_> = outcomes.iter().map(report::json).collect();
             session.reporter.document(&json!({ "machine": head.json(), "rows": rows }), "")?;
         }
-        let short = self.gate && outcomes.iter().any(Outcome::falls_short);
+        let short = self.gate && outcomes.iter().any(RowResult::falls_short);
         Ok(if short { Exit::Expectation } else { Exit::Done })
     }
 }

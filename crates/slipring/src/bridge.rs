@@ -5,33 +5,35 @@ pub(crate) mod engine;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use slipring_abi::name::{Kind, PortName, Rings};
-use slipring_cli::report::{NoExtra, Sample};
-use slipring_cli::units::{Span, human};
+use slipring_abi::name::{PortName, PortNameKind, RingSelection};
+use slipring_cli::report::{NoExtra, ReportSample};
+use slipring_cli::units::{TimeSpan, human};
 use slipring_cli::{
-    Classic, Diagnostic, Exit, Failure, Format, Job, Session, Signals, Verb, codes, flags, metrics,
+    ClassicName, Diagnostic, Exit, Failure, Job, ReportFormat, Session, Signals, Verb, codes,
+    flags, metrics,
 };
 use slipring_port::{Port, now};
 
-use crate::between;
-use engine::{Lane, Pass};
-use slipring_program::confine::Confinement;
-use slipring_program::meter::{Interval, Meter, bps, pps};
-use slipring_program::mover;
-use slipring_program::opening::{self, Opening};
-use slipring_program::publish;
-use slipring_program::workers::{Task, Workers};
+use crate::port_pair;
+use engine::{BridgeWorker, ForwardFn};
+use slipring_datapath::confine::Confinement;
+use slipring_datapath::meter::{PortInterval, PortMeter, bps, pps};
+use slipring_datapath::opening::{self, PortOpening};
+use slipring_datapath::poll_loop;
+use slipring_datapath::publish;
+use slipring_datapath::workers::{WorkerTask, Workers};
 
 /// The command.
 pub(crate) const VERB: Verb = Verb { name: "bridge", classic: &[CLASSIC], command, plan };
 
 /// netmap's bridge: 1 for any failure.
-const CLASSIC: Classic = Classic { name: "bridge", status: |exit| u8::from(exit != Exit::Done) };
+const CLASSIC: ClassicName =
+    ClassicName { name: "bridge", status: |exit| u8::from(exit != Exit::Done) };
 
 /// What was asked for.
-struct Plan {
+struct BridgePlan {
     ports: Vec<PortName>,
-    opening: Opening,
+    opening: PortOpening,
     burst: u32,
     copy: bool,
     threads: u32,
@@ -47,7 +49,7 @@ Examples:
   slipring bridge tap:a tap:b --json=lines";
 
 fn command() -> Command {
-    let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));
+    let seconds = |text: &str| TimeSpan::parse(text, Duration::from_secs(1));
     let command =
         Command::new("bridge").about("Join two ports, or a NIC and the host's stack").args([
             flags::port()
@@ -101,11 +103,11 @@ fn command() -> Command {
 }
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
-    let plan = Plan::of(matches)?;
+    let plan = BridgePlan::of(matches)?;
     Ok(Box::new(move |session| plan.run(session)))
 }
 
-impl Plan {
+impl BridgePlan {
     fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         let mut ports: Vec<PortName> =
             matches.get_many("interface").into_iter().flatten().cloned().collect();
@@ -121,10 +123,11 @@ impl Plan {
             ports.pop();
         }
         let alone = ports.len() == 1 && !turn_back;
-        let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
+        let span = |id: &str| matches.get_one::<TimeSpan>(id).map(|span| span.duration());
         let ports = complete(ports, turn_back)?;
-        let roles = Opening::roles(&ports, |_| true);
-        let opening = Opening::of(matches).beside_host(alone).with_roles(roles, Vec::new())?;
+        let roles = PortOpening::roles(&ports, |_| true);
+        let opening =
+            PortOpening::of(matches).with_host_rings(alone).with_roles(roles, Vec::new())?;
         Ok(Self {
             ports,
             opening,
@@ -141,9 +144,9 @@ impl Plan {
         let signals = Signals::install()?;
         opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
         let mut ports = self.opening.open(&self.ports, session)?;
-        check_ways(&ports, session)?;
-        Confinement::around(&ports).begin(session)?;
-        let mut meter = Meter::new(&ports);
+        check_paths(&ports, session)?;
+        Confinement::for_ports(&ports).begin(session)?;
+        let mut meter = PortMeter::new(&ports);
         session.reporter.start(None, "monotonic", &meter.reports())?;
         self.announce(session, &mut ports)?;
         let _publishing = publish::start(meter.clone(), None, session)?;
@@ -151,7 +154,7 @@ impl Plan {
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
         let workers = Workers::start(self.tasks(ports))?;
         let watched = workers.watch(&signals, self.period, deadline, |interim| {
-            let (elapsed, time) = (meter.elapsed(), meter.lap());
+            let (elapsed, time) = (meter.elapsed(), meter.begin_interval());
             let text = line(&meter.intervals(), elapsed, time);
             let sample = sample(&meter);
             if interim {
@@ -169,10 +172,10 @@ impl Plan {
 
     /// netmap's bridge says on start whether it can exchange buffers.
     fn announce(&self, session: &mut Session<'_>, ports: &mut [Port]) -> Result<(), Failure> {
-        if session.reporter.format() != Format::Text {
+        if session.reporter.format() != ReportFormat::Text {
             return Ok(());
         }
-        let swap = !self.copy && between::in_one_region(ports);
+        let swap = !self.copy && port_pair::in_one_region(ports);
         session
             .reporter
             .say(format_args!("zerocopy {}supported", if swap { "" } else { "NOT " }))?;
@@ -180,32 +183,32 @@ impl Plan {
     }
 
     /// Deals the queues out among the threads: a frame's two queues are always one thread's.
-    fn tasks(&self, ports: Vec<Port>) -> Vec<Task> {
+    fn tasks(&self, ports: Vec<Port>) -> Vec<WorkerTask> {
         let most = ports.iter().map(|port| port.queues.len() as u32).min().unwrap_or(1);
         let threads = self.threads.min(most).max(1) as usize;
-        let pass: Pass = if self.copy { slipring_ring::copy } else { slipring_ring::forward };
+        let pass: ForwardFn = if self.copy { slipring_ring::copy } else { slipring_ring::forward };
         let mut lanes: Vec<_> = (0..threads).map(|_| [Vec::new(), Vec::new()]).collect();
         for (side, port) in ports.into_iter().enumerate() {
             for (i, queue) in port.queues.into_iter().enumerate() {
                 lanes[i % threads][side].push(queue);
             }
         }
-        let (burst, patience) = (self.burst, self.opening.patience);
+        let (burst, patience) = (self.burst, self.opening.wait_policy);
         lanes
             .into_iter()
             .map(|[left, right]| {
-                mover::task("bridge", Lane::new(left, right, burst, pass), patience)
+                poll_loop::task("bridge", BridgeWorker::new(left, right, burst, pass), patience)
             })
             .collect()
     }
 }
 
 /// Frames pass at least one way; the user learns where they do not pass the other one.
-fn check_ways(ports: &[Port], session: &mut Session<'_>) -> Result<(), Failure> {
+fn check_paths(ports: &[Port], session: &mut Session<'_>) -> Result<(), Failure> {
     // One port alone sends its frames back.
     let (left, right) = (&ports[0].info, &ports[ports.len() - 1].info);
-    if !between::passes(left, right) && !between::passes(right, left) {
-        return Err(between::no_way(left, right).into());
+    if !port_pair::can_pass(left, right) && !port_pair::can_pass(right, left) {
+        return Err(port_pair::no_path(left, right).into());
     }
     for (from, to) in [(left, right), (right, left)] {
         if from.caps.rx && !to.caps.tx {
@@ -221,8 +224,9 @@ fn check_ways(ports: &[Port], session: &mut Session<'_>) -> Result<(), Failure> 
 /// An interface that is named twice is meant with its host, as netmap's bridge takes it.
 fn is_one_interface(ports: &[PortName]) -> bool {
     let [one, other] = ports else { return false };
-    let nic = matches!(one.kind, Kind::Netmap | Kind::Xdp | Kind::Kernel) && one.pipe.is_none();
-    nic && one == other && one.rings == Rings::All
+    let nic = matches!(one.kind, PortNameKind::Netmap | PortNameKind::Xdp | PortNameKind::Kernel)
+        && one.pipe.is_none();
+    nic && one == other && one.rings == RingSelection::All
 }
 
 /// One port alone is joined to the host's side of its interface.
@@ -231,7 +235,7 @@ fn complete(mut ports: Vec<PortName>, turn_back: bool) -> Result<Vec<PortName>, 
         (1, true) | (2, false) => Ok(ports),
         (1, false) => {
             let mut host = ports[0].clone();
-            host.rings = Rings::Host;
+            host.rings = RingSelection::Host;
             // The host's way first, so that no frame of the host is lost in between.
             ports.push(host);
             Ok(ports)
@@ -265,8 +269,8 @@ fn wrong_ports(count: usize, turn_back: bool) -> Diagnostic {
     Diagnostic::new(code, summary).with_cause(cause).with_help(help)
 }
 
-fn sample(meter: &Meter) -> Sample<NoExtra> {
-    Sample {
+fn sample(meter: &PortMeter) -> ReportSample<NoExtra> {
+    ReportSample {
         elapsed: meter.elapsed(),
         ports: meter.reports(),
         in_flight: meter.in_flight(),
@@ -277,9 +281,9 @@ fn sample(meter: &Meter) -> Sample<NoExtra> {
 }
 
 /// `12.0s  netmap:a rx 1.20 Mpps tx 0.98 Mpps drop 0   netmap:b …`
-fn line(intervals: &[Interval], elapsed: Duration, time: Duration) -> String {
+fn line(intervals: &[PortInterval], elapsed: Duration, time: Duration) -> String {
     let mut text = format!("{:6.1}s", elapsed.as_secs_f64());
-    for Interval { name, change } in intervals {
+    for PortInterval { name, delta: change } in intervals {
         let (rx, tx) = (pps(change.rx.packets, time), pps(change.tx.packets, time));
         text += &format!(
             "  {name} rx {rx} tx {tx} {} drop {}",
@@ -290,7 +294,7 @@ fn line(intervals: &[Interval], elapsed: Duration, time: Duration) -> String {
     text
 }
 
-fn summary(meter: &Meter) -> String {
+fn summary(meter: &PortMeter) -> String {
     let mut text = format!("{} in all", human::span(meter.elapsed()));
     for port in meter.reports() {
         let (rx, tx) = (port.rx.packets, port.tx.packets);

@@ -8,61 +8,62 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use slipring_abi::name::PortName;
-use slipring_cli::units::Share;
+use slipring_cli::units::ShareOfWhole;
 use slipring_cli::{
-    Classic, Diagnostic, Exit, Failure, Format, Job, Session, Signals, Verb, codes,
+    ClassicName, Diagnostic, Exit, Failure, Job, ReportFormat, Session, Signals, Verb, codes,
 };
-use slipring_dedup::{Dedup, Limits};
+use slipring_dedup::{Dedup, DedupLimits};
 use slipring_port::{Port, now};
 
-use crate::between;
-use engine::{Lane, Ways};
-use report::Figures;
-use slipring_program::confine::Confinement;
-use slipring_program::meter::Meter;
-use slipring_program::mover;
-use slipring_program::opening::{self, Opening};
-use slipring_program::publish;
-use slipring_program::workers::{Task, Workers};
+use crate::port_pair;
+use engine::{DedupOptions, DedupWorker};
+use report::DedupFigures;
+use slipring_datapath::confine::Confinement;
+use slipring_datapath::meter::PortMeter;
+use slipring_datapath::opening::{self, PortOpening};
+use slipring_datapath::poll_loop;
+use slipring_datapath::publish;
+use slipring_datapath::workers::{WorkerTask, Workers};
 
 /// The command.
 pub(crate) const VERB: Verb =
     Verb { name: "dedup", classic: &[CLASSIC], command: flags::command, plan };
 
 /// netmap's dedup: 1 for any failure.
-const CLASSIC: Classic = Classic { name: "dedup", status: |exit| u8::from(exit != Exit::Done) };
+const CLASSIC: ClassicName =
+    ClassicName { name: "dedup", status: |exit| u8::from(exit != Exit::Done) };
 
 /// What was asked for.
-struct Plan {
+struct DedupPlan {
     ports: [PortName; 2],
-    opening: Opening,
-    limits: Limits,
+    opening: PortOpening,
+    limits: DedupLimits,
     hold: bool,
     copy: bool,
     burst: u32,
     link_wait: Duration,
     period: Option<Duration>,
     duration: Option<Duration>,
-    max_duplicates: Option<Share>,
+    max_duplicates: Option<ShareOfWhole>,
 }
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
-    let plan = Plan::of(matches)?;
+    let plan = DedupPlan::of(matches)?;
     Ok(Box::new(move |session| plan.run(session)))
 }
 
-impl Plan {
+impl DedupPlan {
     fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let dedup = self.window()?;
         let signals = Signals::install()?;
         opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
         let mut ports = self.opening.open(&self.ports, session)?;
         let (from, to) = (&ports[0].info, &ports[1].info);
-        if !between::passes(from, to) {
-            return Err(between::no_way(from, to).into());
+        if !port_pair::can_pass(from, to) {
+            return Err(port_pair::no_path(from, to).into());
         }
-        Confinement::around(&ports).begin(session)?;
-        let mut figures = Figures::new(Meter::new(&ports), self.limits, self.hold);
+        Confinement::for_ports(&ports).begin(session)?;
+        let mut figures = DedupFigures::new(PortMeter::new(&ports), self.limits, self.hold);
         session.reporter.start(None, "monotonic", &figures.ports())?;
         self.announce(session, &mut ports)?;
         let _publishing = publish::start(figures.meter.clone(), None, session)?;
@@ -82,7 +83,7 @@ impl Plan {
         session.reporter.end(&figures.sample(), figures.summary())?;
         watched?;
         ended?;
-        self.judge(session, &figures)
+        self.check_expectations(session, &figures)
     }
 
     /// The window, keyed by the process's own randomness.
@@ -96,25 +97,29 @@ impl Plan {
     }
 
     fn announce(&self, session: &mut Session<'_>, ports: &mut [Port]) -> Result<(), Failure> {
-        if session.reporter.format() != Format::Text {
+        if session.reporter.format() != ReportFormat::Text {
             return Ok(());
         }
-        let swap = !self.copy && !self.hold && between::in_one_region(ports);
+        let swap = !self.copy && !self.hold && port_pair::in_one_region(ports);
         session
             .reporter
             .say(format_args!("zerocopy {}supported", if swap { "" } else { "NOT " }))?;
         session.reporter.say("Ready to go")
     }
 
-    fn task(&self, ports: Vec<Port>, dedup: Dedup, figures: &Figures) -> Task {
+    fn task(&self, ports: Vec<Port>, dedup: Dedup, figures: &DedupFigures) -> WorkerTask {
         let [input, output] = <[Port; 2]>::try_from(ports).expect("a port per name, and two names");
-        let ways = Ways { burst: self.burst, may_swap: !self.copy, hold: self.hold };
-        let board = figures.board.clone();
-        let lane = Lane::new(input.queues, output.queues, dedup, ways, board);
-        mover::task("dedup", lane, self.opening.patience)
+        let ways = DedupOptions { burst: self.burst, may_swap: !self.copy, hold: self.hold };
+        let board = figures.stats.clone();
+        let lane = DedupWorker::new(input.queues, output.queues, dedup, ways, board);
+        poll_loop::task("dedup", lane, self.opening.wait_policy)
     }
 
-    fn judge(&self, session: &mut Session<'_>, figures: &Figures) -> Result<Exit, Failure> {
+    fn check_expectations(
+        &self,
+        session: &mut Session<'_>,
+        figures: &DedupFigures,
+    ) -> Result<Exit, Failure> {
         let (duplicates, frames) = figures.duplicates();
         let Some(most) = self.max_duplicates.filter(|most| most.is_exceeded_by(duplicates, frames))
         else {

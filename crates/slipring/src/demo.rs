@@ -8,11 +8,11 @@
 //! Nothing has a name that outlives the program: namespaces are held by descriptors, links vanish
 //! with their namespaces, programs that it starts are killed by the kernel when it ends.
 
-mod own;
+mod builtin_probes;
+mod probes;
 mod program;
-mod site;
-mod story;
-mod witness;
+mod sandbox;
+mod script;
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -20,22 +20,26 @@ use std::time::Duration;
 use clap::{Arg, ArgMatches, Command};
 use serde::Serialize;
 use slipring_cli::codes::SR0403;
-use slipring_cli::report::Sample;
-use slipring_cli::units::Span;
-use slipring_cli::{Diagnostic, Exit, Failure, Format, Job, Session, Signals, Verb, flags};
-use slipring_link::{DelayModel, DelaySpec, Framing, LinkSpec, NetworkSpec, QueueSpec, RateSpec};
+use slipring_cli::report::ReportSample;
+use slipring_cli::units::TimeSpan;
+use slipring_cli::{Diagnostic, Exit, Failure, Job, ReportFormat, Session, Signals, Verb, flags};
+use slipring_link::{
+    DelayModel, DelaySpec, Framing, LinkQueueSpec, LinkSpec, NetworkSpec, RateSpec,
+};
 use slipring_port::RunError;
 
-use site::{Kind, Site};
-use slipring_emulation::{self as emulation, Board, Document, Manner, State};
-use slipring_program::meter::Meter;
-use slipring_program::workers::{Stop, Task, Workers};
-use witness::Findings;
+use probes::ProbeFindings;
+use sandbox::{DemoPortKind, DemoSandbox};
+use slipring_datapath::meter::PortMeter;
+use slipring_datapath::workers::{WorkerTask, Workers, WorkersStop};
+use slipring_emulation::{
+    self as emulation, EmulationDocument, EmulationState, EmulatorChannel, RealtimeOptions,
+};
 
 pub(crate) const VERB: Verb = Verb { name: "demo", classic: &[], command, plan };
 
 /// How often figures are shown.
-const PERIOD: Duration = Duration::from_secs(1);
+const REPORT_PERIOD: Duration = Duration::from_secs(1);
 /// The link, each way: its rate on the wire, its delay, and the bytes that may wait for it, which
 /// is what one TCP needs to fill it.
 const RATE_BPS: u64 = 10_000_000;
@@ -55,7 +59,7 @@ fn command() -> Command {
         .long("duration")
         .value_name("TIME")
         .default_value("5")
-        .value_parser(|text: &str| Span::parse(text, Duration::from_secs(1)))
+        .value_parser(|text: &str| TimeSpan::parse(text, Duration::from_secs(1)))
         .help("Length of the TCP transfer [default unit: s]");
     let ports = Arg::new("ports")
         .long("ports")
@@ -71,39 +75,41 @@ fn command() -> Command {
 }
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
-    let duration = matches.get_one::<Span>("duration").map_or(PERIOD, |span| span.duration());
+    let duration =
+        matches.get_one::<TimeSpan>("duration").map_or(REPORT_PERIOD, |span| span.duration());
     let kind = match matches.get_one::<String>("ports").map(String::as_str) {
-        Some("xdp") => Some(Kind::Xdp),
-        Some("packet") => Some(Kind::Packet),
-        Some("tap") => Some(Kind::Tap),
+        Some("xdp") => Some(DemoPortKind::Xdp),
+        Some("packet") => Some(DemoPortKind::Packet),
+        Some("tap") => Some(DemoPortKind::Tap),
         _ => None,
     };
     Ok(Box::new(move |session| run(kind, duration, session)))
 }
 
 fn run(
-    wanted: Option<Kind>,
+    wanted: Option<DemoPortKind>,
     duration: Duration,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
     // Before anything else: a process with threads cannot change its user namespace.
-    let ground = site::become_private()?;
+    let ground = sandbox::become_private()?;
     let signals = Signals::install()?;
-    let (site, ports) = Site::build(ground, wanted)?;
-    tell(session, story::opening(&site))?;
-    let (links, meter) = (links(), Meter::new(&ports));
+    let (site, ports) = DemoSandbox::build(ground, wanted)?;
+    narrate(session, script::opening_text(&site))?;
+    let (links, meter) = (links(), PortMeter::new(&ports));
     session.reporter.start(Some(SEED), "monotonic", &meter.reports())?;
-    let manner = Manner { seed: SEED, ..Manner::default() };
+    let manner = RealtimeOptions { seed: SEED, ..RealtimeOptions::default() };
     let emulation = emulation::prepare(ports, &links, &manner, ())?;
-    let board = emulation.board;
-    let mut demo = Demo { links, board, meter, findings: Findings::default(), duration };
+    let board = emulation.channel;
+    let mut demo =
+        DemoRun { links, channel: board, meter, findings: ProbeFindings::default(), duration };
     let emulator = Workers::start(emulation.tasks)?;
-    let shown = demo.show(&site, &signals, session);
+    let shown = demo.run_probes(&site, &signals, session);
     let ended = emulator.finish();
-    let state = demo.board.last();
+    let state = demo.channel.last_state();
     let sample = demo.sample(&state);
     let measured = emulation::report(&demo.links, &state).summary();
-    session.reporter.end(&sample, story::closing(&site, &sample, &measured))?;
+    session.reporter.end(&sample, script::closing_text(&site, &sample, &measured))?;
     shown?;
     ended?;
     demo.verdict(&signals)
@@ -114,7 +120,7 @@ fn links() -> NetworkSpec {
     let link = |name: &str| LinkSpec {
         rate: RateSpec::Constant { bps: RATE_BPS },
         framing: Framing::ETHER,
-        queue: QueueSpec { bytes: Some(QUEUE_BYTES), ..QueueSpec::default() },
+        queue: LinkQueueSpec { bytes: Some(QUEUE_BYTES), ..LinkQueueSpec::default() },
         delay: DelaySpec { model: DelayModel::Constant(DELAY_NS), ..DelaySpec::default() },
         ..LinkSpec::wire(name)
     };
@@ -123,52 +129,53 @@ fn links() -> NetworkSpec {
 
 /// The demo's own keys in reports.
 #[derive(Serialize)]
-struct Seen {
+struct DemoReportExtra {
     #[serde(flatten)]
-    findings: Findings,
+    findings: ProbeFindings,
     #[serde(flatten)]
-    links: Document,
+    links: EmulationDocument,
 }
 
-struct Demo {
+struct DemoRun {
     links: NetworkSpec,
-    board: Arc<Board>,
-    meter: Meter,
-    findings: Findings,
+    channel: Arc<EmulatorChannel>,
+    meter: PortMeter,
+    findings: ProbeFindings,
     duration: Duration,
 }
 
-impl Demo {
+impl DemoRun {
     /// Sends traffic through, one witness after the other.
-    fn show(
+    fn run_probes(
         &mut self,
-        site: &Site,
+        site: &DemoSandbox,
         signals: &Signals,
         session: &mut Session<'_>,
     ) -> Result<(), Failure> {
-        tell(session, story::PING)?;
-        let net = site.net.clone();
-        self.findings.ping = self.step(signals, session, move |stop| witness::ping(&net, stop))?;
-        tell(session, story::ping(self.findings.ping.as_ref()))?;
+        narrate(session, script::PING_HEADING)?;
+        let net = site.namespaces.clone();
+        self.findings.ping =
+            self.run_probe(signals, session, move |stop| probes::ping(&net, stop))?;
+        narrate(session, script::ping(self.findings.ping.as_ref()))?;
         if signals.stopping() {
             return Ok(());
         }
-        tell(session, story::transfer(self.duration))?;
-        let (net, duration) = (site.net.clone(), self.duration);
-        let transfer = move |stop: &Stop| witness::transfer(&net, duration, stop);
-        self.findings.tcp = self.step(signals, session, transfer)?;
-        tell(session, story::tcp(self.findings.tcp.as_ref()))
+        narrate(session, script::transfer(self.duration))?;
+        let (net, duration) = (site.namespaces.clone(), self.duration);
+        let transfer = move |stop: &WorkersStop| probes::transfer(&net, duration, stop);
+        self.findings.tcp = self.run_probe(signals, session, transfer)?;
+        narrate(session, script::tcp(self.findings.tcp.as_ref()))
     }
 
     /// Runs one witness in a thread of its own and shows figures meanwhile.
-    fn step<T: Send + 'static>(
+    fn run_probe<T: Send + 'static>(
         &mut self,
         signals: &Signals,
         session: &mut Session<'_>,
-        work: impl FnOnce(&Stop) -> std::io::Result<Option<T>> + Send + 'static,
+        work: impl FnOnce(&WorkersStop) -> std::io::Result<Option<T>> + Send + 'static,
     ) -> Result<Option<T>, Failure> {
         let (result, found) = mpsc::channel();
-        let task: Task = Box::new(move |stop| {
+        let task: WorkerTask = Box::new(move |stop| {
             let seen = work(stop);
             let seen =
                 seen.map_err(|error| RunError::system("demo", "watch the traffic", error))?;
@@ -178,29 +185,29 @@ impl Demo {
         });
         let worker = Workers::start(vec![task])?;
         self.meter.intervals();
-        let watched = worker.watch(signals, Some(PERIOD), None, |_| {
-            let line = story::interval(&self.meter.intervals(), PERIOD);
-            session.reporter.interval(&self.sample(&self.board.ask()), line)
+        let watched = worker.watch(signals, Some(REPORT_PERIOD), None, |_| {
+            let line = script::interval(&self.meter.intervals(), REPORT_PERIOD);
+            session.reporter.interval(&self.sample(&self.channel.request_state()), line)
         });
         worker.finish()?;
         watched?;
         Ok(found.recv().ok().flatten())
     }
 
-    fn sample(&self, state: &State) -> Sample<Seen> {
-        let Sample { elapsed, ports, in_flight, copies, extra } =
+    fn sample(&self, state: &EmulationState) -> ReportSample<DemoReportExtra> {
+        let ReportSample { elapsed, ports, in_flight, copies, extra } =
             emulation::sample(&self.links, &self.meter, state);
-        let extra = Seen { findings: self.findings.clone(), links: extra };
-        Sample { elapsed, ports, in_flight, copies, extra }
+        let extra = DemoReportExtra { findings: self.findings.clone(), links: extra };
+        ReportSample { elapsed, ports, in_flight, copies, extra }
     }
 
     /// Whether all that was to be seen was seen, unless the user ended it early.
     fn verdict(&self, signals: &Signals) -> Result<Exit, Failure> {
         let silent = match &self.findings {
             _ if signals.stopping() => return Ok(Exit::Done),
-            Findings { ping: Some(ping), .. } if ping.received == 0 => "ping got no answer",
-            Findings { tcp: Some(tcp), .. } if tcp.bits_per_sec == 0 => "no TCP data arrived",
-            Findings { ping: Some(_), tcp: Some(_) } => return Ok(Exit::Done),
+            ProbeFindings { ping: Some(ping), .. } if ping.received == 0 => "ping got no answer",
+            ProbeFindings { tcp: Some(tcp), .. } if tcp.bits_per_sec == 0 => "no TCP data arrived",
+            ProbeFindings { ping: Some(_), tcp: Some(_) } => return Ok(Exit::Done),
             _ => "a witness ended without a result",
         };
         Err(Diagnostic::new(SR0403, "the demo's traffic did not pass")
@@ -211,9 +218,9 @@ impl Demo {
 }
 
 /// Tells the story, which is for people only.
-fn tell(session: &mut Session<'_>, text: impl Into<String>) -> Result<(), Failure> {
+fn narrate(session: &mut Session<'_>, text: impl Into<String>) -> Result<(), Failure> {
     match session.reporter.format() {
-        Format::Text => session.reporter.raw(format!("{}\n", text.into()).as_bytes()),
+        ReportFormat::Text => session.reporter.raw(format!("{}\n", text.into()).as_bytes()),
         _ => Ok(()),
     }
 }

@@ -7,10 +7,10 @@
 //! A *warning* is something that costs speed or a feature. A *failure* keeps slipring, or the port
 //! that was asked about, from working here.
 
-mod elsewhere;
 mod finding;
 mod machine;
 mod moderation;
+mod other_ports;
 mod port;
 mod privilege;
 mod tap;
@@ -22,7 +22,7 @@ use clap::{Arg, ArgMatches, Command};
 use slipring_abi::name::PortName;
 use slipring_cli::{Exit, Failure, Job, Session, Verb, flags};
 
-use finding::{Finding, State};
+use finding::{Finding, FindingState};
 
 pub(crate) const VERB: Verb = Verb { name: "doctor", classic: &[], command, plan };
 
@@ -50,7 +50,7 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
 
 fn run(port: Option<&PortName>, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let findings = examine(port, &session.run_dir);
-    let failed = findings.iter().any(|finding| finding.state == State::Fail);
+    let failed = findings.iter().any(|finding| finding.state == FindingState::Fail);
     let fields = serde_json::json!({
         "kernel": machine::kernel_release(),
         "cpu": machine::cpu_model(),

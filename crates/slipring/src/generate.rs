@@ -10,7 +10,6 @@
 //!
 //! Not for connections: there is no TCP here that listens.
 
-mod board;
 mod carrier;
 mod classic;
 mod dump;
@@ -24,30 +23,31 @@ mod report;
 mod schedule;
 mod send;
 mod setup;
+mod shared_stats;
 mod source;
 
 use clap::ArgMatches;
 use slipring_cli::report::PortReport;
 use slipring_cli::{
-    Classic, Diagnostic, Exit, Failure, Format, Job, Session, Signals, Verb, codes,
+    ClassicName, Diagnostic, Exit, Failure, Job, ReportFormat, Session, Signals, Verb, codes,
 };
 use slipring_port::{PortInfo, now};
 
-use board::{Board, Figures};
-use plan::Plan;
-use report::Spread;
-use slipring_program::confine::Confinement;
-use slipring_program::meter::Meter;
-use slipring_program::opening;
-use slipring_program::publish;
-use slipring_program::workers::Workers;
+use plan::GenPlan;
+use report::RateDeviation;
+use shared_stats::{GenFigures, SharedGenStats};
+use slipring_datapath::confine::Confinement;
+use slipring_datapath::meter::PortMeter;
+use slipring_datapath::opening;
+use slipring_datapath::publish;
+use slipring_datapath::workers::Workers;
 
 /// The command.
 pub(crate) const VERB: Verb =
     Verb { name: "gen", classic: &[CLASSIC], command: flags::command, plan };
 
 /// pkt-gen: 255 for usage, 1 for what fails later.
-const CLASSIC: Classic = Classic {
+const CLASSIC: ClassicName = ClassicName {
     name: "pkt-gen",
     status: |exit| match exit {
         Exit::Done => 0,
@@ -57,14 +57,14 @@ const CLASSIC: Classic = Classic {
 };
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
-    let plan = Plan::of(matches)?;
+    let plan = GenPlan::of(matches)?;
     Ok(Box::new(move |session| plan.run(session)))
 }
 
-impl Plan {
+impl GenPlan {
     fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let signals = Signals::install()?;
-        let mut teller = Teller::new(&self, session);
+        let mut teller = GenOutput::new(&self, session);
         teller.warn()?;
         let frames = setup::load(&self.frames)?;
         let names: Vec<_> =
@@ -78,14 +78,14 @@ impl Plan {
         } else {
             self.function.direction()
         };
-        let ports = self.opening.clone().towards(direction).open(&names, teller.session)?;
-        Confinement::around(&ports).begin(teller.session)?;
+        let ports = self.opening.clone().one_direction(direction).open(&names, teller.session)?;
+        Confinement::for_ports(&ports).begin(teller.session)?;
         let streams = u32::from(self.stream)..u32::from(self.stream) + u32::from(self.threads);
-        let meter = Meter::new(&ports);
+        let meter = PortMeter::new(&ports);
         let _publishing = publish::start(meter.clone(), None, teller.session)?;
         let _metrics = publish::serve_metrics(&meter, teller.session)?;
-        let board = Board::new(meter, self.function, streams, self.framing);
-        let mut board = board.behind(self.header());
+        let board = SharedGenStats::new(meter, self.function, streams, self.framing);
+        let mut board = board.with_header(self.header());
         let heads: Vec<_> =
             ports.iter().map(|port| (port.info.clone(), port.queues.len())).collect();
         let tasks = setup::tasks(&self, ports, frames, &mut board)?;
@@ -98,11 +98,11 @@ impl Plan {
         teller.end(&board)?;
         watched?;
         ended?;
-        self.judge(&board)
+        self.check_expectations(&board)
     }
 
     /// Holds what was reached against what was expected.
-    fn judge(&self, board: &Board) -> Result<Exit, Failure> {
+    fn check_expectations(&self, board: &SharedGenStats) -> Result<Exit, Failure> {
         let unmet = self.expectations.unmet(&board.total(true).outcome());
         if unmet.is_empty() {
             return Ok(Exit::Done);
@@ -114,62 +114,72 @@ impl Plan {
 }
 
 /// Reports, in our words or in pkt-gen's.
-struct Teller<'r, 's, 'p> {
-    plan: &'r Plan,
+struct GenOutput<'r, 's, 'p> {
+    plan: &'r GenPlan,
     session: &'s mut Session<'p>,
-    spread: Option<Spread>,
+    rate_deviation: Option<RateDeviation>,
 }
 
-impl<'r, 's, 'p> Teller<'r, 's, 'p> {
-    fn new(plan: &'r Plan, session: &'s mut Session<'p>) -> Self {
-        let spread = plan.style.statistics.then(Spread::default);
-        Self { plan, session, spread }
+impl<'r, 's, 'p> GenOutput<'r, 's, 'p> {
+    fn new(plan: &'r GenPlan, session: &'s mut Session<'p>) -> Self {
+        let rate_deviation = plan.style.statistics.then(RateDeviation::default);
+        Self { plan, session, rate_deviation }
     }
 
     /// Whether to speak as pkt-gen does; JSON is the same under every name.
     fn is_classic(&self) -> bool {
-        self.session.classic.is_some() && self.session.reporter.format() == Format::Text
+        self.session.classic.is_some() && self.session.reporter.format() == ReportFormat::Text
     }
 
     fn warn(&mut self) -> Result<(), Failure> {
         self.plan.warnings.iter().try_for_each(|warning| self.session.reporter.warn(warning))
     }
 
-    fn start(&mut self, board: &Board, ports: &[(PortInfo, usize)]) -> Result<(), Failure> {
+    fn start(
+        &mut self,
+        board: &SharedGenStats,
+        ports: &[(PortInfo, usize)],
+    ) -> Result<(), Failure> {
         if !self.is_classic() {
             return self.session.reporter.start(Some(self.plan.seed), "monotonic", &board.ports());
         }
         for (info, _) in ports {
             let text = format!("interface is {info}");
-            self.session.reporter.say(classic::said("main", line!(), &text))?;
+            self.session.reporter.say(classic::log_line("main", line!(), &text))?;
         }
         let cpus = self.plan.pinning.map_or(1, |pinning| pinning.count as usize);
         let (info, queues) = &ports[0];
         let head = classic::head(self.plan.function, &info.name, *queues, self.plan.threads, cpus);
         self.session.reporter.say(head)?;
-        self.session.reporter.say(classic::said("main", line!(), "Ready..."))
+        self.session.reporter.say(classic::log_line("main", line!(), "Ready..."))
     }
 
-    fn interval(&mut self, board: &mut Board, interim: bool) -> Result<(), Failure> {
+    fn interval(&mut self, board: &mut SharedGenStats, interim: bool) -> Result<(), Failure> {
         let (function, style) = (self.plan.function, self.plan.style);
         let figures = board.interval();
         if self.is_classic() {
-            return self.session.reporter.say(classic::line(&figures, style, self.spread.as_mut()));
+            return self.session.reporter.say(classic::line(
+                &figures,
+                style,
+                self.rate_deviation.as_mut(),
+            ));
         }
-        let spread =
-            self.spread.as_mut().map_or(String::new(), |spread| spread.text(figures.pps(), style));
+        let spread = self
+            .rate_deviation
+            .as_mut()
+            .map_or(String::new(), |spread| spread.text(figures.pps(), style));
         let line = report::line(board, &figures, function, style, &spread);
         let sample = report::sample(board, &figures, function, false);
         let reporter = &mut self.session.reporter;
         if interim { reporter.interim(&sample, line) } else { reporter.interval(&sample, line) }
     }
 
-    fn end(&mut self, board: &Board) -> Result<(), Failure> {
+    fn end(&mut self, board: &SharedGenStats) -> Result<(), Failure> {
         let (function, style) = (self.plan.function, self.plan.style);
         let figures = board.total(true);
         let sample = report::sample(board, &figures, function, true);
         let text = if self.is_classic() {
-            self.confess(&figures, &sample.ports)?;
+            self.print_losses(&figures, &sample.ports)?;
             classic::result(&figures, function, style)
         } else {
             report::summary(&figures, function, style, &sample.ports)
@@ -178,10 +188,12 @@ impl<'r, 's, 'p> Teller<'r, 's, 'p> {
     }
 
     /// Says what pkt-gen never did, beside its words: what was lost, and how late frames were.
-    fn confess(&mut self, figures: &Figures, ports: &[PortReport]) -> Result<(), Failure> {
-        let heard = figures.heard.as_ref().map(|heard| report::hearing(figures, heard));
+    fn print_losses(&mut self, figures: &GenFigures, ports: &[PortReport]) -> Result<(), Failure> {
+        let heard = figures.received.as_ref().map(|heard| report::receive_summary(figures, heard));
         let text = heard.unwrap_or_default() + &report::drops(ports);
         let mut lines = text.lines().filter(|line| !line.is_empty());
-        lines.try_for_each(|line| self.session.reporter.say(classic::said("main", line!(), line)))
+        lines.try_for_each(|line| {
+            self.session.reporter.say(classic::log_line("main", line!(), line))
+        })
     }
 }

@@ -11,31 +11,32 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use slipring_abi::name::PortName;
-use slipring_cli::{Classic, Exit, Failure, Format, Job, Session, Signals, Verb};
+use slipring_cli::{ClassicName, Exit, Failure, Job, ReportFormat, Session, Signals, Verb};
 use slipring_port::now;
 
-use classic::Lines;
-use groups::Group;
-use report::Figures;
-use slipring_program::confine::Confinement;
-use slipring_program::meter::Meter;
-use slipring_program::opening::{self, Opening};
-use slipring_program::publish;
-use slipring_program::workers::Workers;
+use classic::ClassicLines;
+use groups::OutputGroup;
+use report::LbFigures;
+use slipring_datapath::confine::Confinement;
+use slipring_datapath::meter::PortMeter;
+use slipring_datapath::opening::{self, PortOpening};
+use slipring_datapath::publish;
+use slipring_datapath::workers::Workers;
 
 /// The command.
 pub(crate) const VERB: Verb =
     Verb { name: "lb", classic: &[CLASSIC], command: flags::command, plan };
 
 /// netmap's lb: 1 for any failure (it said 0 for a wrong flag).
-const CLASSIC: Classic = Classic { name: "lb", status: |exit| u8::from(exit != Exit::Done) };
+const CLASSIC: ClassicName =
+    ClassicName { name: "lb", status: |exit| u8::from(exit != Exit::Done) };
 
 /// What was asked for.
-struct Plan {
+struct LbPlan {
     input: PortName,
-    groups: Vec<Group>,
-    opening: Opening,
-    settings: Settings,
+    groups: Vec<OutputGroup>,
+    opening: PortOpening,
+    settings: LbSettings,
     link_wait: Duration,
     /// Classic JSON: how often to stdout, and to the system log.
     to_stdout: Option<Duration>,
@@ -46,7 +47,7 @@ struct Plan {
 
 /// How frames are spread.
 #[derive(Debug, Clone, Copy)]
-struct Settings {
+struct LbSettings {
     /// Slots taken at most at a time.
     batch: u32,
     /// Frames that may wait for outputs that are full, over all threads.
@@ -59,20 +60,20 @@ struct Settings {
 }
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
-    let plan = Plan::of(matches)?;
+    let plan = LbPlan::of(matches)?;
     Ok(Box::new(move |session| plan.run(session)))
 }
 
-impl Plan {
+impl LbPlan {
     fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let signals = Signals::install()?;
         let names = self.names();
         opening::wait_for_links(&names, self.link_wait, &signals)?;
         let ports = self.opening.open(&names, session)?;
-        Confinement::around(&ports).begin(session)?;
-        let meter = Meter::new(&ports);
-        let lanes = setup::lanes(ports, &self.groups, self.settings)?;
-        let mut figures = Figures::new(meter, &self.groups, &lanes, self.settings);
+        Confinement::for_ports(&ports).begin(session)?;
+        let meter = PortMeter::new(&ports);
+        let lanes = setup::make_workers(ports, &self.groups, self.settings)?;
+        let mut figures = LbFigures::new(meter, &self.groups, &lanes, self.settings);
         if !self.is_classic_text(session) {
             let seed = Some(self.settings.seed);
             session.reporter.start(seed, "monotonic", &figures.ports())?;
@@ -80,9 +81,9 @@ impl Plan {
         let _publishing = publish::start(figures.meter.clone(), None, session)?;
         let _metrics = publish::serve_metrics(&figures.meter, session)?;
         let deadline = self.duration.map(|duration| now() + duration.as_nanos() as u64);
-        let mut lines = Lines::new(self.to_stdout, self.to_syslog, session)?;
+        let mut lines = ClassicLines::new(self.to_stdout, self.to_syslog, session)?;
         let tick = self.tick();
-        let workers = Workers::start(setup::tasks(lanes, self.opening.patience))?;
+        let workers = Workers::start(setup::tasks(lanes, self.opening.wait_policy))?;
         let watched = workers.watch(&signals, tick, deadline, |interim| {
             self.report(session, &mut figures, &mut lines, interim)
         });
@@ -107,8 +108,8 @@ impl Plan {
     fn report(
         &self,
         session: &mut Session<'_>,
-        figures: &mut Figures,
-        lines: &mut Lines,
+        figures: &mut LbFigures,
+        lines: &mut ClassicLines,
         interim: bool,
     ) -> Result<(), Failure> {
         lines.write_due(figures, session)?;
@@ -126,11 +127,11 @@ impl Plan {
 
     /// Whether stdout belongs to the classic program's lines.
     fn is_classic_text(&self, session: &Session<'_>) -> bool {
-        self.to_stdout.is_some() && session.reporter.format() == Format::Text
+        self.to_stdout.is_some() && session.reporter.format() == ReportFormat::Text
     }
 }
 
-fn outputs(groups: &[Group]) -> impl Iterator<Item = &PortName> {
+fn outputs(groups: &[OutputGroup]) -> impl Iterator<Item = &PortName> {
     groups.iter().flat_map(|group| &group.ports)
 }
 

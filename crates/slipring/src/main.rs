@@ -3,7 +3,6 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod bench;
-mod between;
 mod bridge;
 mod dedup;
 mod demo;
@@ -12,6 +11,7 @@ mod dump;
 mod extcap;
 mod generate;
 mod lb;
+mod port_pair;
 mod ports;
 mod replay;
 mod run;
@@ -23,7 +23,7 @@ mod trace;
 
 use std::process::ExitCode;
 
-use slipring_cli::{Program, Verb};
+use slipring_cli::{CliProgram, Verb};
 
 /// Every command, in the order of `slipring --help`.
 static VERBS: [Verb; 21] = [
@@ -50,7 +50,7 @@ static VERBS: [Verb; 21] = [
     bench::VERB,
 ];
 
-static PROGRAM: Program = Program {
+static PROGRAM: CliProgram = CliProgram {
     name: "slipring",
     about: "netmap on stock Linux: rings, ports and the programs that grew on them",
     version: env!("CARGO_PKG_VERSION"),

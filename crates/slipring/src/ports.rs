@@ -13,10 +13,10 @@ use serde::Serialize;
 use slipring_cli::codes::SR0199;
 use slipring_cli::{Diagnostic, Exit, Failure, Job, Session, Verb, flags};
 use slipring_port::iface::Iface;
-use slipring_port::netlink::{Link, Netlink};
+use slipring_port::netlink::{Netlink, NetlinkLink};
 
-pub(crate) use features::Mode;
-pub(crate) use owners::Owner;
+pub(crate) use features::InterfaceMode;
+pub(crate) use owners::InterfaceOwner;
 
 pub(crate) const VERB: Verb = Verb { name: "ports", classic: &[], command, plan };
 
@@ -54,7 +54,7 @@ fn run(names_only: bool, session: &mut Session<'_>) -> Result<Exit, Failure> {
         false => table(&rows),
     };
     // A list of nothing is no line, rather than an empty one.
-    if !(text.is_empty() && session.reporter.format() == slipring_cli::Format::Text) {
+    if !(text.is_empty() && session.reporter.format() == slipring_cli::ReportFormat::Text) {
         session.reporter.document(&serde_json::json!({ "interfaces": rows }), text)?;
     }
     Ok(Exit::Done)
@@ -62,7 +62,7 @@ fn run(names_only: bool, session: &mut Session<'_>) -> Result<Exit, Failure> {
 
 /// One interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Row {
+pub(crate) struct InterfaceRow {
     /// The name to open it by.
     pub(crate) port: String,
     /// Its own name.
@@ -80,25 +80,25 @@ pub(crate) struct Row {
     /// Queues that send.
     pub(crate) tx_queues: u32,
     /// Ways into it, best first; none where it has no Ethernet frames.
-    pub(crate) modes: Vec<Mode>,
+    pub(crate) modes: Vec<InterfaceMode>,
     /// Whether frames of several buffers pass natively; `null` where the kernel cannot be asked.
     pub(crate) multi_buffer: Option<bool>,
     /// Whether a default route leads out of it.
     pub(crate) default_route: bool,
     /// Who holds it.
-    pub(crate) owners: Vec<Owner>,
+    pub(crate) owners: Vec<InterfaceOwner>,
 }
 
 /// Every interface of this network namespace, as it is now.
-pub(crate) fn list() -> io::Result<Vec<Row>> {
+pub(crate) fn list() -> io::Result<Vec<InterfaceRow>> {
     let links = Netlink::open()?.links()?;
     let features = features::all().unwrap_or_default();
     let owners = owners::all();
-    let row = |link: &Link| {
+    let row = |link: &NetlinkLink| {
         // An interface may have gone since it was listed.
         let iface = Iface::find(&link.name).ok()?;
         let features = features.get(&link.index).copied();
-        Some(Row {
+        Some(InterfaceRow {
             port: port_name(&link.name),
             interface: link.name.clone(),
             link_kind: link.kind.clone(),
@@ -106,8 +106,8 @@ pub(crate) fn list() -> io::Result<Vec<Row>> {
             mtu: iface.mtu,
             rx_queues: iface.rx_queues,
             tx_queues: iface.tx_queues,
-            modes: Mode::possible(&iface, features),
-            multi_buffer: features.map(features::Features::multi_buffer),
+            modes: InterfaceMode::possible(&iface, features),
+            multi_buffer: features.map(features::XdpFeatures::multi_buffer),
             default_route: iface.default_route(),
             owners: owners.get(&link.index).into_iter().flatten().cloned().collect(),
             driver: iface.driver,
@@ -125,14 +125,14 @@ pub(crate) fn port_name(interface: &str) -> String {
     name
 }
 
-const HEAD: [&str; 7] = ["PORT", "DRIVER", "STATE", "MTU", "QUEUES", "BEST MODE", "NOTE"];
+const TABLE_HEADINGS: [&str; 7] = ["PORT", "DRIVER", "STATE", "MTU", "QUEUES", "BEST MODE", "NOTE"];
 
 /// Columns as wide as their widest cell, the last one ragged.
-fn table(rows: &[Row]) -> String {
-    let mut lines = vec![HEAD.map(str::to_owned)];
+fn table(rows: &[InterfaceRow]) -> String {
+    let mut lines = vec![TABLE_HEADINGS.map(str::to_owned)];
     lines.extend(rows.iter().map(cells));
     let width = |column: usize| lines.iter().map(|line| line[column].len()).max().unwrap_or(0);
-    let widths: Vec<_> = (0..HEAD.len()).map(width).collect();
+    let widths: Vec<_> = (0..TABLE_HEADINGS.len()).map(width).collect();
     let line = |cells: &[String; 7]| {
         let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
@@ -140,7 +140,7 @@ fn table(rows: &[Row]) -> String {
     lines.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn cells(row: &Row) -> [String; 7] {
+fn cells(row: &InterfaceRow) -> [String; 7] {
     let named = [&row.driver, &row.link_kind].into_iter().find(|name| !name.is_empty());
     let queues = match (row.rx_queues, row.tx_queues) {
         (rx, tx) if rx == tx => rx.to_string(),
@@ -157,12 +157,12 @@ fn cells(row: &Row) -> [String; 7] {
     ]
 }
 
-fn notes(row: &Row) -> Vec<String> {
+fn notes(row: &InterfaceRow) -> Vec<String> {
     let mut notes = Vec::new();
     if row.default_route {
         notes.push("default route: needs --take-over".to_owned());
     }
-    notes.extend(row.owners.iter().map(|Owner { queue, pid, process }| match queue {
+    notes.extend(row.owners.iter().map(|InterfaceOwner { queue, pid, process }| match queue {
         Some(queue) => format!("queue {queue} held by {process} ({pid})"),
         None => format!("held by {process} ({pid})"),
     }));
@@ -178,8 +178,8 @@ mod tests {
 
     use super::*;
 
-    fn row() -> Row {
-        Row {
+    fn row() -> InterfaceRow {
+        InterfaceRow {
             port: "netmap:eth0".into(),
             interface: "eth0".into(),
             link_kind: String::new(),
@@ -188,10 +188,10 @@ mod tests {
             mtu: 1500,
             rx_queues: 8,
             tx_queues: 8,
-            modes: vec![Mode::ZeroCopy, Mode::Generic],
+            modes: vec![InterfaceMode::ZeroCopy, InterfaceMode::Generic],
             multi_buffer: Some(true),
             default_route: true,
-            owners: vec![Owner { queue: Some(3), pid: 41, process: "suricata".into() }],
+            owners: vec![InterfaceOwner { queue: Some(3), pid: 41, process: "suricata".into() }],
         }
     }
 
@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn the_table_is_aligned_and_says_who_holds_what() {
-        let other = Row {
+        let other = InterfaceRow {
             port: "netmap:l3".into(),
             modes: vec![],
             up: false,

@@ -23,66 +23,68 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ArgMatches;
-use slipring_abi::name::{Kind, PortName};
+use slipring_abi::name::{PortName, PortNameKind};
 use slipring_cli::codes::{SR0003, SR0006, SR0202};
-use slipring_cli::report::Sample;
-use slipring_cli::units::Span;
-use slipring_cli::{Classic, Diagnostic, Exit, Failure, Job, Session, Signals, Verb};
+use slipring_cli::report::ReportSample;
+use slipring_cli::units::TimeSpan;
+use slipring_cli::{ClassicName, Diagnostic, Exit, Failure, Job, Session, Signals, Verb};
 
-use pace::{Manner, Pace};
+use pace::{PacingMode, ReplayPacer};
+use slipring_datapath::confine::Confinement;
+use slipring_datapath::files::{RunFile, is_stdout};
+use slipring_datapath::opening::{PortOpening, PortRole};
 use slipring_emulation::{
-    Burst, CapturePair, Captures, Clock, Done, Input, Lane, Plan, Report, Virtual, duration, ports,
-    refuse_ports_flags, refuse_ports_outputs, refuse_second_direction,
+    BurstLimit, CaptureInput, CaptureLane, CapturePair, CapturePairs, EmulationPlan,
+    EmulationReport, RunClock, VirtualResult, VirtualRun, duration, ports, refuse_ports_flags,
+    refuse_ports_outputs, refuse_second_direction,
 };
-use slipring_program::confine::Confinement;
-use slipring_program::files::{Named, is_stdout};
-use slipring_program::opening::{Opening, Role};
 
 /// The command.
 pub(crate) const VERB: Verb =
     Verb { name: "replay", classic: &[CLASSIC], command: flags::command, plan };
 
 /// nmreplay: 1 for any failure.
-const CLASSIC: Classic = Classic { name: "nmreplay", status: |exit| u8::from(exit != Exit::Done) };
+const CLASSIC: ClassicName =
+    ClassicName { name: "nmreplay", status: |exit| u8::from(exit != Exit::Done) };
 
 /// What was asked for.
-struct Replay {
+struct ReplayPlan {
     file: String,
-    target: Target,
+    target: ReplayTarget,
     /// When to end; none: with the capture.
     duration: Option<Duration>,
     /// How often the capture is sent; `None` where nothing was said.
     loops: Option<u64>,
-    manner: Manner,
+    pacing: PacingMode,
     /// The link, whose first direction the frames take.
-    links: Plan,
+    links: EmulationPlan,
 }
 
 /// Where frames go.
-enum Target {
+enum ReplayTarget {
     /// A capture.
     Capture(String),
     /// A port.
-    Port(Box<Port>),
+    Port(Box<ReplayPort>),
 }
 
-struct Port {
+struct ReplayPort {
     name: PortName,
-    opening: Opening,
+    opening: PortOpening,
     link_wait: Duration,
     /// The processor that the sending thread is bound to.
     cpu: Option<u32>,
     /// At most between two syncs.
-    burst: Burst,
+    burst: BurstLimit,
     period: Option<Duration>,
 }
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
-    let replay = Replay::of(matches)?;
+    let replay = ReplayPlan::of(matches)?;
     Ok(Box::new(move |session| replay.run(session)))
 }
 
-impl Replay {
+impl ReplayPlan {
     fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         refuse_second_direction(matches)?;
         let file = matches.get_one::<String>("file").ok_or_else(|| {
@@ -92,27 +94,29 @@ impl Replay {
         let target = target(matches, file)?;
         // The clock of the links is the capture's, whatever sends the frames then.
         let output = match &target {
-            Target::Capture(path) => {
+            ReplayTarget::Capture(path) => {
                 refuse_ports_flags(matches)?;
                 PathBuf::from(path)
             }
-            Target::Port(port) if port.name.kind == Kind::Pcap => PathBuf::from(&port.name.name),
-            Target::Port(_) => PathBuf::new(),
+            ReplayTarget::Port(port) if port.name.kind == PortNameKind::Pcap => {
+                PathBuf::from(&port.name.name)
+            }
+            ReplayTarget::Port(_) => PathBuf::new(),
         };
         let pairs = vec![CapturePair { input: PathBuf::from(file), output }];
         let duration = duration(matches);
-        let captures = Captures { pairs, duration };
-        let links = Plan::timed(matches, |_| Ok(Clock::Virtual(captures)))?;
+        let captures = CapturePairs { pairs, duration };
+        let links = EmulationPlan::with_clock(matches, |_| Ok(RunClock::Virtual(captures)))?;
         match target {
-            Target::Port(_) => refuse_late_drop(&links)?,
-            Target::Capture(_) => refuse_ports_outputs(&links.outputs)?,
+            ReplayTarget::Port(_) => refuse_late_drop(&links)?,
+            ReplayTarget::Capture(_) => refuse_ports_outputs(&links.outputs)?,
         }
         Ok(Self {
             file: file.clone(),
             target,
             duration,
             loops: matches.get_one("loops").copied(),
-            manner: Manner::of(matches)?,
+            pacing: PacingMode::of(matches)?,
             links,
         })
     }
@@ -122,11 +126,11 @@ impl Replay {
             return Ok(exit);
         }
         let passes = self.passes(session)?;
-        self.manner.refuse_gaps_unmet(passes)?;
+        self.pacing.refuse_unused_pass_gap(passes)?;
         let signals = Signals::install()?;
         match &self.target {
-            Target::Capture(path) => self.to_capture(path, passes, session, &signals),
-            Target::Port(port) => port::play(&self, port, passes, session, &signals),
+            ReplayTarget::Capture(path) => self.to_capture(path, passes, session, &signals),
+            ReplayTarget::Port(port) => port::play(&self, port, passes, session, &signals),
         }
     }
 
@@ -134,14 +138,14 @@ impl Replay {
     fn passes(&self, session: &mut Session<'_>) -> Result<Option<u64>, Failure> {
         match (self.loops, session.classic) {
             (Some(0), _)
-                if self.duration.is_none() && matches!(self.target, Target::Capture(_)) =>
+                if self.duration.is_none() && matches!(self.target, ReplayTarget::Capture(_)) =>
             {
                 let error = Diagnostic::new(SR0003, "a capture that never ends cannot be written");
                 Err(error.with_help("give a number of loops, or an end: --loops 3, -t 10s").into())
             }
             (Some(0), _) => Ok(None),
             (Some(loops), _) => Ok(Some(loops)),
-            (None, Some("nmreplay")) if matches!(self.target, Target::Port(_)) => {
+            (None, Some("nmreplay")) if matches!(self.target, ReplayTarget::Port(_)) => {
                 session.reporter.say("the capture is sent again and again; once: --loops 1")?;
                 Ok(None)
             }
@@ -150,9 +154,13 @@ impl Replay {
     }
 
     /// The capture in its own time, and how its frames are paced.
-    fn source(&self, passes: Option<u64>, signals: &Signals) -> Result<(Input, Pace), Failure> {
-        let input = Input::open(&self.file, passes, signals.stop_flag())?;
-        Ok((input, Pace::new(&self.manner)))
+    fn source(
+        &self,
+        passes: Option<u64>,
+        signals: &Signals,
+    ) -> Result<(CaptureInput, ReplayPacer), Failure> {
+        let input = CaptureInput::open(&self.file, passes, signals.stop_flag())?;
+        Ok((input, ReplayPacer::new(&self.pacing)))
     }
 
     fn to_capture(
@@ -162,18 +170,18 @@ impl Replay {
         session: &mut Session<'_>,
         signals: &Signals,
     ) -> Result<Exit, Failure> {
-        Confinement::total().opening_files().begin(session)?;
+        Confinement::drop_all().opening_files().begin(session)?;
         let (input, mut pace) = self.source(passes, signals)?;
         let retime = Some(Box::new(move |chunk: &mut _| pace.retime(chunk)) as _);
         let changes = self.links.schedule.iter();
         let changes = changes.map(|change| Ok((change.at_ns, change.config.network()?)));
         let text = |path: &PathBuf| path.to_string_lossy().into_owned();
-        let links = Virtual {
+        let links = VirtualRun {
             network: &self.links.network,
             changes: changes.collect::<Result<_, Failure>>()?,
             seed: self.links.seed,
             duration_ns: self.duration.map(|duration| duration.as_nanos() as u64),
-            lanes: vec![Lane { input, retime, output: output.to_owned() }],
+            lanes: vec![CaptureLane { input, retime, output: output.to_owned() }],
             log: self.links.outputs.log.as_ref().map(text),
             mahimahi: self.links.outputs.mahimahi.as_ref().map(text),
             command: std::env::args().collect::<Vec<_>>().join(" "),
@@ -191,12 +199,17 @@ impl Replay {
     }
 
     /// With `quiet`, standard output is a capture's: the report is said where errors are.
-    fn report(&self, done: &Done, quiet: bool, session: &mut Session<'_>) -> Result<Exit, Failure> {
+    fn report(
+        &self,
+        done: &VirtualResult,
+        quiet: bool,
+        session: &mut Session<'_>,
+    ) -> Result<Exit, Failure> {
         let network = &self.links.network_at(done.elapsed_ns)?;
         let (links, unrouted) = (&done.account.links, done.account.unrouted);
-        let report = Report::of(network, links, &done.measured, unrouted)
+        let report = EmulationReport::of(network, links, &done.measured, unrouted)
             .changed(self.links.changes(done.elapsed_ns));
-        let sample = Sample {
+        let sample = ReportSample {
             elapsed: Duration::from_nanos(done.elapsed_ns),
             ports: ports(network, &done.account),
             in_flight: done.account.in_flight().packets,
@@ -228,7 +241,7 @@ impl Replay {
 }
 
 /// Frames that are late go all the same: the capture is to be sent whole.
-fn refuse_late_drop(links: &Plan) -> Result<(), Failure> {
+fn refuse_late_drop(links: &EmulationPlan) -> Result<(), Failure> {
     if links.outputs.late_drop_ns.is_none() {
         return Ok(());
     }
@@ -237,15 +250,15 @@ fn refuse_late_drop(links: &Plan) -> Result<(), Failure> {
     Err(error.with_help("leave it out: the report says how late frames were").into())
 }
 
-fn target(matches: &ArgMatches, file: &str) -> Result<Target, Failure> {
+fn target(matches: &ArgMatches, file: &str) -> Result<ReplayTarget, Failure> {
     let port = matches.get_one::<PortName>("interface");
-    let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
+    let span = |id: &str| matches.get_one::<TimeSpan>(id).map(|span| span.duration());
     match (matches.get_one::<String>("virtual"), port) {
-        (Some(path), _) => Ok(Target::Capture(path.clone())),
-        (None, Some(name)) => Ok(Target::Port(Box::new(Port {
+        (Some(path), _) => Ok(ReplayTarget::Capture(path.clone())),
+        (None, Some(name)) => Ok(ReplayTarget::Port(Box::new(ReplayPort {
             name: name.clone(),
-            opening: Opening::of(matches)
-                .with_roles([(name, Role::Sink)], vec![Named::read(Path::new(file))])?,
+            opening: PortOpening::of(matches)
+                .with_roles([(name, PortRole::Sink)], vec![RunFile::read(Path::new(file))])?,
             link_wait: span("wait").unwrap_or_default(),
             cpu: matches.get_one("cpu").copied(),
             burst: matches.get_one("burst").copied().unwrap_or_default(),

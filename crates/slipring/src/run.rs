@@ -29,7 +29,7 @@ mod masquerade;
 mod nat;
 mod outer;
 mod relay;
-mod site;
+mod sandbox;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -41,24 +41,25 @@ use std::sync::Arc;
 use clap::builder::OsStringValueParser;
 use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use slipring_cli::codes::SR0302;
-use slipring_cli::{Diagnostic, Exit, Failure, Format, Job, Session, Verb, flags};
+use slipring_cli::{Diagnostic, Exit, Failure, Job, ReportFormat, Session, Verb, flags};
 use slipring_port::Port;
 use slipring_ring::Doorbell;
 
-use command::{Call, Forwarded, Running, StartError};
-use site::{Site, Wish, cannot};
+use command::{ForwardedSignals, RunCommand, RunningCommand, StartError};
+use sandbox::{NatChoice, RunSandbox, setup_failure};
+use slipring_datapath::files::{RunFile, check_distinct};
+use slipring_datapath::meter::PortMeter;
+use slipring_datapath::workers::{WorkerTask, Workers};
 use slipring_emulation::{
-    self as emulation, Asked, Captures, Clock, Desk, Manner, Reservation, storage_bytes,
+    self as emulation, CapturePairs, RealtimeOptions, RequestedLink, Reservation, RunClock,
+    RunServices, storage_bytes,
 };
-use slipring_program::files::{Named, keep_apart};
-use slipring_program::meter::Meter;
-use slipring_program::workers::{Task, Workers};
 
 pub(crate) const VERB: Verb = Verb { name: "run", classic: &[], command, plan };
 
 /// What a shell says when there is no such program, and when there is one that it may not execute.
-const NO_PROGRAM: i32 = 127;
-const NOT_EXECUTABLE: i32 = 126;
+const STATUS_NOT_FOUND: i32 = 127;
+const STATUS_NOT_EXECUTABLE: i32 = 126;
 
 fn command() -> Command {
     let nat = Arg::new("nat")
@@ -95,9 +96,9 @@ fn command() -> Command {
 }
 
 /// What was asked for.
-struct Plan {
-    links: emulation::Plan,
-    wish: Wish,
+struct RunPlan {
+    links: emulation::EmulationPlan,
+    nat_choice: NatChoice,
     report: Option<PathBuf>,
     /// Not a word but what the command says.
     quiet: bool,
@@ -105,31 +106,32 @@ struct Plan {
 }
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
-    let plan = Plan::of(matches)?;
+    let plan = RunPlan::of(matches)?;
     Ok(Box::new(move |session| plan.run(session)))
 }
 
-impl Plan {
+impl RunPlan {
     fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         let wish = match matches.get_one::<String>("nat").map(String::as_str) {
-            Some("kernel") => Wish::Kernel,
-            Some("user") => Wish::User,
-            _ => Wish::Best,
+            Some("kernel") => NatChoice::Kernel,
+            Some("user") => NatChoice::User,
+            _ => NatChoice::Best,
         };
         let report = matches.get_one::<PathBuf>("report").cloned();
-        let quiet = flags::format(matches) == Format::Text && flags::verbosity(matches) < 0;
+        let quiet = flags::format(matches) == ReportFormat::Text && flags::verbosity(matches) < 0;
         let quiet = quiet && report.is_none();
         // The ports are ours to make, so the clock is nothing to be asked for.
-        let mut links =
-            emulation::Plan::timed(matches, |_| Ok(Clock::Virtual(Captures::default())))?;
-        let written = report.iter().map(|path| Named::written(path));
-        keep_apart(&links.files().into_iter().chain(written).collect::<Vec<_>>())?;
+        let mut links = emulation::EmulationPlan::with_clock(matches, |_| {
+            Ok(RunClock::Virtual(CapturePairs::default()))
+        })?;
+        let written = report.iter().map(|path| RunFile::written(path));
+        check_distinct(&links.files().into_iter().chain(written).collect::<Vec<_>>())?;
         if quiet {
             links.warnings.clear();
         }
         Ok(Self {
             links,
-            wish,
+            nat_choice: wish,
             quiet,
             report,
             words: matches.get_many("command").into_iter().flatten().cloned().collect(),
@@ -145,49 +147,52 @@ impl Plan {
             None => session.reporter.redirect(Box::new(io::stderr())),
             Some(path) => session.reporter.redirect(Box::new(create(path)?)),
         }
-        let mut forwarded = Forwarded::install()?;
-        let place = Desk::reserve(&self.links, session)?;
-        let (site, ports) = Site::build(self.wish)?;
+        let mut forwarded = ForwardedSignals::install()?;
+        let place = RunServices::reserve(&self.links, session)?;
+        let (site, ports) = RunSandbox::build(self.nat_choice)?;
         if let Some(warning) = &site.warning {
             session.reporter.warn(warning)?;
         }
         if let Some(server) = site.name_server {
             relay_names(&site, server)?;
         }
-        let status = self.live(&site, ports, place, &mut forwarded, session)?;
+        let status = self.run_command(&site, ports, place, &mut forwarded, session)?;
         drop(site);
         // Everything is reported and taken down: what is left to tell is the command's status.
         std::process::exit(status)
     }
 
     /// From the first frame to the last; the status to end with.
-    fn live(
+    fn run_command(
         &self,
-        site: &Site,
+        site: &RunSandbox,
         ports: [Port; 2],
         place: Option<Reservation>,
-        forwarded: &mut Forwarded,
+        forwarded: &mut ForwardedSignals,
         session: &mut Session<'_>,
     ) -> Result<i32, Failure> {
-        let meter = Meter::new(&ports);
+        let meter = PortMeter::new(&ports);
         session.reporter.start(Some(self.links.seed), "monotonic", &meter.reports())?;
-        if session.reporter.format() == Format::Text {
-            session.reporter.say(format_args!("# {}", site.behind_in_words()))?;
+        if session.reporter.format() == ReportFormat::Text {
+            session.reporter.say(format_args!("# {}", site.translator_text()))?;
         }
         let ports = ports.into();
-        let (emulation, desk) = Desk::around(ports, &self.links, &self.manner(), place, session)?;
+        let (emulation, desk) =
+            RunServices::start(ports, &self.links, &self.options(), place, session)?;
         let lost = Arc::new(Doorbell::new()?);
-        let tasks = emulation.tasks.into_iter().map(|task| telling(task, lost.clone()));
+        let tasks = emulation.tasks.into_iter().map(|task| ring_when_done(task, lost.clone()));
         let workers = Workers::start(tasks.collect())?;
-        let started = Running::start(site, self.call(site));
+        let started = RunningCommand::start(site, self.command_to_run(site));
         let ran = started.is_ok();
         let status = match started {
             Ok(running) => running
                 .wait(site, forwarded, &lost)
                 .map(command::shell_status)
-                .map_err(|error| cannot("wait for the command", &error)),
-            Err(StartError::Exec(error)) => not_executed(&self.call(site).program, &error, session),
-            Err(StartError::Place(what, error)) => Err(cannot(what, &error)),
+                .map_err(|error| setup_failure("wait for the command", &error)),
+            Err(StartError::Exec(error)) => {
+                not_executed(&self.command_to_run(site).program, &error, session)
+            }
+            Err(StartError::Namespace(what, error)) => Err(setup_failure(what, &error)),
         };
         let ended = workers.finish();
         if ran && !self.quiet {
@@ -198,9 +203,9 @@ impl Plan {
         status
     }
 
-    fn manner(&self) -> Manner {
-        let defaults = Manner::default();
-        Manner {
+    fn options(&self) -> RealtimeOptions {
+        let defaults = RealtimeOptions::default();
+        RealtimeOptions {
             seed: self.links.seed,
             late_drop: self.links.outputs.late_drop_ns,
             late_warn: self.links.outputs.late_warn_ns.unwrap_or(defaults.late_warn),
@@ -210,16 +215,16 @@ impl Plan {
     }
 
     /// The command, or the user's shell.
-    fn call(&self, site: &Site) -> Call {
+    fn command_to_run(&self, site: &RunSandbox) -> RunCommand {
         let mut words = self.words.iter().cloned();
         let gateway = ("SLIPRING_GATEWAY", site.addresses.gateway.to_string());
-        let mut env = vec![gateway, site.around.clone()];
+        let mut env = vec![gateway, site.nested_variable.clone()];
         let program = words.next().unwrap_or_else(|| {
             env.extend(self.prompt());
             let shell = std::env::var_os("SHELL").filter(|shell| !shell.is_empty());
             shell.unwrap_or_else(|| "/bin/sh".into())
         });
-        Call { program, args: words.collect(), env }
+        RunCommand { program, args: words.collect(), env }
     }
 
     /// Puts the link into a shell's prompt, after those around it. Shells make their prompts when
@@ -231,7 +236,7 @@ impl Plan {
             .network
             .links
             .iter()
-            .map(|link| Asked::of(&link.spec))
+            .map(|link| RequestedLink::of(&link.spec))
             .map(|asked| format!("{} {}", asked.rate, asked.delay))
             .collect();
         links.dedup();
@@ -257,16 +262,18 @@ fn not_executed(
         false => "it must be a program that you may execute: ls -l",
     };
     let error = Diagnostic::new(SR0302, summary).with_cause(error.to_string()).with_help(help);
-    session.reporter.complain(&error);
-    Ok(if missing { NO_PROGRAM } else { NOT_EXECUTABLE })
+    session.reporter.report_error(&error);
+    Ok(if missing { STATUS_NOT_FOUND } else { STATUS_NOT_EXECUTABLE })
 }
 
 /// Answers for a name server that the command cannot reach.
-fn relay_names(site: &Site, server: IpAddr) -> Result<(), Failure> {
+fn relay_names(site: &RunSandbox, server: IpAddr) -> Result<(), Failure> {
     match relay::start(site.addresses.gateway.into(), server) {
         // Who listens on all addresses answers at this one, too.
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(()),
-        started => started.map_err(|error| cannot("ask for names on the command's behalf", &error)),
+        started => {
+            started.map_err(|error| setup_failure("ask for names on the command's behalf", &error))
+        }
     }
 }
 
@@ -275,7 +282,7 @@ fn create(path: &Path) -> Result<File, Failure> {
 }
 
 /// Rings when the task ends, however it does.
-fn telling(task: Task, bell: Arc<Doorbell>) -> Task {
+fn ring_when_done(task: WorkerTask, bell: Arc<Doorbell>) -> WorkerTask {
     Box::new(move |stop| {
         let result = task(stop);
         bell.ring();

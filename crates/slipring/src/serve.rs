@@ -9,8 +9,8 @@ use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use rustix::event::{PollFd, PollFlags, poll};
 use serde_json::json;
 use slipring_cli::{Exit, Failure, Job, Session, Signals, Verb, flags, metrics};
-use slipring_program::confine::Confinement;
-use slipring_web::{Gateway, Options, Token, page_missing};
+use slipring_datapath::confine::Confinement;
+use slipring_web::{AccessToken, WebGateway, WebOptions, page_missing};
 
 use slipring_emulation::presets;
 
@@ -57,21 +57,21 @@ fn command() -> Command {
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let listen = *matches.get_one("listen").expect("it has a default");
-    let text = matches.get_one::<String>("token").map(|text| Token::new(text));
-    let file = matches.get_one::<PathBuf>("token-file").map(|path| Token::read(path));
+    let text = matches.get_one::<String>("token").map(|text| AccessToken::new(text));
+    let file = matches.get_one::<PathBuf>("token-file").map(|path| AccessToken::read(path));
     let token = text.or(file).transpose()?;
     let target = matches.get_one::<String>("target").cloned();
     Ok(Box::new(move |session| {
         let run_dir = session.run_dir.clone();
-        run(Options { listen, token, target, run_dir, presets: presets() }, session)
+        run(WebOptions { listen, token, target, run_dir, presets: presets() }, session)
     }))
 }
 
-fn run(options: Options, session: &mut Session<'_>) -> Result<Exit, Failure> {
+fn run(options: WebOptions, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let signals = Signals::install()?;
     // Runs of other users are opened by their names.
-    Confinement::total().opening_files().listening_on(options.listen.port()).begin(session)?;
-    let gateway = Gateway::open(options)?;
+    Confinement::drop_all().opening_files().listening_on(options.listen.port()).begin(session)?;
+    let gateway = WebGateway::open(options)?;
     let url = format!("http://{}/", gateway.address());
     if let Some(why) = page_missing() {
         session.reporter.warn(format_args!(
@@ -79,8 +79,10 @@ fn run(options: Options, session: &mut Session<'_>) -> Result<Exit, Failure> {
              npm; touch web/package.json; make release"
         ))?;
     }
-    session.reporter.begun(&json!({ "url": url }), format_args!("# slipring serves {url}"))?;
-    let counts = gateway.counts();
+    session
+        .reporter
+        .write_started(&json!({ "url": url }), format_args!("# slipring serves {url}"))?;
+    let counts = gateway.counters();
     let _metrics = metrics::serve(session, move || Ok(counts.text()))?;
     while !signals.stopping() {
         // Interrupted or not: what was asked is looked at.

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde::Serialize;
-use slipring_cli::{Exit, Failure, Format, Job, Session, Signals, Verb, flags, metrics};
-use slipring_control::metrics::Endpoint;
-use slipring_monitor::attach::Attached;
-use slipring_monitor::figures::Frame;
-use slipring_monitor::watch::{self, Watch};
-use slipring_monitor::{openmetrics, plain, screen};
-use slipring_program::confine::Confinement;
+use slipring_cli::{Exit, Failure, Job, ReportFormat, Session, Signals, Verb, flags, metrics};
+use slipring_control::metrics::MetricsEndpoint;
+use slipring_datapath::confine::Confinement;
+use slipring_top::attach::AttachedProgram;
+use slipring_top::figures::TopSample;
+use slipring_top::watch::{self, ProgramWatch};
+use slipring_top::{openmetrics, plain, screen};
 
 pub(crate) const VERB: Verb = Verb { name: "top", classic: &[], command, plan };
 
@@ -39,7 +39,7 @@ fn command() -> Command {
 }
 
 /// What was asked for.
-struct Top {
+struct TopCommand {
     target: Option<String>,
     once: bool,
     period: Duration,
@@ -47,12 +47,12 @@ struct Top {
 
 /// One frame beside the common keys.
 #[derive(Serialize)]
-struct Document {
-    run: Frame,
+struct TopDocument {
+    run: TopSample,
 }
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
-    let top = Top {
+    let top = TopCommand {
         target: matches.get_one::<String>("target").cloned(),
         once: matches.get_flag("once"),
         // Without a period there would be nothing to show.
@@ -61,29 +61,29 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     Ok(Box::new(move |session| {
         let signals = Signals::install()?;
         // Runs of other users are opened by their names.
-        Confinement::total().opening_files().begin(session)?;
+        Confinement::drop_all().opening_files().begin(session)?;
         let _metrics = top.serve(session)?;
         match session.reporter.format() {
-            Format::Text if !top.once && screen::is_there() => {
+            ReportFormat::Text if !top.once && screen::is_there() => {
                 let target = top.target.as_deref();
                 watch::on_terminal(&session.run_dir, target, top.period, &signals)?;
                 Ok(Exit::Done)
             }
-            Format::JsonLines if !top.once => top.lines(session, &signals),
+            ReportFormat::JsonLines if !top.once => top.lines(session, &signals),
             _ => top.once(session, &signals),
         }
     }))
 }
 
-impl Top {
+impl TopCommand {
     fn once(&self, session: &mut Session<'_>, signals: &Signals) -> Result<Exit, Failure> {
-        if !self.once && session.reporter.format() == Format::Text {
+        if !self.once && session.reporter.format() == ReportFormat::Text {
             session.reporter.say("# stdout is no terminal: one frame, as with --once")?;
         }
         let mut watch = self.begin(session)?;
-        let run = watch.over(self.period, signals).map_err(watch::failure)?;
+        let run = watch.sample_over(self.period, signals).map_err(watch::failure)?;
         let text = plain::text(&run);
-        session.reporter.document(&Document { run }, text.trim_end())?;
+        session.reporter.document(&TopDocument { run }, text.trim_end())?;
         Ok(Exit::Done)
     }
 
@@ -91,31 +91,31 @@ impl Top {
     fn lines(&self, session: &mut Session<'_>, signals: &Signals) -> Result<Exit, Failure> {
         let mut watch = self.begin(session)?;
         while !signals.stopping() && watch.is_alive() {
-            let run = watch.over(self.period, signals).map_err(watch::failure)?;
-            session.reporter.look(&Document { run })?;
+            let run = watch.sample_over(self.period, signals).map_err(watch::failure)?;
+            session.reporter.write_sample(&TopDocument { run })?;
         }
         Ok(Exit::Done)
     }
 
     /// Shows the watched program's figures to Prometheus as well, where `--metrics` asks for that.
-    fn serve(&self, session: &Session<'_>) -> Result<Option<Endpoint>, Failure> {
+    fn serve(&self, session: &Session<'_>) -> Result<Option<MetricsEndpoint>, Failure> {
         if session.metrics.is_none() {
             return Ok(None);
         }
-        let attached = Attached::find(&session.run_dir, self.target.as_deref());
+        let attached = AttachedProgram::find(&session.run_dir, self.target.as_deref());
         let attached = RefCell::new(attached.map_err(watch::failure)?);
         metrics::serve(session, move || {
             let mut attached = attached.borrow_mut();
             if !attached.is_alive() {
                 return Err("the program has ended".to_owned());
             }
-            let seen = attached.look().map_err(|error| error.to_string())?;
-            Ok(openmetrics::text(attached.names(), &seen.words))
+            let seen = attached.snapshot().map_err(|error| error.to_string())?;
+            Ok(openmetrics::text(attached.schema(), &seen.words))
         })
     }
 
-    fn begin(&self, session: &Session<'_>) -> Result<Watch, Failure> {
-        let attached = Attached::find(&session.run_dir, self.target.as_deref());
-        attached.and_then(Watch::begin).map_err(watch::failure)
+    fn begin(&self, session: &Session<'_>) -> Result<ProgramWatch, Failure> {
+        let attached = AttachedProgram::find(&session.run_dir, self.target.as_deref());
+        attached.and_then(ProgramWatch::begin).map_err(watch::failure)
     }
 }

@@ -17,20 +17,20 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use serde::Serialize;
 use slipring_abi::name::PortName;
-use slipring_cli::report::{PortReport, Sample, Traffic};
+use slipring_cli::report::{PortReport, PortTraffic, ReportSample};
 use slipring_cli::units::Count;
-use slipring_cli::{Exit, Failure, Format, Job, Session, Signals, Verb, flags, metrics};
-use slipring_dump::metrics::{Figures, LastFigures};
-use slipring_dump::show::{Bytes, Style};
-use slipring_dump::source::{Frame, Source};
-use slipring_dump::{From, select};
-use slipring_filter::Program;
+use slipring_cli::{Exit, Failure, Job, ReportFormat, Session, Signals, Verb, flags, metrics};
+use slipring_datapath::confine::Confinement;
+use slipring_datapath::files::{RunFile, check_distinct};
+use slipring_datapath::opening::{self, PortOpening};
+use slipring_dump::metrics::{DumpFigures, DumpMetrics};
+use slipring_dump::show::{PrintStyle, PrintedBytes};
+use slipring_dump::source::{DumpFrame, DumpSource};
+use slipring_dump::{FrameOrigin, select};
+use slipring_filter::CbpfProgram;
 use slipring_port::{Interest, now};
-use slipring_program::confine::Confinement;
-use slipring_program::files::{Named, keep_apart};
-use slipring_program::opening::{self, Opening};
 
-use show::Sink;
+use show::TraceSink;
 
 pub(crate) const VERB: Verb = Verb { name: "trace", classic: &[], command, plan };
 
@@ -86,40 +86,40 @@ fn command() -> Command {
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let port = matches.get_one::<PortName>("interface").cloned().expect("clap requires the port");
     let promisc = !matches.get_flag("no-promisc");
-    let opening = Opening::of(matches).looking().towards(Interest::RX);
+    let opening = PortOpening::of(matches).for_observer().one_direction(Interest::RX);
     let write = matches.get_one::<String>("write").cloned();
     let from = slipring_dump::from_port(port.clone(), promisc, opening);
-    let written = write.as_ref().map(|path| Named::written(Path::new(path)));
-    keep_apart(&from.file().into_iter().chain(written).collect::<Vec<_>>())?;
+    let written = write.as_ref().map(|path| RunFile::written(Path::new(path)));
+    check_distinct(&from.file().into_iter().chain(written).collect::<Vec<_>>())?;
     let words: Vec<_> = matches.get_many::<String>("filter").into_iter().flatten().collect();
     let text = words.iter().map(|word| word.as_str()).collect::<Vec<_>>().join(" ");
-    let plan = Plan {
+    let plan = TracePlan {
         port,
         from,
         filter: select::compile(&text, slipring_filter::DEFAULT_SNAP_LEN)?,
         count: matches.get_one::<Count>("count").map(|count| count.0),
         write,
-        style: Style {
-            bytes: if matches.get_flag("hex") { Bytes::HexText } else { Bytes::None },
+        style: PrintStyle {
+            bytes: if matches.get_flag("hex") { PrintedBytes::HexText } else { PrintedBytes::None },
             link: matches.get_flag("ethernet"),
-            ..Style::default()
+            ..PrintStyle::default()
         },
     };
     Ok(Box::new(move |session| plan.run(session)))
 }
 
-struct Plan {
+struct TracePlan {
     port: PortName,
-    from: From,
-    filter: Program,
+    from: FrameOrigin,
+    filter: CbpfProgram,
     count: Option<u64>,
     write: Option<String>,
-    style: Style,
+    style: PrintStyle,
 }
 
 /// The command's own keys at the end.
 #[derive(Debug, Clone, Serialize)]
-struct Shown {
+struct TraceReportExtra {
     /// Frames that the filter let through.
     matched: u64,
     /// Those of them that one JSON document holds; with `--json` only.
@@ -127,7 +127,7 @@ struct Shown {
     frames: Option<Vec<serde_json::Value>>,
 }
 
-impl Plan {
+impl TracePlan {
     fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
         let signals = Signals::install()?;
         let source = self.from.open(&signals, session)?;
@@ -140,14 +140,14 @@ impl Plan {
             session.reporter.start(None, "realtime", &[source.report()])?;
         }
         let start = now();
-        let sink = Sink::open(self.write.as_deref(), &self.port, self.style, session)?;
-        Confinement::around(source.port()).begin(session)?;
-        let mut tracing = Tracing {
+        let sink = TraceSink::open(self.write.as_deref(), &self.port, self.style, session)?;
+        Confinement::for_ports(source.port()).begin(session)?;
+        let mut tracing = TraceRun {
             sink,
-            seen: Traffic::default(),
-            sent: Traffic::default(),
+            received: PortTraffic::default(),
+            sent: PortTraffic::default(),
             matched: 0,
-            shown: LastFigures::serve(session)?,
+            metrics: DumpMetrics::serve(session)?,
             plan: self,
             source,
         };
@@ -155,7 +155,7 @@ impl Plan {
         tracing.source.update_stats();
         let sample = tracing.sample(Duration::from_nanos(now() - start));
         let finished = tracing.finish(&sample);
-        if quiet || session.reporter.format() == Format::Text {
+        if quiet || session.reporter.format() == ReportFormat::Text {
             session.reporter.say(tracing.summary(&sample))?;
         } else {
             session.reporter.end(&sample, "")?;
@@ -166,23 +166,23 @@ impl Plan {
     }
 }
 
-struct Tracing {
-    plan: Plan,
-    source: Source,
-    sink: Sink,
+struct TraceRun {
+    plan: TracePlan,
+    source: DumpSource,
+    sink: TraceSink,
     /// All that came in, and all that went out.
-    seen: Traffic,
-    sent: Traffic,
+    received: PortTraffic,
+    sent: PortTraffic,
     matched: u64,
     /// Where `--metrics` shows all of this.
-    shown: Option<LastFigures>,
+    metrics: Option<DumpMetrics>,
 }
 
-impl Tracing {
+impl TraceRun {
     fn run(&mut self, signals: &Signals, session: &mut Session<'_>) -> Result<(), Failure> {
-        let Self { plan, source, sink, seen, sent, matched, shown } = self;
+        let Self { plan, source, sink, received: seen, sent, matched, metrics: shown } = self;
         while !signals.stopping() {
-            let more = source.take(&mut |frame: &Frame<'_>| {
+            let more = source.take(&mut |frame: &DumpFrame<'_>| {
                 let direction = if frame.outgoing == Some(true) { &mut *sent } else { &mut *seen };
                 direction.packets += 1;
                 direction.bytes += u64::from(frame.wire_len);
@@ -198,7 +198,7 @@ impl Tracing {
             if let Some(shown) = &*shown {
                 shown.update(source, |report| {
                     let port = PortReport { rx: *seen, tx: *sent, ..report };
-                    Figures { port, captured: *matched }
+                    DumpFigures { port, captured: *matched }
                 });
             }
             if !more || plan.count == Some(*matched) {
@@ -209,20 +209,20 @@ impl Tracing {
         Ok(())
     }
 
-    fn sample(&mut self, elapsed: Duration) -> Sample<Shown> {
-        let report = PortReport { rx: self.seen, tx: self.sent, ..self.source.report() };
-        let extra = Shown { matched: self.matched, frames: self.sink.take_frames() };
-        Sample { elapsed, ports: vec![report], in_flight: 0, copies: 0, extra }
+    fn sample(&mut self, elapsed: Duration) -> ReportSample<TraceReportExtra> {
+        let report = PortReport { rx: self.received, tx: self.sent, ..self.source.report() };
+        let extra = TraceReportExtra { matched: self.matched, frames: self.sink.take_frames() };
+        ReportSample { elapsed, ports: vec![report], in_flight: 0, copies: 0, extra }
     }
 
     /// Ends the capture, if one is written, with the figures of the trace.
-    fn finish(&mut self, sample: &Sample<Shown>) -> Result<(), Failure> {
+    fn finish(&mut self, sample: &ReportSample<TraceReportExtra>) -> Result<(), Failure> {
         let lost = sample.ports.iter().flat_map(|port| port.drops.values()).sum();
-        self.sink.finish(self.seen.packets + self.sent.packets, lost)
+        self.sink.finish(self.received.packets + self.sent.packets, lost)
     }
 
-    fn summary(&self, sample: &Sample<Shown>) -> String {
-        let passed = self.seen.packets + self.sent.packets;
+    fn summary(&self, sample: &ReportSample<TraceReportExtra>) -> String {
+        let passed = self.received.packets + self.sent.packets;
         let lost: u64 = sample.ports.iter().flat_map(|port| port.drops.values()).sum();
         format!("# {} frames shown of {passed} that passed, {lost} lost", self.matched)
     }

@@ -5,7 +5,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use slipring_switch::{
-    Batch, Config, Delivered, Marks, Packet, PortConfig, PortId, SlotRange, Switch,
+    DeliveryCounts, FrameSlots, SlotMarks, Switch, SwitchBatch, SwitchConfig, SwitchPacket,
+    SwitchPortConfig, SwitchPortId,
 };
 
 /// Distance of frames in memory.
@@ -18,7 +19,7 @@ const FRAME: usize = 64;
 /// A source's ring, a destination's ring, and a switch with `ports` ports.
 struct Bed {
     switch: Switch,
-    batch: Batch,
+    batch: SwitchBatch,
     frames: Vec<u8>,
     sink: Vec<u8>,
     turn: usize,
@@ -26,13 +27,19 @@ struct Bed {
 
 impl Bed {
     fn new(ports: u32) -> Self {
-        let mut switch = Switch::new(Config::default());
+        let mut switch = Switch::new(SwitchConfig::default());
         for _ in 0..ports {
-            switch.attach(PortConfig::default()).expect("a good port");
+            switch.attach(SwitchPortConfig::default()).expect("a good port");
         }
         let mut sink = vec![0; BUF * BATCH];
         sink.fill(1);
-        Self { switch, batch: Batch::new(), frames: vec![0; BUF * BATCH * RINGS], sink, turn: 0 }
+        Self {
+            switch,
+            batch: SwitchBatch::new(),
+            frames: vec![0; BUF * BATCH * RINGS],
+            sink,
+            turn: 0,
+        }
     }
 
     /// Lets `macs` stations speak, spread over all ports but the first.
@@ -40,7 +47,7 @@ impl Bed {
         let ports = self.switch.ports().count() as u32;
         for mac in 0..macs {
             write(&mut self.frames, u64::MAX, station(mac));
-            let port = PortId(1 + (mac % u64::from(ports - 1)) as u32);
+            let port = SwitchPortId(1 + (mac % u64::from(ports - 1)) as u32);
             self.switch.forward(0, port, 0, [packet(&self.frames, 0)], &mut self.batch);
             self.switch.settle(&mut self.batch);
         }
@@ -51,10 +58,10 @@ impl Bed {
         let frames = &self.frames[ring..ring + BATCH * BUF];
         self.turn += 1;
         let packets = (0..BATCH).map(|i| packet(frames, i));
-        self.switch.forward(0, PortId(0), 0, packets, &mut self.batch);
+        self.switch.forward(0, SwitchPortId(0), 0, packets, &mut self.batch);
         let mut made = 0;
         for i in 0..self.batch.len() {
-            let mut delivered = Delivered::default();
+            let mut delivered = DeliveryCounts::default();
             for (to, copy) in self.batch.destination(i).copies().enumerate() {
                 if copies {
                     let (from, to) = (copy.slots.first as usize * BUF, to % BATCH * BUF);
@@ -94,12 +101,12 @@ fn write(frame: &mut [u8], to: u64, from: u64) {
     frame[6..12].copy_from_slice(&from.to_be_bytes()[2..]);
 }
 
-fn packet(frames: &[u8], i: usize) -> Packet<'_> {
-    Packet {
+fn packet(frames: &[u8], i: usize) -> SwitchPacket<'_> {
+    SwitchPacket {
         header: &frames[i * BUF..i * BUF + 18],
         len: FRAME as u32,
-        slots: SlotRange { first: i as u32, count: 1 },
-        marks: Marks::default(),
+        slots: FrameSlots { first: i as u32, count: 1 },
+        marks: SlotMarks::default(),
     }
 }
 
@@ -133,7 +140,7 @@ fn main() {
     for ports in [17, 256] {
         let mut bed = Bed::new(17);
         for _ in 17..ports {
-            let deaf = PortConfig { takes_broadcast: false, ..PortConfig::default() };
+            let deaf = SwitchPortConfig { takes_broadcast: false, ..SwitchPortConfig::default() };
             bed.switch.attach(deaf).expect("a good port");
         }
         for i in 0..BATCH * RINGS {

@@ -11,37 +11,37 @@
 
 use alloc::vec::Vec;
 
-use crate::counters::Traffic;
-use crate::flood::Sets;
-use crate::lookup::SlotRange;
-use crate::port::PortId;
-use crate::vlan::{Egress, Tag, Tagged};
+use crate::counters::SwitchTraffic;
+use crate::flood::FloodSets;
+use crate::lookup::FrameSlots;
+use crate::port::SwitchPortId;
+use crate::vlan::{FrameTag, TagAction, VlanEgress};
 
 /// No entry, or no destination.
-const NONE: u32 = u32::MAX;
+const NO_INDEX: u32 = u32::MAX;
 
 /// A frame that goes somewhere.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry {
-    pub(crate) slots: SlotRange,
+pub(crate) struct BatchEntry {
+    pub(crate) slots: FrameSlots,
     pub(crate) len: u32,
     pub(crate) vlan: u16,
-    pub(crate) tagged: Tagged,
+    pub(crate) tagged: FrameTag,
     /// Its flood set, for a frame to several ports.
     pub(crate) set: u8,
     /// The next entry of its chain.
     next: u32,
 }
 
-impl Entry {
-    pub(crate) fn new(slots: SlotRange, len: u32, vlan: u16, tagged: Tagged) -> Self {
-        Self { slots, len, vlan, tagged, set: 0, next: NONE }
+impl BatchEntry {
+    pub(crate) fn new(slots: FrameSlots, len: u32, vlan: u16, tagged: FrameTag) -> Self {
+        Self { slots, len, vlan, tagged, set: 0, next: NO_INDEX }
     }
 }
 
 /// The frames for one ring only.
 #[derive(Debug, Clone, Copy)]
-struct Chain {
+struct RingFrameList {
     head: u32,
     tail: u32,
     /// Frames in it.
@@ -50,30 +50,31 @@ struct Chain {
     dest: u32,
 }
 
-const EMPTY: Chain = Chain { head: NONE, tail: NONE, count: 0, dest: NONE };
+const EMPTY: RingFrameList =
+    RingFrameList { head: NO_INDEX, tail: NO_INDEX, count: 0, dest: NO_INDEX };
 
 /// A ring that gets frames.
 #[derive(Debug)]
-pub(crate) struct Dest {
-    pub(crate) target: Target,
+pub(crate) struct BatchRing {
+    pub(crate) target: DeliveryTarget,
     /// The flood sets that it is in.
     sets: u64,
-    pub(crate) delivered: Delivered,
+    pub(crate) delivered: DeliveryCounts,
 }
 
 /// Facts of a ring that the switch knows and delivery needs.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Target {
-    pub(crate) port: PortId,
+pub(crate) struct DeliveryTarget {
+    pub(crate) port: SwitchPortId,
     pub(crate) ring: u32,
     /// The ring's number among those of all ports.
     pub(crate) queue: u32,
-    pub(crate) egress: Egress,
+    pub(crate) egress: VlanEgress,
 }
 
 /// What really went to a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Delivered {
+pub struct DeliveryCounts {
     /// Frames, and their bytes.
     pub packets: u32,
     /// Bytes of them.
@@ -82,16 +83,16 @@ pub struct Delivered {
 
 /// The frames of one source by destination. Made once per thread and used again and again.
 #[derive(Debug, Default)]
-pub struct Batch {
-    entries: Vec<Entry>,
+pub struct SwitchBatch {
+    entries: Vec<BatchEntry>,
     /// By ring, over all ports.
-    chains: Vec<Chain>,
+    chains: Vec<RingFrameList>,
     floods: Vec<u32>,
-    dests: Vec<Dest>,
-    pub(crate) sets: Sets,
+    dests: Vec<BatchRing>,
+    pub(crate) sets: FloodSets,
 }
 
-impl Batch {
+impl SwitchBatch {
     /// A batch without frames.
     #[must_use]
     pub fn new() -> Self {
@@ -99,7 +100,7 @@ impl Batch {
     }
 
     /// The rings that get frames, those first that were first sent to.
-    pub fn destinations(&self) -> impl ExactSizeIterator<Item = Destination<'_>> + '_ {
+    pub fn destinations(&self) -> impl ExactSizeIterator<Item = BatchDestination<'_>> + '_ {
         (0..self.dests.len()).map(|index| self.destination(index))
     }
 
@@ -120,8 +121,8 @@ impl Batch {
     /// # Panics
     /// From [`Self::len`] on.
     #[must_use]
-    pub fn destination(&self, index: usize) -> Destination<'_> {
-        Destination { batch: self, dest: &self.dests[index] }
+    pub fn destination(&self, index: usize) -> BatchDestination<'_> {
+        BatchDestination { batch: self, dest: &self.dests[index] }
     }
 
     /// Notes what went to the `index`-th destination; the rest counts as dropped because the
@@ -129,15 +130,15 @@ impl Batch {
     ///
     /// # Panics
     /// From [`Self::len`] on.
-    pub fn report(&mut self, index: usize, delivered: Delivered) {
+    pub fn report(&mut self, index: usize, delivered: DeliveryCounts) {
         self.dests[index].delivered = delivered;
     }
 
-    pub(crate) fn dests(&self) -> &[Dest] {
+    pub(crate) fn dests(&self) -> &[BatchRing] {
         &self.dests
     }
 
-    pub(crate) fn copies_to(&self, dest: &Dest) -> u32 {
+    pub(crate) fn copies_to(&self, dest: &BatchRing) -> u32 {
         self.chains[dest.target.queue as usize].count
             + if dest.sets == 0 { 0 } else { self.sets.packets(dest.sets) }
     }
@@ -159,21 +160,21 @@ impl Batch {
     /// Whether a ring gets frames already.
     #[inline(always)]
     pub(crate) fn is_open(&self, queue: u32) -> bool {
-        self.chains[queue as usize].dest != NONE
+        self.chains[queue as usize].dest != NO_INDEX
     }
 
     /// Makes a ring a destination.
-    pub(crate) fn open(&mut self, target: Target) {
+    pub(crate) fn open(&mut self, target: DeliveryTarget) {
         self.chains[target.queue as usize].dest = self.dests.len() as u32;
-        self.dests.push(Dest { target, sets: 0, delivered: Delivered::default() });
+        self.dests.push(BatchRing { target, sets: 0, delivered: DeliveryCounts::default() });
     }
 
     /// Adds a frame for one open ring.
     #[inline(always)]
-    pub(crate) fn chain(&mut self, queue: u32, entry: Entry) {
+    pub(crate) fn chain(&mut self, queue: u32, entry: BatchEntry) {
         let at = self.entries.len() as u32;
         let chain = &mut self.chains[queue as usize];
-        if chain.tail == NONE {
+        if chain.tail == NO_INDEX {
             chain.head = at;
         } else {
             self.entries[chain.tail as usize].next = at;
@@ -190,24 +191,24 @@ impl Batch {
     }
 
     /// Adds a frame for all rings of a set.
-    pub(crate) fn flood(&mut self, set: usize, entry: Entry) {
+    pub(crate) fn flood(&mut self, set: usize, entry: BatchEntry) {
         self.floods.push(self.entries.len() as u32);
         self.sets.get_mut(set).packets += 1;
-        self.entries.push(Entry { set: set as u8, ..entry });
+        self.entries.push(BatchEntry { set: set as u8, ..entry });
     }
 }
 
 /// A ring that gets frames.
 #[derive(Debug, Clone, Copy)]
-pub struct Destination<'b> {
-    batch: &'b Batch,
-    dest: &'b Dest,
+pub struct BatchDestination<'b> {
+    batch: &'b SwitchBatch,
+    dest: &'b BatchRing,
 }
 
-impl<'b> Destination<'b> {
+impl<'b> BatchDestination<'b> {
     /// The port.
     #[must_use]
-    pub fn port(&self) -> PortId {
+    pub fn port(&self) -> SwitchPortId {
         self.dest.target.port
     }
 
@@ -226,7 +227,7 @@ impl<'b> Destination<'b> {
     /// Whether all frames go there as they are, because the switch knows no VLANs.
     #[must_use]
     pub fn is_as_is(&self) -> bool {
-        self.dest.target.egress == Egress::AsIs
+        self.dest.target.egress == VlanEgress::AsIs
     }
 
     /// The frames, in the order in which they were sent.
@@ -248,23 +249,23 @@ impl<'b> Destination<'b> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameCopy {
     /// Where it lies in the source's ring.
-    pub slots: SlotRange,
+    pub slots: FrameSlots,
     /// Its bytes, before anything is done to its tag.
     pub len: u32,
     /// What to do to its tag.
-    pub tag: Tag,
+    pub tag: TagAction,
 }
 
 /// Iterator of [`Destination::copies`].
 #[derive(Debug, Clone)]
 pub struct Copies<'b> {
-    entries: &'b [Entry],
+    entries: &'b [BatchEntry],
     /// Next of the ring's own frames.
     next: u32,
     /// Flooded frames that were not looked at.
     floods: &'b [u32],
     sets: u64,
-    egress: Egress,
+    egress: VlanEgress,
 }
 
 impl Iterator for Copies<'_> {
@@ -291,14 +292,14 @@ impl Iterator for Copies<'_> {
 
 impl Copies<'_> {
     #[inline(always)]
-    fn copy(&self, entry: &Entry) -> FrameCopy {
+    fn copy(&self, entry: &BatchEntry) -> FrameCopy {
         let tag = self.egress.tag(entry.vlan, entry.tagged);
         FrameCopy { slots: entry.slots, len: entry.len, tag }
     }
 }
 
-impl From<Delivered> for Traffic {
-    fn from(delivered: Delivered) -> Self {
+impl From<DeliveryCounts> for SwitchTraffic {
+    fn from(delivered: DeliveryCounts) -> Self {
         Self { packets: delivered.packets.into(), bytes: delivered.bytes }
     }
 }

@@ -12,7 +12,7 @@ pub enum UnknownUnicast {
 
 /// Settings of a [`crate::Switch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Config {
+pub struct SwitchConfig {
     /// An address that was silent for so many nanoseconds is forgotten, give or take 17 ms;
     /// `None`: never, as in netmap.
     pub ageing_ns: Option<u64>,
@@ -26,7 +26,7 @@ pub struct Config {
     pub secret: [u64; 2],
 }
 
-impl Default for Config {
+impl Default for SwitchConfig {
     /// 300 s (IEEE 802.1Q's recommendation), 131,072 addresses, flooding, without VLANs.
     fn default() -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Default for Config {
 /// Why a port or an address cannot be had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConfigError {
+pub enum SwitchConfigError {
     /// A port needs a ring to deliver to.
     #[error("a switch port has 1 to 1024 rings, not {0}")]
     Rings(u32),

@@ -3,7 +3,7 @@
 /// Why a frame was not passed on, or not to all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum DropReason {
+pub enum SwitchDropReason {
     /// Shorter than an Ethernet header.
     Runt,
     /// The destination is behind the port that it came from.
@@ -37,7 +37,7 @@ pub enum DropReason {
     Restart,
 }
 
-impl DropReason {
+impl SwitchDropReason {
     /// All reasons.
     pub const ALL: [Self; 15] = [
         Self::Runt,
@@ -82,14 +82,14 @@ impl DropReason {
 
 /// Frames and their bytes, without CRC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Traffic {
+pub struct SwitchTraffic {
     /// Whole frames.
     pub packets: u64,
     /// Bytes of them.
     pub bytes: u64,
 }
 
-impl core::ops::AddAssign for Traffic {
+impl core::ops::AddAssign for SwitchTraffic {
     fn add_assign(&mut self, other: Self) {
         self.packets += other.packets;
         self.bytes += other.bytes;
@@ -100,11 +100,11 @@ impl core::ops::AddAssign for Traffic {
 ///
 /// Over all ports of a switch: `rx + copies = tx + drops`, once every batch is settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PortCounters {
+pub struct SwitchPortCounters {
     /// Frames that entered the switch here.
-    pub rx: Traffic,
+    pub rx: SwitchTraffic,
     /// Frames delivered here.
-    pub tx: Traffic,
+    pub tx: SwitchTraffic,
     /// Of `rx`, frames to more than one port.
     pub flooded: u64,
     /// Frames made by sending those of `rx` to more than one port.
@@ -115,22 +115,22 @@ pub struct PortCounters {
     pub moved: u64,
     /// Addresses that were not learned because the table was full.
     pub not_learned: u64,
-    drops: [u64; DropReason::ALL.len()],
+    drops: [u64; SwitchDropReason::ALL.len()],
 }
 
-impl PortCounters {
+impl SwitchPortCounters {
     /// Frames lost for this reason.
     #[must_use]
-    pub fn dropped(&self, reason: DropReason) -> u64 {
+    pub fn dropped(&self, reason: SwitchDropReason) -> u64 {
         self.drops[reason as usize]
     }
 
     /// Reasons that lost something, with how many.
-    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
-        DropReason::ALL.into_iter().zip(self.drops).filter(|&(_, count)| count > 0)
+    pub fn drops(&self) -> impl Iterator<Item = (SwitchDropReason, u64)> + '_ {
+        SwitchDropReason::ALL.into_iter().zip(self.drops).filter(|&(_, count)| count > 0)
     }
 
-    pub(crate) fn drop(&mut self, reason: DropReason, packets: u64) {
+    pub(crate) fn drop(&mut self, reason: SwitchDropReason, packets: u64) {
         self.drops[reason as usize] += packets;
     }
 }

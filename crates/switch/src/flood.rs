@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 /// Why a frame is flooded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
+pub(crate) enum FloodClass {
     Broadcast,
     Multicast,
     /// To an address that nobody is known to have, or because a lookup said so.
@@ -16,9 +16,9 @@ pub(crate) const MAX_SETS: usize = 64;
 
 /// The ports that frames of one class and VLAN go to.
 #[derive(Debug)]
-pub(crate) struct Set {
+pub(crate) struct FloodSet {
     pub(crate) vlan: u16,
-    pub(crate) class: Class,
+    pub(crate) class: FloodClass,
     /// How many ports.
     pub(crate) ports: u32,
     /// How many frames of the batch.
@@ -27,29 +27,29 @@ pub(crate) struct Set {
 
 /// The sets of one batch.
 #[derive(Debug, Default)]
-pub(crate) struct Sets {
-    sets: Vec<Set>,
+pub(crate) struct FloodSets {
+    sets: Vec<FloodSet>,
 }
 
-impl Sets {
+impl FloodSets {
     pub(crate) fn clear(&mut self) {
         self.sets.clear();
     }
 
-    pub(crate) fn find(&self, vlan: u16, class: Class) -> Option<usize> {
+    pub(crate) fn find(&self, vlan: u16, class: FloodClass) -> Option<usize> {
         self.sets.iter().position(|set| set.vlan == vlan && set.class == class)
     }
 
     /// Adds a set, unless there are as many as can be.
-    pub(crate) fn add(&mut self, vlan: u16, class: Class) -> Option<usize> {
+    pub(crate) fn add(&mut self, vlan: u16, class: FloodClass) -> Option<usize> {
         let at = self.sets.len();
         (at < MAX_SETS).then(|| {
-            self.sets.push(Set { vlan, class, ports: 0, packets: 0 });
+            self.sets.push(FloodSet { vlan, class, ports: 0, packets: 0 });
             at
         })
     }
 
-    pub(crate) fn get_mut(&mut self, at: usize) -> &mut Set {
+    pub(crate) fn get_mut(&mut self, at: usize) -> &mut FloodSet {
         &mut self.sets[at]
     }
 

@@ -2,17 +2,17 @@
 
 use core::fmt;
 
-use crate::config::ConfigError;
-use crate::counters::PortCounters;
-use crate::flood::Class;
-use crate::storm::{Storm, StormLimits};
-use crate::vlan::{Egress, Vlan};
+use crate::config::SwitchConfigError;
+use crate::counters::SwitchPortCounters;
+use crate::flood::FloodClass;
+use crate::storm::{StormControl, StormLimits};
+use crate::vlan::{VlanEgress, VlanMembership};
 
 /// A port's number in its switch: the lowest that is free when it is attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PortId(pub u32);
+pub struct SwitchPortId(pub u32);
 
-impl fmt::Display for PortId {
+impl fmt::Display for SwitchPortId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
     }
@@ -20,7 +20,7 @@ impl fmt::Display for PortId {
 
 /// Settings of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PortConfig {
+pub struct SwitchPortConfig {
     /// Rings that frames can be delivered to.
     pub rings: u32,
     /// Whether addresses are learned here.
@@ -34,12 +34,12 @@ pub struct PortConfig {
     /// Whether frames for unknown addresses go here.
     pub takes_unknown: bool,
     /// Its VLANs; ignored by a switch that is not VLAN-aware.
-    pub vlan: Vlan,
+    pub vlan: VlanMembership,
     /// Limits of what is flooded from here.
     pub storm: StormLimits,
 }
 
-impl Default for PortConfig {
+impl Default for SwitchPortConfig {
     /// One ring, learning, taking everything, without limits.
     fn default() -> Self {
         Self {
@@ -49,7 +49,7 @@ impl Default for PortConfig {
             takes_broadcast: true,
             takes_multicast: true,
             takes_unknown: true,
-            vlan: Vlan::default(),
+            vlan: VlanMembership::default(),
             storm: StormLimits::default(),
         }
     }
@@ -57,7 +57,7 @@ impl Default for PortConfig {
 
 /// What deciding on a frame for a port needs, close together.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Facts {
+pub(crate) struct PortForwarding {
     /// Number of its ring 0 among the rings of all ports.
     pub(crate) first_queue: u32,
     /// 0 where there is no port.
@@ -66,30 +66,30 @@ pub(crate) struct Facts {
 }
 
 #[derive(Debug)]
-pub(crate) struct Port {
-    pub(crate) config: PortConfig,
-    pub(crate) counters: PortCounters,
-    pub(crate) storm: Storm,
+pub(crate) struct SwitchPort {
+    pub(crate) config: SwitchPortConfig,
+    pub(crate) counters: SwitchPortCounters,
+    pub(crate) storm: StormControl,
 }
 
-impl Port {
-    pub(crate) fn new(config: PortConfig) -> Result<Self, ConfigError> {
+impl SwitchPort {
+    pub(crate) fn new(config: SwitchPortConfig) -> Result<Self, SwitchConfigError> {
         if !(1..=1024).contains(&config.rings) {
-            return Err(ConfigError::Rings(config.rings));
+            return Err(SwitchConfigError::Rings(config.rings));
         }
-        let storm = Storm::new(&config.storm)?;
-        Ok(Self { config, counters: PortCounters::default(), storm })
+        let storm = StormControl::new(&config.storm)?;
+        Ok(Self { config, counters: SwitchPortCounters::default(), storm })
     }
 
-    pub(crate) fn takes(&self, class: Class) -> bool {
+    pub(crate) fn takes(&self, class: FloodClass) -> bool {
         match class {
-            Class::Broadcast => self.config.takes_broadcast,
-            Class::Multicast => self.config.takes_multicast,
-            Class::Unknown => self.config.takes_unknown,
+            FloodClass::Broadcast => self.config.takes_broadcast,
+            FloodClass::Multicast => self.config.takes_multicast,
+            FloodClass::Unknown => self.config.takes_unknown,
         }
     }
 
-    pub(crate) fn egress(&self, is_vlan_aware: bool) -> Egress {
-        if is_vlan_aware { self.config.vlan.egress() } else { Egress::AsIs }
+    pub(crate) fn egress(&self, is_vlan_aware: bool) -> VlanEgress {
+        if is_vlan_aware { self.config.vlan.egress() } else { VlanEgress::AsIs }
     }
 }

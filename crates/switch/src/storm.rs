@@ -2,12 +2,12 @@
 
 use slipring_model::bucket::TokenBucket;
 
-use crate::config::ConfigError;
-use crate::flood::Class;
+use crate::config::SwitchConfigError;
+use crate::flood::FloodClass;
 
 /// A rate and a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Limit {
+pub enum StormLimit {
     /// Frames per second, and so many at once.
     Packets {
         /// Frames per second.
@@ -28,35 +28,35 @@ pub enum Limit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StormLimits {
     /// For broadcasts.
-    pub broadcast: Option<Limit>,
+    pub broadcast: Option<StormLimit>,
     /// For multicasts, broadcasts apart.
-    pub multicast: Option<Limit>,
+    pub multicast: Option<StormLimit>,
     /// For frames to addresses that nobody is known to have.
-    pub unknown: Option<Limit>,
+    pub unknown: Option<StormLimit>,
 }
 
 /// The buckets of a port.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Storm {
-    buckets: [Option<Bucket>; 3],
+pub(crate) struct StormControl {
+    buckets: [Option<StormBucket>; 3],
 }
 
 #[derive(Debug, Clone)]
-struct Bucket {
+struct StormBucket {
     tokens: TokenBucket,
     counts_packets: bool,
 }
 
-impl Storm {
-    pub(crate) fn new(limits: &StormLimits) -> Result<Self, ConfigError> {
-        let make = |limit: Option<Limit>| limit.map(Bucket::new).transpose();
+impl StormControl {
+    pub(crate) fn new(limits: &StormLimits) -> Result<Self, SwitchConfigError> {
+        let make = |limit: Option<StormLimit>| limit.map(StormBucket::new).transpose();
         let [broadcast, multicast, unknown] = [limits.broadcast, limits.multicast, limits.unknown];
         Ok(Self { buckets: [make(broadcast)?, make(multicast)?, make(unknown)?] })
     }
 
     /// Whether a frame may still pass.
     #[inline]
-    pub(crate) fn admits(&mut self, class: Class, now_ns: u64, len: u32) -> bool {
+    pub(crate) fn admits(&mut self, class: FloodClass, now_ns: u64, len: u32) -> bool {
         match &mut self.buckets[class as usize] {
             None => true,
             Some(bucket) => bucket.tokens.take(now_ns, if bucket.counts_packets { 1 } else { len }),
@@ -64,14 +64,14 @@ impl Storm {
     }
 }
 
-impl Bucket {
-    fn new(limit: Limit) -> Result<Self, ConfigError> {
+impl StormBucket {
+    fn new(limit: StormLimit) -> Result<Self, SwitchConfigError> {
         // A packet is a "byte": eight "bits" of the bucket.
         let (bps, burst, counts_packets) = match limit {
-            Limit::Packets { per_sec, burst } => (per_sec.saturating_mul(8), burst, true),
-            Limit::Bits { per_sec, burst_bytes } => (per_sec, burst_bytes, false),
+            StormLimit::Packets { per_sec, burst } => (per_sec.saturating_mul(8), burst, true),
+            StormLimit::Bits { per_sec, burst_bytes } => (per_sec, burst_bytes, false),
         };
-        let tokens = TokenBucket::new(bps, burst, 0).map_err(|_| ConfigError::Burst)?;
+        let tokens = TokenBucket::new(bps, burst, 0).map_err(|_| SwitchConfigError::Burst)?;
         Ok(Self { tokens, counts_packets })
     }
 }

@@ -7,17 +7,17 @@ use alloc::vec::Vec;
 
 use slipring_wire::MacAddr;
 
-use crate::batch::Batch;
-use crate::config::{Config, ConfigError, UnknownUnicast};
-use crate::counters::{DropReason, PortCounters, Traffic};
-use crate::lookup::{Learned, Lookup, Packet};
-use crate::port::{Facts, Port, PortConfig, PortId};
+use crate::batch::SwitchBatch;
+use crate::config::{SwitchConfig, SwitchConfigError, UnknownUnicast};
+use crate::counters::{SwitchDropReason, SwitchPortCounters, SwitchTraffic};
+use crate::lookup::{LearnedLookup, SwitchLookup, SwitchPacket};
+use crate::port::{PortForwarding, SwitchPort, SwitchPortConfig, SwitchPortId};
 use crate::table::{MacEntry, MacTable, key_of, tick_of};
-use crate::vlan::Vlan;
-use decide::Turn;
+use crate::vlan::VlanMembership;
+use decide::BatchForwarder;
 
 /// Buckets of the address table that every batch looks through for old addresses.
-const SWEEP: usize = 8;
+const SWEEP_BUCKETS: usize = 8;
 
 /// A learning switch; see the crate.
 ///
@@ -43,11 +43,11 @@ const SWEEP: usize = 8;
 /// ```
 #[derive(Debug)]
 pub struct Switch {
-    config: Config,
+    config: SwitchConfig,
     table: MacTable,
-    ports: Vec<Option<Port>>,
+    ports: Vec<Option<SwitchPort>>,
     /// By port number.
-    facts: Vec<Facts>,
+    forwarding: Vec<PortForwarding>,
     /// Numbers of the ports that are there.
     present: Vec<u32>,
     /// The same by VLAN, for those VLANs that were flooded to since the ports last changed.
@@ -59,12 +59,12 @@ pub struct Switch {
 impl Switch {
     /// A switch without ports.
     #[must_use]
-    pub fn new(config: Config) -> Self {
+    pub fn new(config: SwitchConfig) -> Self {
         Self {
             table: MacTable::new(config.max_addresses, config.ageing_ns, config.secret),
             config,
             ports: Vec::new(),
-            facts: Vec::new(),
+            forwarding: Vec::new(),
             present: Vec::new(),
             members: BTreeMap::new(),
             queues: 0,
@@ -75,20 +75,20 @@ impl Switch {
     ///
     /// # Errors
     /// [`ConfigError`] when its settings make no sense.
-    pub fn attach(&mut self, config: PortConfig) -> Result<PortId, ConfigError> {
-        let port = Port::new(config)?;
+    pub fn attach(&mut self, config: SwitchPortConfig) -> Result<SwitchPortId, SwitchConfigError> {
+        let port = SwitchPort::new(config)?;
         let at = self.ports.iter().position(Option::is_none).unwrap_or(self.ports.len());
         if at == self.ports.len() {
             self.ports.push(None);
         }
         self.ports[at] = Some(port);
         self.renumber();
-        Ok(PortId(at as u32))
+        Ok(SwitchPortId(at as u32))
     }
 
     /// Removes a port and forgets its addresses; its last counters, or `None` if it was not there.
     /// Settle batches first that name it.
-    pub fn detach(&mut self, id: PortId) -> Option<PortCounters> {
+    pub fn detach(&mut self, id: SwitchPortId) -> Option<SwitchPortCounters> {
         let port = self.ports.get_mut(id.0 as usize)?.take()?;
         self.table.flush(0, |entry| entry.port == id);
         self.renumber();
@@ -100,11 +100,15 @@ impl Switch {
     ///
     /// # Errors
     /// [`ConfigError`] when it is not there or the settings make no sense; nothing changes then.
-    pub fn reconfigure(&mut self, id: PortId, config: PortConfig) -> Result<(), ConfigError> {
-        let fresh = Port::new(config)?;
-        let port = self.port_mut(id).ok_or(ConfigError::NoSuchPort(id.0))?;
+    pub fn reconfigure(
+        &mut self,
+        id: SwitchPortId,
+        config: SwitchPortConfig,
+    ) -> Result<(), SwitchConfigError> {
+        let fresh = SwitchPort::new(config)?;
+        let port = self.port_mut(id).ok_or(SwitchConfigError::NoSuchPort(id.0))?;
         let moved = port.config.vlan != fresh.config.vlan;
-        *port = Port { counters: port.counters, ..fresh };
+        *port = SwitchPort { counters: port.counters, ..fresh };
         if moved {
             self.table.flush(0, |entry| entry.port == id);
         }
@@ -135,24 +139,24 @@ impl Switch {
 
     /// The switch's settings.
     #[must_use]
-    pub fn config(&self) -> &Config {
+    pub fn config(&self) -> &SwitchConfig {
         &self.config
     }
 
     /// The ports that are there.
-    pub fn ports(&self) -> impl Iterator<Item = PortId> + '_ {
-        self.present.iter().map(|&at| PortId(at))
+    pub fn ports(&self) -> impl Iterator<Item = SwitchPortId> + '_ {
+        self.present.iter().map(|&at| SwitchPortId(at))
     }
 
     /// A port's settings.
     #[must_use]
-    pub fn port(&self, id: PortId) -> Option<&PortConfig> {
+    pub fn port(&self, id: SwitchPortId) -> Option<&SwitchPortConfig> {
         self.ports.get(id.0 as usize)?.as_ref().map(|port| &port.config)
     }
 
     /// A port's counters.
     #[must_use]
-    pub fn counters(&self, id: PortId) -> Option<&PortCounters> {
+    pub fn counters(&self, id: SwitchPortId) -> Option<&SwitchPortCounters> {
         self.ports.get(id.0 as usize)?.as_ref().map(|port| &port.counters)
     }
 
@@ -164,9 +168,9 @@ impl Switch {
 
     /// The port behind which an address lives.
     #[must_use]
-    pub fn find(&self, now_ns: u64, mac: MacAddr, vlan: u16) -> Option<PortId> {
+    pub fn find(&self, now_ns: u64, mac: MacAddr, vlan: u16) -> Option<SwitchPortId> {
         let key = self.table.locate(key_of(mac.to_u64(), vlan));
-        self.table.find(key, tick_of(now_ns)).map(PortId)
+        self.table.find(key, tick_of(now_ns)).map(SwitchPortId)
     }
 
     /// Sets an address by hand: it neither ages nor moves.
@@ -178,18 +182,18 @@ impl Switch {
         now_ns: u64,
         mac: MacAddr,
         vlan: u16,
-        port: PortId,
-    ) -> Result<(), ConfigError> {
+        port: SwitchPortId,
+    ) -> Result<(), SwitchConfigError> {
         if mac.is_multicast() {
-            return Err(ConfigError::GroupAddress);
+            return Err(SwitchConfigError::GroupAddress);
         }
-        self.port(port).ok_or(ConfigError::NoSuchPort(port.0))?;
+        self.port(port).ok_or(SwitchConfigError::NoSuchPort(port.0))?;
         let fits = self.table.pin(key_of(mac.to_u64(), vlan), port.0, tick_of(now_ns));
-        if fits { Ok(()) } else { Err(ConfigError::TableFull(self.config.max_addresses)) }
+        if fits { Ok(()) } else { Err(SwitchConfigError::TableFull(self.config.max_addresses)) }
     }
 
     /// Forgets one address; whether it was there.
-    pub fn forget(&mut self, mac: MacAddr, vlan: u16) -> bool {
+    pub fn remove_mac(&mut self, mac: MacAddr, vlan: u16) -> bool {
         self.table.remove(key_of(mac.to_u64(), vlan))
     }
 
@@ -205,12 +209,12 @@ impl Switch {
     pub fn forward<'p>(
         &mut self,
         now_ns: u64,
-        source: PortId,
+        source: SwitchPortId,
         ring: u32,
-        packets: impl IntoIterator<Item = Packet<'p>>,
-        batch: &mut Batch,
+        packets: impl IntoIterator<Item = SwitchPacket<'p>>,
+        batch: &mut SwitchBatch,
     ) {
-        self.forward_by(now_ns, source, ring, packets, &mut Learned, batch);
+        self.forward_by(now_ns, source, ring, packets, &mut LearnedLookup, batch);
     }
 
     /// As [`Self::forward`], but `lookup` is asked first.
@@ -218,15 +222,15 @@ impl Switch {
     pub fn forward_by<'p>(
         &mut self,
         now_ns: u64,
-        source: PortId,
+        source: SwitchPortId,
         ring: u32,
-        packets: impl IntoIterator<Item = Packet<'p>>,
-        lookup: &mut impl Lookup,
-        batch: &mut Batch,
+        packets: impl IntoIterator<Item = SwitchPacket<'p>>,
+        lookup: &mut impl SwitchLookup,
+        batch: &mut SwitchBatch,
     ) {
         batch.begin(self.queues as usize);
-        self.table.sweep(SWEEP, tick_of(now_ns));
-        let Some(mut turn) = Turn::new(self, now_ns, source, ring) else { return };
+        self.table.sweep(SWEEP_BUCKETS, tick_of(now_ns));
+        let Some(mut turn) = BatchForwarder::new(self, now_ns, source, ring) else { return };
         for packet in packets {
             turn.packet(self, lookup, batch, &packet);
         }
@@ -234,14 +238,14 @@ impl Switch {
     }
 
     /// Counts what was delivered, and empties the batch.
-    pub fn settle(&mut self, batch: &mut Batch) {
+    pub fn settle(&mut self, batch: &mut SwitchBatch) {
         for dest in batch.dests() {
             let asked = u64::from(batch.copies_to(dest));
             if let Some(port) = self.port_mut(dest.target.port) {
-                let sent = Traffic::from(dest.delivered);
+                let sent = SwitchTraffic::from(dest.delivered);
                 port.counters.tx += sent;
                 let lost = asked.saturating_sub(sent.packets);
-                port.counters.drop(DropReason::DestinationFull, lost);
+                port.counters.drop(SwitchDropReason::DestinationFull, lost);
             }
         }
         batch.begin(self.queues as usize);
@@ -249,14 +253,14 @@ impl Switch {
 
     /// Counts frames of `source` that were lost before the switch could be asked; without their
     /// bytes. Nothing if the port is not there.
-    pub fn refuse(&mut self, source: PortId, reason: DropReason, packets: u64) {
+    pub fn refuse(&mut self, source: SwitchPortId, reason: SwitchDropReason, packets: u64) {
         if let Some(port) = self.port_mut(source) {
             port.counters.rx.packets += packets;
             port.counters.drop(reason, packets);
         }
     }
 
-    fn port_mut(&mut self, id: PortId) -> Option<&mut Port> {
+    fn port_mut(&mut self, id: SwitchPortId) -> Option<&mut SwitchPort> {
         self.ports.get_mut(id.0 as usize)?.as_mut()
     }
 
@@ -265,14 +269,14 @@ impl Switch {
         self.queues = 0;
         self.present.clear();
         self.members.clear();
-        self.facts.clear();
+        self.forwarding.clear();
         for (at, port) in (0..).zip(&self.ports) {
-            let Some(Port { config, .. }) = port else {
-                self.facts.push(Facts::default());
+            let Some(SwitchPort { config, .. }) = port else {
+                self.forwarding.push(PortForwarding::default());
                 continue;
             };
             let (rings, is_isolated) = (config.rings, config.is_isolated);
-            self.facts.push(Facts { first_queue: self.queues, rings, is_isolated });
+            self.forwarding.push(PortForwarding { first_queue: self.queues, rings, is_isolated });
             self.queues += rings;
             self.present.push(at);
         }
@@ -287,7 +291,7 @@ impl Switch {
         self.members.entry(vlan).or_insert_with(|| {
             let is_member = |&&at: &&u32| {
                 let port = ports[at as usize].as_ref();
-                port.is_some_and(|port| Vlan::is_member(&port.config.vlan, vlan))
+                port.is_some_and(|port| VlanMembership::is_member(&port.config.vlan, vlan))
             };
             present.iter().filter(is_member).copied().collect()
         })

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 
 use slipring_wire::MacAddr;
 
-use crate::port::PortId;
+use crate::port::SwitchPortId;
 
 /// Nanoseconds of a tick, as a power of two: 16.8 ms. 32 bits of ticks last two years.
 const TICK_SHIFT: u32 = 24;
@@ -24,18 +24,18 @@ const TICK_SHIFT: u32 = 24;
 const MAX_PROBES: usize = 32;
 const MIN_BUCKETS: usize = 256;
 /// Slots of a bucket.
-const WIDTH: usize = 4;
+const SLOTS_PER_BUCKET: usize = 4;
 /// An address in a VLAN, and where it stands if it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Key {
+pub(crate) struct MacKey {
     pub(crate) key: u64,
     hash: u64,
 }
 
 /// Marks a taken slot in its key; above 48 bits of address and 12 of VLAN.
-const TAKEN: u64 = 1 << 63;
+const TAKEN_FLAG: u64 = 1 << 63;
 /// Marks an address that neither ages nor moves in its port.
-const PINNED: u32 = 1 << 31;
+const PINNED_FLAG: u32 = 1 << 31;
 
 /// An address in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct MacEntry {
     /// Its VLAN; 0 in a switch that is not VLAN-aware.
     pub vlan: u16,
     /// The port behind which it lives.
-    pub port: PortId,
+    pub port: SwitchPortId,
     /// Since it was last seen, to the 17 ms.
     pub age_ns: u64,
     /// Whether it was set by hand: it neither ages nor moves.
@@ -54,7 +54,7 @@ pub struct MacEntry {
 
 /// What learning did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Learning {
+pub(crate) enum LearnOutcome {
     Known,
     New,
     Moved,
@@ -63,52 +63,53 @@ pub(crate) enum Learning {
 
 /// One address.
 #[derive(Debug, Clone, Copy, Default)]
-struct Slot {
+struct MacSlot {
     /// 0 when free.
     key: u64,
     port: u32,
-    seen: u32,
+    last_seen: u32,
 }
 
 /// Four addresses in one cache line. Free slots are behind taken ones.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
-struct Bucket {
-    keys: [u64; WIDTH],
-    ports: [u32; WIDTH],
-    seen: [u32; WIDTH],
+struct MacBucket {
+    keys: [u64; SLOTS_PER_BUCKET],
+    ports: [u32; SLOTS_PER_BUCKET],
+    last_seen: [u32; SLOTS_PER_BUCKET],
 }
 
 /// A slot's bucket, and its place there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
+struct MacSlotIndex {
     bucket: usize,
     slot: usize,
 }
 
-impl Bucket {
+impl MacBucket {
     fn is_full(&self) -> bool {
-        self.keys[WIDTH - 1] != 0
+        self.keys[SLOTS_PER_BUCKET - 1] != 0
     }
 
     #[inline(always)]
     fn find(&self, key: u64) -> Option<usize> {
         // All four at once: where a key stands in its bucket cannot be predicted.
-        let mask = (0..WIDTH).fold(0, |mask, i| mask | u32::from(self.keys[i] == key) << i);
-        (mask != 0).then(|| mask.trailing_zeros() as usize & (WIDTH - 1))
+        let mask =
+            (0..SLOTS_PER_BUCKET).fold(0, |mask, i| mask | u32::from(self.keys[i] == key) << i);
+        (mask != 0).then(|| mask.trailing_zeros() as usize & (SLOTS_PER_BUCKET - 1))
     }
 
-    fn slot(&self, at: usize) -> Slot {
-        Slot { key: self.keys[at], port: self.ports[at], seen: self.seen[at] }
+    fn slot(&self, at: usize) -> MacSlot {
+        MacSlot { key: self.keys[at], port: self.ports[at], last_seen: self.last_seen[at] }
     }
 
-    fn set(&mut self, at: usize, slot: Slot) {
-        (self.keys[at], self.ports[at], self.seen[at]) = (slot.key, slot.port, slot.seen);
+    fn set(&mut self, at: usize, slot: MacSlot) {
+        (self.keys[at], self.ports[at], self.last_seen[at]) = (slot.key, slot.port, slot.last_seen);
     }
 
     /// Adds an address to a bucket that is not full.
-    fn push(&mut self, slot: Slot) {
-        let at = self.keys.iter().position(|&key| key == 0).unwrap_or(WIDTH - 1);
+    fn push(&mut self, slot: MacSlot) {
+        let at = self.keys.iter().position(|&key| key == 0).unwrap_or(SLOTS_PER_BUCKET - 1);
         self.set(at, slot);
     }
 
@@ -116,23 +117,23 @@ impl Bucket {
     fn remove(&mut self, at: usize) {
         let last = self.keys.iter().rposition(|&key| key != 0).unwrap_or(at);
         self.set(at, self.slot(last));
-        self.set(last, Slot::default());
+        self.set(last, MacSlot::default());
     }
 
-    fn taken(&self) -> impl Iterator<Item = Slot> + '_ {
-        (0..WIDTH).map(|at| self.slot(at)).take_while(|slot| slot.key != 0)
+    fn taken(&self) -> impl Iterator<Item = MacSlot> + '_ {
+        (0..SLOTS_PER_BUCKET).map(|at| self.slot(at)).take_while(|slot| slot.key != 0)
     }
 }
 
-impl Slot {
+impl MacSlot {
     fn entry(&self, tick: u32) -> MacEntry {
-        let age = tick.wrapping_sub(self.seen);
+        let age = tick.wrapping_sub(self.last_seen);
         MacEntry {
             mac: MacAddr::from_u64(self.key),
             vlan: (self.key >> 48) as u16 & 0xfff,
-            port: PortId(self.port & !PINNED),
+            port: SwitchPortId(self.port & !PINNED_FLAG),
             age_ns: if age > u32::MAX / 2 { 0 } else { u64::from(age) << TICK_SHIFT },
-            is_pinned: self.port & PINNED != 0,
+            is_pinned: self.port & PINNED_FLAG != 0,
         }
     }
 }
@@ -140,7 +141,7 @@ impl Slot {
 /// Addresses with ageing; see the module.
 #[derive(Debug)]
 pub struct MacTable {
-    buckets: Vec<Bucket>,
+    buckets: Vec<MacBucket>,
     len: usize,
     limit: usize,
     /// In ticks; `u32::MAX` for never.
@@ -153,7 +154,7 @@ pub struct MacTable {
 /// The table's key of an address in a VLAN.
 #[inline(always)]
 pub(crate) fn key_of(mac: u64, vlan: u16) -> u64 {
-    mac | u64::from(vlan) << 48 | TAKEN
+    mac | u64::from(vlan) << 48 | TAKEN_FLAG
 }
 
 /// The table's time.
@@ -164,7 +165,7 @@ pub(crate) fn tick_of(now_ns: u64) -> u32 {
 
 impl MacTable {
     pub(crate) fn new(limit: usize, ageing_ns: Option<u64>, secret: [u64; 2]) -> Self {
-        let buckets = vec![Bucket::default(); MIN_BUCKETS];
+        let buckets = vec![MacBucket::default(); MIN_BUCKETS];
         let mut table = Self { buckets, len: 0, limit, max_age: 0, secret, swept: 0 };
         table.set_ageing(ageing_ns);
         table
@@ -190,32 +191,32 @@ impl MacTable {
     /// All addresses that are not too old, in no order.
     pub fn entries(&self, now_ns: u64) -> impl Iterator<Item = MacEntry> + '_ {
         let tick = tick_of(now_ns);
-        let live = self.taken().filter(move |slot| self.is_live(slot.port, slot.seen, tick));
+        let live = self.taken().filter(move |slot| self.is_live(slot.port, slot.last_seen, tick));
         live.map(move |slot| slot.entry(tick))
     }
 
     /// Hashes a key.
     #[inline(always)]
-    pub(crate) fn locate(&self, key: u64) -> Key {
-        Key { key, hash: self.hash(key) }
+    pub(crate) fn locate(&self, key: u64) -> MacKey {
+        MacKey { key, hash: self.hash(key) }
     }
 
     /// The port of an address.
     #[inline(always)]
-    pub(crate) fn find(&self, key: Key, tick: u32) -> Option<u32> {
-        let Place { bucket, slot } = self.position(key)?;
+    pub(crate) fn find(&self, key: MacKey, tick: u32) -> Option<u32> {
+        let MacSlotIndex { bucket, slot } = self.position(key)?;
         let bucket = &self.buckets[bucket];
         let port = bucket.ports[slot];
-        self.is_live(port, bucket.seen[slot], tick).then_some(port & !PINNED)
+        self.is_live(port, bucket.last_seen[slot], tick).then_some(port & !PINNED_FLAG)
     }
 
     /// Notes that an address was seen at a port.
     #[inline(always)]
-    pub(crate) fn learn(&mut self, key: Key, port: u32, tick: u32) -> Learning {
-        if let Some(Place { bucket, slot }) = self.position(key) {
+    pub(crate) fn learn(&mut self, key: MacKey, port: u32, tick: u32) -> LearnOutcome {
+        if let Some(MacSlotIndex { bucket, slot }) = self.position(key) {
             let bucket = &self.buckets[bucket];
-            if bucket.ports[slot] & !PINNED == port && bucket.seen[slot] == tick {
-                return Learning::Known;
+            if bucket.ports[slot] & !PINNED_FLAG == port && bucket.last_seen[slot] == tick {
+                return LearnOutcome::Known;
             }
         }
         self.learn_slowly(key, port, tick)
@@ -223,7 +224,7 @@ impl MacTable {
 
     /// Sets an address by hand; false when the table is full.
     pub(crate) fn pin(&mut self, key: u64, port: u32, tick: u32) -> bool {
-        let slot = Slot { key, port: port | PINNED, seen: tick };
+        let slot = MacSlot { key, port: port | PINNED_FLAG, last_seen: tick };
         match self.position(self.locate(key)) {
             Some(at) => self.buckets[at.bucket].set(at.slot, slot),
             None => return self.insert(slot),
@@ -258,33 +259,33 @@ impl MacTable {
             let bucket = self.swept & self.mask();
             self.swept = bucket + 1;
             // From the last on, since freeing one moves others forward.
-            for slot in (0..WIDTH).rev() {
-                let Slot { key, port, seen } = self.buckets[bucket].slot(slot);
+            for slot in (0..SLOTS_PER_BUCKET).rev() {
+                let MacSlot { key, port, last_seen: seen } = self.buckets[bucket].slot(slot);
                 if key != 0 && !self.is_live(port, seen, tick) {
-                    self.free(Place { bucket, slot });
+                    self.free(MacSlotIndex { bucket, slot });
                 }
             }
         }
     }
 
-    fn taken(&self) -> impl Iterator<Item = Slot> + '_ {
-        self.buckets.iter().flat_map(Bucket::taken)
+    fn taken(&self) -> impl Iterator<Item = MacSlot> + '_ {
+        self.buckets.iter().flat_map(MacBucket::taken)
     }
 
     #[inline(always)]
     fn is_live(&self, port: u32, seen: u32, tick: u32) -> bool {
         let age = tick.wrapping_sub(seen);
         // Another thread's time may be older than what the slot says: an age below zero.
-        age <= self.max_age || age > u32::MAX / 2 || port & PINNED != 0
+        age <= self.max_age || age > u32::MAX / 2 || port & PINNED_FLAG != 0
     }
 
     #[inline(always)]
-    fn position(&self, key: Key) -> Option<Place> {
+    fn position(&self, key: MacKey) -> Option<MacSlotIndex> {
         let mut at = key.hash as usize & self.mask();
         loop {
             let bucket = &self.buckets[at];
             if let Some(slot) = bucket.find(key.key) {
-                return Some(Place { bucket: at, slot });
+                return Some(MacSlotIndex { bucket: at, slot });
             }
             if !bucket.is_full() {
                 return None;
@@ -295,32 +296,32 @@ impl MacTable {
 
     #[cold]
     #[inline(never)]
-    fn learn_slowly(&mut self, key: Key, port: u32, tick: u32) -> Learning {
-        let fresh = Slot { key: key.key, port, seen: tick };
+    fn learn_slowly(&mut self, key: MacKey, port: u32, tick: u32) -> LearnOutcome {
+        let fresh = MacSlot { key: key.key, port, last_seen: tick };
         let Some(at) = self.position(key) else {
             let fits = self.replace_old(fresh) || self.insert(fresh);
-            return if fits { Learning::New } else { Learning::Full };
+            return if fits { LearnOutcome::New } else { LearnOutcome::Full };
         };
         let old = self.buckets[at.bucket].slot(at.slot);
-        if old.port & PINNED != 0 {
-            self.buckets[at.bucket].seen[at.slot] = tick;
-            return Learning::Known;
+        if old.port & PINNED_FLAG != 0 {
+            self.buckets[at.bucket].last_seen[at.slot] = tick;
+            return LearnOutcome::Known;
         }
         self.buckets[at.bucket].set(at.slot, fresh);
-        match (self.is_live(old.port, old.seen, tick), old.port == port) {
-            (false, _) => Learning::New,
-            (true, true) => Learning::Known,
-            (true, false) => Learning::Moved,
+        match (self.is_live(old.port, old.last_seen, tick), old.port == port) {
+            (false, _) => LearnOutcome::New,
+            (true, true) => LearnOutcome::Known,
+            (true, false) => LearnOutcome::Moved,
         }
     }
 
     /// Puts an address in the place of an old one on its way; false if there is none.
-    fn replace_old(&mut self, fresh: Slot) -> bool {
+    fn replace_old(&mut self, fresh: MacSlot) -> bool {
         let mut at = self.home(fresh.key);
         loop {
-            for slot in 0..WIDTH {
-                let Slot { key, port, seen } = self.buckets[at].slot(slot);
-                if key != 0 && !self.is_live(port, seen, fresh.seen) {
+            for slot in 0..SLOTS_PER_BUCKET {
+                let MacSlot { key, port, last_seen: seen } = self.buckets[at].slot(slot);
+                if key != 0 && !self.is_live(port, seen, fresh.last_seen) {
                     self.buckets[at].set(slot, fresh);
                     return true;
                 }
@@ -333,11 +334,11 @@ impl MacTable {
     }
 
     /// Adds an address that is not there; false when there is no room.
-    fn insert(&mut self, fresh: Slot) -> bool {
+    fn insert(&mut self, fresh: MacSlot) -> bool {
         if self.len >= self.limit {
             return false;
         }
-        if self.len * 8 >= self.buckets.len() * WIDTH * 5 {
+        if self.len * 8 >= self.buckets.len() * SLOTS_PER_BUCKET * 5 {
             self.grow();
         }
         while !self.put(fresh) {
@@ -348,7 +349,7 @@ impl MacTable {
     }
 
     /// Writes an address into the first bucket on its way that is not full; false if that is far.
-    fn put(&mut self, slot: Slot) -> bool {
+    fn put(&mut self, slot: MacSlot) -> bool {
         let home = self.home(slot.key);
         let mut way = (0..MAX_PROBES).map(|step| (home + step) & self.mask());
         let Some(at) = way.find(|&at| !self.buckets[at].is_full()) else { return false };
@@ -358,11 +359,11 @@ impl MacTable {
 
     /// Doubles the array; more often, should addresses crowd in one place nonetheless.
     fn grow(&mut self) {
-        let old: Vec<Slot> = self.taken().collect();
+        let old: Vec<MacSlot> = self.taken().collect();
         let mut count = self.buckets.len();
         loop {
             count *= 2;
-            self.buckets = vec![Bucket::default(); count];
+            self.buckets = vec![MacBucket::default(); count];
             if old.iter().all(|&slot| self.put(slot)) {
                 break;
             }
@@ -371,7 +372,7 @@ impl MacTable {
     }
 
     /// Frees a slot, and brings back what is further on only because its bucket was full.
-    fn free(&mut self, at: Place) {
+    fn free(&mut self, at: MacSlotIndex) {
         self.len -= 1;
         let mut hole = at.bucket;
         let mut passes_on = self.buckets[hole].is_full();
@@ -380,7 +381,7 @@ impl MacTable {
         while passes_on {
             next = (next + 1) & self.mask();
             passes_on = self.buckets[next].is_full();
-            if let Some(slot) = self.strayed(next, hole) {
+            if let Some(slot) = self.displaced_entry(next, hole) {
                 let moved = self.buckets[next].slot(slot);
                 self.buckets[next].remove(slot);
                 self.buckets[hole].push(moved);
@@ -390,13 +391,13 @@ impl MacTable {
     }
 
     /// The place in bucket `from` of an address that passed bucket `hole` on its way.
-    fn strayed(&self, from: usize, hole: usize) -> Option<usize> {
+    fn displaced_entry(&self, from: usize, hole: usize) -> Option<usize> {
         let distance = |to: usize| from.wrapping_sub(to) & self.mask();
         let bucket = &self.buckets[from];
         let passed = |&at: &usize| {
             bucket.keys[at] != 0 && distance(self.home(bucket.keys[at])) >= distance(hole)
         };
-        (0..WIDTH).find(passed)
+        (0..SLOTS_PER_BUCKET).find(passed)
     }
 
     #[inline(always)]

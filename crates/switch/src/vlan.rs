@@ -4,7 +4,7 @@
 
 use alloc::boxed::Box;
 
-use crate::config::ConfigError;
+use crate::config::SwitchConfigError;
 
 /// A VLAN's number, 1 to 4094.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,8 +18,8 @@ impl VlanId {
     ///
     /// # Errors
     /// [`ConfigError::VlanId`] outside 1 to 4094.
-    pub const fn new(id: u16) -> Result<Self, ConfigError> {
-        if id >= 1 && id <= 4094 { Ok(Self(id)) } else { Err(ConfigError::VlanId(id)) }
+    pub const fn new(id: u16) -> Result<Self, SwitchConfigError> {
+        if id >= 1 && id <= 4094 { Ok(Self(id)) } else { Err(SwitchConfigError::VlanId(id)) }
     }
 
     /// The number.
@@ -63,7 +63,7 @@ impl FromIterator<VlanId> for VlanSet {
 
 /// A port's place among the VLANs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Vlan {
+pub enum VlanMembership {
     /// In one VLAN: what leaves is untagged; what enters untagged, or tagged with that VLAN.
     Access(VlanId),
     /// In several: frames carry a tag, but those of the native VLAN.
@@ -75,7 +75,7 @@ pub enum Vlan {
     },
 }
 
-impl Default for Vlan {
+impl Default for VlanMembership {
     fn default() -> Self {
         Self::Access(VlanId::DEFAULT)
     }
@@ -83,7 +83,7 @@ impl Default for Vlan {
 
 /// What the caller does to the tag of a copy: the four bytes behind the addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tag {
+pub enum TagAction {
     /// Nothing.
     Keep,
     /// Takes it out.
@@ -96,20 +96,22 @@ pub enum Tag {
 
 /// What a frame's own tag says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tagged {
+pub(crate) enum FrameTag {
     No,
     /// With a VLAN, or 0 for priority only.
     With(u16),
 }
 
-impl Vlan {
+impl VlanMembership {
     /// The VLAN of a frame that enters here; `None` if it may not.
-    pub(crate) fn ingress(&self, tag: Tagged) -> Option<u16> {
+    pub(crate) fn ingress(&self, tag: FrameTag) -> Option<u16> {
         match (self, tag) {
-            (Self::Access(own), Tagged::No | Tagged::With(0)) => Some(own.0),
-            (Self::Access(own), Tagged::With(id)) => (own.0 == id).then_some(id),
-            (Self::Trunk { native, .. }, Tagged::No | Tagged::With(0)) => native.map(VlanId::get),
-            (Self::Trunk { .. }, Tagged::With(id)) => self.is_member(id).then_some(id),
+            (Self::Access(own), FrameTag::No | FrameTag::With(0)) => Some(own.0),
+            (Self::Access(own), FrameTag::With(id)) => (own.0 == id).then_some(id),
+            (Self::Trunk { native, .. }, FrameTag::No | FrameTag::With(0)) => {
+                native.map(VlanId::get)
+            }
+            (Self::Trunk { .. }, FrameTag::With(id)) => self.is_member(id).then_some(id),
         }
     }
 
@@ -122,17 +124,19 @@ impl Vlan {
         }
     }
 
-    pub(crate) fn egress(&self) -> Egress {
+    pub(crate) fn egress(&self) -> VlanEgress {
         match self {
-            Self::Access(_) => Egress::Untagged,
-            Self::Trunk { native, .. } => Egress::Tagged { native: native.map_or(0, VlanId::get) },
+            Self::Access(_) => VlanEgress::Untagged,
+            Self::Trunk { native, .. } => {
+                VlanEgress::Tagged { native: native.map_or(0, VlanId::get) }
+            }
         }
     }
 }
 
 /// How frames leave a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Egress {
+pub(crate) enum VlanEgress {
     /// As they came: the switch knows no VLANs.
     AsIs,
     Untagged,
@@ -142,21 +146,21 @@ pub(crate) enum Egress {
     },
 }
 
-impl Egress {
+impl VlanEgress {
     /// What to do to a frame of VLAN `id` that came tagged like this.
     #[inline]
-    pub(crate) fn tag(self, id: u16, tagged: Tagged) -> Tag {
+    pub(crate) fn tag(self, id: u16, tagged: FrameTag) -> TagAction {
         let untagged = match self {
-            Self::AsIs => return Tag::Keep,
+            Self::AsIs => return TagAction::Keep,
             Self::Untagged => true,
             Self::Tagged { native } => native == id,
         };
         match (untagged, tagged) {
-            (true, Tagged::No) => Tag::Keep,
-            (true, Tagged::With(_)) => Tag::Remove,
-            (false, Tagged::No) => Tag::Insert(id),
-            (false, Tagged::With(own)) if own == id => Tag::Keep,
-            (false, Tagged::With(_)) => Tag::Replace(id),
+            (true, FrameTag::No) => TagAction::Keep,
+            (true, FrameTag::With(_)) => TagAction::Remove,
+            (false, FrameTag::No) => TagAction::Insert(id),
+            (false, FrameTag::With(own)) if own == id => TagAction::Keep,
+            (false, FrameTag::With(_)) => TagAction::Replace(id),
         }
     }
 }

@@ -3,15 +3,17 @@
 //! did beside what the receiver found out.
 
 use slipring_model::{Chance, DelayLine, Pacer, Rate, Stream};
-use slipring_traffic::{Expectations, Generator, Lane, Outcome, Pattern, Tracker, Verify};
+use slipring_traffic::{
+    Expectations, Generator, GeneratorShare, StampCheck, Tracker, TrafficOutcome, TrafficPattern,
+};
 
 const FRAMES: u64 = 1_000_000;
 const SEED: u64 = 2026;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut generator = Generator::new(&Pattern::default(), SEED, Lane::ONLY)?;
+    let mut generator = Generator::new(&TrafficPattern::default(), SEED, GeneratorShare::ONLY)?;
     let mut pacer = Pacer::new(Rate::PacketsPerSec(1_000_000), 0);
-    let mut tracker = Tracker::new(Verify::Checksum);
+    let mut tracker = Tracker::new(StampCheck::Checksum);
     let mut wire = Wire::new();
     for _ in 0..FRAMES {
         let now_ns = pacer.next(0, 0);
@@ -34,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn judge(lost: u64) -> Result<(), Box<dyn std::error::Error>> {
     let expectations = Expectations { max_loss: Some("0.05%".parse()?), ..Expectations::default() };
-    let outcome = Outcome { sent: FRAMES, lost, ..Outcome::default() };
+    let outcome = TrafficOutcome { sent: FRAMES, lost, ..TrafficOutcome::default() };
     for unmet in expectations.unmet(&outcome) {
         println!("not good enough: {unmet}");
     }

@@ -4,45 +4,50 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use slipring_traffic::{Generator, Lane, Order, Pattern, Tracker, Verify};
+use slipring_traffic::{
+    EndpointOrder, Generator, GeneratorShare, StampCheck, Tracker, TrafficPattern,
+};
 
 const BUFFERS: usize = 1024;
 const BUFFER_LEN: usize = 2048;
 const FRAMES: u32 = 4_000_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let sweep = || -> Result<Pattern, Box<dyn std::error::Error>> {
-        Ok(Pattern { src: "10.0.0.1:1000-10.0.0.9:2000".parse()?, ..Pattern::default() })
+    let sweep = || -> Result<TrafficPattern, Box<dyn std::error::Error>> {
+        Ok(TrafficPattern {
+            src: "10.0.0.1:1000-10.0.0.9:2000".parse()?,
+            ..TrafficPattern::default()
+        })
     };
-    let random = Pattern {
+    let random = TrafficPattern {
         src: "10.0.0.0/8:0-65535".parse()?,
-        src_order: Order::Random,
-        ..Pattern::default()
+        src_order: EndpointOrder::Random,
+        ..TrafficPattern::default()
     };
-    let ipv6 = Pattern {
+    let ipv6 = TrafficPattern {
         src: "fd00::1".parse()?,
         dst: "fd00::2".parse()?,
         sizes: "80".parse()?,
-        ..Pattern::default()
+        ..TrafficPattern::default()
     };
     for (name, pattern, sizes) in [
-        ("one flow, 60", Pattern::default(), "60"),
-        ("one flow, 1514", Pattern::default(), "1514"),
-        ("one flow, imix", Pattern::default(), "imix"),
-        ("one flow, 60-1514", Pattern::default(), "60-1514"),
+        ("one flow, 60", TrafficPattern::default(), "60"),
+        ("one flow, 1514", TrafficPattern::default(), "1514"),
+        ("one flow, imix", TrafficPattern::default(), "imix"),
+        ("one flow, 60-1514", TrafficPattern::default(), "60-1514"),
         ("sweep, 60", sweep()?, "60"),
         ("random source, 60", random, "60"),
         ("IPv6, 80", ipv6, "80"),
     ] {
-        let pattern = Pattern { sizes: sizes.parse()?, ..pattern };
+        let pattern = TrafficPattern { sizes: sizes.parse()?, ..pattern };
         report(name, &pattern)?;
     }
     Ok(())
 }
 
-fn report(name: &str, pattern: &Pattern) -> Result<(), Box<dyn std::error::Error>> {
+fn report(name: &str, pattern: &TrafficPattern) -> Result<(), Box<dyn std::error::Error>> {
     let mut buffers = vec![0; BUFFERS * BUFFER_LEN];
-    let mut generator = Generator::new(pattern, 1, Lane::ONLY)?;
+    let mut generator = Generator::new(pattern, 1, GeneratorShare::ONLY)?;
     let write = mpps(&mut buffers, |buffer, now_ns| {
         black_box(generator.write(now_ns, buffer));
     });
@@ -51,7 +56,7 @@ fn report(name: &str, pattern: &Pattern) -> Result<(), Box<dyn std::error::Error
         black_box(generator.patch(now_ns, buffer));
     });
     // New numbers every time: a frame seen again would take another path.
-    let mut trackers = [Verify::Mark, Verify::Checksum].map(Tracker::new);
+    let mut trackers = [StampCheck::Mark, StampCheck::Checksum].map(Tracker::new);
     let [mark, checksum] = trackers.each_mut().map(|tracker| {
         mpps(&mut buffers, |buffer, now_ns| {
             let len = generator.patch(now_ns, buffer).unwrap_or(0);

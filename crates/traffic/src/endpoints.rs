@@ -15,16 +15,16 @@
 //! 2. In a block `first + last_index * step` does not pass the end of the
 //!    address space, and `first_port <= last_port`.
 
+mod cursor;
 mod parse;
-mod walk;
 
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
 use slipring_wire::view::IpVersion;
 
+pub(crate) use cursor::{EndpointCursor, TrafficEndpoint};
 pub use parse::{EndpointError, EndpointFault};
-pub(crate) use walk::{Endpoint, Walk};
 
 /// A set of (address, port) pairs in a fixed order: ports count up first, then
 /// addresses, then the items of the list.
@@ -36,13 +36,13 @@ pub(crate) use walk::{Endpoint, Walk};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoints {
-    blocks: Vec<Block>,
+    blocks: Vec<EndpointBlock>,
     family: IpVersion,
 }
 
 /// Evenly spaced addresses times consecutive ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Block {
+struct EndpointBlock {
     first: u128,
     step: u128,
     last_index: u128,
@@ -61,7 +61,8 @@ impl Endpoints {
             IpAddr::V4(v4) => (IpVersion::V4, u128::from(v4.to_bits())),
             IpAddr::V6(v6) => (IpVersion::V6, v6.to_bits()),
         };
-        let block = Block { first, step: 1, last_index: 0, first_port: port, last_port: port };
+        let block =
+            EndpointBlock { first, step: 1, last_index: 0, first_port: port, last_port: port };
         Self { blocks: Vec::from([block]), family }
     }
 
@@ -74,7 +75,7 @@ impl Endpoints {
     /// How many pairs there are; `u128::MAX` stands for that many or more.
     #[must_use]
     pub fn count(&self) -> u128 {
-        let counts = self.blocks.iter().map(Block::count);
+        let counts = self.blocks.iter().map(EndpointBlock::count);
         counts.fold(0, u128::saturating_add)
     }
 
@@ -90,7 +91,7 @@ impl Endpoints {
             IpVersion::V4 => u128::from(u32::MAX),
             IpVersion::V6 => u128::from(u64::MAX),
         };
-        let block = Block {
+        let block = EndpointBlock {
             first: self.blocks[0].first & !host_bits,
             step: 1,
             last_index: host_bits,
@@ -101,7 +102,7 @@ impl Endpoints {
     }
 }
 
-impl Block {
+impl EndpointBlock {
     fn count(&self) -> u128 {
         let addresses = self.last_index.saturating_add(1);
         addresses.saturating_mul(self.ports())

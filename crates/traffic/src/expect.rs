@@ -32,7 +32,7 @@ pub struct Expectations {
 
 /// What a run achieved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub struct TrafficOutcome {
     /// Frames sent (or expected, where only the receiver is known).
     pub sent: u64,
     /// Of those, lost.
@@ -47,7 +47,7 @@ pub struct Outcome {
 
 /// An expectation that was not met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unmet {
+pub enum UnmetExpectation {
     /// A limit on loss, but there was nothing that could be lost.
     NothingSent,
     /// More was lost than allowed.
@@ -71,23 +71,23 @@ pub enum Unmet {
 impl Expectations {
     /// Which expectations `outcome` does not meet; none is a success.
     #[must_use]
-    pub fn unmet(&self, outcome: &Outcome) -> Vec<Unmet> {
+    pub fn unmet(&self, outcome: &TrafficOutcome) -> Vec<UnmetExpectation> {
         let loss = self.max_loss.and_then(|allowed| outcome.excess_loss(allowed));
         let rate = self.min_rate.and_then(|expected| outcome.short_rate(expected));
         loss.into_iter().chain(rate).collect()
     }
 }
 
-impl Outcome {
-    fn excess_loss(&self, allowed: Fraction) -> Option<Unmet> {
+impl TrafficOutcome {
+    fn excess_loss(&self, allowed: Fraction) -> Option<UnmetExpectation> {
         let Self { sent, lost, .. } = *self;
         if sent == 0 {
-            return Some(Unmet::NothingSent);
+            return Some(UnmetExpectation::NothingSent);
         }
-        (!allowed.is_at_least(lost, sent)).then_some(Unmet::Loss { lost, sent, allowed })
+        (!allowed.is_at_least(lost, sent)).then_some(UnmetExpectation::Loss { lost, sent, allowed })
     }
 
-    fn short_rate(&self, expected: Rate) -> Option<Unmet> {
+    fn short_rate(&self, expected: Rate) -> Option<UnmetExpectation> {
         let (amount, per_sec) = match expected {
             Rate::PacketsPerSec(per_sec) => (self.packets, per_sec),
             Rate::BitsPerSec(per_sec) => (self.bits, per_sec),
@@ -99,11 +99,11 @@ impl Outcome {
         }
         let reached = scaled.checked_div(u128::from(self.elapsed_ns)).unwrap_or(0);
         let reached = u64::try_from(reached).unwrap_or(u64::MAX);
-        Some(Unmet::Rate { reached, expected })
+        Some(UnmetExpectation::Rate { reached, expected })
     }
 }
 
-impl fmt::Display for Unmet {
+impl fmt::Display for UnmetExpectation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::NothingSent => f.write_str("a limit on loss, but nothing was sent"),
@@ -133,15 +133,20 @@ mod tests {
 
     use super::*;
 
-    fn loss(allowed: &str, lost: u64, sent: u64) -> Vec<Unmet> {
+    fn loss(allowed: &str, lost: u64, sent: u64) -> Vec<UnmetExpectation> {
         let expectations =
             Expectations { max_loss: Some(allowed.parse().unwrap()), ..Expectations::default() };
-        expectations.unmet(&Outcome { sent, lost, ..Outcome::default() })
+        expectations.unmet(&TrafficOutcome { sent, lost, ..TrafficOutcome::default() })
     }
 
-    fn rate(expected: Rate, packets: u64, bits: u64, elapsed_ns: u64) -> Vec<Unmet> {
+    fn rate(expected: Rate, packets: u64, bits: u64, elapsed_ns: u64) -> Vec<UnmetExpectation> {
         let expectations = Expectations { min_rate: Some(expected), ..Expectations::default() };
-        expectations.unmet(&Outcome { packets, bits, elapsed_ns, ..Outcome::default() })
+        expectations.unmet(&TrafficOutcome {
+            packets,
+            bits,
+            elapsed_ns,
+            ..TrafficOutcome::default()
+        })
     }
 
     #[test]
@@ -154,7 +159,7 @@ mod tests {
 
     #[test]
     fn run_that_sent_nothing_does_not_pass_for_lossless() {
-        assert_eq!(loss("100%", 0, 0), [Unmet::NothingSent]);
+        assert_eq!(loss("100%", 0, 0), [UnmetExpectation::NothingSent]);
     }
 
     #[test]
@@ -175,7 +180,7 @@ mod tests {
 
     #[test]
     fn nothing_expected_is_always_met() {
-        assert_eq!(Expectations::default().unmet(&Outcome::default()), []);
+        assert_eq!(Expectations::default().unmet(&TrafficOutcome::default()), []);
     }
 
     proptest! {
@@ -185,7 +190,7 @@ mod tests {
                 max_loss: Fraction::new(num.into(), den.into()),
                 min_rate: None,
             };
-            let outcome = Outcome { sent: sent.into(), lost: lost.into(), ..Outcome::default() };
+            let outcome = TrafficOutcome { sent: sent.into(), lost: lost.into(), ..TrafficOutcome::default() };
             let passes = u64::from(lost) * u64::from(den) <= u64::from(num) * u64::from(sent);
             prop_assert_eq!(expectations.unmet(&outcome).is_empty(), passes);
         }

@@ -10,12 +10,12 @@
 
 use slipring_model::Stream;
 
-use crate::endpoints::{Endpoint, Endpoints, Walk};
-use crate::pattern::Pattern;
+use crate::endpoints::{EndpointCursor, Endpoints, TrafficEndpoint};
+use crate::pattern::TrafficPattern;
 
 /// How the endpoints of one side are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum EndpointOrder {
     /// One after another, then again.
     #[default]
     Sweep,
@@ -25,12 +25,12 @@ pub enum Order {
 
 /// Which of several generators that share one pattern this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lane {
+pub struct GeneratorShare {
     index: u16,
     of: u16,
 }
 
-impl Lane {
+impl GeneratorShare {
     /// The only generator of its pattern.
     pub const ONLY: Self = Self { index: 0, of: 1 };
 
@@ -65,17 +65,17 @@ impl Lane {
 
 /// The pairs of endpoints that one lane goes through.
 #[derive(Clone, Debug)]
-pub(crate) struct Flows {
-    src: Side,
-    dst: Side,
+pub(crate) struct EndpointPairs {
+    src: EndpointSide,
+    dst: EndpointSide,
     /// `None`: all flows, so the end is where the counting wraps by itself.
-    share: Option<Share>,
+    share: Option<SweepShare>,
     stream: Stream,
 }
 
 /// A lane's part of all the swept positions.
 #[derive(Clone, Debug)]
-struct Share {
+struct SweepShare {
     first: u128,
     count: u128,
     /// How many of them were visited in this round.
@@ -83,19 +83,19 @@ struct Share {
 }
 
 #[derive(Clone, Debug)]
-struct Side {
+struct EndpointSide {
     endpoints: Endpoints,
-    order: Order,
-    walk: Walk,
+    order: EndpointOrder,
+    cursor: EndpointCursor,
 }
 
-impl Flows {
-    pub(crate) fn new(pattern: &Pattern, lane: Lane, stream: Stream) -> Self {
-        let src = Side::new(&pattern.src, pattern.src_order);
-        let dst = Side::new(&pattern.dst, pattern.dst_order);
+impl EndpointPairs {
+    pub(crate) fn new(pattern: &TrafficPattern, lane: GeneratorShare, stream: Stream) -> Self {
+        let src = EndpointSide::new(&pattern.src, pattern.src_order);
+        let dst = EndpointSide::new(&pattern.dst, pattern.dst_order);
         let total = src.swept().saturating_mul(dst.swept());
         let (first, count) = lane.share(total);
-        let share = (count < total).then_some(Share { first, count, done: 0 });
+        let share = (count < total).then_some(SweepShare { first, count, done: 0 });
         let mut flows = Self { src, dst, share, stream };
         flows.jump(first);
         flows
@@ -112,8 +112,8 @@ impl Flows {
 
     /// Source and destination of the next frame.
     #[inline]
-    pub(crate) fn current(&self) -> (Endpoint, Endpoint) {
-        (self.src.walk.endpoint(), self.dst.walk.endpoint())
+    pub(crate) fn current(&self) -> (TrafficEndpoint, TrafficEndpoint) {
+        (self.src.cursor.endpoint(), self.dst.cursor.endpoint())
     }
 
     /// Moves on to the following frame's endpoints.
@@ -128,7 +128,7 @@ impl Flows {
             }
         }
         let carry = self.src.advance(&mut self.stream);
-        if carry || self.dst.order == Order::Random {
+        if carry || self.dst.order == EndpointOrder::Random {
             self.dst.advance(&mut self.stream);
         }
     }
@@ -140,28 +140,28 @@ impl Flows {
     }
 }
 
-impl Side {
-    fn new(endpoints: &Endpoints, order: Order) -> Self {
-        Self { walk: Walk::at(endpoints, 0), endpoints: endpoints.clone(), order }
+impl EndpointSide {
+    fn new(endpoints: &Endpoints, order: EndpointOrder) -> Self {
+        Self { cursor: EndpointCursor::at(endpoints, 0), endpoints: endpoints.clone(), order }
     }
 
     /// How many positions this side has in the counting.
     fn swept(&self) -> u128 {
         match self.order {
-            Order::Sweep => self.endpoints.count(),
-            Order::Random => 1,
+            EndpointOrder::Sweep => self.endpoints.count(),
+            EndpointOrder::Random => 1,
         }
     }
 
     /// Whether there is a choice for each frame.
     fn is_drawn(&self) -> bool {
-        self.order == Order::Random && self.endpoints.count() > 1
+        self.order == EndpointOrder::Random && self.endpoints.count() > 1
     }
 
     fn jump(&mut self, position: u128, stream: &mut Stream) {
-        self.walk = match self.order {
-            Order::Sweep => Walk::at(&self.endpoints, position),
-            Order::Random => Walk::random(&self.endpoints, stream),
+        self.cursor = match self.order {
+            EndpointOrder::Sweep => EndpointCursor::at(&self.endpoints, position),
+            EndpointOrder::Random => EndpointCursor::random(&self.endpoints, stream),
         };
     }
 
@@ -169,9 +169,9 @@ impl Side {
     #[inline]
     fn advance(&mut self, stream: &mut Stream) -> bool {
         match self.order {
-            Order::Sweep => self.walk.step(&self.endpoints),
-            Order::Random => {
-                self.walk = Walk::random(&self.endpoints, stream);
+            EndpointOrder::Sweep => self.cursor.step(&self.endpoints),
+            EndpointOrder::Random => {
+                self.cursor = EndpointCursor::random(&self.endpoints, stream);
                 true
             }
         }
@@ -189,18 +189,22 @@ mod tests {
 
     type Pair = ((u128, u16), (u128, u16));
 
-    fn flows(src: (&str, Order), dst: (&str, Order), lane: Lane) -> Flows {
-        let pattern = Pattern {
+    fn flows(
+        src: (&str, EndpointOrder),
+        dst: (&str, EndpointOrder),
+        lane: GeneratorShare,
+    ) -> EndpointPairs {
+        let pattern = TrafficPattern {
             src: src.0.parse().unwrap(),
             src_order: src.1,
             dst: dst.0.parse().unwrap(),
             dst_order: dst.1,
-            ..Pattern::default()
+            ..TrafficPattern::default()
         };
-        Flows::new(&pattern, lane, Stream::new(1, "flows"))
+        EndpointPairs::new(&pattern, lane, Stream::new(1, "flows"))
     }
 
-    fn take(flows: &mut Flows, count: usize) -> Vec<Pair> {
+    fn take(flows: &mut EndpointPairs, count: usize) -> Vec<Pair> {
         let pairs = (0..count).map(|_| {
             let (src, dst) = flows.current();
             flows.advance();
@@ -209,14 +213,14 @@ mod tests {
         pairs.collect()
     }
 
-    const SWEPT: Order = Order::Sweep;
-    const RANDOM: Order = Order::Random;
+    const SWEPT: EndpointOrder = EndpointOrder::Sweep;
+    const RANDOM: EndpointOrder = EndpointOrder::Random;
 
     #[test]
     fn source_port_counts_up_first_and_destination_address_last() {
         let src = "0.0.0.1:1-0.0.0.2:2";
         let dst = "0.0.0.3:1-0.0.0.4:2";
-        let mut flows = flows((src, SWEPT), (dst, SWEPT), Lane::ONLY);
+        let mut flows = flows((src, SWEPT), (dst, SWEPT), GeneratorShare::ONLY);
         let mut expected = Vec::new();
         for dst in [(3, 1), (3, 2), (4, 1), (4, 2)] {
             for src in [(1, 1), (1, 2), (2, 1), (2, 2)] {
@@ -229,7 +233,7 @@ mod tests {
 
     #[test]
     fn random_source_leaves_the_destination_counting() {
-        let mut flows = flows(("10.0.0.0/8", RANDOM), ("0.0.0.0/29", SWEPT), Lane::ONLY);
+        let mut flows = flows(("10.0.0.0/8", RANDOM), ("0.0.0.0/29", SWEPT), GeneratorShare::ONLY);
         let pairs = take(&mut flows, 16);
         let destinations: Vec<u128> = pairs.iter().map(|pair| pair.1.0).collect();
         let expected: Vec<u128> = (0..8).chain(0..8).collect();
@@ -240,7 +244,7 @@ mod tests {
 
     #[test]
     fn random_destination_is_drawn_for_every_frame() {
-        let mut flows = flows(("0.0.0.0/24", SWEPT), ("10.0.0.0/8", RANDOM), Lane::ONLY);
+        let mut flows = flows(("0.0.0.0/24", SWEPT), ("10.0.0.0/8", RANDOM), GeneratorShare::ONLY);
         let drawn: BTreeSet<u128> = take(&mut flows, 64).iter().map(|pair| pair.1.0).collect();
         assert!(drawn.len() > 60);
     }
@@ -248,17 +252,17 @@ mod tests {
     #[test]
     fn only_constant_endpoints_are_a_single_flow() {
         let one = ("10.0.0.1", SWEPT);
-        assert!(flows(one, one, Lane::ONLY).is_single());
-        assert!(!flows(("10.0.0.0/31", SWEPT), one, Lane::ONLY).is_single());
-        assert!(!flows(one, ("10.0.0.0/31", RANDOM), Lane::ONLY).is_single());
+        assert!(flows(one, one, GeneratorShare::ONLY).is_single());
+        assert!(!flows(("10.0.0.0/31", SWEPT), one, GeneratorShare::ONLY).is_single());
+        assert!(!flows(one, ("10.0.0.0/31", RANDOM), GeneratorShare::ONLY).is_single());
     }
 
     #[test]
     fn lanes_beyond_the_flows_share_them() {
-        let lane = Lane::new(5, 8).unwrap();
+        let lane = GeneratorShare::new(5, 8).unwrap();
         let mut flows = flows(("0.0.0.0/30", SWEPT), ("10.0.0.1", SWEPT), lane);
         assert!(take(&mut flows, 3).iter().all(|pair| pair.0.0 == 1));
-        assert_eq!(Lane::new(8, 8), None);
+        assert_eq!(GeneratorShare::new(8, 8), None);
     }
 
     proptest! {
@@ -269,7 +273,7 @@ mod tests {
             let total = 3 * (usize::from(extra) + 1) * 6;
             let mut visits: BTreeMap<Pair, (u32, u16)> = BTreeMap::new();
             for index in 0..of {
-                let mut flows = flows((&src, SWEPT), (dst, SWEPT), Lane::new(index, of).unwrap());
+                let mut flows = flows((&src, SWEPT), (dst, SWEPT), GeneratorShare::new(index, of).unwrap());
                 // Two rounds, to see the wrap too.
                 let share = flows.share.as_ref().map_or(total, |share| share.count as usize);
                 let rounds = 2 * share;

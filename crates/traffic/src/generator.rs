@@ -27,11 +27,11 @@ use alloc::vec::Vec;
 use slipring_model::Stream;
 use slipring_wire::frame::FrameTemplate;
 
-use crate::flows::{Flows, Lane};
-use crate::pattern::{Pattern, PatternError};
+use crate::flows::{EndpointPairs, GeneratorShare};
+use crate::pattern::{PatternError, TrafficPattern};
 use crate::stamp::StampForm;
-use head::Head;
-use shape::{Shape, Shapes};
+use head::FrameHead;
+use shape::{FrameShape, FrameShapes};
 
 /// The frames of one lane of a [`Pattern`], one after another.
 ///
@@ -50,12 +50,12 @@ use shape::{Shape, Shapes};
 pub struct Generator {
     /// The longest frame, zeros where frames differ.
     template: Vec<u8>,
-    head: Head,
+    head: FrameHead,
     number: u64,
-    shapes: Shapes,
-    shape: Shape,
+    shapes: FrameShapes,
+    shape: FrameShape,
     one_shape: bool,
-    flows: Flows,
+    flows: EndpointPairs,
     one_flow: bool,
 }
 
@@ -64,18 +64,22 @@ impl Generator {
     ///
     /// # Errors
     /// [`PatternError`] if the pattern contradicts itself.
-    pub fn new(pattern: &Pattern, seed: u64, lane: Lane) -> Result<Self, PatternError> {
+    pub fn new(
+        pattern: &TrafficPattern,
+        seed: u64,
+        lane: GeneratorShare,
+    ) -> Result<Self, PatternError> {
         pattern.check()?;
         let longest = usize::from(pattern.sizes.max());
         let FrameTemplate { mut bytes, layout } = pattern.frame_spec().build(longest)?;
         let form = StampForm::fitting(usize::from(pattern.sizes.min()) - layout.payload);
-        shape::blank(&mut bytes, &layout, Head::len_of(&layout, form));
+        shape::blank(&mut bytes, &layout, FrameHead::len_of(&layout, form));
 
         let stream = |label| Stream::numbered(seed, label, u64::from(lane.index()));
-        let mut shapes = Shapes::new(&pattern.sizes, &bytes, &layout, stream("traffic/sizes"));
-        let flows = Flows::new(pattern, lane, stream("traffic/flows"));
+        let mut shapes = FrameShapes::new(&pattern.sizes, &bytes, &layout, stream("traffic/sizes"));
+        let flows = EndpointPairs::new(pattern, lane, stream("traffic/flows"));
         let generator = Self {
-            head: Head::new(&bytes, layout, form),
+            head: FrameHead::new(&bytes, layout, form),
             template: bytes,
             number: 0,
             shape: shapes.next(),

@@ -5,19 +5,19 @@ use core::net::{IpAddr, Ipv4Addr};
 
 use slipring_wire::MacAddr;
 use slipring_wire::frame::{
-    BuildError, EchoKind, EchoSpec, Fill, FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, Ports,
+    BuildError, EchoKind, EchoSpec, Fill, FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, PortPair,
     TagSpec, TcpSpec,
 };
 use slipring_wire::view::IpVersion;
 
 use crate::endpoints::Endpoints;
-use crate::flows::Order;
+use crate::flows::EndpointOrder;
 use crate::sizes::Sizes;
 
 /// The frames to send. The default is the classic one: 60 bytes of UDP from
 /// 10.0.0.1 to 10.1.0.1, both port 1234, to all stations.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Pattern {
+pub struct TrafficPattern {
     /// Source address of the link.
     pub src_mac: MacAddr,
     /// Destination address of the link.
@@ -27,13 +27,13 @@ pub struct Pattern {
     /// Where the packets come from.
     pub src: Endpoints,
     /// How sources follow each other.
-    pub src_order: Order,
+    pub src_order: EndpointOrder,
     /// Where the packets go. Of the same family as `src`.
     pub dst: Endpoints,
     /// How destinations follow each other.
-    pub dst_order: Order,
+    pub dst_order: EndpointOrder,
     /// The header above IP.
-    pub protocol: Protocol,
+    pub protocol: TrafficProtocol,
     /// Lengths of the frames, without CRC.
     pub sizes: Sizes,
     /// Time to live (hop limit).
@@ -46,7 +46,7 @@ pub struct Pattern {
 
 /// The header above IP, and what ports mean in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
+pub enum TrafficProtocol {
     /// UDP datagrams.
     Udp,
     /// TCP segments without connection.
@@ -71,7 +71,7 @@ pub enum PatternError {
     Frame(#[from] BuildError),
 }
 
-impl Default for Pattern {
+impl Default for TrafficPattern {
     fn default() -> Self {
         let endpoint = |a, b, c, d| {
             let address = IpAddr::V4(Ipv4Addr::new(a, b, c, d));
@@ -82,10 +82,10 @@ impl Default for Pattern {
             dst_mac: MacAddr::BROADCAST,
             tags: Vec::new(),
             src: endpoint(10, 0, 0, 1),
-            src_order: Order::Sweep,
+            src_order: EndpointOrder::Sweep,
             dst: endpoint(10, 1, 0, 1),
-            dst_order: Order::Sweep,
-            protocol: Protocol::Udp,
+            dst_order: EndpointOrder::Sweep,
+            protocol: TrafficProtocol::Udp,
             sizes: Sizes::smallest(),
             ttl: 64,
             tos: 0,
@@ -94,7 +94,7 @@ impl Default for Pattern {
     }
 }
 
-impl Pattern {
+impl TrafficPattern {
     /// Checks what [`Generator::new`](crate::Generator::new) would refuse.
     ///
     /// # Errors
@@ -143,9 +143,11 @@ impl Pattern {
 
     fn l4_spec(&self) -> L4Spec {
         match self.protocol {
-            Protocol::Udp => L4Spec::Udp(Ports::default()),
-            Protocol::Tcp { flags } => L4Spec::Tcp(TcpSpec { flags, ..TcpSpec::default() }),
-            Protocol::Echo => L4Spec::Echo(EchoSpec { kind: EchoKind::Request, id: 0, seq: 0 }),
+            TrafficProtocol::Udp => L4Spec::Udp(PortPair::default()),
+            TrafficProtocol::Tcp { flags } => L4Spec::Tcp(TcpSpec { flags, ..TcpSpec::default() }),
+            TrafficProtocol::Echo => {
+                L4Spec::Echo(EchoSpec { kind: EchoKind::Request, id: 0, seq: 0 })
+            }
         }
     }
 }

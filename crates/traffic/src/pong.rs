@@ -2,7 +2,7 @@
 
 use slipring_wire::assigned::IpProto;
 use slipring_wire::checksum::Delta;
-use slipring_wire::view::{Fragment, Ip, IpVersion};
+use slipring_wire::view::{FragmentPosition, Ip, IpVersion};
 use slipring_wire::{Headers, MacAddr};
 
 /// Turns a frame round: MAC addresses, IP addresses and ports change places,
@@ -34,17 +34,17 @@ pub fn turn_around(frame: &mut [u8], own: MacAddr) -> bool {
     }
     let headers = Headers::parse(frame).ok();
     if let Some((l3, ip)) = headers.and_then(|headers| Some((headers.l3, headers.ip?))) {
-        turn_packet(frame, usize::from(l3), &ip);
+        swap_packet_ends(frame, usize::from(l3), &ip);
     }
     true
 }
 
-fn turn_packet(frame: &mut [u8], l3: usize, ip: &Ip) {
+fn swap_packet_ends(frame: &mut [u8], l3: usize, ip: &Ip) {
     match ip.version {
         IpVersion::V4 => swap(frame, l3 + 12, l3 + 16, 4),
         IpVersion::V6 => swap(frame, l3 + 8, l3 + 24, 16),
     }
-    if ip.fragment == Fragment::Later || ip.l4_len() < 4 {
+    if ip.fragment == FragmentPosition::Later || ip.l4_len() < 4 {
         return;
     }
     let l4 = usize::from(ip.l4);
@@ -89,7 +89,7 @@ mod tests {
     use slipring_wire::frame::{EchoKind, EchoSpec, FrameSpec, IpSpec, Ipv6Spec, L4Spec, TcpSpec};
 
     use super::*;
-    use crate::{Generator, Lane, Pattern, Protocol, Stamp, Verify};
+    use crate::{Generator, GeneratorShare, Stamp, StampCheck, TrafficPattern, TrafficProtocol};
 
     const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
@@ -131,21 +131,23 @@ mod tests {
 
     #[test]
     fn pong_has_the_stamp_of_its_ping_and_valid_checksums() {
-        for protocol in [Protocol::Udp, Protocol::Tcp { flags: 2 }, Protocol::Echo] {
+        for protocol in
+            [TrafficProtocol::Udp, TrafficProtocol::Tcp { flags: 2 }, TrafficProtocol::Echo]
+        {
             for (src, dst) in [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")] {
-                let pattern = Pattern {
+                let pattern = TrafficPattern {
                     src: src.parse().unwrap(),
                     dst: dst.parse().unwrap(),
                     protocol,
                     sizes: "100".parse().unwrap(),
-                    ..Pattern::default()
+                    ..TrafficPattern::default()
                 };
                 let mut ping = [0; 100];
-                let mut generator = Generator::new(&pattern, 0, Lane::ONLY).unwrap();
+                let mut generator = Generator::new(&pattern, 0, GeneratorShare::ONLY).unwrap();
                 generator.write(77, &mut ping).unwrap();
-                let stamp = Stamp::read(&ping, Verify::Checksum).unwrap();
+                let stamp = Stamp::read(&ping, StampCheck::Checksum).unwrap();
                 turn_around(&mut ping, OWN);
-                assert_eq!(Stamp::read(&ping, Verify::Checksum), Ok(stamp));
+                assert_eq!(Stamp::read(&ping, StampCheck::Checksum), Ok(stamp));
             }
         }
     }

@@ -24,7 +24,7 @@ use crate::fraction::Fraction;
 /// # Ok::<(), slipring_traffic::FractionError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Timeline {
+pub struct ReplayTimeline {
     speed: Fraction,
     max_gap_ns: u64,
     pass_gap_ns: Option<u64>,
@@ -32,19 +32,19 @@ pub struct Timeline {
     passes_left: Option<u64>,
     /// Time in the capture's own measure since the first packet of all.
     elapsed_ns: u64,
-    pass: Pass,
+    pass: ReplayPass,
     out_of_order: u64,
 }
 
 /// The pass over the capture that is under way.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pass {
+struct ReplayPass {
     latest_ns: Option<u64>,
     packets: u64,
     began_ns: u64,
 }
 
-impl Timeline {
+impl ReplayTimeline {
     /// One pass at the speed of the capture, all pauses kept.
     #[must_use]
     pub fn new() -> Self {
@@ -54,7 +54,7 @@ impl Timeline {
             pass_gap_ns: None,
             passes_left: Some(1),
             elapsed_ns: 0,
-            pass: Pass::default(),
+            pass: ReplayPass::default(),
             out_of_order: 0,
         }
     }
@@ -96,7 +96,7 @@ impl Timeline {
             let gap_ns = self.pass_gap_ns.unwrap_or(self.average_gap_ns());
             self.elapsed_ns = self.elapsed_ns.saturating_add(gap_ns);
         }
-        self.pass = Pass { began_ns: self.elapsed_ns, ..Pass::default() };
+        self.pass = ReplayPass { began_ns: self.elapsed_ns, ..ReplayPass::default() };
         true
     }
 
@@ -136,7 +136,7 @@ impl Timeline {
     }
 }
 
-impl Default for Timeline {
+impl Default for ReplayTimeline {
     fn default() -> Self {
         Self::new()
     }
@@ -150,20 +150,20 @@ mod tests {
 
     use super::*;
 
-    fn one_pass(mut line: Timeline, captured_ns: &[u64]) -> Vec<u64> {
+    fn one_pass(mut line: ReplayTimeline, captured_ns: &[u64]) -> Vec<u64> {
         assert!(line.next_pass());
         captured_ns.iter().map(|&at| line.release_ns(at)).collect()
     }
 
     #[test]
     fn first_packet_goes_at_once_and_the_rest_at_their_distance() {
-        let times = one_pass(Timeline::new(), &[1_000_000, 1_000_007, 1_000_009]);
+        let times = one_pass(ReplayTimeline::new(), &[1_000_000, 1_000_007, 1_000_009]);
         assert_eq!(times, [0, 7, 9]);
     }
 
     #[test]
     fn packet_stamped_before_its_predecessor_goes_with_it() {
-        let mut line = Timeline::new();
+        let mut line = ReplayTimeline::new();
         line.next_pass();
         let times = [100, 150, 120, 160].map(|at| line.release_ns(at));
         assert_eq!(times, [0, 50, 50, 60]);
@@ -172,13 +172,13 @@ mod tests {
 
     #[test]
     fn long_pause_is_cut_to_the_limit() {
-        let line = Timeline::new().with_max_gap(1000);
+        let line = ReplayTimeline::new().with_max_gap(1000);
         assert_eq!(one_pass(line, &[0, 10, 50_000, 50_005]), [0, 10, 1010, 1015]);
     }
 
     #[test]
     fn passes_are_counted_and_kept_apart_by_the_pass_gap() {
-        let mut line = Timeline::new().with_passes(Some(2)).with_pass_gap(1000);
+        let mut line = ReplayTimeline::new().with_passes(Some(2)).with_pass_gap(1000);
         assert!(line.next_pass());
         assert_eq!([5, 9].map(|at| line.release_ns(at)), [0, 4]);
         assert!(line.next_pass());
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn capture_of_one_packet_repeats_without_pause() {
-        let mut line = Timeline::new().with_passes(None);
+        let mut line = ReplayTimeline::new().with_passes(None);
         for _ in 0..3 {
             assert!(line.next_pass());
             assert_eq!(line.release_ns(77), 0);
@@ -197,9 +197,9 @@ mod tests {
 
     #[test]
     fn extreme_times_saturate() {
-        let line = Timeline::new().with_speed(Fraction::new(1, u64::MAX).unwrap());
+        let line = ReplayTimeline::new().with_speed(Fraction::new(1, u64::MAX).unwrap());
         assert_eq!(one_pass(line, &[0, u64::MAX]), [0, u64::MAX]);
-        let never = Timeline::new().with_speed(Fraction::new(0, 1).unwrap());
+        let never = ReplayTimeline::new().with_speed(Fraction::new(0, 1).unwrap());
         assert_eq!(one_pass(never, &[3, 4]), [0, u64::MAX]);
     }
 
@@ -210,7 +210,7 @@ mod tests {
             num in 1u64..1000,
             den in 1u64..1000,
         ) {
-            let mut line = Timeline::new().with_speed(Fraction::new(num, den).unwrap());
+            let mut line = ReplayTimeline::new().with_speed(Fraction::new(num, den).unwrap());
             line.next_pass();
             line.release_ns(0);
             let mut at = 0;

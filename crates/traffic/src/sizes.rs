@@ -19,10 +19,10 @@ use core::str::FromStr;
 /// # Ok::<(), slipring_traffic::SizeError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sizes(pub(crate) Kind);
+pub struct Sizes(pub(crate) SizeKind);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum SizeKind {
     Random {
         min: u16,
         max: u16,
@@ -73,7 +73,7 @@ impl Sizes {
     /// All frames as short as Ethernet allows: 60 bytes.
     #[must_use]
     pub fn smallest() -> Self {
-        Self(Kind::Cycle(Vec::from([60])))
+        Self(SizeKind::Cycle(Vec::from([60])))
     }
 
     /// Each length from one end to the other (in either order) equally likely.
@@ -85,7 +85,7 @@ impl Sizes {
         if min == 0 {
             return Err(SizeError::Length { column: 1 });
         }
-        Ok(Self(Kind::Random { min, max }))
+        Ok(Self(SizeKind::Random { min, max }))
     }
 
     /// The classic Internet mix: 7 of 60, 4 of 590, 1 of 1514 (64, 594 and
@@ -93,7 +93,7 @@ impl Sizes {
     #[must_use]
     pub fn imix() -> Self {
         let round = smooth_round(&[(60, 7), (590, 4), (1514, 1)]);
-        Self(Kind::Cycle(round))
+        Self(SizeKind::Cycle(round))
     }
 
     /// Lengths with weights, kept exactly in every round and spread evenly
@@ -119,15 +119,15 @@ impl Sizes {
         if sum > Self::MAX_ROUND {
             return Err(SizeError::Round { sum });
         }
-        Ok(Self(Kind::Cycle(smooth_round(&reduced))))
+        Ok(Self(SizeKind::Cycle(smooth_round(&reduced))))
     }
 
     /// The shortest length.
     #[must_use]
     pub fn min(&self) -> u16 {
         match &self.0 {
-            Kind::Random { min, .. } => *min,
-            Kind::Cycle(round) => round.iter().copied().min().unwrap_or(0),
+            SizeKind::Random { min, .. } => *min,
+            SizeKind::Cycle(round) => round.iter().copied().min().unwrap_or(0),
         }
     }
 
@@ -135,8 +135,8 @@ impl Sizes {
     #[must_use]
     pub fn max(&self) -> u16 {
         match &self.0 {
-            Kind::Random { max, .. } => *max,
-            Kind::Cycle(round) => round.iter().copied().max().unwrap_or(0),
+            SizeKind::Random { max, .. } => *max,
+            SizeKind::Cycle(round) => round.iter().copied().max().unwrap_or(0),
         }
     }
 }
@@ -214,8 +214,8 @@ mod tests {
 
     fn round(sizes: &Sizes) -> &[u16] {
         match &sizes.0 {
-            Kind::Cycle(round) => round,
-            Kind::Random { .. } => panic!("not a cycle"),
+            SizeKind::Cycle(round) => round,
+            SizeKind::Random { .. } => panic!("not a cycle"),
         }
     }
 

@@ -28,7 +28,7 @@
 use slipring_wire::Headers;
 use slipring_wire::assigned::IpProto;
 use slipring_wire::checksum::Sum;
-use slipring_wire::view::{Fragment, Ip, IpVersion};
+use slipring_wire::view::{FragmentPosition, Ip, IpVersion};
 
 /// What a stamp says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub enum StampForm {
 
 /// Why a frame says nothing about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unstamped {
+pub enum StampError {
     /// It is of other origin, or too short for a stamp.
     Foreign,
     /// It bears the mark, but its checksum is wrong or a part is missing.
@@ -61,7 +61,7 @@ pub enum Unstamped {
 
 /// How closely a received frame is looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Verify {
+pub enum StampCheck {
     /// Headers and mark. Takes about the same time for every length; right where
     /// the rest of a frame is in other slots, or checksums are left to hardware.
     Mark,
@@ -112,32 +112,32 @@ impl Stamp {
     /// # Errors
     /// [`Unstamped`] says why there is none.
     #[inline]
-    pub fn read(frame: &[u8], verify: Verify) -> Result<Self, Unstamped> {
-        let headers = Headers::parse(frame).map_err(|_| Unstamped::Foreign)?;
-        let ip = headers.ip.ok_or(Unstamped::Foreign)?;
-        let start = payload(frame, &ip).ok_or(Unstamped::Foreign)?;
+    pub fn read(frame: &[u8], verify: StampCheck) -> Result<Self, StampError> {
+        let headers = Headers::parse(frame).map_err(|_| StampError::Foreign)?;
+        let ip = headers.ip.ok_or(StampError::Foreign)?;
+        let start = payload(frame, &ip).ok_or(StampError::Foreign)?;
         // The claimed end may lie before the payload or beyond the frame.
         let end = frame.len().min(ip.end as usize);
-        let stamp = Self::decode(frame.get(start..end).ok_or(Unstamped::Foreign)?)?;
+        let stamp = Self::decode(frame.get(start..end).ok_or(StampError::Foreign)?)?;
         match verify {
-            Verify::Checksum if !checksum_holds(frame, usize::from(headers.l3), &ip) => {
-                Err(Unstamped::Corrupt)
+            StampCheck::Checksum if !checksum_holds(frame, usize::from(headers.l3), &ip) => {
+                Err(StampError::Corrupt)
             }
             _ => Ok(stamp),
         }
     }
 
     /// Reads a stamp at the start of a payload.
-    fn decode(body: &[u8]) -> Result<Self, Unstamped> {
-        let &[_, _, _, _, m0, m1] = body.first_chunk().ok_or(Unstamped::Foreign)?;
+    fn decode(body: &[u8]) -> Result<Self, StampError> {
+        let &[_, _, _, _, m0, m1] = body.first_chunk().ok_or(StampError::Foreign)?;
         let form = match u16::from_be_bytes([m0, m1]) {
             TIMED_MARK => StampForm::Timed,
             NUMBERED_MARK => StampForm::Numbered,
-            _ => return Err(Unstamped::Foreign),
+            _ => return Err(StampError::Foreign),
         };
-        let stamp = body.get(..form.bytes()).ok_or(Unstamped::Corrupt)?;
+        let stamp = body.get(..form.bytes()).ok_or(StampError::Corrupt)?;
         let &[n0, n1, n2, n3, _, _, s0, s1, h0, h1] =
-            stamp.first_chunk().ok_or(Unstamped::Corrupt)?;
+            stamp.first_chunk().ok_or(StampError::Corrupt)?;
         Ok(Self {
             stream: u16::from_be_bytes([s0, s1]),
             number: u64::from_be_bytes([0, 0, h0, h1, n0, n1, n2, n3]),
@@ -149,7 +149,7 @@ impl Stamp {
 /// Where the payload of a transport header starts.
 #[inline]
 fn payload(frame: &[u8], ip: &Ip) -> Option<usize> {
-    if ip.fragment == Fragment::Later {
+    if ip.fragment == FragmentPosition::Later {
         return None;
     }
     let l4 = usize::from(ip.l4);
@@ -166,7 +166,7 @@ fn checksum_holds(frame: &[u8], l3: usize, ip: &Ip) -> bool {
     let Some(l4) = ip.l4_bytes(frame) else {
         return false;
     };
-    if ip.fragment != Fragment::Whole || is_unchecked_udp(l4, ip) {
+    if ip.fragment != FragmentPosition::Whole || is_unchecked_udp(l4, ip) {
         return true;
     }
     pseudo_header(frame, l3, ip).is_some_and(|pseudo| pseudo.bytes(l4).checksum() == 0)
@@ -195,14 +195,15 @@ mod tests {
     use slipring_wire::checksum;
 
     use super::*;
-    use crate::{Generator, Lane, Pattern};
+    use crate::{Generator, GeneratorShare, TrafficPattern};
 
-    const BOTH: [Verify; 2] = [Verify::Mark, Verify::Checksum];
+    const BOTH: [StampCheck; 2] = [StampCheck::Mark, StampCheck::Checksum];
 
     /// A classic frame and what its stamp says.
     fn stamped() -> (Vec<u8>, Stamp) {
         let mut frame = std::vec![0; 60];
-        let generator = Generator::new(&Pattern::default(), 0, Lane::ONLY).unwrap();
+        let generator =
+            Generator::new(&TrafficPattern::default(), 0, GeneratorShare::ONLY).unwrap();
         generator.with_stream_id(0x1234).write(99, &mut frame).unwrap();
         (frame, Stamp { stream: 0x1234, number: 0, sent_ns: Some(99) })
     }
@@ -227,7 +228,7 @@ mod tests {
         for bit in 34 * 8..60 * 8 {
             let mut frame = frame.clone();
             frame[bit / 8] ^= 1 << (bit % 8);
-            assert!(Stamp::read(&frame, Verify::Checksum).is_err(), "bit {bit}");
+            assert!(Stamp::read(&frame, StampCheck::Checksum).is_err(), "bit {bit}");
         }
     }
 
@@ -237,7 +238,7 @@ mod tests {
         frame[20..22].copy_from_slice(&[0x20, 0x40]);
         refresh_ip_checksum(&mut frame);
         for verify in BOTH {
-            assert_eq!(Stamp::read(&frame, verify), Err(Unstamped::Foreign));
+            assert_eq!(Stamp::read(&frame, verify), Err(StampError::Foreign));
         }
     }
 
@@ -246,14 +247,14 @@ mod tests {
         let (mut frame, stamp) = stamped();
         frame[20..22].copy_from_slice(&[0x20, 0]);
         frame[40] ^= 1;
-        assert_eq!(Stamp::read(&frame, Verify::Checksum), Ok(stamp));
+        assert_eq!(Stamp::read(&frame, StampCheck::Checksum), Ok(stamp));
     }
 
     #[test]
     fn udp_without_checksum_is_taken_as_it_is() {
         let (mut frame, stamp) = stamped();
         frame[40..42].fill(0);
-        assert_eq!(Stamp::read(&frame, Verify::Checksum), Ok(stamp));
+        assert_eq!(Stamp::read(&frame, StampCheck::Checksum), Ok(stamp));
     }
 
     #[test]
@@ -261,17 +262,17 @@ mod tests {
         let (mut frame, _) = stamped();
         frame[16..18].copy_from_slice(&28u16.to_be_bytes());
         refresh_ip_checksum(&mut frame);
-        assert_eq!(Stamp::read(&frame, Verify::Mark), Err(Unstamped::Foreign));
+        assert_eq!(Stamp::read(&frame, StampCheck::Mark), Err(StampError::Foreign));
     }
 
     #[test]
     fn frame_cut_short_is_corrupt_if_the_stamp_or_the_checksum_suffers() {
         let (frame, _) = stamped();
-        assert_eq!(Stamp::read(&frame[..59], Verify::Mark), Err(Unstamped::Corrupt));
-        let long = Pattern { sizes: "80".parse().unwrap(), ..Pattern::default() };
+        assert_eq!(Stamp::read(&frame[..59], StampCheck::Mark), Err(StampError::Corrupt));
+        let long = TrafficPattern { sizes: "80".parse().unwrap(), ..TrafficPattern::default() };
         let mut frame = [0; 80];
-        Generator::new(&long, 0, Lane::ONLY).unwrap().write(0, &mut frame).unwrap();
-        assert!(Stamp::read(&frame[..64], Verify::Mark).is_ok());
-        assert_eq!(Stamp::read(&frame[..64], Verify::Checksum), Err(Unstamped::Corrupt));
+        Generator::new(&long, 0, GeneratorShare::ONLY).unwrap().write(0, &mut frame).unwrap();
+        assert!(Stamp::read(&frame[..64], StampCheck::Mark).is_ok());
+        assert_eq!(Stamp::read(&frame[..64], StampCheck::Checksum), Err(StampError::Corrupt));
     }
 }

@@ -30,9 +30,9 @@ mod window;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::stamp::{Stamp, Unstamped, Verify};
-pub use report::{Report, StreamTally, Tally};
-use window::{Arrival, Window};
+use crate::stamp::{Stamp, StampCheck, StampError};
+pub use report::{StreamCounters, TrackerReport, TrafficCounters};
+use window::{NumberArrival, SequenceWindow};
 
 /// Follows all streams that arrive at one place.
 ///
@@ -54,22 +54,22 @@ use window::{Arrival, Window};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Tracker {
-    verify: Verify,
+    verify: StampCheck,
     /// Sorted by stream id.
-    streams: Vec<(u16, Box<Window>)>,
-    tally: Tally,
+    streams: Vec<(u16, Box<SequenceWindow>)>,
+    counters: TrafficCounters,
 }
 
 impl Tracker {
     /// How far behind the greatest number of a stream arrivals are remembered.
-    pub const WINDOW: u64 = window::BITS;
+    pub const WINDOW: u64 = window::WINDOW_BITS;
     /// Most streams that are followed, about 1 KiB each.
     pub const MAX_STREAMS: usize = 256;
 
     /// Follows nothing yet. `verify` says how closely frames are looked at.
     #[must_use]
-    pub fn new(verify: Verify) -> Self {
-        Self { verify, streams: Vec::new(), tally: Tally::default() }
+    pub fn new(verify: StampCheck) -> Self {
+        Self { verify, streams: Vec::new(), counters: TrafficCounters::default() }
     }
 
     /// Takes a frame that arrived at `now_ns` into account. Returns its age in
@@ -78,38 +78,38 @@ impl Tracker {
     pub fn observe(&mut self, frame: &[u8], now_ns: u64) -> Option<u64> {
         match Stamp::read(frame, self.verify) {
             Ok(stamp) => return self.observe_stamp(stamp, now_ns),
-            Err(Unstamped::Foreign) => self.tally.foreign += 1,
-            Err(Unstamped::Corrupt) => self.tally.corrupt += 1,
+            Err(StampError::Foreign) => self.counters.foreign += 1,
+            Err(StampError::Corrupt) => self.counters.corrupt += 1,
         }
-        self.tally.frames += 1;
+        self.counters.frames += 1;
         None
     }
 
     /// As [`Self::observe`], for a frame whose stamp was read before.
     #[inline]
     pub fn observe_stamp(&mut self, stamp: Stamp, now_ns: u64) -> Option<u64> {
-        self.tally.frames += 1;
+        self.counters.frames += 1;
         let Some(window) = self.window(stamp.stream) else {
-            self.tally.untracked += 1;
+            self.counters.untracked += 1;
             return None;
         };
-        if window.note(stamp.number) != Arrival::New {
+        if window.record(stamp.number) != NumberArrival::New {
             return None;
         }
         let age_ns = now_ns.checked_sub(stamp.sent_ns?);
-        self.tally.ahead_of_clock += u64::from(age_ns.is_none());
+        self.counters.ahead_of_clock += u64::from(age_ns.is_none());
         age_ns
     }
 
     /// All counts so far. Lost ones may still arrive and leave the count.
     #[must_use]
-    pub fn report(&self) -> Report {
-        let streams: Vec<StreamTally> = self.streams.iter().map(stream_tally).collect();
-        Report { total: self.tally.plus_streams(&streams), streams }
+    pub fn report(&self) -> TrackerReport {
+        let streams: Vec<StreamCounters> = self.streams.iter().map(stream_counters).collect();
+        TrackerReport { total: self.counters.plus_streams(&streams), streams }
     }
 
     #[inline]
-    fn window(&mut self, stream: u16) -> Option<&mut Window> {
+    fn window(&mut self, stream: u16) -> Option<&mut SequenceWindow> {
         let found = self.streams.binary_search_by_key(&stream, |&(id, _)| id);
         let at = match found {
             Ok(at) => at,
@@ -123,12 +123,12 @@ impl Tracker {
     }
 }
 
-fn stream_tally((stream, window): &(u16, Box<Window>)) -> StreamTally {
-    StreamTally {
+fn stream_counters((stream, window): &(u16, Box<SequenceWindow>)) -> StreamCounters {
+    StreamCounters {
         stream: *stream,
         first: window.lowest(),
         next: window.highest() + 1,
-        tally: window.tally(),
+        counters: window.counters(),
     }
 }
 

@@ -9,11 +9,11 @@ use slipring_abi::*;
 use slipring_cli::codes::SR0199;
 use slipring_cli::{Diagnostic, Failure};
 
-use crate::device::Device;
+use crate::device::NetmapDevice;
 
 /// One request in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Action {
+pub(crate) enum ValeAction {
     /// Everything that is plugged in.
     ListAll,
     /// Where a name stands.
@@ -21,11 +21,11 @@ pub(crate) enum Action {
     /// Figures of a port.
     Info(String),
     /// Plugs in, with the host stack if `host`.
-    Attach { name: String, host: bool, memory: Memory },
+    Attach { name: String, host: bool, memory: ValeMemory },
     /// Plugs out.
     Detach(String),
     /// Makes a persistent port.
-    New { name: String, sizes: NmreqValeNewif, memory: Memory },
+    New { name: String, sizes: NmreqValeNewif, memory: ValeMemory },
     /// Removes it.
     Remove(String),
     /// Lets processors poll an interface.
@@ -36,7 +36,7 @@ pub(crate) enum Action {
 
 /// The memory of a new port.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) enum Memory {
+pub(crate) enum ValeMemory {
     /// One of its own.
     #[default]
     Own,
@@ -47,53 +47,53 @@ pub(crate) enum Memory {
 }
 
 /// JSON and text.
-pub(crate) type Told = (Value, String);
+pub(crate) type ValeOutput = (Value, String);
 
-pub(crate) fn perform(path: &Path, action: &Action) -> Result<Told, Failure> {
-    let device = Device::open(path)?;
+pub(crate) fn perform(path: &Path, action: &ValeAction) -> Result<ValeOutput, Failure> {
+    let device = NetmapDevice::open(path)?;
     match action {
-        Action::ListAll => list_all(&device),
-        Action::List(name) => list(&device, name),
-        Action::Info(name) => info(&device, name),
-        Action::Attach { name, host, memory } => attach(&device, name, *host, memory),
-        Action::Detach(name) => {
+        ValeAction::ListAll => list_all(&device),
+        ValeAction::List(name) => list(&device, name),
+        ValeAction::Info(name) => info(&device, name),
+        ValeAction::Attach { name, host, memory } => attach(&device, name, *host, memory),
+        ValeAction::Detach(name) => {
             let body = NmreqValeDetach::default();
-            let got = device.ask(NETMAP_REQ_VALE_DETACH, name, &body);
+            let got = device.request(NETMAP_REQ_VALE_DETACH, name, &body);
             let index = got.map_err(failed("detach", name))?.body.port_index;
             Ok(index_of(name, index))
         }
-        Action::New { name, sizes, memory } => new(&device, name, sizes, memory),
-        Action::Remove(name) => {
-            let got = device.ask(NETMAP_REQ_VALE_DELIF, name, &[0u8; 0]);
+        ValeAction::New { name, sizes, memory } => new(&device, name, sizes, memory),
+        ValeAction::Remove(name) => {
+            let got = device.request(NETMAP_REQ_VALE_DELIF, name, &[0u8; 0]);
             got.map_err(failed("remove", name))?;
             Ok(done(name))
         }
-        Action::Poll { name, polling } => {
-            let got = device.ask(NETMAP_REQ_VALE_POLLING_ENABLE, name, polling);
+        ValeAction::Poll { name, polling } => {
+            let got = device.request(NETMAP_REQ_VALE_POLLING_ENABLE, name, polling);
             got.map_err(failed("start polling", name))?;
             Ok(done(name))
         }
-        Action::StopPolling(name) => {
+        ValeAction::StopPolling(name) => {
             let body = NmreqValePolling::default();
-            let got = device.ask(NETMAP_REQ_VALE_POLLING_DISABLE, name, &body);
+            let got = device.request(NETMAP_REQ_VALE_POLLING_DISABLE, name, &body);
             got.map_err(failed("stop polling", name))?;
             Ok(done(name))
         }
     }
 }
 
-fn done(name: &str) -> Told {
+fn done(name: &str) -> ValeOutput {
     (json!({ "port": name }), String::new())
 }
 
-fn index_of(name: &str, index: u32) -> Told {
+fn index_of(name: &str, index: u32) -> ValeOutput {
     (json!({ "port": name, "port_index": index }), format!("port_index: {index}\n"))
 }
 
-fn list_all(device: &Device) -> Result<Told, Failure> {
+fn list_all(device: &NetmapDevice) -> Result<ValeOutput, Failure> {
     let (mut place, mut rows, mut text) = (NmreqValeList::default(), Vec::new(), String::new());
     loop {
-        let got = match device.ask(NETMAP_REQ_VALE_LIST, "", &place) {
+        let got = match device.request(NETMAP_REQ_VALE_LIST, "", &place) {
             Ok(got) => got,
             Err(Errno::NOENT) => break,
             Err(error) => return Err(failed("list", "all ports")(error)),
@@ -113,16 +113,16 @@ fn list_all(device: &Device) -> Result<Told, Failure> {
     Ok((json!({ "switch_ports": rows }), text))
 }
 
-fn list(device: &Device, name: &str) -> Result<Told, Failure> {
-    let got = device.ask(NETMAP_REQ_VALE_LIST, name, &NmreqValeList::default());
+fn list(device: &NetmapDevice, name: &str) -> Result<ValeOutput, Failure> {
+    let got = device.request(NETMAP_REQ_VALE_LIST, name, &NmreqValeList::default());
     let NmreqValeList { nr_bridge_idx: switch, nr_port_idx: port, .. } =
         got.map_err(failed("list", name))?.body;
     let json = json!({ "port": name, "bridge_index": switch, "port_index": port });
     Ok((json, format!("bridge_idx: {switch}\nport_idx: {port}\n")))
 }
 
-fn info(device: &Device, name: &str) -> Result<Told, Failure> {
-    let got = device.ask(NETMAP_REQ_PORT_INFO_GET, name, &NmreqPortInfoGet::default());
+fn info(device: &NetmapDevice, name: &str) -> Result<ValeOutput, Failure> {
+    let got = device.request(NETMAP_REQ_PORT_INFO_GET, name, &NmreqPortInfoGet::default());
     let got = got.map_err(failed("get info on", name))?.body;
     let fields = [
         ("memsize", got.nr_memsize),
@@ -144,36 +144,41 @@ fn info(device: &Device, name: &str) -> Result<Told, Failure> {
     Ok((json, text))
 }
 
-fn attach(device: &Device, name: &str, host: bool, memory: &Memory) -> Result<Told, Failure> {
+fn attach(
+    device: &NetmapDevice,
+    name: &str,
+    host: bool,
+    memory: &ValeMemory,
+) -> Result<ValeOutput, Failure> {
     let reg = NmreqRegister {
         nr_mode: if host { NR_REG_NIC_SW } else { NR_REG_ALL_NIC },
         nr_mem_id: memory.number(device)?,
         ..NmreqRegister::default()
     };
     let body = NmreqValeAttach { reg, ..NmreqValeAttach::default() };
-    let got = device.ask(NETMAP_REQ_VALE_ATTACH, name, &body);
+    let got = device.request(NETMAP_REQ_VALE_ATTACH, name, &body);
     Ok(index_of(name, got.map_err(failed("attach", name))?.body.port_index))
 }
 
 fn new(
-    device: &Device,
+    device: &NetmapDevice,
     name: &str,
     sizes: &NmreqValeNewif,
-    memory: &Memory,
-) -> Result<Told, Failure> {
+    memory: &ValeMemory,
+) -> Result<ValeOutput, Failure> {
     let body = NmreqValeNewif { nr_mem_id: memory.number(device)?, ..*sizes };
-    device.ask(NETMAP_REQ_VALE_NEWIF, name, &body).map_err(failed("create", name))?;
+    device.request(NETMAP_REQ_VALE_NEWIF, name, &body).map_err(failed("create", name))?;
     Ok(done(name))
 }
 
-impl Memory {
-    fn number(&self, device: &Device) -> Result<u16, Failure> {
+impl ValeMemory {
+    fn number(&self, device: &NetmapDevice) -> Result<u16, Failure> {
         match self {
             Self::Own => Ok(0),
             Self::Number(number) => Ok(*number),
             Self::Of(port) => {
                 let body = NmreqPortInfoGet::default();
-                let got = device.ask(NETMAP_REQ_PORT_INFO_GET, port, &body);
+                let got = device.request(NETMAP_REQ_PORT_INFO_GET, port, &body);
                 Ok(got.map_err(failed("get the memory of", port))?.body.nr_mem_id)
             }
         }

@@ -12,28 +12,28 @@ use slipring_port::kernel::control;
 
 /// `/dev/netmap`, open.
 #[derive(Debug)]
-pub(crate) struct Device(File);
+pub(crate) struct NetmapDevice(File);
 
 /// The answer to a request.
-pub(crate) struct Answer<T> {
+pub(crate) struct DeviceAnswer<T> {
     /// The name, which lists fill in.
     pub(crate) name: String,
     pub(crate) body: T,
 }
 
-impl Device {
+impl NetmapDevice {
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let file = OpenOptions::new().read(true).write(true).open(path);
         file.map(Self).map_err(|error| refused(path.to_owned(), &error).into())
     }
 
     /// Asks `kind` of `name`.
-    pub(crate) fn ask<T: Plain>(
+    pub(crate) fn request<T: Plain>(
         &self,
         kind: u16,
         name: &str,
         body: &T,
-    ) -> Result<Answer<T>, Errno> {
+    ) -> Result<DeviceAnswer<T>, Errno> {
         let mut nr_name = [0; NETMAP_REQ_IFNAMSIZ];
         let fits = nr_name.get_mut(..name.len()).filter(|_| name.len() < NETMAP_REQ_IFNAMSIZ);
         fits.ok_or(too_long(kind))?.copy_from_slice(name.as_bytes());
@@ -46,7 +46,7 @@ impl Device {
         let end = header.nr_name.iter().position(|&byte| byte == 0);
         let name = &header.nr_name[..end.unwrap_or(header.nr_name.len())];
         let name = String::from_utf8_lossy(name).into_owned();
-        Ok(Answer { name, body: T::read_from(&bytes[..T::SIZE]).ok_or(Errno::INVAL)? })
+        Ok(DeviceAnswer { name, body: T::read_from(&bytes[..T::SIZE]).ok_or(Errno::INVAL)? })
     }
 }
 

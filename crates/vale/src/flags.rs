@@ -9,22 +9,22 @@ use slipring_abi::{
 use slipring_cli::codes::SR0003;
 use slipring_cli::{Diagnostic, Failure, flags};
 
-use crate::action::{Action, Memory};
-use crate::settings::{Change, KEYS};
-use crate::show::{Free, Wish};
+use crate::action::{ValeAction, ValeMemory};
+use crate::settings::{KEYS, SettingChange};
+use crate::show::{DaemonRequest, FreeTarget};
 
 /// What was asked for.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct ValePlan {
     pub(crate) device: Option<PathBuf>,
-    pub(crate) action: Asked,
+    pub(crate) action: ValeRequest,
 }
 
 /// Whom to ask what.
 #[derive(Debug)]
-pub(crate) enum Asked {
-    Device(Action),
-    Daemon(Wish),
+pub(crate) enum ValeRequest {
+    Device(ValeAction),
+    Daemon(DaemonRequest),
 }
 
 /// One flag per request: letter, word, value, help.
@@ -112,69 +112,79 @@ fn settings() -> [Arg; 5] {
     ]
 }
 
-impl Plan {
+impl ValePlan {
     pub(crate) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         let device = matches.get_one::<PathBuf>("device").cloned();
-        Ok(Self { device, action: asked(matches)? })
+        Ok(Self { device, action: parse_request(matches)? })
     }
 }
 
-fn asked(matches: &ArgMatches) -> Result<Asked, Failure> {
+fn parse_request(matches: &ArgMatches) -> Result<ValeRequest, Failure> {
     let text = |word: &str| matches.get_one::<String>(word).cloned();
     if let Some(switch) = text("show") {
-        return Ok(Asked::Daemon(Wish::Show(Some(switch).filter(|name| !name.is_empty()))));
+        return Ok(ValeRequest::Daemon(DaemonRequest::Show(
+            Some(switch).filter(|name| !name.is_empty()),
+        )));
     }
     if let Some(place) = text("flush") {
-        return Ok(Asked::Daemon(Wish::Flush(place)));
+        return Ok(ValeRequest::Daemon(DaemonRequest::Flush(place)));
     }
     if let Some(mut words) = matches.get_many::<String>("set") {
         let place = words.next().cloned().unwrap_or_default();
-        let changes = words.map(|word| Change::parse(word)).collect::<Result<_, _>>();
-        return Ok(Asked::Daemon(Wish::Set(place, changes.map_err(|why| wrong("--set", &why))?)));
+        let changes = words.map(|word| SettingChange::parse(word)).collect::<Result<_, _>>();
+        return Ok(ValeRequest::Daemon(DaemonRequest::Set(
+            place,
+            changes.map_err(|why| bad_flag("--set", &why))?,
+        )));
     }
-    let memory = matches.get_one::<Memory>("memory").cloned().unwrap_or_default();
-    let conf = numbers(text("conf").as_deref()).map_err(|why| wrong("-C", &why))?;
+    let memory = matches.get_one::<ValeMemory>("memory").cloned().unwrap_or_default();
+    let conf = numbers(text("conf").as_deref()).map_err(|why| bad_flag("-C", &why))?;
     let has = |word: &str| matches.contains_id(word);
     if !conf.is_empty() && !has("new") && !has("poll") {
-        return Err(wrong("-C", "it goes with -n, a new port, or -p, polling; with nothing else"));
+        return Err(bad_flag(
+            "-C",
+            "it goes with -n, a new port, or -p, polling; with nothing else",
+        ));
     }
     if has("memory") && !["new", "attach", "attach-host"].into_iter().any(has) {
-        return Err(wrong("-m", "it goes with -n, -a and -h; nothing else takes a memory"));
+        return Err(bad_flag("-m", "it goes with -n, -a and -h; nothing else takes a memory"));
     }
     if let Some(owner) = text("owner") {
-        let port = text("remove").map(|name| (Free::Port, name));
-        let freed = port.or_else(|| text("detach").map(|name| (Free::Place, name)));
+        let port = text("remove").map(|name| (FreeTarget::Port, name));
+        let freed = port.or_else(|| text("detach").map(|name| (FreeTarget::AttachedPort, name)));
         let (what, name) = freed.ok_or_else(|| {
-            wrong(
+            bad_flag(
                 "--owner",
                 "it goes with -r and -d; what else is another user's is for that user to ask for",
             )
         })?;
-        return Ok(Asked::Daemon(Wish::Free { what, name, owner }));
+        return Ok(ValeRequest::Daemon(DaemonRequest::Free { what, name, owner }));
     }
-    let attach = |name, host| Action::Attach { name, host, memory: memory.clone() };
+    let attach = |name, host| ValeAction::Attach { name, host, memory: memory.clone() };
     let wishes = [
         text("attach").map(|name| attach(name, false)),
         text("attach-host").map(|name| attach(name, true)),
-        text("detach").map(Action::Detach),
-        text("remove").map(Action::Remove),
-        text("get").map(Action::Info),
-        text("list").map(Action::List),
-        text("stop-polling").map(Action::StopPolling),
+        text("detach").map(ValeAction::Detach),
+        text("remove").map(ValeAction::Remove),
+        text("get").map(ValeAction::Info),
+        text("list").map(ValeAction::List),
+        text("stop-polling").map(ValeAction::StopPolling),
     ];
     let action = match (text("new"), text("poll")) {
-        (Some(name), _) => {
-            Action::New { name, sizes: sizes(&conf).map_err(|why| wrong("-C", &why))?, memory }
-        }
+        (Some(name), _) => ValeAction::New {
+            name,
+            sizes: sizes(&conf).map_err(|why| bad_flag("-C", &why))?,
+            memory,
+        },
         (_, Some(name)) => {
-            Action::Poll { name, polling: polling(&conf).map_err(|why| wrong("-C", &why))? }
+            ValeAction::Poll { name, polling: polling(&conf).map_err(|why| bad_flag("-C", &why))? }
         }
-        _ => wishes.into_iter().flatten().next().unwrap_or(Action::ListAll),
+        _ => wishes.into_iter().flatten().next().unwrap_or(ValeAction::ListAll),
     };
-    Ok(Asked::Device(action))
+    Ok(ValeRequest::Device(action))
 }
 
-fn wrong(flag: &str, why: &str) -> Failure {
+fn bad_flag(flag: &str, why: &str) -> Failure {
     Diagnostic::new(SR0003, format!("the value of {flag} makes no sense"))
         .with_cause(why)
         .with_help("see slipring vale --help")
@@ -182,12 +192,12 @@ fn wrong(flag: &str, why: &str) -> Failure {
 }
 
 /// A number, or the port whose memory it is.
-fn memory(text: &str) -> Result<Memory, String> {
+fn memory(text: &str) -> Result<ValeMemory, String> {
     match text.strip_prefix("netmap:") {
         Some("") => Err("netmap: needs a port behind it".to_owned()),
-        Some(port) => Ok(Memory::Of(port.to_owned())),
-        None if text.starts_with("vale") => Ok(Memory::Of(text.to_owned())),
-        None => text.parse().map(Memory::Number).map_err(|_| {
+        Some(port) => Ok(ValeMemory::Of(port.to_owned())),
+        None if text.starts_with("vale") => Ok(ValeMemory::Of(text.to_owned())),
+        None => text.parse().map(ValeMemory::Number).map_err(|_| {
             "a memory is a number up to 65535, or a port such as netmap:eth0".to_owned()
         }),
     }

@@ -23,13 +23,13 @@ mod switches;
 mod tests;
 
 use clap::ArgMatches;
-use slipring_cli::{Classic, Exit, Failure, Job, Session, Verb};
+use slipring_cli::{ClassicName, Exit, Failure, Job, Session, Verb};
 use slipring_port::kernel::default_device;
 
-pub use show::{Bound, bound};
-pub use switches::Switches;
+pub use show::{BoundPortRow, bound_ports};
+pub use switches::SwitchService;
 
-use action::Action;
+use action::ValeAction;
 
 /// The command.
 pub const VERB: Verb = Verb { name: "vale", classic: &[CLASSIC], command: flags::command, plan };
@@ -38,29 +38,30 @@ pub const VERB: Verb = Verb { name: "vale", classic: &[CLASSIC], command: flags:
 const VALE_CTL: &str = "vale-ctl";
 
 /// netmap's vale-ctl: 1 for any failure, and for a list of all ports, which [`run`] sees to.
-const CLASSIC: Classic = Classic { name: VALE_CTL, status: |exit| u8::from(exit != Exit::Done) };
+const CLASSIC: ClassicName =
+    ClassicName { name: VALE_CTL, status: |exit| u8::from(exit != Exit::Done) };
 
 /// The name that the daemon's control socket has.
-pub const DAEMON: &str = "slipringd";
+pub const DAEMON_NAME: &str = "slipringd";
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
-    let plan = flags::Plan::of(matches)?;
+    let plan = flags::ValePlan::of(matches)?;
     Ok(Box::new(move |session| run(&plan, session)))
 }
 
-fn run(plan: &flags::Plan, session: &mut Session<'_>) -> Result<Exit, Failure> {
+fn run(plan: &flags::ValePlan, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let (json, text) = match &plan.action {
-        flags::Asked::Device(action) => {
+        flags::ValeRequest::Device(action) => {
             let device = plan.device.clone();
             action::perform(&device.unwrap_or_else(|| default_device(&session.run_dir)), action)?
         }
-        flags::Asked::Daemon(wish) => show::ask(&session.run_dir, wish)?,
+        flags::ValeRequest::Daemon(wish) => show::query_daemon(&session.run_dir, wish)?,
     };
-    if !text.is_empty() || session.reporter.format() != slipring_cli::Format::Text {
+    if !text.is_empty() || session.reporter.format() != slipring_cli::ReportFormat::Text {
         session.reporter.document(&json, text.trim_end())?;
     }
     // The old program ended its list so; scripts may rely on it.
-    let listed = matches!(plan.action, flags::Asked::Device(Action::ListAll));
+    let listed = matches!(plan.action, flags::ValeRequest::Device(ValeAction::ListAll));
     let classic = session.classic == Some(VALE_CTL) && listed;
     Ok(if classic { Exit::Expectation } else { Exit::Done })
 }

@@ -1,15 +1,16 @@
 //! Settings of switches and ports as words: `isolated=on`, `vlan=5`, `storm=1000`.
 
 use serde_json::{Value, json};
-use slipring_cli::units::Span;
+use slipring_cli::units::TimeSpan;
 use slipring_netmap::switch::{
-    Limit, PortConfig, StormLimits, Switch, UnknownUnicast, Vlan, VlanId, VlanSet,
+    StormLimit, StormLimits, Switch, SwitchPortConfig, UnknownUnicast, VlanId, VlanMembership,
+    VlanSet,
 };
 use std::time::Duration;
 
 /// `KEY=VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct SettingChange {
     pub(crate) key: String,
     pub(crate) value: String,
 }
@@ -18,7 +19,7 @@ pub(crate) struct Change {
 pub(crate) const KEYS: &str = "of a switch: ageing=TIME|off vlans=on|off unknown=flood|drop; \
                     of a port: isolated=on|off learning=on|off vlan=ID|trunk[:ID,..] storm=PPS|off";
 
-impl Change {
+impl SettingChange {
     pub(crate) fn parse(word: &str) -> Result<Self, String> {
         let pair = word.split_once('=').filter(|(key, value)| !key.is_empty() && !value.is_empty());
         let (key, value) = pair.ok_or_else(|| format!("`{word}` is no KEY=VALUE: {KEYS}"))?;
@@ -30,10 +31,10 @@ impl Change {
         match self.key.as_str() {
             "ageing" if self.value == "off" => switch.set_ageing(None),
             "ageing" => {
-                let span = Span::parse(&self.value, Duration::from_secs(1));
+                let span = TimeSpan::parse(&self.value, Duration::from_secs(1));
                 switch.set_ageing(Some(span.map_err(|error| error.to_string())?.nanos()));
             }
-            "vlans" => switch.set_vlan_aware(self.on()?),
+            "vlans" => switch.set_vlan_aware(self.parse_switch()?),
             "unknown" => switch.set_unknown_unicast(match self.value.as_str() {
                 "flood" => UnknownUnicast::Flood,
                 "drop" => UnknownUnicast::Drop,
@@ -45,10 +46,10 @@ impl Change {
     }
 
     /// Changes what a port's settings will be.
-    pub(crate) fn apply_to_port(&self, config: &mut PortConfig) -> Result<(), String> {
+    pub(crate) fn apply_to_port(&self, config: &mut SwitchPortConfig) -> Result<(), String> {
         match self.key.as_str() {
-            "isolated" => config.is_isolated = self.on()?,
-            "learning" => config.learns = self.on()?,
+            "isolated" => config.is_isolated = self.parse_switch()?,
+            "learning" => config.learns = self.parse_switch()?,
             "vlan" => config.vlan = self.vlan()?,
             "storm" => config.storm = self.storm()?,
             _ => return Err(format!("a port has no setting {}: {KEYS}", self.key)),
@@ -56,7 +57,7 @@ impl Change {
         Ok(())
     }
 
-    fn on(&self) -> Result<bool, String> {
+    fn parse_switch(&self) -> Result<bool, String> {
         match self.value.as_str() {
             "on" => Ok(true),
             "off" => Ok(false),
@@ -65,18 +66,18 @@ impl Change {
     }
 
     /// `5`, or `trunk`, or `trunk:5,6`.
-    fn vlan(&self) -> Result<Vlan, String> {
+    fn vlan(&self) -> Result<VlanMembership, String> {
         let id = |text: &str| {
             let id = text.parse().map_err(|_| self.wrong("a number, trunk or trunk:ID,.."))?;
             VlanId::new(id).map_err(|error| error.to_string())
         };
         match self.value.strip_prefix("trunk") {
-            None => Ok(Vlan::Access(id(&self.value)?)),
-            Some("") => Ok(Vlan::Trunk { native: None, allowed: VlanSet::all() }),
+            None => Ok(VlanMembership::Access(id(&self.value)?)),
+            Some("") => Ok(VlanMembership::Trunk { native: None, allowed: VlanSet::all() }),
             Some(list) => {
                 let list = list.strip_prefix(':').ok_or_else(|| self.wrong("trunk:ID,.."))?;
                 let allowed = list.split(',').map(id).collect::<Result<VlanSet, _>>()?;
-                Ok(Vlan::Trunk { native: None, allowed })
+                Ok(VlanMembership::Trunk { native: None, allowed })
             }
         }
     }
@@ -88,7 +89,7 @@ impl Change {
         }
         let per_sec: u64 =
             self.value.parse().map_err(|_| self.wrong("packets a second, or off"))?;
-        let limit = Some(Limit::Packets { per_sec, burst: (per_sec / 10).max(1) });
+        let limit = Some(StormLimit::Packets { per_sec, burst: (per_sec / 10).max(1) });
         Ok(StormLimits { broadcast: limit, multicast: limit, unknown: limit })
     }
 
@@ -98,10 +99,10 @@ impl Change {
 }
 
 /// A port's settings for reports.
-pub(crate) fn port_json(config: &PortConfig) -> Value {
+pub(crate) fn port_json(config: &SwitchPortConfig) -> Value {
     let vlan = match &config.vlan {
-        Vlan::Access(id) => json!(id.get()),
-        Vlan::Trunk { allowed, .. } => json!(trunk(allowed)),
+        VlanMembership::Access(id) => json!(id.get()),
+        VlanMembership::Trunk { allowed, .. } => json!(trunk(allowed)),
     };
     json!({
         "rings": config.rings,
@@ -114,14 +115,14 @@ pub(crate) fn port_json(config: &PortConfig) -> Value {
 }
 
 /// Settings that are not what they are by default, as [`Change::parse`] takes them.
-fn changed(config: &PortConfig) -> Vec<String> {
-    let usual = PortConfig::default();
+fn changed(config: &SwitchPortConfig) -> Vec<String> {
+    let usual = SwitchPortConfig::default();
     let vlan = match &config.vlan {
-        Vlan::Access(id) => id.get().to_string(),
-        Vlan::Trunk { allowed, .. } => trunk(allowed),
+        VlanMembership::Access(id) => id.get().to_string(),
+        VlanMembership::Trunk { allowed, .. } => trunk(allowed),
     };
     let storm = match config.storm.broadcast {
-        Some(Limit::Packets { per_sec, .. }) => per_sec.to_string(),
+        Some(StormLimit::Packets { per_sec, .. }) => per_sec.to_string(),
         _ => "off".to_owned(),
     };
     let all = [

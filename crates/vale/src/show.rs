@@ -7,67 +7,70 @@ use std::path::Path;
 use serde_json::{Value, json};
 use slipring_cli::codes::SR0199;
 use slipring_cli::{Diagnostic, Failure};
-use slipring_control::{Client, ControlError};
+use slipring_control::{ControlClient, ControlError};
 
-use crate::DAEMON;
-use crate::action::Told;
-use crate::settings::Change;
+use crate::DAEMON_NAME;
+use crate::action::ValeOutput;
+use crate::settings::SettingChange;
 
 /// One request to the daemon.
 #[derive(Debug)]
-pub(crate) enum Wish {
+pub(crate) enum DaemonRequest {
     /// Figures of all switches, or of one.
     Show(Option<String>),
     /// Forgets addresses.
     Flush(String),
     /// Changes settings.
-    Set(String, Vec<Change>),
+    Set(String, Vec<SettingChange>),
     /// Removes, or plugs out, what another user has left.
-    Free { what: Free, name: String, owner: String },
+    Free { what: FreeTarget, name: String, owner: String },
 }
 
 /// What is left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Free {
+pub(crate) enum FreeTarget {
     /// A persistent port.
     Port,
     /// A place in a switch.
-    Place,
+    AttachedPort,
 }
 
-pub(crate) fn ask(run_dir: &Path, wish: &Wish) -> Result<Told, Failure> {
+pub(crate) fn query_daemon(run_dir: &Path, wish: &DaemonRequest) -> Result<ValeOutput, Failure> {
     let (what, args) = match wish {
-        Wish::Show(name) => ("switches", meant(name.as_deref(), None)),
-        Wish::Flush(place) => ("flush", placed(place)),
-        Wish::Set(place, changes) => {
+        DaemonRequest::Show(name) => ("switches", selector(name.as_deref(), None)),
+        DaemonRequest::Flush(place) => ("flush", port_selector(place)),
+        DaemonRequest::Set(place, changes) => {
             let words = changes.iter().map(|one| format!("{}={}", one.key, one.value));
-            let mut args = placed(place);
+            let mut args = port_selector(place);
             args["changes"] = words.collect::<Vec<_>>().into();
             ("set", args)
         }
-        Wish::Free { what, name, owner } => {
-            let mut args = meant(None, None);
+        DaemonRequest::Free { what, name, owner } => {
+            let mut args = selector(None, None);
             (args["name"], args["owner"]) = (name.as_str().into(), owner.as_str().into());
-            (if *what == Free::Port { "remove-port" } else { "detach-port" }, args)
+            (if *what == FreeTarget::Port { "remove-port" } else { "detach-port" }, args)
         }
     };
-    let mut client = Client::find(run_dir, Some(DAEMON)).map_err(|error| unheard(&error))?;
-    let answer = client.ask(what, args).map_err(|error| unheard(&error))?;
-    if let Wish::Show(Some(name)) = wish {
-        is_there(name, &answer)?;
+    let mut client =
+        ControlClient::find(run_dir, Some(DAEMON_NAME)).map_err(|error| control_error(&error))?;
+    let answer = client.request(what, args).map_err(|error| control_error(&error))?;
+    if let DaemonRequest::Show(Some(name)) = wish {
+        check_found(name, &answer)?;
     }
     let text = match wish {
-        Wish::Show(_) => table(&answer),
-        Wish::Flush(_) => format!("{} addresses forgotten\n", answer["flushed"]),
-        Wish::Free { what: Free::Place, .. } => format!("port_index: {}\n", answer["port_index"]),
-        Wish::Set(..) | Wish::Free { .. } => String::new(),
+        DaemonRequest::Show(_) => table(&answer),
+        DaemonRequest::Flush(_) => format!("{} addresses forgotten\n", answer["flushed"]),
+        DaemonRequest::Free { what: FreeTarget::AttachedPort, .. } => {
+            format!("port_index: {}\n", answer["port_index"])
+        }
+        DaemonRequest::Set(..) | DaemonRequest::Free { .. } => String::new(),
     };
     Ok((answer, text))
 }
 
 /// A port that a program has bound.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bound {
+pub struct BoundPortRow {
     /// Its name: `eth0`, `x{1`, `vale0:a`.
     pub port: String,
     /// `interface`, `pipe` or `switch port`.
@@ -77,18 +80,19 @@ pub struct Bound {
 /// Ports of our own user in our own network namespace that the daemon of this run directory says are
 /// bound; none where no daemon serves it.
 #[must_use]
-pub fn bound(run_dir: &Path) -> Vec<Bound> {
-    let client = Client::find(run_dir, Some(DAEMON));
-    let Ok(answer) = client.and_then(|mut client| client.ask("ports", meant(None, None))) else {
+pub fn bound_ports(run_dir: &Path) -> Vec<BoundPortRow> {
+    let client = ControlClient::find(run_dir, Some(DAEMON_NAME));
+    let Ok(answer) = client.and_then(|mut client| client.request("ports", selector(None, None)))
+    else {
         return Vec::new();
     };
     let text = |value: &Value| word(value).to_owned();
-    let one = |port: &Value| Bound { port: text(&port["port"]), kind: text(&port["kind"]) };
+    let one = |port: &Value| BoundPortRow { port: text(&port["port"]), kind: text(&port["kind"]) };
     answer["ports"].as_array().into_iter().flatten().map(one).collect()
 }
 
 /// A name that was asked for and stands for nothing is no empty answer.
-fn is_there(name: &str, answer: &Value) -> Result<(), Failure> {
+fn check_found(name: &str, answer: &Value) -> Result<(), Failure> {
     if answer["switches"].as_array().is_some_and(|switches| !switches.is_empty()) {
         return Ok(());
     }
@@ -98,7 +102,7 @@ fn is_there(name: &str, answer: &Value) -> Result<(), Failure> {
 }
 
 /// Switches of our own user in our own network namespace.
-fn meant(switch: Option<&str>, port: Option<&str>) -> Value {
+fn selector(switch: Option<&str>, port: Option<&str>) -> Value {
     let netns = std::fs::metadata("/proc/thread-self/ns/net").map(|meta| meta.ino());
     let uid = rustix::process::geteuid().as_raw();
     let mut args = json!({ "uid": uid });
@@ -115,14 +119,14 @@ fn meant(switch: Option<&str>, port: Option<&str>) -> Value {
 }
 
 /// `vale0` or `vale0:a`.
-fn placed(place: &str) -> Value {
+fn port_selector(place: &str) -> Value {
     match place.split_once(':') {
-        Some((switch, port)) => meant(Some(switch), Some(port)),
-        None => meant(Some(place), None),
+        Some((switch, port)) => selector(Some(switch), Some(port)),
+        None => selector(Some(place), None),
     }
 }
 
-fn unheard(error: &ControlError) -> Failure {
+fn control_error(error: &ControlError) -> Failure {
     let said = Diagnostic::of(error);
     match error {
         ControlError::Unknown { .. } | ControlError::NothingRuns { .. } => said

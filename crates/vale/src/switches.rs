@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use slipring_control::{Refusal, Reply, Request, Service};
-use slipring_netmap::switch::{MacEntry, PortId, Switch};
-use slipring_netmap::{BoundPort, Domain, Figures, PortKind, SwitchInfo, SwitchPort, TapInfo};
+use slipring_control::{ControlRefusal, ControlReply, ControlRequest, ControlService};
+use slipring_netmap::switch::{MacEntry, Switch, SwitchPortId};
+use slipring_netmap::{
+    AdapterCounters, BoundPort, Domain, MonitorInfo, PortKind, SwitchInfo, SwitchPortInfo,
+};
 
-use crate::settings::{self, Change};
+use crate::settings::{self, SettingChange};
 
 /// Requests about the switches of all users, or of the one that a request names by `uid`; of all
 /// network namespaces, or of the one that it names by `netns`.
-pub struct Switches<F>(F);
+pub struct SwitchService<F>(F);
 
-impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> Switches<F> {
+impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> SwitchService<F> {
     /// Of the domains that `domains` says.
     #[must_use]
     pub fn new(domains: F) -> Self {
@@ -21,14 +23,14 @@ impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> Switches<F> {
     }
 
     /// Of the users that a request means.
-    fn domains(&self, request: &Request) -> impl Iterator<Item = Arc<Domain>> {
+    fn domains(&self, request: &ControlRequest) -> impl Iterator<Item = Arc<Domain>> {
         let uid = number(request, "uid");
         let domains = (self.0)().into_iter();
         domains.filter(move |one| uid.is_none_or(|uid| uid == u64::from(one.uid())))
     }
 
     /// Ports that a request means and programs have bound.
-    fn bound(&self, request: &Request) -> Vec<Value> {
+    fn bound(&self, request: &ControlRequest) -> Vec<Value> {
         let netns = number(request, "netns");
         let ports = self.domains(request).flat_map(|one| {
             let uid = one.uid();
@@ -39,7 +41,7 @@ impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> Switches<F> {
     }
 
     /// Switches that a request means, with their users' domains.
-    fn meant(&self, request: &Request) -> Vec<(Arc<Domain>, SwitchInfo)> {
+    fn selected(&self, request: &ControlRequest) -> Vec<(Arc<Domain>, SwitchInfo)> {
         let text = |key: &str| request.args.get(key).and_then(Value::as_str);
         let (netns, name) = (number(request, "netns"), text("switch"));
         let all = self.domains(request).flat_map(|one| {
@@ -54,10 +56,10 @@ impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> Switches<F> {
     /// The one switch that a request means, and the port of it, if it names one.
     fn one<T>(
         &self,
-        request: &Request,
-        visit: impl FnOnce(&mut Switch, u64, Option<PortId>) -> Result<T, Refusal>,
-    ) -> Result<T, Refusal> {
-        let meant = self.meant(request);
+        request: &ControlRequest,
+        visit: impl FnOnce(&mut Switch, u64, Option<SwitchPortId>) -> Result<T, ControlRefusal>,
+    ) -> Result<T, ControlRefusal> {
+        let meant = self.selected(request);
         let [(domain, info)] = &meant[..] else {
             return Err(refused(match meant.len() {
                 0 => "there is no such switch".to_owned(),
@@ -77,17 +79,18 @@ impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> Switches<F> {
         visited.map_err(gone)?
     }
 
-    fn flush(&self, request: &Request) -> Result<Value, Refusal> {
+    fn flush(&self, request: &ControlRequest) -> Result<Value, ControlRefusal> {
         let flushed = self.one(request, |switch, now_ns, port| {
             Ok(switch.flush(now_ns, |entry| port.is_none_or(|port| port == entry.port)))
         })?;
         Ok(json!({ "flushed": flushed }))
     }
 
-    fn set(&self, request: &Request) -> Result<Value, Refusal> {
+    fn set(&self, request: &ControlRequest) -> Result<Value, ControlRefusal> {
         let words = request.args.get("changes").and_then(Value::as_array);
-        let words = words.ok_or_else(|| Refusal::malformed("`changes` is no list"))?;
-        let changes = words.iter().map(|word| Change::parse(word.as_str().unwrap_or_default()));
+        let words = words.ok_or_else(|| ControlRefusal::malformed("`changes` is no list"))?;
+        let changes =
+            words.iter().map(|word| SettingChange::parse(word.as_str().unwrap_or_default()));
         let changes = changes.collect::<Result<Vec<_>, _>>().map_err(refused)?;
         self.one(request, |switch, _, port| change(switch, port, &changes).map_err(refused))?;
         Ok(json!({ "changed": changes.len() }))
@@ -95,7 +98,11 @@ impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> Switches<F> {
 }
 
 /// All of the changes of a port, or none; those of a switch up to the first wrong one.
-fn change(switch: &mut Switch, port: Option<PortId>, changes: &[Change]) -> Result<(), String> {
+fn change(
+    switch: &mut Switch,
+    port: Option<SwitchPortId>,
+    changes: &[SettingChange],
+) -> Result<(), String> {
     let Some(port) = port else {
         return changes.iter().try_for_each(|one| one.apply_to_switch(switch));
     };
@@ -105,38 +112,38 @@ fn change(switch: &mut Switch, port: Option<PortId>, changes: &[Change]) -> Resu
     switch.reconfigure(port, config).map_err(|error| error.to_string())
 }
 
-impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> Service for Switches<F> {
-    fn answer(&self, request: &Request) -> Result<Reply, Refusal> {
+impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> ControlService for SwitchService<F> {
+    fn answer(&self, request: &ControlRequest) -> Result<ControlReply, ControlRefusal> {
         match request.what.as_str() {
-            "hello" => Ok(Reply::Once(json!({
-                "name": crate::DAEMON,
+            "hello" => Ok(ControlReply::Once(json!({
+                "name": crate::DAEMON_NAME,
                 "pid": std::process::id(),
                 "version": env!("CARGO_PKG_VERSION"),
             }))),
             "switches" => {
-                let meant = self.meant(request);
+                let meant = self.selected(request);
                 let shown: Vec<_> =
                     meant.iter().map(|(domain, info)| switch_json(domain.uid(), info)).collect();
-                Ok(Reply::Once(json!({ "switches": shown })))
+                Ok(ControlReply::Once(json!({ "switches": shown })))
             }
-            "ports" => Ok(Reply::Once(json!({ "ports": self.bound(request) }))),
-            "flush" => self.flush(request).map(Reply::Once),
-            "set" => self.set(request).map(Reply::Once),
-            other => Err(Refusal::malformed(format!(
+            "ports" => Ok(ControlReply::Once(json!({ "ports": self.bound(request) }))),
+            "flush" => self.flush(request).map(ControlReply::Once),
+            "set" => self.set(request).map(ControlReply::Once),
+            other => Err(ControlRefusal::malformed(format!(
                 "`{other}` is none of hello, switches, ports, flush and set"
             ))),
         }
     }
 }
 
-fn refused(cause: impl Into<String>) -> Refusal {
-    Refusal {
+fn refused(cause: impl Into<String>) -> ControlRefusal {
+    ControlRefusal {
         help: Some("name one that slipring vale --show lists".to_owned()),
-        ..Refusal::malformed(cause)
+        ..ControlRefusal::malformed(cause)
     }
 }
 
-fn number(request: &Request, key: &str) -> Option<u64> {
+fn number(request: &ControlRequest, key: &str) -> Option<u64> {
     request.args.get(key).and_then(Value::as_u64)
 }
 
@@ -148,7 +155,7 @@ fn bound_json(uid: u32, port: &BoundPort) -> Value {
         PortKind::Null => "null",
     };
     let mut told = json!({ "port": port.name, "kind": kind, "uid": uid, "netns": port.netns });
-    if let Some(Figures { received, sent, drops }) = &port.figures {
+    if let Some(AdapterCounters { received, sent, drops }) = &port.counters {
         let drops = drops.iter().map(|(cause, count)| ((*cause).to_owned(), json!(count)));
         told["rx"] = json!({ "packets": received });
         told["tx"] = json!({ "packets": sent });
@@ -158,7 +165,7 @@ fn bound_json(uid: u32, port: &BoundPort) -> Value {
 }
 
 fn switch_json(uid: u32, info: &SwitchInfo) -> Value {
-    let name_of = |id: PortId| {
+    let name_of = |id: SwitchPortId| {
         let port = info.ports.iter().find(|port| port.id == id);
         port.map(|port| port.name.clone())
     };
@@ -174,7 +181,7 @@ fn switch_json(uid: u32, info: &SwitchInfo) -> Value {
     })
 }
 
-fn port_json(port: &SwitchPort) -> Value {
+fn port_json(port: &SwitchPortInfo) -> Value {
     let counters = &port.counters;
     let drops: serde_json::Map<_, _> =
         counters.drops().map(|(reason, count)| (reason.name().to_owned(), count.into())).collect();
@@ -194,7 +201,7 @@ fn port_json(port: &SwitchPort) -> Value {
     })
 }
 
-fn monitor_json(monitor: &TapInfo) -> Value {
+fn monitor_json(monitor: &MonitorInfo) -> Value {
     let [sent, received] = monitor.wants;
     json!({
         "of_sent": sent, "of_received": received, "frames": monitor.frames, "lost": monitor.lost,

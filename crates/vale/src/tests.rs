@@ -1,19 +1,19 @@
 use super::*;
-use crate::action::Memory;
-use crate::flags::{Asked, Plan};
-use crate::settings::Change;
-use crate::show::Wish;
+use crate::action::ValeMemory;
+use crate::flags::{ValePlan, ValeRequest};
+use crate::settings::SettingChange;
+use crate::show::DaemonRequest;
 use slipring_abi::{NmreqValeNewif, NmreqValePolling};
 
-fn plan(words: &str) -> Result<Plan, Failure> {
+fn plan(words: &str) -> Result<ValePlan, Failure> {
     let words = std::iter::once("vale").chain(words.split_ascii_whitespace());
-    Plan::of(&flags::command().try_get_matches_from(words).unwrap())
+    ValePlan::of(&flags::command().try_get_matches_from(words).unwrap())
 }
 
-fn action(words: &str) -> Action {
+fn action(words: &str) -> ValeAction {
     match plan(words).unwrap().action {
-        Asked::Device(action) => action,
-        Asked::Daemon(wish) => panic!("{wish:?}"),
+        ValeRequest::Device(action) => action,
+        ValeRequest::Daemon(wish) => panic!("{wish:?}"),
     }
 }
 
@@ -23,7 +23,7 @@ fn name(text: &str) -> String {
 
 #[test]
 fn every_letter_of_vale_ctl_means_what_it_meant() {
-    let own = Memory::Own;
+    let own = ValeMemory::Own;
     let polling = |nr_mode, first, count| NmreqValePolling {
         nr_mode,
         nr_first_cpu_id: first,
@@ -31,24 +31,28 @@ fn every_letter_of_vale_ctl_means_what_it_meant() {
         ..NmreqValePolling::default()
     };
     for (words, expected) in [
-        ("", Action::ListAll),
-        ("-v", Action::ListAll),
-        ("-l vale0:a", Action::List(name("vale0:a"))),
-        ("-g eth0", Action::Info(name("eth0"))),
-        ("-d vale0:eth0", Action::Detach(name("vale0:eth0"))),
-        ("-r v0", Action::Remove(name("v0"))),
-        ("-P vale0:eth0", Action::StopPolling(name("vale0:eth0"))),
+        ("", ValeAction::ListAll),
+        ("-v", ValeAction::ListAll),
+        ("-l vale0:a", ValeAction::List(name("vale0:a"))),
+        ("-g eth0", ValeAction::Info(name("eth0"))),
+        ("-d vale0:eth0", ValeAction::Detach(name("vale0:eth0"))),
+        ("-r v0", ValeAction::Remove(name("v0"))),
+        ("-P vale0:eth0", ValeAction::StopPolling(name("vale0:eth0"))),
         (
             "-a vale0:eth0 -m 3",
-            Action::Attach { name: name("vale0:eth0"), host: false, memory: Memory::Number(3) },
+            ValeAction::Attach {
+                name: name("vale0:eth0"),
+                host: false,
+                memory: ValeMemory::Number(3),
+            },
         ),
         (
             "-h vale0:eth0",
-            Action::Attach { name: name("vale0:eth0"), host: true, memory: own.clone() },
+            ValeAction::Attach { name: name("vale0:eth0"), host: true, memory: own.clone() },
         ),
         (
             "-n v0 -C 256,512,2,3 -m netmap:eth0",
-            Action::New {
+            ValeAction::New {
                 name: name("v0"),
                 sizes: NmreqValeNewif {
                     nr_tx_slots: 256,
@@ -57,14 +61,17 @@ fn every_letter_of_vale_ctl_means_what_it_meant() {
                     nr_rx_rings: 3,
                     ..NmreqValeNewif::default()
                 },
-                memory: Memory::Of(name("eth0")),
+                memory: ValeMemory::Of(name("eth0")),
             },
         ),
-        ("-p vale0:e0", Action::Poll { name: name("vale0:e0"), polling: polling(1, 0, 1) }),
-        ("-p vale0:e0 -C 0,1", Action::Poll { name: name("vale0:e0"), polling: polling(1, 1, 1) }),
+        ("-p vale0:e0", ValeAction::Poll { name: name("vale0:e0"), polling: polling(1, 0, 1) }),
+        (
+            "-p vale0:e0 -C 0,1",
+            ValeAction::Poll { name: name("vale0:e0"), polling: polling(1, 1, 1) },
+        ),
         (
             "-p vale0:e0 -C 1,0,2",
-            Action::Poll { name: name("vale0:e0"), polling: polling(2, 0, 2) },
+            ValeAction::Poll { name: name("vale0:e0"), polling: polling(2, 0, 2) },
         ),
     ] {
         assert_eq!(action(words), expected, "{words}");
@@ -95,8 +102,11 @@ fn values_that_make_no_sense_are_refused() {
 
 #[test]
 fn the_daemon_is_asked_what_the_device_does_not_know() {
-    assert!(matches!(plan("--show").unwrap().action, Asked::Daemon(Wish::Show(None))));
-    let Asked::Daemon(Wish::Set(place, changes)) =
+    assert!(matches!(
+        plan("--show").unwrap().action,
+        ValeRequest::Daemon(DaemonRequest::Show(None))
+    ));
+    let ValeRequest::Daemon(DaemonRequest::Set(place, changes)) =
         plan("--set vale0:a isolated=on vlan=5").unwrap().action
     else {
         panic!()
@@ -106,7 +116,7 @@ fn the_daemon_is_asked_what_the_device_does_not_know() {
 
 #[test]
 fn a_device_that_is_not_there_is_an_error_with_a_way_out() {
-    let error = action::perform("/nowhere/netmap".as_ref(), &Action::ListAll).unwrap_err();
+    let error = action::perform("/nowhere/netmap".as_ref(), &ValeAction::ListAll).unwrap_err();
     let Failure::Error(error) = error else { panic!() };
     let text = error.to_text(false);
     assert!(
@@ -117,14 +127,14 @@ fn a_device_that_is_not_there_is_an_error_with_a_way_out() {
 
 #[test]
 fn a_name_that_no_request_can_carry_is_refused_as_the_device_would() {
-    let failure = |action: &Action| match action::perform("/dev/null".as_ref(), action) {
+    let failure = |action: &ValeAction| match action::perform("/dev/null".as_ref(), action) {
         Err(Failure::Error(error)) => error.to_text(false),
         other => panic!("{other:?}"),
     };
-    let (name, memory) = ("x".repeat(100), Memory::Own);
-    let new = Action::New { name: name.clone(), sizes: NmreqValeNewif::default(), memory };
+    let (name, memory) = ("x".repeat(100), ValeMemory::Own);
+    let new = ValeAction::New { name: name.clone(), sizes: NmreqValeNewif::default(), memory };
     assert!(failure(&new).contains("Invalid argument"), "{}", failure(&new));
-    let gone = failure(&Action::Remove(name));
+    let gone = failure(&ValeAction::Remove(name));
     assert!(gone.contains("No such device or address"), "{gone}");
 }
 
@@ -145,10 +155,10 @@ fn what_monitors_saw_and_lost_stands_behind_their_port() {
 mod service {
     use super::*;
     use serde_json::{Value, json};
-    use slipring_control::{Reply, Request, Service};
+    use slipring_control::{ControlReply, ControlRequest, ControlService};
     use slipring_netmap::{
-        Adapter, CallerMemory, Domain, Errno, Netmap, Notify, Open, Opener, Params, Provider,
-        Wanted,
+        Adapter, AdapterRequest, CallerMemory, Domain, Errno, MemoryParams, Netmap, Notify,
+        OpenHandle, Opener, Provider,
     };
     use std::sync::Arc;
 
@@ -156,7 +166,7 @@ mod service {
     struct Nothing;
 
     impl Provider for Nothing {
-        fn find(&self, _: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno> {
+        fn find(&self, _: &AdapterRequest<'_>) -> Result<Arc<dyn Adapter>, Errno> {
             Err(Errno::NXIO)
         }
     }
@@ -175,7 +185,7 @@ mod service {
         }
     }
 
-    fn bound(netmap: &Netmap, domain: &Arc<Domain>, name: &str) -> Open {
+    fn bound(netmap: &Netmap, domain: &Arc<Domain>, name: &str) -> OpenHandle {
         use slipring_abi::{NIOCREGIF, NR_REG_ALL_NIC, Nmreq, Plain};
         let opener = Opener { netns: 7, netns_fd: None, gids: Vec::new() };
         let open = netmap.open(domain.clone(), opener, Arc::new(Nothing));
@@ -187,11 +197,11 @@ mod service {
         open
     }
 
-    fn ask(service: &dyn Service, what: &str, args: Value) -> Result<Value, String> {
+    fn ask(service: &dyn ControlService, what: &str, args: Value) -> Result<Value, String> {
         let Value::Object(args) = args else { panic!() };
-        let request = Request { id: Value::Null, what: what.to_owned(), args };
+        let request = ControlRequest { id: Value::Null, what: what.to_owned(), args };
         match service.answer(&request) {
-            Ok(Reply::Once(value)) => Ok(value),
+            Ok(ControlReply::Once(value)) => Ok(value),
             Ok(_) => panic!(),
             Err(refusal) => Err(refusal.cause.unwrap_or_default()),
         }
@@ -200,10 +210,10 @@ mod service {
     #[test]
     fn switches_are_shown_and_changed_and_nonsense_is_refused() {
         let netmap = Netmap::new(Box::new(Nothing));
-        let domain = Domain::new(5, Params::default()).unwrap();
+        let domain = Domain::new(5, MemoryParams::default()).unwrap();
         let ports = ["vale0:a", "vale0:b"].map(|name| bound(&netmap, &domain, name));
         let known = vec![domain.clone()];
-        let service = Switches::new(move || known.clone());
+        let service = SwitchService::new(move || known.clone());
         let shown = ask(&service, "switches", json!({ "uid": 5, "netns": 7 })).unwrap();
         assert_eq!(shown["switches"][0]["ports"][1]["port"], "vale0:b");
         assert_eq!(
@@ -253,8 +263,11 @@ mod service {
 
 #[test]
 fn a_change_is_a_key_and_a_value() {
-    assert_eq!(Change::parse("vlan=5"), Ok(Change { key: name("vlan"), value: name("5") }));
-    assert!(Change::parse("vlan").is_err());
+    assert_eq!(
+        SettingChange::parse("vlan=5"),
+        Ok(SettingChange { key: name("vlan"), value: name("5") })
+    );
+    assert!(SettingChange::parse("vlan").is_err());
 }
 
 #[test]

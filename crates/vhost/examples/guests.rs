@@ -14,7 +14,7 @@ use std::time::Instant;
 use guest::{Guest, Ring, SIZE, Setup, WRITE};
 use slipring_port::{OpenOptions, Port, forward};
 use slipring_ring::{Geometry, HugePages, Region};
-use slipring_vhost::Role;
+use slipring_vhost::VhostRole;
 
 const TURNS: usize = 20_000;
 
@@ -48,7 +48,7 @@ fn open(sockets: &[PathBuf; 2]) -> [Port; 2] {
         Geometry { ring_bytes: needs.ring_bytes + 4096, bufs: needs.bufs + 2, buf_size: 2048 };
     let region = Region::create(geometry, HugePages::Try).unwrap();
     sockets.each_ref().map(|path| {
-        slipring_vhost::open("vhost", path, Role::Server, 1, &region, &options).unwrap()
+        slipring_vhost::open("vhost", path, VhostRole::Server, 1, &region, &options).unwrap()
     })
 }
 

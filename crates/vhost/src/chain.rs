@@ -11,13 +11,13 @@ use vm_memory::{
 };
 
 /// Most parts of one chain that are looked at: a Linux guest's have 19 at most.
-const MAX_PARTS: u32 = 64;
+const MAX_CHAIN_SEGMENTS: u32 = 64;
 /// Bytes of a descriptor.
-const DESCRIPTOR: usize = 16;
+const DESCRIPTOR_LEN: usize = 16;
 
 /// A stretch of the guest's memory; whether it is there shows when it is used.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Part {
+pub(crate) struct GuestSegment {
     pub(crate) at: u64,
     pub(crate) len: usize,
     /// For us to write to, and not to read.
@@ -25,22 +25,22 @@ pub(crate) struct Part {
 }
 
 /// The chain; an iterator over its parts.
-pub(crate) struct Chain<'v> {
+pub(crate) struct DescriptorChain<'v> {
     /// Its first descriptor, as the guest offered it.
     pub(crate) head: u16,
     memory: &'v GuestMemoryMmap,
     table: VolatileSlice<'v>,
     is_indirect: bool,
     next: Option<u16>,
-    left: u32,
+    remaining: u32,
     is_whole: bool,
 }
 
-impl<'v> Chain<'v> {
+impl<'v> DescriptorChain<'v> {
     #[inline]
     pub(crate) fn new(memory: &'v GuestMemoryMmap, table: VolatileSlice<'v>, head: u16) -> Self {
-        let (next, left) = (Some(head), MAX_PARTS);
-        Self { head, memory, table, is_indirect: false, next, left, is_whole: false }
+        let (next, remaining) = (Some(head), MAX_CHAIN_SEGMENTS);
+        Self { head, memory, table, is_indirect: false, next, remaining, is_whole: false }
     }
 
     /// Whether the end of the chain was reached.
@@ -49,8 +49,8 @@ impl<'v> Chain<'v> {
     }
 
     /// Goes on in a table of the guest's own, of which there is one at most.
-    fn enter(&mut self, at: u64, len: usize) -> Option<()> {
-        if self.is_indirect || len == 0 || !len.is_multiple_of(DESCRIPTOR) {
+    fn enter_indirect(&mut self, at: u64, len: usize) -> Option<()> {
+        if self.is_indirect || len == 0 || !len.is_multiple_of(DESCRIPTOR_LEN) {
             return None;
         }
         self.table = self.memory.get_slice(GuestAddress(at), len).ok()?;
@@ -59,14 +59,14 @@ impl<'v> Chain<'v> {
     }
 }
 
-impl Iterator for Chain<'_> {
-    type Item = Part;
+impl Iterator for DescriptorChain<'_> {
+    type Item = GuestSegment;
 
     #[inline]
-    fn next(&mut self) -> Option<Part> {
+    fn next(&mut self) -> Option<GuestSegment> {
         loop {
-            let at = DESCRIPTOR * usize::from(self.next.take()?);
-            self.left = self.left.checked_sub(1)?;
+            let at = DESCRIPTOR_LEN * usize::from(self.next.take()?);
+            self.remaining = self.remaining.checked_sub(1)?;
             // Beyond the table: an error.
             let word = |at| Some(u64::from_le(self.table.get_ref::<u64>(at).ok()?.load()));
             let (address, rest) = (word(at)?, word(at + 8)?);
@@ -74,14 +74,14 @@ impl Iterator for Chain<'_> {
                 (rest as u32 as usize, (rest >> 32) as u16, (rest >> 48) as u16);
             let has = |flag| u32::from(flags) & flag != 0;
             if has(VRING_DESC_F_INDIRECT) {
-                self.enter(address, len)?;
+                self.enter_indirect(address, len)?;
                 continue;
             }
             match has(VRING_DESC_F_NEXT) {
                 true => self.next = Some(next),
                 false => self.is_whole = true,
             }
-            return Some(Part { at: address, len, is_writable: has(VRING_DESC_F_WRITE) });
+            return Some(GuestSegment { at: address, len, is_writable: has(VRING_DESC_F_WRITE) });
         }
     }
 }

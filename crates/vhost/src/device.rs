@@ -24,12 +24,12 @@ use virtio_bindings::bindings::virtio_ring::{
     VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC,
 };
 
-use crate::link::Link;
-use crate::memory::Memory;
-use crate::vring::{Agreed, Place, Vring};
+use crate::link::VhostLink;
+use crate::memory::VhostMemory;
+use crate::vring::{NegotiatedFeatures, VirtqLayout, Vring};
 
 /// Descriptors that a queue may have: more than any monitor offers its guests for virtio-net.
-const MAX_SIZE: u32 = 4096;
+const MAX_QUEUE_SIZE: u32 = 4096;
 
 const fn bit(feature: u32) -> u64 {
     1 << feature
@@ -43,21 +43,21 @@ pub(crate) const FEATURES: u64 = bit(VIRTIO_F_VERSION_1)
     | VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
 
 /// The device of one connection.
-pub(crate) struct Device {
-    links: Vec<Arc<Link>>,
+pub(crate) struct VhostDevice {
+    links: Vec<Arc<VhostLink>>,
     features: u64,
-    memory: Option<Memory>,
+    memory: Option<VhostMemory>,
     /// Two for each pair: the guest's receive queue, then its transmit queue.
-    queues: Vec<Wish>,
+    queues: Vec<VirtqConfig>,
 }
 
 /// What the monitor said of a virtqueue.
 #[derive(Debug, Default)]
-struct Wish {
+struct VirtqConfig {
     size: u16,
     base: u16,
     /// Descriptors, avail and used ring, in the monitor's addresses.
-    place: Option<[u64; 3]>,
+    layout: Option<[u64; 3]>,
     kick: Option<OwnedFd>,
     call: Option<Arc<OwnedFd>>,
     /// It was started, and not stopped since.
@@ -65,13 +65,13 @@ struct Wish {
     enabled: bool,
 }
 
-impl Device {
-    pub(crate) fn new(links: &[Arc<Link>]) -> Self {
-        let queues = (0..2 * links.len()).map(|_| Wish::default()).collect();
+impl VhostDevice {
+    pub(crate) fn new(links: &[Arc<VhostLink>]) -> Self {
+        let queues = (0..2 * links.len()).map(|_| VirtqConfig::default()).collect();
         Self { links: links.to_vec(), features: 0, memory: None, queues }
     }
 
-    fn wish(&mut self, index: u32) -> Result<&mut Wish> {
+    fn queue_config(&mut self, index: u32) -> Result<&mut VirtqConfig> {
         self.queues.get_mut(index as usize).ok_or(Error::InvalidParam)
     }
 
@@ -81,18 +81,18 @@ impl Device {
         let (i, wish) = (index as usize, &mut queues[index as usize]);
         let link = &links[i / 2];
         let mut rings = link.lock();
-        let place = rings.numbered(i % 2);
+        let place = rings.vring_mut(i % 2);
         if let Some(running) = place.take() {
             wish.base = running.base();
         }
         let unasked = *features & VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits() == 0;
         let runs = wish.started && (wish.enabled || unasked);
         if let Some(memory) = memory.as_ref().filter(|_| runs) {
-            *place = Some(wish.start(memory, agreed(*features)).ok_or(Error::InvalidParam)?);
+            *place = Some(wish.start(memory, negotiated(*features)).ok_or(Error::InvalidParam)?);
         }
         drop(rings);
         // What has been waiting in it.
-        link.ring();
+        link.notify();
         Ok(())
     }
 
@@ -102,12 +102,12 @@ impl Device {
 
     /// Stops a virtqueue; where it stood.
     fn stop(&mut self, index: u32) -> Result<u16> {
-        self.wish(index)?.started = false;
+        self.queue_config(index)?.started = false;
         self.apply(index)?;
         let link = self.links[index as usize / 2].clone();
-        let wish = self.wish(index)?;
+        let wish = self.queue_config(index)?;
         if let Some(kick) = wish.kick.take() {
-            link.stop_listening(&kick);
+            link.remove_kick(&kick);
         }
         wish.call = None;
         Ok(wish.base)
@@ -123,26 +123,26 @@ impl Device {
     }
 }
 
-impl Drop for Device {
+impl Drop for VhostDevice {
     fn drop(&mut self) {
         self.stop_all();
     }
 }
 
-impl Wish {
+impl VirtqConfig {
     /// The queue, if what was said of it makes one.
-    fn start(&self, memory: &Memory, agreed: Agreed) -> Option<Vring> {
-        let [descriptors, avail, used] = self.place?.map(|at| memory.guest_address(at));
+    fn start(&self, memory: &VhostMemory, agreed: NegotiatedFeatures) -> Option<Vring> {
+        let [descriptors, avail, used] = self.layout?.map(|at| memory.guest_address(at));
         let (descriptors, avail, used) = (descriptors?, avail?, used?);
-        let place = Place { size: self.size, descriptors, avail, used };
+        let place = VirtqLayout { size: self.size, descriptors, avail, used };
         Vring::new(place, memory.mapped.clone(), self.base, agreed, self.call.clone()).ok()
     }
 }
 
-fn agreed(features: u64) -> Agreed {
+fn negotiated(features: u64) -> NegotiatedFeatures {
     let has = |feature| features & bit(feature) != 0;
     let long = has(VIRTIO_F_VERSION_1) || has(VIRTIO_NET_F_MRG_RXBUF);
-    Agreed {
+    NegotiatedFeatures {
         event_idx: has(VIRTIO_RING_F_EVENT_IDX),
         mergeable: has(VIRTIO_NET_F_MRG_RXBUF),
         header: if long { 12 } else { 10 },
@@ -150,7 +150,7 @@ fn agreed(features: u64) -> Agreed {
 }
 
 /// A descriptor that can be listened to or written to without waiting: nothing but an eventfd.
-fn event(fd: File) -> Result<OwnedFd> {
+fn into_eventfd(fd: File) -> Result<OwnedFd> {
     let checked = || -> io::Result<OwnedFd> {
         let fd = OwnedFd::from(fd);
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fd.as_fd()));
@@ -169,7 +169,7 @@ fn unsupported<T>() -> Result<T> {
     Err(Error::InvalidOperation("not offered"))
 }
 
-impl VhostUserBackendReqHandlerMut for Device {
+impl VhostUserBackendReqHandlerMut for VhostDevice {
     fn set_owner(&mut self) -> Result<()> {
         Ok(())
     }
@@ -212,15 +212,15 @@ impl VhostUserBackendReqHandlerMut for Device {
         files: Vec<File>,
         _postcopy: Option<bool>,
     ) -> Result<Option<Vec<vhost::VhostUserMemoryRegionBase>>> {
-        self.memory = Some(Memory::map(table, files).map_err(Error::ReqHandlerError)?);
+        self.memory = Some(VhostMemory::map(table, files).map_err(Error::ReqHandlerError)?);
         self.apply_all().map(|()| None)
     }
 
     fn set_vring_num(&mut self, index: u32, num: u32) -> Result<()> {
-        if num == 0 || num > MAX_SIZE || !num.is_power_of_two() {
+        if num == 0 || num > MAX_QUEUE_SIZE || !num.is_power_of_two() {
             return Err(Error::InvalidParam);
         }
-        self.wish(index)?.size = num as u16;
+        self.queue_config(index)?.size = num as u16;
         self.apply(index)
     }
 
@@ -233,15 +233,15 @@ impl VhostUserBackendReqHandlerMut for Device {
         available: u64,
         _log: u64,
     ) -> Result<()> {
-        self.wish(index)?.place = Some([descriptor, available, used]);
+        self.queue_config(index)?.layout = Some([descriptor, available, used]);
         self.apply(index)
     }
 
     fn set_vring_base(&mut self, index: u32, base: u32) -> Result<()> {
         let base = u16::try_from(base).map_err(|_| Error::InvalidParam)?;
-        let started = std::mem::take(&mut self.wish(index)?.started);
+        let started = std::mem::take(&mut self.queue_config(index)?.started);
         self.apply(index)?;
-        let wish = self.wish(index)?;
+        let wish = self.queue_config(index)?;
         (wish.base, wish.started) = (base, started);
         self.apply(index)
     }
@@ -252,23 +252,23 @@ impl VhostUserBackendReqHandlerMut for Device {
     }
 
     fn set_vring_kick(&mut self, index: u8, fd: Option<File>) -> Result<()> {
-        let kick = fd.map(event).transpose()?;
-        let wish = self.wish(index.into())?;
+        let kick = fd.map(into_eventfd).transpose()?;
+        let wish = self.queue_config(index.into())?;
         let old = std::mem::replace(&mut wish.kick, kick);
         wish.started = true;
         let link = &self.links[usize::from(index) / 2];
         if let Some(old) = old {
-            link.stop_listening(&old);
+            link.remove_kick(&old);
         }
         if let Some(kick) = &self.queues[usize::from(index)].kick {
-            link.listen(kick).map_err(Error::ReqHandlerError)?;
+            link.add_kick(kick).map_err(Error::ReqHandlerError)?;
         }
         self.apply(index.into())
     }
 
     fn set_vring_call(&mut self, index: u8, fd: Option<File>) -> Result<()> {
-        let call = fd.map(event).transpose()?;
-        self.wish(index.into())?.call = call.map(Arc::new);
+        let call = fd.map(into_eventfd).transpose()?;
+        self.queue_config(index.into())?.call = call.map(Arc::new);
         self.apply(index.into())
     }
 
@@ -277,7 +277,7 @@ impl VhostUserBackendReqHandlerMut for Device {
     }
 
     fn set_vring_enable(&mut self, index: u32, enable: bool) -> Result<()> {
-        self.wish(index)?.enabled = enable;
+        self.queue_config(index)?.enabled = enable;
         self.apply(index)
     }
 

@@ -9,23 +9,26 @@ use std::os::unix::net::UnixStream;
 use rustix::net::{RecvFlags, recv};
 use vhost::vhost_user::VhostUserBackendReqHandlerMut;
 
-use crate::device::Device;
+use crate::device::VhostDevice;
 
 /// `VHOST_USER_SET_VRING_ENABLE`.
 const SET_VRING_ENABLE: u32 = 18;
 /// Words of the message: request, flags, bytes of what follows; index, and 1 or 0.
-const WORDS: usize = 5;
+const MESSAGE_WORDS: usize = 5;
 /// In the flags: version 1, and that this is an answer.
-const ANSWER: u32 = 1 | 1 << 2;
+const REPLY_FLAGS: u32 = 1 | 1 << 2;
 /// In the flags: that one is wanted.
-const ANSWER_WANTED: u32 = 1 << 3;
+const NEED_REPLY_FLAG: u32 = 1 << 3;
 
 /// Takes such a message, if it is the next one, and does what it says; whether it was.
 ///
 /// # Errors
 /// Those of the socket.
-pub(crate) fn take(mut socket: &UnixStream, device: &mut Device) -> io::Result<bool> {
-    let mut bytes = [0; 4 * WORDS];
+pub(crate) fn handle_set_vring_enable(
+    mut socket: &UnixStream,
+    device: &mut VhostDevice,
+) -> io::Result<bool> {
+    let mut bytes = [0; 4 * MESSAGE_WORDS];
     let (seen, _) = recv(socket, &mut bytes[..], RecvFlags::PEEK | RecvFlags::DONTWAIT)?;
     let [request, flags, size, index, enable] = words(&bytes);
     if seen < bytes.len() || (request, size) != (SET_VRING_ENABLE, 8) {
@@ -33,14 +36,14 @@ pub(crate) fn take(mut socket: &UnixStream, device: &mut Device) -> io::Result<b
     }
     socket.read_exact(&mut bytes)?;
     let done = device.set_vring_enable(index, enable == 1);
-    if flags & ANSWER_WANTED != 0 {
-        let answer = [request, ANSWER, size, u32::from(done.is_err()), 0];
+    if flags & NEED_REPLY_FLAG != 0 {
+        let answer = [request, REPLY_FLAGS, size, u32::from(done.is_err()), 0];
         socket.write_all(&answer.map(u32::to_ne_bytes).concat())?;
     }
     Ok(true)
 }
 
-fn words(bytes: &[u8; 4 * WORDS]) -> [u32; WORDS] {
+fn words(bytes: &[u8; 4 * MESSAGE_WORDS]) -> [u32; MESSAGE_WORDS] {
     let (words, _) = bytes.as_chunks::<4>();
     std::array::from_fn(|i| u32::from_ne_bytes(words[i]))
 }

@@ -39,4 +39,4 @@ mod server;
 mod vring;
 
 pub use port::{MAX_PAIRS, needs, open};
-pub use server::Role;
+pub use server::VhostRole;

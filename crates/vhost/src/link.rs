@@ -12,39 +12,44 @@ use crate::vring::Vring;
 
 /// What a queue pair is connected to.
 #[derive(Debug)]
-pub(crate) struct Link {
-    rings: Mutex<Rings>,
+pub(crate) struct VhostLink {
+    rings: Mutex<VhostRings>,
     /// Readable when a sync may be worth while: the guest's two notifications, and the bell.
     epoll: OwnedFd,
-    bell: OwnedFd,
-    rung: AtomicBool,
+    wake_event: OwnedFd,
+    is_notified: AtomicBool,
 }
 
 /// The virtqueues that run; none while there is no guest.
 #[derive(Debug, Default)]
-pub(crate) struct Rings {
+pub(crate) struct VhostRings {
     /// The guest's receive queue.
     pub(crate) send: Option<Vring>,
     /// The guest's transmit queue.
     pub(crate) receive: Option<Vring>,
 }
 
-impl Rings {
+impl VhostRings {
     /// One of them, by its number within the pair.
-    pub(crate) fn numbered(&mut self, number: usize) -> &mut Option<Vring> {
+    pub(crate) fn vring_mut(&mut self, number: usize) -> &mut Option<Vring> {
         if number == 0 { &mut self.send } else { &mut self.receive }
     }
 }
 
-impl Link {
+impl VhostLink {
     pub(crate) fn new() -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &bell, EventData::new_u64(0), EventFlags::IN)?;
-        Ok(Self { rings: Mutex::default(), epoll, bell, rung: AtomicBool::new(false) })
+        Ok(Self {
+            rings: Mutex::default(),
+            epoll,
+            wake_event: bell,
+            is_notified: AtomicBool::new(false),
+        })
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Rings> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, VhostRings> {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -55,31 +60,31 @@ impl Link {
 
     /// Listens to a notification of the guest. By its edges: it is never read, which a stranger
     /// could make wait.
-    pub(crate) fn listen(&self, kick: &OwnedFd) -> io::Result<()> {
+    pub(crate) fn add_kick(&self, kick: &OwnedFd) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::ET;
         Ok(epoll::add(&self.epoll, kick, EventData::new_u64(0), flags)?)
     }
 
-    pub(crate) fn stop_listening(&self, kick: &OwnedFd) {
+    pub(crate) fn remove_kick(&self, kick: &OwnedFd) {
         // One that was never listened to is not there to be taken away.
         let _ = epoll::delete(&self.epoll, kick);
     }
 
     /// Wakes whoever sleeps, or is about to.
-    pub(crate) fn ring(&self) {
-        self.rung.store(true, Ordering::Release);
+    pub(crate) fn notify(&self) {
+        self.is_notified.store(true, Ordering::Release);
         // A full counter wakes as well.
-        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.wake_event, &1u64.to_ne_bytes());
     }
 
     /// Takes note of all that woke.
-    pub(crate) fn hush(&self) {
+    pub(crate) fn clear_notification(&self) {
         let mut events = [const { std::mem::MaybeUninit::<Event>::uninit() }; 4];
         // Whatever it says: edges that were seen do not wake again.
         let _ = epoll::wait(&self.epoll, &mut events[..], Some(&Timespec::default()));
-        if self.rung.swap(false, Ordering::Acquire) {
+        if self.is_notified.swap(false, Ordering::Acquire) {
             // An empty counter has been read by another one.
-            let _ = rustix::io::read(&self.bell, &mut [0; 8]);
+            let _ = rustix::io::read(&self.wake_event, &mut [0; 8]);
         }
     }
 }

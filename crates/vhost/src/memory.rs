@@ -12,24 +12,24 @@ use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, Mmap
 const HUGETLBFS_MAGIC: u32 = 0x9584_58f6;
 
 /// What virtqueues are read and written through.
-pub(crate) type Mapped = Arc<GuestMemoryMmap>;
+pub(crate) type GuestMapping = Arc<GuestMemoryMmap>;
 
 /// All of it.
 #[derive(Debug, Clone)]
-pub(crate) struct Memory {
-    pub(crate) mapped: Mapped,
-    regions: Vec<Region>,
+pub(crate) struct VhostMemory {
+    pub(crate) mapped: GuestMapping,
+    regions: Vec<VhostRegion>,
 }
 
 /// Where one region lies for the monitor and for the guest.
 #[derive(Debug, Clone, Copy)]
-struct Region {
+struct VhostRegion {
     monitor: u64,
     guest: u64,
     size: u64,
 }
 
-impl Memory {
+impl VhostMemory {
     /// Maps the regions of a table.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl Memory {
         let mapped = table.iter().zip(files).map(|(region, file)| map(region, file));
         let mapped = mapped.collect::<io::Result<Vec<_>>>()?;
         let mapped = GuestMemoryMmap::from_regions(mapped).map_err(io::Error::other)?;
-        let regions = table.iter().map(|region| Region {
+        let regions = table.iter().map(|region| VhostRegion {
             monitor: region.user_addr,
             guest: region.guest_phys_addr,
             size: region.memory_size,
@@ -56,7 +56,7 @@ impl Memory {
 }
 
 fn map(region: &VhostUserMemoryRegion, file: File) -> io::Result<GuestRegionMmap> {
-    refuse_what_may_vanish(&file)?;
+    require_sealed(&file)?;
     let end = region.mmap_offset.checked_add(region.memory_size);
     if end.is_none_or(|end| end > file.metadata().map_or(0, |facts| facts.len())) {
         return Err(refused("the guest's memory is shorter than said"));
@@ -70,7 +70,7 @@ fn map(region: &VhostUserMemoryRegion, file: File) -> io::Result<GuestRegionMmap
 
 /// Bytes that are not there when they are touched kill who touches them: those of a file that was
 /// cut, and those of a huge page where no more are free.
-fn refuse_what_may_vanish(file: &File) -> io::Result<()> {
+fn require_sealed(file: &File) -> io::Result<()> {
     if fstatfs(file)?.f_type as u32 == HUGETLBFS_MAGIC {
         return Err(refused("the guest's memory is of huge pages: leave hugetlb out"));
     }

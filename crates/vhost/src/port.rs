@@ -3,19 +3,21 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use slipring_port::{Caps, Mode, Needs, OpenCause, OpenError, OpenOptions, Port, PortInfo, Queue};
+use slipring_port::{
+    OpenCause, OpenError, OpenOptions, Port, PortCaps, PortInfo, PortMode, Queue, RegionNeeds,
+};
 use slipring_ring::Region;
 
 use crate::queue::VhostQueue;
-use crate::server::{Role, Server};
+use crate::server::{VhostRole, VhostServer};
 
 /// Most ring pairs of a port.
 pub const MAX_PAIRS: u32 = 16;
 
 /// What the port takes from a region.
 #[must_use]
-pub fn needs(pairs: u32, options: &OpenOptions) -> Needs {
-    Needs::pairs(pairs.clamp(1, MAX_PAIRS), options.slots)
+pub fn needs(pairs: u32, options: &OpenOptions) -> RegionNeeds {
+    RegionNeeds::pairs(pairs.clamp(1, MAX_PAIRS), options.slots)
 }
 
 /// Opens a port of `pairs` ring pairs for the guest whose monitor is met at `socket`. It is open
@@ -27,7 +29,7 @@ pub fn needs(pairs: u32, options: &OpenOptions) -> Needs {
 pub fn open(
     name: &str,
     socket: &Path,
-    role: Role,
+    role: VhostRole,
     pairs: u32,
     region: &Arc<Region>,
     options: &OpenOptions,
@@ -39,7 +41,7 @@ pub fn open(
 fn open_pairs(
     name: &str,
     socket: &Path,
-    role: Role,
+    role: VhostRole,
     pairs: u32,
     region: &Arc<Region>,
     options: &OpenOptions,
@@ -50,19 +52,19 @@ fn open_pairs(
             help: "ask for fewer, or leave rings out".into(),
         });
     }
-    let server = Arc::new(Server::start(name, socket, role, pairs)?);
+    let server = Arc::new(VhostServer::start(name, socket, role, pairs)?);
     let open = |i| VhostQueue::new(name, i, region, options, &server);
     let queues = (0..pairs as u16).map(open).collect::<Result<Vec<_>, _>>()?;
     let info = PortInfo {
         name: name.to_owned(),
         kind: "vhost",
-        mode: Mode::new()
+        mode: PortMode::new()
             .with("role", role.name())
             .with("mode", "copy")
             .with("offload", "off")
             .with("queues", pairs)
             .with("slots", options.slots),
-        caps: Caps {
+        caps: PortCaps {
             rx: true,
             tx: true,
             max_packet: region.buf_size() * 64,

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use slipring_port::{
-    Counters, DropCause, Interest, OpenOptions, Queue, Rings, RunError, TxWait, WaitFds,
+    DropCause, Interest, OpenOptions, Queue, QueueCounters, QueueRings, RunError, TxWait, WaitFds,
 };
 use slipring_ring::{KernRing, Region, RegionError, Rx, RxRing, SyncFault, Tx, TxRing};
 
-use crate::link::{self, Link};
+use crate::link::{self, VhostLink};
 use crate::receive::receive;
-use crate::send::{Frame, Scratch, send};
-use crate::server::Server;
+use crate::send::{SendScratch, TxFrame, send};
+use crate::server::VhostServer;
 
 pub(crate) struct VhostQueue {
     name: String,
@@ -18,15 +18,15 @@ pub(crate) struct VhostQueue {
     rx: RxRing,
     tx_kern: KernRing,
     rx_kern: KernRing,
-    counters: Arc<Counters>,
-    link: Arc<Link>,
+    counters: Arc<QueueCounters>,
+    link: Arc<VhostLink>,
     /// That of the first pair, which every guest uses.
-    first: Arc<Link>,
-    scratch: Scratch,
+    first: Arc<VhostLink>,
+    scratch: SendScratch,
     /// Frames wait for buffers of the guest.
     waiting: bool,
     /// Ends with the last queue.
-    _server: Arc<Server>,
+    _server: Arc<VhostServer>,
 }
 
 impl VhostQueue {
@@ -35,7 +35,7 @@ impl VhostQueue {
         ringid: u16,
         region: &Arc<Region>,
         options: &OpenOptions,
-        server: &Arc<Server>,
+        server: &Arc<VhostServer>,
     ) -> Result<Self, RegionError> {
         let tx = options.ring::<Tx>(region, ringid.into(), ringid)?;
         let rx = options.ring::<Rx>(region, ringid.into(), ringid)?;
@@ -49,7 +49,7 @@ impl VhostQueue {
             counters: Arc::default(),
             link: links[usize::from(ringid)].clone(),
             first: links[0].clone(),
-            scratch: Scratch::default(),
+            scratch: SendScratch::default(),
             waiting: false,
             _server: server.clone(),
         })
@@ -60,11 +60,11 @@ impl VhostQueue {
     }
 
     /// Sends what was released; drops it where nobody is there.
-    fn push(&mut self) -> Result<(), RunError> {
+    fn process_tx(&mut self) -> Result<(), RunError> {
         let head = self.tx_kern.released().map_err(|fault| self.fail(fault))?;
         if head == self.tx_kern.hwcur() {
             self.waiting = false;
-            self.free(head);
+            self.release_tx(head);
             return Ok(());
         }
         let mut end = self.tx_kern.hwcur();
@@ -91,30 +91,30 @@ impl VhostQueue {
         self.waiting = end != head;
         let left = frames(&mut self.tx_kern, end, head);
         self.counters.set_in_flight(left);
-        self.free(end);
+        self.release_tx(end);
         Ok(())
     }
 
     /// Gives the slots before `end` back.
-    fn free(&mut self, end: u32) {
-        self.tx_kern.done_to(end);
+    fn release_tx(&mut self, end: u32) {
+        self.tx_kern.complete_to(end);
         self.tx_kern.set_tail(self.tx_kern.prev(end));
     }
 
     /// Asks the guest to tell of frames, and of room where frames wait for it; whether there is
     /// some already.
-    fn ask(&self) -> bool {
+    fn enable_notifications(&self) -> bool {
         let mut rings = self.link.lock();
         let mut ready = false;
         if let Some(vring) = &mut rings.receive {
-            match vring.be_told() {
+            match vring.enable_notification() {
                 Ok(offered) => ready |= offered != vring.base(),
                 Err(_) => rings.receive = None,
             }
         }
         if let Some(vring) = rings.send.as_mut().filter(|_| self.waiting) {
-            match vring.be_told() {
-                Ok(offered) => ready |= offered != vring.seen(),
+            match vring.enable_notification() {
+                Ok(offered) => ready |= offered != vring.last_avail(),
                 Err(_) => rings.send = None,
             }
         }
@@ -126,27 +126,27 @@ impl VhostQueue {
 fn frames(ring: &mut KernRing, from: u32, to: u32) -> u64 {
     let (mut at, mut count) = (from, 0);
     while at != to {
-        at = Frame::at(ring, at, to).end;
+        at = TxFrame::at(ring, at, to).end;
         count += 1;
     }
     count
 }
 
 impl Queue for VhostQueue {
-    fn rings(&mut self) -> Rings<'_> {
-        Rings { tx: &mut self.tx, rx: &mut self.rx }
+    fn rings(&mut self) -> QueueRings<'_> {
+        QueueRings { tx: &mut self.tx, rx: &mut self.rx }
     }
 
     fn tx_sync(&mut self) -> Result<(), RunError> {
-        self.push()
+        self.process_tx()
     }
 
     fn rx_sync(&mut self) -> Result<(), RunError> {
         if self.waiting {
-            self.push()?;
+            self.process_tx()?;
         }
         let head = self.rx_kern.released().map_err(|fault| self.fail(fault))?;
-        self.rx_kern.done_to(head);
+        self.rx_kern.complete_to(head);
         let mut rings = self.link.lock();
         let Some(vring) = &mut rings.receive else {
             drop(rings);
@@ -168,24 +168,24 @@ impl Queue for VhostQueue {
     fn before_sleep(&mut self, interest: Interest) {
         if self.waiting {
             // A damaged ring is reported by the next sync.
-            let _ = self.push();
+            let _ = self.process_tx();
         }
-        if interest != Interest::NONE && self.ask() {
-            self.link.ring();
+        if interest != Interest::NONE && self.enable_notifications() {
+            self.link.notify();
         }
     }
 
     fn after_sleep(&mut self) {
-        self.link.hush();
+        self.link.clear_notification();
         let mut rings = self.link.lock();
-        let link::Rings { send, receive } = &mut *rings;
+        let link::VhostRings { send, receive } = &mut *rings;
         for vring in send.iter_mut().chain(receive) {
             // One that cannot be told so shows it at the next sync.
-            let _ = vring.be_silent();
+            let _ = vring.disable_notification();
         }
     }
 
-    fn counters(&self) -> &Arc<Counters> {
+    fn counters(&self) -> &Arc<QueueCounters> {
         &self.counters
     }
 }

@@ -1,55 +1,55 @@
 //! Frames of the guest: from its transmit queue into rx slots.
 
-use slipring_port::{Counters, DropCause, Traffic};
+use slipring_port::{DropCause, QueueCounters, TrafficCounts};
 use slipring_ring::{KernRing, Slot, SlotFlags};
 use virtio_bindings::bindings::virtio_net::{VIRTIO_NET_HDR_F_NEEDS_CSUM, VIRTIO_NET_HDR_GSO_NONE};
 use vm_memory::GuestMemoryMmap;
 
-use crate::chain::{Chain, read};
-use crate::vring::{Broken, Done, Vring};
+use crate::chain::{DescriptorChain, read};
+use crate::vring::{QueueViolation, UsedElem, Vring};
 
 /// The shortest frame, in bytes: a bare Ethernet header.
-const MIN_FRAME: usize = 14;
+const MIN_FRAME_LEN: usize = 14;
 /// The longest header.
-const HEADER: usize = 12;
+const MAX_HEADER_LEN: usize = 12;
 
 /// Takes as many frames as there are slots for; the guest gets their chains back.
 pub(crate) fn receive(
     vring: &mut Vring,
     ring: &mut KernRing,
-    counters: &Counters,
-) -> Result<(), Broken> {
-    let (mut at, mut room) = (ring.hwtail(), ring.room());
-    let mut sum = Traffic::default();
+    counters: &QueueCounters,
+) -> Result<(), QueueViolation> {
+    let (mut at, mut room) = (ring.hwtail(), ring.free_slots());
+    let mut sum = TrafficCounts::default();
     let mut chains = vring.chains()?;
-    let header = chains.agreed.header;
+    let header = chains.negotiated.header;
     while room > 0
-        && let Some(chain) = chains.take()?
+        && let Some(chain) = chains.pop()?
     {
-        chains.done.push(Done { head: chain.head, len: 0 });
+        chains.used.push(UsedElem { head: chain.head, len: 0 });
         match take_frame(chains.memory, chain, header, ring.buffer(at)) {
             Ok(len) => {
                 let slot = ring.slot(at);
                 ring.set_slot(at, Slot { len: len as u16, flags: SlotFlags::default(), ..slot });
                 (at, room) = (ring.next(at), room - 1);
-                sum += Traffic { packets: 1, bytes: len as u64 };
+                sum += TrafficCounts { packets: 1, bytes: len as u64 };
             }
             Err(cause) => counters.dropped(cause, 1),
         }
     }
     ring.set_tail(at);
     counters.received(sum);
-    vring.settle()
+    vring.publish_used()
 }
 
 /// Copies the frame of one chain; its length.
 fn take_frame(
     memory: &GuestMemoryMmap,
-    mut chain: Chain<'_>,
+    mut chain: DescriptorChain<'_>,
     header: usize,
     into: &mut [u8],
 ) -> Result<usize, DropCause> {
-    let mut head = [0; HEADER];
+    let mut head = [0; MAX_HEADER_LEN];
     let (mut headed, mut filled) = (0, 0);
     for part in chain.by_ref() {
         if part.is_writable {
@@ -69,12 +69,12 @@ fn take_frame(
             filled += of_frame;
         }
     }
-    let whole = chain.is_whole() && headed == header && filled >= MIN_FRAME;
-    if whole && is_finished(head) { Ok(filled) } else { Err(DropCause::RxMalformed) }
+    let whole = chain.is_whole() && headed == header && filled >= MIN_FRAME_LEN;
+    if whole && needs_no_offload(head) { Ok(filled) } else { Err(DropCause::RxMalformed) }
 }
 
 /// Whether the guest did what it was not offered to leave undone.
-fn is_finished(head: [u8; HEADER]) -> bool {
+fn needs_no_offload(head: [u8; MAX_HEADER_LEN]) -> bool {
     u32::from(head[0]) & VIRTIO_NET_HDR_F_NEEDS_CSUM == 0
         && u32::from(head[1]) == VIRTIO_NET_HDR_GSO_NONE
 }

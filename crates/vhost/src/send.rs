@@ -1,18 +1,18 @@
 //! Frames for the guest: from tx slots into the buffers that its receive queue offers.
 
-use slipring_port::{Counters, DropCause, Traffic};
+use slipring_port::{DropCause, QueueCounters, TrafficCounts};
 use slipring_ring::{KernRing, SlotFlags, SlotIdx};
 
-use crate::chain::{Part, write};
-use crate::vring::{Broken, Chains, Done, Vring};
+use crate::chain::{GuestSegment, write};
+use crate::vring::{AvailChains, QueueViolation, UsedElem, Vring};
 
 /// Most parts of the guest's memory that one frame is spread over.
-const MAX_SPREAD: usize = 256;
+const MAX_FRAME_SEGMENTS: usize = 256;
 /// Bytes of the longest header.
-const HEADER: usize = 12;
+const MAX_HEADER_LEN: usize = 12;
 
 /// How far a batch came.
-pub(crate) struct Sent {
+pub(crate) struct SendProgress {
     /// The first slot that stays.
     pub(crate) end: SlotIdx,
     /// The guest's queue cannot be used any more.
@@ -22,41 +22,41 @@ pub(crate) struct Sent {
 /// Sends the frames up to `head`, as many as the guest has room for.
 pub(crate) fn send(
     vring: &mut Vring,
-    scratch: &mut Scratch,
+    scratch: &mut SendScratch,
     ring: &mut KernRing,
     head: SlotIdx,
-    counters: &Counters,
-) -> Sent {
+    counters: &QueueCounters,
+) -> SendProgress {
     let mut at = ring.hwcur();
-    let mut sum = Traffic::default();
-    let Ok(chains) = vring.chains() else { return Sent { end: at, broken: true } };
-    let mut filler = Filler { chains, scratch };
+    let mut sum = TrafficCounts::default();
+    let Ok(chains) = vring.chains() else { return SendProgress { end: at, broken: true } };
+    let mut filler = ChainFiller { chains, scratch };
     let mut broken = false;
     while at != head {
-        let frame = Frame::at(ring, at, head);
-        let room = frame.fault.map_or_else(|| filler.reserve(frame.len), |_| Ok(Room::Enough));
+        let frame = TxFrame::at(ring, at, head);
+        let room = frame.fault.map_or_else(|| filler.reserve(frame.len), |_| Ok(GuestRoom::Enough));
         let sent = match room {
-            Ok(Room::Enough) => frame.fault.map_or_else(|| filler.fill(ring, &frame), Err),
-            Ok(Room::Never) => Err(DropCause::TxTooLong),
-            Ok(Room::Wait) => break,
-            Err(Broken) => {
+            Ok(GuestRoom::Enough) => frame.fault.map_or_else(|| filler.fill(ring, &frame), Err),
+            Ok(GuestRoom::Never) => Err(DropCause::TxTooLong),
+            Ok(GuestRoom::Wait) => break,
+            Err(QueueViolation) => {
                 broken = true;
                 break;
             }
         };
         match sent {
-            Ok(()) => sum += Traffic { packets: 1, bytes: frame.len as u64 },
+            Ok(()) => sum += TrafficCounts { packets: 1, bytes: frame.len as u64 },
             Err(cause) => counters.dropped(cause, 1),
         }
         at = frame.end;
     }
     counters.sent(sum);
-    broken |= vring.settle().is_err();
-    Sent { end: at, broken }
+    broken |= vring.publish_used().is_err();
+    SendProgress { end: at, broken }
 }
 
 /// A frame of one or several slots.
-pub(crate) struct Frame {
+pub(crate) struct TxFrame {
     start: SlotIdx,
     /// The slot behind it.
     pub(crate) end: SlotIdx,
@@ -65,7 +65,7 @@ pub(crate) struct Frame {
     fault: Option<DropCause>,
 }
 
-impl Frame {
+impl TxFrame {
     pub(crate) fn at(ring: &mut KernRing, start: SlotIdx, head: SlotIdx) -> Self {
         let mut frame = Self { start, end: start, len: 0, fault: None };
         loop {
@@ -88,7 +88,7 @@ impl Frame {
 }
 
 /// Whether the guest has buffers for a frame.
-enum Room {
+enum GuestRoom {
     Enough,
     /// When it offers more.
     Wait,
@@ -98,88 +98,88 @@ enum Room {
 
 /// Where one frame goes; kept from frame to frame for its memory.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    parts: Vec<Part>,
-    taken: Vec<Taken>,
+pub(crate) struct SendScratch {
+    segments: Vec<GuestSegment>,
+    chains: Vec<TakenChain>,
 }
 
 /// A chain of the guest.
 #[derive(Debug, Clone, Copy)]
-struct Taken {
+struct TakenChain {
     head: u16,
     len: usize,
 }
 
-struct Filler<'v> {
-    chains: Chains<'v>,
-    scratch: &'v mut Scratch,
+struct ChainFiller<'v> {
+    chains: AvailChains<'v>,
+    scratch: &'v mut SendScratch,
 }
 
-impl Filler<'_> {
+impl ChainFiller<'_> {
     /// Takes chains that hold a frame of `len` bytes, or none.
-    fn reserve(&mut self, len: usize) -> Result<Room, Broken> {
-        let (wanted, mut have) = (self.chains.agreed.header + len, 0);
-        self.scratch.parts.clear();
-        self.scratch.taken.clear();
+    fn reserve(&mut self, len: usize) -> Result<GuestRoom, QueueViolation> {
+        let (wanted, mut have) = (self.chains.negotiated.header + len, 0);
+        self.scratch.segments.clear();
+        self.scratch.chains.clear();
         while have < wanted {
-            let full = self.scratch.parts.len() >= MAX_SPREAD;
-            if full || !(self.chains.agreed.mergeable || self.scratch.taken.is_empty()) {
-                self.put_back();
-                return Ok(Room::Never);
+            let full = self.scratch.segments.len() >= MAX_FRAME_SEGMENTS;
+            if full || !(self.chains.negotiated.mergeable || self.scratch.chains.is_empty()) {
+                self.unpop_chains();
+                return Ok(GuestRoom::Never);
             }
-            let Some(len) = self.take()? else {
-                self.put_back();
-                return Ok(Room::Wait);
+            let Some(len) = self.pop_chain()? else {
+                self.unpop_chains();
+                return Ok(GuestRoom::Wait);
             };
             have += len;
         }
-        Ok(Room::Enough)
+        Ok(GuestRoom::Enough)
     }
 
     /// Takes one chain; its length.
-    fn take(&mut self) -> Result<Option<usize>, Broken> {
-        let Some(mut chain) = self.chains.take()? else { return Ok(None) };
-        let before = self.scratch.parts.len();
-        self.scratch.parts.extend(chain.by_ref());
-        let parts = &self.scratch.parts[before..];
+    fn pop_chain(&mut self) -> Result<Option<usize>, QueueViolation> {
+        let Some(mut chain) = self.chains.pop()? else { return Ok(None) };
+        let before = self.scratch.segments.len();
+        self.scratch.segments.extend(chain.by_ref());
+        let parts = &self.scratch.segments[before..];
         let len = parts.iter().map(|part| part.len).sum();
         // One that we may not write to, or that cannot hold anything, is no buffer; nor one whose
         // end was not found.
         let writable = parts.iter().all(|part| part.is_writable);
-        if !(writable && chain.is_whole() && len >= self.chains.agreed.header) {
-            return Err(Broken);
+        if !(writable && chain.is_whole() && len >= self.chains.negotiated.header) {
+            return Err(QueueViolation);
         }
-        self.scratch.taken.push(Taken { head: chain.head, len });
+        self.scratch.chains.push(TakenChain { head: chain.head, len });
         Ok(Some(len))
     }
 
-    fn put_back(&mut self) {
+    fn unpop_chains(&mut self) {
         // Fewer than the queue has descriptors.
-        self.chains.put_back(self.scratch.taken.len() as u16);
-        self.scratch.taken.clear();
+        self.chains.unpop(self.scratch.chains.len() as u16);
+        self.scratch.chains.clear();
     }
 
     /// Writes a frame into what was taken for it.
-    fn fill(&mut self, ring: &mut KernRing, frame: &Frame) -> Result<(), DropCause> {
-        let header = self.chains.agreed.header;
-        let mut head = [0; HEADER];
+    fn fill(&mut self, ring: &mut KernRing, frame: &TxFrame) -> Result<(), DropCause> {
+        let header = self.chains.negotiated.header;
+        let mut head = [0; MAX_HEADER_LEN];
         // The number of chains, where the header has that field.
-        head[10..].copy_from_slice(&(self.scratch.taken.len() as u16).to_le_bytes());
-        let mut cursor = Cursor::default();
+        head[10..].copy_from_slice(&(self.scratch.chains.len() as u16).to_le_bytes());
+        let mut cursor = SegmentCursor::default();
         let mut written = self.write(&mut cursor, &head[..header]);
         let mut at = frame.start;
         while written && at != frame.end {
             written = self.write(&mut cursor, ring.payload(at));
             at = ring.next(at);
         }
-        self.give_back(if written { header + frame.len } else { 0 });
+        self.push_used(if written { header + frame.len } else { 0 });
         if written { Ok(()) } else { Err(DropCause::TxRefused) }
     }
 
     /// Writes on where the last write ended; whether the memory is there.
-    fn write(&self, cursor: &mut Cursor, mut bytes: &[u8]) -> bool {
+    fn write(&self, cursor: &mut SegmentCursor, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
-            let Some(part) = self.scratch.parts.get(cursor.part) else { return false };
+            let Some(part) = self.scratch.segments.get(cursor.segment) else { return false };
             let len = bytes.len().min(part.len - cursor.offset);
             let (now, rest) = bytes.split_at(len);
             let at = part.at.checked_add(cursor.offset as u64);
@@ -188,7 +188,7 @@ impl Filler<'_> {
             }
             cursor.offset += len;
             if cursor.offset == part.len {
-                *cursor = Cursor { part: cursor.part + 1, offset: 0 };
+                *cursor = SegmentCursor { segment: cursor.segment + 1, offset: 0 };
             }
             bytes = rest;
         }
@@ -196,10 +196,10 @@ impl Filler<'_> {
     }
 
     /// Gives the chains back, with `len` bytes in them.
-    fn give_back(&mut self, mut len: usize) {
-        for chain in self.scratch.taken.drain(..) {
+    fn push_used(&mut self, mut len: usize) {
+        for chain in self.scratch.chains.drain(..) {
             let filled = len.min(chain.len);
-            self.chains.done.push(Done { head: chain.head, len: filled as u32 });
+            self.chains.used.push(UsedElem { head: chain.head, len: filled as u32 });
             len -= filled;
         }
     }
@@ -207,7 +207,7 @@ impl Filler<'_> {
 
 /// The place in the parts of a frame.
 #[derive(Debug, Default)]
-struct Cursor {
-    part: usize,
+struct SegmentCursor {
+    segment: usize,
     offset: usize,
 }

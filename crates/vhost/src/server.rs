@@ -12,29 +12,29 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
-use slipring_confine::{CapabilitySet, NEVER, ONLY_TO_OPEN};
+use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS};
 use slipring_port::OpenCause;
 use vhost::vhost_user::BackendReqHandler;
 
-use crate::device::Device;
+use crate::device::VhostDevice;
 use crate::enable;
-use crate::link::Link;
+use crate::link::VhostLink;
 
 /// How long the rest of a message may take, or the reading of an answer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two attempts to connect.
-const RETRY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
+const RECONNECT_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
 /// Who waits at the socket and who comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub enum VhostRole {
     /// The port makes the socket and waits for monitors.
     Server,
     /// A monitor makes it; the port connects, as often as it must.
     Client,
 }
 
-impl Role {
+impl VhostRole {
     /// The word for it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -47,38 +47,38 @@ impl Role {
 
 /// The thread, ended when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Server {
-    links: Vec<Arc<Link>>,
-    stop: Arc<Stop>,
+pub(crate) struct VhostServer {
+    links: Vec<Arc<VhostLink>>,
+    stop: Arc<StopSignal>,
     thread: Option<JoinHandle<()>>,
     /// Removed at the end: the socket that was made.
     socket: Option<PathBuf>,
 }
 
 #[derive(Debug)]
-struct Stop {
-    asked: AtomicBool,
-    bell: OwnedFd,
+struct StopSignal {
+    requested: AtomicBool,
+    wake_event: OwnedFd,
 }
 
-impl Server {
+impl VhostServer {
     pub(crate) fn start(
         name: &str,
         socket: &Path,
-        role: Role,
+        role: VhostRole,
         pairs: u32,
     ) -> Result<Self, OpenCause> {
         let system = |source| OpenCause::System { what: "cannot make descriptors", source };
-        let links = (0..pairs).map(|_| Link::new().map(Arc::new));
+        let links = (0..pairs).map(|_| VhostLink::new().map(Arc::new));
         let links = links.collect::<io::Result<Vec<_>>>().map_err(system)?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| system(error.into()))?;
-        let stop = Arc::new(Stop { asked: AtomicBool::new(false), bell });
+        let stop = Arc::new(StopSignal { requested: AtomicBool::new(false), wake_event: bell });
         let meeting = match role {
-            Role::Server => Meeting::Listen(listen(socket)?),
-            Role::Client => Meeting::Connect(socket.to_owned()),
+            VhostRole::Server => MonitorEndpoint::Listen(listen(socket)?),
+            VhostRole::Client => MonitorEndpoint::Connect(socket.to_owned()),
         };
-        let made = (role == Role::Server).then(|| socket.to_owned());
-        let host = Host { name: name.to_owned(), links: links.clone(), stop: stop.clone() };
+        let made = (role == VhostRole::Server).then(|| socket.to_owned());
+        let host = VhostThread { name: name.to_owned(), links: links.clone(), stop: stop.clone() };
         let thread = thread::Builder::new().name("vhost".to_owned());
         // Made first: where there can be no thread, the socket goes with it.
         let mut server = Self { links, stop, thread: None, socket: made };
@@ -90,16 +90,16 @@ impl Server {
         Ok(server)
     }
 
-    pub(crate) fn links(&self) -> &[Arc<Link>] {
+    pub(crate) fn links(&self) -> &[Arc<VhostLink>] {
         &self.links
     }
 }
 
-impl Drop for Server {
+impl Drop for VhostServer {
     fn drop(&mut self) {
-        self.stop.asked.store(true, Ordering::Release);
+        self.stop.requested.store(true, Ordering::Release);
         // A full counter would wake it as well.
-        let _ = rustix::io::write(&self.stop.bell, &1u64.to_ne_bytes());
+        let _ = rustix::io::write(&self.stop.wake_event, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
             // One that panicked has said so already.
             let _ = thread.join();
@@ -112,14 +112,14 @@ impl Drop for Server {
 }
 
 /// What connecting says where nobody listens any more.
-const REFUSED: io::ErrorKind = io::ErrorKind::ConnectionRefused;
+const NO_LISTENER_ERROR: io::ErrorKind = io::ErrorKind::ConnectionRefused;
 
 /// Makes the socket. One that a killed program left is taken over, one that is listened to is not.
 fn listen(path: &Path) -> Result<UnixListener, OpenCause> {
     let file = |source| OpenCause::File { path: path.display().to_string(), source };
     let is_socket = path.symlink_metadata().is_ok_and(|facts| facts.file_type().is_socket());
     if is_socket {
-        if !matches!(UnixStream::connect(path), Err(error) if error.kind() == REFUSED) {
+        if !matches!(UnixStream::connect(path), Err(error) if error.kind() == NO_LISTENER_ERROR) {
             return Err(file(Errno::ADDRINUSE.into()));
         }
         std::fs::remove_file(path).map_err(file)?;
@@ -130,12 +130,12 @@ fn listen(path: &Path) -> Result<UnixListener, OpenCause> {
 }
 
 /// How monitors are met.
-enum Meeting {
+enum MonitorEndpoint {
     Listen(UnixListener),
     Connect(PathBuf),
 }
 
-impl Meeting {
+impl MonitorEndpoint {
     /// Has the calling thread give up all that it does not need, for it reads what guests write. A
     /// monitor's socket may be another user's.
     fn confine(&self) {
@@ -144,71 +144,73 @@ impl Meeting {
             Self::Connect(_) => CapabilitySet::DAC_OVERRIDE,
         };
         // A program that confines itself says what could not be given up.
-        let _ = slipring_confine::confine(kept, &[NEVER, ONLY_TO_OPEN]);
+        let _ = slipring_confine::confine(kept, &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
     }
 }
 
 /// What the thread works with.
-struct Host {
+struct VhostThread {
     name: String,
-    links: Vec<Arc<Link>>,
-    stop: Arc<Stop>,
+    links: Vec<Arc<VhostLink>>,
+    stop: Arc<StopSignal>,
 }
 
-impl Host {
-    fn serve(&self, meeting: &Meeting) {
+impl VhostThread {
+    fn serve(&self, meeting: &MonitorEndpoint) {
         let mut told = String::new();
         while !self.is_stopped() {
-            let Some(monitor) = self.meet(meeting) else {
-                self.rest();
+            let Some(monitor) = self.next_monitor(meeting) else {
+                self.sleep_before_retry();
                 continue;
             };
-            let why = self.attend(monitor, meeting);
+            let why = self.serve_monitor(monitor, meeting);
             // One that tries again and again is told of once.
             if let Some(why) = why.filter(|why| *why != told) {
                 eprintln!("{}: the guest's monitor is disconnected: {why}", self.name);
                 told = why;
             }
-            if matches!(meeting, Meeting::Connect(_)) {
-                self.rest();
+            if matches!(meeting, MonitorEndpoint::Connect(_)) {
+                self.sleep_before_retry();
             }
         }
     }
 
     /// Until it is time to try again.
-    fn rest(&self) {
+    fn sleep_before_retry(&self) {
         // Whatever it says: all is looked at anew.
-        let _ = poll(&mut [PollFd::new(&self.stop.bell, PollFlags::IN)], Some(&RETRY));
+        let _ =
+            poll(&mut [PollFd::new(&self.stop.wake_event, PollFlags::IN)], Some(&RECONNECT_DELAY));
     }
 
     fn is_stopped(&self) -> bool {
-        self.stop.asked.load(Ordering::Acquire)
+        self.stop.requested.load(Ordering::Acquire)
     }
 
     /// The next monitor, if there is one. Waits for it where monitors come here.
-    fn meet(&self, meeting: &Meeting) -> Option<UnixStream> {
+    fn next_monitor(&self, meeting: &MonitorEndpoint) -> Option<UnixStream> {
         match meeting {
-            Meeting::Listen(listener) => {
+            MonitorEndpoint::Listen(listener) => {
                 let flags = PollFlags::IN;
-                let mut fds = [PollFd::new(&self.stop.bell, flags), PollFd::new(listener, flags)];
+                let mut fds =
+                    [PollFd::new(&self.stop.wake_event, flags), PollFd::new(listener, flags)];
                 // What goes wrong here is seen by the accept.
                 let _ = poll(&mut fds, None);
                 listener.accept().ok().map(|(monitor, _)| monitor)
             }
-            Meeting::Connect(path) => UnixStream::connect(path).ok(),
+            MonitorEndpoint::Connect(path) => UnixStream::connect(path).ok(),
         }
     }
 
     /// Does what a monitor says until it goes, or until it must; why it must.
-    fn attend(&self, monitor: UnixStream, meeting: &Meeting) -> Option<String> {
+    fn serve_monitor(&self, monitor: UnixStream, meeting: &MonitorEndpoint) -> Option<String> {
         let socket = prepare(&monitor).ok()?;
-        let device = Arc::new(Mutex::new(Device::new(&self.links)));
+        let device = Arc::new(Mutex::new(VhostDevice::new(&self.links)));
         let mut handler = BackendReqHandler::from_stream(monitor, device.clone());
         while self.await_message(&socket, meeting) {
             use vhost::vhost_user::Error::{Disconnected, SocketBroken};
             let taken = {
                 let mut device = device.lock().unwrap_or_else(PoisonError::into_inner);
-                enable::take(&socket, &mut device)
+                enable::handle_set_vring_enable(&socket, &mut device)
             };
             if taken.is_ok_and(|taken| taken) {
                 continue;
@@ -223,10 +225,10 @@ impl Host {
     }
 
     /// Waits for a message; `false` at the end.
-    fn await_message(&self, socket: &UnixStream, meeting: &Meeting) -> bool {
+    fn await_message(&self, socket: &UnixStream, meeting: &MonitorEndpoint) -> bool {
         let flags = PollFlags::IN;
-        let mut fds = vec![PollFd::new(&self.stop.bell, flags), PollFd::new(socket, flags)];
-        if let Meeting::Listen(listener) = meeting {
+        let mut fds = vec![PollFd::new(&self.stop.wake_event, flags), PollFd::new(socket, flags)];
+        if let MonitorEndpoint::Listen(listener) = meeting {
             fds.push(PollFd::from_borrowed_fd(listener.as_fd(), flags));
         }
         loop {
@@ -235,10 +237,12 @@ impl Host {
                 return false;
             }
             // Also when it has gone, which makes way for the next.
-            if has_come(&&fds[1]) {
+            if is_readable(&&fds[1]) {
                 return true;
             }
-            if let (Some(_), Meeting::Listen(listener)) = (fds.get(2).filter(has_come), meeting) {
+            if let (Some(_), MonitorEndpoint::Listen(listener)) =
+                (fds.get(2).filter(is_readable), meeting)
+            {
                 // A second monitor would wait for answers in vain. Where it cannot even be turned
                 // away, for want of descriptors, nobody is looked after until the next message.
                 if listener.accept().is_err() {
@@ -249,14 +253,14 @@ impl Host {
     }
 }
 
-fn has_come(fd: &&PollFd<'_>) -> bool {
+fn is_readable(fd: &&PollFd<'_>) -> bool {
     !fd.revents().is_empty()
 }
 
 /// A monitor that sends half a message, or reads no answers, does not hold the thread for ever.
 fn prepare(monitor: &UnixStream) -> io::Result<UnixStream> {
     monitor.set_nonblocking(false)?;
-    monitor.set_read_timeout(Some(PATIENCE))?;
-    monitor.set_write_timeout(Some(PATIENCE))?;
+    monitor.set_read_timeout(Some(MESSAGE_TIMEOUT))?;
+    monitor.set_write_timeout(Some(MESSAGE_TIMEOUT))?;
     monitor.try_clone()
 }

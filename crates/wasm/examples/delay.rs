@@ -1,11 +1,11 @@
 //! A link whose delays come from a module: spikes.wat beside this file.
 
 use slipring_link::{DelayModel, DelaySpec, LinkSpec, NetworkSpec};
-use slipring_wasm::{Limits, Module};
+use slipring_wasm::{ModuleLimits, WasmModule};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bytes = wat::parse_str(include_str!("spikes.wat"))?;
-    let module = Module::read(&bytes, Limits::default())?;
+    let module = WasmModule::read(&bytes, ModuleLimits::default())?;
     // 20 ms, and 150 ms for one frame in a hundred.
     let model = DelayModel::User(module.delay("delay_ns", &[20.0, 150.0, 0.01])?);
     let link = LinkSpec { delay: DelaySpec { model, half_life_ns: None }, ..LinkSpec::wire("up") };

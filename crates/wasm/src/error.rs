@@ -35,7 +35,7 @@ pub enum ModuleError {
         wanted: &'static str,
     },
     /// It is written for another interface.
-    #[error("its slipring_abi says {found}; this program knows version {known}", known = crate::ABI)]
+    #[error("its slipring_abi says {found}; this program knows version {known}", known = crate::ABI_VERSION)]
     Abi {
         /// The version that it says.
         found: i32,

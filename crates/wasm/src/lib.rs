@@ -64,7 +64,7 @@ mod models;
 mod module;
 
 pub use error::ModuleError;
-pub use module::{Limits, Module};
+pub use module::{ModuleLimits, WasmModule};
 
 /// The version of the interface.
-pub const ABI: i32 = 1;
+pub const ABI_VERSION: i32 = 1;

@@ -20,21 +20,21 @@ use engine::{
     StoreLimitsBuilder, TypedFunc, ValType, WasmParams, WasmResults,
 };
 
-use crate::module::{Answer, Limits};
-use crate::{ABI, ModuleError};
+use crate::module::{ModuleLimits, ResultWidth};
+use crate::{ABI_VERSION, ModuleError};
 
 /// Fuel to start a module and to ask for its version; more than a call has, and yet a fraction of
 /// a second.
 const START_FUEL: u64 = 100_000_000;
 /// Bytes of a page of memory.
-const PAGE: u64 = 1 << 16;
+const PAGE_BYTES: u64 = 1 << 16;
 /// Elements that all tables of a module may have.
-const TABLE_ELEMENTS: usize = 1 << 16;
+const MAX_TABLE_ELEMENTS: usize = 1 << 16;
 /// Bytes of a header at most.
-const HEADER: i32 = 1 << 16;
+const MAX_HEADER_BYTES: i32 = 1 << 16;
 
 /// What a model is asked.
-pub(crate) struct Call<'c> {
+pub(crate) struct ModelCall<'c> {
     pub(crate) at_ns: u64,
     pub(crate) len: u32,
     pub(crate) number: u64,
@@ -43,23 +43,23 @@ pub(crate) struct Call<'c> {
 }
 
 /// A compiled module.
-pub(crate) struct Compiled {
+pub(crate) struct CompiledModule {
     module: engine::Module,
-    linker: Linker<State>,
-    limits: Limits,
+    linker: Linker<InstanceState>,
+    limits: ModuleLimits,
 }
 
 /// A module at work.
-pub(crate) struct Machine {
-    store: Store<State>,
-    function: Function,
-    header: Option<Header>,
+pub(crate) struct ModuleInstance {
+    store: Store<InstanceState>,
+    function: ModelFunction,
+    header: Option<HeaderWindow>,
     fuel: u64,
 }
 
 /// Why a call had no answer.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum ModelCallError {
     /// Time, length or header cannot be told to the module.
     Argument,
     /// It ran for longer than this.
@@ -69,20 +69,20 @@ pub(crate) enum Failure {
 }
 
 /// What imports of a module see.
-struct State {
+struct InstanceState {
     limits: StoreLimits,
     params: Arc<[f64]>,
     /// There during a call only.
     stream: Option<Stream>,
 }
 
-enum Function {
+enum ModelFunction {
     Short(TypedFunc<(i64, i32, i64), i32>),
     Long(TypedFunc<(i64, i32, i64), i64>),
 }
 
 /// Where the module wants the first bytes of a frame.
-struct Header {
+struct HeaderWindow {
     memory: Memory,
     at: usize,
     len: usize,
@@ -90,8 +90,8 @@ struct Header {
     rewrites: bool,
 }
 
-impl Compiled {
-    pub(crate) fn new(bytes: &[u8], limits: Limits) -> Result<Self, ModuleError> {
+impl CompiledModule {
+    pub(crate) fn new(bytes: &[u8], limits: ModuleLimits) -> Result<Self, ModuleError> {
         let refused = |error: Error| ModuleError::NotAModule(engine::cause(&error));
         let engine = engine::engine().map_err(refused)?;
         let module = engine::Module::new(&engine, bytes).map_err(refused)?;
@@ -105,69 +105,69 @@ impl Compiled {
     pub(crate) fn start(
         &self,
         function: &str,
-        answer: Answer,
+        answer: ResultWidth,
         params: Arc<[f64]>,
-    ) -> Result<Machine, ModuleError> {
+    ) -> Result<ModuleInstance, ModuleError> {
         let limits = StoreLimitsBuilder::new()
             .memory_size(usize::try_from(self.limits.memory_bytes).unwrap_or(usize::MAX))
-            .table_elements(TABLE_ELEMENTS)
+            .table_elements(MAX_TABLE_ELEMENTS)
             .build();
-        let state = State { limits, params, stream: None };
+        let state = InstanceState { limits, params, stream: None };
         let mut store = Store::new(self.linker.engine(), state);
         store.limiter(|state| &mut state.limits);
         let cannot = |error: Error| ModuleError::Start(engine::cause(&error));
         store.set_fuel(START_FUEL).map_err(cannot)?;
         let instance = engine::instantiate(&self.linker, &mut store, &self.module);
         let instance = instance.map_err(cannot)?;
-        let version = typed(&mut store, &instance, "slipring_abi", "() -> i32")?;
+        let version = typed_export(&mut store, &instance, "slipring_abi", "() -> i32")?;
         match version.call(&mut store, ()).map_err(cannot)? {
-            ABI => {}
+            ABI_VERSION => {}
             found => return Err(ModuleError::Abi { found }),
         }
-        let header = Header::of(&mut store, &instance)?;
-        let function = Function::of(&mut store, &instance, function, answer)?;
-        Ok(Machine { store, function, header, fuel: self.limits.fuel })
+        let header = HeaderWindow::of(&mut store, &instance)?;
+        let function = ModelFunction::of(&mut store, &instance, function, answer)?;
+        Ok(ModuleInstance { store, function, header, fuel: self.limits.fuel })
     }
 }
 
-impl Machine {
+impl ModuleInstance {
     /// Asks the module.
     pub(crate) fn call(
         &mut self,
-        call: &mut Call<'_>,
+        call: &mut ModelCall<'_>,
         stream: &mut Stream,
-    ) -> Result<i64, Failure> {
-        let at_ns = i64::try_from(call.at_ns).map_err(|_| Failure::Argument)?;
-        let len = i32::try_from(call.len).map_err(|_| Failure::Argument)?;
+    ) -> Result<i64, ModelCallError> {
+        let at_ns = i64::try_from(call.at_ns).map_err(|_| ModelCallError::Argument)?;
+        let len = i32::try_from(call.len).map_err(|_| ModelCallError::Argument)?;
         let args = (at_ns, len, call.number.cast_signed());
         if let Some(header) = &self.header {
-            header.put(call.frame, &mut self.store).ok_or(Failure::Argument)?;
+            header.write(call.frame, &mut self.store).ok_or(ModelCallError::Argument)?;
         }
         self.store.set_fuel(self.fuel).map_err(|error| self.failure(&error))?;
         self.store.data_mut().stream = Some(stream.clone());
         let answer = match &self.function {
-            Function::Short(function) => function.call(&mut self.store, args).map(i64::from),
-            Function::Long(function) => function.call(&mut self.store, args),
+            ModelFunction::Short(function) => function.call(&mut self.store, args).map(i64::from),
+            ModelFunction::Long(function) => function.call(&mut self.store, args),
         };
         if let Some(after) = self.store.data_mut().stream.take() {
             *stream = after;
         }
         let answer = answer.map_err(|error| self.failure(&error))?;
         if let Some(header) = self.header.as_ref().filter(|header| header.rewrites) {
-            header.take(call.frame, &self.store).ok_or(Failure::Argument)?;
+            header.read_back(call.frame, &self.store).ok_or(ModelCallError::Argument)?;
         }
         Ok(answer)
     }
 
-    fn failure(&self, error: &Error) -> Failure {
+    fn failure(&self, error: &Error) -> ModelCallError {
         match engine::is_out_of_fuel(error) {
-            true => Failure::Fuel(self.fuel),
-            false => Failure::Trap(engine::cause(error)),
+            true => ModelCallError::Fuel(self.fuel),
+            false => ModelCallError::Trap(engine::cause(error)),
         }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ModelCallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Argument => f.write_str("the frame does not fit into a call"),
@@ -177,37 +177,43 @@ impl fmt::Display for Failure {
     }
 }
 
-impl Function {
+impl ModelFunction {
     fn of(
-        store: &mut Store<State>,
+        store: &mut Store<InstanceState>,
         instance: &Instance,
         name: &str,
-        answer: Answer,
+        answer: ResultWidth,
     ) -> Result<Self, ModuleError> {
         match answer {
-            Answer::Short => {
-                typed(store, instance, name, "(i64, i32, i64) -> i32").map(Self::Short)
+            ResultWidth::Short => {
+                typed_export(store, instance, name, "(i64, i32, i64) -> i32").map(Self::Short)
             }
-            Answer::Long => typed(store, instance, name, "(i64, i32, i64) -> i64").map(Self::Long),
+            ResultWidth::Long => {
+                typed_export(store, instance, name, "(i64, i32, i64) -> i64").map(Self::Long)
+            }
         }
     }
 }
 
-impl Header {
+impl HeaderWindow {
     /// Where a module wants headers, if it does.
-    fn of(store: &mut Store<State>, instance: &Instance) -> Result<Option<Self>, ModuleError> {
+    fn of(
+        store: &mut Store<InstanceState>,
+        instance: &Instance,
+    ) -> Result<Option<Self>, ModuleError> {
         if instance.get_export(&mut *store, "slipring_header").is_none() {
             return Ok(None);
         }
-        let at = number(store, instance, "slipring_header")?;
-        let len = number(store, instance, "slipring_header_len")?;
-        let rewrites = instance.get_export(&mut *store, REWRITES).is_some()
-            && number(store, instance, REWRITES)? != 0;
+        let at = exported_number(store, instance, "slipring_header")?;
+        let len = exported_number(store, instance, "slipring_header_len")?;
+        let rewrites = instance.get_export(&mut *store, REWRITES_EXPORT).is_some()
+            && exported_number(store, instance, REWRITES_EXPORT)? != 0;
         let outside = ModuleError::Header { at, len };
         let Some(memory) = instance.get_memory(&mut *store, "memory") else { return Err(outside) };
         let size = memory.data_size(&*store) as i64;
-        let inside =
-            at >= 0 && (0..=HEADER).contains(&len) && i64::from(at) + i64::from(len) <= size;
+        let inside = at >= 0
+            && (0..=MAX_HEADER_BYTES).contains(&len)
+            && i64::from(at) + i64::from(len) <= size;
         match inside {
             true => Ok(Some(Self { memory, at: at as usize, len: len as usize, rewrites })),
             false => Err(outside),
@@ -215,7 +221,7 @@ impl Header {
     }
 
     /// The bytes as the module left them.
-    fn take(&self, bytes: &mut [u8], store: &Store<State>) -> Option<()> {
+    fn read_back(&self, bytes: &mut [u8], store: &Store<InstanceState>) -> Option<()> {
         let room = self.memory.data(store).get(self.at..self.at + self.len)?;
         let count = bytes.len().min(self.len);
         bytes[..count].copy_from_slice(&room[..count]);
@@ -223,7 +229,7 @@ impl Header {
     }
 
     /// Memory never shrinks, so what was inside stays so; `None` all the same if it were not.
-    fn put(&self, bytes: &[u8], store: &mut Store<State>) -> Option<()> {
+    fn write(&self, bytes: &[u8], store: &mut Store<InstanceState>) -> Option<()> {
         let memory = self.memory.data_mut(store);
         let room = memory.get_mut(self.at..self.at + self.len)?;
         let (filled, rest) = room.split_at_mut(bytes.len().min(self.len));
@@ -234,11 +240,15 @@ impl Header {
 }
 
 /// By which a module says that it gives back the bytes of a frame.
-const REWRITES: &str = "slipring_rewrites";
+const REWRITES_EXPORT: &str = "slipring_rewrites";
 
 /// What an exported function without parameters answers.
-fn number(store: &mut Store<State>, instance: &Instance, name: &str) -> Result<i32, ModuleError> {
-    let function = typed::<(), i32>(&mut *store, instance, name, "() -> i32")?;
+fn exported_number(
+    store: &mut Store<InstanceState>,
+    instance: &Instance,
+    name: &str,
+) -> Result<i32, ModuleError> {
+    let function = typed_export::<(), i32>(&mut *store, instance, name, "() -> i32")?;
     let asked = function.call(&mut *store, ());
     asked.map_err(|error| ModuleError::Start(engine::cause(&error)))
 }
@@ -250,31 +260,35 @@ const IMPORTS: [(&str, &[ValType], ValType); 3] = [
     ("param", &[ValType::I32], ValType::F64),
 ];
 
-fn linker(engine: &Engine) -> Linker<State> {
+fn linker(engine: &Engine) -> Linker<InstanceState> {
     let mut linker = Linker::new(engine);
     let defined = linker
-        .func_wrap("slipring", "random", |mut caller: Caller<'_, State>| {
-            let bits = drawing(&mut caller)?.next_u64();
+        .func_wrap("slipring", "random", |mut caller: Caller<'_, InstanceState>| {
+            let bits = random_stream(&mut caller)?.next_u64();
             Ok::<_, Error>(bits.cast_signed())
         })
         .and_then(|linker| {
-            linker.func_wrap("slipring", "uniform", |mut caller: Caller<'_, State>| {
-                Ok::<_, Error>(drawing(&mut caller)?.next_f64())
+            linker.func_wrap("slipring", "uniform", |mut caller: Caller<'_, InstanceState>| {
+                Ok::<_, Error>(random_stream(&mut caller)?.next_f64())
             })
         })
         .and_then(|linker| {
-            linker.func_wrap("slipring", "param", |caller: Caller<'_, State>, index: i32| {
-                let params = &caller.data().params;
-                let param = usize::try_from(index).ok().and_then(|index| params.get(index));
-                param.copied().ok_or_else(|| engine::refused("there is no such parameter"))
-            })
+            linker.func_wrap(
+                "slipring",
+                "param",
+                |caller: Caller<'_, InstanceState>, index: i32| {
+                    let params = &caller.data().params;
+                    let param = usize::try_from(index).ok().and_then(|index| params.get(index));
+                    param.copied().ok_or_else(|| engine::refused("there is no such parameter"))
+                },
+            )
         });
     defined.expect("no name is defined twice");
     linker
 }
 
 /// The stream of the call under way.
-fn drawing<'s>(caller: &'s mut Caller<'_, State>) -> Result<&'s mut Stream, Error> {
+fn random_stream<'s>(caller: &'s mut Caller<'_, InstanceState>) -> Result<&'s mut Stream, Error> {
     let stream = caller.data_mut().stream.as_mut();
     stream.ok_or_else(|| engine::refused("random numbers are drawn for frames only"))
 }
@@ -296,9 +310,9 @@ fn check_imports(module: &engine::Module) -> Result<(), ModuleError> {
 }
 
 /// Says in numbers what would be refused at the start anyway.
-fn check_memory(module: &engine::Module, limits: Limits) -> Result<(), ModuleError> {
+fn check_memory(module: &engine::Module, limits: ModuleLimits) -> Result<(), ModuleError> {
     let memories = module.exports().filter_map(|export| match export.ty() {
-        ExternType::Memory(memory) => Some(memory.minimum().saturating_mul(PAGE)),
+        ExternType::Memory(memory) => Some(memory.minimum().saturating_mul(PAGE_BYTES)),
         _ => None,
     });
     let allowed = limits.memory_bytes;
@@ -309,8 +323,8 @@ fn check_memory(module: &engine::Module, limits: Limits) -> Result<(), ModuleErr
 }
 
 /// The exported function of this name, which must be of this type.
-fn typed<P: WasmParams, R: WasmResults>(
-    store: &mut Store<State>,
+fn typed_export<P: WasmParams, R: WasmResults>(
+    store: &mut Store<InstanceState>,
     instance: &Instance,
     name: &str,
     wanted: &'static str,

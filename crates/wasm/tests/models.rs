@@ -4,17 +4,17 @@
 mod network;
 
 use network::{Sim, delay, loss, rate};
-use slipring_link::Cause;
-use slipring_wasm::{Limits, Module, ModuleError};
+use slipring_link::LinkDropCause;
+use slipring_wasm::{ModuleError, ModuleLimits, WasmModule};
 
 /// A module of this interface with these parts.
-fn module(parts: &str) -> Module {
-    read(parts, Limits::default()).unwrap()
+fn module(parts: &str) -> WasmModule {
+    read(parts, ModuleLimits::default()).unwrap()
 }
 
-fn read(parts: &str, limits: Limits) -> Result<Module, ModuleError> {
+fn read(parts: &str, limits: ModuleLimits) -> Result<WasmModule, ModuleError> {
     let abi = r#"(func (export "slipring_abi") (result i32) (i32.const 1))"#;
-    Module::read(&wat::parse_str(format!("(module {parts} {abi})")).unwrap(), limits)
+    WasmModule::read(&wat::parse_str(format!("(module {parts} {abi})")).unwrap(), limits)
 }
 
 /// A function of the type that models have, with this result and body.
@@ -56,12 +56,12 @@ fn a_call_that_fails_rewrites_nothing() {
     let module = module(&(REWRITES.to_owned() + &function("lose", "i32", body)));
     let mut sim = Sim::new(loss("up", module.loss("lose", &[]).unwrap()), 1);
     sim.push(0, &[7; 60]);
-    assert_eq!(sim.lost(Cause::Model), 1);
+    assert_eq!(sim.lost(LinkDropCause::Model), 1);
     assert_eq!(sim.bytes(), [vec![7; 60]]);
 }
 
 /// A module with a delay that counts its calls in a global: 1 us, 2 us, ...
-fn counting() -> Module {
+fn counting() -> WasmModule {
     let body = "(global.set $calls (i64.add (global.get $calls) (i64.const 1000)))
                 (global.get $calls)";
     module(&format!(
@@ -91,7 +91,7 @@ fn a_loss_keeps_loses_and_marks() {
     (0..9).for_each(|at| sim.push(at, &[0; 60]));
     assert_eq!(sim.releases().len(), 3);
     // Frames that cannot carry a mark are lost for it.
-    assert_eq!(sim.lost(Cause::Loss), 6);
+    assert_eq!(sim.lost(LinkDropCause::Loss), 6);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn a_rate_is_told_the_number_of_the_frame_whatever_was_lost_before_the_line() {
     let module = module(&function("finish_ns", "i64", body));
     let finish = module.rate("finish_ns", &[]).unwrap();
     let numbers = slipring_link::LossModel::Numbers(vec![1, 3]);
-    let loss = vec![slipring_link::LossSpec { model: numbers, place: Default::default() }];
+    let loss = vec![slipring_link::LossSpec { model: numbers, position: Default::default() }];
     let mut sim = Sim::new(slipring_link::LinkSpec { loss, ..rate("up", finish) }, 1);
     (0..5).for_each(|number| sim.push(number * 1_000_000, &[0; 60]));
     assert_eq!(sim.releases(), [1_001_000, 3_003_000, 4_004_000]);
@@ -130,7 +130,11 @@ fn the_first_bytes_of_a_frame_are_put_where_the_module_wants_them() {
     for frame in [&[9, 9, 9, 1, 9][..], &[9, 9, 9, 0, 9], &[9, 9], &[9, 9, 9, 1]] {
         sim.push(0, frame);
     }
-    assert_eq!(sim.lost(Cause::Loss), 2, "what is short ends in zeros, not in the frame before");
+    assert_eq!(
+        sim.lost(LinkDropCause::Loss),
+        2,
+        "what is short ends in zeros, not in the frame before"
+    );
 }
 
 #[test]
@@ -165,7 +169,7 @@ fn parameters_are_numbers_of_the_settings() {
     let mut sim = Sim::new(delay("up", module.delay("delay_ns", &[1000.0, 2000.5]).unwrap()), 1);
     (0..3).for_each(|_| sim.push(0, &[0; 60]));
     assert_eq!(sim.releases(), [1000, 2000]);
-    assert_eq!(sim.lost(Cause::Model), 1, "there is no third");
+    assert_eq!(sim.lost(LinkDropCause::Model), 1, "there is no third");
 }
 
 #[test]
@@ -190,7 +194,7 @@ fn a_call_that_fails_costs_its_frame_and_no_other() {
         let mut sim = Sim::new(delay("up", module.delay("f", &[]).unwrap()), 1);
         (0..6).for_each(|at| sim.push(at, &[0; 60]));
         assert_eq!(sim.releases(), [5, 7, 9], "{failure}");
-        assert_eq!(sim.lost(Cause::Model), 3, "{failure}");
+        assert_eq!(sim.lost(LinkDropCause::Model), 3, "{failure}");
     }
 }
 
@@ -199,11 +203,11 @@ fn nonsense_from_losses_and_rates_is_counted_too() {
     let lose = module(&function("lose", "i32", "(i32.const 3)"));
     let mut sim = Sim::new(loss("up", lose.loss("lose", &[]).unwrap()), 1);
     sim.push(0, &[0; 60]);
-    assert_eq!(sim.lost(Cause::Model), 1);
+    assert_eq!(sim.lost(LinkDropCause::Model), 1);
     let back = module(&function("finish_ns", "i64", "(i64.sub (local.get $now) (i64.const 1))"));
     let mut sim = Sim::new(rate("up", back.rate("finish_ns", &[]).unwrap()), 1);
     (1..4).for_each(|at| sim.push(at, &[0; 60]));
-    assert_eq!(sim.lost(Cause::Model), 3, "no line is through before it began");
+    assert_eq!(sim.lost(LinkDropCause::Model), 3, "no line is through before it began");
 }
 
 #[test]
@@ -214,12 +218,12 @@ fn fuel_bounds_a_call() {
                     (br_if $next (local.get $left)))
         (i64.const 1)";
     let parts = function("delay_ns", "i64", body);
-    let module = read(&parts, Limits { fuel: 5_000, ..Limits::default() }).unwrap();
+    let module = read(&parts, ModuleLimits { fuel: 5_000, ..ModuleLimits::default() }).unwrap();
     let mut sim = Sim::new(delay("up", module.delay("delay_ns", &[]).unwrap()), 1);
     for len in [60, 60_000, 60] {
         sim.push(0, &vec![0; len]);
     }
-    assert_eq!((sim.releases().len(), sim.lost(Cause::Model)), (2, 1));
+    assert_eq!((sim.releases().len(), sim.lost(LinkDropCause::Model)), (2, 1));
 }
 
 #[test]
@@ -227,10 +231,11 @@ fn memory_grows_to_its_limit_and_no_further() {
     // Each call asks for one page more, and answers what it got: the pages before, or -1.
     let body = "(i64.extend_i32_s (memory.grow (i32.const 1)))";
     let parts = "(memory 1)".to_owned() + &function("delay_ns", "i64", body);
-    let module = read(&parts, Limits { memory_bytes: 4 << 16, ..Limits::default() }).unwrap();
+    let module =
+        read(&parts, ModuleLimits { memory_bytes: 4 << 16, ..ModuleLimits::default() }).unwrap();
     let mut sim = Sim::new(delay("up", module.delay("delay_ns", &[]).unwrap()), 1);
     (0..6).for_each(|_| sim.push(0, &[0; 60]));
-    assert_eq!((sim.releases(), sim.lost(Cause::Model)), (vec![1, 2, 3], 3));
+    assert_eq!((sim.releases(), sim.lost(LinkDropCause::Model)), (vec![1, 2, 3], 3));
 }
 
 #[test]
@@ -264,7 +269,7 @@ fn a_change_keeps_the_instance_unless_the_model_is_another() {
 #[test]
 fn bad_modules_are_refused_with_a_reason() {
     let delays = |parts: &str| {
-        let module = read(parts, Limits::default())?;
+        let module = read(parts, ModuleLimits::default())?;
         module.delay("delay_ns", &[]).map(|_| ())
     };
     let good = function("delay_ns", "i64", "(i64.const 1)");
@@ -295,11 +300,12 @@ fn bad_modules_are_refused_with_a_reason() {
         assert!(!error.help().is_empty());
     }
     for bytes in [&b""[..], b"(module)", b"\0asm\x01\0\0\0\xff"] {
-        let error = Module::read(bytes, Limits::default()).map(drop).unwrap_err();
+        let error = WasmModule::read(bytes, ModuleLimits::default()).map(drop).unwrap_err();
         assert!(matches!(error, ModuleError::NotAModule(_)), "{error}");
     }
     let other = r#"(module (func (export "slipring_abi") (result i32) (i32.const 9)))"#;
-    let module = Module::read(&wat::parse_str(other).unwrap(), Limits::default()).unwrap();
+    let module =
+        WasmModule::read(&wat::parse_str(other).unwrap(), ModuleLimits::default()).unwrap();
     let error = module.delay("delay_ns", &[]).map(drop).unwrap_err();
     assert_eq!(error.to_string(), "its slipring_abi says 9; this program knows version 1");
 }
@@ -309,7 +315,7 @@ fn the_example_of_the_manual_does_what_it_says() {
     let manual = include_str!("../../../docs/links.md");
     assert!(manual.contains(include_str!("../examples/spikes.wat")));
     let bytes = wat::parse_str(include_str!("../examples/spikes.wat")).unwrap();
-    let module = Module::read(&bytes, Limits::default()).unwrap();
+    let module = WasmModule::read(&bytes, ModuleLimits::default()).unwrap();
     let mut sim = Sim::new(delay("up", module.delay("delay_ns", &[20.0, 150.0, 0.1]).unwrap()), 1);
     (0..1000).for_each(|at| sim.push(at * 1_000_000_000, &[0; 60]));
     let releases = sim.releases();
@@ -322,12 +328,12 @@ fn the_example_of_the_manual_does_what_it_says() {
 #[test]
 fn why_a_model_fails_is_told_for_its_first_frame_and_stays() {
     let trouble = |body: &str, fuel| {
-        let limits = Limits { fuel, ..Limits::default() };
+        let limits = ModuleLimits { fuel, ..ModuleLimits::default() };
         let maker = read(&function("d", "i64", body), limits).unwrap().delay("d", &[]).unwrap();
-        assert_eq!(maker.trouble(), None, "nothing was asked yet");
+        assert_eq!(maker.first_error(), None, "nothing was asked yet");
         let mut sim = Sim::new(delay("up", maker.clone()), 1);
         (0..3).for_each(|at| sim.push(at, &[0; 60]));
-        maker.trouble()
+        maker.first_error()
     };
     let from_one = |failure: &str| {
         format!("(if (i64.ge_u (local.get $number) (i64.const 1)) (then {failure})) (i64.const 5)")
@@ -356,12 +362,12 @@ fn why_a_model_fails_is_told_for_its_first_frame_and_stays() {
 fn why_losses_and_rates_fail_is_told_too() {
     let lose = module(&function("lose", "i32", "(i32.const 3)")).loss("lose", &[]).unwrap();
     Sim::new(loss("up", lose.clone()), 1).push(0, &[0; 60]);
-    let told = lose.trouble().unwrap();
+    let told = lose.first_error().unwrap();
     assert!(told.contains("it answered 3, which is none of 0, 1 and 2"), "{told}");
     let body = "(i64.sub (local.get $now) (i64.const 1))";
     let back = module(&function("f", "i64", body)).rate("f", &[]).unwrap();
     Sim::new(rate("up", back.clone()), 1).push(5, &[0; 60]);
-    let told = back.trouble().unwrap();
+    let told = back.first_error().unwrap();
     assert!(told.contains("it answered 4 ns, before its start at 5 ns"), "{told}");
 }
 
@@ -394,7 +400,7 @@ fn the_example_in_c_takes_hops_and_keeps_the_checksum_right() {
     }
     let bytes = std::fs::read(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
-    let module = Module::read(&bytes, Limits::default()).unwrap();
+    let module = WasmModule::read(&bytes, ModuleLimits::default()).unwrap();
     let mut sim = Sim::new(loss("up", module.loss("lose", &[3.0]).unwrap()), 1);
     let packet = |ttl: u8| {
         let mut frame = [0; 60];
@@ -409,7 +415,7 @@ fn the_example_in_c_takes_hops_and_keeps_the_checksum_right() {
         sim.push(u64::from(ttl), &packet(ttl));
     }
     sim.push(300, &[9; 60]);
-    assert_eq!(sim.lost(Cause::Loss), 4, "of 0 to 3 hops nothing is left");
+    assert_eq!(sim.lost(LinkDropCause::Loss), 4, "of 0 to 3 hops nothing is left");
     for (ttl, bytes) in (0u8..=255).zip(sim.bytes()).skip(4) {
         assert_eq!(bytes, packet(ttl - 3), "{ttl}");
     }

@@ -5,23 +5,23 @@ use std::net::{IpAddr, SocketAddr};
 use slipring_cli::Diagnostic;
 use slipring_cli::codes::SR0006;
 
-use crate::Token;
+use crate::AccessToken;
 
 /// The rule of a gateway.
 #[derive(Debug, Clone)]
-pub(crate) enum Access {
+pub(crate) enum WebAccess {
     /// Programs of this user and of root, on this machine, over this address of loopback.
     Own(IpAddr),
     /// Whoever has this.
-    Token(Token),
+    Token(AccessToken),
 }
 
-impl Access {
+impl WebAccess {
     /// The rule for an address to listen on.
     ///
     /// # Errors
     /// If others could reach it and there is no token.
-    pub(crate) fn of(listen: SocketAddr, token: Option<Token>) -> Result<Self, Diagnostic> {
+    pub(crate) fn of(listen: SocketAddr, token: Option<AccessToken>) -> Result<Self, Diagnostic> {
         match token {
             Some(token) => Ok(Self::Token(token)),
             None if listen.ip().to_canonical().is_loopback() => Ok(Self::Own(listen.ip())),
@@ -51,14 +51,14 @@ impl Access {
 mod tests {
     use super::*;
 
-    fn of(listen: &str, token: Option<&str>) -> Result<Access, Diagnostic> {
-        Access::of(listen.parse().unwrap(), token.map(|token| Token::new(token).unwrap()))
+    fn of(listen: &str, token: Option<&str>) -> Result<WebAccess, Diagnostic> {
+        WebAccess::of(listen.parse().unwrap(), token.map(|token| AccessToken::new(token).unwrap()))
     }
 
     #[test]
     fn loopback_needs_no_token_and_every_other_address_does() {
         for listen in ["127.0.0.1:80", "127.8.0.1:1", "[::1]:80", "[::ffff:127.0.0.1]:80"] {
-            assert!(matches!(of(listen, None), Ok(Access::Own(_))), "{listen}");
+            assert!(matches!(of(listen, None), Ok(WebAccess::Own(_))), "{listen}");
         }
         for listen in ["0.0.0.0:80", "192.0.2.1:80", "[::]:80", "[2001:db8::1]:80"] {
             let error = of(listen, None).unwrap_err().to_text(false);

@@ -12,31 +12,31 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde_json::{Map, Value, json};
-use slipring_cli::units::Span;
-use slipring_control::{Client, ControlError, Once, Refusal, running};
+use slipring_cli::units::TimeSpan;
+use slipring_control::{ControlClient, ControlError, ControlRefusal, UniqueKeys, running};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::access::Access;
-use crate::answer::{Json, Refused};
-use crate::counts::Counts;
-use crate::events::{Events, follow};
+use crate::access::WebAccess;
+use crate::counters::HttpCounters;
+use crate::events::{EventStream, watch_run};
+use crate::response::{HttpRefusal, JsonBody};
 use crate::{guard, page};
 
 /// Bytes of a body at most: those of a line on the control socket.
-const LONGEST: usize = 1 << 20;
+const MAX_BODY_BYTES: usize = 1 << 20;
 /// How long a body may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Looks that a client may ask for.
-const PERIODS: std::ops::RangeInclusive<Duration> =
+const WATCH_PERIODS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(20)..=Duration::from_secs(10);
 /// TARGET for the only one that runs.
-const ONLY: &str = "-";
+const ONLY_TARGET: &str = "-";
 
 /// What all requests need.
-pub(crate) struct Gate {
-    pub(crate) access: Access,
+pub(crate) struct WebState {
+    pub(crate) access: WebAccess,
     /// Where it listens.
     pub(crate) port: u16,
     pub(crate) run_dir: PathBuf,
@@ -44,97 +44,97 @@ pub(crate) struct Gate {
     pub(crate) target: Option<String>,
     pub(crate) presets: Value,
     /// Places for those who watch.
-    pub(crate) watchers: Arc<Semaphore>,
+    pub(crate) watcher_permits: Arc<Semaphore>,
     pub(crate) stop: watch::Receiver<bool>,
-    pub(crate) counts: Arc<Counts>,
+    pub(crate) counters: Arc<HttpCounters>,
 }
 
 /// Everything that is answered.
-pub(crate) fn router(gate: Arc<Gate>) -> Router {
+pub(crate) fn router(gate: Arc<WebState>) -> Router {
     Router::new()
         .route("/api/v1/running", get(list))
         .route("/api/v1/presets", get(presets))
-        .route("/api/v1/{target}/watch", get(looks).post(looks))
-        .route("/api/v1/{target}/{what}", post(ask))
+        .route("/api/v1/{target}/watch", get(watch_target).post(watch_target))
+        .route("/api/v1/{target}/{what}", post(call_target))
         .fallback(page::answer)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(gate.clone(), guard::guard))
         .with_state(gate)
 }
 
-async fn wrong_method() -> Refused {
+async fn wrong_method() -> HttpRefusal {
     let help = "POST what is asked; GET is for running, presets and watch";
-    Refused::new(StatusCode::METHOD_NOT_ALLOWED, "it cannot be asked by this method", help)
+    HttpRefusal::new(StatusCode::METHOD_NOT_ALLOWED, "it cannot be asked by this method", help)
 }
 
-async fn presets(State(gate): State<Arc<Gate>>) -> Json {
-    Json(gate.presets.clone())
+async fn presets(State(gate): State<Arc<WebState>>) -> JsonBody {
+    JsonBody(gate.presets.clone())
 }
 
-async fn list(State(gate): State<Arc<Gate>>) -> Result<Json, Refused> {
+async fn list(State(gate): State<Arc<WebState>>) -> Result<JsonBody, HttpRefusal> {
     let dir = gate.run_dir.clone();
-    let runs = waited(spawn_blocking(move || running(&dir)).await)?;
+    let runs = join_result(spawn_blocking(move || running(&dir)).await)?;
     let shown = runs.iter().filter(|run| match &gate.target {
         Some(target) => run.pid.to_string() == *target || run.names.contains(target),
         None => true,
     });
     let shown = shown.map(|run| json!({ "pid": run.pid, "names": run.names }));
-    Ok(Json(shown.collect()))
+    Ok(JsonBody(shown.collect()))
 }
 
-async fn ask(
-    State(gate): State<Arc<Gate>>,
+async fn call_target(
+    State(gate): State<Arc<WebState>>,
     Path((target, what)): Path<(String, String)>,
     request: Request,
-) -> Result<Json, Refused> {
-    let target = named(&gate, target)?;
+) -> Result<JsonBody, HttpRefusal> {
+    let target = resolve_target(&gate, target)?;
     let (head, body) = request.into_parts();
     let args = arguments(&head.headers, body).await?;
     let dir = gate.run_dir.clone();
     let answer = spawn_blocking(move || {
-        Client::find(&dir, target.as_deref())?.ask(&what, Value::Object(args))
+        ControlClient::find(&dir, target.as_deref())?.request(&what, Value::Object(args))
     });
-    Ok(Json(waited(answer.await)??))
+    Ok(JsonBody(join_result(answer.await)??))
 }
 
-async fn looks(
-    State(gate): State<Arc<Gate>>,
+async fn watch_target(
+    State(gate): State<Arc<WebState>>,
     Path(target): Path<String>,
     uri: Uri,
     request: Request,
-) -> Result<Response, Refused> {
-    let target = named(&gate, target)?;
+) -> Result<Response, HttpRefusal> {
+    let target = resolve_target(&gate, target)?;
     let (head, body) = request.into_parts();
     let args = arguments(&head.headers, body).await?;
     let period = period(&uri, &args)?;
-    let Ok(place) = gate.watchers.clone().try_acquire_owned() else {
+    let Ok(place) = gate.watcher_permits.clone().try_acquire_owned() else {
         let help = "close a page that watches, then try again";
-        return Err(Refused::new(StatusCode::SERVICE_UNAVAILABLE, "too many watch", help));
+        return Err(HttpRefusal::new(StatusCode::SERVICE_UNAVAILABLE, "too many watch", help));
     };
-    let mut said = follow(gate.run_dir.clone(), target, period);
+    let mut said = watch_run(gate.run_dir.clone(), target, period);
     let ended = || ControlError::NoAnswer("the program has ended".to_owned());
     let first = said.recv().await.ok_or_else(ended)??;
-    let events = Events::new(first, said, gate.stop.clone(), place);
+    let events = EventStream::new(first, said, gate.stop.clone(), place);
     Ok(([(header::CONTENT_TYPE, "text/event-stream")], Body::new(events)).into_response())
 }
 
 /// The run that is meant, if it may be asked.
-fn named(gate: &Gate, target: String) -> Result<Option<String>, Refused> {
+fn resolve_target(gate: &WebState, target: String) -> Result<Option<String>, HttpRefusal> {
     match (&gate.target, target.as_str()) {
-        (Some(only), ONLY) => Ok(Some(only.clone())),
-        (Some(only), target) if target != only => Err(Refused::new(
+        (Some(only), ONLY_TARGET) => Ok(Some(only.clone())),
+        (Some(only), target) if target != only => Err(HttpRefusal::new(
             StatusCode::NOT_FOUND,
             &format!("this gateway leads to {only} only"),
             "start slipring serve without --target",
         )),
-        (None, ONLY) => Ok(None),
+        (None, ONLY_TARGET) => Ok(None),
         _ => Ok(Some(target)),
     }
 }
 
 /// The body: an object, or nothing.
-async fn arguments(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>, Refused> {
-    let body = whole(body).await?;
+async fn arguments(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>, HttpRefusal> {
+    let body = read_body(body).await?;
     if body.is_empty() {
         return Ok(Map::new());
     }
@@ -143,11 +143,11 @@ async fn arguments(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>
     if kind.is_none_or(|kind| !kind.eq_ignore_ascii_case("application/json")) {
         let (cause, help) =
             ("it says not that its body is JSON", "send `Content-Type: application/json`");
-        return Err(Refused::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, cause, help));
+        return Err(HttpRefusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, cause, help));
     }
     let unfit = |why: &str| malformed(format!("the body is no JSON object: {why}"));
     let value = serde_json::from_slice(&body).map_err(|error| unfit(&error.to_string()))?;
-    let Once(Value::Object(args)) = value else { return Err(unfit("it is another value")) };
+    let UniqueKeys(Value::Object(args)) = value else { return Err(unfit("it is another value")) };
     // They would take the place of what the path says.
     match ["id", "do"].iter().find(|key| args.contains_key(**key)) {
         Some(key) => Err(malformed(format!("`{key}` is said by the path"))),
@@ -155,9 +155,9 @@ async fn arguments(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>
     }
 }
 
-async fn whole(body: Body) -> Result<Bytes, Refused> {
-    let refused = |status, cause, help| Err(Refused::new(status, cause, help));
-    match timeout(PATIENCE, axum::body::to_bytes(body, LONGEST)).await {
+async fn read_body(body: Body) -> Result<Bytes, HttpRefusal> {
+    let refused = |status, cause, help| Err(HttpRefusal::new(status, cause, help));
+    match timeout(BODY_TIMEOUT, axum::body::to_bytes(body, MAX_BODY_BYTES)).await {
         Ok(Ok(body)) => Ok(body),
         Ok(Err(_)) => refused(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -170,29 +170,33 @@ async fn whole(body: Body) -> Result<Bytes, Refused> {
     }
 }
 
-fn malformed(cause: String) -> Refused {
-    let mut refusal = Refusal::malformed(cause);
+fn malformed(cause: String) -> HttpRefusal {
+    let mut refusal = ControlRefusal::malformed(cause);
     refusal.help = Some("send an object of arguments: {\"changes\":{…}}".to_owned());
-    Refused::from(ControlError::Refused(refusal))
+    HttpRefusal::from(ControlError::Refused(refusal))
 }
 
-fn period(uri: &Uri, args: &Map<String, Value>) -> Result<Duration, Refused> {
+fn period(uri: &Uri, args: &Map<String, Value>) -> Result<Duration, HttpRefusal> {
     let mut pairs = uri.query().unwrap_or_default().split('&');
     let asked = pairs.find_map(|pair| pair.strip_prefix("period="));
     let Some(text) = asked.or_else(|| args.get("period").and_then(Value::as_str)) else {
         return Ok(Duration::from_secs(1));
     };
-    let period = Span::parse(text, Duration::from_secs(1)).map(|span| span.duration());
-    period.ok().filter(|period| PERIODS.contains(period)).ok_or_else(|| {
+    let period = TimeSpan::parse(text, Duration::from_secs(1)).map(|span| span.duration());
+    period.ok().filter(|period| WATCH_PERIODS.contains(period)).ok_or_else(|| {
         let cause = format!("`{text}` is no period");
-        Refused::new(StatusCode::UNPROCESSABLE_ENTITY, &cause, "write 20ms to 10s: period=250ms")
+        HttpRefusal::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            &cause,
+            "write 20ms to 10s: period=250ms",
+        )
     })
 }
 
 /// What a thread found; none only if it could not run to its end.
-fn waited<T>(joined: Result<T, tokio::task::JoinError>) -> Result<T, Refused> {
+fn join_result<T>(joined: Result<T, tokio::task::JoinError>) -> Result<T, HttpRefusal> {
     joined.map_err(|_| {
         let help = "see what slipring serve wrote, and report it";
-        Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "the gateway failed", help)
+        HttpRefusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the gateway failed", help)
     })
 }

@@ -9,56 +9,60 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use serde_json::Value;
-use slipring_control::{Client, ControlError};
+use slipring_control::{ControlClient, ControlError};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use crate::answer::Refused;
+use crate::response::HttpRefusal;
 
 /// Values that wait for a slow client at most; it misses those that come then.
-const WAITING: usize = 2;
+const MAX_QUEUED_EVENTS: usize = 2;
 /// How long a client may take nothing until it is given up.
-const PATIENCE: Duration = Duration::from_secs(30);
+const CLIENT_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What a run says, or why it says no more.
-pub(crate) type Said = Result<Value, ControlError>;
+pub(crate) type WatchUpdate = Result<Value, ControlError>;
 
 /// Starts a thread that watches a run.
-pub(crate) fn follow(dir: PathBuf, target: Option<String>, period: Duration) -> Receiver<Said> {
-    let (says, said) = mpsc::channel(WAITING);
+pub(crate) fn watch_run(
+    dir: PathBuf,
+    target: Option<String>,
+    period: Duration,
+) -> Receiver<WatchUpdate> {
+    let (says, said) = mpsc::channel(MAX_QUEUED_EVENTS);
     let handle = Handle::current();
     tokio::task::spawn_blocking(move || {
         // Waits in this thread, and so in the socket's, which skips what was not taken in time.
-        let hand = |value| give(&handle, &says, Ok(value));
-        let watched =
-            Client::find(&dir, target.as_deref()).and_then(|mut client| client.watch(period, hand));
+        let hand = |value| send_update(&handle, &says, Ok(value));
+        let watched = ControlClient::find(&dir, target.as_deref())
+            .and_then(|mut client| client.watch(period, hand));
         if let Err(error) = watched {
-            give(&handle, &says, Err(error));
+            send_update(&handle, &says, Err(error));
         }
     });
     said
 }
 
-fn give(handle: &Handle, says: &Sender<Said>, said: Said) -> bool {
-    handle.block_on(says.send_timeout(said, PATIENCE)).is_ok()
+fn send_update(handle: &Handle, says: &Sender<WatchUpdate>, said: WatchUpdate) -> bool {
+    handle.block_on(says.send_timeout(said, CLIENT_STALL_TIMEOUT)).is_ok()
 }
 
 /// The body.
-pub(crate) struct Events {
+pub(crate) struct EventStream {
     first: Option<Value>,
-    said: Receiver<Said>,
-    over: bool,
+    updates: Receiver<WatchUpdate>,
+    is_over: bool,
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// Of those that may watch at a time.
     _place: OwnedSemaphorePermit,
 }
 
-impl Events {
+impl EventStream {
     /// Events that go on from a first value until `stop` says true.
     pub(crate) fn new(
         first: Value,
-        said: Receiver<Said>,
+        updates: Receiver<WatchUpdate>,
         mut stop: watch::Receiver<bool>,
         place: OwnedSemaphorePermit,
     ) -> Self {
@@ -66,18 +70,18 @@ impl Events {
             // It cannot be said any more when the gateway is gone, which is a stop too.
             let _ = stop.wait_for(|stop| *stop).await;
         });
-        Self { first: Some(first), said, over: false, stopped, _place: place }
+        Self { first: Some(first), updates, is_over: false, stopped, _place: place }
     }
 
-    fn event(&mut self, said: Option<Said>) -> Bytes {
+    fn event(&mut self, said: Option<WatchUpdate>) -> Bytes {
         match said {
             Some(Ok(value)) => format!("data: {value}\n\n"),
             Some(Err(error)) => {
-                self.over = true;
-                format!("event: fault\ndata: {}\n\n", Refused::from(error).json())
+                self.is_over = true;
+                format!("event: fault\ndata: {}\n\n", HttpRefusal::from(error).json())
             }
             None => {
-                self.over = true;
+                self.is_over = true;
                 "event: end\ndata: {}\n\n".to_owned()
             }
         }
@@ -85,7 +89,7 @@ impl Events {
     }
 }
 
-impl Body for Events {
+impl Body for EventStream {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -93,12 +97,12 @@ impl Body for Events {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if self.over || self.stopped.as_mut().poll(context).is_ready() {
+        if self.is_over || self.stopped.as_mut().poll(context).is_ready() {
             return Poll::Ready(None);
         }
         let said = match self.first.take() {
             Some(first) => Some(Ok(first)),
-            None => match self.said.poll_recv(context) {
+            None => match self.updates.poll_recv(context) {
                 Poll::Ready(said) => said,
                 Poll::Pending => return Poll::Pending,
             },

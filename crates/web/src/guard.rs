@@ -20,26 +20,26 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, SizeHint};
 
-use crate::Token;
-use crate::access::Access;
-use crate::answer::Refused;
-use crate::api::Gate;
-use crate::places::{Admitted, Place};
+use crate::AccessToken;
+use crate::access::WebAccess;
+use crate::api::WebState;
+use crate::connections::{ActiveRequest, ConnectionSlot};
+use crate::response::HttpRefusal;
 
 /// Whether the client of a connection is one whom the control socket would answer.
 #[derive(Debug, Clone)]
-pub(crate) struct Client {
+pub(crate) struct WebClient {
     pub(crate) may_ask: bool,
     /// Its place among the connections.
-    pub(crate) place: Arc<Place>,
+    pub(crate) slot: Arc<ConnectionSlot>,
 }
 
-const API: &str = "/api/";
+const API_PREFIX: &str = "/api/";
 /// The bundle holds all that the page needs, and talks to us only.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-const ALWAYS: [(HeaderName, &str); 6] = [
-    (header::CONTENT_SECURITY_POLICY, POLICY),
+const SECURITY_HEADERS: [(HeaderName, &str); 6] = [
+    (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
     (header::CACHE_CONTROL, "no-store"),
@@ -48,10 +48,14 @@ const ALWAYS: [(HeaderName, &str); 6] = [
 ];
 
 /// Lets a request pass, or refuses it.
-pub(crate) async fn guard(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(
+    State(gate): State<Arc<WebState>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let checked = check(&gate, &request);
     let mut response = match &checked {
-        Ok(_) => admitted(request, next).await,
+        Ok(_) => track_request(request, next).await,
         Err(_) => StatusCode::OK.into_response(),
     };
     match checked {
@@ -61,27 +65,27 @@ pub(crate) async fn guard(State(gate): State<Arc<Gate>>, request: Request, next:
         Ok(None) => {}
         Err(refused) => response = refused.into_response(),
     }
-    for (name, value) in ALWAYS {
+    for (name, value) in SECURITY_HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     response
 }
 
 /// Answers a request whose connection keeps its place until all of the answer is gone.
-async fn admitted(request: Request, next: Next) -> Response {
-    let client = request.extensions().get::<Client>();
-    let held = client.map(|client| Place::admit(&client.place));
+async fn track_request(request: Request, next: Next) -> Response {
+    let client = request.extensions().get::<WebClient>();
+    let held = client.map(|client| ConnectionSlot::admit(&client.slot));
     let response = next.run(request).await;
-    response.map(|body| Body::new(Held { body, _held: held }))
+    response.map(|body| Body::new(TrackedBody { body, _held: held }))
 }
 
 /// A body that holds a place.
-struct Held {
+struct TrackedBody {
     body: Body,
-    _held: Option<Admitted>,
+    _held: Option<ActiveRequest>,
 }
 
-impl HttpBody for Held {
+impl HttpBody for TrackedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -103,7 +107,7 @@ impl HttpBody for Held {
 
 /// Names that say who asks and for what. Of one that stands twice, two programs on the way could
 /// each take another value.
-static SINGLE: [HeaderName; 5] = [
+static UNIQUE_HEADERS: [HeaderName; 5] = [
     header::HOST,
     header::ORIGIN,
     header::AUTHORIZATION,
@@ -112,9 +116,9 @@ static SINGLE: [HeaderName; 5] = [
 ];
 
 /// Refuses a request in which a name stands twice.
-fn refuse_repeated(request: &Request, port: u16) -> Result<(), Refused> {
+fn refuse_repeated(request: &Request, port: u16) -> Result<(), HttpRefusal> {
     let headers = request.headers();
-    let header = SINGLE.iter().find(|name| headers.get_all(*name).iter().count() > 1);
+    let header = UNIQUE_HEADERS.iter().find(|name| headers.get_all(*name).iter().count() > 1);
     let header = header.map(|name| format!("header {name}"));
     let cookie = cookie_name(port);
     let repeated = header
@@ -122,7 +126,7 @@ fn refuse_repeated(request: &Request, port: u16) -> Result<(), Refused> {
         .or_else(|| (cookies(headers, &cookie).count() > 1).then(|| format!("cookie {cookie}")));
     match repeated {
         None => Ok(()),
-        Some(what) => Err(Refused::new(
+        Some(what) => Err(HttpRefusal::new(
             StatusCode::BAD_REQUEST,
             &format!("its {what} is given twice"),
             "give each name once",
@@ -139,7 +143,7 @@ fn repeated_name(uri: &Uri) -> Option<&str> {
 }
 
 /// The cookie to be set, if the client came with the token in its address.
-fn check(gate: &Gate, request: &Request) -> Result<Option<HeaderValue>, Refused> {
+fn check(gate: &WebState, request: &Request) -> Result<Option<HeaderValue>, HttpRefusal> {
     let headers = request.headers();
     refuse_repeated(request, gate.port)?;
     let host = host(headers).filter(|host| gate.access.is_named(without_port(host)));
@@ -149,38 +153,42 @@ fn check(gate: &Gate, request: &Request) -> Result<Option<HeaderValue>, Refused>
             "open it as http://127.0.0.1, or start slipring serve with --token-file FILE",
         )
     })?;
-    if is_foreign(headers, host, request.uri().path().starts_with(API)) {
+    if is_foreign(headers, host, request.uri().path().starts_with(API_PREFIX)) {
         return Err(forbidden(
             "a page of another origin sent it",
             "open the page of slipring serve itself, or leave the Origin header out",
         ));
     }
-    match (&gate.access, request.extensions().get::<Client>()) {
-        (Access::Token(token), _) => known(token, gate.port, request),
-        (Access::Own(_), Some(Client { may_ask: true, .. })) => Ok(None),
-        (Access::Own(_), _) => Err(forbidden(
+    match (&gate.access, request.extensions().get::<WebClient>()) {
+        (WebAccess::Token(token), _) => authenticate(token, gate.port, request),
+        (WebAccess::Own(_), Some(WebClient { may_ask: true, .. })) => Ok(None),
+        (WebAccess::Own(_), _) => Err(forbidden(
             "it comes from another user of this machine",
             "run slipring serve as that user, or with --token-file FILE",
         )),
     }
 }
 
-fn forbidden(cause: &str, help: &str) -> Refused {
-    Refused::new(StatusCode::FORBIDDEN, cause, help)
+fn forbidden(cause: &str, help: &str) -> HttpRefusal {
+    HttpRefusal::new(StatusCode::FORBIDDEN, cause, help)
 }
 
 /// Looks for the token in header, cookie and address; only the last is worth a new cookie.
-fn known(token: &Token, port: u16, request: &Request) -> Result<Option<HeaderValue>, Refused> {
+fn authenticate(
+    token: &AccessToken,
+    port: u16,
+    request: &Request,
+) -> Result<Option<HeaderValue>, HttpRefusal> {
     let (headers, name) = (request.headers(), cookie_name(port));
     let kept = [bearer(headers), cookie(headers, &name)];
-    if kept.into_iter().flatten().any(|given| token.is(given)) {
+    if kept.into_iter().flatten().any(|given| token.matches(given)) {
         return Ok(None);
     }
-    if asked(request.uri()).is_some_and(|given| token.is(given)) {
+    if query_token(request.uri()).is_some_and(|given| token.matches(given)) {
         let cookie = format!("{name}={}; Path=/; HttpOnly; SameSite=Strict", token.text());
         return Ok(HeaderValue::from_str(&cookie).ok());
     }
-    Err(Refused::new(
+    Err(HttpRefusal::new(
         StatusCode::UNAUTHORIZED,
         "it has not the token",
         "open the page once as /?token=TOKEN, or send `Authorization: Bearer TOKEN`",
@@ -218,7 +226,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
 }
 
-fn asked(uri: &Uri) -> Option<&str> {
+fn query_token(uri: &Uri) -> Option<&str> {
     uri.query()?.split('&').find_map(|pair| pair.strip_prefix("token="))
 }
 
@@ -301,8 +309,8 @@ mod tests {
         assert_eq!(bearer(&headers(&[("authorization", "Bearer abc")])), Some("abc"));
         assert_eq!(bearer(&headers(&[("authorization", "bearer abc")])), Some("abc"));
         assert_eq!(bearer(&headers(&[("authorization", "Basic abc")])), None);
-        assert_eq!(asked(&Uri::from_static("/?a=1&token=abc")), Some("abc"));
-        assert_eq!(asked(&Uri::from_static("/?tokens=abc")), None);
+        assert_eq!(query_token(&Uri::from_static("/?a=1&token=abc")), Some("abc"));
+        assert_eq!(query_token(&Uri::from_static("/?tokens=abc")), None);
         let jar = headers(&[("cookie", "a=b; slipring-80=abc; slipring-8086=def")]);
         assert_eq!(cookie(&jar, "slipring-8086"), Some("def"));
         assert_eq!(cookie(&jar, "slipring-8"), None);

@@ -46,18 +46,18 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod access;
-mod answer;
 mod api;
-mod counts;
+mod connections;
+mod counters;
 mod events;
 mod guard;
 mod page;
-mod peer;
-mod places;
+mod response;
 mod server;
+mod socket_owner;
 mod token;
 
-pub use counts::Counts;
+pub use counters::HttpCounters;
 pub use page::page_missing;
-pub use server::{Gateway, Options};
-pub use token::Token;
+pub use server::{WebGateway, WebOptions};
+pub use token::AccessToken;

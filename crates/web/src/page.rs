@@ -3,7 +3,7 @@
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 
-use crate::answer::Refused;
+use crate::response::HttpRefusal;
 
 /// A file of the page.
 struct File {
@@ -25,7 +25,7 @@ pub fn page_missing() -> Option<&'static str> {
 pub(crate) async fn answer(method: Method, uri: Uri) -> Response {
     if method != Method::GET && method != Method::HEAD {
         let help = "GET the page, or POST to /api/v1/TARGET/WHAT";
-        return Refused::new(StatusCode::METHOD_NOT_ALLOWED, "there is nothing to send", help)
+        return HttpRefusal::new(StatusCode::METHOD_NOT_ALLOWED, "there is nothing to send", help)
             .into_response();
     }
     let files = match PAGE {
@@ -40,7 +40,7 @@ pub(crate) async fn answer(method: Method, uri: Uri) -> Response {
         }
         None => {
             let help = "GET /, or see /api/v1/running";
-            Refused::new(StatusCode::NOT_FOUND, "nothing is there", help).into_response()
+            HttpRefusal::new(StatusCode::NOT_FOUND, "nothing is there", help).into_response()
         }
     }
 }

@@ -24,31 +24,31 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 use tower_service::Service;
 
-use crate::access::Access;
-use crate::api::{Gate, router};
-use crate::counts::Counts;
-use crate::guard::Client;
-use crate::places::{CONNECTIONS, Peer, Places};
-use crate::{Token, peer};
+use crate::access::WebAccess;
+use crate::api::{WebState, router};
+use crate::connections::{ConnectionPeer, ConnectionTable, MAX_CONNECTIONS};
+use crate::counters::HttpCounters;
+use crate::guard::WebClient;
+use crate::{AccessToken, socket_owner};
 
 /// Of them, those that may watch.
-const WATCHERS: usize = 32;
+const MAX_WATCHERS: usize = 32;
 /// Bytes of a request's head at most.
-const LONGEST_HEAD: usize = 16 << 10;
+const MAX_HEAD_BYTES: usize = 16 << 10;
 /// How long a client may take to ask.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long answers on their way may take at the end.
-const FAREWELL: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a full table of descriptors is left to empty before the next look.
-const FULL: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// What a gateway is to do.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct WebOptions {
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
     /// What clients must know; needed beyond loopback.
-    pub token: Option<Token>,
+    pub token: Option<AccessToken>,
     /// The only run to lead to, by name or process number.
     pub target: Option<String>,
     /// Where control sockets are.
@@ -57,7 +57,7 @@ pub struct Options {
     pub presets: Value,
 }
 
-impl Options {
+impl WebOptions {
     /// To all runs of a directory, without a token and presets.
     #[must_use]
     pub fn on(listen: SocketAddr, run_dir: &Path) -> Self {
@@ -67,20 +67,20 @@ impl Options {
 
 /// A gateway that answers. Dropped, it stops.
 #[derive(Debug)]
-pub struct Gateway {
+pub struct WebGateway {
     address: SocketAddr,
-    counts: Arc<Counts>,
+    counters: Arc<HttpCounters>,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Gateway {
+impl WebGateway {
     /// Starts to answer.
     ///
     /// # Errors
     /// If the address needs a token and there is none, or cannot be had.
-    pub fn open(options: Options) -> Result<Self, Diagnostic> {
-        let access = Access::of(options.listen, options.token)?;
+    pub fn open(options: WebOptions) -> Result<Self, Diagnostic> {
+        let access = WebAccess::of(options.listen, options.token)?;
         let refused = |error: std::io::Error| {
             let summary = format!("cannot listen on {}", options.listen);
             let help =
@@ -91,21 +91,21 @@ impl Gateway {
         listener.set_nonblocking(true).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
         let (stop, stopped) = watch::channel(false);
-        let counts = Arc::new(Counts::default());
-        let gate = Arc::new(Gate {
+        let counts = Arc::new(HttpCounters::default());
+        let gate = Arc::new(WebState {
             access,
             port: address.port(),
             run_dir: options.run_dir,
             target: options.target,
             presets: options.presets,
-            watchers: Arc::new(Semaphore::new(WATCHERS)),
+            watcher_permits: Arc::new(Semaphore::new(MAX_WATCHERS)),
             stop: stopped,
-            counts: counts.clone(),
+            counters: counts.clone(),
         });
         let runtime = runtime().map_err(refused)?;
         let thread = std::thread::Builder::new().name("gateway".to_owned());
         let thread = thread.spawn(move || serve(runtime, listener, gate)).map_err(refused)?;
-        Ok(Self { address, counts, stop, thread: Some(thread) })
+        Ok(Self { address, counters: counts, stop, thread: Some(thread) })
     }
 
     /// Where it listens.
@@ -116,8 +116,8 @@ impl Gateway {
 
     /// What is counted as long as the gateway answers, and after that what was.
     #[must_use]
-    pub fn counts(&self) -> Arc<Counts> {
-        self.counts.clone()
+    pub fn counters(&self) -> Arc<HttpCounters> {
+        self.counters.clone()
     }
 
     /// Takes no more requests, ends what is watched, and lets other answers go out.
@@ -126,7 +126,7 @@ impl Gateway {
     }
 }
 
-impl Drop for Gateway {
+impl Drop for WebGateway {
     fn drop(&mut self) {
         // Nobody hears it only if the thread has ended.
         let _ = self.stop.send(true);
@@ -139,10 +139,10 @@ impl Drop for Gateway {
 
 /// One thread for all connections, and one for each request that waits for a run.
 fn runtime() -> std::io::Result<Runtime> {
-    Builder::new_current_thread().enable_all().max_blocking_threads(2 * CONNECTIONS).build()
+    Builder::new_current_thread().enable_all().max_blocking_threads(2 * MAX_CONNECTIONS).build()
 }
 
-fn serve(runtime: Runtime, listener: StdListener, gate: Arc<Gate>) {
+fn serve(runtime: Runtime, listener: StdListener, gate: Arc<WebState>) {
     runtime.block_on(async {
         // It was made non-blocking, and this is a runtime: there is no other reason to fail.
         if let Ok(listener) = TcpListener::from_std(listener) {
@@ -153,8 +153,8 @@ fn serve(runtime: Runtime, listener: StdListener, gate: Arc<Gate>) {
     runtime.shutdown_background();
 }
 
-async fn accept_all(listener: TcpListener, gate: &Arc<Gate>) {
-    let (places, graceful) = (Arc::new(Places::default()), GracefulShutdown::new());
+async fn accept_all(listener: TcpListener, gate: &Arc<WebState>) {
+    let (places, graceful) = (Arc::new(ConnectionTable::default()), GracefulShutdown::new());
     let (router, mut stop) = (router(gate.clone()), gate.stop.clone());
     loop {
         let accepted = tokio::select! {
@@ -162,40 +162,40 @@ async fn accept_all(listener: TcpListener, gate: &Arc<Gate>) {
             _ = stop.wait_for(|stop| *stop) => break,
         };
         let Ok((stream, client)) = accepted else {
-            sleep(FULL).await;
+            sleep(ACCEPT_RETRY_DELAY).await;
             continue;
         };
-        gate.counts.connected();
+        gate.counters.count_connection();
         let may_ask = may_ask(&stream, client, gate).await;
         let peer = match &gate.access {
-            Access::Token(_) => Peer::machine(client.ip()),
-            Access::Own(_) if may_ask => Peer::Own,
-            Access::Own(_) => Peer::Stranger,
+            WebAccess::Token(_) => ConnectionPeer::machine(client.ip()),
+            WebAccess::Own(_) if may_ask => ConnectionPeer::Trusted,
+            WebAccess::Own(_) => ConnectionPeer::OtherUsers,
         };
         // Where all are busy the newcomer is sent away, rather than left to wait.
-        let Some(place) = places.take(peer).map(Arc::new) else {
-            gate.counts.turned_away();
+        let Some(place) = places.acquire(peer).map(Arc::new) else {
+            gate.counters.count_rejected();
             continue;
         };
-        let client = Client { may_ask, place: place.clone() };
-        let served = connection(stream, client, (&router, &gate.counts), &graceful);
+        let client = WebClient { may_ask, slot: place.clone() };
+        let served = connection(stream, client, (&router, &gate.counters), &graceful);
         tokio::spawn(async move {
             tokio::select! {
                 () = served => {}
-                () = place.ended() => {}
+                () = place.wait_evicted() => {}
             }
         });
     }
     drop(listener);
     // What is not gone by then is cut off.
-    let _ = timeout(FAREWELL, graceful.shutdown()).await;
+    let _ = timeout(SHUTDOWN_TIMEOUT, graceful.shutdown()).await;
 }
 
 /// What serves a connection to its end.
 fn connection(
     stream: TcpStream,
-    client: Client,
-    (router, counts): (&Router, &Arc<Counts>),
+    client: WebClient,
+    (router, counts): (&Router, &Arc<HttpCounters>),
     graceful: &GracefulShutdown,
 ) -> impl Future<Output = ()> + use<> {
     let (router, counts) = (router.clone(), counts.clone());
@@ -205,14 +205,14 @@ fn connection(
         let counts = counts.clone();
         async move {
             let answer = answered.await.unwrap_or_else(|never| match never {});
-            counts.answered(answer.status());
+            counts.count_response(answer.status());
             Ok::<_, Infallible>(answer)
         }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(PATIENCE)
-        .max_buf_size(LONGEST_HEAD)
+        .header_read_timeout(REQUEST_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let served = graceful.watch(served);
     async move {
@@ -221,12 +221,12 @@ fn connection(
     }
 }
 
-async fn may_ask(stream: &TcpStream, client: SocketAddr, gate: &Gate) -> bool {
+async fn may_ask(stream: &TcpStream, client: SocketAddr, gate: &WebState) -> bool {
     match (&gate.access, stream.local_addr()) {
-        (Access::Token(_), _) => false,
-        (Access::Own(_), Ok(server)) => {
-            spawn_blocking(move || peer::may_ask(client, server)).await.unwrap_or(false)
+        (WebAccess::Token(_), _) => false,
+        (WebAccess::Own(_), Ok(server)) => {
+            spawn_blocking(move || socket_owner::may_ask(client, server)).await.unwrap_or(false)
         }
-        (Access::Own(_), Err(_)) => false,
+        (WebAccess::Own(_), Err(_)) => false,
     }
 }

@@ -10,15 +10,15 @@ use slipring_cli::Diagnostic;
 use slipring_cli::codes::{SR0002, SR0201};
 
 /// Letters of a token at least: one that is guessed in years, not in minutes.
-const LEAST: usize = 16;
+const MIN_TOKEN_CHARS: usize = 16;
 /// Letters of a token at most.
-const MOST: usize = 512;
+const MAX_TOKEN_CHARS: usize = 512;
 
 /// A secret that a client must know.
 #[derive(Clone)]
-pub struct Token(String);
+pub struct AccessToken(String);
 
-impl Token {
+impl AccessToken {
     /// Takes a token of 16 to 512 letters that need no quoting in an address or a cookie.
     ///
     /// # Errors
@@ -26,9 +26,15 @@ impl Token {
     pub fn new(text: &str) -> Result<Self, Diagnostic> {
         let fits = |c: u8| c.is_ascii_alphanumeric() || b"-_.~".contains(&c);
         let cause = match text.len() {
-            LEAST..=MOST if text.bytes().all(fits) => return Ok(Self(text.to_owned())),
-            LEAST..=MOST => "it has other letters than A-Z a-z 0-9 - _ . ~".to_owned(),
-            length => format!("it has {length} letters, and needs {LEAST} to {MOST}"),
+            MIN_TOKEN_CHARS..=MAX_TOKEN_CHARS if text.bytes().all(fits) => {
+                return Ok(Self(text.to_owned()));
+            }
+            MIN_TOKEN_CHARS..=MAX_TOKEN_CHARS => {
+                "it has other letters than A-Z a-z 0-9 - _ . ~".to_owned()
+            }
+            length => {
+                format!("it has {length} letters, and needs {MIN_TOKEN_CHARS} to {MAX_TOKEN_CHARS}")
+            }
         };
         let error = Diagnostic::new(SR0002, "the token cannot be used").with_cause(cause);
         Err(error.with_help(
@@ -50,13 +56,13 @@ impl Token {
         refuse_shared(path, &file.metadata().map_err(unreadable)?)?;
         let mut text = String::new();
         // Whatever the file is, no more of it is looked at than a token may have.
-        file.take(MOST as u64 + 2).read_to_string(&mut text).map_err(unreadable)?;
+        file.take(MAX_TOKEN_CHARS as u64 + 2).read_to_string(&mut text).map_err(unreadable)?;
         Self::new(text.lines().next().unwrap_or_default().trim())
     }
 
     /// Whether this is the token. Takes as long for a wrong letter at the end as for one at the
     /// start.
-    pub(crate) fn is(&self, given: &str) -> bool {
+    pub(crate) fn matches(&self, given: &str) -> bool {
         let (own, given) = (self.0.as_bytes(), given.as_bytes());
         let differing = own.iter().zip(given).fold(0, |differing, (a, b)| differing | (a ^ b));
         std::hint::black_box(differing) == 0 && own.len() == given.len()
@@ -70,12 +76,12 @@ impl Token {
 
 /// Refuses a file whose secret others know, or may have written.
 fn refuse_shared(path: &Path, file: &Metadata) -> Result<(), Diagnostic> {
-    const OTHERS: u32 = 0o077;
+    const GROUP_AND_OTHER_BITS: u32 = 0o077;
     let shown = path.display();
     let own = rustix::process::geteuid().as_raw();
     let (cause, help) = if file.uid() != own && file.uid() != 0 {
         (format!("it belongs to user {}", file.uid()), format!("sudo chown {own} {shown}"))
-    } else if file.mode() & OTHERS != 0 {
+    } else if file.mode() & GROUP_AND_OTHER_BITS != 0 {
         let cause = format!("others may use it: its mode is {:04o}", file.mode() & 0o7777);
         (cause, format!("chmod 600 {shown}; whoever read it has the token: make another"))
     } else {
@@ -86,7 +92,7 @@ fn refuse_shared(path: &Path, file: &Metadata) -> Result<(), Diagnostic> {
 }
 
 /// Nothing of it, so that no log has it.
-impl fmt::Debug for Token {
+impl fmt::Debug for AccessToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token")
     }
@@ -106,31 +112,31 @@ mod tests {
         std::fs::write(&path, "0123456789abcdef\n").unwrap();
         for mode in [0o644, 0o640, 0o604, 0o602, 0o620] {
             std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-            let error = Token::read(&path).unwrap_err().to_text(false);
+            let error = AccessToken::read(&path).unwrap_err().to_text(false);
             assert!(error.contains(&format!("its mode is {mode:04o}")), "{error}");
             assert!(error.contains(&format!("chmod 600 {}", path.display())), "{error}");
         }
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        assert!(Token::read(&path).is_ok());
+        assert!(AccessToken::read(&path).is_ok());
     }
 
     #[test]
     fn only_the_whole_token_is_the_token() {
-        let token = Token::new("0123456789abcdef").unwrap();
-        assert!(token.is("0123456789abcdef"));
+        let token = AccessToken::new("0123456789abcdef").unwrap();
+        assert!(token.matches("0123456789abcdef"));
         for wrong in ["", "0", "0123456789abcde", "0123456789abcdefg", "1123456789abcdef"] {
-            assert!(!token.is(wrong), "{wrong}");
+            assert!(!token.matches(wrong), "{wrong}");
         }
     }
 
     #[test]
     fn weak_and_unfit_tokens_are_refused() {
         for text in ["", "short", "0123456789abcde;", "0123456789abcdé", &"x".repeat(513)] {
-            let error = Token::new(text).unwrap_err().to_text(false);
+            let error = AccessToken::new(text).unwrap_err().to_text(false);
             assert!(error.contains("the token cannot be used"), "{error}");
             assert!(error.contains("openssl rand"), "{error}");
         }
-        assert_eq!(format!("{:?}", Token::new(&"x".repeat(16)).unwrap()), "Token");
+        assert_eq!(format!("{:?}", AccessToken::new(&"x".repeat(16)).unwrap()), "Token");
     }
 
     #[test]
@@ -139,8 +145,8 @@ mod tests {
         let path = dir.path().join("token");
         std::fs::write(&path, "  0123456789abcdef \nmore\n").unwrap();
         std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        assert!(Token::read(&path).unwrap().is("0123456789abcdef"));
-        assert!(Token::read(Path::new("/dev/zero")).is_err());
-        assert!(Token::read(&dir.path().join("none")).is_err());
+        assert!(AccessToken::read(&path).unwrap().matches("0123456789abcdef"));
+        assert!(AccessToken::read(Path::new("/dev/zero")).is_err());
+        assert!(AccessToken::read(&dir.path().join("none")).is_err());
     }
 }

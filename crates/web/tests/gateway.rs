@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use slipring_control::{Refusal, Reply, Request, Server, Service};
-use slipring_web::{Gateway, Options, Token};
+use slipring_control::{
+    ControlRefusal, ControlReply, ControlRequest, ControlServer, ControlService,
+};
+use slipring_web::{AccessToken, WebGateway, WebOptions};
 
 const TOKEN: &str = "0123456789abcdef";
 
@@ -18,35 +20,37 @@ const TOKEN: &str = "0123456789abcdef";
 #[derive(Default)]
 struct Told(AtomicU64);
 
-impl Service for Told {
-    fn answer(&self, request: &Request) -> Result<Reply, Refusal> {
-        let refusal = |code: &str| Refusal {
+impl ControlService for Told {
+    fn answer(&self, request: &ControlRequest) -> Result<ControlReply, ControlRefusal> {
+        let refusal = |code: &str| ControlRefusal {
             code: code.to_owned(),
             summary: "it cannot be".to_owned(),
             cause: Some("because".to_owned()),
             help: Some("ask for less".to_owned()),
         };
         match request.what.as_str() {
-            "set" => Ok(Reply::Once(json!({ "told": request.args }))),
-            "stats" => Ok(Reply::Once(json!({ "look": self.0.fetch_add(1, Ordering::Relaxed) }))),
-            "watch" => Ok(Reply::Every("stats", Duration::from_millis(1))),
+            "set" => Ok(ControlReply::Once(json!({ "told": request.args }))),
+            "stats" => {
+                Ok(ControlReply::Once(json!({ "look": self.0.fetch_add(1, Ordering::Relaxed) })))
+            }
+            "watch" => Ok(ControlReply::Every("stats", Duration::from_millis(1))),
             "unfit" => Err(refusal("SR0011")),
             "held" => Err(refusal("SR0015")),
             "lost" => Err(refusal("SR0405")),
-            other => Err(Refusal::malformed(format!("there is no `{other}`"))),
+            other => Err(ControlRefusal::malformed(format!("there is no `{other}`"))),
         }
     }
 }
 
 /// A run, and a gateway before it.
 struct Site {
-    gateway: Gateway,
-    run: Option<Server>,
+    gateway: WebGateway,
+    run: Option<ControlServer>,
     _dir: tempfile::TempDir,
 }
 
-fn run_in(dir: &Path) -> Server {
-    Server::open(&dir.join("run"), Some("lab"), Box::new(Told::default())).unwrap()
+fn run_in(dir: &Path) -> ControlServer {
+    ControlServer::open(&dir.join("run"), Some("lab"), Box::new(Told::default())).unwrap()
 }
 
 impl Site {
@@ -54,13 +58,13 @@ impl Site {
         Self::with(|_| {})
     }
 
-    fn with(edit: impl FnOnce(&mut Options)) -> Self {
+    fn with(edit: impl FnOnce(&mut WebOptions)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let run = Some(run_in(dir.path()));
-        let mut options = Options::on("127.0.0.1:0".parse().unwrap(), &dir.path().join("run"));
+        let mut options = WebOptions::on("127.0.0.1:0".parse().unwrap(), &dir.path().join("run"));
         options.presets = json!([{ "name": "lte" }]);
         edit(&mut options);
-        Self { gateway: Gateway::open(options).unwrap(), run, _dir: dir }
+        Self { gateway: WebGateway::open(options).unwrap(), run, _dir: dir }
     }
 
     fn address(&self) -> SocketAddr {
@@ -264,7 +268,7 @@ fn pages_of_other_origins_and_other_names_are_refused() {
 
 #[test]
 fn with_a_token_nothing_is_answered_without_it() {
-    let site = Site::with(|options| options.token = Some(Token::new(TOKEN).unwrap()));
+    let site = Site::with(|options| options.token = Some(AccessToken::new(TOKEN).unwrap()));
     for path in ["/", "/main.js", "/api/v1/running"] {
         assert!(site.get(path).refused(401).contains("the token"));
         site.get(&format!("{path}?token=0123456789abcdeX")).refused(401);
@@ -286,8 +290,8 @@ fn with_a_token_nothing_is_answered_without_it() {
 
 #[test]
 fn other_addresses_need_a_token() {
-    let options = Options::on("0.0.0.0:0".parse().unwrap(), Path::new("/nowhere"));
-    let error = Gateway::open(options).unwrap_err().to_text(false);
+    let options = WebOptions::on("0.0.0.0:0".parse().unwrap(), Path::new("/nowhere"));
+    let error = WebGateway::open(options).unwrap_err().to_text(false);
     assert!(error.starts_with("error[SR0006]: 0.0.0.0:0 needs a token\n"), "{error}");
     assert!(error.contains("--token-file FILE"), "{error}");
 }
@@ -295,7 +299,8 @@ fn other_addresses_need_a_token() {
 #[test]
 fn an_address_that_is_taken_is_refused_by_name() {
     let site = Site::new();
-    let error = Gateway::open(Options::on(site.address(), Path::new("/nowhere"))).unwrap_err();
+    let error =
+        WebGateway::open(WebOptions::on(site.address(), Path::new("/nowhere"))).unwrap_err();
     let error = error.to_text(false);
     assert!(error.contains(&format!("cannot listen on {}", site.address())), "{error}");
 }

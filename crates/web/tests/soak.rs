@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use slipring_web::{Gateway, Options};
+use slipring_web::{WebGateway, WebOptions};
 
 /// Programs that attack, and connections that each keeps.
 const ATTACKERS: usize = 4;
@@ -64,8 +64,8 @@ fn ask(address: SocketAddr) -> String {
 fn half_open_http_locks_nobody_out() {
     let seconds = std::env::var("SLIPRING_SOAK_SECONDS").map_or(600, |text| text.parse().unwrap());
     let dir = tempfile::tempdir().unwrap();
-    let options = Options::on("127.0.0.1:0".parse().unwrap(), dir.path());
-    let gateway = Gateway::open(options).unwrap();
+    let options = WebOptions::on("127.0.0.1:0".parse().unwrap(), dir.path());
+    let gateway = WebGateway::open(options).unwrap();
     let (address, stop) = (gateway.address(), Arc::new(AtomicBool::new(false)));
     let attackers: Vec<_> = (0..ATTACKERS)
         .map(|_| {

@@ -16,11 +16,11 @@ use siphasher::sip::SipHasher13;
 
 use crate::assigned::{EtherType, IpProto};
 use crate::field::array;
-use crate::view::{Fragment, Headers, Ip, IpVersion};
+use crate::view::{FragmentPosition, Headers, Ip, IpVersion};
 
 /// One end of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Endpoint {
+pub struct FlowEndpoint {
     /// An IPv6, IPv4 or MAC address as a number: [`FlowKind`] says which.
     pub address: u128,
     /// The transport port; 0 where there is none.
@@ -46,9 +46,9 @@ pub struct FlowKey {
     /// VLAN ids, 12 bits each, the inner one lowest; 0 without tags.
     pub vlans: u32,
     /// Where the frame comes from.
-    pub src: Endpoint,
+    pub src: FlowEndpoint,
     /// Where it goes to.
-    pub dst: Endpoint,
+    pub dst: FlowEndpoint,
 }
 
 impl FlowKey {
@@ -96,15 +96,15 @@ impl FlowKey {
             }
         };
         let ports = match ip.fragment {
-            Fragment::Whole => headers.ports(frame),
+            FragmentPosition::Whole => headers.ports(frame),
             _ => None,
         };
         let (src_port, dst_port) = ports.unwrap_or_default();
         Some(Self {
             kind,
             vlans,
-            src: Endpoint { address: src, port: src_port },
-            dst: Endpoint { address: dst, port: dst_port },
+            src: FlowEndpoint { address: src, port: src_port },
+            dst: FlowEndpoint { address: dst, port: dst_port },
         })
     }
 
@@ -112,7 +112,7 @@ impl FlowKey {
         let mac = |at| {
             let bytes = array::<6>(frame, at).unwrap_or_default();
             let address = bytes.iter().fold(0, |mac, &byte| mac << 8 | u128::from(byte));
-            Endpoint { address, port: 0 }
+            FlowEndpoint { address, port: 0 }
         };
         Self { kind: FlowKind::Link(ethertype), vlans, src: mac(6), dst: mac(0) }
     }

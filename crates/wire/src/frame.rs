@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 pub use build::BuildError;
-pub use layout::{FrameTemplate, Layout};
+pub use layout::{FrameLayout, FrameTemplate};
 
 use crate::assigned::{EtherType, VlanTag};
 use crate::mac::MacAddr;
@@ -44,7 +44,7 @@ impl Default for FrameSpec {
             dst_mac: MacAddr::BROADCAST,
             tags: Vec::new(),
             ip: IpSpec::V4(Ipv4Spec::default()),
-            l4: L4Spec::Udp(Ports::default()),
+            l4: L4Spec::Udp(PortPair::default()),
             fill: Fill::Byte(0),
         }
     }
@@ -136,7 +136,7 @@ impl Default for Ipv6Spec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum L4Spec {
     /// A UDP datagram.
-    Udp(Ports),
+    Udp(PortPair),
     /// A TCP segment without options.
     Tcp(TcpSpec),
     /// An ICMP echo message, ICMPv6 if the IP header is version 6.
@@ -145,14 +145,14 @@ pub enum L4Spec {
 
 /// A pair of ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ports {
+pub struct PortPair {
     /// Source port.
     pub src: u16,
     /// Destination port.
     pub dst: u16,
 }
 
-impl Default for Ports {
+impl Default for PortPair {
     fn default() -> Self {
         Self { src: 1234, dst: 1234 }
     }
@@ -162,7 +162,7 @@ impl Default for Ports {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpSpec {
     /// The ports.
-    pub ports: Ports,
+    pub ports: PortPair,
     /// Sequence number of the first payload byte.
     pub seq: u32,
     /// Acknowledgement number.
@@ -175,7 +175,7 @@ pub struct TcpSpec {
 
 impl Default for TcpSpec {
     fn default() -> Self {
-        Self { ports: Ports::default(), seq: 1, ack: 1, flags: 0x10, window: 0xffff }
+        Self { ports: PortPair::default(), seq: 1, ack: 1, flags: 0x10, window: 0xffff }
     }
 }
 

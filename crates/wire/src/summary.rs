@@ -33,7 +33,6 @@ mod igmp;
 mod ip;
 mod ip6;
 mod ip_options;
-mod lines;
 mod link;
 mod nd;
 mod ntp;
@@ -42,6 +41,7 @@ mod ospf_lsa;
 mod stp;
 mod tcp;
 mod text;
+mod text_protocols;
 mod udp;
 mod vrrp;
 mod vxlan;
@@ -50,8 +50,8 @@ use alloc::string::{String, ToString};
 use core::fmt;
 
 pub use conversations::Conversations;
-pub use dump::{Hex, HexDump, Text};
-use text::Line;
+pub use dump::{Hex, HexDump, TextDump};
+use text::SummaryLine;
 
 /// A frame that prints as a line, or with [`Detail::verbose`] as some.
 ///
@@ -99,7 +99,7 @@ impl Default for Detail {
 
 /// The text of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct FrameText {
     /// What was said, without a line break at the end.
     pub text: String,
     /// Length of the link layer's header in bytes: the whole frame, where that is cut short.
@@ -129,8 +129,8 @@ impl<'f> Summary<'f> {
     /// beginning of conversations that `conversations` knows, and it learns of new ones; without
     /// it they are absolute.
     #[must_use]
-    pub fn write(&self, link: bool, conversations: Option<&mut Conversations>) -> Written {
-        let mut line = Line {
+    pub fn write(&self, link: bool, conversations: Option<&mut Conversations>) -> FrameText {
+        let mut line = SummaryLine {
             text: String::new(),
             detail: self.detail,
             link,
@@ -139,13 +139,13 @@ impl<'f> Summary<'f> {
             conversations,
         };
         if self.frame.is_empty() {
-            return Written { text: "[Invalid header: caplen==0]".to_string(), link_len: 0 };
+            return FrameText { text: "[Invalid header: caplen==0]".to_string(), link_len: 0 };
         }
         let mut link_len = self.frame.len();
         if link::frame(&mut line, self.frame, self.wire_len, &mut link_len).is_err() {
             line.cut();
         }
-        Written { text: line.text, link_len }
+        FrameText { text: line.text, link_len }
     }
 }
 

@@ -47,7 +47,7 @@ pub struct Ip {
     /// What follows at `l4`. In a later fragment the bytes there are the middle of that.
     pub proto: IpProto,
     /// Whether the packet is a fragment.
-    pub fragment: Fragment,
+    pub fragment: FragmentPosition,
     /// Offset of the first byte after the IP header with its options and extension headers.
     pub l4: u16,
     /// Offset of the end of the IP packet as its header claims; Ethernet padding begins here.
@@ -68,7 +68,7 @@ pub enum IpVersion {
 
 /// Which part of a fragmented packet a frame holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fragment {
+pub enum FragmentPosition {
     /// All of it: not fragmented.
     Whole,
     /// The first fragment, which has the transport header.
@@ -79,7 +79,7 @@ pub enum Fragment {
 
 /// The header in which parsing stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Layer {
+pub enum HeaderLayer {
     /// Ethernet addresses and type.
     Ethernet,
     /// A VLAN tag.
@@ -92,7 +92,7 @@ pub enum Layer {
     Ipv6Extension,
 }
 
-impl fmt::Display for Layer {
+impl fmt::Display for HeaderLayer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ethernet => "Ethernet",
@@ -112,7 +112,7 @@ pub enum ViewError {
     #[error("the frame ends at byte {have}, its {layer} header at byte {need}")]
     Truncated {
         /// Which header.
-        layer: Layer,
+        layer: HeaderLayer,
         /// Least frame length, in bytes, that holds this header.
         need: u32,
         /// Length of the frame in bytes.
@@ -122,7 +122,7 @@ pub enum ViewError {
     #[error("the {layer} header says version {found}")]
     Version {
         /// Which header.
-        layer: Layer,
+        layer: HeaderLayer,
         /// The version found.
         found: u8,
     },
@@ -136,7 +136,7 @@ pub enum ViewError {
     #[error("an {layer} packet of {found} bytes ends inside its {headers} bytes of headers")]
     TotalLength {
         /// Which header.
-        layer: Layer,
+        layer: HeaderLayer,
         /// Length of the packet as the header claims, in bytes.
         found: u32,
         /// Length of its headers, in bytes.
@@ -202,7 +202,7 @@ impl Headers {
     #[inline]
     pub fn link(frame: &[u8]) -> Result<Self, ViewError> {
         let ethertype = be16(frame, ETHERNET_LEN - 2)
-            .ok_or_else(|| truncated(frame, Layer::Ethernet, ETHERNET_LEN))?;
+            .ok_or_else(|| truncated(frame, HeaderLayer::Ethernet, ETHERNET_LEN))?;
         let mut headers = Self::untagged(EtherType(ethertype));
         if headers.ethertype.is_vlan() {
             headers.tags(frame)?;
@@ -224,8 +224,8 @@ impl Headers {
     fn tags(&mut self, frame: &[u8]) -> Result<(), ViewError> {
         while self.ethertype.is_vlan() && usize::from(self.tag_count) < MAX_TAGS {
             let at = usize::from(self.l3);
-            let [a, b, c, d] =
-                array(frame, at).ok_or_else(|| truncated(frame, Layer::Vlan, at + TAG_LEN))?;
+            let [a, b, c, d] = array(frame, at)
+                .ok_or_else(|| truncated(frame, HeaderLayer::Vlan, at + TAG_LEN))?;
             self.tags[usize::from(self.tag_count)] = VlanTag(u16::from_be_bytes([a, b]));
             self.tag_count += 1;
             self.ethertype = EtherType(u16::from_be_bytes([c, d]));
@@ -247,7 +247,7 @@ impl Headers {
     pub fn ports(&self, frame: &[u8]) -> Option<(u16, u16)> {
         let ip = self.ip?;
         let has_ports = matches!(ip.proto, IpProto::UDP | IpProto::TCP | IpProto::SCTP);
-        if !has_ports || ip.fragment == Fragment::Later || ip.end < u32::from(ip.l4) + 4 {
+        if !has_ports || ip.fragment == FragmentPosition::Later || ip.end < u32::from(ip.l4) + 4 {
             return None;
         }
         let [a, b, c, d] = array(frame, usize::from(ip.l4))?;
@@ -273,10 +273,10 @@ impl Ip {
 
 #[inline]
 fn ipv4(frame: &[u8], l3: usize) -> Result<Ip, ViewError> {
-    let cut = |need| truncated(frame, Layer::Ipv4, need);
+    let cut = |need| truncated(frame, HeaderLayer::Ipv4, need);
     let header: [u8; IPV4_MIN_LEN] = array(frame, l3).ok_or_else(|| cut(l3 + IPV4_MIN_LEN))?;
     if header[0] >> 4 != 4 {
-        return Err(ViewError::Version { layer: Layer::Ipv4, found: header[0] >> 4 });
+        return Err(ViewError::Version { layer: HeaderLayer::Ipv4, found: header[0] >> 4 });
     }
     let header_len = usize::from(header[0] & 0xf) * 4;
     if header_len < IPV4_MIN_LEN {
@@ -288,7 +288,7 @@ fn ipv4(frame: &[u8], l3: usize) -> Result<Ip, ViewError> {
     let total_len = u16::from_be_bytes([header[2], header[3]]);
     if usize::from(total_len) < header_len {
         let (found, headers) = (u32::from(total_len), header_len as u32);
-        return Err(ViewError::TotalLength { layer: Layer::Ipv4, found, headers });
+        return Err(ViewError::TotalLength { layer: HeaderLayer::Ipv4, found, headers });
     }
     Ok(Ip {
         version: IpVersion::V4,
@@ -302,11 +302,11 @@ fn ipv4(frame: &[u8], l3: usize) -> Result<Ip, ViewError> {
 
 /// Bits: reserved, don't fragment, more fragments, 13 of offset.
 #[inline(always)]
-fn ipv4_fragment(bits: u16) -> Fragment {
+fn ipv4_fragment(bits: u16) -> FragmentPosition {
     match bits & 0x3fff {
-        0 => Fragment::Whole,
-        0x2000 => Fragment::First,
-        _ => Fragment::Later,
+        0 => FragmentPosition::Whole,
+        0x2000 => FragmentPosition::First,
+        _ => FragmentPosition::Later,
     }
 }
 
@@ -314,16 +314,16 @@ fn ipv4_fragment(bits: u16) -> Fragment {
 fn ipv6(frame: &[u8], l3: usize) -> Result<Ip, ViewError> {
     let header: [u8; 8] = match array(frame, l3) {
         Some(header) if frame.len() >= l3 + IPV6_LEN => header,
-        _ => return Err(truncated(frame, Layer::Ipv6, l3 + IPV6_LEN)),
+        _ => return Err(truncated(frame, HeaderLayer::Ipv6, l3 + IPV6_LEN)),
     };
     if header[0] >> 4 != 6 {
-        return Err(ViewError::Version { layer: Layer::Ipv6, found: header[0] >> 4 });
+        return Err(ViewError::Version { layer: HeaderLayer::Ipv6, found: header[0] >> 4 });
     }
     let payload_len = u16::from_be_bytes([header[4], header[5]]);
     let mut ip = Ip {
         version: IpVersion::V6,
         proto: IpProto(header[6]),
-        fragment: Fragment::Whole,
+        fragment: FragmentPosition::Whole,
         l4: (l3 + IPV6_LEN) as u16,
         end: (l3 + IPV6_LEN) as u32 + u32::from(payload_len),
         rerouted: false,
@@ -339,7 +339,7 @@ fn ipv6(frame: &[u8], l3: usize) -> Result<Ip, ViewError> {
 fn extensions(frame: &[u8], l3: usize, ip: &mut Ip) -> Result<(), ViewError> {
     for _ in 0..MAX_EXTENSIONS {
         let at = usize::from(ip.l4);
-        let cut = |need| truncated(frame, Layer::Ipv6Extension, need);
+        let cut = |need| truncated(frame, HeaderLayer::Ipv6Extension, need);
         let header: [u8; 8] = array(frame, at).ok_or_else(|| cut(at + 8))?;
         let len = match ip.proto {
             IpProto::FRAGMENT => 8,
@@ -352,7 +352,7 @@ fn extensions(frame: &[u8], l3: usize, ip: &mut Ip) -> Result<(), ViewError> {
         }
         if ip.end < (at + len) as u32 {
             let (found, headers) = (ip.end - l3 as u32, (at + len - l3) as u32);
-            return Err(ViewError::TotalLength { layer: Layer::Ipv6, found, headers });
+            return Err(ViewError::TotalLength { layer: HeaderLayer::Ipv6, found, headers });
         }
         match ip.proto {
             IpProto::FRAGMENT => {
@@ -365,7 +365,7 @@ fn extensions(frame: &[u8], l3: usize, ip: &mut Ip) -> Result<(), ViewError> {
         ip.l4 = (at + len) as u16;
         ip.proto = IpProto(header[0]);
         // What follows a later fragment's header is no header.
-        if !is_extension(ip.proto) || ip.fragment == Fragment::Later {
+        if !is_extension(ip.proto) || ip.fragment == FragmentPosition::Later {
             return Ok(());
         }
     }
@@ -373,11 +373,11 @@ fn extensions(frame: &[u8], l3: usize, ip: &mut Ip) -> Result<(), ViewError> {
 }
 
 /// Bits: 13 of offset, 2 reserved, more fragments. A lone ("atomic") fragment is whole.
-fn ipv6_fragment(bits: u16) -> Fragment {
+fn ipv6_fragment(bits: u16) -> FragmentPosition {
     match bits & 0xfff9 {
-        0 => Fragment::Whole,
-        1 => Fragment::First,
-        _ => Fragment::Later,
+        0 => FragmentPosition::Whole,
+        1 => FragmentPosition::First,
+        _ => FragmentPosition::Later,
     }
 }
 
@@ -395,7 +395,7 @@ fn is_extension(proto: IpProto) -> bool {
 }
 
 #[cold]
-fn truncated(frame: &[u8], layer: Layer, need: usize) -> ViewError {
+fn truncated(frame: &[u8], layer: HeaderLayer, need: usize) -> ViewError {
     ViewError::Truncated { layer, need: need as u32, have: frame.len() as u32 }
 }
 

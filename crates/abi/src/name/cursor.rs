@@ -3,17 +3,17 @@
 use alloc::borrow::ToOwned;
 use core::num::NonZeroU64;
 
-use super::error::{NameError, Reason};
+use super::error::{PortNameError, PortNameFault};
 
 /// What is left of `input` to parse.
 #[derive(Clone, Copy)]
-pub(super) struct Cursor<'a> {
+pub(super) struct NameCursor<'a> {
     input: &'a str,
     /// Bytes consumed; on a character boundary.
     pos: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> NameCursor<'a> {
     pub(super) fn new(input: &'a str) -> Self {
         Self { input, pos: 0 }
     }
@@ -73,22 +73,26 @@ impl<'a> Cursor<'a> {
     }
 
     /// The error that the next character is.
-    pub(super) fn fail<T>(&self, reason: Reason) -> Result<T, NameError> {
+    pub(super) fn fail<T>(&self, reason: PortNameFault) -> Result<T, PortNameError> {
         self.fail_at(self.column(), reason)
     }
 
-    pub(super) fn fail_at<T>(&self, column: usize, reason: Reason) -> Result<T, NameError> {
-        Err(NameError { input: self.input.to_owned(), column, reason })
+    pub(super) fn fail_at<T>(
+        &self,
+        column: usize,
+        reason: PortNameFault,
+    ) -> Result<T, PortNameError> {
+        Err(PortNameError { input: self.input.to_owned(), column, reason })
     }
 
     /// The error that `what` should stand here.
-    pub(super) fn expected<T>(&self, what: &'static str) -> Result<T, NameError> {
+    pub(super) fn expected<T>(&self, what: &'static str) -> Result<T, PortNameError> {
         let found = self.peek();
-        self.fail(Reason::Expected { what, found })
+        self.fail(PortNameFault::Expected { what, found })
     }
 
     /// Takes a decimal number of at most `max`.
-    pub(super) fn number<N>(&mut self, what: &'static str, max: N) -> Result<N, NameError>
+    pub(super) fn number<N>(&mut self, what: &'static str, max: N) -> Result<N, PortNameError>
     where
         N: TryFrom<u64> + Into<u64>,
     {
@@ -101,19 +105,19 @@ impl<'a> Cursor<'a> {
         let number = digits.parse().ok().filter(|number| *number <= max);
         number
             .and_then(|number| N::try_from(number).ok())
-            .map_or_else(|| start.fail(Reason::NumberTooLarge { max }), Ok)
+            .map_or_else(|| start.fail(PortNameFault::NumberTooLarge { max }), Ok)
     }
 
     /// Takes a decimal number from 1 to `max`.
-    pub(super) fn positive<N>(&mut self, what: &'static str, max: N) -> Result<N, NameError>
+    pub(super) fn positive<N>(&mut self, what: &'static str, max: N) -> Result<N, PortNameError>
     where
         N: TryFrom<NonZeroU64> + Into<NonZeroU64>,
     {
         let start = *self;
         let max = max.into().get();
         let Some(number) = NonZeroU64::new(self.number(what, max)?) else {
-            return start.fail(Reason::Zero);
+            return start.fail(PortNameFault::Zero);
         };
-        N::try_from(number).or_else(|_| start.fail(Reason::NumberTooLarge { max }))
+        N::try_from(number).or_else(|_| start.fail(PortNameFault::NumberTooLarge { max }))
     }
 }

@@ -10,20 +10,20 @@ use super::PortName;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{input:?} is not a port name: column {column}: {reason}")]
 #[non_exhaustive]
-pub struct NameError {
+pub struct PortNameError {
     /// The string.
     pub input: String,
     /// The first character that is wrong, counted in characters from 1; one more than there
     /// are if the string ends too early.
     pub column: usize,
     /// What is wrong there.
-    pub reason: Reason,
+    pub reason: PortNameFault,
 }
 
 /// What is wrong with a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum PortNameFault {
     /// No kind, and no pipe either.
     #[error("it does not say what kind of port this is")]
     MissingKind,
@@ -122,28 +122,29 @@ fn found_text(found: Option<char>) -> String {
 const KINDS: &str = "the kinds are netmap:, xdp:, packet:, tap:, pcap:, null:, kernel:, vhost: and \
                      vhostclient:; pipes are NAME{K and NAME}K, ports of switches valeX:NAME";
 
-impl NameError {
+impl PortNameError {
     /// The one thing to try next, without the word "help".
     #[must_use]
     pub fn help(&self) -> Option<String> {
         match &self.reason {
-            Reason::MissingKind => Some(self.help_missing_kind()),
-            Reason::UnknownKind(_) => Some(KINDS.to_string()),
-            Reason::MissingSwitchPort { .. } => Some(self.help_switch()),
-            Reason::ExpectedRing { found: Some(_) } | Reason::ExpectedSuffix { .. } => {
-                self.help_dash()
-            }
-            Reason::BadChar { found: ':' } => self.help_with_kind(""),
-            Reason::PipeOfKind => self.help_with_kind("netmap:"),
-            Reason::UnknownFlag(_) => Some(
+            PortNameFault::MissingKind => Some(self.help_missing_kind()),
+            PortNameFault::UnknownKind(_) => Some(KINDS.to_string()),
+            PortNameFault::MissingSwitchPort { .. } => Some(self.help_switch()),
+            PortNameFault::ExpectedRing { found: Some(_) }
+            | PortNameFault::ExpectedSuffix { .. } => self.help_dash(),
+            PortNameFault::BadChar { found: ':' } => self.help_with_kind(""),
+            PortNameFault::PipeOfKind => self.help_with_kind("netmap:"),
+            PortNameFault::UnknownFlag(_) => Some(
                 "the flags are x (exclusive), z (zero-copy monitor), t (monitor tx), \
                  r (monitor rx), T (tx rings only) and R (rx rings only)"
                     .to_string(),
             ),
-            Reason::UnknownOption(_) => {
+            PortNameFault::UnknownOption(_) => {
                 Some("the options are @N, @share:…, @extmem:…, @conf:… and @offset:…".to_string())
             }
-            Reason::UnknownKey { known, .. } => Some(format!("the keys are {}", known.join(", "))),
+            PortNameFault::UnknownKey { known, .. } => {
+                Some(format!("the keys are {}", known.join(", ")))
+            }
             _ => None,
         }
     }

@@ -60,8 +60,8 @@ use alloc::string::String;
 use core::num::NonZeroU16;
 use core::str::FromStr;
 
-pub use error::{NameError, Reason};
-pub use options::{Conf, Extmem, Memory, Offsets, Pool};
+pub use error::{PortNameError, PortNameFault};
+pub use options::{Conf, Extmem, MemorySource, OffsetSpec, PoolSpec};
 pub use request::RequestError;
 
 use crate::request as abi;
@@ -82,21 +82,21 @@ use crate::request as abi;
 #[non_exhaustive]
 pub struct PortName {
     /// What kind of port, and which switch.
-    pub kind: Kind,
+    pub kind: PortNameKind,
     /// Interface, switch port, parent of the pipe, PCI address, file or socket; empty for `null:`.
     pub name: String,
     /// The end of a pipe, if it is one. `None` for all kinds but netmap, vale and kernel.
-    pub pipe: Option<PipeEnd>,
+    pub pipe: Option<PipeEndName>,
     /// Which rings.
-    pub rings: Rings,
+    pub rings: RingSelection,
     /// How to bind them.
-    pub flags: Flags,
+    pub flags: PortNameFlags,
     /// Where the memory comes from, if not from where it always does.
-    pub memory: Option<Memory>,
+    pub memory: Option<MemorySource>,
     /// How many rings and slots are wished.
     pub conf: Conf,
     /// Where payloads start in their buffers.
-    pub offsets: Option<Offsets>,
+    pub offsets: Option<OffsetSpec>,
     /// Path of the netmap device that has the port, if not the usual one; `kernel:` only.
     pub device: Option<String>,
 }
@@ -106,7 +106,7 @@ impl PortName {
     ///
     /// # Errors
     /// [`NameError`] with the column of the first character that is wrong.
-    pub fn parse(input: &str) -> Result<Self, NameError> {
+    pub fn parse(input: &str) -> Result<Self, PortNameError> {
         parse::port(input, parse::Dialect::Outright)
     }
 
@@ -115,17 +115,17 @@ impl PortName {
     ///
     /// # Errors
     /// [`NameError`] with the column of the first character that is wrong.
-    pub fn parse_classic(input: &str) -> Result<Self, NameError> {
+    pub fn parse_classic(input: &str) -> Result<Self, PortNameError> {
         parse::port(input, parse::Dialect::Classic)
     }
 
-    fn new(kind: Kind, name: String) -> Self {
+    fn new(kind: PortNameKind, name: String) -> Self {
         Self {
             kind,
             name,
             pipe: None,
-            rings: Rings::All,
-            flags: Flags::NONE,
+            rings: RingSelection::All,
+            flags: PortNameFlags::NONE,
             memory: None,
             conf: Conf::default(),
             offsets: None,
@@ -135,16 +135,16 @@ impl PortName {
 }
 
 impl FromStr for PortName {
-    type Err = NameError;
+    type Err = PortNameError;
 
-    fn from_str(input: &str) -> Result<Self, NameError> {
+    fn from_str(input: &str) -> Result<Self, PortNameError> {
         Self::parse(input)
     }
 }
 
 /// The kind of a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum PortNameKind {
     /// `netmap:` the best there is for an interface; pipes outside of switches too.
     Netmap,
     /// `vale[ID]:` a switch port.
@@ -173,7 +173,7 @@ pub enum Kind {
     },
 }
 
-impl Kind {
+impl PortNameKind {
     /// The kind whose prefix, without the colon, is `word`.
     fn from_word(word: &str) -> Option<Self> {
         match word {
@@ -206,7 +206,7 @@ impl Kind {
 
 /// Which rings of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Rings {
+pub enum RingSelection {
     /// All of the NIC.
     #[default]
     All,
@@ -222,23 +222,23 @@ pub enum Rings {
 
 /// One end of a pipe.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct PipeEnd {
+pub struct PipeEndName {
     /// Which end.
-    pub role: Role,
+    pub role: PipeRole,
     /// Which pipe of its parent: letters, digits, `_`.
     pub id: String,
 }
 
 /// The two ends of a pipe. They differ in name only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Role {
+pub enum PipeRole {
     /// `{`
     Master,
     /// `}`
     Slave,
 }
 
-impl Role {
+impl PipeRole {
     /// The character that stands for this end.
     #[must_use]
     pub const fn sign(self) -> char {
@@ -259,9 +259,9 @@ impl Role {
 
 /// A set of those `NR_*` flags that a name can carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Flags(u64);
+pub struct PortNameFlags(u64);
 
-impl Flags {
+impl PortNameFlags {
     /// The empty set.
     pub const NONE: Self = Self(0);
     /// `x`: nobody else may bind these rings.

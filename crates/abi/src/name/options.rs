@@ -4,13 +4,13 @@ use alloc::borrow::ToOwned;
 use alloc::string::String;
 use core::num::{NonZeroU8, NonZeroU16, NonZeroU32};
 
-use super::cursor::Cursor;
-use super::error::{NameError, Reason};
-use super::{Kind, MemId, PortName};
+use super::cursor::NameCursor;
+use super::error::{PortNameError, PortNameFault};
+use super::{MemId, PortName, PortNameKind};
 
 /// Where the memory of a port comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Memory {
+pub enum MemorySource {
     /// `@N`: the region of this number.
     Region(MemId),
     /// `@share:port=P`: the region of the port named P.
@@ -25,16 +25,16 @@ pub struct Extmem {
     /// Path of the file.
     pub file: String,
     /// Interfaces.
-    pub interfaces: Pool,
+    pub interfaces: PoolSpec,
     /// Rings.
-    pub rings: Pool,
+    pub rings: PoolSpec,
     /// Buffers.
-    pub buffers: Pool,
+    pub buffers: PoolSpec,
 }
 
 /// A wish for objects of one sort.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Pool {
+pub struct PoolSpec {
     /// How many.
     pub num: Option<NonZeroU32>,
     /// How large each is, in bytes.
@@ -60,7 +60,7 @@ pub struct Conf {
 
 /// `@offset:…`: where payloads start in their buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Offsets {
+pub struct OffsetSpec {
     /// Offset that every slot starts with, in bytes.
     pub initial: u64,
     /// Bits of a slot's `ptr` to use, at most 64; `None` for as many as there are.
@@ -93,26 +93,28 @@ const OFFSET_KEYS: &[&str] = &["initial", "bits"];
 const MAX_OFFSET_BITS: NonZeroU8 = NonZeroU8::new(64).expect("64 is not 0");
 
 /// Parses one option, its `@` included, into `port`.
-pub(super) fn option(at: &mut Cursor<'_>, port: &mut PortName) -> Result<(), NameError> {
+pub(super) fn option(at: &mut NameCursor<'_>, port: &mut PortName) -> Result<(), PortNameError> {
     let start = *at;
     at.bump();
     if at.peek().is_some_and(|c| c.is_ascii_digit()) {
         let id = MemId(at.positive("the number of a region", NonZeroU16::MAX)?);
-        return set_memory(start, port, Memory::Region(id));
+        return set_memory(start, port, MemorySource::Region(id));
     }
-    if at.peek() == Some('/') && port.kind == Kind::Kernel && port.device.is_none() {
+    if at.peek() == Some('/') && port.kind == PortNameKind::Kernel && port.device.is_none() {
         port.device = Some(text(at, "the path of a device", SHORT_ENDS)?);
         return Ok(());
     }
     let word_at = *at;
     match at.take_while(is_key_char) {
-        "share" => set_memory(start, port, Memory::SharedWith(share(at)?))?,
-        "extmem" => set_memory(start, port, Memory::External(extmem(at)?))?,
+        "share" => set_memory(start, port, MemorySource::SharedWith(share(at)?))?,
+        "extmem" => set_memory(start, port, MemorySource::External(extmem(at)?))?,
         "conf" if port.conf == Conf::default() => port.conf = conf(at)?,
         "offset" if port.offsets.is_none() => port.offsets = Some(offsets(at)?),
-        word @ ("conf" | "offset") => return word_at.fail(Reason::Repeated(word.to_owned())),
+        word @ ("conf" | "offset") => {
+            return word_at.fail(PortNameFault::Repeated(word.to_owned()));
+        }
         "" => return at.expected("the number of a memory region or an option"),
-        word => return word_at.fail(Reason::UnknownOption(word.to_owned())),
+        word => return word_at.fail(PortNameFault::UnknownOption(word.to_owned())),
     }
     Ok(())
 }
@@ -122,9 +124,13 @@ fn is_key_char(c: char) -> bool {
     c.is_ascii_lowercase() || matches!(c, '-' | '_')
 }
 
-fn set_memory(start: Cursor<'_>, port: &mut PortName, memory: Memory) -> Result<(), NameError> {
+fn set_memory(
+    start: NameCursor<'_>,
+    port: &mut PortName,
+    memory: MemorySource,
+) -> Result<(), PortNameError> {
     match &port.memory {
-        Some(other) if *other != memory => start.fail(Reason::SecondMemory),
+        Some(other) if *other != memory => start.fail(PortNameFault::SecondMemory),
         _ => {
             port.memory = Some(memory);
             Ok(())
@@ -132,7 +138,7 @@ fn set_memory(start: Cursor<'_>, port: &mut PortName, memory: Memory) -> Result<
     }
 }
 
-fn share(at: &mut Cursor<'_>) -> Result<String, NameError> {
+fn share(at: &mut NameCursor<'_>) -> Result<String, PortNameError> {
     let mut port = String::new();
     pairs(at, SHARE_KEYS, ShortForm::Yes, |at, _, ends| {
         port = text(at, "the name of a port", ends)?;
@@ -141,7 +147,7 @@ fn share(at: &mut Cursor<'_>) -> Result<String, NameError> {
     Ok(port)
 }
 
-fn extmem(at: &mut Cursor<'_>) -> Result<Extmem, NameError> {
+fn extmem(at: &mut NameCursor<'_>) -> Result<Extmem, PortNameError> {
     let mut file = None;
     let mut sizes = [None; EXTMEM_KEYS.len()];
     pairs(at, EXTMEM_KEYS, ShortForm::Yes, |at, key, ends| {
@@ -156,7 +162,7 @@ fn extmem(at: &mut Cursor<'_>) -> Result<Extmem, NameError> {
         return at.expected("`,file=`");
     };
     let [_, if_num, if_size, ring_num, ring_size, buf_num, buf_size] = sizes;
-    let pool = |num, size| Pool { num, size };
+    let pool = |num, size| PoolSpec { num, size };
     Ok(Extmem {
         file,
         interfaces: pool(if_num, if_size),
@@ -165,7 +171,7 @@ fn extmem(at: &mut Cursor<'_>) -> Result<Extmem, NameError> {
     })
 }
 
-fn conf(at: &mut Cursor<'_>) -> Result<Conf, NameError> {
+fn conf(at: &mut NameCursor<'_>) -> Result<Conf, PortNameError> {
     let mut rings = [None; CONF_RING_KEYS];
     let mut slots = [None; CONF_KEYS.len() - CONF_RING_KEYS];
     pairs(at, CONF_KEYS, ShortForm::No, |at, key, _| {
@@ -188,7 +194,7 @@ fn conf(at: &mut Cursor<'_>) -> Result<Conf, NameError> {
     })
 }
 
-fn offsets(at: &mut Cursor<'_>) -> Result<Offsets, NameError> {
+fn offsets(at: &mut NameCursor<'_>) -> Result<OffsetSpec, PortNameError> {
     let (mut initial, mut bits) = (None, None);
     pairs(at, OFFSET_KEYS, ShortForm::Yes, |at, key, _| {
         if key == 0 {
@@ -199,7 +205,7 @@ fn offsets(at: &mut Cursor<'_>) -> Result<Offsets, NameError> {
         Ok(())
     })?;
     match initial {
-        Some(initial) => Ok(Offsets { initial, bits }),
+        Some(initial) => Ok(OffsetSpec { initial, bits }),
         None => at.expected("`,initial=`"),
     }
 }
@@ -214,11 +220,11 @@ enum ShortForm {
 /// Parses `:key=value,…` or the short form; `value` parses a value, given the index of its
 /// key and what ends it.
 fn pairs<'a>(
-    at: &mut Cursor<'a>,
+    at: &mut NameCursor<'a>,
     keys: &'static [&'static str],
     short_form: ShortForm,
-    mut value: impl FnMut(&mut Cursor<'a>, usize, &'static str) -> Result<(), NameError>,
-) -> Result<(), NameError> {
+    mut value: impl FnMut(&mut NameCursor<'a>, usize, &'static str) -> Result<(), PortNameError>,
+) -> Result<(), PortNameError> {
     if short_form == ShortForm::Yes && at.eat('=') {
         return value(at, 0, SHORT_ENDS);
     }
@@ -237,10 +243,10 @@ fn pairs<'a>(
 
 /// Parses `key=` and returns the key's index; `seen` has a bit for each key that was there.
 fn key(
-    at: &mut Cursor<'_>,
+    at: &mut NameCursor<'_>,
     keys: &'static [&'static str],
     seen: &mut u32,
-) -> Result<usize, NameError> {
+) -> Result<usize, PortNameError> {
     let start = *at;
     let key = at.take_while(is_key_char);
     if key.is_empty() {
@@ -248,10 +254,10 @@ fn key(
     }
     let Some(index) = keys.iter().position(|known| *known == key.replace('_', "-")) else {
         let key = key.to_owned();
-        return start.fail(Reason::UnknownKey { key, known: keys });
+        return start.fail(PortNameFault::UnknownKey { key, known: keys });
     };
     if *seen & 1 << index != 0 {
-        return start.fail(Reason::Repeated(keys[index].to_owned()));
+        return start.fail(PortNameFault::Repeated(keys[index].to_owned()));
     }
     *seen |= 1 << index;
     if !at.eat('=') {
@@ -260,7 +266,7 @@ fn key(
     Ok(index)
 }
 
-fn text(at: &mut Cursor<'_>, what: &'static str, ends: &str) -> Result<String, NameError> {
+fn text(at: &mut NameCursor<'_>, what: &'static str, ends: &str) -> Result<String, PortNameError> {
     let start = *at;
     let mut text = String::new();
     while let Some(c) = at.literal(ends) {

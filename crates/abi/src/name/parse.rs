@@ -3,9 +3,9 @@
 use alloc::borrow::ToOwned;
 use alloc::string::String;
 
-use super::cursor::Cursor;
-use super::error::{NameError, Reason};
-use super::{Flags, Kind, PipeEnd, PortName, Rings, Role, options};
+use super::cursor::NameCursor;
+use super::error::{PortNameError, PortNameFault};
+use super::{PipeEndName, PipeRole, PortName, PortNameFlags, PortNameKind, RingSelection, options};
 use crate::request::NETMAP_REQ_IFNAMSIZ;
 use crate::ring::IFNAMSIZ;
 
@@ -13,7 +13,7 @@ use crate::ring::IFNAMSIZ;
 pub(super) const NAME_ENDS: &str = "-*^{}@/";
 
 /// Bytes that the name of an interface can have.
-const MAX_INTERFACE: usize = IFNAMSIZ - 1;
+const MAX_INTERFACE_LEN: usize = IFNAMSIZ - 1;
 /// Bytes that the name in a request can have.
 const MAX_PORT: usize = NETMAP_REQ_IFNAMSIZ - 1;
 
@@ -26,17 +26,17 @@ pub(super) enum Dialect {
     Classic,
 }
 
-pub(super) fn port(input: &str, dialect: Dialect) -> Result<PortName, NameError> {
-    let mut at = Cursor::new(input);
+pub(super) fn port(input: &str, dialect: Dialect) -> Result<PortName, PortNameError> {
+    let mut at = NameCursor::new(input);
     match kind(&mut at, dialect)? {
-        Kind::Pcap => file(&at),
-        kind @ Kind::Vhost { .. } => socket(at, kind),
+        PortNameKind::Pcap => file(&at),
+        kind @ PortNameKind::Vhost { .. } => socket(at, kind),
         kind => rings_of(at, kind),
     }
 }
 
 /// Takes the kind and its colon, if they are there, or finds out what goes without saying.
-fn kind(at: &mut Cursor<'_>, dialect: Dialect) -> Result<Kind, NameError> {
+fn kind(at: &mut NameCursor<'_>, dialect: Dialect) -> Result<PortNameKind, PortNameError> {
     let start = *at;
     if at.is_at_end() {
         return at.expected("the name of a port");
@@ -44,43 +44,43 @@ fn kind(at: &mut Cursor<'_>, dialect: Dialect) -> Result<Kind, NameError> {
     let word = at.identifier();
     let after_word = *at;
     if at.eat(':') {
-        return Kind::from_word(word)
-            .map_or_else(|| start.fail(Reason::UnknownKind(word.to_owned())), Ok);
+        return PortNameKind::from_word(word)
+            .map_or_else(|| start.fail(PortNameFault::UnknownKind(word.to_owned())), Ok);
     }
     *at = start;
     if is_pipe(start) {
-        return Ok(Kind::Netmap);
+        return Ok(PortNameKind::Netmap);
     }
     if word.starts_with("vale") {
         let found = after_word.peek();
-        return after_word.fail(Reason::MissingSwitchPort { found });
+        return after_word.fail(PortNameFault::MissingSwitchPort { found });
     }
     match dialect {
-        Dialect::Outright => start.fail(Reason::MissingKind),
+        Dialect::Outright => start.fail(PortNameFault::MissingKind),
         Dialect::Classic if start.rest() == "null" => {
             at.identifier();
-            Ok(Kind::Null)
+            Ok(PortNameKind::Null)
         }
-        Dialect::Classic if word.starts_with("tap") => Ok(Kind::Tap),
-        Dialect::Classic => Ok(Kind::Netmap),
+        Dialect::Classic if word.starts_with("tap") => Ok(PortNameKind::Tap),
+        Dialect::Classic => Ok(PortNameKind::Netmap),
     }
 }
 
 /// Whether a name stands here, and the sign of a pipe after it.
-fn is_pipe(mut at: Cursor<'_>) -> bool {
+fn is_pipe(mut at: NameCursor<'_>) -> bool {
     while at.literal(NAME_ENDS).is_some() {}
     at.peek().is_some_and(is_pipe_sign)
 }
 
-fn file(at: &Cursor<'_>) -> Result<PortName, NameError> {
+fn file(at: &NameCursor<'_>) -> Result<PortName, PortNameError> {
     if at.is_at_end() {
         return at.expected("the name of a file");
     }
-    Ok(PortName::new(Kind::Pcap, at.rest().to_owned()))
+    Ok(PortName::new(PortNameKind::Pcap, at.rest().to_owned()))
 }
 
 /// Takes the path of a socket, and options.
-fn socket(mut at: Cursor<'_>, kind: Kind) -> Result<PortName, NameError> {
+fn socket(mut at: NameCursor<'_>, kind: PortNameKind) -> Result<PortName, PortNameError> {
     let mut path = String::new();
     while let Some(c) = at.literal("@") {
         path.push(c);
@@ -95,11 +95,11 @@ fn socket(mut at: Cursor<'_>, kind: Kind) -> Result<PortName, NameError> {
     Ok(port)
 }
 
-fn rings_of(mut at: Cursor<'_>, kind: Kind) -> Result<PortName, NameError> {
+fn rings_of(mut at: NameCursor<'_>, kind: PortNameKind) -> Result<PortName, PortNameError> {
     let name = match &kind {
-        Kind::Null => String::new(),
-        Kind::Vfio => pci_address(&mut at)?,
-        Kind::Kernel => kernel_name(&mut at)?,
+        PortNameKind::Null => String::new(),
+        PortNameKind::Vfio => pci_address(&mut at)?,
+        PortNameKind::Kernel => kernel_name(&mut at)?,
         kind => name(&mut at, kind)?,
     };
     let mut port = PortName::new(kind, name);
@@ -109,41 +109,41 @@ fn rings_of(mut at: Cursor<'_>, kind: Kind) -> Result<PortName, NameError> {
         match c {
             '/' => port.flags = port.flags.with(flags(&mut at)?),
             '@' => options::option(&mut at, &mut port)?,
-            found => return at.fail(Reason::ExpectedSuffix { found }),
+            found => return at.fail(PortNameFault::ExpectedSuffix { found }),
         }
     }
     Ok(port)
 }
 
 /// Takes what a netmap device calls a port: an interface, or `vale0:a` with its switch.
-fn kernel_name(at: &mut Cursor<'_>) -> Result<String, NameError> {
+fn kernel_name(at: &mut NameCursor<'_>) -> Result<String, PortNameError> {
     let start = *at;
     let word = at.identifier().to_owned();
     if !(word.starts_with("vale") && at.eat(':')) {
         *at = start;
-        return name(at, &Kind::Kernel);
+        return name(at, &PortNameKind::Kernel);
     }
-    let switch = Kind::Vale { switch: word["vale".len()..].to_owned() };
+    let switch = PortNameKind::Vale { switch: word["vale".len()..].to_owned() };
     Ok(word + ":" + &name(at, &switch)?)
 }
 
 /// Takes a name of at least one character.
-fn name(at: &mut Cursor<'_>, kind: &Kind) -> Result<String, NameError> {
+fn name(at: &mut NameCursor<'_>, kind: &PortNameKind) -> Result<String, PortNameError> {
     let start = *at;
-    let room = room(kind, at)?;
+    let room = max_name_len(kind, at)?;
     let mut beyond_interface = None;
     let mut name = String::new();
     loop {
         let here = *at;
         let Some(c) = at.literal(NAME_ENDS) else { break };
         if is_never_in_a_name(c) {
-            return here.fail(Reason::BadChar { found: c });
+            return here.fail(PortNameFault::BadChar { found: c });
         }
         name.push(c);
         if name.len() > room {
-            return here.fail(Reason::PortTooLong { max: MAX_PORT });
+            return here.fail(PortNameFault::PortTooLong { max: MAX_PORT });
         }
-        if name.len() > MAX_INTERFACE && beyond_interface.is_none() {
+        if name.len() > MAX_INTERFACE_LEN && beyond_interface.is_none() {
             beyond_interface = Some(here);
         }
     }
@@ -161,28 +161,28 @@ fn is_never_in_a_name(c: char) -> bool {
 }
 
 /// How many bytes of a request's name are left beside the switch.
-fn room(kind: &Kind, at: &Cursor<'_>) -> Result<usize, NameError> {
+fn max_name_len(kind: &PortNameKind, at: &NameCursor<'_>) -> Result<usize, PortNameError> {
     match MAX_PORT.checked_sub(kind.request_prefix_len()) {
         Some(room) => Ok(room),
-        None => at.fail_at(MAX_PORT + 1, Reason::PortTooLong { max: MAX_PORT }),
+        None => at.fail_at(MAX_PORT + 1, PortNameFault::PortTooLong { max: MAX_PORT }),
     }
 }
 
 /// Refuses what Linux refuses; `beyond` is the first character that is too many.
 fn check_interface(
-    start: Cursor<'_>,
+    start: NameCursor<'_>,
     name: &str,
-    beyond: Option<Cursor<'_>>,
-) -> Result<(), NameError> {
+    beyond: Option<NameCursor<'_>>,
+) -> Result<(), PortNameError> {
     match beyond {
-        Some(here) => here.fail(Reason::InterfaceTooLong { max: MAX_INTERFACE }),
-        None if matches!(name, "." | "..") => start.fail(Reason::ReservedName),
+        Some(here) => here.fail(PortNameFault::InterfaceTooLong { max: MAX_INTERFACE_LEN }),
+        None if matches!(name, "." | "..") => start.fail(PortNameFault::ReservedName),
         None => Ok(()),
     }
 }
 
 /// Takes `[DDDD:]BB:DD.F`; a domain has four to eight digits.
-fn pci_address(at: &mut Cursor<'_>) -> Result<String, NameError> {
+fn pci_address(at: &mut NameCursor<'_>) -> Result<String, PortNameError> {
     let start = at.rest();
     let before_bus = *at;
     if hex(at).len() >= 4 && at.peek() == Some(':') {
@@ -196,39 +196,39 @@ fn pci_address(at: &mut Cursor<'_>) -> Result<String, NameError> {
     separator(at, '.')?;
     let function = *at;
     if !matches!(hex(at).as_bytes(), [b'0'..=b'7']) {
-        return function.fail(Reason::PciAddress);
+        return function.fail(PortNameFault::PciAddress);
     }
     Ok(start[..start.len() - at.rest().len()].to_owned())
 }
 
-fn hex<'a>(at: &mut Cursor<'a>) -> &'a str {
+fn hex<'a>(at: &mut NameCursor<'a>) -> &'a str {
     at.take_while(|c| c.is_ascii_hexdigit())
 }
 
-fn hex_pair(at: &mut Cursor<'_>, max: u8) -> Result<(), NameError> {
+fn hex_pair(at: &mut NameCursor<'_>, max: u8) -> Result<(), PortNameError> {
     let start = *at;
     let digits = hex(at);
     match u8::from_str_radix(digits, 16) {
         Ok(number) if digits.len() == 2 && number <= max => Ok(()),
-        _ => start.fail(Reason::PciAddress),
+        _ => start.fail(PortNameFault::PciAddress),
     }
 }
 
-fn separator(at: &mut Cursor<'_>, wanted: char) -> Result<(), NameError> {
-    if at.eat(wanted) { Ok(()) } else { at.fail(Reason::PciAddress) }
+fn separator(at: &mut NameCursor<'_>, wanted: char) -> Result<(), PortNameError> {
+    if at.eat(wanted) { Ok(()) } else { at.fail(PortNameFault::PciAddress) }
 }
 
 fn is_pipe_sign(c: char) -> bool {
-    Role::from_sign(c).is_some()
+    PipeRole::from_sign(c).is_some()
 }
 
-fn pipe(at: &mut Cursor<'_>, port: &PortName) -> Result<Option<PipeEnd>, NameError> {
+fn pipe(at: &mut NameCursor<'_>, port: &PortName) -> Result<Option<PipeEndName>, PortNameError> {
     let start = *at;
-    let Some(role) = at.peek().and_then(Role::from_sign) else {
+    let Some(role) = at.peek().and_then(PipeRole::from_sign) else {
         return Ok(None);
     };
     if !port.kind.has_pipes() {
-        return at.fail(Reason::PipeOfKind);
+        return at.fail(PortNameFault::PipeOfKind);
     }
     at.bump();
     let id = at.identifier();
@@ -237,46 +237,46 @@ fn pipe(at: &mut Cursor<'_>, port: &PortName) -> Result<Option<PipeEnd>, NameErr
     }
     let room = MAX_PORT - port.kind.request_prefix_len() - port.name.len();
     if id.len() + 1 > room {
-        return start.fail_at(start.column() + room, Reason::PortTooLong { max: MAX_PORT });
+        return start.fail_at(start.column() + room, PortNameFault::PortTooLong { max: MAX_PORT });
     }
     let id = id.to_owned();
-    Ok(Some(PipeEnd { role, id }))
+    Ok(Some(PipeEndName { role, id }))
 }
 
-fn rings(at: &mut Cursor<'_>) -> Result<Rings, NameError> {
+fn rings(at: &mut NameCursor<'_>) -> Result<RingSelection, PortNameError> {
     if at.eat('*') {
-        return Ok(Rings::NicAndHost);
+        return Ok(RingSelection::NicAndHost);
     }
     if at.eat('-') {
         return match at.peek() {
-            Some(c) if c.is_ascii_digit() => Ok(Rings::One(ring(at)?)),
-            found => at.fail(Reason::ExpectedRing { found }),
+            Some(c) if c.is_ascii_digit() => Ok(RingSelection::One(ring(at)?)),
+            found => at.fail(PortNameFault::ExpectedRing { found }),
         };
     }
     if at.eat('^') {
         return match at.peek() {
-            Some(c) if c.is_ascii_digit() => Ok(Rings::OneHost(ring(at)?)),
-            _ => Ok(Rings::Host),
+            Some(c) if c.is_ascii_digit() => Ok(RingSelection::OneHost(ring(at)?)),
+            _ => Ok(RingSelection::Host),
         };
     }
-    Ok(Rings::All)
+    Ok(RingSelection::All)
 }
 
-fn ring(at: &mut Cursor<'_>) -> Result<u16, NameError> {
+fn ring(at: &mut NameCursor<'_>) -> Result<u16, PortNameError> {
     at.number("the number of a ring", u16::MAX)
 }
 
-fn flags(at: &mut Cursor<'_>) -> Result<Flags, NameError> {
+fn flags(at: &mut NameCursor<'_>) -> Result<PortNameFlags, PortNameError> {
     at.bump();
-    let mut flags = Flags::NONE;
+    let mut flags = PortNameFlags::NONE;
     while let Some(c) = at.peek().filter(|c| !matches!(c, '/' | '@')) {
-        match Flags::from_letter(c) {
+        match PortNameFlags::from_letter(c) {
             Some(flag) => flags = flags.with(flag),
-            None => return at.fail(Reason::UnknownFlag(c)),
+            None => return at.fail(PortNameFault::UnknownFlag(c)),
         }
         at.bump();
     }
-    if flags == Flags::NONE {
+    if flags == PortNameFlags::NONE {
         return at.expected("the letter of a flag");
     }
     Ok(flags.whole())

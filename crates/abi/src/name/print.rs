@@ -4,15 +4,18 @@ use core::fmt::{self, Display, Formatter, Write};
 
 use super::options::VALUE_ENDS;
 use super::parse::NAME_ENDS;
-use super::{Conf, Extmem, Flags, Kind, MemId, Memory, Offsets, PipeEnd, PortName, Rings};
+use super::{
+    Conf, Extmem, MemId, MemorySource, OffsetSpec, PipeEndName, PortName, PortNameFlags,
+    PortNameKind, RingSelection,
+};
 
 impl Display for PortName {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
         match self.kind {
-            Kind::Pcap => return f.write_str(&self.name),
-            Kind::Vfio => f.write_str(&self.name)?,
-            Kind::Vhost { .. } => doubled(f, &self.name, "@")?,
+            PortNameKind::Pcap => return f.write_str(&self.name),
+            PortNameKind::Vfio => f.write_str(&self.name)?,
+            PortNameKind::Vhost { .. } => doubled(f, &self.name, "@")?,
             _ => doubled(f, &self.name, NAME_ENDS)?,
         }
         if let Some(pipe) = &self.pipe {
@@ -46,7 +49,7 @@ fn doubled(f: &mut Formatter<'_>, text: &str, ends: &str) -> fmt::Result {
 }
 
 /// The prefix, with its colon.
-impl Display for Kind {
+impl Display for PortNameKind {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Vale { switch } => write!(f, "vale{switch}:"),
@@ -64,13 +67,13 @@ impl Display for Kind {
     }
 }
 
-impl Display for PipeEnd {
+impl Display for PipeEndName {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", self.role.sign(), self.id)
     }
 }
 
-impl Display for Rings {
+impl Display for RingSelection {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::All => Ok(()),
@@ -82,7 +85,7 @@ impl Display for Rings {
     }
 }
 
-impl Display for Flags {
+impl Display for PortNameFlags {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if *self != Self::NONE {
             f.write_char('/')?;
@@ -97,7 +100,7 @@ impl Display for MemId {
     }
 }
 
-impl Display for Memory {
+impl Display for MemorySource {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Region(id) => write!(f, "@{id}"),
@@ -128,7 +131,7 @@ impl Display for Extmem {
 
 impl Display for Conf {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let mut list = List { f, sign: "@conf:" };
+        let mut list = KeyValueList { f, sign: "@conf:" };
         list.pair("", "rings", self.tx_rings, self.rx_rings)?;
         list.pair("host-", "rings", self.host_tx_rings, self.host_rx_rings)?;
         list.pair("", "slots", self.tx_slots, self.rx_slots)
@@ -136,12 +139,12 @@ impl Display for Conf {
 }
 
 /// A list of `key=number`, whose first element is preceded by another sign than the rest.
-struct List<'a, 'f> {
+struct KeyValueList<'a, 'f> {
     f: &'a mut Formatter<'f>,
     sign: &'static str,
 }
 
-impl List<'_, '_> {
+impl KeyValueList<'_, '_> {
     /// Writes one key for both directions where they agree.
     fn pair<N: Display + PartialEq>(
         &mut self,
@@ -164,7 +167,7 @@ impl List<'_, '_> {
     }
 }
 
-impl Display for Offsets {
+impl Display for OffsetSpec {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "@offset:initial={}", self.initial)?;
         match self.bits {

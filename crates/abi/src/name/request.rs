@@ -4,7 +4,10 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::num::{NonZeroU16, NonZeroU32};
 
-use super::{Conf, Flags, Kind, MemId, Memory, PipeEnd, PortName, Rings, Role};
+use super::{
+    Conf, MemId, MemorySource, PipeEndName, PipeRole, PortName, PortNameFlags, PortNameKind,
+    RingSelection,
+};
 use crate::request::{
     NETMAP_REQ_IFNAMSIZ, NETMAP_REQ_REGISTER, NR_REG_ALL_NIC, NR_REG_NIC_SW, NR_REG_ONE_NIC,
     NR_REG_ONE_SW, NR_REG_SW, NmreqHeader, NmreqRegister,
@@ -26,7 +29,7 @@ pub enum RequestError {
     Mode(u32),
 }
 
-impl Rings {
+impl RingSelection {
     /// The values for `nr_mode` and `nr_ringid`.
     #[must_use]
     pub const fn mode(self) -> (u32, u16) {
@@ -54,7 +57,7 @@ impl Rings {
     }
 }
 
-impl Kind {
+impl PortNameKind {
     /// Bytes of the switch and its colon in a request's name.
     pub(super) fn request_prefix_len(&self) -> usize {
         match self {
@@ -69,12 +72,12 @@ impl PortName {
     /// netmap's requests cannot name.
     #[must_use]
     pub fn request_name(&self) -> Option<String> {
-        let pipe = self.pipe.as_ref().map(PipeEnd::to_string).unwrap_or_default();
+        let pipe = self.pipe.as_ref().map(PipeEndName::to_string).unwrap_or_default();
         match &self.kind {
-            Kind::Netmap | Kind::Kernel => Some(format!("{}{pipe}", self.name)),
-            kind @ Kind::Vale { .. } => Some(format!("{kind}{}{pipe}", self.name)),
+            PortNameKind::Netmap | PortNameKind::Kernel => Some(format!("{}{pipe}", self.name)),
+            kind @ PortNameKind::Vale { .. } => Some(format!("{kind}{}{pipe}", self.name)),
             // A path may be longer than a request's name.
-            kind @ Kind::Vhost { .. } => {
+            kind @ PortNameKind::Vhost { .. } => {
                 Some(format!("{kind}{}", self.name)).filter(|name| name.len() < NETMAP_REQ_IFNAMSIZ)
             }
             _ => None,
@@ -115,7 +118,7 @@ impl PortName {
             nr_host_tx_rings: rings(self.conf.host_tx_rings),
             nr_host_rx_rings: rings(self.conf.host_rx_rings),
             nr_mem_id: match self.memory {
-                Some(Memory::Region(MemId(id))) => id.get(),
+                Some(MemorySource::Region(MemId(id))) => id.get(),
                 _ => 0,
             },
             nr_ringid,
@@ -134,10 +137,10 @@ impl PortName {
     /// [`RequestError`] if the request names no port, or rings that no name has.
     pub fn from_request(nr_name: &[u8], register: &NmreqRegister) -> Result<Self, RequestError> {
         let mut port = Self::from_request_name(nr_name)?;
-        port.rings = Rings::from_mode(register.nr_mode, register.nr_ringid)
+        port.rings = RingSelection::from_mode(register.nr_mode, register.nr_ringid)
             .ok_or(RequestError::Mode(register.nr_mode))?;
-        port.flags = Flags::from_nr_flags(register.nr_flags);
-        port.memory = NonZeroU16::new(register.nr_mem_id).map(|id| Memory::Region(MemId(id)));
+        port.flags = PortNameFlags::from_nr_flags(register.nr_flags);
+        port.memory = NonZeroU16::new(register.nr_mem_id).map(|id| MemorySource::Region(MemId(id)));
         port.conf = Conf {
             tx_rings: NonZeroU16::new(register.nr_tx_rings),
             rx_rings: NonZeroU16::new(register.nr_rx_rings),
@@ -171,24 +174,25 @@ impl PortName {
 /// The port of a virtual machine, if the name is that of one.
 fn socket_of(name: &str) -> Option<PortName> {
     let (word, path) = name.split_once(':')?;
-    let kind = Kind::from_word(word).filter(|kind| matches!(kind, Kind::Vhost { .. }))?;
+    let kind =
+        PortNameKind::from_word(word).filter(|kind| matches!(kind, PortNameKind::Vhost { .. }))?;
     Some(PortName::new(kind, path.to_string()))
 }
 
 /// Takes a request's name apart without judging the parts.
 fn split_request_name(name: &str) -> PortName {
     let (kind, name) = match name.strip_prefix("vale").and_then(|rest| rest.split_once(':')) {
-        Some((switch, name)) => (Kind::Vale { switch: switch.to_string() }, name),
-        None => (Kind::Netmap, name),
+        Some((switch, name)) => (PortNameKind::Vale { switch: switch.to_string() }, name),
+        None => (PortNameKind::Netmap, name),
     };
-    let Some(sign) = name.rfind(|c| Role::from_sign(c).is_some()) else {
+    let Some(sign) = name.rfind(|c| PipeRole::from_sign(c).is_some()) else {
         return PortName::new(kind, name.to_string());
     };
     let (parent, end) = name.split_at(sign);
     let mut chars = end.chars();
-    let role = chars.next().and_then(Role::from_sign);
+    let role = chars.next().and_then(PipeRole::from_sign);
     let id = chars.as_str().to_string();
     let mut port = PortName::new(kind, parent.to_string());
-    port.pipe = role.map(|role| PipeEnd { role, id });
+    port.pipe = role.map(|role| PipeEndName { role, id });
     port
 }

@@ -26,49 +26,55 @@ fn interface() -> impl Strategy<Value = String> {
     })
 }
 
-fn switch_port() -> impl Strategy<Value = (Kind, String)> {
-    let switch = "[A-Za-z0-9_]{0,8}".prop_map(|switch| Kind::Vale { switch });
+fn switch_port() -> impl Strategy<Value = (PortNameKind, String)> {
+    let switch = "[A-Za-z0-9_]{0,8}".prop_map(|switch| PortNameKind::Vale { switch });
     let port = text(40).prop_filter("it fits a request", |name| name.len() <= 40);
     (switch, port)
 }
 
-fn kind_and_name() -> impl Strategy<Value = (Kind, String)> {
-    let interface_kinds = [Kind::Netmap, Kind::Xdp, Kind::Packet, Kind::Tap, Kind::Kernel];
+fn kind_and_name() -> impl Strategy<Value = (PortNameKind, String)> {
+    let interface_kinds = [
+        PortNameKind::Netmap,
+        PortNameKind::Xdp,
+        PortNameKind::Packet,
+        PortNameKind::Tap,
+        PortNameKind::Kernel,
+    ];
     prop_oneof![
         5 => (proptest::sample::select(interface_kinds.to_vec()), interface()),
         2 => switch_port(),
-        1 => (Just(Kind::Vfio), "([0-9a-f]{4,8}:)?[0-9a-fA-F]{2}:[01][0-9a-f]\\.[0-7]"),
-        1 => (Just(Kind::Null), Just(String::new())),
-        1 => (any::<bool>().prop_map(|client| Kind::Vhost { client }), "/[a-z@{}:/ -]{1,30}"),
+        1 => (Just(PortNameKind::Vfio), "([0-9a-f]{4,8}:)?[0-9a-fA-F]{2}:[01][0-9a-f]\\.[0-7]"),
+        1 => (Just(PortNameKind::Null), Just(String::new())),
+        1 => (any::<bool>().prop_map(|client| PortNameKind::Vhost { client }), "/[a-z@{}:/ -]{1,30}"),
     ]
 }
 
-fn pipe_end() -> impl Strategy<Value = PipeEnd> {
-    let role = prop_oneof![Just(Role::Master), Just(Role::Slave)];
-    (role, "[A-Za-z0-9_]{1,9}").prop_map(|(role, id)| PipeEnd { role, id })
+fn pipe_end() -> impl Strategy<Value = PipeEndName> {
+    let role = prop_oneof![Just(PipeRole::Master), Just(PipeRole::Slave)];
+    (role, "[A-Za-z0-9_]{1,9}").prop_map(|(role, id)| PipeEndName { role, id })
 }
 
-fn rings() -> impl Strategy<Value = Rings> {
+fn rings() -> impl Strategy<Value = RingSelection> {
     prop_oneof![
-        Just(Rings::All),
-        Just(Rings::NicAndHost),
-        Just(Rings::Host),
-        any::<u16>().prop_map(Rings::One),
-        any::<u16>().prop_map(Rings::OneHost),
+        Just(RingSelection::All),
+        Just(RingSelection::NicAndHost),
+        Just(RingSelection::Host),
+        any::<u16>().prop_map(RingSelection::One),
+        any::<u16>().prop_map(RingSelection::OneHost),
     ]
 }
 
-fn memory() -> impl Strategy<Value = Memory> {
+fn memory() -> impl Strategy<Value = MemorySource> {
     let path = || "[a-z,@/=:*-]{1,12}";
     let size = || option::of(any::<NonZeroU32>());
-    let pool = move || (size(), size()).prop_map(|(num, size)| Pool { num, size });
+    let pool = move || (size(), size()).prop_map(|(num, size)| PoolSpec { num, size });
     let external = (path(), pool(), pool(), pool());
     prop_oneof![
-        any::<NonZeroU16>().prop_map(|id| Memory::Region(MemId(id))),
-        path().prop_map(Memory::SharedWith),
+        any::<NonZeroU16>().prop_map(|id| MemorySource::Region(MemId(id))),
+        path().prop_map(MemorySource::SharedWith),
         external.prop_map(|(file, interfaces, rings, buffers)| {
             let extmem = Extmem { file, interfaces, rings, buffers };
-            Memory::External(extmem)
+            MemorySource::External(extmem)
         }),
     ]
 }
@@ -87,9 +93,9 @@ fn conf() -> impl Strategy<Value = Conf> {
     })
 }
 
-fn offsets() -> impl Strategy<Value = Offsets> {
+fn offsets() -> impl Strategy<Value = OffsetSpec> {
     let bits = option::of((1..=64_u8).prop_map(|bits| NonZeroU8::new(bits).unwrap()));
-    (any::<u64>(), bits).prop_map(|(initial, bits)| Offsets { initial, bits })
+    (any::<u64>(), bits).prop_map(|(initial, bits)| OffsetSpec { initial, bits })
 }
 
 fn port() -> impl Strategy<Value = PortName> {
@@ -97,16 +103,17 @@ fn port() -> impl Strategy<Value = PortName> {
         kind_and_name(),
         option::of(pipe_end()),
         rings(),
-        any::<u64>().prop_map(Flags::from_nr_flags),
+        any::<u64>().prop_map(PortNameFlags::from_nr_flags),
         option::of(memory()),
         conf(),
         option::of(offsets()),
     );
     parts.prop_map(|((kind, name), pipe, rings, flags, memory, conf, offsets)| {
-        let whole = matches!(kind, Kind::Vhost { .. });
-        let (rings, flags) = if whole { (Rings::All, Flags::NONE) } else { (rings, flags) };
+        let whole = matches!(kind, PortNameKind::Vhost { .. });
+        let (rings, flags) =
+            if whole { (RingSelection::All, PortNameFlags::NONE) } else { (rings, flags) };
         let pipe = pipe.filter(|_| kind.has_pipes());
-        let device = (kind == Kind::Kernel).then(|| String::from("/run/a@b/netmap"));
+        let device = (kind == PortNameKind::Kernel).then(|| String::from("/run/a@b/netmap"));
         PortName { kind, name, pipe, rings, flags, memory, conf, offsets, device }
     })
 }
@@ -183,11 +190,11 @@ proptest! {
     #[test]
     fn a_port_that_netmap_knows_survives_a_request(port in port()) {
         // A request does not say whose kernel is meant.
-        prop_assume!(port.kind != Kind::Kernel);
+        prop_assume!(port.kind != PortNameKind::Kernel);
         let Some(header) = port.to_header() else { return Ok(()) };
         let back = PortName::from_request(&header.nr_name, &port.to_register()).unwrap();
         let expected = PortName {
-            memory: port.memory.clone().filter(|memory| matches!(memory, Memory::Region(_))),
+            memory: port.memory.clone().filter(|memory| matches!(memory, MemorySource::Region(_))),
             offsets: None,
             ..port
         };

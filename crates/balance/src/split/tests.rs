@@ -36,7 +36,7 @@ fn udp(src: u16, dst: u16, payload: &[u8]) -> Vec<u8> {
 }
 
 fn hash(frame: &[u8]) -> u64 {
-    Splitter::new([5, 6]).split(frame).hash
+    FlowSplitter::new([5, 6]).split(frame).hash
 }
 
 fn flow(hosts: [u8; 2], ports: [u16; 2]) -> Vec<u8> {
@@ -76,7 +76,7 @@ fn vlans_keep_flows_apart() {
 
 #[test]
 fn frames_without_ip_are_split_by_their_stations_and_said_to_be_so() {
-    let splitter = Splitter::new([5, 6]);
+    let splitter = FlowSplitter::new([5, 6]);
     let [there, back] = [ethernet(1, 2, 0x88b5, &[1]), ethernet(2, 1, 0x88b5, &[2])];
     assert_eq!(splitter.split(&there), splitter.split(&back));
     assert!(!splitter.split(&there).is_ip);
@@ -87,7 +87,10 @@ fn frames_without_ip_are_split_by_their_stations_and_said_to_be_so() {
 #[test]
 fn another_secret_is_another_split() {
     let flow = flow([1, 2], [3, 4]);
-    assert_ne!(Splitter::new([1, 2]).split(&flow).hash, Splitter::new([1, 3]).split(&flow).hash);
+    assert_ne!(
+        FlowSplitter::new([1, 2]).split(&flow).hash,
+        FlowSplitter::new([1, 3]).split(&flow).hash
+    );
 }
 
 /// Each kind of tunnel around a frame.
@@ -108,18 +111,18 @@ fn tunnels(inner: &[u8]) -> [Vec<u8>; 4] {
 #[test]
 fn inside_of_tunnels_the_inner_flow_counts_if_asked_for() {
     let [here, there] = [flow([1, 2], [1000, 53]), flow([1, 2], [1001, 53])];
-    let inside = Splitter::new([5, 6]).looking_inside();
+    let inside = FlowSplitter::new([5, 6]).decapsulating();
     for (a, b) in tunnels(&here).iter().zip(&tunnels(&there)) {
         assert_eq!(hash(a), hash(b));
         assert_eq!(inside.split(a), inside.split(&here));
         assert_ne!(inside.split(a), inside.split(b));
     }
-    assert_eq!(inside.split(&here), Splitter::new([5, 6]).split(&here));
+    assert_eq!(inside.split(&here), FlowSplitter::new([5, 6]).split(&here));
 }
 
 #[test]
 fn no_cut_of_a_tunnel_makes_it_panic() {
-    let inside = Splitter::new([5, 6]).looking_inside();
+    let inside = FlowSplitter::new([5, 6]).decapsulating();
     let nested = tunnels(&tunnels(&flow([1, 2], [3, 4]))[0]);
     for tunnel in &nested {
         for len in 0..tunnel.len() {

@@ -7,13 +7,13 @@ use crate::{Diagnose, Exit};
 
 /// A stable error code, printed as `SR0107`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Code(u16);
+pub struct ErrorCode(u16);
 
 /// What is known about one code, independent of the case at hand.
 #[derive(Debug)]
-pub struct Entry {
+pub struct CodeEntry {
     /// The code itself.
-    pub code: Code,
+    pub code: ErrorCode,
     /// The exit status of a command that fails with it.
     pub exit: Exit,
     /// One line, lower case, without a full stop.
@@ -27,7 +27,7 @@ pub struct Entry {
 }
 
 /// Every entry, by rising code.
-pub fn entries() -> impl Iterator<Item = &'static Entry> {
+pub fn entries() -> impl Iterator<Item = &'static CodeEntry> {
     [
         super::usage::ENTRIES,
         super::opening::ENTRIES,
@@ -39,7 +39,7 @@ pub fn entries() -> impl Iterator<Item = &'static Entry> {
     .flatten()
 }
 
-impl Code {
+impl ErrorCode {
     /// The code that a constant's own name spells: `SR` and digits.
     pub(super) const fn named(name: &str) -> Self {
         let digits = name.as_bytes();
@@ -57,7 +57,7 @@ impl Code {
     /// # Panics
     /// Never: the table macro makes a code and its entry together.
     #[must_use]
-    pub fn entry(self) -> &'static Entry {
+    pub fn entry(self) -> &'static CodeEntry {
         entries().find(|entry| entry.code == self).expect("a code is made together with its entry")
     }
 
@@ -68,7 +68,7 @@ impl Code {
     }
 }
 
-impl fmt::Display for Code {
+impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "SR{:04}", self.0)
     }
@@ -78,7 +78,7 @@ impl fmt::Display for Code {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownCode(String);
 
-impl FromStr for Code {
+impl FromStr for ErrorCode {
     type Err = UnknownCode;
 
     /// Reads `SR0107`, in any case, and the bare number `107`.
@@ -94,7 +94,7 @@ impl FromStr for Code {
 }
 
 impl Diagnose for UnknownCode {
-    fn code(&self) -> Code {
+    fn code(&self) -> ErrorCode {
         super::SR0008
     }
 
@@ -111,7 +111,7 @@ impl Diagnose for UnknownCode {
     }
 }
 
-impl fmt::Display for Entry {
+impl fmt::Display for CodeEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}", self.code, self.title)?;
         writeln!(f, "\n{}", self.cause)?;
@@ -126,17 +126,17 @@ fn indented(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Makes, for each row, a public constant of type [`Code`] and its [`Entry`].
+/// Makes, for each row, a public constant of type [`ErrorCode`] and its [`CodeEntry`].
 macro_rules! codes {
     ($($name:ident $exit:ident $title:literal {
         cause: $cause:literal, remedy: $remedy:literal, example: $example:literal $(,)?
     })*) => {
         $(
             #[doc = concat!(stringify!($name), ": ", $title, ".")]
-            pub const $name: $crate::codes::Code = $crate::codes::Code::named(stringify!($name));
+            pub const $name: $crate::codes::ErrorCode = $crate::codes::ErrorCode::named(stringify!($name));
         )*
-        pub(super) const ENTRIES: &[$crate::codes::Entry] = &[$(
-            $crate::codes::Entry {
+        pub(super) const ENTRIES: &[$crate::codes::CodeEntry] = &[$(
+            $crate::codes::CodeEntry {
                 code: $name,
                 exit: $crate::Exit::$exit,
                 title: $title,
@@ -185,7 +185,7 @@ mod tests {
             assert_eq!(text.parse(), Ok(super::super::SR0107), "{text}");
         }
         for text in ["SR9999", "", "SR", "x", "-1"] {
-            assert_eq!(text.parse::<Code>(), Err(UnknownCode(text.to_owned())));
+            assert_eq!(text.parse::<ErrorCode>(), Err(UnknownCode(text.to_owned())));
         }
     }
 }

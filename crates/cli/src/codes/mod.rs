@@ -18,7 +18,7 @@ mod opening;
 mod running;
 mod usage;
 
-pub use entry::{Code, Entry, UnknownCode, entries};
+pub use entry::{CodeEntry, ErrorCode, UnknownCode, entries};
 pub use files::*;
 pub use machine::*;
 pub use opening::*;

@@ -2,13 +2,13 @@
 
 use std::io::ErrorKind::PermissionDenied;
 
-use slipring_control::{ControlError, Running};
+use slipring_control::{ControlError, RunningProgram};
 
 use crate::Diagnose;
-use crate::codes::{Code, SR0013, SR0014, SR0204, SR0405};
+use crate::codes::{ErrorCode, SR0013, SR0014, SR0204, SR0405};
 
 impl Diagnose for ControlError {
-    fn code(&self) -> Code {
+    fn code(&self) -> ErrorCode {
         match self {
             Self::NothingRuns { .. } | Self::Several { .. } | Self::Unknown { .. } => SR0013,
             Self::BadName { .. } | Self::NameTaken { .. } => SR0013,
@@ -71,20 +71,20 @@ impl Diagnose for ControlError {
     }
 }
 
-fn listed(runs: &[Running]) -> String {
+fn listed(runs: &[RunningProgram]) -> String {
     runs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
 mod tests {
-    use slipring_control::Refusal;
+    use slipring_control::ControlRefusal;
 
     use super::*;
     use crate::Diagnostic;
 
     #[test]
     fn a_run_that_is_not_there_is_answered_by_those_that_are() {
-        let running = vec![Running { pid: 7, names: vec!["lab".to_owned()] }];
+        let running = vec![RunningProgram { pid: 7, names: vec!["lab".to_owned()] }];
         let error = ControlError::Unknown { target: "x".to_owned(), running };
         let text = Diagnostic::of(&error).to_text(false);
         assert!(text.starts_with("error[SR0013]: nothing called `x` runs\n"), "{text}");
@@ -93,7 +93,7 @@ mod tests {
 
     #[test]
     fn a_refusal_keeps_the_words_of_the_program_and_unknown_codes_become_ours() {
-        let refusal = |code: &str| Refusal {
+        let refusal = |code: &str| ControlRefusal {
             code: code.to_owned(),
             summary: "no".to_owned(),
             cause: Some("because".to_owned()),

@@ -3,19 +3,19 @@
 use std::fmt::{Display, Write};
 
 /// Labels of one value: names and values.
-pub type Labels<'l> = &'l [(&'l str, &'l str)];
+pub type MetricLabels<'l> = &'l [(&'l str, &'l str)];
 
 /// A text that grows by whole families and ends with its mark.
 #[derive(Debug, Default)]
-pub struct Text(String);
+pub struct MetricsText(String);
 
-impl Text {
+impl MetricsText {
     /// Adds a family that only grows: `name` without `_total`, which each value gets.
     pub fn counter<'l, V: Display>(
         &mut self,
         name: &str,
         help: &str,
-        values: impl IntoIterator<Item = (Labels<'l>, V)>,
+        values: impl IntoIterator<Item = (MetricLabels<'l>, V)>,
     ) {
         self.head(name, "counter", help);
         for (labels, value) in values {
@@ -28,7 +28,7 @@ impl Text {
         &mut self,
         name: &str,
         help: &str,
-        values: impl IntoIterator<Item = (Labels<'l>, V)>,
+        values: impl IntoIterator<Item = (MetricLabels<'l>, V)>,
     ) {
         self.head(name, "gauge", help);
         for (labels, value) in values {
@@ -52,7 +52,7 @@ impl Text {
         let _ = writeln!(self.0, "# HELP {name} {}.", escaped(help));
     }
 
-    fn line(&mut self, name: &str, labels: Labels<'_>, value: impl Display) {
+    fn line(&mut self, name: &str, labels: MetricLabels<'_>, value: impl Display) {
         self.0 += name;
         for (at, (label, text)) in labels.iter().enumerate() {
             let open = if at == 0 { '{' } else { ',' };
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_family_has_its_type_unit_and_help_before_its_values() {
-        let mut text = Text::default();
+        let mut text = MetricsText::default();
         text.counter("x_bytes", "Bytes that came", [(&[("port", "a\"b")][..], 7), (&[], 1)]);
         text.gauge("x_inside", "Frames inside", [(&[("port", "a"), ("way", "in")][..], 2.5)]);
         assert_eq!(

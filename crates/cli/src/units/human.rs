@@ -4,18 +4,18 @@
 
 use std::time::Duration;
 
-const SI: [&str; 5] = ["", "k", "M", "G", "T"];
+const SI_PREFIXES: [&str; 5] = ["", "k", "M", "G", "T"];
 
 /// `14.88 Mpps`.
 #[must_use]
 pub fn packets_per_sec(rate: f64) -> String {
-    scaled(rate, 1000.0, &SI, "pps")
+    scaled(rate, 1000.0, &SI_PREFIXES, "pps")
 }
 
 /// `9.416 Gbit/s`.
 #[must_use]
 pub fn bits_per_sec(rate: f64) -> String {
-    scaled(rate, 1000.0, &SI, "bit/s")
+    scaled(rate, 1000.0, &SI_PREFIXES, "bit/s")
 }
 
 /// `12.35 M`: a count of packets or the like.
@@ -24,7 +24,7 @@ pub fn count(number: u64) -> String {
     if number < 10_000 {
         return number.to_string();
     }
-    scaled(number as f64, 1000.0, &SI, "").trim_end().to_owned()
+    scaled(number as f64, 1000.0, &SI_PREFIXES, "").trim_end().to_owned()
 }
 
 /// `16 MiB`, `1.5 KiB`.

@@ -11,9 +11,9 @@ mod quantity;
 mod rate;
 mod scan;
 
-pub use quantity::{Bytes, Count, Share, Span};
-pub use rate::{Rate, RateUnit};
-pub use scan::{Quantity, Reason, UnitError};
+pub use quantity::{ByteCount, Count, ShareOfWhole, TimeSpan};
+pub use rate::{RateUnit, RateWithUnit};
+pub use scan::{QuantityKind, UnitError, UnitErrorReason};
 
 #[cfg(test)]
 mod tests;

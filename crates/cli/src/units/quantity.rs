@@ -4,31 +4,31 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::scan::{Quantity, Scanned, UnitError, exact, prefix};
+use super::scan::{QuantityKind, ScannedNumber, UnitError, exact, prefix};
 
 /// A span of time in whole nanoseconds, up to some 584 years.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Span {
+pub struct TimeSpan {
     nanos: u64,
 }
 
-impl Span {
-    const MINUTE: u128 = 60_000_000_000;
+impl TimeSpan {
+    const MINUTE_NS: u128 = 60_000_000_000;
 
     /// Reads `250us`, `2ms`, `1.5s`, `10min`, `1h`; a bare number counts in units of `bare`.
     ///
     /// # Errors
     /// [`UnitError`] unless the text is a whole number of nanoseconds that fits.
     pub fn parse(text: &str, bare: Duration) -> Result<Self, UnitError> {
-        let scanned = Scanned::read(text, Quantity::Time)?;
+        let scanned = ScannedNumber::read(text, QuantityKind::Time)?;
         let per_unit = match scanned.unit {
             "" => bare.as_nanos(),
             "ns" => 1,
             "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
             "ms" => 1_000_000,
             "s" | "sec" => 1_000_000_000,
-            "min" => Self::MINUTE,
-            "h" => 60 * Self::MINUTE,
+            "min" => Self::MINUTE_NS,
+            "h" => 60 * Self::MINUTE_NS,
             _ => return Err(scanned.unknown_unit()),
         };
         let nanos = scanned.exactly(per_unit)?;
@@ -48,7 +48,7 @@ impl Span {
     }
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let steps = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
         f.write_str(&exact(self.nanos, &steps))
@@ -57,21 +57,21 @@ impl fmt::Display for Span {
 
 /// A number of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Bytes(pub u64);
+pub struct ByteCount(pub u64);
 
-impl FromStr for Bytes {
+impl FromStr for ByteCount {
     type Err = UnitError;
 
     /// Reads `1500`, `64k` (64,000), `64KiB` (65,536), `2MiB`, `1500B`.
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let scanned = Scanned::read(text, Quantity::Size)?;
+        let scanned = ScannedNumber::read(text, QuantityKind::Size)?;
         let unit = scanned.unit.strip_suffix('B').unwrap_or(scanned.unit);
         let per_unit = prefix(unit).ok_or_else(|| scanned.unknown_unit())?;
         scanned.exactly(per_unit).map(Self)
     }
 }
 
-impl fmt::Display for Bytes {
+impl fmt::Display for ByteCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let binary = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
         let whole = |step: u64| self.0 != 0 && self.0.is_multiple_of(step);
@@ -91,7 +91,7 @@ impl FromStr for Count {
 
     /// Reads `1000`, `64k` (64,000), `1.5M`, `64Ki` (65,536).
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let scanned = Scanned::read(text, Quantity::Count)?;
+        let scanned = ScannedNumber::read(text, QuantityKind::Count)?;
         let per_unit = prefix(scanned.unit).ok_or_else(|| scanned.unknown_unit())?;
         scanned.exactly(per_unit).map(Self)
     }
@@ -105,12 +105,12 @@ impl fmt::Display for Count {
 
 /// A part of a whole, in parts of 10^9; never more than the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Share {
+pub struct ShareOfWhole {
     ppb: u64,
 }
 
-impl Share {
-    const WHOLE: u64 = 1_000_000_000;
+impl ShareOfWhole {
+    const WHOLE_PPB: u64 = 1_000_000_000;
 
     /// The share in parts of 10^9.
     #[must_use]
@@ -127,17 +127,17 @@ impl Share {
     /// ```
     #[must_use]
     pub fn is_exceeded_by(self, part: u64, whole: u64) -> bool {
-        u128::from(part) * u128::from(Self::WHOLE) > u128::from(whole) * u128::from(self.ppb)
+        u128::from(part) * u128::from(Self::WHOLE_PPB) > u128::from(whole) * u128::from(self.ppb)
     }
 }
 
-impl FromStr for Share {
+impl FromStr for ShareOfWhole {
     type Err = UnitError;
 
     /// Reads `0.1%`, `250ppm`, `1e-6` and `0`. Any other number alone has two readings: programs
     /// differ in whether `1` is all or one in a hundred.
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let mut scanned = Scanned::read(text, Quantity::Share)?;
+        let mut scanned = ScannedNumber::read(text, QuantityKind::Share)?;
         let is_exponent = scanned.take_negative_exponent();
         if scanned.unit.is_empty() && !is_exponent && !scanned.is_zero() {
             return Err(scanned.two_readings());
@@ -150,14 +150,14 @@ impl FromStr for Share {
             _ => return Err(scanned.unknown_unit()),
         };
         let ppb = scanned.exactly(per_unit)?;
-        if ppb > Self::WHOLE {
+        if ppb > Self::WHOLE_PPB {
             return Err(scanned.too_large());
         }
         Ok(Self { ppb })
     }
 }
 
-impl fmt::Display for Share {
+impl fmt::Display for ShareOfWhole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let steps = [(10_000_000, "%"), (1_000, "ppm"), (1, "ppb")];
         f.write_str(&exact(self.ppb, &steps))

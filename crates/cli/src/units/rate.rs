@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use super::scan::{Quantity, Scanned, UnitError, exact, prefix};
+use super::scan::{QuantityKind, ScannedNumber, UnitError, exact, prefix};
 
 /// A rate that remembers what it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Rate {
+pub enum RateWithUnit {
     /// Packets per second.
     Packets(u64),
     /// Bits per second. Whether framing counts (L1) or not (L2) is the command's to say.
@@ -23,7 +23,7 @@ pub enum RateUnit {
 }
 
 /// Unit, what it counts, and how many of that make one; longer spellings before their own tails.
-const UNITS: [(&str, RateUnit, u128); 6] = [
+const RATE_UNITS: [(&str, RateUnit, u128); 6] = [
     ("pps", RateUnit::Packets, 1),
     ("bit/s", RateUnit::Bits, 1),
     ("bit", RateUnit::Bits, 1),
@@ -32,7 +32,7 @@ const UNITS: [(&str, RateUnit, u128); 6] = [
     ("B/s", RateUnit::Bits, 8),
 ];
 
-impl Rate {
+impl RateWithUnit {
     /// Reads `1.5Mpps`, `10Gbit`, `9.5Gbit/s`, `125MB/s`; `10G` counts what `bare` says.
     ///
     /// ```
@@ -45,9 +45,9 @@ impl Rate {
     /// # Errors
     /// [`UnitError`] unless the text is a whole number of packets or bits per second that fits.
     pub fn parse(text: &str, bare: RateUnit) -> Result<Self, UnitError> {
-        let scanned = Scanned::read(text, Quantity::Rate)?;
+        let scanned = ScannedNumber::read(text, QuantityKind::Rate)?;
         let bare = ("", bare, 1);
-        let (unit, per_unit) = UNITS
+        let (unit, per_unit) = RATE_UNITS
             .iter()
             .chain([&bare])
             .find_map(|(suffix, unit, factor)| {
@@ -63,7 +63,7 @@ impl Rate {
     }
 }
 
-impl fmt::Display for Rate {
+impl fmt::Display for RateWithUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let steps = [
             (1_000_000_000_000, "T"),

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use crate::Diagnose;
-use crate::codes::{Code, SR0007};
+use crate::codes::{ErrorCode, SR0007};
 
 /// What kind of value was being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Quantity {
+pub enum QuantityKind {
     /// Packets or bits per second.
     Rate,
     /// A span of time.
@@ -20,7 +20,7 @@ pub enum Quantity {
     Share,
 }
 
-impl Quantity {
+impl QuantityKind {
     const fn noun(self) -> &'static str {
         match self {
             Self::Rate => "a rate",
@@ -54,7 +54,7 @@ impl Quantity {
 
 /// Why a text is not a value of the wanted quantity.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
+pub enum UnitErrorReason {
     /// There is no number where one should start.
     NoNumber,
     /// The number is followed by something that is not a unit of the quantity.
@@ -75,26 +75,28 @@ pub struct UnitError {
     /// Where reading stopped, counted in characters from 1.
     pub column: usize,
     /// Why.
-    pub reason: Reason,
+    pub reason: UnitErrorReason,
     /// What was wanted.
-    pub quantity: Quantity,
+    pub quantity: QuantityKind,
 }
 
 impl fmt::Display for UnitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.reason {
-            Reason::NoNumber if is_negative(&self.text) => f.write_str("it is negative")?,
-            Reason::NoNumber => f.write_str("expected a number")?,
-            Reason::UnknownUnit(unit) => {
+            UnitErrorReason::NoNumber if is_negative(&self.text) => {
+                f.write_str("it is negative")?
+            }
+            UnitErrorReason::NoNumber => f.write_str("expected a number")?,
+            UnitErrorReason::UnknownUnit(unit) => {
                 write!(f, "unknown unit `{unit}` for {}", self.quantity.noun())?;
             }
-            Reason::TwoReadings => {
+            UnitErrorReason::TwoReadings => {
                 write!(f, "it could be {0}% or {0} of the whole", self.text)?;
             }
-            Reason::NotWhole => {
+            UnitErrorReason::NotWhole => {
                 write!(f, "not a whole number of {}", self.quantity.smallest())?;
             }
-            Reason::TooLarge => f.write_str("too large")?,
+            UnitErrorReason::TooLarge => f.write_str("too large")?,
         }
         write!(f, " at column {}", self.column)
     }
@@ -109,7 +111,7 @@ fn is_negative(text: &str) -> bool {
 impl std::error::Error for UnitError {}
 
 impl Diagnose for UnitError {
-    fn code(&self) -> Code {
+    fn code(&self) -> ErrorCode {
         SR0007
     }
 
@@ -128,18 +130,18 @@ impl Diagnose for UnitError {
 
 /// A decimal number, `mantissa / 10^decimals`, and the unit behind it.
 #[derive(Debug)]
-pub(super) struct Scanned<'t> {
+pub(super) struct ScannedNumber<'t> {
     text: &'t str,
-    quantity: Quantity,
+    quantity: QuantityKind,
     mantissa: u128,
     decimals: u32,
     pub(super) unit: &'t str,
 }
 
-impl<'t> Scanned<'t> {
+impl<'t> ScannedNumber<'t> {
     /// Reads digits, with or without a fraction (`1`, `1.5`, `.5`), and takes what follows (but one
     /// space) as the unit.
-    pub(super) fn read(text: &'t str, quantity: Quantity) -> Result<Self, UnitError> {
+    pub(super) fn read(text: &'t str, quantity: QuantityKind) -> Result<Self, UnitError> {
         let (whole, rest) = split_digits(text);
         let (fraction, rest) = match rest.strip_prefix('.') {
             Some(rest) => split_digits(rest),
@@ -154,7 +156,7 @@ impl<'t> Scanned<'t> {
             unit,
         };
         if whole.is_empty() && fraction.is_empty() {
-            return Err(scanned.error(0, Reason::NoNumber));
+            return Err(scanned.error(0, UnitErrorReason::NoNumber));
         }
         for digit in whole.bytes().chain(fraction.bytes()) {
             scanned.mantissa = scanned
@@ -183,7 +185,7 @@ impl<'t> Scanned<'t> {
     }
 
     pub(super) fn two_readings(&self) -> UnitError {
-        self.error(0, Reason::TwoReadings)
+        self.error(0, UnitErrorReason::TwoReadings)
     }
 
     /// The value in smallest units, where one of the written unit makes `per_unit` of them.
@@ -199,22 +201,22 @@ impl<'t> Scanned<'t> {
             _ if product == 0 => Ok(0),
             Some(scale) if product.is_multiple_of(scale) => Ok(product / scale),
             // More decimals than a 128-bit product has digits: cannot be whole.
-            _ => Err(self.error(0, Reason::NotWhole)),
+            _ => Err(self.error(0, UnitErrorReason::NotWhole)),
         }
     }
 
     pub(super) fn too_large(&self) -> UnitError {
-        self.error(0, Reason::TooLarge)
+        self.error(0, UnitErrorReason::TooLarge)
     }
 
     pub(super) fn unknown_unit(&self) -> UnitError {
         let before = self.text.len() - self.unit.len();
         let at = self.text[..before].chars().count();
-        let reason = Reason::UnknownUnit(self.unit.to_owned());
+        let reason = UnitErrorReason::UnknownUnit(self.unit.to_owned());
         self.error(at, reason)
     }
 
-    fn error(&self, chars_before: usize, reason: Reason) -> UnitError {
+    fn error(&self, chars_before: usize, reason: UnitErrorReason) -> UnitError {
         UnitError {
             text: self.text.to_owned(),
             column: chars_before + 1,

@@ -7,15 +7,15 @@ use proptest::prelude::*;
 use super::*;
 use crate::Diagnostic;
 
-fn packets(text: &str) -> Result<Rate, UnitError> {
-    Rate::parse(text, RateUnit::Packets)
+fn packets(text: &str) -> Result<RateWithUnit, UnitError> {
+    RateWithUnit::parse(text, RateUnit::Packets)
 }
 
 fn seconds(text: &str) -> Result<u64, UnitError> {
-    Span::parse(text, Duration::from_secs(1)).map(Span::nanos)
+    TimeSpan::parse(text, Duration::from_secs(1)).map(TimeSpan::nanos)
 }
 
-fn refusal<T: std::fmt::Debug>(result: Result<T, UnitError>) -> (usize, Reason) {
+fn refusal<T: std::fmt::Debug>(result: Result<T, UnitError>) -> (usize, UnitErrorReason) {
     let error = result.unwrap_err();
     (error.column, error.reason)
 }
@@ -23,18 +23,18 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, UnitError>) -> (usize, Reason) 
 #[test]
 fn rates_are_read_in_packets_bits_and_bytes() {
     for (text, rate) in [
-        ("1.5Mpps", Rate::Packets(1_500_000)),
-        ("14.88Mpps", Rate::Packets(14_880_000)),
-        ("14.88 Mpps", Rate::Packets(14_880_000)),
-        ("7pps", Rate::Packets(7)),
-        ("64k", Rate::Packets(64_000)),
-        ("0", Rate::Packets(0)),
-        ("10Gbit", Rate::Bits(10_000_000_000)),
-        ("10Gbit/s", Rate::Bits(10_000_000_000)),
-        ("10gbps", Rate::Bits(10_000_000_000)),
-        ("1Mibit", Rate::Bits(1 << 20)),
-        ("125MB/s", Rate::Bits(1_000_000_000)),
-        ("0.125B/s", Rate::Bits(1)),
+        ("1.5Mpps", RateWithUnit::Packets(1_500_000)),
+        ("14.88Mpps", RateWithUnit::Packets(14_880_000)),
+        ("14.88 Mpps", RateWithUnit::Packets(14_880_000)),
+        ("7pps", RateWithUnit::Packets(7)),
+        ("64k", RateWithUnit::Packets(64_000)),
+        ("0", RateWithUnit::Packets(0)),
+        ("10Gbit", RateWithUnit::Bits(10_000_000_000)),
+        ("10Gbit/s", RateWithUnit::Bits(10_000_000_000)),
+        ("10gbps", RateWithUnit::Bits(10_000_000_000)),
+        ("1Mibit", RateWithUnit::Bits(1 << 20)),
+        ("125MB/s", RateWithUnit::Bits(1_000_000_000)),
+        ("0.125B/s", RateWithUnit::Bits(1)),
     ] {
         assert_eq!(packets(text), Ok(rate), "{text}");
     }
@@ -42,10 +42,10 @@ fn rates_are_read_in_packets_bits_and_bytes() {
 
 #[test]
 fn a_bare_rate_counts_what_the_command_says() {
-    let bits = Rate::parse("10G", RateUnit::Bits);
-    assert_eq!(bits, Ok(Rate::Bits(10_000_000_000)));
-    let packets = Rate::parse("10Mpps", RateUnit::Bits);
-    assert_eq!(packets, Ok(Rate::Packets(10_000_000)));
+    let bits = RateWithUnit::parse("10G", RateUnit::Bits);
+    assert_eq!(bits, Ok(RateWithUnit::Bits(10_000_000_000)));
+    let packets = RateWithUnit::parse("10Mpps", RateUnit::Bits);
+    assert_eq!(packets, Ok(RateWithUnit::Packets(10_000_000)));
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn times_are_read_to_the_nanosecond() {
     ] {
         assert_eq!(seconds(text), Ok(nanos), "{text}");
     }
-    let bare = Span::parse("1000", Duration::from_millis(1)).unwrap();
+    let bare = TimeSpan::parse("1000", Duration::from_millis(1)).unwrap();
     assert_eq!(bare.duration(), Duration::from_secs(1));
 }
 
@@ -70,7 +70,7 @@ fn times_are_read_to_the_nanosecond() {
 fn a_part_of_one_needs_no_zero_before_the_point() {
     assert_eq!(seconds(".3"), Ok(300_000_000));
     assert_eq!(seconds(".5ms"), Ok(500_000));
-    assert_eq!(".5%".parse::<Share>().map(Share::ppb), Ok(5_000_000));
+    assert_eq!(".5%".parse::<ShareOfWhole>().map(ShareOfWhole::ppb), Ok(5_000_000));
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn k_is_1000_and_ki_is_1024() {
         ("2MiB", 2 << 20),
         ("1500B", 1_500),
     ] {
-        assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
+        assert_eq!(text.parse(), Ok(ByteCount(bytes)), "{text}");
     }
     assert_eq!("64Ki".parse(), Ok(Count(65_536)));
 }
@@ -100,16 +100,16 @@ fn shares_are_read_in_every_notation() {
         ("100%", 1_000_000_000),
         ("0", 0),
     ] {
-        assert_eq!(text.parse::<Share>().map(Share::ppb), Ok(ppb), "{text}");
+        assert_eq!(text.parse::<ShareOfWhole>().map(ShareOfWhole::ppb), Ok(ppb), "{text}");
     }
-    assert_eq!(refusal("100.1%".parse::<Share>()), (1, Reason::TooLarge));
+    assert_eq!(refusal("100.1%".parse::<ShareOfWhole>()), (1, UnitErrorReason::TooLarge));
 }
 
 #[test]
 fn a_share_of_a_number_alone_is_refused_with_both_readings() {
     for text in ["1", "0.1", ".5", "20"] {
-        let error = text.parse::<Share>().unwrap_err();
-        assert_eq!(error.reason, Reason::TwoReadings, "{text}");
+        let error = text.parse::<ShareOfWhole>().unwrap_err();
+        assert_eq!(error.reason, UnitErrorReason::TwoReadings, "{text}");
         let both = format!("it could be {text}% or {text} of the whole at column 1");
         assert_eq!(error.to_string(), both);
     }
@@ -117,7 +117,7 @@ fn a_share_of_a_number_alone_is_refused_with_both_readings() {
 
 #[test]
 fn a_loss_bound_is_compared_without_rounding() {
-    let bound: Share = "0.1%".parse().unwrap();
+    let bound: ShareOfWhole = "0.1%".parse().unwrap();
     assert!(!bound.is_exceeded_by(u64::MAX / 1_000, u64::MAX));
     assert!(bound.is_exceeded_by(u64::MAX / 1_000 + 1, u64::MAX));
     assert!(!bound.is_exceeded_by(0, 0));
@@ -125,13 +125,13 @@ fn a_loss_bound_is_compared_without_rounding() {
 
 #[test]
 fn errors_name_the_column_and_the_accepted_forms() {
-    let unknown = |unit: &str| Reason::UnknownUnit(unit.to_owned());
+    let unknown = |unit: &str| UnitErrorReason::UnknownUnit(unit.to_owned());
     assert_eq!(refusal(packets("10Gbot")), (3, unknown("Gbot")));
     assert_eq!(refusal(packets("10 Gbot")), (4, unknown("Gbot")));
     assert_eq!(refusal(packets("1.2.3")), (4, unknown(".3")));
     assert_eq!(refusal(seconds("5m")), (2, unknown("m")));
     for text in ["", "fast", "-1", "+1", ".", " 1"] {
-        assert_eq!(refusal(packets(text)), (1, Reason::NoNumber), "{text}");
+        assert_eq!(refusal(packets(text)), (1, UnitErrorReason::NoNumber), "{text}");
     }
     for (text, why) in [
         ("-1", "it is negative"),
@@ -155,38 +155,38 @@ fn errors_name_the_column_and_the_accepted_forms() {
 
 #[test]
 fn what_is_finer_than_the_smallest_unit_is_refused() {
-    assert_eq!(refusal(packets("0.5pps")), (1, Reason::NotWhole));
-    assert_eq!(refusal(seconds("0.3ns")), (1, Reason::NotWhole));
-    assert_eq!(refusal("1e-10".parse::<Share>()), (1, Reason::NotWhole));
-    assert_eq!("0e-4000000000".parse::<Share>().map(Share::ppb), Ok(0));
+    assert_eq!(refusal(packets("0.5pps")), (1, UnitErrorReason::NotWhole));
+    assert_eq!(refusal(seconds("0.3ns")), (1, UnitErrorReason::NotWhole));
+    assert_eq!(refusal("1e-10".parse::<ShareOfWhole>()), (1, UnitErrorReason::NotWhole));
+    assert_eq!("0e-4000000000".parse::<ShareOfWhole>().map(ShareOfWhole::ppb), Ok(0));
 }
 
 #[test]
 fn absurd_numbers_are_refused_without_overflow() {
     let nines = "9".repeat(60);
-    assert_eq!(refusal(packets(&nines)), (1, Reason::TooLarge));
-    assert_eq!(refusal(packets("18446744073709551616")), (1, Reason::TooLarge));
-    assert_eq!(refusal(packets("18446744073709551615Tpps")), (1, Reason::TooLarge));
+    assert_eq!(refusal(packets(&nines)), (1, UnitErrorReason::TooLarge));
+    assert_eq!(refusal(packets("18446744073709551616")), (1, UnitErrorReason::TooLarge));
+    assert_eq!(refusal(packets("18446744073709551615Tpps")), (1, UnitErrorReason::TooLarge));
     let fine = format!("0.{}1", "0".repeat(100));
-    assert_eq!(refusal(seconds(&fine)), (1, Reason::NotWhole));
+    assert_eq!(refusal(seconds(&fine)), (1, UnitErrorReason::NotWhole));
 }
 
 proptest! {
     #[test]
     fn a_printed_rate_reads_back(value: u64, bits: bool) {
-        let rate = if bits { Rate::Bits(value) } else { Rate::Packets(value) };
+        let rate = if bits { RateWithUnit::Bits(value) } else { RateWithUnit::Packets(value) };
         for bare in [RateUnit::Bits, RateUnit::Packets] {
-            prop_assert_eq!(Rate::parse(&rate.to_string(), bare), Ok(rate));
+            prop_assert_eq!(RateWithUnit::parse(&rate.to_string(), bare), Ok(rate));
         }
     }
 
     #[test]
     fn a_printed_span_size_count_and_share_reads_back(value: u64, ppb in 0..=1_000_000_000_u64) {
-        let span = Span::parse(&value.to_string(), Duration::from_nanos(1)).unwrap();
+        let span = TimeSpan::parse(&value.to_string(), Duration::from_nanos(1)).unwrap();
         prop_assert_eq!(seconds(&span.to_string()), Ok(value));
-        prop_assert_eq!(Bytes(value).to_string().parse(), Ok(Bytes(value)));
+        prop_assert_eq!(ByteCount(value).to_string().parse(), Ok(ByteCount(value)));
         prop_assert_eq!(Count(value).to_string().parse(), Ok(Count(value)));
-        let share: Share = format!("{ppb}ppb").parse().unwrap();
+        let share: ShareOfWhole = format!("{ppb}ppb").parse().unwrap();
         prop_assert_eq!(share.to_string().parse(), Ok(share));
     }
 
@@ -202,8 +202,8 @@ proptest! {
     fn no_text_panics_a_reader(text in "\\PC{0,24}|[0-9.]{0,60}[a-zA-Z/%-]{0,6}") {
         let _ = packets(&text);
         let _ = seconds(&text);
-        let _ = text.parse::<Bytes>();
+        let _ = text.parse::<ByteCount>();
         let _ = text.parse::<Count>();
-        let _ = text.parse::<Share>();
+        let _ = text.parse::<ShareOfWhole>();
     }
 }

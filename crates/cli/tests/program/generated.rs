@@ -155,16 +155,17 @@ fn ports_are_candidates_wherever_a_port_can_stand() {
 #[test]
 fn runs_that_go_on_are_candidates_by_their_names() {
     struct Deaf;
-    impl slipring_control::Service for Deaf {
+    impl slipring_control::ControlService for Deaf {
         fn answer(
             &self,
-            _: &slipring_control::Request,
-        ) -> Result<slipring_control::Reply, slipring_control::Refusal> {
-            Err(slipring_control::Refusal::malformed("deaf"))
+            _: &slipring_control::ControlRequest,
+        ) -> Result<slipring_control::ControlReply, slipring_control::ControlRefusal> {
+            Err(slipring_control::ControlRefusal::malformed("deaf"))
         }
     }
     let dir = tempfile::tempdir().unwrap();
-    let server = slipring_control::Server::open(dir.path(), Some("lab"), Box::new(Deaf)).unwrap();
+    let server =
+        slipring_control::ControlServer::open(dir.path(), Some("lab"), Box::new(Deaf)).unwrap();
     let line = |words: &str| {
         let run_dir = dir.path().display();
         let words = format!("slipring candidates --run-dir {run_dir} -- slipring {words}");

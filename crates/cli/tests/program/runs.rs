@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use serde_json::Value;
-use slipring_cli::Streams;
+use slipring_cli::OutputStreams;
 
 use crate::stage::{PROGRAM, run};
 
@@ -178,8 +178,11 @@ fn the_run_directory_reaches_the_job() {
 fn a_reader_that_leaves_is_success_and_a_full_disk_is_not() {
     for (kind, status) in [(io::ErrorKind::BrokenPipe, 0), (io::ErrorKind::StorageFull, 2)] {
         let args = ["slipring", "gen", "-i", "null:"].map(Into::into);
-        let streams =
-            Streams { data: Box::new(Failing(kind)), talk: Box::new(io::sink()), coloured: false };
+        let streams = OutputStreams {
+            stdout: Box::new(Failing(kind)),
+            stderr: Box::new(io::sink()),
+            coloured: false,
+        };
         assert_eq!(PROGRAM.run(&args, streams), status);
     }
 }

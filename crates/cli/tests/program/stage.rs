@@ -9,25 +9,29 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde::Serialize;
 use slipring_cli::codes::{SR0401, SR0404};
-use slipring_cli::report::{PortReport, Sample, Traffic};
-use slipring_cli::units::{Count, Rate, RateUnit};
+use slipring_cli::report::{PortReport, PortTraffic, ReportSample};
+use slipring_cli::units::{Count, RateUnit, RateWithUnit};
 use slipring_cli::{
-    Classic, Diagnostic, Exit, Failure, Job, Program, Session, Streams, Verb, flags,
+    ClassicName, CliProgram, Diagnostic, Exit, Failure, Job, OutputStreams, Session, Verb, flags,
 };
 
-pub(crate) static PROGRAM: Program =
-    Program { name: "slipring", about: "netmap for stock Linux", version: "1.2.3", verbs: &VERBS };
+pub(crate) static PROGRAM: CliProgram = CliProgram {
+    name: "slipring",
+    about: "netmap for stock Linux",
+    version: "1.2.3",
+    verbs: &VERBS,
+};
 
 static VERBS: [Verb; 3] = [
     Verb {
         name: "gen",
-        classic: &[Classic { name: "pkt-gen", status: classic_status }],
+        classic: &[ClassicName { name: "pkt-gen", status: classic_status }],
         command: gen_command,
         plan: plan_gen,
     },
     Verb {
         name: "bridge",
-        classic: &[Classic { name: "bridge", status: |exit| u8::from(exit != Exit::Done) }],
+        classic: &[ClassicName { name: "bridge", status: |exit| u8::from(exit != Exit::Done) }],
         command: || {
             let ports = Arg::new("ports").value_name(flags::PORT_VALUE).num_args(0..).hide(true);
             flags::reporting(Command::new("bridge").about("Join two ports").arg(ports))
@@ -74,7 +78,7 @@ fn gen_command() -> Command {
                 .short('R')
                 .long("rate")
                 .value_name("RATE")
-                .value_parser(|text: &str| Rate::parse(text, RateUnit::Packets)),
+                .value_parser(|text: &str| RateWithUnit::parse(text, RateUnit::Packets)),
         )
         .arg(Arg::new("dst").short('d').long("dst").action(ArgAction::Append))
         .arg(Arg::new("wait").long("wait").action(ArgAction::SetTrue))
@@ -95,7 +99,7 @@ fn plan_gen(matches: &ArgMatches) -> Result<Job, Failure> {
 }
 
 fn run_gen(ending: Option<&str>, session: &mut Session<'_>) -> Result<Exit, Failure> {
-    let mut sample = Sample {
+    let mut sample = ReportSample {
         elapsed: Duration::ZERO,
         ports: vec![port()],
         in_flight: 0,
@@ -130,8 +134,8 @@ fn port() -> PortReport {
         kind: "xdp".into(),
         mode: "zerocopy".into(),
         driver: Some("veth".into()),
-        rx: Traffic::default(),
-        tx: Traffic { packets: 7, bytes: 420 },
+        rx: PortTraffic::default(),
+        tx: PortTraffic { packets: 7, bytes: 420 },
         drops: [("tx_ring_full".into(), 3)].into(),
     }
 }
@@ -153,8 +157,11 @@ pub(crate) fn run(line: &str) -> Outcome {
 /// Runs a command line.
 pub(crate) fn run_words(args: &[OsString]) -> Outcome {
     let (data, talk) = (Caught::default(), Caught::default());
-    let streams =
-        Streams { data: Box::new(data.clone()), talk: Box::new(talk.clone()), coloured: false };
+    let streams = OutputStreams {
+        stdout: Box::new(data.clone()),
+        stderr: Box::new(talk.clone()),
+        coloured: false,
+    };
     let status = PROGRAM.run(args, streams);
     Outcome { status, data: data.text(), talk: talk.text() }
 }

@@ -6,16 +6,16 @@ use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use slipring_proto::trust;
+use slipring_native_proto::trust;
 
 use crate::sys::lock;
 
 /// The end of the names of published files.
-const SUFFIX: &str = "stats";
+const FILE_SUFFIX: &str = "stats";
 
 /// A file that a living program publishes.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Published {
+pub struct PublishedCounters {
     /// Process number of the program, by the name of the file.
     pub pid: u32,
     /// The file.
@@ -25,7 +25,7 @@ pub struct Published {
 /// Every file in `dir` whose program lives, by process number. A directory that cannot be read or
 /// trusted ([`trust::check_dir`]) has none.
 #[must_use]
-pub fn running(dir: &Path) -> Vec<Published> {
+pub fn running(dir: &Path) -> Vec<PublishedCounters> {
     if trust::check_dir(dir).is_err() {
         return Vec::new();
     }
@@ -36,7 +36,7 @@ pub fn running(dir: &Path) -> Vec<Published> {
 
 /// Where a process publishes.
 pub(super) fn path_of(dir: &Path, pid: u32) -> PathBuf {
-    dir.join(format!("{pid}.{SUFFIX}"))
+    dir.join(format!("{pid}.{FILE_SUFFIX}"))
 }
 
 /// Removes what the dead left; what cannot be removed is left to others.
@@ -54,22 +54,22 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Whether the publisher of an open file lives: it holds the lock, which takes the right to write.
-pub(super) fn is_held(file: &File) -> bool {
-    lock::is_taken(file)
+pub(super) fn is_locked(file: &File) -> bool {
+    lock::is_locked(file)
 }
 
 /// A file that cannot be looked at is not declared dead.
 fn is_alive(path: &Path) -> bool {
-    open(path).map_or_else(|error| error.kind() != io::ErrorKind::NotFound, |file| is_held(&file))
+    open(path).map_or_else(|error| error.kind() != io::ErrorKind::NotFound, |file| is_locked(&file))
 }
 
-fn published(dir: &Path) -> impl Iterator<Item = Published> {
+fn published(dir: &Path) -> impl Iterator<Item = PublishedCounters> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.filter_map(|entry| {
         let path = entry.path();
         let special = entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_socket());
-        let ends_so = path.extension().is_some_and(|end| end == SUFFIX);
+        let ends_so = path.extension().is_some_and(|end| end == FILE_SUFFIX);
         let pid = path.file_stem()?.to_str()?.parse().ok()?;
-        (ends_so && !special).then_some(Published { pid, path })
+        (ends_so && !special).then_some(PublishedCounters { pid, path })
     })
 }

@@ -7,9 +7,9 @@ pub(super) const VERSION: u64 = 1;
 /// Words before the text.
 pub(super) const HEADER_WORDS: usize = 9;
 /// Bytes of a word.
-pub(super) const WORD: usize = 8;
+pub(super) const WORD_BYTES: usize = 8;
 /// Bytes of a whole file at most: some ten thousand objects.
-pub(super) const MOST_BYTES: u64 = 256 << 20;
+pub(super) const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// Where each word of the header stands.
 pub(super) mod at {
@@ -35,24 +35,24 @@ pub(super) mod at {
 
 /// The sizes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct CountersLayout {
     pub(super) text_bytes: usize,
     pub(super) words: usize,
 }
 
-impl Shape {
+impl CountersLayout {
     /// The shape that a header tells; `None` if it is not one, or not that of a file of `length`
     /// bytes.
     pub(super) fn of_header(header: &[u64; HEADER_WORDS], length: u64) -> Option<Self> {
-        let size = |word: usize| (header[word] <= MOST_BYTES).then_some(header[word] as usize);
+        let size = |word: usize| (header[word] <= MAX_FILE_BYTES).then_some(header[word] as usize);
         let shape = Self { text_bytes: size(at::TEXT)?, words: size(at::WORDS)? };
         let whole = header[at::LENGTH] == length && shape.length() == length;
-        (whole && length <= MOST_BYTES).then_some(shape)
+        (whole && length <= MAX_FILE_BYTES).then_some(shape)
     }
 
     /// The first word behind the text.
     pub(super) fn first_word(self) -> usize {
-        HEADER_WORDS + self.text_bytes.div_ceil(WORD)
+        HEADER_WORDS + self.text_bytes.div_ceil(WORD_BYTES)
     }
 
     /// All words of the file.
@@ -62,12 +62,12 @@ impl Shape {
 
     /// Bytes of the file.
     pub(super) fn length(self) -> u64 {
-        (self.all_words() * WORD) as u64
+        (self.all_words() * WORD_BYTES) as u64
     }
 }
 
 /// Words out of the bytes of a file; what is left over at the end is no word.
 pub(super) fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
-    let (words, _) = bytes.as_chunks::<WORD>();
+    let (words, _) = bytes.as_chunks::<WORD_BYTES>();
     words.iter().map(|word| u64::from_ne_bytes(*word))
 }

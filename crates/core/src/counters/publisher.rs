@@ -7,19 +7,21 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 
 use rustix::fs::OFlags;
+use slipring_native_proto::trust;
 use slipring_port::now;
-use slipring_proto::trust;
 
 use super::directory;
-use super::format::{HEADER_WORDS, MAGIC, MOST_BYTES, Shape, VERSION, WORD, at, words_of};
-use super::readers::Readers;
+use super::format::{
+    CountersLayout, HEADER_WORDS, MAGIC, MAX_FILE_BYTES, VERSION, WORD_BYTES, at, words_of,
+};
+use super::reader_events::ReaderEvents;
 use crate::sys::lock;
-use crate::sys::shared::Shared;
+use crate::sys::shared::MappedWords;
 
 /// The counters of this process. The file is gone when this is dropped.
 #[derive(Debug)]
 pub struct Publisher {
-    memory: Shared,
+    memory: MappedWords,
     first: usize,
     edition: u64,
     path: PathBuf,
@@ -37,18 +39,18 @@ impl Publisher {
     pub fn open(dir: &Path, text: &str, words: usize) -> io::Result<Self> {
         trust::make_dir(dir, 0o700)?;
         directory::remove_dead(dir);
-        let shape = Shape { text_bytes: text.len(), words };
-        if shape.length() > MOST_BYTES {
+        let shape = CountersLayout { text_bytes: text.len(), words };
+        if shape.length() > MAX_FILE_BYTES {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "too many counters"));
         }
         let path = directory::path_of(dir, std::process::id());
         if path.symlink_metadata().is_ok() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
-        let new = New::create(path.with_extension("stats.new"), shape.length())?;
-        let memory = Shared::map(&new.file, shape.all_words())?;
+        let new = UnpublishedFile::create(path.with_extension("stats.new"), shape.length())?;
+        let memory = MappedWords::map(&new.file, shape.all_words())?;
         write_head(&memory, text, shape);
-        let file = new.appear(&path)?;
+        let file = new.link_as(&path)?;
         Ok(Self { memory, first: shape.first_word(), edition: 0, path, _file: file })
     }
 
@@ -72,8 +74,8 @@ impl Publisher {
     ///
     /// # Errors
     /// If the system tells this user nothing more of files (`fs.inotify.max_user_instances`).
-    pub fn readers(&self) -> io::Result<Readers> {
-        Readers::of(&self.path)
+    pub fn readers(&self) -> io::Result<ReaderEvents> {
+        ReaderEvents::watch(&self.path)
     }
 
     /// Where readers find it.
@@ -90,7 +92,7 @@ impl Drop for Publisher {
     }
 }
 
-fn write_head(memory: &Shared, text: &str, shape: Shape) {
+fn write_head(memory: &MappedWords, text: &str, shape: CountersLayout) {
     let header: [(usize, u64); HEADER_WORDS] = [
         (at::MAGIC, MAGIC),
         (at::VERSION, VERSION),
@@ -103,7 +105,7 @@ fn write_head(memory: &Shared, text: &str, shape: Shape) {
         (at::PUBLISHED, 0),
     ];
     let mut padded = text.as_bytes().to_vec();
-    padded.resize(padded.len().next_multiple_of(WORD), 0);
+    padded.resize(padded.len().next_multiple_of(WORD_BYTES), 0);
     let text = (HEADER_WORDS..).zip(words_of(&padded));
     for (index, word) in header.into_iter().chain(text) {
         memory.words()[index].store(word, Ordering::Relaxed);
@@ -111,12 +113,12 @@ fn write_head(memory: &Shared, text: &str, shape: Shape) {
 }
 
 /// A file that nobody sees yet under its final name; without that it goes away again.
-struct New {
+struct UnpublishedFile {
     path: PathBuf,
     file: File,
 }
 
-impl New {
+impl UnpublishedFile {
     fn create(path: PathBuf, length: u64) -> io::Result<Self> {
         // Left by a process that had our number and died in between.
         let _ = fs::remove_file(&path);
@@ -128,7 +130,7 @@ impl New {
             .custom_flags((OFlags::NOFOLLOW | OFlags::CLOEXEC).bits() as i32)
             .open(&path)?;
         let new = Self { path, file };
-        lock::take(&new.file)?;
+        lock::acquire(&new.file)?;
         // Not before: a reader's lock on it would have been in the way of ours.
         new.file.set_permissions(Permissions::from_mode(0o644))?;
         // Taken now: a full disk is an error here, and would be a signal at the first store.
@@ -136,13 +138,13 @@ impl New {
         Ok(new)
     }
 
-    fn appear(self, path: &Path) -> io::Result<File> {
+    fn link_as(self, path: &Path) -> io::Result<File> {
         fs::rename(&self.path, path)?;
         self.file.try_clone()
     }
 }
 
-impl Drop for New {
+impl Drop for UnpublishedFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
     }

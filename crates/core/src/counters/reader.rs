@@ -7,17 +7,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::directory;
-use super::format::{HEADER_WORDS, MAGIC, Shape, VERSION, WORD, at, words_of};
+use super::format::{CountersLayout, HEADER_WORDS, MAGIC, VERSION, WORD_BYTES, at, words_of};
 
 /// How often a reader that met a writer looks again, and how long it waits in between: a writer
 /// takes microseconds.
-const TRIES: u32 = 50;
-const PAUSE: Duration = Duration::from_millis(1);
+const MAX_READ_ATTEMPTS: u32 = 50;
+const RETRY_DELAY: Duration = Duration::from_millis(1);
 
 /// Why there is nothing to read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ReadError {
+pub enum CountersReadError {
     /// The system refuses.
     #[error(transparent)]
     System(#[from] io::Error),
@@ -40,9 +40,9 @@ pub enum ReadError {
 
 /// The counters of another process.
 #[derive(Debug)]
-pub struct Reader {
+pub struct CountersReader {
     file: File,
-    shape: Shape,
+    shape: CountersLayout,
     pid: u32,
     start_ns: u64,
     text: String,
@@ -51,7 +51,7 @@ pub struct Reader {
 
 /// Words of one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Snapshot {
+pub struct CountersSnapshot {
     /// From when they are, CLOCK_MONOTONIC in ns; 0 if nothing was published yet.
     pub at_ns: u64,
     /// How many times words were published.
@@ -60,32 +60,32 @@ pub struct Snapshot {
     pub words: Vec<u64>,
 }
 
-impl Reader {
+impl CountersReader {
     /// Opens a file, which may be anything.
     ///
     /// # Errors
     /// If it cannot be read, or is no file of counters of this version.
-    pub fn open(path: &Path) -> Result<Self, ReadError> {
+    pub fn open(path: &Path) -> Result<Self, CountersReadError> {
         let file = directory::open(path)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(ReadError::Foreign("it is no plain file"));
+            return Err(CountersReadError::Foreign("it is no plain file"));
         }
         let header = read_header(&file)?;
         if header[at::MAGIC] != MAGIC {
-            return Err(ReadError::Foreign("it does not begin as one"));
+            return Err(CountersReadError::Foreign("it does not begin as one"));
         }
         if header[at::VERSION] != VERSION {
-            return Err(ReadError::Version { found: header[at::VERSION] });
+            return Err(CountersReadError::Version { found: header[at::VERSION] });
         }
-        let shape = Shape::of_header(&header, metadata.len());
-        let shape = shape.ok_or(ReadError::Foreign("its sizes do not fit each other"))?;
+        let shape = CountersLayout::of_header(&header, metadata.len());
+        let shape = shape.ok_or(CountersReadError::Foreign("its sizes do not fit each other"))?;
         let mut text = vec![0; shape.text_bytes];
         read_all(&file, &mut text, HEADER_WORDS)?;
         let text = String::from_utf8(text);
-        let text = text.map_err(|_| ReadError::Foreign("its text is not UTF-8"))?;
+        let text = text.map_err(|_| CountersReadError::Foreign("its text is not UTF-8"))?;
         let pid = u32::try_from(header[at::PID]);
-        let pid = pid.map_err(|_| ReadError::Foreign("its process number is none"))?;
+        let pid = pid.map_err(|_| CountersReadError::Foreign("its process number is none"))?;
         let start_ns = header[at::START];
         Ok(Self { file, shape, pid, start_ns, text, bytes: Vec::new() })
     }
@@ -117,34 +117,34 @@ impl Reader {
     /// Whether the writer lives.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        directory::is_held(&self.file)
+        directory::is_locked(&self.file)
     }
 
     /// The words of one moment.
     ///
     /// # Errors
     /// If the file was cut off, or its writer stopped in the middle of writing.
-    pub fn read(&mut self) -> Result<Snapshot, ReadError> {
-        for _ in 0..TRIES {
-            if let Some(snapshot) = self.attempt()? {
+    pub fn read(&mut self) -> Result<CountersSnapshot, CountersReadError> {
+        for _ in 0..MAX_READ_ATTEMPTS {
+            if let Some(snapshot) = self.try_read()? {
                 return Ok(snapshot);
             }
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(RETRY_DELAY);
         }
-        Err(ReadError::Unfinished)
+        Err(CountersReadError::Unfinished)
     }
 
     /// `None` if words were written meanwhile.
-    fn attempt(&mut self) -> Result<Option<Snapshot>, ReadError> {
+    fn try_read(&mut self) -> Result<Option<CountersSnapshot>, CountersReadError> {
         let before = read_header(&self.file)?;
         if before[at::EDITION] % 2 == 1 {
             return Ok(None);
         }
-        self.bytes.resize(self.shape.words * WORD, 0);
+        self.bytes.resize(self.shape.words * WORD_BYTES, 0);
         read_all(&self.file, &mut self.bytes, self.shape.first_word())?;
         let after = read_header(&self.file)?;
         let unchanged = before[at::EDITION] == after[at::EDITION];
-        Ok(unchanged.then(|| Snapshot {
+        Ok(unchanged.then(|| CountersSnapshot {
             at_ns: before[at::PUBLISHED],
             edition: before[at::EDITION] / 2,
             words: words_of(&self.bytes).collect(),
@@ -152,8 +152,8 @@ impl Reader {
     }
 }
 
-fn read_header(file: &File) -> Result<[u64; HEADER_WORDS], ReadError> {
-    let mut bytes = [0; HEADER_WORDS * WORD];
+fn read_header(file: &File) -> Result<[u64; HEADER_WORDS], CountersReadError> {
+    let mut bytes = [0; HEADER_WORDS * WORD_BYTES];
     read_all(file, &mut bytes, 0)?;
     let mut header = [0; HEADER_WORDS];
     header.iter_mut().zip(words_of(&bytes)).for_each(|(to, from)| *to = from);
@@ -161,9 +161,9 @@ fn read_header(file: &File) -> Result<[u64; HEADER_WORDS], ReadError> {
 }
 
 /// Fills `bytes` from the word `first` on.
-fn read_all(file: &File, bytes: &mut [u8], first: usize) -> Result<(), ReadError> {
-    file.read_exact_at(bytes, (first * WORD) as u64).map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => ReadError::Cut,
+fn read_all(file: &File, bytes: &mut [u8], first: usize) -> Result<(), CountersReadError> {
+    file.read_exact_at(bytes, (first * WORD_BYTES) as u64).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => CountersReadError::Cut,
         _ => error.into(),
     })
 }

@@ -6,18 +6,18 @@ use std::os::fd::AsRawFd;
 
 /// Takes the write lock on a file that is open for writing, until its last descriptor is closed;
 /// an error if somebody has any lock on it.
-pub(crate) fn take(file: &File) -> io::Result<()> {
-    ask(file, libc::F_OFD_SETLK, libc::F_WRLCK).map(drop)
+pub(crate) fn acquire(file: &File) -> io::Result<()> {
+    fcntl_lock(file, libc::F_OFD_SETLK, libc::F_WRLCK).map(drop)
 }
 
 /// Whether another opener has the write lock on a file.
-pub(crate) fn is_taken(file: &File) -> bool {
+pub(crate) fn is_locked(file: &File) -> bool {
     // A read lock that others hold is in nobody's way.
-    ask(file, libc::F_OFD_GETLK, libc::F_RDLCK).is_ok_and(|found| found == libc::F_WRLCK)
+    fcntl_lock(file, libc::F_OFD_GETLK, libc::F_RDLCK).is_ok_and(|found| found == libc::F_WRLCK)
 }
 
 /// The type of the lock as the kernel answers it.
-fn ask(file: &File, command: i32, kind: i32) -> io::Result<i32> {
+fn fcntl_lock(file: &File, command: i32, kind: i32) -> io::Result<i32> {
     let mut lock = libc::flock {
         l_type: kind as i16,
         l_whence: libc::SEEK_SET as i16,

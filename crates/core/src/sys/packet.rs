@@ -6,11 +6,11 @@ use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Bytes of memory for frames that wait to be heard.
-const SOCKET_BUFFER: c_int = 8 << 20;
+const SOCKET_BUFFER_BYTES: c_int = 8 << 20;
 
 /// What is known of a frame beside its bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Received {
+pub(crate) struct FrameInfo {
     /// Its length in bytes, even where it did not fit.
     pub(crate) len: usize,
     /// Nanoseconds since 1970.
@@ -34,7 +34,7 @@ pub(crate) fn socket(ifindex: u32) -> io::Result<OwnedFd> {
     set(&socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
     set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
     // Beyond the limit for ordinary users the default has to do.
-    let _ = set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, SOCKET_BUFFER);
+    let _ = set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, SOCKET_BUFFER_BYTES);
     bind(&socket, ifindex)?;
     Ok(socket)
 }
@@ -66,11 +66,11 @@ fn bind(socket: &OwnedFd, ifindex: u32) -> io::Result<()> {
 
 /// Room for control messages, aligned as the kernel lays them out.
 #[repr(C, align(8))]
-struct Control([u8; 128]);
+struct ControlBuffer([u8; 128]);
 
 /// Takes a frame into `buffer`, or says that there is none.
-pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<Received>> {
-    let mut control = Control([0; 128]);
+pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<FrameInfo>> {
+    let mut control = ControlBuffer([0; 128]);
     // SAFETY: plain integers, for which zero is a value.
     let mut from: libc::sockaddr_ll = unsafe { zeroed() };
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -90,12 +90,12 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<O
         return if error.kind() == io::ErrorKind::WouldBlock { Ok(None) } else { Err(error) };
     }
     let outgoing = from.sll_pkttype == libc::PACKET_OUTGOING;
-    let mut received = Received { len: len as usize, outgoing, ..Received::default() };
+    let mut received = FrameInfo { len: len as usize, outgoing, ..FrameInfo::default() };
     let filled = (message.msg_controllen as usize).min(control.0.len());
     each_control(&control.0[..filled], |level, kind, data| {
         match (level, kind) {
             (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => received.ts_ns = timestamp(data),
-            (libc::SOL_PACKET, libc::PACKET_AUXDATA) => received.vlan = taken_tag(data),
+            (libc::SOL_PACKET, libc::PACKET_AUXDATA) => received.vlan = stripped_vlan_tag(data),
             _ => {}
         };
     });
@@ -121,7 +121,7 @@ fn timestamp(data: &[u8]) -> u64 {
 }
 
 /// The tag in `struct tpacket_auxdata`: status at 0, tag at 16, its protocol at 18.
-fn taken_tag(data: &[u8]) -> Option<[u8; 4]> {
+fn stripped_vlan_tag(data: &[u8]) -> Option<[u8; 4]> {
     let status = u32::from_ne_bytes(array(data, 0));
     let half = |at| u16::from_ne_bytes(array(data, at));
     let protocol = if status & libc::TP_STATUS_VLAN_TPID_VALID != 0 { half(18) } else { 0x8100 };
@@ -174,8 +174,8 @@ mod tests {
     fn only_a_tag_that_the_kernel_declares_valid_counts() {
         let mut aux = [0u8; 20];
         aux[16..18].copy_from_slice(&7u16.to_ne_bytes());
-        assert_eq!(taken_tag(&aux), None);
+        assert_eq!(stripped_vlan_tag(&aux), None);
         aux[..4].copy_from_slice(&libc::TP_STATUS_VLAN_VALID.to_ne_bytes());
-        assert_eq!(taken_tag(&aux), Some([0x81, 0, 0, 7]));
+        assert_eq!(stripped_vlan_tag(&aux), Some([0x81, 0, 0, 7]));
     }
 }

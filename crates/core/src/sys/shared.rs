@@ -9,17 +9,17 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// A mapped file, seen as words that others may read at any time.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct MappedWords {
     base: NonNull<AtomicU64>,
     words: usize,
 }
 
 // SAFETY: the mapping belongs to no thread, and all access is atomic.
-unsafe impl Send for Shared {}
+unsafe impl Send for MappedWords {}
 // SAFETY: as for `Send`.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for MappedWords {}
 
-impl Shared {
+impl MappedWords {
     /// Maps the first `words` words of a file of our own making, which must be as long.
     pub(crate) fn map(file: &File, words: usize) -> io::Result<Self> {
         let length = words * size_of::<AtomicU64>();
@@ -48,7 +48,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for MappedWords {
     fn drop(&mut self) {
         let length = self.words * size_of::<AtomicU64>();
         // SAFETY: `map` made exactly this mapping, and no borrow of it outlives `self`. A failure

@@ -1,5 +1,5 @@
 use super::*;
-use crate::rules::{Port, Who};
+use crate::rules::{PortAccess, Requester};
 
 fn accounts() -> Accounts {
     Accounts::of(
@@ -8,7 +8,7 @@ fn accounts() -> Accounts {
     )
 }
 
-fn read(text: &str) -> Result<Settings, Diagnostic> {
+fn read(text: &str) -> Result<DaemonSettings, Diagnostic> {
     settings("d.toml", text, &accounts())
 }
 
@@ -40,17 +40,17 @@ fn a_whole_file_is_understood() {
     .unwrap();
     assert_eq!((settings.mode, settings.uid, settings.gid), (Some(0o640), Some(1000), Some(51)));
     assert_eq!((settings.workers, settings.domain_bytes), (Some(3), Some(8 << 30)));
-    assert_eq!(settings.uring, Some(slipring_door::Uring::On));
+    assert_eq!(settings.uring, Some(slipring_fuse::UringMode::On));
     assert_eq!(settings.parameters, [("buf_num".to_owned(), 1000)]);
-    let alice = Who { uid: 1000, gids: &[50] };
-    assert!(settings.book.admits(alice, Port::named("eth1")));
-    assert!(!settings.book.admits(alice, Port::named("x{1")));
-    assert_eq!(settings.book.take_over.len(), 1);
+    let alice = Requester { uid: 1000, gids: &[50] };
+    assert!(settings.access_rules.admits(alice, PortAccess::named("eth1")));
+    assert!(!settings.access_rules.admits(alice, PortAccess::named("x{1")));
+    assert_eq!(settings.access_rules.take_over.len(), 1);
 }
 
 #[test]
 fn an_empty_file_sets_nothing() {
-    assert_eq!(read("").unwrap(), Settings::default());
+    assert_eq!(read("").unwrap(), DaemonSettings::default());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use slipring_cli::Verb;
-use slipring_program::said::said;
+use slipring_datapath::captured_run::run_captured;
 
 use crate::site::Site;
 use crate::support::eventually;
@@ -20,8 +20,8 @@ pub(crate) fn vale(site: &Site, words: &str) -> serde_json::Value {
     let (device, run_dir) = (device.display(), run_dir.display());
     let args = format!("{words} --device {device} --run-dir {run_dir} --json");
     let told = site.inside.run(move || {
-        let told = said(&VERBS, "vale", &args, Path::new(""));
-        (told.status, told.data, told.talk)
+        let told = run_captured(&VERBS, "vale", &args, Path::new(""));
+        (told.status, told.stdout, told.stderr)
     });
     assert_eq!(told.0, 0, "{}", told.2);
     serde_json::from_str(&told.1).expect(&told.2)

@@ -2,8 +2,8 @@
 
 use clap::ArgMatches;
 use slipring_cli::{Failure, Job, Verb};
+use slipring_datapath::captured_run::run_captured;
 use slipring_port::{DropCause, OpenError, Port, forward};
-use slipring_program::said::said;
 
 use crate::numbered;
 use crate::site::{FEW, Site};
@@ -212,8 +212,8 @@ fn dump_captures_from_the_device() {
     let port = named(&site, "x}1").replace('@', "@@");
     let args = format!("-i {port} -c 3 --json");
     let told = site.inside.run(move || {
-        let told = said(&VERBS, "dump", &args, std::path::Path::new(""));
-        (told.data, told.talk)
+        let told = run_captured(&VERBS, "dump", &args, std::path::Path::new(""));
+        (told.stdout, told.stderr)
     });
     let report: serde_json::Value = serde_json::from_str(&told.0).expect(&told.1);
     assert_eq!((&report["captured"], &report["dropped"]), (&3.into(), &0.into()));
@@ -225,9 +225,9 @@ fn dump_captures_from_the_device() {
 
 /// `slipring dump` with these words: its report.
 fn dumped(args: &str) -> serde_json::Value {
-    let told = said(&VERBS, "dump", &format!("{args} --json"), std::path::Path::new(""));
-    assert_eq!(told.status, 0, "{}", told.talk);
-    serde_json::from_str(&told.data).expect(&told.talk)
+    let told = run_captured(&VERBS, "dump", &format!("{args} --json"), std::path::Path::new(""));
+    assert_eq!(told.status, 0, "{}", told.stderr);
+    serde_json::from_str(&told.stdout).expect(&told.stderr)
 }
 
 #[test]

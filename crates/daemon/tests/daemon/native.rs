@@ -6,10 +6,10 @@ use std::process::Command;
 use std::thread;
 
 use slipring_abi::name::PortName;
+use slipring_native_proto::{NativeCall, NativeClient, NativeOp, receive, send};
 use slipring_port::{
-    DropCause, Interest, OpenError, OpenOptions, Patience, Port, Queue, Waiter, native,
+    DropCause, Interest, OpenError, OpenOptions, Port, Queue, WaitStrategy, Waiter, native,
 };
-use slipring_proto::{Call, Client, Op, receive, send};
 
 use crate::numbered;
 use crate::site::{FEW, NOBODY, Site};
@@ -19,7 +19,7 @@ use crate::support::{PATIENCE, eventually};
 const MANY: u64 = 5000;
 
 fn door(site: &Site) -> PathBuf {
-    native::door(&site.run_dir())
+    native::socket_path(&site.run_dir())
 }
 
 pub(crate) fn try_open(site: &Site, name: &str) -> Result<Port, OpenError> {
@@ -56,9 +56,11 @@ fn pass(from: &mut Port, to: &mut Port, count: u64) {
 /// Sends to, or receives from, a program of another thread, and sleeps in between.
 fn asleep(mut port: Port, sends: bool) -> thread::JoinHandle<Port> {
     thread::spawn(move || {
-        let mut waiter =
-            Waiter::new(port.queues.iter().map(|queue| &**queue as &dyn Queue), Patience::Sleep)
-                .unwrap();
+        let mut waiter = Waiter::new(
+            port.queues.iter().map(|queue| &**queue as &dyn Queue),
+            WaitStrategy::Sleep,
+        )
+        .unwrap();
         let (mut done, mut scratch) = (0, Vec::new());
         while done < MANY {
             match sends {
@@ -243,7 +245,7 @@ fn a_program_that_says_and_writes_nonsense_hurts_nobody_else() {
     let (mut a, mut b) = (open(&site, "good{1"), open(&site, "good}1"));
     let mut state = 7;
     for round in 0..200 {
-        let client = Client::connect(&door(&site)).unwrap();
+        let client = NativeClient::connect(&door(&site)).unwrap();
         for _ in 0..5 {
             let len = random(&mut state) as usize % 4000;
             let mut bytes: Vec<u8> = (0..len).map(|_| random(&mut state) as u8).collect();
@@ -267,7 +269,7 @@ fn a_program_that_says_and_writes_nonsense_hurts_nobody_else() {
 fn spoil(site: &Site, state: &mut u64) {
     let victim = site.client("hold bad}1");
     victim.wait_for_text("bound");
-    let client = Client::connect(&door(site)).unwrap();
+    let client = NativeClient::connect(&door(site)).unwrap();
     let name = PortName::parse("bad{1").unwrap();
     client.register(&name.to_header().unwrap(), &name.to_register()).unwrap();
     let (file, bytes) = client.memory().unwrap();
@@ -275,7 +277,7 @@ fn spoil(site: &Site, state: &mut u64) {
     let file = std::fs::File::from(file);
     for _ in 0..2000 {
         let ring = &lent.rings[random(state) as usize % lent.rings.len()];
-        let places = [ring.place.words, ring.place.words + 128, ring.place.tx, ring.place.rx];
+        let places = [ring.layout.words, ring.layout.words + 128, ring.layout.tx, ring.layout.rx];
         let at = places[random(state) as usize % 4] + 4 * (random(state) % 8);
         assert!(at < bytes);
         let word = (random(state) as u32 % 2048).to_ne_bytes();
@@ -293,8 +295,8 @@ fn a_program_that_does_not_read_its_answers_is_cut_off() {
     let Some(site) = Site::new() else { return };
     let _daemon = site.daemon("");
     let (mut a, mut b) = (open(&site, "good{1"), open(&site, "good}1"));
-    let client = Client::connect(&door(&site)).unwrap();
-    let call = Call::plain(Op::Poll, 1).to_bytes();
+    let client = NativeClient::connect(&door(&site)).unwrap();
+    let call = NativeCall::plain(NativeOp::Poll, 1).to_bytes();
     eventually("the end", || send(client.as_fd(), &call, &[]).err());
     let mut buffer = [0; 64];
     while receive(client.as_fd(), &mut buffer).is_ok_and(|got| got.len > 0) {}

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use slipring_cli::Verb;
-use slipring_program::said::said;
+use slipring_datapath::captured_run::run_captured;
 
 use crate::site::{NOBODY, Site};
 use crate::support::eventually;
@@ -26,7 +26,7 @@ static VERBS: [Verb; 1] = [slipring_vale::VERB];
 /// What `slipring vale` says against these words; nothing if it does as it is told.
 pub(crate) fn vale(site: &Site, words: &str) -> String {
     let words = format!("{words} --device {}", site.run_dir().join("netmap").display());
-    site.inside.run(move || said(&VERBS, "vale", &words, Path::new("")).talk)
+    site.inside.run(move || run_captured(&VERBS, "vale", &words, Path::new("")).stderr)
 }
 
 fn with_file(site: &Site, text: &str) -> String {

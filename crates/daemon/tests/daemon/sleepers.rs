@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use slipring_port::{Interest, Patience, Port, Queue, Waiter};
+use slipring_port::{Interest, Port, Queue, WaitStrategy, Waiter};
 
 use crate::native::{check, fill, open};
 use crate::site::{Site, said};
@@ -62,7 +62,7 @@ fn read(port: &mut Port, count: u64) {
 /// Sleeps in between.
 fn until(port: &mut Port, wish: Interest, mut is_done: impl FnMut(&mut Port) -> bool) {
     let queues = port.queues.iter().map(|queue| &**queue as &dyn Queue);
-    let mut waiter = Waiter::new(queues, Patience::Sleep).unwrap();
+    let mut waiter = Waiter::new(queues, WaitStrategy::Sleep).unwrap();
     let start = Instant::now();
     while !is_done(port) {
         assert!(start.elapsed() < PATIENCE, "not all in time");

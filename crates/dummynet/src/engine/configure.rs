@@ -7,42 +7,43 @@ use hashbrown::HashTable;
 use slipring_model::aqm::{CoDel, FairQueue, MultiQueue, Pie};
 use slipring_model::{ParameterError, Stream};
 
-use super::counters::{Counters, DropCause};
-use super::gate::{self, Policy};
-use super::instance::{NEVER, Queues};
-use super::link::Link;
+use super::admission::{self, QueuePolicy};
+use super::counters::{ShaperCounters, ShaperDropCause};
+use super::instance::{InstanceQueues, NEVER_NS};
+use super::link::PipeLink;
 use super::objects::{FIFO_FLOWSET, FIFO_SCHED, Flowset, Sched};
-use super::sink::Sink;
+use super::sink::EventSink;
 use super::submit::queues;
-use super::{Dummynet, Event};
-use crate::flow::Mask;
+use super::{Dummynet, ShaperEvent};
+use crate::flow::FlowMask;
 use crate::spec::{
-    LinkSpec, Number, PipeSpec, PolicySpec, QueueSpec, SchedKind, SchedSpec, ShareSpec,
+    ObjectNumber, PipeLinkSpec, PipeSpec, PolicySpec, SchedKind, SchedSpec, ShaperQueueSpec,
+    ShareSpec,
 };
 
 /// What is made or changed.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Config {
+pub enum ShaperConfig {
     /// `pipe N config`.
-    Pipe(Number, PipeSpec),
+    Pipe(ObjectNumber, PipeSpec),
     /// `queue N config`.
-    Queue(Number, QueueSpec),
+    Queue(ObjectNumber, ShaperQueueSpec),
     /// `sched N config`.
-    Sched(Number, SchedSpec),
+    Sched(ObjectNumber, SchedSpec),
 }
 
-impl Config {
+impl ShaperConfig {
     /// The same as commands that can be written: the parameters of CoDel and PIE take all that is
     /// left of one, so what has some for its flows and some for its queue takes two.
     #[must_use]
-    pub fn said(self) -> Vec<Self> {
+    pub fn into_commands(self) -> Vec<Self> {
         let (kind, policy) = match &self {
             Self::Pipe(_, pipe) => (pipe.kind, pipe.policy),
             Self::Sched(_, sched) => (sched.kind, sched.policy),
             Self::Queue(..) => (None, PolicySpec::default()),
         };
         let is_both = kind.is_some_and(|kind| kind.manages_queues());
-        if !is_both || !policy.aqm.has_parameters_behind() {
+        if !is_both || !policy.aqm.takes_trailing_parameters() {
             return alloc::vec![self];
         }
         let mut rest = self;
@@ -85,13 +86,13 @@ impl ObjectKind {
 /// Why a change was refused. Nothing changed then.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ConfigError {
+pub enum ShaperConfigError {
     /// Numbers are 1 to 65535.
     #[error("0 is no number of a pipe, queue or scheduler: they are 1 to 65535")]
     NumberZero,
     /// A new queue must say which pipe or scheduler it belongs to.
     #[error("queue {0} is new and names no `pipe N` or `sched N`")]
-    NoParent(Number),
+    NoParent(ObjectNumber),
     /// A parameter is out of range.
     #[error("{0}")]
     Parameter(#[from] ParameterError),
@@ -101,7 +102,7 @@ pub enum ConfigError {
         /// What was named.
         kind: ObjectKind,
         /// Its number.
-        number: Number,
+        number: ObjectNumber,
     },
 }
 
@@ -125,43 +126,47 @@ impl<H: Copy> Dummynet<H> {
     pub fn configure(
         &mut self,
         now_ns: u64,
-        config: Config,
-        tell: &mut impl FnMut(Event<H>),
-    ) -> Result<(), ConfigError> {
+        config: ShaperConfig,
+        tell: &mut impl FnMut(ShaperEvent<H>),
+    ) -> Result<(), ShaperConfigError> {
         let now_ns = self.tick(now_ns);
         self.serve_all(now_ns, tell);
         match config {
-            Config::Pipe(number, spec) => self.configure_pipe(number, &spec, tell),
-            Config::Queue(number, spec) => self.configure_queue(number, &spec),
-            Config::Sched(number, spec) => self.configure_sched(number, &spec, tell),
+            ShaperConfig::Pipe(number, spec) => self.configure_pipe(number, &spec, tell),
+            ShaperConfig::Queue(number, spec) => self.configure_queue(number, &spec),
+            ShaperConfig::Sched(number, spec) => self.configure_sched(number, &spec, tell),
         }
     }
 
     fn configure_pipe(
         &mut self,
-        number: Number,
+        number: ObjectNumber,
         spec: &PipeSpec,
-        tell: &mut impl FnMut(Event<H>),
-    ) -> Result<(), ConfigError> {
-        let number = checked(number)?;
-        gate::aqm(&spec.policy, self.settings.red, spec.link.bits_per_sec)?;
+        tell: &mut impl FnMut(ShaperEvent<H>),
+    ) -> Result<(), ShaperConfigError> {
+        let number = check_number(number)?;
+        admission::aqm(&spec.policy, self.settings.red, spec.link.bits_per_sec)?;
         validate(spec.kind.as_ref())?;
         let link = Some(&spec.link);
         self.put_sched(number, spec.kind, link, spec.mask, spec.buckets, tell);
         let fifo = number + FIFO_SCHED;
         self.put_sched(fifo, Some(SchedKind::Fifo), link, spec.mask, spec.buckets, tell);
         let share = ShareSpec::default();
-        self.put_flowset(number + FIFO_FLOWSET, fifo, share, &spec.policy, Mask::NONE, None);
+        self.put_flowset(number + FIFO_FLOWSET, fifo, share, &spec.policy, FlowMask::NONE, None);
         Ok(())
     }
 
-    fn configure_queue(&mut self, number: Number, spec: &QueueSpec) -> Result<(), ConfigError> {
-        let at = checked(number)?;
-        gate::aqm(&spec.policy, self.settings.red, 0)?;
+    fn configure_queue(
+        &mut self,
+        number: ObjectNumber,
+        spec: &ShaperQueueSpec,
+    ) -> Result<(), ShaperConfigError> {
+        let at = check_number(number)?;
+        admission::aqm(&spec.policy, self.settings.red, 0)?;
         let place = self.objects.flowset_places.get(&at);
         let old = place.map(|&place| self.objects.flowset(place));
         let parent = spec.parent.map(u32::from).or(old.map(|old| old.parent));
-        let parent = parent.ok_or(ConfigError::NoParent(number))?;
+        let parent = parent.ok_or(ShaperConfigError::NoParent(number))?;
         let before = old.map_or(ShareSpec::default(), |old| old.share);
         let share = ShareSpec {
             weight: spec.share.weight.or(before.weight),
@@ -174,21 +179,21 @@ impl<H: Copy> Dummynet<H> {
 
     fn configure_sched(
         &mut self,
-        number: Number,
+        number: ObjectNumber,
         spec: &SchedSpec,
-        tell: &mut impl FnMut(Event<H>),
-    ) -> Result<(), ConfigError> {
-        let number = checked(number)?;
-        gate::aqm(&spec.policy, self.settings.red, 0)?;
+        tell: &mut impl FnMut(ShaperEvent<H>),
+    ) -> Result<(), ShaperConfigError> {
+        let number = check_number(number)?;
+        admission::aqm(&spec.policy, self.settings.red, 0)?;
         validate(spec.kind.as_ref())?;
         let place = self.put_sched(number, spec.kind, None, spec.mask, spec.buckets, tell);
         let (seed, red) = (self.seed, self.settings.red);
         let sched = self.objects.sched_mut(place);
         match &mut sched.policy {
             Some(policy) => policy.change(&spec.policy, red),
-            None => sched.policy = Some(Policy::new(&spec.policy, red, seed, number)),
+            None => sched.policy = Some(QueuePolicy::new(&spec.policy, red, seed, number)),
         }
-        self.regate(place);
+        self.apply_policies(place);
         Ok(())
     }
 
@@ -197,13 +202,13 @@ impl<H: Copy> Dummynet<H> {
         &mut self,
         number: u32,
         kind: Option<SchedKind>,
-        link: Option<&LinkSpec>,
-        mask: Mask,
+        link: Option<&PipeLinkSpec>,
+        mask: FlowMask,
         buckets: Option<u32>,
-        tell: &mut impl FnMut(Event<H>),
+        tell: &mut impl FnMut(ShaperEvent<H>),
     ) -> u32 {
         let Some(&place) = self.objects.sched_places.get(&number) else {
-            let link = Link::new(link.unwrap_or(&LinkSpec::default()));
+            let link = PipeLink::new(link.unwrap_or(&PipeLinkSpec::default()));
             let sched = Sched {
                 number,
                 kind: kind.unwrap_or_default(),
@@ -213,21 +218,21 @@ impl<H: Copy> Dummynet<H> {
                 buckets,
                 single: None,
                 index: HashTable::new(),
-                hand: 0,
-                counters: Counters::default(),
+                sweep_position: 0,
+                counters: ShaperCounters::default(),
             };
             // Packets in the delay are counted by the place of their scheduler.
-            let delayed = &self.delayed;
+            let delayed = &self.delay_lines;
             return self.objects.add_sched(sched, |place| delayed.is_clear(place));
         };
         let sched = self.objects.sched_mut(place);
         sched.buckets = buckets;
         let old_mask = core::mem::replace(&mut sched.mask, mask);
-        if !same(&old_mask, &mask) {
+        if !same_flows(&old_mask, &mask) {
             self.unlist_all(place);
         }
         if let Some(link) = link {
-            self.relink(place, link, tell);
+            self.change_link(place, link, tell);
         }
         if let Some(kind) = kind {
             self.change_kind(place, kind, tell);
@@ -241,18 +246,18 @@ impl<H: Copy> Dummynet<H> {
         parent: u32,
         share: ShareSpec,
         policy: &PolicySpec,
-        mask: Mask,
+        mask: FlowMask,
         buckets: Option<u32>,
     ) {
         let (sched, red) = (self.objects.sched_places.get(&parent).copied(), self.settings.red);
         let Some(&place) = self.objects.flowset_places.get(&number) else {
-            let policy = Policy::new(policy, red, self.seed, number);
+            let policy = QueuePolicy::new(policy, red, self.seed, number);
             let flowset = Flowset { number, parent, sched, policy, share, mask, buckets };
             self.objects.add_flowset(flowset);
             return;
         };
         let flowset = self.objects.flowset_mut(place);
-        let moved = flowset.sched != sched || !same(&flowset.mask, &mask);
+        let moved = flowset.sched != sched || !same_flows(&flowset.mask, &mask);
         let old_sched = flowset.sched;
         flowset.policy.change(policy, red);
         *flowset = Flowset { parent, sched, share, mask, buckets, ..flowset.clone() };
@@ -263,60 +268,65 @@ impl<H: Copy> Dummynet<H> {
                 let share = self.objects.flowset(place).share_in(&self.objects.sched(old).kind);
                 self.each_flows(old, |flows| flows.share(place, share));
             }
-            self.regate(old);
+            self.apply_policies(old);
         }
     }
 
     /// Gives the queues of a scheduler the algorithms of their policies.
-    fn regate(&mut self, place: u32) {
+    fn apply_policies(&mut self, place: u32) {
         let sched = self.objects.sched(place);
         let bits_per_sec = sched.link.spec.bits_per_sec;
         let only = self.objects.children(place).first().copied();
         for instance in self.instances.iter_mut().filter(|instance| instance.sched == place) {
             match &mut instance.queues {
-                Queues::Flows(flows) => {
+                InstanceQueues::Flows(flows) => {
                     for flow in flows.iter_mut() {
                         let policy = &self.objects.flowset(flow.flowset).policy;
-                        policy.regate(&mut flow.gate, bits_per_sec);
+                        policy.update_admission(&mut flow.admission, bits_per_sec);
                     }
                 }
-                Queues::Fifo(flow) => {
+                InstanceQueues::Fifo(flow) => {
                     let of_child = only.map(|only| &self.objects.flowset(only).policy);
                     if let Some(policy) = sched.policy.as_ref().or(of_child) {
-                        policy.regate(&mut flow.gate, bits_per_sec);
+                        policy.update_admission(&mut flow.admission, bits_per_sec);
                     }
                 }
-                Queues::Fair(fair) => {
+                InstanceQueues::Fair(fair) => {
                     if let Some(only) = only {
                         let policy = &self.objects.flowset(only).policy;
-                        policy.regate(&mut fair.gate, bits_per_sec);
+                        policy.update_admission(&mut fair.admission, bits_per_sec);
                     }
                 }
             }
         }
     }
 
-    fn relink(&mut self, place: u32, spec: &LinkSpec, tell: &mut impl FnMut(Event<H>)) {
+    fn change_link(
+        &mut self,
+        place: u32,
+        spec: &PipeLinkSpec,
+        tell: &mut impl FnMut(ShaperEvent<H>),
+    ) {
         let (now_ns, seed) = (self.now_ns, self.seed);
         let sched = self.objects.sched_mut(place);
         if sched.link.spec == *spec {
             return;
         }
-        sched.link = Link::new(spec);
+        sched.link = PipeLink::new(spec);
         for at in self.instances_of(place) {
             let instance = &mut self.instances[at as usize];
             let stream = || Stream::numbered(seed, "dummynet/profile", u64::from(at) << 32);
             self.objects.sched(place).link.relink(&mut instance.line, now_ns, stream);
-            if instance.due_ns != NEVER {
+            if instance.due_ns != NEVER_NS {
                 instance.due_ns = instance.line.free_ns().max(now_ns);
             }
             self.serve(at, now_ns, tell);
             self.wake(at);
         }
-        self.regate(place);
+        self.apply_policies(place);
     }
 
-    fn change_kind(&mut self, place: u32, kind: SchedKind, tell: &mut impl FnMut(Event<H>)) {
+    fn change_kind(&mut self, place: u32, kind: SchedKind, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let sched = self.objects.sched_mut(place);
         let old = core::mem::replace(&mut sched.kind, kind);
         if old == kind {
@@ -331,7 +341,9 @@ impl<H: Copy> Dummynet<H> {
 
     /// Changes the parameters of an instance's scheduler; `false`: it is another one.
     fn retune(&mut self, at: u32, kind: &SchedKind) -> bool {
-        let Queues::Fair(fair) = &mut self.instances[at as usize].queues else { return false };
+        let InstanceQueues::Fair(fair) = &mut self.instances[at as usize].queues else {
+            return false;
+        };
         match (&mut fair.multi, kind) {
             (MultiQueue::FqCoDel(queue), SchedKind::FqCodel(spec, codel)) => {
                 FairQueue::<_, CoDel>::retune(queue, spec, codel).is_ok()
@@ -344,10 +356,10 @@ impl<H: Copy> Dummynet<H> {
     }
 
     /// Gives an instance the queues of its scheduler as it is now; what waits goes first.
-    fn replace_queues(&mut self, at: u32, tell: &mut impl FnMut(Event<H>)) {
+    fn replace_queues(&mut self, at: u32, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let instance = &mut self.instances[at as usize];
         let own = &mut self.objects.sched_mut(instance.sched).counters;
-        let mut sink = Sink::new(&mut self.counters, own, tell);
+        let mut sink = EventSink::new(&mut self.counters, own, tell);
         let waiting = instance.drain(self.now_ns, &mut self.pool, &mut sink);
         for held in waiting {
             self.pool.push(&mut instance.leftover, held);
@@ -357,7 +369,7 @@ impl<H: Copy> Dummynet<H> {
         let flowset = children.first().map(|&place| self.objects.flowset(place));
         instance.queues = match flowset {
             Some(flowset) => queues(sched, flowset),
-            None => Queues::Fifo(super::flows::Flow::default()),
+            None => InstanceQueues::Fifo(super::flows::FlowQueue::default()),
         };
         // Without flowsets no packet can come before one is added; the queues are made anew then.
         instance.is_listed &= flowset.is_some();
@@ -377,9 +389,9 @@ impl<H: Copy> Dummynet<H> {
         &mut self,
         now_ns: u64,
         kind: ObjectKind,
-        numbers: RangeInclusive<Number>,
-        tell: &mut impl FnMut(Event<H>),
-    ) -> Result<(), ConfigError> {
+        numbers: RangeInclusive<ObjectNumber>,
+        tell: &mut impl FnMut(ShaperEvent<H>),
+    ) -> Result<(), ShaperConfigError> {
         let now_ns = self.tick(now_ns);
         self.serve_all(now_ns, tell);
         let places = match kind {
@@ -389,7 +401,7 @@ impl<H: Copy> Dummynet<H> {
         let range = u32::from(*numbers.start())..=u32::from(*numbers.end());
         let found: Vec<u32> = places.range(range).map(|(&number, _)| number).collect();
         if found.is_empty() {
-            return Err(ConfigError::NotFound { kind, number: *numbers.start() });
+            return Err(ShaperConfigError::NotFound { kind, number: *numbers.start() });
         }
         for number in found {
             match kind {
@@ -406,7 +418,7 @@ impl<H: Copy> Dummynet<H> {
     }
 
     /// Deletes everything (`pipe flush`, `queue flush` and `sched flush` are the same).
-    pub fn flush(&mut self, now_ns: u64, tell: &mut impl FnMut(Event<H>)) {
+    pub fn flush(&mut self, now_ns: u64, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let now_ns = self.tick(now_ns);
         self.serve_all(now_ns, tell);
         let scheds: Vec<u32> = self.objects.sched_places.keys().copied().collect();
@@ -415,29 +427,29 @@ impl<H: Copy> Dummynet<H> {
         flowsets.into_iter().for_each(|number| self.delete_flowset(number, tell));
     }
 
-    fn delete_flowset(&mut self, number: u32, tell: &mut impl FnMut(Event<H>)) {
+    fn delete_flowset(&mut self, number: u32, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let Some(&place) = self.objects.flowset_places.get(&number) else { return };
         let now_ns = self.now_ns;
         for instance in &mut self.instances {
-            if let Queues::Flows(flows) = &mut instance.queues {
+            if let InstanceQueues::Flows(flows) = &mut instance.queues {
                 let own = &mut self.objects.sched_mut(instance.sched).counters;
-                let mut sink = Sink::new(&mut self.counters, own, tell);
+                let mut sink = EventSink::new(&mut self.counters, own, tell);
                 flows.remove(place, &mut self.pool, &mut |held| {
-                    sink.lose(held.handle, now_ns, DropCause::Deleted);
+                    sink.lose(held.handle, now_ns, ShaperDropCause::Deleted);
                 });
             }
         }
         self.objects.remove_flowset(number);
     }
 
-    fn delete_sched(&mut self, number: u32, tell: &mut impl FnMut(Event<H>)) {
+    fn delete_sched(&mut self, number: u32, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let Some(&place) = self.objects.sched_places.get(&number) else { return };
         for at in self.instances_of(place) {
             let instance = &mut self.instances[at as usize];
             let own = &mut self.objects.sched_mut(place).counters;
-            let mut sink = Sink::new(&mut self.counters, own, tell);
+            let mut sink = EventSink::new(&mut self.counters, own, tell);
             for held in instance.drain(self.now_ns, &mut self.pool, &mut sink) {
-                sink.lose(held.handle, self.now_ns, DropCause::Deleted);
+                sink.lose(held.handle, self.now_ns, ShaperDropCause::Deleted);
             }
             self.unlist(at);
             self.free_instance(at);
@@ -445,9 +457,9 @@ impl<H: Copy> Dummynet<H> {
         self.objects.remove_sched(number);
     }
 
-    fn each_flows(&mut self, sched: u32, mut change: impl FnMut(&mut super::flows::Flows)) {
+    fn each_flows(&mut self, sched: u32, mut change: impl FnMut(&mut super::flows::FlowQueues)) {
         for instance in self.instances.iter_mut().filter(|instance| instance.sched == sched) {
-            if let Queues::Flows(flows) = &mut instance.queues {
+            if let InstanceQueues::Flows(flows) = &mut instance.queues {
                 change(flows);
             }
         }
@@ -455,7 +467,7 @@ impl<H: Copy> Dummynet<H> {
 }
 
 /// Whether the parameters of a scheduler are in their ranges.
-fn validate(kind: Option<&SchedKind>) -> Result<(), ConfigError> {
+fn validate(kind: Option<&SchedKind>) -> Result<(), ShaperConfigError> {
     match kind {
         Some(SchedKind::FqCodel(fair, codel)) => {
             fair.validate()?;
@@ -470,11 +482,11 @@ fn validate(kind: Option<&SchedKind>) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn checked(number: Number) -> Result<u32, ConfigError> {
-    if number == 0 { Err(ConfigError::NumberZero) } else { Ok(number.into()) }
+fn check_number(number: ObjectNumber) -> Result<u32, ShaperConfigError> {
+    if number == 0 { Err(ShaperConfigError::NumberZero) } else { Ok(number.into()) }
 }
 
 /// Whether two masks tell the same flows apart.
-fn same(one: &Mask, other: &Mask) -> bool {
-    Mask { shown_as_v6: false, ..*one } == Mask { shown_as_v6: false, ..*other }
+fn same_flows(one: &FlowMask, other: &FlowMask) -> bool {
+    FlowMask { shown_as_v6: false, ..*one } == FlowMask { shown_as_v6: false, ..*other }
 }

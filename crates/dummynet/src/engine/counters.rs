@@ -3,7 +3,7 @@
 /// Why a packet was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum DropCause {
+pub enum ShaperDropCause {
     /// The rule names a pipe or queue that does not exist, or a queue without its scheduler.
     NoObject,
     /// `plr`.
@@ -20,7 +20,7 @@ pub enum DropCause {
     Deleted,
 }
 
-impl DropCause {
+impl ShaperDropCause {
     /// All causes.
     pub const ALL: [Self; 7] = [
         Self::NoObject,
@@ -49,12 +49,12 @@ impl DropCause {
 
 /// Packets lost, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Drops([u64; DropCause::ALL.len()]);
+pub struct ShaperDrops([u64; ShaperDropCause::ALL.len()]);
 
-impl Drops {
+impl ShaperDrops {
     /// Those lost for one cause.
     #[must_use]
-    pub const fn of(&self, cause: DropCause) -> u64 {
+    pub const fn of(&self, cause: ShaperDropCause) -> u64 {
         self.0[cause as usize]
     }
 
@@ -65,7 +65,7 @@ impl Drops {
     }
 
     #[inline]
-    pub(crate) const fn add(&mut self, cause: DropCause) {
+    pub(crate) const fn add(&mut self, cause: ShaperDropCause) {
         self.0[cause as usize] += 1;
     }
 }
@@ -73,7 +73,7 @@ impl Drops {
 /// Counters of the engine or of a scheduler: `received = released + drops.total() + queued +
 /// delayed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct ShaperCounters {
     /// Packets handed in.
     pub received: u64,
     /// Packets given back.
@@ -81,7 +81,7 @@ pub struct Counters {
     /// Packets marked with "congestion experienced".
     pub marked: u64,
     /// Packets lost.
-    pub drops: Drops,
+    pub drops: ShaperDrops,
     /// Packets that wait in queues.
     pub queued: u64,
     /// Packets on links and in their delays.
@@ -90,13 +90,13 @@ pub struct Counters {
 
 /// What a queue or the instance of a scheduler saw, as listings show it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Totals {
+pub(crate) struct FlowTotals {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
     pub(crate) drops: u64,
 }
 
-impl Totals {
+impl FlowTotals {
     #[inline]
     pub(crate) fn arrived(&mut self, len: u32) {
         self.packets += 1;

@@ -8,30 +8,30 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use hashbrown::HashTable;
-use slipring_model::aqm::Verdict;
+use slipring_model::aqm::AqmVerdict;
 
-use super::counters::{DropCause, Totals};
-use super::gate::Gate;
-use super::pool::{Chain, Held, Pool};
-use super::sink::Sink;
-use crate::flow::FlowId;
-use crate::sched::{Share, Turns};
+use super::admission::AdmissionState;
+use super::counters::{FlowTotals, ShaperDropCause};
+use super::pool::{PacketChain, PacketPool, PooledPacket};
+use super::sink::EventSink;
+use crate::flow::ShaperFlowId;
+use crate::sched::{FlowScheduler, QueueShare};
 
 /// One queue.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Flow {
-    pub(crate) chain: Chain,
-    pub(crate) gate: Option<Box<Gate>>,
-    pub(crate) totals: Totals,
+pub(crate) struct FlowQueue {
+    pub(crate) chain: PacketChain,
+    pub(crate) admission: Option<Box<AdmissionState>>,
+    pub(crate) totals: FlowTotals,
     /// When a packet came last.
     pub(crate) last_ns: u64,
     /// The flowset it is of.
     pub(crate) flowset: u32,
-    pub(crate) state: State,
+    pub(crate) state: FlowQueueState,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum FlowQueueState {
     #[default]
     Free,
     Used,
@@ -39,61 +39,61 @@ pub(crate) enum State {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Flows {
-    pub(crate) turns: Turns,
-    flows: Vec<Flow>,
+pub(crate) struct FlowQueues {
+    pub(crate) scheduler: FlowScheduler,
+    flows: Vec<FlowQueue>,
     /// Cold: who they are, and their hash.
-    names: Vec<(FlowId, u64)>,
+    names: Vec<(ShaperFlowId, u64)>,
     index: HashTable<u32>,
     free: Vec<u32>,
     /// Where the search for idle queues goes on.
-    hand: usize,
+    sweep_position: usize,
     /// Packets in all queues.
     queued: u32,
 }
 
-impl Flow {
+impl FlowQueue {
     /// Takes the next packet that the gate lets out.
     #[inline]
     pub(crate) fn pop<H: Copy>(
         &mut self,
         now_ns: u64,
-        pool: &mut Pool<H>,
-        sink: &mut Sink<'_, H, impl FnMut(super::Event<H>)>,
-    ) -> Option<Held<H>> {
+        pool: &mut PacketPool<H>,
+        sink: &mut EventSink<'_, H, impl FnMut(super::ShaperEvent<H>)>,
+    ) -> Option<PooledPacket<H>> {
         loop {
             let held = pool.pop(&mut self.chain)?;
-            let Some(gate) = &mut self.gate else { return Some(held) };
-            match gate.leave(now_ns, &held, self.chain.view()) {
-                Verdict::Keep => return Some(held),
-                Verdict::Mark => {
+            let Some(gate) = &mut self.admission else { return Some(held) };
+            match gate.dequeue(now_ns, &held, self.chain.view()) {
+                AqmVerdict::Keep => return Some(held),
+                AqmVerdict::Mark => {
                     sink.mark(held.handle);
                     return Some(held);
                 }
-                Verdict::Drop => {
+                AqmVerdict::Drop => {
                     self.totals.drops += 1;
-                    sink.lose(held.handle, now_ns, DropCause::Aqm);
+                    sink.lose(held.handle, now_ns, ShaperDropCause::Aqm);
                 }
             }
         }
     }
 }
 
-impl Flows {
-    pub(crate) fn new(turns: Turns) -> Self {
+impl FlowQueues {
+    pub(crate) fn new(scheduler: FlowScheduler) -> Self {
         Self {
-            turns,
+            scheduler,
             flows: Vec::new(),
             names: Vec::new(),
             index: HashTable::new(),
             free: Vec::new(),
-            hand: 0,
+            sweep_position: 0,
             queued: 0,
         }
     }
 
     #[inline]
-    pub(crate) fn find(&self, flowset: u32, id: &FlowId, hash: u64) -> Option<u32> {
+    pub(crate) fn find(&self, flowset: u32, id: &ShaperFlowId, hash: u64) -> Option<u32> {
         let is_it = |&at: &u32| {
             self.flows[at as usize].flowset == flowset && self.names[at as usize].0 == *id
         };
@@ -101,8 +101,14 @@ impl Flows {
     }
 
     /// Makes a queue.
-    pub(crate) fn make(&mut self, flow: Flow, id: FlowId, hash: u64, share: Share) -> u32 {
-        let flow = Flow { state: State::Used, ..flow };
+    pub(crate) fn make(
+        &mut self,
+        flow: FlowQueue,
+        id: ShaperFlowId,
+        hash: u64,
+        share: QueueShare,
+    ) -> u32 {
+        let flow = FlowQueue { state: FlowQueueState::Used, ..flow };
         let at = if let Some(at) = self.free.pop() {
             self.flows[at as usize] = flow;
             self.names[at as usize] = (id, hash);
@@ -112,26 +118,31 @@ impl Flows {
             self.names.push((id, hash));
             self.flows.len() as u32 - 1
         };
-        self.turns.set(at, share);
+        self.scheduler.set(at, share);
         let names = &self.names;
         self.index.insert_unique(hash, at, |&other| names[other as usize].1);
         at
     }
 
     #[inline]
-    pub(crate) fn flow(&mut self, at: u32) -> &mut Flow {
+    pub(crate) fn flow(&mut self, at: u32) -> &mut FlowQueue {
         &mut self.flows[at as usize]
     }
 
     /// Queues a packet that was let in.
     #[inline]
-    pub(crate) fn push<H: Copy>(&mut self, at: u32, held: Held<H>, pool: &mut Pool<H>) {
+    pub(crate) fn push<H: Copy>(
+        &mut self,
+        at: u32,
+        held: PooledPacket<H>,
+        pool: &mut PacketPool<H>,
+    ) {
         let flow = &mut self.flows[at as usize];
         let was_empty = flow.chain.is_empty();
         pool.push(&mut flow.chain, held);
         self.queued += 1;
         if was_empty {
-            self.turns.arrive(at, held.len);
+            self.scheduler.arrive(at, held.len);
         }
     }
 
@@ -140,20 +151,20 @@ impl Flows {
     pub(crate) fn pop<H: Copy>(
         &mut self,
         now_ns: u64,
-        pool: &mut Pool<H>,
-        sink: &mut Sink<'_, H, impl FnMut(super::Event<H>)>,
-    ) -> Option<Held<H>> {
+        pool: &mut PacketPool<H>,
+        sink: &mut EventSink<'_, H, impl FnMut(super::ShaperEvent<H>)>,
+    ) -> Option<PooledPacket<H>> {
         loop {
-            let at = self.turns.next()?;
+            let at = self.scheduler.next()?;
             let flow = &mut self.flows[at as usize];
             let before = flow.chain.packets();
             let held = flow.pop(now_ns, pool, sink);
             self.queued -= before - flow.chain.packets();
             let next = pool.first_len(&flow.chain);
-            let is_drained = next.is_none() && flow.state == State::Draining;
-            self.turns.sent(at, held.map_or(0, |held| held.len), next);
+            let is_drained = next.is_none() && flow.state == FlowQueueState::Draining;
+            self.scheduler.sent(at, held.map_or(0, |held| held.len), next);
             if is_drained {
-                self.forget(at);
+                self.free_flow(at);
             }
             if held.is_some() {
                 return held;
@@ -168,8 +179,8 @@ impl Flows {
             if self.flows.is_empty() {
                 return;
             }
-            self.hand = (self.hand + 1) % self.flows.len();
-            self.expire(self.hand as u32, now_ns, idle_ns);
+            self.sweep_position = (self.sweep_position + 1) % self.flows.len();
+            self.expire(self.sweep_position as u32, now_ns, idle_ns);
         }
     }
 
@@ -183,8 +194,8 @@ impl Flows {
     fn expire(&mut self, at: u32, now_ns: u64, idle_ns: u64) {
         let flow = &self.flows[at as usize];
         let is_idle = flow.chain.is_empty() && now_ns.saturating_sub(flow.last_ns) >= idle_ns;
-        if is_idle && flow.state != State::Free {
-            self.forget(at);
+        if is_idle && flow.state != FlowQueueState::Free {
+            self.free_flow(at);
         }
     }
 
@@ -192,13 +203,13 @@ impl Flows {
     pub(crate) fn retire(&mut self, flowset: u32) {
         for at in 0..self.flows.len() as u32 {
             let flow = &mut self.flows[at as usize];
-            if flow.flowset != flowset || flow.state != State::Used {
+            if flow.flowset != flowset || flow.state != FlowQueueState::Used {
                 continue;
             }
             if flow.chain.is_empty() {
-                self.forget(at);
+                self.free_flow(at);
             } else {
-                flow.state = State::Draining;
+                flow.state = FlowQueueState::Draining;
                 self.unlist(at);
             }
         }
@@ -208,25 +219,25 @@ impl Flows {
     pub(crate) fn remove<H: Copy>(
         &mut self,
         flowset: u32,
-        pool: &mut Pool<H>,
-        lost: &mut impl FnMut(Held<H>),
+        pool: &mut PacketPool<H>,
+        lost: &mut impl FnMut(PooledPacket<H>),
     ) {
         for at in 0..self.flows.len() as u32 {
             let flow = &mut self.flows[at as usize];
-            if flow.flowset == flowset && flow.state != State::Free {
+            if flow.flowset == flowset && flow.state != FlowQueueState::Free {
                 self.queued -= flow.chain.packets();
                 while let Some(held) = pool.pop(&mut flow.chain) {
                     lost(held);
                 }
-                self.forget(at);
+                self.free_flow(at);
             }
         }
     }
 
-    fn forget(&mut self, at: u32) {
-        self.turns.remove(at);
+    fn free_flow(&mut self, at: u32) {
+        self.scheduler.remove(at);
         self.unlist(at);
-        self.flows[at as usize] = Flow::default();
+        self.flows[at as usize] = FlowQueue::default();
         self.free.push(at);
     }
 
@@ -238,24 +249,25 @@ impl Flows {
     }
 
     /// Gives all queues of a flowset a new share.
-    pub(crate) fn share(&mut self, flowset: u32, share: Share) {
+    pub(crate) fn share(&mut self, flowset: u32, share: QueueShare) {
         for at in 0..self.flows.len() as u32 {
             let flow = &self.flows[at as usize];
-            if flow.flowset == flowset && flow.state != State::Free {
-                self.turns.set(at, share);
+            if flow.flowset == flowset && flow.state != FlowQueueState::Free {
+                self.scheduler.set(at, share);
             }
         }
     }
 
     /// Every queue in use, with its name.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Flow, &FlowId, u64)> {
-        let used = |(flow, _): &(&Flow, &(FlowId, u64))| flow.state == State::Used;
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&FlowQueue, &ShaperFlowId, u64)> {
+        let used =
+            |(flow, _): &(&FlowQueue, &(ShaperFlowId, u64))| flow.state == FlowQueueState::Used;
         let named = self.flows.iter().zip(&self.names).filter(used);
         named.map(|(flow, (id, hash))| (flow, id, *hash))
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Flow> {
-        self.flows.iter_mut().filter(|flow| flow.state != State::Free)
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut FlowQueue> {
+        self.flows.iter_mut().filter(|flow| flow.state != FlowQueueState::Free)
     }
 
     /// Whether no packet waits.
@@ -266,7 +278,7 @@ impl Flows {
 
     /// Packets and bytes that wait.
     pub(crate) fn waiting(&self) -> (u64, u64) {
-        let add = |(packets, bytes), flow: &Flow| {
+        let add = |(packets, bytes), flow: &FlowQueue| {
             (packets + u64::from(flow.chain.packets()), bytes + flow.chain.bytes())
         };
         self.flows.iter().fold((0, 0), add)

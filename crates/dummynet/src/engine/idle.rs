@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use super::Dummynet;
-use super::flows::Flow;
-use super::instance::{NEVER, Queues};
+use super::flows::FlowQueue;
+use super::instance::{InstanceQueues, NEVER_NS};
 
 /// The scheduler of a place that has no instance.
 const NO_SCHED: u32 = u32::MAX;
@@ -38,9 +38,9 @@ impl<H: Copy> Dummynet<H> {
     /// Gives the place of an empty instance back.
     pub(super) fn free_instance(&mut self, at: u32) {
         let instance = &mut self.instances[at as usize];
-        instance.due_ns = NEVER;
+        instance.due_ns = NEVER_NS;
         instance.sched = NO_SCHED;
-        instance.queues = Queues::Fifo(Flow::default());
+        instance.queues = InstanceQueues::Fifo(FlowQueue::default());
         self.free.push(at);
     }
 
@@ -50,8 +50,8 @@ impl<H: Copy> Dummynet<H> {
         let number = self.instances.len() as u32;
         for _ in 0..2.min(number) {
             let sched = self.objects.sched_mut(sched);
-            sched.hand = (sched.hand + 1) % number;
-            let at = sched.hand;
+            sched.sweep_position = (sched.sweep_position + 1) % number;
+            let at = sched.sweep_position;
             self.expire_instance(at);
         }
     }
@@ -60,7 +60,7 @@ impl<H: Copy> Dummynet<H> {
     pub(super) fn expire_all(&mut self) {
         for at in 0..self.instances.len() as u32 {
             self.expire_instance(at);
-            if let Queues::Flows(flows) = &mut self.instances[at as usize].queues {
+            if let InstanceQueues::Flows(flows) = &mut self.instances[at as usize].queues {
                 flows.expire_all(self.now_ns, self.settings.expire_ns);
             }
         }
@@ -69,7 +69,7 @@ impl<H: Copy> Dummynet<H> {
     fn expire_instance(&mut self, at: u32) {
         let (now_ns, expire_ns) = (self.now_ns, self.settings.expire_ns);
         let instance = &self.instances[at as usize];
-        if instance.sched == NO_SCHED || instance.due_ns != NEVER {
+        if instance.sched == NO_SCHED || instance.due_ns != NEVER_NS {
             return;
         }
         let sched = self.objects.sched(instance.sched);

@@ -7,65 +7,65 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use slipring_model::aqm::{Departure, Entry, MultiQueue};
+use slipring_model::aqm::{DequeuedPacket, MultiQueue, QueuedPacket};
 
-use super::counters::{DropCause, Totals};
-use super::flows::{Flow, Flows};
-use super::link::{Line, Link};
-use super::pool::{Chain, Held, Pool};
-use super::sink::Sink;
-use super::{Event, Outgoing};
-use crate::flow::FlowId;
+use super::counters::{FlowTotals, ShaperDropCause};
+use super::flows::{FlowQueue, FlowQueues};
+use super::link::{PipeLink, PipeLinkState};
+use super::pool::{PacketChain, PacketPool, PooledPacket};
+use super::sink::EventSink;
+use super::{DelayedPacket, ShaperEvent};
+use crate::flow::ShaperFlowId;
 
 /// No time.
-pub(crate) const NEVER: u64 = u64::MAX;
+pub(crate) const NEVER_NS: u64 = u64::MAX;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Instance<H> {
+pub(crate) struct SchedInstance<H> {
     /// The scheduler it is of.
     pub(crate) sched: u32,
-    pub(crate) id: FlowId,
+    pub(crate) id: ShaperFlowId,
     pub(crate) hash: u64,
-    pub(crate) line: Line,
+    pub(crate) line: PipeLinkState,
     pub(crate) due_ns: u64,
     /// When its event is; [`NEVER`]: it has none.
     pub(crate) event_ns: u64,
     /// When a packet came last.
     pub(crate) last_ns: u64,
-    pub(crate) totals: Totals,
+    pub(crate) totals: FlowTotals,
     /// What waited when the scheduler changed; it goes first.
-    pub(crate) leftover: Chain,
-    pub(crate) queues: Queues<H>,
+    pub(crate) leftover: PacketChain,
+    pub(crate) queues: InstanceQueues<H>,
     /// New packets find it.
     pub(crate) is_listed: bool,
 }
 
 /// The queues of an instance.
 #[derive(Clone, Debug)]
-pub(crate) enum Queues<H> {
+pub(crate) enum InstanceQueues<H> {
     /// One.
-    Fifo(Flow),
+    Fifo(FlowQueue),
     /// One for each flow.
-    Flows(Box<Flows>),
+    Flows(Box<FlowQueues>),
     /// Those of flow queueing.
-    Fair(Box<Fair<H>>),
+    Fair(Box<FairQueues<H>>),
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Fair<H> {
+pub(crate) struct FairQueues<H> {
     /// Of handles and rules.
     pub(crate) multi: MultiQueue<(H, u32)>,
     /// For the losses of the flowset.
-    pub(crate) gate: Option<Box<super::gate::Gate>>,
+    pub(crate) admission: Option<Box<super::admission::AdmissionState>>,
 }
 
-impl<H: Copy> Instance<H> {
+impl<H: Copy> SchedInstance<H> {
     /// Packets and bytes that wait.
     pub(crate) fn waiting(&self) -> (u64, u64) {
         let (packets, bytes) = match &self.queues {
-            Queues::Fifo(flow) => (flow.chain.packets().into(), flow.chain.bytes()),
-            Queues::Flows(flows) => flows.waiting(),
-            Queues::Fair(fair) => (fair.multi.packets(), fair.multi.bytes()),
+            InstanceQueues::Fifo(flow) => (flow.chain.packets().into(), flow.chain.bytes()),
+            InstanceQueues::Flows(flows) => flows.waiting(),
+            InstanceQueues::Fair(fair) => (fair.multi.packets(), fair.multi.bytes()),
         };
         (packets + u64::from(self.leftover.packets()), bytes + self.leftover.bytes())
     }
@@ -73,16 +73,16 @@ impl<H: Copy> Instance<H> {
     /// Whether nothing waits and the link is free.
     #[inline]
     pub(crate) fn is_free(&self, now_ns: u64) -> bool {
-        self.due_ns == NEVER && self.line.free_ns() <= now_ns
+        self.due_ns == NEVER_NS && self.line.free_ns() <= now_ns
     }
 
     /// Whether no packet waits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         let is_empty = match &self.queues {
-            Queues::Fifo(flow) => flow.chain.is_empty(),
-            Queues::Flows(flows) => flows.is_empty(),
-            Queues::Fair(fair) => fair.multi.packets() == 0,
+            InstanceQueues::Fifo(flow) => flow.chain.is_empty(),
+            InstanceQueues::Flows(flows) => flows.is_empty(),
+            InstanceQueues::Fair(fair) => fair.multi.packets() == 0,
         };
         is_empty && self.leftover.is_empty()
     }
@@ -91,20 +91,20 @@ impl<H: Copy> Instance<H> {
     pub(crate) fn serve(
         &mut self,
         now_ns: u64,
-        link: &Link,
-        pool: &mut Pool<H>,
-        out: &mut impl FnMut(u64, Outgoing<H>),
-        sink: &mut Sink<'_, H, impl FnMut(Event<H>)>,
+        link: &PipeLink,
+        pool: &mut PacketPool<H>,
+        out: &mut impl FnMut(u64, DelayedPacket<H>),
+        sink: &mut EventSink<'_, H, impl FnMut(ShaperEvent<H>)>,
     ) {
         while self.due_ns <= now_ns {
             let at_ns = self.due_ns;
             let Some(held) = self.pop(at_ns, pool, sink) else {
-                self.due_ns = NEVER;
+                self.due_ns = NEVER_NS;
                 return;
             };
             sink.sent();
             self.send(at_ns, &held, link, out);
-            self.due_ns = if self.is_empty() { NEVER } else { self.line.free_ns().max(at_ns) };
+            self.due_ns = if self.is_empty() { NEVER_NS } else { self.line.free_ns().max(at_ns) };
         }
     }
 
@@ -113,29 +113,29 @@ impl<H: Copy> Instance<H> {
     pub(crate) fn send(
         &mut self,
         at_ns: u64,
-        held: &Held<H>,
-        link: &Link,
-        out: &mut impl FnMut(u64, Outgoing<H>),
+        held: &PooledPacket<H>,
+        link: &PipeLink,
+        out: &mut impl FnMut(u64, DelayedPacket<H>),
     ) {
         let sent = link.send(&mut self.line, at_ns, held.len);
-        let Held { handle, rule, .. } = *held;
-        out(sent.out_ns, Outgoing { handle, rule, lost: sent.lost });
+        let PooledPacket { handle, rule, .. } = *held;
+        out(sent.out_ns, DelayedPacket { handle, rule, lost: sent.lost });
     }
 
     fn pop(
         &mut self,
         now_ns: u64,
-        pool: &mut Pool<H>,
-        sink: &mut Sink<'_, H, impl FnMut(Event<H>)>,
-    ) -> Option<Held<H>> {
+        pool: &mut PacketPool<H>,
+        sink: &mut EventSink<'_, H, impl FnMut(ShaperEvent<H>)>,
+    ) -> Option<PooledPacket<H>> {
         if !self.leftover.is_empty() {
             return pool.pop(&mut self.leftover);
         }
         let hits = sink.hits();
         let held = match &mut self.queues {
-            Queues::Fifo(flow) => flow.pop(now_ns, pool, sink),
-            Queues::Flows(flows) => flows.pop(now_ns, pool, sink),
-            Queues::Fair(fair) => fair.pop(now_ns, sink),
+            InstanceQueues::Fifo(flow) => flow.pop(now_ns, pool, sink),
+            InstanceQueues::Flows(flows) => flows.pop(now_ns, pool, sink),
+            InstanceQueues::Fair(fair) => fair.pop(now_ns, sink),
         };
         self.totals.drops += sink.hits() - hits;
         held
@@ -145,20 +145,22 @@ impl<H: Copy> Instance<H> {
     pub(crate) fn drain(
         &mut self,
         now_ns: u64,
-        pool: &mut Pool<H>,
-        sink: &mut Sink<'_, H, impl FnMut(Event<H>)>,
-    ) -> Vec<Held<H>> {
+        pool: &mut PacketPool<H>,
+        sink: &mut EventSink<'_, H, impl FnMut(ShaperEvent<H>)>,
+    ) -> Vec<PooledPacket<H>> {
         let mut all: Vec<_> = core::iter::from_fn(|| pool.pop(&mut self.leftover)).collect();
         match &mut self.queues {
-            Queues::Fifo(flow) => all.extend(core::iter::from_fn(|| pool.pop(&mut flow.chain))),
-            Queues::Flows(flows) => {
+            InstanceQueues::Fifo(flow) => {
+                all.extend(core::iter::from_fn(|| pool.pop(&mut flow.chain)))
+            }
+            InstanceQueues::Flows(flows) => {
                 // Algorithms that drop on the way out are not asked: nothing leaves yet.
-                flows.iter_mut().for_each(|flow| flow.gate = None);
+                flows.iter_mut().for_each(|flow| flow.admission = None);
                 all.extend(core::iter::from_fn(|| flows.pop(now_ns, pool, sink)));
             }
-            Queues::Fair(fair) => {
+            InstanceQueues::Fair(fair) => {
                 for departure in fair.multi.drain() {
-                    all.push(held(&departure, sink));
+                    all.push(pooled_packet(&departure, sink));
                 }
             }
         }
@@ -166,29 +168,29 @@ impl<H: Copy> Instance<H> {
     }
 }
 
-impl<H: Copy> Fair<H> {
+impl<H: Copy> FairQueues<H> {
     fn pop(
         &mut self,
         now_ns: u64,
-        sink: &mut Sink<'_, H, impl FnMut(Event<H>)>,
-    ) -> Option<Held<H>> {
-        let lost = &mut |entry: Entry<(H, u32)>, _| {
-            sink.lose(entry.handle.0, now_ns, DropCause::Aqm);
+        sink: &mut EventSink<'_, H, impl FnMut(ShaperEvent<H>)>,
+    ) -> Option<PooledPacket<H>> {
+        let lost = &mut |entry: QueuedPacket<(H, u32)>, _| {
+            sink.lose(entry.handle.0, now_ns, ShaperDropCause::Aqm);
         };
         let departure = self.multi.dequeue(now_ns, lost)?;
-        Some(held(&departure, sink))
+        Some(pooled_packet(&departure, sink))
     }
 }
 
 /// The packet of a departure, marked if it is to be.
 #[inline]
-fn held<H: Copy>(
-    departure: &Departure<(H, u32)>,
-    sink: &mut Sink<'_, H, impl FnMut(Event<H>)>,
-) -> Held<H> {
-    let Entry { handle: (handle, rule), len, arrival_ns, ecn, .. } = departure.entry;
+fn pooled_packet<H: Copy>(
+    departure: &DequeuedPacket<(H, u32)>,
+    sink: &mut EventSink<'_, H, impl FnMut(ShaperEvent<H>)>,
+) -> PooledPacket<H> {
+    let QueuedPacket { handle: (handle, rule), len, arrival_ns, ecn, .. } = departure.entry;
     if departure.mark {
         sink.mark(handle);
     }
-    Held { handle, rule, len, ecn, arrival_ns }
+    PooledPacket { handle, rule, len, ecn, arrival_ns }
 }

@@ -4,11 +4,11 @@ use core::num::NonZeroU64;
 
 use slipring_model::{BitRate, LineClock, NANOS_PER_SEC, Stream};
 
-use crate::spec::{LinkSpec, Profile};
+use crate::spec::{PipeLinkSpec, PipeProfile};
 
 #[derive(Clone, Debug)]
-pub(crate) struct Link {
-    pub(crate) spec: LinkSpec,
+pub(crate) struct PipeLink {
+    pub(crate) spec: PipeLinkSpec,
     rate: Option<BitRate>,
     /// How long the burst takes at the bandwidth.
     burst_ns: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Link {
 
 /// The state of one instance's link.
 #[derive(Clone, Debug)]
-pub(crate) struct Line {
+pub(crate) struct PipeLinkState {
     /// `None`: without limit.
     clock: Option<LineClock>,
     /// When the last packet comes out of the delay: none overtakes it.
@@ -26,15 +26,15 @@ pub(crate) struct Line {
 }
 
 /// What the link did to a packet.
-pub(crate) struct Sent {
+pub(crate) struct LinkTransmission {
     /// When it comes out of the delay.
     pub(crate) out_ns: u64,
     /// The profile lost it.
     pub(crate) lost: bool,
 }
 
-impl Link {
-    pub(crate) fn new(spec: &LinkSpec) -> Self {
+impl PipeLink {
+    pub(crate) fn new(spec: &PipeLinkSpec) -> Self {
         let rate = NonZeroU64::new(spec.bits_per_sec).map(BitRate::new);
         let burst = u128::from(spec.burst_bytes) * 8 * u128::from(NANOS_PER_SEC);
         let burst_ns = rate.map_or(0, |rate| rate.divide_wide(burst).0);
@@ -42,14 +42,19 @@ impl Link {
     }
 
     /// A line that was idle for ever.
-    pub(crate) fn line(&self, stream: impl FnOnce() -> Stream) -> Line {
+    pub(crate) fn line(&self, stream: impl FnOnce() -> Stream) -> PipeLinkState {
         let clock = self.rate.map(|rate| LineClock::new(rate, 0));
-        Line { clock, last_out_ns: 0, draws: self.spec.profile.as_ref().map(|_| stream()) }
+        PipeLinkState { clock, last_out_ns: 0, draws: self.spec.profile.as_ref().map(|_| stream()) }
     }
 
     /// Changes a line to this link at `now_ns`. A packet on it ends when it would have; what comes
     /// next goes by the new bandwidth.
-    pub(crate) fn relink(&self, line: &mut Line, now_ns: u64, stream: impl FnOnce() -> Stream) {
+    pub(crate) fn relink(
+        &self,
+        line: &mut PipeLinkState,
+        now_ns: u64,
+        stream: impl FnOnce() -> Stream,
+    ) {
         line.clock = match (line.clock.take(), self.rate) {
             (Some(mut clock), Some(rate)) => {
                 clock.wait_for(now_ns.saturating_sub(self.burst_ns));
@@ -67,7 +72,7 @@ impl Link {
 
     /// Sends `len` bytes at `now_ns`, when the line is free.
     #[inline]
-    pub(crate) fn send(&self, line: &mut Line, now_ns: u64, len: u32) -> Sent {
+    pub(crate) fn send(&self, line: &mut PipeLinkState, now_ns: u64, len: u32) -> LinkTransmission {
         let (extra_bits, lost) = match (&self.spec.profile, &mut line.draws) {
             (Some(profile), Some(draws)) => self.draw(profile, draws),
             _ => (0, false),
@@ -85,11 +90,11 @@ impl Link {
         };
         let out_ns = sent_ns.saturating_add(self.spec.delay_ns).max(line.last_out_ns);
         line.last_out_ns = out_ns;
-        Sent { out_ns, lost }
+        LinkTransmission { out_ns, lost }
     }
 
     #[cold]
-    fn draw(&self, profile: &Profile, draws: &mut Stream) -> (u64, bool) {
+    fn draw(&self, profile: &PipeProfile, draws: &mut Stream) -> (u64, bool) {
         let index = draws.below(profile.extra_ms.len() as u64) as u32;
         let ms = profile.extra_ms[index as usize];
         let bits = u128::from(ms) * u128::from(self.spec.bits_per_sec) / 1000;
@@ -97,14 +102,14 @@ impl Link {
     }
 
     /// Whether a line has been idle for so long that a new one would do the same.
-    pub(crate) fn is_as_new(&self, line: &Line, now_ns: u64) -> bool {
+    pub(crate) fn is_as_new(&self, line: &PipeLinkState, now_ns: u64) -> bool {
         let rested = now_ns.saturating_sub(self.burst_ns);
         line.last_out_ns <= now_ns
             && line.clock.as_ref().is_none_or(|clock| clock.free_ns() <= rested)
     }
 }
 
-impl Line {
+impl PipeLinkState {
     /// From when it is free.
     #[inline]
     pub(crate) fn free_ns(&self) -> u64 {

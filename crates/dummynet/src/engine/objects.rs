@@ -8,19 +8,19 @@ use alloc::vec::Vec;
 
 use hashbrown::HashTable;
 
-use super::Object;
-use super::counters::Counters;
-use super::gate::Policy;
-use super::link::Link;
-use crate::flow::Mask;
-use crate::sched::Share;
+use super::ShaperTarget;
+use super::admission::QueuePolicy;
+use super::counters::ShaperCounters;
+use super::link::PipeLink;
+use crate::flow::FlowMask;
+use crate::sched::QueueShare;
 use crate::spec::{SchedKind, ShareSpec};
 
 /// Added to the number of a pipe: its FIFO scheduler.
 pub(crate) const FIFO_SCHED: u32 = 1 << 16;
 /// Added to the number of a pipe: the flowset of its FIFO.
 pub(crate) const FIFO_FLOWSET: u32 = 1 << 17;
-const NONE: u32 = u32::MAX;
+const NO_FLOWSET: u32 = u32::MAX;
 
 /// What sends packets to a scheduler.
 #[derive(Clone, Debug)]
@@ -30,9 +30,9 @@ pub(crate) struct Flowset {
     pub(crate) parent: u32,
     /// Place of its scheduler.
     pub(crate) sched: Option<u32>,
-    pub(crate) policy: Policy,
+    pub(crate) policy: QueuePolicy,
     pub(crate) share: ShareSpec,
-    pub(crate) mask: Mask,
+    pub(crate) mask: FlowMask,
     pub(crate) buckets: Option<u32>,
 }
 
@@ -40,24 +40,24 @@ pub(crate) struct Flowset {
 pub(crate) struct Sched {
     pub(crate) number: u32,
     pub(crate) kind: SchedKind,
-    pub(crate) link: Link,
+    pub(crate) link: PipeLink,
     /// Of the one queue of a FIFO that is no pipe's.
-    pub(crate) policy: Option<Policy>,
-    pub(crate) mask: Mask,
+    pub(crate) policy: Option<QueuePolicy>,
+    pub(crate) mask: FlowMask,
     pub(crate) buckets: Option<u32>,
     /// The instance without a mask.
     pub(crate) single: Option<u32>,
     /// The instances by mask.
     pub(crate) index: HashTable<u32>,
     /// Where the search for idle instances goes on.
-    pub(crate) hand: u32,
+    pub(crate) sweep_position: u32,
     /// What happened to its packets.
-    pub(crate) counters: Counters,
+    pub(crate) counters: ShaperCounters,
 }
 
 /// All objects. Places are used again.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Objects {
+pub(crate) struct ShaperObjectTable {
     flowsets: Vec<Option<Flowset>>,
     scheds: Vec<Option<Sched>>,
     /// Places of the flowsets that rules name, by number.
@@ -69,20 +69,20 @@ pub(crate) struct Objects {
 
 impl Flowset {
     /// Its share under a scheduler.
-    pub(crate) fn share_in(&self, kind: &SchedKind) -> Share {
-        Share::new(kind, &self.share)
+    pub(crate) fn share_in(&self, kind: &SchedKind) -> QueueShare {
+        QueueShare::new(kind, &self.share)
     }
 }
 
-impl Objects {
+impl ShaperObjectTable {
     /// The place of what a rule names.
     #[inline]
-    pub(crate) fn find(&self, object: Object) -> Option<u32> {
+    pub(crate) fn find(&self, object: ShaperTarget) -> Option<u32> {
         let (places, number) = match object {
-            Object::Pipe(number) => (&self.pipes, number),
-            Object::Queue(number) => (&self.queues, number),
+            ShaperTarget::Pipe(number) => (&self.pipes, number),
+            ShaperTarget::Queue(number) => (&self.queues, number),
         };
-        places.get(usize::from(number)).copied().filter(|&place| place != NONE)
+        places.get(usize::from(number)).copied().filter(|&place| place != NO_FLOWSET)
     }
 
     #[inline]
@@ -102,8 +102,8 @@ impl Objects {
     pub(crate) fn counters<'c>(
         &'c mut self,
         place: u32,
-        none: &'c mut Counters,
-    ) -> &'c mut Counters {
+        none: &'c mut ShaperCounters,
+    ) -> &'c mut ShaperCounters {
         match self.scheds.get_mut(place as usize) {
             Some(Some(sched)) => &mut sched.counters,
             _ => none,
@@ -159,22 +159,22 @@ impl Objects {
         let number = flowset.number;
         let place = put(&mut self.flowsets, self.flowset_places.len(), flowset, |_| true);
         self.flowset_places.insert(number, place);
-        self.point(number, place);
+        self.bind_number(number, place);
         place
     }
 
     pub(crate) fn remove_flowset(&mut self, number: u32) -> Option<Flowset> {
         let place = self.flowset_places.remove(&number)?;
-        self.point(number, NONE);
+        self.bind_number(number, NO_FLOWSET);
         self.flowsets[place as usize].take()
     }
 
     /// Lets rules find a flowset.
-    fn point(&mut self, number: u32, place: u32) {
+    fn bind_number(&mut self, number: u32, place: u32) {
         let places = if number > FIFO_FLOWSET { &mut self.pipes } else { &mut self.queues };
         let at = (number % FIFO_SCHED) as usize;
         if places.len() <= at {
-            places.resize(at + 1, NONE);
+            places.resize(at + 1, NO_FLOWSET);
         }
         places[at] = place;
     }

@@ -8,14 +8,14 @@
 
 use alloc::vec::Vec;
 
-use slipring_model::aqm::{Ecn, QueueView};
+use slipring_model::aqm::{AqmQueueView, Ecn};
 
 /// End of a chain, and of the free list.
-const NONE: u32 = u32::MAX;
+const NO_SLOT: u32 = u32::MAX;
 
 /// A packet that waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held<H> {
+pub(crate) struct PooledPacket<H> {
     pub(crate) handle: H,
     pub(crate) rule: u32,
     pub(crate) len: u32,
@@ -24,34 +24,34 @@ pub(crate) struct Held<H> {
 }
 
 #[derive(Clone, Debug)]
-struct Slot<H> {
+struct PoolSlot<H> {
     /// Left over from last time in the free list.
-    held: Held<H>,
+    packet: PooledPacket<H>,
     next: u32,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Pool<H> {
-    slots: Vec<Slot<H>>,
+pub(crate) struct PacketPool<H> {
+    slots: Vec<PoolSlot<H>>,
     free: u32,
 }
 
 /// A queue through the slab, first in first out.
 #[derive(Clone, Debug)]
-pub(crate) struct Chain {
+pub(crate) struct PacketChain {
     head: u32,
     tail: u32,
     packets: u32,
     bytes: u64,
 }
 
-impl Default for Chain {
+impl Default for PacketChain {
     fn default() -> Self {
-        Self { head: NONE, tail: NONE, packets: 0, bytes: 0 }
+        Self { head: NO_SLOT, tail: NO_SLOT, packets: 0, bytes: 0 }
     }
 }
 
-impl Chain {
+impl PacketChain {
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.packets == 0
@@ -68,36 +68,36 @@ impl Chain {
     }
 
     #[inline]
-    pub(crate) fn view(&self) -> QueueView {
-        QueueView { bytes: self.bytes, packets: u64::from(self.packets), delay_ns: 0 }
+    pub(crate) fn view(&self) -> AqmQueueView {
+        AqmQueueView { bytes: self.bytes, packets: u64::from(self.packets), delay_ns: 0 }
     }
 }
 
-impl<H: Copy> Pool<H> {
+impl<H: Copy> PacketPool<H> {
     pub(crate) const fn new() -> Self {
-        Self { slots: Vec::new(), free: NONE }
+        Self { slots: Vec::new(), free: NO_SLOT }
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, chain: &mut Chain, held: Held<H>) {
+    pub(crate) fn push(&mut self, chain: &mut PacketChain, held: PooledPacket<H>) {
         chain.packets += 1;
         chain.bytes += u64::from(held.len);
         let at = self.put(held);
         match chain.tail {
-            NONE => chain.head = at,
+            NO_SLOT => chain.head = at,
             tail => self.slots[tail as usize].next = at,
         }
         chain.tail = at;
     }
 
     #[inline]
-    pub(crate) fn pop(&mut self, chain: &mut Chain) -> Option<Held<H>> {
+    pub(crate) fn pop(&mut self, chain: &mut PacketChain) -> Option<PooledPacket<H>> {
         let slot = self.slots.get_mut(chain.head as usize)?;
-        let held = slot.held;
+        let held = slot.packet;
         let next = core::mem::replace(&mut slot.next, self.free);
         self.free = core::mem::replace(&mut chain.head, next);
-        if next == NONE {
-            chain.tail = NONE;
+        if next == NO_SLOT {
+            chain.tail = NO_SLOT;
         }
         chain.packets -= 1;
         chain.bytes -= u64::from(held.len);
@@ -106,15 +106,15 @@ impl<H: Copy> Pool<H> {
 
     /// Length of the packet at the head.
     #[inline]
-    pub(crate) fn first_len(&self, chain: &Chain) -> Option<u32> {
-        self.slots.get(chain.head as usize).map(|slot| slot.held.len)
+    pub(crate) fn first_len(&self, chain: &PacketChain) -> Option<u32> {
+        self.slots.get(chain.head as usize).map(|slot| slot.packet.len)
     }
 
     #[inline]
-    fn put(&mut self, held: Held<H>) -> u32 {
-        let slot = Slot { held, next: NONE };
-        if self.free == NONE {
-            let at = u32::try_from(self.slots.len()).ok().filter(|&at| at != NONE);
+    fn put(&mut self, held: PooledPacket<H>) -> u32 {
+        let slot = PoolSlot { packet: held, next: NO_SLOT };
+        if self.free == NO_SLOT {
+            let at = u32::try_from(self.slots.len()).ok().filter(|&at| at != NO_SLOT);
             self.slots.push(slot);
             return at.expect("memory ends long before 2^32 packets");
         }
@@ -139,13 +139,13 @@ mod tests {
         fn chains_through_one_slab_behave_as_queues_of_their_own(
             steps in prop::collection::vec((any::<bool>(), 0usize..3, 1u32..2000), 0..300)
         ) {
-            let mut pool = Pool::new();
-            let mut chains: Vec<Chain> = (0..3).map(|_| Chain::default()).collect();
+            let mut pool = PacketPool::new();
+            let mut chains: Vec<PacketChain> = (0..3).map(|_| PacketChain::default()).collect();
             let mut naive: Vec<VecDeque<(usize, u32)>> = (0..3).map(|_| VecDeque::new()).collect();
             for (handle, (push, which, len)) in steps.into_iter().enumerate() {
                 let chain = &mut chains[which];
                 if push {
-                    let held = Held { handle, rule: 0, len, ecn: Ecn::NotEct, arrival_ns: 0 };
+                    let held = PooledPacket { handle, rule: 0, len, ecn: Ecn::NotEct, arrival_ns: 0 };
                     pool.push(chain, held);
                     naive[which].push_back((handle, len));
                 } else {

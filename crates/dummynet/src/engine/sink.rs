@@ -1,19 +1,23 @@
 //! Where what happens to packets is told and counted: for the engine, and for the scheduler.
 
-use super::Event;
-use super::counters::{Counters, DropCause};
+use super::ShaperEvent;
+use super::counters::{ShaperCounters, ShaperDropCause};
 
-pub(crate) struct Sink<'s, H, F: FnMut(Event<H>)> {
-    total: &'s mut Counters,
-    own: &'s mut Counters,
-    tell: &'s mut F,
+pub(crate) struct EventSink<'s, H, F: FnMut(ShaperEvent<H>)> {
+    total: &'s mut ShaperCounters,
+    own: &'s mut ShaperCounters,
+    emit: &'s mut F,
     handles: core::marker::PhantomData<H>,
 }
 
-impl<'s, H: Copy, F: FnMut(Event<H>)> Sink<'s, H, F> {
+impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
     #[inline]
-    pub(crate) fn new(total: &'s mut Counters, own: &'s mut Counters, tell: &'s mut F) -> Self {
-        Self { total, own, tell, handles: core::marker::PhantomData }
+    pub(crate) fn new(
+        total: &'s mut ShaperCounters,
+        own: &'s mut ShaperCounters,
+        emit: &'s mut F,
+    ) -> Self {
+        Self { total, own, emit, handles: core::marker::PhantomData }
     }
 
     /// A packet has come, and waits until it is lost or sent.
@@ -36,45 +40,45 @@ impl<'s, H: Copy, F: FnMut(Event<H>)> Sink<'s, H, F> {
 
     /// A packet is through.
     #[inline]
-    pub(crate) fn released(&mut self, event: Event<H>) {
+    pub(crate) fn released(&mut self, event: ShaperEvent<H>) {
         self.each(|counters| {
             counters.delayed -= 1;
             counters.released += 1;
         });
-        (self.tell)(event);
+        (self.emit)(event);
     }
 
     #[inline]
     pub(crate) fn mark(&mut self, handle: H) {
         self.each(|counters| counters.marked += 1);
-        (self.tell)(Event::Marked { handle });
+        (self.emit)(ShaperEvent::Marked { handle });
     }
 
     /// A packet is lost that waited.
-    pub(crate) fn lose(&mut self, handle: H, at_ns: u64, cause: DropCause) {
+    pub(crate) fn lose(&mut self, handle: H, at_ns: u64, cause: ShaperDropCause) {
         self.each(|counters| {
             counters.queued -= 1;
             counters.drops.add(cause);
         });
-        (self.tell)(Event::Dropped { handle, at_ns, cause });
+        (self.emit)(ShaperEvent::Dropped { handle, at_ns, cause });
     }
 
     /// A packet is lost that came out of the delay.
-    pub(crate) fn lose_delayed(&mut self, handle: H, at_ns: u64, cause: DropCause) {
+    pub(crate) fn lose_delayed(&mut self, handle: H, at_ns: u64, cause: ShaperDropCause) {
         self.each(|counters| {
             counters.delayed -= 1;
             counters.drops.add(cause);
         });
-        (self.tell)(Event::Dropped { handle, at_ns, cause });
+        (self.emit)(ShaperEvent::Dropped { handle, at_ns, cause });
     }
 
     /// Packets that algorithms chose so far.
     pub(crate) const fn hits(&self) -> u64 {
-        self.total.drops.of(DropCause::Aqm)
+        self.total.drops.of(ShaperDropCause::Aqm)
     }
 
     #[inline]
-    fn each(&mut self, count: impl Fn(&mut Counters)) {
+    fn each(&mut self, count: impl Fn(&mut ShaperCounters)) {
         count(self.total);
         count(self.own);
     }

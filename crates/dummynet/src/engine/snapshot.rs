@@ -5,15 +5,16 @@ use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
 use super::Dummynet;
-use super::configure::{Config, ObjectKind};
-use super::flows::Flows;
-use super::instance::{Instance, Queues};
+use super::configure::{ObjectKind, ShaperConfig};
+use super::flows::FlowQueues;
+use super::instance::{InstanceQueues, SchedInstance};
 use super::objects::{FIFO_FLOWSET, FIFO_SCHED, Flowset, Sched};
-use crate::sched::Share;
+use crate::sched::QueueShare;
 use crate::show::{
-    FlowRow, FlowsetView, LinkView, PipeView, QueueView, RowOrder, SchedShow, SchedView, Shown,
+    FlowRow, FlowsetView, LinkView, PipeView, RowOrder, SchedListing, SchedView, ShaperListing,
+    ShaperQueueView,
 };
-use crate::spec::{Number, PipeSpec, QueueSpec, SchedKind, SchedSpec, ShareSpec};
+use crate::spec::{ObjectNumber, PipeSpec, SchedKind, SchedSpec, ShaperQueueSpec, ShareSpec};
 
 /// The masks' flag in a scheduler's `flags`.
 const HAVE_MASK: u32 = 1;
@@ -25,11 +26,11 @@ impl<H: Copy> Dummynet<H> {
         &mut self,
         now_ns: u64,
         kind: ObjectKind,
-        ranges: &[RangeInclusive<Number>],
+        ranges: &[RangeInclusive<ObjectNumber>],
         order: RowOrder,
-    ) -> Shown {
+    ) -> ShaperListing {
         let is_in = |number: u32| {
-            let number = (number % FIFO_SCHED) as Number;
+            let number = (number % FIFO_SCHED) as ObjectNumber;
             ranges.is_empty() || ranges.iter().any(|range| range.contains(&number))
         };
         match kind {
@@ -37,19 +38,19 @@ impl<H: Copy> Dummynet<H> {
                 let mut all = self.show_pipes(now_ns);
                 all.retain(|pipe| is_in(pipe.link.number));
                 all.iter_mut().for_each(|pipe| order.sort(&mut pipe.flows));
-                Shown::Pipes(all)
+                ShaperListing::Pipes(all)
             }
             ObjectKind::Queue => {
                 let mut all = self.show_queues(now_ns);
                 all.retain(|queue| is_in(queue.flowset.number));
                 all.iter_mut().for_each(|queue| order.sort(&mut queue.flows));
-                Shown::Queues(all)
+                ShaperListing::Queues(all)
             }
             ObjectKind::Sched => {
                 let mut all = self.show_scheds(now_ns);
                 all.retain(|sched| is_in(sched.sched.number));
                 all.iter_mut().for_each(|sched| order.sort(&mut sched.flows));
-                Shown::Scheds(all)
+                ShaperListing::Scheds(all)
             }
         }
     }
@@ -62,25 +63,25 @@ impl<H: Copy> Dummynet<H> {
     }
 
     /// What `queue show` tells, in the order of numbers.
-    pub fn show_queues(&mut self, now_ns: u64) -> Vec<QueueView> {
+    pub fn show_queues(&mut self, now_ns: u64) -> Vec<ShaperQueueView> {
         self.refresh(now_ns);
         let places = self.objects.flowset_places.range(..FIFO_FLOWSET);
         let view = |(_, &place): (_, &u32)| {
             let flowset = self.objects.flowset(place);
             let flows = self.rows_of_flowset(flowset, place);
-            QueueView { flowset: self.flowset_view(flowset, flows.len()), flows }
+            ShaperQueueView { flowset: self.flowset_view(flowset, flows.len()), flows }
         };
         places.map(view).collect()
     }
 
     /// What `sched show` tells, in the order of numbers.
-    pub fn show_scheds(&mut self, now_ns: u64) -> Vec<SchedShow> {
+    pub fn show_scheds(&mut self, now_ns: u64) -> Vec<SchedListing> {
         self.refresh(now_ns);
         let places = self.objects.sched_places.range(..FIFO_SCHED);
         let view = |(_, &place): (_, &u32)| {
             let sched = self.objects.sched(place);
             let children = self.objects.children(place);
-            SchedShow {
+            SchedListing {
                 link: link_view(sched),
                 sched: self.sched_view(sched, place),
                 children: children.iter().map(|&at| self.objects.flowset(at).number).collect(),
@@ -92,17 +93,17 @@ impl<H: Copy> Dummynet<H> {
 
     /// The commands that would make all objects as they are, in an order that works.
     #[must_use]
-    pub fn configuration(&self) -> Vec<Config> {
+    pub fn configuration(&self) -> Vec<ShaperConfig> {
         let scheds = self.objects.sched_places.range(..FIFO_SCHED);
         let all: Vec<_> = scheds.map(|(_, &place)| self.objects.sched(place)).collect();
         let pipes = all.iter().filter_map(|sched| self.pipe_config(sched));
         let scheds = all.iter().filter_map(|sched| self.sched_config(sched));
         let queues = self.objects.flowset_places.range(..FIFO_FLOWSET);
         let queues = queues.map(|(_, &place)| queue_config(self.objects.flowset(place)));
-        pipes.chain(scheds).flat_map(Config::said).chain(queues).collect()
+        pipes.chain(scheds).flat_map(ShaperConfig::into_commands).chain(queues).collect()
     }
 
-    fn pipe_config(&self, sched: &Sched) -> Option<Config> {
+    fn pipe_config(&self, sched: &Sched) -> Option<ShaperConfig> {
         let place = self.objects.flowset_places.get(&(sched.number + FIFO_FLOWSET))?;
         let flowset = self.objects.flowset(*place);
         let fifo = self.objects.sched(flowset.sched?);
@@ -112,15 +113,15 @@ impl<H: Copy> Dummynet<H> {
         let is_own = sched.policy.is_none() && sched.kind != SchedKind::default();
         let kind = is_own.then_some(sched.kind);
         let spec = PipeSpec { link, policy, mask: *mask, buckets: *buckets, kind };
-        Some(Config::Pipe(sched.number as u16, spec))
+        Some(ShaperConfig::Pipe(sched.number as u16, spec))
     }
 
     /// What `pipe N config` alone would not have made.
-    fn sched_config(&self, sched: &Sched) -> Option<Config> {
+    fn sched_config(&self, sched: &Sched) -> Option<ShaperConfig> {
         let Sched { kind, mask, buckets, policy, .. } = sched;
         let policy = policy.as_ref()?.spec;
         let spec = SchedSpec { kind: Some(*kind), mask: *mask, buckets: *buckets, policy };
-        Some(Config::Sched(sched.number as u16, spec))
+        Some(ShaperConfig::Sched(sched.number as u16, spec))
     }
 
     /// Brings everything to `now_ns` that may happen without a word to the caller.
@@ -150,7 +151,7 @@ impl<H: Copy> Dummynet<H> {
             flows: flows as u32,
             buckets: self.buckets(&flowset.mask, flowset.buckets, 1),
             sched: flowset.parent,
-            share: shown(&kind, &flowset.share),
+            share: listed_share(&kind, &flowset.share),
             mask: flowset.mask,
         }
     }
@@ -167,16 +168,16 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    fn buckets(&self, mask: &crate::flow::Mask, given: Option<u32>, without: u32) -> u32 {
+    fn buckets(&self, mask: &crate::flow::FlowMask, given: Option<u32>, without: u32) -> u32 {
         if mask.is_none() { without } else { given.unwrap_or(self.settings.hash_size) }
     }
 
-    fn listed(&self, sched: u32) -> impl Iterator<Item = &Instance<H>> {
+    fn listed(&self, sched: u32) -> impl Iterator<Item = &SchedInstance<H>> {
         self.instances.iter().filter(move |one| one.sched == sched && one.is_listed)
     }
 
     fn rows_of_sched(&self, sched: u32) -> Vec<FlowRow> {
-        let row = |one: &Instance<H>| {
+        let row = |one: &SchedInstance<H>| {
             let (packets, bytes) = one.waiting();
             FlowRow {
                 bucket: one.hash as u8,
@@ -194,26 +195,26 @@ impl<H: Copy> Dummynet<H> {
     fn rows_of_flowset(&self, flowset: &Flowset, place: u32) -> Vec<FlowRow> {
         let Some(sched) = flowset.sched else { return Vec::new() };
         let tables = self.listed(sched).filter_map(|one| match &one.queues {
-            Queues::Flows(flows) => Some(&**flows),
-            Queues::Fifo(_) | Queues::Fair(_) => None,
+            InstanceQueues::Flows(flows) => Some(&**flows),
+            InstanceQueues::Fifo(_) | InstanceQueues::Fair(_) => None,
         });
         tables.flat_map(|flows| rows(flows, place)).collect()
     }
 }
 
-fn queue_config(flowset: &Flowset) -> Config {
+fn queue_config(flowset: &Flowset) -> ShaperConfig {
     let Flowset { number, parent, policy, share, mask, buckets, .. } = flowset;
     let parent = Some(*parent as u16);
     let (share, policy) = (*share, policy.spec);
-    let spec = QueueSpec { parent, share, policy, mask: *mask, buckets: *buckets };
-    Config::Queue(*number as u16, spec)
+    let spec = ShaperQueueSpec { parent, share, policy, mask: *mask, buckets: *buckets };
+    ShaperConfig::Queue(*number as u16, spec)
 }
 
 fn pair((&number, _): (&u32, &u32)) -> u32 {
     number
 }
 
-fn rows(flows: &Flows, place: u32) -> impl Iterator<Item = FlowRow> {
+fn rows(flows: &FlowQueues, place: u32) -> impl Iterator<Item = FlowRow> {
     flows.iter().filter(move |(flow, ..)| flow.flowset == place).map(|(flow, id, hash)| FlowRow {
         bucket: hash as u8,
         id: *id,
@@ -240,8 +241,8 @@ fn link_view(sched: &Sched) -> LinkView {
 
 /// `weight`, `lmax`, `pri` as listings show them: what the scheduler reads is within its limits,
 /// what it does not is as given.
-fn shown(kind: &SchedKind, spec: &ShareSpec) -> [u32; 3] {
-    let Share { weight, lmax, .. } = Share::new(kind, spec);
+fn listed_share(kind: &SchedKind, spec: &ShareSpec) -> [u32; 3] {
+    let QueueShare { weight, lmax, .. } = QueueShare::new(kind, spec);
     let given = [spec.weight, spec.lmax, spec.priority].map(Option::unwrap_or_default);
     match kind {
         SchedKind::Wf2q => [weight, given[1], given[2]],

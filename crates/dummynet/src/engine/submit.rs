@@ -4,20 +4,20 @@ use alloc::boxed::Box;
 
 use slipring_model::Stream;
 use slipring_model::aqm::{
-    CoDel, DropCause as FairCause, Entry, FairQueue, FqCoDel, FqPie, MultiQueue, Pie,
+    AqmDropCause as FairCause, CoDel, FairQueue, FqCoDel, FqPie, MultiQueue, Pie, QueuedPacket,
 };
 
-use super::counters::{Counters, DropCause, Totals};
-use super::flows::{Flow, Flows};
-use super::gate::{Admission, Policy};
-use super::instance::{Fair, Instance, NEVER, Queues};
-use super::link::Link;
+use super::admission::{AdmissionDecision, QueuePolicy};
+use super::counters::{FlowTotals, ShaperCounters, ShaperDropCause};
+use super::flows::{FlowQueue, FlowQueues};
+use super::instance::{FairQueues, InstanceQueues, NEVER_NS, SchedInstance};
+use super::link::PipeLink;
 use super::objects::{Flowset, Sched};
-use super::pool::{Chain, Held, Pool};
-use super::sink::Sink;
-use super::{Dummynet, Event, Object, Packet, Report, Settings};
-use crate::flow::{FlowId, FlowKey, Mask};
-use crate::sched::Turns;
+use super::pool::{PacketChain, PacketPool, PooledPacket};
+use super::sink::EventSink;
+use super::{Dummynet, ShaperEvent, ShaperPacket, ShaperSettings, ShaperTarget, SubmitResult};
+use crate::flow::{FlowMask, ShaperFlowId, ShaperFlowKey};
+use crate::sched::FlowScheduler;
 use crate::spec::SchedKind;
 
 impl<H: Copy> Dummynet<H> {
@@ -28,14 +28,14 @@ impl<H: Copy> Dummynet<H> {
     pub fn submit(
         &mut self,
         now_ns: u64,
-        object: Object,
-        key: &FlowKey,
-        packet: Packet<H>,
-        tell: &mut impl FnMut(Event<H>),
-    ) -> Report {
+        object: ShaperTarget,
+        key: &ShaperFlowKey,
+        packet: ShaperPacket<H>,
+        tell: &mut impl FnMut(ShaperEvent<H>),
+    ) -> SubmitResult {
         let now_ns = self.tick(now_ns);
-        let Packet { handle, rule, len, ecn } = packet;
-        let held = Held { handle, rule, len, ecn, arrival_ns: now_ns };
+        let ShaperPacket { handle, rule, len, ecn } = packet;
+        let held = PooledPacket { handle, rule, len, ecn, arrival_ns: now_ns };
         let found = self.objects.find(object);
         let Some((place, at)) = found.and_then(|place| Some((place, self.instance(place, key)?)))
         else {
@@ -53,19 +53,19 @@ impl<H: Copy> Dummynet<H> {
     fn refuse(
         &mut self,
         place: Option<u32>,
-        held: &Held<H>,
-        tell: &mut impl FnMut(Event<H>),
-    ) -> Report {
+        held: &PooledPacket<H>,
+        tell: &mut impl FnMut(ShaperEvent<H>),
+    ) -> SubmitResult {
         let flowset = place.map(|place| self.objects.flowset(place));
         let noerror = flowset.is_some_and(|flowset| flowset.policy.spec.noerror);
         let is_there = flowset.is_some_and(|flowset| flowset.sched.is_some());
-        let cause = if is_there { DropCause::NoRoom } else { DropCause::NoObject };
-        let mut none = Counters::default();
+        let cause = if is_there { ShaperDropCause::NoRoom } else { ShaperDropCause::NoObject };
+        let mut none = ShaperCounters::default();
         let own = match flowset.and_then(|flowset| flowset.sched) {
             Some(place) => &mut self.objects.sched_mut(place).counters,
             None => &mut none,
         };
-        let mut sink = Sink::new(&mut self.counters, own, tell);
+        let mut sink = EventSink::new(&mut self.counters, own, tell);
         sink.arrived();
         sink.lose(held.handle, held.arrival_ns, cause);
         report(noerror)
@@ -73,13 +73,13 @@ impl<H: Copy> Dummynet<H> {
 
     /// The instance that a packet of a flowset goes to, made if need be.
     #[inline]
-    fn instance(&mut self, place: u32, key: &FlowKey) -> Option<u32> {
+    fn instance(&mut self, place: u32, key: &ShaperFlowKey) -> Option<u32> {
         let (flowset, sched, _) = self.objects.pair_mut(place)?;
         if sched.mask.is_none() {
             if let Some(at) = sched.single {
                 return Some(at);
             }
-            return self.make_instance(place, FlowId::default(), 0);
+            return self.make_instance(place, ShaperFlowId::default(), 0);
         }
         let id = sched.mask.apply(key, flowset.number);
         let hash = id.hash(self.keys);
@@ -92,25 +92,25 @@ impl<H: Copy> Dummynet<H> {
     }
 
     #[cold]
-    fn make_instance(&mut self, place: u32, id: FlowId, hash: u64) -> Option<u32> {
+    fn make_instance(&mut self, place: u32, id: ShaperFlowId, hash: u64) -> Option<u32> {
         let sched_place = self.objects.flowset(place).sched?;
         self.expire_some_instances(sched_place);
         let (flowset, sched, _) = self.objects.pair_mut(place)?;
         if sched.index.len() >= self.settings.max_dynamic {
             return None;
         }
-        let (seed, number) = (self.seed, self.made);
-        self.made += 1;
-        let instance = Instance {
+        let (seed, number) = (self.seed, self.instances_created);
+        self.instances_created += 1;
+        let instance = SchedInstance {
             sched: sched_place,
             id,
             hash,
             line: sched.link.line(|| Stream::numbered(seed, "dummynet/profile", number)),
-            due_ns: NEVER,
-            event_ns: NEVER,
+            due_ns: NEVER_NS,
+            event_ns: NEVER_NS,
             last_ns: self.now_ns,
-            totals: Totals::default(),
-            leftover: Chain::default(),
+            totals: FlowTotals::default(),
+            leftover: PacketChain::default(),
             queues: queues(sched, flowset),
             is_listed: true,
         };
@@ -140,101 +140,103 @@ impl<H: Copy> Dummynet<H> {
         &mut self,
         place: u32,
         at: u32,
-        key: &FlowKey,
-        held: &Held<H>,
-        tell: &mut impl FnMut(Event<H>),
-    ) -> Report {
+        key: &ShaperFlowKey,
+        held: &PooledPacket<H>,
+        tell: &mut impl FnMut(ShaperEvent<H>),
+    ) -> SubmitResult {
         let Some((flowset, sched, sched_place)) = self.objects.pair_mut(place) else {
-            return Report::Refused;
+            return SubmitResult::Refused;
         };
         let instance = &mut self.instances[at as usize];
         let Sched { kind, link, policy, mask, counters, .. } = sched;
-        let mut sink = Sink::new(&mut self.counters, counters, tell);
+        let mut sink = EventSink::new(&mut self.counters, counters, tell);
         let noerror = flowset.policy.spec.noerror;
         instance.totals.arrived(held.len);
         instance.last_ns = held.arrival_ns;
         let is_free = instance.is_free(held.arrival_ns);
         sink.arrived();
         let admission = match &mut instance.queues {
-            Queues::Fifo(flow) => {
+            InstanceQueues::Fifo(flow) => {
                 let policy = policy.as_mut().unwrap_or(&mut flowset.policy);
-                let admission = policy.admit(flow.gate.as_deref_mut(), flow.chain.view(), held);
-                let is_plain = flow.gate.is_none() && matches!(admission, Admission::In);
+                let admission =
+                    policy.admit(flow.admission.as_deref_mut(), flow.chain.view(), held);
+                let is_plain =
+                    flow.admission.is_none() && matches!(admission, AdmissionDecision::In);
                 if is_plain && is_free {
                     sink.sent();
-                    let (delayed, overtakes) = (&mut self.delayed, !mask.is_none());
+                    let (delayed, overtakes) = (&mut self.delay_lines, !mask.is_none());
                     instance.send(held.arrival_ns, held, link, &mut |out_ns, outgoing| {
                         delayed.push(sched_place, out_ns, outgoing, overtakes);
                     });
-                    return Report::Accepted;
+                    return SubmitResult::Accepted;
                 }
-                if !matches!(admission, Admission::Lost(_)) {
+                if !matches!(admission, AdmissionDecision::Lost(_)) {
                     self.pool.push(&mut flow.chain, *held);
                 }
                 admission
             }
-            Queues::Flows(flows) => {
-                let door = Door { flowset, kind, link, place, keys: self.keys };
+            InstanceQueues::Flows(flows) => {
+                let door = QueueAdmitter { flowset, kind, link, place, keys: self.keys };
                 door.admit(flows, key, held, &self.settings, &mut self.pool)
             }
-            Queues::Fair(fair) => {
-                let hash = Mask::ALL.apply(key, 0).hash(self.keys) as u32;
+            InstanceQueues::Fair(fair) => {
+                let hash = FlowMask::ALL.apply(key, 0).hash(self.keys) as u32;
                 fair.admit(hash, held, &mut flowset.policy, &mut instance.totals, &mut sink)
             }
         };
         match admission {
-            Admission::Lost(cause) => {
+            AdmissionDecision::Lost(cause) => {
                 instance.totals.drops += 1;
                 sink.lose(held.handle, held.arrival_ns, cause);
                 return report(noerror);
             }
-            Admission::InMarked => sink.mark(held.handle),
-            Admission::In => {}
+            AdmissionDecision::InMarked => sink.mark(held.handle),
+            AdmissionDecision::In => {}
         }
-        if instance.due_ns == NEVER {
+        if instance.due_ns == NEVER_NS {
             instance.due_ns = instance.line.free_ns().max(held.arrival_ns);
         }
-        Report::Accepted
+        SubmitResult::Accepted
     }
 }
 
-const fn report(noerror: bool) -> Report {
-    if noerror { Report::Accepted } else { Report::Refused }
+const fn report(noerror: bool) -> SubmitResult {
+    if noerror { SubmitResult::Accepted } else { SubmitResult::Refused }
 }
 
 /// The way of a flowset's packets to queues by flow.
-struct Door<'o> {
+struct QueueAdmitter<'o> {
     flowset: &'o mut Flowset,
     kind: &'o SchedKind,
-    link: &'o Link,
+    link: &'o PipeLink,
     place: u32,
     keys: [u64; 2],
 }
 
-impl Door<'_> {
+impl QueueAdmitter<'_> {
     /// Judges a packet at its queue, and queues it.
     #[inline]
     fn admit<H: Copy>(
         self,
-        flows: &mut Flows,
-        key: &FlowKey,
-        held: &Held<H>,
-        settings: &Settings,
-        pool: &mut Pool<H>,
-    ) -> Admission {
+        flows: &mut FlowQueues,
+        key: &ShaperFlowKey,
+        held: &PooledPacket<H>,
+        settings: &ShaperSettings,
+        pool: &mut PacketPool<H>,
+    ) -> AdmissionDecision {
         let id = self.flowset.mask.apply(key, self.flowset.number);
         let hash = id.hash(self.keys) ^ u64::from(self.place) << 40;
         let found = flows.find(self.place, &id, hash);
         let Some(index) = found.or_else(|| self.make(flows, id, hash, held.arrival_ns, settings))
         else {
-            return Admission::Lost(DropCause::NoRoom);
+            return AdmissionDecision::Lost(ShaperDropCause::NoRoom);
         };
         let flow = flows.flow(index);
         flow.totals.arrived(held.len);
         flow.last_ns = held.arrival_ns;
         let view = flow.chain.view();
-        let admission = self.flowset.policy.admit(flow.gate.as_deref_mut(), view, held);
-        if let Admission::Lost(_) = admission {
+        let admission = self.flowset.policy.admit(flow.admission.as_deref_mut(), view, held);
+        if let AdmissionDecision::Lost(_) = admission {
             flow.totals.drops += 1;
         } else {
             flows.push(index, *held, pool);
@@ -246,63 +248,68 @@ impl Door<'_> {
     #[cold]
     fn make(
         &self,
-        flows: &mut Flows,
-        id: FlowId,
+        flows: &mut FlowQueues,
+        id: ShaperFlowId,
         hash: u64,
         now_ns: u64,
-        settings: &Settings,
+        settings: &ShaperSettings,
     ) -> Option<u32> {
         flows.expire_some(now_ns, settings.expire_ns);
         if flows.len() >= settings.max_dynamic {
             return None;
         }
-        let gate = self.flowset.policy.gate(self.link.spec.bits_per_sec);
+        let gate = self.flowset.policy.new_admission(self.link.spec.bits_per_sec);
         let gate = gate.expect("policies are judged when configured");
-        let flow = Flow { gate, flowset: self.place, last_ns: now_ns, ..Flow::default() };
+        let flow = FlowQueue {
+            admission: gate,
+            flowset: self.place,
+            last_ns: now_ns,
+            ..FlowQueue::default()
+        };
         Some(flows.make(flow, id, hash, self.flowset.share_in(self.kind)))
     }
 }
 
-impl<H: Copy> Fair<H> {
+impl<H: Copy> FairQueues<H> {
     /// Judges a packet and queues it; it or others may be lost on the way.
     fn admit(
         &mut self,
         flow: u32,
-        held: &Held<H>,
-        policy: &mut Policy,
-        totals: &mut Totals,
-        sink: &mut Sink<'_, H, impl FnMut(Event<H>)>,
-    ) -> Admission {
-        if policy.loses(self.gate.as_deref_mut()) {
-            return Admission::Lost(DropCause::Loss);
+        held: &PooledPacket<H>,
+        policy: &mut QueuePolicy,
+        totals: &mut FlowTotals,
+        sink: &mut EventSink<'_, H, impl FnMut(ShaperEvent<H>)>,
+    ) -> AdmissionDecision {
+        if policy.loses(self.admission.as_deref_mut()) {
+            return AdmissionDecision::Lost(ShaperDropCause::Loss);
         }
-        let Held { handle, rule, len, arrival_ns, ecn } = *held;
-        let entry = Entry { handle: (handle, rule), len, arrival_ns, flow, ecn };
-        self.multi.enqueue(arrival_ns, entry, policy.hits(), &mut |entry, cause| {
+        let PooledPacket { handle, rule, len, arrival_ns, ecn } = *held;
+        let entry = QueuedPacket { handle: (handle, rule), len, arrival_ns, flow, ecn };
+        self.multi.enqueue(arrival_ns, entry, policy.aqm_draws(), &mut |entry, cause| {
             totals.drops += 1;
             let cause = match cause {
-                FairCause::Limit => DropCause::Full,
-                FairCause::Aqm => DropCause::Aqm,
+                FairCause::Limit => ShaperDropCause::Full,
+                FairCause::Aqm => ShaperDropCause::Aqm,
             };
             sink.lose(entry.handle.0, arrival_ns, cause);
         });
-        Admission::In
+        AdmissionDecision::In
     }
 }
 
 /// The queues of a new instance.
-pub(crate) fn queues<H>(sched: &Sched, flowset: &Flowset) -> Queues<H> {
+pub(crate) fn queues<H>(sched: &Sched, flowset: &Flowset) -> InstanceQueues<H> {
     const JUDGED: &str = "parameters are judged when configured";
     let bits_per_sec = sched.link.spec.bits_per_sec;
     let fair = |multi| {
-        let gate = flowset.policy.gate(bits_per_sec).expect(JUDGED);
-        Queues::Fair(Box::new(Fair { multi, gate }))
+        let gate = flowset.policy.new_admission(bits_per_sec).expect(JUDGED);
+        InstanceQueues::Fair(Box::new(FairQueues { multi, admission: gate }))
     };
     match &sched.kind {
         SchedKind::Fifo => {
             let policy = sched.policy.as_ref().unwrap_or(&flowset.policy);
-            let gate = policy.gate(bits_per_sec).expect(JUDGED);
-            Queues::Fifo(Flow { gate, ..Flow::default() })
+            let gate = policy.new_admission(bits_per_sec).expect(JUDGED);
+            InstanceQueues::Fifo(FlowQueue { admission: gate, ..FlowQueue::default() })
         }
         SchedKind::FqCodel(spec, codel) => {
             let queue: FqCoDel<_> = FairQueue::<_, CoDel>::new(spec, codel).expect(JUDGED);
@@ -313,8 +320,8 @@ pub(crate) fn queues<H>(sched: &Sched, flowset: &Flowset) -> Queues<H> {
             fair(MultiQueue::FqPie(queue))
         }
         kind => {
-            let turns = Turns::new(kind).expect("all others take turns");
-            Queues::Flows(Box::new(Flows::new(turns)))
+            let turns = FlowScheduler::new(kind).expect("all others take turns");
+            InstanceQueues::Flows(Box::new(FlowQueues::new(turns)))
         }
     }
 }

@@ -3,13 +3,13 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::{Dummynet, Settings};
+use super::{Dummynet, ShaperSettings};
 
 /// What the names of all begin with.
 pub const SYSCTL_PREFIX: &str = "net.inet.ip.dummynet.";
 
 /// Idle queues stay for ever.
-const NEVER: u64 = u64::MAX;
+const NEVER_NS: u64 = u64::MAX;
 
 /// Name, least and highest value of each one that can be set.
 const SETTABLE: &[(&str, u32, u32)] = &[
@@ -24,7 +24,7 @@ const SETTABLE: &[(&str, u32, u32)] = &[
 ];
 
 /// Names of those that can only be read.
-const COUNTED: &[&str] = &[
+const READ_ONLY: &[&str] = &[
     "io_pkt",
     "io_pkt_fast",
     "io_pkt_drop",
@@ -37,7 +37,7 @@ const COUNTED: &[&str] = &[
 
 /// A sysctl that is not there, or cannot be set so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SysctlError {
+pub enum ShaperSysctlError {
     /// There is none of that name.
     #[error("unknown oid '{0}'")]
     Unknown(String),
@@ -53,7 +53,7 @@ pub enum SysctlError {
 
 /// What cannot be set, with the value that FreeBSD has at first and the reason. To set that value
 /// changes nothing, so scripts that do go on.
-const REFUSED: &[(&str, u32, &str)] = &[
+const FIXED_VALUES: &[(&str, u32, &str)] = &[
     ("io_fast", 0, "links have no ticks here: a packet leaves an idle link when its last bit has"),
     (
         "red_lookup_depth",
@@ -67,23 +67,24 @@ impl<H: Copy> Dummynet<H> {
     ///
     /// # Errors
     /// [`SysctlError`]; nothing has changed.
-    pub fn sysctl(&mut self, name: &str, value: Option<u32>) -> Result<String, SysctlError> {
+    pub fn sysctl(&mut self, name: &str, value: Option<u32>) -> Result<String, ShaperSysctlError> {
         if name.is_empty() {
-            let names = SETTABLE.iter().map(|entry| entry.0).chain(COUNTED.iter().copied());
+            let names = SETTABLE.iter().map(|entry| entry.0).chain(READ_ONLY.iter().copied());
             let line =
                 |name| Some(format!("{SYSCTL_PREFIX}{name}: {}\n", self.sysctl_value(name)?));
             return Ok(names.filter_map(line).collect());
         }
         let short = name.strip_prefix(SYSCTL_PREFIX).unwrap_or(name);
-        let before = self.sysctl_value(short).ok_or_else(|| SysctlError::Unknown(name.into()))?;
+        let before =
+            self.sysctl_value(short).ok_or_else(|| ShaperSysctlError::Unknown(name.into()))?;
         let Some(value) = value else { return Ok(format!("{name}: {before}\n")) };
-        let wrong = |reason| SysctlError::Value { name: name.into(), reason };
+        let wrong = |reason| ShaperSysctlError::Value { name: name.into(), reason };
         let known = SETTABLE.iter().find(|entry| entry.0 == short);
         let &(_, low, high) = known.ok_or_else(|| wrong("it can only be read".into()))?;
         if !(low..=high).contains(&value) {
             return Err(wrong(format!("{value} is not in {low} to {high}")));
         }
-        if let Some((_, only, why)) = REFUSED.iter().find(|entry| entry.0 == short)
+        if let Some((_, only, why)) = FIXED_VALUES.iter().find(|entry| entry.0 == short)
             && value != *only
         {
             return Err(wrong(format!("it stays {only}: {why}")));
@@ -93,35 +94,35 @@ impl<H: Copy> Dummynet<H> {
     }
 
     fn sysctl_value(&self, name: &str) -> Option<u64> {
-        let Settings { caps, hash_size, expire_ns, red, .. } = &self.settings;
-        if let Some((_, only, _)) = REFUSED.iter().find(|entry| entry.0 == name) {
+        let ShaperSettings { caps, hash_size, expire_ns, red, .. } = &self.settings;
+        if let Some((_, only, _)) = FIXED_VALUES.iter().find(|entry| entry.0 == name) {
             return Some((*only).into());
         }
         Some(match name {
             "hash_size" => (*hash_size).into(),
             "pipe_slot_limit" => caps.slots.into(),
             "pipe_byte_limit" => caps.bytes.into(),
-            "expire" => (*expire_ns != NEVER).into(),
+            "expire" => (*expire_ns != NEVER_NS).into(),
             "red_avg_pkt_size" => red.mean_len.into(),
             "red_max_pkt_size" => red.max_len.into(),
             "io_pkt" => self.counters.received,
             "io_pkt_drop" => self.counters.drops.total(),
             // Nothing passes a link unpaced, and a clock in nanoseconds misses no tick.
-            name => return COUNTED.contains(&name).then_some(0),
+            name => return READ_ONLY.contains(&name).then_some(0),
         })
     }
 }
 
-impl Settings {
+impl ShaperSettings {
     fn set(&mut self, name: &str, value: u32) {
         match name {
             "hash_size" => self.hash_size = value,
-            "expire" if value == 0 => self.expire_ns = NEVER,
+            "expire" if value == 0 => self.expire_ns = NEVER_NS,
             "expire" => self.expire_ns = Self::default().expire_ns,
             "red_avg_pkt_size" => self.red.mean_len = value,
             "red_max_pkt_size" => self.red.max_len = value,
-            name if REFUSED.iter().any(|entry| entry.0 == name) => {}
-            name => self.caps = self.caps.after(name, value),
+            name if FIXED_VALUES.iter().any(|entry| entry.0 == name) => {}
+            name => self.caps = self.caps.with_sysctl(name, value),
         }
     }
 }

@@ -9,8 +9,8 @@ mod queues;
 use std::vec::Vec;
 
 use super::*;
-use crate::flow::FlowKey;
-use crate::text::Command;
+use crate::flow::ShaperFlowKey;
+use crate::text::DummynetCommand;
 
 /// An engine with the commands of `text` carried out at time 0, a line each.
 pub(super) fn engine(text: &str) -> Bench {
@@ -22,49 +22,57 @@ pub(super) fn engine(text: &str) -> Bench {
 /// An engine and what it told.
 pub(super) struct Bench {
     pub(super) dummynet: Dummynet<u32>,
-    pub(super) events: Vec<Event<u32>>,
+    pub(super) events: Vec<ShaperEvent<u32>>,
 }
 
 impl Bench {
     pub(super) fn command(&mut self, now_ns: u64, text: &str) {
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let tell = &mut |event| self.events.push(event);
-            match Command::parse(line).unwrap() {
-                Command::Config(config) => self.dummynet.configure(now_ns, config, tell).unwrap(),
-                Command::Delete(kind, ranges) => ranges.into_iter().for_each(|range| {
+            match DummynetCommand::parse(line).unwrap() {
+                DummynetCommand::Config(config) => {
+                    self.dummynet.configure(now_ns, config, tell).unwrap()
+                }
+                DummynetCommand::Delete(kind, ranges) => ranges.into_iter().for_each(|range| {
                     self.dummynet.delete(now_ns, kind, range, tell).unwrap();
                 }),
-                Command::Flush => self.dummynet.flush(now_ns, tell),
+                DummynetCommand::Flush => self.dummynet.flush(now_ns, tell),
                 other => panic!("{other:?} is no change"),
             }
         }
     }
 
-    pub(super) fn send(&mut self, now_ns: u64, object: Object, handle: u32, len: u32) -> Report {
-        self.send_as(now_ns, object, &FlowKey::default(), handle, len)
+    pub(super) fn send(
+        &mut self,
+        now_ns: u64,
+        object: ShaperTarget,
+        handle: u32,
+        len: u32,
+    ) -> SubmitResult {
+        self.send_as(now_ns, object, &ShaperFlowKey::default(), handle, len)
     }
 
     pub(super) fn send_as(
         &mut self,
         now_ns: u64,
-        object: Object,
-        key: &FlowKey,
+        object: ShaperTarget,
+        key: &ShaperFlowKey,
         handle: u32,
         len: u32,
-    ) -> Report {
+    ) -> SubmitResult {
         self.send_ecn(now_ns, object, key, handle, len, Ecn::NotEct)
     }
 
     pub(super) fn send_ecn(
         &mut self,
         now_ns: u64,
-        object: Object,
-        key: &FlowKey,
+        object: ShaperTarget,
+        key: &ShaperFlowKey,
         handle: u32,
         len: u32,
         ecn: Ecn,
-    ) -> Report {
-        let packet = Packet { handle, rule: 100, len, ecn };
+    ) -> SubmitResult {
+        let packet = ShaperPacket { handle, rule: 100, len, ecn };
         let tell = &mut |event| self.events.push(event);
         self.dummynet.submit(now_ns, object, key, packet, tell)
     }
@@ -81,8 +89,8 @@ impl Bench {
 
     /// That nothing is lost uncounted, by the engine and by each scheduler.
     pub(super) fn check(&self) {
-        let balances = |counters: Counters| {
-            let Counters { received, released, drops, queued, delayed, .. } = counters;
+        let balances = |counters: ShaperCounters| {
+            let ShaperCounters { received, released, drops, queued, delayed, .. } = counters;
             assert_eq!(received, released + drops.total() + queued + delayed);
         };
         balances(self.dummynet.counters());
@@ -91,22 +99,27 @@ impl Bench {
         }
     }
 
-    pub(super) fn drops(&self, cause: DropCause) -> u64 {
+    pub(super) fn drops(&self, cause: ShaperDropCause) -> u64 {
         self.dummynet.counters().drops.of(cause)
     }
 }
 
-pub(super) fn released(events: &[Event<u32>]) -> Vec<(u32, u64)> {
-    let one = |event: &Event<u32>| match *event {
-        Event::Released { handle, at_ns, .. } => Some((handle, at_ns)),
+pub(super) fn released(events: &[ShaperEvent<u32>]) -> Vec<(u32, u64)> {
+    let one = |event: &ShaperEvent<u32>| match *event {
+        ShaperEvent::Released { handle, at_ns, .. } => Some((handle, at_ns)),
         _ => None,
     };
     events.iter().filter_map(one).collect()
 }
 
 /// A flow by the last byte of its source.
-pub(super) fn host(number: u32) -> FlowKey {
-    FlowKey { proto: 17, src: u128::from(0x0a00_0000 + number), dst: 1, ..FlowKey::default() }
+pub(super) fn host(number: u32) -> ShaperFlowKey {
+    ShaperFlowKey {
+        proto: 17,
+        src: u128::from(0x0a00_0000 + number),
+        dst: 1,
+        ..ShaperFlowKey::default()
+    }
 }
 
 pub(super) const MS: u64 = 1_000_000;

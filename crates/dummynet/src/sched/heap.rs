@@ -4,17 +4,17 @@
 use alloc::vec::Vec;
 
 #[derive(Clone, Copy, Debug)]
-struct Item {
+struct HeapItem {
     key: u64,
     index: u32,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Heap(Vec<Item>);
+pub(super) struct IndexHeap(Vec<HeapItem>);
 
 const CHILDREN: usize = 4;
 
-impl Heap {
+impl IndexHeap {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -28,7 +28,7 @@ impl Heap {
 
     #[inline]
     pub(super) fn push(&mut self, key: u64, index: u32) {
-        let item = Item { key, index };
+        let item = HeapItem { key, index };
         self.0.push(item);
         let items = &mut self.0[..];
         let mut at = items.len() - 1;
@@ -55,7 +55,7 @@ impl Heap {
     #[inline]
     pub(super) fn rekey_first(&mut self, key: u64) {
         if let Some(first) = self.0.first().copied() {
-            self.sink(Item { key, ..first });
+            self.sink(HeapItem { key, ..first });
         }
     }
 
@@ -74,7 +74,7 @@ impl Heap {
 
     /// Puts `item` at the top and lets it sink to its place.
     #[inline]
-    fn sink(&mut self, item: Item) {
+    fn sink(&mut self, item: HeapItem) {
         let items = &mut self.0[..];
         let mut at = 0;
         loop {
@@ -109,7 +109,7 @@ mod tests {
     proptest! {
         #[test]
         fn heap_behaves_as_a_sorted_list(steps in prop::collection::vec((0u8..8, 0u64..50), 0..400)) {
-            let mut heap = Heap::default();
+            let mut heap = IndexHeap::default();
             let mut naive: Vec<(u64, u32)> = Vec::new();
             for (index, (step, key)) in (0u32..).zip(steps) {
                 match step {

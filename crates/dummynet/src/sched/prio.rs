@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Share, grown};
+use super::{QueueShare, grown};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Prio {
@@ -23,7 +23,7 @@ impl Default for Prio {
 }
 
 impl Prio {
-    pub(super) fn set(&mut self, index: u32, share: Share) {
+    pub(super) fn set(&mut self, index: u32, share: QueueShare) {
         let old = core::mem::replace(grown(&mut self.priorities, index), share.priority);
         if old != share.priority && self.take_out(index, old) {
             self.put_in(index);

@@ -20,22 +20,22 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{LONGEST, Share, grown};
+use super::{MAX_PACKET_LEN, QueueShare, grown};
 
 /// Virtual time per byte at weight 1, as a power of two: a byte is a whole number at any weight.
 const FRACTION_BITS: u32 = 28;
 /// When the virtual time is beyond this all of them are moved back.
-const REBASE: u64 = 1 << 62;
+const REBASE_THRESHOLD: u64 = 1 << 62;
 /// Slots of a group, and the last one that queues are put in.
 const SLOTS: u64 = 64;
 const LAST_SLOT: u64 = SLOTS - 2;
 const GROUPS: usize = 64;
-const NONE: u32 = u32::MAX;
+const NO_QUEUE: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Qfq {
-    queues: Vec<Queue>,
-    groups: [Option<Box<Group>>; GROUPS],
+    queues: Vec<QfqQueue>,
+    groups: [Option<Box<QfqGroup>>; GROUPS],
     sets: [u64; 4],
     /// The virtual time.
     now: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Qfq {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Queue {
+struct QfqQueue {
     start: u64,
     finish: u64,
     weight: u32,
@@ -57,7 +57,7 @@ struct Queue {
 }
 
 #[derive(Clone, Debug)]
-struct Group {
+struct QfqGroup {
     start: u64,
     finish: u64,
     /// Which slots have queues: bit n is slot `front` + n.
@@ -68,9 +68,9 @@ struct Group {
 
 /// The sets, by the bits of their number.
 const READY: usize = 0;
-const LATER: usize = 1;
+const INELIGIBLE: usize = 1;
 const BLOCKED: usize = 2;
-const BLOCKED_LATER: usize = LATER | BLOCKED;
+const BLOCKED_INELIGIBLE: usize = INELIGIBLE | BLOCKED;
 
 impl Default for Qfq {
     fn default() -> Self {
@@ -84,9 +84,9 @@ impl Default for Qfq {
     }
 }
 
-impl Queue {
+impl QfqQueue {
     fn span(&self, len: u32) -> u64 {
-        (u64::from(len.min(LONGEST)) << FRACTION_BITS) / u64::from(self.weight)
+        (u64::from(len.min(MAX_PACKET_LEN)) << FRACTION_BITS) / u64::from(self.weight)
     }
 
     /// The group of packets up to `lmax`.
@@ -101,12 +101,12 @@ const fn round_down(time: u64, group: u32) -> u64 {
 }
 
 /// The bits of a set from `group` on.
-const fn from(set: u64, group: u32) -> u64 {
+const fn bits_from(set: u64, group: u32) -> u64 {
     if group >= 64 { 0 } else { set >> group << group }
 }
 
 impl Qfq {
-    pub(super) fn set(&mut self, index: u32, share: Share) {
+    pub(super) fn set(&mut self, index: u32, share: QueueShare) {
         let queue = grown(&mut self.queues, index);
         let (old, had_packets) = (u64::from(queue.weight), queue.has_packets);
         queue.weight = share.weight;
@@ -143,10 +143,10 @@ impl Qfq {
     pub(super) fn sent(&mut self, index: u32, len: u32, next: Option<u32>) {
         let number = self.sets[READY].trailing_zeros();
         let before = self.now;
-        self.now += (u64::from(len.min(LONGEST)) << FRACTION_BITS) / self.weights.max(1);
+        self.now += (u64::from(len.min(MAX_PACKET_LEN)) << FRACTION_BITS) / self.weights.max(1);
         let queue = &mut self.queues[index as usize];
         queue.finish = queue.start + queue.span(len);
-        if self.moves(index, number, next) {
+        if self.move_to_next_slot(index, number, next) {
             self.renew(number);
         }
         if next.is_none() {
@@ -160,14 +160,14 @@ impl Qfq {
             self.activate(index, next);
         }
         self.catch_up(before);
-        if self.now > REBASE {
+        if self.now > REBASE_THRESHOLD {
             self.rebase();
         }
     }
 
     /// Takes the queue off the head of its group's first slot and puts it into the slot of its
     /// next packet, if it has one of this group; whether it left the slot.
-    fn moves(&mut self, index: u32, number: u32, next: Option<u32>) -> bool {
+    fn move_to_next_slot(&mut self, index: u32, number: u32, next: Option<u32>) -> bool {
         let queue = &mut self.queues[index as usize];
         let Some(group) = &mut self.groups[number as usize] else { return false };
         let start = queue.finish;
@@ -187,7 +187,7 @@ impl Qfq {
         }
         let front = group.front as usize;
         group.heads[front] = queue.next;
-        if group.heads[front] == NONE {
+        if group.heads[front] == NO_QUEUE {
             group.full &= !1;
         }
         if stays {
@@ -212,37 +212,37 @@ impl Qfq {
             group.start += u64::from(skip) << number;
             group.finish = group.start + (2 << number);
             self.sets[READY] &= !(1 << number);
-            self.file(number);
+            self.file_group(number);
         }
         self.unblock(number, old_finish);
     }
 
     /// Puts a group into the set where it belongs.
-    fn file(&mut self, number: u32) {
+    fn file_group(&mut self, number: u32) {
         let Some(group) = &self.groups[number as usize] else { return };
         let is_later = group.start > self.now;
         let is_blocked = self
-            .lowest(from(self.sets[READY], number))
+            .lowest(bits_from(self.sets[READY], number))
             .is_some_and(|next| group.finish > next.finish);
-        let set = usize::from(is_later) * LATER + usize::from(is_blocked) * BLOCKED;
+        let set = usize::from(is_later) * INELIGIBLE + usize::from(is_blocked) * BLOCKED;
         self.sets[set] |= 1 << number;
     }
 
     /// Frees the groups that group `number` blocked while it finished at `old_finish`.
     fn unblock(&mut self, number: u32, old_finish: u64) {
-        let above = self.lowest(from(self.sets[READY], number + 1));
+        let above = self.lowest(bits_from(self.sets[READY], number + 1));
         if above.is_some_and(|next| next.finish <= old_finish) {
             return;
         }
         let below = (1u64 << number) - 1;
         self.shift(below, BLOCKED, READY);
-        self.shift(below, BLOCKED_LATER, LATER);
+        self.shift(below, BLOCKED_INELIGIBLE, INELIGIBLE);
     }
 
     /// After V moved from `before`: groups whose start it reached are later no more; if none is
     /// ready, V jumps to the first that will be.
     fn catch_up(&mut self, before: u64) {
-        let later = self.sets[LATER] | self.sets[BLOCKED_LATER];
+        let later = self.sets[INELIGIBLE] | self.sets[BLOCKED_INELIGIBLE];
         if later == 0 {
             return;
         }
@@ -254,8 +254,8 @@ impl Qfq {
         if changed != 0 {
             // A start of group g is a multiple of 2^g: V reached it only if such bits changed.
             let reached = u64::MAX >> changed.leading_zeros();
-            self.shift(reached, LATER, READY);
-            self.shift(reached, BLOCKED_LATER, BLOCKED);
+            self.shift(reached, INELIGIBLE, READY);
+            self.shift(reached, BLOCKED_INELIGIBLE, BLOCKED);
         }
     }
 
@@ -267,7 +267,7 @@ impl Qfq {
 
     /// The lowest group of a set.
     #[inline]
-    fn lowest(&self, set: u64) -> Option<&Group> {
+    fn lowest(&self, set: u64) -> Option<&QfqGroup> {
         self.groups.get(set.trailing_zeros() as usize)?.as_deref()
     }
 
@@ -284,7 +284,7 @@ impl Qfq {
         queue.finish = start + queue.span(len);
         let rounded = round_down(start, number);
         let nobody_ready = self.sets[READY] == 0;
-        let group = self.groups[number as usize].get_or_insert_with(Group::empty);
+        let group = self.groups[number as usize].get_or_insert_with(QfqGroup::empty);
         let is_new = group.full == 0;
         if is_new || rounded < group.start {
             if is_new {
@@ -300,7 +300,7 @@ impl Qfq {
             group.start = rounded;
             group.finish = rounded + (2 << number);
             insert(group, &mut self.queues, index, number);
-            self.file(number);
+            self.file_group(number);
         } else {
             insert(group, &mut self.queues, index, number);
         }
@@ -314,7 +314,7 @@ impl Qfq {
         if finish > self.now && rounded <= limit {
             return finish;
         }
-        let next = self.lowest(from(self.sets[READY], number));
+        let next = self.lowest(bits_from(self.sets[READY], number));
         match next {
             Some(next) if rounded > next.finish => next.finish.min(limit).max(self.now),
             _ => self.now,
@@ -325,7 +325,7 @@ impl Qfq {
     #[cold]
     fn rebuild(&mut self) {
         self.sets = [0; 4];
-        self.groups.iter_mut().flatten().for_each(|group| **group = *Group::empty());
+        self.groups.iter_mut().flatten().for_each(|group| **group = *QfqGroup::empty());
         for index in 0..self.queues.len() as u32 {
             let queue = &mut self.queues[index as usize];
             if queue.has_packets {
@@ -341,7 +341,7 @@ impl Qfq {
     #[cold]
     fn rebase(&mut self) {
         // A multiple of every slot.
-        let base = round_down(self.now - (REBASE >> 2), 56);
+        let base = round_down(self.now - (REBASE_THRESHOLD >> 2), 56);
         self.now -= base;
         for queue in &mut self.queues {
             queue.start = queue.start.saturating_sub(base);
@@ -355,7 +355,7 @@ impl Qfq {
 }
 
 /// Puts a queue into the slot of its start.
-fn insert(group: &mut Group, queues: &mut [Queue], index: u32, number: u32) {
+fn insert(group: &mut QfqGroup, queues: &mut [QfqQueue], index: u32, number: u32) {
     let queue = &mut queues[index as usize];
     let mut slot = round_down(queue.start, number).saturating_sub(group.start) >> number;
     if slot > LAST_SLOT {
@@ -367,13 +367,13 @@ fn insert(group: &mut Group, queues: &mut [Queue], index: u32, number: u32) {
     }
     let at = ((group.front + slot) % SLOTS) as usize;
     let was_full = group.full >> slot & 1 == 1;
-    queue.next = if was_full { group.heads[at] } else { NONE };
+    queue.next = if was_full { group.heads[at] } else { NO_QUEUE };
     group.heads[at] = index;
     group.full |= 1 << slot;
 }
 
-impl Group {
+impl QfqGroup {
     fn empty() -> Box<Self> {
-        Box::new(Self { start: 0, finish: 0, full: 0, front: 0, heads: [NONE; SLOTS as usize] })
+        Box::new(Self { start: 0, finish: 0, full: 0, front: 0, heads: [NO_QUEUE; SLOTS as usize] })
     }
 }

@@ -7,16 +7,16 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{LONGEST, Share, grown};
+use super::{MAX_PACKET_LEN, QueueShare, grown};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rr {
-    queues: Vec<Queue>,
+    queues: Vec<RrQueue>,
     ring: VecDeque<u32>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Queue {
+struct RrQueue {
     quantum: u64,
     deficit: u64,
     head_len: u32,
@@ -24,18 +24,19 @@ struct Queue {
 }
 
 impl Rr {
-    pub(super) fn set(&mut self, index: u32, share: Share) {
+    pub(super) fn set(&mut self, index: u32, share: QueueShare) {
         grown(&mut self.queues, index).quantum = u64::from(share.weight) * u64::from(share.lmax);
     }
 
     pub(super) fn remove(&mut self, index: u32) {
-        *grown(&mut self.queues, index) = Queue::default();
+        *grown(&mut self.queues, index) = RrQueue::default();
         self.ring.retain(|&other| other != index);
     }
 
     pub(super) fn arrive(&mut self, index: u32, len: u32) {
         let queue = &mut self.queues[index as usize];
-        *queue = Queue { head_len: len.min(LONGEST), deficit: 0, in_turn: false, ..*queue };
+        *queue =
+            RrQueue { head_len: len.min(MAX_PACKET_LEN), deficit: 0, in_turn: false, ..*queue };
         self.ring.push_back(index);
     }
 
@@ -61,7 +62,7 @@ impl Rr {
         let queue = &mut self.queues[index as usize];
         queue.deficit = queue.deficit.saturating_sub(u64::from(len));
         match next {
-            Some(next) => queue.head_len = next.min(LONGEST),
+            Some(next) => queue.head_len = next.min(MAX_PACKET_LEN),
             None => _ = self.ring.pop_front(),
         }
     }

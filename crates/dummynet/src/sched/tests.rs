@@ -13,15 +13,15 @@ const WEIGHTED: [SchedKind; 3] = [SchedKind::Wf2q, SchedKind::Rr, SchedKind::Qfq
 
 /// A scheduler and the queues that it serves.
 struct Bench {
-    turns: Turns,
+    turns: FlowScheduler,
     queues: Vec<VecDeque<u32>>,
 }
 
 impl Bench {
     fn new(kind: &SchedKind, shares: &[ShareSpec]) -> Self {
-        let mut turns = Turns::new(kind).unwrap();
+        let mut turns = FlowScheduler::new(kind).unwrap();
         for (index, share) in (0..).zip(shares) {
-            turns.set(index, Share::new(kind, share));
+            turns.set(index, QueueShare::new(kind, share));
         }
         Self { turns, queues: vec![VecDeque::new(); shares.len()] }
     }
@@ -146,7 +146,7 @@ fn prio_sends_nothing_of_a_later_priority_while_an_earlier_one_waits() {
 fn weights_out_of_range_are_clamped_as_dummynet_does() {
     let share = |kind, weight| {
         let spec = ShareSpec { weight: Some(weight), lmax: Some(5000), priority: Some(99) };
-        Share::new(&kind, &spec)
+        QueueShare::new(&kind, &spec)
     };
     assert_eq!(share(SchedKind::Wf2q, 500).weight, 100);
     assert_eq!(share(SchedKind::Wf2q, 0).weight, 1);
@@ -237,11 +237,11 @@ proptest! {
         for (step, index, len) in steps {
             match step {
                 0..=3 => bench.push(index, len),
-                4 => bench.turns.set(index, Share::new(&kind, &weight(1 + len % 100))),
+                4 => bench.turns.set(index, QueueShare::new(&kind, &weight(1 + len % 100))),
                 5 => {
                     bench.turns.remove(index);
                     bench.queues[index as usize].clear();
-                    bench.turns.set(index, Share::new(&kind, &weight(1 + len % 100)));
+                    bench.turns.set(index, QueueShare::new(&kind, &weight(1 + len % 100)));
                 }
                 6 => if let Some(index) = bench.turns.next() {
                     // All that waits is dropped, as an algorithm may.

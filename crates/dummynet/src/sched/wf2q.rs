@@ -18,14 +18,14 @@
 
 use alloc::vec::Vec;
 
-use super::heap::Heap;
-use super::{FRACTION_BITS, LONGEST, Share, grown};
+use super::heap::IndexHeap;
+use super::{FRACTION_BITS, MAX_PACKET_LEN, QueueShare, grown};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wf2q {
-    queues: Vec<Queue>,
-    ready: Heap,
-    waiting: Heap,
+    queues: Vec<Wf2qQueue>,
+    ready: IndexHeap,
+    waiting: IndexHeap,
     /// The virtual time.
     now: u64,
     /// The latest finish of any packet so far.
@@ -36,7 +36,7 @@ pub(crate) struct Wf2q {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Queue {
+struct Wf2qQueue {
     /// 2^40 / weight.
     per_byte: u64,
     start: u64,
@@ -48,23 +48,23 @@ struct Queue {
 
 const SCALE_BITS: u32 = 40;
 /// When the virtual time is beyond this all of them are moved back; tests get there.
-const REBASE: u64 = if cfg!(test) { 1 << 52 } else { 1 << 62 };
+const REBASE_THRESHOLD: u64 = if cfg!(test) { 1 << 52 } else { 1 << 62 };
 
 /// Virtual time of `len` bytes; `per_byte` is 2^40 / weight.
 #[inline]
 fn span(len: u32, per_byte: u64) -> u64 {
-    (u64::from(len.min(LONGEST)) * per_byte) >> (SCALE_BITS - FRACTION_BITS)
+    (u64::from(len.min(MAX_PACKET_LEN)) * per_byte) >> (SCALE_BITS - FRACTION_BITS)
 }
 
 impl Wf2q {
-    pub(super) fn set(&mut self, index: u32, share: Share) {
+    pub(super) fn set(&mut self, index: u32, share: QueueShare) {
         let queue = grown(&mut self.queues, index);
         let (old, new) = (u64::from(queue.weight), u64::from(share.weight));
         queue.weight = share.weight;
         queue.per_byte = (1 << SCALE_BITS) / new;
         if queue.has_packets {
             // The packet at the head keeps its place; the next one is by the new weight.
-            self.weigh(self.weights + new - old);
+            self.set_weights(self.weights + new - old);
         }
     }
 
@@ -73,7 +73,7 @@ impl Wf2q {
         let queue = grown(&mut self.queues, index);
         let weight = u64::from(queue.weight);
         if core::mem::take(queue).has_packets {
-            self.weigh(self.weights - weight);
+            self.set_weights(self.weights - weight);
             self.ready.remove(index);
             self.waiting.remove(index);
         }
@@ -89,9 +89,9 @@ impl Wf2q {
         queue.start = queue.finish.max(self.now);
         queue.finish = queue.start + span(len, queue.per_byte);
         queue.has_packets = true;
-        let Queue { start, finish, weight, .. } = *queue;
-        self.place(index, start, finish);
-        self.weigh(self.weights + u64::from(weight));
+        let Wf2qQueue { start, finish, weight, .. } = *queue;
+        self.enqueue(index, start, finish);
+        self.set_weights(self.weights + u64::from(weight));
     }
 
     #[inline]
@@ -122,7 +122,7 @@ impl Wf2q {
             queue.has_packets = false;
             let weight = u64::from(queue.weight);
             self.ready.pop();
-            self.weigh(self.weights - weight);
+            self.set_weights(self.weights - weight);
             return;
         };
         queue.start = finish;
@@ -133,12 +133,12 @@ impl Wf2q {
             self.ready.pop();
             self.waiting.push(finish, index);
         }
-        if now > REBASE {
+        if now > REBASE_THRESHOLD {
             self.rebase();
         }
     }
 
-    fn place(&mut self, index: u32, start: u64, finish: u64) {
+    fn enqueue(&mut self, index: u32, start: u64, finish: u64) {
         if start <= self.now {
             self.ready.push(finish, index);
         } else {
@@ -146,7 +146,7 @@ impl Wf2q {
         }
     }
 
-    fn weigh(&mut self, weights: u64) {
+    fn set_weights(&mut self, weights: u64) {
         self.weights = weights;
         self.per_byte = (1u64 << SCALE_BITS).checked_div(weights).unwrap_or(0);
     }
@@ -154,11 +154,11 @@ impl Wf2q {
     /// Moves all virtual times back, far before they could overflow.
     #[cold]
     fn rebase(&mut self) {
-        if self.now < REBASE {
+        if self.now < REBASE_THRESHOLD {
             return;
         }
         // Packets that are ready started before now, by at most the longest span.
-        let base = self.now - (REBASE >> 2);
+        let base = self.now - (REBASE_THRESHOLD >> 2);
         self.now -= base;
         self.latest = self.latest.saturating_sub(base);
         self.ready.rebase(base);

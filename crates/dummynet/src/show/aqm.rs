@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use slipring_model::aqm::{CoDelSpec, DelayFrom, FairSpec, PieSpec};
+use slipring_model::aqm::{CoDelSpec, DelaySource, FairSpec, PieSpec};
 
 use super::number::{general, time};
 
@@ -33,7 +33,7 @@ pub(super) fn pie(pie: &PieSpec, fair: &str) -> String {
     let limits = format!("max_burst {burst} max_ecnth {}", general(pie.max_ecn_p, 3));
     let cap = if pie.cap { " CapDrop" } else { " NoCapDrop" };
     let on_off = if pie.wake_bytes > 0 { " OnOff" } else { "" };
-    let from = if pie.delay_from == DelayFrom::DepartureRate { " DRE" } else { " TS" };
+    let from = if pie.delay_from == DelaySource::DepartureRate { " DRE" } else { " TS" };
     let derand = if pie.derandomize { " Derand" } else { " NoDerand" };
     let flags = format!("{}{cap}{on_off}{from}{derand}", ecn(pie.ecn));
     format!("{times} {gains} {limits}{fair} {flags}")

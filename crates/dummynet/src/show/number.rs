@@ -22,9 +22,9 @@ pub(super) fn milliseconds(ns: u64) -> String {
 
 /// A number in at most nine digits, then a blank and K, M, G, … by 1024.
 pub(super) fn humanized(number: u64) -> String {
-    const MOST: u64 = 1_000_000_000;
+    const MAX_SHOWN: u64 = 1_000_000_000;
     let (mut value, mut rest, mut prefix) = (number, 0, 0);
-    while value >= MOST {
+    while value >= MAX_SHOWN {
         rest = value % 1024;
         value /= 1024;
         prefix += 1;

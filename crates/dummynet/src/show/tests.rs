@@ -3,9 +3,9 @@
 use std::string::String;
 
 use super::*;
-use crate::flow::FlowKey;
-use crate::text::Command;
-use crate::{Dummynet, Object, ObjectKind, Packet};
+use crate::flow::ShaperFlowKey;
+use crate::text::DummynetCommand;
+use crate::{Dummynet, ObjectKind, ShaperPacket, ShaperTarget};
 
 fn protocol(number: u8) -> Option<&'static str> {
     match number {
@@ -20,15 +20,17 @@ fn protocol(number: u8) -> Option<&'static str> {
 fn engine(text: &str) -> Dummynet<u32> {
     let mut dummynet = Dummynet::new(1);
     for line in text.lines() {
-        let Ok(Command::Config(config)) = Command::parse(line.trim()) else { panic!("{line}") };
+        let Ok(DummynetCommand::Config(config)) = DummynetCommand::parse(line.trim()) else {
+            panic!("{line}")
+        };
         dummynet.configure(0, config, &mut |_| {}).unwrap();
     }
     dummynet
 }
 
-fn send(dummynet: &mut Dummynet<u32>, object: Object, key: &FlowKey, packets: u32) {
+fn send(dummynet: &mut Dummynet<u32>, object: ShaperTarget, key: &ShaperFlowKey, packets: u32) {
     for handle in 0..packets {
-        let packet = Packet { handle, rule: 1, len: 96, ecn: Default::default() };
+        let packet = ShaperPacket { handle, rule: 1, len: 96, ecn: Default::default() };
         dummynet.submit(0, object, key, packet, &mut |_| {});
     }
 }
@@ -58,7 +60,7 @@ fn a_pipe_shows_link_flowset_and_scheduler() {
 #[test]
 fn a_used_pipe_shows_a_row() {
     let mut dummynet = engine("pipe 2 config bw 1Mbit/s");
-    send(&mut dummynet, Object::Pipe(2), &FlowKey::default(), 4);
+    send(&mut dummynet, ShaperTarget::Pipe(2), &ShaperFlowKey::default(), 4);
     assert_eq!(
         without_buckets(&pipes(&dummynet.show_pipes(0), protocol)),
         "00002:   1.000 Mbit/s    0 ms burst 0 \n\
@@ -73,8 +75,8 @@ fn a_used_pipe_shows_a_row() {
 fn dynamic_pipes_show_their_mask_and_a_row_each() {
     let mut dummynet = engine("pipe 1 config mask src-ip 0x000000ff bw 200Kbit/s");
     for host in 1..=10 {
-        let key = FlowKey { src: 0x0a00_0000 + host, ..FlowKey::default() };
-        send(&mut dummynet, Object::Pipe(1), &key, 1);
+        let key = ShaperFlowKey { src: 0x0a00_0000 + host, ..ShaperFlowKey::default() };
+        send(&mut dummynet, ShaperTarget::Pipe(1), &key, 1);
     }
     let text = pipes(&dummynet.show_pipes(0), protocol);
     let head = "00001: 200.000 Kbit/s    0 ms burst 0 \n\
@@ -98,8 +100,8 @@ fn queues_show_weights_and_flows() {
          queue 1 config pipe 1 weight 10 mask src-ip 0xff
          queue 2 config pipe 1 queue 50KBytes plr 0.1",
     );
-    let key = FlowKey { proto: 6, src: 0x0a00_0001, ..FlowKey::default() };
-    send(&mut dummynet, Object::Queue(1), &key, 2);
+    let key = ShaperFlowKey { proto: 6, src: 0x0a00_0001, ..ShaperFlowKey::default() };
+    send(&mut dummynet, ShaperTarget::Queue(1), &key, 2);
     assert_eq!(
         without_buckets(&queues(&dummynet.show_queues(0), protocol)),
         "q00001  50 sl. 1 flows (64 buckets) sched 1 weight 10 lmax 0 pri 0 droptail\n    \
@@ -160,7 +162,7 @@ fn profiles_show_what_they_keep() {
     let mut spec = crate::spec::PipeSpec::default();
     spec.load(&file);
     let mut dummynet = Dummynet::<u32>::new(1);
-    dummynet.configure(0, crate::Config::Pipe(3, spec), &mut |_| {}).unwrap();
+    dummynet.configure(0, crate::ShaperConfig::Pipe(3, spec), &mut |_| {}).unwrap();
     let text = pipes(&dummynet.show_pipes(0), protocol);
     assert!(text.starts_with(
         "00003: unlimited         0 ms burst 0 \n\t profile: name \"x\" loss 0.800000 samples 10\n"
@@ -171,8 +173,14 @@ fn profiles_show_what_they_keep() {
 fn ipv6_masks_and_rows_have_their_own_form() {
     let mut dummynet = engine("pipe 1 config bw 1Mbit/s mask src-ip6 /64 flow-id 0xfffff");
     let src = "2001:db8:1:2:3:4:5:6".parse::<Ipv6Addr>().unwrap().into();
-    let key = FlowKey { is_v6: true, proto: 6, flow_label: 0xbaad, src, ..FlowKey::default() };
-    send(&mut dummynet, Object::Pipe(1), &key, 1);
+    let key = ShaperFlowKey {
+        is_v6: true,
+        proto: 6,
+        flow_label: 0xbaad,
+        src,
+        ..ShaperFlowKey::default()
+    };
+    send(&mut dummynet, ShaperTarget::Pipe(1), &key, 1);
     let text = without_buckets(&pipes(&dummynet.show_pipes(0), protocol));
     let mask = "\n        mask: proto: 0x00, flow_id: 0x000fffff,  \
         ffff:ffff:ffff:ffff::/0x0000 -> ::/0x0000\n\

@@ -2,25 +2,25 @@
 
 use alloc::format;
 
-use slipring_model::aqm::{CoDelSpec, DelayFrom, FairSpec, PieSpec};
+use slipring_model::aqm::{CoDelSpec, DelaySource, FairSpec, PieSpec};
 
-use super::TextError;
-use super::cursor::{Cursor, Word};
+use super::ShaperTextError;
+use super::cursor::{ShaperCursor, ShaperWord};
 use super::number;
 
 /// Times up to here, and gains as PIE keeps them, in 13 bits behind the point.
 const MAX_TIME_NS: u64 = 10_000_000_000;
 const GAIN_SCALE: f64 = 8192.0;
 
-pub(super) fn codel(cursor: &mut Cursor<'_>) -> Result<CoDelSpec, TextError> {
+pub(super) fn codel(cursor: &mut ShaperCursor<'_>) -> Result<CoDelSpec, ShaperTextError> {
     codel_of(cursor, CoDelSpec::default(), None)
 }
 
 pub(super) fn codel_of(
-    cursor: &mut Cursor<'_>,
+    cursor: &mut ShaperCursor<'_>,
     mut spec: CoDelSpec,
     mut fair: Option<&mut FairSpec>,
-) -> Result<CoDelSpec, TextError> {
+) -> Result<CoDelSpec, ShaperTextError> {
     let mut target = None;
     while let Some(word) = cursor.take() {
         match word.text {
@@ -36,7 +36,7 @@ pub(super) fn codel_of(
         }
     }
     if spec.target_ns > spec.interval_ns || spec.target_ns == 0 {
-        let word = target.unwrap_or(Word { text: "interval", column: 1 });
+        let word = target.unwrap_or(ShaperWord { text: "interval", column: 1 });
         return Err(word.error("the target is not within the interval", "0 < target <= interval"));
     }
     Ok(spec)
@@ -45,18 +45,18 @@ pub(super) fn codel_of(
 /// dummynet's defaults: timestamps, no marks.
 pub(super) fn default_pie() -> PieSpec {
     let max_ecn_p = fixed(0.1);
-    PieSpec { delay_from: DelayFrom::Timestamps, max_ecn_p, ..PieSpec::default() }
+    PieSpec { delay_from: DelaySource::Timestamps, max_ecn_p, ..PieSpec::default() }
 }
 
-pub(super) fn pie(cursor: &mut Cursor<'_>) -> Result<PieSpec, TextError> {
+pub(super) fn pie(cursor: &mut ShaperCursor<'_>) -> Result<PieSpec, ShaperTextError> {
     pie_of(cursor, default_pie(), None)
 }
 
 pub(super) fn pie_of(
-    cursor: &mut Cursor<'_>,
+    cursor: &mut ShaperCursor<'_>,
     mut spec: PieSpec,
     mut fair: Option<&mut FairSpec>,
-) -> Result<PieSpec, TextError> {
+) -> Result<PieSpec, ShaperTextError> {
     const WORDS: &str = "target, tupdate, alpha, beta, max_burst, max_ecnth, ecn, capdrop, drand, \
                          onoff, dre, ts";
     while let Some(word) = cursor.take() {
@@ -74,8 +74,8 @@ pub(super) fn pie_of(
             "drand" => spec.derandomize = true,
             "nodrand" => spec.derandomize = false,
             "onoff" => spec.wake_bytes = 1,
-            "dre" => spec.delay_from = DelayFrom::DepartureRate,
-            "ts" => spec.delay_from = DelayFrom::Timestamps,
+            "dre" => spec.delay_from = DelaySource::DepartureRate,
+            "ts" => spec.delay_from = DelaySource::Timestamps,
             _ if of_fair(word, cursor, &mut fair)? => {}
             _ => return Err(word.wrong(expected(WORDS, fair.is_some()))),
         }
@@ -90,10 +90,10 @@ fn expected(words: &str, is_fair: bool) -> alloc::string::String {
 
 /// A parameter of flow queueing.
 fn of_fair(
-    word: Word<'_>,
-    cursor: &mut Cursor<'_>,
+    word: ShaperWord<'_>,
+    cursor: &mut ShaperCursor<'_>,
     fair: &mut Option<&mut FairSpec>,
-) -> Result<bool, TextError> {
+) -> Result<bool, ShaperTextError> {
     let Some(fair) = fair else { return Ok(false) };
     let (field, most) = match word.text {
         "quantum" => (&mut fair.quantum, 9000),
@@ -106,13 +106,13 @@ fn of_fair(
 }
 
 /// A time that is not zero.
-fn time(cursor: &mut Cursor<'_>) -> Result<u64, TextError> {
+fn time(cursor: &mut ShaperCursor<'_>) -> Result<u64, ShaperTextError> {
     let word = cursor.next("a time")?;
     let ns = number::time(word, MAX_TIME_NS)?;
     if ns < 1000 { Err(word.wrong("a time of 1us or more")) } else { Ok(ns / 1000 * 1000) }
 }
 
-fn gain(cursor: &mut Cursor<'_>, most: f64) -> Result<f64, TextError> {
+fn gain(cursor: &mut ShaperCursor<'_>, most: f64) -> Result<f64, ShaperTextError> {
     let word = cursor.next("a number")?;
     let value = number::share(word.text, 0.0..=most);
     value.map(fixed).ok_or_else(|| word.wrong(format!("a number from 0 to {most}")))

@@ -5,85 +5,87 @@ use alloc::string::String;
 
 use slipring_model::aqm::{CoDelSpec, FairSpec};
 
-use super::cursor::{Cursor, Word};
-use super::number::{self, Size};
-use super::{Caps, Command, TextError, aqm, values};
-use crate::flow::Mask;
+use super::cursor::{ShaperCursor, ShaperWord};
+use super::number::{self, ParsedSize};
+use super::{DummynetCommand, QueueCaps, ShaperTextError, aqm, values};
+use crate::flow::FlowMask;
 use crate::spec::{
-    AqmSpec, Limit, LinkSpec, Loss, Number, PipeSpec, PolicySpec, QueueSpec, RedSpec, SchedKind,
-    SchedSpec, ShareSpec,
+    AqmSpec, ObjectNumber, PipeLinkSpec, PipeSpec, PolicySpec, QueueLimit, SchedKind, SchedSpec,
+    ShaperLoss, ShaperQueueSpec, ShaperRedSpec, ShareSpec,
 };
-use crate::{Config, ObjectKind};
+use crate::{ObjectKind, ShaperConfig};
 
 const MAX_DELAY_NS: u64 = 10_000_000_000;
-const LEAST_QUEUE_BYTES: u64 = 1500;
+const MIN_QUEUE_BYTES: u64 = 1500;
 const PARAMETERS: &str = "a parameter: bw, delay, burst, profile, profile-values, queue, plr, \
                           mask, buckets, red, gred, codel, pie, ecn, droptail, noerror, weight, \
                           lmax, pri, pipe, sched or type";
 
 /// All that any object may be told.
 #[derive(Default)]
-struct Reading {
-    link: LinkSpec,
+struct ParameterReader {
+    link: PipeLinkSpec,
     profile: Option<String>,
     policy: PolicySpec,
-    mask: Mask,
+    mask: FlowMask,
     buckets: Option<u32>,
     share: ShareSpec,
-    parent: Option<Number>,
+    parent: Option<ObjectNumber>,
     kind: Option<SchedKind>,
-    red: Option<RedReading>,
+    red: Option<UnresolvedRed>,
     ecn: bool,
 }
 
 /// RED, before it is known whether the queue is in bytes and whether packets are marked.
-struct RedReading {
-    spec: RedSpec,
+struct UnresolvedRed {
+    spec: ShaperRedSpec,
     column: usize,
 }
 
 pub(super) fn parse(
-    cursor: &mut Cursor<'_>,
+    cursor: &mut ShaperCursor<'_>,
     kind: ObjectKind,
-    number: Number,
-    caps: &Caps,
-) -> Result<Command, TextError> {
-    let mut reading = Reading::default();
+    number: ObjectNumber,
+    caps: &QueueCaps,
+) -> Result<DummynetCommand, ShaperTextError> {
+    let mut reading = ParameterReader::default();
     let mut last = None;
     while let Some(word) = cursor.take() {
         reading.parameter(word, cursor, (kind, number), caps)?;
         last = Some(word);
     }
     if let Some(last) = last {
-        reading.settle(last)?;
+        reading.resolve(last)?;
     }
-    let Reading { link, profile, policy, mask, buckets, share, parent, kind: sched, .. } = reading;
+    let ParameterReader {
+        link, profile, policy, mask, buckets, share, parent, kind: sched, ..
+    } = reading;
     let config = match kind {
         ObjectKind::Pipe => {
-            Config::Pipe(number, PipeSpec { link, policy, mask, buckets, kind: sched })
+            ShaperConfig::Pipe(number, PipeSpec { link, policy, mask, buckets, kind: sched })
         }
         ObjectKind::Queue => {
-            Config::Queue(number, QueueSpec { parent, share, policy, mask, buckets })
+            ShaperConfig::Queue(number, ShaperQueueSpec { parent, share, policy, mask, buckets })
         }
         ObjectKind::Sched => {
-            Config::Sched(number, SchedSpec { kind: sched, mask, buckets, policy })
+            ShaperConfig::Sched(number, SchedSpec { kind: sched, mask, buckets, policy })
         }
     };
     Ok(match profile {
-        Some(file) => Command::ConfigWithProfile(config, file),
-        None => Command::Config(config),
+        Some(file) => DummynetCommand::ConfigWithProfile(config, file),
+        None => DummynetCommand::Config(config),
     })
 }
 
-impl Reading {
+impl ParameterReader {
     fn parameter(
         &mut self,
-        word: Word<'_>,
-        cursor: &mut Cursor<'_>,
-        (kind, number): (ObjectKind, Number),
-        caps: &Caps,
-    ) -> Result<(), TextError> {
-        fits(word, kind)?;
+        word: ShaperWord<'_>,
+        cursor: &mut ShaperCursor<'_>,
+        (kind, number): (ObjectKind, ObjectNumber),
+        caps: &QueueCaps,
+    ) -> Result<(), ShaperTextError> {
+        check_applicable(word, kind)?;
         match word.text {
             "bw" | "bandwidth" => self.link.bits_per_sec = number::rate(cursor.next("a rate")?)?,
             "delay" => self.link.delay_ns = number::time(cursor.next("a time")?, MAX_DELAY_NS)?,
@@ -125,12 +127,12 @@ impl Reading {
         self.red = None;
     }
 
-    fn red(&mut self, word: Word<'_>, value: Word<'_>) -> Result<(), TextError> {
+    fn red(&mut self, word: ShaperWord<'_>, value: ShaperWord<'_>) -> Result<(), ShaperTextError> {
         let wrong = || value.wrong("w_q/min_th/max_th/max_p, as in 0.002/5/15/0.1");
         let mut parts = value.text.split('/');
         let mut part = || parts.next().ok_or_else(wrong);
         let share = |text: &str| number::share(text, 0.0..=1.0).ok_or_else(wrong);
-        let fixed = |share: f64| (share * f64::from(RedSpec::SCALE)) as u32;
+        let fixed = |share: f64| (share * f64::from(ShaperRedSpec::SCALE)) as u32;
         let weight = fixed(share(part()?)?);
         let min = threshold(part()?).ok_or_else(wrong)?;
         let max = threshold(part()?).ok_or_else(wrong)?;
@@ -142,21 +144,21 @@ impl Reading {
             return Err(value.error("w_q is below 1/65536", "0 < w_q <= 1"));
         }
         let gentle = word.text == "gred";
-        let spec = RedSpec { weight, min, max, max_p, gentle, ecn: false };
-        self.red = Some(RedReading { spec, column: value.column });
+        let spec = ShaperRedSpec { weight, min, max, max_p, gentle, ecn: false };
+        self.red = Some(UnresolvedRed { spec, column: value.column });
         Ok(())
     }
 
     /// Brings together what depends on each other; `last` is where the command ends.
-    fn settle(&mut self, last: Word<'_>) -> Result<(), TextError> {
-        if let Some(RedReading { mut spec, column }) = self.red.take() {
+    fn resolve(&mut self, last: ShaperWord<'_>) -> Result<(), ShaperTextError> {
+        if let Some(UnresolvedRed { mut spec, column }) = self.red.take() {
             spec.ecn = self.ecn;
             let is_ordered = if spec.ecn { spec.min <= spec.max } else { spec.min < spec.max };
             if !is_ordered || spec.max == 0 {
                 let (min, max) = (spec.min, spec.max);
                 let what = format!("min_th {min} is not below max_th {max}");
                 let expected = "min_th < max_th (with `ecn` they may be equal)".into();
-                return Err(TextError { column, what, expected });
+                return Err(ShaperTextError { column, what, expected });
             }
             self.policy.aqm = AqmSpec::Red(spec);
         } else if self.ecn {
@@ -173,7 +175,7 @@ impl Reading {
 }
 
 /// Refuses parameters of other objects by name.
-fn fits(word: Word<'_>, kind: ObjectKind) -> Result<(), TextError> {
+fn check_applicable(word: ShaperWord<'_>, kind: ObjectKind) -> Result<(), ShaperTextError> {
     let only = match word.text {
         "bw" | "bandwidth" | "delay" | "burst" | "profile" | "profile-values"
             if kind != ObjectKind::Pipe =>
@@ -194,7 +196,7 @@ fn fits(word: Word<'_>, kind: ObjectKind) -> Result<(), TextError> {
 }
 
 /// `pipe N` of a scheduler: it has the link of that number, so it can be no other one.
-fn own_pipe(cursor: &mut Cursor<'_>, number: Number) -> Result<(), TextError> {
+fn own_pipe(cursor: &mut ShaperCursor<'_>, number: ObjectNumber) -> Result<(), ShaperTextError> {
     let word = cursor.next("a number")?;
     let pipe = number::object(word)?;
     if pipe == number {
@@ -204,43 +206,49 @@ fn own_pipe(cursor: &mut Cursor<'_>, number: Number) -> Result<(), TextError> {
     Err(word.error(what, format!("`pipe {number}`, or `sched {pipe} config …`")))
 }
 
-fn count(cursor: &mut Cursor<'_>, word: Word<'_>, most: u64) -> Result<u32, TextError> {
+fn count(
+    cursor: &mut ShaperCursor<'_>,
+    word: ShaperWord<'_>,
+    most: u64,
+) -> Result<u32, ShaperTextError> {
     let value = cursor.next("a number")?;
     Ok(number::within(value, 0..=most, word.text)? as u32)
 }
 
-fn limit(word: Word<'_>, caps: &Caps) -> Result<Limit, TextError> {
+fn limit(word: ShaperWord<'_>, caps: &QueueCaps) -> Result<QueueLimit, ShaperTextError> {
     match number::size(word)? {
-        Size::Slots(0) => Ok(Limit::default()),
-        Size::Slots(slots) if slots <= caps.slots.into() => Ok(Limit::Slots(slots as u32)),
-        Size::Bytes(bytes) if bytes <= caps.bytes.into() => {
-            Ok(Limit::Bytes(bytes.max(LEAST_QUEUE_BYTES) as u32))
+        ParsedSize::Slots(0) => Ok(QueueLimit::default()),
+        ParsedSize::Slots(slots) if slots <= caps.slots.into() => {
+            Ok(QueueLimit::Slots(slots as u32))
         }
-        Size::Slots(_) => {
+        ParsedSize::Bytes(bytes) if bytes <= caps.bytes.into() => {
+            Ok(QueueLimit::Bytes(bytes.max(MIN_QUEUE_BYTES) as u32))
+        }
+        ParsedSize::Slots(_) => {
             let expected = format!("1 to {} slots (pipe_slot_limit)", caps.slots);
             Err(word.error(format!("a queue of {} slots is too large", word.text), expected))
         }
-        Size::Bytes(_) => {
+        ParsedSize::Bytes(_) => {
             let expected = format!("up to {} bytes (pipe_byte_limit)", caps.bytes);
             Err(word.error(format!("a queue of {} is too large", word.text), expected))
         }
     }
 }
 
-fn loss(word: Word<'_>) -> Result<Loss, TextError> {
+fn loss(word: ShaperWord<'_>) -> Result<ShaperLoss, ShaperTextError> {
     let wrong = || word.wrong("a probability from 0 to 1, or four: K,p,H,r");
     let mut parts = [0; 4];
     let mut given = 0;
     for text in word.text.split(',') {
         let p = number::share(text, 0.0..=1.0).ok_or_else(wrong)?;
-        *parts.get_mut(given).ok_or_else(wrong)? = (p * f64::from(Loss::SCALE)) as u32;
+        *parts.get_mut(given).ok_or_else(wrong)? = (p * f64::from(ShaperLoss::SCALE)) as u32;
         given += 1;
     }
     let [good, to_bad, bad, to_good] = parts;
     match given {
-        1 if good == 0 => Ok(Loss::None),
-        1 => Ok(Loss::Uniform(good)),
-        4 => Ok(Loss::GilbertElliott { good, to_bad, bad, to_good }),
+        1 if good == 0 => Ok(ShaperLoss::None),
+        1 => Ok(ShaperLoss::Uniform(good)),
+        4 => Ok(ShaperLoss::GilbertElliott { good, to_bad, bad, to_good }),
         _ => Err(wrong()),
     }
 }
@@ -254,7 +262,7 @@ fn threshold(text: &str) -> Option<u32> {
     number::whole(digits)?.checked_mul(scale)?.try_into().ok()
 }
 
-fn sched_kind(cursor: &mut Cursor<'_>) -> Result<SchedKind, TextError> {
+fn sched_kind(cursor: &mut ShaperCursor<'_>) -> Result<SchedKind, ShaperTextError> {
     const KINDS: &str = "fifo, wf2q+, rr, qfq, prio, fq_codel or fq_pie";
     let word = cursor.next(KINDS)?;
     let is = |name: &str| word.text.eq_ignore_ascii_case(name);
@@ -280,15 +288,15 @@ fn sched_kind(cursor: &mut Cursor<'_>) -> Result<SchedKind, TextError> {
     found.map(|(_, kind)| kind).ok_or_else(|| word.wrong(KINDS))
 }
 
-fn mask(cursor: &mut Cursor<'_>) -> Result<Mask, TextError> {
+fn mask(cursor: &mut ShaperCursor<'_>) -> Result<FlowMask, ShaperTextError> {
     const FIELDS: &str = "all, queue, or a field and its mask, as in src-ip 0x000000ff";
-    let mut mask = Mask::NONE;
+    let mut mask = FlowMask::NONE;
     let mut is_empty = true;
     while let Some(word) = cursor.peek() {
         match word.text {
             "all" => {
                 cursor.take();
-                return Ok(Mask { queue: mask.queue, ..Mask::ALL });
+                return Ok(FlowMask { queue: mask.queue, ..FlowMask::ALL });
             }
             // A number behind it is the size of the queue, not the end of the mask.
             "queue" if !followed_by_size(cursor) => {
@@ -312,13 +320,17 @@ fn mask(cursor: &mut Cursor<'_>) -> Result<Mask, TextError> {
     Ok(mask)
 }
 
-fn followed_by_size(cursor: &Cursor<'_>) -> bool {
+fn followed_by_size(cursor: &ShaperCursor<'_>) -> bool {
     let mut ahead = cursor.clone();
     ahead.take();
     ahead.peek().is_some_and(|word| number::size(word).is_ok())
 }
 
-fn field(mask: &mut Mask, name: Word<'_>, value: Word<'_>) -> Result<(), TextError> {
+fn field(
+    mask: &mut FlowMask,
+    name: ShaperWord<'_>,
+    value: ShaperWord<'_>,
+) -> Result<(), ShaperTextError> {
     let bits = match name.text {
         "dst-ip" | "src-ip" => 32,
         "dst-port" | "src-port" => 16,
@@ -351,7 +363,11 @@ fn field(mask: &mut Mask, name: Word<'_>, value: Word<'_>) -> Result<(), TextErr
 }
 
 /// IPv6 addresses are masked by prefixes.
-fn field6(mask: &mut Mask, name: Word<'_>, value: Word<'_>) -> Result<(), TextError> {
+fn field6(
+    mask: &mut FlowMask,
+    name: ShaperWord<'_>,
+    value: ShaperWord<'_>,
+) -> Result<(), ShaperTextError> {
     let text = value.text.strip_prefix('/').unwrap_or(value.text);
     let length = number::whole(text).filter(|&length| length <= 128);
     let length = length.ok_or_else(|| value.wrong("a length of a prefix from 0 to 128"))? as u32;

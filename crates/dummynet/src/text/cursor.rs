@@ -3,33 +3,37 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::TextError;
+use super::ShaperTextError;
 
 /// A word and where it stands.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Word<'t> {
+pub(super) struct ShaperWord<'t> {
     pub(super) text: &'t str,
     /// In characters, from 1.
     pub(super) column: usize,
 }
 
-impl Word<'_> {
-    pub(super) fn wrong(&self, expected: impl Into<String>) -> TextError {
+impl ShaperWord<'_> {
+    pub(super) fn wrong(&self, expected: impl Into<String>) -> ShaperTextError {
         self.error(format!("unexpected `{}`", self.text), expected)
     }
 
-    pub(super) fn error(&self, what: impl Into<String>, expected: impl Into<String>) -> TextError {
-        TextError { column: self.column, what: what.into(), expected: expected.into() }
+    pub(super) fn error(
+        &self,
+        what: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> ShaperTextError {
+        ShaperTextError { column: self.column, what: what.into(), expected: expected.into() }
     }
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Cursor<'t> {
+pub(super) struct ShaperCursor<'t> {
     rest: &'t str,
     column: usize,
 }
 
-impl<'t> Cursor<'t> {
+impl<'t> ShaperCursor<'t> {
     pub(super) fn new(text: &'t str) -> Self {
         // A comment ends the line.
         let said = text.split_once('#').map_or(text, |(said, _)| said);
@@ -37,7 +41,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// The next word, if there is one.
-    pub(super) fn take(&mut self) -> Option<Word<'t>> {
+    pub(super) fn take(&mut self) -> Option<ShaperWord<'t>> {
         let start = self.rest.find(|c: char| !c.is_whitespace())?;
         let (blank, rest) = self.rest.split_at(start);
         let column = self.column + blank.chars().count();
@@ -45,24 +49,24 @@ impl<'t> Cursor<'t> {
         let (text, rest) = rest.split_at(end);
         self.column = column + text.chars().count();
         self.rest = rest;
-        Some(Word { text, column })
+        Some(ShaperWord { text, column })
     }
 
-    pub(super) fn peek(&self) -> Option<Word<'t>> {
+    pub(super) fn peek(&self) -> Option<ShaperWord<'t>> {
         self.clone().take()
     }
 
     /// The next word, which must be there.
-    pub(super) fn next(&mut self, expected: &str) -> Result<Word<'t>, TextError> {
+    pub(super) fn next(&mut self, expected: &str) -> Result<ShaperWord<'t>, ShaperTextError> {
         let column = self.column;
-        self.take().ok_or_else(|| TextError {
+        self.take().ok_or_else(|| ShaperTextError {
             column,
             what: "the command ends early".into(),
             expected: expected.into(),
         })
     }
 
-    pub(super) fn end(&self) -> Result<(), TextError> {
+    pub(super) fn end(&self) -> Result<(), ShaperTextError> {
         self.peek().map_or(Ok(()), |word| Err(word.wrong("the end of the command")))
     }
 }

@@ -4,18 +4,20 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-use super::TextError;
-use super::cursor::Word;
-use crate::spec::Number;
+use super::ShaperTextError;
+use super::cursor::ShaperWord;
+use crate::spec::ObjectNumber;
 
 /// The number of an object.
-pub(super) fn object(word: Word<'_>) -> Result<Number, TextError> {
+pub(super) fn object(word: ShaperWord<'_>) -> Result<ObjectNumber, ShaperTextError> {
     let number = word.text.parse().ok().filter(|&number| number > 0);
     number.ok_or_else(|| word.wrong("a number from 1 to 65535"))
 }
 
 /// `N`, `N-M`, and several with commas.
-pub(super) fn range(word: Word<'_>) -> Result<Vec<RangeInclusive<Number>>, TextError> {
+pub(super) fn range(
+    word: ShaperWord<'_>,
+) -> Result<Vec<RangeInclusive<ObjectNumber>>, ShaperTextError> {
     let wrong = || word.wrong("a number or a range from 1 to 65535");
     let one = |text: &str| {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
@@ -39,10 +41,10 @@ pub(super) fn whole(text: &str) -> Option<u64> {
 
 /// A whole number within a range.
 pub(super) fn within(
-    word: Word<'_>,
+    word: ShaperWord<'_>,
     range: RangeInclusive<u64>,
     name: &str,
-) -> Result<u64, TextError> {
+) -> Result<u64, ShaperTextError> {
     whole(word.text)
         .filter(|number| range.contains(number))
         .ok_or_else(|| word.wrong(format!("{name} from {} to {}", range.start(), range.end())))
@@ -74,7 +76,7 @@ fn prefix(unit: &str) -> (i32, &str) {
 }
 
 /// `10Mbit/s`, `30Byte/s`, `2.5G`, a bare number in bit/s.
-pub(super) fn rate(word: Word<'_>) -> Result<u64, TextError> {
+pub(super) fn rate(word: ShaperWord<'_>) -> Result<u64, ShaperTextError> {
     const EXPECTED: &str = "a rate such as 10Mbit/s, 2.5Gbit/s or 30Byte/s";
     if word.text.starts_with(|c: char| c.is_ascii_lowercase()) {
         let what = format!("`{}`: no device sets the pace of a pipe here", word.text);
@@ -98,7 +100,7 @@ pub(super) fn rate(word: Word<'_>) -> Result<u64, TextError> {
 }
 
 /// Milliseconds, or with `ns`, `us`, `ms`, `s`.
-pub(super) fn time(word: Word<'_>, most_ns: u64) -> Result<u64, TextError> {
+pub(super) fn time(word: ShaperWord<'_>, most_ns: u64) -> Result<u64, ShaperTextError> {
     let most_ms = most_ns / 1_000_000;
     let wrong = || word.wrong(format!("a time up to {most_ms}ms, such as 250ms, 50us or 1s"));
     let (value, unit) = decimal(word.text).ok_or_else(wrong)?;
@@ -114,7 +116,7 @@ pub(super) fn time(word: Word<'_>, most_ns: u64) -> Result<u64, TextError> {
 }
 
 /// Bytes with k, M, G by 1024, below 2^48.
-pub(super) fn bytes(word: Word<'_>) -> Result<u64, TextError> {
+pub(super) fn bytes(word: ShaperWord<'_>) -> Result<u64, ShaperTextError> {
     let wrong = || word.wrong("bytes below 2^48, with k, M or G");
     let (value, unit) = decimal(word.text).ok_or_else(wrong)?;
     let (power, unit) = prefix(unit);
@@ -124,22 +126,22 @@ pub(super) fn bytes(word: Word<'_>) -> Result<u64, TextError> {
 }
 
 /// The size of a queue: slots, or bytes with a unit.
-pub(super) enum Size {
+pub(super) enum ParsedSize {
     Slots(u64),
     Bytes(u64),
 }
 
 /// `50`, `50KBytes`, `5000B`; a bare K means bytes.
-pub(super) fn size(word: Word<'_>) -> Result<Size, TextError> {
+pub(super) fn size(word: ShaperWord<'_>) -> Result<ParsedSize, ShaperTextError> {
     let wrong = || word.wrong("slots, or bytes such as 50KBytes or 5000B");
     let end = word.text.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.text.len());
     let (digits, unit) = word.text.split_at(end);
     let value: u64 = digits.parse().ok().filter(|&value| value < 1 << 40).ok_or_else(wrong)?;
     let (power, rest) = prefix(unit);
     match rest {
-        "" if unit.is_empty() => Ok(Size::Slots(value)),
+        "" if unit.is_empty() => Ok(ParsedSize::Slots(value)),
         "" | "B" | "by" | "byte" | "bytes" | "Byte" | "Bytes" if power < 3 => {
-            Ok(Size::Bytes(value << (10 * power)))
+            Ok(ParsedSize::Bytes(value << (10 * power)))
         }
         _ => Err(wrong()),
     }

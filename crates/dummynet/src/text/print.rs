@@ -5,20 +5,20 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt::{self, Display, Formatter};
 
-use slipring_model::aqm::{CoDelSpec, DelayFrom, FairSpec, PieSpec};
+use slipring_model::aqm::{CoDelSpec, DelaySource, FairSpec, PieSpec};
 use slipring_model::decimal;
 
 use super::aqm::fixed;
 use super::values;
-use crate::Config;
-use crate::flow::Mask;
+use crate::ShaperConfig;
+use crate::flow::FlowMask;
 use crate::spec::{
-    AqmSpec, Limit, LinkSpec, Loss, PipeSpec, PolicySpec, QueueSpec, RedSpec, SchedKind, SchedSpec,
-    ShareSpec,
+    AqmSpec, PipeLinkSpec, PipeSpec, PolicySpec, QueueLimit, SchedKind, SchedSpec, ShaperLoss,
+    ShaperQueueSpec, ShaperRedSpec, ShareSpec,
 };
 
 /// The command, canonically: what [`Config::said`] gives can be read again. A profile is in it with its values: it has no file any more.
-impl Display for Config {
+impl Display for ShaperConfig {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pipe(number, spec) => {
@@ -29,7 +29,7 @@ impl Display for Config {
                 kind_and_policy_of(f, kind.as_ref(), policy)
             }
             Self::Queue(number, spec) => {
-                let QueueSpec { parent, share, policy, mask: fields, buckets } = spec;
+                let ShaperQueueSpec { parent, share, policy, mask: fields, buckets } = spec;
                 write!(f, "queue {number} config")?;
                 if let Some(parent) = parent {
                     write!(f, " sched {parent}")?;
@@ -48,11 +48,11 @@ impl Display for Config {
     }
 }
 
-const RATES: &[(&str, u32)] = &[("Gbit/s", 9), ("Mbit/s", 6), ("Kbit/s", 3), ("bit/s", 0)];
-const TIMES: &[(&str, u32)] = &[("s", 9), ("ms", 6), ("us", 3), ("ns", 0)];
+const RATE_UNITS: &[(&str, u32)] = &[("Gbit/s", 9), ("Mbit/s", 6), ("Kbit/s", 3), ("bit/s", 0)];
+const TIME_UNITS: &[(&str, u32)] = &[("s", 9), ("ms", 6), ("us", 3), ("ns", 0)];
 
 fn time(ns: u64) -> String {
-    decimal::in_units(ns, TIMES)
+    decimal::in_units(ns, TIME_UNITS)
 }
 
 /// Bytes with M or K where that leaves a whole number, and `unit` behind it.
@@ -64,9 +64,9 @@ fn bytes(count: u64, unit: &str) -> String {
     }
 }
 
-fn link_of(f: &mut Formatter<'_>, link: &LinkSpec) -> fmt::Result {
+fn link_of(f: &mut Formatter<'_>, link: &PipeLinkSpec) -> fmt::Result {
     if link.bits_per_sec > 0 {
-        write!(f, " bw {}", decimal::in_units(link.bits_per_sec, RATES))?;
+        write!(f, " bw {}", decimal::in_units(link.bits_per_sec, RATE_UNITS))?;
     }
     if link.delay_ns > 0 {
         write!(f, " delay {}", time(link.delay_ns))?;
@@ -91,7 +91,7 @@ fn share_of(f: &mut Formatter<'_>, share: &ShareSpec) -> fmt::Result {
     Ok(())
 }
 
-fn mask(f: &mut Formatter<'_>, mask: &Mask, buckets: Option<u32>) -> fmt::Result {
+fn mask(f: &mut Formatter<'_>, mask: &FlowMask, buckets: Option<u32>) -> fmt::Result {
     if let Some(buckets) = buckets {
         write!(f, " buckets {buckets}")?;
     }
@@ -99,7 +99,7 @@ fn mask(f: &mut Formatter<'_>, mask: &Mask, buckets: Option<u32>) -> fmt::Result
         return Ok(());
     }
     f.write_str(" mask")?;
-    if (Mask { queue: false, ..*mask }) == Mask::ALL {
+    if (FlowMask { queue: false, ..*mask }) == FlowMask::ALL {
         return f.write_str(" all");
     }
     let v6 = |bits: u128| u64::from(bits.leading_ones());
@@ -144,16 +144,16 @@ fn kind_and_policy_of(
 
 fn policy_of(f: &mut Formatter<'_>, policy: &PolicySpec) -> fmt::Result {
     match policy.limit {
-        Limit::Slots(50) => {}
-        Limit::Slots(slots) => write!(f, " queue {slots}")?,
+        QueueLimit::Slots(50) => {}
+        QueueLimit::Slots(slots) => write!(f, " queue {slots}")?,
         // A bare number means slots.
-        Limit::Bytes(limit) => write!(f, " queue {}", bytes(limit.into(), "Bytes"))?,
+        QueueLimit::Bytes(limit) => write!(f, " queue {}", bytes(limit.into(), "Bytes"))?,
     }
-    let p = |loss: u32| Exact(loss, Loss::SCALE);
+    let p = |loss: u32| ExactFraction(loss, ShaperLoss::SCALE);
     match policy.loss {
-        Loss::None => {}
-        Loss::Uniform(loss) => write!(f, " plr {}", p(loss))?,
-        Loss::GilbertElliott { good, to_bad, bad, to_good } => {
+        ShaperLoss::None => {}
+        ShaperLoss::Uniform(loss) => write!(f, " plr {}", p(loss))?,
+        ShaperLoss::GilbertElliott { good, to_bad, bad, to_good } => {
             write!(f, " plr {},{},{},{}", p(good), p(to_bad), p(bad), p(to_good))?;
         }
     }
@@ -164,7 +164,7 @@ fn policy_of(f: &mut Formatter<'_>, policy: &PolicySpec) -> fmt::Result {
         AqmSpec::DropTail => Ok(()),
         AqmSpec::Red(red) => {
             let name = if red.gentle { "gred" } else { "red" };
-            let p = |value: u32| Exact(value, RedSpec::SCALE);
+            let p = |value: u32| ExactFraction(value, ShaperRedSpec::SCALE);
             write!(f, " {name} {}/{}/{}/{}", p(red.weight), red.min, red.max, p(red.max_p))?;
             if red.ecn { f.write_str(" ecn") } else { Ok(()) }
         }
@@ -180,9 +180,9 @@ fn policy_of(f: &mut Formatter<'_>, policy: &PolicySpec) -> fmt::Result {
 }
 
 /// A fraction as it is kept, in parts of the second number: reading cuts off.
-struct Exact(u32, u32);
+struct ExactFraction(u32, u32);
 
-impl Display for Exact {
+impl Display for ExactFraction {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self(value, of) = *self;
         let reads_back = |p: f64| (p * f64::from(of)) as u32 == value;
@@ -228,5 +228,5 @@ fn pie_of(f: &mut Formatter<'_>, pie: &PieSpec) -> fmt::Result {
     f.write_str(if pie.cap { " capdrop" } else { " nocapdrop" })?;
     f.write_str(if pie.derandomize { " drand" } else { " nodrand" })?;
     f.write_str(if pie.wake_bytes > 0 { " onoff" } else { "" })?;
-    f.write_str(if pie.delay_from == DelayFrom::DepartureRate { " dre" } else { " ts" })
+    f.write_str(if pie.delay_from == DelaySource::DepartureRate { " dre" } else { " ts" })
 }

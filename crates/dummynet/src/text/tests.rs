@@ -5,25 +5,25 @@ use std::string::{String, ToString};
 use proptest::prelude::*;
 
 use super::*;
-use crate::flow::Mask;
+use crate::flow::FlowMask;
 use crate::spec::*;
 
-fn config(text: &str) -> Config {
-    match Command::parse(text) {
-        Ok(Command::Config(config)) => config,
+fn config(text: &str) -> ShaperConfig {
+    match DummynetCommand::parse(text) {
+        Ok(DummynetCommand::Config(config)) => config,
         other => panic!("{text}: {other:?}"),
     }
 }
 
 fn pipe(parameters: &str) -> PipeSpec {
     match config(&std::format!("pipe 1 config {parameters}")) {
-        Config::Pipe(1, spec) => spec,
+        ShaperConfig::Pipe(1, spec) => spec,
         other => panic!("{other:?}"),
     }
 }
 
 fn error(text: &str) -> (usize, String) {
-    let error = Command::parse(text).unwrap_err();
+    let error = DummynetCommand::parse(text).unwrap_err();
     (error.column, error.to_string())
 }
 
@@ -56,29 +56,29 @@ fn times_are_milliseconds_unless_they_say_otherwise() {
     {
         assert_eq!(pipe(&std::format!("delay {text}")).link.delay_ns, delay_ns);
     }
-    assert!(Command::parse("pipe 1 config delay 10001").is_err());
+    assert!(DummynetCommand::parse("pipe 1 config delay 10001").is_err());
 }
 
 #[test]
 fn bursts_and_queues_count_by_1024() {
     assert_eq!(pipe("burst 10k").link.burst_bytes, 10_240);
-    assert_eq!(pipe("queue 50KBytes").policy.limit, Limit::Bytes(51_200));
-    assert_eq!(pipe("queue 1000KBytes").policy.limit, Limit::Bytes(1_024_000));
-    assert_eq!(pipe("queue 100").policy.limit, Limit::Slots(100));
-    assert_eq!(pipe("queue 10B").policy.limit, Limit::Bytes(1500));
-    assert!(Command::parse("pipe 1 config queue 101").is_err());
-    let caps = Caps { slots: 1000, ..Caps::default() };
-    assert!(Command::parse_within("pipe 1 config queue 1000", &caps).is_ok());
+    assert_eq!(pipe("queue 50KBytes").policy.limit, QueueLimit::Bytes(51_200));
+    assert_eq!(pipe("queue 1000KBytes").policy.limit, QueueLimit::Bytes(1_024_000));
+    assert_eq!(pipe("queue 100").policy.limit, QueueLimit::Slots(100));
+    assert_eq!(pipe("queue 10B").policy.limit, QueueLimit::Bytes(1500));
+    assert!(DummynetCommand::parse("pipe 1 config queue 101").is_err());
+    let caps = QueueCaps { slots: 1000, ..QueueCaps::default() };
+    assert!(DummynetCommand::parse_within("pipe 1 config queue 1000", &caps).is_ok());
 }
 
 #[test]
 fn lengths_of_masks_are_low_bits_for_ipv4_and_prefixes_for_ipv6() {
-    assert_eq!(pipe("mask src-ip /8").mask, Mask { src4: 0xff, ..Mask::NONE });
+    assert_eq!(pipe("mask src-ip /8").mask, FlowMask { src4: 0xff, ..FlowMask::NONE });
     assert_eq!(pipe("mask src-ip /32 dst-port 0xff").mask.src4, u32::MAX);
     let mask = pipe("mask dst-ip6 /64").mask;
     assert_eq!((mask.dst6, mask.shown_as_v6), (u128::MAX << 64, true));
-    assert_eq!(pipe("mask all").mask, Mask::ALL);
-    assert_eq!(pipe("mask all queue 20").policy.limit, Limit::Slots(20));
+    assert_eq!(pipe("mask all").mask, FlowMask::ALL);
+    assert_eq!(pipe("mask all queue 20").policy.limit, QueueLimit::Slots(20));
     assert!(pipe("mask src-port 0xffff queue").mask.queue);
 }
 
@@ -144,7 +144,7 @@ fn parameters_stay_within_dummynets_ranges() {
         "sched 1 config type fq_codel target 200ms",
         "pipe 1 config pie alpha 8",
     ] {
-        assert!(Command::parse(text).is_err(), "{text}");
+        assert!(DummynetCommand::parse(text).is_err(), "{text}");
     }
     assert_eq!(pipe("mask all buckets 3").buckets, Some(16));
     assert_eq!(pipe("mask all buckets 100000").buckets, Some(65536));
@@ -152,13 +152,15 @@ fn parameters_stay_within_dummynets_ranges() {
 
 #[test]
 fn number_and_verb_come_in_any_order() {
-    assert_eq!(Command::parse("pipe config 3"), Command::parse("pipe 3 config"));
-    assert_eq!(Command::parse("queue 3 delete"), Command::parse("queue delete 3"));
-    let Ok(Command::Show(ObjectKind::Sched, ranges)) = Command::parse("sched show 1,3-5 7") else {
+    assert_eq!(DummynetCommand::parse("pipe config 3"), DummynetCommand::parse("pipe 3 config"));
+    assert_eq!(DummynetCommand::parse("queue 3 delete"), DummynetCommand::parse("queue delete 3"));
+    let Ok(DummynetCommand::Show(ObjectKind::Sched, ranges)) =
+        DummynetCommand::parse("sched show 1,3-5 7")
+    else {
         panic!()
     };
     assert_eq!(ranges, [1..=1, 3..=5, 7..=7]);
-    assert_eq!(Command::parse("pipe flush"), Ok(Command::Flush));
+    assert_eq!(DummynetCommand::parse("pipe flush"), Ok(DummynetCommand::Flush));
 }
 
 #[test]
@@ -171,9 +173,9 @@ fn a_scheduler_may_name_its_own_pipe() {
 
 #[test]
 fn profiles_are_named_for_the_caller_to_load() {
-    let command = Command::parse("pipe 1 config profile a.txt bw 1Mbit/s").unwrap();
+    let command = DummynetCommand::parse("pipe 1 config profile a.txt bw 1Mbit/s").unwrap();
     assert!(
-        matches!(command, Command::ConfigWithProfile(Config::Pipe(1, _), file) if file == "a.txt")
+        matches!(command, DummynetCommand::ConfigWithProfile(ShaperConfig::Pipe(1, _), file) if file == "a.txt")
     );
 }
 
@@ -209,8 +211,8 @@ fn configurations_print_as_they_were_typed() {
         "sched 2 config pie target 15ms tupdate 15ms alpha 0.125 beta 1.25 max_burst 150ms \
          max_ecnth 0.1 noecn capdrop drand ts",
     ] {
-        let caps = Caps::NONE;
-        let Ok(Command::Config(config)) = Command::parse_within(text, &caps) else {
+        let caps = QueueCaps::NONE;
+        let Ok(DummynetCommand::Config(config)) = DummynetCommand::parse_within(text, &caps) else {
             panic!("{text}")
         };
         assert_eq!(config.to_string(), text);
@@ -271,9 +273,9 @@ proptest! {
         let extra_ms: Vec<_> =
             runs.into_iter().flat_map(|(ms, times)| std::iter::repeat_n(ms, times)).collect();
         let first_lost = lost.index(extra_ms.len() + 1) as u32;
-        let profile = Some(Profile { name, extra_ms, first_lost });
-        let link = LinkSpec { profile, ..LinkSpec::default() };
-        let first = Config::Pipe(1, PipeSpec { link, ..PipeSpec::default() });
+        let profile = Some(PipeProfile { name, extra_ms, first_lost });
+        let link = PipeLinkSpec { profile, ..PipeLinkSpec::default() };
+        let first = ShaperConfig::Pipe(1, PipeSpec { link, ..PipeSpec::default() });
         prop_assert_eq!(config(&first.to_string()), first);
     }
 
@@ -301,13 +303,13 @@ proptest! {
             "pipe 1 config bw {}{} delay {}.{}{} burst {}{} queue {queue} plr {plr} {aqm}",
             bw.0, bw.1, delay.0, delay.1, delay.2, burst.0, burst.1
         );
-        let first = match Command::parse_within(&text, &Caps::NONE) {
-            Ok(Command::Config(first)) => first,
+        let first = match DummynetCommand::parse_within(&text, &QueueCaps::NONE) {
+            Ok(DummynetCommand::Config(first)) => first,
             // A delay beyond 10 s, say.
             _ => return Ok(()),
         };
         let printed = first.to_string();
-        let Ok(Command::Config(again)) = Command::parse_within(&printed, &Caps::NONE) else {
+        let Ok(DummynetCommand::Config(again)) = DummynetCommand::parse_within(&printed, &QueueCaps::NONE) else {
             panic!("{text}\n{printed}");
         };
         prop_assert_eq!(&again, &first, "{}\n{}", text, printed);
@@ -317,16 +319,16 @@ proptest! {
     }
 
     #[test]
-    fn any_fraction_survives_printing(loss in 1u32..=Loss::SCALE, weight in 1u32..=RedSpec::SCALE) {
-        let red = RedSpec { weight, min: 1, max: 2, max_p: weight, gentle: false, ecn: false };
+    fn any_fraction_survives_printing(loss in 1u32..=ShaperLoss::SCALE, weight in 1u32..=ShaperRedSpec::SCALE) {
+        let red = ShaperRedSpec { weight, min: 1, max: 2, max_p: weight, gentle: false, ecn: false };
         let aqm = AqmSpec::Red(red);
-        let policy = PolicySpec { loss: Loss::Uniform(loss), aqm, ..PolicySpec::default() };
-        let first = Config::Pipe(1, PipeSpec { policy, ..PipeSpec::default() });
+        let policy = PolicySpec { loss: ShaperLoss::Uniform(loss), aqm, ..PolicySpec::default() };
+        let first = ShaperConfig::Pipe(1, PipeSpec { policy, ..PipeSpec::default() });
         prop_assert_eq!(config(&first.to_string()), first);
     }
 
     #[test]
     fn no_text_panics(text in "(pipe|queue|sched) [0-9]{1,3} config( (bw|delay|plr|mask|all|queue|red|pie|type|fq_pie|0?x?[0-9./,]{1,6}[KMGBbs/]{0,2}|[a-zé]{1,5})){0,6}") {
-        _ = Command::parse(&text);
+        _ = DummynetCommand::parse(&text);
     }
 }

@@ -11,15 +11,15 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Formatter, Write};
 
-use super::TextError;
-use super::cursor::Word;
+use super::ShaperTextError;
+use super::cursor::ShaperWord;
 use super::number;
-use crate::spec::Profile;
+use crate::spec::PipeProfile;
 
 const EXPECTED: &str = "NAME/FIRST_LOST/MS[xTIMES],..., as `save` writes it: wifi/8/200x8,300x2";
 
 /// Reads the word.
-pub(super) fn read(word: Word<'_>) -> Result<Profile, TextError> {
+pub(super) fn read(word: ShaperWord<'_>) -> Result<PipeProfile, ShaperTextError> {
     let wrong = || word.wrong(EXPECTED);
     let mut parts = word.text.splitn(3, '/');
     let mut part = || parts.next().ok_or_else(wrong);
@@ -30,8 +30,8 @@ pub(super) fn read(word: Word<'_>) -> Result<Profile, TextError> {
         let (ms, times) = run.split_once('x').unwrap_or((run, "1"));
         let ms = number::whole(ms).and_then(|ms| u32::try_from(ms).ok()).ok_or_else(wrong)?;
         let times = number::whole(times).ok_or_else(wrong)?;
-        if times == 0 || times > (Profile::MOST_ENTRIES - extra_ms.len()) as u64 {
-            let most = Profile::MOST_ENTRIES;
+        if times == 0 || times > (PipeProfile::MAX_ENTRIES - extra_ms.len()) as u64 {
+            let most = PipeProfile::MAX_ENTRIES;
             return Err(word.error(
                 format!("`{run}` makes no entry, or more than {most} of them"),
                 format!("1 to {most} entries"),
@@ -43,11 +43,11 @@ pub(super) fn read(word: Word<'_>) -> Result<Profile, TextError> {
         let what = format!("entry {first_lost} is lost first, and there are {}", extra_ms.len());
         return Err(word.error(what, "0 to the number of entries"));
     }
-    Ok(Profile { name, extra_ms, first_lost: first_lost as u32 })
+    Ok(PipeProfile { name, extra_ms, first_lost: first_lost as u32 })
 }
 
 /// Writes the word.
-pub(super) fn write(f: &mut Formatter<'_>, profile: &Profile) -> fmt::Result {
+pub(super) fn write(f: &mut Formatter<'_>, profile: &PipeProfile) -> fmt::Result {
     for byte in profile.name.bytes() {
         match byte {
             b'-' | b'_' | b'.' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
@@ -77,5 +77,5 @@ fn name(text: &str) -> Option<String> {
         bytes.extend(rest.bytes());
     }
     let name = String::from_utf8(bytes).ok()?;
-    (name.len() <= Profile::NAME_BYTES).then_some(name)
+    (name.len() <= PipeProfile::MAX_NAME_BYTES).then_some(name)
 }

@@ -5,24 +5,26 @@
 
 use std::fmt::Write;
 
-use crate::listing::Interface;
+use crate::listing::DumpInterface;
 
 /// The interface whose port is named in the dialogue.
-pub(super) const ANY: &str = "slipring-port";
+pub(super) const ANY_PORT_INTERFACE: &str = "slipring-port";
 /// What all other names begin with.
-const PREFIX: &str = "slipring:";
+const INTERFACE_PREFIX: &str = "slipring:";
 
 /// The version of the plug-in, and a line for each interface.
-pub(super) fn interfaces(interfaces: &[Interface]) -> String {
+pub(super) fn interfaces(interfaces: &[DumpInterface]) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let mut text = format!("extcap {{version={version}}}{{display=slipring}}\n");
     for interface in interfaces.iter().filter(|interface| interface.up) {
-        let Interface { port, name, about, .. } = interface;
+        let DumpInterface { port, name, about, .. } = interface;
         let (value, name, about) = (encoded(port), shown(name), shown(about));
         // Writing to a string cannot fail.
         let _ = writeln!(text, "interface {{value={value}}}{{display=slipring: {name} ({about})}}");
     }
-    text + &format!("interface {{value={ANY}}}{{display=slipring: a port by its name}}\n")
+    text + &format!(
+        "interface {{value={ANY_PORT_INTERFACE}}}{{display=slipring: a port by its name}}\n"
+    )
 }
 
 /// Ethernet, whatever the port.
@@ -53,12 +55,12 @@ pub(super) fn settings(any: bool) -> String {
 }
 
 fn encoded(port: &str) -> String {
-    format!("{PREFIX}{}", port.replace('{', "%7B").replace('}', "%7D"))
+    format!("{INTERFACE_PREFIX}{}", port.replace('{', "%7B").replace('}', "%7D"))
 }
 
 /// The port of an encoded name.
 pub(super) fn decoded(value: &str) -> Option<String> {
-    Some(value.strip_prefix(PREFIX)?.replace("%7B", "{").replace("%7D", "}"))
+    Some(value.strip_prefix(INTERFACE_PREFIX)?.replace("%7B", "{").replace("%7D", "}"))
 }
 
 /// A text within braces.

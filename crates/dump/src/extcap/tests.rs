@@ -4,12 +4,12 @@ use std::fs;
 use std::path::Path;
 
 use slipring_cli::Verb;
+use slipring_datapath::captured_run::{CapturedRun, run_captured};
 use slipring_port::capture::FileReader;
-use slipring_program::said::{Said, said};
 use slipring_wire::FrameSpec;
 
 use super::*;
-use crate::listing::Interface;
+use crate::listing::DumpInterface;
 
 static VERBS: [Verb; 1] =
     [Verb { name: "extcap", classic: &[], command: super::command, plan: planned }];
@@ -18,8 +18,8 @@ fn planned(matches: &ArgMatches) -> Result<Job, Failure> {
     super::plan(matches, listed)
 }
 
-fn listed(_: &Path) -> Vec<Interface> {
-    let interface = |port: &str, up| Interface {
+fn listed(_: &Path) -> Vec<DumpInterface> {
+    let interface = |port: &str, up| DumpInterface {
         port: port.into(),
         taking: None,
         name: port.into(),
@@ -30,18 +30,18 @@ fn listed(_: &Path) -> Vec<Interface> {
     vec![interface("packet:eth0", true), interface("packet:down0", false), interface("x{1", true)]
 }
 
-fn ask(args: &str, dir: &Path) -> Said {
-    let told = said(&VERBS, "extcap", args, dir);
+fn ask(args: &str, dir: &Path) -> CapturedRun {
+    let told = run_captured(&VERBS, "extcap", args, dir);
     if told.status == 0 {
-        assert_eq!(told.talk, "", "Wireshark takes words on stderr for an error");
+        assert_eq!(told.stderr, "", "Wireshark takes words on stderr for an error");
     }
     told
 }
 
 fn answer(args: &str) -> String {
     let told = ask(args, Path::new(""));
-    assert_eq!(told.status, 0, "{args}: {}", told.talk);
-    told.data
+    assert_eq!(told.status, 0, "{args}: {}", told.stderr);
+    told.stdout
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_capture_goes_to_the_fifo_filtered_until_its_reader_leaves() {
                 --extcap-capture-filter=greater=90";
     let args = args.replace("greater=90", "len>90");
     let told = ask(&args, dir.path());
-    assert_eq!((told.status, told.data.as_str()), (0, ""), "{}", told.talk);
+    assert_eq!((told.status, told.stdout.as_str()), (0, ""), "{}", told.stderr);
     assert_eq!(reader.join().unwrap(), [Some(200), Some(100)]);
 }
 
@@ -117,15 +117,18 @@ fn a_capture_goes_to_the_fifo_filtered_until_its_reader_leaves() {
 fn a_port_by_its_name_and_a_file_as_fifo() {
     let dir = tempfile::tempdir().unwrap();
     let of = "--extcap-interface=slipring-port --port pcap:@in.pcap";
-    let mut saver = crate::save::Saver::create(
-        Saving { path: dir.path().join("in.pcap").display().to_string(), ..Saving::default() },
+    let mut saver = crate::save::CaptureSaver::create(
+        SaveOptions {
+            path: dir.path().join("in.pcap").display().to_string(),
+            ..SaveOptions::default()
+        },
         "x",
         Some(0),
     )
     .unwrap();
-    saver.finish(&crate::save::Totals::default()).unwrap();
+    saver.finish(&crate::save::CaptureTotals::default()).unwrap();
     let told = ask(&format!("{of} --capture --fifo=@out"), dir.path());
-    assert_eq!(told.status, 0, "{}", told.talk);
+    assert_eq!(told.status, 0, "{}", told.stderr);
     assert!(fs::read(dir.path().join("out")).unwrap().starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]));
 }
 
@@ -140,7 +143,7 @@ fn questions_that_lack_a_part_are_refused_in_words() {
         ("--capture --extcap-interface=slipring-port --fifo=@f", "missing: --port <PORT>"),
     ] {
         let told = ask(args, Path::new(""));
-        assert_eq!(told.status, 2, "{args}: {}", told.talk);
-        assert!(told.talk.contains(summary), "{args}: {}", told.talk);
+        assert_eq!(told.status, 2, "{args}: {}", told.stderr);
+        assert!(told.stderr.contains(summary), "{args}: {}", told.stderr);
     }
 }

@@ -10,7 +10,7 @@ use slipring_cli::{Diagnostic, Failure};
 
 /// When the next file begins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Rotation {
+pub struct FileRotation {
     /// After so many bytes.
     pub size: Option<u64>,
     /// After so long, by the frames' own times; names are then forms of strftime(3).
@@ -19,7 +19,7 @@ pub struct Rotation {
     pub files: Option<u64>,
 }
 
-impl Rotation {
+impl FileRotation {
     pub(super) fn is_large(&self, bytes: u64) -> bool {
         self.size.is_some_and(|size| bytes > size)
     }
@@ -67,26 +67,26 @@ mod tests {
 
     const HOUR: Option<Duration> = Some(Duration::from_secs(3600));
 
-    fn name(rotation: &Rotation, at: u64) -> String {
+    fn name(rotation: &FileRotation, at: u64) -> String {
         rotation.name("t.pcap", at, 0).unwrap()
     }
 
     #[test]
     fn sizes_number_the_files_and_a_ring_has_as_many_digits_as_it_needs() {
-        let size = Rotation { size: Some(1), ..Rotation::default() };
+        let size = FileRotation { size: Some(1), ..FileRotation::default() };
         assert_eq!([0, 1, 12].map(|at| name(&size, at)), ["t.pcap", "t.pcap1", "t.pcap12"]);
-        let ring = Rotation { files: Some(11), ..size };
+        let ring = FileRotation { files: Some(11), ..size };
         assert_eq!(
             [0, 9, 10, 11].map(|at| name(&ring, at)),
             ["t.pcap00", "t.pcap09", "t.pcap10", "t.pcap00"]
         );
-        let two = Rotation { files: Some(2), ..ring };
+        let two = FileRotation { files: Some(2), ..ring };
         assert_eq!([0, 1, 2].map(|at| name(&two, at)), ["t.pcap0", "t.pcap1", "t.pcap0"]);
     }
 
     #[test]
     fn times_stand_in_names_and_a_wrong_form_is_refused() {
-        let rotation = Rotation { period: HOUR, ..Rotation::default() };
+        let rotation = FileRotation { period: HOUR, ..FileRotation::default() };
         let name = rotation.name("t-%Y.pcap", 0, 1_700_000_000_000_000_000).unwrap();
         assert_eq!(name, "t-2023.pcap");
         assert!(rotation.name("t-%&.pcap", 0, 0).is_err());
@@ -94,9 +94,9 @@ mod tests {
 
     #[test]
     fn a_period_with_a_number_of_files_ends_and_a_ring_does_not() {
-        let timed = Rotation { period: HOUR, files: Some(2), size: None };
+        let timed = FileRotation { period: HOUR, files: Some(2), size: None };
         assert!(!timed.ends_after(1) && timed.ends_after(2));
-        assert!(!Rotation { size: Some(1), ..timed.clone() }.ends_after(2));
+        assert!(!FileRotation { size: Some(1), ..timed.clone() }.ends_after(2));
         assert!(timed.is_late(3_600_000_000_000) && !timed.is_late(3_599_999_999_999));
     }
 }

@@ -8,8 +8,8 @@ use super::*;
 const START: u64 = 1_700_000_000_000_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-fn frame(at: u64) -> Frame<'static> {
-    Frame {
+fn frame(at: u64) -> DumpFrame<'static> {
+    DumpFrame {
         ts_ns: START + at * SECOND,
         outgoing: Some(at % 2 == 1),
         wire_len: 100,
@@ -17,22 +17,23 @@ fn frame(at: u64) -> Frame<'static> {
     }
 }
 
-fn saving(path: &str, rotation: Rotation) -> Saving {
-    let pcapng = Saving::is_pcapng(path);
-    Saving { path: path.to_owned(), pcapng, rotation, ..Saving::default() }
+fn saving(path: &str, rotation: FileRotation) -> SaveOptions {
+    let pcapng = SaveOptions::is_pcapng(path);
+    SaveOptions { path: path.to_owned(), pcapng, rotation, ..SaveOptions::default() }
 }
 
 /// Saves frames at these seconds; the names and numbers of frames of the files there are then.
-fn saved(name: &str, rotation: Rotation, seconds: &[u64]) -> Vec<(String, usize)> {
+fn saved(name: &str, rotation: FileRotation, seconds: &[u64]) -> Vec<(String, usize)> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);
-    let mut saver = Saver::create(saving(path.to_str().unwrap(), rotation), "x", None).unwrap();
+    let mut saver =
+        CaptureSaver::create(saving(path.to_str().unwrap(), rotation), "x", None).unwrap();
     for &second in seconds {
         if saver.packet(&frame(second), 60).unwrap().is_break() {
             break;
         }
     }
-    saver.finish(&Totals::default()).unwrap();
+    saver.finish(&CaptureTotals::default()).unwrap();
     let mut files: Vec<_> = fs::read_dir(dir.path())
         .unwrap()
         .map(|entry| {
@@ -57,24 +58,25 @@ fn named(files: &[(&str, usize)]) -> Vec<(String, usize)> {
 #[test]
 fn a_file_beyond_its_size_is_followed_by_a_numbered_one() {
     // 24 bytes of head and 76 of each frame: the second frame passes the limit.
-    let rotation = Rotation { size: Some(150), ..Rotation::default() };
+    let rotation = FileRotation { size: Some(150), ..FileRotation::default() };
     let files = saved("a.pcap", rotation, &[0, 1, 2, 3, 4]);
     assert_eq!(files, named(&[("a.pcap", 2), ("a.pcap1", 2), ("a.pcap2", 1)]));
 }
 
 #[test]
 fn a_ring_of_files_writes_over_the_oldest() {
-    let rotation = Rotation { size: Some(50), files: Some(2), ..Rotation::default() };
+    let rotation = FileRotation { size: Some(50), files: Some(2), ..FileRotation::default() };
     let files = saved("a.pcap", rotation, &[0, 1, 2, 3, 4]);
     assert_eq!(files, named(&[("a.pcap0", 1), ("a.pcap1", 1)]));
 }
 
 #[test]
 fn a_period_begins_files_by_the_time_of_frames_and_ends_after_the_last() {
-    let rotation = Rotation { period: Some(Duration::from_secs(10)), ..Rotation::default() };
+    let rotation =
+        FileRotation { period: Some(Duration::from_secs(10)), ..FileRotation::default() };
     let files = saved("a-%S.pcap", rotation.clone(), &[0, 9, 10, 12, 25]);
     assert_eq!(files, named(&[("a-20.pcap", 2), ("a-30.pcap", 2), ("a-45.pcap", 1)]));
-    let rotation = Rotation { files: Some(2), ..rotation };
+    let rotation = FileRotation { files: Some(2), ..rotation };
     let files = saved("a-%S.pcap", rotation, &[0, 9, 10, 12, 25]);
     assert_eq!(files, named(&[("a-20.pcap", 2), ("a-30.pcap", 2)]));
 }
@@ -82,7 +84,7 @@ fn a_period_begins_files_by_the_time_of_frames_and_ends_after_the_last() {
 #[test]
 fn a_capture_of_nothing_is_a_file_with_a_head() {
     for name in ["a.pcap", "a.pcapng"] {
-        assert_eq!(saved(name, Rotation::default(), &[]), named(&[(name, 0)]));
+        assert_eq!(saved(name, FileRotation::default(), &[]), named(&[(name, 0)]));
     }
 }
 
@@ -92,13 +94,14 @@ fn pcapng_keeps_directions_and_ends_with_what_was_lost() {
     let path = dir.path().join("a.pcapng");
     let path = path.to_str().unwrap();
     let mut saver =
-        Saver::create(saving(path, Rotation::default()), "netmap:x", Some(START)).unwrap();
+        CaptureSaver::create(saving(path, FileRotation::default()), "netmap:x", Some(START))
+            .unwrap();
     for at in 0..2 {
         assert!(saver.packet(&frame(at), 60).unwrap().is_continue());
     }
-    saver.finish(&Totals { ts_ns: START, received: 9, dropped: 3 }).unwrap();
+    saver.finish(&CaptureTotals { ts_ns: START, received: 9, dropped: 3 }).unwrap();
     let mut reader = FileReader::open(path).unwrap();
-    for way in [Direction::Inbound, Direction::Outbound] {
+    for way in [PcapDirection::Inbound, PcapDirection::Outbound] {
         assert_eq!(reader.next().unwrap().unwrap().direction, Some(way));
     }
     let bytes = fs::read(path).unwrap();
@@ -109,7 +112,7 @@ fn pcapng_keeps_directions_and_ends_with_what_was_lost() {
 #[test]
 fn a_directory_that_is_not_there_and_a_full_disk_are_told_apart() {
     let told = |path: &str| {
-        let created = Saver::create(saving(path, Rotation::default()), "x", Some(START));
+        let created = CaptureSaver::create(saving(path, FileRotation::default()), "x", Some(START));
         match created.and_then(|mut saver| saver.flush()) {
             Err(Failure::Error(error)) => error.to_string(),
             _ => panic!("it was written"),

@@ -7,20 +7,20 @@
 //!   parts := part = call { , part = call }            the values of --up and --down
 //! ```
 
-use super::error::{ConfigError, listed};
+use super::error::{EmulationConfigError, listed};
+use super::parts::{LinkPart, PartModel};
 use super::quantity;
 use super::section::unknown_word;
-use super::shape::{Model, Part};
-use super::tree::{Entry, Node, Place, Table, Value};
+use super::tree::{ConfigEntry, ConfigLocation, ConfigNode, ConfigTable, ConfigValue};
 
 /// A piece of a text and the number of characters before it.
 #[derive(Clone, Copy)]
-struct Piece<'t> {
+struct CallText<'t> {
     text: &'t str,
     at: usize,
 }
 
-impl<'t> Piece<'t> {
+impl<'t> CallText<'t> {
     fn whole(text: &'t str) -> Self {
         Self { text, at: 0 }.trimmed()
     }
@@ -82,25 +82,25 @@ impl<'t> Piece<'t> {
 
 /// Reads a part of a link from one line; none for `none`, where it can be left out.
 pub(crate) fn part(
-    part: &Part,
+    part: &LinkPart,
     path: &str,
     text: &str,
-    place: &Place,
-) -> Result<Option<Table>, ConfigError> {
-    let whole = Piece::whole(text);
+    place: &ConfigLocation,
+) -> Result<Option<ConfigTable>, EmulationConfigError> {
+    let whole = CallText::whole(text);
     // Where there is always something, none is one of its kinds.
     if whole.text == "none" && part.model("none").is_none() {
         return Ok(None);
     }
     if whole.text.starts_with('{') {
-        let error = ConfigError::value(path, text, "tables of TOML are for files");
-        let error = error.at(&place.right(whole.at));
+        let error = EmulationConfigError::value(path, text, "tables of TOML are for files");
+        let error = error.at(&place.advanced_by(whole.at));
         let model = part.models.get(1).unwrap_or(&part.models[0]);
         let form = format!("{}({})", model.name, listed(model.arguments));
         return Err(error.help(format!("write it as {form} or model(name=value, …)")));
     }
     let torn = |(what, at)| {
-        let error = ConfigError::value(path, text, what).at(&place.right(at));
+        let error = EmulationConfigError::value(path, text, what).at(&place.advanced_by(at));
         error.help("write it as normal(20ms, 3ms) or normal,20ms,3ms")
     };
     let (name, arguments) = match whole.call() {
@@ -111,14 +111,14 @@ pub(crate) fn part(
         None => part.model(part.default).expect("the default is one of the models"),
         Some((name, at)) => part
             .model(name)
-            .ok_or_else(|| unknown_word(path, name, &place.right(at), &part.names()))?,
+            .ok_or_else(|| unknown_word(path, name, &place.advanced_by(at), &part.names()))?,
     };
-    let mut table = Table::default();
+    let mut table = ConfigTable::default();
     if name.is_some() {
-        table.put(part.selector, Node::text(model.name, place.right(whole.at)));
+        table.put(part.selector, ConfigNode::text(model.name, place.advanced_by(whole.at)));
     }
     if let (None, Some(first), true) = (name, arguments.first(), part.is_share()) {
-        quantity::clear_share(path, first.text, &place.right(first.at))?;
+        quantity::clear_share(path, first.text, &place.advanced_by(first.at))?;
     }
     let empty = arguments.len() == 1 && arguments[0].text.is_empty() && name.is_some();
     if !empty {
@@ -129,9 +129,9 @@ pub(crate) fn part(
 
 /// A first word that names a model is its name; so is one that can be nothing else.
 fn split_name<'t>(
-    part: &Part,
-    mut pieces: Vec<Piece<'t>>,
-) -> (Option<(&'t str, usize)>, Vec<Piece<'t>>) {
+    part: &LinkPart,
+    mut pieces: Vec<CallText<'t>>,
+) -> (Option<(&'t str, usize)>, Vec<CallText<'t>>) {
     let first = pieces[0];
     let named = part.model(first.text).is_some();
     let word = first.text.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -145,17 +145,17 @@ fn split_name<'t>(
 }
 
 fn fill(
-    table: &mut Table,
-    model: &Model,
+    table: &mut ConfigTable,
+    model: &PartModel,
     path: &str,
-    arguments: &[Piece<'_>],
-    place: &Place,
-) -> Result<(), ConfigError> {
+    arguments: &[CallText<'_>],
+    place: &ConfigLocation,
+) -> Result<(), EmulationConfigError> {
     let mut unnamed = 0;
     for argument in arguments {
         let (key, value) = argument.key();
-        let at = place.right(value.at);
-        let named_at = place.right(argument.at);
+        let at = place.advanced_by(value.at);
+        let named_at = place.advanced_by(argument.at);
         let (key, rest) = match key {
             Some(key) => (key, false),
             None => {
@@ -164,58 +164,67 @@ fn fill(
             }
         };
         let key = if key == "corr" { "half_life" } else { key };
-        let node = Node::word(value.text, at.clone());
+        let node = ConfigNode::word(value.text, at.clone());
         match table.get_mut(key).map(|node| &mut node.value) {
-            Some(Value::List(list)) if rest => list.push(node),
+            Some(ConfigValue::List(list)) if rest => list.push(node),
             Some(_) => {
-                let error = ConfigError::key(format!("{path}.{key} is given twice"), "");
+                let error = EmulationConfigError::key(format!("{path}.{key} is given twice"), "");
                 return Err(error.at(&named_at).help("give it once"));
             }
             None if rest => {
-                table.put(key, Node { place: at, value: Value::List(vec![node]) });
+                table.put(key, ConfigNode { location: at, value: ConfigValue::List(vec![node]) });
             }
-            None => table.put_entry(Entry { key: key.to_owned(), place: named_at, node }),
+            None => table.put_entry(ConfigEntry { key: key.to_owned(), location: named_at, node }),
         }
     }
     Ok(())
 }
 
-fn too_many(model: &Model, path: &str, argument: &Piece<'_>, place: &Place) -> ConfigError {
+fn too_many(
+    model: &PartModel,
+    path: &str,
+    argument: &CallText<'_>,
+    place: &ConfigLocation,
+) -> EmulationConfigError {
     let what = format!("{} takes no more values", model.name);
-    let error = ConfigError::value(path, argument.text, what).at(&place.right(argument.at));
+    let error =
+        EmulationConfigError::value(path, argument.text, what).at(&place.advanced_by(argument.at));
     error.help(format!("{} takes: {}", model.name, listed(model.arguments)))
 }
 
 /// Reads the parts of a whole link: `rate=50m,delay=normal(20ms,3ms)`.
-pub(crate) fn parts(text: &str, place: &Place) -> Result<Table, ConfigError> {
-    let whole = Piece::whole(text);
+pub(crate) fn parts(
+    text: &str,
+    place: &ConfigLocation,
+) -> Result<ConfigTable, EmulationConfigError> {
+    let whole = CallText::whole(text);
     let torn = |(what, at)| {
-        let error = ConfigError::value("the link", text, what).at(&place.right(at));
+        let error = EmulationConfigError::value("the link", text, what).at(&place.advanced_by(at));
         error.help("write it as rate=50m,delay=normal(20ms,3ms)")
     };
-    let mut table = Table::default();
+    let mut table = ConfigTable::default();
     for piece in whole.at_commas().map_err(torn)? {
         let (key, value) = piece.key();
-        let at = place.right(value.at);
+        let at = place.advanced_by(value.at);
         let Some(key) = key else {
             let what = "expected name=value";
-            let error = ConfigError::value("the link", piece.text, what);
-            let names: Vec<_> = super::shape::PARTS.iter().map(|part| part.name).collect();
+            let error = EmulationConfigError::value("the link", piece.text, what);
+            let names: Vec<_> = super::parts::LINK_PARTS.iter().map(|part| part.name).collect();
             return Err(error
-                .at(&place.right(piece.at))
+                .at(&place.advanced_by(piece.at))
                 .help(format!("names: {}", listed(&names))));
         };
-        let node = Node::text(value.text, at);
+        let node = ConfigNode::text(value.text, at);
         match (key, table.get_mut(key)) {
             // Losses add up: each is judged by itself.
-            ("loss", Some(Node { value: Value::List(list), .. })) => list.push(node),
+            ("loss", Some(ConfigNode { value: ConfigValue::List(list), .. })) => list.push(node),
             ("loss", Some(first)) => {
                 let list = vec![first.clone(), node.clone()];
-                *first = Node { place: node.place, value: Value::List(list) };
+                *first = ConfigNode { location: node.location, value: ConfigValue::List(list) };
             }
             (_, Some(_)) => {
-                let error = ConfigError::key(format!("{key} is given twice"), "");
-                return Err(error.at(&place.right(piece.at)).help("give it once"));
+                let error = EmulationConfigError::key(format!("{key} is given twice"), "");
+                return Err(error.at(&place.advanced_by(piece.at)).help("give it once"));
             }
             (_, None) => table.put(key, node),
         }
@@ -227,11 +236,11 @@ pub(crate) fn parts(text: &str, place: &Place) -> Result<Table, ConfigError> {
 ///
 /// # Errors
 /// If a line names no model of its part, or has too many values.
-pub(crate) fn expand(link: &mut Table, path: &str) -> Result<(), ConfigError> {
-    for shape in &super::shape::PARTS {
+pub(crate) fn expand(link: &mut ConfigTable, path: &str) -> Result<(), EmulationConfigError> {
+    for shape in &super::parts::LINK_PARTS {
         let path = format!("{path}.{}", shape.name);
         let Some(node) = link.get_mut(shape.name) else { continue };
-        if let Value::List(list) = &mut node.value {
+        if let ConfigValue::List(list) = &mut node.value {
             let mut kept = Vec::new();
             for node in std::mem::take(list) {
                 kept.extend(expanded(shape, &path, node)?);
@@ -247,11 +256,15 @@ pub(crate) fn expand(link: &mut Table, path: &str) -> Result<(), ConfigError> {
     Ok(())
 }
 
-fn expanded(shape: &Part, path: &str, node: Node) -> Result<Option<Node>, ConfigError> {
+fn expanded(
+    shape: &LinkPart,
+    path: &str,
+    node: ConfigNode,
+) -> Result<Option<ConfigNode>, EmulationConfigError> {
     let text = match &node.value {
-        Value::Text(text) | Value::Number(text) => text,
+        ConfigValue::Text(text) | ConfigValue::Number(text) => text,
         _ => return Ok(Some(node)),
     };
-    let table = part(shape, path, text, &node.place)?;
-    Ok(table.map(|table| Node::table(table, node.place)))
+    let table = part(shape, path, text, &node.location)?;
+    Ok(table.map(|table| ConfigNode::table(table, node.location)))
 }

@@ -18,16 +18,16 @@ use std::net::IpAddr;
 use slipring_link::{ClassSpec, NetworkSpec};
 use slipring_wire::MacAddr;
 
-use super::error::{ConfigError, listed};
-use super::network::place;
+use super::error::{EmulationConfigError, listed};
+use super::network::endpoint_index;
 use super::quantity;
-use super::section::{self, Section, unknown_word};
-use super::tree::{Node, Table, Value};
+use super::section::{self, ConfigSection, unknown_word};
+use super::tree::{ConfigNode, ConfigTable, ConfigValue};
 
 /// Protocols above IP by name.
-const PROTOCOLS: [&str; 6] = ["tcp", "udp", "sctp", "icmp", "icmp6", "esp"];
+const PROTOCOL_NAMES: [&str; 6] = ["tcp", "udp", "sctp", "icmp", "icmp6", "esp"];
 /// What a filter has to look at after a VLAN tag lies behind it, so the tag comes first.
-const WORDS: [(&str, Reader); 10] = [
+const CLAUSE_READERS: [(&str, ClauseReader); 10] = [
     ("vlan", vlan),
     ("mac", |path, node| mac(path, node, "host")),
     ("src_mac", |path, node| mac(path, node, "src")),
@@ -41,23 +41,26 @@ const WORDS: [(&str, Reader); 10] = [
 ];
 
 /// Makes a part of a filter of a setting.
-type Reader = fn(&str, &Node) -> Result<String, ConfigError>;
+type ClauseReader = fn(&str, &ConfigNode) -> Result<String, EmulationConfigError>;
 
 /// Reads the classes, in the order in which they are asked.
-pub(super) fn read(root: &Table, network: &NetworkSpec) -> Result<Vec<ClassSpec>, ConfigError> {
+pub(super) fn read(
+    root: &ConfigTable,
+    network: &NetworkSpec,
+) -> Result<Vec<ClassSpec>, EmulationConfigError> {
     let Some(node) = root.get("class") else { return Ok(Vec::new()) };
-    let Value::List(list) = &node.value else {
-        let error = quantity::wrong_kind("class", &node.value, &node.place);
+    let ConfigValue::List(list) = &node.value else {
+        let error = quantity::wrong_kind("class", &node.value, &node.location);
         return Err(error.help("write [[class]] above match and use"));
     };
     list.iter().map(|node| class(node, network)).collect()
 }
 
-fn class(node: &Node, network: &NetworkSpec) -> Result<ClassSpec, ConfigError> {
-    let mut section = Section::new("class", node)?;
-    let link = section.need("use", |path, node| link(path, node, network))?;
+fn class(node: &ConfigNode, network: &NetworkSpec) -> Result<ClassSpec, EmulationConfigError> {
+    let mut section = ConfigSection::new("class", node)?;
+    let link = section.required("use", |path, node| link(path, node, network))?;
     let mut parts = Vec::new();
-    for (key, reader) in WORDS {
+    for (key, reader) in CLAUSE_READERS {
         parts.extend(section.read(key, reader)?);
     }
     let said = section.read("match", |path, node| expression(path, node, link))?;
@@ -65,59 +68,69 @@ fn class(node: &Node, network: &NetworkSpec) -> Result<ClassSpec, ConfigError> {
     match (parts.is_empty(), said) {
         (true, Some(class)) => Ok(class),
         (true, None) => {
-            let error = ConfigError::key("a class says nothing of its frames", "");
-            let names: Vec<_> = WORDS.iter().map(|(key, _)| *key).collect();
-            Err(error.at(section.place).help(format!("add one of: {}, match", listed(&names))))
+            let error = EmulationConfigError::key("a class says nothing of its frames", "");
+            let names: Vec<_> = CLAUSE_READERS.iter().map(|(key, _)| *key).collect();
+            Err(error.at(section.location).help(format!("add one of: {}, match", listed(&names))))
         }
         (false, said) => {
             parts.extend(said.map(|class| format!("({})", class.filter)));
             let filter = parts.join(" and ");
             ClassSpec::new(&filter, link).map_err(|error| {
-                let told = ConfigError::value("class", &filter, error.allowed).at(section.place);
+                let told = EmulationConfigError::value("class", &filter, error.allowed)
+                    .at(section.location);
                 told.help("let its settings be of one kind of frame, or write match alone")
             })
         }
     }
 }
 
-fn link(path: &str, node: &Node, network: &NetworkSpec) -> Result<usize, ConfigError> {
+fn link(
+    path: &str,
+    node: &ConfigNode,
+    network: &NetworkSpec,
+) -> Result<usize, EmulationConfigError> {
     let names: Vec<String> =
         network.links.iter().map(|link| format!("link.{}", link.spec.name)).collect();
-    place(path, node, &names).or_else(|error| {
+    endpoint_index(path, node, &names).or_else(|error| {
         let bare = names.iter().position(|name| name[5..] == node.shown());
         bare.ok_or(error)
     })
 }
 
-fn expression(path: &str, node: &Node, link: usize) -> Result<ClassSpec, ConfigError> {
+fn expression(
+    path: &str,
+    node: &ConfigNode,
+    link: usize,
+) -> Result<ClassSpec, EmulationConfigError> {
     let filter = section::text(path, node)?;
     ClassSpec::new(&filter, link).map_err(|error| {
-        let error_in = ConfigError::value(path, &filter, error.allowed);
-        error_in.at(&node.place).help(
+        let error_in = EmulationConfigError::value(path, &filter, error.allowed);
+        error_in.at(&node.location).help(
             "write it as for tcpdump: udp dst port 5004; for DSCP and VLANs: dscp = 46, vlan = 5",
         )
     })
 }
 
-fn vlan(path: &str, node: &Node) -> Result<String, ConfigError> {
+fn vlan(path: &str, node: &ConfigNode) -> Result<String, EmulationConfigError> {
     let id = up_to(path, node, 4095)?;
     Ok(format!("vlan {id}"))
 }
 
-fn mac(path: &str, node: &Node, end: &str) -> Result<String, ConfigError> {
+fn mac(path: &str, node: &ConfigNode, end: &str) -> Result<String, EmulationConfigError> {
     let text = section::text(path, node)?;
     let mac: MacAddr = text.parse().map_err(|_| {
-        let error = ConfigError::value(path, &text, "it is no hardware address").at(&node.place);
+        let error = EmulationConfigError::value(path, &text, "it is no hardware address")
+            .at(&node.location);
         error.help("write it as 02:00:00:00:00:01")
     })?;
     Ok(format!("ether {end} {mac}"))
 }
 
 /// A number, or its name in RFC 2474, 2597, 3246 and 5865.
-fn dscp(path: &str, node: &Node) -> Result<String, ConfigError> {
+fn dscp(path: &str, node: &ConfigNode) -> Result<String, EmulationConfigError> {
     let named = match &node.value {
-        Value::Text(text) => code_point(text).map(Some).ok_or_else(|| {
-            let error = ConfigError::value(path, text, "unknown name").at(&node.place);
+        ConfigValue::Text(text) => code_point(text).map(Some).ok_or_else(|| {
+            let error = EmulationConfigError::value(path, text, "unknown name").at(&node.location);
             error.help("write a number from 0 to 63, or ef, va, le, cs0 to cs7, af11 to af43")
         })?,
         _ => None,
@@ -148,10 +161,10 @@ fn code_point(name: &str) -> Option<u64> {
     }
 }
 
-fn proto(path: &str, node: &Node) -> Result<String, ConfigError> {
+fn proto(path: &str, node: &ConfigNode) -> Result<String, EmulationConfigError> {
     match &node.value {
-        Value::Text(text) if PROTOCOLS.contains(&text.as_str()) => Ok(text.clone()),
-        Value::Text(text) => Err(unknown_word(path, text, &node.place, &PROTOCOLS)),
+        ConfigValue::Text(text) if PROTOCOL_NAMES.contains(&text.as_str()) => Ok(text.clone()),
+        ConfigValue::Text(text) => Err(unknown_word(path, text, &node.location, &PROTOCOL_NAMES)),
         _ => {
             let number = up_to(path, node, 255)?;
             Ok(format!("(ip proto {number} or ip6 proto {number})"))
@@ -160,10 +173,10 @@ fn proto(path: &str, node: &Node) -> Result<String, ConfigError> {
 }
 
 /// An address, or a network as `10.0.0.0/8`; what lies behind its prefix does not matter.
-fn address(path: &str, node: &Node, end: &str) -> Result<String, ConfigError> {
+fn address(path: &str, node: &ConfigNode, end: &str) -> Result<String, EmulationConfigError> {
     let text = section::text(path, node)?;
     let refused = |why: &str| {
-        let error = ConfigError::value(path, &text, why).at(&node.place);
+        let error = EmulationConfigError::value(path, &text, why).at(&node.location);
         error.help("write 10.0.0.1, 10.0.0.0/8, fd00::1 or fd00::/64")
     };
     let (host, length) = match text.split_once('/') {
@@ -191,9 +204,9 @@ fn address(path: &str, node: &Node, end: &str) -> Result<String, ConfigError> {
 }
 
 /// A port, or `5004-5010`.
-fn ports(path: &str, node: &Node, end: &str) -> Result<String, ConfigError> {
-    const FORM: &str = "write 5004, or \"5004-5010\"";
-    let Value::Text(text) = &node.value else {
+fn ports(path: &str, node: &ConfigNode, end: &str) -> Result<String, EmulationConfigError> {
+    const PORT_SYNTAX: &str = "write 5004, or \"5004-5010\"";
+    let ConfigValue::Text(text) = &node.value else {
         return Ok(format!("{end} port {}", up_to(path, node, 65_535)?));
     };
     let range = text.split_once('-').and_then(|(first, last)| {
@@ -203,17 +216,18 @@ fn ports(path: &str, node: &Node, end: &str) -> Result<String, ConfigError> {
     match (range, text.parse::<u16>()) {
         (Some((first, last)), _) => Ok(format!("{end} portrange {first}-{last}")),
         (None, Ok(port)) => Ok(format!("{end} port {port}")),
-        (None, Err(_)) => {
-            Err(ConfigError::value(path, text, "it is no port").at(&node.place).help(FORM))
-        }
+        (None, Err(_)) => Err(EmulationConfigError::value(path, text, "it is no port")
+            .at(&node.location)
+            .help(PORT_SYNTAX)),
     }
 }
 
-fn up_to(path: &str, node: &Node, most: u64) -> Result<u64, ConfigError> {
+fn up_to(path: &str, node: &ConfigNode, most: u64) -> Result<u64, EmulationConfigError> {
     match quantity::count(path, node)? {
         value if value <= most => Ok(value),
         _ => {
-            let error = ConfigError::value(path, &node.shown(), "too large").at(&node.place);
+            let error =
+                EmulationConfigError::value(path, &node.shown(), "too large").at(&node.location);
             Err(error.help(format!("write a whole number up to {most}")))
         }
     }
@@ -223,7 +237,7 @@ fn up_to(path: &str, node: &Node, most: u64) -> Result<u64, ConfigError> {
 mod tests {
     use slipring_cli::{Diagnose, Diagnostic};
 
-    use super::super::Config;
+    use super::super::EmulationConfig;
     use super::*;
 
     fn classes(settings: &str) -> Result<Vec<ClassSpec>, Diagnostic> {
@@ -231,7 +245,8 @@ mod tests {
             "[ports.a]\n[ports.b]\n[link.up]\nfrom = \"a\"\nto = \"b\"\n\
              [link.other]\nfrom = \"a\"\nto = \"b\"\n[[class]]\nuse = \"other\"\n{settings}\n"
         );
-        let network = Config::parse("link.toml", &text).and_then(|config| config.network());
+        let network =
+            EmulationConfig::parse("link.toml", &text).and_then(|config| config.network());
         network.map(|network| network.classes).map_err(|error| Diagnostic::of(&error))
     }
 

@@ -7,18 +7,18 @@ use slipring_cli::units::human;
 use slipring_link::{DelayModel, DelaySpec, DelayStep, OrderPolicy, TraceEnd};
 use slipring_model::{Dist, ParameterError, format};
 
-use super::error::ConfigError;
-use super::files::Files;
+use super::engine_errors;
+use super::error::EmulationConfigError;
+use super::files::ConfigFiles;
 use super::quantity;
 use super::rate::period;
-use super::section::{self, Section};
-use super::terms;
-use super::theaterq::Trace;
-use super::tree::Node;
+use super::section::{self, ConfigSection};
+use super::theaterq::TheaterqTrace;
+use super::tree::ConfigNode;
 use super::wasm;
 
 #[derive(Clone, Copy)]
-enum Model {
+enum DelayKind {
     Const,
     Uniform,
     Exp,
@@ -35,25 +35,25 @@ enum Model {
     Wasm,
 }
 
-const MODELS: [(&str, Model); 14] = [
-    ("const", Model::Const),
-    ("uniform", Model::Uniform),
-    ("exp", Model::Exp),
-    ("normal", Model::Normal),
-    ("pareto", Model::Pareto),
-    ("lognormal", Model::Lognormal),
-    ("gamma", Model::Gamma),
-    ("weibull", Model::Weibull),
-    ("table", Model::Table),
-    ("cdf", Model::Cdf),
-    ("samples", Model::Samples),
-    ("trace", Model::Trace),
-    ("inter-packet", Model::InterPacket),
-    ("wasm", Model::Wasm),
+const DELAY_KINDS: [(&str, DelayKind); 14] = [
+    ("const", DelayKind::Const),
+    ("uniform", DelayKind::Uniform),
+    ("exp", DelayKind::Exp),
+    ("normal", DelayKind::Normal),
+    ("pareto", DelayKind::Pareto),
+    ("lognormal", DelayKind::Lognormal),
+    ("gamma", DelayKind::Gamma),
+    ("weibull", DelayKind::Weibull),
+    ("table", DelayKind::Table),
+    ("cdf", DelayKind::Cdf),
+    ("samples", DelayKind::Samples),
+    ("trace", DelayKind::Trace),
+    ("inter-packet", DelayKind::InterPacket),
+    ("wasm", DelayKind::Wasm),
 ];
 
 /// The order policies by name.
-pub(super) const ORDERS: [(&str, OrderPolicy); 5] = [
+pub(super) const ORDER_POLICIES: [(&str, OrderPolicy); 5] = [
     ("strict", OrderPolicy::Strict),
     ("correlated", OrderPolicy::Correlated),
     ("free", OrderPolicy::Free),
@@ -61,20 +61,20 @@ pub(super) const ORDERS: [(&str, OrderPolicy); 5] = [
     ("path", OrderPolicy::Path),
 ];
 
-const ENDS: [(&str, TraceEnd); 3] =
+const TRACE_ENDS: [(&str, TraceEnd); 3] =
     [("loop", TraceEnd::Loop), ("hold", TraceEnd::Hold), ("once", TraceEnd::Once)];
 
 /// Reads a delay and the order that it keeps: correlated where there is a half-life, else strict.
 pub(super) fn read(
     path: &str,
-    node: &Node,
-    files: &Files,
-) -> Result<(DelaySpec, Option<OrderPolicy>), ConfigError> {
-    let mut section = Section::new(path, node)?;
-    let unsaid = if section.has("wasm") { Model::Wasm } else { Model::Const };
-    let model = section.word("dist", &MODELS)?.unwrap_or(unsaid);
+    node: &ConfigNode,
+    files: &ConfigFiles,
+) -> Result<(DelaySpec, Option<OrderPolicy>), EmulationConfigError> {
+    let mut section = ConfigSection::new(path, node)?;
+    let unsaid = if section.has("wasm") { DelayKind::Wasm } else { DelayKind::Const };
+    let model = section.one_of("dist", &DELAY_KINDS)?.unwrap_or(unsaid);
     let half_life_ns = section.time("half_life")?;
-    let order = section.word("order", &ORDERS)?;
+    let order = section.one_of("order", &ORDER_POLICIES)?;
     let model = self::model(&mut section, model, files)?;
     section.finish()?;
     let order = order.or(half_life_ns.map(|_| OrderPolicy::Correlated));
@@ -82,41 +82,47 @@ pub(super) fn read(
 }
 
 fn model(
-    section: &mut Section<'_>,
-    model: Model,
-    files: &Files,
-) -> Result<DelayModel, ConfigError> {
+    section: &mut ConfigSection<'_>,
+    model: DelayKind,
+    files: &ConfigFiles,
+) -> Result<DelayModel, EmulationConfigError> {
     match model {
-        Model::Const => Ok(DelayModel::Constant(section.time("mean")?.unwrap_or(0))),
-        Model::Trace => trace(section, files),
-        Model::InterPacket => inter_packet(section),
-        Model::Wasm => Ok(DelayModel::User(wasm::delay(section, files)?)),
-        Model::Samples if section.flag("in_turn")? == Some(true) => {
+        DelayKind::Const => Ok(DelayModel::Constant(section.time("mean")?.unwrap_or(0))),
+        DelayKind::Trace => trace(section, files),
+        DelayKind::InterPacket => inter_packet(section),
+        DelayKind::Wasm => Ok(DelayModel::User(wasm::delay(section, files)?)),
+        DelayKind::Samples if section.flag("in_turn")? == Some(true) => {
             Ok(DelayModel::InTurn(file(section, files, format::samples)?))
         }
         _ => Ok(DelayModel::Random(dist(section, model, files)?)),
     }
 }
 
-fn dist(section: &mut Section<'_>, model: Model, files: &Files) -> Result<Dist, ConfigError> {
-    let cut = !matches!(model, Model::Uniform | Model::Exp);
+fn dist(
+    section: &mut ConfigSection<'_>,
+    model: DelayKind,
+    files: &ConfigFiles,
+) -> Result<Dist, EmulationConfigError> {
+    let cut = !matches!(model, DelayKind::Uniform | DelayKind::Exp);
     let dist = match model {
-        Model::Uniform => Dist::uniform(ns(section, "min")?, ns(section, "max")?),
-        Model::Exp => {
+        DelayKind::Uniform => Dist::uniform(ns(section, "min")?, ns(section, "max")?),
+        DelayKind::Exp => {
             Dist::exponential(section.time("min")?.unwrap_or(0), real_ns(section, "mean")?)
         }
-        Model::Normal => Dist::normal(real_ns(section, "mean")?, real_ns(section, "sd")?),
-        Model::Lognormal => Dist::lognormal(real_ns(section, "mean")?, real_ns(section, "sd")?),
-        Model::Pareto => Dist::pareto(real_ns(section, "scale")?, shape(section)?),
-        Model::Weibull => Dist::weibull(shape(section)?, real_ns(section, "scale")?),
-        Model::Gamma => gamma(section)?,
-        Model::Table => {
+        DelayKind::Normal => Dist::normal(real_ns(section, "mean")?, real_ns(section, "sd")?),
+        DelayKind::Lognormal => Dist::lognormal(real_ns(section, "mean")?, real_ns(section, "sd")?),
+        DelayKind::Pareto => Dist::pareto(real_ns(section, "scale")?, shape(section)?),
+        DelayKind::Weibull => Dist::weibull(shape(section)?, real_ns(section, "scale")?),
+        DelayKind::Gamma => gamma(section)?,
+        DelayKind::Table => {
             let table = file(section, files, format::netem_table)?;
             Dist::table(&table, real_ns(section, "mean")?, real_ns(section, "sd")?)
         }
-        Model::Cdf => Dist::cdf(&file(section, files, format::cdf)?),
-        Model::Samples => Dist::samples(&file(section, files, format::samples)?),
-        Model::Const | Model::Trace | Model::InterPacket | Model::Wasm => Ok(Dist::constant(0)),
+        DelayKind::Cdf => Dist::cdf(&file(section, files, format::cdf)?),
+        DelayKind::Samples => Dist::samples(&file(section, files, format::samples)?),
+        DelayKind::Const | DelayKind::Trace | DelayKind::InterPacket | DelayKind::Wasm => {
+            Ok(Dist::constant(0))
+        }
     };
     let dist = dist.map_err(|error| refused(section, &error))?;
     let dist = if cut { within(section, dist)? } else { upper(section, dist, model)? };
@@ -128,21 +134,24 @@ fn dist(section: &mut Section<'_>, model: Model, files: &Files) -> Result<Dist, 
 }
 
 /// By which share of the mean that was asked for another one may be delivered.
-const MISSED_AT_MOST: f64 = 0.05;
+const MAX_MEAN_ERROR_SHARE: f64 = 0.05;
 
 /// Refuses what loses so much below 0 that its mean is another one. A range that was asked for
 /// (`min`, `max`) is a wish, and only told of.
-fn refuse_missed_mean(section: &Section<'_>, dist: &Dist) -> Result<(), ConfigError> {
+fn refuse_missed_mean(
+    section: &ConfigSection<'_>,
+    dist: &Dist,
+) -> Result<(), EmulationConfigError> {
     let Some(missed) = MissedMean::of(dist) else { return Ok(()) };
-    if missed.share() <= MISSED_AT_MOST {
+    if missed.share() <= MAX_MEAN_ERROR_SHARE {
         return Ok(());
     }
-    let asked = section.table().get("mean").map(Node::shown).unwrap_or_default();
+    let asked = section.table().get("mean").map(ConfigNode::shown).unwrap_or_default();
     let cause = format!("the mean would be {missed}: what is below 0 is never drawn");
-    let error = ConfigError::value(&format!("{}.mean", section.path), &asked, cause);
+    let error = EmulationConfigError::value(&format!("{}.mean", section.path), &asked, cause);
     let help = "give a deviation below half of the mean; a law without negative values, as \
                 gamma or lognormal; or min=0 to have it as it is";
-    Err(error.at(section.place_of("mean")).help(help))
+    Err(error.at(section.location_of("mean")).help(help))
 }
 
 /// A mean that was asked for, and the one that is delivered.
@@ -155,7 +164,7 @@ pub(crate) struct MissedMean {
 impl MissedMean {
     /// The means of a distribution, where one was asked for.
     pub(crate) fn of(dist: &Dist) -> Option<Self> {
-        dist.asked_mean_ns().map(|asked_ns| Self { asked_ns, drawn_ns: dist.mean_ns() })
+        dist.requested_mean_ns().map(|asked_ns| Self { asked_ns, drawn_ns: dist.mean_ns() })
     }
 
     /// How far the one is off, as a share of the other.
@@ -174,16 +183,18 @@ impl fmt::Display for MissedMean {
 }
 
 /// Means that a deviation may be: the shape is at least 0.1.
-const SHAPELESS: f64 = 3.0;
+const MAX_DEVIATION_MEANS: f64 = 3.0;
 
 /// Mean and deviation, or shape and scale.
-fn gamma(section: &mut Section<'_>) -> Result<Result<Dist, ParameterError>, ConfigError> {
+fn gamma(
+    section: &mut ConfigSection<'_>,
+) -> Result<Result<Dist, ParameterError>, EmulationConfigError> {
     if section.has("shape") || section.has("scale") {
         return Ok(Dist::gamma(shape(section)?, real_ns(section, "scale")?));
     }
     let (mean, sd) = (real_ns(section, "mean")?, real_ns(section, "sd")?);
     // What the shape may be, in the words of who has not said it.
-    if !(mean / 1000.0..=mean * SHAPELESS).contains(&sd) || mean == 0.0 {
+    if !(mean / 1000.0..=mean * MAX_DEVIATION_MEANS).contains(&sd) || mean == 0.0 {
         let must_be = "from a thousandth of the mean to three times as much as it";
         return Ok(Err(ParameterError { parameter: "sd", must_be, value: sd }));
     }
@@ -191,7 +202,7 @@ fn gamma(section: &mut Section<'_>) -> Result<Result<Dist, ParameterError>, Conf
 }
 
 /// Keeps what lies between `min` and `max`.
-fn within(section: &mut Section<'_>, dist: Dist) -> Result<Dist, ConfigError> {
+fn within(section: &mut ConfigSection<'_>, dist: Dist) -> Result<Dist, EmulationConfigError> {
     let (min, max) = (section.time("min")?, section.time("max")?);
     if min.is_none() && max.is_none() {
         return Ok(dist);
@@ -201,62 +212,76 @@ fn within(section: &mut Section<'_>, dist: Dist) -> Result<Dist, ConfigError> {
 }
 
 /// `min` of the exponential is where it begins; only `max` cuts.
-fn upper(section: &mut Section<'_>, dist: Dist, model: Model) -> Result<Dist, ConfigError> {
+fn upper(
+    section: &mut ConfigSection<'_>,
+    dist: Dist,
+    model: DelayKind,
+) -> Result<Dist, EmulationConfigError> {
     match (model, section.time("max")?) {
-        (Model::Exp, Some(max)) => {
+        (DelayKind::Exp, Some(max)) => {
             dist.within(0.0, max as f64).map_err(|error| refused(section, &error))
         }
         _ => Ok(dist),
     }
 }
 
-fn refused(section: &Section<'_>, error: &ParameterError) -> ConfigError {
-    let cause = terms::mismatch(error, section.table());
-    let place = section.place_of(error.parameter);
-    let error = ConfigError::key(format!("{} cannot be built", section.path), cause).at(place);
+fn refused(section: &ConfigSection<'_>, error: &ParameterError) -> EmulationConfigError {
+    let cause = engine_errors::mismatch(error, section.table());
+    let place = section.location_of(error.parameter);
+    let error =
+        EmulationConfigError::key(format!("{} cannot be built", section.path), cause).at(place);
     error.help("give values that fit each other")
 }
 
-fn ns(section: &mut Section<'_>, key: &'static str) -> Result<u64, ConfigError> {
-    section.need(key, quantity::time_ns)
+fn ns(section: &mut ConfigSection<'_>, key: &'static str) -> Result<u64, EmulationConfigError> {
+    section.required(key, quantity::time_ns)
 }
 
-fn real_ns(section: &mut Section<'_>, key: &'static str) -> Result<f64, ConfigError> {
+fn real_ns(
+    section: &mut ConfigSection<'_>,
+    key: &'static str,
+) -> Result<f64, EmulationConfigError> {
     Ok(ns(section, key)? as f64)
 }
 
-fn shape(section: &mut Section<'_>) -> Result<f64, ConfigError> {
-    section.need("shape", quantity::real)
+fn shape(section: &mut ConfigSection<'_>) -> Result<f64, EmulationConfigError> {
+    section.required("shape", quantity::real)
 }
 
 fn file<T>(
-    section: &mut Section<'_>,
-    files: &Files,
+    section: &mut ConfigSection<'_>,
+    files: &ConfigFiles,
     reader: impl Fn(&str) -> Result<T, format::FormatError>,
-) -> Result<T, ConfigError> {
-    section.need("file", |path, node| {
+) -> Result<T, EmulationConfigError> {
+    section.required("file", |path, node| {
         let name = section::text(path, node)?;
         files.parsed(&name, node, &reader)
     })
 }
 
-fn trace(section: &mut Section<'_>, files: &Files) -> Result<DelayModel, ConfigError> {
-    let theaterq = section.word("format", &[("steps", false), ("theaterq", true)])?;
-    let end = section.word("end", &ENDS)?.unwrap_or_default();
+fn trace(
+    section: &mut ConfigSection<'_>,
+    files: &ConfigFiles,
+) -> Result<DelayModel, EmulationConfigError> {
+    let theaterq = section.one_of("format", &[("steps", false), ("theaterq", true)])?;
+    let end = section.one_of("end", &TRACE_ENDS)?.unwrap_or_default();
     let smooth = section.flag("smooth")?.unwrap_or(false);
     if theaterq == Some(true) {
-        let trace = Trace::read(section, "file", files)?;
+        let trace = TheaterqTrace::read(section, "file", files)?;
         let (steps, period_ns) = (trace.delays()?, trace.period_ns);
         return Ok(DelayModel::Trace { steps, period_ns, end, smooth });
     }
     let rows = file(section, files, format::delay_steps)?;
     let period_ns = period(section, &rows)?;
-    let step =
-        |step: &format::Step| DelayStep { at_ns: step.from_ns, delay_ns: step.value, route: 0 };
+    let step = |step: &format::TraceStep| DelayStep {
+        at_ns: step.from_ns,
+        delay_ns: step.value,
+        route: 0,
+    };
     Ok(DelayModel::Trace { steps: rows.iter().map(step).collect(), period_ns, end, smooth })
 }
 
-fn inter_packet(section: &mut Section<'_>) -> Result<DelayModel, ConfigError> {
+fn inter_packet(section: &mut ConfigSection<'_>) -> Result<DelayModel, EmulationConfigError> {
     Ok(DelayModel::InterPacket {
         min_gap_ns: ns(section, "min_gap")?,
         max_gap_ns: ns(section, "max_gap")?,

@@ -1,24 +1,24 @@
 //! Why settings were refused, in the four parts of every error.
 
-use slipring_abi::name::NameError;
-use slipring_cli::codes::{Code, SR0007, SR0011, SR0201, SR0205};
+use slipring_abi::name::PortNameError;
+use slipring_cli::codes::{ErrorCode, SR0007, SR0011, SR0201, SR0205};
 use slipring_cli::{Diagnose, Diagnostic};
 use slipring_link::SpecError;
 use slipring_model::format::FormatError;
 
-use super::tree::Place;
+use super::tree::ConfigLocation;
 
 /// A setting that cannot be, where it stands, and what could stand there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConfigError {
-    code: Code,
+pub struct EmulationConfigError {
+    code: ErrorCode,
     summary: String,
     cause: String,
-    place: Option<Place>,
+    location: Option<ConfigLocation>,
     help: String,
 }
 
-impl ConfigError {
+impl EmulationConfigError {
     /// A value that a setting cannot have.
     pub fn value(setting: &str, value: &str, cause: impl Into<String>) -> Self {
         let summary = match value {
@@ -45,24 +45,25 @@ impl ConfigError {
     }
 
     /// What is no name of a port.
-    pub fn port(error: &NameError, place: &Place) -> Self {
+    pub fn port(error: &PortNameError, place: &ConfigLocation) -> Self {
         let told = Self::new(error.code(), error.summary(), error.reason.to_string());
-        told.at(&place.right(error.column - 1)).help(Diagnose::help(error).unwrap_or_default())
+        told.at(&place.advanced_by(error.column - 1))
+            .help(Diagnose::help(error).unwrap_or_default())
     }
 
-    pub fn new(code: Code, summary: impl Into<String>, cause: impl Into<String>) -> Self {
+    pub fn new(code: ErrorCode, summary: impl Into<String>, cause: impl Into<String>) -> Self {
         Self {
             code,
             summary: summary.into(),
             cause: cause.into(),
-            place: None,
+            location: None,
             help: String::new(),
         }
     }
 
     /// Says where.
-    pub fn at(mut self, place: &Place) -> Self {
-        self.place = self.place.or_else(|| Some(place.clone()));
+    pub fn at(mut self, place: &ConfigLocation) -> Self {
+        self.location = self.location.or_else(|| Some(place.clone()));
         self
     }
 
@@ -73,15 +74,15 @@ impl ConfigError {
     }
 }
 
-impl From<SpecError> for ConfigError {
+impl From<SpecError> for EmulationConfigError {
     fn from(error: SpecError) -> Self {
         let SpecError { field, value, allowed } = error;
         Self::value(&field, &value, "the link cannot have it").help(format!("allowed: {allowed}"))
     }
 }
 
-impl Diagnose for ConfigError {
-    fn code(&self) -> Code {
+impl Diagnose for EmulationConfigError {
+    fn code(&self) -> ErrorCode {
         self.code
     }
 
@@ -90,7 +91,7 @@ impl Diagnose for ConfigError {
     }
 
     fn cause(&self) -> Option<String> {
-        match (&self.place, self.cause.as_str()) {
+        match (&self.location, self.cause.as_str()) {
             (None, "") => None,
             (None, cause) => Some(cause.to_owned()),
             (Some(place), "") => Some(format!("at {place}")),
@@ -103,7 +104,7 @@ impl Diagnose for ConfigError {
     }
 }
 
-impl std::fmt::Display for ConfigError {
+impl std::fmt::Display for EmulationConfigError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         Diagnostic::of(self).fmt(f)
     }

@@ -8,17 +8,17 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use slipring_cli::units::human;
 use slipring_link::{
-    BitErrors, Cells, DelayModel, DelayStep, Framing, LinkSpec, NetworkSpec, RateSpec,
+    BitErrorSpec, DelayModel, DelayStep, Framing, LineCells, LinkSpec, NetworkSpec, RateSpec,
 };
 use slipring_model::Chance;
 
-use crate::report::asked::mangled;
-use crate::report::troubles;
+use crate::report::model_failures;
+use crate::report::requested::mangled;
 use models::{discipline, loss_model, meter, rate_model};
 
 /// The effective figures of a network.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Explained {
+pub(crate) struct ExplainedNetwork {
     pub seed: u64,
     pub links: Vec<ExplainedLink>,
 }
@@ -27,12 +27,12 @@ pub(crate) struct Explained {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ExplainedLink {
     pub name: String,
-    pub figures: Vec<Figure>,
+    pub figures: Vec<ExplainedFigure>,
 }
 
 /// One part of a link.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Figure {
+pub(crate) struct ExplainedFigure {
     pub name: &'static str,
     /// For people.
     pub text: String,
@@ -40,7 +40,7 @@ pub(crate) struct Figure {
     pub value: Value,
 }
 
-impl Explained {
+impl ExplainedNetwork {
     /// A block for each link.
     pub(crate) fn text(&self) -> String {
         let mut text = format!("seed {}\n", self.seed);
@@ -78,27 +78,31 @@ impl Explained {
 }
 
 /// Explains a network.
-pub(crate) fn explain(network: &NetworkSpec, seed: u64) -> Explained {
+pub(crate) fn explain(network: &NetworkSpec, seed: u64) -> ExplainedNetwork {
     let links = network.links.iter().map(|link| explain_link(&link.spec)).collect();
-    Explained { seed, links }
+    ExplainedNetwork { seed, links }
 }
 
 fn explain_link(link: &LinkSpec) -> ExplainedLink {
     let mut figures = vec![rate(link)];
     figures.extend(link.police.iter().map(|police| {
         let (text, value) = meter(&police.meter);
-        Figure { name: "police", text, value }
+        ExplainedFigure { name: "police", text, value }
     }));
     figures.extend(link.loss.iter().map(|loss| {
         let (text, mut value) = loss_model(&loss.model);
-        let place = format!("{:?}", loss.place).to_lowercase();
+        let place = format!("{:?}", loss.position).to_lowercase();
         value["where"] = json!(place);
-        Figure { name: "loss", text: format!("{text} ({place})"), value }
+        ExplainedFigure { name: "loss", text: format!("{text} ({place})"), value }
     }));
     figures.extend(link.hold.iter().map(|hold| {
         let p = probability(hold.chance);
         let text = format!("{} for {}", chance_text(hold.chance), span(hold.hold_ns));
-        Figure { name: "hold", text, value: json!({ "probability": p, "hold_ns": hold.hold_ns }) }
+        ExplainedFigure {
+            name: "hold",
+            text,
+            value: json!({ "probability": p, "hold_ns": hold.hold_ns }),
+        }
     }));
     if link.has_line() {
         figures.push(queue(link));
@@ -109,10 +113,10 @@ fn explain_link(link: &LinkSpec) -> ExplainedLink {
         figure("mangle", text, json!({ "probability": p, "at": mangle.at }))
     }));
     figures.extend(link.corrupt.iter().map(|corrupt| match corrupt.errors {
-        BitErrors::Ber(ber) => {
+        BitErrorSpec::Ber(ber) => {
             figure("corrupt", format!("each bit with {ber:e}"), json!({ "ber": ber }))
         }
-        BitErrors::Burst { chance, bits } => {
+        BitErrorSpec::Burst { chance, bits } => {
             let text = format!("{bits} bits with {}", chance_text(chance));
             figure("corrupt", text, json!({ "probability": probability(chance), "bits": bits }))
         }
@@ -128,15 +132,15 @@ fn explain_link(link: &LinkSpec) -> ExplainedLink {
         figures.push(figure("offset", text, json!({ "offset_ns": link.offset_ns })));
     }
     figures.push(memory(link));
-    figures.extend(troubles(link).into_iter().map(|trouble| {
+    figures.extend(model_failures(link).into_iter().map(|trouble| {
         let value = json!({ "cause": &trouble });
         figure("failing", trouble, value)
     }));
     ExplainedLink { name: link.name.clone(), figures }
 }
 
-fn figure(name: &'static str, text: String, value: Value) -> Figure {
-    Figure { name, text, value }
+fn figure(name: &'static str, text: String, value: Value) -> ExplainedFigure {
+    ExplainedFigure { name, text, value }
 }
 
 fn span(ns: u64) -> String {
@@ -144,7 +148,7 @@ fn span(ns: u64) -> String {
 }
 
 fn bps(bps: u64) -> String {
-    slipring_cli::units::Rate::Bits(bps).to_string()
+    slipring_cli::units::RateWithUnit::Bits(bps).to_string()
 }
 
 /// The probability that is really drawn: a whole number of 2^-63.
@@ -159,7 +163,7 @@ fn chance_text(chance: Chance) -> String {
     }
 }
 
-fn rate(link: &LinkSpec) -> Figure {
+fn rate(link: &LinkSpec) -> ExplainedFigure {
     let (text, mut value) = rate_model(&link.rate);
     let framing = &link.framing;
     let mut text = text;
@@ -174,9 +178,9 @@ fn rate(link: &LinkSpec) -> Figure {
         }
     }
     text += &match framing.cells {
-        Cells::None => String::new(),
-        Cells::Atm => " (cells of ATM, 53 bytes for 48".to_owned() + &overhead(framing) + ")",
-        Cells::Docsis { minislot } => format!(" (minislots of {minislot} bytes)"),
+        LineCells::None => String::new(),
+        LineCells::Atm => " (cells of ATM, 53 bytes for 48".to_owned() + &overhead(framing) + ")",
+        LineCells::Docsis { minislot } => format!(" (minislots of {minislot} bytes)"),
     };
     value["overhead_bytes"] = json!(framing.overhead_bytes);
     figure("rate", text, value)
@@ -190,7 +194,7 @@ fn overhead(framing: &Framing) -> String {
     }
 }
 
-fn queue(link: &LinkSpec) -> Figure {
+fn queue(link: &LinkSpec) -> ExplainedFigure {
     let queue = &link.queue;
     let limits = [
         queue.bytes.map(|bytes| format!("{bytes} bytes")),
@@ -218,7 +222,7 @@ fn queue(link: &LinkSpec) -> Figure {
     figure("queue", text, value)
 }
 
-fn delay(link: &LinkSpec) -> Figure {
+fn delay(link: &LinkSpec) -> ExplainedFigure {
     let order = format!("{:?}", link.order).to_lowercase();
     let (mean, greatest) = (mean_delay_ns(link), greatest_delay_ns(link));
     let (what, sd) = match &link.delay.model {
@@ -254,7 +258,7 @@ fn delay(link: &LinkSpec) -> Figure {
 }
 
 /// What a full link holds: the line at its rate for the longest delay, and the queue.
-fn memory(link: &LinkSpec) -> Figure {
+fn memory(link: &LinkSpec) -> ExplainedFigure {
     let limits = &link.queue;
     let bounded = limits.bytes.or(limits.packets).or(limits.delay_ns).is_some();
     // Only a limit in bytes says how much memory the queue takes.

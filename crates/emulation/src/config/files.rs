@@ -11,43 +11,44 @@ use std::sync::{Arc, Mutex, PoisonError};
 use slipring_cli::codes::{SR0009, SR0205};
 use slipring_model::format::FormatError;
 
-use super::error::ConfigError;
-use super::tree::{Node, Source};
+use super::error::EmulationConfigError;
+use super::tree::{ConfigNode, ConfigOrigin};
 
 /// Finds files beside the configuration that names them.
 #[derive(Debug, Clone, Default)]
-pub struct Files {
+pub struct ConfigFiles {
     base: PathBuf,
     /// Whether errors keep to themselves what is wrong with a file, and whether there is one: who
     /// changes a run may not be who may look at its files.
-    pub discreet: bool,
+    pub hides_details: bool,
     /// Paths that were looked at: by all that go back to one configuration.
-    seen: Arc<Mutex<BTreeSet<PathBuf>>>,
+    paths: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 /// More than this is no description of a link; a device would never end.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_FILE_BYTES: u64 = 1 << 30;
 /// More than this is no configuration: 10,000 links take less than a tenth of it.
-const MOST_CONFIGURATION: u64 = 1 << 24;
+const MAX_CONFIG_BYTES: u64 = 1 << 24;
 
 /// The text of a configuration.
 ///
 /// # Errors
 /// If the file cannot be read, is longer than 16 MiB or is not UTF-8.
-pub(super) fn configuration(path: &Path) -> Result<String, ConfigError> {
+pub(super) fn configuration(path: &Path) -> Result<String, EmulationConfigError> {
     let shown = path.display().to_string();
     // One from a pipe is welcome: it is read at the start, where nothing waits for it.
-    let read = File::open(path).and_then(|file| read(file, MOST_CONFIGURATION));
+    let read = File::open(path).and_then(|file| read(file, MAX_CONFIG_BYTES));
     let bytes = read.map_err(|error| {
-        let error = ConfigError::unreadable(&shown, error.to_string());
+        let error = EmulationConfigError::unreadable(&shown, error.to_string());
         error.help(format!("check the path: ls -l {shown}"))
     })?;
     let bytes = bytes.ok_or_else(|| {
-        let error = ConfigError::new(SR0009, format!("{shown} is no configuration"), "");
+        let error = EmulationConfigError::new(SR0009, format!("{shown} is no configuration"), "");
         error.help("a configuration has at most 16 MiB; traces go into files of their own")
     })?;
     String::from_utf8(bytes).map_err(|error| {
-        let error = ConfigError::new(SR0009, format!("{shown} is not TOML"), no_text(&error));
+        let error =
+            EmulationConfigError::new(SR0009, format!("{shown} is not TOML"), no_text(&error));
         error.help(format!("see what it is: file {shown}"))
     })
 }
@@ -73,7 +74,7 @@ fn no_text(error: &FromUtf8Error) -> String {
     format!("byte {} is not UTF-8", error.utf8_error().valid_up_to())
 }
 
-impl Files {
+impl ConfigFiles {
     /// Files named in `config` are looked for in its directory.
     pub fn beside(config: &Path) -> Self {
         let base = config.parent().map(Path::to_owned).unwrap_or_default();
@@ -81,8 +82,8 @@ impl Files {
     }
 
     /// The files that settings have named so far.
-    pub fn seen(&self) -> Vec<PathBuf> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    pub fn paths(&self) -> Vec<PathBuf> {
+        self.paths.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
     /// The path of a file that a setting names.
@@ -94,24 +95,24 @@ impl Files {
     ///
     /// # Errors
     /// If it cannot be read, or is longer than a GiB.
-    pub fn bytes(&self, name: &str, node: &Node) -> Result<Vec<u8>, ConfigError> {
+    pub fn bytes(&self, name: &str, node: &ConfigNode) -> Result<Vec<u8>, EmulationConfigError> {
         let path = self.path(name);
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone());
+        self.paths.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone());
         let unreadable = |cause: String| {
-            if self.discreet {
-                return self.unfit(name, node);
+            if self.hides_details {
+                return self.unusable(name, node);
             }
-            let error = ConfigError::unreadable(&path.display().to_string(), cause);
-            error.at(&node.place).help(match node.place.source {
-                Source::File { .. } => {
+            let error = EmulationConfigError::unreadable(&path.display().to_string(), cause);
+            error.at(&node.location).help(match node.location.origin {
+                ConfigOrigin::File { .. } => {
                     "files that a file names are looked for beside it".to_owned()
                 }
-                Source::Flag(_) | Source::Classic(_) | Source::Message => {
+                ConfigOrigin::Flag(_) | ConfigOrigin::Classic(_) | ConfigOrigin::Message => {
                     format!("check the path: ls -l {}", path.display())
                 }
             })
         };
-        let read = regular(&path).and_then(|file| read(file, MOST_BYTES));
+        let read = regular(&path).and_then(|file| read(file, MAX_FILE_BYTES));
         let bytes = read.map_err(|error| unreadable(error.to_string()))?;
         bytes.ok_or_else(|| unreadable("more than 1 GiB".into()))
     }
@@ -123,31 +124,31 @@ impl Files {
     pub fn parsed<T>(
         &self,
         name: &str,
-        node: &Node,
+        node: &ConfigNode,
         reader: impl Fn(&str) -> Result<T, FormatError>,
-    ) -> Result<T, ConfigError> {
+    ) -> Result<T, EmulationConfigError> {
         let bytes = self.bytes(name, node)?;
         let shown = self.path(name).display().to_string();
         let text = String::from_utf8(bytes).map_err(|error| {
-            if self.discreet {
-                return self.unfit(name, node);
+            if self.hides_details {
+                return self.unusable(name, node);
             }
-            ConfigError::new(SR0205, format!("{shown} cannot be used"), no_text(&error))
-                .at(&node.place)
+            EmulationConfigError::new(SR0205, format!("{shown} cannot be used"), no_text(&error))
+                .at(&node.location)
                 .help("traces, tables and profiles are text files")
         })?;
-        reader(&text).map_err(|error| match self.discreet {
-            true => self.unfit(name, node),
-            false => ConfigError::format(&shown, &error),
+        reader(&text).map_err(|error| match self.hides_details {
+            true => self.unusable(name, node),
+            false => EmulationConfigError::format(&shown, &error),
         })
     }
 
     /// The one thing that is said of whatever file cannot be used.
-    pub fn unfit(&self, name: &str, node: &Node) -> ConfigError {
+    pub fn unusable(&self, name: &str, node: &ConfigNode) -> EmulationConfigError {
         let shown = self.path(name).display().to_string();
         let cause = "it is not there, not to be read, or of another format";
-        let error = ConfigError::new(SR0205, format!("{shown} cannot be used"), cause);
-        error.at(&node.place).help(
+        let error = EmulationConfigError::new(SR0205, format!("{shown} cannot be used"), cause);
+        error.at(&node.location).help(
             "what is wrong is said where it lies: slipring emulate --explain with the same setting",
         )
     }

@@ -1,25 +1,25 @@
 //! One link in one direction: the settings under `link.NAME`.
 
-use slipring_link::{LinkSpec, RateSpec, Serialise};
+use slipring_link::{LinkSpec, RateSpec, SerialisePoint};
 
-use super::error::ConfigError;
-use super::files::Files;
-use super::section::{self, Section};
-use super::tree::{Entry, Node, Table, Value};
-use super::{delay, loss, mangle, queue, rate, terms};
+use super::error::EmulationConfigError;
+use super::files::ConfigFiles;
+use super::section::{self, ConfigSection};
+use super::tree::{ConfigEntry, ConfigNode, ConfigTable, ConfigValue};
+use super::{delay, engine_errors, loss, mangle, queue, rate};
 
 /// Names under a link that say where it lies rather than what it does.
-pub(super) const WIRING: [&str; 3] = ["from", "to", "like"];
+pub(super) const WIRING_KEYS: [&str; 3] = ["from", "to", "like"];
 
 /// Reads what a link does. Its parts are tables already.
 pub(super) fn read(
     name: &str,
     path: &str,
-    node: &Node,
-    files: &Files,
-) -> Result<LinkSpec, ConfigError> {
-    let mut section = Section::new(path, node)?;
-    for key in WIRING {
+    node: &ConfigNode,
+    files: &ConfigFiles,
+) -> Result<LinkSpec, EmulationConfigError> {
+    let mut section = ConfigSection::new(path, node)?;
+    for key in WIRING_KEYS {
         section.get(key);
     }
     let mut link = LinkSpec::wire(name);
@@ -52,45 +52,45 @@ pub(super) fn read(
     let delay = section.read("delay", |path, node| delay::read(path, node, files))?;
     let (delay, order) = delay.unwrap_or_default();
     link.delay = delay;
-    link.order = section.word("order", &delay::ORDERS)?.or(order).unwrap_or_default();
-    let ends = [("end", Serialise::End), ("start", Serialise::Start)];
-    link.serialise = section.word("serialise", &ends)?.unwrap_or_default();
+    link.order = section.one_of("order", &delay::ORDER_POLICIES)?.or(order).unwrap_or_default();
+    let ends = [("end", SerialisePoint::End), ("start", SerialisePoint::Start)];
+    link.serialise = section.one_of("serialise", &ends)?.unwrap_or_default();
     link.offset_ns = section.time("offset")?.unwrap_or(0);
     link.output_bps = section.read("output", super::quantity::rate_bps)?;
     section.finish()?;
     link.check().map_err(|error| {
         let lossy = link.loss.iter().position(|loss| loss.check().is_err());
-        terms::refused(error, path, node, lossy)
+        engine_errors::refused(error, path, node, lossy)
     })?;
     Ok(link)
 }
 
 /// The settings of a link with those of the link that it is like. A part that names another model
 /// stands for itself; of others, each value counts that is its own.
-pub(super) fn merged(base: &Table, own: &Table) -> Table {
+pub(super) fn merged(base: &ConfigTable, own: &ConfigTable) -> ConfigTable {
     let mut merged = base.clone();
-    for key in WIRING {
+    for key in WIRING_KEYS {
         merged.remove(key);
     }
     for entry in &own.entries {
         let node = match (base.get(&entry.key), &entry.node.value) {
-            (Some(Node { value: Value::Table(base), .. }), Value::Table(own))
+            (Some(ConfigNode { value: ConfigValue::Table(base), .. }), ConfigValue::Table(own))
                 if same_model(&entry.key, base, own) =>
             {
                 let mut part = base.clone();
                 own.entries.iter().for_each(|entry| part.put_entry(entry.clone()));
-                Node::table(part, entry.node.place.clone())
+                ConfigNode::table(part, entry.node.location.clone())
             }
             _ => entry.node.clone(),
         };
-        merged.put_entry(Entry { node, ..entry.clone() });
+        merged.put_entry(ConfigEntry { node, ..entry.clone() });
     }
     merged
 }
 
-fn same_model(part: &str, base: &Table, own: &Table) -> bool {
-    let Some(shape) = super::shape::Part::named(part) else { return false };
-    let model = |table: &Table| {
+fn same_model(part: &str, base: &ConfigTable, own: &ConfigTable) -> bool {
+    let Some(shape) = super::parts::LinkPart::named(part) else { return false };
+    let model = |table: &ConfigTable| {
         let unsaid = ["trace", "wasm"].into_iter().find(|key| table.get(key).is_some());
         table.word(shape.selector).or(unsaid).map(str::to_owned)
     };
@@ -100,8 +100,8 @@ fn same_model(part: &str, base: &Table, own: &Table) -> bool {
 /// The name of the link that this one is like.
 pub(super) fn like<'n>(
     path: &str,
-    table: &'n Table,
-) -> Result<Option<(String, &'n Node)>, ConfigError> {
+    table: &'n ConfigTable,
+) -> Result<Option<(String, &'n ConfigNode)>, EmulationConfigError> {
     let node = table.get("like");
     node.map(|node| Ok((section::text(&format!("{path}.like"), node)?, node))).transpose()
 }

@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
-use slipring_control::metrics::Endpoint;
+use slipring_control::metrics::MetricsEndpoint;
 
-use super::error::ConfigError;
+use super::error::EmulationConfigError;
 use super::quantity;
-use super::section::{self, Section};
-use super::tree::Node;
+use super::section::{self, ConfigSection};
+use super::tree::ConfigNode;
 
 /// What a run writes beside its report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Outputs {
+pub struct RunOutputs {
     /// Every frame with its fate: pcapng.
     pub log: Option<PathBuf>,
     /// For each direction a log in mahimahi's format: this, a dot and the name of its first link.
@@ -25,14 +25,14 @@ pub struct Outputs {
 }
 
 /// Reads the outputs.
-pub(super) fn read(node: &Node) -> Result<Outputs, ConfigError> {
-    let mut section = Section::new("output", node)?;
+pub(super) fn read(node: &ConfigNode) -> Result<RunOutputs, EmulationConfigError> {
+    let mut section = ConfigSection::new("output", node)?;
     let log = section.text("log")?;
     // `log = "mahimahi"` asks for the format; a file of frames ends in .pcapng.
     let bare = log.as_deref() == Some("mahimahi");
     let mahimahi = section.text("mahimahi")?.or(bare.then(|| "mahimahi".to_owned()));
     let pcapng = section.text("pcapng")?.or(log.filter(|_| !bare));
-    let outputs = Outputs {
+    let outputs = RunOutputs {
         log: pcapng.map(PathBuf::from),
         mahimahi: mahimahi.map(PathBuf::from),
         metrics: section.read("metrics", metrics)?,
@@ -44,23 +44,23 @@ pub(super) fn read(node: &Node) -> Result<Outputs, ConfigError> {
 }
 
 /// Nothing leaves at the very nanosecond at which it is due.
-fn late_drop(path: &str, node: &Node) -> Result<u64, ConfigError> {
+fn late_drop(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     match quantity::time_ns(path, node)? {
-        0 if !node.place.is_classic() => {
+        0 if !node.location.is_classic() => {
             let cause = "every frame would be dropped";
-            let error = ConfigError::value(path, &node.shown(), cause).at(&node.place);
+            let error = EmulationConfigError::value(path, &node.shown(), cause).at(&node.location);
             Err(error.help("write how late a frame may be, such as 1ms, or leave it out"))
         }
         time_ns => Ok(time_ns),
     }
 }
 
-fn metrics(path: &str, node: &Node) -> Result<String, ConfigError> {
+fn metrics(path: &str, node: &ConfigNode) -> Result<String, EmulationConfigError> {
     let place = section::text(path, node)?;
-    match Endpoint::check(&place) {
+    match MetricsEndpoint::check(&place) {
         Ok(()) => Ok(place),
-        Err(why) => Err(ConfigError::value(path, &place, why)
-            .at(&node.place)
+        Err(why) => Err(EmulationConfigError::value(path, &place, why)
+            .at(&node.location)
             .help("write 127.0.0.1:9100, [::1]:9100, or a path: ./metrics.sock")),
     }
 }

@@ -8,8 +8,8 @@
 
 use std::borrow::Cow;
 
-use super::error::ConfigError;
-use super::tree::Entry;
+use super::error::EmulationConfigError;
+use super::tree::ConfigEntry;
 
 /// The whole path: a leading `link.` may be left out.
 pub(super) fn full(path: &str) -> Cow<'_, str> {
@@ -20,22 +20,24 @@ pub(super) fn full(path: &str) -> Cow<'_, str> {
 }
 
 /// The last name of a path and those before it.
-pub(super) fn split(path: &str) -> Result<(&str, Vec<&str>), ConfigError> {
+pub(super) fn split(path: &str) -> Result<(&str, Vec<&str>), EmulationConfigError> {
     let mut names: Vec<_> = path.split('.').collect();
     match names.pop() {
         Some(last) if !last.is_empty() && names.iter().all(|name| !name.is_empty()) => {
             Ok((last, names))
         }
         _ => {
-            let error = ConfigError::key(format!("`{path}` is no path"), "a name is missing");
+            let error =
+                EmulationConfigError::key(format!("`{path}` is no path"), "a name is missing");
             Err(error.help("write it as link.up.rate.bps"))
         }
     }
 }
 
 /// Refuses two values for one setting, and one for a part beside one for something in it.
-pub(super) fn refuse_twice(entries: &[Entry]) -> Result<(), ConfigError> {
-    let names = |entry: &Entry| full(&entry.key).split('.').map(str::to_owned).collect::<Vec<_>>();
+pub(super) fn refuse_twice(entries: &[ConfigEntry]) -> Result<(), EmulationConfigError> {
+    let names =
+        |entry: &ConfigEntry| full(&entry.key).split('.').map(str::to_owned).collect::<Vec<_>>();
     let mut named: Vec<_> = entries.iter().map(|entry| (names(entry), entry)).collect();
     // So a part stands before what is in it, and nothing else between them.
     named.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -52,5 +54,5 @@ pub(super) fn refuse_twice(entries: &[Entry]) -> Result<(), ConfigError> {
         true => "give each setting one value",
         false => "give the whole part: up.delay='normal(20ms, 3ms)'; or its values, one by one",
     };
-    Err(ConfigError::key(summary, cause).at(&second.place).help(help))
+    Err(EmulationConfigError::key(summary, cause).at(&second.location).help(help))
 }

@@ -9,21 +9,23 @@
 use std::time::Duration;
 
 use slipring_cli::Diagnose;
-use slipring_cli::units::{Bytes, Rate, RateUnit, Reason, Span, UnitError};
+use slipring_cli::units::{
+    ByteCount, RateUnit, RateWithUnit, TimeSpan, UnitError, UnitErrorReason,
+};
 use slipring_model::Chance;
 
-use super::error::ConfigError;
-use super::tree::{Node, Place, Value};
+use super::error::EmulationConfigError;
+use super::tree::{ConfigLocation, ConfigNode, ConfigValue};
 
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum UnitKind {
     Time,
     Rate,
     Size,
 }
 
-impl Kind {
+impl UnitKind {
     const fn forms(self) -> &'static str {
         match self {
             Self::Time => "write it as 250us, 2ms, 1.5s, 10min or 1h",
@@ -59,7 +61,12 @@ impl Kind {
     }
 
     /// Refuses a number without a unit, unless it has one reading only.
-    fn refuse_bare(self, setting: &str, text: &str, place: &Place) -> Result<(), ConfigError> {
+    fn refuse_bare(
+        self,
+        setting: &str,
+        text: &str,
+        place: &ConfigLocation,
+    ) -> Result<(), EmulationConfigError> {
         match split(text) {
             Some((number, "")) if is_above_zero(number) => {
                 let readings = self.readings(number);
@@ -71,65 +78,66 @@ impl Kind {
 }
 
 /// Nanoseconds.
-pub(crate) fn time_ns(setting: &str, node: &Node) -> Result<u64, ConfigError> {
+pub(crate) fn time_ns(setting: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     let second = Duration::from_secs(1);
-    read(setting, node, Kind::Time, |text| Span::parse(text, second).map(Span::nanos))
+    read(setting, node, UnitKind::Time, |text| TimeSpan::parse(text, second).map(TimeSpan::nanos))
 }
 
 /// Nanoseconds, of a setting that TLEM did not have: a number alone has two readings under its name
 /// as well.
-pub(crate) fn full_time_ns(setting: &str, node: &Node) -> Result<u64, ConfigError> {
-    if let Value::Text(text) | Value::Number(text) = &node.value {
-        Kind::Time.refuse_bare(setting, text, &node.place)?;
+pub(crate) fn full_time_ns(setting: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
+    if let ConfigValue::Text(text) | ConfigValue::Number(text) = &node.value {
+        UnitKind::Time.refuse_bare(setting, text, &node.location)?;
     }
     time_ns(setting, node)
 }
 
 /// Bits per second.
-pub(crate) fn rate_bps(setting: &str, node: &Node) -> Result<u64, ConfigError> {
-    let rate = read(setting, node, Kind::Rate, |text| Rate::parse(text, RateUnit::Bits))?;
+pub(crate) fn rate_bps(setting: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
+    let rate =
+        read(setting, node, UnitKind::Rate, |text| RateWithUnit::parse(text, RateUnit::Bits))?;
     match rate {
-        Rate::Bits(bps) => Ok(bps),
-        Rate::Packets(_) => {
-            let error = ConfigError::value(setting, &node.shown(), "it counts packets");
-            Err(error.at(&node.place).help(Kind::Rate.forms()))
+        RateWithUnit::Bits(bps) => Ok(bps),
+        RateWithUnit::Packets(_) => {
+            let error = EmulationConfigError::value(setting, &node.shown(), "it counts packets");
+            Err(error.at(&node.location).help(UnitKind::Rate.forms()))
         }
     }
 }
 
 /// Bytes.
-pub(crate) fn size_bytes(setting: &str, node: &Node) -> Result<u64, ConfigError> {
-    read(setting, node, Kind::Size, |text| text.parse::<Bytes>().map(|bytes| bytes.0))
+pub(crate) fn size_bytes(setting: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
+    read(setting, node, UnitKind::Size, |text| text.parse::<ByteCount>().map(|bytes| bytes.0))
 }
 
 fn read<T>(
     setting: &str,
-    node: &Node,
-    kind: Kind,
+    node: &ConfigNode,
+    kind: UnitKind,
     parse: impl Fn(&str) -> Result<T, UnitError>,
-) -> Result<T, ConfigError> {
-    let (Value::Text(text) | Value::Number(text)) = &node.value else {
-        return Err(wrong_kind(setting, &node.value, &node.place).help(kind.forms()));
+) -> Result<T, EmulationConfigError> {
+    let (ConfigValue::Text(text) | ConfigValue::Number(text)) = &node.value else {
+        return Err(wrong_kind(setting, &node.value, &node.location).help(kind.forms()));
     };
     let bad = |what: &str, at: usize| {
-        let place = node.place.right(at);
-        ConfigError::value(setting, text, what).at(&place).help(kind.forms())
+        let place = node.location.advanced_by(at);
+        EmulationConfigError::value(setting, text, what).at(&place).help(kind.forms())
     };
     let (number, unit) = split(text).ok_or_else(|| bad(no_number(text), 0))?;
     let unit_at = text.chars().count() - unit.chars().count();
-    if !node.place.is_classic() {
-        kind.refuse_bare(setting, text, &node.place)?;
+    if !node.location.is_classic() {
+        kind.refuse_bare(setting, text, &node.location)?;
     }
-    let unit = kind.full(unit, node.place.is_classic());
+    let unit = kind.full(unit, node.location.is_classic());
     // Written together, the digits of `1 2` would be another number.
     if unit.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return Err(bad(&format!("unknown unit `{unit}`"), unit_at));
     }
     let number = plain(number).ok_or_else(|| bad("too large", 0))?;
     parse(&format!("{number}{unit}")).map_err(|error| match &error.reason {
-        Reason::UnknownUnit(_) => bad(&format!("unknown unit `{unit}`"), unit_at),
-        Reason::NoNumber => bad(no_number(text), 0),
-        Reason::NotWhole | Reason::TooLarge | Reason::TwoReadings => {
+        UnitErrorReason::UnknownUnit(_) => bad(&format!("unknown unit `{unit}`"), unit_at),
+        UnitErrorReason::NoNumber => bad(no_number(text), 0),
+        UnitErrorReason::NotWhole | UnitErrorReason::TooLarge | UnitErrorReason::TwoReadings => {
             let text = Diagnose::cause(&error).unwrap_or_default();
             bad(text.split(" at column").next().unwrap_or_default(), 0)
         }
@@ -137,13 +145,23 @@ fn read<T>(
 }
 
 /// Refuses a number that could be either of two values.
-pub(super) fn ambiguous(setting: &str, text: &str, readings: &str, place: &Place) -> ConfigError {
-    let error = ConfigError::value(setting, text, format!("it could be {readings}")).at(place);
+pub(super) fn ambiguous(
+    setting: &str,
+    text: &str,
+    readings: &str,
+    place: &ConfigLocation,
+) -> EmulationConfigError {
+    let error =
+        EmulationConfigError::value(setting, text, format!("it could be {readings}")).at(place);
     error.help(format!("write {readings}"))
 }
 
 /// Refuses a share that is a number alone, wherever it is written: other programs take `1` for 1 %.
-pub(super) fn clear_share(setting: &str, text: &str, place: &Place) -> Result<(), ConfigError> {
+pub(super) fn clear_share(
+    setting: &str,
+    text: &str,
+    place: &ConfigLocation,
+) -> Result<(), EmulationConfigError> {
     let Some((number, "")) = split(text) else { return Ok(()) };
     let is_share = matches!(number.parse::<f64>(), Ok(value) if value <= 1.0);
     if place.is_classic() || number.contains(['e', 'E']) || !is_above_zero(number) || !is_share {
@@ -188,8 +206,12 @@ pub(crate) fn is_no_number(text: &str) -> bool {
     words.filter_map(|word| text.strip_prefix(word)).any(|unit| units.contains(&unit))
 }
 
-pub(crate) fn wrong_kind(setting: &str, value: &Value, place: &Place) -> ConfigError {
-    ConfigError::key(format!("{setting} cannot be {}", value.kind()), "").at(place)
+pub(crate) fn wrong_kind(
+    setting: &str,
+    value: &ConfigValue,
+    place: &ConfigLocation,
+) -> EmulationConfigError {
+    EmulationConfigError::key(format!("{setting} cannot be {}", value.kind()), "").at(place)
 }
 
 /// Splits a number off; one space may stand before the unit.
@@ -232,9 +254,9 @@ fn plain(number: &str) -> Option<String> {
             format!("{whole}.{fraction}")
         });
     }
-    const LONGEST: i32 = 60;
+    const MAX_EXPONENT: i32 = 60;
     let point = i32::try_from(whole.len()).ok()?.checked_add(power)?;
-    if point.abs() > LONGEST {
+    if point.abs() > MAX_EXPONENT {
         return None;
     }
     let mut digits = format!("{whole}{fraction}");
@@ -251,18 +273,19 @@ fn plain(number: &str) -> Option<String> {
 }
 
 /// A probability: `0.1%`, `0.001`, `250ppm`, `1e-15`.
-pub(crate) fn probability(setting: &str, node: &Node) -> Result<f64, ConfigError> {
+pub(crate) fn probability(setting: &str, node: &ConfigNode) -> Result<f64, EmulationConfigError> {
     let value = number(setting, node, &[("", 1.0), ("%", 1e-2), ("ppm", 1e-6), ("ppb", 1e-9)])
-        .map_err(|error| error.help(PROBABILITY))?;
+        .map_err(|error| error.help(PROBABILITY_SYNTAX))?;
     if value > 1.0 {
-        let error = ConfigError::value(setting, &node.shown(), "more than 1");
-        return Err(error.at(&node.place).help(PROBABILITY));
+        let error = EmulationConfigError::value(setting, &node.shown(), "more than 1");
+        return Err(error.at(&node.location).help(PROBABILITY_SYNTAX));
     }
     // A number with a digit that counts and a value of 0 was too small to be read at all.
     let is_some = || split(&node.shown()).is_some_and(|(number, _)| is_above_zero(number));
     if Chance::from_f64(value) == Some(Chance::NEVER) && is_some() {
-        let error = ConfigError::value(setting, &node.shown(), "too small: it would never happen");
-        return Err(error.at(&node.place).help("write 0, or 1.1e-19 (2^-63) or more"));
+        let error =
+            EmulationConfigError::value(setting, &node.shown(), "too small: it would never happen");
+        return Err(error.at(&node.location).help("write 0, or 1.1e-19 (2^-63) or more"));
     }
     Ok(value)
 }
@@ -272,19 +295,25 @@ fn is_above_zero(number: &str) -> bool {
     mantissa.contains(|c: char| matches!(c, '1'..='9'))
 }
 
-const PROBABILITY: &str = "write it as 0.1%, 250ppm or 1e-15; from 0 to 100%";
+const PROBABILITY_SYNTAX: &str = "write it as 0.1%, 250ppm or 1e-15; from 0 to 100%";
 
 /// A number of no dimension, 0 or more.
-pub(crate) fn real(setting: &str, node: &Node) -> Result<f64, ConfigError> {
+pub(crate) fn real(setting: &str, node: &ConfigNode) -> Result<f64, EmulationConfigError> {
     number(setting, node, &[("", 1.0)]).map_err(|error| error.help("write a number, 0 or more"))
 }
 
-fn number(setting: &str, node: &Node, units: &[(&str, f64)]) -> Result<f64, ConfigError> {
+fn number(
+    setting: &str,
+    node: &ConfigNode,
+    units: &[(&str, f64)],
+) -> Result<f64, EmulationConfigError> {
     let text = match &node.value {
-        Value::Text(text) | Value::Number(text) => text,
-        other => return Err(wrong_kind(setting, other, &node.place).help("write a number")),
+        ConfigValue::Text(text) | ConfigValue::Number(text) => text,
+        other => return Err(wrong_kind(setting, other, &node.location).help("write a number")),
     };
-    let bad = |what: String, at| ConfigError::value(setting, text, what).at(&node.place.right(at));
+    let bad = |what: String, at| {
+        EmulationConfigError::value(setting, text, what).at(&node.location.advanced_by(at))
+    };
     let (number, unit) = split(text).ok_or_else(|| bad(no_number(text).into(), 0))?;
     let at = text.chars().count() - unit.chars().count();
     let scale = units.iter().find(|(name, _)| *name == unit);
@@ -295,25 +324,27 @@ fn number(setting: &str, node: &Node, units: &[(&str, f64)]) -> Result<f64, Conf
 }
 
 /// A whole number.
-pub(crate) fn count(setting: &str, node: &Node) -> Result<u64, ConfigError> {
+pub(crate) fn count(setting: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     signed(setting, node).and_then(|value| {
         u64::try_from(value).map_err(|_| {
-            let error = ConfigError::value(setting, &node.shown(), "it is negative");
-            error.at(&node.place).help("write a whole number, 0 or more")
+            let error = EmulationConfigError::value(setting, &node.shown(), "it is negative");
+            error.at(&node.location).help("write a whole number, 0 or more")
         })
     })
 }
 
 /// A whole number, negative ones too.
-pub(crate) fn signed(setting: &str, node: &Node) -> Result<i128, ConfigError> {
+pub(crate) fn signed(setting: &str, node: &ConfigNode) -> Result<i128, EmulationConfigError> {
     let text = match &node.value {
-        Value::Text(text) | Value::Number(text) => text,
-        other => return Err(wrong_kind(setting, other, &node.place).help("write a whole number")),
+        ConfigValue::Text(text) | ConfigValue::Number(text) => text,
+        other => {
+            return Err(wrong_kind(setting, other, &node.location).help("write a whole number"));
+        }
     };
     // Leading zeros and `+` are nobody's wish; i64 and u64 both fit.
     let value = text.parse::<i128>().ok().filter(|value| value.unsigned_abs() <= u64::MAX.into());
     value.ok_or_else(|| {
-        let error = ConfigError::value(setting, text, "it is no whole number");
-        error.at(&node.place).help("write a whole number")
+        let error = EmulationConfigError::value(setting, text, "it is no whole number");
+        error.at(&node.location).help("write a whole number")
     })
 }

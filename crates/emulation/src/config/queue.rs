@@ -1,17 +1,17 @@
 //! What waits for the line: the settings of `queue`.
 
-use slipring_link::{Admit, Discipline, QueueSpec, RateSpec};
+use slipring_link::{AdmitPolicy, Discipline, LinkQueueSpec, RateSpec};
 use slipring_model::aqm::{CoDelSpec, DualPi2Spec, FairSpec, PieSpec, RedSpec, RedUnit};
 
-use super::error::ConfigError;
-use super::files::Files;
+use super::error::EmulationConfigError;
+use super::files::ConfigFiles;
 use super::quantity;
-use super::section::Section;
-use super::theaterq::Trace;
-use super::tree::{Node, Table, Value};
+use super::section::ConfigSection;
+use super::theaterq::TheaterqTrace;
+use super::tree::{ConfigNode, ConfigTable, ConfigValue};
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum QueueSetting {
     DropTail,
     DropHead,
     Red,
@@ -22,100 +22,109 @@ enum Kind {
     DualPi2,
 }
 
-const KINDS: [(&str, Kind); 10] = [
-    ("droptail", Kind::DropTail),
-    ("fifo", Kind::DropTail),
-    ("drophead", Kind::DropHead),
-    ("red", Kind::Red),
-    ("codel", Kind::CoDel),
-    ("pie", Kind::Pie),
-    ("fq_codel", Kind::FqCoDel),
-    ("fq_pie", Kind::FqPie),
-    ("dualpi2", Kind::DualPi2),
+const QUEUE_KINDS: [(&str, QueueSetting); 10] = [
+    ("droptail", QueueSetting::DropTail),
+    ("fifo", QueueSetting::DropTail),
+    ("drophead", QueueSetting::DropHead),
+    ("red", QueueSetting::Red),
+    ("codel", QueueSetting::CoDel),
+    ("pie", QueueSetting::Pie),
+    ("fq_codel", QueueSetting::FqCoDel),
+    ("fq_pie", QueueSetting::FqPie),
+    ("dualpi2", QueueSetting::DualPi2),
     // Said, unlike nothing at all: as many as come.
-    ("none", Kind::DropTail),
+    ("none", QueueSetting::DropTail),
 ];
 
-const ADMIT: [(&str, Admit); 2] = [("strict", Admit::Strict), ("tlem", Admit::Tlem)];
+const ADMIT_MODES: [(&str, AdmitPolicy); 2] =
+    [("strict", AdmitPolicy::Strict), ("tlem", AdmitPolicy::Tlem)];
 
 /// Bytes that wait for a line of a constant rate at most, where nothing is said of them: TLEM's.
-pub(crate) const USUAL_BYTES: u64 = 50_000;
+pub(crate) const DEFAULT_QUEUE_BYTES: u64 = 50_000;
 
 /// That limit, if it is the one of a line: where neither a kind of queue nor a limit is given.
-pub(super) fn usual_bytes(queue: Option<&Node>, rate: &RateSpec) -> Option<u64> {
-    let says = |table: &Table| {
+pub(super) fn usual_bytes(queue: Option<&ConfigNode>, rate: &RateSpec) -> Option<u64> {
+    let says = |table: &ConfigTable| {
         ["kind", "bytes", "packets", "time", "trace"].iter().any(|key| table.get(key).is_some())
     };
-    let said = matches!(queue, Some(Node { value: Value::Table(table), .. }) if says(table));
-    (!said && matches!(rate, RateSpec::Constant { .. })).then_some(USUAL_BYTES)
+    let said =
+        matches!(queue, Some(ConfigNode { value: ConfigValue::Table(table), .. }) if says(table));
+    (!said && matches!(rate, RateSpec::Constant { .. })).then_some(DEFAULT_QUEUE_BYTES)
 }
 
 /// Reads a queue.
-pub(super) fn read(path: &str, node: &Node, files: &Files) -> Result<QueueSpec, ConfigError> {
-    let mut section = Section::new(path, node)?;
+pub(super) fn read(
+    path: &str,
+    node: &ConfigNode,
+    files: &ConfigFiles,
+) -> Result<LinkQueueSpec, EmulationConfigError> {
+    let mut section = ConfigSection::new(path, node)?;
     let traced = match section.has("trace") {
-        true => Some(Trace::read(&mut section, "trace", files)?.limit()?),
+        true => Some(TheaterqTrace::read(&mut section, "trace", files)?.limit()?),
         false => None,
     };
-    let kind = section.word("kind", &KINDS)?.unwrap_or(Kind::DropTail);
-    let admit = section.word("admit", &ADMIT)?.unwrap_or_default();
+    let kind = section.one_of("kind", &QUEUE_KINDS)?.unwrap_or(QueueSetting::DropTail);
+    let admit = section.one_of("admit", &ADMIT_MODES)?.unwrap_or_default();
     let bytes = section.read("bytes", |path, node| limit(path, node, admit))?;
-    let queue = QueueSpec {
+    let queue = LinkQueueSpec {
         // As for TLEM, 0 is no limit.
         bytes: bytes.filter(|bytes| *bytes > 0),
         packets: section.count("packets")?.or(traced).filter(|packets| *packets > 0),
         delay_ns: section.time("time")?.filter(|time| *time > 0),
         admit,
         discipline: discipline(&mut section, kind)?,
-        ecn: section.flag("ecn")?.unwrap_or(matches!(kind, Kind::DualPi2)),
+        ecn: section.flag("ecn")?.unwrap_or(matches!(kind, QueueSetting::DualPi2)),
         mark_above_ns: section.read("mark_above", quantity::full_time_ns)?,
     };
     section.finish()?;
     let limited = ["bytes", "packets", "time", "trace"].iter().any(|key| section.has(key));
     let packets = queue.packets.or(usual_packets(kind).filter(|_| !limited));
-    Ok(QueueSpec { packets, ..queue })
+    Ok(LinkQueueSpec { packets, ..queue })
 }
 
 /// Bytes that some frame fits into; a few are meant as packets.
-fn limit(path: &str, node: &Node, admit: Admit) -> Result<u64, ConfigError> {
+fn limit(path: &str, node: &ConfigNode, admit: AdmitPolicy) -> Result<u64, EmulationConfigError> {
     let bytes = quantity::size_bytes(path, node)?;
-    if matches!((bytes, admit), (0 | SHORTEST.., _) | (_, Admit::Tlem)) {
+    if matches!((bytes, admit), (0 | MIN_FRAME_BYTES.., _) | (_, AdmitPolicy::Tlem)) {
         return Ok(bytes);
     }
-    let error = ConfigError::value(path, &node.shown(), "no frame fits into so few bytes");
-    let help = format!("write {SHORTEST}B or more; for packets: droptail(packets={bytes})");
-    Err(error.at(&node.place).help(help))
+    let error = EmulationConfigError::value(path, &node.shown(), "no frame fits into so few bytes");
+    let help = format!("write {MIN_FRAME_BYTES}B or more; for packets: droptail(packets={bytes})");
+    Err(error.at(&node.location).help(help))
 }
 
 /// Bytes of the shortest frame.
-const SHORTEST: u64 = slipring_link::SHORTEST_FRAME as u64;
+const MIN_FRAME_BYTES: u64 = slipring_link::MIN_FRAME_LEN as u64;
 
 /// The limit of those disciplines that do not keep a queue short by themselves where traffic does
 /// not yield, if none is given: the defaults of Linux.
-fn usual_packets(kind: Kind) -> Option<u64> {
+fn usual_packets(kind: QueueSetting) -> Option<u64> {
     match kind {
-        Kind::CoDel | Kind::Pie => Some(1000),
-        Kind::FqCoDel | Kind::FqPie => Some(10_240),
-        Kind::DualPi2 => Some(10_000),
-        Kind::DropTail | Kind::DropHead | Kind::Red => None,
+        QueueSetting::CoDel | QueueSetting::Pie => Some(1000),
+        QueueSetting::FqCoDel | QueueSetting::FqPie => Some(10_240),
+        QueueSetting::DualPi2 => Some(10_000),
+        QueueSetting::DropTail | QueueSetting::DropHead | QueueSetting::Red => None,
     }
 }
 
-fn discipline(section: &mut Section<'_>, kind: Kind) -> Result<Discipline, ConfigError> {
+fn discipline(
+    section: &mut ConfigSection<'_>,
+    kind: QueueSetting,
+) -> Result<Discipline, EmulationConfigError> {
     Ok(match kind {
-        Kind::DropTail => Discipline::DropTail,
-        Kind::DropHead => Discipline::DropHead,
-        Kind::Red => Discipline::Red(red(section)?),
-        Kind::CoDel => Discipline::CoDel(codel(section)?),
-        Kind::Pie => Discipline::Pie(pie(section)?),
-        Kind::FqCoDel => Discipline::FqCoDel(fair(section)?, codel(section)?),
-        Kind::FqPie => Discipline::FqPie(fair(section)?, pie(section)?),
-        Kind::DualPi2 => Discipline::DualPi2(dualpi2(section)?),
+        QueueSetting::DropTail => Discipline::DropTail,
+        QueueSetting::DropHead => Discipline::DropHead,
+        QueueSetting::Red => Discipline::Red(red(section)?),
+        QueueSetting::CoDel => Discipline::CoDel(codel(section)?),
+        QueueSetting::Pie => Discipline::Pie(pie(section)?),
+        QueueSetting::FqCoDel => Discipline::FqCoDel(fair(section)?, codel(section)?),
+        QueueSetting::FqPie => Discipline::FqPie(fair(section)?, pie(section)?),
+        QueueSetting::DualPi2 => Discipline::DualPi2(dualpi2(section)?),
     })
 }
 
 /// Thresholds in bytes, or in packets.
-fn red(section: &mut Section<'_>) -> Result<RedSpec, ConfigError> {
+fn red(section: &mut ConfigSection<'_>) -> Result<RedSpec, EmulationConfigError> {
     let usual = RedSpec::default();
     let sizes = (section.size("min")?, section.size("max")?);
     let packets = (section.real("min_packets")?, section.real("max_packets")?);
@@ -141,7 +150,7 @@ fn red(section: &mut Section<'_>) -> Result<RedSpec, ConfigError> {
     })
 }
 
-fn codel(section: &mut Section<'_>) -> Result<CoDelSpec, ConfigError> {
+fn codel(section: &mut ConfigSection<'_>) -> Result<CoDelSpec, EmulationConfigError> {
     let usual = CoDelSpec::default();
     Ok(CoDelSpec {
         target_ns: section.time("target")?.unwrap_or(usual.target_ns),
@@ -150,7 +159,7 @@ fn codel(section: &mut Section<'_>) -> Result<CoDelSpec, ConfigError> {
     })
 }
 
-fn pie(section: &mut Section<'_>) -> Result<PieSpec, ConfigError> {
+fn pie(section: &mut ConfigSection<'_>) -> Result<PieSpec, EmulationConfigError> {
     let usual = PieSpec::default();
     Ok(PieSpec {
         target_ns: section.time("target")?.unwrap_or(usual.target_ns),
@@ -162,7 +171,7 @@ fn pie(section: &mut Section<'_>) -> Result<PieSpec, ConfigError> {
     })
 }
 
-fn fair(section: &mut Section<'_>) -> Result<FairSpec, ConfigError> {
+fn fair(section: &mut ConfigSection<'_>) -> Result<FairSpec, EmulationConfigError> {
     let usual = FairSpec::default();
     Ok(FairSpec {
         flows: section.small("flows")?.unwrap_or(usual.flows),
@@ -171,7 +180,7 @@ fn fair(section: &mut Section<'_>) -> Result<FairSpec, ConfigError> {
     })
 }
 
-fn dualpi2(section: &mut Section<'_>) -> Result<DualPi2Spec, ConfigError> {
+fn dualpi2(section: &mut ConfigSection<'_>) -> Result<DualPi2Spec, EmulationConfigError> {
     let usual = DualPi2Spec::default();
     Ok(DualPi2Spec {
         target_ns: section.time("target")?.unwrap_or(usual.target_ns),

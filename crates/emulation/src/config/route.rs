@@ -2,39 +2,39 @@
 
 use std::net::IpAddr;
 
-use super::error::ConfigError;
-use super::section::{self, Section};
-use super::tree::{Node, Place, Value};
+use super::error::EmulationConfigError;
+use super::section::{self, ConfigSection};
+use super::tree::{ConfigLocation, ConfigNode, ConfigValue};
 
 /// What a file, or `-r`, says of a router.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RouteSetting {
     /// The gateway behind each port, where there is one.
-    pub(crate) gateways: [Option<Gateway>; 2],
+    pub(crate) gateways: [Option<RouteGateway>; 2],
     /// Whether TTL and hop limit become fewer.
     pub(crate) decrement_ttl: bool,
 }
 
 /// A host that knows the way to all else; the same wherever it was named.
 #[derive(Debug, Clone, Eq)]
-pub(crate) struct Gateway {
+pub(crate) struct RouteGateway {
     pub(crate) address: IpAddr,
     /// Where it was named.
-    pub(crate) place: Place,
+    pub(crate) location: ConfigLocation,
 }
 
-impl PartialEq for Gateway {
+impl PartialEq for RouteGateway {
     fn eq(&self, other: &Self) -> bool {
         self.address == other.address
     }
 }
 
-const GATEWAYS: &str =
+const GATEWAYS_SYNTAX: &str =
     "write an address for each port, or none: gateways = [\"none\", \"10.2.0.254\"]";
 
 /// Reads the settings.
-pub(super) fn read(node: &Node) -> Result<RouteSetting, ConfigError> {
-    let mut section = Section::new("route", node)?;
+pub(super) fn read(node: &ConfigNode) -> Result<RouteSetting, EmulationConfigError> {
+    let mut section = ConfigSection::new("route", node)?;
     let setting = RouteSetting {
         gateways: section.read("gateways", gateways)?.unwrap_or_default(),
         decrement_ttl: section.flag("decrement_ttl")?.unwrap_or_default(),
@@ -43,15 +43,19 @@ pub(super) fn read(node: &Node) -> Result<RouteSetting, ConfigError> {
     Ok(setting)
 }
 
-fn gateways(path: &str, node: &Node) -> Result<[Option<Gateway>; 2], ConfigError> {
+fn gateways(
+    path: &str,
+    node: &ConfigNode,
+) -> Result<[Option<RouteGateway>; 2], EmulationConfigError> {
     let nodes = match &node.value {
-        Value::List(list) => list.as_slice(),
+        ConfigValue::List(list) => list.as_slice(),
         _ => std::slice::from_ref(node),
     };
     if let Some(third) = nodes.get(2) {
         let summary = format!("{path} has {} entries", nodes.len());
-        let error = ConfigError::key(summary, "a router has two ports").at(&third.place);
-        return Err(error.help(GATEWAYS));
+        let error =
+            EmulationConfigError::key(summary, "a router has two ports").at(&third.location);
+        return Err(error.help(GATEWAYS_SYNTAX));
     }
     let mut gateways = [None, None];
     for (gateway, node) in gateways.iter_mut().zip(nodes) {
@@ -61,13 +65,13 @@ fn gateways(path: &str, node: &Node) -> Result<[Option<Gateway>; 2], ConfigError
         && first.address == second.address
     {
         let cause = "it is the gateway behind the other port already";
-        let error = ConfigError::value(path, &second.address.to_string(), cause);
-        return Err(error.at(&second.place).help(GATEWAYS));
+        let error = EmulationConfigError::value(path, &second.address.to_string(), cause);
+        return Err(error.at(&second.location).help(GATEWAYS_SYNTAX));
     }
     Ok(gateways)
 }
 
-fn gateway(path: &str, node: &Node) -> Result<Option<Gateway>, ConfigError> {
+fn gateway(path: &str, node: &ConfigNode) -> Result<Option<RouteGateway>, EmulationConfigError> {
     let text = section::text(path, node)?;
     if text == "none" {
         return Ok(None);
@@ -75,8 +79,10 @@ fn gateway(path: &str, node: &Node) -> Result<Option<Gateway>, ConfigError> {
     let address = text.parse().map_err(|_| "it is no address");
     let address = address.and_then(|address| no_host(address).map_or(Ok(address), Err));
     match address {
-        Ok(address) => Ok(Some(Gateway { address, place: node.place.clone() })),
-        Err(why) => Err(ConfigError::value(path, &text, why).at(&node.place).help(GATEWAYS)),
+        Ok(address) => Ok(Some(RouteGateway { address, location: node.location.clone() })),
+        Err(why) => Err(EmulationConfigError::value(path, &text, why)
+            .at(&node.location)
+            .help(GATEWAYS_SYNTAX)),
     }
 }
 

@@ -1,50 +1,50 @@
 //! Changes at given times: the settings `[[at]]`.
 
-use super::Config;
-use super::error::ConfigError;
+use super::EmulationConfig;
+use super::error::EmulationConfigError;
 use super::quantity::{self, wrong_kind};
-use super::section::Section;
-use super::tree::{Entry, Node, Value};
+use super::section::ConfigSection;
+use super::tree::{ConfigEntry, ConfigNode, ConfigValue};
 
 /// A change of settings and its time.
 #[derive(Debug, Clone)]
-pub struct Change {
+pub struct ScheduledChange {
     /// From the start of the run.
     pub at_ns: u64,
     /// What it sets.
-    pub set: Vec<Entry>,
+    pub set: Vec<ConfigEntry>,
     /// All settings from then on.
-    pub config: Config,
+    pub config: EmulationConfig,
 }
 
 /// A change of a script.
 #[derive(Debug, Clone)]
-pub(crate) struct Step {
+pub(crate) struct ScriptStep {
     /// From when the script is handed in.
     pub(crate) at_ns: u64,
     /// What it sets.
-    pub(crate) set: Vec<Entry>,
+    pub(crate) set: Vec<ConfigEntry>,
 }
 
 /// Reads the changes in the order of their times; each goes on from the one before.
-pub(super) fn read(config: &Config) -> Result<Vec<Change>, ConfigError> {
+pub(super) fn read(config: &EmulationConfig) -> Result<Vec<ScheduledChange>, EmulationConfigError> {
     let Some(node) = config.root.get("at") else { return Ok(Vec::new()) };
     let mut changes = Vec::new();
-    let mut config = Config { root: config.root.clone(), ..config.clone() };
+    let mut config = EmulationConfig { root: config.root.clone(), ..config.clone() };
     config.root.remove("at");
-    for Step { at_ns, set } in steps(node)?.into_iter().filter(|step| !step.set.is_empty()) {
+    for ScriptStep { at_ns, set } in steps(node)?.into_iter().filter(|step| !step.set.is_empty()) {
         config = config.changed(&set)?;
         // Refused now rather than in the middle of the run.
         config.network()?;
-        changes.push(Change { at_ns, set, config: config.clone() });
+        changes.push(ScheduledChange { at_ns, set, config: config.clone() });
     }
     Ok(changes)
 }
 
 /// The blocks of `[[at]]` in the order of their times.
-fn steps(node: &Node) -> Result<Vec<Step>, ConfigError> {
-    let Value::List(list) = &node.value else {
-        let error = wrong_kind("at", &node.value, &node.place);
+fn steps(node: &ConfigNode) -> Result<Vec<ScriptStep>, EmulationConfigError> {
+    let ConfigValue::List(list) = &node.value else {
+        let error = wrong_kind("at", &node.value, &node.location);
         return Err(error.help("write [[at]] above t and set"));
     };
     let mut steps = list.iter().map(step).collect::<Result<Vec<_>, _>>()?;
@@ -56,30 +56,32 @@ fn steps(node: &Node) -> Result<Vec<Step>, ConfigError> {
 ///
 /// # Errors
 /// If it is not TOML, or has more than `[[at]]`.
-pub(crate) fn script(name: &str, text: &str) -> Result<Vec<Step>, ConfigError> {
+pub(crate) fn script(name: &str, text: &str) -> Result<Vec<ScriptStep>, EmulationConfigError> {
     let root = super::toml::read(name, text)?;
     if let Some(entry) = root.entries.iter().find(|entry| entry.key != "at") {
-        let error = ConfigError::key(format!("a script has no `{}`", entry.key), "");
-        return Err(error.at(&entry.place).help("write [[at]] above t and set, and nothing else"));
+        let error = EmulationConfigError::key(format!("a script has no `{}`", entry.key), "");
+        return Err(error
+            .at(&entry.location)
+            .help("write [[at]] above t and set, and nothing else"));
     }
     let Some(node) = root.get("at") else {
-        let error = ConfigError::key("the script is empty", "it has no [[at]]");
+        let error = EmulationConfigError::key("the script is empty", "it has no [[at]]");
         return Err(error.help("write [[at]] above t and set"));
     };
     steps(node)
 }
 
-fn step(node: &Node) -> Result<Step, ConfigError> {
-    let mut section = Section::new("at", node)?;
+fn step(node: &ConfigNode) -> Result<ScriptStep, EmulationConfigError> {
+    let mut section = ConfigSection::new("at", node)?;
     let (t, set) = (section.get("t"), section.get("set"));
     // A name that is misspelt is told as such, not as one that is missing.
     section.finish()?;
     let at_ns = quantity::time_ns("at.t", t.ok_or_else(|| section.missing("t"))?)?;
     let set = set.ok_or_else(|| section.missing("set"))?;
     match &set.value {
-        Value::Table(table) => Ok(Step { at_ns, set: table.entries.clone() }),
+        ConfigValue::Table(table) => Ok(ScriptStep { at_ns, set: table.entries.clone() }),
         other => {
-            let error = wrong_kind("at.set", other, &set.place);
+            let error = wrong_kind("at.set", other, &set.location);
             Err(error.help("write set = { \"link.up.rate.bps\" = \"20Mbit\" }"))
         }
     }

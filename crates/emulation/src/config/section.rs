@@ -2,34 +2,43 @@
 
 use slipring_model::Chance;
 
-use super::error::{ConfigError, listed, nearest};
+use super::error::{EmulationConfigError, listed, nearest};
+use super::parts::LinkPart;
 use super::quantity;
-use super::shape::Part;
-use super::tree::{Node, Place, Table, Value};
+use super::tree::{ConfigLocation, ConfigNode, ConfigTable, ConfigValue};
 
 /// A table being read. Every name that is asked for counts as known.
-pub(crate) struct Section<'n> {
+pub(crate) struct ConfigSection<'n> {
     /// Its path, such as `link.up.rate`.
     pub path: String,
-    pub place: &'n Place,
-    table: &'n Table,
-    known: Vec<&'static str>,
+    pub location: &'n ConfigLocation,
+    table: &'n ConfigTable,
+    known_keys: Vec<&'static str>,
 }
 
-impl<'n> Section<'n> {
-    pub(crate) fn new(path: impl Into<String>, node: &'n Node) -> Result<Self, ConfigError> {
+impl<'n> ConfigSection<'n> {
+    pub(crate) fn new(
+        path: impl Into<String>,
+        node: &'n ConfigNode,
+    ) -> Result<Self, EmulationConfigError> {
         let path = path.into();
         match &node.value {
-            Value::Table(table) => Ok(Self { path, place: &node.place, table, known: Vec::new() }),
+            ConfigValue::Table(table) => {
+                Ok(Self { path, location: &node.location, table, known_keys: Vec::new() })
+            }
             other => {
-                let error = quantity::wrong_kind(&path, other, &node.place);
+                let error = quantity::wrong_kind(&path, other, &node.location);
                 Err(error.help("write a table: { name = value, … }"))
             }
         }
     }
 
-    pub(crate) fn of_table(path: &str, table: &'n Table, place: &'n Place) -> Self {
-        Self { path: path.to_owned(), place, table, known: Vec::new() }
+    pub(crate) fn of_table(
+        path: &str,
+        table: &'n ConfigTable,
+        location: &'n ConfigLocation,
+    ) -> Self {
+        Self { path: path.to_owned(), location, table, known_keys: Vec::new() }
     }
 
     /// The path of a name in this table.
@@ -37,8 +46,8 @@ impl<'n> Section<'n> {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    pub(crate) fn get(&mut self, key: &'static str) -> Option<&'n Node> {
-        self.known.push(key);
+    pub(crate) fn get(&mut self, key: &'static str) -> Option<&'n ConfigNode> {
+        self.known_keys.push(key);
         self.table.get(key)
     }
 
@@ -50,162 +59,178 @@ impl<'n> Section<'n> {
     pub(crate) fn read<T>(
         &mut self,
         key: &'static str,
-        reader: impl Fn(&str, &'n Node) -> Result<T, ConfigError>,
-    ) -> Result<Option<T>, ConfigError> {
+        reader: impl Fn(&str, &'n ConfigNode) -> Result<T, EmulationConfigError>,
+    ) -> Result<Option<T>, EmulationConfigError> {
         let path = self.path_of(key);
         self.get(key).map(|node| reader(&path, node)).transpose()
     }
 
     /// Reads a value that must be there.
-    pub(crate) fn need<T>(
+    pub(crate) fn required<T>(
         &mut self,
         key: &'static str,
-        reader: impl Fn(&str, &'n Node) -> Result<T, ConfigError>,
-    ) -> Result<T, ConfigError> {
+        reader: impl Fn(&str, &'n ConfigNode) -> Result<T, EmulationConfigError>,
+    ) -> Result<T, EmulationConfigError> {
         self.read(key, reader)?.ok_or_else(|| self.missing(key))
     }
 
-    pub(crate) fn missing(&self, key: &str) -> ConfigError {
+    pub(crate) fn missing(&self, key: &str) -> EmulationConfigError {
         let summary = format!("{} is missing", self.path_of(key));
-        let part = self.path.rsplit('.').next().and_then(Part::named);
+        let part = self.path.rsplit('.').next().and_then(LinkPart::named);
         let model = part
             .and_then(|part| part.model(self.table.word(part.selector).unwrap_or(part.default)));
-        ConfigError::key(summary, "").at(self.place).help(match model {
+        EmulationConfigError::key(summary, "").at(self.location).help(match model {
             Some(model) => format!("{} takes: {}", model.name, listed(model.arguments)),
             None => format!("add {key} = …"),
         })
     }
 
-    pub(crate) fn time(&mut self, key: &'static str) -> Result<Option<u64>, ConfigError> {
+    pub(crate) fn time(&mut self, key: &'static str) -> Result<Option<u64>, EmulationConfigError> {
         self.read(key, quantity::time_ns)
     }
 
-    pub(crate) fn size(&mut self, key: &'static str) -> Result<Option<u64>, ConfigError> {
+    pub(crate) fn size(&mut self, key: &'static str) -> Result<Option<u64>, EmulationConfigError> {
         self.read(key, quantity::size_bytes)
     }
 
-    pub(crate) fn probability(&mut self, key: &'static str) -> Result<Option<f64>, ConfigError> {
+    pub(crate) fn probability(
+        &mut self,
+        key: &'static str,
+    ) -> Result<Option<f64>, EmulationConfigError> {
         self.read(key, quantity::probability)
     }
 
-    pub(crate) fn real(&mut self, key: &'static str) -> Result<Option<f64>, ConfigError> {
+    pub(crate) fn real(&mut self, key: &'static str) -> Result<Option<f64>, EmulationConfigError> {
         self.read(key, quantity::real)
     }
 
-    pub(crate) fn count(&mut self, key: &'static str) -> Result<Option<u64>, ConfigError> {
+    pub(crate) fn count(&mut self, key: &'static str) -> Result<Option<u64>, EmulationConfigError> {
         self.read(key, quantity::count)
     }
 
-    pub(crate) fn small(&mut self, key: &'static str) -> Result<Option<u32>, ConfigError> {
+    pub(crate) fn small(&mut self, key: &'static str) -> Result<Option<u32>, EmulationConfigError> {
         self.read(key, small)
     }
 
-    pub(crate) fn chance(&mut self, key: &'static str) -> Result<Option<Chance>, ConfigError> {
+    pub(crate) fn chance(
+        &mut self,
+        key: &'static str,
+    ) -> Result<Option<Chance>, EmulationConfigError> {
         self.read(key, chance)
     }
 
-    pub(crate) fn flag(&mut self, key: &'static str) -> Result<Option<bool>, ConfigError> {
+    pub(crate) fn flag(&mut self, key: &'static str) -> Result<Option<bool>, EmulationConfigError> {
         self.read(key, truth)
     }
 
-    pub(crate) fn text(&mut self, key: &'static str) -> Result<Option<String>, ConfigError> {
+    pub(crate) fn text(
+        &mut self,
+        key: &'static str,
+    ) -> Result<Option<String>, EmulationConfigError> {
         self.read(key, text)
     }
 
     /// One of a few words.
-    pub(crate) fn word<T: Copy>(
+    pub(crate) fn one_of<T: Copy>(
         &mut self,
         key: &'static str,
         words: &[(&str, T)],
-    ) -> Result<Option<T>, ConfigError> {
+    ) -> Result<Option<T>, EmulationConfigError> {
         self.read(key, |path, node| one_of(path, node, words))
     }
 
     /// The values themselves.
-    pub(crate) const fn table(&self) -> &'n Table {
+    pub(crate) const fn table(&self) -> &'n ConfigTable {
         self.table
     }
 
     /// Where the value of that name stands, or else the table.
-    pub(crate) fn place_of(&self, key: &str) -> &'n Place {
-        self.table.get(key).map_or(self.place, |node| &node.place)
+    pub(crate) fn location_of(&self, key: &str) -> &'n ConfigLocation {
+        self.table.get(key).map_or(self.location, |node| &node.location)
     }
 
     /// Refuses the first name that was not asked for.
-    pub(crate) fn finish(&self) -> Result<(), ConfigError> {
-        let strange = |key: &str| !self.known.contains(&key);
+    pub(crate) fn finish(&self) -> Result<(), EmulationConfigError> {
+        let strange = |key: &str| !self.known_keys.contains(&key);
         let Some(entry) = self.table.entries.iter().find(|entry| strange(&entry.key)) else {
             return Ok(());
         };
         let holder = if self.path.is_empty() { "the configuration" } else { &self.path };
-        let near = nearest(&entry.key, &self.known);
-        let error = ConfigError::key(format!("{holder} has no `{}`", entry.key), "");
-        let known = listed(&self.known);
-        Err(error.at(&entry.place).help(match near {
+        let near = nearest(&entry.key, &self.known_keys);
+        let error = EmulationConfigError::key(format!("{holder} has no `{}`", entry.key), "");
+        let known = listed(&self.known_keys);
+        Err(error.at(&entry.location).help(match near {
             Some(near) => format!("did you mean `{near}`? allowed: {known}"),
             None => format!("allowed: {known}"),
         }))
     }
 }
 
-pub(crate) fn chance(path: &str, node: &Node) -> Result<Chance, ConfigError> {
+pub(crate) fn chance(path: &str, node: &ConfigNode) -> Result<Chance, EmulationConfigError> {
     let p = quantity::probability(path, node)?;
     Ok(Chance::from_f64(p).expect("a probability was checked to be one"))
 }
 
-pub(crate) fn small(path: &str, node: &Node) -> Result<u32, ConfigError> {
+pub(crate) fn small(path: &str, node: &ConfigNode) -> Result<u32, EmulationConfigError> {
     let value = quantity::count(path, node)?;
     u32::try_from(value).map_err(|_| {
-        let error = ConfigError::value(path, &node.shown(), "too large").at(&node.place);
+        let error =
+            EmulationConfigError::value(path, &node.shown(), "too large").at(&node.location);
         error.help("write a whole number up to 4294967295")
     })
 }
 
 /// In a flag nothing has a kind, so there are words for it.
-pub(crate) fn truth(path: &str, node: &Node) -> Result<bool, ConfigError> {
+pub(crate) fn truth(path: &str, node: &ConfigNode) -> Result<bool, EmulationConfigError> {
     match &node.value {
-        Value::Flag(flag) => Ok(*flag),
-        Value::Text(text)
-            if node.place.is_flag() && matches!(text.as_str(), "yes" | "on" | "1") =>
+        ConfigValue::Flag(flag) => Ok(*flag),
+        ConfigValue::Text(text)
+            if node.location.is_flag() && matches!(text.as_str(), "yes" | "on" | "1") =>
         {
             Ok(true)
         }
-        Value::Text(text)
-            if node.place.is_flag() && matches!(text.as_str(), "no" | "off" | "0") =>
+        ConfigValue::Text(text)
+            if node.location.is_flag() && matches!(text.as_str(), "no" | "off" | "0") =>
         {
             Ok(false)
         }
         other => {
-            let error = ConfigError::value(path, &node.shown(), format!("it is {}", other.kind()));
-            let quotes = if node.place.is_flag() { "" } else { ", without quotes" };
-            Err(error.at(&node.place).help(format!("write true or false{quotes}")))
+            let error =
+                EmulationConfigError::value(path, &node.shown(), format!("it is {}", other.kind()));
+            let quotes = if node.location.is_flag() { "" } else { ", without quotes" };
+            Err(error.at(&node.location).help(format!("write true or false{quotes}")))
         }
     }
 }
 
-pub(crate) fn text(path: &str, node: &Node) -> Result<String, ConfigError> {
+pub(crate) fn text(path: &str, node: &ConfigNode) -> Result<String, EmulationConfigError> {
     match &node.value {
-        Value::Text(text) => Ok(text.clone()),
-        other => Err(quantity::wrong_kind(path, other, &node.place).help("write a text: \"…\"")),
+        ConfigValue::Text(text) => Ok(text.clone()),
+        other => Err(quantity::wrong_kind(path, other, &node.location).help("write a text: \"…\"")),
     }
 }
 
 /// One of a few words.
 pub(crate) fn one_of<T: Copy>(
     path: &str,
-    node: &Node,
+    node: &ConfigNode,
     words: &[(&str, T)],
-) -> Result<T, ConfigError> {
+) -> Result<T, EmulationConfigError> {
     let said = text(path, node)?;
     let found = words.iter().find(|(word, _)| *word == said);
     found.map(|(_, value)| *value).ok_or_else(|| {
         let names: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-        unknown_word(path, &said, &node.place, &names)
+        unknown_word(path, &said, &node.location, &names)
     })
 }
 
-pub(crate) fn unknown_word(path: &str, said: &str, place: &Place, names: &[&str]) -> ConfigError {
-    let error = ConfigError::value(path, said, "unknown name").at(place);
+pub(crate) fn unknown_word(
+    path: &str,
+    said: &str,
+    place: &ConfigLocation,
+    names: &[&str],
+) -> EmulationConfigError {
+    let error = EmulationConfigError::value(path, said, "unknown name").at(place);
     error.help(match nearest(said, names) {
         Some(near) => format!("did you mean `{near}`? allowed: {}", listed(names)),
         None => format!("allowed: {}", listed(names)),

@@ -17,32 +17,32 @@ use slipring_link::{DelayStep, DuplicateSpec, LossModel, LossWindow, RateStep};
 use slipring_model::Chance;
 use slipring_model::format::{self, TheaterqRow};
 
-use super::error::ConfigError;
-use super::files::Files;
-use super::section::{self, Section};
-use super::tree::Node;
+use super::error::EmulationConfigError;
+use super::files::ConfigFiles;
+use super::section::{self, ConfigSection};
+use super::tree::ConfigNode;
 
 /// What a trace without a rate at some time stands for: 100 Tbit/s.
 const UNBOUNDED_BPS: u64 = 100_000_000_000_000;
 
 /// A trace, and where it was named.
-pub(super) struct Trace<'n> {
+pub(super) struct TheaterqTrace<'n> {
     path: String,
     name: String,
-    node: &'n Node,
+    node: &'n ConfigNode,
     /// Rows that last, and when each begins.
     rows: Vec<(u64, TheaterqRow)>,
     pub(super) period_ns: u64,
 }
 
-impl<'n> Trace<'n> {
+impl<'n> TheaterqTrace<'n> {
     /// The file that `key` names.
     pub(super) fn read(
-        section: &mut Section<'n>,
+        section: &mut ConfigSection<'n>,
         key: &'static str,
-        files: &Files,
-    ) -> Result<Self, ConfigError> {
-        let (path, node) = section.need(key, |path, node| Ok((path.to_owned(), node)))?;
+        files: &ConfigFiles,
+    ) -> Result<Self, EmulationConfigError> {
+        let (path, node) = section.required(key, |path, node| Ok((path.to_owned(), node)))?;
         let name = section::text(&path, node)?;
         let all = files.parsed(&name, node, format::theaterq)?;
         let (mut rows, mut at_ns) = (Vec::new(), 0);
@@ -63,7 +63,7 @@ impl<'n> Trace<'n> {
 
     /// # Errors
     /// If there is jitter.
-    pub(super) fn delays(&self) -> Result<Vec<DelayStep>, ConfigError> {
+    pub(super) fn delays(&self) -> Result<Vec<DelayStep>, EmulationConfigError> {
         if let Some((at_ns, row)) = self.rows.iter().find(|(_, row)| row.jitter_ns > 0) {
             let jitter = span(row.jitter_ns);
             let cause = format!(
@@ -100,13 +100,13 @@ impl<'n> Trace<'n> {
     ///
     /// # Errors
     /// If that changes.
-    pub(super) fn limit(&self) -> Result<u64, ConfigError> {
+    pub(super) fn limit(&self) -> Result<u64, EmulationConfigError> {
         self.constant("limit", "up.queue.packets = 100", |row| row.limit)
     }
 
     /// # Errors
     /// If that changes.
-    pub(super) fn duplicate(&self) -> Result<DuplicateSpec, ConfigError> {
+    pub(super) fn duplicate(&self) -> Result<DuplicateSpec, EmulationConfigError> {
         let later = |row: &TheaterqRow| row.duplicate_delay_ns;
         let set = "up.duplicate.p = 0.01";
         Ok(DuplicateSpec {
@@ -122,7 +122,7 @@ impl<'n> Trace<'n> {
         column: &str,
         set: &str,
         value: impl Fn(&TheaterqRow) -> T,
-    ) -> Result<T, ConfigError> {
+    ) -> Result<T, EmulationConfigError> {
         let (_, first) = self.rows.first().expect("the reader refuses a trace of no length");
         let first = value(first);
         match self.rows.iter().find(|(_, row)| value(row) != first) {
@@ -135,8 +135,10 @@ impl<'n> Trace<'n> {
         }
     }
 
-    fn refused(&self, cause: String, help: impl Into<String>) -> ConfigError {
-        ConfigError::value(&self.path, &self.name, cause).at(&self.node.place).help(help)
+    fn refused(&self, cause: String, help: impl Into<String>) -> EmulationConfigError {
+        EmulationConfigError::value(&self.path, &self.name, cause)
+            .at(&self.node.location)
+            .help(help)
     }
 }
 

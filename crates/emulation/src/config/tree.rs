@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 /// Where a value was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    pub source: Source,
+pub struct ConfigLocation {
+    pub origin: ConfigOrigin,
     /// In characters from 1.
     pub column: usize,
 }
 
 /// What a value was written in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
+pub enum ConfigOrigin {
     /// A line of a file.
     File { name: Arc<str>, line: usize },
     /// The value of a flag.
@@ -28,66 +28,70 @@ pub enum Source {
     Message,
 }
 
-impl Place {
+impl ConfigLocation {
     pub fn flag(name: &str) -> Self {
-        Self { source: Source::Flag(name.into()), column: 1 }
+        Self { origin: ConfigOrigin::Flag(name.into()), column: 1 }
     }
 
     /// The same place in the command line of `tlem` or `nmreplay`, where `classic` says so.
     pub fn classic_if(self, classic: bool) -> Self {
-        match self.source {
-            Source::Flag(name) if classic => Self { source: Source::Classic(name), ..self },
-            source => Self { source, ..self },
+        match self.origin {
+            ConfigOrigin::Flag(name) if classic => {
+                Self { origin: ConfigOrigin::Classic(name), ..self }
+            }
+            source => Self { origin: source, ..self },
         }
     }
 
     /// The place so many characters further right.
-    pub fn right(&self, chars: usize) -> Self {
-        Self { source: self.source.clone(), column: self.column + chars }
+    pub fn advanced_by(&self, chars: usize) -> Self {
+        Self { origin: self.origin.clone(), column: self.column + chars }
     }
 
     /// Whether this is a flag.
     pub fn is_flag(&self) -> bool {
-        matches!(self.source, Source::Flag(_) | Source::Classic(_))
+        matches!(self.origin, ConfigOrigin::Flag(_) | ConfigOrigin::Classic(_))
     }
 
     /// Whether numbers mean what they meant to TLEM.
     pub fn is_classic(&self) -> bool {
-        matches!(self.source, Source::Classic(_))
+        matches!(self.origin, ConfigOrigin::Classic(_))
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ConfigLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let column = self.column;
-        match &self.source {
-            Source::File { name, line } => write!(f, "{name}, line {line}, column {column}"),
-            Source::Flag(flag) | Source::Classic(flag) => write!(f, "column {column} of {flag}"),
-            Source::Message => write!(f, "column {column} of the value"),
+        match &self.origin {
+            ConfigOrigin::File { name, line } => write!(f, "{name}, line {line}, column {column}"),
+            ConfigOrigin::Flag(flag) | ConfigOrigin::Classic(flag) => {
+                write!(f, "column {column} of {flag}")
+            }
+            ConfigOrigin::Message => write!(f, "column {column} of the value"),
         }
     }
 }
 
 /// A value and its place.
 #[derive(Debug, Clone)]
-pub struct Node {
-    pub place: Place,
-    pub value: Value,
+pub struct ConfigNode {
+    pub location: ConfigLocation,
+    pub value: ConfigValue,
 }
 
 /// What can be written.
 #[derive(Debug, Clone)]
-pub enum Value {
+pub enum ConfigValue {
     /// A string.
     Text(String),
     /// A number without a unit, as it was written.
     Number(String),
     Flag(bool),
-    List(Vec<Node>),
-    Table(Table),
+    List(Vec<ConfigNode>),
+    Table(ConfigTable),
 }
 
-impl Value {
+impl ConfigValue {
     /// What it is, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -100,73 +104,73 @@ impl Value {
     }
 }
 
-impl Node {
-    pub fn text(text: impl Into<String>, place: Place) -> Self {
-        Self { place, value: Value::Text(text.into()) }
+impl ConfigNode {
+    pub fn text(text: impl Into<String>, location: ConfigLocation) -> Self {
+        Self { location, value: ConfigValue::Text(text.into()) }
     }
 
     /// A word of a line, where nothing stands in quotes.
-    pub fn word(text: &str, place: Place) -> Self {
+    pub fn word(text: &str, place: ConfigLocation) -> Self {
         match text {
-            "true" => Self { place, value: Value::Flag(true) },
-            "false" => Self { place, value: Value::Flag(false) },
+            "true" => Self { location: place, value: ConfigValue::Flag(true) },
+            "false" => Self { location: place, value: ConfigValue::Flag(false) },
             text => Self::text(text, place),
         }
     }
 
-    pub fn table(table: Table, place: Place) -> Self {
-        Self { place, value: Value::Table(table) }
+    pub fn table(table: ConfigTable, location: ConfigLocation) -> Self {
+        Self { location, value: ConfigValue::Table(table) }
     }
 
     /// What was written, in one line.
     pub fn shown(&self) -> String {
         match &self.value {
-            Value::Text(text) | Value::Number(text) => text.clone(),
-            Value::Flag(flag) => flag.to_string(),
-            Value::List(_) | Value::Table(_) => self.value.kind().to_owned(),
+            ConfigValue::Text(text) | ConfigValue::Number(text) => text.clone(),
+            ConfigValue::Flag(flag) => flag.to_string(),
+            ConfigValue::List(_) | ConfigValue::Table(_) => self.value.kind().to_owned(),
         }
     }
 }
 
 /// Named values, in the order in which they were written.
 #[derive(Debug, Clone, Default)]
-pub struct Table {
-    pub entries: Vec<Entry>,
+pub struct ConfigTable {
+    pub entries: Vec<ConfigEntry>,
 }
 
 /// A named value; `place` is that of the name.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct ConfigEntry {
     pub key: String,
-    pub place: Place,
-    pub node: Node,
+    pub location: ConfigLocation,
+    pub node: ConfigNode,
 }
 
-impl Table {
-    pub fn get(&self, key: &str) -> Option<&Node> {
+impl ConfigTable {
+    pub fn get(&self, key: &str) -> Option<&ConfigNode> {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.node)
     }
 
-    pub fn get_mut(&mut self, key: &str) -> Option<&mut Node> {
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut ConfigNode> {
         self.entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.node)
     }
 
     /// The word under a key, where it is one.
     pub fn word(&self, key: &str) -> Option<&str> {
         match &self.get(key)?.value {
-            Value::Text(text) => Some(text),
+            ConfigValue::Text(text) => Some(text),
             _ => None,
         }
     }
 
     /// Puts a value in place of the one of that name.
-    pub fn put(&mut self, key: &str, node: Node) {
-        let place = node.place.clone();
-        self.put_entry(Entry { key: key.to_owned(), place, node });
+    pub fn put(&mut self, key: &str, node: ConfigNode) {
+        let place = node.location.clone();
+        self.put_entry(ConfigEntry { key: key.to_owned(), location: place, node });
     }
 
     /// Puts a named value in place of the one of that name.
-    pub fn put_entry(&mut self, entry: Entry) {
+    pub fn put_entry(&mut self, entry: ConfigEntry) {
         match self.entries.iter_mut().find(|old| old.key == entry.key) {
             Some(old) => *old = entry,
             None => self.entries.push(entry),
@@ -178,12 +182,12 @@ impl Table {
     }
 
     /// The table of that name, made where there is none; none where something else has the name.
-    pub fn table_at(&mut self, key: &str, place: &Place) -> Option<&mut Self> {
+    pub fn table_at(&mut self, key: &str, place: &ConfigLocation) -> Option<&mut Self> {
         if self.get(key).is_none() {
-            self.put(key, Node::table(Self::default(), place.clone()));
+            self.put(key, ConfigNode::table(Self::default(), place.clone()));
         }
         match &mut self.get_mut(key)?.value {
-            Value::Table(table) => Some(table),
+            ConfigValue::Table(table) => Some(table),
             _ => None,
         }
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::{Arg, Command, ValueHint, value_parser};
 use slipring_cli::flags;
-use slipring_cli::units::{Span, UnitError};
+use slipring_cli::units::{TimeSpan, UnitError};
 
 /// What it is called behind `slipring emulate`.
-pub(crate) const NAME: &str = "ctl";
+pub(crate) const COMMAND_NAME: &str = "ctl";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,9 +18,9 @@ Examples:
   slipring emulate ctl stats --json";
 
 /// A request, what it is for, and how it is typed.
-type Word = (&'static str, &'static str, &'static str);
+type CtlCommand = (&'static str, &'static str, &'static str);
 
-const SET: Word = (
+const SET_COMMAND: CtlCommand = (
     "set",
     "Change settings, all at one time or none",
     "\
@@ -29,7 +29,7 @@ Examples:
   slipring emulate ctl set 'up.delay=normal(20ms, 3ms)' up.loss=none
   slipring emulate ctl set --at +10s up.loss=1%",
 );
-const GET: Word = (
+const GET_COMMAND: CtlCommand = (
     "get",
     "Show the settings that hold",
     "\
@@ -37,7 +37,7 @@ Examples:
   slipring emulate ctl get > link.toml
   slipring emulate ctl get up.delay --name lab",
 );
-const SCRIPT: Word = (
+const SCRIPT_COMMAND: CtlCommand = (
     "script",
     "Hand in changes at times from now: [[at]] with t and set",
     "\
@@ -49,7 +49,7 @@ Examples:
     t = \"10s\"
     set = { \"up.delay\" = \"60ms\", \"up.loss\" = \"1%\" }",
 );
-const WATCH: Word = (
+const WATCH_COMMAND: CtlCommand = (
     "watch",
     "Show the figures again and again, as JSON lines",
     "\
@@ -59,7 +59,7 @@ Examples:
 );
 
 /// Those that have nothing to say but themselves.
-const PLAIN: [Word; 7] = [
+const PLAIN_COMMANDS: [CtlCommand; 7] = [
     (
         "stats",
         "Show what was asked and what was measured",
@@ -95,19 +95,23 @@ pub(crate) fn command() -> Command {
         .long("name")
         .value_name("NAME")
         .help("Name or process number of the run [default: the only one]");
-    let command = Command::new(NAME).about("Ask and change a running emulator").arg(name);
+    let command = Command::new(COMMAND_NAME).about("Ask and change a running emulator").arg(name);
     let command = command.after_help(EXAMPLES);
     let command = flags::run_dir(flags::reporting(command)).mut_args(|arg| arg.global(true));
     let words = [
-        word(SET).args(changes()),
-        word(GET).arg(Arg::new("path").value_name("PATH").help("Only this one and those below it")),
-        word(SCRIPT).arg(file()),
-        word(WATCH).arg(period()),
+        ctl_command(SET_COMMAND).args(changes()),
+        ctl_command(GET_COMMAND)
+            .arg(Arg::new("path").value_name("PATH").help("Only this one and those below it")),
+        ctl_command(SCRIPT_COMMAND).arg(file()),
+        ctl_command(WATCH_COMMAND).arg(period()),
     ];
-    command.subcommand_required(true).subcommands(words).subcommands(PLAIN.map(word))
+    command
+        .subcommand_required(true)
+        .subcommands(words)
+        .subcommands(PLAIN_COMMANDS.map(ctl_command))
 }
 
-fn word((name, about, examples): Word) -> Command {
+fn ctl_command((name, about, examples): CtlCommand) -> Command {
     Command::new(name).about(about).after_help(examples)
 }
 
@@ -145,6 +149,6 @@ fn period() -> Arg {
         .help("Time between two [default unit: s]")
 }
 
-fn seconds(text: &str) -> Result<Span, UnitError> {
-    Span::parse(text, Duration::from_secs(1))
+fn seconds(text: &str) -> Result<TimeSpan, UnitError> {
+    TimeSpan::parse(text, Duration::from_secs(1))
 }

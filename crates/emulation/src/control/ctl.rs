@@ -6,17 +6,17 @@ use std::time::Duration;
 use clap::ArgMatches;
 use serde_json::{Map, Value, json};
 use slipring_cli::codes::{SR0002, SR0009, SR0201};
-use slipring_cli::units::Span;
-use slipring_cli::{Diagnostic, Exit, Failure, Format, Job, Session, flags};
-use slipring_control::{Client, ControlError};
+use slipring_cli::units::TimeSpan;
+use slipring_cli::{Diagnostic, Exit, Failure, Job, ReportFormat, Session, flags};
+use slipring_control::{ControlClient, ControlError};
 
-use super::moment::Moment;
-use super::versions::flattened;
-use super::words::diagnostic;
-use crate::config::tree::{Node, Place};
+use super::change_time::ChangeTime;
+use super::diagnose::diagnostic;
+use super::settings_history::flattened;
+use crate::config::tree::{ConfigLocation, ConfigNode};
 
 /// What is to be asked.
-enum Ask {
+enum CtlRequest {
     Once(&'static str, Value),
     Watch(Duration),
 }
@@ -26,38 +26,44 @@ pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let (word, args) = matches.subcommand().expect("clap requires one");
     let name = args.get_one::<String>("name").cloned();
     let path = (word == "get").then(|| args.get_one::<String>("path").cloned()).flatten();
-    let ask = ask(word, args)?;
+    let ask = request(word, args)?;
     Ok(Box::new(move |session| {
-        let client = Client::find_program(&session.run_dir, name.as_deref(), super::PROGRAM);
+        let client =
+            ControlClient::find_program(&session.run_dir, name.as_deref(), super::PROGRAM_NAME);
         let mut client = client.map_err(failure)?;
         match ask {
-            Ask::Watch(period) => watch(&mut client, period, session),
-            Ask::Once(what, args) => {
-                let answer = client.ask(what, args).map_err(failure)?;
+            CtlRequest::Watch(period) => watch(&mut client, period, session),
+            CtlRequest::Once(what, args) => {
+                let answer = client.request(what, args).map_err(failure)?;
                 show(what, answer, path.as_deref(), session)
             }
         }
     }))
 }
 
-fn ask(word: &str, args: &ArgMatches) -> Result<Ask, Failure> {
+fn request(word: &str, args: &ArgMatches) -> Result<CtlRequest, Failure> {
     Ok(match word {
-        "set" => Ask::Once("set", set(args)?),
-        "get" => Ask::Once("config", json!({})),
-        "stats" => Ask::Once("stats", json!({ "text": flags::format(args) == Format::Text })),
-        "explain" => Ask::Once("explain", json!({})),
+        "set" => CtlRequest::Once("set", set(args)?),
+        "get" => CtlRequest::Once("config", json!({})),
+        "stats" => {
+            CtlRequest::Once("stats", json!({ "text": flags::format(args) == ReportFormat::Text }))
+        }
+        "explain" => CtlRequest::Once("explain", json!({})),
         "script" => {
             let path: &PathBuf = args.get_one("file").expect("clap requires it");
-            Ask::Once("script", json!({ "text": read(path)?, "name": path.display().to_string() }))
+            CtlRequest::Once(
+                "script",
+                json!({ "text": read(path)?, "name": path.display().to_string() }),
+            )
         }
-        "stop-script" => Ask::Once("stop-script", json!({})),
-        "undo" => Ask::Once("undo", json!({})),
-        "history" => Ask::Once("history", json!({})),
-        "hello" => Ask::Once("hello", json!({})),
-        "quit" => Ask::Once("quit", json!({})),
+        "stop-script" => CtlRequest::Once("stop-script", json!({})),
+        "undo" => CtlRequest::Once("undo", json!({})),
+        "history" => CtlRequest::Once("history", json!({})),
+        "hello" => CtlRequest::Once("hello", json!({})),
+        "quit" => CtlRequest::Once("quit", json!({})),
         _ => {
-            let period: &Span = args.get_one("period").expect("it has a default");
-            Ask::Watch(period.duration())
+            let period: &TimeSpan = args.get_one("period").expect("it has a default");
+            CtlRequest::Watch(period.duration())
         }
     })
 }
@@ -76,9 +82,14 @@ fn set(args: &ArgMatches) -> Result<Value, Failure> {
     }
     let at = args.get_one::<String>("at");
     let at = at
-        .map(|at| Moment::read("--at", &Node::text(at, Place::flag("--at").classic_if(true))))
+        .map(|at| {
+            ChangeTime::read(
+                "--at",
+                &ConfigNode::text(at, ConfigLocation::flag("--at").classic_if(true)),
+            )
+        })
         .transpose()?;
-    Ok(json!({ "changes": changes, "at": at.map(Moment::message) }))
+    Ok(json!({ "changes": changes, "at": at.map(ChangeTime::to_request) }))
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
@@ -100,7 +111,7 @@ fn failure(error: ControlError) -> Failure {
 }
 
 fn watch(
-    client: &mut Client,
+    client: &mut ControlClient,
     period: Duration,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
@@ -122,7 +133,7 @@ fn show(
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
     match session.reporter.format() {
-        Format::Text => session.reporter.raw(text(what, &answer, path).as_bytes())?,
+        ReportFormat::Text => session.reporter.raw(text(what, &answer, path).as_bytes())?,
         // A report already, by whoever was asked.
         _ if what == "stats" => session.reporter.raw(format!("{answer}\n").as_bytes())?,
         _ => session.reporter.document(&json!({ "answer": answer }), "")?,

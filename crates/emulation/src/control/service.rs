@@ -7,21 +7,21 @@ use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Value, json};
 use slipring_cli::codes::SR0007;
 use slipring_cli::units::human;
-use slipring_cli::{Diagnostic, SCHEMA};
-use slipring_control::{Refusal, Reply, Request, Service};
+use slipring_cli::{Diagnostic, SCHEMA_VERSION};
+use slipring_control::{ControlRefusal, ControlReply, ControlRequest, ControlService};
 use slipring_port::{Nanos, now};
 
-use super::moment::Moment;
-use super::versions::{Accepted, Versions};
-use super::words::refusal;
+use super::change_time::ChangeTime;
+use super::diagnose::refusal;
+use super::settings_history::{AcceptedChange, SettingsHistory};
 use crate::config;
 use crate::config::quantity::time_ns;
-use crate::config::tree::{Node, Place, Source};
+use crate::config::tree::{ConfigLocation, ConfigNode, ConfigOrigin};
 use crate::realtime::job;
-use slipring_program::meter::Meter;
+use slipring_datapath::meter::PortMeter;
 
 /// Every request with what it may say beside `id` and `do`.
-const REQUESTS: [(&str, &[&str]); 11] = [
+const REQUEST_KEYS: [(&str, &[&str]); 11] = [
     ("hello", &[]),
     ("config", &[]),
     ("set", &["changes", "at"]),
@@ -35,65 +35,65 @@ const REQUESTS: [(&str, &[&str]); 11] = [
     ("quit", &[]),
 ];
 /// Looks come once a millisecond at most.
-const LEAST_PERIOD: Nanos = 1_000_000;
+const MIN_PERIOD_NS: Nanos = 1_000_000;
 
 /// A run that can be asked.
-pub(super) struct Controlled {
+pub(super) struct EmulationService {
     name: Option<String>,
     seed: u64,
-    versions: Arc<Versions>,
-    meter: Meter,
+    history: Arc<SettingsHistory>,
+    meter: PortMeter,
 }
 
-impl Controlled {
+impl EmulationService {
     pub(super) fn new(
         name: Option<String>,
         seed: u64,
-        versions: Arc<Versions>,
-        meter: Meter,
+        history: Arc<SettingsHistory>,
+        meter: PortMeter,
     ) -> Self {
-        Self { name, seed, versions, meter }
+        Self { name, seed, history, meter }
     }
 
     fn hello(&self) -> Value {
         json!({
-            "schema": SCHEMA,
-            "program": super::PROGRAM,
+            "schema": SCHEMA_VERSION,
+            "program": super::PROGRAM_NAME,
             "name": self.name,
             "pid": std::process::id(),
             "command": command_line(),
             "version": env!("CARGO_PKG_VERSION"),
             "seed": self.seed,
-            "started_ns": self.versions.start_ns(),
+            "started_ns": self.history.start_ns(),
             "ports": self.meter.reports(),
         })
     }
 
-    fn set(&self, request: &Request) -> Result<Value, Refusal> {
+    fn set(&self, request: &ControlRequest) -> Result<Value, ControlRefusal> {
         let Some(Value::Object(changes)) = request.args.get("changes") else {
-            return Err(Refusal::malformed("`changes` is no object of paths and values"));
+            return Err(ControlRefusal::malformed("`changes` is no object of paths and values"));
         };
         let at_ns = self.time(request.args.get("at"))?;
         let changes = changes.iter().map(|(path, value)| (path.as_str(), value));
         let entries = config::entries(changes).map_err(|error| refusal(&error))?;
-        let accepted = self.versions.set(at_ns, entries);
-        accepted.map(|accepted| told(&accepted)).map_err(|error| refusal(&*error))
+        let accepted = self.history.set(at_ns, entries);
+        accepted.map(|accepted| accepted_json(&accepted)).map_err(|error| refusal(&*error))
     }
 
     /// `+2s` from now, `10s` or a number of ns from the start of the run; nothing is now.
-    fn time(&self, at: Option<&Value>) -> Result<Nanos, Refusal> {
-        let (time, start_ns) = (now(), self.versions.start_ns());
+    fn time(&self, at: Option<&Value>) -> Result<Nanos, ControlRefusal> {
+        let (time, start_ns) = (now(), self.history.start_ns());
         let moment = match at {
             None | Some(Value::Null) => return Ok(time),
-            Some(Value::String(text)) => Moment::read("at", &message(text)),
+            Some(Value::String(text)) => ChangeTime::read("at", &message(text)),
             Some(value) => match value.as_u64() {
-                Some(ns) => Ok(Moment::FromStart(ns)),
-                None => return Err(Refusal::malformed("`at` is no time")),
+                Some(ns) => Ok(ChangeTime::FromStart(ns)),
+                None => return Err(ControlRefusal::malformed("`at` is no time")),
             },
         };
         let from_start_ns = match moment.map_err(|error| refusal(&error))? {
-            Moment::FromNow(ns) => return Ok(time.saturating_add(ns)),
-            Moment::FromStart(ns) => ns,
+            ChangeTime::FromNow(ns) => return Ok(time.saturating_add(ns)),
+            ChangeTime::FromStart(ns) => ns,
         };
         let at_ns = start_ns.saturating_add(from_start_ns);
         if at_ns >= time {
@@ -106,22 +106,22 @@ impl Controlled {
         Err(refusal(&Diagnostic::new(SR0007, summary).with_cause(cause).with_help(help)))
     }
 
-    fn script(&self, request: &Request) -> Result<Value, Refusal> {
+    fn script(&self, request: &ControlRequest) -> Result<Value, ControlRefusal> {
         let Some(text) = request.args.get("text").and_then(Value::as_str) else {
-            return Err(Refusal::malformed("`text` is no text of a script"));
+            return Err(ControlRefusal::malformed("`text` is no text of a script"));
         };
         let name = request.args.get("name").and_then(Value::as_str).unwrap_or("script");
-        let accepted = self.versions.script(name, text).map_err(|error| refusal(&*error))?;
-        Ok(Value::Array(accepted.iter().map(told).collect()))
+        let accepted = self.history.script(name, text).map_err(|error| refusal(&*error))?;
+        Ok(Value::Array(accepted.iter().map(accepted_json).collect()))
     }
 
-    fn stats(&self, request: &Request) -> Value {
-        let (network, state) = (self.versions.network(), self.versions.board().ask());
+    fn stats(&self, request: &ControlRequest) -> Value {
+        let (network, state) = (self.history.network(), self.history.channel().request_state());
         let (mut sample, changes) =
-            (job::sample(&network, &self.meter, &state), self.versions.changes());
+            (job::sample(&network, &self.meter, &state), self.history.changes());
         sample.extra = sample.extra.changed(changes);
         let mut stats = json!({
-            "schema": SCHEMA,
+            "schema": SCHEMA_VERSION,
             "event": "interval",
             "time_ns": unix_ns(),
             "command": command_line(),
@@ -144,42 +144,42 @@ impl Controlled {
     }
 
     fn explain(&self) -> Value {
-        let explained = config::explain(&self.versions.network(), self.seed);
+        let explained = config::explain(&self.history.network(), self.seed);
         let mut value = explained.json();
         value["text"] = json!(explained.text());
         value
     }
 
-    fn undo(&self) -> Result<Value, Refusal> {
-        let (back, gone) = self.versions.undo().map_err(|error| refusal(&*error))?;
-        let mut answer = told(&back);
+    fn undo(&self) -> Result<Value, ControlRefusal> {
+        let (back, gone) = self.history.undo().map_err(|error| refusal(&*error))?;
+        let mut answer = accepted_json(&back);
         answer["taken_back"] = json!(gone);
         Ok(answer)
     }
 
-    fn stop_script(&self) -> Result<Value, Refusal> {
-        let stopped = self.versions.stop_script();
+    fn stop_script(&self) -> Result<Value, ControlRefusal> {
+        let stopped = self.history.stop_script();
         stopped.map(|count| json!({ "taken_back": count })).map_err(|error| refusal(&*error))
     }
 }
 
-impl Service for Controlled {
-    fn answer(&self, request: &Request) -> Result<Reply, Refusal> {
+impl ControlService for EmulationService {
+    fn answer(&self, request: &ControlRequest) -> Result<ControlReply, ControlRefusal> {
         check(request)?;
         let value = match request.what.as_str() {
             "hello" => self.hello(),
-            "config" => self.versions.settings(),
+            "config" => self.history.settings(),
             "set" => self.set(request)?,
             "undo" => self.undo()?,
-            "history" => self.versions.history(),
+            "history" => self.history.history(),
             "script" => self.script(request)?,
             "stop-script" => self.stop_script()?,
             "explain" => self.explain(),
-            "quit" => return Ok(Reply::Then(json!({}), quit)),
-            "watch" => return Ok(Reply::Every("stats", period(request)?)),
+            "quit" => return Ok(ControlReply::Then(json!({}), terminate)),
+            "watch" => return Ok(ControlReply::Every("stats", period(request)?)),
             _ => self.stats(request),
         };
-        Ok(Reply::Once(value))
+        Ok(ControlReply::Once(value))
     }
 }
 
@@ -195,48 +195,48 @@ fn unix_ns() -> u64 {
 }
 
 /// Refuses words that have no meaning here.
-fn check(request: &Request) -> Result<(), Refusal> {
-    let Some((_, known)) = REQUESTS.iter().find(|(what, _)| *what == request.what) else {
-        let all: Vec<_> = REQUESTS.iter().map(|(what, _)| *what).collect();
-        let mut refusal = Refusal::malformed(format!("there is no `{}`", request.what));
+fn check(request: &ControlRequest) -> Result<(), ControlRefusal> {
+    let Some((_, known)) = REQUEST_KEYS.iter().find(|(what, _)| *what == request.what) else {
+        let all: Vec<_> = REQUEST_KEYS.iter().map(|(what, _)| *what).collect();
+        let mut refusal = ControlRefusal::malformed(format!("there is no `{}`", request.what));
         refusal.help = Some(format!("known are {}", all.join(", ")));
         return Err(refusal);
     };
     match request.args.keys().find(|key| !known.contains(&key.as_str())) {
-        Some(key) => Err(Refusal::malformed(format!("{} has no `{key}`", request.what))),
+        Some(key) => Err(ControlRefusal::malformed(format!("{} has no `{key}`", request.what))),
         None => Ok(()),
     }
 }
 
-fn told(accepted: &Accepted) -> Value {
-    let Accepted { applies_at_ns, version, changed, links } = accepted;
+fn accepted_json(accepted: &AcceptedChange) -> Value {
+    let AcceptedChange { applies_at_ns, version, changed, links } = accepted;
     json!({
         "applies_at_ns": applies_at_ns, "version": version, "changed": changed, "links": links,
     })
 }
 
-fn period(request: &Request) -> Result<Duration, Refusal> {
+fn period(request: &ControlRequest) -> Result<Duration, ControlRefusal> {
     let text = match request.args.get("period") {
         None => return Ok(Duration::from_secs(1)),
         Some(Value::String(text)) => text,
-        Some(_) => return Err(Refusal::malformed("`period` is no text such as 100ms")),
+        Some(_) => return Err(ControlRefusal::malformed("`period` is no text such as 100ms")),
     };
     match span_ns("period", text)? {
-        ns @ LEAST_PERIOD.. => Ok(Duration::from_nanos(ns)),
-        _ => Err(Refusal::malformed("looks come once a millisecond at most")),
+        ns @ MIN_PERIOD_NS.. => Ok(Duration::from_nanos(ns)),
+        _ => Err(ControlRefusal::malformed("looks come once a millisecond at most")),
     }
 }
 
-fn span_ns(setting: &str, text: &str) -> Result<Nanos, Refusal> {
+fn span_ns(setting: &str, text: &str) -> Result<Nanos, ControlRefusal> {
     time_ns(setting, &message(text)).map_err(|error| refusal(&error))
 }
 
-fn message(text: &str) -> Node {
-    Node::text(text, Place { source: Source::Message, column: 1 })
+fn message(text: &str) -> ConfigNode {
+    ConfigNode::text(text, ConfigLocation { origin: ConfigOrigin::Message, column: 1 })
 }
 
 /// Ends the run as TERM does: with its summary.
-fn quit() {
+fn terminate() {
     // A process may always signal itself.
     let _ = kill_process(getpid(), Signal::TERM);
 }

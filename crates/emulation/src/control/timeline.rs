@@ -13,82 +13,82 @@ use std::sync::Arc;
 use slipring_link::NetworkSpec;
 use slipring_port::Nanos;
 
-use crate::config::tree::Entry;
-use crate::config::{Config, ConfigError};
+use crate::config::tree::ConfigEntry;
+use crate::config::{EmulationConfig, EmulationConfigError};
 
 /// Versions that can be gone back to at most.
-const KEPT: usize = 1000;
+const MAX_PAST_VERSIONS: usize = 1000;
 
 /// What a version sets.
 #[derive(Debug, Clone)]
-pub(super) enum Edit {
+pub(super) enum SettingsEdit {
     /// Everything.
-    Whole(Config),
+    Whole(EmulationConfig),
     /// Values by their paths.
-    Set(Vec<Entry>),
+    Set(Vec<ConfigEntry>),
 }
 
 /// The settings from a time on.
 #[derive(Debug, Clone)]
-pub(super) struct Version {
+pub(super) struct SettingsVersion {
     pub(super) number: u64,
     /// Versions that were handed in together have the same, and are taken back together.
-    hand_in: u64,
+    batch: u64,
     pub(super) at_ns: Nanos,
-    edit: Arc<Edit>,
-    pub(super) config: Arc<Config>,
+    edit: Arc<SettingsEdit>,
+    pub(super) config: Arc<EmulationConfig>,
     pub(super) network: Arc<NetworkSpec>,
 }
 
 /// See the module.
 #[derive(Debug, Clone)]
-pub(super) struct Timeline {
-    versions: Vec<Version>,
+pub(super) struct SettingsTimeline {
+    versions: Vec<SettingsVersion>,
     next: u64,
-    hand_ins: u64,
+    batches: u64,
 }
 
 /// What came of an edit that was handed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum HandInOutcome {
     /// It is the version of that number.
-    Made(u64),
+    NewVersion(u64),
     /// It changed nothing: the version of that number holds then.
-    Nothing(u64),
+    Unchanged(u64),
 }
 
 /// What was taken back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Taken {
+pub(super) struct UndoneVersions {
     /// From this place on, versions are others.
     pub(super) first: usize,
     /// Numbers of those that are gone, and when they began or would have.
-    pub(super) gone: Vec<(u64, Nanos)>,
+    pub(super) removed: Vec<(u64, Nanos)>,
 }
 
 /// Settings that make no links.
 #[derive(Debug)]
-pub(super) struct Unfit {
+pub(super) struct UnbuildableSettings {
     /// Whether they are those that were handed in, and not others that would go on from them.
-    pub(super) asked: bool,
+    pub(super) is_handed_in: bool,
     /// Of the version that makes none.
     pub(super) number: u64,
     /// When it was to begin.
     pub(super) at_ns: Nanos,
-    pub(super) error: Box<ConfigError>,
+    pub(super) error: Box<EmulationConfigError>,
 }
 
-impl Timeline {
+impl SettingsTimeline {
     /// With these settings for a start.
-    pub(super) fn new(at_ns: Nanos, config: Config, network: NetworkSpec) -> Self {
-        let edit = Arc::new(Edit::Whole(config.clone()));
+    pub(super) fn new(at_ns: Nanos, config: EmulationConfig, network: NetworkSpec) -> Self {
+        let edit = Arc::new(SettingsEdit::Whole(config.clone()));
         let (config, network) = (Arc::new(config), Arc::new(network));
-        let start = Version { number: 1, hand_in: 0, at_ns, edit, config, network };
-        Self { versions: vec![start], next: 2, hand_ins: 0 }
+        let start = SettingsVersion { number: 1, batch: 0, at_ns, edit, config, network };
+        Self { versions: vec![start], next: 2, batches: 0 }
     }
 
     /// All versions.
-    pub(super) fn versions(&self) -> &[Version] {
+    pub(super) fn versions(&self) -> &[SettingsVersion] {
         &self.versions
     }
 
@@ -96,17 +96,19 @@ impl Timeline {
     pub(super) fn changed_by(&self, number: u64) -> Vec<String> {
         let pairs = self.versions.iter().zip(&self.versions[1..]);
         let mut pairs = pairs.filter(|(_, version)| version.number == number);
-        pairs.next().map_or(Vec::new(), |(before, after)| others(&before.network, &after.network))
+        pairs
+            .next()
+            .map_or(Vec::new(), |(before, after)| changed_links(&before.network, &after.network))
     }
 
     /// The last version that has begun.
-    pub(super) fn in_force(&self, time: Nanos) -> &Version {
+    pub(super) fn current(&self, time: Nanos) -> &SettingsVersion {
         let begun = self.versions.iter().rev().find(|version| version.at_ns <= time);
         begun.unwrap_or(&self.versions[0])
     }
 
     /// The versions that have not begun.
-    pub(super) fn to_come(&self, time: Nanos) -> &[Version] {
+    pub(super) fn pending(&self, time: Nanos) -> &[SettingsVersion] {
         let begun = self.versions.partition_point(|version| version.at_ns <= time);
         &self.versions[begun..]
     }
@@ -118,22 +120,22 @@ impl Timeline {
     ///
     /// # Errors
     /// [`Unfit`], where one of them, or a later one, makes no links; then this timeline is spoilt.
-    pub(super) fn hand_in(
+    pub(super) fn insert_batch(
         &mut self,
         time: Nanos,
-        edits: Vec<(Nanos, Edit)>,
-    ) -> Result<(Option<usize>, Vec<Outcome>), Unfit> {
-        self.hand_ins += 1;
+        edits: Vec<(Nanos, SettingsEdit)>,
+    ) -> Result<(Option<usize>, Vec<HandInOutcome>), UnbuildableSettings> {
+        self.batches += 1;
         let (mut first, mut outcomes) = (None, Vec::new());
         for (at_ns, edit) in edits {
             let index = self.versions.partition_point(|version| version.at_ns <= at_ns).max(1);
-            let version = self.made(index, at_ns, edit)?;
+            let version = self.build_version(index, at_ns, edit)?;
             let before = &self.versions[index - 1];
             if version.edit.is_empty() || (at_ns <= time && version.network == before.network) {
-                outcomes.push(Outcome::Nothing(before.number));
+                outcomes.push(HandInOutcome::Unchanged(before.number));
                 continue;
             }
-            outcomes.push(Outcome::Made(version.number));
+            outcomes.push(HandInOutcome::NewVersion(version.number));
             self.next += 1;
             self.versions.insert(index, version);
             self.rebuild(index + 1)?;
@@ -143,66 +145,84 @@ impl Timeline {
     }
 
     /// A version to be put at `index`.
-    fn made(&self, index: usize, at_ns: Nanos, edit: Edit) -> Result<Version, Unfit> {
+    fn build_version(
+        &self,
+        index: usize,
+        at_ns: Nanos,
+        edit: SettingsEdit,
+    ) -> Result<SettingsVersion, UnbuildableSettings> {
         let number = self.next;
-        let made = edit.made(&self.versions[index - 1]);
-        let (config, network) =
-            made.map_err(|error| Unfit { asked: true, number, at_ns, error: Box::new(error) })?;
+        let made = edit.apply_to(&self.versions[index - 1]);
+        let (config, network) = made.map_err(|error| UnbuildableSettings {
+            is_handed_in: true,
+            number,
+            at_ns,
+            error: Box::new(error),
+        })?;
         let (config, network) = (Arc::new(config), Arc::new(network));
         let edit = Arc::new(edit);
-        Ok(Version { number, hand_in: self.hand_ins, at_ns, edit, config, network })
+        Ok(SettingsVersion { number, batch: self.batches, at_ns, edit, config, network })
     }
 
     /// Takes back what was handed in last, all of it; none where there is only the start.
     ///
     /// # Errors
     /// As of [`Self::hand_in`].
-    pub(super) fn take_back_newest(&mut self) -> Result<Option<Taken>, Unfit> {
-        let newest = self.versions[1..].iter().map(|version| version.hand_in).max();
+    pub(super) fn undo_newest(&mut self) -> Result<Option<UndoneVersions>, UnbuildableSettings> {
+        let newest = self.versions[1..].iter().map(|version| version.batch).max();
         let Some(newest) = newest else { return Ok(None) };
-        let is_taken = |version: &Version| version.hand_in == newest;
+        let is_taken = |version: &SettingsVersion| version.batch == newest;
         let first = 1 + self.versions[1..].iter().position(is_taken).expect("it is one of them");
-        let gone = self.versions.extract_if(first.., |version| version.hand_in == newest);
+        let gone = self.versions.extract_if(first.., |version| version.batch == newest);
         let gone = gone.map(|version| (version.number, version.at_ns)).collect();
         self.rebuild(first)?;
-        Ok(Some(Taken { first, gone }))
+        Ok(Some(UndoneVersions { first, removed: gone }))
     }
 
     /// Takes all out that have not begun; how many there were.
-    pub(super) fn take_back_all(&mut self, time: Nanos) -> usize {
-        let count = self.to_come(time).len();
+    pub(super) fn cancel_pending(&mut self, time: Nanos) -> usize {
+        let count = self.pending(time).len();
         self.versions.truncate(self.versions.len() - count);
         count
     }
 
     /// Forgets the oldest ones that were gone by at that time; how many.
     pub(super) fn forget(&mut self, time: Nanos) -> usize {
-        let begun = self.versions.len() - self.to_come(time).len();
-        let surplus = self.versions.len().saturating_sub(KEPT).min(begun.saturating_sub(1));
+        let begun = self.versions.len() - self.pending(time).len();
+        let surplus =
+            self.versions.len().saturating_sub(MAX_PAST_VERSIONS).min(begun.saturating_sub(1));
         self.versions.drain(..surplus);
         surplus
     }
 
-    fn rebuild(&mut self, from: usize) -> Result<(), Unfit> {
+    fn rebuild(&mut self, from: usize) -> Result<(), UnbuildableSettings> {
         for index in from..self.versions.len() {
             let (before, after) = self.versions.split_at_mut(index);
             let before = before.last().expect("the first version stays");
             let version = &mut after[0];
             let (number, at_ns) = (version.number, version.at_ns);
-            let unfit = |error| Unfit { asked: false, number, at_ns, error: Box::new(error) };
-            let (config, network) = version.edit.made(before).map_err(unfit)?;
+            let unfit = |error| UnbuildableSettings {
+                is_handed_in: false,
+                number,
+                at_ns,
+                error: Box::new(error),
+            };
+            let (config, network) = version.edit.apply_to(before).map_err(unfit)?;
             (version.config, version.network) = (Arc::new(config), Arc::new(network));
         }
         Ok(())
     }
 }
 
-impl Edit {
+impl SettingsEdit {
     fn is_empty(&self) -> bool {
         matches!(self, Self::Set(entries) if entries.is_empty())
     }
 
-    fn made(&self, before: &Version) -> Result<(Config, NetworkSpec), ConfigError> {
+    fn apply_to(
+        &self,
+        before: &SettingsVersion,
+    ) -> Result<(EmulationConfig, NetworkSpec), EmulationConfigError> {
         let config = match self {
             Self::Whole(config) => config.clone(),
             Self::Set(entries) => before.config.changed(entries)?,
@@ -210,14 +230,14 @@ impl Edit {
         let mut network = config.network()?;
         // What fails in a model of the user's is told by what made it, which outlives the change.
         for (link, before) in network.links.iter_mut().zip(&before.network.links) {
-            link.spec.keep_makers(&before.spec);
+            link.spec.reuse_factories(&before.spec);
         }
         Ok((config, network))
     }
 }
 
 /// The names of the links that differ.
-pub(super) fn others(before: &NetworkSpec, after: &NetworkSpec) -> Vec<String> {
+pub(super) fn changed_links(before: &NetworkSpec, after: &NetworkSpec) -> Vec<String> {
     let pairs = before.links.iter().zip(&after.links);
     let others = pairs.filter(|(before, after)| before != after);
     others.map(|(_, link)| link.spec.name.clone()).collect()
@@ -230,33 +250,37 @@ mod tests {
     use super::*;
     use crate::config;
 
-    fn timeline() -> Timeline {
+    fn timeline() -> SettingsTimeline {
         let text = "[ports.a]\n[ports.b]\n[link.up]\nfrom = \"a\"\nto = \"b\"\n\
                     rate = \"10Mbit\"\ndelay = \"20ms\"\n";
-        let config = Config::parse("link.toml", text).unwrap();
+        let config = EmulationConfig::parse("link.toml", text).unwrap();
         let network = config.network().unwrap();
-        Timeline::new(0, config, network)
+        SettingsTimeline::new(0, config, network)
     }
 
-    fn set(path: &str, value: &str) -> Edit {
+    fn set(path: &str, value: &str) -> SettingsEdit {
         let value = json!(value);
-        Edit::Set(config::entries([(path, &value)]).unwrap())
+        SettingsEdit::Set(config::entries([(path, &value)]).unwrap())
     }
 
-    fn shown(version: &Version) -> String {
+    fn shown(version: &SettingsVersion) -> String {
         let settings = version.config.to_json();
         let up = &settings["link"]["up"];
         format!("{} {} {}", version.number, up["rate"]["bps"], up["delay"])
     }
 
-    fn all(timeline: &Timeline) -> Vec<String> {
+    fn all(timeline: &SettingsTimeline) -> Vec<String> {
         timeline.versions().iter().map(shown).collect()
     }
 
     /// Hands in one edit; its number.
-    fn add(timeline: &mut Timeline, at_ns: Nanos, edit: Edit) -> Result<u64, Unfit> {
-        match timeline.hand_in(0, vec![(at_ns, edit)])?.1[..] {
-            [Outcome::Made(number)] => Ok(number),
+    fn add(
+        timeline: &mut SettingsTimeline,
+        at_ns: Nanos,
+        edit: SettingsEdit,
+    ) -> Result<u64, UnbuildableSettings> {
+        match timeline.insert_batch(0, vec![(at_ns, edit)])?.1[..] {
+            [HandInOutcome::NewVersion(number)] => Ok(number),
             ref other => panic!("{other:?}"),
         }
     }
@@ -271,8 +295,8 @@ mod tests {
         assert_eq!(*first, start);
         assert!(rate.starts_with("3 \"20Mbit\"") && rate.contains("20ms"), "{rate}");
         assert!(both.starts_with("2 \"20Mbit\"") && both.contains("50ms"), "{both}");
-        let taken = timeline.take_back_newest().unwrap();
-        assert_eq!(taken, Some(Taken { first: 1, gone: vec![(3, 500)] }));
+        let taken = timeline.undo_newest().unwrap();
+        assert_eq!(taken, Some(UndoneVersions { first: 1, removed: vec![(3, 500)] }));
         let [_, delay] = &all(&timeline)[..] else { panic!("two versions") };
         assert!(delay.starts_with("2 \"10Mbit\"") && delay.contains("50ms"), "{delay}");
     }
@@ -280,17 +304,17 @@ mod tests {
     #[test]
     fn what_was_handed_in_last_is_taken_back_first_and_then_nothing() {
         let mut timeline = timeline();
-        assert_eq!(timeline.take_back_newest().unwrap(), None);
+        assert_eq!(timeline.undo_newest().unwrap(), None);
         add(&mut timeline, 1_000, set("up.delay", "50ms")).unwrap();
         add(&mut timeline, 500, set("up.rate", "20Mbit")).unwrap();
-        assert_eq!(timeline.to_come(500).len(), 1);
-        assert_eq!(timeline.clone().take_back_all(499), 2);
+        assert_eq!(timeline.pending(500).len(), 1);
+        assert_eq!(timeline.clone().cancel_pending(499), 2);
         for number in [3, 2] {
-            let taken = timeline.take_back_newest().unwrap().unwrap();
-            assert_eq!(taken.gone[0].0, number);
+            let taken = timeline.undo_newest().unwrap().unwrap();
+            assert_eq!(taken.removed[0].0, number);
         }
-        assert_eq!(timeline.take_back_newest().unwrap(), None);
-        assert_eq!(timeline.in_force(10_000).number, 1);
+        assert_eq!(timeline.undo_newest().unwrap(), None);
+        assert_eq!(timeline.current(10_000).number, 1);
     }
 
     #[test]
@@ -299,10 +323,10 @@ mod tests {
         add(&mut timeline, 600, set("up.rate", "20Mbit")).unwrap();
         let script = [(500, "30ms"), (700, "40ms"), (900, "50ms")];
         let edits = script.map(|(at_ns, delay)| (at_ns, set("up.delay", delay))).to_vec();
-        let (first, made) = timeline.hand_in(0, edits).unwrap();
+        let (first, made) = timeline.insert_batch(0, edits).unwrap();
         assert_eq!((first, made.len(), timeline.versions().len()), (Some(1), 3, 5));
-        let taken = timeline.take_back_newest().unwrap().unwrap();
-        assert_eq!(taken.gone, [(3, 500), (4, 700), (5, 900)]);
+        let taken = timeline.undo_newest().unwrap().unwrap();
+        assert_eq!(taken.removed, [(3, 500), (4, 700), (5, 900)]);
         let [_, rate] = &all(&timeline)[..] else { panic!("two versions") };
         assert!(rate.starts_with("2 \"20Mbit\"") && rate.contains("20ms"), "{rate}");
     }
@@ -311,16 +335,18 @@ mod tests {
     fn what_changes_nothing_makes_no_version() {
         let mut timeline = timeline();
         let same = || set("up.delay", "20ms");
-        let handed = timeline.hand_in(100, vec![(100, Edit::Set(Vec::new())), (100, same())]);
-        assert_eq!(handed.unwrap(), (None, vec![Outcome::Nothing(1); 2]));
-        let whole = Edit::Whole(Config::clone(&timeline.versions()[0].config));
-        let handed = timeline.hand_in(100, vec![(100, whole), (900, Edit::Set(Vec::new()))]);
+        let handed =
+            timeline.insert_batch(100, vec![(100, SettingsEdit::Set(Vec::new())), (100, same())]);
+        assert_eq!(handed.unwrap(), (None, vec![HandInOutcome::Unchanged(1); 2]));
+        let whole = SettingsEdit::Whole(EmulationConfig::clone(&timeline.versions()[0].config));
+        let handed =
+            timeline.insert_batch(100, vec![(100, whole), (900, SettingsEdit::Set(Vec::new()))]);
         assert_eq!(handed.unwrap().0, None);
-        assert_eq!((timeline.versions().len(), timeline.take_back_newest().unwrap()), (1, None));
+        assert_eq!((timeline.versions().len(), timeline.undo_newest().unwrap()), (1, None));
         // By then it may be another.
         add(&mut timeline, 900, same()).unwrap();
         add(&mut timeline, 500, set("up.delay", "50ms")).unwrap();
-        assert!(shown(timeline.in_force(900)).contains("20ms"));
+        assert!(shown(timeline.current(900)).contains("20ms"));
     }
 
     #[test]
@@ -329,19 +355,19 @@ mod tests {
         add(&mut timeline, 500, set("up.delay", "normal(20ms, 3ms)")).unwrap();
         add(&mut timeline, 1_000, set("up.delay.sd", "5ms")).unwrap();
         let unfit = add(&mut timeline, 700, set("up.delay", "uniform(1ms, 2ms)")).unwrap_err();
-        assert_eq!((unfit.asked, unfit.number, unfit.at_ns), (false, 3, 1_000));
+        assert_eq!((unfit.is_handed_in, unfit.number, unfit.at_ns), (false, 3, 1_000));
         let unfit = add(&mut timeline, 100, set("up.delay.sd", "5ms")).unwrap_err();
-        assert!(unfit.asked);
+        assert!(unfit.is_handed_in);
     }
 
     #[test]
     fn what_has_begun_is_forgotten_first_and_what_holds_never() {
         let mut timeline = timeline();
-        (0..KEPT as u64).for_each(|at| {
+        (0..MAX_PAST_VERSIONS as u64).for_each(|at| {
             add(&mut timeline, at, set("up.delay", &format!("{at}ns"))).unwrap();
         });
         assert_eq!(timeline.forget(0), 1);
-        assert_eq!(timeline.in_force(0).at_ns, 0);
-        assert_eq!(timeline.versions().len(), KEPT);
+        assert_eq!(timeline.current(0).at_ns, 0);
+        assert_eq!(timeline.versions().len(), MAX_PAST_VERSIONS);
     }
 }

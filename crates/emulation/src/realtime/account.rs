@@ -2,29 +2,29 @@
 
 use std::collections::BTreeMap;
 
-use slipring_link::{Counters, Drops, LinkId, Tally};
+use slipring_link::{LinkCounters, LinkDrops, LinkId, PacketCounts};
 use slipring_port::Nanos;
 
 /// The whole account, or that of one thread. At any moment what was received is what was sent,
 /// lost by cause, or is still inside: see [`Self::balance`]. What the ports have received is that and what is untaken.
 #[derive(Debug, Clone, Default)]
-pub struct Account {
+pub struct EmulationAccount {
     /// When it was taken, on the clock of [`slipring_port::now`].
     pub at_ns: Nanos,
     /// The links' own accounts, in the order of the plan.
-    pub links: Vec<Counters>,
+    pub links: Vec<LinkCounters>,
     /// Frames taken in, per entry.
     pub entries: Vec<EntryAccount>,
     /// Frames sent, per exit.
     pub exits: Vec<ExitAccount>,
     /// Frames that no link wanted.
-    pub unrouted: Tally,
+    pub unrouted: PacketCounts,
     /// Frames in the ports' rings, or between two threads, that were not taken in yet.
-    pub untaken: Tally,
+    pub ring_backlog: PacketCounts,
     /// Frames given to another thread, by one thread of a pipeline.
-    pub given: Tally,
+    pub handed_over: PacketCounts,
     /// Frames taken over from another thread.
-    pub taken: Tally,
+    pub taken_over: PacketCounts,
     /// Memory held for frames, in bytes.
     pub storage_bytes: u64,
 }
@@ -33,9 +33,9 @@ pub struct Account {
 #[derive(Debug, Clone, Default)]
 pub struct EntryAccount {
     /// Frames received, those refused included.
-    pub received: Tally,
+    pub received: PacketCounts,
     /// Frames that no link got to see: no storage, or no frames at all.
-    pub refused: Drops,
+    pub refused: LinkDrops,
     /// Frames of a capture that were stamped before their predecessors; ports have no stamps.
     pub unordered: Option<u64>,
 }
@@ -44,14 +44,14 @@ pub struct EntryAccount {
 #[derive(Debug, Clone, Default)]
 pub struct ExitAccount {
     /// Frames given to the port.
-    pub sent: Tally,
+    pub sent: PacketCounts,
     /// Frames that left the links and could not be sent in time, by link.
-    pub dropped: BTreeMap<LinkId, Drops>,
+    pub dropped: BTreeMap<LinkId, LinkDrops>,
     /// Frames that are due and wait for the port.
-    pub waiting: Tally,
+    pub waiting: PacketCounts,
 }
 
-impl Account {
+impl EmulationAccount {
     /// Has the links answer for what their exits dropped: to the engine it had left, to everyone
     /// else it is lost.
     pub(super) fn charge_links(&mut self) {
@@ -63,12 +63,12 @@ impl Account {
     }
 
     /// Frames received.
-    pub fn received(&self) -> Tally {
+    pub fn received(&self) -> PacketCounts {
         sum(self.entries.iter().map(|entry| entry.received))
     }
 
     /// Copies made by links.
-    pub fn copies(&self) -> Tally {
+    pub fn copies(&self) -> PacketCounts {
         sum(self.links.iter().map(|link| link.copies))
     }
 
@@ -78,31 +78,31 @@ impl Account {
     }
 
     /// Frames sent.
-    pub fn sent(&self) -> Tally {
+    pub fn sent(&self) -> PacketCounts {
         sum(self.exits.iter().map(|exit| exit.sent))
     }
 
     /// Frames lost, for whatever cause.
-    pub fn lost(&self) -> Tally {
+    pub fn lost(&self) -> PacketCounts {
         let links = self.links.iter().map(|link| link.drops.total());
         let entries = self.entries.iter().map(|entry| entry.refused.total());
         sum(links.chain(entries).chain([self.unrouted]))
     }
 
     /// Frames inside.
-    pub fn in_flight(&self) -> Tally {
+    pub fn in_flight(&self) -> PacketCounts {
         let links = self.links.iter().map(|link| link.in_flight);
         let waiting = self.exits.iter().map(|exit| exit.waiting);
-        sum(links.chain(waiting).chain([self.untaken]))
+        sum(links.chain(waiting).chain([self.ring_backlog]))
     }
 
     /// Whether nothing was lost uncounted.
-    pub fn balance(&self) -> bool {
-        let came = self.received() + self.untaken + self.copies() + self.taken;
-        came == self.sent() + self.lost() + self.in_flight() + self.given
+    pub fn is_balanced(&self) -> bool {
+        let came = self.received() + self.ring_backlog + self.copies() + self.taken_over;
+        came == self.sent() + self.lost() + self.in_flight() + self.handed_over
     }
 }
 
-fn sum(tallies: impl Iterator<Item = Tally>) -> Tally {
-    tallies.fold(Tally::default(), |sum, tally| sum + tally)
+fn sum(tallies: impl Iterator<Item = PacketCounts>) -> PacketCounts {
+    tallies.fold(PacketCounts::default(), |sum, tally| sum + tally)
 }

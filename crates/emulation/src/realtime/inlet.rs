@@ -3,22 +3,22 @@
 use std::cell::Cell;
 
 use slipring_abi::name::PortName;
-use slipring_link::{Cause, Coupled, Drops, EntryId, Tally, Train};
+use slipring_link::{Burst, BurstItem, EntryId, LinkDropCause, LinkDrops, PacketCounts};
 use slipring_port::{Nanos, Port, Queue};
 use slipring_ring::{FrameMut, RxRing, SlotFlags};
 
-use super::Manner;
+use super::RealtimeOptions;
 use super::account::EntryAccount;
-use super::stamp::{ETHER_OVERHEAD, Spread, Stamper};
-use super::tap::Tap;
-use crate::flags::Burst;
-use crate::store::{Lane, Loader, MAX_FRAME, Store};
+use super::frame_tap::FrameTap;
+use super::stamp::{BatchTimes, ETHER_OVERHEAD_BYTES, Stamper};
+use crate::flags::BurstLimit;
+use crate::store::{BatchLoader, EmulationStore, MAX_FRAME_BYTES, StoreLane};
 
 /// The speed of a line that tells none, in bits per second: that of memory.
-const NO_LINE: u64 = 100_000_000_000;
+const DEFAULT_LINE_BPS: u64 = 100_000_000_000;
 
 /// What a frame takes in the store beside its bytes, at most.
-const HEAD: usize = 16;
+const MAX_HEADER_BYTES: usize = 16;
 
 /// How many of some slots are taken at most when so many bytes may be: those that fit, and the first
 /// frame in any case.
@@ -41,38 +41,38 @@ fn within_bytes(rx: &RxRing, slots: u32, most: u64) -> u32 {
 
 /// The way in at one port.
 #[derive(Debug)]
-pub(super) struct Inlet {
+pub(super) struct PortInlet {
     entry: EntryId,
     stamper: Stamper,
     /// Whose memory the frames share.
-    lane: Lane,
+    lane: StoreLane,
     /// What is taken from a queue at most at a time.
-    burst: Burst,
-    received: Tally,
+    burst: BurstLimit,
+    received: PacketCounts,
     /// A frame of several slots.
     scratch: Vec<u8>,
     /// Frames that could not be stored: rare, and so apart.
-    refused: Box<Drops>,
+    refused: Box<LinkDrops>,
 }
 
 /// What is at hand while frames are taken in, used for one port after another.
 #[derive(Debug, Default)]
-pub(super) struct Hands {
+pub(super) struct RxScratch {
     /// Slots of whole frames that each queue has ready.
     ready: Vec<u32>,
     /// The batch.
-    trains: Vec<Train>,
+    bursts: Vec<Burst>,
 }
 
-impl Inlet {
+impl PortInlet {
     /// For frames that come from `port` and enter at `entry`.
-    pub(super) fn of(port: &Port, entry: usize, manner: &Manner, now: Nanos) -> Self {
+    pub(super) fn of(port: &Port, entry: usize, manner: &RealtimeOptions, now: Nanos) -> Self {
         Self {
             entry: EntryId(entry as u16),
-            stamper: Stamper::new(line_speed(port).unwrap_or(NO_LINE), now),
-            lane: Lane::number(entry),
+            stamper: Stamper::new(line_speed(port).unwrap_or(DEFAULT_LINE_BPS), now),
+            lane: StoreLane::number(entry),
             burst: manner.burst,
-            received: Tally::default(),
+            received: PacketCounts::default(),
             scratch: Vec::new(),
             refused: Box::default(),
         }
@@ -87,7 +87,8 @@ impl Inlet {
     pub(super) fn batch_bytes(&self, queues: &mut [Box<dyn Queue>]) -> usize {
         let slots = |queue: &mut Box<dyn Queue>| {
             let rx = queue.rings().rx;
-            self.burst.frames.min(rx.num_slots()) as usize * (rx.buf_size() as usize + HEAD)
+            self.burst.frames.min(rx.num_slots()) as usize
+                * (rx.buf_size() as usize + MAX_HEADER_BYTES)
         };
         queues.iter_mut().map(slots).sum()
     }
@@ -99,20 +100,20 @@ impl Inlet {
 
     /// Takes a burst of whole frames off each queue, found there at `now`; those that could be
     /// stored are the batch.
-    pub(super) fn take<'h, T: Tap>(
+    pub(super) fn take<'h, T: FrameTap>(
         &mut self,
         queues: &mut [Box<dyn Queue>],
-        hands: &'h mut Hands,
-        (store, tap): (&mut Store, &mut T),
+        hands: &'h mut RxScratch,
+        (store, tap): (&mut EmulationStore, &mut T),
         now: Nanos,
-    ) -> &'h [Train] {
-        let Hands { ready, trains } = hands;
-        let wire_bytes = self.look(queues, ready);
+    ) -> &'h [Burst] {
+        let RxScratch { ready, bursts: trains } = hands;
+        let wire_bytes = self.count_ready(queues, ready);
         if wire_bytes == 0 {
             return &[];
         }
         let spread = self.stamper.spread(now, wire_bytes);
-        store.tick(spread.end());
+        store.set_time(spread.end());
         let mut so_far = 0;
         trains.clear();
         for (queue, &slots) in queues.iter_mut().zip(&*ready) {
@@ -127,9 +128,9 @@ impl Inlet {
             }
         }
         for train in &*trains {
-            self.received += train.tally();
-            if T::ON {
-                show(self.entry, train, store, tap);
+            self.received += train.counts();
+            if T::IS_ENABLED {
+                notify_arrivals(self.entry, train, store, tap);
             }
         }
         trains
@@ -137,7 +138,7 @@ impl Inlet {
 
     /// Notes how many slots of whole frames each queue has, and what they take on the wire.
     #[inline]
-    fn look(&self, queues: &mut [Box<dyn Queue>], ready: &mut Vec<u32>) -> u64 {
+    fn count_ready(&self, queues: &mut [Box<dyn Queue>], ready: &mut Vec<u32>) -> u64 {
         let mut wire_bytes = 0;
         ready.clear();
         for queue in queues {
@@ -157,8 +158,8 @@ impl Inlet {
     fn take_one(
         &mut self,
         rx: &mut RxRing,
-        (store, trains): (&mut Store, &mut Vec<Train>),
-        spread: Spread,
+        (store, trains): (&mut EmulationStore, &mut Vec<Burst>),
+        spread: BatchTimes,
         so_far: &mut u64,
     ) -> bool {
         let Some(frame) = rx.frame(0).filter(|frame| !frame.more() && self.scratch.is_empty())
@@ -179,8 +180,8 @@ impl Inlet {
         &mut self,
         rx: &mut RxRing,
         slots: u32,
-        loader: &mut Loader<'_>,
-        spread: Spread,
+        loader: &mut BatchLoader<'_>,
+        spread: BatchTimes,
         so_far: &mut u64,
     ) {
         let mut frames = rx.batch(slots);
@@ -207,7 +208,7 @@ impl Inlet {
 
     /// Takes a part of a frame of several slots, and with the last one the frame.
     #[cold]
-    fn gather(&mut self, part: &FrameMut<'_>, at_ns: Nanos, loader: &mut Loader<'_>) {
+    fn gather(&mut self, part: &FrameMut<'_>, at_ns: Nanos, loader: &mut BatchLoader<'_>) {
         self.scratch.extend_from_slice(part.bytes);
         if !part.more() {
             let mut frame = std::mem::take(&mut self.scratch);
@@ -218,7 +219,7 @@ impl Inlet {
     }
 
     #[cold]
-    fn store(&mut self, frame: &[u8], at_ns: Nanos, loader: &mut Loader<'_>) {
+    fn store(&mut self, frame: &[u8], at_ns: Nanos, loader: &mut BatchLoader<'_>) {
         if !loader.put(at_ns, frame) {
             self.refuse(frame.len() as u32);
         }
@@ -226,18 +227,23 @@ impl Inlet {
 
     #[cold]
     fn refuse(&mut self, len: u32) {
-        let a_frame = (1..=MAX_FRAME).contains(&(len as usize));
-        let cause = if a_frame { Cause::Buffer } else { Cause::Malformed };
+        let a_frame = (1..=MAX_FRAME_BYTES).contains(&(len as usize));
+        let cause = if a_frame { LinkDropCause::Buffer } else { LinkDropCause::Malformed };
         self.received.count(len);
         self.refused.count(cause, len);
     }
 }
 
 /// Has every frame of a train seen.
-pub(super) fn show<T: Tap>(entry: EntryId, train: &Train, store: &mut Store, tap: &mut T) {
+pub(super) fn notify_arrivals<T: FrameTap>(
+    entry: EntryId,
+    train: &Burst,
+    store: &mut EmulationStore,
+    tap: &mut T,
+) {
     let mut handle = train.handle;
     for _ in 0..train.packets {
-        let Coupled { frame, next } = store.coupled(handle);
+        let BurstItem { frame, next } = store.burst_item(handle);
         tap.arrived(entry, &frame, store);
         handle = next;
     }
@@ -246,7 +252,7 @@ pub(super) fn show<T: Tap>(entry: EntryId, train: &Train, store: &mut Store, tap
 /// What a slot's bytes take on an Ethernet line.
 #[inline(always)]
 fn wire_bytes_of(len: u64, flags: SlotFlags) -> u64 {
-    len + if flags.has(SlotFlags::MOREFRAG) { 0 } else { ETHER_OVERHEAD }
+    len + if flags.has(SlotFlags::MOREFRAG) { 0 } else { ETHER_OVERHEAD_BYTES }
 }
 
 /// What the kernel says of the interface behind a port, in bits per second.

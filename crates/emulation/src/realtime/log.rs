@@ -10,24 +10,27 @@ use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use slipring_cli::Failure;
-use slipring_link::{Arrival, Cause, Delivery, EntryId, ExitId, Handle, LinkId, Lost, NetworkSpec};
+use slipring_link::{
+    Delivery, EntryId, ExitId, FrameArrival, FrameHandle, LinkDropCause, LinkId, LostFrame,
+    NetworkSpec,
+};
 use slipring_port::{Nanos, now};
 
-use super::account::Account;
-use super::tap::Tap;
-use crate::config::Outputs;
+use super::account::EmulationAccount;
+use super::frame_tap::FrameTap;
+use crate::config::RunOutputs;
 use crate::report::mahimahi::MahimahiLog;
-use crate::report::packets::{Logged, PacketLog, PortTotals};
-use crate::store::{Store, Stored};
+use crate::report::packets::{LoggedFrame, PacketLog, PortTotals};
+use crate::store::{EmulationStore, StoredFrame};
 
 /// Frames that the writer may be behind.
-const BEHIND: usize = 1 << 16;
+const MAX_QUEUED_RECORDS: usize = 1 << 16;
 
 /// Watches frames, or does not.
 #[derive(Debug, Default)]
 pub struct LogTap {
     /// Where to: nowhere once the writer has failed.
-    writer: Option<SyncSender<Entry>>,
+    writer: Option<SyncSender<LogRecord>>,
     /// Number and entry of each frame inside, and when it came in.
     inside: HashMap<u32, ((u64, usize), Nanos)>,
     /// The last number given, and the way to the next one: threads give numbers in turn.
@@ -38,9 +41,9 @@ pub struct LogTap {
 
 /// A frame as whoever moves it knows it.
 #[derive(Debug, Clone, Copy)]
-pub struct Told<'f> {
+pub struct ObservedFrame<'f> {
     /// Its name inside.
-    pub handle: Handle,
+    pub handle: FrameHandle,
     /// When it happens, on the clock of [`slipring_port::now`].
     pub at_ns: Nanos,
     /// How long it is, in bytes without FCS.
@@ -51,33 +54,33 @@ pub struct Told<'f> {
 
 /// The thread that writes.
 #[derive(Debug)]
-pub struct Writer {
-    thread: JoinHandle<Result<Logs, Failure>>,
+pub struct FrameLogWriter {
+    thread: JoinHandle<Result<RealtimeLogs, Failure>>,
     missed: Arc<AtomicU64>,
 }
 
 /// What happened to a frame.
 #[derive(Debug)]
-struct Entry {
+struct LogRecord {
     id: u64,
     /// Where it came in.
     entry: usize,
     at_ns: Nanos,
     len: u32,
     bytes: Vec<u8>,
-    fate: Fate,
+    fate: FrameFate,
 }
 
 #[derive(Debug)]
-enum Fate {
+enum FrameFate {
     Arrived,
     Sent { exit: usize, late_ns: Nanos, delay_ns: Nanos },
-    Lost { cause: Cause, link: Option<usize> },
+    Lost { cause: LinkDropCause, link: Option<usize> },
 }
 
 /// The files.
 #[derive(Debug)]
-struct Logs {
+struct RealtimeLogs {
     packets: Option<PacketLog>,
     /// One per entry, for the link that begins there.
     mahimahi: Vec<Option<MahimahiLog>>,
@@ -93,26 +96,26 @@ struct Logs {
 /// # Errors
 /// If a file cannot be created.
 pub fn open(
-    outputs: &Outputs,
+    outputs: &RunOutputs,
     network: &NetworkSpec,
     ports: &[String],
-) -> Result<Option<(LogTap, Writer)>, Failure> {
+) -> Result<Option<(LogTap, FrameLogWriter)>, Failure> {
     if outputs.log.is_none() && outputs.mahimahi.is_none() {
         return Ok(None);
     }
-    let logs = Logs::open(outputs, network, ports)?;
-    let (sender, entries) = sync_channel(BEHIND);
+    let logs = RealtimeLogs::open(outputs, network, ports)?;
+    let (sender, entries) = sync_channel(MAX_QUEUED_RECORDS);
     let tap = LogTap { writer: Some(sender), step: 1, ..LogTap::default() };
     let missed = tap.missed.clone();
-    Ok(Some((tap, Writer { thread: spawn(move || logs.write(&entries)), missed })))
+    Ok(Some((tap, FrameLogWriter { thread: spawn(move || logs.write(&entries)), missed })))
 }
 
-impl Writer {
+impl FrameLogWriter {
     /// Waits until all is written, which needs the tap to be gone; how many entries are missing.
     ///
     /// # Errors
     /// If a file could not be written.
-    pub(super) fn finish(self, account: &Account) -> Result<u64, Failure> {
+    pub(super) fn finish(self, account: &EmulationAccount) -> Result<u64, Failure> {
         let written = self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         written?.finish(account)?;
         Ok(self.missed.load(Ordering::Relaxed))
@@ -121,41 +124,55 @@ impl Writer {
 
 impl LogTap {
     /// A frame came in.
-    pub fn came(&mut self, entry: EntryId, frame: &Told<'_>) {
+    pub fn log_arrival(&mut self, entry: EntryId, frame: &ObservedFrame<'_>) {
         let who = (self.new_id(), usize::from(entry.0));
         self.inside.insert(frame.handle.0, (who, frame.at_ns));
-        self.tell(who, frame, Fate::Arrived);
+        self.send_record(who, frame, FrameFate::Arrived);
     }
 
     /// A frame was lost, by a link if one is named.
-    pub fn went_lost(&mut self, frame: &Told<'_>, cause: Cause, link: Option<LinkId>) {
-        let (who, _) = self.leave(frame.handle);
-        self.tell(who, frame, Fate::Lost { cause, link: link.map(|link| link.0 as usize) });
+    pub fn log_loss(
+        &mut self,
+        frame: &ObservedFrame<'_>,
+        cause: LinkDropCause,
+        link: Option<LinkId>,
+    ) {
+        let (who, _) = self.take_id(frame.handle);
+        self.send_record(
+            who,
+            frame,
+            FrameFate::Lost { cause, link: link.map(|link| link.0 as usize) },
+        );
     }
 
     /// A frame left, which was to leave at `release_ns`; `arrival_ns` is when it came, where it is
     /// a copy that a link made.
-    pub fn went_out(
+    pub fn log_departure(
         &mut self,
-        frame: &Told<'_>,
+        frame: &ObservedFrame<'_>,
         exit: ExitId,
         release_ns: Nanos,
         arrival_ns: Nanos,
     ) {
-        let (who, came_ns) = self.leave(frame.handle);
-        let fate = Fate::Sent {
+        let (who, came_ns) = self.take_id(frame.handle);
+        let fate = FrameFate::Sent {
             exit: usize::from(exit.0),
             late_ns: frame.at_ns.saturating_sub(release_ns),
             delay_ns: frame.at_ns.saturating_sub(came_ns.unwrap_or(arrival_ns)),
         };
-        self.tell(who, frame, fate);
+        self.send_record(who, frame, fate);
     }
 
-    fn tell(&mut self, (id, entry): (u64, usize), frame: &Told<'_>, fate: Fate) {
+    fn send_record(
+        &mut self,
+        (id, entry): (u64, usize),
+        frame: &ObservedFrame<'_>,
+        fate: FrameFate,
+    ) {
         let Some(writer) = &self.writer else { return };
-        let &Told { at_ns, len, bytes, .. } = frame;
+        let &ObservedFrame { at_ns, len, bytes, .. } = frame;
         let bytes = bytes.to_vec();
-        if writer.try_send(Entry { id, entry, at_ns, len, bytes, fate }).is_err() {
+        if writer.try_send(LogRecord { id, entry, at_ns, len, bytes, fate }).is_err() {
             self.missed.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -167,7 +184,7 @@ impl LogTap {
 
     /// The number of a frame that leaves, and when it came in; copies that links made get a number
     /// now.
-    fn leave(&mut self, handle: Handle) -> ((u64, usize), Option<Nanos>) {
+    fn take_id(&mut self, handle: FrameHandle) -> ((u64, usize), Option<Nanos>) {
         if let Some((who, came_ns)) = self.inside.remove(&handle.0) {
             return (who, Some(came_ns));
         }
@@ -175,7 +192,7 @@ impl LogTap {
     }
 }
 
-impl Tap for LogTap {
+impl FrameTap for LogTap {
     /// Before any frame.
     fn split(&mut self) -> Self {
         let (writer, missed) = (self.writer.clone(), self.missed.clone());
@@ -183,34 +200,49 @@ impl Tap for LogTap {
         Self { writer, missed, inside: HashMap::new(), last_id: 1, step: 2 }
     }
 
-    fn arrived(&mut self, entry: EntryId, frame: &Arrival, store: &mut Store) {
-        let &Arrival { handle, len, arrival_ns: at_ns } = frame;
+    fn arrived(&mut self, entry: EntryId, frame: &FrameArrival, store: &mut EmulationStore) {
+        let &FrameArrival { handle, len, arrival_ns: at_ns } = frame;
         let bytes = store.get(handle).bytes;
-        self.came(entry, &Told { handle, at_ns, len, bytes });
+        self.log_arrival(entry, &ObservedFrame { handle, at_ns, len, bytes });
     }
 
-    fn lost(&mut self, lost: &Lost, store: &mut Store) {
-        let &Lost { handle, at_ns, len, cause, link } = lost;
+    fn lost(&mut self, lost: &LostFrame, store: &mut EmulationStore) {
+        let &LostFrame { handle, at_ns, len, cause, link } = lost;
         let bytes = store.get(handle).bytes;
-        self.went_lost(&Told { handle, at_ns, len, bytes }, cause, link);
+        self.log_loss(&ObservedFrame { handle, at_ns, len, bytes }, cause, link);
     }
 
-    fn dropped(&mut self, frame: &Delivery, cause: Cause, now: Nanos, store: &mut Store) {
+    fn dropped(
+        &mut self,
+        frame: &Delivery,
+        cause: LinkDropCause,
+        now: Nanos,
+        store: &mut EmulationStore,
+    ) {
         let &Delivery { handle, len, .. } = frame;
         let bytes = store.get(handle).bytes;
-        self.went_lost(&Told { handle, at_ns: now, len, bytes }, cause, None);
+        self.log_loss(&ObservedFrame { handle, at_ns: now, len, bytes }, cause, None);
     }
 
-    fn sent(&mut self, frame: &Delivery, now: Nanos, store: &mut Store) {
+    fn sent(&mut self, frame: &Delivery, now: Nanos, store: &mut EmulationStore) {
         let &Delivery { handle, len, exit, release_ns, .. } = frame;
         // The store knows when a frame came to its link, which need not be the first.
-        let Stored { bytes, arrival_ns, .. } = store.get(handle);
-        self.went_out(&Told { handle, at_ns: now, len, bytes }, exit, release_ns, arrival_ns);
+        let StoredFrame { bytes, arrival_ns, .. } = store.get(handle);
+        self.log_departure(
+            &ObservedFrame { handle, at_ns: now, len, bytes },
+            exit,
+            release_ns,
+            arrival_ns,
+        );
     }
 }
 
-impl Logs {
-    fn open(outputs: &Outputs, network: &NetworkSpec, ports: &[String]) -> Result<Self, Failure> {
+impl RealtimeLogs {
+    fn open(
+        outputs: &RunOutputs,
+        network: &NetworkSpec,
+        ports: &[String],
+    ) -> Result<Self, Failure> {
         let command = std::env::args().collect::<Vec<_>>().join(" ");
         let packets = outputs
             .log
@@ -218,7 +250,7 @@ impl Logs {
             .map(|path| PacketLog::create(&path.to_string_lossy(), ports, &command));
         let mahimahi = |entry: usize| {
             let path = outputs.mahimahi.as_ref()?;
-            let from = slipring_link::Source::Entry(entry);
+            let from = slipring_link::LinkSource::Entry(entry);
             let link = network.links.iter().find(|link| link.from == from)?;
             let path = format!("{}.{}", path.to_string_lossy(), link.spec.name);
             Some(MahimahiLog::create(&path, &link.spec, &command))
@@ -235,22 +267,22 @@ impl Logs {
         })
     }
 
-    fn write(mut self, entries: &Receiver<Entry>) -> Result<Self, Failure> {
+    fn write(mut self, entries: &Receiver<LogRecord>) -> Result<Self, Failure> {
         for entry in entries {
             self.entry(&entry)?;
         }
         Ok(self)
     }
 
-    fn entry(&mut self, entry: &Entry) -> Result<(), Failure> {
-        let &Entry { id, entry: port, at_ns, len, ref bytes, ref fate } = entry;
+    fn entry(&mut self, entry: &LogRecord) -> Result<(), Failure> {
+        let &LogRecord { id, entry: port, at_ns, len, ref bytes, ref fate } = entry;
         let at_ns = at_ns.saturating_sub(self.start);
-        let frame = Logged { id, ts_ns: self.epoch_ns + at_ns, len, bytes };
+        let frame = LoggedFrame { id, ts_ns: self.epoch_ns + at_ns, len, bytes };
         if let Some(log) = &mut self.packets {
             match *fate {
-                Fate::Arrived => log.arrived(port, &frame)?,
-                Fate::Sent { exit, late_ns, .. } => log.sent(exit, &frame, Some(late_ns))?,
-                Fate::Lost { cause, link } => {
+                FrameFate::Arrived => log.arrived(port, &frame)?,
+                FrameFate::Sent { exit, late_ns, .. } => log.sent(exit, &frame, Some(late_ns))?,
+                FrameFate::Lost { cause, link } => {
                     let link = link.and_then(|link| self.links.get(link));
                     log.lost(port, &frame, cause, link.map(String::as_str))?;
                 }
@@ -258,13 +290,13 @@ impl Logs {
         }
         let Some(Some(log)) = self.mahimahi.get_mut(port) else { return Ok(()) };
         match *fate {
-            Fate::Arrived => log.arrived(at_ns, len),
-            Fate::Sent { delay_ns, .. } => log.sent(at_ns, len, delay_ns),
-            Fate::Lost { .. } => log.lost(at_ns, len),
+            FrameFate::Arrived => log.arrived(at_ns, len),
+            FrameFate::Sent { delay_ns, .. } => log.sent(at_ns, len, delay_ns),
+            FrameFate::Lost { .. } => log.lost(at_ns, len),
         }
     }
 
-    fn finish(self, account: &Account) -> Result<(), Failure> {
+    fn finish(self, account: &EmulationAccount) -> Result<(), Failure> {
         let end_ns = account.at_ns.saturating_sub(self.start);
         for log in self.mahimahi.into_iter().flatten() {
             log.finish(end_ns)?;

@@ -15,23 +15,23 @@
 use std::collections::BTreeSet;
 
 use slipring_cli::{Diagnostic, Failure, codes::SR0003};
-use slipring_link::{NetworkSpec, Source, Target};
+use slipring_link::{LinkSource, LinkTarget, NetworkSpec};
 use slipring_port::{Nanos, Port};
 
-use super::Manner;
-use super::account::{Account, ExitAccount};
-use super::board::State;
-use super::emulator::{Emulator, Side};
-use super::far::Far;
-use super::inlet::Inlet;
-use super::tap::Tap;
+use super::RealtimeOptions;
+use super::account::{EmulationAccount, ExitAccount};
+use super::channel::EmulationState;
+use super::emulator::{Emulator, EmulatorPort};
+use super::frame_tap::FrameTap;
+use super::inlet::PortInlet;
+use super::peer_thread::PeerThread;
 use super::wrong_plan;
 
 /// Which thread each link of a plan belongs to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Directions(Vec<usize>);
+pub(super) struct LinkDirections(Vec<usize>);
 
-impl Directions {
+impl LinkDirections {
     /// The directions of a plan.
     ///
     /// # Errors
@@ -41,13 +41,13 @@ impl Directions {
             let ports = plan.entries.len().max(plan.exits.len());
             return Err(refused_ports(ports));
         }
-        let [up, down] = [reached(plan, 0), reached(plan, 1)];
+        let [up, down] = [reachable_links(plan, 0), reachable_links(plan, 1)];
         if let Some(&link) = up.intersection(&down).next() {
             let name = &plan.links[link].spec.name;
             return Err(refused(&format!("both directions pass link.{name}")));
         }
         for (entry, links) in [&up, &down].into_iter().enumerate() {
-            let returns = |link: &&usize| plan.links[**link].to == Target::Exit(entry);
+            let returns = |link: &&usize| plan.links[**link].to == LinkTarget::Exit(entry);
             if let Some(&link) = links.iter().find(returns) {
                 let name = &plan.links[link].spec.name;
                 return Err(refused(&format!("link.{name} leads back to where frames came from")));
@@ -57,15 +57,15 @@ impl Directions {
     }
 
     /// What both threads show, as one: nothing before both have shown something.
-    pub(super) fn join(&self, states: [&State; 2]) -> State {
+    pub(super) fn join(&self, states: [&EmulationState; 2]) -> EmulationState {
         if states.iter().any(|state| state.account.links.len() < self.0.len()) {
-            return State::default();
+            return EmulationState::default();
         }
         let of_owner = |link: usize| states[self.0[link]];
         let links = 0..self.0.len();
-        State {
+        EmulationState {
             measured: links.clone().map(|link| of_owner(link).measured[link].clone()).collect(),
-            account: Account {
+            account: EmulationAccount {
                 links: links.map(|link| of_owner(link).account.links[link]).collect(),
                 ..joined(states.map(|state| &state.account))
             },
@@ -76,40 +76,40 @@ impl Directions {
 /// All but the links. Received is what the other thread has taken over: what is between the two is
 /// as untaken as what is in a port's ring. They were asked one after the other, so that more may
 /// have been taken over than had been given.
-fn joined(parts: [&Account; 2]) -> Account {
-    let mut account = Account {
+fn joined(parts: [&EmulationAccount; 2]) -> EmulationAccount {
+    let mut account = EmulationAccount {
         at_ns: parts[0].at_ns.max(parts[1].at_ns),
         exits: [0, 1].map(|i| exit(parts[i], i)).into(),
         unrouted: parts[0].unrouted + parts[1].unrouted,
-        untaken: parts[0].untaken + parts[1].untaken,
+        ring_backlog: parts[0].ring_backlog + parts[1].ring_backlog,
         storage_bytes: parts[0].storage_bytes + parts[1].storage_bytes,
-        ..Account::default()
+        ..EmulationAccount::default()
     };
     for (from, to) in [(parts[0], parts[1]), (parts[1], parts[0])] {
         let mut entry = from.entries.first().cloned().unwrap_or_default();
-        entry.received = (entry.received - from.given) + to.taken;
-        if from.given.packets > to.taken.packets {
-            account.untaken += from.given - to.taken;
+        entry.received = (entry.received - from.handed_over) + to.taken_over;
+        if from.handed_over.packets > to.taken_over.packets {
+            account.ring_backlog += from.handed_over - to.taken_over;
         }
         account.entries.push(entry);
     }
     account
 }
 
-fn exit(account: &Account, index: usize) -> ExitAccount {
+fn exit(account: &EmulationAccount, index: usize) -> ExitAccount {
     account.exits.get(index).cloned().unwrap_or_default()
 }
 
 /// The links that frames from an entry may pass.
-fn reached(plan: &NetworkSpec, entry: usize) -> BTreeSet<usize> {
+fn reachable_links(plan: &NetworkSpec, entry: usize) -> BTreeSet<usize> {
     let mut links = BTreeSet::new();
-    let mut places = vec![Source::Entry(entry)];
+    let mut places = vec![LinkSource::Entry(entry)];
     while let Some(place) = places.pop() {
         for (index, link) in plan.links.iter().enumerate().filter(|(_, link)| link.from == place) {
             if links.insert(index)
-                && let Target::Node(node) = link.to
+                && let LinkTarget::Node(node) = link.to
             {
-                places.push(Source::Node(node));
+                places.push(LinkSource::Node(node));
             }
         }
     }
@@ -127,7 +127,7 @@ fn refused(cause: &str) -> Failure {
     error.with_help("leave --pipeline out: one thread emulates any network").into()
 }
 
-impl<T: Tap> Emulator<T> {
+impl<T: FrameTap> Emulator<T> {
     /// Two halves of an emulation from `now` on, each for a thread of its own; entry and exit `i`
     /// of the plan are `ports[i]`.
     ///
@@ -136,21 +136,29 @@ impl<T: Tap> Emulator<T> {
     pub fn pair(
         ports: [Port; 2],
         plan: &NetworkSpec,
-        manner: &Manner,
+        manner: &RealtimeOptions,
         mut tap: T,
         now: Nanos,
     ) -> Result<[Self; 2], Failure> {
         let mut index = 0..;
         let mut ends = ports.map(|mut port| {
             let i = index.next().unwrap_or_default();
-            let inlet = Inlet::of(&port, i, manner, now);
+            let inlet = PortInlet::of(&port, i, manner, now);
             let bytes = inlet.batch_bytes(&mut port.queues);
-            (bytes, Side { inlet: Some(inlet), outlet: Some(i), queues: port.queues, far: None })
+            (
+                bytes,
+                EmulatorPort {
+                    inlet: Some(inlet),
+                    outlet: Some(i),
+                    queues: port.queues,
+                    peer: None,
+                },
+            )
         });
-        let fars = Far::pair([ends[0].0, ends[1].0])?;
-        ends.iter_mut().zip(fars).for_each(|((_, side), far)| side.far = Some(Box::new(far)));
+        let fars = PeerThread::pair([ends[0].0, ends[1].0])?;
+        ends.iter_mut().zip(fars).for_each(|((_, side), far)| side.peer = Some(Box::new(far)));
         // What the threads may hold together.
-        let manner = Manner { storage_bytes: manner.storage_bytes / 2, ..manner.clone() };
+        let manner = RealtimeOptions { storage_bytes: manner.storage_bytes / 2, ..manner.clone() };
         let second = tap.split();
         let [(_, left), (_, right)] = ends;
         Ok([

@@ -9,9 +9,9 @@
 use slipring_port::Nanos;
 
 /// What a frame costs on an Ethernet line beside its bytes: FCS, preamble and gap.
-pub(super) const ETHER_OVERHEAD: u64 = 24;
+pub(super) const ETHER_OVERHEAD_BYTES: u64 = 24;
 /// Longest time that a batch is spread over.
-const LONGEST: Nanos = 1_000_000_000;
+const MAX_SPREAD_NS: Nanos = 1_000_000_000;
 
 /// Stamps the batches of one port.
 #[derive(Debug)]
@@ -19,12 +19,12 @@ pub(super) struct Stamper {
     /// Picoseconds that a byte takes.
     byte_ps: u64,
     /// The last poll, and so the latest stamp given.
-    polled: Nanos,
+    last_poll: Nanos,
 }
 
 /// The times of one batch.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spread {
+pub(super) struct BatchTimes {
     start: Nanos,
     end: Nanos,
     /// Nanoseconds per byte, times 2^32.
@@ -34,21 +34,21 @@ pub(super) struct Spread {
 impl Stamper {
     /// For a line of this speed, polled for the first time at `now`.
     pub(super) fn new(bits_per_sec: u64, now: Nanos) -> Self {
-        Self { byte_ps: 8_000_000_000_000 / bits_per_sec.max(1), polled: now }
+        Self { byte_ps: 8_000_000_000_000 / bits_per_sec.max(1), last_poll: now }
     }
 
     /// The times of frames that take `wire_bytes` in all and are found at `now`.
     #[inline]
-    pub(super) fn spread(&mut self, now: Nanos, wire_bytes: u64) -> Spread {
-        let now = now.max(self.polled);
+    pub(super) fn spread(&mut self, now: Nanos, wire_bytes: u64) -> BatchTimes {
+        let now = now.max(self.last_poll);
         let on_line = self.byte_ps.saturating_mul(wire_bytes) / 1000;
-        let span = on_line.min(now - self.polled).min(LONGEST);
-        self.polled = now;
-        Spread { start: now - span, end: now, slope: (span << 32).div_ceil(wire_bytes.max(1)) }
+        let span = on_line.min(now - self.last_poll).min(MAX_SPREAD_NS);
+        self.last_poll = now;
+        BatchTimes { start: now - span, end: now, slope: (span << 32).div_ceil(wire_bytes.max(1)) }
     }
 }
 
-impl Spread {
+impl BatchTimes {
     /// When the last one had arrived.
     pub(super) fn end(self) -> Nanos {
         self.end

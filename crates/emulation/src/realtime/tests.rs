@@ -3,15 +3,15 @@
 use std::cell::Cell;
 
 use slipring_link::{
-    Cause, DelayModel, DelaySpec, LinkSpec, LossModel, LossSpec, NetworkLink, NetworkSpec,
-    OrderPolicy, Place, RateSpec, Source, Target,
+    DelayModel, DelaySpec, LinkDropCause, LinkSource, LinkSpec, LinkTarget, LossModel,
+    LossPosition, LossSpec, NetworkLink, NetworkSpec, OrderPolicy, RateSpec,
 };
 use slipring_port::{Nanos, OpenOptions, Port};
 
-use super::emulator::Turn;
+use super::emulator::TurnResult;
 use super::*;
-use crate::flags::Burst;
-use crate::report::measured::Measured;
+use crate::flags::BurstLimit;
+use crate::report::measurement::LinkMeasurement;
 
 const DELAY: Nanos = 20_000_000;
 const START: Nanos = 1_000_000_000;
@@ -30,15 +30,15 @@ fn delayed(name: &str) -> LinkSpec {
 
 impl Bench {
     fn new(up: LinkSpec) -> Self {
-        Self::with(up, &Manner::default(), 256)
+        Self::with(up, &RealtimeOptions::default(), 256)
     }
 
-    fn with(up: LinkSpec, manner: &Manner, slots: u32) -> Self {
+    fn with(up: LinkSpec, manner: &RealtimeOptions, slots: u32) -> Self {
         let plan = NetworkSpec::between("left", "right", up, delayed("down"));
         Self::of(&plan, manner, slots)
     }
 
-    fn of(plan: &NetworkSpec, manner: &Manner, slots: u32) -> Self {
+    fn of(plan: &NetworkSpec, manner: &RealtimeOptions, slots: u32) -> Self {
         let names = ["netmap:l{0", "netmap:l}0", "netmap:r{0", "netmap:r}0"];
         let names = names.map(|name| slipring_core::parse(name).unwrap());
         let options = OpenOptions { slots, ..OpenOptions::default() };
@@ -57,7 +57,7 @@ impl Bench {
     }
 
     /// A turn at this time.
-    fn turn(&mut self, at_ns: Nanos) -> Turn {
+    fn turn(&mut self, at_ns: Nanos) -> TurnResult {
         self.clock.set(at_ns);
         self.emulator.turn(|| self.clock.get()).unwrap()
     }
@@ -67,9 +67,9 @@ impl Bench {
         received(&mut self.right)
     }
 
-    fn account(&self) -> Account {
+    fn account(&self) -> EmulationAccount {
         let account = self.emulator.account(self.clock.get());
-        assert!(account.balance(), "{account:?}");
+        assert!(account.is_balanced(), "{account:?}");
         account
     }
 }
@@ -105,7 +105,7 @@ fn lateness_is_measured_against_the_ideal_release() {
     bench.send(&frame(1, 60));
     bench.turn(START);
     bench.turn(START + DELAY + 1_234);
-    let Measured { error, delay, .. } = &bench.emulator.state(START).measured[0];
+    let LinkMeasurement { error, delay, .. } = &bench.emulator.state(START).measured[0];
     assert_eq!((error.min(), error.max()), (1_234, 1_234));
     assert_eq!((delay.min(), delay.max()), (DELAY + 1_234, DELAY + 1_234));
 }
@@ -114,10 +114,10 @@ fn lateness_is_measured_against_the_ideal_release() {
 fn each_link_of_a_path_is_charged_with_its_own_delay_only() {
     let mut plan = NetworkSpec::between("left", "right", delayed("up"), delayed("down"));
     plan.nodes = vec!["middle".to_owned()];
-    plan.links[0].to = Target::Node(0);
+    plan.links[0].to = LinkTarget::Node(0);
     let spec = LinkSpec { delay: DelaySpec::constant(3 * DELAY), ..LinkSpec::wire("on") };
-    plan.links.push(NetworkLink { spec, from: Source::Node(0), to: Target::Exit(1) });
-    let mut bench = Bench::of(&plan, &Manner::default(), 256);
+    plan.links.push(NetworkLink { spec, from: LinkSource::Node(0), to: LinkTarget::Exit(1) });
+    let mut bench = Bench::of(&plan, &RealtimeOptions::default(), 256);
     bench.send(&frame(1, 60));
     bench.turn(START);
     bench.turn(START + DELAY);
@@ -162,12 +162,12 @@ fn a_chain_that_is_too_long_is_malformed_and_counted() {
     bench.send(&frame(0, 70_000));
     bench.turn(START);
     let refused = bench.account().entries[0].refused;
-    assert_eq!(refused[Cause::Malformed].packets, 1);
+    assert_eq!(refused[LinkDropCause::Malformed].packets, 1);
 }
 
 #[test]
 fn a_port_that_takes_nothing_keeps_frames_for_a_while_and_loses_them_by_name() {
-    let mut bench = Bench::with(delayed("up"), &Manner::default(), 64);
+    let mut bench = Bench::with(delayed("up"), &RealtimeOptions::default(), 64);
     for round in 0..4u8 {
         (0..40).for_each(|i| bench.send(&frame(round * 40 + i, 60)));
         bench.turn(START);
@@ -186,14 +186,14 @@ fn a_port_that_takes_nothing_keeps_frames_for_a_while_and_loses_them_by_name() {
     bench.turn(START + DELAY + 10_000_001);
     let account = bench.account();
     assert_eq!(account.exits[1].waiting.packets, 0);
-    assert_eq!(account.links[0].drops[Cause::TxFull].packets, 160 - 2 * 63);
+    assert_eq!(account.links[0].drops[LinkDropCause::TxFull].packets, 160 - 2 * 63);
     assert_eq!(account.links[0].output.packets, 2 * 63);
     assert_eq!(account.received().packets, 160);
 }
 
 #[test]
 fn frames_that_only_the_loop_was_late_for_are_sent_all_the_same() {
-    let mut bench = Bench::with(delayed("up"), &Manner::default(), 64);
+    let mut bench = Bench::with(delayed("up"), &RealtimeOptions::default(), 64);
     for i in 0..160 {
         bench.send(&frame(i, 60));
         bench.turn(START);
@@ -209,33 +209,33 @@ fn frames_that_only_the_loop_was_late_for_are_sent_all_the_same() {
 #[test]
 fn late_frames_are_only_counted_unless_dropping_is_asked_for() {
     for (late_drop, dropped) in [(None, 0), (Some(1_000), 1)] {
-        let manner = Manner { late_drop, ..Manner::default() };
+        let manner = RealtimeOptions { late_drop, ..RealtimeOptions::default() };
         let mut bench = Bench::with(delayed("up"), &manner, 256);
         bench.send(&frame(1, 60));
         bench.turn(START);
         bench.turn(START + DELAY + 1_001);
         assert_eq!(bench.received().len(), 1 - dropped);
-        assert_eq!(bench.account().links[0].drops[Cause::Late].packets, dropped as u64);
+        assert_eq!(bench.account().links[0].drops[LinkDropCause::Late].packets, dropped as u64);
     }
 }
 
 #[test]
 fn a_link_whose_frames_all_leave_too_late_has_lost_them_all() {
-    let manner = Manner { late_drop: Some(1_000), ..Manner::default() };
+    let manner = RealtimeOptions { late_drop: Some(1_000), ..RealtimeOptions::default() };
     let mut bench = Bench::with(delayed("up"), &manner, 256);
     (0..100).for_each(|i| bench.send(&frame(i, 60)));
     bench.turn(START);
     bench.turn(START + DELAY + 1_001);
     let (account, link) = (bench.account(), bench.account().links[0]);
     assert_eq!((link.input.packets, link.output.packets), (100, 0));
-    assert_eq!(link.drops[Cause::Late], link.input);
-    assert!(link.balance(), "{link:?}");
+    assert_eq!(link.drops[LinkDropCause::Late], link.input);
+    assert!(link.is_balanced(), "{link:?}");
     assert_eq!((account.lost().packets, account.sent().packets), (100, 0));
 }
 
 #[test]
 fn frames_without_storage_are_lost_as_buffer() {
-    let manner = Manner { storage_bytes: 1 << 20, ..Manner::default() };
+    let manner = RealtimeOptions { storage_bytes: 1 << 20, ..RealtimeOptions::default() };
     let mut bench = Bench::with(delayed("up"), &manner, 1024);
     for _ in 0..4 {
         (0..8).for_each(|i| bench.send(&frame(i, 60_000)));
@@ -244,25 +244,31 @@ fn frames_without_storage_are_lost_as_buffer() {
     }
     let account = bench.account();
     assert_eq!(account.in_flight().packets, 16, "4 times 60,000 bytes are a chunk, of 4");
-    assert_eq!(account.entries[0].refused[Cause::Buffer].packets, 16);
+    assert_eq!(account.entries[0].refused[LinkDropCause::Buffer].packets, 16);
 }
 
 #[test]
 fn frames_that_a_port_has_received_and_nobody_took_are_in_flight() {
-    let manner = Manner { burst: Burst { frames: 16, ..Burst::default() }, ..Manner::default() };
+    let manner = RealtimeOptions {
+        burst: BurstLimit { frames: 16, ..BurstLimit::default() },
+        ..RealtimeOptions::default()
+    };
     let mut bench = Bench::with(delayed("up"), &manner, 256);
     (0..100).for_each(|i| bench.send(&frame(i, 60)));
     bench.turn(START);
     let account = bench.emulator.state(START).account;
-    assert_eq!((account.received().packets, account.untaken.packets), (16, 84));
+    assert_eq!((account.received().packets, account.ring_backlog.packets), (16, 84));
     assert_eq!((account.in_flight().packets, account.in_flight().bytes), (100, 6000));
-    assert!(account.balance(), "{account:?}");
+    assert!(account.is_balanced(), "{account:?}");
 }
 
 #[test]
 fn a_burst_in_bytes_takes_what_fits_and_one_frame_in_any_case() {
     let taken = |bytes, lengths: &[usize]| {
-        let manner = Manner { burst: Burst { bytes, ..Burst::default() }, ..Manner::default() };
+        let manner = RealtimeOptions {
+            burst: BurstLimit { bytes, ..BurstLimit::default() },
+            ..RealtimeOptions::default()
+        };
         let mut bench = Bench::with(delayed("up"), &manner, 256);
         (0u8..).zip(lengths).for_each(|(i, len)| bench.send(&frame(i, *len)));
         bench.turn(START);
@@ -276,13 +282,13 @@ fn a_burst_in_bytes_takes_what_fits_and_one_frame_in_any_case() {
 
 #[test]
 fn losses_of_the_links_are_part_of_the_account() {
-    let loss = LossSpec { model: LossModel::Nth { every: 2, nth: 1 }, place: Place::Pre };
+    let loss = LossSpec { model: LossModel::Nth { every: 2, nth: 1 }, position: LossPosition::Pre };
     let mut bench = Bench::new(LinkSpec { loss: vec![loss], ..delayed("up") });
     (0..10).for_each(|i| bench.send(&frame(i, 60)));
     bench.turn(START);
     bench.turn(START + DELAY);
     assert_eq!(bench.received().len(), 5);
-    assert_eq!(bench.account().links[0].drops[Cause::Loss].packets, 5);
+    assert_eq!(bench.account().links[0].drops[LinkDropCause::Loss].packets, 5);
 }
 
 #[test]

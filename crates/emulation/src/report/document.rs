@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use slipring_link::{Counters, Tally};
+use slipring_link::{LinkCounters, PacketCounts};
 
-use super::asked::Asked;
 use super::histogram::Histogram;
-use super::{Changes, LinkReport};
+use super::requested::RequestedLink;
+use super::{LinkReport, SettingsChanges};
 
 /// The keys of an emulation beside the common ones.
 #[derive(Debug, Clone, Serialize)]
-pub struct Document {
+pub struct EmulationDocument {
     /// One for each link.
     links: Vec<LinkDocument>,
     /// Frames that no link wanted.
@@ -22,7 +22,7 @@ pub struct Document {
     unordered: Option<u64>,
     /// Changes of settings since the start.
     #[serde(skip_serializing_if = "Option::is_none")]
-    changes: Option<Changes>,
+    changes: Option<SettingsChanges>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -33,38 +33,38 @@ struct LinkDocument {
     /// The filters that lead frames here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     classes: Vec<String>,
-    asked: Asked,
-    input: Amount,
-    made: Amount,
-    output: Amount,
-    lost: BTreeMap<&'static str, Amount>,
-    inside: Amount,
-    marked: Amount,
-    mangled: Amount,
-    corrupted: Amount,
-    held: Amount,
-    clamped: Amount,
+    asked: RequestedLink,
+    input: FrameAmount,
+    made: FrameAmount,
+    output: FrameAmount,
+    lost: BTreeMap<&'static str, FrameAmount>,
+    inside: FrameAmount,
+    marked: FrameAmount,
+    mangled: FrameAmount,
+    corrupted: FrameAmount,
+    held: FrameAmount,
+    clamped: FrameAmount,
     /// Why models of the user's had no answer for the first time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     model_failures: Vec<String>,
     #[serde(flatten)]
-    seen: Option<Seen>,
+    seen: Option<MeasuredDocument>,
 }
 
 /// What the engine does not count.
 #[derive(Debug, Clone, Serialize)]
-struct Seen {
+struct MeasuredDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
-    delay_ns: Option<Spread>,
+    delay_ns: Option<DistributionDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    delay_error_ns: Option<Spread>,
+    delay_error_ns: Option<DistributionDocument>,
     late: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    queue_delay_ns: Option<Spread>,
+    queue_delay_ns: Option<DistributionDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    queue_bytes: Option<Spread>,
+    queue_bytes: Option<DistributionDocument>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    queue_packets: Option<Spread>,
+    queue_packets: Option<DistributionDocument>,
     rate_bps: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     line_rate_bps: Option<u64>,
@@ -76,13 +76,13 @@ struct Seen {
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Amount {
+struct FrameAmount {
     packets: u64,
     bytes: u64,
 }
 
 #[derive(Debug, Clone, Copy, Serialize)]
-struct Spread {
+struct DistributionDocument {
     count: u64,
     min: u64,
     mean: f64,
@@ -93,9 +93,9 @@ struct Spread {
     max: u64,
 }
 
-impl Document {
+impl EmulationDocument {
     /// Of these links.
-    pub fn of(links: &[LinkReport<'_>], unrouted: Tally) -> Self {
+    pub fn of(links: &[LinkReport<'_>], unrouted: PacketCounts) -> Self {
         let links = links.iter().map(link).collect();
         Self { links, unrouted: unrouted.packets, unordered: None, changes: None }
     }
@@ -106,13 +106,13 @@ impl Document {
     }
 
     /// The same, where settings changed.
-    pub fn changed(self, changes: Changes) -> Self {
+    pub fn changed(self, changes: SettingsChanges) -> Self {
         Self { changes: Some(changes).filter(|changes| changes.times > 0), ..self }
     }
 }
 
 fn link(report: &LinkReport<'_>) -> LinkDocument {
-    let Counters {
+    let LinkCounters {
         input,
         copies,
         output,
@@ -130,7 +130,7 @@ fn link(report: &LinkReport<'_>) -> LinkDocument {
         from: report.from.clone(),
         to: report.to.clone(),
         classes: report.classes.clone(),
-        asked: report.asked.clone(),
+        asked: report.requested.clone(),
         input: input.into(),
         made: copies.into(),
         output: output.into(),
@@ -141,21 +141,21 @@ fn link(report: &LinkReport<'_>) -> LinkDocument {
         corrupted: corrupted.into(),
         held: held.into(),
         clamped: clamped.into(),
-        model_failures: report.troubles.clone(),
-        seen: report.measured.map(seen),
+        model_failures: report.model_failures.clone(),
+        seen: report.measured.map(measured_document),
     }
 }
 
-fn seen(measured: &super::measured::Measured) -> Seen {
+fn measured_document(measured: &super::measurement::LinkMeasurement) -> MeasuredDocument {
     let rates = measured.rates();
     let whole = |bps: f64| bps.round() as u64;
-    Seen {
-        delay_ns: Spread::of(&measured.delay),
-        delay_error_ns: Spread::of(&measured.error),
+    MeasuredDocument {
+        delay_ns: DistributionDocument::of(&measured.delay),
+        delay_error_ns: DistributionDocument::of(&measured.error),
         late: measured.late,
-        queue_delay_ns: Spread::of(&measured.queue_delay),
-        queue_bytes: Spread::of(&measured.queue_bytes),
-        queue_packets: Spread::of(&measured.queue_packets),
+        queue_delay_ns: DistributionDocument::of(&measured.queue_delay),
+        queue_bytes: DistributionDocument::of(&measured.queue_bytes),
+        queue_packets: DistributionDocument::of(&measured.queue_packets),
         rate_bps: whole(rates.mean_bps),
         line_rate_bps: rates.line_bps.map(whole),
         peak_rate_1ms_bps: whole(rates.peak_ms_bps),
@@ -165,7 +165,7 @@ fn seen(measured: &super::measured::Measured) -> Seen {
     }
 }
 
-impl Spread {
+impl DistributionDocument {
     fn of(histogram: &Histogram) -> Option<Self> {
         (histogram.count() > 0).then(|| Self {
             count: histogram.count(),
@@ -180,8 +180,8 @@ impl Spread {
     }
 }
 
-impl From<Tally> for Amount {
-    fn from(tally: Tally) -> Self {
+impl From<PacketCounts> for FrameAmount {
+    fn from(tally: PacketCounts) -> Self {
         Self { packets: tally.packets, bytes: tally.bytes }
     }
 }

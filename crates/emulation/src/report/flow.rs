@@ -2,14 +2,14 @@
 
 /// Bytes over windows of one width.
 #[derive(Debug, Clone)]
-pub(crate) struct Windows {
+pub(crate) struct RateWindows {
     width_ns: u64,
     end_ns: u64,
     bytes: u64,
     peak: u64,
 }
 
-impl Windows {
+impl RateWindows {
     /// Windows of `width_ns`, aligned to multiples of it.
     pub(crate) const fn new(width_ns: u64) -> Self {
         Self { width_ns, end_ns: 0, bytes: 0, peak: 0 }
@@ -19,12 +19,12 @@ impl Windows {
     #[inline]
     pub(crate) fn add(&mut self, at_ns: u64, bytes: u64) {
         if at_ns >= self.end_ns {
-            self.turn(at_ns);
+            self.advance(at_ns);
         }
         self.bytes += bytes;
     }
 
-    fn turn(&mut self, at_ns: u64) {
+    fn advance(&mut self, at_ns: u64) {
         self.peak = self.peak.max(self.bytes);
         self.bytes = 0;
         self.end_ns = (at_ns / self.width_ns + 1).saturating_mul(self.width_ns);
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_fullest_window_gives_the_peak() {
-        let mut windows = Windows::new(1_000_000);
+        let mut windows = RateWindows::new(1_000_000);
         for at_ns in [0, 999_999, 1_000_000, 5_000_000, 5_000_001, 5_999_999] {
             windows.add(at_ns, 125);
         }

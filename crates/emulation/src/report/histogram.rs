@@ -13,10 +13,10 @@
 
 /// Buckets per power of two, as a power of two: of values below [`FAR`], which are many and
 /// various, and of those from there on.
-const NEAR_BITS: u32 = 7;
-const FAR_BITS: u32 = 9;
+const COARSE_BITS: u32 = 7;
+const FINE_BITS: u32 = 9;
 /// About an eighth of a millisecond: links delay by more, and programs are late by less.
-const FAR: u64 = 1 << 17;
+const FINE_FROM: u64 = 1 << 17;
 
 /// Values of nanoseconds, bytes or packets.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +29,7 @@ pub struct Histogram {
     /// The first value: deviations are summed from there, which keeps small ones exact.
     origin: u64,
     /// Where in `counts` the first value is.
-    home: usize,
+    origin_bucket: usize,
     sum: f64,
     squares: f64,
 }
@@ -40,7 +40,7 @@ impl Histogram {
     pub fn record(&mut self, value: u64) {
         // Most frames of a link that is not full wait for nothing.
         if value == self.origin
-            && let Some(count) = self.counts.get_mut(self.home)
+            && let Some(count) = self.counts.get_mut(self.origin_bucket)
         {
             *count += 1;
             self.count += 1;
@@ -75,7 +75,7 @@ impl Histogram {
     /// Counts values that lie close together, at a fraction of what each of them costs alone.
     /// `batch` has them all.
     #[inline]
-    pub fn record_all(&mut self, batch: &Batch, values: impl Iterator<Item = u64>) {
+    pub fn record_all(&mut self, batch: &HistogramBatch, values: impl Iterator<Item = u64>) {
         if !batch.is_exact() {
             return values.for_each(|value| self.record(value));
         }
@@ -99,9 +99,9 @@ impl Histogram {
 
     /// Makes sure that there are buckets for the values of a batch.
     #[inline]
-    fn reach(&mut self, batch: &Batch) {
+    fn reach(&mut self, batch: &HistogramBatch) {
         if self.count == 0 {
-            (self.base, self.counts, self.home) = (bucket(batch.origin), vec![0], 0);
+            (self.base, self.counts, self.origin_bucket) = (bucket(batch.origin), vec![0], 0);
             (self.min, self.max, self.origin) = (batch.min, batch.max, batch.origin);
         }
         self.reach_bucket(bucket(batch.min));
@@ -119,7 +119,7 @@ impl Histogram {
     fn add_buckets(&mut self, at: usize) {
         if at < self.base {
             self.counts.splice(..0, std::iter::repeat_n(0, self.base - at));
-            self.home += self.base - at;
+            self.origin_bucket += self.base - at;
             self.base = at;
         } else if at - self.base >= self.counts.len() {
             self.counts.resize(at - self.base + 1, 0);
@@ -222,7 +222,7 @@ impl Histogram {
 
 /// Values that are counted together.
 #[derive(Debug, Clone, Copy)]
-pub struct Batch {
+pub struct HistogramBatch {
     origin: u64,
     count: u64,
     min: u64,
@@ -231,11 +231,11 @@ pub struct Batch {
     squares: u64,
 }
 
-impl Batch {
+impl HistogramBatch {
     /// How many values a batch may have.
-    pub const MOST: usize = 512;
+    pub const MAX_VALUES: usize = 512;
     /// Up to which deviation the sums over so many values certainly fit.
-    const EXACT: u64 = 1 << 27;
+    const MAX_EXACT_DEVIATION: u64 = 1 << 27;
 
     /// No values yet, of those that `histogram` is to count; `first` will be the first one.
     #[inline(always)]
@@ -257,8 +257,8 @@ impl Batch {
 
     /// Values that fall from `top`.
     #[inline]
-    pub fn falling(histogram: &Histogram, top: u64, falls: &Falls) -> Self {
-        let &Falls { count, first, last, sum, squares } = falls;
+    pub fn descending(histogram: &Histogram, top: u64, falls: &DescendingOffsets) -> Self {
+        let &DescendingOffsets { count, first, last, sum, squares } = falls;
         let (min, max) = (top - last, top - first);
         let origin = if histogram.count == 0 { max } else { histogram.origin };
         // The sums over (top - origin) - fall, multiplied out. They wrap where they are not exact.
@@ -277,14 +277,14 @@ impl Batch {
 
     /// Whether the sums are what they should be.
     fn is_exact(&self) -> bool {
-        let near = |value: u64| value.abs_diff(self.origin) < Self::EXACT;
-        (1..=Self::MOST as u64).contains(&self.count) && near(self.min) && near(self.max)
+        let near = |value: u64| value.abs_diff(self.origin) < Self::MAX_EXACT_DEVIATION;
+        (1..=Self::MAX_VALUES as u64).contains(&self.count) && near(self.min) && near(self.max)
     }
 }
 
 /// By how much values lie below another, none below the next.
 #[derive(Debug, Clone, Copy)]
-pub struct Falls {
+pub struct DescendingOffsets {
     count: u64,
     /// Of the first one.
     pub first: u64,
@@ -294,7 +294,7 @@ pub struct Falls {
     squares: u64,
 }
 
-impl Falls {
+impl DescendingOffsets {
     /// Sums up some that do not decrease.
     #[inline]
     pub fn of(falls: &[u32]) -> Self {
@@ -310,30 +310,34 @@ impl Falls {
 }
 
 /// Where the finer buckets begin, and how many of that kind there would be before them.
-const FAR_BUCKET: usize = bucket_of(FAR, NEAR_BITS);
-const FAR_SKIPPED: usize = bucket_of(FAR, FAR_BITS) - FAR_BUCKET;
+const FINE_BUCKET: usize = bucket_of(FINE_FROM, COARSE_BITS);
+const FINE_SKIPPED: usize = bucket_of(FINE_FROM, FINE_BITS) - FINE_BUCKET;
 
 /// The bucket of a value.
 #[inline]
 const fn bucket(value: u64) -> usize {
-    if value < FAR { bucket_of(value, NEAR_BITS) } else { bucket_of(value, FAR_BITS) - FAR_SKIPPED }
+    if value < FINE_FROM {
+        bucket_of(value, COARSE_BITS)
+    } else {
+        bucket_of(value, FINE_BITS) - FINE_SKIPPED
+    }
 }
 
 /// By how many bits values from `min` to `max` are shifted to tell their buckets apart, if it is
 /// the same for all of them.
 #[inline]
 fn common_shift(min: u64, max: u64) -> Option<u32> {
-    let bits = if min < FAR { NEAR_BITS } else { FAR_BITS };
+    let bits = if min < FINE_FROM { COARSE_BITS } else { FINE_BITS };
     let shift = |value: u64| (u64::BITS - 1 - bits).saturating_sub(value.leading_zeros());
-    ((min < FAR) == (max < FAR) && shift(min) == shift(max)).then(|| shift(min))
+    ((min < FINE_FROM) == (max < FINE_FROM) && shift(min) == shift(max)).then(|| shift(min))
 }
 
 /// The least and the greatest value of a bucket.
 const fn edges(bucket: usize) -> (u64, u64) {
-    if bucket < FAR_BUCKET {
-        edges_of(bucket, NEAR_BITS)
+    if bucket < FINE_BUCKET {
+        edges_of(bucket, COARSE_BITS)
     } else {
-        edges_of(bucket + FAR_SKIPPED, FAR_BITS)
+        edges_of(bucket + FINE_SKIPPED, FINE_BITS)
     }
 }
 
@@ -425,7 +429,7 @@ mod tests {
         ) {
             let (mut whole, mut single) = (Histogram::default(), Histogram::default());
             for values in &batches {
-                let mut batch = Batch::of(&whole, values[0]);
+                let mut batch = HistogramBatch::of(&whole, values[0]);
                 values.iter().for_each(|&value| batch.add(value));
                 prop_assert_eq!(batch.max(), *values.iter().max().unwrap());
                 whole.record_all(&batch, values.iter().copied());
@@ -450,7 +454,7 @@ mod tests {
                 falls.sort_unstable();
                 let top = last + u64::from(falls[falls.len() - 1]);
                 let values: Vec<_> = falls.iter().map(|&fall| top - u64::from(fall)).collect();
-                let batch = Batch::falling(&whole, top, &Falls::of(&falls));
+                let batch = HistogramBatch::descending(&whole, top, &DescendingOffsets::of(&falls));
                 whole.record_all(&batch, values.iter().copied());
                 values.iter().for_each(|&value| single.record(value));
             }
@@ -472,7 +476,7 @@ mod tests {
             values.sort_unstable();
             let rank = ((quantile * values.len() as f64).ceil() as usize).clamp(1, values.len());
             let exact = values[rank - 1] as f64;
-            let share = if exact < FAR as f64 { 0.01 } else { 0.002 };
+            let share = if exact < FINE_FROM as f64 { 0.01 } else { 0.002 };
             prop_assert!((found - exact).abs() <= exact * share + 0.5, "{found} for {exact}");
         }
     }

@@ -20,13 +20,13 @@ use slipring_link::{LinkSpec, RateSpec, TraceEnd};
 
 use crate::virtual_time::output::OutputFile;
 
-const MILLISECOND: u64 = 1_000_000;
+const NANOS_PER_MS: u64 = 1_000_000;
 
 /// A log that is being written.
 #[derive(Debug)]
 pub(crate) struct MahimahiLog {
     file: OutputFile,
-    capacity: Capacity,
+    capacity: LinkCapacity,
 }
 
 impl MahimahiLog {
@@ -42,7 +42,7 @@ impl MahimahiLog {
             link.name
         );
         file.buffer.extend_from_slice(head.as_bytes());
-        Ok(Self { file, capacity: Capacity::of(link) })
+        Ok(Self { file, capacity: LinkCapacity::of(link) })
     }
 
     /// A frame of `len` bytes came in.
@@ -58,7 +58,7 @@ impl MahimahiLog {
     /// # Errors
     /// If the log cannot be written.
     pub(crate) fn sent(&mut self, at_ns: u64, len: u32, delay_ns: u64) -> Result<(), Failure> {
-        self.line(at_ns, format_args!("- {len} {}", delay_ns / MILLISECOND))
+        self.line(at_ns, format_args!("- {len} {}", delay_ns / NANOS_PER_MS))
     }
 
     /// A frame of `len` bytes was dropped.
@@ -80,16 +80,16 @@ impl MahimahiLog {
 
     fn line(&mut self, at_ns: u64, event: std::fmt::Arguments<'_>) -> Result<(), Failure> {
         self.opportunities(at_ns)?;
-        writeln!(self.file.buffer, "{} {event}", at_ns / MILLISECOND)?;
-        self.file.spill()
+        writeln!(self.file.buffer, "{} {event}", at_ns / NANOS_PER_MS)?;
+        self.file.flush_if_full()
     }
 
     /// Tells of the opportunities up to `until_ns`.
     fn opportunities(&mut self, until_ns: u64) -> Result<(), Failure> {
         while let Some((at_ns, bytes)) = self.capacity.next_until(until_ns) {
             if bytes > 0 {
-                writeln!(self.file.buffer, "{} # {bytes}", at_ns / MILLISECOND)?;
-                self.file.spill()?;
+                writeln!(self.file.buffer, "{} # {bytes}", at_ns / NANOS_PER_MS)?;
+                self.file.flush_if_full()?;
             }
         }
         Ok(())
@@ -98,12 +98,12 @@ impl MahimahiLog {
 
 /// When how many bytes could leave.
 #[derive(Debug)]
-enum Capacity {
+enum LinkCapacity {
     Unknown,
     /// Bits per second, told at the end of each millisecond.
     Constant {
         bps: u64,
-        told_ms: u64,
+        reported_ms: u64,
     },
     Trace {
         at_ns: Vec<u64>,
@@ -114,10 +114,10 @@ enum Capacity {
     },
 }
 
-impl Capacity {
+impl LinkCapacity {
     fn of(link: &LinkSpec) -> Self {
         match &link.rate {
-            &RateSpec::Constant { bps } => Self::Constant { bps, told_ms: 0 },
+            &RateSpec::Constant { bps } => Self::Constant { bps, reported_ms: 0 },
             RateSpec::Opportunities { at_ns, mtu, end } => {
                 Self::Trace { at_ns: at_ns.clone(), mtu: *mtu, end: *end, next: 0, base_ns: 0 }
             }
@@ -129,15 +129,15 @@ impl Capacity {
     fn next_until(&mut self, until_ns: u64) -> Option<(u64, u64)> {
         match self {
             Self::Unknown => None,
-            Self::Constant { bps, told_ms } => {
+            Self::Constant { bps, reported_ms: told_ms } => {
                 let end_ms = *told_ms + 1;
-                if end_ms * MILLISECOND > until_ns {
+                if end_ms * NANOS_PER_MS > until_ns {
                     return None;
                 }
                 let bytes = |ms: u64| u128::from(ms) * u128::from(*bps) / 8000;
                 let new = bytes(end_ms) - bytes(*told_ms);
                 *told_ms = end_ms;
-                Some((end_ms * MILLISECOND, new as u64))
+                Some((end_ms * NANOS_PER_MS, new as u64))
             }
             Self::Trace { at_ns, mtu, end, next, base_ns } => {
                 if *next == at_ns.len() {
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     fn told(rate: RateSpec, until_ns: u64) -> Vec<(u64, u64)> {
-        let mut capacity = Capacity::of(&LinkSpec { rate, ..LinkSpec::wire("x") });
+        let mut capacity = LinkCapacity::of(&LinkSpec { rate, ..LinkSpec::wire("x") });
         std::iter::from_fn(|| capacity.next_until(until_ns)).collect()
     }
 
@@ -176,10 +176,10 @@ mod tests {
 
     #[test]
     fn a_trace_goes_round_at_its_last_time() {
-        let at_ns = [0, 1, 2].map(|ms| ms * MILLISECOND).to_vec();
+        let at_ns = [0, 1, 2].map(|ms| ms * NANOS_PER_MS).to_vec();
         let rate = RateSpec::Opportunities { at_ns, mtu: 1504, end: TraceEnd::Loop };
         let told: Vec<_> =
-            told(rate, 4 * MILLISECOND).iter().map(|&(at, _)| at / 1_000_000).collect();
+            told(rate, 4 * NANOS_PER_MS).iter().map(|&(at, _)| at / 1_000_000).collect();
         assert_eq!(told, [0, 1, 2, 2, 3, 4, 4]);
     }
 }

@@ -4,11 +4,11 @@
 
 use std::fmt::Write;
 
-use slipring_link::{Counters, Tally};
+use slipring_link::{LinkCounters, PacketCounts};
 
 use super::LinkReport;
 use super::histogram::Histogram;
-use super::measured::Measured;
+use super::measurement::LinkMeasurement;
 
 /// Bounds of the buckets of times, in ns: 1, 2 and 5 of each decade from 100 ns to 10 s.
 fn time_bounds() -> impl Iterator<Item = u64> {
@@ -22,9 +22,9 @@ fn byte_bounds() -> impl Iterator<Item = u64> {
 }
 
 /// A counter of a link: its name, what it means, and where it stands.
-type Counter = (&'static str, &'static str, fn(&Counters) -> Tally);
+type LinkCounter = (&'static str, &'static str, fn(&LinkCounters) -> PacketCounts);
 
-const COUNTERS: [Counter; 8] = [
+const COUNTERS: [LinkCounter; 8] = [
     ("input", "that reached the link", |counters| counters.input),
     ("copies", "made by the link", |counters| counters.copies),
     ("output", "that left the link", |counters| counters.output),
@@ -36,12 +36,12 @@ const COUNTERS: [Counter; 8] = [
 ];
 
 /// A part of a tally: its unit, what it counts, and where it stands.
-type Part = (&'static str, &'static str, fn(Tally) -> u64);
+type TallyPart = (&'static str, &'static str, fn(PacketCounts) -> u64);
 
 /// A histogram of a link: its name, what it means, its values per unit, and where it stands.
-type Distribution = (&'static str, &'static str, f64, fn(&Measured) -> &Histogram);
+type LinkHistogram = (&'static str, &'static str, f64, fn(&LinkMeasurement) -> &Histogram);
 
-const DISTRIBUTIONS: [Distribution; 4] = [
+const DISTRIBUTIONS: [LinkHistogram; 4] = [
     ("delay_seconds", "Time from arrival to departure", 1e9, |seen| &seen.delay),
     ("lateness_seconds", "Departure after the release time", 1e9, |seen| &seen.error),
     ("queue_delay_seconds", "Time in the queue", 1e9, |seen| &seen.queue_delay),
@@ -49,7 +49,7 @@ const DISTRIBUTIONS: [Distribution; 4] = [
 ];
 
 /// The text for these links, with its end mark.
-pub(crate) fn text(links: &[LinkReport<'_>], unrouted: Tally) -> String {
+pub(crate) fn text(links: &[LinkReport<'_>], unrouted: PacketCounts) -> String {
     let mut text = String::new();
     for (name, meaning, tally) in COUNTERS {
         counter(&mut text, links, name, meaning, tally);
@@ -68,9 +68,9 @@ fn counter(
     links: &[LinkReport<'_>],
     name: &str,
     meaning: &str,
-    tally: fn(&Counters) -> Tally,
+    tally: fn(&LinkCounters) -> PacketCounts,
 ) {
-    let parts: [Part; 2] = [
+    let parts: [TallyPart; 2] = [
         ("packets", "Frames", |tally| tally.packets),
         ("bytes", "Bytes of frames", |tally| tally.bytes),
     ];
@@ -88,7 +88,7 @@ fn counter(
     }
 }
 
-fn drops(text: &mut String, links: &[LinkReport<'_>], unrouted: Tally) {
+fn drops(text: &mut String, links: &[LinkReport<'_>], unrouted: PacketCounts) {
     head(text, "slipring_link_dropped_packets", "counter", "Frames lost, by cause");
     for link in links {
         let name = label(&link.name);
@@ -109,7 +109,7 @@ fn inside(text: &mut String, links: &[LinkReport<'_>]) {
     }
 }
 
-fn histogram(text: &mut String, links: &[LinkReport<'_>], distribution: Distribution) {
+fn histogram(text: &mut String, links: &[LinkReport<'_>], distribution: LinkHistogram) {
     let (name, meaning, unit, of) = distribution;
     let full = format!("slipring_link_{name}");
     head(text, &full, "histogram", meaning);

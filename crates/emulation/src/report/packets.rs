@@ -7,10 +7,10 @@
 //! comment that tells how late it was.
 
 use slipring_cli::Failure;
-use slipring_link::Cause;
+use slipring_link::LinkDropCause;
 use slipring_pcap::{
-    Direction, InterfaceId, InterfaceInfo, InterfaceStats, LinkType, PacketRecord, PcapngWriter,
-    SectionInfo, Verdict, WriteError,
+    InterfaceId, InterfaceInfo, InterfaceStats, LinkType, PacketRecord, PcapDirection,
+    PcapngWriter, SectionInfo, TcVerdict, WriteError,
 };
 
 use crate::virtual_time::output::OutputFile;
@@ -26,7 +26,7 @@ pub(crate) struct PacketLog {
 
 /// A frame as it is logged.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Logged<'f> {
+pub(crate) struct LoggedFrame<'f> {
     /// Number that its records share.
     pub id: u64,
     /// When, in ns since 1970.
@@ -62,9 +62,9 @@ impl PacketLog {
     ///
     /// # Errors
     /// If the log cannot be written, as for all that follow.
-    pub(crate) fn arrived(&mut self, port: usize, frame: &Logged<'_>) -> Result<(), Failure> {
+    pub(crate) fn arrived(&mut self, port: usize, frame: &LoggedFrame<'_>) -> Result<(), Failure> {
         self.comment.clear();
-        self.write(record(inward(port), frame, None))
+        self.write(record(rx_interface(port), frame, None))
     }
 
     /// A frame went out at a port, `late_ns` after it was to.
@@ -74,14 +74,14 @@ impl PacketLog {
     pub(crate) fn sent(
         &mut self,
         port: usize,
-        frame: &Logged<'_>,
+        frame: &LoggedFrame<'_>,
         late_ns: Option<u64>,
     ) -> Result<(), Failure> {
         self.comment.clear();
         if let Some(late_ns) = late_ns {
             self.comment = format!("{late_ns} ns late");
         }
-        self.write(record(outward(port), frame, Some(Verdict::Passed)))
+        self.write(record(tx_interface(port), frame, Some(TcVerdict::Passed)))
     }
 
     /// A frame that came in at a port was lost, by the link of that name if there is one.
@@ -91,15 +91,15 @@ impl PacketLog {
     pub(crate) fn lost(
         &mut self,
         port: usize,
-        frame: &Logged<'_>,
-        cause: Cause,
+        frame: &LoggedFrame<'_>,
+        cause: LinkDropCause,
         link: Option<&str>,
     ) -> Result<(), Failure> {
         self.comment = match link {
             Some(link) => format!("{cause} (link {link})"),
             None => cause.to_string(),
         };
-        self.write(record(inward(port), frame, Some(Verdict::Dropped)))
+        self.write(record(rx_interface(port), frame, Some(TcVerdict::Dropped)))
     }
 
     /// Ends the log with the statistics of each port.
@@ -108,7 +108,8 @@ impl PacketLog {
     /// If the log cannot be written.
     pub(crate) fn finish(mut self, totals: &[PortTotals], ts_ns: u64) -> Result<(), Failure> {
         for (port, totals) in totals.iter().enumerate() {
-            let interfaces = [(inward(port), totals.received), (outward(port), totals.sent)];
+            let interfaces =
+                [(rx_interface(port), totals.received), (tx_interface(port), totals.sent)];
             for (interface, count) in interfaces {
                 let received = Some(count);
                 let stats =
@@ -127,7 +128,7 @@ impl PacketLog {
     fn write(&mut self, record: PacketRecord<'_>) -> Result<(), Failure> {
         let record = PacketRecord { comment: &self.comment, ..record };
         match self.writer.packet(&mut self.file.buffer, &record) {
-            Ok(()) => self.file.spill(),
+            Ok(()) => self.file.flush_if_full(),
             Err(error) => Err(self.file.refused(&error)),
         }
     }
@@ -135,8 +136,8 @@ impl PacketLog {
 
 fn record<'f>(
     interface: InterfaceId,
-    frame: &Logged<'f>,
-    verdict: Option<Verdict>,
+    frame: &LoggedFrame<'f>,
+    verdict: Option<TcVerdict>,
 ) -> PacketRecord<'f> {
     let outgoing = interface.0 % 2 == 1;
     PacketRecord {
@@ -144,7 +145,7 @@ fn record<'f>(
         ts_ns: frame.ts_ns,
         orig_len: frame.len,
         data: frame.bytes,
-        direction: Some(if outgoing { Direction::Outbound } else { Direction::Inbound }),
+        direction: Some(if outgoing { PcapDirection::Outbound } else { PcapDirection::Inbound }),
         packet_id: Some(frame.id),
         verdict,
         ..PacketRecord::default()
@@ -170,10 +171,10 @@ fn begin(
     Ok(writer)
 }
 
-fn inward(port: usize) -> InterfaceId {
+fn rx_interface(port: usize) -> InterfaceId {
     InterfaceId(port as u32 * 2)
 }
 
-fn outward(port: usize) -> InterfaceId {
+fn tx_interface(port: usize) -> InterfaceId {
     InterfaceId(port as u32 * 2 + 1)
 }

@@ -1,16 +1,16 @@
 //! The report for people: what was asked, and beside it what was measured.
 
 use slipring_cli::units::human;
-use slipring_link::{Cause, Tally};
+use slipring_link::{LinkDropCause, PacketCounts};
 
 use super::LinkReport;
-use super::asked::{percent, time};
 use super::histogram::Histogram;
-use super::measured::Measured;
+use super::measurement::LinkMeasurement;
+use super::requested::{percent, time};
 
 /// Width of the columns before the last.
-const NAME: usize = 8;
-const ASKED: usize = 34;
+const NAME_WIDTH: usize = 8;
+const REQUESTED_WIDTH: usize = 34;
 
 /// A few lines for each link that saw frames; all of them if none did.
 pub(crate) fn summary(links: &[LinkReport<'_>]) -> String {
@@ -21,23 +21,30 @@ pub(crate) fn summary(links: &[LinkReport<'_>]) -> String {
 }
 
 fn link(link: &LinkReport<'_>) -> String {
-    let asked = &link.asked;
+    let asked = &link.requested;
     let head = format!("{} ({} to {})", link.name, link.from, link.to);
-    let mut text = format!("{head:<width$}{:<ASKED$}measured", "asked", width = NAME + 2);
-    if head.len() >= NAME + 2 {
-        text = format!("{head}\n{:<width$}{:<ASKED$}measured", "", "asked", width = NAME + 2);
+    let mut text =
+        format!("{head:<width$}{:<REQUESTED_WIDTH$}measured", "asked", width = NAME_WIDTH + 2);
+    if head.len() >= NAME_WIDTH + 2 {
+        text = format!(
+            "{head}\n{:<width$}{:<REQUESTED_WIDTH$}measured",
+            "",
+            "asked",
+            width = NAME_WIDTH + 2
+        );
     }
     for filter in &link.classes {
         text += &row("class", filter, "");
     }
     let counters = &link.counters;
-    let of_all = |tally: Tally| format!("{} of {}", tally.packets, counters.input.packets);
+    let of_all = |tally: PacketCounts| format!("{} of {}", tally.packets, counters.input.packets);
     let stage = |name: &str, asked: &Option<String>, seen: String| {
         asked.as_ref().map_or(String::new(), |asked| row(name, asked, &seen))
     };
-    let policed = format!("{} dropped", of_all(counters.drops[Cause::Police]));
+    let policed = format!("{} dropped", of_all(counters.drops[LinkDropCause::Police]));
     text += &stage("police", &asked.police, policed);
-    let measured = |figure: fn(&Measured) -> String| link.measured.map_or(String::new(), figure);
+    let measured =
+        |figure: fn(&LinkMeasurement) -> String| link.measured.map_or(String::new(), figure);
     text += &row("rate", &asked.rate, &measured(rates));
     text += &row("delay", &asked.delay, &measured(delays));
     text += &row("loss", &asked.loss, &losses(link));
@@ -55,24 +62,26 @@ fn link(link: &LinkReport<'_>) -> String {
         text += &row("release", "never early", &measured(errors));
     }
     text += &row("frames", "", &balance(link));
-    for trouble in &link.troubles {
-        text += &format!("\n  {:<NAME$}{trouble}", "model");
+    for trouble in &link.model_failures {
+        text += &format!("\n  {:<NAME_WIDTH$}{trouble}", "model");
     }
     text
 }
 
 fn row(name: &str, asked: &str, measured: &str) -> String {
-    let row = format!("\n  {name:<NAME$}{asked:<ASKED$}");
-    let fits = asked.chars().count() < ASKED || measured.is_empty();
+    let row = format!("\n  {name:<NAME_WIDTH$}{asked:<REQUESTED_WIDTH$}");
+    let fits = asked.chars().count() < REQUESTED_WIDTH || measured.is_empty();
     // What does not fit beside stands below, in its column.
     let text = match fits {
         true => row + measured,
-        false => format!("{row}\n{:<width$}{measured}", "", width = 2 + NAME + ASKED),
+        false => {
+            format!("{row}\n{:<width$}{measured}", "", width = 2 + NAME_WIDTH + REQUESTED_WIDTH)
+        }
     };
     text.trim_end().to_owned()
 }
 
-fn rates(measured: &Measured) -> String {
+fn rates(measured: &LinkMeasurement) -> String {
     let rates = measured.rates();
     let mut text = human::bits_per_sec(rates.mean_bps);
     if let Some(line_bps) = rates.line_bps.filter(|line_bps| *line_bps != rates.mean_bps) {
@@ -85,7 +94,7 @@ fn rates(measured: &Measured) -> String {
     }
 }
 
-fn delays(measured: &Measured) -> String {
+fn delays(measured: &LinkMeasurement) -> String {
     let delay = &measured.delay;
     match delay.count() {
         0 => "nothing left".to_owned(),
@@ -101,19 +110,19 @@ fn delays(measured: &Measured) -> String {
 }
 
 fn losses(link: &LinkReport<'_>) -> String {
-    let modelled =
-        link.counters.drops[Cause::Loss].packets + link.counters.drops[Cause::Ber].packets;
+    let modelled = link.counters.drops[LinkDropCause::Loss].packets
+        + link.counters.drops[LinkDropCause::Ber].packets;
     let input = link.counters.input.packets;
     let share = if input == 0 { 0.0 } else { modelled as f64 / input as f64 };
     format!("{} ({modelled} of {input})", percent((share * 1e8).round() / 1e8))
 }
 
-fn order(measured: &Measured) -> String {
+fn order(measured: &LinkMeasurement) -> String {
     let reordered = measured.order.reordered();
     format!("{reordered} reordered ({})", percent((measured.order.ratio() * 1e8).round() / 1e8))
 }
 
-fn queue(measured: &Measured) -> String {
+fn queue(measured: &LinkMeasurement) -> String {
     let (bytes, delay) = (&measured.queue_bytes, &measured.queue_delay);
     format!(
         "delay mean {} p99 {} max {}, at most {} B in {} packets",
@@ -125,7 +134,7 @@ fn queue(measured: &Measured) -> String {
     )
 }
 
-fn errors(measured: &Measured) -> String {
+fn errors(measured: &LinkMeasurement) -> String {
     let late = |histogram: &Histogram| {
         format!(
             "late by p50 {} p99 {} p99.9 {} max {}",
@@ -158,7 +167,7 @@ fn balance(link: &LinkReport<'_>) -> String {
     if counters.in_flight.packets > 0 {
         text += &format!(" + {} inside", counters.in_flight.packets);
     }
-    if !counters.balance() {
+    if !counters.is_balanced() {
         text += " (the sum is WRONG: please report this)";
     }
     text

@@ -11,30 +11,30 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use slipring_gateway::{Gate, Refusal, Verdict};
+use slipring_gateway::{GatewayDropReason, GatewayPort, GatewayVerdict};
 use slipring_port::{
-    Counters, DropCause, Interest, Nanos, OpenError, Queue, Rings, RunError, WaitFds, now,
+    DropCause, Interest, Nanos, OpenError, Queue, QueueCounters, QueueRings, RunError, WaitFds, now,
 };
-use slipring_ring::{KernRing, Pair, RxRing, Slot, SlotFlags, SyncFault, TxRing};
+use slipring_ring::{KernRing, RingHalves, RxRing, Slot, SlotFlags, SyncFault, TxRing};
 
-use slipring_program::slots;
+use slipring_datapath::slots;
 
 /// How many times a port's own needs its front rings take.
-pub(crate) const LAYERS: u32 = 1;
+pub(crate) const RING_LAYERS: u32 = 1;
 /// When to look again where the port has no room for what the gate has to say.
-const NO_ROOM: Nanos = 50_000;
+const RETRY_NS: Nanos = 50_000;
 
 /// A gate, and who uses it.
-pub(super) type Shared = Arc<Mutex<Gate>>;
+pub(super) type SharedGate = Arc<Mutex<GatewayPort>>;
 
 /// A queue behind a gate.
-pub(super) struct Gated {
+pub(super) struct GatedQueue {
     name: String,
-    gate: Shared,
+    gate: SharedGate,
     /// Whether it sends what the gate itself has to say.
-    speaks: bool,
+    sends_own_frames: bool,
     inner: Box<dyn Queue>,
-    counters: Arc<Counters>,
+    counters: Arc<QueueCounters>,
     tx: TxRing,
     tx_kern: KernRing,
     rx: RxRing,
@@ -42,24 +42,24 @@ pub(super) struct Gated {
     scratch: Vec<u8>,
 }
 
-impl Gated {
+impl GatedQueue {
     /// Puts queue number `index` of port `name` behind a gate.
     pub(super) fn new(
         name: &str,
         index: u64,
         mut inner: Box<dyn Queue>,
-        gate: Shared,
+        gate: SharedGate,
     ) -> Result<Self, OpenError> {
         let rings = inner.rings();
         let region = rings.rx.region().clone();
         let (tx_slots, rx_slots) = (rings.tx.num_slots().max(2), rings.rx.num_slots().max(2));
         let refused = |error| OpenError::new(name, error);
-        let tx = Pair::create(&region, index as u16, tx_slots).map_err(refused)?;
-        let rx = Pair::create(&region, index as u16, rx_slots).map_err(refused)?;
+        let tx = RingHalves::create(&region, index as u16, tx_slots).map_err(refused)?;
+        let rx = RingHalves::create(&region, index as u16, rx_slots).map_err(refused)?;
         Ok(Self {
             name: name.to_owned(),
             gate,
-            speaks: index == 0,
+            sends_own_frames: index == 0,
             counters: inner.counters().clone(),
             inner,
             tx: tx.app,
@@ -71,17 +71,17 @@ impl Gated {
     }
 
     /// Judges what has come, as far as there is room for it.
-    fn pass_in(&mut self, gate: &mut Gate, time: Nanos) -> Result<(), RunError> {
+    fn receive(&mut self, gate: &mut GatewayPort, time: Nanos) -> Result<(), RunError> {
         let head = self.rx_kern.released().map_err(|fault| broken(&self.name, fault))?;
-        self.rx_kern.done_to(head);
+        self.rx_kern.complete_to(head);
         let inner = self.inner.rings().rx;
         while let Some(slots) = packet_slots(inner)
-            && slots <= self.rx_kern.room()
+            && slots <= self.rx_kern.free_slots()
         {
             match gate.receive(slots::bytes(inner, 0, slots, &mut self.scratch), time) {
-                Verdict::Pass => pass_on(inner, &mut self.rx_kern, slots),
-                Verdict::Taken => {}
-                Verdict::Drop(refusal) => self.counters.dropped(cause(refusal), 1),
+                GatewayVerdict::Pass => move_packet(inner, &mut self.rx_kern, slots),
+                GatewayVerdict::Consumed => {}
+                GatewayVerdict::Drop(refusal) => self.counters.dropped(cause(refusal), 1),
             }
             inner.advance(slots);
         }
@@ -89,10 +89,10 @@ impl Gated {
     }
 
     /// Addresses and sends what the program queued, as far as there is room for it.
-    fn pass_out(&mut self, gate: &mut Gate, time: Nanos) -> Result<(), RunError> {
+    fn transmit(&mut self, gate: &mut GatewayPort, time: Nanos) -> Result<(), RunError> {
         let head = self.tx_kern.released().map_err(|fault| broken(&self.name, fault))?;
         let mut at = self.tx_kern.hwcur();
-        while at != head && self.speak(gate) {
+        while at != head && self.send_gate_frames(gate) {
             let end = self.gather(at, head);
             let slots = self.tx_kern.pending(end) - self.tx_kern.pending(at);
             if self.inner.rings().tx.avail() < slots {
@@ -100,17 +100,17 @@ impl Gated {
             }
             let verdict = gate.send(&mut self.scratch, time);
             // There is room: it was looked for above.
-            if verdict == Verdict::Pass && !self.inner.rings().tx.push(&self.scratch) {
+            if verdict == GatewayVerdict::Pass && !self.inner.rings().tx.push(&self.scratch) {
                 self.counters.dropped(DropCause::TxRefused, 1);
             }
-            if let Verdict::Drop(refusal) = verdict {
+            if let GatewayVerdict::Drop(refusal) = verdict {
                 self.counters.dropped(cause(refusal), 1);
             }
             // A request goes before what it was asked for is sent.
-            self.speak(gate);
+            self.send_gate_frames(gate);
             at = end;
         }
-        self.tx_kern.done_to(at);
+        self.tx_kern.complete_to(at);
         self.tx_kern.set_tail(self.tx_kern.prev(at));
         Ok(())
     }
@@ -130,11 +130,11 @@ impl Gated {
     }
 
     /// Sends what the gate itself has to say; whether that was all.
-    fn speak(&mut self, gate: &mut Gate) -> bool {
+    fn send_gate_frames(&mut self, gate: &mut GatewayPort) -> bool {
         let tx = self.inner.rings().tx;
-        while let Some(frame) = self.speaks.then(|| gate.pop()).flatten() {
+        while let Some(frame) = self.sends_own_frames.then(|| gate.pop()).flatten() {
             if !tx.push(&frame) {
-                gate.unpop(frame);
+                gate.requeue(frame);
                 return false;
             }
         }
@@ -143,7 +143,7 @@ impl Gated {
 }
 
 /// The gate is whole at any time, also when a thread that held it panicked.
-fn lock(gate: &Shared) -> MutexGuard<'_, Gate> {
+fn lock(gate: &SharedGate) -> MutexGuard<'_, GatewayPort> {
     gate.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -159,7 +159,7 @@ fn packet_slots(ring: &mut RxRing) -> Option<u32> {
 }
 
 /// Exchanges the buffers of the first packet for free ones of a ring that has room.
-fn pass_on(from: &mut RxRing, to: &mut KernRing, slots: u32) {
+fn move_packet(from: &mut RxRing, to: &mut KernRing, slots: u32) {
     for i in 0..slots {
         let Slot { buf, len, flags } = from.slot(i).expect("it is one of the packet's slots");
         let (at, kept) = (to.hwtail(), flags.0 & SlotFlags::MOREFRAG.0);
@@ -170,29 +170,29 @@ fn pass_on(from: &mut RxRing, to: &mut KernRing, slots: u32) {
     }
 }
 
-fn cause(refusal: Refusal) -> DropCause {
+fn cause(refusal: GatewayDropReason) -> DropCause {
     match refusal {
-        Refusal::NotIp => DropCause::RouteNotIp,
-        Refusal::OtherHost => DropCause::RouteOtherHost,
-        Refusal::Broadcast => DropCause::RouteBroadcast,
-        Refusal::Own => DropCause::RouteOwn,
-        Refusal::SameSubnet => DropCause::RouteSameSubnet,
-        Refusal::NoWay => DropCause::RouteNoWay,
-        Refusal::Expired => DropCause::RouteExpired,
-        Refusal::Unresolved => DropCause::RouteUnresolved,
+        GatewayDropReason::NotIp => DropCause::RouteNotIp,
+        GatewayDropReason::OtherHost => DropCause::RouteOtherHost,
+        GatewayDropReason::Broadcast => DropCause::RouteBroadcast,
+        GatewayDropReason::ToRouter => DropCause::RouteOwn,
+        GatewayDropReason::SameSubnet => DropCause::RouteSameSubnet,
+        GatewayDropReason::NoRoute => DropCause::RouteNoWay,
+        GatewayDropReason::Expired => DropCause::RouteExpired,
+        GatewayDropReason::Unresolved => DropCause::RouteUnresolved,
         // All others are about the frame itself.
         _ => DropCause::RxMalformed,
     }
 }
 
-impl Queue for Gated {
-    fn rings(&mut self) -> Rings<'_> {
-        Rings { tx: &mut self.tx, rx: &mut self.rx }
+impl Queue for GatedQueue {
+    fn rings(&mut self) -> QueueRings<'_> {
+        QueueRings { tx: &mut self.tx, rx: &mut self.rx }
     }
 
     fn tx_sync(&mut self) -> Result<(), RunError> {
         let gate = self.gate.clone();
-        self.pass_out(&mut lock(&gate), now())?;
+        self.transmit(&mut lock(&gate), now())?;
         self.inner.tx_sync()
     }
 
@@ -201,15 +201,15 @@ impl Queue for Gated {
         self.inner.rx_sync()?;
         let (shared, time) = (self.gate.clone(), now());
         let mut gate = lock(&shared);
-        self.pass_in(&mut gate, time)?;
-        if !self.speaks {
+        self.receive(&mut gate, time)?;
+        if !self.sends_own_frames {
             return Ok(());
         }
         if gate.next_ns().is_some_and(|next| next <= time) {
             self.counters.dropped(DropCause::RouteUnresolved, gate.tick(time));
         }
-        if !gate.is_silent() {
-            self.speak(&mut gate);
+        if !gate.is_tx_empty() {
+            self.send_gate_frames(&mut gate);
             self.inner.tx_sync()?;
         }
         Ok(())
@@ -225,8 +225,8 @@ impl Queue for Gated {
 
     fn deadline(&self) -> Option<Nanos> {
         let gate = lock(&self.gate);
-        let speaking = (!gate.is_silent()).then(|| now() + NO_ROOM);
-        let own = gate.next_ns().into_iter().chain(speaking).filter(|_| self.speaks);
+        let speaking = (!gate.is_tx_empty()).then(|| now() + RETRY_NS);
+        let own = gate.next_ns().into_iter().chain(speaking).filter(|_| self.sends_own_frames);
         own.chain(self.inner.deadline()).min()
     }
 
@@ -242,7 +242,7 @@ impl Queue for Gated {
         self.inner.after_sleep();
     }
 
-    fn counters(&self) -> &Arc<Counters> {
+    fn counters(&self) -> &Arc<QueueCounters> {
         &self.counters
     }
 
@@ -252,9 +252,9 @@ impl Queue for Gated {
 }
 
 /// Frames that wait for an answer when the run ends get none.
-impl Drop for Gated {
+impl Drop for GatedQueue {
     fn drop(&mut self) {
-        if self.speaks {
+        if self.sends_own_frames {
             let waiting = lock(&self.gate).waiting() as u64;
             self.counters.dropped(DropCause::RouteUnresolved, waiting);
         }

@@ -1,73 +1,75 @@
 //! Frames that were loaded together, found again one behind the other.
 
-use slipring_link::{Arrival, Coupled, Handle, Train};
+use slipring_link::{Burst, BurstItem, FrameArrival, FrameHandle};
 
 use slipring_ring::prefetch;
 
-use super::{Head, Store, UNIT, after, number, place, place_after};
+use super::{
+    EmulationStore, HEADER_ALIGN, StoreHeader, after, header_offset, next_header_offset, number,
+};
 
 /// Bytes fetched together at most: less than the nearest cache holds.
-const FETCHED: usize = 16 << 10;
+const MAX_PREFETCH_BYTES: usize = 16 << 10;
 /// How far ahead of what is read the processor fetches, in bytes: what is read while memory
 /// answers, and a little more.
-const AHEAD: usize = 2 << 10;
+const PREFETCH_DISTANCE: usize = 2 << 10;
 /// Bytes that are fetched together.
-const LINE: usize = 64;
+const CACHE_LINE_BYTES: usize = 64;
 
 /// Stored frames one behind the other. See [`Store::frames`].
 #[derive(Debug, Default)]
-pub(crate) struct Frames<'s> {
+pub(crate) struct StoredFrames<'s> {
     /// From the next one's head on.
     pub(super) rest: &'s [u8],
     /// How many.
-    pub(super) left: u32,
+    pub(super) remaining: u32,
 }
 
-impl<'s> Iterator for Frames<'s> {
-    type Item = (Head, &'s [u8]);
+impl<'s> Iterator for StoredFrames<'s> {
+    type Item = (StoreHeader, &'s [u8]);
 
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        let head = Head(u64::from_ne_bytes(*self.rest.first_chunk()?));
-        let span = place_after(head.len());
-        if let Some(ahead) = self.rest.get(AHEAD..AHEAD + span) {
-            fetch_lines(ahead);
+        self.remaining = self.remaining.checked_sub(1)?;
+        let head = StoreHeader(u64::from_ne_bytes(*self.rest.first_chunk()?));
+        let span = next_header_offset(head.len());
+        if let Some(ahead) = self.rest.get(PREFETCH_DISTANCE..PREFETCH_DISTANCE + span) {
+            prefetch_lines(ahead);
         }
         let (frame, rest) = self.rest.split_at_checked(span)?;
         self.rest = rest;
-        Some((head, frame.get(UNIT..UNIT + head.len())?))
+        Some((head, frame.get(HEADER_ALIGN..HEADER_ALIGN + head.len())?))
     }
 
     #[inline(always)]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left as usize, Some(self.left as usize))
+        (self.remaining as usize, Some(self.remaining as usize))
     }
 }
 
-impl Store {
+impl EmulationStore {
     /// The frames of a train.
     #[inline(always)]
-    pub(crate) fn frames(&self, train: &Train) -> Frames<'_> {
-        let (number, place) = (number(train.handle), place(train.handle));
+    pub(crate) fn frames(&self, train: &Burst) -> StoredFrames<'_> {
+        let (number, place) = (number(train.handle), header_offset(train.handle));
         let rest = self.chunks[number].bytes.get(place..).unwrap_or_default();
-        Frames { rest, left: train.packets }
+        StoredFrames { rest, remaining: train.packets }
     }
 
     /// Has the processor fetch what the first of these trains begin with: going from frame to frame
     /// fetches what follows. Returns how many trains need no more thought.
     #[inline]
-    pub(crate) fn fetch<'t>(&self, trains: impl Iterator<Item = &'t Train>) -> usize {
+    pub(crate) fn prefetch<'t>(&self, trains: impl Iterator<Item = &'t Burst>) -> usize {
         let (mut count, mut sum) = (0, 0);
         for train in trains {
-            let span = train.bytes as usize + train.packets as usize * 2 * UNIT;
+            let span = train.bytes as usize + train.packets as usize * 2 * HEADER_ALIGN;
             sum += span;
-            if count > 0 && (span > AHEAD || sum > FETCHED) {
+            if count > 0 && (span > PREFETCH_DISTANCE || sum > MAX_PREFETCH_BYTES) {
                 break;
             }
             count += 1;
-            self.fetch_at(train.handle, span.min(AHEAD));
-            if span > AHEAD {
+            self.prefetch_at(train.handle, span.min(PREFETCH_DISTANCE));
+            if span > PREFETCH_DISTANCE {
                 break;
             }
         }
@@ -76,58 +78,59 @@ impl Store {
 
     /// The same for who goes from frame to frame by [`Self::coupled`].
     #[inline]
-    pub(crate) fn fetch_ahead(&mut self, handle: Handle) {
-        if handle.0.wrapping_sub(self.fetched.0) >= (AHEAD / 2 / UNIT) as u32 {
-            self.fetched = handle;
-            self.fetch_at(handle, AHEAD);
+    pub(crate) fn prefetch_ahead(&mut self, handle: FrameHandle) {
+        if handle.0.wrapping_sub(self.prefetched.0) >= (PREFETCH_DISTANCE / 2 / HEADER_ALIGN) as u32
+        {
+            self.prefetched = handle;
+            self.prefetch_at(handle, PREFETCH_DISTANCE);
         }
     }
 
     #[inline]
-    fn fetch_at(&self, handle: Handle, span: usize) {
-        let (chunk, place) = (&self.chunks[number(handle)].bytes, place(handle));
-        fetch_lines(&chunk[place..(place + span).min(chunk.len())]);
+    fn prefetch_at(&self, handle: FrameHandle, span: usize) {
+        let (chunk, place) = (&self.chunks[number(handle)].bytes, header_offset(handle));
+        prefetch_lines(&chunk[place..(place + span).min(chunk.len())]);
     }
 
     /// A stored frame, and where the one behind it is if both were loaded together.
     #[inline]
-    pub(crate) fn coupled(&self, handle: Handle) -> Coupled {
-        let bytes = self.chunks[number(handle)].bytes[place(handle)..].first_chunk();
-        let head = Head(u64::from_ne_bytes(*bytes.expect("a handle leads to a head")));
+    pub(crate) fn burst_item(&self, handle: FrameHandle) -> BurstItem {
+        let bytes = self.chunks[number(handle)].bytes[header_offset(handle)..].first_chunk();
+        let head = StoreHeader(u64::from_ne_bytes(*bytes.expect("a handle leads to a head")));
         let arrival_ns = head.arrival_ns(self.latest_ns);
-        let frame = Arrival { arrival_ns, handle, len: head.len() as u32 };
-        Coupled { frame, next: after(handle, frame.len) }
+        let frame = FrameArrival { arrival_ns, handle, len: head.len() as u32 };
+        BurstItem { frame, next: after(handle, frame.len) }
     }
 
     /// Adds the frames of a train to `frames`.
     #[inline]
-    pub(crate) fn uncouple(&self, train: &Train, frames: &mut Vec<Arrival>) {
+    pub(crate) fn split(&self, train: &Burst, frames: &mut Vec<FrameArrival>) {
         let mut handle = train.handle;
         frames.reserve(train.packets as usize);
         for (head, _) in self.frames(train) {
             let (arrival_ns, len) = (head.arrival_ns(self.latest_ns), head.len() as u32);
-            frames.push(Arrival { arrival_ns, handle, len });
+            frames.push(FrameArrival { arrival_ns, handle, len });
             handle = after(handle, len);
         }
     }
 
     /// Takes the first `count` frames off a train that has more.
-    pub(crate) fn take_front(&self, train: &mut Train, count: u32) -> Train {
-        let mut front = Train { packets: count, bytes: 0, ..*train };
+    pub(crate) fn take_front(&self, train: &mut Burst, count: u32) -> Burst {
+        let mut front = Burst { packets: count, bytes: 0, ..*train };
         for _ in 0..count {
-            let Coupled { frame, next } = self.coupled(train.handle);
+            let BurstItem { frame, next } = self.burst_item(train.handle);
             front.bytes += u64::from(frame.len);
             front.last_ns = frame.arrival_ns;
             train.handle = next;
         }
         train.packets -= count;
         train.bytes -= front.bytes;
-        train.first_ns = self.coupled(train.handle).frame.arrival_ns;
+        train.first_ns = self.burst_item(train.handle).frame.arrival_ns;
         front
     }
 }
 
 #[inline(always)]
-fn fetch_lines(bytes: &[u8]) {
-    bytes.iter().step_by(LINE).for_each(prefetch);
+fn prefetch_lines(bytes: &[u8]) {
+    bytes.iter().step_by(CACHE_LINE_BYTES).for_each(prefetch);
 }

@@ -2,36 +2,53 @@
 //!
 //! The chunk is in hand while they come, so that a frame costs little more than its copy.
 
-use slipring_link::{Handle, Train};
+use slipring_link::{Burst, FrameHandle};
 
-use super::{Head, Lane, MAX_FRAME, PLACE_BITS, Store, UNIT, copy_frame, place_after};
+use super::{
+    EmulationStore, HEADER_ALIGN, MAX_FRAME_BYTES, OFFSET_BITS, StoreHeader, StoreLane, copy_frame,
+    next_header_offset,
+};
 
 /// Stores frames of one batch; see [`Store::load`].
 ///
 /// # Invariants
 /// 1. `bytes` are those of chunk `number`, which has none as long, or there is no room.
 /// 2. Frames of this batch lie from `start` on up to `taken`.
-pub(crate) struct Loader<'s> {
-    store: &'s mut Store,
-    trains: &'s mut Vec<Train>,
-    lane: Lane,
+pub(crate) struct BatchLoader<'s> {
+    store: &'s mut EmulationStore,
+    bursts: &'s mut Vec<Burst>,
+    lane: StoreLane,
     number: u32,
     bytes: Box<[u8]>,
     start: usize,
-    taken: usize,
+    bytes_used: usize,
     packets: u32,
     sum: u64,
     last_ns: u64,
 }
 
-impl<'s> Loader<'s> {
+impl<'s> BatchLoader<'s> {
     #[inline]
-    pub(super) fn begin(store: &'s mut Store, lane: Lane, trains: &'s mut Vec<Train>) -> Self {
-        let number = store.open[lane.index()];
+    pub(super) fn begin(
+        store: &'s mut EmulationStore,
+        lane: StoreLane,
+        trains: &'s mut Vec<Burst>,
+    ) -> Self {
+        let number = store.open_chunks[lane.index()];
         let bytes = Box::default();
         let (start, taken, packets, sum, last_ns) = (0, 0, 0, 0, 0);
-        let mut loader =
-            Self { store, trains, lane, number, bytes, start, taken, packets, sum, last_ns };
+        let mut loader = Self {
+            store,
+            bursts: trains,
+            lane,
+            number,
+            bytes,
+            start,
+            bytes_used: taken,
+            packets,
+            sum,
+            last_ns,
+        };
         loader.open(number);
         loader
     }
@@ -53,21 +70,21 @@ impl<'s> Loader<'s> {
         let (mut packets, mut sum, mut last_ns) = (0, 0, self.last_ns);
         let mut left = None;
         let whole = self.bytes.len();
-        let mut room = self.bytes.get_mut(self.taken..).unwrap_or_default();
+        let mut room = self.bytes.get_mut(self.bytes_used..).unwrap_or_default();
         for (arrival_ns, frame) in frames {
-            let (len, span) = (frame.len(), place_after(frame.len()));
-            if len.wrapping_sub(1) >= MAX_FRAME || span > room.len() {
+            let (len, span) = (frame.len(), next_header_offset(frame.len()));
+            if len.wrapping_sub(1) >= MAX_FRAME_BYTES || span > room.len() {
                 left = Some((arrival_ns, frame));
                 break;
             }
             let (place, rest) = room.split_at_mut(span);
             room = rest;
-            lay(place, Head::new(arrival_ns, len, false), frame);
+            write_frame(place, StoreHeader::new(arrival_ns, len, false), frame);
             packets += 1;
             sum += len as u64;
             last_ns = arrival_ns;
         }
-        (self.taken, self.last_ns) = (whole - room.len(), last_ns);
+        (self.bytes_used, self.last_ns) = (whole - room.len(), last_ns);
         self.packets += packets;
         self.sum += sum;
         left
@@ -87,11 +104,11 @@ impl<'s> Loader<'s> {
     /// Goes on in another chunk.
     #[cold]
     fn add_elsewhere(&mut self, arrival_ns: u64, frame: &[u8]) -> bool {
-        if frame.len().wrapping_sub(1) >= MAX_FRAME {
+        if frame.len().wrapping_sub(1) >= MAX_FRAME_BYTES {
             return false;
         }
         self.close();
-        let Some(number) = self.store.turn_over(self.lane) else { return false };
+        let Some(number) = self.store.next_chunk(self.lane) else { return false };
         self.open(number);
         self.add(arrival_ns, frame)
     }
@@ -100,7 +117,7 @@ impl<'s> Loader<'s> {
     fn open(&mut self, number: u32) {
         let Some(chunk) = self.store.chunks.get_mut(number as usize) else { return };
         self.bytes = std::mem::take(&mut chunk.bytes);
-        (self.number, self.start, self.taken) = (number, chunk.taken, chunk.taken);
+        (self.number, self.start, self.bytes_used) = (number, chunk.bytes_used, chunk.bytes_used);
         (self.packets, self.sum) = (0, 0);
     }
 
@@ -112,20 +129,21 @@ impl<'s> Loader<'s> {
             return;
         }
         chunk.bytes = std::mem::take(&mut self.bytes);
-        chunk.taken = self.taken;
-        chunk.live += self.packets;
+        chunk.bytes_used = self.bytes_used;
+        chunk.live_frames += self.packets;
         if self.packets > 0 {
-            let handle = Handle(self.number << PLACE_BITS | (self.start / UNIT) as u32);
-            let first_ns = self.store.coupled(handle).frame.arrival_ns;
+            let handle =
+                FrameHandle(self.number << OFFSET_BITS | (self.start / HEADER_ALIGN) as u32);
+            let first_ns = self.store.burst_item(handle).frame.arrival_ns;
             let (packets, bytes, last_ns) = (self.packets, self.sum, self.last_ns);
-            self.trains.push(Train { handle, packets, bytes, first_ns, last_ns });
+            self.bursts.push(Burst { handle, packets, bytes, first_ns, last_ns });
         }
     }
 }
 
 /// Puts a frame down behind its head.
 #[inline(always)]
-fn lay(place: &mut [u8], head: Head, frame: &[u8]) {
+fn write_frame(place: &mut [u8], head: StoreHeader, frame: &[u8]) {
     if let Some((first, room)) = place.split_first_chunk_mut() {
         *first = head.0.to_ne_bytes();
         copy_frame(&mut room[..frame.len()], frame);

@@ -4,13 +4,13 @@ use proptest::prelude::*;
 
 use super::*;
 
-const LANE: Lane = Lane(0);
+const LANE: StoreLane = StoreLane(0);
 /// Longest frames in a chunk.
-const PER_CHUNK: usize = CHUNK / (MAX_FRAME + UNIT);
+const PER_CHUNK: usize = CHUNK_BYTES / (MAX_FRAME_BYTES + HEADER_ALIGN);
 
-impl Store {
-    fn put_bytes(&mut self, lane: Lane, arrival_ns: u64, bytes: &[u8]) -> Option<Handle> {
-        self.tick(arrival_ns);
+impl EmulationStore {
+    fn put_bytes(&mut self, lane: StoreLane, arrival_ns: u64, bytes: &[u8]) -> Option<FrameHandle> {
+        self.set_time(arrival_ns);
         let mut trains = Vec::new();
         let mut loader = self.load(lane, &mut trains);
         let stored = loader.put(arrival_ns, bytes);
@@ -19,15 +19,15 @@ impl Store {
         trains.first().map(|train| train.handle)
     }
 
-    fn bytes(&mut self, handle: Handle) -> Vec<u8> {
+    fn bytes(&mut self, handle: FrameHandle) -> Vec<u8> {
         self.get(handle).bytes.to_vec()
     }
 }
 
 #[test]
 fn a_frame_is_what_was_stored_with_the_time_it_came() {
-    let mut store = Store::new(1 << 30);
-    for len in [1, 14, 60, 64, 1500, 9000, MAX_FRAME] {
+    let mut store = EmulationStore::new(1 << 30);
+    for len in [1, 14, 60, 64, 1500, 9000, MAX_FRAME_BYTES] {
         let frame: Vec<_> = (0..len).map(|i| i as u8).collect();
         let handle = store.put_bytes(LANE, len as u64 * 1000, &frame).unwrap();
         assert_eq!(store.bytes(handle), frame);
@@ -47,7 +47,7 @@ fn frames_of_every_length_are_copied_whole_and_nothing_beside_them() {
 
 #[test]
 fn a_copy_is_known_as_one_and_a_frame_that_is_freed_is_gone() {
-    let mut store = Store::new(1 << 30);
+    let mut store = EmulationStore::new(1 << 30);
     let frame = store.put_bytes(LANE, 7, &[3; 100]).unwrap();
     let copy = store.copy(frame).unwrap();
     assert_eq!([frame, copy].map(|handle| store.get(handle).is_copy), [false, true]);
@@ -58,17 +58,17 @@ fn a_copy_is_known_as_one_and_a_frame_that_is_freed_is_gone() {
 
 #[test]
 fn no_frame_is_empty_or_longer_than_the_longest() {
-    let mut store = Store::new(1 << 30);
+    let mut store = EmulationStore::new(1 << 30);
     assert_eq!(store.put_bytes(LANE, 0, &[]), None);
-    assert_eq!(store.put_bytes(LANE, 0, &vec![0; MAX_FRAME + 1]), None);
-    assert_eq!(store.held_bytes(), 0);
+    assert_eq!(store.put_bytes(LANE, 0, &vec![0; MAX_FRAME_BYTES + 1]), None);
+    assert_eq!(store.memory_bytes(), 0);
 }
 
 #[test]
 fn a_batch_is_as_many_trains_as_it_takes_chunks() {
-    let mut store = Store::new(1 << 30);
+    let mut store = EmulationStore::new(1 << 30);
     let lens: Vec<usize> = (0..500).map(|i| 1 + i * 13 % 1500).collect();
-    store.tick(10_000);
+    store.set_time(10_000);
     let mut trains = Vec::new();
     let mut loader = store.load(LANE, &mut trains);
     let frames: Vec<_> = lens.iter().map(|&len| vec![len as u8; len]).collect();
@@ -76,7 +76,7 @@ fn a_batch_is_as_many_trains_as_it_takes_chunks() {
     while let Some((at_ns, frame)) = loader.put_all(rest.by_ref().take(frames.len())) {
         assert!(loader.put(at_ns, frame), "in the next chunk");
     }
-    assert!(!loader.put(9_999, &[]) && !loader.put(9_999, &vec![0; MAX_FRAME + 1]));
+    assert!(!loader.put(9_999, &[]) && !loader.put(9_999, &vec![0; MAX_FRAME_BYTES + 1]));
     loader.end();
 
     assert_eq!(trains.len(), 2);
@@ -97,19 +97,23 @@ fn a_batch_is_as_many_trains_as_it_takes_chunks() {
     assert_eq!((front.first_ns, trains[1].packets), (last.first_ns, last.packets - 3));
     assert_eq!((front.last_ns + 1, trains[1].first_ns), (last.first_ns + 3, last.first_ns + 3));
     assert_eq!(front.bytes + trains[1].bytes, last.bytes);
-    assert_eq!(store.coupled(trains[1].handle).frame.arrival_ns, trains[1].first_ns);
-    [trains[0], front, trains[1]].iter().for_each(|train| store.free_train(train));
-    assert_eq!(store.put_bytes(LANE, 20_000, &[0; 60]).map(place), Some(0), "all was freed");
+    assert_eq!(store.burst_item(trains[1].handle).frame.arrival_ns, trains[1].first_ns);
+    [trains[0], front, trains[1]].iter().for_each(|train| store.free_burst(train));
+    assert_eq!(
+        store.put_bytes(LANE, 20_000, &[0; 60]).map(header_offset),
+        Some(0),
+        "all was freed"
+    );
 }
 
 #[test]
 fn frames_are_refused_beyond_the_limit_and_taken_again_below_it() {
-    let mut store = Store::new(2 * CHUNK as u64);
+    let mut store = EmulationStore::new(2 * CHUNK_BYTES as u64);
     let frame = [7; 1024];
     let handles: Vec<_> = std::iter::from_fn(|| store.put_bytes(LANE, 0, &frame)).collect();
-    assert_eq!(handles.len(), 2 * (CHUNK / (1024 + UNIT)));
-    assert_eq!(store.held_bytes(), 2 * CHUNK as u64);
-    for handle in &handles[..CHUNK / (1024 + UNIT)] {
+    assert_eq!(handles.len(), 2 * (CHUNK_BYTES / (1024 + HEADER_ALIGN)));
+    assert_eq!(store.memory_bytes(), 2 * CHUNK_BYTES as u64);
+    for handle in &handles[..CHUNK_BYTES / (1024 + HEADER_ALIGN)] {
         store.free(*handle);
     }
     assert!(store.put_bytes(LANE, 0, &frame).is_some());
@@ -117,21 +121,21 @@ fn frames_are_refused_beyond_the_limit_and_taken_again_below_it() {
 
 #[test]
 fn memory_freed_last_is_filled_first() {
-    let mut store = Store::new(1 << 30);
-    let frame = [0; MAX_FRAME];
-    let chunks: Vec<Vec<Handle>> = (0..4)
+    let mut store = EmulationStore::new(1 << 30);
+    let frame = [0; MAX_FRAME_BYTES];
+    let chunks: Vec<Vec<FrameHandle>> = (0..4)
         .map(|_| (0..PER_CHUNK).map(|_| store.put_bytes(LANE, 0, &frame).unwrap()).collect())
         .collect();
     for handles in [&chunks[2], &chunks[0]] {
         handles.iter().for_each(|&handle| store.free(handle));
     }
     let next = store.put_bytes(LANE, 0, &frame).unwrap();
-    assert_eq!(next.0 >> PLACE_BITS, chunks[0][0].0 >> PLACE_BITS);
+    assert_eq!(next.0 >> OFFSET_BITS, chunks[0][0].0 >> OFFSET_BITS);
 }
 
 #[test]
 fn a_steady_flow_needs_no_more_than_what_is_in_flight() {
-    let mut store = Store::new(1 << 40);
+    let mut store = EmulationStore::new(1 << 40);
     let mut line = std::collections::VecDeque::new();
     for i in 0..400_000u64 {
         line.push_back(store.put_bytes(LANE, i, &[i as u8; 64]).unwrap());
@@ -139,21 +143,21 @@ fn a_steady_flow_needs_no_more_than_what_is_in_flight() {
             store.free(line.pop_front().unwrap());
         }
     }
-    let in_flight = 100_000 * (64 + UNIT as u64);
-    assert!(store.held_bytes() <= in_flight + 2 * CHUNK as u64, "{}", store.held_bytes());
+    let in_flight = 100_000 * (64 + HEADER_ALIGN as u64);
+    assert!(store.memory_bytes() <= in_flight + 2 * CHUNK_BYTES as u64, "{}", store.memory_bytes());
 }
 
 #[test]
 fn an_empty_store_begins_again_where_it_is_warm() {
-    let mut store = Store::new(1 << 30);
+    let mut store = EmulationStore::new(1 << 30);
     let first = store.put_bytes(LANE, 0, &[1; 64]).unwrap();
     store.free(first);
     assert_eq!(store.put_bytes(LANE, 5, &[1; 64]), Some(first));
 }
 
 /// Fills so many chunks, and empties them.
-fn fill(store: &mut Store, chunks: usize, at_ns: u64) {
-    let frame = [0; MAX_FRAME];
+fn fill(store: &mut EmulationStore, chunks: usize, at_ns: u64) {
+    let frame = [0; MAX_FRAME_BYTES];
     let handles: Vec<_> =
         (0..chunks * PER_CHUNK).map(|_| store.put_bytes(LANE, at_ns, &frame).unwrap()).collect();
     handles.into_iter().for_each(|handle| store.free(handle));
@@ -161,44 +165,48 @@ fn fill(store: &mut Store, chunks: usize, at_ns: u64) {
 
 #[test]
 fn memory_of_a_burst_is_given_back_after_a_while() {
-    let mut store = Store::new(1 << 40);
-    fill(&mut store, 3 * MAX_SPARE, 0);
-    assert_eq!(store.held_bytes(), (3 * MAX_SPARE * CHUNK) as u64);
-    store.tick(A_WHILE);
-    store.tick(2 * A_WHILE);
-    assert_eq!(store.held_bytes(), ((MAX_SPARE + 1) * CHUNK) as u64);
-    fill(&mut store, 3 * MAX_SPARE, 2 * A_WHILE);
+    let mut store = EmulationStore::new(1 << 40);
+    fill(&mut store, 3 * MAX_SPARE_CHUNKS, 0);
+    assert_eq!(store.memory_bytes(), (3 * MAX_SPARE_CHUNKS * CHUNK_BYTES) as u64);
+    store.set_time(TRIM_AFTER_NS);
+    store.set_time(2 * TRIM_AFTER_NS);
+    assert_eq!(store.memory_bytes(), ((MAX_SPARE_CHUNKS + 1) * CHUNK_BYTES) as u64);
+    fill(&mut store, 3 * MAX_SPARE_CHUNKS, 2 * TRIM_AFTER_NS);
 }
 
 #[test]
 fn memory_that_is_needed_again_and_again_is_kept() {
-    let mut store = Store::new(1 << 40);
+    let mut store = EmulationStore::new(1 << 40);
     for round in 0..10 {
-        fill(&mut store, 2 * MAX_SPARE, round * A_WHILE);
-        assert_eq!(store.held_bytes(), (2 * MAX_SPARE * CHUNK) as u64, "round {round}");
-        store.tick(round * A_WHILE + A_WHILE / 2);
+        fill(&mut store, 2 * MAX_SPARE_CHUNKS, round * TRIM_AFTER_NS);
+        assert_eq!(
+            store.memory_bytes(),
+            (2 * MAX_SPARE_CHUNKS * CHUNK_BYTES) as u64,
+            "round {round}"
+        );
+        store.set_time(round * TRIM_AFTER_NS + TRIM_AFTER_NS / 2);
     }
 }
 
 #[test]
 fn slow_frames_do_not_hold_the_memory_of_fast_ones() {
-    let (fast, slow) = (Lane::number(0), Lane::number(1));
-    let mut store = Store::new(1 << 40);
+    let (fast, slow) = (StoreLane::number(0), StoreLane::number(1));
+    let mut store = EmulationStore::new(1 << 40);
     let mut slow_bytes = 0;
     for i in 0..200_000u64 {
         let frame = store.put_bytes(fast, i, &[0; 1500]).unwrap();
         if i % 100 == 0 {
             store.put_bytes(slow, i, &[0; 1500]).unwrap();
-            slow_bytes += 1504 + UNIT as u64;
+            slow_bytes += 1504 + HEADER_ALIGN as u64;
         }
         store.free(frame);
     }
-    assert!(store.held_bytes() <= slow_bytes + 2 * CHUNK as u64);
+    assert!(store.memory_bytes() <= slow_bytes + 2 * CHUNK_BYTES as u64);
 }
 
 #[test]
 fn arrival_times_are_kept_over_hours_and_out_of_order() {
-    let mut store = Store::new(1 << 40);
+    let mut store = EmulationStore::new(1 << 40);
     let times = [5_000_000_000_000, 5, 9_000_000_000, 8_999_999_999, u64::from(u32::MAX)];
     let handles = times.map(|time| store.put_bytes(LANE, time, &[0; 60]).unwrap());
     assert_eq!(handles.map(|handle| store.get(handle).arrival_ns), times);
@@ -213,7 +221,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let len = prop_oneof![4 => 1..200usize, 2 => 200..2000usize, 1 => 2000..=MAX_FRAME];
+    let len = prop_oneof![4 => 1..200usize, 2 => 200..2000usize, 1 => 2000..=MAX_FRAME_BYTES];
     prop_oneof![
         4 => (0..3u8, len).prop_map(|(lane, len)| Step::Put { lane, len }),
         1 => any::<usize>().prop_map(Step::Copy),
@@ -229,7 +237,7 @@ proptest! {
     /// found as a map would find it, and no two frames share a byte.
     #[test]
     fn it_behaves_like_a_map(steps in proptest::collection::vec(step(), 1..600)) {
-        let mut store = Store::new(8 * CHUNK as u64);
+        let mut store = EmulationStore::new(8 * CHUNK_BYTES as u64);
         let mut model: HashMap<u32, (Vec<u8>, u64)> = HashMap::new();
         let mut order: Vec<u32> = Vec::new();
         for (i, step) in steps.into_iter().enumerate() {
@@ -237,14 +245,14 @@ proptest! {
             match step {
                 Step::Put { lane, len } => {
                     let frame = vec![i as u8; len];
-                    if let Some(handle) = store.put_bytes(Lane(lane), time, &frame) {
+                    if let Some(handle) = store.put_bytes(StoreLane(lane), time, &frame) {
                         prop_assert!(model.insert(handle.0, (frame, time)).is_none());
                         order.push(handle.0);
                     }
                 }
                 Step::Copy(which) if !order.is_empty() => {
                     let from = order[which % order.len()];
-                    if let Some(handle) = store.copy(Handle(from)) {
+                    if let Some(handle) = store.copy(FrameHandle(from)) {
                         let frame = model[&from].clone();
                         prop_assert!(model.insert(handle.0, frame).is_none());
                         order.push(handle.0);
@@ -252,22 +260,22 @@ proptest! {
                 }
                 Step::Mark(which) if !order.is_empty() => {
                     let handle = order[which % order.len()];
-                    store.get(Handle(handle)).bytes[0] ^= 0xff;
+                    store.get(FrameHandle(handle)).bytes[0] ^= 0xff;
                     model.get_mut(&handle).unwrap().0[0] ^= 0xff;
                 }
                 Step::Free(which) if !order.is_empty() => {
                     let handle = order.swap_remove(which % order.len());
-                    store.free(Handle(handle));
+                    store.free(FrameHandle(handle));
                     model.remove(&handle);
                 }
                 _ => {}
             }
         }
         for (handle, (frame, time)) in model {
-            let stored = store.get(Handle(handle));
+            let stored = store.get(FrameHandle(handle));
             prop_assert_eq!(&stored.bytes[..], &frame[..]);
             prop_assert_eq!(stored.arrival_ns, time);
         }
-        prop_assert!(store.held_bytes() <= 8 * CHUNK as u64);
+        prop_assert!(store.memory_bytes() <= 8 * CHUNK_BYTES as u64);
     }
 }

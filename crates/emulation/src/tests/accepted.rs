@@ -1,12 +1,12 @@
 //! What is accepted, and what it means.
 
 use slipring_link::{
-    Admit, BitErrors, Cells, DelayModel, Discipline, Edit, Framing, LossModel, Meter, OrderPolicy,
-    Place, RateSpec, Serialise,
+    AdmitPolicy, BitErrorSpec, DelayModel, Discipline, Framing, LineCells, LossModel, LossPosition,
+    MangleEdit, MeterSpec, OrderPolicy, RateSpec, SerialisePoint,
 };
 use slipring_model::{Chance, Dist};
 
-use super::super::Clock;
+use super::super::RunClock;
 use super::{links, plan, up};
 
 const MS: u64 = 1_000_000;
@@ -50,22 +50,22 @@ fn ether_adds_what_ethernet_adds() {
     let framing = up("-B 10g,overhead=-14,min_frame=64").framing;
     assert_eq!((framing.overhead_bytes, framing.min_frame), (-14, 64));
     let atm = up("-B 2m,cells=atm").framing;
-    assert_eq!((atm.cells, atm.overhead_bytes), (Cells::Atm, 8));
+    assert_eq!((atm.cells, atm.overhead_bytes), (LineCells::Atm, 8));
     let docsis = up("-B 2m,cells=docsis,minislot=8").framing;
-    assert_eq!(docsis.cells, Cells::Docsis { minislot: 8 });
+    assert_eq!(docsis.cells, LineCells::Docsis { minislot: 8 });
 }
 
 #[test]
 fn avg_is_a_policer() {
     let link = up("-B avg,8m,10000");
-    let meter = Meter::Bucket { bps: 8_000_000, burst: 10_000 };
+    let meter = MeterSpec::Bucket { bps: 8_000_000, burst: 10_000 };
     assert_eq!(link.police.unwrap().meter, meter);
     assert_eq!(link.rate, RateSpec::Unlimited);
     assert_eq!(up("--police 8m,burst=10kB").police.unwrap().meter, meter);
     let two = up("--police rfc2698,1m,10k,2m,20k,exceed=mark").police.unwrap();
     assert_eq!(
         two.meter,
-        Meter::Rfc2698 {
+        MeterSpec::Rfc2698 {
             committed_bps: 1_000_000,
             committed_burst: 10_240,
             peak_bps: 2_000_000,
@@ -171,8 +171,8 @@ fn losses_of_every_model_are_reached_from_the_command_line() {
     assert_eq!((windows[0].from_ns, windows[0].until_ns), (1_000 * MS, 2_000 * MS));
     assert_eq!(period_ns, Some(10_000 * MS));
     assert!(up("-L none").loss.is_empty());
-    assert_eq!(up("-L 1%").loss[0].place, Place::Pre);
-    assert_eq!(up("-L plr,1%,where=post").loss[0].place, Place::Post);
+    assert_eq!(up("-L 1%").loss[0].position, LossPosition::Pre);
+    assert_eq!(up("-L plr,1%,where=post").loss[0].position, LossPosition::Post);
 }
 
 #[test]
@@ -195,8 +195,8 @@ fn queues_of_every_kind_are_reached_from_the_command_line() {
     assert_eq!(flows.flows, 16);
     assert!(matches!(queue("dualpi2").discipline, Discipline::DualPi2(_)));
     assert!(matches!(queue("drophead,50k").discipline, Discipline::DropHead));
-    assert_eq!(queue("50k,admit=tlem").admit, Admit::Tlem);
-    assert_eq!(up("-B 10m -Q 50k --admit tlem").queue.admit, Admit::Tlem);
+    assert_eq!(queue("50k,admit=tlem").admit, AdmitPolicy::Tlem);
+    assert_eq!(up("-B 10m -Q 50k --admit tlem").queue.admit, AdmitPolicy::Tlem);
 }
 
 #[test]
@@ -234,13 +234,13 @@ fn other_parts_are_reached_from_the_command_line() {
     let link = up("-R 0.1,5ms -O 3us --serialise start --corrupt 1e-7 --duplicate 0.1%,1ms,2");
     let hold = link.hold.unwrap();
     assert_eq!((hold.chance, hold.hold_ns), (Chance::from_f64(0.1).unwrap(), 5 * MS));
-    assert_eq!((link.offset_ns, link.serialise), (3_000, Serialise::Start));
-    assert_eq!(link.corrupt.unwrap().errors, BitErrors::Ber(1e-7));
+    assert_eq!((link.offset_ns, link.serialise), (3_000, SerialisePoint::Start));
+    assert_eq!(link.corrupt.unwrap().errors, BitErrorSpec::Ber(1e-7));
     let duplicate = link.duplicate.unwrap();
     assert_eq!((duplicate.copies, duplicate.after_ns), (2, MS));
     assert_eq!(up("-R const,0.1,5ms").hold, link.hold);
     let burst = up("--corrupt burst,1%,3,from_byte=14,fix_checksum=yes").corrupt.unwrap();
-    assert!(matches!(burst.errors, BitErrors::Burst { bits: 3, .. }));
+    assert!(matches!(burst.errors, BitErrorSpec::Burst { bits: 3, .. }));
     assert!(burst.fix_checksum);
 }
 
@@ -263,7 +263,7 @@ fn a_whole_link_fits_one_flag() {
 fn classic_letters_steer_the_run() {
     let args = "-i tap:a -i tap:b -C 2,3 -b 64 -w 2 -d 300u -B 1g -M 1s,10g -H -c --pipeline";
     let plan = plan(args).unwrap();
-    let Clock::RealTime(run) = &plan.clock else { panic!() };
+    let RunClock::RealTime(run) = &plan.clock else { panic!() };
     assert_eq!(
         (run.cpus.as_slice(), run.burst.frames, run.link_wait.as_secs()),
         (&[2, 3][..], 64, 2)
@@ -281,10 +281,10 @@ fn bytes_to_write_over_are_given_in_hexadecimal_digits() {
     let mangle = |flag: &str| up(&format!("--mangle {flag}")).mangle.unwrap();
     let always = slipring_model::Chance::ALWAYS;
     let set = mangle("22,40:01");
-    assert_eq!((set.at, set.edit, set.chance), (22, Edit::Set(vec![0x40, 1]), always));
-    assert_eq!(mangle("invert,0,fF,fix_checksum=true").edit, Edit::Invert(vec![255]));
+    assert_eq!((set.at, set.edit, set.chance), (22, MangleEdit::Set(vec![0x40, 1]), always));
+    assert_eq!(mangle("invert,0,fF,fix_checksum=true").edit, MangleEdit::Invert(vec![255]));
     let random = mangle("random(30,4,p=1%)");
-    assert_eq!((random.edit, random.fix_checksum), (Edit::Random(4), false));
+    assert_eq!((random.edit, random.fix_checksum), (MangleEdit::Random(4), false));
     for (flag, why) in [
         ("22,4", "`4` does not fit link.up.mangle.bytes | these are no bytes"),
         ("22,4g", "`4g` does not fit link.up.mangle.bytes"),
@@ -327,7 +327,7 @@ fn disciplines_that_do_not_bound_their_queue_have_the_limits_of_linux() {
 #[test]
 fn tlems_burst_of_zero_is_the_default() {
     let plan = plan("-i tap:a -i tap:b -b 0").unwrap();
-    let Clock::RealTime(run) = plan.clock else { panic!() };
+    let RunClock::RealTime(run) = plan.clock else { panic!() };
     assert_eq!((run.burst.frames, run.burst.bytes), (256, u64::MAX));
 }
 
@@ -341,8 +341,8 @@ fn a_seed_is_kept_and_without_one_every_run_has_its_own() {
 #[test]
 fn virtual_time_takes_one_pair_of_captures_or_two() {
     let pairs = |args: &str| match plan(args).unwrap().clock {
-        Clock::Virtual(captures) => captures.pairs.len(),
-        Clock::RealTime(_) => 0,
+        RunClock::Virtual(captures) => captures.pairs.len(),
+        RunClock::RealTime(_) => 0,
     };
     assert_eq!(pairs("--virtual a b -D 1ms"), 1);
     assert_eq!(pairs("--virtual a b c d"), 2);
@@ -362,7 +362,7 @@ fn the_documentation_has_every_model_and_its_arguments() {
         }
         told.push((part_now.clone(), model.to_owned(), arguments.to_owned()));
     }
-    for part in &super::super::config::shape::PARTS {
+    for part in &super::super::config::parts::LINK_PARTS {
         for model in part.models {
             let arguments = model.arguments.join(", ").replace('…', "");
             let line = (part.name.to_owned(), model.name.to_owned(), arguments);

@@ -4,17 +4,17 @@ use slipring_cli::Diagnose as _;
 use slipring_cli::Diagnostic;
 use slipring_link::DelayModel;
 
-use super::super::config::{self, Config};
+use super::super::config::{self, EmulationConfig};
 use super::{file, network, plan, plan_by, told};
-use crate::{Plan, flags};
+use crate::{EmulationPlan, flags};
 
 /// Plans a command line of `slipring emulate`.
-fn own(args: &str) -> Result<Plan, Box<Diagnostic>> {
+fn own(args: &str) -> Result<EmulationPlan, Box<Diagnostic>> {
     let args = format!("--virtual a b {args}");
     plan_by(flags::command(), &args.split_ascii_whitespace().collect::<Vec<_>>())
 }
 
-fn classic(args: &str) -> Result<Plan, Box<Diagnostic>> {
+fn classic(args: &str) -> Result<EmulationPlan, Box<Diagnostic>> {
     plan(&format!("--virtual a b {args}"))
 }
 
@@ -71,7 +71,7 @@ fn tlem_keeps_its_own_reading_of_bare_numbers() {
 
 #[test]
 fn a_k_of_a_queue_is_1000_bytes_except_under_the_name_of_tlem() {
-    let bytes = |plan: Plan| format!("{:?}", plan.network.links[0].spec.queue);
+    let bytes = |plan: EmulationPlan| format!("{:?}", plan.network.links[0].spec.queue);
     assert!(bytes(own("-Q 64k").unwrap()).contains("64000"));
     assert!(bytes(own("-Q 64KiB").unwrap()).contains("65536"));
     assert!(bytes(classic("-Q 64k").unwrap()).contains("65536"));
@@ -89,7 +89,7 @@ fn everywhere(flag: &str, setting: &str, value: &str) -> [Result<String, String>
     let quoted = network(&file(&format!("{setting} = \"{value}\"")));
     let bare = network(&file(&format!("{setting} = {value}")));
     let set = |json: serde_json::Value| {
-        let config = Config::parse("link.toml", &file("")).unwrap();
+        let config = EmulationConfig::parse("link.toml", &file("")).unwrap();
         let path = format!("up.{setting}");
         let entries = config::entries([(path.as_str(), &json)]);
         let changed = entries.and_then(|entries| config.changed(&entries)?.network());

@@ -110,7 +110,7 @@ fn a_hold_without_its_values_is_refused_not_read_past_the_end() {
 fn avg_polices_slow_rates_exactly() {
     for bps in [1, 7_600, 10_000] {
         let police = up(&format!("-B avg,{bps}")).police.unwrap();
-        let slipring_link::Meter::Bucket { bps: asked, burst } = police.meter else { panic!() };
+        let slipring_link::MeterSpec::Bucket { bps: asked, burst } = police.meter else { panic!() };
         assert_eq!(asked, bps);
         assert!(burst >= 2 * 1514, "a frame fits at every rate");
     }

@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 use slipring_link::{
-    DelayModel, Discipline, LossModel, NetworkSpec, OrderPolicy, Place, RateSpec, Source, Target,
-    TraceEnd,
+    DelayModel, Discipline, LinkSource, LinkTarget, LossModel, LossPosition, NetworkSpec,
+    OrderPolicy, RateSpec, TraceEnd,
 };
 
-use super::super::config::Config;
-use super::super::plan::Clock;
+use super::super::config::EmulationConfig;
+use super::super::plan::RunClock;
 use super::{file, network, plan, refusal, told};
 
 /// The example of the reference, whole.
@@ -56,18 +56,18 @@ fn example() -> NetworkSpec {
 fn the_example_of_the_documentation_means_what_it_says() {
     let network = example();
     let up = &network.links[0];
-    assert_eq!((up.from, up.to), (Source::Entry(0), Target::Exit(1)));
+    assert_eq!((up.from, up.to), (LinkSource::Entry(0), LinkTarget::Exit(1)));
     assert_eq!(up.spec.rate, RateSpec::Constant { bps: 100_000_000 });
     assert_eq!((up.spec.framing.overhead_bytes, up.spec.framing.min_frame), (24, 64));
     assert_eq!(up.spec.queue.bytes, Some(262_144));
-    assert_eq!(up.spec.loss[0].place, Place::Post);
+    assert_eq!(up.spec.loss[0].position, LossPosition::Post);
     assert_eq!(up.spec.order, OrderPolicy::Correlated);
     assert_eq!(network.entries, ["left", "right"]);
     assert_eq!(
         (network.classes[0].link, network.classes[0].filter.as_str()),
         (2, "udp dst port 5004")
     );
-    let config = Config::parse("link.toml", EXAMPLE).unwrap();
+    let config = EmulationConfig::parse("link.toml", EXAMPLE).unwrap();
     assert_eq!(config.seed().unwrap(), Some(7));
     let outputs = config.outputs().unwrap();
     assert_eq!(outputs.log.unwrap().to_str(), Some("run.pcapng"));
@@ -116,8 +116,8 @@ to = "b"
 like = "first"
 "#;
     let network = network(text).unwrap();
-    assert_eq!(network.links[0].to, Target::Node(0));
-    assert_eq!(network.links[1].from, Source::Node(0));
+    assert_eq!(network.links[0].to, LinkTarget::Node(0));
+    assert_eq!(network.links[1].from, LinkSource::Node(0));
     assert_eq!(network.links[1].spec.delay.model, DelayModel::Constant(1_000_000));
 }
 
@@ -138,7 +138,7 @@ fn files_named_in_a_file_lie_beside_it() {
          [link.other]\nfrom = \"left\"\nto = \"right\"\nprofile = \"wifi.profile\"\n\
          [[class]]\nmatch = \"arp\"\nuse = \"other\"\n";
     write("link.toml", &settings);
-    let network = Config::open(&dir.path().join("link.toml")).unwrap().network().unwrap();
+    let network = EmulationConfig::open(&dir.path().join("link.toml")).unwrap().network().unwrap();
     let [up, down, other] = &network.links[..] else { panic!() };
     let RateSpec::Opportunities { at_ns, mtu, end } = &up.spec.rate else { panic!() };
     assert_eq!((at_ns.len(), *mtu, *end), (6, 1504, TraceEnd::Once));
@@ -282,7 +282,7 @@ fn what_is_not_toml_is_refused_with_its_place() {
 fn changes_at_given_times_are_tried_before_the_run() {
     let schedule = |lines: &str| {
         let text = file("rate = \"10Mbit\"") + lines;
-        let config = Config::parse("link.toml", &text).unwrap();
+        let config = EmulationConfig::parse("link.toml", &text).unwrap();
         let told_of = |error| told(&slipring_cli::Diagnostic::of(&error));
         config.schedule().map_err(told_of).map(|changes| changes.len())
     };
@@ -325,8 +325,8 @@ fn printed_settings_read_back_as_the_same_network() {
         let again = network(&text).unwrap_or_else(|error| panic!("{line}: {error}\n{text}"));
         assert_eq!(again, plan.network, "{line}\n{text}");
     }
-    let config = Config::parse("link.toml", EXAMPLE).unwrap();
-    let again = Config::parse("again.toml", &config.to_toml()).unwrap();
+    let config = EmulationConfig::parse("link.toml", EXAMPLE).unwrap();
+    let again = EmulationConfig::parse("again.toml", &config.to_toml()).unwrap();
     assert_eq!(again.network().unwrap(), example());
     assert_eq!(again.schedule().unwrap().len(), 1);
     assert_eq!(again.to_toml(), config.to_toml());
@@ -357,7 +357,7 @@ proptest! {
     ) {
         let args = ["emulate", "--virtual", "a", "b", part, &value];
         if let Ok(matches) = super::super::flags::command().try_get_matches_from(args) {
-            let _ = super::super::Plan::of(&matches);
+            let _ = super::super::EmulationPlan::of(&matches);
         }
     }
 
@@ -459,7 +459,7 @@ fn a_file_without_ports_has_those_of_flags() {
     let text = file("delay = \"1ms\"").replace("[link.down]", "[link.down]\nlike = \"up\"");
     assert_eq!(plain, network(&text).unwrap());
     let ends = network("[link.x]\nfrom = \"right\"\nto = \"left\"\n").unwrap();
-    assert_eq!(ends.links[0].from, Source::Entry(1));
+    assert_eq!(ends.links[0].from, LinkSource::Entry(1));
     let error = network("[link.x]\nfrom = \"lefft\"\nto = \"right\"\n").unwrap_err();
     assert!(error.contains("did you mean `left`"), "{error}");
     let error = network("[link.x]\nto = \"right\"\n").unwrap_err();
@@ -488,8 +488,8 @@ fn a_router_is_printed_and_read_back() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("link.toml");
     let routed = |args: &str| match plan(args).unwrap_or_else(|error| panic!("{error}")).clock {
-        Clock::RealTime(how) => how.route,
-        Clock::Virtual(_) => panic!("between ports"),
+        RunClock::RealTime(how) => how.route,
+        RunClock::Virtual(_) => panic!("between ports"),
     };
     for flags in ["-r", "-r --decrement-ttl", "-r -G none -G 10.1.0.9 --decrement-ttl"] {
         let flags = format!("{flags} -i packet:a -i packet:b -D 20ms");
@@ -537,18 +537,18 @@ fn a_constant_rate_has_the_same_queue_in_a_file_as_in_flags() {
 
 #[test]
 fn a_rate_that_is_set_later_has_that_queue_and_one_that_goes_takes_it_along() {
-    let config = Config::parse("link.toml", &file("")).unwrap();
-    let set = |config: &Config, path: &str, value: &str| {
+    let config = EmulationConfig::parse("link.toml", &file("")).unwrap();
+    let set = |config: &EmulationConfig, path: &str, value: &str| {
         let value = serde_json::json!(value);
         config.changed(&crate::config::entries([(path, &value)]).unwrap()).unwrap()
     };
-    let bytes = |config: &Config| config.network().unwrap().links[0].spec.queue.bytes;
+    let bytes = |config: &EmulationConfig| config.network().unwrap().links[0].spec.queue.bytes;
     let rated = set(&config, "up.rate", "1Mbit");
     assert_eq!(bytes(&rated), Some(50_000));
     assert_eq!(bytes(&set(&rated, "up.rate", "none")), None);
     let unbounded = set(&rated, "up.queue", "none");
     assert_eq!(bytes(&unbounded), None);
-    let again = Config::parse("again.toml", &unbounded.to_toml()).unwrap();
+    let again = EmulationConfig::parse("again.toml", &unbounded.to_toml()).unwrap();
     assert_eq!(bytes(&again), None, "{}", unbounded.to_toml());
 }
 

@@ -4,28 +4,31 @@ use serde_json::{Value, json};
 use slipring_cli::Diagnostic;
 use slipring_link::{DelayModel, NetworkSpec, RateSpec};
 
-use super::super::config::{self, Config, ConfigError};
+use super::super::config::{self, EmulationConfig, EmulationConfigError};
 use super::{file, plan, told};
 
-fn config() -> Config {
+fn config() -> EmulationConfig {
     let text = file("rate = \"10Mbit\"\ndelay = \"normal(20ms, 3ms)\"");
-    Config::parse("link.toml", &text).unwrap()
+    EmulationConfig::parse("link.toml", &text).unwrap()
 }
 
-fn set(config: &mut Config, path: &str, value: Value) -> Result<(), String> {
+fn set(config: &mut EmulationConfig, path: &str, value: Value) -> Result<(), String> {
     let done = apply(config, &[(path, &value)]);
     done.map(|_| ()).map_err(|error| told(&Diagnostic::of(&error)))
 }
 
 /// As a live change does: all or nothing.
-fn apply(config: &mut Config, settings: &[(&str, &Value)]) -> Result<NetworkSpec, ConfigError> {
+fn apply(
+    config: &mut EmulationConfig,
+    settings: &[(&str, &Value)],
+) -> Result<NetworkSpec, EmulationConfigError> {
     let changed = config.changed(&config::entries(settings.iter().copied())?)?;
     let network = changed.network()?;
     *config = changed;
     Ok(network)
 }
 
-fn rate(config: &Config) -> RateSpec {
+fn rate(config: &EmulationConfig) -> RateSpec {
     config.network().unwrap().links[0].spec.rate.clone()
 }
 
@@ -148,7 +151,7 @@ fn what_stands_in_a_file_is_not_told_to_who_changes_a_run() {
     std::fs::write(&secret, "hunter2\n").unwrap();
     let told = |discreet| {
         let mut config = config();
-        config.files.discreet = discreet;
+        config.files.hides_details = discreet;
         let of = |path: &str, value: Value| set(&mut config.clone(), path, value).unwrap_err();
         let file = json!(secret.to_str().unwrap());
         let samples = json!({ "model": "samples", "file": &file });
@@ -173,7 +176,7 @@ fn a_file_that_is_not_there_is_refused_as_one_that_does_not_fit_is() {
     type Naming = fn(&str) -> Value;
     let told = |part: &str, value: Naming, name: &str| {
         let mut config = config();
-        config.files.discreet = true;
+        config.files.hides_details = true;
         set(&mut config, part, value(&path(name))).unwrap_err().replace(&path(name), "FILE")
     };
     let parts: [(&str, Naming); 5] = [
@@ -247,18 +250,19 @@ fn flags_blocks_and_scripts_give_a_setting_one_value_too() {
     }
     let block =
         "[[at]]\nt = \"1s\"\nset = { \"up.delay\" = \"5ms\", \"link.up.delay\" = \"6ms\" }\n";
-    let config = Config::parse("link.toml", &(file("") + block)).unwrap();
+    let config = EmulationConfig::parse("link.toml", &(file("") + block)).unwrap();
     let error = told(&Diagnostic::of(&config.schedule().unwrap_err()));
     assert!(error.contains("are one setting at link.toml, line 12, column 29"), "{error}");
     let [step] = &config::script("steps.toml", block).unwrap()[..] else { panic!("one block") };
-    assert!(Config::parse("link.toml", &file("")).unwrap().changed(&step.set).is_err());
+    assert!(EmulationConfig::parse("link.toml", &file("")).unwrap().changed(&step.set).is_err());
 }
 
 #[test]
 fn an_end_of_a_link_is_told_with_its_place_in_a_script() {
     let text = "[[at]]\nt = \"1s\"\nset = { \"up.from\" = \"right\", \"up.to\" = \"left\" }\n";
     let [step] = &config::script("steps.toml", text).unwrap()[..] else { panic!("one block") };
-    let error = Config::parse("link.toml", &file("")).unwrap().changed(&step.set).unwrap_err();
+    let error =
+        EmulationConfig::parse("link.toml", &file("")).unwrap().changed(&step.set).unwrap_err();
     let error = told(&Diagnostic::of(&error));
     let wanted = "link.up.from cannot be set | links are neither added nor removed while they run \
                   at steps.toml, line 3, column 9 | write the settings to a file";

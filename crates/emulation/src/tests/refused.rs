@@ -1,6 +1,6 @@
 //! What is refused, in its exact words.
 
-use super::super::Clock;
+use super::super::RunClock;
 use super::{plan, plan_of, refusal, told};
 
 const TIME: &str = "write it as 250us, 2ms, 1.5s, 10min or 1h";
@@ -254,9 +254,10 @@ fn what_a_file_wants_done_at_ports_is_refused_in_virtual_time() {
     let text = super::file("") + "[output]\nlate_drop = \"1ms\"\n";
     std::fs::write(dir.path().join("x.toml"), text).unwrap();
     let args = "--virtual @in @out --config @x.toml --check";
-    let said = slipring_program::said::said(&[crate::VERB], "emulate", args, dir.path());
-    assert_eq!(said.status, 2, "{}", said.talk);
-    assert!(said.talk.contains("output.late_drop does not go together"), "{}", said.talk);
+    let said =
+        slipring_datapath::captured_run::run_captured(&[crate::VERB], "emulate", args, dir.path());
+    assert_eq!(said.status, 2, "{}", said.stderr);
+    assert!(said.stderr.contains("output.late_drop does not go together"), "{}", said.stderr);
 }
 
 #[test]
@@ -277,15 +278,15 @@ fn tables_of_toml_are_refused_in_flags_with_what_to_write() {
 #[test]
 fn a_processor_that_is_not_there_is_refused_before_a_port_is_opened() {
     let dir = tempfile::tempdir().unwrap();
-    let said = slipring_program::said::said(
+    let said = slipring_datapath::captured_run::run_captured(
         &[crate::VERB],
         "emulate",
         "-i null: -i pcap:@out.pcap -C 4000",
         dir.path(),
     );
-    assert_eq!(said.status, 2, "{}", said.talk);
-    assert!(said.talk.contains("there is no processor 4000 to run on"), "{}", said.talk);
-    assert!(said.talk.contains("there are: 0"), "{}", said.talk);
+    assert_eq!(said.status, 2, "{}", said.stderr);
+    assert!(said.stderr.contains("there is no processor 4000 to run on"), "{}", said.stderr);
+    assert!(said.stderr.contains("there are: 0"), "{}", said.stderr);
     assert!(!dir.path().join("out.pcap").exists());
 }
 
@@ -327,7 +328,7 @@ fn flags_that_ask_for_nothing_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let check = |verb: &str, args: &str| {
         let args = format!("-i null: -i null: {args} --check");
-        slipring_program::said::said(&[crate::VERB], verb, &args, dir.path())
+        slipring_datapath::captured_run::run_captured(&[crate::VERB], verb, &args, dir.path())
     };
     for (args, why) in [
         ("--burst 0", "no frame would ever be taken"),
@@ -337,11 +338,11 @@ fn flags_that_ask_for_nothing_are_refused() {
         ("-d 0", "every frame would be dropped"),
     ] {
         let said = check("emulate", args);
-        assert_eq!(said.status, 2, "{args}: {}", said.talk);
-        assert!(said.talk.contains(why), "{args}: {}", said.talk);
+        assert_eq!(said.status, 2, "{args}: {}", said.stderr);
+        assert!(said.stderr.contains(why), "{args}: {}", said.stderr);
     }
     let said = check("tlem", "--burst 0");
-    assert_eq!(said.status, 0, "TLEM's default: {}", said.talk);
+    assert_eq!(said.status, 0, "TLEM's default: {}", said.stderr);
 }
 
 #[test]
@@ -369,7 +370,7 @@ fn a_router_needs_two_interfaces() {
         assert!(error.starts_with(why), "{args}: {error}");
     }
     let plan = plan("-r -G 10.1.0.9 -i packet:a -i netmap:b").unwrap();
-    let Clock::RealTime(how) = plan.clock else { panic!("between ports") };
+    let RunClock::RealTime(how) = plan.clock else { panic!("between ports") };
     assert!(how.route.is_some());
 }
 
@@ -389,12 +390,12 @@ fn directions_that_share_a_link_are_refused_by_a_check_too() {
     std::fs::write(dir.path().join("x.toml"), text).unwrap();
     let check = |args: &str| {
         let args = format!("--config @x.toml --check {args}");
-        slipring_program::said::said(&[crate::VERB], "emulate", &args, dir.path())
+        slipring_datapath::captured_run::run_captured(&[crate::VERB], "emulate", &args, dir.path())
     };
-    assert_eq!(check("").status, 0, "{}", check("").talk);
+    assert_eq!(check("").status, 0, "{}", check("").stderr);
     let refused = check("--pipeline");
-    assert_eq!(refused.status, 2, "{}", refused.talk);
-    assert!(refused.talk.contains("both directions pass link.x"), "{}", refused.talk);
+    assert_eq!(refused.status, 2, "{}", refused.stderr);
+    assert!(refused.stderr.contains("both directions pass link.x"), "{}", refused.stderr);
 }
 
 #[test]

@@ -11,18 +11,18 @@ fn a_capture_at_the_second_end_is_written_and_refused_where_it_exists() {
     }
     let said = |ports: &str| {
         let args = format!("{ports} -T 0 -t 10s --seed 1 --run-dir @run");
-        slipring_program::said::said(&[crate::VERB], "emulate", &args, dir.path())
+        slipring_datapath::captured_run::run_captured(&[crate::VERB], "emulate", &args, dir.path())
     };
     let both = said("-i pcap:@a.pcap -i pcap:@c.pcap");
-    assert_eq!(both.status, 2, "{}", both.talk);
+    assert_eq!(both.status, 2, "{}", both.stderr);
     assert!(
-        both.talk.contains("c.pcap exists") && both.talk.contains("--overwrite"),
+        both.stderr.contains("c.pcap exists") && both.stderr.contains("--overwrite"),
         "{}",
-        both.talk
+        both.stderr
     );
     let through = said("-i pcap:@a.pcap -i pcap:@b.pcap");
-    assert_eq!(through.status, 0, "{}", through.talk);
-    assert!(!through.talk.contains("only gives frames"), "{}", through.talk);
+    assert_eq!(through.status, 0, "{}", through.stderr);
+    assert!(!through.stderr.contains("only gives frames"), "{}", through.stderr);
 }
 
 #[test]
@@ -82,8 +82,9 @@ fn a_log_for_mahimahi_is_said_to_tell_of_whole_ways_where_links_are_chained() {
 #[test]
 fn what_the_links_read_is_not_written_over() {
     let dir = tempfile::tempdir().unwrap();
-    let said =
-        |args: &str| slipring_program::said::said(&[crate::VERB], "emulate", args, dir.path());
+    let said = |args: &str| {
+        slipring_datapath::captured_run::run_captured(&[crate::VERB], "emulate", args, dir.path())
+    };
     let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
     write("rate.up", "1\n2\n3\n");
     write("bits", "0010\n");
@@ -99,9 +100,9 @@ fn what_the_links_read_is_not_written_over() {
     ] {
         let told = said(&format!("-i null: -i null: -t 10ms --run-dir @run {args}"));
         assert!(
-            told.status == 2 && told.talk.contains("would overwrite what is read"),
+            told.status == 2 && told.stderr.contains("would overwrite what is read"),
             "{args}: {}",
-            told.talk
+            told.stderr
         );
     }
     assert_eq!(std::fs::read(dir.path().join("bits")).unwrap(), b"0010\n");
@@ -143,14 +144,15 @@ fn settings_that_do_nothing_beside_the_others_are_told() {
 #[test]
 fn settings_and_figures_are_told_without_ports() {
     let dir = tempfile::tempdir().unwrap();
-    let run =
-        |args: &str| slipring_program::said::said(&[crate::VERB], "emulate", args, dir.path());
+    let run = |args: &str| {
+        slipring_datapath::captured_run::run_captured(&[crate::VERB], "emulate", args, dir.path())
+    };
     let printed = run("--preset lte --print-config");
-    assert_eq!(printed.status, 0, "{}", printed.talk);
-    std::fs::write(dir.path().join("link.toml"), &printed.data).unwrap();
+    assert_eq!(printed.status, 0, "{}", printed.stderr);
+    std::fs::write(dir.path().join("link.toml"), &printed.stdout).unwrap();
     for args in ["--preset lte --explain", "--config @link.toml --explain", "-r --print-config"] {
         let told = run(args);
-        assert_eq!(told.status, 0, "{args}: {}", told.talk);
+        assert_eq!(told.status, 0, "{args}: {}", told.stderr);
     }
     assert_eq!(run("--preset lte").status, 2, "a run has ports");
 }

@@ -12,12 +12,12 @@
 //! 1. A slot is in use as long as one of its frames is live or copies are put into it.
 //! 2. `live` counts the frames of the slot that were neither delivered nor lost.
 
-use slipring_link::Handle;
+use slipring_link::FrameHandle;
 
-use crate::report::hops::Entered;
+use crate::report::hop_times::HopEntry;
 
 /// Bytes of a chunk. A record that does not fit gets a longer one.
-pub(crate) const CHUNK: usize = 1 << 19;
+pub(crate) const CHUNK_BYTES: usize = 1 << 19;
 /// Bits of a handle that number a frame within its chunk; the others number the chunk.
 const NUMBER_BITS: u32 = 15;
 /// Frames in a chunk at most: as many as there are records without a byte.
@@ -25,15 +25,15 @@ pub(crate) const MAX_FRAMES: usize = 1 << NUMBER_BITS;
 /// Chunks at most: 64 GiB.
 const MAX_CHUNKS: usize = 1 << (u32::BITS - NUMBER_BITS);
 /// Bytes that a copy costs beside its own: its entries here and inside the links.
-const COPY_COST: usize = 64;
+const COPY_OVERHEAD_BYTES: usize = 64;
 
 /// A piece of a capture.
 #[derive(Debug, Default)]
-pub struct Chunk {
+pub struct CaptureChunk {
     /// Bytes as they were read.
     pub bytes: Vec<u8>,
     /// The frames among them.
-    pub frames: Vec<Frame>,
+    pub frames: Vec<CaptureFrame>,
     /// How often the capture was read through before.
     pub pass: u64,
     /// Frames among them that were stamped before their predecessors.
@@ -42,7 +42,7 @@ pub struct Chunk {
 
 /// A frame of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Frame {
+pub struct CaptureFrame {
     /// When it was captured, in ns since 1970; never before its predecessor.
     pub captured_ns: u64,
     /// Where it begins.
@@ -53,21 +53,21 @@ pub struct Frame {
     pub len: u32,
 }
 
-impl Chunk {
+impl CaptureChunk {
     /// The bytes of a frame, as far as they were captured.
     #[inline]
-    pub fn bytes_of(&self, frame: &Frame) -> &[u8] {
+    pub fn bytes_of(&self, frame: &CaptureFrame) -> &[u8] {
         &self.bytes[frame.start as usize..][..frame.kept as usize]
     }
 }
 
 /// What is told of a stored frame.
 #[derive(Debug, Clone, Copy)]
-pub struct Stored<'c> {
+pub struct ChunkFrame<'c> {
     /// Its bytes, as far as they were captured.
     pub bytes: &'c [u8],
     /// When it was captured, and how long it was.
-    pub frame: Frame,
+    pub frame: CaptureFrame,
     /// Its place among the frames of its input.
     pub sequence: u64,
     /// Which input it came from.
@@ -76,19 +76,19 @@ pub struct Stored<'c> {
     pub is_copy: bool,
 }
 
-impl Stored<'_> {
+impl ChunkFrame<'_> {
     /// How it came to be on its first link, where times count from `base_ns`.
-    pub fn entered(&self, base_ns: u64) -> Entered {
-        Entered { at_ns: self.frame.captured_ns - base_ns, is_copy: self.is_copy }
+    pub fn hop_entry(&self, base_ns: u64) -> HopEntry {
+        HopEntry { at_ns: self.frame.captured_ns - base_ns, is_copy: self.is_copy }
     }
 }
 
 /// Chunks in use.
 #[derive(Debug, Default)]
-pub struct Chunks {
+pub struct ChunkTable {
     /// How many there may be.
-    most: usize,
-    slots: Vec<Slot>,
+    max_chunks: usize,
+    slots: Vec<ChunkSlot>,
     /// Slots without a chunk.
     vacant: Vec<u32>,
     /// The slot that copies are put into.
@@ -96,8 +96,8 @@ pub struct Chunks {
 }
 
 #[derive(Debug, Default)]
-struct Slot {
-    chunk: Chunk,
+struct ChunkSlot {
+    chunk: CaptureChunk,
     live: u32,
     /// Sequence numbers begin here; copies have their own each.
     first: u64,
@@ -106,36 +106,36 @@ struct Slot {
     input: usize,
 }
 
-impl Chunks {
+impl ChunkTable {
     /// None yet, and never more than fit into so many bytes.
     pub fn within(bytes: u64) -> Self {
-        let most = usize::try_from(bytes / CHUNK as u64).unwrap_or(usize::MAX);
-        Self { most: most.clamp(1, MAX_CHUNKS), ..Self::default() }
+        let most = usize::try_from(bytes / CHUNK_BYTES as u64).unwrap_or(usize::MAX);
+        Self { max_chunks: most.clamp(1, MAX_CHUNKS), ..Self::default() }
     }
 
     /// Takes a chunk of `input` over, whose first frame has the number `first`, and returns the
     /// number of the slot; `None` when there are too many.
-    pub fn add(&mut self, chunk: Chunk, input: usize, first: u64) -> Option<u32> {
+    pub fn add(&mut self, chunk: CaptureChunk, input: usize, first: u64) -> Option<u32> {
         let live = chunk.frames.len() as u32;
         let number = self.vacant.pop().or_else(|| self.new_slot())?;
-        self.slots[number as usize] = Slot { chunk, live, first, origins: Vec::new(), input };
+        self.slots[number as usize] = ChunkSlot { chunk, live, first, origins: Vec::new(), input };
         Some(number)
     }
 
     /// The handle of the `place`-th frame of a slot.
     #[inline]
-    pub fn handle(number: u32, place: usize) -> Handle {
-        Handle(number << NUMBER_BITS | place as u32)
+    pub fn handle(number: u32, place: usize) -> FrameHandle {
+        FrameHandle(number << NUMBER_BITS | place as u32)
     }
 
     /// The chunk of a slot.
-    pub fn chunk(&self, number: u32) -> &Chunk {
+    pub fn chunk(&self, number: u32) -> &CaptureChunk {
         &self.slots[number as usize].chunk
     }
 
     /// A stored frame.
     #[inline]
-    pub fn get(&self, handle: Handle) -> Stored<'_> {
+    pub fn get(&self, handle: FrameHandle) -> ChunkFrame<'_> {
         let (number, place) = parts(handle);
         let slot = &self.slots[number as usize];
         let frame = slot.chunk.frames[place];
@@ -143,29 +143,29 @@ impl Chunks {
         match slot.origins.get(place) {
             None => {
                 let sequence = slot.first + place as u64;
-                Stored { bytes, frame, sequence, input: slot.input, is_copy: false }
+                ChunkFrame { bytes, frame, sequence, input: slot.input, is_copy: false }
             }
-            Some(&(input, sequence)) => Stored { bytes, frame, sequence, input, is_copy: true },
+            Some(&(input, sequence)) => ChunkFrame { bytes, frame, sequence, input, is_copy: true },
         }
     }
 
     /// The bytes of a frame, to be changed.
-    pub fn bytes_mut(&mut self, handle: Handle) -> &mut [u8] {
+    pub fn bytes_mut(&mut self, handle: FrameHandle) -> &mut [u8] {
         let (number, place) = parts(handle);
         let chunk = &mut self.slots[number as usize].chunk;
-        let Frame { start, kept, .. } = chunk.frames[place];
+        let CaptureFrame { start, kept, .. } = chunk.frames[place];
         &mut chunk.bytes[start as usize..][..kept as usize]
     }
 
     /// Stores a second copy of a frame; `None` when there are too many chunks.
-    pub fn copy(&mut self, handle: Handle) -> Option<Handle> {
-        let Stored { bytes, frame, sequence, input, .. } = self.get(handle);
+    pub fn copy(&mut self, handle: FrameHandle) -> Option<FrameHandle> {
+        let ChunkFrame { bytes, frame, sequence, input, .. } = self.get(handle);
         let bytes = bytes.to_vec();
-        let number = self.room_for(bytes.len())?;
+        let number = self.slot_for_copy(bytes.len())?;
         let slot = &mut self.slots[number as usize];
         let start = slot.chunk.bytes.len() as u32;
         slot.chunk.bytes.extend_from_slice(&bytes);
-        slot.chunk.frames.push(Frame { start, ..frame });
+        slot.chunk.frames.push(CaptureFrame { start, ..frame });
         slot.origins.push((input, sequence));
         slot.live += 1;
         Some(Self::handle(number, slot.chunk.frames.len() - 1))
@@ -173,15 +173,15 @@ impl Chunks {
 
     /// Forgets a frame; returns the chunk, and whose it was, if it was the last one.
     #[inline]
-    pub fn free(&mut self, handle: Handle) -> Option<(usize, Chunk)> {
+    pub fn free(&mut self, handle: FrameHandle) -> Option<(usize, CaptureChunk)> {
         let number = parts(handle).0;
         let slot = &mut self.slots[number as usize];
         slot.live -= 1;
-        if slot.live > 0 { None } else { self.emptied(number) }
+        if slot.live > 0 { None } else { self.take_empty(number) }
     }
 
     #[cold]
-    fn emptied(&mut self, number: u32) -> Option<(usize, Chunk)> {
+    fn take_empty(&mut self, number: u32) -> Option<(usize, CaptureChunk)> {
         let slot = std::mem::take(&mut self.slots[number as usize]);
         if self.open == Some(number) {
             self.open = None;
@@ -191,10 +191,10 @@ impl Chunks {
     }
 
     /// The slot for a copy of `len` bytes.
-    fn room_for(&mut self, len: usize) -> Option<u32> {
-        let fits = |slot: &Slot| {
-            let cost = slot.chunk.bytes.len() + COPY_COST * slot.chunk.frames.len();
-            cost + COPY_COST + len <= CHUNK && slot.chunk.frames.len() < MAX_FRAMES
+    fn slot_for_copy(&mut self, len: usize) -> Option<u32> {
+        let fits = |slot: &ChunkSlot| {
+            let cost = slot.chunk.bytes.len() + COPY_OVERHEAD_BYTES * slot.chunk.frames.len();
+            cost + COPY_OVERHEAD_BYTES + len <= CHUNK_BYTES && slot.chunk.frames.len() < MAX_FRAMES
         };
         if let Some(open) = self.open.filter(|&open| fits(&self.slots[open as usize])) {
             return Some(open);
@@ -205,17 +205,17 @@ impl Chunks {
     }
 
     fn new_slot(&mut self) -> Option<u32> {
-        if self.slots.len() >= self.most {
+        if self.slots.len() >= self.max_chunks {
             return None;
         }
-        self.slots.push(Slot::default());
+        self.slots.push(ChunkSlot::default());
         Some(self.slots.len() as u32 - 1)
     }
 }
 
 /// Number of the slot and place in it.
 #[inline]
-fn parts(handle: Handle) -> (u32, usize) {
+fn parts(handle: FrameHandle) -> (u32, usize) {
     (handle.0 >> NUMBER_BITS, handle.0 as usize % MAX_FRAMES)
 }
 
@@ -223,11 +223,11 @@ fn parts(handle: Handle) -> (u32, usize) {
 mod tests {
     use super::*;
 
-    fn chunk(frames: &[&[u8]]) -> Chunk {
-        let mut chunk = Chunk::default();
+    fn chunk(frames: &[&[u8]]) -> CaptureChunk {
+        let mut chunk = CaptureChunk::default();
         for bytes in frames {
             let (start, kept) = (chunk.bytes.len() as u32, bytes.len() as u32);
-            chunk.frames.push(Frame { captured_ns: 7, start, kept, len: 100 });
+            chunk.frames.push(CaptureFrame { captured_ns: 7, start, kept, len: 100 });
             chunk.bytes.extend_from_slice(bytes);
         }
         chunk
@@ -235,9 +235,9 @@ mod tests {
 
     #[test]
     fn a_chunk_comes_back_with_its_last_frame() {
-        let mut chunks = Chunks::within(1 << 30);
+        let mut chunks = ChunkTable::within(1 << 30);
         let number = chunks.add(chunk(&[b"abc", b"de"]), 1, 40).unwrap();
-        let [first, second] = [0, 1].map(|place| Chunks::handle(number, place));
+        let [first, second] = [0, 1].map(|place| ChunkTable::handle(number, place));
         assert_eq!(chunks.get(second).bytes, b"de");
         assert_eq!((chunks.get(second).sequence, chunks.get(second).input), (41, 1));
         assert!(chunks.free(second).is_none());
@@ -247,9 +247,9 @@ mod tests {
 
     #[test]
     fn a_copy_outlives_its_original_and_is_changed_alone() {
-        let mut chunks = Chunks::within(1 << 30);
+        let mut chunks = ChunkTable::within(1 << 30);
         let number = chunks.add(chunk(&[b"abc"]), 0, 5).unwrap();
-        let original = Chunks::handle(number, 0);
+        let original = ChunkTable::handle(number, 0);
         let copy = chunks.copy(original).unwrap();
         chunks.bytes_mut(copy)[0] = b'X';
         assert_eq!(chunks.get(original).bytes, b"abc");
@@ -263,11 +263,11 @@ mod tests {
 
     #[test]
     fn copies_take_no_more_memory_than_there_is_for_all_frames() {
-        let mut chunks = Chunks::within(3 * CHUNK as u64);
+        let mut chunks = ChunkTable::within(3 * CHUNK_BYTES as u64);
         let number = chunks.add(chunk(&[&[9; 1000]]), 0, 0).unwrap();
-        let original = Chunks::handle(number, 0);
+        let original = ChunkTable::handle(number, 0);
         let copies: Vec<_> = std::iter::from_fn(|| chunks.copy(original)).take(10_000).collect();
-        assert_eq!(copies.len(), 2 * (CHUNK / (1000 + COPY_COST)));
+        assert_eq!(copies.len(), 2 * (CHUNK_BYTES / (1000 + COPY_OVERHEAD_BYTES)));
         assert!(chunks.add(chunk(&[b"next"]), 0, 1).is_none());
         chunks.free(copies[0]);
         assert!(chunks.copy(original).is_none(), "room is given back by the chunk");
@@ -277,10 +277,10 @@ mod tests {
 
     #[test]
     fn copies_fill_one_chunk_after_the_other() {
-        let mut chunks = Chunks::within(1 << 30);
+        let mut chunks = ChunkTable::within(1 << 30);
         let number = chunks.add(chunk(&[&[9; 60_000]]), 0, 0).unwrap();
         let copies: Vec<_> =
-            (0..40).map(|_| chunks.copy(Chunks::handle(number, 0)).unwrap()).collect();
+            (0..40).map(|_| chunks.copy(ChunkTable::handle(number, 0)).unwrap()).collect();
         assert!(copies.iter().all(|&copy| chunks.get(copy).bytes == [9; 60_000]));
         copies.into_iter().for_each(|copy| assert!(chunks.free(copy).is_none()));
         assert_eq!(chunks.slots.len() - chunks.vacant.len(), 1);

@@ -15,24 +15,24 @@ use std::thread;
 use std::time::Duration;
 
 use slipring_cli::{Diagnostic, Failure, codes};
-use slipring_confine::{CapabilitySet, NEVER, ONLY_TO_OPEN, confine};
-use slipring_pcap::{Decoder, LinkType, MAX_PACKET_LEN, Packet, PcapError, Step};
+use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine};
+use slipring_pcap::{CapturedPacket, DecodeStep, Decoder, LinkType, MAX_PACKET_LEN, PcapError};
 
-use super::chunk::{CHUNK, Chunk, Frame, MAX_FRAMES};
+use super::chunk::{CHUNK_BYTES, CaptureChunk, CaptureFrame, MAX_FRAMES};
 
 /// Chunks that are decoded ahead.
-const AHEAD: usize = 4;
+const READ_AHEAD_CHUNKS: usize = 4;
 /// Between two looks whether to stop, while a pipe has nothing.
-const PATIENCE: Duration = Duration::from_millis(50);
+const PIPE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A capture that is being read.
 #[derive(Debug)]
-pub struct Input {
+pub struct CaptureInput {
     path: String,
-    chunks: Receiver<Result<Chunk, ReadFault>>,
-    spare: Sender<Chunk>,
+    chunks: Receiver<Result<CaptureChunk, CaptureFault>>,
+    spare: Sender<CaptureChunk>,
     /// The first frames, where somebody looked at them already.
-    first: Option<Chunk>,
+    first: Option<CaptureChunk>,
     unordered: u64,
     /// Set where nothing more is wanted, also while a pipe keeps silent.
     stop: Arc<AtomicBool>,
@@ -40,7 +40,7 @@ pub struct Input {
 
 /// Why a capture cannot be read on.
 #[derive(Debug)]
-enum ReadFault {
+enum CaptureFault {
     Format(PcapError),
     /// A kind of packet that is no Ethernet frame.
     LinkType {
@@ -58,7 +58,7 @@ enum ReadFault {
     ReadOnce,
 }
 
-impl Input {
+impl CaptureInput {
     /// Opens a capture, to be read through `passes` times, or for ever; once `stop` is set, it
     /// ends wherever it is.
     ///
@@ -70,15 +70,15 @@ impl Input {
             true => None,
             false => Some(open(path).map_err(|error| not_opened(path, &error))?),
         };
-        let (filled, chunks) = sync_channel(AHEAD);
+        let (filled, chunks) = sync_channel(READ_AHEAD_CHUNKS);
         let (spare, emptied) = channel();
         let path = path.to_owned();
         let reading = path.clone();
         thread::Builder::new().name("read capture".to_owned()).spawn(move || {
             // It reads what strangers may have written, and needs nothing else.
-            let _ = confine(CapabilitySet::DAC_OVERRIDE, &[NEVER, ONLY_TO_OPEN]);
-            let file = file.map_or_else(|| open(&reading), Ok).map_err(ReadFault::Open);
-            let read = |file| Reader::new(&reading, file).run(passes, &filled, &emptied);
+            let _ = confine(CapabilitySet::DAC_OVERRIDE, &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
+            let file = file.map_or_else(|| open(&reading), Ok).map_err(CaptureFault::Open);
+            let read = |file| CaptureReader::new(&reading, file).run(passes, &filled, &emptied);
             if let Err(fault) = file.and_then(read) {
                 // Whoever waited for more has gone: nobody is left to tell.
                 let _ = filled.send(Err(fault));
@@ -101,13 +101,13 @@ impl Input {
     ///
     /// # Errors
     /// Where the capture is damaged, or cannot be read.
-    pub fn read(&mut self) -> Result<Option<Chunk>, Failure> {
+    pub fn read(&mut self) -> Result<Option<CaptureChunk>, Failure> {
         if let Some(first) = self.first.take() {
             return Ok(Some(first));
         }
         let chunk = loop {
-            match self.chunks.recv_timeout(PATIENCE) {
-                Ok(chunk) => break chunk.map_err(|fault| fault.told(&self.path))?,
+            match self.chunks.recv_timeout(PIPE_POLL_INTERVAL) {
+                Ok(chunk) => break chunk.map_err(|fault| fault.into_failure(&self.path))?,
                 Err(RecvTimeoutError::Timeout) if !self.stop.load(Ordering::Relaxed) => {}
                 Err(_) => return Ok(None),
             }
@@ -117,7 +117,7 @@ impl Input {
     }
 
     /// Takes a chunk back, to be filled again.
-    pub fn recycle(&self, chunk: Chunk) {
+    pub fn recycle(&self, chunk: CaptureChunk) {
         // At the end of the capture nobody wants it.
         let _ = self.spare.send(chunk);
     }
@@ -129,7 +129,7 @@ impl Input {
 }
 
 /// The thread's half.
-struct Reader<'p> {
+struct CaptureReader<'p> {
     path: &'p str,
     file: File,
     decoder: Decoder,
@@ -142,7 +142,7 @@ struct Reader<'p> {
     frames: u64,
 }
 
-impl<'p> Reader<'p> {
+impl<'p> CaptureReader<'p> {
     fn new(path: &'p str, file: File) -> Self {
         let decoder = Decoder::new();
         Self { path, file, decoder, rest: Vec::new(), need: 0, latest_ns: 0, pass: 0, frames: 0 }
@@ -151,9 +151,9 @@ impl<'p> Reader<'p> {
     fn run(
         &mut self,
         passes: Option<u64>,
-        filled: &SyncSender<Result<Chunk, ReadFault>>,
-        emptied: &Receiver<Chunk>,
-    ) -> Result<(), ReadFault> {
+        filled: &SyncSender<Result<CaptureChunk, CaptureFault>>,
+        emptied: &Receiver<CaptureChunk>,
+    ) -> Result<(), CaptureFault> {
         while passes.is_none_or(|passes| self.pass < passes) {
             if self.pass > 0 {
                 self.rewind()?;
@@ -177,9 +177,9 @@ impl<'p> Reader<'p> {
     }
 
     /// Goes back to the start of the file.
-    fn rewind(&mut self) -> Result<(), ReadFault> {
+    fn rewind(&mut self) -> Result<(), CaptureFault> {
         if !self.file.metadata()?.is_file() {
-            return Err(ReadFault::ReadOnce);
+            return Err(CaptureFault::ReadOnce);
         }
         self.file = open(self.path)?;
         self.decoder = Decoder::new();
@@ -189,10 +189,10 @@ impl<'p> Reader<'p> {
     }
 
     /// Reads until the chunk is full; false at the end of the file.
-    fn fill(&mut self, chunk: &mut Chunk) -> Result<bool, ReadFault> {
+    fn fill(&mut self, chunk: &mut CaptureChunk) -> Result<bool, CaptureFault> {
         chunk.frames.clear();
         (chunk.pass, chunk.unordered) = (self.pass, 0);
-        let len = CHUNK.max(self.need).max(self.rest.len());
+        let len = CHUNK_BYTES.max(self.need).max(self.rest.len());
         if chunk.bytes.len() != len {
             chunk.bytes.resize(len, 0);
         }
@@ -213,14 +213,14 @@ impl<'p> Reader<'p> {
     }
 
     /// Finds the frames among the first `filled` bytes; returns how many bytes were used.
-    fn decode(&mut self, chunk: &mut Chunk, filled: usize) -> Result<usize, ReadFault> {
+    fn decode(&mut self, chunk: &mut CaptureChunk, filled: usize) -> Result<usize, CaptureFault> {
         let mut used = 0;
         while chunk.frames.len() < MAX_FRAMES {
             let rest = &chunk.bytes[used..filled];
             let decoded = self.decoder.decode(rest)?;
             let packet = match decoded.step {
-                Step::Packet(packet) => packet,
-                Step::NeedMore(need) => {
+                DecodeStep::Packet(packet) => packet,
+                DecodeStep::NeedMore(need) => {
                     self.need = need;
                     return Ok(used + decoded.consumed);
                 }
@@ -243,22 +243,22 @@ impl<'p> Reader<'p> {
 #[inline]
 fn frame(
     decoder: &Decoder,
-    packet: &Packet<'_>,
+    packet: &CapturedPacket<'_>,
     start: usize,
     captured_ns: u64,
-) -> Result<Frame, ReadFault> {
+) -> Result<CaptureFrame, CaptureFault> {
     let offset = packet.offset;
     if packet.link_type != LinkType::ETHERNET {
-        return Err(ReadFault::LinkType { offset, found: packet.link_type.0 });
+        return Err(CaptureFault::LinkType { offset, found: packet.link_type.0 });
     }
     if packet.orig_len > MAX_PACKET_LEN {
-        return Err(ReadFault::Length { offset, found: packet.orig_len });
+        return Err(CaptureFault::Length { offset, found: packet.orig_len });
     }
     let interface = decoder.interfaces().get(packet.interface as usize);
     let fcs = interface.and_then(|interface| interface.fcs_len).unwrap_or(0);
     let len = packet.orig_len.saturating_sub(u32::from(fcs));
     let kept = (packet.data.len() as u32).min(len);
-    Ok(Frame { captured_ns, start: start as u32, kept, len })
+    Ok(CaptureFrame { captured_ns, start: start as u32, kept, len })
 }
 
 /// Reads until `room` is full or the file ends.
@@ -293,21 +293,21 @@ fn not_opened(path: &str, error: &io::Error) -> Failure {
     Diagnostic::unreadable(Path::new(path), error).into()
 }
 
-impl From<PcapError> for ReadFault {
+impl From<PcapError> for CaptureFault {
     fn from(error: PcapError) -> Self {
         Self::Format(error)
     }
 }
 
-impl From<io::Error> for ReadFault {
+impl From<io::Error> for CaptureFault {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
 }
 
-impl ReadFault {
+impl CaptureFault {
     /// In words.
-    fn told(self, path: &str) -> Failure {
+    fn into_failure(self, path: &str) -> Failure {
         let damaged = format!("`{path}` is damaged");
         let unfit = format!("`{path}` is no capture of Ethernet frames");
         let (code, summary, cause, help) = match self {

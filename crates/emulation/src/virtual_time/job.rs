@@ -3,40 +3,41 @@
 use std::path::Path;
 use std::time::Duration;
 
-use slipring_cli::report::{PortReport, Sample, Traffic};
+use slipring_cli::report::{PortReport, PortTraffic, ReportSample};
 use slipring_cli::units::human;
 use slipring_cli::{Exit, Failure, Session, Signals};
-use slipring_link::{Drops, NetworkSpec, Source, Tally};
-use slipring_program::confine::Confinement;
+use slipring_datapath::confine::Confinement;
+use slipring_link::{LinkDrops, LinkSource, NetworkSpec, PacketCounts};
 
-use super::{Done, Input, Lane, Virtual};
-use crate::plan::{CapturePair, Captures, Plan};
-use crate::realtime::Account;
-use crate::report::Report;
-use slipring_program::files::is_stdout;
+use super::{CaptureInput, CaptureLane, VirtualResult, VirtualRun};
+use crate::plan::{CapturePair, CapturePairs, EmulationPlan};
+use crate::realtime::EmulationAccount;
+use crate::report::EmulationReport;
+use slipring_datapath::files::is_stdout;
 
 /// Runs a plan on the clock of its captures.
 ///
 /// # Errors
 /// If a capture is damaged or cannot be written, or the network cannot be built.
 pub(crate) fn run(
-    plan: &Plan,
-    captures: &Captures,
+    plan: &EmulationPlan,
+    captures: &CapturePairs,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
     let signals = Signals::install()?;
-    Confinement::total().opening_files().begin(session)?;
+    Confinement::drop_all().opening_files().begin(session)?;
     let links = prepare(plan, captures, &signals)?;
     let mut files = captures.pairs.iter().map(|pair| &pair.output).chain(&plan.outputs.log);
     let to_stdout = files.any(|path| is_stdout(path));
     if !to_stdout {
-        let ports = ports(&plan.network, &Account::default());
+        let ports = ports(&plan.network, &EmulationAccount::default());
         session.reporter.start(Some(plan.seed), "virtual", &ports)?;
     }
     let done = links.run(|| signals.stopping())?;
     let network = &plan.network_at(done.elapsed_ns)?;
-    let report = Report::of(network, &done.account.links, &done.measured, done.account.unrouted)
-        .changed(plan.changes(done.elapsed_ns));
+    let report =
+        EmulationReport::of(network, &done.account.links, &done.measured, done.account.unrouted)
+            .changed(plan.changes(done.elapsed_ns));
     let mut text = text(&report, network, &done);
     if plan.stats {
         text += &format!("\n{}", report.openmetrics());
@@ -45,7 +46,7 @@ pub(crate) fn run(
         // Standard output is a capture's.
         session.reporter.say(text)?;
     } else {
-        let sample = Sample {
+        let sample = ReportSample {
             elapsed: Duration::from_nanos(done.elapsed_ns),
             ports: ports(&plan.network, &done.account),
             in_flight: done.account.in_flight().packets,
@@ -58,17 +59,17 @@ pub(crate) fn run(
 }
 
 fn prepare<'p>(
-    plan: &'p Plan,
-    captures: &Captures,
+    plan: &'p EmulationPlan,
+    captures: &CapturePairs,
     signals: &Signals,
-) -> Result<Virtual<'p>, Failure> {
+) -> Result<VirtualRun<'p>, Failure> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let lane = |pair: &CapturePair| {
-        let input = Input::open(&text(&pair.input), Some(1), signals.stop_flag())?;
-        Ok(Lane { input, retime: None, output: text(&pair.output) })
+        let input = CaptureInput::open(&text(&pair.input), Some(1), signals.stop_flag())?;
+        Ok(CaptureLane { input, retime: None, output: text(&pair.output) })
     };
     let changes = plan.schedule.iter().map(|change| Ok((change.at_ns, change.config.network()?)));
-    Ok(Virtual {
+    Ok(VirtualRun {
         network: &plan.network,
         changes: changes.collect::<Result<_, Failure>>()?,
         seed: plan.seed,
@@ -80,14 +81,14 @@ fn prepare<'p>(
     })
 }
 
-fn text(report: &Report<'_>, network: &NetworkSpec, done: &Done) -> String {
+fn text(report: &EmulationReport<'_>, network: &NetworkSpec, done: &VirtualResult) -> String {
     let elapsed = human::span(Duration::from_nanos(done.elapsed_ns));
     let remarks = done.remarks(network);
     format!("{}\n{elapsed} of virtual time{remarks}", report.summary())
 }
 
 /// The places of the network as ports: what came in there, and what went out.
-pub fn ports(network: &NetworkSpec, account: &Account) -> Vec<PortReport> {
+pub fn ports(network: &NetworkSpec, account: &EmulationAccount) -> Vec<PortReport> {
     let mut names = network.entries.clone();
     names.extend(network.exits.iter().filter(|name| !network.entries.contains(name)).cloned());
     let report = |name: String| {
@@ -99,8 +100,8 @@ pub fn ports(network: &NetworkSpec, account: &Account) -> Vec<PortReport> {
             name,
             kind: "pcap".to_owned(),
             mode: "virtual".to_owned(),
-            rx: received.map_or(Traffic::default(), |entry| traffic(entry.received)),
-            tx: sent.map_or(Traffic::default(), |exit| traffic(exit.sent)),
+            rx: received.map_or(PortTraffic::default(), |entry| traffic(entry.received)),
+            tx: sent.map_or(PortTraffic::default(), |exit| traffic(exit.sent)),
             ..PortReport::default()
         };
         received.into_iter().for_each(|entry| add(&mut report, &entry.refused));
@@ -119,19 +120,19 @@ pub fn ports(network: &NetworkSpec, account: &Account) -> Vec<PortReport> {
 }
 
 /// The place where frames of a link entered. Behind a node it may be any: the first then.
-fn beginning(network: &NetworkSpec, from: Source) -> usize {
+fn beginning(network: &NetworkSpec, from: LinkSource) -> usize {
     match from {
-        Source::Entry(entry) => entry,
-        Source::Node(_) if network.entries.is_empty() => usize::MAX,
-        Source::Node(_) => 0,
+        LinkSource::Entry(entry) => entry,
+        LinkSource::Node(_) if network.entries.is_empty() => usize::MAX,
+        LinkSource::Node(_) => 0,
     }
 }
 
-fn traffic(tally: Tally) -> Traffic {
-    Traffic { packets: tally.packets, bytes: tally.bytes }
+fn traffic(tally: PacketCounts) -> PortTraffic {
+    PortTraffic { packets: tally.packets, bytes: tally.bytes }
 }
 
-fn add(report: &mut PortReport, drops: &Drops) {
+fn add(report: &mut PortReport, drops: &LinkDrops) {
     for (cause, tally) in drops.iter().filter(|(_, tally)| tally.packets > 0) {
         *report.drops.entry(cause.as_str().to_owned()).or_default() += tally.packets;
     }

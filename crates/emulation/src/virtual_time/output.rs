@@ -6,28 +6,28 @@ use std::path::Path;
 
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_pcap::{
-    Direction, InterfaceId, InterfaceInfo, LinkType, PacketRecord, PcapWriter, PcapngWriter,
+    InterfaceId, InterfaceInfo, LinkType, PacketRecord, PcapDirection, PcapWriter, PcapngWriter,
     SectionInfo, WriteError,
 };
 
 /// Bytes written at a time.
-const PIECE: usize = 1 << 18;
+const WRITE_CHUNK_BYTES: usize = 1 << 18;
 
 /// A capture of what leaves, at one place or several.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub(crate) struct CaptureOutput {
     file: OutputFile,
-    format: Format,
+    format: OutputFormat,
 }
 
 #[derive(Debug)]
-enum Format {
+enum OutputFormat {
     Pcap(PcapWriter),
     /// Behind each exit its interface.
     Pcapng(PcapngWriter, Vec<(usize, InterfaceId)>),
 }
 
-impl Output {
+impl CaptureOutput {
     /// Creates a capture, or empties the one there. Frames leave at `exits`, each behind its
     /// number; pcapng has an interface for each.
     ///
@@ -38,9 +38,9 @@ impl Output {
         let format = if is_pcapng(path) {
             let (writer, interfaces) =
                 begin(&mut file.buffer, exits).map_err(|error| file.refused(&error))?;
-            Format::Pcapng(writer, interfaces)
+            OutputFormat::Pcapng(writer, interfaces)
         } else {
-            Format::Pcap(PcapWriter::begin(&mut file.buffer, LinkType::ETHERNET, 0))
+            OutputFormat::Pcap(PcapWriter::begin(&mut file.buffer, LinkType::ETHERNET, 0))
         };
         Ok(Self { file, format })
     }
@@ -62,11 +62,11 @@ impl Output {
     ) -> Result<(), Failure> {
         let buffer = &mut self.file.buffer;
         let written = match &self.format {
-            Format::Pcap(writer) => writer.packet(buffer, ts_ns, len, bytes),
-            Format::Pcapng(writer, interfaces) => {
+            OutputFormat::Pcap(writer) => writer.packet(buffer, ts_ns, len, bytes),
+            OutputFormat::Pcapng(writer, interfaces) => {
                 let here = interfaces.iter().find(|(other, _)| *other == exit);
                 let interface = here.expect("frames leave where links lead").1;
-                let direction = Some(Direction::Outbound);
+                let direction = Some(PcapDirection::Outbound);
                 let record = PacketRecord {
                     interface,
                     ts_ns,
@@ -79,7 +79,7 @@ impl Output {
             }
         };
         match written {
-            Ok(()) => self.file.spill(),
+            Ok(()) => self.file.flush_if_full(),
             Err(error) => Err(self.file.refused(&error)),
         }
     }
@@ -132,7 +132,11 @@ impl OutputFile {
         let place = if path == "-" { "/dev/stdout" } else { path };
         let file =
             File::create(place).map_err(|error| Diagnostic::unwritable(Path::new(path), &error))?;
-        Ok(Self { path: path.to_owned(), file, buffer: Vec::with_capacity(PIECE + (1 << 16)) })
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            buffer: Vec::with_capacity(WRITE_CHUNK_BYTES + (1 << 16)),
+        })
     }
 
     /// Writes when there is enough.
@@ -140,8 +144,8 @@ impl OutputFile {
     /// # Errors
     /// If the disk is full.
     #[inline]
-    pub(crate) fn spill(&mut self) -> Result<(), Failure> {
-        if self.buffer.len() < PIECE { Ok(()) } else { self.flush() }
+    pub(crate) fn flush_if_full(&mut self) -> Result<(), Failure> {
+        if self.buffer.len() < WRITE_CHUNK_BYTES { Ok(()) } else { self.flush() }
     }
 
     /// Writes all.

@@ -10,9 +10,9 @@ mod topology;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use slipring_pcap::{LinkType, PcapWriter, Reader};
+use slipring_pcap::{LinkType, PcapFileReader, PcapWriter};
 
-use slipring_program::said::{Said, said};
+use slipring_datapath::captured_run::{CapturedRun, run_captured};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
@@ -57,15 +57,15 @@ impl Lab {
     }
 
     /// Runs `slipring emulate`: behind an `@` stands a file of the directory.
-    fn run(&self, args: &str) -> Said {
-        said(&[crate::VERB], "emulate", args, self.dir.path())
+    fn run(&self, args: &str) -> CapturedRun {
+        run_captured(&[crate::VERB], "emulate", args, self.dir.path())
     }
 
     /// Runs a link between `in.pcap` and `out.pcap`; the report at its end.
     fn emulate(&self, args: &str) -> Value {
         let said = self.run(&format!("--virtual @in.pcap @out.pcap --seed 7 --json {args}"));
-        assert_eq!(said.status, 0, "{args}: {}", said.talk);
-        serde_json::from_str(&said.data).unwrap()
+        assert_eq!(said.status, 0, "{args}: {}", said.stderr);
+        serde_json::from_str(&said.stdout).unwrap()
     }
 }
 
@@ -96,12 +96,12 @@ fn data(id: u64, len: u32) -> Vec<u8> {
 }
 
 fn frames(capture: &[u8]) -> Vec<Frame> {
-    let frame = |packet: slipring_pcap::Packet<'_>| Frame {
+    let frame = |packet: slipring_pcap::CapturedPacket<'_>| Frame {
         at_ns: packet.ts_ns - EPOCH,
         id: u64::from_le_bytes(packet.data[14..22].try_into().unwrap()),
         len: packet.orig_len,
     };
-    Reader::new(capture).map(|packet| frame(packet.unwrap())).collect()
+    PcapFileReader::new(capture).map(|packet| frame(packet.unwrap())).collect()
 }
 
 /// Times at which frames left.

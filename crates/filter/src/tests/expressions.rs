@@ -10,27 +10,37 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::ast::{
-    Arith, BinaryOp, Carrier, Direction, Expr, Filter, Join, Primitive, Relation, RelationOp, Size,
-    Transport, is_indexable,
+    AddressCarrier, AddressDirection, Arith, BinaryOp, BoolOp, Expr, FieldSize, Filter, Primitive,
+    Relation, RelationOp, Transport, is_indexable,
 };
 use crate::insn;
-use crate::names::{Layer, PROTOCOLS};
+use crate::names::{IpLayer, PROTOCOLS};
 use crate::{FilterError, compile};
 
-fn direction() -> impl Strategy<Value = Direction> {
-    select(vec![Direction::Either, Direction::Both, Direction::Src, Direction::Dst])
+fn direction() -> impl Strategy<Value = AddressDirection> {
+    select(vec![
+        AddressDirection::Either,
+        AddressDirection::Both,
+        AddressDirection::Src,
+        AddressDirection::Dst,
+    ])
 }
 
-fn layer() -> impl Strategy<Value = Layer> {
-    select(vec![Layer::Any, Layer::Ip, Layer::Ip6])
+fn layer() -> impl Strategy<Value = IpLayer> {
+    select(vec![IpLayer::Any, IpLayer::Ip, IpLayer::Ip6])
 }
 
 fn net4() -> impl Strategy<Value = Primitive> {
-    let carrier = select(vec![Carrier::Any, Carrier::Ip, Carrier::Arp, Carrier::Rarp]);
+    let carrier = select(vec![
+        AddressCarrier::Any,
+        AddressCarrier::Ip,
+        AddressCarrier::Arp,
+        AddressCarrier::Rarp,
+    ]);
     let mask =
         prop_oneof![Just(u32::MAX), (0u32..32).prop_map(|len| !(u32::MAX >> len)), any::<u32>()];
     (carrier, direction(), any::<u32>(), mask).prop_map(|(carrier, direction, address, mask)| {
-        Primitive::Net4 { carrier, direction, address: address & mask, mask }
+        Primitive::Net4 { ip_carrier: carrier, direction, address: address & mask, mask }
     })
 }
 
@@ -53,7 +63,7 @@ fn arith() -> impl Strategy<Value = Arith> {
     leaf.prop_recursive(4, 16, 2, |inner| {
         let bases: Vec<_> =
             PROTOCOLS.iter().map(|(_, protocol)| *protocol).filter(|p| is_indexable(*p)).collect();
-        let size = select(vec![Size::Byte, Size::Half, Size::Word]);
+        let size = select(vec![FieldSize::Byte, FieldSize::Half, FieldSize::Word]);
         prop_oneof![
             inner.clone().prop_map(|inner| Arith::Neg(inner.into())),
             (select(bases), inner.clone(), size).prop_map(|(base, index, size)| Arith::Load {
@@ -110,7 +120,7 @@ fn primitive() -> impl Strategy<Value = Primitive> {
 
 fn joined(leaf: impl Strategy<Value = Expr> + 'static) -> impl Strategy<Value = Expr> {
     leaf.prop_recursive(5, 20, 2, |inner| {
-        let join = select(vec![Join::And, Join::Or]);
+        let join = select(vec![BoolOp::And, BoolOp::Or]);
         prop_oneof![
             inner.clone().prop_map(|inner| Expr::Not(inner.into())),
             (join, inner.clone(), inner).prop_map(|(join, a, b)| Expr::join(join, a, b)),
@@ -130,7 +140,7 @@ fn encapsulated() -> impl Strategy<Value = Expr> {
         (layer(), 0u32..256).prop_map(|(layer, number)| { Primitive::IpProto { layer, number } })
     ];
     (shim, joined(inner.prop_map(Expr::Test)))
-        .prop_map(|(shim, inner)| Expr::join(Join::And, Expr::Test(shim), inner))
+        .prop_map(|(shim, inner)| Expr::join(BoolOp::And, Expr::Test(shim), inner))
 }
 
 fn expr() -> impl Strategy<Value = Expr> {

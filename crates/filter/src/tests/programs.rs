@@ -9,18 +9,18 @@ use proptest::collection;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use crate::insn::{self, Insn};
-use crate::{Program, ProgramError};
+use crate::insn::{self, CbpfInsn};
+use crate::{CbpfProgram, CbpfProgramError};
 
 /// Instructions likely enough to pass the check, among them loads with a comparison behind.
-fn insns() -> impl Strategy<Value = Vec<Insn>> {
+fn insns() -> impl Strategy<Value = Vec<CbpfInsn>> {
     let chunk = prop_oneof![
         4 => insn(KNOWN_CODES).prop_map(|insn| vec![insn]),
         1 => (insn(LOADS), insn(BRANCHES)).prop_map(|(load, branch)| vec![load, branch]),
     ];
     collection::vec(chunk, 0..10).prop_map(|chunks| {
         let mut insns = chunks.concat();
-        insns.push(Insn::new(insn::RET_A, 0));
+        insns.push(CbpfInsn::new(insn::RET_A, 0));
         insns
     })
 }
@@ -34,17 +34,17 @@ const KNOWN_CODES: &[u16] = &[
     0x87,
 ];
 
-fn insn(codes: &'static [u16]) -> impl Strategy<Value = Insn> {
+fn insn(codes: &'static [u16]) -> impl Strategy<Value = CbpfInsn> {
     let k = prop_oneof![9 => 0u32..5, 1 => any::<u32>()];
-    (select(codes), 0u8..3, 0u8..3, k).prop_map(|(code, jt, jf, k)| Insn { code, jt, jf, k })
+    (select(codes), 0u8..3, 0u8..3, k).prop_map(|(code, jt, jf, k)| CbpfInsn { code, jt, jf, k })
 }
 
 /// Runs instructions one by one, taking their codes apart into class, size and mode.
-fn run_plainly(insns: &[Insn], frame: &[u8], wire_len: u32) -> Option<u32> {
+fn run_plainly(insns: &[CbpfInsn], frame: &[u8], wire_len: u32) -> Option<u32> {
     let (mut a, mut x, mut mem) = (0u32, 0u32, [0u32; 16]);
     let mut at = 0;
     loop {
-        let Insn { code, jt, jf, k } = insns[at];
+        let CbpfInsn { code, jt, jf, k } = insns[at];
         at += 1;
         let operand = if code & 8 == 0 { k } else { x };
         match code & 7 {
@@ -101,7 +101,7 @@ fn load(code: u16, k: u32, x: u32, frame: &[u8], wire_len: u32, mem: &[u32; 16])
 }
 
 /// Whether some way through the program reads a slot that it has not written: every way is tried.
-fn reads_before_writing(insns: &[Insn]) -> bool {
+fn reads_before_writing(insns: &[CbpfInsn]) -> bool {
     let mut seen = BTreeSet::new();
     let mut ways = vec![(0usize, 0u16)];
     while let Some((at, written)) = ways.pop() {
@@ -131,8 +131,8 @@ proptest! {
     fn any_instructions_are_checked_without_panic(
         insns in collection::vec((any::<u16>(), any::<u8>(), any::<u8>(), any::<u32>()), 0..9)
     ) {
-        let insns = insns.into_iter().map(|(code, jt, jf, k)| Insn { code, jt, jf, k }).collect();
-        let _ = Program::from_raw(insns);
+        let insns = insns.into_iter().map(|(code, jt, jf, k)| CbpfInsn { code, jt, jf, k }).collect();
+        let _ = CbpfProgram::from_raw(insns);
     }
 
     #[test]
@@ -140,7 +140,7 @@ proptest! {
         insns in insns(),
         frame in collection::vec(any::<u8>(), 0..9),
     ) {
-        if let Ok(program) = Program::from_raw(insns.clone()) {
+        if let Ok(program) = CbpfProgram::from_raw(insns.clone()) {
             let expected = run_plainly(&insns, &frame, 9).unwrap_or(0);
             prop_assert_eq!(program.run(&frame, 9), expected);
         }
@@ -148,9 +148,9 @@ proptest! {
 
     #[test]
     fn the_check_finds_slots_that_some_way_has_not_written(insns in insns()) {
-        match Program::from_raw(insns.clone()) {
+        match CbpfProgram::from_raw(insns.clone()) {
             Ok(_) => prop_assert!(!reads_before_writing(&insns)),
-            Err(ProgramError::SlotNotWritten { .. }) => prop_assert!(reads_before_writing(&insns)),
+            Err(CbpfProgramError::SlotNotWritten { .. }) => prop_assert!(reads_before_writing(&insns)),
             Err(_) => {}
         }
     }
@@ -172,15 +172,15 @@ fn the_interpreter_computes_modulo_two_to_the_32() {
         (RSH, 0x8000_0000, 31, 1),
     ];
     for (code, a, b, result) in cases {
-        let constant = [Insn::new(LD_IMM, a), Insn::new(code, b), Insn::new(RET_A, 0)];
+        let constant = [CbpfInsn::new(LD_IMM, a), CbpfInsn::new(code, b), CbpfInsn::new(RET_A, 0)];
         let register = [
-            Insn::new(LDX_IMM, b),
-            Insn::new(LD_IMM, a),
-            Insn::new(code | X, 0),
-            Insn::new(RET_A, 0),
+            CbpfInsn::new(LDX_IMM, b),
+            CbpfInsn::new(LD_IMM, a),
+            CbpfInsn::new(code | X, 0),
+            CbpfInsn::new(RET_A, 0),
         ];
         for insns in [constant.to_vec(), register.to_vec()] {
-            assert_eq!(Program::from_raw(insns).unwrap().run(&[], 0), result, "{code:#x}");
+            assert_eq!(CbpfProgram::from_raw(insns).unwrap().run(&[], 0), result, "{code:#x}");
         }
     }
 }
@@ -193,10 +193,11 @@ fn reads_end_exactly_at_the_end_of_the_frame() {
         [(LD_B_ABS, LD_B_IND, 4), (LD_H_ABS, LD_H_IND, 3), (LD_W_ABS, LD_W_IND, 1)]
     {
         for (at, inside) in [(last, true), (last + 1, false), (0x7fff_ffff, false)] {
-            let direct = vec![Insn::new(abs, at), Insn::new(RET_K, 9)];
-            let indexed = vec![Insn::new(LDX_IMM, at), Insn::new(ind, 0), Insn::new(RET_K, 9)];
+            let direct = vec![CbpfInsn::new(abs, at), CbpfInsn::new(RET_K, 9)];
+            let indexed =
+                vec![CbpfInsn::new(LDX_IMM, at), CbpfInsn::new(ind, 0), CbpfInsn::new(RET_K, 9)];
             for insns in [direct, indexed] {
-                let verdict = Program::from_raw(insns).unwrap().run(&frame, 5);
+                let verdict = CbpfProgram::from_raw(insns).unwrap().run(&frame, 5);
                 assert_eq!(verdict != 0, inside, "{abs:#x} at {at}");
             }
         }
@@ -205,9 +206,11 @@ fn reads_end_exactly_at_the_end_of_the_frame() {
 
 #[test]
 fn bytes_are_laid_out_as_the_kernel_reads_them() {
-    let insns =
-        vec![Insn { code: insn::JEQ, jt: 0, jf: 0, k: 0x0102_0304 }, Insn::new(insn::RET_K, 1)];
-    let bytes = Program::from_raw(insns).unwrap().to_bytes();
+    let insns = vec![
+        CbpfInsn { code: insn::JEQ, jt: 0, jf: 0, k: 0x0102_0304 },
+        CbpfInsn::new(insn::RET_K, 1),
+    ];
+    let bytes = CbpfProgram::from_raw(insns).unwrap().to_bytes();
     let mut expected = Vec::new();
     expected.extend(0x15u16.to_ne_bytes());
     expected.extend([0, 0]);
@@ -219,28 +222,28 @@ fn bytes_are_laid_out_as_the_kernel_reads_them() {
 #[test]
 fn the_check_names_the_broken_rule() {
     use crate::insn::*;
-    let ret = Insn::new(RET_K, 1);
-    let jump = |code, jt, jf, k| Insn { code, jt, jf, k };
-    let cases: [(Vec<Insn>, &str); 11] = [
+    let ret = CbpfInsn::new(RET_K, 1);
+    let jump = |code, jt, jf, k| CbpfInsn { code, jt, jf, k };
+    let cases: [(Vec<CbpfInsn>, &str); 11] = [
         (vec![], "the program is empty"),
         (vec![ret; 4097], "the program has 4097 instructions, more than 4096"),
-        (vec![Insn::new(0xff, 0), ret], "instruction 0: unknown operation code 0x00ff"),
+        (vec![CbpfInsn::new(0xff, 0), ret], "instruction 0: unknown operation code 0x00ff"),
         (vec![ret, jump(JEQ, 0, 1, 0), ret], "instruction 1: jump beyond the end of the program"),
         (vec![jump(JA, 0, 0, u32::MAX), ret], "instruction 0: jump beyond the end of the program"),
-        (vec![Insn::new(ST, 16), ret], "instruction 0: there is no memory slot 16"),
+        (vec![CbpfInsn::new(ST, 16), ret], "instruction 0: there is no memory slot 16"),
         (
-            vec![jump(JEQ, 1, 0, 0), Insn::new(ST, 3), Insn::new(LD_MEM, 3), ret],
+            vec![jump(JEQ, 1, 0, 0), CbpfInsn::new(ST, 3), CbpfInsn::new(LD_MEM, 3), ret],
             "instruction 2: memory slot 3 may be read before it is written",
         ),
-        (vec![Insn::new(DIV, 0), ret], "instruction 0: division by zero"),
-        (vec![Insn::new(LSH, 32), ret], "instruction 0: shift by 32 bits, more than 31"),
+        (vec![CbpfInsn::new(DIV, 0), ret], "instruction 0: division by zero"),
+        (vec![CbpfInsn::new(LSH, 32), ret], "instruction 0: shift by 32 bits, more than 31"),
         (
-            vec![Insn::new(LD_W_ABS, 0xffff_f000), ret],
+            vec![CbpfInsn::new(LD_W_ABS, 0xffff_f000), ret],
             "instruction 0: offset 0xfffff000 is not inside a frame",
         ),
-        (vec![ret, Insn::new(TAX, 0)], "the last instruction does not return"),
+        (vec![ret, CbpfInsn::new(TAX, 0)], "the last instruction does not return"),
     ];
     for (insns, message) in cases {
-        assert_eq!(format!("{}", Program::from_raw(insns).unwrap_err()), message);
+        assert_eq!(format!("{}", CbpfProgram::from_raw(insns).unwrap_err()), message);
     }
 }

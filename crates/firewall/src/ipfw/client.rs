@@ -4,43 +4,47 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use slipring_cli::{Diagnose, Format, Session};
-use slipring_control::{Client, ControlError, PATIENCE, check_trust, running};
+use slipring_cli::{Diagnose, ReportFormat, Session};
+use slipring_control::{ControlClient, ControlError, REPLY_TIMEOUT, check_trust, running};
 
-use super::Ended;
-use super::input::Input;
-use crate::order::{Fault, Order, Outcome, sysexits};
-use crate::save::NOT_KEPT;
-use crate::service::PROGRAM;
+use super::IpfwCommandError;
+use super::input::IpfwInput;
+use crate::command_batch::{CommandBatch, CommandFault, CommandOutcome, sysexits};
+use crate::save::NOT_SAVED_PREFIX;
+use crate::service::PROGRAM_NAME;
 
 /// Has a firewall carry out an order.
-pub(super) fn ask(
-    input: &Input,
-    order: &Order,
+pub(super) fn execute(
+    input: &IpfwInput,
+    order: &CommandBatch,
     session: &mut Session<'_>,
-) -> Result<Outcome, Ended> {
+) -> Result<CommandOutcome, IpfwCommandError> {
     let mut client = find(input, session)?;
-    client.wait_for(patience(order)).map_err(fault)?;
-    let answer = client.ask("ipfw", json!(order)).map_err(|error| match error {
-        ControlError::TimedOut { .. } => Fault {
+    client.set_timeout(reply_timeout(order)).map_err(fault)?;
+    let answer = client.request("ipfw", json!(order)).map_err(|error| match error {
+        ControlError::TimedOut { .. } => CommandFault {
             help: Some("what is under way goes on: see ipfw list".to_owned()),
             ..fault(error)
         },
         _ => fault(error),
     })?;
-    serde_json::from_value(answer)
-        .map_err(|error| Fault::new(format!("no answer: {error}"), sysexits::PROTOCOL).into())
+    serde_json::from_value(answer).map_err(|error| {
+        CommandFault::new(format!("no answer: {error}"), sysexits::PROTOCOL).into()
+    })
 }
 
 /// How long an order may take: a second more for each thousand rules or so.
-fn patience(order: &Order) -> Duration {
-    PATIENCE + Duration::from_secs(order.text.len() as u64 >> 16)
+fn reply_timeout(order: &CommandBatch) -> Duration {
+    REPLY_TIMEOUT + Duration::from_secs(order.text.len() as u64 >> 16)
 }
 
 /// Shows lines of rules with `log` as they come, until the firewall ends.
-pub(super) fn monitor(input: &Input, session: &mut Session<'_>) -> Result<(), Ended> {
+pub(super) fn monitor(
+    input: &IpfwInput,
+    session: &mut Session<'_>,
+) -> Result<(), IpfwCommandError> {
     let mut client = find(input, session)?;
-    let mut answer = client.ask("events", json!({})).map_err(fault)?;
+    let mut answer = client.request("events", json!({})).map_err(fault)?;
     let mut last = answer["last"].as_u64().unwrap_or_default();
     loop {
         for line in answer["lines"].as_array().into_iter().flatten() {
@@ -50,7 +54,7 @@ pub(super) fn monitor(input: &Input, session: &mut Session<'_>) -> Result<(), En
             }
             last = seq;
             match session.reporter.format() {
-                Format::Text => {
+                ReportFormat::Text => {
                     let text = format!("{}\n", line["line"].as_str().unwrap_or_default());
                     session.reporter.raw(text.as_bytes())?;
                 }
@@ -58,7 +62,7 @@ pub(super) fn monitor(input: &Input, session: &mut Session<'_>) -> Result<(), En
             }
         }
         let behind = json!({ "behind": answer["last"] });
-        answer = match client.ask("events", behind) {
+        answer = match client.request("events", behind) {
             Ok(answer) => answer,
             Err(ControlError::NoAnswer(_) | ControlError::TimedOut { .. }) => return Ok(()),
             Err(error) => return Err(fault(error).into()),
@@ -68,39 +72,44 @@ pub(super) fn monitor(input: &Input, session: &mut Session<'_>) -> Result<(), En
 
 /// Has packets explained.
 pub(super) fn explain(
-    input: &Input,
+    input: &IpfwInput,
     args: &Value,
     session: &mut Session<'_>,
-) -> Result<Value, Ended> {
-    let mut answer = find(input, session)?.ask("explain", args.clone()).map_err(fault)?;
+) -> Result<Value, IpfwCommandError> {
+    let mut answer = find(input, session)?.request("explain", args.clone()).map_err(fault)?;
     match answer.get_mut("fault").map(Value::take) {
         None => Ok(answer),
-        Some(said) => Err(serde_json::from_value::<Fault>(said)
-            .unwrap_or_else(|error| Fault::new(format!("no answer: {error}"), sysexits::PROTOCOL))
+        Some(said) => Err(serde_json::from_value::<CommandFault>(said)
+            .unwrap_or_else(|error| {
+                CommandFault::new(format!("no answer: {error}"), sysexits::PROTOCOL)
+            })
             .into()),
     }
 }
 
 /// Shows rules, pipes and losses as OpenMetrics text.
-pub(super) fn metrics(input: &Input, session: &mut Session<'_>) -> Result<(), Ended> {
-    let answer = find(input, session)?.ask("metrics", json!({})).map_err(fault)?;
+pub(super) fn metrics(
+    input: &IpfwInput,
+    session: &mut Session<'_>,
+) -> Result<(), IpfwCommandError> {
+    let answer = find(input, session)?.request("metrics", json!({})).map_err(fault)?;
     let text = answer.as_str().unwrap_or_default();
     match session.reporter.format() {
-        Format::Text => Ok(session.reporter.raw(text.as_bytes())?),
+        ReportFormat::Text => Ok(session.reporter.raw(text.as_bytes())?),
         _ => Ok(session.reporter.document(&json!({ "metrics": values(text) }), "")?),
     }
 }
 
 /// Shows the commands that make what runs.
-pub(super) fn save(input: &Input, session: &mut Session<'_>) -> Result<(), Ended> {
+pub(super) fn save(input: &IpfwInput, session: &mut Session<'_>) -> Result<(), IpfwCommandError> {
     let asked = json!({ "states": input.with_states });
-    let answer = find(input, session)?.ask("save", asked).map_err(fault)?;
+    let answer = find(input, session)?.request("save", asked).map_err(fault)?;
     let text = answer.as_str().unwrap_or_default();
     match session.reporter.format() {
-        Format::Text => session.reporter.raw(text.as_bytes())?,
+        ReportFormat::Text => session.reporter.raw(text.as_bytes())?,
         _ => session.reporter.document(&json!({ "save": text }), "")?,
     }
-    let mut missing = text.lines().filter_map(|line| line.strip_prefix(NOT_KEPT));
+    let mut missing = text.lines().filter_map(|line| line.strip_prefix(NOT_SAVED_PREFIX));
     missing.try_for_each(|what| Ok(session.reporter.warn(format_args!("not kept: {what}"))?))
 }
 
@@ -120,11 +129,11 @@ fn values(text: &str) -> Vec<Value> {
 }
 
 /// The firewall of this name, or the only one.
-fn find(input: &Input, session: &mut Session<'_>) -> Result<Client, Ended> {
+fn find(input: &IpfwInput, session: &mut Session<'_>) -> Result<ControlClient, IpfwCommandError> {
     let dir = session.run_dir.clone();
     let dir = dir.as_path();
     if let Some(name) = &input.name {
-        let client = Client::find(dir, Some(name)).map_err(fault)?;
+        let client = ControlClient::find(dir, Some(name)).map_err(fault)?;
         session.reporter.say_at(1, format_args!("asking {name} in {}", dir.display()))?;
         return Ok(client);
     }
@@ -148,26 +157,29 @@ fn find(input: &Input, session: &mut Session<'_>) -> Result<Client, Ended> {
             let names: Vec<_> = firewalls.iter().map(|(_, run)| run.to_string()).collect();
             let message = format!("several firewalls run: {}", names.join(", "));
             let help = Some("say which: --name NAME, or --name PID".to_owned());
-            Err(Fault { help, ..Fault::new(message, sysexits::UNAVAILABLE) }.into())
+            Err(CommandFault { help, ..CommandFault::new(message, sysexits::UNAVAILABLE) }.into())
         }
     }
 }
 
 /// A connection, if what answers is a firewall. What does not answer may be one: of another user,
 /// perhaps.
-fn client_of(dir: &Path, pid: u32) -> Result<Option<Client>, ControlError> {
-    let mut client = Client::find(dir, Some(&pid.to_string()))?;
-    let hello: Value = client.ask("hello", json!({}))?;
-    Ok((hello["program"] == PROGRAM).then_some(client))
+fn client_of(dir: &Path, pid: u32) -> Result<Option<ControlClient>, ControlError> {
+    let mut client = ControlClient::find(dir, Some(&pid.to_string()))?;
+    let hello: Value = client.request("hello", json!({}))?;
+    Ok((hello["program"] == PROGRAM_NAME).then_some(client))
 }
 
-fn nothing(dir: &Path) -> Fault {
+fn nothing(dir: &Path) -> CommandFault {
     let message = format!("no firewall runs in {}", dir.display());
     let help = "start one: slipring firewall PORT PORT, or say --run-dir DIR; -n needs none";
-    Fault { help: Some(help.to_owned()), ..Fault::new(message, sysexits::UNAVAILABLE) }
+    CommandFault {
+        help: Some(help.to_owned()),
+        ..CommandFault::new(message, sysexits::UNAVAILABLE)
+    }
 }
 
-fn fault(error: ControlError) -> Fault {
+fn fault(error: ControlError) -> CommandFault {
     let exit = match error {
         ControlError::Refused(_) | ControlError::NoAnswer(_) | ControlError::TimedOut { .. } => {
             sysexits::PROTOCOL
@@ -178,5 +190,5 @@ fn fault(error: ControlError) -> Fault {
         Some(cause) => format!("{error}: {cause}"),
         None => error.to_string(),
     };
-    Fault { help: error.help(), ..Fault::new(message, exit) }
+    CommandFault { help: error.help(), ..CommandFault::new(message, exit) }
 }

@@ -3,47 +3,51 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use serde_json::{Value, json};
-use slipring_cli::{Format, Session};
-use slipring_pcap::Reader;
+use slipring_cli::{ReportFormat, Session};
+use slipring_pcap::PcapFileReader;
 use slipring_wire::FrameSpec;
 use slipring_wire::frame::{
-    EchoKind, EchoSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, Ports, TcpSpec,
+    EchoKind, EchoSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, PortPair, TcpSpec,
 };
 
-use super::input::Input;
-use super::{Ended, client};
-use crate::order::{Fault, sysexits};
+use super::input::IpfwInput;
+use super::{IpfwCommandError, client};
+use crate::command_batch::{CommandFault, sysexits};
 
 /// Packets of a capture at most.
-const MOST: usize = 100;
-const EXPECTED: &str = "a capture, or PROTO SOURCE[:PORT] DESTINATION[:PORT] [recv PORT] [out], as in: \
+const MAX_PACKETS: usize = 100;
+const EXPECTED_PACKET_SYNTAX: &str = "a capture, or PROTO SOURCE[:PORT] DESTINATION[:PORT] [recv PORT] [out], as in: \
                         explain tcp 10.0.0.1:1024 10.1.0.1:22 recv eth0";
 
 /// Carries out `explain WORDS`.
-pub(super) fn run(input: &Input, words: &[String], session: &mut Session<'_>) -> Result<(), Ended> {
+pub(super) fn run(
+    input: &IpfwInput,
+    words: &[String],
+    session: &mut Session<'_>,
+) -> Result<(), IpfwCommandError> {
     let (args, many) = question(words)?;
     let answer = client::explain(input, &args, session)?;
-    if session.reporter.format() != Format::Text {
+    if session.reporter.format() != ReportFormat::Text {
         return Ok(session.reporter.document(&json!({ "answer": answer }), "")?);
     }
     Ok(session.reporter.raw(text_of(&answer, many).as_bytes())?)
 }
 
 /// What the firewall is asked, and whether that is about several packets.
-pub(super) fn question(words: &[String]) -> Result<(Value, bool), Fault> {
+pub(super) fn question(words: &[String]) -> Result<(Value, bool), CommandFault> {
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     let (packet, more) = match words[..] {
         [path, ref more @ ..] if std::path::Path::new(path).is_file() => (captured(path)?, more),
         [path] if path.contains(['/', '.']) => (captured(path)?, &[][..]),
         [proto, src, dst, ref more @ ..] => (vec![frame(proto, src, dst)?], more),
-        _ => return Err(wrong("there is no packet")),
+        _ => return Err(usage_fault("there is no packet")),
     };
     let (port, is_out) = match more {
         [] => (None, false),
         ["out"] => (None, true),
         ["recv", port] => (Some(*port), false),
         ["recv", port, "out"] => (Some(*port), true),
-        [word, ..] => return Err(wrong(&format!("`{word}` is one word too many"))),
+        [word, ..] => return Err(usage_fault(&format!("`{word}` is one word too many"))),
     };
     let frames: Vec<_> = packet.iter().map(|frame| hex(frame)).collect();
     Ok((json!({ "frames": frames, "port": port, "out": is_out }), frames.len() > 1))
@@ -74,14 +78,18 @@ fn pass(told: &Value) -> String {
     text + told["verdict"].as_str().unwrap_or("") + "\n"
 }
 
-fn wrong(message: &str) -> Fault {
-    Fault { expected: Some(EXPECTED.to_owned()), ..Fault::new(message, sysexits::USAGE) }
+fn usage_fault(message: &str) -> CommandFault {
+    CommandFault {
+        expected: Some(EXPECTED_PACKET_SYNTAX.to_owned()),
+        ..CommandFault::new(message, sysexits::USAGE)
+    }
 }
 
-fn captured(path: &str) -> Result<Vec<Vec<u8>>, Fault> {
-    let failed = |message: String| Fault::new(format!("{path}: {message}"), sysexits::NO_INPUT);
+fn captured(path: &str) -> Result<Vec<Vec<u8>>, CommandFault> {
+    let failed =
+        |message: String| CommandFault::new(format!("{path}: {message}"), sysexits::NO_INPUT);
     let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
-    let packets = Reader::new(&bytes).take(MOST);
+    let packets = PcapFileReader::new(&bytes).take(MAX_PACKETS);
     packets
         .map(|packet| packet.map(|packet| packet.data.to_vec()))
         .collect::<Result<_, _>>()
@@ -89,11 +97,12 @@ fn captured(path: &str) -> Result<Vec<Vec<u8>>, Fault> {
 }
 
 /// A frame of these words.
-fn frame(proto: &str, src: &str, dst: &str) -> Result<Vec<u8>, Fault> {
-    let unread = |word: &str| wrong(&format!("`{word}` is no address with or without a port"));
+fn frame(proto: &str, src: &str, dst: &str) -> Result<Vec<u8>, CommandFault> {
+    let unread =
+        |word: &str| usage_fault(&format!("`{word}` is no address with or without a port"));
     let (src, src_port) = end(src).ok_or_else(|| unread(src))?;
     let (dst, dst_port) = end(dst).ok_or_else(|| unread(dst))?;
-    let ports = Ports { src: src_port, dst: dst_port };
+    let ports = PortPair { src: src_port, dst: dst_port };
     let l4 = match proto {
         "udp" => L4Spec::Udp(ports),
         "tcp" | "tcp-ack" => {
@@ -101,7 +110,11 @@ fn frame(proto: &str, src: &str, dst: &str) -> Result<Vec<u8>, Fault> {
             L4Spec::Tcp(TcpSpec { ports, flags, ..TcpSpec::default() })
         }
         "icmp" | "icmp6" => L4Spec::Echo(EchoSpec { kind: EchoKind::Request, id: 1, seq: 1 }),
-        _ => return Err(wrong(&format!("`{proto}` is none of tcp (a SYN), tcp-ack, udp, icmp"))),
+        _ => {
+            return Err(usage_fault(&format!(
+                "`{proto}` is none of tcp (a SYN), tcp-ack, udp, icmp"
+            )));
+        }
     };
     let ip = match (src, dst) {
         (IpAddr::V4(src), IpAddr::V4(dst)) => {
@@ -110,11 +123,11 @@ fn frame(proto: &str, src: &str, dst: &str) -> Result<Vec<u8>, Fault> {
         (IpAddr::V6(src), IpAddr::V6(dst)) => {
             IpSpec::V6(Ipv6Spec { src, dst, ..Default::default() })
         }
-        _ => return Err(wrong("one address is of IPv4 and the other of IPv6")),
+        _ => return Err(usage_fault("one address is of IPv4 and the other of IPv6")),
     };
     let spec = FrameSpec { ip, l4, ..FrameSpec::default() };
     let built = spec.build(spec.header_len().max(60));
-    built.map(|frame| frame.bytes.to_vec()).map_err(|error| wrong(&error.to_string()))
+    built.map(|frame| frame.bytes.to_vec()).map_err(|error| usage_fault(&error.to_string()))
 }
 
 /// `10.0.0.1`, `10.0.0.1:80`, `fd00::1`, `[fd00::1]:80`.

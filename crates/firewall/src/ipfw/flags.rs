@@ -43,7 +43,7 @@ Examples:
   slipring dnctl pipe show";
 
 /// Letter, name and meaning of the flags that both know.
-const SWITCHES: &[(char, &str, &str)] = &[
+const FLAG_LETTERS: &[(char, &str, &str)] = &[
     ('a', "counters", "Show packets and bytes"),
     ('b', "brief", "Show actions and comments only"),
     ('c', "compact", "Show rules in compact form"),
@@ -62,7 +62,7 @@ const SWITCHES: &[(char, &str, &str)] = &[
 
 /// Letters of all of them.
 pub(super) fn letters() -> impl Iterator<Item = (char, &'static str)> {
-    SWITCHES.iter().map(|&(letter, name, _)| (letter, name))
+    FLAG_LETTERS.iter().map(|&(letter, name, _)| (letter, name))
 }
 
 pub(super) fn ipfw() -> Command {
@@ -81,7 +81,7 @@ fn table(name: &'static str, about: &'static str, examples: &'static str) -> Com
     let switch = |&(letter, name, help): &(char, &'static str, &'static str)| {
         Arg::new(name).short(letter).long(name).action(ArgAction::SetTrue).help(help)
     };
-    let command = Command::new(name).about(about).args(SWITCHES.iter().map(switch)).args([
+    let command = Command::new(name).about(about).args(FLAG_LETTERS.iter().map(switch)).args([
         Arg::new("sort")
             .short('s')
             .long("sort")

@@ -6,33 +6,33 @@ use std::path::Path;
 use std::process::{Command as Process, Stdio};
 
 use clap::ArgMatches;
-use slipring_cli::{Format, Session};
-use slipring_ipfw::text::{Command, printable};
+use slipring_cli::{ReportFormat, Session};
+use slipring_ipfw::text::{IpfwCommand, printable};
 
-use super::{Ended, flags};
-use crate::order::{Fault, Step, sysexits};
+use super::{IpfwCommandError, flags};
+use crate::command_batch::{CommandFault, CommandStep, sysexits};
 
 /// A command line.
-pub(super) struct Input {
-    pub(super) task: Task,
+pub(super) struct IpfwInput {
+    pub(super) action: IpfwAction,
     /// `save --states`.
     pub(super) with_states: bool,
     /// Letters of flags.
     pub(super) flags: String,
     /// `-s`.
     pub(super) sort: i32,
-    pub(super) is_trial: bool,
+    pub(super) is_dry_run: bool,
     pub(super) name: Option<String>,
     pub(super) words: Vec<String>,
     /// The format of the report, where it was asked for behind the command.
-    pub(super) format: Option<Format>,
+    pub(super) format: Option<ReportFormat>,
     preprocessor: Option<String>,
     is_dnctl: bool,
 }
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Task {
+pub(super) enum IpfwAction {
     /// Nothing was said.
     Nothing,
     /// Lines of rules with `log` are shown as they come.
@@ -47,27 +47,27 @@ pub(super) enum Task {
     Order,
 }
 
-impl Input {
-    pub(super) fn of(matches: &ArgMatches, is_dnctl: bool) -> Result<Self, Ended> {
+impl IpfwInput {
+    pub(super) fn of(matches: &ArgMatches, is_dnctl: bool) -> Result<Self, IpfwCommandError> {
         let mut words: Vec<String> =
             matches.get_many::<String>("words").into_iter().flatten().cloned().collect();
-        let format = format_behind(&mut words);
+        let format = trailing_format(&mut words);
         let given = flags::letters().filter(|(_, name)| matches.get_flag(name));
         let task = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-            [] => Task::Nothing,
-            ["monitor"] | ["internal", "monitor"] => Task::Monitor,
-            ["explain", ..] => Task::Explain,
-            ["metrics"] => Task::Metrics,
-            ["save"] | ["save", "--states"] => Task::Save,
-            _ => Task::Order,
+            [] => IpfwAction::Nothing,
+            ["monitor"] | ["internal", "monitor"] => IpfwAction::Monitor,
+            ["explain", ..] => IpfwAction::Explain,
+            ["metrics"] => IpfwAction::Metrics,
+            ["save"] | ["save", "--states"] => IpfwAction::Save,
+            _ => IpfwAction::Order,
         };
         let with_states = words.last().is_some_and(|word| word == "--states");
         Ok(Self {
-            task,
+            action: task,
             with_states,
             flags: given.map(|(letter, _)| letter).collect(),
             sort: matches.get_one("sort").copied().unwrap_or(0),
-            is_trial: matches.get_flag("trial"),
+            is_dry_run: matches.get_flag("trial"),
             name: matches.get_one("name").cloned(),
             words,
             format,
@@ -77,7 +77,7 @@ impl Input {
     }
 
     /// The commands, and whether they come from a file.
-    pub(super) fn text(&self) -> Result<(String, bool), Ended> {
+    pub(super) fn text(&self) -> Result<(String, bool), IpfwCommandError> {
         let (last, before) = self.words.split_last().expect("there is a command");
         if let Some(preprocessor) = &self.preprocessor {
             return Ok((preprocessed(preprocessor, before, last)?, true));
@@ -90,38 +90,41 @@ impl Input {
     }
 
     /// A fault of what was read from a file, with the file.
-    pub(super) fn named(&self, fault: Fault) -> Fault {
+    pub(super) fn with_file(&self, fault: CommandFault) -> CommandFault {
         let path = match self.words.last().map(String::as_str) {
             Some("-") | None => "standard input",
             Some(path) => path,
         };
-        Fault { message: format!("{}: {}", printable(path), fault.message), ..fault }
+        CommandFault { message: format!("{}: {}", printable(path), fault.message), ..fault }
     }
 
     /// Whether dnctl may do this.
-    pub(super) fn allows(&self, steps: &[Step]) -> Result<(), Ended> {
-        let known =
-            |step: &Step| matches!(step.command, Command::Shaper(_) | Command::Sysctl { .. });
+    pub(super) fn allows(&self, steps: &[CommandStep]) -> Result<(), IpfwCommandError> {
+        let known = |step: &CommandStep| {
+            matches!(step.command, IpfwCommand::Shaper(_) | IpfwCommand::Sysctl { .. })
+        };
         if !self.is_dnctl || steps.iter().all(known) {
             return Ok(());
         }
-        let fault = Fault::new("dnctl knows pipes, queues and schedulers only", sysexits::USAGE);
+        let fault =
+            CommandFault::new("dnctl knows pipes, queues and schedulers only", sysexits::USAGE);
         let expected = Some("pipe, queue or sched; rules are ipfw's".to_owned());
-        Err(Fault { expected, ..fault }.into())
+        Err(CommandFault { expected, ..fault }.into())
     }
 
     /// Asks the person before everything is thrown away.
-    pub(super) fn is_certain(
+    pub(super) fn is_confirmed(
         &self,
-        steps: &[Step],
+        steps: &[CommandStep],
         session: &mut Session<'_>,
-    ) -> Result<bool, Ended> {
-        let flushes = |step: &Step| match (&step.command, &step.shaper) {
-            (Command::Flush { .. }, _) => true,
-            (_, Some(shaper)) => *shaper == slipring_dummynet::text::Command::Flush,
+    ) -> Result<bool, IpfwCommandError> {
+        let flushes = |step: &CommandStep| match (&step.command, &step.shaper) {
+            (IpfwCommand::Flush { .. }, _) => true,
+            (_, Some(shaper)) => *shaper == slipring_dummynet::text::DummynetCommand::Flush,
             _ => false,
         };
-        let is_told = self.flags.contains(['f', 'q']) || session.reporter.format() != Format::Text;
+        let is_told =
+            self.flags.contains(['f', 'q']) || session.reporter.format() != ReportFormat::Text;
         let [step] = steps else { return Ok(true) };
         if is_told || !flushes(step) || !io::stdin().is_terminal() {
             return Ok(true);
@@ -135,38 +138,42 @@ impl Input {
 
 /// Bytes of rules at most: five times a million prefixes, and with what JSON writes before line ends
 /// and quotes not more than the firewall takes.
-const LONGEST: usize = 128 << 20;
+const MAX_RULES_BYTES: usize = 128 << 20;
 
 /// A file, or standard input.
-pub(super) fn read(path: &str) -> Result<String, Fault> {
+pub(super) fn read(path: &str) -> Result<String, CommandFault> {
     if path == "-" { read_from(path, Ok(io::stdin().lock())) } else { read_file(path) }
 }
 
 /// A file. Comments may be in any encoding: bytes that are no UTF-8 become a character that no command
 /// has, so that elsewhere they are told with their place.
-pub(crate) fn read_file(path: &str) -> Result<String, Fault> {
+pub(crate) fn read_file(path: &str) -> Result<String, CommandFault> {
     read_from(path, File::open(path))
 }
 
-fn read_from(path: &str, source: io::Result<impl Read>) -> Result<String, Fault> {
+fn read_from(path: &str, source: io::Result<impl Read>) -> Result<String, CommandFault> {
     let mut bytes = Vec::new();
-    let read = source.and_then(|from| from.take(LONGEST as u64 + 1).read_to_end(&mut bytes));
-    read.map_err(|error| Fault::new(format!("cannot read {path}: {error}"), sysexits::NO_INPUT))?;
+    let read =
+        source.and_then(|from| from.take(MAX_RULES_BYTES as u64 + 1).read_to_end(&mut bytes));
+    read.map_err(|error| {
+        CommandFault::new(format!("cannot read {path}: {error}"), sysexits::NO_INPUT)
+    })?;
     text_of(path, &bytes)
 }
 
-fn text_of(path: &str, bytes: &[u8]) -> Result<String, Fault> {
-    if bytes.len() > LONGEST {
-        let message = format!("{path}: there are more than {} MiB of rules", LONGEST >> 20);
-        return Err(Fault::new(message, sysexits::NO_INPUT));
+fn text_of(path: &str, bytes: &[u8]) -> Result<String, CommandFault> {
+    if bytes.len() > MAX_RULES_BYTES {
+        let message = format!("{path}: there are more than {} MiB of rules", MAX_RULES_BYTES >> 20);
+        return Err(CommandFault::new(message, sysexits::NO_INPUT));
     }
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
 /// What a preprocessor makes of a file.
-fn preprocessed(command: &str, flags: &[String], path: &str) -> Result<String, Fault> {
-    let failed =
-        |error: io::Error| Fault::new(format!("cannot run {command}: {error}"), sysexits::SYSTEM);
+fn preprocessed(command: &str, flags: &[String], path: &str) -> Result<String, CommandFault> {
+    let failed = |error: io::Error| {
+        CommandFault::new(format!("cannot run {command}: {error}"), sysexits::SYSTEM)
+    };
     let text = read(path)?;
     let mut process = Process::new(command)
         .args(flags)
@@ -182,16 +189,16 @@ fn preprocessed(command: &str, flags: &[String], path: &str) -> Result<String, F
     let _ = writer.join();
     if !output.status.success() {
         let message = format!("{command} failed on {path}: {}", output.status);
-        return Err(Fault::new(message, sysexits::DATA));
+        return Err(CommandFault::new(message, sysexits::DATA));
     }
     text_of(path, &output.stdout)
 }
 
 /// Takes `--json`, `--json=lines` and `-j` off the end of a command, none of whose words they are.
-fn format_behind(words: &mut Vec<String>) -> Option<Format> {
+fn trailing_format(words: &mut Vec<String>) -> Option<ReportFormat> {
     let format = match words.last()?.as_str() {
-        "--json" | "--json=document" | "-j" => Format::Json,
-        "--json=lines" => Format::JsonLines,
+        "--json" | "--json=document" | "-j" => ReportFormat::Json,
+        "--json=lines" => ReportFormat::JsonLines,
         _ => return None,
     };
     words.pop();

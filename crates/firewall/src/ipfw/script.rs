@@ -18,15 +18,15 @@
 mod files;
 mod frames;
 mod saved;
-mod site;
+mod script_firewall;
 
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use slipring_cli::units::Span;
+use slipring_cli::units::TimeSpan;
 
-use site::Site;
+use script_firewall::ScriptFirewall;
 
 /// Plays the script of this name and compares.
 pub(super) fn play(folder: &str, name: &str) {
@@ -50,7 +50,7 @@ pub(super) fn play(folder: &str, name: &str) {
 fn played(script: &str, fills: bool) -> String {
     let mut lines = script.lines().peekable();
     let setup = lines.clone().find_map(|line| line.strip_prefix("@ "));
-    let mut site = Site::new(setup.unwrap_or("netmap:em0 netmap:em1"));
+    let mut site = ScriptFirewall::new(setup.unwrap_or("netmap:em0 netmap:em1"));
     let mut text = String::new();
     while let Some(line) = lines.next() {
         assert!(is_directive(line), "`{line}` is output of nothing");
@@ -88,5 +88,5 @@ fn is_directive(line: &str) -> bool {
 }
 
 fn time(text: &str) -> Duration {
-    Span::parse(text, Duration::from_secs(1)).unwrap().duration()
+    TimeSpan::parse(text, Duration::from_secs(1)).unwrap().duration()
 }

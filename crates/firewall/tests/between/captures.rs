@@ -1,7 +1,7 @@
 //! Captures in place of links.
 
-use slipring_pcap::{LinkType, PcapWriter, Reader};
-use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, Ports};
+use slipring_pcap::{LinkType, PcapFileReader, PcapWriter};
+use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, PortPair};
 use slipring_wire::{FrameSpec, MacAddr};
 
 use super::*;
@@ -12,7 +12,7 @@ fn capture(site: &Site, count: u16) -> String {
     let mut bytes = Vec::new();
     let writer = PcapWriter::begin(&mut bytes, LinkType::ETHERNET, 65_535);
     for port in 1..=count {
-        let l4 = L4Spec::Udp(Ports { src: 9, dst: port });
+        let l4 = L4Spec::Udp(PortPair { src: 9, dst: port });
         let ip = IpSpec::V4(Ipv4Spec {
             src: [10, 0, 0, 1].into(),
             dst: [10, 0, 0, 2].into(),
@@ -32,7 +32,7 @@ fn pass(site: &Site, count: u16, words: &str) -> (Ended, usize) {
     let _ = std::fs::remove_file(&to);
     let words = format!("-T 0 --json pcap:{from} pcap:{} {words}", to.display());
     let ended = Program::launch(&site.lab.mid, site.command("firewall", &words)).finish().well();
-    let passed = Reader::new(&std::fs::read(to).unwrap()).count();
+    let passed = PcapFileReader::new(&std::fs::read(to).unwrap()).count();
     (ended, passed)
 }
 

@@ -15,7 +15,7 @@ fn every_loss_has_its_cause() {
         }
     }
     bed.offer(vec![0; 9], 0);
-    let tally = bed.join.tally();
+    let tally = bed.join.counters();
     let lost: Vec<_> = tally.losses().filter(|(_, count)| *count > 0).collect();
     let named = |name: &str| lost.iter().find(|(cause, _)| cause == name).map_or(0, |(_, n)| *n);
     assert_eq!(named("pipe_no_object"), 4, "{lost:?}");
@@ -31,7 +31,7 @@ fn a_port_without_room_loses_frames_of_pipes_and_says_so() {
     bed.offer(udp(9, 60), 0);
     bed.sink.is_full = true;
     bed.pass(SECOND);
-    assert_eq!((bed.join.tally().of(Loss::Full), bed.join.tally().sent), (1, 0));
+    assert_eq!((bed.join.counters().of(DataplaneLoss::TxFull), bed.join.counters().sent), (1, 0));
 }
 
 #[test]
@@ -40,10 +40,10 @@ fn a_pipe_that_is_deleted_gives_its_frames_up_and_no_place_leaks() {
     for _ in 0..10 {
         bed.offer(udp(9, 60), 0);
     }
-    assert!(bed.join.tally().waiting >= 9);
+    assert!(bed.join.counters().waiting >= 9);
     let mut events = Vec::new();
     bed.join.shaper_mut().flush(bed.now, &mut |event| events.push(event));
-    bed.join.told(events, bed.now, &mut bed.sink);
+    bed.join.apply_shaper_events(events, bed.now, &mut bed.sink);
     bed.pass(100 * SECOND);
-    assert!(bed.join.balance() && bed.join.is_empty(), "{:?}", bed.join.tally());
+    assert!(bed.join.is_balanced() && bed.join.is_empty(), "{:?}", bed.join.counters());
 }

@@ -1,7 +1,7 @@
 //! Frames that are not IP: FreeBSD's bridge passes ARP by itself (`net.link.bridge.ipfw_arp=0`).
 
 use super::*;
-use slipring_firewall::join::Bypassed;
+use slipring_firewall::dataplane::BypassCounters;
 
 const ARP: u16 = 0x0806;
 const RARP: u16 = 0x8035;
@@ -33,7 +33,7 @@ fn neighbour_solicitation() -> Vec<u8> {
 }
 
 /// Where a frame goes that comes by the first port.
-fn ways(bed: &mut Bed, frames: &[Vec<u8>]) -> Vec<Option<PortId>> {
+fn ways(bed: &mut Bed, frames: &[Vec<u8>]) -> Vec<Option<PortIndex>> {
     frames.iter().map(|frame| bed.offer(frame.clone(), 0)).collect()
 }
 
@@ -42,8 +42,8 @@ fn arp_and_rarp_pass_a_list_that_denies_everything_and_are_counted() {
     let mut bed = Bed::new("add 100 deny ip from any to any");
     let frames = [ether(ARP), ether(RARP), tagged(ARP)];
     assert_eq!(ways(&mut bed, &frames), [Some(1); 3]);
-    let tally = bed.join.tally();
-    assert_eq!((tally.bypassed, tally.sent), (Bypassed { arp: 3, non_ip: 0 }, 3));
+    let tally = bed.join.counters();
+    assert_eq!((tally.bypassed, tally.sent), (BypassCounters { arp: 3, non_ip: 0 }, 3));
     assert_eq!(bed.count(100), 0, "no rule has seen them");
 }
 
@@ -55,7 +55,7 @@ fn with_the_setting_on_rules_are_asked_about_arp() {
     let frames = [ether(ARP), ether(RARP), tagged(ARP)];
     assert_eq!(ways(&mut bed, &frames), [None, Some(1), None]);
     assert_eq!((bed.count(100), bed.count(200)), (2, 1));
-    assert_eq!(bed.join.tally().bypassed, Bypassed::default());
+    assert_eq!(bed.join.counters().bypassed, BypassCounters::default());
 }
 
 #[test]
@@ -83,15 +83,15 @@ fn other_ethertypes_meet_the_rules_pass_or_are_dropped_as_their_setting_says() {
     bed.load("sysctl net.link.bridge.pfil_onlyip=1");
     assert_eq!(ways(&mut bed, &frames), [None, None]);
     assert_eq!(bed.offer(ether(ARP), 0), Some(1), "ARP has a setting of its own");
-    let tally = bed.join.tally();
-    assert_eq!(tally.bypassed, Bypassed { arp: 1, non_ip: 2 });
-    assert_eq!((tally.of(Loss::NonIp), tally.of(Loss::Denied)), (2, 1));
+    let tally = bed.join.counters();
+    assert_eq!(tally.bypassed, BypassCounters { arp: 1, non_ip: 2 });
+    assert_eq!((tally.of(DataplaneLoss::NonIp), tally.of(DataplaneLoss::Denied)), (2, 1));
     assert_eq!((bed.count(100), bed.count(200)), (1, 1));
 }
 
 #[test]
 fn arp_between_others_of_a_burst_keeps_its_place_and_goes_to_every_port_of_the_map() {
-    let map = Map::read(["1=2,3", "2=1", "3=1"], 3).unwrap();
+    let map = PortMap::read(["1=2,3", "2=1", "3=1"], 3).unwrap();
     let rules = "add 100 deny udp from any to any 2\nadd 200 allow ip from any to any";
     let mut bed = Bed::with(rules, map, Passes::Auto);
     let mut frames =
@@ -102,8 +102,8 @@ fn arp_between_others_of_a_burst_keeps_its_place_and_goes_to_every_port_of_the_m
     assert_eq!(ways, [last, last, None, last, last, last, None]);
     let kinds: Vec<_> = bed.sink.sent.iter().map(|(port, frame)| (*port, frame[12])).collect();
     assert_eq!(kinds, [(1, 8), (1, 8), (1, 8), (1, 8), (1, 8)], "a copy of each went to port 2");
-    assert_eq!(bed.join.tally().bypassed, Bypassed { arp: 3, non_ip: 0 });
-    assert!(bed.join.balance());
+    assert_eq!(bed.join.counters().bypassed, BypassCounters { arp: 3, non_ip: 0 });
+    assert!(bed.join.is_balanced());
 }
 
 #[test]

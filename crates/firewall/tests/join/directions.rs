@@ -21,7 +21,7 @@ fn a_frame_is_checked_as_it_goes_out_too_where_a_rule_asks() {
         assert!(bed.join.checks_out());
         assert_eq!(bed.offer(udp(9, 60), 0), None, "{rule}");
         assert_eq!((bed.count(100), bed.count(200)), (1, 1), "{rule}");
-        assert_eq!(bed.join.tally().of(Loss::Denied), 1);
+        assert_eq!(bed.join.counters().of(DataplaneLoss::Denied), 1);
     }
 }
 
@@ -39,13 +39,13 @@ fn rules_of_disabled_sets_ask_for_nothing() {
 fn who_asks_for_it_has_frames_checked_once_or_twice() {
     let rules = "add 100 allow ip from any to any";
     for (passes, count) in [(Passes::In, 1), (Passes::Auto, 1), (Passes::Both, 2)] {
-        let mut bed = Bed::with(rules, Map::crossed(), passes);
+        let mut bed = Bed::with(rules, PortMap::crossed(), passes);
         assert_eq!(bed.offer(udp(9, 60), 0), Some(1));
         assert_eq!(bed.count(100), count, "{passes:?}");
     }
     let mut bed = Bed::with(
         "add 1 deny ip from any to any out\nadd 2 allow ip from any to any",
-        Map::crossed(),
+        PortMap::crossed(),
         Passes::In,
     );
     assert_eq!(bed.offer(udp(9, 60), 0), Some(1));
@@ -53,11 +53,11 @@ fn who_asks_for_it_has_frames_checked_once_or_twice() {
 
 #[test]
 fn frames_go_to_all_ports_of_the_map_and_each_copy_is_checked_for_itself() {
-    let map = Map::read(["1=2,3", "2=1", "3=1"], 3).unwrap();
+    let map = PortMap::read(["1=2,3", "2=1", "3=1"], 3).unwrap();
     let mut bed = Bed::with("add 100 allow ip from any to any", map.clone(), Passes::Auto);
     assert_eq!(bed.offer(udp(9, 60), 0), Some(2));
     assert_eq!(bed.sink.sent, [(1, udp(9, 60))]);
-    assert_eq!(bed.join.tally().copies, 1);
+    assert_eq!(bed.join.counters().copies, 1);
     let rules = "add 100 deny ip from any to any out xmit em1\nadd 200 allow ip from any to any";
     let mut bed = Bed::with(rules, map, Passes::Auto);
     assert_eq!(bed.offer(udp(9, 60), 0), Some(2));
@@ -71,7 +71,7 @@ fn fwd_sends_to_a_port_or_to_the_next_hop_that_arp_told_of() {
     );
     assert_eq!(bed.offer(udp(7, 60), 0), Some(0), "back where it came from");
     assert_eq!(bed.offer(udp(8, 60), 0), None);
-    assert_eq!(bed.join.tally().of(Loss::NoHop), 1);
+    assert_eq!(bed.join.counters().of(DataplaneLoss::NoHop), 1);
     let mut arp = vec![0xff; 6];
     arp.extend([2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0, 2]);
     arp.extend([2, 0, 0, 0, 0, 9, 10, 9, 9, 9, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1]);
@@ -103,7 +103,7 @@ fn what_was_put_together_is_one_packet_on_its_way_out_too() {
                  add 300 deny ip from any to any";
     for one_pass in ["enable", "disable"] {
         let in_rule = "add 150 allow ip from any to any in";
-        let map = Map::read(["1=2,3", "2=1", "3=1"], 3).unwrap();
+        let map = PortMap::read(["1=2,3", "2=1", "3=1"], 3).unwrap();
         let mut bed =
             Bed::with(&format!("{one_pass} one_pass\n{rules}\n{in_rule}"), map, Passes::Auto);
         let [first, last] = fragments(9);
@@ -113,7 +113,7 @@ fn what_was_put_together_is_one_packet_on_its_way_out_too() {
         assert_eq!(bed.count(200), 2, "one for each port");
         assert_eq!(fragments(8).map(|part| bed.offer(part, 0)), [None, None]);
         assert_eq!((bed.sink.sent.len(), bed.count(300)), (4, 2));
-        assert_eq!(bed.join.tally().of(Loss::Denied), 4);
+        assert_eq!(bed.join.counters().of(DataplaneLoss::Denied), 4);
     }
 }
 
@@ -123,7 +123,7 @@ fn rejects_are_answered_on_the_port_that_the_packet_came_by() {
     assert_eq!(bed.offer(udp(9, 60), 1), None);
     let [(1, answer)] = &bed.sink.sent[..] else { panic!("{:?}", bed.sink.sent) };
     assert_eq!((answer[23], answer[34], answer[35]), (1, 3, 3), "ICMP, unreachable, port");
-    assert_eq!(bed.join.tally().made, 1);
+    assert_eq!(bed.join.counters().made, 1);
 }
 
 #[test]

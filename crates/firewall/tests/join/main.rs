@@ -9,24 +9,26 @@ mod together;
 
 use std::net::Ipv4Addr;
 
-use slipring_dummynet::text::Command;
-use slipring_firewall::join::{Join, Loss, Map, Nanos, Outlet, Passes};
-use slipring_ipfw::run::{Firewall, LogEvent, PortId};
-use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, Ports};
+use slipring_dummynet::text::DummynetCommand;
+use slipring_firewall::dataplane::{
+    Dataplane, DataplaneLoss, DataplaneNanos, DataplaneOutput, Passes, PortMap,
+};
+use slipring_ipfw::run::{Firewall, LogEvent, PortIndex};
+use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, PortPair};
 use slipring_wire::{FrameSpec, MacAddr};
 
 /// What left, and what was logged.
 #[derive(Debug, Default)]
 struct Sink {
-    sent: Vec<(PortId, Vec<u8>)>,
+    sent: Vec<(PortIndex, Vec<u8>)>,
     lines: Vec<String>,
     is_full: bool,
 }
 
-impl Outlet for Sink {
-    fn send(&mut self, port: PortId, frame: &[u8]) -> Result<(), Loss> {
+impl DataplaneOutput for Sink {
+    fn send(&mut self, port: PortIndex, frame: &[u8]) -> Result<(), DataplaneLoss> {
         if self.is_full {
-            return Err(Loss::Full);
+            return Err(DataplaneLoss::TxFull);
         }
         self.sent.push((port, frame.to_vec()));
         Ok(())
@@ -40,7 +42,7 @@ impl Outlet for Sink {
         true
     }
 
-    fn unseen(&mut self, lines: u64) {
+    fn count_unwatched(&mut self, lines: u64) {
         panic!("{lines} lines were not written");
     }
 }
@@ -48,33 +50,33 @@ impl Outlet for Sink {
 /// A join between ports em0, em1, …, and a clock.
 struct Bed {
     master: Firewall,
-    join: Join,
+    join: Dataplane,
     sink: Sink,
-    now: Nanos,
+    now: DataplaneNanos,
 }
 
-const MS: Nanos = 1_000_000;
-const SECOND: Nanos = 1000 * MS;
+const MS: DataplaneNanos = 1_000_000;
+const SECOND: DataplaneNanos = 1000 * MS;
 
 impl Bed {
-    fn with(rules: &str, map: Map, passes: Passes) -> Self {
+    fn with(rules: &str, map: PortMap, passes: Passes) -> Self {
         let mut master = Firewall::new(1);
         master.set_plain(true);
         master.set_ports((0..map.ports()).map(|port| format!("em{port}")).collect());
-        let join = Join::new(Firewall::new(1), 1, map, passes);
+        let join = Dataplane::new(Firewall::new(1), 1, map, passes);
         let mut bed = Self { master, join, sink: Sink::default(), now: 0 };
         bed.load(rules);
         bed
     }
 
     fn new(rules: &str) -> Self {
-        Self::with(rules, Map::crossed(), Passes::Auto)
+        Self::with(rules, PortMap::crossed(), Passes::Auto)
     }
 
     /// One of several joins.
     fn at(place: u16, rules: &str) -> Self {
         let mut bed = Self::new("");
-        bed.join = bed.join.at_place(place);
+        bed.join = bed.join.with_id(place);
         bed.load(rules);
         bed
     }
@@ -83,7 +85,7 @@ impl Bed {
     fn load(&mut self, rules: &str) {
         for reply in self.master.load(rules, self.now).unwrap() {
             let Some(shaper) = reply.shaper else { continue };
-            let Ok(Command::Config(config)) = Command::parse(&shaper.text) else {
+            let Ok(DummynetCommand::Config(config)) = DummynetCommand::parse(&shaper.text) else {
                 panic!("{}", shaper.text)
             };
             self.join.shaper_mut().configure(self.now, config, &mut |_| {}).unwrap();
@@ -92,20 +94,20 @@ impl Bed {
     }
 
     /// Offers a frame that came by a port; where it goes at once.
-    fn offer(&mut self, mut frame: Vec<u8>, from: PortId) -> Option<PortId> {
+    fn offer(&mut self, mut frame: Vec<u8>, from: PortIndex) -> Option<PortIndex> {
         let way = self.join.offer(&mut frame, from, self.now, &mut self.sink);
-        assert!(self.join.balance(), "{:?}", self.join.tally());
+        assert!(self.join.is_balanced(), "{:?}", self.join.counters());
         way
     }
 
     /// Lets time pass; what left meanwhile, with the times.
-    fn pass(&mut self, time: Nanos) -> Vec<(Nanos, PortId)> {
+    fn pass(&mut self, time: DataplaneNanos) -> Vec<(DataplaneNanos, PortIndex)> {
         let (until, mut left) = (self.now + time, Vec::new());
         while let Some(due) = self.join.next_ns().filter(|&due| due <= until) {
             let before = self.sink.sent.len();
             self.now = self.now.max(due);
             self.join.run(self.now, &mut self.sink);
-            assert!(self.join.balance(), "{:?}", self.join.tally());
+            assert!(self.join.is_balanced(), "{:?}", self.join.counters());
             left.extend(self.sink.sent[before..].iter().map(|(port, _)| (self.now, *port)));
         }
         self.now = until;
@@ -132,7 +134,7 @@ fn from_host(host: u8, dst_port: u16, len: usize) -> Vec<u8> {
         src_mac: MacAddr([2, 0, 0, 0, 0, 1]),
         dst_mac: MacAddr([2, 0, 0, 0, 0, 2]),
         ip: IpSpec::V4(ip),
-        l4: L4Spec::Udp(Ports { src: 1000, dst: dst_port }),
+        l4: L4Spec::Udp(PortPair { src: 1000, dst: dst_port }),
         ..Default::default()
     };
     spec.build(len).unwrap().bytes.to_vec()

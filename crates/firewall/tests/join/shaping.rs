@@ -123,7 +123,7 @@ fn congestion_is_marked_in_the_frame_that_waits() {
     bed.pass(SECOND);
     assert!(bed.sink.sent.iter().any(|(_, frame)| frame[15] & 3 == 3));
     assert_eq!(
-        bed.join.tally().shaper.marked,
+        bed.join.counters().shaper.marked,
         bed.sink.sent.iter().filter(|(_, f)| f[15] & 3 == 3).count() as u64
     );
 }

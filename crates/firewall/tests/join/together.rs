@@ -1,7 +1,7 @@
 //! Frames together do what they do one by one; several joins do what one does.
 
 use super::*;
-use slipring_firewall::join::Tally;
+use slipring_firewall::dataplane::DataplaneCounters;
 
 const RULES: &str = "pipe 1 config delay 5ms\nadd 50 check-state\nadd 100 pipe 1 udp from any to any 1\n\
      add 200 deny udp from any to any 2\nadd 300 reject udp from any to any 3\n\
@@ -27,7 +27,7 @@ fn frames_offered_together_go_where_each_would_go() {
         assert_eq!(many.pass(SECOND), one.pass(SECOND));
         assert_eq!(many.sink.sent.len(), one.sink.sent.len());
         assert_eq!(many.sink.lines, one.sink.lines);
-        assert_eq!(many.join.tally(), one.join.tally());
+        assert_eq!(many.join.counters(), one.join.counters());
     }
 }
 
@@ -39,7 +39,7 @@ impl Beds {
         Self((0..3).map(|place| Bed::at(place, rules)).collect())
     }
 
-    fn offer(&mut self, mut frame: Vec<u8>, host: usize) -> Option<PortId> {
+    fn offer(&mut self, mut frame: Vec<u8>, host: usize) -> Option<PortIndex> {
         let Bed { join, sink, now, .. } = &mut self.0[host % 3];
         let way = join.offer(&mut frame, 0, *now, sink);
         self.deliver();
@@ -52,21 +52,21 @@ impl Beds {
                 .0
                 .iter_mut()
                 .enumerate()
-                .flat_map(|(at, bed)| bed.join.parcels().into_iter().map(move |p| (at, p)))
+                .flat_map(|(at, bed)| bed.join.take_handoffs().into_iter().map(move |p| (at, p)))
                 .collect();
             if parcels.is_empty() {
                 return;
             }
             for (from, parcel) in parcels {
-                let to = if from == 0 { usize::from(parcel.home()) } else { 0 };
+                let to = if from == 0 { usize::from(parcel.owner()) } else { 0 };
                 let Bed { join, sink, now, .. } = &mut self.0[to];
-                join.take_parcels(vec![parcel], *now, sink);
+                join.accept_handoffs(vec![parcel], *now, sink);
             }
         }
     }
 
     /// When frames left, and from which join.
-    fn pass(&mut self, time: Nanos) -> Vec<(Nanos, usize)> {
+    fn pass(&mut self, time: DataplaneNanos) -> Vec<(DataplaneNanos, usize)> {
         let mut left = Vec::new();
         let until = self.0[0].now + time;
         while let Some(due) = self.0[0].join.next_ns().filter(|&due| due <= until) {
@@ -82,9 +82,9 @@ impl Beds {
         left
     }
 
-    fn tally(&self) -> Tally {
-        let sum = |sum: Tally, bed: &Bed| sum.plus(&bed.join.tally());
-        self.0[1..].iter().fold(self.0[0].join.tally(), sum)
+    fn tally(&self) -> DataplaneCounters {
+        let sum = |sum: DataplaneCounters, bed: &Bed| sum.plus(&bed.join.counters());
+        self.0[1..].iter().fold(self.0[0].join.counters(), sum)
     }
 }
 
@@ -99,8 +99,8 @@ fn a_pipe_is_as_fast_as_it_is_however_many_threads_use_it() {
     let expected: Vec<_> = (0..9).map(|n| (MS * (n as u64 + 1), n % 3)).collect();
     assert_eq!(left, expected, "one after the other, each from where its flow is known");
     let tally = beds.tally();
-    assert!(tally.balance(), "{tally:?}");
-    assert_eq!((tally.sent, tally.away, tally.guests), (9, 12, 12));
+    assert!(tally.is_balanced(), "{tally:?}");
+    assert_eq!((tally.sent, tally.handed_off, tally.foreign), (9, 12, 12));
 }
 
 #[test]
@@ -124,19 +124,19 @@ fn what_a_pipe_drops_of_other_threads_is_counted_once() {
         beds.offer(from_host(host, 9, 1250), usize::from(host));
     }
     let tally = beds.tally();
-    assert!(tally.balance(), "{tally:?}");
+    assert!(tally.is_balanced(), "{tally:?}");
     let lost = tally.losses().find(|(cause, _)| cause == "pipe_full").unwrap().1;
     assert!(lost > 0 && lost + tally.waiting == 9, "{tally:?}");
-    assert!(beds.0[0].join.guests_lost() > 0);
+    assert!(beds.0[0].join.take_foreign_losses() > 0);
 }
 
 #[test]
 fn frames_for_a_thread_that_is_behind_are_lost_and_told() {
     let mut beds = Beds::new("pipe 1 config\nadd 100 pipe 1 ip from any to any");
-    beds.0[1].join.set_crowded(true);
+    beds.0[1].join.set_congested(true);
     beds.offer(from_host(1, 9, 60), 1);
-    assert_eq!(beds.tally().of(Loss::Crowded), 1);
-    assert!(beds.tally().balance());
+    assert_eq!(beds.tally().of(DataplaneLoss::ShaperCongested), 1);
+    assert!(beds.tally().is_balanced());
 }
 
 #[test]
@@ -148,8 +148,8 @@ fn a_neighbour_that_one_thread_has_heard_of_is_known_to_all() {
     arp[22..32].copy_from_slice(&[2, 0, 0, 0, 0, 9, 10, 0, 0, 9]);
     beds.offer(arp, 1);
     assert_eq!(beds.offer(from_host(2, 9, 60), 2), None);
-    let news = beds.0[1].join.news();
-    beds.0[2].join.hear(news);
+    let news = beds.0[1].join.take_learned_neighbors();
+    beds.0[2].join.merge_neighbors(news);
     assert_eq!(
         beds.offer(from_host(2, 9, 60), 2),
         Some(0),

@@ -1,7 +1,7 @@
 /// Why a frame is no packet that rules could be asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Malformed {
+pub enum MalformedReason {
     /// Shorter than an Ethernet header with its tags.
     ShortLink,
     /// Shorter than its IP header.
@@ -24,7 +24,7 @@ pub enum Malformed {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MalformedCounters([u64; 8]);
 
-impl Malformed {
+impl MalformedReason {
     /// All kinds with the names that listings give them.
     pub const ALL: [(Self, &'static str); 8] = [
         (Self::ShortLink, "short_link"),
@@ -40,7 +40,7 @@ impl Malformed {
 
 impl MalformedCounters {
     /// Counts one.
-    pub fn count(&mut self, kind: Malformed) {
+    pub fn count(&mut self, kind: MalformedReason) {
         self.0[kind as usize] += 1;
     }
 
@@ -51,7 +51,7 @@ impl MalformedCounters {
 
     /// How many there were of `kind`.
     #[must_use]
-    pub const fn of(&self, kind: Malformed) -> u64 {
+    pub const fn of(&self, kind: MalformedReason) -> u64 {
         self.0[kind as usize]
     }
 

@@ -1,6 +1,6 @@
 //! Options of IPv4 and TCP, read when a rule asks.
 
-use super::{Packet, Version};
+use super::{IpFamily, PacketHeaders};
 
 /// Kinds of options, the value of each, walked until one that does not fit.
 fn walk(bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
@@ -22,8 +22,8 @@ fn walk(bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
 
 /// Which of `ssrr` 1, `lsrr` 2, `rr` 4, `ts` 8 an IPv4 header has.
 #[must_use]
-pub fn ip_options(frame: &[u8], packet: &Packet) -> u8 {
-    if packet.version != Version::V4 {
+pub fn ip_options(frame: &[u8], packet: &PacketHeaders) -> u8 {
+    if packet.version != IpFamily::V4 {
         return 0;
     }
     let options = frame.get(packet.l3 + 20..packet.l4).unwrap_or(&[]);
@@ -38,7 +38,7 @@ pub fn ip_options(frame: &[u8], packet: &Packet) -> u8 {
     })
 }
 
-fn tcp_option_bytes<'f>(frame: &'f [u8], packet: &Packet) -> &'f [u8] {
+fn tcp_option_bytes<'f>(frame: &'f [u8], packet: &PacketHeaders) -> &'f [u8] {
     let Some(offset) = frame.get(packet.l4 + 12) else { return &[] };
     let end = (packet.l4 + usize::from(offset >> 4) * 4).min(packet.end);
     frame.get(packet.l4 + 20..end).unwrap_or(&[])
@@ -46,7 +46,7 @@ fn tcp_option_bytes<'f>(frame: &'f [u8], packet: &Packet) -> &'f [u8] {
 
 /// Which of `mss` 1, `window` 2, `sack` 4, `ts` 8, `cc` 16 a TCP header has.
 #[must_use]
-pub fn tcp_options(frame: &[u8], packet: &Packet) -> u8 {
+pub fn tcp_options(frame: &[u8], packet: &PacketHeaders) -> u8 {
     if !packet.is_tcp() {
         return 0;
     }
@@ -64,7 +64,7 @@ pub fn tcp_options(frame: &[u8], packet: &Packet) -> u8 {
 
 /// The MSS option of a segment, in bytes, and the offset of its value in the frame.
 #[must_use]
-pub fn tcp_mss(frame: &[u8], packet: &Packet) -> Option<(u16, usize)> {
+pub fn tcp_mss(frame: &[u8], packet: &PacketHeaders) -> Option<(u16, usize)> {
     if !packet.is_tcp() {
         return None;
     }
@@ -77,7 +77,7 @@ pub fn tcp_mss(frame: &[u8], packet: &Packet) -> Option<(u16, usize)> {
 
 /// Bytes of TCP payload.
 #[must_use]
-pub fn tcp_data_len(frame: &[u8], packet: &Packet) -> u32 {
+pub fn tcp_data_len(frame: &[u8], packet: &PacketHeaders) -> u32 {
     let Some(offset) = frame.get(packet.l4 + 12) else { return 0 };
     let headers = packet.l4 - packet.l3 + usize::from(offset >> 4) * 4;
     packet.ip_len.saturating_sub(headers as u32)
@@ -85,7 +85,7 @@ pub fn tcp_data_len(frame: &[u8], packet: &Packet) -> u32 {
 
 /// The 32-bit number at `at` in the TCP header.
 #[must_use]
-pub fn tcp_word(frame: &[u8], packet: &Packet, at: usize) -> u32 {
+pub fn tcp_word(frame: &[u8], packet: &PacketHeaders, at: usize) -> u32 {
     let word = frame.get(packet.l4 + at..).and_then(|rest| rest.first_chunk::<4>());
     word.map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }

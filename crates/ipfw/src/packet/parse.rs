@@ -1,18 +1,18 @@
 //! One pass over the headers of a frame.
 
 use slipring_wire::assigned::IpProto;
-use slipring_wire::view::{Fragment, Headers, Ip, IpVersion, Layer, ViewError};
+use slipring_wire::view::{FragmentPosition, HeaderLayer, Headers, Ip, IpVersion, ViewError};
 
-use super::{Malformed, Packet, Version};
-use crate::rule::Extension;
+use super::{IpFamily, MalformedReason, PacketHeaders};
+use crate::rule::Ipv6Extension;
 
-impl Packet {
+impl PacketHeaders {
     /// Reads `frame`.
     ///
     /// # Errors
     /// [`Malformed`] if its headers cannot be believed.
     #[inline]
-    pub fn parse(frame: &[u8]) -> Result<Self, Malformed> {
+    pub fn parse(frame: &[u8]) -> Result<Self, MalformedReason> {
         let mut packet = Self::EMPTY;
         packet.read(frame)?;
         Ok(packet)
@@ -24,8 +24,8 @@ impl Packet {
     /// # Errors
     /// [`Malformed`] if its headers cannot be believed; what is there then is of no use.
     #[inline]
-    pub fn read(&mut self, frame: &[u8]) -> Result<(), Malformed> {
-        if self.plain_v4(frame) { self.transport(frame) } else { self.any(frame) }
+    pub fn read(&mut self, frame: &[u8]) -> Result<(), MalformedReason> {
+        if self.plain_v4(frame) { self.transport(frame) } else { self.general(frame) }
     }
 
     /// The commonest frame by far: IPv4 without tags and options. The fields up to the transport
@@ -44,7 +44,7 @@ impl Packet {
         *self = Self {
             macs: *head.first_chunk().expect("twelve of 34 bytes"),
             ethertype: 0x0800,
-            version: Version::V4,
+            version: IpFamily::V4,
             src: word(26).into(),
             dst: word(30).into(),
             proto: head[23],
@@ -65,19 +65,19 @@ impl Packet {
 
     /// Whatever else.
     #[inline(never)]
-    fn any(&mut self, frame: &[u8]) -> Result<(), Malformed> {
+    fn general(&mut self, frame: &[u8]) -> Result<(), MalformedReason> {
         let headers = Headers::parse(frame).map_err(|error| cause(&error))?;
         self.link(frame, &headers);
         let Some(ip) = headers.ip else { return Ok(()) };
         self.proto = ip.proto.0;
         self.l4 = usize::from(ip.l4);
         self.end = (ip.end as usize).min(frame.len());
-        self.later_fragment = ip.fragment == Fragment::Later;
+        self.later_fragment = ip.fragment == FragmentPosition::Later;
         self.ip_len = ip.end - u32::from(headers.l3);
         self.counted_len = (self.end - self.l3) as u32;
         match ip.version {
-            IpVersion::V4 => self.v4(frame).ok_or(Malformed::ShortIp)?,
-            IpVersion::V6 => self.v6(frame, &ip).ok_or(Malformed::ShortIp)?,
+            IpVersion::V4 => self.v4(frame).ok_or(MalformedReason::ShortIp)?,
+            IpVersion::V6 => self.v6(frame, &ip).ok_or(MalformedReason::ShortIp)?,
         }
         self.transport(frame)
     }
@@ -98,7 +98,7 @@ impl Packet {
         let word = |at: usize| {
             u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
         };
-        self.version = Version::V4;
+        self.version = IpFamily::V4;
         self.tos = header[1];
         self.ip_id = (word(4) >> 16) as u16;
         self.ip_off = word(4) as u16;
@@ -113,7 +113,7 @@ impl Packet {
         let address = |at: usize| {
             header[at..at + 16].iter().fold(0, |sum, byte| sum << 8 | u128::from(*byte))
         };
-        self.version = Version::V6;
+        self.version = IpFamily::V6;
         self.tos = (first >> 20) as u8;
         self.flow_label = first & 0xf_ffff;
         self.ttl = header[7];
@@ -122,30 +122,30 @@ impl Packet {
             self.extensions = extensions(frame, header[6], self.l3 + 40, self.l4);
         }
         if self.proto == 50 {
-            self.extensions |= Extension::Esp as u8;
+            self.extensions |= Ipv6Extension::Esp as u8;
         }
         Some(())
     }
 
     /// Ports, flags and types, where there is a transport header.
     #[inline(always)]
-    fn transport(&mut self, frame: &[u8]) -> Result<(), Malformed> {
+    fn transport(&mut self, frame: &[u8]) -> Result<(), MalformedReason> {
         if self.later_fragment {
             // Such a fragment could overwrite the flags that the rules saw in the first one.
             let is_tiny =
-                self.proto == 6 && self.version == Version::V4 && self.ip_off & 0x1fff == 1;
-            return if is_tiny { Err(Malformed::TinyFragment) } else { Ok(()) };
+                self.proto == 6 && self.version == IpFamily::V4 && self.ip_off & 0x1fff == 1;
+            return if is_tiny { Err(MalformedReason::TinyFragment) } else { Ok(()) };
         }
         let need = match IpProto(self.proto) {
             IpProto::TCP => 20,
             IpProto::UDP | UDP_LITE => 8,
             IpProto::SCTP => 12,
-            IpProto::ICMP if self.version == Version::V4 => 8,
-            IpProto::ICMPV6 if self.version == Version::V6 => 4,
+            IpProto::ICMP if self.version == IpFamily::V4 => 8,
+            IpProto::ICMPV6 if self.version == IpFamily::V6 => 4,
             _ => return Ok(()),
         };
         let header = frame.get(self.l4..self.end).filter(|header| header.len() >= need);
-        let header = header.ok_or(Malformed::ShortTransport)?;
+        let header = header.ok_or(MalformedReason::ShortTransport)?;
         if need == 4 || IpProto(self.proto) == IpProto::ICMP {
             self.icmp = (header[0], header[1]);
             return Ok(());
@@ -156,7 +156,7 @@ impl Packet {
         if need == 20 {
             self.tcp_flags = header[13];
             let has_offset = header[12] >> 4 >= 5;
-            return if has_offset { Ok(()) } else { Err(Malformed::ShortTransport) };
+            return if has_offset { Ok(()) } else { Err(MalformedReason::ShortTransport) };
         }
         Ok(())
     }
@@ -173,17 +173,17 @@ fn extensions(frame: &[u8], first: u8, at: usize, end: usize) -> u8 {
             break;
         };
         let (bits, size) = match next {
-            IpProto::HOP_BY_HOP => (Extension::HopByHop as u8, 8 + usize::from(len) * 8),
-            IpProto::DESTINATION => (Extension::Destination as u8, 8 + usize::from(len) * 8),
-            IpProto::FRAGMENT => (Extension::Fragment as u8, 8),
-            IpProto::AUTHENTICATION => (Extension::Auth as u8, 8 + usize::from(len) * 4),
+            IpProto::HOP_BY_HOP => (Ipv6Extension::HopByHop as u8, 8 + usize::from(len) * 8),
+            IpProto::DESTINATION => (Ipv6Extension::Destination as u8, 8 + usize::from(len) * 8),
+            IpProto::FRAGMENT => (Ipv6Extension::Fragment as u8, 8),
+            IpProto::AUTHENTICATION => (Ipv6Extension::Auth as u8, 8 + usize::from(len) * 4),
             IpProto::ROUTING => {
                 let by_type = match kind {
-                    0 => Extension::Route0 as u8,
-                    2 => Extension::Route2 as u8,
+                    0 => Ipv6Extension::Route0 as u8,
+                    2 => Ipv6Extension::Route2 as u8,
                     _ => 0,
                 };
-                (Extension::Route as u8 | by_type, 8 + usize::from(len) * 8)
+                (Ipv6Extension::Route as u8 | by_type, 8 + usize::from(len) * 8)
             }
             _ => (0, 8 + usize::from(len) * 8),
         };
@@ -192,15 +192,19 @@ fn extensions(frame: &[u8], first: u8, at: usize, end: usize) -> u8 {
     seen
 }
 
-fn cause(error: &ViewError) -> Malformed {
+fn cause(error: &ViewError) -> MalformedReason {
     match error {
-        ViewError::Truncated { layer: Layer::Ethernet | Layer::Vlan, .. } => Malformed::ShortLink,
-        ViewError::Truncated { layer: Layer::Ipv6Extension, .. } => Malformed::Extensions,
-        ViewError::Truncated { .. } => Malformed::ShortIp,
-        ViewError::Version { .. } => Malformed::Version,
-        ViewError::HeaderLength { .. } => Malformed::HeaderLength,
-        ViewError::TotalLength { .. } => Malformed::TotalLength,
-        _ => Malformed::Extensions,
+        ViewError::Truncated { layer: HeaderLayer::Ethernet | HeaderLayer::Vlan, .. } => {
+            MalformedReason::ShortLink
+        }
+        ViewError::Truncated { layer: HeaderLayer::Ipv6Extension, .. } => {
+            MalformedReason::Extensions
+        }
+        ViewError::Truncated { .. } => MalformedReason::ShortIp,
+        ViewError::Version { .. } => MalformedReason::Version,
+        ViewError::HeaderLength { .. } => MalformedReason::HeaderLength,
+        ViewError::TotalLength { .. } => MalformedReason::TotalLength,
+        _ => MalformedReason::Extensions,
     }
 }
 
@@ -225,8 +229,8 @@ mod tests {
                 frame[20..22].copy_from_slice(&fragment.to_be_bytes());
                 frame[23] = proto;
             }
-            let (mut short, mut long) = (Packet::EMPTY, Packet::EMPTY);
-            let results = (short.read(&frame), long.any(&frame));
+            let (mut short, mut long) = (PacketHeaders::EMPTY, PacketHeaders::EMPTY);
+            let results = (short.read(&frame), long.general(&frame));
             prop_assert_eq!(results.0, results.1);
             if results.0.is_ok() {
                 prop_assert_eq!(short, long);

@@ -1,7 +1,7 @@
 use alloc::string::String;
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use super::name::Name;
+use super::name::ObjectName;
 
 /// A number, or the value that the rule's last table lookup found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Arg {
 
 /// What a rule does with a packet that matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum RuleAction {
     /// Passes; the search ends.
     Allow,
     /// Drops; the search ends.
@@ -23,7 +23,7 @@ pub enum Action {
     Count,
     /// Runs the action of the rule that made the packet's state, if there is one. `None` is any
     /// name.
-    CheckState(Option<Name>),
+    CheckState(Option<ObjectName>),
     /// Goes on at a later rule.
     SkipTo(Arg),
     /// Goes on at a rule and remembers where to return to.
@@ -47,7 +47,7 @@ pub enum Action {
     /// The same for IPv6 only.
     Abort6,
     /// Sends to another next hop or port.
-    Forward(Hop),
+    Forward(NextHop),
     /// Rewrites the DSCP; the search goes on.
     SetDscp(Arg),
     /// Sets the packet's mark; the search goes on.
@@ -59,14 +59,14 @@ pub enum Action {
     /// Translates addresses.
     Nat(NatRef),
     /// Translates IPv6 prefixes.
-    Nptv6(Name),
+    Nptv6(ObjectName),
 }
 
-impl Action {
+impl RuleAction {
     /// Whether it needs to know who has an address.
     #[must_use]
     pub const fn forwards_to_address(&self) -> bool {
-        matches!(self, Self::Forward(Hop::V4(..) | Hop::V6(..) | Hop::Tablearg(_)))
+        matches!(self, Self::Forward(NextHop::V4(..) | NextHop::V6(..) | NextHop::Tablearg(_)))
     }
 }
 
@@ -95,7 +95,7 @@ impl Unreach {
 
 /// Where `fwd` sends a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Hop {
+pub enum NextHop {
     /// The address that the table holds; the port, if not 0.
     Tablearg(u16),
     /// An IPv4 next hop; the port, if not 0.
@@ -117,7 +117,7 @@ pub enum NatRef {
 
 /// Whether and how much a rule logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Log {
+pub struct RuleLog {
     /// Most lines until `resetlog`; 0 is no limit, `None` the default of the engine.
     pub amount: Option<u32>,
     /// Where lines go; all `false` is the default of the engine.
@@ -137,7 +137,7 @@ pub struct LogDestination {
 
 /// Whether a tag is put on or taken off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fix {
+pub enum TagOp {
     /// `tag`.
     Add,
     /// `untag`.
@@ -148,7 +148,7 @@ pub enum Fix {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagChange {
     /// Which of both.
-    pub fix: Fix,
+    pub op: TagOp,
     /// The tag, 1..=65534.
     pub tag: Arg,
 }

@@ -1,12 +1,12 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::name::Name;
+use super::name::ObjectName;
 use crate::table::ValueKind;
 
 /// Which addresses a packet may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Addresses {
+pub enum AddressPattern {
     /// Every one.
     Any,
     /// Those that the engine was told to be its own.
@@ -118,7 +118,7 @@ impl HostSet {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableTest {
     /// The table.
-    pub table: Name,
+    pub table: ObjectName,
     /// What its value must be.
     pub value: Option<ValueTest>,
 }

@@ -5,8 +5,8 @@ use core::net::Ipv4Addr;
 
 use slipring_wire::MacAddr;
 
-use super::address::{Addresses, TableTest};
-use super::name::Name;
+use super::address::{AddressPattern, TableTest};
+use super::name::ObjectName;
 
 /// One question about a packet.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,9 +18,9 @@ pub enum Condition {
     /// It is IPv6.
     Ip6,
     /// Where from.
-    Src(Addresses),
+    Src(AddressPattern),
     /// Where to.
-    Dst(Addresses),
+    Dst(AddressPattern),
     /// A number of a header lies in one of some ranges.
     Number(HeaderField, Ranges),
     /// Ethernet addresses.
@@ -41,13 +41,13 @@ pub enum Condition {
     /// Is seen as an Ethernet frame.
     Layer2,
     /// Came in by a port.
-    Recv(Interface),
+    Recv(InterfacePattern),
     /// Goes out by a port.
-    Xmit(Interface),
+    Xmit(InterfacePattern),
     /// By the port that it comes in by when `in`, that it goes out by when `out`.
-    Via(Interface),
+    Via(InterfacePattern),
     /// Bits of the type of service, of IPv4 only.
-    IpTos(Bits),
+    IpTos(BitTest),
     /// Any DSCP of this set, one bit for each, of both versions.
     Dscp(u64),
     /// The upper three bits of the type of service, of IPv4 only.
@@ -55,11 +55,11 @@ pub enum Condition {
     /// The version in the IP header.
     IpVersion(u8),
     /// IPv4 options present and absent.
-    IpOptions(Bits),
+    IpOptions(BitTest),
     /// Fragment flags of IPv4.
-    Frag(Bits),
+    Frag(BitTest),
     /// TCP flags set and clear.
-    TcpFlags(Bits),
+    TcpFlags(BitTest),
     /// A TCP segment that does not merely open a connection.
     Established,
     /// TCP sequence number.
@@ -67,7 +67,7 @@ pub enum Condition {
     /// TCP acknowledgement number.
     TcpAck(u32),
     /// TCP options present and absent.
-    TcpOptions(Bits),
+    TcpOptions(BitTest),
     /// ICMP types, one bit for each of 0..=31.
     IcmpTypes(u32),
     /// ICMPv6 types, one bit for each.
@@ -98,7 +98,7 @@ pub enum Condition {
         /// The bits of it that count.
         mask: Option<LookupMask>,
         /// The table.
-        table: Name,
+        table: ObjectName,
     },
 }
 
@@ -106,7 +106,7 @@ impl Condition {
     /// Whether every packet meets it.
     #[must_use]
     pub const fn is_always(&self) -> bool {
-        matches!(self, Self::Src(Addresses::Any) | Self::Dst(Addresses::Any))
+        matches!(self, Self::Src(AddressPattern::Any) | Self::Dst(AddressPattern::Any))
     }
 }
 
@@ -152,14 +152,14 @@ pub enum HeaderField {
 
 /// Bits that must be set and bits that must be clear.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bits {
+pub struct BitTest {
     /// All of these are set.
     pub set: u8,
     /// All of these are clear.
     pub clear: u8,
 }
 
-impl Bits {
+impl BitTest {
     /// Whether `bits` are as asked.
     #[inline]
     #[must_use]
@@ -197,7 +197,7 @@ impl MacMask {
 
 /// A port of the firewall.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Interface {
+pub enum InterfacePattern {
     /// Every one that is known.
     Any,
     /// Names that match, with `*`, `?` and `[…]`.
@@ -211,7 +211,7 @@ pub enum Interface {
 /// Bits for [`Condition::Ext6Hdr`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Extension {
+pub enum Ipv6Extension {
     /// Fragment header.
     Fragment = 0x01,
     /// Hop-by-hop options.

@@ -8,9 +8,9 @@ use core::str::FromStr;
 ///
 /// A copy shares the text: every state has one.
 #[derive(Clone, Debug, Eq, PartialOrd, Ord)]
-pub struct Name(Arc<str>);
+pub struct ObjectName(Arc<str>);
 
-impl PartialEq for Name {
+impl PartialEq for ObjectName {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
         // Names of states are mostly copies of their rule's, whose text need not be looked at.
@@ -18,7 +18,7 @@ impl PartialEq for Name {
     }
 }
 
-impl Hash for Name {
+impl Hash for ObjectName {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.0.hash(state);
     }
@@ -27,9 +27,9 @@ impl Hash for Name {
 /// A text that is no [`Name`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a name has 1 to 63 letters, digits, `_`, `-` and `.`")]
-pub struct NameError;
+pub struct ObjectNameError;
 
-impl Name {
+impl ObjectName {
     /// Most bytes of a name.
     pub const MAX_LEN: usize = 63;
 
@@ -46,23 +46,23 @@ impl Name {
     }
 }
 
-impl FromStr for Name {
-    type Err = NameError;
+impl FromStr for ObjectName {
+    type Err = ObjectNameError;
 
-    fn from_str(text: &str) -> Result<Self, NameError> {
+    fn from_str(text: &str) -> Result<Self, ObjectNameError> {
         let fits = (1..=Self::MAX_LEN).contains(&text.len());
         let known = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
-        if fits && text.bytes().all(known) { Ok(Self(text.into())) } else { Err(NameError) }
+        if fits && text.bytes().all(known) { Ok(Self(text.into())) } else { Err(ObjectNameError) }
     }
 }
 
-impl Borrow<str> for Name {
+impl Borrow<str> for ObjectName {
     fn borrow(&self) -> &str {
         &self.0
     }
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for ObjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

@@ -2,25 +2,25 @@
 
 use alloc::vec::Vec;
 
-use super::checking::{Case, Parsed};
-use super::config::PortId;
-use super::crossing::Crossing;
+use super::checking::{PacketCheck, ParsedPacket};
+use super::config::PortIndex;
 use super::engine::Firewall;
-use super::interpret::{Denied, End, Verdict};
-use super::reply::Outputs;
-use crate::table::Found;
+use super::interpret::{DenyReason, RuleVerdict, RunEnd};
+use super::metadata::PacketMetadata;
+use super::reply::CheckOutputs;
+use crate::table::FoundValues;
 
 /// Packets of which one field is looked up after the other: so many that none waits for memory
 /// that another one needs, so few that they stay in the nearest cache.
-const GROUP: usize = Found::MOST;
+const GROUP_PACKETS: usize = FoundValues::MAX_LOOKUPS;
 
 /// Frames that are checked together, wherever they lie: each is lent for a moment, again and again.
-pub trait Frames {
+pub trait FrameBatch {
     /// The frame at a place.
     fn frame(&mut self, at: usize) -> &mut [u8];
 }
 
-impl<F: AsMut<[u8]>> Frames for [F] {
+impl<F: AsMut<[u8]>> FrameBatch for [F] {
     #[inline]
     fn frame(&mut self, at: usize) -> &mut [u8] {
         self[at].as_mut()
@@ -29,49 +29,49 @@ impl<F: AsMut<[u8]>> Frames for [F] {
 
 /// What came of frames that were checked together. Its room is used again.
 #[derive(Debug, Default)]
-pub struct Batch {
-    ends: Vec<End>,
+pub struct CheckedBatch {
+    ends: Vec<RunEnd>,
     /// Of those that ended otherwise, in their order.
-    others: Vec<(Verdict, Crossing)>,
+    other_verdicts: Vec<(RuleVerdict, PacketMetadata)>,
 }
 
 /// What to do with a frame that was checked together with others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Checked {
+pub enum CheckResult {
     /// It passes.
     Accepted,
     /// A rule drops it.
     Denied,
     /// Whatever else, and what is known of the frame now besides its bytes.
-    Other(Verdict, Crossing),
+    Other(RuleVerdict, PacketMetadata),
 }
 
-impl Batch {
+impl CheckedBatch {
     /// Takes out what came of each frame, in their order.
-    pub fn drain(&mut self) -> impl Iterator<Item = Checked> + '_ {
-        let mut others = self.others.drain(..);
+    pub fn drain(&mut self) -> impl Iterator<Item = CheckResult> + '_ {
+        let mut others = self.other_verdicts.drain(..);
         self.ends.drain(..).map(move |end| match end {
-            End::Accept => Checked::Accepted,
-            End::Deny => Checked::Denied,
-            End::Other => {
+            RunEnd::Accept => CheckResult::Accepted,
+            RunEnd::Deny => CheckResult::Denied,
+            RunEnd::Other => {
                 let (verdict, crossing) = others.next().expect("there is one for each such end");
-                Checked::Other(verdict, crossing)
+                CheckResult::Other(verdict, crossing)
             }
         })
     }
 
     fn clear(&mut self) {
         self.ends.clear();
-        self.others.clear();
+        self.other_verdicts.clear();
     }
 
-    fn push(&mut self, verdict: Verdict, crossing: Crossing) {
+    fn push(&mut self, verdict: RuleVerdict, crossing: PacketMetadata) {
         let end = match verdict {
-            Verdict::Accept => End::Accept,
-            Verdict::Deny(Denied::Rule) => End::Deny,
+            RuleVerdict::Accept => RunEnd::Accept,
+            RuleVerdict::Deny(DenyReason::Rule) => RunEnd::Deny,
             _ => {
-                self.others.push((verdict, crossing));
-                End::Other
+                self.other_verdicts.push((verdict, crossing));
+                RunEnd::Other
             }
         };
         self.ends.push(end);
@@ -81,83 +81,94 @@ impl Batch {
 impl Firewall {
     /// Does the same as [`Self::check`] with `count` frames that came in by `from` together, in
     /// their order, for less.
-    pub fn check_all<F: Frames + ?Sized>(
+    pub fn check_all<F: FrameBatch + ?Sized>(
         &mut self,
         frames: &mut F,
         count: usize,
-        (from, now_ns): (PortId, u64),
-        outputs: &mut Outputs,
-        batch: &mut Batch,
+        (from, now_ns): (PortIndex, u64),
+        outputs: &mut CheckOutputs,
+        batch: &mut CheckedBatch,
     ) {
         batch.clear();
         if !self.config.settings.enable {
-            self.tally_accepted(count);
-            batch.ends.resize(count, End::Accept);
+            self.count_accepted(count);
+            batch.ends.resize(count, RunEnd::Accept);
             return;
         }
-        let mut room = core::mem::take(&mut self.room.group);
-        room.resize(GROUP, Parsed::default());
-        let crossing = Crossing::incoming(from);
-        for first in (0..count).step_by(GROUP) {
-            let parsed = &mut room[..GROUP.min(count - first)];
+        let mut room = core::mem::take(&mut self.buffers.group);
+        room.resize(GROUP_PACKETS, ParsedPacket::default());
+        let crossing = PacketMetadata::incoming(from);
+        for first in (0..count).step_by(GROUP_PACKETS) {
+            let parsed = &mut room[..GROUP_PACKETS.min(count - first)];
             for (parsed, at) in parsed.iter_mut().zip(first..) {
                 let frame = frames.frame(at);
                 parsed.fault = parsed.read(frame).err();
                 parsed.len = frame.len();
             }
-            let mut ends = [None; GROUP];
+            let mut ends = [None; GROUP_PACKETS];
             let ends = &mut ends[..parsed.len()];
             if let Some(program) = &self.program {
                 let counters = (&mut self.config.list.counters[..], now_ns);
-                program.lead(parsed, &crossing, &mut self.room.finders, counters, ends);
+                program.run_static_rules(
+                    parsed,
+                    &crossing,
+                    &mut self.buffers.finders,
+                    counters,
+                    ends,
+                );
             }
-            if self.settle(ends, batch) {
+            if self.take_ends(ends, batch) {
                 continue;
             }
-            self.lead_by_tables(parsed, ends, now_ns);
-            if self.settle(ends, batch) {
+            self.run_table_rules(parsed, ends, now_ns);
+            if self.take_ends(ends, batch) {
                 continue;
             }
-            self.bring_near(parsed, ends);
+            self.prefetch_states(parsed, ends);
             for ((parsed, &end), at) in parsed.iter_mut().zip(&*ends).zip(first..) {
                 if let Some(end) = end {
-                    let _ = self.usual(end);
+                    let _ = self.common_verdict(end);
                     batch.ends.push(end);
                     continue;
                 }
-                let (frame, mut crossing) = (frames.frame(at), Crossing::incoming(from));
+                let (frame, mut crossing) = (frames.frame(at), PacketMetadata::incoming(from));
                 let crossing_mut = &mut crossing;
-                let case =
-                    Case { parsed, frame, crossing: crossing_mut, now: now_ns, out: outputs };
+                let case = PacketCheck {
+                    parsed,
+                    frame,
+                    crossing: crossing_mut,
+                    now: now_ns,
+                    out: outputs,
+                };
                 let verdict = self.check_parsed(case);
                 batch.push(verdict, crossing);
             }
         }
-        self.room.group = room;
+        self.buffers.group = room;
     }
 
     /// Takes over how the packets of a group ended, if all of them have.
-    fn settle(&mut self, ends: &[Option<End>], batch: &mut Batch) -> bool {
+    fn take_ends(&mut self, ends: &[Option<RunEnd>], batch: &mut CheckedBatch) -> bool {
         if ends.iter().any(Option::is_none) {
             return false;
         }
-        let accepted = ends.iter().filter(|&&end| end == Some(End::Accept)).count();
+        let accepted = ends.iter().filter(|&&end| end == Some(RunEnd::Accept)).count();
         batch.ends.extend(ends.iter().flatten());
-        self.tally_accepted(accepted);
+        self.count_accepted(accepted);
         let denied = (ends.len() - accepted) as u64;
         self.drops.checked += denied;
         self.drops.by_rule += denied;
         true
     }
 
-    const fn tally_accepted(&mut self, count: usize) {
+    const fn count_accepted(&mut self, count: usize) {
         self.drops.checked += count as u64;
         self.drops.accepted += count as u64;
     }
 
     /// What is left to do for a frame of a group.
     #[inline]
-    fn check_parsed(&mut self, mut case: Case<'_>) -> Verdict {
+    fn check_parsed(&mut self, mut case: PacketCheck<'_>) -> RuleVerdict {
         if let Some(kind) = case.parsed.fault {
             return self.drop_malformed(kind);
         }
@@ -166,30 +177,36 @@ impl Firewall {
             return self.check(case.frame, case.crossing, case.now, case.out);
         }
         match self.run(&mut case) {
-            End::Other => self.otherwise(&mut case),
-            end => self.usual(end),
+            RunEnd::Other => self.uncommon_verdict(&mut case),
+            end => self.common_verdict(end),
         }
     }
 
     /// Looks up what rules ask of tables, and leads the packets of a group on with it.
-    fn lead_by_tables(&mut self, parsed: &mut [Parsed], ends: &mut [Option<End>], now: u64) {
-        let Some(program) = self.program.as_ref().filter(|program| !program.near().is_empty())
+    fn run_table_rules(
+        &mut self,
+        parsed: &mut [ParsedPacket],
+        ends: &mut [Option<RunEnd>],
+        now: u64,
+    ) {
+        let Some(program) =
+            self.program.as_ref().filter(|program| !program.table_prefetch().is_empty())
         else {
             return;
         };
-        let mut answers = [0; GROUP];
+        let mut answers = [0; GROUP_PACKETS];
         let answers = &mut answers[..parsed.len()];
         let packets = parsed.iter().map(|parsed| &parsed.packet);
-        program.near().answer(&self.config, packets, answers);
+        program.table_prefetch().look_up_all(&self.config, packets, answers);
         for (parsed, &mut answers) in parsed.iter_mut().zip(answers) {
-            parsed.sight.answers = Some(answers);
+            parsed.state.answers = Some(answers);
         }
-        program.lead_on(parsed, (&mut self.config.list.counters, now), ends);
+        program.resume_static_rules(parsed, (&mut self.config.list.counters, now), ends);
     }
 
     /// Brings near the states that rules will ask for. Packets before others may change them, so
     /// the answers are forgotten.
-    fn bring_near(&self, parsed: &mut [Parsed], ends: &[Option<End>]) {
+    fn prefetch_states(&self, parsed: &mut [ParsedPacket], ends: &[Option<RunEnd>]) {
         if !self.program.as_ref().is_some_and(|program| program.asks_states()) {
             return;
         }
@@ -198,8 +215,8 @@ impl Firewall {
             parsed.hash = Some(self.states.hash(&parsed.packet.flow()));
         }
         let heads = parsed.iter().filter_map(|parsed| self.states.head(parsed.hash?));
-        let mut found = [0; GROUP];
+        let mut found = [0; GROUP_PACKETS];
         let known = found.iter_mut().zip(heads).map(|(to, head)| *to = head).count();
-        self.states.bring_near(&found[..known]);
+        self.states.prefetch(&found[..known]);
     }
 }

@@ -4,22 +4,22 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::config::Config;
+use super::config::IpfwConfig;
 use super::engine::Firewall;
 use super::settings::{self, READ_ONLY};
-use super::show::{ListOptions, StatesShown};
-use crate::rule::{Action, DEFAULT_RULE, Hop, RESERVED_SET};
+use super::show::{ListOptions, StateListing};
+use crate::rule::{DEFAULT_RULE, NextHop, RESERVED_SET, RuleAction};
 use crate::text::{
-    Add, Command, DeleteWhat, NatCommand, NumberRange, SetCommand, ShaperCommand, Style, Switch,
-    TextError, WithStyle, parse_file,
+    AddRule, DeleteTarget, EnableTarget, IpfwCommand, NatCommand, NumberRange, RuleStyle,
+    RuleTextError, SetCommand, ShaperCommand, StyledRule, parse_file,
 };
 
 /// Rules at most. Ten thousand are many; a quarter of a million take a gigabyte and seconds.
-const MOST_RULES: usize = 1 << 18;
+const MAX_RULES: usize = 1 << 18;
 
 /// How commands behave: the flags of the command line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Manner {
+pub struct CommandFlags {
     /// `-q`: says nothing, and `table add` changes what is there.
     pub quiet: bool,
     /// `-f`: what is not there is no error.
@@ -32,7 +32,7 @@ pub struct Manner {
 
 /// What a command says.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Reply {
+pub struct RuleCommandReply {
     /// Lines for the output.
     pub text: String,
     /// What the shaper has to do; the caller hands it on once all commands have succeeded.
@@ -52,23 +52,23 @@ pub struct CommandError {
 }
 
 /// Mistakes of a file that are told.
-pub const MOST_MISTAKES: usize = 20;
+pub const MAX_LINE_ERRORS: usize = 20;
 
 /// Why a file of commands is not carried out: none of them was.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BatchError {
+pub enum CommandFileError {
     /// A line is no command.
     #[error(transparent)]
-    Text(#[from] TextError),
+    Text(#[from] RuleTextError),
     /// Commands cannot be carried out: the first [`MOST_MISTAKES`] of them.
-    #[error("{}", .0.iter().map(Mistake::to_string).collect::<Vec<_>>().join("\n"))]
-    Commands(Vec<Mistake>),
+    #[error("{}", .0.iter().map(LineError::to_string).collect::<Vec<_>>().join("\n"))]
+    Commands(Vec<LineError>),
 }
 
 /// A command of a file that cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {error}")]
-pub struct Mistake {
+pub struct LineError {
     /// Its line.
     pub line: u32,
     /// Why.
@@ -89,7 +89,7 @@ impl CommandError {
     }
 }
 
-impl From<String> for Reply {
+impl From<String> for RuleCommandReply {
     fn from(text: String) -> Self {
         Self { text, shaper: None }
     }
@@ -100,8 +100,12 @@ impl Firewall {
     ///
     /// # Errors
     /// [`BatchError`] names the line; nothing has changed.
-    pub fn load(&mut self, text: &str, now_ns: u64) -> Result<Vec<Reply>, BatchError> {
-        self.batch(&parse_file(text)?, now_ns, Manner::default())
+    pub fn load(
+        &mut self,
+        text: &str,
+        now_ns: u64,
+    ) -> Result<Vec<RuleCommandReply>, CommandFileError> {
+        self.batch(&parse_file(text)?, now_ns, CommandFlags::default())
     }
 
     /// Carries out commands, all or none. A rule that is taken out and put in again as it was is the
@@ -111,33 +115,33 @@ impl Firewall {
     /// [`BatchError::Commands`] names the lines; nothing has changed.
     pub fn batch(
         &mut self,
-        commands: &[(u32, Command)],
+        commands: &[(u32, IpfwCommand)],
         now_ns: u64,
-        manner: Manner,
-    ) -> Result<Vec<Reply>, BatchError> {
-        let saved: Config = self.config.clone();
+        manner: CommandFlags,
+    ) -> Result<Vec<RuleCommandReply>, CommandFileError> {
+        let saved: IpfwConfig = self.config.clone();
         let (lifetimes, max, keepalive) =
             (self.states.lifetimes, self.states.max, self.states.keepalive);
         let (mut replies, mut mistakes) = (Vec::with_capacity(commands.len()), Vec::new());
         for &(line, ref command) in commands {
             match self.apply(command, now_ns, manner) {
                 Ok(reply) => replies.push(reply),
-                Err(error) => mistakes.push(Mistake { line, error }),
+                Err(error) => mistakes.push(LineError { line, error }),
             }
-            if mistakes.len() == MOST_MISTAKES {
+            if mistakes.len() == MAX_LINE_ERRORS {
                 break;
             }
         }
         if !mistakes.is_empty() {
             self.config = saved;
-            self.gone.clear();
-            self.restoring.clear();
+            self.removed_rules.clear();
+            self.pending_states.clear();
             (self.states.lifetimes, self.states.max, self.states.keepalive) =
                 (lifetimes, max, keepalive);
-            return Err(BatchError::Commands(mistakes));
+            return Err(CommandFileError::Commands(mistakes));
         }
         let stayed = self.config.list.recognize(&saved.list);
-        self.gone.retain(|id| stayed.binary_search(id).is_err());
+        self.removed_rules.retain(|id| stayed.binary_search(id).is_err());
         drop(saved);
         self.settle_states();
         self.settle_restoring(now_ns);
@@ -153,29 +157,29 @@ impl Firewall {
     /// [`CommandError`]; nothing has changed, but for tables whose entries say so in its text.
     pub fn execute(
         &mut self,
-        command: &Command,
+        command: &IpfwCommand,
         now_ns: u64,
-        manner: Manner,
-    ) -> Result<Reply, CommandError> {
+        manner: CommandFlags,
+    ) -> Result<RuleCommandReply, CommandError> {
         let reply = self.apply(command, now_ns, manner);
         self.settle_states();
         self.settle_one(now_ns)?;
-        match what_changes(command) {
-            Changes::Rules => {
+        match rebuild_scope(command) {
+            RebuildScope::Rules => {
                 // Rules make tables that are not there.
                 self.config.tables.settle();
                 self.compile();
             }
-            Changes::Tables => self.config.tables.settle(),
-            Changes::Translators => self.translators.settle(&self.config),
-            Changes::Else => {}
+            RebuildScope::Tables => self.config.tables.settle(),
+            RebuildScope::Translators => self.translators.settle(&self.config),
+            RebuildScope::Else => {}
         }
         reply
     }
 
     /// States of rules that are gone go too, or hang off the default rule.
     fn settle_states(&mut self) {
-        let mut gone = core::mem::take(&mut self.gone);
+        let mut gone = core::mem::take(&mut self.removed_rules);
         if gone.is_empty() {
             return;
         }
@@ -184,66 +188,71 @@ impl Firewall {
         if self.config.settings.dyn_keep_states {
             self.states.adopt(|state| picked(state.rule), 0, DEFAULT_RULE);
         } else {
-            self.states.forget(|state| picked(state.rule));
+            self.states.remove_where(|state| picked(state.rule));
         }
     }
 
     fn apply(
         &mut self,
-        command: &Command,
+        command: &IpfwCommand,
         now: u64,
-        manner: Manner,
-    ) -> Result<Reply, CommandError> {
-        let quiet = |text: String| Ok(if manner.quiet { Reply::default() } else { text.into() });
+        manner: CommandFlags,
+    ) -> Result<RuleCommandReply, CommandError> {
+        let quiet =
+            |text: String| Ok(if manner.quiet { RuleCommandReply::default() } else { text.into() });
         match command {
-            Command::Add(add) => quiet(self.add(add, manner)?),
-            Command::Delete(what) => self.delete(what, manner).map(Reply::from),
-            Command::List { counters, set, ranges } => {
+            IpfwCommand::Add(add) => quiet(self.add(add, manner)?),
+            IpfwCommand::Delete(what) => self.delete(what, manner).map(RuleCommandReply::from),
+            IpfwCommand::List { counters, set, ranges } => {
                 let options = ListOptions {
                     counters: *counters || manner.list.counters,
                     set: *set,
                     ..manner.list
                 };
-                self.list(ranges, options, now).map(Reply::from)
+                self.list(ranges, options, now).map(RuleCommandReply::from)
             }
-            Command::Zero { set, ranges } => quiet(self.zero(*set, ranges)?),
-            Command::ResetLog { set, ranges } => quiet(self.reset_log(*set, ranges)?),
-            Command::Flush { set } => {
+            IpfwCommand::Zero { set, ranges } => quiet(self.zero(*set, ranges)?),
+            IpfwCommand::ResetLog { set, ranges } => quiet(self.reset_log(*set, ranges)?),
+            IpfwCommand::Flush { set } => {
                 let gone = self.config.list.remove(|entry| match set {
                     Some(set) => entry.rule.set == *set,
                     None => entry.rule.set != RESERVED_SET,
                 });
-                self.gone.extend(gone);
+                self.removed_rules.extend(gone);
                 quiet("Flushed all rules.\n".into())
             }
-            Command::Set(change) => self.change_sets(change).map(Reply::from),
-            Command::Table(table) => self.table(table, manner).map(Reply::from),
-            Command::Shaper(shaper) => {
-                Ok(Reply { text: String::new(), shaper: Some(shaper.clone()) })
+            IpfwCommand::Set(change) => self.change_sets(change).map(RuleCommandReply::from),
+            IpfwCommand::Table(table) => self.table(table, manner).map(RuleCommandReply::from),
+            IpfwCommand::Shaper(shaper) => {
+                Ok(RuleCommandReply { text: String::new(), shaper: Some(shaper.clone()) })
             }
-            Command::Nat(nat @ NatCommand::Config { .. }) => {
+            IpfwCommand::Nat(nat @ NatCommand::Config { .. }) => {
                 quiet(self.nat_command(nat, manner.force)?)
             }
-            Command::Nat(nat) => self.nat_command(nat, manner.force).map(Reply::from),
-            Command::Nptv6(nptv6) => self.nptv6_command(nptv6).map(Reply::from),
-            Command::Switch { switch, on } => {
-                self.switch(*switch, *on);
-                Ok(Reply::default())
+            IpfwCommand::Nat(nat) => {
+                self.nat_command(nat, manner.force).map(RuleCommandReply::from)
             }
-            Command::Sysctl { name, value } => self.sysctl(name, *value).map(Reply::from),
-            Command::State(state) => {
-                self.restoring.push((**state).clone());
-                Ok(Reply::default())
+            IpfwCommand::Nptv6(nptv6) => self.nptv6_command(nptv6).map(RuleCommandReply::from),
+            IpfwCommand::Switch { switch, on } => {
+                self.switch(*switch, *on);
+                Ok(RuleCommandReply::default())
+            }
+            IpfwCommand::Sysctl { name, value } => {
+                self.sysctl(name, *value).map(RuleCommandReply::from)
+            }
+            IpfwCommand::State(state) => {
+                self.pending_states.push((**state).clone());
+                Ok(RuleCommandReply::default())
             }
         }
     }
 
-    fn add(&mut self, add: &Add, manner: Manner) -> Result<String, CommandError> {
+    fn add(&mut self, add: &AddRule, manner: CommandFlags) -> Result<String, CommandError> {
         let mut rule = add.rule.clone();
         self.check_translator(&rule.action)?;
         self.check_hop(&rule.action)?;
-        if self.config.list.len() >= MOST_RULES {
-            let message = format!("there are {MOST_RULES} rules, the most there can be");
+        if self.config.list.len() >= MAX_RULES {
+            let message = format!("there are {MAX_RULES} rules, the most there can be");
             return Err(CommandError::system(message));
         }
         let settings = self.config.settings;
@@ -253,13 +262,13 @@ impl Firewall {
         self.make_missing_tables(&rule)?;
         let shown = rule.clone();
         let number = self.config.list.add(add.number, rule, settings.autoinc_step);
-        Ok(format!("{number:05} {}\n", WithStyle(&shown, manner.list.style)))
+        Ok(format!("{number:05} {}\n", StyledRule(&shown, manner.list.style)))
     }
 
     /// A port that `fwd` names must be there.
-    fn check_hop(&self, action: &Action) -> Result<(), CommandError> {
+    fn check_hop(&self, action: &RuleAction) -> Result<(), CommandError> {
         match action {
-            Action::Forward(Hop::Port(name)) if !self.config.ports.contains(name) => {
+            RuleAction::Forward(NextHop::Port(name)) if !self.config.ports.contains(name) => {
                 let ports = self.config.ports.join(", ");
                 Err(CommandError::missing(format!("there is no port {name}: there are {ports}")))
             }
@@ -267,14 +276,18 @@ impl Firewall {
         }
     }
 
-    fn delete(&mut self, what: &DeleteWhat, manner: Manner) -> Result<String, CommandError> {
+    fn delete(
+        &mut self,
+        what: &DeleteTarget,
+        manner: CommandFlags,
+    ) -> Result<String, CommandError> {
         let (set, ranges) = match what {
-            DeleteWhat::Set(set) => {
+            DeleteTarget::Set(set) => {
                 let gone = self.config.list.remove(|entry| entry.rule.set == *set);
-                self.gone.extend(gone);
+                self.removed_rules.extend(gone);
                 return Ok(String::new());
             }
-            DeleteWhat::Rules { set, ranges } => (set, ranges),
+            DeleteTarget::Rules { set, ranges } => (set, ranges),
         };
         for range in ranges {
             let gone = self.config.list.remove(|entry| {
@@ -283,13 +296,13 @@ impl Firewall {
             if gone.is_empty() && !manner.force {
                 return Err(CommandError::missing(format!("rule {range} not found")));
             }
-            self.gone.extend(gone);
+            self.removed_rules.extend(gone);
         }
         Ok(String::new())
     }
 
     fn zero(&mut self, set: Option<u8>, ranges: &[NumberRange]) -> Result<String, CommandError> {
-        let zero = |counters: &mut super::list::Counters| *counters = Default::default();
+        let zero = |counters: &mut super::list::RuleCounters| *counters = Default::default();
         self.reset(set, ranges, zero, ("Accounting cleared.", "cleared"))
     }
 
@@ -298,7 +311,7 @@ impl Firewall {
         set: Option<u8>,
         ranges: &[NumberRange],
     ) -> Result<String, CommandError> {
-        let reset = |counters: &mut super::list::Counters| counters.logged = 0;
+        let reset = |counters: &mut super::list::RuleCounters| counters.logged = 0;
         self.reset(set, ranges, reset, ("Logging counts reset.", "logging count reset"))
     }
 
@@ -306,7 +319,7 @@ impl Firewall {
         &mut self,
         set: Option<u8>,
         ranges: &[NumberRange],
-        change: impl Fn(&mut super::list::Counters) + Copy,
+        change: impl Fn(&mut super::list::RuleCounters) + Copy,
         (all, one): (&str, &str),
     ) -> Result<String, CommandError> {
         let of_set = |rule_set: u8| set.is_none_or(|set| set == rule_set);
@@ -316,8 +329,9 @@ impl Firewall {
         }
         let mut text = String::new();
         for range in ranges {
-            let picked =
-                |entry: &super::list::Entry| range.holds(entry.number) && of_set(entry.rule.set);
+            let picked = |entry: &super::list::RuleEntry| {
+                range.holds(entry.number) && of_set(entry.rule.set)
+            };
             if self.config.list.reset(picked, change) == 0 {
                 let missing = CommandError::missing(format!("Entry {range} not found"));
                 return Err(CommandError { text, ..missing });
@@ -358,15 +372,15 @@ impl Firewall {
         Ok(String::new())
     }
 
-    fn switch(&mut self, switch: Switch, on: bool) {
+    fn switch(&mut self, switch: EnableTarget, on: bool) {
         let settings = &mut self.config.settings;
         match switch {
-            Switch::Firewall => settings.enable = on,
-            Switch::OnePass => settings.one_pass = on,
-            Switch::Debug => settings.debug = on.into(),
-            Switch::Verbose => settings.verbose = on,
-            Switch::DynKeepalive => self.states.keepalive = on,
-            Switch::SkipToCache => {}
+            EnableTarget::Firewall => settings.enable = on,
+            EnableTarget::OnePass => settings.one_pass = on,
+            EnableTarget::Debug => settings.debug = on.into(),
+            EnableTarget::Verbose => settings.verbose = on,
+            EnableTarget::DynKeepalive => self.states.keepalive = on,
+            EnableTarget::SkipToCache => {}
         }
     }
 
@@ -406,27 +420,28 @@ impl Firewall {
 }
 
 /// What has to be made ready again after a command.
-enum Changes {
+enum RebuildScope {
     Rules,
     Tables,
     Translators,
     Else,
 }
 
-const fn what_changes(command: &Command) -> Changes {
+const fn rebuild_scope(command: &IpfwCommand) -> RebuildScope {
     match command {
-        Command::Add(_) | Command::Delete(_) | Command::Flush { .. } | Command::Set(_) => {
-            Changes::Rules
-        }
-        Command::Table(_) => Changes::Tables,
-        Command::Nat(_) | Command::Nptv6(_) => Changes::Translators,
-        Command::List { .. }
-        | Command::Zero { .. }
-        | Command::ResetLog { .. }
-        | Command::Shaper(_)
-        | Command::Switch { .. }
-        | Command::State(_)
-        | Command::Sysctl { .. } => Changes::Else,
+        IpfwCommand::Add(_)
+        | IpfwCommand::Delete(_)
+        | IpfwCommand::Flush { .. }
+        | IpfwCommand::Set(_) => RebuildScope::Rules,
+        IpfwCommand::Table(_) => RebuildScope::Tables,
+        IpfwCommand::Nat(_) | IpfwCommand::Nptv6(_) => RebuildScope::Translators,
+        IpfwCommand::List { .. }
+        | IpfwCommand::Zero { .. }
+        | IpfwCommand::ResetLog { .. }
+        | IpfwCommand::Shaper(_)
+        | IpfwCommand::Switch { .. }
+        | IpfwCommand::State(_)
+        | IpfwCommand::Sysctl { .. } => RebuildScope::Else,
     }
 }
 
@@ -451,10 +466,10 @@ impl Default for ListOptions {
     fn default() -> Self {
         Self {
             counters: false,
-            times: super::show::Times::None,
-            states: StatesShown::None,
+            times: super::show::TimeFormat::None,
+            states: StateListing::None,
             sets: false,
-            style: Style::default(),
+            style: RuleStyle::default(),
             set: None,
         }
     }

@@ -3,54 +3,54 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::compiled::{Finders, Sight};
-use super::crossing::Crossing;
+use super::compiled::{PacketState, RuleFinders};
 use super::engine::Firewall;
-use super::interpret::{Denied, End, Run, Verdict};
-use super::reply::Outputs;
+use super::interpret::{DenyReason, RuleRun, RuleVerdict, RunEnd};
+use super::metadata::PacketMetadata;
+use super::reply::CheckOutputs;
 use super::rewrite;
-use super::translate::Fate;
-use crate::packet::{Malformed, Packet};
-use crate::state::FlowHash;
+use super::translate::TranslationOutcome;
+use crate::packet::{MalformedReason, PacketHeaders};
+use crate::state::StateHash;
 
 /// Room for packets, used again and again.
 #[derive(Debug, Default)]
-pub(super) struct Room {
-    pub(super) finders: Finders,
+pub(super) struct CheckBuffers {
+    pub(super) finders: RuleFinders,
     /// The verdict of a run that ended by [`End::Other`].
-    other: Option<Verdict>,
+    other: Option<RuleVerdict>,
     /// `None` while a packet is checked.
-    one: Option<Box<Parsed>>,
-    pub(super) group: Vec<Parsed>,
+    one: Option<Box<ParsedPacket>>,
+    pub(super) group: Vec<ParsedPacket>,
 }
 
 /// A packet, and what was looked up for it. It stays where it was read: a copy costs more than
 /// some rules.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Parsed {
-    pub(super) packet: Packet,
-    pub(super) sight: Sight,
-    pub(super) hash: Option<FlowHash>,
-    pub(super) fault: Option<Malformed>,
+pub(super) struct ParsedPacket {
+    pub(super) packet: PacketHeaders,
+    pub(super) state: PacketState,
+    pub(super) hash: Option<StateHash>,
+    pub(super) fault: Option<MalformedReason>,
     /// How long the frame was.
     pub(super) len: usize,
 }
 
 /// A frame that is checked: all that a check is told, and may change, besides the firewall.
-pub(super) struct Case<'c> {
-    pub(super) parsed: &'c mut Parsed,
+pub(super) struct PacketCheck<'c> {
+    pub(super) parsed: &'c mut ParsedPacket,
     pub(super) frame: &'c mut [u8],
-    pub(super) crossing: &'c mut Crossing,
+    pub(super) crossing: &'c mut PacketMetadata,
     pub(super) now: u64,
-    pub(super) out: &'c mut Outputs,
+    pub(super) out: &'c mut CheckOutputs,
 }
 
-impl Parsed {
+impl ParsedPacket {
     /// Reads a frame.
     #[inline(always)]
-    pub(super) fn read(&mut self, frame: &[u8]) -> Result<(), Malformed> {
+    pub(super) fn read(&mut self, frame: &[u8]) -> Result<(), MalformedReason> {
         self.hash = None;
-        self.sight.forget();
+        self.state.reset();
         self.packet.read(frame)
     }
 }
@@ -61,51 +61,52 @@ impl Firewall {
     pub fn check(
         &mut self,
         frame: &mut [u8],
-        crossing: &mut Crossing,
+        crossing: &mut PacketMetadata,
         now_ns: u64,
-        outputs: &mut Outputs,
-    ) -> Verdict {
+        outputs: &mut CheckOutputs,
+    ) -> RuleVerdict {
         if !self.config.settings.enable {
             return self.accept();
         }
         // Out of the way of the firewall, and put back: one pointer.
-        let mut parsed = self.room.one.take().unwrap_or_default();
+        let mut parsed = self.buffers.one.take().unwrap_or_default();
         if let Err(kind) = parsed.read(frame) {
-            self.room.one = Some(parsed);
+            self.buffers.one = Some(parsed);
             return self.drop_malformed(kind);
         }
-        let mut case = Case { parsed: &mut parsed, frame, crossing, now: now_ns, out: outputs };
+        let mut case =
+            PacketCheck { parsed: &mut parsed, frame, crossing, now: now_ns, out: outputs };
         let end = self.run(&mut case);
-        if end == End::Other {
-            let verdict = self.otherwise(&mut case);
-            self.room.one = Some(parsed);
+        if end == RunEnd::Other {
+            let verdict = self.uncommon_verdict(&mut case);
+            self.buffers.one = Some(parsed);
             return verdict;
         }
         // Before there is a verdict, which would have to be kept meanwhile.
-        self.room.one = Some(parsed);
-        self.usual(end)
+        self.buffers.one = Some(parsed);
+        self.common_verdict(end)
     }
 
     /// The common verdicts, counted.
     #[inline]
-    pub(super) fn usual(&mut self, end: End) -> Verdict {
-        if end == End::Accept {
+    pub(super) fn common_verdict(&mut self, end: RunEnd) -> RuleVerdict {
+        if end == RunEnd::Accept {
             return self.accept();
         }
         self.drops.checked += 1;
         self.drops.by_rule += 1;
-        Verdict::Deny(Denied::Rule)
+        RuleVerdict::Deny(DenyReason::Rule)
     }
 
     #[inline]
-    pub(super) fn accept(&mut self) -> Verdict {
+    pub(super) fn accept(&mut self) -> RuleVerdict {
         self.drops.checked += 1;
         self.drops.accepted += 1;
-        Verdict::Accept
+        RuleVerdict::Accept
     }
 
     #[inline(never)]
-    pub(super) fn drop_malformed(&mut self, kind: Malformed) -> Verdict {
+    pub(super) fn drop_malformed(&mut self, kind: MalformedReason) -> RuleVerdict {
         let verdict = self.malformed_frame(kind);
         self.drops.count(&verdict);
         verdict
@@ -113,73 +114,78 @@ impl Firewall {
 
     /// Less common verdicts.
     #[inline(never)]
-    pub(super) fn otherwise(&mut self, case: &mut Case<'_>) -> Verdict {
-        let verdict = self.other();
-        let mut verdict = self.translated(verdict, case);
-        if verdict == Verdict::Held {
-            verdict = self.fragment(case);
+    pub(super) fn uncommon_verdict(&mut self, case: &mut PacketCheck<'_>) -> RuleVerdict {
+        let verdict = self.take_other_verdict();
+        let mut verdict = self.run_translators(verdict, case);
+        if verdict == RuleVerdict::Held {
+            verdict = self.reassemble_fragment(case);
         }
         self.drops.count(&verdict);
         verdict
     }
 
     /// Takes a packet through translators until it has another verdict.
-    fn translated(&mut self, mut verdict: Verdict, case: &mut Case<'_>) -> Verdict {
+    fn run_translators(
+        &mut self,
+        mut verdict: RuleVerdict,
+        case: &mut PacketCheck<'_>,
+    ) -> RuleVerdict {
         loop {
-            if !matches!(verdict, Verdict::Nat(_) | Verdict::Nptv6(_)) {
+            if !matches!(verdict, RuleVerdict::Nat(_) | RuleVerdict::Nptv6(_)) {
                 return verdict;
             }
             let packet = (&mut *case.frame, &case.parsed.packet);
             let fate = self.translate(&verdict, packet, case.crossing.pass, case.now);
-            if fate == Fate::Dropped {
-                return Verdict::Deny(Denied::Translation);
+            if fate == TranslationOutcome::Dropped {
+                return RuleVerdict::Deny(DenyReason::Translation);
             }
-            if fate == Fate::Translated && self.config.settings.one_pass {
+            if fate == TranslationOutcome::Translated && self.config.settings.one_pass {
                 case.crossing.resume = None;
-                return Verdict::Accept;
+                return RuleVerdict::Accept;
             }
-            verdict = self.again(case);
+            verdict = self.resume_rules(case);
         }
     }
 
     /// A packet that has changed goes on behind the rule that changed it.
-    fn again(&mut self, case: &mut Case<'_>) -> Verdict {
+    fn resume_rules(&mut self, case: &mut PacketCheck<'_>) -> RuleVerdict {
         let flow = case.parsed.packet.flow();
         if let Err(kind) = case.parsed.read(case.frame) {
             return self.malformed_frame(kind);
         }
         if case.parsed.packet.flow() != flow && case.crossing.search.flow_change_is_too_many() {
-            return Verdict::Deny(Denied::CallLoop);
+            return RuleVerdict::Deny(DenyReason::CallLoop);
         }
         match self.run(case) {
-            End::Accept => Verdict::Accept,
-            End::Deny => Verdict::Deny(Denied::Rule),
-            End::Other => self.other(),
+            RunEnd::Accept => RuleVerdict::Accept,
+            RunEnd::Deny => RuleVerdict::Deny(DenyReason::Rule),
+            RunEnd::Other => self.take_other_verdict(),
         }
     }
 
-    fn other(&mut self) -> Verdict {
-        self.room.other.take().expect("a run that ends otherwise says how")
+    fn take_other_verdict(&mut self) -> RuleVerdict {
+        self.buffers.other.take().expect("a run that ends otherwise says how")
     }
 
     /// Keeps a fragment, or goes on with the packet that it completes.
-    fn fragment(&mut self, case: &mut Case<'_>) -> Verdict {
+    fn reassemble_fragment(&mut self, case: &mut PacketCheck<'_>) -> RuleVerdict {
         // Rules before this one may have changed the frame: what waits is the frame as it is now.
         let offered = self.reassembly.offer(case.frame, &case.parsed.packet, case.now);
-        let Some(mut whole) = offered else { return Verdict::Held };
+        let Some(mut whole) = offered else { return RuleVerdict::Held };
         let before = case.out.released.len();
         case.out.released.append(&mut whole.earlier);
         if self.config.settings.one_pass {
             case.crossing.resume = None;
             case.out.whole = Some(whole.frame);
-            return Verdict::Accept;
+            return RuleVerdict::Accept;
         }
-        let Case { parsed, crossing, now, out, .. } = case;
-        let mut of_whole = Case { parsed, frame: &mut whole.frame, crossing, now: *now, out };
-        let verdict = self.again(&mut of_whole);
-        let verdict = self.translated(verdict, &mut of_whole);
+        let PacketCheck { parsed, crossing, now, out, .. } = case;
+        let mut of_whole =
+            PacketCheck { parsed, frame: &mut whole.frame, crossing, now: *now, out };
+        let verdict = self.resume_rules(&mut of_whole);
+        let verdict = self.run_translators(verdict, &mut of_whole);
         let parts = case.out.released[before..].iter_mut().map(Vec::as_mut_slice);
-        parts_take_over(parts.chain([&mut *case.frame]), &whole.frame);
+        apply_to_fragments(parts.chain([&mut *case.frame]), &whole.frame);
         case.out.whole = Some(whole.frame);
         verdict
     }
@@ -190,28 +196,28 @@ impl Firewall {
         &mut self,
         whole: &mut [u8],
         parts: &mut [Vec<u8>],
-        crossing: &mut Crossing,
+        crossing: &mut PacketMetadata,
         now_ns: u64,
-        outputs: &mut Outputs,
-    ) -> Verdict {
+        outputs: &mut CheckOutputs,
+    ) -> RuleVerdict {
         let verdict = self.check(whole, crossing, now_ns, outputs);
-        parts_take_over(parts.iter_mut().map(Vec::as_mut_slice), whole);
+        apply_to_fragments(parts.iter_mut().map(Vec::as_mut_slice), whole);
         verdict
     }
 
-    fn malformed_frame(&mut self, kind: Malformed) -> Verdict {
+    fn malformed_frame(&mut self, kind: MalformedReason) -> RuleVerdict {
         self.malformed.count(kind);
-        Verdict::Deny(Denied::Malformed(kind))
+        RuleVerdict::Deny(DenyReason::Malformed(kind))
     }
 
     /// A packet through the list.
     #[inline]
-    pub(super) fn run(&mut self, case: &mut Case<'_>) -> End {
+    pub(super) fn run(&mut self, case: &mut PacketCheck<'_>) -> RunEnd {
         // Counters leave the list for the run, so that rules can be read while they change.
         let mut counters = core::mem::take(&mut self.config.list.counters);
-        let Parsed { packet, sight, hash, .. } = &mut *case.parsed;
-        let Room { finders, other, .. } = &mut self.room;
-        let mut run = Run {
+        let ParsedPacket { packet, state: sight, hash, .. } = &mut *case.parsed;
+        let CheckBuffers { finders, other, .. } = &mut self.buffers;
+        let mut run = RuleRun {
             config: &self.config,
             counters: &mut counters,
             entries: &self.config.list.entries,
@@ -226,7 +232,7 @@ impl Firewall {
             hash,
         };
         let end = match &self.program {
-            Some(program) => run.searched(program, sight, finders),
+            Some(program) => run.run_indexed(program, sight, finders),
             None => run.plain(),
         };
         self.config.list.counters = counters;
@@ -234,11 +240,11 @@ impl Firewall {
     }
 }
 
-fn parts_take_over<'p>(parts: impl Iterator<Item = &'p mut [u8]>, whole: &[u8]) {
-    if let Ok(after) = Packet::parse(whole) {
+fn apply_to_fragments<'p>(parts: impl Iterator<Item = &'p mut [u8]>, whole: &[u8]) {
+    if let Ok(after) = PacketHeaders::parse(whole) {
         for part in parts {
             // A part without a header of the transport layer has none to take over.
-            let _ = rewrite::take_over(part, (whole, &after));
+            let _ = rewrite::copy_rewritten_fields(part, (whole, &after));
         }
     }
 }

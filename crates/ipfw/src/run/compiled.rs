@@ -24,17 +24,17 @@
 
 mod bytes;
 mod check;
+mod fast_path;
 mod field;
-mod lead;
-mod lookups;
-mod memo;
-mod near;
+mod flow_cache;
 mod plan;
 mod program;
+mod state_lookups;
+mod table_prefetch;
 mod walk;
 
 #[cfg(test)]
 mod tests;
 
-pub use program::Program;
-pub(super) use walk::{Finders, Sight};
+pub use program::CompiledRules;
+pub(super) use walk::{PacketState, RuleFinders};

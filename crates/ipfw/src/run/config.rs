@@ -2,38 +2,38 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::IpAddr;
 
-use super::list::List;
-use super::settings::Settings;
+use super::list::RuleList;
+use super::settings::IpfwSettings;
 use super::translate::Translations;
-use crate::table::{Table, Tables};
+use crate::table::{LookupTable, Tables};
 
 /// Index of a port in [`Config::ports`].
-pub type PortId = u16;
+pub type PortIndex = u16;
 
 /// All that commands change and packets do not. A copy is cheap: rules and tables are shared
 /// until one side changes them.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct IpfwConfig {
     /// The rules with their counters.
-    pub list: List,
+    pub list: RuleList,
     /// Tables.
     pub tables: Tables,
     /// Disabled sets, one bit each.
     pub disabled_sets: u32,
     /// What the sysctls say.
-    pub settings: Settings,
+    pub settings: IpfwSettings,
     /// Instances of `nat` and `nptv6`.
     pub translations: Translations,
     /// Names of the ports.
     pub ports: Vec<String>,
     /// Addresses that `me` means, and the port that has each, if one has.
-    pub me: Vec<(IpAddr, Option<PortId>)>,
+    pub me: Vec<(IpAddr, Option<PortIndex>)>,
 }
 
-impl Config {
+impl IpfwConfig {
     /// The table that rules of `set` mean by `name`.
     #[must_use]
-    pub fn table(&self, set: u8, name: &str) -> Option<&Table> {
+    pub fn table(&self, set: u8, name: &str) -> Option<&LookupTable> {
         self.tables.get(self.table_set(set), name)
     }
 
@@ -45,7 +45,7 @@ impl Config {
 
     /// The name of a port; empty where there is none.
     #[must_use]
-    pub fn port_name(&self, port: Option<PortId>) -> &str {
+    pub fn port_name(&self, port: Option<PortIndex>) -> &str {
         port.and_then(|port| self.ports.get(usize::from(port))).map_or("", |name| name)
     }
 

@@ -6,19 +6,19 @@ use alloc::vec::Vec;
 
 use slipring_model::Stream;
 
-use super::checking::Room;
-use super::compiled::Program;
-use super::config::{Config, PortId};
-use super::interpret::{Denied, Verdict};
-use super::list::List;
+use super::checking::CheckBuffers;
+use super::compiled::CompiledRules;
+use super::config::{IpfwConfig, PortIndex};
+use super::interpret::{DenyReason, RuleVerdict};
+use super::list::RuleList;
 use super::reassembly::{FragmentCounters, Reassembly};
-use super::reply::{Emission, Outputs, Toward};
-use super::restoring::Restored;
-use super::settings::Settings;
+use super::reply::{CheckOutputs, EmissionTarget, EmittedFrame};
+use super::restore::RestoredStates;
+use super::settings::IpfwSettings;
 use super::translate::{Translations, Translators};
 use crate::packet::MalformedCounters;
-use crate::rule::Action;
-use crate::state::States;
+use crate::rule::RuleAction;
+use crate::state::StateTable;
 use crate::table::Tables;
 use crate::text::StateCommand;
 
@@ -36,28 +36,28 @@ use crate::text::StateCommand;
 /// ```
 #[derive(Debug)]
 pub struct Firewall {
-    pub(super) config: Config,
-    pub(super) states: States,
+    pub(super) config: IpfwConfig,
+    pub(super) states: StateTable,
     pub(super) draws: Stream,
     pub(super) malformed: MalformedCounters,
-    pub(super) drops: DropCounters,
+    pub(super) drops: CheckCounters,
     pub(super) reassembly: Reassembly,
     pub(super) translators: Translators,
     pub(super) epoch_ns: u64,
     /// Rules that went during commands whose states have not gone yet.
-    pub(super) gone: Vec<u64>,
+    pub(super) removed_rules: Vec<u64>,
     /// `state` commands that wait for all rules of their file.
-    pub(super) restoring: Vec<StateCommand>,
-    pub(super) restored: Restored,
+    pub(super) pending_states: Vec<StateCommand>,
+    pub(super) restored: RestoredStates,
     /// The list made ready; `None` while it changes, and for who wants the plain interpreter.
-    pub(super) program: Option<Arc<Program>>,
+    pub(super) program: Option<Arc<CompiledRules>>,
     plain: bool,
-    pub(super) room: Room,
+    pub(super) buffers: CheckBuffers,
 }
 
 /// Packets that came, and what became of them. `checked` is the sum of all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DropCounters {
+pub struct CheckCounters {
     /// Packets checked.
     pub checked: u64,
     /// Accepted.
@@ -88,28 +88,28 @@ impl Firewall {
     pub fn new(seed: u64) -> Self {
         let mut secret = Stream::new(seed, "ipfw/states");
         let mut firewall = Self {
-            config: Config {
-                list: List::new(Action::Deny),
+            config: IpfwConfig {
+                list: RuleList::new(RuleAction::Deny),
                 tables: Tables::default(),
                 disabled_sets: 0,
-                settings: Settings::default(),
+                settings: IpfwSettings::default(),
                 translations: Translations::default(),
                 ports: Vec::new(),
                 me: Vec::new(),
             },
-            states: States::new([secret.next_u64(), secret.next_u64()]),
+            states: StateTable::new([secret.next_u64(), secret.next_u64()]),
             draws: Stream::new(seed, "ipfw/prob"),
             malformed: MalformedCounters::default(),
-            drops: DropCounters::default(),
+            drops: CheckCounters::default(),
             reassembly: Reassembly::default(),
             translators: Translators::new(seed),
             epoch_ns: 0,
-            gone: Vec::new(),
-            restoring: Vec::new(),
-            restored: Restored::default(),
+            removed_rules: Vec::new(),
+            pending_states: Vec::new(),
+            restored: RestoredStates::default(),
             program: None,
             plain: false,
-            room: Room::default(),
+            buffers: CheckBuffers::default(),
         };
         firewall.compile();
         firewall
@@ -119,7 +119,7 @@ impl Firewall {
     #[must_use]
     pub fn open(seed: u64) -> Self {
         let mut firewall = Self::new(seed);
-        firewall.config.list = List::new(Action::Allow);
+        firewall.config.list = RuleList::new(RuleAction::Allow);
         firewall.compile();
         firewall
     }
@@ -132,7 +132,7 @@ impl Firewall {
     }
 
     /// Tells which addresses `me` means, and which port has each: `nat … if PORT` takes it.
-    pub fn set_me(&mut self, addresses: Vec<(IpAddr, Option<PortId>)>) {
+    pub fn set_me(&mut self, addresses: Vec<(IpAddr, Option<PortIndex>)>) {
         self.config.me = addresses;
         self.translators.settle(&self.config);
         self.compile();
@@ -146,14 +146,14 @@ impl Firewall {
 
     /// The rules made ready, unless they are asked one by one.
     #[must_use]
-    pub fn program(&self) -> Option<&Program> {
+    pub fn program(&self) -> Option<&CompiledRules> {
         self.program.as_deref()
     }
 
     /// Makes the rules ready, after any change of what a program is made of.
     pub(super) fn compile(&mut self) {
-        self.room.finders.forget();
-        self.program = (!self.plain).then(|| Arc::new(Program::compile(&self.config)));
+        self.buffers.finders.clear();
+        self.program = (!self.plain).then(|| Arc::new(CompiledRules::compile(&self.config)));
     }
 
     /// Tells what time the engine's clock began, in nanoseconds since 1970, for listings.
@@ -163,13 +163,13 @@ impl Firewall {
 
     /// Rules, tables, sets and settings.
     #[must_use]
-    pub const fn config(&self) -> &Config {
+    pub const fn config(&self) -> &IpfwConfig {
         &self.config
     }
 
     /// The states.
     #[must_use]
-    pub const fn states(&self) -> &States {
+    pub const fn states(&self) -> &StateTable {
         &self.states
     }
 
@@ -193,7 +193,7 @@ impl Firewall {
 
     /// Packets by what became of them.
     #[must_use]
-    pub const fn drops(&self) -> &DropCounters {
+    pub const fn drops(&self) -> &CheckCounters {
         &self.drops
     }
 
@@ -206,16 +206,16 @@ impl Firewall {
 
     /// Forgets states that have ended and fragments that waited too long, and adds the keepalives
     /// that are due.
-    pub fn tick(&mut self, now_ns: u64, outputs: &mut Outputs) {
+    pub fn tick(&mut self, now_ns: u64, outputs: &mut CheckOutputs) {
         self.reassembly.forget_late(now_ns);
         self.translators.tick(now_ns);
         self.states.tick(now_ns, &mut |keepalive, port, _| {
             let toward = match (port, keepalive.to_source) {
-                (Some(port), true) => Toward::Port(port),
-                (Some(port), false) => Toward::From(port),
-                (None, _) => Toward::All,
+                (Some(port), true) => EmissionTarget::Port(port),
+                (Some(port), false) => EmissionTarget::From(port),
+                (None, _) => EmissionTarget::All,
             };
-            outputs.frames.push(Emission { toward, frame: keepalive.frame });
+            outputs.frames.push(EmittedFrame { target: toward, frame: keepalive.frame });
         });
     }
 
@@ -227,24 +227,24 @@ impl Firewall {
     }
 }
 
-impl DropCounters {
-    pub(super) fn count(&mut self, verdict: &Verdict) {
+impl CheckCounters {
+    pub(super) fn count(&mut self, verdict: &RuleVerdict) {
         self.checked += 1;
         let counter = match verdict {
-            Verdict::Accept => &mut self.accepted,
-            Verdict::Forward(_) => &mut self.forwarded,
-            Verdict::Pipe(_)
-            | Verdict::Queue(_)
-            | Verdict::Nat(_)
-            | Verdict::Nptv6(_)
-            | Verdict::Held => &mut self.handed_over,
-            Verdict::Deny(Denied::Rule) => &mut self.by_rule,
-            Verdict::Deny(Denied::Malformed(_)) => &mut self.malformed,
-            Verdict::Deny(Denied::StatesFull) => &mut self.states_full,
-            Verdict::Deny(Denied::StateLimit) => &mut self.state_limit,
-            Verdict::Deny(Denied::CallDepth | Denied::CallLoop) => &mut self.calls,
-            Verdict::Deny(Denied::NoNumber) => &mut self.no_number,
-            Verdict::Deny(Denied::Translation) => &mut self.translation,
+            RuleVerdict::Accept => &mut self.accepted,
+            RuleVerdict::Forward(_) => &mut self.forwarded,
+            RuleVerdict::Pipe(_)
+            | RuleVerdict::Queue(_)
+            | RuleVerdict::Nat(_)
+            | RuleVerdict::Nptv6(_)
+            | RuleVerdict::Held => &mut self.handed_over,
+            RuleVerdict::Deny(DenyReason::Rule) => &mut self.by_rule,
+            RuleVerdict::Deny(DenyReason::Malformed(_)) => &mut self.malformed,
+            RuleVerdict::Deny(DenyReason::StatesFull) => &mut self.states_full,
+            RuleVerdict::Deny(DenyReason::StateLimit) => &mut self.state_limit,
+            RuleVerdict::Deny(DenyReason::CallDepth | DenyReason::CallLoop) => &mut self.calls,
+            RuleVerdict::Deny(DenyReason::NoNumber) => &mut self.no_number,
+            RuleVerdict::Deny(DenyReason::Translation) => &mut self.translation,
         };
         *counter += 1;
     }

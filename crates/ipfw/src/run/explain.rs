@@ -3,30 +3,30 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::crossing::Crossing;
 use super::engine::Firewall;
-use super::interpret::{Denied, Run, Step, Verdict, probes};
+use super::interpret::{DenyReason, RuleRun, RuleStep, RuleVerdict, probes};
 use super::log;
-use super::reply::Outputs;
-use super::translate::Fate;
-use crate::packet::Packet;
-use crate::rule::{Action, RuleNumber};
+use super::metadata::PacketMetadata;
+use super::reply::CheckOutputs;
+use super::translate::TranslationOutcome;
+use crate::packet::PacketHeaders;
+use crate::rule::{RuleAction, RuleNumber};
 use crate::text::ClauseText;
 
 /// What a rule made of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Crossed {
+pub struct RuleTrace {
     /// The rule's number.
     pub number: RuleNumber,
     /// What it says.
     pub rule: String,
     /// What came of it.
-    pub outcome: Outcome,
+    pub outcome: RuleOutcome,
 }
 
 /// What came of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RuleOutcome {
     /// Its set is disabled.
     Disabled,
     /// `prob` left it out.
@@ -57,28 +57,28 @@ impl Firewall {
     pub fn explain(
         &mut self,
         frame: &mut [u8],
-        crossing: &mut Crossing,
+        crossing: &mut PacketMetadata,
         now_ns: u64,
-        outputs: &mut Outputs,
-    ) -> (Vec<Crossed>, Verdict) {
+        outputs: &mut CheckOutputs,
+    ) -> (Vec<RuleTrace>, RuleVerdict) {
         let mut crossed = Vec::new();
         if !self.config.settings.enable {
-            return (crossed, Verdict::Accept);
+            return (crossed, RuleVerdict::Accept);
         }
         let mut flow = None;
         loop {
-            let mut packet = match Packet::parse(frame) {
+            let mut packet = match PacketHeaders::parse(frame) {
                 Ok(packet) => packet,
-                Err(kind) => return (crossed, Verdict::Deny(Denied::Malformed(kind))),
+                Err(kind) => return (crossed, RuleVerdict::Deny(DenyReason::Malformed(kind))),
             };
             if flow.replace(packet.flow()).is_some_and(|before| before != packet.flow())
                 && crossing.search.flow_change_is_too_many()
             {
-                return (crossed, Verdict::Deny(Denied::CallLoop));
+                return (crossed, RuleVerdict::Deny(DenyReason::CallLoop));
             }
-            let (more, verdict) = self.told(frame, &mut packet, crossing, (now_ns, outputs));
+            let (more, verdict) = self.trace(frame, &mut packet, crossing, (now_ns, outputs));
             crossed.extend(more);
-            if !matches!(verdict, Verdict::Nat(_) | Verdict::Nptv6(_)) {
+            if !matches!(verdict, RuleVerdict::Nat(_) | RuleVerdict::Nptv6(_)) {
                 return (crossed, verdict);
             }
             let fate = self.translate(&verdict, (frame, &packet), crossing.pass, now_ns);
@@ -86,26 +86,28 @@ impl Firewall {
                 last.outcome = translated(fate, frame, &packet);
             }
             match fate {
-                Fate::Dropped => return (crossed, Verdict::Deny(Denied::Translation)),
-                Fate::Translated if self.config.settings.one_pass => {
-                    return (crossed, Verdict::Accept);
+                TranslationOutcome::Dropped => {
+                    return (crossed, RuleVerdict::Deny(DenyReason::Translation));
                 }
-                Fate::Translated | Fate::Other => {}
+                TranslationOutcome::Translated if self.config.settings.one_pass => {
+                    return (crossed, RuleVerdict::Accept);
+                }
+                TranslationOutcome::Translated | TranslationOutcome::Other => {}
             }
         }
     }
 
     /// From where the crossing says to the next verdict.
-    fn told(
+    fn trace(
         &mut self,
         frame: &mut [u8],
-        packet: &mut Packet,
-        crossing: &mut Crossing,
-        (now, out): (u64, &mut Outputs),
-    ) -> (Vec<Crossed>, Verdict) {
+        packet: &mut PacketHeaders,
+        crossing: &mut PacketMetadata,
+        (now, out): (u64, &mut CheckOutputs),
+    ) -> (Vec<RuleTrace>, RuleVerdict) {
         let mut counters = core::mem::take(&mut self.config.list.counters);
         let (mut other, mut hash) = (None, None);
-        let mut run = Run {
+        let mut run = RuleRun {
             config: &self.config,
             counters: &mut counters,
             entries: &self.config.list.entries,
@@ -119,25 +121,25 @@ impl Firewall {
             other: &mut other,
             hash: &mut hash,
         };
-        let told = run.told();
+        let told = run.trace();
         self.config.list.counters = counters;
         told
     }
 }
 
-fn translated(fate: Fate, frame: &[u8], before: &Packet) -> Outcome {
-    let ends = |packet: &Packet| (packet.src, packet.src_port, packet.dst, packet.dst_port);
-    match (fate, Packet::parse(frame)) {
-        (Fate::Dropped, _) => Outcome::Refused,
-        (Fate::Translated, Ok(now)) if ends(&now) != ends(before) => {
-            Outcome::Translated(log::ends(&now))
+fn translated(fate: TranslationOutcome, frame: &[u8], before: &PacketHeaders) -> RuleOutcome {
+    let ends = |packet: &PacketHeaders| (packet.src, packet.src_port, packet.dst, packet.dst_port);
+    match (fate, PacketHeaders::parse(frame)) {
+        (TranslationOutcome::Dropped, _) => RuleOutcome::Refused,
+        (TranslationOutcome::Translated, Ok(now)) if ends(&now) != ends(before) => {
+            RuleOutcome::Translated(log::ends(&now))
         }
-        _ => Outcome::Untranslated,
+        _ => RuleOutcome::Untranslated,
     }
 }
 
-impl Run<'_> {
-    fn told(&mut self) -> (Vec<Crossed>, Verdict) {
+impl RuleRun<'_> {
+    fn trace(&mut self) -> (Vec<RuleTrace>, RuleVerdict) {
         let (mut crossed, mut at) = (Vec::new(), self.start());
         loop {
             let before: Vec<u64> = self.counters.iter().map(|counters| counters.packets).collect();
@@ -146,11 +148,11 @@ impl Run<'_> {
             let counted = self.counters.iter().zip(before).position(|(now, was)| now.packets > was);
             let outcome = self.outcome(at, unmet, counted, &step);
             let entry = &self.entries[at];
-            crossed.push(Crossed { number: entry.number, rule: entry.rule.to_string(), outcome });
+            crossed.push(RuleTrace { number: entry.number, rule: entry.rule.to_string(), outcome });
             match step {
-                Step::Next => at += 1,
-                Step::Jump(to) => at = to,
-                Step::Done(verdict) => return (crossed, verdict),
+                RuleStep::Next => at += 1,
+                RuleStep::Jump(to) => at = to,
+                RuleStep::Done(verdict) => return (crossed, verdict),
             }
         }
     }
@@ -171,33 +173,35 @@ impl Run<'_> {
         at: usize,
         unmet: Option<String>,
         counted: Option<usize>,
-        step: &Step,
-    ) -> Outcome {
+        step: &RuleStep,
+    ) -> RuleOutcome {
         let rule = &self.entries[at].rule;
         if !self.config.is_enabled(rule.set) {
-            return Outcome::Disabled;
+            return RuleOutcome::Disabled;
         }
         match (counted, unmet) {
-            (Some(other), _) if other != at => Outcome::State(self.entries[other].number),
+            (Some(other), _) if other != at => RuleOutcome::State(self.entries[other].number),
             (Some(_), _)
-                if probes(rule).is_some() && matches!(rule.action, Action::CheckState(_)) =>
+                if probes(rule).is_some() && matches!(rule.action, RuleAction::CheckState(_)) =>
             {
-                Outcome::State(self.entries[at].number)
+                RuleOutcome::State(self.entries[at].number)
             }
             (Some(_), _) => match step {
-                Step::Next => Outcome::Passed,
+                RuleStep::Next => RuleOutcome::Passed,
                 // Its own state was found.
-                Step::Jump(to) if *to == at + 1 => Outcome::Passed,
-                Step::Jump(_) => Outcome::Jumped,
-                Step::Done(_) => Outcome::Ended,
+                RuleStep::Jump(to) if *to == at + 1 => RuleOutcome::Passed,
+                RuleStep::Jump(_) => RuleOutcome::Jumped,
+                RuleStep::Done(_) => RuleOutcome::Ended,
             },
-            (None, Some(unmet)) => Outcome::Unmet(unmet),
-            (None, None) if matches!(rule.action, Action::CheckState(_)) => Outcome::NoState,
-            (None, None) if rule.chance.is_some() => Outcome::Chance,
+            (None, Some(unmet)) => RuleOutcome::Unmet(unmet),
+            (None, None) if matches!(rule.action, RuleAction::CheckState(_)) => {
+                RuleOutcome::NoState
+            }
+            (None, None) if rule.chance.is_some() => RuleOutcome::Chance,
             // `record-state` with a deferred action, or no room for a state: the verdict says.
             (None, None) => match step {
-                Step::Done(_) => Outcome::Ended,
-                _ => Outcome::Passed,
+                RuleStep::Done(_) => RuleOutcome::Ended,
+                _ => RuleOutcome::Passed,
             },
         }
     }

@@ -12,26 +12,26 @@ use siphasher::sip::SipHasher13;
 use slipring_wire::MacAddr;
 
 /// Most hosts that are remembered: anybody can claim addresses.
-const MOST: usize = 65_536;
+const MAX_HOSTS: usize = 65_536;
 
 /// See the module.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Hosts {
-    known: HashMap<Ipv4Addr, MacAddr, BuildHasherDefault<SipHasher13>>,
+pub(super) struct HostMacs {
+    macs: HashMap<Ipv4Addr, MacAddr, BuildHasherDefault<SipHasher13>>,
 }
 
-impl Hosts {
+impl HostMacs {
     /// A frame with this source has gone out.
     pub(super) fn learn(&mut self, address: Ipv4Addr, mac: MacAddr) {
-        let is_known = self.known.get(&address);
-        if is_known != Some(&mac) && (is_known.is_some() || self.known.len() < MOST) {
-            self.known.insert(address, mac);
+        let is_known = self.macs.get(&address);
+        if is_known != Some(&mac) && (is_known.is_some() || self.macs.len() < MAX_HOSTS) {
+            self.macs.insert(address, mac);
         }
     }
 
     /// Addresses a frame that comes in to the host that its packet is for now.
-    pub(super) fn address(&self, frame: &mut [u8], to: Ipv4Addr) {
-        if let (Some(mac), Some(field)) = (self.known.get(&to), frame.get_mut(..6)) {
+    pub(super) fn set_dst_mac(&self, frame: &mut [u8], to: Ipv4Addr) {
+        if let (Some(mac), Some(field)) = (self.macs.get(&to), frame.get_mut(..6)) {
             field.copy_from_slice(&mac.0);
         }
     }

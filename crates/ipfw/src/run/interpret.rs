@@ -2,28 +2,30 @@
 
 use slipring_model::Stream;
 
-use super::config::Config;
-use super::crossing::{Crossing, MAX_CALLS, Pass, Resume};
-use super::list::{Counters, Entry};
+use super::config::IpfwConfig;
+use super::list::{RuleCounters, RuleEntry};
 use super::log::{self, LogEvent};
-use super::matches::Question;
-use super::reply::{self, Answer, Emission, Outputs, Toward};
+use super::matches::RuleQuery;
+use super::metadata::{CheckPass, MAX_CALLS, PacketMetadata, ResumePoint};
+use super::reply::{self, CheckOutputs, EmissionTarget, EmittedFrame, RejectReply};
 use super::rewrite;
 use super::search::StateNameId;
-use crate::packet::{Packet, Version, options};
-use crate::rule::{Action, Arg, Fix, Hop, Keep, Limit, Name, NatRef, ReturnTo, Rule};
-use crate::state::{FlowHash, Link, NewState, Refusal, States, Update};
-use crate::table::{Value, ValueKind};
+use crate::packet::{IpFamily, PacketHeaders, options};
+use crate::rule::{
+    Arg, KeepState, NatRef, NextHop, ObjectName, ReturnTo, Rule, RuleAction, StateLimit, TagOp,
+};
+use crate::state::{FlowEthernet, NewState, StateHash, StateRefusal, StateTable, StateUpdate};
+use crate::table::{TableValue, ValueKind};
 
 /// What is to be done with a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RuleVerdict {
     /// It passes.
     Accept,
     /// It is dropped.
-    Deny(Denied),
+    Deny(DenyReason),
     /// It goes to another next hop or port.
-    Forward(Hop),
+    Forward(NextHop),
     /// It goes into a pipe.
     Pipe(u32),
     /// It goes into a queue.
@@ -32,18 +34,18 @@ pub enum Verdict {
     /// ever sees this.
     Nat(NatRef),
     /// Its IPv6 prefix is translated, in the same way.
-    Nptv6(Name),
+    Nptv6(ObjectName),
     /// It is a fragment that waits for the others; the firewall has a copy.
     Held,
 }
 
 /// Why a packet is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Denied {
+pub enum DenyReason {
     /// A rule says so.
     Rule,
     /// Its headers cannot be believed.
-    Malformed(crate::packet::Malformed),
+    Malformed(crate::packet::MalformedReason),
     /// No room for its state.
     StatesFull,
     /// The limit of a rule is reached.
@@ -58,62 +60,62 @@ pub enum Denied {
     Translation,
 }
 
-pub(super) enum Step {
+pub(super) enum RuleStep {
     Next,
     Jump(usize),
-    Done(Verdict),
+    Done(RuleVerdict),
 }
 
 /// A packet on its way through the list.
-pub(super) struct Run<'a> {
-    pub(super) config: &'a Config,
-    pub(super) counters: &'a mut [Counters],
-    pub(super) entries: &'a [Entry],
-    pub(super) states: &'a mut States,
+pub(super) struct RuleRun<'a> {
+    pub(super) config: &'a IpfwConfig,
+    pub(super) counters: &'a mut [RuleCounters],
+    pub(super) entries: &'a [RuleEntry],
+    pub(super) states: &'a mut StateTable,
     pub(super) draws: &'a mut Stream,
     pub(super) frame: &'a mut [u8],
-    pub(super) packet: &'a mut Packet,
-    pub(super) crossing: &'a mut Crossing,
+    pub(super) packet: &'a mut PacketHeaders,
+    pub(super) crossing: &'a mut PacketMetadata,
     pub(super) now: u64,
-    pub(super) out: &'a mut Outputs,
+    pub(super) out: &'a mut CheckOutputs,
     /// The verdict of a run that ends by [`End::Other`].
-    pub(super) other: &'a mut Option<Verdict>,
+    pub(super) other: &'a mut Option<RuleVerdict>,
     /// That of the packet's flow, once a rule has asked for states.
-    pub(super) hash: &'a mut Option<FlowHash>,
+    pub(super) hash: &'a mut Option<StateHash>,
 }
 
 /// How a run ends. The commonest verdicts are told by it alone: a [`Verdict`] handed from function
 /// to function costs more than they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum RunEnd {
     Accept,
     /// By a rule.
     Deny,
     Other,
 }
 
-impl Run<'_> {
-    pub(super) fn plain(&mut self) -> End {
+impl RuleRun<'_> {
+    pub(super) fn plain(&mut self) -> RunEnd {
         let mut at = self.start();
         loop {
             #[cfg(test)]
             super::search::steps::count();
             match self.step(at) {
-                Step::Next => at += 1,
-                Step::Jump(to) => at = to,
-                Step::Done(verdict) => return self.end(verdict),
+                RuleStep::Next => at += 1,
+                RuleStep::Jump(to) => at = to,
+                RuleStep::Done(verdict) => return self.end(verdict),
             }
         }
     }
 
-    pub(super) fn end(&mut self, verdict: Verdict) -> End {
+    pub(super) fn end(&mut self, verdict: RuleVerdict) -> RunEnd {
         *self.other = Some(verdict);
-        End::Other
+        RunEnd::Other
     }
 
     pub(super) fn start(&mut self) -> usize {
         match self.crossing.resume.take() {
-            Some(resume) => self.behind(resume, ReturnTo::NextRule),
+            Some(resume) => self.position_after(resume, ReturnTo::NextRule),
             None => {
                 self.crossing.search.restart();
                 0
@@ -122,9 +124,9 @@ impl Run<'_> {
     }
 
     /// The place behind a rule, or where it was.
-    fn behind(&self, resume: Resume, to: ReturnTo) -> usize {
+    fn position_after(&self, resume: ResumePoint, to: ReturnTo) -> usize {
         let last = self.entries.len() - 1;
-        match self.config.list.place(resume.rule) {
+        match self.config.list.position(resume.rule) {
             Some(place) if to == ReturnTo::NextRule => (place + 1).min(last),
             _ => self.config.list.first_from(resume.number.saturating_add(1)),
         }
@@ -132,17 +134,17 @@ impl Run<'_> {
 
     /// What a rule makes of the packet: `prob`, states, patterns, a new state and the action, in
     /// ipfw's order. Lots that change nothing but this rule are drawn once its patterns hold.
-    pub(super) fn step(&mut self, at: usize) -> Step {
+    pub(super) fn step(&mut self, at: usize) -> RuleStep {
         let config = self.config;
         let entry = &self.entries[at];
         let rule = &*entry.rule;
         if !config.is_enabled(rule.set) {
-            return Step::Next;
+            return RuleStep::Next;
         }
         let lookup = entry.lookup.filter(|id| self.crossing.search.wants(*id));
         if let Some(id) = lookup {
             if !self.is_drawn(rule) {
-                return Step::Next;
+                return RuleStep::Next;
             }
             if let Some(place) = self.look_up(id, at) {
                 return self.act_for_state(place);
@@ -156,32 +158,32 @@ impl Run<'_> {
     }
 
     /// A rule behind its lookup. `is_drawn`: its lot has been drawn.
-    fn ask(&mut self, at: usize, is_drawn: bool) -> Step {
+    fn ask(&mut self, at: usize, is_drawn: bool) -> RuleStep {
         let entry = &self.entries[at];
         let rule = &*entry.rule;
-        if matches!(rule.action, Action::CheckState(_)) {
-            return Step::Next;
+        if matches!(rule.action, RuleAction::CheckState(_)) {
+            return RuleStep::Next;
         }
         let mut question = self.question(entry);
         if !question.matches(rule) {
-            return Step::Next;
+            return RuleStep::Next;
         }
         // The value lives in a table of `config`, not in what the question borrows.
         let tablearg = question.tablearg.cloned();
         if !is_drawn && !self.is_drawn(rule) {
-            return Step::Next;
+            return RuleStep::Next;
         }
         if let Some(keep) = &rule.keep {
             match self.keep(entry, keep, tablearg.as_ref()) {
                 Err(refusal) => {
                     // It is this rule that drops the packet.
                     self.count(at);
-                    return Step::Done(Verdict::Deny(match refusal {
-                        Refusal::Full => Denied::StatesFull,
-                        Refusal::Limit => Denied::StateLimit,
+                    return RuleStep::Done(RuleVerdict::Deny(match refusal {
+                        StateRefusal::Full => DenyReason::StatesFull,
+                        StateRefusal::Limit => DenyReason::StateLimit,
                     }));
                 }
-                Ok(()) if rule.defer => return Step::Next,
+                Ok(()) if rule.defer => return RuleStep::Next,
                 Ok(()) => {}
             }
         }
@@ -190,9 +192,9 @@ impl Run<'_> {
 
     /// Does what the rule of a state says; if that does not end the search, it goes on behind that
     /// rule, wherever the state was looked up.
-    pub(super) fn act_for_state(&mut self, place: usize) -> Step {
+    pub(super) fn act_for_state(&mut self, place: usize) -> RuleStep {
         match self.act(place, None) {
-            Step::Next => Step::Jump(place + 1),
+            RuleStep::Next => RuleStep::Jump(place + 1),
             other => other,
         }
     }
@@ -200,12 +202,12 @@ impl Run<'_> {
     /// The place of the rule that made the packet's state, for a rule that looks it up.
     #[inline]
     pub(super) fn look_up(&mut self, id: StateNameId, at: usize) -> Option<usize> {
-        self.crossing.search.note(id);
+        self.crossing.search.record(id);
         self.hit(probes(&self.entries[at].rule).flatten())
     }
 
-    pub(super) fn question(&self, entry: &Entry) -> Question<'_> {
-        Question {
+    pub(super) fn question(&self, entry: &RuleEntry) -> RuleQuery<'_> {
+        RuleQuery {
             config: self.config,
             packet: self.packet,
             frame: self.frame,
@@ -216,18 +218,18 @@ impl Run<'_> {
         }
     }
 
-    fn hit(&mut self, name: Option<&Name>) -> Option<usize> {
-        if self.packet.version == Version::None {
+    fn hit(&mut self, name: Option<&ObjectName>) -> Option<usize> {
+        if self.packet.version == IpFamily::None {
             return None;
         }
         let flow = self.packet.flow();
         let hash = *self.hash.get_or_insert_with(|| self.states.hash(&flow));
         let hit = self.states.hit((flow, hash), name, &self.update(), self.now)?;
-        self.config.list.place(hit.rule)
+        self.config.list.position(hit.rule)
     }
 
-    fn update(&self) -> Update {
-        Update {
+    fn update(&self) -> StateUpdate {
+        StateUpdate {
             tcp_flags: if self.packet.is_tcp() { self.packet.tcp_flags } else { 0 },
             tcp_ack: if self.packet.is_tcp() {
                 options::tcp_word(self.frame, self.packet, 8)
@@ -241,16 +243,16 @@ impl Run<'_> {
     /// Makes the state of a rule. What is not IP has no flow and needs none.
     fn keep(
         &mut self,
-        entry: &Entry,
-        keep: &Keep,
-        tablearg: Option<&Value>,
-    ) -> Result<(), Refusal> {
-        if self.packet.version == Version::None {
+        entry: &RuleEntry,
+        keep: &KeepState,
+        tablearg: Option<&TableValue>,
+    ) -> Result<(), StateRefusal> {
+        if self.packet.version == IpFamily::None {
             return Ok(());
         }
-        let limit = keep
-            .limit
-            .map(|Limit { fields, most }| (fields, number(most, ValueKind::Limit, tablearg)));
+        let limit = keep.limit.map(|StateLimit { fields, max: most }| {
+            (fields, number(most, ValueKind::Limit, tablearg))
+        });
         let flow = self.packet.flow();
         let hash = *self.hash.get_or_insert_with(|| self.states.hash(&flow));
         let new = NewState {
@@ -260,7 +262,7 @@ impl Run<'_> {
             number: entry.number,
             set: entry.rule.set,
             limit,
-            link: Link::of(self.packet),
+            link: FlowEthernet::of(self.packet),
             port: self.crossing.recv,
         };
         self.states.make(new, hash, &self.update(), self.now)
@@ -272,7 +274,7 @@ impl Run<'_> {
     }
 
     /// Counts, logs, tags, and does what the rule at `at` says.
-    pub(super) fn act(&mut self, at: usize, tablearg: Option<&Value>) -> Step {
+    pub(super) fn act(&mut self, at: usize, tablearg: Option<&TableValue>) -> RuleStep {
         let entry = &self.entries[at];
         let rule = &*entry.rule;
         self.count(at);
@@ -281,59 +283,72 @@ impl Run<'_> {
         }
         for change in &rule.tags {
             let tag = number(change.tag, ValueKind::Tag, tablearg) as u16;
-            match change.fix {
-                Fix::Remove => self.crossing.tags.retain(|has| *has != tag),
-                Fix::Add if self.crossing.tags.contains(&tag) => {}
-                Fix::Add => self.crossing.tags.push(tag),
+            match change.op {
+                TagOp::Remove => self.crossing.tags.retain(|has| *has != tag),
+                TagOp::Add if self.crossing.tags.contains(&tag) => {}
+                TagOp::Add => self.crossing.tags.push(tag),
             }
         }
-        let resume = Resume { rule: entry.id, number: entry.number };
+        let resume = ResumePoint { rule: entry.id, number: entry.number };
         self.action(&rule.action, resume, tablearg)
     }
 
-    fn action(&mut self, action: &Action, here: Resume, tablearg: Option<&Value>) -> Step {
+    fn action(
+        &mut self,
+        action: &RuleAction,
+        here: ResumePoint,
+        tablearg: Option<&TableValue>,
+    ) -> RuleStep {
         match action {
-            Action::Allow => Step::Done(Verdict::Accept),
-            Action::Deny => Step::Done(Verdict::Deny(Denied::Rule)),
-            Action::Count | Action::CheckState(_) => Step::Next,
-            Action::SkipTo(to) => {
+            RuleAction::Allow => RuleStep::Done(RuleVerdict::Accept),
+            RuleAction::Deny => RuleStep::Done(RuleVerdict::Deny(DenyReason::Rule)),
+            RuleAction::Count | RuleAction::CheckState(_) => RuleStep::Next,
+            RuleAction::SkipTo(to) => {
                 let to = number(*to, ValueKind::SkipTo, tablearg).min(65535) as u16;
-                Step::Jump(self.config.list.first_from(to.max(here.number.saturating_add(1))))
+                RuleStep::Jump(self.config.list.first_from(to.max(here.number.saturating_add(1))))
             }
-            Action::Call(to) => self.call(number(*to, ValueKind::SkipTo, tablearg), here),
-            Action::Return(to) => match self.crossing.calls.pop() {
-                Some(caller) => Step::Jump(self.behind(caller, *to)),
-                None => Step::Next,
+            RuleAction::Call(to) => self.call(number(*to, ValueKind::SkipTo, tablearg), here),
+            RuleAction::Return(to) => match self.crossing.calls.pop() {
+                Some(caller) => RuleStep::Jump(self.position_after(caller, *to)),
+                None => RuleStep::Next,
             },
-            Action::Pipe(pipe) => {
-                self.hand_over(Verdict::Pipe, number(*pipe, ValueKind::Pipe, tablearg), here)
+            RuleAction::Pipe(pipe) => {
+                self.hand_over(RuleVerdict::Pipe, number(*pipe, ValueKind::Pipe, tablearg), here)
             }
-            Action::Queue(queue) => {
-                self.hand_over(Verdict::Queue, number(*queue, ValueKind::Pipe, tablearg), here)
+            RuleAction::Queue(queue) => {
+                self.hand_over(RuleVerdict::Queue, number(*queue, ValueKind::Pipe, tablearg), here)
             }
-            Action::Unreach(unreach) => self.reject(Answer::Unreach(*unreach)),
-            Action::Unreach6(code) => self.reject(Answer::Unreach6(*code)),
-            Action::Reset => self.reject(Answer::Reset),
-            Action::Abort => self.reject(Answer::Abort),
-            Action::Reset6 if self.packet.version == Version::V6 => self.reject(Answer::Reset),
-            Action::Abort6 if self.packet.version == Version::V6 => self.reject(Answer::Abort),
-            Action::Reset6 | Action::Abort6 => Step::Done(Verdict::Deny(Denied::Rule)),
-            Action::Forward(hop) => Step::Done(Verdict::Forward(self.hop(hop, tablearg))),
-            Action::SetDscp(dscp) => {
+            RuleAction::Unreach(unreach) => self.reject(RejectReply::Unreach(*unreach)),
+            RuleAction::Unreach6(code) => self.reject(RejectReply::Unreach6(*code)),
+            RuleAction::Reset => self.reject(RejectReply::Reset),
+            RuleAction::Abort => self.reject(RejectReply::Abort),
+            RuleAction::Reset6 if self.packet.version == IpFamily::V6 => {
+                self.reject(RejectReply::Reset)
+            }
+            RuleAction::Abort6 if self.packet.version == IpFamily::V6 => {
+                self.reject(RejectReply::Abort)
+            }
+            RuleAction::Reset6 | RuleAction::Abort6 => {
+                RuleStep::Done(RuleVerdict::Deny(DenyReason::Rule))
+            }
+            RuleAction::Forward(hop) => {
+                RuleStep::Done(RuleVerdict::Forward(self.hop(hop, tablearg)))
+            }
+            RuleAction::SetDscp(dscp) => {
                 let dscp = number(*dscp, ValueKind::Dscp, tablearg) as u8 & 63;
                 rewrite::set_dscp(self.frame, self.packet, dscp);
-                Step::Next
+                RuleStep::Next
             }
-            Action::SetMark(mark) => {
+            RuleAction::SetMark(mark) => {
                 self.crossing.mark = number(*mark, ValueKind::Mark, tablearg);
-                Step::Next
+                RuleStep::Next
             }
-            Action::TcpSetMss(mss) => {
+            RuleAction::TcpSetMss(mss) => {
                 rewrite::set_mss(self.frame, self.packet, *mss);
-                Step::Next
+                RuleStep::Next
             }
-            Action::Reass => self.reassemble(here),
-            Action::Nat(nat) => {
+            RuleAction::Reass => self.reassemble(here),
+            RuleAction::Nat(nat) => {
                 let instance = match nat {
                     NatRef::Instance(arg) => {
                         NatRef::Instance(Arg::Number(number(*arg, ValueKind::Nat, tablearg)))
@@ -341,63 +356,68 @@ impl Run<'_> {
                     NatRef::Global => NatRef::Global,
                 };
                 self.crossing.resume = Some(here);
-                Step::Done(Verdict::Nat(instance))
+                RuleStep::Done(RuleVerdict::Nat(instance))
             }
-            Action::Nptv6(name) => {
+            RuleAction::Nptv6(name) => {
                 self.crossing.resume = Some(here);
-                Step::Done(Verdict::Nptv6(name.clone()))
+                RuleStep::Done(RuleVerdict::Nptv6(name.clone()))
             }
         }
     }
 
-    fn call(&mut self, to: u32, here: Resume) -> Step {
+    fn call(&mut self, to: u32, here: ResumePoint) -> RuleStep {
         if self.crossing.calls.len() >= MAX_CALLS {
-            return Step::Done(Verdict::Deny(Denied::CallDepth));
+            return RuleStep::Done(RuleVerdict::Deny(DenyReason::CallDepth));
         }
         if self.crossing.search.call_is_too_many() {
-            return Step::Done(Verdict::Deny(Denied::CallLoop));
+            return RuleStep::Done(RuleVerdict::Deny(DenyReason::CallLoop));
         }
         self.crossing.calls.push(here);
-        Step::Jump(self.config.list.first_from(to.min(65535) as u16))
+        RuleStep::Jump(self.config.list.first_from(to.min(65535) as u16))
     }
 
-    fn hand_over(&mut self, verdict: fn(u32) -> Verdict, number: u32, here: Resume) -> Step {
+    fn hand_over(
+        &mut self,
+        verdict: fn(u32) -> RuleVerdict,
+        number: u32,
+        here: ResumePoint,
+    ) -> RuleStep {
         if number == 0 {
-            return Step::Done(Verdict::Deny(Denied::NoNumber));
+            return RuleStep::Done(RuleVerdict::Deny(DenyReason::NoNumber));
         }
         self.crossing.resume = Some(here);
-        Step::Done(verdict(number))
+        RuleStep::Done(verdict(number))
     }
 
-    fn reassemble(&mut self, here: Resume) -> Step {
+    fn reassemble(&mut self, here: ResumePoint) -> RuleStep {
         const MORE_FRAGMENTS: u16 = 0x2000;
         let is_fragment = self.packet.ip_off & (MORE_FRAGMENTS | 0x1fff) != 0;
-        if self.packet.version != Version::V4 || !is_fragment {
-            return Step::Next;
+        if self.packet.version != IpFamily::V4 || !is_fragment {
+            return RuleStep::Next;
         }
         self.crossing.resume = Some(here);
-        Step::Done(Verdict::Held)
+        RuleStep::Done(RuleVerdict::Held)
     }
 
-    fn hop(&self, hop: &Hop, tablearg: Option<&Value>) -> Hop {
-        let Hop::Tablearg(port) = hop else { return hop.clone() };
+    fn hop(&self, hop: &NextHop, tablearg: Option<&TableValue>) -> NextHop {
+        let NextHop::Tablearg(port) = hop else { return hop.clone() };
         let (v4, v6) =
             tablearg.map_or((0, 0), |value| (value.number(ValueKind::Ipv4), value.ipv6()));
         match self.packet.version {
-            Version::V6 => Hop::V6(v6.into(), *port),
-            _ => Hop::V4(v4.into(), *port),
+            IpFamily::V6 => NextHop::V6(v6.into(), *port),
+            _ => NextHop::V4(v4.into(), *port),
         }
     }
 
-    fn reject(&mut self, answer: Answer) -> Step {
+    fn reject(&mut self, answer: RejectReply) -> RuleStep {
         if let Some(frame) = reply::answer(self.frame, self.packet, answer) {
             let toward = match (self.crossing.pass, self.crossing.recv) {
-                (_, Some(port)) => Toward::Port(port),
-                (Pass::In | Pass::Out, None) => Toward::All,
+                (_, Some(port)) => EmissionTarget::Port(port),
+                (CheckPass::In | CheckPass::Out, None) => EmissionTarget::All,
             };
-            self.out.frames.push(Emission { toward, frame });
+            self.out.frames.push(EmittedFrame { target: toward, frame });
         }
-        Step::Done(Verdict::Deny(Denied::Rule))
+        RuleStep::Done(RuleVerdict::Deny(DenyReason::Rule))
     }
 
     fn log(&mut self, at: usize) {
@@ -429,15 +449,15 @@ impl Run<'_> {
 }
 
 /// The name of the states that a rule looks for first; of any, inside, if it does not say.
-pub(super) fn probes(rule: &Rule) -> Option<Option<&Name>> {
+pub(super) fn probes(rule: &Rule) -> Option<Option<&ObjectName>> {
     match (&rule.action, &rule.keep) {
-        (Action::CheckState(name), _) => Some(name.as_ref()),
+        (RuleAction::CheckState(name), _) => Some(name.as_ref()),
         (_, Some(keep)) if keep.probe => Some(Some(&keep.name)),
         _ => None,
     }
 }
 
-fn number(arg: Arg, kind: ValueKind, tablearg: Option<&Value>) -> u32 {
+fn number(arg: Arg, kind: ValueKind, tablearg: Option<&TableValue>) -> u32 {
     match arg {
         Arg::Number(number) => number,
         Arg::Tablearg => tablearg.map_or(0, |value| value.number(kind)),

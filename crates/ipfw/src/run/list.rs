@@ -6,14 +6,14 @@ use core::hash::{BuildHasherDefault, Hasher};
 use hashbrown::HashMap;
 
 use super::search::{StateNameId, StateNames};
-use crate::rule::{Action, DEFAULT_RULE, RESERVED_SET, Rule, RuleNumber};
+use crate::rule::{DEFAULT_RULE, RESERVED_SET, Rule, RuleAction, RuleNumber};
 
 /// Old rules of a number that a new one is compared with: thousands may share one.
-const MOST_LOOKS: usize = 64;
+const MAX_COMPARED_RULES: usize = 64;
 
 /// A rule in the list.
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct RuleEntry {
     /// Its number.
     pub number: RuleNumber,
     /// Tells it from all rules that ever were.
@@ -26,7 +26,7 @@ pub struct Entry {
 
 /// What a rule has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct RuleCounters {
     /// Packets that matched.
     pub packets: u64,
     /// Their bytes.
@@ -37,7 +37,7 @@ pub struct Counters {
     pub logged: u64,
 }
 
-impl Counters {
+impl RuleCounters {
     /// Counts packets that matched together.
     #[inline(always)]
     pub(super) fn count(&mut self, packets: u64, bytes: u64, now: u64) {
@@ -72,42 +72,42 @@ impl Hasher for IdHasher {
 ///
 /// The last one is the default rule: it is always there, and matches.
 #[derive(Clone, Debug)]
-pub struct List {
-    pub(super) entries: Vec<Entry>,
-    pub(super) counters: Vec<Counters>,
-    places: HashMap<u64, usize, BuildHasherDefault<IdHasher>>,
+pub struct RuleList {
+    pub(super) entries: Vec<RuleEntry>,
+    pub(super) counters: Vec<RuleCounters>,
+    positions: HashMap<u64, usize, BuildHasherDefault<IdHasher>>,
     state_names: StateNames,
     last_id: u64,
 }
 
-impl List {
+impl RuleList {
     /// Only the default rule, with `action`.
     #[must_use]
-    pub fn new(action: Action) -> Self {
+    pub fn new(action: RuleAction) -> Self {
         let rule = Rule {
             set: RESERVED_SET,
             chance: None,
             action,
             log: None,
             tags: Vec::new(),
-            body: crate::rule::Body { head: Some(Default::default()), options: Vec::new() },
+            body: crate::rule::RuleBody { head: Some(Default::default()), options: Vec::new() },
             keep: None,
             defer: false,
             comment: None,
         };
-        let entry = Entry { number: DEFAULT_RULE, id: 0, rule: Arc::new(rule), lookup: None };
-        let places = [(0, 0)].into_iter().collect();
+        let entry = RuleEntry { number: DEFAULT_RULE, id: 0, rule: Arc::new(rule), lookup: None };
+        let positions = [(0, 0)].into_iter().collect();
         Self {
             entries: [entry].into(),
-            counters: [Counters::default()].into(),
-            places,
+            counters: [RuleCounters::default()].into(),
+            positions,
             state_names: StateNames::default(),
             last_id: 0,
         }
     }
 
     /// The rules with what they have counted.
-    pub fn iter(&self) -> impl Iterator<Item = (&Entry, &Counters)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&RuleEntry, &RuleCounters)> {
         self.entries.iter().zip(&self.counters)
     }
 
@@ -125,8 +125,8 @@ impl List {
 
     /// Where the rule with an id is.
     #[must_use]
-    pub fn place(&self, id: u64) -> Option<usize> {
-        self.places.get(&id).copied()
+    pub fn position(&self, id: u64) -> Option<usize> {
+        self.positions.get(&id).copied()
     }
 
     /// The first rule whose number is `number` or higher.
@@ -143,9 +143,9 @@ impl List {
         self.last_id += 1;
         self.state_names.share(&mut rule);
         let lookup = self.state_names.id_of(&rule);
-        let entry = Entry { number, id: self.last_id, rule: Arc::new(rule), lookup };
+        let entry = RuleEntry { number, id: self.last_id, rule: Arc::new(rule), lookup };
         self.entries.insert(at, entry);
-        self.counters.insert(at, Counters::default());
+        self.counters.insert(at, RuleCounters::default());
         self.index_from(at);
         number
     }
@@ -159,13 +159,13 @@ impl List {
 
     fn index_from(&mut self, at: usize) {
         for (place, entry) in self.entries.iter().enumerate().skip(at) {
-            self.places.insert(entry.id, place);
+            self.positions.insert(entry.id, place);
         }
     }
 
     /// Takes out every rule but the default one that `of` picks; returns their ids.
-    pub fn remove(&mut self, of: impl Fn(&Entry) -> bool) -> Vec<u64> {
-        let picked = |entry: &Entry| entry.number != DEFAULT_RULE && of(entry);
+    pub fn remove(&mut self, of: impl Fn(&RuleEntry) -> bool) -> Vec<u64> {
+        let picked = |entry: &RuleEntry| entry.number != DEFAULT_RULE && of(entry);
         let mut gone: Vec<_> =
             self.entries.iter().filter(|entry| picked(entry)).map(|entry| entry.id).collect();
         gone.sort_unstable();
@@ -173,7 +173,7 @@ impl List {
             self.entries.iter().map(|entry| !picked(entry)).collect::<Vec<_>>().into_iter();
         self.counters.retain(|_| keep.next().unwrap_or(true));
         self.entries.retain(|entry| !picked(entry));
-        self.places.retain(|id, _| gone.binary_search(id).is_err());
+        self.positions.retain(|id, _| gone.binary_search(id).is_err());
         self.state_names.retain(self.entries.iter().filter_map(|entry| entry.lookup));
         self.index_from(0);
         gone
@@ -184,7 +184,7 @@ impl List {
     pub fn recognize(&mut self, before: &Self) -> Vec<u64> {
         let mut went: BTreeMap<RuleNumber, VecDeque<usize>> = BTreeMap::new();
         if self.last_id != before.last_id {
-            let gone = |(_, entry): &(usize, &Entry)| self.place(entry.id).is_none();
+            let gone = |(_, entry): &(usize, &RuleEntry)| self.position(entry.id).is_none();
             for (at, entry) in before.entries.iter().enumerate().filter(gone) {
                 went.entry(entry.number).or_default().push_back(at);
             }
@@ -199,11 +199,11 @@ impl List {
                 continue;
             };
             let is_same = |&at: &usize| before.entries[at].rule == entry.rule;
-            let found = old.iter().take(MOST_LOOKS).position(is_same);
+            let found = old.iter().take(MAX_COMPARED_RULES).position(is_same);
             let Some(at) = found.and_then(|nth| old.remove(nth)) else { continue };
-            self.places.remove(&entry.id);
+            self.positions.remove(&entry.id);
             entry.id = before.entries[at].id;
-            self.places.insert(entry.id, place);
+            self.positions.insert(entry.id, place);
             self.counters[place] = before.counters[at];
             stayed.push(entry.id);
         }
@@ -212,7 +212,7 @@ impl List {
     }
 
     /// Changes the sets of rules other than the default one.
-    pub fn change_sets(&mut self, new_set: impl Fn(&Entry) -> u8) {
+    pub fn change_sets(&mut self, new_set: impl Fn(&RuleEntry) -> u8) {
         for entry in self.entries.iter_mut().filter(|entry| entry.number != DEFAULT_RULE) {
             let set = new_set(entry);
             if set != entry.rule.set {
@@ -224,8 +224,8 @@ impl List {
     /// Changes the counters of rules that `of` picks; how many.
     pub fn reset(
         &mut self,
-        of: impl Fn(&Entry) -> bool,
-        mut change: impl FnMut(&mut Counters),
+        of: impl Fn(&RuleEntry) -> bool,
+        mut change: impl FnMut(&mut RuleCounters),
     ) -> usize {
         let picked = self.entries.iter().zip(&mut self.counters).filter(|(entry, _)| of(entry));
         picked.map(|(_, counters)| change(counters)).count()

@@ -4,10 +4,10 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use core::net::{Ipv4Addr, Ipv6Addr};
 
-use super::config::Config;
-use super::crossing::{Crossing, Pass};
-use crate::packet::{Packet, Version};
-use crate::rule::{Action, Arg, LogDestination, NatRef, RuleNumber};
+use super::config::IpfwConfig;
+use super::metadata::{CheckPass, PacketMetadata};
+use crate::packet::{IpFamily, PacketHeaders};
+use crate::rule::{Arg, LogDestination, NatRef, RuleAction, RuleNumber};
 use crate::text::proto_name;
 
 /// A line to be logged.
@@ -23,54 +23,54 @@ pub struct LogEvent {
 
 /// The line of a packet that a rule logs.
 pub(super) fn line(
-    config: &Config,
+    config: &IpfwConfig,
     number: RuleNumber,
-    action: &Action,
-    packet: &Packet,
-    crossing: &Crossing,
+    action: &RuleAction,
+    packet: &PacketHeaders,
+    crossing: &PacketMetadata,
 ) -> String {
     let (direction, port) = match crossing.pass {
-        Pass::In => ("in", crossing.recv),
-        Pass::Out => ("out", crossing.xmit),
+        CheckPass::In => ("in", crossing.recv),
+        CheckPass::Out => ("out", crossing.xmit),
     };
     let via = config.port_name(port);
-    let what = what(packet);
+    let what = describe(packet);
     format!("ipfw: {number} {} {what} {direction} via {via}{}", verb(action), fragment(packet))
 }
 
-fn verb(action: &Action) -> String {
+fn verb(action: &RuleAction) -> String {
     let with = |word: &str, arg: &Arg| match arg {
         Arg::Number(number) => format!("{word} {number}"),
         Arg::Tablearg => format!("{word} tablearg"),
     };
     match action {
-        Action::Allow => "Accept".into(),
-        Action::Deny => "Deny".into(),
-        Action::Count => "Count".into(),
-        Action::SkipTo(to) => with("SkipTo", to),
-        Action::Call(to) => with("Call", to),
-        Action::Return(_) => "Return".into(),
-        Action::Pipe(number) => with("Pipe", number),
-        Action::Queue(number) => with("Queue", number),
-        Action::Unreach(unreach) if unreach.code == 1 => "Reject".into(),
-        Action::Unreach(unreach) => format!("Unreach {}", unreach.code),
-        Action::Unreach6(code) => format!("Unreach {code}"),
-        Action::Reset | Action::Reset6 => "Reset".into(),
-        Action::Abort | Action::Abort6 => "Abort".into(),
-        Action::Forward(hop) => format!("Forward to {hop}"),
-        Action::SetDscp(dscp) => with("SetDscp", dscp),
-        Action::SetMark(mark) => with("SetMark", mark),
-        Action::TcpSetMss(mss) => format!("TcpSetMss {mss}"),
-        Action::Reass => "Reass".into(),
-        Action::Nat(NatRef::Global) => "Nat global".into(),
-        Action::Nat(NatRef::Instance(number)) => with("Nat", number),
-        Action::Nptv6(name) => format!("Nptv6 {name}"),
-        Action::CheckState(_) => "CheckState".into(),
+        RuleAction::Allow => "Accept".into(),
+        RuleAction::Deny => "Deny".into(),
+        RuleAction::Count => "Count".into(),
+        RuleAction::SkipTo(to) => with("SkipTo", to),
+        RuleAction::Call(to) => with("Call", to),
+        RuleAction::Return(_) => "Return".into(),
+        RuleAction::Pipe(number) => with("Pipe", number),
+        RuleAction::Queue(number) => with("Queue", number),
+        RuleAction::Unreach(unreach) if unreach.code == 1 => "Reject".into(),
+        RuleAction::Unreach(unreach) => format!("Unreach {}", unreach.code),
+        RuleAction::Unreach6(code) => format!("Unreach {code}"),
+        RuleAction::Reset | RuleAction::Reset6 => "Reset".into(),
+        RuleAction::Abort | RuleAction::Abort6 => "Abort".into(),
+        RuleAction::Forward(hop) => format!("Forward to {hop}"),
+        RuleAction::SetDscp(dscp) => with("SetDscp", dscp),
+        RuleAction::SetMark(mark) => with("SetMark", mark),
+        RuleAction::TcpSetMss(mss) => format!("TcpSetMss {mss}"),
+        RuleAction::Reass => "Reass".into(),
+        RuleAction::Nat(NatRef::Global) => "Nat global".into(),
+        RuleAction::Nat(NatRef::Instance(number)) => with("Nat", number),
+        RuleAction::Nptv6(name) => format!("Nptv6 {name}"),
+        RuleAction::CheckState(_) => "CheckState".into(),
     }
 }
 
 /// Source and destination, with ports where there are any.
-pub(super) fn ends(packet: &Packet) -> String {
+pub(super) fn ends(packet: &PacketHeaders) -> String {
     let (src, dst) = addresses(packet);
     if packet.has_ports {
         return format!("{src}:{} {dst}:{}", packet.src_port, packet.dst_port);
@@ -78,17 +78,17 @@ pub(super) fn ends(packet: &Packet) -> String {
     format!("{src} {dst}")
 }
 
-fn addresses(packet: &Packet) -> (String, String) {
+fn addresses(packet: &PacketHeaders) -> (String, String) {
     let address = |bits: u128| match packet.version {
-        Version::V6 => format!("[{}]", Ipv6Addr::from_bits(bits)),
+        IpFamily::V6 => format!("[{}]", Ipv6Addr::from_bits(bits)),
         _ => Ipv4Addr::from_bits(bits as u32).to_string(),
     };
     (address(packet.src), address(packet.dst))
 }
 
-fn what(packet: &Packet) -> String {
+fn describe(packet: &PacketHeaders) -> String {
     let (src, dst) = addresses(packet);
-    if packet.version == Version::None {
+    if packet.version == IpFamily::None {
         return format!(
             "MAC {} {} type {:#06x}",
             packet.src_mac(),
@@ -110,10 +110,10 @@ fn what(packet: &Packet) -> String {
     }
 }
 
-fn fragment(packet: &Packet) -> String {
+fn fragment(packet: &PacketHeaders) -> String {
     let offset = packet.ip_off & 0x1fff;
     let more = packet.ip_off & 0x2000 != 0;
-    if packet.version != Version::V4 || (offset == 0 && !more) {
+    if packet.version != IpFamily::V4 || (offset == 0 && !more) {
         return String::new();
     }
     let headers = packet.l4.saturating_sub(packet.l3) as u32;

@@ -2,28 +2,28 @@
 
 use core::net::IpAddr;
 
-use super::config::{Config, PortId};
-use super::crossing::{Crossing, Pass};
-use crate::packet::{Packet, Version, options};
+use super::config::{IpfwConfig, PortIndex};
+use super::metadata::{CheckPass, PacketMetadata};
+use crate::packet::{IpFamily, PacketHeaders, options};
 use crate::rule::{
-    Addresses, Condition, HeaderField, Interface, LookupKey, LookupMask, Ranges, Rule, RuleNumber,
-    TableTest, ValueTest,
+    AddressPattern, Condition, HeaderField, InterfacePattern, LookupKey, LookupMask, Ranges, Rule,
+    RuleNumber, TableTest, ValueTest,
 };
-use crate::table::{Table, Value, ValueKind, ValueKinds};
+use crate::table::{LookupTable, TableValue, ValueKind, ValueKinds};
 
 /// A packet in front of a rule.
-pub(super) struct Question<'a> {
-    pub(super) config: &'a Config,
-    pub(super) packet: &'a Packet,
+pub(super) struct RuleQuery<'a> {
+    pub(super) config: &'a IpfwConfig,
+    pub(super) packet: &'a PacketHeaders,
     pub(super) frame: &'a [u8],
-    pub(super) crossing: &'a Crossing,
+    pub(super) crossing: &'a PacketMetadata,
     pub(super) number: RuleNumber,
     pub(super) set: u8,
     /// What the last lookup of this rule found.
-    pub(super) tablearg: Option<&'a Value>,
+    pub(super) tablearg: Option<&'a TableValue>,
 }
 
-impl<'a> Question<'a> {
+impl<'a> RuleQuery<'a> {
     /// Every clause has a pattern that holds.
     pub(super) fn matches(&mut self, rule: &Rule) -> bool {
         rule.body.all_clauses(|patterns| {
@@ -34,48 +34,48 @@ impl<'a> Question<'a> {
     pub(super) fn holds(&mut self, condition: &Condition) -> bool {
         use Condition as C;
         let packet = self.packet;
-        let is_ip = packet.version != Version::None;
+        let is_ip = packet.version != IpFamily::None;
         match condition {
             C::Proto(proto) => is_ip && packet.proto == *proto,
-            C::Ip4 => packet.version == Version::V4,
-            C::Ip6 => packet.version == Version::V6,
+            C::Ip4 => packet.version == IpFamily::V4,
+            C::Ip6 => packet.version == IpFamily::V6,
             C::Src(addresses) => self.address(addresses, packet.src),
             C::Dst(addresses) => self.address(addresses, packet.dst),
             C::Number(field, ranges) => self.number(*field, ranges),
             C::Mac { dst, src } => dst.contains(packet.dst_mac()) && src.contains(packet.src_mac()),
-            C::DstMac(test) => self.tabled(test, |table| table.find_mac(packet.dst_mac())),
-            C::SrcMac(test) => self.tabled(test, |table| table.find_mac(packet.src_mac())),
-            C::In => self.crossing.pass == Pass::In,
-            C::Out => self.crossing.pass == Pass::Out,
+            C::DstMac(test) => self.table_holds(test, |table| table.find_mac(packet.dst_mac())),
+            C::SrcMac(test) => self.table_holds(test, |table| table.find_mac(packet.src_mac())),
+            C::In => self.crossing.pass == CheckPass::In,
+            C::Out => self.crossing.pass == CheckPass::Out,
             C::Layer2 => true,
             C::Recv(interface) => self.interface(interface, self.crossing.recv),
             C::Xmit(interface) => self.interface(interface, self.crossing.xmit),
             C::Via(interface) => self.interface(
                 interface,
                 match self.crossing.pass {
-                    Pass::In => self.crossing.recv,
-                    Pass::Out => self.crossing.xmit,
+                    CheckPass::In => self.crossing.recv,
+                    CheckPass::Out => self.crossing.xmit,
                 },
             ),
-            C::IpTos(bits) => packet.version == Version::V4 && bits.holds(packet.tos),
+            C::IpTos(bits) => packet.version == IpFamily::V4 && bits.holds(packet.tos),
             C::Dscp(set) => is_ip && set >> packet.dscp() & 1 == 1,
-            C::IpPrecedence(value) => packet.version == Version::V4 && packet.tos >> 5 == *value,
+            C::IpPrecedence(value) => packet.version == IpFamily::V4 && packet.tos >> 5 == *value,
             C::IpVersion(version) => match packet.version {
-                Version::V4 => *version == 4,
-                Version::V6 => *version == 6,
-                Version::None => false,
+                IpFamily::V4 => *version == 4,
+                IpFamily::V6 => *version == 6,
+                IpFamily::None => false,
             },
-            other => self.holds_rarely(other),
+            other => self.holds_uncommon(other),
         }
     }
 
-    fn holds_rarely(&mut self, condition: &Condition) -> bool {
+    fn holds_uncommon(&mut self, condition: &Condition) -> bool {
         use Condition as C;
         let (packet, frame) = (self.packet, self.frame);
-        let (is_v4, is_v6) = (packet.version == Version::V4, packet.version == Version::V6);
+        let (is_v4, is_v6) = (packet.version == IpFamily::V4, packet.version == IpFamily::V6);
         match condition {
             C::IpOptions(bits) => is_v4 && bits.holds(options::ip_options(frame, packet)),
-            C::Frag(bits) => packet.version != Version::None && bits.holds(fragment_bits(packet)),
+            C::Frag(bits) => packet.version != IpFamily::None && bits.holds(fragment_bits(packet)),
             C::TcpFlags(bits) => packet.is_tcp() && bits.holds(packet.tcp_flags),
             // As ipfw's code has it: anything but a lone SYN among SYN, ACK and RST.
             C::Established => packet.is_tcp() && packet.tcp_flags & 0x16 != 0x02,
@@ -109,7 +109,7 @@ impl<'a> Question<'a> {
                 .is_some_and(|value| value.number(ValueKind::Mark) == self.crossing.mark),
             C::Flow(test) => {
                 let flow = packet.flow();
-                (is_v4 || is_v6) && self.tabled(test, |table| table.find_flow(flow))
+                (is_v4 || is_v6) && self.table_holds(test, |table| table.find_flow(flow))
             }
             C::Lookup { key, mask, table } => {
                 let question = (packet, self.crossing.mark, self.number);
@@ -124,23 +124,23 @@ impl<'a> Question<'a> {
         !self.packet.later_fragment
     }
 
-    fn address(&mut self, addresses: &Addresses, bits: u128) -> bool {
+    fn address(&mut self, addresses: &AddressPattern, bits: u128) -> bool {
         let version = self.packet.version;
         match addresses {
-            Addresses::Any => true,
-            Addresses::V4(list) => {
-                version == Version::V4 && list.iter().any(|network| network.contains(bits as u32))
+            AddressPattern::Any => true,
+            AddressPattern::V4(list) => {
+                version == IpFamily::V4 && list.iter().any(|network| network.contains(bits as u32))
             }
-            Addresses::Hosts(hosts) => version == Version::V4 && hosts.contains(bits as u32),
-            Addresses::V6(list) => {
-                version == Version::V6 && list.iter().any(|network| network.contains(bits))
+            AddressPattern::Hosts(hosts) => version == IpFamily::V4 && hosts.contains(bits as u32),
+            AddressPattern::V6(list) => {
+                version == IpFamily::V6 && list.iter().any(|network| network.contains(bits))
             }
-            Addresses::Me => self.is_mine(bits),
-            Addresses::Me6 => version == Version::V6 && self.is_mine(bits),
-            Addresses::Table(test) => self.tabled(test, |table| match version {
-                Version::V4 => table.find_v4(bits as u32),
-                Version::V6 => table.find_v6(bits),
-                Version::None => None,
+            AddressPattern::Me => self.is_mine(bits),
+            AddressPattern::Me6 => version == IpFamily::V6 && self.is_mine(bits),
+            AddressPattern::Table(test) => self.table_holds(test, |table| match version {
+                IpFamily::V4 => table.find_v4(bits as u32),
+                IpFamily::V6 => table.find_v6(bits),
+                IpFamily::None => None,
             }),
         }
     }
@@ -148,8 +148,8 @@ impl<'a> Question<'a> {
     fn is_mine(&self, bits: u128) -> bool {
         let version = self.packet.version;
         self.config.me.iter().any(|(address, _)| match address {
-            IpAddr::V4(address) => version == Version::V4 && address.to_bits() == bits as u32,
-            IpAddr::V6(address) => version == Version::V6 && address.to_bits() == bits,
+            IpAddr::V4(address) => version == IpFamily::V4 && address.to_bits() == bits as u32,
+            IpAddr::V6(address) => version == IpFamily::V6 && address.to_bits() == bits,
         })
     }
 
@@ -165,9 +165,9 @@ impl<'a> Question<'a> {
             F::MacType => Some(packet.ethertype),
             F::Vlan => vlan(0),
             F::InnerVlan => vlan(1),
-            F::IpLen if packet.version != Version::None => u16::try_from(packet.ip_len).ok(),
-            F::IpTtl if packet.version == Version::V4 => Some(packet.ttl.into()),
-            F::IpId if packet.version == Version::V4 => Some(packet.ip_id),
+            F::IpLen if packet.version != IpFamily::None => u16::try_from(packet.ip_len).ok(),
+            F::IpTtl if packet.version == IpFamily::V4 => Some(packet.ttl.into()),
+            F::IpId if packet.version == IpFamily::V4 => Some(packet.ip_id),
             F::IpLen | F::IpTtl | F::IpId => None,
             F::TcpWin => tcp(options::tcp_word(frame, packet, 12) & 0xffff),
             F::TcpDataLen => tcp(options::tcp_data_len(frame, packet)),
@@ -176,29 +176,29 @@ impl<'a> Question<'a> {
         value.is_some_and(|value| ranges.contains(value))
     }
 
-    fn interface(&mut self, interface: &Interface, port: Option<PortId>) -> bool {
+    fn interface(&mut self, interface: &InterfacePattern, port: Option<PortIndex>) -> bool {
         let Some(port) = port else { return false };
         match interface {
-            Interface::Any => true,
-            Interface::Glob(pattern) => {
+            InterfacePattern::Any => true,
+            InterfacePattern::Glob(pattern) => {
                 glob(pattern.as_bytes(), self.config.port_name(Some(port)).as_bytes())
             }
-            Interface::Address(address) => {
+            InterfacePattern::Address(address) => {
                 let wanted = (IpAddr::V4(*address), Some(port));
                 self.config.me.contains(&wanted)
             }
-            Interface::Table(test) => {
+            InterfacePattern::Table(test) => {
                 let config = self.config;
-                self.tabled(test, |table| table.find_iface(config.port_name(Some(port))))
+                self.table_holds(test, |table| table.find_iface(config.port_name(Some(port))))
             }
         }
     }
 
     /// Whether a table holds what `find` looks for, with the value that is asked for.
-    fn tabled(
+    fn table_holds(
         &mut self,
         test: &TableTest,
-        find: impl FnOnce(&'a Table) -> Option<&'a Value>,
+        find: impl FnOnce(&'a LookupTable) -> Option<&'a TableValue>,
     ) -> bool {
         self.found(test.table.as_str(), test.value, find)
     }
@@ -207,7 +207,7 @@ impl<'a> Question<'a> {
         &mut self,
         table: &str,
         wanted: Option<ValueTest>,
-        find: impl FnOnce(&'a Table) -> Option<&'a Value>,
+        find: impl FnOnce(&'a LookupTable) -> Option<&'a TableValue>,
     ) -> bool {
         let Some(table) = self.config.table(self.set, table) else { return false };
         let Some(value) = find(table) else { return false };
@@ -220,7 +220,11 @@ impl<'a> Question<'a> {
 }
 
 /// Whether a value of a table is the one that is asked for, if one is.
-pub(super) fn is_wanted(table: &Table, value: &Value, wanted: Option<ValueTest>) -> bool {
+pub(super) fn is_wanted(
+    table: &LookupTable,
+    value: &TableValue,
+    wanted: Option<ValueTest>,
+) -> bool {
     wanted.is_none_or(|wanted| {
         let kind = wanted.kind.unwrap_or_else(|| first_kind(table.options.values));
         value.number(kind) == wanted.value
@@ -232,28 +236,28 @@ fn first_kind(kinds: ValueKinds) -> ValueKind {
     kinds.iter().next().unwrap_or(ValueKind::Tag)
 }
 
-fn fragment_bits(packet: &Packet) -> u8 {
+fn fragment_bits(packet: &PacketHeaders) -> u8 {
     let offset = u8::from(packet.later_fragment) << 3;
     let flags = (packet.ip_off >> 13) as u8;
     flags | offset
 }
 
 fn lookup<'t>(
-    table: &'t Table,
+    table: &'t LookupTable,
     key: LookupKey,
     mask: Option<&LookupMask>,
-    (packet, mark, rule): (&Packet, u32, RuleNumber),
-) -> Option<&'t Value> {
+    (packet, mark, rule): (&PacketHeaders, u32, RuleNumber),
+) -> Option<&'t TableValue> {
     use LookupKey as K;
     let number = |value: u32| {
         let mask = if let Some(LookupMask::Number(mask)) = mask { *mask } else { u32::MAX };
         table.find_number(value & mask)
     };
     let address = |bits: u128| match (packet.version, mask) {
-        (Version::V4, Some(LookupMask::V4(mask))) => table.find_v4(bits as u32 & mask),
-        (Version::V6, Some(LookupMask::V6(mask))) => table.find_v6(bits & **mask),
-        (Version::V4, None) => table.find_v4(bits as u32),
-        (Version::V6, None) => table.find_v6(bits),
+        (IpFamily::V4, Some(LookupMask::V4(mask))) => table.find_v4(bits as u32 & mask),
+        (IpFamily::V6, Some(LookupMask::V6(mask))) => table.find_v6(bits & **mask),
+        (IpFamily::V4, None) => table.find_v4(bits as u32),
+        (IpFamily::V6, None) => table.find_v6(bits),
         _ => None,
     };
     let mac = |mac: slipring_wire::MacAddr| {
@@ -263,15 +267,15 @@ fn lookup<'t>(
     match key {
         K::DstIp => address(packet.dst),
         K::SrcIp => address(packet.src),
-        K::DstIp4 if packet.version == Version::V4 => address(packet.dst),
-        K::SrcIp4 if packet.version == Version::V4 => address(packet.src),
-        K::DstIp6 if packet.version == Version::V6 => address(packet.dst),
-        K::SrcIp6 if packet.version == Version::V6 => address(packet.src),
+        K::DstIp4 if packet.version == IpFamily::V4 => address(packet.dst),
+        K::SrcIp4 if packet.version == IpFamily::V4 => address(packet.src),
+        K::DstIp6 if packet.version == IpFamily::V6 => address(packet.dst),
+        K::SrcIp6 if packet.version == IpFamily::V6 => address(packet.src),
         K::DstIp4 | K::SrcIp4 | K::DstIp6 | K::SrcIp6 => None,
         K::DstPort if packet.has_ports => number(packet.dst_port.into()),
         K::SrcPort if packet.has_ports => number(packet.src_port.into()),
         K::DstPort | K::SrcPort => None,
-        K::Dscp if packet.version != Version::None => number(packet.dscp().into()),
+        K::Dscp if packet.version != IpFamily::None => number(packet.dscp().into()),
         K::Dscp => None,
         K::DstMac => mac(packet.dst_mac()),
         K::SrcMac => mac(packet.src_mac()),

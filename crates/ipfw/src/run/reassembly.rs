@@ -12,7 +12,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use crate::packet::Packet;
+use crate::packet::PacketHeaders;
 
 /// Most packets that wait at once.
 const MAX_PACKETS: usize = 1024;
@@ -59,16 +59,16 @@ impl FragmentCounters {
 type FragmentKey = (u128, u128, u16, u8);
 
 #[derive(Debug)]
-struct Waiting {
+struct PartialPacket {
     since_ns: u64,
     /// By offset in bytes.
-    fragments: BTreeMap<u32, Fragment>,
+    fragments: BTreeMap<u32, WaitingFragment>,
     /// Bytes of the whole payload, once the last fragment has come.
     total: Option<u32>,
 }
 
 #[derive(Debug)]
-struct Fragment {
+struct WaitingFragment {
     frame: Vec<u8>,
     payload: core::ops::Range<usize>,
     /// Which came when: frames go on in the order in which they came.
@@ -77,7 +77,7 @@ struct Fragment {
 
 /// A packet put together.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Whole {
+pub(super) struct ReassembledPacket {
     /// A frame with all of it, without the fragment fields.
     pub(super) frame: Vec<u8>,
     /// The fragments that waited, in the order in which they came, without the last.
@@ -87,9 +87,9 @@ pub(super) struct Whole {
 /// All that waits.
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
-    waiting: BTreeMap<FragmentKey, Waiting>,
+    waiting: BTreeMap<FragmentKey, PartialPacket>,
     /// Oldest first.
-    ages: BTreeSet<(u64, FragmentKey)>,
+    expiry_queue: BTreeSet<(u64, FragmentKey)>,
     order: u64,
     counters: FragmentCounters,
 }
@@ -105,7 +105,12 @@ impl Reassembly {
     }
 
     /// Takes a fragment; the packet, if it was the last one missing.
-    pub(super) fn offer(&mut self, frame: &[u8], packet: &Packet, now: u64) -> Option<Whole> {
+    pub(super) fn offer(
+        &mut self,
+        frame: &[u8],
+        packet: &PacketHeaders,
+        now: u64,
+    ) -> Option<ReassembledPacket> {
         self.forget_late(now);
         self.counters.fragments += 1;
         let key = (packet.src, packet.dst, packet.ip_id, packet.proto);
@@ -114,23 +119,23 @@ impl Reassembly {
                 self.counters.crowded += 1;
                 return None;
             }
-            self.ages.insert((now, key));
-            let waiting = Waiting { since_ns: now, fragments: BTreeMap::new(), total: None };
+            self.expiry_queue.insert((now, key));
+            let waiting = PartialPacket { since_ns: now, fragments: BTreeMap::new(), total: None };
             self.waiting.insert(key, waiting);
         }
         self.order += 1;
         let waiting = self.waiting.get_mut(&key)?;
         match waiting.add(frame, packet, self.order) {
-            Ok(Added::Waits) => None,
-            Ok(Added::Repeated) => {
+            Ok(AddOutcome::Waits) => None,
+            Ok(AddOutcome::Repeated) => {
                 self.counters.repeated += 1;
                 None
             }
-            Ok(Added::Last) => {
+            Ok(AddOutcome::Last) => {
                 let waiting = self.take(key)?;
                 self.counters.whole += 1;
                 self.counters.released += waiting.fragments.len() as u64;
-                Some(waiting.whole(packet))
+                Some(waiting.assemble(packet))
             }
             Err(()) => {
                 let lost = waiting.fragments.len() as u64 + 1;
@@ -143,23 +148,23 @@ impl Reassembly {
 
     pub(super) fn forget_late(&mut self, now: u64) {
         while let Some(&(since, key)) =
-            self.ages.first().filter(|(since, _)| since + WAIT_NS <= now)
+            self.expiry_queue.first().filter(|(since, _)| since + WAIT_NS <= now)
         {
-            self.ages.remove(&(since, key));
+            self.expiry_queue.remove(&(since, key));
             let late = self.waiting.remove(&key).map_or(0, |waiting| waiting.fragments.len());
             self.counters.late += late as u64;
         }
     }
 
-    fn take(&mut self, key: FragmentKey) -> Option<Waiting> {
+    fn take(&mut self, key: FragmentKey) -> Option<PartialPacket> {
         let waiting = self.waiting.remove(&key)?;
-        self.ages.remove(&(waiting.since_ns, key));
+        self.expiry_queue.remove(&(waiting.since_ns, key));
         Some(waiting)
     }
 }
 
 /// What a fragment did.
-enum Added {
+enum AddOutcome {
     /// Others are missing.
     Waits,
     /// It was the last one missing.
@@ -168,9 +173,9 @@ enum Added {
     Repeated,
 }
 
-impl Waiting {
+impl PartialPacket {
     /// Adds a fragment. An error means the packet is not to be trusted.
-    fn add(&mut self, frame: &[u8], packet: &Packet, order: u64) -> Result<Added, ()> {
+    fn add(&mut self, frame: &[u8], packet: &PacketHeaders, order: u64) -> Result<AddOutcome, ()> {
         let start = u32::from(packet.ip_off & 0x1fff) * 8;
         let payload = packet.l4..packet.end;
         let len = payload.len() as u32;
@@ -185,7 +190,7 @@ impl Waiting {
         let is_end = self.total == Some(end);
         if self.fragments.get(&start).is_some_and(|same| same.bytes() == bytes && is_last == is_end)
         {
-            return Ok(Added::Repeated);
+            return Ok(AddOutcome::Repeated);
         }
         let before = self.fragments.range(..=start).next_back();
         let overlaps_before = before.is_some_and(|(at, fragment)| at + fragment.len() > start);
@@ -202,28 +207,31 @@ impl Waiting {
             }
             self.total = Some(end);
         }
-        self.fragments.insert(start, Fragment { frame: frame.to_vec(), payload, order });
-        let have: u32 = self.fragments.values().map(Fragment::len).sum();
-        Ok(if self.total == Some(have) { Added::Last } else { Added::Waits })
+        self.fragments.insert(start, WaitingFragment { frame: frame.to_vec(), payload, order });
+        let have: u32 = self.fragments.values().map(WaitingFragment::len).sum();
+        Ok(if self.total == Some(have) { AddOutcome::Last } else { AddOutcome::Waits })
     }
 
     /// Links and IP header of the first fragment, all payloads behind it.
-    fn whole(self, last: &Packet) -> Whole {
+    fn assemble(self, last: &PacketHeaders) -> ReassembledPacket {
         let mut frame = Vec::new();
         let mut fragments: Vec<_> = self.fragments.into_values().collect();
         for (index, fragment) in fragments.iter().enumerate() {
             let from = if index == 0 { 0 } else { fragment.payload.start };
             frame.extend_from_slice(&fragment.frame[from..fragment.payload.end]);
         }
-        settle_header(&mut frame, last.l3);
+        clear_fragment_fields(&mut frame, last.l3);
         fragments.sort_by_key(|fragment| fragment.order);
         // The last to come is the frame in the caller's hands.
         fragments.pop();
-        Whole { frame, earlier: fragments.into_iter().map(|fragment| fragment.frame).collect() }
+        ReassembledPacket {
+            frame,
+            earlier: fragments.into_iter().map(|fragment| fragment.frame).collect(),
+        }
     }
 }
 
-impl Fragment {
+impl WaitingFragment {
     fn bytes(&self) -> &[u8] {
         &self.frame[self.payload.clone()]
     }
@@ -234,7 +242,7 @@ impl Fragment {
 }
 
 /// Makes the header at `l3` that of a whole packet.
-fn settle_header(frame: &mut [u8], l3: usize) {
+fn clear_fragment_fields(frame: &mut [u8], l3: usize) {
     let len = (frame.len() - l3) as u16;
     let Some(header) = frame.get_mut(l3..) else { return };
     let header_len = usize::from(header[0] & 0xf) * 4;

@@ -8,18 +8,18 @@ use alloc::vec::Vec;
 use slipring_wire::assigned::IpProto;
 use slipring_wire::checksum;
 
-use super::config::PortId;
+use super::config::PortIndex;
 use super::log::LogEvent;
-use crate::packet::{Packet, Version};
+use crate::packet::{IpFamily, PacketHeaders};
 use crate::rule::Unreach;
-use crate::state::{Link, ip_frame, pseudo, reversed, tcp_frame};
-use crate::table::FlowKey;
+use crate::state::{FlowEthernet, ip_frame, pseudo, reversed, tcp_frame};
+use crate::table::IpfwFlowKey;
 
 /// What a check gives besides its verdict. Empty for most packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outputs {
+pub struct CheckOutputs {
     /// Frames to send.
-    pub frames: Vec<Emission>,
+    pub frames: Vec<EmittedFrame>,
     /// Fragments that waited for the frame that was checked: its verdict is theirs, and they go
     /// before it.
     pub released: Vec<Vec<u8>>,
@@ -33,7 +33,7 @@ pub struct Outputs {
     pub unseen: u64,
 }
 
-impl Default for Outputs {
+impl Default for CheckOutputs {
     /// Empty, and somebody reads.
     fn default() -> Self {
         Self {
@@ -49,27 +49,27 @@ impl Default for Outputs {
 
 /// A frame that the firewall itself sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Emission {
+pub struct EmittedFrame {
     /// Where.
-    pub toward: Toward,
+    pub target: EmissionTarget,
     /// The whole frame.
     pub frame: Vec<u8>,
 }
 
 /// Where a frame of the firewall goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Toward {
+pub enum EmissionTarget {
     /// Out by this port.
-    Port(PortId),
+    Port(PortIndex),
     /// Wherever a frame that came by this port would go.
-    From(PortId),
+    From(PortIndex),
     /// Out by every port.
     All,
 }
 
 /// What is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum RejectReply {
     Unreach(Unreach),
     Unreach6(u8),
     Reset,
@@ -84,31 +84,31 @@ const ACK: u8 = 0x10;
 const V6_QUOTE_MAX: usize = 1280 - 40 - 8;
 
 /// The frame that answers, if the packet may be answered.
-pub(super) fn answer(frame: &[u8], packet: &Packet, answer: Answer) -> Option<Vec<u8>> {
+pub(super) fn answer(frame: &[u8], packet: &PacketHeaders, answer: RejectReply) -> Option<Vec<u8>> {
     let is_group = packet.is_multicast() || packet.src_mac().is_multicast();
     if packet.later_fragment || is_group || !is_one_host(packet) {
         return None;
     }
-    let link = Link::of(packet).reversed();
+    let link = FlowEthernet::of(packet).reversed();
     let flow = reversed(packet.flow());
     match answer {
-        Answer::Reset => reset(frame, packet, &link, &flow),
-        Answer::Abort => abort(frame, packet, &link, &flow),
+        RejectReply::Reset => reset(frame, packet, &link, &flow),
+        RejectReply::Abort => abort(frame, packet, &link, &flow),
         _ if is_icmp_without_question(packet) => None,
-        Answer::Unreach(unreach) if packet.version == Version::V4 => {
+        RejectReply::Unreach(unreach) if packet.version == IpFamily::V4 => {
             let rest = if unreach.code == 4 { u32::from(unreach.mtu) } else { 0 };
             Some(icmp4(frame, packet, &link, &flow, unreach.code, rest))
         }
-        Answer::Unreach(Unreach { code: 4, mtu }) => {
+        RejectReply::Unreach(Unreach { code: 4, mtu }) => {
             Some(icmp6(frame, packet, &link, &flow, (2, 0), mtu.into()))
         }
-        Answer::Unreach(unreach) => {
+        RejectReply::Unreach(unreach) => {
             Some(icmp6(frame, packet, &link, &flow, (1, v6_code(unreach.code)), 0))
         }
-        Answer::Unreach6(code) if packet.version == Version::V6 => {
+        RejectReply::Unreach6(code) if packet.version == IpFamily::V6 => {
             Some(icmp6(frame, packet, &link, &flow, (1, code), 0))
         }
-        Answer::Unreach6(_) => None,
+        RejectReply::Unreach6(_) => None,
     }
 }
 
@@ -124,17 +124,17 @@ const fn v6_code(code: u8) -> u8 {
 
 /// Whether the source is an address that a host can have: nothing is sent to others
 /// (RFC 1122, 3.2.2; RFC 4443, 2.4 e).
-const fn is_one_host(packet: &Packet) -> bool {
+const fn is_one_host(packet: &PacketHeaders) -> bool {
     match packet.version {
-        Version::V4 => !matches!((packet.src >> 24) as u8, 0 | 127 | 224..),
-        Version::V6 => packet.src > 1 && packet.src >> 120 != 0xff,
-        Version::None => false,
+        IpFamily::V4 => !matches!((packet.src >> 24) as u8, 0 | 127 | 224..),
+        IpFamily::V6 => packet.src > 1 && packet.src >> 120 != 0xff,
+        IpFamily::None => false,
     }
 }
 
 /// Of ICMP only questions are answered, as ipfw does: an error about an error or an answer helps
 /// nobody.
-const fn is_icmp_without_question(packet: &Packet) -> bool {
+const fn is_icmp_without_question(packet: &PacketHeaders) -> bool {
     match packet.proto {
         1 => !matches!(packet.icmp.0, 8 | 10 | 13 | 15 | 17),
         58 => !matches!(packet.icmp.0, 128 | 130 | 139),
@@ -143,7 +143,12 @@ const fn is_icmp_without_question(packet: &Packet) -> bool {
 }
 
 /// RFC 9293, 3.10.7.1: what no connection answers to a segment.
-fn reset(frame: &[u8], packet: &Packet, link: &Link, flow: &FlowKey) -> Option<Vec<u8>> {
+fn reset(
+    frame: &[u8],
+    packet: &PacketHeaders,
+    link: &FlowEthernet,
+    flow: &IpfwFlowKey,
+) -> Option<Vec<u8>> {
     if !packet.is_tcp() || packet.tcp_flags & RST != 0 {
         return None;
     }
@@ -158,7 +163,12 @@ fn reset(frame: &[u8], packet: &Packet, link: &Link, flow: &FlowKey) -> Option<V
 }
 
 /// RFC 9260, 8.4: an ABORT with the tag of the packet and the T bit.
-fn abort(frame: &[u8], packet: &Packet, link: &Link, flow: &FlowKey) -> Option<Vec<u8>> {
+fn abort(
+    frame: &[u8],
+    packet: &PacketHeaders,
+    link: &FlowEthernet,
+    flow: &IpfwFlowKey,
+) -> Option<Vec<u8>> {
     const ABORT: u8 = 6;
     let is_abort = frame.get(packet.l4 + 12) == Some(&ABORT);
     if packet.proto != 132 || !packet.has_ports || is_abort {
@@ -188,9 +198,9 @@ fn crc32c(bytes: &[u8]) -> u32 {
 /// RFC 792: the IP header and 8 bytes behind it are quoted.
 fn icmp4(
     frame: &[u8],
-    packet: &Packet,
-    link: &Link,
-    flow: &FlowKey,
+    packet: &PacketHeaders,
+    link: &FlowEthernet,
+    flow: &IpfwFlowKey,
     code: u8,
     rest: u32,
 ) -> Vec<u8> {
@@ -206,9 +216,9 @@ fn icmp4(
 /// RFC 4443: as much of the packet as fits is quoted.
 fn icmp6(
     frame: &[u8],
-    packet: &Packet,
-    link: &Link,
-    flow: &FlowKey,
+    packet: &PacketHeaders,
+    link: &FlowEthernet,
+    flow: &IpfwFlowKey,
     (kind, code): (u8, u8),
     rest: u32,
 ) -> Vec<u8> {

@@ -2,7 +2,7 @@
 
 use slipring_wire::checksum::Delta;
 
-use crate::packet::{Packet, Version, options};
+use crate::packet::{IpFamily, PacketHeaders, options};
 
 fn be16(frame: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?))
@@ -14,36 +14,36 @@ fn put_be16(frame: &mut [u8], at: usize, value: u16) -> Option<()> {
 }
 
 /// Sets the DSCP and leaves ECN alone. Nothing happens to what is not IP.
-pub(super) fn set_dscp(frame: &mut [u8], packet: &mut Packet, dscp: u8) -> Option<()> {
+pub(super) fn set_dscp(frame: &mut [u8], packet: &mut PacketHeaders, dscp: u8) -> Option<()> {
     set_tos(frame, packet, dscp << 2 | packet.tos & 3)
 }
 
 /// Sets the ECN field of a frame with IP in it to "congestion experienced".
 pub fn mark_congestion(frame: &mut [u8]) {
-    if let Ok(mut packet) = Packet::parse(frame) {
+    if let Ok(mut packet) = PacketHeaders::parse(frame) {
         let tos = packet.tos | 3;
         set_tos(frame, &mut packet, tos);
     }
 }
 
-fn set_tos(frame: &mut [u8], packet: &mut Packet, tos: u8) -> Option<()> {
+fn set_tos(frame: &mut [u8], packet: &mut PacketHeaders, tos: u8) -> Option<()> {
     let old = be16(frame, packet.l3)?;
     match packet.version {
-        Version::V4 => {
+        IpFamily::V4 => {
             let new = old & 0xff00 | u16::from(tos);
             let sum = be16(frame, packet.l3 + 10)?;
             put_be16(frame, packet.l3, new)?;
             put_be16(frame, packet.l3 + 10, Delta::new().u16(old, new).apply(sum))?;
         }
-        Version::V6 => put_be16(frame, packet.l3, old & 0xf00f | u16::from(tos) << 4)?,
-        Version::None => return None,
+        IpFamily::V6 => put_be16(frame, packet.l3, old & 0xf00f | u16::from(tos) << 4)?,
+        IpFamily::None => return None,
     }
     packet.tos = tos;
     Some(())
 }
 
 /// Lowers the MSS option of a SYN to `mss`.
-pub(super) fn set_mss(frame: &mut [u8], packet: &Packet, mss: u16) -> Option<()> {
+pub(super) fn set_mss(frame: &mut [u8], packet: &PacketHeaders, mss: u16) -> Option<()> {
     const SYN: u8 = 0x02;
     if !packet.is_tcp() || packet.tcp_flags & SYN == 0 {
         return None;
@@ -62,8 +62,11 @@ pub(super) fn set_mss(frame: &mut [u8], packet: &Packet, mss: u16) -> Option<()>
 
 /// Makes a fragment a piece of `whole` again, which rules have changed since it was put together:
 /// its DSCP, addresses and payload.
-pub(super) fn take_over(part: &mut [u8], (whole, after): (&[u8], &Packet)) -> Option<()> {
-    let mut packet = Packet::parse(part).ok()?;
+pub(super) fn copy_rewritten_fields(
+    part: &mut [u8],
+    (whole, after): (&[u8], &PacketHeaders),
+) -> Option<()> {
+    let mut packet = PacketHeaders::parse(part).ok()?;
     set_dscp(part, &mut packet, after.dscp());
     let from = after.l4 + usize::from(packet.ip_off & 0x1fff) * 8;
     let payload = whole.get(from..from + (packet.end - packet.l4))?;

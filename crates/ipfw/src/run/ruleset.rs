@@ -12,35 +12,35 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::compiled::Program;
-use super::config::Config;
+use super::compiled::CompiledRules;
+use super::config::IpfwConfig;
 use super::engine::Firewall;
-use super::list::Counters;
+use super::list::RuleCounters;
 use super::translate::Translators;
 use crate::rule::DEFAULT_RULE;
-use crate::state::{Lifetimes, Snapshot, States};
+use crate::state::{StateLifetimes, StateSnapshot, StateTable};
 
 /// All that commands change, made ready.
 #[derive(Clone, Debug)]
 pub struct Ruleset {
-    config: Config,
-    program: Option<Arc<Program>>,
-    lifetimes: Lifetimes,
+    config: IpfwConfig,
+    program: Option<Arc<CompiledRules>>,
+    lifetimes: StateLifetimes,
     max: u32,
     keepalive: bool,
 }
 
 /// States and translated flows: what becomes of a packet hangs on them as on the rules.
 #[derive(Clone, Debug)]
-pub struct KnownFlows {
-    states: States,
+pub struct FlowSnapshot {
+    states: StateTable,
     translators: Translators,
 }
 
 impl Ruleset {
     /// Rules, tables, sets and settings.
     #[must_use]
-    pub const fn config(&self) -> &Config {
+    pub const fn config(&self) -> &IpfwConfig {
         &self.config
     }
 
@@ -66,7 +66,7 @@ impl Firewall {
     /// What commands have made of this firewall, ready for others.
     #[must_use]
     pub fn ruleset(&self) -> Ruleset {
-        let program = Some(Arc::new(Program::compile(&self.config)));
+        let program = Some(Arc::new(CompiledRules::compile(&self.config)));
         Ruleset { program, ..self.before() }
     }
 
@@ -88,14 +88,15 @@ impl Firewall {
     /// nobody.
     pub fn adopt(&mut self, ruleset: &mut Ruleset) {
         let old = &self.config.list;
-        let counters = |id| old.place(id).map_or_else(Counters::default, |at| old.counters[at]);
+        let counters =
+            |id| old.position(id).map_or_else(RuleCounters::default, |at| old.counters[at]);
         let counters: Vec<_> =
             ruleset.config.list.entries.iter().map(|entry| counters(entry.id)).collect();
         ruleset.config.list.counters = counters;
         core::mem::swap(&mut self.config, &mut ruleset.config);
         if ruleset.program.is_some() {
             core::mem::swap(&mut self.program, &mut ruleset.program);
-            self.room.finders.forget();
+            self.buffers.finders.clear();
         }
         (self.states.lifetimes, self.states.max, self.states.keepalive) =
             (ruleset.lifetimes, ruleset.max, ruleset.keepalive);
@@ -104,16 +105,16 @@ impl Firewall {
     }
 
     /// States of rules that were in `old` and are gone go too, or hang off the default rule.
-    fn forget_states_of(&mut self, old: &Config) {
+    fn forget_states_of(&mut self, old: &IpfwConfig) {
         let list = &self.config.list;
-        let went = old.list.entries.iter().any(|entry| list.place(entry.id).is_none());
+        let went = old.list.entries.iter().any(|entry| list.position(entry.id).is_none());
         if !went || self.states.is_empty() {
             return;
         }
         if self.config.settings.dyn_keep_states {
-            self.states.adopt(|state| list.place(state.rule).is_none(), 0, DEFAULT_RULE);
+            self.states.adopt(|state| list.position(state.rule).is_none(), 0, DEFAULT_RULE);
         } else {
-            self.states.forget(|state| list.place(state.rule).is_none());
+            self.states.remove_where(|state| list.position(state.rule).is_none());
         }
     }
 
@@ -135,36 +136,36 @@ impl Firewall {
 
     /// What its rules have counted, in the order of the list.
     #[must_use]
-    pub fn counters(&self) -> &[Counters] {
+    pub fn counters(&self) -> &[RuleCounters] {
         &self.config.list.counters
     }
 
     /// Shows, for the same list, what others have counted instead of its own.
-    pub fn show_counters(&mut self, of_all: &[Vec<Counters>]) {
+    pub fn show_counters(&mut self, of_all: &[Vec<RuleCounters>]) {
         for (at, shown) in self.config.list.counters.iter_mut().enumerate() {
-            *shown = Counters::default();
+            *shown = RuleCounters::default();
             of_all.iter().filter_map(|counters| counters.get(at)).for_each(|of| shown.add(of));
         }
     }
 
     /// A copy of what it knows of flows.
     #[must_use]
-    pub fn known_flows(&self) -> KnownFlows {
-        KnownFlows { states: self.states.clone(), translators: self.translators.clone() }
+    pub fn flow_snapshot(&self) -> FlowSnapshot {
+        FlowSnapshot { states: self.states.clone(), translators: self.translators.clone() }
     }
 
     /// Knows these flows instead of its own.
-    pub fn take_flows(&mut self, known: KnownFlows) {
+    pub fn take_flows(&mut self, known: FlowSnapshot) {
         (self.states, self.translators) = (known.states, known.translators);
     }
 
     /// Shows the states of others instead of its own.
-    pub fn show_states(&mut self, of_all: Vec<Snapshot>) {
+    pub fn show_states(&mut self, of_all: Vec<StateSnapshot>) {
         self.states.show(of_all);
     }
 }
 
-impl Counters {
+impl RuleCounters {
     fn add(&mut self, other: &Self) {
         self.packets += other.packets;
         self.bytes += other.bytes;

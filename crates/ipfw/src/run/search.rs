@@ -8,7 +8,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::interpret::probes;
-use crate::rule::{Action, Name, Rule};
+use crate::rule::{ObjectName, Rule, RuleAction};
 
 /// Calls that one packet makes in a check: far more than any list that does not go round.
 pub(super) const MAX_CALLS_MADE: u32 = 1024;
@@ -34,7 +34,7 @@ impl StateNameId {
 
 /// The names by which the rules of a list look up states.
 #[derive(Clone, Debug, Default)]
-pub(super) struct StateNames(BTreeMap<Name, StateNameId>);
+pub(super) struct StateNames(BTreeMap<ObjectName, StateNameId>);
 
 impl StateNames {
     /// Has a rule share the text of its name with rules that came before: equal names are told by
@@ -42,7 +42,7 @@ impl StateNames {
     pub(super) fn share(&self, rule: &mut Rule) {
         let keep = rule.keep.as_mut().map(|keep| &mut keep.name);
         let check = match &mut rule.action {
-            Action::CheckState(name) => name.as_mut(),
+            RuleAction::CheckState(name) => name.as_mut(),
             _ => None,
         };
         for name in keep.into_iter().chain(check) {
@@ -73,7 +73,7 @@ impl StateNames {
 
 /// What a packet has done so far that it may do only so often.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Search {
+pub(super) struct StateSearch {
     /// A bit for each name that was looked up; [`StateNameId::ANY`] stands for all.
     first: u64,
     /// The bits of further names.
@@ -82,7 +82,7 @@ pub(super) struct Search {
     flow_changes: u32,
 }
 
-impl Search {
+impl StateSearch {
     /// Nothing done yet.
     pub(super) const NEW: Self =
         Self { first: 0, more: Vec::new(), calls_made: 0, flow_changes: 0 };
@@ -123,7 +123,7 @@ impl Search {
 
     /// States of a name are looked up now.
     #[inline]
-    pub(super) fn note(&mut self, id: StateNameId) {
+    pub(super) fn record(&mut self, id: StateNameId) {
         let (word, bit) = (id.index() / StateNameId::FIRST_WORD, 1 << (id.0 % u64::BITS));
         let Some(at) = word.checked_sub(1) else {
             self.first |= bit;
@@ -169,14 +169,14 @@ mod tests {
     #[test]
     fn each_name_is_looked_up_once_and_any_name_stands_for_all() {
         let ids = [1, 5, 63, 64, 127, 128, 400].map(StateNameId);
-        let mut search = Search::NEW;
+        let mut search = StateSearch::NEW;
         for (at, &id) in ids.iter().enumerate() {
             assert!(ids[at..].iter().all(|id| search.wants(*id)), "{id:?}");
-            search.note(id);
+            search.record(id);
             assert!(ids[..=at].iter().all(|id| !search.wants(*id)), "{id:?}");
         }
         assert!(search.wants(StateNameId::ANY));
-        search.note(StateNameId::ANY);
+        search.record(StateNameId::ANY);
         assert!(!search.wants(StateNameId(999)) && search.wanted_of(u64::MAX) == 0);
         search.restart();
         assert_eq!(search.wanted_of(u64::MAX), u64::MAX);

@@ -1,11 +1,11 @@
 use alloc::format;
 use alloc::string::String;
 
-use crate::state::States;
+use crate::state::StateTable;
 
 /// What the sysctls of ipfw set. The names stand in [`Settings::get`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct IpfwSettings {
     /// Off: everything passes unseen.
     pub enable: bool,
     /// What leaves a pipe is accepted; otherwise it goes on at the next rule.
@@ -28,12 +28,12 @@ pub struct Settings {
     /// asks rules about whatever it is given.
     pub arp_meets_rules: bool,
     /// What becomes of frames that are neither IP nor ARP nor RARP. Asked before a check, too.
-    pub non_ip: NonIp,
+    pub non_ip: NonIpPolicy,
 }
 
 /// What becomes of frames that are neither IP nor ARP nor RARP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum NonIp {
+pub enum NonIpPolicy {
     /// They pass, and no rule sees them: FreeBSD's `net.link.bridge.pfil_onlyip=0`.
     Pass,
     /// They are dropped, and no rule sees them: FreeBSD's 1.
@@ -43,7 +43,7 @@ pub enum NonIp {
     Rules,
 }
 
-impl NonIp {
+impl NonIpPolicy {
     const fn from_sysctl(value: u32) -> Self {
         match value {
             0 => Self::Pass,
@@ -53,7 +53,7 @@ impl NonIp {
     }
 }
 
-impl Default for Settings {
+impl Default for IpfwSettings {
     fn default() -> Self {
         Self {
             enable: true,
@@ -66,13 +66,13 @@ impl Default for Settings {
             dyn_keep_states: false,
             debug: 0,
             arp_meets_rules: false,
-            non_ip: NonIp::Rules,
+            non_ip: NonIpPolicy::Rules,
         }
     }
 }
 
 /// Name, least and highest value of each sysctl that can be set.
-const NAMES: &[(&str, u32, u32)] = &[
+const SYSCTLS: &[(&str, u32, u32)] = &[
     ("net.inet.ip.fw.enable", 0, 1),
     ("net.inet6.ip6.fw.enable", 0, 1),
     ("net.link.ether.ipfw", 0, 1),
@@ -103,20 +103,20 @@ pub(super) const READ_ONLY: &[&str] =
 /// A sysctl that cannot be set so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("sysctl {name}: {reason}")]
-pub struct SysctlError {
+pub struct IpfwSysctlError {
     name: String,
     reason: String,
 }
 
 /// Names of all sysctls that can be set.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    NAMES.iter().map(|entry| entry.0)
+    SYSCTLS.iter().map(|entry| entry.0)
 }
 
-impl Settings {
+impl IpfwSettings {
     /// What a sysctl is.
     #[must_use]
-    pub fn get(&self, states: &States, name: &str) -> Option<u32> {
+    pub fn get(&self, states: &StateTable, name: &str) -> Option<u32> {
         let life = &states.lifetimes;
         Some(match name.rsplit('.').next()? {
             "enable" | "ipfw" => self.enable.into(),
@@ -146,9 +146,14 @@ impl Settings {
     ///
     /// # Errors
     /// [`SysctlError`] if there is none of that name, or the value is out of its range.
-    pub fn set(&mut self, states: &mut States, name: &str, value: u32) -> Result<(), SysctlError> {
-        let wrong = |reason: String| SysctlError { name: name.into(), reason };
-        let known = NAMES.iter().find(|entry| entry.0 == name);
+    pub fn set(
+        &mut self,
+        states: &mut StateTable,
+        name: &str,
+        value: u32,
+    ) -> Result<(), IpfwSysctlError> {
+        let wrong = |reason: String| IpfwSysctlError { name: name.into(), reason };
+        let known = SYSCTLS.iter().find(|entry| entry.0 == name);
         let &(_, low, high) = known.ok_or_else(|| wrong("it can only be read".into()))?;
         if !(low..=high).contains(&value) {
             return Err(wrong(format!("{value} is not in {low} to {high}")));
@@ -165,7 +170,7 @@ impl Settings {
             "tables_sets" => self.tables_sets = on,
             "debug" => self.debug = value,
             "ipfw_arp" => self.arp_meets_rules = on,
-            "pfil_onlyip" => self.non_ip = NonIp::from_sysctl(value),
+            "pfil_onlyip" => self.non_ip = NonIpPolicy::from_sysctl(value),
             "dyn_keep_states" => self.dyn_keep_states = on,
             "dyn_keepalive" => states.keepalive = on,
             "dyn_max" => states.max = value,

@@ -8,11 +8,11 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::changes::CommandError;
 use super::engine::Firewall;
-use super::list::{Counters, Entry};
+use super::list::{RuleCounters, RuleEntry};
 use crate::rule::RESERVED_SET;
-use crate::state::{State, StateKind};
-use crate::table::FlowKey;
-use crate::text::{NumberRange, Style, WithStyle, proto_name};
+use crate::state::{FlowState, StateKind};
+use crate::table::IpfwFlowKey;
+use crate::text::{NumberRange, RuleStyle, StyledRule, proto_name};
 
 /// What a listing shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,20 +20,20 @@ pub struct ListOptions {
     /// `-a`, `show`: packets and bytes.
     pub counters: bool,
     /// `-t`, `-T`: when the last packet matched.
-    pub times: Times,
+    pub times: TimeFormat,
     /// `-d`, `-D`, `-e`: states.
-    pub states: StatesShown,
+    pub states: StateListing,
     /// `-S`: sets, and rules of disabled ones.
     pub sets: bool,
     /// How rules are written.
-    pub style: Style,
+    pub style: RuleStyle,
     /// Only rules of this set.
     pub set: Option<u8>,
 }
 
 /// How times are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Times {
+pub enum TimeFormat {
     /// Not at all.
     None,
     /// As ctime(3) does, in UTC.
@@ -44,7 +44,7 @@ pub enum Times {
 
 /// Which states are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StatesShown {
+pub enum StateListing {
     /// None.
     None,
     /// Those that live, behind the rules.
@@ -73,7 +73,7 @@ impl Firewall {
         let chosen = if ranges.is_empty() { &everything } else { ranges };
         let (mut text, mut missing) = (String::new(), None);
         let widths = self.widths(options);
-        if options.states != StatesShown::Only {
+        if options.states != StateListing::Only {
             for range in chosen {
                 let rows = self.rows(range, options, widths);
                 if rows.is_empty() && !ranges.is_empty() {
@@ -82,7 +82,7 @@ impl Firewall {
                 text.push_str(&rows);
             }
         }
-        if options.states != StatesShown::None {
+        if options.states != StateListing::None {
             self.states_text(&mut text, chosen, ranges.is_empty(), options, (widths, now_ns));
         }
         match missing {
@@ -96,7 +96,7 @@ impl Firewall {
         let rules = shown.map(|(_, counters)| (counters.packets, counters.bytes));
         let states = self.states.sorted();
         let states = states.iter().map(|state| (state.packets, state.bytes));
-        let with_states = options.states != StatesShown::None;
+        let with_states = options.states != StateListing::None;
         let all = rules.chain(states.filter(|_| with_states));
         let digits = |number: u64| number.checked_ilog10().unwrap_or(0) as usize + 1;
         let most = all.fold((0, 0), |(packets, bytes), (p, b)| {
@@ -122,8 +122,8 @@ impl Firewall {
     /// A line; `None` for a rule of a disabled set unless sets are shown.
     fn row(
         &self,
-        entry: &Entry,
-        counters: &Counters,
+        entry: &RuleEntry,
+        counters: &RuleCounters,
         options: ListOptions,
         widths: Option<(usize, usize)>,
     ) -> Option<String> {
@@ -140,17 +140,17 @@ impl Firewall {
         if options.sets {
             let _ = write!(line, "set {} ", entry.rule.set);
         }
-        let _ = writeln!(line, "{}", WithStyle(&entry.rule, options.style));
+        let _ = writeln!(line, "{}", StyledRule(&entry.rule, options.style));
         Some(line)
     }
 
-    fn time(&self, last_match_ns: Option<u64>, times: Times) -> String {
+    fn time(&self, last_match_ns: Option<u64>, times: TimeFormat) -> String {
         let seconds = last_match_ns.map(|ns| self.epoch_ns.saturating_add(ns) / 1_000_000_000);
         match (times, seconds) {
-            (Times::None, _) => String::new(),
-            (Times::Seconds, seconds) => format!("{:10} ", seconds.unwrap_or(0)),
-            (Times::Calendar, Some(seconds)) => format!("{} ", ctime(seconds)),
-            (Times::Calendar, None) => " ".repeat(24),
+            (TimeFormat::None, _) => String::new(),
+            (TimeFormat::Seconds, seconds) => format!("{:10} ", seconds.unwrap_or(0)),
+            (TimeFormat::Calendar, Some(seconds)) => format!("{} ", ctime(seconds)),
+            (TimeFormat::Calendar, None) => " ".repeat(24),
         }
     }
 
@@ -162,8 +162,8 @@ impl Firewall {
         options: ListOptions,
         (widths, now): (Option<(usize, usize)>, u64),
     ) {
-        let is_shown = |state: &&&State| {
-            let living = state.expires_ns > now || options.states == StatesShown::All;
+        let is_shown = |state: &&&FlowState| {
+            let living = state.expires_ns > now || options.states == StateListing::All;
             living && options.set.is_none_or(|set| state.set == set)
         };
         let sorted = self.states.sorted();
@@ -191,12 +191,12 @@ impl Firewall {
         }
     }
 
-    fn parents(&self, options: ListOptions) -> Vec<(u16, FlowKey, u32)> {
+    fn parents(&self, options: ListOptions) -> Vec<(u16, IpfwFlowKey, u32)> {
         let mut parents: Vec<_> = self
             .states
             .parents()
             .filter_map(|(rule, flow, count)| {
-                let entry = self.config.list.iter().nth(self.config.list.place(rule)?)?.0;
+                let entry = self.config.list.iter().nth(self.config.list.position(rule)?)?.0;
                 of_set(entry, options).then_some((entry.number, flow, count))
             })
             .collect();
@@ -220,7 +220,7 @@ impl Firewall {
     }
 }
 
-fn of_set(entry: &Entry, options: ListOptions) -> bool {
+fn of_set(entry: &RuleEntry, options: ListOptions) -> bool {
     options.set.is_none_or(|set| entry.rule.set == set)
 }
 
@@ -251,7 +251,7 @@ fn push_state_counters(
     }
 }
 
-fn flow_text(flow: &FlowKey) -> String {
+fn flow_text(flow: &IpfwFlowKey) -> String {
     let address = |bits: u128| match flow.is_v6 {
         true => Ipv6Addr::from_bits(bits).to_string(),
         false => Ipv4Addr::from_bits(bits as u32).to_string(),

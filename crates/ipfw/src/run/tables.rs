@@ -4,17 +4,17 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::changes::{CommandError, Manner};
+use super::changes::{CommandError, CommandFlags};
 use super::engine::Firewall;
-use crate::rule::{Addresses, Condition, Interface, LookupKey, Name, Rule};
-use crate::table::{Change, FlowFields, Key, Table, TableError, TableKind};
+use crate::rule::{AddressPattern, Condition, InterfacePattern, LookupKey, ObjectName, Rule};
+use crate::table::{EntryChange, FlowFields, LookupTable, TableError, TableKey, TableKind};
 use crate::text::{TableCommand, TableOptions, TableScope, TableVerb};
 
 impl Firewall {
     pub(super) fn table(
         &mut self,
         command: &TableCommand,
-        manner: Manner,
+        manner: CommandFlags,
     ) -> Result<String, CommandError> {
         let set = self.config.table_set(command.set);
         match &command.scope {
@@ -38,9 +38,9 @@ impl Firewall {
 
     fn one_table(
         &mut self,
-        at: (u8, &Name),
+        at: (u8, &ObjectName),
         verb: &TableVerb,
-        manner: Manner,
+        manner: CommandFlags,
     ) -> Result<String, CommandError> {
         match verb {
             TableVerb::Create(options) => self.create(at, options).map(|()| String::new()),
@@ -71,7 +71,7 @@ impl Firewall {
                 if self.existing(at)?.options.locked {
                     return Err(CommandError::system("failed to flush table: table is locked"));
                 }
-                self.change(at, Table::clear)
+                self.change(at, LookupTable::clear)
             }
             TableVerb::Lookup(key) => self.lookup(at, key, manner),
             TableVerb::List => {
@@ -86,15 +86,15 @@ impl Firewall {
         }
     }
 
-    fn existing(&self, (set, name): (u8, &Name)) -> Result<&Table, CommandError> {
+    fn existing(&self, (set, name): (u8, &ObjectName)) -> Result<&LookupTable, CommandError> {
         let found = self.config.tables.get(set, name.as_str());
         found.ok_or_else(|| CommandError::missing(format!("Table {name} not found")))
     }
 
     fn change(
         &mut self,
-        at: (u8, &Name),
-        change: impl FnOnce(&mut Table),
+        at: (u8, &ObjectName),
+        change: impl FnOnce(&mut LookupTable),
     ) -> Result<String, CommandError> {
         self.existing(at)?;
         if let Some(table) = self.config.tables.get_mut(at.0, at.1) {
@@ -105,7 +105,7 @@ impl Firewall {
 
     fn create(
         &mut self,
-        (set, name): (u8, &Name),
+        (set, name): (u8, &ObjectName),
         options: &TableOptions,
     ) -> Result<(), CommandError> {
         if let Some(table) = self.config.tables.get(set, name.as_str()) {
@@ -135,17 +135,17 @@ impl Firewall {
     }
 
     /// A table that entries are put into without one is made, with a notice.
-    fn create_for(&mut self, at: (u8, &Name), key: &str) -> Result<String, CommandError> {
+    fn create_for(&mut self, at: (u8, &ObjectName), key: &str) -> Result<String, CommandError> {
         let (set, name) = at;
         if self.config.tables.get(set, name.as_str()).is_some() {
             return Ok(String::new());
         }
-        let options = TableOptions { kind: Key::guess(key), ..TableOptions::default() };
+        let options = TableOptions { kind: TableKey::guess(key), ..TableOptions::default() };
         self.create(at, &options)?;
         Ok(format!("DEPRECATED: inserting data into non-existent table {name}. (auto-created)\n"))
     }
 
-    fn destroy(&mut self, at: (u8, &Name)) -> Result<(), CommandError> {
+    fn destroy(&mut self, at: (u8, &ObjectName)) -> Result<(), CommandError> {
         self.existing(at)?;
         let uses = self.references(at);
         if uses > 0 {
@@ -156,10 +156,10 @@ impl Firewall {
         Ok(())
     }
 
-    fn swap(&mut self, at: (u8, &Name), other: &Name) -> Result<(), CommandError> {
+    fn swap(&mut self, at: (u8, &ObjectName), other: &ObjectName) -> Result<(), CommandError> {
         let (one, two) = (self.existing(at)?, self.existing((at.0, other))?);
-        let kind = |table: &Table| (table.options.kind, table.options.values);
-        let fits = |table: &Table, limit: u32| limit == 0 || table.len() <= limit as usize;
+        let kind = |table: &LookupTable| (table.options.kind, table.options.values);
+        let fits = |table: &LookupTable, limit: u32| limit == 0 || table.len() <= limit as usize;
         if kind(one) != kind(two) {
             return Err(CommandError::data("Unable to swap table: check types"));
         }
@@ -173,9 +173,14 @@ impl Firewall {
         Ok(())
     }
 
-    fn lookup(&self, at: (u8, &Name), key: &str, manner: Manner) -> Result<String, CommandError> {
+    fn lookup(
+        &self,
+        at: (u8, &ObjectName),
+        key: &str,
+        manner: CommandFlags,
+    ) -> Result<String, CommandError> {
         let table = self.existing(at)?;
-        let parsed = Key::parse(key, table.options.kind)
+        let parsed = TableKey::parse(key, table.options.kind)
             .map_err(|error| CommandError::data(error.to_string()))?;
         let found = table.lookup(&parsed);
         let (key, value) =
@@ -185,7 +190,7 @@ impl Firewall {
     }
 
     /// How many rules name a table.
-    fn references(&self, (set, name): (u8, &Name)) -> usize {
+    fn references(&self, (set, name): (u8, &ObjectName)) -> usize {
         let uses = |rule: &Rule| {
             let of_set = self.config.table_set(rule.set) == set;
             of_set && tables_of(rule).into_iter().any(|(used, _)| used == name)
@@ -204,7 +209,7 @@ impl Firewall {
         Ok(())
     }
 
-    fn info(&self, at: (u8, &Name), table: &Table) -> String {
+    fn info(&self, at: (u8, &ObjectName), table: &LookupTable) -> String {
         let options = &table.options;
         let locked = if options.locked { ", locked" } else { "" };
         let mut text = format!("--- table({}), set({}) ---\n", at.1, at.0);
@@ -233,7 +238,7 @@ fn algorithm(options: &TableOptions) -> &str {
     })
 }
 
-fn detail(table: &Table) -> String {
+fn detail(table: &LookupTable) -> String {
     let name = algorithm(&table.options).split(' ').next().unwrap_or("");
     let class = name.rsplit(':').next().unwrap_or("");
     let part = |family: &str, items: usize, item_len: usize| {
@@ -247,8 +252,8 @@ fn detail(table: &Table) -> String {
     }
 }
 
-fn rows(table: &Table, manner: Manner) -> String {
-    let row = |(key, value): (Key, &crate::table::Value)| {
+fn rows(table: &LookupTable, manner: CommandFlags) -> String {
+    let row = |(key, value): (TableKey, &crate::table::TableValue)| {
         let value = value.show(table.options.values, manner.values_as_ip);
         format!("{} {value}\n", key.show(table.options.kind))
     };
@@ -256,14 +261,14 @@ fn rows(table: &Table, manner: Manner) -> String {
 }
 
 /// Doubled keys and missing ones are no error for who asked to hear nothing.
-const fn is_silent(error: Option<&TableError>, manner: Manner) -> bool {
+const fn is_silent(error: Option<&TableError>, manner: CommandFlags) -> bool {
     let is_harmless = matches!(error, None | Some(TableError::Exists | TableError::NotFound));
     manner.quiet && is_harmless
 }
 
 fn changed(
     notice: String,
-    changes: &[Change],
+    changes: &[EntryChange],
     error: Option<TableError>,
     what: &str,
 ) -> Result<String, CommandError> {
@@ -287,16 +292,17 @@ fn changed(
 
 /// Names of the tables that a rule looks up, with the kind that each place asks for.
 #[must_use]
-pub fn tables_of(rule: &Rule) -> Vec<(&Name, TableKind)> {
+pub fn tables_of(rule: &Rule) -> Vec<(&ObjectName, TableKind)> {
     let conditions = rule.body.clauses().flatten().map(|pattern| &pattern.condition);
     conditions
         .filter_map(|condition| match condition {
-            Condition::Src(Addresses::Table(test)) | Condition::Dst(Addresses::Table(test)) => {
-                Some((&test.table, TableKind::Addr))
+            Condition::Src(AddressPattern::Table(test))
+            | Condition::Dst(AddressPattern::Table(test)) => Some((&test.table, TableKind::Addr)),
+            Condition::Recv(InterfacePattern::Table(test))
+            | Condition::Xmit(InterfacePattern::Table(test))
+            | Condition::Via(InterfacePattern::Table(test)) => {
+                Some((&test.table, TableKind::Iface))
             }
-            Condition::Recv(Interface::Table(test))
-            | Condition::Xmit(Interface::Table(test))
-            | Condition::Via(Interface::Table(test)) => Some((&test.table, TableKind::Iface)),
             Condition::SrcMac(test) | Condition::DstMac(test) => {
                 Some((&test.table, TableKind::Mac))
             }

@@ -22,7 +22,7 @@ use alloc::vec::Vec;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use slipring_wire::frame::{
-    EchoKind, EchoSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, Ports, TcpSpec,
+    EchoKind, EchoSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, PortPair, TcpSpec,
 };
 use slipring_wire::{FrameSpec, MacAddr};
 
@@ -32,7 +32,7 @@ use crate::text::parse_command;
 /// A firewall with ports and rules, a clock, and what it put out.
 struct Bed {
     firewall: Firewall,
-    outputs: Outputs,
+    outputs: CheckOutputs,
     now: u64,
 }
 
@@ -42,7 +42,7 @@ impl Bed {
     fn new(rules: &str) -> Self {
         let mut firewall = Firewall::new(7);
         firewall.set_ports(vec!["em0".into(), "em1".into()]);
-        let mut bed = Self { firewall, outputs: Outputs::default(), now: 0 };
+        let mut bed = Self { firewall, outputs: CheckOutputs::default(), now: 0 };
         bed.load(rules);
         bed
     }
@@ -66,20 +66,20 @@ impl Bed {
 
     fn try_run(&mut self, command: &str) -> Result<String, CommandError> {
         let command = parse_command(command).unwrap();
-        let reply = self.firewall.execute(&command, self.now, Manner::default());
+        let reply = self.firewall.execute(&command, self.now, CommandFlags::default());
         reply.map(|reply| reply.text)
     }
 
-    fn check(&mut self, mut frame: Vec<u8>) -> Verdict {
-        self.cross(&mut frame, &mut Crossing::incoming(0))
+    fn check(&mut self, mut frame: Vec<u8>) -> RuleVerdict {
+        self.cross(&mut frame, &mut PacketMetadata::incoming(0))
     }
 
-    fn cross(&mut self, frame: &mut [u8], crossing: &mut Crossing) -> Verdict {
+    fn cross(&mut self, frame: &mut [u8], crossing: &mut PacketMetadata) -> RuleVerdict {
         self.firewall.check(frame, crossing, self.now, &mut self.outputs)
     }
 
     fn passes(&mut self, frame: Vec<u8>) -> bool {
-        self.check(frame) == Verdict::Accept
+        self.check(frame) == RuleVerdict::Accept
     }
 
     /// Packets that the first rule of a number has counted.
@@ -112,11 +112,11 @@ const A: [u8; 4] = [10, 0, 0, 1];
 const B: [u8; 4] = [10, 1, 0, 1];
 
 fn udp_ports(src: u16, dst: u16) -> Vec<u8> {
-    bytes(&spec(A, B, L4Spec::Udp(Ports { src, dst })))
+    bytes(&spec(A, B, L4Spec::Udp(PortPair { src, dst })))
 }
 
 fn udp_from(src: [u8; 4]) -> Vec<u8> {
-    bytes(&spec(src, B, L4Spec::Udp(Ports { src: 1000, dst: 53 })))
+    bytes(&spec(src, B, L4Spec::Udp(PortPair { src: 1000, dst: 53 })))
 }
 
 fn udp() -> Vec<u8> {
@@ -125,7 +125,7 @@ fn udp() -> Vec<u8> {
 
 /// The same flow the other way.
 fn udp_back() -> Vec<u8> {
-    bytes(&spec(B, A, L4Spec::Udp(Ports { src: 53, dst: 1000 })))
+    bytes(&spec(B, A, L4Spec::Udp(PortPair { src: 53, dst: 1000 })))
 }
 
 fn tcp(flags: u8) -> Vec<u8> {
@@ -135,7 +135,8 @@ fn tcp(flags: u8) -> Vec<u8> {
 /// A segment from the client, or back to it.
 fn tcp_seq(back: bool, flags: u8, seq: u32, ack: u32) -> Vec<u8> {
     let (src, dst) = if back { (B, A) } else { (A, B) };
-    let ports = if back { Ports { src: 80, dst: 1000 } } else { Ports { src: 1000, dst: 80 } };
+    let ports =
+        if back { PortPair { src: 80, dst: 1000 } } else { PortPair { src: 1000, dst: 80 } };
     bytes(&spec(src, dst, L4Spec::Tcp(TcpSpec { ports, flags, seq, ack, ..Default::default() })))
 }
 
@@ -158,7 +159,7 @@ fn ping6() -> Vec<u8> {
 }
 
 fn udp6() -> Vec<u8> {
-    v6(L4Spec::Udp(Ports { src: 1000, dst: 53 }), 0)
+    v6(L4Spec::Udp(PortPair { src: 1000, dst: 53 }), 0)
 }
 
 fn arp() -> Vec<u8> {

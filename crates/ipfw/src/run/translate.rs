@@ -9,47 +9,47 @@ use alloc::sync::Arc;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use slipring_model::Stream;
-use slipring_nat::nptv6::{self, Prefixes};
-use slipring_nat::{Outcome, Outside, Scope, Settings, Translator, Way};
+use slipring_nat::nptv6::{self, Nptv6Prefixes};
+use slipring_nat::{NatConfig, NatDirection, NatOutcome, NatScope, OutsideAddress, Translator};
 
-use super::config::Config;
-use super::crossing::Pass;
+use super::config::IpfwConfig;
 use super::engine::Firewall;
-use super::hosts::Hosts;
-use super::interpret::Verdict;
-use super::translate_figures::TranslationFigures;
-use crate::packet::{Packet, Version};
-use crate::rule::{Arg, Name, NatRef};
-use crate::text::{External, Nptv6Options};
+use super::hosts::HostMacs;
+use super::interpret::RuleVerdict;
+use super::metadata::CheckPass;
+use super::translate_stats::TranslationStats;
+use crate::packet::{IpFamily, PacketHeaders};
+use crate::rule::{Arg, NatRef, ObjectName};
+use crate::text::{Nptv6External, Nptv6Options};
 
 /// Instances as they are configured. A copy is cheap.
 #[derive(Clone, Debug, Default)]
 pub struct Translations {
     /// Instances of `nat`.
-    pub(super) nat: BTreeMap<u16, Made<Arc<Settings>>>,
+    pub(super) nat: BTreeMap<u16, TranslatorConfig<Arc<NatConfig>>>,
     /// Instances of `nptv6`.
-    pub(super) nptv6: BTreeMap<Name, Made<Nptv6Options>>,
-    made: u64,
+    pub(super) nptv6: BTreeMap<ObjectName, TranslatorConfig<Nptv6Options>>,
+    created: u64,
 }
 
 /// An instance, told apart from others that had its name.
 #[derive(Clone, Debug)]
-pub(super) struct Made<T> {
+pub(super) struct TranslatorConfig<T> {
     id: u64,
     pub(super) settings: T,
 }
 
 impl Translations {
     /// Makes an instance, or changes one, which stays the same instance.
-    pub(super) fn configure(&mut self, number: u16, settings: Settings) {
-        self.made += 1;
-        let id = self.nat.get(&number).map_or(self.made, |made| made.id);
-        self.nat.insert(number, Made { id, settings: Arc::new(settings) });
+    pub(super) fn configure(&mut self, number: u16, settings: NatConfig) {
+        self.created += 1;
+        let id = self.nat.get(&number).map_or(self.created, |made| made.id);
+        self.nat.insert(number, TranslatorConfig { id, settings: Arc::new(settings) });
     }
 
-    pub(super) fn create(&mut self, name: Name, settings: Nptv6Options) {
-        self.made += 1;
-        self.nptv6.insert(name, Made { id: self.made, settings });
+    pub(super) fn create(&mut self, name: ObjectName, settings: Nptv6Options) {
+        self.created += 1;
+        self.nptv6.insert(name, TranslatorConfig { id: self.created, settings });
     }
 }
 
@@ -57,19 +57,19 @@ impl Translations {
 #[derive(Clone, Debug)]
 pub(super) struct Translators {
     seeds: Stream,
-    hosts: Hosts,
+    hosts: HostMacs,
     /// What others have counted, where that is shown.
-    pub(super) shown: Option<TranslationFigures>,
+    pub(super) shown: Option<TranslationStats>,
     pub(super) nat: BTreeMap<u16, (u64, Translator)>,
-    pub(super) nptv6: BTreeMap<Name, (u64, Exchange)>,
+    pub(super) nptv6: BTreeMap<ObjectName, (u64, Nptv6Instance)>,
 }
 
 /// An instance of `nptv6` at work.
 #[derive(Clone, Debug)]
-pub(super) struct Exchange {
+pub(super) struct Nptv6Instance {
     /// `None` while the port that has the prefix has no address.
-    prefixes: Option<Prefixes>,
-    pub(super) counters: nptv6::Counters,
+    prefixes: Option<Nptv6Prefixes>,
+    pub(super) counters: nptv6::Nptv6Counters,
 }
 
 impl Translators {
@@ -77,7 +77,7 @@ impl Translators {
         let seeds = Stream::new(seed, "ipfw/nat");
         Self {
             seeds,
-            hosts: Hosts::default(),
+            hosts: HostMacs::default(),
             shown: None,
             nat: BTreeMap::new(),
             nptv6: BTreeMap::new(),
@@ -85,29 +85,29 @@ impl Translators {
     }
 
     /// Makes the instances what the configuration says.
-    pub(super) fn settle(&mut self, config: &Config) {
+    pub(super) fn settle(&mut self, config: &IpfwConfig) {
         let wanted = &config.translations;
         self.nat.retain(|number, at_work| {
             wanted.nat.get(number).is_some_and(|made| made.id == at_work.0)
         });
-        for (&number, Made { id, settings }) in &wanted.nat {
+        for (&number, TranslatorConfig { id, settings }) in &wanted.nat {
             let (_, translator) = self.nat.entry(number).or_insert_with(|| {
-                (*id, Translator::new(Settings::clone(settings), self.seeds.next_u64()))
+                (*id, Translator::new(NatConfig::clone(settings), self.seeds.next_u64()))
             });
-            if translator.settings() != &**settings {
-                translator.configure(Settings::clone(settings));
+            if translator.config() != &**settings {
+                translator.configure(NatConfig::clone(settings));
             }
             match &settings.outside {
-                Outside::Interface(name) => translator.set_address(v4_of(config, name)),
-                Outside::None => translator.set_address(first_v4(config)),
-                Outside::Address(_) => {}
+                OutsideAddress::Interface(name) => translator.set_address(v4_of(config, name)),
+                OutsideAddress::None => translator.set_address(first_v4(config)),
+                OutsideAddress::Address(_) => {}
             }
         }
         self.nptv6.retain(|name, at_work| {
             wanted.nptv6.get(name).is_some_and(|made| made.id == at_work.0)
         });
-        for (name, Made { id, settings }) in &wanted.nptv6 {
-            let fresh = || (*id, Exchange { prefixes: None, counters: Default::default() });
+        for (name, TranslatorConfig { id, settings }) in &wanted.nptv6 {
+            let fresh = || (*id, Nptv6Instance { prefixes: None, counters: Default::default() });
             let (_, exchange) = self.nptv6.entry(name.clone()).or_insert_with(fresh);
             exchange.prefixes = prefixes(config, settings);
         }
@@ -122,12 +122,12 @@ impl Translators {
     }
 }
 
-fn addresses<'c>(config: &'c Config, port: &'c str) -> impl Iterator<Item = &'c IpAddr> {
+fn addresses<'c>(config: &'c IpfwConfig, port: &'c str) -> impl Iterator<Item = &'c IpAddr> {
     let has = move |of: Option<u16>| of.is_some() && config.port_name(of) == port;
     config.me.iter().filter(move |(_, of)| has(*of)).map(|(address, _)| address)
 }
 
-fn v4_of(config: &Config, port: &str) -> Option<Ipv4Addr> {
+fn v4_of(config: &IpfwConfig, port: &str) -> Option<Ipv4Addr> {
     addresses(config, port).find_map(|address| match address {
         IpAddr::V4(address) => Some(*address),
         IpAddr::V6(_) => None,
@@ -135,7 +135,7 @@ fn v4_of(config: &Config, port: &str) -> Option<Ipv4Addr> {
 }
 
 /// The address of an instance that has neither `ip` nor `if`: the first one of `me`.
-fn first_v4(config: &Config) -> Option<Ipv4Addr> {
+fn first_v4(config: &IpfwConfig) -> Option<Ipv4Addr> {
     config.me.iter().find_map(|(address, _)| match address {
         IpAddr::V4(address) => Some(*address),
         IpAddr::V6(_) => None,
@@ -143,24 +143,24 @@ fn first_v4(config: &Config) -> Option<Ipv4Addr> {
 }
 
 /// The first address of a port that is known beyond its link.
-fn v6_of(config: &Config, port: &str) -> Option<Ipv6Addr> {
+fn v6_of(config: &IpfwConfig, port: &str) -> Option<Ipv6Addr> {
     addresses(config, port).find_map(|address| match address {
         IpAddr::V6(address) if !address.is_unicast_link_local() => Some(*address),
         _ => None,
     })
 }
 
-fn prefixes(config: &Config, options: &Nptv6Options) -> Option<Prefixes> {
+fn prefixes(config: &IpfwConfig, options: &Nptv6Options) -> Option<Nptv6Prefixes> {
     let external = match &options.external {
-        External::Prefix(prefix) => Some(*prefix),
-        External::Interface(port) => v6_of(config, port),
+        Nptv6External::Prefix(prefix) => Some(*prefix),
+        Nptv6External::Interface(port) => v6_of(config, port),
     };
-    Prefixes::new(options.internal, external?, options.len).ok()
+    Nptv6Prefixes::new(options.internal, external?, options.len).ok()
 }
 
 /// What becomes of a packet that met a translator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum TranslationOutcome {
     /// It goes on, or is accepted with `one_pass`.
     Translated,
     /// It was not what the translator is for and goes on.
@@ -172,49 +172,59 @@ impl Firewall {
     /// Carries out a verdict that a translator has to.
     pub(super) fn translate(
         &mut self,
-        verdict: &Verdict,
-        (frame, packet): (&mut [u8], &Packet),
-        pass: Pass,
+        verdict: &RuleVerdict,
+        (frame, packet): (&mut [u8], &PacketHeaders),
+        pass: CheckPass,
         now: u64,
-    ) -> Fate {
-        let Some(bytes) = frame.get_mut(packet.l3..packet.end) else { return Fate::Other };
+    ) -> TranslationOutcome {
+        let Some(bytes) = frame.get_mut(packet.l3..packet.end) else {
+            return TranslationOutcome::Other;
+        };
         let fate = match (verdict, packet.version) {
-            (Verdict::Nat(NatRef::Global), Version::V4) => self.nat_global(bytes, pass, now),
-            (Verdict::Nat(NatRef::Instance(Arg::Number(number))), Version::V4) => {
+            (RuleVerdict::Nat(NatRef::Global), IpFamily::V4) => self.nat_global(bytes, pass, now),
+            (RuleVerdict::Nat(NatRef::Instance(Arg::Number(number))), IpFamily::V4) => {
                 self.nat(*number, bytes, pass, now)
             }
-            (Verdict::Nptv6(name), Version::V6) => return self.nptv6(name, bytes, packet),
-            _ => return Fate::Other,
+            (RuleVerdict::Nptv6(name), IpFamily::V6) => return self.nptv6(name, bytes, packet),
+            _ => return TranslationOutcome::Other,
         };
-        if fate == Fate::Translated {
+        if fate == TranslationOutcome::Translated {
             self.find_host((frame, packet), pass);
         }
         fate
     }
 
     /// Remembers who has sent a packet out; has one that came in go to the host that it is for.
-    fn find_host(&mut self, (frame, before): (&mut [u8], &Packet), pass: Pass) {
+    fn find_host(&mut self, (frame, before): (&mut [u8], &PacketHeaders), pass: CheckPass) {
         let address = |at: usize| frame.get(before.l3 + at..)?.first_chunk::<4>().copied();
         let (Some(src), Some(dst)) = (address(12), address(16)) else { return };
         let hosts = &mut self.translators.hosts;
         match pass {
-            Pass::Out if u32::from_be_bytes(src) != before.src as u32 => {
+            CheckPass::Out if u32::from_be_bytes(src) != before.src as u32 => {
                 hosts.learn(Ipv4Addr::from_bits(before.src as u32), before.src_mac());
             }
-            Pass::In if u32::from_be_bytes(dst) != before.dst as u32 => {
-                hosts.address(frame, dst.into());
+            CheckPass::In if u32::from_be_bytes(dst) != before.dst as u32 => {
+                hosts.set_dst_mac(frame, dst.into());
             }
             _ => {}
         }
     }
 
-    fn nat(&mut self, number: u32, bytes: &mut [u8], pass: Pass, now: u64) -> Fate {
+    fn nat(
+        &mut self,
+        number: u32,
+        bytes: &mut [u8],
+        pass: CheckPass,
+        now: u64,
+    ) -> TranslationOutcome {
         let instance = number.try_into().ok().and_then(|number| self.nat_mut(number));
         // FreeBSD drops what is for an instance that is not there.
-        let Some(translator) = instance else { return Fate::Dropped };
-        match translator.translate(bytes, way(pass), Scope::All, now) {
-            Outcome::Translated | Outcome::Kept | Outcome::Untouched => Fate::Translated,
-            Outcome::Dropped(_) => Fate::Dropped,
+        let Some(translator) = instance else { return TranslationOutcome::Dropped };
+        match translator.translate(bytes, direction(pass), NatScope::All, now) {
+            NatOutcome::Translated | NatOutcome::Unmodified | NatOutcome::Untouched => {
+                TranslationOutcome::Translated
+            }
+            NatOutcome::Dropped(_) => TranslationOutcome::Dropped,
         }
     }
 
@@ -223,32 +233,39 @@ impl Firewall {
     }
 
     /// The first instance that knows the packet translates it.
-    fn nat_global(&mut self, bytes: &mut [u8], pass: Pass, now: u64) -> Fate {
-        let skips = |settings: &Settings| settings.modes.has(slipring_nat::Mode::SkipGlobal);
+    fn nat_global(&mut self, bytes: &mut [u8], pass: CheckPass, now: u64) -> TranslationOutcome {
+        let skips = |settings: &NatConfig| settings.modes.has(slipring_nat::NatMode::SkipGlobal);
         let all = self.translators.nat.values_mut().map(|(_, translator)| translator);
-        for translator in all.filter(|translator| !skips(translator.settings())) {
-            match translator.translate(bytes, way(pass), Scope::Known, now) {
-                Outcome::Translated | Outcome::Kept => return Fate::Translated,
-                Outcome::Dropped(_) => return Fate::Dropped,
-                Outcome::Untouched => {}
+        for translator in all.filter(|translator| !skips(translator.config())) {
+            match translator.translate(bytes, direction(pass), NatScope::Known, now) {
+                NatOutcome::Translated | NatOutcome::Unmodified => {
+                    return TranslationOutcome::Translated;
+                }
+                NatOutcome::Dropped(_) => return TranslationOutcome::Dropped,
+                NatOutcome::Untouched => {}
             }
         }
-        Fate::Translated
+        TranslationOutcome::Translated
     }
 
-    fn nptv6(&mut self, name: &Name, bytes: &mut [u8], packet: &Packet) -> Fate {
+    fn nptv6(
+        &mut self,
+        name: &ObjectName,
+        bytes: &mut [u8],
+        packet: &PacketHeaders,
+    ) -> TranslationOutcome {
         const ICMPV6: u8 = 58;
         let is_icmp = packet.proto == ICMPV6 && !packet.later_fragment;
         let Some((_, exchange)) = self.translators.nptv6.get_mut(name) else {
-            return Fate::Dropped;
+            return TranslationOutcome::Dropped;
         };
-        let Some(prefixes) = exchange.prefixes else { return Fate::Other };
+        let Some(prefixes) = exchange.prefixes else { return TranslationOutcome::Other };
         let outcome = prefixes.translate(bytes, is_icmp.then_some(packet.l4 - packet.l3));
         exchange.counters.count(outcome);
         match outcome {
-            nptv6::Outcome::Out | nptv6::Outcome::In => Fate::Translated,
-            nptv6::Outcome::Untouched => Fate::Other,
-            nptv6::Outcome::Dropped => Fate::Dropped,
+            nptv6::Nptv6Outcome::Out | nptv6::Nptv6Outcome::In => TranslationOutcome::Translated,
+            nptv6::Nptv6Outcome::Untouched => TranslationOutcome::Other,
+            nptv6::Nptv6Outcome::Dropped => TranslationOutcome::Dropped,
         }
     }
 
@@ -264,14 +281,14 @@ impl Firewall {
     }
 
     /// What each instance of `nptv6` has done.
-    pub fn nptv6_counters(&self) -> impl Iterator<Item = (&Name, &nptv6::Counters)> {
+    pub fn nptv6_counters(&self) -> impl Iterator<Item = (&ObjectName, &nptv6::Nptv6Counters)> {
         self.translators.nptv6.iter().map(|(name, (_, exchange))| (name, &exchange.counters))
     }
 }
 
-const fn way(pass: Pass) -> Way {
+const fn direction(pass: CheckPass) -> NatDirection {
     match pass {
-        Pass::In => Way::In,
-        Pass::Out => Way::Out,
+        CheckPass::In => NatDirection::In,
+        CheckPass::Out => NatDirection::Out,
     }
 }

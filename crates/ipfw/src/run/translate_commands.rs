@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::changes::CommandError;
 use super::engine::Firewall;
-use crate::rule::{Action, Name};
+use crate::rule::{ObjectName, RuleAction};
 use crate::text::{NatCommand, NatShow, Nptv6Command, Nptv6Verb, NumberRange};
 
 impl Firewall {
@@ -77,7 +77,7 @@ impl Firewall {
         Ok(text)
     }
 
-    fn nptv6_names(&self, name: Option<&Name>) -> Result<Vec<Name>, CommandError> {
+    fn nptv6_names(&self, name: Option<&ObjectName>) -> Result<Vec<ObjectName>, CommandError> {
         let all = &self.config.translations.nptv6;
         match name {
             None => Ok(all.keys().cloned().collect()),
@@ -86,8 +86,8 @@ impl Firewall {
         }
     }
 
-    fn destroy_nptv6(&mut self, name: &Name) -> Result<(), CommandError> {
-        let is_user = |action: &Action| matches!(action, Action::Nptv6(of) if of == name);
+    fn destroy_nptv6(&mut self, name: &ObjectName) -> Result<(), CommandError> {
+        let is_user = |action: &RuleAction| matches!(action, RuleAction::Nptv6(of) if of == name);
         let user = self.config.list.iter().find(|(entry, _)| is_user(&entry.rule.action));
         if let Some((entry, _)) = user {
             let number = entry.number;
@@ -98,7 +98,7 @@ impl Firewall {
         Ok(())
     }
 
-    fn nptv6_stats(&mut self, name: &Name, reset: bool) -> String {
+    fn nptv6_stats(&mut self, name: &ObjectName, reset: bool) -> String {
         let counters = self.shown_translations().nptv6.get(name).copied();
         let Some(counters) = counters else { return String::new() };
         if reset {
@@ -112,22 +112,22 @@ impl Firewall {
         )
     }
 
-    fn reset_nptv6(&mut self, name: &Name) {
+    fn reset_nptv6(&mut self, name: &ObjectName) {
         if let Some((_, exchange)) = self.translators.nptv6.get_mut(name) {
             exchange.counters = Default::default();
         }
     }
 
     /// A rule may name only instances of `nptv6` that are there; `nat` may come later.
-    pub(super) fn check_translator(&self, action: &Action) -> Result<(), CommandError> {
+    pub(super) fn check_translator(&self, action: &RuleAction) -> Result<(), CommandError> {
         match action {
-            Action::Nptv6(name) => self.nptv6_names(Some(name)).map(drop),
+            RuleAction::Nptv6(name) => self.nptv6_names(Some(name)).map(drop),
             _ => Ok(()),
         }
     }
 }
 
-fn missing_nptv6(name: &Name) -> CommandError {
+fn missing_nptv6(name: &ObjectName) -> CommandError {
     let next = format!("`nptv6 {name} create int_prefix … ext_prefix … prefixlen …` makes it");
     CommandError::missing(format!("nptv6 {name} not found; {next}"))
 }

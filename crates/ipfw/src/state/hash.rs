@@ -2,17 +2,17 @@ use core::hash::Hasher;
 
 use siphasher::sip::SipHasher13;
 
-use crate::table::FlowKey;
+use crate::table::IpfwFlowKey;
 
 /// What a flow is found by, the same in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlowHash(pub(super) u64);
+pub struct StateHash(pub(super) u64);
 
 /// Takes hashes as they are.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Hashed(u64);
+pub(super) struct IdentityHasher(u64);
 
-impl Hasher for Hashed {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -27,10 +27,10 @@ impl Hasher for Hashed {
     }
 }
 
-impl FlowHash {
+impl StateHash {
     /// Of both directions of a flow. Who does not know the secret cannot prepare flows that
     /// collide.
-    pub(super) fn of(flow: &FlowKey, secret: [u64; 2]) -> Self {
+    pub(super) fn of(flow: &IpfwFlowKey, secret: [u64; 2]) -> Self {
         let [(low, low_port), (high, high_port)] = ends(flow);
         let hasher = SipHasher13::new_with_keys(secret[0], secret[1]);
         let ports = u64::from(low_port) << 24 | u64::from(high_port) << 8 | u64::from(flow.proto);
@@ -49,7 +49,7 @@ impl FlowHash {
 }
 
 /// Source and destination, the lower first, so that both directions are the same.
-fn ends(flow: &FlowKey) -> [(u128, u16); 2] {
+fn ends(flow: &IpfwFlowKey) -> [(u128, u16); 2] {
     let ends = [(flow.src, flow.src_port), (flow.dst, flow.dst_port)];
     if ends[0] <= ends[1] { ends } else { [ends[1], ends[0]] }
 }

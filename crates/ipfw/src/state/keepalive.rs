@@ -4,12 +4,12 @@ use slipring_wire::MacAddr;
 use slipring_wire::assigned::{IpProto, VlanTag};
 use slipring_wire::checksum::{self, Sum};
 
-use crate::packet::{Packet, Version};
-use crate::table::FlowKey;
+use crate::packet::{IpFamily, PacketHeaders};
+use crate::table::IpfwFlowKey;
 
 /// The Ethernet side of a flow's first packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub struct FlowEthernet {
     /// Who sent it.
     pub src_mac: MacAddr,
     /// Who it was sent to.
@@ -18,10 +18,10 @@ pub struct Link {
     pub tags: [Option<VlanTag>; 2],
 }
 
-impl Link {
+impl FlowEthernet {
     /// That of `packet`.
     #[must_use]
-    pub const fn of(packet: &Packet) -> Self {
+    pub const fn of(packet: &PacketHeaders) -> Self {
         Self { src_mac: packet.src_mac(), dst_mac: packet.dst_mac(), tags: packet.tags }
     }
 
@@ -33,7 +33,7 @@ impl Link {
 
     /// The Ethernet header of a frame with IP in it.
     #[must_use]
-    pub fn header(&self, version: Version) -> Vec<u8> {
+    pub fn header(&self, version: IpFamily) -> Vec<u8> {
         let mut frame = Vec::with_capacity(128);
         frame.extend_from_slice(&self.dst_mac.0);
         frame.extend_from_slice(&self.src_mac.0);
@@ -42,7 +42,7 @@ impl Link {
             frame.extend_from_slice(&kind.to_be_bytes());
             frame.extend_from_slice(&tag.0.to_be_bytes());
         }
-        let ethertype: u16 = if version == Version::V6 { 0x86dd } else { 0x0800 };
+        let ethertype: u16 = if version == IpFamily::V6 { 0x86dd } else { 0x0800 };
         frame.extend_from_slice(&ethertype.to_be_bytes());
         frame
     }
@@ -59,7 +59,13 @@ pub struct Keepalive {
 
 /// A frame with a bare TCP header in it.
 #[must_use]
-pub fn tcp_frame(link: &Link, flow: &FlowKey, seq: u32, ack: u32, flags: u8) -> Vec<u8> {
+pub fn tcp_frame(
+    link: &FlowEthernet,
+    flow: &IpfwFlowKey,
+    seq: u32,
+    ack: u32,
+    flags: u8,
+) -> Vec<u8> {
     let mut tcp = [0; 20];
     tcp[..2].copy_from_slice(&flow.src_port.to_be_bytes());
     tcp[2..4].copy_from_slice(&flow.dst_port.to_be_bytes());
@@ -73,8 +79,8 @@ pub fn tcp_frame(link: &Link, flow: &FlowKey, seq: u32, ack: u32, flags: u8) -> 
 
 /// A frame with `payload` in an IP packet of protocol `proto`.
 #[must_use]
-pub fn ip_frame(link: &Link, flow: &FlowKey, proto: u8, payload: &[u8]) -> Vec<u8> {
-    let version = if flow.is_v6 { Version::V6 } else { Version::V4 };
+pub fn ip_frame(link: &FlowEthernet, flow: &IpfwFlowKey, proto: u8, payload: &[u8]) -> Vec<u8> {
+    let version = if flow.is_v6 { IpFamily::V6 } else { IpFamily::V4 };
     let mut frame = link.header(version);
     if flow.is_v6 {
         frame.extend_from_slice(&[0x60, 0, 0, 0]);
@@ -98,7 +104,7 @@ pub fn ip_frame(link: &Link, flow: &FlowKey, proto: u8, payload: &[u8]) -> Vec<u
 
 /// The pseudo header of a transport checksum.
 #[must_use]
-pub fn pseudo(flow: &FlowKey, proto: IpProto, len: u32) -> Sum {
+pub fn pseudo(flow: &IpfwFlowKey, proto: IpProto, len: u32) -> Sum {
     if flow.is_v6 {
         Sum::pseudo_v6(flow.src.into(), flow.dst.into(), proto, len)
     } else {
@@ -108,8 +114,8 @@ pub fn pseudo(flow: &FlowKey, proto: IpProto, len: u32) -> Sum {
 
 /// The flow as its answers have it.
 #[must_use]
-pub const fn reversed(flow: FlowKey) -> FlowKey {
-    FlowKey {
+pub const fn reversed(flow: IpfwFlowKey) -> IpfwFlowKey {
+    IpfwFlowKey {
         src: flow.dst,
         src_port: flow.dst_port,
         dst: flow.src,

@@ -1,10 +1,10 @@
-use super::table::{Direction, State, Update};
+use super::table::{FlowDirection, FlowState, StateUpdate};
 
-const SECOND: u64 = 1_000_000_000;
+const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// How long states live, in seconds, as the sysctls `dyn_*_lifetime` say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lifetimes {
+pub struct StateLifetimes {
     /// TCP, both sides heard and acknowledging.
     pub ack: u32,
     /// TCP, connection being opened.
@@ -19,7 +19,7 @@ pub struct Lifetimes {
     pub short: u32,
 }
 
-impl Default for Lifetimes {
+impl Default for StateLifetimes {
     fn default() -> Self {
         Self { ack: 300, syn: 20, fin: 1, rst: 1, udp: 10, short: 5 }
     }
@@ -34,14 +34,14 @@ const BOTH_FIN: u16 = FIN | FIN << 8;
 const FORWARD_ACK: u8 = 1;
 const BOTH_ACK: u8 = 3;
 
-impl State {
+impl FlowState {
     /// Takes a packet of the flow into account: what TCP says, and how long to live from now on.
     pub(super) fn update(
         &mut self,
-        update: &Update,
-        direction: Direction,
+        update: &StateUpdate,
+        direction: FlowDirection,
         now: u64,
-        life: &Lifetimes,
+        life: &StateLifetimes,
     ) {
         let seconds = match self.flow.proto {
             6 => self.update_tcp(update, direction, life),
@@ -49,19 +49,19 @@ impl State {
             _ => Some(life.short),
         };
         if let Some(seconds) = seconds {
-            self.expires_ns = now + u64::from(seconds) * SECOND;
+            self.expires_ns = now + u64::from(seconds) * NS_PER_SEC;
         }
     }
 
     /// The new lifetime, if the segment earns one.
     fn update_tcp(
         &mut self,
-        update: &Update,
-        direction: Direction,
-        life: &Lifetimes,
+        update: &StateUpdate,
+        direction: FlowDirection,
+        life: &StateLifetimes,
     ) -> Option<u32> {
         let flags = u16::from(update.tcp_flags) & (FIN | SYN | RST);
-        self.tcp |= if direction == Direction::Forward { flags } else { flags << 8 };
+        self.tcp |= if direction == FlowDirection::Forward { flags } else { flags << 8 };
         match self.tcp {
             SYN => Some(life.syn),
             tcp if tcp & (RST | RST << 8) != 0 => Some(life.rst),
@@ -73,10 +73,10 @@ impl State {
 
     /// Whether both sides have acknowledged more, so that the connection is truly alive. Segments
     /// with old acknowledgements, and one side alone, keep nothing alive.
-    fn progress(&mut self, update: &Update, direction: Direction) -> bool {
+    fn progress(&mut self, update: &StateUpdate, direction: FlowDirection) -> bool {
         let (known, bit) = match direction {
-            Direction::Forward => (&mut self.ack_forward, FORWARD_ACK),
-            Direction::Reverse => (&mut self.ack_reverse, FORWARD_ACK << 1),
+            FlowDirection::Forward => (&mut self.ack_forward, FORWARD_ACK),
+            FlowDirection::Reverse => (&mut self.ack_reverse, FORWARD_ACK << 1),
         };
         let is_old = *known != 0 && (update.tcp_ack.wrapping_sub(*known) as i32) < 0;
         if update.tcp_flags & 0x10 == 0 || is_old {

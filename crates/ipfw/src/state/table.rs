@@ -1,8 +1,8 @@
+mod saved;
 mod snapshot;
-mod written;
 
-pub use snapshot::Snapshot;
-pub use written::{TcpSeen, Written};
+pub use saved::{SavedState, TcpStateInfo};
+pub use snapshot::StateSnapshot;
 
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
@@ -12,12 +12,12 @@ use core::hash::{BuildHasher, BuildHasherDefault};
 use hashbrown::HashMap;
 use siphasher::sip::SipHasher13;
 
-use super::hash::{FlowHash, Hashed};
-use super::keepalive::{Keepalive, Link, reversed, tcp_frame};
-use super::lifetime::Lifetimes;
+use super::hash::{IdentityHasher, StateHash};
+use super::keepalive::{FlowEthernet, Keepalive, reversed, tcp_frame};
+use super::lifetime::StateLifetimes;
 use super::masked;
-use crate::rule::{LimitFields, Name, RuleNumber};
-use crate::table::FlowKey;
+use crate::rule::{LimitFields, ObjectName, RuleNumber};
+use crate::table::IpfwFlowKey;
 
 /// The time in which keepalives are sent before a state ends.
 const KEEPALIVE_WINDOW_NS: u64 = 20_000_000_000;
@@ -30,9 +30,9 @@ const KEEPALIVE_PERIOD_NS: u64 = 5_000_000_000;
 /// packet changes, and only the third is not asked for by a hit.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-pub struct State {
+pub struct FlowState {
     /// The flow as its first packet had it.
-    pub flow: FlowKey,
+    pub flow: IpfwFlowKey,
     /// When it ends.
     pub expires_ns: u64,
     /// When its one valid wake-up is due; others in the heap are ignored.
@@ -44,7 +44,7 @@ pub struct State {
     /// Whose action runs on a hit.
     pub rule: u64,
     /// The name of the state.
-    pub name: Name,
+    pub name: ObjectName,
     /// The next state of the same pair of ends.
     next: Option<u32>,
     generation: u32,
@@ -58,12 +58,12 @@ pub struct State {
     pub number: RuleNumber,
     /// By `keep-state` or by `limit`.
     pub kind: StateKind,
-    link: Link,
+    link: FlowEthernet,
     port: Option<u16>,
     keepalive_at: u64,
 }
 
-impl State {
+impl FlowState {
     /// When there is something to do next: its end, or from `earliest` on a keepalive, if it gets
     /// any.
     #[inline]
@@ -77,7 +77,7 @@ impl State {
 }
 
 // An empty place costs no more than a state.
-const _: () = assert!(size_of::<Option<State>>() == 3 * 64);
+const _: () = assert!(size_of::<Option<FlowState>>() == 3 * 64);
 
 /// What made a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ pub enum StateKind {
 
 /// Which way a packet goes in a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
+pub enum FlowDirection {
     /// As the first one.
     Forward,
     /// As its answers.
@@ -99,7 +99,7 @@ pub enum Direction {
 
 /// What a packet tells a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Update {
+pub struct StateUpdate {
     /// Flags of TCP; 0 for anything else.
     pub tcp_flags: u8,
     /// Acknowledgement number of TCP.
@@ -110,20 +110,20 @@ pub struct Update {
 
 /// A state that a packet belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hit {
+pub struct StateHit {
     /// Whose action runs.
     pub rule: u64,
     /// Which way the packet goes.
-    pub direction: Direction,
+    pub direction: FlowDirection,
 }
 
 /// A state to be made.
 #[derive(Clone, Debug)]
 pub struct NewState {
     /// The flow of the first packet.
-    pub flow: FlowKey,
+    pub flow: IpfwFlowKey,
     /// The name.
-    pub name: Name,
+    pub name: ObjectName,
     /// Whose action runs on a hit.
     pub rule: u64,
     /// The number of that rule.
@@ -133,14 +133,14 @@ pub struct NewState {
     /// Fields to count by, and how many may be.
     pub limit: Option<(LimitFields, u32)>,
     /// The Ethernet side.
-    pub link: Link,
+    pub link: FlowEthernet,
     /// Where the first packet came in.
     pub port: Option<u16>,
 }
 
 /// Why a state is not made; the packet is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum StateRefusal {
     /// There are `dyn_max` states.
     Full,
     /// The limit of the rule is reached.
@@ -163,9 +163,9 @@ pub struct StateCounters {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Keyed([u64; 2]);
+struct KeyedBuildHasher([u64; 2]);
 
-impl BuildHasher for Keyed {
+impl BuildHasher for KeyedBuildHasher {
     type Hasher = SipHasher13;
 
     fn build_hasher(&self) -> SipHasher13 {
@@ -175,26 +175,26 @@ impl BuildHasher for Keyed {
 
 /// All states.
 #[derive(Clone, Debug)]
-pub struct States {
+pub struct StateTable {
     secret: [u64; 2],
     /// First of the states whose pair of ends has a hash. It is small, and keyed by a secret; that
     /// the ends are the same is seen at the state.
-    heads: HashMap<u64, u32, BuildHasherDefault<Hashed>>,
-    slots: Vec<Option<State>>,
+    heads: HashMap<u64, u32, BuildHasherDefault<IdentityHasher>>,
+    slots: Vec<Option<FlowState>>,
     free: Vec<u32>,
-    parents: HashMap<(u64, FlowKey), u32, Keyed>,
+    parents: HashMap<(u64, IpfwFlowKey), u32, KeyedBuildHasher>,
     wakes: BinaryHeap<Reverse<(u64, u32, u32)>>,
     generation: u32,
     counters: StateCounters,
     /// Lifetimes from now on.
-    pub lifetimes: Lifetimes,
+    pub lifetimes: StateLifetimes,
     /// Most states.
     pub max: u32,
     /// Keepalives are sent.
     pub keepalive: bool,
 }
 
-impl States {
+impl StateTable {
     /// None yet. `secret` keys the hash, so nobody can prepare flows that collide.
     #[must_use]
     pub fn new(secret: [u64; 2]) -> Self {
@@ -203,11 +203,11 @@ impl States {
             heads: HashMap::default(),
             slots: Vec::new(),
             free: Vec::new(),
-            parents: HashMap::with_hasher(Keyed(secret)),
+            parents: HashMap::with_hasher(KeyedBuildHasher(secret)),
             wakes: BinaryHeap::new(),
             generation: 0,
             counters: StateCounters::default(),
-            lifetimes: Lifetimes::default(),
+            lifetimes: StateLifetimes::default(),
             max: 16384,
             keepalive: true,
         }
@@ -233,32 +233,32 @@ impl States {
 
     /// All states, in order of their rules.
     #[must_use]
-    pub fn sorted(&self) -> Vec<&State> {
+    pub fn sorted(&self) -> Vec<&FlowState> {
         let mut all: Vec<_> = self.slots.iter().flatten().collect();
         all.sort_by_key(|state| (state.number, state.rule, state.flow));
         all
     }
 
     /// Counts of limits: rule, masked flow, how many states.
-    pub fn parents(&self) -> impl Iterator<Item = (u64, FlowKey, u32)> {
+    pub fn parents(&self) -> impl Iterator<Item = (u64, IpfwFlowKey, u32)> {
         self.parents.iter().map(|(&(rule, flow), &count)| (rule, flow, count))
     }
 
     /// What the states of a flow are found by.
     #[must_use]
-    pub fn hash(&self, flow: &FlowKey) -> FlowHash {
-        FlowHash::of(flow, self.secret)
+    pub fn hash(&self, flow: &IpfwFlowKey) -> StateHash {
+        StateHash::of(flow, self.secret)
     }
 
     /// Where the first state with a hash is.
     #[inline]
     #[must_use]
-    pub(crate) fn head(&self, hash: FlowHash) -> Option<u32> {
+    pub(crate) fn head(&self, hash: StateHash) -> Option<u32> {
         self.heads.get(&hash.0).copied()
     }
 
     /// Brings near what hits of states will need; does nothing else.
-    pub(crate) fn bring_near(&self, heads: &[u32]) {
+    pub(crate) fn prefetch(&self, heads: &[u32]) {
         for state in heads.iter().filter_map(|&at| self.slots[at as usize].as_ref()) {
             core::hint::black_box(state.expires_ns ^ state.packets);
         }
@@ -268,18 +268,18 @@ impl States {
     /// account. `hash` is that of `flow`.
     pub fn hit(
         &mut self,
-        (flow, hash): (FlowKey, FlowHash),
-        name: Option<&Name>,
-        update: &Update,
+        (flow, hash): (IpfwFlowKey, StateHash),
+        name: Option<&ObjectName>,
+        update: &StateUpdate,
         now: u64,
-    ) -> Option<Hit> {
+    ) -> Option<StateHit> {
         let mut at = self.heads.get(&hash.0).copied();
         while let Some(index) = at {
             let state = self.slots[index as usize].as_mut()?;
             let named = name.is_none_or(|name| *name == state.name);
             let same = state.flow == flow;
             if (same || state.flow == reversed(flow)) && named && state.expires_ns > now {
-                let direction = if same { Direction::Forward } else { Direction::Reverse };
+                let direction = if same { FlowDirection::Forward } else { FlowDirection::Reverse };
                 state.packets += 1;
                 state.bytes += u64::from(update.bytes);
                 state.update(update, direction, now, &self.lifetimes);
@@ -288,7 +288,7 @@ impl States {
                     state.wakes_ns = due;
                     self.wakes.push(Reverse((state.wakes_ns, index, state.generation)));
                 }
-                return Some(Hit { rule: state.rule, direction });
+                return Some(StateHit { rule: state.rule, direction });
             }
             at = state.next;
         }
@@ -303,10 +303,10 @@ impl States {
     pub fn make(
         &mut self,
         new: NewState,
-        hash: FlowHash,
-        update: &Update,
+        hash: StateHash,
+        update: &StateUpdate,
         now: u64,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), StateRefusal> {
         if self.has((new.flow, &new.name), hash, now) {
             return Ok(());
         }
@@ -316,11 +316,11 @@ impl States {
             && self.parents.get(&parent).is_some_and(|&count| count >= most)
         {
             self.counters.refused_limit += 1;
-            return Err(Refusal::Limit);
+            return Err(StateRefusal::Limit);
         }
         if self.len() >= self.max as usize {
             self.counters.refused_full += 1;
-            return Err(Refusal::Full);
+            return Err(StateRefusal::Full);
         }
         if let Some((parent, _)) = parent {
             *self.parents.entry(parent).or_insert(0) += 1;
@@ -330,7 +330,7 @@ impl States {
         Ok(())
     }
 
-    fn has(&self, (flow, name): (FlowKey, &Name), hash: FlowHash, now: u64) -> bool {
+    fn has(&self, (flow, name): (IpfwFlowKey, &ObjectName), hash: StateHash, now: u64) -> bool {
         let head = self.heads.get(&hash.0).copied();
         let state = |index: u32| self.slots[index as usize].as_ref();
         let mut chain =
@@ -342,8 +342,8 @@ impl States {
         })
     }
 
-    fn insert(&mut self, new: NewState, hash: FlowHash, update: &Update, now: u64) {
-        let mut state = State {
+    fn insert(&mut self, new: NewState, hash: StateHash, update: &StateUpdate, now: u64) {
+        let mut state = FlowState {
             flow: new.flow,
             name: new.name,
             rule: new.rule,
@@ -364,13 +364,13 @@ impl States {
             generation: 0,
             next: None,
         };
-        state.update(update, Direction::Forward, now, &self.lifetimes);
+        state.update(update, FlowDirection::Forward, now, &self.lifetimes);
         state.wakes_ns = state.expires_ns;
         self.put(state, hash);
     }
 
     /// Puts a state into a place.
-    fn put(&mut self, mut state: State, hash: FlowHash) {
+    fn put(&mut self, mut state: FlowState, hash: StateHash) {
         self.generation = self.generation.wrapping_add(1);
         state.generation = self.generation;
         let wake = state.wakes_ns;
@@ -399,7 +399,7 @@ impl States {
         }
     }
 
-    fn unlink(&mut self, index: u32, state: &State) {
+    fn unlink(&mut self, index: u32, state: &FlowState) {
         let key = self.hash(&state.flow).0;
         let Some(head) = self.heads.get_mut(&key) else { return };
         if *head == index {
@@ -421,7 +421,7 @@ impl States {
 
     /// Forgets what has ended by `now`, and hands out the keepalives that are due, with the port
     /// by which the flow came.
-    pub fn tick(&mut self, now: u64, send: &mut dyn FnMut(Keepalive, Option<u16>, &State)) {
+    pub fn tick(&mut self, now: u64, send: &mut dyn FnMut(Keepalive, Option<u16>, &FlowState)) {
         while let Some(&Reverse((wake, index, generation))) = self.wakes.peek() {
             if wake > now {
                 return;
@@ -429,7 +429,7 @@ impl States {
             self.wakes.pop();
             let slot = self.slots.get_mut(index as usize).and_then(Option::as_mut);
             let valid =
-                |state: &&mut State| state.generation == generation && state.wakes_ns == wake;
+                |state: &&mut FlowState| state.generation == generation && state.wakes_ns == wake;
             let Some(state) = slot.filter(valid) else { continue };
             if state.expires_ns <= now {
                 self.counters.expired += 1;
@@ -456,7 +456,7 @@ impl States {
     }
 
     /// Forgets states that `of` picks; how many.
-    pub fn forget(&mut self, of: impl Fn(&State) -> bool) -> usize {
+    pub fn remove_where(&mut self, of: impl Fn(&FlowState) -> bool) -> usize {
         let picked: Vec<u32> = (0..)
             .zip(&self.slots)
             .filter_map(|(index, slot)| slot.as_ref().is_some_and(&of).then_some(index))
@@ -466,7 +466,7 @@ impl States {
     }
 
     /// States that `of` picks hang off another rule from now on.
-    pub fn adopt(&mut self, of: impl Fn(&State) -> bool, rule: u64, number: RuleNumber) {
+    pub fn adopt(&mut self, of: impl Fn(&FlowState) -> bool, rule: u64, number: RuleNumber) {
         for state in self.slots.iter_mut().flatten().filter(|state| of(state)) {
             let StateKind::Limit(fields) = state.kind else {
                 (state.rule, state.number) = (rule, number);
@@ -482,7 +482,7 @@ impl States {
 }
 
 /// One segment for each end, one byte before what it expects, so that it answers.
-fn keepalives(state: &State) -> [Keepalive; 2] {
+fn keepalives(state: &FlowState) -> [Keepalive; 2] {
     const ACK: u8 = 0x10;
     let answer = reversed(state.flow);
     let (forward, reverse) = (state.ack_forward, state.ack_reverse);

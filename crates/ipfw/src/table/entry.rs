@@ -5,43 +5,43 @@ use core::hash::BuildHasherDefault;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry as Slot;
 use siphasher::sip::SipHasher13;
-use slipring_classify::prefixes::{NONE, PrefixMap};
+use slipring_classify::prefixes::{NO_PREFIX, PrefixMap};
 use slipring_classify::trie;
 use slipring_wire::MacAddr;
 
 use super::TableKind;
-use super::flow::FlowKey;
-use super::key::{Key, KeyError};
-use super::value::{Value, ValueError};
-use crate::packet::Version;
+use super::flow::IpfwFlowKey;
+use super::key::{TableKey, TableKeyError};
+use super::value::{TableValue, TableValueError};
+use crate::packet::IpFamily;
 use crate::text::TableOptions;
 
-type Map<K> = HashMap<K, u32, BuildHasherDefault<SipHasher13>>;
+type ValueMap<K> = HashMap<K, u32, BuildHasherDefault<SipHasher13>>;
 
 #[derive(Clone, Debug)]
-enum Entries {
+enum TableEntries {
     Addr {
         v4: PrefixMap<u32>,
         v6: PrefixMap<u128>,
     },
-    Iface(Map<String>),
-    Number(Map<u32>),
+    Iface(ValueMap<String>),
+    Number(ValueMap<u32>),
     /// The bits of an address first, then 16 that are 0.
     Mac(PrefixMap<u64>),
-    Flow(Map<FlowKey>),
+    Flow(ValueMap<IpfwFlowKey>),
 }
 
 /// A table: what it is, and its entries.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub struct LookupTable {
     /// How it was made; limit and lock as they are now.
     pub options: TableOptions,
     /// Its number in listings.
     pub index: u32,
-    entries: Entries,
+    entries: TableEntries,
     /// Every value once, with how many entries have it.
-    values: Vec<(Value, u32)>,
-    known: Map<Value>,
+    values: Vec<(TableValue, u32)>,
+    value_indices: ValueMap<TableValue>,
     free: Vec<u32>,
     /// That of the entry which came last.
     last: u32,
@@ -64,30 +64,30 @@ pub enum TableError {
     Locked,
     /// No key of such a table.
     #[error(transparent)]
-    Key(#[from] KeyError),
+    Key(#[from] TableKeyError),
     /// No value of such a table.
     #[error(transparent)]
-    Value(#[from] ValueError),
+    Value(#[from] TableValueError),
 }
 
-impl Table {
+impl LookupTable {
     /// An empty one.
     #[must_use]
     pub fn new(options: TableOptions, index: u32) -> Self {
-        let entries = Entries::new(options.kind);
-        let (values, known, free) = (Vec::new(), Map::default(), Vec::new());
-        Self { options, index, entries, values, known, free, last: 0 }
+        let entries = TableEntries::new(options.kind);
+        let (values, value_indices, free) = (Vec::new(), ValueMap::default(), Vec::new());
+        Self { options, index, entries, values, value_indices, free, last: 0 }
     }
 
     /// How many entries there are.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.entries {
-            Entries::Addr { v4, v6 } => v4.len() + v6.len(),
-            Entries::Iface(map) => map.len(),
-            Entries::Number(map) => map.len(),
-            Entries::Mac(prefixes) => prefixes.len(),
-            Entries::Flow(map) => map.len(),
+            TableEntries::Addr { v4, v6 } => v4.len() + v6.len(),
+            TableEntries::Iface(map) => map.len(),
+            TableEntries::Number(map) => map.len(),
+            TableEntries::Mac(prefixes) => prefixes.len(),
+            TableEntries::Flow(map) => map.len(),
         }
     }
 
@@ -95,7 +95,7 @@ impl Table {
     #[must_use]
     pub fn family_lens(&self) -> Option<(usize, usize)> {
         match &self.entries {
-            Entries::Addr { v4, v6 } => Some((v4.len(), v6.len())),
+            TableEntries::Addr { v4, v6 } => Some((v4.len(), v6.len())),
             _ => None,
         }
     }
@@ -118,10 +118,10 @@ impl Table {
     /// [`TableError::Exists`] or [`TableError::Limit`]; the table stays as it was.
     pub fn insert(
         &mut self,
-        key: &Key,
-        value: Value,
+        key: &TableKey,
+        value: TableValue,
         update: bool,
-    ) -> Result<Option<Value>, TableError> {
+    ) -> Result<Option<TableValue>, TableError> {
         let limit = self.options.limit as usize;
         let grows = limit == 0 || self.len() < limit;
         let index = self.intern(value);
@@ -138,24 +138,24 @@ impl Table {
     ///
     /// # Errors
     /// [`TableError::NotFound`].
-    pub fn remove(&mut self, key: &Key) -> Result<Value, TableError> {
+    pub fn remove(&mut self, key: &TableKey) -> Result<TableValue, TableError> {
         let index = self.entries.remove(key).ok_or(TableError::NotFound)?;
         Ok(self.release(index))
     }
 
-    fn exact(&self, key: &Key) -> Option<u32> {
+    fn exact(&self, key: &TableKey) -> Option<u32> {
         match (&self.entries, key) {
-            (Entries::Addr { v4, .. }, Key::V4(bits, len)) => v4.exact(*bits, *len),
-            (Entries::Addr { v6, .. }, Key::V6(bits, len)) => v6.exact(*bits, *len),
-            (Entries::Iface(map), Key::Iface(name)) => map.get(name).copied(),
-            (Entries::Number(map), Key::Number(number)) => map.get(number).copied(),
-            (Entries::Mac(map), Key::Mac(bits, len)) => map.exact(left_mac(*bits), *len),
-            (Entries::Flow(map), Key::Flow(flow)) => map.get(flow).copied(),
+            (TableEntries::Addr { v4, .. }, TableKey::V4(bits, len)) => v4.exact(*bits, *len),
+            (TableEntries::Addr { v6, .. }, TableKey::V6(bits, len)) => v6.exact(*bits, *len),
+            (TableEntries::Iface(map), TableKey::Iface(name)) => map.get(name).copied(),
+            (TableEntries::Number(map), TableKey::Number(number)) => map.get(number).copied(),
+            (TableEntries::Mac(map), TableKey::Mac(bits, len)) => map.exact(left_mac(*bits), *len),
+            (TableEntries::Flow(map), TableKey::Flow(flow)) => map.get(flow).copied(),
             _ => None,
         }
     }
 
-    fn intern(&mut self, value: Value) -> u32 {
+    fn intern(&mut self, value: TableValue) -> u32 {
         // Entries that come together mostly have the same.
         let last = self.values.get_mut(self.last as usize);
         if let Some((_, uses)) = last.filter(|(last, uses)| *uses > 0 && *last == value) {
@@ -166,13 +166,13 @@ impl Table {
         self.last
     }
 
-    fn intern_other(&mut self, value: Value) -> u32 {
-        if let Some(&index) = self.known.get(&value) {
+    fn intern_other(&mut self, value: TableValue) -> u32 {
+        if let Some(&index) = self.value_indices.get(&value) {
             self.values[index as usize].1 += 1;
             return index;
         }
         let index = self.free.pop().unwrap_or(self.values.len() as u32);
-        self.known.insert(value.clone(), index);
+        self.value_indices.insert(value.clone(), index);
         match self.values.get_mut(index as usize) {
             Some(slot) => *slot = (value, 1),
             None => self.values.push((value, 1)),
@@ -180,18 +180,18 @@ impl Table {
         index
     }
 
-    fn release(&mut self, index: u32) -> Value {
+    fn release(&mut self, index: u32) -> TableValue {
         let (value, uses) = &mut self.values[index as usize];
         *uses -= 1;
         let (value, unused) = (value.clone(), *uses == 0);
         if unused {
-            self.known.remove(&value);
+            self.value_indices.remove(&value);
             self.free.push(index);
         }
         value
     }
 
-    fn value(&self, index: u32) -> &Value {
+    fn value(&self, index: u32) -> &TableValue {
         &self.values[index as usize].0
     }
 
@@ -199,28 +199,28 @@ impl Table {
     #[must_use]
     pub const fn is_settled(&self) -> bool {
         match &self.entries {
-            Entries::Addr { v4, v6 } => v4.is_settled() && v6.is_settled(),
-            Entries::Mac(map) => map.is_settled(),
-            Entries::Iface(_) | Entries::Number(_) | Entries::Flow(_) => true,
+            TableEntries::Addr { v4, v6 } => v4.is_settled() && v6.is_settled(),
+            TableEntries::Mac(map) => map.is_settled(),
+            TableEntries::Iface(_) | TableEntries::Number(_) | TableEntries::Flow(_) => true,
         }
     }
 
     /// Makes lookups fast again after changes.
     pub fn settle(&mut self) {
         match &mut self.entries {
-            Entries::Addr { v4, v6 } => {
+            TableEntries::Addr { v4, v6 } => {
                 v4.settle();
                 v6.settle();
             }
-            Entries::Mac(map) => map.settle(),
-            Entries::Iface(_) | Entries::Number(_) | Entries::Flow(_) => {}
+            TableEntries::Mac(map) => map.settle(),
+            TableEntries::Iface(_) | TableEntries::Number(_) | TableEntries::Flow(_) => {}
         }
     }
 
     /// The value for an IPv4 address.
     #[must_use]
-    pub fn find_v4(&self, address: u32) -> Option<&Value> {
-        let Entries::Addr { v4, .. } = &self.entries else { return None };
+    pub fn find_v4(&self, address: u32) -> Option<&TableValue> {
+        let TableEntries::Addr { v4, .. } = &self.entries else { return None };
         v4.get(address).map(|index| self.value(index))
     }
 
@@ -228,55 +228,55 @@ impl Table {
     /// another one needs.
     pub fn find_all(
         &self,
-        addresses: impl Iterator<Item = (Version, u128)> + Clone,
-        found: &mut Found,
+        addresses: impl Iterator<Item = (IpFamily, u128)> + Clone,
+        found: &mut FoundValues,
     ) {
-        let Entries::Addr { v4: narrow, v6: wide } = &self.entries else { return };
-        let of = |version: Version| {
+        let TableEntries::Addr { v4: narrow, v6: wide } = &self.entries else { return };
+        let of = |version: IpFamily| {
             let all = addresses.clone().enumerate();
             all.filter(move |(_, (has, _))| *has == version).map(|(at, (_, bits))| (at, bits))
         };
-        look_up(narrow, of(Version::V4).map(|(at, bits)| (at, bits as u32)), found);
-        look_up(wide, of(Version::V6), found);
+        look_up(narrow, of(IpFamily::V4).map(|(at, bits)| (at, bits as u32)), found);
+        look_up(wide, of(IpFamily::V6), found);
     }
 
     /// The values that were found, in the order of the addresses.
-    pub fn values_of(&self, found: &Found) -> impl Iterator<Item = Option<&Value>> {
-        found.0.map(|index| (index != NONE).then(|| self.value(index))).into_iter()
+    pub fn values_of(&self, found: &FoundValues) -> impl Iterator<Item = Option<&TableValue>> {
+        found.0.map(|index| (index != NO_PREFIX).then(|| self.value(index))).into_iter()
     }
 
     /// The value for an IPv6 address.
     #[must_use]
-    pub fn find_v6(&self, address: u128) -> Option<&Value> {
-        let Entries::Addr { v6, .. } = &self.entries else { return None };
+    pub fn find_v6(&self, address: u128) -> Option<&TableValue> {
+        let TableEntries::Addr { v6, .. } = &self.entries else { return None };
         v6.get(address).map(|index| self.value(index))
     }
 
     /// The value for a port name.
     #[must_use]
-    pub fn find_iface(&self, name: &str) -> Option<&Value> {
-        let Entries::Iface(map) = &self.entries else { return None };
+    pub fn find_iface(&self, name: &str) -> Option<&TableValue> {
+        let TableEntries::Iface(map) = &self.entries else { return None };
         map.get(name).map(|&index| self.value(index))
     }
 
     /// The value for a number.
     #[must_use]
-    pub fn find_number(&self, number: u32) -> Option<&Value> {
-        let Entries::Number(map) = &self.entries else { return None };
+    pub fn find_number(&self, number: u32) -> Option<&TableValue> {
+        let TableEntries::Number(map) = &self.entries else { return None };
         map.get(&number).map(|&index| self.value(index))
     }
 
     /// The value for an Ethernet address.
     #[must_use]
-    pub fn find_mac(&self, mac: MacAddr) -> Option<&Value> {
-        let Entries::Mac(map) = &self.entries else { return None };
+    pub fn find_mac(&self, mac: MacAddr) -> Option<&TableValue> {
+        let TableEntries::Mac(map) = &self.entries else { return None };
         map.get(left_mac(mac.to_u64())).map(|index| self.value(index))
     }
 
     /// The value for a flow, of which only the fields of the table count.
     #[must_use]
-    pub fn find_flow(&self, flow: FlowKey) -> Option<&Value> {
-        let (Entries::Flow(map), TableKind::Flow(fields)) = (&self.entries, self.options.kind)
+    pub fn find_flow(&self, flow: IpfwFlowKey) -> Option<&TableValue> {
+        let (TableEntries::Flow(map), TableKind::Flow(fields)) = (&self.entries, self.options.kind)
         else {
             return None;
         };
@@ -285,25 +285,31 @@ impl Table {
 
     /// The entry that a packet with `key` would find.
     #[must_use]
-    pub fn lookup(&self, key: &Key) -> Option<(Key, &Value)> {
+    pub fn lookup(&self, key: &TableKey) -> Option<(TableKey, &TableValue)> {
         let (found, index) = match (&self.entries, key) {
-            (Entries::Addr { v4, .. }, Key::V4(bits, _)) => {
+            (TableEntries::Addr { v4, .. }, TableKey::V4(bits, _)) => {
                 let (len, index) = v4.longest(*bits)?;
                 (
-                    Key::V4(bits & (u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0)), len),
+                    TableKey::V4(
+                        bits & (u32::MAX.checked_shl(32 - u32::from(len)).unwrap_or(0)),
+                        len,
+                    ),
                     index,
                 )
             }
-            (Entries::Addr { v6, .. }, Key::V6(bits, _)) => {
+            (TableEntries::Addr { v6, .. }, TableKey::V6(bits, _)) => {
                 let (len, index) = v6.longest(*bits)?;
                 (
-                    Key::V6(bits & (u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0)), len),
+                    TableKey::V6(
+                        bits & (u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0)),
+                        len,
+                    ),
                     index,
                 )
             }
-            (Entries::Mac(map), Key::Mac(bits, _)) => {
+            (TableEntries::Mac(map), TableKey::Mac(bits, _)) => {
                 let (len, index) = map.longest(left_mac(*bits))?;
-                (Key::Mac(bits & !((1 << (48 - len)) - 1), len), index)
+                (TableKey::Mac(bits & !((1 << (48 - len)) - 1), len), index)
             }
             _ => (key.clone(), self.exact(key)?),
         };
@@ -312,7 +318,7 @@ impl Table {
 
     /// All entries, sorted by key.
     #[must_use]
-    pub fn sorted(&self) -> Vec<(Key, &Value)> {
+    pub fn sorted(&self) -> Vec<(TableKey, &TableValue)> {
         let mut all: Vec<_> = self.entries.keys();
         all.sort_unstable();
         all.into_iter().map(|(key, index)| (key, self.value(index))).collect()
@@ -321,28 +327,29 @@ impl Table {
 
 /// What many addresses were found to map to, by their place.
 #[derive(Clone, Copy, Debug)]
-pub struct Found([u32; Self::MOST]);
+pub struct FoundValues([u32; Self::MAX_LOOKUPS]);
 
-impl Found {
+impl FoundValues {
     /// Most addresses that are looked up together.
-    pub const MOST: usize = 32;
+    pub const MAX_LOOKUPS: usize = 32;
 }
 
-impl Default for Found {
+impl Default for FoundValues {
     fn default() -> Self {
-        Self([NONE; Self::MOST])
+        Self([NO_PREFIX; Self::MAX_LOOKUPS])
     }
 }
 
-fn look_up<K: trie::Key>(
+fn look_up<K: trie::TrieKey>(
     prefixes: &PrefixMap<K>,
     asked: impl Iterator<Item = (usize, K)>,
-    found: &mut Found,
+    found: &mut FoundValues,
 ) {
-    let (mut places, mut keys) = ([0; Found::MOST], [K::ZERO; Found::MOST]);
+    let (mut places, mut keys) =
+        ([0; FoundValues::MAX_LOOKUPS], [K::ZERO; FoundValues::MAX_LOOKUPS]);
     let all = places.iter_mut().zip(&mut keys).zip(asked);
     let count = all.map(|((place, key), asked)| (*place, *key) = asked).count();
-    let mut numbers = [NONE; Found::MOST];
+    let mut numbers = [NO_PREFIX; FoundValues::MAX_LOOKUPS];
     prefixes.get_many(&keys[..count], &mut numbers[..count]);
     for (&place, number) in places[..count].iter().zip(numbers) {
         found.0[place] = number;
@@ -350,7 +357,7 @@ fn look_up<K: trie::Key>(
 }
 
 fn insert_if<K: Eq + core::hash::Hash>(
-    map: &mut Map<K>,
+    map: &mut ValueMap<K>,
     key: K,
     value: u32,
     changes: bool,
@@ -371,72 +378,74 @@ const fn left_mac(bits: u64) -> u64 {
     bits << 16
 }
 
-impl Entries {
+impl TableEntries {
     fn new(kind: TableKind) -> Self {
         match kind {
             TableKind::Addr => Self::Addr { v4: PrefixMap::default(), v6: PrefixMap::default() },
-            TableKind::Iface => Self::Iface(Map::default()),
-            TableKind::Number => Self::Number(Map::default()),
+            TableKind::Iface => Self::Iface(ValueMap::default()),
+            TableKind::Number => Self::Number(ValueMap::default()),
             TableKind::Mac => Self::Mac(PrefixMap::default()),
-            TableKind::Flow(_) => Self::Flow(Map::default()),
+            TableKind::Flow(_) => Self::Flow(ValueMap::default()),
         }
     }
 
     /// As [`PrefixMap::insert_if`].
     fn insert_if(
         &mut self,
-        key: &Key,
+        key: &TableKey,
         value: u32,
         changes: bool,
         grows: bool,
     ) -> Result<Option<u32>, Option<u32>> {
         match (self, key) {
-            (Self::Addr { v4, .. }, Key::V4(bits, len)) => {
+            (Self::Addr { v4, .. }, TableKey::V4(bits, len)) => {
                 v4.insert_if((*bits, *len), value, changes, grows)
             }
-            (Self::Addr { v6, .. }, Key::V6(bits, len)) => {
+            (Self::Addr { v6, .. }, TableKey::V6(bits, len)) => {
                 v6.insert_if((*bits, *len), value, changes, grows)
             }
-            (Self::Iface(map), Key::Iface(name)) => {
+            (Self::Iface(map), TableKey::Iface(name)) => {
                 insert_if(map, name.clone(), value, changes, grows)
             }
-            (Self::Number(map), Key::Number(number)) => {
+            (Self::Number(map), TableKey::Number(number)) => {
                 insert_if(map, *number, value, changes, grows)
             }
-            (Self::Mac(map), Key::Mac(bits, len)) => {
+            (Self::Mac(map), TableKey::Mac(bits, len)) => {
                 map.insert_if((left_mac(*bits), *len), value, changes, grows)
             }
-            (Self::Flow(map), Key::Flow(flow)) => insert_if(map, *flow, value, changes, grows),
+            (Self::Flow(map), TableKey::Flow(flow)) => insert_if(map, *flow, value, changes, grows),
             _ => Err(None),
         }
     }
 
-    fn remove(&mut self, key: &Key) -> Option<u32> {
+    fn remove(&mut self, key: &TableKey) -> Option<u32> {
         match (self, key) {
-            (Self::Addr { v4, .. }, Key::V4(bits, len)) => v4.remove(*bits, *len),
-            (Self::Addr { v6, .. }, Key::V6(bits, len)) => v6.remove(*bits, *len),
-            (Self::Iface(map), Key::Iface(name)) => map.remove(name),
-            (Self::Number(map), Key::Number(number)) => map.remove(number),
-            (Self::Mac(map), Key::Mac(bits, len)) => map.remove(left_mac(*bits), *len),
-            (Self::Flow(map), Key::Flow(flow)) => map.remove(flow),
+            (Self::Addr { v4, .. }, TableKey::V4(bits, len)) => v4.remove(*bits, *len),
+            (Self::Addr { v6, .. }, TableKey::V6(bits, len)) => v6.remove(*bits, *len),
+            (Self::Iface(map), TableKey::Iface(name)) => map.remove(name),
+            (Self::Number(map), TableKey::Number(number)) => map.remove(number),
+            (Self::Mac(map), TableKey::Mac(bits, len)) => map.remove(left_mac(*bits), *len),
+            (Self::Flow(map), TableKey::Flow(flow)) => map.remove(flow),
             _ => None,
         }
     }
 
-    fn keys(&self) -> Vec<(Key, u32)> {
+    fn keys(&self) -> Vec<(TableKey, u32)> {
         match self {
             Self::Addr { v4, v6 } => {
-                let v4 = v4.iter().map(|(bits, len, at)| (Key::V4(bits, len), at));
-                v4.chain(v6.iter().map(|(bits, len, at)| (Key::V6(bits, len), at))).collect()
+                let v4 = v4.iter().map(|(bits, len, at)| (TableKey::V4(bits, len), at));
+                v4.chain(v6.iter().map(|(bits, len, at)| (TableKey::V6(bits, len), at))).collect()
             }
             Self::Iface(map) => {
-                map.iter().map(|(key, &at)| (Key::Iface(key.clone()), at)).collect()
+                map.iter().map(|(key, &at)| (TableKey::Iface(key.clone()), at)).collect()
             }
-            Self::Number(map) => map.iter().map(|(&key, &at)| (Key::Number(key), at)).collect(),
+            Self::Number(map) => {
+                map.iter().map(|(&key, &at)| (TableKey::Number(key), at)).collect()
+            }
             Self::Mac(map) => {
-                map.iter().map(|(bits, len, at)| (Key::Mac(bits >> 16, len), at)).collect()
+                map.iter().map(|(bits, len, at)| (TableKey::Mac(bits >> 16, len), at)).collect()
             }
-            Self::Flow(map) => map.iter().map(|(&key, &at)| (Key::Flow(key), at)).collect(),
+            Self::Flow(map) => map.iter().map(|(&key, &at)| (TableKey::Flow(key), at)).collect(),
         }
     }
 }

@@ -48,7 +48,7 @@ impl fmt::Display for FlowFields {
 
 /// The fields of a flow; those that a table does not tell apart are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FlowKey {
+pub struct IpfwFlowKey {
     /// Addresses are IPv6.
     pub is_v6: bool,
     /// Source address.
@@ -63,7 +63,7 @@ pub struct FlowKey {
     pub dst_port: u16,
 }
 
-impl FlowKey {
+impl IpfwFlowKey {
     /// Only the fields that count.
     #[must_use]
     pub fn only(self, fields: FlowFields) -> Self {

@@ -5,12 +5,12 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use slipring_wire::MacAddr;
 
 use super::TableKind;
-use super::flow::FlowKey;
+use super::flow::IpfwFlowKey;
 use crate::text::{TableOptions, number_value, shortened};
 
 /// A key of a table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Key {
+pub enum TableKey {
     /// An IPv4 prefix.
     V4(u32, u8),
     /// An IPv6 prefix.
@@ -22,23 +22,23 @@ pub enum Key {
     /// The first bits of an Ethernet address.
     Mac(u64, u8),
     /// Fields of a flow.
-    Flow(FlowKey),
+    Flow(IpfwFlowKey),
 }
 
 /// A text that is no key of a table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no {wanted}")]
-pub struct KeyError {
+pub struct TableKeyError {
     text: String,
     wanted: &'static str,
 }
 
-impl Key {
+impl TableKey {
     /// Reads a key for a table of `kind`.
     ///
     /// # Errors
     /// [`KeyError`] says what a key of such a table is.
-    pub fn parse(text: &str, kind: TableKind) -> Result<Self, KeyError> {
+    pub fn parse(text: &str, kind: TableKind) -> Result<Self, TableKeyError> {
         let (found, wanted) = match kind {
             TableKind::Addr => (prefix(text), "address or prefix"),
             TableKind::Iface => (Some(Self::Iface(text.into())), "port name"),
@@ -47,18 +47,19 @@ impl Key {
                 (number.map(Self::Number), "number")
             }
             TableKind::Mac => (mac(text), "Ethernet address or prefix of one"),
-            TableKind::Flow(fields) => {
-                (FlowKey::parse(text, fields).map(Self::Flow), "flow with the fields of the table")
-            }
+            TableKind::Flow(fields) => (
+                IpfwFlowKey::parse(text, fields).map(Self::Flow),
+                "flow with the fields of the table",
+            ),
         };
-        found.ok_or_else(|| KeyError { text: shortened(text.into()), wanted })
+        found.ok_or_else(|| TableKeyError { text: shortened(text.into()), wanted })
     }
 
     /// Reads a key that is to be put into a table made so.
     ///
     /// # Errors
     /// [`KeyError`], also for a prefix of another length than all of the table have.
-    pub fn for_table(text: &str, options: &TableOptions) -> Result<Self, KeyError> {
+    pub fn for_table(text: &str, options: &TableOptions) -> Result<Self, TableKeyError> {
         let key = Self::parse(text, options.kind)?;
         let fits = match (options.masks, &key) {
             (Some([only, _]), Self::V4(_, len)) | (Some([_, only]), Self::V6(_, len)) => {
@@ -67,7 +68,7 @@ impl Key {
             _ => true,
         };
         let wanted = "prefix of the length that `masks=` of addr:hash says (/32,/128 without)";
-        if fits { Ok(key) } else { Err(KeyError { text: shortened(text.into()), wanted }) }
+        if fits { Ok(key) } else { Err(TableKeyError { text: shortened(text.into()), wanted }) }
     }
 
     /// The kind of table that a key is meant for when there is none yet.
@@ -85,10 +86,10 @@ impl Key {
     /// The key as listings show it.
     #[must_use]
     pub fn show(&self, kind: TableKind) -> String {
-        self.shown(kind).to_string()
+        self.display(kind).to_string()
     }
 
-    pub(super) fn shown(&self, kind: TableKind) -> impl fmt::Display {
+    pub(super) fn display(&self, kind: TableKind) -> impl fmt::Display {
         fmt::from_fn(move |f| match self {
             Self::V4(bits, len) => write!(f, "{}/{len}", Ipv4Addr::from_bits(*bits)),
             Self::V6(bits, len) => write!(f, "{}/{len}", Ipv6Addr::from_bits(*bits)),
@@ -103,7 +104,7 @@ impl Key {
     }
 }
 
-fn prefix(text: &str) -> Option<Key> {
+fn prefix(text: &str) -> Option<TableKey> {
     let (address, len) = match text.split_once('/') {
         Some((address, len)) => (address, Some(len.parse::<u8>().ok()?)),
         None => (text, None),
@@ -112,19 +113,19 @@ fn prefix(text: &str) -> Option<Key> {
         IpAddr::V4(address) => {
             let len = len.unwrap_or(32);
             let mask = u32::MAX.checked_shl(32_u32.checked_sub(len.into())?).unwrap_or(0);
-            Some(Key::V4(address.to_bits() & mask, len))
+            Some(TableKey::V4(address.to_bits() & mask, len))
         }
         IpAddr::V6(address) => {
             let len = len.unwrap_or(128);
             let mask = u128::MAX.checked_shl(128_u32.checked_sub(len.into())?).unwrap_or(0);
-            Some(Key::V6(address.to_bits() & mask, len))
+            Some(TableKey::V6(address.to_bits() & mask, len))
         }
     }
 }
 
-fn mac(text: &str) -> Option<Key> {
+fn mac(text: &str) -> Option<TableKey> {
     let (address, len) = text.split_once('/').unwrap_or((text, "48"));
     let len: u8 = len.parse().ok().filter(|&len| len <= 48)?;
     let bits = address.parse::<MacAddr>().ok()?.to_u64();
-    Some(Key::Mac(bits & !((1 << (48 - len)) - 1), len))
+    Some(TableKey::Mac(bits & !((1 << (48 - len)) - 1), len))
 }

@@ -4,24 +4,24 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::entry::{Table, TableError};
-use super::key::Key;
-use super::value::Value;
-use crate::rule::Name;
+use super::entry::{LookupTable, TableError};
+use super::key::TableKey;
+use super::value::TableValue;
+use crate::rule::ObjectName;
 use crate::text::TableOptions;
 
 /// All tables of a firewall, by set and name. A copy shares every table that neither changes.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
-    sets: BTreeMap<u8, BTreeMap<Name, Arc<Table>>>,
+    sets: BTreeMap<u8, BTreeMap<ObjectName, Arc<LookupTable>>>,
     last_index: u32,
 }
 
 /// What became of one entry of `add` or `delete`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct EntryChange {
     /// What became of it.
-    pub result: ChangeResult,
+    pub result: EntryChangeResult,
     /// It was undone, since another entry of an atomic change failed.
     pub reverted: bool,
     /// Key and value as listings show them.
@@ -30,7 +30,7 @@ pub struct Change {
 
 /// What became of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChangeResult {
+pub enum EntryChangeResult {
     /// It is new.
     Added,
     /// Its value changed.
@@ -49,7 +49,7 @@ pub enum ChangeResult {
     Ignored,
 }
 
-impl ChangeResult {
+impl EntryChangeResult {
     /// The word in the listing.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -90,22 +90,22 @@ impl Tables {
 
     /// The table of a name.
     #[must_use]
-    pub fn get(&self, set: u8, name: &str) -> Option<&Table> {
+    pub fn get(&self, set: u8, name: &str) -> Option<&LookupTable> {
         self.sets.get(&set)?.get(name).map(|table| &**table)
     }
 
     /// The table of a name, to be changed.
-    pub fn get_mut(&mut self, set: u8, name: &Name) -> Option<&mut Table> {
+    pub fn get_mut(&mut self, set: u8, name: &ObjectName) -> Option<&mut LookupTable> {
         self.shared_mut(set, name).map(Arc::make_mut)
     }
 
-    fn shared_mut(&mut self, set: u8, name: &Name) -> Option<&mut Arc<Table>> {
+    fn shared_mut(&mut self, set: u8, name: &ObjectName) -> Option<&mut Arc<LookupTable>> {
         self.sets.get_mut(&set)?.get_mut(name)
     }
 
     /// The table of a name, shared.
     #[must_use]
-    pub fn shared(&self, set: u8, name: &Name) -> Option<&Arc<Table>> {
+    pub fn shared(&self, set: u8, name: &ObjectName) -> Option<&Arc<LookupTable>> {
         self.sets.get(&set)?.get(name)
     }
 
@@ -119,23 +119,23 @@ impl Tables {
     }
 
     /// Makes a table; `false` if there is one of that name.
-    pub fn create(&mut self, set: u8, name: &Name, options: TableOptions) -> bool {
+    pub fn create(&mut self, set: u8, name: &ObjectName, options: TableOptions) -> bool {
         let tables = self.sets.entry(set).or_default();
         if tables.contains_key(name) {
             return false;
         }
         self.last_index += 1;
-        tables.insert(name.clone(), Arc::new(Table::new(options, self.last_index)));
+        tables.insert(name.clone(), Arc::new(LookupTable::new(options, self.last_index)));
         true
     }
 
     /// Removes a table; `false` if there is none.
-    pub fn destroy(&mut self, set: u8, name: &Name) -> bool {
+    pub fn destroy(&mut self, set: u8, name: &ObjectName) -> bool {
         self.sets.get_mut(&set).is_some_and(|tables| tables.remove(name).is_some())
     }
 
     /// Two tables change places.
-    pub fn swap(&mut self, set: u8, one: &Name, other: &Name) {
+    pub fn swap(&mut self, set: u8, one: &ObjectName, other: &ObjectName) {
         let Some(tables) = self.sets.get_mut(&set) else { return };
         if let (Some(a), Some(b)) = (tables.get(one).cloned(), tables.get(other).cloned()) {
             tables.insert(one.clone(), b);
@@ -145,7 +145,7 @@ impl Tables {
 
     /// All tables, sorted by name; numbers sort as numbers.
     #[must_use]
-    pub fn sorted(&self) -> Vec<(u8, &Name, &Table)> {
+    pub fn sorted(&self) -> Vec<(u8, &ObjectName, &LookupTable)> {
         let sets = self.sets.iter();
         let mut all: Vec<_> = sets
             .flat_map(|(set, tables)| tables.iter().map(|(name, table)| (*set, name, &**table)))
@@ -161,30 +161,30 @@ impl Tables {
     /// ([`Self::rows_of`]), and the first error.
     pub fn add(
         &mut self,
-        at: (u8, &Name),
+        at: (u8, &ObjectName),
         entries: &[(String, Option<String>)],
         update: bool,
         atomic: bool,
-    ) -> (Vec<Change>, Option<TableError>) {
+    ) -> (Vec<EntryChange>, Option<TableError>) {
         self.change(at, atomic, entries.len(), |table, index| {
             let (key, value) = parsed(&entries[index], &table.options)?;
             let old = table.insert(&key, value, update)?;
-            Ok(if old.is_some() { ChangeResult::Updated } else { ChangeResult::Added })
+            Ok(if old.is_some() { EntryChangeResult::Updated } else { EntryChangeResult::Added })
         })
     }
 
     /// Gives the changes of [`Self::add`] their rows: a file of many entries is spared them.
     pub fn rows_of(
         &self,
-        (set, name): (u8, &Name),
+        (set, name): (u8, &ObjectName),
         entries: &[(String, Option<String>)],
-        changes: &mut [Change],
+        changes: &mut [EntryChange],
     ) {
         let Some(table) = self.get(set, name.as_str()) else { return };
         for (change, entry) in changes.iter_mut().zip(entries) {
             change.row = match parsed(entry, &table.options) {
                 // Shown as it was written: it was not tried on the table.
-                _ if change.result == ChangeResult::Ignored => entry.0.clone(),
+                _ if change.result == EntryChangeResult::Ignored => entry.0.clone(),
                 Ok((key, value)) => row(table, &key, &value),
                 Err(_) => format!("{} {}", entry.0, entry.1.as_deref().unwrap_or("0")),
             };
@@ -194,17 +194,17 @@ impl Tables {
     /// Takes entries out of a table. Returns what became of each, and the first error.
     pub fn remove(
         &mut self,
-        at: (u8, &Name),
+        at: (u8, &ObjectName),
         keys: &[String],
         atomic: bool,
-    ) -> (Vec<Change>, Option<TableError>) {
+    ) -> (Vec<EntryChange>, Option<TableError>) {
         let mut rows = Vec::with_capacity(keys.len());
         let (mut changes, error) = self.change(at, atomic, keys.len(), |table, index| {
-            let key = Key::parse(&keys[index], table.options.kind);
+            let key = TableKey::parse(&keys[index], table.options.kind);
             let key = key.inspect_err(|_| rows.push(format!("{} 0", keys[index])))?;
             let removed = table.remove(&key);
-            rows.push(row(table, &key, removed.as_ref().unwrap_or(&Value::default())));
-            removed.map(|_| ChangeResult::Deleted)
+            rows.push(row(table, &key, removed.as_ref().unwrap_or(&TableValue::default())));
+            removed.map(|_| EntryChangeResult::Deleted)
         });
         // Those that were not tried are shown as they were written.
         let rows = rows.iter().chain(keys.get(rows.len()..).unwrap_or_default());
@@ -214,11 +214,11 @@ impl Tables {
 
     fn change(
         &mut self,
-        (set, name): (u8, &Name),
+        (set, name): (u8, &ObjectName),
         atomic: bool,
         count: usize,
-        mut one: impl FnMut(&mut Table, usize) -> Result<ChangeResult, TableError>,
-    ) -> (Vec<Change>, Option<TableError>) {
+        mut one: impl FnMut(&mut LookupTable, usize) -> Result<EntryChangeResult, TableError>,
+    ) -> (Vec<EntryChange>, Option<TableError>) {
         let Some(shared) = self.shared_mut(set, name) else {
             return (Vec::new(), Some(TableError::NotFound));
         };
@@ -231,20 +231,20 @@ impl Tables {
         let (mut changes, mut first_error) = (Vec::with_capacity(count), None);
         for index in 0..count {
             let result = if atomic && first_error.is_some() {
-                ChangeResult::Ignored
+                EntryChangeResult::Ignored
             } else {
                 one(table, index).unwrap_or_else(|error| {
-                    let result = ChangeResult::of(&error);
+                    let result = EntryChangeResult::of(&error);
                     first_error.get_or_insert(error);
                     result
                 })
             };
-            changes.push(Change { result, reverted: false, row: String::new() });
+            changes.push(EntryChange { result, reverted: false, row: String::new() });
         }
         if let (Some(before), Some(_)) = (before, &first_error) {
             *shared = before;
-            let done = |change: &&mut Change| {
-                use ChangeResult as R;
+            let done = |change: &&mut EntryChange| {
+                use EntryChangeResult as R;
                 matches!(change.result, R::Added | R::Updated | R::Deleted)
             };
             changes.iter_mut().filter(done).for_each(|change| change.reverted = true);
@@ -256,13 +256,13 @@ impl Tables {
 fn parsed(
     (key, value): &(String, Option<String>),
     options: &TableOptions,
-) -> Result<(Key, Value), TableError> {
-    let key = Key::for_table(key, options)?;
-    let value = value.as_deref().map(|text| Value::parse(text, options.values));
+) -> Result<(TableKey, TableValue), TableError> {
+    let key = TableKey::for_table(key, options)?;
+    let value = value.as_deref().map(|text| TableValue::parse(text, options.values));
     Ok((key, value.transpose()?.unwrap_or_default()))
 }
 
-fn row(table: &Table, key: &Key, value: &Value) -> String {
+fn row(table: &LookupTable, key: &TableKey, value: &TableValue) -> String {
     let options = &table.options;
-    format!("{} {}", key.shown(options.kind), value.shown(options.values, false))
+    format!("{} {}", key.display(options.kind), value.display(options.values, false))
 }

@@ -97,7 +97,7 @@ impl core::fmt::Display for ValueKinds {
 
 /// What a table holds for a key. Numbers that its table does not have are 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Value {
+pub struct TableValue {
     numbers: [u32; KINDS.len()],
     ipv6: u128,
 }
@@ -105,12 +105,12 @@ pub struct Value {
 /// A text that is no value for its table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no {wanted}")]
-pub struct ValueError {
+pub struct TableValueError {
     text: String,
     wanted: &'static str,
 }
 
-impl Value {
+impl TableValue {
     /// One number for all purposes.
     #[must_use]
     pub const fn legacy(number: u32) -> Self {
@@ -134,13 +134,13 @@ impl Value {
     ///
     /// # Errors
     /// [`ValueError`] names the item that is wrong or missing.
-    pub fn parse(text: &str, kinds: ValueKinds) -> Result<Self, ValueError> {
+    pub fn parse(text: &str, kinds: ValueKinds) -> Result<Self, TableValueError> {
         if kinds == ValueKinds::LEGACY {
             let wanted = "number or IPv4 address";
             let found = number(text).or_else(|| text.parse().ok().map(Ipv4Addr::to_bits));
             return found
                 .map(Self::legacy)
-                .ok_or_else(|| ValueError { text: shortened(text.into()), wanted });
+                .ok_or_else(|| TableValueError { text: shortened(text.into()), wanted });
         }
         let mut value = Self::default();
         let mut items = text.split(',');
@@ -149,13 +149,14 @@ impl Value {
             // Fewer items than kinds: the last one serves for the rest, if it fits.
             let item = items.next().or(last).unwrap_or("");
             last = Some(item);
-            value
-                .set(kind, item)
-                .ok_or_else(|| ValueError { text: shortened(item.into()), wanted: kind.name() })?;
+            value.set(kind, item).ok_or_else(|| TableValueError {
+                text: shortened(item.into()),
+                wanted: kind.name(),
+            })?;
         }
         match items.next() {
             None => Ok(value),
-            Some(extra) => Err(ValueError { text: extra.into(), wanted: "part of the value" }),
+            Some(extra) => Err(TableValueError { text: extra.into(), wanted: "part of the value" }),
         }
     }
 
@@ -175,10 +176,10 @@ impl Value {
     /// The value as listings show it; a legacy one as an address if `as_ip`.
     #[must_use]
     pub fn show(&self, kinds: ValueKinds, as_ip: bool) -> String {
-        self.shown(kinds, as_ip).to_string()
+        self.display(kinds, as_ip).to_string()
     }
 
-    pub(super) fn shown(&self, kinds: ValueKinds, as_ip: bool) -> impl fmt::Display {
+    pub(super) fn display(&self, kinds: ValueKinds, as_ip: bool) -> impl fmt::Display {
         let legacy = self.numbers[0];
         fmt::from_fn(move |f| {
             if kinds != ValueKinds::LEGACY {

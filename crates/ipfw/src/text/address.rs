@@ -8,52 +8,60 @@ use core::str::FromStr;
 
 use slipring_wire::MacAddr;
 
-use super::error::TextError;
+use super::error::RuleTextError;
 use super::number;
-use super::words::Word;
-use crate::rule::{Addresses, HostSet, MacMask, Name, TableTest, V4Mask, V6Mask, ValueTest};
+use super::words::SourceWord;
+use crate::rule::{
+    AddressPattern, HostSet, MacMask, ObjectName, TableTest, V4Mask, V6Mask, ValueTest,
+};
 use crate::table::ValueKind;
 
 const EXPECTED: &str = "`any`, `me`, an address, a network, a list of them, or `table(NAME)`";
 
 /// Which versions a place takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Versions {
+pub(super) enum AcceptedVersions {
     Both,
     V4,
     V6,
 }
 
-pub(super) fn addresses(word: &Word, versions: Versions) -> Result<Addresses, TextError> {
+pub(super) fn addresses(
+    word: &SourceWord,
+    versions: AcceptedVersions,
+) -> Result<AddressPattern, RuleTextError> {
     match word.text.as_str() {
-        "any" => return Ok(Addresses::Any),
-        "me" if versions != Versions::V6 => return Ok(Addresses::Me),
-        "me" | "me6" if versions != Versions::V4 => return Ok(Addresses::Me6),
-        text if text.starts_with("table(") => return table(word).map(Addresses::Table),
+        "any" => return Ok(AddressPattern::Any),
+        "me" if versions != AcceptedVersions::V6 => return Ok(AddressPattern::Me),
+        "me" | "me6" if versions != AcceptedVersions::V4 => return Ok(AddressPattern::Me6),
+        text if text.starts_with("table(") => return table(word).map(AddressPattern::Table),
         text if text.contains('{') => {
-            return hosts(text).map(Addresses::Hosts).ok_or_else(|| {
+            return hosts(text).map(AddressPattern::Hosts).ok_or_else(|| {
                 let expected =
                     "a network of /24 to /32 and some of its last bytes, as in 10.0.0.0/24{1,5-9}";
-                TextError::at(word, format!("`{text}` is no set of hosts"), expected)
+                RuleTextError::at(word, format!("`{text}` is no set of hosts"), expected)
             });
         }
         _ => {}
     }
     let first = word.text.split(['/', ',']).next().unwrap_or("");
     let is_v6 = Ipv6Addr::from_str(first).is_ok();
-    if is_v6 == (versions == Versions::V6) || versions == Versions::Both {
+    if is_v6 == (versions == AcceptedVersions::V6) || versions == AcceptedVersions::Both {
         list(word, is_v6)
     } else {
-        Err(TextError::unexpected(word, if is_v6 { "IPv4 addresses" } else { "IPv6 addresses" }))
+        Err(RuleTextError::unexpected(
+            word,
+            if is_v6 { "IPv4 addresses" } else { "IPv6 addresses" },
+        ))
     }
 }
 
-fn list(word: &Word, is_v6: bool) -> Result<Addresses, TextError> {
+fn list(word: &SourceWord, is_v6: bool) -> Result<AddressPattern, RuleTextError> {
     let wrong = |item: &str| {
         let place = word.text.find(item).unwrap_or(0);
         let column = word.column + word.text[..place].chars().count() as u32;
-        let at = Word { column, ..word.clone() };
-        TextError::at(&at, format!("`{item}` is no address"), EXPECTED)
+        let at = SourceWord { column, ..word.clone() };
+        RuleTextError::at(&at, format!("`{item}` is no address"), EXPECTED)
     };
     let items = word.text.split(',');
     if is_v6 {
@@ -61,12 +69,12 @@ fn list(word: &Word, is_v6: bool) -> Result<Addresses, TextError> {
             items.map(|item| v6(item).ok_or_else(|| wrong(item))).collect();
         let all = all?;
         let any = all.iter().any(|network| network.mask == 0);
-        return Ok(if any { Addresses::Any } else { Addresses::V6(all) });
+        return Ok(if any { AddressPattern::Any } else { AddressPattern::V6(all) });
     }
     let all: Result<Vec<_>, _> = items.map(|item| v4(item).ok_or_else(|| wrong(item))).collect();
     let all = all?;
     let any = all.iter().any(|network| network.mask == 0);
-    Ok(if any { Addresses::Any } else { Addresses::V4(all) })
+    Ok(if any { AddressPattern::Any } else { AddressPattern::V4(all) })
 }
 
 /// `a`, `a/len` or `a:mask`.
@@ -125,7 +133,7 @@ fn v4_prefix_mask(len: u32) -> u32 {
 }
 
 /// `table(NAME)`, `table(NAME,value)` or `table(NAME,kind=value)`.
-pub(super) fn table(word: &Word) -> Result<TableTest, TextError> {
+pub(super) fn table(word: &SourceWord) -> Result<TableTest, RuleTextError> {
     let expected = "`table(NAME)`, `table(NAME,VALUE)` or `table(NAME,VALTYPE=VALUE)`";
     let inner = word.text.strip_prefix("table(").and_then(|rest| rest.strip_suffix(')'));
     let read = |inner: &str| {
@@ -135,7 +143,7 @@ pub(super) fn table(word: &Word) -> Result<TableTest, TextError> {
         };
         Some(TableTest { table: table_name(name)?, value })
     };
-    inner.and_then(read).ok_or_else(|| TextError::unexpected(word, expected))
+    inner.and_then(read).ok_or_else(|| RuleTextError::unexpected(word, expected))
 }
 
 fn value_test(text: &str) -> Option<ValueTest> {
@@ -150,12 +158,12 @@ fn value_test(text: &str) -> Option<ValueTest> {
 }
 
 /// A name that a table may have: `all` is taken.
-pub(super) fn table_name(text: &str) -> Option<Name> {
+pub(super) fn table_name(text: &str) -> Option<ObjectName> {
     text.parse().ok().filter(|_| text != "all")
 }
 
 /// `any`, `m`, `m/bits` or `m&mask`.
-pub(super) fn mac(word: &Word) -> Result<MacMask, TextError> {
+pub(super) fn mac(word: &SourceWord) -> Result<MacMask, RuleTextError> {
     let read = |text: &str| {
         let (address, mask) = if let Some((address, bits)) = text.split_once('/') {
             let bits = number::decimal(bits).filter(|&bits| bits <= 48)?;
@@ -169,5 +177,5 @@ pub(super) fn mac(word: &Word) -> Result<MacMask, TextError> {
     };
     let found = if word.text == "any" { Some(MacMask::ANY) } else { read(&word.text) };
     let expected = "`any`, an Ethernet address, `ADDRESS/BITS` or `ADDRESS&MASK`";
-    found.ok_or_else(|| TextError::unexpected(word, expected))
+    found.ok_or_else(|| RuleTextError::unexpected(word, expected))
 }

@@ -4,17 +4,20 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::address::{self, Versions};
-use super::cursor::Cursor;
-use super::error::TextError;
-use super::words::Word;
+use super::address::{self, AcceptedVersions};
+use super::cursor::WordCursor;
+use super::error::RuleTextError;
+use super::words::SourceWord;
 use super::{names, number, option};
-use crate::rule::{Action, Addresses, Body, Clause, Condition, Head, HeaderField, Pattern, Rule};
+use crate::rule::{
+    AddressPattern, Clause, Condition, ConditionPattern, HeaderField, Rule, RuleAction, RuleBody,
+    RuleHead,
+};
 
 const EXPECTED_PROTO: &str = "a protocol: ip, ip4, ip6, tcp, udp, icmp, … or a number";
 
-pub(super) fn read(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Result<(), TextError> {
-    let mut body = Body::default();
+pub(super) fn read(cursor: &mut WordCursor<'_>, rule: &mut Rule) -> Result<(), RuleTextError> {
+    let mut body = RuleBody::default();
     if has_head(cursor) {
         body.head = Some(head(cursor, &mut body.options)?);
     }
@@ -33,22 +36,25 @@ pub(super) fn read(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Result<(), TextE
 
 /// Refuses a rule that asks for nothing: its author has forgotten something, or means every packet
 /// and can say so. `check-state` and `return` need no body, a comment may stand alone.
-pub(super) fn must_be_there(rule: &Rule, action: &Word) -> Result<(), TextError> {
-    let needs_none = matches!(rule.action, Action::CheckState(_) | Action::Return(_))
-        || matches!(rule.action, Action::Count) && rule.comment.is_some();
+pub(super) fn require_body(rule: &Rule, action: &SourceWord) -> Result<(), RuleTextError> {
+    let needs_none = matches!(rule.action, RuleAction::CheckState(_) | RuleAction::Return(_))
+        || matches!(rule.action, RuleAction::Count) && rule.comment.is_some();
     let is_there = rule.body.head.is_some() || !rule.body.options.is_empty() || rule.keep.is_some();
     if is_there || needs_none {
         return Ok(());
     }
     let message = format!("`{}` does not say for which packets", action.text);
-    Err(TextError::at(action, message, "a body; for every packet it is `ip from any to any`"))
+    Err(RuleTextError::at(action, message, "a body; for every packet it is `ip from any to any`"))
 }
 
 /// Refuses patterns of which none can ever hold, as a lone `not any`.
-pub(super) fn can_hold(word: Option<&Word>, patterns: &[Pattern]) -> Result<(), TextError> {
-    let never = |pattern: &Pattern| pattern.not && pattern.condition.is_always();
+pub(super) fn can_hold(
+    word: Option<&SourceWord>,
+    patterns: &[ConditionPattern],
+) -> Result<(), RuleTextError> {
+    let never = |pattern: &ConditionPattern| pattern.not && pattern.condition.is_always();
     match word {
-        Some(word) if !patterns.is_empty() && patterns.iter().all(never) => Err(TextError::at(
+        Some(word) if !patterns.is_empty() && patterns.iter().all(never) => Err(RuleTextError::at(
             word,
             "this is not any packet: the rule never matches".into(),
             "what the packet must be, or nothing",
@@ -59,7 +65,7 @@ pub(super) fn can_hold(word: Option<&Word>, patterns: &[Pattern]) -> Result<(), 
 
 /// Whether a protocol comes next, and not an option: one that `from` follows, or whose name
 /// cannot begin an option.
-fn has_head(cursor: &Cursor<'_>) -> bool {
+fn has_head(cursor: &WordCursor<'_>) -> bool {
     let (mut ahead, mut second) = (cursor.clone(), cursor.clone());
     let known = block(&mut ahead, protocol).is_ok();
     if known && ahead.peek_text() == "from" {
@@ -70,7 +76,7 @@ fn has_head(cursor: &Cursor<'_>) -> bool {
     (known || second.peek_text() == "from") && !is_option_start(cursor)
 }
 
-fn is_option_start(cursor: &Cursor<'_>) -> bool {
+fn is_option_start(cursor: &WordCursor<'_>) -> bool {
     let mut ahead = cursor.clone();
     while matches!(ahead.peek_text(), "{" | "(" | "not") {
         ahead.skip();
@@ -78,7 +84,7 @@ fn is_option_start(cursor: &Cursor<'_>) -> bool {
     option::is_keyword(ahead.peek_text())
 }
 
-fn head(cursor: &mut Cursor<'_>, options: &mut Vec<Clause>) -> Result<Head, TextError> {
+fn head(cursor: &mut WordCursor<'_>, options: &mut Vec<Clause>) -> Result<RuleHead, RuleTextError> {
     let protocols = patterns(cursor, protocol)?;
     cursor.must_eat("from", "`from`")?;
     let src = patterns(cursor, |cursor| side(cursor, Condition::Src))?;
@@ -87,14 +93,14 @@ fn head(cursor: &mut Cursor<'_>, options: &mut Vec<Clause>) -> Result<Head, Text
     let dst = patterns(cursor, |cursor| side(cursor, Condition::Dst))?;
     let dst_ports = ports(cursor, HeaderField::DstPort)?;
     options.extend(dst_ports.map(|ports| Clause(vec![ports])));
-    Ok(Head { protocols, src, src_ports, dst })
+    Ok(RuleHead { protocols, src, src_ports, dst })
 }
 
 /// A part of the head: patterns that can hold, none where they always do.
 fn patterns<'w>(
-    cursor: &mut Cursor<'w>,
-    one: impl FnMut(&mut Cursor<'w>) -> Result<Condition, TextError>,
-) -> Result<Vec<Pattern>, TextError> {
+    cursor: &mut WordCursor<'w>,
+    one: impl FnMut(&mut WordCursor<'w>) -> Result<Condition, RuleTextError>,
+) -> Result<Vec<ConditionPattern>, RuleTextError> {
     let word = cursor.peek();
     let patterns = block(cursor, one)?;
     can_hold(word, &patterns)?;
@@ -103,14 +109,14 @@ fn patterns<'w>(
 
 /// One pattern, or several in brackets with `or` between them.
 pub(super) fn block<'w>(
-    cursor: &mut Cursor<'w>,
-    mut one: impl FnMut(&mut Cursor<'w>) -> Result<Condition, TextError>,
-) -> Result<Vec<Pattern>, TextError> {
+    cursor: &mut WordCursor<'w>,
+    mut one: impl FnMut(&mut WordCursor<'w>) -> Result<Condition, RuleTextError>,
+) -> Result<Vec<ConditionPattern>, RuleTextError> {
     let open = cursor.eat("{") || cursor.eat("(");
     let mut patterns = Vec::new();
     loop {
         let not = cursor.eat("not");
-        patterns.push(Pattern { not, condition: one(cursor)? });
+        patterns.push(ConditionPattern { not, condition: one(cursor)? });
         if !open {
             return Ok(patterns);
         }
@@ -118,32 +124,32 @@ pub(super) fn block<'w>(
         match word.text.as_str() {
             "or" => {}
             "}" | ")" => return Ok(patterns),
-            _ => return Err(TextError::unexpected(word, "`or` or the closing bracket")),
+            _ => return Err(RuleTextError::unexpected(word, "`or` or the closing bracket")),
         }
     }
 }
 
 /// A single pattern that is always true is written as none.
 trait FlattenAny {
-    fn flatten_any(self) -> Vec<Pattern>;
+    fn flatten_any(self) -> Vec<ConditionPattern>;
 }
 
-impl<I: Iterator<Item = Pattern>> FlattenAny for I {
-    fn flatten_any(self) -> Vec<Pattern> {
+impl<I: Iterator<Item = ConditionPattern>> FlattenAny for I {
+    fn flatten_any(self) -> Vec<ConditionPattern> {
         let patterns: Vec<_> = self.collect();
-        let any = |pattern: &Pattern| !pattern.not && pattern.condition.is_always();
+        let any = |pattern: &ConditionPattern| !pattern.not && pattern.condition.is_always();
         if patterns.iter().any(any) { Vec::new() } else { patterns }
     }
 }
 
-pub(super) fn protocol(cursor: &mut Cursor<'_>) -> Result<Condition, TextError> {
+pub(super) fn protocol(cursor: &mut WordCursor<'_>) -> Result<Condition, RuleTextError> {
     let word = cursor.next(EXPECTED_PROTO)?;
-    protocol_word(&word.text).ok_or_else(|| TextError::unexpected(word, EXPECTED_PROTO))
+    protocol_word(&word.text).ok_or_else(|| RuleTextError::unexpected(word, EXPECTED_PROTO))
 }
 
 fn protocol_word(text: &str) -> Option<Condition> {
     Some(match text {
-        "ip" | "all" | "0" => Condition::Src(Addresses::Any),
+        "ip" | "all" | "0" => Condition::Src(AddressPattern::Any),
         "ip4" | "ipv4" => Condition::Ip4,
         "ip6" | "ipv6" => Condition::Ip6,
         "icmp6" | "icmpv6" => Condition::Proto(58),
@@ -156,13 +162,19 @@ fn protocol_word(text: &str) -> Option<Condition> {
     })
 }
 
-fn side(cursor: &mut Cursor<'_>, make: fn(Addresses) -> Condition) -> Result<Condition, TextError> {
+fn side(
+    cursor: &mut WordCursor<'_>,
+    make: fn(AddressPattern) -> Condition,
+) -> Result<Condition, RuleTextError> {
     let word = cursor.next("addresses")?;
-    address::addresses(word, Versions::Both).map(make)
+    address::addresses(word, AcceptedVersions::Both).map(make)
 }
 
 /// Ports, where the next word is some and no option.
-fn ports(cursor: &mut Cursor<'_>, field: HeaderField) -> Result<Option<Pattern>, TextError> {
+fn ports(
+    cursor: &mut WordCursor<'_>,
+    field: HeaderField,
+) -> Result<Option<ConditionPattern>, RuleTextError> {
     let mut ahead = cursor.clone();
     let not = ahead.eat("not");
     // Any port: nothing is asked for.
@@ -175,10 +187,10 @@ fn ports(cursor: &mut Cursor<'_>, field: HeaderField) -> Result<Option<Pattern>,
     ahead.skip();
     let ranges = number::ranges(word, u16::MAX, names::SERVICES, "port")?;
     *cursor = ahead;
-    Ok(Some(Pattern { not, condition: Condition::Number(field, ranges) }))
+    Ok(Some(ConditionPattern { not, condition: Condition::Number(field, ranges) }))
 }
 
-fn looks_like_ports(word: &Word) -> bool {
+fn looks_like_ports(word: &SourceWord) -> bool {
     word.text.as_bytes()[0].is_ascii_digit()
         || (!option::is_keyword(&word.text)
             && number::ranges(word, u16::MAX, names::SERVICES, "port").is_ok())

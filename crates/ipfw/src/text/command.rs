@@ -5,24 +5,24 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::cursor::Cursor;
-use super::error::{TextError, TextErrorKind};
+use super::cursor::WordCursor;
+use super::error::{RuleTextError, RuleTextErrorKind};
 use super::nat::{self, NatCommand};
 use super::nptv6::{self, Nptv6Command};
 use super::shaper::ShaperCommand;
 use super::state::{self, StateCommand};
 use super::table::{self, TableCommand};
-use super::words::Word;
+use super::words::SourceWord;
 use super::{header, number};
-use crate::rule::{Rule, RuleNumber, SETS};
+use crate::rule::{NUM_SETS, Rule, RuleNumber};
 
 /// One command, as it was written.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Command {
+pub enum IpfwCommand {
     /// `add`.
-    Add(Box<Add>),
+    Add(Box<AddRule>),
     /// `delete`.
-    Delete(DeleteWhat),
+    Delete(DeleteTarget),
     /// `list` and `show`.
     List {
         /// `show`: with counters.
@@ -64,7 +64,7 @@ pub enum Command {
     /// `enable` and `disable`.
     Switch {
         /// What.
-        switch: Switch,
+        switch: EnableTarget,
         /// `enable`.
         on: bool,
     },
@@ -81,7 +81,7 @@ pub enum Command {
 
 /// A rule to add and where.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Add {
+pub struct AddRule {
     /// Its number; `None` is behind the last one.
     pub number: Option<RuleNumber>,
     /// The rule.
@@ -99,7 +99,7 @@ pub struct NumberRange {
 
 /// What `delete` deletes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeleteWhat {
+pub enum DeleteTarget {
     /// Rules with these numbers, of this set only if one is given.
     Rules {
         /// Only rules of this set.
@@ -143,7 +143,7 @@ pub enum SetCommand {
 
 /// What `enable` and `disable` name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Switch {
+pub enum EnableTarget {
     /// The firewall as a whole.
     Firewall,
     /// Packets that leave a pipe are accepted.
@@ -162,16 +162,16 @@ const EXPECTED: &str = "a command: add, delete, list, show, zero, resetlog, flus
                         pipe, queue, sched, nat, nptv6, enable, disable, state, sysctl, monitor, \
                         explain, metrics, save";
 
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Command, TextError> {
+pub(super) fn parse(cursor: &mut WordCursor<'_>) -> Result<IpfwCommand, RuleTextError> {
     cursor.eat("ipfw");
     if let Some(add) = number_first(cursor)? {
-        return Ok(Command::Add(Box::new(add)));
+        return Ok(IpfwCommand::Add(Box::new(add)));
     }
     let mut of_set = None;
     if cursor.peek_text() == "set" {
         cursor.skip();
         match set(cursor)? {
-            Ok(command) => return Ok(Command::Set(command)),
+            Ok(command) => return Ok(IpfwCommand::Set(command)),
             Err(set) => of_set = Some(set),
         }
     }
@@ -180,7 +180,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Command, TextError> {
 }
 
 /// `N add …` is `add N …`.
-fn number_first(cursor: &mut Cursor<'_>) -> Result<Option<Add>, TextError> {
+fn number_first(cursor: &mut WordCursor<'_>) -> Result<Option<AddRule>, RuleTextError> {
     let mut ahead = cursor.clone();
     let Some(word) = ahead.peek() else { return Ok(None) };
     ahead.skip();
@@ -191,53 +191,58 @@ fn number_first(cursor: &mut Cursor<'_>) -> Result<Option<Add>, TextError> {
     let number = number.ok_or_else(|| number::out_of(word, 1, 65534, "rule number"))?;
     *cursor = ahead;
     let add = header::add(cursor)?;
-    Ok(Some(Add { number: add.number.or(Some(number).filter(|&number| number != 0)), ..add }))
+    Ok(Some(AddRule { number: add.number.or(Some(number).filter(|&number| number != 0)), ..add }))
 }
 
-fn verb(cursor: &mut Cursor<'_>, word: &Word, set: Option<u8>) -> Result<Command, TextError> {
+fn verb(
+    cursor: &mut WordCursor<'_>,
+    word: &SourceWord,
+    set: Option<u8>,
+) -> Result<IpfwCommand, RuleTextError> {
     Ok(match word.text.as_str() {
         "add" => {
             let mut add = header::add(cursor)?;
             if let Some(set) = set.filter(|_| add.rule.set == 0) {
                 add.rule.set = set;
             }
-            Command::Add(Box::new(add))
+            IpfwCommand::Add(Box::new(add))
         }
-        "delete" => Command::Delete(delete(cursor, set)?),
-        "list" => Command::List { counters: false, set, ranges: ranges(cursor)? },
-        "show" => Command::List { counters: true, set, ranges: ranges(cursor)? },
-        "zero" => Command::Zero { set, ranges: ranges(cursor)? },
-        "resetlog" => Command::ResetLog { set, ranges: ranges(cursor)? },
-        "flush" => Command::Flush { set },
-        "table" => Command::Table(table::parse(cursor, set.unwrap_or(0))?),
-        "pipe" | "queue" | "sched" => {
-            Command::Shaper(ShaperCommand { text: cursor.rest(word).into(), column: word.column })
-        }
+        "delete" => IpfwCommand::Delete(delete(cursor, set)?),
+        "list" => IpfwCommand::List { counters: false, set, ranges: ranges(cursor)? },
+        "show" => IpfwCommand::List { counters: true, set, ranges: ranges(cursor)? },
+        "zero" => IpfwCommand::Zero { set, ranges: ranges(cursor)? },
+        "resetlog" => IpfwCommand::ResetLog { set, ranges: ranges(cursor)? },
+        "flush" => IpfwCommand::Flush { set },
+        "table" => IpfwCommand::Table(table::parse(cursor, set.unwrap_or(0))?),
+        "pipe" | "queue" | "sched" => IpfwCommand::Shaper(ShaperCommand {
+            text: cursor.rest(word).into(),
+            column: word.column,
+        }),
         "enable" | "disable" => switch(cursor, word.text == "enable")?,
-        "state" => Command::State(Box::new(state::parse(cursor, word)?)),
+        "state" => IpfwCommand::State(Box::new(state::parse(cursor, word)?)),
         "sysctl" => sysctl(cursor)?,
-        "nat" => Command::Nat(nat::parse(cursor)?),
-        "nptv6" => Command::Nptv6(nptv6::parse(cursor)?),
+        "nat" => IpfwCommand::Nat(nat::parse(cursor)?),
+        "nptv6" => IpfwCommand::Nptv6(nptv6::parse(cursor)?),
         "internal" => {
             let instead = "`table all info` for tables, `monitor` for log lines: there are no \
                            lists inside a kernel to show";
-            return Err(TextError::refused(word, instead));
+            return Err(RuleTextError::refused(word, instead));
         }
         _ => {
-            let error = TextError::unexpected(word, EXPECTED);
-            return Err(TextError { kind: TextErrorKind::Usage, ..error });
+            let error = RuleTextError::unexpected(word, EXPECTED);
+            return Err(RuleTextError { kind: RuleTextErrorKind::Usage, ..error });
         }
     })
 }
 
-fn ranges(cursor: &mut Cursor<'_>) -> Result<Vec<NumberRange>, TextError> {
+fn ranges(cursor: &mut WordCursor<'_>) -> Result<Vec<NumberRange>, RuleTextError> {
     let mut ranges = Vec::new();
     while let Some(word) = cursor.peek() {
         cursor.skip();
         for item in word.text.split(',') {
             ranges.push(range(item).ok_or_else(|| {
                 let message = format!("`{item}` is no rule number");
-                TextError::at(word, message, "rule numbers, or ranges of them, up to 65535")
+                RuleTextError::at(word, message, "rule numbers, or ranges of them, up to 65535")
             })?);
         }
     }
@@ -251,20 +256,20 @@ pub(super) fn range(item: &str) -> Option<NumberRange> {
     (first <= last).then_some(NumberRange { first, last })
 }
 
-fn delete(cursor: &mut Cursor<'_>, set: Option<u8>) -> Result<DeleteWhat, TextError> {
+fn delete(cursor: &mut WordCursor<'_>, set: Option<u8>) -> Result<DeleteTarget, RuleTextError> {
     if cursor.eat("set") {
-        return header::set_number(cursor).map(DeleteWhat::Set);
+        return header::set_number(cursor).map(DeleteTarget::Set);
     }
     let ranges = ranges(cursor)?;
     match (ranges.is_empty(), set) {
-        (false, _) => Ok(DeleteWhat::Rules { set, ranges }),
-        (true, Some(set)) => Ok(DeleteWhat::Set(set)),
+        (false, _) => Ok(DeleteTarget::Rules { set, ranges }),
+        (true, Some(set)) => Ok(DeleteTarget::Set(set)),
         (true, None) => Err(cursor.too_short("rule numbers, or `set` and a set")),
     }
 }
 
 /// What stands behind `set`: a command of its own, or the set that another command is about.
-fn set(cursor: &mut Cursor<'_>) -> Result<Result<SetCommand, u8>, TextError> {
+fn set(cursor: &mut WordCursor<'_>) -> Result<Result<SetCommand, u8>, RuleTextError> {
     let expected = "show, enable, disable, swap, move, or a set";
     let word = cursor.next(expected)?;
     Ok(Ok(match word.text.as_str() {
@@ -276,7 +281,7 @@ fn set(cursor: &mut Cursor<'_>) -> Result<Result<SetCommand, u8>, TextError> {
     }))
 }
 
-fn set_move(cursor: &mut Cursor<'_>) -> Result<SetCommand, TextError> {
+fn set_move(cursor: &mut WordCursor<'_>) -> Result<SetCommand, RuleTextError> {
     if cursor.eat("rule") {
         let word = cursor.next("a rule number")?;
         let rule = number::within(word, 1, 65534, "rule number")? as RuleNumber;
@@ -288,7 +293,7 @@ fn set_move(cursor: &mut Cursor<'_>) -> Result<SetCommand, TextError> {
     Ok(SetCommand::Move { from, to: header::set_number(cursor)? })
 }
 
-fn set_change(cursor: &mut Cursor<'_>, enable: bool) -> Result<SetCommand, TextError> {
+fn set_change(cursor: &mut WordCursor<'_>, enable: bool) -> Result<SetCommand, RuleTextError> {
     let mut masks = [0_u32; 2];
     let mut which = usize::from(enable);
     while let Some(word) = cursor.peek() {
@@ -297,11 +302,11 @@ fn set_change(cursor: &mut Cursor<'_>, enable: bool) -> Result<SetCommand, TextE
             "disable" => which = 0,
             "enable" => which = 1,
             _ => {
-                let set = number::within(word, 0, u64::from(SETS) - 1, "set")?;
+                let set = number::within(word, 0, u64::from(NUM_SETS) - 1, "set")?;
                 masks[which] |= 1 << set;
                 if masks[0] & masks[1] != 0 {
                     let message = format!("set {set} is to be both enabled and disabled");
-                    return Err(TextError::at(word, message, "each set in one of both lists"));
+                    return Err(RuleTextError::at(word, message, "each set in one of both lists"));
                 }
             }
         }
@@ -309,34 +314,34 @@ fn set_change(cursor: &mut Cursor<'_>, enable: bool) -> Result<SetCommand, TextE
     Ok(SetCommand::Change { disable: masks[0], enable: masks[1] })
 }
 
-fn switch(cursor: &mut Cursor<'_>, on: bool) -> Result<Command, TextError> {
+fn switch(cursor: &mut WordCursor<'_>, on: bool) -> Result<IpfwCommand, RuleTextError> {
     let expected = "firewall, one_pass, debug, verbose, dyn_keepalive or skipto_cache";
     let word = cursor.next(expected)?;
     let switch = match word.text.as_str() {
-        "firewall" => Switch::Firewall,
-        "one_pass" => Switch::OnePass,
-        "debug" => Switch::Debug,
-        "verbose" => Switch::Verbose,
-        "dyn_keepalive" => Switch::DynKeepalive,
-        "skipto_cache" => Switch::SkipToCache,
-        "altq" => return Err(TextError::refused(word, "`queue` or `pipe`: there is no ALTQ")),
-        _ => return Err(TextError::unexpected(word, expected)),
+        "firewall" => EnableTarget::Firewall,
+        "one_pass" => EnableTarget::OnePass,
+        "debug" => EnableTarget::Debug,
+        "verbose" => EnableTarget::Verbose,
+        "dyn_keepalive" => EnableTarget::DynKeepalive,
+        "skipto_cache" => EnableTarget::SkipToCache,
+        "altq" => return Err(RuleTextError::refused(word, "`queue` or `pipe`: there is no ALTQ")),
+        _ => return Err(RuleTextError::unexpected(word, expected)),
     };
-    Ok(Command::Switch { switch, on })
+    Ok(IpfwCommand::Switch { switch, on })
 }
 
-fn sysctl(cursor: &mut Cursor<'_>) -> Result<Command, TextError> {
+fn sysctl(cursor: &mut WordCursor<'_>) -> Result<IpfwCommand, RuleTextError> {
     let word = cursor.next("`-a`, NAME or NAME=VALUE")?;
     if word.text == "-a" {
-        return Ok(Command::Sysctl { name: String::new(), value: None });
+        return Ok(IpfwCommand::Sysctl { name: String::new(), value: None });
     }
     let (name, value) = match word.text.split_once('=') {
         None => (word.text.as_str(), None),
         Some((name, value)) => {
             let value = number::parse(value).and_then(|number| u32::try_from(number).ok());
-            let wrong = || TextError::unexpected(word, "NAME=VALUE with a number as value");
+            let wrong = || RuleTextError::unexpected(word, "NAME=VALUE with a number as value");
             (name, Some(value.ok_or_else(wrong)?))
         }
     };
-    Ok(Command::Sysctl { name: name.into(), value })
+    Ok(IpfwCommand::Sysctl { name: name.into(), value })
 }

@@ -1,24 +1,24 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::error::{TextError, is_unseen};
-use super::words::Word;
+use super::error::{RuleTextError, is_unprintable};
+use super::words::SourceWord;
 
 /// Goes through the words of a line.
 #[derive(Clone)]
-pub(super) struct Cursor<'w> {
-    words: &'w [Word],
+pub(super) struct WordCursor<'w> {
+    words: &'w [SourceWord],
     at: usize,
     raw: &'w str,
     line: u32,
 }
 
-impl<'w> Cursor<'w> {
-    pub(super) fn new(words: &'w [Word], raw: &'w str, line: u32) -> Self {
+impl<'w> WordCursor<'w> {
+    pub(super) fn new(words: &'w [SourceWord], raw: &'w str, line: u32) -> Self {
         Self { words, at: 0, raw, line }
     }
 
-    pub(super) fn peek(&self) -> Option<&'w Word> {
+    pub(super) fn peek(&self) -> Option<&'w SourceWord> {
         self.words.get(self.at)
     }
 
@@ -32,7 +32,7 @@ impl<'w> Cursor<'w> {
     }
 
     /// The next word, which must be there.
-    pub(super) fn next(&mut self, expected: &str) -> Result<&'w Word, TextError> {
+    pub(super) fn next(&mut self, expected: &str) -> Result<&'w SourceWord, RuleTextError> {
         let word = self.peek().ok_or_else(|| self.too_short(expected))?;
         self.at += 1;
         Ok(word)
@@ -45,17 +45,17 @@ impl<'w> Cursor<'w> {
         found
     }
 
-    pub(super) fn must_eat(&mut self, text: &str, expected: &str) -> Result<(), TextError> {
+    pub(super) fn must_eat(&mut self, text: &str, expected: &str) -> Result<(), RuleTextError> {
         let word = self.next(expected)?;
-        if word.text == text { Ok(()) } else { Err(TextError::unexpected(word, expected)) }
+        if word.text == text { Ok(()) } else { Err(RuleTextError::unexpected(word, expected)) }
     }
 
     /// The error of a line that ends too early.
-    pub(super) fn too_short(&self, expected: &str) -> TextError {
+    pub(super) fn too_short(&self, expected: &str) -> RuleTextError {
         let text = String::new();
         let column = self.raw.trim_end().chars().count() as u32 + 1;
-        let end = Word { text, line: self.line, column, offset: self.raw.len() };
-        TextError::at(&end, "the line ends too early".into(), expected)
+        let end = SourceWord { text, line: self.line, column, offset: self.raw.len() };
+        RuleTextError::at(&end, "the line ends too early".into(), expected)
     }
 
     /// The rest of the line as it was written, behind the `//` of the next word; takes all words.
@@ -63,20 +63,20 @@ impl<'w> Cursor<'w> {
         let word = self.peek().filter(|word| word.text.starts_with("//"))?;
         self.at = self.words.len();
         let comment = self.raw[word.offset + 2..].trim();
-        Some(comment.replace(is_unseen, "\u{fffd}"))
+        Some(comment.replace(is_unprintable, "\u{fffd}"))
     }
 
     /// The line as it was written, from `word` on; takes all words.
-    pub(super) fn rest(&mut self, word: &Word) -> &'w str {
+    pub(super) fn rest(&mut self, word: &SourceWord) -> &'w str {
         self.at = self.words.len();
         let text = &self.raw[word.offset..];
         text.split('#').next().unwrap_or(text).trim_end()
     }
 
     /// There is nothing left.
-    pub(super) fn end(&self) -> Result<(), TextError> {
+    pub(super) fn end(&self) -> Result<(), RuleTextError> {
         self.peek().map_or(Ok(()), |word| {
-            Err(TextError::at(word, format!("`{}` is one word too many", word.text), "the end"))
+            Err(RuleTextError::at(word, format!("`{}` is one word too many", word.text), "the end"))
         })
     }
 }

@@ -2,12 +2,12 @@ use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::{String, ToString};
 
-use super::words::Word;
+use super::words::SourceWord;
 
 /// Why a text is no command, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {message}; expected {expected}")]
-pub struct TextError {
+pub struct RuleTextError {
     /// Line, from 1.
     pub line: u32,
     /// Column in characters, from 1.
@@ -17,12 +17,12 @@ pub struct TextError {
     /// What would be right.
     pub expected: String,
     /// What sort of mistake it is.
-    pub kind: TextErrorKind,
+    pub kind: RuleTextErrorKind,
 }
 
 /// Sorts of mistakes, which have exit codes of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TextErrorKind {
+pub enum RuleTextErrorKind {
     /// No such command.
     Usage,
     /// A command with a mistake in it.
@@ -31,24 +31,24 @@ pub enum TextErrorKind {
     Refused,
 }
 
-impl TextError {
-    pub(super) fn at(word: &Word, message: String, expected: &str) -> Self {
+impl RuleTextError {
+    pub(super) fn at(word: &SourceWord, message: String, expected: &str) -> Self {
         Self {
             line: word.line,
             column: word.column,
             message: shortened(message),
             expected: expected.into(),
-            kind: TextErrorKind::Data,
+            kind: RuleTextErrorKind::Data,
         }
     }
 
-    pub(super) fn unexpected(word: &Word, expected: &str) -> Self {
+    pub(super) fn unexpected(word: &SourceWord, expected: &str) -> Self {
         Self::at(word, format!("`{}` is not understood here", word.text), expected)
     }
 
-    pub(super) fn refused(word: &Word, why: &str) -> Self {
+    pub(super) fn refused(word: &SourceWord, why: &str) -> Self {
         let message = format!("`{}` is not available in this engine", word.text);
-        Self { kind: TextErrorKind::Refused, ..Self::at(word, message, why) }
+        Self { kind: RuleTextErrorKind::Refused, ..Self::at(word, message, why) }
     }
 
     pub(super) fn nothing(line: u32) -> Self {
@@ -57,7 +57,7 @@ impl TextError {
             column: 1,
             message: "nothing is asked for".into(),
             expected: "a command".into(),
-            kind: TextErrorKind::Usage,
+            kind: RuleTextErrorKind::Usage,
         }
     }
 
@@ -65,15 +65,15 @@ impl TextError {
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self.kind {
-            TextErrorKind::Usage => 64,
-            TextErrorKind::Data | TextErrorKind::Refused => 65,
+            RuleTextErrorKind::Usage => 64,
+            RuleTextErrorKind::Data | RuleTextErrorKind::Refused => 65,
         }
     }
 }
 
 /// Whether a terminal would obey a character rather than show it: control characters, and marks
 /// that turn the direction of text.
-pub(super) fn is_unseen(c: char) -> bool {
+pub(super) fn is_unprintable(c: char) -> bool {
     let turns =
         matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || turns
@@ -82,10 +82,10 @@ pub(super) fn is_unseen(c: char) -> bool {
 /// A text as messages may quote it: what a terminal would obey is written as its code.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_unseen) {
+    if !text.contains(is_unprintable) {
         return text.into();
     }
-    let one = |c: char| if is_unseen(c) { c.escape_unicode().to_string() } else { c.into() };
+    let one = |c: char| if is_unprintable(c) { c.escape_unicode().to_string() } else { c.into() };
     text.chars().map(one).collect::<String>().into()
 }
 

@@ -5,13 +5,14 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
 
 use super::body;
-use super::command::Add;
-use super::cursor::Cursor;
-use super::error::TextError;
-use super::words::Word;
-use super::{names, number, refused};
+use super::command::AddRule;
+use super::cursor::WordCursor;
+use super::error::RuleTextError;
+use super::words::SourceWord;
+use super::{names, number, unsupported};
 use crate::rule::{
-    Action, Arg, Fix, Hop, Log, Name, NatRef, Probability, ReturnTo, Rule, TagChange, Unreach,
+    Arg, NatRef, NextHop, ObjectName, Probability, ReturnTo, Rule, RuleAction, RuleLog, TagChange,
+    TagOp, Unreach,
 };
 
 /// Largest number that a rule, a tag or a pipe may be given.
@@ -19,13 +20,13 @@ const MAX_ARG: u64 = 65534;
 const EXPECTED_ACTION: &str = "an action: allow, deny, count, skipto, pipe, …";
 
 /// Reads everything behind `add`.
-pub(super) fn add(cursor: &mut Cursor<'_>) -> Result<Add, TextError> {
+pub(super) fn add(cursor: &mut WordCursor<'_>) -> Result<AddRule, RuleTextError> {
     let number = rule_number(cursor)?;
     let set = if cursor.eat("set") { set_number(cursor)? } else { 0 };
     let chance = if cursor.eat("prob") { probability(cursor)? } else { None };
     let first = cursor.peek();
     let lone_comment = cursor.peek_text().starts_with("//");
-    let action = if lone_comment { Action::Count } else { action(cursor)? };
+    let action = if lone_comment { RuleAction::Count } else { action(cursor)? };
     let mut rule = Rule {
         set,
         chance,
@@ -39,11 +40,11 @@ pub(super) fn add(cursor: &mut Cursor<'_>) -> Result<Add, TextError> {
     };
     modifiers(cursor, &mut rule)?;
     body::read(cursor, &mut rule)?;
-    first.map_or(Ok(()), |word| body::must_be_there(&rule, word))?;
-    Ok(Add { number, rule })
+    first.map_or(Ok(()), |word| body::require_body(&rule, word))?;
+    Ok(AddRule { number, rule })
 }
 
-fn rule_number(cursor: &mut Cursor<'_>) -> Result<Option<u16>, TextError> {
+fn rule_number(cursor: &mut WordCursor<'_>) -> Result<Option<u16>, RuleTextError> {
     let Some(word) = cursor.peek().filter(|word| word.text.as_bytes()[0].is_ascii_digit()) else {
         return Ok(None);
     };
@@ -53,79 +54,79 @@ fn rule_number(cursor: &mut Cursor<'_>) -> Result<Option<u16>, TextError> {
     Ok(u16::try_from(number).ok().filter(|&number| number != 0))
 }
 
-pub(super) fn set_number(cursor: &mut Cursor<'_>) -> Result<u8, TextError> {
+pub(super) fn set_number(cursor: &mut WordCursor<'_>) -> Result<u8, RuleTextError> {
     let word = cursor.next("a set, 0 to 31")?;
     number::within(word, 0, 31, "set").map(|set| set as u8)
 }
 
-fn probability(cursor: &mut Cursor<'_>) -> Result<Option<Probability>, TextError> {
+fn probability(cursor: &mut WordCursor<'_>) -> Result<Option<Probability>, RuleTextError> {
     let expected = "a probability above 0, up to 1";
     let word = cursor.next(expected)?;
     let p = f64::from_str(&word.text).ok().filter(|p| (0.0..=1.0).contains(p));
-    let p = p.ok_or_else(|| TextError::unexpected(word, expected))?;
+    let p = p.ok_or_else(|| RuleTextError::unexpected(word, expected))?;
     let chance = Probability::from_f64(p);
     if chance.is_some_and(Probability::is_never) {
         let message = format!("`prob {}` never matches", word.text);
-        return Err(TextError::at(word, message, expected));
+        return Err(RuleTextError::at(word, message, expected));
     }
     Ok(chance)
 }
 
-fn action(cursor: &mut Cursor<'_>) -> Result<Action, TextError> {
+fn action(cursor: &mut WordCursor<'_>) -> Result<RuleAction, RuleTextError> {
     let word = cursor.next(EXPECTED_ACTION)?;
     Ok(match word.text.as_str() {
-        "allow" | "accept" | "pass" | "permit" => Action::Allow,
-        "deny" | "drop" => Action::Deny,
-        "count" => Action::Count,
-        "reject" => Action::Unreach(Unreach::HOST),
-        "reset" => Action::Reset,
-        "reset6" => Action::Reset6,
-        "abort" => Action::Abort,
-        "abort6" => Action::Abort6,
-        "unreach" => Action::Unreach(unreach(cursor)?),
-        "unreach6" => Action::Unreach6(unreach6(cursor)?),
-        "check-state" => Action::CheckState(check_state_name(cursor)?),
-        "skipto" => Action::SkipTo(number::arg(cursor, MAX_ARG, "rule number")?),
-        "call" => Action::Call(number::arg(cursor, MAX_ARG, "rule number")?),
-        "return" => Action::Return(return_to(cursor)),
-        "pipe" => Action::Pipe(number::arg(cursor, 65535, "pipe")?),
-        "queue" => Action::Queue(number::arg(cursor, 65535, "queue")?),
-        "fwd" | "forward" => Action::Forward(hop(cursor)?),
-        "setdscp" => Action::SetDscp(dscp(cursor)?),
-        "setmark" => Action::SetMark(mark(cursor)?),
+        "allow" | "accept" | "pass" | "permit" => RuleAction::Allow,
+        "deny" | "drop" => RuleAction::Deny,
+        "count" => RuleAction::Count,
+        "reject" => RuleAction::Unreach(Unreach::HOST),
+        "reset" => RuleAction::Reset,
+        "reset6" => RuleAction::Reset6,
+        "abort" => RuleAction::Abort,
+        "abort6" => RuleAction::Abort6,
+        "unreach" => RuleAction::Unreach(unreach(cursor)?),
+        "unreach6" => RuleAction::Unreach6(unreach6(cursor)?),
+        "check-state" => RuleAction::CheckState(check_state_name(cursor)?),
+        "skipto" => RuleAction::SkipTo(number::arg(cursor, MAX_ARG, "rule number")?),
+        "call" => RuleAction::Call(number::arg(cursor, MAX_ARG, "rule number")?),
+        "return" => RuleAction::Return(return_to(cursor)),
+        "pipe" => RuleAction::Pipe(number::arg(cursor, 65535, "pipe")?),
+        "queue" => RuleAction::Queue(number::arg(cursor, 65535, "queue")?),
+        "fwd" | "forward" => RuleAction::Forward(hop(cursor)?),
+        "setdscp" => RuleAction::SetDscp(dscp(cursor)?),
+        "setmark" => RuleAction::SetMark(mark(cursor)?),
         "tcp-setmss" => {
             let word = cursor.next("an MSS in bytes")?;
-            Action::TcpSetMss(number::within(word, 1, 65535, "MSS")? as u16)
+            RuleAction::TcpSetMss(number::within(word, 1, 65535, "MSS")? as u16)
         }
-        "reass" => Action::Reass,
+        "reass" => RuleAction::Reass,
         "nat" => nat(cursor)?,
-        "nptv6" => Action::Nptv6(name(cursor, "the name of an nptv6 instance")?),
+        "nptv6" => RuleAction::Nptv6(name(cursor, "the name of an nptv6 instance")?),
         text => return Err(unknown_action(word, text)),
     })
 }
 
-fn unknown_action(word: &Word, text: &str) -> TextError {
-    match names::value(refused::ACTIONS, text) {
-        Some(why) => TextError::refused(word, why),
-        None => TextError::unexpected(word, EXPECTED_ACTION),
+fn unknown_action(word: &SourceWord, text: &str) -> RuleTextError {
+    match names::value(unsupported::ACTIONS, text) {
+        Some(why) => RuleTextError::refused(word, why),
+        None => RuleTextError::unexpected(word, EXPECTED_ACTION),
     }
 }
 
-fn name(cursor: &mut Cursor<'_>, expected: &str) -> Result<Name, TextError> {
+fn name(cursor: &mut WordCursor<'_>, expected: &str) -> Result<ObjectName, RuleTextError> {
     let word = cursor.next(expected)?;
-    word.text.parse().map_err(|_| TextError::unexpected(word, expected))
+    word.text.parse().map_err(|_| RuleTextError::unexpected(word, expected))
 }
 
-fn nat(cursor: &mut Cursor<'_>) -> Result<Action, TextError> {
+fn nat(cursor: &mut WordCursor<'_>) -> Result<RuleAction, RuleTextError> {
     let instance = if cursor.eat("global") {
         NatRef::Global
     } else {
         NatRef::Instance(number::arg(cursor, 65535, "nat instance")?)
     };
-    Ok(Action::Nat(instance))
+    Ok(RuleAction::Nat(instance))
 }
 
-fn unreach(cursor: &mut Cursor<'_>) -> Result<Unreach, TextError> {
+fn unreach(cursor: &mut WordCursor<'_>) -> Result<Unreach, RuleTextError> {
     let word = cursor.next("an ICMP code")?;
     let code = match names::value(names::UNREACH, &word.text) {
         Some(code) => code,
@@ -139,7 +140,7 @@ fn unreach(cursor: &mut Cursor<'_>) -> Result<Unreach, TextError> {
     Ok(Unreach { code, mtu: mtu.unwrap_or(0) })
 }
 
-fn unreach6(cursor: &mut Cursor<'_>) -> Result<u8, TextError> {
+fn unreach6(cursor: &mut WordCursor<'_>) -> Result<u8, RuleTextError> {
     let word = cursor.next("an ICMPv6 code")?;
     match names::value(names::UNREACH6, &word.text) {
         Some(code) => Ok(code),
@@ -148,7 +149,7 @@ fn unreach6(cursor: &mut Cursor<'_>) -> Result<u8, TextError> {
 }
 
 /// `:name` where it stands; `default` where it does not; `None` for `:any`.
-fn check_state_name(cursor: &mut Cursor<'_>) -> Result<Option<Name>, TextError> {
+fn check_state_name(cursor: &mut WordCursor<'_>) -> Result<Option<ObjectName>, RuleTextError> {
     match cursor.peek_text() {
         ":any" => {
             cursor.skip();
@@ -159,16 +160,16 @@ fn check_state_name(cursor: &mut Cursor<'_>) -> Result<Option<Name>, TextError> 
 }
 
 /// `:name` where it stands, `default` where it does not.
-pub(super) fn state_name(cursor: &mut Cursor<'_>) -> Result<Name, TextError> {
+pub(super) fn state_name(cursor: &mut WordCursor<'_>) -> Result<ObjectName, RuleTextError> {
     let Some(word) = cursor.peek().filter(|word| word.text.starts_with(':')) else {
-        return Ok(Name::default_state());
+        return Ok(ObjectName::default_state());
     };
     cursor.skip();
     let name = word.text[1..].parse().ok().filter(|_| word.text != ":any");
-    name.ok_or_else(|| TextError::unexpected(word, "`:` and a name of states other than `any`"))
+    name.ok_or_else(|| RuleTextError::unexpected(word, "`:` and a name of states other than `any`"))
 }
 
-fn return_to(cursor: &mut Cursor<'_>) -> ReturnTo {
+fn return_to(cursor: &mut WordCursor<'_>) -> ReturnTo {
     if cursor.eat("next-rule") {
         return ReturnTo::NextRule;
     }
@@ -176,13 +177,13 @@ fn return_to(cursor: &mut Cursor<'_>) -> ReturnTo {
     ReturnTo::NextNumber
 }
 
-fn dscp(cursor: &mut Cursor<'_>) -> Result<Arg, TextError> {
+fn dscp(cursor: &mut WordCursor<'_>) -> Result<Arg, RuleTextError> {
     let word = cursor.next("a DSCP or `tablearg`")?;
     if word.text == "tablearg" {
         return Ok(Arg::Tablearg);
     }
     dscp_value(&word.text).map(|dscp| Arg::Number(dscp.into())).ok_or_else(|| {
-        TextError::unexpected(word, "a DSCP: 0 to 63, af11, cs1, ef, …, or `tablearg`")
+        RuleTextError::unexpected(word, "a DSCP: 0 to 63, af11, cs1, ef, …, or `tablearg`")
     })
 }
 
@@ -192,7 +193,7 @@ pub(crate) fn dscp_value(text: &str) -> Option<u8> {
     names::value(names::DSCP, text).or_else(number)
 }
 
-fn mark(cursor: &mut Cursor<'_>) -> Result<Arg, TextError> {
+fn mark(cursor: &mut WordCursor<'_>) -> Result<Arg, RuleTextError> {
     let word = cursor.next("a mark or `tablearg`")?;
     if word.text == "tablearg" {
         return Ok(Arg::Tablearg);
@@ -201,16 +202,16 @@ fn mark(cursor: &mut Cursor<'_>) -> Result<Arg, TextError> {
 }
 
 /// `a`, `a,port`, `[a]:port`, `tablearg` or `port:NAME`.
-fn hop(cursor: &mut Cursor<'_>) -> Result<Hop, TextError> {
+fn hop(cursor: &mut WordCursor<'_>) -> Result<NextHop, RuleTextError> {
     let expected = "an address with or without `,PORT`, `tablearg`, or `port:NAME`";
     let word = cursor.next(expected)?;
     if let Some(name) = word.text.strip_prefix("port:").filter(|name| !name.is_empty()) {
-        return Ok(Hop::Port(name.into()));
+        return Ok(NextHop::Port(name.into()));
     }
-    hop_address(&word.text).ok_or_else(|| TextError::unexpected(word, expected))
+    hop_address(&word.text).ok_or_else(|| RuleTextError::unexpected(word, expected))
 }
 
-fn hop_address(text: &str) -> Option<Hop> {
+fn hop_address(text: &str) -> Option<NextHop> {
     let (address, port) = match text.split_once(',') {
         Some((address, port)) => (address, u16::try_from(number::decimal(port)?).ok()?),
         None => match text.rsplit_once("]:") {
@@ -220,13 +221,13 @@ fn hop_address(text: &str) -> Option<Hop> {
     };
     let address = address.trim_matches(['[', ']']);
     if address == "tablearg" {
-        return Some(Hop::Tablearg(port));
+        return Some(NextHop::Tablearg(port));
     }
-    let v4 = Ipv4Addr::from_str(address).ok().map(|address| Hop::V4(address, port));
-    v4.or_else(|| Ipv6Addr::from_str(address).ok().map(|address| Hop::V6(address, port)))
+    let v4 = Ipv4Addr::from_str(address).ok().map(|address| NextHop::V4(address, port));
+    v4.or_else(|| Ipv6Addr::from_str(address).ok().map(|address| NextHop::V6(address, port)))
 }
 
-fn modifiers(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Result<(), TextError> {
+fn modifiers(cursor: &mut WordCursor<'_>, rule: &mut Rule) -> Result<(), RuleTextError> {
     while let Some(word) = cursor.peek() {
         match word.text.as_str() {
             "log" if rule.log.is_none() => {
@@ -235,21 +236,21 @@ fn modifiers(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Result<(), TextError> 
             }
             fix @ ("tag" | "untag") => {
                 cursor.skip();
-                let fix = if fix == "tag" { Fix::Add } else { Fix::Remove };
+                let fix = if fix == "tag" { TagOp::Add } else { TagOp::Remove };
                 let tag = number::arg(cursor, MAX_ARG, "tag")?;
-                rule.tags.push(TagChange { fix, tag });
+                rule.tags.push(TagChange { op: fix, tag });
             }
             text => {
-                let why = names::value(refused::MODIFIERS, text);
-                return why.map_or(Ok(()), |why| Err(TextError::refused(word, why)));
+                let why = names::value(unsupported::MODIFIERS, text);
+                return why.map_or(Ok(()), |why| Err(RuleTextError::refused(word, why)));
             }
         }
     }
     Ok(())
 }
 
-fn log(cursor: &mut Cursor<'_>) -> Result<Log, TextError> {
-    let mut log = Log::default();
+fn log(cursor: &mut WordCursor<'_>) -> Result<RuleLog, RuleTextError> {
+    let mut log = RuleLog::default();
     loop {
         if cursor.eat("logamount") {
             let word = cursor.next("how many lines")?;
@@ -262,7 +263,7 @@ fn log(cursor: &mut Cursor<'_>) -> Result<Log, TextError> {
     }
 }
 
-fn log_destinations(cursor: &mut Cursor<'_>, log: &mut Log) -> Result<(), TextError> {
+fn log_destinations(cursor: &mut WordCursor<'_>, log: &mut RuleLog) -> Result<(), RuleTextError> {
     let expected = "some of syslog, ipfw0, rtsock, separated by commas";
     let word = cursor.next(expected)?;
     for item in word.text.split(',') {
@@ -272,7 +273,7 @@ fn log_destinations(cursor: &mut Cursor<'_>, log: &mut Log) -> Result<(), TextEr
             "rtsock" => log.to.rtsock = true,
             _ => {
                 let message = format!("`{item}` is no destination of a log");
-                return Err(TextError::at(word, message, expected));
+                return Err(RuleTextError::at(word, message, expected));
             }
         }
     }

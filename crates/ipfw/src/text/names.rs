@@ -2,21 +2,21 @@
 
 use crate::rule::LookupKey;
 
-pub(super) type Table<T> = [(&'static str, T)];
+pub(super) type NameTable<T> = [(&'static str, T)];
 
 /// The number that `name` stands for.
-pub(super) fn value<T: Copy>(table: &Table<T>, name: &str) -> Option<T> {
+pub(super) fn value<T: Copy>(table: &NameTable<T>, name: &str) -> Option<T> {
     table.iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
 }
 
 /// The first name of `value`.
-pub(super) fn name<T: Copy + PartialEq>(table: &Table<T>, value: T) -> Option<&'static str> {
+pub(super) fn name<T: Copy + PartialEq>(table: &NameTable<T>, value: T) -> Option<&'static str> {
     table.iter().find(|(_, known)| *known == value).map(|&(name, _)| name)
 }
 
 /// IP protocols by the names of FreeBSD's protocols(5), whatever names the machine knows. `ipv6` is a
 /// version of IP to rules, so 41 has none.
-pub(super) const PROTOCOLS: &Table<u8> = &[
+pub(super) const PROTOCOLS: &NameTable<u8> = &[
     ("icmp", 1),
     ("igmp", 2),
     ("ggp", 3),
@@ -164,7 +164,7 @@ pub(super) const PROTOCOLS: &Table<u8> = &[
 ];
 
 /// Services, as in services(5).
-pub(super) const SERVICES: &Table<u16> = &[
+pub(super) const SERVICES: &NameTable<u16> = &[
     ("echo", 7),
     ("discard", 9),
     ("daytime", 13),
@@ -228,7 +228,7 @@ pub(super) const SERVICES: &Table<u16> = &[
 ];
 
 /// Types of Ethernet payload.
-pub(super) const ETHERTYPES: &Table<u16> = &[
+pub(super) const ETHERTYPES: &NameTable<u16> = &[
     ("ip", 0x0800),
     ("ipv4", 0x0800),
     ("arp", 0x0806),
@@ -245,7 +245,7 @@ pub(super) const ETHERTYPES: &Table<u16> = &[
 ];
 
 /// Codes of ICMP "destination unreachable".
-pub(super) const UNREACH: &Table<u8> = &[
+pub(super) const UNREACH: &NameTable<u8> = &[
     ("net", 0),
     ("host", 1),
     ("protocol", 2),
@@ -265,11 +265,11 @@ pub(super) const UNREACH: &Table<u8> = &[
 ];
 
 /// Codes of ICMPv6 "destination unreachable".
-pub(super) const UNREACH6: &Table<u8> =
+pub(super) const UNREACH6: &NameTable<u8> =
     &[("no-route", 0), ("admin-prohib", 1), ("address", 3), ("port", 4)];
 
 /// Differentiated services.
-pub(super) const DSCP: &Table<u8> = &[
+pub(super) const DSCP: &NameTable<u8> = &[
     ("af11", 10),
     ("af12", 12),
     ("af13", 14),
@@ -295,17 +295,17 @@ pub(super) const DSCP: &Table<u8> = &[
     ("cs0", 0),
 ];
 
-pub(super) const TCP_FLAGS: &Table<u8> =
+pub(super) const TCP_FLAGS: &NameTable<u8> =
     &[("syn", 0x02), ("fin", 0x01), ("ack", 0x10), ("psh", 0x08), ("rst", 0x04), ("urg", 0x20)];
 
-pub(super) const TCP_OPTIONS: &Table<u8> =
+pub(super) const TCP_OPTIONS: &NameTable<u8> =
     &[("mss", 0x01), ("window", 0x02), ("sack", 0x04), ("ts", 0x08), ("cc", 0x10)];
 
-pub(super) const IP_OPTIONS: &Table<u8> =
+pub(super) const IP_OPTIONS: &NameTable<u8> =
     &[("ssrr", 0x01), ("lsrr", 0x02), ("rr", 0x04), ("ts", 0x08)];
 
 /// Bits of the type of service; the last two are ECN's.
-pub(super) const IP_TOS: &Table<u8> = &[
+pub(super) const IP_TOS: &NameTable<u8> = &[
     ("lowdelay", 0x10),
     ("throughput", 0x08),
     ("reliability", 0x04),
@@ -314,9 +314,10 @@ pub(super) const IP_TOS: &Table<u8> = &[
     ("ecntransport", 0x02),
 ];
 
-pub(super) const FRAG: &Table<u8> = &[("df", 0x02), ("mf", 0x01), ("rf", 0x04), ("offset", 0x08)];
+pub(super) const FRAG: &NameTable<u8> =
+    &[("df", 0x02), ("mf", 0x01), ("rf", 0x04), ("offset", 0x08)];
 
-pub(super) const EXTENSIONS: &Table<u8> = &[
+pub(super) const EXTENSIONS: &NameTable<u8> = &[
     ("frag", 0x01),
     ("hopopt", 0x02),
     ("route", 0x04),
@@ -327,7 +328,7 @@ pub(super) const EXTENSIONS: &Table<u8> = &[
     ("rthdr2", 0x80),
 ];
 
-pub(super) const LOOKUP_KEYS: &Table<LookupKey> = &[
+pub(super) const LOOKUP_KEYS: &NameTable<LookupKey> = &[
     ("dst-ip", LookupKey::DstIp),
     ("src-ip", LookupKey::SrcIp),
     ("dst-ip4", LookupKey::DstIp4),

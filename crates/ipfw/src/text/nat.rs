@@ -4,13 +4,15 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
 
-use slipring_nat::{End, Mode, Outside, Redirect, RedirectKind, Remote, Settings};
+use slipring_nat::{
+    NatConfig, NatEndpoint, NatMode, OutsideAddress, Redirect, RedirectKind, RedirectRemote,
+};
 use slipring_wire::assigned::IpProto;
 
 use super::command::{NumberRange, range};
-use super::cursor::Cursor;
-use super::error::TextError;
-use super::words::Word;
+use super::cursor::WordCursor;
+use super::error::RuleTextError;
+use super::words::SourceWord;
 use super::{number, proto_value, service_value};
 use crate::rule::DEFAULT_RULE;
 
@@ -22,7 +24,7 @@ pub enum NatCommand {
         /// Its number.
         number: u16,
         /// What it is to do.
-        settings: Settings,
+        settings: NatConfig,
     },
     /// Removes some.
     Delete(Vec<NumberRange>),
@@ -53,7 +55,7 @@ const EXPECTED_PARAMETER: &str = "a parameter: ip, if, log, deny_in, same_ports,
 const EXPECTED_TARGETS: &str = "IP:PORT[-PORT], or a pool IP:PORT,IP:PORT,…";
 const EXPECTED_ALIAS: &str = "[IP:]PORT[-PORT], as many ports as the target has";
 
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<NatCommand, TextError> {
+pub(super) fn parse(cursor: &mut WordCursor<'_>) -> Result<NatCommand, RuleTextError> {
     let word = cursor.next(EXPECTED)?;
     if number::decimal(&word.text).is_some() || range(&word.text).is_some() {
         let verb = cursor.next("config, show or delete")?;
@@ -64,10 +66,10 @@ pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<NatCommand, TextError> {
 
 /// The number stands before or behind the verb.
 fn command(
-    cursor: &mut Cursor<'_>,
-    verb: &Word,
-    before: Option<&Word>,
-) -> Result<NatCommand, TextError> {
+    cursor: &mut WordCursor<'_>,
+    verb: &SourceWord,
+    before: Option<&SourceWord>,
+) -> Result<NatCommand, RuleTextError> {
     match verb.text.as_str() {
         "config" => {
             let word = before.map_or_else(|| cursor.next("the number of an instance"), Ok)?;
@@ -86,24 +88,28 @@ fn command(
             let what = found.map_or(NatShow::Flows, |(_, what)| what);
             Ok(NatCommand::Show { what, ranges: ranges(cursor, before)? })
         }
-        _ => Err(TextError::unexpected(verb, EXPECTED)),
+        _ => Err(RuleTextError::unexpected(verb, EXPECTED)),
     }
 }
 
-fn ranges(cursor: &mut Cursor<'_>, before: Option<&Word>) -> Result<Vec<NumberRange>, TextError> {
+fn ranges(
+    cursor: &mut WordCursor<'_>,
+    before: Option<&SourceWord>,
+) -> Result<Vec<NumberRange>, RuleTextError> {
     let mut words = Vec::from_iter(before);
     while let Some(word) = cursor.peek() {
         cursor.skip();
         words.push(word);
     }
-    let read = |word: &Word| {
-        range(&word.text).ok_or_else(|| TextError::unexpected(word, "numbers, or ranges of them"))
+    let read = |word: &SourceWord| {
+        range(&word.text)
+            .ok_or_else(|| RuleTextError::unexpected(word, "numbers, or ranges of them"))
     };
     words.into_iter().map(read).collect()
 }
 
-fn settings(cursor: &mut Cursor<'_>) -> Result<Settings, TextError> {
-    let mut settings = Settings::default();
+fn settings(cursor: &mut WordCursor<'_>) -> Result<NatConfig, RuleTextError> {
+    let mut settings = NatConfig::default();
     if cursor.peek().is_none() {
         return Err(cursor.too_short(EXPECTED_PARAMETER));
     }
@@ -111,42 +117,44 @@ fn settings(cursor: &mut Cursor<'_>) -> Result<Settings, TextError> {
         cursor.skip();
         parameter(cursor, word, &mut settings)?;
     }
-    if settings.outside == Outside::None && settings.redirects.is_empty() {
+    if settings.outside == OutsideAddress::None && settings.redirects.is_empty() {
         return Err(cursor.too_short("an address outside: `ip ADDRESS` or `if PORT`"));
     }
     Ok(settings)
 }
 
 fn parameter(
-    cursor: &mut Cursor<'_>,
-    word: &Word,
-    settings: &mut Settings,
-) -> Result<(), TextError> {
-    if let Some((_, mode)) = Mode::ALL.into_iter().find(|(keyword, _)| *keyword == word.text) {
+    cursor: &mut WordCursor<'_>,
+    word: &SourceWord,
+    settings: &mut NatConfig,
+) -> Result<(), RuleTextError> {
+    if let Some((_, mode)) = NatMode::ALL.into_iter().find(|(keyword, _)| *keyword == word.text) {
         settings.modes = settings.modes.with(mode);
         return Ok(());
     }
     match word.text.as_str() {
-        "ip" => settings.outside = Outside::Address(address(cursor.next("an IPv4 address")?)?),
-        "if" => settings.outside = Outside::Interface(cursor.next("a port")?.text.clone()),
+        "ip" => {
+            settings.outside = OutsideAddress::Address(address(cursor.next("an IPv4 address")?)?)
+        }
+        "if" => settings.outside = OutsideAddress::Interface(cursor.next("a port")?.text.clone()),
         "port_range" => settings.ports = Some(port_range(cursor)?),
         "redirect_addr" => settings.redirects.push(redirect_addr(cursor)?),
         "redirect_port" => settings.redirects.push(redirect_port(cursor)?),
         "redirect_proto" => settings.redirects.push(redirect_proto(cursor)?),
         "udp_eim" | "punch_fw" | "proxy_rule" => {
             let why = "the other parameters of `nat config`: this one is not offered";
-            return Err(TextError::refused(word, why));
+            return Err(RuleTextError::refused(word, why));
         }
-        _ => return Err(TextError::unexpected(word, EXPECTED_PARAMETER)),
+        _ => return Err(RuleTextError::unexpected(word, EXPECTED_PARAMETER)),
     }
     Ok(())
 }
 
-fn address(word: &Word) -> Result<Ipv4Addr, TextError> {
-    word.text.parse().map_err(|_| TextError::unexpected(word, "an IPv4 address"))
+fn address(word: &SourceWord) -> Result<Ipv4Addr, RuleTextError> {
+    word.text.parse().map_err(|_| RuleTextError::unexpected(word, "an IPv4 address"))
 }
 
-fn port_range(cursor: &mut Cursor<'_>) -> Result<(u16, u16), TextError> {
+fn port_range(cursor: &mut WordCursor<'_>) -> Result<(u16, u16), RuleTextError> {
     let expected = "LOWER-UPPER, ports of 1 to 65535 with the upper one greater";
     let word = cursor.next(expected)?;
     let found = word.text.split_once('-').and_then(|(first, last)| {
@@ -154,24 +162,24 @@ fn port_range(cursor: &mut Cursor<'_>) -> Result<(u16, u16), TextError> {
         read(first).zip(read(last))
     });
     let found = found.filter(|(first, last)| first < last);
-    found.ok_or_else(|| TextError::unexpected(word, expected))
+    found.ok_or_else(|| RuleTextError::unexpected(word, expected))
 }
 
 /// `redirect_addr LOCAL[,LOCAL…] PUBLIC`
-fn redirect_addr(cursor: &mut Cursor<'_>) -> Result<Redirect, TextError> {
+fn redirect_addr(cursor: &mut WordCursor<'_>) -> Result<Redirect, RuleTextError> {
     let targets = addresses(cursor.next("local addresses")?)?;
     let alias = address(cursor.next("the public address; 0.0.0.0 is that of the instance")?)?;
-    Ok(Redirect { kind: RedirectKind::Address, targets, alias, remote: Remote::ANY })
+    Ok(Redirect { kind: RedirectKind::Address, targets, alias, remote: RedirectRemote::ANY })
 }
 
-fn addresses(word: &Word) -> Result<Vec<End>, TextError> {
-    let read = |text: &str| text.parse().ok().map(|address| End::new(address, 0));
+fn addresses(word: &SourceWord) -> Result<Vec<NatEndpoint>, RuleTextError> {
+    let read = |text: &str| text.parse().ok().map(|address| NatEndpoint::new(address, 0));
     let all: Option<Vec<_>> = word.text.split(',').map(read).collect();
-    all.ok_or_else(|| TextError::unexpected(word, "IPv4 addresses, separated by commas"))
+    all.ok_or_else(|| RuleTextError::unexpected(word, "IPv4 addresses, separated by commas"))
 }
 
 /// `redirect_proto PROTO LOCAL [PUBLIC [REMOTE]]`
-fn redirect_proto(cursor: &mut Cursor<'_>) -> Result<Redirect, TextError> {
+fn redirect_proto(cursor: &mut WordCursor<'_>) -> Result<Redirect, RuleTextError> {
     let kind = RedirectKind::Protocol(proto(cursor)?);
     let target = address(cursor.next("a local address")?)?;
     let mut more = [Ipv4Addr::UNSPECIFIED; 2];
@@ -181,56 +189,56 @@ fn redirect_proto(cursor: &mut Cursor<'_>) -> Result<Redirect, TextError> {
         *slot = address(word)?;
     }
     let [alias, remote] = more;
-    let remote = Remote { address: remote, ..Remote::ANY };
-    Ok(Redirect { kind, targets: [End::new(target, 0)].into(), alias, remote })
+    let remote = RedirectRemote { address: remote, ..RedirectRemote::ANY };
+    Ok(Redirect { kind, targets: [NatEndpoint::new(target, 0)].into(), alias, remote })
 }
 
-fn proto(cursor: &mut Cursor<'_>) -> Result<IpProto, TextError> {
+fn proto(cursor: &mut WordCursor<'_>) -> Result<IpProto, RuleTextError> {
     let word = cursor.next("a protocol")?;
     let found = proto_value(&word.text).map(IpProto);
-    found.ok_or_else(|| TextError::unexpected(word, "a protocol by name or number"))
+    found.ok_or_else(|| RuleTextError::unexpected(word, "a protocol by name or number"))
 }
 
 /// `redirect_port PROTO TARGETS ALIAS [REMOTE]`
-fn redirect_port(cursor: &mut Cursor<'_>) -> Result<Redirect, TextError> {
+fn redirect_port(cursor: &mut WordCursor<'_>) -> Result<Redirect, RuleTextError> {
     let word = cursor.next("tcp, udp or sctp")?;
     let known = [("tcp", IpProto::TCP), ("udp", IpProto::UDP), ("sctp", IpProto::SCTP)];
     let found = known.into_iter().find(|(keyword, _)| *keyword == word.text);
-    let (_, proto) = found.ok_or_else(|| TextError::unexpected(word, "tcp, udp or sctp"))?;
+    let (_, proto) = found.ok_or_else(|| RuleTextError::unexpected(word, "tcp, udp or sctp"))?;
     let word = cursor.next(EXPECTED_TARGETS)?;
     let (targets, count) = targets(word)?;
     let word = cursor.next(EXPECTED_ALIAS)?;
     let (alias, first, aliases) =
-        alias(&word.text).ok_or_else(|| TextError::unexpected(word, EXPECTED_ALIAS))?;
+        alias(&word.text).ok_or_else(|| RuleTextError::unexpected(word, EXPECTED_ALIAS))?;
     if aliases != count {
         let message = format!("{aliases} ports are to go to {count}");
-        return Err(TextError::at(word, message, EXPECTED_ALIAS));
+        return Err(RuleTextError::at(word, message, EXPECTED_ALIAS));
     }
     if proto == IpProto::SCTP && targets.iter().any(|target| target.port != first) {
         let message = "SCTP keeps its ports".into();
-        return Err(TextError::at(word, message, "the ports of the target"));
+        return Err(RuleTextError::at(word, message, "the ports of the target"));
     }
     let kind = RedirectKind::Ports { proto, first, count };
     Ok(Redirect { kind, targets, alias, remote: remote(cursor, count)? })
 }
 
-fn begins_with_digit(word: &Word) -> bool {
+fn begins_with_digit(word: &SourceWord) -> bool {
     word.text.starts_with(|first: char| first.is_ascii_digit())
 }
 
-fn targets(word: &Word) -> Result<(Vec<End>, u16), TextError> {
-    let wrong = || TextError::unexpected(word, EXPECTED_TARGETS);
+fn targets(word: &SourceWord) -> Result<(Vec<NatEndpoint>, u16), RuleTextError> {
+    let wrong = || RuleTextError::unexpected(word, EXPECTED_TARGETS);
     let read = |text: &str| {
         let (address, ports) = text.split_once(':')?;
         let (port, count) = ports_of(ports)?;
-        Some((End::new(address.parse().ok()?, port), count))
+        Some((NatEndpoint::new(address.parse().ok()?, port), count))
     };
     let all: Option<Vec<_>> = word.text.split(',').map(read).collect();
     let all = all.ok_or_else(wrong)?;
     let count = all.first().map_or(1, |(_, count)| *count);
     if all.len() > 1 && all.iter().any(|(_, count)| *count != 1) {
         let message = "a pool of servers takes one port".into();
-        return Err(TextError::at(word, message, EXPECTED_TARGETS));
+        return Err(RuleTextError::at(word, message, EXPECTED_TARGETS));
     }
     Ok((all.into_iter().map(|(end, _)| end).collect(), count))
 }
@@ -244,19 +252,19 @@ fn alias(text: &str) -> Option<(Ipv4Addr, u16, u16)> {
     Some((address, first, count))
 }
 
-fn remote(cursor: &mut Cursor<'_>, count: u16) -> Result<Remote, TextError> {
+fn remote(cursor: &mut WordCursor<'_>, count: u16) -> Result<RedirectRemote, RuleTextError> {
     let expected = "IP[:PORT[-PORT]], one port or as many as are redirected";
     let Some(word) = cursor.peek().filter(|word| begins_with_digit(word)) else {
-        return Ok(Remote::ANY);
+        return Ok(RedirectRemote::ANY);
     };
     cursor.skip();
     let read = || {
         let (address, ports) = word.text.split_once(':').unwrap_or((&word.text, "0"));
         let (port, count) = if ports == "0" { (0, 1) } else { ports_of(ports)? };
-        Some(Remote { address: address.parse().ok()?, port, count })
+        Some(RedirectRemote { address: address.parse().ok()?, port, count })
     };
     let found = read().filter(|remote| remote.count == 1 || remote.count == count);
-    found.ok_or_else(|| TextError::unexpected(word, expected))
+    found.ok_or_else(|| RuleTextError::unexpected(word, expected))
 }
 
 /// First port and number of ports, by number or name.

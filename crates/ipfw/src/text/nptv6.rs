@@ -4,19 +4,19 @@ use alloc::string::String;
 use core::fmt;
 use core::net::Ipv6Addr;
 
-use slipring_nat::nptv6::Prefixes;
+use slipring_nat::nptv6::Nptv6Prefixes;
 
-use super::cursor::Cursor;
-use super::error::TextError;
+use super::cursor::WordCursor;
+use super::error::RuleTextError;
 use super::number;
-use super::words::Word;
-use crate::rule::Name;
+use super::words::SourceWord;
+use crate::rule::ObjectName;
 
 /// A command about instances of `nptv6`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nptv6Command {
     /// Which one; `None` is all.
-    pub name: Option<Name>,
+    pub name: Option<ObjectName>,
     /// What is done.
     pub verb: Nptv6Verb,
 }
@@ -43,14 +43,14 @@ pub struct Nptv6Options {
     /// The prefix inside.
     pub internal: Ipv6Addr,
     /// The prefix outside.
-    pub external: External,
+    pub external: Nptv6External,
     /// Bits of both.
     pub len: u8,
 }
 
 /// Where the prefix outside comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum External {
+pub enum Nptv6External {
     /// It is this one.
     Prefix(Ipv6Addr),
     /// It is that of a port's address.
@@ -62,44 +62,44 @@ const EXPECTED_OPTION: &str = "int_prefix, ext_prefix, ext_if or prefixlen";
 const EXPECTED_PREFIX: &str = "an IPv6 prefix";
 const EXPECTED_LEN: &str = "8 to 64 bits, the same for both prefixes";
 
-pub(super) fn parse(cursor: &mut Cursor<'_>) -> Result<Nptv6Command, TextError> {
+pub(super) fn parse(cursor: &mut WordCursor<'_>) -> Result<Nptv6Command, RuleTextError> {
     let expected = "the name of an instance, or `all`";
     let word = cursor.next(expected)?;
     let name = match word.text.as_str() {
         "all" => None,
-        text => Some(text.parse().map_err(|_| TextError::unexpected(word, expected))?),
+        text => Some(text.parse().map_err(|_| RuleTextError::unexpected(word, expected))?),
     };
     let verb = cursor.next(EXPECTED_VERB)?;
     let verb = match verb.text.as_str() {
         "create" if name.is_none() => {
-            return Err(TextError::unexpected(word, "a name: `all` means every instance"));
+            return Err(RuleTextError::unexpected(word, "a name: `all` means every instance"));
         }
         "create" => Nptv6Verb::Create(options(cursor)?),
         "destroy" => Nptv6Verb::Destroy,
         "list" | "show" => Nptv6Verb::List,
         "stats" => Nptv6Verb::Stats { reset: cursor.eat("reset") },
-        _ => return Err(TextError::unexpected(verb, EXPECTED_VERB)),
+        _ => return Err(RuleTextError::unexpected(verb, EXPECTED_VERB)),
     };
     Ok(Nptv6Command { name, verb })
 }
 
-fn options(cursor: &mut Cursor<'_>) -> Result<Nptv6Options, TextError> {
+fn options(cursor: &mut WordCursor<'_>) -> Result<Nptv6Options, RuleTextError> {
     let (mut internal, mut external, mut len) = (None, None, None);
     while let Some(word) = cursor.peek() {
         cursor.skip();
         match word.text.as_str() {
             "int_prefix" => internal = Some(prefix(cursor, &mut len)?),
             "ext_prefix" if external.is_none() => {
-                external = Some(External::Prefix(prefix(cursor, &mut len)?));
+                external = Some(Nptv6External::Prefix(prefix(cursor, &mut len)?));
             }
             "ext_if" if external.is_none() => {
-                external = Some(External::Interface(cursor.next("a port")?.text.clone()));
+                external = Some(Nptv6External::Interface(cursor.next("a port")?.text.clone()));
             }
             "ext_prefix" | "ext_if" => {
-                return Err(TextError::unexpected(word, "one of ext_prefix and ext_if"));
+                return Err(RuleTextError::unexpected(word, "one of ext_prefix and ext_if"));
             }
             "prefixlen" => same_len(cursor.next(EXPECTED_LEN)?, None, &mut len)?,
-            _ => return Err(TextError::unexpected(word, EXPECTED_OPTION)),
+            _ => return Err(RuleTextError::unexpected(word, EXPECTED_OPTION)),
         }
     }
     let internal = internal.ok_or_else(|| cursor.too_short("int_prefix and a prefix"))?;
@@ -109,7 +109,7 @@ fn options(cursor: &mut Cursor<'_>) -> Result<Nptv6Options, TextError> {
 }
 
 /// A prefix, and its length where that is written behind a slash.
-fn prefix(cursor: &mut Cursor<'_>, len: &mut Option<u8>) -> Result<Ipv6Addr, TextError> {
+fn prefix(cursor: &mut WordCursor<'_>, len: &mut Option<u8>) -> Result<Ipv6Addr, RuleTextError> {
     let word = cursor.next(EXPECTED_PREFIX)?;
     let (address, bits) = match word.text.split_once('/') {
         Some((address, bits)) => (address, Some(bits)),
@@ -118,13 +118,17 @@ fn prefix(cursor: &mut Cursor<'_>, len: &mut Option<u8>) -> Result<Ipv6Addr, Tex
     if let Some(bits) = bits {
         same_len(word, Some(bits), len)?;
     }
-    address.parse().map_err(|_| TextError::unexpected(word, EXPECTED_PREFIX))
+    address.parse().map_err(|_| RuleTextError::unexpected(word, EXPECTED_PREFIX))
 }
 
-fn same_len(word: &Word, bits: Option<&str>, len: &mut Option<u8>) -> Result<(), TextError> {
-    let wrong = || TextError::unexpected(word, EXPECTED_LEN);
+fn same_len(
+    word: &SourceWord,
+    bits: Option<&str>,
+    len: &mut Option<u8>,
+) -> Result<(), RuleTextError> {
+    let wrong = || RuleTextError::unexpected(word, EXPECTED_LEN);
     let bits = number::decimal(bits.unwrap_or(&word.text)).and_then(|bits| bits.try_into().ok());
-    let bits = bits.filter(|bits| Prefixes::LENGTHS.contains(bits)).ok_or_else(wrong)?;
+    let bits = bits.filter(|bits| Nptv6Prefixes::LENGTHS.contains(bits)).ok_or_else(wrong)?;
     if len.replace(bits).is_some_and(|before| before != bits) { Err(wrong()) } else { Ok(()) }
 }
 
@@ -132,8 +136,8 @@ impl fmt::Display for Nptv6Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "int_prefix {} ", self.internal)?;
         match &self.external {
-            External::Prefix(prefix) => write!(f, "ext_prefix {prefix}")?,
-            External::Interface(name) => write!(f, "ext_if {name}")?,
+            Nptv6External::Prefix(prefix) => write!(f, "ext_prefix {prefix}")?,
+            Nptv6External::Interface(name) => write!(f, "ext_if {name}")?,
         }
         write!(f, " prefixlen {}", self.len)
     }

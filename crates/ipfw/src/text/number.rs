@@ -3,11 +3,11 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::cursor::Cursor;
-use super::error::TextError;
-use super::names::{self, Table};
-use super::words::Word;
-use crate::rule::{Arg, Bits, Ranges};
+use super::cursor::WordCursor;
+use super::error::RuleTextError;
+use super::names::{self, NameTable};
+use super::words::SourceWord;
+use crate::rule::{Arg, BitTest, Ranges};
 
 /// Decimal, `0x` hexadecimal or `0`-led octal, as strtoul(3) reads them.
 pub(crate) fn parse(text: &str) -> Option<u64> {
@@ -27,17 +27,26 @@ pub(super) fn decimal(text: &str) -> Option<u32> {
 }
 
 /// A number of `low..=high` from `word`.
-pub(super) fn within(word: &Word, low: u64, high: u64, what: &str) -> Result<u64, TextError> {
+pub(super) fn within(
+    word: &SourceWord,
+    low: u64,
+    high: u64,
+    what: &str,
+) -> Result<u64, RuleTextError> {
     let found = parse(&word.text).filter(|number| (low..=high).contains(number));
     found.ok_or_else(|| out_of(word, low, high, what))
 }
 
-pub(super) fn out_of(word: &Word, low: u64, high: u64, what: &str) -> TextError {
-    TextError::at(word, format!("`{}` is no {what}", word.text), &format!("{low} to {high}"))
+pub(super) fn out_of(word: &SourceWord, low: u64, high: u64, what: &str) -> RuleTextError {
+    RuleTextError::at(word, format!("`{}` is no {what}", word.text), &format!("{low} to {high}"))
 }
 
 /// `tablearg`, or a number of `1..=high`.
-pub(super) fn arg(cursor: &mut Cursor<'_>, high: u64, what: &str) -> Result<Arg, TextError> {
+pub(super) fn arg(
+    cursor: &mut WordCursor<'_>,
+    high: u64,
+    what: &str,
+) -> Result<Arg, RuleTextError> {
     let word = cursor.next(&format!("a {what} or `tablearg`"))?;
     if word.text == "tablearg" {
         return Ok(Arg::Tablearg);
@@ -48,25 +57,25 @@ pub(super) fn arg(cursor: &mut Cursor<'_>, high: u64, what: &str) -> Result<Arg,
 
 /// Comma-separated numbers and `low-high` ranges up to `high`, names from `names` allowed.
 pub(super) fn ranges(
-    word: &Word,
+    word: &SourceWord,
     high: u16,
-    names: &Table<u16>,
+    names: &NameTable<u16>,
     what: &str,
-) -> Result<Ranges, TextError> {
+) -> Result<Ranges, RuleTextError> {
     let items = word.text.split(',');
     let parsed: Option<Vec<_>> = items.map(|item| range(item, high, names)).collect();
     let wrong = || {
         let bad = word.text.split(',').find(|item| range(item, high, names).is_none());
         let place = word.text.find(bad.unwrap_or("")).unwrap_or(0);
         let column = word.column + word.text[..place].chars().count() as u32;
-        let at = Word { column, ..word.clone() };
+        let at = SourceWord { column, ..word.clone() };
         let message = format!("`{}` is no {what}", bad.unwrap_or(""));
-        TextError::at(&at, message, &format!("a list of numbers and ranges up to {high}"))
+        RuleTextError::at(&at, message, &format!("a list of numbers and ranges up to {high}"))
     };
     parsed.map(Ranges).ok_or_else(wrong)
 }
 
-fn range(item: &str, high: u16, names: &Table<u16>) -> Option<(u16, u16)> {
+fn range(item: &str, high: u16, names: &NameTable<u16>) -> Option<(u16, u16)> {
     if let Some(one) = endpoint(item, high, names) {
         return Some((one, one));
     }
@@ -79,7 +88,7 @@ fn range(item: &str, high: u16, names: &Table<u16>) -> Option<(u16, u16)> {
     (low <= last).then_some((low, last))
 }
 
-fn endpoint(text: &str, high: u16, names: &Table<u16>) -> Option<u16> {
+fn endpoint(text: &str, high: u16, names: &NameTable<u16>) -> Option<u16> {
     let number = parse(text).and_then(|number| u16::try_from(number).ok());
     let named = || {
         let matches =
@@ -90,16 +99,24 @@ fn endpoint(text: &str, high: u16, names: &Table<u16>) -> Option<u16> {
 }
 
 /// Comma-separated flags, `!` before those that must be absent.
-pub(super) fn flags(word: &Word, table: &Table<u8>, what: &str) -> Result<Bits, TextError> {
+pub(super) fn flags(
+    word: &SourceWord,
+    table: &NameTable<u8>,
+    what: &str,
+) -> Result<BitTest, RuleTextError> {
     try_flags(&word.text, table).ok_or_else(|| {
         let known: Vec<_> = table.iter().map(|(name, _)| *name).collect();
         let message = format!("`{}` is no list of {what}", word.text);
-        TextError::at(word, message, &format!("some of {}, with `!` to negate", known.join(", ")))
+        RuleTextError::at(
+            word,
+            message,
+            &format!("some of {}, with `!` to negate", known.join(", ")),
+        )
     })
 }
 
-pub(super) fn try_flags(text: &str, table: &Table<u8>) -> Option<Bits> {
-    let mut bits = Bits::default();
+pub(super) fn try_flags(text: &str, table: &NameTable<u8>) -> Option<BitTest> {
+    let mut bits = BitTest::default();
     for item in text.split(',') {
         match item.strip_prefix('!') {
             Some(name) => bits.clear |= names::value(table, name)?,
@@ -110,11 +127,11 @@ pub(super) fn try_flags(text: &str, table: &Table<u8>) -> Option<Bits> {
 }
 
 /// Comma-separated numbers up to `high`.
-pub(super) fn list(word: &Word, high: u64, what: &str) -> Result<Vec<u64>, TextError> {
+pub(super) fn list(word: &SourceWord, high: u64, what: &str) -> Result<Vec<u64>, RuleTextError> {
     let one = |item: &str| parse(item).filter(|number| *number <= high);
     let all: Option<Vec<u64>> = word.text.split(',').map(one).collect();
     all.ok_or_else(|| {
         let message = format!("`{}` is no list of {what}", word.text);
-        TextError::at(word, message, &format!("numbers 0 to {high}, separated by commas"))
+        RuleTextError::at(word, message, &format!("numbers 0 to {high}, separated by commas"))
     })
 }

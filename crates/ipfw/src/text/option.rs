@@ -3,19 +3,19 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::address::{self, Versions};
-use super::cursor::Cursor;
-use super::error::TextError;
-use super::names::{self, Table};
-use super::words::Word;
-use super::{body, header, number, refused};
+use super::address::{self, AcceptedVersions};
+use super::cursor::WordCursor;
+use super::error::RuleTextError;
+use super::names::{self, NameTable};
+use super::words::SourceWord;
+use super::{body, header, number, unsupported};
 use crate::rule::{
-    Bits, Clause, Condition, HeaderField, Interface, Keep, Limit, LimitFields, LookupKey,
-    LookupMask, Pattern, Rule,
+    BitTest, Clause, Condition, ConditionPattern, HeaderField, InterfacePattern, KeepState,
+    LimitFields, LookupKey, LookupMask, Rule, StateLimit,
 };
 
 /// Options that compare a header number with ranges: highest value and names.
-const NUMBERS: &[(&str, HeaderField, u16, &Table<u16>)] = &[
+const NUMBERS: &[(&str, HeaderField, u16, &NameTable<u16>)] = &[
     ("src-port", HeaderField::SrcPort, u16::MAX, names::SERVICES),
     ("dst-port", HeaderField::DstPort, u16::MAX, names::SERVICES),
     ("mac-type", HeaderField::MacType, u16::MAX, names::ETHERTYPES),
@@ -96,20 +96,20 @@ pub(super) fn field_name(field: HeaderField) -> &'static str {
 pub(super) fn is_keyword(text: &str) -> bool {
     KEYWORDS.contains(&text)
         || NUMBERS.iter().any(|entry| entry.0 == text)
-        || names::value(refused::OPTIONS, text).is_some()
+        || names::value(unsupported::OPTIONS, text).is_some()
 }
 
 /// An option, or several in brackets.
-pub(super) fn clause(cursor: &mut Cursor<'_>) -> Result<Clause, TextError> {
+pub(super) fn clause(cursor: &mut WordCursor<'_>) -> Result<Clause, RuleTextError> {
     let word = cursor.peek();
     let mut patterns = body::block(cursor, condition)?;
     body::can_hold(word, &patterns)?;
-    patterns.iter_mut().filter(|pattern| pattern.not).for_each(turn_round);
+    patterns.iter_mut().filter(|pattern| pattern.not).for_each(invert_direction);
     Ok(Clause(patterns))
 }
 
 /// `src-port any` and `dst-port any`, which ask for nothing. `false`: another option.
-pub(super) fn any_port(cursor: &mut Cursor<'_>) -> bool {
+pub(super) fn any_port(cursor: &mut WordCursor<'_>) -> bool {
     let mut ahead = cursor.clone();
     let is_any = (ahead.eat("src-port") || ahead.eat("dst-port")) && ahead.eat("any");
     if is_any {
@@ -119,7 +119,7 @@ pub(super) fn any_port(cursor: &mut Cursor<'_>) -> bool {
 }
 
 /// `not in` is `out`.
-fn turn_round(pattern: &mut Pattern) {
+fn invert_direction(pattern: &mut ConditionPattern) {
     pattern.condition = match pattern.condition {
         Condition::In => Condition::Out,
         Condition::Out => Condition::In,
@@ -129,7 +129,7 @@ fn turn_round(pattern: &mut Pattern) {
 }
 
 /// The options that make states, which neither `not` nor brackets may touch. `false`: another.
-pub(super) fn state(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Result<bool, TextError> {
+pub(super) fn state(cursor: &mut WordCursor<'_>, rule: &mut Rule) -> Result<bool, RuleTextError> {
     let Some(word) = cursor.peek() else { return Ok(false) };
     let (probe, limited) = match word.text.as_str() {
         "keep-state" => (true, false),
@@ -146,24 +146,24 @@ pub(super) fn state(cursor: &mut Cursor<'_>, rule: &mut Rule) -> Result<bool, Te
     cursor.skip();
     if rule.keep.is_some() {
         let message = format!("`{}` comes after another option that keeps states", word.text);
-        return Err(TextError::at(word, message, "one such option in a rule"));
+        return Err(RuleTextError::at(word, message, "one such option in a rule"));
     }
     let limit = if limited { Some(limit(cursor)?) } else { None };
-    rule.keep = Some(Keep { probe, limit, name: header::state_name(cursor)? });
+    rule.keep = Some(KeepState { probe, limit, name: header::state_name(cursor)? });
     Ok(true)
 }
 
 const EXPECTED_FIELDS: &str = "some of src-addr, src-port, dst-addr, dst-port, or all";
 
 /// The fields that a limit counts by, as one word.
-pub(super) fn limit_fields(cursor: &mut Cursor<'_>) -> Result<LimitFields, TextError> {
+pub(super) fn limit_fields(cursor: &mut WordCursor<'_>) -> Result<LimitFields, RuleTextError> {
     let word = cursor.next(EXPECTED_FIELDS)?;
     let mut fields = LimitFields::default();
     let known = word.text.split(',').try_for_each(|item| limit_field(&mut fields, item));
-    known.map(|()| fields).ok_or_else(|| TextError::unexpected(word, EXPECTED_FIELDS))
+    known.map(|()| fields).ok_or_else(|| RuleTextError::unexpected(word, EXPECTED_FIELDS))
 }
 
-fn limit(cursor: &mut Cursor<'_>) -> Result<Limit, TextError> {
+fn limit(cursor: &mut WordCursor<'_>) -> Result<StateLimit, RuleTextError> {
     let expected = EXPECTED_FIELDS;
     let mut fields = LimitFields::default();
     let mut seen = false;
@@ -175,17 +175,18 @@ fn limit(cursor: &mut Cursor<'_>) -> Result<Limit, TextError> {
         }
         cursor.skip();
         for item in word.text.split(',') {
-            limit_field(&mut fields, item).ok_or_else(|| TextError::unexpected(word, expected))?;
+            limit_field(&mut fields, item)
+                .ok_or_else(|| RuleTextError::unexpected(word, expected))?;
         }
         seen = true;
     }
     if !seen {
         return Err(cursor.peek().map_or_else(
             || cursor.too_short(expected),
-            |word| TextError::unexpected(word, expected),
+            |word| RuleTextError::unexpected(word, expected),
         ));
     }
-    Ok(Limit { fields, most: number::arg(cursor, 65534, "number of states")? })
+    Ok(StateLimit { fields, max: number::arg(cursor, 65534, "number of states")? })
 }
 
 fn limit_field(fields: &mut LimitFields, item: &str) -> Option<()> {
@@ -203,7 +204,7 @@ fn limit_field(fields: &mut LimitFields, item: &str) -> Option<()> {
     Some(())
 }
 
-fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, TextError> {
+fn condition(cursor: &mut WordCursor<'_>) -> Result<Condition, RuleTextError> {
     let word = cursor.next(EXPECTED)?;
     let text = word.text.as_str();
     if let Some(&(_, field, high, names)) = NUMBERS.iter().find(|entry| entry.0 == text) {
@@ -228,14 +229,14 @@ fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, TextError> {
     }
 }
 
-fn unknown(word: &Word) -> TextError {
+fn unknown(word: &SourceWord) -> RuleTextError {
     let in_block = ["keep-state", "limit", "record-state", "set-limit", "defer-action"];
-    match names::value(refused::OPTIONS, &word.text) {
-        Some(why) => TextError::refused(word, why),
+    match names::value(unsupported::OPTIONS, &word.text) {
+        Some(why) => RuleTextError::refused(word, why),
         None if in_block.contains(&word.text.as_str()) => {
-            TextError::unexpected(word, "it outside of brackets and without `not`")
+            RuleTextError::unexpected(word, "it outside of brackets and without `not`")
         }
-        None => TextError::unexpected(word, EXPECTED),
+        None => RuleTextError::unexpected(word, EXPECTED),
     }
 }
 
@@ -244,17 +245,19 @@ fn plain(text: &str) -> Condition {
         "in" => Condition::In,
         "out" => Condition::Out,
         "layer2" | "bridged" => Condition::Layer2,
-        "setup" => Condition::TcpFlags(Bits { set: 0x02, clear: 0x10 }),
+        "setup" => Condition::TcpFlags(BitTest { set: 0x02, clear: 0x10 }),
         _ => Condition::Established,
     }
 }
 
-fn interface(cursor: &mut Cursor<'_>, text: &str) -> Result<Condition, TextError> {
+fn interface(cursor: &mut WordCursor<'_>, text: &str) -> Result<Condition, RuleTextError> {
     let word = cursor.next("a port name, a pattern, an address, `any` or `table(NAME)`")?;
     let interface = match word.text.as_str() {
-        "any" => Interface::Any,
-        name if name.starts_with("table(") => Interface::Table(address::table(word)?),
-        name => name.parse().map_or_else(|_| Interface::Glob(name.into()), Interface::Address),
+        "any" => InterfacePattern::Any,
+        name if name.starts_with("table(") => InterfacePattern::Table(address::table(word)?),
+        name => name
+            .parse()
+            .map_or_else(|_| InterfacePattern::Glob(name.into()), InterfacePattern::Address),
     };
     Ok(match text {
         "recv" => Condition::Recv(interface),
@@ -263,18 +266,21 @@ fn interface(cursor: &mut Cursor<'_>, text: &str) -> Result<Condition, TextError
     })
 }
 
-fn addresses(cursor: &mut Cursor<'_>, text: &str) -> Result<Condition, TextError> {
+fn addresses(cursor: &mut WordCursor<'_>, text: &str) -> Result<Condition, RuleTextError> {
     if text == "proto" {
         return body::protocol(cursor);
     }
     let word = cursor.next("addresses")?;
-    let versions =
-        if text.contains("ip6") || text.contains("ipv6") { Versions::V6 } else { Versions::V4 };
+    let versions = if text.contains("ip6") || text.contains("ipv6") {
+        AcceptedVersions::V6
+    } else {
+        AcceptedVersions::V4
+    };
     let found = address::addresses(word, versions)?;
     Ok(if text.starts_with("src") { Condition::Src(found) } else { Condition::Dst(found) })
 }
 
-fn tables(cursor: &mut Cursor<'_>, text: &str) -> Result<Condition, TextError> {
+fn tables(cursor: &mut WordCursor<'_>, text: &str) -> Result<Condition, RuleTextError> {
     match text {
         "MAC" | "mac" => {
             let dst = address::mac(cursor.next("the destination address")?)?;
@@ -293,7 +299,7 @@ fn tables(cursor: &mut Cursor<'_>, text: &str) -> Result<Condition, TextError> {
     }
 }
 
-fn lookup(cursor: &mut Cursor<'_>) -> Result<Condition, TextError> {
+fn lookup(cursor: &mut WordCursor<'_>) -> Result<Condition, RuleTextError> {
     let expected = "a key: dst-ip, src-ip, dst-port, src-port, dscp, dst-mac, src-mac, mark, \
                     rulenum, with or without `:BITMASK`";
     let word = cursor.next(expected)?;
@@ -302,21 +308,21 @@ fn lookup(cursor: &mut Cursor<'_>) -> Result<Condition, TextError> {
         None => (word.text.as_str(), None),
     };
     if matches!(key, "uid" | "jail") {
-        return Err(TextError::refused(
+        return Err(RuleTextError::refused(
             word,
             "another key: there are no sockets between two ports",
         ));
     }
     let key = names::value(names::LOOKUP_KEYS, key)
-        .ok_or_else(|| TextError::unexpected(word, expected))?;
+        .ok_or_else(|| RuleTextError::unexpected(word, expected))?;
     let mask = mask.map(|text| lookup_mask(word, key, text)).transpose()?;
     let name = cursor.next("the name of a table")?;
     let table = address::table_name(&name.text)
-        .ok_or_else(|| TextError::unexpected(name, "the name of a table"))?;
+        .ok_or_else(|| RuleTextError::unexpected(name, "the name of a table"))?;
     Ok(Condition::Lookup { key, mask, table })
 }
 
-fn lookup_mask(word: &Word, key: LookupKey, text: &str) -> Result<LookupMask, TextError> {
+fn lookup_mask(word: &SourceWord, key: LookupKey, text: &str) -> Result<LookupMask, RuleTextError> {
     use LookupKey as K;
     let v4 = || text.parse().ok().map(|mask: core::net::Ipv4Addr| LookupMask::V4(mask.to_bits()));
     let v6 = || {
@@ -330,16 +336,16 @@ fn lookup_mask(word: &Word, key: LookupKey, text: &str) -> Result<LookupMask, Te
         K::DstMac | K::SrcMac => text.parse().ok().map(LookupMask::Mac),
         _ => number::parse(text).and_then(|mask| Some(LookupMask::Number(mask.try_into().ok()?))),
     };
-    mask.ok_or_else(|| TextError::unexpected(word, "a bitmask written like the key"))
+    mask.ok_or_else(|| RuleTextError::unexpected(word, "a bitmask written like the key"))
 }
 
-fn bits(cursor: &mut Cursor<'_>, text: &str) -> Result<Condition, TextError> {
+fn bits(cursor: &mut WordCursor<'_>, text: &str) -> Result<Condition, RuleTextError> {
     if text.starts_with("frag") {
         let given = number::try_flags(cursor.peek_text(), names::FRAG);
         if given.is_some() {
             cursor.skip();
         }
-        return Ok(Condition::Frag(given.unwrap_or(Bits { set: 0x08, clear: 0 })));
+        return Ok(Condition::Frag(given.unwrap_or(BitTest { set: 0x08, clear: 0 })));
     }
     let word = cursor.next("flags, separated by commas")?;
     Ok(match text {
@@ -354,7 +360,7 @@ fn bits(cursor: &mut Cursor<'_>, text: &str) -> Result<Condition, TextError> {
     })
 }
 
-fn lists(cursor: &mut Cursor<'_>, text: &str) -> Result<Condition, TextError> {
+fn lists(cursor: &mut WordCursor<'_>, text: &str) -> Result<Condition, RuleTextError> {
     let word = cursor.next("a list, separated by commas")?;
     Ok(match text {
         "icmptypes" | "icmptype" => {
@@ -371,7 +377,7 @@ fn lists(cursor: &mut Cursor<'_>, text: &str) -> Result<Condition, TextError> {
         "ext6hdr" => {
             let found = number::flags(word, names::EXTENSIONS, "extension headers")?;
             if found.clear != 0 {
-                return Err(TextError::unexpected(word, "extension headers without `!`"));
+                return Err(RuleTextError::unexpected(word, "extension headers without `!`"));
             }
             Condition::Ext6Hdr(found.set)
         }
@@ -383,13 +389,14 @@ fn lists(cursor: &mut Cursor<'_>, text: &str) -> Result<Condition, TextError> {
     })
 }
 
-fn dscps(word: &Word) -> Result<u64, TextError> {
+fn dscps(word: &SourceWord) -> Result<u64, RuleTextError> {
     let all: Option<Vec<_>> = word.text.split(',').map(header::dscp_value).collect();
-    let all = all.ok_or_else(|| TextError::unexpected(word, "DSCPs: 0 to 63, af11, cs1, ef, …"))?;
+    let all =
+        all.ok_or_else(|| RuleTextError::unexpected(word, "DSCPs: 0 to 63, af11, cs1, ef, …"))?;
     Ok(all.iter().fold(0, |set, dscp| set | 1 << dscp))
 }
 
-fn numbers(cursor: &mut Cursor<'_>, text: &str) -> Result<Condition, TextError> {
+fn numbers(cursor: &mut WordCursor<'_>, text: &str) -> Result<Condition, RuleTextError> {
     let word = cursor.next("a number")?;
     let within = |high| number::within(word, 0, high, text);
     Ok(match text {
@@ -403,14 +410,14 @@ fn numbers(cursor: &mut Cursor<'_>, text: &str) -> Result<Condition, TextError> 
     })
 }
 
-fn mark(word: &Word) -> Result<Condition, TextError> {
+fn mark(word: &SourceWord) -> Result<Condition, RuleTextError> {
     if word.text == "tablearg" {
         return Ok(Condition::MarkTablearg);
     }
     let (value, mask) = word.text.split_once(':').unwrap_or((&word.text, "0xffffffff"));
     let read = |text| number::parse(text).and_then(|number| u32::try_from(number).ok());
     let found = read(value).zip(read(mask));
-    let (value, mask) =
-        found.ok_or_else(|| TextError::unexpected(word, "`MARK`, `MARK:MASK` or `tablearg`"))?;
+    let (value, mask) = found
+        .ok_or_else(|| RuleTextError::unexpected(word, "`MARK`, `MARK:MASK` or `tablearg`"))?;
     Ok(Condition::Mark { value: value & mask, mask })
 }

@@ -9,16 +9,17 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Display, Formatter, Write};
 
-use super::names::{self, Table};
+use super::names::{self, NameTable};
 use super::option::field_name;
 use crate::rule::{
-    Addresses, Bits, Clause, Condition, Fix, Head, HeaderField, Pattern, Ranges, Rule,
+    AddressPattern, BitTest, Clause, Condition, ConditionPattern, HeaderField, Ranges, Rule,
+    RuleHead, TagOp,
 };
-use parts::Joined;
+use parts::CommaSeparated;
 
 /// How a rule is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Style {
+pub struct RuleStyle {
     /// `-c`: no `from any to any` where nothing else is said.
     pub compact: bool,
     /// `-b`: action and comment only.
@@ -32,25 +33,25 @@ pub struct Style {
 
 /// A rule with a style to write it in.
 #[derive(Clone, Copy, Debug)]
-pub struct WithStyle<'r>(pub &'r Rule, pub Style);
+pub struct StyledRule<'r>(pub &'r Rule, pub RuleStyle);
 
 /// Patterns of which one must hold, as an option of a rule.
 #[derive(Clone, Copy, Debug)]
-pub struct ClauseText<'p>(pub &'p [Pattern]);
+pub struct ClauseText<'p>(pub &'p [ConditionPattern]);
 
 impl Display for ClauseText<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        block(f, self.0, |f, pattern| option(f, pattern, Style::default()))
+        block(f, self.0, |f, pattern| option(f, pattern, RuleStyle::default()))
     }
 }
 
 impl Display for Rule {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        WithStyle(self, Style::default()).fmt(f)
+        StyledRule(self, RuleStyle::default()).fmt(f)
     }
 }
 
-impl Display for WithStyle<'_> {
+impl Display for StyledRule<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self(rule, style) = self;
         if let Some(chance) = rule.chance {
@@ -62,7 +63,7 @@ impl Display for WithStyle<'_> {
         rule.action.fmt(f)?;
         rule.log.iter().try_for_each(|log| log.fmt(f))?;
         for change in &rule.tags {
-            let word = if change.fix == Fix::Add { "tag" } else { "untag" };
+            let word = if change.op == TagOp::Add { "tag" } else { "untag" };
             write!(f, " {word} {}", change.tag)?;
         }
         if !style.brief {
@@ -77,7 +78,7 @@ impl Display for WithStyle<'_> {
     }
 }
 
-fn body(f: &mut Formatter<'_>, rule: &Rule, style: Style) -> fmt::Result {
+fn body(f: &mut Formatter<'_>, rule: &Rule, style: RuleStyle) -> fmt::Result {
     if let Some(head) = &rule.body.head {
         write_head(f, head, style, rule.body.options.is_empty())?;
     }
@@ -88,7 +89,7 @@ fn body(f: &mut Formatter<'_>, rule: &Rule, style: Style) -> fmt::Result {
     if rule.defer { f.write_str(" defer-immediate-action") } else { Ok(()) }
 }
 
-fn write_head(f: &mut Formatter<'_>, head: &Head, style: Style, bare: bool) -> fmt::Result {
+fn write_head(f: &mut Formatter<'_>, head: &RuleHead, style: RuleStyle, bare: bool) -> fmt::Result {
     match head.protocols.as_slice() {
         [] => f.write_str(" ip")?,
         protocols => block(f, protocols, |f, pattern| {
@@ -102,7 +103,8 @@ fn write_head(f: &mut Formatter<'_>, head: &Head, style: Style, bare: bool) -> f
     }
     f.write_str(" from")?;
     side(f, &head.src)?;
-    if let Some(Pattern { not, condition: Condition::Number(_, ranges) }) = &head.src_ports {
+    if let Some(ConditionPattern { not, condition: Condition::Number(_, ranges) }) = &head.src_ports
+    {
         f.write_str(if *not { " not " } else { " " })?;
         write_ranges(f, ranges, HeaderField::SrcPort, style)?;
     }
@@ -110,7 +112,7 @@ fn write_head(f: &mut Formatter<'_>, head: &Head, style: Style, bare: bool) -> f
     side(f, &head.dst)
 }
 
-fn side(f: &mut Formatter<'_>, patterns: &[Pattern]) -> fmt::Result {
+fn side(f: &mut Formatter<'_>, patterns: &[ConditionPattern]) -> fmt::Result {
     if patterns.is_empty() {
         return f.write_str(" any");
     }
@@ -123,8 +125,8 @@ fn side(f: &mut Formatter<'_>, patterns: &[Pattern]) -> fmt::Result {
 /// Patterns with `not`, `or` and braces as they need them.
 fn block(
     f: &mut Formatter<'_>,
-    patterns: &[Pattern],
-    one: impl Fn(&mut Formatter<'_>, &Pattern) -> fmt::Result,
+    patterns: &[ConditionPattern],
+    one: impl Fn(&mut Formatter<'_>, &ConditionPattern) -> fmt::Result,
 ) -> fmt::Result {
     let many = patterns.len() > 1;
     for (index, pattern) in patterns.iter().enumerate() {
@@ -152,15 +154,19 @@ fn protocol(f: &mut Formatter<'_>, condition: &Condition) -> fmt::Result {
     }
 }
 
-fn option(f: &mut Formatter<'_>, pattern: &Pattern, style: Style) -> fmt::Result {
+fn option(f: &mut Formatter<'_>, pattern: &ConditionPattern, style: RuleStyle) -> fmt::Result {
     use Condition as C;
     match &pattern.condition {
         proto @ (C::Proto(_) | C::Ip4 | C::Ip6) => {
             f.write_str(" proto ")?;
             protocol(f, proto)
         }
-        C::Src(Addresses::V6(_) | Addresses::Me6) => address(f, " src-ip6", &pattern.condition),
-        C::Dst(Addresses::V6(_) | Addresses::Me6) => address(f, " dst-ip6", &pattern.condition),
+        C::Src(AddressPattern::V6(_) | AddressPattern::Me6) => {
+            address(f, " src-ip6", &pattern.condition)
+        }
+        C::Dst(AddressPattern::V6(_) | AddressPattern::Me6) => {
+            address(f, " dst-ip6", &pattern.condition)
+        }
         C::Src(_) => address(f, " src-ip", &pattern.condition),
         C::Dst(_) => address(f, " dst-ip", &pattern.condition),
         C::Number(field, ranges) => {
@@ -178,10 +184,10 @@ fn option(f: &mut Formatter<'_>, pattern: &Pattern, style: Style) -> fmt::Result
         C::Via(interface) => write!(f, " via {interface}"),
         C::IpTos(bits) => flags(f, " iptos ", *bits, names::IP_TOS),
         C::IpOptions(bits) => flags(f, " ipoptions ", *bits, names::IP_OPTIONS),
-        C::TcpFlags(Bits { set: 0x02, clear: 0x10 }) => f.write_str(" setup"),
+        C::TcpFlags(BitTest { set: 0x02, clear: 0x10 }) => f.write_str(" setup"),
         C::TcpFlags(bits) => flags(f, " tcpflags ", *bits, names::TCP_FLAGS),
         C::TcpOptions(bits) => flags(f, " tcpoptions ", *bits, names::TCP_OPTIONS),
-        C::Frag(Bits { set: 0x08, clear: 0 }) => f.write_str(" frag"),
+        C::Frag(BitTest { set: 0x08, clear: 0 }) => f.write_str(" frag"),
         C::Frag(bits) => flags(f, " frag ", *bits, names::FRAG),
         other => rest(f, other),
     }
@@ -204,17 +210,23 @@ fn rest(f: &mut Formatter<'_>, condition: &Condition) -> fmt::Result {
         C::TcpSeq(value) => write!(f, " tcpseq {value}"),
         C::TcpAck(value) => write!(f, " tcpack {value}"),
         C::IcmpTypes(set) => {
-            write!(f, " icmptypes {}", Joined((0..32_u32).filter(|kind| set >> kind & 1 == 1)))
+            write!(
+                f,
+                " icmptypes {}",
+                CommaSeparated((0..32_u32).filter(|kind| set >> kind & 1 == 1))
+            )
         }
         C::Icmp6Types(set) => {
             let member = |kind: &u32| set[(kind >> 6) as usize] >> (kind & 63) & 1 == 1;
-            write!(f, " icmp6types {}", Joined((0..256).filter(member)))
+            write!(f, " icmp6types {}", CommaSeparated((0..256).filter(member)))
         }
-        C::Ext6Hdr(set) => flags(f, " ext6hdr ", Bits { set: *set, clear: 0 }, names::EXTENSIONS),
-        C::FlowId(labels) => write!(f, " flow-id {}", Joined(labels.iter())),
+        C::Ext6Hdr(set) => {
+            flags(f, " ext6hdr ", BitTest { set: *set, clear: 0 }, names::EXTENSIONS)
+        }
+        C::FlowId(labels) => write!(f, " flow-id {}", CommaSeparated(labels.iter())),
         C::Tagged(ranges) => {
             f.write_str(" tagged ")?;
-            write_ranges(f, ranges, HeaderField::IpId, Style::default())
+            write_ranges(f, ranges, HeaderField::IpId, RuleStyle::default())
         }
         C::TaggedTablearg => f.write_str(" tagged tablearg"),
         C::Mark { value, mask: u32::MAX } => write!(f, " mark {value:#x}"),
@@ -239,7 +251,7 @@ fn address(f: &mut Formatter<'_>, word: &str, condition: &Condition) -> fmt::Res
 }
 
 /// Every name whose bits are not all told yet, first those set, then those clear.
-fn flags(f: &mut Formatter<'_>, word: &str, bits: Bits, table: &Table<u8>) -> fmt::Result {
+fn flags(f: &mut Formatter<'_>, word: &str, bits: BitTest, table: &NameTable<u8>) -> fmt::Result {
     f.write_str(word)?;
     let (mut set, mut clear, mut comma) = (bits.set, bits.clear, "");
     for &(name, bit) in table {
@@ -261,7 +273,7 @@ fn write_ranges(
     f: &mut Formatter<'_>,
     ranges: &Ranges,
     field: HeaderField,
-    style: Style,
+    style: RuleStyle,
 ) -> fmt::Result {
     let is_port = matches!(field, HeaderField::SrcPort | HeaderField::DstPort);
     let endpoint = |f: &mut Formatter<'_>, value: u16| {

@@ -16,13 +16,13 @@ use core::net::IpAddr;
 use slipring_wire::MacAddr;
 use slipring_wire::assigned::VlanTag;
 
-use super::cursor::Cursor;
-use super::error::TextError;
-use super::words::Word;
+use super::cursor::WordCursor;
+use super::error::RuleTextError;
+use super::words::SourceWord;
 use super::{header, number, option, proto_name, proto_value};
-use crate::rule::{LimitFields, Name, RuleNumber};
-use crate::state::{Link, TcpSeen};
-use crate::table::FlowKey;
+use crate::rule::{LimitFields, ObjectName, RuleNumber};
+use crate::state::{FlowEthernet, TcpStateInfo};
+use crate::table::IpfwFlowKey;
 
 /// A state to be there again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,21 +34,21 @@ pub struct StateCommand {
     /// Which one of the rules of that number, from 1.
     pub nth: u32,
     /// The flow as its first packet had it.
-    pub flow: FlowKey,
+    pub flow: IpfwFlowKey,
     /// The name of the state.
-    pub name: Name,
+    pub name: ObjectName,
     /// How long it had to live, in nanoseconds.
     pub left_ns: u64,
     /// When that was written, in nanoseconds since 1970; `None` is now.
     pub at_unix_ns: Option<u64>,
     /// The Ethernet side of the flow's first packet.
-    pub link: Link,
+    pub link: FlowEthernet,
     /// The port that packet came by.
     pub port: Option<String>,
     /// The fields that a limit counts it by.
     pub limit: Option<LimitFields>,
     /// What TCP has told.
-    pub tcp: TcpSeen,
+    pub tcp: TcpStateInfo,
     /// Packets after the first.
     pub packets: u64,
     /// Their bytes.
@@ -60,17 +60,20 @@ const EXPECTED_TIME: &str = "seconds, with up to nine digits behind the point";
 const EXPECTED: &str = "left, at, mac, tag, in, limit, seen, acks, acked or counted";
 const EXPECTED_FLAGS: &str = "flags of both directions, some of fin, syn and rst or none, as in \
                               syn+fin/syn or syn/none";
-const SECOND: u64 = 1_000_000_000;
+const NS_PER_SEC: u64 = 1_000_000_000;
 /// Flags of TCP that states remember.
 const FLAGS: [(u8, &str); 3] = [(1, "fin"), (2, "syn"), (4, "rst")];
 /// Which directions have acknowledged something new since the lifetime was last renewed.
 const ACKED: [(u8, &str); 3] = [(1, "forward"), (2, "reverse"), (3, "both")];
 
-pub(super) fn parse(cursor: &mut Cursor<'_>, at: &Word) -> Result<StateCommand, TextError> {
+pub(super) fn parse(
+    cursor: &mut WordCursor<'_>,
+    at: &SourceWord,
+) -> Result<StateCommand, RuleTextError> {
     let (rule, nth) = rule(cursor.next(EXPECTED_RULE)?)?;
     let flow = flow(cursor)?;
     let name = header::state_name(cursor)?;
-    let link = Link { src_mac: MacAddr::ZERO, dst_mac: MacAddr::ZERO, tags: [None; 2] };
+    let link = FlowEthernet { src_mac: MacAddr::ZERO, dst_mac: MacAddr::ZERO, tags: [None; 2] };
     let mut state = StateCommand {
         line: at.line,
         rule,
@@ -82,7 +85,7 @@ pub(super) fn parse(cursor: &mut Cursor<'_>, at: &Word) -> Result<StateCommand, 
         link,
         port: None,
         limit: None,
-        tcp: TcpSeen::default(),
+        tcp: TcpStateInfo::default(),
         packets: 0,
         bytes: 0,
     };
@@ -96,26 +99,27 @@ pub(super) fn parse(cursor: &mut Cursor<'_>, at: &Word) -> Result<StateCommand, 
     Ok(state)
 }
 
-fn rule(word: &Word) -> Result<(RuleNumber, u32), TextError> {
+fn rule(word: &SourceWord) -> Result<(RuleNumber, u32), RuleTextError> {
     let (rule, nth) = word.text.split_once('.').unwrap_or((&word.text, "1"));
     let rule = number::decimal(rule).and_then(|rule| RuleNumber::try_from(rule).ok());
     let nth = number::decimal(nth);
     match (rule, nth) {
         (Some(rule @ 1..), Some(nth @ 1..)) => Ok((rule, nth)),
-        _ => Err(TextError::unexpected(word, EXPECTED_RULE)),
+        _ => Err(RuleTextError::unexpected(word, EXPECTED_RULE)),
     }
 }
 
 /// `PROTO ADDRESS PORT ADDRESS PORT`.
-fn flow(cursor: &mut Cursor<'_>) -> Result<FlowKey, TextError> {
+fn flow(cursor: &mut WordCursor<'_>) -> Result<IpfwFlowKey, RuleTextError> {
     let word = cursor.next("a protocol")?;
-    let proto = proto_value(&word.text).ok_or_else(|| TextError::unexpected(word, "a protocol"))?;
+    let proto =
+        proto_value(&word.text).ok_or_else(|| RuleTextError::unexpected(word, "a protocol"))?;
     let (src, src_port) = end(cursor)?;
     let ahead = cursor.clone();
     let (dst, dst_port) = end(cursor)?;
     if src.is_ipv6() != dst.is_ipv6() {
         let expected = "an address of the same version of IP";
-        let unexpected = |word| TextError::unexpected(word, expected);
+        let unexpected = |word| RuleTextError::unexpected(word, expected);
         return Err(ahead.peek().map_or_else(|| ahead.too_short(expected), unexpected));
     }
     let bits = |address: IpAddr| match address {
@@ -123,18 +127,23 @@ fn flow(cursor: &mut Cursor<'_>) -> Result<FlowKey, TextError> {
         IpAddr::V6(address) => address.to_bits(),
     };
     let is_v6 = src.is_ipv6();
-    Ok(FlowKey { is_v6, src: bits(src), proto, src_port, dst: bits(dst), dst_port })
+    Ok(IpfwFlowKey { is_v6, src: bits(src), proto, src_port, dst: bits(dst), dst_port })
 }
 
-fn end(cursor: &mut Cursor<'_>) -> Result<(IpAddr, u16), TextError> {
+fn end(cursor: &mut WordCursor<'_>) -> Result<(IpAddr, u16), RuleTextError> {
     let word = cursor.next("an address")?;
-    let address = word.text.parse().map_err(|_| TextError::unexpected(word, "an IP address"))?;
+    let address =
+        word.text.parse().map_err(|_| RuleTextError::unexpected(word, "an IP address"))?;
     let port = number::within(cursor.next("a port")?, 0, 65535, "port")?;
     Ok((address, port as u16))
 }
 
 impl StateCommand {
-    fn more(&mut self, word: &Word, cursor: &mut Cursor<'_>) -> Result<(), TextError> {
+    fn more(
+        &mut self,
+        word: &SourceWord,
+        cursor: &mut WordCursor<'_>,
+    ) -> Result<(), RuleTextError> {
         match word.text.as_str() {
             "left" => self.left_ns = time(cursor)?,
             "at" => self.at_unix_ns = Some(time(cursor)?),
@@ -148,19 +157,19 @@ impl StateCommand {
                 let expected = "forward, reverse or both";
                 let word = cursor.next(expected)?;
                 let known = ACKED.iter().find(|(_, name)| *name == word.text);
-                let known = known.ok_or_else(|| TextError::unexpected(word, expected))?;
+                let known = known.ok_or_else(|| RuleTextError::unexpected(word, expected))?;
                 self.tcp.acked = known.0;
             }
             "counted" => (self.packets, self.bytes) = (count(cursor)?, count(cursor)?),
-            _ => return Err(TextError::unexpected(word, EXPECTED)),
+            _ => return Err(RuleTextError::unexpected(word, EXPECTED)),
         }
         Ok(())
     }
 }
 
-fn time(cursor: &mut Cursor<'_>) -> Result<u64, TextError> {
+fn time(cursor: &mut WordCursor<'_>) -> Result<u64, RuleTextError> {
     let word = cursor.next(EXPECTED_TIME)?;
-    read_time(&word.text).ok_or_else(|| TextError::unexpected(word, EXPECTED_TIME))
+    read_time(&word.text).ok_or_else(|| RuleTextError::unexpected(word, EXPECTED_TIME))
 }
 
 /// Seconds with a fraction, exactly, in nanoseconds.
@@ -171,16 +180,16 @@ fn read_time(text: &str) -> Option<u64> {
         return None;
     }
     let rest: u64 = format!("{rest:0<9}").parse().ok()?;
-    whole.parse::<u64>().ok()?.checked_mul(SECOND)?.checked_add(rest)
+    whole.parse::<u64>().ok()?.checked_mul(NS_PER_SEC)?.checked_add(rest)
 }
 
-fn mac(cursor: &mut Cursor<'_>) -> Result<MacAddr, TextError> {
+fn mac(cursor: &mut WordCursor<'_>) -> Result<MacAddr, RuleTextError> {
     let word = cursor.next("an Ethernet address")?;
-    word.text.parse().map_err(|_| TextError::unexpected(word, "an Ethernet address"))
+    word.text.parse().map_err(|_| RuleTextError::unexpected(word, "an Ethernet address"))
 }
 
 /// Tags as they stand in the frame, outermost first: `0x0005` or `0x0005,0x0007`.
-fn tags(cursor: &mut Cursor<'_>) -> Result<[Option<VlanTag>; 2], TextError> {
+fn tags(cursor: &mut WordCursor<'_>) -> Result<[Option<VlanTag>; 2], RuleTextError> {
     let expected = "one or two VLAN tags of 16 bits, as in 0x0005,0x0007";
     let word = cursor.next(expected)?;
     let mut tags = [None; 2];
@@ -188,7 +197,7 @@ fn tags(cursor: &mut Cursor<'_>) -> Result<[Option<VlanTag>; 2], TextError> {
         let tag = number::parse(text).and_then(|tag| u16::try_from(tag).ok());
         match (tags.get_mut(at), tag) {
             (Some(place), Some(tag)) => *place = Some(VlanTag(tag)),
-            _ => return Err(TextError::unexpected(word, expected)),
+            _ => return Err(RuleTextError::unexpected(word, expected)),
         }
     }
     Ok(tags)
@@ -196,13 +205,13 @@ fn tags(cursor: &mut Cursor<'_>) -> Result<[Option<VlanTag>; 2], TextError> {
 
 /// `FORWARD/REVERSE`.
 fn pair<T>(
-    cursor: &mut Cursor<'_>,
+    cursor: &mut WordCursor<'_>,
     expected: &str,
     read: impl Fn(&str) -> Option<T>,
-) -> Result<[T; 2], TextError> {
+) -> Result<[T; 2], RuleTextError> {
     let word = cursor.next(expected)?;
     let both = word.text.split_once('/').and_then(|(one, two)| Some([read(one)?, read(two)?]));
-    both.ok_or_else(|| TextError::unexpected(word, expected))
+    both.ok_or_else(|| RuleTextError::unexpected(word, expected))
 }
 
 fn flags(text: &str) -> Option<u8> {
@@ -217,10 +226,10 @@ fn read_u32(text: &str) -> Option<u32> {
     number::decimal(text)
 }
 
-fn count(cursor: &mut Cursor<'_>) -> Result<u64, TextError> {
+fn count(cursor: &mut WordCursor<'_>) -> Result<u64, RuleTextError> {
     let word = cursor.next("a number")?;
     let found = number::parse(&word.text);
-    found.ok_or_else(|| TextError::unexpected(word, "packets and bytes"))
+    found.ok_or_else(|| RuleTextError::unexpected(word, "packets and bytes"))
 }
 
 /// What tells it from others, for people.
@@ -228,22 +237,22 @@ impl StateCommand {
     /// `tcp 10.0.0.1 1024 <-> 10.1.0.1 80 :default`.
     #[must_use]
     pub fn title(&self) -> String {
-        let FlowKey { src_port, dst_port, .. } = self.flow;
-        let (proto, [src, dst]) = (Proto(self.flow.proto), addresses(&self.flow));
+        let IpfwFlowKey { src_port, dst_port, .. } = self.flow;
+        let (proto, [src, dst]) = (ProtoDisplay(self.flow.proto), addresses(&self.flow));
         format!("{proto} {src} {src_port} <-> {dst} {dst_port} :{}", self.name)
     }
 }
 
-fn addresses(flow: &FlowKey) -> [IpAddr; 2] {
+fn addresses(flow: &IpfwFlowKey) -> [IpAddr; 2] {
     [flow.src, flow.dst].map(|bits| match flow.is_v6 {
         true => IpAddr::V6(bits.into()),
         false => IpAddr::V4((bits as u32).into()),
     })
 }
 
-struct Proto(u8);
+struct ProtoDisplay(u8);
 
-impl Display for Proto {
+impl Display for ProtoDisplay {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match proto_name(self.0) {
             Some(name) => f.write_str(name),
@@ -253,18 +262,18 @@ impl Display for Proto {
 }
 
 /// Nanoseconds as seconds.
-struct Seconds(u64);
+struct SecondsDisplay(u64);
 
-impl Display for Seconds {
+impl Display for SecondsDisplay {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let text = format!("{}.{:09}", self.0 / SECOND, self.0 % SECOND);
+        let text = format!("{}.{:09}", self.0 / NS_PER_SEC, self.0 % NS_PER_SEC);
         f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
     }
 }
 
-struct Flags(u8);
+struct TcpFlagsDisplay(u8);
 
-impl Display for Flags {
+impl Display for TcpFlagsDisplay {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let mut names = FLAGS.iter().filter(|(bit, _)| self.0 & bit != 0).map(|(_, name)| *name);
         f.write_str(names.next().unwrap_or("none"))?;
@@ -280,10 +289,10 @@ impl Display for StateCommand {
             write!(f, ".{}", self.nth)?;
         }
         let ([src, dst], flow) = (addresses(&self.flow), &self.flow);
-        write!(f, " {} {src} {} {dst} {}", Proto(flow.proto), flow.src_port, flow.dst_port)?;
-        write!(f, " :{} left {}", self.name, Seconds(self.left_ns))?;
+        write!(f, " {} {src} {} {dst} {}", ProtoDisplay(flow.proto), flow.src_port, flow.dst_port)?;
+        write!(f, " :{} left {}", self.name, SecondsDisplay(self.left_ns))?;
         if let Some(at) = self.at_unix_ns {
-            write!(f, " at {}", Seconds(at))?;
+            write!(f, " at {}", SecondsDisplay(at))?;
         }
         write!(f, " mac {} {}", self.link.src_mac, self.link.dst_mac)?;
         for (at, tag) in self.link.tags.iter().flatten().enumerate() {
@@ -295,9 +304,9 @@ impl Display for StateCommand {
         if let Some(fields) = &self.limit {
             write!(f, " limit {fields}")?;
         }
-        let TcpSeen { flags: [forward, reverse], acks, acked } = self.tcp;
+        let TcpStateInfo { flags: [forward, reverse], acks, acked } = self.tcp;
         if [forward, reverse] != [0; 2] {
-            write!(f, " seen {}/{}", Flags(forward), Flags(reverse))?;
+            write!(f, " seen {}/{}", TcpFlagsDisplay(forward), TcpFlagsDisplay(reverse))?;
         }
         if acks != [0; 2] {
             write!(f, " acks {}/{}", acks[0], acks[1])?;

@@ -4,11 +4,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::address::table_name;
-use super::cursor::Cursor;
-use super::error::TextError;
+use super::cursor::WordCursor;
+use super::error::RuleTextError;
 use super::number;
-use super::words::Word;
-use crate::rule::Name;
+use super::words::SourceWord;
+use crate::rule::ObjectName;
 use crate::table::{FlowFields, TableKind, ValueKind, ValueKinds};
 
 /// A command about tables.
@@ -26,7 +26,7 @@ pub struct TableCommand {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableScope {
     /// One.
-    One(Name),
+    One(ObjectName),
     /// Every one.
     All,
 }
@@ -44,7 +44,7 @@ pub enum TableVerb {
         limit: u32,
     },
     /// Changes places with another.
-    Swap(Name),
+    Swap(ObjectName),
     /// No more changes by `add`, `delete` and `flush`.
     Lock,
     /// Changes again.
@@ -114,7 +114,7 @@ impl Default for TableOptions {
 const EXPECTED: &str = "create, destroy, modify, swap, lock, unlock, add, atomic, delete, lookup, \
                         flush, list, info or detail";
 
-pub(super) fn parse(cursor: &mut Cursor<'_>, set: u8) -> Result<TableCommand, TextError> {
+pub(super) fn parse(cursor: &mut WordCursor<'_>, set: u8) -> Result<TableCommand, RuleTextError> {
     let word = cursor.next("the name of a table, or `all`")?;
     let scope = if word.text == "all" { TableScope::All } else { TableScope::One(name(word)?) };
     let verb_word = cursor.next(EXPECTED)?;
@@ -128,16 +128,20 @@ pub(super) fn parse(cursor: &mut Cursor<'_>, set: u8) -> Result<TableCommand, Te
             | TableVerb::Detail
     );
     if scope == TableScope::All && !for_all {
-        return Err(TextError::at(word, "`all` is no single table".into(), "the name of a table"));
+        return Err(RuleTextError::at(
+            word,
+            "`all` is no single table".into(),
+            "the name of a table",
+        ));
     }
     Ok(TableCommand { scope, set, verb })
 }
 
-fn name(word: &Word) -> Result<Name, TextError> {
-    table_name(&word.text).ok_or_else(|| TextError::unexpected(word, "the name of a table"))
+fn name(word: &SourceWord) -> Result<ObjectName, RuleTextError> {
+    table_name(&word.text).ok_or_else(|| RuleTextError::unexpected(word, "the name of a table"))
 }
 
-fn verb(cursor: &mut Cursor<'_>, word: &Word) -> Result<TableVerb, TextError> {
+fn verb(cursor: &mut WordCursor<'_>, word: &SourceWord) -> Result<TableVerb, RuleTextError> {
     Ok(match word.text.as_str() {
         "create" => TableVerb::Create(options(cursor)?),
         "destroy" => TableVerb::Destroy,
@@ -155,7 +159,7 @@ fn verb(cursor: &mut Cursor<'_>, word: &Word) -> Result<TableVerb, TextError> {
             match word.text.as_str() {
                 "add" => add(cursor, true)?,
                 "delete" => delete(cursor, true)?,
-                _ => return Err(TextError::unexpected(word, "`add` or `delete`")),
+                _ => return Err(RuleTextError::unexpected(word, "`add` or `delete`")),
             }
         }
         "lookup" => TableVerb::Lookup(cursor.next("a key")?.text.clone()),
@@ -163,11 +167,11 @@ fn verb(cursor: &mut Cursor<'_>, word: &Word) -> Result<TableVerb, TextError> {
         "list" => TableVerb::List,
         "info" => TableVerb::Info,
         "detail" => TableVerb::Detail,
-        _ => return Err(TextError::unexpected(word, EXPECTED)),
+        _ => return Err(RuleTextError::unexpected(word, EXPECTED)),
     })
 }
 
-fn add(cursor: &mut Cursor<'_>, atomic: bool) -> Result<TableVerb, TextError> {
+fn add(cursor: &mut WordCursor<'_>, atomic: bool) -> Result<TableVerb, RuleTextError> {
     let mut entries = Vec::new();
     let first = cursor.next("a key")?.text.clone();
     let mut key = Some(first);
@@ -181,7 +185,7 @@ fn add(cursor: &mut Cursor<'_>, atomic: bool) -> Result<TableVerb, TextError> {
     Ok(TableVerb::Add { atomic, entries })
 }
 
-fn delete(cursor: &mut Cursor<'_>, atomic: bool) -> Result<TableVerb, TextError> {
+fn delete(cursor: &mut WordCursor<'_>, atomic: bool) -> Result<TableVerb, RuleTextError> {
     let mut keys = alloc::vec![cursor.next("a key")?.text.clone()];
     while let Some(word) = cursor.peek() {
         cursor.skip();
@@ -190,12 +194,12 @@ fn delete(cursor: &mut Cursor<'_>, atomic: bool) -> Result<TableVerb, TextError>
     Ok(TableVerb::Delete { atomic, keys })
 }
 
-fn limit(cursor: &mut Cursor<'_>) -> Result<u32, TextError> {
+fn limit(cursor: &mut WordCursor<'_>) -> Result<u32, RuleTextError> {
     let word = cursor.next("how many entries")?;
     Ok(number::within(word, 0, u32::MAX.into(), "number of entries")? as u32)
 }
 
-fn options(cursor: &mut Cursor<'_>) -> Result<TableOptions, TextError> {
+fn options(cursor: &mut WordCursor<'_>) -> Result<TableOptions, RuleTextError> {
     let mut options = TableOptions::default();
     while let Some(word) = cursor.peek() {
         cursor.skip();
@@ -212,18 +216,18 @@ fn options(cursor: &mut Cursor<'_>) -> Result<TableOptions, TextError> {
             "or-flush" => options.or_flush = true,
             _ => {
                 let expected = "type, valtype, algo, limit, locked, missing or or-flush";
-                return Err(TextError::unexpected(word, expected));
+                return Err(RuleTextError::unexpected(word, expected));
             }
         }
     }
     Ok(options)
 }
 
-fn kind(cursor: &mut Cursor<'_>) -> Result<TableKind, TextError> {
+fn kind(cursor: &mut WordCursor<'_>) -> Result<TableKind, RuleTextError> {
     let expected = "addr, iface, number, mac, or flow with `:` and some of src-ip, proto, \
                     src-port, dst-ip, dst-port";
     let word = cursor.next(expected)?;
-    let wrong = || TextError::unexpected(word, expected);
+    let wrong = || RuleTextError::unexpected(word, expected);
     Ok(match word.text.as_str() {
         "addr" | "cidr" => TableKind::Addr,
         "iface" => TableKind::Iface,
@@ -237,7 +241,7 @@ fn kind(cursor: &mut Cursor<'_>) -> Result<TableKind, TextError> {
     })
 }
 
-fn values(cursor: &mut Cursor<'_>) -> Result<ValueKinds, TextError> {
+fn values(cursor: &mut WordCursor<'_>) -> Result<ValueKinds, RuleTextError> {
     let expected = "legacy, or some of skipto, pipe, fib, nat, dscp, tag, divert, netgraph, \
                     limit, ipv4, ipv6, mark";
     let word = cursor.next(expected)?;
@@ -245,13 +249,13 @@ fn values(cursor: &mut Cursor<'_>) -> Result<ValueKinds, TextError> {
         return Ok(ValueKinds::LEGACY);
     }
     let kinds: Option<Vec<_>> = word.text.split(',').map(ValueKind::named).collect();
-    let kinds = kinds.ok_or_else(|| TextError::unexpected(word, expected))?;
+    let kinds = kinds.ok_or_else(|| RuleTextError::unexpected(word, expected))?;
     Ok(kinds.into_iter().collect())
 }
 
 /// The algorithms of ipfw are taken by name; how entries are really found is the engine's choice.
 /// What `addr:hash` cannot hold is refused all the same.
-fn algorithm(cursor: &mut Cursor<'_>) -> Result<(String, Option<[u8; 2]>), TextError> {
+fn algorithm(cursor: &mut WordCursor<'_>) -> Result<(String, Option<[u8; 2]>), RuleTextError> {
     let expected = "addr:radix, addr:hash, addr:kfib, iface:array, number:array, flow:hash or \
                     mac:radix";
     let word = cursor.next(expected)?;
@@ -266,7 +270,7 @@ fn algorithm(cursor: &mut Cursor<'_>) -> Result<(String, Option<[u8; 2]>), TextE
         "mac:radix",
     ];
     if !known.contains(&name) {
-        return Err(TextError::unexpected(word, expected));
+        return Err(RuleTextError::unexpected(word, expected));
     }
     let is_hash = name == "addr:hash";
     let expected = "masks=/LENGTH,/LENGTH of IPv4 and IPv6 prefixes, as in masks=/24,/64";
@@ -276,7 +280,7 @@ fn algorithm(cursor: &mut Cursor<'_>) -> Result<(String, Option<[u8; 2]>), TextE
     loop {
         for option in options.drain(..).filter(|_| is_hash) {
             let given = option.strip_prefix("masks=").and_then(masks);
-            hashed = given.ok_or_else(|| TextError::unexpected(at, expected))?;
+            hashed = given.ok_or_else(|| RuleTextError::unexpected(at, expected))?;
         }
         if !cursor.peek_text().contains('=') {
             return Ok((text, is_hash.then_some(hashed)));

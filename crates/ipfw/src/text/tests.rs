@@ -12,12 +12,12 @@ use crate::rule::Rule;
 
 fn rule(text: &str) -> Rule {
     match parse_command(&format!("add {text}")) {
-        Ok(Command::Add(add)) => add.rule,
+        Ok(IpfwCommand::Add(add)) => add.rule,
         other => panic!("{text}: {other:?}"),
     }
 }
 
-fn error(text: &str) -> TextError {
+fn error(text: &str) -> RuleTextError {
     parse_command(text).unwrap_err()
 }
 
@@ -158,14 +158,19 @@ fn what_is_written_reads_back_as_the_same_rule() {
 
 #[test]
 fn number_and_set_stand_before_the_rule() {
-    let Ok(Command::Add(add)) = parse_command("add 00400 set 7 prob 0.5 allow ip from any to any")
+    let Ok(IpfwCommand::Add(add)) =
+        parse_command("add 00400 set 7 prob 0.5 allow ip from any to any")
     else {
         panic!()
     };
     assert_eq!((add.number, add.rule.set), (Some(400), 7));
-    let Ok(Command::Add(add)) = parse_command("400 add allow ip from any to any") else { panic!() };
+    let Ok(IpfwCommand::Add(add)) = parse_command("400 add allow ip from any to any") else {
+        panic!()
+    };
     assert_eq!(add.number, Some(400));
-    let Ok(Command::Add(add)) = parse_command("add 0 allow ip from any to any") else { panic!() };
+    let Ok(IpfwCommand::Add(add)) = parse_command("add 0 allow ip from any to any") else {
+        panic!()
+    };
     assert_eq!(add.number, None);
 }
 
@@ -253,7 +258,7 @@ fn what_has_no_meaning_between_two_ports_is_refused_by_name() {
     ];
     for text in refused {
         let wrong = error(&format!("add {text}"));
-        assert_eq!(wrong.kind, TextErrorKind::Refused, "{text}: {wrong}");
+        assert_eq!(wrong.kind, RuleTextErrorKind::Refused, "{text}: {wrong}");
         assert!(wrong.expected.len() > 20, "{wrong}");
     }
 }
@@ -265,7 +270,7 @@ fn commands_of_the_shaper_are_handed_on_as_they_were_written() {
         ("  ipfw queue 1 config pipe 2 # weight", "queue 1 config pipe 2", 8),
         ("sched flush", "sched flush", 1),
     ] {
-        let Ok(Command::Shaper(command)) = parse_command(text) else { panic!("{text}") };
+        let Ok(IpfwCommand::Shaper(command)) = parse_command(text) else { panic!("{text}") };
         assert_eq!((command.text.as_str(), command.column), (wanted, column));
     }
 }
@@ -519,7 +524,7 @@ proptest! {
         let typed = format!("0.{digits:09}");
         let typed = typed.trim_end_matches('0');
         let rule = rule(&format!("prob {typed} allow ip from any to any"));
-        let exact = WithStyle(&rule, Style { exact: true, ..Style::default() });
+        let exact = StyledRule(&rule, RuleStyle { exact: true, ..RuleStyle::default() });
         prop_assert_eq!(exact.to_string(), format!("prob {typed} allow ip from any to any"));
     }
 }

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 /// A word and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Word {
+pub(super) struct SourceWord {
     pub(super) text: String,
     pub(super) line: u32,
     /// Column in characters, from 1.
@@ -18,8 +18,8 @@ pub(super) struct Word {
     pub(super) offset: usize,
 }
 
-pub(super) fn split(text: &str, line: u32) -> Vec<Word> {
-    let mut splitter = Splitter { line, words: Vec::new(), glue: false, in_comment: false };
+pub(super) fn split(text: &str, line: u32) -> Vec<SourceWord> {
+    let mut splitter = WordSplitter { line, words: Vec::new(), glue: false, in_comment: false };
     let (mut column, mut offset) = (1, 0);
     for piece in text.split_inclusive(char::is_whitespace) {
         let raw = piece.trim_end_matches(char::is_whitespace);
@@ -32,15 +32,15 @@ pub(super) fn split(text: &str, line: u32) -> Vec<Word> {
     splitter.words
 }
 
-struct Splitter {
+struct WordSplitter {
     line: u32,
-    words: Vec<Word>,
+    words: Vec<SourceWord>,
     /// The last word ends in a comma, so the next piece belongs to it.
     glue: bool,
     in_comment: bool,
 }
 
-impl Splitter {
+impl WordSplitter {
     /// Takes one piece without blanks; `false` ends the line.
     fn piece(&mut self, raw: &str, column: u32, offset: usize) -> bool {
         let comment = self.in_comment || raw.starts_with("//");
@@ -86,7 +86,7 @@ impl Splitter {
     }
 
     fn push(&mut self, text: &str, column: u32, offset: usize) {
-        self.words.push(Word { text: text.into(), line: self.line, column, offset });
+        self.words.push(SourceWord { text: text.into(), line: self.line, column, offset });
     }
 }
 

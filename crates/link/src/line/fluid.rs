@@ -7,21 +7,21 @@
 use slipring_model::{LineClock, NANOS_PER_SEC};
 
 use super::bit_rate;
-use super::segments::{Segment, Segments};
+use super::segments::{RateSegment, RateSegments};
 
 /// A frame that meets so many changes will not be through: the chain of rates went where nothing
 /// moves any more. Specifications see to it that others need far fewer.
-const MOST_CHANGES: u32 = 1 << 24;
+const MAX_RATE_CHANGES: u32 = 1 << 24;
 
-pub(crate) struct Fluid {
-    segments: Segments,
-    segment: Segment,
+pub(crate) struct FluidLine {
+    segments: RateSegments,
+    segment: RateSegment,
     /// Free from when; its rate is that of the segment, if that has one.
     clock: LineClock,
 }
 
-impl Fluid {
-    pub(super) fn new(mut segments: Segments) -> Self {
+impl FluidLine {
+    pub(super) fn new(mut segments: RateSegments) -> Self {
         let segment = segments.next();
         Self { segments, segment, clock: LineClock::new(bit_rate(segment.bps), 0) }
     }
@@ -45,7 +45,7 @@ impl Fluid {
     /// Skips segments in which the line stands still.
     pub(super) fn begin_ns(&mut self, ready_ns: u64) -> u64 {
         let mut from_ns = ready_ns;
-        for _ in 0..MOST_CHANGES {
+        for _ in 0..MAX_RATE_CHANGES {
             self.wait_for(from_ns);
             if self.segment.bps > 0 {
                 return self.free_ns();
@@ -55,7 +55,7 @@ impl Fluid {
             }
             from_ns = self.segment.end_ns;
         }
-        self.stand_still();
+        self.stop();
         u64::MAX
     }
 
@@ -63,7 +63,7 @@ impl Fluid {
         let mut work = u128::from(bytes) * 8 * u128::from(NANOS_PER_SEC);
         self.begin_ns(ready_ns);
         self.wait_for_whole(work);
-        for _ in 0..MOST_CHANGES {
+        for _ in 0..MAX_RATE_CHANGES {
             if self.segment.bps > 0 {
                 work = self.clock.work_until(self.segment.end_ns, work);
             }
@@ -76,7 +76,7 @@ impl Fluid {
             self.enter_next();
         }
         if work > 0 {
-            self.stand_still();
+            self.stop();
             self.clock.wait_for(u64::MAX);
         }
         self.clock.occupy_ns(extra_ns);
@@ -100,8 +100,8 @@ impl Fluid {
     }
 
     /// For good.
-    fn stand_still(&mut self) {
-        self.segment = Segment { end_ns: u64::MAX, bps: 0 };
+    fn stop(&mut self) {
+        self.segment = RateSegment { end_ns: u64::MAX, bps: 0 };
     }
 
     fn enter_next(&mut self) {

@@ -11,30 +11,30 @@
 
 use alloc::vec::Vec;
 
-use crate::schedule::Schedule;
+use crate::schedule::TraceSchedule;
 use crate::spec::TraceEnd;
 
-pub(crate) struct Opportunities {
+pub(crate) struct OpportunityLine {
     at_ns: Vec<u64>,
     mtu: u64,
-    schedule: Schedule,
+    schedule: TraceSchedule,
     round_ns: u64,
     index: usize,
     now_ns: u64,
-    left: u64,
+    bytes_left: u64,
 }
 
-impl Opportunities {
+impl OpportunityLine {
     pub(super) fn new(at_ns: &[u64], mtu: u32, end: TraceEnd, start_ns: u64) -> Self {
         let period_ns = at_ns.last().copied().unwrap_or(1);
         Self {
             at_ns: at_ns.to_vec(),
             mtu: u64::from(mtu),
-            schedule: Schedule::new(start_ns, period_ns, end),
+            schedule: TraceSchedule::new(start_ns, period_ns, end),
             round_ns: start_ns,
             index: 0,
             now_ns: 0,
-            left: 0,
+            bytes_left: 0,
         }
     }
 
@@ -47,7 +47,7 @@ impl Opportunities {
         if ready_ns <= self.now_ns {
             return;
         }
-        (self.now_ns, self.left) = (ready_ns, 0);
+        (self.now_ns, self.bytes_left) = (ready_ns, 0);
         self.skip_rounds(ready_ns);
         while self.next_at_ns().is_some_and(|at_ns| at_ns < ready_ns) {
             self.step();
@@ -55,7 +55,7 @@ impl Opportunities {
     }
 
     pub(super) fn begin_ns(&mut self, ready_ns: u64) -> u64 {
-        if ready_ns <= self.now_ns && self.left > 0 {
+        if ready_ns <= self.now_ns && self.bytes_left > 0 {
             return self.now_ns;
         }
         self.wait_for(ready_ns);
@@ -66,9 +66,9 @@ impl Opportunities {
         self.wait_for(ready_ns);
         let mut missing = bytes;
         loop {
-            let used = missing.min(self.left);
+            let used = missing.min(self.bytes_left);
             missing -= used;
-            self.left -= used;
+            self.bytes_left -= used;
             if missing == 0 {
                 break;
             }
@@ -76,7 +76,7 @@ impl Opportunities {
                 self.now_ns = u64::MAX;
                 return;
             };
-            (self.now_ns, self.left) = (at_ns, self.mtu);
+            (self.now_ns, self.bytes_left) = (at_ns, self.mtu);
             self.step();
         }
         if extra_ns > 0 {
@@ -85,8 +85,8 @@ impl Opportunities {
     }
 
     pub(super) fn estimate_ns(&self, bytes: u64) -> u64 {
-        let rounds =
-            u128::from(bytes.saturating_sub(self.left)) * u128::from(self.schedule.period_ns());
+        let rounds = u128::from(bytes.saturating_sub(self.bytes_left))
+            * u128::from(self.schedule.period_ns());
         let per_round = u128::from(self.mtu) * self.at_ns.len() as u128;
         u64::try_from(rounds / per_round).unwrap_or(u64::MAX)
     }

@@ -8,52 +8,70 @@ use alloc::vec::Vec;
 
 use slipring_model::Draws;
 
-use crate::schedule::Schedule;
-use crate::spec::{RateSpec, RateStep, Slot, TraceEnd};
-use markov::Markov;
-use wander::Wander;
+use crate::schedule::TraceSchedule;
+use crate::spec::{RateSlot, RateSpec, RateStep, TraceEnd};
+use markov::MarkovRate;
+use wander::OrnsteinUhlenbeckRate;
 
 /// A rate that holds until another does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Segment {
+pub(super) struct RateSegment {
     /// Up to when; `u64::MAX` for good.
     pub(super) end_ns: u64,
     /// Bits per second; 0 stands still.
     pub(super) bps: u64,
 }
 
-impl Segment {
+impl RateSegment {
     pub(super) const fn is_last(&self) -> bool {
         self.end_ns == u64::MAX
     }
 }
 
 /// The source of segments.
-pub(crate) struct Segments {
-    kind: Kind,
+pub(crate) struct RateSegments {
+    kind: SegmentSource,
     now_ns: u64,
-    round: Option<Round>,
+    round: Option<RatePeriod>,
 }
 
 /// A round of a rate that repeats exactly.
 #[derive(Clone, Copy)]
-struct Round {
+struct RatePeriod {
     ns: u64,
     /// What the line does in it: bits times 10⁹, as [`slipring_model::LineClock`] counts.
     work: u128,
 }
 
-enum Kind {
-    List { steps: Vec<RateStep>, schedule: Schedule, index: usize, round_ns: u64 },
-    Slots { bps: u64, slots: Vec<Slot>, period_ns: u64, index: usize, round_ns: u64, whole: bool },
-    Sine { mean_bps: u64, amplitude_bps: u64, period_ns: u64, step_ns: u64, start_ns: u64 },
-    Markov(Box<Markov>),
-    Wander(Box<Wander>),
+enum SegmentSource {
+    List {
+        steps: Vec<RateStep>,
+        schedule: TraceSchedule,
+        index: usize,
+        round_ns: u64,
+    },
+    Slots {
+        bps: u64,
+        slots: Vec<RateSlot>,
+        period_ns: u64,
+        index: usize,
+        round_ns: u64,
+        whole: bool,
+    },
+    Sine {
+        mean_bps: u64,
+        amplitude_bps: u64,
+        period_ns: u64,
+        step_ns: u64,
+        start_ns: u64,
+    },
+    Markov(Box<MarkovRate>),
+    Wander(Box<OrnsteinUhlenbeckRate>),
 }
 
-impl Segments {
+impl RateSegments {
     pub(super) fn new(spec: &RateSpec, draws: Draws, start_ns: u64) -> Self {
-        let kind = Kind::new(spec, draws, start_ns);
+        let kind = SegmentSource::new(spec, draws, start_ns);
         Self { round: kind.round(), kind, now_ns: start_ns }
     }
 
@@ -64,7 +82,9 @@ impl Segments {
         let rounds = work.saturating_sub(1) / round.work;
         let ahead_ns = rounds.saturating_mul(u128::from(round.ns));
         let ahead_ns = u64::try_from(ahead_ns).unwrap_or(u64::MAX);
-        if let Kind::List { round_ns, .. } | Kind::Slots { round_ns, .. } = &mut self.kind {
+        if let SegmentSource::List { round_ns, .. } | SegmentSource::Slots { round_ns, .. } =
+            &mut self.kind
+        {
             *round_ns = round_ns.saturating_add(ahead_ns);
         }
         self.now_ns = self.now_ns.saturating_add(ahead_ns);
@@ -74,16 +94,18 @@ impl Segments {
     /// Length of the longest segment, where frames must fit into one.
     pub(super) fn longest_whole_ns(&self) -> Option<u64> {
         match &self.kind {
-            Kind::Slots { slots, whole: true, .. } => slots.iter().map(|slot| slot.len_ns).max(),
+            SegmentSource::Slots { slots, whole: true, .. } => {
+                slots.iter().map(|slot| slot.len_ns).max()
+            }
             _ => None,
         }
     }
 
     /// The segment after the one given last.
-    pub(super) fn next(&mut self) -> Segment {
+    pub(super) fn next(&mut self) -> RateSegment {
         let (end_ns, bps) = self.kind.next(self.now_ns);
         self.now_ns = end_ns;
-        Segment { end_ns, bps }
+        RateSegment { end_ns, bps }
     }
 
     /// Leaves out segments that end by `target_ns`, as far as that takes no time: not necessarily
@@ -91,23 +113,25 @@ impl Segments {
     pub(super) fn skip_to(&mut self, target_ns: u64) {
         let ahead_ns = target_ns.saturating_sub(self.now_ns);
         match &mut self.kind {
-            Kind::List { schedule, index, round_ns, .. } if schedule.end() == TraceEnd::Loop => {
+            SegmentSource::List { schedule, index, round_ns, .. }
+                if schedule.end() == TraceEnd::Loop =>
+            {
                 if skip_rounds(round_ns, schedule.period_ns(), target_ns) {
                     (*index, self.now_ns) = (0, *round_ns);
                 }
             }
-            Kind::Slots { period_ns, index, round_ns, .. } => {
+            SegmentSource::Slots { period_ns, index, round_ns, .. } => {
                 if skip_rounds(round_ns, *period_ns, target_ns) {
                     (*index, self.now_ns) = (0, *round_ns);
                 }
             }
-            Kind::Sine { step_ns, .. } => self.now_ns += ahead_ns / *step_ns * *step_ns,
-            Kind::Wander(wander) => {
+            SegmentSource::Sine { step_ns, .. } => self.now_ns += ahead_ns / *step_ns * *step_ns,
+            SegmentSource::Wander(wander) => {
                 let step_ns = wander.step_ns();
                 self.now_ns += ahead_ns / step_ns * step_ns;
             }
-            Kind::Markov(chain) => self.now_ns = self.now_ns.max(chain.skip_to(target_ns)),
-            Kind::List { .. } => {}
+            SegmentSource::Markov(chain) => self.now_ns = self.now_ns.max(chain.skip_to(target_ns)),
+            SegmentSource::List { .. } => {}
         }
     }
 }
@@ -119,7 +143,7 @@ fn skip_rounds(round_ns: &mut u64, period_ns: u64, target_ns: u64) -> bool {
     rounds > 0
 }
 
-impl Kind {
+impl SegmentSource {
     fn new(spec: &RateSpec, draws: Draws, start_ns: u64) -> Self {
         match spec {
             RateSpec::Steps { steps, period_ns, end } => {
@@ -145,20 +169,22 @@ impl Kind {
                 start_ns,
             },
             RateSpec::Markov { states } => {
-                Self::Markov(Box::new(Markov::new(states, draws, start_ns)))
+                Self::Markov(Box::new(MarkovRate::new(states, draws, start_ns)))
             }
-            RateSpec::Wander { .. } => Self::Wander(Box::new(Wander::new(spec, draws, start_ns))),
+            RateSpec::Wander { .. } => {
+                Self::Wander(Box::new(OrnsteinUhlenbeckRate::new(spec, draws, start_ns)))
+            }
             // Lines of other kinds have no segments.
             _ => Self::list(Vec::new(), 1, TraceEnd::Once, start_ns),
         }
     }
 
     fn list(steps: Vec<RateStep>, period_ns: u64, end: TraceEnd, start_ns: u64) -> Self {
-        let schedule = Schedule::new(start_ns, period_ns, end);
+        let schedule = TraceSchedule::new(start_ns, period_ns, end);
         Self::List { steps, schedule, index: 0, round_ns: start_ns }
     }
 
-    fn round(&self) -> Option<Round> {
+    fn round(&self) -> Option<RatePeriod> {
         match self {
             Self::List { steps, schedule, .. } if schedule.end() == TraceEnd::Loop => {
                 let ns = schedule.period_ns();
@@ -168,11 +194,11 @@ impl Kind {
                 let work = |(step, (from_ns, until_ns)): (&RateStep, (u64, u64))| {
                     u128::from(step.bps) * u128::from(until_ns - from_ns)
                 };
-                Some(Round { ns, work: steps.iter().zip(spans).map(work).sum() })
+                Some(RatePeriod { ns, work: steps.iter().zip(spans).map(work).sum() })
             }
             Self::Slots { bps, slots, period_ns, .. } => {
                 let open_ns: u128 = slots.iter().map(|slot| u128::from(slot.len_ns)).sum();
-                Some(Round { ns: *period_ns, work: u128::from(*bps) * open_ns })
+                Some(RatePeriod { ns: *period_ns, work: u128::from(*bps) * open_ns })
             }
             _ => None,
         }
@@ -219,7 +245,7 @@ fn ramp(from_bps: u64, to_bps: u64, duration_ns: u64, step_ns: u64) -> Vec<RateS
 
 fn next_step(
     steps: &[RateStep],
-    schedule: &Schedule,
+    schedule: &TraceSchedule,
     index: &mut usize,
     round_ns: &mut u64,
 ) -> (u64, u64) {
@@ -243,7 +269,7 @@ fn next_step(
 fn next_slot(
     now_ns: u64,
     bps: u64,
-    slots: &[Slot],
+    slots: &[RateSlot],
     period_ns: u64,
     index: &mut usize,
     round_ns: &mut u64,

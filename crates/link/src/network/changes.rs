@@ -22,11 +22,11 @@ pub enum ChangeError {
 }
 
 /// Changes that were accepted and have not taken effect, in order of time.
-pub(super) struct Pending {
+pub(super) struct PendingChanges {
     changes: VecDeque<(u64, NetworkSpec)>,
 }
 
-impl Pending {
+impl PendingChanges {
     pub(super) const fn new() -> Self {
         Self { changes: VecDeque::new() }
     }

@@ -4,25 +4,25 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::route::Routes;
-use crate::agenda::Agenda;
-use crate::carrier::{Arrival, Carrier, EntryId};
+use super::route::LinkRoutes;
+use crate::carrier::{Carrier, EntryId, FrameArrival};
+use crate::event_queue::EventQueue;
 use crate::link::Link;
-use crate::spec::{NetworkSpec, Source, Target};
+use crate::spec::{LinkSource, LinkTarget, NetworkSpec};
 
 pub(super) enum Island {
     /// One link from entry to exit, or to a node where all ends.
     Single(u32),
-    Joint(Box<Joint>),
+    Multi(Box<MultiLinkIsland>),
 }
 
 /// Several links.
-pub(super) struct Joint {
+pub(super) struct MultiLinkIsland {
     links: Vec<u32>,
     /// Over links, by their place in `links`.
-    agenda: Agenda,
+    agenda: EventQueue,
     /// Place of each link in `links`, by its index in the network, less `first`.
-    places: Vec<u32>,
+    positions: Vec<u32>,
     first: u32,
 }
 
@@ -30,14 +30,14 @@ impl Island {
     fn new(links: &[u32]) -> Self {
         match *links {
             [link] => Self::Single(link),
-            _ => Self::Joint(Box::new(Joint::new(links))),
+            _ => Self::Multi(Box::new(MultiLinkIsland::new(links))),
         }
     }
 
     pub(super) fn links(&self) -> &[u32] {
         match self {
             Self::Single(link) => core::slice::from_ref(link),
-            Self::Joint(joint) => &joint.links,
+            Self::Multi(joint) => &joint.links,
         }
     }
 
@@ -52,7 +52,7 @@ impl Island {
     pub(super) fn next_ns(&self, links: &[Link]) -> Option<u64> {
         match self {
             Self::Single(link) => links[*link as usize].next_ns(),
-            Self::Joint(joint) => joint.agenda.next_ns(),
+            Self::Multi(joint) => joint.agenda.next_ns(),
         }
     }
 
@@ -60,15 +60,15 @@ impl Island {
     pub(super) fn push(
         &mut self,
         entry: EntryId,
-        frame: Arrival,
+        frame: FrameArrival,
         links: &mut [Link],
-        routes: &mut Routes,
+        routes: &mut LinkRoutes,
         carrier: &mut impl Carrier,
     ) {
         let Some(link) = routes.entry_mut(entry).choose(frame, carrier) else { return };
         links[link].settle(frame.arrival_ns, carrier);
         links[link].arrive(frame, carrier);
-        if let Self::Joint(joint) = self {
+        if let Self::Multi(joint) = self {
             joint.arm(link, links);
         }
     }
@@ -79,7 +79,7 @@ impl Island {
         &mut self,
         now_ns: u64,
         links: &mut [Link],
-        routes: &mut Routes,
+        routes: &mut LinkRoutes,
         carrier: &mut impl Carrier,
     ) {
         match self {
@@ -87,11 +87,11 @@ impl Island {
                 let link = &mut links[*link as usize];
                 link.settle(now_ns, carrier);
                 match link.to {
-                    Target::Exit(_) => link.deliver_due(now_ns, carrier),
-                    Target::Node(node) => end_at(node, link, now_ns, routes, carrier),
+                    LinkTarget::Exit(_) => link.deliver_due(now_ns, carrier),
+                    LinkTarget::Node(node) => drop_at_node(node, link, now_ns, routes, carrier),
                 }
             }
-            Self::Joint(joint) => {
+            Self::Multi(joint) => {
                 while let Some((at_ns, place)) = joint.agenda.pop_due(now_ns) {
                     joint.step(place, at_ns, links, routes, carrier);
                 }
@@ -101,7 +101,7 @@ impl Island {
 
     /// Learns anew when every link has something to do.
     pub(super) fn arm_all(&mut self, links: &[Link]) {
-        if let Self::Joint(joint) = self {
+        if let Self::Multi(joint) = self {
             for place in 0..joint.links.len() {
                 joint.arm(joint.links[place] as usize, links);
             }
@@ -110,11 +110,11 @@ impl Island {
 }
 
 /// Brings frames to a node from which no link leads on: it loses them.
-fn end_at(
+fn drop_at_node(
     node: usize,
     link: &mut Link,
     now_ns: u64,
-    routes: &mut Routes,
+    routes: &mut LinkRoutes,
     carrier: &mut impl Carrier,
 ) {
     while let Some(frame) = link.hop_due(now_ns, carrier) {
@@ -122,15 +122,15 @@ fn end_at(
     }
 }
 
-impl Joint {
+impl MultiLinkIsland {
     fn new(links: &[u32]) -> Self {
         let first = links.iter().copied().min().unwrap_or(0);
         let last = links.iter().copied().max().unwrap_or(0);
-        let mut places = vec![u32::MAX; (last - first) as usize + 1];
+        let mut positions = vec![u32::MAX; (last - first) as usize + 1];
         for (place, &link) in links.iter().enumerate() {
-            places[(link - first) as usize] = place as u32;
+            positions[(link - first) as usize] = place as u32;
         }
-        Self { agenda: Agenda::new(links.len()), links: links.to_vec(), places, first }
+        Self { agenda: EventQueue::new(links.len()), links: links.to_vec(), positions, first }
     }
 
     /// Performs what one link does at one moment.
@@ -139,15 +139,15 @@ impl Joint {
         place: u32,
         at_ns: u64,
         links: &mut [Link],
-        routes: &mut Routes,
+        routes: &mut LinkRoutes,
         carrier: &mut impl Carrier,
     ) {
         let index = self.links[place as usize] as usize;
         let link = &mut links[index];
         link.settle(at_ns, carrier);
         match link.to {
-            Target::Exit(_) => link.deliver_due(at_ns, carrier),
-            Target::Node(node) => {
+            LinkTarget::Exit(_) => link.deliver_due(at_ns, carrier),
+            LinkTarget::Node(node) => {
                 while let Some(frame) = links[index].hop_due(at_ns, carrier) {
                     if let Some(next) = routes.node_mut(node).choose(frame.into(), carrier) {
                         links[next].settle(frame.arrival_ns, carrier);
@@ -162,7 +162,7 @@ impl Joint {
 
     #[inline]
     fn arm(&mut self, link: usize, links: &[Link]) {
-        let place = self.places[link - self.first as usize];
+        let place = self.positions[link - self.first as usize];
         self.agenda.set(place, links[link].next_ns());
     }
 }
@@ -178,11 +178,11 @@ pub(super) fn find(plan: &NetworkSpec) -> Vec<Island> {
     };
     for (index, link) in plan.links.iter().enumerate() {
         match link.from {
-            Source::Entry(entry) => join(index, entry),
-            Source::Node(node) => join(index, entries + node),
+            LinkSource::Entry(entry) => join(index, entry),
+            LinkSource::Node(node) => join(index, entries + node),
         }
         // At an exit all ends: what meets there goes in order of time, and changes nothing.
-        if let Target::Node(node) = link.to {
+        if let LinkTarget::Node(node) = link.to {
             join(index, entries + node);
         }
     }

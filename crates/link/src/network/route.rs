@@ -2,40 +2,40 @@
 
 use alloc::vec::Vec;
 
-use slipring_filter::Program;
+use slipring_filter::CbpfProgram;
 
 use super::island::Island;
-use crate::carrier::{Arrival, Carrier, Cause, EntryId, Lost};
-use crate::counters::{Counters, Tally};
-use crate::spec::{NetworkSpec, Source};
-use crate::train::Train;
+use crate::burst::Burst;
+use crate::carrier::{Carrier, EntryId, FrameArrival, LinkDropCause, LostFrame};
+use crate::counters::{LinkCounters, PacketCounts};
+use crate::spec::{LinkSource, NetworkSpec};
 
 /// The places where frames choose a link.
-pub(super) struct Routes {
-    entries: Vec<Route>,
-    nodes: Vec<Route>,
+pub(super) struct LinkRoutes {
+    entries: Vec<LinkRoute>,
+    nodes: Vec<LinkRoute>,
 }
 
 /// No link, or no island.
-const NONE: u32 = u32::MAX;
+const NO_LINK: u32 = u32::MAX;
 
 /// One such place. It takes a cache line where there is no choice, since there may be thousands.
 #[repr(align(64))]
-pub(super) struct Route {
+pub(super) struct LinkRoute {
     /// Where frames go that no class wants; [`NONE`]: nowhere.
     default: u32,
     /// [`NONE`] where no link begins.
     island: u32,
-    classes: Vec<(Program, u32)>,
-    passed: Tally,
-    refused: Tally,
+    classes: Vec<(CbpfProgram, u32)>,
+    passed: PacketCounts,
+    refused: PacketCounts,
 }
 
-impl Routes {
+impl LinkRoutes {
     pub(super) fn new(plan: &NetworkSpec, islands: &[Island]) -> Self {
         let mut routes = Self {
-            entries: (0..plan.entries.len()).map(|_| Route::empty()).collect(),
-            nodes: (0..plan.nodes.len()).map(|_| Route::empty()).collect(),
+            entries: (0..plan.entries.len()).map(|_| LinkRoute::empty()).collect(),
+            nodes: (0..plan.nodes.len()).map(|_| LinkRoute::empty()).collect(),
         };
         for (number, island) in islands.iter().enumerate() {
             for &link in island.links() {
@@ -50,7 +50,7 @@ impl Routes {
     pub(super) fn choose(&mut self, plan: &NetworkSpec) {
         self.entries.iter_mut().chain(&mut self.nodes).for_each(|route| {
             route.classes.clear();
-            route.default = NONE;
+            route.default = NO_LINK;
         });
         let mut classless = alloc::vec![true; plan.links.len()];
         for class in &plan.classes {
@@ -64,40 +64,40 @@ impl Routes {
     }
 
     #[inline]
-    pub(super) fn entry(&self, entry: EntryId) -> &Route {
+    pub(super) fn entry(&self, entry: EntryId) -> &LinkRoute {
         &self.entries[usize::from(entry.0)]
     }
 
     #[inline]
-    pub(super) fn entry_mut(&mut self, entry: EntryId) -> &mut Route {
+    pub(super) fn entry_mut(&mut self, entry: EntryId) -> &mut LinkRoute {
         &mut self.entries[usize::from(entry.0)]
     }
 
-    pub(super) fn node(&self, node: usize) -> &Route {
+    pub(super) fn node(&self, node: usize) -> &LinkRoute {
         &self.nodes[node]
     }
 
-    pub(super) fn node_mut(&mut self, node: usize) -> &mut Route {
+    pub(super) fn node_mut(&mut self, node: usize) -> &mut LinkRoute {
         &mut self.nodes[node]
     }
 
-    fn at(&mut self, source: Source) -> &mut Route {
+    fn at(&mut self, source: LinkSource) -> &mut LinkRoute {
         match source {
-            Source::Entry(index) => &mut self.entries[index],
-            Source::Node(index) => &mut self.nodes[index],
+            LinkSource::Entry(index) => &mut self.entries[index],
+            LinkSource::Node(index) => &mut self.nodes[index],
         }
     }
 }
 
 #[inline]
 fn some(number: u32) -> Option<u32> {
-    (number != NONE).then_some(number)
+    (number != NO_LINK).then_some(number)
 }
 
-impl Route {
+impl LinkRoute {
     fn empty() -> Self {
-        let (passed, refused) = (Tally::default(), Tally::default());
-        Self { default: NONE, island: NONE, classes: Vec::new(), passed, refused }
+        let (passed, refused) = (PacketCounts::default(), PacketCounts::default());
+        Self { default: NO_LINK, island: NO_LINK, classes: Vec::new(), passed, refused }
     }
 
     #[inline]
@@ -112,19 +112,23 @@ impl Route {
     }
 
     /// What became of the frames: an output is that of all links together.
-    pub(super) fn counters(&self) -> Counters {
-        let mut counters = Counters {
+    pub(super) fn counters(&self) -> LinkCounters {
+        let mut counters = LinkCounters {
             input: self.passed + self.refused,
             output: self.passed,
-            ..Counters::default()
+            ..LinkCounters::default()
         };
-        counters.drops.add(Cause::Route, self.refused);
+        counters.drops.add(LinkDropCause::Route, self.refused);
         counters
     }
 
     /// Chooses a link for a frame; without one it is lost.
     #[inline]
-    pub(super) fn choose(&mut self, frame: Arrival, carrier: &mut impl Carrier) -> Option<usize> {
+    pub(super) fn choose(
+        &mut self,
+        frame: FrameArrival,
+        carrier: &mut impl Carrier,
+    ) -> Option<usize> {
         let chosen = if self.classes.is_empty() {
             some(self.default)
         } else {
@@ -138,7 +142,7 @@ impl Route {
         chosen.map(|link| link as usize)
     }
 
-    fn classify(&self, frame: Arrival, carrier: &mut impl Carrier) -> Option<u32> {
+    fn classify(&self, frame: FrameArrival, carrier: &mut impl Carrier) -> Option<u32> {
         let bytes = carrier.frame(frame.handle);
         let wanted = self.classes.iter().find(|(program, _)| program.run(bytes, frame.len) != 0);
         wanted.map(|(_, link)| *link).or(some(self.default))
@@ -146,21 +150,21 @@ impl Route {
 
     /// Counts frames that all take the only link.
     #[inline]
-    pub(super) fn count_all(&mut self, frames: &[Arrival]) {
+    pub(super) fn count_all(&mut self, frames: &[FrameArrival]) {
         let bytes = frames.iter().map(|frame| u64::from(frame.len)).sum();
-        self.passed += Tally { packets: frames.len() as u64, bytes };
+        self.passed += PacketCounts { packets: frames.len() as u64, bytes };
     }
 
     /// Counts frames that all take the only link.
     #[inline]
-    pub(super) fn count_train(&mut self, train: &Train) {
-        self.passed += train.tally();
+    pub(super) fn count_train(&mut self, train: &Burst) {
+        self.passed += train.counts();
     }
 
     /// Loses a frame that no link wants.
-    pub(super) fn refuse(&mut self, frame: Arrival, carrier: &mut impl Carrier) {
-        let Arrival { arrival_ns: at_ns, handle, len } = frame;
+    pub(super) fn refuse(&mut self, frame: FrameArrival, carrier: &mut impl Carrier) {
+        let FrameArrival { arrival_ns: at_ns, handle, len } = frame;
         self.refused.count(len);
-        carrier.lose(Lost { at_ns, handle, len, cause: Cause::Route, link: None });
+        carrier.lose(LostFrame { at_ns, handle, len, cause: LinkDropCause::Route, link: None });
     }
 }

@@ -7,7 +7,7 @@ use slipring_model::{Dist, Playback};
 
 use super::error::{at_least, filled, model};
 use super::{SpecError, TraceEnd};
-use crate::user::UserDelay;
+use crate::user::DelayFactory;
 
 /// How long a frame travels after the line.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -49,7 +49,7 @@ pub enum DelayModel {
         delay_ns: u64,
     },
     /// A model of the user's.
-    User(UserDelay),
+    User(DelayFactory),
 }
 
 impl Default for DelayModel {

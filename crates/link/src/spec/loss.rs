@@ -7,7 +7,7 @@ use slipring_model::Chance;
 
 use super::SpecError;
 use super::error::{at_least, filled, probability};
-use crate::user::UserLoss;
+use crate::user::LossFactory;
 
 /// A loss model and where it acts.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,12 +15,12 @@ pub struct LossSpec {
     /// Which frames it takes.
     pub model: LossModel,
     /// Where.
-    pub place: Place,
+    pub position: LossPosition,
 }
 
 /// Where losses happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Place {
+pub enum LossPosition {
     /// Before the queue: the lost frame takes no room and no time of the line.
     #[default]
     Pre,
@@ -90,7 +90,7 @@ pub enum LossModel {
         period_ns: Option<u64>,
     },
     /// A model of the user's.
-    User(UserLoss),
+    User(LossFactory),
 }
 
 /// A span of time with losses.
@@ -108,7 +108,7 @@ impl LossSpec {
     /// Each frame with the same chance, before the queue.
     #[must_use]
     pub const fn bernoulli(chance: Chance) -> Self {
-        Self { model: LossModel::Bernoulli(chance), place: Place::Pre }
+        Self { model: LossModel::Bernoulli(chance), position: LossPosition::Pre }
     }
 
     /// Judges the fields.

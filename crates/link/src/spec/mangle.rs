@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use slipring_model::Chance;
 
 use super::error::{at_least, at_most, probability, within};
-use super::{LONGEST_FRAME, SpecError};
+use super::{MAX_FRAME_LEN, SpecError};
 
 /// Frames held back before the queue, so that later ones overtake them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct HoldSpec {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CorruptSpec {
     /// How many bits, and how often.
-    pub errors: BitErrors,
+    pub errors: BitErrorSpec,
     /// First byte that may be hit.
     pub from_byte: u32,
     /// First byte behind that may not; `None`: up to the end.
@@ -32,7 +32,7 @@ pub struct CorruptSpec {
 
 /// How many bits are wrong, and how often.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum BitErrors {
+pub enum BitErrorSpec {
     /// Each bit with the same chance.
     Ber(f64),
     /// So many neighbouring bits of a frame, with a chance per frame; all of them are inverted.
@@ -52,14 +52,14 @@ pub struct MangleSpec {
     /// The first byte, from the start of the frame. What lies behind its end is not written.
     pub at: u32,
     /// What becomes of the bytes from there on.
-    pub edit: Edit,
+    pub edit: MangleEdit,
     /// Whether IP, TCP, UDP and ICMP checksums that were right are made right again.
     pub fix_checksum: bool,
 }
 
 /// What becomes of some bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Edit {
+pub enum MangleEdit {
     /// They are these.
     Set(Vec<u8>),
     /// The bits that are set here are inverted.
@@ -96,7 +96,7 @@ impl CorruptSpec {
     /// Each bit with the same chance, wherever it is.
     #[must_use]
     pub const fn ber(ber: f64) -> Self {
-        let errors = BitErrors::Ber(ber);
+        let errors = BitErrorSpec::Ber(ber);
         Self { errors, from_byte: 0, until_byte: None, fix_checksum: false }
     }
 
@@ -106,18 +106,18 @@ impl CorruptSpec {
     /// No chance, no bits or no bytes, or such as no frame has.
     pub fn check(&self) -> Result<(), SpecError> {
         match self.errors {
-            BitErrors::Ber(ber) => probability("ber", ber)?,
-            BitErrors::Burst { bits, .. } => {
+            BitErrorSpec::Ber(ber) => probability("ber", ber)?,
+            BitErrorSpec::Burst { bits, .. } => {
                 at_least("bits", u64::from(bits), 1, "bit")?;
                 at_most(
                     "bits",
                     u64::from(bits),
-                    u64::from(LONGEST_FRAME) * 8,
+                    u64::from(MAX_FRAME_LEN) * 8,
                     "all bits of the longest frame",
                 )?;
             }
         }
-        let last = u64::from(LONGEST_FRAME);
+        let last = u64::from(MAX_FRAME_LEN);
         at_most("from_byte", u64::from(self.from_byte), last - 1, "as no frame is longer")?;
         let least = u64::from(self.from_byte) + 1;
         self.until_byte.map_or(Ok(()), |until| {
@@ -129,7 +129,7 @@ impl CorruptSpec {
 
 impl MangleSpec {
     /// Bytes at most: those of the longest frame.
-    pub const MOST_BYTES: u32 = LONGEST_FRAME;
+    pub const MAX_BYTES: u32 = MAX_FRAME_LEN;
 
     /// Judges the fields.
     ///
@@ -137,12 +137,12 @@ impl MangleSpec {
     /// No bytes, more than [`Self::MOST_BYTES`], or such as no frame has.
     pub fn check(&self) -> Result<(), SpecError> {
         let (field, bytes) = match &self.edit {
-            Edit::Set(bytes) => ("bytes", bytes.len() as u64),
-            Edit::Invert(mask) => ("mask", mask.len() as u64),
-            Edit::Random(count) => ("count", u64::from(*count)),
+            MangleEdit::Set(bytes) => ("bytes", bytes.len() as u64),
+            MangleEdit::Invert(mask) => ("mask", mask.len() as u64),
+            MangleEdit::Random(count) => ("count", u64::from(*count)),
         };
-        within(field, bytes as f64, 1.0, f64::from(Self::MOST_BYTES))?;
-        let last = u64::from(LONGEST_FRAME) - bytes;
+        within(field, bytes as f64, 1.0, f64::from(Self::MAX_BYTES))?;
+        let last = u64::from(MAX_FRAME_LEN) - bytes;
         at_most("at", u64::from(self.at), last, "as no frame is longer")
     }
 }
@@ -150,13 +150,13 @@ impl MangleSpec {
 impl DuplicateSpec {
     /// Copies of a frame at most. No network makes as many, and a link that is to make millions
     /// would do nothing else.
-    pub const MOST_COPIES: u32 = 1000;
+    pub const MAX_COPIES: u32 = 1000;
 
     /// Judges the fields.
     ///
     /// # Errors
     /// No copies, or more than [`Self::MOST_COPIES`].
     pub fn check(&self) -> Result<(), SpecError> {
-        within("copies", f64::from(self.copies), 1.0, f64::from(Self::MOST_COPIES))
+        within("copies", f64::from(self.copies), 1.0, f64::from(Self::MAX_COPIES))
     }
 }

@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
-use slipring_filter::Program;
+use slipring_filter::CbpfProgram;
 
 use super::{LinkSpec, SpecError};
 
@@ -40,14 +40,14 @@ pub struct NetworkLink {
     /// What it does.
     pub spec: LinkSpec,
     /// Where it begins.
-    pub from: Source,
+    pub from: LinkSource,
     /// Where it ends.
-    pub to: Target,
+    pub to: LinkTarget,
 }
 
 /// Where a link begins: an index into the lists of the [`NetworkSpec`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum LinkSource {
     /// At a place where frames enter.
     Entry(usize),
     /// At a node.
@@ -56,7 +56,7 @@ pub enum Source {
 
 /// Where a link ends: an index into the lists of the [`NetworkSpec`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Target {
+pub enum LinkTarget {
     /// At a place where frames leave.
     Exit(usize),
     /// At a node.
@@ -69,7 +69,7 @@ pub struct ClassSpec {
     /// The filter as it was written.
     pub filter: String,
     /// The filter as it runs.
-    pub program: Program,
+    pub program: CbpfProgram,
     /// Index of the link, at whose source the class decides.
     pub link: usize,
 }
@@ -90,7 +90,7 @@ impl NetworkSpec {
     /// One link alone, from the entry `in` to the exit `out`.
     #[must_use]
     pub fn single(link: LinkSpec) -> Self {
-        let link = NetworkLink { spec: link, from: Source::Entry(0), to: Target::Exit(0) };
+        let link = NetworkLink { spec: link, from: LinkSource::Entry(0), to: LinkTarget::Exit(0) };
         Self {
             entries: vec!["in".into()],
             exits: vec!["out".into()],
@@ -104,8 +104,11 @@ impl NetworkSpec {
     #[must_use]
     pub fn between(left: &str, right: &str, up: LinkSpec, down: LinkSpec) -> Self {
         let names = vec![left.to_string(), right.to_string()];
-        let link =
-            |spec, from, to| NetworkLink { spec, from: Source::Entry(from), to: Target::Exit(to) };
+        let link = |spec, from, to| NetworkLink {
+            spec,
+            from: LinkSource::Entry(from),
+            to: LinkTarget::Exit(to),
+        };
         Self {
             entries: names.clone(),
             exits: names,
@@ -142,15 +145,15 @@ impl NetworkSpec {
         for link in &self.links {
             let name = format!("link.{}", link.spec.name);
             let (from, sources) = match link.from {
-                Source::Entry(index) => (index, self.entries.len()),
-                Source::Node(index) => (index, self.nodes.len()),
+                LinkSource::Entry(index) => (index, self.entries.len()),
+                LinkSource::Node(index) => (index, self.nodes.len()),
             };
             if from >= sources {
                 return refuse(&name, "from", from, sources);
             }
             let (to, targets) = match link.to {
-                Target::Exit(index) => (index, self.exits.len()),
-                Target::Node(index) => (index, self.nodes.len()),
+                LinkTarget::Exit(index) => (index, self.exits.len()),
+                LinkTarget::Node(index) => (index, self.nodes.len()),
             };
             if to >= targets {
                 return refuse(&name, "to", to, targets);
@@ -175,30 +178,31 @@ impl NetworkSpec {
         Ok(())
     }
 
-    fn source_name(&self, source: Source) -> &str {
+    fn source_name(&self, source: LinkSource) -> &str {
         match source {
-            Source::Entry(index) => &self.entries[index],
-            Source::Node(index) => &self.nodes[index],
+            LinkSource::Entry(index) => &self.entries[index],
+            LinkSource::Node(index) => &self.nodes[index],
         }
     }
 
     /// Takes away nodes that no link reaches, again and again; what stays lies behind a circle.
     fn check_circles(&self) -> Result<(), SpecError> {
         let mut feeders = vec![0usize; self.nodes.len()];
-        let mut leaving: BTreeMap<Source, Vec<usize>> = BTreeMap::new();
+        let mut leaving: BTreeMap<LinkSource, Vec<usize>> = BTreeMap::new();
         for link in &self.links {
-            if let Target::Node(node) = link.to {
+            if let LinkTarget::Node(node) = link.to {
                 feeders[node] += 1;
                 leaving.entry(link.from).or_default().push(node);
             }
         }
-        let unfed = (0..feeders.len()).filter(|&node| feeders[node] == 0).map(Source::Node);
-        let mut reached: Vec<_> = (0..self.entries.len()).map(Source::Entry).chain(unfed).collect();
+        let unfed = (0..feeders.len()).filter(|&node| feeders[node] == 0).map(LinkSource::Node);
+        let mut reached: Vec<_> =
+            (0..self.entries.len()).map(LinkSource::Entry).chain(unfed).collect();
         while let Some(source) = reached.pop() {
             for node in leaving.remove(&source).unwrap_or_default() {
                 feeders[node] -= 1;
                 if feeders[node] == 0 {
-                    reached.push(Source::Node(node));
+                    reached.push(LinkSource::Node(node));
                 }
             }
         }

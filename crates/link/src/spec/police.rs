@@ -1,22 +1,22 @@
 //! What may enter a link at all.
 
 use super::error::at_least;
-use super::{SHORTEST_FRAME, SpecError};
+use super::{MIN_FRAME_LEN, SpecError};
 
 /// A policer: measures arrivals and acts on those beyond its profile. It never delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoliceSpec {
     /// How it measures.
-    pub meter: Meter,
+    pub meter: MeterSpec,
     /// What it does with frames beyond the committed rate (yellow, of meters with two rates).
-    pub exceed: Action,
+    pub exceed: PoliceAction,
     /// What it does with frames beyond the peak rate (red); meters with one rate have none.
-    pub violate: Action,
+    pub violate: PoliceAction,
 }
 
 /// How a policer measures. Buckets begin full and count frames without FCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meter {
+pub enum MeterSpec {
     /// One token bucket.
     Bucket {
         /// Bits per second that flow in.
@@ -50,7 +50,7 @@ pub enum Meter {
 
 /// What a policer does with a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Action {
+pub enum PoliceAction {
     /// Lets it pass.
     Pass,
     /// Marks it with congestion experienced; drops it when it cannot carry the mark.
@@ -64,8 +64,8 @@ impl PoliceSpec {
     /// One token bucket that drops what exceeds it.
     #[must_use]
     pub const fn bucket(bps: u64, burst: u64) -> Self {
-        let meter = Meter::Bucket { bps, burst };
-        Self { meter, exceed: Action::Drop, violate: Action::Drop }
+        let meter = MeterSpec::Bucket { bps, burst };
+        Self { meter, exceed: PoliceAction::Drop, violate: PoliceAction::Drop }
     }
 
     /// Judges the fields.
@@ -74,20 +74,20 @@ impl PoliceSpec {
     /// The first field that no policer can have: a burst that holds no frame as well.
     pub fn check(&self) -> Result<(), SpecError> {
         let holds_a_frame = |field: &str, bytes| {
-            at_least(field, bytes, SHORTEST_FRAME.into(), "bytes, the shortest frame,")
+            at_least(field, bytes, MIN_FRAME_LEN.into(), "bytes, the shortest frame,")
         };
         match self.meter {
-            Meter::Bucket { bps, burst } => {
+            MeterSpec::Bucket { bps, burst } => {
                 at_least("bps", bps, 1, "bit/s")?;
                 holds_a_frame("burst", burst)
             }
-            Meter::Rfc2698 { committed_bps, committed_burst, peak_bps, peak_burst } => {
+            MeterSpec::Rfc2698 { committed_bps, committed_burst, peak_bps, peak_burst } => {
                 at_least("committed_bps", committed_bps, 1, "bit/s")?;
                 holds_a_frame("committed_burst", committed_burst)?;
                 at_least("peak_bps", peak_bps, committed_bps, "bit/s, the committed rate,")?;
                 holds_a_frame("peak_burst", peak_burst)
             }
-            Meter::Rfc4115 { committed_bps, committed_burst, excess_bps, excess_burst } => {
+            MeterSpec::Rfc4115 { committed_bps, committed_burst, excess_bps, excess_burst } => {
                 at_least("committed_bps", committed_bps, 1, "bit/s")?;
                 holds_a_frame("committed_burst", committed_burst)?;
                 at_least("excess_bps", excess_bps, 1, "bit/s")?;

@@ -7,7 +7,7 @@ use slipring_model::aqm;
 /// The queue before the line. The frame that occupies the line counts as waiting until it is
 /// through.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct QueueSpec {
+pub struct LinkQueueSpec {
     /// Most bytes, without FCS.
     pub bytes: Option<u64>,
     /// Most packets.
@@ -15,7 +15,7 @@ pub struct QueueSpec {
     /// Longest wait for the line that a frame may expect when it arrives.
     pub delay_ns: Option<u64>,
     /// When a limit is reached.
-    pub admit: Admit,
+    pub admit: AdmitPolicy,
     /// Which frame leaves next, and which is dropped.
     pub discipline: Discipline,
     /// Whether frames that can carry a mark are marked instead of dropped.
@@ -26,7 +26,7 @@ pub struct QueueSpec {
 
 /// When a limit is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Admit {
+pub enum AdmitPolicy {
     /// The frame must fit below it.
     #[default]
     Strict,
@@ -59,7 +59,7 @@ pub enum Discipline {
     DualPi2(aqm::DualPi2Spec),
 }
 
-impl QueueSpec {
+impl LinkQueueSpec {
     /// Judges the fields.
     ///
     /// # Errors

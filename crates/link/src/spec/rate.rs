@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use slipring_model::NANOS_PER_SEC;
 
 use super::error::{at_least, at_most, filled, within};
-use super::{LONGEST_FRAME, SpecError};
-use crate::user::UserRate;
+use super::{MAX_FRAME_LEN, SpecError};
+use crate::user::RateFactory;
 
 /// The speed of a line.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,7 +46,7 @@ pub enum RateSpec {
         /// After which time the slots recur.
         period_ns: u64,
         /// In order, apart from each other, inside the period.
-        slots: Vec<Slot>,
+        slots: Vec<RateSlot>,
         /// Whether a frame that does not fit the rest of a slot waits for the next. One that fits
         /// no slot is split all the same.
         whole_frames: bool,
@@ -96,7 +96,7 @@ pub enum RateSpec {
         step_ns: u64,
     },
     /// A model of the user's.
-    User(UserRate),
+    User(RateFactory),
 }
 
 /// What follows the end of a trace.
@@ -122,7 +122,7 @@ pub struct RateStep {
 
 /// A slot of a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub struct RateSlot {
     /// When it begins, from the beginning of the period.
     pub start_ns: u64,
     /// How long it is.
@@ -144,9 +144,9 @@ pub struct MarkovState {
 impl RateSpec {
     /// Steps in a ramp, in the period of a sine, or in the half-life of a rate that wanders, at
     /// most.
-    pub const MOST_STEPS: u64 = 1_000_000;
+    pub const MAX_STEPS: u64 = 1_000_000;
     /// States of a chain at most.
-    pub const MOST_STATES: usize = 100;
+    pub const MAX_STATES: usize = 100;
 
     /// Judges the fields.
     ///
@@ -214,7 +214,7 @@ fn check_steps(steps: &[RateStep], period_ns: u64, end: TraceEnd) -> Result<(), 
     at_least("period_ns", period_ns, steps[steps.len() - 1].at_ns + 1, "ns")
 }
 
-fn check_slots(bps: u64, period_ns: u64, slots: &[Slot]) -> Result<(), SpecError> {
+fn check_slots(bps: u64, period_ns: u64, slots: &[RateSlot]) -> Result<(), SpecError> {
     at_least("bps", bps, 1, "bit/s")?;
     filled("slots", slots)?;
     let mut free_ns = 0;
@@ -236,8 +236,8 @@ fn check_states(states: &[MarkovState]) -> Result<(), SpecError> {
         check_weights(own, &state.next, states.len())?;
     }
     let count = states.len() as u128;
-    if states.len() > RateSpec::MOST_STATES {
-        let allowed = format!("{} states at most", RateSpec::MOST_STATES);
+    if states.len() > RateSpec::MAX_STATES {
+        let allowed = format!("{} states at most", RateSpec::MAX_STATES);
         return Err(SpecError::new("states", count, &allowed));
     }
     let times_ns = states.iter().map(|state| u128::from(state.mean_ns)).sum::<u128>();
@@ -260,11 +260,11 @@ fn check_work(field: &str, time_ns: u64, bps: u64) -> Result<(), SpecError> {
 
 /// Bounds the steps of `whole_ns`.
 fn check_step(what: &str, whole_ns: u64, step_ns: u64) -> Result<(), SpecError> {
-    let least_ns = whole_ns.div_ceil(RateSpec::MOST_STEPS);
+    let least_ns = whole_ns.div_ceil(RateSpec::MAX_STEPS);
     if step_ns >= least_ns {
         return Ok(());
     }
-    let most = RateSpec::MOST_STEPS;
+    let most = RateSpec::MAX_STEPS;
     let allowed = format!("{least_ns} ns or more, so that the {what} has {most} steps at most");
     Err(SpecError::new("step_ns", step_ns, &allowed))
 }
@@ -302,12 +302,12 @@ pub struct Framing {
     /// Shorter frames, counted with their overhead, are padded to this.
     pub min_frame: u32,
     /// Cells that carry the bytes.
-    pub cells: Cells,
+    pub cells: LineCells,
 }
 
 /// Cells that carry frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Cells {
+pub enum LineCells {
     /// None: bytes.
     #[default]
     None,
@@ -323,7 +323,7 @@ pub enum Cells {
 
 impl Framing {
     /// The bytes as they are.
-    pub const NONE: Self = Self { overhead_bytes: 0, min_frame: 0, cells: Cells::None };
+    pub const NONE: Self = Self { overhead_bytes: 0, min_frame: 0, cells: LineCells::None };
     /// Ethernet: FCS, preamble and gap.
     pub const ETHER: Self = Self { overhead_bytes: 24, ..Self::NONE };
 
@@ -332,14 +332,14 @@ impl Framing {
     /// # Errors
     /// A minislot without a byte, or lengths that no frame has.
     pub fn check(&self) -> Result<(), SpecError> {
-        let longest = u64::from(LONGEST_FRAME);
+        let longest = u64::from(MAX_FRAME_LEN);
         at_most("min_frame", u64::from(self.min_frame), longest, "as no frame is longer")?;
         match self.cells {
-            Cells::Docsis { minislot } => {
+            LineCells::Docsis { minislot } => {
                 at_least("cells.minislot", u64::from(minislot), 1, "byte")?;
                 at_most("cells.minislot", u64::from(minislot), longest, "as no frame is longer")
             }
-            Cells::None | Cells::Atm => Ok(()),
+            LineCells::None | LineCells::Atm => Ok(()),
         }
     }
 
@@ -350,16 +350,16 @@ impl Framing {
         let bytes = i64::from(len) + i64::from(self.overhead_bytes);
         let bytes = bytes.max(i64::from(self.min_frame)) as u64;
         match self.cells {
-            Cells::None => bytes,
-            Cells::Atm => bytes.div_ceil(48) * 53,
-            Cells::Docsis { minislot } => bytes.next_multiple_of(u64::from(minislot)),
+            LineCells::None => bytes,
+            LineCells::Atm => bytes.div_ceil(48) * 53,
+            LineCells::Docsis { minislot } => bytes.next_multiple_of(u64::from(minislot)),
         }
     }
 }
 
 /// Extra occupation of the line per frame, as dummynet's profiles: a sample is drawn for each.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Profile {
+pub struct LinkProfile {
     /// Occupation beyond the frame's own, equally likely each, in ascending order of probability.
     pub samples_ns: Vec<u64>,
     /// The fraction of the samples, from the first, whose frames arrive. Others are lost after
@@ -367,7 +367,7 @@ pub struct Profile {
     pub loss_level: f64,
 }
 
-impl Profile {
+impl LinkProfile {
     /// Judges the fields.
     ///
     /// # Errors
@@ -380,7 +380,7 @@ impl Profile {
 
 /// From which end of its serialisation a frame's delay counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Serialise {
+pub enum SerialisePoint {
     /// From its last bit.
     #[default]
     End,

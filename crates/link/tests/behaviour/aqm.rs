@@ -1,6 +1,6 @@
 //! Active queue management and marks, on the emulated queue.
 
-use slipring_link::{Cause, DelaySpec, Discipline, LinkSpec, QueueSpec};
+use slipring_link::{DelaySpec, Discipline, LinkDropCause, LinkQueueSpec, LinkSpec};
 use slipring_model::aqm::{CoDelSpec, DualPi2Spec, FairSpec, PieSpec, RedSpec, RedUnit};
 use slipring_wire::{FrameSpec, checksum};
 
@@ -10,7 +10,7 @@ use crate::support::Sim;
 const MS: u64 = 1_000_000;
 
 fn managed(discipline: Discipline, ecn: bool) -> LinkSpec {
-    let queue = QueueSpec { discipline, ecn, ..QueueSpec::default() };
+    let queue = LinkQueueSpec { discipline, ecn, ..LinkQueueSpec::default() };
     LinkSpec { queue, ..constant(10_000_000) }
 }
 
@@ -36,7 +36,7 @@ fn overload(spec: LinkSpec, ecn: u8, ms: u64) -> Sim {
         sim.run(number * MS / 2);
     }
     sim.finish();
-    assert!(sim.counters().balance());
+    assert!(sim.counters().is_balanced());
     sim
 }
 
@@ -56,7 +56,7 @@ fn a_queue_without_limit_grows_without_limit() {
 fn codel_waits_an_interval_then_drops_from_the_head() {
     let sim = overload(managed(Discipline::CoDel(CoDelSpec::default()), false), 0, 3_000);
     let first = sim.memory.lost.first().unwrap();
-    assert_eq!(first.cause, Cause::Aqm);
+    assert_eq!(first.cause, LinkDropCause::Aqm);
     // The wait passes 5 ms after about 10 ms; an interval of 100 ms later the first is dropped.
     assert!((105 * MS..120 * MS).contains(&first.at_ns), "{first:?}");
     // Drops come closer and closer.
@@ -86,7 +86,7 @@ fn marks_of_ipv6_are_set_in_its_traffic_class() {
     bytes[15] = 0x20;
     bytes[18..20].copy_from_slice(&(1250u16 - 54).to_be_bytes());
     bytes[20] = 59;
-    let queue = QueueSpec { mark_above_ns: Some(0), ..QueueSpec::default() };
+    let queue = LinkQueueSpec { mark_above_ns: Some(0), ..LinkQueueSpec::default() };
     let mut sim = Sim::link(LinkSpec { queue, ..constant(10_000_000) });
     sim.push_frame(0, &bytes);
     sim.finish();
@@ -96,7 +96,7 @@ fn marks_of_ipv6_are_set_in_its_traffic_class() {
 
 #[test]
 fn a_step_marks_what_waited_longer() {
-    let queue = QueueSpec { mark_above_ns: Some(2 * MS), ..QueueSpec::default() };
+    let queue = LinkQueueSpec { mark_above_ns: Some(2 * MS), ..LinkQueueSpec::default() };
     let mut sim = Sim::link(LinkSpec { queue, ..constant(10_000_000) });
     let bytes = frame(1, 1);
     (0..5).for_each(|_| _ = sim.push_frame(0, &bytes));
@@ -111,7 +111,7 @@ fn pie_holds_its_delay() {
     let later = &sim.memory.queued[sim.memory.queued.len() / 2..];
     let mean = later.iter().map(|queued| queued.delay_ns).sum::<u64>() / later.len() as u64;
     assert!((5 * MS..30 * MS).contains(&mean), "{mean}");
-    assert!(sim.memory.lost.iter().all(|lost| lost.cause == Cause::Aqm));
+    assert!(sim.memory.lost.iter().all(|lost| lost.cause == LinkDropCause::Aqm));
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn red_drops_early_and_keeps_the_average() {
     };
     let sim = overload(managed(Discipline::Red(red), false), 0, 5_000);
     assert!(settled_wait(&sim) < 80 * MS, "{}", settled_wait(&sim));
-    assert!(sim.memory.lost_to(Cause::Aqm) > 1_000);
+    assert!(sim.memory.lost_to(LinkDropCause::Aqm) > 1_000);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn fair_queues_let_a_sparse_flow_pass_a_bulky_one() {
             sim.run(number * MS / 2);
         }
         sim.finish();
-        assert!(sim.counters().balance());
+        assert!(sim.counters().is_balanced());
         let released = |handle| {
             let mut all = sim.memory.delivered.iter();
             all.find(|delivery| delivery.handle == handle).map(|delivery| delivery.release_ns)
@@ -168,27 +168,30 @@ fn the_low_latency_queue_is_served_first() {
 
 #[test]
 fn drop_head_keeps_the_newest() {
-    let queue =
-        QueueSpec { packets: Some(3), discipline: Discipline::DropHead, ..QueueSpec::default() };
+    let queue = LinkQueueSpec {
+        packets: Some(3),
+        discipline: Discipline::DropHead,
+        ..LinkQueueSpec::default()
+    };
     let mut sim = Sim::link(LinkSpec { queue, ..constant(10_000_000) });
     (0..10).for_each(|_| _ = sim.push(0, 1250));
     sim.finish();
     // The first is on the line already.
     assert_eq!(sim.memory.handles(), [0, 8, 9]);
-    assert_eq!(sim.memory.lost_to(Cause::Queue), 7);
+    assert_eq!(sim.memory.lost_to(LinkDropCause::Queue), 7);
 }
 
 #[test]
 fn a_limit_of_packets_holds_for_fair_queues_too() {
-    let queue = QueueSpec {
+    let queue = LinkQueueSpec {
         packets: Some(10),
         discipline: Discipline::FqCoDel(FairSpec::default(), CoDelSpec::default()),
-        ..QueueSpec::default()
+        ..LinkQueueSpec::default()
     };
     let mut sim =
         Sim::link(LinkSpec { queue, delay: DelaySpec::constant(1), ..constant(10_000_000) });
     (0..50).for_each(|_| _ = sim.push_frame(0, &frame(1, 0)));
     sim.finish();
     assert!(sim.memory.delivered.len() <= 11, "{}", sim.memory.delivered.len());
-    assert!(sim.memory.lost_to(Cause::Queue) >= 39);
+    assert!(sim.memory.lost_to(LinkDropCause::Queue) >= 39);
 }

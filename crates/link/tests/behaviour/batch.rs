@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use slipring_link::{
-    Arrival, DelaySpec, Discipline, EntryId, HoldSpec, LinkSpec, LossModel, LossSpec, NetworkSpec,
-    OrderPolicy, Place, QueueSpec, RateSpec,
+    DelaySpec, Discipline, EntryId, FrameArrival, HoldSpec, LinkQueueSpec, LinkSpec, LossModel,
+    LossPosition, LossSpec, NetworkSpec, OrderPolicy, RateSpec,
 };
 use slipring_model::aqm::CoDelSpec;
 use slipring_model::{Chance, Dist};
@@ -37,7 +37,7 @@ fn blind_link() -> impl Strategy<Value = LinkSpec> {
         LinkSpec {
             police: None,
             hold: None,
-            queue: QueueSpec {
+            queue: LinkQueueSpec {
                 discipline,
                 mark_above_ns: if marks { Some(0) } else { link.queue.mark_above_ns },
                 ..link.queue
@@ -61,7 +61,7 @@ fn play(link: LinkSpec, traffic: &[(u64, u32, bool, bool)], together: bool) -> S
     sim.network.change(half_ns, &strict).unwrap();
     let mut frame = FrameSpec::default().build(60).unwrap().bytes;
     let (mut now_ns, mut batch) = (0, vec![]);
-    let push = |sim: &mut Sim, frames: &mut Vec<Arrival>| {
+    let push = |sim: &mut Sim, frames: &mut Vec<FrameArrival>| {
         sim.network.push(EntryId(0), frames, &mut sim.memory);
         frames.clear();
     };
@@ -75,7 +75,7 @@ fn play(link: LinkSpec, traffic: &[(u64, u32, bool, bool)], together: bool) -> S
         }
         frame[15] = if capable { 2 } else { 0 };
         let handle = sim.memory.store(&frame);
-        batch.push(Arrival { arrival_ns: now_ns, handle, len });
+        batch.push(FrameArrival { arrival_ns: now_ns, handle, len });
     }
     push(&mut sim, &mut batch);
     sim.finish();
@@ -102,9 +102,10 @@ fn assert_same(one: &Sim, other: &Sim) -> Result<(), TestCaseError> {
 
 #[test]
 fn frames_beyond_one_batch_and_lost_among_them_leave_as_they_should() {
-    let every = |every, place| LossSpec { model: LossModel::Nth { every, nth: every }, place };
+    let every =
+        |every, place| LossSpec { model: LossModel::Nth { every, nth: every }, position: place };
     let link = LinkSpec {
-        loss: vec![every(10, Place::Pre), every(7, Place::Post)],
+        loss: vec![every(10, LossPosition::Pre), every(7, LossPosition::Post)],
         rate: RateSpec::Constant { bps: 8_000_000_000 },
         delay: DelaySpec::constant(1_000),
         order: OrderPolicy::Strict,
@@ -119,7 +120,7 @@ fn frames_beyond_one_batch_and_lost_among_them_leave_as_they_should() {
     let kept = (0..200).filter(|number| lost.iter().all(|lost| lost.0 != *number));
     let releases: Vec<u64> = kept.map(|number| u64::from(number + 1) * 100 + 1_060).collect();
     assert_eq!(sim.memory.releases(), releases);
-    assert!(sim.counters().balance());
+    assert!(sim.counters().is_balanced());
 }
 
 proptest! {

@@ -1,8 +1,8 @@
 //! Changes of a running network.
 
 use slipring_link::{
-    Cause, DelaySpec, Discipline, LinkId, LinkSpec, LossSpec, NetworkSpec, OrderPolicy, QueueSpec,
-    RateSpec,
+    DelaySpec, Discipline, LinkDropCause, LinkId, LinkQueueSpec, LinkSpec, LossSpec, NetworkSpec,
+    OrderPolicy, RateSpec,
 };
 use slipring_model::aqm::{CoDelSpec, FairSpec};
 use slipring_model::{Chance, Dist};
@@ -63,7 +63,7 @@ fn a_frame_that_a_trace_left_on_the_line_goes_on_with_the_next_rate() {
     (0..3).for_each(|_| _ = sim.push(0, 800));
     sim.finish();
     assert_eq!(sim.memory.releases(), [800]);
-    assert!(sim.counters().balance());
+    assert!(sim.counters().is_balanced());
     change(&mut sim, 5_000, constant(8_000_000_000));
     sim.finish();
     assert_eq!(sim.memory.releases(), [800, 5_800, 6_600]);
@@ -99,7 +99,7 @@ fn overtaking_frames_still_come_when_order_is_asked_for_later() {
 #[test]
 fn a_queue_keeps_its_frames_when_the_discipline_changes() {
     let queued = |discipline| LinkSpec {
-        queue: QueueSpec { discipline, ..QueueSpec::default() },
+        queue: LinkQueueSpec { discipline, ..LinkQueueSpec::default() },
         ..constant(8_000_000)
     };
     let fair = Discipline::FqCoDel(Default::default(), Default::default());
@@ -110,7 +110,7 @@ fn a_queue_keeps_its_frames_when_the_discipline_changes() {
     for (discipline, at_ns) in disciplines.into_iter().zip([10, 1_100_000, 2_100_000]) {
         change(&mut sim, at_ns, queued(discipline));
         sim.run(at_ns);
-        assert!(sim.counters().balance());
+        assert!(sim.counters().is_balanced());
     }
     sim.finish();
     assert_eq!(sim.memory.handles(), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
@@ -124,19 +124,19 @@ fn a_change_of_a_fair_queue_itself_drops_nothing() {
     };
     for after in [fair(64), Discipline::DropTail] {
         let queued = |discipline| LinkSpec {
-            queue: QueueSpec { discipline, ..QueueSpec::default() },
+            queue: LinkQueueSpec { discipline, ..LinkQueueSpec::default() },
             ..constant(8_000_000)
         };
         let mut sim = Sim::link(queued(fair(1024)));
         (0..1_000).for_each(|_| _ = sim.push(0, 1_000));
         sim.run(400_000_000);
-        let before = sim.memory.lost_to(Cause::Aqm);
+        let before = sim.memory.lost_to(LinkDropCause::Aqm);
         assert!(before > 0, "the algorithm is at work");
         change(&mut sim, 400_000_001, queued(after));
         sim.run(400_000_001);
-        assert_eq!(sim.memory.lost_to(Cause::Aqm), before);
+        assert_eq!(sim.memory.lost_to(LinkDropCause::Aqm), before);
         sim.finish();
-        assert!(sim.counters().balance());
+        assert!(sim.counters().is_balanced());
     }
 }
 
@@ -221,10 +221,10 @@ fn a_link_may_gain_and_lose_every_stage_while_frames_are_inside() {
         change(&mut sim, now_ns, spec);
         sim.push(now_ns, 100);
         sim.run(now_ns);
-        assert!(sim.counters().balance(), "{:?}", sim.counters());
+        assert!(sim.counters().is_balanced(), "{:?}", sim.counters());
     }
     sim.finish();
     let counters = sim.network.counters(LinkId(0));
-    assert!(counters.balance() && counters.in_flight.packets == 0);
+    assert!(counters.is_balanced() && counters.in_flight.packets == 0);
     assert_eq!(counters.output.packets, 200 + counters.copies.packets);
 }

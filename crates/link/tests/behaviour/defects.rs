@@ -1,7 +1,8 @@
 //! What earlier emulators got wrong, each a behaviour that must hold here.
 
 use slipring_link::{
-    Admit, Cause, DelaySpec, Framing, LinkSpec, LossModel, NetworkSpec, Place, QueueSpec, RateSpec,
+    AdmitPolicy, DelaySpec, Framing, LinkDropCause, LinkQueueSpec, LinkSpec, LossModel,
+    LossPosition, NetworkSpec, RateSpec,
 };
 use slipring_model::Dist;
 
@@ -10,7 +11,7 @@ use crate::rate::constant;
 use crate::support::{Sim, delays, losses, mean, releases};
 
 fn limited(name: &str, bytes: Option<u64>) -> LinkSpec {
-    let queue = QueueSpec { bytes, ..QueueSpec::default() };
+    let queue = LinkQueueSpec { bytes, ..LinkQueueSpec::default() };
     LinkSpec { name: name.into(), queue, ..constant(1_000_000) }
 }
 
@@ -32,7 +33,7 @@ fn a_queue_of_4_gib_has_a_limit() {
     let four_gib = 4 << 30;
     let mut sim = Sim::link(limited("up", Some(four_gib)));
     (0..5).for_each(|_| _ = sim.push(0, 1 << 30));
-    assert_eq!(sim.counters().drops[Cause::Queue].packets, 1);
+    assert_eq!(sim.counters().drops[LinkDropCause::Queue].packets, 1);
 }
 
 #[test]
@@ -52,13 +53,13 @@ fn frames_may_take_longer_than_4_seconds() {
 #[test]
 fn tiny_error_rates_are_not_rounded_away() {
     // 1e-7 a bit is far below 2^-24 * 8: of 10^6 frames of 1000 bits some 100 are lost.
-    let lost = losses(lossy(LossModel::Ber(1e-7), Place::Pre), 7, 1_000_000);
+    let lost = losses(lossy(LossModel::Ber(1e-7), LossPosition::Pre), 7, 1_000_000);
     let count = lost.iter().filter(|&&lost| lost).count();
     assert!(count.abs_diff(100) < 33, "{count}");
     // And 1e-12: one of 10^9 frames of 1000 bits, or of 16 frames of 8 Gbyte.
-    let mut sim = Sim::link(lossy(LossModel::Ber(1e-12), Place::Pre));
+    let mut sim = Sim::link(lossy(LossModel::Ber(1e-12), LossPosition::Pre));
     (0..1_000).for_each(|_| _ = sim.push(0, 1 << 30));
-    let count = sim.memory.lost_to(Cause::Ber);
+    let count = sim.memory.lost_to(LinkDropCause::Ber);
     assert!((1..30).contains(&count), "{count}");
 }
 
@@ -79,7 +80,7 @@ fn bounding_a_running_unlimited_queue_never_miscounts() {
     }
     sim.network.change(1, &NetworkSpec::single(limited("up", Some(2_000)))).unwrap();
     sim.push(2, 60);
-    assert_eq!(sim.counters().drops[Cause::Queue].packets, 1, "it is over its limit");
+    assert_eq!(sim.counters().drops[LinkDropCause::Queue].packets, 1, "it is over its limit");
     sim.finish();
     assert_eq!(sim.memory.delivered.len(), 5);
     // Everything that was waiting has left, so that there is room again: exactly so much.
@@ -89,8 +90,8 @@ fn bounding_a_running_unlimited_queue_never_miscounts() {
     }
     sim.finish();
     assert_eq!(sim.memory.delivered.len(), 7);
-    assert_eq!(sim.counters().drops[Cause::Queue].packets, 2);
-    assert!(sim.counters().balance());
+    assert_eq!(sim.counters().drops[LinkDropCause::Queue].packets, 2);
+    assert!(sim.counters().is_balanced());
 }
 
 #[test]
@@ -108,7 +109,7 @@ fn quick_changes_do_not_mix() {
 #[test]
 fn a_full_queue_drops_exactly_what_does_not_fit_and_nothing_later() {
     // 100 frames a ms for a line that sends 10: 90 of them must go, here and nowhere else.
-    let queue = QueueSpec { packets: Some(10), ..QueueSpec::default() };
+    let queue = LinkQueueSpec { packets: Some(10), ..LinkQueueSpec::default() };
     let mut sim = Sim::link(LinkSpec { queue, ..constant(80_000_000) });
     for number in 0..10_000u64 {
         sim.push(number * 10_000, 1_000);
@@ -116,13 +117,13 @@ fn a_full_queue_drops_exactly_what_does_not_fit_and_nothing_later() {
     sim.finish();
     let counters = sim.counters();
     assert_eq!(counters.output.packets, 1_009, "10 a ms, and 9 that wait at the end");
-    assert_eq!(counters.drops[Cause::Queue].packets, 10_000 - 1_009);
+    assert_eq!(counters.drops[LinkDropCause::Queue].packets, 10_000 - 1_009);
 }
 
 #[test]
 fn a_batch_at_line_rate_does_not_overflow_a_small_queue() {
     // Arrivals have their own times, so 75 kB that came at 10G are never 75 kB at once.
-    let queue = QueueSpec { bytes: Some(50_000), ..QueueSpec::default() };
+    let queue = LinkQueueSpec { bytes: Some(50_000), ..LinkQueueSpec::default() };
     let spec = LinkSpec { queue, framing: Framing::ETHER, ..constant(10_000_000_000) };
     let mut sim = Sim::link(spec);
     for number in 0..1_000u64 {
@@ -151,7 +152,7 @@ fn short_frames_are_counted() {
     }
     sim.finish();
     assert_eq!(sim.counters().output.packets, 4);
-    assert!(sim.counters().balance());
+    assert!(sim.counters().is_balanced());
 }
 
 #[test]
@@ -159,14 +160,19 @@ fn loss_overflow_and_policing_have_counters_of_their_own() {
     let nth = LossModel::Nth { every: 2, nth: 1 };
     let spec = LinkSpec {
         police: Some(slipring_link::PoliceSpec::bucket(1_000, 8_000)),
-        queue: QueueSpec { packets: Some(2), admit: Admit::Strict, ..QueueSpec::default() },
+        queue: LinkQueueSpec {
+            packets: Some(2),
+            admit: AdmitPolicy::Strict,
+            ..LinkQueueSpec::default()
+        },
         rate: RateSpec::Constant { bps: 1_000 },
-        ..lossy(nth, Place::Pre)
+        ..lossy(nth, LossPosition::Pre)
     };
     let mut sim = Sim::link(spec);
     (0..10).for_each(|_| _ = sim.push(0, 1_000));
     let drops = sim.counters().drops;
-    let counts = [Cause::Police, Cause::Loss, Cause::Queue].map(|cause| drops[cause].packets);
+    let counts = [LinkDropCause::Police, LinkDropCause::Loss, LinkDropCause::Queue]
+        .map(|cause| drops[cause].packets);
     assert_eq!(counts, [2, 4, 2]);
 }
 

@@ -1,7 +1,8 @@
 //! How long frames travel, and in which order they arrive.
 
 use slipring_link::{
-    Cause, DelayModel, DelaySpec, DelayStep, LinkSpec, OrderPolicy, Serialise, TraceEnd,
+    DelayModel, DelaySpec, DelayStep, LinkDropCause, LinkSpec, OrderPolicy, SerialisePoint,
+    TraceEnd,
 };
 use slipring_model::Dist;
 
@@ -131,7 +132,7 @@ fn order_by_dropping_loses_what_would_overtake() {
     (0..4).for_each(|k| _ = sim.push(k, 60));
     sim.finish();
     assert_eq!(sim.memory.handles(), [0, 1]);
-    assert_eq!(sim.memory.lost_to(Cause::Order), 2);
+    assert_eq!(sim.memory.lost_to(LinkDropCause::Order), 2);
 }
 
 #[test]
@@ -202,7 +203,7 @@ fn smooth_delays_lie_on_a_line_between_steps() {
 fn the_delay_counts_from_the_last_bit_or_from_the_first() {
     let spec = LinkSpec { delay: DelaySpec::constant(5 * MS), ..constant(10_000_000) };
     assert_eq!(releases(spec.clone(), 2, 1250, 0), [6 * MS, 7 * MS]);
-    let start = LinkSpec { serialise: Serialise::Start, ..spec };
+    let start = LinkSpec { serialise: SerialisePoint::Start, ..spec };
     assert_eq!(releases(start, 2, 1250, 0), [5 * MS, 6 * MS]);
 }
 

@@ -1,8 +1,8 @@
 //! The same bytes on every machine.
 
 use slipring_link::{
-    CorruptSpec, DelaySpec, Discipline, DuplicateSpec, Framing, HoldSpec, LinkSpec, LossModel,
-    LossSpec, OrderPolicy, Place, QueueSpec, RateSpec,
+    CorruptSpec, DelaySpec, Discipline, DuplicateSpec, Framing, HoldSpec, LinkQueueSpec, LinkSpec,
+    LossModel, LossPosition, LossSpec, OrderPolicy, RateSpec,
 };
 use slipring_model::{Chance, Dist};
 use slipring_wire::FrameSpec;
@@ -17,14 +17,14 @@ fn fold(hash: u64, bytes: &[u8]) -> u64 {
 fn everything() -> LinkSpec {
     let chance = Chance::from_ratio(1, 50).unwrap();
     let chain = LossModel::GilbertElliott { p: 0.01, r: 0.25, bad: 0.9, good: 0.001 };
-    let loss = |model, place| LossSpec { model, place };
+    let loss = |model, place| LossSpec { model, position: place };
     LinkSpec {
-        loss: vec![loss(chain, Place::Pre), loss(LossModel::Ber(1e-6), Place::Post)],
+        loss: vec![loss(chain, LossPosition::Pre), loss(LossModel::Ber(1e-6), LossPosition::Post)],
         hold: Some(HoldSpec { chance, hold_ns: 40_000 }),
-        queue: QueueSpec {
+        queue: LinkQueueSpec {
             discipline: Discipline::CoDel(Default::default()),
             ecn: true,
-            ..QueueSpec::default()
+            ..LinkQueueSpec::default()
         },
         rate: RateSpec::Wander {
             mean_bps: 100_000_000,

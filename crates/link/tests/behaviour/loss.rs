@@ -1,18 +1,18 @@
 //! Which frames are lost, and where.
 
 use slipring_link::{
-    Cause, LinkSpec, LossModel, LossSpec, LossWindow, NetworkSpec, Place, RateSpec,
+    LinkDropCause, LinkSpec, LossModel, LossPosition, LossSpec, LossWindow, NetworkSpec, RateSpec,
 };
 use slipring_model::Chance;
 
 use crate::support::{Sim, bursts, losses};
 
-pub(crate) fn lossy(model: LossModel, place: Place) -> LinkSpec {
-    LinkSpec { loss: vec![LossSpec { model, place }], ..LinkSpec::wire("up") }
+pub(crate) fn lossy(model: LossModel, position: LossPosition) -> LinkSpec {
+    LinkSpec { loss: vec![LossSpec { model, position }], ..LinkSpec::wire("up") }
 }
 
 fn pre(model: LossModel) -> LinkSpec {
-    lossy(model, Place::Pre)
+    lossy(model, LossPosition::Pre)
 }
 
 fn percent(percent: u64) -> LossModel {
@@ -160,16 +160,16 @@ fn losses_before_the_queue_take_no_time_of_the_line_and_those_after_it_do() {
         let mut sim = Sim::link(LinkSpec { rate: rate.clone(), ..lossy(nth(), place) });
         (0..4).for_each(|_| _ = sim.push(0, 125));
         sim.finish();
-        assert_eq!(sim.memory.lost_to(Cause::Loss), 2);
+        assert_eq!(sim.memory.lost_to(LinkDropCause::Loss), 2);
         sim.memory.releases()
     };
-    assert_eq!(releases(Place::Pre), [1_000_000, 2_000_000]);
-    assert_eq!(releases(Place::Post), [2_000_000, 4_000_000]);
+    assert_eq!(releases(LossPosition::Pre), [1_000_000, 2_000_000]);
+    assert_eq!(releases(LossPosition::Post), [2_000_000, 4_000_000]);
 }
 
 #[test]
 fn each_loss_stage_has_its_own_stream() {
-    let half = || LossSpec { model: percent(50), place: Place::Pre };
+    let half = || LossSpec { model: percent(50), position: LossPosition::Pre };
     let one = losses(LinkSpec { loss: vec![half()], ..LinkSpec::wire("up") }, 7, 20_000);
     let two = losses(LinkSpec { loss: vec![half(), half()], ..LinkSpec::wire("up") }, 7, 20_000);
     assert!(one.iter().zip(&two).all(|(one, two)| *two || !*one), "the first one decides alike");

@@ -1,8 +1,8 @@
 //! Frames held back, damaged, copied.
 
 use slipring_link::{
-    BitErrors, Cause, CorruptSpec, DelaySpec, DuplicateSpec, Edit, HoldSpec, LinkSpec, MangleSpec,
-    RateSpec,
+    BitErrorSpec, CorruptSpec, DelaySpec, DuplicateSpec, HoldSpec, LinkDropCause, LinkSpec,
+    MangleEdit, MangleSpec, RateSpec,
 };
 use slipring_model::Chance;
 use slipring_wire::{FrameSpec, Headers, checksum};
@@ -39,7 +39,7 @@ fn bytes_are_written_over_where_and_as_often_as_asked_and_checksums_follow() {
     let frame = udp();
     // The destination address, and the port behind the IP header: both are in checksums.
     for (at, fix_checksum) in [(30, true), (30, false), (36, true)] {
-        let edit = Edit::Set(vec![10, 9]);
+        let edit = MangleEdit::Set(vec![10, 9]);
         let mangle = MangleSpec { chance: Chance::ALWAYS, at, edit, fix_checksum };
         let sim = mangled(mangle, &frame, 1);
         let bytes = &sim.memory.bytes[0];
@@ -48,7 +48,7 @@ fn bytes_are_written_over_where_and_as_often_as_asked_and_checksums_follow() {
         assert_eq!((header, payload), (fix_checksum, fix_checksum), "{at}");
         assert_eq!(sim.counters().mangled.packets, 1);
     }
-    let edit = Edit::Invert(vec![0xff, 0, 1]);
+    let edit = MangleEdit::Invert(vec![0xff, 0, 1]);
     let tenth = MangleSpec { chance: chance(1, 10), at: 50, edit, fix_checksum: false };
     let sim = mangled(tenth, &[0; 60], 10_000);
     let hit = sim.memory.bytes.iter().filter(|bytes| bytes[50..53] == [0xff, 0, 1]).count();
@@ -60,7 +60,7 @@ fn bytes_are_written_over_where_and_as_often_as_asked_and_checksums_follow() {
 #[test]
 fn bytes_behind_the_end_of_a_frame_are_not_written() {
     let random = |at| {
-        let (chance, edit) = (Chance::ALWAYS, Edit::Random(20));
+        let (chance, edit) = (Chance::ALWAYS, MangleEdit::Random(20));
         MangleSpec { chance, at, edit, fix_checksum: true }
     };
     let sim = mangled(random(50), &[0; 60], 2);
@@ -150,7 +150,7 @@ fn damage_breaks_checksums_unless_they_are_to_be_fixed() {
 #[test]
 fn fixed_checksums_cover_damaged_addresses_and_checksums() {
     let spec = CorruptSpec {
-        errors: BitErrors::Burst { chance: Chance::ALWAYS, bits: 3 },
+        errors: BitErrorSpec::Burst { chance: Chance::ALWAYS, bits: 3 },
         // Addresses, ports, length and checksum.
         from_byte: 24,
         until_byte: Some(38),
@@ -165,7 +165,7 @@ fn fixed_checksums_cover_damaged_addresses_and_checksums() {
 #[test]
 fn a_burst_inverts_neighbouring_bits_inside_its_range() {
     let spec = CorruptSpec {
-        errors: BitErrors::Burst { chance: Chance::ALWAYS, bits: 12 },
+        errors: BitErrorSpec::Burst { chance: Chance::ALWAYS, bits: 12 },
         from_byte: 50,
         until_byte: Some(60),
         fix_checksum: false,
@@ -223,7 +223,7 @@ fn copies_without_storage_are_counted() {
     sim.finish();
     let counters = sim.counters();
     assert_eq!(counters.copies.packets, 3);
-    assert_eq!(counters.drops[Cause::Buffer].packets, 2);
+    assert_eq!(counters.drops[LinkDropCause::Buffer].packets, 2);
     assert_eq!(counters.output.packets, 2);
-    assert!(counters.balance());
+    assert!(counters.is_balanced());
 }

@@ -1,8 +1,8 @@
 //! Links joined: chains, classes, many links, circles.
 
 use slipring_link::{
-    Cause, ClassSpec, DelaySpec, EntryId, LinkId, LinkSpec, Network, NetworkLink, NetworkSpec,
-    RateSpec, Source, Target,
+    ClassSpec, DelaySpec, EntryId, LinkDropCause, LinkId, LinkSource, LinkSpec, LinkTarget,
+    Network, NetworkLink, NetworkSpec, RateSpec,
 };
 use slipring_wire::FrameSpec;
 
@@ -17,7 +17,7 @@ fn names(count: usize, prefix: &str) -> Vec<String> {
     (0..count).map(|index| format!("{prefix}{index}")).collect()
 }
 
-fn link(spec: LinkSpec, from: Source, to: Target) -> NetworkLink {
+fn link(spec: LinkSpec, from: LinkSource, to: LinkTarget) -> NetworkLink {
     NetworkLink { spec, from, to }
 }
 
@@ -25,8 +25,8 @@ fn link(spec: LinkSpec, from: Source, to: Target) -> NetworkLink {
 fn chain(specs: Vec<LinkSpec>) -> NetworkSpec {
     let last = specs.len() - 1;
     let links = specs.into_iter().enumerate().map(|(index, spec)| {
-        let from = if index == 0 { Source::Entry(0) } else { Source::Node(index - 1) };
-        let to = if index == last { Target::Exit(0) } else { Target::Node(index) };
+        let from = if index == 0 { LinkSource::Entry(0) } else { LinkSource::Node(index - 1) };
+        let to = if index == last { LinkTarget::Exit(0) } else { LinkTarget::Node(index) };
         link(spec, from, to)
     });
     NetworkSpec {
@@ -93,9 +93,9 @@ fn links_that_meet_share_what_follows() {
         exits: names(1, "out"),
         nodes: names(1, "node"),
         links: vec![
-            link(wire("a", 100), Source::Entry(0), Target::Node(0)),
-            link(wire("b", 50), Source::Entry(1), Target::Node(0)),
-            link(slow, Source::Node(0), Target::Exit(0)),
+            link(wire("a", 100), LinkSource::Entry(0), LinkTarget::Node(0)),
+            link(wire("b", 50), LinkSource::Entry(1), LinkTarget::Node(0)),
+            link(slow, LinkSource::Node(0), LinkTarget::Exit(0)),
         ],
         classes: vec![],
     };
@@ -109,9 +109,9 @@ fn links_that_meet_share_what_follows() {
 
 fn classes() -> NetworkSpec {
     let mut plan = NetworkSpec::single(wire("bulk", 1_000));
-    let from = Source::Entry(0);
-    plan.links.push(link(wire("voice", 10), from, Target::Exit(0)));
-    plan.links.push(link(wire("vlan", 100), from, Target::Exit(0)));
+    let from = LinkSource::Entry(0);
+    plan.links.push(link(wire("voice", 10), from, LinkTarget::Exit(0)));
+    plan.links.push(link(wire("vlan", 100), from, LinkTarget::Exit(0)));
     plan.classes = vec![
         ClassSpec::new("udp dst port 5004", 1).unwrap(),
         ClassSpec::new("vlan 7", 2).unwrap(),
@@ -147,11 +147,11 @@ fn frames_that_no_class_wants_are_counted() {
     let mut sim = Sim::new(&plan, 1);
     sim.push_frame(0, &FrameSpec::default().build(100).unwrap().bytes);
     sim.finish();
-    assert_eq!(sim.memory.lost_to(Cause::Route), 1);
+    assert_eq!(sim.memory.lost_to(LinkDropCause::Route), 1);
     assert_eq!(sim.memory.lost[0].link, None);
     let counters = sim.network.entry_counters(EntryId(0));
-    assert_eq!(counters.drops[Cause::Route].packets, 1);
-    assert!(counters.balance());
+    assert_eq!(counters.drops[LinkDropCause::Route].packets, 1);
+    assert!(counters.is_balanced());
 }
 
 #[test]
@@ -161,8 +161,8 @@ fn a_node_without_a_way_on_counts_what_ends_there() {
     let mut sim = Sim::new(&plan, 1);
     sim.push(0, 60);
     sim.finish();
-    assert_eq!(sim.memory.lost_to(Cause::Route), 1);
-    assert_eq!(sim.network.node_counters(0).drops[Cause::Route].packets, 1);
+    assert_eq!(sim.memory.lost_to(LinkDropCause::Route), 1);
+    assert_eq!(sim.network.node_counters(0).drops[LinkDropCause::Route].packets, 1);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn deliveries_of_many_links_come_in_order_of_time() {
     let count = 1_000;
     let links = (0..count).map(|index| {
         let spec = wire(&format!("l{index}"), 1 + (index as u64 * 7919) % 10_000);
-        link(spec, Source::Entry(index), Target::Exit(index))
+        link(spec, LinkSource::Entry(index), LinkTarget::Exit(index))
     });
     let plan = NetworkSpec {
         links: links.collect(),
@@ -214,10 +214,10 @@ fn circles_are_refused() {
         exits: names(1, "out"),
         nodes: names(3, "n"),
         links: vec![
-            link(wire("a", 0), Source::Entry(0), Target::Node(0)),
-            link(wire("b", 0), Source::Node(0), Target::Node(1)),
-            link(wire("c", 0), Source::Node(1), Target::Node(2)),
-            link(wire("d", 0), Source::Node(2), Target::Node(1)),
+            link(wire("a", 0), LinkSource::Entry(0), LinkTarget::Node(0)),
+            link(wire("b", 0), LinkSource::Node(0), LinkTarget::Node(1)),
+            link(wire("c", 0), LinkSource::Node(1), LinkTarget::Node(2)),
+            link(wire("d", 0), LinkSource::Node(2), LinkTarget::Node(1)),
         ],
         classes: vec![],
     };

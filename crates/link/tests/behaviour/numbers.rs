@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use slipring_link::user::{Delay, Packet, UserDelay};
+use slipring_link::user::{DelayFactory, ModelPacket, UserDelayModel};
 use slipring_link::{
-    BitErrors, CorruptSpec, DelayModel, DelaySpec, DuplicateSpec, Edit, HoldSpec, LinkId, LinkSpec,
-    LossModel, LossSpec, MangleSpec, MarkovState, NetworkLink, NetworkSpec, OrderPolicy, Place,
-    Profile, RateSpec, Source, Target,
+    BitErrorSpec, CorruptSpec, DelayModel, DelaySpec, DuplicateSpec, HoldSpec, LinkId, LinkProfile,
+    LinkSource, LinkSpec, LinkTarget, LossModel, LossPosition, LossSpec, MangleEdit, MangleSpec,
+    MarkovState, NetworkLink, NetworkSpec, OrderPolicy, RateSpec,
 };
 use slipring_model::{Chance, Dist, Stream};
 
@@ -18,33 +18,33 @@ fn chance(yes: u64, of: u64) -> Chance {
     Chance::from_ratio(yes, of).unwrap()
 }
 
-fn loss(model: LossModel, place: Place) -> LossSpec {
-    LossSpec { model, place }
+fn loss(model: LossModel, place: LossPosition) -> LossSpec {
+    LossSpec { model, position: place }
 }
 
 /// A random delay by the stream that a model of the user's is given.
 struct Random;
 
-impl Delay for Random {
-    fn delay_ns(&mut self, packet: &mut Packet<'_>, stream: &mut Stream) -> Option<u64> {
+impl UserDelayModel for Random {
+    fn delay_ns(&mut self, packet: &mut ModelPacket<'_>, stream: &mut Stream) -> Option<u64> {
         stream.below(packet.number + 1);
         Some(stream.below(1_000_000))
     }
 }
 
 /// A link with something of everything: held frames come out of turn, the line is hardly ever busy.
-fn base(delay: DelaySpec, corrupt: BitErrors) -> LinkSpec {
+fn base(delay: DelaySpec, corrupt: BitErrorSpec) -> LinkSpec {
     let chain = LossModel::GilbertElliott { p: 0.05, r: 0.25, bad: 0.9, good: 0.01 };
     let states = LossModel::FourState { p13: 0.01, p31: 0.3, p32: 0.1, p23: 0.2, p14: 0.01 };
     LinkSpec {
         loss: vec![
-            loss(chain, Place::Post),
-            loss(states, Place::Pre),
-            loss(LossModel::Ber(1e-5), Place::Post),
+            loss(chain, LossPosition::Post),
+            loss(states, LossPosition::Pre),
+            loss(LossModel::Ber(1e-5), LossPosition::Post),
         ],
         hold: Some(HoldSpec { chance: chance(1, 20), hold_ns: 333_300 }),
         rate: RateSpec::Constant { bps: 10_000_000_000 },
-        profile: Some(Profile { samples_ns: (0..100).collect(), loss_level: 0.95 }),
+        profile: Some(LinkProfile { samples_ns: (0..100).collect(), loss_level: 0.95 }),
         corrupt: Some(CorruptSpec {
             errors: corrupt,
             from_byte: 20,
@@ -74,14 +74,14 @@ fn delivered(spec: &LinkSpec) -> BTreeSet<(u64, Vec<u8>)> {
 fn bases() -> Vec<LinkSpec> {
     let dist = || Dist::normal(1e6, 3e5).unwrap();
     let smooth = DelaySpec { half_life_ns: Some(3_000_000), ..DelaySpec::random(dist()) };
-    let user = DelayModel::User(UserDelay::new(|| Box::new(Random)));
+    let user = DelayModel::User(DelayFactory::new(|| Box::new(Random)));
     let in_turn = DelayModel::InTurn(vec![5, 500_000, 77_000]);
     let of = |model| DelaySpec { model, half_life_ns: None };
     vec![
-        base(DelaySpec::random(dist()), BitErrors::Ber(1e-3)),
-        base(smooth, BitErrors::Burst { chance: chance(1, 10), bits: 7 }),
-        base(of(user), BitErrors::Ber(1e-5)),
-        base(of(in_turn), BitErrors::Ber(1e-2)),
+        base(DelaySpec::random(dist()), BitErrorSpec::Ber(1e-3)),
+        base(smooth, BitErrorSpec::Burst { chance: chance(1, 10), bits: 7 }),
+        base(of(user), BitErrorSpec::Ber(1e-5)),
+        base(of(in_turn), BitErrorSpec::Ber(1e-2)),
     ]
 }
 
@@ -90,10 +90,10 @@ fn losses_that_are_added_shift_no_decision_of_what_was_there() {
     let timed =
         LossModel::TimedGilbertElliott { good_ns: 900_000, bad_ns: 100_000, bad: 1.0, good: 0.0 };
     let added = [
-        loss(LossModel::Bernoulli(chance(1, 10)), Place::Pre),
-        loss(LossModel::Bernoulli(chance(1, 10)), Place::Post),
-        loss(LossModel::Nth { every: 7, nth: 3 }, Place::Pre),
-        loss(timed, Place::Pre),
+        loss(LossModel::Bernoulli(chance(1, 10)), LossPosition::Pre),
+        loss(LossModel::Bernoulli(chance(1, 10)), LossPosition::Post),
+        loss(LossModel::Nth { every: 7, nth: 3 }, LossPosition::Pre),
+        loss(timed, LossPosition::Pre),
     ];
     for base in bases() {
         let alone = delivered(&base);
@@ -149,7 +149,7 @@ fn stages_that_are_taken_away_shift_no_decision_of_the_others() {
 #[test]
 fn a_loss_that_changes_while_the_link_runs_judges_no_frame_that_came_before() {
     let every = |every| LinkSpec {
-        loss: vec![loss(LossModel::Nth { every, nth: 1 }, Place::Pre)],
+        loss: vec![loss(LossModel::Nth { every, nth: 1 }, LossPosition::Pre)],
         ..LinkSpec::wire("up")
     };
     let mut sim = Sim::link(every(10));
@@ -174,8 +174,8 @@ fn two_hops(first: &LinkSpec, second: &LinkSpec) -> NetworkSpec {
         exits: vec!["out".into()],
         nodes: vec!["middle".into()],
         links: vec![
-            link(first, "a", Source::Entry(0), Target::Node(0)),
-            link(second, "b", Source::Node(0), Target::Exit(0)),
+            link(first, "a", LinkSource::Entry(0), LinkTarget::Node(0)),
+            link(second, "b", LinkSource::Node(0), LinkTarget::Exit(0)),
         ],
         classes: vec![],
     }
@@ -228,9 +228,9 @@ fn second_links() -> Vec<LinkSpec> {
     };
     let timed_apart = |base: LinkSpec| {
         let listed = [
-            loss(LossModel::Nth { every: 11, nth: 4 }, Place::Pre),
-            loss(LossModel::Pattern((0..13).map(|at| at == 5).collect()), Place::Post),
-            loss(LossModel::Numbers(vec![17, 400, 19_000]), Place::Pre),
+            loss(LossModel::Nth { every: 11, nth: 4 }, LossPosition::Pre),
+            loss(LossModel::Pattern((0..13).map(|at| at == 5).collect()), LossPosition::Post),
+            loss(LossModel::Numbers(vec![17, 400, 19_000]), LossPosition::Pre),
         ];
         LinkSpec { loss: base.loss.iter().cloned().chain(listed).collect(), ..base }
     };
@@ -240,7 +240,7 @@ fn second_links() -> Vec<LinkSpec> {
 #[test]
 fn losses_on_one_link_shift_no_decision_of_the_next_one() {
     let wire = LinkSpec { delay: DelaySpec::constant(1_000), ..LinkSpec::wire("a") };
-    let lossy = |model| LinkSpec { loss: vec![loss(model, Place::Pre)], ..wire.clone() };
+    let lossy = |model| LinkSpec { loss: vec![loss(model, LossPosition::Pre)], ..wire.clone() };
     for second in second_links() {
         let all = on_the_second(&wire, &second);
         assert_eq!(all.len(), 20_000);
@@ -285,11 +285,11 @@ fn what_one_link_does_to_bytes_shifts_no_decision_of_the_next_one() {
     let inverted = MangleSpec {
         chance: Chance::ALWAYS,
         at: 60,
-        edit: Edit::Invert(vec![0xff]),
+        edit: MangleEdit::Invert(vec![0xff]),
         fix_checksum: false,
     };
     let mangling = LinkSpec { mangle: Some(inverted), ..wire.clone() };
-    let errors = BitErrors::Burst { chance: chance(1, 2), bits: 3 };
+    let errors = BitErrorSpec::Burst { chance: chance(1, 2), bits: 3 };
     let corrupt = CorruptSpec { errors, from_byte: 20, until_byte: None, fix_checksum: false };
     let corrupting = LinkSpec { corrupt: Some(corrupt), ..wire.clone() };
     for second in second_links() {
@@ -333,9 +333,10 @@ fn frames_that_come_out_of_turn_meet_the_decisions_of_their_numbers() {
 fn frames_that_enter_by_different_links_are_counted_apart() {
     let enter = |name: &str, entry| {
         let spec = LinkSpec::wire(name);
-        NetworkLink { spec, from: Source::Entry(entry), to: Target::Node(0) }
+        NetworkLink { spec, from: LinkSource::Entry(entry), to: LinkTarget::Node(0) }
     };
-    let every = |every| LossSpec { model: LossModel::Nth { every, nth: 1 }, place: Place::Pre };
+    let every =
+        |every| LossSpec { model: LossModel::Nth { every, nth: 1 }, position: LossPosition::Pre };
     let shared = |nth| LinkSpec { loss: vec![every(nth)], ..LinkSpec::wire("shared") };
     let plan = |nth| NetworkSpec {
         entries: vec!["left".into(), "right".into()],
@@ -344,7 +345,7 @@ fn frames_that_enter_by_different_links_are_counted_apart() {
         links: vec![
             enter("a", 0),
             enter("b", 1),
-            NetworkLink { spec: shared(nth), from: Source::Node(0), to: Target::Exit(0) },
+            NetworkLink { spec: shared(nth), from: LinkSource::Node(0), to: LinkTarget::Exit(0) },
         ],
         classes: vec![],
     };

@@ -1,6 +1,6 @@
 //! What may enter at all.
 
-use slipring_link::{Action, Cause, LinkSpec, Meter, PoliceSpec};
+use slipring_link::{LinkDropCause, LinkSpec, MeterSpec, PoliceAction, PoliceSpec};
 use slipring_wire::FrameSpec;
 
 use crate::support::Sim;
@@ -15,7 +15,7 @@ fn a_bucket_passes_its_burst_and_then_its_rate() {
     (0..100).for_each(|_| _ = sim.push(0, 1000));
     sim.run(0);
     assert_eq!(sim.memory.delivered.len(), 10);
-    assert_eq!(sim.memory.lost_to(Cause::Police), 90);
+    assert_eq!(sim.memory.lost_to(LinkDropCause::Police), 90);
     (1..=100).for_each(|ms| _ = sim.push(ms * 1_000_000, 1000));
     sim.finish();
     assert_eq!(sim.memory.delivered.len(), 110);
@@ -32,13 +32,13 @@ fn slow_buckets_fill_exactly() {
 
 #[test]
 fn two_rates_mark_first_and_drop_then() {
-    let meter = Meter::Rfc2698 {
+    let meter = MeterSpec::Rfc2698 {
         committed_bps: 8_000,
         committed_burst: 3_000,
         peak_bps: 8_000,
         peak_burst: 6_000,
     };
-    let police = PoliceSpec { meter, exceed: Action::Mark, violate: Action::Drop };
+    let police = PoliceSpec { meter, exceed: PoliceAction::Mark, violate: PoliceAction::Drop };
     let mut sim = Sim::link(policed(police));
     let mut frame = FrameSpec::default().build(1_000).unwrap().bytes;
     frame[15] = 2;
@@ -46,5 +46,5 @@ fn two_rates_mark_first_and_drop_then() {
     sim.finish();
     assert_eq!(sim.memory.delivered.len(), 6);
     assert_eq!(sim.counters().marked.packets, 3);
-    assert_eq!(sim.memory.lost_to(Cause::Police), 4);
+    assert_eq!(sim.memory.lost_to(LinkDropCause::Police), 4);
 }

@@ -1,33 +1,35 @@
 //! What waits for the line.
 
-use slipring_link::{Admit, Cause, Discipline, LinkSpec, QueueSpec};
+use slipring_link::{AdmitPolicy, Discipline, LinkDropCause, LinkQueueSpec, LinkSpec};
 
 use crate::rate::constant;
 use crate::support::Sim;
 
-fn limited(queue: QueueSpec) -> LinkSpec {
+fn limited(queue: LinkQueueSpec) -> LinkSpec {
     LinkSpec { queue, ..constant(1_000_000) }
 }
 
 #[test]
 fn a_strict_byte_limit_counts_the_frame_on_the_line() {
-    let mut sim = Sim::link(limited(QueueSpec { bytes: Some(10_000), ..QueueSpec::default() }));
+    let mut sim =
+        Sim::link(limited(LinkQueueSpec { bytes: Some(10_000), ..LinkQueueSpec::default() }));
     (0..20).for_each(|_| _ = sim.push(0, 1000));
     sim.finish();
     assert_eq!(sim.memory.delivered.len(), 10);
-    assert_eq!(sim.memory.lost_to(Cause::Queue), 10);
+    assert_eq!(sim.memory.lost_to(LinkDropCause::Queue), 10);
 }
 
 #[test]
 fn a_queue_tells_how_deep_it_is_with_each_frame_that_joins_it() {
-    let mut sim = Sim::link(limited(QueueSpec::default()));
+    let mut sim = Sim::link(limited(LinkQueueSpec::default()));
     (0..20).for_each(|_| _ = sim.push(0, 1000));
     let depths = |sim: &Sim| -> Vec<_> {
         sim.memory.joined.iter().map(|joined| (joined.packets, joined.bytes)).collect()
     };
     assert_eq!(depths(&sim), (1..=20).map(|n| (n, n * 1000)).collect::<Vec<_>>());
     // A queue that is held full is as deep as its limit, and frames that it refuses do not join.
-    let mut sim = Sim::link(limited(QueueSpec { bytes: Some(100_000), ..QueueSpec::default() }));
+    let mut sim =
+        Sim::link(limited(LinkQueueSpec { bytes: Some(100_000), ..LinkQueueSpec::default() }));
     (0..1000).for_each(|n| _ = sim.push(n * 1_000_000, 1000));
     let full = depths(&sim).into_iter().max();
     assert_eq!((full, depths(&sim).len()), (Some((100, 100_000)), 1000 - sim.memory.lost.len()));
@@ -36,7 +38,8 @@ fn a_queue_tells_how_deep_it_is_with_each_frame_that_joins_it() {
 
 #[test]
 fn tlem_admits_one_more() {
-    let queue = QueueSpec { bytes: Some(10_000), admit: Admit::Tlem, ..QueueSpec::default() };
+    let queue =
+        LinkQueueSpec { bytes: Some(10_000), admit: AdmitPolicy::Tlem, ..LinkQueueSpec::default() };
     let mut sim = Sim::link(limited(queue));
     (0..20).for_each(|_| _ = sim.push(0, 1000));
     sim.finish();
@@ -45,7 +48,8 @@ fn tlem_admits_one_more() {
 
 #[test]
 fn a_packet_limit_counts_packets() {
-    let mut sim = Sim::link(limited(QueueSpec { packets: Some(3), ..QueueSpec::default() }));
+    let mut sim =
+        Sim::link(limited(LinkQueueSpec { packets: Some(3), ..LinkQueueSpec::default() }));
     (0..20).for_each(|_| _ = sim.push(0, 1000));
     sim.finish();
     assert_eq!(sim.memory.delivered.len(), 3);
@@ -54,8 +58,10 @@ fn a_packet_limit_counts_packets() {
 #[test]
 fn a_time_limit_counts_what_is_ahead() {
     // Each frame takes 8 ms: the fourth would wait 24 ms.
-    let mut sim =
-        Sim::link(limited(QueueSpec { delay_ns: Some(16_000_000), ..QueueSpec::default() }));
+    let mut sim = Sim::link(limited(LinkQueueSpec {
+        delay_ns: Some(16_000_000),
+        ..LinkQueueSpec::default()
+    }));
     (0..20).for_each(|_| _ = sim.push(0, 1000));
     sim.finish();
     assert_eq!(sim.memory.delivered.len(), 3);
@@ -63,26 +69,27 @@ fn a_time_limit_counts_what_is_ahead() {
 
 #[test]
 fn room_is_free_when_the_frame_on_the_line_is_through() {
-    let mut sim = Sim::link(limited(QueueSpec { packets: Some(1), ..QueueSpec::default() }));
+    let mut sim =
+        Sim::link(limited(LinkQueueSpec { packets: Some(1), ..LinkQueueSpec::default() }));
     sim.push(0, 1000);
     sim.push(7_999_999, 1000);
     sim.push(8_000_000, 1000);
     sim.finish();
     assert_eq!(sim.memory.releases(), [8_000_000, 16_000_000]);
-    assert_eq!(sim.counters().drops[Cause::Queue].packets, 1);
+    assert_eq!(sim.counters().drops[LinkDropCause::Queue].packets, 1);
 }
 
-fn drophead(queue: QueueSpec) -> Sim {
-    Sim::link(limited(QueueSpec { discipline: Discipline::DropHead, ..queue }))
+fn drophead(queue: LinkQueueSpec) -> Sim {
+    Sim::link(limited(LinkQueueSpec { discipline: Discipline::DropHead, ..queue }))
 }
 
 #[test]
 fn drophead_keeps_the_newest_frames_whatever_the_limit() {
     let limits = [
-        QueueSpec { packets: Some(4), ..QueueSpec::default() },
-        QueueSpec { bytes: Some(4000), ..QueueSpec::default() },
+        LinkQueueSpec { packets: Some(4), ..LinkQueueSpec::default() },
+        LinkQueueSpec { bytes: Some(4000), ..LinkQueueSpec::default() },
         // Each frame takes 8 ms: beside the one on the line three wait at most.
-        QueueSpec { delay_ns: Some(30_000_000), ..QueueSpec::default() },
+        LinkQueueSpec { delay_ns: Some(30_000_000), ..LinkQueueSpec::default() },
     ];
     for limit in limits {
         let mut sim = drophead(limit);
@@ -96,14 +103,15 @@ fn drophead_keeps_the_newest_frames_whatever_the_limit() {
 
 #[test]
 fn drophead_keeps_what_waits_from_a_frame_that_fits_in_no_case() {
-    let mut sim = drophead(QueueSpec { bytes: Some(3000), ..QueueSpec::default() });
+    let mut sim = drophead(LinkQueueSpec { bytes: Some(3000), ..LinkQueueSpec::default() });
     for len in [1000, 1000, 2500] {
         sim.push(0, len);
     }
     sim.finish();
     assert_eq!(sim.memory.handles(), [0, 1]);
     // The one on the line takes 40 ms, which no dropping makes shorter; later there is room.
-    let mut sim = drophead(QueueSpec { delay_ns: Some(30_000_000), ..QueueSpec::default() });
+    let mut sim =
+        drophead(LinkQueueSpec { delay_ns: Some(30_000_000), ..LinkQueueSpec::default() });
     for (at_ns, len) in [(0, 5000), (9_999_999, 1000), (10_000_000, 1000), (18_000_000, 1000)] {
         sim.push(at_ns, len);
     }

@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use slipring_link::{
-    Action, Admit, BitErrors, Cells, CorruptSpec, DelayModel, DelaySpec, DelayStep, Discipline,
-    DuplicateSpec, EntryId, Framing, HoldSpec, LinkId, LinkSpec, LossModel, LossSpec, LossWindow,
-    MarkovState, Meter, NetworkSpec, OrderPolicy, Place, PoliceSpec, Profile, QueueSpec, RateSpec,
-    RateStep, Serialise, Slot, TraceEnd,
+    AdmitPolicy, BitErrorSpec, CorruptSpec, DelayModel, DelaySpec, DelayStep, Discipline,
+    DuplicateSpec, EntryId, Framing, HoldSpec, LineCells, LinkId, LinkProfile, LinkQueueSpec,
+    LinkSpec, LossModel, LossPosition, LossSpec, LossWindow, MarkovState, MeterSpec, NetworkSpec,
+    OrderPolicy, PoliceAction, PoliceSpec, RateSlot, RateSpec, RateStep, SerialisePoint, TraceEnd,
 };
 use slipring_model::aqm::{CoDelSpec, DualPi2Spec, FairSpec, PieSpec, RedSpec};
 use slipring_model::{Chance, Dist};
@@ -54,8 +54,11 @@ fn losses() -> impl Strategy<Value = Vec<LossSpec>> {
             LossModel::ByTime { windows, period_ns }
         }),
     ];
-    let place = prop_oneof![Just(Place::Pre), Just(Place::Post)];
-    prop::collection::vec((model, place).prop_map(|(model, place)| LossSpec { model, place }), 0..3)
+    let place = prop_oneof![Just(LossPosition::Pre), Just(LossPosition::Post)];
+    prop::collection::vec(
+        (model, place).prop_map(|(model, place)| LossSpec { model, position: place }),
+        0..3,
+    )
 }
 
 fn rate() -> impl Strategy<Value = RateSpec> {
@@ -81,8 +84,8 @@ fn rate() -> impl Strategy<Value = RateSpec> {
             bps,
             period_ns: 30_000,
             slots: vec![
-                Slot { start_ns: 0, len_ns: 5_000 },
-                Slot { start_ns: 11_000, len_ns: 7_000 },
+                RateSlot { start_ns: 0, len_ns: 5_000 },
+                RateSlot { start_ns: 11_000, len_ns: 7_000 },
             ],
             whole_frames,
         }),
@@ -117,7 +120,7 @@ fn rate() -> impl Strategy<Value = RateSpec> {
     ]
 }
 
-fn queue() -> impl Strategy<Value = QueueSpec> {
+fn queue() -> impl Strategy<Value = LinkQueueSpec> {
     let codel = CoDelSpec { target_ns: 5_000, interval_ns: 20_000, ..CoDelSpec::default() };
     let pie = PieSpec { target_ns: 5_000, update_ns: 5_000, ..PieSpec::default() };
     let red = RedSpec { min: 2.0, max: 5.0, weight: 0.5, ..RedSpec::default() };
@@ -139,9 +142,9 @@ fn queue() -> impl Strategy<Value = QueueSpec> {
         prop::option::of(0u64..100_000),
         prop::option::of(0u64..20_000),
     );
-    let admit = prop_oneof![Just(Admit::Strict), Just(Admit::Tlem)];
+    let admit = prop_oneof![Just(AdmitPolicy::Strict), Just(AdmitPolicy::Tlem)];
     (limits, admit, discipline, any::<bool>()).prop_map(
-        |((bytes, packets, delay_ns, mark_above_ns), admit, discipline, ecn)| QueueSpec {
+        |((bytes, packets, delay_ns, mark_above_ns), admit, discipline, ecn)| LinkQueueSpec {
             bytes,
             packets,
             delay_ns,
@@ -154,16 +157,18 @@ fn queue() -> impl Strategy<Value = QueueSpec> {
 }
 
 fn police() -> impl Strategy<Value = Option<PoliceSpec>> {
-    let action = || prop_oneof![Just(Action::Pass), Just(Action::Mark), Just(Action::Drop)];
+    let action = || {
+        prop_oneof![Just(PoliceAction::Pass), Just(PoliceAction::Mark), Just(PoliceAction::Drop)]
+    };
     let meter = prop_oneof![
-        Just(Meter::Bucket { bps: 800_000_000, burst: 5_000 }),
-        Just(Meter::Rfc2698 {
+        Just(MeterSpec::Bucket { bps: 800_000_000, burst: 5_000 }),
+        Just(MeterSpec::Rfc2698 {
             committed_bps: 400_000_000,
             committed_burst: 3_000,
             peak_bps: 800_000_000,
             peak_burst: 6_000,
         }),
-        Just(Meter::Rfc4115 {
+        Just(MeterSpec::Rfc4115 {
             committed_bps: 400_000_000,
             committed_burst: 3_000,
             excess_bps: 400_000_000,
@@ -180,8 +185,8 @@ fn police() -> impl Strategy<Value = Option<PoliceSpec>> {
 
 fn corrupt() -> impl Strategy<Value = Option<CorruptSpec>> {
     let errors = prop_oneof![
-        prop_oneof![Just(0.0), Just(1e-3), Just(1.0)].prop_map(BitErrors::Ber),
-        (chance(), 1u32..100).prop_map(|(chance, bits)| BitErrors::Burst { chance, bits }),
+        prop_oneof![Just(0.0), Just(1e-3), Just(1.0)].prop_map(BitErrorSpec::Ber),
+        (chance(), 1u32..100).prop_map(|(chance, bits)| BitErrorSpec::Burst { chance, bits }),
     ];
     let spec = (errors, 0u32..80, prop::option::of(81u32..200), any::<bool>()).prop_map(
         |(errors, from_byte, until_byte, fix_checksum)| CorruptSpec {
@@ -223,20 +228,20 @@ fn order() -> impl Strategy<Value = OrderPolicy> {
 
 pub(crate) fn link() -> impl Strategy<Value = LinkSpec> {
     let cells = prop_oneof![
-        3 => Just(Cells::None),
-        1 => Just(Cells::Atm),
-        1 => Just(Cells::Docsis { minislot: 16 }),
+        3 => Just(LineCells::None),
+        1 => Just(LineCells::Atm),
+        1 => Just(LineCells::Docsis { minislot: 16 }),
     ];
     let framing = (-20i32..50, 0u32..100, cells).prop_map(|(overhead_bytes, min_frame, cells)| {
         Framing { overhead_bytes, min_frame, cells }
     });
     let profile = (prop::collection::vec(0u64..20_000, 1..10), share())
-        .prop_map(|(samples_ns, loss_level)| Profile { samples_ns, loss_level });
+        .prop_map(|(samples_ns, loss_level)| LinkProfile { samples_ns, loss_level });
     let profile = prop::option::weighted(0.2, profile);
     let hold = (chance(), 0u64..50_000).prop_map(|(chance, hold_ns)| HoldSpec { chance, hold_ns });
     let duplicate = (chance(), 1u32..4, prop_oneof![Just(0u64), 1u64..20_000])
         .prop_map(|(chance, copies, after_ns)| DuplicateSpec { chance, copies, after_ns });
-    let ends = prop_oneof![Just(Serialise::End), Just(Serialise::Start)];
+    let ends = prop_oneof![Just(SerialisePoint::End), Just(SerialisePoint::Start)];
     let before = (police(), losses(), prop::option::weighted(0.3, hold), queue());
     let line = (rate(), framing, profile, ends);
     let after = (corrupt(), prop::option::weighted(0.3, duplicate), delay(), order());
@@ -274,7 +279,7 @@ pub(crate) fn traffic() -> impl Strategy<Value = Vec<Step>> {
 fn check(sim: &Sim) -> Result<(), TestCaseError> {
     for link in 0..sim.network.plan().links.len() {
         let counters = sim.network.counters(LinkId(link as u32));
-        prop_assert!(counters.balance(), "link {link}: {counters:?}");
+        prop_assert!(counters.is_balanced(), "link {link}: {counters:?}");
     }
     Ok(())
 }
@@ -299,7 +304,7 @@ fn play(
         // IPv4 begins at 14: the ECN field is in its second byte.
         frame[15] = if capable { 2 } else { 0 };
         let handle = sim.memory.store(&frame);
-        let arrival = slipring_link::Arrival { arrival_ns: now_ns, handle, len };
+        let arrival = slipring_link::FrameArrival { arrival_ns: now_ns, handle, len };
         sim.network.push(EntryId(0), &[arrival], &mut sim.memory);
         check(&sim)?;
     }
@@ -311,7 +316,7 @@ fn play(
     Ok(sim)
 }
 
-fn outcome(sim: &Sim) -> (&[slipring_link::Delivery], &[Vec<u8>], &[slipring_link::Lost]) {
+fn outcome(sim: &Sim) -> (&[slipring_link::Delivery], &[Vec<u8>], &[slipring_link::LostFrame]) {
     (&sim.memory.delivered, &sim.memory.bytes, &sim.memory.lost)
 }
 

@@ -1,8 +1,8 @@
 //! What is refused, and how that is said.
 
 use slipring_link::{
-    ClassSpec, DelaySpec, LinkSpec, LossModel, LossSpec, MarkovState, Network, NetworkSpec,
-    OrderPolicy, Place, Profile, QueueSpec, RateSpec, RateStep, Slot, TraceEnd,
+    ClassSpec, DelaySpec, LinkProfile, LinkQueueSpec, LinkSpec, LossModel, LossPosition, LossSpec,
+    MarkovState, Network, NetworkSpec, OrderPolicy, RateSlot, RateSpec, RateStep, TraceEnd,
 };
 
 fn refusal(spec: LinkSpec) -> String {
@@ -19,7 +19,7 @@ fn refusals_name_the_field_its_value_and_what_may_stand_there() {
         refusal(rated(RateSpec::Constant { bps: 0 })),
         "link.up.rate.bps: 0 is not allowed, only 1 bit/s or more"
     );
-    let loss = vec![LossSpec { model: LossModel::Ber(f64::NAN), place: Place::Pre }];
+    let loss = vec![LossSpec { model: LossModel::Ber(f64::NAN), position: LossPosition::Pre }];
     assert_eq!(
         refusal(LinkSpec { loss, ..LinkSpec::wire("up") }),
         "link.up.loss.ber: NaN is not allowed, only a number from 0 to 1"
@@ -58,7 +58,7 @@ fn traces_must_be_in_order_and_have_an_extent() {
 
 #[test]
 fn slots_must_not_overlap() {
-    let slot = |start_ns, len_ns| Slot { start_ns, len_ns };
+    let slot = |start_ns, len_ns| RateSlot { start_ns, len_ns };
     let slots = vec![slot(0, 10), slot(5, 10)];
     let spec = RateSpec::Slots { bps: 1, period_ns: 100, slots, whole_frames: false };
     assert!(refusal(rated(spec)).contains("slots.start_ns: 5"));
@@ -110,15 +110,15 @@ fn every_refused_value_is_refused() {
         refusal(spec)
     };
     assert!(
-        with(|spec| spec.queue = QueueSpec { bytes: Some(0), ..QueueSpec::default() })
+        with(|spec| spec.queue = LinkQueueSpec { bytes: Some(0), ..LinkQueueSpec::default() })
             .contains("queue.bytes")
     );
     assert!(
-        with(|spec| spec.profile = Some(Profile { samples_ns: vec![], loss_level: 1.0 }))
+        with(|spec| spec.profile = Some(LinkProfile { samples_ns: vec![], loss_level: 1.0 }))
             .contains("profile.samples_ns")
     );
     assert!(
-        with(|spec| spec.profile = Some(Profile { samples_ns: vec![1], loss_level: 2.0 }))
+        with(|spec| spec.profile = Some(LinkProfile { samples_ns: vec![1], loss_level: 2.0 }))
             .contains("profile.loss_level")
     );
     assert!(
@@ -126,7 +126,7 @@ fn every_refused_value_is_refused() {
             .contains("delay.half_life_ns")
     );
     let loss = |model| LinkSpec {
-        loss: vec![LossSpec { model, place: Place::Pre }],
+        loss: vec![LossSpec { model, position: LossPosition::Pre }],
         ..LinkSpec::wire("up")
     };
     let chain = |p| LossModel::GilbertElliott { p, r: 0.5, bad: 1.0, good: 0.0 };
@@ -141,7 +141,7 @@ fn every_refused_value_is_refused() {
 #[test]
 fn a_probability_that_no_draw_can_tell_from_none_is_refused() {
     let loss = |model| {
-        let loss = vec![LossSpec { model, place: Place::Pre }];
+        let loss = vec![LossSpec { model, position: LossPosition::Pre }];
         LinkSpec { loss, ..LinkSpec::wire("up") }
     };
     let chain = |p| LossModel::GilbertElliott { p, r: 0.5, bad: 1.0, good: 0.0 };

@@ -3,25 +3,26 @@
 use std::collections::BTreeMap;
 
 use slipring_link::{
-    Arrival, Carrier, Cause, Counters, Coupled, Delivery, EntryId, Flight, Handle, Joined, LinkId,
-    LinkSpec, Lost, Network, NetworkSpec, Queued, Train,
+    Burst, BurstItem, Carrier, Delivery, EntryId, FrameArrival, FrameHandle, InFlightFrame,
+    LinkCounters, LinkDropCause, LinkId, LinkSpec, LostFrame, Network, NetworkSpec, QueueArrival,
+    QueueDeparture,
 };
 
 /// Keeps frames and everything that became of them.
 #[derive(Default)]
 pub(crate) struct Memory {
-    pub(crate) frames: BTreeMap<Handle, Vec<u8>>,
+    pub(crate) frames: BTreeMap<FrameHandle, Vec<u8>>,
     /// How frames of trains arrived.
-    arrivals: BTreeMap<Handle, Arrival>,
+    arrivals: BTreeMap<FrameHandle, FrameArrival>,
     next: u32,
     /// How many copies may still be made.
     pub(crate) room: Option<usize>,
     pub(crate) delivered: Vec<Delivery>,
     /// Bytes of what was delivered.
     pub(crate) bytes: Vec<Vec<u8>>,
-    pub(crate) lost: Vec<Lost>,
-    pub(crate) queued: Vec<Queued>,
-    pub(crate) joined: Vec<Joined>,
+    pub(crate) lost: Vec<LostFrame>,
+    pub(crate) queued: Vec<QueueDeparture>,
+    pub(crate) joined: Vec<QueueArrival>,
     /// What the network told, in its order.
     pub(crate) told: Vec<Told>,
     /// By which link which frame came to a node, and when.
@@ -38,23 +39,23 @@ pub(crate) enum Told {
 }
 
 impl Memory {
-    pub(crate) fn store(&mut self, bytes: &[u8]) -> Handle {
-        let handle = Handle(self.next);
+    pub(crate) fn store(&mut self, bytes: &[u8]) -> FrameHandle {
+        let handle = FrameHandle(self.next);
         self.next += 1;
         self.frames.insert(handle, bytes.to_vec());
         handle
     }
 
     /// A frame of zeros.
-    pub(crate) fn blank(&mut self, arrival_ns: u64, len: u32) -> Arrival {
-        Arrival { arrival_ns, handle: self.store(&[0; 14]), len }
+    pub(crate) fn blank(&mut self, arrival_ns: u64, len: u32) -> FrameArrival {
+        FrameArrival { arrival_ns, handle: self.store(&[0; 14]), len }
     }
 
     /// A train of frames of zeros.
-    pub(crate) fn train(&mut self, frames: &[(u64, u32)]) -> Train {
+    pub(crate) fn train(&mut self, frames: &[(u64, u32)]) -> Burst {
         let frames: Vec<_> = frames.iter().map(|&(at_ns, len)| self.blank(at_ns, len)).collect();
         self.arrivals.extend(frames.iter().map(|frame| (frame.handle, *frame)));
-        Train {
+        Burst {
             handle: frames[0].handle,
             packets: frames.len() as u32,
             bytes: frames.iter().map(|frame| u64::from(frame.len)).sum(),
@@ -71,17 +72,17 @@ impl Memory {
         self.delivered.iter().map(|delivery| delivery.handle.0).collect()
     }
 
-    pub(crate) fn lost_to(&self, cause: Cause) -> usize {
+    pub(crate) fn lost_to(&self, cause: LinkDropCause) -> usize {
         self.lost.iter().filter(|lost| lost.cause == cause).count()
     }
 }
 
 impl Carrier for Memory {
-    fn frame(&mut self, handle: Handle) -> &mut [u8] {
+    fn frame(&mut self, handle: FrameHandle) -> &mut [u8] {
         self.frames.get_mut(&handle).expect("the engine knows only frames that are stored")
     }
 
-    fn copy(&mut self, handle: Handle) -> Option<Handle> {
+    fn copy(&mut self, handle: FrameHandle) -> Option<FrameHandle> {
         match &mut self.room {
             Some(0) => return None,
             Some(room) => *room -= 1,
@@ -98,26 +99,28 @@ impl Carrier for Memory {
         self.told.push(Told::Delivered);
     }
 
-    fn coupled(&mut self, handle: Handle) -> Option<Coupled> {
-        self.arrivals.get(&handle).map(|&frame| Coupled { frame, next: Handle(handle.0 + 1) })
+    fn burst_item(&mut self, handle: FrameHandle) -> Option<BurstItem> {
+        self.arrivals
+            .get(&handle)
+            .map(|&frame| BurstItem { frame, next: FrameHandle(handle.0 + 1) })
     }
 
-    fn hop(&mut self, link: LinkId, frame: &Flight) {
+    fn on_hop(&mut self, link: LinkId, frame: &InFlightFrame) {
         self.hops.push((link.0, frame.handle.0, frame.release_ns));
     }
 
-    fn lose(&mut self, lost: Lost) {
+    fn lose(&mut self, lost: LostFrame) {
         self.frames.remove(&lost.handle).expect("lost once");
         self.lost.push(lost);
         self.told.push(Told::Lost);
     }
 
-    fn joined(&mut self, joined: Joined) {
+    fn on_enqueue(&mut self, joined: QueueArrival) {
         self.joined.push(joined);
         self.told.push(Told::Joined);
     }
 
-    fn queued(&mut self, queued: Queued) {
+    fn on_dequeue(&mut self, queued: QueueDeparture) {
         self.queued.push(queued);
         self.told.push(Told::Queued);
     }
@@ -144,19 +147,19 @@ impl Sim {
         Self::new(&NetworkSpec::single(spec), seed)
     }
 
-    pub(crate) fn push(&mut self, arrival_ns: u64, len: u32) -> Handle {
+    pub(crate) fn push(&mut self, arrival_ns: u64, len: u32) -> FrameHandle {
         self.push_at(0, arrival_ns, len)
     }
 
-    pub(crate) fn push_at(&mut self, entry: u16, arrival_ns: u64, len: u32) -> Handle {
+    pub(crate) fn push_at(&mut self, entry: u16, arrival_ns: u64, len: u32) -> FrameHandle {
         let arrival = self.memory.blank(arrival_ns, len);
         self.network.push(EntryId(entry), &[arrival], &mut self.memory);
         arrival.handle
     }
 
-    pub(crate) fn push_frame(&mut self, arrival_ns: u64, bytes: &[u8]) -> Handle {
+    pub(crate) fn push_frame(&mut self, arrival_ns: u64, bytes: &[u8]) -> FrameHandle {
         let handle = self.memory.store(bytes);
-        let arrival = Arrival { arrival_ns, handle, len: bytes.len() as u32 };
+        let arrival = FrameArrival { arrival_ns, handle, len: bytes.len() as u32 };
         self.network.push(EntryId(0), &[arrival], &mut self.memory);
         handle
     }
@@ -172,7 +175,7 @@ impl Sim {
         }
     }
 
-    pub(crate) fn counters(&self) -> Counters {
+    pub(crate) fn counters(&self) -> LinkCounters {
         self.network.counters(LinkId(0))
     }
 }

@@ -1,7 +1,8 @@
 //! Rates that change: traces, slots, ramps, waves, chance.
 
 use slipring_link::{
-    Cells, Framing, LinkSpec, MarkovState, Profile, QueueSpec, RateSpec, RateStep, Slot, TraceEnd,
+    Framing, LineCells, LinkProfile, LinkQueueSpec, LinkSpec, MarkovState, RateSlot, RateSpec,
+    RateStep, TraceEnd,
 };
 
 use crate::rate::constant;
@@ -63,7 +64,7 @@ fn an_opportunity_serves_a_frame_that_comes_at_its_moment() {
 #[test]
 fn a_trace_that_ends_lets_nothing_through_any_more() {
     let spec = LinkSpec {
-        queue: QueueSpec { packets: Some(3), ..QueueSpec::default() },
+        queue: LinkQueueSpec { packets: Some(3), ..LinkQueueSpec::default() },
         ..opportunities(&[1, 2], 1500, TraceEnd::Once)
     };
     let mut sim = Sim::link(spec);
@@ -72,7 +73,7 @@ fn a_trace_that_ends_lets_nothing_through_any_more() {
     assert_eq!(in_ms(&sim.memory.releases()), [1, 2]);
     let counters = sim.counters();
     assert_eq!((counters.in_flight.packets, counters.drops.total().packets), (1, 7));
-    assert!(counters.balance());
+    assert!(counters.is_balanced());
 }
 
 #[test]
@@ -141,7 +142,7 @@ fn rates_that_divide_no_nanosecond_do_not_drift_over_changes() {
 }
 
 fn slots(whole_frames: bool) -> LinkSpec {
-    let slot = |start_ns, len_ns| Slot { start_ns, len_ns };
+    let slot = |start_ns, len_ns| RateSlot { start_ns, len_ns };
     rated(RateSpec::Slots {
         bps: 8_000_000_000,
         period_ns: 10_000,
@@ -210,7 +211,7 @@ fn a_chain_of_rates_spends_its_time_in_each() {
 #[test]
 fn a_frame_on_a_slow_line_passes_whole_rounds_at_once() {
     let slots = |period_ns, slots: &[(u64, u64)]| {
-        let slots = slots.iter().map(|&(start_ns, len_ns)| Slot { start_ns, len_ns }).collect();
+        let slots = slots.iter().map(|&(start_ns, len_ns)| RateSlot { start_ns, len_ns }).collect();
         rated(RateSpec::Slots { bps: 1, period_ns, slots, whole_frames: true })
     };
     // 8000 bits at 1 bit/s, open all the time, and then in two of five nanoseconds: the last two
@@ -293,20 +294,20 @@ fn overhead_is_added_and_may_be_negative() {
 fn cells_carry_their_share() {
     let framed = |framing| LinkSpec { framing, ..constant(8_000_000_000) };
     let bytes = |framing, len| releases(framed(framing), 1, len, 0)[0];
-    let atm = Framing { overhead_bytes: 8, cells: Cells::Atm, ..Framing::NONE };
+    let atm = Framing { overhead_bytes: 8, cells: LineCells::Atm, ..Framing::NONE };
     assert_eq!([40, 41, 1500].map(|len| bytes(atm, len)), [53, 106, 32 * 53]);
-    let docsis = Framing { cells: Cells::Docsis { minislot: 16 }, ..Framing::NONE };
+    let docsis = Framing { cells: LineCells::Docsis { minislot: 16 }, ..Framing::NONE };
     assert_eq!([64, 65].map(|len| bytes(docsis, len)), [64, 80]);
 }
 
 #[test]
 fn a_profile_occupies_the_line_longer_and_drops_afterwards() {
-    let profile = Profile { samples_ns: vec![200, 200, 300, 1_000], loss_level: 0.75 };
+    let profile = LinkProfile { samples_ns: vec![200, 200, 300, 1_000], loss_level: 0.75 };
     let mut sim = Sim::link(LinkSpec { profile: Some(profile), ..constant(8_000_000_000) });
     let count: u64 = 20_000;
     (0..count).for_each(|_| _ = sim.push(0, 100));
     sim.finish();
-    let lost = sim.memory.lost_to(slipring_link::Cause::Profile) as f64;
+    let lost = sim.memory.lost_to(slipring_link::LinkDropCause::Profile) as f64;
     assert!((lost / count as f64 - 0.25).abs() < 0.0101, "{lost}");
     // Lost ones occupied the line, too: 100 + 425 ns each in the mean.
     let last =
@@ -316,7 +317,7 @@ fn a_profile_occupies_the_line_longer_and_drops_afterwards() {
 
 #[test]
 fn a_profile_needs_no_rate() {
-    let profile = Profile { samples_ns: vec![250], loss_level: 1.0 };
+    let profile = LinkProfile { samples_ns: vec![250], loss_level: 1.0 };
     let spec = LinkSpec { profile: Some(profile), ..LinkSpec::wire("up") };
     assert_eq!(releases(spec, 3, 1000, 0), [250, 500, 750]);
 }

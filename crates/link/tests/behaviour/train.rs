@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use slipring_link::{
-    DelaySpec, EntryId, LinkId, LinkSpec, LossModel, LossSpec, NetworkSpec, Place, RateSpec,
+    DelaySpec, EntryId, LinkId, LinkSpec, LossModel, LossPosition, LossSpec, NetworkSpec, RateSpec,
 };
 
 use crate::support::Sim;
@@ -15,7 +15,7 @@ fn plain(delay_ns: u64) -> LinkSpec {
 
 /// Links that trains meet or that a live link may become.
 fn links() -> [LinkSpec; 5] {
-    let loss = LossSpec { model: LossModel::Nth { every: 5, nth: 3 }, place: Place::Pre };
+    let loss = LossSpec { model: LossModel::Nth { every: 5, nth: 3 }, position: LossPosition::Pre };
     [
         plain(DELAY),
         plain(DELAY / 4),
@@ -29,7 +29,7 @@ fn links() -> [LinkSpec; 5] {
 fn a_train_leaves_as_its_frames_arrived_and_only_as_far_as_they_are_due() {
     let mut sim = Sim::link(plain(DELAY));
     let train = sim.memory.train(&[(10, 60), (20, 1500), (20, 64), (35, 100)]);
-    sim.network.push_train(EntryId(0), train, &mut sim.memory);
+    sim.network.push_burst(EntryId(0), train, &mut sim.memory);
     assert_eq!(sim.network.next_ns(), Some(DELAY + 10));
     sim.run(DELAY + 9);
     assert_eq!(sim.memory.releases(), []);
@@ -37,7 +37,7 @@ fn a_train_leaves_as_its_frames_arrived_and_only_as_far_as_they_are_due() {
     assert_eq!(sim.memory.releases(), [DELAY + 10, DELAY + 20, DELAY + 20]);
     let counters = sim.counters();
     assert_eq!((counters.in_flight.packets, counters.in_flight.bytes), (1, 100));
-    assert!(counters.balance());
+    assert!(counters.is_balanced());
     assert_eq!(sim.network.next_ns(), Some(DELAY + 35));
     sim.finish();
     assert_eq!(sim.memory.handles(), [0, 1, 2, 3]);
@@ -49,7 +49,7 @@ fn a_link_that_delivers_early_does_so_with_trains() {
     let mut sim = Sim::link(plain(DELAY));
     sim.network.deliver_early(true);
     let train = sim.memory.train(&[(10, 60), (20, 60)]);
-    sim.network.push_train(EntryId(0), train, &mut sim.memory);
+    sim.network.push_burst(EntryId(0), train, &mut sim.memory);
     sim.run(20);
     assert_eq!(sim.memory.releases(), [DELAY + 10, DELAY + 20]);
 }
@@ -80,7 +80,7 @@ proptest! {
             }
             frames.iter().for_each(|&(at_ns, len)| _ = alone.push(at_ns, len));
             let train = coupled.memory.train(&frames);
-            coupled.network.push_train(EntryId(0), train, &mut coupled.memory);
+            coupled.network.push_burst(EntryId(0), train, &mut coupled.memory);
             now_ns += wait.unwrap_or(0);
             for sim in [&mut alone, &mut coupled] {
                 if wait.is_some() {
@@ -95,7 +95,7 @@ proptest! {
                 changed_ns = changed_ns.max(now_ns + later_ns);
             }
             prop_assert_eq!(alone.counters(), coupled.counters());
-            prop_assert!(coupled.counters().balance());
+            prop_assert!(coupled.counters().is_balanced());
         }
         alone.finish();
         coupled.finish();

@@ -1,9 +1,12 @@
 //! Models of the user's own.
 
 use slipring_link::user::{
-    Delay, Loss, Moment, Packet, Rate, UserDelay, UserLoss, UserRate, Verdict,
+    DelayFactory, LossFactory, LossVerdict, ModelPacket, PreciseTime, RateFactory, UserDelayModel,
+    UserLossModel, UserRateModel,
 };
-use slipring_link::{Cause, DelayModel, DelaySpec, LinkSpec, LossModel, LossSpec, Place, RateSpec};
+use slipring_link::{
+    DelayModel, DelaySpec, LinkDropCause, LinkSpec, LossModel, LossPosition, LossSpec, RateSpec,
+};
 use slipring_model::Stream;
 
 use crate::support::{Sim, releases};
@@ -11,37 +14,47 @@ use crate::support::{Sim, releases};
 /// Loses frames whose first byte is odd, marks none.
 struct Odd;
 
-impl Loss for Odd {
-    fn judge(&mut self, packet: &mut Packet<'_>, _: &mut Stream) -> Verdict {
-        if packet.data[0] % 2 == 1 { Verdict::Drop(Cause::Malformed) } else { Verdict::Keep }
+impl UserLossModel for Odd {
+    fn judge(&mut self, packet: &mut ModelPacket<'_>, _: &mut Stream) -> LossVerdict {
+        if packet.data[0] % 2 == 1 {
+            LossVerdict::Drop(LinkDropCause::Malformed)
+        } else {
+            LossVerdict::Keep
+        }
     }
 }
 
 #[test]
 fn a_loss_model_of_the_users_sees_bytes_and_names_causes() {
-    let model = LossModel::User(UserLoss::new(|| Box::new(Odd)));
-    let loss = vec![LossSpec { model, place: Place::Post }];
+    let model = LossModel::User(LossFactory::new(|| Box::new(Odd)));
+    let loss = vec![LossSpec { model, position: LossPosition::Post }];
     let mut sim = Sim::link(LinkSpec { loss, ..LinkSpec::wire("up") });
     (0..10).for_each(|k| _ = sim.push_frame(u64::from(k), &[k; 60]));
     sim.finish();
     assert_eq!(sim.memory.handles(), [0, 2, 4, 6, 8]);
-    assert_eq!(sim.memory.lost_to(Cause::Malformed), 5);
+    assert_eq!(sim.memory.lost_to(LinkDropCause::Malformed), 5);
 }
 
 /// A third of a nanosecond per byte.
 struct Thirds;
 
-impl Rate for Thirds {
-    fn finish(&mut self, start: Moment, wire_bytes: u64, _: u64, _: &mut Stream) -> Option<Moment> {
+impl UserRateModel for Thirds {
+    fn finish(
+        &mut self,
+        start: PreciseTime,
+        wire_bytes: u64,
+        _: u64,
+        _: &mut Stream,
+    ) -> Option<PreciseTime> {
         let whole = (u128::from(start.ns) << 32) + u128::from(start.fraction);
         let end = whole + (u128::from(wire_bytes) << 32) / 3;
-        Some(Moment { ns: (end >> 32) as u64, fraction: end as u32 })
+        Some(PreciseTime { ns: (end >> 32) as u64, fraction: end as u32 })
     }
 }
 
 #[test]
 fn a_rate_model_of_the_users_keeps_fractions() {
-    let rate = RateSpec::User(UserRate::new(|| Box::new(Thirds)));
+    let rate = RateSpec::User(RateFactory::new(|| Box::new(Thirds)));
     let out = releases(LinkSpec { rate, ..LinkSpec::wire("up") }, 30, 1, 0);
     assert_eq!(out[..4], [1, 1, 1, 2]);
     assert_eq!(out[29], 10);
@@ -50,15 +63,15 @@ fn a_rate_model_of_the_users_keeps_fractions() {
 /// As many microseconds as frames came before.
 struct Growing;
 
-impl Delay for Growing {
-    fn delay_ns(&mut self, packet: &mut Packet<'_>, _: &mut Stream) -> Option<u64> {
+impl UserDelayModel for Growing {
+    fn delay_ns(&mut self, packet: &mut ModelPacket<'_>, _: &mut Stream) -> Option<u64> {
         Some(packet.number * 1_000)
     }
 }
 
 #[test]
 fn a_delay_model_of_the_users_counts_frames() {
-    let model = DelayModel::User(UserDelay::new(|| Box::new(Growing)));
+    let model = DelayModel::User(DelayFactory::new(|| Box::new(Growing)));
     let delay = DelaySpec { model, half_life_ns: None };
     assert_eq!(
         releases(LinkSpec { delay, ..LinkSpec::wire("up") }, 4, 60, 0),
@@ -68,7 +81,7 @@ fn a_delay_model_of_the_users_counts_frames() {
 
 #[test]
 fn each_link_has_a_model_of_its_own() {
-    let maker = UserDelay::new(|| Box::new(Growing));
+    let maker = DelayFactory::new(|| Box::new(Growing));
     let delay = DelaySpec { model: DelayModel::User(maker), half_life_ns: None };
     let link = |name| LinkSpec { delay: delay.clone(), ..LinkSpec::wire(name) };
     let plan = slipring_link::NetworkSpec::between("l", "r", link("up"), link("down"));
@@ -90,23 +103,29 @@ impl Shy {
     }
 }
 
-impl Delay for Shy {
-    fn delay_ns(&mut self, _: &mut Packet<'_>, _: &mut Stream) -> Option<u64> {
+impl UserDelayModel for Shy {
+    fn delay_ns(&mut self, _: &mut ModelPacket<'_>, _: &mut Stream) -> Option<u64> {
         self.answers().then_some(5)
     }
 }
 
-impl Rate for Shy {
-    fn finish(&mut self, start: Moment, wire_bytes: u64, _: u64, _: &mut Stream) -> Option<Moment> {
-        self.answers().then(|| Moment { ns: start.ns + wire_bytes, ..start })
+impl UserRateModel for Shy {
+    fn finish(
+        &mut self,
+        start: PreciseTime,
+        wire_bytes: u64,
+        _: u64,
+        _: &mut Stream,
+    ) -> Option<PreciseTime> {
+        self.answers().then(|| PreciseTime { ns: start.ns + wire_bytes, ..start })
     }
 }
 
 #[test]
 fn a_frame_that_a_model_has_no_answer_for_is_lost_to_the_model() {
-    let model = DelayModel::User(UserDelay::new(|| Box::new(Shy(0))));
+    let model = DelayModel::User(DelayFactory::new(|| Box::new(Shy(0))));
     let delay = DelaySpec { model, half_life_ns: None };
-    let rate = RateSpec::User(UserRate::new(|| Box::new(Shy(0))));
+    let rate = RateSpec::User(RateFactory::new(|| Box::new(Shy(0))));
     for (link, times) in [
         (LinkSpec { delay, ..LinkSpec::wire("up") }, [5; 4]),
         // What is lost takes no time on the line.
@@ -117,15 +136,15 @@ fn a_frame_that_a_model_has_no_answer_for_is_lost_to_the_model() {
         sim.finish();
         assert_eq!(sim.memory.releases(), times);
         assert_eq!(sim.memory.handles(), [0, 1, 3, 4]);
-        assert_eq!(sim.memory.lost_to(Cause::Model), 2);
+        assert_eq!(sim.memory.lost_to(LinkDropCause::Model), 2);
     }
 }
 
 /// As many microseconds as it was asked before.
 struct Asked(u64);
 
-impl Delay for Asked {
-    fn delay_ns(&mut self, _: &mut Packet<'_>, _: &mut Stream) -> Option<u64> {
+impl UserDelayModel for Asked {
+    fn delay_ns(&mut self, _: &mut ModelPacket<'_>, _: &mut Stream) -> Option<u64> {
         self.0 += 1;
         Some((self.0 - 1) * 1_000)
     }
@@ -134,7 +153,7 @@ impl Delay for Asked {
 #[test]
 fn a_change_keeps_a_model_that_says_it_is_the_same() {
     let delay = |identity: Option<&str>| {
-        let maker = UserDelay::new(|| Box::new(Asked(0)));
+        let maker = DelayFactory::new(|| Box::new(Asked(0)));
         let maker = match identity {
             Some(identity) => maker.identified(identity),
             None => maker,

@@ -17,7 +17,7 @@
 //! 2. The last packet of a queue is never dropped: what it leaves behind is within one MTU.
 
 use super::param;
-use super::{Aqm, Arriving, Leaving, Verdict};
+use super::{Aqm, AqmArrival, AqmDeparture, AqmVerdict};
 use crate::{ParameterError, Stream};
 
 /// Parameters of [`CoDel`]. The defaults are those of RFC 8289, section 4.
@@ -118,7 +118,7 @@ impl CoDel {
 
     /// Whether this packet ends an interval of too long sojourns: `ok_to_drop` of the RFC.
     #[inline]
-    fn is_late(&mut self, packet: &Leaving) -> bool {
+    fn ok_to_drop(&mut self, packet: &AqmDeparture) -> bool {
         if packet.sojourn_ns < self.spec.target_ns || packet.queue.bytes <= u64::from(self.spec.mtu)
         {
             self.first_above_ns = None;
@@ -137,14 +137,14 @@ impl CoDel {
     #[cold]
     fn is_due(&mut self, now_ns: u64) -> bool {
         if core::mem::take(&mut self.reschedule) {
-            self.drop_next_ns = self.paced(self.drop_next_ns);
+            self.drop_next_ns = self.control_law(self.drop_next_ns);
         }
         !self.dropping || now_ns >= self.drop_next_ns
     }
 
     /// Marks or drops a packet, and sees to the time of the next one.
     #[cold]
-    fn hit(&mut self, now_ns: u64, ecn_capable: impl FnOnce() -> bool) -> Verdict {
+    fn mark_or_drop(&mut self, now_ns: u64, ecn_capable: impl FnOnce() -> bool) -> AqmVerdict {
         let mark = self.spec.ecn && ecn_capable();
         if !self.dropping {
             self.enter(now_ns);
@@ -153,10 +153,10 @@ impl CoDel {
             // After a drop the RFC looks at the next packet before it schedules.
             self.reschedule = !mark;
             if mark {
-                self.drop_next_ns = self.paced(self.drop_next_ns);
+                self.drop_next_ns = self.control_law(self.drop_next_ns);
             }
         }
-        if mark { Verdict::Mark } else { Verdict::Drop }
+        if mark { AqmVerdict::Mark } else { AqmVerdict::Drop }
     }
 
     /// Enters the drop state, at the pace of the last one if that was not long ago.
@@ -166,11 +166,11 @@ impl CoDel {
         self.count = if grown > 1 && recent { grown } else { 1 };
         self.last_count = self.count;
         self.dropping = true;
-        self.drop_next_ns = self.paced(now_ns);
+        self.drop_next_ns = self.control_law(now_ns);
     }
 
     /// The control law: the next drop after one at `from_ns`.
-    fn paced(&self, from_ns: u64) -> u64 {
+    fn control_law(&self, from_ns: u64) -> u64 {
         from_ns.saturating_add(interval_over_sqrt(self.spec.interval_ns, self.count))
     }
 }
@@ -190,21 +190,21 @@ fn interval_over_sqrt(interval_ns: u64, count: u32) -> u64 {
 impl Aqm for CoDel {
     /// Admits everything: CoDel acts when packets leave.
     #[inline]
-    fn admit(&mut self, _: &Arriving, _: impl FnOnce() -> bool, _: &mut Stream) -> Verdict {
-        Verdict::Keep
+    fn admit(&mut self, _: &AqmArrival, _: impl FnOnce() -> bool, _: &mut Stream) -> AqmVerdict {
+        AqmVerdict::Keep
     }
 
     #[inline]
-    fn dequeue(&mut self, packet: &Leaving, ecn_capable: impl FnOnce() -> bool) -> Verdict {
-        if !self.is_late(packet) {
+    fn dequeue(&mut self, packet: &AqmDeparture, ecn_capable: impl FnOnce() -> bool) -> AqmVerdict {
+        if !self.ok_to_drop(packet) {
             self.dropping = false;
             self.reschedule = false;
         } else if self.is_due(packet.now_ns) {
-            return self.hit(packet.now_ns, ecn_capable);
+            return self.mark_or_drop(packet.now_ns, ecn_capable);
         }
         match self.spec.ce_threshold_ns {
-            Some(limit_ns) if packet.sojourn_ns > limit_ns && ecn_capable() => Verdict::Mark,
-            _ => Verdict::Keep,
+            Some(limit_ns) if packet.sojourn_ns > limit_ns && ecn_capable() => AqmVerdict::Mark,
+            _ => AqmVerdict::Keep,
         }
     }
 }

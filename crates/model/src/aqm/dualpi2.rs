@@ -25,13 +25,13 @@
 use alloc::vec::Vec;
 
 use super::param;
-use super::store::{Chain, Queued, Store};
-use super::{Departure, DropCause, Entry, Verdict, seconds_between};
+use super::slab::{PacketSlab, SlabPacket, SlabQueue};
+use super::{AqmDropCause, AqmVerdict, DequeuedPacket, QueuedPacket, seconds_between};
 use crate::ParameterError;
 
 /// How [`DualPi2`] chooses between its queues when both hold packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Schedule {
+pub enum DualPi2Schedule {
     /// Weighted round robin by bytes: the classic queue has this share of the link, in percent.
     Weighted {
         /// From 0 (only what L4S leaves) to 100.
@@ -68,7 +68,7 @@ pub struct DualPi2Spec {
     /// The ramp applies only if this many packets are left in the L4S queue; 1.
     pub ramp_packets: u32,
     /// How to choose between the queues; 10 % for classic.
-    pub schedule: Schedule,
+    pub schedule: DualPi2Schedule,
     /// Most packets in both queues; 10000.
     pub limit_packets: u32,
     /// Most bytes in both queues; 15,000,000.
@@ -87,7 +87,7 @@ impl Default for DualPi2Spec {
             ramp_start_ns: 800_000,
             ramp_ns: 400_000,
             ramp_packets: 1,
-            schedule: Schedule::Weighted { classic_percent: 10 },
+            schedule: DualPi2Schedule::Weighted { classic_percent: 10 },
             limit_packets: 10_000,
             limit_bytes: 15_000_000,
         }
@@ -111,10 +111,10 @@ impl DualPi2Spec {
         param::packets("limit_packets", self.limit_packets)?;
         param::bytes("limit_bytes", self.limit_bytes)?;
         match self.schedule {
-            Schedule::Weighted { classic_percent: percent } => {
+            DualPi2Schedule::Weighted { classic_percent: percent } => {
                 param::check(percent <= 100, "classic_percent", f64::from(percent), "from 0 to 100")
             }
-            Schedule::TimeShifted { shift_ns } => param::time_or_zero("shift_ns", shift_ns),
+            DualPi2Schedule::TimeShifted { shift_ns } => param::time_or_zero("shift_ns", shift_ns),
         }
     }
 }
@@ -123,17 +123,17 @@ impl DualPi2Spec {
 #[derive(Clone, Debug)]
 pub struct DualPi2<H> {
     spec: DualPi2Spec,
-    store: Store<H>,
-    l4s: Lane,
-    classic: Lane,
-    controller: Controller,
+    store: PacketSlab<H>,
+    l4s: DualPi2Queue,
+    classic: DualPi2Queue,
+    controller: Pi2Controller,
     /// Bytes by which the classic queue is ahead of its share (below zero: behind).
     classic_credit: i64,
 }
 
 #[derive(Clone, Debug, Default)]
-struct Lane {
-    chain: Chain,
+struct DualPi2Queue {
+    queue: SlabQueue,
     /// Sums of probabilities that have not led to a mark or a drop yet.
     marks: f64,
     drops: f64,
@@ -141,7 +141,7 @@ struct Lane {
 
 /// The linear controller of the base probability.
 #[derive(Clone, Debug, Default)]
-struct Controller {
+struct Pi2Controller {
     /// When the next update is due; `None`: no packet was seen yet.
     next_update_ns: Option<u64>,
     base_p: f64,
@@ -157,10 +157,10 @@ impl<H> DualPi2<H> {
         spec.validate()?;
         Ok(Self {
             spec: *spec,
-            store: Store::new(),
-            l4s: Lane::default(),
-            classic: Lane::default(),
-            controller: Controller::default(),
+            store: PacketSlab::new(),
+            l4s: DualPi2Queue::default(),
+            classic: DualPi2Queue::default(),
+            controller: Pi2Controller::default(),
             classic_credit: 0,
         })
     }
@@ -184,13 +184,13 @@ impl<H> DualPi2<H> {
     /// Packets in both queues.
     #[must_use]
     pub const fn packets(&self) -> u64 {
-        self.l4s.chain.packets() as u64 + self.classic.chain.packets() as u64
+        self.l4s.queue.packets() as u64 + self.classic.queue.packets() as u64
     }
 
     /// Bytes in both queues.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
-        self.l4s.chain.bytes() + self.classic.chain.bytes()
+        self.l4s.queue.bytes() + self.classic.queue.bytes()
     }
 
     /// The base probability p'.
@@ -215,17 +215,17 @@ impl<H> DualPi2<H> {
     pub fn enqueue(
         &mut self,
         now_ns: u64,
-        entry: Entry<H>,
-        lost: &mut impl FnMut(Entry<H>, DropCause),
+        entry: QueuedPacket<H>,
+        lost: &mut impl FnMut(QueuedPacket<H>, AqmDropCause),
     ) {
         self.catch_up(now_ns);
         let is_full = self.packets() >= u64::from(self.spec.limit_packets)
             || self.bytes() + u64::from(entry.len) > self.spec.limit_bytes;
         if is_full {
-            return lost(entry, DropCause::Limit);
+            return lost(entry, AqmDropCause::Limit);
         }
         let lane = if entry.ecn.is_l4s() { &mut self.l4s } else { &mut self.classic };
-        self.store.push(&mut lane.chain, Queued { entry, mark: false });
+        self.store.push(&mut lane.queue, SlabPacket { entry, mark: false });
     }
 
     /// Takes out the packet that is to leave at `now_ns`. Packets that are dropped on the way
@@ -233,33 +233,33 @@ impl<H> DualPi2<H> {
     pub fn dequeue(
         &mut self,
         now_ns: u64,
-        lost: &mut impl FnMut(Entry<H>, DropCause),
-    ) -> Option<Departure<H>> {
+        lost: &mut impl FnMut(QueuedPacket<H>, AqmDropCause),
+    ) -> Option<DequeuedPacket<H>> {
         self.catch_up(now_ns);
         loop {
             let is_l4s = self.l4s_is_next()?;
             let lane = if is_l4s { &mut self.l4s } else { &mut self.classic };
-            let Queued { entry, .. } = self.store.pop(&mut lane.chain)?;
+            let SlabPacket { entry, .. } = self.store.pop(&mut lane.queue)?;
             let verdict = if is_l4s {
                 self.judge_l4s(now_ns.saturating_sub(entry.arrival_ns))
             } else {
                 self.judge_classic(entry.ecn.is_capable())
             };
-            if verdict == Verdict::Drop {
-                lost(entry, DropCause::Aqm);
+            if verdict == AqmVerdict::Drop {
+                lost(entry, AqmDropCause::Aqm);
                 continue;
             }
             self.charge(is_l4s, entry.len);
-            return Some(Departure { entry, mark: verdict == Verdict::Mark });
+            return Some(DequeuedPacket { entry, mark: verdict == AqmVerdict::Mark });
         }
     }
 
     /// Empties both queues, in the order of arrival.
-    pub fn drain(&mut self) -> Vec<Departure<H>> {
+    pub fn drain(&mut self) -> Vec<DequeuedPacket<H>> {
         let mut drained = Vec::with_capacity(self.packets() as usize);
         for lane in [&mut self.l4s, &mut self.classic] {
-            while let Some(Queued { entry, mark }) = self.store.pop(&mut lane.chain) {
-                drained.push(Departure { entry, mark });
+            while let Some(SlabPacket { entry, mark }) = self.store.pop(&mut lane.queue) {
+                drained.push(DequeuedPacket { entry, mark });
             }
         }
         drained.sort_by_key(|departure| departure.entry.arrival_ns);
@@ -269,13 +269,13 @@ impl<H> DualPi2<H> {
     /// Whether the L4S queue goes first; `None`: both are empty.
     fn l4s_is_next(&self) -> Option<bool> {
         let (l4s, classic) =
-            (self.store.first(&self.l4s.chain), self.store.first(&self.classic.chain));
+            (self.store.first(&self.l4s.queue), self.store.first(&self.classic.queue));
         let (Some(l4s), Some(classic)) = (l4s, classic) else {
             return l4s.map(|_| true).or(classic.map(|_| false));
         };
         Some(match self.spec.schedule {
-            Schedule::Weighted { .. } => self.classic_credit <= 0,
-            Schedule::TimeShifted { shift_ns } => {
+            DualPi2Schedule::Weighted { .. } => self.classic_credit <= 0,
+            DualPi2Schedule::TimeShifted { shift_ns } => {
                 l4s.arrival_ns <= classic.arrival_ns.saturating_add(shift_ns)
             }
         })
@@ -283,9 +283,9 @@ impl<H> DualPi2<H> {
 
     /// Keeps the account of who is ahead, while both queues want the link.
     fn charge(&mut self, was_l4s: bool, len: u32) {
-        let Schedule::Weighted { classic_percent } = self.spec.schedule else { return };
+        let DualPi2Schedule::Weighted { classic_percent } = self.spec.schedule else { return };
         let others = if was_l4s { &self.classic } else { &self.l4s };
-        if others.chain.is_empty() {
+        if others.queue.is_empty() {
             self.classic_credit = 0;
             return;
         }
@@ -294,30 +294,30 @@ impl<H> DualPi2<H> {
         self.classic_credit = self.classic_credit.saturating_add(due * i64::from(len));
     }
 
-    fn judge_l4s(&mut self, sojourn_ns: u64) -> Verdict {
+    fn judge_l4s(&mut self, sojourn_ns: u64) -> AqmVerdict {
         let coupled_p = self.coupled_probability();
         let classic_p = self.classic_probability();
         if classic_p >= self.spec.max_classic_p {
-            if recurs(&mut self.l4s.drops, classic_p) {
-                return Verdict::Drop;
+            if accumulate(&mut self.l4s.drops, classic_p) {
+                return AqmVerdict::Drop;
             }
-            return mark_if(recurs(&mut self.l4s.marks, coupled_p));
+            return mark_if(accumulate(&mut self.l4s.marks, coupled_p));
         }
-        let native_p = if self.l4s.chain.packets() >= self.spec.ramp_packets {
+        let native_p = if self.l4s.queue.packets() >= self.spec.ramp_packets {
             self.ramp(sojourn_ns)
         } else {
             0.0
         };
-        mark_if(recurs(&mut self.l4s.marks, native_p.max(coupled_p)))
+        mark_if(accumulate(&mut self.l4s.marks, native_p.max(coupled_p)))
     }
 
-    fn judge_classic(&mut self, ecn_capable: bool) -> Verdict {
+    fn judge_classic(&mut self, ecn_capable: bool) -> AqmVerdict {
         let classic_p = self.classic_probability();
-        if !recurs(&mut self.classic.drops, classic_p) {
-            return Verdict::Keep;
+        if !accumulate(&mut self.classic.drops, classic_p) {
+            return AqmVerdict::Keep;
         }
         let may_mark = ecn_capable && classic_p < self.spec.max_classic_p;
-        if may_mark { Verdict::Mark } else { Verdict::Drop }
+        if may_mark { AqmVerdict::Mark } else { AqmVerdict::Drop }
     }
 
     /// The L4S queue's own marking probability.
@@ -340,7 +340,8 @@ impl<H> DualPi2<H> {
 
     #[cold]
     fn make_updates(&mut self, mut at_ns: u64, now_ns: u64) {
-        let first = |lane: &Lane| self.store.first(&lane.chain).map(|entry| entry.arrival_ns);
+        let first =
+            |lane: &DualPi2Queue| self.store.first(&lane.queue).map(|entry| entry.arrival_ns);
         let oldest_ns = [first(&self.l4s), first(&self.classic)].into_iter().flatten().min();
         let period_ns = self.spec.update_ns;
         while at_ns <= now_ns {
@@ -358,7 +359,7 @@ impl<H> DualPi2<H> {
     }
 }
 
-impl Controller {
+impl Pi2Controller {
     fn update(&mut self, spec: &DualPi2Spec, delay_ns: u64) {
         let off_target = seconds_between(spec.target_ns, delay_ns);
         let change = seconds_between(self.old_delay_ns, delay_ns);
@@ -370,7 +371,7 @@ impl Controller {
 
 /// Adds a probability to a sum; tells whether the sum reached one. (The RFC asks for more than
 /// one, and so lets one packet pass at a probability of one.)
-fn recurs(sum: &mut f64, p: f64) -> bool {
+fn accumulate(sum: &mut f64, p: f64) -> bool {
     *sum += p;
     let reached = *sum >= 1.0;
     if reached {
@@ -379,8 +380,8 @@ fn recurs(sum: &mut f64, p: f64) -> bool {
     reached
 }
 
-fn mark_if(mark: bool) -> Verdict {
-    if mark { Verdict::Mark } else { Verdict::Keep }
+fn mark_if(mark: bool) -> AqmVerdict {
+    if mark { AqmVerdict::Mark } else { AqmVerdict::Keep }
 }
 
 #[cfg(test)]

@@ -20,11 +20,13 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::fattest::Fattest;
+use super::longest::LongestQueue;
 use super::param;
-use super::store::{Chain, Queued, Store};
-use super::{Aqm, Arriving, CoDel, CoDelSpec, Departure, DropCause, Entry, Leaving};
-use super::{Pie, PieSpec, QueueView, Verdict};
+use super::slab::{PacketSlab, SlabPacket, SlabQueue};
+use super::{
+    Aqm, AqmArrival, AqmDeparture, AqmDropCause, CoDel, CoDelSpec, DequeuedPacket, QueuedPacket,
+};
+use super::{AqmQueueView, AqmVerdict, Pie, PieSpec};
 use crate::{ParameterError, Stream};
 
 /// CoDel for each flow (RFC 8290).
@@ -81,39 +83,39 @@ impl FairSpec {
 const MAX_FLOWS: u32 = 1 << 16;
 const MAX_QUANTUM: u32 = 1 << 20;
 /// No flow: the end of a list, and a hash value without a queue.
-const NONE: u32 = u32::MAX;
+const NO_FLOW: u32 = u32::MAX;
 
 /// Queues with an [`Aqm`] each, served in turns.
 #[derive(Clone, Debug)]
 pub struct FairQueue<H, A> {
     spec: FairSpec,
     /// What the algorithm of a new queue begins as.
-    fresh: A,
+    template: A,
     /// Index of the queue of each hash value, or [`NONE`].
     table: Vec<u32>,
-    flows: Vec<Flow<A>>,
-    new: Turns,
-    old: Turns,
-    store: Store<H>,
-    total: QueueView,
+    flows: Vec<FairFlow<A>>,
+    new: FlowList,
+    old: FlowList,
+    store: PacketSlab<H>,
+    total: AqmQueueView,
     /// Who is the longest; made when a limit is passed for the first time.
-    fattest: Option<Fattest>,
+    longest: Option<LongestQueue>,
 }
 
 #[derive(Clone, Debug)]
-struct Flow<A> {
-    chain: Chain,
+struct FairFlow<A> {
+    queue: SlabQueue,
     aqm: A,
     /// Bytes it may still send in this turn.
     deficit: i64,
     /// The next in its list.
     next: u32,
-    listed: bool,
+    is_listed: bool,
 }
 
 /// A list of flows, linked through [`Flow::next`].
 #[derive(Clone, Debug)]
-struct Turns {
+struct FlowList {
     head: u32,
     tail: u32,
 }
@@ -168,14 +170,14 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         spec.validate()?;
         Ok(Self {
             spec: *spec,
-            fresh,
-            table: vec![NONE; spec.flows as usize],
+            template: fresh,
+            table: vec![NO_FLOW; spec.flows as usize],
             flows: Vec::new(),
-            new: Turns::EMPTY,
-            old: Turns::EMPTY,
-            store: Store::new(),
-            total: QueueView::default(),
-            fattest: None,
+            new: FlowList::EMPTY,
+            old: FlowList::EMPTY,
+            store: PacketSlab::new(),
+            total: AqmQueueView::default(),
+            longest: None,
         })
     }
 
@@ -201,19 +203,19 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
     pub fn enqueue(
         &mut self,
         now_ns: u64,
-        entry: Entry<H>,
+        entry: QueuedPacket<H>,
         random: &mut Stream,
-        lost: &mut impl FnMut(Entry<H>, DropCause),
+        lost: &mut impl FnMut(QueuedPacket<H>, AqmDropCause),
     ) {
         let index = self.flow_of(entry.flow);
         let flow = &mut self.flows[index as usize];
-        let arriving = Arriving { now_ns, len: entry.len, queue: flow.chain.view() };
+        let arriving = AqmArrival { now_ns, len: entry.len, queue: flow.queue.view() };
         let verdict = flow.aqm.admit(&arriving, || entry.ecn.is_capable(), random);
-        if verdict == Verdict::Drop {
-            return lost(entry, DropCause::Aqm);
+        if verdict == AqmVerdict::Drop {
+            return lost(entry, AqmDropCause::Aqm);
         }
-        self.append(index, Queued { entry, mark: verdict == Verdict::Mark });
-        self.shed(lost);
+        self.append(index, SlabPacket { entry, mark: verdict == AqmVerdict::Mark });
+        self.drop_from_longest(lost);
     }
 
     /// Takes out the packet that is to leave at `now_ns`. Packets that the algorithm drops on
@@ -221,56 +223,56 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
     pub fn dequeue(
         &mut self,
         now_ns: u64,
-        lost: &mut impl FnMut(Entry<H>, DropCause),
-    ) -> Option<Departure<H>> {
+        lost: &mut impl FnMut(QueuedPacket<H>, AqmDropCause),
+    ) -> Option<DequeuedPacket<H>> {
         loop {
             let index = self.next_turn()?;
-            let Some(Queued { entry, mark }) = self.pop(index) else {
+            let Some(SlabPacket { entry, mark }) = self.pop(index) else {
                 self.end_turn(index);
                 continue;
             };
             let flow = &mut self.flows[index as usize];
-            let leaving = Leaving {
+            let leaving = AqmDeparture {
                 now_ns,
                 len: entry.len,
                 sojourn_ns: now_ns.saturating_sub(entry.arrival_ns),
-                queue: flow.chain.view(),
+                queue: flow.queue.view(),
             };
             let verdict = flow.aqm.dequeue(&leaving, || entry.ecn.is_capable());
-            if verdict == Verdict::Drop {
-                lost(entry, DropCause::Aqm);
+            if verdict == AqmVerdict::Drop {
+                lost(entry, AqmDropCause::Aqm);
                 continue;
             }
             flow.deficit -= i64::from(entry.len);
-            return Some(Departure { entry, mark: mark || verdict == Verdict::Mark });
+            return Some(DequeuedPacket { entry, mark: mark || verdict == AqmVerdict::Mark });
         }
     }
 
     /// Empties the queues, in the order of arrival.
-    pub fn drain(&mut self) -> Vec<Departure<H>> {
+    pub fn drain(&mut self) -> Vec<DequeuedPacket<H>> {
         let mut drained = Vec::with_capacity(self.total.packets as usize);
         for flow in &mut self.flows {
-            while let Some(Queued { entry, mark }) = self.store.pop(&mut flow.chain) {
-                drained.push(Departure { entry, mark });
+            while let Some(SlabPacket { entry, mark }) = self.store.pop(&mut flow.queue) {
+                drained.push(DequeuedPacket { entry, mark });
             }
         }
-        self.total = QueueView::default();
-        self.fattest = None;
+        self.total = AqmQueueView::default();
+        self.longest = None;
         drained.sort_by_key(|departure| departure.entry.arrival_ns);
         drained
     }
 
     /// Puts an admitted packet into its queue, and the queue on a list.
-    fn append(&mut self, index: u32, queued: Queued<H>) {
+    fn append(&mut self, index: u32, queued: SlabPacket<H>) {
         let flow = &mut self.flows[index as usize];
         self.total.packets += 1;
         self.total.bytes += u64::from(queued.entry.len);
-        self.store.push(&mut flow.chain, queued);
-        if let Some(fattest) = &mut self.fattest {
-            fattest.set(index, flow.chain.length());
+        self.store.push(&mut flow.queue, queued);
+        if let Some(fattest) = &mut self.longest {
+            fattest.set(index, flow.queue.length());
         }
-        if !flow.listed {
-            flow.listed = true;
+        if !flow.is_listed {
+            flow.is_listed = true;
             flow.deficit = i64::from(self.spec.quantum);
             self.new.push(&mut self.flows, index);
         }
@@ -278,12 +280,12 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
 
     /// Takes the first packet off a queue.
     #[inline]
-    fn pop(&mut self, index: u32) -> Option<Queued<H>> {
-        let chain = &mut self.flows[index as usize].chain;
+    fn pop(&mut self, index: u32) -> Option<SlabPacket<H>> {
+        let chain = &mut self.flows[index as usize].queue;
         let queued = self.store.pop(chain)?;
         self.total.packets -= 1;
         self.total.bytes -= u64::from(queued.entry.len);
-        if let Some(fattest) = &mut self.fattest {
+        if let Some(fattest) = &mut self.longest {
             fattest.set(index, chain.length());
         }
         Some(queued)
@@ -293,14 +295,14 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
     fn reshape(&mut self, spec: &FairSpec, fresh: A) -> Result<(), ParameterError> {
         if spec.flows == self.spec.flows {
             spec.validate()?;
-            self.fresh = fresh;
+            self.template = fresh;
         } else {
             let reshaped = Self::with_aqm(spec, fresh)?;
             let drained = self.drain();
             *self = reshaped;
-            for Departure { entry, mark } in drained {
+            for DequeuedPacket { entry, mark } in drained {
                 let index = self.flow_of(entry.flow);
-                self.append(index, Queued { entry, mark });
+                self.append(index, SlabPacket { entry, mark });
             }
         }
         self.spec = *spec;
@@ -311,11 +313,17 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
     fn flow_of(&mut self, hash: u32) -> u32 {
         let slot = (u64::from(hash) * self.table.len() as u64) >> 32;
         let index = &mut self.table[slot as usize];
-        if *index == NONE {
+        if *index == NO_FLOW {
             *index = self.flows.len() as u32;
-            let aqm = self.fresh.clone();
-            let chain = Chain::default();
-            self.flows.push(Flow { chain, aqm, deficit: 0, next: NONE, listed: false });
+            let aqm = self.template.clone();
+            let chain = SlabQueue::default();
+            self.flows.push(FairFlow {
+                queue: chain,
+                aqm,
+                deficit: 0,
+                next: NO_FLOW,
+                is_listed: false,
+            });
         }
         *index
     }
@@ -323,7 +331,7 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
     /// The queue whose turn it is. Queues that used up theirs go to the end of `old`.
     fn next_turn(&mut self) -> Option<u32> {
         loop {
-            let turns = if self.new.head == NONE { &mut self.old } else { &mut self.new };
+            let turns = if self.new.head == NO_FLOW { &mut self.old } else { &mut self.new };
             let index = turns.head;
             let flow = self.flows.get_mut(index as usize)?;
             if flow.deficit > 0 {
@@ -343,22 +351,22 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
             self.old.push(&mut self.flows, index);
         } else {
             self.old.pop(&mut self.flows);
-            self.flows[index as usize].listed = false;
+            self.flows[index as usize].is_listed = false;
         }
     }
 
     /// Drops from the heads of the longest queue until the limits hold.
-    fn shed(&mut self, lost: &mut impl FnMut(Entry<H>, DropCause)) {
+    fn drop_from_longest(&mut self, lost: &mut impl FnMut(QueuedPacket<H>, AqmDropCause)) {
         while self.total.packets > u64::from(self.spec.limit_packets)
             || self.total.bytes > self.spec.limit_bytes
         {
-            let lengths = self.flows.iter().map(|flow| flow.chain.length());
-            let index = self.fattest.get_or_insert_with(|| Fattest::new(lengths)).first();
-            let keep_bytes = self.flows[index as usize].chain.bytes() / 2;
+            let lengths = self.flows.iter().map(|flow| flow.queue.length());
+            let index = self.longest.get_or_insert_with(|| LongestQueue::new(lengths)).first();
+            let keep_bytes = self.flows[index as usize].queue.bytes() / 2;
             for _ in 0..self.spec.drop_batch {
-                let Some(Queued { entry, .. }) = self.pop(index) else { break };
-                lost(entry, DropCause::Limit);
-                if self.flows[index as usize].chain.bytes() <= keep_bytes {
+                let Some(SlabPacket { entry, .. }) = self.pop(index) else { break };
+                lost(entry, AqmDropCause::Limit);
+                if self.flows[index as usize].queue.bytes() <= keep_bytes {
                     break;
                 }
             }
@@ -366,23 +374,23 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
     }
 }
 
-impl Turns {
-    const EMPTY: Self = Self { head: NONE, tail: NONE };
+impl FlowList {
+    const EMPTY: Self = Self { head: NO_FLOW, tail: NO_FLOW };
 
-    fn push<A>(&mut self, flows: &mut [Flow<A>], index: u32) {
-        flows[index as usize].next = NONE;
+    fn push<A>(&mut self, flows: &mut [FairFlow<A>], index: u32) {
+        flows[index as usize].next = NO_FLOW;
         match self.tail {
-            NONE => self.head = index,
+            NO_FLOW => self.head = index,
             tail => flows[tail as usize].next = index,
         }
         self.tail = index;
     }
 
-    fn pop<A>(&mut self, flows: &mut [Flow<A>]) {
+    fn pop<A>(&mut self, flows: &mut [FairFlow<A>]) {
         let Some(flow) = flows.get(self.head as usize) else { return };
         self.head = flow.next;
-        if self.head == NONE {
-            self.tail = NONE;
+        if self.head == NO_FLOW {
+            self.tail = NO_FLOW;
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Departure, DropCause, DualPi2, Entry, FqCoDel, FqPie};
+use super::{AqmDropCause, DequeuedPacket, DualPi2, FqCoDel, FqPie, QueuedPacket};
 use crate::Stream;
 
 /// Any discipline that owns its packets.
@@ -22,9 +22,9 @@ impl<H> MultiQueue<H> {
     pub fn enqueue(
         &mut self,
         now_ns: u64,
-        entry: Entry<H>,
+        entry: QueuedPacket<H>,
         random: &mut Stream,
-        lost: &mut impl FnMut(Entry<H>, DropCause),
+        lost: &mut impl FnMut(QueuedPacket<H>, AqmDropCause),
     ) {
         match self {
             Self::FqCoDel(fair) => fair.enqueue(now_ns, entry, random, lost),
@@ -39,8 +39,8 @@ impl<H> MultiQueue<H> {
     pub fn dequeue(
         &mut self,
         now_ns: u64,
-        lost: &mut impl FnMut(Entry<H>, DropCause),
-    ) -> Option<Departure<H>> {
+        lost: &mut impl FnMut(QueuedPacket<H>, AqmDropCause),
+    ) -> Option<DequeuedPacket<H>> {
         match self {
             Self::FqCoDel(fair) => fair.dequeue(now_ns, lost),
             Self::FqPie(fair) => fair.dequeue(now_ns, lost),
@@ -49,7 +49,7 @@ impl<H> MultiQueue<H> {
     }
 
     /// Empties it, in the order of arrival: for a change of discipline.
-    pub fn drain(&mut self) -> Vec<Departure<H>> {
+    pub fn drain(&mut self) -> Vec<DequeuedPacket<H>> {
         match self {
             Self::FqCoDel(fair) => fair.drain(),
             Self::FqPie(fair) => fair.drain(),

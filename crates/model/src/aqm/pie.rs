@@ -18,12 +18,12 @@
 //! 2. An update is made for each period that has begun before the packet of a call, once.
 
 use super::param;
-use super::{Aqm, Arriving, Leaving, QueueView, Verdict, seconds_between};
+use super::{Aqm, AqmArrival, AqmDeparture, AqmQueueView, AqmVerdict, seconds_between};
 use crate::{ParameterError, Stream};
 
 /// Where [`Pie`] takes the queueing delay from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DelayFrom {
+pub enum DelaySource {
     /// Queue length over a departure rate that is measured while the queue is long enough
     /// (RFC 8033, section 4.3).
     DepartureRate,
@@ -56,7 +56,7 @@ pub struct PieSpec {
     /// Avoid drops that follow each other by chance closely, or not for long (section 5.4); true.
     pub derandomize: bool,
     /// Where the delay is taken from; the departure rate.
-    pub delay_from: DelayFrom,
+    pub delay_from: DelaySource,
     /// Usual length of a packet in bytes; up to two of them in the queue are left alone; 1000.
     pub mean_len: u32,
     /// Sleep until the queue holds this many bytes, and again once delay and probability are
@@ -76,7 +76,7 @@ impl Default for PieSpec {
             max_ecn_p: 0.1,
             cap: true,
             derandomize: true,
-            delay_from: DelayFrom::DepartureRate,
+            delay_from: DelaySource::DepartureRate,
             mean_len: 1000,
             wake_bytes: 0,
         }
@@ -119,7 +119,7 @@ pub struct Pie {
     burst_left_ns: u64,
     last_sojourn_ns: u64,
     /// Delay that the last arrival was told, and when.
-    told: (u64, u64),
+    last_view: (u64, u64),
     rate: RateMeter,
 }
 
@@ -130,11 +130,11 @@ impl Pie {
     /// [`ParameterError`] if `spec` is out of range.
     pub fn new(spec: &PieSpec) -> Result<Self, ParameterError> {
         spec.validate()?;
-        Ok(Self { awake: spec.wake_bytes == 0, ..Self::calm(*spec) })
+        Ok(Self { awake: spec.wake_bytes == 0, ..Self::idle(*spec) })
     }
 
     /// The state over an empty queue.
-    fn calm(spec: PieSpec) -> Self {
+    fn idle(spec: PieSpec) -> Self {
         Self {
             spec,
             awake: true,
@@ -144,7 +144,7 @@ impl Pie {
             old_delay_ns: 0,
             burst_left_ns: spec.max_burst_ns,
             last_sojourn_ns: 0,
-            told: (0, 0),
+            last_view: (0, 0),
             rate: RateMeter::default(),
         }
     }
@@ -175,7 +175,7 @@ impl Pie {
 
     /// Makes the updates that are due by `now_ns`, while the queue was as `queue` says.
     #[inline]
-    fn catch_up(&mut self, now_ns: u64, queue: &QueueView) {
+    fn catch_up(&mut self, now_ns: u64, queue: &AqmQueueView) {
         let first_ns = now_ns.saturating_add(self.spec.update_ns);
         let due_ns = *self.next_update_ns.get_or_insert(first_ns);
         if now_ns >= due_ns {
@@ -184,7 +184,7 @@ impl Pie {
     }
 
     #[cold]
-    fn make_updates(&mut self, due_ns: u64, now_ns: u64, queue: &QueueView) {
+    fn make_updates(&mut self, due_ns: u64, now_ns: u64, queue: &AqmQueueView) {
         let period_ns = self.spec.update_ns;
         let updates = (now_ns - due_ns) / period_ns + 1;
         self.next_update_ns = Some(due_ns.saturating_add(updates.saturating_mul(period_ns)));
@@ -200,16 +200,16 @@ impl Pie {
     }
 
     /// The delay at `at_ns`, from what is known at `now_ns`.
-    fn delay_ns(&self, queue: &QueueView, now_ns: u64, at_ns: u64) -> u64 {
+    fn delay_ns(&self, queue: &AqmQueueView, now_ns: u64, at_ns: u64) -> u64 {
         match self.spec.delay_from {
-            DelayFrom::DepartureRate => self.rate.delay_ns(queue.bytes),
-            DelayFrom::Timestamps if queue.packets == 0 => 0,
-            DelayFrom::Timestamps => self.last_sojourn_ns,
-            DelayFrom::View if queue.delay_ns > 0 => {
+            DelaySource::DepartureRate => self.rate.delay_ns(queue.bytes),
+            DelaySource::Timestamps if queue.packets == 0 => 0,
+            DelaySource::Timestamps => self.last_sojourn_ns,
+            DelaySource::View if queue.delay_ns > 0 => {
                 queue.delay_ns.saturating_add(now_ns.saturating_sub(at_ns))
             }
-            DelayFrom::View => {
-                let (told_ns, told_at_ns) = self.told;
+            DelaySource::View => {
+                let (told_ns, told_at_ns) = self.last_view;
                 told_ns.saturating_sub(at_ns.saturating_sub(told_at_ns))
             }
         }
@@ -248,7 +248,7 @@ impl Pie {
     }
 
     /// Whether the packet that arrives is hit (RFC 8033, sections 4.1 and 5.4).
-    fn is_hit(&mut self, packet: &Arriving, random: &mut Stream) -> bool {
+    fn is_hit(&mut self, packet: &AqmArrival, random: &mut Stream) -> bool {
         let calm = self.old_delay_ns < self.spec.target_ns / 2 && self.p < SAFE_P;
         let short = packet.queue.bytes <= 2 * u64::from(self.spec.mean_len);
         if self.burst_left_ns > 0 || calm || short {
@@ -273,43 +273,43 @@ impl Pie {
 impl Aqm for Pie {
     fn admit(
         &mut self,
-        packet: &Arriving,
+        packet: &AqmArrival,
         ecn_capable: impl FnOnce() -> bool,
         random: &mut Stream,
-    ) -> Verdict {
+    ) -> AqmVerdict {
         self.catch_up(packet.now_ns, &packet.queue);
-        self.told = (packet.queue.delay_ns, packet.now_ns);
+        self.last_view = (packet.queue.delay_ns, packet.now_ns);
         if !self.awake {
             if packet.queue.bytes < self.spec.wake_bytes {
-                return Verdict::Keep;
+                return AqmVerdict::Keep;
             }
             let next_update_ns = Some(packet.now_ns.saturating_add(self.spec.update_ns));
-            *self = Self { next_update_ns, ..Self::calm(self.spec) };
+            *self = Self { next_update_ns, ..Self::idle(self.spec) };
         }
         if !self.is_hit(packet, random) {
-            return Verdict::Keep;
+            return AqmVerdict::Keep;
         }
         let mark = self.spec.ecn && self.p < self.spec.max_ecn_p && ecn_capable();
-        if mark { Verdict::Mark } else { Verdict::Drop }
+        if mark { AqmVerdict::Mark } else { AqmVerdict::Drop }
     }
 
     /// Keeps everything; learns the delay.
     #[inline]
-    fn dequeue(&mut self, packet: &Leaving, _: impl FnOnce() -> bool) -> Verdict {
-        if self.spec.delay_from == DelayFrom::View {
-            return Verdict::Keep;
+    fn dequeue(&mut self, packet: &AqmDeparture, _: impl FnOnce() -> bool) -> AqmVerdict {
+        if self.spec.delay_from == DelaySource::View {
+            return AqmVerdict::Keep;
         }
-        let before = QueueView {
+        let before = AqmQueueView {
             bytes: packet.queue.bytes + u64::from(packet.len),
             packets: packet.queue.packets + 1,
             ..packet.queue
         };
         self.catch_up(packet.now_ns, &before);
         self.last_sojourn_ns = packet.sojourn_ns;
-        if self.spec.delay_from == DelayFrom::DepartureRate {
+        if self.spec.delay_from == DelaySource::DepartureRate {
             self.rate.departed(packet);
         }
-        Verdict::Keep
+        AqmVerdict::Keep
     }
 }
 
@@ -343,7 +343,7 @@ struct RateMeter {
 
 impl RateMeter {
     #[inline]
-    fn departed(&mut self, packet: &Leaving) {
+    fn departed(&mut self, packet: &AqmDeparture) {
         if let Some((since_ns, bytes)) = &mut self.running {
             *bytes += u64::from(packet.len);
             if *bytes < RATE_BYTES {

@@ -15,7 +15,7 @@
 //! is uniform instead of geometric.
 
 use super::param;
-use super::{Aqm, Arriving, Leaving, QueueView, Verdict};
+use super::{Aqm, AqmArrival, AqmDeparture, AqmQueueView, AqmVerdict};
 use crate::{ParameterError, Stream};
 
 /// What the average of [`Red`] counts.
@@ -143,7 +143,7 @@ impl Red {
         self.average
     }
 
-    fn update_average(&mut self, now_ns: u64, queue: &QueueView) {
+    fn update_average(&mut self, now_ns: u64, queue: &AqmQueueView) {
         if queue.packets == 0 {
             self.decay(now_ns.saturating_sub(self.idle_since_ns));
             self.idle_since_ns = now_ns;
@@ -190,41 +190,41 @@ impl Red {
         spread.min(1.0)
     }
 
-    fn hit(&mut self, may_mark: bool, ecn_capable: impl FnOnce() -> bool) -> Verdict {
+    fn mark_or_drop(&mut self, may_mark: bool, ecn_capable: impl FnOnce() -> bool) -> AqmVerdict {
         self.since_hit = 0;
-        if may_mark && self.spec.ecn && ecn_capable() { Verdict::Mark } else { Verdict::Drop }
+        if may_mark && self.spec.ecn && ecn_capable() { AqmVerdict::Mark } else { AqmVerdict::Drop }
     }
 }
 
 impl Aqm for Red {
     fn admit(
         &mut self,
-        packet: &Arriving,
+        packet: &AqmArrival,
         ecn_capable: impl FnOnce() -> bool,
         random: &mut Stream,
-    ) -> Verdict {
+    ) -> AqmVerdict {
         self.update_average(packet.now_ns, &packet.queue);
         if self.average < self.spec.min {
             self.since_hit = 0;
-            return Verdict::Keep;
+            return AqmVerdict::Keep;
         }
         let Some(p) = self.base_probability(packet.len) else {
-            return self.hit(!self.spec.hard_drop, ecn_capable);
+            return self.mark_or_drop(!self.spec.hard_drop, ecn_capable);
         };
         if random.next_f64() < self.spread(p) {
-            return self.hit(true, ecn_capable);
+            return self.mark_or_drop(true, ecn_capable);
         }
         self.since_hit += 1;
-        Verdict::Keep
+        AqmVerdict::Keep
     }
 
     /// Keeps everything; notes when the queue became empty.
     #[inline]
-    fn dequeue(&mut self, packet: &Leaving, _: impl FnOnce() -> bool) -> Verdict {
+    fn dequeue(&mut self, packet: &AqmDeparture, _: impl FnOnce() -> bool) -> AqmVerdict {
         if packet.queue.packets == 0 {
             self.idle_since_ns = packet.now_ns;
         }
-        Verdict::Keep
+        AqmVerdict::Keep
     }
 }
 

@@ -40,9 +40,9 @@ impl Line {
         }
     }
 
-    fn view(&self) -> QueueView {
+    fn view(&self) -> AqmQueueView {
         let delay_ns = self.bytes * self.ns_per_byte;
-        QueueView { bytes: self.bytes, packets: self.queue.len() as u64, delay_ns }
+        AqmQueueView { bytes: self.bytes, packets: self.queue.len() as u64, delay_ns }
     }
 
     /// Offers packets of `len` bytes, one each `gap_ns`, until `end_ns`.
@@ -56,7 +56,7 @@ impl Line {
     }
 
     fn arrive(&mut self, now_ns: u64, len: u32) {
-        let packet = Arriving { now_ns, len, queue: self.view() };
+        let packet = AqmArrival { now_ns, len, queue: self.view() };
         let capable = self.capable;
         let verdict = self.aqm.admit(&packet, || capable, &mut self.random);
         if self.count(verdict, now_ns) {
@@ -74,7 +74,7 @@ impl Line {
             self.queue.pop_front();
             self.bytes -= u64::from(len);
             let (sojourn_ns, queue) = (at_ns - arrival_ns, self.view());
-            let packet = Leaving { now_ns: at_ns, len, sojourn_ns, queue };
+            let packet = AqmDeparture { now_ns: at_ns, len, sojourn_ns, queue };
             let capable = self.capable;
             let verdict = self.aqm.dequeue(&packet, || capable);
             if self.count(verdict, at_ns) {
@@ -84,12 +84,12 @@ impl Line {
         }
     }
 
-    fn count(&mut self, verdict: Verdict, at_ns: u64) -> bool {
-        self.marks += usize::from(verdict == Verdict::Mark);
-        if verdict == Verdict::Drop {
+    fn count(&mut self, verdict: AqmVerdict, at_ns: u64) -> bool {
+        self.marks += usize::from(verdict == AqmVerdict::Mark);
+        if verdict == AqmVerdict::Drop {
             self.drops_ns.push(at_ns);
         }
-        verdict != Verdict::Drop
+        verdict != AqmVerdict::Drop
     }
 
     /// Mean sojourn and share of drops from `since_ns` on.
@@ -102,13 +102,13 @@ impl Line {
     }
 }
 
-fn pie(delay_from: DelayFrom) -> FifoAqm {
+fn pie(delay_from: DelaySource) -> FifoAqm {
     FifoAqm::Pie(Pie::new(&PieSpec { delay_from, ..PieSpec::default() }).unwrap())
 }
 
 #[test]
 fn pie_holds_its_target_under_twenty_percent_overload() {
-    for from in [DelayFrom::DepartureRate, DelayFrom::Timestamps, DelayFrom::View] {
+    for from in [DelaySource::DepartureRate, DelaySource::Timestamps, DelaySource::View] {
         let mut line = Line::new(pie(from));
         // 1000 bytes each 667 us: 12 Mbit/s into 10.
         line.offer(0, 60 * SECOND, 666_667, 1000);
@@ -120,11 +120,11 @@ fn pie_holds_its_target_under_twenty_percent_overload() {
 
 #[test]
 fn pie_lets_a_burst_pass_that_ends_within_its_allowance() {
-    let mut line = Line::new(pie(DelayFrom::View));
+    let mut line = Line::new(pie(DelaySource::View));
     line.offer(0, 140 * MS, 400_000, 1000);
     line.offer(140 * MS, 2 * SECOND, 100 * MS, 1000);
     assert_eq!(line.drops_ns, []);
-    let mut longer = Line::new(pie(DelayFrom::View));
+    let mut longer = Line::new(pie(DelaySource::View));
     longer.offer(0, 600 * MS, 400_000, 1000);
     assert!(longer.drops_ns[0] >= 150 * MS, "{}", longer.drops_ns[0]);
 }

@@ -34,7 +34,7 @@ fn values_far_apart_are_independent_and_uniform() {
 #[test]
 fn values_between_grid_points_have_the_same_distribution() {
     let mut process = process(1 << 20);
-    let step = (1 << 20) / Correlated::GRID;
+    let step = (1 << 20) / Correlated::POINTS_PER_HALF_LIFE;
     process.draw_at(0);
     // Far apart, so independent, and each in the middle of a cell.
     let drawn = (1..100_000).map(|n| uniform(process.draw_at(n * 1_000 * step + step / 2)));
@@ -51,7 +51,7 @@ fn correlation_over_time_is_that_of_two_filters() {
     for lag in [1, 3, 5, 10, 20, 50, 100] {
         let products = path.iter().zip(&path[lag..]).map(|(a, b)| a * b);
         let seen = products.sum::<f64>() / (path.len() - lag) as f64;
-        let k = Correlated::HALVED * lag as f64 / 5.0;
+        let k = Correlated::HALF_LIFE_RATE * lag as f64 / 5.0;
         let expected = (1.0 + k) * libm::exp(-k);
         // 400 000 half-lives, and as many independent values over some five of them.
         assert!((seen - expected).abs() < 0.012, "{lag}: {seen} {expected}");
@@ -78,7 +78,7 @@ fn a_middle_drawn_between_two_ends_leaves_the_process_as_it_was() {
     // From a start, over both halves at once, and then the middle: its covariance with the start
     // and the end must be that of two single halves.
     for k in [0.05, 0.4, 3.0, 20.0] {
-        let bridge = Bridge::over(k);
+        let bridge = MidpointBridge::over(k);
         let (half, new) = (transition(k), noise(k));
         let whole = product(half, half);
         let end_new = sum(product(product(half, new), transposed(half)), new, 1.0);
@@ -132,7 +132,7 @@ fn path_has_no_jumps_and_no_corners() {
     assert!(slopes.iter().all(|slope| slope.abs() < 12.0));
     assert!(slopes.windows(2).all(|pair| (pair[1] - pair[0]).abs() < 0.05));
     let (_, slope_sd) = moments(&slopes);
-    assert!((slope_sd - Correlated::HALVED).abs() < 0.15, "{slope_sd}");
+    assert!((slope_sd - Correlated::HALF_LIFE_RATE).abs() < 0.15, "{slope_sd}");
 }
 
 #[test]

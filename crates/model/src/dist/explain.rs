@@ -5,9 +5,9 @@ use alloc::string::{String, ToString};
 use core::fmt;
 use core::ops::RangeInclusive;
 
-use super::law::{Law, Tail, Truncated};
-use super::picks::Origin;
-use super::{Dist, Shape, Smooth};
+use super::discrete::ValueOrigin;
+use super::law::{Law, Tail, TruncatedLaw};
+use super::{Dist, DistKind, LawTable};
 
 impl Dist {
     /// The value up to which the share `p` of all values lies, in ns and not
@@ -15,15 +15,17 @@ impl Dist {
     #[must_use]
     pub fn quantile_ns(&self, p: f64) -> f64 {
         /// The probability of the first half of the first draw.
-        const LEAST: f64 = 1.0 / (1u128 << 65) as f64;
+        const MIN_PROBABILITY: f64 = 1.0 / (1u128 << 65) as f64;
         let p = p.clamp(0.0, 1.0);
         match &self.0 {
-            Shape::Constant(ns) => *ns as f64,
-            Shape::Uniform { low, high } => *low as f64 + p * (high - low) as f64,
-            Shape::Smooth(smooth) if p < 0.5 => smooth.quantile_ns(Tail::Low(p.max(LEAST))),
-            Shape::Smooth(smooth) => smooth.quantile_ns(Tail::High((1.0 - p).max(LEAST))),
-            Shape::Segments(segments) => segments.quantile_ns(p),
-            Shape::Picks(picks) => picks.quantile_ns(p),
+            DistKind::Constant(ns) => *ns as f64,
+            DistKind::Uniform { low, high } => *low as f64 + p * (high - low) as f64,
+            DistKind::Law(smooth) if p < 0.5 => {
+                smooth.quantile_ns(Tail::Low(p.max(MIN_PROBABILITY)))
+            }
+            DistKind::Law(smooth) => smooth.quantile_ns(Tail::High((1.0 - p).max(MIN_PROBABILITY))),
+            DistKind::Segments(segments) => segments.quantile_ns(p),
+            DistKind::Discrete(picks) => picks.quantile_ns(p),
         }
     }
 
@@ -44,16 +46,16 @@ impl Dist {
     /// # Ok::<(), slipring_model::ParameterError>(())
     /// ```
     #[must_use]
-    pub fn asked_mean_ns(&self) -> Option<f64> {
+    pub fn requested_mean_ns(&self) -> Option<f64> {
         match &self.0 {
-            Shape::Smooth(smooth) => {
-                smooth.source.law.asked_mean().map(|mean| mean + smooth.offset_ns as f64)
+            DistKind::Law(smooth) => {
+                smooth.law.law.requested_mean().map(|mean| mean + smooth.offset_ns as f64)
             }
-            Shape::Picks(picks) => match picks.origin {
-                Origin::Table { uncut_ns, .. } => Some(uncut_ns),
-                Origin::Samples => None,
+            DistKind::Discrete(picks) => match picks.origin {
+                ValueOrigin::Table { uncut_ns, .. } => Some(uncut_ns),
+                ValueOrigin::Samples => None,
             },
-            Shape::Constant(_) | Shape::Uniform { .. } | Shape::Segments(_) => None,
+            DistKind::Constant(_) | DistKind::Uniform { .. } | DistKind::Segments(_) => None,
         }
     }
 
@@ -79,22 +81,22 @@ impl Dist {
     /// Mean and variance.
     fn moments(&self) -> (f64, f64) {
         match &self.0 {
-            Shape::Constant(ns) => (*ns as f64, 0.0),
-            Shape::Uniform { low, high } => {
+            DistKind::Constant(ns) => (*ns as f64, 0.0),
+            DistKind::Uniform { low, high } => {
                 let choices = (high - low) as f64 + 1.0;
                 (*low as f64 + (choices - 1.0) / 2.0, (choices * choices - 1.0) / 12.0)
             }
-            Shape::Smooth(smooth) => smooth_moments(smooth),
-            Shape::Segments(segments) => segments.moments(),
-            Shape::Picks(picks) => picks.moments(),
+            DistKind::Law(smooth) => smooth_moments(smooth),
+            DistKind::Segments(segments) => segments.moments(),
+            DistKind::Discrete(picks) => picks.moments(),
         }
     }
 }
 
-fn smooth_moments(smooth: &Smooth) -> (f64, f64) {
-    let (has_mean, has_variance) = smooth.source.law.has_moments();
+fn smooth_moments(smooth: &LawTable) -> (f64, f64) {
+    let (has_mean, has_variance) = smooth.law.law.has_moments();
     let (mean, variance) = smooth.moments();
-    let endless = smooth.source.high == f64::INFINITY;
+    let endless = smooth.law.high == f64::INFINITY;
     let unless = |exists, value| if exists || !endless { value } else { f64::INFINITY };
     (unless(has_mean, mean), unless(has_variance, variance))
 }
@@ -102,22 +104,23 @@ fn smooth_moments(smooth: &Smooth) -> (f64, f64) {
 impl fmt::Display for Dist {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Shape::Constant(ns) => write!(f, "constant({})", Time(*ns as f64)),
-            Shape::Uniform { low, high } => {
-                write!(f, "uniform({} to {})", Time(*low as f64), Time(*high as f64))
+            DistKind::Constant(ns) => write!(f, "constant({})", TimeDisplay(*ns as f64)),
+            DistKind::Uniform { low, high } => {
+                write!(f, "uniform({} to {})", TimeDisplay(*low as f64), TimeDisplay(*high as f64))
             }
-            Shape::Smooth(smooth) => {
-                write_law(f, &smooth.source)?;
+            DistKind::Law(smooth) => {
+                write_law(f, &smooth.law)?;
                 match smooth.offset_ns {
                     0 => Ok(()),
-                    offset_ns => write!(f, " plus {}", Time(offset_ns as f64)),
+                    offset_ns => write!(f, " plus {}", TimeDisplay(offset_ns as f64)),
                 }
             }
-            Shape::Segments(segments) => write!(f, "cdf({} points)", segments.points.len()),
-            Shape::Picks(picks) => match picks.origin {
-                Origin::Samples => write!(f, "samples({} values)", picks.values.len()),
-                Origin::Table { mean_ns, sd_ns, .. } => {
-                    let (mean, sd, count) = (Time(mean_ns), Time(sd_ns), picks.values.len());
+            DistKind::Segments(segments) => write!(f, "cdf({} points)", segments.points.len()),
+            DistKind::Discrete(picks) => match picks.origin {
+                ValueOrigin::Samples => write!(f, "samples({} values)", picks.values.len()),
+                ValueOrigin::Table { mean_ns, sd_ns, .. } => {
+                    let (mean, sd, count) =
+                        (TimeDisplay(mean_ns), TimeDisplay(sd_ns), picks.values.len());
                     write!(f, "table(mean {mean}, sd {sd}, {count} entries)")
                 }
             },
@@ -125,35 +128,41 @@ impl fmt::Display for Dist {
     }
 }
 
-fn write_law(f: &mut fmt::Formatter<'_>, source: &Truncated) -> fmt::Result {
+fn write_law(f: &mut fmt::Formatter<'_>, source: &TruncatedLaw) -> fmt::Result {
     match source.law {
-        Law::Normal { mean, sd } => write!(f, "normal(mean {}, sd {})", Time(mean), Time(sd)),
-        Law::Exponential { mean } => write!(f, "exponential(mean {})", Time(mean)),
-        Law::Pareto { scale, shape } => write!(f, "pareto(scale {}, shape {shape})", Time(scale)),
-        Law::Gamma { shape, scale } => write!(f, "gamma(shape {shape}, scale {})", Time(scale)),
+        Law::Normal { mean, sd } => {
+            write!(f, "normal(mean {}, sd {})", TimeDisplay(mean), TimeDisplay(sd))
+        }
+        Law::Exponential { mean } => write!(f, "exponential(mean {})", TimeDisplay(mean)),
+        Law::Pareto { scale, shape } => {
+            write!(f, "pareto(scale {}, shape {shape})", TimeDisplay(scale))
+        }
+        Law::Gamma { shape, scale } => {
+            write!(f, "gamma(shape {shape}, scale {})", TimeDisplay(scale))
+        }
         Law::Weibull { shape, scale } => {
-            write!(f, "weibull(shape {shape}, scale {})", Time(scale))
+            write!(f, "weibull(shape {shape}, scale {})", TimeDisplay(scale))
         }
         Law::Lognormal { mu, sigma } => {
             let variance = sigma * sigma;
             let mean = libm::exp(mu + variance / 2.0);
             let sd = mean * libm::sqrt(libm::expm1(variance));
-            write!(f, "lognormal(mean {}, sd {})", Time(mean), Time(sd))
+            write!(f, "lognormal(mean {}, sd {})", TimeDisplay(mean), TimeDisplay(sd))
         }
     }?;
     if source.low > 0.0 {
-        write!(f, " from {}", Time(source.low))?;
+        write!(f, " from {}", TimeDisplay(source.low))?;
     }
     if source.high < f64::INFINITY {
-        write!(f, " up to {}", Time(source.high))?;
+        write!(f, " up to {}", TimeDisplay(source.high))?;
     }
     Ok(())
 }
 
 /// Nanoseconds in the unit that a person would choose.
-struct Time(f64);
+struct TimeDisplay(f64);
 
-impl fmt::Display for Time {
+impl fmt::Display for TimeDisplay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(f64, &str); 3] = [(1e9, "s"), (1e6, "ms"), (1e3, "us")];
         let fits = UNITS.iter().find(|(size, _)| self.0.abs() >= *size);

@@ -100,7 +100,7 @@ impl Law {
     }
 
     /// The mean that was asked for; `None` of laws that are asked for otherwise.
-    pub(super) fn asked_mean(&self) -> Option<f64> {
+    pub(super) fn requested_mean(&self) -> Option<f64> {
         match *self {
             Self::Normal { mean, .. } | Self::Exponential { mean } => Some(mean),
             Self::Lognormal { mu, sigma } => Some(libm::exp(mu + sigma * sigma / 2.0)),
@@ -121,7 +121,7 @@ impl Law {
 /// A law under the condition that its value lies between `low` and `high`:
 /// every probability is that of the law divided by the mass of the range.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Truncated {
+pub(super) struct TruncatedLaw {
     pub(super) law: Law,
     pub(super) low: f64,
     pub(super) high: f64,
@@ -131,10 +131,10 @@ pub(super) struct Truncated {
     mass: f64,
 }
 
-impl Truncated {
+impl TruncatedLaw {
     /// The least part of a law that a range may keep. Less is a mistake, such
     /// as a minimum far beyond the mean, rather than a wish.
-    const LEAST_MASS: f64 = 1e-9;
+    const MIN_MASS: f64 = 1e-9;
 
     /// Cuts `law` down to `low..=high`; `high` may be infinite.
     ///
@@ -146,7 +146,7 @@ impl Truncated {
         let mass =
             if cut_below < 0.5 { law.below(high) - cut_below } else { law.above(low) - cut_above };
         let must_be = "at least a billionth of the distribution";
-        ParameterError::unless(mass >= Self::LEAST_MASS, "what min and max keep", must_be, mass)?;
+        ParameterError::unless(mass >= Self::MIN_MASS, "what min and max keep", must_be, mass)?;
         Ok(Self { law, low, high, cut_below, cut_above, mass })
     }
 

@@ -3,13 +3,13 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
-use super::law::{Law, Truncated};
-use super::picks::Origin;
-use super::smooth::MAX_NS;
-use super::{CdfPoint, Dist, Picks, Segments, Shape, Smooth};
+use super::discrete::ValueOrigin;
+use super::law::{Law, TruncatedLaw};
+use super::law_table::MAX_NS;
+use super::{CdfPoint, CdfSegments, DiscreteValues, Dist, DistKind, LawTable};
 use crate::ParameterError;
 
-type Made = Result<Dist, ParameterError>;
+type DistResult = Result<Dist, ParameterError>;
 
 impl Dist {
     /// Most entries of a table in netem's format.
@@ -18,24 +18,24 @@ impl Dist {
     /// Always `ns`.
     #[must_use]
     pub const fn constant(ns: u64) -> Self {
-        Self(Shape::Constant(ns))
+        Self(DistKind::Constant(ns))
     }
 
     /// Every nanosecond from `min_ns` to `max_ns` equally likely.
     ///
     /// # Errors
     /// If `min_ns` is beyond `max_ns`.
-    pub fn uniform(min_ns: u64, max_ns: u64) -> Made {
+    pub fn uniform(min_ns: u64, max_ns: u64) -> DistResult {
         let ordered = min_ns <= max_ns;
         ParameterError::unless(ordered, "max", "no less than min", max_ns as f64)?;
-        Ok(Self(Shape::Uniform { low: min_ns, high: max_ns }))
+        Ok(Self(DistKind::Uniform { low: min_ns, high: max_ns }))
     }
 
     /// The normal distribution, without what it has below 0.
     ///
     /// # Errors
     /// If `mean_ns` is negative, `sd_ns` is not positive, or either is no number.
-    pub fn normal(mean_ns: f64, sd_ns: f64) -> Made {
+    pub fn normal(mean_ns: f64, sd_ns: f64) -> DistResult {
         let mean = time("mean", mean_ns)?;
         law(Law::Normal { mean, sd: positive_time("sd", sd_ns)? }, 0)
     }
@@ -44,7 +44,7 @@ impl Dist {
     ///
     /// # Errors
     /// If `mean_ns` is no number greater than `min_ns`.
-    pub fn exponential(min_ns: u64, mean_ns: f64) -> Made {
+    pub fn exponential(min_ns: u64, mean_ns: f64) -> DistResult {
         let mean = positive_time("mean", mean_ns)?;
         let rest = mean - min_ns as f64;
         ParameterError::unless(rest > 0.0, "mean", "greater than min", mean)?;
@@ -57,7 +57,7 @@ impl Dist {
     ///
     /// # Errors
     /// If `scale_ns` is not positive or `shape` is outside 0.1 to 1,000,000.
-    pub fn pareto(scale_ns: f64, shape: f64) -> Made {
+    pub fn pareto(scale_ns: f64, shape: f64) -> DistResult {
         let scale = positive_time("scale", scale_ns)?;
         law(Law::Pareto { scale, shape: shape_of(shape)? }, 0)
     }
@@ -67,7 +67,7 @@ impl Dist {
     ///
     /// # Errors
     /// If a parameter is not positive, or no number.
-    pub fn lognormal(mean_ns: f64, sd_ns: f64) -> Made {
+    pub fn lognormal(mean_ns: f64, sd_ns: f64) -> DistResult {
         let (mean, sd) = (positive_time("mean", mean_ns)?, positive_time("sd", sd_ns)?);
         let variance = libm::log1p((sd / mean) * (sd / mean));
         let mu = libm::log(mean) - 0.5 * variance;
@@ -78,7 +78,7 @@ impl Dist {
     ///
     /// # Errors
     /// If `shape` is outside 0.1 to 1,000,000 or `scale_ns` is not positive.
-    pub fn gamma(shape: f64, scale_ns: f64) -> Made {
+    pub fn gamma(shape: f64, scale_ns: f64) -> DistResult {
         law(Law::Gamma { shape: shape_of(shape)?, scale: positive_time("scale", scale_ns)? }, 0)
     }
 
@@ -86,7 +86,7 @@ impl Dist {
     ///
     /// # Errors
     /// If `shape` is outside 0.1 to 1,000,000 or `scale_ns` is not positive.
-    pub fn weibull(shape: f64, scale_ns: f64) -> Made {
+    pub fn weibull(shape: f64, scale_ns: f64) -> DistResult {
         law(Law::Weibull { shape: shape_of(shape)?, scale: positive_time("scale", scale_ns)? }, 0)
     }
 
@@ -100,7 +100,7 @@ impl Dist {
     /// # Errors
     /// If the table has no entry or over [`Self::MAX_TABLE`], or a parameter is
     /// negative or no number.
-    pub fn table(entries: &[i16], mean_ns: f64, sd_ns: f64) -> Made {
+    pub fn table(entries: &[i16], mean_ns: f64, sd_ns: f64) -> DistResult {
         let (mean_ns, sd_ns) = (time("mean", mean_ns)?, time("sd", sd_ns)?);
         let count = entries.len() as f64;
         let fits = entries.len() <= Self::MAX_TABLE;
@@ -112,7 +112,7 @@ impl Dist {
         let values: Box<[u64]> = entries.iter().map(value).collect();
         let sum: f64 = entries.iter().map(|&entry| f64::from(entry)).sum();
         let uncut_ns = mean_ns + sd_ns * sum / 8192.0 / count;
-        picks(Picks::new(values, Origin::Table { mean_ns, sd_ns, uncut_ns })?)
+        picks(DiscreteValues::new(values, ValueOrigin::Table { mean_ns, sd_ns, uncut_ns })?)
     }
 
     /// One of `values_ns`, all equally likely, at random. To play them back in
@@ -120,8 +120,8 @@ impl Dist {
     ///
     /// # Errors
     /// If there are none, or one is beyond 104 days.
-    pub fn samples(values_ns: &[u64]) -> Made {
-        picks(Picks::new(values_ns.into(), Origin::Samples)?)
+    pub fn samples(values_ns: &[u64]) -> DistResult {
+        picks(DiscreteValues::new(values_ns.into(), ValueOrigin::Samples)?)
     }
 
     /// A cumulative distribution function by its points, with straight lines
@@ -132,8 +132,8 @@ impl Dist {
     /// # Errors
     /// If there are less than two points, values or probabilities fall, or the
     /// last probability is not 1.
-    pub fn cdf(points: &[CdfPoint]) -> Made {
-        Ok(Self(Shape::Segments(Arc::new(Segments::new(points)?))))
+    pub fn cdf(points: &[CdfPoint]) -> DistResult {
+        Ok(Self(DistKind::Segments(Arc::new(CdfSegments::new(points)?))))
     }
 
     /// The same distribution under the condition that the value is in
@@ -141,24 +141,24 @@ impl Dist {
     ///
     /// # Errors
     /// If the range is none, or next to nothing of the distribution is in it.
-    pub fn within(&self, min_ns: f64, max_ns: f64) -> Made {
+    pub fn within(&self, min_ns: f64, max_ns: f64) -> DistResult {
         let min_ns = ParameterError::not_negative("min", min_ns)?;
         ParameterError::unless(max_ns >= min_ns, "max", "no less than min", max_ns)?;
         match &self.0 {
-            Shape::Constant(ns) => {
+            DistKind::Constant(ns) => {
                 let must_be = "a range around the constant";
                 let fits = (min_ns..=max_ns).contains(&(*ns as f64));
                 ParameterError::unless(fits, "min to max", must_be, min_ns)?;
                 Ok(self.clone())
             }
-            Shape::Uniform { low, high } => {
+            DistKind::Uniform { low, high } => {
                 Self::uniform((*low).max(libm::ceil(min_ns) as u64), (*high).min(max_ns as u64))
             }
-            Shape::Smooth(smooth) => smooth_within(smooth, min_ns, max_ns),
-            Shape::Segments(segments) => {
-                Ok(Self(Shape::Segments(Arc::new(segments.within(min_ns, max_ns)?))))
+            DistKind::Law(smooth) => smooth_within(smooth, min_ns, max_ns),
+            DistKind::Segments(segments) => {
+                Ok(Self(DistKind::Segments(Arc::new(segments.within(min_ns, max_ns)?))))
             }
-            Shape::Picks(values) => picks(values.within(min_ns, max_ns)?),
+            DistKind::Discrete(values) => picks(values.within(min_ns, max_ns)?),
         }
     }
 
@@ -166,50 +166,52 @@ impl Dist {
     #[must_use]
     pub fn plus(&self, offset_ns: u64) -> Self {
         Self(match &self.0 {
-            Shape::Constant(ns) => Shape::Constant(ns.saturating_add(offset_ns)),
-            Shape::Uniform { low, high } => Shape::Uniform {
+            DistKind::Constant(ns) => DistKind::Constant(ns.saturating_add(offset_ns)),
+            DistKind::Uniform { low, high } => DistKind::Uniform {
                 low: low.saturating_add(offset_ns),
                 high: high.saturating_add(offset_ns),
             },
-            Shape::Smooth(smooth) => {
+            DistKind::Law(smooth) => {
                 let offset_ns = smooth.offset_ns.saturating_add(offset_ns);
-                Shape::Smooth(Arc::new(Smooth::new(smooth.source, offset_ns)))
+                DistKind::Law(Arc::new(LawTable::new(smooth.law, offset_ns)))
             }
-            Shape::Segments(segments) => Shape::Segments(Arc::new(segments.plus(offset_ns as f64))),
-            Shape::Picks(values) => Shape::Picks(Arc::new(values.plus(offset_ns))),
+            DistKind::Segments(segments) => {
+                DistKind::Segments(Arc::new(segments.plus(offset_ns as f64)))
+            }
+            DistKind::Discrete(values) => DistKind::Discrete(Arc::new(values.plus(offset_ns))),
         })
     }
 }
 
-fn law(law: Law, offset_ns: u64) -> Made {
-    let source = Truncated::new(law, 0.0, f64::INFINITY)?;
-    Ok(Dist(Shape::Smooth(Arc::new(Smooth::new(source, offset_ns)))))
+fn law(law: Law, offset_ns: u64) -> DistResult {
+    let source = TruncatedLaw::new(law, 0.0, f64::INFINITY)?;
+    Ok(Dist(DistKind::Law(Arc::new(LawTable::new(source, offset_ns)))))
 }
 
-fn smooth_within(smooth: &Smooth, min_ns: f64, max_ns: f64) -> Made {
-    let (source, offset) = (smooth.source, smooth.offset_ns as f64);
+fn smooth_within(smooth: &LawTable, min_ns: f64, max_ns: f64) -> DistResult {
+    let (source, offset) = (smooth.law, smooth.offset_ns as f64);
     let low = source.low.max(min_ns - offset);
     let high = source.high.min(max_ns - offset);
-    let source = Truncated::new(source.law, low, high)?;
-    Ok(Dist(Shape::Smooth(Arc::new(Smooth::new(source, smooth.offset_ns)))))
+    let source = TruncatedLaw::new(source.law, low, high)?;
+    Ok(Dist(DistKind::Law(Arc::new(LawTable::new(source, smooth.offset_ns)))))
 }
 
-fn picks(values: Picks) -> Made {
-    Ok(Dist(Shape::Picks(Arc::new(values))))
+fn picks(values: DiscreteValues) -> DistResult {
+    Ok(Dist(DistKind::Discrete(Arc::new(values))))
 }
 
-fn time(name: &'static str, ns: f64) -> Made64 {
+fn time(name: &'static str, ns: f64) -> ParameterResult {
     ParameterError::not_negative(name, ns)?;
     ParameterError::unless(ns <= MAX_NS as f64, name, "below 104 days", ns)
 }
 
-type Made64 = Result<f64, ParameterError>;
+type ParameterResult = Result<f64, ParameterError>;
 
-fn positive_time(name: &'static str, ns: f64) -> Made64 {
+fn positive_time(name: &'static str, ns: f64) -> ParameterResult {
     ParameterError::positive(name, ns)?;
     time(name, ns)
 }
 
-fn shape_of(shape: f64) -> Made64 {
+fn shape_of(shape: f64) -> ParameterResult {
     ParameterError::unless((0.1..=1e6).contains(&shape), "shape", "0.1 to 1000000", shape)
 }

@@ -23,25 +23,25 @@
 //!
 //! [`Correlated`]: crate::Correlated
 
+mod discrete;
 mod explain;
 mod gamma;
 mod law;
+mod law_table;
 mod make;
 pub(crate) mod normal;
-mod picks;
 mod segments;
-mod smooth;
 #[cfg(test)]
 mod tests;
 
 use alloc::sync::Arc;
 
+use discrete::DiscreteValues;
+pub use discrete::Playback;
 pub(crate) use law::Tail;
-use picks::Picks;
-pub use picks::Playback;
+use law_table::LawTable;
 pub use segments::CdfPoint;
-use segments::Segments;
-use smooth::Smooth;
+use segments::CdfSegments;
 
 use crate::Stream;
 
@@ -60,20 +60,20 @@ use crate::Stream;
 /// # Ok::<(), slipring_model::ParameterError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Dist(Shape);
+pub struct Dist(DistKind);
 
 /// How a draw becomes a time.
 #[derive(Clone, Debug, PartialEq)]
-enum Shape {
+enum DistKind {
     Constant(u64),
     /// `low..=high`, every nanosecond equally likely.
     Uniform {
         low: u64,
         high: u64,
     },
-    Smooth(Arc<Smooth>),
-    Segments(Arc<Segments>),
-    Picks(Arc<Picks>),
+    Law(Arc<LawTable>),
+    Segments(Arc<CdfSegments>),
+    Discrete(Arc<DiscreteValues>),
 }
 
 impl Dist {
@@ -88,7 +88,7 @@ impl Dist {
     pub fn all_at(&self, draws: &mut [u64]) {
         match &self.0 {
             // What is usual, without asking for each draw what it is.
-            Shape::Smooth(smooth) => draws.iter_mut().for_each(|draw| *draw = smooth.at(*draw)),
+            DistKind::Law(smooth) => draws.iter_mut().for_each(|draw| *draw = smooth.at(*draw)),
             _ => draws.iter_mut().for_each(|draw| *draw = self.at(*draw)),
         }
     }
@@ -99,14 +99,14 @@ impl Dist {
     #[must_use]
     pub fn at(&self, draw: u64) -> u64 {
         match &self.0 {
-            Shape::Constant(ns) => *ns,
-            Shape::Uniform { low, high } => {
+            DistKind::Constant(ns) => *ns,
+            DistKind::Uniform { low, high } => {
                 let choices = u128::from(high - low) + 1;
                 low + ((u128::from(draw) * choices) >> 64) as u64
             }
-            Shape::Smooth(smooth) => smooth.at(draw),
-            Shape::Segments(segments) => segments.at(draw),
-            Shape::Picks(picks) => picks.at(draw),
+            DistKind::Law(smooth) => smooth.at(draw),
+            DistKind::Segments(segments) => segments.at(draw),
+            DistKind::Discrete(picks) => picks.at(draw),
         }
     }
 }

@@ -23,14 +23,14 @@ pub(crate) fn quantile(tail: Tail) -> f64 {
     let from_median = p - 0.5;
     if from_median.abs() <= 0.425 {
         let r = 0.180_625 - from_median * from_median;
-        return sign * from_median * horner(&CENTRE_OVER, r) / horner(&CENTRE_UNDER, r);
+        return sign * from_median * horner(&CENTRE_NUMERATOR, r) / horner(&CENTRE_DENOMINATOR, r);
     }
     let (p, sign) = if from_median < 0.0 { (p, -sign) } else { (1.0 - p, sign) };
     let r = libm::sqrt(-libm::log(p));
     let z = if r <= 5.0 {
-        horner(&TAIL_OVER, r - 1.6) / horner(&TAIL_UNDER, r - 1.6)
+        horner(&TAIL_NUMERATOR, r - 1.6) / horner(&TAIL_DENOMINATOR, r - 1.6)
     } else {
-        horner(&FAR_OVER, r - 5.0) / horner(&FAR_UNDER, r - 5.0)
+        horner(&FAR_TAIL_NUMERATOR, r - 5.0) / horner(&FAR_TAIL_DENOMINATOR, r - 5.0)
     };
     sign * z
 }
@@ -40,7 +40,7 @@ fn horner(coefficients: &[f64; 8], x: f64) -> f64 {
     coefficients.iter().rev().fold(0.0, |sum, &c| sum * x + c)
 }
 
-const CENTRE_OVER: [f64; 8] = [
+const CENTRE_NUMERATOR: [f64; 8] = [
     3.387_132_872_796_366_5,
     1.331_416_678_917_843_8e2,
     1.971_590_950_306_551_3e3,
@@ -50,7 +50,7 @@ const CENTRE_OVER: [f64; 8] = [
     3.343_057_558_358_813e4,
     2.509_080_928_730_122_7e3,
 ];
-const CENTRE_UNDER: [f64; 8] = [
+const CENTRE_DENOMINATOR: [f64; 8] = [
     1.0,
     4.231_333_070_160_091e1,
     6.871_870_074_920_579e2,
@@ -60,7 +60,7 @@ const CENTRE_UNDER: [f64; 8] = [
     2.872_908_573_572_194_3e4,
     5.226_495_278_852_854e3,
 ];
-const TAIL_OVER: [f64; 8] = [
+const TAIL_NUMERATOR: [f64; 8] = [
     1.423_437_110_749_683_5,
     4.630_337_846_156_546,
     5.769_497_221_460_691,
@@ -70,7 +70,7 @@ const TAIL_OVER: [f64; 8] = [
     2.272_384_498_926_918_4e-2,
     7.745_450_142_783_414e-4,
 ];
-const TAIL_UNDER: [f64; 8] = [
+const TAIL_DENOMINATOR: [f64; 8] = [
     1.0,
     2.053_191_626_637_759,
     1.676_384_830_183_803_8,
@@ -80,7 +80,7 @@ const TAIL_UNDER: [f64; 8] = [
     5.475_938_084_995_345e-4,
     1.050_750_071_644_416_9e-9,
 ];
-const FAR_OVER: [f64; 8] = [
+const FAR_TAIL_NUMERATOR: [f64; 8] = [
     6.657_904_643_501_103,
     5.463_784_911_164_114,
     1.784_826_539_917_291_3,
@@ -90,7 +90,7 @@ const FAR_OVER: [f64; 8] = [
     2.711_555_568_743_487_6e-5,
     2.010_334_399_292_288_1e-7,
 ];
-const FAR_UNDER: [f64; 8] = [
+const FAR_TAIL_DENOMINATOR: [f64; 8] = [
     1.0,
     5.998_322_065_558_88e-1,
     1.369_298_809_227_358e-1,

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::smooth::MAX_NS;
+use super::law_table::MAX_NS;
 use crate::ParameterError;
 
 /// A point of a cumulative distribution: `p` of all values are at most `ns`.
@@ -21,7 +21,7 @@ pub struct CdfPoint {
 /// 1. Values and probabilities never fall; the first probability is 0, the last 1.
 /// 2. `guide[b]` is the first segment that reaches draws whose top byte is `b`.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Segments {
+pub(super) struct CdfSegments {
     pub(super) points: Box<[CdfPoint]>,
     /// The last draw of each segment.
     ends: Box<[u64]>,
@@ -30,7 +30,7 @@ pub(super) struct Segments {
     guide: Box<[u32]>,
 }
 
-impl Segments {
+impl CdfSegments {
     pub(super) fn new(points: &[CdfPoint]) -> Result<Self, ParameterError> {
         check(points)?;
         // What lies at the first point already is a step up from 0.

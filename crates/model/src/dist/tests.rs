@@ -4,7 +4,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::law::Law;
-use super::smooth::{MAX_NS, tail_of};
+use super::law_table::{MAX_NS, tail_of};
 use super::*;
 use crate::ParameterError;
 use crate::statistics::{chi_square_excess, kolmogorov, moments};
@@ -40,9 +40,9 @@ fn continuous() -> Vec<(&'static str, Dist)> {
     made.into_iter().map(|(name, dist)| (name, dist.unwrap())).collect()
 }
 
-fn source(dist: &Dist) -> &Smooth {
+fn source(dist: &Dist) -> &LawTable {
     match &dist.0 {
-        Shape::Smooth(smooth) => smooth,
+        DistKind::Law(smooth) => smooth,
         other => panic!("not a law: {other:?}"),
     }
 }
@@ -56,7 +56,7 @@ fn draw(dist: &Dist, count: usize) -> Vec<f64> {
 fn a_million_draws_of_each_law_pass_the_test_of_kolmogorov_and_smirnov() {
     for (name, dist) in continuous() {
         let smooth = source(&dist);
-        let below = |ns: f64| smooth.source.below(ns - smooth.offset_ns as f64);
+        let below = |ns: f64| smooth.law.below(ns - smooth.offset_ns as f64);
         let distance = kolmogorov(draw(&dist, 1_000_000), below);
         assert!(distance < 1.95, "{name}: {distance}");
     }
@@ -78,7 +78,7 @@ fn a_million_draws_fill_a_thousand_equally_likely_bins_evenly() {
 #[test]
 fn a_million_draws_of_a_deviation_one_percent_off_do_not_pass() {
     let other = Law::Normal { mean: 20.0 * MS, sd: 3.03 * MS };
-    let other = law::Truncated::new(other, 0.0, f64::INFINITY).unwrap();
+    let other = law::TruncatedLaw::new(other, 0.0, f64::INFINITY).unwrap();
     let drawn = draw(&Dist::normal(20.0 * MS, 3.0 * MS).unwrap(), 1_000_000);
     assert!(kolmogorov(drawn, |ns| other.below(ns)) > 1.95);
 }

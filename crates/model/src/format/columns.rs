@@ -10,21 +10,21 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::number::Quantity;
-use super::{FormatError, Word, column_of, without_comment};
+use super::number::ColumnQuantity;
+use super::{FormatError, FormatWord, column_of, without_comment};
 
 /// The rows of a text, each with the columns that it must have.
 pub(super) struct Columns<'t, const N: usize> {
-    kinds: [Quantity; N],
+    kinds: [ColumnQuantity; N],
     units: [Option<u64>; N],
-    lines: Vec<Vec<Word<'t>>>,
+    lines: Vec<Vec<FormatWord<'t>>>,
 }
 
 const ALLOWED: &str = "one row per line, with the columns the format has";
 
 impl<'t, const N: usize> Columns<'t, N> {
     /// Splits the text and reads its header, if it has one.
-    pub(super) fn read(text: &'t str, kinds: [Quantity; N]) -> Result<Self, FormatError> {
+    pub(super) fn read(text: &'t str, kinds: [ColumnQuantity; N]) -> Result<Self, FormatError> {
         let lines = text.lines().zip(1..).map(|(line, number)| fields(line, number));
         let mut lines: Vec<_> = lines.filter(|fields| !fields.is_empty()).collect();
         let has_header = lines.first().is_some_and(|fields| is_header(fields));
@@ -40,7 +40,7 @@ impl<'t, const N: usize> Columns<'t, N> {
     }
 
     /// The rows, each with as many words as there are columns.
-    pub(super) fn rows(&self) -> impl Iterator<Item = Result<[Word<'t>; N], FormatError>> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = Result<[FormatWord<'t>; N], FormatError>> {
         self.lines.iter().map(|fields| {
             fields.as_slice().try_into().map_err(|_| {
                 let what = format!("{} columns instead of {N}", fields.len());
@@ -53,13 +53,13 @@ impl<'t, const N: usize> Columns<'t, N> {
     }
 
     /// The value of a word in column `column`, in ns or bit/s.
-    pub(super) fn value(&self, column: usize, word: &Word<'_>) -> Result<u64, FormatError> {
+    pub(super) fn value(&self, column: usize, word: &FormatWord<'_>) -> Result<u64, FormatError> {
         word.quantity(self.kinds[column], self.units[column])
     }
 }
 
 /// Splits at `,` or `;`, else at white space.
-fn fields(line: &str, number: usize) -> Vec<Word<'_>> {
+fn fields(line: &str, number: usize) -> Vec<FormatWord<'_>> {
     let said = without_comment(line);
     if said.trim().is_empty() {
         return Vec::new();
@@ -72,7 +72,7 @@ fn fields(line: &str, number: usize) -> Vec<Word<'_>> {
         .map(|field| {
             let text = field.trim();
             let lead = field.len() - field.trim_start().len();
-            let word = Word { text, line: number, column: column_of(line, start + lead) };
+            let word = FormatWord { text, line: number, column: column_of(line, start + lead) };
             start += field.len() + 1;
             word
         })
@@ -80,15 +80,15 @@ fn fields(line: &str, number: usize) -> Vec<Word<'_>> {
 }
 
 /// Whether a line names columns: no field begins as a number does.
-fn is_header(fields: &[Word<'_>]) -> bool {
-    let names = |word: &Word<'_>| word.text.starts_with(|c: char| c.is_ascii_alphabetic());
+fn is_header(fields: &[FormatWord<'_>]) -> bool {
+    let names = |word: &FormatWord<'_>| word.text.starts_with(|c: char| c.is_ascii_alphabetic());
     // `nan,inf` are wrong values, not names.
-    let number = |word: &Word<'_>| word.text.parse::<f64>().is_ok();
+    let number = |word: &FormatWord<'_>| word.text.parse::<f64>().is_ok();
     fields.iter().all(|word| names(word) && !number(word))
 }
 
 /// The unit in a column's name: behind its last underscore, or in brackets.
-fn unit_of(kind: Quantity, name: &str) -> Option<u64> {
+fn unit_of(kind: ColumnQuantity, name: &str) -> Option<u64> {
     let bracketed = name.split_once(['[', '(']).map(|(_, unit)| unit.trim_end_matches([']', ')']));
     let unit = bracketed.or(name.rsplit_once('_').map(|(_, unit)| unit))?;
     kind.unit(unit)

@@ -15,8 +15,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::number::Decimal;
-use super::{FormatError, Word, words_of};
+use super::number::ParsedDecimal;
+use super::{FormatError, FormatWord, words_of};
 
 /// What a profile says.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,29 +33,29 @@ pub struct DummynetProfile {
 }
 
 const MAX_SAMPLES: usize = 1024;
-const KEYWORDS: &str = "name, bw, loss-level, samples, the heading `prob delay` or `delay prob`, then pairs of numbers";
-const PAIR: &str = "a probability from 0 to 1 and a delay in ms up to 4294967295";
+const ALLOWED_KEYWORDS: &str = "name, bw, loss-level, samples, the heading `prob delay` or `delay prob`, then pairs of numbers";
+const ALLOWED_PAIR: &str = "a probability from 0 to 1 and a delay in ms up to 4294967295";
 
 /// A point of the distribution function.
 #[derive(Clone, Copy, Debug)]
-struct Point {
+struct ProfilePoint {
     probability: f64,
     delay_ms: f64,
 }
 
 /// In which order a pair stands.
 #[derive(Clone, Copy, PartialEq)]
-enum Order {
+enum PairOrder {
     ProbabilityFirst,
     DelayFirst,
 }
 
-struct Reading {
+struct ProfileParser {
     profile: DummynetProfile,
     samples: usize,
-    order: Option<Order>,
-    points: Vec<Point>,
-    seen: Vec<&'static str>,
+    order: Option<PairOrder>,
+    points: Vec<ProfilePoint>,
+    seen_keywords: Vec<&'static str>,
 }
 
 impl DummynetProfile {
@@ -65,20 +65,20 @@ impl DummynetProfile {
     /// If a line is neither a keyword with its value nor a pair, a keyword is repeated, or there
     /// are less than two points.
     pub fn parse(text: &str) -> Result<Self, FormatError> {
-        let mut reading = Reading {
+        let mut reading = ProfileParser {
             profile: Self { name: None, bits_per_sec: None, loss_level: 1.0, extra_ms: Vec::new() },
             samples: 100,
             order: None,
             points: Vec::new(),
-            seen: Vec::new(),
+            seen_keywords: Vec::new(),
         };
         for (line, number) in text.lines().zip(1..) {
             let words: Vec<_> = words_of(line, number).collect();
             match words[..] {
                 [] => {}
                 [first, second] => reading.line(first, second)?,
-                [first] => return Err(first.error("a word without its value", KEYWORDS)),
-                [_, _, third, ..] => return Err(third.error("one word too many", KEYWORDS)),
+                [first] => return Err(first.error("a word without its value", ALLOWED_KEYWORDS)),
+                [_, _, third, ..] => return Err(third.error("one word too many", ALLOWED_KEYWORDS)),
             }
         }
         reading.finish(text.lines().count())
@@ -101,11 +101,11 @@ impl DummynetProfile {
     }
 }
 
-impl Reading {
-    fn line(&mut self, first: Word<'_>, second: Word<'_>) -> Result<(), FormatError> {
+impl ProfileParser {
+    fn line(&mut self, first: FormatWord<'_>, second: FormatWord<'_>) -> Result<(), FormatError> {
         match (first.text, second.text) {
-            ("prob", "delay") => self.heading(first, Order::ProbabilityFirst),
-            ("delay", "prob") => self.heading(first, Order::DelayFirst),
+            ("prob", "delay") => self.heading(first, PairOrder::ProbabilityFirst),
+            ("delay", "prob") => self.heading(first, PairOrder::DelayFirst),
             ("name", name) => {
                 self.profile.name = Some(name.to_string());
                 self.once("name", first)
@@ -130,36 +130,38 @@ impl Reading {
         }
     }
 
-    fn heading(&mut self, at: Word<'_>, order: Order) -> Result<(), FormatError> {
+    fn heading(&mut self, at: FormatWord<'_>, order: PairOrder) -> Result<(), FormatError> {
         self.order = Some(order);
         self.once("prob", at)
     }
 
-    fn once(&mut self, keyword: &'static str, at: Word<'_>) -> Result<(), FormatError> {
-        if self.seen.contains(&keyword) {
+    fn once(&mut self, keyword: &'static str, at: FormatWord<'_>) -> Result<(), FormatError> {
+        if self.seen_keywords.contains(&keyword) {
             return Err(at.error(format!("a second `{}`", at.text), "each keyword once"));
         }
-        self.seen.push(keyword);
+        self.seen_keywords.push(keyword);
         Ok(())
     }
 
-    fn pair(&mut self, first: Word<'_>, second: Word<'_>) -> Result<(), FormatError> {
+    fn pair(&mut self, first: FormatWord<'_>, second: FormatWord<'_>) -> Result<(), FormatError> {
         let (probability, delay) = match self.order {
-            Some(Order::ProbabilityFirst) => (first, second),
-            Some(Order::DelayFirst) => (second, first),
+            Some(PairOrder::ProbabilityFirst) => (first, second),
+            Some(PairOrder::DelayFirst) => (second, first),
             None => {
                 let what = format!("unknown keyword `{}`", first.text);
-                return Err(first.error(what, KEYWORDS));
+                return Err(first.error(what, ALLOWED_KEYWORDS));
             }
         };
-        let bad = || delay.error(format!("`{}` is no delay", delay.text), PAIR);
+        let bad = || delay.error(format!("`{}` is no delay", delay.text), ALLOWED_PAIR);
         plain(probability)?;
         plain(delay)?;
-        let (_, rest) = Decimal::split(delay.text).ok_or_else(bad)?;
+        let (_, rest) = ParsedDecimal::split(delay.text).ok_or_else(bad)?;
         let delay_ms = delay.text.parse::<f64>().ok();
         let delay_ms = delay_ms.filter(|ms| rest.is_empty() && *ms <= f64::from(u32::MAX));
-        let point =
-            Point { probability: probability.probability()?, delay_ms: delay_ms.ok_or_else(bad)? };
+        let point = ProfilePoint {
+            probability: probability.probability()?,
+            delay_ms: delay_ms.ok_or_else(bad)?,
+        };
         self.points.push(point);
         Ok(())
     }
@@ -167,7 +169,7 @@ impl Reading {
     fn finish(mut self, lines: usize) -> Result<DummynetProfile, FormatError> {
         if self.points.len() < 2 {
             let what = "less than two points";
-            return Err(FormatError::new(lines.max(1), 1, what, KEYWORDS));
+            return Err(FormatError::new(lines.max(1), 1, what, ALLOWED_KEYWORDS));
         }
         self.points.sort_by(|a, b| {
             let by_probability = a.probability.total_cmp(&b.probability);
@@ -182,15 +184,15 @@ impl Reading {
 }
 
 /// Refuses exponents, which dummynet does not read.
-fn plain(word: Word<'_>) -> Result<Word<'_>, FormatError> {
+fn plain(word: FormatWord<'_>) -> Result<FormatWord<'_>, FormatError> {
     if word.text.starts_with(|c: char| c.is_ascii_digit()) && word.text.contains(['e', 'E']) {
-        return Err(word.error(format!("`{}` has an exponent", word.text), PAIR));
+        return Err(word.error(format!("`{}` has an exponent", word.text), ALLOWED_PAIR));
     }
     Ok(word)
 }
 
 /// Fills the entries between two points: on the line through them, cut to whole ms.
-fn fill(extra_ms: &mut [u32], from: Point, to: Point) {
+fn fill(extra_ms: &mut [u32], from: ProfilePoint, to: ProfilePoint) {
     let number = extra_ms.len() as f64;
     let (first, end) = ((from.probability * number) as usize, (to.probability * number) as usize);
     let (width, rise) = (to.probability - from.probability, to.delay_ms - from.delay_ms);
@@ -202,10 +204,10 @@ fn fill(extra_ms: &mut [u32], from: Point, to: Point) {
 }
 
 /// `300Kbit/s`, `10MBit/s`, `100KByte/s`, a bare number in bit/s.
-fn bandwidth(word: Word<'_>) -> Result<u64, FormatError> {
+fn bandwidth(word: FormatWord<'_>) -> Result<u64, FormatError> {
     const ALLOWED: &str = "a number, K, M or G, and Bit/s or Byte/s: 10Mbit/s";
     let bad = || word.error(format!("`{}` is no bandwidth", word.text), ALLOWED);
-    let (number, unit) = Decimal::split(word.text).ok_or_else(bad)?;
+    let (number, unit) = ParsedDecimal::split(word.text).ok_or_else(bad)?;
     let (scale, unit) = match unit.chars().next() {
         Some('k' | 'K') => (1_000, &unit[1..]),
         Some('m' | 'M') => (1_000_000, &unit[1..]),

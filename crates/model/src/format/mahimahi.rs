@@ -3,8 +3,8 @@
 use alloc::format;
 use alloc::vec::Vec;
 
-use super::number::Decimal;
-use super::{FormatError, Word, words_of};
+use super::number::ParsedDecimal;
+use super::{FormatError, FormatWord, words_of};
 
 /// What a bare number in a trace counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,9 +64,9 @@ pub fn opportunities(text: &str, unit: TimeUnit) -> Result<Vec<u64>, FormatError
     }
 }
 
-fn time_of(word: Word<'_>, unit: TimeUnit) -> Result<u64, FormatError> {
+fn time_of(word: FormatWord<'_>, unit: TimeUnit) -> Result<u64, FormatError> {
     let bad = || word.error(format!("`{}` is no time", word.text), ALLOWED);
-    let (number, rest) = Decimal::split(word.text).ok_or_else(bad)?;
+    let (number, rest) = ParsedDecimal::split(word.text).ok_or_else(bad)?;
     let per_unit = match rest {
         "" => unit.nanos(),
         "ms" => 1_000_000,

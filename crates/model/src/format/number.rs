@@ -1,16 +1,16 @@
 //! Decimal numbers and units, as the files write them.
 
-use super::{FormatError, Word};
+use super::{FormatError, FormatWord};
 use alloc::format;
 
 /// A number as written: `mantissa * 10^exponent`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Decimal {
+pub(super) struct ParsedDecimal {
     mantissa: u128,
     exponent: i32,
 }
 
-impl Decimal {
+impl ParsedDecimal {
     /// More digits than any value here can resolve; further decimals are dropped.
     const MAX_MANTISSA: u128 = 10_u128.pow(30);
 
@@ -82,7 +82,7 @@ impl Decimal {
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Quantity {
+pub(super) enum ColumnQuantity {
     /// Nanoseconds.
     Time,
     /// Bits per second.
@@ -91,7 +91,7 @@ pub(super) enum Quantity {
     Probability,
 }
 
-impl Quantity {
+impl ColumnQuantity {
     pub(super) const fn allowed(self) -> &'static str {
         match self {
             Self::Time => "a time with its unit (ns, us, ms, s, min), or a header such as delay_ms",
@@ -132,9 +132,13 @@ fn rate_unit(name: &str) -> Option<u64> {
     Some(scale * bits)
 }
 
-impl Word<'_> {
+impl FormatWord<'_> {
     /// The value in ns or bit/s; `unit` is what the header says of the column.
-    pub(super) fn quantity(&self, what: Quantity, unit: Option<u64>) -> Result<u64, FormatError> {
+    pub(super) fn quantity(
+        &self,
+        what: ColumnQuantity,
+        unit: Option<u64>,
+    ) -> Result<u64, FormatError> {
         let (number, rest) = self.number(what.allowed())?;
         let rest = rest.strip_prefix(' ').unwrap_or(rest);
         let per_unit = match (rest, unit) {
@@ -153,14 +157,14 @@ impl Word<'_> {
 
     /// A number from 0 to 1.
     pub(super) fn probability(&self) -> Result<f64, FormatError> {
-        let allowed = Quantity::Probability.allowed();
+        let allowed = ColumnQuantity::Probability.allowed();
         let (_, rest) = self.number(allowed)?;
         let value = self.text.parse::<f64>().ok().filter(|p| rest.is_empty() && *p <= 1.0);
         value.ok_or_else(|| self.error(format!("`{}` is no probability", self.text), allowed))
     }
 
-    fn number(&self, allowed: &'static str) -> Result<(Decimal, &str), FormatError> {
-        Decimal::split(self.text)
+    fn number(&self, allowed: &'static str) -> Result<(ParsedDecimal, &str), FormatError> {
+        ParsedDecimal::split(self.text)
             .ok_or_else(|| self.error(format!("`{}` is no number", self.text), allowed))
     }
 }

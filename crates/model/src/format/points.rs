@@ -7,7 +7,7 @@ use crate::CdfPoint;
 
 use super::FormatError;
 use super::columns::Columns;
-use super::number::Quantity;
+use super::number::ColumnQuantity;
 
 /// Reads rows of `delay,probability`. Both rise or stay (a rise of one alone is a step or a gap),
 /// and the last probability is 1.
@@ -15,7 +15,7 @@ use super::number::Quantity;
 /// # Errors
 /// If a row is no such pair, a value falls, or the last probability is not 1.
 pub fn cdf(text: &str) -> Result<Vec<CdfPoint>, FormatError> {
-    let columns = Columns::read(text, [Quantity::Time, Quantity::Probability])?;
+    let columns = Columns::read(text, [ColumnQuantity::Time, ColumnQuantity::Probability])?;
     let mut points: Vec<CdfPoint> = Vec::new();
     let mut end = (1, 1);
     for row in columns.rows() {
@@ -46,7 +46,7 @@ pub fn cdf(text: &str) -> Result<Vec<CdfPoint>, FormatError> {
 /// # Errors
 /// If a line is no time with a unit, or there is none.
 pub fn samples(text: &str) -> Result<Vec<u64>, FormatError> {
-    let columns = Columns::read(text, [Quantity::Time])?;
+    let columns = Columns::read(text, [ColumnQuantity::Time])?;
     let rows = columns.rows().map(|row| row.and_then(|[word]| columns.value(0, &word)));
     rows.collect()
 }

@@ -5,11 +5,11 @@ use alloc::vec::Vec;
 
 use super::FormatError;
 use super::columns::Columns;
-use super::number::Quantity;
+use super::number::ColumnQuantity;
 
 /// A value that holds from a moment on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct TraceStep {
     /// From when, in ns from the start of the file.
     pub from_ns: u64,
     /// In bit/s or ns, by the file.
@@ -21,21 +21,21 @@ pub struct Step {
 ///
 /// # Errors
 /// If a row is no such pair, a unit is missing, or times do not rise from row to row.
-pub fn rate_steps(text: &str) -> Result<Vec<Step>, FormatError> {
-    steps(text, Quantity::Rate)
+pub fn rate_steps(text: &str) -> Result<Vec<TraceStep>, FormatError> {
+    steps(text, ColumnQuantity::Rate)
 }
 
 /// Reads rows of `time,delay`; delays come out in ns.
 ///
 /// # Errors
 /// As [`rate_steps`].
-pub fn delay_steps(text: &str) -> Result<Vec<Step>, FormatError> {
-    steps(text, Quantity::Time)
+pub fn delay_steps(text: &str) -> Result<Vec<TraceStep>, FormatError> {
+    steps(text, ColumnQuantity::Time)
 }
 
-fn steps(text: &str, kind: Quantity) -> Result<Vec<Step>, FormatError> {
-    let columns = Columns::read(text, [Quantity::Time, kind])?;
-    let mut steps: Vec<Step> = Vec::new();
+fn steps(text: &str, kind: ColumnQuantity) -> Result<Vec<TraceStep>, FormatError> {
+    let columns = Columns::read(text, [ColumnQuantity::Time, kind])?;
+    let mut steps: Vec<TraceStep> = Vec::new();
     for row in columns.rows() {
         let [time, value] = row?;
         let from_ns = columns.value(0, &time)?;
@@ -43,7 +43,7 @@ fn steps(text: &str, kind: Quantity) -> Result<Vec<Step>, FormatError> {
             let what = format!("`{}` is not after the row above", time.text);
             return Err(time.error(what, "times that rise from row to row"));
         }
-        steps.push(Step { from_ns, value: columns.value(1, &value)? });
+        steps.push(TraceStep { from_ns, value: columns.value(1, &value)? });
     }
     Ok(steps)
 }

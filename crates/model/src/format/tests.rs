@@ -73,7 +73,7 @@ fn a_mahimahi_trace_that_falls_is_empty_or_has_no_length_is_refused_with_its_lin
 
 #[test]
 fn steps_take_units_from_the_header_or_behind_the_value() {
-    let step = |from_ns, value| Step { from_ns, value };
+    let step = |from_ns, value| TraceStep { from_ns, value };
     let wanted = vec![step(0, 12_500_000), step(500_000_000, 2_000_000)];
     for text in [
         "time_s,rate_mbit\n0,12.5\n0.5,2\n",

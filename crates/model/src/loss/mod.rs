@@ -4,13 +4,13 @@
 //! Not for: independent losses, for which [`Stream::chance`](crate::Stream::chance)
 //! is all one needs.
 
-mod four;
+mod four_state;
 mod gilbert;
 #[cfg(test)]
 mod tests;
 mod timed;
 
-pub use four::FourState;
+pub use four_state::FourState;
 pub use gilbert::GilbertElliott;
 pub use timed::TimedGilbertElliott;
 

@@ -27,7 +27,7 @@ pub struct TimedGilbertElliott {
 }
 
 /// Pairs of a good and a bad state in a span, on average.
-const PAIRS: f64 = 512.0;
+const CYCLES_PER_SPAN: f64 = 512.0;
 
 impl TimedGilbertElliott {
     /// Makes a chain by the mean times that its states last; packets are lost
@@ -50,7 +50,7 @@ impl TimedGilbertElliott {
             start_bad: Chance::from_f64(bad_share).unwrap_or(Chance::ALWAYS),
             bad: false,
             until_ns: 0,
-            span_ns: ((mean_good + mean_bad) * PAIRS).max(1.0) as u64,
+            span_ns: ((mean_good + mean_bad) * CYCLES_PER_SPAN).max(1.0) as u64,
             span: None,
         })
     }

@@ -4,12 +4,12 @@ use proptest::prelude::*;
 use slipring_wire::FrameSpec;
 use slipring_wire::assigned::IpProto;
 use slipring_wire::checksum::Sum;
-use slipring_wire::frame::{EchoKind, EchoSpec, IpSpec, Ipv6Spec, L4Spec, Ports};
+use slipring_wire::frame::{EchoKind, EchoSpec, IpSpec, Ipv6Spec, L4Spec, PortPair};
 
 use super::*;
 
-fn prefixes(internal: &str, external: &str, len: u8) -> Prefixes {
-    Prefixes::new(internal.parse().unwrap(), external.parse().unwrap(), len).unwrap()
+fn prefixes(internal: &str, external: &str, len: u8) -> Nptv6Prefixes {
+    Nptv6Prefixes::new(internal.parse().unwrap(), external.parse().unwrap(), len).unwrap()
 }
 
 fn packet(src: Ipv6Addr, dst: Ipv6Addr, l4: L4Spec) -> Vec<u8> {
@@ -20,11 +20,11 @@ fn packet(src: Ipv6Addr, dst: Ipv6Addr, l4: L4Spec) -> Vec<u8> {
 
 fn udp(src: &str, dst: &str) -> Vec<u8> {
     let (src, dst) = (src.parse().unwrap(), dst.parse().unwrap());
-    packet(src, dst, L4Spec::Udp(Ports { src: 1, dst: 2 }))
+    packet(src, dst, L4Spec::Udp(PortPair { src: 1, dst: 2 }))
 }
 
 fn ends(packet: &[u8]) -> [Ipv6Addr; 2] {
-    [SRC, DST].map(|at| address(words(packet, at).unwrap()))
+    [SRC_OFFSET, DST_OFFSET].map(|at| address(words(packet, at).unwrap()))
 }
 
 /// The checksum of the transport header is right.
@@ -40,7 +40,7 @@ fn the_example_of_the_standard_comes_out_as_printed() {
     // RFC 6296, appendix B.
     let prefixes = prefixes("fd01:203:405::", "2001:db8:1::", 48);
     let mut packet = udp("fd01:203:405:1::1234", "2001:db8:ffff::1");
-    assert_eq!(prefixes.translate(&mut packet, None), Outcome::Out);
+    assert_eq!(prefixes.translate(&mut packet, None), Nptv6Outcome::Out);
     assert_eq!(ends(&packet)[0], "2001:db8:1:d550::1234".parse::<Ipv6Addr>().unwrap());
     assert!(is_valid(&packet));
 }
@@ -49,7 +49,7 @@ fn the_example_of_the_standard_comes_out_as_printed() {
 fn answers_come_back_to_the_host_that_asked() {
     let prefixes = prefixes("fd01:203:405::", "2001:db8:1::", 48);
     let mut answer = udp("2001:db8:ffff::1", "2001:db8:1:d550::1234");
-    assert_eq!(prefixes.translate(&mut answer, None), Outcome::In);
+    assert_eq!(prefixes.translate(&mut answer, None), Nptv6Outcome::In);
     assert_eq!(ends(&answer)[1], "fd01:203:405:1::1234".parse::<Ipv6Addr>().unwrap());
 }
 
@@ -57,7 +57,7 @@ fn answers_come_back_to_the_host_that_asked() {
 fn long_prefixes_change_the_interface_identifier() {
     let prefixes = prefixes("fd01:203:405:7::", "2001:db8:1:2::", 64);
     let mut packet = udp("fd01:203:405:7:ffff::1", "2001:db8:ffff::1");
-    assert_eq!(prefixes.translate(&mut packet, None), Outcome::Out);
+    assert_eq!(prefixes.translate(&mut packet, None), Nptv6Outcome::Out);
     let words = ends(&packet)[0].segments();
     assert_eq!((words[3], words[4]), (2, 0xffff), "a word of ones is passed over");
     assert_ne!(words[5], 0);
@@ -69,10 +69,10 @@ fn an_address_without_a_word_to_change_is_dropped() {
     let short = prefixes("fd01:203:405::", "2001:db8:1::", 48);
     let mut packet = udp("fd01:203:405:ffff::1", "2001:db8:ffff::1");
     let before = packet.clone();
-    assert_eq!(short.translate(&mut packet, None), Outcome::Dropped);
+    assert_eq!(short.translate(&mut packet, None), Nptv6Outcome::Dropped);
     let long = prefixes("fd01:203:405:7::", "2001:db8:1:2::", 64);
     let mut all = udp("fd01:203:405:7:ffff:ffff:ffff:ffff", "2001:db8:ffff::1");
-    assert_eq!(long.translate(&mut all, None), Outcome::Dropped);
+    assert_eq!(long.translate(&mut all, None), Nptv6Outcome::Dropped);
     assert_eq!(packet, before);
 }
 
@@ -82,7 +82,7 @@ fn others_and_neighbours_are_left_alone() {
     let foreign = [("fd02::1", "2001:db8:2::1"), ("fd01:203:405:1::1", "fd01:203:405:2::1")];
     for (src, dst) in foreign {
         let mut packet = udp(src, dst);
-        assert_eq!(prefixes.translate(&mut packet, None), Outcome::Untouched);
+        assert_eq!(prefixes.translate(&mut packet, None), Nptv6Outcome::Untouched);
         assert_eq!(packet, udp(src, dst));
     }
 }
@@ -101,7 +101,7 @@ fn the_packet_that_an_error_quotes_is_translated_too() {
         .to_vec();
     (error[40], error[41]) = (1, 4);
     error.extend_from_slice(&seen);
-    assert_eq!(prefixes.translate(&mut error, Some(40)), Outcome::In);
+    assert_eq!(prefixes.translate(&mut error, Some(40)), Nptv6Outcome::In);
     assert_eq!(error[48..], asked[..]);
 }
 
@@ -109,7 +109,7 @@ fn the_packet_that_an_error_quotes_is_translated_too() {
 fn lengths_beyond_8_to_64_are_refused() {
     let any = Ipv6Addr::UNSPECIFIED;
     for len in [0, 7, 65, 128] {
-        assert_eq!(Prefixes::new(any, any, len), Err(PrefixLengthError(len)));
+        assert_eq!(Nptv6Prefixes::new(any, any, len), Err(PrefixLengthError(len)));
     }
     let written = "a prefix of 7 bits: nptv6 translates prefixes of 8 to 64";
     assert_eq!(alloc::string::ToString::to_string(&PrefixLengthError(7)), written);
@@ -124,17 +124,17 @@ proptest! {
         len in 8..=64_u8,
         far in any::<u128>(),
     ) {
-        let made = Prefixes::new(internal.into(), external.into(), len).unwrap();
+        let made = Nptv6Prefixes::new(internal.into(), external.into(), len).unwrap();
         let mask = u128::MAX >> len;
         let src = Ipv6Addr::from_bits(made.internal().to_bits() | host & mask);
         prop_assume!(made.internal() != made.external());
-        let original = packet(src, far.into(), L4Spec::Udp(Ports { src: 1, dst: 2 }));
+        let original = packet(src, far.into(), L4Spec::Udp(PortPair { src: 1, dst: 2 }));
         let mut there = original.clone();
-        if made.translate(&mut there, None) == Outcome::Out {
+        if made.translate(&mut there, None) == Nptv6Outcome::Out {
             prop_assert!(is_valid(&there));
             let [src, dst] = ends(&there);
-            let mut answer = packet(dst, src, L4Spec::Udp(Ports { src: 2, dst: 1 }));
-            prop_assume!(made.translate(&mut answer, None) == Outcome::In);
+            let mut answer = packet(dst, src, L4Spec::Udp(PortPair { src: 2, dst: 1 }));
+            prop_assume!(made.translate(&mut answer, None) == Nptv6Outcome::In);
             let back = ends(&answer)[1];
             // Both zeros of one's complement are one: RFC 6296, 3.1.
             let place = |address: Ipv6Addr| address.segments().map(|it| if it == 0xffff { 0 } else { it });

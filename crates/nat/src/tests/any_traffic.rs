@@ -20,26 +20,28 @@ fn packet() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-fn settings() -> impl Strategy<Value = Settings> {
+fn settings() -> impl Strategy<Value = NatConfig> {
     let redirect = Redirect {
         kind: RedirectKind::Ports { proto: IpProto::UDP, first: 50, count: 3 },
-        targets: vec![End::new(CLIENT.into(), 1)],
+        targets: vec![NatEndpoint::new(CLIENT.into(), 1)],
         alias: [0; 4].into(),
-        remote: Remote::ANY,
+        remote: RedirectRemote::ANY,
     };
     let address = Redirect {
         kind: RedirectKind::Address,
-        targets: vec![End::new(CLIENT_2.into(), 0)],
+        targets: vec![NatEndpoint::new(CLIENT_2.into(), 0)],
         alias: OWN.into(),
-        remote: Remote::ANY,
+        remote: RedirectRemote::ANY,
     };
     let redirects = prop::sample::subsequence(vec![redirect, address], 0..=2);
-    let modes =
-        prop::sample::subsequence(vec![Mode::SamePorts, Mode::DenyIn, Mode::UnregOnly], 0..=3);
+    let modes = prop::sample::subsequence(
+        vec![NatMode::SamePorts, NatMode::DenyIn, NatMode::UnregOnly],
+        0..=3,
+    );
     (redirects, modes, prop::sample::select(vec![(50, 53), (1, 9), (100, 65535)])).prop_map(
-        |(redirects, modes, ports)| Settings {
-            outside: Outside::None,
-            modes: modes.into_iter().fold(Modes::default(), Modes::with),
+        |(redirects, modes, ports)| NatConfig {
+            outside: OutsideAddress::None,
+            modes: modes.into_iter().fold(NatModes::default(), NatModes::with),
             ports: Some(ports),
             redirects,
         },
@@ -71,11 +73,11 @@ proptest! {
         for (packet, seconds) in packets {
             bed.wait(seconds);
             let mut outside = packet.clone();
-            if bed.pass(&mut outside, Way::Out) != Outcome::Translated {
+            if bed.pass(&mut outside, NatDirection::Out) != NatOutcome::Translated {
                 continue;
             }
             let mut back = answer(&outside);
-            prop_assert_eq!(bed.pass(&mut back, Way::In), Outcome::Translated);
+            prop_assert_eq!(bed.pass(&mut back, NatDirection::In), NatOutcome::Translated);
             prop_assert_eq!(back, answer(&packet));
         }
     }
@@ -89,14 +91,14 @@ proptest! {
         for (packet, out, seconds) in packets {
             bed.wait(seconds);
             let mut packet = if out { packet } else { answer(&packet) };
-            bed.pass(&mut packet, if out { Way::Out } else { Way::In });
+            bed.pass(&mut packet, if out { NatDirection::Out } else { NatDirection::In });
             let (mut outside, mut inside) = (BTreeSet::new(), BTreeSet::new());
             for flow in bed.nat.flows() {
                 prop_assert!(outside.insert((flow.proto.0, flow.outside, flow.remote)));
                 prop_assert!(inside.insert((flow.proto.0, flow.inside, flow.remote)));
             }
             let counters = bed.nat.counters();
-            prop_assert_eq!(counters.made - counters.ended, outside.len() as u64);
+            prop_assert_eq!(counters.created - counters.ended, outside.len() as u64);
         }
     }
 
@@ -106,7 +108,7 @@ proptest! {
         tidy in any::<bool>(),
         proto in prop::sample::select(vec![1, 6, 17, 132, 136, 33, 47]),
         kind in prop::sample::select(vec![3, 8, 11, 0, 5]),
-        way in prop::sample::select(vec![Way::Out, Way::In]),
+        way in prop::sample::select(vec![NatDirection::Out, NatDirection::In]),
     ) {
         if tidy && bytes.len() > 20 {
             (bytes[0], bytes[9], bytes[20]) = (0x45, proto, kind);
@@ -115,10 +117,10 @@ proptest! {
                 bytes[28] = 0x45;
             }
         }
-        let mut bed = Bed::new(Settings::default());
+        let mut bed = Bed::new(NatConfig::default());
         let before = bytes.clone();
-        let outcome = bed.nat.translate(&mut bytes, way, Scope::All, 0);
-        if outcome != Outcome::Translated {
+        let outcome = bed.nat.translate(&mut bytes, way, NatScope::All, 0);
+        if outcome != NatOutcome::Translated {
             prop_assert_eq!(bytes, before);
         }
     }
@@ -130,7 +132,7 @@ proptest! {
         from in any::<u16>(),
         is_tcp in any::<bool>(),
     ) {
-        let ports = Ports { src: from, dst: 80 };
+        let ports = PortPair { src: from, dst: 80 };
         let l4 = if is_tcp {
             L4Spec::Tcp(TcpSpec { ports, ..Default::default() })
         } else {
@@ -146,7 +148,7 @@ proptest! {
         let sum = pseudo.bytes(&packet[20..]).checksum();
         let sum = if is_tcp { sum } else { checksum::nonzero(sum) };
         packet[sum_at..sum_at + 2].copy_from_slice(&sum.to_be_bytes());
-        let mut bed = Bed::new(Settings::default());
-        prop_assert_eq!(bed.pass(&mut packet, Way::Out), Outcome::Translated);
+        let mut bed = Bed::new(NatConfig::default());
+        prop_assert_eq!(bed.pass(&mut packet, NatDirection::Out), NatOutcome::Translated);
     }
 }

@@ -21,12 +21,12 @@ fn error(src: [u8; 4], dst: [u8; 4], packet: &[u8], quoted: usize) -> Vec<u8> {
 #[test]
 fn an_error_from_outside_reaches_the_client_with_its_own_packet() {
     for quoted in [28, 29, 60] {
-        let mut bed = Bed::new(Settings::default());
+        let mut bed = Bed::new(NatConfig::default());
         let asked = udp((CLIENT, 1025), (SERVER, 53));
         let mut seen = asked.clone();
-        bed.pass(&mut seen, Way::Out);
+        bed.pass(&mut seen, NatDirection::Out);
         let mut error = error(ROUTER, OWN, &seen, quoted);
-        assert_eq!(bed.pass(&mut error, Way::In), Outcome::Translated);
+        assert_eq!(bed.pass(&mut error, NatDirection::In), NatOutcome::Translated);
         assert_eq!((&error[12..16], &error[16..20]), (&ROUTER[..], &CLIENT[..]));
         assert_eq!(error[28..], asked[..quoted.min(asked.len())]);
         assert_eq!(error[26..28], [5, 0], "the MTU stays");
@@ -37,24 +37,24 @@ fn an_error_from_outside_reaches_the_client_with_its_own_packet() {
 fn an_error_about_tcp_or_a_ping_reaches_the_client_too() {
     let asked = [tcp((CLIENT, 9), (SERVER, 80), SYN), echo(EchoKind::Request, CLIENT, SERVER, 5)];
     for asked in asked {
-        let mut bed = Bed::new(Settings::default());
+        let mut bed = Bed::new(NatConfig::default());
         let mut seen = asked.clone();
-        bed.pass(&mut seen, Way::Out);
+        bed.pass(&mut seen, NatDirection::Out);
         let mut error = error(ROUTER, OWN, &seen, 28);
-        assert_eq!(bed.pass(&mut error, Way::In), Outcome::Translated);
+        assert_eq!(bed.pass(&mut error, NatDirection::In), NatOutcome::Translated);
         assert_eq!(error[28..], asked[..28]);
     }
 }
 
 #[test]
 fn an_error_from_inside_shows_the_address_outside() {
-    let mut bed = Bed::new(Settings::default());
+    let mut bed = Bed::new(NatConfig::default());
     let own = bed.outside((CLIENT, 1025), (SERVER, 53));
     let answer = udp((SERVER, 53), own);
     let mut inside = answer.clone();
-    bed.pass(&mut inside, Way::In);
+    bed.pass(&mut inside, NatDirection::In);
     let mut error = error(CLIENT, SERVER, &inside, 28);
-    assert_eq!(bed.pass(&mut error, Way::Out), Outcome::Translated);
+    assert_eq!(bed.pass(&mut error, NatDirection::Out), NatOutcome::Translated);
     assert_eq!((&error[12..16], &error[28..]), (&OWN[..], &answer[..28]));
 }
 
@@ -63,18 +63,21 @@ fn an_error_about_nothing_known_stays_as_it_is_or_is_denied() {
     let about = udp((OWN, 9), (SERVER, 53));
     let stray = error(ROUTER, OWN, &about, 28);
     let mut after = stray.clone();
-    assert_eq!(Bed::new(Settings::default()).pass(&mut after, Way::In), Outcome::Untouched);
+    assert_eq!(
+        Bed::new(NatConfig::default()).pass(&mut after, NatDirection::In),
+        NatOutcome::Untouched
+    );
     assert_eq!(after, stray);
-    let refused = Bed::with(Mode::DenyIn).pass(&mut after, Way::In);
-    assert_eq!(refused, Outcome::Dropped(Dropped::Refused));
+    let refused = Bed::with(NatMode::DenyIn).pass(&mut after, NatDirection::In);
+    assert_eq!(refused, NatOutcome::Dropped(NatDropReason::Refused));
 }
 
 #[test]
 fn errors_about_errors_and_cut_ones_are_left_alone() {
-    let mut bed = Bed::new(Settings::default());
+    let mut bed = Bed::new(NatConfig::default());
     let about = udp((OWN, 9), (SERVER, 53));
     let inner = error(ROUTER, OWN, &about, 28);
     for mut odd in [error(ROUTER, OWN, &inner, 60), error(ROUTER, OWN, &about, 22)] {
-        assert_eq!(bed.pass(&mut odd, Way::In), Outcome::Untouched);
+        assert_eq!(bed.pass(&mut odd, NatDirection::In), NatOutcome::Untouched);
     }
 }

@@ -27,47 +27,50 @@ fn whole([first, later]: [Vec<u8>; 2]) -> Vec<u8> {
 
 #[test]
 fn later_pieces_go_the_way_of_the_first() {
-    let mut bed = Bed::new(Settings::default());
+    let mut bed = Bed::new(NatConfig::default());
     let mut out = pieces((CLIENT, 1), (SERVER, 53), 3);
     for piece in &mut out {
-        assert_eq!(bed.pass(piece, Way::Out), Outcome::Translated);
+        assert_eq!(bed.pass(piece, NatDirection::Out), NatOutcome::Translated);
     }
     let (own, _) = ends(&whole(out));
     assert_eq!(own.0, OWN);
     let mut back = pieces((SERVER, 53), own, 4);
     for piece in &mut back {
-        assert_eq!(bed.pass(piece, Way::In), Outcome::Translated);
+        assert_eq!(bed.pass(piece, NatDirection::In), NatOutcome::Translated);
     }
     assert_eq!(ends(&whole(back)).1, (CLIENT, 1));
 }
 
 #[test]
 fn a_later_piece_that_comes_in_first_is_dropped_and_counted() {
-    let mut bed = Bed::new(Settings::default());
+    let mut bed = Bed::new(NatConfig::default());
     let own = bed.outside((CLIENT, 1), (SERVER, 53));
     let [_, mut later] = pieces((SERVER, 53), own, 4);
-    assert_eq!(bed.pass(&mut later, Way::In), Outcome::Dropped(Dropped::UnknownFragment));
+    assert_eq!(
+        bed.pass(&mut later, NatDirection::In),
+        NatOutcome::Dropped(NatDropReason::UnknownFragment)
+    );
     assert_eq!(bed.nat.counters().unknown_fragment, 1);
 }
 
 #[test]
 fn a_later_piece_that_goes_out_first_has_the_usual_address() {
-    let mut bed = Bed::new(Settings::default());
+    let mut bed = Bed::new(NatConfig::default());
     let [mut first, mut later] = pieces((CLIENT, 1), (SERVER, 53), 3);
-    assert_eq!(bed.pass(&mut later, Way::Out), Outcome::Translated);
-    assert_eq!(bed.pass(&mut first, Way::Out), Outcome::Translated);
+    assert_eq!(bed.pass(&mut later, NatDirection::Out), NatOutcome::Translated);
+    assert_eq!(bed.pass(&mut first, NatDirection::Out), NatOutcome::Translated);
     assert_eq!(ends(&whole([first, later])).0.0, OWN);
 }
 
 #[test]
 fn pieces_are_remembered_for_ten_seconds() {
-    let mut bed = Bed::new(Settings::default());
+    let mut bed = Bed::new(NatConfig::default());
     let own = bed.outside((CLIENT, 1), (SERVER, 53));
     let [mut first, later] = pieces((SERVER, 53), own, 4);
-    bed.pass(&mut first, Way::In);
+    bed.pass(&mut first, NatDirection::In);
     bed.wait(9);
-    assert_eq!(bed.pass(&mut later.clone(), Way::In), Outcome::Translated);
+    assert_eq!(bed.pass(&mut later.clone(), NatDirection::In), NatOutcome::Translated);
     bed.wait(1);
-    assert!(matches!(bed.pass(&mut later.clone(), Way::In), Outcome::Dropped(_)));
+    assert!(matches!(bed.pass(&mut later.clone(), NatDirection::In), NatOutcome::Dropped(_)));
     assert_eq!(bed.nat.fragments(), 0);
 }

@@ -5,13 +5,13 @@ use super::*;
 /// Whether an answer still finds its client.
 fn is_known(bed: &mut Bed, own: At) -> bool {
     let mut answer = udp((SERVER, 53), own);
-    let outcome = bed.nat.translate(&mut answer, Way::In, Scope::Known, bed.now);
-    outcome == Outcome::Translated
+    let outcome = bed.nat.translate(&mut answer, NatDirection::In, NatScope::Known, bed.now);
+    outcome == NatOutcome::Translated
 }
 
 #[test]
 fn a_datagram_is_answered_within_a_minute_of_the_last() {
-    let mut bed = Bed::new(Settings::default());
+    let mut bed = Bed::new(NatConfig::default());
     let own = bed.outside((CLIENT, 1), (SERVER, 53));
     bed.wait(59);
     assert!(is_known(&mut bed, own), "and that was one more packet");
@@ -20,12 +20,12 @@ fn a_datagram_is_answered_within_a_minute_of_the_last() {
     bed.wait(60);
     assert!(!is_known(&mut bed, own));
     let counters = bed.nat.counters();
-    assert_eq!((counters.made, counters.ended), (1, 1));
+    assert_eq!((counters.created, counters.ended), (1, 1));
 }
 
 #[test]
 fn the_next_tick_is_when_the_first_flow_may_end() {
-    let mut bed = Bed::new(Settings::default());
+    let mut bed = Bed::new(NatConfig::default());
     assert_eq!(bed.nat.next_tick_ns(), None);
     bed.outside((CLIENT, 1), (SERVER, 53));
     assert_eq!(bed.nat.next_tick_ns(), Some(60 * SECOND));
@@ -35,7 +35,7 @@ fn the_next_tick_is_when_the_first_flow_may_end() {
 
 #[test]
 fn a_port_is_free_again_once_its_flow_has_ended() {
-    let mut bed = Bed::new(Settings { ports: Some((4000, 4000)), ..Settings::default() });
+    let mut bed = Bed::new(NatConfig { ports: Some((4000, 4000)), ..NatConfig::default() });
     bed.outside((CLIENT, 1), (SERVER, 53));
     assert!(bed.out(udp((CLIENT_2, 1), (SERVER, 53))).is_err());
     bed.wait(60);
@@ -43,14 +43,14 @@ fn a_port_is_free_again_once_its_flow_has_ended() {
 }
 
 /// Seconds until a connection ends behind some segments, each with the way it goes.
-fn lifetime(segments: &[(Way, u8)]) -> u64 {
-    let mut bed = Bed::with(Mode::SamePorts);
+fn lifetime(segments: &[(NatDirection, u8)]) -> u64 {
+    let mut bed = Bed::with(NatMode::SamePorts);
     for (way, flags) in segments {
         let mut packet = match way {
-            Way::Out => tcp((CLIENT, 1), (SERVER, 80), *flags),
-            Way::In => tcp((SERVER, 80), (OWN, 1), *flags),
+            NatDirection::Out => tcp((CLIENT, 1), (SERVER, 80), *flags),
+            NatDirection::In => tcp((SERVER, 80), (OWN, 1), *flags),
         };
-        assert_eq!(bed.pass(&mut packet, *way), Outcome::Translated);
+        assert_eq!(bed.pass(&mut packet, *way), NatOutcome::Translated);
     }
     let flow = bed.nat.flows().next().unwrap();
     (flow.expires_ns - bed.now) / SECOND
@@ -58,7 +58,7 @@ fn lifetime(segments: &[(Way, u8)]) -> u64 {
 
 #[test]
 fn a_connection_lives_by_what_both_sides_have_said() {
-    use Way::{In, Out};
+    use NatDirection::{In, Out};
     let open = [(Out, SYN), (In, SYN_ACK), (Out, ACK)];
     assert_eq!(lifetime(&open[..1]), 300);
     assert_eq!(lifetime(&open), 86_400);
@@ -72,7 +72,7 @@ fn a_connection_lives_by_what_both_sides_have_said() {
 
 #[test]
 fn a_closed_connection_is_forgotten_long_before_an_open_one_would_be() {
-    let mut bed = Bed::with(Mode::SamePorts);
+    let mut bed = Bed::with(NatMode::SamePorts);
     for flags in [SYN, FIN_ACK] {
         bed.out(tcp((CLIENT, 1), (SERVER, 80), flags)).unwrap();
         bed.inwards(tcp((SERVER, 80), (OWN, 1), flags | ACK)).unwrap();

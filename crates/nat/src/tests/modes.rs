@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn without_deny_in_a_stranger_reaches_the_host_itself_and_is_answered() {
-    let mut bed = Bed::new(Settings::default());
+    let mut bed = Bed::new(NatConfig::default());
     let knock = tcp((SERVER, 4000), (OWN, 22), SYN);
     assert_eq!(bed.inwards(knock).unwrap().1, (OWN, 22));
     let answer = bed.out(tcp((OWN, 22), (SERVER, 4000), SYN_ACK)).unwrap();
@@ -13,9 +13,9 @@ fn without_deny_in_a_stranger_reaches_the_host_itself_and_is_answered() {
 
 #[test]
 fn deny_in_lets_only_answers_in() {
-    let mut bed = Bed::with(Mode::DenyIn);
+    let mut bed = Bed::with(NatMode::DenyIn);
     let knock = tcp((SERVER, 4000), (OWN, 22), SYN);
-    assert_eq!(bed.inwards(knock), Err(Outcome::Dropped(Dropped::Refused)));
+    assert_eq!(bed.inwards(knock), Err(NatOutcome::Dropped(NatDropReason::Refused)));
     let own = bed.outside((CLIENT, 1), (SERVER, 53));
     assert_eq!(bed.inwards(udp((SERVER, 53), own)).unwrap().1, (CLIENT, 1));
     assert_eq!(bed.nat.counters().refused, 1);
@@ -23,7 +23,7 @@ fn deny_in_lets_only_answers_in() {
 
 #[test]
 fn same_ports_keeps_a_port_that_is_free() {
-    let mut bed = Bed::with(Mode::SamePorts);
+    let mut bed = Bed::with(NatMode::SamePorts);
     assert_eq!(bed.outside((CLIENT, 1025), (SERVER, 53)), (OWN, 1025));
 }
 
@@ -32,14 +32,14 @@ fn unreg_only_translates_private_sources_only() {
     const PUBLIC: [u8; 4] = [198, 51, 100, 7];
     const SHARED: [u8; 4] = [100, 64, 0, 1];
     let private = [CLIENT, [172, 31, 255, 255], [192, 168, 1, 1]];
-    let mut bed = Bed::with(Mode::UnregOnly);
+    let mut bed = Bed::with(NatMode::UnregOnly);
     for source in private {
         assert_eq!(bed.outside((source, 1), (SERVER, 53)).0, OWN);
     }
     for source in [PUBLIC, SHARED, [172, 32, 0, 1]] {
         assert_eq!(bed.outside((source, 1), (SERVER, 53)), (source, 1));
     }
-    let mut bed = Bed::with(Mode::UnregCgn);
+    let mut bed = Bed::with(NatMode::UnregCgn);
     assert_eq!(bed.outside((SHARED, 1), (SERVER, 53)).0, OWN);
     assert_eq!(bed.outside((CLIENT, 1), (SERVER, 53)).0, OWN);
     assert_eq!(bed.outside((PUBLIC, 1), (SERVER, 53)), (PUBLIC, 1));
@@ -47,8 +47,8 @@ fn unreg_only_translates_private_sources_only() {
 
 #[test]
 fn registered_sources_are_answered_in_spite_of_deny_in() {
-    let modes = Modes::default().with(Mode::UnregOnly).with(Mode::DenyIn);
-    let mut bed = Bed::new(Settings { modes, ..Settings::default() });
+    let modes = NatModes::default().with(NatMode::UnregOnly).with(NatMode::DenyIn);
+    let mut bed = Bed::new(NatConfig { modes, ..NatConfig::default() });
     let source = ([198, 51, 100, 7], 9);
     assert_eq!(bed.outside(source, (SERVER, 53)), source);
     assert_eq!(bed.inwards(udp((SERVER, 53), source)).unwrap().1, source);
@@ -57,9 +57,9 @@ fn registered_sources_are_answered_in_spite_of_deny_in() {
 #[test]
 fn reset_ends_flows_when_the_address_changes() {
     const MOVED: [u8; 4] = [203, 0, 113, 10];
-    for (modes, left) in [(Modes::default(), 1), (Modes::default().with(Mode::Reset), 0)] {
-        let outside = Outside::Interface("em0".into());
-        let mut bed = Bed::new(Settings { outside, modes, ..Settings::default() });
+    for (modes, left) in [(NatModes::default(), 1), (NatModes::default().with(NatMode::Reset), 0)] {
+        let outside = OutsideAddress::Interface("em0".into());
+        let mut bed = Bed::new(NatConfig { outside, modes, ..NatConfig::default() });
         bed.nat.set_address(Some(OWN.into()));
         bed.outside((CLIENT, 1), (SERVER, 53));
         bed.nat.set_address(Some(OWN.into()));
@@ -72,58 +72,59 @@ fn reset_ends_flows_when_the_address_changes() {
 
 #[test]
 fn reverse_takes_in_for_out() {
-    let mut bed = Bed::with(Mode::Reverse);
+    let mut bed = Bed::with(NatMode::Reverse);
     let mut packet = udp((CLIENT, 1), (SERVER, 53));
-    assert_eq!(bed.pass(&mut packet, Way::In), Outcome::Translated);
+    assert_eq!(bed.pass(&mut packet, NatDirection::In), NatOutcome::Translated);
     let own = ends(&packet).0;
     assert_eq!(own.0, OWN);
     let mut answer = udp((SERVER, 53), own);
-    assert_eq!(bed.pass(&mut answer, Way::Out), Outcome::Translated);
+    assert_eq!(bed.pass(&mut answer, NatDirection::Out), NatOutcome::Translated);
     assert_eq!(ends(&answer).1, (CLIENT, 1));
 }
 
 #[test]
 fn proxy_only_leaves_everything_alone() {
-    let mut bed = Bed::with(Mode::ProxyOnly);
+    let mut bed = Bed::with(NatMode::ProxyOnly);
     let packet = udp((CLIENT, 1), (SERVER, 53));
     let mut after = packet.clone();
-    assert_eq!(bed.pass(&mut after, Way::Out), Outcome::Untouched);
+    assert_eq!(bed.pass(&mut after, NatDirection::Out), NatOutcome::Untouched);
     assert_eq!((packet, bed.nat.counters().untouched), (after, 1));
 }
 
 #[test]
 fn a_search_in_all_instances_makes_no_flow() {
-    let mut bed = Bed::with(Mode::DenyIn);
+    let mut bed = Bed::with(NatMode::DenyIn);
     let mut known = |packet: &[u8], way| {
         let mut packet = packet.to_vec();
-        (bed.nat.translate(&mut packet, way, Scope::Known, 0), packet)
+        (bed.nat.translate(&mut packet, way, NatScope::Known, 0), packet)
     };
     let packet = udp((CLIENT, 1), (SERVER, 53));
-    assert_eq!(known(&packet, Way::Out), (Outcome::Untouched, packet.clone()));
+    assert_eq!(known(&packet, NatDirection::Out), (NatOutcome::Untouched, packet.clone()));
     let stranger = udp((SERVER, 53), (OWN, 9));
-    assert_eq!(known(&stranger, Way::In), (Outcome::Untouched, stranger));
+    assert_eq!(known(&stranger, NatDirection::In), (NatOutcome::Untouched, stranger));
     let own = bed.outside((CLIENT, 1), (SERVER, 53));
     let mut answer = udp((SERVER, 53), own);
-    let outcome = bed.nat.translate(&mut answer, Way::In, Scope::Known, 0);
-    assert_eq!((outcome, ends(&answer).1), (Outcome::Translated, (CLIENT, 1)));
+    let outcome = bed.nat.translate(&mut answer, NatDirection::In, NatScope::Known, 0);
+    assert_eq!((outcome, ends(&answer).1), (NatOutcome::Translated, (CLIENT, 1)));
 }
 
 #[test]
 fn flows_outlive_a_new_configuration() {
-    let mut bed = Bed::new(Settings::default());
+    let mut bed = Bed::new(NatConfig::default());
     let own = bed.outside((CLIENT, 1), (SERVER, 53));
-    let settings = bed.nat.settings().clone();
-    bed.nat.configure(Settings { modes: Modes::default().with(Mode::DenyIn), ..settings });
+    let settings = bed.nat.config().clone();
+    bed.nat.configure(NatConfig { modes: NatModes::default().with(NatMode::DenyIn), ..settings });
     assert_eq!(bed.inwards(udp((SERVER, 53), own)).unwrap().1, (CLIENT, 1));
 }
 
 #[test]
 fn settings_are_written_as_ipfw_lists_them() {
-    let modes = Mode::ALL.iter().rev().fold(Modes::default(), |all, (_, mode)| all.with(*mode));
-    let settings = Settings {
+    let modes =
+        NatMode::ALL.iter().rev().fold(NatModes::default(), |all, (_, mode)| all.with(*mode));
+    let settings = NatConfig {
         modes,
         ports: Some((2000, 3000)),
-        outside: Outside::Address(OWN.into()),
+        outside: OutsideAddress::Address(OWN.into()),
         redirects: vec![],
     };
     assert_eq!(
@@ -135,15 +136,18 @@ fn settings_are_written_as_ipfw_lists_them() {
 
 #[test]
 fn what_keeps_its_ends_is_left_alone_to_the_last_byte() {
-    let mut bed = Bed::with(Mode::SamePorts);
+    let mut bed = Bed::with(NatMode::SamePorts);
     // Whatever their checksums say, 0 and all ones among it.
     for (port, sum) in [(1, [0, 0]), (2, [0xff, 0xff]), (3, [1, 2])] {
         let mut stranger = udp((SERVER, 53), (CLIENT, port));
         stranger[26..28].copy_from_slice(&sum);
         let before = stranger.clone();
-        assert_eq!(bed.nat.translate(&mut stranger, Way::In, Scope::All, 0), Outcome::Kept);
+        assert_eq!(
+            bed.nat.translate(&mut stranger, NatDirection::In, NatScope::All, 0),
+            NatOutcome::Unmodified
+        );
         assert_eq!(stranger, before);
     }
     let counters = bed.nat.counters();
-    assert_eq!((counters.untouched, counters.inwards, counters.made), (3, 0, 3));
+    assert_eq!((counters.untouched, counters.inwards, counters.created), (3, 0, 3));
 }

@@ -2,23 +2,23 @@
 
 use super::*;
 
-const WEB: End = End::new(core::net::Ipv4Addr::new(10, 0, 0, 80), 8080);
-const WEB_2: End = End::new(core::net::Ipv4Addr::new(10, 0, 0, 81), 8080);
+const WEB: NatEndpoint = NatEndpoint::new(core::net::Ipv4Addr::new(10, 0, 0, 80), 8080);
+const WEB_2: NatEndpoint = NatEndpoint::new(core::net::Ipv4Addr::new(10, 0, 0, 81), 8080);
 const ALIAS: [u8; 4] = [203, 0, 113, 20];
 const ANY_ADDRESS: core::net::Ipv4Addr = core::net::Ipv4Addr::UNSPECIFIED;
 
-fn ports(first: u16, count: u16, targets: &[End], remote: Remote) -> Redirect {
+fn ports(first: u16, count: u16, targets: &[NatEndpoint], remote: RedirectRemote) -> Redirect {
     let kind = RedirectKind::Ports { proto: IpProto::TCP, first, count };
     Redirect { kind, targets: targets.to_vec(), alias: ANY_ADDRESS, remote }
 }
 
 fn address(targets: &[[u8; 4]], alias: [u8; 4]) -> Redirect {
-    let targets = targets.iter().map(|&it| End::new(it.into(), 0)).collect();
+    let targets = targets.iter().map(|&it| NatEndpoint::new(it.into(), 0)).collect();
     let kind = RedirectKind::Address;
-    Redirect { kind, targets, alias: alias.into(), remote: Remote::ANY }
+    Redirect { kind, targets, alias: alias.into(), remote: RedirectRemote::ANY }
 }
 
-fn at(end: End) -> At {
+fn at(end: NatEndpoint) -> At {
     (end.address.octets(), end.port)
 }
 
@@ -29,21 +29,25 @@ fn arrives(bed: &mut Bed, from: At, to: At) -> Option<At> {
 
 #[test]
 fn redirect_port_opens_a_port_in_spite_of_deny_in() {
-    let modes = Modes::default().with(Mode::DenyIn);
-    let redirects = vec![ports(80, 1, &[WEB], Remote::ANY)];
-    let mut bed = Bed::new(Settings { modes, redirects, ..Settings::default() });
+    let modes = NatModes::default().with(NatMode::DenyIn);
+    let redirects = vec![ports(80, 1, &[WEB], RedirectRemote::ANY)];
+    let mut bed = Bed::new(NatConfig { modes, redirects, ..NatConfig::default() });
     assert_eq!(arrives(&mut bed, (SERVER, 9), (OWN, 80)), Some(at(WEB)));
     assert_eq!(arrives(&mut bed, (SERVER, 9), (OWN, 81)), None);
     let answer = bed.out(tcp(at(WEB), (SERVER, 9), SYN_ACK)).unwrap();
     assert_eq!(answer.0, (OWN, 80));
     let datagram = udp((SERVER, 9), (OWN, 80));
-    assert_eq!(bed.inwards(datagram), Err(Outcome::Dropped(Dropped::Refused)), "another protocol");
+    assert_eq!(
+        bed.inwards(datagram),
+        Err(NatOutcome::Dropped(NatDropReason::Refused)),
+        "another protocol"
+    );
 }
 
 #[test]
 fn a_range_of_ports_goes_to_a_range() {
-    let target = End { port: 2300, ..WEB };
-    let mut bed = Bed::redirecting(ports(3300, 100, &[target], Remote::ANY));
+    let target = NatEndpoint { port: 2300, ..WEB };
+    let mut bed = Bed::redirecting(ports(3300, 100, &[target], RedirectRemote::ANY));
     assert_eq!(arrives(&mut bed, (SERVER, 9), (OWN, 3300)).unwrap().1, 2300);
     assert_eq!(arrives(&mut bed, (SERVER, 9), (OWN, 3399)).unwrap().1, 2399);
     assert_eq!(arrives(&mut bed, (SERVER, 9), (OWN, 3400)).unwrap(), (OWN, 3400));
@@ -51,13 +55,13 @@ fn a_range_of_ports_goes_to_a_range() {
 
 #[test]
 fn what_a_redirected_port_sends_shows_the_port_outside() {
-    let mut bed = Bed::redirecting(ports(80, 1, &[WEB], Remote::ANY));
+    let mut bed = Bed::redirecting(ports(80, 1, &[WEB], RedirectRemote::ANY));
     assert_eq!(bed.out(tcp(at(WEB), (SERVER, 25), SYN)).unwrap().0, (OWN, 80));
 }
 
 #[test]
 fn a_redirection_may_be_for_one_remote_end_only() {
-    let remote = Remote { address: SERVER.into(), port: 7, count: 1 };
+    let remote = RedirectRemote { address: SERVER.into(), port: 7, count: 1 };
     let mut bed = Bed::redirecting(ports(80, 1, &[WEB], remote));
     assert_eq!(arrives(&mut bed, (SERVER, 7), (OWN, 80)), Some(at(WEB)));
     assert_eq!(arrives(&mut bed, (SERVER, 8), (OWN, 80)), Some((OWN, 80)));
@@ -66,7 +70,7 @@ fn a_redirection_may_be_for_one_remote_end_only() {
 
 #[test]
 fn remote_ports_go_one_for_one() {
-    let remote = Remote { address: SERVER.into(), port: 700, count: 10 };
+    let remote = RedirectRemote { address: SERVER.into(), port: 700, count: 10 };
     let mut bed = Bed::redirecting(ports(80, 10, &[WEB], remote));
     assert_eq!(arrives(&mut bed, (SERVER, 703), (OWN, 83)).unwrap().1, 8083);
     assert_eq!(arrives(&mut bed, (SERVER, 704), (OWN, 83)).unwrap(), (OWN, 83));
@@ -74,21 +78,21 @@ fn remote_ports_go_one_for_one() {
 
 #[test]
 fn the_more_exact_redirection_wins_then_the_later() {
-    let remote = Remote { address: SERVER.into(), ..Remote::ANY };
-    let third = End { port: 3, ..WEB };
+    let remote = RedirectRemote { address: SERVER.into(), ..RedirectRemote::ANY };
+    let third = NatEndpoint { port: 3, ..WEB };
     let redirects = vec![
         ports(80, 1, &[WEB], remote),
-        ports(80, 1, &[WEB_2], Remote::ANY),
-        ports(80, 1, &[third], Remote::ANY),
+        ports(80, 1, &[WEB_2], RedirectRemote::ANY),
+        ports(80, 1, &[third], RedirectRemote::ANY),
     ];
-    let mut bed = Bed::new(Settings { redirects, ..Settings::default() });
+    let mut bed = Bed::new(NatConfig { redirects, ..NatConfig::default() });
     assert_eq!(arrives(&mut bed, (SERVER, 9), (OWN, 80)), Some(at(WEB)));
     assert_eq!(arrives(&mut bed, (SERVER_2, 9), (OWN, 80)), Some(at(third)));
 }
 
 #[test]
 fn a_pool_of_servers_takes_connections_in_turns_and_keeps_them() {
-    let mut bed = Bed::redirecting(ports(80, 1, &[WEB, WEB_2], Remote::ANY));
+    let mut bed = Bed::redirecting(ports(80, 1, &[WEB, WEB_2], RedirectRemote::ANY));
     let took: Vec<_> =
         (1..=4).map(|port| arrives(&mut bed, (SERVER, port), (OWN, 80)).unwrap().0[3]).collect();
     assert_eq!(took, [80, 81, 80, 81]);
@@ -107,9 +111,9 @@ fn redirect_addr_is_static_both_ways() {
 
 #[test]
 fn deny_in_closes_redirected_addresses_to_strangers() {
-    let modes = Modes::default().with(Mode::DenyIn);
+    let modes = NatModes::default().with(NatMode::DenyIn);
     let redirects = vec![address(&[CLIENT], ALIAS)];
-    let mut bed = Bed::new(Settings { modes, redirects, ..Settings::default() });
+    let mut bed = Bed::new(NatConfig { modes, redirects, ..NatConfig::default() });
     assert_eq!(arrives(&mut bed, (SERVER, 9), (ALIAS, 4321)), None);
     let own = bed.outside((CLIENT, 77), (SERVER, 53));
     assert_eq!(bed.inwards(udp((SERVER, 53), own)).unwrap().1, (CLIENT, 77));
@@ -118,7 +122,7 @@ fn deny_in_closes_redirected_addresses_to_strangers() {
 #[test]
 fn of_addresses_with_one_alias_the_last_gets_what_comes_in() {
     let redirects = vec![address(&[CLIENT], ALIAS), address(&[CLIENT_2], ALIAS)];
-    let mut bed = Bed::new(Settings { redirects, ..Settings::default() });
+    let mut bed = Bed::new(NatConfig { redirects, ..NatConfig::default() });
     assert_eq!(arrives(&mut bed, (SERVER, 9), (ALIAS, 1)).unwrap().0, CLIENT_2);
     assert_eq!(bed.outside((CLIENT, 5), (SERVER, 53)).0, ALIAS);
     assert_eq!(bed.outside((CLIENT_2, 6), (SERVER, 53)).0, ALIAS);
@@ -136,8 +140,8 @@ fn a_pool_of_addresses_takes_turns() {
 fn redirect_proto_takes_one_protocol() {
     const GRE: u8 = 47;
     let kind = RedirectKind::Protocol(IpProto(GRE));
-    let targets = vec![End::new(CLIENT.into(), 0)];
-    let redirect = Redirect { kind, targets, alias: ANY_ADDRESS, remote: Remote::ANY };
+    let targets = vec![NatEndpoint::new(CLIENT.into(), 0)];
+    let redirect = Redirect { kind, targets, alias: ANY_ADDRESS, remote: RedirectRemote::ANY };
     let mut bed = Bed::redirecting(redirect);
     assert_eq!(bed.inwards(bare(GRE, SERVER, OWN)).unwrap().1.0, CLIENT);
     assert_eq!(bed.inwards(bare(50, SERVER, OWN)).unwrap().1.0, OWN);
@@ -146,8 +150,9 @@ fn redirect_proto_takes_one_protocol() {
 
 #[test]
 fn two_doors_to_one_server_are_not_confused() {
-    let redirects = vec![ports(80, 1, &[WEB], Remote::ANY), ports(81, 1, &[WEB], Remote::ANY)];
-    let mut bed = Bed::new(Settings { redirects, ..Settings::default() });
+    let redirects =
+        vec![ports(80, 1, &[WEB], RedirectRemote::ANY), ports(81, 1, &[WEB], RedirectRemote::ANY)];
+    let mut bed = Bed::new(NatConfig { redirects, ..NatConfig::default() });
     assert_eq!(arrives(&mut bed, (SERVER, 9), (OWN, 80)), Some(at(WEB)));
     assert_eq!(arrives(&mut bed, (SERVER, 9), (OWN, 81)), None, "whose answers could these be?");
     assert_eq!(arrives(&mut bed, (SERVER, 10), (OWN, 81)), Some(at(WEB)));
@@ -156,18 +161,18 @@ fn two_doors_to_one_server_are_not_confused() {
 
 #[test]
 fn redirections_are_written_as_ipfw_lists_them() {
-    let far = Remote { address: SERVER.into(), port: 700, count: 10 };
+    let far = RedirectRemote { address: SERVER.into(), port: 700, count: 10 };
     let alias = |redirect, alias: [u8; 4]| Redirect { alias: alias.into(), ..redirect };
     let proto =
         Redirect { kind: RedirectKind::Protocol(IpProto::UDP), ..address(&[CLIENT], [0; 4]) };
     let written = [
-        (ports(80, 1, &[WEB], Remote::ANY), "redirect_port tcp 10.0.0.80:8080 80"),
+        (ports(80, 1, &[WEB], RedirectRemote::ANY), "redirect_port tcp 10.0.0.80:8080 80"),
         (
             alias(ports(80, 10, &[WEB], far), ALIAS),
             "redirect_port tcp 10.0.0.80:8080-8089 203.0.113.20:80-89 192.0.2.1:700-709",
         ),
         (
-            ports(80, 1, &[WEB, WEB_2], Remote::ANY),
+            ports(80, 1, &[WEB, WEB_2], RedirectRemote::ANY),
             "redirect_port tcp 10.0.0.80:8080,10.0.0.81:8080 80",
         ),
         (address(&[CLIENT, CLIENT_2], ALIAS), "redirect_addr 10.0.0.5,10.0.0.6 203.0.113.20"),

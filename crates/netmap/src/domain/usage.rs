@@ -18,12 +18,12 @@ impl Domain {
     #[must_use]
     pub fn memory_use(&self) -> MemoryUse {
         /// Bytes of a block, whatever the file system's are.
-        const BLOCK: u64 = 512;
+        const BLOCK_BYTES: u64 = 512;
         // What cannot be asked for is told as 0.
         let blocks = rustix::fs::fstat(&self.file).map_or(0, |stat| stat.st_blocks as u64);
         let space = lock(&self.space);
-        let placed = space.taken.values().sum();
-        MemoryUse { limit: space.end, placed, touched: blocks * BLOCK }
+        let placed = space.allocated.values().sum();
+        MemoryUse { limit: space.end, placed, touched: blocks * BLOCK_BYTES }
     }
 
     /// Network namespace and name of each persistent port, by name.

@@ -3,14 +3,18 @@
 use rustix::io::Errno;
 use slipring_abi::*;
 
-use crate::adapter::Dir;
-use crate::domain::{GLOBAL, lock};
-use crate::open::{Netmap, Open};
-use crate::request::Request;
+use crate::adapter::TxRx;
+use crate::domain::{GLOBAL_MEM_ID, lock};
+use crate::open::{Netmap, OpenHandle};
+use crate::request::NetmapRequest;
 
 impl Netmap {
     /// PORT_INFO_GET. Without a name: the size of a memory.
-    pub(super) fn port_info(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+    pub(super) fn port_info(
+        &self,
+        open: &OpenHandle,
+        request: &mut NetmapRequest,
+    ) -> Result<(), Errno> {
         let wish: NmreqPortInfoGet = request.read()?;
         if request.name.is_empty() {
             let memory = open.domain.memory(or_global(wish.nr_mem_id))?;
@@ -37,8 +41,8 @@ impl Netmap {
             nr_rx_slots: shape.slots[1],
             nr_tx_rings: shape.rings[0],
             nr_rx_rings: shape.rings[1],
-            nr_host_tx_rings: shape.shown_host_rings(Dir::Tx),
-            nr_host_rx_rings: shape.shown_host_rings(Dir::Rx),
+            nr_host_tx_rings: shape.shown_host_rings(TxRx::Tx),
+            nr_host_rx_rings: shape.shown_host_rings(TxRx::Rx),
             nr_mem_id: port.memory().id(),
             ..wish
         });
@@ -46,7 +50,11 @@ impl Netmap {
     }
 
     /// POOLS_INFO_GET.
-    pub(super) fn pools_info(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+    pub(super) fn pools_info(
+        &self,
+        open: &OpenHandle,
+        request: &mut NetmapRequest,
+    ) -> Result<(), Errno> {
         let wish: NmreqPoolsInfo = request.read()?;
         let register = NmreqRegister {
             nr_mode: NR_REG_ALL_NIC,
@@ -59,7 +67,11 @@ impl Netmap {
     }
 
     /// PORT_HDR_GET.
-    pub(super) fn port_header(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+    pub(super) fn port_header(
+        &self,
+        open: &OpenHandle,
+        request: &mut NetmapRequest,
+    ) -> Result<(), Errno> {
         let port = self.find_existing(open, request)?;
         let wish: NmreqPortHdr = request.read()?;
         request.reply(&NmreqPortHdr { nr_hdr_len: port.vnet_header(), ..wish });
@@ -67,12 +79,16 @@ impl Netmap {
     }
 
     /// PORT_HDR_SET: for ports of switches.
-    pub(super) fn set_port_header(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+    pub(super) fn set_port_header(
+        &self,
+        open: &OpenHandle,
+        request: &mut NetmapRequest,
+    ) -> Result<(), Errno> {
         let wish: NmreqPortHdr = request.read()?;
         let port = self.find_existing(open, request)?;
         let names = lock(&open.domain.names);
         // What passes from one switch to the other would change its form on the way.
-        if names.switches.second_of(&*port).is_some() {
+        if names.switches.patched_bridge(&*port).is_some() {
             return Err(Errno::BUSY);
         }
         port.set_vnet_header(wish.nr_hdr_len)
@@ -80,5 +96,5 @@ impl Netmap {
 }
 
 fn or_global(id: u16) -> u16 {
-    if id == 0 { GLOBAL } else { id }
+    if id == 0 { GLOBAL_MEM_ID } else { id }
 }

@@ -10,14 +10,14 @@ use crate::caller::{CallerMemory, bytes_of, read_plain};
 
 /// A request's options, in the order of the list.
 #[derive(Debug, Default)]
-pub(crate) struct Options(Vec<Listed>);
+pub(crate) struct RequestOptions(Vec<ListedOption>);
 
 #[derive(Debug)]
-struct Listed {
+struct ListedOption {
     addr: u64,
     head: NmreqOption,
     body: Vec<u8>,
-    used: bool,
+    is_used: bool,
 }
 
 /// Bytes that an option has behind its head.
@@ -38,7 +38,7 @@ fn is_known(kind: u32) -> bool {
     (NETMAP_REQ_OPT_EXTMEM..=NETMAP_REQ_OPT_OFFSETS).contains(&kind)
 }
 
-impl Options {
+impl RequestOptions {
     /// Follows the list from `addr`, for a request whose body has `size` bytes.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Options {
                 caller.read(at, &mut body)?;
             }
             let addr = std::mem::replace(&mut next, head.nro_next);
-            listed.push(Listed { addr, head, body, used: false });
+            listed.push(ListedOption { addr, head, body, is_used: false });
         }
         Ok(Self(listed))
     }
@@ -95,7 +95,7 @@ impl Options {
 
     /// Refuses those that nobody has used.
     pub(crate) fn all_used(&mut self) -> Result<(), Errno> {
-        let mut unused = self.0.iter_mut().filter(|one| !one.used).peekable();
+        let mut unused = self.0.iter_mut().filter(|one| !one.is_used).peekable();
         if unused.peek().is_none() {
             return Ok(());
         }
@@ -106,14 +106,14 @@ impl Options {
     /// The option of this type, which counts as used.
     pub(crate) fn take<T: Plain>(&mut self, kind: u32) -> Option<T> {
         let one = self.find(kind)?;
-        one.used = true;
+        one.is_used = true;
         T::read_from(&[&bytes_of(&one.head), one.body.as_slice()].concat())
     }
 
     /// The option of this type as it is, head and body, which counts as used.
     pub(crate) fn take_bytes(&mut self, kind: u32) -> Option<(NmreqOption, Vec<u8>)> {
         let one = self.find(kind)?;
-        one.used = true;
+        one.is_used = true;
         Some((one.head, one.body.clone()))
     }
 
@@ -125,13 +125,13 @@ impl Options {
     }
 
     /// The bodies of those that were used, by type.
-    pub(crate) fn granted(&self) -> Vec<(u32, Vec<u8>)> {
-        let used = self.0.iter().filter(|one| one.used);
+    pub(crate) fn granted_options(&self) -> Vec<(u32, Vec<u8>)> {
+        let used = self.0.iter().filter(|one| one.is_used);
         used.map(|one| (one.head.nro_reqtype, one.body.clone())).collect()
     }
 
     /// Grants as [`Self::granted`] told of the same list.
-    pub(crate) fn grant(&mut self, granted: &[(u32, Vec<u8>)]) {
+    pub(crate) fn apply_granted(&mut self, granted: &[(u32, Vec<u8>)]) {
         for (kind, body) in granted {
             if let Some(one) = self.find(*kind).filter(|one| one.body.len() == body.len()) {
                 one.body.clone_from(body);
@@ -140,14 +140,18 @@ impl Options {
     }
 
     /// Says why it was refused, if it was.
-    pub(crate) fn judge<T>(&mut self, kind: u32, result: Result<T, Errno>) -> Result<T, Errno> {
+    pub(crate) fn record_result<T>(
+        &mut self,
+        kind: u32,
+        result: Result<T, Errno>,
+    ) -> Result<T, Errno> {
         if let (Some(one), Err(why)) = (self.find(kind), &result) {
             one.head.nro_status = errno(*why);
         }
         result
     }
 
-    fn find(&mut self, kind: u32) -> Option<&mut Listed> {
+    fn find(&mut self, kind: u32) -> Option<&mut ListedOption> {
         self.0.iter_mut().find(|one| one.head.nro_reqtype == kind)
     }
 

@@ -8,21 +8,21 @@ use slipring_abi::{
     NmreqOptCsb, NmreqOptExtmem, NmreqOptOffsets, NmreqRegister,
 };
 
-use crate::adapter::{Adapter, Dir, Shape};
+use crate::adapter::{Adapter, AdapterShape, TxRx};
 use crate::binding::Binding;
 use crate::caller::CallerMemory;
 use crate::csb::Csb;
-use crate::domain::{Memory, lock};
-use crate::external::{Split, granted};
-use crate::offsets::Wish;
-use crate::open::{Netmap, Open};
-use crate::request::Request;
+use crate::domain::{NetmapMemory, lock};
+use crate::external::{ExtmemLayout, granted};
+use crate::offsets::OffsetsRequest;
+use crate::open::{Netmap, OpenHandle};
+use crate::request::NetmapRequest;
 
 impl Netmap {
     pub(super) fn register(
         &self,
-        open: &Open,
-        request: &mut Request,
+        open: &OpenHandle,
+        request: &mut NetmapRequest,
         caller: &mut dyn CallerMemory,
     ) -> Result<(), Errno> {
         let _one_at_a_time = lock(&open.binding);
@@ -34,7 +34,7 @@ impl Netmap {
         let port = match &brought {
             Some(option) => {
                 let memory = external(open, option, caller);
-                let memory = request.options.judge(NETMAP_REQ_OPT_EXTMEM, memory)?;
+                let memory = request.options.record_result(NETMAP_REQ_OPT_EXTMEM, memory)?;
                 self.find_in(open, request, &wish, Some(&memory))?
             }
             None => self.find_with(open, request, &wish)?,
@@ -52,10 +52,10 @@ impl Netmap {
         let blocks = request.options.take::<NmreqOptCsb>(NETMAP_REQ_OPT_CSB);
         let mut binding = bind(request, port, &wish, open)?;
         if let Some(forward) = &mut binding.forward {
-            forward.obey(open.domain.parameters());
+            forward.set_parameters(open.domain.parameters());
         }
         let blocks = blocks.map(|option| Csb::new(&binding, &option, caller)).transpose();
-        let blocks = request.options.judge(NETMAP_REQ_OPT_CSB, blocks)?;
+        let blocks = request.options.record_result(NETMAP_REQ_OPT_CSB, blocks)?;
         if let Some(option) = brought {
             let option = granted(&option, binding.port.memory().pools());
             request.options.put(NETMAP_REQ_OPT_EXTMEM, &option);
@@ -71,32 +71,32 @@ impl Netmap {
 
 /// The memory in the pages that an option names.
 fn external(
-    open: &Open,
+    open: &OpenHandle,
     option: &NmreqOptExtmem,
     caller: &mut dyn CallerMemory,
-) -> Result<Arc<Memory>, Errno> {
-    let split = Split::of(option, open.domain.parameters())?;
+) -> Result<Arc<NetmapMemory>, Errno> {
+    let split = ExtmemLayout::from_option(option, open.domain.parameters())?;
     let pages = caller.shared(option.nro_usrptr, split.len)?;
     open.domain.external_memory(&pages, &split)
 }
 
 /// Binds with the options that the request has.
 fn bind(
-    request: &mut Request,
+    request: &mut NetmapRequest,
     port: Arc<dyn Adapter>,
     wish: &NmreqRegister,
-    open: &Open,
+    open: &OpenHandle,
 ) -> Result<Binding, Errno> {
     let buf_size = port.memory().region().buf_size();
     let asked = request.options.take::<NmreqOptOffsets>(NETMAP_REQ_OPT_OFFSETS);
     request.options.all_used()?;
     let Some(asked) = asked else { return Binding::new(port, wish, None, &open.waker) };
     let can = if port.has_offsets() { Ok(()) } else { Err(Errno::OPNOTSUPP) };
-    let offsets = can.and_then(|()| Wish::of(&asked, buf_size));
-    let mut offsets = request.options.judge(NETMAP_REQ_OPT_OFFSETS, offsets)?;
+    let offsets = can.and_then(|()| OffsetsRequest::from_option(&asked, buf_size));
+    let mut offsets = request.options.record_result(NETMAP_REQ_OPT_OFFSETS, offsets)?;
     let binding = Binding::new(port, wish, Some(&mut offsets), &open.waker);
     // A bind can also fail for reasons of its own, which the option is not told.
-    let granted = request.options.judge(NETMAP_REQ_OPT_OFFSETS, offsets.granted(&asked))?;
+    let granted = request.options.record_result(NETMAP_REQ_OPT_OFFSETS, offsets.granted(&asked))?;
     let binding = binding?;
     request.options.put(NETMAP_REQ_OPT_OFFSETS, &granted);
     Ok(binding)
@@ -104,10 +104,10 @@ fn bind(
 
 fn answer(wish: &NmreqRegister, binding: &Binding) -> NmreqRegister {
     let (port, memory) = (&binding.port, binding.port.memory());
-    let shape: Shape = port.shape();
+    let shape: AdapterShape = port.shape();
     let [nr_tx_rings, nr_rx_rings] = shape.rings;
     let [nr_tx_slots, nr_rx_slots] = shape.slots;
-    let [nr_host_tx_rings, nr_host_rx_rings] = Dir::BOTH.map(|dir| shape.shown_host_rings(dir));
+    let [nr_host_tx_rings, nr_host_rx_rings] = TxRx::BOTH.map(|dir| shape.shown_host_rings(dir));
     NmreqRegister {
         nr_offset: binding.offset(),
         nr_memsize: memory.map_len(),
@@ -118,7 +118,7 @@ fn answer(wish: &NmreqRegister, binding: &Binding) -> NmreqRegister {
         nr_host_tx_rings,
         nr_host_rx_rings,
         nr_mem_id: memory.id(),
-        nr_extra_bufs: binding.take_extra(wish.nr_extra_bufs),
+        nr_extra_bufs: binding.alloc_extra(wish.nr_extra_bufs),
         ..*wish
     }
 }

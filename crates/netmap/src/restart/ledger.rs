@@ -14,17 +14,17 @@ use std::sync::{Arc, Mutex};
 
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use slipring_ring::{Cell, Geometry, Region};
+use slipring_ring::{Geometry, PersistentWords, Region};
 
 use crate::domain::lock;
 
-const PAGE: u64 = 4096;
+const PAGE_BYTES: u64 = 4096;
 /// Room of each part.
-const PART: u64 = 1 << 30;
-const PLACES: [u64; 2] = [PART, 2 * PART];
-const END: u64 = 3 * PART;
+const PART_BYTES: u64 = 1 << 30;
+const STATE_OFFSETS: [u64; 2] = [PART_BYTES, 2 * PART_BYTES];
+const FILE_BYTES: u64 = 3 * PART_BYTES;
 /// Bytes from one head to the other: so far that a write to one never touches the other.
-const HEAD_STEP: u64 = 512;
+const HEAD_STRIDE_BYTES: u64 = 512;
 const MAGIC: u64 = u64::from_le_bytes(*b"ledger 1");
 
 /// The file.
@@ -33,26 +33,26 @@ pub(crate) struct Ledger {
     file: Arc<OwnedFd>,
     /// The number of the last state.
     last: Mutex<u64>,
-    front: Cell,
-    cells: Arc<Region>,
+    front_words: PersistentWords,
+    words: Arc<Region>,
 }
 
 /// What says that a state is whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Head {
+struct LedgerHead {
     number: u64,
     len: u64,
-    sum: u64,
+    checksum: u64,
 }
 
-impl Head {
-    fn of(number: u64, state: &[u8]) -> Self {
-        Self { number, len: state.len() as u64, sum: crc32fast::hash(state).into() }
+impl LedgerHead {
+    fn for_state(number: u64, state: &[u8]) -> Self {
+        Self { number, len: state.len() as u64, checksum: crc32fast::hash(state).into() }
     }
 
     fn bytes(self) -> [u8; 40] {
         let mut bytes = [0; 40];
-        let words = [MAGIC, self.number, self.len, self.sum];
+        let words = [MAGIC, self.number, self.len, self.checksum];
         for (to, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
             *to = word.to_ne_bytes();
         }
@@ -63,8 +63,8 @@ impl Head {
 
     fn read(bytes: [u8; 40]) -> Option<Self> {
         let word = |i: usize| u64::from_ne_bytes(bytes.as_chunks::<8>().0[i]);
-        let head = Self { number: word(1), len: word(2), sum: word(3) };
-        (head.bytes() == bytes && head.len <= PART).then_some(head)
+        let head = Self { number: word(1), len: word(2), checksum: word(3) };
+        (head.bytes() == bytes && head.len <= PART_BYTES).then_some(head)
     }
 }
 
@@ -73,40 +73,44 @@ impl Ledger {
     pub(crate) fn new() -> Result<Self, Errno> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = rustix::fs::memfd_create("slipring-ledger", flags)?;
-        rustix::fs::ftruncate(&file, END)?;
+        rustix::fs::ftruncate(&file, FILE_BYTES)?;
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&file, seals)?;
-        Self::over(file, |cells| Cell::new(cells).ok()).ok_or(Errno::NOMEM)
+        Self::with_file(file, |cells| PersistentWords::new(cells).ok()).ok_or(Errno::NOMEM)
     }
 
     /// One that another process wrote, with its last state; `None` if it is none.
     pub(crate) fn adopt(file: OwnedFd) -> Option<(Self, Vec<u8>)> {
-        let fits = rustix::fs::fstat(&file).ok()?.st_size as u64 == END;
+        let fits = rustix::fs::fstat(&file).ok()?.st_size as u64 == FILE_BYTES;
         let seals = rustix::fs::fcntl_get_seals(&file).ok()?;
         if !fits || !seals.contains(SealFlags::SHRINK | SealFlags::GROW) {
             return None;
         }
         let (head, state) = last_state(&file)?;
-        let ledger = Self::over(file, |cells| Cell::resume(cells, cells.ring_start()).ok())?;
+        let ledger =
+            Self::with_file(file, |cells| PersistentWords::resume(cells, cells.ring_start()).ok())?;
         *lock(&ledger.last) = head.number;
         Some((ledger, state))
     }
 
     /// Whether a file has no state and never had.
     pub(crate) fn is_blank(file: &OwnedFd) -> bool {
-        let mut heads = [0; 2 * HEAD_STEP as usize];
+        let mut heads = [0; 2 * HEAD_STRIDE_BYTES as usize];
         let read = rustix::io::pread(file, &mut heads, 0);
         read == Ok(heads.len()) && heads.iter().all(|&byte| byte == 0)
     }
 
-    fn over(file: OwnedFd, front: impl FnOnce(&Arc<Region>) -> Option<Cell>) -> Option<Self> {
+    fn with_file(
+        file: OwnedFd,
+        front: impl FnOnce(&Arc<Region>) -> Option<PersistentWords>,
+    ) -> Option<Self> {
         let file = Arc::new(file);
         // Of buffers there have to be two.
-        let ring_bytes = PART - PAGE - (64 << 10);
+        let ring_bytes = PART_BYTES - PAGE_BYTES - (64 << 10);
         let geometry = Geometry { ring_bytes, bufs: 2, buf_size: 2048 };
-        let cells = Region::within(&file, PAGE, geometry, Box::new(())).ok()?;
+        let cells = Region::within(&file, PAGE_BYTES, geometry, Box::new(())).ok()?;
         let front = front(&cells)?;
-        Some(Self { file, last: Mutex::default(), front, cells })
+        Some(Self { file, last: Mutex::default(), front_words: front, words: cells })
     }
 
     pub(crate) fn file(&self) -> BorrowedFd<'_> {
@@ -114,13 +118,13 @@ impl Ledger {
     }
 
     /// Where words are kept.
-    pub(crate) fn cells(&self) -> &Arc<Region> {
-        &self.cells
+    pub(crate) fn words_region(&self) -> &Arc<Region> {
+        &self.words
     }
 
     /// One of the words that are the front's.
     pub(crate) fn front_word(&self, i: usize) -> &AtomicU64 {
-        self.front.word(0, i as u64)
+        self.front_words.word(0, i as u64)
     }
 
     /// Writes a state. One that cannot be written leaves none that could be taken for the last.
@@ -128,12 +132,13 @@ impl Ledger {
         let mut last = lock(&self.last);
         *last += 1;
         let which = (*last % 2) as usize;
-        let fits = state.len() as u64 <= PART && self.write_at(state, PLACES[which]).is_ok();
-        let head = Head::of(*last, if fits { state } else { &[] });
-        if self.write_at(&head.bytes(), which as u64 * HEAD_STEP).is_err() || !fits {
-            for which in 0..PLACES.len() as u64 {
+        let fits =
+            state.len() as u64 <= PART_BYTES && self.write_at(state, STATE_OFFSETS[which]).is_ok();
+        let head = LedgerHead::for_state(*last, if fits { state } else { &[] });
+        if self.write_at(&head.bytes(), which as u64 * HEAD_STRIDE_BYTES).is_err() || !fits {
+            for which in 0..STATE_OFFSETS.len() as u64 {
                 // The page is there, since heads were written to it before.
-                let _ = self.write_at(&[0xff; 40], which * HEAD_STEP);
+                let _ = self.write_at(&[0xff; 40], which * HEAD_STRIDE_BYTES);
             }
         }
     }
@@ -148,11 +153,12 @@ impl Ledger {
 }
 
 /// The newest state whose head says that it is whole.
-fn last_state(file: &OwnedFd) -> Option<(Head, Vec<u8>)> {
-    let heads = PLACES.into_iter().zip(0u64..).filter_map(|(place, which)| {
+fn last_state(file: &OwnedFd) -> Option<(LedgerHead, Vec<u8>)> {
+    let heads = STATE_OFFSETS.into_iter().zip(0u64..).filter_map(|(place, which)| {
         let mut bytes = [0; 40];
-        let read = rustix::io::pread(file, &mut bytes, which * HEAD_STEP);
-        let head = read.ok().filter(|&read| read == bytes.len()).and_then(|_| Head::read(bytes))?;
+        let read = rustix::io::pread(file, &mut bytes, which * HEAD_STRIDE_BYTES);
+        let head =
+            read.ok().filter(|&read| read == bytes.len()).and_then(|_| LedgerHead::read(bytes))?;
         Some((head, place))
     });
     let (head, place) = heads.max_by_key(|(head, _)| head.number)?;
@@ -165,7 +171,7 @@ fn last_state(file: &OwnedFd) -> Option<(Head, Vec<u8>)> {
             _ => return None,
         }
     }
-    (Head::of(head.number, &state) == head).then_some((head, state))
+    (LedgerHead::for_state(head.number, &state) == head).then_some((head, state))
 }
 
 #[cfg(test)]
@@ -206,10 +212,10 @@ mod tests {
         let ledger = Ledger::new().unwrap();
         ledger.write(b"one");
         ledger.write(b"two");
-        ledger.write_at(b"thr", PLACES[1]).unwrap();
+        ledger.write_at(b"thr", STATE_OFFSETS[1]).unwrap();
         assert_eq!(adopted(&ledger).unwrap(), b"two");
-        let half = Head::of(3, b"three").bytes();
-        ledger.write_at(&half[..20], HEAD_STEP).unwrap();
+        let half = LedgerHead::for_state(3, b"three").bytes();
+        ledger.write_at(&half[..20], HEAD_STRIDE_BYTES).unwrap();
         assert_eq!(adopted(&ledger).unwrap(), b"two");
     }
 
@@ -217,7 +223,9 @@ mod tests {
     fn a_state_of_which_a_bit_is_wrong_is_no_state() {
         let ledger = Ledger::new().unwrap();
         ledger.write(b"one");
-        for at in [PLACES[1], HEAD_STEP, HEAD_STEP + 8, HEAD_STEP + 39] {
+        for at in
+            [STATE_OFFSETS[1], HEAD_STRIDE_BYTES, HEAD_STRIDE_BYTES + 8, HEAD_STRIDE_BYTES + 39]
+        {
             let mut byte = [0];
             rustix::io::pread(&ledger.file, &mut byte, at).unwrap();
             ledger.write_at(&[byte[0] ^ 1], at).unwrap();

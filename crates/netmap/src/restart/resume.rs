@@ -4,32 +4,32 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
-use slipring_abi::name::Role;
-use slipring_ring::{BufIdx, BufsLeft, Cell, Geometry, KernRing, Slot, SlotIdx};
+use slipring_abi::name::PipeRole;
+use slipring_ring::{BufIdx, FreeBufs, Geometry, KernRing, PersistentWords, Slot, SlotIdx};
 
-use crate::adapter::{Adapter, Dir};
+use crate::adapter::{Adapter, TxRx};
 use crate::binding::Binding;
-use crate::detached::Detached;
-use crate::domain::{Domain, Memory, Objects, lock};
+use crate::detached::DetachedAdapter;
+use crate::domain::{Domain, NetmapMemory, ObjectPools, lock};
 use crate::monitor::Monitor;
-use crate::names::{LeftPort, News};
-use crate::open::{Kept, Netmap, Open, Opener};
+use crate::names::{AdapterEvent, RecoveredPort};
+use crate::open::{Netmap, OpenHandle, Opener, PersistedOpen};
 use crate::parameters::Parameters;
 use crate::pipe::Pipe;
 use crate::restart::state::*;
-use crate::restart::{Ledger, Left, Refused, Store, Ticket};
-use crate::vale::attach::{Attachment, Place};
-use crate::vale::hub::Hub;
+use crate::restart::{FdStore, Ledger, OpenId, RecoveredDomain, ResumeError};
+use crate::vale::attach::{AttachmentOwner, NicAttachment};
+use crate::vale::bridge::Bridge;
 use crate::vale::port::ValePort;
 use crate::waker::Notify;
 
 /// A domain with the open files that it had.
 #[derive(Debug)]
-pub struct Resumed {
+pub struct ResumedDomain {
     /// The domain.
     pub domain: Arc<Domain>,
     /// Its files, by the front's numbers.
-    pub opens: Vec<Open>,
+    pub opens: Vec<OpenHandle>,
     /// How many have something bound that did not outlive the restart.
     pub lost: usize,
     /// Slots of frames that stood in tx rings of interfaces: they may have been sent, or never are.
@@ -37,15 +37,15 @@ pub struct Resumed {
 }
 
 /// What has been made again so far.
-struct Resuming<'r> {
+struct DomainResume<'r> {
     domain: Arc<Domain>,
     netmap: &'r Netmap,
     namespace: &'r dyn Fn(u64) -> Option<Arc<OwnedFd>>,
     unsent: u64,
-    memories: HashMap<u16, Arc<Memory>>,
+    memories: HashMap<u16, Arc<NetmapMemory>>,
     ports: Vec<Arc<dyn Adapter>>,
-    hubs: HashMap<u16, Arc<Hub>>,
-    vales: Vec<Arc<ValePort>>,
+    bridges: HashMap<u16, Arc<Bridge>>,
+    vale_ports: Vec<Arc<ValePort>>,
     pipes: Vec<Arc<Pipe>>,
     monitors: Vec<Arc<dyn Adapter>>,
 }
@@ -58,32 +58,32 @@ impl Netmap {
     /// [`Refused`]: what was left does not fit together.
     pub fn resume(
         &self,
-        left: Left,
+        left: RecoveredDomain,
         parameters: &Arc<Parameters>,
-        store: Option<Arc<dyn Store>>,
+        store: Option<Arc<dyn FdStore>>,
         namespace: &dyn Fn(u64) -> Option<Arc<OwnedFd>>,
         notify: &Arc<dyn Notify>,
-    ) -> Result<Resumed, Refused> {
+    ) -> Result<ResumedDomain, ResumeError> {
         let uid = left.uid;
-        let refused = |what: &str| Refused(format!("user {uid}: {what}"));
+        let refused = |what: &str| ResumeError(format!("user {uid}: {what}"));
         let (ledger, bytes) = Ledger::adopt(left.ledger)
             .ok_or_else(|| refused("the ledger has no state that is whole"))?;
-        let state: State = postcard::from_bytes(&bytes)
+        let state: DomainState = postcard::from_bytes(&bytes)
             .map_err(|error| refused(&format!("the ledger cannot be read: {error}")))?;
         if state.uid != uid {
             return Err(refused("the ledger is another user's"));
         }
-        let domain = Domain::over(uid, left.memory, ledger, parameters, store)
+        let domain = Domain::with_file(uid, left.memory, ledger, parameters, store)
             .map_err(|error| refused(&format!("no memory: {error}")))?;
-        let mut resuming = Resuming {
+        let mut resuming = DomainResume {
             domain: domain.clone(),
             netmap: self,
             namespace,
             unsent: 0,
             memories: HashMap::new(),
             ports: Vec::new(),
-            hubs: HashMap::new(),
-            vales: Vec::new(),
+            bridges: HashMap::new(),
+            vale_ports: Vec::new(),
             pipes: Vec::new(),
             monitors: Vec::new(),
         };
@@ -94,14 +94,15 @@ impl Netmap {
             resuming.open(self, open, opener, notify).map_err(|what| refused(&what))
         });
         let opens = opens.collect::<Result<Vec<_>, _>>()?;
-        let gone = |open: &&Open| open.bound.get().is_some_and(|bound| bound.port.has_vanished());
+        let gone =
+            |open: &&OpenHandle| open.bound.get().is_some_and(|bound| bound.port.has_vanished());
         let lost = opens.iter().filter(gone).count();
-        Ok(Resumed { domain, opens, lost, unsent: resuming.unsent })
+        Ok(ResumedDomain { domain, opens, lost, unsent: resuming.unsent })
     }
 }
 
-impl Resuming<'_> {
-    fn all(&mut self, state: &State) -> Result<(), String> {
+impl DomainResume<'_> {
+    fn all(&mut self, state: &DomainState) -> Result<(), String> {
         for memory in &state.memories {
             let made = self.memory(memory).ok_or_else(|| format!("memory {}", memory.id))?;
             self.memories.insert(memory.id, made);
@@ -110,14 +111,14 @@ impl Resuming<'_> {
             let made = self.port(port).ok_or_else(|| format!("port {}", port.name))?;
             self.ports.push(made);
         }
-        for hub in &state.hubs {
+        for hub in &state.bridges {
             let made = lock(&self.domain.names).switches.resume(hub);
             let made = made.ok_or_else(|| format!("switch {}", hub.key.1))?;
-            self.hubs.insert(hub.number, made);
+            self.bridges.insert(hub.number, made);
         }
-        for vale in &state.vales {
+        for vale in &state.vale_ports {
             let made = self.vale(vale).ok_or_else(|| format!("port {}", vale.port.name))?;
-            self.vales.push(made);
+            self.vale_ports.push(made);
         }
         for attached in &state.attached {
             self.attach(attached).ok_or_else(|| format!("interface {}", attached.key.1))?;
@@ -134,11 +135,20 @@ impl Resuming<'_> {
         Ok(())
     }
 
-    fn memory(&self, state: &MemoryState) -> Option<Arc<Memory>> {
-        let MemoryState { id, at, ring_bytes, bufs, buf_size, objects, fresh, given } = state;
+    fn memory(&self, state: &MemoryState) -> Option<Arc<NetmapMemory>> {
+        let MemoryState {
+            id,
+            file_offset: at,
+            ring_bytes,
+            bufs,
+            buf_size,
+            objects,
+            fresh,
+            released: given,
+        } = state;
         let geometry = Geometry { ring_bytes: *ring_bytes, bufs: *bufs, buf_size: *buf_size };
-        let left = BufsLeft { fresh: *fresh, given: given.clone() };
-        self.domain.resume_memory(*id, *at, geometry, &left, Objects::of(*objects))
+        let left = FreeBufs { fresh: *fresh, released: given.clone() };
+        self.domain.resume_memory(*id, *at, geometry, &left, ObjectPools::from_numbers(*objects))
     }
 
     fn port(&mut self, state: &PortState) -> Option<Arc<dyn Adapter>> {
@@ -151,7 +161,7 @@ impl Resuming<'_> {
         let made = [resume(tx)?, resume(rx)?];
         let port = match self.provided(state, &made, &memory) {
             Some(port) => port,
-            None => Detached::resume(state, made, memory)? as Arc<dyn Adapter>,
+            None => DetachedAdapter::resume(state, made, memory)? as Arc<dyn Adapter>,
         };
         // The name of what is gone is free for what will have it next.
         if let Some(key) = state.key.clone().filter(|_| !port.has_vanished()) {
@@ -165,32 +175,34 @@ impl Resuming<'_> {
         &mut self,
         state: &PortState,
         made: &[Vec<KernRing>; 2],
-        memory: &Arc<Memory>,
+        memory: &Arc<NetmapMemory>,
     ) -> Option<Arc<dyn Adapter>> {
-        let (netns, _) = state.key.as_ref().filter(|_| state.kind == Kind::Provided)?;
+        let (netns, _) = state.key.as_ref().filter(|_| state.kind == SavedPortKind::Provided)?;
         let [tx, rx] = made;
-        tx.iter().for_each(|ring| mend(ring, ring.next(ring.hwtail()), ring.room()));
-        rx.iter().for_each(|ring| mend(ring, ring.hwtail(), ring.room() + 1));
-        let views = |dir: Dir| {
+        tx.iter().for_each(|ring| {
+            clear_unusable_slots(ring, ring.next(ring.hwtail()), ring.free_slots())
+        });
+        rx.iter().for_each(|ring| clear_unusable_slots(ring, ring.hwtail(), ring.free_slots() + 1));
+        let views = |dir: TxRx| {
             let mut made = made[dir as usize].iter();
             let rings = state.rings[dir as usize].iter();
             rings.map(|ring| ring.and_then(|_| made.next()).map(KernRing::view)).collect()
         };
-        let port = self.netmap.provider.resume(&LeftPort {
+        let port = self.netmap.provider.resume(&RecoveredPort {
             name: &state.name,
             netns: (self.namespace)(*netns),
             memory,
             shape: state.shape.into(),
-            rings: Dir::BOTH.map(views),
+            rings: TxRx::BOTH.map(views),
         })?;
-        self.unsent += tx.iter().map(|ring| u64::from(ring.room())).sum::<u64>();
+        self.unsent += tx.iter().map(|ring| u64::from(ring.free_slots())).sum::<u64>();
         Some(port)
     }
 
-    fn vale(&self, state: &ValeState) -> Option<Arc<ValePort>> {
+    fn vale(&self, state: &ValePortState) -> Option<Arc<ValePort>> {
         let memory = self.memories.get(&state.port.memory)?.clone();
-        let hub = |number| self.hubs.get(&number).cloned();
-        let port = ValePort::resume(state, memory, self.domain.ledger.cells(), hub)?;
+        let hub = |number| self.bridges.get(&number).cloned();
+        let port = ValePort::resume(state, memory, self.domain.ledger.words_region(), hub)?;
         let mut names = lock(&self.domain.names);
         match (state.port.key.clone(), state.is_persistent) {
             (Some(key), true) => names.switches.add_persistent(key, port.clone()),
@@ -201,25 +213,25 @@ impl Resuming<'_> {
     }
 
     /// An interface in a switch, if there still is one.
-    fn attach(&self, state: &AttachState) -> Option<()> {
+    fn attach(&self, state: &NicAttachmentState) -> Option<()> {
         let nic = self.find(state.bound.port)?;
         let Netmap { provider, ticker, .. } = self.netmap;
         if nic.has_vanished() {
             let (uid, port) = (self.domain.uid(), state.key.1.clone());
-            provider.tell(&News::InterfaceGone { uid, port });
+            provider.notify(&AdapterEvent::InterfaceGone { uid, port });
             return Some(());
         }
         let (domain, key) = (Arc::downgrade(&self.domain), state.key.clone());
-        let place = Place { domain, key: key.clone(), provider: provider.clone() };
-        let hub = self.hubs.get(&state.nic.hub)?;
-        let attachment = Attachment::resume(state, place, &nic, hub, ticker)?;
+        let place = AttachmentOwner { domain, key: key.clone(), provider: provider.clone() };
+        let hub = self.bridges.get(&state.nic.bridge)?;
+        let attachment = NicAttachment::resume(state, place, &nic, hub, ticker)?;
         lock(&self.domain.names).switches.add_attached(key, attachment);
         Some(())
     }
 
     fn pipe(&self, state: &PipeState) -> Option<Arc<Pipe>> {
         let parent = self.find(state.parent)?;
-        let pipe = Pipe::resume(state, self.domain.ledger.cells(), parent)?;
+        let pipe = Pipe::resume(state, self.domain.ledger.words_region(), parent)?;
         if let Some(key) = state.key.clone() {
             lock(&self.domain.names).add_pipe(key, &pipe);
         }
@@ -227,7 +239,7 @@ impl Resuming<'_> {
     }
 
     fn monitor(&self, state: &MonitorState) -> Option<Arc<dyn Adapter>> {
-        let port = match state.of {
+        let port = match state.target {
             Some(of) => Some(self.find(of)?),
             None => None,
         };
@@ -239,11 +251,11 @@ impl Resuming<'_> {
         match port {
             PortRef::Port(at) => self.ports.get(at as usize).cloned(),
             PortRef::Vale(at) => {
-                self.vales.get(at as usize).map(|port| port.clone() as Arc<dyn Adapter>)
+                self.vale_ports.get(at as usize).map(|port| port.clone() as Arc<dyn Adapter>)
             }
             PortRef::Monitor(at) => self.monitors.get(at as usize).cloned(),
             PortRef::Pipe(at, is_slave) => {
-                let role = if is_slave { Role::Slave } else { Role::Master };
+                let role = if is_slave { PipeRole::Slave } else { PipeRole::Master };
                 self.pipes.get(at as usize).map(|pipe| pipe.end(role))
             }
         }
@@ -255,12 +267,17 @@ impl Resuming<'_> {
         state: &OpenState,
         opener: Opener,
         notify: &Arc<dyn Notify>,
-    ) -> Result<Open, String> {
+    ) -> Result<OpenHandle, String> {
         let wrong = || format!("open file {}", state.handle);
-        let words = Cell::resume(self.domain.ledger.cells(), state.words).map_err(|_| wrong())?;
-        let ticket = Ticket { handle: state.handle, call: state.call };
-        let kept = Kept { ticket, words, answered: Mutex::new(state.answered.clone()) };
-        let open = netmap.file(self.domain.clone(), opener, notify.clone(), Some(kept));
+        let words = PersistentWords::resume(self.domain.ledger.words_region(), state.words)
+            .map_err(|_| wrong())?;
+        let ticket = OpenId { handle: state.handle, call: state.call };
+        let kept = PersistedOpen {
+            open_id: ticket,
+            words,
+            last_answer: Mutex::new(state.answered.clone()),
+        };
+        let open = netmap.new_file(self.domain.clone(), opener, notify.clone(), Some(kept));
         if let Some(bound) = &state.bound {
             let port = self.find(bound.port).ok_or_else(wrong)?;
             let binding = Binding::resume(bound, port, &open.waker).ok_or_else(wrong)?;
@@ -273,7 +290,7 @@ impl Resuming<'_> {
 
 /// Sees to it that each of the `count` slots from `from` on, which are the driver's, has a buffer of
 /// its own, at whatever instruction the one before was killed.
-fn mend(ring: &KernRing, from: SlotIdx, count: u32) {
+fn clear_unusable_slots(ring: &KernRing, from: SlotIdx, count: u32) {
     let (view, region) = (ring.view(), ring.region());
     let slots = |from: SlotIdx, count: u32| (0..count).map(move |i| ring.add(from, i));
     let others = slots(ring.add(from, count), ring.num_slots() - count);
@@ -281,7 +298,7 @@ fn mend(ring: &KernRing, from: SlotIdx, count: u32) {
     for at in slots(from, count) {
         let slot = view.slot(at);
         if !region.is_usable(slot.buf) || !seen.insert(slot.buf) {
-            let fresh = region.take_bufs(1).ok().and_then(|bufs| bufs.first().copied());
+            let fresh = region.alloc_bufs(1).ok().and_then(|bufs| bufs.first().copied());
             view.set_slot(at, Slot { buf: fresh.unwrap_or(BufIdx(0)), ..slot });
         }
     }

@@ -3,23 +3,23 @@
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-use slipring_ring::{KernRing, Offsets, Region, RingView};
+use slipring_ring::{KernRing, Region, RingOffsets, RingView};
 
-use crate::adapter::Shape;
-use crate::domain::Objects;
-use crate::names::Key;
+use crate::adapter::AdapterShape;
+use crate::domain::ObjectPools;
+use crate::names::PortKey;
 
 /// All of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct State {
+pub(crate) struct DomainState {
     pub(crate) uid: u32,
     pub(crate) memories: Vec<MemoryState>,
     /// Those that others refer to come first.
     pub(crate) ports: Vec<PortState>,
     pub(crate) pipes: Vec<PipeState>,
-    pub(crate) hubs: Vec<HubState>,
-    pub(crate) vales: Vec<ValeState>,
-    pub(crate) attached: Vec<AttachState>,
+    pub(crate) bridges: Vec<BridgeState>,
+    pub(crate) vale_ports: Vec<ValePortState>,
+    pub(crate) attached: Vec<NicAttachmentState>,
     pub(crate) monitors: Vec<MonitorState>,
     pub(crate) opens: Vec<OpenState>,
 }
@@ -28,24 +28,24 @@ pub(crate) struct State {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct MemoryState {
     pub(crate) id: u16,
-    pub(crate) at: u64,
+    pub(crate) file_offset: u64,
     pub(crate) ring_bytes: u64,
     pub(crate) bufs: u32,
     pub(crate) buf_size: u32,
     /// What it says that it has pools of: interfaces and their size, rings and theirs.
     pub(crate) objects: [u32; 4],
     pub(crate) fresh: u32,
-    pub(crate) given: Vec<u64>,
+    pub(crate) released: Vec<u64>,
 }
 
-impl Objects {
+impl ObjectPools {
     /// As four numbers, in the order of the fields.
     pub(crate) fn numbers(&self) -> [u32; 4] {
         [self.if_num, self.if_size, self.ring_num, self.ring_size]
     }
 
     /// The same again.
-    pub(crate) fn of([if_num, if_size, ring_num, ring_size]: [u32; 4]) -> Self {
+    pub(crate) fn from_numbers([if_num, if_size, ring_num, ring_size]: [u32; 4]) -> Self {
         Self { if_num, if_size, ring_num, ring_size }
     }
 }
@@ -58,13 +58,13 @@ pub(crate) struct ShapeState {
     slots: [u32; 2],
 }
 
-impl From<Shape> for ShapeState {
-    fn from(Shape { rings, host_rings, slots }: Shape) -> Self {
+impl From<AdapterShape> for ShapeState {
+    fn from(AdapterShape { rings, host_rings, slots }: AdapterShape) -> Self {
         Self { rings, host_rings, slots }
     }
 }
 
-impl From<ShapeState> for Shape {
+impl From<ShapeState> for AdapterShape {
     fn from(ShapeState { rings, host_rings, slots }: ShapeState) -> Self {
         Self { rings, host_rings, slots }
     }
@@ -73,22 +73,26 @@ impl From<ShapeState> for Shape {
 /// A ring with buffers of its own.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct RingState {
-    pub(crate) at: u64,
+    pub(crate) offset: u64,
     pub(crate) slots: u32,
     pub(crate) offsets: OffsetsState,
 }
 
 impl RingState {
-    pub(crate) fn of(view: &RingView) -> Self {
-        Self { at: view.offset(), slots: view.num_slots(), offsets: OffsetsState::of(view) }
+    pub(crate) fn from_view(view: &RingView) -> Self {
+        Self {
+            offset: view.offset(),
+            slots: view.num_slots(),
+            offsets: OffsetsState::from_view(view),
+        }
     }
 }
 
 impl RingState {
     /// The ring; `None` if there cannot be one.
     pub(crate) fn resume(&self, region: &Arc<Region>) -> Option<KernRing> {
-        let kern = KernRing::resume(region, self.at, self.slots).ok()?;
-        self.offsets.give(&kern.view());
+        let kern = KernRing::resume(region, self.offset, self.slots).ok()?;
+        self.offsets.apply(&kern.view());
         Some(kern)
     }
 }
@@ -98,16 +102,16 @@ impl RingState {
 pub(crate) struct OffsetsState(u64, u32);
 
 impl OffsetsState {
-    pub(crate) fn of(view: &RingView) -> Self {
+    pub(crate) fn from_view(view: &RingView) -> Self {
         view.offsets().map_or_else(Self::default, |offsets| Self(offsets.mask, offsets.max))
     }
 
     /// Gives them to a ring that has none yet in this process.
-    pub(crate) fn give(self, view: &RingView) {
+    pub(crate) fn apply(self, view: &RingView) {
         let Self(mask, max) = self;
         if mask != 0 {
             // What is out of a buffer means its end.
-            view.keep_offsets(Offsets { mask, max: max.min(view.region().buf_size()) });
+            view.set_host_offsets(RingOffsets { mask, max: max.min(view.region().buf_size()) });
         }
     }
 }
@@ -115,9 +119,9 @@ impl OffsetsState {
 /// A port that stands alone.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PortState {
-    pub(crate) kind: Kind,
+    pub(crate) kind: SavedPortKind,
     /// The name under which others find it.
-    pub(crate) key: Option<Key>,
+    pub(crate) key: Option<PortKey>,
     pub(crate) name: String,
     pub(crate) shape: ShapeState,
     pub(crate) memory: u16,
@@ -134,7 +138,7 @@ impl PortState {
 
 /// Which kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Kind {
+pub(crate) enum SavedPortKind {
     /// Nothing is behind it.
     Detached,
     /// The provider's.
@@ -146,19 +150,19 @@ pub(crate) enum Kind {
 /// A pipe.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PipeState {
-    pub(crate) key: Option<Key>,
+    pub(crate) key: Option<PortKey>,
     /// Of master and slave.
     pub(crate) names: [String; 2],
     /// The master's.
     pub(crate) shape: ShapeState,
     pub(crate) parent: PortRef,
     /// What each end sends on.
-    pub(crate) ways: [Vec<WayState>; 2],
+    pub(crate) directions: [Vec<PipeDirectionState>; 2],
 }
 
 /// One direction of one ring pair of a pipe.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct WayState {
+pub(crate) struct PipeDirectionState {
     pub(crate) tx: u64,
     pub(crate) rx: u64,
     pub(crate) words: u64,
@@ -169,8 +173,8 @@ pub(crate) struct WayState {
 
 /// A switch, by its number.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct HubState {
-    pub(crate) key: Key,
+pub(crate) struct BridgeState {
+    pub(crate) key: PortKey,
     pub(crate) number: u16,
     pub(crate) ageing_ns: Option<u64>,
     pub(crate) drops_unknown: bool,
@@ -179,23 +183,23 @@ pub(crate) struct HubState {
 
 /// A port of a switch, or one that can be plugged into switches.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct ValeState {
+pub(crate) struct ValePortState {
     pub(crate) port: PortState,
     pub(crate) is_persistent: bool,
     pub(crate) vnet: u32,
     /// The number of the switch that it joins with its first opener.
-    pub(crate) home: Option<u16>,
-    pub(crate) seat: Option<SeatState>,
+    pub(crate) home_bridge: Option<u16>,
+    pub(crate) attachment: Option<BridgeAttachmentState>,
     /// Where the words of its tx rings lie.
     pub(crate) words: Vec<u64>,
 }
 
 /// An interface in a switch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct AttachState {
-    pub(crate) key: Key,
-    pub(crate) nic: SeatState,
-    pub(crate) host: Option<SeatState>,
+pub(crate) struct NicAttachmentState {
+    pub(crate) key: PortKey,
+    pub(crate) nic: BridgeAttachmentState,
+    pub(crate) host: Option<BridgeAttachmentState>,
     pub(crate) bound: BoundState,
     /// Processors that ask rings for frames: each with the first of its rings, and their end.
     pub(crate) polling: Option<Vec<[u32; 3]>>,
@@ -203,16 +207,16 @@ pub(crate) struct AttachState {
 
 /// A place in a switch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct SeatState {
-    pub(crate) hub: u16,
+pub(crate) struct BridgeAttachmentState {
+    pub(crate) bridge: u16,
     pub(crate) id: u32,
     pub(crate) name: String,
-    pub(crate) settings: PlugState,
+    pub(crate) settings: BridgePortState,
 }
 
 /// Settings of a port in a switch.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct PlugState {
+pub(crate) struct BridgePortState {
     pub(crate) learns: bool,
     pub(crate) is_isolated: bool,
     /// Broadcasts, multicasts, frames for unknown addresses.
@@ -234,7 +238,7 @@ pub(crate) enum VlanState {
 pub(crate) struct MonitorState {
     pub(crate) port: PortState,
     /// The port that it listens to, as long as that is bound.
-    pub(crate) of: Option<PortRef>,
+    pub(crate) target: Option<PortRef>,
     pub(crate) wants: [bool; 2],
     pub(crate) bound: [u32; 2],
     /// Of the port that it listens to, or did.
@@ -261,13 +265,13 @@ pub(crate) struct OpenState {
     pub(crate) gids: Vec<u32>,
     /// Where its words lie.
     pub(crate) words: u64,
-    pub(crate) answered: Option<Answered>,
+    pub(crate) answered: Option<AnsweredCall>,
     pub(crate) bound: Option<BoundState>,
 }
 
 /// The last request that changed something, and what it was answered: it may come again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Answered {
+pub(crate) struct AnsweredCall {
     pub(crate) call: u64,
     pub(crate) body: Vec<u8>,
     /// The bodies of options that were granted, by type.
@@ -283,5 +287,5 @@ pub(crate) struct BoundState {
     pub(crate) flags: u64,
     /// Where its record lies, and for how many rings it has places.
     pub(crate) record: u64,
-    pub(crate) places: u32,
+    pub(crate) slots: u32,
 }

@@ -4,9 +4,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::domain::Room;
-use crate::pipe::{Pipe, Plan};
-use slipring_abi::name::Role;
+use crate::domain::MemoryNeeds;
+use crate::pipe::{Pipe, PipePlan};
+use slipring_abi::name::PipeRole;
 use slipring_ring::RingView;
 
 /// One machine's only NIC.
@@ -14,27 +14,28 @@ use slipring_ring::RingView;
 struct Machine {
     pipes: Mutex<Vec<Arc<Pipe>>>,
     nic_is_gone: Arc<AtomicBool>,
-    told: Mutex<Vec<News>>,
+    told: Mutex<Vec<AdapterEvent>>,
 }
 
 impl Provider for Arc<Machine> {
-    fn find(&self, wanted: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno> {
+    fn find(&self, wanted: &AdapterRequest<'_>) -> Result<Arc<dyn Adapter>, Errno> {
         let mut pipes = lock(&self.pipes);
         if pipes.is_empty() {
             let register = all();
-            let memory = wanted.domain.private_memory(Room::rings(8, 1024, true))?;
+            let memory = wanted.domain.private_memory(MemoryNeeds::rings(8, 1024, true))?;
             for i in 0..2 {
                 let ends = [format!("near{i}"), format!("far{i}")];
-                let shape = Shape { rings: [1; 2], host_rings: [0; 2], slots: [1024; 2] };
-                let parent = crate::detached::Detached::new(ends[0].clone(), shape, memory.clone());
-                let plan = Plan::of(&register, Role::Master, &wanted.domain.params());
-                pipes.push(Pipe::new(ends, plan, wanted.domain.ledger.cells(), parent)?);
+                let shape = AdapterShape { rings: [1; 2], host_rings: [0; 2], slots: [1024; 2] };
+                let parent =
+                    crate::detached::DetachedAdapter::new(ends[0].clone(), shape, memory.clone());
+                let plan = PipePlan::of(&register, PipeRole::Master, &wanted.domain.params());
+                pipes.push(Pipe::new(ends, plan, wanted.domain.ledger.words_region(), parent)?);
             }
         }
-        let [wire, stack] = [0, 1].map(|i| pipes[i].end(Role::Slave));
+        let [wire, stack] = [0, 1].map(|i| pipes[i].end(PipeRole::Slave));
         Ok(match wanted.name {
             "nic0" => {
-                let ends = [0, 1].map(|i| pipes[i].end(Role::Master));
+                let ends = [0, 1].map(|i| pipes[i].end(PipeRole::Master));
                 Arc::new(Nic::new(ends, self.nic_is_gone.clone()))
             }
             "wire" => wire,
@@ -43,7 +44,7 @@ impl Provider for Arc<Machine> {
         })
     }
 
-    fn tell(&self, news: &News) {
+    fn notify(&self, news: &AdapterEvent) {
         lock(&self.told).push(news.clone());
     }
 }
@@ -58,7 +59,8 @@ struct Nic {
 
 impl Nic {
     fn new(ends: [Arc<dyn Adapter>; 2], gone: Arc<AtomicBool>) -> Self {
-        let claims = Claims::new(&Shape { rings: [1; 2], host_rings: [1; 2], slots: [1024; 2] });
+        let claims =
+            Claims::new(&AdapterShape { rings: [1; 2], host_rings: [1; 2], slots: [1024; 2] });
         Self { ends, claims, gone }
     }
 }
@@ -68,31 +70,31 @@ impl Adapter for Nic {
         "nic0"
     }
 
-    fn memory(&self) -> &Arc<Memory> {
+    fn memory(&self) -> &Arc<NetmapMemory> {
         self.ends[0].memory()
     }
 
-    fn shape(&self) -> Shape {
-        Shape { rings: [1; 2], host_rings: [1; 2], slots: [1024; 2] }
+    fn shape(&self) -> AdapterShape {
+        AdapterShape { rings: [1; 2], host_rings: [1; 2], slots: [1024; 2] }
     }
 
     fn claims(&self) -> &Arc<Claims> {
         &self.claims
     }
 
-    fn ring(&self, dir: Dir, i: usize) -> Option<&RingView> {
+    fn ring(&self, dir: TxRx, i: usize) -> Option<&RingView> {
         self.ends.get(i)?.ring(dir, 0)
     }
 
-    fn sync(&self, dir: Dir, i: usize) -> Synced {
-        if self.has_vanished() { Synced::Gone } else { self.ends[i].sync(dir, 0) }
+    fn sync(&self, dir: TxRx, i: usize) -> SyncStatus {
+        if self.has_vanished() { SyncStatus::Gone } else { self.ends[i].sync(dir, 0) }
     }
 
     fn has_vanished(&self) -> bool {
         self.gone.load(Ordering::SeqCst)
     }
 
-    fn listeners(&self, dir: Dir, i: usize) -> Option<&Listeners> {
+    fn listeners(&self, dir: TxRx, i: usize) -> Option<&Listeners> {
         self.ends.get(i)?.listeners(dir, 0)
     }
 }
@@ -149,7 +151,7 @@ impl<'w> Station<'w> {
     fn receive(&mut self) -> u8 {
         let Self(client, _, rx) = self;
         let start = std::time::Instant::now();
-        while !client.poll(Events::IN).meets(Events::IN) {
+        while !client.poll(PollEvents::IN).intersects(PollEvents::IN) {
             assert!(start.elapsed() < Duration::from_secs(20), "nothing came");
             std::thread::yield_now();
         }
@@ -253,7 +255,7 @@ fn an_interface_is_polled_on_request_and_not_detached_meanwhile() {
 fn unplug(machine: &Machine) {
     machine.nic_is_gone.store(true, Ordering::SeqCst);
     for pipe in lock(&machine.pipes).iter() {
-        pipe.end(Role::Master).listeners(Dir::Rx, 0).unwrap().wake();
+        pipe.end(PipeRole::Master).listeners(TxRx::Rx, 0).unwrap().wake();
     }
 }
 
@@ -284,7 +286,7 @@ fn an_interface_that_is_no_more_leaves_its_switch_which_is_told() {
         eventually(|| !world.domain.is_lasting());
         eventually(|| world.domain.switches()[0].ports.len() == 1);
         assert_eq!(detach(&world), Err(Errno::NXIO));
-        let gone = News::InterfaceGone { uid: 0, port: "vale0:nic0".to_owned() };
+        let gone = AdapterEvent::InterfaceGone { uid: 0, port: "vale0:nic0".to_owned() };
         eventually(|| *lock(&machine.told) == [gone.clone()]);
         machine.nic_is_gone.store(false, Ordering::SeqCst);
         eventually(|| attach(&world, NR_REG_ALL_NIC).is_ok());

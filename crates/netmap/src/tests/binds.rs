@@ -156,7 +156,7 @@ fn a_memory_that_is_none_is_refused_and_so_is_one_of_another_port() {
     let world = World::new();
     let with = |nr_mem_id| NmreqRegister { nr_mem_id, ..all() };
     assert_eq!(world.open().register("x{1", &with(9)), Err(Errno::INVAL));
-    let private = world.domain.private_memory(Room::rings(8, 64, true)).unwrap();
+    let private = world.domain.private_memory(MemoryNeeds::rings(8, 64, true)).unwrap();
     let _bound = world.bound("x{1");
     assert_eq!(world.open().register("x}1", &with(private.id())), Err(Errno::INVAL));
     assert!(world.open().register("x}1", &with(1)).is_ok());
@@ -244,7 +244,7 @@ fn extra_buffers_are_listed_and_come_back_at_close() {
 
 #[test]
 fn a_wish_for_more_buffers_than_there_are_is_granted_in_part() {
-    let world = World::with(Params { buf_num: 3000, ..Params::default() });
+    let world = World::with(MemoryParams { buf_num: 3000, ..MemoryParams::default() });
     let mut client = world.open();
     let got = client.register("x{1", &extra(1_000_000)).unwrap();
     assert_eq!(got.nr_extra_bufs, 3000 - 2 - 2048);

@@ -47,7 +47,7 @@ impl Client<'_> {
         (done.map(|_| self.memory.get(BODY)), self.memory.get(OPTIONS))
     }
 
-    fn view(&self, dir: Dir) -> RingView {
+    fn view(&self, dir: TxRx) -> RingView {
         self.open.bound.get().unwrap().port.ring(dir, 0).unwrap().clone()
     }
 }
@@ -193,7 +193,7 @@ fn frames_pass_between_ports_in_and_outside_of_it() {
     let (mut inside, outside) = (world.open(), world.bound("vale0:b"));
     inside.bring(&pages);
     inside.register_in("vale0:a", &short(), &option(8 * MIB)).0.unwrap();
-    let (tx, rx) = (inside.view(Dir::Tx), outside.view(Dir::Rx));
+    let (tx, rx) = (inside.view(TxRx::Tx), outside.view(TxRx::Rx));
     let slot = tx.slot(0);
     tx.region().copy_in(slot.buf, &[0xff; 60]);
     tx.set_slot(0, slipring_ring::Slot { len: 60, ..slot });
@@ -213,11 +213,11 @@ fn pages_that_are_taken_away_end_their_port_and_no_other() {
     inside.bring(&pages);
     inside.register_in("vale0:a", &short(), &option(8 * MIB)).0.unwrap();
     ftruncate(&pages, 0).unwrap();
-    outside.view(Dir::Tx).advance_to(3);
+    outside.view(TxRx::Tx).advance_to(3);
     assert_eq!(outside.ioctl(NIOCTXSYNC), Ok(0));
     assert_eq!(inside.ioctl(NIOCTXSYNC), Err(Errno::IO));
     assert_eq!(inside.ioctl(NIOCRXSYNC), Err(Errno::IO));
-    assert!(inside.poll(Events::IN | Events::OUT).meets(Events::ERR));
+    assert!(inside.poll(PollEvents::IN | PollEvents::OUT).intersects(PollEvents::ERR));
     drop(inside);
     ftruncate(&pages, 8 << 20).unwrap();
     let mut again = world.open();

@@ -82,16 +82,16 @@ impl Client<'_> {
             1 => random.below(region.buf_start()),
             _ => region.data_start() + BUF * random.below(500),
         };
-        self.poke((region.at() + at) & !3, &(random.number() as u32));
+        self.poke((region.file_offset() + at) & !3, &(random.number() as u32));
     }
 
     /// Moves head and cur of a ring, mostly by a little.
     fn random_advance(&mut self, random: &mut Random) {
         let Some(binding) = self.open.bound.get() else { return };
         let region = binding.port.memory().region();
-        let dir = Dir::BOTH[random.below(2) as usize];
+        let dir = TxRx::BOTH[random.below(2) as usize];
         let Some(ring) = binding.port.ring(dir, 0) else { return };
-        let (at, head) = (region.at() + ring.offset(), ring.head());
+        let (at, head) = (region.file_offset() + ring.offset(), ring.head());
         let to = if random.below(20) == 0 {
             random.number() as u32
         } else {
@@ -115,7 +115,7 @@ impl Client<'_> {
             4 | 5 => drop(self.ioctl(NIOCRXSYNC)),
             6 | 7 => {
                 let arm = (random.below(2) == 0).then_some(1);
-                self.open.poll(Events(random.next() as u32), arm, Duration::ZERO);
+                self.open.poll(PollEvents(random.next() as u32), arm, Duration::ZERO);
             }
             8 => {
                 let mut arg = vec![0; random.below(300) as usize];
@@ -142,7 +142,7 @@ impl Client<'_> {
 #[test]
 fn whatever_clients_do_nothing_panics_and_all_memory_comes_back() {
     for seed in 1..=24 {
-        let world = World::with(Params { buf_num: 20_000, ..Params::default() });
+        let world = World::with(MemoryParams { buf_num: 20_000, ..MemoryParams::default() });
         let mut random = Random(seed);
         let mut clients: Vec<_> = (0..5).map(|_| world.open()).collect();
         for _ in 0..3000 {
@@ -160,13 +160,13 @@ fn whatever_clients_do_nothing_panics_and_all_memory_comes_back() {
             (true, 20_000 - 2),
             "{seed}"
         );
-        assert_eq!(world.domain.private_memory(Room::default()).unwrap().id(), 2, "{seed}");
+        assert_eq!(world.domain.private_memory(MemoryNeeds::default()).unwrap().id(), 2, "{seed}");
     }
 }
 
 #[test]
 fn clients_in_several_threads_at_once_do_no_harm_either() {
-    let world = World::with(Params { buf_num: 60_000, ..Params::default() });
+    let world = World::with(MemoryParams { buf_num: 60_000, ..MemoryParams::default() });
     std::thread::scope(|scope| {
         for seed in 1..=4 {
             let world = &world;

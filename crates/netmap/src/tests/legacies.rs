@@ -110,7 +110,7 @@ fn dead_commands_and_those_of_switches_that_name_none_are_refused() {
 #[test]
 fn a_port_beyond_what_old_requests_can_say_has_no_memory_for_them() {
     let world = World::new();
-    let room = Room { ring_bytes: 1 << 20, bufs: 1 << 21 };
+    let room = MemoryNeeds { ring_bytes: 1 << 20, bufs: 1 << 21 };
     let low = world.domain.private_memory(room).unwrap();
     let mut new = world.open();
     let got = new.register("x{1", &all()).unwrap();

@@ -54,7 +54,7 @@ impl<'w> Client<'w> {
         self.memory.put(ATOK + 64 * k, &NmCsbAtok { head: to, cur: to, ..told });
     }
 
-    fn ring_view(&self, dir: Dir) -> RingView {
+    fn ring_view(&self, dir: TxRx) -> RingView {
         self.open.bound.get().unwrap().port.ring(dir, 0).unwrap().clone()
     }
 }
@@ -69,8 +69,8 @@ fn a_round_sends_what_the_blocks_say_and_tells_how_far_it_is() {
     assert_eq!(client.one_round(), Err(Errno::INTR));
     assert_eq!((client.told(0).hwcur, client.told(0).hwtail), (5, 1023));
     peer.ioctl(NIOCRXSYNC).unwrap();
-    assert_eq!(peer.ring_view(Dir::Rx).tail(), 5);
-    let rx = peer.ring_view(Dir::Rx);
+    assert_eq!(peer.ring_view(TxRx::Rx).tail(), 5);
+    let rx = peer.ring_view(TxRx::Rx);
     rx.advance_to(5);
     peer.ioctl(NIOCRXSYNC).unwrap();
     assert_eq!(client.one_round(), Err(Errno::INTR));
@@ -83,7 +83,7 @@ fn a_round_receives_and_gives_back() {
     let world = World::new();
     let mut client = Client::with_blocks(&world, "x{1");
     let mut peer = world.bound("x}1");
-    peer.ring_view(Dir::Tx).advance_to(7);
+    peer.ring_view(TxRx::Tx).advance_to(7);
     peer.ioctl(NIOCTXSYNC).unwrap();
     assert_eq!(client.one_round(), Err(Errno::INTR));
     assert_eq!((client.told(1).hwcur, client.told(1).hwtail), (0, 7));
@@ -105,7 +105,7 @@ fn impossible_indices_send_nothing_and_right_ones_go_on() {
     client.say(0, 2);
     assert_eq!(client.one_round(), Err(Errno::INTR));
     peer.ioctl(NIOCRXSYNC).unwrap();
-    assert_eq!(peer.ring_view(Dir::Rx).tail(), 2);
+    assert_eq!(peer.ring_view(TxRx::Rx).tail(), 2);
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn nobody_else_syncs_a_file_with_blocks() {
     let mut client = Client::with_blocks(&world, "x{1");
     assert_eq!(client.ioctl(NIOCTXSYNC), Err(Errno::BUSY));
     assert_eq!(client.ioctl(NIOCRXSYNC), Err(Errno::BUSY));
-    assert_eq!(client.poll(Events::IN), Events::ERR);
+    assert_eq!(client.poll(PollEvents::IN), PollEvents::ERR);
     assert_eq!(client.enable(&option()), Err(Errno::BUSY));
 }
 
@@ -159,7 +159,7 @@ fn blocks_can_lie_in_pages_that_others_map_and_taking_those_away_ends_the_loop()
     rustix::io::pwrite(&file, &9u32.to_ne_bytes(), 4096 - 60).unwrap();
     rustix::io::pwrite(&file, &9u32.to_ne_bytes(), 4096 - 64).unwrap();
     assert_eq!(client.one_round(), Err(Errno::INTR));
-    assert_eq!(client.ring_view(Dir::Tx).hwcur(), 9);
+    assert_eq!(client.ring_view(TxRx::Tx).hwcur(), 9);
     rustix::fs::ftruncate(&file, 0).unwrap();
     // The first round meets what is gone, the next one knows.
     assert!(client.one_round().is_err());
@@ -202,7 +202,7 @@ fn a_loop_that_sleeps_is_ended_by_a_stop_from_another_thread() {
     let Client { open, memory, .. } = &mut client;
     std::thread::scope(|scope| {
         let run = scope.spawn(|| world.netmap.ioctl(open, NIOCCTRL, &mut arg, memory));
-        let rx = peer.ring_view(Dir::Rx);
+        let rx = peer.ring_view(TxRx::Rx);
         while rx.tail() != 3 {
             peer.ioctl(NIOCRXSYNC).unwrap();
             std::thread::yield_now();

@@ -221,8 +221,8 @@ fn what_a_monitor_loses_is_counted_in_its_ring_and_at_the_port() {
     let fates = world.domain.switches()[0].ports[0].monitors.clone();
     let [tx, both] = [[true, false], [true, true]];
     let expected = [
-        TapInfo { wants: tx, frames: 126, lost: 44 },
-        TapInfo { wants: both, frames: 170, lost: 0 },
+        MonitorInfo { wants: tx, frames: 126, lost: 44 },
+        MonitorInfo { wants: both, frames: 170, lost: 0 },
     ];
     assert_eq!(fates, expected);
 }
@@ -325,14 +325,17 @@ fn a_monitor_sends_nothing_and_ends_with_the_port() {
     let mut seen = Station::new(&world, "x{1", &monitor(NR_MONITOR_TX));
     assert_eq!(seen.client.ioctl(NIOCTXSYNC), Err(Errno::IO));
     assert_eq!(seen.client.ioctl(NIOCRXSYNC), Ok(0));
-    assert_eq!(seen.client.open.poll(Events::IN, Some(3), Duration::ZERO), Events::default());
+    assert_eq!(
+        seen.client.open.poll(PollEvents::IN, Some(3), Duration::ZERO),
+        PollEvents::default()
+    );
     let again = world.bound("x{1");
     drop(a);
     assert!(lock(&world.told.0).is_empty(), "somebody has it still");
     drop(again);
     assert_eq!(*lock(&world.told.0), [3]);
     assert_eq!(seen.client.ioctl(NIOCRXSYNC), Err(Errno::IO));
-    assert!(seen.client.poll(Events::IN).meets(Events::ERR));
+    assert!(seen.client.poll(PollEvents::IN).intersects(PollEvents::ERR));
 }
 
 #[test]
@@ -340,7 +343,10 @@ fn a_monitor_that_sleeps_is_woken() {
     let world = World::new();
     let mut a = Station::new(&world, "x{1", &all());
     let seen = Station::new(&world, "x{1", &monitor(NR_MONITOR_TX));
-    assert_eq!(seen.client.open.poll(Events::IN, Some(3), Duration::ZERO), Events::default());
+    assert_eq!(
+        seen.client.open.poll(PollEvents::IN, Some(3), Duration::ZERO),
+        PollEvents::default()
+    );
     a.send([1]);
     assert_eq!(*lock(&world.told.0), [3]);
 }

@@ -20,20 +20,20 @@ fn a_sync_without_a_bind_is_refused_and_a_poll_says_error() {
     let mut client = world.open();
     assert_eq!(client.ioctl(NIOCTXSYNC), Err(Errno::NXIO));
     assert_eq!(client.ioctl(NIOCRXSYNC), Err(Errno::NXIO));
-    assert_eq!(client.poll(Events::IN | Events::OUT), Events::ERR);
+    assert_eq!(client.poll(PollEvents::IN | PollEvents::OUT), PollEvents::ERR);
 }
 
 #[test]
 fn a_frame_passes_by_poll_alone_and_its_buffer_is_the_same() {
     let world = World::new();
     let ([a, b], [[tx, _], [_, rx]]) = pipe(&world);
-    assert_eq!(b.poll(Events::IN), Events::default());
-    assert_eq!(a.poll(Events::OUT), Events::OUT);
+    assert_eq!(b.poll(PollEvents::IN), PollEvents::default());
+    assert_eq!(a.poll(PollEvents::OUT), PollEvents::OUT);
     a.queue(tx, 0, 60, 0);
     let sent = a.slot(tx, 0);
     // A poll for nothing but frames sends too.
-    assert_eq!(a.poll(Events::IN), Events::default());
-    assert_eq!(b.poll(Events::IN), Events::IN);
+    assert_eq!(a.poll(PollEvents::IN), PollEvents::default());
+    assert_eq!(b.poll(PollEvents::IN), PollEvents::IN);
     let got = b.slot(rx, 0);
     assert_eq!((got.buf_idx, got.len, b.ring(rx).tail), (sent.buf_idx, 60, 1));
 }
@@ -43,12 +43,12 @@ fn a_full_ring_is_writable_again_when_the_reader_lets_go() {
     let world = World::new();
     let ([a, mut b], [[tx, _], [_, rx]]) = pipe(&world);
     (0..7).for_each(|i| a.queue(tx, i, 60, 0));
-    assert_eq!(a.poll(Events::OUT), Events::default());
+    assert_eq!(a.poll(PollEvents::OUT), PollEvents::default());
     b.ioctl(NIOCRXSYNC).unwrap();
-    assert_eq!(a.poll(Events::OUT), Events::default(), "they were seen, not released");
+    assert_eq!(a.poll(PollEvents::OUT), PollEvents::default(), "they were seen, not released");
     b.advance(rx, 3);
     b.ioctl(NIOCRXSYNC).unwrap();
-    assert_eq!(a.poll(Events::OUT), Events::OUT);
+    assert_eq!(a.poll(PollEvents::OUT), PollEvents::OUT);
     assert_eq!(a.ring(tx).tail, 2);
 }
 
@@ -76,8 +76,8 @@ fn wrong_indices_reinitialise_the_ring_which_only_poll_tells() {
     assert_eq!(a.ioctl(NIOCTXSYNC), Ok(0));
     assert_eq!((a.ring(tx).head, a.ring(tx).cur, a.ring(tx).tail), (0, 0, 7));
     a.advance(tx, u32::MAX);
-    assert!(a.poll(Events::OUT).meets(Events::ERR));
-    assert_eq!(a.poll(Events::OUT), Events::OUT, "it is in order again");
+    assert!(a.poll(PollEvents::OUT).intersects(PollEvents::ERR));
+    assert_eq!(a.poll(PollEvents::OUT), PollEvents::OUT, "it is in order again");
 }
 
 #[test]
@@ -108,10 +108,10 @@ fn a_packet_of_fragments_arrives_when_its_end_is_sent() {
     let ([mut a, b], [[tx, _], [_, rx]]) = pipe(&world);
     a.queue(tx, 0, 1000, NS_MOREFRAG);
     a.ioctl(NIOCTXSYNC).unwrap();
-    assert_eq!(b.poll(Events::IN), Events::default());
+    assert_eq!(b.poll(PollEvents::IN), PollEvents::default());
     a.queue(tx, 1, 200, 0);
     a.ioctl(NIOCTXSYNC).unwrap();
-    assert_eq!(b.poll(Events::IN), Events::IN);
+    assert_eq!(b.poll(PollEvents::IN), PollEvents::IN);
     assert_eq!((b.ring(rx).tail, b.slot(rx, 0).flags & NS_MOREFRAG), (2, NS_MOREFRAG));
 }
 
@@ -128,10 +128,10 @@ fn no_tx_poll_sends_only_when_asked_for_room() {
     let (a, [tx, _]) = flagged(&world, "x{1", NR_NO_TX_POLL);
     let b = world.bound("x}1");
     a.queue(tx, 0, 60, 0);
-    a.poll(Events::IN);
-    assert_eq!(b.poll(Events::IN), Events::default());
-    a.poll(Events::OUT);
-    assert_eq!(b.poll(Events::IN), Events::IN);
+    a.poll(PollEvents::IN);
+    assert_eq!(b.poll(PollEvents::IN), PollEvents::default());
+    a.poll(PollEvents::OUT);
+    assert_eq!(b.poll(PollEvents::IN), PollEvents::IN);
 }
 
 #[test]
@@ -140,8 +140,8 @@ fn do_rx_poll_receives_also_when_asked_for_room() {
     let (a, [tx, _]) = flagged(&world, "x{1", 0);
     let (b, [_, rx]) = flagged(&world, "x}1", NR_DO_RX_POLL);
     a.queue(tx, 0, 60, 0);
-    a.poll(Events::OUT);
-    assert_eq!(b.poll(Events::OUT), Events::OUT, "frames were not asked for");
+    a.poll(PollEvents::OUT);
+    assert_eq!(b.poll(PollEvents::OUT), PollEvents::OUT, "frames were not asked for");
     assert_eq!(b.ring(rx).tail, 1);
 }
 
@@ -158,7 +158,7 @@ fn rx_syncs_stamp_the_ring_and_tx_syncs_do_not() {
 
 #[test]
 fn without_timestamps_only_rings_that_ask_are_stamped() {
-    let world = World::with(Params { no_timestamp: true, ..Params::default() });
+    let world = World::with(MemoryParams { no_timestamp: true, ..MemoryParams::default() });
     let ([mut a, _], [[_, rx], _]) = pipe(&world);
     a.ioctl(NIOCRXSYNC).unwrap();
     assert_eq!(a.ring(rx).ts.tv_sec, 0);
@@ -175,7 +175,7 @@ fn told(world: &World) -> Vec<u64> {
 fn a_sleeper_is_told_when_a_frame_is_there() {
     let world = World::new();
     let ([mut a, b], [[tx, _], _]) = pipe(&world);
-    assert_eq!(b.open.poll(Events::IN, Some(9), Duration::ZERO), Events::default());
+    assert_eq!(b.open.poll(PollEvents::IN, Some(9), Duration::ZERO), PollEvents::default());
     a.ioctl(NIOCTXSYNC).unwrap();
     assert!(told(&world).is_empty(), "nothing was sent");
     a.queue(tx, 0, 60, 0);
@@ -188,7 +188,7 @@ fn a_sleeper_for_room_is_told_when_the_reader_lets_go() {
     let world = World::new();
     let ([a, mut b], [[tx, _], [_, rx]]) = pipe(&world);
     (0..7).for_each(|i| a.queue(tx, i, 60, 0));
-    assert_eq!(a.open.poll(Events::OUT, Some(4), Duration::ZERO), Events::default());
+    assert_eq!(a.open.poll(PollEvents::OUT, Some(4), Duration::ZERO), PollEvents::default());
     b.ioctl(NIOCRXSYNC).unwrap();
     assert!(told(&world).is_empty());
     b.advance(rx, 7);
@@ -202,7 +202,7 @@ fn an_edge_triggered_reader_that_took_all_is_told_of_the_next_frame() {
     let ([mut a, b], [[tx, _], [_, rx]]) = pipe(&world);
     a.queue(tx, 0, 60, 0);
     a.ioctl(NIOCTXSYNC).unwrap();
-    assert_eq!(b.open.poll(Events::IN, Some(9), Duration::ZERO), Events::IN);
+    assert_eq!(b.open.poll(PollEvents::IN, Some(9), Duration::ZERO), PollEvents::IN);
     b.advance(rx, 1);
     a.queue(tx, 1, 60, 0);
     a.ioctl(NIOCTXSYNC).unwrap();
@@ -213,7 +213,7 @@ fn an_edge_triggered_reader_that_took_all_is_told_of_the_next_frame() {
 fn a_closed_file_is_not_told_of_anything() {
     let world = World::new();
     let ([mut a, b], [[tx, _], _]) = pipe(&world);
-    b.open.poll(Events::IN, Some(9), Duration::ZERO);
+    b.open.poll(PollEvents::IN, Some(9), Duration::ZERO);
     drop(b);
     a.queue(tx, 0, 60, 0);
     a.ioctl(NIOCTXSYNC).unwrap();

@@ -10,12 +10,12 @@ use super::*;
 #[derive(Debug, Default)]
 struct Shelf(Mutex<HashMap<String, OwnedFd>>);
 
-impl Store for Shelf {
-    fn keep(&self, name: &str, fd: BorrowedFd<'_>) {
+impl FdStore for Shelf {
+    fn store(&self, name: &str, fd: BorrowedFd<'_>) {
         lock(&self.0).insert(name.to_owned(), fd.try_clone_to_owned().unwrap());
     }
 
-    fn forget(&self, name: &str) {
+    fn remove(&self, name: &str) {
         lock(&self.0).remove(name);
     }
 }
@@ -25,14 +25,14 @@ impl Shelf {
         lock(&self.0)[name].try_clone().unwrap()
     }
 
-    fn left(&self) -> Left {
-        Left { uid: 0, memory: self.copy("memory-0"), ledger: self.copy("ledger-0") }
+    fn left(&self) -> RecoveredDomain {
+        RecoveredDomain { uid: 0, memory: self.copy("memory-0"), ledger: self.copy("ledger-0") }
     }
 }
 
 /// A program whose calls have numbers.
 struct Caller {
-    open: Open,
+    open: OpenHandle,
     memory: Flat,
     call: u64,
 }
@@ -72,7 +72,7 @@ impl Daemon {
 
     fn with(provider: Box<dyn Provider>) -> Self {
         let shelf = Arc::<Shelf>::default();
-        let parameters = Parameters::new(&Params::default());
+        let parameters = Parameters::new(&MemoryParams::default());
         let domain = Domain::sharing(0, &parameters, Some(shelf.clone())).unwrap();
         let world = World { netmap: Netmap::new(provider), domain, told: Arc::default() };
         Self { world, shelf, callers: Vec::new() }
@@ -80,9 +80,9 @@ impl Daemon {
 
     fn open(&mut self) -> usize {
         let opener = Opener { netns: 1, netns_fd: None, gids: vec![7] };
-        let ticket = Ticket { handle: number(), call: number() };
+        let ticket = OpenId { handle: number(), call: number() };
         let (domain, told) = (self.world.domain.clone(), self.world.told.clone());
-        let open = self.world.netmap.open_kept(domain, opener, told, ticket).unwrap();
+        let open = self.world.netmap.open_persistent(domain, opener, told, ticket).unwrap();
         self.callers.push(Caller { open, memory: Flat::new(), call: 0 });
         self.callers.len() - 1
     }
@@ -118,7 +118,7 @@ impl Daemon {
         self.world.netmap.ioctl(open, cmd, &mut [], memory)
     }
 
-    fn poll(&self, i: usize, wanted: Events) -> Events {
+    fn poll(&self, i: usize, wanted: PollEvents) -> PollEvents {
         self.callers[i].open.poll(wanted, Some(900 + i as u64), Duration::ZERO)
     }
 
@@ -136,9 +136,10 @@ impl Daemon {
         self.killed_with(Box::new(Nothing)).unwrap()
     }
 
-    fn killed_with(self, provider: Box<dyn Provider>) -> Result<Self, Refused> {
+    fn killed_with(self, provider: Box<dyn Provider>) -> Result<Self, ResumeError> {
         let Self { world, shelf, callers } = self;
-        let handles: Vec<_> = callers.iter().map(|one| one.open.ticket().unwrap().handle).collect();
+        let handles: Vec<_> =
+            callers.iter().map(|one| one.open.open_id().unwrap().handle).collect();
         let programs: Vec<_> = callers
             .into_iter()
             .map(|Caller { open, memory, call }| {
@@ -149,12 +150,12 @@ impl Daemon {
         std::mem::forget(world);
         let told = Arc::<Told>::default();
         let netmap = Netmap::new(provider);
-        let parameters = Parameters::new(&Params::default());
+        let parameters = Parameters::new(&MemoryParams::default());
         let notify: Arc<dyn Notify> = told.clone();
-        let store: Arc<dyn Store> = shelf.clone();
+        let store: Arc<dyn FdStore> = shelf.clone();
         let resumed = netmap.resume(shelf.left(), &parameters, Some(store), &|_| None, &notify)?;
         let mut opens: HashMap<_, _> =
-            resumed.opens.into_iter().map(|open| (open.ticket().unwrap().handle, open)).collect();
+            resumed.opens.into_iter().map(|open| (open.open_id().unwrap().handle, open)).collect();
         let callers = handles.iter().zip(programs).map(|(handle, (memory, call))| Caller {
             open: opens.remove(handle).unwrap(),
             memory,
@@ -229,9 +230,9 @@ fn frames_that_were_sent_and_not_taken_over_wait_for_the_receiver_through_a_rest
     (0..7).for_each(|i| daemon.eye().queue(tx, i, 60 + i as u16, 0));
     daemon.sync(a, NIOCTXSYNC).unwrap();
     let mut daemon = daemon.killed();
-    assert_eq!(daemon.poll(a, Events::OUT), Events::default(), "it is full");
+    assert_eq!(daemon.poll(a, PollEvents::OUT), PollEvents::default(), "it is full");
     assert_eq!(daemon.eye().ring(rx).tail, 0);
-    assert_eq!(daemon.poll(b, Events::IN), Events::IN);
+    assert_eq!(daemon.poll(b, PollEvents::IN), PollEvents::IN);
     let eye = daemon.eye();
     assert_eq!(
         (0..7).map(|i| eye.slot(rx, i).len).collect::<Vec<_>>(),
@@ -239,16 +240,16 @@ fn frames_that_were_sent_and_not_taken_over_wait_for_the_receiver_through_a_rest
     );
     eye.advance(rx, 7);
     daemon.sync(b, NIOCRXSYNC).unwrap();
-    assert_eq!(daemon.poll(a, Events::OUT), Events::OUT);
+    assert_eq!(daemon.poll(a, PollEvents::OUT), PollEvents::OUT);
 }
 
 #[test]
 fn who_slept_in_a_poll_is_woken_by_the_next_daemon() {
     let mut daemon = Daemon::new();
     let ([_, b], _) = pipe(&mut daemon);
-    assert_eq!(daemon.poll(b, Events::IN), Events::default());
+    assert_eq!(daemon.poll(b, PollEvents::IN), PollEvents::default());
     let daemon = daemon.killed();
-    daemon.callers.iter().for_each(|one| one.open.wake_old());
+    daemon.callers.iter().for_each(|one| one.open.wake_earlier_pollers());
     assert_eq!(*lock(&daemon.world.told.0), [900 + b as u64]);
 }
 
@@ -264,10 +265,10 @@ fn buffers_outside_of_rings_stay_their_holders_and_closing_gives_all_back() {
     let mut daemon = daemon.killed().killed();
     assert_eq!(daemon.free_bufs(1), taken);
     let memory = daemon.world.domain.memory(1).unwrap();
-    let fresh = memory.region().take_bufs(taken).unwrap();
+    let fresh = memory.region().alloc_bufs(taken).unwrap();
     let head = daemon.eye().peek::<NetmapIf>(got.nr_offset).ni_bufs_head;
     assert!(fresh.iter().all(|buf| buf.0 != head), "the program has it");
-    memory.region().give_bufs(fresh);
+    memory.region().release_bufs(fresh);
     drop(memory);
     daemon.callers.remove(i);
     assert_eq!(daemon.free_bufs(1), before);
@@ -336,7 +337,7 @@ fn monitors_go_on_with_the_port_they_listen_to() {
     let mut daemon = daemon.killed();
     daemon.eye().queue(tx, 0, 61, 0);
     daemon.sync(a, NIOCTXSYNC).unwrap();
-    assert_eq!(daemon.poll(monitor, Events::IN), Events::IN);
+    assert_eq!(daemon.poll(monitor, PollEvents::IN), PollEvents::IN);
     let eye = daemon.eye();
     assert_eq!(eye.slot(eye.ring_at(&got, 2), 0).len, 61);
     daemon.callers.remove(a);
@@ -355,8 +356,10 @@ fn switch_ports_go_on_with_their_numbers_settings_and_frames() {
     let b = b - 1;
     let (tx, rx) = (daemon.eye().ring_at(&got_a, 0), daemon.eye().ring_at(&got_b, 2));
     let changed = daemon.world.domain.with_switch(1, "vale0", |switch, _, ports| {
-        let isolated =
-            switch::PortConfig { is_isolated: true, ..switch.port(ports[0].0).unwrap().clone() };
+        let isolated = switch::SwitchPortConfig {
+            is_isolated: true,
+            ..switch.port(ports[0].0).unwrap().clone()
+        };
         switch.set_ageing(None);
         switch.reconfigure(ports[0].0, isolated).unwrap();
     });
@@ -374,11 +377,12 @@ fn switch_ports_go_on_with_their_numbers_settings_and_frames() {
     assert_eq!(ports(&before[0]), ports(&after[0]));
     // What had arrived is there, and what is sent now follows it.
     daemon.eye().queue(tx, 1, 61, 0);
-    assert_eq!(daemon.poll(a, Events::OUT), Events::OUT);
-    assert_eq!(daemon.poll(b, Events::IN), Events::IN);
+    assert_eq!(daemon.poll(a, PollEvents::OUT), PollEvents::OUT);
+    assert_eq!(daemon.poll(b, PollEvents::IN), PollEvents::IN);
     let eye = daemon.eye();
     assert_eq!((eye.slot(rx, 0).len, eye.slot(rx, 1).len, eye.ring(rx).tail), (60, 61, 2));
-    let lost = |info: &SwitchInfo| info.ports[0].counters.dropped(switch::DropReason::Restart);
+    let lost =
+        |info: &SwitchInfo| info.ports[0].counters.dropped(switch::SwitchDropReason::Restart);
     assert_eq!(lost(&daemon.world.domain.switches()[0]), 0);
 }
 
@@ -392,16 +396,16 @@ fn frames_of_a_switch_that_were_being_sent_are_counted_and_not_sent_twice() {
     // As a kill leaves it in the middle of a sync: it has taken two, and told nobody.
     let port = daemon.callers[a].open.bound.get().unwrap().port.clone();
     let vale = port.as_any().and_then(|any| any.downcast_ref::<vale::port::ValePort>()).unwrap();
-    vale.begin(0, 2);
+    vale.record_begin(0, 2);
     let mut daemon = daemon.killed();
     let info = &daemon.world.domain.switches()[0];
-    assert_eq!(info.ports[0].counters.dropped(switch::DropReason::Restart), 2);
+    assert_eq!(info.ports[0].counters.dropped(switch::SwitchDropReason::Restart), 2);
     daemon.sync(a, NIOCTXSYNC).unwrap();
     daemon.sync(b, NIOCRXSYNC).unwrap();
     let eye = daemon.eye();
     assert_eq!((eye.ring(rx).tail, eye.ring(tx).tail), (1, 2), "the third, once");
     let info = &daemon.world.domain.switches()[0];
-    assert_eq!(info.ports[0].counters.dropped(switch::DropReason::Restart), 2);
+    assert_eq!(info.ports[0].counters.dropped(switch::SwitchDropReason::Restart), 2);
 }
 
 #[test]
@@ -449,13 +453,13 @@ fn payload_offsets_are_as_they_were_granted() {
     let mut daemon = Daemon::new();
     pipe(&mut daemon);
     let file = daemon.callers[0].open.bound.get().unwrap();
-    let offsets = slipring_ring::Offsets { mask: 0xff, max: 128 };
-    file.port.ring(Dir::Tx, 0).unwrap().set_offsets(Some(offsets), 0);
+    let offsets = slipring_ring::RingOffsets { mask: 0xff, max: 128 };
+    file.port.ring(TxRx::Tx, 0).unwrap().set_offsets(Some(offsets), 0);
     daemon.world.domain.commit();
     let daemon = daemon.killed();
     let file = daemon.callers[0].open.bound.get().unwrap();
-    assert_eq!(file.port.ring(Dir::Tx, 0).unwrap().offsets(), Some(offsets));
-    assert_eq!(file.port.ring(Dir::Rx, 0).unwrap().offsets(), None);
+    assert_eq!(file.port.ring(TxRx::Tx, 0).unwrap().offsets(), Some(offsets));
+    assert_eq!(file.port.ring(TxRx::Rx, 0).unwrap().offsets(), None);
 }
 
 #[test]
@@ -480,16 +484,18 @@ fn a_ledger_that_makes_no_sense_is_refused_or_harmless() {
         }
         let ledger = restart::Ledger::new().unwrap();
         ledger.write(&bytes);
-        let left =
-            Left { ledger: ledger.file().try_clone_to_owned().unwrap(), ..daemon.shelf.left() };
+        let left = RecoveredDomain {
+            ledger: ledger.file().try_clone_to_owned().unwrap(),
+            ..daemon.shelf.left()
+        };
         std::mem::forget(ledger);
-        let parameters = Parameters::new(&Params::default());
+        let parameters = Parameters::new(&MemoryParams::default());
         let netmap = Netmap::new(Box::new(Nothing));
         let notify: Arc<dyn Notify> = Arc::<Told>::default();
         match netmap.resume(left, &parameters, None, &|_| None, &notify) {
             Err(_) => refused += 1,
             Ok(resumed) => resumed.opens.iter().for_each(|open| {
-                open.poll(Events::IN | Events::OUT, None, Duration::ZERO);
+                open.poll(PollEvents::IN | PollEvents::OUT, None, Duration::ZERO);
             }),
         }
     }

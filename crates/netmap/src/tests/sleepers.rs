@@ -1,9 +1,9 @@
 //! Programs that sleep at one end of a pipe while another one is lent rings of it, in any order.
 
-use slipring_ring::{HostedRx, HostedTx, Mapping, Moved, RingView};
+use slipring_ring::{DeviceMapping, HostedRx, HostedTx, RingView, SyncReport};
 
 use super::*;
-use crate::pipe::PipeEnd;
+use crate::pipe::PipeAdapter;
 
 const SLEEPER: u64 = 9;
 
@@ -18,27 +18,27 @@ impl<'w> Guest<'w> {
     /// Goes on in its own mapping with rings that `client` has bound.
     fn new(client: Client<'w>) -> Self {
         let kicks = client.world.netmap.kicks().unwrap();
-        let Lent { who, halves, .. } = client.open.lend(&kicks).unwrap();
+        let PipeDelegation { client_id: who, halves, .. } = client.open.lend(&kicks).unwrap();
         let (file, _) = client.open.memory().unwrap();
         let end = client.open.bound.get().unwrap().port.memory().map_len();
-        let place = |dir: Dir| halves.iter().find(|half| half.dir == dir).unwrap().place;
-        let ring: NetmapRing = client.peek(place(Dir::Tx).tx);
-        let data = place(Dir::Tx).tx.strict_add_signed(ring.buf_ofs);
-        let region = Mapping::new(file, end).unwrap().into_region(data, BUF as u32).unwrap();
-        let tx = HostedTx::attach(&region, place(Dir::Tx), who).unwrap();
-        let rx = HostedRx::attach(&region, place(Dir::Rx), who).unwrap();
+        let place = |dir: TxRx| halves.iter().find(|half| half.dir == dir).unwrap().layout;
+        let ring: NetmapRing = client.peek(place(TxRx::Tx).tx);
+        let data = place(TxRx::Tx).tx.strict_add_signed(ring.buf_ofs);
+        let region = DeviceMapping::new(file, end).unwrap().into_region(data, BUF as u32).unwrap();
+        let tx = HostedTx::attach(&region, place(TxRx::Tx), who).unwrap();
+        let rx = HostedRx::attach(&region, place(TxRx::Rx), who).unwrap();
         Self { client, tx, rx }
     }
 
     /// Sends as many slots as were asked for, and does not yet tell of it.
-    fn send(&mut self, slots: u32) -> Moved {
+    fn send(&mut self, slots: u32) -> SyncReport {
         let view = self.tx.kern().view();
         view.advance_to(after(&view, view.head(), slots));
         self.tx.sync().unwrap()
     }
 
     /// Receives all there is, and gives it back.
-    fn read(&mut self) -> Moved {
+    fn read(&mut self) -> SyncReport {
         self.rx.sync().unwrap();
         let view = self.rx.kern().view();
         view.advance_to(view.tail());
@@ -46,8 +46,8 @@ impl<'w> Guest<'w> {
     }
 
     /// Tells of what was moved.
-    fn tell(&mut self, moved: Moved) {
-        if moved.host {
+    fn tell(&mut self, moved: SyncReport) {
+        if moved.wake_host {
             self.client.ioctl(NIOCKICK).unwrap();
         }
     }
@@ -57,13 +57,13 @@ fn after(view: &RingView, at: u32, slots: u32) -> u32 {
     (at + slots) % view.num_slots()
 }
 
-fn view(client: &Client<'_>, dir: Dir) -> RingView {
+fn view(client: &Client<'_>, dir: TxRx) -> RingView {
     client.open.bound.get().unwrap().port.ring(dir, 0).unwrap().clone()
 }
 
-fn sleep(client: &Client<'_>, wish: Events, handle: u64) {
+fn sleep(client: &Client<'_>, wish: PollEvents, handle: u64) {
     let seen = client.open.poll(wish, Some(handle), Duration::ZERO);
-    assert_eq!(seen, Events::default(), "there is nothing to sleep for");
+    assert_eq!(seen, PollEvents::default(), "there is nothing to sleep for");
 }
 
 fn told(world: &World) -> Vec<u64> {
@@ -72,23 +72,23 @@ fn told(world: &World) -> Vec<u64> {
 
 /// A client that has queued as much as goes into the ring, and sleeps until there is room.
 fn full(client: &mut Client<'_>) {
-    let view = view(client, Dir::Tx);
+    let view = view(client, TxRx::Tx);
     view.advance_to(view.tail());
     client.ioctl(NIOCTXSYNC).unwrap();
-    sleep(client, Events::OUT, SLEEPER);
+    sleep(client, PollEvents::OUT, SLEEPER);
 }
 
 #[test]
 fn who_sleeps_for_frames_is_told_by_a_sender_that_is_lent_its_rings_later() {
     let world = World::new();
     let (b, a) = (world.bound("x}1"), world.bound("x{1"));
-    sleep(&b, Events::IN, SLEEPER);
+    sleep(&b, PollEvents::IN, SLEEPER);
     let mut a = Guest::new(a);
     assert_eq!(told(&world), [], "nothing was sent");
     let moved = a.send(500);
     a.tell(moved);
     assert_eq!(told(&world), [SLEEPER]);
-    assert_eq!(b.poll(Events::IN), Events::IN);
+    assert_eq!(b.poll(PollEvents::IN), PollEvents::IN);
 }
 
 #[test]
@@ -108,12 +108,12 @@ fn who_sleeps_after_rings_were_lent_is_told_each_time() {
     let mut a = Guest::new(world.bound("x{1"));
     let mut b = world.bound("x}1");
     for _ in 0..3 {
-        sleep(&b, Events::IN, SLEEPER);
+        sleep(&b, PollEvents::IN, SLEEPER);
         let moved = a.send(1);
         a.tell(moved);
         assert_eq!(told(&world), [SLEEPER]);
         b.ioctl(NIOCRXSYNC).unwrap();
-        view(&b, Dir::Rx).advance_to(view(&b, Dir::Rx).tail());
+        view(&b, TxRx::Rx).advance_to(view(&b, TxRx::Rx).tail());
         b.ioctl(NIOCRXSYNC).unwrap();
     }
 }
@@ -122,26 +122,26 @@ fn who_sleeps_after_rings_were_lent_is_told_each_time() {
 fn what_was_sent_before_rings_are_lent_and_after_arrives_at_one_who_slept_all_along() {
     let world = World::new();
     let (b, mut a) = (world.bound("x}1"), world.bound("x{1"));
-    sleep(&b, Events::IN, SLEEPER);
-    view(&a, Dir::Tx).advance_to(3);
+    sleep(&b, PollEvents::IN, SLEEPER);
+    view(&a, TxRx::Tx).advance_to(3);
     a.ioctl(NIOCTXSYNC).unwrap();
     let mut a = Guest::new(a);
     let moved = a.send(4);
     a.tell(moved);
     assert!(!told(&world).is_empty());
-    assert_eq!(b.poll(Events::IN), Events::IN);
-    assert_eq!(view(&b, Dir::Rx).tail(), 7);
+    assert_eq!(b.poll(PollEvents::IN), PollEvents::IN);
+    assert_eq!(view(&b, TxRx::Rx).tail(), 7);
 }
 
 #[test]
 fn an_edge_triggered_reader_is_told_by_a_sender_that_is_lent_its_rings_later() {
     let world = World::new();
     let (b, mut a) = (world.bound("x}1"), world.bound("x{1"));
-    view(&a, Dir::Tx).advance_to(1);
+    view(&a, TxRx::Tx).advance_to(1);
     a.ioctl(NIOCTXSYNC).unwrap();
-    assert_eq!(b.open.poll(Events::IN, Some(SLEEPER), Duration::ZERO), Events::IN);
+    assert_eq!(b.open.poll(PollEvents::IN, Some(SLEEPER), Duration::ZERO), PollEvents::IN);
     // It takes what there is and does not poll again before it is told.
-    view(&b, Dir::Rx).advance_to(1);
+    view(&b, TxRx::Rx).advance_to(1);
     let mut a = Guest::new(a);
     let moved = a.send(1);
     a.tell(moved);
@@ -153,7 +153,7 @@ fn rings_that_one_program_gave_back_and_another_has_wake_who_sleeps() {
     let world = World::new();
     let b = world.bound("x}1");
     drop(Guest::new(world.bound("x{1")));
-    sleep(&b, Events::IN, SLEEPER);
+    sleep(&b, PollEvents::IN, SLEEPER);
     let mut a = Guest::new(world.bound("x{1"));
     let moved = a.send(1);
     a.tell(moved);
@@ -165,8 +165,8 @@ fn a_sender_that_is_killed_before_it_tells_leaves_nobody_asleep() {
     let world = World::new();
     let b = world.bound("x}1");
     let mut a = Guest::new(world.bound("x{1"));
-    sleep(&b, Events::IN, SLEEPER);
-    assert!(a.send(1).host);
+    sleep(&b, PollEvents::IN, SLEEPER);
+    assert!(a.send(1).wake_host);
     drop(a);
     assert_eq!(told(&world), [SLEEPER]);
 }
@@ -177,7 +177,7 @@ fn a_reader_that_is_killed_before_it_tells_leaves_nobody_asleep() {
     let mut a = Guest::new(world.bound("x{1"));
     let mut b = world.bound("x}1");
     full(&mut b);
-    assert!(a.read().host);
+    assert!(a.read().wake_host);
     drop(a);
     assert_eq!(told(&world), [SLEEPER]);
 }
@@ -187,9 +187,9 @@ fn who_sleeps_is_told_though_another_reader_comes_before_the_word_of_the_sender_
     let world = World::new();
     let (first, second) = (world.bound("x}1"), world.bound("x}1"));
     let mut a = Guest::new(world.bound("x{1"));
-    sleep(&first, Events::IN, SLEEPER);
+    sleep(&first, PollEvents::IN, SLEEPER);
     let moved = a.send(1);
-    second.open.poll(Events::IN, Some(2), Duration::ZERO);
+    second.open.poll(PollEvents::IN, Some(2), Duration::ZERO);
     a.tell(moved);
     assert!(told(&world).contains(&SLEEPER));
 }
@@ -199,11 +199,11 @@ fn who_is_told_once_is_not_told_again_for_the_same_frames() {
     let world = World::new();
     let b = world.bound("x}1");
     let mut a = Guest::new(world.bound("x{1"));
-    sleep(&b, Events::IN, SLEEPER);
+    sleep(&b, PollEvents::IN, SLEEPER);
     let moved = a.send(1);
     a.tell(moved);
     assert_eq!(told(&world), [SLEEPER]);
-    assert_eq!(b.open.poll(Events::IN, Some(SLEEPER), Duration::ZERO), Events::IN);
+    assert_eq!(b.open.poll(PollEvents::IN, Some(SLEEPER), Duration::ZERO), PollEvents::IN);
     (0..3).for_each(|_| world.netmap.ticker.tick());
     assert_eq!(told(&world), []);
 }
@@ -213,12 +213,12 @@ fn who_finds_another_at_the_ring_is_told_to_come_back() {
     let world = World::new();
     let (mut a, b) = (world.bound("x{1"), world.bound("x}1"));
     let port = b.open.bound.get().unwrap().port.clone();
-    let end = port.as_any().and_then(|any| any.downcast_ref::<PipeEnd>()).unwrap();
-    view(&a, Dir::Tx).advance_to(1);
+    let end = port.as_any().and_then(|any| any.downcast_ref::<PipeAdapter>()).unwrap();
+    view(&a, TxRx::Tx).advance_to(1);
     // Before it armed, so it is not told of this.
     a.ioctl(NIOCTXSYNC).unwrap();
-    end.while_synced(Dir::Rx, 0, || sleep(&b, Events::IN, SLEEPER));
+    end.while_locked(TxRx::Rx, 0, || sleep(&b, PollEvents::IN, SLEEPER));
     (0..2).for_each(|_| world.netmap.ticker.tick());
     assert_eq!(told(&world), [SLEEPER]);
-    assert_eq!(b.poll(Events::IN), Events::IN);
+    assert_eq!(b.poll(PollEvents::IN), PollEvents::IN);
 }

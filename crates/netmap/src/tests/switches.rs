@@ -1,7 +1,7 @@
 //! Ports of switches: who gets which frames, whole, in order, counted.
 
 use super::*;
-use crate::switch::{DropReason, PortCounters};
+use crate::switch::{SwitchDropReason, SwitchPortCounters};
 
 /// A program with a port of a switch: its rings, and where it is in them.
 pub(super) struct Station<'w> {
@@ -84,7 +84,7 @@ pub(super) fn frame(to: u8, from: u8, mark: u8) -> Vec<u8> {
     bytes
 }
 
-fn counters(world: &World, port: &str) -> PortCounters {
+fn counters(world: &World, port: &str) -> SwitchPortCounters {
     let infos = world.domain.switches();
     let mut ports = infos.iter().flat_map(|info| &info.ports);
     ports.find(|one| one.name == port).unwrap().counters
@@ -149,7 +149,10 @@ fn a_full_receiver_loses_frames_that_are_counted_and_delays_nobody() {
     }
     assert_eq!(slow.frames().len(), 63);
     let counters = counters(&world, "vale0:slow");
-    assert_eq!((counters.tx.packets, counters.dropped(DropReason::DestinationFull)), (63, 437));
+    assert_eq!(
+        (counters.tx.packets, counters.dropped(SwitchDropReason::DestinationFull)),
+        (63, 437)
+    );
     a.send(&frame(255, 1, 1));
     assert_eq!(slow.frames().len(), 1, "it goes on where there is room again");
 }
@@ -175,7 +178,7 @@ fn slots_are_given_back_by_a_sync_and_not_before() {
     b.client.ioctl(NIOCRXSYNC).unwrap();
     b.client.advance(b.rx, 63);
     a.send(&frame(255, 1, 63));
-    assert_eq!(counters(&world, "vale0:b").dropped(DropReason::DestinationFull), 1);
+    assert_eq!(counters(&world, "vale0:b").dropped(SwitchDropReason::DestinationFull), 1);
     b.client.ioctl(NIOCRXSYNC).unwrap();
     a.send(&frame(255, 1, 64));
     assert_eq!(b.frames(), [frame(255, 1, 64)]);
@@ -192,11 +195,12 @@ fn sender_and_receiver_balance_whatever_happens() {
     a.queue(&[1, 2, 3]);
     a.client.ioctl(NIOCTXSYNC).unwrap();
     let ports = &world.domain.switches()[0].ports;
-    let sum =
-        |of: &dyn Fn(&PortCounters) -> u64| ports.iter().map(|p| of(&p.counters)).sum::<u64>();
+    let sum = |of: &dyn Fn(&SwitchPortCounters) -> u64| {
+        ports.iter().map(|p| of(&p.counters)).sum::<u64>()
+    };
     let lost = sum(&|c| c.drops().map(|(_, count)| count).sum());
     assert_eq!(sum(&|c| c.rx.packets + c.copies), sum(&|c| c.tx.packets) + lost);
-    assert_eq!(counters(&world, "vale0:a").dropped(DropReason::Runt), 1);
+    assert_eq!(counters(&world, "vale0:a").dropped(SwitchDropReason::Runt), 1);
     drop(c);
 }
 
@@ -250,7 +254,7 @@ fn a_frame_of_too_many_slots_is_lost_whole_and_counted_once_however_it_comes() {
         assert_eq!(b.frames(), [frame(255, 1, 6), frame(255, 1, 7)], "{syncs:?}");
         let sent = counters(&world, "vale0:a");
         let lost: Vec<_> = sent.drops().collect();
-        assert_eq!((sent.rx.packets, lost), (3, vec![(DropReason::TooLong, 1)]), "{syncs:?}");
+        assert_eq!((sent.rx.packets, lost), (3, vec![(SwitchDropReason::TooLong, 1)]), "{syncs:?}");
     }
 }
 
@@ -277,7 +281,7 @@ fn a_frame_that_fills_its_ring_without_an_end_does_not_block_it() {
     a.send(&frame(255, 1, 66));
     a.send(&frame(255, 1, 7));
     assert_eq!(b.frames(), [frame(255, 1, 7)]);
-    assert_eq!(counters(&world, "vale0:a").dropped(DropReason::TooLong), 1);
+    assert_eq!(counters(&world, "vale0:a").dropped(SwitchDropReason::TooLong), 1);
 }
 
 #[test]
@@ -294,7 +298,7 @@ fn a_frame_may_lie_in_the_programs_own_memory() {
     assert!(a.client.open.has_indirect());
     a.client.ioctl(NIOCTXSYNC).unwrap();
     assert_eq!(b.frames(), [frame(255, 1, 7)], "and the one that cannot be read is none");
-    assert_eq!(counters(&world, "vale0:a").dropped(DropReason::Runt), 1);
+    assert_eq!(counters(&world, "vale0:a").dropped(SwitchDropReason::Runt), 1);
 }
 
 #[test]
@@ -306,10 +310,10 @@ fn a_poll_tells_of_impossible_indices_whoever_looked_at_them_before() {
         set(std::mem::offset_of!(NetmapRing, cur), cur);
         set(std::mem::offset_of!(NetmapRing, head), head);
         assert!(!a.client.open.has_indirect());
-        assert!(a.client.poll(Events::OUT).meets(Events::ERR), "{head} {cur}");
+        assert!(a.client.poll(PollEvents::OUT).intersects(PollEvents::ERR), "{head} {cur}");
         let ring = a.client.ring(a.tx);
         assert_eq!((ring.head, ring.cur), (0, 0), "it was reinitialised");
-        assert_eq!(a.client.poll(Events::OUT), Events::OUT);
+        assert_eq!(a.client.poll(PollEvents::OUT), PollEvents::OUT);
     }
 }
 
@@ -321,7 +325,7 @@ fn a_poll_that_may_not_wait_leaves_frames_that_lie_elsewhere() {
     let slot = a.client.slot(a.tx, 1);
     a.client.poke(slot_at(a.tx, 1), &NetmapSlot { ptr: BASE, ..slot });
     a.client.queue(a.tx, 1, 60, NS_INDIRECT);
-    a.client.poll(Events::OUT);
+    a.client.poll(PollEvents::OUT);
     assert_eq!(b.frames(), [frame(255, 1, 1)]);
     a.client.ioctl(NIOCTXSYNC).unwrap();
     assert_eq!(a.client.ring(a.tx).tail, 1);
@@ -395,10 +399,10 @@ fn a_port_is_shared_by_those_who_open_it_and_goes_with_the_last() {
 fn a_receiver_that_sleeps_is_woken() {
     let world = World::new();
     let [mut a, b] = ["vale0:a", "vale0:b"].map(|n| Station::new(&world, n));
-    assert_eq!(b.client.open.poll(Events::IN, Some(5), Duration::ZERO), Events::default());
+    assert_eq!(b.client.open.poll(PollEvents::IN, Some(5), Duration::ZERO), PollEvents::default());
     a.send(&frame(255, 1, 7));
     assert_eq!(*lock(&world.told.0), [5]);
-    assert_eq!(b.client.poll(Events::IN), Events::IN);
+    assert_eq!(b.client.poll(PollEvents::IN), PollEvents::IN);
 }
 
 #[test]
@@ -479,21 +483,23 @@ fn what_a_virtio_header_asks_for_is_done_for_ports_without_one() {
     wrong[6..8].fill(0xff);
     a.send(&wrong);
     assert!(b.frames().is_empty());
-    assert_eq!(counters(&world, "vale0:b").dropped(DropReason::DestinationFull), 1);
+    assert_eq!(counters(&world, "vale0:b").dropped(SwitchDropReason::DestinationFull), 1);
 }
 
 #[test]
 fn vlans_keep_ports_apart_and_tags_come_and_go() {
-    use crate::switch::{PortConfig, Vlan, VlanId, VlanSet};
+    use crate::switch::{SwitchPortConfig, VlanId, VlanMembership, VlanSet};
     let world = World::new();
     let [mut a, mut b, mut c] = ["vale0:a", "vale0:b", "vale0:c"].map(|n| Station::new(&world, n));
     let id = |id| VlanId::new(id).unwrap();
     let changed = world.domain.with_switch(1, "vale0", |switch, _, ports| {
         switch.set_vlan_aware(true);
-        let trunk = Vlan::Trunk { native: None, allowed: VlanSet::all() };
-        let vlans = [Vlan::Access(id(5)), Vlan::Access(id(6)), trunk];
+        let trunk = VlanMembership::Trunk { native: None, allowed: VlanSet::all() };
+        let vlans = [VlanMembership::Access(id(5)), VlanMembership::Access(id(6)), trunk];
         for (vlan, (port, _)) in vlans.into_iter().zip(ports) {
-            switch.reconfigure(*port, PortConfig { vlan, ..PortConfig::default() }).unwrap();
+            switch
+                .reconfigure(*port, SwitchPortConfig { vlan, ..SwitchPortConfig::default() })
+                .unwrap();
         }
     });
     assert_eq!(changed, Ok(()));
@@ -540,7 +546,7 @@ fn senders_on_two_threads_reach_one_receiver_and_nothing_is_lost_uncounted() {
         got.extend(sink.frames());
         got
     });
-    let lost = counters(&world, "vale0:sink").dropped(DropReason::DestinationFull);
+    let lost = counters(&world, "vale0:sink").dropped(SwitchDropReason::DestinationFull);
     assert_eq!(got.len() as u64 + lost, 2 * 50 * ROUNDS as u64);
     for frame in got {
         assert_eq!((frame.len(), frame[5]), (60, 9));

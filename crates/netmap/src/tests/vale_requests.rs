@@ -193,11 +193,11 @@ fn a_persistent_port_takes_no_descriptor_and_nobody_makes_them_without_end() {
 struct Without(PortKind);
 
 impl Provider for Without {
-    fn find(&self, _: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno> {
+    fn find(&self, _: &AdapterRequest<'_>) -> Result<Arc<dyn Adapter>, Errno> {
         Err(Errno::NXIO)
     }
 
-    fn admit(&self, _: &Wanted<'_>, kind: PortKind) -> Result<(), Errno> {
+    fn admit(&self, _: &AdapterRequest<'_>, kind: PortKind) -> Result<(), Errno> {
         if kind == self.0 { Err(Errno::PERM) } else { Ok(()) }
     }
 }

@@ -16,217 +16,221 @@ use rustix::io::Errno;
 use rustix::thread::CpuSet;
 use slipring_abi::{NR_EXCLUSIVE, NmreqRegister};
 use slipring_ring::{RingView, SlotIdx};
-use slipring_switch::{Batch, PortId};
+use slipring_switch::{SwitchBatch, SwitchPortId};
 
-use crate::adapter::{Adapter, Dir, Synced};
+use crate::adapter::{Adapter, SyncStatus, TxRx};
 use crate::binding::Binding;
 use crate::domain::{Domain, lock};
-use crate::names::{Key, News, Provider};
-use crate::vale::frames::Frames;
-use crate::vale::hub::{Hub, Member, Seat};
-use crate::vale::outlet::Outlet;
+use crate::names::{AdapterEvent, PortKey, Provider};
+use crate::vale::bridge::{Bridge, BridgeAttachment, BridgePort};
+use crate::vale::destination_ring::DestinationRing;
+use crate::vale::frames::SyncFrames;
 use crate::waker::{Notify, Ticker, Waker};
 
 /// The interface in the switch; dropping it plugs it out and gives it back.
 #[derive(Debug)]
-pub(crate) struct Attachment {
-    workers: Mutex<Workers>,
-    plugged: Arc<Plugged>,
+pub(crate) struct NicAttachment {
+    workers: Mutex<NicWorkers>,
+    attached: Arc<AttachedNic>,
 }
 
 /// Who asks the rx rings for frames.
 #[derive(Debug)]
-enum Workers {
+enum NicWorkers {
     /// One worker that sleeps while there are none.
-    Sleeping { _all: Worker },
+    Sleeping { _all: NicWorker },
     /// Workers that never sleep, for the rings of the NIC; one that does, for those of the host.
-    Polling { _nic: Vec<Worker>, _host: Option<Worker>, plan: Polling },
+    Polling { _nic: Vec<NicWorker>, _host: Option<NicWorker>, plan: PollingPlan },
     /// Between the two.
     None,
 }
 
 /// What workers work on.
 #[derive(Debug)]
-struct Plugged {
-    nic: Seat,
-    host: Option<Seat>,
+struct AttachedNic {
+    nic: BridgeAttachment,
+    host: Option<BridgeAttachment>,
     binding: Binding,
     /// How many of the rx rings are the NIC's.
     nic_rings: usize,
-    place: Place,
+    owner: AttachmentOwner,
 }
 
 /// Where an attachment is kept, and who is told of its end.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct AttachmentOwner {
     pub(crate) domain: Weak<Domain>,
-    pub(crate) key: Key,
+    pub(crate) key: PortKey,
     pub(crate) provider: Arc<dyn Provider>,
 }
 
 /// Which rings are polled, and on which processors.
 #[derive(Debug, Clone)]
-pub(crate) struct Polling {
+pub(crate) struct PollingPlan {
     /// For each worker: its processor and its rings.
     pub(crate) workers: Vec<(usize, Range<usize>)>,
 }
 
-impl Attachment {
+impl NicAttachment {
     /// Binds the interface as `register` says and plugs it in under the name of its place; with its
     /// host stack, that becomes `NAME^`.
     pub(crate) fn new(
-        hub: &Arc<Hub>,
-        place: Place,
+        hub: &Arc<Bridge>,
+        place: AttachmentOwner,
         nic: Arc<dyn Adapter>,
         register: &NmreqRegister,
         ticker: &Arc<Ticker>,
     ) -> Result<Self, Errno> {
         let register = NmreqRegister { nr_flags: register.nr_flags | NR_EXCLUSIVE, ..*register };
-        let binding = Binding::new(nic.clone(), &register, None, &Self::idle(ticker))?;
-        Self::plug(place, &nic, binding, ticker, |name, member| hub.join(name, member))
+        let binding = Binding::new(nic.clone(), &register, None, &Self::idle_waker(ticker))?;
+        Self::attach(place, &nic, binding, ticker, |name, member| hub.attach(name, member))
     }
 
     /// For its binding: its workers listen for themselves.
-    fn idle(ticker: &Arc<Ticker>) -> Arc<Waker> {
-        Waker::new(Arc::new(Bell::default()), ticker.clone())
+    fn idle_waker(ticker: &Arc<Ticker>) -> Arc<Waker> {
+        Waker::new(Arc::new(WorkerBell::default()), ticker.clone())
     }
 
     /// Plugs in what is bound; `join` is told the name, first of the NIC's side, then of the host's.
-    fn plug(
-        place: Place,
+    fn attach(
+        place: AttachmentOwner,
         nic: &Arc<dyn Adapter>,
         binding: Binding,
         ticker: &Arc<Ticker>,
-        mut join: impl FnMut(&str, Arc<Member>) -> Result<Seat, Errno>,
+        mut join: impl FnMut(&str, Arc<BridgePort>) -> Result<BridgeAttachment, Errno>,
     ) -> Result<Self, Errno> {
         let (shape, rings) = (nic.shape(), binding.rings.clone());
-        let count = |dir: Dir| usize::from(shape.rings[dir as usize]);
-        let tx = |range: Range<usize>| range.filter_map(|i| Outlet::of_nic(nic, i)).collect();
-        let mut plug = |name: &str, outlets: Vec<Outlet>| {
+        let count = |dir: TxRx| usize::from(shape.rings[dir as usize]);
+        let tx =
+            |range: Range<usize>| range.filter_map(|i| DestinationRing::of_nic(nic, i)).collect();
+        let mut plug = |name: &str, outlets: Vec<DestinationRing>| {
             if outlets.is_empty() {
                 return Err(Errno::INVAL);
             }
-            join(name, Member::new(outlets, 0, nic.taps().cloned()))
+            join(name, BridgePort::new(outlets, 0, nic.monitor_taps().cloned()))
         };
-        let (nic_tx, name) = (count(Dir::Tx), place.key.1.clone());
-        let host = rings[Dir::Rx as usize].end > count(Dir::Rx);
-        let plugged = Plugged {
+        let (nic_tx, name) = (count(TxRx::Tx), place.key.1.clone());
+        let host = rings[TxRx::Rx as usize].end > count(TxRx::Rx);
+        let plugged = AttachedNic {
             nic: plug(&name, tx(0..nic_tx))?,
             host: match host {
-                true => Some(plug(&format!("{name}^"), tx(nic_tx..rings[Dir::Tx as usize].end))?),
+                true => Some(plug(&format!("{name}^"), tx(nic_tx..rings[TxRx::Tx as usize].end))?),
                 false => None,
             },
             binding,
-            nic_rings: count(Dir::Rx),
-            place,
+            nic_rings: count(TxRx::Rx),
+            owner: place,
         };
         let plugged = Arc::new(plugged);
-        let attachment = Self { workers: Mutex::new(Workers::None), plugged };
-        *lock(&attachment.workers) = attachment.sleeping(ticker)?;
+        let attachment = Self { workers: Mutex::new(NicWorkers::None), attached: plugged };
+        *lock(&attachment.workers) = attachment.start_sleeping_worker(ticker)?;
         Ok(attachment)
     }
 
     pub(crate) fn nic(&self) -> &Arc<dyn Adapter> {
-        &self.plugged.binding.port
+        &self.attached.binding.port
     }
 
-    pub(crate) fn hub(&self) -> &Arc<Hub> {
-        &self.plugged.nic.hub
+    pub(crate) fn bridge(&self) -> &Arc<Bridge> {
+        &self.attached.nic.bridge
     }
 
-    pub(crate) fn id(&self) -> PortId {
-        self.plugged.nic.id
+    pub(crate) fn id(&self) -> SwitchPortId {
+        self.attached.nic.id
     }
 
     pub(crate) fn rx_rings(&self) -> usize {
-        self.plugged.nic_rings
+        self.attached.nic_rings
     }
 
     pub(crate) fn is_polled(&self) -> bool {
-        matches!(*lock(&self.workers), Workers::Polling { .. })
+        matches!(*lock(&self.workers), NicWorkers::Polling { .. })
     }
 
     /// Lets workers that never sleep ask for frames.
-    pub(crate) fn poll(&self, polling: &Polling, ticker: &Arc<Ticker>) -> Result<(), Errno> {
+    pub(crate) fn poll(&self, polling: &PollingPlan, ticker: &Arc<Ticker>) -> Result<(), Errno> {
         let mut workers = lock(&self.workers);
-        *workers = Workers::None;
+        *workers = NicWorkers::None;
         let nic = polling.workers.iter().map(|(cpu, rings)| {
-            Worker::start(self.plugged.clone(), rings.clone(), Some(*cpu), ticker)
+            NicWorker::start(self.attached.clone(), rings.clone(), Some(*cpu), ticker)
         });
-        let all = self.plugged.binding.rings[Dir::Rx as usize].clone();
-        let host = self.plugged.nic_rings..all.end;
+        let all = self.attached.binding.rings[TxRx::Rx as usize].clone();
+        let host = self.attached.nic_rings..all.end;
         let host = match host.is_empty() {
             true => None,
-            false => Some(Worker::start(self.plugged.clone(), host, None, ticker)?),
+            false => Some(NicWorker::start(self.attached.clone(), host, None, ticker)?),
         };
         let nic = nic.collect::<Result<_, _>>()?;
-        *workers = Workers::Polling { _nic: nic, _host: host, plan: polling.clone() };
+        *workers = NicWorkers::Polling { _nic: nic, _host: host, plan: polling.clone() };
         Ok(())
     }
 
     /// Lets a worker that sleeps do it again.
     pub(crate) fn stop_polling(&self, ticker: &Arc<Ticker>) -> Result<(), Errno> {
         let mut workers = lock(&self.workers);
-        *workers = Workers::None;
-        *workers = self.sleeping(ticker)?;
+        *workers = NicWorkers::None;
+        *workers = self.start_sleeping_worker(ticker)?;
         Ok(())
     }
 
-    fn sleeping(&self, ticker: &Arc<Ticker>) -> Result<Workers, Errno> {
-        let all = self.plugged.binding.rings[Dir::Rx as usize].clone();
-        Ok(Workers::Sleeping { _all: Worker::start(self.plugged.clone(), all, None, ticker)? })
+    fn start_sleeping_worker(&self, ticker: &Arc<Ticker>) -> Result<NicWorkers, Errno> {
+        let all = self.attached.binding.rings[TxRx::Rx as usize].clone();
+        Ok(NicWorkers::Sleeping {
+            _all: NicWorker::start(self.attached.clone(), all, None, ticker)?,
+        })
     }
 }
 
 /// A thread, ended when this is dropped.
 #[derive(Debug)]
-struct Worker {
-    bell: Arc<Bell>,
+struct NicWorker {
+    bell: Arc<WorkerBell>,
     waker: Arc<Waker>,
-    plugged: Arc<Plugged>,
+    attached: Arc<AttachedNic>,
     rings: Range<usize>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Where a worker sleeps.
 #[derive(Debug, Default)]
-struct Bell {
-    rung: Mutex<bool>,
-    ring: Condvar,
+struct WorkerBell {
+    is_rung: Mutex<bool>,
+    changed: Condvar,
     stopped: AtomicBool,
 }
 
-impl Bell {
+impl WorkerBell {
     fn wait(&self) {
-        let rung = self.ring.wait_while(lock(&self.rung), |rung| !*rung);
+        let rung = self.changed.wait_while(lock(&self.is_rung), |rung| !*rung);
         *rung.unwrap_or_else(PoisonError::into_inner) = false;
     }
 }
 
-impl Notify for Bell {
+impl Notify for WorkerBell {
     fn notify(&self, _: u64) {
-        *lock(&self.rung) = true;
-        self.ring.notify_one();
+        *lock(&self.is_rung) = true;
+        self.changed.notify_one();
     }
 }
 
-impl Worker {
+impl NicWorker {
     /// Works on the rx rings `rings`; with a processor, on that one and without sleeping.
     fn start(
-        plugged: Arc<Plugged>,
+        plugged: Arc<AttachedNic>,
         rings: Range<usize>,
         cpu: Option<usize>,
         ticker: &Arc<Ticker>,
     ) -> Result<Self, Errno> {
-        let bell = Arc::<Bell>::default();
+        let bell = Arc::<WorkerBell>::default();
         let waker = Waker::new(bell.clone(), ticker.clone());
         let port = &plugged.binding.port;
         for i in rings.clone() {
-            if let (Some(list), Some(view)) = (port.listeners(Dir::Rx, i), port.ring(Dir::Rx, i)) {
-                list.add(&waker, Dir::Rx, view);
+            if let (Some(list), Some(view)) = (port.listeners(TxRx::Rx, i), port.ring(TxRx::Rx, i))
+            {
+                list.add(&waker, TxRx::Rx, view);
             }
         }
-        let mut work = Work::new(plugged.clone(), rings.clone());
+        let mut work = NicWorkerLoop::new(plugged.clone(), rings.clone());
         let (told, woken) = (bell.clone(), waker.clone());
         let body = move || match cpu {
             Some(cpu) => work.poll(cpu, &told),
@@ -234,13 +238,13 @@ impl Worker {
         };
         let thread = thread::Builder::new().name("vale".to_owned()).spawn(body);
         // Made first: dropping it takes the listeners back.
-        let mut worker = Self { bell, waker, plugged, rings, thread: None };
+        let mut worker = Self { bell, waker, attached: plugged, rings, thread: None };
         worker.thread = Some(thread.map_err(|_| Errno::NOMEM)?);
         Ok(worker)
     }
 }
 
-impl Drop for Worker {
+impl Drop for NicWorker {
     fn drop(&mut self) {
         self.bell.stopped.store(true, Ordering::Release);
         self.bell.notify(0);
@@ -251,7 +255,7 @@ impl Drop for Worker {
             let _ = thread.join();
         }
         for i in self.rings.clone() {
-            if let Some(list) = self.plugged.binding.port.listeners(Dir::Rx, i) {
+            if let Some(list) = self.attached.binding.port.listeners(TxRx::Rx, i) {
                 list.remove(&self.waker);
             }
         }
@@ -259,34 +263,34 @@ impl Drop for Worker {
 }
 
 /// What a worker does.
-struct Work {
-    plugged: Arc<Plugged>,
+struct NicWorkerLoop {
+    attached: Arc<AttachedNic>,
     rings: Range<usize>,
     /// By ring, as a frame may come in parts.
-    frames: Vec<Frames>,
-    batch: Batch,
+    frames: Vec<SyncFrames>,
+    batch: SwitchBatch,
 }
 
-impl Work {
-    fn new(plugged: Arc<Plugged>, rings: Range<usize>) -> Self {
-        let frames = rings.clone().map(|_| Frames::default()).collect();
-        Self { plugged, rings, frames, batch: Batch::new() }
+impl NicWorkerLoop {
+    fn new(attached: Arc<AttachedNic>, rings: Range<usize>) -> Self {
+        let frames = rings.clone().map(|_| SyncFrames::default()).collect();
+        Self { attached, rings, frames, batch: SwitchBatch::new() }
     }
 
     /// Works until the bell is stopped or the interface is no more; sleeps while there is nothing
     /// to do.
-    fn serve(&mut self, bell: &Bell, waker: &Waker) {
+    fn serve(&mut self, bell: &WorkerBell, waker: &Waker) {
         while !bell.stopped.load(Ordering::Acquire) {
-            if self.round() {
+            if self.poll_rings() {
                 continue;
             }
             waker.arm(0, false, true, false);
             // What came before it was armed would be slept through.
-            if self.round() {
+            if self.poll_rings() {
                 continue;
             }
             if self.has_ended() {
-                return self.plugged.leave();
+                return self.attached.detach_vanished();
             }
             if !bell.stopped.load(Ordering::Acquire) {
                 bell.wait();
@@ -296,43 +300,46 @@ impl Work {
 
     /// Works until the bell is stopped or the interface is no more, on one processor and without
     /// sleeping.
-    fn poll(&mut self, cpu: usize, bell: &Bell) {
+    fn poll(&mut self, cpu: usize, bell: &WorkerBell) {
         let mut here = CpuSet::new();
         here.set(cpu);
         // Where that is not allowed, it polls wherever it may.
         let _ = rustix::thread::sched_setaffinity(None, &here);
         while !bell.stopped.load(Ordering::Acquire) {
-            if self.round() {
+            if self.poll_rings() {
                 continue;
             }
             if self.has_ended() {
-                return self.plugged.leave();
+                return self.attached.detach_vanished();
             }
             thread::yield_now();
         }
     }
 
     fn has_ended(&self) -> bool {
-        self.plugged.binding.port.has_vanished()
+        self.attached.binding.port.has_vanished()
     }
 
     /// Switches what has arrived on all rings; whether there was anything.
-    fn round(&mut self) -> bool {
-        let Self { plugged, rings, frames, batch } = self;
+    fn poll_rings(&mut self) -> bool {
+        let Self { attached: plugged, rings, frames, batch } = self;
         let numbered = rings.clone().zip(frames);
-        numbered.filter_map(|(i, frames)| plugged.ring(i, frames, batch).then_some(())).count() > 0
+        numbered
+            .filter_map(|(i, frames)| plugged.forward_ring(i, frames, batch).then_some(()))
+            .count()
+            > 0
     }
 }
 
-impl Plugged {
+impl AttachedNic {
     /// Switches what has arrived on ring `i`; whether there was anything.
-    fn ring(&self, i: usize, frames: &mut Frames, batch: &mut Batch) -> bool {
+    fn forward_ring(&self, i: usize, frames: &mut SyncFrames, batch: &mut SwitchBatch) -> bool {
         let port = &self.binding.port;
-        if matches!(port.sync(Dir::Rx, i), Synced::Gone) {
+        if matches!(port.sync(TxRx::Rx, i), SyncStatus::Gone) {
             return false;
         }
-        let Some(view) = port.ring(Dir::Rx, i) else { return false };
-        let (from, to) = arrived(view);
+        let Some(view) = port.ring(TxRx::Rx, i) else { return false };
+        let (from, to) = received_range(view);
         if from == to {
             return false;
         }
@@ -341,22 +348,23 @@ impl Plugged {
             Some(host) if i >= self.nic_rings => (host, i - self.nic_rings),
             _ => (&self.nic, i),
         };
-        seat.hub.transmit(seat.id, ring as u32, view, frames, batch);
+        seat.bridge.transmit(seat.id, ring as u32, view, frames, batch);
         view.advance_to(end);
         end != from
     }
 
     /// Takes the attachment out of its switch, if it is there still: its interface is no more.
-    fn leave(self: &Arc<Self>) {
-        let Place { domain, key, provider } = &self.place;
+    fn detach_vanished(self: &Arc<Self>) {
+        let AttachmentOwner { domain, key, provider } = &self.owner;
         let Some(domain) = domain.upgrade() else { return };
         let mut names = lock(&domain.names);
         let attached = &mut names.switches.attached;
-        let ours = attached.get(key).is_some_and(|one| Arc::ptr_eq(&one.plugged, self));
+        let ours = attached.get(key).is_some_and(|one| Arc::ptr_eq(&one.attached, self));
         let gone = if ours { attached.remove(key) } else { None };
         drop(names);
         if gone.is_some() {
-            provider.tell(&News::InterfaceGone { uid: domain.uid(), port: key.1.clone() });
+            provider
+                .notify(&AdapterEvent::InterfaceGone { uid: domain.uid(), port: key.1.clone() });
         }
         // Its other workers end first, which may take a moment.
         drop(gone);
@@ -364,7 +372,7 @@ impl Plugged {
 }
 
 /// The slots that a program would read now; indices out of the ring mean none.
-fn arrived(view: &RingView) -> (SlotIdx, SlotIdx) {
+fn received_range(view: &RingView) -> (SlotIdx, SlotIdx) {
     let (head, tail, n) = (view.head(), view.tail(), view.num_slots());
     if head < n && tail < n { (head, tail) } else { (0, 0) }
 }

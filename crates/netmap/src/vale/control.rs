@@ -4,12 +4,14 @@
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use slipring_switch::{Config, MacEntry, PortConfig, PortCounters, PortId, Switch};
+use slipring_switch::{
+    MacEntry, Switch, SwitchConfig, SwitchPortConfig, SwitchPortCounters, SwitchPortId,
+};
 
 use crate::domain::{Domain, lock};
-use crate::names::Key;
-use crate::taps::TapInfo;
-use crate::vale::{Switches, split};
+use crate::monitor_taps::MonitorInfo;
+use crate::names::PortKey;
+use crate::vale::{BridgeTable, split};
 
 /// A switch as it is now.
 #[derive(Debug, Clone)]
@@ -21,26 +23,26 @@ pub struct SwitchInfo {
     /// Its index in lists.
     pub number: u16,
     /// Its settings.
-    pub config: Config,
+    pub config: SwitchConfig,
     /// Its ports, in order of their numbers.
-    pub ports: Vec<SwitchPort>,
+    pub ports: Vec<SwitchPortInfo>,
     /// The addresses that it knows.
     pub addresses: Vec<MacEntry>,
 }
 
 /// A port of a switch.
 #[derive(Debug, Clone)]
-pub struct SwitchPort {
+pub struct SwitchPortInfo {
     /// Its number.
-    pub id: PortId,
+    pub id: SwitchPortId,
     /// Its name: `vale0:a`.
     pub name: String,
     /// What has passed it.
-    pub counters: PortCounters,
+    pub counters: SwitchPortCounters,
     /// Its settings.
-    pub config: PortConfig,
+    pub config: SwitchPortConfig,
     /// Those who watch it.
-    pub monitors: Vec<TapInfo>,
+    pub monitors: Vec<MonitorInfo>,
 }
 
 impl Domain {
@@ -49,19 +51,19 @@ impl Domain {
     pub fn switches(&self) -> Vec<SwitchInfo> {
         let hubs: Vec<_> = {
             let names = lock(&self.names);
-            let hubs = names.switches.hubs.iter();
+            let hubs = names.switches.bridges.iter();
             hubs.filter_map(|((netns, _), hub)| Some((*netns, hub.upgrade()?))).collect()
         };
         let infos = hubs.into_iter().map(|(netns, hub)| {
             let (now_ns, named) = (hub.now_ns(), hub.ports());
             let watched = |(id, name)| (id, name, hub.monitors(id));
             let named: Vec<_> = named.into_iter().map(watched).collect();
-            hub.engine(|engine| SwitchInfo {
+            hub.with_engine(|engine| SwitchInfo {
                 netns,
                 name: hub.name().to_owned(),
                 number: hub.number(),
                 config: *engine.config(),
-                ports: named.into_iter().filter_map(|port| info(engine, port)).collect(),
+                ports: named.into_iter().filter_map(|port| port_info(engine, port)).collect(),
                 addresses: engine.table().entries(now_ns).collect(),
             })
         });
@@ -77,11 +79,11 @@ impl Domain {
         &self,
         netns: u64,
         name: &str,
-        visit: impl FnOnce(&mut Switch, u64, &[(PortId, String)]) -> T,
+        visit: impl FnOnce(&mut Switch, u64, &[(SwitchPortId, String)]) -> T,
     ) -> Result<T, Errno> {
         let hub = lock(&self.names).switches.find(netns, name).ok_or(Errno::NOENT)?;
         let (now_ns, ports) = (hub.now_ns(), hub.ports());
-        let visited = hub.engine(|engine| visit(engine, now_ns, &ports));
+        let visited = hub.with_engine(|engine| visit(engine, now_ns, &ports));
         self.commit();
         Ok(visited)
     }
@@ -91,7 +93,7 @@ impl Domain {
     /// # Errors
     /// [`Errno::NOENT`]: there is none of this name. [`Errno::BUSY`]: a switch or a program has it.
     pub fn remove_persistent(&self, netns: u64, name: &str) -> Result<(), Errno> {
-        let change = self.change();
+        let change = self.begin_change();
         let removed = lock(&self.names).switches.remove_persistent(&(netns, name.to_owned()));
         drop(change);
         self.commit();
@@ -103,20 +105,24 @@ impl Domain {
     ///
     /// # Errors
     /// [`Errno::NXIO`]: there is none. [`Errno::INVAL`]: it is a program's, or the name is none.
-    pub fn detach(&self, netns: u64, name: &str) -> Result<PortId, Errno> {
-        let change = self.change();
-        let detached = self.plug_out(&(netns, name.to_owned()), Polled::Too);
+    pub fn detach(&self, netns: u64, name: &str) -> Result<SwitchPortId, Errno> {
+        let change = self.begin_change();
+        let detached = self.detach_port(&(netns, name.to_owned()), PolledNic::Detach);
         drop(change);
         self.commit();
         detached
     }
 
     /// The same within a change.
-    pub(crate) fn plug_out(&self, key: &Key, polled: Polled) -> Result<PortId, Errno> {
+    pub(crate) fn detach_port(
+        &self,
+        key: &PortKey,
+        polled: PolledNic,
+    ) -> Result<SwitchPortId, Errno> {
         let (switch, port) = split(&key.1)?;
         let mut names = lock(&self.names);
         if let Some(attached) = names.switches.attached.get(key) {
-            if attached.is_polled() && polled == Polled::Refused {
+            if attached.is_polled() && polled == PolledNic::Refuse {
                 return Err(Errno::BUSY);
             }
             let index = attached.id();
@@ -128,9 +134,9 @@ impl Domain {
         }
         let persistent = names.switches.persistent.get(&(key.0, port.to_owned()));
         if let Some(persistent) = persistent
-            && persistent.seated().is_some_and(|(hub, _)| hub.name() == switch)
+            && persistent.attachment().is_some_and(|(hub, _)| hub.name() == switch)
         {
-            return persistent.stand_up().ok_or(Errno::NXIO);
+            return persistent.detach().ok_or(Errno::NXIO);
         }
         // A port that lives by its openers cannot be unplugged.
         Err(if names.port(key).is_some() { Errno::INVAL } else { Errno::NXIO })
@@ -146,18 +152,18 @@ impl Domain {
 
 /// What becomes of an interface that processors poll.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Polled {
+pub(crate) enum PolledNic {
     /// It stays in its switch.
-    Refused,
+    Refuse,
     /// It leaves as any other.
-    Too,
+    Detach,
 }
 
-impl Switches {
+impl BridgeTable {
     /// Removes a persistent port that nobody has.
-    pub(crate) fn remove_persistent(&mut self, key: &Key) -> Result<(), Errno> {
+    pub(crate) fn remove_persistent(&mut self, key: &PortKey) -> Result<(), Errno> {
         let port = self.persistent.get(key).ok_or(Errno::NOENT)?;
-        if port.seated().is_some() || Arc::strong_count(port) > 1 {
+        if port.attachment().is_some() || Arc::strong_count(port) > 1 {
             return Err(Errno::BUSY);
         }
         self.persistent.remove(key);
@@ -165,10 +171,10 @@ impl Switches {
     }
 }
 
-fn info(
+fn port_info(
     engine: &Switch,
-    (id, name, monitors): (PortId, String, Vec<TapInfo>),
-) -> Option<SwitchPort> {
+    (id, name, monitors): (SwitchPortId, String, Vec<MonitorInfo>),
+) -> Option<SwitchPortInfo> {
     let (counters, config) = (*engine.counters(id)?, engine.port(id)?.clone());
-    Some(SwitchPort { id, name, counters, config, monitors })
+    Some(SwitchPortInfo { id, name, counters, config, monitors })
 }

@@ -11,141 +11,143 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, TryLockEr
 use rustix::io::Errno;
 use slipring_abi::NS_INDIRECT;
 use slipring_ring::{
-    BufIdx, Cell, KernRing, Pair, Region, RingView, Rx, Slot, SlotFlags, SlotIdx, Tx,
+    BufIdx, KernRing, PersistentWords, Region, RingHalves, RingView, Rx, Slot, SlotFlags, SlotIdx,
+    Tx,
 };
-use slipring_switch::{Batch, PortConfig, PortId};
+use slipring_switch::{SwitchBatch, SwitchPortConfig, SwitchPortId};
 
-use crate::adapter::{Adapter, Dir, Shape, Synced};
+use crate::adapter::{Adapter, AdapterShape, SyncStatus, TxRx};
 use crate::caller::CallerMemory;
 use crate::claims::Claims;
-use crate::domain::{Memory, lock};
-use crate::restart::state::{PortState, ValeState};
-use crate::taps::Taps;
-use crate::vale::frames::Frames;
-use crate::vale::hub::{Hub, Member, Seat};
-use crate::vale::outlet::Outlet;
+use crate::domain::{NetmapMemory, lock};
+use crate::monitor_taps::MonitorTaps;
+use crate::restart::state::{PortState, ValePortState};
+use crate::vale::bridge::{Bridge, BridgeAttachment, BridgePort};
+use crate::vale::destination_ring::DestinationRing;
+use crate::vale::frames::SyncFrames;
 use crate::waker::Listeners;
 
 /// The port.
 #[derive(Debug)]
 pub(crate) struct ValePort {
     name: String,
-    shape: Shape,
+    shape: AdapterShape,
     claims: Arc<Claims>,
     vnet: AtomicU32,
     /// The switch that it joins with its first opener.
-    home: Option<Arc<Hub>>,
-    seat: RwLock<Option<Seat>>,
-    taps: Arc<Taps>,
-    rings: OnceLock<Rings>,
+    home_bridge: Option<Arc<Bridge>>,
+    attachment: RwLock<Option<BridgeAttachment>>,
+    monitor_taps: Arc<MonitorTaps>,
+    rings: OnceLock<ValeRings>,
     making: Mutex<()>,
     /// Where words are kept for the process that follows.
-    cells: Arc<Region>,
+    persistent_words: Arc<Region>,
     /// Behind the rings, which go first.
-    memory: Arc<Memory>,
+    memory: Arc<NetmapMemory>,
 }
 
 #[derive(Debug)]
-struct Rings {
-    tx: Vec<Inlet>,
-    member: Arc<Member>,
+struct ValeRings {
+    tx: Vec<SourceRing>,
+    port: Arc<BridgePort>,
 }
 
 /// A ring that the program sends on.
 #[derive(Debug)]
-struct Inlet {
+struct SourceRing {
     view: RingView,
-    sender: Mutex<Sender>,
+    sender: Mutex<ValeSender>,
     /// How far frames were taken to be sent, and how far they were.
-    words: Cell,
+    words: PersistentWords,
     listeners: Listeners,
 }
 
 #[derive(Debug)]
-struct Sender {
+struct ValeSender {
     kern: KernRing,
-    frames: Frames,
-    batch: Batch,
+    frames: SyncFrames,
+    batch: SwitchBatch,
 }
 
 impl ValePort {
     pub(crate) fn new(
         name: String,
-        shape: Shape,
-        memory: Arc<Memory>,
+        shape: AdapterShape,
+        memory: Arc<NetmapMemory>,
         cells: Arc<Region>,
-        home: Option<Arc<Hub>>,
+        home: Option<Arc<Bridge>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             name,
             claims: Claims::new(&shape),
             shape,
             vnet: AtomicU32::new(0),
-            home,
-            seat: RwLock::default(),
-            taps: Arc::default(),
+            home_bridge: home,
+            attachment: RwLock::default(),
+            monitor_taps: Arc::default(),
             rings: OnceLock::new(),
             making: Mutex::default(),
-            cells,
+            persistent_words: cells,
             memory,
         })
     }
 
     /// Plugs it into a switch under the name that it has there.
-    pub(crate) fn sit(&self, hub: &Arc<Hub>, name: &str) -> Result<PortId, Errno> {
-        self.make_rings()?;
-        let mut seat = self.seat.write().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn attach(&self, hub: &Arc<Bridge>, name: &str) -> Result<SwitchPortId, Errno> {
+        self.ensure_rings()?;
+        let mut seat = self.attachment.write().unwrap_or_else(PoisonError::into_inner);
         if seat.is_some() {
             return Err(Errno::BUSY);
         }
         let rings = self.rings.get().ok_or(Errno::NOMEM)?;
-        let taken = hub.join(name, rings.member.clone())?;
+        let taken = hub.attach(name, rings.port.clone())?;
         let id = taken.id;
         *seat = Some(taken);
         Ok(id)
     }
 
     /// Unplugs it; the number that it had.
-    pub(crate) fn stand_up(&self) -> Option<PortId> {
-        let seat = self.seat.write().unwrap_or_else(PoisonError::into_inner).take();
+    pub(crate) fn detach(&self) -> Option<SwitchPortId> {
+        let seat = self.attachment.write().unwrap_or_else(PoisonError::into_inner).take();
         seat.map(|seat| seat.id)
     }
 
     /// The switch that it is plugged into, and its number there.
-    pub(crate) fn seated(&self) -> Option<(Arc<Hub>, PortId)> {
-        let seat = self.seat.read().unwrap_or_else(PoisonError::into_inner);
-        seat.as_ref().map(|seat| (seat.hub.clone(), seat.id))
+    pub(crate) fn attachment(&self) -> Option<(Arc<Bridge>, SwitchPortId)> {
+        let seat = self.attachment.read().unwrap_or_else(PoisonError::into_inner);
+        seat.as_ref().map(|seat| (seat.bridge.clone(), seat.id))
     }
 
     /// What a sync of tx ring `i` says before it sends the slots before `end`.
     #[cfg(test)]
-    pub(crate) fn begin(&self, i: usize, end: SlotIdx) {
-        self.rings.get().unwrap().tx[i].begin(end);
+    pub(crate) fn record_begin(&self, i: usize, end: SlotIdx) {
+        self.rings.get().unwrap().tx[i].record_begin(end);
     }
 
     /// Plugs it in where it was in a process that is no more.
-    pub(crate) fn sit_again(
+    pub(crate) fn reattach(
         &self,
-        hub: &Arc<Hub>,
+        hub: &Arc<Bridge>,
         name: &str,
-        id: PortId,
-        config: PortConfig,
+        id: SwitchPortId,
+        config: SwitchPortConfig,
     ) -> Option<()> {
         let rings = self.rings.get()?;
-        let taken = hub.join_at(name, rings.member.clone(), id, config)?;
-        *self.seat.write().unwrap_or_else(PoisonError::into_inner) = Some(taken);
+        let taken = hub.attach_at(name, rings.port.clone(), id, config)?;
+        *self.attachment.write().unwrap_or_else(PoisonError::into_inner) = Some(taken);
         Some(())
     }
 
     /// Gives it the rings that it had in a process that is no more.
-    pub(crate) fn set_rings(&self, tx: Vec<(KernRing, Cell)>, rx: Vec<KernRing>) {
-        let tx = tx.into_iter().map(|(kern, words)| Inlet::new(kern, words)).collect();
+    pub(crate) fn set_rings(&self, tx: Vec<(KernRing, PersistentWords)>, rx: Vec<KernRing>) {
+        let tx = tx.into_iter().map(|(kern, words)| SourceRing::new(kern, words)).collect();
         let rx = rx.into_iter().enumerate();
-        let outlets = rx.map(|(i, kern)| Outlet::of_program(kern, (self.taps.clone(), i)));
+        let outlets =
+            rx.map(|(i, kern)| DestinationRing::of_program(kern, (self.monitor_taps.clone(), i)));
         let vnet = self.vnet.load(Ordering::Relaxed);
-        let member = Member::new(outlets.collect(), vnet, Some(self.taps.clone()));
+        let member = BridgePort::new(outlets.collect(), vnet, Some(self.monitor_taps.clone()));
         // It is new: nobody can have set them.
-        let _ = self.rings.set(Rings { tx, member });
+        let _ = self.rings.set(ValeRings { tx, port: member });
     }
 
     pub(crate) fn set_vnet(&self, bytes: u32) {
@@ -157,85 +159,90 @@ impl ValePort {
     }
 
     /// What of it the process that follows needs.
-    pub(crate) fn state(&self, port: PortState) -> ValeState {
-        let seat = self.seat.read().unwrap_or_else(PoisonError::into_inner);
-        let name = |seat: &Seat| {
-            let ports = seat.hub.ports();
+    pub(crate) fn state(&self, port: PortState) -> ValePortState {
+        let seat = self.attachment.read().unwrap_or_else(PoisonError::into_inner);
+        let name = |seat: &BridgeAttachment| {
+            let ports = seat.bridge.ports();
             ports.into_iter().find(|(id, _)| *id == seat.id).map(|(_, name)| name)
         };
         let seat = seat.as_ref();
-        let seat = seat.and_then(|seat| seat.hub.seat_state(seat.id, &name(seat)?));
+        let seat = seat.and_then(|seat| seat.bridge.attachment_state(seat.id, &name(seat)?));
         let rings = self.rings.get();
-        let words = rings.map(|rings| rings.tx.iter().map(|inlet| inlet.words.at()).collect());
-        ValeState {
+        let words = rings.map(|rings| rings.tx.iter().map(|inlet| inlet.words.offset()).collect());
+        ValePortState {
             port,
             is_persistent: false,
             vnet: self.vnet.load(Ordering::Relaxed),
-            home: self.home.as_ref().map(|home| home.number()),
-            seat,
+            home_bridge: self.home_bridge.as_ref().map(|home| home.number()),
+            attachment: seat,
             words: words.unwrap_or_default(),
         }
     }
 
-    fn make_rings(&self) -> Result<(), Errno> {
+    fn ensure_rings(&self) -> Result<(), Errno> {
         let _one_maker = lock(&self.making);
         if self.rings.get().is_none() {
-            let rings = self.lay_out()?;
+            let rings = self.create_rings()?;
             // The lock is held, so nobody else has set it.
             let _ = self.rings.set(rings);
         }
         Ok(())
     }
 
-    fn lay_out(&self) -> Result<Rings, Errno> {
+    fn create_rings(&self) -> Result<ValeRings, Errno> {
         let region = self.memory.region();
         let ([tx, rx], [tx_slots, rx_slots]) = (self.shape.rings, self.shape.slots);
         let inlets = (0..tx).map(|ringid| {
-            let kern = Pair::<Tx>::create(region, ringid, tx_slots).map_err(|_| Errno::NOMEM)?.kern;
-            Ok(Inlet::new(kern, Cell::new(&self.cells).map_err(|_| Errno::NOMEM)?))
+            let kern =
+                RingHalves::<Tx>::create(region, ringid, tx_slots).map_err(|_| Errno::NOMEM)?.kern;
+            Ok(SourceRing::new(
+                kern,
+                PersistentWords::new(&self.persistent_words).map_err(|_| Errno::NOMEM)?,
+            ))
         });
         let outlets = (0..rx).map(|ringid| {
-            let pair = Pair::<Rx>::create(region, ringid, rx_slots).map_err(|_| Errno::NOMEM)?;
-            Ok(Outlet::of_program(pair.kern, (self.taps.clone(), ringid.into())))
+            let pair =
+                RingHalves::<Rx>::create(region, ringid, rx_slots).map_err(|_| Errno::NOMEM)?;
+            Ok(DestinationRing::of_program(pair.kern, (self.monitor_taps.clone(), ringid.into())))
         });
         let tx = inlets.collect::<Result<_, Errno>>()?;
         let outlets = outlets.collect::<Result<_, Errno>>()?;
         let vnet = self.vnet.load(Ordering::Relaxed);
-        Ok(Rings { tx, member: Member::new(outlets, vnet, Some(self.taps.clone())) })
+        Ok(ValeRings { tx, port: BridgePort::new(outlets, vnet, Some(self.monitor_taps.clone())) })
     }
 
-    fn inlet(&self, i: usize) -> Option<&Inlet> {
+    fn source_ring(&self, i: usize) -> Option<&SourceRing> {
         self.rings.get()?.tx.get(i)
     }
 
     /// Sends what is queued on ring `i`.
-    fn send(&self, i: usize, inlet: &Inlet, sender: &mut Sender) -> Synced {
-        let Sender { kern, frames, batch } = sender;
-        let Ok(head) = kern.released() else { return Synced::Reinit };
+    fn send(&self, i: usize, inlet: &SourceRing, sender: &mut ValeSender) -> SyncStatus {
+        let ValeSender { kern, frames, batch } = sender;
+        let Ok(head) = kern.released() else { return SyncStatus::Reinit };
         if head != kern.hwcur() {
             let vnet = self.vnet_header() as usize;
             let end = frames.read(&inlet.view, kern.hwcur(), head, vnet);
             // Before the first of them is anywhere: after a kill none is sent twice.
-            inlet.begin(end);
-            self.taps.see_slots(Dir::Tx, i, &inlet.view, frames.all_slots());
-            let seat = self.seat.read().unwrap_or_else(PoisonError::into_inner);
+            inlet.record_begin(end);
+            self.monitor_taps.observe_slots(TxRx::Tx, i, &inlet.view, frames.all_slots());
+            let seat = self.attachment.read().unwrap_or_else(PoisonError::into_inner);
             if let Some(seat) = seat.as_ref().filter(|_| !frames.is_empty()) {
-                seat.hub.transmit(seat.id, i as u32, &inlet.view, frames, batch);
+                seat.bridge.transmit(seat.id, i as u32, &inlet.view, frames, batch);
             }
             drop(seat);
-            kern.done_to(end);
+            kern.complete_to(end);
             inlet.words.word(0, 1).store(end.into(), Ordering::Release);
         }
         // All that was sent has been copied, so its slots are free at once.
         let tail = kern.prev(kern.hwcur());
         kern.set_tail(tail);
-        Synced::Done
+        SyncStatus::Done
     }
 }
 
-impl Inlet {
-    fn new(kern: KernRing, words: Cell) -> Self {
-        let sender = Sender { kern, frames: Frames::default(), batch: Batch::new() };
+impl SourceRing {
+    fn new(kern: KernRing, words: PersistentWords) -> Self {
+        let sender = ValeSender { kern, frames: SyncFrames::default(), batch: SwitchBatch::new() };
         Self {
             view: sender.kern.view(),
             words,
@@ -244,11 +251,11 @@ impl Inlet {
         }
     }
 
-    fn begin(&self, end: SlotIdx) {
+    fn record_begin(&self, end: SlotIdx) {
         self.words.word(0, 0).swap(end.into(), Ordering::AcqRel);
     }
 
-    fn try_sender(&self) -> Option<MutexGuard<'_, Sender>> {
+    fn try_sender(&self) -> Option<MutexGuard<'_, ValeSender>> {
         match self.sender.try_lock() {
             Ok(sender) => Some(sender),
             Err(TryLockError::WouldBlock) => None,
@@ -276,11 +283,11 @@ impl Adapter for ValePort {
         &self.name
     }
 
-    fn memory(&self) -> &Arc<Memory> {
+    fn memory(&self) -> &Arc<NetmapMemory> {
         &self.memory
     }
 
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> AdapterShape {
         self.shape
     }
 
@@ -289,51 +296,51 @@ impl Adapter for ValePort {
     }
 
     fn activate(&self, _mode: u32) -> Result<(), Errno> {
-        self.make_rings()?;
-        match &self.home {
-            Some(home) if self.seated().is_none() => self.sit(home, &self.name).map(|_| ()),
+        self.ensure_rings()?;
+        match &self.home_bridge {
+            Some(home) if self.attachment().is_none() => self.attach(home, &self.name).map(|_| ()),
             _ => Ok(()),
         }
     }
 
-    fn ring(&self, dir: Dir, i: usize) -> Option<&RingView> {
+    fn ring(&self, dir: TxRx, i: usize) -> Option<&RingView> {
         let rings = self.rings.get()?;
         match dir {
-            Dir::Tx => rings.tx.get(i).map(|inlet| &inlet.view),
-            Dir::Rx => rings.member.outlets.get(i).map(|outlet| outlet.view()),
+            TxRx::Tx => rings.tx.get(i).map(|inlet| &inlet.view),
+            TxRx::Rx => rings.port.rings.get(i).map(|outlet| outlet.view()),
         }
     }
 
-    fn sync(&self, dir: Dir, i: usize) -> Synced {
+    fn sync(&self, dir: TxRx, i: usize) -> SyncStatus {
         match dir {
-            Dir::Tx => {
-                let Some(inlet) = self.inlet(i) else { return Synced::Gone };
+            TxRx::Tx => {
+                let Some(inlet) = self.source_ring(i) else { return SyncStatus::Gone };
                 let sender = inlet.try_sender();
-                sender.map_or(Synced::Busy, |mut sender| self.send(i, inlet, &mut sender))
+                sender.map_or(SyncStatus::Busy, |mut sender| self.send(i, inlet, &mut sender))
             }
-            Dir::Rx => {
-                let outlets = self.rings.get().map(|rings| &rings.member.outlets);
+            TxRx::Rx => {
+                let outlets = self.rings.get().map(|rings| &rings.port.rings);
                 let outlet = outlets.and_then(|outlets| outlets.get(i));
-                outlet.map_or(Synced::Gone, Outlet::sync)
+                outlet.map_or(SyncStatus::Gone, DestinationRing::sync)
             }
         }
     }
 
-    fn flush(&self, i: usize) -> Synced {
-        let Some(inlet) = self.inlet(i) else { return Synced::Gone };
+    fn flush(&self, i: usize) -> SyncStatus {
+        let Some(inlet) = self.source_ring(i) else { return SyncStatus::Gone };
         self.send(i, inlet, &mut lock(&inlet.sender))
     }
 
-    fn listeners(&self, dir: Dir, i: usize) -> Option<&Listeners> {
+    fn listeners(&self, dir: TxRx, i: usize) -> Option<&Listeners> {
         let rings = self.rings.get()?;
         match dir {
-            Dir::Tx => rings.tx.get(i).map(|inlet| &inlet.listeners),
-            Dir::Rx => rings.member.outlets.get(i).map(|outlet| &outlet.listeners),
+            TxRx::Tx => rings.tx.get(i).map(|inlet| &inlet.listeners),
+            TxRx::Rx => rings.port.rings.get(i).map(|outlet| &outlet.listeners),
         }
     }
 
-    fn taps(&self) -> Option<&Arc<Taps>> {
-        Some(&self.taps)
+    fn monitor_taps(&self) -> Option<&Arc<MonitorTaps>> {
+        Some(&self.monitor_taps)
     }
 
     fn as_any(&self) -> Option<&dyn Any> {
@@ -350,7 +357,7 @@ impl Adapter for ValePort {
         }
         self.vnet.store(bytes, Ordering::Relaxed);
         if let Some(rings) = self.rings.get() {
-            rings.member.vnet.store(bytes, Ordering::Relaxed);
+            rings.port.vnet.store(bytes, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -360,11 +367,11 @@ impl Adapter for ValePort {
     }
 
     fn has_indirect(&self, i: usize) -> bool {
-        self.inlet(i).is_some_and(|inlet| inlet.indirect(|slots| slots.next().is_some()))
+        self.source_ring(i).is_some_and(|inlet| inlet.indirect(|slots| slots.next().is_some()))
     }
 
     fn fetch_indirect(&self, i: usize, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
-        let Some(inlet) = self.inlet(i) else { return Ok(()) };
+        let Some(inlet) = self.source_ring(i) else { return Ok(()) };
         let mut bytes = Vec::new();
         // No lock is held while the program keeps us waiting; its own syncs stop before these slots.
         for (at, slot) in inlet.indirect(|slots| slots.collect::<Vec<_>>()) {

@@ -7,24 +7,28 @@ use slipring_abi::*;
 
 use crate::adapter::Adapter;
 use crate::domain::lock;
-use crate::monitor::asks_for_monitor;
-use crate::names::{PortKind, Wanted};
-use crate::open::{Netmap, Open};
-use crate::request::Request;
-use crate::vale::attach::{Attachment, Place, Polling};
-use crate::vale::control::Polled;
-use crate::vale::{MAX_NAME, Switches, is_vale, memory_of, split};
+use crate::monitor::is_monitor_request;
+use crate::names::{AdapterRequest, PortKind};
+use crate::open::{Netmap, OpenHandle};
+use crate::request::NetmapRequest;
+use crate::vale::attach::{AttachmentOwner, NicAttachment, PollingPlan};
+use crate::vale::control::PolledNic;
+use crate::vale::{BridgeTable, MAX_NAME_LEN, is_vale, memory_of, split};
 
 /// Persistent ports of one user: as many as a switch has room for.
-const MAX_PERSISTENT: usize = 1024;
+const MAX_PERSISTENT_PORTS: usize = 1024;
 /// What lists say of a port that is not there.
-const NO_PORT: u32 = 255;
+const NO_PORT_INDEX: u32 = 255;
 
 impl Netmap {
     /// VALE_ATTACH: an interface or a persistent port becomes a port of a switch.
-    pub(crate) fn vale_attach(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+    pub(crate) fn vale_attach(
+        &self,
+        open: &OpenHandle,
+        request: &mut NetmapRequest,
+    ) -> Result<(), Errno> {
         let wish: NmreqValeAttach = request.read()?;
-        if asks_for_monitor(&wish.reg) {
+        if is_monitor_request(&wish.reg) {
             return Err(Errno::INVAL);
         }
         let (switch, port) = split(&request.name)?;
@@ -32,7 +36,7 @@ impl Netmap {
         let key = (netns, request.name.clone());
         let (domain, opener) = (&open.domain, &open.opener);
         for name in [&request.name, port] {
-            let wanted = Wanted { domain, opener, name, register: &wish.reg, memory: None };
+            let wanted = AdapterRequest { domain, opener, name, register: &wish.reg, memory: None };
             self.provider.admit(&wanted, wanted.kind())?;
         }
         let mut names = lock(&open.domain.names);
@@ -40,17 +44,18 @@ impl Netmap {
             return Err(Errno::BUSY);
         }
         let persistent = names.switches.persistent.get(&(netns, port.to_owned())).cloned();
-        let hub = names.switches.hub(netns, switch);
+        let hub = names.switches.get_or_create(netns, switch);
         if let Some(port) = &persistent {
-            names.switches.may_join(port, &hub)?;
+            names.switches.check_loop(port, &hub)?;
         }
         let index = match persistent {
-            Some(port) if port.seated().is_none() => port.sit(&hub, &request.name)?,
+            Some(port) if port.attachment().is_none() => port.attach(&hub, &request.name)?,
             persistent => {
-                let register = attached(&wish.reg)?;
+                let register = checked_register(&wish.reg)?;
                 let memory = memory_of(&open.domain, register.nr_mem_id)?;
                 let memory = memory.as_ref();
-                let wanted = Wanted { domain, opener, name: port, register: &register, memory };
+                let wanted =
+                    AdapterRequest { domain, opener, name: port, register: &register, memory };
                 let nic = match persistent {
                     Some(port) => Ok(port as Arc<dyn Adapter>),
                     None => wanted.interface(&mut names, &*self.provider),
@@ -58,12 +63,12 @@ impl Netmap {
                 // A name that nothing has cannot be attached.
                 let nic =
                     nic.map_err(|error| if error == Errno::NXIO { Errno::INVAL } else { error })?;
-                let place = Place {
+                let place = AttachmentOwner {
                     domain: Arc::downgrade(&open.domain),
                     key: key.clone(),
                     provider: self.provider.clone(),
                 };
-                let attachment = Attachment::new(&hub, place, nic, &register, &self.ticker)?;
+                let attachment = NicAttachment::new(&hub, place, nic, &register, &self.ticker)?;
                 let id = attachment.id();
                 names.switches.attached.insert(key, Arc::new(attachment));
                 id
@@ -74,16 +79,24 @@ impl Netmap {
     }
 
     /// VALE_DETACH.
-    pub(crate) fn vale_detach(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+    pub(crate) fn vale_detach(
+        &self,
+        open: &OpenHandle,
+        request: &mut NetmapRequest,
+    ) -> Result<(), Errno> {
         let wish: NmreqValeDetach = request.read()?;
         let key = (open.opener.netns, request.name.clone());
-        let index = open.domain.plug_out(&key, Polled::Refused)?;
+        let index = open.domain.detach_port(&key, PolledNic::Refuse)?;
         request.reply(&NmreqValeDetach { port_index: index.0, ..wish });
         Ok(())
     }
 
     /// VALE_LIST: where a name stands, or what stands at a place or behind it.
-    pub(crate) fn vale_list(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+    pub(crate) fn vale_list(
+        &self,
+        open: &OpenHandle,
+        request: &mut NetmapRequest,
+    ) -> Result<(), Errno> {
         let wish: NmreqValeList = request.read()?;
         let names = lock(&open.domain.names);
         let netns = open.opener.netns;
@@ -93,14 +106,18 @@ impl Netmap {
                 request.name = name;
                 found
             }
-            name => place(&names.switches, netns, name, &wish)?,
+            name => owner(&names.switches, netns, name, &wish)?,
         };
         request.reply(&found);
         Ok(())
     }
 
     /// VALE_NEWIF: a port that stays until it is removed.
-    pub(crate) fn vale_new(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+    pub(crate) fn vale_new(
+        &self,
+        open: &OpenHandle,
+        request: &mut NetmapRequest,
+    ) -> Result<(), Errno> {
         let wish: NmreqValeNewif = request.read()?;
         let name = request.name.as_str();
         if !can_be_interface(name) {
@@ -117,10 +134,11 @@ impl Netmap {
         };
         let memory = memory_of(&open.domain, wish.nr_mem_id)?;
         let (domain, opener) = (&open.domain, &open.opener);
-        let wanted = Wanted { domain, opener, name, register: &register, memory: memory.as_ref() };
+        let wanted =
+            AdapterRequest { domain, opener, name, register: &register, memory: memory.as_ref() };
         self.provider.admit(&wanted, PortKind::Switch)?;
         let mut names = lock(&open.domain.names);
-        if names.switches.persistent.len() >= MAX_PERSISTENT {
+        if names.switches.persistent.len() >= MAX_PERSISTENT_PORTS {
             return Err(Errno::NOMEM);
         }
         match wanted.interface(&mut names, &*self.provider) {
@@ -135,7 +153,11 @@ impl Netmap {
     }
 
     /// VALE_DELIF.
-    pub(crate) fn vale_remove(&self, open: &Open, request: &Request) -> Result<(), Errno> {
+    pub(crate) fn vale_remove(
+        &self,
+        open: &OpenHandle,
+        request: &NetmapRequest,
+    ) -> Result<(), Errno> {
         let key = (open.opener.netns, request.name.clone());
         let removed = lock(&open.domain.names).switches.remove_persistent(&key);
         match removed {
@@ -146,9 +168,13 @@ impl Netmap {
     }
 
     /// VALE_POLLING_ENABLE.
-    pub(crate) fn polling_on(&self, open: &Open, request: &mut Request) -> Result<(), Errno> {
+    pub(crate) fn polling_on(
+        &self,
+        open: &OpenHandle,
+        request: &mut NetmapRequest,
+    ) -> Result<(), Errno> {
         let wish: NmreqValePolling = request.read()?;
-        let attached = self.polled(open, request)?;
+        let attached = self.attachment(open, request)?;
         if attached.is_polled() {
             return Err(Errno::FAULT);
         }
@@ -157,8 +183,12 @@ impl Netmap {
     }
 
     /// VALE_POLLING_DISABLE.
-    pub(crate) fn polling_off(&self, open: &Open, request: &Request) -> Result<(), Errno> {
-        let attached = self.polled(open, request)?;
+    pub(crate) fn polling_off(
+        &self,
+        open: &OpenHandle,
+        request: &NetmapRequest,
+    ) -> Result<(), Errno> {
+        let attached = self.attachment(open, request)?;
         if !attached.is_polled() {
             return Err(Errno::FAULT);
         }
@@ -166,7 +196,11 @@ impl Netmap {
     }
 
     /// The interface of a switch that a request about polling names.
-    fn polled(&self, open: &Open, request: &Request) -> Result<Arc<Attachment>, Errno> {
+    fn attachment(
+        &self,
+        open: &OpenHandle,
+        request: &NetmapRequest,
+    ) -> Result<Arc<NicAttachment>, Errno> {
         let (switch, port) = split(&request.name)?;
         let key = (open.opener.netns, request.name.clone());
         let names = lock(&open.domain.names);
@@ -174,7 +208,7 @@ impl Netmap {
             return Ok(attached.clone());
         }
         let persistent = names.switches.persistent.get(&(key.0, port.to_owned()));
-        let seated = persistent.and_then(|port| port.seated());
+        let seated = persistent.and_then(|port| port.attachment());
         let in_switch = seated.is_some_and(|(hub, _)| hub.name() == switch);
         let there = in_switch || names.port(&key).is_some();
         Err(if there { Errno::OPNOTSUPP } else { Errno::NXIO })
@@ -186,12 +220,12 @@ impl Netmap {
 fn can_be_interface(name: &str) -> bool {
     let forbidden = |byte: u8| byte.is_ascii_whitespace() || b"/:%{}\x0b".contains(&byte);
     let dots = name == "." || name == "..";
-    let fits = (1..=MAX_NAME).contains(&name.len());
+    let fits = (1..=MAX_NAME_LEN).contains(&name.len());
     fits && !dots && !is_vale(name) && !name.bytes().any(forbidden)
 }
 
 /// How an interface is bound for a switch.
-fn attached(wish: &NmreqRegister) -> Result<NmreqRegister, Errno> {
+fn checked_register(wish: &NmreqRegister) -> Result<NmreqRegister, Errno> {
     let nr_mode = match wish.nr_mode {
         NR_REG_DEFAULT => NR_REG_ALL_NIC,
         mode @ (NR_REG_ALL_NIC | NR_REG_NIC_SW) => mode,
@@ -201,7 +235,11 @@ fn attached(wish: &NmreqRegister) -> Result<NmreqRegister, Errno> {
 }
 
 /// The first port from a place on.
-fn next(switches: &Switches, netns: u64, from: &NmreqValeList) -> Option<(String, NmreqValeList)> {
+fn next(
+    switches: &BridgeTable,
+    netns: u64,
+    from: &NmreqValeList,
+) -> Option<(String, NmreqValeList)> {
     let mut hubs: Vec<_> = switches.in_netns(netns).collect();
     hubs.sort_unstable_by_key(|hub| hub.number());
     for hub in hubs.iter().filter(|hub| hub.number() >= from.nr_bridge_idx) {
@@ -216,8 +254,8 @@ fn next(switches: &Switches, netns: u64, from: &NmreqValeList) -> Option<(String
 }
 
 /// Where a name stands.
-fn place(
-    switches: &Switches,
+fn owner(
+    switches: &BridgeTable,
     netns: u64,
     name: &str,
     wish: &NmreqValeList,
@@ -228,12 +266,12 @@ fn place(
     let switch = name.split_once(':').map_or(name, |(switch, _)| switch);
     let hub = switches.find(netns, switch).filter(|hub| !hub.ports().is_empty());
     let hub = hub.ok_or(Errno::NOENT)?;
-    let nr_port_idx = hub.number_of(name).map_or(NO_PORT, |id| id.0);
+    let nr_port_idx = hub.number_of(name).map_or(NO_PORT_INDEX, |id| id.0);
     Ok(NmreqValeList { nr_bridge_idx: hub.number(), nr_port_idx, ..*wish })
 }
 
 /// Which worker polls what.
-fn polling(wish: &NmreqValePolling, rings: usize) -> Result<Polling, Errno> {
+fn polling(wish: &NmreqValePolling, rings: usize) -> Result<PollingPlan, Errno> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let (first, count) = (wish.nr_first_cpu_id as usize, wish.nr_num_polling_cpus as usize);
     let last = first.checked_add(count).ok_or(Errno::INVAL)?;
@@ -248,5 +286,5 @@ fn polling(wish: &NmreqValePolling, rings: usize) -> Result<Polling, Errno> {
         }
         _ => return Err(Errno::INVAL),
     };
-    Ok(Polling { workers })
+    Ok(PollingPlan { workers })
 }

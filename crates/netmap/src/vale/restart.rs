@@ -6,58 +6,61 @@
 
 use std::sync::Arc;
 
-use slipring_ring::{Cell, KernRing, Region};
+use slipring_ring::{KernRing, PersistentWords, Region};
 use slipring_switch::{
-    DropReason, Limit, PortConfig, PortId, StormLimits, UnknownUnicast, Vlan, VlanId, VlanSet,
+    StormLimit, StormLimits, SwitchDropReason, SwitchPortConfig, SwitchPortId, UnknownUnicast,
+    VlanId, VlanMembership, VlanSet,
 };
 
-use crate::domain::Memory;
-use crate::names::Key;
-use crate::restart::state::{HubState, PlugState, SeatState, ValeState, VlanState};
-use crate::vale::Switches;
-use crate::vale::attach::Attachment;
-use crate::vale::hub::Hub;
+use crate::domain::NetmapMemory;
+use crate::names::PortKey;
+use crate::restart::state::{
+    BridgeAttachmentState, BridgePortState, BridgeState, ValePortState, VlanState,
+};
+use crate::vale::BridgeTable;
+use crate::vale::attach::NicAttachment;
+use crate::vale::bridge::Bridge;
 use crate::vale::port::ValePort;
 
-impl Switches {
+impl BridgeTable {
     /// Persistent ports.
-    pub(crate) fn all_persistent(&self) -> Vec<(Key, Arc<ValePort>)> {
+    pub(crate) fn all_persistent(&self) -> Vec<(PortKey, Arc<ValePort>)> {
         self.persistent.iter().map(|(key, port)| (key.clone(), port.clone())).collect()
     }
 
     /// Interfaces in switches.
-    pub(crate) fn all_attached(&self) -> Vec<Arc<Attachment>> {
+    pub(crate) fn all_attached(&self) -> Vec<Arc<NicAttachment>> {
         self.attached.values().cloned().collect()
     }
 
     /// Lets an interface in a switch be found again.
-    pub(crate) fn add_attached(&mut self, key: Key, attachment: Attachment) {
+    pub(crate) fn add_attached(&mut self, key: PortKey, attachment: NicAttachment) {
         self.attached.insert(key, Arc::new(attachment));
     }
 
     /// Lets a persistent port be found again.
-    pub(crate) fn add_persistent(&mut self, key: Key, port: Arc<ValePort>) {
+    pub(crate) fn add_persistent(&mut self, key: PortKey, port: Arc<ValePort>) {
         self.persistent.insert(key, port);
     }
 
     /// The switches that there are.
-    pub(crate) fn states(&self) -> Vec<HubState> {
-        let hubs = self.hubs.iter().filter_map(|(key, hub)| Some((key, hub.upgrade()?)));
-        let state = |(key, hub): (&Key, Arc<Hub>)| hub.state(key.clone());
+    pub(crate) fn states(&self) -> Vec<BridgeState> {
+        let hubs = self.bridges.iter().filter_map(|(key, hub)| Some((key, hub.upgrade()?)));
+        let state = |(key, hub): (&PortKey, Arc<Bridge>)| hub.state(key.clone());
         hubs.map(state).collect()
     }
 
     /// A switch of a process that is no more; `None` if its number is taken or out of all reason.
-    pub(crate) fn resume(&mut self, state: &HubState) -> Option<Arc<Hub>> {
+    pub(crate) fn resume(&mut self, state: &BridgeState) -> Option<Arc<Bridge>> {
         let at = usize::from(state.number);
-        while self.hubs.len() <= at {
-            self.hubs.push(((0, String::new()), std::sync::Weak::new()));
+        while self.bridges.len() <= at {
+            self.bridges.push(((0, String::new()), std::sync::Weak::new()));
         }
-        if self.hubs[at].1.strong_count() > 0 {
+        if self.bridges[at].1.strong_count() > 0 {
             return None;
         }
-        let hub = Hub::new(state.key.1.clone(), state.number);
-        hub.engine(|engine| {
+        let hub = Bridge::new(state.key.1.clone(), state.number);
+        hub.with_engine(|engine| {
             engine.set_ageing(state.ageing_ns);
             engine.set_vlan_aware(state.is_vlan_aware);
             engine.set_unknown_unicast(match state.drops_unknown {
@@ -65,16 +68,16 @@ impl Switches {
                 false => UnknownUnicast::Flood,
             });
         });
-        self.hubs[at] = (state.key.clone(), Arc::downgrade(&hub));
+        self.bridges[at] = (state.key.clone(), Arc::downgrade(&hub));
         Some(hub)
     }
 }
 
-impl Hub {
-    fn state(&self, key: Key) -> HubState {
-        self.engine(|engine| {
+impl Bridge {
+    fn state(&self, key: PortKey) -> BridgeState {
+        self.with_engine(|engine| {
             let config = engine.config();
-            HubState {
+            BridgeState {
                 key,
                 number: self.number(),
                 ageing_ns: config.ageing_ns,
@@ -85,18 +88,27 @@ impl Hub {
     }
 
     /// Where a port sits, with its settings there.
-    pub(crate) fn seat_state(&self, id: PortId, name: &str) -> Option<SeatState> {
-        let config = self.engine(|engine| engine.port(id).cloned())?;
-        let settings = PlugState::of(&config);
-        Some(SeatState { hub: self.number(), id: id.0, name: name.to_owned(), settings })
+    pub(crate) fn attachment_state(
+        &self,
+        id: SwitchPortId,
+        name: &str,
+    ) -> Option<BridgeAttachmentState> {
+        let config = self.with_engine(|engine| engine.port(id).cloned())?;
+        let settings = BridgePortState::from_config(&config);
+        Some(BridgeAttachmentState {
+            bridge: self.number(),
+            id: id.0,
+            name: name.to_owned(),
+            settings,
+        })
     }
 }
 
-impl PlugState {
-    fn of(config: &PortConfig) -> Self {
+impl BridgePortState {
+    fn from_config(config: &SwitchPortConfig) -> Self {
         let vlan = match &config.vlan {
-            Vlan::Access(id) => VlanState::Access(id.get()),
-            Vlan::Trunk { native, allowed } => {
+            VlanMembership::Access(id) => VlanState::Access(id.get()),
+            VlanMembership::Trunk { native, allowed } => {
                 let ids = (1..=4094).filter_map(|id| VlanId::new(id).ok());
                 let ids = ids.filter(|&id| allowed.contains(id)).map(VlanId::get);
                 VlanState::Trunk(native.map(VlanId::get), ids.collect())
@@ -105,8 +117,8 @@ impl PlugState {
         let StormLimits { broadcast, multicast, unknown } = config.storm;
         let storm = [broadcast, multicast, unknown].map(|limit| {
             limit.map(|limit| match limit {
-                Limit::Packets { per_sec, burst } => (false, per_sec, burst),
-                Limit::Bits { per_sec, burst_bytes } => (true, per_sec, burst_bytes),
+                StormLimit::Packets { per_sec, burst } => (false, per_sec, burst),
+                StormLimit::Bits { per_sec, burst_bytes } => (true, per_sec, burst_bytes),
             })
         });
         Self {
@@ -119,24 +131,24 @@ impl PlugState {
     }
 
     /// For a port of so many rings; `None` if they make no sense.
-    pub(crate) fn config(&self, rings: u32) -> Option<PortConfig> {
+    pub(crate) fn config(&self, rings: u32) -> Option<SwitchPortConfig> {
         let id = |id: &u16| VlanId::new(*id).ok();
         let vlan = match &self.vlan {
-            VlanState::Access(of) => Vlan::Access(id(of)?),
-            VlanState::Trunk(native, allowed) => Vlan::Trunk {
+            VlanState::Access(of) => VlanMembership::Access(id(of)?),
+            VlanState::Trunk(native, allowed) => VlanMembership::Trunk {
                 native: native.as_ref().and_then(id),
                 allowed: allowed.iter().filter_map(id).collect::<VlanSet>(),
             },
         };
         let limit = |limit: Option<(bool, u64, u64)>| {
             limit.map(|limit| match limit {
-                (false, per_sec, burst) => Limit::Packets { per_sec, burst },
-                (true, per_sec, burst_bytes) => Limit::Bits { per_sec, burst_bytes },
+                (false, per_sec, burst) => StormLimit::Packets { per_sec, burst },
+                (true, per_sec, burst_bytes) => StormLimit::Bits { per_sec, burst_bytes },
             })
         };
         let [broadcast, multicast, unknown] = self.storm.map(limit);
         let [takes_broadcast, takes_multicast, takes_unknown] = self.takes;
-        Some(PortConfig {
+        Some(SwitchPortConfig {
             rings,
             learns: self.learns,
             is_isolated: self.is_isolated,
@@ -152,12 +164,12 @@ impl PlugState {
 impl ValePort {
     /// One of a process that is no more; `None` if it makes no sense.
     pub(crate) fn resume(
-        state: &ValeState,
-        memory: Arc<Memory>,
+        state: &ValePortState,
+        memory: Arc<NetmapMemory>,
         cells: &Arc<Region>,
-        hub: impl Fn(u16) -> Option<Arc<Hub>>,
+        hub: impl Fn(u16) -> Option<Arc<Bridge>>,
     ) -> Option<Arc<Self>> {
-        let home = match state.home {
+        let home = match state.home_bridge {
             Some(number) => Some(hub(number)?),
             None => None,
         };
@@ -174,27 +186,29 @@ impl ValePort {
         let region = port.region();
         let mut lost = 0;
         let inlets = tx.iter().zip(&state.words).map(|(ring, &words)| {
-            let words = Cell::resume(cells, words).ok()?;
+            let words = PersistentWords::resume(cells, words).ok()?;
             let kern = ring.resume(&region)?;
-            let (kern, under_way) = sent(kern, &words);
+            let (kern, under_way) = resume_tx(kern, &words);
             lost += u64::from(under_way);
             Some((kern, words))
         });
         let inlets = inlets.collect::<Option<Vec<_>>>()?;
         let outlets = rx.iter().map(|ring| ring.resume(&region)).collect::<Option<Vec<_>>>()?;
         port.set_rings(inlets, outlets);
-        if let Some(seat) = &state.seat {
-            let hub = hub(seat.hub)?;
+        if let Some(seat) = &state.attachment {
+            let hub = hub(seat.bridge)?;
             let config = seat.settings.config(rx.len() as u32)?;
-            port.sit_again(&hub, &seat.name, PortId(seat.id), config)?;
-            hub.engine(|engine| engine.refuse(PortId(seat.id), DropReason::Restart, lost));
+            port.reattach(&hub, &seat.name, SwitchPortId(seat.id), config)?;
+            hub.with_engine(|engine| {
+                engine.refuse(SwitchPortId(seat.id), SwitchDropReason::Restart, lost)
+            });
         }
         Some(port)
     }
 }
 
 /// The ring from where nothing was sent yet, and how many slots were being sent.
-fn sent(mut kern: KernRing, words: &Cell) -> (KernRing, u32) {
+fn resume_tx(mut kern: KernRing, words: &PersistentWords) -> (KernRing, u32) {
     use std::sync::atomic::Ordering::Acquire;
     let (begun, done) =
         (words.word(0, 0).load(Acquire) as u32, words.word(0, 1).load(Acquire) as u32);
@@ -203,6 +217,6 @@ fn sent(mut kern: KernRing, words: &Cell) -> (KernRing, u32) {
         return (kern, 0);
     }
     let under_way = if begun >= done { begun - done } else { begun + n - done };
-    kern.done_to(begun);
+    kern.complete_to(begun);
     (kern, under_way)
 }

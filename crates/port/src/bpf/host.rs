@@ -13,8 +13,12 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use super::insn::{Helper, Insn, Reg, Width, call, exit, jeq32_imm, load, mov_imm, store_imm};
-use super::{Attach, Link, LinkFlags, Program, ProgramFlags, ProgramKind, refused, sys};
+use super::insn::{
+    AccessWidth, BpfHelper, BpfInsn, BpfReg, call, exit, jeq32_imm, load, mov_imm, store_imm,
+};
+use super::{
+    BpfAttachType, BpfLink, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind, refused, sys,
+};
 use crate::error::OpenCause;
 
 /// `skb->mark` of frames that a detached interface lets through to the host. The mark is taken
@@ -31,46 +35,47 @@ const TCX_DROP: i32 = 2;
 const F_INGRESS: i32 = 1;
 
 /// Drops every frame whose mark is not `mark`.
-const fn drop_unmarked(mark: u32) -> [Insn; 7] {
+const fn drop_unmarked(mark: u32) -> [BpfInsn; 7] {
     [
-        load(Width::Word, Reg::R2, Reg::R1, SKB_MARK),
-        jeq32_imm(Reg::R2, mark as i32, 2),
-        mov_imm(Reg::R0, TCX_DROP),
+        load(AccessWidth::Word, BpfReg::R2, BpfReg::R1, SKB_MARK),
+        jeq32_imm(BpfReg::R2, mark as i32, 2),
+        mov_imm(BpfReg::R0, TCX_DROP),
         exit(),
         store_imm_mark(0),
-        mov_imm(Reg::R0, TCX_NEXT),
+        mov_imm(BpfReg::R0, TCX_NEXT),
         exit(),
     ]
 }
 
-const fn store_imm_mark(mark: u32) -> Insn {
-    store_imm(Width::Word, Reg::R1, SKB_MARK, mark as i32)
+const fn store_imm_mark(mark: u32) -> BpfInsn {
+    store_imm(AccessWidth::Word, BpfReg::R1, SKB_MARK, mark as i32)
 }
 
 /// Sends every frame out of `ifindex`.
-const fn redirect_out(ifindex: u32) -> [Insn; 4] {
-    [mov_imm(Reg::R1, ifindex as i32), mov_imm(Reg::R2, 0), call(Helper::Redirect), exit()]
+const fn redirect_out(ifindex: u32) -> [BpfInsn; 4] {
+    [mov_imm(BpfReg::R1, ifindex as i32), mov_imm(BpfReg::R2, 0), call(BpfHelper::Redirect), exit()]
 }
 
 /// Lets every frame arrive on `ifindex`, marked so that a detached one lets it through.
-const fn redirect_in(ifindex: u32) -> [Insn; 5] {
+const fn redirect_in(ifindex: u32) -> [BpfInsn; 5] {
     [
         store_imm_mark(TO_HOST_MARK),
-        mov_imm(Reg::R1, ifindex as i32),
-        mov_imm(Reg::R2, F_INGRESS),
-        call(Helper::Redirect),
+        mov_imm(BpfReg::R1, ifindex as i32),
+        mov_imm(BpfReg::R2, F_INGRESS),
+        call(BpfHelper::Redirect),
         exit(),
     ]
 }
 
 fn attach(
     name: &str,
-    insns: &[Insn],
+    insns: &[BpfInsn],
     ifindex: u32,
-    at: Attach,
-    order: LinkFlags,
-) -> Result<Link, OpenCause> {
-    let program = Program::load(ProgramKind::Classifier, name, insns, ProgramFlags::default())?;
+    at: BpfAttachType,
+    order: BpfLinkFlags,
+) -> Result<BpfLink, OpenCause> {
+    let program =
+        BpfProgram::load(BpfProgramKind::Classifier, name, insns, BpfProgramFlags::default())?;
     program.attach(ifindex, at, order).map_err(|source| match source.raw_os_error() {
         // Before tcx, the attach type is unknown.
         Some(libc::EINVAL) => OpenCause::Unsupported {
@@ -92,7 +97,7 @@ pub fn mark_for_wire(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// An interface that the host neither receives from nor sends on, until this is dropped.
 #[derive(Debug)]
 pub struct HostDetached {
-    _links: [Link; 2],
+    _links: [BpfLink; 2],
 }
 
 /// Detaches the host from an interface. Frames marked [`TO_HOST_MARK`] still reach it, frames
@@ -102,17 +107,17 @@ pub struct HostDetached {
 /// [`OpenCause::Privilege`], [`OpenCause::Unsupported`] before Linux 6.6, [`OpenCause::System`].
 pub fn detach(ifindex: u32) -> Result<HostDetached, OpenCause> {
     // Last, so that a redirect to a host ring takes its frames first.
-    let order = LinkFlags::Last;
+    let order = BpfLinkFlags::Last;
     let (ingress, egress) = (drop_unmarked(TO_HOST_MARK), drop_unmarked(TO_WIRE_MARK));
-    let ingress = attach("slipring_drop_i", &ingress, ifindex, Attach::TcxIngress, order)?;
-    let egress = attach("slipring_drop_o", &egress, ifindex, Attach::TcxEgress, order)?;
+    let ingress = attach("slipring_drop_i", &ingress, ifindex, BpfAttachType::TcxIngress, order)?;
+    let egress = attach("slipring_drop_o", &egress, ifindex, BpfAttachType::TcxEgress, order)?;
     Ok(HostDetached { _links: [ingress, egress] })
 }
 
 /// The host's side of an interface, led to another one, until this is dropped.
 #[derive(Debug)]
 pub struct HostRedirected {
-    _links: [Link; 2],
+    _links: [BpfLink; 2],
 }
 
 /// Makes `to` the way to the host of `ifindex`: what the host sends on `ifindex` leaves through
@@ -123,9 +128,9 @@ pub struct HostRedirected {
 /// # Errors
 /// As [`detach`].
 pub fn redirect(ifindex: u32, to: u32) -> Result<HostRedirected, OpenCause> {
-    let order = LinkFlags::First;
+    let order = BpfLinkFlags::First;
     let (out, back) = (redirect_out(to), redirect_in(ifindex));
-    let egress = attach("slipring_redir_o", &out, ifindex, Attach::TcxEgress, order)?;
-    let ingress = attach("slipring_redir_i", &back, to, Attach::TcxIngress, order)?;
+    let egress = attach("slipring_redir_o", &out, ifindex, BpfAttachType::TcxEgress, order)?;
+    let ingress = attach("slipring_redir_i", &back, to, BpfAttachType::TcxIngress, order)?;
     Ok(HostRedirected { _links: [egress, ingress] })
 }

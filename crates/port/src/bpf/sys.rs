@@ -6,18 +6,18 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use super::insn::Insn;
+use super::insn::BpfInsn;
 
 /// Kinds of maps (`BPF_MAP_TYPE_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MapKind {
+pub enum BpfMapKind {
     /// AF_XDP sockets by queue.
     Sockets = 17,
 }
 
 /// Kinds of programs (`BPF_PROG_TYPE_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProgramKind {
+pub enum BpfProgramKind {
     /// For tcx: sees socket buffers.
     Classifier = 3,
     /// For XDP: sees frames before they are socket buffers.
@@ -26,7 +26,7 @@ pub enum ProgramKind {
 
 /// Load flags and bindings of a program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ProgramFlags {
+pub struct BpfProgramFlags {
     /// Takes frames in several buffers (`BPF_F_XDP_HAS_FRAGS`).
     pub frags: bool,
     /// Runs on this interface only and may use its metadata functions
@@ -36,7 +36,7 @@ pub struct ProgramFlags {
 
 /// Where a program is attached (`enum bpf_attach_type`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Attach {
+pub enum BpfAttachType {
     /// Before the stack.
     Xdp = 37,
     /// Where the stack receives.
@@ -47,7 +47,7 @@ pub enum Attach {
 
 /// How a program is attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LinkFlags {
+pub enum BpfLinkFlags {
     /// After the programs that are there (tcx).
     Last = 0,
     /// XDP in the stack, on any interface (`XDP_FLAGS_SKB_MODE`).
@@ -63,13 +63,13 @@ pub enum LinkFlags {
 /// # Safety
 /// `Self` must be `repr(C)` without padding bytes, with the layout of the command's part of
 /// `union bpf_attr`.
-unsafe trait Command {
+unsafe trait BpfCommand {
     const NUMBER: libc::c_long;
 }
 
 /// # Safety
 /// Every address in `attr` must be valid for what the command does with it.
-unsafe fn bpf<C: Command>(attr: &mut C) -> io::Result<i32> {
+unsafe fn bpf<C: BpfCommand>(attr: &mut C) -> io::Result<i32> {
     let pointer = std::ptr::from_mut(attr);
     // SAFETY:
     // - `pointer` leads to `size_of::<C>()` initialised bytes laid out as the command wants them:
@@ -95,11 +95,11 @@ struct MapCreate {
 }
 
 // SAFETY: `repr(C)`, four u32; BPF_MAP_CREATE begins with exactly these.
-unsafe impl Command for MapCreate {
+unsafe impl BpfCommand for MapCreate {
     const NUMBER: libc::c_long = 0;
 }
 
-pub(super) fn map_create(kind: MapKind, entries: u32) -> io::Result<OwnedFd> {
+pub(super) fn map_create(kind: BpfMapKind, entries: u32) -> io::Result<OwnedFd> {
     let mut attr =
         MapCreate { kind: kind as u32, key_size: 4, value_size: 4, max_entries: entries };
     // SAFETY: no addresses in it.
@@ -116,7 +116,7 @@ struct MapUpdate {
 }
 
 // SAFETY: `repr(C)`; BPF_MAP_UPDATE_ELEM takes map_fd, 8-aligned key, value and flags.
-unsafe impl Command for MapUpdate {
+unsafe impl BpfCommand for MapUpdate {
     const NUMBER: libc::c_long = 2;
 }
 
@@ -153,7 +153,7 @@ struct ProgramLoad {
 const _: () = assert!(size_of::<ProgramLoad>() == 72);
 
 // SAFETY: `repr(C)` without gaps; BPF_PROG_LOAD begins with exactly these.
-unsafe impl Command for ProgramLoad {
+unsafe impl BpfCommand for ProgramLoad {
     const NUMBER: libc::c_long = 5;
 }
 
@@ -161,10 +161,10 @@ const F_XDP_HAS_FRAGS: u32 = 1 << 5;
 const F_XDP_DEV_BOUND_ONLY: u32 = 1 << 6;
 
 pub(super) fn program_load(
-    kind: ProgramKind,
+    kind: BpfProgramKind,
     name: &str,
-    insns: &[Insn],
-    flags: ProgramFlags,
+    insns: &[BpfInsn],
+    flags: BpfProgramFlags,
 ) -> io::Result<OwnedFd> {
     // Kernel functions are open to programs with a license that the kernel counts as its own.
     let license = c"Dual BSD/GPL";
@@ -176,7 +176,7 @@ pub(super) fn program_load(
         flags: if flags.frags { F_XDP_HAS_FRAGS } else { 0 }
             | if flags.bound_to.is_some() { F_XDP_DEV_BOUND_ONLY } else { 0 },
         ifindex: flags.bound_to.unwrap_or(0),
-        expected_attach: if kind == ProgramKind::Xdp { Attach::Xdp as u32 } else { 0 },
+        expected_attach: if kind == BpfProgramKind::Xdp { BpfAttachType::Xdp as u32 } else { 0 },
         ..ProgramLoad::default()
     };
     for (to, from) in attr.name[..15].iter_mut().zip(name.bytes()) {
@@ -196,15 +196,15 @@ struct LinkCreate {
 }
 
 // SAFETY: `repr(C)`, four u32; BPF_LINK_CREATE begins with exactly these.
-unsafe impl Command for LinkCreate {
+unsafe impl BpfCommand for LinkCreate {
     const NUMBER: libc::c_long = 28;
 }
 
 pub(super) fn link_create(
     program: BorrowedFd<'_>,
     ifindex: u32,
-    at: Attach,
-    flags: LinkFlags,
+    at: BpfAttachType,
+    flags: BpfLinkFlags,
 ) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd() as u32;
     let mut attr = LinkCreate { program, ifindex, attach: at as u32, flags: flags as u32 };
@@ -236,7 +236,7 @@ struct TestRun {
 const _: () = assert!(size_of::<TestRun>() == 80);
 
 // SAFETY: `repr(C)` without gaps; BPF_PROG_TEST_RUN takes exactly these.
-unsafe impl Command for TestRun {
+unsafe impl BpfCommand for TestRun {
     const NUMBER: libc::c_long = 10;
 }
 

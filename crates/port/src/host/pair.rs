@@ -42,7 +42,7 @@ impl HiddenPair {
         let stem = format!("sr{}h{}", std::process::id(), iface.index);
         let (kernel, user) = (format!("{stem}k"), format!("{stem}u"));
         // Before there is a link that somebody could take for one left behind.
-        let mark = mark(&kernel)?;
+        let mark = bind_owner_mark(&kernel)?;
         // Without the privilege, or where the user has too many of them: both ends lie here.
         let user_netns = Netns::new().ok();
         let peer_netns = user_netns.as_ref().map(AsFd::as_fd);
@@ -58,14 +58,14 @@ impl HiddenPair {
 
     /// The namespace of the kernel's end, which is the calling thread's; `None` where the other end
     /// lies there too.
-    pub(super) fn home(&self) -> Result<Option<Netns>, OpenCause> {
+    pub(super) fn netns(&self) -> Result<Option<Netns>, OpenCause> {
         let current = self.user_netns.as_ref().map(|_| Netns::current());
         let failed = |source| OpenCause::System { what: "name the network namespace", source };
         current.transpose().map_err(failed)
     }
 
     /// Runs `work` where the port's end lies.
-    pub(super) fn beside_user<T: Send>(
+    pub(super) fn enter_user_netns<T: Send>(
         &self,
         work: impl FnOnce() -> T + Send,
     ) -> Result<T, OpenCause> {
@@ -83,7 +83,7 @@ impl HiddenPair {
 
 fn set_up_user(name: &str, mtu: u32) -> io::Result<()> {
     let netlink = Netlink::open()?;
-    netlink.silence(name)?;
+    netlink.disable_ipv6_autoconf(name)?;
     let index = index_of(&netlink, name)?;
     netlink.set_mtu(index, mtu)?;
     netlink.set_up(index)
@@ -129,7 +129,7 @@ fn owner(name: &str) -> Option<u32> {
 }
 
 /// A socket that says, until it is closed, that somebody uses the pair of this name.
-fn mark(kernel: &str) -> Result<OwnedFd, Errno> {
+fn bind_owner_mark(kernel: &str) -> Result<OwnedFd, Errno> {
     let mark = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     bind(&mark, &SocketAddrUnix::new_abstract_name(format!("slipring/{kernel}").as_bytes())?)?;
     Ok(mark)
@@ -137,7 +137,7 @@ fn mark(kernel: &str) -> Result<OwnedFd, Errno> {
 
 /// Whether nobody has the mark; one that cannot be tried is taken to be in use.
 fn is_unused(kernel: &str) -> bool {
-    mark(kernel).is_ok()
+    bind_owner_mark(kernel).is_ok()
 }
 
 #[cfg(test)]
@@ -156,7 +156,7 @@ mod tests {
     fn a_pair_is_in_use_as_long_as_somebody_has_its_mark() {
         let name = format!("sr{}h4096k", std::process::id());
         assert!(is_unused(&name));
-        let held = mark(&name).unwrap();
+        let held = bind_owner_mark(&name).unwrap();
         assert!(!is_unused(&name));
         drop(held);
         assert!(is_unused(&name));

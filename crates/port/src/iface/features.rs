@@ -26,7 +26,7 @@ pub enum Feature {
 }
 
 /// How the ioctl names a feature.
-enum Way {
+enum FeatureIoctl {
     /// Commands to get and to set it.
     Commands(u32, u32),
     /// A bit of `ETHTOOL_GFLAGS`.
@@ -37,22 +37,22 @@ const GET_FLAGS: u32 = 0x25;
 const SET_FLAGS: u32 = 0x26;
 
 impl Feature {
-    fn way(self) -> Way {
+    fn ioctl(self) -> FeatureIoctl {
         match self {
-            Self::RxChecksum => Way::Commands(0x14, 0x15),
-            Self::TxChecksum => Way::Commands(0x16, 0x17),
-            Self::Tso => Way::Commands(0x1e, 0x1f),
-            Self::Gso => Way::Commands(0x23, 0x24),
-            Self::Gro => Way::Commands(0x2b, 0x2c),
-            Self::Lro => Way::Flag(1 << 15),
-            Self::RxVlan => Way::Flag(1 << 8),
-            Self::TxVlan => Way::Flag(1 << 7),
+            Self::RxChecksum => FeatureIoctl::Commands(0x14, 0x15),
+            Self::TxChecksum => FeatureIoctl::Commands(0x16, 0x17),
+            Self::Tso => FeatureIoctl::Commands(0x1e, 0x1f),
+            Self::Gso => FeatureIoctl::Commands(0x23, 0x24),
+            Self::Gro => FeatureIoctl::Commands(0x2b, 0x2c),
+            Self::Lro => FeatureIoctl::Flag(1 << 15),
+            Self::RxVlan => FeatureIoctl::Flag(1 << 8),
+            Self::TxVlan => FeatureIoctl::Flag(1 << 7),
         }
     }
 }
 
 fn command(ifname: &str, command: u32, data: u32) -> io::Result<u32> {
-    let mut value = sys::Value { command, data };
+    let mut value = sys::EthtoolValue { command, data };
     sys::ethtool(&sys::control_socket()?, ifname, &mut value)?;
     Ok(value.data)
 }
@@ -63,16 +63,16 @@ impl super::Iface {
     /// # Errors
     /// The kernel's; mostly EOPNOTSUPP.
     pub fn feature(&self, feature: Feature) -> io::Result<bool> {
-        Ok(match feature.way() {
-            Way::Commands(get, _) => command(&self.name, get, 0)? != 0,
-            Way::Flag(bit) => command(&self.name, GET_FLAGS, 0)? & bit != 0,
+        Ok(match feature.ioctl() {
+            FeatureIoctl::Commands(get, _) => command(&self.name, get, 0)? != 0,
+            FeatureIoctl::Flag(bit) => command(&self.name, GET_FLAGS, 0)? & bit != 0,
         })
     }
 
     fn set_feature(&self, feature: Feature, on: bool) -> io::Result<()> {
-        match feature.way() {
-            Way::Commands(_, set) => command(&self.name, set, on.into())?,
-            Way::Flag(bit) => {
+        match feature.ioctl() {
+            FeatureIoctl::Commands(_, set) => command(&self.name, set, on.into())?,
+            FeatureIoctl::Flag(bit) => {
                 let flags = command(&self.name, GET_FLAGS, 0)?;
                 command(&self.name, SET_FLAGS, if on { flags | bit } else { flags & !bit })?
             }

@@ -37,13 +37,13 @@ fn padded(name: &str) -> [u8; libc::IFNAMSIZ] {
 
 /// Requests that answer in the 24 bytes of the union and take nothing from it.
 #[derive(Clone, Copy)]
-enum Query {
+enum IfReqQuery {
     Flags = 0x8913,
     Mtu = 0x8921,
     HardwareAddress = 0x8927,
 }
 
-fn query(socket: &OwnedFd, name: &str, query: Query) -> io::Result<[u8; 24]> {
+fn query(socket: &OwnedFd, name: &str, query: IfReqQuery) -> io::Result<[u8; 24]> {
     let mut request = IfReq { name: padded(name), data: IfData { bytes: [0; 24] } };
     // SAFETY:
     // - `request` is a live, exclusive `struct ifreq` of the size that these requests write.
@@ -62,17 +62,17 @@ fn word<const N: usize>(bytes: &[u8; 24]) -> [u8; N] {
 
 /// `IFF_*` flags.
 pub(crate) fn flags(socket: &OwnedFd, name: &str) -> io::Result<c_int> {
-    let answer = query(socket, name, Query::Flags)?;
+    let answer = query(socket, name, IfReqQuery::Flags)?;
     Ok(u16::from_ne_bytes(word(&answer)).into())
 }
 
 pub(super) fn mtu(socket: &OwnedFd, name: &str) -> io::Result<u32> {
-    Ok(u32::from_ne_bytes(word(&query(socket, name, Query::Mtu)?)))
+    Ok(u32::from_ne_bytes(word(&query(socket, name, IfReqQuery::Mtu)?)))
 }
 
 /// `ARPHRD_*` and the address.
 pub(super) fn hardware_address(socket: &OwnedFd, name: &str) -> io::Result<(u16, [u8; 6])> {
-    let answer = query(socket, name, Query::HardwareAddress)?;
+    let answer = query(socket, name, IfReqQuery::HardwareAddress)?;
     let [_, _, mac @ ..] = word::<8>(&answer);
     Ok((u16::from_ne_bytes(word(&answer)), mac))
 }
@@ -86,7 +86,7 @@ pub(super) unsafe trait EthtoolCommand {}
 
 /// `struct ethtool_value`.
 #[repr(C)]
-pub(super) struct Value {
+pub(super) struct EthtoolValue {
     pub(super) command: u32,
     pub(super) data: u32,
 }
@@ -96,7 +96,7 @@ pub(super) struct Value {
 #[derive(Default)]
 struct Channels {
     command: u32,
-    most: [u32; 4],
+    max: [u32; 4],
     rx: u32,
     tx: u32,
     other: u32,
@@ -126,7 +126,7 @@ const _: () = assert!(size_of::<Channels>() == 36 && size_of::<DriverInfo>() == 
 const _: () = assert!(size_of::<Coalesce>() == 92);
 
 // SAFETY: `repr(C)`, plain integers, used for the GET/SET commands of `ethtool_value` only.
-unsafe impl EthtoolCommand for Value {}
+unsafe impl EthtoolCommand for EthtoolValue {}
 // SAFETY: `repr(C)`, plain integers, 36 bytes as in the kernel, used for ETHTOOL_GCHANNELS only.
 unsafe impl EthtoolCommand for Channels {}
 // SAFETY: `repr(C)`, plain bytes, 196 bytes as in the kernel, used for ETHTOOL_GDRVINFO only.

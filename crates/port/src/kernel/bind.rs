@@ -5,28 +5,28 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use slipring_abi::name::{Kind, PortName, Rings};
+use slipring_abi::name::{PortName, PortNameKind, RingSelection};
 use slipring_abi::{
     NETMAP_IF_RING_OFS, NETMAP_REQ_MAXSIZE, NETMAP_REQ_PORT_INFO_GET, NETMAP_RING_RX,
     NETMAP_RING_TX, NR_NO_TX_POLL, NetmapIf, NetmapRing, NmreqHeader, NmreqRegister, Plain,
 };
-use slipring_ring::Mapping;
+use slipring_ring::DeviceMapping;
 
-use super::{nonsense, sys};
+use super::{protocol_error, sys};
 use crate::error::OpenCause;
 
 /// Most rings that a port is believed to have each way.
 const MAX_RINGS: u32 = 256;
 
 /// A bound descriptor.
-pub(super) struct Bound {
+pub(super) struct KernelBinding {
     file: File,
     granted: NmreqRegister,
 }
 
 /// A ring, as its header says.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ring {
+pub(super) struct KernelRingLayout {
     pub(super) offset: u64,
     pub(super) num_slots: u32,
     pub(super) data_start: u64,
@@ -36,20 +36,20 @@ pub(super) struct Ring {
 /// The rings of one pair.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct BoundRings {
-    pub(super) tx: Option<Ring>,
-    pub(super) rx: Option<Ring>,
+    pub(super) tx: Option<KernelRingLayout>,
+    pub(super) rx: Option<KernelRingLayout>,
 }
 
 impl BoundRings {
     /// Either of them.
-    pub(super) fn first(&self) -> Option<&Ring> {
+    pub(super) fn first(&self) -> Option<&KernelRingLayout> {
         self.tx.as_ref().or(self.rx.as_ref())
     }
 
     /// Those that are not among `others`: where a port has fewer rings in one direction, netmap
     /// binds the first of them once more.
     pub(super) fn without(self, others: &[Self]) -> Self {
-        let is_new = |ring: &Ring, of: fn(&Self) -> Option<Ring>| {
+        let is_new = |ring: &KernelRingLayout, of: fn(&Self) -> Option<KernelRingLayout>| {
             others.iter().filter_map(of).all(|other| other.offset != ring.offset)
         };
         Self {
@@ -59,11 +59,11 @@ impl BoundRings {
     }
 }
 
-impl Bound {
+impl KernelBinding {
     /// Opens the device and binds the rings that the name says.
     pub(super) fn new(name: &PortName, device: &Path) -> Result<Self, OpenCause> {
         let file = open_node(device)?;
-        let header = name.to_header().ok_or_else(|| nonsense("a port without a name"))?;
+        let header = name.to_header().ok_or_else(|| protocol_error("a port without a name"))?;
         let mut wanted = name.to_register();
         // A poll for frames need not send as well: this program syncs when it has sent something.
         wanted.nr_flags |= NR_NO_TX_POLL;
@@ -88,28 +88,30 @@ impl Bound {
     }
 
     /// The single ring pairs that `rings` stands for.
-    pub(super) fn ring_pairs(&self, rings: Rings) -> Vec<Rings> {
+    pub(super) fn ring_pairs(&self, rings: RingSelection) -> Vec<RingSelection> {
         let granted = &self.granted;
         // Each of them is opened on its own, so a device that exaggerates is not believed.
         let most = MAX_RINGS as u16;
         let nic = 0..granted.nr_tx_rings.max(granted.nr_rx_rings).min(most);
         let host = 0..granted.nr_host_tx_rings.max(granted.nr_host_rx_rings).min(most);
         match rings {
-            Rings::All => nic.map(Rings::One).collect(),
-            Rings::Host => host.map(Rings::OneHost).collect(),
-            Rings::NicAndHost => nic.map(Rings::One).chain(host.map(Rings::OneHost)).collect(),
+            RingSelection::All => nic.map(RingSelection::One).collect(),
+            RingSelection::Host => host.map(RingSelection::OneHost).collect(),
+            RingSelection::NicAndHost => {
+                nic.map(RingSelection::One).chain(host.map(RingSelection::OneHost)).collect()
+            }
             one => vec![one],
         }
     }
 
     /// Where the rings of this bind lie: the first pair of them that is there.
-    pub(super) fn layout(&self, mapping: &Mapping) -> Result<BoundRings, OpenCause> {
+    pub(super) fn layout(&self, mapping: &DeviceMapping) -> Result<BoundRings, OpenCause> {
         let start = self.granted.nr_offset;
         let head: NetmapIf = read(mapping, start)?;
         let counts =
             [head.ni_tx_rings, head.ni_host_tx_rings, head.ni_rx_rings, head.ni_host_rx_rings];
         if counts.iter().any(|&count| count > MAX_RINGS) {
-            return Err(nonsense("an impossible number of rings"));
+            return Err(protocol_error("an impossible number of rings"));
         }
         let tx_rings = counts[0] + counts[1];
         let rx_rings = counts[2] + counts[3];
@@ -122,18 +124,19 @@ impl Bound {
         if sound {
             Ok(BoundRings { tx, rx })
         } else {
-            Err(nonsense("rings with different buffers"))
+            Err(protocol_error("rings with different buffers"))
         }
     }
 }
 
 /// Asks the device about a port, which is not bound.
-pub(super) fn ask(name: &PortName, device: &Path) -> Result<(), OpenCause> {
+pub(super) fn probe(name: &PortName, device: &Path) -> Result<(), OpenCause> {
     let file = open_node(device)?;
-    let header = name.to_header().ok_or_else(|| nonsense("a port without a name"))?;
+    let header = name.to_header().ok_or_else(|| protocol_error("a port without a name"))?;
     let header = NmreqHeader { nr_reqtype: NETMAP_REQ_PORT_INFO_GET, ..header };
     let mut body = [0; NETMAP_REQ_MAXSIZE];
-    let may_be_made = name.pipe.is_some() || name.name.contains(':') || name.kind != Kind::Kernel;
+    let may_be_made =
+        name.pipe.is_some() || name.name.contains(':') || name.kind != PortNameKind::Kernel;
     match sys::control(file.as_fd(), &header, &mut body, true) {
         Err(error)
             if error.raw_os_error() == Some(libc::ENXIO)
@@ -154,42 +157,46 @@ fn open_node(device: &Path) -> Result<File, OpenCause> {
 
 /// The first of the rings that this opener bound; offset 0 says that it did not.
 fn first_ring(
-    mapping: &Mapping,
+    mapping: &DeviceMapping,
     start: u64,
     rings: std::ops::Range<u32>,
     direction: u16,
-) -> Result<Option<Ring>, OpenCause> {
+) -> Result<Option<KernelRingLayout>, OpenCause> {
     for index in rings {
         let behind = NETMAP_IF_RING_OFS as u64 + 8 * u64::from(index);
         let offset: i64 = read(mapping, start.saturating_add(behind))?;
         if offset != 0 {
             let at = start.checked_add_signed(offset);
-            return ring(mapping, at.ok_or_else(|| nonsense("a ring nowhere"))?, direction)
+            return ring(mapping, at.ok_or_else(|| protocol_error("a ring nowhere"))?, direction)
                 .map(Some);
         }
     }
     Ok(None)
 }
 
-fn ring(mapping: &Mapping, offset: u64, direction: u16) -> Result<Ring, OpenCause> {
+fn ring(
+    mapping: &DeviceMapping,
+    offset: u64,
+    direction: u16,
+) -> Result<KernelRingLayout, OpenCause> {
     let header: NetmapRing = read(mapping, offset)?;
     let data_start = offset.checked_add_signed(header.buf_ofs);
     if header.dir != direction {
-        return Err(nonsense("a ring of the other direction"));
+        return Err(protocol_error("a ring of the other direction"));
     }
-    Ok(Ring {
+    Ok(KernelRingLayout {
         offset,
         num_slots: header.num_slots,
-        data_start: data_start.ok_or_else(|| nonsense("buffers nowhere"))?,
+        data_start: data_start.ok_or_else(|| protocol_error("buffers nowhere"))?,
         buf_size: header.nr_buf_size,
     })
 }
 
-fn read<T: Plain>(mapping: &Mapping, at: u64) -> Result<T, OpenCause> {
+fn read<T: Plain>(mapping: &DeviceMapping, at: u64) -> Result<T, OpenCause> {
     let mut bytes = [0; 256];
-    let bytes = bytes.get_mut(..T::SIZE).ok_or_else(|| nonsense("a record too long"))?;
+    let bytes = bytes.get_mut(..T::SIZE).ok_or_else(|| protocol_error("a record too long"))?;
     let inside = mapping.read(at, bytes);
-    inside.then(|| T::read_from(bytes)).flatten().ok_or_else(|| nonsense("a place outside"))
+    inside.then(|| T::read_from(bytes)).flatten().ok_or_else(|| protocol_error("a place outside"))
 }
 
 fn no_device(device: &Path, source: io::Error) -> OpenCause {

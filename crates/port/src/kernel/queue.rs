@@ -6,22 +6,23 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use slipring_ring::{
-    Pair, Region, RegionError, RingView, Rx, RxRing, SlotFlags, SlotIdx, SyncFault, Tx, TxRing,
+    Region, RegionError, RingHalves, RingView, Rx, RxRing, SlotFlags, SlotIdx, SyncFault, Tx,
+    TxRing,
 };
 
-use super::bind::{BoundRings, Ring};
+use super::bind::{BoundRings, KernelRingLayout};
 use super::sys;
 use crate::error::{RunCause, RunError};
 use crate::iface::Iface;
-use crate::queue::{Queue, Rings, TxWait, WaitFds};
-use crate::stats::{Counters, DropCause, Traffic};
+use crate::queue::{Queue, QueueRings, TxWait, WaitFds};
+use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 
 pub(super) struct KernelQueue {
     name: String,
     file: File,
     tx: TxRing,
     rx: RxRing,
-    ledger: Ledger,
+    ledger: KernelInFlight,
     /// The slot behind the last frame that was counted.
     rx_seen: SlotIdx,
     /// The rx ring from outside, where a monitor's losses are told.
@@ -33,14 +34,14 @@ pub(super) struct KernelQueue {
     ended: bool,
     /// The interface that it is of, if it is one's.
     interface: Option<String>,
-    counters: Arc<Counters>,
+    counters: Arc<QueueCounters>,
 }
 
 /// What was queued and is not back yet. Lengths are kept here, as the slots may be written by
 /// whoever has them meanwhile.
-struct Ledger {
+struct KernelInFlight {
     /// By slot: bytes, and whether a packet ends there.
-    parts: Vec<(u32, bool)>,
+    slots: Vec<(u32, bool)>,
     /// The first slot that is not back, and the first that was not queued.
     done: SlotIdx,
     queued: SlotIdx,
@@ -57,7 +58,7 @@ impl KernelQueue {
         rings: &BoundRings,
         [region, none]: [&Arc<Region>; 2],
     ) -> Result<Self, RegionError> {
-        let same = |ring: &Ring| {
+        let same = |ring: &KernelRingLayout| {
             (ring.data_start, ring.buf_size) == (region.data_start(), region.buf_size())
         };
         if ![rings.tx, rings.rx].iter().flatten().all(same) {
@@ -65,13 +66,13 @@ impl KernelQueue {
         }
         let tx = match rings.tx {
             Some(ring) => TxRing::attach(region, ring.offset, ring.num_slots)?,
-            None => Pair::<Tx>::absent(none, 0)?.app,
+            None => RingHalves::<Tx>::absent(none, 0)?.app,
         };
         let rx = match rings.rx {
             Some(ring) => RxRing::attach(region, ring.offset, ring.num_slots)?,
-            None => Pair::<Rx>::absent(none, 0)?.app,
+            None => RingHalves::<Rx>::absent(none, 0)?.app,
         };
-        let (ledger, rx_seen, rx_view) = (Ledger::over(&tx), rx.head(), rx.view());
+        let (ledger, rx_seen, rx_view) = (KernelInFlight::over(&tx), rx.head(), rx.view());
         Ok(Self {
             name: name.to_owned(),
             file,
@@ -111,7 +112,7 @@ impl KernelQueue {
     }
 
     /// Has the device bring what arrived; a monitor ends where its port is gone.
-    fn fetch(&mut self) -> io::Result<()> {
+    fn fetch_indices(&mut self) -> io::Result<()> {
         let sync = || sys::rx_sync(self.file.as_fd());
         match sync() {
             // A device that is gone itself may say so once, but says another thing from then on.
@@ -142,10 +143,10 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENXIO | libc::EIO | libc::ENODEV))
 }
 
-impl Ledger {
+impl KernelInFlight {
     fn over(tx: &TxRing) -> Self {
-        let parts = vec![(0, false); tx.num_slots() as usize];
-        Self { parts, done: tx.head(), queued: tx.head(), in_flight: 0 }
+        let slots = vec![(0, false); tx.num_slots() as usize];
+        Self { slots, done: tx.head(), queued: tx.head(), in_flight: 0 }
     }
 
     fn is_empty(&self) -> bool {
@@ -153,11 +154,11 @@ impl Ledger {
     }
 
     /// Notes the slots that the program queued since.
-    fn note(&mut self, tx: &mut TxRing) {
+    fn record_queued(&mut self, tx: &mut TxRing) {
         let (from, to) = (self.queued, tx.head());
         let mut at = from as usize;
-        let (parts, in_flight) = (&mut self.parts, &mut self.in_flight);
-        tx.show(from, to, |bytes, flags| {
+        let (parts, in_flight) = (&mut self.slots, &mut self.in_flight);
+        tx.for_each_frame(from, to, |bytes, flags| {
             let ends = !flags.has(SlotFlags::MOREFRAG);
             parts[at] = (bytes.len() as u32, ends);
             *in_flight += u64::from(ends);
@@ -167,15 +168,15 @@ impl Ledger {
     }
 
     /// What came back: the slots up to the one behind `tail`, as one slot of a ring stays empty.
-    fn settle(&mut self, tail: SlotIdx) -> Traffic {
-        let slots = self.parts.len() as u32;
+    fn complete_to(&mut self, tail: SlotIdx) -> TrafficCounts {
+        let slots = self.slots.len() as u32;
         let end = if tail + 1 >= slots { 0 } else { tail + 1 };
         let distance = |from: u32, to: u32| if to >= from { to - from } else { to + slots - from };
         let back = distance(self.done, end).min(distance(self.done, self.queued));
-        let mut sum = Traffic::default();
+        let mut sum = TrafficCounts::default();
         for _ in 0..back {
-            let (bytes, ends) = self.parts[self.done as usize];
-            sum += Traffic { packets: ends.into(), bytes: bytes.into() };
+            let (bytes, ends) = self.slots[self.done as usize];
+            sum += TrafficCounts { packets: ends.into(), bytes: bytes.into() };
             self.done = if self.done + 1 == slots { 0 } else { self.done + 1 };
         }
         self.in_flight -= sum.packets;
@@ -184,12 +185,12 @@ impl Ledger {
 }
 
 impl Queue for KernelQueue {
-    fn rings(&mut self) -> Rings<'_> {
-        Rings { tx: &mut self.tx, rx: &mut self.rx }
+    fn rings(&mut self) -> QueueRings<'_> {
+        QueueRings { tx: &mut self.tx, rx: &mut self.rx }
     }
 
     fn tx_sync(&mut self) -> Result<(), RunError> {
-        self.ledger.note(&mut self.tx);
+        self.ledger.record_queued(&mut self.tx);
         // With nothing queued and nothing under way there is nothing to learn.
         if self.ledger.is_empty() {
             return Ok(());
@@ -197,7 +198,7 @@ impl Queue for KernelQueue {
         sys::tx_sync(self.file.as_fd()).map_err(|error| self.lost("send", error))?;
         let fault = |fault| RunError::new(&self.name, SyncFault::from(fault));
         self.tx.refresh().map_err(fault)?;
-        let sum = self.ledger.settle(self.tx.tail());
+        let sum = self.ledger.complete_to(self.tx.tail());
         self.counters.sent(sum);
         self.counters.set_in_flight(self.ledger.in_flight);
         Ok(())
@@ -207,14 +208,14 @@ impl Queue for KernelQueue {
         if !self.receives() || self.ended {
             return Ok(());
         }
-        self.fetch().map_err(|error| self.lost("receive", error))?;
+        self.fetch_indices().map_err(|error| self.lost("receive", error))?;
         let fault = |fault| RunError::new(&self.name, SyncFault::from(fault));
         self.rx.refresh().map_err(fault)?;
-        let mut sum = Traffic::default();
+        let mut sum = TrafficCounts::default();
         let to = self.rx.tail();
-        self.rx.show(self.rx_seen, to, |bytes, flags| {
+        self.rx.for_each_frame(self.rx_seen, to, |bytes, flags| {
             let packets = u64::from(!flags.has(SlotFlags::MOREFRAG));
-            sum += Traffic { packets, bytes: bytes.len() as u64 };
+            sum += TrafficCounts { packets, bytes: bytes.len() as u64 };
         });
         self.rx_seen = to;
         self.counters.received(sum);
@@ -233,7 +234,7 @@ impl Queue for KernelQueue {
         self.ended
     }
 
-    fn counters(&self) -> &Arc<Counters> {
+    fn counters(&self) -> &Arc<QueueCounters> {
         &self.counters
     }
 }

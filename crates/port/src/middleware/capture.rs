@@ -2,14 +2,14 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::observe::{Direction, Observer};
+use super::observe::{FrameDirection, Observer};
 use crate::capture::{FileWriter, wall_clock};
 use crate::clock::{Nanos, now};
 use crate::error::RunError;
 
 /// An observer that writes to a file; clones write to the same one, for several queues.
 #[derive(Debug, Clone)]
-pub struct Capture {
+pub struct CaptureObserver {
     file: Arc<Mutex<FileWriter>>,
     /// Wall clock minus monotonic clock.
     epoch: u64,
@@ -22,7 +22,7 @@ pub struct Capture {
     lost: u64,
 }
 
-impl Capture {
+impl CaptureObserver {
     /// Captures into `file`, as of its first interface.
     #[must_use]
     pub fn new(file: FileWriter) -> Self {
@@ -39,22 +39,22 @@ impl Capture {
 
     /// Captures into the same file, as of its `interface`-th interface.
     #[must_use]
-    pub fn of_interface(&self, interface: usize) -> Self {
+    pub fn for_interface(&self, interface: usize) -> Self {
         Self { interface, packet: Vec::new(), lost: 0, ..self.clone() }
     }
 
     /// Leaves out the first `header` bytes of each packet: a virtio-net header.
     #[must_use]
-    pub fn behind(self, header: usize) -> Self {
+    pub fn after_header(self, header: usize) -> Self {
         Self { header, ..self }
     }
 }
 
-impl Observer for Capture {
+impl Observer for CaptureObserver {
     fn frame(
         &mut self,
         time: Nanos,
-        direction: Direction,
+        direction: FrameDirection,
         bytes: &[u8],
         more: bool,
     ) -> Result<(), RunError> {
@@ -65,8 +65,8 @@ impl Observer for Capture {
             }
         }
         let direction = match direction {
-            Direction::Rx => slipring_pcap::Direction::Inbound,
-            Direction::Tx => slipring_pcap::Direction::Outbound,
+            FrameDirection::Rx => slipring_pcap::PcapDirection::Inbound,
+            FrameDirection::Tx => slipring_pcap::PcapDirection::Outbound,
         };
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let packet = if self.packet.is_empty() { bytes } else { &self.packet };

@@ -10,16 +10,18 @@
 use std::sync::Arc;
 
 use slipring_model::{Chance, DelayLine, Stream};
-use slipring_ring::{BufIdx, KernRing, Pair, Region, RxRing, Slot, SlotFlags, SyncFault, TxRing};
+use slipring_ring::{
+    BufIdx, KernRing, Region, RingHalves, RxRing, Slot, SlotFlags, SyncFault, TxRing,
+};
 
 use crate::clock::{Nanos, now};
 use crate::error::{OpenError, RunError};
-use crate::queue::{Interest, Queue, Rings, WaitFds};
-use crate::stats::{Counters, DropCause};
+use crate::queue::{Interest, Queue, QueueRings, WaitFds};
+use crate::stats::{DropCause, QueueCounters};
 
 /// What goes wrong, in each direction independently.
 #[derive(Debug, Clone, Copy)]
-pub struct Faults {
+pub struct FaultSpec {
     /// Packets lost.
     pub loss: Chance,
     /// Packets with one bit flipped.
@@ -32,7 +34,7 @@ pub struct Faults {
 
 /// How many times a port's own needs its faults take: front rings, and spare buffers for two
 /// rings' worth of delayed frames each way. For [`crate::OpenOptions::layers`].
-pub const LAYERS: u32 = 3;
+pub const FAULT_LAYERS: u32 = 3;
 
 /// Wraps queue number `index` of port `name` so that `faults` happen to its frames.
 ///
@@ -43,16 +45,16 @@ pub fn inject(
     name: &str,
     index: u64,
     mut inner: Box<dyn Queue>,
-    faults: &Faults,
+    faults: &FaultSpec,
 ) -> Result<Box<dyn Queue>, OpenError> {
     let rings = inner.rings();
     let region = rings.rx.region().clone();
     let (tx_slots, rx_slots) = (rings.tx.num_slots(), rings.rx.num_slots());
     let refused = |error| OpenError::new(name, error);
-    let tx = Pair::create(&region, index as u16, tx_slots.max(2)).map_err(refused)?;
-    let rx = Pair::create(&region, index as u16, rx_slots.max(2)).map_err(refused)?;
-    let lane = |label: &str, slots| Lane::new(faults, label, index, &region, slots);
-    Ok(Box::new(Faulty {
+    let tx = RingHalves::create(&region, index as u16, tx_slots.max(2)).map_err(refused)?;
+    let rx = RingHalves::create(&region, index as u16, rx_slots.max(2)).map_err(refused)?;
+    let lane = |label: &str, slots| FaultDirection::new(faults, label, index, &region, slots);
+    Ok(Box::new(FaultQueue {
         outgoing: lane("fault/tx", tx_slots).map_err(refused)?,
         incoming: lane("fault/rx", rx_slots).map_err(refused)?,
         name: name.to_owned(),
@@ -67,47 +69,47 @@ pub fn inject(
 
 /// A slot's content while it waits.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct DelayedSlot {
     buf: BufIdx,
     len: u16,
     flags: SlotFlags,
 }
 
 /// One direction: the decisions, and the frames that wait.
-struct Lane {
+struct FaultDirection {
     loss: Chance,
     corruption: Chance,
     delay: Nanos,
     losses: Stream,
     corruptions: Stream,
-    line: DelayLine<Held>,
-    spare: Vec<BufIdx>,
+    delay_line: DelayLine<DelayedSlot>,
+    spare_bufs: Vec<BufIdx>,
     region: Arc<Region>,
 }
 
-impl Lane {
+impl FaultDirection {
     fn new(
-        faults: &Faults,
+        faults: &FaultSpec,
         label: &str,
         index: u64,
         region: &Arc<Region>,
         slots: u32,
     ) -> Result<Self, slipring_ring::RegionError> {
-        let spare = if faults.delay > 0 { region.take_bufs(slots * 2)? } else { Vec::new() };
+        let spare = if faults.delay > 0 { region.alloc_bufs(slots * 2)? } else { Vec::new() };
         Ok(Self {
             loss: faults.loss,
             corruption: faults.corruption,
             delay: faults.delay,
             losses: Stream::numbered(faults.seed, &format!("{label}/loss"), index),
             corruptions: Stream::numbered(faults.seed, &format!("{label}/corruption"), index),
-            line: DelayLine::with_capacity(spare.len()),
-            spare,
+            delay_line: DelayLine::with_capacity(spare.len()),
+            spare_bufs: spare,
             region: region.clone(),
         })
     }
 
     /// Whether a packet is lost.
-    fn loses(&mut self) -> bool {
+    fn should_drop(&mut self) -> bool {
         self.losses.chance(self.loss)
     }
 
@@ -120,30 +122,30 @@ impl Lane {
     }
 }
 
-impl Drop for Lane {
+impl Drop for FaultDirection {
     fn drop(&mut self) {
-        self.region.give_bufs(self.spare.drain(..));
-        while let Some((_, held)) = self.line.pop() {
-            self.region.give_bufs([held.buf]);
+        self.region.release_bufs(self.spare_bufs.drain(..));
+        while let Some((_, held)) = self.delay_line.pop() {
+            self.region.release_bufs([held.buf]);
         }
     }
 }
 
-struct Faulty {
+struct FaultQueue {
     name: String,
     inner: Box<dyn Queue>,
-    counters: Arc<Counters>,
+    counters: Arc<QueueCounters>,
     tx: TxRing,
     tx_kern: KernRing,
     rx: RxRing,
     rx_kern: KernRing,
-    outgoing: Lane,
-    incoming: Lane,
+    outgoing: FaultDirection,
+    incoming: FaultDirection,
 }
 
-impl Faulty {
+impl FaultQueue {
     /// Moves what the program queued on towards the driver.
-    fn pass_out(&mut self, time: Nanos) -> Result<(), RunError> {
+    fn transmit(&mut self, time: Nanos) -> Result<(), RunError> {
         let head = self.tx_kern.released().map_err(|fault| ring_fault(&self.name, fault))?;
         let inner = self.inner.rings().tx;
         let lane = &mut self.outgoing;
@@ -152,11 +154,11 @@ impl Faulty {
         while at != head {
             let end = packet_end(&self.tx_kern, at, head);
             let slots = self.tx_kern.pending(end) - self.tx_kern.pending(at);
-            let room = if lane.delay > 0 { lane.spare.len() as u32 } else { inner.avail() };
+            let room = if lane.delay > 0 { lane.spare_bufs.len() as u32 } else { inner.avail() };
             if room < slots {
                 break;
             }
-            if lane.loses() {
+            if lane.should_drop() {
                 self.counters.dropped(DropCause::Fault, 1);
                 at = end;
                 continue;
@@ -165,20 +167,20 @@ impl Faulty {
             lane.corrupt(self.tx_kern.bytes(first));
             while at != end {
                 let slot = self.tx_kern.slot(at);
-                let buf = take_over(lane, slot, time, |held| queue(inner, held));
+                let buf = copy_queued(lane, slot, time, |held| queue(inner, held));
                 self.tx_kern.set_slot(at, Slot { buf, flags: SlotFlags::BUF_CHANGED, ..slot });
                 at = self.tx_kern.next(at);
             }
         }
-        self.tx_kern.done_to(at);
+        self.tx_kern.complete_to(at);
         self.tx_kern.set_tail(self.tx_kern.prev(at));
         Ok(())
     }
 
     /// Moves what the driver received on towards the program.
-    fn pass_in(&mut self, time: Nanos) -> Result<(), RunError> {
+    fn receive(&mut self, time: Nanos) -> Result<(), RunError> {
         let head = self.rx_kern.released().map_err(|fault| ring_fault(&self.name, fault))?;
-        self.rx_kern.done_to(head);
+        self.rx_kern.complete_to(head);
         let lane = &mut self.incoming;
         deliver_due(lane, &mut self.rx_kern, time);
         let inner = self.inner.rings().rx;
@@ -186,11 +188,15 @@ impl Faulty {
         loop {
             waiting = inner.whole_packets(waiting);
             let Some(slots) = packet_slots(inner, waiting) else { break };
-            let room = if lane.delay > 0 { lane.spare.len() as u32 } else { self.rx_kern.room() };
+            let room = if lane.delay > 0 {
+                lane.spare_bufs.len() as u32
+            } else {
+                self.rx_kern.free_slots()
+            };
             if room < slots {
                 break;
             }
-            if lane.loses() {
+            if lane.should_drop() {
                 self.counters.dropped(DropCause::Fault, 1);
             } else {
                 if let Some(frame) = inner.frame(0) {
@@ -198,7 +204,8 @@ impl Faulty {
                 }
                 for i in 0..slots {
                     let Some(slot) = inner.slot(i) else { break };
-                    let buf = take_over(lane, slot, time, |held| deliver(&mut self.rx_kern, held));
+                    let buf =
+                        copy_queued(lane, slot, time, |held| deliver(&mut self.rx_kern, held));
                     inner.replace(i, buf);
                 }
             }
@@ -224,13 +231,13 @@ fn packet_slots(ring: &RxRing, waiting: u32) -> Option<u32> {
 
 /// Puts a slot's frame into the delay line, or passes it on at once; returns the buffer that
 /// the slot gets instead.
-fn take_over(
-    lane: &mut Lane,
+fn copy_queued(
+    lane: &mut FaultDirection,
     slot: Slot,
     time: Nanos,
-    pass: impl FnOnce(Held) -> BufIdx,
+    pass: impl FnOnce(DelayedSlot) -> BufIdx,
 ) -> BufIdx {
-    let held = Held {
+    let held = DelayedSlot {
         buf: slot.buf,
         len: slot.len,
         flags: SlotFlags(slot.flags.0 & SlotFlags::MOREFRAG.0),
@@ -238,12 +245,12 @@ fn take_over(
     if lane.delay == 0 {
         return pass(held);
     }
-    lane.line.push(time + lane.delay, held);
-    lane.spare.pop().expect("the caller saw a spare buffer for every slot of the packet")
+    lane.delay_line.push(time + lane.delay, held);
+    lane.spare_bufs.pop().expect("the caller saw a spare buffer for every slot of the packet")
 }
 
 /// Queues a frame on a tx ring that has room; returns the buffer it displaced.
-fn queue(ring: &mut TxRing, held: Held) -> BufIdx {
+fn queue(ring: &mut TxRing, held: DelayedSlot) -> BufIdx {
     let buf = ring.replace(0, held.buf).expect("the caller saw room");
     ring.set(0, held.len.into(), held.flags | SlotFlags::BUF_CHANGED);
     ring.advance(1);
@@ -251,7 +258,7 @@ fn queue(ring: &mut TxRing, held: Held) -> BufIdx {
 }
 
 /// Puts a frame into an rx ring that has room; returns the buffer it displaced.
-fn deliver(ring: &mut KernRing, held: Held) -> BufIdx {
+fn deliver(ring: &mut KernRing, held: DelayedSlot) -> BufIdx {
     let at = ring.hwtail();
     let free = ring.slot(at).buf;
     ring.set_slot(
@@ -262,17 +269,17 @@ fn deliver(ring: &mut KernRing, held: Held) -> BufIdx {
     free
 }
 
-fn emit_due(lane: &mut Lane, ring: &mut TxRing, time: Nanos) {
+fn emit_due(lane: &mut FaultDirection, ring: &mut TxRing, time: Nanos) {
     while ring.avail() > 0 {
-        let Some(held) = lane.line.pop_due(time) else { return };
-        lane.spare.push(queue(ring, held));
+        let Some(held) = lane.delay_line.pop_due(time) else { return };
+        lane.spare_bufs.push(queue(ring, held));
     }
 }
 
-fn deliver_due(lane: &mut Lane, ring: &mut KernRing, time: Nanos) {
-    while ring.room() > 0 {
-        let Some(held) = lane.line.pop_due(time) else { return };
-        lane.spare.push(deliver(ring, held));
+fn deliver_due(lane: &mut FaultDirection, ring: &mut KernRing, time: Nanos) {
+    while ring.free_slots() > 0 {
+        let Some(held) = lane.delay_line.pop_due(time) else { return };
+        lane.spare_bufs.push(deliver(ring, held));
     }
 }
 
@@ -280,19 +287,19 @@ fn ring_fault(name: &str, fault: impl Into<SyncFault>) -> RunError {
     RunError::new(name, fault.into())
 }
 
-impl Queue for Faulty {
-    fn rings(&mut self) -> Rings<'_> {
-        Rings { tx: &mut self.tx, rx: &mut self.rx }
+impl Queue for FaultQueue {
+    fn rings(&mut self) -> QueueRings<'_> {
+        QueueRings { tx: &mut self.tx, rx: &mut self.rx }
     }
 
     fn tx_sync(&mut self) -> Result<(), RunError> {
-        self.pass_out(now())?;
+        self.transmit(now())?;
         self.inner.tx_sync()
     }
 
     fn rx_sync(&mut self) -> Result<(), RunError> {
         self.inner.rx_sync()?;
-        self.pass_in(now())
+        self.receive(now())
     }
 
     fn wait_fds(&self) -> WaitFds<'_> {
@@ -306,12 +313,12 @@ impl Queue for Faulty {
     fn deadline(&self) -> Option<Nanos> {
         let own = [&self.outgoing, &self.incoming]
             .into_iter()
-            .filter_map(|lane| lane.line.next_release_ns());
+            .filter_map(|lane| lane.delay_line.next_release_ns());
         own.chain(self.inner.deadline()).min()
     }
 
     fn ended(&self) -> bool {
-        self.inner.ended() && self.incoming.line.is_empty()
+        self.inner.ended() && self.incoming.delay_line.is_empty()
     }
 
     fn before_sleep(&mut self, interest: Interest) {
@@ -322,7 +329,7 @@ impl Queue for Faulty {
         self.inner.after_sleep();
     }
 
-    fn counters(&self) -> &Arc<Counters> {
+    fn counters(&self) -> &Arc<QueueCounters> {
         &self.counters
     }
 

@@ -6,12 +6,12 @@ use slipring_ring::{SlotFlags, SlotIdx};
 
 use crate::clock::{Nanos, now};
 use crate::error::RunError;
-use crate::queue::{Interest, Queue, Rings, WaitFds};
-use crate::stats::Counters;
+use crate::queue::{Interest, Queue, QueueRings, WaitFds};
+use crate::stats::QueueCounters;
 
 /// Which way a frame goes, from the program's side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum FrameDirection {
     /// Received.
     Rx,
     /// Sent.
@@ -28,7 +28,7 @@ pub trait Observer: Send {
     fn frame(
         &mut self,
         time: Nanos,
-        direction: Direction,
+        direction: FrameDirection,
         bytes: &[u8],
         more: bool,
     ) -> Result<(), RunError>;
@@ -52,10 +52,10 @@ pub trait Observer: Send {
 pub fn observe(mut inner: Box<dyn Queue>, observer: Box<dyn Observer>) -> Box<dyn Queue> {
     let rings = inner.rings();
     let (tx_seen, rx_seen) = (rings.tx.head(), rings.rx.tail());
-    Box::new(Observed { inner, observer, tx_seen, rx_seen })
+    Box::new(ObservedQueue { inner, observer, tx_seen, rx_seen })
 }
 
-struct Observed {
+struct ObservedQueue {
     inner: Box<dyn Queue>,
     observer: Box<dyn Observer>,
     /// Frames queued before this slot were shown.
@@ -64,7 +64,7 @@ struct Observed {
     rx_seen: SlotIdx,
 }
 
-impl Observed {
+impl ObservedQueue {
     fn count_lost(&self) {
         let lost = self.observer.lost();
         if lost > 0 {
@@ -73,8 +73,8 @@ impl Observed {
     }
 }
 
-impl Queue for Observed {
-    fn rings(&mut self) -> Rings<'_> {
+impl Queue for ObservedQueue {
+    fn rings(&mut self) -> QueueRings<'_> {
         self.inner.rings()
     }
 
@@ -83,8 +83,8 @@ impl Queue for Observed {
         let (from, to) = (self.tx_seen, ring.head());
         self.tx_seen = to;
         if from != to {
-            let mut show = Show::new(&mut *self.observer, Direction::Tx);
-            ring.show(from, to, |bytes, flags| show.slot(bytes, flags));
+            let mut show = SyncObservation::new(&mut *self.observer, FrameDirection::Tx);
+            ring.for_each_frame(from, to, |bytes, flags| show.observe_slot(bytes, flags));
             show.result?;
         } else {
             self.observer.idle()?;
@@ -100,8 +100,8 @@ impl Queue for Observed {
         let (from, to) = (self.rx_seen, ring.tail());
         self.rx_seen = to;
         if from != to {
-            let mut show = Show::new(&mut *self.observer, Direction::Rx);
-            ring.show(from, to, |bytes, flags| show.slot(bytes, flags));
+            let mut show = SyncObservation::new(&mut *self.observer, FrameDirection::Rx);
+            ring.for_each_frame(from, to, |bytes, flags| show.observe_slot(bytes, flags));
             show.result?;
         } else {
             self.observer.idle()?;
@@ -134,7 +134,7 @@ impl Queue for Observed {
         self.inner.after_sleep();
     }
 
-    fn counters(&self) -> &Arc<Counters> {
+    fn counters(&self) -> &Arc<QueueCounters> {
         self.inner.counters()
     }
 
@@ -144,19 +144,19 @@ impl Queue for Observed {
 }
 
 /// Shows one sync's frames, all with one time, up to the first error.
-struct Show<'o> {
+struct SyncObservation<'o> {
     observer: &'o mut dyn Observer,
-    direction: Direction,
+    direction: FrameDirection,
     time: Nanos,
     result: Result<(), RunError>,
 }
 
-impl<'o> Show<'o> {
-    fn new(observer: &'o mut dyn Observer, direction: Direction) -> Self {
+impl<'o> SyncObservation<'o> {
+    fn new(observer: &'o mut dyn Observer, direction: FrameDirection) -> Self {
         Self { observer, direction, time: now(), result: Ok(()) }
     }
 
-    fn slot(&mut self, bytes: &[u8], flags: SlotFlags) {
+    fn observe_slot(&mut self, bytes: &[u8], flags: SlotFlags) {
         if self.result.is_ok() {
             let more = flags.has(SlotFlags::MOREFRAG);
             self.result = self.observer.frame(self.time, self.direction, bytes, more);

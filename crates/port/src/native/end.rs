@@ -7,17 +7,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use slipring_proto::{Client, LentRing};
+use slipring_native_proto::{DelegatedRing, NativeClient};
 use slipring_ring::{
-    Doorbell, HostedRx, HostedTx, KernRing, Moved, NotSynced, Pair, Region, RegionError, RingView,
-    Rx, RxRing, SlotIdx, SyncFault, Tx, TxRing,
+    Doorbell, HostedRx, HostedSyncError, HostedTx, KernRing, Region, RegionError, RingHalves,
+    RingView, Rx, RxRing, SlotIdx, SyncFault, SyncReport, Tx, TxRing,
 };
 
 use crate::error::RunCause;
 
 /// Syncs in vain after which it is worth a call to ask whether the daemon is still there; who sleeps
 /// is told.
-const PATIENCE: u32 = 64;
+const PROBE_AFTER_IDLE_SYNCS: u32 = 64;
 
 /// An end of a pipe whose other end may be anywhere. Its rings belong to it: `tx` and `rx` are not
 /// to be exchanged for others.
@@ -27,57 +27,62 @@ pub struct NativeEnd {
     pub tx: TxRing,
     /// Frames received.
     pub rx: RxRing,
-    tx_half: Option<Half<HostedTx>>,
-    rx_half: Option<Half<HostedRx>>,
+    tx_half: Option<NativeHalf<HostedTx>>,
+    rx_half: Option<NativeHalf<HostedRx>>,
     kick: Doorbell,
     /// Readable when a bell rings, and when the daemon is gone.
     wakes: OwnedFd,
     /// Where the time of each rx sync is written to.
-    stamped: Option<RingView>,
-    idle: u32,
+    timestamped: Option<RingView>,
+    idle_syncs: u32,
     /// Last: with it everything goes back.
-    client: Client,
+    client: NativeClient,
 }
 
 /// A half, and the bells that go with it.
 #[derive(Debug)]
-struct Half<T> {
+struct NativeHalf<T> {
     half: T,
-    bell: Doorbell,
-    peer: Doorbell,
+    doorbell: Doorbell,
+    peer_doorbell: Doorbell,
 }
 
 impl NativeEnd {
     /// Takes up the first ring each way, in a mapping of the user's memory; a direction that there
     /// is none of gets a ring of one slot in `none`.
     pub(super) fn new(
-        client: Client,
+        client: NativeClient,
         [region, none]: [&Arc<Region>; 2],
         (who, stamps, kick): (u32, bool, OwnedFd),
-        rings: Vec<LentRing>,
+        rings: Vec<DelegatedRing>,
     ) -> Result<Self, RegionError> {
-        let wakes = waiting_for(&client).map_err(no_epoll)?;
+        let wakes = epoll_for(&client).map_err(epoll_error)?;
         let (mut tx_half, mut rx_half) = (None, None);
-        for LentRing { receives, place, bell, peer, .. } in rings {
+        for DelegatedRing {
+            receives, layout: place, doorbell: bell, peer_doorbell: peer, ..
+        } in rings
+        {
             let bells = (Doorbell::from_fd(bell), Doorbell::from_fd(peer));
-            let wait = || add(&wakes, &bells.0).map_err(no_epoll);
+            let wait = || add_doorbell(&wakes, &bells.0).map_err(epoll_error);
             if receives && rx_half.is_none() {
                 wait()?;
                 let half = HostedRx::attach(region, place, who)?;
-                rx_half = Some((place, Half { half, bell: bells.0, peer: bells.1 }));
+                rx_half =
+                    Some((place, NativeHalf { half, doorbell: bells.0, peer_doorbell: bells.1 }));
             } else if !receives && tx_half.is_none() {
                 wait()?;
                 let half = HostedTx::attach(region, place, who)?;
-                tx_half = Some((place, Half { half, bell: bells.0, peer: bells.1 }));
+                tx_half =
+                    Some((place, NativeHalf { half, doorbell: bells.0, peer_doorbell: bells.1 }));
             }
         }
         let tx = match &tx_half {
             Some((place, _)) => TxRing::attach(region, place.tx, place.num_slots)?,
-            None => Pair::<Tx>::absent(none, 0)?.app,
+            None => RingHalves::<Tx>::absent(none, 0)?.app,
         };
         let rx = match &rx_half {
             Some((place, _)) => RxRing::attach(region, place.rx, place.num_slots)?,
-            None => Pair::<Rx>::absent(none, 0)?.app,
+            None => RingHalves::<Rx>::absent(none, 0)?.app,
         };
         let stamped = stamps.then(|| rx.view());
         Ok(Self {
@@ -87,8 +92,8 @@ impl NativeEnd {
             rx_half: rx_half.map(|(_, half)| half),
             kick: Doorbell::from_fd(kick),
             wakes,
-            stamped,
-            idle: 0,
+            timestamped: stamped,
+            idle_syncs: 0,
             client,
         })
     }
@@ -100,7 +105,7 @@ impl NativeEnd {
     /// [`RunCause`]: indices or words make no sense, or the daemon is gone.
     #[inline]
     pub fn tx_sync(&mut self) -> Result<(), RunCause> {
-        self.tx_sync_shown(|_, _, _| {})
+        self.tx_sync_observed(|_, _, _| {})
     }
 
     /// As [`Self::tx_sync`], but shows the slots.
@@ -108,21 +113,23 @@ impl NativeEnd {
     /// # Errors
     /// As [`Self::tx_sync`].
     #[inline]
-    pub fn tx_sync_shown(
+    pub fn tx_sync_observed(
         &mut self,
         mut see: impl FnMut(&KernRing, SlotIdx, SlotIdx),
     ) -> Result<(), RunCause> {
-        let Some(Half { half, peer, .. }) = &mut self.tx_half else { return Ok(()) };
+        let Some(NativeHalf { half, peer_doorbell: peer, .. }) = &mut self.tx_half else {
+            return Ok(());
+        };
         match half.sync_shown(&mut see) {
             Ok(moved) => {
                 wake(moved, peer, &self.kick);
-                self.moved(moved)
+                self.handle_report(moved)
             }
-            Err(NotSynced::ByHost) => {
-                self.client.tx_sync().map_err(by_host)?;
-                half.synced_by_host(see).map_err(spoiled)
+            Err(HostedSyncError::HostOnly) => {
+                self.client.tx_sync().map_err(host_sync_error)?;
+                half.synced_by_host(see).map_err(corrupt_error)
             }
-            Err(why) => self.not_synced(why),
+            Err(why) => self.handle_sync_error(why),
         }
     }
 
@@ -132,7 +139,7 @@ impl NativeEnd {
     /// As [`Self::tx_sync`].
     #[inline]
     pub fn rx_sync(&mut self) -> Result<(), RunCause> {
-        self.rx_sync_shown(|_, _, _| {})
+        self.rx_sync_observed(|_, _, _| {})
     }
 
     /// As [`Self::rx_sync`], but shows the new frames' slots.
@@ -140,11 +147,13 @@ impl NativeEnd {
     /// # Errors
     /// As [`Self::tx_sync`].
     #[inline]
-    pub fn rx_sync_shown(
+    pub fn rx_sync_observed(
         &mut self,
         mut see: impl FnMut(&KernRing, SlotIdx, SlotIdx),
     ) -> Result<(), RunCause> {
-        let Some(Half { half, peer, .. }) = &mut self.rx_half else { return Ok(()) };
+        let Some(NativeHalf { half, peer_doorbell: peer, .. }) = &mut self.rx_half else {
+            return Ok(());
+        };
         let mut new = false;
         let synced = half.sync_shown(|ring, from, to| {
             new = from != to;
@@ -153,44 +162,44 @@ impl NativeEnd {
         match synced {
             Ok(moved) => {
                 wake(moved, peer, &self.kick);
-                if let Some(ring) = self.stamped.as_ref().filter(|_| new) {
+                if let Some(ring) = self.timestamped.as_ref().filter(|_| new) {
                     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                     ring.set_timestamp(now.as_secs() as i64, now.subsec_micros().into());
                 }
-                self.moved(if new { Moved::from(1) } else { moved })
+                self.handle_report(if new { SyncReport::from(1) } else { moved })
             }
-            Err(NotSynced::ByHost) => {
-                self.client.rx_sync().map_err(by_host)?;
-                half.synced_by_host(see).map_err(spoiled)
+            Err(HostedSyncError::HostOnly) => {
+                self.client.rx_sync().map_err(host_sync_error)?;
+                half.synced_by_host(see).map_err(corrupt_error)
             }
-            Err(why) => self.not_synced(why),
+            Err(why) => self.handle_sync_error(why),
         }
     }
 
     #[inline(always)]
-    fn moved(&mut self, moved: Moved) -> Result<(), RunCause> {
-        self.idle = if moved.slots > 0 { 0 } else { self.idle + 1 };
-        if self.idle == PATIENCE { self.see_daemon() } else { Ok(()) }
+    fn handle_report(&mut self, moved: SyncReport) -> Result<(), RunCause> {
+        self.idle_syncs = if moved.slots > 0 { 0 } else { self.idle_syncs + 1 };
+        if self.idle_syncs == PROBE_AFTER_IDLE_SYNCS { self.check_daemon() } else { Ok(()) }
     }
 
     #[cold]
-    fn see_daemon(&mut self) -> Result<(), RunCause> {
-        self.idle = 0;
+    fn check_daemon(&mut self) -> Result<(), RunCause> {
+        self.idle_syncs = 0;
         let mut fds = [PollFd::new(&self.client, PollFlags::RDHUP)];
         let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
         match poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
-            Ok(1..) if fds[0].revents().intersects(gone) => Err(no_daemon()),
+            Ok(1..) if fds[0].revents().intersects(gone) => Err(daemon_gone_error()),
             _ => Ok(()),
         }
     }
 
     #[cold]
-    fn not_synced(&mut self, why: NotSynced) -> Result<(), RunCause> {
+    fn handle_sync_error(&mut self, why: HostedSyncError) -> Result<(), RunCause> {
         match why {
             // Whoever it is will have moved what there was.
-            NotSynced::Busy => self.moved(Moved::default()),
-            NotSynced::Reinit(reinit) => Err(SyncFault::from(reinit).into()),
-            NotSynced::ByHost | NotSynced::Spoiled => Err(spoiled(why)),
+            HostedSyncError::Busy => self.handle_report(SyncReport::default()),
+            HostedSyncError::Reinit(reinit) => Err(SyncFault::from(reinit).into()),
+            HostedSyncError::HostOnly | HostedSyncError::Corrupt => Err(corrupt_error(why)),
         }
     }
 
@@ -204,69 +213,69 @@ impl NativeEnd {
     /// and look once more before it sleeps on [`Self::wake_fd`].
     pub fn announce_sleep(&self, for_frames: bool, for_slots: bool) {
         if let Some(rx) = self.rx_half.as_ref().filter(|_| for_frames) {
-            rx.half.signs().guest_sleeps();
+            rx.half.signs().announce_guest_sleep();
         }
         if let Some(tx) = self.tx_half.as_ref().filter(|_| for_slots) {
-            tx.half.signs().guest_sleeps();
+            tx.half.signs().announce_guest_sleep();
         }
     }
 
     /// Says that this end is awake, and silences its bells.
     pub fn wake(&mut self) {
         if let Some(rx) = &self.rx_half {
-            rx.half.signs().guest_is_awake();
-            rx.bell.silence();
+            rx.half.signs().clear_guest_sleep();
+            rx.doorbell.clear();
         }
         if let Some(tx) = &self.tx_half {
-            tx.half.signs().guest_is_awake();
-            tx.bell.silence();
+            tx.half.signs().clear_guest_sleep();
+            tx.doorbell.clear();
         }
         // The next sync that finds nothing asks for the daemon, which may be why it was woken.
-        self.idle = PATIENCE - 1;
+        self.idle_syncs = PROBE_AFTER_IDLE_SYNCS - 1;
     }
 }
 
 #[inline(always)]
-fn wake(moved: Moved, peer: &Doorbell, kick: &Doorbell) {
-    if moved.guest {
+fn wake(moved: SyncReport, peer: &Doorbell, kick: &Doorbell) {
+    if moved.wake_guest {
         peer.ring();
     }
-    if moved.host {
+    if moved.wake_host {
         kick.ring();
     }
 }
 
 #[cold]
-fn spoiled(why: NotSynced) -> RunCause {
+fn corrupt_error(why: HostedSyncError) -> RunCause {
     let source = io::Error::new(io::ErrorKind::InvalidData, why.to_string());
     RunCause::System { what: "sync", source }
 }
 
 #[cold]
-fn by_host(source: io::Error) -> RunCause {
+fn host_sync_error(source: io::Error) -> RunCause {
     match source.kind() {
-        io::ErrorKind::BrokenPipe => no_daemon(),
+        io::ErrorKind::BrokenPipe => daemon_gone_error(),
         _ => RunCause::System { what: "sync", source },
     }
 }
 
 #[cold]
-fn no_daemon() -> RunCause {
+fn daemon_gone_error() -> RunCause {
     let source = io::Error::new(io::ErrorKind::BrokenPipe, "it has ended");
     RunCause::System { what: "reach the daemon", source }
 }
 
 /// What becomes readable when the daemon hangs up.
-fn waiting_for(client: &Client) -> io::Result<OwnedFd> {
+fn epoll_for(client: &NativeClient) -> io::Result<OwnedFd> {
     let wakes = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&wakes, client, EventData::new_u64(0), EventFlags::RDHUP)?;
     Ok(wakes)
 }
 
-fn add(wakes: &OwnedFd, bell: &Doorbell) -> io::Result<()> {
+fn add_doorbell(wakes: &OwnedFd, bell: &Doorbell) -> io::Result<()> {
     Ok(epoll::add(wakes, bell, EventData::new_u64(0), EventFlags::IN)?)
 }
 
-fn no_epoll(source: io::Error) -> RegionError {
+fn epoll_error(source: io::Error) -> RegionError {
     RegionError::Memory { step: "wait for bells beside", bytes: 0, source }
 }

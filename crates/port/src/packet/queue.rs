@@ -6,29 +6,29 @@ use std::sync::Arc;
 
 use slipring_ring::{KernRing, Region, Rx, RxRing, SyncFault, Tx, TxRing};
 
-use super::inlet::{Inlet, Raw};
+use super::rx_filler::{RawPacket, RxFiller};
 use super::sys::ring::{RxFrame, RxSocket};
 use super::sys::{self, VNET_LEN};
 use crate::bpf::host::HostDetached;
 use crate::error::{OpenCause, RunCause, RunError};
 use crate::gather::{Gather, transmit};
-use crate::link::Link;
+use crate::link_watch::LinkWatch;
 use crate::options::OpenOptions;
-use crate::queue::{Queue, Rings, TxWait, WaitFds};
-use crate::stats::{Counters, DropCause};
+use crate::queue::{Queue, QueueRings, TxWait, WaitFds};
+use crate::stats::{DropCause, QueueCounters};
 
 /// Longest frame that the kernel makes up of many, and its offload header.
-const STASH: usize = VNET_LEN + (64 << 10) + 256;
+const COPY_BUFFER_LEN: usize = VNET_LEN + (64 << 10) + 256;
 /// Empty syncs between two looks at the socket's error.
-const IDLE_SYNCS: u32 = 1024;
+const PROBE_AFTER_IDLE_SYNCS: u32 = 1024;
 /// The kernel knows best how long a frame may be.
-const MAX_FRAME: u32 = u32::MAX;
+const MAX_FRAME_LEN: u32 = u32::MAX;
 
 /// What a queue talks to the kernel by.
-pub(super) struct Sockets {
+pub(super) struct PacketSockets {
     pub(super) receiver: RxSocket,
     pub(super) sender: OwnedFd,
-    pub(super) link: Link,
+    pub(super) link: LinkWatch,
 }
 
 pub(super) struct PacketQueue {
@@ -37,10 +37,10 @@ pub(super) struct PacketQueue {
     rx: RxRing,
     tx_kern: KernRing,
     rx_kern: KernRing,
-    counters: Arc<Counters>,
+    counters: Arc<QueueCounters>,
     receiver: RxSocket,
     /// A frame that was too long for the socket's ring.
-    stash: Vec<u8>,
+    copy_buffer: Vec<u8>,
     /// Syncs in a row that found nothing.
     idle_syncs: u32,
     /// What the kernel has noted on the receiver and nobody was told, or 0.
@@ -48,7 +48,7 @@ pub(super) struct PacketQueue {
     /// Frames that the kernel has dropped so far.
     kernel_drops: u64,
     sender: OwnedFd,
-    link: Link,
+    link: LinkWatch,
     gather: Gather,
     /// Keeps the host away while any queue of the port lives.
     _host: Option<Arc<HostDetached>>,
@@ -60,9 +60,9 @@ impl PacketQueue {
         ringid: u16,
         region: &Arc<Region>,
         options: &OpenOptions,
-        sockets: Sockets,
+        sockets: PacketSockets,
     ) -> Result<Self, OpenCause> {
-        let Sockets { receiver, sender, link } = sockets;
+        let PacketSockets { receiver, sender, link } = sockets;
         let tx = options.ring::<Tx>(region, ringid.into(), ringid)?;
         let rx = options.ring::<Rx>(region, ringid.into(), ringid)?;
         Ok(Self {
@@ -73,7 +73,7 @@ impl PacketQueue {
             rx_kern: rx.kern,
             counters: Arc::default(),
             receiver,
-            stash: vec![0; STASH],
+            copy_buffer: vec![0; COPY_BUFFER_LEN],
             idle_syncs: 0,
             error: 0,
             kernel_drops: 0,
@@ -85,7 +85,7 @@ impl PacketQueue {
     }
 
     /// With something that must live as long as the queue.
-    pub(super) fn keeping(self, host: Option<Arc<HostDetached>>) -> Self {
+    pub(super) fn with_host_detached(self, host: Option<Arc<HostDetached>>) -> Self {
         Self { _host: host, ..self }
     }
 
@@ -96,7 +96,7 @@ impl PacketQueue {
     /// Moves what has arrived to free slots; how many frames that made.
     #[inline]
     fn receive(&mut self) -> u64 {
-        let mut inlet = Inlet::new(&mut self.rx_kern, &self.counters);
+        let mut inlet = RxFiller::new(&mut self.rx_kern, &self.counters);
         while let Some(frame) = self.receiver.peek() {
             let slots = inlet.slots_for(frame.len, &frame.vnet);
             if slots > inlet.room() && slots <= inlet.capacity() {
@@ -105,7 +105,7 @@ impl PacketQueue {
             let queued = frame.queued;
             accept(&mut inlet, frame, slots);
             if queued {
-                accept_queued(&mut inlet, self.receiver.as_fd(), &mut self.stash, slots);
+                accept_queued(&mut inlet, self.receiver.as_fd(), &mut self.copy_buffer, slots);
             }
             self.receiver.release();
         }
@@ -116,7 +116,7 @@ impl PacketQueue {
     #[cold]
     fn check_health(&mut self) -> Result<(), RunError> {
         self.idle_syncs = 0;
-        let risen = self.ask().map_err(|cause| self.fail(cause))?;
+        let risen = self.query_link().map_err(|cause| self.fail(cause))?;
         if risen { self.tx_sync() } else { Ok(()) }
     }
 
@@ -127,31 +127,31 @@ impl PacketQueue {
 
     /// Whether the interface has come up since it was last known to be down. The kernel takes the
     /// receiver up again by itself.
-    fn ask(&mut self) -> Result<bool, RunCause> {
+    fn query_link(&mut self) -> Result<bool, RunCause> {
         self.take_error();
         let code = std::mem::take(&mut self.error);
         if code != 0 {
             let error = io::Error::from_raw_os_error(code);
             match lost(self.receiver.as_fd(), "receive", error) {
-                RunCause::WentDown => self.link.went_down()?,
+                RunCause::WentDown => self.link.mark_down()?,
                 cause => return Err(cause),
             }
         }
-        self.link.hear();
-        if self.link.take_news() || self.link.is_down() { self.link.ask() } else { Ok(false) }
+        self.link.read_events();
+        if self.link.take_changed() || self.link.is_down() { self.link.query() } else { Ok(false) }
     }
 }
 
 /// Delivers a frame that is in the socket's ring.
 #[inline(always)]
-fn accept(inlet: &mut Inlet<'_>, frame: RxFrame<'_>, slots: u32) {
+fn accept(inlet: &mut RxFiller<'_>, frame: RxFrame<'_>, slots: u32) {
     let RxFrame { bytes, vnet, tag, len, queued, outgoing } = frame;
     if outgoing {
         // What this machine sends is not received. The sockets were told, so it is rare.
     } else if slots > inlet.capacity() {
         inlet.drop_one(DropCause::RxTooLong);
     } else if bytes.len() == len as usize {
-        inlet.deliver(Raw { bytes, vnet: &vnet, tag });
+        inlet.deliver(RawPacket { bytes, vnet: &vnet, tag });
     } else if !queued {
         // Too long for the ring, and the socket's queue was full.
         inlet.drop_one(DropCause::RxNoBuffer);
@@ -160,7 +160,7 @@ fn accept(inlet: &mut Inlet<'_>, frame: RxFrame<'_>, slots: u32) {
 
 /// Delivers a frame of the socket's queue, of which the ring holds the beginning.
 #[cold]
-fn accept_queued(inlet: &mut Inlet<'_>, socket: BorrowedFd<'_>, stash: &mut [u8], slots: u32) {
+fn accept_queued(inlet: &mut RxFiller<'_>, socket: BorrowedFd<'_>, stash: &mut [u8], slots: u32) {
     let received = sys::receive(socket, stash);
     if slots > inlet.capacity() {
         return;
@@ -173,7 +173,7 @@ fn accept_queued(inlet: &mut Inlet<'_>, socket: BorrowedFd<'_>, stash: &mut [u8]
         Err(_) => return inlet.drop_one(DropCause::RxNoBuffer),
     };
     match stash[..received.len].split_at_mut_checked(VNET_LEN) {
-        Some((vnet, bytes)) => inlet.deliver(Raw { bytes, vnet, tag: received.tag }),
+        Some((vnet, bytes)) => inlet.deliver(RawPacket { bytes, vnet, tag: received.tag }),
         None => inlet.drop_one(DropCause::RxMalformed),
     }
 }
@@ -182,8 +182,8 @@ fn accept_queued(inlet: &mut Inlet<'_>, socket: BorrowedFd<'_>, stash: &mut [u8]
 #[inline]
 fn send(
     socket: BorrowedFd<'_>,
-    counters: &Counters,
-    link: &mut Link,
+    counters: &QueueCounters,
+    link: &mut LinkWatch,
     run: &Gather,
 ) -> Result<usize, RunCause> {
     let mut done = 0;
@@ -191,16 +191,16 @@ fn send(
         match sys::send(socket, run, done) {
             Ok(sent) => {
                 counters.sent(run.traffic(done..done + sent));
-                link.came_up();
+                link.mark_up();
                 done += sent;
             }
             Err(error) => match refusal(socket, error)? {
-                Refusal::Later => break,
-                Refusal::LinkDown => {
-                    link.went_down()?;
+                SendRefusal::Retry => break,
+                SendRefusal::LinkDown => {
+                    link.mark_down()?;
                     break;
                 }
-                Refusal::Never(cause) => {
+                SendRefusal::Drop(cause) => {
                     counters.dropped(cause, 1);
                     done += 1;
                 }
@@ -212,25 +212,25 @@ fn send(
 
 /// What the kernel said to a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Refusal {
+enum SendRefusal {
     /// There is no room now.
-    Later,
+    Retry,
     /// The interface is down: not before it is up.
     LinkDown,
     /// It will not be sent.
-    Never(DropCause),
+    Drop(DropCause),
 }
 
 #[cold]
-fn refusal(socket: BorrowedFd<'_>, error: io::Error) -> Result<Refusal, RunCause> {
+fn refusal(socket: BorrowedFd<'_>, error: io::Error) -> Result<SendRefusal, RunCause> {
     Ok(match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::EINTR | libc::ENOMEM) => Refusal::Later,
+        Some(libc::EAGAIN | libc::EINTR | libc::ENOMEM) => SendRefusal::Retry,
         // The device's queue is full. Without carrier it would be so for ever.
-        Some(libc::ENOBUFS) if sys::has_carrier(socket) => Refusal::Later,
-        Some(libc::ENOBUFS | libc::EINVAL) => Refusal::Never(DropCause::TxRefused),
-        Some(libc::EMSGSIZE) => Refusal::Never(DropCause::TxTooLong),
+        Some(libc::ENOBUFS) if sys::has_carrier(socket) => SendRefusal::Retry,
+        Some(libc::ENOBUFS | libc::EINVAL) => SendRefusal::Drop(DropCause::TxRefused),
+        Some(libc::EMSGSIZE) => SendRefusal::Drop(DropCause::TxTooLong),
         _ => match lost(socket, "send", error) {
-            RunCause::WentDown => Refusal::LinkDown,
+            RunCause::WentDown => SendRefusal::LinkDown,
             cause => return Err(cause),
         },
     })
@@ -248,14 +248,14 @@ fn lost(socket: BorrowedFd<'_>, what: &'static str, source: io::Error) -> RunCau
 }
 
 impl Queue for PacketQueue {
-    fn rings(&mut self) -> Rings<'_> {
-        Rings { tx: &mut self.tx, rx: &mut self.rx }
+    fn rings(&mut self) -> QueueRings<'_> {
+        QueueRings { tx: &mut self.tx, rx: &mut self.rx }
     }
 
     fn tx_sync(&mut self) -> Result<(), RunError> {
         let (socket, counters) = (self.sender.as_fd(), &*self.counters);
         let link = &mut self.link;
-        transmit(&mut self.tx_kern, &mut self.gather, MAX_FRAME, counters, |run| {
+        transmit(&mut self.tx_kern, &mut self.gather, MAX_FRAME_LEN, counters, |run| {
             send(socket, counters, link, run)
         })
         .map_err(|cause| RunError::new(&self.name, cause))
@@ -263,13 +263,13 @@ impl Queue for PacketQueue {
 
     fn rx_sync(&mut self) -> Result<(), RunError> {
         let head = self.rx_kern.released().map_err(|fault| self.fail(SyncFault::from(fault)))?;
-        self.rx_kern.done_to(head);
+        self.rx_kern.complete_to(head);
         if self.receive() > 0 {
             self.idle_syncs = 0;
             return Ok(());
         }
         self.idle_syncs += 1;
-        if self.idle_syncs >= IDLE_SYNCS { self.check_health() } else { Ok(()) }
+        if self.idle_syncs >= PROBE_AFTER_IDLE_SYNCS { self.check_health() } else { Ok(()) }
     }
 
     fn wait_fds(&self) -> WaitFds<'_> {
@@ -282,14 +282,14 @@ impl Queue for PacketQueue {
     }
 
     fn after_sleep(&mut self) {
-        self.link.hear();
+        self.link.read_events();
         // An error of the socket ends every sleep at once, whatever is waited for: it is taken here,
         // and the next empty sync looks.
         self.take_error();
-        self.idle_syncs = IDLE_SYNCS;
+        self.idle_syncs = PROBE_AFTER_IDLE_SYNCS;
     }
 
-    fn counters(&self) -> &Arc<Counters> {
+    fn counters(&self) -> &Arc<QueueCounters> {
         &self.counters
     }
 

@@ -10,12 +10,12 @@ use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::bpf::host::TO_HOST_MARK;
-use crate::gather::{Gather, Part};
+use crate::gather::{Gather, IoVec};
 
 /// Bytes of the header that tells of offloads, before each frame of a receiving socket.
 pub(super) const VNET_LEN: usize = 10;
 /// Frames handed over per system call.
-const BATCH: usize = 64;
+const MAX_BATCH: usize = 64;
 
 /// A socket that neither sends nor receives before [`bind`].
 pub(super) fn socket() -> io::Result<OwnedFd> {
@@ -25,7 +25,7 @@ pub(super) fn socket() -> io::Result<OwnedFd> {
 
 /// What a bound socket is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
+pub(super) enum SocketUse {
     /// Frames of all protocols.
     Receive,
     /// None: a socket without protocol is never looked at when frames arrive.
@@ -47,8 +47,8 @@ fn link_address(index: u32, protocol: u16) -> libc::sockaddr_ll {
 const ADDRESS_LEN: libc::socklen_t = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
 
 /// Binds to an interface; frames arrive from now on.
-pub(super) fn bind(socket: BorrowedFd<'_>, index: u32, use_for: Use) -> io::Result<()> {
-    let protocol = if use_for == Use::Receive { libc::ETH_P_ALL as u16 } else { 0 };
+pub(super) fn bind(socket: BorrowedFd<'_>, index: u32, use_for: SocketUse) -> io::Result<()> {
+    let protocol = if use_for == SocketUse::Receive { libc::ETH_P_ALL as u16 } else { 0 };
     let address = link_address(index, protocol);
     // SAFETY: `address` is a live `sockaddr_ll` of `ADDRESS_LEN` bytes, which are only read.
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), ADDRESS_LEN) })
@@ -78,7 +78,7 @@ unsafe trait OptionValue: Copy {}
 // SAFETY: the type of most options; a plain number.
 unsafe impl OptionValue for c_int {}
 // SAFETY: three numbers; the kernel writes it for PACKET_STATISTICS on version 2 sockets.
-unsafe impl OptionValue for Statistics {}
+unsafe impl OptionValue for PacketStatistics {}
 // SAFETY: the kernel's type for memberships; numbers.
 unsafe impl OptionValue for libc::packet_mreq {}
 // SAFETY: the kernel's type for rings of version 2 sockets; numbers.
@@ -87,7 +87,7 @@ unsafe impl OptionValue for libc::tpacket_req {}
 /// `struct tpacket_stats`, without the name that libc has for it.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
-struct Statistics {
+struct PacketStatistics {
     packets: u32,
     drops: u32,
 }
@@ -118,7 +118,7 @@ fn get<T: OptionValue + Default>(
 
 /// Socket options that take a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Setting {
+pub(super) enum SocketSetting {
     Version,
     VnetHeader,
     /// Frames too long for the ring also go to the socket's queue, whole.
@@ -134,7 +134,7 @@ pub(super) enum Setting {
     BusyPoll,
 }
 
-impl Setting {
+impl SocketSetting {
     fn name(self) -> (c_int, c_int) {
         match self {
             Self::Version => (libc::SOL_PACKET, libc::PACKET_VERSION),
@@ -179,7 +179,7 @@ pub(super) fn promiscuous(socket: BorrowedFd<'_>, index: u32) -> io::Result<()> 
 
 /// Makes a new group of sockets that share an interface's frames by receive queue; its number.
 pub(super) fn fanout_new(socket: BorrowedFd<'_>) -> io::Result<u32> {
-    Setting::Fanout.set(socket, fanout(0) | libc::PACKET_FANOUT_FLAG_UNIQUEID << 16)?;
+    SocketSetting::Fanout.set(socket, fanout(0) | libc::PACKET_FANOUT_FLAG_UNIQUEID << 16)?;
     let group: c_int = get(socket, libc::SOL_PACKET, libc::PACKET_FANOUT)?;
     Ok(group as u32 & 0xffff)
 }
@@ -188,7 +188,7 @@ pub(super) fn fanout_new(socket: BorrowedFd<'_>) -> io::Result<u32> {
 /// mapping modulo members", the maker being number 0. The mapping is the receive queue plus one;
 /// on devices that do not note the queue it is 0, or what the sender had there.
 pub(super) fn fanout_join(socket: BorrowedFd<'_>, group: u32) -> io::Result<()> {
-    Setting::Fanout.set(socket, fanout(group))
+    SocketSetting::Fanout.set(socket, fanout(group))
 }
 
 fn fanout(group: u32) -> u32 {
@@ -198,13 +198,13 @@ fn fanout(group: u32) -> u32 {
 
 /// Frames lost for want of room since the last call.
 pub(super) fn take_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
-    let statistics: Statistics = get(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
+    let statistics: PacketStatistics = get(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
     Ok(statistics.drops)
 }
 
 /// Which frames a socket takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Filter {
+pub(super) enum SocketFilter {
     Nothing,
     /// All that come from the wire.
     Everything,
@@ -218,7 +218,7 @@ pub(super) enum Filter {
 }
 
 /// Puts a filter in place of the one before.
-pub(super) fn filter(socket: BorrowedFd<'_>, filter: Filter) -> io::Result<()> {
+pub(super) fn filter(socket: BorrowedFd<'_>, filter: SocketFilter) -> io::Result<()> {
     const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
     const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
     const MODULO: u16 = (libc::BPF_ALU | libc::BPF_MOD | libc::BPF_K) as u16;
@@ -232,9 +232,9 @@ pub(super) fn filter(socket: BorrowedFd<'_>, filter: Filter) -> io::Result<()> {
         none,
     ];
     let rest: &[_] = match filter {
-        Filter::Nothing => &[none],
-        Filter::Everything => &[all],
-        Filter::Queue { queue, of } => &[
+        SocketFilter::Nothing => &[none],
+        SocketFilter::Everything => &[all],
+        SocketFilter::Queue { queue, of } => &[
             op(LOAD, 0, 0, (libc::SKF_AD_OFF + libc::SKF_AD_QUEUE) as u32),
             op(MODULO, 0, 0, of),
             op(JUMP_EQUAL, 0, 1, (queue + 1) % of),
@@ -285,13 +285,13 @@ fn flags(socket: BorrowedFd<'_>, index: u32) -> Option<c_int> {
 /// Sends frames of a run, from number `first` on, at most a batch of them; how many left. Those
 /// before a refused one leave first; the error is that of the first frame otherwise.
 pub(super) fn send(socket: BorrowedFd<'_>, run: &Gather, first: usize) -> io::Result<usize> {
-    let count = (run.len() - first).min(BATCH);
+    let count = (run.len() - first).min(MAX_BATCH);
     // SAFETY: zeros are valid for numbers and for pointers that nobody follows.
-    let mut messages: [libc::mmsghdr; BATCH] = unsafe { MaybeUninit::zeroed().assume_init() };
+    let mut messages: [libc::mmsghdr; MAX_BATCH] = unsafe { MaybeUninit::zeroed().assume_init() };
     for (i, message) in messages[..count].iter_mut().enumerate() {
-        let parts = run.parts(first + i);
+        let parts = run.iovecs(first + i);
         // `Part` has the layout of `iovec`. The kernel does not write through the pointer.
-        message.msg_hdr.msg_iov = std::ptr::from_ref::<[Part]>(parts).cast_mut().cast();
+        message.msg_hdr.msg_iov = std::ptr::from_ref::<[IoVec]>(parts).cast_mut().cast();
         message.msg_hdr.msg_iovlen = parts.len() as _;
     }
     let (at, flags) = (messages.as_mut_ptr(), libc::MSG_DONTWAIT as _);
@@ -305,7 +305,7 @@ pub(super) fn send(socket: BorrowedFd<'_>, run: &Gather, first: usize) -> io::Re
 
 /// A frame from the socket's queue.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Received {
+pub(super) struct ReceivedFrame {
     /// Bytes received, the offload header included.
     pub(super) len: usize,
     /// The tag that was taken out of the frame.
@@ -323,7 +323,7 @@ const _: () = assert!(offset_of!(AuxMessage, data) == size_of::<libc::cmsghdr>()
 
 /// Receives a frame that was too long for the ring, with its offload header. EMSGSIZE when it is
 /// too long for `buffer`, too.
-pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Received> {
+pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<ReceivedFrame> {
     // SAFETY: both are made of numbers, for which zeros are valid.
     let mut aux: AuxMessage = unsafe { MaybeUninit::zeroed().assume_init() };
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
@@ -346,7 +346,7 @@ pub(super) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<R
         && aux.header.cmsg_type == libc::PACKET_AUXDATA;
     let data = aux.data;
     let tag = if given { tag(data.tp_status, data.tp_vlan_tci, data.tp_vlan_tpid) } else { None };
-    Ok(Received { len, tag })
+    Ok(ReceivedFrame { len, tag })
 }
 
 /// The VLAN tag that the kernel took out of a frame, as it goes back in.

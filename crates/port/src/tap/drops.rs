@@ -18,25 +18,25 @@ pub(super) struct HostDrops {
     name: String,
     netlink: Option<Netlink>,
     /// What the device counted before it was ours.
-    before: u64,
+    last_count: u64,
 }
 
 impl HostDrops {
     /// Starts counting at what a device of this thread's namespace has dropped by now.
-    pub(super) fn of(index: u32, name: &str) -> Self {
+    pub(super) fn new(index: u32, name: &str) -> Self {
         let mut drops =
-            Self { index, name: name.to_owned(), netlink: Netlink::open().ok(), before: 0 };
-        drops.before = drops.read_here().unwrap_or(0);
+            Self { index, name: name.to_owned(), netlink: Netlink::open().ok(), last_count: 0 };
+        drops.last_count = drops.read_here().unwrap_or(0);
         drops
     }
 
     /// Frames dropped since; `None` where the device is out of sight.
-    pub(super) fn since(&mut self, tun: BorrowedFd<'_>) -> Option<u64> {
+    pub(super) fn take_new(&mut self, tun: BorrowedFd<'_>) -> Option<u64> {
         let count = self.read_here().or_else(|| {
-            self.netlink = follow(tun).ok();
+            self.netlink = netlink_of_device(tun).ok();
             self.read_here()
         })?;
-        Some(count.saturating_sub(self.before))
+        Some(count.saturating_sub(self.last_count))
     }
 
     fn read_here(&self) -> Option<u64> {
@@ -49,7 +49,7 @@ impl HostDrops {
 }
 
 /// A netlink socket in the namespace that the device is in now.
-fn follow(tun: BorrowedFd<'_>) -> io::Result<Netlink> {
+fn netlink_of_device(tun: BorrowedFd<'_>) -> io::Result<Netlink> {
     let netns = sys::namespace(tun)?;
     let opened = std::thread::scope(|scope| {
         let inside = scope.spawn(|| {

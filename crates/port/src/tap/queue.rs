@@ -5,16 +5,18 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use slipring_ring::{KernRing, Pair, Region, RxRing, Slot, SlotFlags, SlotIdx, SyncFault, TxRing};
+use slipring_ring::{
+    KernRing, Region, RingHalves, RxRing, Slot, SlotFlags, SlotIdx, SyncFault, TxRing,
+};
 
 use super::drops::HostDrops;
 use super::sys;
-use super::sys::uring::{BATCH, Uring};
+use super::sys::uring::{MAX_BATCH, TapUring};
 use crate::error::{OpenCause, RunCause, RunError};
 use crate::gather::{Gather, transmit};
-use crate::link::Link;
-use crate::queue::{Queue, Rings, TxWait, WaitFds};
-use crate::stats::{Counters, DropCause, Traffic};
+use crate::link_watch::LinkWatch;
+use crate::queue::{Queue, QueueRings, TxWait, WaitFds};
+use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 
 /// What a frame may have beyond its first buffer, in bytes.
 const OVERFLOW: usize = 66 << 10;
@@ -25,21 +27,21 @@ pub(super) struct TapQueue {
     rx: RxRing,
     tx_kern: KernRing,
     rx_kern: KernRing,
-    counters: Arc<Counters>,
-    writer: Writer,
+    counters: Arc<QueueCounters>,
+    writer: TapWriter,
     gather: Gather,
-    limits: Limits,
+    limits: TapLimits,
     /// What did not fit the first buffer of a frame.
     overflow: Vec<u8>,
     /// The device's own count, on its first queue.
     host_drops: Option<HostDrops>,
-    link: Link,
+    link: LinkWatch,
     tun: OwnedFd,
 }
 
 /// How long frames may be, their virtio-net headers included.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct TapLimits {
     /// Most bytes of a frame to send.
     pub(super) send: u32,
     /// Most bytes of a frame that the device is set up to give us.
@@ -47,9 +49,9 @@ pub(super) struct Limits {
 }
 
 /// How frames are written.
-enum Writer {
+enum TapWriter {
     /// Many per system call.
-    Batched(Box<Uring>),
+    Batched(Box<TapUring>),
     /// One per system call.
     Single,
 }
@@ -60,14 +62,14 @@ impl TapQueue {
         ringid: u16,
         region: &Arc<Region>,
         slots: u32,
-        limits: Limits,
-        link: Link,
+        limits: TapLimits,
+        link: LinkWatch,
         tun: OwnedFd,
     ) -> Result<Self, OpenCause> {
-        let tx = Pair::create(region, ringid, slots)?;
-        let rx = Pair::create(region, ringid, slots)?;
-        let uring = Uring::new(tun.as_fd(), region);
-        let writer = uring.map_or(Writer::Single, |uring| Writer::Batched(Box::new(uring)));
+        let tx = RingHalves::create(region, ringid, slots)?;
+        let rx = RingHalves::create(region, ringid, slots)?;
+        let uring = TapUring::new(tun.as_fd(), region);
+        let writer = uring.map_or(TapWriter::Single, |uring| TapWriter::Batched(Box::new(uring)));
         Ok(Self {
             name: name.to_owned(),
             tx: tx.app,
@@ -92,7 +94,7 @@ impl TapQueue {
 
     /// Whether many frames are written with one system call.
     pub(super) fn is_batched(&self) -> bool {
-        matches!(self.writer, Writer::Batched(_))
+        matches!(self.writer, TapWriter::Batched(_))
     }
 
     fn fail(&self, cause: impl Into<RunCause>) -> RunError {
@@ -102,8 +104,8 @@ impl TapQueue {
     /// Sends what waited for the device to come up. It may be in another namespace by now, so the
     /// write itself asks; only where the port is to end is the kernel asked for the device.
     #[cold]
-    fn see_to_link(&mut self) -> Result<(), RunError> {
-        let asked = if self.link.ends() { self.link.ask() } else { Ok(false) };
+    fn check_link(&mut self) -> Result<(), RunError> {
+        let asked = if self.link.ends_when_down() { self.link.query() } else { Ok(false) };
         match asked {
             // Out of sight is not gone: a sync says when it is.
             Ok(_) | Err(RunCause::Vanished) => {}
@@ -117,8 +119,8 @@ impl TapQueue {
         let ring = &mut self.rx_kern;
         let buf_size = ring.region().buf_size();
         let longest = self.limits.receive.div_ceil(buf_size).min(ring.num_slots() - 1);
-        let (mut at, mut room) = (ring.hwtail(), ring.room());
-        let mut sum = Traffic::default();
+        let (mut at, mut room) = (ring.hwtail(), ring.free_slots());
+        let mut sum = TrafficCounts::default();
         let mut result = Ok(());
         while room >= longest {
             let len = match read(self.tun.as_fd(), ring.buffer(at), &mut self.overflow) {
@@ -129,9 +131,9 @@ impl TapQueue {
                     break;
                 }
             };
-            match place(ring, at, room, len, &self.overflow) {
+            match copy_into_slots(ring, at, room, len, &self.overflow) {
                 Ok(slots) => {
-                    sum += Traffic { packets: 1, bytes: len as u64 };
+                    sum += TrafficCounts { packets: 1, bytes: len as u64 };
                     at = ring.add(at, slots);
                     room -= slots;
                 }
@@ -153,7 +155,7 @@ fn read(tun: BorrowedFd<'_>, first: &mut [u8], overflow: &mut [u8]) -> Result<us
 /// Makes a packet of a frame of `len` bytes whose first ones are in slot `at` already; how many
 /// slots it takes.
 #[inline(always)]
-fn place(
+fn copy_into_slots(
     ring: &mut KernRing,
     at: SlotIdx,
     room: u32,
@@ -170,11 +172,11 @@ fn place(
         ring.set_slot(at, Slot { len: len as u16, flags: SlotFlags::default(), ..slot });
         return Ok(1);
     }
-    place_rest(ring, at, room, overflow.get(..len - first).ok_or(DropCause::RxTooLong)?)
+    copy_rest(ring, at, room, overflow.get(..len - first).ok_or(DropCause::RxTooLong)?)
 }
 
 /// Copies the rest of a frame to the slots after `at`, which is full.
-fn place_rest(
+fn copy_rest(
     ring: &mut KernRing,
     first: SlotIdx,
     room: u32,
@@ -198,24 +200,24 @@ fn place_rest(
     Ok(slots)
 }
 
-impl Writer {
+impl TapWriter {
     /// Writes a run and counts what became of each frame; how many, which is all unless the device
     /// is down.
     fn write(
         &mut self,
         tun: BorrowedFd<'_>,
-        counters: &Counters,
-        link: &mut Link,
+        counters: &QueueCounters,
+        link: &mut LinkWatch,
         run: &Gather,
     ) -> Result<usize, RunCause> {
-        let mut sent = Traffic::default();
+        let mut sent = TrafficCounts::default();
         let mut done = 0;
         while done < run.len() {
-            let mut results = [0; BATCH];
+            let mut results = [0; MAX_BATCH];
             let count = match self {
                 Self::Batched(uring) => uring.write(run, done, &mut results).map_err(failed)?,
                 Self::Single => {
-                    results[0] = sys::write(tun, run.parts(done));
+                    results[0] = sys::write(tun, run.iovecs(done));
                     1
                 }
             };
@@ -225,7 +227,7 @@ impl Writer {
             for (i, &result) in results[..count - late].iter().enumerate() {
                 match refusal(result)? {
                     None => {
-                        sent += Traffic { packets: 1, bytes: run.frame_len(done + i).into() };
+                        sent += TrafficCounts { packets: 1, bytes: run.frame_len(done + i).into() };
                     }
                     Some(cause) => counters.dropped(cause, 1),
                 }
@@ -233,10 +235,10 @@ impl Writer {
             done += count - late;
             if late > 0 {
                 counters.sent(sent);
-                link.went_down()?;
+                link.mark_down()?;
                 return Ok(done);
             }
-            link.came_up();
+            link.mark_up();
         }
         counters.sent(sent);
         Ok(done)
@@ -278,8 +280,8 @@ fn lost(what: &'static str, error: Errno) -> RunCause {
 }
 
 impl Queue for TapQueue {
-    fn rings(&mut self) -> Rings<'_> {
-        Rings { tx: &mut self.tx, rx: &mut self.rx }
+    fn rings(&mut self) -> QueueRings<'_> {
+        QueueRings { tx: &mut self.tx, rx: &mut self.rx }
     }
 
     fn tx_sync(&mut self) -> Result<(), RunError> {
@@ -293,9 +295,9 @@ impl Queue for TapQueue {
 
     fn rx_sync(&mut self) -> Result<(), RunError> {
         let head = self.rx_kern.released().map_err(|fault| self.fail(SyncFault::from(fault)))?;
-        self.rx_kern.done_to(head);
-        if self.link.take_news() {
-            self.see_to_link()?;
+        self.rx_kern.complete_to(head);
+        if self.link.take_changed() {
+            self.check_link()?;
         }
         self.receive().map_err(|cause| self.fail(cause))
     }
@@ -309,17 +311,17 @@ impl Queue for TapQueue {
     }
 
     fn after_sleep(&mut self) {
-        self.link.hear();
+        self.link.read_events();
     }
 
     fn update_stats(&mut self) {
-        let drops = self.host_drops.as_mut().and_then(|drops| drops.since(self.tun.as_fd()));
+        let drops = self.host_drops.as_mut().and_then(|drops| drops.take_new(self.tun.as_fd()));
         if let Some(count) = drops {
             self.counters.set_dropped(DropCause::RxKernel, count);
         }
     }
 
-    fn counters(&self) -> &Arc<Counters> {
+    fn counters(&self) -> &Arc<QueueCounters> {
         &self.counters
     }
 }

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::gather::Part;
+use crate::gather::IoVec;
 
 /// The driver's device node.
 pub(super) const NODE: &str = "/dev/net/tun";
@@ -21,7 +21,7 @@ pub(super) fn open() -> io::Result<OwnedFd> {
 
 /// How a queue is attached to a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Attach {
+pub(super) struct TapAttach {
     /// Other descriptors may be queues of the device too.
     pub(super) multi_queue: bool,
     /// Each frame is preceded by a virtio-net header.
@@ -46,7 +46,7 @@ fn name_of(request: &libc::ifreq) -> String {
 
 /// Makes the descriptor a queue of the device `name`, which is made if there is none; an empty
 /// name, or one with `%d`, lets the kernel choose. The name it has.
-pub(super) fn attach(tun: BorrowedFd<'_>, name: &str, attach: Attach) -> io::Result<String> {
+pub(super) fn attach(tun: BorrowedFd<'_>, name: &str, attach: TapAttach) -> io::Result<String> {
     let mut request = request(name);
     let multi_queue = if attach.multi_queue { libc::IFF_MULTI_QUEUE } else { 0 };
     let vnet_header = if attach.vnet_header { libc::IFF_VNET_HDR } else { 0 };
@@ -110,7 +110,7 @@ fn check(rc: c_int) -> io::Result<()> {
 
 /// Writes one frame, given in parts of a gather that is borrowed meanwhile: what the kernel says to
 /// it, a negative number being an error.
-pub(super) fn write(tun: BorrowedFd<'_>, parts: &[Part]) -> i32 {
+pub(super) fn write(tun: BorrowedFd<'_>, parts: &[IoVec]) -> i32 {
     let (at, count) = (parts.as_ptr().cast(), parts.len() as c_int);
     // SAFETY:
     // - `Part` has the layout of `iovec`, and `parts` is live for the call.

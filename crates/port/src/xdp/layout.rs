@@ -17,7 +17,7 @@ pub(super) const HEADROOM: u32 = 256;
 
 /// The arithmetic of one region.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Layout {
+pub(super) struct UmemLayout {
     size: u32,
     /// Where the size is a power of two.
     shift: Option<u32>,
@@ -34,8 +34,8 @@ pub(super) fn is_aligned(region: &Region) -> bool {
     region.buf_size().is_power_of_two()
 }
 
-impl Layout {
-    pub(super) fn of(region: &Region) -> Self {
+impl UmemLayout {
+    pub(super) fn new(region: &Region) -> Self {
         let size = region.buf_size();
         let shift = is_aligned(region).then_some(size.trailing_zeros());
         Self { size, shift, num_bufs: region.num_bufs() }

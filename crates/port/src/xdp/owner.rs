@@ -6,20 +6,20 @@ use std::path::Path;
 
 /// The process that holds the XDP program of an interface, as `name (pid)`; `None` when it cannot
 /// be found, for want of privilege or because nothing holds it.
-pub(super) fn of_program(ifindex: u32) -> Option<String> {
+pub(super) fn program_owner(ifindex: u32) -> Option<String> {
     // A child of ours that is just being started has a copy of our descriptors.
-    if holds(std::process::id(), ifindex) {
+    if holds_link_to(std::process::id(), ifindex) {
         return Some("this process".into());
     }
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    let pid = pids.find(|&pid: &u32| is_near(pid) && holds(pid, ifindex))?;
-    named(pid)
+    let pid = pids.find(|&pid: &u32| is_in_our_netns(pid) && holds_link_to(pid, ifindex))?;
+    process_label(pid)
 }
 
 /// A process of this network namespace, but not this one, that has AF_XDP rings: what is left of a
 /// queue that it was lent keeps that queue. `None` if there is none, or several.
-pub(super) fn of_sockets() -> Option<String> {
+pub(super) fn socket_owner() -> Option<String> {
     let processes = fs::read_dir("/proc").ok()?.flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let has_rings = |pid: u32| {
@@ -27,9 +27,9 @@ pub(super) fn of_sockets() -> Option<String> {
         maps.is_ok_and(|maps| maps.lines().any(is_fill_ring))
     };
     let own = std::process::id();
-    let mut found = pids.filter(|&pid| pid != own && is_near(pid) && has_rings(pid));
+    let mut found = pids.filter(|&pid| pid != own && is_in_our_netns(pid) && has_rings(pid));
     let (pid, another) = (found.next()?, found.next());
-    another.is_none().then(|| named(pid)).flatten()
+    another.is_none().then(|| process_label(pid)).flatten()
 }
 
 /// Of a mapping: addresses, rights, offset, device, inode, name.
@@ -41,28 +41,28 @@ fn is_fill_ring(mapping: &str) -> bool {
 }
 
 /// `name (pid)`.
-fn named(pid: u32) -> Option<String> {
+fn process_label(pid: u32) -> Option<String> {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(format!("{} ({pid})", name.trim_end()))
 }
 
 /// Whether a process is in this thread's network namespace: others number their interfaces alike.
-fn is_near(pid: u32) -> bool {
+fn is_in_our_netns(pid: u32) -> bool {
     let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/net")).ok();
     namespace("thread-self").is_some_and(|here| namespace(&pid.to_string()) == Some(here))
 }
 
-fn holds(pid: u32, ifindex: u32) -> bool {
+fn holds_link_to(pid: u32, ifindex: u32) -> bool {
     let fds = fs::read_dir(format!("/proc/{pid}/fdinfo"));
     fds.is_ok_and(|fds| fds.flatten().any(|fd| is_link_to(&fd.path(), ifindex)))
 }
 
 fn is_link_to(fdinfo: &Path, ifindex: u32) -> bool {
-    fs::read_to_string(fdinfo).is_ok_and(|info| says_link_to(&info, ifindex))
+    fs::read_to_string(fdinfo).is_ok_and(|info| describes_link_to(&info, ifindex))
 }
 
 /// Of one description, `link_type: xdp` and `ifindex: N` among others.
-fn says_link_to(info: &str, ifindex: u32) -> bool {
+fn describes_link_to(info: &str, ifindex: u32) -> bool {
     let value = |key: &str| info.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
     value("link_type:") == Some("xdp")
         && value("ifindex:").and_then(|index| index.parse().ok()) == Some(ifindex)
@@ -90,9 +90,9 @@ mod tests {
                 "pos:\t0\nflags:\t02000000\nlink_type:\t{kind}\nlink_id:\t7\nifindex:\t{index}\n"
             )
         };
-        assert!(says_link_to(&info("xdp", 3), 3));
-        assert!(!says_link_to(&info("xdp", 33), 3));
-        assert!(!says_link_to(&info("tcx", 3), 3));
-        assert!(!says_link_to("pos:\t0\n", 3));
+        assert!(describes_link_to(&info("xdp", 3), 3));
+        assert!(!describes_link_to(&info("xdp", 33), 3));
+        assert!(!describes_link_to(&info("tcx", 3), 3));
+        assert!(!describes_link_to("pos:\t0\n", 3));
     }
 }

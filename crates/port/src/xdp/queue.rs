@@ -4,78 +4,78 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use slipring_ring::{Pair, Rx, RxRing, Tx, TxRing};
+use slipring_ring::{RingHalves, Rx, RxRing, Tx, TxRing};
 
-use super::Kept;
-use super::finish::Finisher;
-use super::program::Hook;
+use super::KeepAlive;
+use super::offload_fixup::OffloadFixup;
+use super::ownership::{SyncDirection, SyncOwnership};
+use super::program::XdpHook;
 use super::rx::RxSide;
-use super::socket::{Socket, fault};
+use super::socket::{XdpSocket, fault};
 use super::sys;
-use super::turns::{Turns, Way};
 use super::tx::{TxLimits, TxSide};
 use crate::bpf::host::HostDetached;
 use crate::error::{OpenCause, RunCause, RunError};
 use crate::iface::{FeatureGuard, Promisc};
-use crate::lender::{Lender, LentQueue};
-use crate::link::Link;
-use crate::queue::{Interest, Queue, Rings, TxWait, WaitFds};
-use crate::stats::{Counters, DropCause};
+use crate::lender::{DelegatedQueue, QueueLender};
+use crate::link_watch::LinkWatch;
+use crate::queue::{Interest, Queue, QueueRings, TxWait, WaitFds};
+use crate::stats::{DropCause, QueueCounters};
 
 /// Syncs without effect between two questions whether the interface is still there.
-const IDLE_SYNCS: u32 = 1024;
+const PROBE_AFTER_IDLE_SYNCS: u32 = 1024;
 
 /// What the queues of a port hold together; undone with the last one.
 #[derive(Debug)]
-pub(super) struct Device {
+pub(super) struct XdpDevice {
     pub(super) detached: Option<HostDetached>,
     pub(super) promisc: Option<Promisc>,
     pub(super) features: FeatureGuard,
-    pub(super) hook: Arc<Hook>,
+    pub(super) hook: Arc<XdpHook>,
     /// What else must live until then.
-    pub(super) _kept: Option<Kept>,
+    pub(super) _kept: Option<KeepAlive>,
 }
 
 /// What a queue is made of, besides its socket.
-pub(super) struct Parts {
-    pub(super) tx: Pair<Tx>,
-    pub(super) rx: Pair<Rx>,
+pub(super) struct XdpQueueParts {
+    pub(super) tx: RingHalves<Tx>,
+    pub(super) rx: RingHalves<Rx>,
     /// Buffers that the rx side keeps back.
     pub(super) reserve: u32,
-    pub(super) finisher: Finisher,
+    pub(super) fixup: OffloadFixup,
     pub(super) limits: TxLimits,
     /// Frames come from the kernel itself.
     pub(super) software: bool,
-    pub(super) link: Link,
+    pub(super) link: LinkWatch,
     /// The link is that of another interface, to which the frames are led: the kernel would take
     /// them and lose them while that is down.
     pub(super) gated: bool,
-    pub(super) device: Arc<Device>,
+    pub(super) device: Arc<XdpDevice>,
 }
 
 /// A queue. Its fields are dropped in order: the socket first, so that the kernel lets go of the
 /// buffers, then the sides, which put those into slots, then the slots.
 #[derive(Debug)]
 pub(super) struct XdpQueue {
-    socket: Socket,
+    socket: XdpSocket,
     tx_side: TxSide,
     rx_side: RxSide,
     tx: TxRing,
     rx: RxRing,
     name: String,
-    idle: u32,
+    idle_syncs: u32,
     /// Something woke us that may not have been a frame.
-    doubt: bool,
+    needs_probe: bool,
     busy_poll: bool,
     chains: bool,
     software: bool,
-    link: Link,
+    link: LinkWatch,
     gated: bool,
-    longest: u32,
+    max_slot_len: u32,
     /// Once it has been lent.
-    turns: Option<Turns>,
-    counters: Arc<Counters>,
-    device: Arc<Device>,
+    ownership: Option<SyncOwnership>,
+    counters: Arc<QueueCounters>,
+    device: Arc<XdpDevice>,
 }
 
 impl XdpQueue {
@@ -84,12 +84,22 @@ impl XdpQueue {
     pub(super) fn start(
         name: &str,
         number: u32,
-        mut socket: Socket,
-        parts: Parts,
+        mut socket: XdpSocket,
+        parts: XdpQueueParts,
         busy_poll: bool,
     ) -> Result<Self, OpenCause> {
-        let Parts { tx, rx, reserve, finisher, limits, software, link, gated, device } = parts;
-        let counters = Arc::<Counters>::default();
+        let XdpQueueParts {
+            tx,
+            rx,
+            reserve,
+            fixup: finisher,
+            limits,
+            software,
+            link,
+            gated,
+            device,
+        } = parts;
+        let counters = Arc::<QueueCounters>::default();
         let rx_side = RxSide::start(rx.kern, &mut socket.rx, reserve, finisher, counters.clone());
         let queue = Self {
             tx_side: TxSide::new(tx.kern, limits, counters.clone()),
@@ -98,19 +108,19 @@ impl XdpQueue {
             tx: tx.app,
             rx: rx.app,
             name: name.to_owned(),
-            idle: 0,
-            doubt: false,
+            idle_syncs: 0,
+            needs_probe: false,
             busy_poll,
             chains: limits.chains,
             software,
             link,
             gated,
-            longest: limits.packet,
-            turns: None,
+            max_slot_len: limits.packet,
+            ownership: None,
             counters,
             device,
         };
-        let led = queue.device.hook.lead(number, queue.socket.fd());
+        let led = queue.device.hook.redirect_queue(number, queue.socket.fd());
         led.map_err(|source| OpenCause::System { what: "lead frames to the socket", source })?;
         Ok(queue)
     }
@@ -126,8 +136,8 @@ impl XdpQueue {
 
     #[inline(always)]
     fn send(&mut self) -> Result<(), RunCause> {
-        if self.gated && self.is_barred()? {
-            self.tx_side.hold(&mut self.socket.tx)?;
+        if self.gated && self.is_gated_down()? {
+            self.tx_side.complete_without_sending(&mut self.socket.tx)?;
             return self.check(false);
         }
         let before = self.tx_side.packets_out();
@@ -141,9 +151,9 @@ impl XdpQueue {
 
     /// Whether the interface is down to which the kernel would lead the frames. Asked before each
     /// batch, since nobody says it afterwards.
-    fn is_barred(&mut self) -> Result<bool, RunCause> {
-        self.link.hear();
-        self.ask_link()?;
+    fn is_gated_down(&mut self) -> Result<bool, RunCause> {
+        self.link.read_events();
+        self.refresh_link()?;
         Ok(self.link.is_down())
     }
 
@@ -152,11 +162,11 @@ impl XdpQueue {
     #[inline(always)]
     fn check(&mut self, moved: bool) -> Result<(), RunCause> {
         if moved {
-            self.idle = 0;
+            self.idle_syncs = 0;
         } else {
-            self.idle += 1;
+            self.idle_syncs += 1;
         }
-        if self.doubt || self.idle >= IDLE_SYNCS {
+        if self.needs_probe || self.idle_syncs >= PROBE_AFTER_IDLE_SYNCS {
             return self.probe();
         }
         Ok(())
@@ -165,21 +175,21 @@ impl XdpQueue {
     /// Asks the kernel, and tells a program with the queue.
     #[cold]
     fn probe(&mut self) -> Result<(), RunCause> {
-        self.idle = 0;
-        self.doubt = false;
-        self.link.hear();
-        let health = self.socket.probe().and_then(|()| self.ask_link());
+        self.idle_syncs = 0;
+        self.needs_probe = false;
+        self.link.read_events();
+        let health = self.socket.probe().and_then(|()| self.refresh_link());
         self.set_down(health.as_ref().err().is_some_and(is_down));
         if health? { self.resume() } else { Ok(()) }
     }
 
     /// Whether the interface has come up. The socket answers for its own, but not for another.
-    fn ask_link(&mut self) -> Result<bool, RunCause> {
-        let news = self.link.take_news();
+    fn refresh_link(&mut self) -> Result<bool, RunCause> {
+        let news = self.link.take_changed();
         match self.gated {
-            true if news || self.link.is_down() => self.link.ask(),
+            true if news || self.link.is_down() => self.link.query(),
             true => Ok(false),
-            false => Ok(self.link.came_up()),
+            false => Ok(self.link.mark_up()),
         }
     }
 
@@ -187,24 +197,24 @@ impl XdpQueue {
     /// turn does.
     #[cold]
     fn resume(&mut self) -> Result<(), RunCause> {
-        if self.turns.is_some() {
+        if self.ownership.is_some() {
             return Ok(());
         }
         if self.gated {
             let socket = &mut self.socket;
             return self.tx_side.sync(&mut socket.tx, socket.fd.as_fd(), socket.zero_copy);
         }
-        self.push_on()
+        self.kick_pending()
     }
 
     /// Has the kernel send what it was given while the interface was down.
-    fn push_on(&mut self) -> Result<(), RunCause> {
+    fn kick_pending(&mut self) -> Result<(), RunCause> {
         let socket = &mut self.socket;
-        self.tx_side.push_on(&mut socket.tx, socket.fd.as_fd(), socket.zero_copy)
+        self.tx_side.kick_pending(&mut socket.tx, socket.fd.as_fd(), socket.zero_copy)
     }
 
     fn set_down(&mut self, down: bool) {
-        if let Some(turns) = &mut self.turns {
+        if let Some(turns) = &mut self.ownership {
             turns.set_down(down);
         }
     }
@@ -213,13 +223,13 @@ impl XdpQueue {
     /// The next sync, whichever way, asks again: while one way finds it down, the other one does not
     /// take it to be up.
     #[cold]
-    fn failed(&mut self, cause: RunCause) -> Result<(), RunError> {
-        self.doubt = true;
+    fn handle_failure(&mut self, cause: RunCause) -> Result<(), RunError> {
+        self.needs_probe = true;
         if is_down(&cause) {
             self.set_down(true);
         }
         let waits = match cause {
-            RunCause::WentDown => self.link.went_down(),
+            RunCause::WentDown => self.link.mark_down(),
             cause => Err(cause),
         };
         waits.map_err(|cause| RunError::new(&self.name, cause))
@@ -235,26 +245,26 @@ fn is_down(cause: &RunCause) -> bool {
 impl XdpQueue {
     /// Syncs where no program is just doing it.
     #[inline(always)]
-    fn in_turn(
+    fn with_ownership(
         &mut self,
-        way: Way,
+        way: SyncDirection,
         sync: impl FnOnce(&mut Self) -> Result<(), RunCause>,
     ) -> Result<(), RunCause> {
-        let Some(turns) = &self.turns else { return sync(self) };
-        if !turns.take(way) {
+        let Some(turns) = &self.ownership else { return sync(self) };
+        if !turns.try_acquire(way) {
             return Ok(());
         }
-        let done = self.rejoin(way).and_then(|()| sync(self));
-        self.give(way);
+        let done = self.resync(way).and_then(|()| sync(self));
+        self.release_ownership(way);
         done
     }
 
     /// Goes on where the program has left off.
-    fn rejoin(&mut self, way: Way) -> Result<(), RunCause> {
-        let Some(turns) = &mut self.turns else { return Ok(()) };
+    fn resync(&mut self, way: SyncDirection) -> Result<(), RunCause> {
+        let Some(turns) = &mut self.ownership else { return Ok(()) };
         let rejoined = match way {
-            Way::Tx => self.tx_side.rejoin(&mut self.socket.tx, turns),
-            Way::Rx => self.rx_side.rejoin(&mut self.socket.rx, turns),
+            SyncDirection::Tx => self.tx_side.resync(&mut self.socket.tx, turns),
+            SyncDirection::Rx => self.rx_side.resync(&mut self.socket.rx, turns),
         };
         rejoined.map_err(|_| RunCause::System {
             what: "go on with the kernel's rings, which a program has spoiled",
@@ -262,85 +272,90 @@ impl XdpQueue {
         })
     }
 
-    fn give(&self, way: Way) {
-        let Some(turns) = &self.turns else { return };
+    fn release_ownership(&self, way: SyncDirection) {
+        let Some(turns) = &self.ownership else { return };
         match way {
-            Way::Tx => {
-                let places = self.tx_side.places(&self.socket.tx);
-                turns.give(way, places, self.tx_side.is_special());
+            SyncDirection::Tx => {
+                let places = self.tx_side.ring_anchors(&self.socket.tx);
+                turns.release(way, places, self.tx_side.is_special());
             }
-            Way::Rx => turns.give(way, self.rx_side.places(&self.socket.rx), false),
+            SyncDirection::Rx => {
+                turns.release(way, self.rx_side.ring_anchors(&self.socket.rx), false)
+            }
         }
     }
 }
 
-impl Lender for XdpQueue {
-    fn lend(&mut self, who: u32) -> Option<LentQueue> {
+impl QueueLender for XdpQueue {
+    fn lend(&mut self, who: u32) -> Option<DelegatedQueue> {
         if !self.tx_side.is_lendable() || !self.rx_side.is_lendable() {
             return None;
         }
         let socket = self.socket.fd().try_clone_to_owned().ok()?;
-        if self.turns.is_none() {
-            self.turns = Some(Turns::new(self.rx.region())?);
+        if self.ownership.is_none() {
+            self.ownership = Some(SyncOwnership::new(self.rx.region())?);
         }
-        let _ = self.keep_to_host(false);
-        let turns = self.turns.as_ref()?;
-        turns.lend_to(who);
-        Some(LentQueue {
+        let _ = self.set_host_only(false);
+        let turns = self.ownership.as_ref()?;
+        turns.set_holder(who);
+        Some(DelegatedQueue {
             socket,
-            words: turns.at(),
+            words: turns.offset(),
             cells: self.socket.rx.fill.size(),
-            longest: self.longest,
+            max_slot_len: self.max_slot_len,
             software: self.software,
             zero_copy: self.socket.zero_copy,
         })
     }
 
-    fn take_back(&mut self, who: u32) {
-        if let Some(turns) = &self.turns {
-            turns.lend_to(0);
+    fn revoke(&mut self, who: u32) {
+        if let Some(turns) = &self.ownership {
+            turns.set_holder(0);
         }
-        let _ = self.keep_to_host(true);
-        for way in [Way::Tx, Way::Rx] {
-            let Some(turns) = self.turns.as_ref().filter(|turns| turns.is_held_by(way, who)) else {
+        let _ = self.set_host_only(true);
+        for way in [SyncDirection::Tx, SyncDirection::Rx] {
+            let Some(turns) = self.ownership.as_ref().filter(|turns| turns.is_held_by(way, who))
+            else {
                 continue;
             };
-            turns.wrest(way);
+            turns.force_acquire(way);
             // It was at any instruction of a sync, and what was not published is not done. Words
             // that make no sense are found by the next sync again.
-            if self.rejoin(way).is_ok() {
+            if self.resync(way).is_ok() {
                 match way {
-                    Way::Tx => self.tx_side.know_again(&mut self.socket.tx),
-                    Way::Rx => self.rx_side.know_again(&mut self.socket.rx),
+                    SyncDirection::Tx => self.tx_side.rebuild_in_flight(&mut self.socket.tx),
+                    SyncDirection::Rx => self.rx_side.rebuild_posted(&mut self.socket.rx),
                 }
             }
-            self.give(way);
+            self.release_ownership(way);
         }
     }
 
-    fn keep_to_host(&mut self, keep: bool) -> bool {
-        if let Some(turns) = &mut self.turns {
-            turns.keep(keep);
+    fn set_host_only(&mut self, keep: bool) -> bool {
+        if let Some(turns) = &mut self.ownership {
+            turns.set_host_only(keep);
         }
         // Says where the rings are, and whether the program may go on.
         self.catch_up();
-        self.turns.as_ref().is_none_or(Turns::is_free)
+        self.ownership.as_ref().is_none_or(SyncOwnership::is_free)
     }
 }
 
 impl Queue for XdpQueue {
-    fn rings(&mut self) -> Rings<'_> {
-        Rings { tx: &mut self.tx, rx: &mut self.rx }
+    fn rings(&mut self) -> QueueRings<'_> {
+        QueueRings { tx: &mut self.tx, rx: &mut self.rx }
     }
 
     #[inline(always)]
     fn tx_sync(&mut self) -> Result<(), RunError> {
-        self.in_turn(Way::Tx, Self::send).or_else(|cause| self.failed(cause))
+        self.with_ownership(SyncDirection::Tx, Self::send)
+            .or_else(|cause| self.handle_failure(cause))
     }
 
     #[inline(always)]
     fn rx_sync(&mut self) -> Result<(), RunError> {
-        self.in_turn(Way::Rx, Self::receive).or_else(|cause| self.failed(cause))
+        self.with_ownership(SyncDirection::Rx, Self::receive)
+            .or_else(|cause| self.handle_failure(cause))
     }
 
     fn wait_fds(&self) -> WaitFds<'_> {
@@ -361,30 +376,30 @@ impl Queue for XdpQueue {
 
     fn after_sleep(&mut self) {
         self.socket.after_sleep();
-        self.doubt = true;
+        self.needs_probe = true;
         // A program that syncs by itself would not ask.
-        if self.link.hear() && self.turns.is_some() {
+        if self.link.read_events() && self.ownership.is_some() {
             let was_down = self.link.is_down();
             // The next sync says it again.
             let _ = self.probe();
             if was_down && !self.link.is_down() {
-                let _ = self.in_turn(Way::Tx, Self::push_on);
+                let _ = self.with_ownership(SyncDirection::Tx, Self::kick_pending);
             }
         }
     }
 
-    fn counters(&self) -> &Arc<Counters> {
+    fn counters(&self) -> &Arc<QueueCounters> {
         &self.counters
     }
 
-    fn lender(&mut self) -> Option<&mut dyn Lender> {
+    fn lender(&mut self) -> Option<&mut dyn QueueLender> {
         Some(self)
     }
 
     /// What cannot be gone on with, the next sync says.
     fn catch_up(&mut self) {
-        for way in [Way::Tx, Way::Rx] {
-            let _ = self.in_turn(way, |_| Ok(()));
+        for way in [SyncDirection::Tx, SyncDirection::Rx] {
+            let _ = self.with_ownership(way, |_| Ok(()));
         }
     }
 

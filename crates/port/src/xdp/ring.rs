@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use super::ownership::CorruptWords;
 use super::sys::SharedRing;
-use super::turns::Spoiled;
 
 /// A ring that we write and the kernel reads: fill and TX.
 #[derive(Debug)]
@@ -75,11 +75,11 @@ impl<const W: usize> Producer<W> {
     }
 
     /// Goes on behind the cells that somebody else has pushed; how many.
-    pub(super) fn rejoin(&mut self) -> Result<u32, Spoiled> {
+    pub(super) fn resync(&mut self) -> Result<u32, CorruptWords> {
         let next = self.ring.producer().load(Ordering::Acquire);
         let consumed = self.ring.consumer().load(Ordering::Acquire);
         if next.wrapping_sub(consumed) > self.ring.size() {
-            return Err(Spoiled);
+            return Err(CorruptWords);
         }
         let moved = next.wrapping_sub(self.next);
         (self.next, self.published, self.consumed) = (next, next, consumed);
@@ -87,7 +87,7 @@ impl<const W: usize> Producer<W> {
     }
 
     /// Where the next cell goes.
-    pub(super) fn at(&self) -> u32 {
+    pub(super) fn position(&self) -> u32 {
         self.next
     }
 
@@ -133,11 +133,11 @@ impl<const W: usize> Consumer<W> {
     }
 
     /// Goes on behind the cells that somebody else has taken; how many.
-    pub(super) fn rejoin(&mut self) -> Result<u32, Spoiled> {
+    pub(super) fn resync(&mut self) -> Result<u32, CorruptWords> {
         let next = self.ring.consumer().load(Ordering::Acquire);
         let produced = self.ring.producer().load(Ordering::Acquire);
         if produced.wrapping_sub(next) > self.ring.size() {
-            return Err(Spoiled);
+            return Err(CorruptWords);
         }
         let moved = next.wrapping_sub(self.next);
         (self.next, self.produced) = (next, produced);
@@ -145,7 +145,7 @@ impl<const W: usize> Consumer<W> {
     }
 
     /// The next cell to be read.
-    pub(super) fn at(&self) -> u32 {
+    pub(super) fn position(&self) -> u32 {
         self.next
     }
 

@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use slipring_ring::{BufIdx, KernRing, Slot, SlotFlags, SlotIdx, SyncFault};
 
-use super::finish::Finisher;
-use super::flight::Posted;
-use super::layout::{HEADROOM, Layout};
+use super::in_flight::PostedBufs;
+use super::layout::{HEADROOM, UmemLayout};
+use super::offload_fixup::OffloadFixup;
+use super::ownership::{self, CorruptWords, SyncDirection, SyncOwnership};
 use super::ring::Consumer;
 use super::socket::RxEnds;
 use super::sys;
-use super::turns::{self, Spoiled, Turns, Way};
 use crate::error::RunCause;
-use crate::stats::{Counters, DropCause, Traffic};
+use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 
 /// Descriptor option: the packet goes on in the next one.
 const CONTINUED: u64 = libc::XDP_PKT_CONTD as u64;
@@ -25,30 +25,30 @@ const CONTINUED: u64 = libc::XDP_PKT_CONTD as u64;
 #[derive(Debug)]
 pub(super) struct RxSide {
     ring: KernRing,
-    layout: Layout,
-    posted: Posted,
+    layout: UmemLayout,
+    posted: PostedBufs,
     /// Buffers kept back so that a super-frame can become more frames than it had buffers.
     reserve: Vec<BufIdx>,
     reserve_size: usize,
     /// How many slots behind the tail the last buffer was named that came out of turn.
     ahead: u32,
-    finisher: Finisher,
+    fixup: OffloadFixup,
     /// The tail, ahead of the published one during a sync.
     tail: SlotIdx,
-    room: u32,
-    received: Traffic,
-    counters: Arc<Counters>,
+    free_slots: u32,
+    received: TrafficCounts,
+    counters: Arc<QueueCounters>,
 }
 
 /// A received descriptor.
 #[derive(Debug, Clone, Copy)]
-struct Part {
+struct RxDescriptor {
     address: u64,
     len: u32,
     more: bool,
 }
 
-impl Part {
+impl RxDescriptor {
     #[inline(always)]
     fn of([address, word]: [u64; 2]) -> Self {
         Self { address, len: word as u32, more: (word >> 32) & CONTINUED != 0 }
@@ -62,26 +62,26 @@ impl RxSide {
         ring: KernRing,
         ends: &mut RxEnds,
         reserve: u32,
-        finisher: Finisher,
-        counters: Arc<Counters>,
+        finisher: OffloadFixup,
+        counters: Arc<QueueCounters>,
     ) -> Self {
         let reserve_size = reserve as usize;
         let mut side = Self {
-            layout: Layout::of(ring.region()),
-            posted: Posted::new(ring.region().num_bufs()),
+            layout: UmemLayout::new(ring.region()),
+            posted: PostedBufs::new(ring.region().num_bufs()),
             reserve_size,
             // Room for the buffers of a super-frame, so that none is allocated later.
             reserve: Vec::with_capacity(2 * reserve_size),
             ahead: reserve,
-            finisher,
+            fixup: finisher,
             tail: ring.hwtail(),
-            room: 0,
-            received: Traffic::default(),
+            free_slots: 0,
+            received: TrafficCounts::default(),
             counters,
             ring,
         };
         let mut at = side.tail;
-        for _ in 0..=side.ring.room() {
+        for _ in 0..=side.ring.free_slots() {
             let buf = side.ring.slot(at).buf;
             side.post(ends, buf);
             at = side.ring.next(at);
@@ -95,8 +95,8 @@ impl RxSide {
     pub(super) fn sync(&mut self, ends: &mut RxEnds) -> Result<bool, RunCause> {
         let head = self.ring.released().map_err(SyncFault::from)?;
         self.post_released(ends, head);
-        self.room = self.ring.room();
-        self.take(ends);
+        self.free_slots = self.ring.free_slots();
+        self.process_received(ends);
         if self.tail == self.ring.hwtail() {
             return Ok(false);
         }
@@ -112,36 +112,42 @@ impl RxSide {
     }
 
     /// Goes on where a program has left off.
-    pub(super) fn rejoin(&mut self, ends: &mut RxEnds, turns: &mut Turns) -> Result<(), Spoiled> {
+    pub(super) fn resync(
+        &mut self,
+        ends: &mut RxEnds,
+        turns: &mut SyncOwnership,
+    ) -> Result<(), CorruptWords> {
         let n = self.ring.num_slots();
-        let posted = ends.fill.rejoin()?;
-        self.ring.done_to(turns::on(self.ring.hwcur(), posted, n));
-        let taken = ends.rx.rejoin()?;
-        let counted = turns.counted(Way::Rx);
-        self.counters.received(Traffic { packets: counted.packets, bytes: counted.bytes });
+        let posted = ends.fill.resync()?;
+        self.ring.complete_to(ownership::advance_slot(self.ring.hwcur(), posted, n));
+        let taken = ends.rx.resync()?;
+        let counted = turns.take_counts(SyncDirection::Rx);
+        self.counters.received(TrafficCounts { packets: counted.packets, bytes: counted.bytes });
         if posted == 0 && taken == 0 {
             return Ok(());
         }
-        self.tail = turns::on(self.tail, taken, n);
+        self.tail = ownership::advance_slot(self.tail, taken, n);
         self.ring.set_tail(self.tail);
-        self.know_again(ends);
+        self.rebuild_posted(ends);
         Ok(())
     }
 
     /// Knows from the slots which buffers the kernel has.
-    pub(super) fn know_again(&mut self, ends: &mut RxEnds) {
+    pub(super) fn rebuild_posted(&mut self, ends: &mut RxEnds) {
         self.posted.drain().for_each(drop);
-        let count = self.ring.room() + 1;
+        let count = self.ring.free_slots() + 1;
         let coming = ends.rx.refresh();
         let coming = (0..coming).map(|i| self.layout.locate(ends.rx.peek(i)[0]).0);
-        turns::enter(&mut self.ring, self.tail, count, coming, |slot| self.posted.add(slot.buf));
+        ownership::recover_buffers(&mut self.ring, self.tail, count, coming, |slot| {
+            self.posted.add(slot.buf)
+        });
     }
 
     /// Which slots go with index 0 of fill and RX ring.
-    pub(super) fn places(&self, ends: &RxEnds) -> [u32; 2] {
+    pub(super) fn ring_anchors(&self, ends: &RxEnds) -> [u32; 2] {
         let n = self.ring.num_slots();
-        let fill = turns::place(self.ring.hwcur(), ends.fill.at(), n);
-        [fill, turns::place(self.tail, ends.rx.at(), n)]
+        let fill = ownership::ring_anchor(self.ring.hwcur(), ends.fill.position(), n);
+        [fill, ownership::ring_anchor(self.tail, ends.rx.position(), n)]
     }
 
     #[inline(always)]
@@ -152,7 +158,7 @@ impl RxSide {
             self.post(ends, buf);
             at = self.ring.next(at);
         }
-        self.ring.done_to(head);
+        self.ring.complete_to(head);
         ends.fill.publish();
     }
 
@@ -171,12 +177,12 @@ impl RxSide {
     }
 
     #[inline(always)]
-    fn take(&mut self, ends: &mut RxEnds) {
+    fn process_received(&mut self, ends: &mut RxEnds) {
         let count = ends.rx.refresh();
         let mut taken = 0;
-        while taken < count && self.room > 0 {
-            let part = Part::of(ends.rx.peek(taken));
-            if !part.more && !self.finisher.is_super_frame(part.len) {
+        while taken < count && self.free_slots > 0 {
+            let part = RxDescriptor::of(ends.rx.peek(taken));
+            if !part.more && !self.fixup.is_super_frame(part.len) {
                 self.take_single(part);
                 taken += 1;
             } else if let Some(parts) = self.take_chain(ends, taken, count) {
@@ -190,16 +196,16 @@ impl RxSide {
 
     /// A frame in one buffer: nearly all of them.
     #[inline(always)]
-    fn take_single(&mut self, part: Part) {
+    fn take_single(&mut self, part: RxDescriptor) {
         let slot = self.slot_of(part, SlotFlags::default());
-        self.finisher.finish(self.ring.bytes(slot));
+        self.fixup.complete_checksum(self.ring.bytes(slot));
         self.put(slot);
         self.received.packets += 1;
     }
 
     /// The slot that names a received buffer; the kernel no longer has it.
     #[inline(always)]
-    fn slot_of(&mut self, part: Part, flags: SlotFlags) -> Slot {
+    fn slot_of(&mut self, part: RxDescriptor, flags: SlotFlags) -> Slot {
         let (buf, offset) = self.layout.locate(part.address);
         self.posted.remove(buf);
         if offset != HEADROOM {
@@ -213,14 +219,14 @@ impl RxSide {
     fn put(&mut self, slot: Slot) {
         let named = self.ring.slot(self.tail).buf;
         if named != slot.buf {
-            self.rename(slot.buf, named);
+            self.replace_buf(slot.buf, named);
         }
         if self.ring.offsets().is_some() {
             self.shift(slot);
         }
         self.ring.set_slot(self.tail, slot);
         self.tail = self.ring.next(self.tail);
-        self.room -= 1;
+        self.free_slots -= 1;
         self.received.bytes += u64::from(slot.len);
     }
 
@@ -228,7 +234,7 @@ impl RxSide {
     /// the longest one leaves of a buffer.
     #[cold]
     fn shift(&mut self, slot: Slot) {
-        let (at, len) = (self.ring.payload_at(self.tail), usize::from(slot.len));
+        let (at, len) = (self.ring.payload_offset(self.tail), usize::from(slot.len));
         let end = (at + len).min(self.ring.region().buf_size() as usize);
         let whole = self.ring.bytes(Slot { len: end as u16, ..slot });
         if whole.len() == at + len {
@@ -237,11 +243,11 @@ impl RxSide {
     }
 
     /// Has the slot behind the tail that names `buf` name another buffer.
-    fn rename(&mut self, buf: BufIdx, to: BufIdx) {
+    fn replace_buf(&mut self, buf: BufIdx, to: BufIdx) {
         let names = |ahead: u32| self.ring.slot(self.ring.add(self.tail, ahead)).buf == buf;
-        let last =
-            Some(self.ahead).filter(|&ahead| (1..=self.room).contains(&ahead) && names(ahead));
-        let Some(ahead) = last.or_else(|| (1..=self.room).find(|&ahead| names(ahead))) else {
+        let last = Some(self.ahead)
+            .filter(|&ahead| (1..=self.free_slots).contains(&ahead) && names(ahead));
+        let Some(ahead) = last.or_else(|| (1..=self.free_slots).find(|&ahead| names(ahead))) else {
             return;
         };
         self.ahead = ahead;
@@ -254,17 +260,17 @@ impl RxSide {
     /// while its end is not there, or the ring has no room for it.
     #[cold]
     fn take_chain(&mut self, ends: &mut RxEnds, first: u32, count: u32) -> Option<u32> {
-        let last = (first..count).find(|&i| !Part::of(ends.rx.peek(i)).more)?;
+        let last = (first..count).find(|&i| !RxDescriptor::of(ends.rx.peek(i)).more)?;
         let parts = last + 1 - first;
-        let bytes: u32 = (first..=last).map(|i| Part::of(ends.rx.peek(i)).len).sum();
-        if self.finisher.is_super_frame(bytes) {
+        let bytes: u32 = (first..=last).map(|i| RxDescriptor::of(ends.rx.peek(i)).len).sum();
+        if self.fixup.is_super_frame(bytes) {
             return self.take_super_frame(ends, first, parts).then_some(parts);
         }
         if parts >= self.ring.num_slots() {
             self.discard(ends, first, parts, DropCause::RxTooLong);
             return Some(parts);
         }
-        if parts > self.room {
+        if parts > self.free_slots {
             return None;
         }
         self.put_chain(&ends.rx, first, parts);
@@ -274,7 +280,7 @@ impl RxSide {
     fn put_chain(&mut self, rx: &Consumer<2>, first: u32, parts: u32) {
         let start = self.tail;
         for i in first..first + parts {
-            let part = Part::of(rx.peek(i));
+            let part = RxDescriptor::of(rx.peek(i));
             let flags = if part.more { SlotFlags::MOREFRAG } else { SlotFlags::default() };
             let slot = self.slot_of(part, flags);
             self.put(slot);
@@ -285,30 +291,30 @@ impl RxSide {
 
     /// As [`Finisher::finish`], for a packet in the slots from `start` to the tail.
     fn finish_chain(&mut self, start: SlotIdx) {
-        if !self.finisher.wants_chains() {
+        if !self.fixup.wants_chains() {
             return;
         }
-        self.finisher.begin_gather();
+        self.fixup.begin_gather();
         let mut at = start;
         while at != self.tail {
-            self.finisher.gather(self.ring.payload(at));
+            self.fixup.gather(self.ring.payload(at));
             at = self.ring.next(at);
         }
         // A checksum lies in the headers, so within the first buffer.
-        self.finisher.finish_gathered(self.ring.payload(start));
+        self.fixup.finish_gathered(self.ring.payload(start));
     }
 
     /// Cuts a packet of `parts` descriptors into frames that fit the MTU. False when the ring has
     /// no room for them.
     fn take_super_frame(&mut self, ends: &mut RxEnds, first: u32, parts: u32) -> bool {
-        self.finisher.begin_gather();
+        self.fixup.begin_gather();
         for i in first..first + parts {
-            let part = Part::of(ends.rx.peek(i));
+            let part = RxDescriptor::of(ends.rx.peek(i));
             let (buf, _) = self.layout.locate(part.address);
             let slot = Slot { buf, len: part.len as u16, flags: SlotFlags::default() };
-            self.finisher.gather(self.ring.bytes(slot));
+            self.fixup.gather(self.ring.bytes(slot));
         }
-        let Some(slots) = self.finisher.slots_of_segments(self.layout.part()) else {
+        let Some(slots) = self.fixup.slots_of_segments(self.layout.part()) else {
             self.discard(ends, first, parts, DropCause::RxTooLong);
             return true;
         };
@@ -317,16 +323,16 @@ impl RxSide {
             return true;
         }
         // Slots that are read fill the reserve first.
-        if slots > self.room || slots > self.reserve.len() as u32 + parts {
+        if slots > self.free_slots || slots > self.reserve.len() as u32 + parts {
             return false;
         }
-        self.take_back(ends, first, parts);
+        self.repost(ends, first, parts);
         self.put_segments();
         true
     }
 
     /// Adds the buffers of `parts` descriptors to the reserve.
-    fn take_back(&mut self, ends: &RxEnds, first: u32, parts: u32) {
+    fn repost(&mut self, ends: &RxEnds, first: u32, parts: u32) {
         for i in first..first + parts {
             let (buf, _) = self.layout.locate(ends.rx.peek(i)[0]);
             if self.posted.remove(buf) {
@@ -336,7 +342,7 @@ impl RxSide {
     }
 
     fn put_segments(&mut self) {
-        let mut finisher = std::mem::take(&mut self.finisher);
+        let mut finisher = std::mem::take(&mut self.fixup);
         let part = self.layout.part() as usize;
         let cut = finisher.segments(|header, payload| {
             let mut at = 0;
@@ -349,7 +355,7 @@ impl RxSide {
             self.received.packets += 1;
         });
         debug_assert!(cut, "its segments were counted before");
-        self.finisher = finisher;
+        self.fixup = finisher;
     }
 
     /// Writes the bytes `range` of header and payload together into a buffer of the reserve.
@@ -391,11 +397,11 @@ impl Drop for RxSide {
         let mut buffers: Vec<BufIdx> = self.posted.drain().collect();
         buffers.append(&mut self.reserve);
         let mut at = self.tail;
-        for _ in 0..=self.ring.room() {
+        for _ in 0..=self.ring.free_slots() {
             let slot = self.ring.slot(at);
             self.ring.set_slot(at, Slot { buf: buffers.pop().unwrap_or(BufIdx(0)), ..slot });
             at = self.ring.next(at);
         }
-        self.ring.region().give_bufs(buffers);
+        self.ring.region().release_bufs(buffers);
     }
 }

@@ -8,31 +8,31 @@ use slipring_ring::Region;
 
 use super::layout::is_aligned;
 use super::owner;
-use super::program::{Hook, HookError, Place, Vlan, Wanted};
-use super::socket::{Socket, Unbound};
+use super::program::{HookError, HookRequest, VlanHandling, XdpAttachMode, XdpHook};
+use super::socket::{UnboundSocket, XdpSocket};
 use super::sys::{self, RingSizes};
 use crate::error::OpenCause;
 use crate::iface::Iface;
 use crate::options::{OpenOptions, XdpMode};
 
 /// Smallest ring that is worth having.
-const MIN_RING: u32 = 64;
+const MIN_RING_SIZE: u32 = 64;
 /// Bytes that the kernel accounts for one frame on its way, rounded up.
-const SEND_BUFFER_PER_FRAME: u32 = 4096;
+const SEND_BUFFER_BYTES_PER_FRAME: u32 = 4096;
 
 /// How sockets are bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SocketMode {
-    pub(super) place: Place,
+    pub(super) attach_mode: XdpAttachMode,
     pub(super) zero_copy: bool,
     /// Packets may take several buffers.
     pub(super) chains: bool,
 }
 
 /// Bound sockets and the program that feeds them.
-pub(super) struct Opened {
-    pub(super) sockets: Vec<Socket>,
-    pub(super) hook: Arc<Hook>,
+pub(super) struct BoundSockets {
+    pub(super) sockets: Vec<XdpSocket>,
+    pub(super) hook: Arc<XdpHook>,
     pub(super) mode: SocketMode,
 }
 
@@ -42,9 +42,9 @@ pub(super) fn open_queues(
     queues: &[u32],
     region: &Region,
     options: &OpenOptions,
-) -> Result<Opened, OpenCause> {
-    let attempt = Attempt { iface, queues, region, options };
-    let mut hook = Hook::existing(iface.index);
+) -> Result<BoundSockets, OpenCause> {
+    let attempt = SetupAttempt { iface, queues, region, options };
+    let mut hook = XdpHook::existing(iface.index);
     // Said where no mode is left to be tried.
     let mut last = io::Error::other(format!(
         "buffers of {} bytes cannot be read without a copy; those of 2048 or 4096 can",
@@ -53,8 +53,8 @@ pub(super) fn open_queues(
     for mode in modes(iface, options.xdp, is_aligned(region)) {
         match attempt.open(mode, hook.take()) {
             Ok(opened) => return Ok(opened),
-            Err(Failure::Fatal(cause)) => return Err(cause),
-            Err(Failure::Refused(error, kept)) => (last, hook) = (error, kept),
+            Err(SetupFailure::Fatal(cause)) => return Err(cause),
+            Err(SetupFailure::Refused(error, kept)) => (last, hook) = (error, kept),
         }
     }
     // Some drivers give queues away only while the interface is up. What needs less of them was tried.
@@ -75,50 +75,54 @@ fn modes(iface: &Iface, wanted: XdpMode, aligned: bool) -> Vec<SocketMode> {
     // Registering a region takes a while, so it is not tried where it is known to fail. Of the
     // devices that end in the kernel itself, only virtio has hardware rings.
     let hopeless = iface.is_software() && iface.driver != "virtio_net";
-    let native = |zero_copy| (Place::Native, zero_copy);
-    let ways: &[(Place, bool)] = match wanted {
+    let native = |zero_copy| (XdpAttachMode::Native, zero_copy);
+    let ways: &[(XdpAttachMode, bool)] = match wanted {
         XdpMode::ZeroCopy => &[native(true)],
         XdpMode::Native if hopeless => &[native(false)],
         XdpMode::Native => &[native(true), native(false)],
-        XdpMode::Best if hopeless => &[native(false), (Place::Generic, false)],
-        XdpMode::Best => &[native(true), native(false), (Place::Generic, false)],
-        XdpMode::Generic => &[(Place::Generic, false)],
+        XdpMode::Best if hopeless => &[native(false), (XdpAttachMode::Generic, false)],
+        XdpMode::Best => &[native(true), native(false), (XdpAttachMode::Generic, false)],
+        XdpMode::Generic => &[(XdpAttachMode::Generic, false)],
     };
-    let both = |&(place, zero_copy): &(Place, bool)| {
-        [true, false].map(|chains| SocketMode { place, zero_copy, chains })
+    let both = |&(place, zero_copy): &(XdpAttachMode, bool)| {
+        [true, false].map(|chains| SocketMode { attach_mode: place, zero_copy, chains })
     };
     ways.iter().filter(|&&(_, zero_copy)| aligned || !zero_copy).flat_map(both).collect()
 }
 
 /// Why an attempt failed.
-enum Failure {
+enum SetupFailure {
     /// Another mode may do; the program may serve it.
-    Refused(io::Error, Option<Arc<Hook>>),
+    Refused(io::Error, Option<Arc<XdpHook>>),
     Fatal(OpenCause),
 }
 
-impl From<OpenCause> for Failure {
+impl From<OpenCause> for SetupFailure {
     fn from(cause: OpenCause) -> Self {
         Self::Fatal(cause)
     }
 }
 
-struct Attempt<'a> {
+struct SetupAttempt<'a> {
     iface: &'a Iface,
     queues: &'a [u32],
     region: &'a Region,
     options: &'a OpenOptions,
 }
 
-impl Attempt<'_> {
+impl SetupAttempt<'_> {
     /// Binds all queues in one mode, with the program that is there if it fits.
-    fn open(&self, mode: SocketMode, hook: Option<Arc<Hook>>) -> Result<Opened, Failure> {
+    fn open(
+        &self,
+        mode: SocketMode,
+        hook: Option<Arc<XdpHook>>,
+    ) -> Result<BoundSockets, SetupFailure> {
         let hook = match hook {
-            Some(hook) if hook.place == mode.place && hook.frags >= mode.chains => hook,
+            Some(hook) if hook.attach_mode == mode.attach_mode && hook.frags >= mode.chains => hook,
             // Shared with another port of this process: it stays as it is.
             Some(hook) if Arc::strong_count(&hook) > 1 => {
                 let error = io::Error::other("another port of this program has it in another mode");
-                return Err(Failure::Refused(error, Some(hook)));
+                return Err(SetupFailure::Refused(error, Some(hook)));
             }
             unfit => {
                 drop(unfit);
@@ -126,22 +130,26 @@ impl Attempt<'_> {
             }
         };
         match self.bind_all(mode) {
-            Ok(sockets) => Ok(Opened { sockets, hook, mode }),
-            Err(Failure::Refused(error, _)) => Err(Failure::Refused(error, Some(hook))),
+            Ok(sockets) => Ok(BoundSockets { sockets, hook, mode }),
+            Err(SetupFailure::Refused(error, _)) => Err(SetupFailure::Refused(error, Some(hook))),
             Err(fatal) => Err(fatal),
         }
     }
 
-    fn hook(&self, mode: SocketMode) -> Result<Arc<Hook>, Failure> {
+    fn hook(&self, mode: SocketMode) -> Result<Arc<XdpHook>, SetupFailure> {
         let queues = self.iface.rx_queues.max(self.iface.tx_queues);
-        let native = mode.place == Place::Native;
+        let native = mode.attach_mode == XdpAttachMode::Native;
         // Zero-copy devices strip no tags once told not to.
         let put_back = native && !mode.zero_copy;
-        let ways: &[Vlan] = if put_back { &[Vlan::PutBack, Vlan::InBand] } else { &[Vlan::InBand] };
+        let ways: &[VlanHandling] = if put_back {
+            &[VlanHandling::Reinsert, VlanHandling::InBand]
+        } else {
+            &[VlanHandling::InBand]
+        };
         let mut last = io::Error::from_raw_os_error(libc::EOPNOTSUPP);
         for &vlan in ways {
-            let wanted = Wanted { place: mode.place, vlan, frags: mode.chains };
-            match Hook::attach(self.iface.index, queues, wanted) {
+            let wanted = HookRequest { attach_mode: mode.attach_mode, vlan, frags: mode.chains };
+            match XdpHook::attach(self.iface.index, queues, wanted) {
                 Ok(hook) => return Ok(hook),
                 Err(HookError::Fatal(cause)) => return Err(cause.into()),
                 Err(HookError::Refused(error)) => last = error,
@@ -151,16 +159,16 @@ impl Attempt<'_> {
             Some(libc::EBUSY | libc::EEXIST) => Err(OpenCause::Busy {
                 ifname: self.iface.name.clone(),
                 queue: self.queues[0],
-                by: owner::of_program(self.iface.index).or(Some("another XDP program".into())),
+                by: owner::program_owner(self.iface.index).or(Some("another XDP program".into())),
             }
             .into()),
-            _ => Err(Failure::Refused(last, None)),
+            _ => Err(SetupFailure::Refused(last, None)),
         }
     }
 
     /// The first socket registers the region, the others share that.
-    fn bind_all(&self, mode: SocketMode) -> Result<Vec<Socket>, Failure> {
-        let mut sockets: Vec<Socket> = Vec::with_capacity(self.queues.len());
+    fn bind_all(&self, mode: SocketMode) -> Result<Vec<XdpSocket>, SetupFailure> {
+        let mut sockets: Vec<XdpSocket> = Vec::with_capacity(self.queues.len());
         for &queue in self.queues {
             let socket = self.bind(mode, queue, sockets.first())?;
             sockets.push(socket);
@@ -172,21 +180,21 @@ impl Attempt<'_> {
         &self,
         mode: SocketMode,
         queue: u32,
-        first: Option<&Socket>,
-    ) -> Result<Socket, Failure> {
+        first: Option<&XdpSocket>,
+    ) -> Result<XdpSocket, SetupFailure> {
         let failed = |error| self.failure(error, queue);
         let region = first.is_none().then_some(self.region);
-        let socket = Unbound::new(region, self.sizes()).map_err(failed)?;
+        let socket = UnboundSocket::new(region, self.sizes()).map_err(failed)?;
         // A socket that shares memory inherits the mode with it.
         let flags = if first.is_some() { libc::XDP_SHARED_UMEM } else { bind_flags(mode) };
-        let umem = first.map(Socket::fd);
+        let umem = first.map(XdpSocket::fd);
         let socket = socket.bind(self.iface.index, queue, flags, umem).map_err(failed)?;
         let sizes = self.sizes();
-        let bytes = sizes.tx.saturating_mul(SEND_BUFFER_PER_FRAME).min(1 << 30);
+        let bytes = sizes.tx.saturating_mul(SEND_BUFFER_BYTES_PER_FRAME).min(1 << 30);
         sys::widen_tx(socket.fd().as_fd(), sizes.tx, bytes as i32);
         if self.options.busy_poll_us > 0 {
             let micros = self.options.busy_poll_us;
-            sys::busy_poll(socket.fd(), micros, MIN_RING)
+            sys::busy_poll(socket.fd(), micros, MIN_RING_SIZE)
                 .map_err(|source| OpenCause::System { what: "enable busy polling", source })?;
         }
         Ok(socket)
@@ -194,15 +202,15 @@ impl Attempt<'_> {
 
     /// All rings hold what all slots hold, so that none can overflow.
     fn sizes(&self) -> RingSizes {
-        let slots = self.options.slots.max(MIN_RING).next_power_of_two();
+        let slots = self.options.slots.max(MIN_RING_SIZE).next_power_of_two();
         RingSizes { fill: slots, completion: slots, rx: slots, tx: slots }
     }
 
-    fn failure(&self, error: io::Error, queue: u32) -> Failure {
+    fn failure(&self, error: io::Error, queue: u32) -> SetupFailure {
         let ifname = self.iface.name.clone();
-        Failure::Fatal(match error.raw_os_error() {
+        SetupFailure::Fatal(match error.raw_os_error() {
             Some(libc::EBUSY) => {
-                let by = owner::of_program(self.iface.index).or_else(owner::of_sockets);
+                let by = owner::program_owner(self.iface.index).or_else(owner::socket_owner);
                 OpenCause::Busy { by, ifname, queue }
             }
             Some(libc::EPERM | libc::EACCES) => OpenCause::Privilege {
@@ -216,7 +224,7 @@ impl Attempt<'_> {
                 needs: "a kernel with CONFIG_XDP_SOCKETS",
             },
             Some(libc::ENODEV) => OpenCause::NoInterface { ifname },
-            _ => return Failure::Refused(error, None),
+            _ => return SetupFailure::Refused(error, None),
         })
     }
 }

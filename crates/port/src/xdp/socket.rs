@@ -13,16 +13,16 @@ use crate::clock::now;
 use crate::error::RunCause;
 
 /// A closed socket keeps its queue for some tens of milliseconds: the kernel cleans up later.
-const BUSY_PATIENCE: Duration = Duration::from_secs(1);
-const BUSY_PAUSE: Duration = Duration::from_millis(5);
+const BUSY_RETRY_TIMEOUT: Duration = Duration::from_secs(1);
+const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A socket with rings and memory, on its way to a queue.
-pub(super) struct Unbound {
+pub(super) struct UnboundSocket {
     fd: OwnedFd,
     rings: sys::KernelRings,
 }
 
-impl Unbound {
+impl UnboundSocket {
     /// A socket; with `region`, it registers that, otherwise it is to share another's memory.
     pub(super) fn new(region: Option<&Region>, sizes: RingSizes) -> io::Result<Self> {
         let fd = sys::socket()?;
@@ -40,20 +40,20 @@ impl Unbound {
         queue: u32,
         flags: u16,
         umem: Option<BorrowedFd<'_>>,
-    ) -> io::Result<Socket> {
-        when_free(|| sys::bind(self.fd.as_fd(), ifindex, queue, flags, umem))?;
-        Socket::new(self)
+    ) -> io::Result<XdpSocket> {
+        retry_while_busy(|| sys::bind(self.fd.as_fd(), ifindex, queue, flags, umem))?;
+        XdpSocket::new(self)
     }
 }
 
 /// Repeats what fails because something is in use, for about as long as the kernel may take to
 /// clean up after who used it last.
-pub(super) fn when_free<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    let deadline = now() + BUSY_PATIENCE.as_nanos() as u64;
+pub(super) fn retry_while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let deadline = now() + BUSY_RETRY_TIMEOUT.as_nanos() as u64;
     loop {
         match attempt() {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) && now() < deadline => {
-                std::thread::sleep(BUSY_PAUSE);
+                std::thread::sleep(BUSY_RETRY_INTERVAL);
             }
             result => return result,
         }
@@ -77,7 +77,7 @@ pub(super) struct TxEnds {
 /// A bound socket. Its fields are dropped in order: the kernel frees the queue, and stops writing
 /// into buffers, when rings are unmapped and descriptors closed.
 #[derive(Debug)]
-pub(super) struct Socket {
+pub(super) struct XdpSocket {
     pub(super) rx: RxEnds,
     pub(super) tx: TxEnds,
     wait: WaitPoints,
@@ -132,8 +132,8 @@ fn watch(set: &OwnedFd, fd: &OwnedFd, events: EventFlags, on: bool) -> bool {
     done.is_ok()
 }
 
-impl Socket {
-    fn new(Unbound { fd, rings }: Unbound) -> io::Result<Self> {
+impl XdpSocket {
+    fn new(UnboundSocket { fd, rings }: UnboundSocket) -> io::Result<Self> {
         Ok(Self {
             rx: RxEnds { fill: Producer::new(rings.fill), rx: Consumer::new(rings.rx) },
             tx: TxEnds { tx: Producer::new(rings.tx), completion: Consumer::new(rings.completion) },

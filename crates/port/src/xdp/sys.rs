@@ -198,12 +198,12 @@ pub(super) fn move_to_start(region: &Region, buf: BufIdx, offset: u32, len: u32)
 
 /// Bytes that the kernel shares with us, unmapped when dropped.
 #[derive(Debug)]
-struct Mapping {
+struct RingMapping {
     base: NonNull<u8>,
     len: usize,
 }
 
-impl Drop for Mapping {
+impl Drop for RingMapping {
     fn drop(&mut self) {
         // SAFETY: `base` and `len` are what mmap gave; pointers into it die with `SharedRing`.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
@@ -218,7 +218,7 @@ pub(super) struct SharedRing<const W: usize> {
     flags: NonNull<AtomicU32>,
     cells: NonNull<[AtomicU64; W]>,
     mask: u32,
-    _mapping: Mapping,
+    _mapping: RingMapping,
 }
 
 // SAFETY: the pointers lead into `_mapping`, which moves along; all access is atomic.
@@ -247,7 +247,7 @@ impl<const W: usize> SharedRing<W> {
             return Err(io::Error::last_os_error());
         }
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        let mapping = Mapping { base, len };
+        let mapping = RingMapping { base, len };
         let word = |offset: u64| {
             // SAFETY: the kernel's offsets lie before `desc`, within the mapping.
             unsafe { base.add(offset as usize) }.cast()

@@ -19,16 +19,16 @@ use std::sync::Arc;
 
 use slipring_ring::{BufIdx, KernRing, Slot, SlotFlags, SlotIdx, SyncFault};
 
-use super::flight::{InFlight, Sending};
-use super::layout::Layout;
+use super::in_flight::{InFlight, SendState};
+use super::layout::UmemLayout;
+use super::ownership::{self, CorruptWords, SyncDirection, SyncOwnership};
 use super::socket::{TxEnds, fault};
 use super::sys;
-use super::turns::{self, Spoiled, Turns, Way};
 use crate::error::RunCause;
-use crate::stats::{Counters, DropCause, Traffic};
+use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 
 /// Most descriptors of one packet: the fragments that a socket buffer holds.
-const MAX_PARTS: u32 = 17;
+const MAX_PACKET_DESCRIPTORS: u32 = 17;
 /// Descriptor option: the packet goes on in the next one.
 const CONTINUED: u64 = libc::XDP_PKT_CONTD as u64;
 
@@ -36,7 +36,7 @@ const CONTINUED: u64 = libc::XDP_PKT_CONTD as u64;
 #[derive(Debug)]
 pub(super) struct TxSide {
     ring: KernRing,
-    layout: Layout,
+    layout: UmemLayout,
     flight: InFlight,
     limits: TxLimits,
     /// The tail, ahead of the published one during a sync.
@@ -45,8 +45,8 @@ pub(super) struct TxSide {
     packets_out: u64,
     /// Among them are some of several descriptors, whose buffers do not go with slots one by one.
     has_chains: bool,
-    sent: Traffic,
-    counters: Arc<Counters>,
+    sent: TrafficCounts,
+    counters: Arc<QueueCounters>,
 }
 
 /// What the port can send.
@@ -62,18 +62,18 @@ pub(super) struct TxLimits {
 
 /// A packet in the ring: slots `from..to`.
 #[derive(Debug, Clone, Copy)]
-struct Chain {
+struct TxChain {
     from: SlotIdx,
     to: SlotIdx,
 }
 
 impl TxSide {
-    pub(super) fn new(ring: KernRing, limits: TxLimits, counters: Arc<Counters>) -> Self {
-        let layout = Layout::of(ring.region());
+    pub(super) fn new(ring: KernRing, limits: TxLimits, counters: Arc<QueueCounters>) -> Self {
+        let layout = UmemLayout::new(ring.region());
         let flight = InFlight::new(ring.region().num_bufs());
         // What was with the kernel in a process that is no more is with nobody now.
         let tail = ring.prev(ring.hwcur());
-        let sent = Traffic::default();
+        let sent = TrafficCounts::default();
         let (packets_out, has_chains) = (0, false);
         Self { ring, layout, flight, limits, tail, packets_out, has_chains, sent, counters }
     }
@@ -88,7 +88,7 @@ impl TxSide {
         let head = self.ring.released().map_err(SyncFault::from)?;
         self.complete(ends);
         let done = self.submit(ends, head);
-        self.ring.done_to(done);
+        self.ring.complete_to(done);
         let kicked = self.kick(ends, socket, zero_copy);
         self.publish();
         kicked
@@ -96,7 +96,7 @@ impl TxSide {
 
     /// Has the kernel go on with what it was given.
     #[cold]
-    pub(super) fn push_on(
+    pub(super) fn kick_pending(
         &mut self,
         ends: &mut TxEnds,
         socket: BorrowedFd<'_>,
@@ -109,7 +109,7 @@ impl TxSide {
 
     /// Frees what has left, and leaves what was released where it is.
     #[cold]
-    pub(super) fn hold(&mut self, ends: &mut TxEnds) -> Result<(), RunCause> {
+    pub(super) fn complete_without_sending(&mut self, ends: &mut TxEnds) -> Result<(), RunCause> {
         let head = self.ring.released().map_err(SyncFault::from)?;
         self.complete(ends);
         self.publish();
@@ -126,26 +126,30 @@ impl TxSide {
     }
 
     /// Goes on where a program has left off.
-    pub(super) fn rejoin(&mut self, ends: &mut TxEnds, turns: &mut Turns) -> Result<(), Spoiled> {
+    pub(super) fn resync(
+        &mut self,
+        ends: &mut TxEnds,
+        turns: &mut SyncOwnership,
+    ) -> Result<(), CorruptWords> {
         let n = self.ring.num_slots();
-        let submitted = ends.tx.rejoin()?;
-        self.ring.done_to(turns::on(self.ring.hwcur(), submitted, n));
-        let completed = ends.completion.rejoin()?;
-        let counted = turns.counted(Way::Tx);
+        let submitted = ends.tx.resync()?;
+        self.ring.complete_to(ownership::advance_slot(self.ring.hwcur(), submitted, n));
+        let completed = ends.completion.resync()?;
+        let counted = turns.take_counts(SyncDirection::Tx);
         let packets = counted.packets.saturating_sub(counted.refused);
-        self.counters.sent(Traffic { packets, bytes: counted.bytes });
+        self.counters.sent(TrafficCounts { packets, bytes: counted.bytes });
         self.counters.dropped(DropCause::TxRefused, counted.refused);
         if submitted == 0 && completed == 0 {
             return Ok(());
         }
-        self.tail = turns::on(self.tail, completed, n);
+        self.tail = ownership::advance_slot(self.tail, completed, n);
         self.ring.set_tail(self.tail);
-        self.know_again(ends);
+        self.rebuild_in_flight(ends);
         Ok(())
     }
 
     /// Knows from the slots which buffers the kernel has.
-    pub(super) fn know_again(&mut self, ends: &mut TxEnds) {
+    pub(super) fn rebuild_in_flight(&mut self, ends: &mut TxEnds) {
         // A look at each buffer that there is.
         if self.packets_out > 0 {
             self.flight.drain().for_each(drop);
@@ -155,8 +159,8 @@ impl TxSide {
         let coming = ends.completion.refresh();
         let coming = (0..coming).map(|i| self.layout.owner(ends.completion.peek(i)[0]));
         self.packets_out = 0;
-        turns::enter(&mut self.ring, first, count, coming, |slot| {
-            let entered = self.flight.start(slot.buf, Sending::new(slot.len, true, false));
+        ownership::recover_buffers(&mut self.ring, first, count, coming, |slot| {
+            let entered = self.flight.start(slot.buf, SendState::new(slot.len, true, false));
             self.packets_out += u64::from(entered);
             entered
         });
@@ -164,10 +168,10 @@ impl TxSide {
     }
 
     /// Which slots go with index 0 of TX and completion ring.
-    pub(super) fn places(&self, ends: &TxEnds) -> [u32; 2] {
+    pub(super) fn ring_anchors(&self, ends: &TxEnds) -> [u32; 2] {
         let n = self.ring.num_slots();
-        let sent = turns::place(self.ring.hwcur(), ends.tx.at(), n);
-        [sent, turns::place(self.tail, ends.completion.at(), n)]
+        let sent = ownership::ring_anchor(self.ring.hwcur(), ends.tx.position(), n);
+        [sent, ownership::ring_anchor(self.tail, ends.completion.position(), n)]
     }
 
     /// Whether something is under way that a program could not take back.
@@ -207,7 +211,7 @@ impl TxSide {
                 && self.limits.enabled
                 && self.ring.region().is_usable(slot.buf)
                 && ends.tx.has_room(1);
-            if simple && self.flight.start(slot.buf, Sending::new(slot.len, true, false)) {
+            if simple && self.flight.start(slot.buf, SendState::new(slot.len, true, false)) {
                 ends.tx.push([self.layout.data(slot.buf), slot.len.into()]);
                 self.clear_changed(at, slot);
                 self.packets_out += 1;
@@ -236,7 +240,7 @@ impl TxSide {
     #[cold]
     fn submit_chain(&mut self, ends: &mut TxEnds, at: SlotIdx, head: SlotIdx) -> Option<SlotIdx> {
         let (chain, complete) = self.chain(at, head);
-        match self.judge(chain, complete) {
+        match self.check_chain(chain, complete) {
             Err(cause) => self.drop_chain(chain, cause),
             Ok(parts) if !ends.tx.has_room(parts) => return None,
             Ok(_) => self.push_chain(ends, chain),
@@ -245,26 +249,26 @@ impl TxSide {
     }
 
     /// The packet that begins at `at`, and whether its end is there.
-    fn chain(&self, at: SlotIdx, head: SlotIdx) -> (Chain, bool) {
+    fn chain(&self, at: SlotIdx, head: SlotIdx) -> (TxChain, bool) {
         let last = self.ring.slots(at, head).find(|(_, slot)| !slot.flags.has(SlotFlags::MOREFRAG));
         let to = last.map_or(head, |(i, _)| self.ring.next(i));
-        (Chain { from: at, to }, last.is_some())
+        (TxChain { from: at, to }, last.is_some())
     }
 
     /// How many descriptors a packet takes, or why it cannot be sent.
-    fn judge(&self, chain: Chain, complete: bool) -> Result<u32, DropCause> {
+    fn check_chain(&self, chain: TxChain, complete: bool) -> Result<u32, DropCause> {
         if !self.limits.enabled {
             return Err(DropCause::TxUnsupported);
         }
         if !complete {
             return Err(DropCause::TxIncomplete);
         }
-        let most = if self.limits.chains { MAX_PARTS } else { 1 };
+        let most = if self.limits.chains { MAX_PACKET_DESCRIPTORS } else { 1 };
         let (mut parts, mut bytes) = (0, 0);
-        let mut seen = [BufIdx(0); MAX_PARTS as usize];
+        let mut seen = [BufIdx(0); MAX_PACKET_DESCRIPTORS as usize];
         for (i, (at, slot)) in self.ring.slots(chain.from, chain.to).enumerate() {
             let repeated = seen.iter().take(i).any(|&buf| buf == slot.buf);
-            let end = self.ring.payload_at(at) as u32 + u32::from(slot.len);
+            let end = self.ring.payload_offset(at) as u32 + u32::from(slot.len);
             if repeated || !self.is_sendable(slot, end) {
                 return Err(DropCause::TxBadSlot);
             }
@@ -289,11 +293,11 @@ impl TxSide {
             && !self.flight.has(slot.buf)
     }
 
-    fn push_chain(&mut self, ends: &mut TxEnds, chain: Chain) {
+    fn push_chain(&mut self, ends: &mut TxEnds, chain: TxChain) {
         let mut at = chain.from;
         while at != chain.to {
             let slot = self.ring.slot(at);
-            self.push_slot(ends, slot, self.ring.payload_at(at) as u32);
+            self.push_slot(ends, slot, self.ring.payload_offset(at) as u32);
             self.clear_changed(at, slot);
             at = self.ring.next(at);
         }
@@ -307,7 +311,7 @@ impl TxSide {
         let rest = (at + u32::from(slot.len)).saturating_sub(part);
         let tail = if rest > 0 { self.layout.tail(slot.buf) } else { None };
         let first = u32::from(slot.len) - rest;
-        self.flight.start(slot.buf, Sending::new(slot.len, !more, tail.is_some()));
+        self.flight.start(slot.buf, SendState::new(slot.len, !more, tail.is_some()));
         let from = self.layout.data(slot.buf) + u64::from(at);
         ends.tx.push([from, descriptor(first, more || tail.is_some())]);
         if let Some(tail) = tail {
@@ -316,7 +320,7 @@ impl TxSide {
         self.has_chains |= more || tail.is_some();
     }
 
-    fn drop_chain(&mut self, chain: Chain, cause: DropCause) {
+    fn drop_chain(&mut self, chain: TxChain, cause: DropCause) {
         let mut at = chain.from;
         while at != chain.to {
             // Freeing writes to slots up to this one, so it is read first.
@@ -334,7 +338,7 @@ impl TxSide {
         let at = self.ring.next(self.tail);
         let slot = self.ring.slot(at);
         if slot.buf != buf {
-            let len = self.rename(self.ring.next(at), end, buf, slot).unwrap_or(slot.len);
+            let len = self.replace_buf(self.ring.next(at), end, buf, slot).unwrap_or(slot.len);
             self.ring.set_slot(at, Slot { buf, len, flags: SlotFlags::BUF_CHANGED });
         }
         self.tail = at;
@@ -343,7 +347,7 @@ impl TxSide {
     /// Has that of the slots `from..end` which names `buf` name the buffer of another one, and its
     /// length, which goes with it; the length that it had.
     #[cold]
-    fn rename(&mut self, from: SlotIdx, end: SlotIdx, buf: BufIdx, to: Slot) -> Option<u16> {
+    fn replace_buf(&mut self, from: SlotIdx, end: SlotIdx, buf: BufIdx, to: Slot) -> Option<u16> {
         let (at, slot) = self.ring.slots(from, end).find(|(_, slot)| slot.buf == buf)?;
         self.ring.set_slot(at, Slot { buf: to.buf, len: to.len, ..slot });
         Some(slot.len)
@@ -362,14 +366,14 @@ impl TxSide {
                     self.count(sending);
                 }
                 Ok(None) => {}
-                Err(_) => self.counters.stray(),
+                Err(_) => self.counters.count_stray(),
             }
         }
         ends.completion.release(count);
     }
 
     #[inline(always)]
-    fn count(&mut self, sending: Sending) {
+    fn count(&mut self, sending: SendState) {
         let last = u64::from(sending.is_last());
         self.packets_out -= last;
         self.has_chains &= self.packets_out > 0;
@@ -419,7 +423,7 @@ impl TxSide {
     /// The frame that the kernel took last is the one that it dropped.
     #[cold]
     fn refuse_last(&mut self, ends: &TxEnds) {
-        for back in 1..=MAX_PARTS {
+        for back in 1..=MAX_PACKET_DESCRIPTORS {
             let [address, word] = ends.tx.consumed_cell(back);
             if back > 1 && (word >> 32) & CONTINUED == 0 {
                 return;
@@ -443,7 +447,7 @@ impl Drop for TxSide {
             at = self.ring.next(at);
         }
         let rest: Vec<BufIdx> = buffers.collect();
-        self.ring.region().give_bufs(rest);
+        self.ring.region().release_bufs(rest);
     }
 }
 

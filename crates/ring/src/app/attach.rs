@@ -15,11 +15,11 @@ impl<D> AppRing<D> {
     /// [`RegionError::NotARegion`] if no such ring can lie there.
     pub fn attach(region: &Arc<Region>, offset: u64, num_slots: u32) -> Result<Self, RegionError> {
         let impossible = RegionError::NotARegion("a ring lies outside of it");
-        RingMem::foreign(region, offset, num_slots).map(Self::under_way).ok_or(impossible)
+        RingMem::foreign(region, offset, num_slots).map(Self::from_indices).ok_or(impossible)
     }
 
     /// The program's half of a ring as it stands.
-    pub(crate) fn under_way(mem: RingMem) -> Self {
+    pub(crate) fn from_indices(mem: RingMem) -> Self {
         let (head, num_slots) = (mem.head().load(Ordering::Relaxed), mem.num_slots());
         let ring = Self::start(mem);
         if head < num_slots { Self { head, ..ring } } else { ring }

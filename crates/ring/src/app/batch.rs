@@ -9,7 +9,7 @@ use crate::index::{SlotIdx, next};
 pub struct RxBatch<'a> {
     pub(super) ring: &'a mut AppRing<Rx>,
     pub(super) at: SlotIdx,
-    pub(super) left: u32,
+    pub(super) remaining: u32,
 }
 
 impl<'a> Iterator for RxBatch<'a> {
@@ -17,18 +17,18 @@ impl<'a> Iterator for RxBatch<'a> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<FrameMut<'a>> {
-        if self.left == 0 {
+        if self.remaining == 0 {
             return None;
         }
         let slot = self.ring.mem.slot(self.at).get();
         self.at = next(self.at, self.ring.mem.num_slots());
-        self.left -= 1;
+        self.remaining -= 1;
         // Each slot is yielded once, and the ring stays borrowed for `'a`.
         Some(FrameMut { bytes: bytes_of(&self.ring.mem, slot), flags: slot.flags })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left as usize, Some(self.left as usize))
+        (self.remaining as usize, Some(self.remaining as usize))
     }
 }
 

@@ -1,9 +1,9 @@
 use super::*;
-use crate::bell::Announced;
+use crate::doorbell::SleepAnnouncement;
 use crate::mem::{Slot, SlotFlags};
-use crate::region::{Geometry, HugePages, Mapping};
+use crate::region::{DeviceMapping, Geometry, HugePages};
 
-fn slots(done: Result<Moved, NotSynced>) -> Result<u32, NotSynced> {
+fn slots(done: Result<SyncReport, HostedSyncError>) -> Result<u32, HostedSyncError> {
     done.map(|moved| moved.slots)
 }
 
@@ -67,7 +67,7 @@ fn buffers_come_back_when_both_halves_are_gone_also_those_the_receiver_exchanged
     let region = region();
     let free = region.free_bufs();
     let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
-    let own = region.take_bufs(1).unwrap()[0];
+    let own = region.alloc_bufs(1).unwrap()[0];
     send(&tx, &[0; 2]);
     tx.sync().unwrap();
     rx.sync().unwrap();
@@ -75,14 +75,14 @@ fn buffers_come_back_when_both_halves_are_gone_also_those_the_receiver_exchanged
     let sent = cell.get();
     cell.set(Slot { buf: own, flags: SlotFlags::BUF_CHANGED, ..sent });
     drop((tx, rx));
-    region.give_bufs([sent.buf]);
+    region.release_bufs([sent.buf]);
     assert_eq!(region.free_bufs(), free);
 }
 
 /// The direction as a program finds it that has mapped the same memory.
-fn guest(region: &Arc<Region>, place: Place) -> (HostedTx, HostedRx) {
+fn guest(region: &Arc<Region>, place: DirectionLayout) -> (HostedTx, HostedRx) {
     let fd = region.fd().try_clone_to_owned().unwrap();
-    let mapping = Mapping::new(fd, region.size()).unwrap();
+    let mapping = DeviceMapping::new(fd, region.size()).unwrap();
     let foreign = mapping.into_region(region.data_start(), region.buf_size()).unwrap();
     let tx = HostedTx::attach(&foreign, place, 2).unwrap();
     (tx, HostedRx::attach(&foreign, place, 3).unwrap())
@@ -108,7 +108,7 @@ fn halves_that_are_shared_go_on_in_another_process_and_come_back() {
     assert_eq!(slots(guest_tx.sync()), Ok(4));
     assert_eq!(slots(tx.sync()), Ok(0), "the guest has sent it");
     release(&guest_rx, 5);
-    assert!(matches!(rx.sync(), Err(NotSynced::Reinit(_))), "five were not yet received");
+    assert!(matches!(rx.sync(), Err(HostedSyncError::Reinit(_))), "five were not yet received");
     release(&guest_rx, 0);
     assert_eq!(slots(rx.sync()), Ok(0));
     release(&guest_rx, 5);
@@ -125,13 +125,13 @@ fn a_half_that_a_killed_program_held_is_free_again_and_nothing_is_lost() {
     let place = share(&mut tx, &mut rx).unwrap();
     let (mut guest_tx, mut guest_rx) = guest(&region, place);
     send(&tx, &[0; 2]);
-    let side = tx.direction.0.shared_side(Dir::Tx).unwrap();
+    let side = tx.direction.0.shared_half(RingDir::Tx).unwrap();
     assert!(side.owner.claim(2), "it was killed here");
-    assert_eq!(guest_tx.sync(), Err(NotSynced::Busy));
-    assert_eq!(tx.sync(), Err(NotSynced::Busy));
-    tx.signs().free_of(3);
+    assert_eq!(guest_tx.sync(), Err(HostedSyncError::Busy));
+    assert_eq!(tx.sync(), Err(HostedSyncError::Busy));
+    tx.signs().release_owner(3);
     assert!(tx.signs().is_held_by_guest(), "another program's death is no reason");
-    tx.signs().free_of(2);
+    tx.signs().release_owner(2);
     assert_eq!(slots(tx.sync()), Ok(2));
     assert_eq!(slots(guest_rx.sync()).map(|_| guest_rx.kern.hwtail()), Ok(2));
 }
@@ -142,16 +142,16 @@ fn sleepers_are_told_of_to_one_syncer_of_the_other_half() {
     let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
     let place = share(&mut tx, &mut rx).unwrap();
     let (mut guest_tx, guest_rx) = guest(&region, place);
-    guest_rx.signs().guest_sleeps();
-    let mut announced = Announced::for_earlier_sleepers();
-    assert!(!rx.signs().host_sleeps(&mut announced));
-    assert_eq!(guest_tx.sync(), Ok(Moved::default()), "nothing to wake anybody for");
+    guest_rx.signs().announce_guest_sleep();
+    let mut announced = SleepAnnouncement::already_announced();
+    assert!(!rx.signs().announce_host_sleep(&mut announced));
+    assert_eq!(guest_tx.sync(), Ok(SyncReport::default()), "nothing to wake anybody for");
     send(&tx, &[0]);
-    assert_eq!(guest_tx.sync(), Ok(Moved { slots: 1, guest: true, host: true }));
-    assert!(rx.signs().host_is_called(&mut announced));
-    assert!(!rx.signs().host_is_called(&mut announced), "once");
+    assert_eq!(guest_tx.sync(), Ok(SyncReport { slots: 1, wake_guest: true, wake_host: true }));
+    assert!(rx.signs().take_host_wakeup(&mut announced));
+    assert!(!rx.signs().take_host_wakeup(&mut announced), "once");
     send(&tx, &[0]);
-    assert_eq!(tx.sync(), Ok(Moved::from(1)));
+    assert_eq!(tx.sync(), Ok(SyncReport::from(1)));
 }
 
 #[test]
@@ -161,10 +161,10 @@ fn halves_that_are_shared_say_that_somebody_may_sleep_for_whom_the_host_syncs() 
     let place = share(&mut tx, &mut rx).unwrap();
     let (mut guest_tx, mut guest_rx) = guest(&region, place);
     send(&tx, &[0; 2]);
-    assert_eq!(guest_tx.sync(), Ok(Moved { slots: 2, guest: false, host: true }));
+    assert_eq!(guest_tx.sync(), Ok(SyncReport { slots: 2, wake_guest: false, wake_host: true }));
     assert_eq!(slots(guest_rx.sync()), Ok(0));
     release(&guest_rx, 2);
-    assert_eq!(guest_rx.sync(), Ok(Moved { slots: 2, guest: false, host: true }));
+    assert_eq!(guest_rx.sync(), Ok(SyncReport { slots: 2, wake_guest: false, wake_host: true }));
 }
 
 #[test]
@@ -174,9 +174,9 @@ fn a_host_leaves_its_own_announcement_to_programs() {
     let place = share(&mut tx, &mut rx).unwrap();
     let (mut guest_tx, _) = guest(&region, place);
     send(&tx, &[0]);
-    assert_eq!(tx.sync(), Ok(Moved::from(1)));
+    assert_eq!(tx.sync(), Ok(SyncReport::from(1)));
     send(&tx, &[0]);
-    assert_eq!(guest_tx.sync(), Ok(Moved { slots: 1, guest: false, host: true }));
+    assert_eq!(guest_tx.sync(), Ok(SyncReport { slots: 1, wake_guest: false, wake_host: true }));
 }
 
 #[test]
@@ -185,11 +185,11 @@ fn a_half_that_is_kept_to_its_host_is_not_synced_by_a_guest() {
     let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
     let place = share(&mut tx, &mut rx).unwrap();
     let (mut guest_tx, _) = guest(&region, place);
-    tx.signs().keep_to_host(true);
-    assert_eq!(guest_tx.sync(), Err(NotSynced::ByHost));
+    tx.signs().set_host_only(true);
+    assert_eq!(guest_tx.sync(), Err(HostedSyncError::HostOnly));
     assert!(!tx.signs().is_held_by_guest());
     assert!(tx.sync().is_ok());
-    tx.signs().keep_to_host(false);
+    tx.signs().set_host_only(false);
     assert!(guest_tx.sync().is_ok());
 }
 
@@ -199,9 +199,9 @@ fn spoiled_words_are_told_and_hurt_nobody() {
     let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 8).unwrap();
     share(&mut tx, &mut rx).unwrap();
     for bad in [8, u32::MAX] {
-        for spoil in [Dir::Tx, Dir::Rx] {
+        for spoil in [RingDir::Tx, RingDir::Rx] {
             let direction = tx.direction.clone();
-            let words = direction.0.shared_side(spoil).unwrap();
+            let words = direction.0.shared_half(spoil).unwrap();
             let right = (words.at.acquire(), words.tail.acquire());
             for spoil in [0, 1] {
                 if spoil == 0 {
@@ -217,18 +217,18 @@ fn spoiled_words_are_told_and_hurt_nobody() {
         }
         assert!(tx.kern.hwtail() < 8 && rx.kern.hwtail() < 8);
     }
-    tx.direction.0.at(Dir::Rx).release(u32::MAX);
+    tx.direction.0.position(RingDir::Rx).release(u32::MAX);
     drop((tx, rx));
 }
 
 #[test]
 fn words_go_back_to_their_region_with_the_direction() {
     let region = region();
-    let room = region.take_ring_bytes(128).unwrap();
+    let room = region.alloc_ring_bytes(128).unwrap();
     for _ in 0..100 {
         let (mut tx, mut rx) = hosted_direction(&region, &host(), 0, 32).unwrap();
         share(&mut tx, &mut rx).unwrap();
     }
-    assert!(region.take_ring_bytes((64 << 10) - 8192).is_ok());
-    region.give_ring_bytes(room, 128);
+    assert!(region.alloc_ring_bytes((64 << 10) - 8192).is_ok());
+    region.release_ring_bytes(room, 128);
 }

@@ -12,25 +12,25 @@ use std::mem::ManuallyDrop;
 use super::*;
 
 /// Far beyond any netmap memory; keeps all sums of sizes far from overflow.
-const MAX_BYTES: u64 = 1 << 44;
+const MAX_MAPPING_BYTES: u64 = 1 << 44;
 /// Buffers that a slot's 16-bit length can fill.
 const BUF_SIZES: std::ops::RangeInclusive<u32> = 64..=65_535;
 
 /// A device's memory, mapped, before it is known what lies where.
 #[derive(Debug)]
-pub struct Mapping {
+pub struct DeviceMapping {
     fd: OwnedFd,
     base: NonNull<u8>,
     bytes: u64,
 }
 
-impl Mapping {
+impl DeviceMapping {
     /// Maps the first `bytes` of a device's memory.
     ///
     /// # Errors
     /// [`RegionError`] when there is nothing to map, or the device refuses.
     pub fn new(device: OwnedFd, bytes: u64) -> Result<Self, RegionError> {
-        if !(1..=MAX_BYTES).contains(&bytes) {
+        if !(1..=MAX_MAPPING_BYTES).contains(&bytes) {
             return Err(RegionError::NotARegion("the device says an impossible size"));
         }
         let base = map(&device, 0, bytes, MapFlags::empty())?;
@@ -64,21 +64,21 @@ impl Mapping {
         let space = self.bytes.saturating_sub(data_start);
         let bufs = u32::try_from(space / u64::from(buf_size.max(1))).unwrap_or(u32::MAX);
         // Buffer 0 lies HEADROOM behind the start of the area, as in regions of our own.
-        let buf_start = data_start.checked_sub(HEADROOM).filter(|_| bufs > RESERVED_BUFS);
+        let buf_start = data_start.checked_sub(HEADROOM_BYTES).filter(|_| bufs > RESERVED_BUFS);
         let buf_start = buf_start.filter(|_| BUF_SIZES.contains(&buf_size));
         let buf_start =
             buf_start.ok_or(RegionError::NotARegion("its buffers lie outside of it"))?;
-        let header = Header::foreign(buf_start, self.bytes, bufs, buf_size);
+        let header = RegionHeader::foreign(buf_start, self.bytes, bufs, buf_size);
         let this = ManuallyDrop::new(self);
         // SAFETY:
         // - `this` is never dropped nor used again, so the descriptor has one owner.
         let fd = unsafe { std::ptr::read(&raw const this.fd) };
         let base = this.base;
-        Ok(Arc::new(Region::over(Some(Arc::new(fd)), base, header)))
+        Ok(Arc::new(Region::from_mapping(Some(Arc::new(fd)), base, header)))
     }
 }
 
-impl Drop for Mapping {
+impl Drop for DeviceMapping {
     fn drop(&mut self) {
         // SAFETY:
         // - `base` and `bytes` are what `map` was given, and nothing points into it: `read` copies.
@@ -89,24 +89,24 @@ impl Drop for Mapping {
 }
 
 // SAFETY: the mapping lives as long as the value, and is only copied from, byte by byte.
-unsafe impl Send for Mapping {}
+unsafe impl Send for DeviceMapping {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::app::{RxRing, TxRing};
-    use crate::kern::Pair;
+    use crate::kern::RingHalves;
     use crate::mem::SlotFlags;
 
-    fn made() -> (Arc<Region>, Pair<crate::Tx>) {
+    fn made() -> (Arc<Region>, RingHalves<crate::Tx>) {
         let geometry = Geometry { ring_bytes: 64 << 10, bufs: 64, buf_size: 2048 };
         let region = Region::create(geometry, HugePages::Never).unwrap();
-        let pair = Pair::create(&region, 0, 16).unwrap();
+        let pair = RingHalves::create(&region, 0, 16).unwrap();
         (region, pair)
     }
 
-    fn mapping(region: &Region) -> Mapping {
-        Mapping::new(region.fd().try_clone_to_owned().unwrap(), region.size()).unwrap()
+    fn mapping(region: &Region) -> DeviceMapping {
+        DeviceMapping::new(region.fd().try_clone_to_owned().unwrap(), region.size()).unwrap()
     }
 
     #[test]
@@ -140,7 +140,9 @@ mod tests {
         let (region, pair) = made();
         let size = region.size();
         let file = || region.fd().try_clone_to_owned().unwrap();
-        assert!(Mapping::new(file(), 0).is_err() && Mapping::new(file(), u64::MAX).is_err());
+        assert!(
+            DeviceMapping::new(file(), 0).is_err() && DeviceMapping::new(file(), u64::MAX).is_err()
+        );
         for (start, buf_size) in [(0, 2048), (255, 2048), (size, 2048), (u64::MAX, 2048)] {
             assert!(mapping(&region).into_region(start, buf_size).is_err(), "{start}");
         }

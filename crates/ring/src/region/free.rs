@@ -1,23 +1,23 @@
 //! What of a region nobody owns.
 
 use crate::arena::Arena;
-use crate::layout::{Header, RESERVED_BUFS};
+use crate::layout::{RESERVED_BUFS, RegionHeader};
 
 /// Which buffers of a region nobody had at some moment: what a later process needs to go on with
 /// it ([`crate::Region::resume`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct BufsLeft {
+pub struct FreeBufs {
     /// The first buffer that was never taken; none behind it was.
     pub fresh: u32,
     /// A bit for each of those that were given back, 64 to a word.
-    pub given: Vec<u64>,
+    pub released: Vec<u64>,
 }
 
 /// A set of numbers.
 #[derive(Debug, Default)]
-struct Bits(Vec<u64>);
+struct BitSet(Vec<u64>);
 
-impl Bits {
+impl BitSet {
     fn get(&self, i: u32) -> bool {
         self.0.get(i as usize / 64).is_some_and(|word| word >> (i % 64) & 1 == 1)
     }
@@ -42,11 +42,11 @@ impl Bits {
 /// Buffers and ring bytes to be had. Costs memory only for buffers that were taken once, so a
 /// region may well be made larger than what is ever used of it.
 #[derive(Debug)]
-pub(super) struct Free {
+pub(super) struct FreeMemory {
     /// A stack: the buffer freed last is the likeliest to be in a cache, and goes next.
-    given: Vec<u32>,
+    released: Vec<u32>,
     /// By index, whether a buffer is in `given`; at least as long as `fresh` says.
-    is_given: Bits,
+    is_released: BitSet,
     /// The first buffer that was never taken; none behind it was.
     fresh: u32,
     /// Buffers in all.
@@ -54,11 +54,11 @@ pub(super) struct Free {
     pub(super) rings: Arena,
 }
 
-impl Free {
-    pub(super) fn all(header: &Header) -> Self {
+impl FreeMemory {
+    pub(super) fn all(header: &RegionHeader) -> Self {
         Self {
-            given: Vec::new(),
-            is_given: Bits::default(),
+            released: Vec::new(),
+            is_released: BitSet::default(),
             fresh: RESERVED_BUFS,
             total: header.bufs,
             rings: Arena::new(header.ring_start, header.buf_start),
@@ -66,17 +66,17 @@ impl Free {
     }
 
     /// As it was when [`Self::bufs_left`] told; `None` if that was of another region.
-    pub(super) fn resumed(header: &Header, left: &BufsLeft) -> Option<Self> {
+    pub(super) fn restored(header: &RegionHeader, left: &FreeBufs) -> Option<Self> {
         let total = header.bufs;
         if !(RESERVED_BUFS..=total).contains(&left.fresh) {
             return None;
         }
-        let is_given = Bits(left.given.clone());
+        let is_given = BitSet(left.released.clone());
         let given: Vec<u32> = is_given.ones().collect();
         let right = |idx: &u32| (RESERVED_BUFS..left.fresh).contains(idx);
         given.iter().all(right).then(|| Self {
-            given,
-            is_given,
+            released: given,
+            is_released: is_given,
             fresh: left.fresh,
             total,
             rings: Arena::new(header.ring_start, header.buf_start),
@@ -84,24 +84,24 @@ impl Free {
     }
 
     /// Which buffers nobody has.
-    pub(super) fn bufs_left(&self) -> BufsLeft {
-        BufsLeft { fresh: self.fresh, given: self.is_given.0.clone() }
+    pub(super) fn free_buf_state(&self) -> FreeBufs {
+        FreeBufs { fresh: self.fresh, released: self.is_released.0.clone() }
     }
 
     /// How many buffers there are.
     pub(super) fn bufs(&self) -> u32 {
-        self.given.len() as u32 + (self.total - self.fresh)
+        self.released.len() as u32 + (self.total - self.fresh)
     }
 
     /// Takes as many; none if there are fewer.
-    pub(super) fn take(&mut self, count: u32) -> Option<Vec<u32>> {
+    pub(super) fn alloc(&mut self, count: u32) -> Option<Vec<u32>> {
         if count > self.bufs() {
             return None;
         }
-        let keep = self.given.len().saturating_sub(count as usize);
-        let mut taken: Vec<u32> = self.given.drain(keep..).rev().collect();
+        let keep = self.released.len().saturating_sub(count as usize);
+        let mut taken: Vec<u32> = self.released.drain(keep..).rev().collect();
         for &idx in &taken {
-            self.is_given.set(idx, false);
+            self.is_released.set(idx, false);
         }
         let end = self.fresh + (count - taken.len() as u32);
         taken.extend(self.fresh..end);
@@ -110,10 +110,10 @@ impl Free {
     }
 
     /// Gives back a buffer of those that exist; one that was not taken is left alone.
-    pub(super) fn give(&mut self, idx: u32) {
-        if idx < self.fresh && !self.is_given.get(idx) {
-            self.is_given.set(idx, true);
-            self.given.push(idx);
+    pub(super) fn release(&mut self, idx: u32) {
+        if idx < self.fresh && !self.is_released.get(idx) {
+            self.is_released.set(idx, true);
+            self.released.push(idx);
         }
     }
 }

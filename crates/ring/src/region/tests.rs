@@ -8,25 +8,25 @@ fn small() -> Arc<Region> {
 #[test]
 fn buffers_zero_and_one_are_never_handed_out() {
     let region = small();
-    let all = region.take_bufs(62).unwrap();
+    let all = region.alloc_bufs(62).unwrap();
     assert!(all.iter().all(|buf| buf.0 >= 2));
-    let refused = region.take_bufs(1).unwrap_err();
+    let refused = region.alloc_bufs(1).unwrap_err();
     assert_eq!(refused.to_string(), "the region has 0 free buffers of 64, 1 are needed");
 }
 
 #[test]
 fn a_freed_buffer_is_the_next_one_taken() {
     let region = small();
-    let bufs = region.take_bufs(10).unwrap();
-    region.give_bufs([bufs[4]]);
-    assert_eq!(region.take_bufs(1).unwrap(), vec![bufs[4]]);
+    let bufs = region.alloc_bufs(10).unwrap();
+    region.release_bufs([bufs[4]]);
+    assert_eq!(region.alloc_bufs(1).unwrap(), vec![bufs[4]]);
 }
 
 #[test]
 fn freeing_nonsense_changes_nothing() {
     let region = small();
-    let bufs = region.take_bufs(3).unwrap();
-    region.give_bufs([BufIdx(0), BufIdx(1), BufIdx(64), BufIdx(u32::MAX), bufs[0], bufs[0]]);
+    let bufs = region.alloc_bufs(3).unwrap();
+    region.release_bufs([BufIdx(0), BufIdx(1), BufIdx(64), BufIdx(u32::MAX), bufs[0], bufs[0]]);
     assert_eq!(region.free_bufs(), 60);
 }
 
@@ -93,12 +93,12 @@ fn a_file_that_is_no_region_is_refused() {
 fn a_buffer_that_was_never_taken_cannot_be_given_back() {
     let geometry = Geometry { ring_bytes: 64 << 10, bufs: 64, buf_size: 2048 };
     let region = Region::create(geometry, HugePages::Never).unwrap();
-    region.give_bufs((0..80).map(BufIdx));
+    region.release_bufs((0..80).map(BufIdx));
     assert_eq!(region.free_bufs(), 62);
-    let taken = region.take_bufs(10).unwrap();
-    region.give_bufs((0..80).chain([5, 5]).map(BufIdx));
+    let taken = region.alloc_bufs(10).unwrap();
+    region.release_bufs((0..80).chain([5, 5]).map(BufIdx));
     assert_eq!((taken.len(), region.free_bufs()), (10, 62));
-    let mut all: Vec<u32> = region.take_bufs(62).unwrap().into_iter().map(|buf| buf.0).collect();
+    let mut all: Vec<u32> = region.alloc_bufs(62).unwrap().into_iter().map(|buf| buf.0).collect();
     all.sort_unstable();
     assert_eq!(all, (2..64).collect::<Vec<_>>(), "each one once");
 }

@@ -3,69 +3,70 @@
 
 mod error;
 mod floor;
-mod many;
+mod many_links;
 mod ports;
-mod two;
+mod two_threads;
 
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
 use slipring_link::{
-    DelaySpec, Discipline, LinkSpec, LossModel, LossSpec, NetworkSpec, OrderPolicy, Place,
-    QueueSpec, RateSpec,
+    DelaySpec, Discipline, LinkQueueSpec, LinkSpec, LossModel, LossPosition, LossSpec, NetworkSpec,
+    OrderPolicy, RateSpec,
 };
 use slipring_model::{Dist, aqm};
 use slipring_port::{Port, now};
 
-use super::measure::{PROGRAM_CPU, Reading, Tally, Why, on_cpu, thread_cpu};
-use super::row::{Bout, Of, Role, Row, Unit};
-use slipring_emulation::{Burst, Emulator, Manner};
+use super::measure::{BenchError, BenchReading, BenchTally, PROGRAM_CPU, on_cpu, thread_cpu};
+use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
+use slipring_emulation::{BurstLimit, Emulator, RealtimeOptions};
 
 /// The delay of all rows.
 const DELAY_NS: u64 = 20_000_000;
-const FLOOR: &str = "copy in, copy out";
+const FLOOR_NAME: &str = "copy in, copy out";
 /// In flight where that was not measured before.
-const USUAL_LAG: usize = 200_000;
+const DEFAULT_LAG_FRAMES: usize = 200_000;
 
 /// All rows.
-pub(crate) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<BenchRow> {
     let mut rows = vec![one_thread::<64>(1.5), one_thread::<1500>(1.2)];
-    rows.extend([two::row::<64>(1.5), two::row::<1500>(1.2), stages()]);
+    rows.extend([two_threads::row::<64>(1.5), two_threads::row::<1500>(1.2), stages()]);
     rows.extend(error::rows());
-    rows.extend(many::rows());
+    rows.extend(many_links::rows());
     rows
 }
 
 /// Frames of `N` bytes at full load through one thread: at most `bound` times the floor.
-fn one_thread<const N: usize>(bound: f64) -> Row {
-    let lag = Rc::new(Cell::new(USUAL_LAG));
+fn one_thread<const N: usize>(bound: f64) -> BenchRow {
+    let lag = Rc::new(Cell::new(DEFAULT_LAG_FRAMES));
     let floor_lag = lag.clone();
     let title = format!("emulate, 20 ms, 1 thread, {N} B");
-    Row::new(format!("emulate-1t-{N}"), title, Unit::PacketsPerSec)
-        .with(Role::Ours, "slipring", move || full_load::<N>(lag))
-        .with(Role::Floor, FLOOR, move || {
+    BenchRow::new(format!("emulate-1t-{N}"), title, RowUnit::PacketsPerSec)
+        .with(ContenderRole::Ours, "slipring", move || full_load::<N>(lag))
+        .with(ContenderRole::Floor, FLOOR_NAME, move || {
             Ok(Box::new(move |time| {
-                floor::one_thread::<N>(floor_lag.get(), time).map(Reading::from)
+                floor::one_thread::<N>(floor_lag.get(), time).map(BenchReading::from)
             }))
         })
-        .goal(Of::RatioTo(FLOOR), 1.0 / bound)
+        .goal(GoalMetric::RatioTo(FLOOR_NAME), 1.0 / bound)
 }
 
 /// What a rate, losses in bursts, a correlated delay and queue management cost on top.
-fn stages() -> Row {
-    Row::new("emulate-stages", "emulate, all stages on, extra per packet", Unit::Nanos)
-        .with(Role::Ours, "slipring", || {
+fn stages() -> BenchRow {
+    BenchRow::new("emulate-stages", "emulate, all stages on, extra per packet", RowUnit::Nanos)
+        .with(ContenderRole::Ours, "slipring", || {
             Ok(Box::new(|time| {
                 let plain = steady(&plan(wire), 64, time / 2)?.0;
                 let staged = steady(&plan(all_stages), 64, time / 2)?.0;
-                let per_packet = |tally: Tally| tally.wall as f64 / tally.packets.max(1) as f64;
+                let per_packet =
+                    |tally: BenchTally| tally.wall as f64 / tally.packets.max(1) as f64;
                 let (plain, staged) = (per_packet(plain), per_packet(staged));
                 let extra = vec![("without", plain), ("with", staged)];
-                Ok(Reading { value: staged - plain, per_cpu_second: None, extra })
+                Ok(BenchReading { value: staged - plain, per_cpu_second: None, extra })
             }))
         })
-        .goal(Of::Value, 15.0)
+        .goal(GoalMetric::Value, 15.0)
 }
 
 fn wire(name: &str) -> LinkSpec {
@@ -77,10 +78,10 @@ fn all_stages(name: &str) -> LinkSpec {
     let loss = LossModel::GilbertElliott { p: 0.001, r: 0.25, bad: 1.0, good: 0.0 };
     LinkSpec {
         rate: RateSpec::Constant { bps: 400_000_000_000 },
-        loss: vec![LossSpec { model: loss, place: Place::Pre }],
-        queue: QueueSpec {
+        loss: vec![LossSpec { model: loss, position: LossPosition::Pre }],
+        queue: LinkQueueSpec {
             discipline: Discipline::CoDel(aqm::CoDelSpec::default()),
-            ..QueueSpec::default()
+            ..LinkQueueSpec::default()
         },
         delay: DelaySpec { half_life_ns: Some(10_000_000), ..DelaySpec::random(delay) },
         order: OrderPolicy::Correlated,
@@ -92,7 +93,7 @@ fn plan(link: fn(&str) -> LinkSpec) -> NetworkSpec {
     NetworkSpec::between("source", "sink", link("up"), link("down"))
 }
 
-fn full_load<const N: usize>(lag: Rc<Cell<usize>>) -> Result<Bout, Why> {
+fn full_load<const N: usize>(lag: Rc<Cell<usize>>) -> Result<BenchRound, BenchError> {
     Ok(Box::new(move |time| {
         let (tally, in_flight) = steady(&plan(wire), N as u16, time)?;
         lag.set(in_flight as usize);
@@ -102,9 +103,9 @@ fn full_load<const N: usize>(lag: Rc<Cell<usize>>) -> Result<Bout, Why> {
 
 /// Full load for that long, once as much is in flight as ever will be; also how many frames that
 /// are on average, as it swings with the delay.
-fn steady(plan: &NetworkSpec, len: u16, time: Duration) -> Result<(Tally, u64), Why> {
+fn steady(plan: &NetworkSpec, len: u16, time: Duration) -> Result<(BenchTally, u64), BenchError> {
     let mut emulator = emulator(plan, ports::pair(len)?)?;
-    let tally = on_cpu(PROGRAM_CPU, || -> Result<Tally, Why> {
+    let tally = on_cpu(PROGRAM_CPU, || -> Result<BenchTally, BenchError> {
         run(&mut emulator, Duration::from_nanos(3 * DELAY_NS))?;
         run(&mut emulator, time)
     })?;
@@ -112,18 +113,21 @@ fn steady(plan: &NetworkSpec, len: u16, time: Duration) -> Result<(Tally, u64), 
 }
 
 /// Frames that are in flight on average.
-fn in_flight(tally: &Tally) -> u64 {
+fn in_flight(tally: &BenchTally) -> u64 {
     tally.packets * DELAY_NS / tally.wall.max(1)
 }
 
-fn emulator(plan: &NetworkSpec, ports: Vec<Port>) -> Result<Emulator<()>, Why> {
-    let manner = Manner { burst: Burst { frames: 64, ..Burst::default() }, ..Manner::default() };
+fn emulator(plan: &NetworkSpec, ports: Vec<Port>) -> Result<Emulator<()>, BenchError> {
+    let manner = RealtimeOptions {
+        burst: BurstLimit { frames: 64, ..BurstLimit::default() },
+        ..RealtimeOptions::default()
+    };
     Emulator::between(ports, plan, &manner, (), now())
-        .map_err(|error| Why::Failed(error.to_string()))
+        .map_err(|error| BenchError::Failed(error.to_string()))
 }
 
 /// Turns for that long.
-fn run(emulator: &mut Emulator<()>, time: Duration) -> Result<Tally, Why> {
+fn run(emulator: &mut Emulator<()>, time: Duration) -> Result<BenchTally, BenchError> {
     let (start, cpu) = (now(), thread_cpu());
     let until = start + time.as_nanos() as u64;
     let mut packets = 0;
@@ -131,7 +135,7 @@ fn run(emulator: &mut Emulator<()>, time: Duration) -> Result<Tally, Why> {
         let turn = emulator.turn(now)?;
         packets += turn.sent as u64;
         if turn.at_ns >= until {
-            return Ok(Tally { packets, wall: turn.at_ns - start, cpu: thread_cpu() - cpu });
+            return Ok(BenchTally { packets, wall: turn.at_ns - start, cpu: thread_cpu() - cpu });
         }
     }
 }

@@ -14,16 +14,16 @@ mod tables;
 
 use std::time::Duration;
 
-use slipring_ipfw::run::{Batch, Firewall, Outputs};
+use slipring_ipfw::run::{CheckOutputs, CheckedBatch, Firewall};
 
-use super::measure::{PROGRAM_CPU, Reading, Tally, Why, on_cpu, tally};
-use super::row::{Bout, Row};
+use super::measure::{BenchError, BenchReading, BenchTally, PROGRAM_CPU, on_cpu, tally};
+use super::row::{BenchRound, BenchRow};
 
 /// Our own interpreter, which goes from rule to rule as ipfw does.
-const PLAIN: &str = "rule by rule";
+const INTERPRETER_NAME: &str = "rule by rule";
 
 /// All rows.
-pub(crate) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<BenchRow> {
     let mut rows = rules::rows();
     rows.extend(tables::rows());
     rows.extend(states::rows());
@@ -34,29 +34,29 @@ pub(crate) fn rows() -> Vec<Row> {
 }
 
 /// Runs `work` again and again; its packets by CPU time.
-fn bout(mut work: impl FnMut() -> u64 + Send + 'static) -> Bout {
+fn cpu_round(mut work: impl FnMut() -> u64 + Send + 'static) -> BenchRound {
     Box::new(move |time: Duration| {
-        let done = on_cpu(PROGRAM_CPU, || tally(time, || Ok::<_, Why>(work())))?;
+        let done = on_cpu(PROGRAM_CPU, || tally(time, || Ok::<_, BenchError>(work())))?;
         Ok(by_cpu(done))
     })
 }
 
 /// The rate by CPU time alone.
-fn by_cpu(tally: Tally) -> Reading {
-    Reading::from(Tally { wall: tally.cpu, ..tally })
+fn by_cpu(tally: BenchTally) -> BenchReading {
+    BenchReading::from(BenchTally { wall: tally.cpu, ..tally })
 }
 
-fn failed(error: impl std::fmt::Display) -> Why {
-    Why::Failed(error.to_string())
+fn failed(error: impl std::fmt::Display) -> BenchError {
+    BenchError::Failed(error.to_string())
 }
 
 /// A firewall with these commands; one that asks rule by rule if `is_plain`.
-fn firewall(text: &str, is_plain: bool) -> Result<Firewall, Why> {
+fn firewall(text: &str, is_plain: bool) -> Result<Firewall, BenchError> {
     let mut firewall = Firewall::open(1);
     firewall.set_plain(true);
     let commands = slipring_ipfw::text::parse_file(text).map_err(failed)?;
     // Prefixes may be drawn twice: quiet, as a file of them is loaded.
-    let manner = slipring_ipfw::run::Manner { quiet: true, ..Default::default() };
+    let manner = slipring_ipfw::run::CommandFlags { quiet: true, ..Default::default() };
     firewall.batch(&commands, 0, manner).map_err(|error| failed(format!("{error:?}")))?;
     firewall.set_plain(is_plain);
     Ok(firewall)
@@ -64,12 +64,12 @@ fn firewall(text: &str, is_plain: bool) -> Result<Firewall, Why> {
 
 /// Checks frames, in bursts as ports give them.
 #[derive(Default)]
-struct Checks {
-    outputs: Outputs,
-    batch: Batch,
+struct BurstChecker {
+    outputs: CheckOutputs,
+    batch: CheckedBatch,
 }
 
-impl Checks {
+impl BurstChecker {
     /// Checks all frames; how many.
     fn all(&mut self, firewall: &mut Firewall, frames: &mut [Vec<u8>]) -> u64 {
         const BURST: usize = 256;

@@ -1,41 +1,41 @@
 //! Memory of a port with default rings: what this process holds more of once it is open.
 
-use super::lab::{Lab, OUTPUT};
-use super::measure::{Reading, Why};
-use super::row::{Bout, Of, Role, Row, Unit};
-use super::veth::{Path, open};
+use super::lab::{BenchLab, OUTPUT_IFNAME};
+use super::measure::{BenchError, BenchReading};
+use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
+use super::veth::{InterfacePath, open};
 
 /// The most that is right: 16 MiB beside the region.
-const BOUND: f64 = (16 << 20) as f64;
-const REGION: &str = "region";
+const MAX_OVERHEAD_BYTES: f64 = (16 << 20) as f64;
+const REGION_NAME: &str = "region";
 
 /// The row for one kind.
-pub(crate) fn row(path: Path, name: &str) -> Row {
-    Row::new(
+pub(crate) fn row(path: InterfacePath, name: &str) -> BenchRow {
+    BenchRow::new(
         format!("memory-{name}"),
         format!("memory of a {name} port beside its region"),
-        Unit::Bytes,
+        RowUnit::Bytes,
     )
-    .with(Role::Ours, "slipring", move || bout(path))
-    .goal(Of::Value, BOUND)
+    .with(ContenderRole::Ours, "slipring", move || round(path))
+    .goal(GoalMetric::Value, MAX_OVERHEAD_BYTES)
 }
 
-fn bout(path: Path) -> Result<Bout, Why> {
-    let lab = Lab::new()?;
+fn round(path: InterfacePath) -> Result<BenchRound, BenchError> {
+    let lab = BenchLab::new()?;
     Ok(Box::new(move |_| {
         let before = resident()?;
-        let mut ports = lab.hold(|| Ok(open(path, &[OUTPUT])?))?;
+        let mut ports = lab.hold(|| Ok(open(path, &[OUTPUT_IFNAME])?))?;
         let more = resident()?.saturating_sub(before);
         let region = ports.parts().0[0].queues[0].rings().tx.region().size();
-        let extra = vec![(REGION, region as f64)];
-        Ok(Reading { value: more.saturating_sub(region) as f64, per_cpu_second: None, extra })
+        let extra = vec![(REGION_NAME, region as f64)];
+        Ok(BenchReading { value: more.saturating_sub(region) as f64, per_cpu_second: None, extra })
     }))
 }
 
 /// Bytes of this process's mappings that are in memory, files and shared memory included.
-fn resident() -> Result<u64, Why> {
+fn resident() -> Result<u64, BenchError> {
     let text = std::fs::read_to_string("/proc/self/smaps_rollup")?;
-    resident_of(&text).ok_or_else(|| Why::Failed("smaps_rollup has no Rss".into()))
+    resident_of(&text).ok_or_else(|| BenchError::Failed("smaps_rollup has no Rss".into()))
 }
 
 fn resident_of(text: &str) -> Option<u64> {

@@ -7,43 +7,47 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-use super::measure::{PROGRAM_CPU, Reading, Why, on_cpu, pin, tally};
-use super::row::Bout;
+use super::measure::{BenchError, BenchReading, PROGRAM_CPU, on_cpu, pin, tally};
+use super::row::BenchRound;
 
 /// What it is called in the table.
-pub(super) const NAME: &str = "eventfds, one CPU";
+pub(super) const FLOOR_NAME: &str = "eventfds, one CPU";
 
 /// Nanoseconds from asking to being answered.
-pub(super) fn round_trip() -> Result<Bout, Why> {
-    let bells = [bell()?, bell()?];
+pub(super) fn round_trip() -> Result<BenchRound, BenchError> {
+    let bells = [new_eventfd()?, new_eventfd()?];
     Ok(Box::new(move |time| measure(&bells, time)))
 }
 
-fn bell() -> Result<OwnedFd, Why> {
+fn new_eventfd() -> Result<OwnedFd, BenchError> {
     Ok(eventfd(0, EventfdFlags::CLOEXEC)?)
 }
 
-fn measure([ask, answer]: &[OwnedFd; 2], time: Duration) -> Result<Reading, Why> {
+fn measure([ask, answer]: &[OwnedFd; 2], time: Duration) -> Result<BenchReading, BenchError> {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             pin(PROGRAM_CPU);
-            while hear(ask).is_ok() && !done.load(Ordering::Relaxed) && ring(answer).is_ok() {}
+            while wait_signal(ask).is_ok()
+                && !done.load(Ordering::Relaxed)
+                && signal(answer).is_ok()
+            {}
         });
-        let asked = on_cpu(PROGRAM_CPU, || tally(time, || ring(ask).and_then(|()| hear(answer))));
+        let asked =
+            on_cpu(PROGRAM_CPU, || tally(time, || signal(ask).and_then(|()| wait_signal(answer))));
         done.store(true, Ordering::Relaxed);
-        ring(ask)?;
+        signal(ask)?;
         let tally = asked?;
-        Ok(Reading::of(tally.wall as f64 / tally.packets.max(1) as f64))
+        Ok(BenchReading::of(tally.wall as f64 / tally.packets.max(1) as f64))
     })
 }
 
-fn ring(bell: &OwnedFd) -> Result<(), Why> {
+fn signal(bell: &OwnedFd) -> Result<(), BenchError> {
     rustix::io::write(bell, &1u64.to_ne_bytes())?;
     Ok(())
 }
 
-fn hear(bell: &OwnedFd) -> Result<u64, Why> {
+fn wait_signal(bell: &OwnedFd) -> Result<u64, BenchError> {
     rustix::io::read(bell, &mut [0; 8])?;
     Ok(1)
 }

@@ -6,68 +6,70 @@ use std::process::Command;
 use std::time::Duration;
 
 use slipring_core::netns::Netns;
-use slipring_port::bpf::Link;
-use slipring_port::bpf::insn::{Insn, Reg, Width, add_imm, exit, jgt, jne_imm, load, mov, mov_imm};
+use slipring_port::bpf::BpfLink;
+use slipring_port::bpf::insn::{
+    AccessWidth, BpfInsn, BpfReg, add_imm, exit, jgt, jne_imm, load, mov, mov_imm,
+};
 use slipring_port::netlink::Netlink;
 use slipring_port::{Nanos, now};
 use slipring_wire::MacAddr;
 use slipring_wire::frame::{FrameSpec, IpSpec, Ipv4Spec};
 
-use super::lab::{INPUT, Lab, SOURCE, attach, find, frame};
-use super::measure::{PROGRAM_CPU, Tally, Why};
-use super::row::Bout;
+use super::lab::{BenchLab, INPUT_IFNAME, SOURCE_IFNAME, attach, find, frame};
+use super::measure::{BenchError, BenchTally, PROGRAM_CPU};
+use super::row::BenchRound;
 
 /// Name of the contender.
-pub(super) const NAME: &str = "kernel, ip_forward";
+pub(super) const CONTENDER_NAME: &str = "kernel, ip_forward";
 
 /// The pair behind the router, the far end in a namespace of its own.
-pub(super) const NEAR: &str = "srbench2a";
-const FAR: &str = "srbench2b";
+pub(super) const NEAR_IFNAME: &str = "srbench2a";
+const FAR_IFNAME: &str = "srbench2b";
 
-const SENDER: Ipv4Addr = Ipv4Addr::new(10, 66, 0, 2);
-const ROUTER_IN: Ipv4Addr = Ipv4Addr::new(10, 66, 0, 1);
-const ROUTER_OUT: Ipv4Addr = Ipv4Addr::new(10, 66, 1, 1);
-const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 66, 1, 2);
+const SENDER_ADDR: Ipv4Addr = Ipv4Addr::new(10, 66, 0, 2);
+const ROUTER_IN_ADDR: Ipv4Addr = Ipv4Addr::new(10, 66, 0, 1);
+const ROUTER_OUT_ADDR: Ipv4Addr = Ipv4Addr::new(10, 66, 1, 1);
+const RECEIVER_ADDR: Ipv4Addr = Ipv4Addr::new(10, 66, 1, 2);
 
 /// Lets ARP pass, so that the router finds its neighbour, and drops everything else.
-const DROP_BUT_ARP: [Insn; 11] = [
-    load(Width::Word, Reg::R2, Reg::R1, 0),
-    load(Width::Word, Reg::R3, Reg::R1, 4),
-    mov(Reg::R4, Reg::R2),
-    add_imm(Reg::R4, 14),
-    jgt(Reg::R4, Reg::R3, 4),
-    load(Width::Half, Reg::R5, Reg::R2, 12),
-    jne_imm(Reg::R5, 0x0608, 2),
-    mov_imm(Reg::R0, 2),
+const DROP_BUT_ARP: [BpfInsn; 11] = [
+    load(AccessWidth::Word, BpfReg::R2, BpfReg::R1, 0),
+    load(AccessWidth::Word, BpfReg::R3, BpfReg::R1, 4),
+    mov(BpfReg::R4, BpfReg::R2),
+    add_imm(BpfReg::R4, 14),
+    jgt(BpfReg::R4, BpfReg::R3, 4),
+    load(AccessWidth::Half, BpfReg::R5, BpfReg::R2, 12),
+    jne_imm(BpfReg::R5, 0x0608, 2),
+    mov_imm(BpfReg::R0, 2),
     exit(),
-    mov_imm(Reg::R0, 1),
+    mov_imm(BpfReg::R0, 1),
     exit(),
 ];
 
 /// Routes frames of `len` bytes.
-pub(super) fn bout(len: usize) -> Result<Bout, Why> {
-    let lab = Lab::new()?;
-    let router = lab.hold(Router::new)?;
+pub(super) fn round(len: usize) -> Result<BenchRound, BenchError> {
+    let lab = BenchLab::new()?;
+    let router = lab.hold(KernelRouter::new)?;
     let frame = lab.within(|| routed_frame(len))?;
     Ok(Box::new(move |time| {
         let _ = &router;
-        Ok(lab.while_feeding(SOURCE, &frame, || count(NEAR, time))?.into())
+        Ok(lab.while_feeding(SOURCE_IFNAME, &frame, || count(NEAR_IFNAME, time))?.into())
     }))
 }
 
 /// What the router needs beside the lab.
-pub(super) struct Router {
+pub(super) struct KernelRouter {
     _far: Netns,
-    _drop: Link,
+    _drop: BpfLink,
 }
 
-impl Router {
-    pub(super) fn new() -> Result<Self, Why> {
+impl KernelRouter {
+    pub(super) fn new() -> Result<Self, BenchError> {
         let far = Netns::new()?;
         let netlink = Netlink::open()?;
-        netlink.add_veth(NEAR, FAR, Some(far.as_fd()))?;
-        for (name, address) in [(INPUT, ROUTER_IN), (NEAR, ROUTER_OUT)] {
-            settle(&netlink, name, address)?;
+        netlink.add_veth(NEAR_IFNAME, FAR_IFNAME, Some(far.as_fd()))?;
+        for (name, address) in [(INPUT_IFNAME, ROUTER_IN_ADDR), (NEAR_IFNAME, ROUTER_OUT_ADDR)] {
+            configure_link(&netlink, name, address)?;
         }
         std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
         let drop = far.run(|| Ok(receiver()))??;
@@ -77,12 +79,12 @@ impl Router {
 }
 
 /// The far end.
-fn receiver() -> Result<Link, Why> {
-    settle(&Netlink::open()?, FAR, RECEIVER)?;
-    attach(FAR, &DROP_BUT_ARP)
+fn receiver() -> Result<BpfLink, BenchError> {
+    configure_link(&Netlink::open()?, FAR_IFNAME, RECEIVER_ADDR)?;
+    attach(FAR_IFNAME, &DROP_BUT_ARP)
 }
 
-fn settle(netlink: &Netlink, name: &str, address: Ipv4Addr) -> Result<(), Why> {
+fn configure_link(netlink: &Netlink, name: &str, address: Ipv4Addr) -> Result<(), BenchError> {
     let index = find(name)?.index;
     netlink.add_address(index, address.into(), 24)?;
     Ok(netlink.set_up(index)?)
@@ -90,25 +92,26 @@ fn settle(netlink: &Netlink, name: &str, address: Ipv4Addr) -> Result<(), Why> {
 
 /// Moves the router's work to the CPU that programs have for theirs (RPS); the source's CPU only
 /// receives, as for them.
-fn spread_receive_work() -> Result<(), Why> {
+fn spread_receive_work() -> Result<(), BenchError> {
     let mask = 1 << PROGRAM_CPU;
     let script = format!(
-        "mount -t sysfs sysfs /sys && echo {mask:x} > /sys/class/net/{INPUT}/queues/rx-0/rps_cpus"
+        "mount -t sysfs sysfs /sys && echo {mask:x} > /sys/class/net/{INPUT_IFNAME}/queues/rx-0/rps_cpus"
     );
     let done = Command::new("unshare").args(["-m", "sh", "-c", &script]).output()?;
     match done.status.success() {
         true => Ok(()),
-        false => {
-            Err(Why::Skipped(format!("no RPS: {}", String::from_utf8_lossy(&done.stderr).trim())))
-        }
+        false => Err(BenchError::Skipped(format!(
+            "no RPS: {}",
+            String::from_utf8_lossy(&done.stderr).trim()
+        ))),
     }
 }
 
-pub(super) fn routed_frame(len: usize) -> Result<Vec<u8>, Why> {
+pub(super) fn routed_frame(len: usize) -> Result<Vec<u8>, BenchError> {
     let spec = FrameSpec {
-        dst_mac: MacAddr(find(INPUT)?.mac),
+        dst_mac: MacAddr(find(INPUT_IFNAME)?.mac),
         src_mac: MacAddr([2, 0, 0, 0, 0, 1]),
-        ip: IpSpec::V4(Ipv4Spec { src: SENDER, dst: RECEIVER, ..Ipv4Spec::default() }),
+        ip: IpSpec::V4(Ipv4Spec { src: SENDER_ADDR, dst: RECEIVER_ADDR, ..Ipv4Spec::default() }),
         ..FrameSpec::default()
     };
     frame(&spec, len)
@@ -116,19 +119,19 @@ pub(super) fn routed_frame(len: usize) -> Result<Vec<u8>, Why> {
 
 /// Packets that leave by `ifname` in `time`, and how long the program's CPU was busy meanwhile,
 /// whoever kept it so: much is done in softirqs, which nobody accounts to a process.
-pub(super) fn count(ifname: &str, time: Duration) -> Result<Tally, Why> {
+pub(super) fn count(ifname: &str, time: Duration) -> Result<BenchTally, BenchError> {
     // The neighbour is found meanwhile.
     std::thread::sleep(Duration::from_millis(20));
     let (before, busy, start) = (sent(ifname)?, busy(PROGRAM_CPU)?, now());
     std::thread::sleep(time);
     let (packets, wall) = (sent(ifname)? - before, now() - start);
-    Ok(Tally { packets, wall, cpu: self::busy(PROGRAM_CPU)? - busy })
+    Ok(BenchTally { packets, wall, cpu: self::busy(PROGRAM_CPU)? - busy })
 }
 
 /// How long a CPU has been busy since the machine started, in steps of 10 ms.
-fn busy(cpu: usize) -> Result<Nanos, Why> {
+fn busy(cpu: usize) -> Result<Nanos, BenchError> {
     let text = std::fs::read_to_string("/proc/stat")?;
-    busy_of(&text, cpu).ok_or_else(|| Why::Failed(format!("no times of CPU {cpu}")))
+    busy_of(&text, cpu).ok_or_else(|| BenchError::Failed(format!("no times of CPU {cpu}")))
 }
 
 /// user, nice, system, idle, iowait, irq, softirq, ... in hundredths of a second; see proc(5).
@@ -140,9 +143,9 @@ fn busy_of(text: &str, cpu: usize) -> Option<Nanos> {
 }
 
 /// The device's own count of packets sent, in the calling thread's namespace.
-fn sent(ifname: &str) -> Result<u64, Why> {
+fn sent(ifname: &str) -> Result<u64, BenchError> {
     let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
-    sent_of(&text, ifname).ok_or_else(|| Why::Failed(format!("no counters of {ifname}")))
+    sent_of(&text, ifname).ok_or_else(|| BenchError::Failed(format!("no counters of {ifname}")))
 }
 
 fn sent_of(text: &str, ifname: &str) -> Option<u64> {

@@ -9,41 +9,43 @@ use std::time::Duration;
 
 use slipring_core::netns::Netns;
 use slipring_port::OpenCause;
-use slipring_port::bpf::insn::{Helper, Insn, Reg, call, exit, mov_imm};
-use slipring_port::bpf::{Attach, Link, LinkFlags, Program, ProgramFlags, ProgramKind};
+use slipring_port::bpf::insn::{BpfHelper, BpfInsn, BpfReg, call, exit, mov_imm};
+use slipring_port::bpf::{
+    BpfAttachType, BpfLink, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind,
+};
 use slipring_port::iface::{Feature, Iface};
 use slipring_port::netlink::Netlink;
 use slipring_wire::frame::FrameSpec;
 
-use super::measure::{FEEDER_CPU, Why, pin};
+use super::measure::{BenchError, FEEDER_CPU, pin};
 
 /// The pair through which frames come in, and the end of it that a program receives on.
-pub(super) const SOURCE: &str = "srbench0a";
-pub(super) const INPUT: &str = "srbench0b";
+pub(super) const SOURCE_IFNAME: &str = "srbench0a";
+pub(super) const INPUT_IFNAME: &str = "srbench0b";
 /// The pair through which frames go out: the end that a program sends on, and the far end.
-pub(super) const OUTPUT: &str = "srbench1a";
-pub(super) const SINK: &str = "srbench1b";
+pub(super) const OUTPUT_IFNAME: &str = "srbench1a";
+pub(super) const SINK_IFNAME: &str = "srbench1b";
 
 /// `XDP_DROP`
-const DROP: [Insn; 2] = [mov_imm(Reg::R0, 1), exit()];
+const XDP_DROP_ALL: [BpfInsn; 2] = [mov_imm(BpfReg::R0, 1), exit()];
 /// Frames per run of the source, some 4 ms worth, and per batch within.
-const BURST: u32 = 50_000;
-const BATCH: u32 = 64;
+const FRAMES_PER_RUN: u32 = 50_000;
+const FRAMES_PER_BATCH: u32 = 64;
 
 /// A namespace with both pairs, up. The far end of the output drops whatever reaches it.
-pub(super) struct Lab {
+pub(super) struct BenchLab {
     netns: Netns,
-    _drop: Link,
+    _drop: BpfLink,
 }
 
-impl Lab {
+impl BenchLab {
     /// Makes one.
-    pub(super) fn new() -> Result<Rc<Self>, Why> {
+    pub(super) fn new() -> Result<Rc<Self>, BenchError> {
         let netns = Netns::new()?;
         let drop = within(&netns, || {
-            pair(SOURCE, INPUT)?;
-            pair(OUTPUT, SINK)?;
-            drop_all(SINK)
+            pair(SOURCE_IFNAME, INPUT_IFNAME)?;
+            pair(OUTPUT_IFNAME, SINK_IFNAME)?;
+            drop_all(SINK_IFNAME)
         })?;
         Ok(Rc::new(Self { netns, _drop: drop }))
     }
@@ -51,17 +53,17 @@ impl Lab {
     /// Runs `work` in a thread in this namespace.
     pub(super) fn within<T: Send>(
         &self,
-        work: impl FnOnce() -> Result<T, Why> + Send,
-    ) -> Result<T, Why> {
+        work: impl FnOnce() -> Result<T, BenchError> + Send,
+    ) -> Result<T, BenchError> {
         within(&self.netns, work)
     }
 
     /// Makes `value` in the namespace, where it will also be taken down.
     pub(super) fn hold<T: Send>(
         self: &Rc<Self>,
-        make: impl FnOnce() -> Result<T, Why> + Send,
-    ) -> Result<Held<T>, Why> {
-        Ok(Held { value: Some(self.within(make)?), lab: self.clone() })
+        make: impl FnOnce() -> Result<T, BenchError> + Send,
+    ) -> Result<LabOwned<T>, BenchError> {
+        Ok(LabOwned { value: Some(self.within(make)?), lab: self.clone() })
     }
 
     /// Runs `work` in the namespace while copies of `frame` leave `ifname` from the other CPU.
@@ -69,8 +71,8 @@ impl Lab {
         &self,
         ifname: &str,
         frame: &[u8],
-        work: impl FnOnce() -> Result<T, Why> + Send,
-    ) -> Result<T, Why> {
+        work: impl FnOnce() -> Result<T, BenchError> + Send,
+    ) -> Result<T, BenchError> {
         let (program, _attached) = self.within(|| source(ifname))?;
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -89,20 +91,20 @@ impl Lab {
 }
 
 /// Something that lives in a lab.
-pub(super) struct Held<T: Send> {
+pub(super) struct LabOwned<T: Send> {
     value: Option<T>,
-    pub(super) lab: Rc<Lab>,
+    pub(super) lab: Rc<BenchLab>,
 }
 
-impl<T: Send> Held<T> {
+impl<T: Send> LabOwned<T> {
     /// The thing itself, and where it lives.
-    pub(super) fn parts(&mut self) -> (&mut T, &Lab) {
+    pub(super) fn parts(&mut self) -> (&mut T, &BenchLab) {
         let value = self.value.as_mut().expect("only the destructor takes it");
         (value, &self.lab)
     }
 }
 
-impl<T: Send> Drop for Held<T> {
+impl<T: Send> Drop for LabOwned<T> {
     /// Within the namespace, because some things put interfaces back by name.
     fn drop(&mut self) {
         let value = self.value.take();
@@ -114,12 +116,15 @@ impl<T: Send> Drop for Held<T> {
     }
 }
 
-fn within<T: Send>(netns: &Netns, work: impl FnOnce() -> Result<T, Why> + Send) -> Result<T, Why> {
+fn within<T: Send>(
+    netns: &Netns,
+    work: impl FnOnce() -> Result<T, BenchError> + Send,
+) -> Result<T, BenchError> {
     netns.run(|| Ok(work()))?
 }
 
 /// Two joined links, up, in the calling thread's namespace.
-pub(super) fn pair(one: &str, other: &str) -> Result<(), Why> {
+pub(super) fn pair(one: &str, other: &str) -> Result<(), BenchError> {
     let netlink = Netlink::open()?;
     netlink.add_veth(one, other, None)?;
     for name in [one, other] {
@@ -137,31 +142,31 @@ pub(super) fn receive_by_napi(iface: &Iface) {
 }
 
 /// An interface of the calling thread's namespace.
-pub(super) fn find(name: &str) -> Result<Iface, Why> {
+pub(super) fn find(name: &str) -> Result<Iface, BenchError> {
     Iface::find(name).map_err(failed)
 }
 
 /// Drops whatever arrives at an interface, as long as the link lives.
-pub(super) fn drop_all(ifname: &str) -> Result<Link, Why> {
-    attach(ifname, &DROP)
+pub(super) fn drop_all(ifname: &str) -> Result<BpfLink, BenchError> {
+    attach(ifname, &XDP_DROP_ALL)
 }
 
 /// Attaches a program natively.
-pub(super) fn attach(ifname: &str, insns: &[Insn]) -> Result<Link, Why> {
-    Ok(load(insns)?.attach(find(ifname)?.index, Attach::Xdp, LinkFlags::XdpNative)?)
+pub(super) fn attach(ifname: &str, insns: &[BpfInsn]) -> Result<BpfLink, BenchError> {
+    Ok(load(insns)?.attach(find(ifname)?.index, BpfAttachType::Xdp, BpfLinkFlags::XdpNative)?)
 }
 
-fn load(insns: &[Insn]) -> Result<Program, Why> {
-    let flags = ProgramFlags { frags: true, bound_to: None };
-    Program::load(ProgramKind::Xdp, "slipring_bench", insns, flags).map_err(failed)
+fn load(insns: &[BpfInsn]) -> Result<BpfProgram, BenchError> {
+    let flags = BpfProgramFlags { frags: true, bound_to: None };
+    BpfProgram::load(BpfProgramKind::Xdp, "slipring_bench", insns, flags).map_err(failed)
 }
 
-fn failed(cause: OpenCause) -> Why {
+fn failed(cause: OpenCause) -> BenchError {
     match cause {
         OpenCause::Privilege { .. } | OpenCause::ClosedNode { .. } => {
-            Why::Skipped(format!("needs root: {cause}"))
+            BenchError::Skipped(format!("needs root: {cause}"))
         }
-        _ => Why::Failed(cause.to_string()),
+        _ => BenchError::Failed(cause.to_string()),
     }
 }
 
@@ -169,25 +174,30 @@ fn failed(cause: OpenCause) -> Why {
 ///
 /// It is attached where no frame arrives: the kernel waits for a grace period whenever the first
 /// user of a program comes or the last one goes, so each run would take tens of milliseconds.
-fn source(ifname: &str) -> Result<(Program, Link), Why> {
+fn source(ifname: &str) -> Result<(BpfProgram, BpfLink), BenchError> {
     let out = find(ifname)?.index as i32;
-    let program =
-        load(&[mov_imm(Reg::R1, out), mov_imm(Reg::R2, 0), call(Helper::Redirect), exit()])?;
-    let attached = program.attach(find(SOURCE)?.index, Attach::Xdp, LinkFlags::XdpNative)?;
+    let program = load(&[
+        mov_imm(BpfReg::R1, out),
+        mov_imm(BpfReg::R2, 0),
+        call(BpfHelper::Redirect),
+        exit(),
+    ])?;
+    let attached =
+        program.attach(find(SOURCE_IFNAME)?.index, BpfAttachType::Xdp, BpfLinkFlags::XdpNative)?;
     Ok((program, attached))
 }
 
 /// Sends until `stop`.
-fn feed(program: &Program, frame: &[u8], stop: &AtomicBool) -> Result<(), Why> {
+fn feed(program: &BpfProgram, frame: &[u8], stop: &AtomicBool) -> Result<(), BenchError> {
     pin(FEEDER_CPU);
     while !stop.load(Ordering::Relaxed) {
-        program.run_live(frame, BURST, BATCH)?;
+        program.run_live(frame, FRAMES_PER_RUN, FRAMES_PER_BATCH)?;
     }
     Ok(())
 }
 
 /// A UDP frame of `len` bytes with its CRC, so of four bytes less.
-pub(super) fn frame(spec: &FrameSpec, len: usize) -> Result<Vec<u8>, Why> {
+pub(super) fn frame(spec: &FrameSpec, len: usize) -> Result<Vec<u8>, BenchError> {
     let template = spec.build(len - 4);
-    Ok(template.map_err(|error| Why::Failed(error.to_string()))?.bytes)
+    Ok(template.map_err(|error| BenchError::Failed(error.to_string()))?.bytes)
 }

@@ -5,42 +5,42 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use slipring_port::{Interest, Nanos, Patience, Port, RunError, Waiter, now};
+use slipring_port::{Interest, Nanos, Port, RunError, WaitStrategy, Waiter, now};
 
-use super::lab::{Held, INPUT, Lab, SOURCE};
-use super::measure::{FEEDER_CPU, PROGRAM_CPU, Reading, Why, pin, thread_cpu};
-use super::row::{Bout, Of, Role, Row, Unit};
-use super::veth::{Path, open};
+use super::lab::{BenchLab, INPUT_IFNAME, LabOwned, SOURCE_IFNAME};
+use super::measure::{BenchError, BenchReading, FEEDER_CPU, PROGRAM_CPU, pin, thread_cpu};
+use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
+use super::veth::{InterfacePath, open};
 
 /// 10,000 frames per second.
-const INTERVAL: Nanos = 100_000;
-const LEN: usize = 60;
+const SEND_INTERVAL_NS: Nanos = 100_000;
+const FRAME_BYTES: usize = 60;
 /// Where the time stands: behind the Ethernet header.
-const STAMP: std::ops::Range<usize> = 14..22;
+const STAMP_BYTES: std::ops::Range<usize> = 14..22;
 /// At least this many frames make a median.
-const ENOUGH: usize = 100;
-const P99: &str = "p99";
-const CPU: &str = "receiver cpu";
+const MIN_SAMPLES: usize = 100;
+const P99_NAME: &str = "p99";
+const CPU_NAME: &str = "receiver cpu";
 
 /// The row for one way of waiting.
-pub(crate) fn row(patience: Patience) -> Row {
+pub(crate) fn row(patience: WaitStrategy) -> BenchRow {
     let (id, word, bound) = match patience {
-        Patience::Spin => ("latency-spin", "spinning", 1_500.0),
+        WaitStrategy::Spin => ("latency-spin", "spinning", 1_500.0),
         _ => ("latency-sleep", "sleeping", 40_000.0),
     };
     let title = format!("one-way latency, veth xdp, 10 kpps, {word}");
-    Row::new(id, title, Unit::Nanos)
-        .with(Role::Ours, "slipring", move || bout(patience))
-        .goal(Of::Value, bound)
+    BenchRow::new(id, title, RowUnit::Nanos)
+        .with(ContenderRole::Ours, "slipring", move || round(patience))
+        .goal(GoalMetric::Value, bound)
 }
 
-fn bout(patience: Patience) -> Result<Bout, Why> {
-    let mut ports: Held<Vec<Port>> =
-        Lab::new()?.hold(|| Ok(open(Path::Native, &[SOURCE, INPUT])?))?;
+fn round(patience: WaitStrategy) -> Result<BenchRound, BenchError> {
+    let mut ports: LabOwned<Vec<Port>> = BenchLab::new()?
+        .hold(|| Ok(open(InterfacePath::Native, &[SOURCE_IFNAME, INPUT_IFNAME])?))?;
     Ok(Box::new(move |time| {
         let (ports, lab) = ports.parts();
         let [sender, receiver] = &mut ports[..] else {
-            return Err(Why::Failed("a wrong number of ports".into()));
+            return Err(BenchError::Failed("a wrong number of ports".into()));
         };
         lab.within(|| beside_sender(sender, || receive(receiver, patience, time)))
     }))
@@ -48,8 +48,8 @@ fn bout(patience: Patience) -> Result<Bout, Why> {
 
 fn beside_sender(
     sender: &mut Port,
-    receive: impl FnOnce() -> Result<Reading, Why>,
-) -> Result<Reading, Why> {
+    receive: impl FnOnce() -> Result<BenchReading, BenchError>,
+) -> Result<BenchReading, BenchError> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let sending = scope.spawn(|| send(sender, &stop));
@@ -69,19 +69,23 @@ fn send(port: &mut Port, stop: &AtomicBool) -> Result<(), RunError> {
         while now() < next {
             spin_loop();
         }
-        next += INTERVAL;
+        next += SEND_INTERVAL_NS;
         queue.rings().tx.fill(1, |buf| {
-            buf[..LEN].fill(0);
+            buf[..FRAME_BYTES].fill(0);
             buf[..6].fill(0xff);
-            buf[STAMP].copy_from_slice(&now().to_ne_bytes());
-            LEN
+            buf[STAMP_BYTES].copy_from_slice(&now().to_ne_bytes());
+            FRAME_BYTES
         });
         queue.tx_sync()?;
     }
     Ok(())
 }
 
-fn receive(port: &mut Port, patience: Patience, time: Duration) -> Result<Reading, Why> {
+fn receive(
+    port: &mut Port,
+    patience: WaitStrategy,
+    time: Duration,
+) -> Result<BenchReading, BenchError> {
     pin(PROGRAM_CPU);
     let mut ages: Vec<Nanos> = Vec::with_capacity(1 << 20);
     let mut waiter = Waiter::for_ports([&*port], patience)?;
@@ -91,7 +95,8 @@ fn receive(port: &mut Port, patience: Patience, time: Duration) -> Result<Readin
         waiter.wait_ports(&mut [&mut *port], Interest::RX, Some(Duration::from_millis(50)))?;
         let arrival = now();
         for frame in port.queues[0].rings().rx.batch(64) {
-            if let Some(stamp) = frame.bytes.get(STAMP).and_then(|bytes| bytes.first_chunk()) {
+            if let Some(stamp) = frame.bytes.get(STAMP_BYTES).and_then(|bytes| bytes.first_chunk())
+            {
                 ages.push(arrival.saturating_sub(Nanos::from_ne_bytes(*stamp)));
             }
         }
@@ -100,12 +105,12 @@ fn receive(port: &mut Port, patience: Patience, time: Duration) -> Result<Readin
     summary(ages, busy)
 }
 
-fn summary(mut ages: Vec<Nanos>, busy: f64) -> Result<Reading, Why> {
-    if ages.len() < ENOUGH {
-        return Err(Why::Failed(format!("only {} frames arrived", ages.len())));
+fn summary(mut ages: Vec<Nanos>, busy: f64) -> Result<BenchReading, BenchError> {
+    if ages.len() < MIN_SAMPLES {
+        return Err(BenchError::Failed(format!("only {} frames arrived", ages.len())));
     }
     ages.sort_unstable();
     let at = |share: f64| ages[(ages.len() as f64 * share) as usize] as f64;
-    let extra = vec![(P99, at(0.99)), (CPU, busy)];
-    Ok(Reading { value: at(0.5), per_cpu_second: None, extra })
+    let extra = vec![(P99_NAME, at(0.99)), (CPU_NAME, busy)];
+    Ok(BenchReading { value: at(0.5), per_cpu_second: None, extra })
 }

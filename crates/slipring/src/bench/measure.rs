@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
-use slipring_port::{Class, Nanos, OpenError, RunError, now};
+use slipring_port::{ErrorClass, Nanos, OpenError, RunError, now};
 use slipring_ring::{RegionError, SyncFault};
 
 /// The CPU of senders, generators and the kernel's receive work.
@@ -16,14 +16,14 @@ pub(crate) const PROGRAM_CPU: usize = 1;
 
 /// Why a contender has no figure.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum BenchError {
     /// Something that it needs is not on this machine.
     Skipped(String),
     /// It ran and went wrong.
     Failed(String),
 }
 
-impl fmt::Display for Why {
+impl fmt::Display for BenchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Skipped(why) => write!(f, "skipped: {why}"),
@@ -32,7 +32,7 @@ impl fmt::Display for Why {
     }
 }
 
-impl From<io::Error> for Why {
+impl From<io::Error> for BenchError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::PermissionDenied => Self::Skipped(format!("needs root: {error}")),
@@ -42,32 +42,32 @@ impl From<io::Error> for Why {
     }
 }
 
-impl From<rustix::io::Errno> for Why {
+impl From<rustix::io::Errno> for BenchError {
     fn from(error: rustix::io::Errno) -> Self {
         io::Error::from(error).into()
     }
 }
 
-impl From<OpenError> for Why {
+impl From<OpenError> for BenchError {
     fn from(error: OpenError) -> Self {
         let text = format!("{}: {}", error.port, error.cause);
-        if error.class() == Class::Machine { Self::Skipped(text) } else { Self::Failed(text) }
+        if error.class() == ErrorClass::Machine { Self::Skipped(text) } else { Self::Failed(text) }
     }
 }
 
-impl From<RunError> for Why {
+impl From<RunError> for BenchError {
     fn from(error: RunError) -> Self {
         Self::Failed(error.to_string())
     }
 }
 
-impl From<SyncFault> for Why {
+impl From<SyncFault> for BenchError {
     fn from(error: SyncFault) -> Self {
         Self::Failed(error.to_string())
     }
 }
 
-impl From<RegionError> for Why {
+impl From<RegionError> for BenchError {
     fn from(error: RegionError) -> Self {
         Self::Skipped(error.to_string())
     }
@@ -75,7 +75,7 @@ impl From<RegionError> for Why {
 
 /// What one run of a contender gave.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Reading {
+pub(crate) struct BenchReading {
     /// In the row's unit.
     pub(crate) value: f64,
     /// Packets per second of CPU time, where that is known.
@@ -84,7 +84,7 @@ pub(crate) struct Reading {
     pub(crate) extra: Vec<(&'static str, f64)>,
 }
 
-impl Reading {
+impl BenchReading {
     /// A figure alone.
     pub(crate) fn of(value: f64) -> Self {
         Self { value, per_cpu_second: None, extra: Vec::new() }
@@ -93,15 +93,15 @@ impl Reading {
 
 /// Packets, and the time they took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
+pub(crate) struct BenchTally {
     pub(crate) packets: u64,
     pub(crate) wall: Nanos,
     /// 0 where it is not known.
     pub(crate) cpu: Nanos,
 }
 
-impl From<Tally> for Reading {
-    fn from(tally: Tally) -> Self {
+impl From<BenchTally> for BenchReading {
+    fn from(tally: BenchTally) -> Self {
         let per_second = |nanos: Nanos| tally.packets as f64 * 1e9 / nanos.max(1) as f64;
         let per_cpu_second = (tally.cpu > 0).then(|| per_second(tally.cpu));
         Self { value: per_second(tally.wall), per_cpu_second, extra: Vec::new() }
@@ -112,7 +112,7 @@ impl From<Tally> for Reading {
 pub(crate) fn tally<E>(
     time: Duration,
     mut work: impl FnMut() -> Result<u64, E>,
-) -> Result<Tally, E> {
+) -> Result<BenchTally, E> {
     let (start, cpu) = (now(), thread_cpu());
     let until = start + time.as_nanos() as Nanos;
     let mut packets = 0;
@@ -123,7 +123,7 @@ pub(crate) fn tally<E>(
         }
         let time = now();
         if time >= until {
-            return Ok(Tally { packets, wall: time - start, cpu: thread_cpu() - cpu });
+            return Ok(BenchTally { packets, wall: time - start, cpu: thread_cpu() - cpu });
         }
     }
 }
@@ -168,9 +168,12 @@ mod tests {
 
     #[test]
     fn a_tally_is_packets_over_time_and_over_cpu_time() {
-        let reading = Reading::from(Tally { packets: 10, wall: 1_000, cpu: 500 });
+        let reading = BenchReading::from(BenchTally { packets: 10, wall: 1_000, cpu: 500 });
         assert_eq!((reading.value, reading.per_cpu_second), (1e7, Some(2e7)));
-        assert_eq!(Reading::from(Tally { packets: 1, wall: 1, cpu: 0 }).per_cpu_second, None);
+        assert_eq!(
+            BenchReading::from(BenchTally { packets: 1, wall: 1, cpu: 0 }).per_cpu_second,
+            None
+        );
     }
 
     #[test]

@@ -4,18 +4,19 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use super::measure::{PROGRAM_CPU, Why, on_cpu, tally};
-use super::row::{Bout, Role, Row, Unit};
+use super::measure::{BenchError, PROGRAM_CPU, on_cpu, tally};
+use super::row::{BenchRound, BenchRow, ContenderRole, RowUnit};
 
-const BUFS: usize = 1024;
+const NUM_BUFS: usize = 1024;
 const BUF_SIZE: usize = slipring_ring::BUF_SIZE as usize;
 
 /// Copies frames of `N` bytes.
-pub(crate) fn copies<const N: usize>() -> Result<Bout, Why> {
-    let mut areas = [vec![1u8; BUFS * BUF_SIZE], vec![0; BUFS * BUF_SIZE]];
+pub(crate) fn copies<const N: usize>() -> Result<BenchRound, BenchError> {
+    let mut areas = [vec![1u8; NUM_BUFS * BUF_SIZE], vec![0; NUM_BUFS * BUF_SIZE]];
     Ok(Box::new(move |time: Duration| {
         let [from, to] = &mut areas;
-        let counted = on_cpu(PROGRAM_CPU, || tally(time, || Ok::<_, Why>(copy::<N>(from, to))));
+        let counted =
+            on_cpu(PROGRAM_CPU, || tally(time, || Ok::<_, BenchError>(copy::<N>(from, to))));
         Ok(counted?.into())
     }))
 }
@@ -28,13 +29,13 @@ fn copy<const N: usize>(from: &[u8], to: &mut [u8]) -> u64 {
         }
     }
     black_box(to);
-    BUFS as u64
+    NUM_BUFS as u64
 }
 
 /// The floor on its own.
-pub(crate) fn row<const N: usize>() -> Row {
-    Row::new(format!("copy-{N}"), format!("memory copy, {N} B"), Unit::PacketsPerSec).with(
-        Role::Floor,
+pub(crate) fn row<const N: usize>() -> BenchRow {
+    BenchRow::new(format!("copy-{N}"), format!("memory copy, {N} B"), RowUnit::PacketsPerSec).with(
+        ContenderRole::Floor,
         "memcpy",
         copies::<N>,
     )

@@ -8,17 +8,17 @@ use slipring_abi::name::PortName;
 use slipring_port::native::{self, NativeEnd};
 use slipring_ring::{RxRing, TxRing};
 
-use super::measure::{PROGRAM_CPU, Tally, Why, pin};
-use super::netmap::Device;
-use super::party;
-use super::pipe::{End, Reader, Way, Writer, beside_writer, two_threads};
-use super::row::{Bout, Of, Role, Row, Unit};
+use super::measure::{BenchError, BenchTally, PROGRAM_CPU, pin};
+use super::netmap::BenchDaemon;
+use super::pipe::{BenchPipeEnd, PipeReader, PipeWriter, ReadMode, beside_writer, two_threads};
+use super::process;
+use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
-pub(super) const OWN: &str = "own pipe, 2 threads";
-const BATCH: u32 = 256;
-const SLOTS: u32 = super::pipe::SLOTS;
+pub(super) const CONTENDER_NAME: &str = "own pipe, 2 threads";
+const MAX_BATCH: u32 = 256;
+const SLOTS_PER_RING: u32 = super::pipe::SLOTS_PER_RING;
 
-impl End for NativeEnd {
+impl BenchPipeEnd for NativeEnd {
     fn tx(&mut self) -> &mut TxRing {
         &mut self.tx
     }
@@ -28,29 +28,29 @@ impl End for NativeEnd {
     }
 
     #[inline(always)]
-    fn tx_sync(&mut self) -> Result<(), Why> {
-        Self::tx_sync(self).map_err(|error| Why::Failed(error.to_string()))
+    fn tx_sync(&mut self) -> Result<(), BenchError> {
+        Self::tx_sync(self).map_err(|error| BenchError::Failed(error.to_string()))
     }
 
     #[inline(always)]
-    fn rx_sync(&mut self) -> Result<(), Why> {
-        Self::rx_sync(self).map_err(|error| Why::Failed(error.to_string()))
+    fn rx_sync(&mut self) -> Result<(), BenchError> {
+        Self::rx_sync(self).map_err(|error| BenchError::Failed(error.to_string()))
     }
 }
 
 /// The row: held to what a pipe of this process does in the same run.
-pub(crate) fn row() -> Row {
+pub(crate) fn row() -> BenchRow {
     let title = "native door, pipe between two processes, 64 B, batch 256";
-    Row::new("native-pipe-64", title, Unit::PacketsPerSec)
-        .with(Role::Ours, "slipring", between)
-        .with(Role::Peer, OWN, || two_threads::<64>(Way::Swap, BATCH))
-        .goal(Of::RatioTo(OWN), 0.9)
+    BenchRow::new("native-pipe-64", title, RowUnit::PacketsPerSec)
+        .with(ContenderRole::Ours, "slipring", round)
+        .with(ContenderRole::Peer, CONTENDER_NAME, || two_threads::<64>(ReadMode::Swap, MAX_BATCH))
+        .goal(GoalMetric::RatioTo(CONTENDER_NAME), 0.9)
 }
 
-fn between() -> Result<Bout, Why> {
-    let device = Device::new("off")?;
+fn round() -> Result<BenchRound, BenchError> {
+    let device = BenchDaemon::new("off")?;
     Ok(Box::new(move |time| {
-        let door = native::door(&device.run_dir());
+        let door = native::socket_path(&device.run_dir());
         let end = open(&door, "bench{1")?;
         let part = format!("{}:{}", time.as_nanos(), door.display());
         let child = Command::new("/proc/self/exe")
@@ -59,20 +59,21 @@ fn between() -> Result<Bout, Why> {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
-        beside_writer::<64>(&mut Writer::new(end), BATCH, || party::result(child))
+        beside_writer::<64>(&mut PipeWriter::new(end), MAX_BATCH, || process::result(child))
     }))
 }
 
-fn open(door: &Path, name: &str) -> Result<NativeEnd, Why> {
-    let name = PortName::parse(&format!("{name}@conf:slots={SLOTS}"));
-    let name = name.map_err(|error| Why::Failed(error.to_string()))?;
-    let ends = native::ends(&name, door).map_err(|cause| Why::Failed(cause.to_string()))?;
-    ends.into_iter().next().ok_or_else(|| Why::Failed("a pipe without rings".into()))
+fn open(door: &Path, name: &str) -> Result<NativeEnd, BenchError> {
+    let name = PortName::parse(&format!("{name}@conf:slots={SLOTS_PER_RING}"));
+    let name = name.map_err(|error| BenchError::Failed(error.to_string()))?;
+    let ends =
+        native::bind_ends(&name, door).map_err(|cause| BenchError::Failed(cause.to_string()))?;
+    ends.into_iter().next().ok_or_else(|| BenchError::Failed("a pipe without rings".into()))
 }
 
 /// The other process's whole life.
-pub(super) fn read(door: &Path, time: Duration) -> Result<Tally, Why> {
+pub(super) fn read(door: &Path, time: Duration) -> Result<BenchTally, BenchError> {
     let end = open(door, "bench}1")?;
     pin(PROGRAM_CPU);
-    Reader::new(end, Way::Swap)?.run::<64>(BATCH, time)
+    PipeReader::new(end, ReadMode::Swap)?.run::<64>(MAX_BATCH, time)
 }

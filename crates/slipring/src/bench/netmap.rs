@@ -9,19 +9,19 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::handover;
-use super::measure::{Reading, Tally, Why, process_cpu};
-use super::native::OWN;
-use super::pipe::{Way::Swap, two_threads};
-use super::row::{Bout, Of, Role, Row, Unit};
-use super::scratch::Scratch;
+use super::measure::{BenchError, BenchReading, BenchTally, process_cpu};
+use super::native::CONTENDER_NAME;
+use super::pipe::{ReadMode::Swap, two_threads};
+use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
+use super::scratch::ScratchDir;
 
-const SOURCE: &str = include_str!("../../../../bench/netmap.c");
+const C_SOURCE: &str = include_str!("../../../../bench/netmap.c");
 /// Bytes of a frame.
-const LEN: &str = "64";
+const FRAME_BYTES: &str = "64";
 
 /// How calls reach the daemon.
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct FuseTransport {
     /// Behind the names of rows.
     suffix: &'static str,
     name: &'static str,
@@ -31,52 +31,55 @@ struct Way {
     goal: f64,
 }
 
-const WAYS: [Way; 2] = [
-    Way { suffix: "", name: "by the FUSE device", uring: "off", goal: 40e6 },
-    Way { suffix: "-uring", name: "by io_uring", uring: "on", goal: 60e6 },
+const FUSE_TRANSPORTS: [FuseTransport; 2] = [
+    FuseTransport { suffix: "", name: "by the FUSE device", uring: "off", goal: 40e6 },
+    FuseTransport { suffix: "-uring", name: "by io_uring", uring: "on", goal: 60e6 },
 ];
 
 /// Two rows for each way.
-pub(crate) fn rows() -> impl Iterator<Item = Row> {
-    WAYS.into_iter().flat_map(|way| [sync_row(way), pipe_row(way)])
+pub(crate) fn rows() -> impl Iterator<Item = BenchRow> {
+    FUSE_TRANSPORTS.into_iter().flat_map(|way| [sync_row(way), pipe_row(way)])
 }
 
-fn sync_row(way: Way) -> Row {
+fn sync_row(way: FuseTransport) -> BenchRow {
     let title = format!("/dev/netmap {}, NIOCTXSYNC of an idle ring", way.name);
-    Row::new(format!("netmap-txsync{}", way.suffix), title, Unit::Nanos)
-        .with(Role::Ours, "slipring", move || bout(way, idle_sync))
-        .with(Role::Floor, handover::NAME, handover::round_trip)
-        .goal(Of::Value, 4_000.0)
+    BenchRow::new(format!("netmap-txsync{}", way.suffix), title, RowUnit::Nanos)
+        .with(ContenderRole::Ours, "slipring", move || round(way, idle_sync))
+        .with(ContenderRole::Floor, handover::FLOOR_NAME, handover::round_trip)
+        .goal(GoalMetric::Value, 4_000.0)
 }
 
-fn pipe_row(way: Way) -> Row {
+fn pipe_row(way: FuseTransport) -> BenchRow {
     let title = format!("/dev/netmap {}, pipe between processes, 64 B, 1024 slots", way.name);
-    Row::new(format!("netmap-pipe-64{}", way.suffix), title, Unit::PacketsPerSec)
-        .with(Role::Ours, "slipring", move || bout(way, pipe_between))
-        .with(Role::Floor, OWN, || two_threads::<64>(Swap, 256))
-        .goal(Of::Value, way.goal)
+    BenchRow::new(format!("netmap-pipe-64{}", way.suffix), title, RowUnit::PacketsPerSec)
+        .with(ContenderRole::Ours, "slipring", move || round(way, pipe_between))
+        .with(ContenderRole::Floor, CONTENDER_NAME, || two_threads::<64>(Swap, 256))
+        .goal(GoalMetric::Value, way.goal)
 }
 
-fn bout(way: Way, measure: fn(&Device, Duration) -> Result<Reading, Why>) -> Result<Bout, Why> {
-    let device = Device::new(way.uring)?;
+fn round(
+    way: FuseTransport,
+    measure: fn(&BenchDaemon, Duration) -> Result<BenchReading, BenchError>,
+) -> Result<BenchRound, BenchError> {
+    let device = BenchDaemon::new(way.uring)?;
     Ok(Box::new(move |time| measure(&device, time)))
 }
 
-fn idle_sync(device: &Device, time: Duration) -> Result<Reading, Why> {
+fn idle_sync(device: &BenchDaemon, time: Duration) -> Result<BenchReading, BenchError> {
     let tally = device.start(&["sync", &seconds(time)])?.tally()?;
-    Ok(Reading::of(tally.wall as f64 / tally.packets.max(1) as f64))
+    Ok(BenchReading::of(tally.wall as f64 / tally.packets.max(1) as f64))
 }
 
 /// The receiver's rate; CPU time is that of both programs and the daemon.
-fn pipe_between(device: &Device, time: Duration) -> Result<Reading, Why> {
+fn pipe_between(device: &BenchDaemon, time: Duration) -> Result<BenchReading, BenchError> {
     let served = process_cpu(device.daemon.id());
-    let receiver = device.start(&["rx", "bench}1", &seconds(time), LEN])?;
+    let receiver = device.start(&["rx", "bench}1", &seconds(time), FRAME_BYTES])?;
     // It sends a little longer than the other one listens.
     let longer = seconds(time + Duration::from_millis(100));
-    let sender = device.start(&["tx", "bench{1", &longer, LEN])?;
+    let sender = device.start(&["tx", "bench{1", &longer, FRAME_BYTES])?;
     let (received, sent) = (receiver.tally()?, sender.tally()?);
     let served = process_cpu(device.daemon.id()).zip(served).map_or(0, |(now, then)| now - then);
-    Ok(Tally { cpu: received.cpu + sent.cpu + served, ..received }.into())
+    Ok(BenchTally { cpu: received.cpu + sent.cpu + served, ..received }.into())
 }
 
 fn seconds(time: Duration) -> String {
@@ -84,15 +87,15 @@ fn seconds(time: Duration) -> String {
 }
 
 /// A daemon, and the program for it. Both end with this value.
-pub(super) struct Device {
-    files: Scratch,
+pub(super) struct BenchDaemon {
+    files: ScratchDir,
     daemon: Child,
 }
 
-impl Device {
+impl BenchDaemon {
     /// With this setting of `uring`.
-    pub(super) fn new(uring: &str) -> Result<Self, Why> {
-        let files = Scratch::new()?;
+    pub(super) fn new(uring: &str) -> Result<Self, BenchError> {
+        let files = ScratchDir::new()?;
         compile(files.path())?;
         let mut command = Command::new("/proc/self/exe");
         command.args(["daemon", "--link", "none", "--run-dir"]).arg(files.path().join("run"));
@@ -102,12 +105,12 @@ impl Device {
         let stdout = device.daemon.stdout.take();
         match first_line(stdout) {
             Some(_) => Ok(device),
-            None => Err(Why::Skipped(device.last_words())),
+            None => Err(BenchError::Skipped(device.startup_error())),
         }
     }
 
     /// Why the daemon has not started.
-    fn last_words(&mut self) -> String {
+    fn startup_error(&mut self) -> String {
         let mut said = String::new();
         if let Some(mut stderr) = self.daemon.stderr.take() {
             // What cannot be read is not said.
@@ -125,32 +128,32 @@ impl Device {
     }
 
     /// Starts the program; it has bound its port when this returns.
-    fn start(&self, words: &[&str]) -> Result<Client, Why> {
+    fn start(&self, words: &[&str]) -> Result<BenchClient, BenchError> {
         let mut command = Command::new(self.files.path().join("netmap"));
         command.arg(self.path()).args(words).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut line = String::new();
         output.read_line(&mut line)?;
-        Ok(Client { child, output })
+        Ok(BenchClient { child, output })
     }
 }
 
-impl Drop for Device {
+impl Drop for BenchDaemon {
     fn drop(&mut self) {
         let _ = kill_process(Pid::from_child(&self.daemon), Signal::TERM);
         let _ = self.daemon.wait();
     }
 }
 
-fn compile(dir: &Path) -> Result<(), Why> {
+fn compile(dir: &Path) -> Result<(), BenchError> {
     let (source, program) = (dir.join("netmap.c"), dir.join("netmap"));
-    std::fs::write(&source, SOURCE)?;
+    std::fs::write(&source, C_SOURCE)?;
     let compiler = Command::new("cc").args(["-O2", "-o"]).arg(&program).arg(&source).output();
-    let done = compiler.map_err(|error| Why::Skipped(format!("no C compiler: {error}")))?;
+    let done = compiler.map_err(|error| BenchError::Skipped(format!("no C compiler: {error}")))?;
     match done.status.success() {
         true => Ok(()),
-        false => Err(Why::Failed(String::from_utf8_lossy(&done.stderr).trim().to_owned())),
+        false => Err(BenchError::Failed(String::from_utf8_lossy(&done.stderr).trim().to_owned())),
     }
 }
 
@@ -161,22 +164,22 @@ fn first_line(stdout: Option<impl std::io::Read>) -> Option<String> {
 }
 
 /// A program that runs.
-struct Client {
+struct BenchClient {
     child: Child,
     output: BufReader<std::process::ChildStdout>,
 }
 
-impl Client {
+impl BenchClient {
     /// `packets wall cpu`, or what went wrong.
-    fn tally(mut self) -> Result<Tally, Why> {
+    fn tally(mut self) -> Result<BenchTally, BenchError> {
         let mut text = String::new();
         std::io::Read::read_to_string(&mut self.output, &mut text)?;
         let output = self.child.wait_with_output()?;
         let numbers: Vec<u64> =
             text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
         match numbers[..] {
-            [packets, wall, cpu] => Ok(Tally { packets, wall, cpu }),
-            _ => Err(Why::Failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+            [packets, wall, cpu] => Ok(BenchTally { packets, wall, cpu }),
+            _ => Err(BenchError::Failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
         }
     }
 }

@@ -2,19 +2,19 @@
 
 use slipring_port::{OpenOptions, forward};
 
-use super::measure::{PROGRAM_CPU, Why, on_cpu, tally};
-use super::row::{Bout, Role, Row, Unit};
+use super::measure::{BenchError, PROGRAM_CPU, on_cpu, tally};
+use super::row::{BenchRound, BenchRow, ContenderRole, RowUnit};
 use super::testpmd;
 
 /// Frames appear, their buffers are exchanged, they vanish.
-pub(crate) fn row(batch: u32) -> Row {
+pub(crate) fn row(batch: u32) -> BenchRow {
     let title = format!("null: to null:, 60 B, batch {batch}");
-    Row::new(format!("null-{batch}"), title, Unit::PacketsPerSec)
-        .with(Role::Ours, "slipring", move || forwarding(batch))
-        .with(Role::Peer, "testpmd net_null", move || testpmd::null(batch))
+    BenchRow::new(format!("null-{batch}"), title, RowUnit::PacketsPerSec)
+        .with(ContenderRole::Ours, "slipring", move || forwarding(batch))
+        .with(ContenderRole::Peer, "testpmd net_null", move || testpmd::null(batch))
 }
 
-fn forwarding(batch: u32) -> Result<Bout, Why> {
+fn forwarding(batch: u32) -> Result<BenchRound, BenchError> {
     let [mut from, mut to] = slipring_core::open_all(["null:", "null:"], &OpenOptions::default())?;
     Ok(Box::new(move |time| {
         let counted = on_cpu(PROGRAM_CPU, || {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::measure::{Reading, Why};
-use super::row::{Bout, Contender, Goal, Of, Role, Row, Unit};
+use super::measure::{BenchError, BenchReading};
+use super::row::{BenchGoal, BenchRound, BenchRow, Contender, ContenderRole, GoalMetric, RowUnit};
 
 /// How a row is measured.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Effort {
+pub(crate) struct BenchEffort {
     /// Turns of each contender.
     pub(crate) runs: u32,
     /// Time of each turn.
@@ -18,43 +18,43 @@ pub(crate) struct Effort {
 
 /// All readings of one contender, or why there are none.
 #[derive(Debug, Clone)]
-pub(crate) struct Measured {
-    pub(crate) role: Role,
+pub(crate) struct ContenderResult {
+    pub(crate) role: ContenderRole,
     pub(crate) name: &'static str,
-    pub(crate) readings: Result<Vec<Reading>, Why>,
+    pub(crate) readings: Result<Vec<BenchReading>, BenchError>,
 }
 
 /// A measured row.
 #[derive(Debug, Clone)]
-pub(crate) struct Outcome {
+pub(crate) struct RowResult {
     pub(crate) id: String,
     pub(crate) title: String,
-    pub(crate) unit: Unit,
-    pub(crate) results: Vec<Measured>,
-    pub(crate) goals: Vec<Goal>,
+    pub(crate) unit: RowUnit,
+    pub(crate) results: Vec<ContenderResult>,
+    pub(crate) goals: Vec<BenchGoal>,
 }
 
 /// How a goal was kept.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Verdict {
-    pub(crate) goal: Goal,
+pub(crate) struct GoalVerdict {
+    pub(crate) goal: BenchGoal,
     /// What was reached; `None` where it could not be measured.
     pub(crate) reached: Option<f64>,
     pub(crate) met: bool,
 }
 
 /// One in the ring.
-struct Fighter {
-    bout: Option<Bout>,
-    measured: Measured,
+struct ContenderRun {
+    round: Option<BenchRound>,
+    measured: ContenderResult,
 }
 
 /// Measures a row; ends early once `stopped` says so.
-pub(crate) fn measure(row: Row, effort: Effort, stopped: impl Fn() -> bool) -> Outcome {
+pub(crate) fn measure(row: BenchRow, effort: BenchEffort, stopped: impl Fn() -> bool) -> RowResult {
     let (runs, time) = row.once.map_or((effort.runs, effort.time), |time| (1, time));
-    let wanted = |contender: &Contender| !effort.alone || contender.role == Role::Ours;
+    let wanted = |contender: &Contender| !effort.alone || contender.role == ContenderRole::Ours;
     let contenders = row.contenders.into_iter().filter(wanted);
-    let mut fighters: Vec<_> = contenders.map(Fighter::start).collect();
+    let mut fighters: Vec<_> = contenders.map(ContenderRun::start).collect();
     if row.once.is_none() {
         // Caches, clocks and branch predictors settle.
         fighters.iter_mut().for_each(|fighter| fighter.warm_up(time / 4));
@@ -62,29 +62,29 @@ pub(crate) fn measure(row: Row, effort: Effort, stopped: impl Fn() -> bool) -> O
     for _ in 0..runs {
         for fighter in &mut fighters {
             if !stopped() {
-                fighter.take_turn(time);
+                fighter.run_round(time);
             }
         }
     }
     let results = fighters.into_iter().map(|fighter| fighter.measured).collect();
-    Outcome { id: row.id, title: row.title, unit: row.unit, results, goals: row.goals }
+    RowResult { id: row.id, title: row.title, unit: row.unit, results, goals: row.goals }
 }
 
-impl Fighter {
+impl ContenderRun {
     fn start(contender: Contender) -> Self {
         let Contender { role, name, start } = contender;
-        let (bout, readings) = match start() {
+        let (round, readings) = match start() {
             Ok(bout) => (Some(bout), Ok(Vec::new())),
             Err(why) => (None, Err(why)),
         };
-        Self { bout, measured: Measured { role, name, readings } }
+        Self { round, measured: ContenderResult { role, name, readings } }
     }
 
     fn warm_up(&mut self, time: Duration) {
         self.run(time);
     }
 
-    fn take_turn(&mut self, time: Duration) {
+    fn run_round(&mut self, time: Duration) {
         if let Some(reading) = self.run(time)
             && let Ok(readings) = &mut self.measured.readings
         {
@@ -93,25 +93,25 @@ impl Fighter {
     }
 
     /// One that fails is out.
-    fn run(&mut self, time: Duration) -> Option<Reading> {
-        match self.bout.as_mut()?(time) {
+    fn run(&mut self, time: Duration) -> Option<BenchReading> {
+        match self.round.as_mut()?(time) {
             Ok(reading) => Some(reading),
             Err(why) => {
                 self.measured.readings = Err(why);
-                self.bout = None;
+                self.round = None;
                 None
             }
         }
     }
 }
 
-impl Measured {
-    fn readings(&self) -> &[Reading] {
+impl ContenderResult {
+    fn readings(&self) -> &[BenchReading] {
         self.readings.as_deref().unwrap_or_default()
     }
 
     /// The median of a figure over all runs.
-    pub(crate) fn median(&self, figure: impl Fn(&Reading) -> Option<f64>) -> Option<f64> {
+    pub(crate) fn median(&self, figure: impl Fn(&BenchReading) -> Option<f64>) -> Option<f64> {
         median(self.readings().iter().filter_map(figure).collect())
     }
 
@@ -138,34 +138,36 @@ impl Measured {
     }
 }
 
-impl Outcome {
+impl RowResult {
     /// Ours, which the others are compared with.
-    fn ours(&self) -> Option<&Measured> {
-        self.results.iter().find(|measured| measured.role == Role::Ours)
+    fn ours(&self) -> Option<&ContenderResult> {
+        self.results.iter().find(|measured| measured.role == ContenderRole::Ours)
     }
 
     /// The median over the rounds of our figure by `other`'s.
-    pub(crate) fn ratio_to(&self, other: &Measured) -> Option<f64> {
+    pub(crate) fn ratio_to(&self, other: &ContenderResult) -> Option<f64> {
         let rounds = self.ours()?.readings().iter().zip(other.readings());
         median(rounds.map(|(ours, other)| ours.value / other.value).collect())
     }
 
     /// Each goal with what was reached.
-    pub(crate) fn verdicts(&self) -> impl Iterator<Item = Verdict> {
+    pub(crate) fn verdicts(&self) -> impl Iterator<Item = GoalVerdict> {
         self.goals.iter().map(|&goal| {
-            let reached = self.reached(goal.of);
+            let reached = self.reached(goal.metric);
             let met = reached.is_some_and(|reached| match self.unit {
-                Unit::PacketsPerSec => reached >= goal.bound,
-                Unit::Nanos | Unit::Bytes | Unit::Share | Unit::Packets => reached <= goal.bound,
+                RowUnit::PacketsPerSec => reached >= goal.bound,
+                RowUnit::Nanos | RowUnit::Bytes | RowUnit::Share | RowUnit::Packets => {
+                    reached <= goal.bound
+                }
             });
-            Verdict { goal, reached, met }
+            GoalVerdict { goal, reached, met }
         })
     }
 
-    fn reached(&self, of: Of) -> Option<f64> {
+    fn reached(&self, of: GoalMetric) -> Option<f64> {
         match of {
-            Of::Value => self.ours()?.value(),
-            Of::RatioTo(name) => {
+            GoalMetric::Value => self.ours()?.value(),
+            GoalMetric::RatioTo(name) => {
                 self.ratio_to(self.results.iter().find(|measured| measured.name == name)?)
             }
         }
@@ -173,8 +175,9 @@ impl Outcome {
 
     /// Whether anything went wrong, or a goal that could be measured was missed.
     pub(crate) fn falls_short(&self) -> bool {
-        let failed = |measured: &Measured| matches!(measured.readings, Err(Why::Failed(_)));
-        let missed = |verdict: Verdict| verdict.reached.is_some() && !verdict.met;
+        let failed =
+            |measured: &ContenderResult| matches!(measured.readings, Err(BenchError::Failed(_)));
+        let missed = |verdict: GoalVerdict| verdict.reached.is_some() && !verdict.met;
         self.results.iter().any(failed) || self.verdicts().any(missed)
     }
 }
@@ -196,10 +199,10 @@ mod tests {
 
     use super::*;
 
-    const EFFORT: Effort = Effort { runs: 3, time: Duration::ZERO, alone: false };
+    const EFFORT: BenchEffort = BenchEffort { runs: 3, time: Duration::ZERO, alone: false };
 
-    fn steady(value: f64) -> impl FnOnce() -> Result<Bout, Why> {
-        move || Ok(Box::new(move |_| Ok(Reading::of(value))))
+    fn steady(value: f64) -> impl FnOnce() -> Result<BenchRound, BenchError> {
+        move || Ok(Box::new(move |_| Ok(BenchReading::of(value))))
     }
 
     #[test]
@@ -207,26 +210,26 @@ mod tests {
         let order = Rc::new(RefCell::new(String::new()));
         let noted = |letter: char| {
             let order = order.clone();
-            move || -> Result<Bout, Why> {
+            move || -> Result<BenchRound, BenchError> {
                 Ok(Box::new(move |_| {
                     order.borrow_mut().push(letter);
-                    Ok(Reading::of(1.0))
+                    Ok(BenchReading::of(1.0))
                 }))
             }
         };
-        let row = Row::new("r", "", Unit::Nanos).with(Role::Ours, "o", noted('o'));
-        measure(row.with(Role::Peer, "p", noted('p')), EFFORT, || false);
+        let row = BenchRow::new("r", "", RowUnit::Nanos).with(ContenderRole::Ours, "o", noted('o'));
+        measure(row.with(ContenderRole::Peer, "p", noted('p')), EFFORT, || false);
         assert_eq!(*order.borrow(), "opopopop", "one of each to warm up, then three");
     }
 
     #[test]
     fn a_contender_that_is_not_there_leaves_the_others_alone() {
-        let missing = || Err(Why::Skipped("no such program".into()));
-        let row = Row::new("r", "", Unit::PacketsPerSec)
-            .with(Role::Ours, "o", steady(2.0))
-            .with(Role::Peer, "p", missing)
-            .goal(Of::RatioTo("p"), 1.0)
-            .goal(Of::Value, 2.0);
+        let missing = || Err(BenchError::Skipped("no such program".into()));
+        let row = BenchRow::new("r", "", RowUnit::PacketsPerSec)
+            .with(ContenderRole::Ours, "o", steady(2.0))
+            .with(ContenderRole::Peer, "p", missing)
+            .goal(GoalMetric::RatioTo("p"), 1.0)
+            .goal(GoalMetric::Value, 2.0);
         let outcome = measure(row, EFFORT, || false);
         let verdicts: Vec<_> = outcome.verdicts().map(|v| (v.reached, v.met)).collect();
         assert_eq!(verdicts, [(None, false), (Some(2.0), true)]);
@@ -236,13 +239,15 @@ mod tests {
     #[test]
     fn a_rate_must_reach_its_goal_and_a_time_must_stay_below() {
         for (unit, bound, met) in [
-            (Unit::PacketsPerSec, 4.0, true),
-            (Unit::PacketsPerSec, 4.1, false),
-            (Unit::Nanos, 4.0, true),
-            (Unit::Nanos, 3.9, false),
+            (RowUnit::PacketsPerSec, 4.0, true),
+            (RowUnit::PacketsPerSec, 4.1, false),
+            (RowUnit::Nanos, 4.0, true),
+            (RowUnit::Nanos, 3.9, false),
         ] {
-            let row = Row::new("r", "", unit).with(Role::Ours, "o", steady(8.0));
-            let row = row.with(Role::Floor, "f", steady(2.0)).goal(Of::RatioTo("f"), bound);
+            let row = BenchRow::new("r", "", unit).with(ContenderRole::Ours, "o", steady(8.0));
+            let row = row
+                .with(ContenderRole::Floor, "f", steady(2.0))
+                .goal(GoalMetric::RatioTo("f"), bound);
             let outcome = measure(row, EFFORT, || false);
             assert_eq!(outcome.verdicts().next().unwrap().met, met, "{unit:?} {bound}");
             assert_eq!(outcome.falls_short(), !met);
@@ -251,8 +256,10 @@ mod tests {
 
     #[test]
     fn a_failure_falls_short_even_without_a_goal() {
-        let broken = || -> Result<Bout, Why> { Ok(Box::new(|_| Err(Why::Failed("lost".into())))) };
-        let row = Row::new("r", "", Unit::Nanos).with(Role::Ours, "o", broken);
+        let broken = || -> Result<BenchRound, BenchError> {
+            Ok(Box::new(|_| Err(BenchError::Failed("lost".into()))))
+        };
+        let row = BenchRow::new("r", "", RowUnit::Nanos).with(ContenderRole::Ours, "o", broken);
         assert!(measure(row, EFFORT, || false).falls_short());
     }
 

@@ -7,21 +7,22 @@ use std::thread;
 use std::time::Duration;
 
 use slipring_ring::{
-    BUF_SIZE, Geometry, HugePages, Pair, PipeEnd, PipePair, Region, RxRing, SyncFault, Tx, TxRing,
+    BUF_SIZE, Geometry, HugePages, PipeEnd, PipePair, Region, RingHalves, RxRing, SyncFault, Tx,
+    TxRing,
 };
 
 use super::frame;
 use super::measure::{
-    FEEDER_CPU, PROGRAM_CPU, Reading, Tally, Why, on_cpu, pin, tally, thread_cpu,
+    BenchError, BenchReading, BenchTally, FEEDER_CPU, PROGRAM_CPU, on_cpu, pin, tally, thread_cpu,
 };
-use super::row::{Bout, Of, Role, Row, Unit};
-use super::{memory, party, testpmd};
+use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
+use super::{memory, process, testpmd};
 
-pub(super) const SLOTS: u32 = 1024;
+pub(super) const SLOTS_PER_RING: u32 = 1024;
 
 /// Who the two ends belong to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Parties {
+pub(crate) enum PipeLayout {
     OneThread,
     TwoThreads,
     TwoProcesses,
@@ -29,7 +30,7 @@ pub(crate) enum Parties {
 
 /// What happens to a frame at the reading end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum ReadMode {
     /// Read where it lies.
     Swap,
     /// Copied to another region, as between ports that share none, and read there.
@@ -37,63 +38,67 @@ pub(crate) enum Way {
 }
 
 /// The row for frames of `N` bytes.
-pub(crate) fn row<const N: usize>(parties: Parties, way: Way, batch: u32) -> Row {
+pub(crate) fn row<const N: usize>(parties: PipeLayout, way: ReadMode, batch: u32) -> BenchRow {
     let (short, long) = match parties {
-        Parties::OneThread => ("1t", "1 thread"),
-        Parties::TwoThreads => ("2t", "2 threads"),
-        Parties::TwoProcesses => ("2p", "2 processes"),
+        PipeLayout::OneThread => ("1t", "1 thread"),
+        PipeLayout::TwoThreads => ("2t", "2 threads"),
+        PipeLayout::TwoProcesses => ("2p", "2 processes"),
     };
-    let word = if way == Way::Swap { "swap" } else { "copy" };
+    let word = if way == ReadMode::Swap { "swap" } else { "copy" };
     let id = format!("pipe-{short}-{word}-{N}-{batch}");
     let title = format!("pipe, {long}, {word}, {N} B, batch {batch}");
-    let row = Row::new(id, title, Unit::PacketsPerSec);
+    let row = BenchRow::new(id, title, RowUnit::PacketsPerSec);
     let row = match parties {
-        Parties::OneThread => row.with(Role::Ours, "slipring", move || one_thread::<N>(way, batch)),
-        Parties::TwoThreads => {
-            row.with(Role::Ours, "slipring", move || two_threads::<N>(way, batch))
+        PipeLayout::OneThread => {
+            row.with(ContenderRole::Ours, "slipring", move || one_thread::<N>(way, batch))
         }
-        Parties::TwoProcesses => {
-            row.with(Role::Ours, "slipring", move || Ok(party::two_processes::<N>(way, batch)))
+        PipeLayout::TwoThreads => {
+            row.with(ContenderRole::Ours, "slipring", move || two_threads::<N>(way, batch))
         }
+        PipeLayout::TwoProcesses => row.with(ContenderRole::Ours, "slipring", move || {
+            Ok(process::two_processes::<N>(way, batch))
+        }),
     };
-    let row = row.with(Role::Floor, "memcpy", memory::copies::<N>);
+    let row = row.with(ContenderRole::Floor, "memcpy", memory::copies::<N>);
     match (parties, way) {
-        (Parties::OneThread, Way::Swap) if N == 64 => {
-            row.with(Role::Peer, testpmd::RING, move || testpmd::ring(batch))
+        (PipeLayout::OneThread, ReadMode::Swap) if N == 64 => {
+            row.with(ContenderRole::Peer, testpmd::RING_NAME, move || testpmd::ring(batch))
         }
-        (Parties::TwoProcesses, Way::Swap) => {
-            let row = row.with(Role::Peer, testpmd::MEMIF, move || testpmd::memif(N, batch));
-            let row = held_to::<N>(row, batch);
-            if N == 64 { row.goal(Of::RatioTo(testpmd::MEMIF), 2.0) } else { row }
+        (PipeLayout::TwoProcesses, ReadMode::Swap) => {
+            let row = row
+                .with(ContenderRole::Peer, testpmd::MEMIF_NAME, move || testpmd::memif(N, batch));
+            let row = with_goals::<N>(row, batch);
+            if N == 64 { row.goal(GoalMetric::RatioTo(testpmd::MEMIF_NAME), 2.0) } else { row }
         }
-        (Parties::TwoThreads, Way::Swap) => held_to::<N>(row, batch),
+        (PipeLayout::TwoThreads, ReadMode::Swap) => with_goals::<N>(row, batch),
         _ => row,
     }
 }
 
-fn held_to<const N: usize>(row: Row, batch: u32) -> Row {
+fn with_goals<const N: usize>(row: BenchRow, batch: u32) -> BenchRow {
     match (N, batch) {
-        (64, 32) => row.goal(Of::Value, 70e6),
-        (64, 256) => row.goal(Of::Value, 85e6),
+        (64, 32) => row.goal(GoalMetric::Value, 70e6),
+        (64, 256) => row.goal(GoalMetric::Value, 85e6),
         _ => row,
     }
 }
 
 /// A pipe in a region of its own.
-pub(super) fn pipe() -> Result<PipePair, Why> {
-    let geometry = Geometry { ring_bytes: 1 << 20, bufs: 2 * SLOTS + 2, buf_size: BUF_SIZE };
-    Ok(PipePair::create(&Region::create(geometry, HugePages::Try)?, 0, SLOTS)?)
+pub(super) fn pipe() -> Result<PipePair, BenchError> {
+    let geometry =
+        Geometry { ring_bytes: 1 << 20, bufs: 2 * SLOTS_PER_RING + 2, buf_size: BUF_SIZE };
+    Ok(PipePair::create(&Region::create(geometry, HugePages::Try)?, 0, SLOTS_PER_RING)?)
 }
 
 /// An end of a pipe of either kind: of this process and those it is passed to, or of a daemon.
-pub(super) trait End {
+pub(super) trait BenchPipeEnd {
     fn tx(&mut self) -> &mut TxRing;
     fn rx(&mut self) -> &mut RxRing;
-    fn tx_sync(&mut self) -> Result<(), Why>;
-    fn rx_sync(&mut self) -> Result<(), Why>;
+    fn tx_sync(&mut self) -> Result<(), BenchError>;
+    fn rx_sync(&mut self) -> Result<(), BenchError>;
 }
 
-impl End for PipeEnd {
+impl BenchPipeEnd for PipeEnd {
     fn tx(&mut self) -> &mut TxRing {
         &mut self.tx
     }
@@ -103,32 +108,32 @@ impl End for PipeEnd {
     }
 
     #[inline(always)]
-    fn tx_sync(&mut self) -> Result<(), Why> {
+    fn tx_sync(&mut self) -> Result<(), BenchError> {
         Self::tx_sync(self)?;
         Ok(())
     }
 
     #[inline(always)]
-    fn rx_sync(&mut self) -> Result<(), Why> {
+    fn rx_sync(&mut self) -> Result<(), BenchError> {
         Self::rx_sync(self)?;
         Ok(())
     }
 }
 
 /// The writing end, and the number of the next frame.
-pub(super) struct Writer<E = PipeEnd> {
+pub(super) struct PipeWriter<E = PipeEnd> {
     end: E,
     next: u64,
 }
 
-impl<E: End> Writer<E> {
+impl<E: BenchPipeEnd> PipeWriter<E> {
     pub(super) fn new(end: E) -> Self {
         Self { end, next: 0 }
     }
 
     /// Writes up to a batch of frames and sends them.
     #[inline(always)]
-    fn step<const N: usize>(&mut self, batch: u32) -> Result<u32, Why> {
+    fn step<const N: usize>(&mut self, batch: u32) -> Result<u32, BenchError> {
         // In a local variable: a store to memory between two frames would slow the loop down.
         let mut sequence = self.next;
         let filled = self.end.tx().fill(batch, |buf| {
@@ -147,7 +152,7 @@ impl<E: End> Writer<E> {
         &mut self,
         batch: u32,
         stop: &AtomicBool,
-    ) -> Result<u64, Why> {
+    ) -> Result<u64, BenchError> {
         let cpu = thread_cpu();
         while !stop.load(Ordering::Relaxed) {
             if self.step::<N>(batch)? == 0 {
@@ -159,24 +164,26 @@ impl<E: End> Writer<E> {
 }
 
 /// The reading end, and the number of the frame that must come next.
-pub(super) struct Reader<E = PipeEnd> {
+pub(super) struct PipeReader<E = PipeEnd> {
     end: E,
     next: u64,
     /// Where frames are copied to.
-    copies: Option<Pair<Tx>>,
+    copies: Option<RingHalves<Tx>>,
 }
 
-impl<E: End> Reader<E> {
-    pub(super) fn new(end: E, way: Way) -> Result<Self, Why> {
-        let geometry = Geometry { ring_bytes: 1 << 20, bufs: SLOTS + 2, buf_size: BUF_SIZE };
-        let copies = || Pair::create(&Region::create(geometry, HugePages::Try)?, 0, SLOTS);
-        let copies = (way == Way::Copy).then(copies).transpose()?;
+impl<E: BenchPipeEnd> PipeReader<E> {
+    pub(super) fn new(end: E, way: ReadMode) -> Result<Self, BenchError> {
+        let geometry =
+            Geometry { ring_bytes: 1 << 20, bufs: SLOTS_PER_RING + 2, buf_size: BUF_SIZE };
+        let copies =
+            || RingHalves::create(&Region::create(geometry, HugePages::Try)?, 0, SLOTS_PER_RING);
+        let copies = (way == ReadMode::Copy).then(copies).transpose()?;
         Ok(Self { end, next: 0, copies })
     }
 
     /// Receives up to a batch of frames and checks them.
     #[inline(always)]
-    fn step<const N: usize>(&mut self, batch: u32) -> Result<u64, Why> {
+    fn step<const N: usize>(&mut self, batch: u32) -> Result<u64, BenchError> {
         self.end.rx_sync()?;
         let (count, right) = match &mut self.copies {
             None => read::<N>(&mut self.end, batch, self.next),
@@ -185,14 +192,20 @@ impl<E: End> Reader<E> {
         self.next += count;
         if !right {
             let upto = self.next;
-            return Err(Why::Failed(format!("a frame before {upto} is lost, doubled or damaged")));
+            return Err(BenchError::Failed(format!(
+                "a frame before {upto} is lost, doubled or damaged"
+            )));
         }
         Ok(count)
     }
 
     /// Reads for `time`.
     #[inline(never)]
-    pub(super) fn run<const N: usize>(&mut self, batch: u32, time: Duration) -> Result<Tally, Why> {
+    pub(super) fn run<const N: usize>(
+        &mut self,
+        batch: u32,
+        time: Duration,
+    ) -> Result<BenchTally, BenchError> {
         tally(time, || {
             let count = self.step::<N>(batch)?;
             if count == 0 {
@@ -205,7 +218,7 @@ impl<E: End> Reader<E> {
 
 /// How many frames there were, and whether all were right.
 #[inline(always)]
-fn read<const N: usize>(end: &mut impl End, batch: u32, first: u64) -> (u64, bool) {
+fn read<const N: usize>(end: &mut impl BenchPipeEnd, batch: u32, first: u64) -> (u64, bool) {
     let (mut sequence, mut right) = (first, true);
     for frame in end.rx().batch(batch) {
         right &= frame::is_right::<N>(frame.bytes, sequence);
@@ -217,11 +230,11 @@ fn read<const N: usize>(end: &mut impl End, batch: u32, first: u64) -> (u64, boo
 /// The same through a ring in another region, whose driver half reads.
 #[inline(always)]
 fn read_copies<const N: usize>(
-    end: &mut impl End,
-    copies: &mut Pair<Tx>,
+    end: &mut impl BenchPipeEnd,
+    copies: &mut RingHalves<Tx>,
     batch: u32,
     first: u64,
-) -> Result<(u64, bool), Why> {
+) -> Result<(u64, bool), BenchError> {
     slipring_ring::copy(end.rx(), &mut copies.app, batch);
     let kern = &mut copies.kern;
     let head = kern.released().map_err(SyncFault::from)?;
@@ -232,14 +245,14 @@ fn read_copies<const N: usize>(
         sequence += 1;
         at = kern.next(at);
     }
-    kern.done_to(head);
+    kern.complete_to(head);
     kern.set_tail(kern.prev(head));
     Ok((sequence - first, right))
 }
 
-fn one_thread<const N: usize>(way: Way, batch: u32) -> Result<Bout, Why> {
+fn one_thread<const N: usize>(way: ReadMode, batch: u32) -> Result<BenchRound, BenchError> {
     let PipePair { a, b } = pipe()?;
-    let (mut writer, mut reader) = (Writer::new(a), Reader::new(b, way)?);
+    let (mut writer, mut reader) = (PipeWriter::new(a), PipeReader::new(b, way)?);
     Ok(Box::new(move |time| {
         let counted = on_cpu(PROGRAM_CPU, || {
             tally(time, || {
@@ -253,10 +266,13 @@ fn one_thread<const N: usize>(way: Way, batch: u32) -> Result<Bout, Why> {
 
 /// Each turn has a pipe of its own: where its pages lie in the caches is a matter of luck, worth a
 /// tenth of the rate, and the median should be over that too.
-pub(super) fn two_threads<const N: usize>(way: Way, batch: u32) -> Result<Bout, Why> {
+pub(super) fn two_threads<const N: usize>(
+    way: ReadMode,
+    batch: u32,
+) -> Result<BenchRound, BenchError> {
     Ok(Box::new(move |time| {
         let PipePair { a, b } = pipe()?;
-        let (mut writer, mut reader) = (Writer::new(a), Reader::new(b, way)?);
+        let (mut writer, mut reader) = (PipeWriter::new(a), PipeReader::new(b, way)?);
         beside_writer::<N>(&mut writer, batch, || {
             on_cpu(PROGRAM_CPU, || reader.run::<N>(batch, time))
         })
@@ -265,10 +281,10 @@ pub(super) fn two_threads<const N: usize>(way: Way, batch: u32) -> Result<Bout, 
 
 /// Runs `read` while another thread writes; counts the CPU time of both.
 pub(super) fn beside_writer<const N: usize>(
-    writer: &mut Writer<impl End + Send>,
+    writer: &mut PipeWriter<impl BenchPipeEnd + Send>,
     batch: u32,
-    read: impl FnOnce() -> Result<Tally, Why>,
-) -> Result<Reading, Why> {
+    read: impl FnOnce() -> Result<BenchTally, BenchError>,
+) -> Result<BenchReading, BenchError> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let writing = scope.spawn(|| {
@@ -279,6 +295,6 @@ pub(super) fn beside_writer<const N: usize>(
         stop.store(true, Ordering::Relaxed);
         let written = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let (tally, cpu) = (read?, written?);
-        Ok(Tally { cpu: tally.cpu + cpu, ..tally }.into())
+        Ok(BenchTally { cpu: tally.cpu + cpu, ..tally }.into())
     })
 }

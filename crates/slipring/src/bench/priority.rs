@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::process::{Signal, getpid, getsid, set_parent_process_death_signal, setsid};
 
-const AUTOGROUP: &str = "/proc/self/autogroup";
+const AUTOGROUP_PATH: &str = "/proc/self/autogroup";
 
 /// Puts this process and those that it will start first; says how far that went.
 ///
@@ -16,21 +16,21 @@ pub(crate) fn raise() -> &'static str {
     if rustix::process::nice(-20).is_err() {
         return "ordinary priority";
     }
-    if !Path::new(AUTOGROUP).exists() {
+    if !Path::new(AUTOGROUP_PATH).exists() {
         return "nice -20";
     }
     // Only the weight of a session of our own is ours to change.
-    if !leads_session() {
+    if !is_session_leader() {
         return "nice -20 within the session's scheduling group";
     }
-    if std::fs::write(AUTOGROUP, "-20").is_ok() {
+    if std::fs::write(AUTOGROUP_PATH, "-20").is_ok() {
         "nice -20 in a scheduling group of its own"
     } else {
         "nice -20"
     }
 }
 
-fn leads_session() -> bool {
+fn is_session_leader() -> bool {
     if setsid().is_ok() {
         // INT from the terminal now reaches only whoever started us.
         let _ = set_parent_process_death_signal(Some(Signal::TERM));

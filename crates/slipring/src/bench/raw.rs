@@ -5,29 +5,29 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use slipring_ring::raw::{Frame, RawReader, RawWriter, pipe};
+use slipring_ring::raw::{RawFrame, RawReader, RawWriter, pipe};
 
 use super::frame;
 use super::measure::{
-    FEEDER_CPU, PROGRAM_CPU, Reading, Tally, Why, on_cpu, pin, tally, thread_cpu,
+    BenchError, BenchReading, BenchTally, FEEDER_CPU, PROGRAM_CPU, on_cpu, pin, tally, thread_cpu,
 };
-use super::pipe::{SLOTS, Way, two_threads};
-use super::row::{Bout, Of, Role, Row, Unit};
+use super::pipe::{ReadMode, SLOTS_PER_RING, two_threads};
+use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
-const RAW: &str = "raw pointers";
+const CONTENDER_NAME: &str = "raw pointers";
 
 /// The row for one batch size.
-pub(crate) fn row(batch: u32) -> Row {
+pub(crate) fn row(batch: u32) -> BenchRow {
     let title = format!("safe API beside raw, 2 threads, 64 B, batch {batch}");
-    Row::new(format!("raw-{batch}"), title, Unit::PacketsPerSec)
-        .with(Role::Ours, "slipring", move || two_threads::<64>(Way::Swap, batch))
-        .with(Role::Floor, RAW, move || bout(batch))
-        .goal(Of::RatioTo(RAW), 0.97)
+    BenchRow::new(format!("raw-{batch}"), title, RowUnit::PacketsPerSec)
+        .with(ContenderRole::Ours, "slipring", move || two_threads::<64>(ReadMode::Swap, batch))
+        .with(ContenderRole::Floor, CONTENDER_NAME, move || round(batch))
+        .goal(GoalMetric::RatioTo(CONTENDER_NAME), 0.97)
 }
 
-fn bout(batch: u32) -> Result<Bout, Why> {
+fn round(batch: u32) -> Result<BenchRound, BenchError> {
     Ok(Box::new(move |time| {
-        let (mut writer, mut reader) = pipe(SLOTS)?;
+        let (mut writer, mut reader) = pipe(SLOTS_PER_RING)?;
         let (mut written, mut read) = (0, 0);
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -36,7 +36,7 @@ fn bout(batch: u32) -> Result<Bout, Why> {
             stop.store(true, Ordering::Relaxed);
             let cpu = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             let tally = tally?;
-            Ok(Reading::from(Tally { cpu: tally.cpu + cpu, ..tally }))
+            Ok(BenchReading::from(BenchTally { cpu: tally.cpu + cpu, ..tally }))
         })
     }))
 }
@@ -47,13 +47,13 @@ fn write(
     batch: u32,
     next: &mut u64,
     stop: &AtomicBool,
-) -> Result<u64, Why> {
+) -> Result<u64, BenchError> {
     pin(FEEDER_CPU);
     let cpu = thread_cpu();
     while !stop.load(Ordering::Relaxed) {
         let mut sequence = *next;
         let filled = writer.step(batch, || {
-            let frame: Frame = std::array::from_fn(|i| sequence.wrapping_add(i as u64));
+            let frame: RawFrame = std::array::from_fn(|i| sequence.wrapping_add(i as u64));
             sequence += 1;
             frame
         })?;
@@ -66,7 +66,12 @@ fn write(
 }
 
 #[inline(never)]
-fn check(reader: &mut RawReader, batch: u32, next: &mut u64, time: Duration) -> Result<Tally, Why> {
+fn check(
+    reader: &mut RawReader,
+    batch: u32,
+    next: &mut u64,
+    time: Duration,
+) -> Result<BenchTally, BenchError> {
     tally(time, || {
         let (mut sequence, mut right) = (*next, true);
         let count = reader.step(batch, |frame| {
@@ -75,7 +80,9 @@ fn check(reader: &mut RawReader, batch: u32, next: &mut u64, time: Duration) -> 
         })?;
         *next = sequence;
         match (right, count) {
-            (false, _) => return Err(Why::Failed("a frame is lost, doubled or damaged".into())),
+            (false, _) => {
+                return Err(BenchError::Failed("a frame is lost, doubled or damaged".into()));
+            }
             (true, 0) => spin_loop(),
             _ => {}
         }

@@ -2,24 +2,24 @@
 
 use serde_json::{Value, json};
 
-use super::measure::Reading;
-use super::outcome::{Effort, Measured, Outcome, Verdict};
-use super::row::{Of, Unit};
+use super::measure::BenchReading;
+use super::outcome::{BenchEffort, ContenderResult, GoalVerdict, RowResult};
+use super::row::{GoalMetric, RowUnit};
 
 /// Where and how the table was measured.
-pub(crate) struct Head {
+pub(crate) struct BenchHeader {
     pub(crate) command: String,
     pub(crate) cpu: String,
     pub(crate) cpus: usize,
     pub(crate) kernel: String,
     pub(crate) load: String,
     pub(crate) priority: &'static str,
-    pub(crate) effort: Effort,
+    pub(crate) effort: BenchEffort,
 }
 
-impl Head {
+impl BenchHeader {
     /// Asks `/proc`.
-    pub(crate) fn here(command: String, effort: Effort, priority: &'static str) -> Self {
+    pub(crate) fn current(command: String, effort: BenchEffort, priority: &'static str) -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         let (cpuinfo, load) = (read("/proc/cpuinfo"), read("/proc/loadavg"));
         let model = cpuinfo.lines().find(|line| line.starts_with("model name"));
@@ -67,7 +67,7 @@ impl Head {
 }
 
 /// A row's lines: one per contender, one per goal.
-pub(crate) fn text(outcome: &Outcome) -> String {
+pub(crate) fn text(outcome: &RowResult) -> String {
     let mut text = String::new();
     for (i, measured) in outcome.results.iter().enumerate() {
         let title = if i == 0 { outcome.title.as_str() } else { "" };
@@ -81,7 +81,7 @@ pub(crate) fn text(outcome: &Outcome) -> String {
     text
 }
 
-fn figures(outcome: &Outcome, measured: &Measured, first: bool) -> String {
+fn figures(outcome: &RowResult, measured: &ContenderResult, first: bool) -> String {
     let unit = outcome.unit;
     let (Some(value), Some((least, greatest))) = (measured.value(), measured.spread()) else {
         return measured
@@ -105,16 +105,18 @@ fn figures(outcome: &Outcome, measured: &Measured, first: bool) -> String {
 }
 
 /// Shares keep their unit whatever the row's is; their names say so.
-fn show_extra(unit: Unit, name: &str, value: f64) -> String {
-    if name.ends_with("cpu") { Unit::Share.show(value) } else { unit.show(value) }
+fn show_extra(unit: RowUnit, name: &str, value: f64) -> String {
+    if name.ends_with("cpu") { RowUnit::Share.show(value) } else { unit.show(value) }
 }
 
-fn goal(unit: Unit, Verdict { goal, reached, met }: Verdict) -> String {
-    let (sign, shown) = match (unit, goal.of) {
-        (Unit::PacketsPerSec, Of::RatioTo(name)) => (">=", format!("{:.2} x {name}", goal.bound)),
-        (_, Of::RatioTo(name)) => ("<=", format!("{:.2} x {name}", goal.bound)),
-        (Unit::PacketsPerSec, Of::Value) => (">=", unit.show(goal.bound)),
-        (_, Of::Value) => ("<=", unit.show(goal.bound)),
+fn goal(unit: RowUnit, GoalVerdict { goal, reached, met }: GoalVerdict) -> String {
+    let (sign, shown) = match (unit, goal.metric) {
+        (RowUnit::PacketsPerSec, GoalMetric::RatioTo(name)) => {
+            (">=", format!("{:.2} x {name}", goal.bound))
+        }
+        (_, GoalMetric::RatioTo(name)) => ("<=", format!("{:.2} x {name}", goal.bound)),
+        (RowUnit::PacketsPerSec, GoalMetric::Value) => (">=", unit.show(goal.bound)),
+        (_, GoalMetric::Value) => ("<=", unit.show(goal.bound)),
     };
     let word = match (reached, met) {
         (None, _) => "not measured",
@@ -125,7 +127,7 @@ fn goal(unit: Unit, Verdict { goal, reached, met }: Verdict) -> String {
 }
 
 /// A row as JSON, every reading included.
-pub(crate) fn json(outcome: &Outcome) -> Value {
+pub(crate) fn json(outcome: &RowResult) -> Value {
     let contenders: Vec<_> = outcome.results.iter().map(|m| contender(outcome, m)).collect();
     let goals: Vec<_> =
         outcome.verdicts().map(|verdict| goal_json(outcome.unit, verdict)).collect();
@@ -135,7 +137,7 @@ pub(crate) fn json(outcome: &Outcome) -> Value {
     })
 }
 
-fn contender(outcome: &Outcome, measured: &Measured) -> Value {
+fn contender(outcome: &RowResult, measured: &ContenderResult) -> Value {
     let readings = match &measured.readings {
         Ok(readings) => readings,
         Err(why) => {
@@ -156,15 +158,15 @@ fn contender(outcome: &Outcome, measured: &Measured) -> Value {
     })
 }
 
-fn per_cpu(reading: &Reading) -> Option<f64> {
+fn per_cpu(reading: &BenchReading) -> Option<f64> {
     reading.per_cpu_second
 }
 
-fn goal_json(unit: Unit, Verdict { goal, reached, met }: Verdict) -> Value {
-    let (of, against) = match goal.of {
-        Of::Value => ("value".to_owned(), None),
-        Of::RatioTo(name) => ("ratio".to_owned(), Some(name)),
+fn goal_json(unit: RowUnit, GoalVerdict { goal, reached, met }: GoalVerdict) -> Value {
+    let (of, against) = match goal.metric {
+        GoalMetric::Value => ("value".to_owned(), None),
+        GoalMetric::RatioTo(name) => ("ratio".to_owned(), Some(name)),
     };
-    let bound = if unit == Unit::PacketsPerSec { "at_least" } else { "at_most" };
+    let bound = if unit == RowUnit::PacketsPerSec { "at_least" } else { "at_most" };
     json!({ "of": of, "against": against, bound: goal.bound, "reached": reached, "met": met })
 }

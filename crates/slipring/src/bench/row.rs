@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use slipring_cli::units::human;
 
-use super::measure::{Reading, Why};
+use super::measure::{BenchError, BenchReading};
 
 /// What a row's figures are in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unit {
+pub(crate) enum RowUnit {
     /// Packets per second; more is better.
     PacketsPerSec,
     /// Time; less is better.
@@ -21,7 +21,7 @@ pub(crate) enum Unit {
     Packets,
 }
 
-impl Unit {
+impl RowUnit {
     /// Its name in JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -47,7 +47,7 @@ impl Unit {
 
 /// Whose figure it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum ContenderRole {
     /// slipring's; the first of a row is what the others are compared with.
     Ours,
     /// What the machine allows at best.
@@ -56,7 +56,7 @@ pub(crate) enum Role {
     Peer,
 }
 
-impl Role {
+impl ContenderRole {
     /// Its name.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -68,20 +68,20 @@ impl Role {
 }
 
 /// Makes a contender ready.
-pub(crate) type Start = Box<dyn FnOnce() -> Result<Bout, Why>>;
+pub(crate) type ContenderStart = Box<dyn FnOnce() -> Result<BenchRound, BenchError>>;
 /// Runs it once, for about this long. Dropping it takes everything down again.
-pub(crate) type Bout = Box<dyn FnMut(Duration) -> Result<Reading, Why>>;
+pub(crate) type BenchRound = Box<dyn FnMut(Duration) -> Result<BenchReading, BenchError>>;
 
 /// One that is measured.
 pub(crate) struct Contender {
-    pub(crate) role: Role,
+    pub(crate) role: ContenderRole,
     pub(crate) name: &'static str,
-    pub(crate) start: Start,
+    pub(crate) start: ContenderStart,
 }
 
 /// What a goal looks at.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Of {
+pub(crate) enum GoalMetric {
     /// Our figure.
     Value,
     /// Our figure over that of the contender of this name.
@@ -90,28 +90,28 @@ pub(crate) enum Of {
 
 /// A figure to be reached.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Goal {
-    pub(crate) of: Of,
+pub(crate) struct BenchGoal {
+    pub(crate) metric: GoalMetric,
     /// The bound: at least for rates and ratios of rates, at most for everything else.
     pub(crate) bound: f64,
 }
 
 /// One row.
-pub(crate) struct Row {
+pub(crate) struct BenchRow {
     /// The name to ask for it by.
     pub(crate) id: String,
     /// What is measured, for people.
     pub(crate) title: String,
-    pub(crate) unit: Unit,
+    pub(crate) unit: RowUnit,
     pub(crate) contenders: Vec<Contender>,
-    pub(crate) goals: Vec<Goal>,
+    pub(crate) goals: Vec<BenchGoal>,
     /// Measured once, for this long, whatever was asked for: a rate over 10 s is that.
     pub(crate) once: Option<Duration>,
 }
 
-impl Row {
+impl BenchRow {
     /// A row without contenders and goals.
-    pub(crate) fn new(id: impl Into<String>, title: impl Into<String>, unit: Unit) -> Self {
+    pub(crate) fn new(id: impl Into<String>, title: impl Into<String>, unit: RowUnit) -> Self {
         let (contenders, goals) = (Vec::new(), Vec::new());
         Self { id: id.into(), title: title.into(), unit, contenders, goals, once: None }
     }
@@ -119,17 +119,17 @@ impl Row {
     /// Adds a contender.
     pub(crate) fn with(
         mut self,
-        role: Role,
+        role: ContenderRole,
         name: &'static str,
-        start: impl FnOnce() -> Result<Bout, Why> + 'static,
+        start: impl FnOnce() -> Result<BenchRound, BenchError> + 'static,
     ) -> Self {
         self.contenders.push(Contender { role, name, start: Box::new(start) });
         self
     }
 
     /// Adds a goal.
-    pub(crate) fn goal(mut self, of: Of, bound: f64) -> Self {
-        self.goals.push(Goal { of, bound });
+    pub(crate) fn goal(mut self, of: GoalMetric, bound: f64) -> Self {
+        self.goals.push(BenchGoal { metric: of, bound });
         self
     }
 

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A directory that only this user can enter; removed with everything in it when dropped.
 #[derive(Debug)]
-pub(crate) struct Scratch(PathBuf);
+pub(crate) struct ScratchDir(PathBuf);
 
-impl Scratch {
+impl ScratchDir {
     /// Makes one. A name that is taken is an error, so nobody can have prepared it.
     pub(crate) fn new() -> io::Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -27,7 +27,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         // What cannot be removed stays below the directory for temporary files.
         let _ = std::fs::remove_dir_all(&self.0);
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn it_goes_with_its_content() {
-        let scratch = Scratch::new().unwrap();
+        let scratch = ScratchDir::new().unwrap();
         let path = scratch.path().to_owned();
         std::fs::write(path.join("x"), "x").unwrap();
         drop(scratch);

@@ -10,35 +10,35 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slipring_port::{Nanos, now};
 use slipring_wire::FrameSpec;
 
-use super::lab::{INPUT, Lab, OUTPUT, SOURCE, frame};
-use super::measure::{FEEDER_CPU, PROGRAM_CPU, Tally, Why, process_cpu};
-use super::row::Bout;
-use super::scratch::Scratch;
-use super::veth::Job;
+use super::lab::{BenchLab, INPUT_IFNAME, OUTPUT_IFNAME, SOURCE_IFNAME, frame};
+use super::measure::{BenchError, BenchTally, FEEDER_CPU, PROGRAM_CPU, process_cpu};
+use super::row::BenchRound;
+use super::scratch::ScratchDir;
+use super::veth::VethJob;
 
 /// Name of the in-process ring contender.
-pub(super) const RING: &str = "testpmd net_ring";
+pub(super) const RING_NAME: &str = "testpmd net_ring";
 /// Name of the two-process pipe contender.
-pub(super) const MEMIF: &str = "testpmd net_memif";
+pub(super) const MEMIF_NAME: &str = "testpmd net_memif";
 
 /// Names of the contenders over veth links.
-pub(super) const AF_XDP: &str = "testpmd net_af_xdp";
+pub(super) const AF_XDP_NAME: &str = "testpmd net_af_xdp";
 /// See [`AF_XDP`].
-pub(super) const AF_PACKET: &str = "testpmd net_af_packet";
+pub(super) const AF_PACKET_NAME: &str = "testpmd net_af_packet";
 
 const PROMPT: &[u8] = b"testpmd> ";
 /// Answers take milliseconds; starting with a socket to wait for takes longest.
-const ANSWER_TIME: Nanos = 20_000_000_000;
+const REPLY_TIMEOUT_NS: Nanos = 20_000_000_000;
 
 /// What testpmd does with frames (`--forward-mode`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum TestpmdMode {
     Io,
     RxOnly,
     TxOnly,
 }
 
-impl Mode {
+impl TestpmdMode {
     fn name(self) -> &'static str {
         match self {
             Self::Io => "io",
@@ -50,10 +50,10 @@ impl Mode {
 
 /// How to start it.
 #[derive(Debug, Clone)]
-pub(super) struct Setup {
+pub(super) struct TestpmdSetup {
     /// `--vdev` of each port.
     pub(super) devices: Vec<String>,
-    pub(super) mode: Mode,
+    pub(super) mode: TestpmdMode,
     pub(super) burst: u32,
     /// Length of frames it makes, in bytes without CRC.
     pub(super) len: usize,
@@ -64,51 +64,51 @@ pub(super) struct Setup {
 }
 
 /// Enough for rings in memory.
-const FEW_BUFS: u32 = 16_384;
+const MEMORY_RING_BUFS: u32 = 16_384;
 /// With less than this, net_af_xdp between two ports comes to a stop.
-const MANY_BUFS: u32 = 65_536;
+const AF_XDP_BUFS: u32 = 65_536;
 
 /// A running testpmd that waits for commands.
 pub(super) struct Testpmd {
     child: Child,
     input: ChildStdin,
     output: ChildStdout,
-    _files: Scratch,
+    _files: ScratchDir,
 }
 
 /// Packets received and sent by all ports.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Counters {
+struct TestpmdCounters {
     rx: u64,
     tx: u64,
 }
 
 impl Testpmd {
     /// Starts it in the network namespace of the calling thread.
-    pub(super) fn start(setup: &Setup) -> Result<Self, Why> {
-        let files = Scratch::new()?;
+    pub(super) fn start(setup: &TestpmdSetup) -> Result<Self, BenchError> {
+        let files = ScratchDir::new()?;
         let mut child = command(setup, &files).spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => {
-                Why::Skipped("dpdk-testpmd or stdbuf is not installed".into())
+                BenchError::Skipped("dpdk-testpmd or stdbuf is not installed".into())
             }
             _ => error.into(),
         })?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(Why::Failed("no pipes to testpmd".into()));
+            return Err(BenchError::Failed("no pipes to testpmd".into()));
         };
         let mut testpmd = Self { child, input, output, _files: files };
-        testpmd.answer()?;
+        testpmd.read_reply()?;
         Ok(testpmd)
     }
 
     /// Sends a command and returns all output up to the next prompt.
-    pub(super) fn ask(&mut self, command: &str) -> Result<String, Why> {
+    pub(super) fn send_command(&mut self, command: &str) -> Result<String, BenchError> {
         self.input.write_all(format!("{command}\n").as_bytes())?;
-        self.answer()
+        self.read_reply()
     }
 
-    fn answer(&mut self) -> Result<String, Why> {
-        let (mut text, until) = (Vec::new(), now() + ANSWER_TIME);
+    fn read_reply(&mut self) -> Result<String, BenchError> {
+        let (mut text, until) = (Vec::new(), now() + REPLY_TIMEOUT_NS);
         while !text.ends_with(PROMPT) {
             let timeout = Timespec { tv_sec: 1, tv_nsec: 0 };
             let mut fds = [PollFd::from_borrowed_fd(self.output.as_fd(), PollFlags::IN)];
@@ -116,11 +116,11 @@ impl Testpmd {
                 let mut chunk = [0; 4096];
                 let got = self.output.read(&mut chunk)?;
                 if got == 0 {
-                    return Err(Why::Failed(last_words(&text)));
+                    return Err(BenchError::Failed(startup_error(&text)));
                 }
                 text.extend_from_slice(&chunk[..got]);
             } else if now() > until {
-                return Err(Why::Failed("testpmd does not answer".into()));
+                return Err(BenchError::Failed("testpmd does not answer".into()));
             }
         }
         Ok(String::from_utf8_lossy(&text).into_owned())
@@ -131,22 +131,27 @@ impl Testpmd {
         process_cpu(self.child.id()).unwrap_or(0)
     }
 
-    fn counters(&mut self) -> Result<Counters, Why> {
-        Ok(counted(&self.ask("show port stats all")?))
+    fn counters(&mut self) -> Result<TestpmdCounters, BenchError> {
+        Ok(counted(&self.send_command("show port stats all")?))
     }
 
     /// Lets it run for `time` and counts.
-    pub(super) fn run(&mut self, mode: Mode, time: Duration, start: &str) -> Result<Tally, Why> {
-        self.ask(start)?;
+    pub(super) fn run(
+        &mut self,
+        mode: TestpmdMode,
+        time: Duration,
+        start: &str,
+    ) -> Result<BenchTally, BenchError> {
+        self.send_command(start)?;
         // What was there before it began is not its rate.
         std::thread::sleep(time / 10);
         let tally = self.count(mode, time);
-        self.ask("stop")?;
+        self.send_command("stop")?;
         tally
     }
 
     /// Counts for `time` while it runs.
-    fn count(&mut self, mode: Mode, time: Duration) -> Result<Tally, Why> {
+    fn count(&mut self, mode: TestpmdMode, time: Duration) -> Result<BenchTally, BenchError> {
         let (before, start, cpu) = (self.counters()?, now(), self.cpu());
         std::thread::sleep(time);
         let wall = now() - start;
@@ -154,10 +159,10 @@ impl Testpmd {
         let after = self.counters()?;
         // The counters are read a little after the clock, both times by the same delay.
         let packets = match mode {
-            Mode::TxOnly | Mode::Io => after.tx - before.tx,
-            Mode::RxOnly => after.rx - before.rx,
+            TestpmdMode::TxOnly | TestpmdMode::Io => after.tx - before.tx,
+            TestpmdMode::RxOnly => after.rx - before.rx,
         };
-        Ok(Tally { packets, wall, cpu })
+        Ok(BenchTally { packets, wall, cpu })
     }
 }
 
@@ -175,7 +180,7 @@ impl Drop for Testpmd {
 }
 
 /// `stdbuf`, since answers must not wait in a buffer.
-fn command(setup: &Setup, files: &Scratch) -> Command {
+fn command(setup: &TestpmdSetup, files: &ScratchDir) -> Command {
     let cpu = setup.cpu;
     let mut command = Command::new("stdbuf");
     command.args(["-o0", "dpdk-testpmd", "--no-huge", "-m", "512", "--no-pci", "--no-telemetry"]);
@@ -195,7 +200,7 @@ fn command(setup: &Setup, files: &Scratch) -> Command {
     command
 }
 
-fn counted(text: &str) -> Counters {
+fn counted(text: &str) -> TestpmdCounters {
     let sum = |key: &str| {
         let values = text.lines().filter_map(|line| {
             let (_, rest) = line.split_once(key)?;
@@ -203,10 +208,10 @@ fn counted(text: &str) -> Counters {
         });
         values.sum()
     };
-    Counters { rx: sum("RX-packets:"), tx: sum("TX-packets:") }
+    TestpmdCounters { rx: sum("RX-packets:"), tx: sum("TX-packets:") }
 }
 
-fn last_words(output: &[u8]) -> String {
+fn startup_error(output: &[u8]) -> String {
     let text = String::from_utf8_lossy(output);
     let mut lines = text.lines().filter(|line| !line.trim().is_empty()).rev();
     let cause = lines.clone().find(|line| line.contains("Cause:"));
@@ -214,83 +219,116 @@ fn last_words(output: &[u8]) -> String {
 }
 
 /// One that does everything by itself.
-pub(super) fn alone(setup: &Setup, start: &'static str) -> Result<Bout, Why> {
+pub(super) fn single_process(
+    setup: &TestpmdSetup,
+    start: &'static str,
+) -> Result<BenchRound, BenchError> {
     let (mut testpmd, mode) = (Testpmd::start(setup)?, setup.mode);
     Ok(Box::new(move |time| Ok(testpmd.run(mode, time, start)?.into())))
 }
 
 /// Frames go round through a ring within one thread.
-pub(super) fn ring(burst: u32) -> Result<Bout, Why> {
+pub(super) fn ring(burst: u32) -> Result<BenchRound, BenchError> {
     let devices = vec!["net_ring0".to_owned()];
-    let setup = Setup { devices, mode: Mode::Io, burst, len: 64, cpu: PROGRAM_CPU, bufs: FEW_BUFS };
-    alone(&setup, "start tx_first 8")
+    let setup = TestpmdSetup {
+        devices,
+        mode: TestpmdMode::Io,
+        burst,
+        len: 64,
+        cpu: PROGRAM_CPU,
+        bufs: MEMORY_RING_BUFS,
+    };
+    single_process(&setup, "start tx_first 8")
 }
 
 /// Frames appear from nowhere and vanish.
-pub(super) fn null(burst: u32) -> Result<Bout, Why> {
+pub(super) fn null(burst: u32) -> Result<BenchRound, BenchError> {
     let devices = vec!["net_null0,copy=0".to_owned(), "net_null1,copy=0".to_owned()];
-    let setup = Setup { devices, mode: Mode::Io, burst, len: 64, cpu: PROGRAM_CPU, bufs: FEW_BUFS };
-    alone(&setup, "start")
+    let setup = TestpmdSetup {
+        devices,
+        mode: TestpmdMode::Io,
+        burst,
+        len: 64,
+        cpu: PROGRAM_CPU,
+        bufs: MEMORY_RING_BUFS,
+    };
+    single_process(&setup, "start")
 }
 
 /// One process sends to another through shared memory.
-pub(super) fn memif(len: usize, burst: u32) -> Result<Bout, Why> {
-    let files = Scratch::new()?;
+pub(super) fn memif(len: usize, burst: u32) -> Result<BenchRound, BenchError> {
+    let files = ScratchDir::new()?;
     let socket = files.path().join("memif.sock");
     let device = |role: &str| {
         let socket = socket.display();
         vec![format!("net_memif0,role={role},id=0,socket={socket},socket-abstract=no")]
     };
-    let setup =
-        |role, mode, cpu| Setup { devices: device(role), mode, burst, len, cpu, bufs: FEW_BUFS };
-    let mut reader = Testpmd::start(&setup("server", Mode::RxOnly, PROGRAM_CPU))?;
-    let mut writer = Testpmd::start(&setup("client", Mode::TxOnly, FEEDER_CPU))?;
+    let setup = |role, mode, cpu| TestpmdSetup {
+        devices: device(role),
+        mode,
+        burst,
+        len,
+        cpu,
+        bufs: MEMORY_RING_BUFS,
+    };
+    let mut reader = Testpmd::start(&setup("server", TestpmdMode::RxOnly, PROGRAM_CPU))?;
+    let mut writer = Testpmd::start(&setup("client", TestpmdMode::TxOnly, FEEDER_CPU))?;
     Ok(Box::new(move |time| {
         let _ = &files;
-        reader.ask("start")?;
-        writer.ask("start")?;
+        reader.send_command("start")?;
+        writer.send_command("start")?;
         std::thread::sleep(time / 10);
         let cpu = writer.cpu();
-        let tally = reader.count(Mode::RxOnly, time);
+        let tally = reader.count(TestpmdMode::RxOnly, time);
         let cpu = writer.cpu() - cpu;
-        writer.ask("stop")?;
-        reader.ask("stop")?;
+        writer.send_command("stop")?;
+        reader.send_command("stop")?;
         let tally = tally?;
-        Ok(Tally { cpu: tally.cpu + cpu, ..tally }.into())
+        Ok(BenchTally { cpu: tally.cpu + cpu, ..tally }.into())
     }))
 }
 
 /// AF_XDP over veth links.
-pub(super) fn af_xdp(job: Job, len: usize) -> Result<Bout, Why> {
+pub(super) fn af_xdp(job: VethJob, len: usize) -> Result<BenchRound, BenchError> {
     over_veth(job, len, |i, ifname| {
         format!("net_af_xdp{i},iface={ifname},start_queue=0,queue_count=1")
     })
 }
 
 /// AF_PACKET over veth links.
-pub(super) fn af_packet(job: Job, len: usize) -> Result<Bout, Why> {
+pub(super) fn af_packet(job: VethJob, len: usize) -> Result<BenchRound, BenchError> {
     over_veth(job, len, |i, ifname| {
         format!("net_af_packet{i},iface={ifname},qpairs=1,qdisc_bypass=1")
     })
 }
 
-fn over_veth(job: Job, len: usize, device: impl Fn(usize, &str) -> String) -> Result<Bout, Why> {
+fn over_veth(
+    job: VethJob,
+    len: usize,
+    device: impl Fn(usize, &str) -> String,
+) -> Result<BenchRound, BenchError> {
     let (mode, interfaces): (_, &[&str]) = match job {
-        Job::Tx => (Mode::TxOnly, &[OUTPUT]),
-        Job::Rx => (Mode::RxOnly, &[INPUT]),
-        Job::Forward => (Mode::Io, &[INPUT, OUTPUT]),
+        VethJob::Tx => (TestpmdMode::TxOnly, &[OUTPUT_IFNAME]),
+        VethJob::Rx => (TestpmdMode::RxOnly, &[INPUT_IFNAME]),
+        VethJob::Forward => (TestpmdMode::Io, &[INPUT_IFNAME, OUTPUT_IFNAME]),
     };
     let frame = frame(&FrameSpec::default(), len)?;
     let devices = interfaces.iter().enumerate().map(|(i, name)| device(i, name)).collect();
-    let setup =
-        Setup { devices, mode, burst: 64, len: frame.len(), cpu: PROGRAM_CPU, bufs: MANY_BUFS };
-    let mut testpmd = Lab::new()?.hold(|| Testpmd::start(&setup))?;
+    let setup = TestpmdSetup {
+        devices,
+        mode,
+        burst: 64,
+        len: frame.len(),
+        cpu: PROGRAM_CPU,
+        bufs: AF_XDP_BUFS,
+    };
+    let mut testpmd = BenchLab::new()?.hold(|| Testpmd::start(&setup))?;
     Ok(Box::new(move |time| {
         let (testpmd, lab) = testpmd.parts();
         let run = || testpmd.run(mode, time, "start");
         Ok(match job {
-            Job::Tx => lab.within(run)?,
-            Job::Rx | Job::Forward => lab.while_feeding(SOURCE, &frame, run)?,
+            VethJob::Tx => lab.within(run)?,
+            VethJob::Rx | VethJob::Forward => lab.while_feeding(SOURCE_IFNAME, &frame, run)?,
         }
         .into())
     }))
@@ -304,12 +342,12 @@ mod tests {
     fn counters_are_summed_over_ports() {
         let text = "  RX-packets: 10   RX-missed: 1\n  TX-packets: 20         TX-errors: 0\n\
                     \n  RX-packets: 3\n  TX-packets: 4   TX-errors: 5\ntestpmd> ";
-        assert_eq!(counted(text), Counters { rx: 13, tx: 24 });
+        assert_eq!(counted(text), TestpmdCounters { rx: 13, tx: 24 });
     }
 
     #[test]
     fn the_cause_is_its_last_word() {
         let text = "EAL: x\n  Cause: no memory\nPort 0 is closed\n";
-        assert_eq!(last_words(text.as_bytes()), "testpmd ended: Cause: no memory");
+        assert_eq!(startup_error(text.as_bytes()), "testpmd ended: Cause: no memory");
     }
 }

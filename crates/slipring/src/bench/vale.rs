@@ -11,41 +11,46 @@ use std::time::Duration;
 use slipring_abi::{
     NETMAP_IF_RING_OFS, NIOCREGIF, NIOCRXSYNC, NIOCTXSYNC, NR_REG_ALL_NIC, NetmapRing, Nmreq, Plain,
 };
-use slipring_netmap::switch::PortConfig;
+use slipring_netmap::switch::SwitchPortConfig;
 use slipring_netmap::{
-    Adapter, CallerMemory, Domain, Errno, Netmap, Notify, Open, Opener, Params, Provider, Wanted,
+    Adapter, AdapterRequest, CallerMemory, Domain, Errno, MemoryParams, Netmap, Notify, OpenHandle,
+    Opener, Provider,
 };
-use slipring_ring::{Mapping, RxRing, TxRing};
+use slipring_ring::{DeviceMapping, RxRing, TxRing};
 
 use super::measure::{
-    FEEDER_CPU, PROGRAM_CPU, Reading, Tally, Why, on_cpu, pin, tally, thread_cpu,
+    BenchError, BenchReading, BenchTally, FEEDER_CPU, PROGRAM_CPU, on_cpu, pin, tally, thread_cpu,
 };
-use super::row::{Bout, Of, Role, Row, Unit};
+use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 use super::{memory, testpmd};
 
-const MEMCPY: &str = "memcpy";
-const ONE_ADDRESS: &str = "one address";
-const NO_OTHERS: &str = "no other ports";
+const MEMCPY_NAME: &str = "memcpy";
+const ONE_ADDRESS_NAME: &str = "one address";
+const NO_OTHERS_NAME: &str = "no other ports";
 /// Less than half a ring: what a receiver has taken it gives back with its next sync.
-const BATCH: u32 = 256;
-const FLOODED: u8 = 16;
-const OTHERS: u32 = 238;
-const ADDRESSES: u32 = 10_000;
+const MAX_BATCH: u32 = 256;
+const NUM_FLOODED: u8 = 16;
+const NUM_OTHER_PORTS: u32 = 238;
+const NUM_ADDRESSES: u32 = 10_000;
 
 /// All rows.
-pub(crate) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<BenchRow> {
     vec![
-        with_floor::<64>("vale-1t", "1 thread", || Ok(one_thread::<64>(Yard::new(1, 0)?, 1)))
-            .goal(Of::Value, 20e6),
-        with_floor::<1500>("vale-1t", "1 thread", || Ok(one_thread::<1500>(Yard::new(1, 0)?, 1)))
-            .goal(Of::RatioTo(MEMCPY), 0.8),
+        with_floor::<64>("vale-1t", "1 thread", || {
+            Ok(one_thread::<64>(SwitchBench::new(1, 0)?, 1))
+        })
+        .goal(GoalMetric::Value, 20e6),
+        with_floor::<1500>("vale-1t", "1 thread", || {
+            Ok(one_thread::<1500>(SwitchBench::new(1, 0)?, 1))
+        })
+        .goal(GoalMetric::RatioTo(MEMCPY_NAME), 0.8),
         with_floor::<64>("vale-2t", "sender and receiver", two_threads::<64>)
-            .with(Role::Peer, testpmd::MEMIF, || testpmd::memif(64, 256))
-            .goal(Of::Value, 20e6)
-            .goal(Of::RatioTo(testpmd::MEMIF), 1.5),
+            .with(ContenderRole::Peer, testpmd::MEMIF_NAME, || testpmd::memif(64, 256))
+            .goal(GoalMetric::Value, 20e6)
+            .goal(GoalMetric::RatioTo(testpmd::MEMIF_NAME), 1.5),
         with_floor::<1500>("vale-2t", "sender and receiver", two_threads::<1500>).with(
-            Role::Peer,
-            testpmd::MEMIF,
+            ContenderRole::Peer,
+            testpmd::MEMIF_NAME,
             || testpmd::memif(1500, 256),
         ),
         flood(),
@@ -56,45 +61,50 @@ pub(crate) fn rows() -> Vec<Row> {
 fn with_floor<const N: usize>(
     id: &str,
     who: &str,
-    start: impl FnOnce() -> Result<Bout, Why> + 'static,
-) -> Row {
-    Row::new(format!("{id}-{N}"), format!("switch, {who}, {N} B"), Unit::PacketsPerSec)
-        .with(Role::Ours, "slipring", start)
-        .with(Role::Floor, MEMCPY, memory::copies::<N>)
+    start: impl FnOnce() -> Result<BenchRound, BenchError> + 'static,
+) -> BenchRow {
+    BenchRow::new(format!("{id}-{N}"), format!("switch, {who}, {N} B"), RowUnit::PacketsPerSec)
+        .with(ContenderRole::Ours, "slipring", start)
+        .with(ContenderRole::Floor, MEMCPY_NAME, memory::copies::<N>)
 }
 
 /// Copies that reach 16 ports; the others of the first contender are not for the sender's frames.
-fn flood() -> Row {
-    let title = format!("switch, flood to {FLOODED} of {} ports, 64 B, copies", OTHERS + 17);
-    Row::new("vale-flood-64", title, Unit::PacketsPerSec)
-        .with(Role::Ours, "slipring", || Ok(one_thread::<64>(Yard::new(FLOODED, OTHERS)?, 0)))
-        .with(Role::Floor, NO_OTHERS, || Ok(one_thread::<64>(Yard::new(FLOODED, 0)?, 0)))
-        .goal(Of::RatioTo(NO_OTHERS), 0.95)
+fn flood() -> BenchRow {
+    let title =
+        format!("switch, flood to {NUM_FLOODED} of {} ports, 64 B, copies", NUM_OTHER_PORTS + 17);
+    BenchRow::new("vale-flood-64", title, RowUnit::PacketsPerSec)
+        .with(ContenderRole::Ours, "slipring", || {
+            Ok(one_thread::<64>(SwitchBench::new(NUM_FLOODED, NUM_OTHER_PORTS)?, 0))
+        })
+        .with(ContenderRole::Floor, NO_OTHERS_NAME, || {
+            Ok(one_thread::<64>(SwitchBench::new(NUM_FLOODED, 0)?, 0))
+        })
+        .goal(GoalMetric::RatioTo(NO_OTHERS_NAME), 0.95)
 }
 
-fn addresses() -> Row {
-    let title = format!("switch, 1 thread, 64 B, {ADDRESSES} addresses");
+fn addresses() -> BenchRow {
+    let title = format!("switch, 1 thread, 64 B, {NUM_ADDRESSES} addresses");
     let start = |count| {
-        let mut yard = Yard::new(1, 0)?;
-        yard.teach(count)?;
+        let mut yard = SwitchBench::new(1, 0)?;
+        yard.learn_addresses(count)?;
         Ok(one_thread::<64>(yard, count))
     };
-    Row::new("vale-addresses-64", title, Unit::PacketsPerSec)
-        .with(Role::Ours, "slipring", move || start(ADDRESSES))
-        .with(Role::Floor, ONE_ADDRESS, move || start(1))
-        .goal(Of::RatioTo(ONE_ADDRESS), 0.95)
+    BenchRow::new("vale-addresses-64", title, RowUnit::PacketsPerSec)
+        .with(ContenderRole::Ours, "slipring", move || start(NUM_ADDRESSES))
+        .with(ContenderRole::Floor, ONE_ADDRESS_NAME, move || start(1))
+        .goal(GoalMetric::RatioTo(ONE_ADDRESS_NAME), 0.95)
 }
 
 /// The sender's thread does the receivers' part as well.
-fn one_thread<const N: usize>(mut yard: Yard, addresses: u32) -> Bout {
+fn one_thread<const N: usize>(mut yard: SwitchBench, addresses: u32) -> BenchRound {
     Box::new(move |time| {
-        let Yard { netmap, sender, receivers, .. } = &mut yard;
-        let mut next = Addresses::new(addresses);
+        let SwitchBench { netmap, sender, receivers, .. } = &mut yard;
+        let mut next = AddressSequence::new(addresses);
         sender.prepare::<N>(netmap, next.next())?;
         let counted = on_cpu(PROGRAM_CPU, || {
             tally(time, || {
                 sender.send(netmap, &mut next, N)?;
-                receivers.iter_mut().map(|one| one.receive(netmap)).sum::<Result<u64, Why>>()
+                receivers.iter_mut().map(|one| one.receive(netmap)).sum::<Result<u64, BenchError>>()
             })
         });
         Ok(counted?.into())
@@ -102,10 +112,10 @@ fn one_thread<const N: usize>(mut yard: Yard, addresses: u32) -> Bout {
 }
 
 /// The switching is done by the sender's thread, as in netmap.
-fn two_threads<const N: usize>() -> Result<Bout, Why> {
-    let mut yard = Yard::new(1, 0)?;
+fn two_threads<const N: usize>() -> Result<BenchRound, BenchError> {
+    let mut yard = SwitchBench::new(1, 0)?;
     Ok(Box::new(move |time| {
-        let Yard { netmap, sender, receivers, .. } = &mut yard;
+        let SwitchBench { netmap, sender, receivers, .. } = &mut yard;
         let (netmap, stop) = (&*netmap, AtomicBool::new(false));
         sender.prepare::<N>(netmap, 0)?;
         thread::scope(|scope| {
@@ -117,42 +127,42 @@ fn two_threads<const N: usize>() -> Result<Bout, Why> {
             stop.store(true, Ordering::Relaxed);
             let cpu = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             let received = received?;
-            Ok(Reading::from(Tally { cpu: received.cpu + cpu, ..received }))
+            Ok(BenchReading::from(BenchTally { cpu: received.cpu + cpu, ..received }))
         })
     }))
 }
 
 /// A switch, a program that sends, and those that receive.
-struct Yard {
+struct SwitchBench {
     netmap: Netmap,
-    sender: Station,
-    receivers: Vec<Station>,
-    _others: Vec<Open>,
+    sender: SwitchClient,
+    receivers: Vec<SwitchClient>,
+    _others: Vec<OpenHandle>,
 }
 
-impl Yard {
+impl SwitchBench {
     /// `others` ports are there beside them that no frame of the sender may reach.
-    fn new(receivers: u8, others: u32) -> Result<Self, Why> {
-        let netmap = Netmap::new(Box::new(Nothing));
-        let domain = Domain::new(0, Params::default())?;
-        let sender = Station::new(&netmap, &domain, "vale0:sender")?;
-        let receiver = |i| Station::new(&netmap, &domain, &format!("vale0:r{i}"));
+    fn new(receivers: u8, others: u32) -> Result<Self, BenchError> {
+        let netmap = Netmap::new(Box::new(NoProvider));
+        let domain = Domain::new(0, MemoryParams::default())?;
+        let sender = SwitchClient::new(&netmap, &domain, "vale0:sender")?;
+        let receiver = |i| SwitchClient::new(&netmap, &domain, &format!("vale0:r{i}"));
         let receivers = (0..receivers).map(receiver).collect::<Result<Vec<_>, _>>()?;
         let other = |i| Ok(bind(&netmap, &domain, &format!("vale0:o{i}"))?.0);
-        let others = (0..others).map(other).collect::<Result<Vec<_>, Why>>()?;
-        part(&domain)?;
+        let others = (0..others).map(other).collect::<Result<Vec<_>, BenchError>>()?;
+        isolate_sender(&domain)?;
         let mut yard = Self { netmap, sender, receivers, _others: others };
         if yard.receivers.len() == 1 {
-            yard.teach(1)?;
+            yard.learn_addresses(1)?;
         }
         Ok(yard)
     }
 
     /// Has the first receiver send from each of `count` addresses, which the switch learns.
-    fn teach(&mut self, count: u32) -> Result<(), Why> {
+    fn learn_addresses(&mut self, count: u32) -> Result<(), BenchError> {
         let Self { netmap, sender, receivers, .. } = self;
         for address in 0..count {
-            while !receivers[0].tx.push(&frame::<64>(NOBODY, address)) {
+            while !receivers[0].tx.push(&frame::<64>(UNKNOWN_STATION, address)) {
                 receivers[0].sync(netmap, NIOCTXSYNC)?;
                 sender.receive(netmap)?;
             }
@@ -164,38 +174,38 @@ impl Yard {
 }
 
 /// The sender is kept from those ports that are not receivers.
-fn part(domain: &Domain) -> Result<(), Why> {
-    domain.with_switch(NETNS, "vale0", |engine, _, ports| {
+fn isolate_sender(domain: &Domain) -> Result<(), BenchError> {
+    domain.with_switch(NETNS_ID, "vale0", |engine, _, ports| {
         for (id, name) in ports {
             let is_isolated = name.starts_with("vale0:o") || name == "vale0:sender";
             let config = engine.port(*id).cloned().unwrap_or_default();
             engine
-                .reconfigure(*id, PortConfig { is_isolated, ..config })
-                .map_err(|error| Why::Failed(error.to_string()))?;
+                .reconfigure(*id, SwitchPortConfig { is_isolated, ..config })
+                .map_err(|error| BenchError::Failed(error.to_string()))?;
         }
         Ok(())
     })?
 }
 
-const NETNS: u64 = 1;
+const NETNS_ID: u64 = 1;
 /// No station's number.
-const NOBODY: u32 = u32::MAX >> 8;
+const UNKNOWN_STATION: u32 = u32::MAX >> 8;
 
 /// A program with a port of the switch.
-struct Station {
-    open: Open,
+struct SwitchClient {
+    open: OpenHandle,
     tx: TxRing,
     rx: RxRing,
 }
 
-impl Station {
-    fn new(netmap: &Netmap, domain: &Arc<Domain>, name: &str) -> Result<Self, Why> {
+impl SwitchClient {
+    fn new(netmap: &Netmap, domain: &Arc<Domain>, name: &str) -> Result<Self, BenchError> {
         let (open, at) = bind(netmap, domain, name)?;
         let file = domain.file().try_clone_to_owned()?;
-        let mapping = Mapping::new(file, domain.params().domain_bytes)?;
+        let mapping = DeviceMapping::new(file, domain.params().domain_bytes)?;
         let rings = [0, 2].map(|index| ring(&mapping, at, index));
         let [Some((tx, of_tx)), Some((rx, of_rx))] = rings else {
-            return Err(Why::Failed("a port without rings".to_owned()));
+            return Err(BenchError::Failed("a port without rings".to_owned()));
         };
         let data_start = tx.wrapping_add_signed(of_tx.buf_ofs);
         let region = mapping.into_region(data_start, of_tx.nr_buf_size)?;
@@ -204,15 +214,15 @@ impl Station {
         Ok(Self { open, tx, rx })
     }
 
-    fn sync(&self, netmap: &Netmap, cmd: u32) -> Result<(), Why> {
-        netmap.ioctl(&self.open, cmd, &mut [], &mut NoMemory)?;
+    fn sync(&self, netmap: &Netmap, cmd: u32) -> Result<(), BenchError> {
+        netmap.ioctl(&self.open, cmd, &mut [], &mut NoMemoryCaller)?;
         Ok(())
     }
 
     /// Writes a frame to every slot's buffer, and sends them.
-    fn prepare<const N: usize>(&mut self, netmap: &Netmap, to: u32) -> Result<(), Why> {
+    fn prepare<const N: usize>(&mut self, netmap: &Netmap, to: u32) -> Result<(), BenchError> {
         for _ in 0..2 {
-            while self.tx.push(&frame::<N>(to, NOBODY)) {}
+            while self.tx.push(&frame::<N>(to, UNKNOWN_STATION)) {}
             self.sync(netmap, NIOCTXSYNC)?;
         }
         Ok(())
@@ -220,14 +230,19 @@ impl Station {
 
     /// Sends what its buffers hold; to other addresses where there are several.
     #[inline(always)]
-    fn send(&mut self, netmap: &Netmap, to: &mut Addresses, len: usize) -> Result<(), Why> {
+    fn send(
+        &mut self,
+        netmap: &Netmap,
+        to: &mut AddressSequence,
+        len: usize,
+    ) -> Result<(), BenchError> {
         if to.count > 1 {
-            self.tx.fill(BATCH, |buf| {
+            self.tx.fill(MAX_BATCH, |buf| {
                 buf[..6].copy_from_slice(&mac(to.next()));
                 len
             });
         } else {
-            let count = self.tx.avail().min(BATCH);
+            let count = self.tx.avail().min(MAX_BATCH);
             self.tx.advance(count);
         }
         self.sync(netmap, NIOCTXSYNC)
@@ -235,8 +250,8 @@ impl Station {
 
     /// Returns the CPU time that took, in nanoseconds.
     #[inline(never)]
-    fn send_until(&mut self, netmap: &Netmap, stop: &AtomicBool) -> Result<u64, Why> {
-        let (cpu, mut to) = (thread_cpu(), Addresses::new(1));
+    fn send_until(&mut self, netmap: &Netmap, stop: &AtomicBool) -> Result<u64, BenchError> {
+        let (cpu, mut to) = (thread_cpu(), AddressSequence::new(1));
         while !stop.load(Ordering::Relaxed) {
             self.send(netmap, &mut to, 0)?;
         }
@@ -245,7 +260,7 @@ impl Station {
 
     /// Takes what has arrived.
     #[inline(always)]
-    fn receive(&mut self, netmap: &Netmap) -> Result<u64, Why> {
+    fn receive(&mut self, netmap: &Netmap) -> Result<u64, BenchError> {
         self.sync(netmap, NIOCRXSYNC)?;
         let count = self.rx.avail();
         self.rx.advance(count);
@@ -253,7 +268,7 @@ impl Station {
     }
 
     #[inline(never)]
-    fn receive_for(&mut self, netmap: &Netmap, time: Duration) -> Result<Tally, Why> {
+    fn receive_for(&mut self, netmap: &Netmap, time: Duration) -> Result<BenchTally, BenchError> {
         tally(time, || {
             let count = self.receive(netmap)?;
             if count == 0 {
@@ -265,20 +280,24 @@ impl Station {
 }
 
 /// Binds a port; says where its `netmap_if` lies.
-fn bind(netmap: &Netmap, domain: &Arc<Domain>, name: &str) -> Result<(Open, u64), Why> {
-    let opener = Opener { netns: NETNS, netns_fd: None, gids: Vec::new() };
-    let open = netmap.open(domain.clone(), opener, Arc::new(Nothing));
+fn bind(
+    netmap: &Netmap,
+    domain: &Arc<Domain>,
+    name: &str,
+) -> Result<(OpenHandle, u64), BenchError> {
+    let opener = Opener { netns: NETNS_ID, netns_fd: None, gids: Vec::new() };
+    let open = netmap.open(domain.clone(), opener, Arc::new(NoProvider));
     let mut request = Nmreq { nr_version: 14, nr_flags: NR_REG_ALL_NIC, ..Nmreq::default() };
     request.nr_name[..name.len()].copy_from_slice(name.as_bytes());
     let mut arg = vec![0; Nmreq::SIZE];
     request.write_to(&mut arg);
-    netmap.ioctl(&open, NIOCREGIF, &mut arg, &mut NoMemory)?;
-    let got = Nmreq::read_from(&arg).ok_or_else(|| Why::Failed("no answer".to_owned()))?;
+    netmap.ioctl(&open, NIOCREGIF, &mut arg, &mut NoMemoryCaller)?;
+    let got = Nmreq::read_from(&arg).ok_or_else(|| BenchError::Failed("no answer".to_owned()))?;
     Ok((open, got.nr_offset.into()))
 }
 
 /// Where ring `index` of the port lies, and its header.
-fn ring(mapping: &Mapping, at: u64, index: u64) -> Option<(u64, NetmapRing)> {
+fn ring(mapping: &DeviceMapping, at: u64, index: u64) -> Option<(u64, NetmapRing)> {
     let mut offset = [0; 8];
     let mut header = [0; NetmapRing::SIZE];
     let found = mapping.read(at + NETMAP_IF_RING_OFS as u64 + 8 * index, &mut offset);
@@ -289,14 +308,14 @@ fn ring(mapping: &Mapping, at: u64, index: u64) -> Option<(u64, NetmapRing)> {
 
 /// Receivers' addresses in an order that no cache foresees: the bits of a counter times an odd
 /// constant. With none at all, frames are for everybody.
-struct Addresses {
+struct AddressSequence {
     count: u32,
     drawn: u32,
 }
 
-const EVERYBODY: u32 = u32::MAX;
+const BROADCAST_STATION: u32 = u32::MAX;
 
-impl Addresses {
+impl AddressSequence {
     fn new(count: u32) -> Self {
         Self { count, drawn: 0 }
     }
@@ -305,7 +324,7 @@ impl Addresses {
     fn next(&mut self) -> u32 {
         self.drawn = self.drawn.wrapping_add(0x9e37_79b9);
         match self.count {
-            0 => EVERYBODY,
+            0 => BROADCAST_STATION,
             count => ((u64::from(self.drawn) * u64::from(count)) >> 32) as u32,
         }
     }
@@ -322,7 +341,7 @@ fn frame<const N: usize>(to: u32, from: u32) -> [u8; N] {
 
 #[inline(always)]
 fn mac(number: u32) -> [u8; 6] {
-    if number == EVERYBODY {
+    if number == BROADCAST_STATION {
         return [0xff; 6];
     }
     let [a, b, c, d] = number.to_be_bytes();
@@ -331,22 +350,22 @@ fn mac(number: u32) -> [u8; 6] {
 
 /// No ports but those of switches, and nobody who sleeps.
 #[derive(Debug)]
-struct Nothing;
+struct NoProvider;
 
-impl Provider for Nothing {
-    fn find(&self, _: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno> {
+impl Provider for NoProvider {
+    fn find(&self, _: &AdapterRequest<'_>) -> Result<Arc<dyn Adapter>, Errno> {
         Err(Errno::NXIO)
     }
 }
 
-impl Notify for Nothing {
+impl Notify for NoProvider {
     fn notify(&self, _: u64) {}
 }
 
 /// A caller's memory that holds one old request, which needs none.
-struct NoMemory;
+struct NoMemoryCaller;
 
-impl CallerMemory for NoMemory {
+impl CallerMemory for NoMemoryCaller {
     fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), Errno> {
         Err(Errno::FAULT)
     }
@@ -362,22 +381,22 @@ mod tests {
 
     #[test]
     fn addresses_are_those_that_were_taught() {
-        let mut all = Addresses::new(100);
+        let mut all = AddressSequence::new(100);
         assert!((0..10_000).all(|_| all.next() < 100));
-        assert_eq!(Addresses::new(0).next(), EVERYBODY);
+        assert_eq!(AddressSequence::new(0).next(), BROADCAST_STATION);
     }
 
     #[test]
     fn what_is_sent_to_a_taught_address_reaches_its_station_alone() {
-        let mut yard = Yard::new(2, 1).unwrap();
-        yard.teach(10).unwrap();
-        let Yard { netmap, sender, receivers, .. } = &mut yard;
-        sender.prepare::<64>(netmap, EVERYBODY).unwrap();
+        let mut yard = SwitchBench::new(2, 1).unwrap();
+        yard.learn_addresses(10).unwrap();
+        let SwitchBench { netmap, sender, receivers, .. } = &mut yard;
+        sender.prepare::<64>(netmap, BROADCAST_STATION).unwrap();
         for receiver in &mut *receivers {
             while receiver.receive(netmap).unwrap() > 0 {}
         }
-        sender.send(netmap, &mut Addresses::new(10), 64).unwrap();
+        sender.send(netmap, &mut AddressSequence::new(10), 64).unwrap();
         let got: Vec<_> = receivers.iter_mut().map(|one| one.receive(netmap).unwrap()).collect();
-        assert_eq!(got, [u64::from(BATCH), 0]);
+        assert_eq!(got, [u64::from(MAX_BATCH), 0]);
     }
 }

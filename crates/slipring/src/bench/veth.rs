@@ -4,26 +4,29 @@ use std::time::Duration;
 
 use slipring_abi::name::PortName;
 use slipring_core::Host;
-use slipring_port::bpf::Link;
+use slipring_port::bpf::BpfLink;
 use slipring_port::{OpenError, OpenOptions, Port, RunError, XdpMode, forward};
 use slipring_wire::frame::FrameSpec;
 
-use super::lab::{Held, INPUT, Lab, OUTPUT, SOURCE, drop_all, find, frame, receive_by_napi};
-use super::measure::{PROGRAM_CPU, Reading, Tally, Why, pin, tally};
-use super::row::{Bout, Of, Role, Row, Unit};
-use super::xsk::{self, Yardstick};
+use super::lab::{
+    BenchLab, INPUT_IFNAME, LabOwned, OUTPUT_IFNAME, SOURCE_IFNAME, drop_all, find, frame,
+    receive_by_napi,
+};
+use super::measure::{BenchError, BenchReading, BenchTally, PROGRAM_CPU, pin, tally};
+use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
+use super::xsk::{self, XskBaseline};
 use super::{child, kernel, testpmd};
 
-const BATCH: u32 = 256;
+const MAX_BATCH: u32 = 256;
 /// TAP devices: one that receives or sends, one to forward to.
-const TAPS: [&str; 2] = ["srbencht0", "srbencht1"];
+const TAP_NAMES: [&str; 2] = ["srbencht0", "srbencht1"];
 
 /// The loop that does nothing but send.
-const BARE: &str = "bare loop";
+const BARE_LOOP_NAME: &str = "bare loop";
 
 /// The way into an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Path {
+pub(crate) enum InterfacePath {
     Native,
     Generic,
     Packet,
@@ -32,13 +35,13 @@ pub(crate) enum Path {
 
 /// What is done with frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Job {
+pub(crate) enum VethJob {
     Tx,
     Rx,
     Forward,
 }
 
-impl Path {
+impl InterfacePath {
     fn id(self) -> &'static str {
         match self {
             Self::Native => "xdp-native",
@@ -71,23 +74,23 @@ impl Path {
     }
 
     /// The interfaces that the job's ports are opened on.
-    fn interfaces(self, job: Job) -> &'static [&'static str] {
+    fn interfaces(self, job: VethJob) -> &'static [&'static str] {
         match (self, job) {
-            (Self::Tap, Job::Forward) => &TAPS,
-            (Self::Tap, _) => &TAPS[..1],
-            (_, Job::Tx) => &[OUTPUT],
-            (_, Job::Rx) => &[INPUT],
-            (_, Job::Forward) => &[INPUT, OUTPUT],
+            (Self::Tap, VethJob::Forward) => &TAP_NAMES,
+            (Self::Tap, _) => &TAP_NAMES[..1],
+            (_, VethJob::Tx) => &[OUTPUT_IFNAME],
+            (_, VethJob::Rx) => &[INPUT_IFNAME],
+            (_, VethJob::Forward) => &[INPUT_IFNAME, OUTPUT_IFNAME],
         }
     }
 
     /// Where the source sends.
     fn source(self) -> &'static str {
-        if self == Self::Tap { TAPS[0] } else { SOURCE }
+        if self == Self::Tap { TAP_NAMES[0] } else { SOURCE_IFNAME }
     }
 }
 
-impl Job {
+impl VethJob {
     fn name(self) -> &'static str {
         match self {
             Self::Tx => "tx",
@@ -98,118 +101,138 @@ impl Job {
 }
 
 /// The row for frames of `len` bytes on the wire, CRC included.
-pub(crate) fn row(path: Path, job: Job, len: usize, yardstick: &Yardstick) -> Row {
+pub(crate) fn row(
+    path: InterfacePath,
+    job: VethJob,
+    len: usize,
+    yardstick: &XskBaseline,
+) -> BenchRow {
     let id = format!("{}-{}-{len}", path.id(), job.name());
     let title = format!("{}, {}, {len} B", path.title(), job.name());
-    let row = Row::new(id, title, Unit::PacketsPerSec)
-        .with(Role::Ours, "slipring", move || ours(path, job, len));
+    let row = BenchRow::new(id, title, RowUnit::PacketsPerSec).with(
+        ContenderRole::Ours,
+        "slipring",
+        move || ours(path, job, len),
+    );
     let row = match path {
-        Path::Native => {
+        InterfacePath::Native => {
             let yardstick = yardstick.clone();
-            row.with(Role::Floor, xsk::NAME, move || xsk::bout(yardstick, job, len)).with(
-                Role::Peer,
-                testpmd::AF_XDP,
-                move || testpmd::af_xdp(job, len),
-            )
+            row.with(ContenderRole::Floor, xsk::CONTENDER_NAME, move || {
+                xsk::round(yardstick, job, len)
+            })
+            .with(ContenderRole::Peer, testpmd::AF_XDP_NAME, move || testpmd::af_xdp(job, len))
         }
-        Path::Packet => {
-            row.with(Role::Peer, testpmd::AF_PACKET, move || testpmd::af_packet(job, len))
+        InterfacePath::Packet => {
+            row.with(ContenderRole::Peer, testpmd::AF_PACKET_NAME, move || {
+                testpmd::af_packet(job, len)
+            })
         }
-        Path::Generic | Path::Tap => row,
+        InterfacePath::Generic | InterfacePath::Tap => row,
     };
     let row = match (path, job) {
-        (Path::Tap, _) | (_, Job::Tx | Job::Rx) => row,
-        _ => row.with(Role::Peer, kernel::NAME, move || kernel::bout(len)),
+        (InterfacePath::Tap, _) | (_, VethJob::Tx | VethJob::Rx) => row,
+        _ => row.with(ContenderRole::Peer, kernel::CONTENDER_NAME, move || kernel::round(len)),
     };
-    if len == 64 { held_to(row, path, job) } else { row }
+    if len == 64 { with_goals(row, path, job) } else { row }
 }
 
-fn held_to(row: Row, path: Path, job: Job) -> Row {
+fn with_goals(row: BenchRow, path: InterfacePath, job: VethJob) -> BenchRow {
     let row = match (path, job) {
-        (Path::Native, Job::Tx) => row.goal(Of::Value, 2.1e6),
-        (Path::Native, Job::Rx) => {
-            row.goal(Of::Value, 10e6).goal(Of::RatioTo(testpmd::AF_XDP), 2.0)
+        (InterfacePath::Native, VethJob::Tx) => row.goal(GoalMetric::Value, 2.1e6),
+        (InterfacePath::Native, VethJob::Rx) => {
+            row.goal(GoalMetric::Value, 10e6).goal(GoalMetric::RatioTo(testpmd::AF_XDP_NAME), 2.0)
         }
-        (Path::Native, Job::Forward) => {
-            row.goal(Of::Value, 1.9e6).goal(Of::RatioTo(testpmd::AF_XDP), 1.15)
+        (InterfacePath::Native, VethJob::Forward) => {
+            row.goal(GoalMetric::Value, 1.9e6).goal(GoalMetric::RatioTo(testpmd::AF_XDP_NAME), 1.15)
         }
-        (Path::Packet, Job::Forward) => row.goal(Of::Value, 1.3e6),
-        (Path::Tap, Job::Tx) => row.goal(Of::Value, 6e6),
+        (InterfacePath::Packet, VethJob::Forward) => row.goal(GoalMetric::Value, 1.3e6),
+        (InterfacePath::Tap, VethJob::Tx) => row.goal(GoalMetric::Value, 6e6),
         _ => row,
     };
-    if path == Path::Native { row.goal(Of::RatioTo(xsk::NAME), 0.95) } else { row }
+    if path == InterfacePath::Native {
+        row.goal(GoalMetric::RatioTo(xsk::CONTENDER_NAME), 0.95)
+    } else {
+        row
+    }
 }
 
 /// The row that says whether `gen` is as fast as the bare loop, over veth links.
-pub(crate) fn generator_row(path: Path) -> Row {
+pub(crate) fn generator_row(path: InterfacePath) -> BenchRow {
     let (id, title) = (format!("gen-{}", path.id()), format!("gen, {}, 60 B", path.title()));
-    Row::new(id, title, Unit::PacketsPerSec)
-        .with(Role::Ours, "slipring gen", move || {
-            let lab = Lab::new()?;
+    BenchRow::new(id, title, RowUnit::PacketsPerSec)
+        .with(ContenderRole::Ours, "slipring gen", move || {
+            let lab = BenchLab::new()?;
             Ok(Box::new(move |time| lab.within(|| generate(path, time))))
         })
-        .with(Role::Floor, BARE, move || ours(path, Job::Tx, 64))
-        .goal(Of::RatioTo(BARE), 0.9)
+        .with(ContenderRole::Floor, BARE_LOOP_NAME, move || ours(path, VethJob::Tx, 64))
+        .goal(GoalMetric::RatioTo(BARE_LOOP_NAME), 0.9)
 }
 
-fn generate(path: Path, time: Duration) -> Result<Reading, Why> {
-    child::saturating(&path.port(OUTPUT), time)
+fn generate(path: InterfacePath, time: Duration) -> Result<BenchReading, BenchError> {
+    child::saturating(&path.port(OUTPUT_IFNAME), time)
 }
 
 /// Open ports, and what keeps their far ends silent.
-struct Rig {
+struct VethRig {
     ports: Vec<Port>,
-    _drop: Option<Link>,
+    _drop: Option<BpfLink>,
 }
 
-impl Rig {
-    fn open(path: Path, job: Job) -> Result<Self, Why> {
+impl VethRig {
+    fn open(path: InterfacePath, job: VethJob) -> Result<Self, BenchError> {
         let ports = open(path, path.interfaces(job))?;
-        if path == Path::Generic && job != Job::Tx {
+        if path == InterfacePath::Generic && job != VethJob::Tx {
             // The port switches coalescing off, but the source needs it.
-            receive_by_napi(&find(INPUT)?);
+            receive_by_napi(&find(INPUT_IFNAME)?);
         }
         let _drop = match (path, path.interfaces(job).last()) {
-            (Path::Tap, Some(tap)) if job != Job::Rx => Some(drop_all(tap)?),
+            (InterfacePath::Tap, Some(tap)) if job != VethJob::Rx => Some(drop_all(tap)?),
             _ => None,
         };
         Ok(Self { ports, _drop })
     }
 
     /// Packets done so far: completed, or received.
-    fn done(&mut self, job: Job) -> u64 {
+    fn done(&mut self, job: VethJob) -> u64 {
         let stats = self.ports.last_mut().map(Port::stats).unwrap_or_default();
-        if job == Job::Rx { stats.rx.packets } else { stats.tx.packets }
+        if job == VethJob::Rx { stats.rx.packets } else { stats.tx.packets }
     }
 
-    fn run(&mut self, job: Job, frame: &[u8], time: Duration) -> Result<Reading, Why> {
+    fn run(
+        &mut self,
+        job: VethJob,
+        frame: &[u8],
+        time: Duration,
+    ) -> Result<BenchReading, BenchError> {
         pin(PROGRAM_CPU);
         let before = self.done(job);
         let spent = match (job, &mut self.ports[..]) {
-            (Job::Tx, [port]) => tally(time, || send(port, frame))?,
-            (Job::Rx, [port]) => tally(time, || receive(port))?,
-            (Job::Forward, [from, to]) => tally(time, || forward(from, to, BATCH).map(|_| 0))?,
-            _ => return Err(Why::Failed("a wrong number of ports".into())),
+            (VethJob::Tx, [port]) => tally(time, || send(port, frame))?,
+            (VethJob::Rx, [port]) => tally(time, || receive(port))?,
+            (VethJob::Forward, [from, to]) => {
+                tally(time, || forward(from, to, MAX_BATCH).map(|_| 0))?
+            }
+            _ => return Err(BenchError::Failed("a wrong number of ports".into())),
         };
-        Ok(Tally { packets: self.done(job) - before, ..spent }.into())
+        Ok(BenchTally { packets: self.done(job) - before, ..spent }.into())
     }
 }
 
 /// Opens ports in one region, in the calling thread's namespace.
-pub(super) fn open(path: Path, interfaces: &[&str]) -> Result<Vec<Port>, OpenError> {
+pub(super) fn open(path: InterfacePath, interfaces: &[&str]) -> Result<Vec<Port>, OpenError> {
     let names: Result<Vec<PortName>, _> =
         interfaces.iter().map(|ifname| slipring_core::parse(&path.port(ifname))).collect();
     Host::new().open_all(&names?, &path.options())
 }
 
-fn ours(path: Path, job: Job, len: usize) -> Result<Bout, Why> {
+fn ours(path: InterfacePath, job: VethJob, len: usize) -> Result<BenchRound, BenchError> {
     let frame = frame(&FrameSpec::default(), len)?;
-    let mut rig: Held<Rig> = Lab::new()?.hold(|| Rig::open(path, job))?;
+    let mut rig: LabOwned<VethRig> = BenchLab::new()?.hold(|| VethRig::open(path, job))?;
     Ok(Box::new(move |time| {
         let (rig, lab) = rig.parts();
         match job {
-            Job::Tx => lab.within(|| rig.run(job, &frame, time)),
-            Job::Rx | Job::Forward => {
+            VethJob::Tx => lab.within(|| rig.run(job, &frame, time)),
+            VethJob::Rx | VethJob::Forward => {
                 lab.while_feeding(path.source(), &frame, || rig.run(job, &frame, time))
             }
         }
@@ -218,7 +241,7 @@ fn ours(path: Path, job: Job, len: usize) -> Result<Bout, Why> {
 
 fn send(port: &mut Port, frame: &[u8]) -> Result<u64, RunError> {
     let queue = &mut port.queues[0];
-    queue.rings().tx.fill(BATCH, |buf| {
+    queue.rings().tx.fill(MAX_BATCH, |buf| {
         buf[..frame.len()].copy_from_slice(frame);
         frame.len()
     });
@@ -230,7 +253,7 @@ fn send(port: &mut Port, frame: &[u8]) -> Result<u64, RunError> {
 fn receive(port: &mut Port) -> Result<u64, RunError> {
     let queue = &mut port.queues[0];
     queue.rx_sync()?;
-    let frames = queue.rings().rx.batch(BATCH);
+    let frames = queue.rings().rx.batch(MAX_BATCH);
     let sum: usize = frames.map(|frame| usize::from(frame.bytes[0])).sum();
     std::hint::black_box(sum);
     Ok(0)

@@ -8,27 +8,27 @@ use std::time::Duration;
 
 use slipring_wire::frame::FrameSpec;
 
-use super::lab::{INPUT, Lab, OUTPUT, SOURCE, frame};
-use super::measure::{PROGRAM_CPU, Tally, Why, pin};
-use super::row::Bout;
-use super::scratch::Scratch;
-use super::veth::Job;
+use super::lab::{BenchLab, INPUT_IFNAME, OUTPUT_IFNAME, SOURCE_IFNAME, frame};
+use super::measure::{BenchError, BenchTally, PROGRAM_CPU, pin};
+use super::row::BenchRound;
+use super::scratch::ScratchDir;
+use super::veth::VethJob;
 
 /// Name of the contender.
-pub(super) const NAME: &str = "plain C";
+pub(super) const CONTENDER_NAME: &str = "plain C";
 const SOURCE_CODE: &str = include_str!("../../../../bench/xsk.c");
 
 /// The compiled program, made when first asked for.
 #[derive(Clone, Default)]
-pub(crate) struct Yardstick(Rc<OnceCell<Result<Compiled, Why>>>);
+pub(crate) struct XskBaseline(Rc<OnceCell<Result<XskBinary, BenchError>>>);
 
-struct Compiled {
+struct XskBinary {
     program: PathBuf,
-    _files: Scratch,
+    _files: ScratchDir,
 }
 
-impl Yardstick {
-    fn program(&self) -> Result<PathBuf, Why> {
+impl XskBaseline {
+    fn program(&self) -> Result<PathBuf, BenchError> {
         match self.0.get_or_init(compile) {
             Ok(compiled) => Ok(compiled.program.clone()),
             Err(why) => Err(why.clone()),
@@ -36,43 +36,52 @@ impl Yardstick {
     }
 }
 
-fn compile() -> Result<Compiled, Why> {
-    let files = Scratch::new()?;
+fn compile() -> Result<XskBinary, BenchError> {
+    let files = ScratchDir::new()?;
     let (source, program) = (files.path().join("xsk.c"), files.path().join("xsk"));
     std::fs::write(&source, SOURCE_CODE)?;
     let compiler = Command::new("cc").args(["-O2", "-o"]).arg(&program).arg(&source).output();
-    let done = compiler.map_err(|error| Why::Skipped(format!("no C compiler: {error}")))?;
+    let done = compiler.map_err(|error| BenchError::Skipped(format!("no C compiler: {error}")))?;
     if !done.status.success() {
         let text = String::from_utf8_lossy(&done.stderr);
         let first = text.lines().find(|line| line.contains("error")).unwrap_or("").to_owned();
-        return Err(Why::Skipped(format!("cc: {first}")));
+        return Err(BenchError::Skipped(format!("cc: {first}")));
     }
-    Ok(Compiled { program, _files: files })
+    Ok(XskBinary { program, _files: files })
 }
 
 /// A process per turn.
-pub(super) fn bout(yardstick: Yardstick, job: Job, len: usize) -> Result<Bout, Why> {
-    let (program, lab) = (yardstick.program()?, Lab::new()?);
+pub(super) fn round(
+    yardstick: XskBaseline,
+    job: VethJob,
+    len: usize,
+) -> Result<BenchRound, BenchError> {
+    let (program, lab) = (yardstick.program()?, BenchLab::new()?);
     let frame = frame(&FrameSpec::default(), len)?;
     let words = match job {
-        Job::Tx => vec!["tx", OUTPUT],
-        Job::Rx => vec!["rx", INPUT],
-        Job::Forward => vec!["fwd", INPUT, OUTPUT],
+        VethJob::Tx => vec!["tx", OUTPUT_IFNAME],
+        VethJob::Rx => vec!["rx", INPUT_IFNAME],
+        VethJob::Forward => vec!["fwd", INPUT_IFNAME, OUTPUT_IFNAME],
     };
     Ok(Box::new(move |time| {
         // The program is there as long as someone holds it.
         let _ = &yardstick;
         let run = || run(&program, &words, frame.len(), time);
         let tally = match job {
-            Job::Tx => lab.within(run),
-            Job::Rx | Job::Forward => lab.while_feeding(SOURCE, &frame, run),
+            VethJob::Tx => lab.within(run),
+            VethJob::Rx | VethJob::Forward => lab.while_feeding(SOURCE_IFNAME, &frame, run),
         };
         Ok(tally?.into())
     }))
 }
 
 /// `packets wall cpu`, or what went wrong.
-fn run(program: &PathBuf, words: &[&str], len: usize, time: Duration) -> Result<Tally, Why> {
+fn run(
+    program: &PathBuf,
+    words: &[&str],
+    len: usize,
+    time: Duration,
+) -> Result<BenchTally, BenchError> {
     pin(PROGRAM_CPU);
     let mut command = Command::new(program);
     command.args(words).args([time.as_secs_f64().to_string(), 64.to_string(), len.to_string()]);
@@ -80,7 +89,7 @@ fn run(program: &PathBuf, words: &[&str], len: usize, time: Duration) -> Result<
     let text = String::from_utf8_lossy(&output.stdout);
     let numbers: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     match numbers[..] {
-        [packets, wall, cpu] if output.status.success() => Ok(Tally { packets, wall, cpu }),
-        _ => Err(Why::Failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+        [packets, wall, cpu] if output.status.success() => Ok(BenchTally { packets, wall, cpu }),
+        _ => Err(BenchError::Failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
     }
 }

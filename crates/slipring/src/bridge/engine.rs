@@ -5,14 +5,14 @@ use std::time::Duration;
 use slipring_port::{Interest, Queue, RunError, Visit, WaitSet, now};
 use slipring_ring::{RxRing, TxRing};
 
-use slipring_program::mover::{LONGEST_SLEEP, Mover};
+use slipring_datapath::poll_loop::{MAX_SLEEP, PollLoop};
 
 /// How frames pass from ring to ring: [`slipring_ring::forward`] or [`slipring_ring::copy`].
-pub(crate) type Pass = fn(&mut RxRing, &mut TxRing, u32) -> u32;
+pub(crate) type ForwardFn = fn(&mut RxRing, &mut TxRing, u32) -> u32;
 
 /// What one thread forwards: the queues of two sides that fell to it. One side that is empty
 /// means that the other one's frames go back where they came from.
-pub(crate) struct Lane {
+pub(crate) struct BridgeWorker {
     /// Queues of the first port.
     left: Vec<Box<dyn Queue>>,
     /// Queues of the second port.
@@ -20,26 +20,26 @@ pub(crate) struct Lane {
     /// Slots moved at most at a time.
     burst: u32,
     /// Swap or copy.
-    pass: Pass,
+    forward: ForwardFn,
     /// What each queue waits for, left ones first.
-    wants: Vec<Interest>,
+    interests: Vec<Interest>,
 }
 
-impl Lane {
+impl BridgeWorker {
     /// A lane over these queues; `right` may be empty.
     pub(crate) fn new(
         left: Vec<Box<dyn Queue>>,
         right: Vec<Box<dyn Queue>>,
         burst: u32,
-        pass: Pass,
+        forward: ForwardFn,
     ) -> Self {
-        let wants = vec![Interest::RX; left.len() + right.len()];
-        Self { left, right, burst, pass, wants }
+        let interests = vec![Interest::RX; left.len() + right.len()];
+        Self { left, right, burst, forward, interests }
     }
 
-    fn make_wishes(&mut self) {
-        self.wants.fill(Interest::RX);
-        let (left_wants, right_wants) = self.wants.split_at_mut(self.left.len());
+    fn update_interests(&mut self) {
+        self.interests.fill(Interest::RX);
+        let (left_wants, right_wants) = self.interests.split_at_mut(self.left.len());
         if self.right.is_empty() {
             for (queue, want) in self.left.iter_mut().zip(left_wants) {
                 let rings = queue.rings();
@@ -48,12 +48,12 @@ impl Lane {
             }
             return;
         }
-        wish(&mut self.left, &mut self.right, left_wants, right_wants);
-        wish(&mut self.right, &mut self.left, right_wants, left_wants);
+        interest_of(&mut self.left, &mut self.right, left_wants, right_wants);
+        interest_of(&mut self.right, &mut self.left, right_wants, left_wants);
     }
 }
 
-impl Mover for Lane {
+impl PollLoop for BridgeWorker {
     fn queues(&self) -> Vec<&dyn Queue> {
         self.left.iter().chain(&self.right).map(AsRef::as_ref).collect()
     }
@@ -64,23 +64,23 @@ impl Mover for Lane {
             return self
                 .left
                 .iter_mut()
-                .map(|queue| turn_back(&mut **queue, self.burst, self.pass))
+                .map(|queue| turn_back(&mut **queue, self.burst, self.forward))
                 .sum();
         }
-        let there = cross(&mut self.left, &mut self.right, self.burst, self.pass)?;
-        let back = cross(&mut self.right, &mut self.left, self.burst, self.pass)?;
+        let there = forward_side(&mut self.left, &mut self.right, self.burst, self.forward)?;
+        let back = forward_side(&mut self.right, &mut self.left, self.burst, self.forward)?;
         Ok(there + back)
     }
 
     /// Whether a queue will have no more frames, and those that it had are on their way.
-    fn ended(&mut self) -> bool {
+    fn is_finished(&mut self) -> bool {
         let mut queues = self.left.iter_mut().chain(&mut self.right);
         queues.any(|queue| queue.ended() && queue.rings().rx.avail() == 0)
     }
 
     fn before_wait(&mut self) -> Duration {
-        self.make_wishes();
-        LONGEST_SLEEP
+        self.update_interests();
+        MAX_SLEEP
     }
 
     /// Lets frames that are on their way out leave, for a bounded time.
@@ -102,11 +102,11 @@ impl Mover for Lane {
 }
 
 /// Queue `i` of one side feeds queue `i` of the other, modulo their number.
-fn cross(
+fn forward_side(
     from: &mut [Box<dyn Queue>],
     to: &mut [Box<dyn Queue>],
     burst: u32,
-    pass: Pass,
+    pass: ForwardFn,
 ) -> Result<u32, RunError> {
     let outputs = to.len();
     let mut moved = 0;
@@ -122,7 +122,7 @@ fn cross(
     Ok(moved)
 }
 
-fn turn_back(queue: &mut dyn Queue, burst: u32, pass: Pass) -> Result<u32, RunError> {
+fn turn_back(queue: &mut dyn Queue, burst: u32, pass: ForwardFn) -> Result<u32, RunError> {
     queue.rx_sync()?;
     let rings = queue.rings();
     let count = pass(rings.rx, rings.tx, burst);
@@ -131,15 +131,15 @@ fn turn_back(queue: &mut dyn Queue, burst: u32, pass: Pass) -> Result<u32, RunEr
 }
 
 /// A lane's queues with what each is waiting for.
-impl WaitSet for Lane {
+impl WaitSet for BridgeWorker {
     fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
         let queues = self.left.iter_mut().chain(&mut self.right);
-        queues.zip(&self.wants).try_for_each(|(queue, &interest)| visit(&mut **queue, interest))
+        queues.zip(&self.interests).try_for_each(|(queue, &interest)| visit(&mut **queue, interest))
     }
 }
 
 /// Waits for frames, or, where frames wait for a full ring, for that ring's free slots.
-fn wish(
+fn interest_of(
     from: &mut [Box<dyn Queue>],
     to: &mut [Box<dyn Queue>],
     from_wants: &mut [Interest],

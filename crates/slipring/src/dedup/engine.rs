@@ -8,15 +8,15 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
-use slipring_dedup::{Dedup, Verdict};
+use slipring_dedup::{Dedup, DedupVerdict};
 use slipring_port::{Interest, Nanos, Queue, RunError, Visit, WaitSet, now};
 
-use super::report::Board;
-use slipring_program::mover::{LONGEST_SLEEP, Mover};
-use slipring_program::slots::{Outbox, bytes, slots_of, whole_frames};
+use super::report::SharedDedupStats;
+use slipring_datapath::poll_loop::{MAX_SLEEP, PollLoop};
+use slipring_datapath::slots::{BatchedTxQueue, bytes, slots_of, whole_frames};
 
 /// How long frames may take to leave at the end.
-const DRAIN: Nanos = 100_000_000;
+const DRAIN_TIMEOUT_NS: Nanos = 100_000_000;
 
 /// Two words that nobody outside knows.
 pub(super) fn secret() -> [u64; 2] {
@@ -25,7 +25,7 @@ pub(super) fn secret() -> [u64; 2] {
 
 /// How frames are passed on.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ways {
+pub(super) struct DedupOptions {
     /// Slots moved at most at a time.
     pub(super) burst: u32,
     /// Exchange buffers where rings lie in one region.
@@ -35,61 +35,62 @@ pub(super) struct Ways {
 }
 
 /// All queues of both ports, and the window.
-pub(super) struct Lane {
+pub(super) struct DedupWorker {
     inputs: Vec<Box<dyn Queue>>,
-    outputs: Vec<Outbox>,
+    outputs: Vec<BatchedTxQueue>,
     dedup: Dedup,
-    ways: Ways,
+    options: DedupOptions,
     /// Hold mode: the output of each frame in the window, oldest first.
-    held: VecDeque<usize>,
+    window_outputs: VecDeque<usize>,
     /// By input: whether a frame waits there for its output.
     blocked: Vec<bool>,
-    board: Arc<Board>,
+    stats: Arc<SharedDedupStats>,
     scratch: Vec<u8>,
 }
 
-impl Lane {
+impl DedupWorker {
     pub(super) fn new(
         inputs: Vec<Box<dyn Queue>>,
         outputs: Vec<Box<dyn Queue>>,
         dedup: Dedup,
-        ways: Ways,
-        board: Arc<Board>,
+        options: DedupOptions,
+        stats: Arc<SharedDedupStats>,
     ) -> Self {
         let blocked = vec![false; inputs.len()];
-        let outputs = outputs.into_iter().map(Outbox::new).collect();
-        let (held, scratch) = (VecDeque::new(), Vec::new());
-        Self { inputs, outputs, dedup, ways, held, blocked, board, scratch }
+        let outputs = outputs.into_iter().map(BatchedTxQueue::new).collect();
+        let (window_outputs, scratch) = (VecDeque::new(), Vec::new());
+        Self { inputs, outputs, dedup, options, window_outputs, blocked, stats, scratch }
     }
 
     /// Judges the frames of one input; how many slots they had.
-    fn judge(&mut self, input: usize, time: Nanos) -> u32 {
+    fn process_input(&mut self, input: usize, time: Nanos) -> u32 {
         let output = input % self.outputs.len();
         let rx = self.inputs[input].rings().rx;
-        let end = whole_frames(rx, self.ways.burst);
+        let end = whole_frames(rx, self.options.burst);
         let mut at = 0;
         self.blocked[input] = false;
         while at < end {
             let slots = slots_of(rx, at, end);
-            if !self.ways.hold && !self.outputs[output].has_room(slots) {
+            if !self.options.hold && !self.outputs[output].has_room(slots) {
                 self.blocked[input] = true;
                 break;
             }
             let frame = bytes(rx, at, slots, &mut self.scratch);
             let mut verdict = self.dedup.offer(time, frame);
-            while verdict == Verdict::Full
-                && send_oldest(&mut self.dedup, &mut self.held, &mut self.outputs)
+            while verdict == DedupVerdict::Full
+                && send_oldest(&mut self.dedup, &mut self.window_outputs, &mut self.outputs)
             {
                 verdict = self.dedup.offer(time, frame);
             }
             match verdict {
-                Verdict::Duplicate => {}
-                Verdict::Fresh if self.ways.hold => self.held.push_back(output),
-                Verdict::Fresh => {
-                    let taken = self.outputs[output].take(rx, at, slots, self.ways.may_swap);
+                DedupVerdict::Duplicate => {}
+                DedupVerdict::Fresh if self.options.hold => self.window_outputs.push_back(output),
+                DedupVerdict::Fresh => {
+                    let taken =
+                        self.outputs[output].forward_frame(rx, at, slots, self.options.may_swap);
                     debug_assert!(taken, "there was room");
                 }
-                Verdict::Full => {
+                DedupVerdict::Full => {
                     self.blocked[input] = true;
                     break;
                 }
@@ -103,9 +104,9 @@ impl Lane {
     /// Hold mode: sends the frames that have left the window; how many.
     fn send_due(&mut self, time: Nanos) -> u32 {
         let mut sent = 0;
-        while self.ways.hold
+        while self.options.hold
             && self.dedup.due(time).is_some()
-            && send_oldest(&mut self.dedup, &mut self.held, &mut self.outputs)
+            && send_oldest(&mut self.dedup, &mut self.window_outputs, &mut self.outputs)
         {
             sent += 1;
         }
@@ -113,7 +114,7 @@ impl Lane {
     }
 }
 
-impl Mover for Lane {
+impl PollLoop for DedupWorker {
     fn queues(&self) -> Vec<&dyn Queue> {
         let outputs = self.outputs.iter().map(|output| &output.queue);
         self.inputs.iter().chain(outputs).map(AsRef::as_ref).collect()
@@ -121,45 +122,47 @@ impl Mover for Lane {
 
     /// Passes one burst of each queue on; how many frames were looked at or sent.
     fn step(&mut self) -> Result<u32, RunError> {
-        self.outputs.iter_mut().try_for_each(Outbox::reclaim)?;
+        self.outputs.iter_mut().try_for_each(BatchedTxQueue::reclaim)?;
         let mut moved = self.send_due(now());
         for input in 0..self.inputs.len() {
             self.inputs[input].rx_sync()?;
-            moved += self.judge(input, now());
+            moved += self.process_input(input, now());
         }
-        self.outputs.iter_mut().try_for_each(Outbox::flush)?;
-        self.board.publish(&self.dedup);
+        self.outputs.iter_mut().try_for_each(BatchedTxQueue::flush)?;
+        self.stats.publish(&self.dedup);
         Ok(moved)
     }
 
     /// Up to when the oldest frame leaves the window, if it waits for that.
     fn before_wait(&mut self) -> Duration {
-        let due_ns = if self.ways.hold { self.dedup.due_ns() } else { None };
+        let due_ns = if self.options.hold { self.dedup.due_ns() } else { None };
         let until = due_ns.map(|due| Duration::from_nanos(due.saturating_sub(now())));
-        until.map_or(LONGEST_SLEEP, |time| time.min(LONGEST_SLEEP))
+        until.map_or(MAX_SLEEP, |time| time.min(MAX_SLEEP))
     }
 
     /// Whether no more frames will come, and those that came are on their way.
-    fn ended(&mut self) -> bool {
+    fn is_finished(&mut self) -> bool {
         let ended = self.inputs.iter_mut().all(|q| q.ended() && q.rings().rx.avail() == 0);
-        ended && (!self.ways.hold || self.dedup.is_empty())
+        ended && (!self.options.hold || self.dedup.is_empty())
     }
 
     /// Lets frames that are held or on their way leave, for a bounded time.
     fn drain(&mut self) -> Result<(), RunError> {
-        let until = now() + DRAIN;
+        let until = now() + DRAIN_TIMEOUT_NS;
         loop {
-            while self.ways.hold && send_oldest(&mut self.dedup, &mut self.held, &mut self.outputs)
+            while self.options.hold
+                && send_oldest(&mut self.dedup, &mut self.window_outputs, &mut self.outputs)
             {
             }
-            self.outputs.iter_mut().try_for_each(Outbox::flush)?;
-            let all_left = self.held.is_empty() && self.outputs.iter_mut().all(Outbox::is_idle);
+            self.outputs.iter_mut().try_for_each(BatchedTxQueue::flush)?;
+            let all_left = self.window_outputs.is_empty()
+                && self.outputs.iter_mut().all(BatchedTxQueue::is_idle);
             if all_left || now() >= until {
                 break;
             }
         }
         self.update_stats();
-        self.board.publish(&self.dedup);
+        self.stats.publish(&self.dedup);
         Ok(())
     }
 
@@ -170,9 +173,13 @@ impl Mover for Lane {
 }
 
 /// Sends the oldest frame in the window; false if there is none, or no room.
-fn send_oldest(dedup: &mut Dedup, held: &mut VecDeque<usize>, outputs: &mut [Outbox]) -> bool {
+fn send_oldest(
+    dedup: &mut Dedup,
+    held: &mut VecDeque<usize>,
+    outputs: &mut [BatchedTxQueue],
+) -> bool {
     let (Some(frame), Some(&output)) = (dedup.oldest(), held.front()) else { return false };
-    if !outputs[output].put(frame) {
+    if !outputs[output].copy_frame(frame) {
         return false;
     }
     dedup.release();
@@ -180,9 +187,9 @@ fn send_oldest(dedup: &mut Dedup, held: &mut VecDeque<usize>, outputs: &mut [Out
     true
 }
 
-impl WaitSet for Lane {
+impl WaitSet for DedupWorker {
     fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
-        let late = self.ways.hold && self.dedup.due(now()).is_some();
+        let late = self.options.hold && self.dedup.due(now()).is_some();
         let waits_for_room = late || self.blocked.contains(&true);
         for (queue, &blocked) in self.inputs.iter_mut().zip(&self.blocked) {
             visit(&mut **queue, if blocked { Interest::NONE } else { Interest::RX })?;

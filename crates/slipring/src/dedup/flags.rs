@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use slipring_abi::name::PortName;
-use slipring_cli::units::{Bytes, Count, Share, Span};
+use slipring_cli::units::{ByteCount, Count, ShareOfWhole, TimeSpan};
 use slipring_cli::{Diagnostic, Failure, codes, flags, metrics};
-use slipring_dedup::Limits;
+use slipring_dedup::DedupLimits;
 
-use super::Plan;
-use slipring_program::opening::{self, Opening, Role};
+use super::DedupPlan;
+use slipring_datapath::opening::{self, PortOpening, PortRole};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -17,8 +17,8 @@ Examples:
   slipring dedup -i pcap:in.pcap -i pcap:out.pcap -W 1ms -F 1000";
 
 pub(super) fn command() -> Command {
-    let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));
-    let micros = |text: &str| Span::parse(text, Duration::from_micros(1));
+    let seconds = |text: &str| TimeSpan::parse(text, Duration::from_secs(1));
+    let micros = |text: &str| TimeSpan::parse(text, Duration::from_micros(1));
     let value = |id: &'static str, name: &'static str, help: &'static str| {
         Arg::new(id).long(id).value_name(name).help(help)
     };
@@ -46,7 +46,7 @@ pub(super) fn command() -> Command {
         switch("hold", "Hold every frame until it leaves the window").short('H'),
         value("memory", "SIZE", "Bytes of frames that are remembered at most")
             .default_value("256MiB")
-            .value_parser(str::parse::<Bytes>),
+            .value_parser(str::parse::<ByteCount>),
         switch("copy", "Copy frames, never exchange buffers").short('c'),
         value("burst", "SLOTS", "Slots moved at most at a time")
             .short('b')
@@ -62,18 +62,18 @@ pub(super) fn command() -> Command {
             .value_parser(seconds),
         value("max-duplicates", "SHARE", "Fail if a larger share of frames were duplicates")
             .help_heading("Expectations")
-            .value_parser(str::parse::<Share>),
+            .value_parser(str::parse::<ShareOfWhole>),
     ]);
     let command = flags::configuration(flags::reporting(metrics::flag(opening::flags(command))));
     command.after_help(EXAMPLES)
 }
 
-impl Plan {
+impl DedupPlan {
     pub(super) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
-        let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
+        let span = |id: &str| matches.get_one::<TimeSpan>(id).map(|span| span.duration());
         let ports = ports(matches)?;
-        let roles = ports.iter().zip([Role::Source, Role::Sink]);
-        let opening = Opening::of(matches).with_roles(roles, Vec::new())?;
+        let roles = ports.iter().zip([PortRole::Source, PortRole::Sink]);
+        let opening = PortOpening::of(matches).with_roles(roles, Vec::new())?;
         Ok(Self {
             ports,
             opening,
@@ -89,15 +89,15 @@ impl Plan {
     }
 }
 
-fn limits(matches: &ArgMatches) -> Limits {
-    let window_ns = matches.get_one::<Span>("window").map_or(0, |span| span.nanos());
+fn limits(matches: &ArgMatches) -> DedupLimits {
+    let window_ns = matches.get_one::<TimeSpan>("window").map_or(0, |span| span.nanos());
     let frames = matches.get_one::<Count>("fifo").map_or(0, |count| count.0);
-    let bytes = matches.get_one::<Bytes>("memory").map(|bytes| bytes.0);
+    let bytes = matches.get_one::<ByteCount>("memory").map(|bytes| bytes.0);
     let whole = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    Limits {
+    DedupLimits {
         window_ns: Some(window_ns).filter(|&ns| ns > 0),
         frames: Some(whole(frames)).filter(|&frames| frames > 0),
-        bytes: bytes.map_or(Limits::BYTES, whole),
+        bytes: bytes.map_or(DedupLimits::DEFAULT_BYTES, whole),
     }
 }
 

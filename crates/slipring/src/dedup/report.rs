@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
-use slipring_cli::report::{PortReport, Sample};
+use slipring_cli::report::{PortReport, ReportSample};
 use slipring_cli::units::human;
-use slipring_dedup::{Dedup, Limits};
+use slipring_dedup::{Dedup, DedupLimits};
 
-use slipring_program::meter::{Interval, Meter, bps, pps};
+use slipring_datapath::meter::{PortInterval, PortMeter, bps, pps};
 
 /// Counters that the worker publishes after each step.
 #[derive(Debug, Default)]
-pub(super) struct Board {
+pub(super) struct SharedDedupStats {
     frames: AtomicU64,
     duplicates: AtomicU64,
     duplicate_bytes: AtomicU64,
@@ -20,9 +20,9 @@ pub(super) struct Board {
     remembered: AtomicU64,
 }
 
-impl Board {
+impl SharedDedupStats {
     pub(super) fn publish(&self, dedup: &Dedup) {
-        let tally = dedup.tally();
+        let tally = dedup.counters();
         let set = |counter: &AtomicU64, value| counter.store(value, Ordering::Relaxed);
         set(&self.frames, tally.frames);
         set(&self.duplicates, tally.duplicates);
@@ -34,7 +34,7 @@ impl Board {
 
 /// The keys that `slipring dedup` adds to a report.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Extra {
+pub(super) struct DedupReportExtra {
     /// 0 for no limit.
     window_ns: u64,
     /// 0 for no limit.
@@ -50,17 +50,17 @@ pub(super) struct Extra {
 }
 
 /// All figures of a run.
-pub(super) struct Figures {
-    pub(super) meter: Meter,
-    pub(super) board: Arc<Board>,
-    limits: Limits,
+pub(super) struct DedupFigures {
+    pub(super) meter: PortMeter,
+    pub(super) stats: Arc<SharedDedupStats>,
+    limits: DedupLimits,
     hold: bool,
     last_duplicates: u64,
 }
 
-impl Figures {
-    pub(super) fn new(meter: Meter, limits: Limits, hold: bool) -> Self {
-        Self { meter, board: Arc::default(), limits, hold, last_duplicates: 0 }
+impl DedupFigures {
+    pub(super) fn new(meter: PortMeter, limits: DedupLimits, hold: bool) -> Self {
+        Self { meter, stats: Arc::default(), limits, hold, last_duplicates: 0 }
     }
 
     /// The ports; a duplicate is a drop of the port that it would have left by.
@@ -76,14 +76,14 @@ impl Figures {
     /// Duplicates, and all frames that were judged.
     pub(super) fn duplicates(&self) -> (u64, u64) {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        (get(&self.board.duplicates), get(&self.board.frames))
+        (get(&self.stats.duplicates), get(&self.stats.frames))
     }
 
-    pub(super) fn sample(&self) -> Sample<Extra> {
+    pub(super) fn sample(&self) -> ReportSample<DedupReportExtra> {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let board = &self.board;
+        let board = &self.stats;
         let remembered = get(&board.remembered);
-        let extra = Extra {
+        let extra = DedupReportExtra {
             window_ns: self.limits.window_ns.unwrap_or(0),
             fifo: self.limits.frames.unwrap_or(0) as u64,
             hold: self.hold,
@@ -93,7 +93,7 @@ impl Figures {
             remembered,
         };
         let held = if self.hold { remembered } else { 0 };
-        Sample {
+        ReportSample {
             elapsed: self.meter.elapsed(),
             ports: self.ports(),
             in_flight: self.meter.in_flight() + held,
@@ -104,9 +104,9 @@ impl Figures {
 
     /// `12.0s  netmap:a rx 1.20 Mpps  netmap:b tx 0.98 Mpps 0.5 Gbit/s drop 0  duplicates 0.2 Mpps`
     pub(super) fn line(&mut self) -> String {
-        let time = self.meter.lap();
+        let time = self.meter.begin_interval();
         let mut text = format!("{:6.1}s", self.meter.elapsed().as_secs_f64());
-        for Interval { name, change } in self.meter.intervals() {
+        for PortInterval { name, delta: change } in self.meter.intervals() {
             let (rx, tx) = (pps(change.rx.packets, time), pps(change.tx.packets, time));
             let rate = bps(change.tx.bytes, time);
             text += &format!("  {name} rx {rx} tx {tx} {rate} drop {}", change.dropped);

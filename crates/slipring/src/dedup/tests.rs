@@ -1,23 +1,23 @@
 use std::sync::Arc;
 
 use slipring_core::Host;
-use slipring_dedup::{Dedup, Limits};
+use slipring_dedup::{Dedup, DedupLimits};
 use slipring_port::{OpenOptions, Port, now};
 
-use super::engine::{Lane, Ways};
-use super::report::Board;
-use slipring_program::mover::Mover;
-use slipring_program::said::said;
+use super::engine::{DedupOptions, DedupWorker};
+use super::report::SharedDedupStats;
+use slipring_datapath::captured_run::run_captured;
+use slipring_datapath::poll_loop::PollLoop;
 
 /// A lane between two pipes of several rings, and their far ends.
 struct Bed {
     source: Port,
     sink: Port,
-    lane: Lane,
+    lane: DedupWorker,
 }
 
 impl Bed {
-    fn new(name: &str, limits: Limits, ways: Ways) -> Self {
+    fn new(name: &str, limits: DedupLimits, ways: DedupOptions) -> Self {
         let names = ["{0", "}0", "{1", "}1"]
             .map(|end| slipring_core::parse(&format!("{name}{end}@conf:rings=2")).unwrap());
         let options = OpenOptions { slots: 64, ..OpenOptions::default() };
@@ -25,7 +25,13 @@ impl Bed {
         let [source, input, output, sink] = <[Port; 4]>::try_from(ports).unwrap();
         let dedup = Dedup::new(limits, [1, 2]).unwrap();
         let dedup = if ways.hold { dedup.holding() } else { dedup };
-        let lane = Lane::new(input.queues, output.queues, dedup, ways, Arc::new(Board::default()));
+        let lane = DedupWorker::new(
+            input.queues,
+            output.queues,
+            dedup,
+            ways,
+            Arc::new(SharedDedupStats::default()),
+        );
         Self { source, sink, lane }
     }
 
@@ -53,13 +59,14 @@ impl Bed {
     }
 }
 
-const WINDOW: Limits = Limits { window_ns: None, frames: Some(100), bytes: Limits::BYTES };
-const PASS: Ways = Ways { burst: 1024, may_swap: true, hold: false };
+const WINDOW: DedupLimits =
+    DedupLimits { window_ns: None, frames: Some(100), bytes: DedupLimits::DEFAULT_BYTES };
+const PASS: DedupOptions = DedupOptions { burst: 1024, may_swap: true, hold: false };
 
 #[test]
 fn copies_are_dropped_whatever_queue_they_come_by_and_order_is_kept() {
     for may_swap in [true, false] {
-        let mut bed = Bed::new("queues", WINDOW, Ways { may_swap, ..PASS });
+        let mut bed = Bed::new("queues", WINDOW, DedupOptions { may_swap, ..PASS });
         let long = vec![7; 5000];
         bed.send(0, &[b"a", &long, b"a", b"b"]);
         bed.send(1, &[b"c", b"b", &long, b"d"]);
@@ -106,8 +113,8 @@ fn a_full_output_holds_frames_back_and_loses_none() {
 
 #[test]
 fn held_frames_come_when_they_leave_the_window_by_the_queue_they_came_for() {
-    let limits = Limits { frames: Some(2), ..WINDOW };
-    let mut bed = Bed::new("hold", limits, Ways { hold: true, ..PASS });
+    let limits = DedupLimits { frames: Some(2), ..WINDOW };
+    let mut bed = Bed::new("hold", limits, DedupOptions { hold: true, ..PASS });
     bed.send(0, &[b"a"]);
     bed.send(1, &[b"b", b"a"]);
     bed.step();
@@ -119,8 +126,9 @@ fn held_frames_come_when_they_leave_the_window_by_the_queue_they_came_for() {
 
 #[test]
 fn held_frames_come_when_their_time_is_over() {
-    let limits = Limits { window_ns: Some(5_000_000), frames: None, bytes: Limits::BYTES };
-    let mut bed = Bed::new("time", limits, Ways { hold: true, ..PASS });
+    let limits =
+        DedupLimits { window_ns: Some(5_000_000), frames: None, bytes: DedupLimits::DEFAULT_BYTES };
+    let mut bed = Bed::new("time", limits, DedupOptions { hold: true, ..PASS });
     let before = now();
     bed.send(0, &[b"a"]);
     let mut got = Vec::new();
@@ -135,8 +143,8 @@ fn held_frames_come_when_their_time_is_over() {
 #[test]
 fn a_port_is_not_joined_to_itself() {
     for args in ["-i null: -i null:", "tap:a tap:a", "-i pcap:a.pcap pcap:a.pcap"] {
-        let said = said(&crate::VERBS, "dedup", args, std::path::Path::new(""));
-        assert_eq!(said.status, 2, "{args}: {}", said.talk);
-        assert!(said.talk.contains("is given twice"), "{args}: {}", said.talk);
+        let said = run_captured(&crate::VERBS, "dedup", args, std::path::Path::new(""));
+        assert_eq!(said.status, 2, "{args}: {}", said.stderr);
+        assert!(said.stderr.contains("is given twice"), "{args}: {}", said.stderr);
     }
 }

@@ -9,14 +9,14 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use slipring_core::kill_with_parent;
 
-use slipring_program::workers::Stop;
+use slipring_datapath::workers::WorkersStop;
 
 /// A program that is killed when this is dropped, or when the thread that started it ends.
-pub(super) struct Running {
+pub(super) struct DemoChild {
     child: Child,
 }
 
-impl Running {
+impl DemoChild {
     /// Starts it, with its output to be read here.
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
         // Messages are parsed, so they must be in the language that is parsed.
@@ -31,7 +31,7 @@ impl Running {
     }
 
     /// Waits until it prints a line with `word` in it.
-    pub(super) fn says(&mut self, word: &str) -> io::Result<()> {
+    pub(super) fn wait_for_line(&mut self, word: &str) -> io::Result<()> {
         let ended = || io::Error::from(io::ErrorKind::UnexpectedEof);
         let mut lines = BufReader::new(self.child.stdout.as_mut().ok_or_else(ended)?).lines();
         loop {
@@ -43,10 +43,10 @@ impl Running {
 
     /// All that it prints until it ends; `None` when `stop` came first. For outputs that fit a
     /// pipe.
-    pub(super) fn output(mut self, stop: &Stop) -> io::Result<Option<String>> {
+    pub(super) fn output(mut self, stop: &WorkersStop) -> io::Result<Option<String>> {
         let pid = Pid::from_child(&self.child);
         let ended = pidfd_open(pid, PidfdFlags::empty())?;
-        if !comes_first(ended.as_fd(), stop.bell.as_fd())? {
+        if !comes_first(ended.as_fd(), stop.doorbell.as_fd())? {
             return Ok(None);
         }
         self.child.wait()?;
@@ -58,7 +58,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for DemoChild {
     fn drop(&mut self) {
         // It may have ended by itself, and then needs no more than being waited for.
         let _ = self.child.kill();

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum State {
+pub(crate) enum FindingState {
     /// As it should be.
     Ok,
     /// Costs speed or a feature.
@@ -20,7 +20,7 @@ pub(crate) struct Finding {
     /// What was looked at.
     pub(crate) check: &'static str,
     /// How bad it is.
-    pub(crate) state: State,
+    pub(crate) state: FindingState,
     /// What was seen.
     pub(crate) finding: String,
     /// The command that mends it.
@@ -30,19 +30,19 @@ pub(crate) struct Finding {
 
 impl Finding {
     pub(crate) fn ok(check: &'static str, finding: impl Into<String>) -> Self {
-        Self { check, state: State::Ok, finding: finding.into(), mend: None }
+        Self { check, state: FindingState::Ok, finding: finding.into(), mend: None }
     }
 
     pub(crate) fn warn(check: &'static str, finding: impl Into<String>) -> Self {
-        Self { state: State::Warn, ..Self::ok(check, finding) }
+        Self { state: FindingState::Warn, ..Self::ok(check, finding) }
     }
 
     pub(crate) fn fail(check: &'static str, finding: impl Into<String>) -> Self {
-        Self { state: State::Fail, ..Self::ok(check, finding) }
+        Self { state: FindingState::Fail, ..Self::ok(check, finding) }
     }
 
     /// Says what mends it.
-    pub(crate) fn mend(mut self, command: impl Into<String>) -> Self {
+    pub(crate) fn with_fix(mut self, command: impl Into<String>) -> Self {
         self.mend = Some(command.into());
         self
     }
@@ -54,9 +54,9 @@ pub(crate) fn text(findings: &[Finding]) -> String {
     let mut text = String::new();
     for Finding { check, state, finding, mend } in findings {
         let state = match state {
-            State::Ok => "ok  ",
-            State::Warn => "warn",
-            State::Fail => "FAIL",
+            FindingState::Ok => "ok  ",
+            FindingState::Warn => "warn",
+            FindingState::Fail => "FAIL",
         };
         text += &format!("{state}  {check:width$}  {finding}\n");
         if let Some(mend) = mend {
@@ -68,7 +68,7 @@ pub(crate) fn text(findings: &[Finding]) -> String {
 
 fn sum(findings: &[Finding]) -> String {
     let count = |state| findings.iter().filter(|finding| finding.state == state).count();
-    match (count(State::Fail), count(State::Warn)) {
+    match (count(FindingState::Fail), count(FindingState::Warn)) {
         (0, 0) => "All is well.".to_owned(),
         (0, warnings) => format!("Works; {warnings} thing(s) could be better."),
         (failures, _) => format!("{failures} thing(s) must be mended first."),
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn lines_are_aligned_and_the_cure_stands_under_the_finding() {
         let findings =
-            [Finding::ok("btf", "there"), Finding::warn("governor", "powersave").mend("do so")];
+            [Finding::ok("btf", "there"), Finding::warn("governor", "powersave").with_fix("do so")];
         assert_eq!(
             text(&findings),
             "ok    btf       there\n\

@@ -34,13 +34,13 @@ fn kernel(release: &str) -> Finding {
     match version(release) {
         (..=4, _) | (5, ..10) => {
             Finding::fail("kernel", text("too old; 5.10 is the oldest that works"))
-                .mend("install a kernel of this decade, 6.6 or newer for everything")
+                .with_fix("install a kernel of this decade, 6.6 or newer for everything")
         }
         (5, _) | (6, ..6) => Finding::warn(
             "kernel",
             text("no tcx (6.6): packet: and host rings cannot hold frames back from the host"),
         )
-        .mend("install a kernel 6.6 or newer, or open packet: ports with --shared"),
+        .with_fix("install a kernel 6.6 or newer, or open packet: ports with --shared"),
         _ => Finding::ok("kernel", text("has all that slipring uses")),
     }
 }
@@ -55,7 +55,7 @@ fn btf() -> Finding {
     match fs::exists("/sys/kernel/btf/vmlinux") {
         Ok(true) => Finding::ok("btf", "/sys/kernel/btf/vmlinux is there"),
         _ => Finding::warn("btf", "none: VLAN tags and checksums of hardware are not seen by xdp:")
-            .mend("use a kernel with CONFIG_DEBUG_INFO_BTF"),
+            .with_fix("use a kernel with CONFIG_DEBUG_INFO_BTF"),
     }
 }
 
@@ -67,7 +67,7 @@ fn processors() -> Finding {
     let text = format!("{count} for this process, {isolated}");
     match count {
         1 => Finding::warn("processors", format!("{text}: spinning starves everything else"))
-            .mend("use --sleep"),
+            .with_fix("use --sleep"),
         _ => Finding::ok("processors", text),
     }
 }
@@ -79,7 +79,7 @@ fn governor() -> Option<Finding> {
         "performance" => Finding::ok("frequency", "governor performance"),
         other => {
             Finding::warn("frequency", format!("governor {other}: rates and latencies will vary"))
-                .mend("cpupower frequency-set -g performance")
+                .with_fix("cpupower frequency-set -g performance")
         }
     })
 }
@@ -92,7 +92,7 @@ fn clock() -> Finding {
         return Finding::ok("clock", source);
     }
     Finding::warn("clock", format!("{source}: slow to read, so pacing is coarse"))
-        .mend(format!("echo tsc > {dir}/current_clocksource"))
+        .with_fix(format!("echo tsc > {dir}/current_clocksource"))
 }
 
 fn numa() -> Option<Finding> {
@@ -138,7 +138,7 @@ fn sysctls() -> Vec<Finding> {
     let found = bad.into_iter().filter(|(path, value, ..)| read(path).as_deref() == Some(value));
     let findings = found.map(|(path, value, what, cure)| {
         Finding::warn("sysctl", format!("{path} is {value}: {what}"))
-            .mend(format!("sysctl -w {cure}"))
+            .with_fix(format!("sysctl -w {cure}"))
     });
     findings.collect()
 }
@@ -146,7 +146,7 @@ fn sysctls() -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::finding::State;
+    use crate::doctor::finding::FindingState;
 
     #[test]
     fn versions_are_read_with_whatever_follows() {
@@ -158,12 +158,12 @@ mod tests {
     #[test]
     fn kernels_are_judged_by_what_they_lack() {
         for (release, state) in [
-            ("4.19.0", State::Fail),
-            ("5.9.1", State::Fail),
-            ("5.10.0", State::Warn),
-            ("6.5.13", State::Warn),
-            ("6.6.0", State::Ok),
-            ("7.0-rc1", State::Ok),
+            ("4.19.0", FindingState::Fail),
+            ("5.9.1", FindingState::Fail),
+            ("5.10.0", FindingState::Warn),
+            ("6.5.13", FindingState::Warn),
+            ("6.6.0", FindingState::Ok),
+            ("7.0-rc1", FindingState::Ok),
         ] {
             assert_eq!(kernel(release).state, state, "{release}");
         }

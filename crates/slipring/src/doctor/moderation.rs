@@ -13,7 +13,7 @@ use super::port::sysfs;
 
 /// What makes frames late.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Moderation {
+struct InterruptModeration {
     coalescing: Option<Coalescing>,
     defer_hard_irqs: u64,
     flush_timeout_ns: u64,
@@ -24,7 +24,7 @@ pub(super) fn examine(interface: &str) -> Vec<Finding> {
     let number =
         |file: &str| sysfs(interface, file).and_then(|text| text.parse().ok()).unwrap_or(0);
     let coalescing = Iface::find(interface).ok().and_then(|iface| iface.coalescing().ok());
-    let moderation = Moderation {
+    let moderation = InterruptModeration {
         coalescing,
         defer_hard_irqs: number("napi_defer_hard_irqs"),
         flush_timeout_ns: number("gro_flush_timeout"),
@@ -32,17 +32,17 @@ pub(super) fn examine(interface: &str) -> Vec<Finding> {
     judge(interface, &moderation)
 }
 
-fn judge(interface: &str, moderation: &Moderation) -> Vec<Finding> {
+fn judge(interface: &str, moderation: &InterruptModeration) -> Vec<Finding> {
     let of_hardware = moderation.coalescing.map(|coalescing| hardware(interface, &coalescing));
     of_hardware.into_iter().chain(kernel(interface, moderation)).collect()
 }
 
 /// What the hardware does, where it says.
 fn hardware(interface: &str, coalescing: &Coalescing) -> Finding {
-    const CHECK: &str = "moderation";
+    const CHECK_NAME: &str = "moderation";
     let Coalescing { rx_usecs, rx_frames, adaptive_rx } = *coalescing;
     if rx_usecs == 0 && !adaptive_rx {
-        return Finding::ok(CHECK, "an interrupt for each frame: none is late by it");
+        return Finding::ok(CHECK_NAME, "an interrupt for each frame: none is late by it");
     }
     let frames = if rx_frames > 1 { format!(" or {rx_frames} frames") } else { String::new() };
     let text = match adaptive_rx {
@@ -50,13 +50,14 @@ fn hardware(interface: &str, coalescing: &Coalescing) -> Finding {
         false => format!("interrupts wait {rx_usecs} us{frames}: a frame alone is late by that"),
     };
     let off = if adaptive_rx { "adaptive-rx off " } else { "" };
-    Finding::warn(CHECK, text)
-        .mend(format!("for emulated links and latencies: ethtool -C {interface} {off}rx-usecs 0"))
+    Finding::warn(CHECK_NAME, text).with_fix(format!(
+        "for emulated links and latencies: ethtool -C {interface} {off}rx-usecs 0"
+    ))
 }
 
 /// What the kernel does; nothing where it does nothing.
-fn kernel(interface: &str, moderation: &Moderation) -> Option<Finding> {
-    let Moderation { defer_hard_irqs, flush_timeout_ns, .. } = *moderation;
+fn kernel(interface: &str, moderation: &InterruptModeration) -> Option<Finding> {
+    let InterruptModeration { defer_hard_irqs, flush_timeout_ns, .. } = *moderation;
     if defer_hard_irqs == 0 || flush_timeout_ns == 0 {
         return None;
     }
@@ -66,23 +67,23 @@ fn kernel(interface: &str, moderation: &Moderation) -> Option<Finding> {
          next poll, unless a program polls busily (--busy-poll)"
     );
     let file = format!("/sys/class/net/{interface}/napi_defer_hard_irqs");
-    Some(Finding::warn("deferral", text).mend(format!("echo 0 > {file}, or use --busy-poll")))
+    Some(Finding::warn("deferral", text).with_fix(format!("echo 0 > {file}, or use --busy-poll")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::finding::State;
+    use crate::doctor::finding::FindingState;
 
-    fn of(rx_usecs: u32, rx_frames: u32, adaptive_rx: bool) -> Moderation {
+    fn of(rx_usecs: u32, rx_frames: u32, adaptive_rx: bool) -> InterruptModeration {
         let coalescing = Some(Coalescing { rx_usecs, rx_frames, adaptive_rx });
-        Moderation { coalescing, ..Moderation::default() }
+        InterruptModeration { coalescing, ..InterruptModeration::default() }
     }
 
     #[test]
     fn interrupts_that_wait_are_told_with_the_command_that_has_them_come_at_once() {
         let [at_once] = &judge("eth0", &of(0, 1, false))[..] else { panic!("one") };
-        assert_eq!(at_once.state, State::Ok);
+        assert_eq!(at_once.state, FindingState::Ok);
         let [fixed] = &judge("eth0", &of(50, 64, false))[..] else { panic!("one") };
         assert!(fixed.finding.contains("wait 50 us or 64 frames"), "{}", fixed.finding);
         assert!(fixed.mend.as_deref().unwrap().ends_with("ethtool -C eth0 rx-usecs 0"));
@@ -94,16 +95,19 @@ mod tests {
     #[test]
     fn the_kernels_deferral_needs_both_of_its_settings() {
         let of = |defer_hard_irqs, flush_timeout_ns| {
-            judge("eth0", &Moderation { defer_hard_irqs, flush_timeout_ns, coalescing: None })
+            judge(
+                "eth0",
+                &InterruptModeration { defer_hard_irqs, flush_timeout_ns, coalescing: None },
+            )
         };
         assert!(of(0, 20_000).is_empty() && of(2, 0).is_empty());
         let [deferred] = &of(2, 20_000)[..] else { panic!("one") };
-        assert_eq!((deferred.check, deferred.state), ("deferral", State::Warn));
+        assert_eq!((deferred.check, deferred.state), ("deferral", FindingState::Warn));
         assert!(deferred.finding.contains("2 empty polls, 20 us apart"), "{}", deferred.finding);
     }
 
     #[test]
     fn an_interface_without_interrupts_has_nothing_to_say() {
-        assert!(examine("lo").iter().all(|finding| finding.state == State::Ok));
+        assert!(examine("lo").iter().all(|finding| finding.state == FindingState::Ok));
     }
 }

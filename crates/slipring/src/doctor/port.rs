@@ -4,26 +4,26 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use slipring_abi::name::{Kind, PortName};
-use slipring_port::GRANT;
+use slipring_abi::name::{PortName, PortNameKind};
+use slipring_port::GRANT_COMMANDS;
 use slipring_port::iface::{Feature, Iface};
 
-use super::elsewhere;
 use super::finding::Finding;
 use super::machine::read;
 use super::moderation;
-use super::privilege::{Privileges, in_words};
+use super::other_ports;
+use super::privilege::{Privileges, grant_help};
 use super::tap;
-use crate::ports::{self, Mode, Owner, Row};
+use crate::ports::{self, InterfaceMode, InterfaceOwner, InterfaceRow};
 
 /// Longest MTU whose frames fit a buffer of 2048 bytes beside the room that XDP reserves.
-const PLAIN_MTU: u32 = 1500;
+const MAX_SINGLE_BUFFER_MTU: u32 = 1500;
 
 pub(super) fn examine(port: &PortName, privileges: &Privileges, run_dir: &Path) -> Vec<Finding> {
     if !port.kind.names_interface() || port.pipe.is_some() {
-        return vec![elsewhere::examine(port, run_dir)];
+        return vec![other_ports::examine(port, run_dir)];
     }
-    if port.kind == Kind::Tap {
+    if port.kind == PortNameKind::Tap {
         return vec![tap::examine(port, privileges)];
     }
     let rows = match ports::list() {
@@ -38,26 +38,26 @@ pub(super) fn examine(port: &PortName, privileges: &Privileges, run_dir: &Path) 
     }
 }
 
-fn missing(port: &PortName, rows: &[Row]) -> Finding {
+fn missing(port: &PortName, rows: &[InterfaceRow]) -> Finding {
     let there: Vec<_> = rows.iter().map(|row| row.interface.as_str()).collect();
     let text = format!(
         "no interface `{}` in this network namespace, only {}",
         port.name,
         there.join(", ")
     );
-    Finding::fail("port", text).mend("slipring ports")
+    Finding::fail("port", text).with_fix("slipring ports")
 }
 
-fn interface(port: &PortName, row: &Row, privileges: &Privileges) -> Vec<Finding> {
+fn interface(port: &PortName, row: &InterfaceRow, privileges: &Privileges) -> Vec<Finding> {
     let mut findings = vec![driver(row), link(row), mtu(row), queues(row)];
     let missing = privileges.missing();
     if !missing.is_empty() {
         let text = format!("no {}: {} cannot be opened", missing.join(", "), row.port);
-        findings.push(Finding::fail("port privilege", text).mend(in_words(GRANT)));
+        findings.push(Finding::fail("port privilege", text).with_fix(grant_help(GRANT_COMMANDS)));
     } else if privileges.confined {
         let text =
             format!("a user namespace has no BPF: {port} opens as packet: with --shared only");
-        findings.push(Finding::fail("port privilege", text).mend(format!(
+        findings.push(Finding::fail("port privilege", text).with_fix(format!(
             "slipring dump -i {}, or packet:{} --shared",
             row.interface, row.interface
         )));
@@ -72,37 +72,39 @@ fn interface(port: &PortName, row: &Row, privileges: &Privileges) -> Vec<Finding
                 "default route",
                 format!("leads out of {}: taking it cuts this machine off", row.interface),
             )
-            .mend("add --take-over if you mean it; `packet:` with --shared leaves the host its traffic"),
+            .with_fix("add --take-over if you mean it; `packet:` with --shared leaves the host its traffic"),
         );
     }
     findings
 }
 
-fn driver(row: &Row) -> Finding {
+fn driver(row: &InterfaceRow) -> Finding {
     let name = [&row.driver, &row.link_kind].into_iter().find(|name| !name.is_empty());
     let name = name.map_or("no name", String::as_str);
     match row.modes.first() {
-        Some(Mode::ZeroCopy) => Finding::ok("driver", format!("{name}: AF_XDP without copies")),
-        Some(Mode::Native) => {
+        Some(InterfaceMode::ZeroCopy) => {
+            Finding::ok("driver", format!("{name}: AF_XDP without copies"))
+        }
+        Some(InterfaceMode::Native) => {
             Finding::ok("driver", format!("{name}: XDP in the driver, with a copy"))
         }
-        Some(Mode::Generic | Mode::Packet) => {
+        Some(InterfaceMode::Generic | InterfaceMode::Packet) => {
             Finding::warn("driver", format!("{name}: no XDP of its own, the stack's is slower"))
-                .mend("none on this interface; a NIC with XDP in its driver is faster")
+                .with_fix("none on this interface; a NIC with XDP in its driver is faster")
         }
         None => Finding::fail("driver", format!("{name}: has no Ethernet frames"))
-            .mend("slipring ports lists interfaces that have"),
+            .with_fix("slipring ports lists interfaces that have"),
     }
 }
 
-fn link(row: &Row) -> Finding {
+fn link(row: &InterfaceRow) -> Finding {
     let interface = &row.interface;
     if !row.up {
-        return Finding::fail("link", "down").mend(format!("ip link set {interface} up"));
+        return Finding::fail("link", "down").with_fix(format!("ip link set {interface} up"));
     }
     match sysfs(interface, "carrier").as_deref() {
         Some("0") => Finding::fail("link", "up, but without a carrier")
-            .mend("plug the cable in, or set the peer up"),
+            .with_fix("plug the cable in, or set the peer up"),
         _ => Finding::ok("link", speed(interface)),
     }
 }
@@ -112,17 +114,18 @@ fn speed(interface: &str) -> String {
     speed.map_or_else(|| "up".into(), |megabits| format!("up, {megabits} Mbit/s"))
 }
 
-fn mtu(row: &Row) -> Finding {
-    let Row { mtu, interface, .. } = row;
-    if *mtu <= PLAIN_MTU || row.multi_buffer == Some(true) || row.modes.is_empty() {
+fn mtu(row: &InterfaceRow) -> Finding {
+    let InterfaceRow { mtu, interface, .. } = row;
+    if *mtu <= MAX_SINGLE_BUFFER_MTU || row.multi_buffer == Some(true) || row.modes.is_empty() {
         return Finding::ok("mtu", format!("{mtu}"));
     }
-    Finding::warn("mtu", format!("{mtu}: xdp: carries it at most with --buf-size 4096"))
-        .mend(format!("ip link set {interface} mtu {PLAIN_MTU}, or take packet:{interface}"))
+    Finding::warn("mtu", format!("{mtu}: xdp: carries it at most with --buf-size 4096")).with_fix(
+        format!("ip link set {interface} mtu {MAX_SINGLE_BUFFER_MTU}, or take packet:{interface}"),
+    )
 }
 
-fn queues(row: &Row) -> Finding {
-    let Row { rx_queues, tx_queues, port, .. } = row;
+fn queues(row: &InterfaceRow) -> Finding {
+    let InterfaceRow { rx_queues, tx_queues, port, .. } = row;
     match rx_queues {
         1 => Finding::ok("queues", format!("1 receives, {tx_queues} sends")),
         _ => Finding::ok(
@@ -135,13 +138,14 @@ fn queues(row: &Row) -> Finding {
 }
 
 /// What the interface does to frames. Only coalescing in hardware cannot be undone.
-fn offloads(row: &Row) -> Option<Finding> {
+fn offloads(row: &InterfaceRow) -> Option<Finding> {
     let iface = Iface::find(&row.interface).ok()?;
     let is_on = |feature| iface.feature(feature).unwrap_or(false);
     if is_on(Feature::Lro) {
         let text = "lro joins frames in hardware, which nothing can undo";
         return Some(
-            Finding::warn("offloads", text).mend(format!("ethtool -K {} lro off", row.interface)),
+            Finding::warn("offloads", text)
+                .with_fix(format!("ethtool -K {} lro off", row.interface)),
         );
     }
     let known = [
@@ -162,7 +166,7 @@ fn offloads(row: &Row) -> Option<Finding> {
 }
 
 /// Where the interface's interrupts go; nothing for what has none.
-fn interrupts(row: &Row) -> Option<Finding> {
+fn interrupts(row: &InterfaceRow) -> Option<Finding> {
     let dir = directory(&row.interface)?;
     let irqs: Vec<_> = fs::read_dir(format!("{dir}/device/msi_irqs"))
         .ok()?
@@ -180,17 +184,17 @@ fn interrupts(row: &Row) -> Option<Finding> {
     Some(match cpus.len() {
         1 if row.rx_queues > 1 => {
             Finding::warn("interrupts", format!("{text}: one CPU serves all queues"))
-                .mend("systemctl start irqbalance, or write to /proc/irq/N/smp_affinity_list")
+                .with_fix("systemctl start irqbalance, or write to /proc/irq/N/smp_affinity_list")
         }
         _ => Finding::ok("interrupts", text),
     })
 }
 
-fn owned(row: &Row, owner: &Owner) -> Finding {
-    let Owner { queue, pid, process } = owner;
+fn owned(row: &InterfaceRow, owner: &InterfaceOwner) -> Finding {
+    let InterfaceOwner { queue, pid, process } = owner;
     let what = queue.map_or_else(|| "the interface".into(), |queue| format!("queue {queue}"));
     Finding::fail("in use", format!("{what} is held by {process}, process {pid}"))
-        .mend(format!("end {process}, or take packet:{}", row.interface))
+        .with_fix(format!("end {process}, or take packet:{}", row.interface))
 }
 
 /// The interface's directory in sysfs, which shows the namespace that it was mounted in: only

@@ -2,24 +2,24 @@
 
 use rustix::process::{Resource, getrlimit};
 use slipring_core::netns;
-use slipring_port::GRANT;
+use slipring_port::GRANT_COMMANDS;
 
-use super::finding::{Finding, State};
+use super::finding::{Finding, FindingState};
 use super::machine::read;
 
 /// Capabilities that slipring asks for by name, with their numbers.
-const WANTED: [(&str, u32, &str); 4] = [
+const REQUIRED_CAPABILITIES: [(&str, u32, &str); 4] = [
     ("cap_net_raw", 13, "sockets on interfaces"),
     ("cap_net_admin", 12, "XDP, TAP and addresses"),
     ("cap_bpf", 39, "BPF programs"),
     ("cap_ipc_lock", 14, "more locked memory than the limit"),
 ];
 /// Stands in for CAP_BPF on kernels before 5.8 and ever since.
-const SYS_ADMIN: u32 = 21;
+const CAP_SYS_ADMIN: u32 = 21;
 /// What opening interfaces needs; the rest is comfort.
-const NEEDED: usize = 3;
+const NUM_REQUIRED: usize = 3;
 /// Memory that two ports with default rings lock, in bytes.
-const COMFORTABLE_LOCK: u64 = 64 << 20;
+const RECOMMENDED_MEMLOCK_BYTES: u64 = 64 << 20;
 
 /// Effective capabilities and limits of this process.
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +33,7 @@ pub(super) struct Privileges {
 }
 
 /// The commands that grant it, and what that means.
-pub(super) fn in_words(grant: &str) -> String {
+pub(super) fn grant_help(grant: &str) -> String {
     format!(
         "{grant}; then log in again, and run slipring-net (the group can read and change all traffic)"
     )
@@ -52,7 +52,7 @@ impl Privileges {
 
     fn has(&self, number: u32) -> bool {
         let own = self.effective >> number & 1 == 1;
-        own || number == 39 && self.effective >> SYS_ADMIN & 1 == 1
+        own || number == 39 && self.effective >> CAP_SYS_ADMIN & 1 == 1
     }
 
     /// Whether it may make and configure network devices here.
@@ -62,7 +62,9 @@ impl Privileges {
 
     /// Capabilities that are missing to open interfaces.
     pub(super) fn missing(&self) -> Vec<&'static str> {
-        let missing = WANTED[..NEEDED].iter().filter(|(_, number, _)| !self.has(*number));
+        let missing = REQUIRED_CAPABILITIES[..NUM_REQUIRED]
+            .iter()
+            .filter(|(_, number, _)| !self.has(*number));
         missing.map(|(name, ..)| *name).collect()
     }
 
@@ -71,33 +73,33 @@ impl Privileges {
     }
 
     fn capabilities(&self) -> Finding {
-        let held = WANTED.iter().filter(|(_, number, _)| self.has(*number));
+        let held = REQUIRED_CAPABILITIES.iter().filter(|(_, number, _)| self.has(*number));
         let held: Vec<_> = held.map(|(name, ..)| *name).collect();
         let held = if held.is_empty() { "none that matter".into() } else { held.join(" ") };
         let missing = self.missing();
         if missing.is_empty() && self.confined {
             let text = format!("{held}, in a user namespace: no BPF, so no xdp: and no host rings");
             return Finding::warn("capabilities", text)
-                .mend("take packet:IF with --shared, or run it outside of the container");
+                .with_fix("take packet:IF with --shared, or run it outside of the container");
         }
         if missing.is_empty() {
             return Finding::ok("capabilities", held);
         }
         let text = format!("{held}; no {}: interfaces cannot be opened", missing.join(", "));
-        Finding::warn("capabilities", text).mend(in_words(GRANT))
+        Finding::warn("capabilities", text).with_fix(grant_help(GRANT_COMMANDS))
     }
 
     fn locked_memory(&self) -> Finding {
         match self.memory_lock {
             None => Finding::ok("locked memory", "no limit"),
             Some(_) if self.has(14) => Finding::ok("locked memory", "no limit by cap_ipc_lock"),
-            Some(bytes) if bytes >= COMFORTABLE_LOCK => {
+            Some(bytes) if bytes >= RECOMMENDED_MEMLOCK_BYTES => {
                 Finding::ok("locked memory", format!("up to {} MiB", bytes >> 20))
             }
             Some(bytes) => {
                 let text = format!("up to {} MiB: xdp: ports need about 16 each", bytes >> 20);
                 Finding::warn("locked memory", text)
-                    .mend("ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit")
+                    .with_fix("ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit")
             }
         }
     }
@@ -128,7 +130,7 @@ pub(super) fn user_namespaces(privileges: &Privileges) -> Finding {
             None => Finding::ok(check, "allowed: `slipring demo` needs no root"),
             Some(cure) => {
                 Finding::warn(check, "not for ordinary users, who then cannot run the demo")
-                    .mend(cure)
+                    .with_fix(cure)
             }
         };
     }
@@ -136,10 +138,14 @@ pub(super) fn user_namespaces(privileges: &Privileges) -> Finding {
         Ok(()) => Finding::ok(check, "allowed: `slipring demo` works without root"),
         Err(error) => {
             // Without these and without capabilities nothing of the network can be had.
-            let state = if privileges.missing().is_empty() { State::Warn } else { State::Fail };
+            let state = if privileges.missing().is_empty() {
+                FindingState::Warn
+            } else {
+                FindingState::Fail
+            };
             let text = format!("not allowed ({error}): the demo needs root");
             let cure = forbidden().unwrap_or_else(|| "run as root".into());
-            Finding { state, ..Finding::ok(check, text) }.mend(cure)
+            Finding { state, ..Finding::ok(check, text) }.with_fix(cure)
         }
     }
 }
@@ -178,20 +184,20 @@ mod tests {
     fn what_is_missing_is_named_and_sys_admin_stands_in_for_bpf() {
         assert_eq!(with(0).missing(), ["cap_net_raw", "cap_net_admin", "cap_bpf"]);
         assert_eq!(with(1 << 13).missing(), ["cap_net_admin", "cap_bpf"]);
-        assert!(with(1 << 12 | 1 << 13 | 1 << SYS_ADMIN).missing().is_empty());
-        assert_eq!(with(0).capabilities().mend, Some(in_words(GRANT)));
+        assert!(with(1 << 12 | 1 << 13 | 1 << CAP_SYS_ADMIN).missing().is_empty());
+        assert_eq!(with(0).capabilities().mend, Some(grant_help(GRANT_COMMANDS)));
     }
 
     #[test]
     fn all_capabilities_of_a_user_namespace_are_no_bpf() {
         let finding = Privileges { confined: true, ..with(u64::MAX) }.capabilities();
-        assert_eq!(finding.state, State::Warn);
+        assert_eq!(finding.state, FindingState::Warn);
         assert!(finding.finding.contains("no BPF") && finding.mend.unwrap().contains("--shared"));
     }
 
     #[test]
     fn a_small_limit_matters_only_without_the_capability() {
-        assert_eq!(with(0).locked_memory().state, State::Warn);
-        assert_eq!(with(1 << 14).locked_memory().state, State::Ok);
+        assert_eq!(with(0).locked_memory().state, FindingState::Warn);
+        assert_eq!(with(1 << 14).locked_memory().state, FindingState::Ok);
     }
 }

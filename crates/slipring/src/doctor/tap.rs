@@ -4,15 +4,15 @@ use std::fs;
 use std::os::linux::fs::MetadataExt;
 
 use slipring_abi::name::PortName;
-use slipring_port::{GRANT, tap};
+use slipring_port::{GRANT_COMMANDS, tap};
 
-use super::elsewhere::refused;
 use super::finding::Finding;
+use super::other_ports::refused;
 use super::port::sysfs;
-use super::privilege::{Privileges, in_words};
+use super::privilege::{Privileges, grant_help};
 use crate::ports;
 
-const CHECK: &str = "port";
+const CHECK_NAME: &str = "port";
 
 pub(super) fn examine(port: &PortName, privileges: &Privileges) -> Finding {
     if let Err(error) = tap::probe(&port.to_string()) {
@@ -22,29 +22,32 @@ pub(super) fn examine(port: &PortName, privileges: &Privileges) -> Finding {
     let there = rows.iter().find(|row| row.interface == port.name);
     if there.is_some_and(|row| row.link_kind != "tun") {
         let text = format!("{port}: `{}` is an interface, and no TAP device", port.name);
-        return Finding::fail(CHECK, text)
-            .mend("take a name that is not in use: slipring ports lists them");
+        return Finding::fail(CHECK_NAME, text)
+            .with_fix("take a name that is not in use: slipring ports lists them");
     }
     let what = if there.is_some() { "is there and can be used" } else { "will be made" };
     if privileges.may_make_devices() {
-        return Finding::ok(CHECK, format!("{port} {what}"));
+        return Finding::ok(CHECK_NAME, format!("{port} {what}"));
     }
     if there.is_none() {
-        return Finding::fail(CHECK, format!("{port}: no cap_net_admin: no device can be made"))
-            .mend(in_words(GRANT));
+        return Finding::fail(
+            CHECK_NAME,
+            format!("{port}: no cap_net_admin: no device can be made"),
+        )
+        .with_fix(grant_help(GRANT_COMMANDS));
     }
     match is_ours(&port.name) {
-        Some(true) => Finding::ok(CHECK, format!("{port} {what}")),
+        Some(true) => Finding::ok(CHECK_NAME, format!("{port} {what}")),
         Some(false) => {
             let text =
                 format!("{port}: the device is not this user's, and there is no cap_net_admin");
-            Finding::fail(CHECK, text).mend(in_words(GRANT))
+            Finding::fail(CHECK_NAME, text).with_fix(grant_help(GRANT_COMMANDS))
         }
         None => Finding::warn(
-            CHECK,
+            CHECK_NAME,
             format!("{port} is there; whose it is cannot be seen from this namespace"),
         )
-        .mend(in_words(GRANT)),
+        .with_fix(grant_help(GRANT_COMMANDS)),
     }
 }
 

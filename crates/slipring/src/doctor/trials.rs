@@ -6,8 +6,10 @@ use std::io;
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use slipring_core::netns::Netns;
-use slipring_port::bpf::insn::{Insn, Reg, exit, mov_imm};
-use slipring_port::bpf::{Attach, LinkFlags, Program, ProgramFlags, ProgramKind, host};
+use slipring_port::bpf::insn::{BpfInsn, BpfReg, exit, mov_imm};
+use slipring_port::bpf::{
+    BpfAttachType, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind, host,
+};
 use slipring_port::iface::Iface;
 use slipring_port::netlink::Netlink;
 use slipring_port::{OpenCause, OpenError};
@@ -15,7 +17,7 @@ use slipring_port::{OpenCause, OpenError};
 use super::finding::Finding;
 
 /// Lets every frame pass (`XDP_PASS`).
-const PASS: [Insn; 2] = [mov_imm(Reg::R0, 2), exit()];
+const XDP_PASS_ALL: [BpfInsn; 2] = [mov_imm(BpfReg::R0, 2), exit()];
 
 pub(super) fn examine() -> Vec<Finding> {
     let mut findings = vec![xdp_socket(), program(), tun()];
@@ -34,12 +36,17 @@ fn xdp_socket() -> Finding {
             check,
             format!("not in this kernel ({error}): netmap: falls back to packet:"),
         )
-        .mend("use a kernel with CONFIG_XDP_SOCKETS"),
+        .with_fix("use a kernel with CONFIG_XDP_SOCKETS"),
     }
 }
 
-fn load() -> Result<Program, OpenCause> {
-    Program::load(ProgramKind::Xdp, "slipring_doctor", &PASS, ProgramFlags::default())
+fn load() -> Result<BpfProgram, OpenCause> {
+    BpfProgram::load(
+        BpfProgramKind::Xdp,
+        "slipring_doctor",
+        &XDP_PASS_ALL,
+        BpfProgramFlags::default(),
+    )
 }
 
 fn program() -> Finding {
@@ -50,7 +57,7 @@ fn program() -> Finding {
             Finding::ok(check, "in the kernel; programs need cap_bpf and cap_net_admin")
         }
         Err(error) => Finding::warn(check, format!("no XDP program can be loaded: {error}"))
-            .mend("use a kernel with CONFIG_BPF_SYSCALL, or packet: ports with --shared"),
+            .with_fix("use a kernel with CONFIG_BPF_SYSCALL, or packet: ports with --shared"),
     }
 }
 
@@ -59,19 +66,19 @@ fn tun() -> Finding {
     match OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
         Ok(_) => Finding::ok(check, "/dev/net/tun can be opened"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            Finding::warn(check, "/dev/net/tun is missing: no tap: ports").mend("modprobe tun")
+            Finding::warn(check, "/dev/net/tun is missing: no tap: ports").with_fix("modprobe tun")
         }
         Err(source) => {
             let cause = OpenCause::ClosedNode { path: "/dev/net/tun", source };
             let error = OpenError::new("tap:", cause);
             let finding = Finding::warn(check, format!("{error}: no tap: ports"));
-            finding.mend(error.help().unwrap_or_default())
+            finding.with_fix(error.help().unwrap_or_default())
         }
     }
 }
 
 /// What could be attached to a pair of links that came and went.
-struct Attached {
+struct AttachTrial {
     native: Result<(), String>,
     tcx: Result<(), String>,
 }
@@ -90,31 +97,31 @@ fn on_a_throwaway_link() -> Vec<Finding> {
         Err(error) => {
             return vec![
                 Finding::warn("xdp", format!("no veth pair to try it on: {error}"))
-                    .mend("modprobe veth"),
+                    .with_fix("modprobe veth"),
             ];
         }
     };
     let native = match attached.native {
         Ok(()) => Finding::ok("xdp", "attaches natively, tried on a veth pair"),
         Err(why) => Finding::warn("xdp", format!("does not attach to a veth pair: {why}"))
-            .mend("use a newer kernel; netmap: falls back to packet:"),
+            .with_fix("use a newer kernel; netmap: falls back to packet:"),
     };
     let tcx = match attached.tcx {
         Ok(()) => Finding::ok("tcx", "attaches, tried on a veth pair"),
         Err(why) => Finding::warn("tcx", format!("cannot hold frames back from the host: {why}"))
-            .mend("use Linux 6.6 or newer, or open packet: ports with --shared"),
+            .with_fix("use Linux 6.6 or newer, or open packet: ports with --shared"),
     };
     vec![native, tcx]
 }
 
-fn attach() -> io::Result<Attached> {
+fn attach() -> io::Result<AttachTrial> {
     let netlink = Netlink::open()?;
     netlink.add_veth("doctor0", "doctor1", None)?;
     let index = Iface::find("doctor0").map_err(io::Error::other)?.index;
     netlink.set_up(index)?;
     let program = load().map_err(io::Error::other)?;
-    let native = program.attach(index, Attach::Xdp, LinkFlags::XdpNative);
-    Ok(Attached {
+    let native = program.attach(index, BpfAttachType::Xdp, BpfLinkFlags::XdpNative);
+    Ok(AttachTrial {
         native: native.map(drop).map_err(|error| error.to_string()),
         tcx: host::detach(index).map(drop).map_err(|error| error.to_string()),
     })

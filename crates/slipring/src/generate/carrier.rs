@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use slipring_abi::name::{Kind, PortName, Rings};
+use slipring_abi::name::{PortName, PortNameKind, RingSelection};
 use slipring_cli::codes::SR0113;
 use slipring_cli::{Diagnostic, Failure, Reporter, Signals};
+use slipring_datapath::opening;
 use slipring_port::iface::Iface;
-use slipring_program::opening;
 
 /// Waits until the interface of `port` has a carrier, or a signal comes.
 ///
@@ -32,8 +32,10 @@ pub(super) fn wait(
 
 /// A TAP device has its carrier from whoever opens it, and host rings have none.
 fn lacks_carrier(port: &PortName) -> bool {
-    let sends = matches!(port.kind, Kind::Netmap | Kind::Xdp | Kind::Packet);
-    let nic = matches!(port.rings, Rings::All | Rings::One(_)) && port.pipe.is_none();
+    let sends =
+        matches!(port.kind, PortNameKind::Netmap | PortNameKind::Xdp | PortNameKind::Packet);
+    let nic =
+        matches!(port.rings, RingSelection::All | RingSelection::One(_)) && port.pipe.is_none();
     let found = || Iface::find(&port.name).is_ok_and(|iface| iface.up && !iface.carrier);
     sends && nic && found()
 }

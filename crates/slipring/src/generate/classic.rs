@@ -4,21 +4,25 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::board::Figures;
-use super::function::Function;
-use super::plan::{FRAMING, Style};
+use super::function::GenFunction;
+use super::plan::{ETHERNET_FRAMING_BYTES, FigureStyle};
 use super::progress::NO_SPACE;
-use super::report::Spread;
+use super::report::RateDeviation;
+use super::shared_stats::GenFigures;
 
 /// A line in the form `SSS.uuuuuu func [line] text`.
-pub(super) fn said(function: &str, line: u32, text: &str) -> String {
+pub(super) fn log_line(function: &str, line: u32, text: &str) -> String {
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     let (seconds, micros) = (time.as_secs() % 1000, time.subsec_micros());
     format!("{seconds:03}.{micros:06} {function} [{line}] {text}")
 }
 
 /// The report of an interval.
-pub(super) fn line(figures: &Figures, style: Style, spread: Option<&mut Spread>) -> String {
+pub(super) fn line(
+    figures: &GenFigures,
+    style: FigureStyle,
+    spread: Option<&mut RateDeviation>,
+) -> String {
     let spread = spread.map_or(String::new(), |spread| {
         let (mean, deviation) = spread.add(figures.pps());
         format!("[avg/std {}/{}pps] ", norm(mean, style), norm(deviation, style))
@@ -32,22 +36,22 @@ pub(super) fn line(figures: &Figures, style: Style, spread: Option<&mut Spread>)
         average(figures.done.packets, figures.done.batches),
         figures.min_space.min(NO_SPACE),
     );
-    said("main_thread", line!(), &text)
+    log_line("main_thread", line!(), &text)
 }
 
 /// What stands before the run.
 pub(super) fn head(
-    function: Function,
+    function: GenFunction,
     port: &str,
     queues: usize,
     threads: u16,
     cpus: usize,
 ) -> String {
     let doing = match function {
-        Function::Tx | Function::TxSeq => "Sending on",
-        Function::Rx | Function::RxSeq => "Receiving from",
-        Function::Ping => "Pinging on",
-        Function::Pong => "Answering on",
+        GenFunction::Tx | GenFunction::TxSeq => "Sending on",
+        GenFunction::Rx | GenFunction::RxSeq => "Receiving from",
+        GenFunction::Ping => "Pinging on",
+        GenFunction::Pong => "Answering on",
     };
     // A name of a kind alone, `null:`, has the colon already.
     let port = port.strip_suffix(':').unwrap_or(port);
@@ -55,7 +59,7 @@ pub(super) fn head(
 }
 
 /// The two lines at the end.
-pub(super) fn result(figures: &Figures, function: Function, style: Style) -> String {
+pub(super) fn result(figures: &GenFigures, function: GenFunction, style: FigureStyle) -> String {
     let done = if function.sends() { "Sent" } else { "Received" };
     let (packets, bytes, batches) =
         (figures.done.packets, figures.done.bytes, figures.done.batches);
@@ -63,7 +67,7 @@ pub(super) fn result(figures: &Figures, function: Function, style: Style) -> Str
         return format!("{done} nothing.");
     }
     let seconds = figures.time as f64 / 1e9;
-    let raw = (bytes + packets * FRAMING as u64) as f64 * 8.0 / seconds.max(1e-6);
+    let raw = (bytes + packets * ETHERNET_FRAMING_BYTES as u64) as f64 * 8.0 / seconds.max(1e-6);
     format!(
         "{done} {packets} packets {bytes} bytes {batches} events {} bytes each in {seconds:.2} seconds.\n\
          Speed: {}pps Bandwidth: {}bps (raw {}bps). Average batch: {:.2} pkts",
@@ -76,7 +80,7 @@ pub(super) fn result(figures: &Figures, function: Function, style: Style) -> Str
 }
 
 /// `14.880 M`: what pkt-gen puts before a unit.
-fn norm(value: f64, style: Style) -> String {
+fn norm(value: f64, style: FigureStyle) -> String {
     if style.raw {
         return format!("{value:.0} ");
     }
@@ -96,22 +100,26 @@ fn average(packets: u64, batches: u64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::progress::Done;
+    use super::super::progress::ProgressCounts;
     use super::*;
 
-    const STYLE: Style = Style { raw: false, statistics: false };
+    const STYLE: FigureStyle = FigureStyle { raw: false, statistics: false };
 
-    fn figures() -> Figures {
-        let done =
-            Done { packets: 14_880_000, bytes: 892_800_000, batches: 29_063, ..Done::default() };
-        Figures {
+    fn figures() -> GenFigures {
+        let done = ProgressCounts {
+            packets: 14_880_000,
+            bytes: 892_800_000,
+            batches: 29_063,
+            ..ProgressCounts::default()
+        };
+        GenFigures {
             done,
             total: done,
             time: 1_000_000_000,
             min_space: 3,
             framing: 0,
             submitted: 0,
-            heard: None,
+            received: None,
         }
     }
 
@@ -135,18 +143,18 @@ mod tests {
     #[test]
     fn the_result_reads_as_pkt_gens() {
         assert_eq!(
-            result(&figures(), Function::Tx, STYLE),
+            result(&figures(), GenFunction::Tx, STYLE),
             "Sent 14880000 packets 892800000 bytes 29063 events 60 bytes each in 1.00 seconds.\n\
              Speed: 14.880 Mpps Bandwidth: 7.142 Gbps (raw 9.999 Gbps). Average batch: 511.99 pkts"
         );
-        let nothing = Figures { done: Done::default(), ..figures() };
-        assert_eq!(result(&nothing, Function::Rx, STYLE), "Received nothing.");
+        let nothing = GenFigures { done: ProgressCounts::default(), ..figures() };
+        assert_eq!(result(&nothing, GenFunction::Rx, STYLE), "Received nothing.");
     }
 
     #[test]
     fn raw_units_have_no_prefix() {
-        let raw = Style { raw: true, ..STYLE };
-        let line = line(&figures(), raw, Some(&mut Spread::default()));
+        let raw = FigureStyle { raw: true, ..STYLE };
+        let line = line(&figures(), raw, Some(&mut RateDeviation::default()));
         assert_eq!(
             body(&line),
             "14880000 pps [avg/std 14880000 /0 pps] (14880000 pkts 7142400000 bps in 1000000 usec) \

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
 use slipring_abi::name::PortName;
-use slipring_cli::units::{Count, Rate, RateUnit, Share, Span};
+use slipring_cli::units::{Count, RateUnit, RateWithUnit, ShareOfWhole, TimeSpan};
 use slipring_cli::{flags, metrics};
 use slipring_traffic::{Endpoints, Fraction};
 use slipring_wire::MacAddr;
 
-use slipring_program::opening;
+use slipring_datapath::opening;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,12 +45,12 @@ fn switch(id: &'static str, short: char, help: &'static str) -> Arg {
     Arg::new(id).long(id).short(short).action(ArgAction::SetTrue).help(help)
 }
 
-fn seconds(text: &str) -> Result<Span, slipring_cli::units::UnitError> {
-    Span::parse(text, Duration::from_secs(1))
+fn seconds(text: &str) -> Result<TimeSpan, slipring_cli::units::UnitError> {
+    TimeSpan::parse(text, Duration::from_secs(1))
 }
 
-fn rate(text: &str) -> Result<Rate, slipring_cli::units::UnitError> {
-    Rate::parse(text, RateUnit::Packets)
+fn rate(text: &str) -> Result<RateWithUnit, slipring_cli::units::UnitError> {
+    RateWithUnit::parse(text, RateUnit::Packets)
 }
 
 fn what() -> [Arg; 5] {
@@ -214,7 +214,7 @@ fn reports() -> Vec<Arg> {
 fn expectations() -> [Arg; 2] {
     [
         own("max-loss", "SHARE", "Fail, with status 1, if more than this is lost: 0.1%, 0")
-            .value_parser(str::parse::<Share>),
+            .value_parser(str::parse::<ShareOfWhole>),
         own("min-rate", "RATE", "Fail, with status 1, if the average rate is lower")
             .value_parser(rate),
     ]

@@ -1,11 +1,11 @@
 //! The functions of the generator, by pkt-gen's names.
 
 use slipring_port::Interest;
-use slipring_traffic::Verify;
+use slipring_traffic::StampCheck;
 
 /// What to do with the port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Function {
+pub(super) enum GenFunction {
     Tx,
     Rx,
     Ping,
@@ -14,7 +14,7 @@ pub(super) enum Function {
     RxSeq,
 }
 
-impl Function {
+impl GenFunction {
     /// The one that is typed so.
     pub(super) fn named(name: &str) -> Self {
         match name {
@@ -59,7 +59,7 @@ impl Function {
     }
 
     /// How closely to look at what arrives: plain receiving counts at full speed.
-    pub(super) fn verify(self) -> Verify {
-        if self == Self::Rx { Verify::Mark } else { Verify::Checksum }
+    pub(super) fn verify(self) -> StampCheck {
+        if self == Self::Rx { StampCheck::Mark } else { StampCheck::Checksum }
     }
 }

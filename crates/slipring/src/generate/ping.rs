@@ -2,34 +2,34 @@
 
 use std::sync::Arc;
 
-use slipring_port::{Interest, Nanos, Patience, Queue, RunError, Visit, WaitSet, Waiter, now};
+use slipring_port::{Interest, Nanos, Queue, RunError, Visit, WaitSet, WaitStrategy, Waiter, now};
 use slipring_ring::forward;
 use slipring_traffic::turn_around;
 use slipring_wire::MacAddr;
 use std::time::Duration;
 
 use super::dump::dump;
-use super::progress::{DoneOnDrop, Progress};
-use super::receive::{Budget, Queues, SharedEar, lock};
-use super::schedule::Schedule;
-use super::send::{Manner, drain, fill_whole, waiter_for};
-use super::source::Source;
-use slipring_program::workers::Stop;
+use super::progress::{FinishOnDrop, Progress};
+use super::receive::{PacketBudget, RxQueues, SharedRxStats, lock};
+use super::schedule::SendSchedule;
+use super::send::{SendOptions, drain, fill_whole, waiter_for};
+use super::source::GenSource;
+use slipring_datapath::workers::WorkersStop;
 
 /// Sends on its first queue, and listens for answers on all.
 pub(super) struct Pinger<S> {
     /// The queues.
-    pub(super) queues: Queues,
+    pub(super) queues: RxQueues,
     /// The pings.
     pub(super) source: S,
     /// When they go; unpaced, the next one goes when the last is answered.
-    pub(super) schedule: Schedule,
+    pub(super) schedule: SendSchedule,
     /// How they go.
-    pub(super) manner: Manner,
+    pub(super) options: SendOptions,
     /// How many are left to send.
-    pub(super) left: u64,
+    pub(super) remaining: u64,
     /// What listens.
-    pub(super) ear: SharedEar,
+    pub(super) rx_stats: SharedRxStats,
     /// What was sent.
     pub(super) sent: Arc<Progress>,
     /// What was received.
@@ -37,36 +37,42 @@ pub(super) struct Pinger<S> {
 }
 
 /// How long an answer may take.
-const PATIENCE: Nanos = 1_000_000_000;
+const REPLY_TIMEOUT_NS: Nanos = 1_000_000_000;
 /// A sleep ends this much too late at worst; so much before the time, look instead.
-const WAKE_MARGIN: Nanos = 60_000;
+const WAKE_MARGIN_NS: Nanos = 60_000;
 
-impl<S: Source> Pinger<S> {
+impl<S: GenSource> Pinger<S> {
     /// Pings until all is sent and answered, or `stop` is set.
-    pub(super) fn run(mut self, stop: &Stop) -> Result<(), RunError> {
+    pub(super) fn run(mut self, stop: &WorkersStop) -> Result<(), RunError> {
         let (sent, answers) = (self.sent.clone(), self.answers.clone());
-        let _done = (DoneOnDrop(&sent), DoneOnDrop(&answers));
-        let mut waiter = waiter_for(&self.queues.all(), self.manner.patience, stop)?;
+        let _done = (FinishOnDrop(&sent), FinishOnDrop(&answers));
+        let mut waiter = waiter_for(&self.queues.all(), self.options.wait_policy, stop)?;
         self.schedule.begin(&self.sent);
         // Nobody limits how many answers are taken.
-        let all = Budget::new(u64::MAX);
+        let all = PacketBudget::new(u64::MAX);
         let (mut answered, mut sent) = (0, 0);
-        while self.left > 0 && !stop.is_set() {
+        while self.remaining > 0 && !stop.is_set() {
             let count = self.send()?;
-            self.left -= count;
+            self.remaining -= count;
             sent += count;
             let next = match self.schedule.due(None) {
                 Some(due) if self.schedule.is_paced() => (due, u64::MAX),
-                _ => (now() + PATIENCE, sent),
+                _ => (now() + REPLY_TIMEOUT_NS, sent),
             };
-            self.listen(&mut waiter, &all, &mut answered, next, stop)?;
+            self.receive_until(&mut waiter, &all, &mut answered, next, stop)?;
             if !self.schedule.is_paced() {
                 // A lost one is not waited for again.
                 answered = sent;
             }
         }
         if self.schedule.is_paced() {
-            self.listen(&mut waiter, &all, &mut answered, (now() + PATIENCE, sent), stop)?;
+            self.receive_until(
+                &mut waiter,
+                &all,
+                &mut answered,
+                (now() + REPLY_TIMEOUT_NS, sent),
+                stop,
+            )?;
         }
         let last = drain(self.queues.first())?;
         self.sent.finish(last, self.schedule.forfeited());
@@ -75,11 +81,11 @@ impl<S: Source> Pinger<S> {
 
     fn send(&mut self) -> Result<u64, RunError> {
         let time = now();
-        let max = u64::from(self.manner.burst).min(self.left) as u32;
+        let max = u64::from(self.options.burst).min(self.remaining) as u32;
         let queue = self.queues.first();
         let ring = queue.rings().tx;
         let batch =
-            fill_whole(ring, &mut self.source, &mut self.schedule, self.manner.stamp, time, max);
+            fill_whole(ring, &mut self.source, &mut self.schedule, self.options.stamp, time, max);
         queue.tx_sync()?;
         if batch.packets > 0 {
             self.sent.batch(batch.packets, batch.bytes, time);
@@ -88,35 +94,35 @@ impl<S: Source> Pinger<S> {
     }
 
     /// Takes answers until a time, or until there are enough of them.
-    fn listen(
+    fn receive_until(
         &mut self,
         waiter: &mut Waiter,
-        all: &Budget,
+        all: &PacketBudget,
         answered: &mut u64,
         (until, enough): (Nanos, u64),
-        stop: &Stop,
+        stop: &WorkersStop,
     ) -> Result<(), RunError> {
         loop {
-            *answered += self.take(all)?;
+            *answered += self.receive(all)?;
             let time = now();
             if *answered >= enough || time >= until || stop.is_set() {
                 return Ok(());
             }
-            if until - time > WAKE_MARGIN {
+            if until - time > WAKE_MARGIN_NS {
                 waiter.wait(
                     &mut self.queues,
-                    Some(Duration::from_nanos(until - time - WAKE_MARGIN)),
+                    Some(Duration::from_nanos(until - time - WAKE_MARGIN_NS)),
                 )?;
             }
         }
     }
 
     /// Takes what has come; returns how many were answers not seen before.
-    fn take(&mut self, all: &Budget) -> Result<u64, RunError> {
-        let mut ear = lock(&self.ear);
+    fn receive(&mut self, all: &PacketBudget) -> Result<u64, RunError> {
+        let mut ear = lock(&self.rx_stats);
         let mut new = 0;
-        self.queues.take(all, &self.answers, |bytes, more, time| {
-            new += u64::from(ear.hear(bytes, more, time).is_some());
+        self.queues.receive(all, &self.answers, |bytes, more, time| {
+            new += u64::from(ear.observe(bytes, more, time).is_some());
         })?;
         Ok(new)
     }
@@ -127,18 +133,18 @@ pub(super) struct Ponger {
     /// The queues.
     pub(super) queues: Vec<Box<dyn Queue>>,
     /// What each waits for: frames, or room for answers.
-    pub(super) wants: Vec<Interest>,
+    pub(super) interests: Vec<Interest>,
     /// Slots at most at a time.
     pub(super) burst: u32,
     /// How many frames all threads may answer together.
-    pub(super) budget: Arc<Budget>,
+    pub(super) budget: Arc<PacketBudget>,
     /// Bytes before each frame, which go back with it: who answers a checksum that is yet to be
     /// finished leaves it to be finished.
     pub(super) header: usize,
     /// The address that answers what was sent to many.
     pub(super) mac: MacAddr,
     /// How to wait.
-    pub(super) patience: Patience,
+    pub(super) wait_policy: WaitStrategy,
     /// Whether to show every frame.
     pub(super) dump: bool,
     /// What was answered.
@@ -147,14 +153,14 @@ pub(super) struct Ponger {
 
 impl Ponger {
     /// Answers until `stop` is set or the budget is spent.
-    pub(super) fn run(mut self, stop: &Stop) -> Result<(), RunError> {
+    pub(super) fn run(mut self, stop: &WorkersStop) -> Result<(), RunError> {
         let progress = self.progress.clone();
-        let _done = DoneOnDrop(&progress);
+        let _done = FinishOnDrop(&progress);
         let queues: Vec<_> = self.queues.iter().map(AsRef::as_ref).collect();
-        let mut waiter = waiter_for(&queues, self.patience, stop)?;
+        let mut waiter = waiter_for(&queues, self.wait_policy, stop)?;
         while !stop.is_set() && !self.budget.is_spent() {
             if self.step()? == 0 {
-                self.make_wishes();
+                self.update_interests();
                 waiter.wait(&mut self, Some(Duration::from_millis(50)))?;
             }
         }
@@ -169,7 +175,7 @@ impl Ponger {
         let mut sum = 0;
         for queue in &mut self.queues {
             queue.rx_sync()?;
-            let max = self.budget.left(self.burst);
+            let max = self.budget.remaining(self.burst);
             let rings = queue.rings();
             let room = rings.rx.avail().min(rings.tx.avail()).min(max);
             let count = rings.rx.whole_packets(room);
@@ -201,8 +207,8 @@ impl Ponger {
         Ok(sum)
     }
 
-    fn make_wishes(&mut self) {
-        for (queue, want) in self.queues.iter_mut().zip(&mut self.wants) {
+    fn update_interests(&mut self) {
+        for (queue, want) in self.queues.iter_mut().zip(&mut self.interests) {
             let rings = queue.rings();
             let blocked = rings.rx.avail() > 0 && rings.tx.avail() == 0;
             *want = if blocked { Interest::TX } else { Interest::RX };
@@ -212,7 +218,7 @@ impl Ponger {
 
 impl WaitSet for Ponger {
     fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
-        let queues = self.queues.iter_mut().zip(&self.wants);
+        let queues = self.queues.iter_mut().zip(&self.interests);
         queues.into_iter().try_for_each(|(queue, &want)| visit(&mut **queue, want))
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Progress {
 
 /// What [`Progress`] held at a moment, or several together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Done {
+pub(super) struct ProgressCounts {
     /// Packets.
     pub(super) packets: u64,
     /// Their bytes.
@@ -101,8 +101,8 @@ impl Progress {
     }
 
     /// The counts.
-    pub(super) fn read(&self) -> Done {
-        Done {
+    pub(super) fn read(&self) -> ProgressCounts {
+        ProgressCounts {
             packets: self.packets.load(Relaxed),
             bytes: self.bytes.load(Relaxed),
             batches: self.batches.load(Relaxed),
@@ -119,9 +119,9 @@ impl Progress {
 }
 
 /// Marks a [`Progress`] as done however its thread ends.
-pub(super) struct DoneOnDrop<'p>(pub(super) &'p Progress);
+pub(super) struct FinishOnDrop<'p>(pub(super) &'p Progress);
 
-impl Drop for DoneOnDrop<'_> {
+impl Drop for FinishOnDrop<'_> {
     fn drop(&mut self) {
         if !self.0.is_done() {
             self.0.finish(now(), 0);
@@ -129,14 +129,14 @@ impl Drop for DoneOnDrop<'_> {
     }
 }
 
-impl Done {
+impl ProgressCounts {
     /// Time from first to last.
     pub(super) fn time(&self) -> Nanos {
         self.last.saturating_sub(self.first)
     }
 }
 
-impl std::ops::AddAssign for Done {
+impl std::ops::AddAssign for ProgressCounts {
     fn add_assign(&mut self, other: Self) {
         self.packets += other.packets;
         self.bytes += other.bytes;

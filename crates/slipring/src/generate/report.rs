@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use slipring_cli::report::{PortReport, Sample};
+use slipring_cli::report::{PortReport, ReportSample};
 use slipring_cli::units::human;
 
-use super::board::{Board, Figures, Heard};
-use super::function::Function;
-use super::plan::Style;
+use super::function::GenFunction;
+use super::plan::FigureStyle;
+use super::shared_stats::{GenFigures, ReceiveFigures, SharedGenStats};
 
 /// The generator's keys beside the common ones.
 #[derive(Debug, Serialize)]
-pub(super) struct Extra {
+pub(super) struct GenReportExtra {
     function: &'static str,
     /// Frames completed, or received, since the start.
     packets: u64,
@@ -31,14 +31,14 @@ pub(super) struct Extra {
     #[serde(skip_serializing_if = "Option::is_none")]
     lost: Option<u64>,
     #[serde(flatten)]
-    order: Option<Order>,
+    order: Option<OrderReport>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    latency_ns: Option<Quantiles>,
+    latency_ns: Option<LatencyQuantiles>,
 }
 
 /// What became of received frames.
 #[derive(Debug, Serialize)]
-struct Order {
+struct OrderReport {
     received: u64,
     reordered: u64,
     duplicates: u64,
@@ -60,7 +60,7 @@ struct StreamReport {
 
 /// Ages of frames, or times of round trips.
 #[derive(Debug, Serialize)]
-struct Quantiles {
+struct LatencyQuantiles {
     count: u64,
     min: u64,
     mean: u64,
@@ -77,12 +77,12 @@ fn is_zero(number: &u64) -> bool {
 
 /// A report of `figures`; `over` for the last one.
 pub(super) fn sample(
-    board: &Board,
-    figures: &Figures,
-    function: Function,
+    board: &SharedGenStats,
+    figures: &GenFigures,
+    function: GenFunction,
     over: bool,
-) -> Sample<Extra> {
-    Sample {
+) -> ReportSample<GenReportExtra> {
+    ReportSample {
         elapsed: board.elapsed(),
         ports: board.ports(),
         in_flight: board.in_flight(),
@@ -91,12 +91,12 @@ pub(super) fn sample(
     }
 }
 
-fn extra(figures: &Figures, function: Function, over: bool) -> Extra {
-    let heard = figures.heard.as_ref();
+fn extra(figures: &GenFigures, function: GenFunction, over: bool) -> GenReportExtra {
+    let heard = figures.received.as_ref();
     let outcome = figures.outcome();
     let known = over || !function.sends();
-    let known = known && function != Function::Pong;
-    Extra {
+    let known = known && function != GenFunction::Pong;
+    GenReportExtra {
         function: function.name(),
         packets: figures.total.packets,
         bytes: figures.total.bytes,
@@ -111,17 +111,17 @@ fn extra(figures: &Figures, function: Function, over: bool) -> Extra {
     }
 }
 
-fn order(heard: &Heard) -> Order {
+fn order(heard: &ReceiveFigures) -> OrderReport {
     let total = &heard.report.total;
-    let stream = |stream: &slipring_traffic::StreamTally| StreamReport {
+    let stream = |stream: &slipring_traffic::StreamCounters| StreamReport {
         stream: stream.stream,
-        received: stream.tally.received,
-        lost: stream.tally.lost,
-        reordered: stream.tally.reordered,
-        duplicates: stream.tally.duplicates,
-        max_displacement: stream.tally.max_displacement,
+        received: stream.counters.received,
+        lost: stream.counters.lost,
+        reordered: stream.counters.reordered,
+        duplicates: stream.counters.duplicates,
+        max_displacement: stream.counters.max_displacement,
     };
-    Order {
+    OrderReport {
         received: total.frames,
         reordered: total.reordered,
         duplicates: total.duplicates,
@@ -132,8 +132,8 @@ fn order(heard: &Heard) -> Order {
     }
 }
 
-fn quantiles(ages: &Histogram<u64>) -> Option<Quantiles> {
-    (!ages.is_empty()).then(|| Quantiles {
+fn quantiles(ages: &Histogram<u64>) -> Option<LatencyQuantiles> {
+    (!ages.is_empty()).then(|| LatencyQuantiles {
         count: ages.len(),
         min: ages.min(),
         mean: ages.mean().round() as u64,
@@ -146,17 +146,17 @@ fn quantiles(ages: &Histogram<u64>) -> Option<Quantiles> {
 
 /// One interval in a line: `   1.0s  tx 1.000 Mpps 480 Mbit/s  drop 0`.
 pub(super) fn line(
-    board: &mut Board,
-    figures: &Figures,
-    function: Function,
-    style: Style,
+    board: &mut SharedGenStats,
+    figures: &GenFigures,
+    function: GenFunction,
+    style: FigureStyle,
     spread: &str,
 ) -> String {
     let mut text = format!("{:6.1}s  {} ", board.elapsed().as_secs_f64(), verb(function));
     text += &format!("{} {}{spread}", pps(figures.pps(), style), bps(figures.bps(), style));
-    let dropped: u64 = board.intervals().iter().map(|interval| interval.change.dropped).sum();
+    let dropped: u64 = board.intervals().iter().map(|interval| interval.delta.dropped).sum();
     text += &format!("  drop {dropped}");
-    if let Some(heard) = &figures.heard {
+    if let Some(heard) = &figures.received {
         let total = &heard.report.total;
         let (lost, reordered, duplicates) = (total.lost, total.reordered, total.duplicates);
         text += &format!("  lost {lost} reordered {reordered} duplicates {duplicates}");
@@ -167,9 +167,9 @@ pub(super) fn line(
 
 /// The whole run.
 pub(super) fn summary(
-    figures: &Figures,
-    function: Function,
-    style: Style,
+    figures: &GenFigures,
+    function: GenFunction,
+    style: FigureStyle,
     ports: &[PortReport],
 ) -> String {
     let time = Duration::from_nanos(figures.time);
@@ -186,8 +186,8 @@ pub(super) fn summary(
         text +=
             &format!("\nthe port could not keep the rate: {behind} of the schedule were given up");
     }
-    if let Some(heard) = &figures.heard {
-        text += &format!("\n{}", hearing(figures, heard));
+    if let Some(heard) = &figures.received {
+        text += &format!("\n{}", receive_summary(figures, heard));
     }
     text + &drops(ports)
 }
@@ -200,7 +200,7 @@ pub(super) fn drops(ports: &[PortReport]) -> String {
 }
 
 /// What became of received frames.
-pub(super) fn hearing(figures: &Figures, heard: &Heard) -> String {
+pub(super) fn receive_summary(figures: &GenFigures, heard: &ReceiveFigures) -> String {
     let total = &heard.report.total;
     let mut text = String::new();
     if figures.submitted > 0 {
@@ -218,7 +218,7 @@ pub(super) fn hearing(figures: &Figures, heard: &Heard) -> String {
     }
     if heard.report.streams.len() > 1 {
         for stream in &heard.report.streams {
-            let tally = &stream.tally;
+            let tally = &stream.counters;
             text += &format!(
                 "\n  stream {}: received {}, lost {}, reordered {}, duplicates {}",
                 stream.stream, tally.received, tally.lost, tally.reordered, tally.duplicates
@@ -232,39 +232,39 @@ pub(super) fn hearing(figures: &Figures, heard: &Heard) -> String {
 }
 
 /// `  p50 12.1 us p99 40 us p99.9 55 us max 102 us`, if anything was measured.
-fn ages(heard: &Heard) -> String {
+fn ages(heard: &ReceiveFigures) -> String {
     let Some(ages) = heard.ages.as_ref().and_then(quantiles) else {
         return String::new();
     };
     let span = |nanos| human::span(Duration::from_nanos(nanos));
-    let Quantiles { p50, p99, p999, max, .. } = ages;
+    let LatencyQuantiles { p50, p99, p999, max, .. } = ages;
     format!("  p50 {} p99 {} p99.9 {} max {}", span(p50), span(p99), span(p999), span(max))
 }
 
-fn verb(function: Function) -> &'static str {
+fn verb(function: GenFunction) -> &'static str {
     if function.sends() { "tx" } else { "rx" }
 }
 
-fn pps(rate: f64, style: Style) -> String {
+fn pps(rate: f64, style: FigureStyle) -> String {
     if style.raw { format!("{rate:.0} pps") } else { human::packets_per_sec(rate) }
 }
 
-fn bps(rate: f64, style: Style) -> String {
+fn bps(rate: f64, style: FigureStyle) -> String {
     if style.raw { format!("{rate:.0} bit/s") } else { human::bits_per_sec(rate) }
 }
 
 /// Mean and deviation of the last reports, as pkt-gen's `-A`.
 #[derive(Debug, Default)]
-pub(super) struct Spread {
+pub(super) struct RateDeviation {
     rates: std::collections::VecDeque<f64>,
 }
 
-impl Spread {
-    const REPORTS: usize = 15;
+impl RateDeviation {
+    const NUM_REPORTS: usize = 15;
 
     /// Adds a rate; returns mean and standard deviation of the last 15.
     pub(super) fn add(&mut self, rate: f64) -> (f64, f64) {
-        if self.rates.len() == Self::REPORTS {
+        if self.rates.len() == Self::NUM_REPORTS {
             self.rates.pop_front();
         }
         self.rates.push_back(rate);
@@ -275,7 +275,7 @@ impl Spread {
     }
 
     /// As text, in our style.
-    pub(super) fn text(&mut self, rate: f64, style: Style) -> String {
+    pub(super) fn text(&mut self, rate: f64, style: FigureStyle) -> String {
         let (mean, deviation) = self.add(rate);
         format!("  mean {} deviation {}", pps(mean, style), pps(deviation, style))
     }
@@ -287,7 +287,7 @@ mod tests {
 
     #[test]
     fn the_spread_forgets_what_is_older_than_fifteen_reports() {
-        let mut spread = Spread::default();
+        let mut spread = RateDeviation::default();
         spread.add(1e9);
         for _ in 0..14 {
             spread.add(100.0);

@@ -6,22 +6,22 @@ use slipring_port::Nanos;
 use super::progress::Progress;
 
 /// Decides frame by frame.
-pub(super) struct Schedule {
+pub(super) struct SendSchedule {
     start: Nanos,
-    pace: Pace,
+    pace: SendPace,
 }
 
-enum Pace {
+enum SendPace {
     /// As fast as there is room, or as the source's own times say.
     Free,
     /// At a rate; a frame counts this many bytes more than it has.
     Rate(Pacer, usize),
 }
 
-impl Schedule {
+impl SendSchedule {
     /// As fast as there is room, or from `start` on as the source's own times say.
     pub(super) fn free(start: Nanos) -> Self {
-        Self { start, pace: Pace::Free }
+        Self { start, pace: SendPace::Free }
     }
 
     /// The `index`-th of `sharers` threads that keep `rate` together, from `start` on. A frame
@@ -37,15 +37,15 @@ impl Schedule {
             return Self::free(start);
         }
         let pacer = Pacer::new(rate, start).with_share(index, sharers, wire_bits(len, framing));
-        Self { start, pace: Pace::Rate(pacer, framing) }
+        Self { start, pace: SendPace::Rate(pacer, framing) }
     }
 
     /// Gives nothing up, however late it gets.
-    pub(super) fn patient(self) -> Self {
+    pub(super) fn never_forfeiting(self) -> Self {
         match self.pace {
-            Pace::Free => self,
-            Pace::Rate(pacer, framing) => {
-                Self { pace: Pace::Rate(pacer.with_catch_up(Nanos::MAX), framing), ..self }
+            SendPace::Free => self,
+            SendPace::Rate(pacer, framing) => {
+                Self { pace: SendPace::Rate(pacer.with_catch_up(Nanos::MAX), framing), ..self }
             }
         }
     }
@@ -55,11 +55,11 @@ impl Schedule {
     #[inline(always)]
     pub(super) fn admit(&mut self, now: Nanos, len: usize, own: Option<Nanos>) -> Option<Nanos> {
         match &mut self.pace {
-            Pace::Free => match own {
+            SendPace::Free => match own {
                 None => Some(0),
                 Some(own) => (self.start.saturating_add(own) <= now).then_some(own),
             },
-            Pace::Rate(pacer, framing) => {
+            SendPace::Rate(pacer, framing) => {
                 if pacer.due_ns() > now {
                     return None;
                 }
@@ -72,8 +72,8 @@ impl Schedule {
     /// When the next frame may go; `None` for at once.
     pub(super) fn due(&self, own: Option<Nanos>) -> Option<Nanos> {
         match &self.pace {
-            Pace::Free => own.map(|own| self.start.saturating_add(own)),
-            Pace::Rate(pacer, _) => Some(pacer.due_ns()),
+            SendPace::Free => own.map(|own| self.start.saturating_add(own)),
+            SendPace::Rate(pacer, _) => Some(pacer.due_ns()),
         }
     }
 
@@ -86,14 +86,14 @@ impl Schedule {
 
     /// Whether frames ever wait.
     pub(super) fn is_paced(&self) -> bool {
-        matches!(self.pace, Pace::Rate(..))
+        matches!(self.pace, SendPace::Rate(..))
     }
 
     /// How much scheduled time was given up since the port could not keep up.
     pub(super) fn forfeited(&self) -> Nanos {
         match &self.pace {
-            Pace::Free => 0,
-            Pace::Rate(pacer, _) => pacer.forfeited_ns(),
+            SendPace::Free => 0,
+            SendPace::Rate(pacer, _) => pacer.forfeited_ns(),
         }
     }
 }
@@ -110,7 +110,7 @@ mod tests {
     fn a_bit_rate_counts_the_framing_only_where_asked() {
         for (framing, second) in [(0, 480), (24, 672)] {
             let mut schedule =
-                Schedule::at(Rate::BitsPerSec(1_000_000_000), 0, framing, 60, (0, 1));
+                SendSchedule::at(Rate::BitsPerSec(1_000_000_000), 0, framing, 60, (0, 1));
             assert_eq!(schedule.admit(0, 60, None), Some(0));
             assert_eq!(schedule.due(None), Some(second));
         }
@@ -119,25 +119,25 @@ mod tests {
     #[test]
     fn a_patient_schedule_gives_nothing_up() {
         let late = 3_600_000_000_000;
-        let second = |mut schedule: Schedule| {
+        let second = |mut schedule: SendSchedule| {
             schedule.admit(late, 60, None);
             schedule.admit(late, 60, None)
         };
-        let schedule = || Schedule::at(Rate::PacketsPerSec(1000), 0, 0, 60, (0, 1));
-        assert_eq!(second(schedule().patient()), Some(1_000_000));
+        let schedule = || SendSchedule::at(Rate::PacketsPerSec(1000), 0, 0, 60, (0, 1));
+        assert_eq!(second(schedule().never_forfeiting()), Some(1_000_000));
         assert_ne!(second(schedule()), Some(1_000_000));
     }
 
     #[test]
     fn threads_take_turns() {
-        let at = |index| Schedule::at(Rate::PacketsPerSec(1000), 10, 0, 60, (index, 2));
+        let at = |index| SendSchedule::at(Rate::PacketsPerSec(1000), 10, 0, 60, (index, 2));
         assert_eq!(at(0).due(None), Some(10));
         assert_eq!(at(1).due(None), Some(1_000_010));
     }
 
     #[test]
     fn a_free_schedule_keeps_the_times_of_the_source() {
-        let mut schedule = Schedule::free(100);
+        let mut schedule = SendSchedule::free(100);
         assert_eq!(schedule.admit(100, 60, None), Some(0));
         assert_eq!(schedule.admit(149, 60, Some(50)), None);
         assert_eq!(schedule.admit(150, 60, Some(50)), Some(50));

@@ -8,49 +8,51 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use slipring_port::{Interest, Nanos, Patience, Queue, RunError, Waiter, Woken, now, sleep_until};
+use slipring_port::{
+    Interest, Nanos, Queue, RunError, WaitOutcome, WaitStrategy, Waiter, now, sleep_until,
+};
 use slipring_ring::{SlotFlags, TxRing};
 
 use super::dump::dump;
-use super::progress::{DoneOnDrop, Progress};
-use super::schedule::Schedule;
-use super::source::Source;
-use slipring_program::workers::Stop;
+use super::progress::{FinishOnDrop, Progress};
+use super::schedule::SendSchedule;
+use super::source::GenSource;
+use slipring_datapath::workers::WorkersStop;
 
 /// What one thread sends, on one queue.
-pub(super) struct Sender<S> {
+pub(super) struct GenSender<S> {
     /// Where frames go.
     pub(super) queue: Box<dyn Queue>,
     /// Where they come from.
     pub(super) source: S,
     /// When they go.
-    pub(super) schedule: Schedule,
+    pub(super) schedule: SendSchedule,
     /// How they are laid out, stamped and counted.
-    pub(super) manner: Manner,
+    pub(super) options: SendOptions,
     /// How many are left to send.
-    pub(super) left: u64,
+    pub(super) remaining: u64,
     /// What was done.
     pub(super) progress: Arc<Progress>,
 }
 
 /// How frames are put into slots.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Manner {
+pub(super) struct SendOptions {
     /// Frames at most between two syncs.
     pub(super) burst: u32,
     /// How a frame is spread over slots.
-    pub(super) split: Split,
+    pub(super) split: SlotSplit,
     /// The time that frames carry.
     pub(super) stamp: StampTime,
     /// Whether to show every frame.
     pub(super) dump: bool,
     /// How to wait for room.
-    pub(super) patience: Patience,
+    pub(super) wait_policy: WaitStrategy,
 }
 
 /// How a frame is spread over slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Split {
+pub(super) enum SlotSplit {
     /// Each frame fits one.
     Whole,
     /// Slots of at most so many bytes.
@@ -72,7 +74,7 @@ pub(super) enum StampTime {
 
 /// Packets and bytes of a batch.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Batch {
+pub(super) struct SentBatch {
     /// Packets.
     pub(super) packets: u64,
     /// Their bytes.
@@ -80,24 +82,24 @@ pub(super) struct Batch {
 }
 
 /// Longest time for which a thread does not look whether to stop.
-const NAP: Nanos = 50_000_000;
+const MAX_SLEEP_NS: Nanos = 50_000_000;
 /// How long a thread waits at the end for frames that do not complete.
-const LAST_COMPLETION: Nanos = 500_000_000;
+const COMPLETION_TIMEOUT_NS: Nanos = 500_000_000;
 
-impl<S: Source> Sender<S> {
+impl<S: GenSource> GenSender<S> {
     /// Sends until all is sent or `stop` is set, and waits for the completions.
-    pub(super) fn run(mut self, stop: &Stop) -> Result<(), RunError> {
+    pub(super) fn run(mut self, stop: &WorkersStop) -> Result<(), RunError> {
         let progress = self.progress.clone();
-        let _done = DoneOnDrop(&progress);
-        let mut waiter = waiter_for(&[&*self.queue], self.manner.patience, stop)?;
+        let _done = FinishOnDrop(&progress);
+        let mut waiter = waiter_for(&[&*self.queue], self.options.wait_policy, stop)?;
         self.schedule.begin(&self.progress);
-        while self.left > 0 && !stop.is_set() {
+        while self.remaining > 0 && !stop.is_set() {
             let time = now();
             self.progress.space(self.queue.rings().tx.avail());
             let batch = self.fill(time);
             if batch.packets > 0 {
                 self.queue.tx_sync()?;
-                self.left -= batch.packets;
+                self.remaining -= batch.packets;
                 self.progress.batch(batch.packets, batch.bytes, time);
             } else if self.source.next_len().is_none() {
                 break;
@@ -112,14 +114,14 @@ impl<S: Source> Sender<S> {
 
     /// Fills free slots with the frames that are due.
     #[inline(always)]
-    fn fill(&mut self, time: Nanos) -> Batch {
-        let max = u64::from(self.manner.burst).min(self.left) as u32;
-        if self.manner.split == Split::Whole && !self.manner.dump {
+    fn fill(&mut self, time: Nanos) -> SentBatch {
+        let max = u64::from(self.options.burst).min(self.remaining) as u32;
+        if self.options.split == SlotSplit::Whole && !self.options.dump {
             return fill_whole(
                 self.queue.rings().tx,
                 &mut self.source,
                 &mut self.schedule,
-                self.manner.stamp,
+                self.options.stamp,
                 time,
                 max,
             );
@@ -127,21 +129,21 @@ impl<S: Source> Sender<S> {
         self.fill_slowly(time, max)
     }
 
-    fn fill_slowly(&mut self, time: Nanos, max: u32) -> Batch {
-        let mut batch = Batch::default();
+    fn fill_slowly(&mut self, time: Nanos, max: u32) -> SentBatch {
+        let mut batch = SentBatch::default();
         let mut frame = Vec::new();
         let (ring, header) = (self.queue.rings().tx, self.source.header());
         while batch.packets < u64::from(max)
             && let Some(len) = self.source.next_len()
-            && self.manner.split.slots(header + len) <= ring.avail()
+            && self.options.split.slots(header + len) <= ring.avail()
             && let Some(due) = self.schedule.admit(time, len, self.source.due())
         {
             frame.resize(header + len, 0);
-            self.source.write(self.manner.stamp.of(time, due), &mut frame);
-            if self.manner.dump {
+            self.source.write(self.options.stamp.of(time, due), &mut frame);
+            if self.options.dump {
                 dump("tx", &frame[header..]);
             }
-            put(ring, &frame, self.manner.split);
+            put(ring, &frame, self.options.split);
             batch.packets += 1;
             batch.bytes += len as u64;
         }
@@ -153,10 +155,10 @@ impl<S: Source> Sender<S> {
         let time = now();
         match self.schedule.due(self.source.due()) {
             Some(due) if due > time => {
-                if due - time > NAP {
+                if due - time > MAX_SLEEP_NS {
                     self.queue.tx_sync()?;
                 }
-                sleep_until(due.min(time + NAP));
+                sleep_until(due.min(time + MAX_SLEEP_NS));
                 Ok(())
             }
             _ => wait_for_room(&mut *self.queue, waiter),
@@ -166,14 +168,14 @@ impl<S: Source> Sender<S> {
 
 /// The hot loop.
 #[inline(always)]
-pub(super) fn fill_whole<S: Source>(
+pub(super) fn fill_whole<S: GenSource>(
     ring: &mut TxRing,
     source: &mut S,
-    schedule: &mut Schedule,
+    schedule: &mut SendSchedule,
     stamp: StampTime,
     time: Nanos,
     max: u32,
-) -> Batch {
+) -> SentBatch {
     let mut bytes = 0;
     let packets = ring.fill(max, |buffer| {
         let Some(len) = source.next_len() else { return 0 };
@@ -182,7 +184,7 @@ pub(super) fn fill_whole<S: Source>(
         bytes += len as u64;
         source.header() + len
     });
-    Batch { packets: packets.into(), bytes }
+    SentBatch { packets: packets.into(), bytes }
 }
 
 impl StampTime {
@@ -197,7 +199,7 @@ impl StampTime {
     }
 }
 
-impl Split {
+impl SlotSplit {
     /// Most bytes of a frame of `len` bytes that one slot takes.
     fn part(self, len: usize) -> usize {
         match self {
@@ -213,7 +215,7 @@ impl Split {
 }
 
 /// Queues one frame with what stands before it; there is room for all of its slots.
-fn put(ring: &mut TxRing, frame: &[u8], split: Split) {
+fn put(ring: &mut TxRing, frame: &[u8], split: SlotSplit) {
     let parts = frame.chunks(split.part(frame.len()));
     let count = parts.len() as u32;
     for (i, part) in (0..).zip(parts) {
@@ -229,12 +231,12 @@ fn put(ring: &mut TxRing, frame: &[u8], split: Split) {
 /// A waiter that also wakes when it is time to stop.
 pub(super) fn waiter_for(
     queues: &[&dyn Queue],
-    patience: Patience,
-    stop: &Stop,
+    patience: WaitStrategy,
+    stop: &WorkersStop,
 ) -> Result<Waiter, RunError> {
     let failed = |error| RunError::system("gen", "wait for frames", error);
     let mut waiter = Waiter::new(queues.iter().copied(), patience).map_err(failed)?;
-    waiter.also(stop.bell.as_fd()).map_err(failed)?;
+    waiter.add_fd(stop.doorbell.as_fd()).map_err(failed)?;
     Ok(waiter)
 }
 
@@ -247,7 +249,7 @@ fn wait_for_room(queue: &mut dyn Queue, waiter: &mut Waiter) -> Result<(), RunEr
         return Ok(());
     }
     let wish = &mut [(queue, Interest::TX)];
-    let _: Woken = waiter.wait(&mut wish[..], Some(Duration::from_nanos(NAP)))?;
+    let _: WaitOutcome = waiter.wait(&mut wish[..], Some(Duration::from_nanos(MAX_SLEEP_NS)))?;
     Ok(())
 }
 
@@ -256,7 +258,7 @@ fn wait_for_room(queue: &mut dyn Queue, waiter: &mut Waiter) -> Result<(), RunEr
 pub(super) fn drain(queue: &mut dyn Queue) -> Result<Nanos, RunError> {
     queue.tx_sync()?;
     let (mut waiting, mut last) = (queue.rings().tx.with_driver(), now());
-    while waiting > 0 && now() - last < LAST_COMPLETION {
+    while waiting > 0 && now() - last < COMPLETION_TIMEOUT_NS {
         sleep_until(now() + 10_000);
         queue.tx_sync()?;
         let left = queue.rings().tx.with_driver();

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_port::capture::FileReader;
 use slipring_port::{Nanos, OpenError};
-use slipring_traffic::{Generator, Timeline};
+use slipring_traffic::{Generator, ReplayTimeline};
 
 /// Frames, one after another.
-pub(super) trait Source: Send {
+pub(super) trait GenSource: Send {
     /// Bytes of the next frame; `None` when there are no more.
     fn next_len(&self) -> Option<usize>;
 
@@ -28,7 +28,7 @@ pub(super) trait Source: Send {
     fn write(&mut self, time: Nanos, out: &mut [u8]);
 }
 
-impl Source for Generator {
+impl GenSource for Generator {
     #[inline(always)]
     fn next_len(&self) -> Option<usize> {
         Some(self.next_len())
@@ -43,14 +43,14 @@ impl Source for Generator {
 
 /// Frames of one length for a port that leaves our buffers as they are: a buffer that was written
 /// once needs only its head written again.
-pub(super) struct Patched {
+pub(super) struct PatchedFrames {
     generator: Generator,
     /// Addresses of the buffers that hold a frame, each where its number modulo the length points.
     /// Two that point to one place only make each other be written whole.
     written: Vec<usize>,
 }
 
-impl Patched {
+impl PatchedFrames {
     /// Frames shorter than this are written as fast whole.
     pub(super) const MIN_LEN: usize = 192;
     /// Bytes of the smallest buffer, as a power of two.
@@ -62,7 +62,7 @@ impl Patched {
     }
 }
 
-impl Source for Patched {
+impl GenSource for PatchedFrames {
     #[inline(always)]
     fn next_len(&self) -> Option<usize> {
         Some(self.generator.next_len())
@@ -82,9 +82,9 @@ impl Source for Patched {
 }
 
 /// Frames that nobody writes: the cost of the rings alone.
-pub(super) struct Unwritten(pub(super) usize);
+pub(super) struct UnwrittenFrames(pub(super) usize);
 
-impl Source for Unwritten {
+impl GenSource for UnwrittenFrames {
     #[inline(always)]
     fn next_len(&self) -> Option<usize> {
         Some(self.0)
@@ -96,19 +96,19 @@ impl Source for Unwritten {
 
 /// Frames of another source, each behind a virtio-net header that asks nothing of the kernel: all
 /// zeros, since checksums and segments are finished.
-pub(super) struct Headed<S> {
+pub(super) struct HeaderSource<S> {
     source: S,
     header: usize,
 }
 
-impl<S> Headed<S> {
+impl<S> HeaderSource<S> {
     /// Puts `header` bytes before each frame of `source`.
     pub(super) fn new(source: S, header: usize) -> Self {
         Self { source, header }
     }
 }
 
-impl<S: Source> Source for Headed<S> {
+impl<S: GenSource> GenSource for HeaderSource<S> {
     fn next_len(&self) -> Option<usize> {
         self.source.next_len()
     }
@@ -130,28 +130,30 @@ impl<S: Source> Source for Headed<S> {
 
 /// A capture in memory.
 #[derive(Debug)]
-pub(super) struct Recording {
+pub(super) struct CaptureRecording {
     bytes: Vec<u8>,
-    packets: Vec<Recorded>,
+    packets: Vec<RecordedPacket>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Recorded {
+struct RecordedPacket {
     time: Nanos,
     start: usize,
     len: usize,
 }
 
-impl Recording {
+impl CaptureRecording {
     /// Reads a whole capture.
     pub(super) fn read(path: &str) -> Result<Self, Failure> {
         let failed = |cause| OpenError::new(format!("pcap:{path}"), cause);
         let mut reader = FileReader::open(path).map_err(failed)?;
         let mut recording = Self { bytes: Vec::new(), packets: Vec::new() };
-        while let Some(packet) = reader.next().map_err(|error| failed(error.at_open(path)))? {
+        while let Some(packet) =
+            reader.next().map_err(|error| failed(error.into_open_cause(path)))?
+        {
             let (start, len) = (recording.bytes.len(), packet.data.len());
             if len > 0 {
-                recording.packets.push(Recorded { time: packet.ts_ns, start, len });
+                recording.packets.push(RecordedPacket { time: packet.ts_ns, start, len });
                 recording.bytes.extend_from_slice(packet.data);
             }
         }
@@ -171,23 +173,23 @@ impl Recording {
 }
 
 /// One thread's share of a recording that is played: every so many-th packet.
-pub(super) struct Replay {
-    recording: Arc<Recording>,
-    timeline: Timeline,
+pub(super) struct RecordingReplay {
+    recording: Arc<CaptureRecording>,
+    timeline: ReplayTimeline,
     timed: bool,
     /// The next packet of the recording, of whichever thread.
     next: usize,
     /// Packets of other threads until then.
     skip: usize,
     threads: usize,
-    current: Option<(Recorded, Nanos)>,
+    current: Option<(RecordedPacket, Nanos)>,
 }
 
-impl Replay {
+impl RecordingReplay {
     /// Plays as `timeline` says, which also counts the passes. Without `timed` only those count.
     pub(super) fn new(
-        recording: Arc<Recording>,
-        timeline: Timeline,
+        recording: Arc<CaptureRecording>,
+        timeline: ReplayTimeline,
         timed: bool,
         lane: (usize, usize),
     ) -> Self {
@@ -199,7 +201,7 @@ impl Replay {
     }
 
     /// The next packet that is this thread's, with its time.
-    fn fetch(&mut self) -> Option<(Recorded, Nanos)> {
+    fn fetch(&mut self) -> Option<(RecordedPacket, Nanos)> {
         loop {
             if self.next == self.recording.packets.len() {
                 if !self.timeline.next_pass() {
@@ -219,7 +221,7 @@ impl Replay {
     }
 }
 
-impl Source for Replay {
+impl GenSource for RecordingReplay {
     fn next_len(&self) -> Option<usize> {
         self.current.map(|(packet, _)| packet.len)
     }
@@ -229,7 +231,7 @@ impl Source for Replay {
     }
 
     fn write(&mut self, _: Nanos, out: &mut [u8]) {
-        if let Some((Recorded { start, len, .. }, _)) = self.current {
+        if let Some((RecordedPacket { start, len, .. }, _)) = self.current {
             out[..len].copy_from_slice(&self.recording.bytes[start..start + len]);
         }
         self.current = self.fetch();
@@ -238,22 +240,22 @@ impl Source for Replay {
 
 #[cfg(test)]
 mod tests {
-    use slipring_traffic::{Lane, Pattern, Sizes};
+    use slipring_traffic::{GeneratorShare, Sizes, TrafficPattern};
 
     use super::*;
 
     fn generator() -> Generator {
-        let pattern = Pattern {
+        let pattern = TrafficPattern {
             sizes: Sizes::fixed(1000).unwrap(),
             src: "10.0.0.0/24".parse().unwrap(),
-            ..Pattern::default()
+            ..TrafficPattern::default()
         };
-        Generator::new(&pattern, 1, Lane::ONLY).unwrap()
+        Generator::new(&pattern, 1, GeneratorShare::ONLY).unwrap()
     }
 
     #[test]
     fn patched_buffers_hold_what_written_ones_do_in_whatever_order_they_come() {
-        let (mut whole, mut patched) = (generator(), Patched::new(generator(), 2));
+        let (mut whole, mut patched) = (generator(), PatchedFrames::new(generator(), 2));
         let mut pool = vec![0xee_u8; 16 * 2048];
         for n in 0..500 {
             let i = (n * 7 + n / 3) % 16;
@@ -265,14 +267,14 @@ mod tests {
         }
     }
 
-    fn recording(times: &[Nanos]) -> Arc<Recording> {
-        let packet = |(i, &time): (usize, &Nanos)| Recorded { time, start: i, len: 1 };
+    fn recording(times: &[Nanos]) -> Arc<CaptureRecording> {
+        let packet = |(i, &time): (usize, &Nanos)| RecordedPacket { time, start: i, len: 1 };
         let packets: Vec<_> = times.iter().enumerate().map(packet).collect();
-        Arc::new(Recording { bytes: (0..times.len() as u8).collect(), packets })
+        Arc::new(CaptureRecording { bytes: (0..times.len() as u8).collect(), packets })
     }
 
     /// Bytes and times of what a replay sends.
-    fn play(mut replay: Replay) -> Vec<(u8, Option<Nanos>)> {
+    fn play(mut replay: RecordingReplay) -> Vec<(u8, Option<Nanos>)> {
         let mut sent = Vec::new();
         while replay.next_len().is_some() {
             let (due, mut byte) = (replay.due(), [0]);
@@ -285,8 +287,8 @@ mod tests {
     #[test]
     fn threads_share_a_recording_and_keep_its_times() {
         let recording = recording(&[100, 130, 160]);
-        let timeline = || Timeline::new().with_passes(Some(2));
-        let lane = |i| play(Replay::new(recording.clone(), timeline(), true, (i, 2)));
+        let timeline = || ReplayTimeline::new().with_passes(Some(2));
+        let lane = |i| play(RecordingReplay::new(recording.clone(), timeline(), true, (i, 2)));
         let due = |byte, time| (byte, Some(time));
         assert_eq!(lane(0), [due(0, 0), due(2, 60), due(1, 120)]);
         assert_eq!(lane(1), [due(1, 30), due(0, 90), due(2, 150)]);
@@ -294,7 +296,8 @@ mod tests {
 
     #[test]
     fn an_untimed_replay_never_waits() {
-        let replay = Replay::new(recording(&[5, 5_000]), Timeline::new(), false, (0, 1));
+        let replay =
+            RecordingReplay::new(recording(&[5, 5_000]), ReplayTimeline::new(), false, (0, 1));
         assert_eq!(play(replay), [(0, None), (1, None)]);
     }
 }

@@ -8,30 +8,30 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 use slipring_cli::{Failure, Session};
 
-use super::report::{Figures, Totals};
+use super::report::{LbFigures, OutputTotals};
 
 /// Where the system log listens.
-const SYSLOG: &str = "/dev/log";
+const SYSLOG_PATH: &str = "/dev/log";
 /// Facility `local1`, severity `info` (RFC 5424, section 6.2.1).
-const PRIORITY: u32 = 17 * 8 + 6;
+const SYSLOG_PRIORITY: u32 = 17 * 8 + 6;
 /// Bits of a "megabit".
-const MEGABIT: f64 = 1024.0 * 1024.0;
+const BITS_PER_MEGABIT: f64 = 1024.0 * 1024.0;
 
 /// When each is due, and what was counted when it was written last.
-pub(super) struct Lines {
-    stdout: Option<Clock>,
-    syslog: Option<(Clock, UnixDatagram)>,
+pub(super) struct ClassicLines {
+    stdout: Option<ReportClock>,
+    syslog: Option<(ReportClock, UnixDatagram)>,
 }
 
-struct Clock {
+struct ReportClock {
     period: Duration,
     next: Duration,
     last_time: Duration,
-    last: Vec<Totals>,
+    last: Vec<OutputTotals>,
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct ClassicLine<'a> {
     ts: f64,
     interface: &'a str,
     output_ring: Option<usize>,
@@ -51,7 +51,7 @@ struct Line<'a> {
     free_buffer_slots: Option<u64>,
 }
 
-impl Lines {
+impl ClassicLines {
     /// Starts the clocks; without a system log, says so and goes on.
     pub(super) fn new(
         stdout: Option<Duration>,
@@ -60,24 +60,24 @@ impl Lines {
     ) -> Result<Self, Failure> {
         let connect = || {
             let socket = UnixDatagram::unbound()?;
-            socket.connect(SYSLOG)?;
+            socket.connect(SYSLOG_PATH)?;
             socket.set_nonblocking(true).map(|()| socket)
         };
         let syslog = match syslog.map(|period| (period, connect())) {
-            Some((period, Ok(socket))) => Some((Clock::new(period), socket)),
+            Some((period, Ok(socket))) => Some((ReportClock::new(period), socket)),
             Some((_, Err(error))) => {
-                session.reporter.warn(format_args!("no system log at {SYSLOG}: {error}"))?;
+                session.reporter.warn(format_args!("no system log at {SYSLOG_PATH}: {error}"))?;
                 None
             }
             None => None,
         };
-        Ok(Self { stdout: stdout.map(Clock::new), syslog })
+        Ok(Self { stdout: stdout.map(ReportClock::new), syslog })
     }
 
     /// Writes what is due.
     pub(super) fn write_due(
         &mut self,
-        figures: &Figures,
+        figures: &LbFigures,
         session: &mut Session<'_>,
     ) -> Result<(), Failure> {
         for line in self.stdout.iter_mut().flat_map(|clock| clock.lines(figures)) {
@@ -87,20 +87,20 @@ impl Lines {
             for line in clock.lines(figures) {
                 let pid = std::process::id();
                 // A log that is full or gone loses lines, and nothing else.
-                let _ = socket.send(format!("<{PRIORITY}>lb[{pid}]: {line}").as_bytes());
+                let _ = socket.send(format!("<{SYSLOG_PRIORITY}>lb[{pid}]: {line}").as_bytes());
             }
         }
         Ok(())
     }
 }
 
-impl Clock {
+impl ReportClock {
     fn new(period: Duration) -> Self {
         Self { period, next: period, last_time: Duration::ZERO, last: Vec::new() }
     }
 
     /// The lines, if they are due.
-    fn lines(&mut self, figures: &Figures) -> Vec<String> {
+    fn lines(&mut self, figures: &LbFigures) -> Vec<String> {
         let time = figures.meter.elapsed();
         // Ticks of several periods come together, a little early or late.
         if time + Duration::from_millis(5) < self.next {
@@ -115,16 +115,21 @@ impl Clock {
             .iter()
             .enumerate()
             .map(|(i, output)| {
-                let line = Line::of(&names[i + 1], output, &before(i), span);
+                let line = ClassicLine::of(&names[i + 1], output, &before(i), span);
                 let waiting = Some(output.waiting);
-                Line { output_ring: Some(i), overflow_queue_size: waiting, ..line }.to_string()
+                ClassicLine { output_ring: Some(i), overflow_queue_size: waiting, ..line }
+                    .to_string()
             })
             .collect();
-        let line = Line::of(&names[0], &all, &before(outputs.len()), span);
+        let line = ClassicLine::of(&names[0], &all, &before(outputs.len()), span);
         let (received, non_ip) = (Some(figures.received()), Some(figures.non_ip()));
         let free_buffer_slots = Some(figures.free_bufs());
-        let sum =
-            Line { packets_received: received, non_ip_packets: non_ip, free_buffer_slots, ..line };
+        let sum = ClassicLine {
+            packets_received: received,
+            non_ip_packets: non_ip,
+            free_buffer_slots,
+            ..line
+        };
         lines.push(sum.to_string());
         self.last = outputs.into_iter().chain([all]).collect();
         self.last_time = time;
@@ -132,8 +137,8 @@ impl Clock {
     }
 }
 
-impl<'a> Line<'a> {
-    fn of(interface: &'a str, now: &Totals, before: &Totals, span: f64) -> Self {
+impl<'a> ClassicLine<'a> {
+    fn of(interface: &'a str, now: &OutputTotals, before: &OutputTotals, span: f64) -> Self {
         let rate = |now: u64, before: u64| (now - before) as f64 / span;
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
@@ -144,7 +149,8 @@ impl<'a> Line<'a> {
             packets_forwarded: now.forwarded,
             packets_dropped: now.dropped,
             non_ip_packets: None,
-            data_forward_rate: rate(now.forwarded_bytes, before.forwarded_bytes) * 8.0 / MEGABIT,
+            data_forward_rate: rate(now.forwarded_bytes, before.forwarded_bytes) * 8.0
+                / BITS_PER_MEGABIT,
             packet_forward_rate_kpps: rate(now.forwarded, before.forwarded) / 1000.0,
             packet_drop_rate_kpps: rate(now.dropped, before.dropped) / 1000.0,
             overflow_queue_size: None,
@@ -153,7 +159,7 @@ impl<'a> Line<'a> {
     }
 }
 
-impl std::fmt::Display for Line<'_> {
+impl std::fmt::Display for ClassicLine<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&serde_json::to_string(self).map_err(|_| std::fmt::Error)?)
     }

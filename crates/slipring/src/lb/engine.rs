@@ -7,18 +7,18 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use slipring_balance::{Backlog, Splitter, Spread};
+use slipring_balance::{Backlog, FlowSplitter, OutputSpread};
 use slipring_port::{Interest, Nanos, Queue, RunError, Visit, WaitSet, now};
 
-use slipring_program::mover::Mover;
-use slipring_program::slots::{Outbox, bytes, slots_of, whole_frames};
+use slipring_datapath::poll_loop::PollLoop;
+use slipring_datapath::slots::{BatchedTxQueue, bytes, slots_of, whole_frames};
 
 /// How long frames may take to leave at the end.
-const DRAIN: Nanos = 100_000_000;
+const DRAIN_TIMEOUT_NS: Nanos = 100_000_000;
 
 /// What one thread counts for one output.
 #[derive(Debug, Default)]
-pub(super) struct OutputBoard {
+pub(super) struct SharedOutputStats {
     pub(super) forwarded: AtomicU64,
     pub(super) forwarded_bytes: AtomicU64,
     pub(super) dropped: AtomicU64,
@@ -27,12 +27,12 @@ pub(super) struct OutputBoard {
 
 /// What one thread counts.
 #[derive(Debug, Default)]
-pub(super) struct Board {
+pub(super) struct SharedLbStats {
     pub(super) received: AtomicU64,
     pub(super) non_ip: AtomicU64,
     pub(super) free_bufs: AtomicU64,
     /// All groups' outputs, one group after the other.
-    pub(super) outputs: Vec<OutputBoard>,
+    pub(super) outputs: Vec<SharedOutputStats>,
 }
 
 fn add(counter: &AtomicU64, amount: u64) {
@@ -42,36 +42,36 @@ fn add(counter: &AtomicU64, amount: u64) {
 
 /// One group's outputs among all outputs, and how flows are spread over them.
 #[derive(Debug, Clone)]
-pub(super) struct Share {
+pub(super) struct GroupOutputs {
     pub(super) first: usize,
-    pub(super) spread: Arc<Spread>,
+    pub(super) spread: Arc<OutputSpread>,
 }
 
 /// What one thread does.
-pub(super) struct Lane {
+pub(super) struct LbWorker {
     pub(super) inputs: Vec<Box<dyn Queue>>,
-    pub(super) outputs: Vec<Outbox>,
-    pub(super) shares: Vec<Share>,
-    pub(super) splitter: Splitter,
+    pub(super) outputs: Vec<BatchedTxQueue>,
+    pub(super) groups: Vec<GroupOutputs>,
+    pub(super) splitter: FlowSplitter,
     pub(super) backlog: Backlog,
     /// Slots taken at most at a time.
     pub(super) batch: u32,
-    pub(super) board: Arc<Board>,
+    pub(super) stats: Arc<SharedLbStats>,
     pub(super) scratch: Vec<u8>,
 }
 
-impl Lane {
+impl LbWorker {
     /// Sends frames that wait; how many.
-    fn catch_up(&mut self) -> u32 {
+    fn send_backlog(&mut self) -> u32 {
         if self.backlog.waiting() == 0 {
             return 0;
         }
         let mut sent = 0;
         for (output, (outbox, board)) in
-            self.outputs.iter_mut().zip(&self.board.outputs).enumerate()
+            self.outputs.iter_mut().zip(&self.stats.outputs).enumerate()
         {
             while let Some(frame) = self.backlog.front(output) {
-                if !outbox.put(frame) {
+                if !outbox.copy_frame(frame) {
                     break;
                 }
                 forwarded(board, frame.len());
@@ -84,7 +84,16 @@ impl Lane {
 
     /// Spreads the frames of one input; how many slots they had.
     fn spread(&mut self, input: usize) -> u32 {
-        let Self { inputs, outputs, shares, splitter, backlog, batch, board, scratch } = self;
+        let Self {
+            inputs,
+            outputs,
+            groups: shares,
+            splitter,
+            backlog,
+            batch,
+            stats: board,
+            scratch,
+        } = self;
         let rx = inputs[input].rings().rx;
         let end = whole_frames(rx, *batch);
         let (mut at, mut received, mut non_ip) = (0, 0, 0);
@@ -98,7 +107,7 @@ impl Lane {
                 let output = share.first + share.spread.output(flow.hash);
                 let may_swap = i + 1 == shares.len();
                 let is_behind = backlog.waiting_for(output) > 0;
-                if !is_behind && outputs[output].take(rx, at, slots, may_swap) {
+                if !is_behind && outputs[output].forward_frame(rx, at, slots, may_swap) {
                     forwarded(&board.outputs[output], len);
                 } else if let Some(loser) = backlog.push(output, bytes(rx, at, slots, scratch)) {
                     add(&board.outputs[loser].dropped, 1);
@@ -113,14 +122,14 @@ impl Lane {
     }
 
     fn publish(&self) {
-        self.board.free_bufs.store(self.backlog.free() as u64, Ordering::Relaxed);
-        for (output, board) in self.board.outputs.iter().enumerate() {
+        self.stats.free_bufs.store(self.backlog.free() as u64, Ordering::Relaxed);
+        for (output, board) in self.stats.outputs.iter().enumerate() {
             board.waiting.store(self.backlog.waiting_for(output) as u64, Ordering::Relaxed);
         }
     }
 }
 
-impl Mover for Lane {
+impl PollLoop for LbWorker {
     fn queues(&self) -> Vec<&dyn Queue> {
         let outputs = self.outputs.iter().map(|output| &output.queue);
         self.inputs.iter().chain(outputs).map(AsRef::as_ref).collect()
@@ -128,31 +137,31 @@ impl Mover for Lane {
 
     /// Spreads one batch of each queue; how many frames moved.
     fn step(&mut self) -> Result<u32, RunError> {
-        self.outputs.iter_mut().try_for_each(Outbox::reclaim)?;
-        let mut moved = self.catch_up();
+        self.outputs.iter_mut().try_for_each(BatchedTxQueue::reclaim)?;
+        let mut moved = self.send_backlog();
         for input in 0..self.inputs.len() {
             self.inputs[input].rx_sync()?;
             moved += self.spread(input);
         }
-        self.outputs.iter_mut().try_for_each(Outbox::flush)?;
+        self.outputs.iter_mut().try_for_each(BatchedTxQueue::flush)?;
         self.publish();
         Ok(moved)
     }
 
     /// Whether no more frames will come, and those that came are on their way.
-    fn ended(&mut self) -> bool {
+    fn is_finished(&mut self) -> bool {
         let ended = self.inputs.iter_mut().all(|q| q.ended() && q.rings().rx.avail() == 0);
         ended && self.backlog.waiting() == 0
     }
 
     /// Lets frames that wait or are on their way leave, for a bounded time.
     fn drain(&mut self) -> Result<(), RunError> {
-        let until = now() + DRAIN;
+        let until = now() + DRAIN_TIMEOUT_NS;
         loop {
-            self.catch_up();
-            self.outputs.iter_mut().try_for_each(Outbox::flush)?;
+            self.send_backlog();
+            self.outputs.iter_mut().try_for_each(BatchedTxQueue::flush)?;
             let all_left =
-                self.backlog.waiting() == 0 && self.outputs.iter_mut().all(Outbox::is_idle);
+                self.backlog.waiting() == 0 && self.outputs.iter_mut().all(BatchedTxQueue::is_idle);
             if all_left || now() >= until {
                 break;
             }
@@ -168,12 +177,12 @@ impl Mover for Lane {
     }
 }
 
-fn forwarded(board: &OutputBoard, len: usize) {
+fn forwarded(board: &SharedOutputStats, len: usize) {
     add(&board.forwarded, 1);
     add(&board.forwarded_bytes, len as u64);
 }
 
-impl WaitSet for Lane {
+impl WaitSet for LbWorker {
     fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
         self.inputs.iter_mut().try_for_each(|queue| visit(&mut **queue, Interest::RX))?;
         for (output, outbox) in self.outputs.iter_mut().enumerate() {

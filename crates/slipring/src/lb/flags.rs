@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
 use slipring_abi::name::PortName;
-use slipring_cli::units::{Count, Span};
+use slipring_cli::units::{Count, TimeSpan};
 use slipring_cli::{Failure, flags, metrics};
-use slipring_port::Patience;
+use slipring_port::WaitStrategy;
 
-use super::groups::{Pipes, groups};
-use super::{Plan, Settings, outputs};
-use slipring_program::opening::{self, Opening, Role};
+use super::groups::{PipeGroup, groups};
+use super::{LbPlan, LbSettings, outputs};
+use slipring_datapath::opening::{self, PortOpening, PortRole};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,7 +20,7 @@ Examples:
   slipring lb -i netmap:eth0 --outputs 'packet:eth1 packet:eth2' --outputs pcap:all.pcap -B 4096";
 
 pub(super) fn command() -> Command {
-    let seconds = |text: &str| Span::parse(text, Duration::from_secs(1));
+    let seconds = |text: &str| TimeSpan::parse(text, Duration::from_secs(1));
     let value = |id: &'static str, name: &'static str, help: &'static str| {
         Arg::new(id).long(id).value_name(name).help(help)
     };
@@ -37,7 +37,7 @@ pub(super) fn command() -> Command {
             value("pipes", "[PREFIX:]N", "A group of N pipes, named after the prefix or the port")
                 .short('p')
                 .action(ArgAction::Append)
-                .value_parser(str::parse::<Pipes>),
+                .value_parser(str::parse::<PipeGroup>),
             value(
                 "device",
                 "PATH",
@@ -95,22 +95,22 @@ pub(super) fn command() -> Command {
     command.after_help(EXAMPLES)
 }
 
-impl Plan {
+impl LbPlan {
     pub(super) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
-        let span = |id: &str| matches.get_one::<Span>(id).map(|span| span.duration());
+        let span = |id: &str| matches.get_one::<TimeSpan>(id).map(|span| span.duration());
         let often = |id: &str| span(id).filter(|span| !span.is_zero());
         let input: PortName =
             matches.get_one("interface").cloned().expect("the parser insists on -i");
-        let pipes = matches.get_many::<Pipes>("pipes").into_iter().flatten().cloned().collect();
+        let pipes = matches.get_many::<PipeGroup>("pipes").into_iter().flatten().cloned().collect();
         let listed: Vec<String> =
             matches.get_many("outputs").into_iter().flatten().cloned().collect();
-        let mut opening = Opening::of(matches);
+        let mut opening = PortOpening::of(matches);
         if matches.get_flag("busy-wait") {
-            opening.patience = Patience::Spin;
+            opening.wait_policy = WaitStrategy::Spin;
         }
         let groups = groups(&input, pipes, matches.get_one("device"), &listed)?;
-        let sinks = outputs(&groups).map(|port| (port, Role::Sink));
-        let roles = std::iter::once((&input, Role::Source)).chain(sinks);
+        let sinks = outputs(&groups).map(|port| (port, PortRole::Sink));
+        let roles = std::iter::once((&input, PortRole::Source)).chain(sinks);
         let opening = opening.with_roles(roles, Vec::new())?;
         Ok(Self {
             groups,
@@ -126,13 +126,13 @@ impl Plan {
     }
 }
 
-fn settings(matches: &ArgMatches) -> Settings {
+fn settings(matches: &ArgMatches) -> LbSettings {
     let count = |id: &str| matches.get_one::<Count>(id).map(|count| count.0);
     let number = |id: &str| matches.get_one::<u32>(id).copied().unwrap_or(1);
     let is_consistent = matches.get_flag("consistent");
     // Who knows the key can aim flows at one output.
     let random = || if is_consistent { 0 } else { RandomState::new().hash_one(0) };
-    Settings {
+    LbSettings {
         batch: number("batch"),
         backlog: usize::try_from(count("extra-bufs").unwrap_or(0)).unwrap_or(usize::MAX),
         threads: number("threads"),

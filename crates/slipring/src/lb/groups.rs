@@ -11,29 +11,29 @@
 
 use std::collections::HashMap;
 
-use slipring_abi::name::{Kind, NameError, PortName};
+use slipring_abi::name::{PortName, PortNameError, PortNameKind};
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_port::{OpenCause, OpenError};
 
 /// Pipes of a group that says no number, as in the classic program.
-const PIPES: u16 = 2;
+const DEFAULT_PIPES: u16 = 2;
 /// Outputs of all groups.
 const MAX_OUTPUTS: usize = 4096;
 
 /// Outputs that share the flows of the input among them.
 #[derive(Debug, Clone)]
-pub(super) struct Group {
+pub(super) struct OutputGroup {
     pub(super) ports: Vec<PortName>,
 }
 
 /// A group as it was typed by `-p`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pipes {
+pub(super) struct PipeGroup {
     prefix: Option<String>,
     count: u16,
 }
 
-impl std::str::FromStr for Pipes {
+impl std::str::FromStr for PipeGroup {
     type Err = String;
 
     /// Reads `[prefix:]number` or `prefix:`.
@@ -44,7 +44,7 @@ impl std::str::FromStr for Pipes {
             None => (None, text),
         };
         let count = match number {
-            "" if prefix.is_some() => PIPES,
+            "" if prefix.is_some() => DEFAULT_PIPES,
             number => number.parse().map_err(|_| "expected [PREFIX:]NUMBER".to_owned())?,
         };
         if count == 0 {
@@ -58,18 +58,18 @@ impl std::str::FromStr for Pipes {
 /// those of `device`, else of the device that has the input, else of the usual one.
 pub(super) fn groups(
     input: &PortName,
-    pipes: Vec<Pipes>,
+    pipes: Vec<PipeGroup>,
     device: Option<&String>,
     listed: &[String],
-) -> Result<Vec<Group>, Failure> {
+) -> Result<Vec<OutputGroup>, Failure> {
     let pipes = match (pipes.is_empty(), listed.is_empty()) {
-        (true, true) => vec![Pipes { prefix: None, count: PIPES }],
+        (true, true) => vec![PipeGroup { prefix: None, count: DEFAULT_PIPES }],
         _ => pipes,
     };
     let mut groups = piped(input, &pipes, device.or(input.device.as_ref()))?;
     for list in listed {
         let names = list.split_whitespace().map(PortName::parse_classic);
-        groups.push(Group { ports: names.collect::<Result<_, _>>()? });
+        groups.push(OutputGroup { ports: names.collect::<Result<_, _>>()? });
     }
     check(input, &groups)?;
     Ok(groups)
@@ -78,9 +78,9 @@ pub(super) fn groups(
 /// Pipes by their parent's name; groups of one name go on counting.
 fn piped(
     input: &PortName,
-    pipes: &[Pipes],
+    pipes: &[PipeGroup],
     device: Option<&String>,
-) -> Result<Vec<Group>, Failure> {
+) -> Result<Vec<OutputGroup>, Failure> {
     let pipe = |parent: &str, number| {
         let name = PortName::parse(&format!("kernel:{parent}{{{number}"));
         let mut name = name.map_err(|error| unnamed(parent, input, error))?;
@@ -89,17 +89,17 @@ fn piped(
     };
     let mut next = HashMap::<String, u32>::new();
     let mut groups = Vec::new();
-    for Pipes { prefix, count } in pipes {
+    for PipeGroup { prefix, count } in pipes {
         let parent = prefix.clone().unwrap_or_else(|| input.name.clone());
         let first = next.entry(parent.clone()).or_default();
         let names = (*first..*first + u32::from(*count)).map(|number| pipe(&parent, number));
-        groups.push(Group { ports: names.collect::<Result<_, _>>()? });
+        groups.push(OutputGroup { ports: names.collect::<Result<_, _>>()? });
         *first += u32::from(*count);
     }
     Ok(groups)
 }
 
-fn check(input: &PortName, groups: &[Group]) -> Result<(), Failure> {
+fn check(input: &PortName, groups: &[OutputGroup]) -> Result<(), Failure> {
     let count: usize = groups.iter().map(|group| group.ports.len()).sum();
     if count > MAX_OUTPUTS || groups.iter().any(|group| group.ports.is_empty()) {
         return Err(Diagnostic::new(codes::SR0004, format!("{count} outputs are given"))
@@ -108,7 +108,7 @@ fn check(input: &PortName, groups: &[Group]) -> Result<(), Failure> {
             .into());
     }
     for name in groups.iter().flat_map(|group| &group.ports) {
-        if name.pipe.is_some() && name.kind != Kind::Kernel {
+        if name.pipe.is_some() && name.kind != PortNameKind::Kernel {
             return Err(unreachable(name).into());
         }
         if is_same_pipe(name, input) {
@@ -119,7 +119,7 @@ fn check(input: &PortName, groups: &[Group]) -> Result<(), Failure> {
 }
 
 /// What the input is called may be no name for pipes; the words are of what was typed.
-fn unnamed(parent: &str, input: &PortName, error: NameError) -> Failure {
+fn unnamed(parent: &str, input: &PortName, error: PortNameError) -> Failure {
     if parent != input.name {
         return error.into();
     }
@@ -160,14 +160,15 @@ fn loops(name: &PortName, input: &PortName) -> Diagnostic {
 mod tests {
     use super::*;
 
-    fn names(groups: &[Group]) -> Vec<Vec<String>> {
+    fn names(groups: &[OutputGroup]) -> Vec<Vec<String>> {
         groups.iter().map(|group| group.ports.iter().map(ToString::to_string).collect()).collect()
     }
 
     #[test]
     fn pipes_are_named_and_counted_as_in_the_classic_program() {
         let input = PortName::parse_classic("eth0").unwrap();
-        let pipes: Vec<Pipes> = ["2", "x:1", "1", "x:"].map(|text| text.parse().unwrap()).into();
+        let pipes: Vec<PipeGroup> =
+            ["2", "x:1", "1", "x:"].map(|text| text.parse().unwrap()).into();
         let wanted = [
             vec!["kernel:eth0{0", "kernel:eth0{1"],
             vec!["kernel:x{0"],
@@ -187,7 +188,7 @@ mod tests {
 
     #[test]
     fn wrong_groups_are_refused_with_words() {
-        let refused = |text: &str| text.parse::<Pipes>().unwrap_err();
+        let refused = |text: &str| text.parse::<PipeGroup>().unwrap_err();
         assert_eq!(refused(":2"), "there is no prefix before the `:`");
         assert_eq!(refused("0"), "a group has at least one pipe");
         assert_eq!(refused("x:many"), "expected [PREFIX:]NUMBER");

@@ -5,17 +5,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
-use slipring_cli::report::{PortReport, Sample};
+use slipring_cli::report::{PortReport, ReportSample};
 use slipring_cli::units::human;
 
-use super::Settings;
-use super::engine::{Board, Lane, OutputBoard};
-use super::groups::Group;
-use slipring_program::meter::{Meter, bps, pps};
+use super::LbSettings;
+use super::engine::{LbWorker, SharedLbStats, SharedOutputStats};
+use super::groups::OutputGroup;
+use slipring_datapath::meter::{PortMeter, bps, pps};
 
 /// One output's totals, over all threads.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
-pub(super) struct Totals {
+pub(super) struct OutputTotals {
     pub(super) forwarded: u64,
     pub(super) forwarded_bytes: u64,
     pub(super) dropped: u64,
@@ -28,12 +28,12 @@ struct OutputReport {
     name: String,
     group: usize,
     #[serde(flatten)]
-    totals: Totals,
+    totals: OutputTotals,
 }
 
 /// The keys that `slipring lb` adds to a report.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Extra {
+pub(super) struct LbReportExtra {
     threads: usize,
     consistent: bool,
     received: u64,
@@ -44,27 +44,32 @@ pub(super) struct Extra {
 }
 
 /// All figures of a run.
-pub(super) struct Figures {
-    pub(super) meter: Meter,
-    boards: Vec<Arc<Board>>,
-    settings: Settings,
+pub(super) struct LbFigures {
+    pub(super) meter: PortMeter,
+    stats: Vec<Arc<SharedLbStats>>,
+    settings: LbSettings,
     /// Each output's group.
     groups: Vec<usize>,
     group_count: usize,
-    last: Totals,
+    last: OutputTotals,
     last_time: Duration,
 }
 
-impl Figures {
-    pub(super) fn new(meter: Meter, groups: &[Group], lanes: &[Lane], settings: Settings) -> Self {
+impl LbFigures {
+    pub(super) fn new(
+        meter: PortMeter,
+        groups: &[OutputGroup],
+        lanes: &[LbWorker],
+        settings: LbSettings,
+    ) -> Self {
         let numbered = groups.iter().enumerate();
         Self {
             meter,
-            boards: lanes.iter().map(|lane| lane.board.clone()).collect(),
+            stats: lanes.iter().map(|lane| lane.stats.clone()).collect(),
             settings,
             groups: numbered.flat_map(|(i, group)| group.ports.iter().map(move |_| i)).collect(),
             group_count: groups.len(),
-            last: Totals::default(),
+            last: OutputTotals::default(),
             last_time: Duration::ZERO,
         }
     }
@@ -81,16 +86,16 @@ impl Figures {
     }
 
     /// All outputs' totals, in order.
-    pub(super) fn outputs(&self) -> Vec<Totals> {
+    pub(super) fn outputs(&self) -> Vec<OutputTotals> {
         (0..self.groups.len()).map(|i| self.output(i)).collect()
     }
 
-    fn output(&self, i: usize) -> Totals {
-        let sum = |counter: fn(&OutputBoard) -> &AtomicU64| {
-            let boards = self.boards.iter().map(|board| counter(&board.outputs[i]));
+    fn output(&self, i: usize) -> OutputTotals {
+        let sum = |counter: fn(&SharedOutputStats) -> &AtomicU64| {
+            let boards = self.stats.iter().map(|board| counter(&board.outputs[i]));
             boards.map(|counter| counter.load(Ordering::Relaxed)).sum()
         };
-        Totals {
+        OutputTotals {
             forwarded: sum(|board| &board.forwarded),
             forwarded_bytes: sum(|board| &board.forwarded_bytes),
             dropped: sum(|board| &board.dropped),
@@ -98,8 +103,8 @@ impl Figures {
         }
     }
 
-    fn sum(&self, counter: fn(&Board) -> &AtomicU64) -> u64 {
-        self.boards.iter().map(|board| counter(board).load(Ordering::Relaxed)).sum()
+    fn sum(&self, counter: fn(&SharedLbStats) -> &AtomicU64) -> u64 {
+        self.stats.iter().map(|board| counter(board).load(Ordering::Relaxed)).sum()
     }
 
     /// Frames taken in.
@@ -118,8 +123,8 @@ impl Figures {
     }
 
     /// All outputs together.
-    pub(super) fn all(&self) -> Totals {
-        self.outputs().into_iter().fold(Totals::default(), |sum, output| Totals {
+    pub(super) fn all(&self) -> OutputTotals {
+        self.outputs().into_iter().fold(OutputTotals::default(), |sum, output| OutputTotals {
             forwarded: sum.forwarded + output.forwarded,
             forwarded_bytes: sum.forwarded_bytes + output.forwarded_bytes,
             dropped: sum.dropped + output.dropped,
@@ -127,20 +132,20 @@ impl Figures {
         })
     }
 
-    pub(super) fn sample(&self) -> Sample<Extra> {
+    pub(super) fn sample(&self) -> ReportSample<LbReportExtra> {
         let ports = self.ports();
         let names = ports.iter().skip(1).map(|port| port.name.clone());
         let outputs = names.zip(&self.groups).zip(self.outputs());
         let outputs = outputs.map(|((name, &group), totals)| OutputReport { name, group, totals });
-        let extra = Extra {
-            threads: self.boards.len(),
+        let extra = LbReportExtra {
+            threads: self.stats.len(),
             consistent: self.settings.is_consistent,
             received: self.received(),
             non_ip: self.non_ip(),
             free_bufs: self.free_bufs(),
             outputs: outputs.collect(),
         };
-        Sample {
+        ReportSample {
             elapsed: self.meter.elapsed(),
             in_flight: self.meter.in_flight() + self.all().waiting,
             copies: extra.received * (self.group_count as u64 - 1),
@@ -178,7 +183,7 @@ impl Figures {
 
     /// The last words; those of the classic program where its reports were asked for.
     pub(super) fn summary(&self, classic: bool) -> String {
-        let Totals { forwarded, dropped, .. } = self.all();
+        let OutputTotals { forwarded, dropped, .. } = self.all();
         let total = forwarded + dropped;
         let last =
             format!("{forwarded} packets forwarded.  {dropped} packets dropped. Total {total}");

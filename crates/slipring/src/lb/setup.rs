@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use slipring_balance::{Backlog, Splitter, Spread};
+use slipring_balance::{Backlog, FlowSplitter, OutputSpread};
 use slipring_cli::{Diagnostic, Failure, codes};
-use slipring_port::{Patience, Port};
+use slipring_port::{Port, WaitStrategy};
 
-use super::Settings;
-use super::engine::{Board, Lane, OutputBoard, Share};
-use super::groups::Group;
-use slipring_program::mover;
-use slipring_program::slots::Outbox;
-use slipring_program::workers::Task;
+use super::LbSettings;
+use super::engine::{GroupOutputs, LbWorker, SharedLbStats, SharedOutputStats};
+use super::groups::OutputGroup;
+use slipring_datapath::poll_loop;
+use slipring_datapath::slots::BatchedTxQueue;
+use slipring_datapath::workers::WorkerTask;
 
 /// A lane per thread: as many as were asked for, but none without a queue of the input.
-pub(super) fn lanes(
+pub(super) fn make_workers(
     ports: Vec<Port>,
-    groups: &[Group],
-    settings: Settings,
-) -> Result<Vec<Lane>, Failure> {
+    groups: &[OutputGroup],
+    settings: LbSettings,
+) -> Result<Vec<LbWorker>, Failure> {
     let mut ports = ports.into_iter();
     let input = ports.next().expect("the input is opened first");
     let mut outputs: Vec<Port> = ports.collect();
@@ -26,13 +26,13 @@ pub(super) fn lanes(
     if let Some(short) = outputs.iter().find(|port| port.queues.len() < threads) {
         return Err(too_few_queues(short, threads).into());
     }
-    let shares = shares(groups, settings);
-    let mut lanes: Vec<Lane> = (0..threads)
+    let shares = group_outputs(groups, settings);
+    let mut lanes: Vec<LbWorker> = (0..threads)
         .map(|thread| {
-            let boxes = outputs.iter_mut().map(|port| Outbox::new(port.queues.remove(0)));
-            let boxes: Vec<Outbox> = boxes.collect();
+            let boxes = outputs.iter_mut().map(|port| BatchedTxQueue::new(port.queues.remove(0)));
+            let boxes: Vec<BatchedTxQueue> = boxes.collect();
             let spare = usize::from(thread < settings.backlog % threads);
-            lane(boxes, shares.clone(), settings.backlog / threads + spare, settings)
+            make_worker(boxes, shares.clone(), settings.backlog / threads + spare, settings)
         })
         .collect();
     for (i, queue) in input.queues.into_iter().enumerate() {
@@ -42,35 +42,40 @@ pub(super) fn lanes(
 }
 
 /// What the threads run.
-pub(super) fn tasks(lanes: Vec<Lane>, patience: Patience) -> Vec<Task> {
-    lanes.into_iter().map(|lane| mover::task("lb", lane, patience)).collect()
+pub(super) fn tasks(lanes: Vec<LbWorker>, patience: WaitStrategy) -> Vec<WorkerTask> {
+    lanes.into_iter().map(|lane| poll_loop::task("lb", lane, patience)).collect()
 }
 
-fn lane(outputs: Vec<Outbox>, shares: Vec<Share>, backlog: usize, settings: Settings) -> Lane {
-    let boards = outputs.iter().map(|_| OutputBoard::default()).collect();
-    let splitter = Splitter::new([settings.seed, !settings.seed]);
-    Lane {
+fn make_worker(
+    outputs: Vec<BatchedTxQueue>,
+    shares: Vec<GroupOutputs>,
+    backlog: usize,
+    settings: LbSettings,
+) -> LbWorker {
+    let boards = outputs.iter().map(|_| SharedOutputStats::default()).collect();
+    let splitter = FlowSplitter::new([settings.seed, !settings.seed]);
+    LbWorker {
         inputs: Vec::new(),
         backlog: Backlog::new(outputs.len(), backlog),
         outputs,
-        shares,
-        splitter: if settings.looks_inside { splitter.looking_inside() } else { splitter },
+        groups: shares,
+        splitter: if settings.looks_inside { splitter.decapsulating() } else { splitter },
         batch: settings.batch,
-        board: Arc::new(Board { outputs: boards, ..Board::default() }),
+        stats: Arc::new(SharedLbStats { outputs: boards, ..SharedLbStats::default() }),
         scratch: Vec::new(),
     }
 }
 
-fn shares(groups: &[Group], settings: Settings) -> Vec<Share> {
+fn group_outputs(groups: &[OutputGroup], settings: LbSettings) -> Vec<GroupOutputs> {
     let mut first = 0;
-    let share = |group: &Group| {
-        let names = group.ports.iter().map(|name| identity(&name.to_string()));
+    let share = |group: &OutputGroup| {
+        let names = group.ports.iter().map(|name| name_hash(&name.to_string()));
         let spread = if settings.is_consistent {
-            Spread::consistent(&names.collect::<Vec<_>>())
+            OutputSpread::consistent(&names.collect::<Vec<_>>())
         } else {
-            Spread::even(group.ports.len() as u16)
+            OutputSpread::even(group.ports.len() as u16)
         };
-        let share = Share { first, spread: Arc::new(spread) };
+        let share = GroupOutputs { first, spread: Arc::new(spread) };
         first += group.ports.len();
         share
     };
@@ -78,7 +83,7 @@ fn shares(groups: &[Group], settings: Settings) -> Vec<Share> {
 }
 
 /// A number for a name, the same in every run: FNV-1a.
-fn identity(name: &str) -> u64 {
+fn name_hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

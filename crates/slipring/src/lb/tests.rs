@@ -1,12 +1,12 @@
 use slipring_core::Host;
 use slipring_port::{OpenOptions, Port};
 
-use super::engine::Lane;
-use super::groups::Group;
-use super::{Settings, setup};
-use slipring_program::mover::Mover;
+use super::engine::LbWorker;
+use super::groups::OutputGroup;
+use super::{LbSettings, setup};
+use slipring_datapath::poll_loop::PollLoop;
 
-const SETTINGS: Settings = Settings {
+const SETTINGS: LbSettings = LbSettings {
     batch: 2048,
     backlog: 0,
     threads: 1,
@@ -19,11 +19,11 @@ const SETTINGS: Settings = Settings {
 struct Bed {
     source: Port,
     sinks: Vec<Port>,
-    lanes: Vec<Lane>,
+    lanes: Vec<LbWorker>,
 }
 
 impl Bed {
-    fn new(name: &str, groups: &[usize], settings: Settings) -> Self {
+    fn new(name: &str, groups: &[usize], settings: LbSettings) -> Self {
         let host = Host::new();
         let conf = format!("@conf:rings={}", settings.threads);
         let parse =
@@ -39,9 +39,11 @@ impl Bed {
             sinks.push(sink);
         }
         let mut ends = names[2..].iter().step_by(2).cloned();
-        let groups: Vec<Group> =
-            groups.iter().map(|&n| Group { ports: ends.by_ref().take(n).collect() }).collect();
-        let lanes = setup::lanes(near, &groups, settings).unwrap();
+        let groups: Vec<OutputGroup> = groups
+            .iter()
+            .map(|&n| OutputGroup { ports: ends.by_ref().take(n).collect() })
+            .collect();
+        let lanes = setup::make_workers(near, &groups, settings).unwrap();
         Self { source, sinks, lanes }
     }
 
@@ -72,9 +74,9 @@ impl Bed {
 
     fn count(
         &self,
-        counter: fn(&super::engine::OutputBoard) -> &std::sync::atomic::AtomicU64,
+        counter: fn(&super::engine::SharedOutputStats) -> &std::sync::atomic::AtomicU64,
     ) -> u64 {
-        let outputs = self.lanes.iter().flat_map(|lane| &lane.board.outputs);
+        let outputs = self.lanes.iter().flat_map(|lane| &lane.stats.outputs);
         outputs.map(|board| counter(board).load(std::sync::atomic::Ordering::Relaxed)).sum()
     }
 }
@@ -128,7 +130,7 @@ fn every_group_gets_every_frame() {
 #[test]
 fn frames_above_the_buffer_size_stay_whole_in_every_group() {
     // A batch shorter than a frame must not stop it.
-    let mut bed = Bed::new("jumbo", &[2, 2], Settings { batch: 1, ..SETTINGS });
+    let mut bed = Bed::new("jumbo", &[2, 2], LbSettings { batch: 1, ..SETTINGS });
     let sent: Vec<_> = (0..4).map(|i| frame(1, i, i, 9000)).collect();
     bed.send(0, &sent);
     for group in [0..2, 2..4] {
@@ -158,7 +160,7 @@ fn a_full_output_loses_only_its_own_frames_and_counts_them() {
 
 #[test]
 fn frames_wait_for_a_full_output_and_come_later_in_order() {
-    let mut bed = Bed::new("wait", &[1], Settings { backlog: 50, ..SETTINGS });
+    let mut bed = Bed::new("wait", &[1], LbSettings { backlog: 50, ..SETTINGS });
     let sent: Vec<_> = (0..120).map(|i| frame(1, 2, i, 60)).collect();
     bed.send(0, &sent);
     assert_eq!((bed.count(|b| &b.waiting), bed.count(|b| &b.dropped)), (50, 7));
@@ -172,7 +174,7 @@ fn frames_wait_for_a_full_output_and_come_later_in_order() {
 
 #[test]
 fn threads_share_every_output() {
-    let mut bed = Bed::new("threads", &[2], Settings { threads: 2, ..SETTINGS });
+    let mut bed = Bed::new("threads", &[2], LbSettings { threads: 2, ..SETTINGS });
     assert_eq!(bed.lanes.len(), 2);
     let sent: Vec<_> = (0..30).map(|i| frame(1, i, i, 60)).collect();
     bed.send(0, &sent[..15]);
@@ -186,7 +188,7 @@ fn threads_share_every_output() {
 
 #[test]
 fn consistent_outputs_keep_their_flows_when_one_leaves() {
-    let consistent = Settings { is_consistent: true, ..SETTINGS };
+    let consistent = LbSettings { is_consistent: true, ..SETTINGS };
     let flows: Vec<_> = (0..60).map(|i| frame(1, i, i, 60)).collect();
     let place = |groups: usize| {
         let mut bed = Bed::new("consistent", &[groups], consistent);

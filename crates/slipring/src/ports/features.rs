@@ -7,7 +7,7 @@ use netlink_sys::protocols::NETLINK_GENERIC;
 use serde::Serialize;
 use slipring_port::iface::Iface;
 
-use super::message::{Want, ask, attribute, attributes, first};
+use super::message::{RequestScope, attribute, attributes, first, request_all};
 
 /// `CTRL_CMD_GETFAMILY` of the family that knows the families.
 const CONTROL: u16 = 16;
@@ -21,9 +21,9 @@ const XDP_FEATURES: u16 = 3;
 
 /// The bits of `enum netdev_xdp_act` that matter here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Features(u64);
+pub(crate) struct XdpFeatures(u64);
 
-impl Features {
+impl XdpFeatures {
     const BASIC: u64 = 1;
     const REDIRECT: u64 = 2;
     const ZERO_COPY: u64 = 8;
@@ -40,16 +40,16 @@ impl Features {
 }
 
 /// Features by interface index. Fails on kernels before 6.3, which cannot be asked.
-pub(crate) fn all() -> io::Result<HashMap<u32, Features>> {
+pub(crate) fn all() -> io::Result<HashMap<u32, XdpFeatures>> {
     let family = family(c"netdev".to_bytes_with_nul())?;
-    let answers = ask(NETLINK_GENERIC, family, Want::All, &[GET_DEVICE, 1, 0, 0])?;
+    let answers = request_all(NETLINK_GENERIC, family, RequestScope::All, &[GET_DEVICE, 1, 0, 0])?;
     Ok(answers.iter().filter_map(|answer| device(answer.get(4..)?)).collect())
 }
 
 fn family(name: &[u8]) -> io::Result<u16> {
     let mut payload = vec![GET_FAMILY, 1, 0, 0];
     payload.extend(attribute(FAMILY_NAME, name));
-    let answers = ask(NETLINK_GENERIC, CONTROL, Want::One, &payload)?;
+    let answers = request_all(NETLINK_GENERIC, CONTROL, RequestScope::One, &payload)?;
     let id = answers.iter().find_map(|answer| {
         let mut attributes = attributes(answer.get(4..)?);
         attributes.find_map(|(kind, value)| (kind == FAMILY_ID).then(|| first(value))?)
@@ -57,18 +57,18 @@ fn family(name: &[u8]) -> io::Result<u16> {
     id.map(u16::from_ne_bytes).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-fn device(bytes: &[u8]) -> Option<(u32, Features)> {
+fn device(bytes: &[u8]) -> Option<(u32, XdpFeatures)> {
     let find =
         |wanted| attributes(bytes).find_map(|(kind, value)| (kind == wanted).then_some(value));
     let index = u32::from_ne_bytes(first(find(IFINDEX)?)?);
     let features = u64::from_ne_bytes(first(find(XDP_FEATURES)?)?);
-    Some((index, Features(features)))
+    Some((index, XdpFeatures(features)))
 }
 
 /// A way into an interface, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Mode {
+pub(crate) enum InterfaceMode {
     /// AF_XDP; the NIC writes into our buffers.
     ZeroCopy,
     /// AF_XDP in the driver, with a copy.
@@ -79,7 +79,7 @@ pub(crate) enum Mode {
     Packet,
 }
 
-impl Mode {
+impl InterfaceMode {
     /// The word for people, the same as in JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -91,12 +91,12 @@ impl Mode {
     }
 
     /// The ways into `iface`, best first. A driver that was not asked is not trusted.
-    pub(crate) fn possible(iface: &Iface, features: Option<Features>) -> Vec<Self> {
+    pub(crate) fn possible(iface: &Iface, features: Option<XdpFeatures>) -> Vec<Self> {
         if !iface.ethernet {
             return Vec::new();
         }
-        let native = features.is_some_and(|f| f.has(Features::BASIC | Features::REDIRECT));
-        let zero_copy = native && features.is_some_and(|f| f.has(Features::ZERO_COPY));
+        let native = features.is_some_and(|f| f.has(XdpFeatures::BASIC | XdpFeatures::REDIRECT));
+        let zero_copy = native && features.is_some_and(|f| f.has(XdpFeatures::ZERO_COPY));
         let mut modes = Vec::new();
         modes.extend(zero_copy.then_some(Self::ZeroCopy));
         modes.extend(native.then_some(Self::Native));
@@ -114,18 +114,31 @@ mod tests {
         let mut bytes = attribute(IFINDEX, &7u32.to_ne_bytes());
         assert_eq!(device(&bytes), None);
         bytes.extend(attribute(XDP_FEATURES, &3u64.to_ne_bytes()));
-        assert_eq!(device(&bytes), Some((7, Features(3))));
+        assert_eq!(device(&bytes), Some((7, XdpFeatures(3))));
     }
 
     #[test]
     fn loopback_has_what_the_stack_offers_and_zero_copy_implies_native() {
         let lo = Iface::find("lo").unwrap();
-        assert_eq!(Mode::possible(&lo, None), [Mode::Generic, Mode::Packet]);
-        let all = Mode::possible(&lo, Some(Features(0xff)));
-        assert_eq!(all, [Mode::ZeroCopy, Mode::Native, Mode::Generic, Mode::Packet]);
-        let no_redirect =
-            Mode::possible(&lo, Some(Features(Features::BASIC | Features::ZERO_COPY)));
-        assert_eq!(no_redirect, [Mode::Generic, Mode::Packet]);
-        assert!(Mode::possible(&Iface { ethernet: false, ..lo }, None).is_empty());
+        assert_eq!(
+            InterfaceMode::possible(&lo, None),
+            [InterfaceMode::Generic, InterfaceMode::Packet]
+        );
+        let all = InterfaceMode::possible(&lo, Some(XdpFeatures(0xff)));
+        assert_eq!(
+            all,
+            [
+                InterfaceMode::ZeroCopy,
+                InterfaceMode::Native,
+                InterfaceMode::Generic,
+                InterfaceMode::Packet
+            ]
+        );
+        let no_redirect = InterfaceMode::possible(
+            &lo,
+            Some(XdpFeatures(XdpFeatures::BASIC | XdpFeatures::ZERO_COPY)),
+        );
+        assert_eq!(no_redirect, [InterfaceMode::Generic, InterfaceMode::Packet]);
+        assert!(InterfaceMode::possible(&Iface { ethernet: false, ..lo }, None).is_empty());
     }
 }

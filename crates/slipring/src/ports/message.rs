@@ -5,16 +5,16 @@ use std::io;
 
 use netlink_sys::{Socket, SocketAddr};
 
-const HEADER: usize = 16;
-const REQUEST: u16 = 1;
-const ACK: u16 = 4;
-const DUMP: u16 = 0x300;
-const TYPE_ERROR: u16 = 2;
-const TYPE_DONE: u16 = 3;
+const HEADER_BYTES: usize = 16;
+const NLM_F_REQUEST: u16 = 1;
+const NLM_F_ACK: u16 = 4;
+const NLM_F_DUMP: u16 = 0x300;
+const NLMSG_ERROR: u16 = 2;
+const NLMSG_DONE: u16 = 3;
 
 /// What a request wants back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Want {
+pub(crate) enum RequestScope {
     /// One object.
     One,
     /// All there are.
@@ -22,10 +22,10 @@ pub(crate) enum Want {
 }
 
 /// Asks the kernel, and returns the payload of each answer.
-pub(crate) fn ask(
+pub(crate) fn request_all(
     protocol: isize,
     kind: u16,
-    want: Want,
+    want: RequestScope,
     payload: &[u8],
 ) -> io::Result<Vec<Vec<u8>>> {
     let mut socket = Socket::new(protocol)?;
@@ -41,9 +41,9 @@ pub(crate) fn ask(
     }
 }
 
-fn request(kind: u16, want: Want, payload: &[u8]) -> Vec<u8> {
-    let flags = REQUEST | if want == Want::All { DUMP } else { ACK };
-    let mut bytes = ((HEADER + payload.len()) as u32).to_ne_bytes().to_vec();
+fn request(kind: u16, want: RequestScope, payload: &[u8]) -> Vec<u8> {
+    let flags = NLM_F_REQUEST | if want == RequestScope::All { NLM_F_DUMP } else { NLM_F_ACK };
+    let mut bytes = ((HEADER_BYTES + payload.len()) as u32).to_ne_bytes().to_vec();
     bytes.extend(kind.to_ne_bytes());
     bytes.extend(flags.to_ne_bytes());
     // Sequence and sender: one request per socket needs neither.
@@ -55,10 +55,10 @@ fn request(kind: u16, want: Want, payload: &[u8]) -> Vec<u8> {
 /// Collects the payloads of a datagram; true when it was the last.
 fn read(mut datagram: &[u8], answers: &mut Vec<Vec<u8>>) -> io::Result<bool> {
     while let Some((len, kind)) = header(datagram) {
-        let payload = datagram.get(HEADER..len).unwrap_or_default();
+        let payload = datagram.get(HEADER_BYTES..len).unwrap_or_default();
         match kind {
-            TYPE_DONE => return Ok(true),
-            TYPE_ERROR => {
+            NLMSG_DONE => return Ok(true),
+            NLMSG_ERROR => {
                 let code = i32::from_ne_bytes(first(payload).unwrap_or_default());
                 let failed = io::Error::from_raw_os_error(code.saturating_neg());
                 return if code == 0 { Ok(true) } else { Err(failed) };
@@ -74,7 +74,7 @@ fn read(mut datagram: &[u8], answers: &mut Vec<Vec<u8>>) -> io::Result<bool> {
 fn header(bytes: &[u8]) -> Option<(usize, u16)> {
     let len = u32::from_ne_bytes(first(bytes)?) as usize;
     let kind = u16::from_ne_bytes(first(bytes.get(4..)?)?);
-    (len >= HEADER && len <= bytes.len()).then_some((len, kind))
+    (len >= HEADER_BYTES && len <= bytes.len()).then_some((len, kind))
 }
 
 /// One attribute, padded.
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn message(kind: u16, payload: &[u8]) -> Vec<u8> {
-        let mut bytes = request(kind, Want::One, payload);
+        let mut bytes = request(kind, RequestScope::One, payload);
         bytes.resize(bytes.len().next_multiple_of(4), 0);
         bytes
     }
@@ -118,9 +118,9 @@ mod tests {
         let mut answers = Vec::new();
         let datagram = [message(20, b"abc"), message(20, b"defg")].concat();
         assert!(!read(&datagram, &mut answers).unwrap());
-        assert!(read(&message(TYPE_DONE, &[0; 4]), &mut answers).unwrap());
+        assert!(read(&message(NLMSG_DONE, &[0; 4]), &mut answers).unwrap());
         assert_eq!(answers, [b"abc".to_vec(), b"defg".to_vec()]);
-        let refused = read(&message(TYPE_ERROR, &(-2i32).to_ne_bytes()), &mut answers);
+        let refused = read(&message(NLMSG_ERROR, &(-2i32).to_ne_bytes()), &mut answers);
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 

@@ -11,18 +11,18 @@ use std::path::{Path, PathBuf};
 use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use serde::Serialize;
 
-use super::message::{Want, ask, attributes, first};
+use super::message::{RequestScope, attributes, first, request_all};
 
 /// `SOCK_DIAG_BY_FAMILY`.
-const BY_FAMILY: u16 = 20;
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const AF_XDP: u8 = 44;
 /// Ask for `XDP_DIAG_INFO`, and its attribute.
-const SHOW_INFO: u32 = 1;
-const INFO: u16 = 1;
+const XDP_SHOW_INFO: u32 = 1;
+const XDP_DIAG_INFO: u16 = 1;
 
 /// A process that holds an interface, or one queue of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) struct Owner {
+pub(crate) struct InterfaceOwner {
     /// The queue; none for an XDP program, which sees all queues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) queue: Option<u32>,
@@ -33,15 +33,15 @@ pub(crate) struct Owner {
 }
 
 /// Owners by interface index, of this network namespace.
-pub(crate) fn all() -> HashMap<u32, BTreeSet<Owner>> {
+pub(crate) fn all() -> HashMap<u32, BTreeSet<InterfaceOwner>> {
     let sockets = bound_sockets();
-    let mut owners: HashMap<u32, BTreeSet<Owner>> = HashMap::new();
+    let mut owners: HashMap<u32, BTreeSet<InterfaceOwner>> = HashMap::new();
     let here = fs::read_link("/proc/thread-self/ns/net").ok();
     for (pid, dir) in processes() {
         let name = || fs::read_to_string(dir.join("comm")).unwrap_or_default().trim().to_owned();
         let in_here = fs::read_link(dir.join("ns/net")).ok() == here;
         for (ifindex, queue) in held_by(&dir, &sockets, in_here) {
-            let owner = Owner { queue, pid, process: name() };
+            let owner = InterfaceOwner { queue, pid, process: name() };
             owners.entry(ifindex).or_default().insert(owner);
         }
     }
@@ -52,10 +52,11 @@ pub(crate) fn all() -> HashMap<u32, BTreeSet<Owner>> {
 fn bound_sockets() -> HashMap<u64, (u32, u32)> {
     // struct xdp_diag_req: family, protocol, padding, inode, what to show, cookie.
     let mut request = vec![AF_XDP, 0, 0, 0, 0, 0, 0, 0];
-    request.extend(SHOW_INFO.to_ne_bytes());
+    request.extend(XDP_SHOW_INFO.to_ne_bytes());
     request.extend([0xff; 8]);
     // A kernel that cannot be asked lists nothing.
-    let answers = ask(NETLINK_SOCK_DIAG, BY_FAMILY, Want::All, &request).unwrap_or_default();
+    let answers = request_all(NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, RequestScope::All, &request)
+        .unwrap_or_default();
     answers.iter().filter_map(|answer| socket(answer)).collect()
 }
 
@@ -63,7 +64,7 @@ fn bound_sockets() -> HashMap<u64, (u32, u32)> {
 fn socket(message: &[u8]) -> Option<(u64, (u32, u32))> {
     let word = |bytes: &[u8]| Some(u32::from_ne_bytes(first(bytes)?));
     let inode = word(message.get(4..)?)?;
-    let (_, info) = attributes(message.get(16..)?).find(|(kind, _)| *kind == INFO)?;
+    let (_, info) = attributes(message.get(16..)?).find(|(kind, _)| *kind == XDP_DIAG_INFO)?;
     Some((inode.into(), (word(info)?, word(info.get(4..)?)?)))
 }
 
@@ -116,7 +117,8 @@ mod tests {
         message.extend([0; 8]);
         assert_eq!(socket(&message), None);
         message.extend(attribute(2, &[0; 4]));
-        message.extend(attribute(INFO, &[5u32.to_ne_bytes(), 3u32.to_ne_bytes()].concat()));
+        message
+            .extend(attribute(XDP_DIAG_INFO, &[5u32.to_ne_bytes(), 3u32.to_ne_bytes()].concat()));
         assert_eq!(socket(&message), Some((4711, (5, 3))));
         assert_eq!(inode("socket:[4711]"), Some(4711));
         assert_eq!(inode("pipe:[4711]"), None);

@@ -5,11 +5,11 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, Command, ValueHint, value_parser};
 use slipring_abi::name::PortName;
 use slipring_cli::flags;
-use slipring_cli::units::{Span, UnitError};
+use slipring_cli::units::{TimeSpan, UnitError};
 
 use super::pace::parse_speed;
-use slipring_emulation::{Burst, links};
-use slipring_program::opening;
+use slipring_datapath::opening;
+use slipring_emulation::{BurstLimit, links};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,12 +36,12 @@ fn own(id: &'static str, name: &'static str, help: &'static str) -> Arg {
     Arg::new(id).long(id).value_name(name).help(help)
 }
 
-fn seconds(text: &str) -> Result<Span, UnitError> {
-    Span::parse(text, Duration::from_secs(1))
+fn seconds(text: &str) -> Result<TimeSpan, UnitError> {
+    TimeSpan::parse(text, Duration::from_secs(1))
 }
 
-fn millis(text: &str) -> Result<Span, UnitError> {
-    Span::parse(text, Duration::from_millis(1))
+fn millis(text: &str) -> Result<TimeSpan, UnitError> {
+    TimeSpan::parse(text, Duration::from_millis(1))
 }
 
 fn what() -> [Arg; 3] {
@@ -88,7 +88,7 @@ fn sending() -> [Arg; 5] {
         own("burst", "SIZE", "Sent at most at a time: frames, or bytes (64KiB)")
             .short('b')
             .default_value("128")
-            .value_parser(Burst::parse),
+            .value_parser(BurstLimit::parse),
         own("wait", "TIME", "Wait this long for the link to come up [default unit: s]")
             .short('w')
             .value_parser(seconds),

@@ -4,16 +4,16 @@ use std::num::NonZeroU64;
 
 use clap::ArgMatches;
 use slipring_cli::codes::{SR0003, SR0007};
-use slipring_cli::units::{Rate as Written, RateUnit, Span};
+use slipring_cli::units::{RateUnit, RateWithUnit as Written, TimeSpan};
 use slipring_cli::{Diagnostic, Failure, flags};
 use slipring_model::{Pacer, Rate};
-use slipring_traffic::{Fraction, Timeline};
+use slipring_traffic::{Fraction, ReplayTimeline};
 
-use slipring_emulation::Chunk;
+use slipring_emulation::CaptureChunk;
 
 /// What paces the frames.
 #[derive(Debug, Clone)]
-pub(super) enum Manner {
+pub(super) enum PacingMode {
     /// The capture's own times, so many times faster.
     Recorded {
         speed: Fraction,
@@ -27,13 +27,13 @@ pub(super) enum Manner {
 }
 
 /// FCS, preamble and gap of Ethernet.
-const ETHERNET: u32 = 24;
+const ETHERNET_FRAMING_BYTES: u32 = 24;
 
-impl Manner {
+impl PacingMode {
     /// What the flags say.
     pub(super) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         let speed = matches.get_one::<Fraction>("speed").copied();
-        let ns = |id: &str| matches.get_one::<Span>(id).map(|span| span.nanos());
+        let ns = |id: &str| matches.get_one::<TimeSpan>(id).map(|span| span.nanos());
         let recorded = |speed: Fraction| Self::Recorded {
             speed,
             max_gap_ns: ns("max-gap"),
@@ -54,7 +54,7 @@ impl Manner {
     }
 
     /// Refuses a pause between passes of which there is one.
-    pub(super) fn refuse_gaps_unmet(&self, passes: Option<u64>) -> Result<(), Failure> {
+    pub(super) fn refuse_unused_pass_gap(&self, passes: Option<u64>) -> Result<(), Failure> {
         let Self::Recorded { pass_gap_ns: Some(_), .. } = self else { return Ok(()) };
         if passes != Some(1) {
             return Ok(());
@@ -87,9 +87,9 @@ pub(super) fn parse_speed(text: &str) -> Result<Fraction, String> {
 /// `const,BPS`, `ether,BPS`, or a rate with its unit.
 ///
 /// A number alone is bit/s for `nmreplay` only: whoever writes 10 may mean 10 Mbit/s or 10 pps.
-fn fixed(text: &str, classic: bool) -> Result<Manner, Failure> {
+fn fixed(text: &str, classic: bool) -> Result<PacingMode, Failure> {
     let (framing, value) = match text.split_once(',') {
-        Some(("ether", value)) => (ETHERNET, value),
+        Some(("ether", value)) => (ETHERNET_FRAMING_BYTES, value),
         Some(("const" | "constant", value)) => (0, value),
         Some((word, _)) => return Err(unfit(text, &format!("`{word}` is not known"))),
         None => (0, text),
@@ -107,7 +107,7 @@ fn fixed(text: &str, classic: bool) -> Result<Manner, Failure> {
         Written::Packets(pps) => NonZeroU64::new(pps).map(|pps| Rate::PacketsPerSec(pps.get())),
     };
     let rate = rate.ok_or_else(|| unfit(text, "a rate of 0 sends nothing"))?;
-    Ok(Manner::Fixed { rate, framing })
+    Ok(PacingMode::Fixed { rate, framing })
 }
 
 fn unfit(text: &str, why: &str) -> Failure {
@@ -118,45 +118,47 @@ fn unfit(text: &str, why: &str) -> Failure {
 }
 
 /// Gives frames their times, one after another.
-pub(super) struct Pace {
-    timing: Timing,
+pub(super) struct ReplayPacer {
+    timing: PacerTiming,
     pass: Option<u64>,
     base_ns: u64,
 }
 
-enum Timing {
-    Recorded(Timeline),
+enum PacerTiming {
+    Recorded(ReplayTimeline),
     Fixed(Pacer, u32),
 }
 
-impl Pace {
+impl ReplayPacer {
     /// From the beginning.
-    pub(super) fn new(manner: &Manner) -> Self {
+    pub(super) fn new(manner: &PacingMode) -> Self {
         let timing = match *manner {
-            Manner::Recorded { speed, max_gap_ns, pass_gap_ns } => {
-                let line = Timeline::new().with_speed(speed).with_passes(None);
+            PacingMode::Recorded { speed, max_gap_ns, pass_gap_ns } => {
+                let line = ReplayTimeline::new().with_speed(speed).with_passes(None);
                 let line = max_gap_ns.map_or(line.clone(), |gap| line.with_max_gap(gap));
-                Timing::Recorded(pass_gap_ns.map_or(line.clone(), |gap| line.with_pass_gap(gap)))
+                PacerTiming::Recorded(
+                    pass_gap_ns.map_or(line.clone(), |gap| line.with_pass_gap(gap)),
+                )
             }
-            Manner::Fixed { rate, framing } => Timing::Fixed(Pacer::new(rate, 0), framing),
+            PacingMode::Fixed { rate, framing } => PacerTiming::Fixed(Pacer::new(rate, 0), framing),
         };
         Self { timing, pass: None, base_ns: 0 }
     }
 
     /// Puts the times at which frames are to be sent in the place of those at which they were
     /// captured. The first of all keeps its own.
-    pub(super) fn retime(&mut self, chunk: &mut Chunk) {
+    pub(super) fn retime(&mut self, chunk: &mut CaptureChunk) {
         if self.pass.is_none() {
             self.base_ns = chunk.frames.first().map_or(0, |frame| frame.captured_ns);
         }
         let new_pass = self.pass.replace(chunk.pass) != Some(chunk.pass);
-        if let (true, Timing::Recorded(line)) = (new_pass, &mut self.timing) {
+        if let (true, PacerTiming::Recorded(line)) = (new_pass, &mut self.timing) {
             line.next_pass();
         }
         for frame in &mut chunk.frames {
             let sent_ns = match &mut self.timing {
-                Timing::Recorded(line) => line.release_ns(frame.captured_ns),
-                Timing::Fixed(pacer, framing) => pacer.next(0, (frame.len + *framing) * 8),
+                PacerTiming::Recorded(line) => line.release_ns(frame.captured_ns),
+                PacerTiming::Fixed(pacer, framing) => pacer.next(0, (frame.len + *framing) * 8),
             };
             frame.captured_ns = self.base_ns.saturating_add(sent_ns);
         }

@@ -6,42 +6,44 @@ use std::collections::VecDeque;
 use slipring_cli::codes::SR0003;
 use slipring_cli::{Diagnostic, Failure};
 use slipring_link::{
-    Arrival, Carrier, Cause, ChangeError, Delivery, EntryId, ExitId, Flight, Handle, Joined,
-    LinkId, Lost, Network, NetworkSpec, Queued, Tally,
+    Carrier, ChangeError, Delivery, EntryId, ExitId, FrameArrival, FrameHandle, InFlightFrame,
+    LinkDropCause, LinkId, LostFrame, Network, NetworkSpec, PacketCounts, QueueArrival,
+    QueueDeparture,
 };
 use slipring_port::Nanos;
 
-use super::pace::Pace;
+use super::pace::ReplayPacer;
 use slipring_emulation::{
-    Account, Chunk, Chunks, EntryAccount, ExitAccount, Feed, Hops, Input, LogTap, Measured, Seen,
-    State, Taken, Told, storage_bytes,
+    CaptureChunk, CaptureInput, ChunkTable, DeliveredFrame, EmulationAccount, EmulationState,
+    EnteringFrames, EntryAccount, ExitAccount, HopTimes, InputFeed, LinkMeasurement, LogTap,
+    ObservedFrame, storage_bytes,
 };
 
 /// Frames that enter at a time: what is decided between two looks at the clock.
-const BATCH: usize = 256;
+const MAX_BATCH: usize = 256;
 /// The only one: the port.
 const FIRST_EXIT: ExitId = ExitId(0);
 
 /// See the module. Times count from the first frame.
-pub(super) struct Player {
+pub(super) struct ReplayPlayer {
     network: Network,
-    feed: Feed,
-    taken: Taken,
-    cargo: Cargo,
+    feed: InputFeed,
+    entering: EnteringFrames,
+    carrier: ReplayCarrier,
 }
 
 /// A frame that is to leave.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Due {
+pub(super) struct DueFrame {
     /// When.
     pub(super) release_ns: u64,
     /// How long it is, in bytes without FCS; its bytes may be fewer.
     pub(super) len: u32,
-    handle: Handle,
+    handle: FrameHandle,
     link: LinkId,
 }
 
-impl Player {
+impl ReplayPlayer {
     /// Finds the first frame of a capture. Frames later than `late_ns` will be counted as late.
     ///
     /// # Errors
@@ -49,26 +51,26 @@ impl Player {
     pub(super) fn new(
         plan: &NetworkSpec,
         seed: u64,
-        (input, mut pace): (Input, Pace),
+        (input, mut pace): (CaptureInput, ReplayPacer),
         late_ns: u64,
     ) -> Result<Self, Failure> {
         let network = Network::new(plan, seed).map_err(|error| {
             Diagnostic::new(SR0003, "the link cannot be built").with_cause(error.to_string())
         })?;
-        let retime = Box::new(move |chunk: &mut Chunk| pace.retime(chunk));
-        let mut feed = Feed::new(input, EntryId(0), Some(retime), 0);
-        let measured = plan.links.iter().map(|_| Measured::new(late_ns)).collect();
-        let chunks = Chunks::within(storage_bytes());
-        let mut cargo = Cargo { measured, chunks, ..Cargo::default() };
+        let retime = Box::new(move |chunk: &mut CaptureChunk| pace.retime(chunk));
+        let mut feed = InputFeed::new(input, EntryId(0), Some(retime), 0);
+        let measured = plan.links.iter().map(|_| LinkMeasurement::new(late_ns)).collect();
+        let chunks = ChunkTable::within(storage_bytes());
+        let mut cargo = ReplayCarrier { measured, chunks, ..ReplayCarrier::default() };
         feed.refill(&mut cargo.chunks)?;
         cargo.base_ns = feed.next_ns(&cargo.chunks).unwrap_or(0);
-        let taken = Taken { base_ns: cargo.base_ns, ..Taken::default() };
-        Ok(Self { network, feed, taken, cargo })
+        let taken = EnteringFrames { base_ns: cargo.base_ns, ..EnteringFrames::default() };
+        Ok(Self { network, feed, entering: taken, carrier: cargo })
     }
 
     /// Tells `log` of every frame from now on; the first one comes at `start_ns` on its clock.
     pub(super) fn log(&mut self, log: LogTap, start_ns: Nanos) {
-        self.cargo.log = Some(Log { tap: log, start_ns });
+        self.carrier.log = Some(ReplayLog { tap: log, start_ns });
     }
 
     /// Makes a change of the plan at its time. What was decided already stays so.
@@ -84,82 +86,82 @@ impl Player {
     /// # Errors
     /// If the capture is damaged.
     pub(super) fn decide(&mut self, until_ns: u64) -> Result<bool, Failure> {
-        self.feed.refill(&mut self.cargo.chunks)?;
-        let captured_ns = self.cargo.base_ns.saturating_add(until_ns);
-        self.feed.take(captured_ns, BATCH, &self.cargo.chunks, &mut self.taken);
-        let Taken { arrivals, malformed, .. } = &self.taken;
-        arrivals.iter().for_each(|arrival| self.cargo.told_of(arrival));
-        malformed.iter().for_each(|arrival| self.cargo.refuse(arrival));
-        self.network.push(EntryId(0), arrivals, &mut self.cargo);
-        let all = arrivals.len() + malformed.len() < BATCH
-            && !self.feed.is_behind(captured_ns, &self.cargo.chunks);
+        self.feed.refill(&mut self.carrier.chunks)?;
+        let captured_ns = self.carrier.base_ns.saturating_add(until_ns);
+        self.feed.take(captured_ns, MAX_BATCH, &self.carrier.chunks, &mut self.entering);
+        let EnteringFrames { arrivals, malformed, .. } = &self.entering;
+        arrivals.iter().for_each(|arrival| self.carrier.log_arrival(arrival));
+        malformed.iter().for_each(|arrival| self.carrier.refuse(arrival));
+        self.network.push(EntryId(0), arrivals, &mut self.carrier);
+        let all = arrivals.len() + malformed.len() < MAX_BATCH
+            && !self.feed.is_behind(captured_ns, &self.carrier.chunks);
         // Further frames may arrive at the moment of the last one.
         let known_ns =
             if all { Some(until_ns) } else { arrivals.last().map(|last| last.arrival_ns) };
-        let before = self.cargo.due.len();
+        let before = self.carrier.due.len();
         if let Some(known_ns) = known_ns {
-            self.network.run(known_ns.saturating_sub(1), &mut self.cargo);
+            self.network.run(known_ns.saturating_sub(1), &mut self.carrier);
         }
         let moved = !arrivals.is_empty() || !malformed.is_empty();
-        for chunk in self.cargo.emptied.drain(..) {
+        for chunk in self.carrier.emptied.drain(..) {
             self.feed.input.recycle(chunk);
         }
-        Ok(moved || self.cargo.due.len() > before)
+        Ok(moved || self.carrier.due.len() > before)
     }
 
     /// Whether nothing will ever leave any more.
     pub(super) fn ended(&self) -> bool {
-        self.cargo.due.is_empty() && self.feed.is_done() && self.network.next_ns().is_none()
+        self.carrier.due.is_empty() && self.feed.is_done() && self.network.next_ns().is_none()
     }
 
     /// When something is to be decided next, if there is anything.
     pub(super) fn next_decision_ns(&self) -> Option<u64> {
-        let arrival = self.feed.next_ns(&self.cargo.chunks);
-        let arrival = arrival.map(|at_ns| at_ns.saturating_sub(self.cargo.base_ns));
+        let arrival = self.feed.next_ns(&self.carrier.chunks);
+        let arrival = arrival.map(|at_ns| at_ns.saturating_sub(self.carrier.base_ns));
         arrival.into_iter().chain(self.network.next_ns()).min()
     }
 
     /// The next frame to leave.
-    pub(super) fn next(&self) -> Option<Due> {
-        self.cargo.due.front().copied()
+    pub(super) fn next(&self) -> Option<DueFrame> {
+        self.carrier.due.front().copied()
     }
 
     /// Its bytes, as far as they are known.
-    pub(super) fn bytes(&self, due: &Due) -> &[u8] {
-        self.cargo.chunks.get(due.handle).bytes
+    pub(super) fn bytes(&self, due: &DueFrame) -> &[u8] {
+        self.carrier.chunks.get(due.handle).bytes
     }
 
     /// The next frame was put on its way. Returns it, to be told of when it has left.
-    pub(super) fn take(&mut self) -> Option<Due> {
-        self.cargo.due.pop_front()
+    pub(super) fn take(&mut self) -> Option<DueFrame> {
+        self.carrier.due.pop_front()
     }
 
     /// A frame left.
-    pub(super) fn sent(&mut self, due: &Due, sent_ns: u64) {
-        let entered = self.cargo.hops.leave(due.handle);
-        let stored = self.cargo.chunks.get(due.handle);
-        let first_ns = stored.frame.captured_ns - self.cargo.base_ns;
-        let seen = Seen {
+    pub(super) fn sent(&mut self, due: &DueFrame, sent_ns: u64) {
+        let entered = self.carrier.hop_times.take(due.handle);
+        let stored = self.carrier.chunks.get(due.handle);
+        let first_ns = stored.frame.captured_ns - self.carrier.base_ns;
+        let seen = DeliveredFrame {
             arrival_ns: entered.map_or(first_ns, |entered| entered.at_ns),
             release_ns: due.release_ns,
             sent_ns,
             len: due.len,
             sequence: (!stored.is_copy).then_some(stored.sequence),
         };
-        if let Some(log) = &mut self.cargo.log {
-            let frame = log.told((due.handle, sent_ns, due.len), stored.bytes);
+        if let Some(log) = &mut self.carrier.log {
+            let frame = log.observed((due.handle, sent_ns, due.len), stored.bytes);
             let (release_ns, arrival_ns) = (log.at(due.release_ns), log.at(seen.arrival_ns));
-            log.tap.went_out(&frame, FIRST_EXIT, release_ns, arrival_ns);
+            log.tap.log_departure(&frame, FIRST_EXIT, release_ns, arrival_ns);
         }
-        self.cargo.measured[due.link.0 as usize].sent(&seen);
-        self.cargo.free(due.handle);
+        self.carrier.measured[due.link.0 as usize].sent(&seen);
+        self.carrier.free(due.handle);
     }
 
     /// A frame could not be sent.
-    pub(super) fn dropped(&mut self, due: &Due) {
-        self.cargo.hops.leave(due.handle);
-        self.cargo.lost((due.handle, due.release_ns, due.len), Cause::TxFull, None);
-        self.cargo.free(due.handle);
+    pub(super) fn dropped(&mut self, due: &DueFrame) {
+        self.carrier.hop_times.take(due.handle);
+        self.carrier.lost((due.handle, due.release_ns, due.len), LinkDropCause::TxFull, None);
+        self.carrier.free(due.handle);
     }
 
     /// Takes back the changes that have not taken effect.
@@ -168,12 +170,12 @@ impl Player {
     }
 
     /// What happened so far; what was sent, the caller knows.
-    pub(super) fn state(&self, at_ns: u64, sent: Tally) -> State {
-        let links = 0..self.cargo.measured.len();
+    pub(super) fn state(&self, at_ns: u64, sent: PacketCounts) -> EmulationState {
+        let links = 0..self.carrier.measured.len();
         let feed = &self.feed;
-        let mut waiting = Tally::default();
-        self.cargo.due.iter().for_each(|due| waiting.count(due.len));
-        let account = Account {
+        let mut waiting = PacketCounts::default();
+        self.carrier.due.iter().for_each(|due| waiting.count(due.len));
+        let account = EmulationAccount {
             at_ns,
             links: links.map(|link| self.network.counters(LinkId(link as u32))).collect(),
             entries: vec![EntryAccount {
@@ -182,10 +184,10 @@ impl Player {
                 unordered: Some(self.unordered()),
             }],
             exits: vec![ExitAccount { sent, waiting, ..ExitAccount::default() }],
-            unrouted: self.cargo.unrouted,
-            ..Account::default()
+            unrouted: self.carrier.unrouted,
+            ..EmulationAccount::default()
         };
-        State { account, measured: self.cargo.measured.clone() }
+        EmulationState { account, measured: self.carrier.measured.clone() }
     }
 
     /// Frames so far that were stamped before their predecessors.
@@ -196,98 +198,102 @@ impl Player {
 
 /// Frames on their way, and those that are to leave, in the order of time.
 #[derive(Default)]
-struct Cargo {
-    chunks: Chunks,
-    due: VecDeque<Due>,
-    measured: Vec<Measured>,
-    hops: Hops,
-    unrouted: Tally,
+struct ReplayCarrier {
+    chunks: ChunkTable,
+    due: VecDeque<DueFrame>,
+    measured: Vec<LinkMeasurement>,
+    hop_times: HopTimes,
+    unrouted: PacketCounts,
     base_ns: u64,
-    emptied: Vec<Chunk>,
-    log: Option<Log>,
+    emptied: Vec<CaptureChunk>,
+    log: Option<ReplayLog>,
 }
 
 /// Where frames are written down.
-struct Log {
+struct ReplayLog {
     tap: LogTap,
     /// When times are 0, on the clock of the log.
     start_ns: Nanos,
 }
 
-impl Log {
+impl ReplayLog {
     fn at(&self, ns: u64) -> Nanos {
         self.start_ns.saturating_add(ns)
     }
 
-    fn told<'f>(&self, (handle, ns, len): (Handle, u64, u32), bytes: &'f [u8]) -> Told<'f> {
-        Told { handle, at_ns: self.at(ns), len, bytes }
+    fn observed<'f>(
+        &self,
+        (handle, ns, len): (FrameHandle, u64, u32),
+        bytes: &'f [u8],
+    ) -> ObservedFrame<'f> {
+        ObservedFrame { handle, at_ns: self.at(ns), len, bytes }
     }
 }
 
-impl Cargo {
+impl ReplayCarrier {
     /// A frame came in.
-    fn told_of(&mut self, arrival: &Arrival) {
+    fn log_arrival(&mut self, arrival: &FrameArrival) {
         let Some(log) = &mut self.log else { return };
-        let &Arrival { handle, len, arrival_ns } = arrival;
-        let frame = log.told((handle, arrival_ns, len), self.chunks.get(handle).bytes);
-        log.tap.came(EntryId(0), &frame);
+        let &FrameArrival { handle, len, arrival_ns } = arrival;
+        let frame = log.observed((handle, arrival_ns, len), self.chunks.get(handle).bytes);
+        log.tap.log_arrival(EntryId(0), &frame);
     }
 
     /// A frame came in that is none.
-    fn refuse(&mut self, arrival: &Arrival) {
-        self.told_of(arrival);
-        let &Arrival { handle, len, arrival_ns } = arrival;
-        self.lost((handle, arrival_ns, len), Cause::Malformed, None);
+    fn refuse(&mut self, arrival: &FrameArrival) {
+        self.log_arrival(arrival);
+        let &FrameArrival { handle, len, arrival_ns } = arrival;
+        self.lost((handle, arrival_ns, len), LinkDropCause::Malformed, None);
         self.free(handle);
     }
 
-    fn lost(&mut self, frame: (Handle, u64, u32), cause: Cause, link: Option<LinkId>) {
+    fn lost(&mut self, frame: (FrameHandle, u64, u32), cause: LinkDropCause, link: Option<LinkId>) {
         let Some(log) = &mut self.log else { return };
-        let frame = log.told(frame, self.chunks.get(frame.0).bytes);
-        log.tap.went_lost(&frame, cause, link);
+        let frame = log.observed(frame, self.chunks.get(frame.0).bytes);
+        log.tap.log_loss(&frame, cause, link);
     }
 
-    fn free(&mut self, handle: Handle) {
+    fn free(&mut self, handle: FrameHandle) {
         self.emptied.extend(self.chunks.free(handle).map(|(_, chunk)| chunk));
     }
 }
 
-impl Carrier for Cargo {
-    fn frame(&mut self, handle: Handle) -> &mut [u8] {
+impl Carrier for ReplayCarrier {
+    fn frame(&mut self, handle: FrameHandle) -> &mut [u8] {
         self.chunks.bytes_mut(handle)
     }
 
-    fn copy(&mut self, handle: Handle) -> Option<Handle> {
+    fn copy(&mut self, handle: FrameHandle) -> Option<FrameHandle> {
         let copy = self.chunks.copy(handle)?;
-        self.hops.copied(handle, copy);
+        self.hop_times.copied(handle, copy);
         Some(copy)
     }
 
-    fn hop(&mut self, link: LinkId, frame: &Flight) {
-        let first = self.chunks.get(frame.handle).entered(self.base_ns);
-        let entered = self.hops.pass(frame.handle, frame.release_ns).unwrap_or(first);
+    fn on_hop(&mut self, link: LinkId, frame: &InFlightFrame) {
+        let first = self.chunks.get(frame.handle).hop_entry(self.base_ns);
+        let entered = self.hop_times.enter_next(frame.handle, frame.release_ns).unwrap_or(first);
         self.measured[link.0 as usize].passed(entered, frame.release_ns, frame.len);
     }
 
     fn deliver(&mut self, delivery: Delivery) {
         let Delivery { release_ns, handle, len, link, .. } = delivery;
-        self.due.push_back(Due { release_ns, len, handle, link });
+        self.due.push_back(DueFrame { release_ns, len, handle, link });
     }
 
-    fn lose(&mut self, lost: Lost) {
+    fn lose(&mut self, lost: LostFrame) {
         if lost.link.is_none() {
             self.unrouted.count(lost.len);
         }
-        self.hops.leave(lost.handle);
+        self.hop_times.take(lost.handle);
         self.lost((lost.handle, lost.at_ns, lost.len), lost.cause, lost.link);
         self.free(lost.handle);
     }
 
-    fn joined(&mut self, joined: Joined) {
+    fn on_enqueue(&mut self, joined: QueueArrival) {
         self.measured[joined.link.0 as usize].joined(&joined);
     }
 
-    fn queued(&mut self, queued: Queued) {
+    fn on_dequeue(&mut self, queued: QueueDeparture) {
         self.measured[queued.link.0 as usize].queued(&queued);
     }
 }

@@ -6,31 +6,33 @@ use std::time::Duration;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use slipring_cli::units::human;
 use slipring_cli::{Exit, Failure, Session, Signals};
-use slipring_link::Tally;
+use slipring_link::PacketCounts;
 use slipring_port::{
     DropCause, Interest, Nanos, Port as OpenPort, Queue, RunError, now, sleep_until,
 };
 
-use super::player::{Due, Player};
-use super::{Port, Replay};
-use slipring_emulation::{Board, Burst, Desk, Start, State, open_log, storage_bytes};
-use slipring_program::confine::Confinement;
-use slipring_program::meter::{Meter, bps, pps};
-use slipring_program::opening;
-use slipring_program::workers::{Stop, Task, Workers};
+use super::player::{DueFrame, ReplayPlayer};
+use super::{ReplayPlan, ReplayPort};
+use slipring_datapath::confine::Confinement;
+use slipring_datapath::meter::{PortMeter, bps, pps};
+use slipring_datapath::opening;
+use slipring_datapath::workers::{WorkerTask, Workers, WorkersStop};
+use slipring_emulation::{
+    BurstLimit, EmulationState, EmulatorChannel, RunServices, RunStart, open_log, storage_bytes,
+};
 
 /// How far ahead of the clock it is decided what leaves.
-const AHEAD: Nanos = 20_000_000;
+const DECISION_LEAD_NS: Nanos = 20_000_000;
 /// Longest time for which the thread does not look whether to stop.
-const NAP: Nanos = 50_000_000;
+const MAX_SLEEP_NS: Nanos = 50_000_000;
 /// Before the first frame, so that the thread that sends it is there in time.
-const HEAD_START: Nanos = 5_000_000;
+const START_DELAY_NS: Nanos = 5_000_000;
 /// Frames later than this are counted as late, unless the flags say otherwise.
-const LATE: Nanos = 100_000;
+const LATE_AFTER_NS: Nanos = 100_000;
 
 /// What the sending thread tells beside its state on the board.
 #[derive(Default)]
-struct Aside {
+struct SenderReport {
     /// Frames stamped before their predecessors.
     unordered: u64,
     failure: Option<Failure>,
@@ -38,16 +40,16 @@ struct Aside {
 
 /// Plays a capture to a port.
 pub(super) fn play(
-    replay: &Replay,
-    port: &Port,
+    replay: &ReplayPlan,
+    port: &ReplayPort,
     passes: Option<u64>,
     session: &mut Session<'_>,
     signals: &Signals,
 ) -> Result<Exit, Failure> {
-    let late_ns = replay.links.outputs.late_warn_ns.unwrap_or(LATE);
+    let late_ns = replay.links.outputs.late_warn_ns.unwrap_or(LATE_AFTER_NS);
     let source = replay.source(passes, signals)?;
     let plan = &replay.links;
-    let mut player = Player::new(&plan.network, plan.seed, source, late_ns)?;
+    let mut player = ReplayPlayer::new(&plan.network, plan.seed, source, late_ns)?;
     if player.ended() {
         replay.refuse_empty(0, signals)?;
         if signals.stopping() {
@@ -56,28 +58,30 @@ pub(super) fn play(
     }
     opening::require_cpus(port.cpu.as_slice())?;
     let names = std::slice::from_ref(&port.name);
-    let place = Desk::reserve(plan, session)?;
+    let place = RunServices::reserve(plan, session)?;
     opening::wait_for_links(names, port.link_wait, signals)?;
-    let mut ports = port.opening.clone().towards(Interest::TX).open(names, session)?;
-    Confinement::around(&ports)
+    let mut ports = port.opening.clone().one_direction(Interest::TX).open(names, session)?;
+    Confinement::for_ports(&ports)
         .opening_files()
         .serving_metrics(plan.outputs.metrics.as_deref())
         .begin(session)?;
-    let mut meter = Meter::new(&ports);
+    let mut meter = PortMeter::new(&ports);
     session.reporter.start(Some(plan.seed), "monotonic", &meter.reports())?;
-    let (board, aside) = (Arc::new(Board::new()?), Arc::new(Mutex::new(Aside::default())));
-    let start = Start { at_ns: now() + HEAD_START, storage_bytes: storage_bytes() };
+    let (board, aside) =
+        (Arc::new(EmulatorChannel::new()?), Arc::new(Mutex::new(SenderReport::default())));
+    let start = RunStart { at_ns: now() + START_DELAY_NS, storage_bytes: storage_bytes() };
     let named = std::slice::from_ref(&ports[0].info.name);
     let (tap, log) = open_log(&plan.outputs, &plan.network, named)?.unzip();
     tap.into_iter().for_each(|tap| player.log(tap, start.at_ns));
-    let desk = Desk::open(plan, start, board.clone(), Meter::new(&ports), place, session)?;
+    let desk =
+        RunServices::open(plan, start, board.clone(), PortMeter::new(&ports), place, session)?;
     let desk = desk.with_log(log);
     let deadline = replay.duration.map(|duration| now() + duration.as_nanos() as u64);
     let open = ports.pop().expect("one port per name");
     let workers = Workers::start(vec![sender(open, (player, start.at_ns), port, board, &aside)])?;
     let watched = workers.watch(signals, port.period, deadline, |interim| {
-        let state = desk.board.ask();
-        let time = meter.lap();
+        let state = desk.channel.request_state();
+        let time = meter.begin_interval();
         let text = line(&mut meter, &state, time);
         let sample = desk.sample(&meter, &state);
         let reporter = &mut session.reporter;
@@ -101,11 +105,11 @@ pub(super) fn play(
 
 fn sender(
     mut open: OpenPort,
-    (player, start): (Player, Nanos),
-    port: &Port,
-    board: Arc<Board>,
-    aside: &Arc<Mutex<Aside>>,
-) -> Task {
+    (player, start): (ReplayPlayer, Nanos),
+    port: &ReplayPort,
+    board: Arc<EmulatorChannel>,
+    aside: &Arc<Mutex<SenderReport>>,
+) -> WorkerTask {
     let (aside, burst, cpu) = (aside.clone(), port.burst, port.cpu);
     let max_len = open.info.caps.max_packet as usize;
     let (name, queue) = (open.info.name.clone(), open.queues.swap_remove(0));
@@ -114,18 +118,28 @@ fn sender(
             bind(cpu).map_err(|error| RunError::system(&name, "pin the sending thread", error))?;
         }
         let sending = Vec::with_capacity(burst.frames as usize);
-        let (frame, sent) = (Vec::new(), Tally::default());
-        let mut sender =
-            Sender { queue, player, start, burst, max_len, board, aside, sending, frame, sent };
+        let (frame, sent) = (Vec::new(), PacketCounts::default());
+        let mut sender = ReplaySender {
+            queue,
+            player,
+            start,
+            burst,
+            max_len,
+            channel: board,
+            report: aside,
+            sending,
+            frame,
+            sent,
+        };
         let result = sender.run(stop);
-        sender.show();
+        sender.publish_state();
         result
     })
 }
 
 /// Whether a frame may go along with those before it, which have so many bytes; one that is longer
 /// alone goes alone.
-const fn is_within(burst: Burst, bytes: u64, len: u32) -> bool {
+const fn is_within(burst: BurstLimit, bytes: u64, len: u32) -> bool {
     bytes == 0 || bytes + len as u64 <= burst.bytes
 }
 
@@ -139,33 +153,33 @@ fn bind(cpu: u32) -> std::io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-struct Sender {
+struct ReplaySender {
     queue: Box<dyn Queue>,
-    player: Player,
+    player: ReplayPlayer,
     /// When the first frame goes.
     start: Nanos,
-    burst: Burst,
+    burst: BurstLimit,
     max_len: usize,
-    board: Arc<Board>,
-    aside: Arc<Mutex<Aside>>,
+    channel: Arc<EmulatorChannel>,
+    report: Arc<Mutex<SenderReport>>,
     /// Frames on the ring that the port does not know of yet.
-    sending: Vec<Due>,
+    sending: Vec<DueFrame>,
     /// A frame of which not all bytes are known, filled up with zeros.
     frame: Vec<u8>,
     /// What has left.
-    sent: Tally,
+    sent: PacketCounts,
 }
 
-impl Sender {
-    fn run(&mut self, stop: &Stop) -> Result<(), RunError> {
+impl ReplaySender {
+    fn run(&mut self, stop: &WorkersStop) -> Result<(), RunError> {
         while !stop.is_set() && !self.player.ended() {
             // Before anything is decided by the old rules.
-            self.serve();
+            self.handle_requests();
             let elapsed = now().saturating_sub(self.start);
-            let decided = match self.player.decide(elapsed.saturating_add(AHEAD)) {
+            let decided = match self.player.decide(elapsed.saturating_add(DECISION_LEAD_NS)) {
                 Ok(decided) => decided,
                 Err(failure) => {
-                    lock(&self.aside).failure = Some(failure);
+                    lock(&self.report).failure = Some(failure);
                     return self.drain();
                 }
             };
@@ -212,7 +226,7 @@ impl Sender {
     }
 
     /// Puts a frame on the ring, if there is room.
-    fn push(&mut self, due: &Due) -> bool {
+    fn push(&mut self, due: &DueFrame) -> bool {
         let bytes = self.player.bytes(due);
         let ring = self.queue.rings().tx;
         if bytes.len() == due.len as usize {
@@ -228,7 +242,7 @@ impl Sender {
     /// Waits until a frame is due, or until something is to be decided, or for room.
     fn wait(&mut self) -> Result<(), RunError> {
         let time = now();
-        let decision = self.player.next_decision_ns().map(|at| at.saturating_sub(AHEAD));
+        let decision = self.player.next_decision_ns().map(|at| at.saturating_sub(DECISION_LEAD_NS));
         let due = self.player.next().map(|due| due.release_ns);
         let next = decision.into_iter().chain(due).min().unwrap_or(0);
         let next = self.start.saturating_add(next);
@@ -238,10 +252,10 @@ impl Sender {
             sleep_until(time + 10_000);
             return Ok(());
         }
-        if next - time > NAP {
+        if next - time > MAX_SLEEP_NS {
             self.queue.tx_sync()?;
         }
-        sleep_until(next.min(time + NAP));
+        sleep_until(next.min(time + MAX_SLEEP_NS));
         Ok(())
     }
 
@@ -259,8 +273,8 @@ impl Sender {
 
     /// Does what other threads asked for.
     #[inline]
-    fn serve(&mut self) {
-        for change in self.board.take_changes() {
+    fn handle_requests(&mut self) {
+        for change in self.channel.take_changes() {
             if change.replaces {
                 self.player.cancel_changes();
             }
@@ -268,22 +282,22 @@ impl Sender {
             // Nobody may wait for the answer any more.
             let _ = change.answer.send(self.player.change(at_ns, &change.plan));
         }
-        if self.board.is_asked() {
-            self.show();
+        if self.channel.is_state_requested() {
+            self.publish_state();
         }
     }
 
-    fn show(&self) {
-        self.board.show(self.player.state(now(), self.sent));
-        lock(&self.aside).unordered = self.player.unordered();
+    fn publish_state(&self) {
+        self.channel.publish(self.player.state(now(), self.sent));
+        lock(&self.report).unordered = self.player.unordered();
     }
 }
 
 /// `   1.0s  tx 1.000 Mpps 480 Mbit/s  late by p50 120 ns p99 4 us`.
-fn line(meter: &mut Meter, state: &State, period: Duration) -> String {
+fn line(meter: &mut PortMeter, state: &EmulationState, period: Duration) -> String {
     let mut text = format!("{:6.1}s", meter.elapsed().as_secs_f64());
     for interval in meter.intervals() {
-        let tx = interval.change.tx;
+        let tx = interval.delta.tx;
         text += &format!("  tx {} {}", pps(tx.packets, period), bps(tx.bytes, period));
     }
     if let Some(measured) = state.measured.first() {
@@ -304,10 +318,10 @@ mod tests {
 
     #[test]
     fn a_burst_in_bytes_ends_before_the_frame_that_does_not_fit_but_sends_one_at_least() {
-        let burst = Burst { bytes: 1_500, ..Burst::default() };
+        let burst = BurstLimit { bytes: 1_500, ..BurstLimit::default() };
         assert!(is_within(burst, 0, 9_000));
         assert!(is_within(burst, 1_440, 60));
         assert!(!is_within(burst, 1_441, 60));
-        assert!(is_within(Burst::default(), 1 << 40, 60), "without a limit of bytes");
+        assert!(is_within(BurstLimit::default(), 1 << 40, 60), "without a limit of bytes");
     }
 }

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use slipring_pcap::{LinkType, PcapWriter, Reader};
+use slipring_pcap::{LinkType, PcapFileReader, PcapWriter};
 
-use slipring_program::said::{Said, said};
+use slipring_datapath::captured_run::{CapturedRun, run_captured};
 
 const MS: u64 = 1_000_000;
 const EPOCH: u64 = 1_700_000_000_000_000_000;
@@ -25,19 +25,19 @@ impl Lab {
         self.dir.path().join(name)
     }
 
-    fn run_as(&self, verb: &str, args: &str) -> Said {
+    fn run_as(&self, verb: &str, args: &str) -> CapturedRun {
         // Where no other test of this process has its socket.
-        said(&crate::VERBS, verb, &format!("{args} --run-dir @run"), self.dir.path())
+        run_captured(&crate::VERBS, verb, &format!("{args} --run-dir @run"), self.dir.path())
     }
 
-    fn run(&self, args: &str) -> Said {
+    fn run(&self, args: &str) -> CapturedRun {
         self.run_as("replay", args)
     }
 
     /// Number and time, after the first, of each frame that would be sent.
     fn sent(&self, args: &str) -> Vec<(u8, u64)> {
         let said = self.run(&format!("-f @in.pcap --virtual @out.pcap --seed 3 {args}"));
-        assert_eq!(said.status, 0, "{args}: {}", said.talk);
+        assert_eq!(said.status, 0, "{args}: {}", said.stderr);
         sent(&std::fs::read(self.path("out.pcap")).unwrap())
     }
 }
@@ -52,8 +52,8 @@ fn capture(frames: &[(u64, u32)]) -> Vec<u8> {
 }
 
 fn sent(capture: &[u8]) -> Vec<(u8, u64)> {
-    let packet = |packet: slipring_pcap::Packet<'_>| (packet.data[0], packet.ts_ns - EPOCH);
-    Reader::new(capture).map(|one| packet(one.unwrap())).collect()
+    let packet = |packet: slipring_pcap::CapturedPacket<'_>| (packet.data[0], packet.ts_ns - EPOCH);
+    PcapFileReader::new(capture).map(|one| packet(one.unwrap())).collect()
 }
 
 /// Three frames at 0, 10 and 25 ms.
@@ -71,10 +71,10 @@ fn stamps_that_go_back_are_told_for_people_and_machines() {
     let lab = Lab::new(&[(0, 60), (10 * MS, 60), (5 * MS, 60)]);
     for target in ["--virtual @out.pcap", "-i null:"] {
         let said = lab.run(&format!("-f @in.pcap {target}"));
-        let text = said.data + &said.talk;
+        let text = said.stdout + &said.stderr;
         assert!(text.contains("1 frames are stamped before"), "{target}: {text}");
         let said = lab.run(&format!("-f @in.pcap {target} --json"));
-        let last = said.data.lines().last().unwrap();
+        let last = said.stdout.lines().last().unwrap();
         let report: serde_json::Value = serde_json::from_str(last).unwrap();
         assert_eq!(report["unordered"], 1, "{target}: {last}");
     }
@@ -178,8 +178,8 @@ fn a_capture_that_cannot_be_played_is_refused() {
         std::fs::write(lab.path("in.pcap"), bytes).unwrap();
         for target in ["--virtual @out.pcap", "-i null:"] {
             let said = lab.run(&format!("-f @in.pcap {target}"));
-            assert_eq!(said.status, 2, "{why} {target}: {}", said.talk);
-            assert!(said.talk.contains(why), "{why}: {}", said.talk);
+            assert_eq!(said.status, 2, "{why} {target}: {}", said.stderr);
+            assert!(said.stderr.contains(why), "{why}: {}", said.stderr);
         }
     }
 }
@@ -203,8 +203,8 @@ fn wrong_flags_are_refused_before_anything_is_opened() {
         ("-f @in.pcap --virtual @out.pcap --metrics 127.0.0.1:0", "--metrics does not go together"),
     ] {
         let said = lab.run(args);
-        assert_eq!(said.status, 2, "{args}: {}", said.talk);
-        assert!(said.talk.contains(why), "{args}: {}", said.talk);
+        assert_eq!(said.status, 2, "{args}: {}", said.stderr);
+        assert!(said.stderr.contains(why), "{args}: {}", said.stderr);
         assert!(!lab.path("out.pcap").exists());
     }
 }
@@ -223,7 +223,7 @@ fn nmreplays_flags_are_known_and_its_failures_are_1() {
     let lab = Lab::new(&THREE);
     let flags = "-f @in.pcap -B ether,10g -D const,1m -L plr,0.1 -b 64 -w 0 -C 0,1 -v";
     let said = lab.run_as("nmreplay", &format!("{flags} --virtual @out.pcap"));
-    assert_eq!(said.status, 0, "{}", said.talk);
+    assert_eq!(said.status, 0, "{}", said.stderr);
     assert_eq!(lab.run_as("nmreplay", "-f @missing.pcap --virtual @out.pcap").status, 1);
 }
 
@@ -241,7 +241,7 @@ fn flags_that_say_nothing_are_refused() {
         for verb in ["replay", "nmreplay"] {
             let said = lab.run_as(verb, &format!("-f @in.pcap --virtual @out.pcap {flags}"));
             assert_ne!(said.status, 0, "{verb} {flags}");
-            assert!(said.talk.contains(why), "{verb} {flags}: {}", said.talk);
+            assert!(said.stderr.contains(why), "{verb} {flags}: {}", said.stderr);
         }
     }
     for flags in ["--up delay=5ms", "--loop-gap 1 --loops 2", "--max-gap 1 -B real,2"] {
@@ -254,8 +254,8 @@ fn a_port_gets_every_frame_and_the_timing_is_told() {
     let frames: Vec<_> = (0..200).map(|i| (i * 100_000, 60 + i as u32)).collect();
     let lab = Lab::new(&frames);
     let said = lab.run("-f @in.pcap -i null: --loops 2 --seed 3 --json");
-    assert_eq!(said.status, 0, "{}", said.talk);
-    let report: serde_json::Value = serde_json::from_str(&said.data).unwrap();
+    assert_eq!(said.status, 0, "{}", said.stderr);
+    let report: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(report["ports"][0]["tx"]["packets"], 400);
     let error = &report["links"][0]["delay_error_ns"];
     assert_eq!(error["count"], 400);
@@ -268,9 +268,9 @@ fn a_port_gets_every_frame_and_the_timing_is_told() {
 fn what_the_port_gets_is_what_was_captured_and_zeros_for_what_was_not() {
     let lab = Lab::new(&[(0, 60), (MS, 64), (2 * MS, 1500)]);
     let said = lab.run("-f @in.pcap -i pcap:@sent.pcap --seed 1");
-    assert_eq!(said.status, 0, "{}", said.talk);
+    assert_eq!(said.status, 0, "{}", said.stderr);
     let bytes = std::fs::read(lab.path("sent.pcap")).unwrap();
-    let packets: Vec<_> = Reader::new(&bytes).map(Result::unwrap).collect();
+    let packets: Vec<_> = PcapFileReader::new(&bytes).map(Result::unwrap).collect();
     assert_eq!(packets.len(), 3);
     for (id, (packet, len)) in (0u8..).zip(packets.iter().zip([60, 64, 1500])) {
         assert_eq!(packet.data.len(), len);
@@ -283,8 +283,8 @@ fn what_the_port_gets_is_what_was_captured_and_zeros_for_what_was_not() {
 fn for_ever_ends_with_the_time_that_was_given() {
     let lab = Lab::new(&[(0, 60), (1000, 60)]);
     let said = lab.run("-f @in.pcap -i null: --loops 0 -t 200ms --seed 1");
-    assert_eq!(said.status, 0, "{}", said.talk);
-    assert!(said.data.contains("in = "), "{}", said.data);
+    assert_eq!(said.status, 0, "{}", said.stderr);
+    assert!(said.stdout.contains("in = "), "{}", said.stdout);
 }
 
 #[test]
@@ -292,11 +292,11 @@ fn every_frame_to_a_port_is_logged_where_it_came_and_where_it_went_or_was_lost()
     let frames: Vec<_> = (0..20).map(|i| (i * MS, 60)).collect();
     let lab = Lab::new(&frames);
     let said = lab.run("-f @in.pcap -i null: -L nth,4 -D 2ms --log @log.pcapng --seed 1");
-    assert_eq!(said.status, 0, "{}", said.talk);
+    assert_eq!(said.status, 0, "{}", said.stderr);
     let bytes = std::fs::read(lab.path("log.pcapng")).unwrap();
-    let packets: Vec<_> = Reader::new(&bytes).map(Result::unwrap).collect();
+    let packets: Vec<_> = PcapFileReader::new(&bytes).map(Result::unwrap).collect();
     let of = |id: u8, interface: u32| {
-        let is_it = |packet: &&slipring_pcap::Packet<'_>| {
+        let is_it = |packet: &&slipring_pcap::CapturedPacket<'_>| {
             packet.data[0] == id && packet.interface == interface
         };
         packets.iter().filter(is_it).map(|packet| packet.ts_ns).collect::<Vec<_>>()
@@ -320,12 +320,12 @@ fn a_burst_of_replay_is_frames_or_bytes_that_hold_a_frame() {
     let check = |burst: &str| lab.run(&format!("-f @in.pcap -i null: --burst {burst} --check"));
     for burst in ["1", "8192", "60B", "64KiB"] {
         let said = check(burst);
-        assert_eq!(said.status, 0, "{burst}: {}", said.talk);
+        assert_eq!(said.status, 0, "{burst}: {}", said.stderr);
     }
     for burst in ["0", "1B", "64k", "8193"] {
         let said = check(burst);
-        assert_eq!(said.status, 2, "{burst}: {}", said.talk);
+        assert_eq!(said.status, 2, "{burst}: {}", said.stderr);
     }
     let said = lab.run("-f @in.pcap -i null: --burst 100B");
-    assert_eq!(said.status, 0, "{}", said.talk);
+    assert_eq!(said.status, 0, "{}", said.stderr);
 }

@@ -12,31 +12,31 @@ pub(super) const PREFIX_V6: u8 = 64;
 
 /// The subnet of one link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Subnet(u8);
+pub(super) struct LinkSubnet(u8);
 
 /// The addresses that a command's side needs to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Addresses {
+pub(super) struct LinkAddresses {
     /// The command's own.
     pub(super) own: Ipv4Addr,
     /// Where all else is.
     pub(super) gateway: Ipv4Addr,
     /// The same for IPv6, where there is any.
-    pub(super) v6: Option<V6>,
+    pub(super) v6: Option<LinkAddressesV6>,
 }
 
 /// IPv6 on a command's side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct V6 {
+pub(super) struct LinkAddressesV6 {
     /// The command's own.
     pub(super) own: Ipv6Addr,
     /// Where all else is.
     pub(super) gateway: Ipv6Addr,
     /// Whether it leads further than to the gateway itself.
-    pub(super) leads_on: bool,
+    pub(super) reaches_beyond: bool,
 }
 
-impl Subnet {
+impl LinkSubnet {
     /// The subnet of that number.
     pub(super) const fn number(number: u8) -> Self {
         Self(number)
@@ -77,16 +77,20 @@ impl Subnet {
     }
 
     /// The gateway is the first host, the command the second.
-    pub(super) fn addresses(self, v6: Option<bool>) -> Addresses {
-        Addresses {
+    pub(super) fn addresses(self, v6: Option<bool>) -> LinkAddresses {
+        LinkAddresses {
             own: self.v4(2),
             gateway: self.v4(1),
-            v6: v6.map(|leads_on| V6 { own: self.v6(2), gateway: self.v6(1), leads_on }),
+            v6: v6.map(|leads_on| LinkAddressesV6 {
+                own: self.v6(2),
+                gateway: self.v6(1),
+                reaches_beyond: leads_on,
+            }),
         }
     }
 }
 
-impl Addresses {
+impl LinkAddresses {
     /// Each own address with its prefix length.
     pub(super) fn own(&self) -> impl Iterator<Item = (IpAddr, u8)> + use<> {
         let v6 = self.v6.map(|v6| (IpAddr::V6(v6.own), PREFIX_V6));
@@ -94,8 +98,8 @@ impl Addresses {
     }
 
     /// The gateways that lead on.
-    pub(super) fn ways_out(&self) -> impl Iterator<Item = IpAddr> + use<> {
-        let v6 = self.v6.filter(|v6| v6.leads_on).map(|v6| IpAddr::V6(v6.gateway));
+    pub(super) fn gateways(&self) -> impl Iterator<Item = IpAddr> + use<> {
+        let v6 = self.v6.filter(|v6| v6.reaches_beyond).map(|v6| IpAddr::V6(v6.gateway));
         [IpAddr::V4(self.gateway)].into_iter().chain(v6)
     }
 }

@@ -31,30 +31,30 @@ use signal_hook::iterator::exfiltrator::raw::WithRawSiginfo;
 use slipring_core::{kill_with_parent, netns};
 use slipring_ring::Doorbell;
 
-use super::site::Site;
+use super::sandbox::RunSandbox;
 
 /// Where programs look for name servers.
-const RESOLV_CONF: &str = "/etc/resolv.conf";
+const RESOLV_CONF_PATH: &str = "/etc/resolv.conf";
 /// The directory that it lies in.
-const ETC: &str = "/etc";
+const ETC_DIR: &str = "/etc";
 /// How long what the command left behind may take to end when asked to.
-const GRACE: Duration = Duration::from_secs(1);
+const TERM_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What to run.
 #[derive(Debug, Clone)]
-pub(super) struct Call {
+pub(super) struct RunCommand {
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,
     pub(super) env: Vec<(&'static str, String)>,
 }
 
 /// Signals for the command that come to us.
-pub(super) struct Forwarded {
+pub(super) struct ForwardedSignals {
     delivery: SignalDelivery<UnixStream, WithRawSiginfo>,
 }
 
 /// A running command.
-pub(super) struct Running {
+pub(super) struct RunningCommand {
     thread: JoinHandle<io::Result<ExitStatus>>,
     pid: Pid,
     ended: Arc<Doorbell>,
@@ -64,12 +64,12 @@ pub(super) struct Running {
 #[derive(Debug)]
 pub(super) enum StartError {
     /// Its namespaces could not be entered.
-    Place(&'static str, io::Error),
+    Namespace(&'static str, io::Error),
     /// It could not be executed.
     Exec(io::Error),
 }
 
-impl Forwarded {
+impl ForwardedSignals {
     /// From now on signals do not end this process.
     pub(super) fn install() -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
@@ -79,7 +79,7 @@ impl Forwarded {
     }
 
     /// Hands signals on until `pid` has ended.
-    fn hand_on(&mut self, pid: Pid) {
+    fn forward_until_end(&mut self, pid: Pid) {
         for info in self.delivery.pending() {
             // Positive: from the kernel, that is from the terminal, which tells the command itself.
             if info.si_code <= 0
@@ -92,26 +92,27 @@ impl Forwarded {
     }
 }
 
-impl Running {
+impl RunningCommand {
     /// Starts it in the site's namespace.
-    pub(super) fn start(site: &Site, call: Call) -> Result<Self, StartError> {
-        let place = |what| move |error| StartError::Place(what, error);
-        set_child_subreaper(Some(rustix::process::getpid()))
-            .map_err(|error| StartError::Place("adopt what the command leaves", error.into()))?;
+    pub(super) fn start(site: &RunSandbox, call: RunCommand) -> Result<Self, StartError> {
+        let place = |what| move |error| StartError::Namespace(what, error);
+        set_child_subreaper(Some(rustix::process::getpid())).map_err(|error| {
+            StartError::Namespace("adopt what the command leaves", error.into())
+        })?;
         let ended = Arc::new(Doorbell::new().map_err(place("make an event descriptor"))?);
         let inside = site.inside.as_fd().try_clone_to_owned();
         let inside = inside.map_err(place("name the namespace"))?;
         let (resolv_conf, bell) = (site.resolv_conf.clone(), ended.clone());
         let (started, start) = channel();
         let thread = thread::spawn(move || {
-            let status = stay(inside, resolv_conf, call, &started);
+            let status = run_to_end(inside, resolv_conf, call, &started);
             bell.ring();
             status
         });
         match start.recv() {
             Ok(Ok(pid)) => Ok(Self { thread, pid, ended }),
             Ok(Err(error)) => Err(error),
-            Err(gone) => Err(StartError::Place("start a thread", io::Error::other(gone))),
+            Err(gone) => Err(StartError::Namespace("start a thread", io::Error::other(gone))),
         }
     }
 
@@ -119,8 +120,8 @@ impl Running {
     /// asked to end.
     pub(super) fn wait(
         self,
-        site: &Site,
-        forwarded: &mut Forwarded,
+        site: &RunSandbox,
+        forwarded: &mut ForwardedSignals,
         lost: &Doorbell,
     ) -> io::Result<ExitStatus> {
         let mut link_lost = false;
@@ -142,22 +143,22 @@ impl Running {
             if !fds[1].revents().is_empty() {
                 break;
             }
-            forwarded.hand_on(self.pid);
+            forwarded.forward_until_end(self.pid);
         }
         let status = match self.thread.join() {
             Ok(status) => status,
             Err(panic) => std::panic::resume_unwind(panic),
         };
-        end_what_is_left(site.helper());
+        kill_orphans(site.helper());
         status
     }
 }
 
 /// The life of the thread behind the command.
-fn stay(
+fn run_to_end(
     inside: std::os::fd::OwnedFd,
     resolv_conf: Option<String>,
-    call: Call,
+    call: RunCommand,
     started: &Sender<Result<Pid, StartError>>,
 ) -> io::Result<ExitStatus> {
     let begun = enter(inside, resolv_conf).and_then(|()| {
@@ -180,14 +181,14 @@ fn stay(
 
 /// Moves this thread to where the command is to be.
 fn enter(inside: std::os::fd::OwnedFd, resolv_conf: Option<String>) -> Result<(), StartError> {
-    let place = |what| move |error| StartError::Place(what, error);
+    let place = |what| move |error| StartError::Namespace(what, error);
     let network = Some(rustix::thread::LinkNameSpaceType::Network);
     rustix::thread::move_into_link_name_space(inside.as_fd(), network)
-        .map_err(|error| StartError::Place("enter the command's namespace", error.into()))?;
+        .map_err(|error| StartError::Namespace("enter the command's namespace", error.into()))?;
     if let Some(text) = resolv_conf {
         netns::become_private_mounts().map_err(place("make a mount namespace"))?;
         // Without the file there is nothing to replace, and no names to be had anyway.
-        if fs::exists(RESOLV_CONF).unwrap_or(false) {
+        if fs::exists(RESOLV_CONF_PATH).unwrap_or(false) {
             replace(&text).map_err(place("replace /etc/resolv.conf"))?;
         }
     }
@@ -203,28 +204,29 @@ fn enter(inside: std::os::fd::OwnedFd, resolv_conf: Option<String>) -> Result<()
 /// a directory in `/tmp` could be somebody else's.
 fn replace(text: &str) -> io::Result<()> {
     // Found before it is covered; links are followed to the file that programs read.
-    let file = rustix::fs::open(RESOLV_CONF, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let file = rustix::fs::open(RESOLV_CONF_PATH, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    mount("tmpfs", ETC, "tmpfs", flags, None)?;
-    let written = fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(RESOLV_CONF);
+    mount("tmpfs", ETC_DIR, "tmpfs", flags, None)?;
+    let written =
+        fs::OpenOptions::new().write(true).create_new(true).mode(0o644).open(RESOLV_CONF_PATH);
     let written = written.and_then(|mut file| file.write_all(text.as_bytes()));
     let covered = format!("/proc/thread-self/fd/{}", file.as_raw_fd());
-    let bound = written.and_then(|()| Ok(mount_bind(RESOLV_CONF, covered)?));
-    unmount(ETC, UnmountFlags::DETACH)?;
+    let bound = written.and_then(|()| Ok(mount_bind(RESOLV_CONF_PATH, covered)?));
+    unmount(ETC_DIR, UnmountFlags::DETACH)?;
     bound
 }
 
 /// Ends processes that the command started and that outlived it: first by TERM, then by KILL.
 /// `helper` is a child of our own.
-fn end_what_is_left(helper: Option<Pid>) {
+fn kill_orphans(helper: Option<Pid>) {
     let start = Instant::now();
     let mut asked = Vec::new();
     loop {
-        let left = adopted(helper);
+        let left = orphans(helper);
         if left.is_empty() {
             return;
         }
-        let signal = if start.elapsed() < GRACE { Signal::TERM } else { Signal::KILL };
+        let signal = if start.elapsed() < TERM_TIMEOUT { Signal::TERM } else { Signal::KILL };
         for pid in left {
             if signal == Signal::KILL || !asked.contains(&pid) {
                 let _ = kill_process(pid, signal);
@@ -232,7 +234,7 @@ fn end_what_is_left(helper: Option<Pid>) {
             }
             let _ = waitpid(Some(pid), WaitOptions::NOHANG);
         }
-        if start.elapsed() > 2 * GRACE {
+        if start.elapsed() > 2 * TERM_TIMEOUT {
             return;
         }
         thread::sleep(Duration::from_millis(5));
@@ -240,7 +242,7 @@ fn end_what_is_left(helper: Option<Pid>) {
 }
 
 /// Children of this process that it did not start: their parents have ended.
-fn adopted(helper: Option<Pid>) -> Vec<Pid> {
+fn orphans(helper: Option<Pid>) -> Vec<Pid> {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
     let lists: Vec<_> = lists.collect();

@@ -28,24 +28,24 @@ pub(super) struct Masquerade {
 }
 
 /// How long the kernel may take to answer.
-const ANSWER: Duration = Duration::from_secs(5);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 // linux/netlink.h and linux/netfilter/nfnetlink.h
-const REQUEST: u16 = 0x1;
-const ACK: u16 = 0x4;
-const CREATE: u16 = 0x400;
-const APPEND: u16 = 0x800;
-const NESTED: u16 = 0x8000;
-const ERROR: u16 = 2;
-const BATCH_BEGIN: u16 = 0x10;
-const BATCH_END: u16 = 0x11;
-const SUBSYSTEM: u16 = 10;
-const HEADER: usize = 16;
+const NLM_F_REQUEST: u16 = 0x1;
+const NLM_F_ACK: u16 = 0x4;
+const NLM_F_CREATE: u16 = 0x400;
+const NLM_F_APPEND: u16 = 0x800;
+const NLA_F_NESTED: u16 = 0x8000;
+const NLMSG_ERROR: u16 = 2;
+const NFNL_MSG_BATCH_BEGIN: u16 = 0x10;
+const NFNL_MSG_BATCH_END: u16 = 0x11;
+const NFNL_SUBSYS_NFTABLES: u16 = 10;
+const HEADER_BYTES: usize = 16;
 
 // linux/netfilter/nf_tables.h
-const NEW_TABLE: u16 = SUBSYSTEM << 8;
-const NEW_CHAIN: u16 = SUBSYSTEM << 8 | 3;
-const NEW_RULE: u16 = SUBSYSTEM << 8 | 6;
+const NEW_TABLE_MSG: u16 = NFNL_SUBSYS_NFTABLES << 8;
+const NEW_CHAIN_MSG: u16 = NFNL_SUBSYS_NFTABLES << 8 | 3;
+const NEW_RULE_MSG: u16 = NFNL_SUBSYS_NFTABLES << 8 | 6;
 const TABLE_OWNED: u32 = 2;
 const POSTROUTING: u32 = 4;
 const PRIORITY_SRCNAT: u32 = 100;
@@ -63,7 +63,7 @@ impl Masquerade {
         let mut socket = Socket::new(NETLINK_NETFILTER)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
-        set_socket_timeout(socket.as_fd(), Timeout::Recv, Some(ANSWER))?;
+        set_socket_timeout(socket.as_fd(), Timeout::Recv, Some(REPLY_TIMEOUT))?;
         socket.send(&batch(name, source), 0)?;
         // One answer for each of table, chain and rule; the first refusal is the end of all.
         for _ in 0..3 {
@@ -77,9 +77,9 @@ impl Masquerade {
 fn acknowledged(answer: &[u8]) -> io::Result<()> {
     let word = |at: usize| answer.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
     let kind = answer.get(4..6).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes);
-    match (kind, word(HEADER).map(i32::from_ne_bytes)) {
-        (Some(ERROR), Some(0)) => Ok(()),
-        (Some(ERROR), Some(code)) => Err(io::Error::from_raw_os_error(code.saturating_neg())),
+    match (kind, word(HEADER_BYTES).map(i32::from_ne_bytes)) {
+        (Some(NLMSG_ERROR), Some(0)) => Ok(()),
+        (Some(NLMSG_ERROR), Some(code)) => Err(io::Error::from_raw_os_error(code.saturating_neg())),
         _ => Err(io::Error::other("an answer of nf_tables that is none")),
     }
 }
@@ -98,13 +98,13 @@ fn batch(name: &str, source: IpAddr) -> Vec<u8> {
         expression("masq", &[]),
     ];
     let rule = [text(1, name), text(2, "out"), nest(4, &from)].concat();
-    let create = REQUEST | ACK | CREATE;
+    let create = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE;
     [
-        message(BATCH_BEGIN, REQUEST, 0, SUBSYSTEM, &[]),
-        message(NEW_TABLE, create, family, 0, &[table, number(2, TABLE_OWNED)].concat()),
-        message(NEW_CHAIN, create, family, 0, &[chain, hook, text(7, "nat")].concat()),
-        message(NEW_RULE, create | APPEND, family, 0, &rule),
-        message(BATCH_END, REQUEST, 0, SUBSYSTEM, &[]),
+        message(NFNL_MSG_BATCH_BEGIN, NLM_F_REQUEST, 0, NFNL_SUBSYS_NFTABLES, &[]),
+        message(NEW_TABLE_MSG, create, family, 0, &[table, number(2, TABLE_OWNED)].concat()),
+        message(NEW_CHAIN_MSG, create, family, 0, &[chain, hook, text(7, "nat")].concat()),
+        message(NEW_RULE_MSG, create | NLM_F_APPEND, family, 0, &rule),
+        message(NFNL_MSG_BATCH_END, NLM_F_REQUEST, 0, NFNL_SUBSYS_NFTABLES, &[]),
     ]
     .concat()
 }
@@ -121,7 +121,7 @@ fn expression(name: &str, attributes: &[Vec<u8>]) -> Vec<u8> {
 
 /// `struct nlmsghdr`, `struct nfgenmsg`, attributes.
 fn message(kind: u16, flags: u16, family: u8, resource: u16, attributes: &[u8]) -> Vec<u8> {
-    let len = (HEADER + 4 + attributes.len()) as u32;
+    let len = (HEADER_BYTES + 4 + attributes.len()) as u32;
     let mut message = len.to_ne_bytes().to_vec();
     message.extend(kind.to_ne_bytes());
     message.extend(flags.to_ne_bytes());
@@ -142,7 +142,7 @@ fn bytes(kind: u16, value: &[u8]) -> Vec<u8> {
 }
 
 fn nest(kind: u16, attributes: &[Vec<u8>]) -> Vec<u8> {
-    bytes(kind | NESTED, &attributes.concat())
+    bytes(kind | NLA_F_NESTED, &attributes.concat())
 }
 
 /// Numbers are big-endian here.
@@ -173,7 +173,10 @@ mod tests {
             at += len;
         }
         assert_eq!(at, batch.len());
-        assert_eq!(kinds, [BATCH_BEGIN, NEW_TABLE, NEW_CHAIN, NEW_RULE, BATCH_END]);
+        assert_eq!(
+            kinds,
+            [NFNL_MSG_BATCH_BEGIN, NEW_TABLE_MSG, NEW_CHAIN_MSG, NEW_RULE_MSG, NFNL_MSG_BATCH_END]
+        );
     }
 
     #[test]

@@ -30,43 +30,43 @@ use slipring_port::iface::Iface;
 use slipring_port::netlink::{LinkEvents, Netlink};
 use slipring_port::tap;
 
-use super::addresses::{Addresses, Subnet, V6};
-use super::site::{MTU, cannot, set};
+use super::addresses::{LinkAddresses, LinkAddressesV6, LinkSubnet};
+use super::sandbox::{MTU, set, setup_failure};
 
 /// How long the program may take to make its device.
-const PATIENCE: Duration = Duration::from_secs(10);
+const START_TIMEOUT: Duration = Duration::from_secs(10);
 /// How the program finds the namespace: its own stdin.
-const STDIN: &str = "/proc/self/fd/0";
+const STDIN_PATH: &str = "/proc/self/fd/0";
 /// What it must be allowed in the namespaces that are ours.
-const RIGHTS: [CapabilitySet; 2] = [CapabilitySet::SYS_ADMIN, CapabilitySet::NET_ADMIN];
+const NAT_CAPABILITIES: [CapabilitySet; 2] = [CapabilitySet::SYS_ADMIN, CapabilitySet::NET_ADMIN];
 
 /// The programs that are known, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum NatProgramKind {
     Slirp4netns,
     Pasta,
 }
 
 /// A program that is installed.
 #[derive(Debug)]
-pub(super) struct Program {
-    kind: Kind,
+pub(super) struct NatProgram {
+    kind: NatProgramKind,
     path: PathBuf,
 }
 
 /// A running translation. It ends when this is dropped, or with this process.
 #[derive(Debug)]
-pub(super) struct Nat {
+pub(super) struct UserNat {
     child: Child,
     /// Where its device is.
     pub(super) between: Netns,
-    pub(super) subnet: Subnet,
-    pub(super) addresses: Addresses,
+    pub(super) subnet: LinkSubnet,
+    pub(super) addresses: LinkAddresses,
     /// Whom the command asks for names.
     pub(super) resolver: IpAddr,
 }
 
-impl Kind {
+impl NatProgramKind {
     const ALL: [Self; 2] = [Self::Slirp4netns, Self::Pasta];
 
     fn name(self) -> &'static str {
@@ -76,29 +76,30 @@ impl Kind {
         }
     }
 
-    fn addresses(self, subnet: Subnet, v6: bool) -> Addresses {
+    fn addresses(self, subnet: LinkSubnet, v6: bool) -> LinkAddresses {
         match self {
             Self::Pasta => subnet.addresses(v6.then_some(true)),
             // Its host numbers are fixed, and so is its IPv6 network.
             Self::Slirp4netns => {
                 let host = |host| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, host);
-                let six = V6 { own: host(0x100), gateway: host(2), leads_on: true };
+                let six =
+                    LinkAddressesV6 { own: host(0x100), gateway: host(2), reaches_beyond: true };
                 let (own, gateway) = (subnet.v4(100), subnet.v4(2));
-                Addresses { own, gateway, v6: v6.then_some(six) }
+                LinkAddresses { own, gateway, v6: v6.then_some(six) }
             }
         }
     }
 
     /// What it is called with.
-    fn words(self, subnet: Subnet, addresses: &Addresses) -> Vec<String> {
-        let (link, Addresses { own, gateway, v6 }) = (subnet.link(), addresses);
+    fn arguments(self, subnet: LinkSubnet, addresses: &LinkAddresses) -> Vec<String> {
+        let (link, LinkAddresses { own, gateway, v6 }) = (subnet.link(), addresses);
         let words = match self {
             Self::Pasta => {
                 let six = v6.map_or("--ipv4-only".to_owned(), |v6| {
                     format!("--address {} --gateway {}", v6.own, v6.gateway)
                 });
                 format!(
-                    "--foreground --quiet --netns-only --netns {STDIN} --ns-ifname {link} \
+                    "--foreground --quiet --netns-only --netns {STDIN_PATH} --ns-ifname {link} \
                      --address {own} --netmask 24 --gateway {gateway} {six} --mtu {MTU} \
                      --dns-forward {} -t none -u none -T none -U none",
                     subnet.v4(3)
@@ -107,21 +108,23 @@ impl Kind {
             Self::Slirp4netns => {
                 let six = if v6.is_some() { "--enable-ipv6" } else { "" };
                 let network = subnet.network();
-                format!("--mtu={MTU} --cidr={network}/24 {six} --netns-type=path {STDIN} {link}")
+                format!(
+                    "--mtu={MTU} --cidr={network}/24 {six} --netns-type=path {STDIN_PATH} {link}"
+                )
             }
         };
         words.split_ascii_whitespace().map(str::to_owned).collect()
     }
 }
 
-const PASTA: &str = "pasta does not slow TCP down for losses and full queues, so downloads get \
+const PASTA_WARNING: &str = "pasta does not slow TCP down for losses and full queues, so downloads get \
     less than the link's rate; install slirp4netns, which does (apt-get install slirp4netns)";
 
-impl Program {
+impl NatProgram {
     /// The best one that is installed.
     pub(super) fn find() -> Option<Self> {
         let path = std::env::var("PATH").unwrap_or_default();
-        Kind::ALL.into_iter().find_map(|kind| {
+        NatProgramKind::ALL.into_iter().find_map(|kind| {
             let mut dirs = path.split(':').filter(|dir| !dir.is_empty());
             let path = dirs.find_map(|dir| {
                 let path = PathBuf::from(dir).join(kind.name());
@@ -133,7 +136,7 @@ impl Program {
 
     /// What its user should know of it.
     pub(super) fn warning(&self) -> Option<String> {
-        (self.kind == Kind::Pasta).then(|| PASTA.to_owned())
+        (self.kind == NatProgramKind::Pasta).then(|| PASTA_WARNING.to_owned())
     }
 
     /// Its name.
@@ -142,8 +145,9 @@ impl Program {
     }
 
     /// Starts it in the caller's namespace, for a namespace of its own, and waits for its device.
-    pub(super) fn start(&self, subnet: Subnet, v6: bool) -> Result<Nat, Failure> {
-        let between = Netns::new().map_err(|error| cannot("make a network namespace", &error))?;
+    pub(super) fn start(&self, subnet: LinkSubnet, v6: bool) -> Result<UserNat, Failure> {
+        let between =
+            Netns::new().map_err(|error| setup_failure("make a network namespace", &error))?;
         let quiet = || {
             // What the stack there says by itself would come from a host that is not there.
             set("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
@@ -153,17 +157,23 @@ impl Program {
         let events = between.run(quiet)?;
         let addresses = self.kind.addresses(subnet, v6);
         let child = self.spawn(&between, subnet, &addresses);
-        let child = child.map_err(|error| cannot(&format!("start {}", self.name()), &error))?;
+        let child =
+            child.map_err(|error| setup_failure(&format!("start {}", self.name()), &error))?;
         let resolver = IpAddr::V4(subnet.v4(3));
-        let mut nat = Nat { child, between, subnet, addresses, resolver };
+        let mut nat = UserNat { child, between, subnet, addresses, resolver };
         self.wait_for_device(&mut nat, &events)?;
         Ok(nat)
     }
 
-    fn spawn(&self, between: &Netns, subnet: Subnet, addresses: &Addresses) -> io::Result<Child> {
+    fn spawn(
+        &self,
+        between: &Netns,
+        subnet: LinkSubnet,
+        addresses: &LinkAddresses,
+    ) -> io::Result<Child> {
         let mut command = Command::new(&self.path);
-        command.args(self.kind.words(subnet, addresses));
-        if self.kind == Kind::Pasta && rustix::process::geteuid().is_root() {
+        command.args(self.kind.arguments(subnet, addresses));
+        if self.kind == NatProgramKind::Pasta && rustix::process::geteuid().is_root() {
             // Else it becomes nobody, who may not enter the namespace.
             command.args(["--runas", "0"]);
         }
@@ -171,16 +181,16 @@ impl Program {
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         // The terminal's signals are for the command; this one ends when we end it.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        with_rights(|| kill_with_parent(&mut command).spawn())
+        with_ambient_capabilities(|| kill_with_parent(&mut command).spawn())
     }
 
-    fn wait_for_device(&self, nat: &mut Nat, events: &LinkEvents) -> Result<(), Failure> {
+    fn wait_for_device(&self, nat: &mut UserNat, events: &LinkEvents) -> Result<(), Failure> {
         let start = Instant::now();
         let link = nat.subnet.link();
-        while !nat.raise(&link)? {
+        while !nat.set_device_up(&link)? {
             let ended = nat.child.try_wait()?.is_some();
-            if ended || start.elapsed() > PATIENCE {
-                return Err(self.useless(&mut nat.child, ended));
+            if ended || start.elapsed() > START_TIMEOUT {
+                return Err(self.start_failure(&mut nat.child, ended));
             }
             let tick = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
             // Interrupted or not: the link is looked for again.
@@ -190,7 +200,7 @@ impl Program {
         Ok(())
     }
 
-    fn useless(&self, child: &mut Child, ended: bool) -> Failure {
+    fn start_failure(&self, child: &mut Child, ended: bool) -> Failure {
         let name = self.name();
         let _ = child.kill();
         let mut said = String::new();
@@ -201,7 +211,7 @@ impl Program {
         let cause = match (ended, said.join("\n")) {
             (true, said) if !said.is_empty() => said,
             (true, _) => "it ended at once and said nothing".to_owned(),
-            (false, _) => format!("it made no device within {} s", PATIENCE.as_secs()),
+            (false, _) => format!("it made no device within {} s", START_TIMEOUT.as_secs()),
         };
         let error =
             Diagnostic::new(SR0403, format!("{name} does not connect the command to the network"));
@@ -215,13 +225,13 @@ impl Program {
     }
 }
 
-impl Nat {
+impl UserNat {
     pub(super) fn pid(&self) -> Pid {
         Pid::from_child(&self.child)
     }
 
     /// Sets the program's device up; false while there is none.
-    fn raise(&self, link: &str) -> io::Result<bool> {
+    fn set_device_up(&self, link: &str) -> io::Result<bool> {
         self.between.run(|| match Iface::find(link) {
             Ok(iface) => Netlink::open()?.set_up(iface.index).map(|()| true),
             Err(_) => Ok(false),
@@ -229,7 +239,7 @@ impl Nat {
     }
 }
 
-impl Drop for Nat {
+impl Drop for UserNat {
     fn drop(&mut self) {
         // It may have ended by itself, and then needs no more than being waited for.
         let _ = self.child.kill();
@@ -239,13 +249,15 @@ impl Drop for Nat {
 
 /// Lets a program that is started meanwhile keep the rights over our namespaces, which an ordinary
 /// user's program would lose when it begins.
-fn with_rights<T>(start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+fn with_ambient_capabilities<T>(start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let before = rustix::thread::capabilities(None)?;
-    let rights = RIGHTS.into_iter().fold(CapabilitySet::empty(), CapabilitySet::union);
+    let rights = NAT_CAPABILITIES.into_iter().fold(CapabilitySet::empty(), CapabilitySet::union);
     let mut passed_on = before;
     passed_on.inheritable |= rights;
     rustix::thread::set_capabilities(None, passed_on)?;
-    let all = |on| RIGHTS.iter().try_for_each(|&one| configure_capability_in_ambient_set(one, on));
+    let all = |on| {
+        NAT_CAPABILITIES.iter().try_for_each(|&one| configure_capability_in_ambient_set(one, on))
+    };
     let started = all(true).map_err(io::Error::from).and_then(|()| start());
     // What is no longer inheritable is no longer ambient either.
     rustix::thread::set_capabilities(None, before)?;

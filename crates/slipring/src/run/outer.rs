@@ -9,20 +9,20 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use slipring_port::netlink::Netlink;
 
-use super::addresses::Subnet;
+use super::addresses::LinkSubnet;
 
 /// The variable that tells a command of the links around it.
-const AROUND: &str = "SLIPRING_SUBNETS";
+const SUBNETS_VARIABLE: &str = "SLIPRING_SUBNETS";
 
 /// The namespace that the command was called in.
 #[derive(Debug)]
-pub(super) struct Outer {
+pub(super) struct OuterNamespace {
     /// Names of its interfaces.
     links: Vec<String>,
     /// Destinations of its IPv4 routes: network and mask.
     routes: Vec<(Ipv4Addr, Ipv4Addr)>,
     /// Numbers of the subnets of the links around us: a name server may be behind any of them.
-    around: Vec<u8>,
+    outer_subnets: Vec<u8>,
     /// Whether it forwards IPv4 between its interfaces.
     pub(super) forwards_v4: bool,
     /// Whether it forwards IPv6 between its interfaces.
@@ -42,42 +42,42 @@ pub(super) struct Resolvers {
     pub(super) rest: String,
 }
 
-impl Outer {
+impl OuterNamespace {
     /// Looks around.
-    pub(super) fn look() -> io::Result<Self> {
+    pub(super) fn read_current() -> io::Result<Self> {
         let links = Netlink::open()?.links()?.into_iter().map(|link| link.name).collect();
         let v6 = read("/proc/thread-self/net/ipv6_route");
         Ok(Self {
             links,
             routes: routes_in(&read("/proc/thread-self/net/route")),
-            around: numbers(&env::var(AROUND).unwrap_or_default()),
+            outer_subnets: numbers(&env::var(SUBNETS_VARIABLE).unwrap_or_default()),
             forwards_v4: is_on("/proc/sys/net/ipv4/ip_forward"),
             forwards_v6: is_on("/proc/sys/net/ipv6/conf/all/forwarding"),
-            reaches_v6: v6.lines().any(leads_out),
+            reaches_v6: v6.lines().any(is_default_v6),
             resolvers: Resolvers::parse(&read("/etc/resolv.conf")),
         })
     }
 
     /// The first subnet that nothing here or further out uses, and whose link's name is free, from
     /// `first` on.
-    pub(super) fn free_subnet(&self, first: u8) -> Option<Subnet> {
-        (first..=u8::MAX).map(Subnet::number).find(|subnet| {
+    pub(super) fn free_subnet(&self, first: u8) -> Option<LinkSubnet> {
+        (first..=u8::MAX).map(LinkSubnet::number).find(|subnet| {
             let taken = self.links.iter().any(|name| *name == subnet.link());
-            let further_out = self.around.contains(&subnet.as_number())
+            let further_out = self.outer_subnets.contains(&subnet.as_number())
                 || self.resolvers.servers.iter().any(|server| subnet.holds(server));
             !taken
                 && !further_out
-                && !self.routes.iter().any(|&route| leads_into(route, subnet.network()))
+                && !self.routes.iter().any(|&route| is_route_into(route, subnet.network()))
         })
     }
 }
 
-impl Outer {
+impl OuterNamespace {
     /// What tells a run inside of `subnet` of the links around it: a variable and its value.
-    pub(super) fn told_inside(&self, subnet: Subnet) -> (&'static str, String) {
+    pub(super) fn nested_variable(&self, subnet: LinkSubnet) -> (&'static str, String) {
         let own = subnet.as_number();
-        let numbers: Vec<_> = self.around.iter().chain([&own]).map(u8::to_string).collect();
-        (AROUND, numbers.join(","))
+        let numbers: Vec<_> = self.outer_subnets.iter().chain([&own]).map(u8::to_string).collect();
+        (SUBNETS_VARIABLE, numbers.join(","))
     }
 }
 
@@ -144,14 +144,14 @@ fn routes_in(table: &str) -> Vec<(Ipv4Addr, Ipv4Addr)> {
 }
 
 /// Whether a route of its own, not the default one, leads to some of the 256 addresses of `network`.
-fn leads_into((to, mask): (Ipv4Addr, Ipv4Addr), network: Ipv4Addr) -> bool {
+fn is_route_into((to, mask): (Ipv4Addr, Ipv4Addr), network: Ipv4Addr) -> bool {
     let shared = u32::from(mask) & 0xffff_ff00;
     u32::from(mask) != 0 && u32::from(to) & shared == u32::from(network) & shared
 }
 
 /// Columns: destination, its prefix length, source, its prefix length, gateway, metric,
 /// references, uses, flags, interface. Loopback's default route says "unreachable".
-fn leads_out(line: &str) -> bool {
+fn is_default_v6(line: &str) -> bool {
     let columns: Vec<_> = line.split_ascii_whitespace().collect();
     let column = |i: usize| columns.get(i).copied().unwrap_or_default();
     column(0).chars().all(|c| c == '0') && column(1) == "00" && !matches!(column(9), "lo" | "")
@@ -166,11 +166,11 @@ mod tests {
                           eth0\t00004064\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\n\
                           vpn\t00024064\t00000000\t0001\t0\t0\t0\t00FEFFFF\t0\n";
 
-    fn outer(routes: &str, links: &[&str]) -> Outer {
-        Outer {
+    fn outer(routes: &str, links: &[&str]) -> OuterNamespace {
+        OuterNamespace {
             links: links.iter().map(|name| (*name).to_owned()).collect(),
             routes: routes_in(routes),
-            around: Vec::new(),
+            outer_subnets: Vec::new(),
             forwards_v4: true,
             forwards_v6: true,
             reaches_v6: false,
@@ -180,10 +180,10 @@ mod tests {
 
     #[test]
     fn a_subnet_is_free_when_no_route_leads_into_it_and_no_link_has_its_name() {
-        assert_eq!(outer("", &[]).free_subnet(0), Some(Subnet::number(0)));
+        assert_eq!(outer("", &[]).free_subnet(0), Some(LinkSubnet::number(0)));
         // 100.64.0.0/24 is eth0's, 100.64.2.0/23 the VPN's; the default route is no hindrance.
-        assert_eq!(outer(ROUTES, &["slip1"]).free_subnet(0), Some(Subnet::number(4)));
-        assert_eq!(outer(ROUTES, &[]).free_subnet(0), Some(Subnet::number(1)));
+        assert_eq!(outer(ROUTES, &["slip1"]).free_subnet(0), Some(LinkSubnet::number(4)));
+        assert_eq!(outer(ROUTES, &[]).free_subnet(0), Some(LinkSubnet::number(1)));
         assert_eq!(outer("", &["slip255"]).free_subnet(255), None);
     }
 
@@ -191,15 +191,15 @@ mod tests {
     fn a_subnet_of_a_link_further_out_or_with_a_name_server_is_not_free() {
         let around = |around: &str, servers: &str| {
             let resolvers = Resolvers::parse(servers);
-            Outer { around: numbers(around), resolvers, ..outer("", &[]) }
+            OuterNamespace { outer_subnets: numbers(around), resolvers, ..outer("", &[]) }
         };
         let inside = around("0,1", "");
-        assert_eq!(inside.free_subnet(0), Some(Subnet::number(2)));
-        assert_eq!(inside.told_inside(Subnet::number(2)).1, "0,1,2");
-        assert_eq!(around("", "").told_inside(Subnet::number(0)).1, "0");
+        assert_eq!(inside.free_subnet(0), Some(LinkSubnet::number(2)));
+        assert_eq!(inside.nested_variable(LinkSubnet::number(2)).1, "0,1,2");
+        assert_eq!(around("", "").nested_variable(LinkSubnet::number(0)).1, "0");
         let asks = around("", "nameserver 100.64.0.3\nnameserver fd00::1\n");
-        assert_eq!(asks.free_subnet(0), Some(Subnet::number(1)));
-        assert_eq!(around("x,300,,1", "").around, [1], "what is no number was not ours");
+        assert_eq!(asks.free_subnet(0), Some(LinkSubnet::number(1)));
+        assert_eq!(around("x,300,,1", "").outer_subnets, [1], "what is no number was not ours");
     }
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
         let line = |to: &str, dev: &str| {
             format!("{zeros} {to} {zeros} 00 {zeros} ffffffff 00000001 00000000 00200200 {dev}")
         };
-        assert!(leads_out(&line("00", "eth0")));
-        assert!(!leads_out(&line("00", "lo")) && !leads_out(&line("40", "eth0")));
+        assert!(is_default_v6(&line("00", "eth0")));
+        assert!(!is_default_v6(&line("00", "lo")) && !is_default_v6(&line("40", "eth0")));
     }
 }

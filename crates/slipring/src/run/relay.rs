@@ -13,13 +13,13 @@ use std::thread;
 use std::time::Duration;
 
 /// Port of name servers.
-const DOMAIN: u16 = 53;
+const DNS_PORT: u16 = 53;
 /// How long a name server may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 /// Questions under way at a time, at most.
-const QUESTIONS: usize = 64;
+const MAX_QUESTIONS: usize = 64;
 /// The longest datagram.
-const LONGEST: usize = 65_535;
+const MAX_DATAGRAM_BYTES: usize = 65_535;
 
 /// Starts answering at `gateway`, in the caller's network namespace, with what `server` says.
 /// The threads end with the process.
@@ -27,9 +27,9 @@ const LONGEST: usize = 65_535;
 /// # Errors
 /// `AddrInUse` where a name server listens on all addresses, which then answers by itself.
 pub(super) fn start(gateway: IpAddr, server: IpAddr) -> io::Result<()> {
-    let datagrams = UdpSocket::bind((gateway, DOMAIN))?;
-    let streams = TcpListener::bind((gateway, DOMAIN))?;
-    let server = SocketAddr::new(server, DOMAIN);
+    let datagrams = UdpSocket::bind((gateway, DNS_PORT))?;
+    let streams = TcpListener::bind((gateway, DNS_PORT))?;
+    let server = SocketAddr::new(server, DNS_PORT);
     thread::spawn(move || answer_datagrams(Arc::new(datagrams), server));
     thread::spawn(move || answer_streams(&streams, server));
     Ok(())
@@ -37,17 +37,17 @@ pub(super) fn start(gateway: IpAddr, server: IpAddr) -> io::Result<()> {
 
 fn answer_datagrams(socket: Arc<UdpSocket>, server: SocketAddr) {
     let under_way = Arc::new(());
-    let mut bytes = vec![0; LONGEST];
+    let mut bytes = vec![0; MAX_DATAGRAM_BYTES];
     loop {
         // An answer that nobody took comes back as an error, which concerns no other question.
         let Ok((len, from)) = socket.recv_from(&mut bytes) else { continue };
-        if Arc::strong_count(&under_way) > QUESTIONS {
+        if Arc::strong_count(&under_way) > MAX_QUESTIONS {
             continue;
         }
         let (question, socket, counted) =
             (bytes[..len].to_vec(), socket.clone(), under_way.clone());
         thread::spawn(move || {
-            if let Ok(answer) = ask(&question, server) {
+            if let Ok(answer) = query(&question, server) {
                 let _ = socket.send_to(&answer, from);
             }
             drop(counted);
@@ -55,13 +55,13 @@ fn answer_datagrams(socket: Arc<UdpSocket>, server: SocketAddr) {
     }
 }
 
-fn ask(question: &[u8], server: SocketAddr) -> io::Result<Vec<u8>> {
+fn query(question: &[u8], server: SocketAddr) -> io::Result<Vec<u8>> {
     let any = if server.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = UdpSocket::bind(any)?;
     socket.connect(server)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(REPLY_TIMEOUT))?;
     socket.send(question)?;
-    let mut answer = vec![0; LONGEST];
+    let mut answer = vec![0; MAX_DATAGRAM_BYTES];
     let len = socket.recv(&mut answer)?;
     answer.truncate(len);
     Ok(answer)
@@ -70,30 +70,30 @@ fn ask(question: &[u8], server: SocketAddr) -> io::Result<Vec<u8>> {
 fn answer_streams(listener: &TcpListener, server: SocketAddr) {
     let under_way = Arc::new(());
     for asking in listener.incoming().flatten() {
-        if Arc::strong_count(&under_way) > QUESTIONS {
+        if Arc::strong_count(&under_way) > MAX_QUESTIONS {
             continue;
         }
         let counted = under_way.clone();
         thread::spawn(move || {
             // Either side may leave in the middle: that is between the two of them.
-            let _ = join(&asking, server);
+            let _ = relay_stream(&asking, server);
             drop(counted);
         });
     }
 }
 
-fn join(asking: &TcpStream, server: SocketAddr) -> io::Result<()> {
-    let answering = TcpStream::connect_timeout(&server, PATIENCE)?;
+fn relay_stream(asking: &TcpStream, server: SocketAddr) -> io::Result<()> {
+    let answering = TcpStream::connect_timeout(&server, REPLY_TIMEOUT)?;
     for stream in [asking, &answering] {
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
     }
     thread::scope(|scope| {
-        scope.spawn(|| pass(asking, &answering));
-        pass(&answering, asking)
+        scope.spawn(|| copy_stream(asking, &answering));
+        copy_stream(&answering, asking)
     })
 }
 
-fn pass(mut from: &TcpStream, mut to: &TcpStream) -> io::Result<()> {
+fn copy_stream(mut from: &TcpStream, mut to: &TcpStream) -> io::Result<()> {
     let result = io::copy(&mut from, &mut to);
     to.shutdown(std::net::Shutdown::Write)?;
     result.map(drop)

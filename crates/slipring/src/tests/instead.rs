@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use slipring_program::said::said;
+use slipring_datapath::captured_run::run_captured;
 
 /// The commands, with what each needs beside its links.
 const COMMANDS: [(&str, &str); 4] = [
@@ -15,9 +15,9 @@ const COMMANDS: [(&str, &str); 4] = [
 ];
 
 fn told(verb: &str, args: &str) -> String {
-    let said = said(&crate::VERBS, verb, args, Path::new(""));
-    assert_eq!((said.status, said.talk.as_str()), (0, ""), "{verb} {args}");
-    said.data
+    let said = run_captured(&crate::VERBS, verb, args, Path::new(""));
+    assert_eq!((said.status, said.stderr.as_str()), (0, ""), "{verb} {args}");
+    said.stdout
 }
 
 #[test]
@@ -51,8 +51,9 @@ fn settings_of_all_flags_are_printed_and_come_back_from_the_file() {
         assert!(printed.lines().any(|other| other == line), "{line}: {printed}");
     }
     std::fs::write(dir.path().join("link.toml"), &printed).unwrap();
-    let again = said(&crate::VERBS, "run", "--config @link.toml --print-config", dir.path());
-    assert_eq!(again.data, printed, "{}", again.talk);
+    let again =
+        run_captured(&crate::VERBS, "run", "--config @link.toml --print-config", dir.path());
+    assert_eq!(again.stdout, printed, "{}", again.stderr);
     let json = told("run", &format!("{flags} --json"));
     let json: Value = serde_json::from_str(&json).expect("JSON where that is asked for");
     assert_eq!(json["settings"]["seed"], 9);
@@ -67,12 +68,12 @@ fn settings_are_printed_by_every_command_as_a_file_that_makes_the_same_links() {
     assert!(texts.iter().all(|text| *text == texts[0]), "{texts:?}");
     std::fs::write(dir.path().join("link.toml"), &texts[0]).unwrap();
     for (verb, args) in COMMANDS {
-        let again = said(
+        let again = run_captured(
             &crate::VERBS,
             verb,
             &format!("{args} --config @link.toml --print-config"),
             dir.path(),
         );
-        assert_eq!(again.data, texts[0], "{verb}: {}", again.talk);
+        assert_eq!(again.stdout, texts[0], "{verb}: {}", again.stderr);
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use slipring_pcap::{LinkType, PcapWriter};
 
-use slipring_program::said::said;
+use slipring_datapath::captured_run::run_captured;
 
 /// The commands that end by themselves, with what each needs beside its links.
 const COMMANDS: [(&str, &str); 3] = [
@@ -14,9 +14,9 @@ const COMMANDS: [(&str, &str); 3] = [
 ];
 
 fn told(verb: &str, args: &str, dir: &Path) -> String {
-    let said = said(&crate::VERBS, verb, &format!("{args} -D 2ms -L nth,3 --seed 3"), dir);
-    assert_eq!(said.status, 0, "{verb} {args}: {}", said.talk);
-    said.data
+    let said = run_captured(&crate::VERBS, verb, &format!("{args} -D 2ms -L nth,3 --seed 3"), dir);
+    assert_eq!(said.status, 0, "{verb} {args}: {}", said.stderr);
+    said.stdout
 }
 
 #[test]

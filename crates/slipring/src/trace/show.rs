@@ -2,36 +2,37 @@
 
 use serde_json::Value;
 use slipring_abi::name::PortName;
-use slipring_cli::{Failure, Format, Session};
-use slipring_dump::save::{Saver, Saving, Totals};
-use slipring_dump::show::{Bytes, Style, object, summary};
-use slipring_dump::source::Frame;
+use slipring_cli::{Failure, ReportFormat, Session};
+use slipring_dump::save::{CaptureSaver, CaptureTotals, SaveOptions};
+use slipring_dump::show::{PrintStyle, PrintedBytes, object, summary};
+use slipring_dump::source::DumpFrame;
 use slipring_port::capture::wall_clock;
 use slipring_wire::summary::HexDump;
 
-pub(super) enum Sink {
+pub(super) enum TraceSink {
     /// A line each, or an object each.
-    Lines { port: String, style: Style },
+    Lines { port: String, style: PrintStyle },
     /// Kept for the one document at the end.
-    Kept { port: String, style: Style, frames: Vec<Value> },
+    Collected { port: String, style: PrintStyle, frames: Vec<Value> },
     /// A capture.
-    File(Box<Saver>),
+    File(Box<CaptureSaver>),
 }
 
-impl Sink {
+impl TraceSink {
     pub(super) fn open(
         path: Option<&str>,
         port: &PortName,
-        style: Style,
+        style: PrintStyle,
         session: &Session<'_>,
     ) -> Result<Self, Failure> {
         let port = port.to_string();
         Ok(match (path, session.reporter.format()) {
             (Some(path), _) => {
-                let saving = Saving { path: path.to_owned(), pcapng: true, ..Saving::default() };
-                Self::File(Box::new(Saver::create(saving, &port, Some(wall_clock()))?))
+                let saving =
+                    SaveOptions { path: path.to_owned(), pcapng: true, ..SaveOptions::default() };
+                Self::File(Box::new(CaptureSaver::create(saving, &port, Some(wall_clock()))?))
             }
-            (None, Format::Json) => Self::Kept { port, style, frames: Vec::new() },
+            (None, ReportFormat::Json) => Self::Collected { port, style, frames: Vec::new() },
             (None, _) => Self::Lines { port, style },
         })
     }
@@ -39,17 +40,17 @@ impl Sink {
     /// Takes a frame.
     pub(super) fn take(
         &mut self,
-        frame: &Frame<'_>,
+        frame: &DumpFrame<'_>,
         session: &mut Session<'_>,
     ) -> Result<(), Failure> {
         match self {
-            Self::Lines { style, .. } if session.reporter.format() == Format::Text => {
+            Self::Lines { style, .. } if session.reporter.format() == ReportFormat::Text => {
                 session.reporter.raw(line(frame, style).as_bytes())
             }
             Self::Lines { port, style } => {
                 session.reporter.raw(format!("{}\n", object(frame, port, style)).as_bytes())
             }
-            Self::Kept { port, style, frames } => {
+            Self::Collected { port, style, frames } => {
                 frames.push(object(frame, port, style));
                 Ok(())
             }
@@ -62,29 +63,31 @@ impl Sink {
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
         match self {
             Self::File(saver) => saver.flush(),
-            Self::Lines { .. } | Self::Kept { .. } => Ok(()),
+            Self::Lines { .. } | Self::Collected { .. } => Ok(()),
         }
     }
 
     /// Ends a capture with what is known then.
     pub(super) fn finish(&mut self, received: u64, dropped: u64) -> Result<(), Failure> {
         match self {
-            Self::File(saver) => saver.finish(&Totals { ts_ns: wall_clock(), received, dropped }),
-            Self::Lines { .. } | Self::Kept { .. } => Ok(()),
+            Self::File(saver) => {
+                saver.finish(&CaptureTotals { ts_ns: wall_clock(), received, dropped })
+            }
+            Self::Lines { .. } | Self::Collected { .. } => Ok(()),
         }
     }
 
     /// The frames of the one document.
     pub(super) fn take_frames(&mut self) -> Option<Vec<Value>> {
         match self {
-            Self::Kept { frames, .. } => Some(std::mem::take(frames)),
+            Self::Collected { frames, .. } => Some(std::mem::take(frames)),
             Self::Lines { .. } | Self::File(_) => None,
         }
     }
 }
 
 /// `14:23:45.123456789 Out    98 IP 10.0.0.1 > 10.0.0.2: ICMP echo request, id 7, seq 1`
-fn line(frame: &Frame<'_>, style: &Style) -> String {
+fn line(frame: &DumpFrame<'_>, style: &PrintStyle) -> String {
     let direction = match frame.outgoing {
         Some(true) => "Out",
         Some(false) => "In ",
@@ -92,7 +95,7 @@ fn line(frame: &Frame<'_>, style: &Style) -> String {
     };
     let (time, length) = (time_of_day(frame.ts_ns), frame.wire_len);
     let mut text = format!("{time} {direction} {length:>5} {}\n", summary(frame, style));
-    if style.bytes != Bytes::None {
+    if style.bytes != PrintedBytes::None {
         text += &HexDump(frame.bytes).to_string();
     }
     text
@@ -113,17 +116,18 @@ mod tests {
 
     const TIME: u64 = 1_700_000_000_000_000_042;
 
-    fn frame(bytes: &[u8], outgoing: Option<bool>) -> Frame<'_> {
-        Frame { ts_ns: TIME, outgoing, wire_len: 60, bytes }
+    fn frame(bytes: &[u8], outgoing: Option<bool>) -> DumpFrame<'_> {
+        DumpFrame { ts_ns: TIME, outgoing, wire_len: 60, bytes }
     }
 
     #[test]
     fn a_line_tells_time_direction_length_and_what_it_is() {
         let bytes = FrameSpec::default().build(60).unwrap().bytes;
-        let text = line(&frame(&bytes, Some(true)), &Style::default());
+        let text = line(&frame(&bytes, Some(true)), &PrintStyle::default());
         let what = "IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length 18";
         assert_eq!(text, format!("22:13:20.000000042 Out    60 {what}\n"));
-        let style = Style { bytes: Bytes::HexText, link: true, ..Style::default() };
+        let style =
+            PrintStyle { bytes: PrintedBytes::HexText, link: true, ..PrintStyle::default() };
         let text = line(&frame(&bytes, None), &style);
         assert!(text.starts_with("22:13:20.000000042 -      60 "), "{text}");
         assert!(text.contains(" > ") && text.contains("\n\t0x0000: "), "{text}");

@@ -1,13 +1,13 @@
 //! What the reader of a trace must know of where its frames come from.
 
-use slipring_dump::From;
-use slipring_dump::source::Source;
+use slipring_dump::FrameOrigin;
+use slipring_dump::source::DumpSource;
 
 use crate::ports;
 
 /// What is lost to others by looking, and what others keep from being seen.
-pub(super) fn notes(from: &From, source: &Source) -> Vec<String> {
-    if from.is_taken() {
+pub(super) fn notes(from: &FrameOrigin, source: &DumpSource) -> Vec<String> {
+    if from.takes_frames() {
         let name = source.report().name;
         return vec![format!("# {name} is taken for this trace: its frames go no further")];
     }
@@ -19,8 +19,8 @@ fn hidden_from(interface: &str) -> Vec<String> {
     let rows = ports::list().unwrap_or_default();
     let row = rows.into_iter().find(|row| row.interface == interface);
     let owners = row.into_iter().flat_map(|row| row.owners);
-    let note = |owner: ports::Owner| {
-        let ports::Owner { process, pid, .. } = owner;
+    let note = |owner: ports::InterfaceOwner| {
+        let ports::InterfaceOwner { process, pid, .. } = owner;
         format!("# frames that {process} ({pid}) takes by XDP are not seen here")
     };
     owners.map(note).collect()

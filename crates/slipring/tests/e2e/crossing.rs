@@ -1,8 +1,10 @@
 //! Frame by frame: what goes into the bridge on one side comes out on the other, whole, once and
 //! in order.
 
-use slipring_port::bpf::insn::{Helper, Reg, call, exit, mov_imm};
-use slipring_port::bpf::{Attach, Link, LinkFlags, Program, ProgramFlags, ProgramKind};
+use slipring_port::bpf::insn::{BpfHelper, BpfReg, call, exit, mov_imm};
+use slipring_port::bpf::{
+    BpfAttachType, BpfLink, BpfLinkFlags, BpfProgram, BpfProgramFlags, BpfProgramKind,
+};
 use slipring_port::iface::Iface;
 
 use crate::support::frames::{assert_same, cross, frame};
@@ -81,19 +83,20 @@ fn the_report_names_the_mode_that_was_asked_for() {
 }
 
 /// Has the stack of a side tag all that it sends, beside the frames, as VLAN devices do.
-fn push_tags(side: &Namespace, tag: i32) -> Link {
+fn push_tags(side: &Namespace, tag: i32) -> BpfLink {
     side.run(move || {
         let push = [
-            mov_imm(Reg::R2, 0x8100u16.to_be().into()),
-            mov_imm(Reg::R3, tag),
-            call(Helper::SkbVlanPush),
-            mov_imm(Reg::R0, -1),
+            mov_imm(BpfReg::R2, 0x8100u16.to_be().into()),
+            mov_imm(BpfReg::R3, tag),
+            call(BpfHelper::SkbVlanPush),
+            mov_imm(BpfReg::R0, -1),
             exit(),
         ];
-        let flags = ProgramFlags::default();
-        let program = Program::load(ProgramKind::Classifier, "push_tag", &push, flags).unwrap();
+        let flags = BpfProgramFlags::default();
+        let program =
+            BpfProgram::load(BpfProgramKind::Classifier, "push_tag", &push, flags).unwrap();
         let ifindex = Iface::find("e0").unwrap().index;
-        program.attach(ifindex, Attach::TcxEgress, LinkFlags::Last).unwrap()
+        program.attach(ifindex, BpfAttachType::TcxEgress, BpfLinkFlags::Last).unwrap()
     })
 }
 

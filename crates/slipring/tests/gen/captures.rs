@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use slipring_port::capture::{FileReader, FileWriter};
-use slipring_traffic::{Generator, Lane, Pattern, Stamp, Verify};
+use slipring_traffic::{Generator, GeneratorShare, Stamp, StampCheck, TrafficPattern};
 use slipring_wire::MacAddr;
 use tempfile::TempDir;
 
@@ -51,12 +51,12 @@ fn a_capture_holds_what_the_engine_makes() {
     let dir = TempDir::new().unwrap();
     let path = file(&dir, "x.pcapng");
     slipring(&format!("gen -i pcap:{path} -f tx -n 100 -l 64-300 -R 1k")).ended(0);
-    let pattern = Pattern {
+    let pattern = TrafficPattern {
         src_mac: MacAddr([2, 0, 0, 0, 0, 1]),
         sizes: "64-300".parse().unwrap(),
-        ..Pattern::default()
+        ..TrafficPattern::default()
     };
-    let mut generator = Generator::new(&pattern, 1, Lane::ONLY).unwrap();
+    let mut generator = Generator::new(&pattern, 1, GeneratorShare::ONLY).unwrap();
     let mut buffer = [0; 2048];
     let expected = (0..100).map(|n| {
         let len = generator.write(n * 1_000_000, &mut buffer).unwrap();
@@ -156,7 +156,7 @@ fn stamps_in_a_capture_are_the_schedule_s() {
     slipring(&format!("gen -i pcap:{path} -f tx -n 5 -R 1k")).ended(0);
     let times: Vec<_> = packets(&path)
         .iter()
-        .map(|frame| Stamp::read(frame, Verify::Checksum).unwrap().sent_ns.unwrap())
+        .map(|frame| Stamp::read(frame, StampCheck::Checksum).unwrap().sent_ns.unwrap())
         .collect();
     assert_eq!(times, [0, 1_000_000, 2_000_000, 3_000_000, 4_000_000]);
 }

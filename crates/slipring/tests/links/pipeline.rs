@@ -37,7 +37,7 @@ fn a_log_has_the_frames_of_both_threads() {
     }
     balanced(&last_report(emulator.stop(Signal::INT)));
     let bytes = std::fs::read(&log).unwrap();
-    let packets: Vec<_> = slipring_pcap::Reader::new(&bytes).map(Result::unwrap).collect();
+    let packets: Vec<_> = slipring_pcap::PcapFileReader::new(&bytes).map(Result::unwrap).collect();
     assert_eq!(packets.len(), 80, "each comes in once and has one fate");
 }
 

@@ -34,7 +34,7 @@ fn granted(script: &str) -> Option<Ended> {
     }
     let namespace = Namespace::new()?;
     let mut command = Command::new("unshare");
-    let script = format!("{AROUND}{}\n{script}", slipring_port::GRANT);
+    let script = format!("{AROUND}{}\n{script}", slipring_port::GRANT_COMMANDS);
     command.args(["--mount", "sh", "-c", &script]).env("BINARY", SLIPRING);
     let ended = Program::launch(&namespace, command).finish();
     if ended.code() == 99 {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use slipring_pcap::Reader;
+use slipring_pcap::PcapFileReader;
 
 use crate::support::eventually;
 use crate::support::program::{Ended, Program, SLIPRING};
@@ -33,7 +33,7 @@ fn every_frame_of_a_run_is_logged_with_its_fate() {
     let frames = count(0, "input") + count(1, "input");
     let fates = frames - count(0, "inside") - count(1, "inside");
     let bytes = std::fs::read(&log).unwrap();
-    let packets: Vec<_> = Reader::new(&bytes).map(Result::unwrap).collect();
+    let packets: Vec<_> = PcapFileReader::new(&bytes).map(Result::unwrap).collect();
     assert_eq!(packets.len() as u64, frames + fates, "each comes in once and has one fate");
     for (link, name) in ["up", "down"].into_iter().enumerate() {
         let text = std::fs::read_to_string(dir.path().join(format!("mm.{name}"))).unwrap();

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::time::Timespec;
-use slipring_core::listen::Listener;
-use slipring_port::{Interest, OpenOptions, Patience, Port, Waiter, Woken, packet};
+use slipring_core::listen::InterfaceListener;
+use slipring_port::{Interest, OpenOptions, Port, WaitOutcome, WaitStrategy, Waiter, packet};
 use slipring_ring::{Geometry, HugePages, Region};
 
 use super::PATIENCE;
@@ -90,11 +90,11 @@ impl Sender {
 
     /// Sends all frames and waits until they have left.
     pub(crate) fn send(&mut self, frames: &[Vec<u8>]) {
-        let mut waiter = Waiter::for_ports([&self.port], Patience::Sleep).unwrap();
+        let mut waiter = Waiter::for_ports([&self.port], WaitStrategy::Sleep).unwrap();
         for frame in frames {
             while !self.port.queues[0].rings().tx.push(frame) {
                 let woken = waiter.wait_ports(&mut [&mut self.port], Interest::TX, Some(PATIENCE));
-                assert_eq!(woken.unwrap(), Woken::Ready);
+                assert_eq!(woken.unwrap(), WaitOutcome::Ready);
             }
         }
         super::eventually("frames to leave", || {
@@ -106,7 +106,7 @@ impl Sender {
 
 /// Hears frames arrive.
 pub(crate) struct Ear {
-    listener: Listener,
+    listener: InterfaceListener,
     wanted: fn(&[u8]) -> bool,
 }
 
@@ -122,7 +122,7 @@ impl Ear {
         ifname: &'static str,
         wanted: fn(&[u8]) -> bool,
     ) -> Self {
-        Self { listener: namespace.run(move || Listener::open(ifname).unwrap()), wanted }
+        Self { listener: namespace.run(move || InterfaceListener::open(ifname).unwrap()), wanted }
     }
 
     /// Listens until `heard` has `count` frames.
@@ -141,7 +141,7 @@ impl Ear {
     /// Takes what has arrived, waiting for the first of it; whether there was any.
     pub(crate) fn hear_some(&mut self, heard: &mut Vec<Vec<u8>>) -> bool {
         let before = heard.len();
-        while let Some(frame) = self.listener.hear().unwrap() {
+        while let Some(frame) = self.listener.recv().unwrap() {
             if !frame.outgoing && (self.wanted)(frame.frame) {
                 heard.push(frame.frame.to_vec());
             }

@@ -3,14 +3,14 @@
 use alloc::vec::Vec;
 
 use crate::UnknownUnicast;
-use crate::batch::{Batch, Entry, Target};
-use crate::counters::{DropReason, Traffic};
-use crate::flood::Class;
-use crate::lookup::{Lookup, Packet, Route};
-use crate::port::PortId;
+use crate::batch::{BatchEntry, DeliveryTarget, SwitchBatch};
+use crate::counters::{SwitchDropReason, SwitchTraffic};
+use crate::flood::FloodClass;
+use crate::lookup::{SwitchLookup, SwitchPacket, SwitchRoute};
+use crate::port::SwitchPortId;
 use crate::switch::Switch;
-use crate::table::{Key, Learning, key_of, tick_of};
-use crate::vlan::{Egress, Tagged};
+use crate::table::{LearnOutcome, MacKey, key_of, tick_of};
+use crate::vlan::{FrameTag, VlanEgress};
 
 /// Bytes of both addresses and the type.
 const HEADER_LEN: usize = 14;
@@ -21,10 +21,10 @@ const GROUP_BIT: u64 = 1 << 40;
 const BROADCAST: u64 = (1 << 48) - 1;
 
 /// What stays the same over a batch, and what runs of equal frames share.
-pub(super) struct Turn {
+pub(super) struct BatchForwarder {
     now_ns: u64,
     tick: u32,
-    source: PortId,
+    source: SwitchPortId,
     ring: u32,
     is_vlan_aware: bool,
     learns: bool,
@@ -32,23 +32,28 @@ pub(super) struct Turn {
     floods_unknown: bool,
     /// The key learned last: a run of frames of one station is learned once.
     last_source: u64,
-    rx: Traffic,
+    rx: SwitchTraffic,
     flooded: u64,
     copies: u64,
 }
 
 /// What a frame's header says.
 #[derive(Clone, Copy)]
-struct Header {
+struct SwitchHeader {
     /// The destination in its VLAN.
-    to: Key,
-    from: Key,
+    to: MacKey,
+    from: MacKey,
     vlan: u16,
-    tagged: Tagged,
+    tagged: FrameTag,
 }
 
-impl Turn {
-    pub(super) fn new(switch: &Switch, now_ns: u64, source: PortId, ring: u32) -> Option<Self> {
+impl BatchForwarder {
+    pub(super) fn new(
+        switch: &Switch,
+        now_ns: u64,
+        source: SwitchPortId,
+        ring: u32,
+    ) -> Option<Self> {
         let config = switch.port(source)?;
         Some(Self {
             now_ns,
@@ -60,7 +65,7 @@ impl Turn {
             is_isolated: config.is_isolated,
             floods_unknown: switch.config.unknown_unicast == UnknownUnicast::Flood,
             last_source: 0,
-            rx: Traffic::default(),
+            rx: SwitchTraffic::default(),
             flooded: 0,
             copies: 0,
         })
@@ -71,9 +76,9 @@ impl Turn {
     pub(super) fn packet(
         &mut self,
         switch: &mut Switch,
-        lookup: &mut impl Lookup,
-        batch: &mut Batch,
-        packet: &Packet<'_>,
+        lookup: &mut impl SwitchLookup,
+        batch: &mut SwitchBatch,
+        packet: &SwitchPacket<'_>,
     ) {
         self.rx.packets += 1;
         self.rx.bytes += u64::from(packet.len);
@@ -86,21 +91,21 @@ impl Turn {
     fn decide(
         &mut self,
         switch: &mut Switch,
-        lookup: &mut impl Lookup,
-        batch: &mut Batch,
-        packet: &Packet<'_>,
-    ) -> Result<(), DropReason> {
+        lookup: &mut impl SwitchLookup,
+        batch: &mut SwitchBatch,
+        packet: &SwitchPacket<'_>,
+    ) -> Result<(), SwitchDropReason> {
         let header = self.header(switch, packet)?;
         self.learn(switch, packet, &header);
-        let entry = Entry::new(packet.slots, packet.len, header.vlan, header.tagged);
+        let entry = BatchEntry::new(packet.slots, packet.len, header.vlan, header.tagged);
         let (port, ring) = match packet.marks.to {
             Some(port) => (port.0, self.ring),
             None => match lookup.route(self.source, packet) {
-                Route::Learned => return self.by_table(switch, batch, &header, entry),
-                Route::Port(port) => (port.0, self.ring),
-                Route::Ring(port, ring) => (port.0, ring),
-                Route::Flood => return self.flood(switch, batch, Class::Unknown, entry),
-                Route::Drop => return Err(DropReason::Lookup),
+                SwitchRoute::Learned => return self.by_table(switch, batch, &header, entry),
+                SwitchRoute::Port(port) => (port.0, self.ring),
+                SwitchRoute::Ring(port, ring) => (port.0, ring),
+                SwitchRoute::Flood => return self.flood(switch, batch, FloodClass::Unknown, entry),
+                SwitchRoute::Drop => return Err(SwitchDropReason::Lookup),
             },
         };
         self.send(switch, batch, port, ring, entry)
@@ -110,52 +115,59 @@ impl Turn {
     fn by_table(
         &mut self,
         switch: &mut Switch,
-        batch: &mut Batch,
-        header: &Header,
-        entry: Entry,
-    ) -> Result<(), DropReason> {
+        batch: &mut SwitchBatch,
+        header: &SwitchHeader,
+        entry: BatchEntry,
+    ) -> Result<(), SwitchDropReason> {
         if header.to.key & GROUP_BIT != 0 {
             let broadcast = header.to.key & BROADCAST == BROADCAST;
-            let class = if broadcast { Class::Broadcast } else { Class::Multicast };
+            let class = if broadcast { FloodClass::Broadcast } else { FloodClass::Multicast };
             return self.flood(switch, batch, class, entry);
         }
         match switch.table.find(header.to, self.tick) {
             Some(port) => self.send(switch, batch, port, self.ring, entry),
-            None if self.floods_unknown => self.flood(switch, batch, Class::Unknown, entry),
-            None => Err(DropReason::UnknownUnicast),
+            None if self.floods_unknown => self.flood(switch, batch, FloodClass::Unknown, entry),
+            None => Err(SwitchDropReason::UnknownUnicast),
         }
     }
 
     #[inline(always)]
-    fn header(&self, switch: &Switch, packet: &Packet<'_>) -> Result<Header, DropReason> {
-        let head = packet.header.first_chunk::<HEADER_LEN>().ok_or(DropReason::Runt)?;
+    fn header(
+        &self,
+        switch: &Switch,
+        packet: &SwitchPacket<'_>,
+    ) -> Result<SwitchHeader, SwitchDropReason> {
+        let head = packet.header.first_chunk::<HEADER_LEN>().ok_or(SwitchDropReason::Runt)?;
         if packet.len < HEADER_LEN as u32 {
-            return Err(DropReason::Runt);
+            return Err(SwitchDropReason::Runt);
         }
         let word = |at| head[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
         // Eight bytes from the destination on, and the last eight: source and type.
         let (first, last) = (word(0), word(HEADER_LEN - 8));
-        let (vlan, tagged) =
-            if self.is_vlan_aware { self.vlan_of(switch, packet, last)? } else { (0, Tagged::No) };
+        let (vlan, tagged) = if self.is_vlan_aware {
+            self.vlan_of(switch, packet, last)?
+        } else {
+            (0, FrameTag::No)
+        };
         let [to, from] = [first, last].map(|word| switch.table.locate(key_of(word >> 16, vlan)));
-        Ok(Header { to, from, vlan, tagged })
+        Ok(SwitchHeader { to, from, vlan, tagged })
     }
 
     #[inline(never)]
     fn vlan_of(
         &self,
         switch: &Switch,
-        packet: &Packet<'_>,
+        packet: &SwitchPacket<'_>,
         last: u64,
-    ) -> Result<(u16, Tagged), DropReason> {
-        let tagged = if last & 0xffff == TAG_TYPE { tag_of(packet)? } else { Tagged::No };
-        let port = switch.port(self.source).ok_or(DropReason::VlanIngress)?;
-        let vlan = port.vlan.ingress(tagged).ok_or(DropReason::VlanIngress)?;
+    ) -> Result<(u16, FrameTag), SwitchDropReason> {
+        let tagged = if last & 0xffff == TAG_TYPE { tag_of(packet)? } else { FrameTag::No };
+        let port = switch.port(self.source).ok_or(SwitchDropReason::VlanIngress)?;
+        let vlan = port.vlan.ingress(tagged).ok_or(SwitchDropReason::VlanIngress)?;
         Ok((vlan, tagged))
     }
 
     #[inline(always)]
-    fn learn(&mut self, switch: &mut Switch, packet: &Packet<'_>, header: &Header) {
+    fn learn(&mut self, switch: &mut Switch, packet: &SwitchPacket<'_>, header: &SwitchHeader) {
         let from = header.from;
         if from.key == self.last_source || !self.learns || packet.marks.no_learn {
             return;
@@ -166,19 +178,19 @@ impl Turn {
         }
         self.last_source = from.key;
         match switch.table.learn(from, self.source.0, self.tick) {
-            Learning::Known => {}
+            LearnOutcome::Known => {}
             news => self.learned(switch, news),
         }
     }
 
     #[cold]
-    fn learned(&self, switch: &mut Switch, news: Learning) {
+    fn learned(&self, switch: &mut Switch, news: LearnOutcome) {
         let Some(port) = switch.port_mut(self.source) else { return };
         match news {
-            Learning::Known => {}
-            Learning::New => port.counters.learned += 1,
-            Learning::Moved => port.counters.moved += 1,
-            Learning::Full => port.counters.not_learned += 1,
+            LearnOutcome::Known => {}
+            LearnOutcome::New => port.counters.learned += 1,
+            LearnOutcome::Moved => port.counters.moved += 1,
+            LearnOutcome::Full => port.counters.not_learned += 1,
         }
     }
 
@@ -187,20 +199,20 @@ impl Turn {
     fn send(
         &mut self,
         switch: &Switch,
-        batch: &mut Batch,
+        batch: &mut SwitchBatch,
         to: u32,
         ring: u32,
-        entry: Entry,
-    ) -> Result<(), DropReason> {
+        entry: BatchEntry,
+    ) -> Result<(), SwitchDropReason> {
         if to == self.source.0 {
-            return Err(DropReason::SamePort);
+            return Err(SwitchDropReason::SamePort);
         }
-        let facts = switch.facts.get(to as usize).copied().unwrap_or_default();
+        let facts = switch.forwarding.get(to as usize).copied().unwrap_or_default();
         if facts.rings == 0 {
-            return Err(DropReason::NoSuchPort);
+            return Err(SwitchDropReason::NoSuchPort);
         }
         if self.is_isolated && facts.is_isolated {
-            return Err(DropReason::Isolated);
+            return Err(SwitchDropReason::Isolated);
         }
         // A division is slow, and rings mostly match.
         let ring = if ring < facts.rings { ring } else { ring % facts.rings };
@@ -209,7 +221,7 @@ impl Turn {
             self.open_one(
                 switch,
                 batch,
-                Target { port: PortId(to), ring, queue, egress: Egress::AsIs },
+                DeliveryTarget { port: SwitchPortId(to), ring, queue, egress: VlanEgress::AsIs },
                 &entry,
             )?;
         }
@@ -222,15 +234,16 @@ impl Turn {
     fn open_one(
         &self,
         switch: &Switch,
-        batch: &mut Batch,
-        target: Target,
-        entry: &Entry,
-    ) -> Result<(), DropReason> {
-        let port = switch.ports[target.port.0 as usize].as_ref().ok_or(DropReason::NoSuchPort)?;
+        batch: &mut SwitchBatch,
+        target: DeliveryTarget,
+        entry: &BatchEntry,
+    ) -> Result<(), SwitchDropReason> {
+        let port =
+            switch.ports[target.port.0 as usize].as_ref().ok_or(SwitchDropReason::NoSuchPort)?;
         if self.is_vlan_aware && !port.config.vlan.is_member(entry.vlan) {
-            return Err(DropReason::VlanEgress);
+            return Err(SwitchDropReason::VlanEgress);
         }
-        open(batch, Target { egress: port.egress(self.is_vlan_aware), ..target });
+        open(batch, DeliveryTarget { egress: port.egress(self.is_vlan_aware), ..target });
         Ok(())
     }
 
@@ -239,12 +252,12 @@ impl Turn {
     fn flood(
         &mut self,
         switch: &mut Switch,
-        batch: &mut Batch,
-        class: Class,
-        entry: Entry,
-    ) -> Result<(), DropReason> {
+        batch: &mut SwitchBatch,
+        class: FloodClass,
+        entry: BatchEntry,
+    ) -> Result<(), SwitchDropReason> {
         let now_ns = self.now_ns;
-        let source = switch.port_mut(self.source).ok_or(DropReason::NoSuchPort)?;
+        let source = switch.port_mut(self.source).ok_or(SwitchDropReason::NoSuchPort)?;
         if !source.storm.admits(class, now_ns, entry.len) {
             return Err(storm_reason(class));
         }
@@ -263,14 +276,14 @@ impl Turn {
             },
         };
         if ports == 0 {
-            return Err(DropReason::NoDestination);
+            return Err(SwitchDropReason::NoDestination);
         }
         self.flooded += u64::from(ports > 1);
         self.copies += u64::from(ports - 1);
         Ok(())
     }
 
-    fn flood_set(batch: &mut Batch, set: usize, entry: Entry) -> u32 {
+    fn flood_set(batch: &mut SwitchBatch, set: usize, entry: BatchEntry) -> u32 {
         let ports = batch.sets.get_mut(set).ports;
         if ports > 0 {
             batch.flood(set, entry);
@@ -282,9 +295,9 @@ impl Turn {
     fn flood_one_by_one(
         &self,
         switch: &mut Switch,
-        batch: &mut Batch,
-        class: Class,
-        entry: Entry,
+        batch: &mut SwitchBatch,
+        class: FloodClass,
+        entry: BatchEntry,
     ) -> u32 {
         let targets = self.targets(switch, class, entry.vlan);
         for &target in &targets {
@@ -295,22 +308,22 @@ impl Turn {
     }
 
     /// Ring 0 of every port that gets frames of a class and VLAN from our source.
-    fn targets(&self, switch: &mut Switch, class: Class, vlan: u16) -> Vec<Target> {
+    fn targets(&self, switch: &mut Switch, class: FloodClass, vlan: u16) -> Vec<DeliveryTarget> {
         let is_vlan_aware = self.is_vlan_aware;
         let members: Vec<u32> = switch.members(vlan).to_vec();
         let target = |at: u32| {
             let port = switch.ports[at as usize].as_ref()?;
             let parted = self.is_isolated && port.config.is_isolated;
-            let egress = if is_vlan_aware { port.egress(true) } else { Egress::AsIs };
+            let egress = if is_vlan_aware { port.egress(true) } else { VlanEgress::AsIs };
             let gets = at != self.source.0 && !parted && port.takes(class);
-            let queue = switch.facts[at as usize].first_queue;
-            gets.then_some(Target { port: PortId(at), ring: 0, queue, egress })
+            let queue = switch.forwarding[at as usize].first_queue;
+            gets.then_some(DeliveryTarget { port: SwitchPortId(at), ring: 0, queue, egress })
         };
         members.into_iter().filter_map(target).collect()
     }
 
     #[cold]
-    fn drop(&self, switch: &mut Switch, reason: DropReason) {
+    fn drop(&self, switch: &mut Switch, reason: SwitchDropReason) {
         if let Some(port) = switch.port_mut(self.source) {
             port.counters.drop(reason, 1);
         }
@@ -326,26 +339,26 @@ impl Turn {
     }
 }
 
-fn open(batch: &mut Batch, target: Target) {
+fn open(batch: &mut SwitchBatch, target: DeliveryTarget) {
     if !batch.is_open(target.queue) {
         batch.open(target);
     }
 }
 
 /// The tag behind the addresses of a frame that says it has one.
-fn tag_of(packet: &Packet<'_>) -> Result<Tagged, DropReason> {
+fn tag_of(packet: &SwitchPacket<'_>) -> Result<FrameTag, SwitchDropReason> {
     match packet.header.get(HEADER_LEN..HEADER_LEN + 2) {
         Some(&[high, low]) if packet.len >= 18 => {
-            Ok(Tagged::With(u16::from_be_bytes([high, low]) & 0xfff))
+            Ok(FrameTag::With(u16::from_be_bytes([high, low]) & 0xfff))
         }
-        _ => Err(DropReason::Runt),
+        _ => Err(SwitchDropReason::Runt),
     }
 }
 
-fn storm_reason(class: Class) -> DropReason {
+fn storm_reason(class: FloodClass) -> SwitchDropReason {
     match class {
-        Class::Broadcast => DropReason::StormBroadcast,
-        Class::Multicast => DropReason::StormMulticast,
-        Class::Unknown => DropReason::StormUnknown,
+        FloodClass::Broadcast => SwitchDropReason::StormBroadcast,
+        FloodClass::Multicast => SwitchDropReason::StormMulticast,
+        FloodClass::Unknown => SwitchDropReason::StormUnknown,
     }
 }

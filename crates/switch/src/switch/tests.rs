@@ -1,6 +1,7 @@
 use super::*;
 use crate::{
-    Delivered, Limit, Marks, Route, SlotRange, StormLimits, Tag, UnknownUnicast, VlanId, VlanSet,
+    DeliveryCounts, FrameSlots, SlotMarks, StormLimit, StormLimits, SwitchRoute, TagAction,
+    UnknownUnicast, VlanId, VlanSet,
 };
 use std::vec;
 use std::vec::Vec;
@@ -23,44 +24,44 @@ pub(super) fn frame(to: u64, from: u64, vlan: Option<u16>) -> Vec<u8> {
     frame
 }
 
-pub(super) fn packet(frame: &[u8], first: u32) -> Packet<'_> {
-    let slots = SlotRange { first, count: 1 };
-    Packet {
+pub(super) fn packet(frame: &[u8], first: u32) -> SwitchPacket<'_> {
+    let slots = FrameSlots { first, count: 1 };
+    SwitchPacket {
         header: &frame[..18.min(frame.len())],
         len: frame.len() as u32,
         slots,
-        marks: Marks::default(),
+        marks: SlotMarks::default(),
     }
 }
 
 /// A switch, its batch, and the time.
 struct Bed {
     switch: Switch,
-    batch: Batch,
+    batch: SwitchBatch,
     now_ns: u64,
 }
 
 impl Bed {
-    fn new(config: Config, ports: impl IntoIterator<Item = PortConfig>) -> Self {
+    fn new(config: SwitchConfig, ports: impl IntoIterator<Item = SwitchPortConfig>) -> Self {
         let mut switch = Switch::new(config);
         for port in ports {
             switch.attach(port).unwrap();
         }
-        Self { switch, batch: Batch::new(), now_ns: 0 }
+        Self { switch, batch: SwitchBatch::new(), now_ns: 0 }
     }
 
     fn plain(ports: usize) -> Self {
-        Self::new(Config::default(), (0..ports).map(|_| PortConfig::default()))
+        Self::new(SwitchConfig::default(), (0..ports).map(|_| SwitchPortConfig::default()))
     }
 
     /// Sends one frame; the ports that get it.
     fn send(&mut self, source: u32, frame: &[u8]) -> Vec<u32> {
-        self.send_marked(source, frame, Marks::default())
+        self.send_marked(source, frame, SlotMarks::default())
     }
 
-    fn send_marked(&mut self, source: u32, frame: &[u8], marks: Marks) -> Vec<u32> {
-        let packet = Packet { marks, ..packet(frame, 0) };
-        self.switch.forward(self.now_ns, PortId(source), 0, [packet], &mut self.batch);
+    fn send_marked(&mut self, source: u32, frame: &[u8], marks: SlotMarks) -> Vec<u32> {
+        let packet = SwitchPacket { marks, ..packet(frame, 0) };
+        self.switch.forward(self.now_ns, SwitchPortId(source), 0, [packet], &mut self.batch);
         let mut ports: Vec<_> = self.batch.destinations().map(|to| to.port().0).collect();
         ports.sort_unstable();
         deliver_all(&mut self.batch);
@@ -68,16 +69,16 @@ impl Bed {
         ports
     }
 
-    fn dropped(&self, port: u32, reason: DropReason) -> u64 {
-        self.switch.counters(PortId(port)).unwrap().dropped(reason)
+    fn dropped(&self, port: u32, reason: SwitchDropReason) -> u64 {
+        self.switch.counters(SwitchPortId(port)).unwrap().dropped(reason)
     }
 }
 
-fn deliver_all(batch: &mut Batch) {
+fn deliver_all(batch: &mut SwitchBatch) {
     for i in 0..batch.len() {
         let copies: Vec<_> = batch.destination(i).copies().collect();
         let bytes = copies.iter().map(|copy| u64::from(copy.len)).sum();
-        batch.report(i, Delivered { packets: copies.len() as u32, bytes });
+        batch.report(i, DeliveryCounts { packets: copies.len() as u32, bytes });
     }
 }
 
@@ -112,7 +113,7 @@ fn without_ageing_an_address_stays_as_in_netmap() {
 #[test]
 fn no_learn_leaves_the_table_alone() {
     let mut bed = Bed::plain(3);
-    let marks = Marks { no_learn: true, to: None };
+    let marks = SlotMarks { no_learn: true, to: None };
     bed.send_marked(1, &frame(ALL, 0x22, None), marks);
     assert!(bed.switch.table().is_empty());
     assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [1, 2]);
@@ -122,13 +123,13 @@ fn no_learn_leaves_the_table_alone() {
 fn a_port_in_the_slot_overrides_the_table() {
     let mut bed = Bed::plain(4);
     bed.send(1, &frame(ALL, 0x22, None));
-    let to = |port| Marks { no_learn: false, to: Some(PortId(port)) };
+    let to = |port| SlotMarks { no_learn: false, to: Some(SwitchPortId(port)) };
     assert_eq!(bed.send_marked(0, &frame(0x22, 0x11, None), to(3)), [3]);
     assert_eq!(bed.send_marked(0, &frame(ALL, 0x11, None), to(2)), [2]);
     assert_eq!(bed.send_marked(0, &frame(0x22, 0x11, None), to(9)), [0; 0]);
     assert_eq!(bed.send_marked(0, &frame(0x22, 0x11, None), to(0)), [0; 0]);
-    assert_eq!(bed.dropped(0, DropReason::NoSuchPort), 1);
-    assert_eq!(bed.dropped(0, DropReason::SamePort), 1);
+    assert_eq!(bed.dropped(0, SwitchDropReason::NoSuchPort), 1);
+    assert_eq!(bed.dropped(0, SwitchDropReason::SamePort), 1);
 }
 
 #[test]
@@ -136,7 +137,7 @@ fn runts_are_dropped_by_name() {
     let mut bed = Bed::plain(2);
     assert_eq!(bed.send(0, &[0xff; 13]), [0; 0]);
     assert_eq!(bed.send(0, &[]), [0; 0]);
-    assert_eq!(bed.dropped(0, DropReason::Runt), 2);
+    assert_eq!(bed.dropped(0, SwitchDropReason::Runt), 2);
     assert!(bed.switch.table().is_empty());
 }
 
@@ -154,22 +155,22 @@ fn a_frame_for_its_own_port_goes_nowhere() {
     let mut bed = Bed::plain(2);
     bed.send(0, &frame(ALL, 0x22, None));
     assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [0; 0]);
-    assert_eq!(bed.dropped(0, DropReason::SamePort), 1);
+    assert_eq!(bed.dropped(0, SwitchDropReason::SamePort), 1);
 }
 
 #[test]
 fn unknown_unicast_can_be_dropped_or_kept_from_a_port() {
     let mut bed = Bed::new(
-        Config { unknown_unicast: UnknownUnicast::Drop, ..Config::default() },
-        vec![PortConfig::default(); 3],
+        SwitchConfig { unknown_unicast: UnknownUnicast::Drop, ..SwitchConfig::default() },
+        vec![SwitchPortConfig::default(); 3],
     );
     assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [0; 0]);
-    assert_eq!(bed.dropped(0, DropReason::UnknownUnicast), 1);
+    assert_eq!(bed.dropped(0, SwitchDropReason::UnknownUnicast), 1);
     assert_eq!(bed.send(0, &frame(ALL, 0x11, None)), [1, 2]);
 
     let mut bed = Bed::plain(3);
-    let deaf = PortConfig { takes_unknown: false, ..PortConfig::default() };
-    bed.switch.reconfigure(PortId(1), deaf).unwrap();
+    let deaf = SwitchPortConfig { takes_unknown: false, ..SwitchPortConfig::default() };
+    bed.switch.reconfigure(SwitchPortId(1), deaf).unwrap();
     assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [2]);
     assert_eq!(bed.send(0, &frame(ALL, 0x11, None)), [1, 2]);
 }
@@ -178,28 +179,31 @@ fn unknown_unicast_can_be_dropped_or_kept_from_a_port() {
 fn a_flooded_frame_that_nobody_takes_is_counted() {
     let mut bed = Bed::plain(1);
     assert_eq!(bed.send(0, &frame(ALL, 0x11, None)), [0; 0]);
-    assert_eq!(bed.dropped(0, DropReason::NoDestination), 1);
+    assert_eq!(bed.dropped(0, SwitchDropReason::NoDestination), 1);
 }
 
 #[test]
 fn isolated_ports_reach_only_the_others() {
-    let isolated = PortConfig { is_isolated: true, ..PortConfig::default() };
-    let mut bed = Bed::new(Config::default(), [isolated.clone(), isolated, PortConfig::default()]);
+    let isolated = SwitchPortConfig { is_isolated: true, ..SwitchPortConfig::default() };
+    let mut bed = Bed::new(
+        SwitchConfig::default(),
+        [isolated.clone(), isolated, SwitchPortConfig::default()],
+    );
     assert_eq!(bed.send(0, &frame(ALL, 0x11, None)), [2]);
     assert_eq!(bed.send(2, &frame(ALL, 0x33, None)), [0, 1]);
     assert_eq!(bed.send(1, &frame(0x11, 0x22, None)), [0; 0]);
-    assert_eq!(bed.dropped(1, DropReason::Isolated), 1);
+    assert_eq!(bed.dropped(1, SwitchDropReason::Isolated), 1);
     assert_eq!(bed.send(1, &frame(0x33, 0x22, None)), [2]);
 }
 
 #[test]
 fn unicast_keeps_its_ring_modulo_and_flooding_takes_ring_0() {
-    let rings = |rings| PortConfig { rings, ..PortConfig::default() };
-    let mut bed = Bed::new(Config::default(), [rings(8), rings(3), rings(4)]);
+    let rings = |rings| SwitchPortConfig { rings, ..SwitchPortConfig::default() };
+    let mut bed = Bed::new(SwitchConfig::default(), [rings(8), rings(3), rings(4)]);
     bed.send(1, &frame(ALL, 0x22, None));
     let (known, unknown) = (frame(0x22, 0x11, None), frame(0x99, 0x11, None));
     let packets = [packet(&known, 0), packet(&unknown, 1), packet(&known, 2)];
-    bed.switch.forward(0, PortId(0), 5, packets, &mut bed.batch);
+    bed.switch.forward(0, SwitchPortId(0), 5, packets, &mut bed.batch);
     let mut seen: Vec<_> = bed
         .batch
         .destinations()
@@ -215,9 +219,9 @@ fn flooded_and_unicast_frames_to_one_ring_keep_their_order() {
     bed.send(1, &frame(ALL, 0x22, None));
     let (known, all) = (frame(0x22, 0x11, None), frame(ALL, 0x11, None));
     let packets = (0..6).map(|i| packet(if i % 2 == 0 { &known } else { &all }, i));
-    bed.switch.forward(0, PortId(0), 0, packets, &mut bed.batch);
+    bed.switch.forward(0, SwitchPortId(0), 0, packets, &mut bed.batch);
     let slots = |port| {
-        let to = bed.batch.destinations().find(|to| to.port() == PortId(port)).unwrap();
+        let to = bed.batch.destinations().find(|to| to.port() == SwitchPortId(port)).unwrap();
         assert_eq!(to.packets() as usize, to.copies().count());
         to.copies().map(|copy| copy.slots.first).collect::<Vec<_>>()
     };
@@ -229,12 +233,12 @@ fn flooded_and_unicast_frames_to_one_ring_keep_their_order() {
 fn what_a_full_destination_did_not_take_is_counted_there() {
     let mut bed = Bed::plain(2);
     let all = frame(ALL, 0x11, None);
-    bed.switch.forward(0, PortId(0), 0, (0..10).map(|i| packet(&all, i)), &mut bed.batch);
-    bed.batch.report(0, Delivered { packets: 4, bytes: 240 });
+    bed.switch.forward(0, SwitchPortId(0), 0, (0..10).map(|i| packet(&all, i)), &mut bed.batch);
+    bed.batch.report(0, DeliveryCounts { packets: 4, bytes: 240 });
     bed.switch.settle(&mut bed.batch);
-    let counters = bed.switch.counters(PortId(1)).unwrap();
+    let counters = bed.switch.counters(SwitchPortId(1)).unwrap();
     assert_eq!((counters.tx.packets, counters.tx.bytes), (4, 240));
-    assert_eq!(counters.dropped(DropReason::DestinationFull), 6);
+    assert_eq!(counters.dropped(SwitchDropReason::DestinationFull), 6);
 }
 
 #[test]
@@ -249,20 +253,20 @@ fn a_detached_port_is_forgotten_and_its_number_used_again() {
     let mut bed = Bed::plain(3);
     bed.now_ns = u64::MAX / 2;
     bed.send(1, &frame(ALL, 0x22, None));
-    assert_eq!(bed.switch.detach(PortId(1)).unwrap().rx.packets, 1);
-    assert!(bed.switch.detach(PortId(1)).is_none());
+    assert_eq!(bed.switch.detach(SwitchPortId(1)).unwrap().rx.packets, 1);
+    assert!(bed.switch.detach(SwitchPortId(1)).is_none());
     assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [2]);
     assert_eq!(bed.send(1, &frame(ALL, 0x22, None)), [0; 0]);
-    assert_eq!(bed.switch.attach(PortConfig::default()), Ok(PortId(1)));
+    assert_eq!(bed.switch.attach(SwitchPortConfig::default()), Ok(SwitchPortId(1)));
     assert_eq!(bed.send(0, &frame(0x22, 0x11, None)), [1, 2]);
 }
 
 #[test]
 fn a_storm_is_cut_to_its_limit_and_known_unicast_is_not() {
-    let limit = Some(Limit::Packets { per_sec: 100, burst: 10 });
+    let limit = Some(StormLimit::Packets { per_sec: 100, burst: 10 });
     let storm = StormLimits { broadcast: limit, multicast: None, unknown: limit };
-    let stormy = PortConfig { storm, ..PortConfig::default() };
-    let mut bed = Bed::new(Config::default(), [stormy, PortConfig::default()]);
+    let stormy = SwitchPortConfig { storm, ..SwitchPortConfig::default() };
+    let mut bed = Bed::new(SwitchConfig::default(), [stormy, SwitchPortConfig::default()]);
     bed.send(1, &frame(ALL, 0x22, None));
     let mut passed = |to: u64, n: usize| {
         (0..n).filter(|_| !bed.send(0, &frame(to, 0x11, None)).is_empty()).count()
@@ -273,8 +277,8 @@ fn a_storm_is_cut_to_its_limit_and_known_unicast_is_not() {
     assert_eq!(passed(0x0100_5e00_0001, 50), 50);
     bed.now_ns = SECOND / 2;
     assert_eq!((0..50).filter(|_| !bed.send(0, &frame(ALL, 0x11, None)).is_empty()).count(), 10);
-    assert_eq!(bed.dropped(0, DropReason::StormBroadcast), 80);
-    assert_eq!(bed.dropped(0, DropReason::StormUnknown), 40);
+    assert_eq!(bed.dropped(0, SwitchDropReason::StormBroadcast), 80);
+    assert_eq!(bed.dropped(0, SwitchDropReason::StormUnknown), 40);
 }
 
 #[test]
@@ -282,43 +286,46 @@ fn a_custom_lookup_decides() {
     let mut bed = Bed::plain(4);
     let all = frame(ALL, 0x11, None);
     let mut routes = [
-        Route::Learned,
-        Route::Port(PortId(2)),
-        Route::Ring(PortId(3), 7),
-        Route::Flood,
-        Route::Drop,
+        SwitchRoute::Learned,
+        SwitchRoute::Port(SwitchPortId(2)),
+        SwitchRoute::Ring(SwitchPortId(3), 7),
+        SwitchRoute::Flood,
+        SwitchRoute::Drop,
     ]
     .into_iter();
-    let mut lookup = |_: PortId, packet: &Packet<'_>| {
+    let mut lookup = |_: SwitchPortId, packet: &SwitchPacket<'_>| {
         assert_eq!(packet.header[0], 0xff);
         routes.next().unwrap()
     };
     let packets = (0..5).map(|i| packet(&all, i));
-    bed.switch.forward_by(0, PortId(0), 0, packets, &mut lookup, &mut bed.batch);
+    bed.switch.forward_by(0, SwitchPortId(0), 0, packets, &mut lookup, &mut bed.batch);
     let slots = |port| {
-        let to = bed.batch.destinations().find(|to| to.port() == PortId(port)).unwrap();
+        let to = bed.batch.destinations().find(|to| to.port() == SwitchPortId(port)).unwrap();
         to.copies().map(|copy| copy.slots.first).collect::<Vec<_>>()
     };
     assert_eq!(slots(1), [0, 3]);
     assert_eq!(slots(2), [0, 1, 3]);
     assert_eq!(slots(3), [0, 2, 3]);
-    assert_eq!(bed.dropped(0, DropReason::Lookup), 1);
+    assert_eq!(bed.dropped(0, SwitchDropReason::Lookup), 1);
 }
 
 #[test]
 fn vlans_keep_stations_apart_and_tags_are_made_to_fit() {
     let vlan = |id| VlanId::new(id).unwrap();
-    let access = |id| PortConfig { vlan: Vlan::Access(vlan(id)), ..PortConfig::default() };
-    let allowed: VlanSet = [vlan(10), vlan(20)].into_iter().collect();
-    let trunk = PortConfig {
-        vlan: Vlan::Trunk { native: Some(vlan(30)), allowed },
-        ..PortConfig::default()
+    let access = |id| SwitchPortConfig {
+        vlan: VlanMembership::Access(vlan(id)),
+        ..SwitchPortConfig::default()
     };
-    let aware = Config { is_vlan_aware: true, ..Config::default() };
+    let allowed: VlanSet = [vlan(10), vlan(20)].into_iter().collect();
+    let trunk = SwitchPortConfig {
+        vlan: VlanMembership::Trunk { native: Some(vlan(30)), allowed },
+        ..SwitchPortConfig::default()
+    };
+    let aware = SwitchConfig { is_vlan_aware: true, ..SwitchConfig::default() };
     let mut bed = Bed::new(aware, [access(10), access(20), trunk, access(10), access(30)]);
     let mut tags = |source: u32, tag: Option<u16>| {
         let all = frame(ALL, 0x11, tag);
-        bed.switch.forward(0, PortId(source), 0, [packet(&all, 0)], &mut bed.batch);
+        bed.switch.forward(0, SwitchPortId(source), 0, [packet(&all, 0)], &mut bed.batch);
         let mut seen: Vec<_> = bed
             .batch
             .destinations()
@@ -328,32 +335,35 @@ fn vlans_keep_stations_apart_and_tags_are_made_to_fit() {
         bed.switch.settle(&mut bed.batch);
         seen
     };
-    assert_eq!(tags(0, None), [(2, Tag::Insert(10)), (3, Tag::Keep)]);
-    assert_eq!(tags(0, Some(0)), [(2, Tag::Replace(10)), (3, Tag::Remove)]);
+    assert_eq!(tags(0, None), [(2, TagAction::Insert(10)), (3, TagAction::Keep)]);
+    assert_eq!(tags(0, Some(0)), [(2, TagAction::Replace(10)), (3, TagAction::Remove)]);
     assert_eq!(tags(0, Some(20)), []);
-    assert_eq!(tags(2, Some(10)), [(0, Tag::Remove), (3, Tag::Remove)]);
-    assert_eq!(tags(2, None), [(4, Tag::Keep)]);
-    assert_eq!(tags(4, None), [(2, Tag::Keep)]);
+    assert_eq!(tags(2, Some(10)), [(0, TagAction::Remove), (3, TagAction::Remove)]);
+    assert_eq!(tags(2, None), [(4, TagAction::Keep)]);
+    assert_eq!(tags(4, None), [(2, TagAction::Keep)]);
     assert_eq!(tags(2, Some(99)), []);
-    assert_eq!(bed.dropped(0, DropReason::VlanIngress), 1);
-    assert_eq!(bed.dropped(2, DropReason::VlanIngress), 1);
+    assert_eq!(bed.dropped(0, SwitchDropReason::VlanIngress), 1);
+    assert_eq!(bed.dropped(2, SwitchDropReason::VlanIngress), 1);
     // The same address in another VLAN is another station.
     assert_eq!(bed.send(3, &frame(0x11, 0x44, None)), [2]);
     let place = |vlan| bed.switch.find(0, MacAddr::from_u64(0x11), vlan);
-    assert_eq!([place(10), place(30), place(20)], [Some(PortId(2)), Some(PortId(4)), None]);
+    assert_eq!(
+        [place(10), place(30), place(20)],
+        [Some(SwitchPortId(2)), Some(SwitchPortId(4)), None]
+    );
 }
 
 #[test]
 fn many_vlans_in_one_batch_are_all_flooded() {
-    let trunk = || PortConfig {
-        vlan: Vlan::Trunk { native: None, allowed: VlanSet::all() },
-        ..PortConfig::default()
+    let trunk = || SwitchPortConfig {
+        vlan: VlanMembership::Trunk { native: None, allowed: VlanSet::all() },
+        ..SwitchPortConfig::default()
     };
-    let aware = Config { is_vlan_aware: true, ..Config::default() };
+    let aware = SwitchConfig { is_vlan_aware: true, ..SwitchConfig::default() };
     let mut bed = Bed::new(aware, [trunk(), trunk(), trunk()]);
     let frames: Vec<_> = (1..=200).map(|vlan| frame(ALL, 0x11, Some(vlan))).collect();
     let packets = frames.iter().zip(0..).map(|(frame, i)| packet(frame, i));
-    bed.switch.forward(0, PortId(0), 0, packets, &mut bed.batch);
+    bed.switch.forward(0, SwitchPortId(0), 0, packets, &mut bed.batch);
     for to in bed.batch.destinations() {
         let slots: Vec<_> = to.copies().map(|copy| copy.slots.first).collect();
         assert_eq!(slots, (0..200).collect::<Vec<_>>());
@@ -365,51 +375,51 @@ fn many_vlans_in_one_batch_are_all_flooded() {
 fn addresses_can_be_listed_pinned_and_flushed() {
     let mut bed = Bed::plain(3);
     bed.send(1, &frame(ALL, 0x22, None));
-    bed.switch.pin(0, MacAddr::from_u64(0x77), 0, PortId(2)).unwrap();
+    bed.switch.pin(0, MacAddr::from_u64(0x77), 0, SwitchPortId(2)).unwrap();
     let mut entries: Vec<_> =
         bed.switch.table().entries(0).map(|e| (e.mac.to_u64(), e.port.0)).collect();
     entries.sort_unstable();
     assert_eq!(entries, [(0x22, 1), (0x77, 2)]);
     assert_eq!(bed.switch.flush(0, |entry| !entry.is_pinned), 1);
     assert_eq!(bed.send(0, &frame(0x77, 0x11, None)), [2]);
-    assert!(bed.switch.forget(MacAddr::from_u64(0x77), 0));
+    assert!(bed.switch.remove_mac(MacAddr::from_u64(0x77), 0));
     assert_eq!(bed.send(0, &frame(0x77, 0x11, None)), [1, 2]);
-    let group = bed.switch.pin(0, MacAddr::BROADCAST, 0, PortId(2));
-    assert_eq!(group, Err(ConfigError::GroupAddress));
-    let absent = bed.switch.pin(0, MacAddr::from_u64(2), 0, PortId(9));
-    assert_eq!(absent, Err(ConfigError::NoSuchPort(9)));
+    let group = bed.switch.pin(0, MacAddr::BROADCAST, 0, SwitchPortId(2));
+    assert_eq!(group, Err(SwitchConfigError::GroupAddress));
+    let absent = bed.switch.pin(0, MacAddr::from_u64(2), 0, SwitchPortId(9));
+    assert_eq!(absent, Err(SwitchConfigError::NoSuchPort(9)));
 }
 
 #[test]
 fn a_flood_of_sources_cannot_fill_more_than_the_limit() {
     let mut bed = Bed::new(
-        Config { max_addresses: 100, ..Config::default() },
-        vec![PortConfig::default(); 2],
+        SwitchConfig { max_addresses: 100, ..SwitchConfig::default() },
+        vec![SwitchPortConfig::default(); 2],
     );
     for from in 1..=150 {
         bed.send(0, &frame(ALL, from, None));
     }
     assert_eq!(bed.switch.table().len(), 100);
-    let counters = bed.switch.counters(PortId(0)).unwrap();
+    let counters = bed.switch.counters(SwitchPortId(0)).unwrap();
     assert_eq!((counters.learned, counters.not_learned), (100, 50));
 }
 
 #[test]
 fn settings_that_make_no_sense_are_refused() {
-    let mut switch = Switch::new(Config::default());
-    let none = PortConfig { rings: 0, ..PortConfig::default() };
-    assert_eq!(switch.attach(none.clone()), Err(ConfigError::Rings(0)));
+    let mut switch = Switch::new(SwitchConfig::default());
+    let none = SwitchPortConfig { rings: 0, ..SwitchPortConfig::default() };
+    assert_eq!(switch.attach(none.clone()), Err(SwitchConfigError::Rings(0)));
     assert_eq!(
-        switch.reconfigure(PortId(0), PortConfig::default()),
-        Err(ConfigError::NoSuchPort(0))
+        switch.reconfigure(SwitchPortId(0), SwitchPortConfig::default()),
+        Err(SwitchConfigError::NoSuchPort(0))
     );
-    assert_eq!(VlanId::new(4095), Err(ConfigError::VlanId(4095)));
+    assert_eq!(VlanId::new(4095), Err(SwitchConfigError::VlanId(4095)));
     let storm = StormLimits {
-        broadcast: Some(Limit::Packets { per_sec: 1, burst: 0 }),
+        broadcast: Some(StormLimit::Packets { per_sec: 1, burst: 0 }),
         ..StormLimits::default()
     };
     assert_eq!(
-        switch.attach(PortConfig { storm, ..PortConfig::default() }),
-        Err(ConfigError::Burst)
+        switch.attach(SwitchPortConfig { storm, ..SwitchPortConfig::default() }),
+        Err(SwitchConfigError::Burst)
     );
 }

@@ -8,7 +8,7 @@ fn table(limit: usize) -> MacTable {
     MacTable::new(limit, Some(100 * TICK), [3, 0x9e37_79b9_7f4a_7c15])
 }
 
-fn learn(table: &mut MacTable, mac: u64, port: u32, tick: u32) -> Learning {
+fn learn(table: &mut MacTable, mac: u64, port: u32, tick: u32) -> LearnOutcome {
     table.learn(table.locate(key_of(mac, 0)), port, tick)
 }
 
@@ -19,20 +19,20 @@ fn find(table: &MacTable, mac: u64, tick: u32) -> Option<u32> {
 #[test]
 fn an_address_is_known_until_it_was_silent_for_too_long() {
     let mut table = table(100);
-    assert_eq!(learn(&mut table, 7, 1, 0), Learning::New);
-    assert_eq!(learn(&mut table, 7, 1, 60), Learning::Known);
+    assert_eq!(learn(&mut table, 7, 1, 0), LearnOutcome::New);
+    assert_eq!(learn(&mut table, 7, 1, 60), LearnOutcome::Known);
     assert_eq!(find(&table, 7, 160), Some(1));
     assert_eq!(find(&table, 7, 161), None);
     assert_eq!(table.entries(160 * TICK).count(), 1);
     assert_eq!(table.entries(161 * TICK).count(), 0);
-    assert_eq!(learn(&mut table, 7, 1, 161), Learning::New);
+    assert_eq!(learn(&mut table, 7, 1, 161), LearnOutcome::New);
 }
 
 #[test]
 fn an_address_moves_with_its_station() {
     let mut table = table(100);
     learn(&mut table, 7, 1, 0);
-    assert_eq!(learn(&mut table, 7, 2, 0), Learning::Moved);
+    assert_eq!(learn(&mut table, 7, 2, 0), LearnOutcome::Moved);
     assert_eq!(find(&table, 7, 0), Some(2));
 }
 
@@ -40,7 +40,7 @@ fn an_address_moves_with_its_station() {
 fn a_pinned_address_neither_ages_nor_moves() {
     let mut table = table(100);
     assert!(table.pin(key_of(7, 0), 1, 0));
-    assert_eq!(learn(&mut table, 7, 2, 5), Learning::Known);
+    assert_eq!(learn(&mut table, 7, 2, 5), LearnOutcome::Known);
     assert_eq!(find(&table, 7, 1_000_000), Some(1));
     table.sweep(usize::MAX, 1_000_000);
     assert_eq!(find(&table, 7, 1_000_000), Some(1));
@@ -51,22 +51,22 @@ fn a_pinned_address_neither_ages_nor_moves() {
 fn a_full_table_learns_no_more_until_something_ages() {
     let mut table = table(3);
     for mac in 0..3 {
-        assert_eq!(learn(&mut table, mac, 1, mac as u32), Learning::New);
+        assert_eq!(learn(&mut table, mac, 1, mac as u32), LearnOutcome::New);
     }
-    assert_eq!(learn(&mut table, 9, 1, 3), Learning::Full);
+    assert_eq!(learn(&mut table, 9, 1, 3), LearnOutcome::Full);
     table.sweep(usize::MAX, 101);
     assert_eq!(table.len(), 2);
-    assert_eq!(learn(&mut table, 9, 1, 101), Learning::New);
+    assert_eq!(learn(&mut table, 9, 1, 101), LearnOutcome::New);
 }
 
 #[test]
 fn a_hundred_thousand_addresses_are_all_found() {
     let mut table = table(200_000);
     for mac in 0..100_000 {
-        assert_eq!(learn(&mut table, mac, mac as u32 % 50, 0), Learning::New);
+        assert_eq!(learn(&mut table, mac, mac as u32 % 50, 0), LearnOutcome::New);
     }
     assert!((0..100_000).all(|mac| find(&table, mac, 0) == Some(mac as u32 % 50)));
-    assert_eq!(table.flush(0, |entry| entry.port == PortId(7)), 2000);
+    assert_eq!(table.flush(0, |entry| entry.port == SwitchPortId(7)), 2000);
     assert_eq!(table.len(), 98_000);
     assert!((0..100_000).all(|mac| find(&table, mac, 0).is_some() == (mac % 50 != 7)));
 }
@@ -128,7 +128,7 @@ proptest! {
                     model.remove(&mac);
                 }
                 Step::Flush(port) => {
-                    table.flush(u64::from(tick) * TICK, |entry| entry.port == PortId(port));
+                    table.flush(u64::from(tick) * TICK, |entry| entry.port == SwitchPortId(port));
                     model.retain(|_, (at, _)| *at != port);
                 }
                 Step::Wait(ticks) => tick += ticks,

@@ -6,7 +6,7 @@ use core::str::FromStr;
 
 use slipring_wire::view::IpVersion;
 
-use super::{Block, Endpoints};
+use super::{EndpointBlock, Endpoints};
 
 /// What is wrong with a list of endpoints, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,7 +54,7 @@ impl FromStr for Endpoints {
     fn from_str(text: &str) -> Result<Self, EndpointError> {
         let mut blocks = Vec::new();
         let mut family = None;
-        for item in Span::whole(text).split(',') {
+        for item in TextSpan::whole(text).split(',') {
             let (version, block) = block(item)?;
             if *family.get_or_insert(version) != version {
                 return Err(item.fault(EndpointFault::MixedFamilies));
@@ -69,12 +69,12 @@ impl FromStr for Endpoints {
 
 /// A piece of the text that knows where it stands.
 #[derive(Clone, Copy)]
-struct Span<'t> {
+struct TextSpan<'t> {
     text: &'t str,
     column: usize,
 }
 
-impl<'t> Span<'t> {
+impl<'t> TextSpan<'t> {
     fn whole(text: &'t str) -> Self {
         Self { text, column: 1 }
     }
@@ -117,21 +117,21 @@ impl<'t> Span<'t> {
 }
 
 /// One end of a range, as written.
-struct Point {
+struct RangeEndpoint {
     address: IpAddr,
     group: Option<u32>,
     prefix: Option<u32>,
     port: Option<u16>,
 }
 
-fn block(item: Span<'_>) -> Result<(IpVersion, Block), EndpointError> {
+fn block(item: TextSpan<'_>) -> Result<(IpVersion, EndpointBlock), EndpointError> {
     let Some((left, right)) = item.split_once('-') else {
-        return Ok(point(item)?.alone());
+        return Ok(point(item)?.single());
     };
     let from = point(left)?;
     if is_port(right) && from.port.is_some() {
         let last_port = right.number(EndpointFault::Port)?;
-        let (version, block) = from.alone();
+        let (version, block) = from.single();
         return Ok((version, block.with_last_port(last_port)));
     }
     let to = point(right)?;
@@ -145,12 +145,12 @@ fn block(item: Span<'_>) -> Result<(IpVersion, Block), EndpointError> {
     Ok((version, block.with_last_port(to.port.unwrap_or(from.first_port()))))
 }
 
-fn is_port(span: Span<'_>) -> bool {
+fn is_port(span: TextSpan<'_>) -> bool {
     !span.text.is_empty() && span.text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// `[GROUP@]ADDRESS[/PREFIX][:PORT]`, an IPv6 address with a port in brackets.
-fn point(span: Span<'_>) -> Result<Point, EndpointError> {
+fn point(span: TextSpan<'_>) -> Result<RangeEndpoint, EndpointError> {
     let (group, span) = match span.split_once('@') {
         Some((group, rest)) => (Some(group), rest),
         None => (None, span),
@@ -159,10 +159,12 @@ fn point(span: Span<'_>) -> Result<Point, EndpointError> {
     let port = port.map(|port| port.number(EndpointFault::Port));
     let (address, prefix) = address_and_prefix(address)?;
     let group = group.map(|group| group_number(group, address));
-    Ok(Point { address, group: group.transpose()?, prefix, port: port.transpose()? })
+    Ok(RangeEndpoint { address, group: group.transpose()?, prefix, port: port.transpose()? })
 }
 
-fn address_and_port(span: Span<'_>) -> Result<(Span<'_>, Option<Span<'_>>), EndpointError> {
+fn address_and_port(
+    span: TextSpan<'_>,
+) -> Result<(TextSpan<'_>, Option<TextSpan<'_>>), EndpointError> {
     if !span.text.starts_with('[') {
         // Two colons: an IPv6 address without brackets, hence without port.
         return Ok(match span.split_once(':') {
@@ -183,7 +185,7 @@ fn address_and_port(span: Span<'_>) -> Result<(Span<'_>, Option<Span<'_>>), Endp
     Ok((address, Some(after.around(0, 1).1)))
 }
 
-fn address_and_prefix(span: Span<'_>) -> Result<(IpAddr, Option<u32>), EndpointError> {
+fn address_and_prefix(span: TextSpan<'_>) -> Result<(IpAddr, Option<u32>), EndpointError> {
     let (address, prefix) = match span.split_once('/') {
         Some((address, prefix)) => (address, Some(prefix)),
         None => (span, None),
@@ -200,7 +202,7 @@ fn address_and_prefix(span: Span<'_>) -> Result<(IpAddr, Option<u32>), EndpointE
     Ok((address, Some(length)))
 }
 
-fn group_number(span: Span<'_>, address: IpAddr) -> Result<u32, EndpointError> {
+fn group_number(span: TextSpan<'_>, address: IpAddr) -> Result<u32, EndpointError> {
     let group = span.number(EndpointFault::Group)?;
     if group > 7 || address.is_ipv4() {
         return Err(span.fault(EndpointFault::Group));
@@ -222,13 +224,13 @@ fn number(address: IpAddr) -> (IpVersion, u128) {
     }
 }
 
-impl Point {
+impl RangeEndpoint {
     fn first_port(&self) -> u16 {
         self.port.unwrap_or(Endpoints::DEFAULT_PORT)
     }
 
-    fn block(&self, first: u128, last_index: u128, step: u128) -> Block {
-        Block {
+    fn block(&self, first: u128, last_index: u128, step: u128) -> EndpointBlock {
+        EndpointBlock {
             first,
             step,
             last_index,
@@ -238,7 +240,7 @@ impl Point {
     }
 
     /// The point on its own: one address, or all those of its prefix.
-    fn alone(&self) -> (IpVersion, Block) {
+    fn single(&self) -> (IpVersion, EndpointBlock) {
         let (version, address) = number(self.address);
         let width = address_bits(self.address);
         let host_bits = match width - self.prefix.unwrap_or(width) {
@@ -250,7 +252,7 @@ impl Point {
 
     /// All addresses from this point to `end`, in either direction. With a
     /// group only that part of the address counts.
-    fn to(&self, end: IpAddr) -> (IpVersion, Block) {
+    fn to(&self, end: IpAddr) -> (IpVersion, EndpointBlock) {
         let (version, from) = number(self.address);
         let (_, to) = number(end);
         let Some(group) = self.group else {
@@ -265,7 +267,7 @@ impl Point {
     }
 }
 
-impl Block {
+impl EndpointBlock {
     /// Extends the ports to `port`, in either direction.
     fn with_last_port(self, port: u16) -> Self {
         Self { first_port: self.first_port.min(port), last_port: self.first_port.max(port), ..self }

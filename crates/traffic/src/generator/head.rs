@@ -2,23 +2,23 @@
 
 use slipring_wire::assigned::IpProto;
 use slipring_wire::checksum::nonzero;
-use slipring_wire::frame::Layout;
+use slipring_wire::frame::FrameLayout;
 use slipring_wire::view::IpVersion;
 
-use super::shape::Shape;
+use super::shape::FrameShape;
 use super::sum::PartSum;
-use crate::endpoints::Endpoint;
+use crate::endpoints::TrafficEndpoint;
 use crate::stamp::{Stamp, StampForm};
 
 /// Ethernet, two tags, IPv6, TCP, timed stamp.
-const MAX_LEN: usize = 14 + 2 * 4 + 40 + 20 + StampForm::Timed.bytes();
+const MAX_HEAD_LEN: usize = 14 + 2 * 4 + 40 + 20 + StampForm::Timed.bytes();
 
 /// The start of the next frame, kept up to date in place.
 #[derive(Clone, Debug)]
-pub(super) struct Head {
-    bytes: [u8; MAX_LEN],
+pub(super) struct FrameHead {
+    bytes: [u8; MAX_HEAD_LEN],
     len: usize,
-    layout: Layout,
+    layout: FrameLayout,
     form: Option<StampForm>,
     addresses: (u128, u128),
     /// Of the addresses: what IPv4's own checksum covers of the flow.
@@ -29,11 +29,11 @@ pub(super) struct Head {
     flow_sum: PartSum,
 }
 
-impl Head {
+impl FrameHead {
     /// Takes the start of a blanked template, as long as headers and stamp.
-    pub(super) fn new(template: &[u8], layout: Layout, form: Option<StampForm>) -> Self {
+    pub(super) fn new(template: &[u8], layout: FrameLayout, form: Option<StampForm>) -> Self {
         let len = Self::len_of(&layout, form);
-        let mut bytes = [0; MAX_LEN];
+        let mut bytes = [0; MAX_HEAD_LEN];
         bytes[..len].copy_from_slice(&template[..len]);
         Self {
             bytes,
@@ -48,7 +48,7 @@ impl Head {
     }
 
     /// How long the head of frames with this stamp is.
-    pub(super) fn len_of(layout: &Layout, form: Option<StampForm>) -> usize {
+    pub(super) fn len_of(layout: &FrameLayout, form: Option<StampForm>) -> usize {
         layout.payload + form.map_or(0, StampForm::bytes)
     }
 
@@ -73,7 +73,7 @@ impl Head {
     /// Puts addresses and ports, and says whether the addresses changed: then
     /// the shape must be put anew.
     #[inline]
-    pub(super) fn put_flow(&mut self, src: Endpoint, dst: Endpoint) -> bool {
+    pub(super) fn put_flow(&mut self, src: TrafficEndpoint, dst: TrafficEndpoint) -> bool {
         let addresses = (src.address, dst.address);
         let moved = addresses != self.addresses;
         if moved {
@@ -108,8 +108,8 @@ impl Head {
 
     /// Puts the length fields and the IPv4 checksum, which covers the addresses.
     #[inline]
-    pub(super) fn put_shape(&mut self, shape: &Shape) {
-        let Layout { l3, l4, .. } = self.layout;
+    pub(super) fn put_shape(&mut self, shape: &FrameShape) {
+        let FrameLayout { l3, l4, .. } = self.layout;
         let len = usize::from(shape.len);
         if self.layout.proto == IpProto::UDP {
             self.put(l4 + 4, ((len - l4) as u16).to_be_bytes());
@@ -125,7 +125,7 @@ impl Head {
     /// Puts number, time and transport checksum: the last step before a frame
     /// is copied out.
     #[inline]
-    pub(super) fn put_stamp(&mut self, number: u64, now_ns: u64, shape: &Shape) {
+    pub(super) fn put_stamp(&mut self, number: u64, now_ns: u64, shape: &FrameShape) {
         let number = number & ((1 << Stamp::NUMBER_BITS) - 1);
         let (low, high) = (number as u32, (number >> 32) as u16);
         let mut sum = shape.l4_sum.plus(self.flow_sum);

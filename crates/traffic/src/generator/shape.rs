@@ -4,15 +4,15 @@ use alloc::vec::Vec;
 
 use slipring_model::Stream;
 use slipring_wire::assigned::IpProto;
-use slipring_wire::frame::Layout;
+use slipring_wire::frame::FrameLayout;
 use slipring_wire::view::IpVersion;
 
 use super::sum::PartSum;
-use crate::sizes::{Kind, Sizes};
+use crate::sizes::{SizeKind, Sizes};
 
 /// A length, and the sums over all that frames of this length have in common.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(super) struct FrameShape {
     pub(super) len: u16,
     /// The IPv4 header with its length, but for the addresses.
     pub(super) ip_sum: PartSum,
@@ -23,20 +23,20 @@ pub(super) struct Shape {
 
 /// The shapes of a size distribution, in the order of the frames.
 #[derive(Clone, Debug)]
-pub(super) struct Shapes {
-    shapes: Vec<Shape>,
-    choice: Choice,
+pub(super) struct FrameShapes {
+    shapes: Vec<FrameShape>,
+    choice: ShapeChoice,
 }
 
 #[derive(Clone, Debug)]
-enum Choice {
+enum ShapeChoice {
     InTurn { next: usize },
     Random(Stream),
 }
 
 /// Clears in a template all that differs from frame to frame.
-pub(super) fn blank(frame: &mut [u8], layout: &Layout, head_len: usize) {
-    let Layout { l3, l4, .. } = *layout;
+pub(super) fn blank(frame: &mut [u8], layout: &FrameLayout, head_len: usize) {
+    let FrameLayout { l3, l4, .. } = *layout;
     let (ip_len, addresses) = match layout.version {
         IpVersion::V4 => (l3 + 2, 8),
         IpVersion::V6 => (l3 + 4, 32),
@@ -54,18 +54,23 @@ pub(super) fn blank(frame: &mut [u8], layout: &Layout, head_len: usize) {
     frame[layout.payload..head_len].fill(0);
 }
 
-impl Shapes {
+impl FrameShapes {
     /// Sums up the blanked `template`, which is as long as the longest frame.
-    pub(super) fn new(sizes: &Sizes, template: &[u8], layout: &Layout, stream: Stream) -> Self {
-        let sums = Sums::new(template, layout);
+    pub(super) fn new(
+        sizes: &Sizes,
+        template: &[u8],
+        layout: &FrameLayout,
+        stream: Stream,
+    ) -> Self {
+        let sums = TemplateSums::new(template, layout);
         match &sizes.0 {
-            Kind::Cycle(round) => Self {
+            SizeKind::Cycle(round) => Self {
                 shapes: round.iter().map(|&len| sums.shape(len)).collect(),
-                choice: Choice::InTurn { next: 0 },
+                choice: ShapeChoice::InTurn { next: 0 },
             },
-            Kind::Random { min, max } => Self {
+            SizeKind::Random { min, max } => Self {
                 shapes: (*min..=*max).map(|len| sums.shape(len)).collect(),
-                choice: Choice::Random(stream),
+                choice: ShapeChoice::Random(stream),
             },
         }
     }
@@ -76,22 +81,24 @@ impl Shapes {
 
     /// The shape of the next frame.
     #[inline]
-    pub(super) fn next(&mut self) -> Shape {
+    pub(super) fn next(&mut self) -> FrameShape {
         match &mut self.choice {
-            Choice::InTurn { next } => {
+            ShapeChoice::InTurn { next } => {
                 let shape = self.shapes[*next];
                 // Not a remainder: a division is as long as the rest of a frame.
                 *next = if *next + 1 == self.shapes.len() { 0 } else { *next + 1 };
                 shape
             }
-            Choice::Random(stream) => self.shapes[stream.below(self.shapes.len() as u64) as usize],
+            ShapeChoice::Random(stream) => {
+                self.shapes[stream.below(self.shapes.len() as u64) as usize]
+            }
         }
     }
 }
 
 /// Sums over a template, from which those of each length follow.
-struct Sums<'l> {
-    layout: &'l Layout,
+struct TemplateSums<'l> {
+    layout: &'l FrameLayout,
     ip: PartSum,
     /// Of the first 0, 1, 2, ... pairs of bytes from the transport header on.
     pairs: Vec<PartSum>,
@@ -99,8 +106,8 @@ struct Sums<'l> {
     l4_bytes: Vec<u8>,
 }
 
-impl<'l> Sums<'l> {
-    fn new(template: &[u8], layout: &'l Layout) -> Self {
+impl<'l> TemplateSums<'l> {
+    fn new(template: &[u8], layout: &'l FrameLayout) -> Self {
         let (header, l4_bytes) = template.split_at(layout.l4);
         let mut pairs = Vec::from([PartSum::default()]);
         let mut sum = PartSum::default();
@@ -115,8 +122,8 @@ impl<'l> Sums<'l> {
         Self { layout, ip, pairs, l4_bytes: l4_bytes.to_vec() }
     }
 
-    fn shape(&self, len: u16) -> Shape {
-        let Layout { l3, l4, proto, .. } = *self.layout;
+    fn shape(&self, len: u16) -> FrameShape {
+        let FrameLayout { l3, l4, proto, .. } = *self.layout;
         let l4_len = usize::from(len) - l4;
         let ip_len = (usize::from(len) - l3) as u32;
         let pseudo = u32::from(proto.0) + l4_len as u32;
@@ -127,7 +134,7 @@ impl<'l> Sums<'l> {
             IpProto::UDP => body.plus_u32(pseudo).plus_u32(l4_len as u32),
             _ => body.plus_u32(pseudo),
         };
-        Shape { len, ip_sum: self.ip.plus_u32(ip_len), l4_sum }
+        FrameShape { len, ip_sum: self.ip.plus_u32(ip_len), l4_sum }
     }
 
     /// The sum of the first `len` bytes; an odd last one is followed by a zero.

@@ -8,19 +8,20 @@ use slipring_wire::checksum;
 use slipring_wire::frame::{Fill, FrameSpec, IpSpec, L4Spec};
 
 use super::*;
-use crate::endpoints::Endpoint;
-use crate::{Order, Protocol, Sizes, Stamp, Verify};
+use crate::endpoints::TrafficEndpoint;
+use crate::{EndpointOrder, Sizes, Stamp, StampCheck, TrafficProtocol};
 
-const PROTOCOLS: [Protocol; 3] = [Protocol::Udp, Protocol::Tcp { flags: 0x12 }, Protocol::Echo];
+const PROTOCOLS: [TrafficProtocol; 3] =
+    [TrafficProtocol::Udp, TrafficProtocol::Tcp { flags: 0x12 }, TrafficProtocol::Echo];
 
-fn pattern(src: &str, dst: &str, protocol: Protocol, sizes: &str) -> Pattern {
-    Pattern {
+fn pattern(src: &str, dst: &str, protocol: TrafficProtocol, sizes: &str) -> TrafficPattern {
+    TrafficPattern {
         src: src.parse().unwrap(),
         dst: dst.parse().unwrap(),
         protocol,
         sizes: sizes.parse().unwrap(),
         fill: Fill::Counting,
-        ..Pattern::default()
+        ..TrafficPattern::default()
     }
 }
 
@@ -36,12 +37,12 @@ fn take(generator: &mut Generator, count: usize) -> Vec<Vec<u8>> {
 
 /// The frame that a generator should write, put together from nothing.
 struct Expected<'p> {
-    pattern: &'p Pattern,
+    pattern: &'p TrafficPattern,
     len: usize,
     form: Option<StampForm>,
     stamp: Stamp,
-    src: Endpoint,
-    dst: Endpoint,
+    src: TrafficEndpoint,
+    dst: TrafficEndpoint,
 }
 
 impl Expected<'_> {
@@ -108,7 +109,7 @@ impl Expected<'_> {
     }
 }
 
-fn any_pattern() -> impl Strategy<Value = Pattern> {
+fn any_pattern() -> impl Strategy<Value = TrafficPattern> {
     let families = prop_oneof![
         Just(("10.0.0.1:5-10.0.0.9:7", "10.1.0.0/30:9,10.9.9.9:65535")),
         Just(("10.0.0.1", "10.0.0.2")),
@@ -122,7 +123,7 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
         Just("100:3,101:2,999:1".parse().unwrap()),
     ];
     let orders = (any::<bool>(), any::<bool>()).prop_map(|(src, dst)| {
-        let order = |random| if random { Order::Random } else { Order::Sweep };
+        let order = |random| if random { EndpointOrder::Random } else { EndpointOrder::Sweep };
         (order(src), order(dst))
     });
     let fill = prop_oneof![
@@ -131,7 +132,7 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
         prop::collection::vec(any::<u8>(), 1..9).prop_map(Fill::Pattern),
     ];
     (families, protocol, sizes, orders, fill, 0usize..3, any::<(u8, u8)>()).prop_map(
-        |((src, dst), protocol, sizes, orders, fill, tags, (ttl, tos))| Pattern {
+        |((src, dst), protocol, sizes, orders, fill, tags, (ttl, tos))| TrafficPattern {
             src: src.parse().unwrap(),
             dst: dst.parse().unwrap(),
             src_order: orders.0,
@@ -142,7 +143,7 @@ fn any_pattern() -> impl Strategy<Value = Pattern> {
             ttl,
             tos,
             fill,
-            ..Pattern::default()
+            ..TrafficPattern::default()
         },
     )
 }
@@ -154,7 +155,7 @@ proptest! {
         seed: u64,
         times in prop::collection::vec(any::<u64>(), 1..20),
     ) {
-        let mut generator = Generator::new(&pattern, seed, Lane::ONLY).unwrap();
+        let mut generator = Generator::new(&pattern, seed, GeneratorShare::ONLY).unwrap();
         let mut buffer = vec![0xee; generator.max_len()];
         for (number, now_ns) in (0..).zip(times) {
             let (src, dst) = generator.flows.current();
@@ -168,14 +169,14 @@ proptest! {
             };
             let len = generator.write(now_ns, &mut buffer).unwrap();
             prop_assert_eq!(&buffer[..len], expected.frame());
-            let stamp = Stamp::read(&buffer[..len], Verify::Checksum).unwrap();
+            let stamp = Stamp::read(&buffer[..len], StampCheck::Checksum).unwrap();
             prop_assert_eq!(stamp.number, number);
         }
     }
 
     #[test]
     fn patching_prepared_buffers_gives_the_written_frames(pattern in any_pattern(), seed: u64) {
-        let mut writer = Generator::new(&pattern, seed, Lane::ONLY).unwrap();
+        let mut writer = Generator::new(&pattern, seed, GeneratorShare::ONLY).unwrap();
         let mut patcher = writer.clone();
         let mut written = vec![0; writer.max_len()];
         let mut buffers = vec![vec![0; writer.max_len()]; 2];
@@ -191,11 +192,11 @@ proptest! {
 
 #[test]
 fn same_seed_gives_the_same_bytes_on_every_machine() {
-    let pattern = Pattern {
-        src_order: Order::Random,
-        ..pattern("10.0.0.0/8:1-65535", "10.1.0.0/16", Protocol::Udp, "60-1514")
+    let pattern = TrafficPattern {
+        src_order: EndpointOrder::Random,
+        ..pattern("10.0.0.0/8:1-65535", "10.1.0.0/16", TrafficProtocol::Udp, "60-1514")
     };
-    let lane = Lane::new(1, 2).unwrap();
+    let lane = GeneratorShare::new(1, 2).unwrap();
     let mut generator = Generator::new(&pattern, 7, lane).unwrap();
     let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
     let frames = take(&mut generator, 1000);
@@ -205,19 +206,19 @@ fn same_seed_gives_the_same_bytes_on_every_machine() {
 
 #[test]
 fn another_seed_or_lane_gives_other_random_addresses() {
-    let pattern = Pattern {
-        src_order: Order::Random,
-        ..pattern("10.0.0.0/8", "10.1.0.1", Protocol::Udp, "60")
+    let pattern = TrafficPattern {
+        src_order: EndpointOrder::Random,
+        ..pattern("10.0.0.0/8", "10.1.0.1", TrafficProtocol::Udp, "60")
     };
     let sources = |seed, lane| {
         let mut generator = Generator::new(&pattern, seed, lane).unwrap();
         let frames = take(&mut generator, 8);
         frames.iter().map(|frame| frame[26..30].to_vec()).collect::<Vec<_>>()
     };
-    let first = sources(1, Lane::ONLY);
-    assert_eq!(first, sources(1, Lane::ONLY));
-    assert_ne!(first, sources(2, Lane::ONLY));
-    assert_ne!(first, sources(1, Lane::new(1, 2).unwrap()));
+    let first = sources(1, GeneratorShare::ONLY);
+    assert_eq!(first, sources(1, GeneratorShare::ONLY));
+    assert_ne!(first, sources(2, GeneratorShare::ONLY));
+    assert_ne!(first, sources(1, GeneratorShare::new(1, 2).unwrap()));
 }
 
 #[test]
@@ -225,15 +226,15 @@ fn smallest_frames_carry_the_stamps_that_the_documentation_says() {
     use StampForm::{Numbered, Timed};
     let form = |src, protocol, len: usize| {
         let pattern = pattern(src, src, protocol, &std::format!("{len}"));
-        Generator::new(&pattern, 0, Lane::ONLY).unwrap().stamp_form()
+        Generator::new(&pattern, 0, GeneratorShare::ONLY).unwrap().stamp_form()
     };
-    let (v4, v6, tcp) = ("10.0.0.1", "fd00::1", Protocol::Tcp { flags: 0 });
+    let (v4, v6, tcp) = ("10.0.0.1", "fd00::1", TrafficProtocol::Tcp { flags: 0 });
     for (src, protocol, numbered, timed) in [
-        (v4, Protocol::Udp, 52, 60),
-        (v4, Protocol::Echo, 52, 60),
+        (v4, TrafficProtocol::Udp, 52, 60),
+        (v4, TrafficProtocol::Echo, 52, 60),
         (v4, tcp, 64, 72),
-        (v6, Protocol::Udp, 72, 80),
-        (v6, Protocol::Echo, 72, 80),
+        (v6, TrafficProtocol::Udp, 72, 80),
+        (v6, TrafficProtocol::Echo, 72, 80),
         (v6, tcp, 84, 92),
     ] {
         assert_eq!(form(src, protocol, numbered - 1), None);
@@ -245,7 +246,8 @@ fn smallest_frames_carry_the_stamps_that_the_documentation_says() {
 
 #[test]
 fn udp_checksum_is_never_the_zero_that_means_none() {
-    let mut generator = Generator::new(&Pattern::default(), 0, Lane::ONLY).unwrap();
+    let mut generator =
+        Generator::new(&TrafficPattern::default(), 0, GeneratorShare::ONLY).unwrap();
     let mut frame = [0; 60];
     let mut other_zero = 0;
     for now_ns in 0..200_000 {
@@ -261,7 +263,7 @@ fn frame_without_room_for_a_stamp_is_still_valid() {
     for protocol in PROTOCOLS {
         for (address, len) in [("10.0.0.1", 54), ("fd00::1", 75)] {
             let pattern = pattern(address, address, protocol, &std::format!("{len}"));
-            let mut generator = Generator::new(&pattern, 0, Lane::ONLY).unwrap();
+            let mut generator = Generator::new(&pattern, 0, GeneratorShare::ONLY).unwrap();
             let frame = take(&mut generator, 1).remove(0);
             let headers = slipring_wire::Headers::parse(&frame).unwrap();
             assert_eq!(headers.ip.unwrap().end as usize, len);
@@ -271,7 +273,8 @@ fn frame_without_room_for_a_stamp_is_still_valid() {
 
 #[test]
 fn buffer_that_is_too_short_is_left_alone_and_takes_no_number() {
-    let mut generator = Generator::new(&Pattern::default(), 0, Lane::ONLY).unwrap();
+    let mut generator =
+        Generator::new(&TrafficPattern::default(), 0, GeneratorShare::ONLY).unwrap();
     let mut short = [9; 59];
     assert_eq!(generator.write(0, &mut short), None);
     assert_eq!(generator.patch(0, &mut short), None);
@@ -281,7 +284,8 @@ fn buffer_that_is_too_short_is_left_alone_and_takes_no_number() {
 
 #[test]
 fn nothing_is_written_beyond_the_frame() {
-    let mut generator = Generator::new(&Pattern::default(), 0, Lane::ONLY).unwrap();
+    let mut generator =
+        Generator::new(&TrafficPattern::default(), 0, GeneratorShare::ONLY).unwrap();
     let mut buffer = [0xee; 128];
     let len = generator.write(0, &mut buffer).unwrap();
     assert!(buffer[len..].iter().all(|&byte| byte == 0xee));
@@ -289,8 +293,8 @@ fn nothing_is_written_beyond_the_frame() {
 
 #[test]
 fn mix_comes_in_its_order_and_is_announced() {
-    let pattern = Pattern { sizes: Sizes::imix(), ..Pattern::default() };
-    let mut generator = Generator::new(&pattern, 0, Lane::ONLY).unwrap();
+    let pattern = TrafficPattern { sizes: Sizes::imix(), ..TrafficPattern::default() };
+    let mut generator = Generator::new(&pattern, 0, GeneratorShare::ONLY).unwrap();
     let announced = generator.next_len();
     let frames = take(&mut generator, 24);
     assert_eq!(frames[0].len(), announced);
@@ -300,7 +304,8 @@ fn mix_comes_in_its_order_and_is_announced() {
 
 #[test]
 fn number_starts_the_payload_as_classic_receivers_expect() {
-    let mut generator = Generator::new(&Pattern::default(), 0, Lane::ONLY).unwrap();
+    let mut generator =
+        Generator::new(&TrafficPattern::default(), 0, GeneratorShare::ONLY).unwrap();
     for (number, frame) in (0u32..).zip(take(&mut generator, 300)) {
         assert_eq!(frame[42..46], number.to_be_bytes());
     }
@@ -310,28 +315,29 @@ fn number_starts_the_payload_as_classic_receivers_expect() {
 fn stream_id_is_the_lane_or_what_the_caller_says() {
     let stream = |generator: Generator| {
         let frame = take(&mut generator.clone(), 1).remove(0);
-        Stamp::read(&frame, Verify::Checksum).unwrap().stream
+        Stamp::read(&frame, StampCheck::Checksum).unwrap().stream
     };
-    let lane = Lane::new(3, 4).unwrap();
-    let generator = Generator::new(&Pattern::default(), 0, lane).unwrap();
+    let lane = GeneratorShare::new(3, 4).unwrap();
+    let generator = Generator::new(&TrafficPattern::default(), 0, lane).unwrap();
     assert_eq!(stream(generator.clone()), 3);
     assert_eq!(stream(generator.with_stream_id(777)), 777);
 }
 
 #[test]
 fn contradictions_are_refused_by_name() {
-    let refusal = |pattern: Pattern| Generator::new(&pattern, 0, Lane::ONLY).unwrap_err();
-    let mixed = pattern("10.0.0.1", "fd00::1", Protocol::Udp, "80");
+    let refusal =
+        |pattern: TrafficPattern| Generator::new(&pattern, 0, GeneratorShare::ONLY).unwrap_err();
+    let mixed = pattern("10.0.0.1", "fd00::1", TrafficProtocol::Udp, "80");
     assert_eq!(refusal(mixed), PatternError::MixedFamilies);
-    let short = pattern("fd00::1", "fd00::2", Protocol::Udp, "61-80");
+    let short = pattern("fd00::1", "fd00::2", TrafficProtocol::Udp, "61-80");
     let error = std::string::ToString::to_string(&refusal(short));
     assert_eq!(error, "61 bytes cannot hold the headers, which take 62");
 }
 
 #[test]
 fn ip_header_checksum_is_right_through_a_sweep_of_mixed_sizes() {
-    let pattern = pattern("10.0.0.0/29:1-3", "10.255.255.0/24", Protocol::Udp, "60,61,1514");
-    let mut generator = Generator::new(&pattern, 0, Lane::ONLY).unwrap();
+    let pattern = pattern("10.0.0.0/29:1-3", "10.255.255.0/24", TrafficProtocol::Udp, "60,61,1514");
+    let mut generator = Generator::new(&pattern, 0, GeneratorShare::ONLY).unwrap();
     for frame in take(&mut generator, 500) {
         assert_eq!(checksum::of(&frame[14..34]), 0);
     }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 /// Counts of frames, as the module's head defines them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct TrafficCounters {
     /// All frames observed.
     pub frames: u64,
     /// Frames without a stamp.
@@ -36,7 +36,7 @@ pub struct Tally {
 /// Counts of one stream. What is not known of a single stream (`frames`,
 /// `foreign`, `corrupt`, `untracked`, `ahead_of_clock`) is zero here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamTally {
+pub struct StreamCounters {
     /// The stream.
     pub stream: u16,
     /// Smallest of the new numbers.
@@ -44,38 +44,38 @@ pub struct StreamTally {
     /// One more than the greatest number.
     pub next: u64,
     /// The counts.
-    pub tally: Tally,
+    pub counters: TrafficCounters,
 }
 
 /// The counts of a tracker, or of several that shared the work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct TrackerReport {
     /// All counts together.
-    pub total: Tally,
+    pub total: TrafficCounters,
     /// Those of each stream, by ascending id.
-    pub streams: Vec<StreamTally>,
+    pub streams: Vec<StreamCounters>,
 }
 
-impl StreamTally {
+impl StreamCounters {
     /// How many were lost when the sender says it sent the numbers `0..sent`:
     /// those before the first and after the last arrival too.
     #[must_use]
     pub const fn lost_of(&self, sent: u64) -> u64 {
-        sent.saturating_sub(self.tally.new)
+        sent.saturating_sub(self.counters.new)
     }
 
     /// Adds what another tracker saw of the same stream.
     fn merge(&mut self, other: &Self) {
         self.first = self.first.min(other.first);
         self.next = self.next.max(other.next);
-        self.tally = self.tally.plus(&other.tally);
-        self.tally.expected = self.next - self.first;
+        self.counters = self.counters.plus(&other.counters);
+        self.counters.expected = self.next - self.first;
         // Saturates if a frame and its duplicate went to different trackers.
-        self.tally.lost = self.tally.expected.saturating_sub(self.tally.new);
+        self.counters.lost = self.counters.expected.saturating_sub(self.counters.new);
     }
 }
 
-impl Report {
+impl TrackerReport {
     /// Adds the counts of another tracker, which may have seen other frames of
     /// the same streams: receive queues, each with a thread and a tracker of
     /// its own. Loss is exact then. Reordering is that within each queue, and
@@ -93,7 +93,7 @@ impl Report {
     }
 }
 
-impl Tally {
+impl TrafficCounters {
     /// The counts that are kept for all streams together.
     fn unstreamed(&self) -> Self {
         Self {
@@ -106,8 +106,8 @@ impl Tally {
         }
     }
 
-    pub(super) fn plus_streams(self, streams: &[StreamTally]) -> Self {
-        streams.iter().fold(self, |sum, stream| sum.plus(&stream.tally))
+    pub(super) fn plus_streams(self, streams: &[StreamCounters]) -> Self {
+        streams.iter().fold(self, |sum, stream| sum.plus(&stream.counters))
     }
 
     fn plus(self, other: &Self) -> Self {

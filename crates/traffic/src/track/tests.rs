@@ -4,14 +4,14 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Generator, Lane, Pattern};
+use crate::{Generator, GeneratorShare, TrafficPattern};
 
 fn stamp(stream: u16, number: u64) -> Stamp {
     Stamp { stream, number, sent_ns: None }
 }
 
-fn tally(numbers: &[u64]) -> Tally {
-    let mut tracker = Tracker::new(Verify::Mark);
+fn tally(numbers: &[u64]) -> TrafficCounters {
+    let mut tracker = Tracker::new(StampCheck::Mark);
     for &number in numbers {
         tracker.observe_stamp(stamp(0, number), 0);
     }
@@ -23,7 +23,7 @@ fn tally(numbers: &[u64]) -> Tally {
 struct Naive {
     seen: HashMap<u64, u64>,
     greatest: Option<u64>,
-    tally: Tally,
+    tally: TrafficCounters,
 }
 
 impl Naive {
@@ -47,10 +47,10 @@ impl Naive {
         self.greatest = self.greatest.max(Some(number));
     }
 
-    fn tally(&self) -> Tally {
+    fn tally(&self) -> TrafficCounters {
         let lowest = self.seen.keys().min();
         let expected = self.greatest.zip(lowest).map_or(0, |(high, low)| high - low + 1);
-        Tally { expected, lost: expected - self.seen.len() as u64, ..self.tally }
+        TrafficCounters { expected, lost: expected - self.seen.len() as u64, ..self.tally }
     }
 }
 
@@ -91,7 +91,7 @@ fn numbers_wrap_at_48_bits_without_loss() {
 
 #[test]
 fn stranger_who_jumps_for_ever_overflows_nothing() {
-    let mut tracker = Tracker::new(Verify::Mark);
+    let mut tracker = Tracker::new(StampCheck::Mark);
     let jump = (1 << 47) - 1;
     for n in 0..1000u64 {
         tracker.observe_stamp(stamp(0, n.wrapping_mul(jump)), 0);
@@ -104,21 +104,21 @@ fn stranger_who_jumps_for_ever_overflows_nothing() {
 
 #[test]
 fn streams_are_counted_apart_and_summed_up() {
-    let mut tracker = Tracker::new(Verify::Mark);
+    let mut tracker = Tracker::new(StampCheck::Mark);
     for (stream, number) in [(9, 0), (3, 7), (9, 2), (3, 8)] {
         tracker.observe_stamp(stamp(stream, number), 0);
     }
     let streams = tracker.report().streams;
     assert_eq!((streams[0].stream, streams[1].stream), (3, 9));
     assert_eq!((streams[0].first, streams[0].next), (7, 9));
-    assert_eq!((streams[0].tally.lost, streams[1].tally.lost), (0, 1));
+    assert_eq!((streams[0].counters.lost, streams[1].counters.lost), (0, 1));
     assert_eq!(streams[0].lost_of(10), 8);
     assert_eq!((tracker.report().total.received, tracker.report().total.lost), (4, 1));
 }
 
 #[test]
 fn streams_beyond_the_limit_cost_no_memory() {
-    let mut tracker = Tracker::new(Verify::Mark);
+    let mut tracker = Tracker::new(StampCheck::Mark);
     for stream in 0..300 {
         tracker.observe_stamp(stamp(stream, 0), 0);
     }
@@ -128,9 +128,10 @@ fn streams_beyond_the_limit_cost_no_memory() {
 
 #[test]
 fn frames_of_others_are_foreign_and_damaged_ones_corrupt() {
-    let mut generator = Generator::new(&Pattern::default(), 0, Lane::ONLY).unwrap();
+    let mut generator =
+        Generator::new(&TrafficPattern::default(), 0, GeneratorShare::ONLY).unwrap();
     let mut frame = [0; 60];
-    let mut tracker = Tracker::new(Verify::Checksum);
+    let mut tracker = Tracker::new(StampCheck::Checksum);
     tracker.observe(&frame, 0);
     tracker.observe(&[], 0);
     generator.write(0, &mut frame).unwrap();
@@ -146,7 +147,7 @@ fn frames_of_others_are_foreign_and_damaged_ones_corrupt() {
 
 #[test]
 fn age_is_given_for_new_frames_only_and_never_negative() {
-    let mut tracker = Tracker::new(Verify::Mark);
+    let mut tracker = Tracker::new(StampCheck::Mark);
     let timed = |number, sent_ns| Stamp { sent_ns: Some(sent_ns), ..stamp(0, number) };
     assert_eq!(tracker.observe_stamp(timed(0, 100), 130), Some(30));
     assert_eq!(tracker.observe_stamp(timed(0, 100), 140), None);
@@ -176,7 +177,7 @@ proptest! {
     #[test]
     fn tracker_agrees_with_one_that_remembers_everything(numbers in arrivals()) {
         let mut naive = Naive::default();
-        let mut tracker = Tracker::new(Verify::Mark);
+        let mut tracker = Tracker::new(StampCheck::Mark);
         for number in numbers {
             naive.note(number);
             tracker.observe_stamp(stamp(0, number), 0);
@@ -188,7 +189,7 @@ proptest! {
     fn counts_balance_whatever_arrives(
         stamps in prop::collection::vec((0u16..400, any::<u64>()), 0..600)
     ) {
-        let mut tracker = Tracker::new(Verify::Mark);
+        let mut tracker = Tracker::new(StampCheck::Mark);
         for (stream, number) in stamps {
             tracker.observe_stamp(stamp(stream, number & 0xffff_ffff_ffff), 0);
         }
@@ -203,20 +204,20 @@ proptest! {
         arrivals in prop::collection::vec((0u16..3, 0u64..2000, 0usize..4), 0..500)
     ) {
         let mut seen = HashMap::new();
-        let mut whole = Tracker::new(Verify::Mark);
-        let mut parts = std::vec![Tracker::new(Verify::Mark); 4];
+        let mut whole = Tracker::new(StampCheck::Mark);
+        let mut parts = std::vec![Tracker::new(StampCheck::Mark); 4];
         for (stream, number, queue) in arrivals {
             // A duplicate comes through the queue of its original.
             let queue = *seen.entry((stream, number)).or_insert(queue);
             whole.observe_stamp(stamp(stream, number), 0);
             parts[queue].observe_stamp(stamp(stream, number), 0);
         }
-        let mut merged = Report::default();
+        let mut merged = TrackerReport::default();
         parts.iter().for_each(|part| merged.merge(&part.report()));
-        let same_but_for_order = |report: Report| {
-            let blur = |tally| Tally { reordered: 0, max_displacement: 0, ..tally };
+        let same_but_for_order = |report: TrackerReport| {
+            let blur = |tally| TrafficCounters { reordered: 0, max_displacement: 0, ..tally };
             let streams = report.streams.into_iter();
-            let streams = streams.map(|s| StreamTally { tally: blur(s.tally), ..s });
+            let streams = streams.map(|s| StreamCounters { counters: blur(s.counters), ..s });
             (blur(report.total), streams.collect::<Vec<_>>())
         };
         prop_assert_eq!(same_but_for_order(merged), same_but_for_order(whole.report()));
@@ -224,7 +225,7 @@ proptest! {
 
     #[test]
     fn any_bytes_can_be_observed(frame in prop::collection::vec(any::<u8>(), 0..120)) {
-        let mut tracker = Tracker::new(Verify::Checksum);
+        let mut tracker = Tracker::new(StampCheck::Checksum);
         tracker.observe(&frame, 0);
         prop_assert_eq!(tracker.report().total.frames, 1);
     }

@@ -13,28 +13,28 @@
 //! 2. Every remembered number below `lowest` has a clear bit.
 //! 3. `lowest <= highest < CEILING`.
 
-use super::Tally;
+use super::TrafficCounters;
 use crate::stamp::Stamp;
 
 /// How many numbers are remembered. A power of two.
-pub(super) const BITS: u64 = 8192;
-const WORDS: usize = (BITS / 64) as usize;
+pub(super) const WINDOW_BITS: u64 = 8192;
+const WINDOW_WORDS: usize = (WINDOW_BITS / 64) as usize;
 
 /// Numbers end here, after a year at a thousand million a second; without an end
 /// a stranger's jumps could make the counts overflow.
-const CEILING: u64 = 1 << 55;
+const MAX_NUMBER: u64 = 1 << 55;
 
 /// What an arriving number is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(super) enum NumberArrival {
     New,
     Duplicate,
     Late,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Window {
-    bits: [u64; WORDS],
+pub(super) struct SequenceWindow {
+    bits: [u64; WINDOW_WORDS],
     lowest: u64,
     highest: u64,
     new: u64,
@@ -44,10 +44,10 @@ pub(super) struct Window {
     max_displacement: u64,
 }
 
-impl Default for Window {
+impl Default for SequenceWindow {
     fn default() -> Self {
         Self {
-            bits: [0; WORDS],
+            bits: [0; WINDOW_WORDS],
             lowest: 0,
             highest: 0,
             new: 0,
@@ -59,22 +59,22 @@ impl Default for Window {
     }
 }
 
-impl Window {
+impl SequenceWindow {
     /// Takes an arrival into account. `number` is modulo 2⁴⁸ and is taken for
     /// the nearest one to the greatest so far.
     #[inline]
-    pub(super) fn note(&mut self, number: u64) -> Arrival {
+    pub(super) fn record(&mut self, number: u64) -> NumberArrival {
         let arrival = self.classify(number);
         match arrival {
-            Arrival::New => self.new += 1,
-            Arrival::Duplicate => self.duplicates += 1,
-            Arrival::Late => self.late += 1,
+            NumberArrival::New => self.new += 1,
+            NumberArrival::Duplicate => self.duplicates += 1,
+            NumberArrival::Late => self.late += 1,
         }
         arrival
     }
 
     #[inline]
-    fn classify(&mut self, number: u64) -> Arrival {
+    fn classify(&mut self, number: u64) -> NumberArrival {
         if self.new == 0 {
             return self.start(number);
         }
@@ -87,54 +87,54 @@ impl Window {
         }
     }
 
-    fn start(&mut self, number: u64) -> Arrival {
+    fn start(&mut self, number: u64) -> NumberArrival {
         let number = number & ((1 << Stamp::NUMBER_BITS) - 1);
         self.lowest = number;
         self.highest = number;
         self.set(number);
-        Arrival::New
+        NumberArrival::New
     }
 
     #[inline]
-    fn advance(&mut self, ahead: u64) -> Arrival {
-        if self.highest + ahead >= CEILING {
-            return Arrival::Late;
+    fn advance(&mut self, ahead: u64) -> NumberArrival {
+        if self.highest + ahead >= MAX_NUMBER {
+            return NumberArrival::Late;
         }
         if ahead > 1 {
-            self.forget(ahead - 1);
+            self.clear_bits(ahead - 1);
         }
         self.highest += ahead;
         self.set(self.highest);
-        Arrival::New
+        NumberArrival::New
     }
 
-    fn look_back(&mut self, behind: u64) -> Arrival {
+    fn look_back(&mut self, behind: u64) -> NumberArrival {
         let number = match self.highest.checked_sub(behind) {
-            Some(number) if behind < BITS => number,
-            _ => return Arrival::Late,
+            Some(number) if behind < WINDOW_BITS => number,
+            _ => return NumberArrival::Late,
         };
-        let (word, bit) = place(number);
+        let (word, bit) = bit_position(number);
         if self.bits[word] & bit != 0 {
-            return Arrival::Duplicate;
+            return NumberArrival::Duplicate;
         }
         self.bits[word] |= bit;
         self.lowest = self.lowest.min(number);
         self.reordered += 1;
         self.max_displacement = self.max_displacement.max(behind);
-        Arrival::New
+        NumberArrival::New
     }
 
     /// Clears the bits of the `count` numbers after the greatest: until now
     /// they stood for numbers that are no longer remembered.
     #[cold]
-    fn forget(&mut self, count: u64) {
-        if count >= BITS {
-            self.bits = [0; WORDS];
+    fn clear_bits(&mut self, count: u64) {
+        if count >= WINDOW_BITS {
+            self.bits = [0; WINDOW_WORDS];
             return;
         }
         let (mut number, end) = (self.highest + 1, self.highest + 1 + count);
         while number < end {
-            let (word, bit) = place(number);
+            let (word, bit) = bit_position(number);
             if bit == 1 && end - number >= 64 {
                 self.bits[word] = 0;
                 number += 64;
@@ -147,7 +147,7 @@ impl Window {
 
     #[inline]
     fn set(&mut self, number: u64) {
-        let (word, bit) = place(number);
+        let (word, bit) = bit_position(number);
         self.bits[word] |= bit;
     }
 
@@ -159,9 +159,9 @@ impl Window {
         self.highest
     }
 
-    pub(super) fn tally(&self) -> Tally {
+    pub(super) fn counters(&self) -> TrafficCounters {
         let expected = self.highest - self.lowest + 1;
-        Tally {
+        TrafficCounters {
             received: self.new + self.duplicates + self.late,
             new: self.new,
             duplicates: self.duplicates,
@@ -170,12 +170,12 @@ impl Window {
             max_displacement: self.max_displacement,
             expected,
             lost: expected - self.new,
-            ..Tally::default()
+            ..TrafficCounters::default()
         }
     }
 }
 
 #[inline]
-const fn place(number: u64) -> (usize, u64) {
-    ((number % BITS / 64) as usize, 1 << (number % 64))
+const fn bit_position(number: u64) -> (usize, u64) {
+    ((number % WINDOW_BITS / 64) as usize, 1 << (number % 64))
 }

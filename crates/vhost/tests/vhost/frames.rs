@@ -1,7 +1,7 @@
 //! Frames to and from a guest that keeps the rules.
 
 use proptest::prelude::*;
-use slipring_port::{DropCause, Traffic, Woken};
+use slipring_port::{DropCause, TrafficCounts, WaitOutcome};
 use vm_memory::GuestAddress;
 
 use super::guest::{FEATURES, Guest, INDIRECT, NEXT, Ring, SIZE, Setup, WRITE};
@@ -22,8 +22,8 @@ fn frames_pass_both_ways_and_are_counted() {
     let received: Vec<_> = (0..8).map(|i| frame(i, 60 + usize::from(i))).collect();
     assert_eq!(rig.receive(), received);
     let stats = rig.stats();
-    assert_eq!(stats.tx, Traffic { packets: 8, bytes: 480 });
-    assert_eq!(stats.rx, Traffic { packets: 8, bytes: 480 + 28 });
+    assert_eq!(stats.tx, TrafficCounts { packets: 8, bytes: 480 });
+    assert_eq!(stats.rx, TrafficCounts { packets: 8, bytes: 480 + 28 });
     assert_eq!((stats.drops().count(), stats.in_flight), (0, 0));
     // All eight buffers came back.
     assert_eq!(std::iter::from_fn(|| guest.tx().take()).count(), 8);
@@ -108,7 +108,7 @@ fn who_sleeps_is_woken_by_a_frame_and_asks_only_then() {
     });
     let slept = (0..100).any(|_| {
         ready.send(()).unwrap();
-        assert_eq!(rig.wait(), Woken::Ready);
+        assert_eq!(rig.wait(), WaitOutcome::Ready);
         assert_eq!(rig.receive(), [frame(2, 60)]);
         was_told.recv().unwrap()
     });

@@ -10,12 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use slipring_port::{DropCause, Interest, OpenOptions, Patience, Port, Snapshot, Waiter, Woken};
+use slipring_port::{
+    DropCause, Interest, OpenOptions, Port, QueueSnapshot, WaitOutcome, WaitStrategy, Waiter,
+};
 use slipring_ring::{Geometry, HugePages, Region, SlotFlags};
 use tempfile::TempDir;
 
 use guest::{Guest, Setup};
-use slipring_vhost::Role;
+use slipring_vhost::VhostRole;
 
 const SLOTS: u32 = 64;
 
@@ -26,7 +28,7 @@ struct Rig {
     _dir: TempDir,
 }
 
-fn open(socket: &Path, role: Role, pairs: u32) -> Result<Port, slipring_port::OpenError> {
+fn open(socket: &Path, role: VhostRole, pairs: u32) -> Result<Port, slipring_port::OpenError> {
     let options = OpenOptions { slots: SLOTS, ..OpenOptions::default() };
     let needs = slipring_vhost::needs(pairs, &options);
     let geometry =
@@ -43,7 +45,7 @@ impl Rig {
     fn with_pairs(pairs: u32) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let socket = dir.path().join("guest.sock");
-        let port = open(&socket, Role::Server, pairs).unwrap();
+        let port = open(&socket, VhostRole::Server, pairs).unwrap();
         Self { port, socket, _dir: dir }
     }
 
@@ -81,8 +83,8 @@ impl Rig {
     }
 
     /// Sleeps until a frame is there.
-    fn wait(&mut self) -> Woken {
-        let mut waiter = Waiter::for_ports([&self.port], Patience::Sleep).unwrap();
+    fn wait(&mut self) -> WaitOutcome {
+        let mut waiter = Waiter::for_ports([&self.port], WaitStrategy::Sleep).unwrap();
         let timeout = Some(Duration::from_secs(10));
         waiter.wait_ports(&mut [&mut self.port], Interest::RX, timeout).unwrap()
     }
@@ -102,7 +104,7 @@ impl Rig {
         self.stats().dropped(cause)
     }
 
-    fn stats(&mut self) -> Snapshot {
+    fn stats(&mut self) -> QueueSnapshot {
         self.port.stats()
     }
 }

@@ -4,13 +4,13 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
 use std::os::unix::net::UnixStream;
 
-use slipring_port::{Class, DropCause};
+use slipring_port::{DropCause, ErrorClass};
 use vhost::VhostBackend;
 use vhost::vhost_user::VhostUserFrontend;
 
 use super::guest::{Guest, Setup};
 use super::{Rig, frame, open};
-use slipring_vhost::Role;
+use slipring_vhost::VhostRole;
 
 #[test]
 fn without_a_guest_frames_are_dropped_and_counted() {
@@ -152,14 +152,14 @@ fn the_socket_of_a_killed_program_is_taken_over_and_a_live_one_is_not() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s");
     drop(UnixListener::bind(&socket).unwrap());
-    let port = open(&socket, Role::Server, 1).unwrap();
-    let error = open(&socket, Role::Server, 1).unwrap_err();
-    assert_eq!(error.class(), Class::Usage);
+    let port = open(&socket, VhostRole::Server, 1).unwrap();
+    let error = open(&socket, VhostRole::Server, 1).unwrap_err();
+    assert_eq!(error.class(), ErrorClass::Usage);
     assert!(error.to_string().contains("in use"), "{error}");
     drop(port);
     assert!(!socket.exists(), "it goes with the port");
     std::fs::write(&socket, "mine").unwrap();
-    assert!(open(&socket, Role::Server, 1).is_err());
+    assert!(open(&socket, VhostRole::Server, 1).is_err());
     assert_eq!(std::fs::read_to_string(&socket).unwrap(), "mine");
 }
 
@@ -167,8 +167,11 @@ fn the_socket_of_a_killed_program_is_taken_over_and_a_live_one_is_not() {
 fn a_port_that_is_the_client_connects_whenever_there_is_a_monitor() {
     let dir = tempfile::tempdir().unwrap();
     let socket = dir.path().join("s");
-    let mut rig =
-        Rig { port: open(&socket, Role::Client, 1).unwrap(), socket: socket.clone(), _dir: dir };
+    let mut rig = Rig {
+        port: open(&socket, VhostRole::Client, 1).unwrap(),
+        socket: socket.clone(),
+        _dir: dir,
+    };
     for _ in 0..2 {
         let listener = UnixListener::bind(&socket).unwrap();
         let (monitor, _) = listener.accept().unwrap();
@@ -192,6 +195,6 @@ fn a_port_closes_though_a_monitor_says_nothing_more() {
 #[test]
 fn more_pairs_than_a_device_has_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let error = open(&dir.path().join("s"), Role::Server, 17).unwrap_err();
+    let error = open(&dir.path().join("s"), VhostRole::Server, 17).unwrap_err();
     assert!(error.to_string().contains("at most 16 ring pairs"), "{error}");
 }

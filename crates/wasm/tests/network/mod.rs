@@ -1,22 +1,22 @@
 //! A network in virtual time, with frames in memory.
 
-use slipring_link::user::{UserDelay, UserLoss, UserRate};
+use slipring_link::user::{DelayFactory, LossFactory, RateFactory};
 use slipring_link::{
-    Arrival, Carrier, Cause, DelayModel, DelaySpec, Delivery, EntryId, Handle, LinkSpec, LossModel,
-    LossSpec, Lost, Network, NetworkSpec, Place, RateSpec,
+    Carrier, DelayModel, DelaySpec, Delivery, EntryId, FrameArrival, FrameHandle, LinkDropCause,
+    LinkSpec, LossModel, LossPosition, LossSpec, LostFrame, Network, NetworkSpec, RateSpec,
 };
 
-pub(crate) fn delay(name: &str, model: UserDelay) -> LinkSpec {
+pub(crate) fn delay(name: &str, model: DelayFactory) -> LinkSpec {
     let delay = DelaySpec { model: DelayModel::User(model), half_life_ns: None };
     LinkSpec { delay, ..LinkSpec::wire(name) }
 }
 
-pub(crate) fn loss(name: &str, model: UserLoss) -> LinkSpec {
-    let loss = vec![LossSpec { model: LossModel::User(model), place: Place::Pre }];
+pub(crate) fn loss(name: &str, model: LossFactory) -> LinkSpec {
+    let loss = vec![LossSpec { model: LossModel::User(model), position: LossPosition::Pre }];
     LinkSpec { loss, ..LinkSpec::wire(name) }
 }
 
-pub(crate) fn rate(name: &str, model: UserRate) -> LinkSpec {
+pub(crate) fn rate(name: &str, model: RateFactory) -> LinkSpec {
     LinkSpec { rate: RateSpec::User(model), ..LinkSpec::wire(name) }
 }
 
@@ -24,15 +24,15 @@ pub(crate) fn rate(name: &str, model: UserRate) -> LinkSpec {
 struct Frames {
     bytes: Vec<Vec<u8>>,
     releases: Vec<u64>,
-    lost: Vec<Cause>,
+    lost: Vec<LinkDropCause>,
 }
 
 impl Carrier for Frames {
-    fn frame(&mut self, handle: Handle) -> &mut [u8] {
+    fn frame(&mut self, handle: FrameHandle) -> &mut [u8] {
         &mut self.bytes[handle.0 as usize]
     }
 
-    fn copy(&mut self, _: Handle) -> Option<Handle> {
+    fn copy(&mut self, _: FrameHandle) -> Option<FrameHandle> {
         None
     }
 
@@ -40,7 +40,7 @@ impl Carrier for Frames {
         self.releases.push(delivery.release_ns);
     }
 
-    fn lose(&mut self, lost: Lost) {
+    fn lose(&mut self, lost: LostFrame) {
         self.lost.push(lost.cause);
     }
 }
@@ -68,9 +68,9 @@ impl Sim {
     }
 
     pub(crate) fn push_at(&mut self, entry: u16, at_ns: u64, bytes: &[u8]) {
-        let handle = Handle(self.frames.bytes.len() as u32);
+        let handle = FrameHandle(self.frames.bytes.len() as u32);
         self.frames.bytes.push(bytes.to_vec());
-        let arrival = Arrival { handle, len: bytes.len() as u32, arrival_ns: at_ns };
+        let arrival = FrameArrival { handle, len: bytes.len() as u32, arrival_ns: at_ns };
         self.network.push(EntryId(entry), &[arrival], &mut self.frames);
     }
 
@@ -93,7 +93,7 @@ impl Sim {
     }
 
     /// Frames lost to this cause, once all have left.
-    pub(crate) fn lost(&mut self, cause: Cause) -> usize {
+    pub(crate) fn lost(&mut self, cause: LinkDropCause) -> usize {
         self.releases();
         self.frames.lost.iter().filter(|lost| **lost == cause).count()
     }

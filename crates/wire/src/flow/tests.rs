@@ -7,14 +7,14 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::assigned::VlanTag;
-use crate::frame::{FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, Ports};
+use crate::frame::{FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, PortPair};
 use crate::mac::MacAddr;
 
 fn v4(src: [u8; 4], dst: [u8; 4], ports: (u16, u16)) -> FrameSpec {
     let (src, dst) = (Ipv4Addr::from(src), Ipv4Addr::from(dst));
     FrameSpec {
         ip: IpSpec::V4(Ipv4Spec { src, dst, ..Ipv4Spec::default() }),
-        l4: L4Spec::Udp(Ports { src: ports.0, dst: ports.1 }),
+        l4: L4Spec::Udp(PortPair { src: ports.0, dst: ports.1 }),
         ..FrameSpec::default()
     }
 }
@@ -29,8 +29,8 @@ fn key_of_udp_over_ipv4_is_the_5_tuple() {
     let key = FlowKey {
         kind: FlowKind::V4(IpProto::UDP),
         vlans: 0,
-        src: Endpoint { address: 0x0a00_0001, port: 53 },
-        dst: Endpoint { address: 0x0a00_0002, port: 4000 },
+        src: FlowEndpoint { address: 0x0a00_0001, port: 53 },
+        dst: FlowEndpoint { address: 0x0a00_0002, port: 4000 },
     };
     assert_eq!(FlowKey::of(&frame), key);
 }
@@ -43,8 +43,8 @@ fn key_of_tagged_ipv6_has_addresses_ports_and_vlans() {
     spec.tags = vec![VlanTag::new(1, 7).into(), VlanTag::new(2, 0).into()];
     let key = FlowKey::of(&bytes(&spec));
     assert_eq!((key.kind, key.vlans), (FlowKind::V6(IpProto::UDP), 0x1002));
-    assert_eq!(key.src, Endpoint { address: src.to_bits(), port: 1 });
-    assert_eq!(key.dst, Endpoint { address: dst.to_bits(), port: 2 });
+    assert_eq!(key.src, FlowEndpoint { address: src.to_bits(), port: 1 });
+    assert_eq!(key.dst, FlowEndpoint { address: dst.to_bits(), port: 2 });
 }
 
 #[test]
@@ -75,8 +75,8 @@ fn frames_without_ip_go_by_their_mac_addresses() {
 #[test]
 fn every_field_counts_in_the_hash() {
     let base = FlowKey::of(&bytes(&v4([10, 0, 0, 1], [10, 0, 0, 2], (1, 2))));
-    let port = |end: Endpoint| Endpoint { port: end.port + 7, ..end };
-    let address = |end: Endpoint| Endpoint { address: end.address | 1 << 127, ..end };
+    let port = |end: FlowEndpoint| FlowEndpoint { port: end.port + 7, ..end };
+    let address = |end: FlowEndpoint| FlowEndpoint { address: end.address | 1 << 127, ..end };
     let keys = [
         base,
         base.reversed(),

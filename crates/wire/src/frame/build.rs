@@ -4,8 +4,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{
-    EchoKind, EchoSpec, Fill, FrameSpec, FrameTemplate, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, Layout,
-    TcpSpec,
+    EchoKind, EchoSpec, Fill, FrameLayout, FrameSpec, FrameTemplate, IpSpec, Ipv4Spec, Ipv6Spec,
+    L4Spec, TcpSpec,
 };
 use crate::assigned::{EtherType, IpProto};
 use crate::checksum::{Sum, nonzero, of};
@@ -69,7 +69,7 @@ impl FrameSpec {
         Ok(FrameTemplate { bytes, layout })
     }
 
-    fn check(&self, len: usize, layout: &Layout) -> Result<(), BuildError> {
+    fn check(&self, len: usize, layout: &FrameLayout) -> Result<(), BuildError> {
         let count = self.tags.len();
         if count > MAX_TAGS {
             return Err(BuildError::TooManyTags { count });
@@ -94,7 +94,7 @@ impl FrameSpec {
         }
     }
 
-    fn layout(&self) -> Layout {
+    fn layout(&self) -> FrameLayout {
         let l3 = 14 + 4 * self.tags.len();
         let (version, ip_len) = match self.ip {
             IpSpec::V4(_) => (IpVersion::V4, 20),
@@ -107,7 +107,7 @@ impl FrameSpec {
         };
         let l4 = l3 + ip_len;
         let proto = self.proto();
-        Layout { version, proto, l3, l4, l4_check: l4 + check, payload: l4 + l4_len }
+        FrameLayout { version, proto, l3, l4, l4_check: l4 + check, payload: l4 + l4_len }
     }
 
     fn push_link(&self, bytes: &mut Vec<u8>) {

@@ -19,12 +19,12 @@ pub struct FrameTemplate {
     /// The frame, without CRC, checksums valid.
     pub bytes: Vec<u8>,
     /// Where its fields are.
-    pub layout: Layout,
+    pub layout: FrameLayout,
 }
 
 /// Offsets of a frame's fields in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct FrameLayout {
     /// Version of the IP header.
     pub version: IpVersion,
     /// Protocol above IP.
@@ -39,7 +39,7 @@ pub struct Layout {
     pub payload: usize,
 }
 
-impl Layout {
+impl FrameLayout {
     /// Offset of the destination MAC.
     pub const DST_MAC: usize = 0;
     /// Offset of the source MAC.

@@ -8,7 +8,7 @@
 use crate::assigned::IpProto;
 use crate::checksum::{Sum, nonzero};
 use crate::field::{array, be16, put_be16};
-use crate::view::{Fragment, Headers, Ip, IpVersion};
+use crate::view::{FragmentPosition, Headers, Ip, IpVersion};
 
 /// Completes the TCP or UDP checksum of `frame` if it holds the sum of the pseudo header only;
 /// says whether it did.
@@ -18,40 +18,40 @@ use crate::view::{Fragment, Headers, Ip, IpVersion};
 /// parsed. Looks through two VLAN tags and IPv6 extension headers.
 #[inline]
 pub fn complete_partial(frame: &mut [u8]) -> bool {
-    match unfinished(frame) {
+    match partial_checksum(frame) {
         Some(field) => complete(frame, field),
         None => false,
     }
 }
 
 /// Where an unfinished checksum is and what it covers.
-struct Unfinished {
+struct PartialChecksum {
     l4: usize,
     end: usize,
     field: usize,
 }
 
 #[inline]
-fn unfinished(frame: &[u8]) -> Option<Unfinished> {
+fn partial_checksum(frame: &[u8]) -> Option<PartialChecksum> {
     // Two calls of one inlined function: the first has constants for most of what it looks at.
     match Headers::plain_ipv4(frame) {
-        Some(headers) => unfinished_in(frame, &headers),
-        None => unfinished_in(frame, &Headers::parse(frame).ok()?),
+        Some(headers) => partial_checksum_in(frame, &headers),
+        None => partial_checksum_in(frame, &Headers::parse(frame).ok()?),
     }
 }
 
 #[inline(always)]
-fn unfinished_in(frame: &[u8], headers: &Headers) -> Option<Unfinished> {
+fn partial_checksum_in(frame: &[u8], headers: &Headers) -> Option<PartialChecksum> {
     let ip = headers.ip?;
     let field = usize::from(ip.l4) + checksum_offset(ip.proto)?;
     let end = ip.end as usize;
-    let summable = ip.fragment == Fragment::Whole && !ip.rerouted;
+    let summable = ip.fragment == FragmentPosition::Whole && !ip.rerouted;
     if !summable || end > frame.len() || end < field + 2 {
         return None;
     }
     let l4 = usize::from(ip.l4);
     let pseudo = pseudo_sum(frame, usize::from(headers.l3), ip)?.folded();
-    (be16(frame, field)? == pseudo).then_some(Unfinished { l4, end, field })
+    (be16(frame, field)? == pseudo).then_some(PartialChecksum { l4, end, field })
 }
 
 /// Offset of the checksum within the transport header.
@@ -75,7 +75,7 @@ fn pseudo_sum(frame: &[u8], l3: usize, ip: Ip) -> Option<Sum> {
 
 /// The field holds the pseudo header's sum, so the sum over header and payload as they lie there
 /// is the whole one.
-fn complete(frame: &mut [u8], what: Unfinished) -> bool {
+fn complete(frame: &mut [u8], what: PartialChecksum) -> bool {
     let Some(covered) = frame.get(what.l4..what.end) else {
         return false;
     };

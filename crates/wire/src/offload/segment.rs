@@ -10,7 +10,7 @@ use super::partial::checksum_offset;
 use crate::assigned::IpProto;
 use crate::checksum::{Sum, nonzero, of};
 use crate::field::{array, be16, be32, put, put_be16};
-use crate::view::{Fragment, Headers, IpVersion, ViewError};
+use crate::view::{FragmentPosition, Headers, IpVersion, ViewError};
 
 /// Longest Ethernet, IP and transport headers together that are segmented, in bytes: two tags, an
 /// IPv4 header with options and a TCP header with options take 142.
@@ -21,7 +21,7 @@ const TCP_FIN: u8 = 0x01;
 const TCP_PSH: u8 = 0x08;
 const TCP_CWR: u8 = 0x80;
 /// Offset of the flags in a TCP header.
-const TCP_FLAGS: usize = 13;
+const TCP_FLAGS_OFFSET: usize = 13;
 
 /// How a super-frame is to be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,7 +116,7 @@ pub enum SegmentError {
 pub struct Segmenter<'f> {
     /// Headers of the segment handed out last, of the super-frame before the first.
     header: [u8; MAX_HEADER_LEN],
-    layout: Layout,
+    layout: SegmentLayout,
     /// Payload not handed out yet.
     payload: &'f [u8],
     size: usize,
@@ -128,7 +128,7 @@ pub struct Segmenter<'f> {
 
 /// Where things are in the header.
 #[derive(Clone, Copy, Debug)]
-struct Layout {
+struct SegmentLayout {
     version: IpVersion,
     proto: IpProto,
     l3: usize,
@@ -153,7 +153,7 @@ impl<'f> Segmenter<'f> {
         let (to, from) = kept.ok_or(SegmentError::HeaderTooLong { found: layout.len as u32 })?;
         to.copy_from_slice(from);
         let last_flags = match layout.proto {
-            IpProto::TCP => header[layout.l4 + TCP_FLAGS] & (TCP_FIN | TCP_PSH),
+            IpProto::TCP => header[layout.l4 + TCP_FLAGS_OFFSET] & (TCP_FIN | TCP_PSH),
             _ => 0,
         };
         let size = usize::from(gso.size);
@@ -206,7 +206,7 @@ impl<'f> Segmenter<'f> {
 
     /// Sequence number and flags. Called for each segment, before the payload moves on.
     fn advance_tcp(&mut self, l4: usize) -> Option<()> {
-        let flags = &mut self.header[l4 + TCP_FLAGS];
+        let flags = &mut self.header[l4 + TCP_FLAGS_OFFSET];
         *flags &= !(TCP_FIN | TCP_PSH);
         if self.finished {
             *flags |= self.last_flags;
@@ -239,13 +239,13 @@ pub fn segment(
 }
 
 /// Finds headers and payload, and checks all that the rewriting relies on.
-fn split(frame: &[u8], kind: GsoKind) -> Result<(Layout, &[u8]), SegmentError> {
+fn split(frame: &[u8], kind: GsoKind) -> Result<(SegmentLayout, &[u8]), SegmentError> {
     let headers = Headers::parse(frame)?;
     let ip = headers.ip.ok_or(SegmentError::Kind { expected: kind })?;
     if !kind.fits(ip.version, ip.proto) {
         return Err(SegmentError::Kind { expected: kind });
     }
-    if ip.fragment != Fragment::Whole {
+    if ip.fragment != FragmentPosition::Whole {
         return Err(SegmentError::Fragment);
     }
     if ip.rerouted {
@@ -260,7 +260,7 @@ fn split(frame: &[u8], kind: GsoKind) -> Result<(Layout, &[u8]), SegmentError> {
     let unchecked =
         ip.proto == IpProto::UDP && ip.version == IpVersion::V4 && be16(packet, l4 + 6) == Some(0);
     let l3 = usize::from(headers.l3);
-    Ok((Layout { version: ip.version, proto: ip.proto, l3, l4, len, unchecked }, payload))
+    Ok((SegmentLayout { version: ip.version, proto: ip.proto, l3, l4, len, unchecked }, payload))
 }
 
 fn transport_len(packet: &[u8], l4: usize, proto: IpProto) -> Result<usize, SegmentError> {
@@ -279,8 +279,13 @@ fn transport_len(packet: &[u8], l4: usize, proto: IpProto) -> Result<usize, Segm
 }
 
 /// Writes lengths, id and checksum of the IP header; returns the sum of the pseudo header.
-fn rewrite_ip(header: &mut [u8], layout: Layout, l4_len: usize, started: bool) -> Option<Sum> {
-    let Layout { l3, l4, proto, .. } = layout;
+fn rewrite_ip(
+    header: &mut [u8],
+    layout: SegmentLayout,
+    l4_len: usize,
+    started: bool,
+) -> Option<Sum> {
+    let SegmentLayout { l3, l4, proto, .. } = layout;
     match layout.version {
         IpVersion::V4 => {
             put_be16(header, l3 + 2, (l4 - l3 + l4_len) as u16)?;

@@ -3,20 +3,20 @@
 use core::fmt;
 use core::net::Ipv4Addr;
 
-use super::text::{Line, Told, put, slice_at, u8_at, u16_at};
+use super::text::{DecodeResult, SummaryLine, put, slice_at, u8_at, u16_at};
 use crate::assigned::EtherType;
 
 const HARDWARE: [(u16, &str); 5] =
     [(1, "Ethernet"), (6, "TokenRing"), (7, "ArcNet"), (15, "FrameRelay"), (24, "IEEE 1394")];
 
 /// The addresses of an ARP packet.
-struct Addresses<'p> {
+struct ArpAddresses<'p> {
     hw: [&'p [u8]; 2],
     proto: [&'p [u8]; 2],
     is_ip: bool,
 }
 
-impl Addresses<'_> {
+impl ArpAddresses<'_> {
     fn ip(&self, which: usize) -> ProtoText<'_> {
         ProtoText { bytes: self.proto[which], is_ip: self.is_ip }
     }
@@ -26,7 +26,7 @@ impl Addresses<'_> {
     }
 }
 
-pub(super) fn line(line: &mut Line<'_>, packet: &[u8], length: usize) -> Told {
+pub(super) fn line(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> DecodeResult {
     line.protocol = "arp";
     let (hw_type, proto) = (u16_at(packet, 0)?, u16_at(packet, 2)?);
     let (hw_len, proto_len) = (u8_at(packet, 4)?, u8_at(packet, 5)?);
@@ -34,7 +34,7 @@ pub(super) fn line(line: &mut Line<'_>, packet: &[u8], length: usize) -> Told {
     let (h, p) = (usize::from(hw_len), usize::from(proto_len));
     slice_at(packet, 8, 2 * (h + p))?;
     let part = |at, len| slice_at(packet, at, len);
-    let addresses = Addresses {
+    let addresses = ArpAddresses {
         hw: [part(8, h)?, part(8 + h + p, h)?],
         proto: [part(8 + h, p)?, part(8 + 2 * h + p, p)?],
         is_ip: matches!(proto, 0x0800 | 0x1000),
@@ -57,7 +57,7 @@ pub(super) fn line(line: &mut Line<'_>, packet: &[u8], length: usize) -> Told {
         }
         put!(line, ", ");
     }
-    if told(line, operation, &addresses) {
+    if write_operation(line, operation, &addresses) {
         put!(line, ", length {length}");
     } else {
         line.bytes_always(packet);
@@ -66,7 +66,7 @@ pub(super) fn line(line: &mut Line<'_>, packet: &[u8], length: usize) -> Told {
 }
 
 /// Writes what is asked or answered; `false` where nobody knows the operation.
-fn told(line: &mut Line<'_>, operation: u16, of: &Addresses<'_>) -> bool {
+fn write_operation(line: &mut SummaryLine<'_>, operation: u16, of: &ArpAddresses<'_>) -> bool {
     match operation {
         1 => {
             put!(line, "Request who-has {}", of.ip(1));

@@ -1,6 +1,6 @@
 //! BFD's control packets.
 
-use super::text::{Line, Printable, Told, put, rest, slice_at, u8_at, u32_at};
+use super::text::{DecodeResult, PrintableText, SummaryLine, put, rest, slice_at, u8_at, u32_at};
 
 const LEN: usize = 24;
 const FLAGS: [(u32, &str); 6] = [
@@ -25,7 +25,12 @@ const DIAGNOSTICS: [&str; 9] = [
 ];
 
 /// A control packet; `kind` is `Control`, or `Multihop`.
-pub(super) fn line(line: &mut Line<'_>, kind: &str, bytes: &[u8], length: usize) -> Told {
+pub(super) fn line(
+    line: &mut SummaryLine<'_>,
+    kind: &str,
+    bytes: &[u8],
+    length: usize,
+) -> DecodeResult {
     line.protocol = "bfd";
     slice_at(bytes, 0, LEN)?;
     let (first, flags) = (u8_at(bytes, 0)?, u8_at(bytes, 1)?);
@@ -63,7 +68,7 @@ pub(super) fn line(line: &mut Line<'_>, kind: &str, bytes: &[u8], length: usize)
 }
 
 /// An echo, whose bytes are the sender's own business.
-pub(super) fn echo(line: &mut Line<'_>, bytes: &[u8], length: usize) {
+pub(super) fn echo(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) {
     line.protocol = "bfd";
     put!(line, "BFD, Echo, length: {length}");
     if line.is_verbose() {
@@ -71,7 +76,7 @@ pub(super) fn echo(line: &mut Line<'_>, bytes: &[u8], length: usize) {
     }
 }
 
-fn authentication(line: &mut Line<'_>, bytes: &[u8]) -> Told {
+fn authentication(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     const SIMPLE: u8 = 1;
     const KINDS: [(u8, &str); 5] = [
         (SIMPLE, "Simple Password"),
@@ -86,13 +91,13 @@ fn authentication(line: &mut Line<'_>, bytes: &[u8]) -> Told {
     put!(line, " ({kind}), length: {len}");
     put!(line, "\n\t  Auth Key ID: {}", u8_at(bytes, 2)?);
     if kind == SIMPLE && (4..=19).contains(&len) {
-        put!(line, ", Password: {}", Printable(slice_at(bytes, 3, usize::from(len) - 3)?));
+        put!(line, ", Password: {}", PrintableText(slice_at(bytes, 3, usize::from(len) - 3)?));
     }
     Ok(())
 }
 
 /// Bytes as hex, sixteen to a line, each behind `indent`.
-pub(super) fn hex(line: &mut Line<'_>, bytes: &[u8], indent: &str) {
+pub(super) fn hex(line: &mut SummaryLine<'_>, bytes: &[u8], indent: &str) {
     for (index, row) in bytes.chunks(16).enumerate() {
         put!(line, "{indent}0x{:04x}: ", index * 16);
         for (at, byte) in row.iter().enumerate() {

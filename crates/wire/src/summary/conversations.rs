@@ -8,25 +8,25 @@ use core::net::IpAddr;
 const MAX_CONVERSATIONS: usize = 1 << 16;
 
 /// Addresses and ports, the same for both directions.
-type Ends = (IpAddr, IpAddr, (u16, u16));
+type ConversationKey = (IpAddr, IpAddr, (u16, u16));
 
 /// The first numbers of conversations that were seen.
 #[derive(Debug, Default)]
 pub struct Conversations {
-    begun: BTreeMap<Ends, First>,
+    initial_numbers: BTreeMap<ConversationKey, InitialNumbers>,
     /// In the order in which they began.
-    order: VecDeque<Ends>,
+    order: VecDeque<ConversationKey>,
 }
 
 /// The first number of each side: of the one with the smaller port, and of its peer.
 #[derive(Clone, Copy, Debug)]
-struct First {
+struct InitialNumbers {
     seq: u32,
     ack: u32,
 }
 
 /// What a segment's numbers are.
-pub(super) struct Numbers {
+pub(super) struct SegmentNumbers {
     pub(super) seq: u32,
     pub(super) ack: u32,
     /// What the numbers count from that its selective acknowledgements tell.
@@ -42,35 +42,40 @@ impl Conversations {
         (from, to): (u16, u16),
         (seq, ack): (u32, u32),
         is_start: bool,
-    ) -> Numbers {
+    ) -> SegmentNumbers {
         let is_reverse = from > to || (from == to && src > dst);
         let ends = if is_reverse { (dst, src, (to, from)) } else { (src, dst, (from, to)) };
-        let known = self.begun.get(&ends).copied().filter(|_| !is_start);
+        let known = self.initial_numbers.get(&ends).copied().filter(|_| !is_start);
         let first = known.unwrap_or_else(|| {
             let peer = ack.wrapping_sub(1);
-            let first =
-                if is_reverse { First { seq: peer, ack: seq } } else { First { seq, ack: peer } };
-            self.remember(ends, first);
+            let first = if is_reverse {
+                InitialNumbers { seq: peer, ack: seq }
+            } else {
+                InitialNumbers { seq, ack: peer }
+            };
+            self.insert(ends, first);
             first
         });
         let (own, peer) = if is_reverse { (first.ack, first.seq) } else { (first.seq, first.ack) };
         match known {
-            Some(_) => {
-                Numbers { seq: seq.wrapping_sub(own), ack: ack.wrapping_sub(peer), peer_base: peer }
-            }
-            None => Numbers { seq, ack, peer_base: peer },
+            Some(_) => SegmentNumbers {
+                seq: seq.wrapping_sub(own),
+                ack: ack.wrapping_sub(peer),
+                peer_base: peer,
+            },
+            None => SegmentNumbers { seq, ack, peer_base: peer },
         }
     }
 
-    fn remember(&mut self, ends: Ends, first: First) {
-        if self.begun.insert(ends, first).is_some() {
+    fn insert(&mut self, ends: ConversationKey, first: InitialNumbers) {
+        if self.initial_numbers.insert(ends, first).is_some() {
             return;
         }
         self.order.push_back(ends);
         if self.order.len() > MAX_CONVERSATIONS
             && let Some(oldest) = self.order.pop_front()
         {
-            self.begun.remove(&oldest);
+            self.initial_numbers.remove(&oldest);
         }
     }
 }

@@ -1,8 +1,10 @@
 //! BOOTP and DHCP.
 
 use super::arp::HwText;
-use super::dhcp_options::{Kind, known};
-use super::text::{Line, Printable, Told, put, rest, slice_at, u8_at, u16_at, u32_at, v4_at};
+use super::dhcp_options::{DhcpOptionKind, known};
+use super::text::{
+    DecodeResult, PrintableText, SummaryLine, put, rest, slice_at, u8_at, u16_at, u32_at, v4_at,
+};
 
 const LEN: usize = 236;
 const MAGIC: u32 = 0x6382_5363;
@@ -24,9 +26,9 @@ const MESSAGES: [(u8, &str); 13] = [
     (13, "Lease Active"),
 ];
 /// Names in a list of requested options, in a row.
-const PER_ROW: usize = 4;
+const ADDRESSES_PER_ROW: usize = 4;
 
-pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     line.protocol = "bootp";
     put!(line, "BOOTP/DHCP, ");
     let (operation, hardware) = (u8_at(bytes, 0)?, u8_at(bytes, 1)?);
@@ -59,7 +61,7 @@ pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
     vendor(line, rest(bytes, LEN))
 }
 
-fn header(line: &mut Line<'_>, bytes: &[u8]) -> Told {
+fn header(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     let (hops, xid, seconds) = (u8_at(bytes, 3)?, u32_at(bytes, 4)?, u16_at(bytes, 8)?);
     if hops > 0 {
         put!(line, ", hops {hops}");
@@ -86,7 +88,7 @@ fn header(line: &mut Line<'_>, bytes: &[u8]) -> Told {
 }
 
 /// The names of the server and of a file to boot from.
-fn texts(line: &mut Line<'_>, bytes: &[u8]) -> Told {
+fn texts(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     for (name, at, len) in [("sname", 44, 64), ("file", 108, 128)] {
         if u8_at(bytes, at)? == 0 {
             continue;
@@ -94,16 +96,16 @@ fn texts(line: &mut Line<'_>, bytes: &[u8]) -> Told {
         let text = rest(bytes, at);
         let text = &text[..len.min(text.len())];
         let end = text.iter().position(|&byte| byte == 0);
-        put!(line, "\n\t  {name} \"{}", Printable(&text[..end.unwrap_or(text.len())]));
+        put!(line, "\n\t  {name} \"{}", PrintableText(&text[..end.unwrap_or(text.len())]));
         if end.is_none() && text.len() < len {
-            return Err(super::text::Cut);
+            return Err(super::text::TruncatedHeader);
         }
         put!(line, "\"");
     }
     Ok(())
 }
 
-fn vendor(line: &mut Line<'_>, bytes: &[u8]) -> Told {
+fn vendor(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     if u32_at(bytes, 0)? != MAGIC {
         if u32_at(bytes, 0)? != 0 {
             put!(line, "\n\t  Vendor-#0x{:08x}", u32_at(bytes, 0)?);
@@ -143,49 +145,49 @@ fn vendor(line: &mut Line<'_>, bytes: &[u8]) -> Told {
 }
 
 /// What an option that nobody knows may hold.
-fn guessed(len: usize) -> Kind {
+fn guessed(len: usize) -> DhcpOptionKind {
     match len {
-        0 => Kind::Bytes,
-        len if len % 4 == 0 => Kind::Long,
-        len if len % 2 == 0 => Kind::Short,
-        _ => Kind::Bytes,
+        0 => DhcpOptionKind::Bytes,
+        len if len % 4 == 0 => DhcpOptionKind::Long,
+        len if len % 2 == 0 => DhcpOptionKind::Short,
+        _ => DhcpOptionKind::Bytes,
     }
 }
 
-fn option(line: &mut Line<'_>, kind: Kind, data: &[u8]) -> Told {
+fn option(line: &mut SummaryLine<'_>, kind: DhcpOptionKind, data: &[u8]) -> DecodeResult {
     match kind {
-        Kind::Text => put!(line, "\"{}\"", Printable(data)),
-        Kind::Addresses => each(line, data, 4, |line, part| {
+        DhcpOptionKind::Text => put!(line, "\"{}\"", PrintableText(data)),
+        DhcpOptionKind::Addresses => each(line, data, 4, |line, part| {
             put!(line, "{}.{}.{}.{}", part[0], part[1], part[2], part[3])
         }),
-        Kind::Long => each(line, data, 4, |line, part| {
+        DhcpOptionKind::Long => each(line, data, 4, |line, part| {
             put!(line, "{}", u32::from_be_bytes([part[0], part[1], part[2], part[3]]));
         }),
-        Kind::Short => each(line, data, 2, |line, part| {
+        DhcpOptionKind::Short => each(line, data, 2, |line, part| {
             put!(line, "{}", u16::from_be_bytes([part[0], part[1]]));
         }),
-        Kind::Pairs => each(line, data, 8, |line, part| {
+        DhcpOptionKind::Pairs => each(line, data, 8, |line, part| {
             put!(line, "({}.{}.{}.{}:", part[0], part[1], part[2], part[3]);
             put!(line, "{}.{}.{}.{})", part[4], part[5], part[6], part[7]);
         }),
-        Kind::Flag => each(line, data, 1, |line, part| match part[0] {
+        DhcpOptionKind::Flag => each(line, data, 1, |line, part| match part[0] {
             0 => put!(line, "N"),
             1 => put!(line, "Y"),
             other => put!(line, "{other}?"),
         }),
-        Kind::Message if data.len() == 1 => {
+        DhcpOptionKind::Message if data.len() == 1 => {
             line.name(&MESSAGES, data[0], format_args!("Unknown ({})", data[0]));
         }
-        Kind::Overload if data.len() == 1 => {
+        DhcpOptionKind::Overload if data.len() == 1 => {
             let names = [(1, "file"), (2, "sname"), (3, "file+sname")];
             line.name(&names, data[0], format_args!("#{}", data[0]));
         }
-        Kind::Requested => requested(line, data),
-        Kind::ClientId => client(line, data)?,
-        Kind::Classes => classes(line, data)?,
-        Kind::Agent => agent(line, data)?,
-        Kind::Name => name(line, data),
-        Kind::Routes => routes(line, data)?,
+        DhcpOptionKind::Requested => requested(line, data),
+        DhcpOptionKind::ClientId => client(line, data)?,
+        DhcpOptionKind::Classes => classes(line, data)?,
+        DhcpOptionKind::Agent => agent(line, data)?,
+        DhcpOptionKind::Name => name(line, data),
+        DhcpOptionKind::Routes => routes(line, data)?,
         _ => {
             for (at, byte) in data.iter().enumerate() {
                 put!(line, "{}{byte}", if at == 0 { "" } else { "." });
@@ -196,7 +198,12 @@ fn option(line: &mut Line<'_>, kind: Kind, data: &[u8]) -> Told {
 }
 
 /// Parts of `size` bytes with commas between, and what is left over.
-fn each(line: &mut Line<'_>, data: &[u8], size: usize, write: impl Fn(&mut Line<'_>, &[u8])) {
+fn each(
+    line: &mut SummaryLine<'_>,
+    data: &[u8],
+    size: usize,
+    write: impl Fn(&mut SummaryLine<'_>, &[u8]),
+) {
     for (at, part) in data.chunks_exact(size).enumerate() {
         put!(line, "{}", if at == 0 { "" } else { "," });
         write(line, part);
@@ -207,33 +214,33 @@ fn each(line: &mut Line<'_>, data: &[u8], size: usize, write: impl Fn(&mut Line<
     }
 }
 
-fn requested(line: &mut Line<'_>, data: &[u8]) {
+fn requested(line: &mut SummaryLine<'_>, data: &[u8]) {
     for (at, &number) in data.iter().enumerate() {
-        put!(line, "{}", if at % PER_ROW == 0 { "\n\t      " } else { ", " });
+        put!(line, "{}", if at % ADDRESSES_PER_ROW == 0 { "\n\t      " } else { ", " });
         put!(line, "{} ({number})", known(number).map_or("Unknown", |(name, _)| name));
     }
 }
 
-fn client(line: &mut Line<'_>, data: &[u8]) -> Told {
+fn client(line: &mut SummaryLine<'_>, data: &[u8]) -> DecodeResult {
     match data {
         [] => {}
-        [0, text @ ..] => put!(line, "\"{}\"", Printable(text)),
-        [1, address @ ..] => put!(line, "ether {}", Bare(address)),
-        [hardware, address @ ..] => put!(line, "hardware-type {hardware}, {}", Bare(address)),
+        [0, text @ ..] => put!(line, "\"{}\"", PrintableText(text)),
+        [1, address @ ..] => put!(line, "ether {}", ColonHex(address)),
+        [hardware, address @ ..] => put!(line, "hardware-type {hardware}, {}", ColonHex(address)),
     }
     Ok(())
 }
 
 /// Bytes with colons between, and nothing for none.
-struct Bare<'b>(&'b [u8]);
+struct ColonHex<'b>(&'b [u8]);
 
-impl core::fmt::Display for Bare<'_> {
+impl core::fmt::Display for ColonHex<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         if self.0.is_empty() { Ok(()) } else { HwText(self.0).fmt(f) }
     }
 }
 
-fn agent(line: &mut Line<'_>, mut data: &[u8]) -> Told {
+fn agent(line: &mut SummaryLine<'_>, mut data: &[u8]) -> DecodeResult {
     const NAMES: [(u8, &str); 5] = [
         (1, "Circuit-ID"),
         (2, "Remote-ID"),
@@ -248,24 +255,24 @@ fn agent(line: &mut Line<'_>, mut data: &[u8]) -> Told {
         put!(line, " SubOption {kind}, length {len}: ");
         let text = slice_at(data, 2, len)?;
         if matches!(kind, 1 | 2 | 6) {
-            put!(line, "{}", Printable(text));
+            put!(line, "{}", PrintableText(text));
         }
         data = &data[2 + len..];
     }
     Ok(())
 }
 
-fn classes(line: &mut Line<'_>, mut data: &[u8]) -> Told {
+fn classes(line: &mut SummaryLine<'_>, mut data: &[u8]) -> DecodeResult {
     for nth in 1.. {
         let [len, more @ ..] = data else { break };
         let text = slice_at(more, 0, usize::from(*len))?;
-        put!(line, "\n\t      instance#{nth}: \"{}\", length {len}", Printable(text));
+        put!(line, "\n\t      instance#{nth}: \"{}\", length {len}", PrintableText(text));
         data = &more[text.len()..];
     }
     Ok(())
 }
 
-fn name(line: &mut Line<'_>, data: &[u8]) {
+fn name(line: &mut SummaryLine<'_>, data: &[u8]) {
     let [flags, answers @ ..] = data else {
         put!(line, "[ERROR: length < 3 bytes]");
         return;
@@ -287,10 +294,10 @@ fn name(line: &mut Line<'_>, data: &[u8]) {
     if *first != 0 || *second != 0 {
         put!(line, "{first}/{second} ");
     }
-    put!(line, "\"{}\"", Printable(text));
+    put!(line, "\"{}\"", PrintableText(text));
 }
 
-fn routes(line: &mut Line<'_>, mut data: &[u8]) -> Told {
+fn routes(line: &mut SummaryLine<'_>, mut data: &[u8]) -> DecodeResult {
     if data.len() < 5 {
         put!(line, "[ERROR: length < 5 bytes]");
         return Ok(());

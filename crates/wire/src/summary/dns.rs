@@ -1,7 +1,8 @@
 //! DNS and multicast DNS.
 
 use super::text::{
-    Cut, Line, Printable, Told, put, rest, slice_at, u8_at, u16_at, u32_at, v4_at, v6_at,
+    DecodeResult, PrintableText, SummaryLine, TruncatedHeader, put, rest, slice_at, u8_at, u16_at,
+    u32_at, v4_at, v6_at,
 };
 
 const HEADER_LEN: usize = 12;
@@ -114,20 +115,25 @@ const TYPES: [(u16, &str); 62] = [
 const CLASSES: [(u16, &str); 3] = [(3, "CHAOS"), (4, "HS"), (255, "ANY")];
 
 /// A message, and what depends on where it was sent.
-struct Message<'m> {
+struct DnsMessage<'m> {
     bytes: &'m [u8],
     is_multicast: bool,
 }
 
 /// A message over UDP.
-pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize, is_multicast: bool) -> Told {
+pub(super) fn line(
+    line: &mut SummaryLine<'_>,
+    bytes: &[u8],
+    length: usize,
+    is_multicast: bool,
+) -> DecodeResult {
     line.protocol = "domain";
     if length < HEADER_LEN {
         put!(line, "domain [length {length} < {HEADER_LEN}] (invalid)");
         return Ok(());
     }
     slice_at(bytes, 0, HEADER_LEN)?;
-    let message = Message { bytes, is_multicast };
+    let message = DnsMessage { bytes, is_multicast };
     let flags = u16_at(bytes, 2)?;
     put!(line, "{}{}", u16_at(bytes, 0)?, OPERATIONS[usize::from(flags >> 11 & 15)]);
     match flags & RESPONSE {
@@ -139,7 +145,7 @@ pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize, is_multicas
 }
 
 /// The same behind its length, over TCP.
-pub(super) fn over_tcp(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+pub(super) fn over_tcp(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     line.protocol = "domain";
     if length < 2 {
         put!(line, " [DNS over TCP: length {length} < 2] (invalid)");
@@ -155,11 +161,11 @@ pub(super) fn over_tcp(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told
 }
 
 /// Questions, answers, authorities, additional records.
-fn counts(bytes: &[u8]) -> Result<[u16; 4], Cut> {
+fn counts(bytes: &[u8]) -> Result<[u16; 4], TruncatedHeader> {
     Ok([u16_at(bytes, 4)?, u16_at(bytes, 6)?, u16_at(bytes, 8)?, u16_at(bytes, 10)?])
 }
 
-fn response(line: &mut Line<'_>, message: &Message<'_>, flags: u16) -> Told {
+fn response(line: &mut SummaryLine<'_>, message: &DnsMessage<'_>, flags: u16) -> DecodeResult {
     put!(line, "{}", ANSWERS[usize::from(flags & 15)]);
     put!(line, "{}", if flags & 0x0400 == 0 { "" } else { "*" });
     put!(line, "{}", if flags & 0x0080 == 0 { "-" } else { "" });
@@ -187,7 +193,7 @@ fn response(line: &mut Line<'_>, message: &Message<'_>, flags: u16) -> Told {
     Ok(())
 }
 
-fn query(line: &mut Line<'_>, message: &Message<'_>, flags: u16) -> Told {
+fn query(line: &mut SummaryLine<'_>, message: &DnsMessage<'_>, flags: u16) -> DecodeResult {
     put!(line, "{}", if flags & 0x0100 == 0 { "" } else { "+" });
     put!(line, "{}", if flags & 0x0010 == 0 { "" } else { "%" });
     if flags & 0x06cf != 0 {
@@ -216,15 +222,15 @@ fn query(line: &mut Line<'_>, message: &Message<'_>, flags: u16) -> Told {
 
 /// Writes records with commas between; returns where they end.
 fn records(
-    line: &mut Line<'_>,
-    message: &Message<'_>,
+    line: &mut SummaryLine<'_>,
+    message: &DnsMessage<'_>,
     mut at: usize,
     count: u16,
     head: &str,
-) -> Result<usize, Cut> {
+) -> Result<usize, TruncatedHeader> {
     for nth in 0..count {
         if nth > 0 && at >= message.bytes.len() {
-            return Err(Cut);
+            return Err(TruncatedHeader);
         }
         put!(line, "{}", if nth == 0 { head } else { "," });
         at = record(line, message, at)?;
@@ -233,7 +239,11 @@ fn records(
 }
 
 /// ` A? example.com.`; returns where it ends.
-fn question(line: &mut Line<'_>, message: &Message<'_>, at: usize) -> Result<usize, Cut> {
+fn question(
+    line: &mut SummaryLine<'_>,
+    message: &DnsMessage<'_>,
+    at: usize,
+) -> Result<usize, TruncatedHeader> {
     let end = skip_name(message.bytes, at)?;
     let (kind, class) = (u16_at(message.bytes, end)?, u16_at(message.bytes, end + 2)?);
     put!(line, " ");
@@ -251,7 +261,11 @@ fn question(line: &mut Line<'_>, message: &Message<'_>, at: usize) -> Result<usi
     Ok(end + 4)
 }
 
-fn record(line: &mut Line<'_>, message: &Message<'_>, at: usize) -> Result<usize, Cut> {
+fn record(
+    line: &mut SummaryLine<'_>,
+    message: &DnsMessage<'_>,
+    at: usize,
+) -> Result<usize, TruncatedHeader> {
     let bytes = message.bytes;
     if line.is_verbose() {
         put!(line, " ");
@@ -278,11 +292,11 @@ fn record(line: &mut Line<'_>, message: &Message<'_>, at: usize) -> Result<usize
     line.name(&TYPES, kind, format_args!("Type{kind}"));
     let (data_at, end) = (at + 10, at + 10 + len);
     data(line, bytes, data_at, len, (kind, class, ttl))?;
-    if end > bytes.len() { Err(Cut) } else { Ok(end) }
+    if end > bytes.len() { Err(TruncatedHeader) } else { Ok(end) }
 }
 
 /// Seconds as `1d2h3m4s`, without the parts that are 0.
-fn time(line: &mut Line<'_>, seconds: u32) {
+fn time(line: &mut SummaryLine<'_>, seconds: u32) {
     if seconds == 0 {
         put!(line, "0s");
     }
@@ -296,12 +310,12 @@ fn time(line: &mut Line<'_>, seconds: u32) {
 }
 
 fn data(
-    line: &mut Line<'_>,
+    line: &mut SummaryLine<'_>,
     bytes: &[u8],
     at: usize,
     len: usize,
     (kind, class, ttl): (u16, u16, u32),
-) -> Told {
+) -> DecodeResult {
     match kind {
         1 => put!(line, " {}", v4_at(slice_at(bytes, at, len)?, 0)?),
         28 => put!(line, " {}", v6_at(slice_at(bytes, at, len)?, 0)?),
@@ -329,7 +343,7 @@ fn data(
     Ok(())
 }
 
-fn start_of_authority(line: &mut Line<'_>, bytes: &[u8], at: usize) -> Told {
+fn start_of_authority(line: &mut SummaryLine<'_>, bytes: &[u8], at: usize) -> DecodeResult {
     put!(line, " ");
     let second = name(line, bytes, at)?;
     put!(line, " ");
@@ -340,16 +354,16 @@ fn start_of_authority(line: &mut Line<'_>, bytes: &[u8], at: usize) -> Told {
     Ok(())
 }
 
-fn texts(line: &mut Line<'_>, mut data: &[u8]) -> Told {
+fn texts(line: &mut SummaryLine<'_>, mut data: &[u8]) -> DecodeResult {
     while let [len, more @ ..] = data {
         let text = slice_at(more, 0, usize::from(*len))?;
-        put!(line, " \"{}\"", Printable(text));
+        put!(line, " \"{}\"", PrintableText(text));
         data = &more[text.len()..];
     }
     Ok(())
 }
 
-fn options(line: &mut Line<'_>, mut data: &[u8], size: u16, ttl: u32) -> Told {
+fn options(line: &mut SummaryLine<'_>, mut data: &[u8], size: u16, ttl: u32) -> DecodeResult {
     const COOKIE: u16 = 10;
     put!(line, " UDPsize={size}");
     if ttl & 0x8000 != 0 {
@@ -377,20 +391,24 @@ fn options(line: &mut Line<'_>, mut data: &[u8], size: u16, ttl: u32) -> Told {
 }
 
 /// Where a name ends, without its pointers.
-fn skip_name(bytes: &[u8], mut at: usize) -> Result<usize, Cut> {
+fn skip_name(bytes: &[u8], mut at: usize) -> Result<usize, TruncatedHeader> {
     loop {
         let len = u8_at(bytes, at)?;
         match len {
             0 => return Ok(at + 1),
             0xc0.. => return u8_at(bytes, at + 1).map(|_| at + 2),
             1..0x40 => at += 1 + usize::from(len),
-            _ => return Err(Cut),
+            _ => return Err(TruncatedHeader),
         }
     }
 }
 
 /// Writes a name with a dot behind each label; returns where it ends.
-pub(super) fn name(line: &mut Line<'_>, bytes: &[u8], start: usize) -> Result<usize, Cut> {
+pub(super) fn name(
+    line: &mut SummaryLine<'_>,
+    bytes: &[u8],
+    start: usize,
+) -> Result<usize, TruncatedHeader> {
     let end = skip_name(bytes, start)?;
     let (mut at, mut pointers) = (start, 0);
     if u8_at(bytes, at)? == 0 {
@@ -407,16 +425,16 @@ pub(super) fn name(line: &mut Line<'_>, bytes: &[u8], start: usize) -> Result<us
                 // A pointer leads backwards; one that does not could lead in a circle.
                 if target >= at || pointers > MAX_POINTERS {
                     put!(line, "<BAD PTR>");
-                    return Err(Cut);
+                    return Err(TruncatedHeader);
                 }
                 at = target;
             }
             1..0x40 => {
                 let label = slice_at(bytes, at + 1, usize::from(len))?;
-                put!(line, "{}.", Printable(label));
+                put!(line, "{}.", PrintableText(label));
                 at += 1 + usize::from(len);
             }
-            _ => return Err(Cut),
+            _ => return Err(TruncatedHeader),
         }
     }
 }

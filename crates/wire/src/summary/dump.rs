@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-const PER_LINE: usize = 16;
+const BYTES_PER_LINE: usize = 16;
 
 /// Prints lines like `0x0010:  0a00 0001 0a01 0001 04d2 04d2 001a f1c2  ................`, each
 /// indented by a tab and ended by a newline.
@@ -11,8 +11,8 @@ pub struct HexDump<'b>(pub &'b [u8]);
 
 impl fmt::Display for HexDump<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, line) in self.0.chunks(PER_LINE).enumerate() {
-            write!(f, "\t0x{:04x}: ", index * PER_LINE)?;
+        for (index, line) in self.0.chunks(BYTES_PER_LINE).enumerate() {
+            write!(f, "\t0x{:04x}: ", index * BYTES_PER_LINE)?;
             write_hex(f, line)?;
             write_text(f, line)?;
         }
@@ -26,8 +26,8 @@ pub struct Hex<'b>(pub &'b [u8]);
 
 impl fmt::Display for Hex<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, line) in self.0.chunks(PER_LINE).enumerate() {
-            write!(f, "\t0x{:04x}: ", index * PER_LINE)?;
+        for (index, line) in self.0.chunks(BYTES_PER_LINE).enumerate() {
+            write!(f, "\t0x{:04x}: ", index * BYTES_PER_LINE)?;
             for (at, byte) in line.iter().enumerate() {
                 f.write_str(if at % 2 == 0 { " " } else { "" })?;
                 write!(f, "{byte:02x}")?;
@@ -41,9 +41,9 @@ impl fmt::Display for Hex<'_> {
 /// Bytes as text, for protocols that are text: lines end where they end there, and what a terminal
 /// could take for a command is a dot.
 #[derive(Clone, Copy, Debug)]
-pub struct Text<'b>(pub &'b [u8]);
+pub struct TextDump<'b>(pub &'b [u8]);
 
-impl fmt::Display for Text<'_> {
+impl fmt::Display for TextDump<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.0;
         while let [byte, after @ ..] = rest {
@@ -60,7 +60,7 @@ impl fmt::Display for Text<'_> {
 }
 
 fn write_hex(f: &mut fmt::Formatter<'_>, line: &[u8]) -> fmt::Result {
-    for at in 0..PER_LINE {
+    for at in 0..BYTES_PER_LINE {
         if at % 2 == 0 {
             f.write_str(" ")?;
         }

@@ -1,6 +1,6 @@
 //! GRE: version 0, and version 1 of PPTP without what is in PPP.
 
-use super::text::{Cut, Line, Told, put, rest, u8_at, u16_at, u32_at};
+use super::text::{DecodeResult, SummaryLine, TruncatedHeader, put, rest, u8_at, u16_at, u32_at};
 use super::{ip, ip6, link};
 use crate::assigned::EtherType;
 
@@ -18,7 +18,7 @@ const KEY: u16 = 0x2000;
 const SEQUENCE: u16 = 0x1000;
 const ACK: u16 = 0x0080;
 
-pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     line.protocol = "gre";
     if !line.enter() {
         put!(line, "[too many headers]");
@@ -43,7 +43,13 @@ pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
     }
 }
 
-fn plain(line: &mut Line<'_>, bytes: &[u8], flags: u16, proto: EtherType, length: usize) -> Told {
+fn plain(
+    line: &mut SummaryLine<'_>,
+    bytes: &[u8],
+    flags: u16,
+    proto: EtherType,
+    length: usize,
+) -> DecodeResult {
     let mut at = 4;
     if flags & (CHECKSUM | ROUTING) != 0 {
         if line.is_verbose() {
@@ -78,7 +84,7 @@ fn plain(line: &mut Line<'_>, bytes: &[u8], flags: u16, proto: EtherType, length
 }
 
 /// Skips source routes up to the one of family and length 0; where the payload begins.
-fn routes(bytes: &[u8], mut at: usize) -> Result<usize, Cut> {
+fn routes(bytes: &[u8], mut at: usize) -> Result<usize, TruncatedHeader> {
     loop {
         let (family, len) = (u16_at(bytes, at)?, u8_at(bytes, at + 3)?);
         at += 4;
@@ -90,7 +96,7 @@ fn routes(bytes: &[u8], mut at: usize) -> Result<usize, Cut> {
 }
 
 /// With `-e` what is inside, and always how long it all is.
-fn protocol(line: &mut Line<'_>, proto: EtherType, length: usize) {
+fn protocol(line: &mut SummaryLine<'_>, proto: EtherType, length: usize) {
     if line.link {
         let name = proto.name().unwrap_or("unknown");
         put!(line, ", proto {name} (0x{:04x})", proto.0);
@@ -98,7 +104,13 @@ fn protocol(line: &mut Line<'_>, proto: EtherType, length: usize) {
     put!(line, ", length {length}");
 }
 
-fn pptp(line: &mut Line<'_>, bytes: &[u8], flags: u16, proto: EtherType, length: usize) -> Told {
+fn pptp(
+    line: &mut SummaryLine<'_>,
+    bytes: &[u8],
+    flags: u16,
+    proto: EtherType,
+    length: usize,
+) -> DecodeResult {
     let mut at = 4;
     if flags & KEY != 0 {
         put!(line, ", call {}", u16_at(bytes, at + 2)?);

@@ -1,7 +1,9 @@
 //! ICMP, and with `-v` the packets that its errors quote.
 
-use super::ip::{self, Carrier};
-use super::text::{Cut, Line, Told, put, rest, u8_at, u16_at, u32_at, v4_at};
+use super::ip::{self, IpCarrier};
+use super::text::{
+    DecodeResult, SummaryLine, TruncatedHeader, put, rest, u8_at, u16_at, u32_at, v4_at,
+};
 use crate::checksum::Sum;
 
 const LEN: usize = 8;
@@ -12,7 +14,12 @@ const REDIRECT: u8 = 5;
 const TIME_EXCEEDED: u8 = 11;
 const PARAMETER_PROBLEM: u8 = 12;
 
-pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &Carrier) -> Told {
+pub(super) fn line(
+    line: &mut SummaryLine<'_>,
+    bytes: &[u8],
+    length: usize,
+    carrier: &IpCarrier,
+) -> DecodeResult {
     line.protocol = "icmp";
     let before = line.text.len();
     let (kind, code) = (u8_at(bytes, 0)?, u8_at(bytes, 1)?);
@@ -41,7 +48,7 @@ pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &C
     Ok(())
 }
 
-fn message(line: &mut Line<'_>, bytes: &[u8], kind: u8, code: u8) -> Told {
+fn message(line: &mut SummaryLine<'_>, bytes: &[u8], kind: u8, code: u8) -> DecodeResult {
     match kind {
         0 | 8 => {
             let (id, seq) = (u16_at(bytes, 4)?, u16_at(bytes, 6)?);
@@ -62,7 +69,7 @@ fn message(line: &mut Line<'_>, bytes: &[u8], kind: u8, code: u8) -> Told {
         }
         9 => return router_advertisement(line, bytes),
         10 => put!(line, "router solicitation"),
-        TIME_EXCEEDED if bytes.len() < LEN + IPV4_LEN => return Err(Cut),
+        TIME_EXCEEDED if bytes.len() < LEN + IPV4_LEN => return Err(TruncatedHeader),
         TIME_EXCEEDED => match code {
             0 => put!(line, "time exceeded in-transit"),
             1 => put!(line, "ip reassembly time exceeded"),
@@ -85,7 +92,7 @@ fn message(line: &mut Line<'_>, bytes: &[u8], kind: u8, code: u8) -> Told {
 }
 
 /// The packet in question follows the ICMP header: its destination is 16 bytes in.
-fn unreachable(line: &mut Line<'_>, bytes: &[u8], code: u8) -> Told {
+fn unreachable(line: &mut SummaryLine<'_>, bytes: &[u8], code: u8) -> DecodeResult {
     let dst = v4_at(bytes, LEN + 16)?;
     match code {
         0 => put!(line, "net {dst} unreachable"),
@@ -123,7 +130,7 @@ fn unreachable(line: &mut Line<'_>, bytes: &[u8], code: u8) -> Told {
     Ok(())
 }
 
-fn router_advertisement(line: &mut Line<'_>, bytes: &[u8]) -> Told {
+fn router_advertisement(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     let (count, words, lifetime) = (u8_at(bytes, 4)?, u8_at(bytes, 5)?, u16_at(bytes, 6)?);
     put!(line, "router advertisement lifetime ");
     let (hours, minutes, seconds) = (lifetime / 3600, lifetime / 60 % 60, lifetime % 60);
@@ -144,7 +151,7 @@ fn router_advertisement(line: &mut Line<'_>, bytes: &[u8]) -> Told {
     Ok(())
 }
 
-fn time_stamps(line: &mut Line<'_>, bytes: &[u8]) -> Result<(), Cut> {
+fn time_stamps(line: &mut SummaryLine<'_>, bytes: &[u8]) -> Result<(), TruncatedHeader> {
     let (id, seq) = (u16_at(bytes, 4)?, u16_at(bytes, 6)?);
     let [org, recv, xmit] = [u32_at(bytes, 8)?, u32_at(bytes, 12)?, u32_at(bytes, 16)?];
     put!(line, "time stamp reply id {id} seq {seq}: org ");
@@ -157,7 +164,7 @@ fn time_stamps(line: &mut Line<'_>, bytes: &[u8]) -> Result<(), Cut> {
 }
 
 /// Milliseconds since midnight.
-fn day_time(line: &mut Line<'_>, ms: u32) {
+fn day_time(line: &mut SummaryLine<'_>, ms: u32) {
     let seconds = ms / 1000;
     put!(
         line,

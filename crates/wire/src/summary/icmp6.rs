@@ -1,16 +1,21 @@
 //! ICMPv6: errors, echo, listeners; neighbour discovery is next door.
 
 use super::bfd::hex;
-use super::ip::{self, Carrier};
+use super::ip::{self, IpCarrier};
 use super::nd;
-use super::text::{Line, Told, put, slice_at, u8_at, u16_at, u32_at, v6_at};
+use super::text::{DecodeResult, SummaryLine, put, slice_at, u8_at, u16_at, u32_at, v6_at};
 use crate::assigned::IpProto;
 
 const LEN: usize = 8;
 const RECORDS: [(u8, &str); 6] =
     [(1, "is_in"), (2, "is_ex"), (3, "to_in"), (4, "to_ex"), (5, "allow"), (6, "block")];
 
-pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &Carrier) -> Told {
+pub(super) fn line(
+    line: &mut SummaryLine<'_>,
+    bytes: &[u8],
+    length: usize,
+    carrier: &IpCarrier,
+) -> DecodeResult {
     line.protocol = "icmp6";
     // tcpdump verifies it whatever -K says.
     if line.is_verbose() && !carrier.is_fragment {
@@ -31,7 +36,7 @@ pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &C
     Ok(())
 }
 
-fn checksum(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &Carrier) {
+fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &IpCarrier) {
     match ip::checked(carrier.pseudo(IpProto::ICMPV6, length), bytes, length, 2) {
         Some((found, right)) if found == right => put!(line, "[icmp6 sum ok] "),
         Some((found, right)) => {
@@ -43,11 +48,11 @@ fn checksum(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &Carrier)
 
 /// Writes what is said; `false` where the line ends with it.
 fn message(
-    line: &mut Line<'_>,
+    line: &mut SummaryLine<'_>,
     kind: u8,
     bytes: &[u8],
     length: usize,
-) -> Result<bool, super::text::Cut> {
+) -> Result<bool, super::text::TruncatedHeader> {
     let code = u8_at(bytes, 1)?;
     match kind {
         1 => return unreachable(line, code, bytes),
@@ -89,7 +94,7 @@ fn message(
 }
 
 /// Multicast listener discovery.
-fn listener(line: &mut Line<'_>, kind: u8, bytes: &[u8], length: usize) -> Told {
+fn listener(line: &mut SummaryLine<'_>, kind: u8, bytes: &[u8], length: usize) -> DecodeResult {
     match kind {
         130 if length >= 28 => {
             put!(line, "multicast listener query v2");
@@ -109,7 +114,11 @@ fn listener(line: &mut Line<'_>, kind: u8, bytes: &[u8], length: usize) -> Told 
 }
 
 /// The packet in question follows: its destination is 24 bytes in.
-fn unreachable(line: &mut Line<'_>, code: u8, bytes: &[u8]) -> Result<bool, super::text::Cut> {
+fn unreachable(
+    line: &mut SummaryLine<'_>,
+    code: u8,
+    bytes: &[u8],
+) -> Result<bool, super::text::TruncatedHeader> {
     put!(line, "destination unreachable, ");
     let dst = || v6_at(bytes, LEN + 24);
     match code {
@@ -149,7 +158,7 @@ fn unreachable(line: &mut Line<'_>, code: u8, bytes: &[u8]) -> Result<bool, supe
     Ok(true)
 }
 
-fn query(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+fn query(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     let code = u32::from(u16_at(bytes, 4)?);
     let delay = match code {
         0..0x8000 => code,
@@ -192,7 +201,7 @@ fn query(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
     Ok(())
 }
 
-fn report(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+fn report(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     let groups = u16_at(bytes, 6)?;
     put!(line, ", {groups} group record(s)");
     if !line.is_verbose() {

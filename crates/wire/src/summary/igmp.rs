@@ -1,13 +1,13 @@
 //! IGMP, versions 1 to 3.
 
 use super::ip::checked;
-use super::text::{Line, Told, put, u8_at, u16_at, v4_at};
+use super::text::{DecodeResult, SummaryLine, put, u8_at, u16_at, v4_at};
 use crate::checksum::Sum;
 
 const RECORDS: [(u8, &str); 6] =
     [(1, "is_in"), (2, "is_ex"), (3, "to_in"), (4, "to_ex"), (5, "allow"), (6, "block")];
 
-pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     line.protocol = "igmp";
     if line.detail.is_quick {
         put!(line, "igmp");
@@ -42,7 +42,7 @@ pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
 }
 
 /// Of version 2, in tenths of a second; the usual 10 s are not told.
-fn response_time(line: &mut Line<'_>, tenths: u32) {
+fn response_time(line: &mut SummaryLine<'_>, tenths: u32) {
     if tenths == 100 {
         return;
     }
@@ -57,7 +57,7 @@ fn response_time(line: &mut Line<'_>, tenths: u32) {
     put!(line, "]");
 }
 
-fn group(line: &mut Line<'_>, bytes: &[u8]) -> Told {
+fn group(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     let group = v4_at(bytes, 4)?;
     if !group.is_unspecified() {
         put!(line, " [gaddr {group}]");
@@ -65,7 +65,7 @@ fn group(line: &mut Line<'_>, bytes: &[u8]) -> Told {
     Ok(())
 }
 
-fn query(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+fn query(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     put!(line, "igmp query v3");
     let code = u32::from(u8_at(bytes, 1)?);
     let tenths = match code {
@@ -76,7 +76,7 @@ fn query(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
     group_and_sources(line, bytes, length)
 }
 
-fn group_and_sources(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+fn group_and_sources(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     let (group, count) = (v4_at(bytes, 4)?, usize::from(u16_at(bytes, 10)?));
     if group.is_unspecified() {
         return Ok(());
@@ -99,7 +99,7 @@ fn group_and_sources(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
     Ok(())
 }
 
-fn report(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+fn report(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     put!(line, "igmp v3 report");
     let groups = u16_at(bytes, 6)?;
     put!(line, ", {groups} group record(s)");

@@ -4,7 +4,8 @@ use core::net::Ipv4Addr;
 
 use super::ip_options;
 use super::text::{
-    Cut, Ipv6Text, Line, Told, put, rest, slice_at, u8_at, u16_at, u32_at, upto, v4_at, v6_at,
+    DecodeResult, Ipv6Text, SummaryLine, TruncatedHeader, put, rest, slice_at, u8_at, u16_at,
+    u32_at, upto, v4_at, v6_at,
 };
 use super::{gre, icmp, icmp6, igmp, ip6, ospf, tcp, udp, vrrp};
 use crate::assigned::IpProto;
@@ -15,9 +16,9 @@ const FRAGMENT_FLAGS: [(u32, &str); 3] = [(0x2000, "+"), (0x4000, "DF"), (0x8000
 
 /// The IP header that carries a packet.
 #[derive(Clone, Copy)]
-pub(super) struct Carrier {
+pub(super) struct IpCarrier {
     /// Its addresses.
-    pub(super) ends: Ends,
+    pub(super) ends: IpEndpoints,
     /// What the header itself says follows: extension headers may stand between.
     pub(super) next: u8,
     /// Whether the rest of the packet is elsewhere.
@@ -28,42 +29,46 @@ pub(super) struct Carrier {
 
 /// Source and destination.
 #[derive(Clone, Copy)]
-pub(super) enum Ends {
+pub(super) enum IpEndpoints {
     V4(Ipv4Addr, Ipv4Addr),
     /// The last one is where checksums say it goes: the end of a routing header.
     V6(Ipv6Text, Ipv6Text, Ipv6Text),
 }
 
-impl Carrier {
+impl IpCarrier {
     /// `10.0.0.1.53 > 10.0.0.2.53: `, or the ports alone after other headers.
-    pub(super) fn write_ends(
+    pub(super) fn write_endpoints(
         &self,
-        line: &mut Line<'_>,
+        line: &mut SummaryLine<'_>,
         proto: IpProto,
         ports: Option<(u16, u16)>,
     ) {
         match (ports, self.ends) {
             (Some((from, to)), _) if self.next != proto.0 => put!(line, "{from} > {to}: "),
-            (Some((from, to)), Ends::V4(src, dst)) => put!(line, "{src}.{from} > {dst}.{to}: "),
-            (Some((from, to)), Ends::V6(src, dst, _)) => put!(line, "{src}.{from} > {dst}.{to}: "),
+            (Some((from, to)), IpEndpoints::V4(src, dst)) => {
+                put!(line, "{src}.{from} > {dst}.{to}: ")
+            }
+            (Some((from, to)), IpEndpoints::V6(src, dst, _)) => {
+                put!(line, "{src}.{from} > {dst}.{to}: ")
+            }
             // Other headers stand between, and the addresses before them.
             (None, _) if self.next != proto.0 => {}
-            (None, Ends::V4(src, dst)) => put!(line, "{src} > {dst}: "),
-            (None, Ends::V6(src, dst, _)) => put!(line, "{src} > {dst}: "),
+            (None, IpEndpoints::V4(src, dst)) => put!(line, "{src} > {dst}: "),
+            (None, IpEndpoints::V6(src, dst, _)) => put!(line, "{src} > {dst}: "),
         }
     }
 
     /// The sum of the pseudo header.
     pub(super) fn pseudo(&self, proto: IpProto, len: usize) -> Sum {
         match self.ends {
-            Ends::V4(src, dst) => Sum::pseudo_v4(src, dst, proto, len as u32),
-            Ends::V6(src, _, dst) => Sum::pseudo_v6(src.0, dst.0, proto, len as u32),
+            IpEndpoints::V4(src, dst) => Sum::pseudo_v4(src, dst, proto, len as u32),
+            IpEndpoints::V6(src, _, dst) => Sum::pseudo_v6(src.0, dst.0, proto, len as u32),
         }
     }
 
     /// Whether it is IPv6.
     pub(super) fn is_v6(&self) -> bool {
-        matches!(self.ends, Ends::V6(..))
+        matches!(self.ends, IpEndpoints::V6(..))
     }
 }
 
@@ -78,7 +83,7 @@ pub(super) fn checked(sum: Sum, bytes: &[u8], len: usize, at: usize) -> Option<(
 }
 
 /// A packet of which `length` bytes were on the wire, padding included.
-pub(super) fn packet(line: &mut Line<'_>, packet: &[u8], length: usize) -> Told {
+pub(super) fn packet(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> DecodeResult {
     line.protocol = "ip";
     if !line.enter() {
         put!(line, "[too many headers]");
@@ -116,38 +121,43 @@ pub(super) fn packet(line: &mut Line<'_>, packet: &[u8], length: usize) -> Told 
     }
     if packet.len() < header_len {
         put!(line, " [remaining caplen({}) < header length({header_len})]", packet.len());
-        return Err(Cut);
+        return Err(TruncatedHeader);
     }
     whole(line, upto(packet, total), header_len, total)
 }
 
 /// `IP `, where the link layer has not said so.
-fn named(line: &mut Line<'_>) {
+fn named(line: &mut SummaryLine<'_>) {
     if !line.link {
         put!(line, "IP ");
     }
 }
 
 /// A packet of `total` bytes whose fixed header is there.
-fn whole(line: &mut Line<'_>, packet: &[u8], header_len: usize, total: usize) -> Told {
+fn whole(
+    line: &mut SummaryLine<'_>,
+    packet: &[u8],
+    header_len: usize,
+    total: usize,
+) -> DecodeResult {
     let (bits, ttl, proto) = (u16_at(packet, 6)?, u8_at(packet, 8)?, u8_at(packet, 9)?);
     if line.is_verbose() && !in_parentheses(line, packet, header_len)? {
         put!(line, "{} > {}: ", v4_at(packet, 12)?, v4_at(packet, 16)?);
         line.cut();
         return Ok(());
     }
-    let ends = Ends::V4(v4_at(packet, 12)?, v4_at(packet, 16)?);
+    let ends = IpEndpoints::V4(v4_at(packet, 12)?, v4_at(packet, 16)?);
     let is_fragment = bits & 0x2000 != 0;
-    let carrier = Carrier { ends, next: proto, is_fragment, ttl };
+    let carrier = IpCarrier { ends, next: proto, is_fragment, ttl };
     if bits & 0x1fff != 0 {
-        carrier.write_ends(line, IpProto(proto), None);
+        carrier.write_endpoints(line, IpProto(proto), None);
         put!(line, "ip-proto-{proto}");
         return Ok(());
     }
     if !has_ports(proto) {
-        carrier.write_ends(line, IpProto(proto), None);
+        carrier.write_endpoints(line, IpProto(proto), None);
     }
-    above(line, proto, rest(packet, header_len), total - header_len, &carrier)
+    upper_layer(line, proto, rest(packet, header_len), total - header_len, &carrier)
 }
 
 /// Whether its lines begin with addresses and ports together.
@@ -156,7 +166,11 @@ pub(super) fn has_ports(proto: u8) -> bool {
 }
 
 /// The header's fields, and a line break before the addresses; `false` where options are cut off.
-fn in_parentheses(line: &mut Line<'_>, packet: &[u8], header_len: usize) -> Result<bool, Cut> {
+fn in_parentheses(
+    line: &mut SummaryLine<'_>,
+    packet: &[u8],
+    header_len: usize,
+) -> Result<bool, TruncatedHeader> {
     let (tos, ttl, proto) = (u8_at(packet, 1)?, u8_at(packet, 8)?, u8_at(packet, 9)?);
     put!(line, "(tos 0x{tos:x}");
     put!(line, "{}", ["", ",ECT(1)", ",ECT(0)", ",CE"][usize::from(tos & 3)]);
@@ -219,13 +233,13 @@ pub(super) const PROTOCOLS: [(u8, &str); 28] = [
 ];
 
 /// Writes what the headers of IP carry: `length` bytes, of which `bytes` were captured.
-pub(super) fn above(
-    line: &mut Line<'_>,
+pub(super) fn upper_layer(
+    line: &mut SummaryLine<'_>,
     proto: u8,
     bytes: &[u8],
     length: usize,
-    carrier: &Carrier,
-) -> Told {
+    carrier: &IpCarrier,
+) -> DecodeResult {
     match proto {
         1 if carrier.is_v6() => invalid(line, "[ICMP requires IPv4]"),
         1 => icmp::line(line, bytes, length, carrier),
@@ -257,19 +271,24 @@ pub(super) fn above(
     }
 }
 
-fn invalid(line: &mut Line<'_>, why: &str) -> Told {
+fn invalid(line: &mut SummaryLine<'_>, why: &str) -> DecodeResult {
     put!(line, "{why} (invalid)");
     Ok(())
 }
 
-fn esp(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+fn esp(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     line.protocol = "esp";
     let (spi, seq) = (u32_at(bytes, 0)?, u32_at(bytes, 4)?);
     put!(line, "ESP(spi=0x{spi:08x},seq=0x{seq:x}), length {length}");
     Ok(())
 }
 
-fn authentication(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &Carrier) -> Told {
+fn authentication(
+    line: &mut SummaryLine<'_>,
+    bytes: &[u8],
+    length: usize,
+    carrier: &IpCarrier,
+) -> DecodeResult {
     line.protocol = "ah";
     if !line.enter() {
         return invalid(line, "[too many headers]");
@@ -291,11 +310,14 @@ fn authentication(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &Ca
     }
     put!(line, "): ");
     let left = length.saturating_sub(len);
-    above(line, next, rest(bytes, len), left, carrier)
+    upper_layer(line, next, rest(bytes, len), left, carrier)
 }
 
 /// The addresses of an IPv6 header, of which `end` is where routing headers lead.
-pub(super) fn ends_v6(header: &[u8], end: Option<Ipv6Text>) -> Result<Ends, Cut> {
+pub(super) fn endpoints_v6(
+    header: &[u8],
+    end: Option<Ipv6Text>,
+) -> Result<IpEndpoints, TruncatedHeader> {
     let dst = v6_at(header, 24)?;
-    Ok(Ends::V6(v6_at(header, 8)?, dst, end.unwrap_or(dst)))
+    Ok(IpEndpoints::V6(v6_at(header, 8)?, dst, end.unwrap_or(dst)))
 }

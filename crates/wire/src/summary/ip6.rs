@@ -1,8 +1,9 @@
 //! IPv6 and its extension headers.
 
-use super::ip::{self, Carrier};
+use super::ip::{self, IpCarrier};
 use super::text::{
-    Cut, Ipv6Text, Line, Told, put, rest, slice_at, u8_at, u16_at, u32_at, upto, v6_at,
+    DecodeResult, Ipv6Text, SummaryLine, TruncatedHeader, put, rest, slice_at, u8_at, u16_at,
+    u32_at, upto, v6_at,
 };
 use crate::assigned::IpProto;
 
@@ -11,7 +12,7 @@ const LEN: usize = 40;
 const MAX_EXTENSIONS: u32 = 32;
 
 /// A packet of which `length` bytes were on the wire, padding included.
-pub(super) fn packet(line: &mut Line<'_>, packet: &[u8], length: usize) -> Told {
+pub(super) fn packet(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> DecodeResult {
     line.protocol = "ip6";
     if !line.enter() {
         put!(line, "[too many headers]");
@@ -47,7 +48,7 @@ pub(super) fn packet(line: &mut Line<'_>, packet: &[u8], length: usize) -> Told 
     headers(line, upto(packet, length), length)
 }
 
-fn in_parentheses(line: &mut Line<'_>, packet: &[u8]) -> Told {
+fn in_parentheses(line: &mut SummaryLine<'_>, packet: &[u8]) -> DecodeResult {
     let word = u32_at(packet, 0)?;
     put!(line, "(");
     if word & 0x0f00_0000 != 0 {
@@ -65,13 +66,13 @@ fn in_parentheses(line: &mut Line<'_>, packet: &[u8]) -> Told {
 
 /// What stands between the fixed header and the protocol above.
 #[derive(Default)]
-struct Walk {
+struct ExtensionHeaders {
     is_fragment: bool,
     end: Option<Ipv6Text>,
 }
 
-fn headers(line: &mut Line<'_>, packet: &[u8], length: usize) -> Told {
-    let mut walk = Walk::default();
+fn headers(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> DecodeResult {
+    let mut walk = ExtensionHeaders::default();
     let (mut next, mut at) = (packet[6], LEN);
     if !ip::has_ports(next) {
         put!(line, "{} > {}: ", v6_at(packet, 8)?, v6_at(packet, 24)?);
@@ -93,14 +94,14 @@ fn headers(line: &mut Line<'_>, packet: &[u8], length: usize) -> Told {
                 None => return Ok(()),
             },
             _ => {
-                let ends = ip::ends_v6(packet, walk.end)?;
-                let carrier = Carrier {
+                let ends = ip::endpoints_v6(packet, walk.end)?;
+                let carrier = IpCarrier {
                     ends,
                     next: packet[6],
                     is_fragment: walk.is_fragment,
                     ttl: packet[7],
                 };
-                return ip::above(line, next, bytes, length.saturating_sub(at), &carrier);
+                return ip::upper_layer(line, next, bytes, length.saturating_sub(at), &carrier);
             }
         };
         next = u8_at(bytes, 0)?;
@@ -112,11 +113,11 @@ fn headers(line: &mut Line<'_>, packet: &[u8], length: usize) -> Told {
 
 /// Hop-by-hop or destination options; returns their length.
 fn options(
-    line: &mut Line<'_>,
+    line: &mut SummaryLine<'_>,
     bytes: &[u8],
     name: &str,
     protocol: &'static str,
-) -> Result<usize, Cut> {
+) -> Result<usize, TruncatedHeader> {
     line.protocol = protocol;
     let len = (usize::from(u8_at(bytes, 1)?) + 1) * 8;
     let all = slice_at(bytes, 0, len)?;
@@ -127,7 +128,11 @@ fn options(
     Ok(len)
 }
 
-fn each_option(line: &mut Line<'_>, mut options: &[u8], is_hop_by_hop: bool) -> Told {
+fn each_option(
+    line: &mut SummaryLine<'_>,
+    mut options: &[u8],
+    is_hop_by_hop: bool,
+) -> DecodeResult {
     const PAD1: u8 = 0;
     while let [kind, more @ ..] = options {
         if *kind == PAD1 {
@@ -136,7 +141,7 @@ fn each_option(line: &mut Line<'_>, mut options: &[u8], is_hop_by_hop: bool) -> 
             continue;
         }
         let Some(option) = more.first().and_then(|&len| more.get(1..1 + usize::from(len))) else {
-            return Err(Cut);
+            return Err(TruncatedHeader);
         };
         one_option(line, *kind, option, is_hop_by_hop)?;
         options = &more[1 + option.len()..];
@@ -145,7 +150,12 @@ fn each_option(line: &mut Line<'_>, mut options: &[u8], is_hop_by_hop: bool) -> 
     Ok(())
 }
 
-fn one_option(line: &mut Line<'_>, kind: u8, option: &[u8], is_hop_by_hop: bool) -> Told {
+fn one_option(
+    line: &mut SummaryLine<'_>,
+    kind: u8,
+    option: &[u8],
+    is_hop_by_hop: bool,
+) -> DecodeResult {
     const PADN: u8 = 1;
     const ROUTER_ALERT: u8 = 5;
     const JUMBO: u8 = 0xc2;
@@ -164,7 +174,12 @@ fn one_option(line: &mut Line<'_>, kind: u8, option: &[u8], is_hop_by_hop: bool)
 }
 
 /// `frag (0|12) `; `false` where no header follows.
-fn fragment(line: &mut Line<'_>, bytes: &[u8], packet: &[u8], at: usize) -> Result<bool, Cut> {
+fn fragment(
+    line: &mut SummaryLine<'_>,
+    bytes: &[u8],
+    packet: &[u8],
+    at: usize,
+) -> Result<bool, TruncatedHeader> {
     line.protocol = "frag6";
     let (bits, id) = (u16_at(bytes, 2)?, u32_at(bytes, 4)?);
     let payload = usize::from(u16_at(packet, 4)?);
@@ -181,7 +196,11 @@ fn fragment(line: &mut Line<'_>, bytes: &[u8], packet: &[u8], at: usize) -> Resu
 }
 
 /// A routing header: its length, or `None` where nobody knows its kind.
-fn routing(line: &mut Line<'_>, bytes: &[u8], walk: &mut Walk) -> Result<Option<usize>, Cut> {
+fn routing(
+    line: &mut SummaryLine<'_>,
+    bytes: &[u8],
+    walk: &mut ExtensionHeaders,
+) -> Result<Option<usize>, TruncatedHeader> {
     line.protocol = "rt6";
     let (len8, kind, left) = (u8_at(bytes, 1)?, u8_at(bytes, 2)?, u8_at(bytes, 3)?);
     put!(line, "RT6 (len={len8}, type={kind}, ");

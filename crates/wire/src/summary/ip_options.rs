@@ -1,6 +1,8 @@
 //! Options of the IPv4 header.
 
-use super::text::{Cut, Line, Told, put, slice_at, u8_at, u32_at, v4_at};
+use super::text::{
+    DecodeResult, SummaryLine, TruncatedHeader, put, slice_at, u8_at, u32_at, v4_at,
+};
 
 const NAMES: [(u8, &str); 9] = [
     (0, "EOL"),
@@ -15,11 +17,11 @@ const NAMES: [(u8, &str); 9] = [
 ];
 
 /// Writes them with commas between; `false` where they are cut off.
-pub(super) fn list(line: &mut Line<'_>, options: &[u8], length: usize) -> bool {
+pub(super) fn list(line: &mut SummaryLine<'_>, options: &[u8], length: usize) -> bool {
     each(line, options, length).is_ok()
 }
 
-fn each(line: &mut Line<'_>, mut options: &[u8], mut length: usize) -> Told {
+fn each(line: &mut SummaryLine<'_>, mut options: &[u8], mut length: usize) -> DecodeResult {
     let mut between = "";
     while length > 0 {
         put!(line, "{between}");
@@ -42,7 +44,7 @@ fn each(line: &mut Line<'_>, mut options: &[u8], mut length: usize) -> Told {
     Ok(())
 }
 
-fn one(line: &mut Line<'_>, kind: u8, option: &[u8]) -> Told {
+fn one(line: &mut SummaryLine<'_>, kind: u8, option: &[u8]) -> DecodeResult {
     match kind {
         7 | 131 | 137 => route(line, option),
         68 => timestamps(line, option),
@@ -62,7 +64,7 @@ fn one(line: &mut Line<'_>, kind: u8, option: &[u8]) -> Told {
 }
 
 /// Addresses that were visited, or are to be.
-fn route(line: &mut Line<'_>, option: &[u8]) -> Told {
+fn route(line: &mut SummaryLine<'_>, option: &[u8]) -> DecodeResult {
     if option.len() < 3 {
         put!(line, " [bad length {}]", option.len());
         return Ok(());
@@ -82,7 +84,7 @@ fn route(line: &mut Line<'_>, option: &[u8]) -> Told {
     Ok(())
 }
 
-fn timestamps(line: &mut Line<'_>, option: &[u8]) -> Result<(), Cut> {
+fn timestamps(line: &mut SummaryLine<'_>, option: &[u8]) -> Result<(), TruncatedHeader> {
     if option.len() < 4 {
         put!(line, "[bad length {}]", option.len());
         return Ok(());

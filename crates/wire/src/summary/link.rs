@@ -1,6 +1,8 @@
 //! Ethernet: addresses, type, VLAN tags; LLC and SNAP; and who speaks above.
 
-use super::text::{Cut, Line, Told, mac_at, put, rest, u8_at, u16_at, u24_at, upto};
+use super::text::{
+    DecodeResult, SummaryLine, TruncatedHeader, mac_at, put, rest, u8_at, u16_at, u24_at, upto,
+};
 use super::{arp, ip, ip6, stp};
 use crate::assigned::EtherType;
 
@@ -12,14 +14,14 @@ const MAX_LENGTH: u16 = 1500;
 /// Writes a frame that was `length` bytes long; `header_len` becomes how many bytes come before what
 /// it carries, once that is known.
 pub(super) fn frame(
-    line: &mut Line<'_>,
+    line: &mut SummaryLine<'_>,
     frame: &[u8],
     length: usize,
     header_len: &mut usize,
-) -> Told {
+) -> DecodeResult {
     line.protocol = "ether";
     if frame.len() < HEADER_LEN || length < HEADER_LEN {
-        return Err(Cut);
+        return Err(TruncatedHeader);
     }
     let mut ethertype = EtherType(u16_at(frame, 12)?);
     let mut at = HEADER_LEN;
@@ -62,12 +64,12 @@ pub(super) fn frame(
 /// The tag at `at`, before which the type `outer` and some tags stand; the type behind it, or `None`
 /// where it is cut off.
 fn tag(
-    line: &mut Line<'_>,
+    line: &mut SummaryLine<'_>,
     frame: &[u8],
     length: usize,
     at: usize,
     (outer, tags): (EtherType, u32),
-) -> Result<Option<EtherType>, Cut> {
+) -> Result<Option<EtherType>, TruncatedHeader> {
     if frame.len() < at + TAG_LEN || length < at + TAG_LEN {
         line.protocol = "vlan";
         line.cut();
@@ -83,7 +85,7 @@ fn tag(
 }
 
 /// `ethertype IPv4 (0x0800), length 60: `; the length is told with the first type only.
-fn type_of(line: &mut Line<'_>, ethertype: EtherType, length: usize, tags: u32) {
+fn type_of(line: &mut SummaryLine<'_>, ethertype: EtherType, length: usize, tags: u32) {
     type_text(line, ethertype);
     if tags == 0 {
         put!(line, ", length {length}: ");
@@ -92,7 +94,7 @@ fn type_of(line: &mut Line<'_>, ethertype: EtherType, length: usize, tags: u32) 
     }
 }
 
-fn type_text(line: &mut Line<'_>, ethertype: EtherType) {
+fn type_text(line: &mut SummaryLine<'_>, ethertype: EtherType) {
     let number = ethertype.0;
     match (ethertype.name(), line.detail.is_quick) {
         (Some(name), true) => put!(line, "{name}"),
@@ -104,12 +106,12 @@ fn type_text(line: &mut Line<'_>, ethertype: EtherType) {
 
 /// Writes what a frame carries; `false` where nobody here knows the type.
 pub(super) fn payload(
-    line: &mut Line<'_>,
+    line: &mut SummaryLine<'_>,
     ethertype: EtherType,
     frame: &[u8],
     at: usize,
     length: usize,
-) -> Result<bool, Cut> {
+) -> Result<bool, TruncatedHeader> {
     let packet = rest(frame, at);
     match ethertype.0 {
         0x0800 => ip::packet(line, packet, length)?,
@@ -125,7 +127,7 @@ const LOOPBACK_REPLY: u16 = 1;
 const LOOPBACK_FORWARD: u16 = 2;
 
 /// Ethernet's configuration testing protocol; its numbers have their low byte first.
-fn loopback(line: &mut Line<'_>, packet: &[u8], length: usize) -> Told {
+fn loopback(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> DecodeResult {
     line.protocol = "loopback";
     put!(line, "Loopback");
     if length < 2 {
@@ -181,7 +183,12 @@ const SAPS: [(u8, &str); 13] = [
 ];
 
 /// LLC; returns the length of its header.
-fn llc(line: &mut Line<'_>, frame: &[u8], packet: &[u8], length: usize) -> Result<usize, Cut> {
+fn llc(
+    line: &mut SummaryLine<'_>,
+    frame: &[u8],
+    packet: &[u8],
+    length: usize,
+) -> Result<usize, TruncatedHeader> {
     line.protocol = "llc";
     if packet.len() < 3 || length < 3 {
         line.cut();
@@ -223,7 +230,7 @@ fn llc(line: &mut Line<'_>, frame: &[u8], packet: &[u8], length: usize) -> Resul
 }
 
 /// `LLC, dsap STP (0x42) Individual, ssap STP (0x42) Command, ctrl 0x03: `
-fn llc_header(line: &mut Line<'_>, dsap: u8, ssap: u8, control: u16, is_unnumbered: bool) {
+fn llc_header(line: &mut SummaryLine<'_>, dsap: u8, ssap: u8, control: u16, is_unnumbered: bool) {
     put!(line, "LLC, dsap ");
     line.name(&SAPS, dsap & 0xfe, format_args!("Unknown"));
     put!(line, " (0x{:02x}) ", dsap & 0xfe);
@@ -237,7 +244,7 @@ fn llc_header(line: &mut Line<'_>, dsap: u8, ssap: u8, control: u16, is_unnumber
     }
 }
 
-fn saps(line: &mut Line<'_>, dsap: u8, ssap: u8) {
+fn saps(line: &mut SummaryLine<'_>, dsap: u8, ssap: u8) {
     let (d, s) = (dsap & 0xfe, ssap & 0xfe);
     line.name(&SAPS, s, format_args!("Unknown SAP 0x{s:02x}"));
     if d != s {
@@ -259,7 +266,13 @@ const UNNUMBERED: [(u16, &str); 9] = [
     (0x07, "rd"),
 ];
 
-fn llc_kind(line: &mut Line<'_>, control: u16, is_unnumbered: bool, length: usize, header: usize) {
+fn llc_kind(
+    line: &mut SummaryLine<'_>,
+    control: u16,
+    is_unnumbered: bool,
+    length: usize,
+    header: usize,
+) {
     let flags = |is_set: bool, name| if is_set { name } else { "Command" };
     if is_unnumbered {
         let kind = control & 0xef;
@@ -283,7 +296,12 @@ const OUIS: [(u32, &str); 4] =
     [(0, "Ethernet"), (0x00_000c, "Cisco"), (0x00_80c2, "RFC2684"), (0x08_0007, "Appletalk")];
 
 /// SNAP, whose header has eight bytes with that of LLC.
-fn snap(line: &mut Line<'_>, frame: &[u8], packet: &[u8], length: usize) -> Result<usize, Cut> {
+fn snap(
+    line: &mut SummaryLine<'_>,
+    frame: &[u8],
+    packet: &[u8],
+    length: usize,
+) -> Result<usize, TruncatedHeader> {
     const LEN: usize = 8;
     line.protocol = "snap";
     if packet.len() < LEN || length < LEN {
@@ -307,7 +325,7 @@ fn snap(line: &mut Line<'_>, frame: &[u8], packet: &[u8], length: usize) -> Resu
     Ok(LEN)
 }
 
-fn snap_header(line: &mut Line<'_>, oui: u32, kind: EtherType, length: usize) {
+fn snap_header(line: &mut SummaryLine<'_>, oui: u32, kind: EtherType, length: usize) {
     put!(line, "oui ");
     line.name(&OUIS, oui, format_args!("Unknown"));
     put!(line, " (0x{oui:06x}), ");
@@ -315,7 +333,7 @@ fn snap_header(line: &mut Line<'_>, oui: u32, kind: EtherType, length: usize) {
     put!(line, ", length {length}: ");
 }
 
-fn snap_kind(line: &mut Line<'_>, oui: u32, kind: EtherType, length: usize) {
+fn snap_kind(line: &mut SummaryLine<'_>, oui: u32, kind: EtherType, length: usize) {
     if oui != 0 {
         put!(line, "oui ");
         line.name(&OUIS, oui, format_args!("Unknown"));
@@ -325,7 +343,7 @@ fn snap_kind(line: &mut Line<'_>, oui: u32, kind: EtherType, length: usize) {
     put!(line, ", length {length}: ");
 }
 
-fn pid(line: &mut Line<'_>, oui: u32, kind: EtherType) {
+fn pid(line: &mut SummaryLine<'_>, oui: u32, kind: EtherType) {
     if oui == 0 {
         let name = kind.name().unwrap_or("Unknown");
         put!(line, "ethertype {name} (0x{:04x})", kind.0);

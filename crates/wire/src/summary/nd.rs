@@ -3,7 +3,7 @@
 use super::arp::HwText;
 use super::bfd::hex;
 use super::dns;
-use super::text::{Line, Told, put, rest, slice_at, u8_at, u16_at, u32_at, v6_at};
+use super::text::{DecodeResult, SummaryLine, put, rest, slice_at, u8_at, u16_at, u32_at, v6_at};
 
 const ROUTER_FLAGS: [(u32, &str); 4] =
     [(0x80, "managed"), (0x40, "other stateful"), (0x20, "home agent"), (0x04, "proxy")];
@@ -29,7 +29,12 @@ const OPTIONS: [(u8, &str); 14] = [
 const SOURCE_LINK: u8 = 1;
 const TARGET_LINK: u8 = 2;
 
-pub(super) fn line(line: &mut Line<'_>, kind: u8, bytes: &[u8], length: usize) -> Told {
+pub(super) fn line(
+    line: &mut SummaryLine<'_>,
+    kind: u8,
+    bytes: &[u8],
+    length: usize,
+) -> DecodeResult {
     let names = [
         "router solicitation",
         "router advertisement",
@@ -74,7 +79,7 @@ pub(super) fn line(line: &mut Line<'_>, kind: u8, bytes: &[u8], length: usize) -
     Ok(())
 }
 
-fn advertisement(line: &mut Line<'_>, bytes: &[u8]) -> Told {
+fn advertisement(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     slice_at(bytes, 0, 16)?;
     let flags = u8_at(bytes, 5)?;
     put!(line, "\n\thop limit {}, Flags [", u8_at(bytes, 4)?);
@@ -88,17 +93,17 @@ fn advertisement(line: &mut Line<'_>, bytes: &[u8]) -> Told {
     Ok(())
 }
 
-fn preference(line: &mut Line<'_>, flags: u8) {
+fn preference(line: &mut SummaryLine<'_>, flags: u8) {
     put!(line, "{}", ["medium", "high", "*reserved*", "low"][usize::from(flags >> 3 & 3)]);
 }
 
-fn options(line: &mut Line<'_>, all: &[u8], mut left: usize) -> Told {
+fn options(line: &mut SummaryLine<'_>, all: &[u8], mut left: usize) -> DecodeResult {
     let mut bytes = all;
     while left > 0 {
         let (kind, words) = (u8_at(bytes, 0)?, u8_at(bytes, 1)?);
         let len = usize::from(words) * 8;
         if len == 0 {
-            return Err(super::text::Cut);
+            return Err(super::text::TruncatedHeader);
         }
         let option = slice_at(bytes, 0, len)?;
         put!(line, "\n\t  ");
@@ -115,7 +120,7 @@ fn options(line: &mut Line<'_>, all: &[u8], mut left: usize) -> Told {
 }
 
 /// `all` begins with the first option: tcpdump shows a redirected header from there.
-fn one(line: &mut Line<'_>, kind: u8, option: &[u8], all: &[u8]) -> Told {
+fn one(line: &mut SummaryLine<'_>, kind: u8, option: &[u8], all: &[u8]) -> DecodeResult {
     match kind {
         SOURCE_LINK | TARGET_LINK => put!(line, "{}", HwText(&option[2..])),
         3 => {
@@ -147,7 +152,7 @@ fn one(line: &mut Line<'_>, kind: u8, option: &[u8], all: &[u8]) -> Told {
     Ok(())
 }
 
-fn route(line: &mut Line<'_>, option: &[u8]) -> Told {
+fn route(line: &mut SummaryLine<'_>, option: &[u8]) -> DecodeResult {
     let mut prefix = [0; 16];
     let given = rest(option, 8);
     let len = given.len().min(16);
@@ -159,7 +164,7 @@ fn route(line: &mut Line<'_>, option: &[u8]) -> Told {
     Ok(())
 }
 
-fn search_list(line: &mut Line<'_>, option: &[u8]) -> Told {
+fn search_list(line: &mut SummaryLine<'_>, option: &[u8]) -> DecodeResult {
     put!(line, " lifetime ");
     lifetime(line, u32_at(option, 4)?);
     put!(line, ", domain(s):");
@@ -171,7 +176,7 @@ fn search_list(line: &mut Line<'_>, option: &[u8]) -> Told {
     Ok(())
 }
 
-fn lifetime(line: &mut Line<'_>, seconds: u32) {
+fn lifetime(line: &mut SummaryLine<'_>, seconds: u32) {
     match seconds {
         u32::MAX => put!(line, "infinity"),
         _ => put!(line, "{seconds}s"),

@@ -1,6 +1,8 @@
 //! NTP and SNTP.
 
-use super::text::{Line, Printable, Told, put, rest, slice_at, u8_at, u16_at, u32_at, u64_at};
+use super::text::{
+    DecodeResult, PrintableText, SummaryLine, put, rest, slice_at, u8_at, u16_at, u32_at, u64_at,
+};
 
 const LEN: usize = 48;
 const MODES: [&str; 8] = [
@@ -18,7 +20,7 @@ const CONTROL_LEN: usize = 12;
 /// Seconds from 1900 to 1970.
 const UNIX_EPOCH: u32 = 2_208_988_800;
 
-pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     line.protocol = "ntp";
     let first = u8_at(bytes, 0)?;
     let (leap, version, mode) = (first & 0xc0, first >> 3 & 7, first & 7);
@@ -38,7 +40,7 @@ pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
     if mode == CONTROL { control(line, bytes) } else { time(line, bytes, length) }
 }
 
-fn control(line: &mut Line<'_>, bytes: &[u8]) -> Told {
+fn control(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     let bits = u8_at(bytes, 1)?;
     put!(line, ", {}", if bits & 0x80 == 0 { "Request" } else { "Response" });
     put!(line, ", {}", if bits & 0x40 == 0 { "OK" } else { "Error" });
@@ -53,7 +55,7 @@ fn control(line: &mut Line<'_>, bytes: &[u8]) -> Told {
     Ok(())
 }
 
-fn time(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+fn time(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     let (stratum, poll, precision) =
         (u8_at(bytes, 1)?, u8_at(bytes, 2)? as i8, u8_at(bytes, 3)? as i8);
     put!(line, ", Stratum {stratum} (");
@@ -83,14 +85,14 @@ fn time(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
     let id = slice_at(bytes, 12, 4)?;
     match stratum {
         0 => put!(line, "(unspec)"),
-        1 => put!(line, "{}", Printable(id)),
+        1 => put!(line, "{}", PrintableText(id)),
         _ => put!(line, "0x{:08x}", u32_at(bytes, 12)?),
     }
     stamps(line, bytes)?;
     authentication(line, rest(bytes, LEN), length - LEN)
 }
 
-fn authentication(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+fn authentication(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     match length {
         0 => {}
         4 => put!(line, "\n\tKey id: {}", u32_at(bytes, 0)?),
@@ -104,7 +106,7 @@ fn authentication(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
     Ok(())
 }
 
-fn stamps(line: &mut Line<'_>, bytes: &[u8]) -> Told {
+fn stamps(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     let names = [
         "Reference Timestamp:  ",
         "Originator Timestamp: ",
@@ -126,7 +128,7 @@ fn stamps(line: &mut Line<'_>, bytes: &[u8]) -> Told {
 }
 
 /// Seconds and 65,536ths.
-fn short(line: &mut Line<'_>, time: u32) {
+fn short(line: &mut SummaryLine<'_>, time: u32) {
     let fraction = f64::from(time & 0xffff) / 65_536.0;
     put!(line, "{}.{:06}", time >> 16, (fraction * 1e6) as u32);
 }
@@ -136,7 +138,7 @@ fn nanos(fraction: u32) -> u32 {
     (f64::from(fraction) / 4_294_967_296.0 * 1e9) as u32
 }
 
-fn stamp(line: &mut Line<'_>, time: u64) {
+fn stamp(line: &mut SummaryLine<'_>, time: u64) {
     let (seconds, fraction) = ((time >> 32) as u32, time as u32);
     put!(line, "{seconds}.{:09}", nanos(fraction));
     if seconds != 0 {
@@ -148,7 +150,7 @@ fn stamp(line: &mut Line<'_>, time: u64) {
 }
 
 /// `2013-08-24T21:18:42Z`; the civil calendar of days since 1970.
-fn date(line: &mut Line<'_>, unix: i64) {
+fn date(line: &mut SummaryLine<'_>, unix: i64) {
     let (days, second) = (unix.div_euclid(86_400), unix.rem_euclid(86_400));
     // Days from 1 March of the year 0, so that leap days end a year; 400 years are an era.
     let shifted = days + 719_468;
@@ -165,7 +167,7 @@ fn date(line: &mut Line<'_>, unix: i64) {
 }
 
 /// How much later the other one is, with its sign.
-fn difference(line: &mut Line<'_>, first: u64, other: u64) {
+fn difference(line: &mut SummaryLine<'_>, first: u64, other: u64) {
     if first >> 32 == 0 && other >> 32 == 0 {
         put!(line, "0.000000000");
         return;

@@ -1,7 +1,9 @@
 //! OSPF, version 2.
 
 use super::ospf_lsa as lsa;
-use super::text::{Line, Printable, Told, put, rest, u8_at, u16_at, u32_at, upto, v4_at};
+use super::text::{
+    DecodeResult, PrintableText, SummaryLine, put, rest, u8_at, u16_at, u32_at, upto, v4_at,
+};
 
 const LEN: usize = 24;
 const MD5: u16 = 2;
@@ -11,7 +13,7 @@ const KINDS: [(u8, &str); 5] =
 const DATABASE_FLAGS: [(u32, &str); 4] =
     [(0x08, "OOBResync"), (0x04, "Init"), (0x02, "More"), (0x01, "Master")];
 
-pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     line.protocol = "ospf2";
     let (version, kind) = (u8_at(bytes, 0)?, u8_at(bytes, 1)?);
     let auth = u16_at(bytes, 14)?;
@@ -53,12 +55,12 @@ fn named_kind(kind: u8) -> Option<&'static str> {
     super::text::named(&KINDS, kind)
 }
 
-fn authenticated(line: &mut Line<'_>, bytes: &[u8], auth: u16) -> Told {
+fn authenticated(line: &mut SummaryLine<'_>, bytes: &[u8], auth: u16) -> DecodeResult {
     match auth {
         1 => {
             let password = super::text::slice_at(bytes, 16, 8)?;
             let end = password.iter().position(|&byte| byte == 0).unwrap_or(password.len());
-            put!(line, "\n\tSimple text password: {}", Printable(&password[..end]));
+            put!(line, "\n\tSimple text password: {}", PrintableText(&password[..end]));
         }
         MD5 => {
             let (key, len, seq) = (u8_at(bytes, 18)?, u8_at(bytes, 19)?, u32_at(bytes, 20)?);
@@ -70,7 +72,13 @@ fn authenticated(line: &mut Line<'_>, bytes: &[u8], auth: u16) -> Told {
     Ok(())
 }
 
-fn body(line: &mut Line<'_>, kind: u8, auth: u16, packet: &[u8], claimed: usize) -> Told {
+fn body(
+    line: &mut SummaryLine<'_>,
+    kind: u8,
+    auth: u16,
+    packet: &[u8],
+    claimed: usize,
+) -> DecodeResult {
     if auth > MD5 {
         return Ok(());
     }
@@ -83,13 +91,13 @@ fn body(line: &mut Line<'_>, kind: u8, auth: u16, packet: &[u8], claimed: usize)
         _ => {
             headers(line, bytes)?;
             // tcpdump looks for one more than there are.
-            Err(super::text::Cut)
+            Err(super::text::TruncatedHeader)
         }
     }
 }
 
 /// Neighbors are listed up to `end`.
-fn hello(line: &mut Line<'_>, bytes: &[u8], end: usize) -> Told {
+fn hello(line: &mut SummaryLine<'_>, bytes: &[u8], end: usize) -> DecodeResult {
     put!(line, "\n\tOptions [");
     line.bits(&lsa::OPTIONS, u32::from(u8_at(bytes, 6)?), ", ");
     let (interval, dead) = (u16_at(bytes, 4)?, u32_at(bytes, 8)?);
@@ -115,7 +123,7 @@ fn hello(line: &mut Line<'_>, bytes: &[u8], end: usize) -> Told {
     Ok(())
 }
 
-fn database(line: &mut Line<'_>, bytes: &[u8]) -> Told {
+fn database(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     put!(line, "\n\tOptions [");
     line.bits(&lsa::OPTIONS, u32::from(u8_at(bytes, 2)?), ", ");
     put!(line, "], DD Flags [");
@@ -129,7 +137,7 @@ fn database(line: &mut Line<'_>, bytes: &[u8]) -> Told {
     headers(line, rest(bytes, 8))
 }
 
-fn requests(line: &mut Line<'_>, bytes: &[u8]) -> Told {
+fn requests(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     for request in bytes.chunks_exact(12) {
         let kind = u32_at(request, 0)?;
         put!(line, "\n\t  Advertising Router: {}, ", v4_at(request, 8)?);
@@ -141,13 +149,13 @@ fn requests(line: &mut Line<'_>, bytes: &[u8]) -> Told {
     Ok(())
 }
 
-fn updates(line: &mut Line<'_>, bytes: &[u8]) -> Told {
+fn updates(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     let count = u32_at(bytes, 0)?;
     put!(line, ", {count} LSA{}", if count == 1 { "" } else { "s" });
     let mut left = rest(bytes, 4);
     for nth in 1..=count {
         if left.is_empty() {
-            return Err(super::text::Cut);
+            return Err(super::text::TruncatedHeader);
         }
         put!(line, "\n\t  LSA #{nth}");
         let len = lsa::header(line, left)?;
@@ -158,7 +166,7 @@ fn updates(line: &mut Line<'_>, bytes: &[u8]) -> Told {
 }
 
 /// Headers alone, up to the end.
-fn headers(line: &mut Line<'_>, mut bytes: &[u8]) -> Told {
+fn headers(line: &mut SummaryLine<'_>, mut bytes: &[u8]) -> DecodeResult {
     while !bytes.is_empty() {
         lsa::header(line, bytes)?;
         bytes = rest(bytes, lsa::HEADER_LEN);

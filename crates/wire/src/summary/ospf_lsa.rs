@@ -1,7 +1,10 @@
 //! What OSPF's routers tell of their links.
 
 use super::bfd::hex;
-use super::text::{Cut, Line, Told, put, rest, slice_at, u8_at, u16_at, u24_at, u32_at, v4_at};
+use super::text::{
+    DecodeResult, SummaryLine, TruncatedHeader, put, rest, slice_at, u8_at, u16_at, u24_at, u32_at,
+    v4_at,
+};
 
 pub(super) const HEADER_LEN: usize = 20;
 pub(super) const OPTIONS: [(u32, &str); 8] = [
@@ -36,7 +39,13 @@ const EXTERNAL: u8 = 5;
 const NSSA: u8 = 7;
 
 /// `, LSA-ID: 10.0.0.0`, or what an opaque one is about.
-pub(super) fn id(line: &mut Line<'_>, kind: u8, bytes: &[u8], at: usize, colon: &str) -> Told {
+pub(super) fn id(
+    line: &mut SummaryLine<'_>,
+    kind: u8,
+    bytes: &[u8],
+    at: usize,
+    colon: &str,
+) -> DecodeResult {
     if !matches!(kind, 9..=11) {
         put!(line, ", LSA-ID: {}", v4_at(bytes, at)?);
         return Ok(());
@@ -49,7 +58,7 @@ pub(super) fn id(line: &mut Line<'_>, kind: u8, bytes: &[u8], at: usize, colon: 
 }
 
 /// Writes a header; returns the length it tells.
-pub(super) fn header(line: &mut Line<'_>, bytes: &[u8]) -> Result<usize, Cut> {
+pub(super) fn header(line: &mut SummaryLine<'_>, bytes: &[u8]) -> Result<usize, TruncatedHeader> {
     let header = slice_at(bytes, 0, HEADER_LEN)?;
     let (age, kind, len) = (u16_at(header, 0)?, u8_at(header, 3)?, u16_at(header, 18)?);
     let (router, seq) = (v4_at(header, 8)?, u32_at(header, 12)?);
@@ -66,7 +75,7 @@ pub(super) fn header(line: &mut Line<'_>, bytes: &[u8]) -> Result<usize, Cut> {
 }
 
 /// Writes what follows the header of one that is `len` bytes long with it.
-pub(super) fn body(line: &mut Line<'_>, bytes: &[u8], len: usize) -> Told {
+pub(super) fn body(line: &mut SummaryLine<'_>, bytes: &[u8], len: usize) -> DecodeResult {
     let kind = u8_at(bytes, 3)?;
     let own = len.saturating_sub(HEADER_LEN);
     let body = rest(bytes, HEADER_LEN);
@@ -94,7 +103,7 @@ pub(super) fn body(line: &mut Line<'_>, bytes: &[u8], len: usize) -> Told {
     Ok(())
 }
 
-fn router(line: &mut Line<'_>, body: &[u8]) -> Told {
+fn router(line: &mut SummaryLine<'_>, body: &[u8]) -> DecodeResult {
     put!(line, "\n\t    Router LSA Options: [");
     line.bits(&ROUTER_FLAGS, u32::from(u8_at(body, 0)?), ", ");
     put!(line, "]");
@@ -128,7 +137,7 @@ fn router(line: &mut Line<'_>, body: &[u8]) -> Told {
     Ok(())
 }
 
-fn metrics(line: &mut Line<'_>, bytes: &[u8], own: usize) -> Told {
+fn metrics(line: &mut SummaryLine<'_>, bytes: &[u8], own: usize) -> DecodeResult {
     for at in (0..own).step_by(4) {
         let word = u32_at(bytes, at)?;
         let topology = (word >> 24) as u8 & 0x7f;
@@ -139,7 +148,7 @@ fn metrics(line: &mut Line<'_>, bytes: &[u8], own: usize) -> Told {
     Ok(())
 }
 
-fn external(line: &mut Line<'_>, body: &[u8], own: usize) -> Told {
+fn external(line: &mut SummaryLine<'_>, body: &[u8], own: usize) -> DecodeResult {
     put!(line, "\n\t    Mask {}", v4_at(body, 0)?);
     for at in (4..own).step_by(12) {
         let word = u32_at(body, at)?;

@@ -1,6 +1,6 @@
 //! Spanning tree: 802.1D and 802.1w.
 
-use super::text::{Line, Told, mac_at, put, u8_at, u16_at, u32_at};
+use super::text::{DecodeResult, SummaryLine, mac_at, put, u8_at, u16_at, u32_at};
 
 const TOPOLOGY_CHANGE: u8 = 0x80;
 const VERSION_CLASSIC: u8 = 0;
@@ -16,7 +16,7 @@ const FLAGS: [(u32, &str); 6] = [
 ];
 const ROLES: [(u8, &str); 4] = [(0, "Unknown"), (1, "Alternate"), (2, "Root"), (3, "Designated")];
 
-pub(super) fn line(line: &mut Line<'_>, packet: &[u8], length: usize) -> Told {
+pub(super) fn line(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> DecodeResult {
     line.protocol = "stp";
     if length < 4 {
         line.cut();
@@ -45,7 +45,7 @@ pub(super) fn line(line: &mut Line<'_>, packet: &[u8], length: usize) -> Told {
     }
 }
 
-fn config(line: &mut Line<'_>, packet: &[u8], length: usize, kind: u8) -> Told {
+fn config(line: &mut SummaryLine<'_>, packet: &[u8], length: usize, kind: u8) -> DecodeResult {
     let flags = u8_at(packet, 4)?;
     put!(line, ", Flags [");
     line.bits(&FLAGS, u32::from(flags), ", ");

@@ -1,9 +1,12 @@
 //! TCP: flags, numbers, window, options, payload.
 
-use super::conversations::Numbers;
-use super::ip::{self, Carrier, Ends};
-use super::text::{Cut, Line, Printable, Told, put, rest, slice_at, u8_at, u16_at, u32_at, upto};
-use super::{dns, lines};
+use super::conversations::SegmentNumbers;
+use super::ip::{self, IpCarrier, IpEndpoints};
+use super::text::{
+    DecodeResult, PrintableText, SummaryLine, TruncatedHeader, put, rest, slice_at, u8_at, u16_at,
+    u32_at, upto,
+};
+use super::{dns, text_protocols};
 use crate::assigned::IpProto;
 
 const MIN_LEN: usize = 20;
@@ -25,7 +28,7 @@ const FLAG_LETTERS: [(u32, &str); 8] = [
 ];
 
 /// The fixed header.
-struct Header {
+struct TcpHeader {
     ports: (u16, u16),
     seq: u32,
     ack: u32,
@@ -34,30 +37,35 @@ struct Header {
     urgent: u16,
 }
 
-impl Header {
-    fn read(bytes: &[u8], ports: (u16, u16)) -> Result<Self, Cut> {
+impl TcpHeader {
+    fn read(bytes: &[u8], ports: (u16, u16)) -> Result<Self, TruncatedHeader> {
         let [seq, ack] = [u32_at(bytes, 4)?, u32_at(bytes, 8)?];
         let (flags, window, urgent) = (u8_at(bytes, 13)?, u16_at(bytes, 14)?, u16_at(bytes, 18)?);
         Ok(Self { ports, seq, ack, flags, window, urgent })
     }
 }
 
-pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &Carrier) -> Told {
+pub(super) fn line(
+    line: &mut SummaryLine<'_>,
+    bytes: &[u8],
+    length: usize,
+    carrier: &IpCarrier,
+) -> DecodeResult {
     line.protocol = "tcp";
     let Ok(ports) = u16_at(bytes, 0).and_then(|from| Ok((from, u16_at(bytes, 2)?))) else {
-        carrier.write_ends(line, IpProto::TCP, None);
+        carrier.write_endpoints(line, IpProto::TCP, None);
         line.text.pop();
         line.cut();
         return Ok(());
     };
-    carrier.write_ends(line, IpProto::TCP, Some(ports));
+    carrier.write_endpoints(line, IpProto::TCP, Some(ports));
     let len = usize::from(u8_at(bytes, 12)? >> 4) * 4;
     if len < MIN_LEN {
         let left = length as i64 - len as i64;
         put!(line, " tcp {} [bad hdr length {len} - too short, < {MIN_LEN}]", left as u32);
         return Ok(());
     }
-    let header = Header::read(bytes, ports)?;
+    let header = TcpHeader::read(bytes, ports)?;
     if line.detail.is_quick {
         put!(line, "tcp {}", (length as u32).wrapping_sub(len as u32));
     } else {
@@ -86,20 +94,24 @@ pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &C
 }
 
 /// Numbers counted from the beginning of the conversation, if it is known by now.
-fn relative(line: &mut Line<'_>, header: &Header, carrier: &Carrier) -> Option<Numbers> {
+fn relative(
+    line: &mut SummaryLine<'_>,
+    header: &TcpHeader,
+    carrier: &IpCarrier,
+) -> Option<SegmentNumbers> {
     if line.detail.is_absolute || header.flags & ACK == 0 {
         return None;
     }
     let ends = match carrier.ends {
-        Ends::V4(src, dst) => (src.into(), dst.into()),
-        Ends::V6(src, dst, _) => (src.0.into(), dst.0.into()),
+        IpEndpoints::V4(src, dst) => (src.into(), dst.into()),
+        IpEndpoints::V6(src, dst, _) => (src.0.into(), dst.0.into()),
     };
     let is_start = header.flags & SYN != 0;
     let conversations = line.conversations.as_mut()?;
     Some(conversations.numbers(ends, header.ports, (header.seq, header.ack), is_start))
 }
 
-fn checksum(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &Carrier) {
+fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &IpCarrier) {
     let sum = carrier.pseudo(IpProto::TCP, length);
     match ip::checked(sum, bytes, length, 16) {
         Some((found, right)) if found == right => put!(line, ", cksum 0x{found:04x} (correct)"),
@@ -111,7 +123,12 @@ fn checksum(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &Carrier)
 }
 
 /// `, seq 1:101, ack 7, win 502`: the sequence number for segments that occupy sequence space.
-fn write_numbers(line: &mut Line<'_>, header: &Header, length: usize, numbers: Option<&Numbers>) {
+fn write_numbers(
+    line: &mut SummaryLine<'_>,
+    header: &TcpHeader,
+    length: usize,
+    numbers: Option<&SegmentNumbers>,
+) {
     let (seq, ack) = numbers.map_or((header.seq, header.ack), |numbers| (numbers.seq, numbers.ack));
     if line.detail.verbose > 1 || length > 0 || header.flags & (SYN | FIN | RST) != 0 {
         put!(line, ", seq {seq}");
@@ -153,11 +170,11 @@ const NOP: u8 = 1;
 
 /// The options; `false` where they make no sense, and the line ends.
 fn options(
-    line: &mut Line<'_>,
+    line: &mut SummaryLine<'_>,
     mut bytes: &[u8],
     mut length: usize,
-    numbers: Option<&Numbers>,
-) -> Result<bool, Cut> {
+    numbers: Option<&SegmentNumbers>,
+) -> Result<bool, TruncatedHeader> {
     put!(line, ", options [");
     let mut between = "";
     while length > 0 {
@@ -193,13 +210,13 @@ fn options(
 
 /// Writes what an option says; returns how long it should be, or `None` where it is too short.
 fn option(
-    line: &mut Line<'_>,
+    line: &mut SummaryLine<'_>,
     kind: u8,
-    whole: Result<&[u8], Cut>,
+    whole: Result<&[u8], TruncatedHeader>,
     bytes: &[u8],
     len: usize,
-    numbers: Option<&Numbers>,
-) -> Result<Option<usize>, Cut> {
+    numbers: Option<&SegmentNumbers>,
+) -> Result<Option<usize>, TruncatedHeader> {
     let fixed = match kind {
         END | NOP => 1,
         2 | 28 => 4,
@@ -239,7 +256,7 @@ fn option(
     Ok(Some(fixed))
 }
 
-fn sack(line: &mut Line<'_>, data: &[u8], numbers: Option<&Numbers>) -> Told {
+fn sack(line: &mut SummaryLine<'_>, data: &[u8], numbers: Option<&SegmentNumbers>) -> DecodeResult {
     if !data.len().is_multiple_of(8) {
         put!(line, " invalid sack");
         return Ok(());
@@ -253,13 +270,13 @@ fn sack(line: &mut Line<'_>, data: &[u8], numbers: Option<&Numbers>) -> Told {
     Ok(())
 }
 
-fn user_timeout(line: &mut Line<'_>, word: u16) {
+fn user_timeout(line: &mut SummaryLine<'_>, word: u16) {
     // tcpdump takes the lowest bit for the one that says minutes instead of seconds.
     let unit = if word & 1 == 0 { 1 } else { 60 };
     put!(line, " 0x{word:x} {}", u32::from(word >> 1) * unit);
 }
 
-fn fast_open(line: &mut Line<'_>, cookie: &[u8]) {
+fn fast_open(line: &mut SummaryLine<'_>, cookie: &[u8]) {
     put!(line, "  ");
     if cookie.is_empty() {
         put!(line, "cookiereq");
@@ -272,15 +289,20 @@ fn fast_open(line: &mut Line<'_>, cookie: &[u8]) {
 }
 
 /// What is known of the payload, by port.
-fn payload(line: &mut Line<'_>, header: &Header, bytes: &[u8], length: usize) -> Told {
+fn payload(
+    line: &mut SummaryLine<'_>,
+    header: &TcpHeader,
+    bytes: &[u8],
+    length: usize,
+) -> DecodeResult {
     if header.flags & RST != 0 && line.is_verbose() {
         let told = upto(bytes, length);
-        put!(line, " [RST {}]", Printable(told));
-        return if told.len() < length { Err(Cut) } else { Ok(()) };
+        put!(line, " [RST {}]", PrintableText(told));
+        return if told.len() < length { Err(TruncatedHeader) } else { Ok(()) };
     }
     let (from, to) = header.ports;
-    if let Some(protocol) = lines::of_ports(from, to) {
-        return lines::line(line, protocol, upto(bytes, length), length);
+    if let Some(protocol) = text_protocols::of_ports(from, to) {
+        return text_protocols::line(line, protocol, upto(bytes, length), length);
     }
     if from == 53 || to == 53 {
         return dns::over_tcp(line, upto(bytes, length), length);

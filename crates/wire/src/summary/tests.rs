@@ -373,5 +373,5 @@ fn quick_lines_are_short() {
 #[test]
 fn bytes_print_as_hex_alone_and_as_text_alone() {
     assert_eq!(Hex(b"abcd\n").to_string(), "\t0x0000:  6162 6364 0a\n");
-    assert_eq!(Text(b"GET / \r\nHost: \x1b[2J\xff\r").to_string(), "GET / \nHost: .[2J..\n");
+    assert_eq!(TextDump(b"GET / \r\nHost: \x1b[2J\xff\r").to_string(), "GET / \nHost: .[2J..\n");
 }

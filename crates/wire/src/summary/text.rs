@@ -9,13 +9,13 @@ use crate::field::array;
 use crate::mac::MacAddr;
 
 /// The captured bytes ended within a header; the line ends with `[|` and the protocol's name.
-pub(super) struct Cut;
+pub(super) struct TruncatedHeader;
 
 /// What a decoder returns.
-pub(super) type Told = Result<(), Cut>;
+pub(super) type DecodeResult = Result<(), TruncatedHeader>;
 
 /// The line as it grows, and how it is wanted.
-pub(super) struct Line<'s> {
+pub(super) struct SummaryLine<'s> {
     pub(super) text: String,
     pub(super) detail: Detail,
     /// Whether the link layer's header is wanted.
@@ -30,7 +30,7 @@ pub(super) struct Line<'s> {
 /// Most headers within headers that are looked into: more is an attack on the decoder's stack.
 const MAX_DEPTH: u8 = 16;
 
-impl Line<'_> {
+impl SummaryLine<'_> {
     /// Appends text.
     pub(super) fn put(&mut self, text: fmt::Arguments<'_>) {
         // Writing to a string cannot fail.
@@ -109,42 +109,42 @@ pub(super) fn named<'n, N: Copy + PartialEq>(names: &[(N, &'n str)], number: N) 
     names.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
 }
 
-pub(super) fn u8_at(bytes: &[u8], at: usize) -> Result<u8, Cut> {
-    bytes.get(at).copied().ok_or(Cut)
+pub(super) fn u8_at(bytes: &[u8], at: usize) -> Result<u8, TruncatedHeader> {
+    bytes.get(at).copied().ok_or(TruncatedHeader)
 }
 
-pub(super) fn u16_at(bytes: &[u8], at: usize) -> Result<u16, Cut> {
-    array(bytes, at).map(u16::from_be_bytes).ok_or(Cut)
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> Result<u16, TruncatedHeader> {
+    array(bytes, at).map(u16::from_be_bytes).ok_or(TruncatedHeader)
 }
 
-pub(super) fn u24_at(bytes: &[u8], at: usize) -> Result<u32, Cut> {
-    let [a, b, c] = array(bytes, at).ok_or(Cut)?;
+pub(super) fn u24_at(bytes: &[u8], at: usize) -> Result<u32, TruncatedHeader> {
+    let [a, b, c] = array(bytes, at).ok_or(TruncatedHeader)?;
     Ok(u32::from_be_bytes([0, a, b, c]))
 }
 
-pub(super) fn u32_at(bytes: &[u8], at: usize) -> Result<u32, Cut> {
-    array(bytes, at).map(u32::from_be_bytes).ok_or(Cut)
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> Result<u32, TruncatedHeader> {
+    array(bytes, at).map(u32::from_be_bytes).ok_or(TruncatedHeader)
 }
 
-pub(super) fn u64_at(bytes: &[u8], at: usize) -> Result<u64, Cut> {
-    array(bytes, at).map(u64::from_be_bytes).ok_or(Cut)
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> Result<u64, TruncatedHeader> {
+    array(bytes, at).map(u64::from_be_bytes).ok_or(TruncatedHeader)
 }
 
-pub(super) fn v4_at(bytes: &[u8], at: usize) -> Result<Ipv4Addr, Cut> {
-    array::<4>(bytes, at).map(Ipv4Addr::from).ok_or(Cut)
+pub(super) fn v4_at(bytes: &[u8], at: usize) -> Result<Ipv4Addr, TruncatedHeader> {
+    array::<4>(bytes, at).map(Ipv4Addr::from).ok_or(TruncatedHeader)
 }
 
-pub(super) fn v6_at(bytes: &[u8], at: usize) -> Result<Ipv6Text, Cut> {
-    array::<16>(bytes, at).map(|bytes| Ipv6Text(Ipv6Addr::from(bytes))).ok_or(Cut)
+pub(super) fn v6_at(bytes: &[u8], at: usize) -> Result<Ipv6Text, TruncatedHeader> {
+    array::<16>(bytes, at).map(|bytes| Ipv6Text(Ipv6Addr::from(bytes))).ok_or(TruncatedHeader)
 }
 
-pub(super) fn mac_at(bytes: &[u8], at: usize) -> Result<MacAddr, Cut> {
-    array::<6>(bytes, at).map(MacAddr).ok_or(Cut)
+pub(super) fn mac_at(bytes: &[u8], at: usize) -> Result<MacAddr, TruncatedHeader> {
+    array::<6>(bytes, at).map(MacAddr).ok_or(TruncatedHeader)
 }
 
 /// The bytes from `at` on, `len` of them.
-pub(super) fn slice_at(bytes: &[u8], at: usize, len: usize) -> Result<&[u8], Cut> {
-    bytes.get(at..).and_then(|rest| rest.get(..len)).ok_or(Cut)
+pub(super) fn slice_at(bytes: &[u8], at: usize, len: usize) -> Result<&[u8], TruncatedHeader> {
+    bytes.get(at..).and_then(|rest| rest.get(..len)).ok_or(TruncatedHeader)
 }
 
 /// The bytes from `at` on, none where they end before.
@@ -168,9 +168,9 @@ impl fmt::Display for Ipv6Text {
 }
 
 /// Bytes as text, where what a terminal could take for a command is shown as tcpdump shows it.
-pub(super) struct Printable<'b>(pub(super) &'b [u8]);
+pub(super) struct PrintableText<'b>(pub(super) &'b [u8]);
 
-impl fmt::Display for Printable<'_> {
+impl fmt::Display for PrintableText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for &byte in self.0 {
             match byte {

@@ -1,19 +1,24 @@
 //! UDP, and who speaks above it by port.
 
-use super::ip::{self, Carrier};
-use super::text::{Cut, Line, Told, put, rest, u16_at, upto};
+use super::ip::{self, IpCarrier};
+use super::text::{DecodeResult, SummaryLine, TruncatedHeader, put, rest, u16_at, upto};
 use super::{bfd, dhcp, dns, ntp, vxlan};
 use crate::assigned::IpProto;
 
 const LEN: usize = 8;
 
-pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &Carrier) -> Told {
+pub(super) fn line(
+    line: &mut SummaryLine<'_>,
+    bytes: &[u8],
+    length: usize,
+    carrier: &IpCarrier,
+) -> DecodeResult {
     line.protocol = "udp";
     let Ok(ports) = u16_at(bytes, 0).and_then(|from| Ok((from, u16_at(bytes, 2)?))) else {
-        carrier.write_ends(line, IpProto::UDP, None);
-        return Err(Cut);
+        carrier.write_endpoints(line, IpProto::UDP, None);
+        return Err(TruncatedHeader);
     };
-    carrier.write_ends(line, IpProto::UDP, Some(ports));
+    carrier.write_endpoints(line, IpProto::UDP, Some(ports));
     if length < LEN {
         put!(line, "truncated-udp {length}");
         return Ok(());
@@ -25,13 +30,13 @@ pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &C
     }
     let (payload_len, left) = (claimed - LEN, (length - LEN).min(claimed - LEN));
     if bytes.len() < LEN {
-        return Err(Cut);
+        return Err(TruncatedHeader);
     }
     if line.is_verbose() && !line.detail.is_quick && line.detail.checksums && !carrier.is_fragment {
         checksum(line, bytes, left + LEN, carrier);
     }
     let payload = upto(rest(bytes, LEN), left);
-    if !line.detail.is_quick && above(line, ports, payload, left)? {
+    if !line.detail.is_quick && upper_layer(line, ports, payload, left)? {
         return Ok(());
     }
     // The rest of a first fragment is elsewhere.
@@ -43,7 +48,7 @@ pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &C
 }
 
 /// Over IPv4 a checksum is told with the second `-v`, and none is right.
-fn checksum(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &Carrier) {
+fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &IpCarrier) {
     if !carrier.is_v6() && line.detail.verbose < 2 {
         return;
     }
@@ -61,12 +66,12 @@ fn checksum(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &Carrier)
 }
 
 /// Writes what is known of the payload; `false` where nobody knows the ports.
-fn above(
-    line: &mut Line<'_>,
+fn upper_layer(
+    line: &mut SummaryLine<'_>,
     (from, to): (u16, u16),
     payload: &[u8],
     length: usize,
-) -> Result<bool, Cut> {
+) -> Result<bool, TruncatedHeader> {
     let is = |port: u16| from == port || to == port;
     match () {
         () if is(53) => dns::line(line, payload, length, false)?,

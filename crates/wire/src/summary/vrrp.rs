@@ -1,14 +1,21 @@
 //! VRRP, versions 2 and 3.
 
-use super::ip::{Carrier, checked};
-use super::text::{Line, Printable, Told, put, slice_at, u8_at, u16_at, v4_at, v6_at};
+use super::ip::{IpCarrier, checked};
+use super::text::{
+    DecodeResult, PrintableText, SummaryLine, put, slice_at, u8_at, u16_at, v4_at, v6_at,
+};
 use crate::assigned::IpProto;
 use crate::checksum::Sum;
 
 const PROTO: IpProto = IpProto(112);
 const SIMPLE: u8 = 1;
 
-pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &Carrier) -> Told {
+pub(super) fn line(
+    line: &mut SummaryLine<'_>,
+    bytes: &[u8],
+    length: usize,
+    carrier: &IpCarrier,
+) -> DecodeResult {
     line.protocol = "vrrp";
     let first = u8_at(bytes, 0)?;
     let (version, kind) = (first >> 4, first & 15);
@@ -38,12 +45,12 @@ pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize, carrier: &C
 }
 
 fn addresses(
-    line: &mut Line<'_>,
+    line: &mut SummaryLine<'_>,
     bytes: &[u8],
     length: usize,
     version: u8,
-    carrier: &Carrier,
-) -> Told {
+    carrier: &IpCarrier,
+) -> DecodeResult {
     let sum = if version == 3 { carrier.pseudo(PROTO, length) } else { Sum::new() };
     if let Some((found, right)) = checked(sum, bytes, length, 6)
         && found != right
@@ -67,7 +74,7 @@ fn addresses(
     if version == 2 && u8_at(bytes, 4)? == SIMPLE {
         let data = slice_at(bytes, 8 + 4 * count, 8)?;
         let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
-        put!(line, " auth \"{}\"", Printable(&data[..end]));
+        put!(line, " auth \"{}\"", PrintableText(&data[..end]));
     }
     Ok(())
 }

@@ -1,12 +1,12 @@
 //! VXLAN: its header, and the frame inside.
 
 use super::link;
-use super::text::{Line, Told, put, rest, u8_at, u24_at};
+use super::text::{DecodeResult, SummaryLine, put, rest, u8_at, u24_at};
 
 const LEN: usize = 8;
 const FLAGS: [(u32, &str); 1] = [(0x08, "I")];
 
-pub(super) fn line(line: &mut Line<'_>, bytes: &[u8], length: usize) -> Told {
+pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     line.protocol = "vxlan";
     if !line.enter() {
         put!(line, "[too many headers]");

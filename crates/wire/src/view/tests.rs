@@ -1,5 +1,5 @@
 use super::*;
-use crate::frame::{FrameSpec, IpSpec, Ipv6Spec, L4Spec, Ports, TcpSpec};
+use crate::frame::{FrameSpec, IpSpec, Ipv6Spec, L4Spec, PortPair, TcpSpec};
 use etherparse::{LinkExtSlice, NetSlice, SlicedPacket};
 use proptest::prelude::*;
 use std::string::ToString;
@@ -29,7 +29,7 @@ fn plain_ipv4_udp() {
     assert!(headers.tags_found().is_empty());
     let ip = headers.ip.unwrap();
     assert_eq!((ip.proto, ip.l4, ip.end), (IpProto::UDP, 34, 60));
-    assert_eq!((ip.l4_len(), ip.fragment), (26, Fragment::Whole));
+    assert_eq!((ip.l4_len(), ip.fragment), (26, FragmentPosition::Whole));
     assert_eq!(headers.ports(&frame), Some((1234, 1234)));
     assert_eq!(ip.l4_bytes(&frame).unwrap().len(), 26);
 }
@@ -70,16 +70,16 @@ fn every_truncation_is_named_with_the_length_it_needs() {
         other => panic!("{len} bytes: {other:?}"),
     };
     for len in 0..14 {
-        assert_eq!(needs(&v4, len), (Layer::Ethernet, 14));
+        assert_eq!(needs(&v4, len), (HeaderLayer::Ethernet, 14));
     }
     for len in 14..18 {
-        assert_eq!(needs(&v4, len), (Layer::Vlan, 18));
+        assert_eq!(needs(&v4, len), (HeaderLayer::Vlan, 18));
     }
     for len in 18..38 {
-        assert_eq!(needs(&v4, len), (Layer::Ipv4, 38));
+        assert_eq!(needs(&v4, len), (HeaderLayer::Ipv4, 38));
     }
     for len in 18..58 {
-        assert_eq!(needs(&v6, len), (Layer::Ipv6, 58));
+        assert_eq!(needs(&v6, len), (HeaderLayer::Ipv6, 58));
     }
     // Only the payload is cut: headers are known, the payload is not to be had.
     let headers = Headers::parse(&v4[..40]).unwrap();
@@ -96,19 +96,19 @@ fn contradicting_headers_are_refused_by_name() {
         frame[at..at + bytes.len()].copy_from_slice(bytes);
         Headers::parse(&frame).unwrap_err()
     };
-    assert_eq!(with(14, &[0x65]), ViewError::Version { layer: Layer::Ipv4, found: 6 });
+    assert_eq!(with(14, &[0x65]), ViewError::Version { layer: HeaderLayer::Ipv4, found: 6 });
     assert_eq!(with(14, &[0x44]), ViewError::HeaderLength { found: 16 });
     assert_eq!(
         with(16, &[0, 19]),
-        ViewError::TotalLength { layer: Layer::Ipv4, found: 19, headers: 20 }
+        ViewError::TotalLength { layer: HeaderLayer::Ipv4, found: 19, headers: 20 }
     );
-    assert_eq!(with(12, &[0x86, 0xdd]), ViewError::Version { layer: Layer::Ipv6, found: 4 });
+    assert_eq!(with(12, &[0x86, 0xdd]), ViewError::Version { layer: HeaderLayer::Ipv6, found: 4 });
     assert_eq!(
         with(16, &[0, 19]).to_string(),
         "an IPv4 packet of 19 bytes ends inside its 20 bytes of headers"
     );
     assert_eq!(
-        ViewError::Truncated { layer: Layer::Vlan, need: 18, have: 15 }.to_string(),
+        ViewError::Truncated { layer: HeaderLayer::Vlan, need: 18, have: 15 }.to_string(),
         "the frame ends at byte 15, its VLAN header at byte 18"
     );
 }
@@ -122,10 +122,10 @@ fn fragments_are_told_apart() {
         let headers = Headers::parse(&frame).unwrap();
         (headers.ip.unwrap().fragment, headers.ports(&frame).is_some())
     };
-    assert_eq!(fragment(0x4000), (Fragment::Whole, true));
-    assert_eq!(fragment(0x2000), (Fragment::First, true));
-    assert_eq!(fragment(0x2001), (Fragment::Later, false));
-    assert_eq!(fragment(0x0001), (Fragment::Later, false));
+    assert_eq!(fragment(0x4000), (FragmentPosition::Whole, true));
+    assert_eq!(fragment(0x2000), (FragmentPosition::First, true));
+    assert_eq!(fragment(0x2001), (FragmentPosition::Later, false));
+    assert_eq!(fragment(0x0001), (FragmentPosition::Later, false));
 }
 
 #[test]
@@ -152,9 +152,9 @@ fn ipv6_fragment_headers_end_the_walk_where_data_begins() {
         let ip = Headers::parse(&frame).unwrap().ip.unwrap();
         (ip.fragment, ip.l4)
     };
-    assert_eq!(fragment([0, 0]), (Fragment::Whole, 62));
-    assert_eq!(fragment([0, 1]), (Fragment::First, 62));
-    assert_eq!(fragment([0, 8]), (Fragment::Later, 62));
+    assert_eq!(fragment([0, 0]), (FragmentPosition::Whole, 62));
+    assert_eq!(fragment([0, 1]), (FragmentPosition::First, 62));
+    assert_eq!(fragment([0, 8]), (FragmentPosition::Later, 62));
     // The next-header field of a later fragment describes bytes of the first.
     let frame = v6_with(
         IpProto::FRAGMENT,
@@ -178,19 +178,19 @@ fn endless_extensions_are_refused() {
     let frame = v6_with(IpProto::DESTINATION, &[&[UDP, 3, 0, 0, 0, 0, 0, 0]]);
     assert_eq!(
         Headers::parse(&frame),
-        Err(ViewError::Truncated { layer: Layer::Ipv6Extension, need: 86, have: 70 })
+        Err(ViewError::Truncated { layer: HeaderLayer::Ipv6Extension, need: 86, have: 70 })
     );
     let mut frame = v6_with(IpProto::DESTINATION, &[&[UDP, 0, 0, 0, 0, 0, 0, 0]]);
     frame[18..20].copy_from_slice(&[0, 7]);
     assert_eq!(
         Headers::parse(&frame),
-        Err(ViewError::TotalLength { layer: Layer::Ipv6, found: 47, headers: 48 })
+        Err(ViewError::TotalLength { layer: HeaderLayer::Ipv6, found: 47, headers: 48 })
     );
 }
 
 fn specs() -> impl Strategy<Value = FrameSpec> {
     (any::<bool>(), any::<bool>(), 0usize..=2, any::<u16>()).prop_map(|(v6, tcp, tags, port)| {
-        let ports = Ports { src: port, dst: 80 };
+        let ports = PortPair { src: port, dst: 80 };
         FrameSpec {
             tags: vec![VlanTag(port).into(); tags],
             ip: if v6 { IpSpec::V6(Ipv6Spec::default()) } else { FrameSpec::default().ip },

@@ -5,7 +5,7 @@ use std::vec::Vec;
 use super::*;
 use crate::spec::SchedKind;
 
-const PIPE: Object = Object::Pipe(1);
+const PIPE: ShaperTarget = ShaperTarget::Pipe(1);
 
 fn handles(out: &[(u32, u64)]) -> Vec<u32> {
     out.iter().map(|&(handle, _)| handle).collect()
@@ -53,9 +53,9 @@ fn another_scheduler_first_sends_what_waits() {
              queue 1 config sched 1 pri 1
              queue 2 config sched 1 pri 2"
         ));
-        (0..20).for_each(|n| _ = bench.send(0, Object::Queue(1 + (n % 2) as u16), n, 1000));
+        (0..20).for_each(|n| _ = bench.send(0, ShaperTarget::Queue(1 + (n % 2) as u16), n, 1000));
         bench.command(0, &std::format!("sched 1 config type {to}"));
-        (20..30).for_each(|n| _ = bench.send(0, Object::Queue(1), n, 1000));
+        (20..30).for_each(|n| _ = bench.send(0, ShaperTarget::Queue(1), n, 1000));
         let out = handles(&bench.run(SECOND));
         assert_eq!(out.len(), 30, "{from} to {to}");
         assert!(out[..20].iter().all(|&handle| handle < 20), "{from} to {to}: {out:?}");
@@ -85,9 +85,9 @@ fn a_queue_that_moves_leaves_its_packets_to_the_old_parent() {
          pipe 2 config bw 8Mbit/s
          queue 1 config pipe 1",
     );
-    (0..3).for_each(|n| _ = bench.send(0, Object::Queue(1), n, 1000));
+    (0..3).for_each(|n| _ = bench.send(0, ShaperTarget::Queue(1), n, 1000));
     bench.command(0, "queue 1 config pipe 2");
-    bench.send(0, Object::Queue(1), 3, 1000);
+    bench.send(0, ShaperTarget::Queue(1), 3, 1000);
     assert_eq!(bench.run(SECOND), [(0, MS), (3, MS), (1, 2 * MS), (2, 3 * MS)]);
 }
 
@@ -98,8 +98,8 @@ fn a_new_weight_holds_for_flows_that_are() {
          queue 1 config pipe 1 weight 1 queue 100
          queue 2 config pipe 1 weight 1 queue 100",
     );
-    (0..100).for_each(|_| _ = bench.send(0, Object::Queue(1), 1, 1000));
-    (0..100).for_each(|_| _ = bench.send(0, Object::Queue(2), 2, 1000));
+    (0..100).for_each(|_| _ = bench.send(0, ShaperTarget::Queue(1), 1, 1000));
+    (0..100).for_each(|_| _ = bench.send(0, ShaperTarget::Queue(2), 2, 1000));
     let first = bench.run(40 * MS).iter().filter(|p| p.0 == 1).count();
     assert!((19..=21).contains(&first), "{first}");
     bench.command(40 * MS, "queue 1 config weight 9 queue 100");
@@ -114,7 +114,7 @@ fn a_smaller_queue_holds_for_what_comes() {
     let mut bench = engine("pipe 1 config bw 8Mbit/s queue 50");
     (0..50).for_each(|n| _ = bench.send(0, PIPE, n, 1000));
     bench.command(0, "pipe 1 config bw 8Mbit/s queue 10");
-    assert_eq!(bench.send(0, PIPE, 50, 1000), Report::Refused);
+    assert_eq!(bench.send(0, PIPE, 50, 1000), SubmitResult::Refused);
     assert_eq!(bench.run(SECOND).len(), 50);
 }
 
@@ -140,8 +140,8 @@ fn deleting_drops_what_waits_and_delivers_what_left() {
     (0..10).for_each(|n| _ = bench.send(0, PIPE, n, 1000));
     // Three are through the link, the fourth is on it.
     bench.command(3 * MS + 1, "pipe 1 delete");
-    assert_eq!(bench.drops(DropCause::Deleted), 6);
-    assert_eq!(bench.send(4 * MS, PIPE, 10, 1000), Report::Refused);
+    assert_eq!(bench.drops(ShaperDropCause::Deleted), 6);
+    assert_eq!(bench.send(4 * MS, PIPE, 10, 1000), SubmitResult::Refused);
     assert_eq!(handles(&bench.run(SECOND)), [0, 1, 2, 3]);
 }
 
@@ -153,9 +153,9 @@ fn deleting_a_queue_leaves_the_others_alone() {
          queue 2 config pipe 1
          queue 3 config pipe 1",
     );
-    (0..30).for_each(|n| _ = bench.send(0, Object::Queue(1 + (n % 3) as u16), n, 1000));
+    (0..30).for_each(|n| _ = bench.send(0, ShaperTarget::Queue(1 + (n % 3) as u16), n, 1000));
     bench.command(0, "queue delete 2");
-    assert_eq!(bench.drops(DropCause::Deleted), 10);
+    assert_eq!(bench.drops(ShaperDropCause::Deleted), 10);
     assert_eq!(bench.run(SECOND).len(), 20);
 }
 
@@ -166,7 +166,7 @@ fn flush_leaves_nothing() {
          sched 1 config type qfq
          queue 1 config pipe 1 mask all",
     );
-    (0..30).for_each(|n| _ = bench.send_as(0, Object::Queue(1), &host(n % 4), n, 1000));
+    (0..30).for_each(|n| _ = bench.send_as(0, ShaperTarget::Queue(1), &host(n % 4), n, 1000));
     (0..30).for_each(|n| _ = bench.send_as(0, PIPE, &host(n % 4), n, 1000));
     bench.command(0, "pipe flush");
     bench.run(SECOND);
@@ -225,7 +225,7 @@ fn the_type_of_a_pipe_is_that_of_its_scheduler_and_pipe_rules_keep_their_fifo() 
     assert_eq!(kind, SchedKind::Prio, "what is not said stays, as in dummynet");
     // On the link is the first; of those that wait, queue 2 has the better priority.
     for (handle, queue) in [(0, 1), (1, 1), (2, 2)] {
-        bench.send(0, Object::Queue(queue), handle, 1000);
+        bench.send(0, ShaperTarget::Queue(queue), handle, 1000);
     }
     assert_eq!(handles(&bench.run(SECOND)), [0, 2, 1]);
 }
@@ -238,6 +238,6 @@ fn parameters_of_a_pipes_type_that_are_out_of_range_are_refused_and_nothing_chan
         Default::default(),
     );
     let spec = crate::spec::PipeSpec { kind: Some(kind), ..Default::default() };
-    assert!(bench.dummynet.configure(0, Config::Pipe(1, spec), &mut |_| {}).is_err());
+    assert!(bench.dummynet.configure(0, ShaperConfig::Pipe(1, spec), &mut |_| {}).is_err());
     assert_eq!(bench.dummynet.show_scheds(0)[0].sched.kind, SchedKind::Rr);
 }

@@ -58,14 +58,14 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// A command that may be refused: there may be nothing to delete.
 fn say(bench: &mut Bench, now_ns: u64, text: &str) {
     let tell = &mut |event| bench.events.push(event);
-    match Command::parse(text).unwrap() {
-        Command::Config(config) => _ = bench.dummynet.configure(now_ns, config, tell),
-        Command::Delete(kind, ranges) => {
+    match DummynetCommand::parse(text).unwrap() {
+        DummynetCommand::Config(config) => _ = bench.dummynet.configure(now_ns, config, tell),
+        DummynetCommand::Delete(kind, ranges) => {
             for range in ranges {
                 _ = bench.dummynet.delete(now_ns, kind, range, tell);
             }
         }
-        Command::Flush => bench.dummynet.flush(now_ns, tell),
+        DummynetCommand::Flush => bench.dummynet.flush(now_ns, tell),
         other => panic!("{other:?}"),
     }
 }
@@ -84,7 +84,7 @@ proptest! {
             match step {
                 Step::Send { object, host: one, len, ect } => {
                     let objects =
-                        [Object::Pipe(1), Object::Pipe(2), Object::Queue(1), Object::Queue(2)];
+                        [ShaperTarget::Pipe(1), ShaperTarget::Pipe(2), ShaperTarget::Queue(1), ShaperTarget::Queue(2)];
                     let ecn = if ect { Ecn::Ect0 } else { Ecn::NotEct };
                     bench.send_ecn(now_ns, objects[object], &host(one), sent, len, ecn);
                     sent += 1;
@@ -111,15 +111,15 @@ proptest! {
         let mut last_ns = 0;
         for event in &bench.events {
             match *event {
-                Event::Released { handle, at_ns, .. } => {
+                ShaperEvent::Released { handle, at_ns, .. } => {
                     prop_assert!(ended.insert(handle), "{handle} ends twice");
                     prop_assert!(at_ns >= last_ns, "times go back");
                     last_ns = at_ns;
                 }
-                Event::Dropped { handle, .. } => {
+                ShaperEvent::Dropped { handle, .. } => {
                     prop_assert!(ended.insert(handle), "{handle} ends twice");
                 }
-                Event::Marked { handle } => prop_assert!(!ended.contains(&handle)),
+                ShaperEvent::Marked { handle } => prop_assert!(!ended.contains(&handle)),
             }
         }
         prop_assert_eq!(ended.len(), sent as usize);
@@ -145,7 +145,7 @@ proptest! {
                     let at_ns = now_ns / step_ns * step_ns;
                     bench.dummynet.release(at_ns, &mut |event| bench.events.push(event));
                 }
-                let object = [Object::Pipe(1), Object::Queue(1)][object];
+                let object = [ShaperTarget::Pipe(1), ShaperTarget::Queue(1)][object];
                 bench.send_as(now_ns, object, &host(one), handle, len);
             }
             bench.run(60 * SECOND)

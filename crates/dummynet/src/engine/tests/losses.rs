@@ -8,15 +8,15 @@ use slipring_model::Stream;
 use slipring_model::format::DummynetProfile;
 
 use super::*;
-use crate::spec::{LinkSpec, PipeSpec, Profile};
+use crate::spec::{PipeLinkSpec, PipeProfile, PipeSpec};
 
-const PIPE: Object = Object::Pipe(1);
+const PIPE: ShaperTarget = ShaperTarget::Pipe(1);
 
 #[test]
 fn plr_loses_its_share() {
     let mut bench = engine("pipe 1 config plr 0.05");
     (0..100_000).for_each(|n| _ = bench.send(n.into(), PIPE, n, 64));
-    let lost = bench.drops(DropCause::Loss) as f64 / 100_000.0;
+    let lost = bench.drops(ShaperDropCause::Loss) as f64 / 100_000.0;
     assert!((lost - 0.05).abs() < 0.005, "{lost}");
     bench.run(SECOND);
 }
@@ -26,7 +26,7 @@ fn gilbert_elliott_loses_in_bursts() {
     // Lost only in the bad state, which takes a tenth of the packets and lasts ten.
     let mut bench = engine("pipe 1 config plr 0,0.0111,1,0.1");
     let fates: Vec<bool> =
-        (0..200_000).map(|n| bench.send(n.into(), PIPE, n, 64) == Report::Refused).collect();
+        (0..200_000).map(|n| bench.send(n.into(), PIPE, n, 64) == SubmitResult::Refused).collect();
     let lost = fates.iter().filter(|&&lost| lost).count() as f64;
     let bursts = fates.windows(2).filter(|pair| !pair[0] && pair[1]).count() as f64;
     assert!((lost / 200_000.0 - 0.1).abs() < 0.01, "{lost}");
@@ -36,12 +36,13 @@ fn gilbert_elliott_loses_in_bursts() {
 #[test]
 fn profiles_add_time_on_the_link_and_lose_packets_after_it() {
     let text = "name x\nsamples 10\nloss-level 0.86\nprob delay\n0 100\n1 100\n";
-    let mut link = LinkSpec { bits_per_sec: 1_000_000, delay_ns: 3 * MS, ..LinkSpec::default() };
-    link.profile = Some(Profile::new(&DummynetProfile::parse(text).unwrap()));
+    let mut link =
+        PipeLinkSpec { bits_per_sec: 1_000_000, delay_ns: 3 * MS, ..PipeLinkSpec::default() };
+    link.profile = Some(PipeProfile::new(&DummynetProfile::parse(text).unwrap()));
     assert_eq!(link.profile.as_ref().unwrap().first_lost, 8, "0.86 of 10 is cut to 8");
     let mut bench = engine("");
     let spec = PipeSpec { link, ..PipeSpec::default() };
-    bench.dummynet.configure(0, Config::Pipe(1, spec), &mut |_| {}).unwrap();
+    bench.dummynet.configure(0, ShaperConfig::Pipe(1, spec), &mut |_| {}).unwrap();
     let (mut now_ns, mut lost) = (0, 0);
     for n in 0..5000 {
         bench.send(now_ns, PIPE, n, 125);
@@ -51,8 +52,8 @@ fn profiles_add_time_on_the_link_and_lose_packets_after_it() {
         let mut event = None;
         bench.dummynet.release(end_ns, &mut |one| event = Some(one));
         match event {
-            Some(Event::Released { at_ns, .. }) => assert_eq!(at_ns, end_ns),
-            Some(Event::Dropped { at_ns, cause: DropCause::Profile, .. }) => {
+            Some(ShaperEvent::Released { at_ns, .. }) => assert_eq!(at_ns, end_ns),
+            Some(ShaperEvent::Dropped { at_ns, cause: ShaperDropCause::Profile, .. }) => {
                 assert_eq!(at_ns, end_ns);
                 lost += 1;
             }
@@ -67,14 +68,14 @@ fn profiles_add_time_on_the_link_and_lose_packets_after_it() {
 #[test]
 fn profile_times_count_against_the_bandwidth() {
     let text = "samples 100\nprob delay\n0 10\n1 10\n";
-    let link = LinkSpec {
+    let link = PipeLinkSpec {
         bits_per_sec: 1_000_000,
-        profile: Some(Profile::new(&DummynetProfile::parse(text).unwrap())),
-        ..LinkSpec::default()
+        profile: Some(PipeProfile::new(&DummynetProfile::parse(text).unwrap())),
+        ..PipeLinkSpec::default()
     };
     let mut bench = engine("");
     let spec = PipeSpec { link, ..PipeSpec::default() };
-    bench.dummynet.configure(0, Config::Pipe(1, spec), &mut |_| {}).unwrap();
+    bench.dummynet.configure(0, ShaperConfig::Pipe(1, spec), &mut |_| {}).unwrap();
     (0..3).for_each(|n| _ = bench.send(0, PIPE, n, 125));
     assert_eq!(bench.run(SECOND), [(0, 11 * MS), (1, 22 * MS), (2, 33 * MS)]);
 }
@@ -118,7 +119,7 @@ fn red_hits_as_often_as_a_naive_model_does() {
             let params = [scale(0.05), 10.0, 40.0, scale(0.1)];
             // While nothing waits the averages of both decay by different rules; there is no hit.
             expected += u32::from(naive.hits(length as f64, params, stream.next_f64()));
-            real += u32::from(bench.send(now_ns, PIPE, n, 1000) == Report::Refused);
+            real += u32::from(bench.send(now_ns, PIPE, n, 1000) == SubmitResult::Refused);
         }
         (f64::from(real), f64::from(expected))
     };
@@ -132,11 +133,11 @@ fn red_with_ecn_marks_all_above_min_and_drops_what_cannot_be_marked() {
     let mut bench = engine("pipe 1 config bw 1Mbit/s queue 100 red 1/5/10/0.1 ecn");
     for n in 0..40 {
         let ecn = if n % 2 == 0 { Ecn::Ect0 } else { Ecn::NotEct };
-        bench.send_ecn(0, PIPE, &FlowKey::default(), n, 1000, ecn);
+        bench.send_ecn(0, PIPE, &ShaperFlowKey::default(), n, 1000, ecn);
     }
     let counters = bench.dummynet.counters();
     // From a queue of more than 5 on: the even ones are marked, the odd ones lost.
-    assert_eq!(counters.drops.of(DropCause::Aqm), counters.marked + 1);
+    assert_eq!(counters.drops.of(ShaperDropCause::Aqm), counters.marked + 1);
     assert!((15..18).contains(&counters.marked), "{counters:?}");
     bench.run(SECOND);
 }
@@ -152,12 +153,12 @@ fn red_losses(sizes: &str, queue: &str, len: u32, idle_ns: u64) -> u64 {
     // A queue that is held full, and then the same frames after a pause.
     (0..60).for_each(|n| _ = bench.send(0, PIPE, n, len));
     bench.run(SECOND);
-    let before = bench.drops(DropCause::Aqm);
+    let before = bench.drops(ShaperDropCause::Aqm);
     for n in 0..4 {
         bench.send(SECOND + idle_ns, PIPE, n, len);
     }
     bench.run(10 * SECOND);
-    bench.drops(DropCause::Aqm) - if idle_ns > 0 { before } else { 0 }
+    bench.drops(ShaperDropCause::Aqm) - if idle_ns > 0 { before } else { 0 }
 }
 
 #[test]
@@ -243,7 +244,7 @@ fn codel_marks_instead_of_dropping_if_both_sides_can() {
         }
         let counters = bench.dummynet.counters();
         assert_eq!(counters.marked > 0, marks, "{aqm}: {counters:?}");
-        assert_eq!(counters.drops.of(DropCause::Aqm) > 0, drops, "{aqm}: {counters:?}");
+        assert_eq!(counters.drops.of(ShaperDropCause::Aqm) > 0, drops, "{aqm}: {counters:?}");
     }
 }
 
@@ -259,10 +260,10 @@ fn fq_codel_protects_a_thin_flow_from_a_thick_one() {
         for n in 0..5000u32 {
             let now_ns = u64::from(n) * MS;
             (0..2).for_each(|_| {
-                _ = bench.send_as(now_ns, Object::Queue(1), &host(1), u32::MAX, 1000)
+                _ = bench.send_as(now_ns, ShaperTarget::Queue(1), &host(1), u32::MAX, 1000)
             });
             if n % 20 == 0 {
-                bench.send_as(now_ns, Object::Queue(1), &host(2), n, 100);
+                bench.send_as(now_ns, ShaperTarget::Queue(1), &host(2), n, 100);
             }
             for (handle, at_ns) in bench.run(now_ns + MS) {
                 if handle != u32::MAX {
@@ -283,9 +284,9 @@ fn fq_codel_never_holds_more_than_its_limit() {
          queue 1 config sched 1",
     );
     for n in 0..500 {
-        bench.send_as(0, Object::Queue(1), &host(n % 7), n, 1000);
+        bench.send_as(0, ShaperTarget::Queue(1), &host(n % 7), n, 1000);
         assert!(bench.dummynet.counters().queued <= 50);
         bench.check();
     }
-    assert_eq!(bench.drops(DropCause::Full), 449);
+    assert_eq!(bench.drops(ShaperDropCause::Full), 449);
 }

@@ -4,7 +4,7 @@ use std::vec::Vec;
 
 use super::*;
 
-const PIPE: Object = Object::Pipe(1);
+const PIPE: ShaperTarget = ShaperTarget::Pipe(1);
 
 #[test]
 fn a_lone_packet_takes_its_own_time_and_the_delay() {
@@ -77,7 +77,7 @@ fn slots_and_bytes_limit_what_waits_but_not_what_is_on_the_link() {
     // The first packet is on the link at once and takes no slot.
     let mut bench = engine("pipe 1 config bw 10Mbit/s queue 10");
     (0..20).for_each(|n| _ = bench.send(0, PIPE, n, 1250));
-    assert_eq!(bench.drops(DropCause::Full), 9);
+    assert_eq!(bench.drops(ShaperDropCause::Full), 9);
     assert_eq!(bench.run(SECOND).len(), 11);
     // A queue in bytes is full when it is over; so one packet may go beyond.
     let mut bench = engine("pipe 1 config bw 10Mbit/s queue 5000Bytes");
@@ -89,13 +89,13 @@ fn slots_and_bytes_limit_what_waits_but_not_what_is_on_the_link() {
 fn one_ping_passes_a_slow_pipe_and_after_five_large_ones_the_next_is_lost() {
     for (text, is_v6) in [("bw 30Byte/s", false), ("bw 100Byte/s", true)] {
         let mut bench = engine(&std::format!("pipe 1 config {text} queue 5"));
-        let key = FlowKey { is_v6, proto: 58, ..host(1) };
-        assert_eq!(bench.send_as(0, PIPE, &key, 0, 84), Report::Accepted);
+        let key = ShaperFlowKey { is_v6, proto: 58, ..host(1) };
+        assert_eq!(bench.send_as(0, PIPE, &key, 0, 84), SubmitResult::Accepted);
         assert_eq!(bench.run(4 * SECOND).len(), 1);
         let now_ns = 5 * SECOND;
         (1..=5).for_each(|n| _ = bench.send_as(now_ns, PIPE, &key, n, 1200));
         bench.send_as(now_ns, PIPE, &key, 6, 1200);
-        assert_eq!(bench.send_as(now_ns, PIPE, &key, 7, 84), Report::Refused);
+        assert_eq!(bench.send_as(now_ns, PIPE, &key, 7, 84), SubmitResult::Refused);
     }
 }
 
@@ -103,9 +103,9 @@ fn one_ping_passes_a_slow_pipe_and_after_five_large_ones_the_next_is_lost() {
 fn a_round_trip_is_two_delays_and_two_serialisations() {
     let mut bench =
         engine("pipe 1 config delay 250ms bw 1Mbit/s\npipe 2 config delay 250ms bw 1Mbit/s");
-    bench.send(0, Object::Pipe(1), 0, 84);
+    bench.send(0, ShaperTarget::Pipe(1), 0, 84);
     let (_, there_ns) = bench.run(250 * MS + 672_000)[0];
-    bench.send(there_ns, Object::Pipe(2), 0, 84);
+    bench.send(there_ns, ShaperTarget::Pipe(2), 0, 84);
     let (_, back_ns) = bench.run(2 * SECOND)[0];
     assert_eq!(back_ns, 2 * (250 * MS + 84 * 8 * 1000));
 }
@@ -135,16 +135,16 @@ fn burst_credit_is_the_bandwidth_times_the_idle_time() {
 #[test]
 fn packets_on_a_pipe_without_an_object_are_lost_and_counted() {
     let mut bench = engine("");
-    assert_eq!(bench.send(0, PIPE, 0, 64), Report::Refused);
-    assert_eq!(bench.drops(DropCause::NoObject), 1);
+    assert_eq!(bench.send(0, PIPE, 0, 64), SubmitResult::Refused);
+    assert_eq!(bench.drops(ShaperDropCause::NoObject), 1);
     bench.check();
 }
 
 #[test]
 fn noerror_reports_drops_as_successes() {
     let mut bench = engine("pipe 1 config bw 1Mbit/s plr 1 noerror");
-    assert_eq!(bench.send(0, PIPE, 0, 64), Report::Accepted);
-    assert_eq!(bench.drops(DropCause::Loss), 1);
+    assert_eq!(bench.send(0, PIPE, 0, 64), SubmitResult::Accepted);
+    assert_eq!(bench.drops(ShaperDropCause::Loss), 1);
 }
 
 #[test]
@@ -155,15 +155,15 @@ fn one_pass_decides_whether_packets_go_on_behind_their_rule() {
     bench.dummynet.settings_mut().one_pass = false;
     bench.send(MS, PIPE, 1, 64);
     bench.dummynet.release(2 * MS, &mut |event| bench.events.push(event));
-    let nexts: Vec<Next> = bench
+    let nexts: Vec<ReleaseAction> = bench
         .events
         .iter()
         .filter_map(|event| match event {
-            Event::Released { next, .. } => Some(*next),
+            ShaperEvent::Released { next, .. } => Some(*next),
             _ => None,
         })
         .collect();
-    assert_eq!(nexts, [Next::Accept, Next::After(100)]);
+    assert_eq!(nexts, [ReleaseAction::Accept, ReleaseAction::After(100)]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use slipring_cli::units::human;
-use slipring_link::{Discipline, LossModel, MarkovState, Meter, RateSpec, TraceEnd};
+use slipring_link::{Discipline, LossModel, MarkovState, MeterSpec, RateSpec, TraceEnd};
 use slipring_model::{Chance, FourState, aqm};
 
 use super::{bps, chance_text, probability, span};
@@ -23,7 +23,7 @@ pub(super) fn rate_model(rate: &RateSpec) -> (String, Value) {
                 at_ns.len(),
                 span(period),
                 human::bits_per_sec(mean),
-                then(*end)
+                trace_end_text(*end)
             );
             (text, json!({ "model": "trace", "mean_bits_per_sec": mean, "period_ns": period }))
         }
@@ -40,7 +40,7 @@ pub(super) fn rate_model(rate: &RateSpec) -> (String, Value) {
                 steps.len(),
                 span(*period_ns),
                 human::bits_per_sec(mean),
-                then(*end)
+                trace_end_text(*end)
             );
             (text, json!({ "model": "steps", "mean_bits_per_sec": mean, "period_ns": period_ns }))
         }
@@ -60,7 +60,7 @@ pub(super) fn rate_model(rate: &RateSpec) -> (String, Value) {
 }
 
 /// What comes behind the end of a trace.
-const fn then(end: TraceEnd) -> &'static str {
+const fn trace_end_text(end: TraceEnd) -> &'static str {
     match end {
         TraceEnd::Loop => "from the start again",
         TraceEnd::Hold => "as it is at its end",
@@ -74,7 +74,7 @@ fn formula(rate: &RateSpec) -> (String, Value) {
         RateSpec::Ramp { from_bps, to_bps, duration_ns, end, .. } => {
             let (from, to, time) = (bps(*from_bps), bps(*to_bps), span(*duration_ns));
             let value = json!({ "model": "ramp", "from": from_bps, "to": to_bps });
-            (format!("from {from} to {to} in {time}, then {}", then(*end)), value)
+            (format!("from {from} to {to} in {time}, then {}", trace_end_text(*end)), value)
         }
         RateSpec::Sine { mean_bps, amplitude_bps, period_ns, .. } => {
             let (mean, amplitude) = (bps(*mean_bps), bps(*amplitude_bps));
@@ -102,13 +102,13 @@ fn formula(rate: &RateSpec) -> (String, Value) {
     }
 }
 
-pub(super) fn meter(meter: &Meter) -> (String, Value) {
+pub(super) fn meter(meter: &MeterSpec) -> (String, Value) {
     match meter {
-        Meter::Bucket { bps: rate, burst } => (
+        MeterSpec::Bucket { bps: rate, burst } => (
             format!("{} with bursts of {burst} bytes", bps(*rate)),
             json!({ "bits_per_sec": rate, "burst_bytes": burst }),
         ),
-        Meter::Rfc2698 { committed_bps, committed_burst, peak_bps, peak_burst } => {
+        MeterSpec::Rfc2698 { committed_bps, committed_burst, peak_bps, peak_burst } => {
             let text = format!(
                 "{} with bursts of {committed_burst} bytes, at most {} with {peak_burst} (RFC 2698)",
                 bps(*committed_bps),
@@ -119,7 +119,7 @@ pub(super) fn meter(meter: &Meter) -> (String, Value) {
                 json!({ "committed_bits_per_sec": committed_bps, "peak_bits_per_sec": peak_bps }),
             )
         }
-        Meter::Rfc4115 { committed_bps, committed_burst, excess_bps, excess_burst } => {
+        MeterSpec::Rfc4115 { committed_bps, committed_burst, excess_bps, excess_burst } => {
             let text = format!(
                 "{} with bursts of {committed_burst} bytes, and {} with {excess_burst} (RFC 4115)",
                 bps(*committed_bps),

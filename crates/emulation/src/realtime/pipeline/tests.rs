@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use slipring_cli::{Failure, Signals};
+use slipring_datapath::workers::Workers;
 use slipring_link::{
-    BitErrors, Cause, ClassSpec, CorruptSpec, DelaySpec, Discipline, DuplicateSpec, Edit, HoldSpec,
-    LinkSpec, LossModel, LossSpec, MangleSpec, NetworkLink, OrderPolicy, Place, QueueSpec,
-    RateSpec,
+    BitErrorSpec, ClassSpec, CorruptSpec, DelaySpec, Discipline, DuplicateSpec, HoldSpec,
+    LinkDropCause, LinkQueueSpec, LinkSpec, LossModel, LossPosition, LossSpec, MangleEdit,
+    MangleSpec, NetworkLink, OrderPolicy, RateSpec,
 };
 use slipring_model::{Chance, Dist, aqm};
 use slipring_pcap::{LinkType, PcapWriter};
 use slipring_port::{OpenOptions, now};
-use slipring_program::workers::Workers;
 
-use super::super::{Board, Change, Emulation, prepare};
+use super::super::{Emulation, EmulatorChannel, PlanChange, prepare};
 use super::*;
 
 const DELAY: Nanos = 2_000_000;
@@ -32,17 +32,17 @@ fn rough(name: &str) -> LinkSpec {
     let burst = LossModel::GilbertElliott { p: 0.05, r: 0.3, bad: 1.0, good: 0.0 };
     LinkSpec {
         rate: RateSpec::Constant { bps: 300_000_000 },
-        queue: QueueSpec { bytes: Some(20_000), ..QueueSpec::default() },
-        loss: vec![LossSpec { model: burst, place: Place::Pre }],
+        queue: LinkQueueSpec { bytes: Some(20_000), ..LinkQueueSpec::default() },
+        loss: vec![LossSpec { model: burst, position: LossPosition::Pre }],
         hold: Some(HoldSpec { chance: one_in(20), hold_ns: 50_000 }),
         mangle: Some(MangleSpec {
             chance: one_in(5),
             at: 20,
-            edit: Edit::Random(8),
+            edit: MangleEdit::Random(8),
             fix_checksum: false,
         }),
         corrupt: Some(CorruptSpec {
-            errors: BitErrors::Ber(1e-3),
+            errors: BitErrorSpec::Ber(1e-3),
             from_byte: 4,
             until_byte: None,
             fix_checksum: false,
@@ -92,35 +92,35 @@ fn frame(number: u32, len: usize) -> Vec<u8> {
 struct Halves {
     hosts: [Port; 2],
     emulators: [Emulator<()>; 2],
-    directions: Directions,
+    directions: LinkDirections,
 }
 
 impl Halves {
-    fn new(plan: &NetworkSpec, manner: &Manner, slots: u32) -> Self {
+    fn new(plan: &NetworkSpec, manner: &RealtimeOptions, slots: u32) -> Self {
         let (hosts, ports) = hosts(slots);
         let emulators = Emulator::pair(ports, plan, manner, (), START);
         let Ok(emulators) = emulators else { panic!("the plan is right") };
-        Self { hosts, emulators, directions: Directions::of(plan).unwrap() }
+        Self { hosts, emulators, directions: LinkDirections::of(plan).unwrap() }
     }
 
     fn turn(&mut self, half: usize, at_ns: Nanos) {
         self.emulators[half].turn(|| at_ns).unwrap();
     }
 
-    fn account(&mut self, at_ns: Nanos) -> Account {
+    fn account(&mut self, at_ns: Nanos) -> EmulationAccount {
         let states = self.emulators.each_mut().map(|emulator| emulator.state(at_ns));
         let account = self.directions.join([&states[0], &states[1]]).account;
-        assert!(account.balance(), "{account:?}");
+        assert!(account.is_balanced(), "{account:?}");
         account
     }
 }
 
 #[test]
 fn a_frame_goes_over_and_leaves_when_it_is_due() {
-    let mut halves = Halves::new(&between(delayed), &Manner::default(), 256);
+    let mut halves = Halves::new(&between(delayed), &RealtimeOptions::default(), 256);
     assert!(send(&mut halves.hosts[0], &frame(1, 60)));
     halves.turn(0, START);
-    assert_eq!(halves.account(START).untaken.packets, 1, "between the threads");
+    assert_eq!(halves.account(START).ring_backlog.packets, 1, "between the threads");
     halves.turn(1, START);
     halves.turn(1, START + DELAY - 1);
     assert_eq!(received(&mut halves.hosts[1]), Vec::<Vec<u8>>::new());
@@ -133,7 +133,7 @@ fn a_frame_goes_over_and_leaves_when_it_is_due() {
 
 #[test]
 fn what_the_other_thread_does_not_take_stays_at_the_port_and_is_not_lost() {
-    let mut halves = Halves::new(&between(delayed), &Manner::default(), 1024);
+    let mut halves = Halves::new(&between(delayed), &RealtimeOptions::default(), 1024);
     let (mut sent, mut full) = (0, 0);
     while full < 10 {
         match send(&mut halves.hosts[0], &frame(sent, 1500)) {
@@ -148,8 +148,8 @@ fn what_the_other_thread_does_not_take_stays_at_the_port_and_is_not_lost() {
         halves.hosts[0].queues[0].tx_sync().unwrap();
     }
     let account = halves.account(START);
-    let given = halves.emulators[0].account(START).given.packets;
-    assert!(given > 1000 && account.untaken.packets > given, "{given}, {sent}, {account:?}");
+    let given = halves.emulators[0].account(START).handed_over.packets;
+    assert!(given > 1000 && account.ring_backlog.packets > given, "{given}, {sent}, {account:?}");
     assert_eq!(account.lost().packets, 0);
     let mut came = Vec::new();
     for step in 1..=3 * u64::from(sent) / 256 {
@@ -163,7 +163,7 @@ fn what_the_other_thread_does_not_take_stays_at_the_port_and_is_not_lost() {
 
 #[test]
 fn memory_that_frames_fill_goes_back_to_be_filled_again() {
-    let mut halves = Halves::new(&between(delayed), &Manner::default(), 1024);
+    let mut halves = Halves::new(&between(delayed), &RealtimeOptions::default(), 1024);
     let mut most = 0;
     for round in 0..400u64 {
         (0..200).for_each(|number| _ = send(&mut halves.hosts[0], &frame(number, 1500)));
@@ -178,7 +178,7 @@ fn memory_that_frames_fill_goes_back_to_be_filled_again() {
 
 #[test]
 fn links_without_room_leave_frames_at_the_port() {
-    let manner = Manner { storage_bytes: 1 << 20, ..Manner::default() };
+    let manner = RealtimeOptions { storage_bytes: 1 << 20, ..RealtimeOptions::default() };
     let mut halves = Halves::new(&between(delayed), &manner, 1024);
     for number in 0..2000 {
         send(&mut halves.hosts[0], &frame(number, 1500));
@@ -223,7 +223,7 @@ proptest! {
 
     #[test]
     fn each_direction_does_the_same_as_in_one_thread(script in script(), seed: u64, from in 0..2usize) {
-        let (plan, manner) = (between(rough), Manner { seed, ..Manner::default() });
+        let (plan, manner) = (between(rough), RealtimeOptions { seed, ..RealtimeOptions::default() });
         let (mut ends, ports) = hosts(256);
         let mut whole = Emulator::between(ports.into(), &plan, &manner, (), START).unwrap();
         let expected = play(&script, from, &mut ends, |at_ns| _ = whole.turn(|| at_ns).unwrap());
@@ -236,14 +236,14 @@ proptest! {
         let states = emulators.each_mut().map(|half| half.state(START));
         let account = directions.join([&states[0], &states[1]]).account;
         prop_assert_eq!(&account.links, &whole.account(START).links);
-        prop_assert!(account.balance(), "{:?}", account);
+        prop_assert!(account.is_balanced(), "{:?}", account);
     }
 
     /// The output stage looks at the time before it learns of the last frames.
     #[test]
     fn frames_that_come_over_late_are_all_accounted_for(script in script(), seed: u64, kind in 0..KINDS) {
         let plan = NetworkSpec::between("l", "r", odd(kind, "up"), odd(kind, "down"));
-        let mut halves = Halves::new(&plan, &Manner { seed, ..Manner::default() }, 256);
+        let mut halves = Halves::new(&plan, &RealtimeOptions { seed, ..RealtimeOptions::default() }, 256);
         let Halves { hosts, emulators, .. } = &mut halves;
         play(&script, 0, hosts, |at_ns| {
             [1, 0].into_iter().for_each(|half| _ = emulators[half].turn(|| at_ns).unwrap());
@@ -269,7 +269,7 @@ fn odd(kind: usize, name: &str) -> LinkSpec {
     let half_life_ns = Some(5_000_000);
     let delay = rough(name).delay;
     LinkSpec {
-        queue: QueueSpec { discipline, delay_ns: Some(3_000_000), ..QueueSpec::default() },
+        queue: LinkQueueSpec { discipline, delay_ns: Some(3_000_000), ..LinkQueueSpec::default() },
         rate: RateSpec::Constant { bps: 30_000_000 },
         delay: DelaySpec { half_life_ns, ..delay },
         order: OrderPolicy::Correlated,
@@ -277,9 +277,9 @@ fn odd(kind: usize, name: &str) -> LinkSpec {
     }
 }
 
-fn pipeline(plan: &NetworkSpec, manner: Manner) -> ([Port; 2], Emulation) {
+fn pipeline(plan: &NetworkSpec, manner: RealtimeOptions) -> ([Port; 2], Emulation) {
     let (hosts, ports) = hosts(256);
-    let manner = Manner { pipeline: true, ..manner };
+    let manner = RealtimeOptions { pipeline: true, ..manner };
     let emulation = prepare(ports.into(), plan, &manner, ()).map_err(text).unwrap();
     (hosts, emulation)
 }
@@ -291,9 +291,9 @@ fn text(failure: Failure) -> String {
     }
 }
 
-fn checked(board: &Board) -> std::sync::Arc<State> {
-    let state = board.ask();
-    assert!(state.account.balance(), "{:?}", state.account);
+fn checked(board: &EmulatorChannel) -> std::sync::Arc<EmulationState> {
+    let state = board.request_state();
+    assert!(state.account.is_balanced(), "{:?}", state.account);
     state
 }
 
@@ -301,7 +301,8 @@ fn checked(board: &Board) -> std::sync::Arc<State> {
 fn two_threads_lose_nothing_uncounted_at_any_moment() {
     let lossy = |name: &str| LinkSpec { loss: rough(name).loss, ..delayed(name) };
     let plan = NetworkSpec::between("left", "right", lossy("up"), lossy("down"));
-    let (mut hosts, emulation) = pipeline(&plan, Manner { seed: 7, ..Manner::default() });
+    let (mut hosts, emulation) =
+        pipeline(&plan, RealtimeOptions { seed: 7, ..RealtimeOptions::default() });
     let workers = Workers::start(emulation.tasks).map_err(text).unwrap();
     let (mut sent, mut came) = ([0u64; 2], [Vec::new(), Vec::new()]);
     let mut stream = slipring_model::Stream::new(7, "test");
@@ -314,7 +315,7 @@ fn two_threads_lose_nothing_uncounted_at_any_moment() {
             came[side].extend(received(host));
         }
         if stream.between(0, 50) == 0 {
-            checked(&emulation.board);
+            checked(&emulation.channel);
         }
         if stream.between(0, 200) == 0 {
             // Long enough for both to sleep.
@@ -323,19 +324,19 @@ fn two_threads_lose_nothing_uncounted_at_any_moment() {
     }
     // Until all is out.
     let all = sent[0] + sent[1];
-    let done = |account: &Account| account.sent().packets + account.lost().packets == all;
-    while !done(&checked(&emulation.board).account) {
+    let done = |account: &EmulationAccount| account.sent().packets + account.lost().packets == all;
+    while !done(&checked(&emulation.channel).account) {
         hosts.iter_mut().enumerate().for_each(|(side, host)| came[side].extend(received(host)));
     }
     workers.finish().unwrap();
     hosts.iter_mut().enumerate().for_each(|(side, host)| came[side].extend(received(host)));
-    let account = checked(&emulation.board).account.clone();
+    let account = checked(&emulation.channel).account.clone();
     assert_eq!(account.received().packets, all);
     assert_eq!(
         [came[1].len() as u64, came[0].len() as u64],
         [0, 1].map(|link| account.links[link].output.packets)
     );
-    assert!(account.links[0].drops[Cause::Loss].packets > 0, "{account:?}");
+    assert!(account.links[0].drops[LinkDropCause::Loss].packets > 0, "{account:?}");
     for frames in &came {
         let numbers = frames.iter().map(|frame| u32::from_be_bytes(*frame.first_chunk().unwrap()));
         assert!(numbers.is_sorted(), "frames keep their order");
@@ -360,13 +361,13 @@ fn taken(packets: [u32; 2]) -> [u64; 2] {
         names.map(|path| slipring_core::parse(&format!("pcap:{}", path.display())).unwrap());
     let ports = slipring_core::Host::new().open_all(&names, &OpenOptions::default()).unwrap();
     let plan = between(delayed);
-    let manner = Manner { pipeline: true, ..Manner::default() };
+    let manner = RealtimeOptions { pipeline: true, ..RealtimeOptions::default() };
     let emulation = prepare(ports, &plan, &manner, ()).map_err(text).unwrap();
     // Both threads end by themselves, once all that was read has left.
     let workers = Workers::start(emulation.tasks).map_err(text).unwrap();
     workers.watch(&Signals::install().unwrap(), None, None, |_| Ok(())).map_err(text).unwrap();
     workers.finish().unwrap();
-    let account = &emulation.board.last().account;
+    let account = &emulation.channel.last_state().account;
     [0, 1].map(|link| account.links[link].input.packets)
 }
 
@@ -379,28 +380,28 @@ fn the_end_of_one_capture_cuts_no_other_short() {
 
 #[test]
 fn nothing_is_shown_before_both_threads_have_shown_something() {
-    let (_hosts, emulation) = pipeline(&between(delayed), Manner::default());
+    let (_hosts, emulation) = pipeline(&between(delayed), RealtimeOptions::default());
     // They have not been started.
-    assert!(emulation.board.last().account.links.is_empty());
-    assert!(emulation.board.ask_within(Duration::ZERO).account.links.is_empty());
+    assert!(emulation.channel.last_state().account.links.is_empty());
+    assert!(emulation.channel.request_state_within(Duration::ZERO).account.links.is_empty());
     let [first, _second] = <[_; 2]>::try_from(emulation.tasks).map_err(drop).unwrap();
     Workers::start(vec![first]).map_err(text).unwrap().finish().unwrap();
-    assert!(emulation.board.last().account.links.is_empty(), "one of them has");
+    assert!(emulation.channel.last_state().account.links.is_empty(), "one of them has");
 }
 
 #[test]
 fn a_change_holds_for_both_directions_or_for_none() {
     let plan = between(delayed);
-    let (_hosts, emulation) = pipeline(&plan, Manner::default());
+    let (_hosts, emulation) = pipeline(&plan, RealtimeOptions::default());
     let workers = Workers::start(emulation.tasks).map_err(text).unwrap();
     let change = |at_ns, replaces, plan: &NetworkSpec| {
         let (answer, answers) = mpsc::channel();
         let plan = Box::new(plan.clone());
-        emulation.board.change(Change { at_ns, replaces, plan, answer });
+        emulation.channel.change(PlanChange { at_ns, replaces, plan, answer });
         // Until both have answered, or will not.
         answers.iter().map(|answer| answer.map_err(|error| error.to_string())).collect::<Vec<_>>()
     };
-    let soon = emulation.board.soonest();
+    let soon = emulation.channel.earliest_change_ns();
     assert!(soon > now());
     assert_eq!(change(soon, false, &between(rough)), [Ok(()), Ok(())]);
     let later = soon + 3_600_000_000_000;
@@ -409,19 +410,19 @@ fn a_change_holds_for_both_directions_or_for_none() {
     let mut other = plan.clone();
     other.links[1].spec.name = "sideways".into();
     assert!(change(later, false, &other).iter().all(Result::is_err));
-    assert_eq!(change(emulation.board.soonest(), true, &plan), [Ok(()), Ok(())]);
+    assert_eq!(change(emulation.channel.earliest_change_ns(), true, &plan), [Ok(()), Ok(())]);
     workers.finish().unwrap();
 }
 
 #[test]
 fn directions_that_share_something_are_refused_by_name() {
-    let refused = |plan: &NetworkSpec| text(Directions::of(plan).unwrap_err());
+    let refused = |plan: &NetworkSpec| text(LinkDirections::of(plan).unwrap_err());
     let link = |name: &str, from, to| NetworkLink { spec: LinkSpec::wire(name), from, to };
     let mut shared = between(delayed);
     shared.nodes = vec!["middle".into()];
-    shared.links[0].to = Target::Node(0);
-    shared.links[1].to = Target::Node(0);
-    shared.links.push(link("trunk", Source::Node(0), Target::Exit(1)));
+    shared.links[0].to = LinkTarget::Node(0);
+    shared.links[1].to = LinkTarget::Node(0);
+    shared.links.push(link("trunk", LinkSource::Node(0), LinkTarget::Exit(1)));
     let error = refused(&shared);
     assert!(
         error.contains("both directions pass link.trunk") && error.contains("SR0003"),
@@ -429,7 +430,7 @@ fn directions_that_share_something_are_refused_by_name() {
     );
 
     let mut echo = between(delayed);
-    echo.links.push(link("echo", Source::Entry(0), Target::Exit(0)));
+    echo.links.push(link("echo", LinkSource::Entry(0), LinkTarget::Exit(0)));
     echo.classes.push(ClassSpec::new("udp port 7", 2).unwrap());
     let error = refused(&echo);
     assert!(error.contains("link.echo leads back"), "{error}");
@@ -443,13 +444,13 @@ fn directions_that_share_something_are_refused_by_name() {
 fn paths_and_classes_that_stay_in_their_direction_are_not_refused() {
     let mut plan = between(delayed);
     plan.nodes = vec!["middle".into()];
-    plan.links[0].to = Target::Node(0);
+    plan.links[0].to = LinkTarget::Node(0);
     let link = |name: &str, from, to| NetworkLink { spec: delayed(name), from, to };
-    plan.links.push(link("on", Source::Node(0), Target::Exit(1)));
-    plan.links.push(link("voice", Source::Entry(0), Target::Exit(1)));
+    plan.links.push(link("on", LinkSource::Node(0), LinkTarget::Exit(1)));
+    plan.links.push(link("voice", LinkSource::Entry(0), LinkTarget::Exit(1)));
     plan.classes.push(ClassSpec::new("udp port 5004", 3).unwrap());
-    assert_eq!(Directions::of(&plan).unwrap(), Directions(vec![1, 0, 1, 1]));
-    let mut halves = Halves::new(&plan, &Manner::default(), 256);
+    assert_eq!(LinkDirections::of(&plan).unwrap(), LinkDirections(vec![1, 0, 1, 1]));
+    let mut halves = Halves::new(&plan, &RealtimeOptions::default(), 256);
     assert!(send(&mut halves.hosts[0], &frame(1, 60)));
     for step in 0..3 {
         [0, 1].into_iter().for_each(|half| halves.turn(half, START + step * DELAY));

@@ -133,7 +133,7 @@ fn a_trace_that_cannot_be_is_refused_with_its_line() {
         let args = format!("--virtual @in.pcap @out.pcap -B trace,{}", path.display());
         let said = lab.run(&args);
         assert_eq!(said.status, 2, "{trace:?}");
-        assert!(said.talk.contains(line), "{trace:?}: {}", said.talk);
+        assert!(said.stderr.contains(line), "{trace:?}: {}", said.stderr);
         assert!(!lab.path("out.pcap").exists(), "nothing was started");
     }
 }
@@ -178,7 +178,7 @@ fn a_change_takes_effect_at_its_time() {
         &capture([0, 10 * SECOND - 1, 10 * SECOND, 11 * SECOND].map(|at| (at, 60))),
     );
     let said = lab.run("--virtual @in.pcap @out.pcap --config @link.toml");
-    assert_eq!(said.status, 0, "{}", said.talk);
+    assert_eq!(said.status, 0, "{}", said.stderr);
     let expected =
         [20 * MS, 10 * SECOND - 1 + 20 * MS, 10 * SECOND + 50 * MS, 11 * SECOND + 50 * MS];
     assert_eq!(times(&lab.frames("out.pcap")), expected);
@@ -205,9 +205,9 @@ fn changes_behind_the_last_frame_do_not_hold_the_end_up() {
     // 1 s each at first, half of that for those that begin later.
     lab.write("in.pcap", &capture(burst(4, 1000)));
     let said = lab.run("--virtual @in.pcap @out.pcap --config @link.toml --json");
-    assert_eq!(said.status, 0, "{}", said.talk);
+    assert_eq!(said.status, 0, "{}", said.stderr);
     assert_eq!(times(&lab.frames("out.pcap")), [1000, 2000, 2500, 3000].map(|ms| ms * MS));
-    let report: serde_json::Value = serde_json::from_str(&said.data).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(report["elapsed_ns"], 3 * SECOND);
 }
 
@@ -217,7 +217,7 @@ fn frames_stamped_before_their_predecessors_arrive_with_them() {
     lab.write("in.pcap", &capture([10, 30, 20, 40].map(|ms| (ms * MS, 60))));
     let said = lab.run("--virtual @in.pcap @out.pcap -D 5ms");
     assert_eq!(times(&lab.frames("out.pcap")), [15, 35, 35, 45].map(|ms| ms * MS));
-    assert!(said.data.contains("1 frames are stamped before"), "{}", said.data);
+    assert!(said.stdout.contains("1 frames are stamped before"), "{}", said.stdout);
     assert_eq!(lab.emulate("-D 5ms")["unordered"], 1);
 }
 

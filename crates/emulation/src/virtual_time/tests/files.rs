@@ -45,7 +45,7 @@ fn every_form_of_capture_gives_the_same_output() {
     let output = |bytes: &[u8]| {
         lab.write("in.pcap", bytes);
         let said = lab.run(ARGS);
-        assert_eq!(said.status, 0, "{}", said.talk);
+        assert_eq!(said.status, 0, "{}", said.stderr);
         lab.bytes("out.pcap")
     };
     let plain = output(&capture(frames.iter().copied()));
@@ -75,8 +75,8 @@ fn an_output_that_is_the_input_is_refused_and_the_input_stays() {
         "--virtual @in.pcap @out.pcap @hard.pcap @in.pcap",
     ] {
         let said = lab.run(args);
-        assert_eq!(said.status, 2, "{args}: {}", said.talk);
-        assert!(said.talk.contains("would overwrite what is read"), "{args}: {}", said.talk);
+        assert_eq!(said.status, 2, "{args}: {}", said.stderr);
+        assert!(said.stderr.contains("would overwrite what is read"), "{args}: {}", said.stderr);
         assert!(lab.bytes("in.pcap") == good, "{args}");
         assert!(!lab.path("out.pcap").exists(), "{args}: nothing is created");
     }
@@ -91,8 +91,8 @@ fn two_outputs_to_one_file_are_refused_before_anything_is_created() {
         "--virtual @in.pcap @out.up --mahimahi-log @out",
     ] {
         let said = lab.run(args);
-        assert_eq!(said.status, 2, "{args}: {}", said.talk);
-        assert!(said.talk.contains("two outputs would be written to"), "{args}: {}", said.talk);
+        assert_eq!(said.status, 2, "{args}: {}", said.stderr);
+        assert!(said.stderr.contains("two outputs would be written to"), "{args}: {}", said.stderr);
         assert!(!lab.path("out.pcap").exists() && !lab.path("out.up").exists(), "{args}");
     }
 }
@@ -116,8 +116,8 @@ fn a_configuration_that_never_ends_or_is_no_text_is_refused() {
         [("/dev/zero", "a configuration has at most 16 MiB"), ("@link.toml", "byte 8 is not UTF-8")]
     {
         let said = lab.run(&format!("--virtual @in.pcap @out.pcap --config {config}"));
-        assert_eq!(said.status, 2, "{config}: {}", said.talk);
-        assert!(said.talk.contains(why), "{config}: {}", said.talk);
+        assert_eq!(said.status, 2, "{config}: {}", said.stderr);
+        assert!(said.stderr.contains(why), "{config}: {}", said.stderr);
     }
 }
 
@@ -126,7 +126,7 @@ fn refusal(bytes: &[u8]) -> (u8, String) {
     let lab = Lab::new();
     lab.write("in.pcap", bytes);
     let said = lab.run(ARGS);
-    (said.status, said.talk)
+    (said.status, said.stderr)
 }
 
 #[test]
@@ -209,7 +209,7 @@ fn snapped_frames_count_in_full_and_are_written_as_far_as_known() {
     lab.write("in.pcap", &capture([(0, 1250)]));
     lab.emulate("-B 10m");
     let out = lab.bytes("out.pcap");
-    let packet = slipring_pcap::Reader::new(&out).next().unwrap().unwrap();
+    let packet = slipring_pcap::PcapFileReader::new(&out).next().unwrap().unwrap();
     assert_eq!((packet.orig_len, packet.data), (1250, &data(0, 1250)[..]));
     assert_eq!(packet.ts_ns, EPOCH + MS);
 }
@@ -226,7 +226,7 @@ fn frames_longer_than_a_chunk_pass() {
     lab.write("in.pcap", &bytes);
     lab.emulate("-D 1ms");
     let out = lab.bytes("out.pcap");
-    let packets: Vec<_> = slipring_pcap::Reader::new(&out).map(Result::unwrap).collect();
+    let packets: Vec<_> = slipring_pcap::PcapFileReader::new(&out).map(Result::unwrap).collect();
     assert_eq!(packets.len(), 9);
     assert!(packets.iter().all(|packet| packet.data == long));
 }
@@ -237,5 +237,5 @@ fn a_full_disk_is_an_error() {
     lab.write("in.pcap", &capture((0..100_000).map(|i| (i, 60))));
     let said = lab.run("--virtual @in.pcap /dev/full -D 1ms");
     assert_eq!(said.status, 2);
-    assert!(said.talk.contains("cannot write `/dev/full`"), "{}", said.talk);
+    assert!(said.stderr.contains("cannot write `/dev/full`"), "{}", said.stderr);
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
-use slipring_pcap::{Direction, Reader, Verdict};
+use slipring_pcap::{PcapDirection, PcapFileReader, TcVerdict};
 
 use super::{EPOCH, Lab, MS, capture, link, up};
 
@@ -16,7 +16,7 @@ fn asked_stands_beside_measured() {
     let lab = Lab::new();
     lab.write("in.pcap", &capture((0..1000).map(|i| (i * MS, 1250))));
     let said = lab.run("--virtual @in.pcap @out.pcap -B 10m -D 20ms -L nth,10 --seed 3");
-    assert_eq!(said.status, 0, "{}", said.talk);
+    assert_eq!(said.status, 0, "{}", said.stderr);
     for line in [
         "up (left to right)",
         "rate    10 Mbit/s",
@@ -27,9 +27,9 @@ fn asked_stands_beside_measured() {
         "1000 in = 900 out + 100 loss",
         "seed 3",
     ] {
-        assert!(said.data.contains(line), "{line:?} is not in\n{}", said.data);
+        assert!(said.stdout.contains(line), "{line:?} is not in\n{}", said.stdout);
     }
-    assert!(!said.data.contains("down"), "a link without frames is not told of");
+    assert!(!said.stdout.contains("down"), "a link without frames is not told of");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn the_log_tells_of_each_frame_where_it_came_in_and_what_became_of_it() {
     lab.write("in.pcap", &capture(burst(20, 1000)));
     lab.emulate("-B 1m -Q 10000 --log @log.pcapng");
     let log = lab.bytes("log.pcapng");
-    let mut reader = Reader::new(&log);
+    let mut reader = PcapFileReader::new(&log);
     let packets: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
     let names: Vec<_> = reader.interfaces().iter().map(|one| one.name.as_str()).collect();
     assert_eq!(names, ["left in", "left out", "right in", "right out"]);
@@ -72,14 +72,14 @@ fn the_log_tells_of_each_frame_where_it_came_in_and_what_became_of_it() {
     for packet in &packets {
         let fate = (packet.interface, packet.ts_ns - EPOCH, packet.verdict(), packet.comment());
         fates.entry(packet.packet_id().unwrap()).or_default().push(fate);
-        let outgoing = packet.direction() == Some(Direction::Outbound);
+        let outgoing = packet.direction() == Some(PcapDirection::Outbound);
         assert_eq!(outgoing, packet.interface == 3);
     }
     for id in 0..20 {
         let fate = if id < 10 {
-            (3, (id + 1) * 8 * MS, Some(Verdict::Passed), None)
+            (3, (id + 1) * 8 * MS, Some(TcVerdict::Passed), None)
         } else {
-            (0, 0, Some(Verdict::Dropped), Some("queue (link up)"))
+            (0, 0, Some(TcVerdict::Dropped), Some("queue (link up)"))
         };
         assert_eq!(fates[&id], [(0, 0, None, None), fate], "frame {id}");
     }
@@ -93,7 +93,7 @@ fn the_log_is_in_the_order_of_time_over_all_ports() {
     let args = "-D uniform,1ms,9ms --order free -B 10m -Q codel --log @log.pcapng";
     lab.emulate(args);
     let log = lab.bytes("log.pcapng");
-    let times: Vec<_> = Reader::new(&log).map(|packet| packet.unwrap().ts_ns).collect();
+    let times: Vec<_> = PcapFileReader::new(&log).map(|packet| packet.unwrap().ts_ns).collect();
     assert_eq!(times.len(), 600);
     assert!(times.is_sorted());
 }
@@ -108,7 +108,7 @@ fn settings_that_changed_are_told_of_with_what_holds_now() {
     assert_eq!(report["changes"], serde_json::json!({ "times": 1, "since_ns": 50 * MS }));
     assert_eq!(up(&report)["asked"]["delay"], "7 ms");
     let said = lab.run("--virtual @in.pcap @out.pcap --config @link.toml");
-    assert!(said.data.contains("settings changed once, the last time 50 ms"), "{}", said.data);
+    assert!(said.stdout.contains("settings changed once, the last time 50 ms"), "{}", said.stdout);
     assert!(lab.emulate("-D 1ms").get("changes").is_none());
 }
 
@@ -127,12 +127,12 @@ fn every_stage_is_asked_and_measured_in_the_summary() {
         ("offset", "1 us less", ""),
     ] {
         let rows: String = said
-            .data
+            .stdout
             .lines()
             .skip_while(|line| !line.starts_with(&format!("  {row}")))
             .take(2)
             .collect();
-        assert!(rows.contains(asked) && rows.contains(seen), "{row}: {}", said.data);
+        assert!(rows.contains(asked) && rows.contains(seen), "{row}: {}", said.stdout);
     }
     let report = lab.emulate("--police 1m,10k -O 1us");
     assert_eq!(up(&report)["asked"]["offset"], "1 us less");
@@ -156,8 +156,8 @@ fn frames_that_are_none_are_told_of_in_the_summary_too() {
     let lab = Lab::new();
     lab.write("in.pcap", &capture([(0, 0), (MS, 1), (2 * MS, 100)]));
     let said = lab.run("--virtual @in.pcap @out.pcap");
-    assert!(said.data.contains("\nleft: 2 frames were refused (malformed)"), "{}", said.data);
-    assert!(!said.data.contains("STOPPED"), "{}", said.data);
+    assert!(said.stdout.contains("\nleft: 2 frames were refused (malformed)"), "{}", said.stdout);
+    assert!(!said.stdout.contains("STOPPED"), "{}", said.stdout);
 }
 
 #[test]
@@ -205,9 +205,9 @@ fn pcapng_is_written_where_the_name_asks_for_it() {
     let lab = Lab::new();
     lab.write("in.pcap", &capture([(0, 100), (MS, 200)]));
     let said = lab.run("--virtual @in.pcap @out.pcapng -D 1ms");
-    assert_eq!(said.status, 0, "{}", said.talk);
+    assert_eq!(said.status, 0, "{}", said.stderr);
     let out = lab.bytes("out.pcapng");
-    let mut reader = Reader::new(&out);
+    let mut reader = PcapFileReader::new(&out);
     let packets: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
     assert_eq!(packets.iter().map(|one| one.ts_ns - EPOCH).collect::<Vec<_>>(), [MS, 2 * MS]);
     assert_eq!(reader.interfaces()[0].name, "right");
@@ -233,9 +233,9 @@ fn a_topology_adds_the_delays_of_its_hops() {
     lab.write("net.toml", file.as_bytes());
     lab.write("in.pcap", &capture([(0, 1000), (0, 1000)]));
     let said = lab.run("--virtual @in.pcap @out.pcap --config @net.toml --json");
-    assert_eq!(said.status, 0, "{}", said.talk);
+    assert_eq!(said.status, 0, "{}", said.stderr);
     assert_eq!(super::times(&lab.frames("out.pcap")), [8 * MS, 9 * MS]);
-    let report: Value = serde_json::from_str(&said.data).unwrap();
+    let report: Value = serde_json::from_str(&said.stdout).unwrap();
     assert_eq!(report["links"][1]["from"], "middle");
     assert_eq!(report["links"][1]["output"]["packets"], 2);
 }
@@ -253,7 +253,7 @@ fn a_full_link_with_framing_shows_the_rate_that_was_asked_for() {
     lab.write("in.pcap", &capture(input()));
     let said = lab.run("--virtual @in.pcap @out.pcap -B ether,10m -Q none");
     let shown = "7.143 Mbit/s (10 Mbit/s with its framing), at most";
-    assert!(said.data.contains(shown), "{}", said.data);
+    assert!(said.stdout.contains(shown), "{}", said.stdout);
 }
 
 #[test]
@@ -271,8 +271,8 @@ fn every_link_of_a_path_is_charged_with_its_own_delay_only() {
     lab.write("net.toml", file.as_bytes());
     lab.write("in.pcap", &capture((0..100).map(|i| (i * MS, 1000))));
     let said = lab.run("--virtual @in.pcap @out.pcap --config @net.toml --json");
-    assert_eq!(said.status, 0, "{}", said.talk);
-    let report: Value = serde_json::from_str(&said.data).unwrap();
+    assert_eq!(said.status, 0, "{}", said.stderr);
+    let report: Value = serde_json::from_str(&said.stdout).unwrap();
     for (link, frames, delay_ns) in [(0, 100, MS), (1, 200, 10 * MS), (2, 200, 100 * MS)] {
         let link = &report["links"][link];
         let delay = &link["delay_ns"];
@@ -337,15 +337,16 @@ fn fault(root: &Value, schema: &Value, value: &Value) -> Option<String> {
 
 #[test]
 fn metrics_are_openmetrics() {
-    use crate::report::{Report, measured::Measured};
-    use slipring_link::{LinkSpec, NetworkSpec, Tally};
+    use crate::report::{EmulationReport, measurement::LinkMeasurement};
+    use slipring_link::{LinkSpec, NetworkSpec, PacketCounts};
     let network = NetworkSpec::between("a", "b", LinkSpec::wire("u\"p\\"), LinkSpec::wire("down"));
-    let mut measured = [Measured::new(0), Measured::new(0)];
+    let mut measured = [LinkMeasurement::new(0), LinkMeasurement::new(0)];
     for delay in [50, 1_000, 3_000_000, 100_000_000_000] {
         measured[0].delay.record(delay);
     }
     let counters = [Default::default(), Default::default()];
-    let text = Report::of(&network, &counters, &measured, Tally::default()).openmetrics();
+    let text =
+        EmulationReport::of(&network, &counters, &measured, PacketCounts::default()).openmetrics();
     let families = families(&text);
     assert_eq!(families["slipring_link_dropped_packets"], "counter");
     assert_eq!(families["slipring_link_delay_seconds"], "histogram");

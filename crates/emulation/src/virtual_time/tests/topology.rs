@@ -1,6 +1,6 @@
 //! Captures through links of several ports and nodes.
 
-use slipring_pcap::Reader;
+use slipring_pcap::PcapFileReader;
 
 use super::{Lab, MS, capture, times};
 
@@ -48,7 +48,7 @@ fn what_leaves_at_several_places_is_in_one_capture_in_order_of_time() {
     lab.write("in.pcap", &capture(frames));
     for name in ["out.pcap", "out.pcapng"] {
         let said = lab.run(&format!("--virtual @in.pcap @{name} --config @tree.toml"));
-        assert_eq!(said.status, 0, "{}", said.talk);
+        assert_eq!(said.status, 0, "{}", said.stderr);
     }
     let out = lab.frames("out.pcap");
     assert_eq!(out.len(), 100);
@@ -58,7 +58,7 @@ fn what_leaves_at_several_places_is_in_one_capture_in_order_of_time() {
         assert_eq!(frame.at_ns, frame.id * MS / 2 + delay);
     }
     let bytes = lab.bytes("out.pcapng");
-    let mut reader = Reader::new(&bytes);
+    let mut reader = PcapFileReader::new(&bytes);
     let left: Vec<_> = reader
         .by_ref()
         .map(Result::unwrap)
@@ -76,7 +76,7 @@ fn what_meets_at_one_place_is_in_the_capture_of_its_own_input() {
     lab.write("in.pcap", &capture([(0, 1000)]));
     let args = "--virtual @in.pcap @o.pcap @in.pcap @o1.pcap @in.pcap @o2.pcap --config @tree.toml";
     let said = lab.run(args);
-    assert_eq!(said.status, 0, "{}", said.talk);
+    assert_eq!(said.status, 0, "{}", said.stderr);
     for (name, ms) in [("o.pcap", 3), ("o1.pcap", 5), ("o2.pcap", 6)] {
         assert_eq!(times(&lab.frames(name)), [ms * MS], "{name}");
     }
@@ -91,9 +91,9 @@ fn a_node_that_nothing_leaves_is_named_with_its_line_by_a_check_too() {
     lab.write("in.pcap", &capture([(0, 1000)]));
     for args in ["--virtual @in.pcap @o.pcap", "--virtual @in.pcap @o.pcap --check"] {
         let said = lab.run(&format!("{args} --config @dead.toml"));
-        assert_eq!(said.status, 2, "{args}: {}", said.talk);
-        assert!(said.talk.contains("no link leads on from `n`"), "{}", said.talk);
-        assert!(said.talk.contains("line 8, column 7"), "{}", said.talk);
+        assert_eq!(said.status, 2, "{args}: {}", said.stderr);
+        assert!(said.stderr.contains("no link leads on from `n`"), "{}", said.stderr);
+        assert!(said.stderr.contains("line 8, column 7"), "{}", said.stderr);
     }
 }
 
@@ -105,6 +105,6 @@ fn a_capture_for_a_port_where_no_link_begins_is_refused_by_a_check_too() {
     lab.write("in.pcap", &capture([(0, 1000)]));
     let args = "--virtual @in.pcap @o.pcap @in.pcap @o2.pcap --config @link.toml --check";
     let said = lab.run(args);
-    assert_eq!(said.status, 2, "{}", said.talk);
-    assert!(said.talk.contains("no link begins at `right`"), "{}", said.talk);
+    assert_eq!(said.status, 2, "{}", said.stderr);
+    assert!(said.stderr.contains("no link begins at `right`"), "{}", said.stderr);
 }

@@ -1,10 +1,10 @@
 //! Files that are not what they should be.
 
-use super::site::Site;
+use super::script_firewall::ScriptFirewall;
 
 #[test]
 fn a_file_that_is_no_text_is_quoted_so_that_a_terminal_shows_it_and_obeys_nothing() {
-    let site = Site::new("netmap:em0 netmap:em1");
+    let site = ScriptFirewall::new("netmap:em0 netmap:em1");
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("binary");
     let every_byte: Vec<u8> = (0..=255).collect();

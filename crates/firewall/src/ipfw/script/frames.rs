@@ -7,11 +7,11 @@
 
 use std::net::IpAddr;
 
-use slipring_ipfw::packet::{Packet, Version};
+use slipring_ipfw::packet::{IpFamily, PacketHeaders};
 use slipring_ipfw::text::proto_name;
 use slipring_wire::assigned::VlanTag;
 use slipring_wire::frame::{
-    EchoKind, EchoSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, Ports, TcpSpec,
+    EchoKind, EchoSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, PortPair, TcpSpec,
 };
 use slipring_wire::{FrameSpec, MacAddr, checksum};
 
@@ -36,7 +36,7 @@ fn ip(kind: &str, detail: &str, (src, dst): (&str, &str), more: &[&str]) -> Vec<
         |name: &str| more.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     let of = |name: &str| value(name).map(number);
     let ((src, src_port), (dst, dst_port)) = (end(src).unwrap(), end(dst).unwrap());
-    let ports = Ports { src: src_port, dst: dst_port };
+    let ports = PortPair { src: src_port, dst: dst_port };
     let l4 = match kind {
         "tcp" => L4Spec::Tcp(TcpSpec {
             ports,
@@ -173,9 +173,9 @@ fn number(text: &str) -> u32 {
 
 /// A frame in the same words, as far as rules change or make them.
 pub(super) fn described(frame: &[u8]) -> String {
-    let Ok(packet) = Packet::parse(frame) else { return "malformed".to_owned() };
+    let Ok(packet) = PacketHeaders::parse(frame) else { return "malformed".to_owned() };
     let address = |bits: u128| match packet.version {
-        Version::V6 => IpAddr::V6(bits.into()),
+        IpFamily::V6 => IpAddr::V6(bits.into()),
         _ => IpAddr::V4((bits as u32).into()),
     };
     let ended = |bits: u128, port: u16| match (address(bits), packet.has_ports) {
@@ -185,7 +185,7 @@ pub(super) fn described(frame: &[u8]) -> String {
     };
     let (kind, code) = packet.icmp;
     let what = match (packet.version, packet.proto) {
-        (Version::None, _) => return format!("ether:{:#06x}", packet.ethertype),
+        (IpFamily::None, _) => return format!("ether:{:#06x}", packet.ethertype),
         (_, 6) if packet.has_ports => {
             let set = TCP_FLAGS.iter().filter(|(_, bit)| packet.tcp_flags & bit != 0);
             format!("tcp:{}", set.map(|(letter, _)| letter).collect::<String>())

@@ -1,6 +1,6 @@
 //! What `ipfw save` prints makes the same firewall, wherever it is loaded.
 
-use super::site::Site;
+use super::script_firewall::ScriptFirewall;
 
 const PORTS: &str = "netmap:em0 netmap:em1 --me 203.0.113.9=2";
 
@@ -48,8 +48,8 @@ const LISTINGS: &[&str] = &[
 ];
 
 /// A firewall that has carried out [`COMMANDS`].
-fn configured() -> Site {
-    let site = Site::new(PORTS);
+fn configured() -> ScriptFirewall {
+    let site = ScriptFirewall::new(PORTS);
     for command in COMMANDS {
         let said = site.command(&format!("ipfw -q {command}"));
         assert!(!said.contains("exit"), "{command}: {said}");
@@ -58,7 +58,7 @@ fn configured() -> Site {
 }
 
 /// Has a firewall load a text as a file.
-fn load(site: &Site, text: &str) -> String {
+fn load(site: &ScriptFirewall, text: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("saved.rules");
     std::fs::write(&path, text).unwrap();
@@ -67,7 +67,7 @@ fn load(site: &Site, text: &str) -> String {
     said
 }
 
-fn listings(site: &Site) -> Vec<String> {
+fn listings(site: &ScriptFirewall) -> Vec<String> {
     LISTINGS.iter().map(|listing| site.command(&format!("ipfw {listing}"))).collect()
 }
 
@@ -75,7 +75,7 @@ fn listings(site: &Site) -> Vec<String> {
 fn what_save_prints_makes_the_same_firewall() {
     let one = configured();
     let saved = one.command("ipfw save");
-    let other = Site::new(PORTS);
+    let other = ScriptFirewall::new(PORTS);
     load(&other, &saved);
     assert_eq!(listings(&other), listings(&one), "{saved}");
 }
@@ -113,7 +113,7 @@ fn what_save_prints_loads_over_the_firewall_that_printed_it_and_over_what_became
 
 #[test]
 fn values_are_saved_as_they_were_typed() {
-    let site = Site::new(PORTS);
+    let site = ScriptFirewall::new(PORTS);
     let typed = [
         "pipe 1 config bw 10Mbit/s delay 20ms burst 10K queue 50KBytes plr 0.1",
         "pipe 2 config bw 2.5Gbit/s delay 1.5s plr 0.01,0.25,0.9,0.333 red 0.002/5/15/0.1",
@@ -139,7 +139,7 @@ fn states_that_are_saved_let_sessions_go_on_after_a_restart_under_a_list_that_de
     ];
     let (out, back) = ("tcp:A 10.0.0.1:1002 10.1.0.1:80", "tcp:A 10.1.0.1:80 10.0.0.1:1002");
     let ports = "netmap:em0 netmap:em1";
-    let mut one = Site::new(ports);
+    let mut one = ScriptFirewall::new(ports);
     RULES.iter().for_each(|rule| drop(one.command(&format!("ipfw -q {rule}"))));
     assert_eq!(one.frames("em0 tcp:S 10.0.0.1:1002 10.1.0.1:80 seq=100"), "em1");
     assert_eq!(one.frames("em1 tcp:SA 10.1.0.1:80 10.0.0.1:1002 seq=500 ack=101"), "em0");
@@ -149,7 +149,7 @@ fn states_that_are_saved_let_sessions_go_on_after_a_restart_under_a_list_that_de
     assert!(!plain.contains("\nstate "), "{plain}");
     assert_eq!(saved.matches("\nstate ").count(), 2, "{saved}");
     // After a minute the question's time is over, and the connection has four.
-    let mut other = Site::new(ports);
+    let mut other = ScriptFirewall::new(ports);
     other.wait(std::time::Duration::from_secs(60));
     load(&other, &saved);
     let listed = other.command("ipfw -aD list");
@@ -162,7 +162,7 @@ fn states_that_are_saved_let_sessions_go_on_after_a_restart_under_a_list_that_de
     assert_eq!(other.frames(&format!("em0 {out} seq=102 ack=501")), "em1");
     assert_eq!(other.frames("em1 tcp:A 10.1.0.1:80 10.0.0.1:1003"), "lost denied");
     // Without states there is none to pass by.
-    let mut third = Site::new(ports);
+    let mut third = ScriptFirewall::new(ports);
     load(&third, &plain);
     assert_eq!(third.frames(&format!("em1 {back} seq=501 ack=102")), "lost denied");
     let without = saved.replace("add 00200", "# add 00200");
@@ -180,21 +180,21 @@ fn a_profile_is_saved_with_its_values_and_needs_its_file_no_more() {
         "name wifi\nsamples 10\nloss-level 0.86\nbw 3Mbit/s\nprob delay\n0 200\n1 300\n",
     )
     .unwrap();
-    let site = Site::new(PORTS);
+    let site = ScriptFirewall::new(PORTS);
     let said = site.command(&format!("ipfw pipe 1 config delay 5ms profile {}", file.display()));
     assert_eq!(said, "");
     let (saved, before) = (site.command("ipfw save"), listings(&site));
     let values = "profile-values wifi/8/200,210,220,230,240,250,260,270,280,290";
     assert!(saved.contains(&format!("pipe 1 config bw 3Mbit/s delay 5ms {values}\n")), "{saved}");
     std::fs::remove_file(&file).unwrap();
-    let other = Site::new(PORTS);
+    let other = ScriptFirewall::new(PORTS);
     load(&other, &saved);
     assert_eq!(listings(&other), before);
 }
 
 #[test]
 fn what_a_saved_file_cannot_have_is_said_in_it() {
-    let site = Site::new(PORTS);
+    let site = ScriptFirewall::new(PORTS);
     assert!(!site.command("ipfw save").contains("# Not kept"));
     site.command("ipfw -q nat 1 config ip 192.0.2.1");
     let saved = site.command("ipfw save");
@@ -204,7 +204,7 @@ fn what_a_saved_file_cannot_have_is_said_in_it() {
 #[test]
 fn a_saved_file_that_has_lost_its_end_is_refused_wherever_it_ends() {
     let saved = configured().command("ipfw save");
-    let site = Site::new(PORTS);
+    let site = ScriptFirewall::new(PORTS);
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("saved.rules");
     site.command("ipfw -q add 100 allow ip from any to any");
@@ -229,7 +229,7 @@ fn a_saved_file_that_has_lost_its_end_is_refused_wherever_it_ends() {
 
 #[test]
 fn a_rules_file_that_is_loaded_again_replaces_its_rules_of_set_31_and_does_not_double_them() {
-    let mut site = Site::new(PORTS);
+    let mut site = ScriptFirewall::new(PORTS);
     let rules = "add 100 set 31 count ip from any to any\n\
                  add 200 set 31 allow udp from any to any\n\
                  add 300 allow tcp from any to any\n";

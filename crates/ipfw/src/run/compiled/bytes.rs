@@ -6,76 +6,79 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use slipring_classify::ranges::{Point, RangeSet};
+use slipring_classify::ranges::{FieldPoint, RangeSet};
 
-use super::super::config::Config;
-use super::field::{Field, PLAIN, V6};
-use crate::rule::{Addresses, Condition, Pattern};
+use super::super::config::IpfwConfig;
+use super::field::{FAMILY_PLAIN, FAMILY_V6, MatchField};
+use crate::rule::{AddressPattern, Condition, ConditionPattern};
 
 /// Most bytes of addresses that are fields: with all other fields, no more than a matcher has.
 const MAX_BYTES: usize = 8;
 
-const _: () = assert!(MAX_BYTES + Field::ALL.len() <= slipring_classify::matcher::MAX_FIELDS);
+const _: () = assert!(MAX_BYTES + MatchField::ALL.len() <= slipring_classify::matcher::MAX_FIELDS);
 
 /// The bytes of addresses that are fields: those that most rules mask.
 #[derive(Debug, Default)]
-pub(super) struct ByteFields(Vec<Field>);
+pub(super) struct ByteFields(Vec<MatchField>);
 
 /// One address and mask.
-struct Masked {
+struct MaskedAddress {
     family: u8,
     /// The field of the whole address, and of one of its bytes.
-    whole: Field,
-    byte: fn(u8) -> Field,
+    whole: MatchField,
+    byte: fn(u8) -> MatchField,
     address: u128,
     mask: u128,
     bits: u32,
 }
 
 impl ByteFields {
-    pub(super) fn of(config: &Config) -> Self {
+    pub(super) fn of(config: &IpfwConfig) -> Self {
         let mut rules = BTreeMap::new();
         for entry in &config.list.entries {
-            for masked in entry.rule.body.clauses().filter_map(Masked::of) {
+            for masked in entry.rule.body.clauses().filter_map(MaskedAddress::of) {
                 masked.bytes().for_each(|field| *rules.entry(field).or_insert(0) += 1);
             }
         }
-        let mut fields: Vec<(Field, usize)> = rules.into_iter().collect();
+        let mut fields: Vec<(MatchField, usize)> = rules.into_iter().collect();
         fields.sort_by_key(|(_, rules)| core::cmp::Reverse(*rules));
         Self(fields.into_iter().map(|(field, _)| field).take(MAX_BYTES).collect())
     }
 
     /// The fields.
-    pub(super) fn iter(&self) -> impl Iterator<Item = Field> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = MatchField> {
         self.0.iter().copied()
     }
 
     /// What a clause of one address and mask wants of the address and of its bytes, if it is one
     /// and they are fields.
-    pub(super) fn wanted(&self, clause: &[Pattern]) -> Option<Vec<(Field, RangeSet)>> {
-        let masked = Masked::of(clause)?;
+    pub(super) fn wanted(
+        &self,
+        clause: &[ConditionPattern],
+    ) -> Option<Vec<(MatchField, RangeSet)>> {
+        let masked = MaskedAddress::of(clause)?;
         let fields = masked.bytes().all(|field| self.0.contains(&field));
         fields.then(|| masked.wants().collect())
     }
 }
 
-impl Masked {
-    fn of(clause: &[Pattern]) -> Option<Self> {
-        let [Pattern { not: false, condition }] = clause else { return None };
-        let (whole, byte, addresses): (_, fn(u8) -> Field, _) = match condition {
-            Condition::Src(addresses) => (Field::Src, Field::SrcByte, addresses),
-            Condition::Dst(addresses) => (Field::Dst, Field::DstByte, addresses),
+impl MaskedAddress {
+    fn of(clause: &[ConditionPattern]) -> Option<Self> {
+        let [ConditionPattern { not: false, condition }] = clause else { return None };
+        let (whole, byte, addresses): (_, fn(u8) -> MatchField, _) = match condition {
+            Condition::Src(addresses) => (MatchField::Src, MatchField::SrcByte, addresses),
+            Condition::Dst(addresses) => (MatchField::Dst, MatchField::DstByte, addresses),
             _ => return None,
         };
         let (family, address, mask, bits) = match addresses {
-            Addresses::V4(list) => match list.as_slice() {
+            AddressPattern::V4(list) => match list.as_slice() {
                 [one] if one.prefix_len().is_none() => {
-                    (PLAIN, one.address.into(), one.mask.into(), 32)
+                    (FAMILY_PLAIN, one.address.into(), one.mask.into(), 32)
                 }
                 _ => return None,
             },
-            Addresses::V6(list) => match list.as_slice() {
-                [one] if one.prefix_len().is_none() => (V6, one.address, one.mask, 128),
+            AddressPattern::V6(list) => match list.as_slice() {
+                [one] if one.prefix_len().is_none() => (FAMILY_V6, one.address, one.mask, 128),
                 _ => return None,
             },
             _ => return None,
@@ -90,19 +93,19 @@ impl Masked {
     }
 
     /// The bytes that the mask asks for behind its prefix, from the last one.
-    fn bytes(&self) -> impl Iterator<Item = Field> {
+    fn bytes(&self) -> impl Iterator<Item = MatchField> {
         let (left, byte) = (self.mask & self.behind_prefix(), self.byte);
         (0..16).filter(move |at| left >> (8 * at) & 0xff != 0).map(byte)
     }
 
-    fn wants(&self) -> impl Iterator<Item = (Field, RangeSet)> {
+    fn wants(&self) -> impl Iterator<Item = (MatchField, RangeSet)> {
         let behind = self.behind_prefix();
         let first = self.address & !behind;
         let prefix = RangeSet::of(self.family, first, first | behind);
         let bytes = self.bytes().map(|field| {
             let at = field.byte().unwrap_or(0);
             let (wanted, mask) = ((self.address >> (8 * at)) as u8, (self.mask >> (8 * at)) as u8);
-            let point = |value: u8| Point::new(PLAIN, value.into());
+            let point = |value: u8| FieldPoint::new(FAMILY_PLAIN, value.into());
             let values = (0..=u8::MAX).filter(|value| value & mask == wanted);
             (field, values.map(|value| (point(value), point(value))).collect())
         });

@@ -3,46 +3,50 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::super::matches::Question;
-use super::near::{Answers, Near};
-use crate::packet::{Packet, Version};
-use crate::rule::{Addresses, Bits, Condition, HeaderField, Pattern, V4Mask};
+use super::super::matches::RuleQuery;
+use super::table_prefetch::{TableAnswers, TablePrefetch};
+use crate::packet::{IpFamily, PacketHeaders};
+use crate::rule::{AddressPattern, BitTest, Condition, ConditionPattern, HeaderField, V4Mask};
 
 /// A question, and how its answer counts.
 #[derive(Clone, Debug)]
-pub(super) struct Check {
-    test: Test,
+pub(super) struct RuleCheck {
+    test: CheckTest,
     not: bool,
     /// It is the last of its clause, of which one must hold.
     ends_clause: bool,
 }
 
 #[derive(Clone, Debug)]
-enum Test {
+enum CheckTest {
     Proto(u8),
-    Version(Version),
+    Version(IpFamily),
     Src4(V4Mask),
     Dst4(V4Mask),
     SrcPort(u16, u16),
     DstPort(u16, u16),
-    TcpFlags(Bits),
+    TcpFlags(BitTest),
     Established,
     Always,
     /// In a table, which packets that come together have looked up before.
-    Near(u8, Box<Condition>),
+    Prefetched(u8, Box<Condition>),
     /// Whatever else: asked as the plain interpreter does.
     Other(Box<Condition>),
 }
 
-impl Check {
+impl RuleCheck {
     /// Adds the questions of a clause.
-    pub(super) fn add(clause: &[Pattern], (near, set): (&mut Near, u8), checks: &mut Vec<Self>) {
+    pub(super) fn add(
+        clause: &[ConditionPattern],
+        (near, set): (&mut TablePrefetch, u8),
+        checks: &mut Vec<Self>,
+    ) {
         for (at, pattern) in clause.iter().enumerate() {
             let condition = &pattern.condition;
             checks.push(Self {
                 test: match near.bit(set, condition) {
-                    Some(bit) => Test::Near(bit, Box::new(condition.clone())),
-                    None => Test::of(condition),
+                    Some(bit) => CheckTest::Prefetched(bit, Box::new(condition.clone())),
+                    None => CheckTest::of(condition),
                 },
                 not: pattern.not,
                 ends_clause: at + 1 == clause.len(),
@@ -54,8 +58,8 @@ impl Check {
     #[inline(always)]
     pub(super) fn all_hold_for(
         checks: &[Self],
-        packet: &Packet,
-        answers: Option<Answers>,
+        packet: &PacketHeaders,
+        answers: Option<TableAnswers>,
     ) -> Option<bool> {
         let mut any = false;
         for check in checks {
@@ -72,7 +76,7 @@ impl Check {
 
     /// Whether every clause has a question that holds.
     #[inline]
-    pub(super) fn all_hold(checks: &[Self], question: &mut Question<'_>) -> bool {
+    pub(super) fn all_hold(checks: &[Self], question: &mut RuleQuery<'_>) -> bool {
         let mut any = false;
         for check in checks {
             any = any || check.test.holds(question) != check.not;
@@ -87,16 +91,16 @@ impl Check {
     }
 }
 
-impl Test {
+impl CheckTest {
     fn of(condition: &Condition) -> Self {
         use Condition as C;
         match condition {
             C::Proto(proto) => Self::Proto(*proto),
-            C::Ip4 => Self::Version(Version::V4),
-            C::Ip6 => Self::Version(Version::V6),
-            C::Src(Addresses::Any) | C::Dst(Addresses::Any) | C::Layer2 => Self::Always,
-            C::Src(Addresses::V4(list)) if list.len() == 1 => Self::Src4(list[0]),
-            C::Dst(Addresses::V4(list)) if list.len() == 1 => Self::Dst4(list[0]),
+            C::Ip4 => Self::Version(IpFamily::V4),
+            C::Ip6 => Self::Version(IpFamily::V6),
+            C::Src(AddressPattern::Any) | C::Dst(AddressPattern::Any) | C::Layer2 => Self::Always,
+            C::Src(AddressPattern::V4(list)) if list.len() == 1 => Self::Src4(list[0]),
+            C::Dst(AddressPattern::V4(list)) if list.len() == 1 => Self::Dst4(list[0]),
             C::Number(HeaderField::SrcPort, ranges) if ranges.0.len() == 1 => {
                 Self::SrcPort(ranges.0[0].0, ranges.0[0].1)
             }
@@ -110,18 +114,18 @@ impl Test {
     }
 
     #[inline(always)]
-    fn holds(&self, question: &mut Question<'_>) -> bool {
+    fn holds(&self, question: &mut RuleQuery<'_>) -> bool {
         match self {
-            Self::Other(condition) | Self::Near(_, condition) => question.holds(condition),
+            Self::Other(condition) | Self::Prefetched(_, condition) => question.holds(condition),
             _ => self.holds_for(question.packet, None) == Some(true),
         }
     }
 
     #[inline(always)]
-    fn holds_for(&self, packet: &Packet, answers: Option<Answers>) -> Option<bool> {
-        let is_v4 = packet.version == Version::V4;
+    fn holds_for(&self, packet: &PacketHeaders, answers: Option<TableAnswers>) -> Option<bool> {
+        let is_v4 = packet.version == IpFamily::V4;
         Some(match self {
-            Self::Proto(proto) => packet.version != Version::None && packet.proto == *proto,
+            Self::Proto(proto) => packet.version != IpFamily::None && packet.proto == *proto,
             Self::Version(version) => packet.version == *version,
             Self::Src4(network) => is_v4 && network.contains(packet.src as u32),
             Self::Dst4(network) => is_v4 && network.contains(packet.dst as u32),
@@ -134,7 +138,7 @@ impl Test {
             Self::TcpFlags(bits) => packet.is_tcp() && bits.holds(packet.tcp_flags),
             Self::Established => packet.is_tcp() && packet.tcp_flags & 0x16 != 0x02,
             Self::Always => true,
-            Self::Near(bit, _) => answers? >> bit & 1 == 1,
+            Self::Prefetched(bit, _) => answers? >> bit & 1 == 1,
             Self::Other(_) => return None,
         })
     }

@@ -8,25 +8,27 @@ use core::net::IpAddr;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use slipring_classify::direct::Direct;
+use slipring_classify::direct::DirectTable;
 use slipring_classify::partition::Partition;
-use slipring_classify::ranges::{Point, RangeSet};
+use slipring_classify::ranges::{FieldPoint, RangeSet};
 use slipring_classify::trie::Trie;
 
-use super::super::config::{Config, PortId};
-use super::super::crossing::{Crossing, Pass};
+use super::super::config::{IpfwConfig, PortIndex};
 use super::super::matches::glob;
-use crate::packet::{Packet, Version};
-use crate::rule::{Addresses, Condition, HeaderField, HostSet, Interface, Pattern};
+use super::super::metadata::{CheckPass, PacketMetadata};
+use crate::packet::{IpFamily, PacketHeaders};
+use crate::rule::{
+    AddressPattern, Condition, ConditionPattern, HeaderField, HostSet, InterfacePattern,
+};
 
 /// Families of values: IPv4 addresses and all numbers, IPv6 addresses, and no value.
-pub(super) const PLAIN: u8 = 0;
-pub(super) const V6: u8 = 1;
-const NONE: u8 = 2;
+pub(super) const FAMILY_PLAIN: u8 = 0;
+pub(super) const FAMILY_V6: u8 = 1;
+const FAMILY_NONE: u8 = 2;
 
 /// A field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Field {
+pub(super) enum MatchField {
     Src,
     Dst,
     DstPort,
@@ -47,7 +49,7 @@ pub(super) enum Field {
     DstByte(u8),
 }
 
-impl Field {
+impl MatchField {
     /// All but the bytes of addresses, of which a list has as many as it needs.
     pub(super) const ALL: [Self; 15] = [
         Self::Src,
@@ -69,7 +71,7 @@ impl Field {
 
     /// Whether packets of a flow that come in by the same port have the same value.
     pub(super) const fn is_of_flow(self) -> bool {
-        use Field as F;
+        use MatchField as F;
         matches!(
             self,
             F::Src
@@ -88,7 +90,10 @@ impl Field {
 
     /// Which field the patterns of a clause ask for, and which values of it they accept together;
     /// `None` if that is not the whole of what they ask.
-    pub(super) fn wanted(clause: &[Pattern], config: &Config) -> Option<(Self, RangeSet)> {
+    pub(super) fn wanted(
+        clause: &[ConditionPattern],
+        config: &IpfwConfig,
+    ) -> Option<(Self, RangeSet)> {
         let mut sets = clause.iter().map(|pattern| {
             let (field, set) = Self::values(&pattern.condition, config)?;
             Some((field, if pattern.not { set.complement() } else { set }))
@@ -100,24 +105,27 @@ impl Field {
         })
     }
 
-    fn values(condition: &Condition, config: &Config) -> Option<(Self, RangeSet)> {
+    fn values(condition: &Condition, config: &IpfwConfig) -> Option<(Self, RangeSet)> {
         use Condition as C;
-        let number = |value: u8| RangeSet::of(PLAIN, value.into(), value.into());
+        let number = |value: u8| RangeSet::of(FAMILY_PLAIN, value.into(), value.into());
         Some(match condition {
             C::Proto(proto) => (Self::Proto, number(*proto)),
-            C::Ip4 | C::IpVersion(4) => (Self::Src, RangeSet::family(PLAIN)),
-            C::Ip6 | C::IpVersion(6) => (Self::Src, RangeSet::family(V6)),
+            C::Ip4 | C::IpVersion(4) => (Self::Src, RangeSet::family(FAMILY_PLAIN)),
+            C::Ip6 | C::IpVersion(6) => (Self::Src, RangeSet::family(FAMILY_V6)),
             C::IpVersion(_) => (Self::Src, RangeSet::default()),
             C::Src(addresses) => (Self::Src, address_set(addresses, config)?),
             C::Dst(addresses) => (Self::Dst, address_set(addresses, config)?),
             C::Number(field, ranges) => {
                 let range = |&(low, high): &(u16, u16)| {
-                    (Point::new(PLAIN, low.into()), Point::new(PLAIN, high.into()))
+                    (
+                        FieldPoint::new(FAMILY_PLAIN, low.into()),
+                        FieldPoint::new(FAMILY_PLAIN, high.into()),
+                    )
                 };
                 (Self::of_header(*field)?, ranges.0.iter().map(range).collect())
             }
-            C::In => (Self::Pass, number(Pass::In as u8)),
-            C::Out => (Self::Pass, number(Pass::Out as u8)),
+            C::In => (Self::Pass, number(CheckPass::In as u8)),
+            C::Out => (Self::Pass, number(CheckPass::Out as u8)),
             C::Layer2 => (Self::Pass, RangeSet::all()),
             C::Recv(interface) => (Self::Recv, port_set(interface, config)?),
             C::Xmit(interface) => (Self::Xmit, port_set(interface, config)?),
@@ -144,8 +152,8 @@ impl Field {
 
     /// The number that a packet has in this field, if it has one.
     #[inline(always)]
-    fn number(self, packet: &Packet, crossing: &Crossing) -> Option<u16> {
-        let is_ip = packet.version != Version::None;
+    fn number(self, packet: &PacketHeaders, crossing: &PacketMetadata) -> Option<u16> {
+        let is_ip = packet.version != IpFamily::None;
         let tag = |index: usize| packet.tags[index].map(|tag| tag.vid());
         match self {
             Self::SrcPort => packet.has_ports.then_some(packet.src_port),
@@ -155,11 +163,11 @@ impl Field {
             Self::Vlan => tag(0),
             Self::InnerVlan => tag(1),
             Self::IpLen if is_ip => packet.ip_len.try_into().ok(),
-            Self::IpId => (packet.version == Version::V4).then_some(packet.ip_id),
-            Self::IpTtl => (packet.version == Version::V4).then_some(packet.ttl.into()),
+            Self::IpId => (packet.version == IpFamily::V4).then_some(packet.ip_id),
+            Self::IpTtl => (packet.version == IpFamily::V4).then_some(packet.ttl.into()),
             Self::Recv => crossing.recv,
             Self::Xmit => crossing.xmit,
-            Self::Via if crossing.pass == Pass::In => crossing.recv,
+            Self::Via if crossing.pass == CheckPass::In => crossing.recv,
             Self::Via => crossing.xmit,
             Self::Pass => Some(crossing.pass as u16),
             Self::SrcByte(at) => is_ip.then(|| byte(packet.src, at)),
@@ -181,114 +189,125 @@ fn byte(address: u128, at: u8) -> u16 {
     u16::from((address >> (8 * u32::from(at))) as u8)
 }
 
-fn address_set(addresses: &Addresses, config: &Config) -> Option<RangeSet> {
+fn address_set(addresses: &AddressPattern, config: &IpfwConfig) -> Option<RangeSet> {
     let host = |address: &IpAddr| match address {
-        IpAddr::V4(address) => Point::new(PLAIN, address.to_bits().into()),
-        IpAddr::V6(address) => Point::new(V6, address.to_bits()),
+        IpAddr::V4(address) => FieldPoint::new(FAMILY_PLAIN, address.to_bits().into()),
+        IpAddr::V6(address) => FieldPoint::new(FAMILY_V6, address.to_bits()),
     };
     let mine = || config.me.iter().map(|(address, _)| (host(address), host(address)));
     Some(match addresses {
-        Addresses::Any => RangeSet::all(),
-        Addresses::Me => mine().collect(),
-        Addresses::Me6 => mine().filter(|range| range.0.family == V6).collect(),
-        Addresses::V4(list) => {
+        AddressPattern::Any => RangeSet::all(),
+        AddressPattern::Me => mine().collect(),
+        AddressPattern::Me6 => mine().filter(|range| range.0.family == FAMILY_V6).collect(),
+        AddressPattern::V4(list) => {
             let ranges = list.iter().map(|network| {
                 network.prefix_len()?;
                 let last = network.address | !network.mask;
-                Some((Point::new(PLAIN, network.address.into()), Point::new(PLAIN, last.into())))
+                Some((
+                    FieldPoint::new(FAMILY_PLAIN, network.address.into()),
+                    FieldPoint::new(FAMILY_PLAIN, last.into()),
+                ))
             });
             ranges.collect::<Option<Vec<_>>>()?.into_iter().collect()
         }
-        Addresses::V6(list) => {
+        AddressPattern::V6(list) => {
             let ranges = list.iter().map(|network| {
                 network.prefix_len()?;
                 let last = network.address | !network.mask;
-                Some((Point::new(V6, network.address), Point::new(V6, last)))
+                Some((
+                    FieldPoint::new(FAMILY_V6, network.address),
+                    FieldPoint::new(FAMILY_V6, last),
+                ))
             });
             ranges.collect::<Option<Vec<_>>>()?.into_iter().collect()
         }
-        Addresses::Hosts(hosts) => host_set(hosts),
-        Addresses::Table(_) => return None,
+        AddressPattern::Hosts(hosts) => host_set(hosts),
+        AddressPattern::Table(_) => return None,
     })
 }
 
 fn host_set(hosts: &HostSet) -> RangeSet {
     let all = (0..=255).map(|last| hosts.base & !0xff | last);
     let members = all.filter(|&address| hosts.contains(address));
-    members.map(|address| Point::new(PLAIN, address.into())).map(|point| (point, point)).collect()
+    members
+        .map(|address| FieldPoint::new(FAMILY_PLAIN, address.into()))
+        .map(|point| (point, point))
+        .collect()
 }
 
-fn port_set(interface: &Interface, config: &Config) -> Option<RangeSet> {
-    let is_wanted: &dyn Fn(PortId) -> bool = match interface {
-        Interface::Any => return Some(RangeSet::family(PLAIN)),
-        Interface::Glob(pattern) => {
+fn port_set(interface: &InterfacePattern, config: &IpfwConfig) -> Option<RangeSet> {
+    let is_wanted: &dyn Fn(PortIndex) -> bool = match interface {
+        InterfacePattern::Any => return Some(RangeSet::family(FAMILY_PLAIN)),
+        InterfacePattern::Glob(pattern) => {
             &|port| glob(pattern.as_bytes(), config.port_name(Some(port)).as_bytes())
         }
-        Interface::Address(address) => {
+        InterfacePattern::Address(address) => {
             &|port| config.me.contains(&(IpAddr::V4(*address), Some(port)))
         }
-        Interface::Table(_) => return None,
+        InterfacePattern::Table(_) => return None,
     };
     // Of ports without a name, none or all are meant; but any may have an address.
-    let point = |port: PortId| Point::new(PLAIN, port.into());
+    let point = |port: PortIndex| FieldPoint::new(FAMILY_PLAIN, port.into());
     let addressed = config.me.iter().filter_map(|(_, port)| *port);
     let named = 0..config.ports.len().min(1 << 16) as u32;
-    let single = named.map(|port| port as PortId).chain(addressed);
+    let single = named.map(|port| port as PortIndex).chain(addressed);
     let mut wanted: RangeSet =
         single.filter(|&port| is_wanted(port)).map(|port| (point(port), point(port))).collect();
-    if let Ok(first) = PortId::try_from(config.ports.len())
-        && let Interface::Glob(pattern) = interface
+    if let Ok(first) = PortIndex::try_from(config.ports.len())
+        && let InterfacePattern::Glob(pattern) = interface
         && glob(pattern.as_bytes(), b"")
     {
-        wanted = wanted.union(&[(point(first), point(PortId::MAX))].into_iter().collect());
+        wanted = wanted.union(&[(point(first), point(PortIndex::MAX))].into_iter().collect());
     }
     Some(wanted)
 }
 
 /// The classes of a field's values.
 #[derive(Clone, Debug)]
-pub(super) struct Lookup {
-    field: Field,
-    classes: Classes,
+pub(super) struct FieldLookup {
+    field: MatchField,
+    classes: ClassTable,
     none: u32,
 }
 
 #[derive(Clone, Debug)]
-enum Classes {
+enum ClassTable {
     Address(Trie<u32>, Trie<u128>),
-    Number(Direct),
+    Number(DirectTable),
     Byte(Box<[u32; 256]>),
 }
 
-impl Lookup {
-    pub(super) fn new(field: Field, partition: &Partition) -> Self {
+impl FieldLookup {
+    pub(super) fn new(field: MatchField, partition: &Partition) -> Self {
         let classes = match field {
-            Field::Src | Field::Dst => Classes::Address(partition.trie(PLAIN), partition.trie(V6)),
-            Field::SrcByte(_) | Field::DstByte(_) => {
-                let class = |value| partition.class(Point::new(PLAIN, value as u128));
-                Classes::Byte(Box::new(core::array::from_fn(class)))
+            MatchField::Src | MatchField::Dst => {
+                ClassTable::Address(partition.trie(FAMILY_PLAIN), partition.trie(FAMILY_V6))
             }
-            _ => Classes::Number(partition.direct(PLAIN)),
+            MatchField::SrcByte(_) | MatchField::DstByte(_) => {
+                let class = |value| partition.class(FieldPoint::new(FAMILY_PLAIN, value as u128));
+                ClassTable::Byte(Box::new(core::array::from_fn(class)))
+            }
+            _ => ClassTable::Number(partition.direct(FAMILY_PLAIN)),
         };
-        Self { field, classes, none: partition.class(Point::new(NONE, 0)) }
+        Self { field, classes, none: partition.class(FieldPoint::new(FAMILY_NONE, 0)) }
     }
 
     /// The class of what a packet has in the field.
     #[inline]
-    pub(super) fn class(&self, packet: &Packet, crossing: &Crossing) -> u32 {
+    pub(super) fn class(&self, packet: &PacketHeaders, crossing: &PacketMetadata) -> u32 {
         match &self.classes {
-            Classes::Address(v4, v6) => {
-                let bits = if self.field == Field::Src { packet.src } else { packet.dst };
+            ClassTable::Address(v4, v6) => {
+                let bits = if self.field == MatchField::Src { packet.src } else { packet.dst };
                 match packet.version {
-                    Version::V4 => v4.get(bits as u32),
-                    Version::V6 => v6.get(bits),
-                    Version::None => self.none,
+                    IpFamily::V4 => v4.get(bits as u32),
+                    IpFamily::V6 => v6.get(bits),
+                    IpFamily::None => self.none,
                 }
             }
-            Classes::Number(table) => {
+            ClassTable::Number(table) => {
                 self.field.number(packet, crossing).map_or(self.none, |number| table.get(number))
             }
-            Classes::Byte(table) => {
+            ClassTable::Byte(table) => {
                 let number = self.field.number(packet, crossing);
                 number.map_or(self.none, |number| table[usize::from(number as u8)])
             }
@@ -298,26 +317,28 @@ impl Lookup {
     /// The same for many packets: what is asked of each is found out once.
     pub(super) fn classes<'p>(
         &self,
-        packets: impl Iterator<Item = (&'p Packet, &'p Crossing, &'p mut u32)>,
+        packets: impl Iterator<Item = (&'p PacketHeaders, &'p PacketMetadata, &'p mut u32)>,
     ) {
         match (&self.classes, self.field) {
-            (Classes::Number(table), Field::DstPort) => {
+            (ClassTable::Number(table), MatchField::DstPort) => {
                 self.numbers(table, packets, |packet, _| {
                     packet.has_ports.then_some(packet.dst_port)
                 })
             }
-            (Classes::Number(table), Field::SrcPort) => {
+            (ClassTable::Number(table), MatchField::SrcPort) => {
                 self.numbers(table, packets, |packet, _| {
                     packet.has_ports.then_some(packet.src_port)
                 })
             }
-            (Classes::Number(table), Field::Proto) => self.numbers(table, packets, |packet, _| {
-                (packet.version != Version::None).then_some(packet.proto.into())
-            }),
-            (Classes::Number(table), field) => {
+            (ClassTable::Number(table), MatchField::Proto) => {
+                self.numbers(table, packets, |packet, _| {
+                    (packet.version != IpFamily::None).then_some(packet.proto.into())
+                })
+            }
+            (ClassTable::Number(table), field) => {
                 self.numbers(table, packets, |packet, crossing| field.number(packet, crossing));
             }
-            (Classes::Address(..) | Classes::Byte(_), _) => {
+            (ClassTable::Address(..) | ClassTable::Byte(_), _) => {
                 packets.for_each(|(packet, crossing, class)| *class = self.class(packet, crossing));
             }
         }
@@ -326,9 +347,9 @@ impl Lookup {
     #[inline(always)]
     fn numbers<'p>(
         &self,
-        table: &Direct,
-        packets: impl Iterator<Item = (&'p Packet, &'p Crossing, &'p mut u32)>,
-        number: impl Fn(&Packet, &Crossing) -> Option<u16>,
+        table: &DirectTable,
+        packets: impl Iterator<Item = (&'p PacketHeaders, &'p PacketMetadata, &'p mut u32)>,
+        number: impl Fn(&PacketHeaders, &PacketMetadata) -> Option<u16>,
     ) {
         for (packet, crossing, class) in packets {
             *class = number(packet, crossing).map_or(self.none, |number| table.get(number));
@@ -337,9 +358,9 @@ impl Lookup {
 
     pub(super) fn size_bytes(&self) -> usize {
         match &self.classes {
-            Classes::Address(v4, v6) => v4.size_bytes() + v6.size_bytes(),
-            Classes::Number(_) => 4 << 16,
-            Classes::Byte(_) => 4 << 8,
+            ClassTable::Address(v4, v6) => v4.size_bytes() + v6.size_bytes(),
+            ClassTable::Number(_) => 4 << 16,
+            ClassTable::Byte(_) => 4 << 8,
         }
     }
 }

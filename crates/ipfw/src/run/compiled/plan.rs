@@ -6,19 +6,19 @@ use core::ops::Range;
 
 use slipring_classify::ranges::RangeSet;
 
-use super::super::config::Config;
-use super::super::interpret::End;
-use super::super::list::Entry;
+use super::super::config::IpfwConfig;
+use super::super::interpret::RunEnd;
+use super::super::list::RuleEntry;
 use super::bytes::ByteFields;
-use super::check::Check;
-use super::field::Field;
-use super::lookups::is_searched;
-use super::near::Near;
-use crate::rule::{Action, Arg, Pattern};
+use super::check::RuleCheck;
+use super::field::MatchField;
+use super::state_lookups::is_searched;
+use super::table_prefetch::TablePrefetch;
+use crate::rule::{Arg, ConditionPattern, RuleAction};
 
 /// What a rule does, if all its checks hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Does {
+pub(super) enum RuleEffect {
     /// Its set is disabled, or it only looks states up.
     Nothing,
     /// Counts, and the packet passes.
@@ -35,27 +35,27 @@ pub(super) enum Does {
 
 /// A rule made ready.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(super) struct CompiledRule {
     pub(super) checks: Range<u32>,
-    pub(super) does: Does,
+    pub(super) effect: RuleEffect,
     /// What it does to a packet of a state that it made.
-    pub(super) to_known: Does,
+    pub(super) on_state_hit: RuleEffect,
 }
 
 /// The wants of one rule: a set for each field that it restricts.
-pub(super) type Wants = BTreeMap<Field, RangeSet>;
+pub(super) type FieldConstraints = BTreeMap<MatchField, RangeSet>;
 
-impl Plan {
+impl CompiledRule {
     /// Whether no packet that comes here goes on.
     pub(super) fn ends_all(&self) -> bool {
         self.end_of_all().is_some()
     }
 
     /// How every packet ends that comes here, if they all do.
-    pub(super) fn end_of_all(&self) -> Option<End> {
-        match self.does {
-            Does::Accept if self.checks.is_empty() => Some(End::Accept),
-            Does::Deny if self.checks.is_empty() => Some(End::Deny),
+    pub(super) fn end_of_all(&self) -> Option<RunEnd> {
+        match self.effect {
+            RuleEffect::Accept if self.checks.is_empty() => Some(RunEnd::Accept),
+            RuleEffect::Deny if self.checks.is_empty() => Some(RunEnd::Deny),
             _ => None,
         }
     }
@@ -63,42 +63,48 @@ impl Plan {
     /// Makes a rule ready. Clauses that are wants go there, if there is a place for them; all
     /// others become checks.
     pub(super) fn of(
-        entry: &Entry,
-        config: &Config,
-        (checks, near): (&mut Vec<Check>, &mut Near),
-        mut wants: Option<(&mut Wants, &ByteFields)>,
+        entry: &RuleEntry,
+        config: &IpfwConfig,
+        (checks, near): (&mut Vec<RuleCheck>, &mut TablePrefetch),
+        mut wants: Option<(&mut FieldConstraints, &ByteFields)>,
     ) -> Self {
         let (rule, from) = (&*entry.rule, checks.len() as u32);
-        let to_known = acts(entry, config);
-        let looks_only = matches!(rule.action, Action::CheckState(_));
+        let on_state_hit = effect_of(entry, config);
+        let looks_only = matches!(rule.action, RuleAction::CheckState(_));
         let is_shown_to_all = entry.lookup.is_some_and(|id| !is_searched(id));
         if !config.is_enabled(rule.set) || looks_only && !is_shown_to_all {
             if let Some((wants, _)) = wants {
-                wants.insert(Field::Proto, RangeSet::default());
+                wants.insert(MatchField::Proto, RangeSet::default());
             }
-            return Self { checks: from..from, does: Does::Nothing, to_known };
+            return Self { checks: from..from, effect: RuleEffect::Nothing, on_state_hit };
         }
         if is_shown_to_all {
-            return Self { checks: from..from, does: Does::Step, to_known };
+            return Self { checks: from..from, effect: RuleEffect::Step, on_state_hit };
         }
         for clause in rule.body.clauses().filter(|clause| !is_always(clause)) {
-            if !wants.as_mut().is_some_and(|(wants, bytes)| want(clause, config, bytes, wants)) {
-                Check::add(clause, (near, rule.set), checks);
+            if !wants.as_mut().is_some_and(|(wants, bytes)| constrain(clause, config, bytes, wants))
+            {
+                RuleCheck::add(clause, (near, rule.set), checks);
             }
         }
         let is_plain = rule.keep.is_none() && rule.chance.is_none();
-        let does = if is_plain { to_known } else { Does::Step };
-        Self { checks: from..checks.len() as u32, does, to_known }
+        let does = if is_plain { on_state_hit } else { RuleEffect::Step };
+        Self { checks: from..checks.len() as u32, effect: does, on_state_hit }
     }
 }
 
-fn is_always(clause: &[Pattern]) -> bool {
+fn is_always(clause: &[ConditionPattern]) -> bool {
     clause.iter().any(|pattern| !pattern.not && pattern.condition.is_always())
 }
 
 /// Puts a clause into the wants, if it is one.
-fn want(clause: &[Pattern], config: &Config, bytes: &ByteFields, wants: &mut Wants) -> bool {
-    let wanted = match Field::wanted(clause, config) {
+fn constrain(
+    clause: &[ConditionPattern],
+    config: &IpfwConfig,
+    bytes: &ByteFields,
+    wants: &mut FieldConstraints,
+) -> bool {
+    let wanted = match MatchField::wanted(clause, config) {
         Some(one) => alloc::vec![one],
         None => match bytes.wanted(clause) {
             Some(several) => several,
@@ -116,19 +122,19 @@ fn want(clause: &[Pattern], config: &Config, bytes: &ByteFields, wants: &mut Wan
 }
 
 /// What a rule does to a packet that it is for.
-fn acts(entry: &Entry, config: &Config) -> Does {
+fn effect_of(entry: &RuleEntry, config: &IpfwConfig) -> RuleEffect {
     let rule = &*entry.rule;
     if rule.log.is_some() || !rule.tags.is_empty() {
-        return Does::Step;
+        return RuleEffect::Step;
     }
     match &rule.action {
-        Action::Allow => Does::Accept,
-        Action::Deny => Does::Deny,
-        Action::Count => Does::Count,
-        Action::SkipTo(Arg::Number(to)) => {
+        RuleAction::Allow => RuleEffect::Accept,
+        RuleAction::Deny => RuleEffect::Deny,
+        RuleAction::Count => RuleEffect::Count,
+        RuleAction::SkipTo(Arg::Number(to)) => {
             let to = (*to).min(65535) as u16;
-            Does::Jump(config.list.first_from(to.max(entry.number.saturating_add(1))) as u32)
+            RuleEffect::Jump(config.list.first_from(to.max(entry.number.saturating_add(1))) as u32)
         }
-        _ => Does::Step,
+        _ => RuleEffect::Step,
     }
 }

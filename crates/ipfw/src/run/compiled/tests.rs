@@ -9,13 +9,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use slipring_wire::frame::{
-    EchoKind, EchoSpec, FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, Ports, TcpSpec,
+    EchoKind, EchoSpec, FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, PortPair, TcpSpec,
 };
 
 use super::super::*;
-use super::Program;
-use crate::packet::Malformed;
-use crate::text::{Command, parse_command, parse_file};
+use super::CompiledRules;
+use crate::packet::MalformedReason;
+use crate::text::{IpfwCommand, parse_command, parse_file};
 
 /// A pool of parts of rules, small so that rules and packets meet.
 const ACTIONS: &[&str] = &[
@@ -156,18 +156,18 @@ table 3 create type iface
 table 3 add em1 5";
 
 /// A frame of the pool, and the ports that it goes by.
-fn frames() -> impl Strategy<Value = (Vec<u8>, Pass)> {
+fn frames() -> impl Strategy<Value = (Vec<u8>, CheckPass)> {
     let host = 0..6_u8;
     let port = || select(vec![53_u16, 80, 1000, 1500, 40000]);
     let flags = select(vec![0x02_u8, 0x12, 0x10, 0x11, 0x04, 0x18]);
     let l4 = prop_oneof![
-        3 => (port(), port()).prop_map(|(src, dst)| L4Spec::Udp(Ports { src, dst })),
+        3 => (port(), port()).prop_map(|(src, dst)| L4Spec::Udp(PortPair { src, dst })),
         3 => (port(), port(), flags).prop_map(|(src, dst, flags)| {
-            L4Spec::Tcp(TcpSpec { ports: Ports { src, dst }, flags, seq: 1, ack: 1, ..Default::default() })
+            L4Spec::Tcp(TcpSpec { ports: PortPair { src, dst }, flags, seq: 1, ack: 1, ..Default::default() })
         }),
         1 => Just(L4Spec::Echo(EchoSpec { kind: EchoKind::Request, id: 1, seq: 1 })),
     ];
-    let pass = select(vec![Pass::In, Pass::In, Pass::Out]);
+    let pass = select(vec![CheckPass::In, CheckPass::In, CheckPass::Out]);
     let frame = (host.clone(), host, 0..8_u8, l4, any::<[Index; 2]>(), 0..12_u8, pass);
     frame.prop_map(|(src, dst, shape, l4, at, value, pass)| {
         let v6 = |host: u8| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, host.into());
@@ -208,7 +208,7 @@ fn firewall(rules: &[String], plain: bool) -> Firewall {
 }
 
 /// The same of rules that were read before. They are made ready once, at the end.
-fn firewall_of(rules: &[(u32, Command)], plain: bool) -> Firewall {
+fn firewall_of(rules: &[(u32, IpfwCommand)], plain: bool) -> Firewall {
     let mut firewall = Firewall::open(5);
     firewall.set_plain(true);
     firewall.set_ports(vec!["em0".into(), "em1".into(), "x".into()]);
@@ -217,25 +217,25 @@ fn firewall_of(rules: &[(u32, Command)], plain: bool) -> Firewall {
         (IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2)), None),
     ]);
     firewall.load(TABLES, 0).unwrap();
-    firewall.batch(rules, 0, Manner::default()).unwrap();
+    firewall.batch(rules, 0, CommandFlags::default()).unwrap();
     firewall.load("set disable 4", 0).unwrap();
     firewall.set_plain(plain);
     firewall
 }
 
 /// What it says of frames one by one, and of all at once.
-fn both_ways(rules: &[String], frames: &[(Vec<u8>, Pass)]) {
+fn both_ways(rules: &[String], frames: &[(Vec<u8>, CheckPass)]) {
     let (mut one, mut many) = (firewall(rules, false), firewall(rules, false));
-    let (mut one_out, mut many_out) = (Outputs::default(), Outputs::default());
+    let (mut one_out, mut many_out) = (CheckOutputs::default(), CheckOutputs::default());
     let mut bytes: Vec<_> = frames.iter().map(|(bytes, _)| bytes.clone()).collect();
-    let mut batch = Batch::default();
+    let mut batch = CheckedBatch::default();
     many.check_all(&mut bytes[..], frames.len(), (0, 0), &mut many_out, &mut batch);
     for (((bytes, _), checked), changed) in frames.iter().zip(batch.drain()).zip(&bytes) {
-        let (mut frame, mut crossing) = (bytes.clone(), Crossing::incoming(0));
+        let (mut frame, mut crossing) = (bytes.clone(), PacketMetadata::incoming(0));
         let expected = match one.check(&mut frame, &mut crossing, 0, &mut one_out) {
-            Verdict::Accept => Checked::Accepted,
-            Verdict::Deny(Denied::Rule) => Checked::Denied,
-            other => Checked::Other(other, crossing),
+            RuleVerdict::Accept => CheckResult::Accepted,
+            RuleVerdict::Deny(DenyReason::Rule) => CheckResult::Denied,
+            other => CheckResult::Other(other, crossing),
         };
         assert_eq!(checked, expected);
         assert_eq!(frame, *changed);
@@ -256,7 +256,7 @@ fn the_first_of_many_rules_decides_for_none_but_the_packets_that_it_is_about() {
     let of = |src: [u8; 4]| {
         let ip = IpSpec::V4(Ipv4Spec { src: src.into(), ..Ipv4Spec::default() });
         let spec = FrameSpec { ip, ..FrameSpec::default() };
-        (spec.build(64).unwrap().bytes.to_vec(), Pass::In)
+        (spec.build(64).unwrap().bytes.to_vec(), CheckPass::In)
     };
     let frames = [of([10, 0, 0, 1]), of([192, 0, 2, 1])];
     for count in [1, 3, 10, 300] {
@@ -274,7 +274,7 @@ fn the_first_of_many_rules_decides_for_none_but_the_packets_that_it_is_about() {
 fn packets_together_find_in_tables_what_each_finds_alone_however_many_are_asked() {
     let of = |ip: IpSpec| {
         let spec = FrameSpec { ip, ..FrameSpec::default() };
-        (spec.build(80).unwrap().bytes.to_vec(), Pass::In)
+        (spec.build(80).unwrap().bytes.to_vec(), CheckPass::In)
     };
     let v4 = |n| of(IpSpec::V4(Ipv4Spec { src: [10, 0, n, 1].into(), ..Ipv4Spec::default() }));
     let v6 = |n| Ipv6Addr::new(0x2001, 0xdb8, n, 0, 0, 0, 0, 1);
@@ -306,7 +306,7 @@ struct Shrinking {
     asked: usize,
 }
 
-impl Frames for Shrinking {
+impl FrameBatch for Shrinking {
     fn frame(&mut self, at: usize) -> &mut [u8] {
         self.asked += usize::from(at == 1);
         let len = if at == 1 && self.asked > 1 { 20 } else { self.frames[at].len() };
@@ -319,20 +319,20 @@ fn a_frame_that_gets_shorter_between_two_looks_is_read_again() {
     let frame = FrameSpec::default().build(64).unwrap().bytes.to_vec();
     let mut frames = Shrinking { frames: vec![frame; 3], asked: 0 };
     let mut firewall = firewall(&["add setdscp 9 ip from any to any".into()], false);
-    let mut batch = Batch::default();
-    firewall.check_all(&mut frames, 3, (0, 0), &mut Outputs::default(), &mut batch);
-    let malformed = Verdict::Deny(Denied::Malformed(Malformed::ShortIp));
-    let malformed = Checked::Other(malformed, Crossing::incoming(0));
-    assert!(batch.drain().eq([Checked::Accepted, malformed, Checked::Accepted]));
+    let mut batch = CheckedBatch::default();
+    firewall.check_all(&mut frames, 3, (0, 0), &mut CheckOutputs::default(), &mut batch);
+    let malformed = RuleVerdict::Deny(DenyReason::Malformed(MalformedReason::ShortIp));
+    let malformed = CheckResult::Other(malformed, PacketMetadata::incoming(0));
+    assert!(batch.drain().eq([CheckResult::Accepted, malformed, CheckResult::Accepted]));
 }
 
 /// What a firewall says, does and has counted, for frame after frame.
-fn trace(firewall: &mut Firewall, frames: &[(Vec<u8>, Pass)]) -> Vec<String> {
+fn trace(firewall: &mut Firewall, frames: &[(Vec<u8>, CheckPass)]) -> Vec<String> {
     let mut trace = Vec::new();
     for (now, (bytes, pass)) in (0_u64..).zip(frames) {
-        let (mut frame, mut outputs) = (bytes.clone(), Outputs::default());
-        let mut crossing = Crossing::incoming((now % 4) as u16);
-        if *pass == Pass::Out {
+        let (mut frame, mut outputs) = (bytes.clone(), CheckOutputs::default());
+        let mut crossing = PacketMetadata::incoming((now % 4) as u16);
+        if *pass == CheckPass::Out {
             crossing = crossing.outgoing(1);
         }
         let now = now * 700_000_000;
@@ -358,12 +358,12 @@ fn trace(firewall: &mut Firewall, frames: &[(Vec<u8>, Pass)]) -> Vec<String> {
     trace
 }
 
-fn agree(rules: &[String], frames: &[(Vec<u8>, Pass)]) {
+fn agree(rules: &[String], frames: &[(Vec<u8>, CheckPass)]) {
     let commands = parse_file(&rules.join("\n")).unwrap();
     let expected = trace(&mut firewall_of(&commands, true), frames);
     for (short, plain) in [(0, 1 << 14), (1000, 0), (0, 0)] {
         let mut firewall = firewall_of(&commands, true);
-        firewall.program = Some(Program::with_limits(firewall.config(), short, plain).into());
+        firewall.program = Some(CompiledRules::with_limits(firewall.config(), short, plain).into());
         let got = trace(&mut firewall, frames);
         for (step, (got, expected)) in got.iter().zip(&expected).enumerate() {
             assert_eq!(
@@ -414,7 +414,7 @@ fn masks_that_are_no_prefix_find_what_the_plain_interpreter_finds_also_where_fie
         let v6 = Ipv6Spec { src: v6(3), dst: v6(9), ..Ipv6Spec::default() };
         let ip = if n.is_multiple_of(3) { IpSpec::V6(v6) } else { IpSpec::V4(v4) };
         let frame = FrameSpec { ip, ..FrameSpec::default() }.build(80).unwrap();
-        (frame.bytes.to_vec(), Pass::In)
+        (frame.bytes.to_vec(), CheckPass::In)
     };
     let frames: Vec<_> = (0..300).map(of).collect();
     let masks = ["255.0.0.1", "0.0.0.3", "240.15.0.0", "0.1.1.1", "128.0.0.1", "0.0.255.0"];

@@ -2,18 +2,20 @@
 
 use alloc::vec::Vec;
 
-use super::super::crossing::Crossing;
-use super::super::interpret::{End, Run, Step};
-use super::check::Check;
-use super::memo::{self, Key, Known, MAX_RULES, Memo, NO_KEY, Rules};
-use super::near::Answers;
-use super::plan::{Does, Plan};
-use super::program::{Classes, Index, Program};
-use crate::packet::Packet;
+use super::super::interpret::{RuleRun, RuleStep, RunEnd};
+use super::super::metadata::PacketMetadata;
+use super::check::RuleCheck;
+use super::flow_cache::{
+    self, CachedRules, CandidateCursor, FlowCache, FlowCacheKey, MAX_RULES, NO_KEY,
+};
+use super::plan::{CompiledRule, RuleEffect};
+use super::program::{CompiledRules, FieldClasses, RuleIndex};
+use super::table_prefetch::TableAnswers;
+use crate::packet::PacketHeaders;
 
 /// The candidates of a packet, band by band. Its room is used again for each packet.
 #[derive(Clone, Debug, Default)]
-pub(in super::super) struct Candidates {
+pub(in super::super) struct RuleCandidates {
     found: Vec<u16>,
     /// The band of `found`.
     band: usize,
@@ -21,7 +23,7 @@ pub(in super::super) struct Candidates {
     passed: usize,
 }
 
-impl Candidates {
+impl RuleCandidates {
     /// Forgets those of the packet before.
     #[inline(always)]
     fn start(&mut self) {
@@ -30,7 +32,7 @@ impl Candidates {
 
     /// The first candidate at `at` or behind it. There is always one: the default rule.
     #[inline(always)]
-    fn from(&mut self, index: &Index, classes: &Classes, at: usize) -> usize {
+    fn from(&mut self, index: &RuleIndex, classes: &FieldClasses, at: usize) -> usize {
         let bits = index.matcher.band_bits();
         let (mut band, mut place) = (at >> bits, (at & ((1 << bits) - 1)) as u16);
         loop {
@@ -54,34 +56,34 @@ impl Candidates {
 }
 
 /// What a rule made of a packet; [`Step`] without a verdict in it.
-enum Went {
+enum WalkStep {
     /// It found no state; what it asks is still to be asked.
     Again,
     Next,
     Jump(usize),
-    Ended(End),
+    Ended(RunEnd),
 }
 
 /// What is known of a packet's way through the list, and how far it has gone.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Sight {
+pub(in super::super) struct PacketState {
     /// What its flow is known by.
-    pub(super) flow: Key,
-    pub(super) known: Known,
-    pub(super) classes: Classes,
+    pub(super) flow: FlowCacheKey,
+    pub(super) candidates: CandidateCursor,
+    pub(super) classes: FieldClasses,
     pub(super) is_classified: bool,
     /// The rule that is next.
     pub(super) at: usize,
     /// What was found in tables.
-    pub(in super::super) answers: Option<Answers>,
+    pub(in super::super) answers: Option<TableAnswers>,
 }
 
-impl Default for Sight {
+impl Default for PacketState {
     fn default() -> Self {
         Self {
             flow: NO_KEY,
-            known: Known::NOTHING,
-            classes: Classes::default(),
+            candidates: CandidateCursor::NO_CANDIDATES,
+            classes: FieldClasses::default(),
             is_classified: false,
             at: 0,
             answers: None,
@@ -89,18 +91,23 @@ impl Default for Sight {
     }
 }
 
-impl Sight {
+impl PacketState {
     /// Forgets all: another packet, or one that has changed.
     #[inline(always)]
-    pub(in super::super) fn forget(&mut self) {
+    pub(in super::super) fn reset(&mut self) {
         self.at = 0;
         self.is_classified = false;
         self.answers = None;
-        self.known.clear();
+        self.candidates.clear();
     }
 
     /// Looks the fields up, unless that was done.
-    pub(super) fn classify(&mut self, index: &Index, packet: &Packet, crossing: &Crossing) {
+    pub(super) fn classify(
+        &mut self,
+        index: &RuleIndex,
+        packet: &PacketHeaders,
+        crossing: &PacketMetadata,
+    ) {
         if !self.is_classified {
             index.classes(packet, crossing, &mut self.classes);
             self.is_classified = true;
@@ -110,62 +117,62 @@ impl Sight {
 
 /// What finds candidates, used again and again.
 #[derive(Debug, Default)]
-pub(in super::super) struct Finders {
-    pub(super) candidates: Candidates,
+pub(in super::super) struct RuleFinders {
+    pub(super) candidates: RuleCandidates,
     /// By classes.
-    pub(super) memo: Memo,
+    pub(super) by_class: FlowCache,
     /// By flow.
-    pub(super) flows: Memo,
+    pub(super) by_flow: FlowCache,
 }
 
-impl Finders {
+impl RuleFinders {
     /// Forgets what belongs to a program.
-    pub(in super::super) fn forget(&mut self) {
-        self.memo.forget();
-        self.flows.forget();
+    pub(in super::super) fn clear(&mut self) {
+        self.by_class.clear();
+        self.by_flow.clear();
     }
 }
 
-impl Program {
+impl CompiledRules {
     /// The first candidates for classes, up to one that ends every packet's way.
     #[inline(never)]
     pub(super) fn first_rules(
         &self,
-        index: &Index,
-        classes: &Classes,
-        (candidates, memo): (&mut Candidates, &mut Memo),
-    ) -> Rules {
+        index: &RuleIndex,
+        classes: &FieldClasses,
+        (candidates, memo): (&mut RuleCandidates, &mut FlowCache),
+    ) -> CachedRules {
         let mut search = || {
             let mut next = Some(0);
             candidates.start();
-            memo::first_of(|| {
+            flow_cache::first_of(|| {
                 let found = candidates.from(index, classes, next?);
-                next = (!self.plans[found].ends_all()).then_some(found + 1);
+                next = (!self.rules[found].ends_all()).then_some(found + 1);
                 Some(found)
             })
         };
         match index.key(classes) {
-            Some(key) => *memo.recall(key, search),
+            Some(key) => *memo.get_or_insert(key, search),
             None => search(),
         }
     }
 }
 
-impl Run<'_> {
+impl RuleRun<'_> {
     /// How the list ends that `program` was made of.
     #[inline]
-    pub(in super::super) fn searched(
+    pub(in super::super) fn run_indexed(
         &mut self,
-        program: &Program,
-        sight: &mut Sight,
-        finders: &mut Finders,
-    ) -> End {
+        program: &CompiledRules,
+        sight: &mut PacketState,
+        finders: &mut RuleFinders,
+    ) -> RunEnd {
         let at = if sight.at == 0 { self.start() } else { sight.at };
         let Some(index) = &program.index else { return self.walk(program, at, |_, at| at) };
-        let Finders { candidates, memo, .. } = finders;
+        let RuleFinders { candidates, by_class: memo, .. } = finders;
         candidates.start();
-        let mut known = sight.known;
-        let mut is_found = !known.is_empty() || program.plans.len() >= MAX_RULES;
+        let mut known = sight.candidates;
+        let mut is_found = !known.is_empty() || program.rules.len() >= MAX_RULES;
         self.walk(program, at, |run, at| {
             if let Some(rule) = known.from(at) {
                 return rule;
@@ -173,7 +180,11 @@ impl Run<'_> {
             sight.classify(index, run.packet, run.crossing);
             if !is_found {
                 is_found = true;
-                known = Known::of(program.first_rules(index, &sight.classes, (candidates, memo)));
+                known = CandidateCursor::of(program.first_rules(
+                    index,
+                    &sight.classes,
+                    (candidates, memo),
+                ));
                 if let Some(rule) = known.from(at) {
                     return rule;
                 }
@@ -186,94 +197,94 @@ impl Run<'_> {
     #[inline(always)]
     fn walk(
         &mut self,
-        program: &Program,
+        program: &CompiledRules,
         mut at: usize,
         mut next: impl FnMut(&Self, usize) -> usize,
-    ) -> End {
+    ) -> RunEnd {
         loop {
             let lookup = program.lookups.next(at, &self.crossing.search);
             let here = if lookup == at { at } else { next(self, at) };
             let (here, went) = if lookup <= here {
                 (lookup, self.look_up_at(program, lookup))
             } else {
-                (here, self.follow(program, &program.plans[here], here))
+                (here, self.follow(program, &program.rules[here], here))
             };
             #[cfg(test)]
-            if !matches!(went, Went::Again) {
+            if !matches!(went, WalkStep::Again) {
                 super::super::search::steps::count();
             }
             match went {
-                Went::Again => at = here,
-                Went::Next => at = here + 1,
-                Went::Jump(to) => at = to,
-                Went::Ended(end) => return end,
+                WalkStep::Again => at = here,
+                WalkStep::Next => at = here + 1,
+                WalkStep::Jump(to) => at = to,
+                WalkStep::Ended(end) => return end,
             }
         }
     }
 
     #[inline(always)]
-    fn follow(&mut self, program: &Program, plan: &Plan, at: usize) -> Went {
+    fn follow(&mut self, program: &CompiledRules, plan: &CompiledRule, at: usize) -> WalkStep {
         let checks = &program.checks[plan.checks.start as usize..plan.checks.end as usize];
-        if plan.does == Does::Nothing || !checks.is_empty() && !self.all_hold(checks, at) {
-            return Went::Next;
+        if plan.effect == RuleEffect::Nothing || !checks.is_empty() && !self.all_hold(checks, at) {
+            return WalkStep::Next;
         }
-        match plan.does {
-            Does::Step => self.full_step(at),
-            does => self.plainly(does, at),
+        match plan.effect {
+            RuleEffect::Step => self.full_step(at),
+            does => self.apply_effect(does, at),
         }
     }
 
     /// Counts at a rule, and does what is no step.
     #[inline(always)]
-    fn plainly(&mut self, does: Does, at: usize) -> Went {
+    fn apply_effect(&mut self, does: RuleEffect, at: usize) -> WalkStep {
         self.count(at);
         match does {
-            Does::Accept => Went::Ended(End::Accept),
-            Does::Deny => Went::Ended(End::Deny),
-            Does::Jump(to) => Went::Jump(to as usize),
-            Does::Nothing | Does::Count | Does::Step => Went::Next,
+            RuleEffect::Accept => WalkStep::Ended(RunEnd::Accept),
+            RuleEffect::Deny => WalkStep::Ended(RunEnd::Deny),
+            RuleEffect::Jump(to) => WalkStep::Jump(to as usize),
+            RuleEffect::Nothing | RuleEffect::Count | RuleEffect::Step => WalkStep::Next,
         }
     }
 
     /// Looks the packet's state up, and does what its rule says.
     #[inline(never)]
-    fn look_up_at(&mut self, program: &Program, at: usize) -> Went {
+    fn look_up_at(&mut self, program: &CompiledRules, at: usize) -> WalkStep {
         let entry = &self.entries[at];
         let Some(id) = entry.lookup.filter(|_| entry.rule.chance.is_none()) else {
             // By lot: drawn before anything else.
             return self.full_step(at);
         };
-        let Some(place) = self.look_up(id, at) else { return Went::Again };
-        let went = match program.plans[place].to_known {
-            Does::Step => {
+        let Some(place) = self.look_up(id, at) else { return WalkStep::Again };
+        let went = match program.rules[place].on_state_hit {
+            RuleEffect::Step => {
                 let step = self.act_for_state(place);
-                return self.went(step);
+                return self.walk_step(step);
             }
-            does => self.plainly(does, place),
+            does => self.apply_effect(does, place),
         };
         match went {
-            Went::Next => Went::Jump(place + 1),
+            WalkStep::Next => WalkStep::Jump(place + 1),
             went => went,
         }
     }
 
     #[inline(never)]
-    fn full_step(&mut self, at: usize) -> Went {
+    fn full_step(&mut self, at: usize) -> WalkStep {
         let step = self.step(at);
-        self.went(step)
+        self.walk_step(step)
     }
 
     #[inline]
-    fn went(&mut self, step: Step) -> Went {
+    fn walk_step(&mut self, step: RuleStep) -> WalkStep {
         match step {
-            Step::Next => Went::Next,
-            Step::Jump(to) => Went::Jump(to),
-            Step::Done(verdict) => Went::Ended(self.end(verdict)),
+            RuleStep::Next => WalkStep::Next,
+            RuleStep::Jump(to) => WalkStep::Jump(to),
+            RuleStep::Done(verdict) => WalkStep::Ended(self.end(verdict)),
         }
     }
 
     #[inline]
-    fn all_hold(&self, checks: &[Check], at: usize) -> bool {
-        Check::all_hold(checks, &mut self.question(&self.entries[at]))
+    fn all_hold(&self, checks: &[RuleCheck], at: usize) -> bool {
+        RuleCheck::all_hold(checks, &mut self.question(&self.entries[at]))
     }
 }

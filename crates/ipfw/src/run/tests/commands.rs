@@ -32,11 +32,11 @@ fn compact_and_brief_listings() {
     );
     let with =
         |style| bed.firewall.list(&[], ListOptions { style, ..Default::default() }, 0).unwrap();
-    let compact = with(crate::text::Style { compact: true, ..Default::default() });
+    let compact = with(crate::text::RuleStyle { compact: true, ..Default::default() });
     assert!(compact.contains("00300 deny ip\n"), "{compact}");
-    let brief = with(crate::text::Style { brief: true, ..Default::default() });
+    let brief = with(crate::text::RuleStyle { brief: true, ..Default::default() });
     assert!(brief.starts_with("00100 count // why\n00200 allow // ...\n"), "{brief}");
-    let names = with(crate::text::Style { names: true, ..Default::default() });
+    let names = with(crate::text::RuleStyle { names: true, ..Default::default() });
     assert!(names.contains("dst-port http\n"), "{names}");
 }
 
@@ -79,7 +79,7 @@ fn delete_needs_rules_unless_forced() {
     bed.run("delete 100");
     assert_eq!(bed.numbers(), [200, 65535]);
     assert_eq!(bed.try_run("delete 100").unwrap_err().exit_code, 69);
-    let force = Manner { force: true, ..Default::default() };
+    let force = CommandFlags { force: true, ..Default::default() };
     let command = parse_command("delete 100 200").unwrap();
     bed.firewall.execute(&command, 0, force).unwrap();
     assert_eq!(bed.numbers(), [65535]);
@@ -110,7 +110,7 @@ fn a_mistake_in_a_batch_names_its_line() {
     let error =
         bed.firewall.load("add allow ip from any to any\n\nadd 5 deny frm any", 0).unwrap_err();
     assert!(
-        matches!(&error, BatchError::Text(error) if (error.line, error.column) == (3, 12)),
+        matches!(&error, CommandFileError::Text(error) if (error.line, error.column) == (3, 12)),
         "{error}"
     );
     let error = bed.firewall.load("# x\ndelete 77", 0).unwrap_err();

@@ -7,11 +7,12 @@ const ALL: &str = "ip from any to any";
 #[test]
 fn an_empty_list_denies_and_an_open_one_allows() {
     let mut bed = Bed::new("");
-    assert_eq!(bed.check(udp()), Verdict::Deny(Denied::Rule));
+    assert_eq!(bed.check(udp()), RuleVerdict::Deny(DenyReason::Rule));
     assert_eq!(bed.count(65535), 1);
     let mut open = Firewall::open(1);
-    let verdict = open.check(&mut udp(), &mut Crossing::incoming(0), 0, &mut Outputs::default());
-    assert_eq!(verdict, Verdict::Accept);
+    let verdict =
+        open.check(&mut udp(), &mut PacketMetadata::incoming(0), 0, &mut CheckOutputs::default());
+    assert_eq!(verdict, RuleVerdict::Accept);
 }
 
 #[test]
@@ -33,10 +34,10 @@ fn deny_stops_pings_of_both_versions() {
 fn deny_out_stops_frames_on_their_way_out_only() {
     let mut bed =
         Bed::new("add 100 deny all from any to any out\nadd 200 allow ip from any to any");
-    let (mut frame, mut crossing) = (udp(), Crossing::incoming(0));
-    assert_eq!(bed.cross(&mut frame, &mut crossing), Verdict::Accept);
+    let (mut frame, mut crossing) = (udp(), PacketMetadata::incoming(0));
+    assert_eq!(bed.cross(&mut frame, &mut crossing), RuleVerdict::Accept);
     let mut crossing = crossing.outgoing(1);
-    assert_eq!(bed.cross(&mut frame, &mut crossing), Verdict::Deny(Denied::Rule));
+    assert_eq!(bed.cross(&mut frame, &mut crossing), RuleVerdict::Deny(DenyReason::Rule));
     assert_eq!((bed.count(100), bed.count(200)), (1, 1));
 }
 
@@ -127,7 +128,7 @@ fn return_without_a_call_goes_on() {
 #[test]
 fn calls_deeper_than_sixteen_drop_the_packet() {
     let mut bed = Bed::new("add 100 call 100 ip from any to any\nadd 200 allow ip from any to any");
-    assert_eq!(bed.check(udp()), Verdict::Deny(Denied::CallDepth));
+    assert_eq!(bed.check(udp()), RuleVerdict::Deny(DenyReason::CallDepth));
     assert_eq!((bed.count(100), bed.firewall.drops().calls), (17, 1));
 }
 
@@ -219,8 +220,8 @@ fn tags_and_marks_go_with_the_packet() {
     let mut bed = Bed::new(
         "add 100 count tag 5 tag 6 ip from any to any\nadd 200 count untag 5 ip from any to any\nadd 300 deny ip from any to any tagged 5\nadd 400 setmark 0x12 ip from any to any tagged 6\nadd 500 deny ip from any to any not mark 0x2:0xf\nadd 600 allow ip from any to any",
     );
-    let (mut frame, mut crossing) = (udp(), Crossing::incoming(0));
-    assert_eq!(bed.cross(&mut frame, &mut crossing), Verdict::Accept);
+    let (mut frame, mut crossing) = (udp(), PacketMetadata::incoming(0));
+    assert_eq!(bed.cross(&mut frame, &mut crossing), RuleVerdict::Accept);
     assert_eq!((crossing.tags.as_slice(), crossing.mark), (&[6][..], 0x12));
 }
 
@@ -229,14 +230,14 @@ fn a_packet_that_leaves_a_pipe_goes_on_behind_its_rule() {
     let mut bed = Bed::new(
         "add 100 pipe 1 ip from any to any\nadd 100 queue 2 ip from any to any\nadd 200 allow ip from any to any",
     );
-    let (mut frame, mut crossing) = (udp(), Crossing::incoming(0));
-    assert_eq!(bed.cross(&mut frame, &mut crossing), Verdict::Pipe(1));
+    let (mut frame, mut crossing) = (udp(), PacketMetadata::incoming(0));
+    assert_eq!(bed.cross(&mut frame, &mut crossing), RuleVerdict::Pipe(1));
     assert!(!bed.firewall.continues_after_shaper());
     bed.run("disable one_pass");
     assert!(bed.firewall.continues_after_shaper());
-    assert_eq!(bed.cross(&mut frame, &mut crossing), Verdict::Queue(2));
+    assert_eq!(bed.cross(&mut frame, &mut crossing), RuleVerdict::Queue(2));
     bed.run("delete 100");
-    assert_eq!(bed.cross(&mut frame, &mut crossing), Verdict::Accept);
+    assert_eq!(bed.cross(&mut frame, &mut crossing), RuleVerdict::Accept);
     assert_eq!(bed.count(200), 1);
 }
 
@@ -245,9 +246,9 @@ fn fwd_names_the_next_hop_or_port() {
     let mut bed = Bed::new(
         "add 100 fwd 192.0.2.1,8080 udp from any to any\nadd 200 fwd port:em1 ip from any to any",
     );
-    let hop = crate::rule::Hop::V4(Ipv4Addr::new(192, 0, 2, 1), 8080);
-    assert_eq!(bed.check(udp()), Verdict::Forward(hop));
-    assert_eq!(bed.check(ping()), Verdict::Forward(crate::rule::Hop::Port("em1".into())));
+    let hop = crate::rule::NextHop::V4(Ipv4Addr::new(192, 0, 2, 1), 8080);
+    assert_eq!(bed.check(udp()), RuleVerdict::Forward(hop));
+    assert_eq!(bed.check(ping()), RuleVerdict::Forward(crate::rule::NextHop::Port("em1".into())));
 }
 
 #[test]

@@ -18,9 +18,9 @@ fn a_match_leaves_its_time_in_the_listing() {
     bed.now = 5 * SECOND;
     bed.passes(udp());
     let at = |times| ListOptions { times, ..Default::default() };
-    let text = bed.firewall.list(&[], at(Times::Seconds), bed.now).unwrap();
+    let text = bed.firewall.list(&[], at(TimeFormat::Seconds), bed.now).unwrap();
     assert!(text.starts_with("00100 1000000005 allow"), "{text}");
-    let text = bed.firewall.list(&[], at(Times::Calendar), bed.now).unwrap();
+    let text = bed.firewall.list(&[], at(TimeFormat::Calendar), bed.now).unwrap();
     assert!(text.starts_with("00100 Sun Sep  9 01:46:45 2001 allow"), "{text}");
     let blank = format!("65535 {}deny", " ".repeat(24));
     assert!(text.contains(&blank), "{text}");
@@ -33,7 +33,7 @@ fn dyn_max_is_enforced() {
     let passed = (1..=20_000).filter(|&port| bed.passes(udp_ports(port, 53))).count();
     assert_eq!((passed, bed.firewall.states().len()), (4096, 4096));
     assert_eq!(bed.firewall.states().counters().refused_full, 20_000 - 4096);
-    assert_eq!(bed.check(udp_ports(20_001, 53)), Verdict::Deny(Denied::StatesFull));
+    assert_eq!(bed.check(udp_ports(20_001, 53)), RuleVerdict::Deny(DenyReason::StatesFull));
     bed.now = 11 * SECOND;
     assert!(bed.passes(udp_ports(20_001, 53)), "those that ended make room at once");
 }
@@ -43,10 +43,10 @@ fn one_pass_off_counts_at_the_next_rule_behind_the_pipe() {
     let mut bed = Bed::new(
         "disable one_pass\nadd 100 pipe 1 ip from any to any\nadd 200 allow ip from any to any",
     );
-    let (mut frame, mut crossing) = (udp(), Crossing::incoming(0));
-    assert_eq!(bed.cross(&mut frame, &mut crossing), Verdict::Pipe(1));
+    let (mut frame, mut crossing) = (udp(), PacketMetadata::incoming(0));
+    assert_eq!(bed.cross(&mut frame, &mut crossing), RuleVerdict::Pipe(1));
     assert!(bed.firewall.continues_after_shaper());
-    assert_eq!(bed.cross(&mut frame, &mut crossing), Verdict::Accept);
+    assert_eq!(bed.cross(&mut frame, &mut crossing), RuleVerdict::Accept);
     assert_eq!((bed.count(100), bed.count(200)), (1, 1));
 }
 
@@ -97,7 +97,7 @@ fn dscp_32_is_dscp_32() {
 #[test]
 fn a_deny_verdict_is_only_a_verdict() {
     let mut bed = Bed::new("add 100 deny ip from any to any");
-    assert_eq!(bed.check(udp()), Verdict::Deny(Denied::Rule));
+    assert_eq!(bed.check(udp()), RuleVerdict::Deny(DenyReason::Rule));
 }
 
 #[test]
@@ -168,7 +168,10 @@ fn setdscp_carries_its_checksum_right_for_every_value() {
         ));
         for id in [0_u16, 1, 0x7fff, 0xfffe, 0xffff] {
             let mut frame = v4_with(&udp(), |ip| ip[4..6].copy_from_slice(&id.to_be_bytes()));
-            assert_eq!(bed.cross(&mut frame, &mut Crossing::incoming(0)), Verdict::Accept);
+            assert_eq!(
+                bed.cross(&mut frame, &mut PacketMetadata::incoming(0)),
+                RuleVerdict::Accept
+            );
             assert_eq!(slipring_wire::checksum::of(&frame[14..34]), 0);
             assert_eq!(frame[15] >> 2, dscp);
         }

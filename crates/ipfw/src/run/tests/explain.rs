@@ -12,26 +12,26 @@ fn each_rule_that_a_packet_crosses_says_why_it_did_or_did_not_match() {
     );
     let told = |bed: &mut Bed| {
         let mut frame = udp();
-        let mut crossing = Crossing::incoming(0);
+        let mut crossing = PacketMetadata::incoming(0);
         let (crossed, verdict) =
-            bed.firewall.explain(&mut frame, &mut crossing, 0, &mut Outputs::default());
+            bed.firewall.explain(&mut frame, &mut crossing, 0, &mut CheckOutputs::default());
         let outcomes: Vec<_> =
             crossed.into_iter().map(|rule| (rule.number, rule.outcome)).collect();
         (outcomes, verdict)
     };
     let (outcomes, verdict) = told(&mut bed);
-    assert_eq!(verdict, Verdict::Accept);
+    assert_eq!(verdict, RuleVerdict::Accept);
     assert_eq!(
         outcomes,
         [
-            (100, Outcome::Disabled),
-            (200, Outcome::NoState),
-            (300, Outcome::Unmet("proto tcp".into())),
-            (400, Outcome::Passed),
-            (500, Outcome::Jumped),
-            (700, Outcome::Ended),
+            (100, RuleOutcome::Disabled),
+            (200, RuleOutcome::NoState),
+            (300, RuleOutcome::Unmet("proto tcp".into())),
+            (400, RuleOutcome::Passed),
+            (500, RuleOutcome::Jumped),
+            (700, RuleOutcome::Ended),
         ]
     );
     let (outcomes, _) = told(&mut bed);
-    assert_eq!(outcomes[1..], [(200, Outcome::State(700))]);
+    assert_eq!(outcomes[1..], [(200, RuleOutcome::State(700))]);
 }

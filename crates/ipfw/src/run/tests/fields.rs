@@ -69,7 +69,7 @@ fn header_fields_match_lists_and_ranges() {
 }
 
 fn bytes_of_len(len: usize) -> Vec<u8> {
-    spec(A, B, L4Spec::Udp(Ports::default())).build(len).unwrap().bytes.to_vec()
+    spec(A, B, L4Spec::Udp(PortPair::default())).build(len).unwrap().bytes.to_vec()
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn type_of_service_bits_and_precedence() {
 
 #[test]
 fn flow_ids_of_ipv6() {
-    let labelled = |label| v6(L4Spec::Udp(Ports::default()), label);
+    let labelled = |label| v6(L4Spec::Udp(PortPair::default()), label);
     let mut bed = Bed::new(
         "add 100 allow ip6 from any to any flow-id 0xbaad\nadd 200 deny ip from any to any",
     );
@@ -118,13 +118,13 @@ fn setdscp_keeps_ecn_and_the_checksum() {
         Bed::new("add 100 setdscp 9 ip from any to any\nadd 200 allow ip from any to any");
     for (before, after) in [(0, 36), (3, 39)] {
         let mut frame = v4_with(&udp(), |ip| ip[1] = before);
-        bed.cross(&mut frame, &mut Crossing::incoming(0));
+        bed.cross(&mut frame, &mut PacketMetadata::incoming(0));
         assert_eq!(frame[15], after);
         assert_eq!(slipring_wire::checksum::of(&frame[14..34]), 0);
     }
     let mut frame = udp6();
-    bed.cross(&mut frame, &mut Crossing::incoming(0));
-    assert_eq!(crate::packet::Packet::parse(&frame).unwrap().dscp(), 9);
+    bed.cross(&mut frame, &mut PacketMetadata::incoming(0));
+    assert_eq!(crate::packet::PacketHeaders::parse(&frame).unwrap().dscp(), 9);
 }
 
 #[test]
@@ -168,11 +168,11 @@ fn in_out_recv_xmit_and_via_mean_ports() {
     let mut ask = |body: &str, out: bool| {
         bed.run("flush");
         bed.run(&format!("add 100 allow {body}"));
-        let mut crossing = Crossing::incoming(0);
+        let mut crossing = PacketMetadata::incoming(0);
         if out {
             crossing = crossing.outgoing(1);
         }
-        bed.cross(&mut udp(), &mut crossing) == Verdict::Accept
+        bed.cross(&mut udp(), &mut crossing) == RuleVerdict::Accept
     };
     for (body, at_in, at_out) in [
         ("in", true, false),
@@ -229,7 +229,7 @@ fn every_frame_is_a_layer_2_frame_and_has_macs() {
 #[test]
 fn tags_are_looked_through_and_can_be_asked_for() {
     use slipring_wire::assigned::VlanTag;
-    let mut tagged = spec(A, B, L4Spec::Udp(Ports { src: 1, dst: 53 }));
+    let mut tagged = spec(A, B, L4Spec::Udp(PortPair { src: 1, dst: 53 }));
     tagged.tags = vec![VlanTag::new(100, 0).into(), VlanTag::new(7, 0).into()];
     let frame = bytes(&tagged);
     assert!(matches("udp from 10.0.0.1 to any 53", &frame));
@@ -318,7 +318,7 @@ fn tcp_setmss_lowers_and_never_raises() {
             "add 100 tcp-setmss {mss} tcp from any to any\nadd 200 allow ip from any to any"
         ));
         let mut frame = syn_with_mss();
-        assert_eq!(bed.cross(&mut frame, &mut Crossing::incoming(0)), Verdict::Accept);
+        assert_eq!(bed.cross(&mut frame, &mut PacketMetadata::incoming(0)), RuleVerdict::Accept);
         assert_eq!(u16::from_be_bytes([frame[57], frame[58]]), expected);
         assert_eq!(tcp_checksum(&frame), 0);
     }

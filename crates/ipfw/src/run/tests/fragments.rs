@@ -7,7 +7,7 @@ const RULES: &str = "disable one_pass\nadd 100 reass ip from any to any\n\
 
 /// A datagram of 108 bytes to a port, in pieces of 40 bytes of IP payload.
 fn pieces(port: u16, id: u8) -> Vec<Vec<u8>> {
-    let ports = Ports { src: 1000, dst: port };
+    let ports = PortPair { src: 1000, dst: port };
     let whole = spec(A, B, L4Spec::Udp(ports)).build(14 + 128).unwrap().bytes.to_vec();
     (0..3_usize)
         .map(|index| {
@@ -25,9 +25,12 @@ fn pieces(port: u16, id: u8) -> Vec<Vec<u8>> {
 fn fragments_wait_and_go_on_together() {
     let mut bed = Bed::new(RULES);
     let [a, b, c]: [Vec<u8>; 3] = pieces(53, 1).try_into().unwrap();
-    assert_eq!((bed.check(c.clone()), bed.check(a.clone())), (Verdict::Held, Verdict::Held));
+    assert_eq!(
+        (bed.check(c.clone()), bed.check(a.clone())),
+        (RuleVerdict::Held, RuleVerdict::Held)
+    );
     assert!(bed.outputs.released.is_empty());
-    assert_eq!(bed.check(b), Verdict::Accept);
+    assert_eq!(bed.check(b), RuleVerdict::Accept);
     assert_eq!(bed.outputs.released, [c, a], "in the order in which they came");
     assert_eq!(
         (bed.count(200), bed.firewall.fragments().whole, bed.firewall.fragments_held()),
@@ -39,7 +42,10 @@ fn fragments_wait_and_go_on_together() {
 fn fragments_share_a_denial() {
     let mut bed = Bed::new(RULES);
     let verdicts: Vec<_> = pieces(54, 1).into_iter().map(|piece| bed.check(piece)).collect();
-    assert_eq!(verdicts, [Verdict::Held, Verdict::Held, Verdict::Deny(Denied::Rule)]);
+    assert_eq!(
+        verdicts,
+        [RuleVerdict::Held, RuleVerdict::Held, RuleVerdict::Deny(DenyReason::Rule)]
+    );
     assert_eq!(bed.outputs.released.len(), 2);
 }
 
@@ -48,7 +54,7 @@ fn with_one_pass_the_whole_is_accepted_at_once() {
     let mut bed = Bed::new(RULES);
     bed.run("enable one_pass");
     let last = pieces(54, 1).into_iter().map(|piece| bed.check(piece)).last();
-    assert_eq!((last, bed.count(300)), (Some(Verdict::Accept), 0));
+    assert_eq!((last, bed.count(300)), (Some(RuleVerdict::Accept), 0));
 }
 
 #[test]
@@ -62,9 +68,9 @@ fn fragments_of_different_packets_stay_apart() {
     let mut bed = Bed::new(RULES);
     let (one, two) = (pieces(53, 1), pieces(53, 2));
     for piece in [&one[0], &two[1], &two[0], &one[1]] {
-        assert_eq!(bed.check(piece.clone()), Verdict::Held);
+        assert_eq!(bed.check(piece.clone()), RuleVerdict::Held);
     }
-    assert_eq!(bed.check(one[2].clone()), Verdict::Accept);
+    assert_eq!(bed.check(one[2].clone()), RuleVerdict::Accept);
     assert_eq!(bed.firewall.fragments_held(), 2);
 }
 
@@ -74,7 +80,7 @@ fn overlapping_fragments_are_dropped_with_their_packet() {
     let all = pieces(53, 1);
     let overlapping = v4_with(&all[1], |ip| ip[7] = 4);
     for piece in [all[0].clone(), overlapping, all[1].clone(), all[2].clone()] {
-        assert_eq!(bed.check(piece), Verdict::Held);
+        assert_eq!(bed.check(piece), RuleVerdict::Held);
     }
     assert_eq!((bed.firewall.fragments().overlapping, bed.firewall.fragments_held()), (2, 2));
 }
@@ -84,10 +90,10 @@ fn a_fragment_that_comes_twice_is_dropped_alone() {
     let mut bed = Bed::new(RULES);
     let all = pieces(53, 1);
     for piece in [&all[0], &all[0], &all[2], &all[2]] {
-        assert_eq!(bed.check(piece.clone()), Verdict::Held);
+        assert_eq!(bed.check(piece.clone()), RuleVerdict::Held);
     }
     assert_eq!(bed.firewall.fragments_held(), 2);
-    assert_eq!(bed.check(all[1].clone()), Verdict::Accept);
+    assert_eq!(bed.check(all[1].clone()), RuleVerdict::Accept);
     let counters = bed.firewall.fragments();
     assert_eq!((counters.repeated, counters.overlapping, counters.released), (2, 0, 3));
 }
@@ -113,7 +119,7 @@ fn a_dscp_set_on_the_whole_reaches_its_fragments() {
     );
     let mut last = Vec::new();
     for mut piece in pieces(53, 1) {
-        bed.cross(&mut piece, &mut Crossing::incoming(0));
+        bed.cross(&mut piece, &mut PacketMetadata::incoming(0));
         last = piece;
     }
     for frame in bed.outputs.released.iter().chain([&last]) {

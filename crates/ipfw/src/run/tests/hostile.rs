@@ -3,36 +3,36 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::packet::Malformed;
+use crate::packet::MalformedReason;
 
-fn dropped_as(kind: Malformed, frame: Vec<u8>) {
+fn dropped_as(kind: MalformedReason, frame: Vec<u8>) {
     let mut bed = Bed::new("add 100 allow ip from any to any");
-    assert_eq!(bed.check(frame), Verdict::Deny(Denied::Malformed(kind)));
+    assert_eq!(bed.check(frame), RuleVerdict::Deny(DenyReason::Malformed(kind)));
     assert_eq!((bed.firewall.malformed().of(kind), bed.count(100)), (1, 0));
 }
 
 #[test]
 fn frames_with_headers_that_cannot_be_believed_are_dropped_by_cause() {
-    dropped_as(Malformed::ShortLink, udp()[..13].to_vec());
-    dropped_as(Malformed::ShortIp, udp()[..30].to_vec());
-    dropped_as(Malformed::ShortIp, udp6()[..50].to_vec());
-    dropped_as(Malformed::Version, v4_with(&udp(), |ip| ip[0] = 0x65));
-    dropped_as(Malformed::HeaderLength, v4_with(&udp(), |ip| ip[0] = 0x44));
-    dropped_as(Malformed::TotalLength, v4_with(&udp(), |ip| ip[3] = 19));
-    dropped_as(Malformed::ShortTransport, udp()[..40].to_vec());
-    dropped_as(Malformed::ShortTransport, tcp(2)[..50].to_vec());
-    dropped_as(Malformed::ShortTransport, v4_with(&tcp(2), |ip| ip[3] = 30));
-    dropped_as(Malformed::TinyFragment, v4_with(&tcp(2), |ip| ip[7] = 1));
+    dropped_as(MalformedReason::ShortLink, udp()[..13].to_vec());
+    dropped_as(MalformedReason::ShortIp, udp()[..30].to_vec());
+    dropped_as(MalformedReason::ShortIp, udp6()[..50].to_vec());
+    dropped_as(MalformedReason::Version, v4_with(&udp(), |ip| ip[0] = 0x65));
+    dropped_as(MalformedReason::HeaderLength, v4_with(&udp(), |ip| ip[0] = 0x44));
+    dropped_as(MalformedReason::TotalLength, v4_with(&udp(), |ip| ip[3] = 19));
+    dropped_as(MalformedReason::ShortTransport, udp()[..40].to_vec());
+    dropped_as(MalformedReason::ShortTransport, tcp(2)[..50].to_vec());
+    dropped_as(MalformedReason::ShortTransport, v4_with(&tcp(2), |ip| ip[3] = 30));
+    dropped_as(MalformedReason::TinyFragment, v4_with(&tcp(2), |ip| ip[7] = 1));
     let mut endless = udp6();
     endless[20] = 0;
     endless.truncate(54);
-    dropped_as(Malformed::Extensions, endless.clone());
+    dropped_as(MalformedReason::Extensions, endless.clone());
     endless.extend([0; 400]);
     endless[18..20].copy_from_slice(&400_u16.to_be_bytes());
-    dropped_as(Malformed::Extensions, endless);
+    dropped_as(MalformedReason::Extensions, endless);
     let mut no_offset = tcp(2);
     no_offset[46] = 0;
-    dropped_as(Malformed::ShortTransport, no_offset);
+    dropped_as(MalformedReason::ShortTransport, no_offset);
 }
 
 #[test]
@@ -91,13 +91,13 @@ proptest! {
             let len = frame.len();
             let mut frame = frame;
             bed.now += SECOND;
-            bed.cross(&mut frame, &mut Crossing::incoming(0));
+            bed.cross(&mut frame, &mut PacketMetadata::incoming(0));
             prop_assert_eq!(frame.len(), len);
         }
         bed.firewall.tick(bed.now, &mut bed.outputs);
         prop_assert_eq!(bed.firewall.drops().checked, count);
         for emission in &bed.outputs.frames {
-            prop_assert!(crate::packet::Packet::parse(&emission.frame).is_ok());
+            prop_assert!(crate::packet::PacketHeaders::parse(&emission.frame).is_ok());
         }
     }
 

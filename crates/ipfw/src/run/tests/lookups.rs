@@ -7,9 +7,9 @@ fn tablearg_is_the_value_of_the_longest_prefix() {
     let mut bed = Bed::new(
         "table 1 create valtype pipe\ntable 1 add 10.0.0.0/8 1 10.1.0.0/16 2\nadd 100 pipe tablearg ip from table(1) to any",
     );
-    assert_eq!(bed.check(udp_from([10, 1, 2, 3])), Verdict::Pipe(2));
-    assert_eq!(bed.check(udp_from([10, 9, 2, 3])), Verdict::Pipe(1));
-    assert_eq!(bed.check(udp_from([11, 9, 2, 3])), Verdict::Deny(Denied::Rule));
+    assert_eq!(bed.check(udp_from([10, 1, 2, 3])), RuleVerdict::Pipe(2));
+    assert_eq!(bed.check(udp_from([10, 9, 2, 3])), RuleVerdict::Pipe(1));
+    assert_eq!(bed.check(udp_from([11, 9, 2, 3])), RuleVerdict::Deny(DenyReason::Rule));
 }
 
 #[test]
@@ -17,7 +17,7 @@ fn the_destination_wins_over_the_source() {
     let mut bed = Bed::new(
         "table 1 add 10.0.0.0/24 1\ntable 2 add 10.1.0.0/24 2\nadd 100 queue tablearg ip from table(1) to table(2)",
     );
-    assert_eq!(bed.check(udp()), Verdict::Queue(2));
+    assert_eq!(bed.check(udp()), RuleVerdict::Queue(2));
 }
 
 #[test]
@@ -74,7 +74,10 @@ fn flows_and_ports_in_tables() {
         "table f create type flow:src-ip,proto,dst-port\ntable f add 10.0.0.1,17,53 100\ntable i create type iface\ntable i add em1 1\nadd 50 deny recv table(i)\nadd 60 skipto tablearg flow table(f)\nadd 70 deny ip from any to any\nadd 100 allow ip from any to any",
     );
     assert!(bed.passes(udp()) && !bed.passes(udp_ports(1, 54)));
-    assert_eq!(bed.cross(&mut udp(), &mut Crossing::incoming(1)), Verdict::Deny(Denied::Rule));
+    assert_eq!(
+        bed.cross(&mut udp(), &mut PacketMetadata::incoming(1)),
+        RuleVerdict::Deny(DenyReason::Rule)
+    );
     assert_eq!(bed.count(50), 1);
 }
 
@@ -83,8 +86,8 @@ fn fwd_tag_and_dscp_take_their_own_values() {
     let mut bed = Bed::new(
         "table t create valtype tag,ipv4,dscp\ntable t add 10.0.0.0/8 46,9,192.0.2.9\nadd 100 count tag tablearg ip from table(t) to any\nadd 200 setdscp tablearg ip from table(t) to any\nadd 300 fwd tablearg ip from table(t) to any tagged 9 dscp 46",
     );
-    let hop = crate::rule::Hop::V4(Ipv4Addr::new(192, 0, 2, 9), 0);
-    assert_eq!(bed.check(udp()), Verdict::Forward(hop));
+    let hop = crate::rule::NextHop::V4(Ipv4Addr::new(192, 0, 2, 9), 0);
+    assert_eq!(bed.check(udp()), RuleVerdict::Forward(hop));
 }
 
 #[test]
@@ -139,7 +142,7 @@ fn a_plain_change_does_what_it_can() {
 fn quiet_adds_update_and_say_nothing() {
     let mut bed = Bed::new("table t create\ntable t add 1.1.1.1 1");
     let command = parse_command("table t add 1.1.1.1 2").unwrap();
-    let manner = Manner { quiet: true, ..Default::default() };
+    let manner = CommandFlags { quiet: true, ..Default::default() };
     assert_eq!(bed.firewall.execute(&command, 0, manner).unwrap().text, "");
     assert_eq!(bed.entries("t"), "1.1.1.1/32 2\n");
 }

@@ -7,29 +7,29 @@ const OWN: [u8; 4] = [203, 0, 113, 9];
 
 impl Bed {
     /// The frame as it leaves by em1, and what becomes of it.
-    fn goes_out(&mut self, mut frame: Vec<u8>) -> (Verdict, Vec<u8>) {
-        let mut crossing = Crossing::incoming(0).outgoing(1);
+    fn goes_out(&mut self, mut frame: Vec<u8>) -> (RuleVerdict, Vec<u8>) {
+        let mut crossing = PacketMetadata::incoming(0).outgoing(1);
         (self.cross(&mut frame, &mut crossing), frame)
     }
 
     /// The same as it comes in by em1.
-    fn comes_in(&mut self, mut frame: Vec<u8>) -> (Verdict, Vec<u8>) {
-        (self.cross(&mut frame, &mut Crossing::incoming(1)), frame)
+    fn comes_in(&mut self, mut frame: Vec<u8>) -> (RuleVerdict, Vec<u8>) {
+        (self.cross(&mut frame, &mut PacketMetadata::incoming(1)), frame)
     }
 }
 
 fn source(frame: &[u8]) -> ([u8; 4], u16) {
-    let packet = crate::packet::Packet::parse(frame).unwrap();
+    let packet = crate::packet::PacketHeaders::parse(frame).unwrap();
     ((packet.src as u32).to_be_bytes(), packet.src_port)
 }
 
 fn target(frame: &[u8]) -> ([u8; 4], u16) {
-    let packet = crate::packet::Packet::parse(frame).unwrap();
+    let packet = crate::packet::PacketHeaders::parse(frame).unwrap();
     ((packet.dst as u32).to_be_bytes(), packet.dst_port)
 }
 
 fn answer_to(port: u16) -> Vec<u8> {
-    bytes(&spec(B, OWN, L4Spec::Udp(Ports { src: 53, dst: port })))
+    bytes(&spec(B, OWN, L4Spec::Udp(PortPair { src: 53, dst: port })))
 }
 
 /// The answer as the client gets it: at its own MAC address.
@@ -46,9 +46,9 @@ const GATE: &str = "nat 1 config ip 203.0.113.9 same_ports deny_in\n\
 fn a_client_goes_out_by_the_address_of_the_instance_and_is_answered() {
     let mut bed = Bed::new(GATE);
     let (verdict, out) = bed.goes_out(udp());
-    assert_eq!((verdict, source(&out)), (Verdict::Accept, (OWN, 1000)));
+    assert_eq!((verdict, source(&out)), (RuleVerdict::Accept, (OWN, 1000)));
     let (verdict, back) = bed.comes_in(answer_to(1000));
-    assert_eq!((verdict, target(&back)), (Verdict::Accept, (A, 1000)));
+    assert_eq!((verdict, target(&back)), (RuleVerdict::Accept, (A, 1000)));
     assert_eq!(back, answer_inside(), "with right checksums");
     assert_eq!((bed.count(100), bed.count(200)), (2, 0), "one_pass accepts at once");
 }
@@ -57,7 +57,7 @@ fn a_client_goes_out_by_the_address_of_the_instance_and_is_answered() {
 fn an_answer_goes_to_the_mac_address_of_the_host_that_asked() {
     let mut bed = Bed::new(GATE);
     let from = |host: u8, port: u16| {
-        let l4 = L4Spec::Udp(Ports { src: port, dst: 53 });
+        let l4 = L4Spec::Udp(PortPair { src: port, dst: 53 });
         let src_mac = MacAddr([2, 0, 0, 0, 0, host]);
         bytes(&FrameSpec { src_mac, ..spec([10, 0, 0, host], B, l4) })
     };
@@ -75,7 +75,7 @@ fn an_answer_goes_to_the_mac_address_of_the_host_that_asked() {
 fn a_stranger_is_denied_and_counted() {
     let mut bed = Bed::new(GATE);
     let (verdict, frame) = bed.comes_in(answer_to(1000));
-    assert_eq!(verdict, Verdict::Deny(Denied::Translation));
+    assert_eq!(verdict, RuleVerdict::Deny(DenyReason::Translation));
     assert_eq!(frame, answer_to(1000));
     let drops = bed.firewall.drops();
     assert_eq!((drops.checked, drops.translation), (1, 1));
@@ -92,7 +92,7 @@ fn without_one_pass_later_rules_see_the_translated_packet() {
             add 400 allow ip from any to any",
         );
         bed.firewall.set_plain(plain);
-        assert_eq!(bed.goes_out(udp()).0, Verdict::Accept);
+        assert_eq!(bed.goes_out(udp()).0, RuleVerdict::Accept);
         assert_eq!([200, 300, 400].map(|rule| bed.count(rule)), [1, 0, 1]);
     }
 }
@@ -107,20 +107,20 @@ fn states_before_the_translator_see_addresses_inside() {
         add 600 allow ip from any to any",
     );
     let (verdict, out) = bed.goes_out(udp());
-    assert_eq!(verdict, Verdict::Accept);
+    assert_eq!(verdict, RuleVerdict::Accept);
     let (_, port) = source(&out);
-    assert_eq!(bed.comes_in(answer_to(port)), (Verdict::Accept, answer_inside()));
-    assert_eq!(bed.comes_in(answer_to(port ^ 1)).0, Verdict::Deny(Denied::Rule));
+    assert_eq!(bed.comes_in(answer_to(port)), (RuleVerdict::Accept, answer_inside()));
+    assert_eq!(bed.comes_in(answer_to(port ^ 1)).0, RuleVerdict::Deny(DenyReason::Rule));
 }
 
 #[test]
 fn a_missing_instance_denies() {
     let mut bed = Bed::new("add 100 nat 5 ip from any to any\nadd 200 allow ip from any to any");
-    assert_eq!(bed.check(udp()), Verdict::Deny(Denied::Translation));
+    assert_eq!(bed.check(udp()), RuleVerdict::Deny(DenyReason::Translation));
     bed.run("nat 5 config ip 203.0.113.9");
-    assert_eq!(bed.check(udp()), Verdict::Accept);
+    assert_eq!(bed.check(udp()), RuleVerdict::Accept);
     bed.run("nat 5 delete");
-    assert_eq!(bed.check(udp()), Verdict::Deny(Denied::Translation));
+    assert_eq!(bed.check(udp()), RuleVerdict::Deny(DenyReason::Translation));
 }
 
 #[test]
@@ -129,8 +129,8 @@ fn what_is_no_ipv4_goes_on_at_the_next_rule() {
         "nat 1 config ip 203.0.113.9\nadd 100 nat 1 ip from any to any\n\
         add 200 deny mac-type arp\nadd 300 allow ip from any to any",
     );
-    assert_eq!(bed.check(arp()), Verdict::Deny(Denied::Rule));
-    assert_eq!(bed.check(udp6()), Verdict::Accept);
+    assert_eq!(bed.check(arp()), RuleVerdict::Deny(DenyReason::Rule));
+    assert_eq!(bed.check(udp6()), RuleVerdict::Accept);
     assert_eq!((bed.count(200), bed.count(300)), (1, 1));
 }
 
@@ -152,9 +152,9 @@ fn global_finds_the_flow_in_whichever_instance_and_makes_none() {
         nat 3 config ip 203.0.113.9 skip_global redirect_port udp 10.0.0.3:53 53\n\
         add 100 nat global ip from any to any in\nadd 200 nat 2 ip from any to any out",
     );
-    assert_eq!(bed.comes_in(answer_to(1000)), (Verdict::Accept, answer_to(1000)));
+    assert_eq!(bed.comes_in(answer_to(1000)), (RuleVerdict::Accept, answer_to(1000)));
     assert_eq!(bed.firewall.nat_instance(2).unwrap().flows().count(), 0);
-    assert_eq!(bed.goes_out(udp()).0, Verdict::Accept);
+    assert_eq!(bed.goes_out(udp()).0, RuleVerdict::Accept);
     assert_eq!(target(&bed.comes_in(answer_to(1000)).1), (A, 1000));
     assert_eq!(target(&bed.comes_in(answer_to(53)).1), (OWN, 53), "skip_global");
 }
@@ -162,7 +162,7 @@ fn global_finds_the_flow_in_whichever_instance_and_makes_none() {
 #[test]
 fn an_instance_takes_the_address_of_a_port() {
     let mut bed = Bed::new("nat 1 config if em1\nadd 100 nat 1 ip from any to any out");
-    assert_eq!(bed.goes_out(udp()).0, Verdict::Deny(Denied::Translation));
+    assert_eq!(bed.goes_out(udp()).0, RuleVerdict::Deny(DenyReason::Translation));
     bed.firewall
         .set_me(vec![(Ipv4Addr::from(A).into(), Some(0)), (Ipv4Addr::from(OWN).into(), Some(1))]);
     assert_eq!(source(&bed.goes_out(udp()).1).0, OWN);
@@ -185,21 +185,22 @@ fn packets_put_together_are_translated_in_all_their_pieces() {
         add 100 reass ip from any to any\nadd 200 nat 1 ip from any to any out\n\
         add 300 allow ip from 203.0.113.9 to any",
     );
-    let whole = spec(A, B, L4Spec::Udp(Ports { src: 1000, dst: 53 })).build(14 + 60).unwrap().bytes;
+    let whole =
+        spec(A, B, L4Spec::Udp(PortPair { src: 1000, dst: 53 })).build(14 + 60).unwrap().bytes;
     let piece = |from: usize, to: usize, more: u8, offset: u8| {
         let frame = [&whole[..34], &whole[from..to]].concat();
         let len = (20 + to - from) as u8;
         v4_with(&frame, |ip| (ip[3], ip[5], ip[6], ip[7]) = (len, 9, more, offset))
     };
     let (verdict, _) = bed.goes_out(piece(50, 74, 0, 2));
-    assert_eq!(verdict, Verdict::Held);
+    assert_eq!(verdict, RuleVerdict::Held);
     let (verdict, first) = bed.goes_out(piece(34, 50, 0x20, 0));
-    assert_eq!(verdict, Verdict::Accept);
+    assert_eq!(verdict, RuleVerdict::Accept);
     let later = &bed.outputs.released[0];
     let together = [&first[..], &later[34..]].concat();
     let together = v4_with(&together, |ip| (ip[3], ip[5], ip[6], ip[7]) = (60, 0, 0x40, 0));
     let whole =
-        spec(OWN, B, L4Spec::Udp(Ports { src: 1000, dst: 53 })).build(14 + 60).unwrap().bytes;
+        spec(OWN, B, L4Spec::Udp(PortPair { src: 1000, dst: 53 })).build(14 + 60).unwrap().bytes;
     assert_eq!(together, v4_with(&whole, |ip| (ip[5], ip[6]) = (0, 0x40)));
     assert_eq!(slipring_wire::checksum::of(&later[14..34]), 0);
 }
@@ -242,13 +243,13 @@ fn who_reads_commands_shows_the_flows_of_those_who_check_packets() {
     let mut bed = Bed::new("");
     bed.firewall.adopt(&mut master.ruleset());
     bed.goes_out(udp());
-    let figures = bed.firewall.translation_figures();
+    let figures = bed.firewall.translation_stats();
     master.show_translations([figures.clone(), figures]);
     let show = parse_command("nat 1 show").unwrap();
-    let text = master.execute(&show, 0, Manner::default()).unwrap().text;
+    let text = master.execute(&show, 0, CommandFlags::default()).unwrap().text;
     assert!(text.contains("udp=2,") && text.ends_with("tot=2\n"), "summed: {text}");
     let show = parse_command("nat 1 show stats").unwrap();
-    let text = master.execute(&show, 0, Manner::default()).unwrap().text;
+    let text = master.execute(&show, 0, CommandFlags::default()).unwrap().text;
     assert!(text.contains("\t2 packets translated (inside to outside)\n"), "{text}");
 }
 
@@ -261,7 +262,7 @@ fn a_batch_that_fails_leaves_instances_and_flows_alone() {
     assert!(bed.firewall.nat_instance(2).is_none());
     assert_eq!(target(&bed.comes_in(answer_to(1000)).1), (A, 1000));
     bed.load("nat 1 delete\nnat 1 config ip 203.0.113.9 deny_in");
-    assert_eq!(bed.comes_in(answer_to(1000)).0, Verdict::Deny(Denied::Translation));
+    assert_eq!(bed.comes_in(answer_to(1000)).0, RuleVerdict::Deny(DenyReason::Translation));
 }
 
 const PREFIXES: &str = "nptv6 home create int_prefix 2001:db8:: ext_prefix 2001:db8:5:: prefixlen 48\n\
@@ -271,19 +272,19 @@ const PREFIXES: &str = "nptv6 home create int_prefix 2001:db8:: ext_prefix 2001:
 fn v6_between(src: &str, dst: &str) -> Vec<u8> {
     let ip =
         Ipv6Spec { src: src.parse().unwrap(), dst: dst.parse().unwrap(), ..Default::default() };
-    bytes(&FrameSpec { ip: IpSpec::V6(ip), ..spec(A, B, L4Spec::Udp(Ports { src: 1, dst: 2 })) })
+    bytes(&FrameSpec { ip: IpSpec::V6(ip), ..spec(A, B, L4Spec::Udp(PortPair { src: 1, dst: 2 })) })
 }
 
 #[test]
 fn prefixes_are_exchanged_there_and_back() {
     let mut bed = Bed::new(PREFIXES);
     let mut out = v6_between("2001:db8:0:1::7", "2001:db8:ffff::1");
-    assert_eq!(bed.cross(&mut out, &mut Crossing::incoming(0)), Verdict::Accept);
-    let sent = crate::packet::Packet::parse(&out).unwrap();
+    assert_eq!(bed.cross(&mut out, &mut PacketMetadata::incoming(0)), RuleVerdict::Accept);
+    let sent = crate::packet::PacketHeaders::parse(&out).unwrap();
     let outside = Ipv6Addr::from_bits(sent.src);
     assert!(outside.to_string().starts_with("2001:db8:5:"), "{outside}");
     let mut back = v6_between("2001:db8:ffff::1", &outside.to_string());
-    assert_eq!(bed.cross(&mut back, &mut Crossing::incoming(1)), Verdict::Accept);
+    assert_eq!(bed.cross(&mut back, &mut PacketMetadata::incoming(1)), RuleVerdict::Accept);
     assert_eq!(back, v6_between("2001:db8:ffff::1", "2001:db8:0:1::7"));
     assert_eq!((bed.count(100), bed.count(200)), (2, 0));
     let stats = "nptv6 home\n\t1 packets translated (internal to external)\n\
@@ -299,7 +300,7 @@ fn what_has_neither_prefix_goes_on_at_the_next_rule() {
     assert_eq!((bed.count(100), bed.count(200)), (1, 2));
     assert_eq!(
         bed.check(v6_between("2001:db8:0:ffff::1", "fd00::2")),
-        Verdict::Deny(Denied::Translation),
+        RuleVerdict::Deny(DenyReason::Translation),
         "no word can make up for the change"
     );
 }
@@ -346,5 +347,5 @@ fn a_packet_goes_through_several_translators_but_not_round_and_round() {
         add 300 nat 1 ip from any to any\nadd 400 call 200 ip from any to any\n\
         add 500 call 300 ip from any to any",
     );
-    assert_eq!(bed.goes_out(udp()).0, Verdict::Deny(Denied::CallDepth));
+    assert_eq!(bed.goes_out(udp()).0, RuleVerdict::Deny(DenyReason::CallDepth));
 }

@@ -1,16 +1,16 @@
 //! reject, unreach and reset really answer; log lines say what happened.
 
 use super::*;
-use crate::packet::{Packet, options};
+use crate::packet::{PacketHeaders, options};
 use slipring_wire::assigned::IpProto;
 use slipring_wire::checksum::{self, Sum};
 
 fn answer(rules: &str, frame: Vec<u8>) -> Option<Vec<u8>> {
     let mut bed = Bed::new(rules);
-    assert_eq!(bed.check(frame), Verdict::Deny(Denied::Rule));
+    assert_eq!(bed.check(frame), RuleVerdict::Deny(DenyReason::Rule));
     assert!(bed.outputs.frames.len() < 2);
     let emission = bed.outputs.frames.pop()?;
-    assert_eq!(emission.toward, Toward::Port(0));
+    assert_eq!(emission.target, EmissionTarget::Port(0));
     Some(emission.frame)
 }
 
@@ -19,7 +19,7 @@ fn unreach_port_answers_with_an_icmp_error_that_quotes_the_packet() {
     let rules = "table 1 create\ntable 1 add 10.1.0.1 1\nadd 100 unreach port tcp from any to any lookup dst-ip 1";
     let question = tcp(2);
     let frame = answer(rules, question.clone()).unwrap();
-    let packet = Packet::parse(&frame).unwrap();
+    let packet = PacketHeaders::parse(&frame).unwrap();
     assert_eq!(packet.icmp, (3, 3));
     assert_eq!(
         (packet.src as u32, packet.dst as u32),
@@ -47,7 +47,7 @@ fn ipv6_gets_icmpv6() {
         ("unreach needfrag 1280", [2, 0]),
     ] {
         let frame = answer(&format!("add 100 {rule} ip from any to any"), udp6()).unwrap();
-        let packet = Packet::parse(&frame).unwrap();
+        let packet = PacketHeaders::parse(&frame).unwrap();
         assert_eq!([packet.icmp.0, packet.icmp.1], expected);
         let sum = Sum::pseudo_v6(
             packet.src.into(),
@@ -62,9 +62,9 @@ fn ipv6_gets_icmpv6() {
 #[test]
 fn reset_answers_a_syn_and_acknowledges_it() {
     let frame = answer("add 100 reset tcp from any to any", tcp_seq(false, 2, 1000, 0)).unwrap();
-    let packet = Packet::parse(&frame).unwrap();
+    let packet = PacketHeaders::parse(&frame).unwrap();
     // The SYN and the six bytes of padding that the frame's IP header counts as data.
-    let data = options::tcp_data_len(&tcp(2), &Packet::parse(&tcp(2)).unwrap());
+    let data = options::tcp_data_len(&tcp(2), &PacketHeaders::parse(&tcp(2)).unwrap());
     assert_eq!((packet.src_port, packet.dst_port, packet.tcp_flags), (80, 1000, 0x14));
     assert_eq!(options::tcp_word(&frame, &packet, 8), 1001 + data);
     let sum = Sum::pseudo_v4(B.into(), A.into(), IpProto::TCP, 20);
@@ -75,7 +75,7 @@ fn reset_answers_a_syn_and_acknowledges_it() {
 fn reset_takes_its_number_from_an_acknowledgement() {
     let frame =
         answer("add 100 reset tcp from any to any", tcp_seq(false, 0x10, 1000, 777)).unwrap();
-    let packet = Packet::parse(&frame).unwrap();
+    let packet = PacketHeaders::parse(&frame).unwrap();
     assert_eq!((packet.tcp_flags, options::tcp_word(&frame, &packet, 4)), (0x04, 777));
 }
 
@@ -85,7 +85,7 @@ fn resets_errors_groups_and_later_fragments_get_no_answer() {
     assert!(answer("add 100 reset ip from any to any", udp()).is_none());
     let error = answer("add 100 reject ip from any to any", udp()).unwrap();
     assert!(answer("add 100 reject ip from any to any", error).is_none());
-    let group = bytes(&spec(A, [224, 0, 0, 1], L4Spec::Udp(Ports::default())));
+    let group = bytes(&spec(A, [224, 0, 0, 1], L4Spec::Udp(PortPair::default())));
     assert!(answer("add 100 reject ip from any to any", group).is_none());
     let mut broadcast = udp();
     broadcast[..6].fill(0xff);
@@ -107,10 +107,10 @@ fn abort_answers_sctp_with_its_tag() {
 #[test]
 fn answers_keep_the_tags_of_the_question() {
     use slipring_wire::assigned::VlanTag;
-    let mut tagged = spec(A, B, L4Spec::Udp(Ports::default()));
+    let mut tagged = spec(A, B, L4Spec::Udp(PortPair::default()));
     tagged.tags = vec![VlanTag::new(5, 0).into()];
     let frame = answer("add 100 reject ip from any to any", bytes(&tagged)).unwrap();
-    assert_eq!(Packet::parse(&frame).unwrap().tags[0].unwrap().vid(), 5);
+    assert_eq!(PacketHeaders::parse(&frame).unwrap().tags[0].unwrap().vid(), 5);
 }
 
 #[test]

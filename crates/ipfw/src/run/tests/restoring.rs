@@ -6,9 +6,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::rule::LimitFields;
-use crate::state::{Link, TcpSeen};
-use crate::table::FlowKey;
-use crate::text::{Command, StateCommand};
+use crate::state::{FlowEthernet, TcpStateInfo};
+use crate::table::IpfwFlowKey;
+use crate::text::{IpfwCommand, StateCommand};
 
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
@@ -59,8 +59,8 @@ fn a_state_that_is_written_down_lets_its_session_go_on_where_all_else_is_denied(
     // Keepalives go where they went.
     bed.now = 285 * SECOND;
     bed.firewall.tick(bed.now, &mut bed.outputs);
-    let sent: Vec<_> = bed.outputs.frames.iter().map(|sent| sent.toward).collect();
-    assert_eq!(sent, [Toward::Port(0), Toward::From(0)]);
+    let sent: Vec<_> = bed.outputs.frames.iter().map(|sent| sent.target).collect();
+    assert_eq!(sent, [EmissionTarget::Port(0), EmissionTarget::From(0)]);
     let first = written(&before);
     assert_eq!(written(&restarted(&first, 0)), first, "to the last digit");
 }
@@ -169,8 +169,8 @@ fn mistakes_that_show_as_commands_are_carried_out_are_told_together_and_nothing_
          table nobody list\nsysctl no.such=1\nadd 20 fwd port:nowhere ip from any to any",
         0,
     );
-    let BatchError::Commands(mistakes) = error.unwrap_err() else { panic!() };
-    let told: Vec<_> = mistakes.iter().map(Mistake::to_string).collect();
+    let CommandFileError::Commands(mistakes) = error.unwrap_err() else { panic!() };
+    let told: Vec<_> = mistakes.iter().map(LineError::to_string).collect();
     assert_eq!(
         told,
         [
@@ -184,17 +184,19 @@ fn mistakes_that_show_as_commands_are_carried_out_are_told_together_and_nothing_
     );
     assert_eq!((bed.run("list"), bed.run("table all list")), (list, tables));
     let many = "delete 77\n".repeat(50);
-    let BatchError::Commands(mistakes) = bed.firewall.load(&many, 0).unwrap_err() else { panic!() };
-    assert_eq!(mistakes.len(), MOST_MISTAKES);
+    let CommandFileError::Commands(mistakes) = bed.firewall.load(&many, 0).unwrap_err() else {
+        panic!()
+    };
+    assert_eq!(mistakes.len(), MAX_LINE_ERRORS);
 }
 
 prop_compose! {
     fn any_flow()(
         is_v6 in any::<bool>(), src in any::<u128>(), dst in any::<u128>(),
         proto in any::<u8>(), src_port in any::<u16>(), dst_port in any::<u16>(),
-    ) -> FlowKey {
+    ) -> IpfwFlowKey {
         let fit = |bits: u128| if is_v6 { bits } else { bits & 0xffff_ffff };
-        FlowKey { is_v6, src: fit(src), proto, src_port, dst: fit(dst), dst_port }
+        IpfwFlowKey { is_v6, src: fit(src), proto, src_port, dst: fit(dst), dst_port }
     }
 }
 
@@ -214,10 +216,10 @@ prop_compose! {
         StateCommand {
             line: 1, rule, nth, flow, left_ns, at_unix_ns, packets, bytes,
             name: "a.name_of-5".parse().unwrap(),
-            link: Link { src_mac, dst_mac, tags: [tag(0), tag(1)] },
+            link: FlowEthernet { src_mac, dst_mac, tags: [tag(0), tag(1)] },
             port: has_port.then(|| "vale0:1".into()),
             limit: has_limit.then_some(LimitFields { src_addr, src_port, dst_addr, dst_port: true }),
-            tcp: TcpSeen { flags, acks, acked },
+            tcp: TcpStateInfo { flags, acks, acked },
         }
     }
 }
@@ -226,7 +228,7 @@ proptest! {
     #[test]
     fn a_state_reads_back_as_it_was_written(state in any_state()) {
         let text = state.to_string();
-        prop_assert_eq!(parse_command(&text), Ok(Command::State(Box::new(state))), "{}", text);
+        prop_assert_eq!(parse_command(&text), Ok(IpfwCommand::State(Box::new(state))), "{}", text);
     }
 }
 

@@ -21,15 +21,15 @@ const BURST: usize = 40;
 struct Subject {
     firewall: Firewall,
     is_batch: bool,
-    outputs: Outputs,
-    batch: Batch,
+    outputs: CheckOutputs,
+    batch: CheckedBatch,
     steps: Vec<u64>,
 }
 
 /// A packet on its way through the pipes.
 struct Journey {
     frame: Vec<u8>,
-    crossing: Crossing,
+    crossing: PacketMetadata,
 }
 
 impl Subject {
@@ -38,7 +38,7 @@ impl Subject {
         firewall.set_plain(true);
         firewall.load(text, 0).unwrap();
         firewall.set_plain(plain);
-        let (outputs, batch) = (Outputs::default(), Batch::default());
+        let (outputs, batch) = (CheckOutputs::default(), CheckedBatch::default());
         Self { firewall, is_batch, outputs, batch, steps: Vec::new() }
     }
 
@@ -49,7 +49,7 @@ impl Subject {
     /// What is said of each packet of a burst, in all its checks.
     fn burst(&mut self, frames: &[&[u8]], now: u64) -> Vec<(Said, Journey)> {
         self.firewall.tick(now, &mut self.outputs);
-        self.outputs = Outputs::default();
+        self.outputs = CheckOutputs::default();
         self.steps.clear();
         let mut all = self.first(frames, now);
         while all.iter().any(|(_, journey)| journey.crossing.resume.is_some()) {
@@ -79,15 +79,15 @@ impl Subject {
             self.steps.resize(frames.len(), 0);
             steps::take();
             let checked = self.batch.drain().map(|checked| match checked {
-                Checked::Accepted => (Said::Accept, Crossing::incoming(0)),
-                Checked::Denied => (Said::Deny, Crossing::incoming(0)),
-                Checked::Other(verdict, crossing) => (Said::of(&verdict), crossing),
+                CheckResult::Accepted => (Said::Accept, PacketMetadata::incoming(0)),
+                CheckResult::Denied => (Said::Deny, PacketMetadata::incoming(0)),
+                CheckResult::Other(verdict, crossing) => (Said::of(&verdict), crossing),
             });
             let journey = |((said, crossing), frame)| (said, Journey { frame, crossing });
             return checked.zip(bytes).map(journey).collect();
         }
         let one = |mut frame: Vec<u8>| {
-            let mut crossing = Crossing::incoming(0);
+            let mut crossing = PacketMetadata::incoming(0);
             let verdict = self.firewall.check(&mut frame, &mut crossing, now, &mut self.outputs);
             self.steps.push(steps::take());
             (Said::of(&verdict), Journey { frame, crossing })
@@ -101,7 +101,7 @@ impl Subject {
     }
 
     fn states(&self) -> Vec<oracle::Shown> {
-        let shown = |state: &&crate::state::State| oracle::Shown {
+        let shown = |state: &&crate::state::FlowState| oracle::Shown {
             number: state.number,
             flow: (
                 state.flow.proto,

@@ -113,9 +113,9 @@ fn keepalives_ask_both_ends_every_five_seconds_at_the_end() {
     }
     let frames = core::mem::take(&mut bed.outputs.frames);
     assert_eq!(frames.len(), 8, "at 280, 285, 290 and 295 s");
-    assert_eq!(frames[0].toward, Toward::Port(0));
-    assert_eq!(frames[1].toward, Toward::From(0));
-    let packet = crate::packet::Packet::parse(&frames[0].frame).unwrap();
+    assert_eq!(frames[0].target, EmissionTarget::Port(0));
+    assert_eq!(frames[1].target, EmissionTarget::From(0));
+    let packet = crate::packet::PacketHeaders::parse(&frames[0].frame).unwrap();
     assert_eq!((packet.dst_port, packet.tcp_flags), (1000, ACK));
     assert_eq!(crate::packet::options::tcp_word(&frames[0].frame, &packet, 4), 500);
     assert_eq!(crate::packet::options::tcp_word(&frames[0].frame, &packet, 8), 101);
@@ -178,7 +178,7 @@ fn a_rule_counts_what_it_drops_for_want_of_a_state() {
 fn a_limit_counts_by_its_fields_and_denies_what_exceeds() {
     let mut bed = Bed::new("add 100 allow udp from any to any limit src-addr 2");
     assert!(bed.passes(udp_ports(1, 53)) && bed.passes(udp_ports(2, 53)));
-    assert_eq!(bed.check(udp_ports(3, 53)), Verdict::Deny(Denied::StateLimit));
+    assert_eq!(bed.check(udp_ports(3, 53)), RuleVerdict::Deny(DenyReason::StateLimit));
     assert!(bed.passes(udp_ports(1, 53)), "an old flow goes on");
     assert!(bed.passes(udp_from([10, 0, 0, 9])), "another source has a limit of its own");
     bed.now = 30 * SECOND;
@@ -272,7 +272,8 @@ fn listing_counts_the_time_down() {
     bed.passes(udp());
     bed.passes(udp_back());
     bed.now = 3 * SECOND;
-    let options = ListOptions { counters: true, states: StatesShown::Living, ..Default::default() };
+    let options =
+        ListOptions { counters: true, states: StateListing::Living, ..Default::default() };
     let text = bed.firewall.list(&[], options, bed.now).unwrap();
     let (_, states) = text.split_once("## ").unwrap();
     assert_eq!(
@@ -285,7 +286,7 @@ fn listing_counts_the_time_down() {
 fn listing_shows_limits_and_their_parents() {
     let mut bed = Bed::new("add 100 allow udp from any to any limit src-addr 5 :x");
     bed.passes(udp());
-    let options = ListOptions { states: StatesShown::Only, ..Default::default() };
+    let options = ListOptions { states: StateListing::Only, ..Default::default() };
     assert_eq!(
         bed.firewall.list(&[], options, bed.now).unwrap(),
         "## Dynamic rules (2 272):\n00100 PARENT 1 udp 10.0.0.1 0 <-> 0.0.0.0 0\n\
@@ -352,9 +353,9 @@ fn a_packet_out_of_a_pipe_does_not_meet_its_state_again() {
          add 300 allow ip from any to any",
     );
     for _ in 0..3 {
-        let (mut frame, mut crossing) = (udp(), Crossing::incoming(0));
-        assert_eq!(bed.cross(&mut frame, &mut crossing), Verdict::Pipe(1));
-        assert_eq!(bed.cross(&mut frame, &mut crossing), Verdict::Accept);
+        let (mut frame, mut crossing) = (udp(), PacketMetadata::incoming(0));
+        assert_eq!(bed.cross(&mut frame, &mut crossing), RuleVerdict::Pipe(1));
+        assert_eq!(bed.cross(&mut frame, &mut crossing), RuleVerdict::Accept);
     }
     assert_eq!([100, 300].map(|number| bed.count(number)), [3, 3]);
 }
@@ -373,7 +374,7 @@ fn calls_that_multiply_end_by_their_budget() {
     for plain in [true, false] {
         let mut bed = Bed::new(&rules);
         bed.firewall.set_plain(plain);
-        assert_eq!(bed.check(udp()), Verdict::Deny(Denied::CallLoop));
+        assert_eq!(bed.check(udp()), RuleVerdict::Deny(DenyReason::CallLoop));
         assert_eq!(bed.firewall.drops().calls, 1);
     }
 }

@@ -2,42 +2,42 @@
 
 use alloc::vec::Vec;
 
-use super::{State, States};
-use crate::table::FlowKey;
+use super::{FlowState, StateTable};
+use crate::table::IpfwFlowKey;
 
 /// What there is to list at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Snapshot {
-    states: Vec<State>,
+pub struct StateSnapshot {
+    states: Vec<FlowState>,
     /// Counts of limits: rule, masked flow, how many states.
-    parents: Vec<(u64, FlowKey, u32)>,
+    parents: Vec<(u64, IpfwFlowKey, u32)>,
 }
 
-impl Snapshot {
+impl StateSnapshot {
     /// The states.
-    pub fn states(&self) -> impl Iterator<Item = &State> {
+    pub fn states(&self) -> impl Iterator<Item = &FlowState> {
         self.states.iter()
     }
 }
 
-impl States {
+impl StateTable {
     /// All there is to list, for another who lists it.
     #[must_use]
-    pub fn snapshot(&self) -> Snapshot {
-        Snapshot {
+    pub fn snapshot(&self) -> StateSnapshot {
+        StateSnapshot {
             states: self.slots.iter().flatten().cloned().collect(),
             parents: self.parents().collect(),
         }
     }
 
     /// Lists what others have from now on: nothing is found by flow any more.
-    pub fn show(&mut self, others: Vec<Snapshot>) {
+    pub fn show(&mut self, others: Vec<StateSnapshot>) {
         self.heads.clear();
         self.free.clear();
         self.wakes.clear();
         self.slots.clear();
         self.parents.clear();
-        for Snapshot { states, parents } in others {
+        for StateSnapshot { states, parents } in others {
             self.slots.extend(states.into_iter().map(Some));
             for (rule, flow, count) in parents {
                 *self.parents.entry((rule, flow)).or_insert(0) += count;

@@ -5,14 +5,14 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::super::names;
 use crate::rule::{
-    Action, Addresses, Arg, Hop, HostSet, Interface, Keep, LimitFields, Log, LookupMask, MacMask,
-    NatRef, ReturnTo, TableTest, Unreach, V4Mask, V6Mask,
+    AddressPattern, Arg, HostSet, InterfacePattern, KeepState, LimitFields, LookupMask, MacMask,
+    NatRef, NextHop, ReturnTo, RuleAction, RuleLog, TableTest, Unreach, V4Mask, V6Mask,
 };
 
 /// Items with commas between them.
-pub(super) struct Joined<I>(pub(super) I);
+pub(super) struct CommaSeparated<I>(pub(super) I);
 
-impl<I: Iterator<Item: Display> + Clone> Display for Joined<I> {
+impl<I: Iterator<Item: Display> + Clone> Display for CommaSeparated<I> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         for (index, item) in self.0.clone().enumerate() {
             f.write_str(if index == 0 { "" } else { "," })?;
@@ -31,7 +31,7 @@ impl Display for Arg {
     }
 }
 
-impl Display for Action {
+impl Display for RuleAction {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Allow => f.write_str("allow"),
@@ -82,7 +82,7 @@ impl Display for Unreach {
     }
 }
 
-impl Display for Hop {
+impl Display for NextHop {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let port = match self {
             Self::Port(name) => return write!(f, "port:{name}"),
@@ -94,26 +94,26 @@ impl Display for Hop {
     }
 }
 
-impl Display for Log {
+impl Display for RuleLog {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(" log")?;
         let to = [(self.to.syslog, "syslog"), (self.to.ipfw0, "ipfw0"), (self.to.rtsock, "rtsock")];
         let names = to.iter().filter(|(on, _)| *on).map(|(_, name)| *name);
         if names.clone().next().is_some() {
-            write!(f, " logdst {}", Joined(names))?;
+            write!(f, " logdst {}", CommaSeparated(names))?;
         }
         self.amount.iter().try_for_each(|amount| write!(f, " logamount {amount}"))
     }
 }
 
-impl Display for Keep {
+impl Display for KeepState {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match (&self.limit, self.probe) {
             (None, true) => f.write_str(" keep-state")?,
             (None, false) => f.write_str(" record-state")?,
             (Some(limit), probe) => {
                 f.write_str(if probe { " limit " } else { " set-limit " })?;
-                write!(f, "{} {}", limit.fields, limit.most)?;
+                write!(f, "{} {}", limit.fields, limit.max)?;
             }
         }
         write!(f, " :{}", self.name)
@@ -131,19 +131,19 @@ impl Display for LimitFields {
         if all.iter().all(|(on, _)| *on) {
             return f.write_str("all");
         }
-        Joined(all.iter().filter(|(on, _)| *on).map(|(_, name)| *name)).fmt(f)
+        CommaSeparated(all.iter().filter(|(on, _)| *on).map(|(_, name)| *name)).fmt(f)
     }
 }
 
-impl Display for Addresses {
+impl Display for AddressPattern {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Any => f.write_str("any"),
             Self::Me => f.write_str("me"),
             Self::Me6 => f.write_str("me6"),
-            Self::V4(list) => Joined(list.iter()).fmt(f),
+            Self::V4(list) => CommaSeparated(list.iter()).fmt(f),
             Self::Hosts(hosts) => hosts.fmt(f),
-            Self::V6(list) => Joined(list.iter()).fmt(f),
+            Self::V6(list) => CommaSeparated(list.iter()).fmt(f),
             Self::Table(table) => table.fmt(f),
         }
     }
@@ -221,7 +221,7 @@ impl Display for MacMask {
     }
 }
 
-impl Display for Interface {
+impl Display for InterfacePattern {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::Any => f.write_str("any"),

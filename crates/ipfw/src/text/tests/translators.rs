@@ -5,7 +5,7 @@ use super::*;
 /// The settings of a command, as they are listed.
 fn nat(text: &str) -> String {
     match parse_command(&format!("nat 1 config {text}")) {
-        Ok(Command::Nat(NatCommand::Config { number: 1, settings })) => settings.to_string(),
+        Ok(IpfwCommand::Nat(NatCommand::Config { number: 1, settings })) => settings.to_string(),
         other => panic!("{text}: {other:?}"),
     }
 }
@@ -91,7 +91,7 @@ fn a_mistake_in_a_translator_is_told_with_its_column() {
 #[test]
 fn prefixes_are_given_in_any_order_and_way() {
     let listed = |text: &str| match parse_command(text) {
-        Ok(Command::Nptv6(Nptv6Command { verb: Nptv6Verb::Create(options), .. })) => {
+        Ok(IpfwCommand::Nptv6(Nptv6Command { verb: Nptv6Verb::Create(options), .. })) => {
             options.to_string()
         }
         other => panic!("{text}: {other:?}"),

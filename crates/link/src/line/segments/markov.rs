@@ -14,65 +14,76 @@
 //!                               between 2 and 4                   from both sides
 //! ```
 
-mod chances;
+mod transition;
 
 use alloc::vec::Vec;
 
 use slipring_model::{Draws, Stream};
 
 use crate::spec::MarkovState;
-use chances::{Matrix, draw};
+use transition::{TransitionMatrix, draw};
 
-pub(super) struct Markov {
+pub(super) struct MarkovRate {
     states: Vec<MarkovState>,
     start_ns: u64,
     span_ns: u64,
     /// Of the states at the beginnings of spans.
     draws: Draws,
     /// The chances over a span, over two, over four, as far as they were needed.
-    chances: Vec<Matrix>,
+    chances: Vec<TransitionMatrix>,
     /// The two points drawn last, by level, with their numbers.
-    known: Vec<[(u64, usize); 2]>,
+    recent_points: Vec<[(u64, usize); 2]>,
     /// The span that is walked.
     span: u64,
     /// When states end in it, counted from its beginning, and which they are.
-    walk: Vec<(u64, usize)>,
+    path: Vec<(u64, usize)>,
     /// How many of them were given out.
-    given: usize,
+    emitted: usize,
 }
 
 /// The shortest state times this is a span, and the longest state has at most
-const CHANGES: u64 = 32;
+const SPAN_IN_SHORTEST_STATES: u64 = 32;
 /// this many spans.
-const SPANS: u64 = 4096;
+const MAX_SPANS_PER_STATE: u64 = 4096;
 /// Changes that are tried for a span; then it is taken as it is, and the next one begins with a change
 /// that need not be one of the chain's.
-const MOST_TRIED: u32 = 1 << 20;
+const MAX_TRIED_CHANGES: u32 = 1 << 20;
 /// No point's number.
-const NONE: u64 = u64::MAX;
+const NO_POINT: u64 = u64::MAX;
 
-impl Markov {
+impl MarkovRate {
     pub(super) fn new(states: &[MarkovState], draws: Draws, start_ns: u64) -> Self {
         let times = || states.iter().map(|state| state.mean_ns);
         let shortest_ns = times().min().unwrap_or(1);
         let longest_ns = times().max().unwrap_or(1);
-        let span_ns = shortest_ns.saturating_mul(CHANGES).max(longest_ns / SPANS);
-        let chances = alloc::vec![Matrix::over(states, span_ns)];
-        let known = alloc::vec![[(NONE, 0); 2]; u64::BITS as usize];
+        let span_ns = shortest_ns
+            .saturating_mul(SPAN_IN_SHORTEST_STATES)
+            .max(longest_ns / MAX_SPANS_PER_STATE);
+        let chances = alloc::vec![TransitionMatrix::over(states, span_ns)];
+        let known = alloc::vec![[(NO_POINT, 0); 2]; u64::BITS as usize];
         let (states, walk) = (states.to_vec(), Vec::new());
-        let mut chain =
-            Self { states, start_ns, span_ns, draws, chances, known, span: 0, walk, given: 0 };
+        let mut chain = Self {
+            states,
+            start_ns,
+            span_ns,
+            draws,
+            chances,
+            recent_points: known,
+            span: 0,
+            path: walk,
+            emitted: 0,
+        };
         chain.enter(0);
         chain
     }
 
     /// End and rate of the state after the one given last.
     pub(super) fn next(&mut self) -> (u64, u64) {
-        if self.given == self.walk.len() {
+        if self.emitted == self.path.len() {
             self.enter(self.span + 1);
         }
-        let (end_ns, state) = self.walk[self.given];
-        self.given += 1;
+        let (end_ns, state) = self.path[self.emitted];
+        self.emitted += 1;
         (self.begin_ns().saturating_add(end_ns), self.states[state].bps)
     }
 
@@ -96,22 +107,22 @@ impl Markov {
         // Apart from the numbers of points.
         let mut stream = self.draws.stream(!span);
         let mut tried = 0;
-        while tried < MOST_TRIED && self.try_walk(from, &mut tried, &mut stream) != to {}
-        (self.span, self.given) = (span, 0);
+        while tried < MAX_TRIED_CHANGES && self.try_walk(from, &mut tried, &mut stream) != to {}
+        (self.span, self.emitted) = (span, 0);
     }
 
     /// Walks through a span once; the state at its end.
     fn try_walk(&mut self, from: usize, tried: &mut u32, stream: &mut Stream) -> usize {
         let (mut state, mut at_ns) = (from, 0_u64);
-        self.walk.clear();
+        self.path.clear();
         loop {
             *tried += 1;
             at_ns = at_ns.saturating_add(exponential(self.states[state].mean_ns, stream));
-            if at_ns >= self.span_ns || *tried >= MOST_TRIED {
-                self.walk.push((self.span_ns, state));
+            if at_ns >= self.span_ns || *tried >= MAX_TRIED_CHANGES {
+                self.path.push((self.span_ns, state));
                 return state;
             }
-            self.walk.push((at_ns, state));
+            self.path.push((at_ns, state));
             state = follow(&self.states, state, stream);
         }
     }
@@ -122,7 +133,7 @@ impl Markov {
             return 0;
         }
         let level = number.trailing_zeros() as usize;
-        let known = self.known[level].iter().find(|(other, _)| *other == number);
+        let known = self.recent_points[level].iter().find(|(other, _)| *other == number);
         if let Some((_, state)) = known {
             return *state;
         }
@@ -136,12 +147,12 @@ impl Markov {
             let (before, after) = (self.point(number - half), self.point(number + half));
             draw(self.chances(level).between(before, after), own)
         };
-        self.known[level] = [self.known[level][1], (number, state)];
+        self.recent_points[level] = [self.recent_points[level][1], (number, state)];
         state
     }
 
     /// The chances over 2^`level` spans.
-    fn chances(&mut self, level: usize) -> &Matrix {
+    fn chances(&mut self, level: usize) -> &TransitionMatrix {
         while self.chances.len() <= level {
             let last = &self.chances[self.chances.len() - 1];
             let next = last.times(last).normalised();

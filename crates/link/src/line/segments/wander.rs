@@ -12,7 +12,7 @@ use slipring_model::{Draws, Stream};
 
 use crate::spec::RateSpec;
 
-pub(super) struct Wander {
+pub(super) struct OrnsteinUhlenbeckRate {
     mean: f64,
     sd: f64,
     min_bps: u64,
@@ -21,36 +21,39 @@ pub(super) struct Wander {
     step_ns: u64,
     draws: Draws,
     /// From one step to the next, then twice as far, and so on.
-    bridges: Vec<Bridge>,
+    bridges: Vec<BrownianBridge>,
     /// The two points drawn last, by level.
-    known: Vec<[(u64, f64); 2]>,
+    recent_points: Vec<[(u64, f64); 2]>,
 }
 
 /// What the deviation in the middle of a time is when those at its ends are known: the weight of
 /// both, and how much is new.
 #[derive(Clone, Copy)]
-struct Bridge {
+struct BrownianBridge {
     weight: f64,
-    fresh: f64,
+    innovation: f64,
 }
 
 /// Half-lives after which two points are independent to 32 bits.
-const APART: f64 = 32.0;
+const INDEPENDENT_HALF_LIVES: f64 = 32.0;
 /// No point's number.
-const NONE: u64 = u64::MAX;
+const NO_POINT: u64 = u64::MAX;
 
-impl Wander {
+impl OrnsteinUhlenbeckRate {
     pub(super) fn new(spec: &RateSpec, draws: Draws, start_ns: u64) -> Self {
         let RateSpec::Wander { mean_bps, sd_bps, half_life_ns, min_bps, max_bps, step_ns } = *spec
         else {
             unreachable!("only made for a rate that wanders")
         };
         let step = step_ns as f64 / half_life_ns as f64;
-        let levels = libm::ceil(libm::log2(APART / step)).max(0.0) as u32;
+        let levels = libm::ceil(libm::log2(INDEPENDENT_HALF_LIVES / step)).max(0.0) as u32;
         let bridge = |level| {
             let keep = libm::exp2(-step * (1_u64 << level) as f64);
             let both = 1.0 + keep * keep;
-            Bridge { weight: keep / both, fresh: libm::sqrt((1.0 - keep * keep) / both) }
+            BrownianBridge {
+                weight: keep / both,
+                innovation: libm::sqrt((1.0 - keep * keep) / both),
+            }
         };
         Self {
             mean: mean_bps as f64,
@@ -61,7 +64,7 @@ impl Wander {
             step_ns,
             draws,
             bridges: (0..levels).map(bridge).collect(),
-            known: (0..=levels).map(|_| [(NONE, 0.0); 2]).collect(),
+            recent_points: (0..=levels).map(|_| [(NO_POINT, 0.0); 2]).collect(),
         }
     }
 
@@ -82,7 +85,7 @@ impl Wander {
             return 0.0;
         }
         let level = (number.trailing_zeros() as usize).min(self.bridges.len());
-        let known = self.known[level].iter().find(|(other, _)| *other == number);
+        let known = self.recent_points[level].iter().find(|(other, _)| *other == number);
         if let Some((_, deviation)) = known {
             return *deviation;
         }
@@ -92,10 +95,10 @@ impl Wander {
             Some(bridge) => {
                 let half = 1 << level;
                 let ends = self.deviation(number - half) + self.deviation(number + half);
-                bridge.weight * ends + bridge.fresh * fresh
+                bridge.weight * ends + bridge.innovation * fresh
             }
         };
-        self.known[level] = [self.known[level][1], (number, deviation)];
+        self.recent_points[level] = [self.recent_points[level][1], (number, deviation)];
         deviation
     }
 }

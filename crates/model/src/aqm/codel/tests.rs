@@ -4,7 +4,7 @@ use std::vec::Vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::aqm::QueueView;
+use crate::aqm::AqmQueueView;
 
 const MS: u64 = 1_000_000;
 
@@ -13,25 +13,25 @@ fn codel() -> CoDel {
 }
 
 /// A packet that waited for `sojourn_ns` and leaves 100 kB behind.
-fn late(now_ns: u64, sojourn_ns: u64) -> Leaving {
-    let queue = QueueView { bytes: 100_000, packets: 66, delay_ns: 0 };
-    Leaving { now_ns, len: 1500, sojourn_ns, queue }
+fn late(now_ns: u64, sojourn_ns: u64) -> AqmDeparture {
+    let queue = AqmQueueView { bytes: 100_000, packets: 66, delay_ns: 0 };
+    AqmDeparture { now_ns, len: 1500, sojourn_ns, queue }
 }
 
-fn judge(codel: &mut CoDel, now_ns: u64) -> Verdict {
+fn judge(codel: &mut CoDel, now_ns: u64) -> AqmVerdict {
     codel.dequeue(&late(now_ns, 50 * MS), || true)
 }
 
 #[test]
 fn drops_follow_the_inverse_square_root_law_to_the_nanosecond() {
     let mut codel = codel();
-    assert_eq!(judge(&mut codel, 0), Verdict::Keep);
+    assert_eq!(judge(&mut codel, 0), AqmVerdict::Keep);
     let mut due_ns = 100 * MS;
     // 100 ms / sqrt(n) in whole ns, for n = 1, 2, 3, 4, 5, 6, after the first drop.
     for gap_ns in [100_000_000, 70_710_678, 57_735_026, 50_000_000, 44_721_359, 40_824_829] {
-        assert_eq!(judge(&mut codel, due_ns - 1), Verdict::Keep);
-        assert_eq!(judge(&mut codel, due_ns), Verdict::Drop);
-        assert_eq!(judge(&mut codel, due_ns), Verdict::Keep);
+        assert_eq!(judge(&mut codel, due_ns - 1), AqmVerdict::Keep);
+        assert_eq!(judge(&mut codel, due_ns), AqmVerdict::Drop);
+        assert_eq!(judge(&mut codel, due_ns), AqmVerdict::Keep);
         due_ns += gap_ns;
     }
     assert_eq!(codel.drop_count(), Some(6));
@@ -41,12 +41,12 @@ fn drops_follow_the_inverse_square_root_law_to_the_nanosecond() {
 fn one_packet_below_target_ends_dropping_and_starts_a_new_interval() {
     let mut codel = codel();
     judge(&mut codel, 0);
-    assert_eq!(judge(&mut codel, 100 * MS), Verdict::Drop);
-    assert_eq!(codel.dequeue(&late(150 * MS, 5 * MS - 1), || true), Verdict::Keep);
+    assert_eq!(judge(&mut codel, 100 * MS), AqmVerdict::Drop);
+    assert_eq!(codel.dequeue(&late(150 * MS, 5 * MS - 1), || true), AqmVerdict::Keep);
     assert_eq!(codel.drop_count(), None);
-    assert_eq!(judge(&mut codel, 200 * MS), Verdict::Keep);
-    assert_eq!(judge(&mut codel, 300 * MS - 1), Verdict::Keep);
-    assert_eq!(judge(&mut codel, 300 * MS), Verdict::Drop);
+    assert_eq!(judge(&mut codel, 200 * MS), AqmVerdict::Keep);
+    assert_eq!(judge(&mut codel, 300 * MS - 1), AqmVerdict::Keep);
+    assert_eq!(judge(&mut codel, 300 * MS), AqmVerdict::Drop);
 }
 
 /// Drops until `count` is reached, then recovers; returns the time after that.
@@ -82,10 +82,10 @@ fn relapse_long_after_recovery_starts_over() {
 #[test]
 fn queue_of_one_mtu_is_left_alone_however_late() {
     let mut codel = codel();
-    let queue = QueueView { bytes: 1514, packets: 1, delay_ns: 0 };
+    let queue = AqmQueueView { bytes: 1514, packets: 1, delay_ns: 0 };
     for now_ms in 0..1000 {
-        let packet = Leaving { queue, ..late(now_ms * MS, 900 * MS) };
-        assert_eq!(codel.dequeue(&packet, || true), Verdict::Keep);
+        let packet = AqmDeparture { queue, ..late(now_ms * MS, 900 * MS) };
+        assert_eq!(codel.dequeue(&packet, || true), AqmVerdict::Keep);
     }
 }
 
@@ -97,17 +97,17 @@ fn marks_replace_drops_for_capable_packets_only() {
         codel.dequeue(&late(0, 50 * MS), || capable);
         codel.dequeue(&late(100 * MS, 50 * MS), || capable)
     });
-    assert_eq!(verdicts, [Verdict::Mark, Verdict::Drop]);
+    assert_eq!(verdicts, [AqmVerdict::Mark, AqmVerdict::Drop]);
 }
 
 #[test]
 fn ce_threshold_marks_at_once_what_waited_longer() {
     let spec = CoDelSpec { ce_threshold_ns: Some(MS), ..CoDelSpec::default() };
     let mut codel = CoDel::new(&spec).unwrap();
-    assert_eq!(codel.dequeue(&late(0, MS), || true), Verdict::Keep);
-    assert_eq!(codel.dequeue(&late(0, MS + 1), || true), Verdict::Mark);
-    assert_eq!(codel.dequeue(&late(0, MS + 1), || false), Verdict::Keep);
-    assert_eq!(codel.dequeue(&late(0, 20 * MS), || true), Verdict::Mark);
+    assert_eq!(codel.dequeue(&late(0, MS), || true), AqmVerdict::Keep);
+    assert_eq!(codel.dequeue(&late(0, MS + 1), || true), AqmVerdict::Mark);
+    assert_eq!(codel.dequeue(&late(0, MS + 1), || false), AqmVerdict::Keep);
+    assert_eq!(codel.dequeue(&late(0, 20 * MS), || true), AqmVerdict::Mark);
 }
 
 #[test]
@@ -154,7 +154,7 @@ struct Rfc {
 }
 
 /// What became of a packet: sent (marked or not) or dropped.
-type Fate = (u64, Verdict);
+type Fate = (u64, AqmVerdict);
 
 impl Rfc {
     fn bytes(&self) -> u64 {
@@ -194,7 +194,7 @@ impl Rfc {
                     self.drop_next = self.law(self.drop_next, spec);
                     break;
                 }
-                fates.push((packet.unwrap().0, Verdict::Drop));
+                fates.push((packet.unwrap().0, AqmVerdict::Drop));
                 (packet, ok) = self.take(now, spec);
                 if ok {
                     self.drop_next = self.law(self.drop_next, spec);
@@ -206,7 +206,7 @@ impl Rfc {
             if spec.ecn && packet.unwrap().2 {
                 marked = true;
             } else {
-                fates.push((packet.unwrap().0, Verdict::Drop));
+                fates.push((packet.unwrap().0, AqmVerdict::Drop));
                 (packet, _) = self.take(now, spec);
             }
             self.dropping = true;
@@ -218,7 +218,7 @@ impl Rfc {
             self.last_count = self.count;
         }
         if let Some((arrival, ..)) = packet {
-            fates.push((arrival, if marked { Verdict::Mark } else { Verdict::Keep }));
+            fates.push((arrival, if marked { AqmVerdict::Mark } else { AqmVerdict::Keep }));
         }
     }
 }
@@ -232,11 +232,11 @@ fn dequeue(
 ) {
     while let Some((arrival_ns, len, capable)) = queue.pop_front() {
         let bytes = queue.iter().map(|&(_, len, _)| u64::from(len)).sum();
-        let queue = QueueView { bytes, packets: queue.len() as u64, delay_ns: 0 };
-        let packet = Leaving { now_ns, len, sojourn_ns: now_ns - arrival_ns, queue };
+        let queue = AqmQueueView { bytes, packets: queue.len() as u64, delay_ns: 0 };
+        let packet = AqmDeparture { now_ns, len, sojourn_ns: now_ns - arrival_ns, queue };
         let verdict = codel.dequeue(&packet, || capable);
         fates.push((arrival_ns, verdict));
-        if verdict != Verdict::Drop {
+        if verdict != AqmVerdict::Drop {
             return;
         }
     }

@@ -5,11 +5,11 @@ use crate::aqm::Ecn;
 
 const MS: u64 = 1_000_000;
 
-fn entry(ecn: Ecn, arrival_ns: u64) -> Entry<u32> {
-    Entry { handle: 0, len: 1000, arrival_ns, flow: 0, ecn }
+fn entry(ecn: Ecn, arrival_ns: u64) -> QueuedPacket<u32> {
+    QueuedPacket { handle: 0, len: 1000, arrival_ns, flow: 0, ecn }
 }
 
-fn none(lost: Entry<u32>, cause: DropCause) {
+fn none(lost: QueuedPacket<u32>, cause: AqmDropCause) {
     panic!("lost {lost:?} to {cause:?}");
 }
 
@@ -26,7 +26,7 @@ fn shares(dual: &mut DualPi2<u32>, ecn: Ecn, count: u32) -> (f64, f64) {
     for _ in 0..count {
         dual.enqueue(0, entry(ecn, 0), &mut none);
         let out = dual.dequeue(0, &mut |_, cause| {
-            assert_eq!(cause, DropCause::Aqm);
+            assert_eq!(cause, AqmDropCause::Aqm);
             drops += 1;
         });
         marks += u32::from(out.is_some_and(|out| out.mark));
@@ -109,11 +109,11 @@ fn congestion_experienced_goes_with_l4s() {
 }
 
 /// Share of classic bytes while both queues are never empty.
-fn classic_share(schedule: Schedule) -> f64 {
+fn classic_share(schedule: DualPi2Schedule) -> f64 {
     let mut dual = standing(DualPi2Spec { schedule, ..DualPi2Spec::default() }, 0.0);
     for _ in 0..3000 {
-        dual.enqueue(0, Entry { len: 300, ..entry(Ecn::NotEct, 0) }, &mut none);
-        dual.enqueue(0, Entry { len: 1400, ..entry(Ecn::Ect1, 0) }, &mut none);
+        dual.enqueue(0, QueuedPacket { len: 300, ..entry(Ecn::NotEct, 0) }, &mut none);
+        dual.enqueue(0, QueuedPacket { len: 1400, ..entry(Ecn::Ect1, 0) }, &mut none);
     }
     let mut bytes = [0u32; 2];
     for _ in 0..2000 {
@@ -126,14 +126,14 @@ fn classic_share(schedule: Schedule) -> f64 {
 #[test]
 fn weights_are_shares_of_bytes() {
     for classic_percent in [0, 5, 10, 25] {
-        let share = classic_share(Schedule::Weighted { classic_percent });
+        let share = classic_share(DualPi2Schedule::Weighted { classic_percent });
         assert!((share - f64::from(classic_percent) / 100.0).abs() < 2e-3, "{share}");
     }
 }
 
 #[test]
 fn time_shift_gives_l4s_a_head_start_and_no_more() {
-    let schedule = Schedule::TimeShifted { shift_ns: 50 * MS };
+    let schedule = DualPi2Schedule::TimeShifted { shift_ns: 50 * MS };
     let mut dual = standing(DualPi2Spec { schedule, ..DualPi2Spec::default() }, 0.0);
     let mut sent = |classic_ns, l4s_ns| {
         dual.enqueue(classic_ns, entry(Ecn::NotEct, classic_ns), &mut none);
@@ -153,7 +153,7 @@ fn arrival_beyond_a_limit_is_lost() {
         dual.enqueue(0, entry(Ecn::Ect1, 0), &mut |_, cause| lost.push(cause));
     }
     assert_eq!((dual.packets(), dual.bytes()), (2, 2000));
-    assert_eq!(lost, [DropCause::Limit; 2]);
+    assert_eq!(lost, [AqmDropCause::Limit; 2]);
 }
 
 #[test]
@@ -242,8 +242,8 @@ fn parameters_out_of_range_are_named() {
     assert_eq!(bad(DualPi2Spec { max_classic_p: 0.0, ..good }), "max_classic_p");
     assert_eq!(bad(DualPi2Spec { ramp_ns: u64::MAX, ..good }), "ramp_ns");
     assert_eq!(bad(DualPi2Spec { limit_packets: 0, ..good }), "limit_packets");
-    let schedule = Schedule::Weighted { classic_percent: 101 };
+    let schedule = DualPi2Schedule::Weighted { classic_percent: 101 };
     assert_eq!(bad(DualPi2Spec { schedule, ..good }), "classic_percent");
-    let schedule = Schedule::TimeShifted { shift_ns: u64::MAX };
+    let schedule = DualPi2Schedule::TimeShifted { shift_ns: u64::MAX };
     assert_eq!(bad(DualPi2Spec { schedule, ..good }), "shift_ns");
 }

@@ -7,21 +7,21 @@ use crate::aqm::Ecn;
 const MS: u64 = 1_000_000;
 
 /// A flow whose hash falls into queue `n` of 1024.
-fn entry(n: u32, handle: u32, len: u32, arrival_ns: u64) -> Entry<u32> {
-    Entry { handle, len, arrival_ns, flow: n << 22, ecn: Ecn::NotEct }
+fn entry(n: u32, handle: u32, len: u32, arrival_ns: u64) -> QueuedPacket<u32> {
+    QueuedPacket { handle, len, arrival_ns, flow: n << 22, ecn: Ecn::NotEct }
 }
 
 fn fq_codel(spec: FairSpec) -> FqCoDel<u32> {
     FqCoDel::new(&spec, &CoDelSpec::default()).unwrap()
 }
 
-fn push<A: Aqm + Clone>(fair: &mut FairQueue<u32, A>, entry: Entry<u32>) {
+fn push<A: Aqm + Clone>(fair: &mut FairQueue<u32, A>, entry: QueuedPacket<u32>) {
     let mut random = Stream::new(1, "fair");
     fair.enqueue(entry.arrival_ns, entry, &mut random, &mut |lost, _| panic!("lost {lost:?}"));
 }
 
 /// Takes out `count` packets at time zero, when no queue has stood long enough for drops.
-fn pop(fair: &mut FqCoDel<u32>, count: usize) -> Vec<Entry<u32>> {
+fn pop(fair: &mut FqCoDel<u32>, count: usize) -> Vec<QueuedPacket<u32>> {
     let mut out = Vec::new();
     for _ in 0..count {
         let departure = fair.dequeue(0, &mut |lost, _| panic!("lost {lost:?}"));
@@ -96,7 +96,7 @@ fn full_queue_drops_half_of_the_fattest_flow_from_its_head() {
     (80..100).for_each(|n| push(&mut fair, entry(2, n, 1000, 0)));
     let (mut lost, mut random) = (Vec::new(), Stream::new(1, "fair"));
     fair.enqueue(0, entry(3, 100, 60, 0), &mut random, &mut |entry, cause| {
-        assert_eq!(cause, DropCause::Limit);
+        assert_eq!(cause, AqmDropCause::Limit);
         lost.push(entry.handle);
     });
     assert_eq!(lost, (0..40).collect::<Vec<u32>>());
@@ -145,7 +145,7 @@ fn codel_acts_on_the_flow_that_stands_and_not_on_others() {
         }
     }
     assert!(lost.len() > 50);
-    assert!(lost.iter().all(|&lost| lost == (1 << 22, DropCause::Aqm)));
+    assert!(lost.iter().all(|&lost| lost == (1 << 22, AqmDropCause::Aqm)));
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn parameters_out_of_range_are_named() {
 
 #[test]
 fn pie_drops_from_the_flow_that_stands_and_not_from_others() {
-    let pie = PieSpec { delay_from: crate::aqm::DelayFrom::Timestamps, ..PieSpec::default() };
+    let pie = PieSpec { delay_from: crate::aqm::DelaySource::Timestamps, ..PieSpec::default() };
     let mut fair = FqPie::new(&FairSpec::default(), &pie).unwrap();
     let (mut lost, mut random) = (Vec::new(), Stream::new(1, "fair"));
     for slot in 0..20_000u64 {

@@ -20,7 +20,7 @@ fn disciplines() -> [MultiQueue<u32>; 3] {
         mean_len: 1,
         ecn: true,
         max_ecn_p: 1.0,
-        delay_from: crate::aqm::DelayFrom::Timestamps,
+        delay_from: crate::aqm::DelaySource::Timestamps,
         ..PieSpec::default()
     };
     let dual = DualPi2Spec {
@@ -52,16 +52,16 @@ struct Account {
 }
 
 impl Account {
-    fn gone(&mut self, entry: &Entry<u32>) {
+    fn gone(&mut self, entry: &QueuedPacket<u32>) {
         assert!(self.gone.insert(entry.handle), "{} left twice", entry.handle);
         self.bytes_gone += u64::from(entry.len);
     }
 
-    fn lost(&mut self, entry: &Entry<u32>, cause: DropCause) {
+    fn lost(&mut self, entry: &QueuedPacket<u32>, cause: AqmDropCause) {
         self.gone(entry);
         match cause {
-            DropCause::Limit => self.limit += 1,
-            DropCause::Aqm => self.aqm += 1,
+            AqmDropCause::Limit => self.limit += 1,
+            AqmDropCause::Aqm => self.aqm += 1,
         }
     }
 
@@ -89,7 +89,7 @@ fn play(queue: &mut MultiQueue<u32>, steps: &[Step]) -> Account {
         now_ns += step_ns;
         for &(flow, len, ecn) in arrivals {
             let (handle, ecn) = (account.entered, FIELDS[ecn]);
-            let entry = Entry { handle, len, arrival_ns: now_ns, flow, ecn };
+            let entry = QueuedPacket { handle, len, arrival_ns: now_ns, flow, ecn };
             account.entered += 1;
             account.bytes_in += u64::from(len);
             queue.enqueue(now_ns, entry, &mut random, &mut |lost, why| account.lost(&lost, why));
@@ -97,7 +97,7 @@ fn play(queue: &mut MultiQueue<u32>, steps: &[Step]) -> Account {
         }
         for _ in 0..*departures {
             let out = queue.dequeue(now_ns, &mut |lost, why| account.lost(&lost, why));
-            if let Some(Departure { entry, mark }) = out {
+            if let Some(DequeuedPacket { entry, mark }) = out {
                 assert!(!mark || entry.ecn.is_capable());
                 account.marks += u32::from(mark);
                 account.gone(&entry);
@@ -145,7 +145,7 @@ fn drained_queue_takes_packets_again() {
     for mut queue in disciplines() {
         let mut random = Stream::new(1, "multi");
         for handle in 0..10 {
-            let entry = Entry { handle, len: 100, arrival_ns: 0, flow: 0, ecn: Ecn::NotEct };
+            let entry = QueuedPacket { handle, len: 100, arrival_ns: 0, flow: 0, ecn: Ecn::NotEct };
             queue.enqueue(0, entry, &mut random, &mut |_, _| {});
             if handle == 4 {
                 queue.drain();

@@ -4,16 +4,16 @@ use super::*;
 
 const MS: u64 = 1_000_000;
 
-fn view(packets: u64, delay_ns: u64) -> QueueView {
-    QueueView { bytes: packets * 1000, packets, delay_ns }
+fn view(packets: u64, delay_ns: u64) -> AqmQueueView {
+    AqmQueueView { bytes: packets * 1000, packets, delay_ns }
 }
 
-fn arriving(now_ns: u64, delay_ns: u64) -> Arriving {
-    Arriving { now_ns, len: 1000, queue: view(50, delay_ns) }
+fn arriving(now_ns: u64, delay_ns: u64) -> AqmArrival {
+    AqmArrival { now_ns, len: 1000, queue: view(50, delay_ns) }
 }
 
 fn given() -> PieSpec {
-    PieSpec { delay_from: DelayFrom::View, ..PieSpec::default() }
+    PieSpec { delay_from: DelaySource::View, ..PieSpec::default() }
 }
 
 /// One packet per update period, each finding the next of these delays in ms.
@@ -77,7 +77,7 @@ fn standing(spec: &PieSpec, p: f64) -> Pie {
 fn hits(pie: &mut Pie, count: u64) -> std::vec::Vec<u64> {
     let mut random = Stream::new(3, "pie");
     let packet = arriving(0, 100 * MS);
-    (0..count).filter(|_| pie.admit(&packet, || false, &mut random) == Verdict::Drop).collect()
+    (0..count).filter(|_| pie.admit(&packet, || false, &mut random) == AqmVerdict::Drop).collect()
 }
 
 #[test]
@@ -107,16 +107,16 @@ fn ecn_protects_only_up_to_its_threshold() {
         [(); 1000].map(|()| pie.admit(&packet, || true, &mut random))
     };
     let (low, high) = (verdicts(0.09), verdicts(0.1));
-    assert!(low.contains(&Verdict::Mark) && !low.contains(&Verdict::Drop));
-    assert!(high.contains(&Verdict::Drop) && !high.contains(&Verdict::Mark));
+    assert!(low.contains(&AqmVerdict::Mark) && !low.contains(&AqmVerdict::Drop));
+    assert!(high.contains(&AqmVerdict::Drop) && !high.contains(&AqmVerdict::Mark));
 }
 
 #[test]
 fn short_queues_and_calm_ones_are_left_alone() {
     let mut random = Stream::new(3, "pie");
     let mut pie = standing(&given(), 1.0);
-    let short = Arriving { queue: view(2, 100 * MS), ..arriving(0, 0) };
-    assert!((0..100).all(|_| pie.admit(&short, || false, &mut random) == Verdict::Keep));
+    let short = AqmArrival { queue: view(2, 100 * MS), ..arriving(0, 0) };
+    assert!((0..100).all(|_| pie.admit(&short, || false, &mut random) == AqmVerdict::Keep));
     let mut calm = Pie { old_delay_ns: 7 * MS, ..standing(&given(), 0.19) };
     assert!(hits(&mut calm, 1000).is_empty());
     let mut busy = Pie { old_delay_ns: 7 * MS, ..standing(&given(), 0.21) };
@@ -129,13 +129,13 @@ fn departure_rate_is_learnt_from_long_queues() {
     // 1000 bytes each 0.8 ms: 10 Mbit/s; 40 kB take 32 ms.
     for n in 0..200 {
         let queue = view(40, 0);
-        meter.departed(&Leaving { now_ns: n * 800_000, len: 1000, sojourn_ns: 0, queue });
+        meter.departed(&AqmDeparture { now_ns: n * 800_000, len: 1000, sojourn_ns: 0, queue });
     }
     assert_eq!(meter.delay_ns(40_000), 32 * MS);
     let mut short = RateMeter::default();
     for n in 0..200 {
         let queue = view(16, 0);
-        short.departed(&Leaving { now_ns: n * 800_000, len: 1000, sojourn_ns: 0, queue });
+        short.departed(&AqmDeparture { now_ns: n * 800_000, len: 1000, sojourn_ns: 0, queue });
     }
     assert_eq!(short.delay_ns(40_000), 0);
 }
@@ -163,7 +163,7 @@ fn asleep_it_does_nothing_until_the_queue_has_grown() {
     }
     assert_eq!(pie.probability(), 0.0);
     let start_ns = 20_000 * MS;
-    let long = |now_ns| Arriving { queue: view(60, 500 * MS), ..arriving(now_ns, 0) };
+    let long = |now_ns| AqmArrival { queue: view(60, 500 * MS), ..arriving(now_ns, 0) };
     pie.admit(&long(start_ns), || true, &mut random);
     pie.admit(&long(start_ns + 15 * MS), || true, &mut random);
     assert!(pie.probability() > 0.0);
@@ -226,12 +226,12 @@ proptest! {
     fn late_updates_equal_those_of_a_timer(
         steps in prop::collection::vec((0u64..40_000_000, -1i64..2, 0u64..200), 1..300),
     ) {
-        let spec = PieSpec { delay_from: DelayFrom::Timestamps, ..PieSpec::default() };
+        let spec = PieSpec { delay_from: DelaySource::Timestamps, ..PieSpec::default() };
         let (mut pie, mut random) = (Pie::new(&spec).unwrap(), Stream::new(1, "pie"));
         let (mut now_ns, mut queued) = (0, 0i64);
         let mut timed =
             Timed { next_ns: 15 * MS, p: 0.0, old_ns: 0.0, sojourn_ns: 0.0, burst_ns: 150e6 };
-        pie.admit(&Arriving { queue: view(0, 0), ..arriving(0, 0) }, || true, &mut random);
+        pie.admit(&AqmArrival { queue: view(0, 0), ..arriving(0, 0) }, || true, &mut random);
         for (step_ns, change, sojourn_ms) in steps {
             now_ns += step_ns;
             while timed.next_ns <= now_ns {
@@ -242,11 +242,11 @@ proptest! {
                 queued -= 1;
                 let queue = view(queued as u64, 0);
                 let sojourn_ns = sojourn_ms * MS;
-                pie.dequeue(&Leaving { now_ns, len: 1000, sojourn_ns, queue }, || true);
+                pie.dequeue(&AqmDeparture { now_ns, len: 1000, sojourn_ns, queue }, || true);
                 timed.sojourn_ns = sojourn_ns as f64;
             } else {
                 let queue = view(queued as u64, 0);
-                pie.admit(&Arriving { now_ns, len: 1000, queue }, || true, &mut random);
+                pie.admit(&AqmArrival { now_ns, len: 1000, queue }, || true, &mut random);
                 queued += i64::from(change > 0);
             }
             prop_assert!((pie.probability() - timed.p).abs() < 1e-9);

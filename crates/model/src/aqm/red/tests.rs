@@ -7,31 +7,35 @@ fn prompt() -> RedSpec {
     RedSpec { weight: 1.0, min: 10.0, max: 30.0, max_p: 0.1, ..RedSpec::default() }
 }
 
-fn arriving(packets: u64, len: u32) -> Arriving {
-    let queue = QueueView { bytes: packets * 1000, packets, delay_ns: 0 };
-    Arriving { now_ns: 0, len, queue }
+fn arriving(packets: u64, len: u32) -> AqmArrival {
+    let queue = AqmQueueView { bytes: packets * 1000, packets, delay_ns: 0 };
+    AqmArrival { now_ns: 0, len, queue }
 }
 
 /// Verdicts over `count` packets that each find `packets` in the queue.
-fn verdicts(spec: &RedSpec, packets: u64, count: usize) -> Vec<Verdict> {
+fn verdicts(spec: &RedSpec, packets: u64, count: usize) -> Vec<AqmVerdict> {
     let (mut red, mut random) = (Red::new(spec).unwrap(), Stream::new(17, "red"));
     (0..count).map(|_| red.admit(&arriving(packets, 500), || true, &mut random)).collect()
 }
 
 /// Packets from one hit to the next, the hit included.
-fn gaps(verdicts: &[Verdict]) -> Vec<usize> {
-    let hits: Vec<usize> =
-        verdicts.iter().enumerate().filter(|(_, v)| **v != Verdict::Keep).map(|(n, _)| n).collect();
+fn gaps(verdicts: &[AqmVerdict]) -> Vec<usize> {
+    let hits: Vec<usize> = verdicts
+        .iter()
+        .enumerate()
+        .filter(|(_, v)| **v != AqmVerdict::Keep)
+        .map(|(n, _)| n)
+        .collect();
     hits.windows(2).map(|pair| pair[1] - pair[0]).collect()
 }
 
 #[test]
 fn below_min_nothing_and_above_twice_max_everything_is_dropped() {
-    assert!(verdicts(&prompt(), 9, 10_000).iter().all(|&v| v == Verdict::Keep));
-    assert!(verdicts(&prompt(), 60, 100).iter().all(|&v| v == Verdict::Drop));
-    assert!(verdicts(&prompt(), 59, 100).contains(&Verdict::Keep));
+    assert!(verdicts(&prompt(), 9, 10_000).iter().all(|&v| v == AqmVerdict::Keep));
+    assert!(verdicts(&prompt(), 60, 100).iter().all(|&v| v == AqmVerdict::Drop));
+    assert!(verdicts(&prompt(), 59, 100).contains(&AqmVerdict::Keep));
     let hard = RedSpec { gentle: false, ..prompt() };
-    assert!(verdicts(&hard, 30, 100).iter().all(|&v| v == Verdict::Drop));
+    assert!(verdicts(&hard, 30, 100).iter().all(|&v| v == AqmVerdict::Drop));
 }
 
 #[test]
@@ -98,9 +102,9 @@ fn average_decays_while_the_queue_is_empty() {
     let spec = RedSpec { weight: 0.5, idle_packet_ns: 1000, ..RedSpec::default() };
     let (mut red, mut random) = (Red::new(&spec).unwrap(), Stream::new(1, "red"));
     red.average = 4.0;
-    let last = Leaving { now_ns: 500, len: 1, sojourn_ns: 0, queue: QueueView::default() };
+    let last = AqmDeparture { now_ns: 500, len: 1, sojourn_ns: 0, queue: AqmQueueView::default() };
     red.dequeue(&last, || true);
-    let found_empty = |now_ns| Arriving { now_ns, ..arriving(0, 500) };
+    let found_empty = |now_ns| AqmArrival { now_ns, ..arriving(0, 500) };
     red.admit(&found_empty(2500), || true, &mut random);
     assert!((red.average() - 1.0).abs() < 1e-9, "two packets could have gone");
     red.admit(&found_empty(3000), || true, &mut random);
@@ -111,12 +115,12 @@ fn average_decays_while_the_queue_is_empty() {
 fn marks_are_for_capable_packets_below_the_hard_threshold() {
     let spec = RedSpec { ecn: true, ..prompt() };
     let between = verdicts(&spec, 20, 1000);
-    assert!(between.contains(&Verdict::Mark) && !between.contains(&Verdict::Drop));
-    assert!(verdicts(&spec, 60, 10).iter().all(|&v| v == Verdict::Drop));
+    assert!(between.contains(&AqmVerdict::Mark) && !between.contains(&AqmVerdict::Drop));
+    assert!(verdicts(&spec, 60, 10).iter().all(|&v| v == AqmVerdict::Drop));
     let soft = RedSpec { hard_drop: false, ..spec };
-    assert!(verdicts(&soft, 60, 10).iter().all(|&v| v == Verdict::Mark));
+    assert!(verdicts(&soft, 60, 10).iter().all(|&v| v == AqmVerdict::Mark));
     let (mut red, mut random) = (Red::new(&soft).unwrap(), Stream::new(1, "red"));
-    assert_eq!(red.admit(&arriving(60, 500), || false, &mut random), Verdict::Drop);
+    assert_eq!(red.admit(&arriving(60, 500), || false, &mut random), AqmVerdict::Drop);
 }
 
 #[test]

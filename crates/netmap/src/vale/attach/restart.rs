@@ -6,43 +6,44 @@
 use std::sync::Arc;
 
 use slipring_ring::RingView;
-use slipring_switch::{DropReason, PortId};
+use slipring_switch::{SwitchDropReason, SwitchPortId};
 
-use super::{Attachment, Place, Plugged, Polling, Workers, arrived};
-use crate::adapter::{Adapter, Dir};
+use super::{AttachedNic, AttachmentOwner, NicAttachment, NicWorkers, PollingPlan, received_range};
+use crate::adapter::{Adapter, TxRx};
 use crate::binding::Binding;
 use crate::domain::lock;
-use crate::restart::state::{AttachState, BoundState, SeatState};
-use crate::vale::hub::{Hub, Seat};
-use crate::vale::outlet::distance;
+use crate::restart::state::{BoundState, BridgeAttachmentState, NicAttachmentState};
+use crate::vale::bridge::{Bridge, BridgeAttachment};
+use crate::vale::destination_ring::distance;
 use crate::waker::Ticker;
 
-impl Attachment {
+impl NicAttachment {
     /// How the interface is bound.
     pub(crate) fn binding(&self) -> &Binding {
-        &self.plugged.binding
+        &self.attached.binding
     }
 
     /// What of it the process that follows needs, but for how the interface is bound; `None` if it
     /// is being plugged out.
-    pub(crate) fn state(&self, bound: BoundState) -> Option<AttachState> {
-        let Plugged { nic, host, place, .. } = &*self.plugged;
-        let seat = |seat: &Seat, name: &str| seat.hub.seat_state(seat.id, name);
+    pub(crate) fn state(&self, bound: BoundState) -> Option<NicAttachmentState> {
+        let AttachedNic { nic, host, owner: place, .. } = &*self.attached;
+        let seat =
+            |seat: &BridgeAttachment, name: &str| seat.bridge.attachment_state(seat.id, name);
         let host = match host {
             Some(host) => Some(seat(host, &format!("{}^", place.key.1))?),
             None => None,
         };
         let polling = match &*lock(&self.workers) {
-            Workers::Polling { plan, .. } => Some(plan.clone()),
+            NicWorkers::Polling { plan, .. } => Some(plan.clone()),
             _ => None,
         };
-        let polling = polling.map(|Polling { workers }| {
+        let polling = polling.map(|PollingPlan { workers }| {
             let numbers = workers.into_iter();
             numbers
                 .map(|(cpu, rings)| [cpu, rings.start, rings.end].map(|one| one as u32))
                 .collect()
         });
-        Some(AttachState {
+        Some(NicAttachmentState {
             key: place.key.clone(),
             nic: seat(nic, &place.key.1)?,
             host,
@@ -53,26 +54,27 @@ impl Attachment {
 
     /// One of a process that is no more, with the interface made again; `None` if it makes no sense.
     pub(crate) fn resume(
-        state: &AttachState,
-        place: Place,
+        state: &NicAttachmentState,
+        place: AttachmentOwner,
         nic: &Arc<dyn Adapter>,
-        hub: &Arc<Hub>,
+        hub: &Arc<Bridge>,
         ticker: &Arc<Ticker>,
     ) -> Option<Self> {
-        let binding = Binding::resume(&state.bound, nic.clone(), &Self::idle(ticker))?;
-        let host = usize::from(nic.shape().rings[Dir::Rx as usize]);
+        let binding = Binding::resume(&state.bound, nic.clone(), &Self::idle_waker(ticker))?;
+        let host = usize::from(nic.shape().rings[TxRx::Rx as usize]);
         let lost = [0..host, host..usize::MAX].map(|side| {
-            let rings = binding.rings[Dir::Rx as usize].clone().filter(|i| side.contains(i));
-            rings.filter_map(|i| nic.ring(Dir::Rx, i)).map(give_up).sum::<u64>()
+            let rings = binding.rings[TxRx::Rx as usize].clone().filter(|i| side.contains(i));
+            rings.filter_map(|i| nic.ring(TxRx::Rx, i)).map(discard_in_flight).sum::<u64>()
         });
         let seats = [Some(&state.nic), state.host.as_ref()];
         let mut seats = seats.into_iter().flatten().zip(lost);
-        let attachment = Self::plug(place, nic, binding, ticker, |name, member| {
-            let (SeatState { id, settings, .. }, lost) = seats.next().ok_or(crate::Errno::INVAL)?;
-            let config = settings.config(member.outlets.len() as u32);
-            let id = PortId(*id);
-            let seat = config.and_then(|config| hub.join_at(name, member, id, config));
-            hub.engine(|engine| engine.refuse(id, DropReason::Restart, lost));
+        let attachment = Self::attach(place, nic, binding, ticker, |name, member| {
+            let (BridgeAttachmentState { id, settings, .. }, lost) =
+                seats.next().ok_or(crate::Errno::INVAL)?;
+            let config = settings.config(member.rings.len() as u32);
+            let id = SwitchPortId(*id);
+            let seat = config.and_then(|config| hub.attach_at(name, member, id, config));
+            hub.with_engine(|engine| engine.refuse(id, SwitchDropReason::Restart, lost));
             seat.ok_or(crate::Errno::INVAL)
         });
         let attachment = attachment.ok()?;
@@ -80,15 +82,15 @@ impl Attachment {
             let workers = polling.iter().map(|&[cpu, start, end]| {
                 (cpu as usize, start as usize..(end as usize).min(attachment.rx_rings()))
             });
-            attachment.poll(&Polling { workers: workers.collect() }, ticker).ok()?;
+            attachment.poll(&PollingPlan { workers: workers.collect() }, ticker).ok()?;
         }
         Some(attachment)
     }
 }
 
 /// Gives back what has arrived; how many slots.
-fn give_up(view: &RingView) -> u64 {
-    let (from, to) = arrived(view);
+fn discard_in_flight(view: &RingView) -> u64 {
+    let (from, to) = received_range(view);
     view.advance_to(to);
     distance(from, to, view.num_slots()).into()
 }

@@ -20,29 +20,30 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::{Setting, VNET_LEN, set, tag};
+use super::{SocketSetting, VNET_LEN, set, tag};
 
 /// Bytes before a frame: header, address, padding and offload header.
-const OVERHEAD: u32 = 96;
-const PAGE: u32 = 4096;
+const FRAME_OVERHEAD_BYTES: u32 = 96;
+const PAGE_BYTES: u32 = 4096;
 /// The kernel allocates a block as contiguous pages if it can.
-const BLOCK: u32 = 16 * PAGE;
+const BLOCK_BYTES: u32 = 16 * PAGE_BYTES;
 /// Longer frames go through the socket's queue.
-const MAX_FRAME: u32 = 16 << 10;
+const MAX_FRAME_BYTES: u32 = 16 << 10;
 
 /// Sizes of a ring, in bytes and counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) struct Shape {
+pub(in super::super) struct PacketRingGeometry {
     frame_size: u32,
     frames_per_block: u32,
     blocks: u32,
 }
 
-impl Shape {
+impl PacketRingGeometry {
     /// For at least `frames` frames of up to `max_frame` bytes each.
     pub(in super::super) fn new(frames: u32, max_frame: u32) -> Self {
-        let frame_size = (OVERHEAD + max_frame.min(MAX_FRAME)).next_multiple_of(128);
-        let frames_per_block = BLOCK / frame_size;
+        let frame_size =
+            (FRAME_OVERHEAD_BYTES + max_frame.min(MAX_FRAME_BYTES)).next_multiple_of(128);
+        let frames_per_block = BLOCK_BYTES / frame_size;
         Self { frame_size, frames_per_block, blocks: frames.div_ceil(frames_per_block).max(1) }
     }
 
@@ -51,21 +52,21 @@ impl Shape {
     }
 
     fn bytes(self) -> usize {
-        self.blocks as usize * BLOCK as usize
+        self.blocks as usize * BLOCK_BYTES as usize
     }
 }
 
 /// What a frame begins with.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Header {
+struct PacketFrameHeader {
     packet: libc::tpacket2_hdr,
     address: libc::sockaddr_ll,
 }
 
-const _: () = assert!(offset_of!(Header, address) == libc::TPACKET_ALIGNMENT * 2);
+const _: () = assert!(offset_of!(PacketFrameHeader, address) == libc::TPACKET_ALIGNMENT * 2);
 const _: () = assert!(offset_of!(libc::tpacket2_hdr, tp_status) == 0);
-const _: () = assert!(size_of::<Header>() + VNET_LEN <= OVERHEAD as usize);
+const _: () = assert!(size_of::<PacketFrameHeader>() + VNET_LEN <= FRAME_OVERHEAD_BYTES as usize);
 
 /// A receiving socket and its ring.
 ///
@@ -77,7 +78,7 @@ const _: () = assert!(size_of::<Header>() + VNET_LEN <= OVERHEAD as usize);
 pub(in super::super) struct RxSocket {
     socket: OwnedFd,
     base: NonNull<u8>,
-    shape: Shape,
+    shape: PacketRingGeometry,
     block: u32,
     frame: u32,
 }
@@ -106,11 +107,11 @@ pub(in super::super) struct RxFrame<'r> {
 
 impl RxSocket {
     /// Gives an unbound socket a ring.
-    pub(in super::super) fn new(socket: OwnedFd, shape: Shape) -> io::Result<Self> {
-        Setting::Version.set(socket.as_fd(), 1)?;
-        Setting::VnetHeader.set(socket.as_fd(), 1)?;
+    pub(in super::super) fn new(socket: OwnedFd, shape: PacketRingGeometry) -> io::Result<Self> {
+        SocketSetting::Version.set(socket.as_fd(), 1)?;
+        SocketSetting::VnetHeader.set(socket.as_fd(), 1)?;
         let request = libc::tpacket_req {
-            tp_block_size: BLOCK,
+            tp_block_size: BLOCK_BYTES,
             tp_block_nr: shape.blocks,
             tp_frame_size: shape.frame_size,
             tp_frame_nr: shape.frames(),
@@ -126,8 +127,8 @@ impl RxSocket {
 
     /// First byte of the frame that is next.
     #[inline(always)]
-    fn here(&self) -> NonNull<u8> {
-        let at = self.block as usize * BLOCK as usize
+    fn current(&self) -> NonNull<u8> {
+        let at = self.block as usize * BLOCK_BYTES as usize
             + self.frame as usize * self.shape.frame_size as usize;
         // SAFETY: in bounds by invariants 1 and 2.
         unsafe { self.base.add(at) }
@@ -138,7 +139,7 @@ impl RxSocket {
         // SAFETY:
         // - Aligned: blocks are page-aligned and frames multiples of 128 bytes. Mapped: `here`.
         // - The kernel writes it at any time, which an atomic allows.
-        unsafe { self.here().cast().as_ref() }
+        unsafe { self.current().cast().as_ref() }
     }
 
     /// The next frame, if it has arrived.
@@ -150,7 +151,7 @@ impl RxSocket {
             return None;
         }
         // SAFETY: aligned and mapped as in `status`; ours now; any bytes are a valid header.
-        let Header { packet: header, address } = unsafe { self.here().cast().read() };
+        let PacketFrameHeader { packet: header, address } = unsafe { self.current().cast().read() };
         let (data, len) = self.data(&header);
         // SAFETY: `data` left `VNET_LEN` bytes of this frame before the data.
         let vnet_at = unsafe { data.sub(VNET_LEN) };
@@ -178,9 +179,9 @@ impl RxSocket {
         let inside = mac >= size_of::<libc::tpacket2_hdr>() as u32 + VNET_LEN as u32
             && mac <= self.shape.frame_size
             && len <= self.shape.frame_size - mac;
-        let (mac, len) = if inside { (mac, len) } else { (OVERHEAD, 0) };
+        let (mac, len) = if inside { (mac, len) } else { (FRAME_OVERHEAD_BYTES, 0) };
         // SAFETY: in bounds: `mac` is at most a frame's size.
-        (unsafe { self.here().add(mac as usize) }, len as usize)
+        (unsafe { self.current().add(mac as usize) }, len as usize)
     }
 
     /// Gives the frame that [`Self::peek`] showed back to the kernel.

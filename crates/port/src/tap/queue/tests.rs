@@ -6,10 +6,10 @@ use slipring_ring::{Geometry, HugePages};
 
 use super::*;
 use crate::iface::Iface;
-use crate::link::Link;
-use crate::tap::sys::Attach;
+use crate::link_watch::LinkWatch;
+use crate::tap::sys::TapAttach;
 
-const LIMITS: Limits = Limits { send: 65_535, receive: 1522 };
+const LIMITS: TapLimits = TapLimits { send: 65_535, receive: 1522 };
 
 /// Asks who has 10.0.0.1.
 fn arp_request() -> Vec<u8> {
@@ -24,7 +24,7 @@ fn arp_request() -> Vec<u8> {
 /// Sends an ARP request in a run with frames of every kind, and waits for the answer.
 fn exchange(queue: &mut TapQueue) {
     let mut frames = vec![vec![0; 13], vec![0; 3000]];
-    frames.extend((0..2 * BATCH).map(|_| vec![0; 60]));
+    frames.extend((0..2 * MAX_BATCH).map(|_| vec![0; 60]));
     frames.extend([arp_request(), vec![0; 70_000]]);
     for frame in &frames {
         assert!(queue.rings().tx.push(frame));
@@ -52,17 +52,17 @@ fn both_ways_of_writing_do_the_same() {
     for batched in [true, false] {
         let tun = host.run(|| {
             let tun = sys::open().unwrap();
-            let how = Attach { multi_queue: false, vnet_header: false };
+            let how = TapAttach { multi_queue: false, vnet_header: false };
             sys::attach(tun.as_fd(), "t0", how).unwrap();
             sys::bring_up("t0").unwrap();
             tun
         });
         host.quiet("t0");
         host.ip("addr add 10.0.0.1/24 dev t0");
-        let link = host.run(|| Link::of(&Iface::find("t0").unwrap(), false)).unwrap();
+        let link = host.run(|| LinkWatch::watch(&Iface::find("t0").unwrap(), false)).unwrap();
         let mut queue = TapQueue::new("tap:t0", 0, &region, 512, LIMITS, link, tun).unwrap();
         if !batched {
-            queue.writer = Writer::Single;
+            queue.writer = TapWriter::Single;
         } else if !queue.is_batched() {
             println!("skipped: no io_uring here");
             continue;

@@ -10,42 +10,42 @@ use io_uring::types::Fixed;
 use io_uring::{IoUring, opcode};
 use slipring_ring::Region;
 
-use crate::gather::{Gather, Part};
+use crate::gather::{Gather, IoVec};
 
 /// Frames per system call.
-pub(in super::super) const BATCH: usize = 64;
+pub(in super::super) const MAX_BATCH: usize = 64;
 /// The kernel takes no larger registered buffer.
 const CHUNK: usize = 1 << 30;
 
 /// A ring whose file 0 is a TAP queue.
-pub(in super::super) struct Uring {
+pub(in super::super) struct TapUring {
     ring: IoUring,
-    registered: Option<Registered>,
+    registered: Option<RegisteredChunks>,
 }
 
 /// The part of the region that is registered: chunks of [`CHUNK`] bytes, numbered from 0.
 #[derive(Debug, Clone, Copy)]
-struct Registered {
+struct RegisteredChunks {
     start: usize,
     len: usize,
 }
 
-impl Registered {
+impl RegisteredChunks {
     /// The number of the chunk that holds all of `part`.
-    fn chunk(self, part: Part) -> Option<u16> {
+    fn chunk(self, part: IoVec) -> Option<u16> {
         let first = part.address().checked_sub(self.start)?;
         let last = first + part.len() - 1;
         (last < self.len && first / CHUNK == last / CHUNK).then_some((first / CHUNK) as u16)
     }
 }
 
-impl Uring {
+impl TapUring {
     /// A ring for frames in `region`.
     ///
     /// # Errors
     /// The kernel's, where io_uring is not there or not allowed.
     pub(in super::super) fn new(tun: BorrowedFd<'_>, region: &Region) -> io::Result<Self> {
-        let ring = IoUring::builder().setup_coop_taskrun().build(BATCH as u32)?;
+        let ring = IoUring::builder().setup_coop_taskrun().build(MAX_BATCH as u32)?;
         ring.submitter().register_files(&[tun.as_raw_fd()])?;
         // Not allowed where so much memory may not be locked; plain writes do it then.
         let registered = register(&ring, region).ok();
@@ -61,12 +61,12 @@ impl Uring {
         &mut self,
         run: &Gather,
         first: usize,
-        results: &mut [i32; BATCH],
+        results: &mut [i32; MAX_BATCH],
     ) -> io::Result<usize> {
-        let count = (run.len() - first).min(BATCH);
+        let count = (run.len() - first).min(MAX_BATCH);
         let mut queue = self.ring.submission();
         for i in 0..count {
-            let entry = entry(run.parts(first + i), self.registered).user_data(i as u64);
+            let entry = entry(run.iovecs(first + i), self.registered).user_data(i as u64);
             // SAFETY:
             // - The parts lie in a region that `run` keeps mapped (its invariant 1), and are only
             //   read. `run` itself is borrowed until `wait` has seen all entries done.
@@ -79,7 +79,7 @@ impl Uring {
     }
 
     /// Submits and takes `count` completions.
-    fn wait(&mut self, count: usize, results: &mut [i32; BATCH]) -> io::Result<()> {
+    fn wait(&mut self, count: usize, results: &mut [i32; MAX_BATCH]) -> io::Result<()> {
         let mut done = 0;
         while done < count {
             match self.ring.submit_and_wait(count - done) {
@@ -99,7 +99,7 @@ impl Uring {
 
 /// A request to write one frame.
 #[inline(always)]
-fn entry(parts: &[Part], registered: Option<Registered>) -> Entry {
+fn entry(parts: &[IoVec], registered: Option<RegisteredChunks>) -> Entry {
     let tun = Fixed(0);
     let [part] = *parts else {
         return opcode::Writev::new(tun, parts.as_ptr().cast(), parts.len() as u32).build();
@@ -111,14 +111,14 @@ fn entry(parts: &[Part], registered: Option<Registered>) -> Entry {
     }
 }
 
-impl Drop for Uring {
+impl Drop for TapUring {
     fn drop(&mut self) {
         // The kernel takes a ring apart later, and would keep the device until then.
         let _ = self.ring.submitter().unregister_files();
     }
 }
 
-fn register(ring: &IoUring, region: &Region) -> io::Result<Registered> {
+fn register(ring: &IoUring, region: &Region) -> io::Result<RegisteredChunks> {
     let start = region.base().as_ptr().expose_provenance() + region.buf_start() as usize;
     let len = (region.size() - region.buf_start()) as usize;
     let chunks = (0..len).step_by(CHUNK).map(|at| libc::iovec {
@@ -130,5 +130,5 @@ fn register(ring: &IoUring, region: &Region) -> io::Result<Registered> {
     // - All chunks lie in the region's mapping: they end where it does.
     // - The kernel holds the pages themselves, so they outlive the mapping; it only reads them.
     unsafe { ring.submitter().register_buffers(&chunks) }?;
-    Ok(Registered { start, len })
+    Ok(RegisteredChunks { start, len })
 }

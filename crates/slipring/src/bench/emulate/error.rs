@@ -7,36 +7,36 @@ use slipring_core::Host;
 use slipring_port::{Nanos, OpenOptions, Port, RunError, now};
 
 use super::{DELAY_NS, emulator, plan, wire};
-use crate::bench::measure::{FEEDER_CPU, PROGRAM_CPU, Reading, Why, on_cpu, pin};
-use crate::bench::row::{Bout, Of, Role, Row, Unit};
+use crate::bench::measure::{BenchError, BenchReading, FEEDER_CPU, PROGRAM_CPU, on_cpu, pin};
+use crate::bench::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 /// A million frames per second.
-const INTERVAL: Nanos = 1_000;
-const LEN: usize = 64;
+const SEND_INTERVAL_NS: Nanos = 1_000;
+const FRAME_BYTES: usize = 64;
 /// Where the time stands: behind the Ethernet header.
-const STAMP: std::ops::Range<usize> = 14..22;
+const STAMP_BYTES: std::ops::Range<usize> = 14..22;
 
 /// One row per quantile.
-pub(super) fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<BenchRow> {
     let row = |word: &'static str, quantile: f64, bound: f64| {
         let title = format!("emulate, delay error at 1 Mpps, spinning, {word}");
-        Row::new(format!("emulate-error-{word}"), title, Unit::Nanos)
-            .with(Role::Ours, "slipring", move || bout(quantile))
-            .with(Role::Floor, "this machine's timer", move || {
+        BenchRow::new(format!("emulate-error-{word}"), title, RowUnit::Nanos)
+            .with(ContenderRole::Ours, "slipring", move || round(quantile))
+            .with(ContenderRole::Floor, "this machine's timer", move || {
                 Ok(Box::new(move |time| Ok(timer(quantile, time))))
             })
-            .goal(Of::Value, bound)
+            .goal(GoalMetric::Value, bound)
     };
     vec![row("median", 0.5, 200.0), row("p99", 0.99, 5_000.0)]
 }
 
-fn bout(quantile: f64) -> Result<Bout, Why> {
+fn round(quantile: f64) -> Result<BenchRound, BenchError> {
     Ok(Box::new(move |time| {
         let names = ["netmap:l{0", "netmap:l}0", "netmap:r{0", "netmap:r}0"];
         let names = names.map(slipring_core::parse).into_iter().collect::<Result<Vec<_>, _>>()?;
         let ports = Host::new().open_all(&names, &OpenOptions::default())?;
         let [mut left, near, far, mut right] = <[Port; 4]>::try_from(ports)
-            .map_err(|_| Why::Failed("a wrong number of ports".into()))?;
+            .map_err(|_| BenchError::Failed("a wrong number of ports".into()))?;
         let mut emulator = emulator(&plan(wire), vec![near, far])?;
         let stop = AtomicBool::new(false);
         let ages = std::thread::scope(|scope| {
@@ -50,7 +50,7 @@ fn bout(quantile: f64) -> Result<Bout, Why> {
             let ages = on_cpu(FEEDER_CPU, || feed(&mut left, &mut right, time));
             stop.store(true, Ordering::Relaxed);
             emulating.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-            Ok::<_, Why>(ages?)
+            Ok::<_, BenchError>(ages?)
         })?;
         reading(ages, quantile, &emulator.errors()[0])
     }))
@@ -62,17 +62,17 @@ fn reading(
     mut ages: Vec<Nanos>,
     quantile: f64,
     error: &slipring_emulation::Histogram,
-) -> Result<Reading, Why> {
+) -> Result<BenchReading, BenchError> {
     ages.sort_unstable();
     let Some(least) = ages.first() else {
-        return Err(Why::Failed("nothing arrived".into()));
+        return Err(BenchError::Failed("nothing arrived".into()));
     };
     if *least < DELAY_NS {
-        return Err(Why::Failed(format!("a frame came {} ns early", DELAY_NS - least)));
+        return Err(BenchError::Failed(format!("a frame came {} ns early", DELAY_NS - least)));
     }
     let seen = ages[(ages.len() as f64 * quantile) as usize % ages.len()] - DELAY_NS;
     let extra = vec![("seen by the receiver", seen as f64)];
-    Ok(Reading { value: error.quantile(quantile) as f64, per_cpu_second: None, extra })
+    Ok(BenchReading { value: error.quantile(quantile) as f64, per_cpu_second: None, extra })
 }
 
 /// Sends a frame every microsecond on the left and takes what comes on the right; the ages of
@@ -89,17 +89,18 @@ fn feed(left: &mut Port, right: &mut Port, time: Duration) -> Result<Vec<Nanos>,
             return Ok(ages);
         }
         if time >= next && time < until {
-            next = next.max(time - 50 * INTERVAL) + INTERVAL;
+            next = next.max(time - 50 * SEND_INTERVAL_NS) + SEND_INTERVAL_NS;
             left.rings().tx.fill(1, |buf| {
-                buf[..LEN].fill(0);
-                buf[STAMP].copy_from_slice(&now().to_ne_bytes());
-                LEN
+                buf[..FRAME_BYTES].fill(0);
+                buf[STAMP_BYTES].copy_from_slice(&now().to_ne_bytes());
+                FRAME_BYTES
             });
             left.tx_sync()?;
         }
         right.rx_sync()?;
         for frame in right.rings().rx.batch(64) {
-            if let Some(stamp) = frame.bytes.get(STAMP).and_then(|bytes| bytes.first_chunk()) {
+            if let Some(stamp) = frame.bytes.get(STAMP_BYTES).and_then(|bytes| bytes.first_chunk())
+            {
                 ages.push(now() - Nanos::from_ne_bytes(*stamp));
             }
         }
@@ -108,7 +109,7 @@ fn feed(left: &mut Port, right: &mut Port, time: Duration) -> Result<Vec<Nanos>,
 
 /// How late a thread is that does nothing but look at the clock until a time comes, every
 /// microsecond.
-fn timer(quantile: f64, time: Duration) -> Reading {
+fn timer(quantile: f64, time: Duration) -> BenchReading {
     let mut late = on_cpu(PROGRAM_CPU, || {
         let start = now();
         let until = start + time.as_nanos() as Nanos;
@@ -120,11 +121,11 @@ fn timer(quantile: f64, time: Duration) -> Reading {
             }
             while next <= time {
                 late.push(time - next);
-                next += INTERVAL;
+                next += SEND_INTERVAL_NS;
             }
         }
     });
     late.sort_unstable();
     let at = (late.len() as f64 * quantile) as usize;
-    Reading::of(late.get(at).copied().unwrap_or(0) as f64)
+    BenchReading::of(late.get(at).copied().unwrap_or(0) as f64)
 }

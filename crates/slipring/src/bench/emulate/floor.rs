@@ -10,78 +10,88 @@ use std::time::Duration;
 use rtrb::{Consumer, Producer, RingBuffer};
 use slipring_port::now;
 
-use super::ports::SLOTS;
-use crate::bench::measure::{FEEDER_CPU, PROGRAM_CPU, Tally, Why, on_cpu, pin, thread_cpu};
+use super::ports::NUM_SLOTS;
+use crate::bench::measure::{
+    BenchError, BenchTally, FEEDER_CPU, PROGRAM_CPU, on_cpu, pin, thread_cpu,
+};
 
 /// Records moved at a time.
-const BATCH: usize = 64;
+const RECORDS_PER_BATCH: usize = 64;
 const BUF_SIZE: usize = slipring_ring::BUF_SIZE as usize;
 
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Record<const N: usize> {
+struct FloorRecord<const N: usize> {
     header: [u64; 4],
     frame: [u8; N],
 }
 
-impl<const N: usize> Default for Record<N> {
+impl<const N: usize> Default for FloorRecord<N> {
     fn default() -> Self {
         Self { header: [0; 4], frame: [0; N] }
     }
 }
 
 /// Half of the floor: slots, and the next one.
-struct Slots {
+struct FloorSlots {
     bytes: Vec<u8>,
     next: usize,
 }
 
-impl Slots {
+impl FloorSlots {
     fn new() -> Self {
-        Self { bytes: vec![1; SLOTS as usize * BUF_SIZE], next: 0 }
+        Self { bytes: vec![1; NUM_SLOTS as usize * BUF_SIZE], next: 0 }
     }
 
     #[inline(always)]
     fn next<const N: usize>(&mut self) -> &mut [u8; N] {
         let start = self.next * BUF_SIZE;
-        self.next = (self.next + 1) % SLOTS as usize;
+        self.next = (self.next + 1) % NUM_SLOTS as usize;
         self.bytes[start..].first_chunk_mut().expect("a slot is longer than a frame")
     }
 }
 
 /// Copies a batch in; 0 when the line is full.
 #[inline(always)]
-fn put<const N: usize>(line: &mut Producer<Record<N>>, slots: &mut Slots) -> usize {
-    let Ok(mut room) = line.write_chunk(BATCH) else { return 0 };
+fn put<const N: usize>(line: &mut Producer<FloorRecord<N>>, slots: &mut FloorSlots) -> usize {
+    let Ok(mut room) = line.write_chunk(RECORDS_PER_BATCH) else { return 0 };
     let (first, second) = room.as_mut_slices();
     for record in first.iter_mut().chain(second) {
         record.header = [slots.next as u64, N as u64, 0, 0];
         record.frame = *slots.next::<N>();
     }
     room.commit_all();
-    BATCH
+    RECORDS_PER_BATCH
 }
 
 /// Copies a batch out, once more than `lag` records are in the line.
 #[inline(always)]
-fn take<const N: usize>(line: &mut Consumer<Record<N>>, slots: &mut Slots, lag: usize) -> usize {
-    if line.slots() < lag.max(BATCH) {
+fn take<const N: usize>(
+    line: &mut Consumer<FloorRecord<N>>,
+    slots: &mut FloorSlots,
+    lag: usize,
+) -> usize {
+    if line.slots() < lag.max(RECORDS_PER_BATCH) {
         return 0;
     }
-    let Ok(records) = line.read_chunk(BATCH) else { return 0 };
+    let Ok(records) = line.read_chunk(RECORDS_PER_BATCH) else { return 0 };
     let (first, second) = records.as_slices();
     for record in first.iter().chain(second) {
         black_box(record.header[1]);
         *slots.next::<N>() = record.frame;
     }
     records.commit_all();
-    BATCH
+    RECORDS_PER_BATCH
 }
 
 /// One thread, with `lag` frames in flight.
-pub(super) fn one_thread<const N: usize>(lag: usize, time: Duration) -> Result<Tally, Why> {
-    let (mut producer, mut consumer) = RingBuffer::<Record<N>>::new(lag + 2 * BATCH);
-    let (mut from, mut to) = (Slots::new(), Slots::new());
+pub(super) fn one_thread<const N: usize>(
+    lag: usize,
+    time: Duration,
+) -> Result<BenchTally, BenchError> {
+    let (mut producer, mut consumer) =
+        RingBuffer::<FloorRecord<N>>::new(lag + 2 * RECORDS_PER_BATCH);
+    let (mut from, mut to) = (FloorSlots::new(), FloorSlots::new());
     let tally = on_cpu(PROGRAM_CPU, || {
         while consumer.slots() < lag {
             put(&mut producer, &mut from);
@@ -92,15 +102,19 @@ pub(super) fn one_thread<const N: usize>(lag: usize, time: Duration) -> Result<T
         })
     });
     if tally.packets == 0 {
-        return Err(Why::Failed("nothing was copied".into()));
+        return Err(BenchError::Failed("nothing was copied".into()));
     }
     Ok(tally)
 }
 
 /// Two threads, with `lag` frames in flight: one copies in, and the one that is measured out.
-pub(super) fn two_threads<const N: usize>(lag: usize, time: Duration) -> Result<Tally, Why> {
-    let (mut producer, mut consumer) = RingBuffer::<Record<N>>::new(lag + 64 * BATCH);
-    let (mut from, mut to) = (Slots::new(), Slots::new());
+pub(super) fn two_threads<const N: usize>(
+    lag: usize,
+    time: Duration,
+) -> Result<BenchTally, BenchError> {
+    let (mut producer, mut consumer) =
+        RingBuffer::<FloorRecord<N>>::new(lag + 64 * RECORDS_PER_BATCH);
+    let (mut from, mut to) = (FloorSlots::new(), FloorSlots::new());
     let stop = AtomicBool::new(false);
     let tally = scope(|scope| {
         scope.spawn(|| {
@@ -121,7 +135,7 @@ pub(super) fn two_threads<const N: usize>(lag: usize, time: Duration) -> Result<
     Ok(tally)
 }
 
-fn measure(time: Duration, mut work: impl FnMut() -> usize) -> Tally {
+fn measure(time: Duration, mut work: impl FnMut() -> usize) -> BenchTally {
     let (start, cpu) = (now(), thread_cpu());
     let until = start + time.as_nanos() as u64;
     let mut packets = 0;
@@ -131,7 +145,7 @@ fn measure(time: Duration, mut work: impl FnMut() -> usize) -> Tally {
         }
         let time = now();
         if time >= until {
-            return Tally { packets, wall: time - start, cpu: thread_cpu() - cpu };
+            return BenchTally { packets, wall: time - start, cpu: thread_cpu() - cpu };
         }
     }
 }

@@ -3,41 +3,56 @@
 use std::sync::Arc;
 
 use slipring_port::{
-    Caps, Counters, Mode, Port, PortInfo, Queue, Rings, RunError, Traffic, WaitFds,
+    Port, PortCaps, PortInfo, PortMode, Queue, QueueCounters, QueueRings, RunError, TrafficCounts,
+    WaitFds,
 };
 use slipring_ring::{
-    BUF_SIZE, Geometry, HugePages, KernRing, Pair, Region, Rx, RxRing, Slot, SlotFlags, Tx, TxRing,
+    BUF_SIZE, Geometry, HugePages, KernRing, Region, RingHalves, Rx, RxRing, Slot, SlotFlags, Tx,
+    TxRing,
 };
 
-use crate::bench::measure::Why;
+use crate::bench::measure::BenchError;
 
 /// Slots per ring: a small ring stays in the cache next to the core.
-pub(super) const SLOTS: u32 = 512;
+pub(super) const NUM_SLOTS: u32 = 512;
 
 /// A port that always has frames of `len` bytes, and another that takes whatever it gets.
-pub(super) fn pair(len: u16) -> Result<Vec<Port>, Why> {
-    let geometry = Geometry { ring_bytes: 1 << 20, bufs: 4 * SLOTS + 2, buf_size: BUF_SIZE };
+pub(super) fn pair(len: u16) -> Result<Vec<Port>, BenchError> {
+    let geometry = Geometry { ring_bytes: 1 << 20, bufs: 4 * NUM_SLOTS + 2, buf_size: BUF_SIZE };
     let region = Region::create(geometry, HugePages::Try)?;
-    let rings =
-        || Ok::<_, Why>((Pair::create(&region, 0, SLOTS)?, Pair::create(&region, 0, SLOTS)?));
+    let rings = || {
+        Ok::<_, BenchError>((
+            RingHalves::create(&region, 0, NUM_SLOTS)?,
+            RingHalves::create(&region, 0, NUM_SLOTS)?,
+        ))
+    };
     Ok(vec![port("source", len, u32::MAX, rings()?), port("sink", 0, 0, rings()?)])
 }
 
 /// `count` ports that each have one frame of `len` bytes per sync; the first one can send.
-pub(super) fn trickles(count: usize, len: u16) -> Result<Vec<Port>, Why> {
-    const FEW: u32 = 4;
+pub(super) fn trickles(count: usize, len: u16) -> Result<Vec<Port>, BenchError> {
+    const SLOTS_PER_RING: u32 = 4;
     let most = 2 * count as u32;
-    let bufs = FEW * count as u32 + most + 2;
+    let bufs = SLOTS_PER_RING * count as u32 + most + 2;
     let ring_bytes = (2048 * count as u64 + 32 * u64::from(most)).next_multiple_of(1 << 20);
     let region = Region::create(Geometry { ring_bytes, bufs, buf_size: BUF_SIZE }, HugePages::Try)?;
-    let one = |i| -> Result<Port, Why> {
-        let tx = if i == 0 { Pair::create(&region, 0, most)? } else { Pair::absent(&region, 0)? };
-        Ok(port("trickle", len, 1, (tx, Pair::create(&region, 0, FEW)?)))
+    let one = |i| -> Result<Port, BenchError> {
+        let tx = if i == 0 {
+            RingHalves::create(&region, 0, most)?
+        } else {
+            RingHalves::absent(&region, 0)?
+        };
+        Ok(port("trickle", len, 1, (tx, RingHalves::create(&region, 0, SLOTS_PER_RING)?)))
     };
     (0..count).map(one).collect()
 }
 
-fn port(name: &str, len: u16, per_sync: u32, (tx, mut rx): (Pair<Tx>, Pair<Rx>)) -> Port {
+fn port(
+    name: &str,
+    len: u16,
+    per_sync: u32,
+    (tx, mut rx): (RingHalves<Tx>, RingHalves<Rx>),
+) -> Port {
     for i in 0..rx.kern.num_slots() {
         let slot = rx.kern.slot(i);
         rx.kern.set_slot(i, Slot { len, flags: SlotFlags::default(), ..slot });
@@ -51,8 +66,8 @@ fn port(name: &str, len: u16, per_sync: u32, (tx, mut rx): (Pair<Tx>, Pair<Rx>))
         per_sync,
         counters: Arc::default(),
     };
-    let caps = Caps { rx: true, tx: true, max_packet: BUF_SIZE, max_slot: BUF_SIZE };
-    let (name, mode) = (name.to_owned(), Mode::new());
+    let caps = PortCaps { rx: true, tx: true, max_packet: BUF_SIZE, max_slot: BUF_SIZE };
+    let (name, mode) = (name.to_owned(), PortMode::new());
     let info = PortInfo { name, kind: "memory", mode, caps, mac: None, mtu: None };
     Port { info, queues: vec![Box::new(queue)] }
 }
@@ -66,7 +81,7 @@ struct MemoryQueue {
     len: u16,
     /// Frames that come at most at each sync.
     per_sync: u32,
-    counters: Arc<Counters>,
+    counters: Arc<QueueCounters>,
 }
 
 fn fault(error: impl Into<slipring_ring::SyncFault>) -> RunError {
@@ -74,32 +89,32 @@ fn fault(error: impl Into<slipring_ring::SyncFault>) -> RunError {
 }
 
 impl Queue for MemoryQueue {
-    fn rings(&mut self) -> Rings<'_> {
-        Rings { tx: &mut self.tx, rx: &mut self.rx }
+    fn rings(&mut self) -> QueueRings<'_> {
+        QueueRings { tx: &mut self.tx, rx: &mut self.rx }
     }
 
     fn tx_sync(&mut self) -> Result<(), RunError> {
         let ring = &mut self.tx_kern;
         let head = ring.released().map_err(fault)?;
         let sent = ring.pending(head);
-        ring.done_to(head);
+        ring.complete_to(head);
         ring.set_tail(ring.prev(head));
-        self.counters.sent(Traffic { packets: sent.into(), bytes: 0 });
+        self.counters.sent(TrafficCounts { packets: sent.into(), bytes: 0 });
         Ok(())
     }
 
     fn rx_sync(&mut self) -> Result<(), RunError> {
         let ring = &mut self.rx_kern;
         let head = ring.released().map_err(fault)?;
-        ring.done_to(head);
+        ring.complete_to(head);
         if self.len == 0 {
             return Ok(());
         }
         // The slots keep the length that they got at the start: what a device would write there is
         // no part of what is measured.
-        let new = ring.room().min(self.per_sync);
+        let new = ring.free_slots().min(self.per_sync);
         ring.set_tail(ring.add(ring.hwtail(), new));
-        self.counters.received(Traffic { packets: new.into(), bytes: 0 });
+        self.counters.received(TrafficCounts { packets: new.into(), bytes: 0 });
         Ok(())
     }
 
@@ -107,7 +122,7 @@ impl Queue for MemoryQueue {
         WaitFds::default()
     }
 
-    fn counters(&self) -> &Arc<Counters> {
+    fn counters(&self) -> &Arc<QueueCounters> {
         &self.counters
     }
 }

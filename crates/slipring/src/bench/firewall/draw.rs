@@ -1,9 +1,9 @@
 //! Numbers that are the same every time.
 
 /// Marsaglia's xorshift.
-pub(super) struct Draw(pub(super) u64);
+pub(super) struct SeededRng(pub(super) u64);
 
-impl Draw {
+impl SeededRng {
     pub(super) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -16,7 +16,7 @@ impl Draw {
     }
 
     /// One of some.
-    pub(super) fn of<T: Copy>(&mut self, all: &[T]) -> T {
+    pub(super) fn pick<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }
 }

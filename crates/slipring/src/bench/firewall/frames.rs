@@ -4,12 +4,12 @@ use std::fmt::{self, Write};
 use std::net::Ipv4Addr;
 
 use slipring_wire::FrameSpec;
-use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, Ports, TcpSpec};
+use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, PortPair, TcpSpec};
 
-use super::draw::Draw;
+use super::draw::SeededRng;
 
 /// Protocol, prefixes and ports; one in ten counts.
-pub(super) struct Rule {
+pub(super) struct FiveFieldRule {
     counts: bool,
     is_tcp: bool,
     src: Option<(u32, u32)>,
@@ -18,10 +18,10 @@ pub(super) struct Rule {
     dst_ports: Option<(u16, u16)>,
 }
 
-impl Rule {
-    pub(super) fn draw(draw: &mut Draw) -> Self {
+impl FiveFieldRule {
+    pub(super) fn draw(draw: &mut SeededRng) -> Self {
         let mut prefix = |open: u64| {
-            let len = draw.of(&[8, 16, 20, 24, 24, 28, 32, 32]);
+            let len = draw.pick(&[8, 16, 20, 24, 24, 28, 32, 32]);
             let bits = draw.next() as u32 & u32::MAX << (32 - len);
             (draw.below(100) >= open).then_some((bits, len))
         };
@@ -54,7 +54,7 @@ impl Rule {
 }
 
 /// The rules as a file.
-pub(super) fn text(rules: &[Rule]) -> String {
+pub(super) fn text(rules: &[FiveFieldRule]) -> String {
     let mut text = String::new();
     for rule in rules {
         rule.write(&mut text).expect("writing to a string cannot fail");
@@ -63,7 +63,7 @@ pub(super) fn text(rules: &[Rule]) -> String {
 }
 
 /// A frame that some rule is about.
-pub(super) fn frame(draw: &mut Draw, rules: &[Rule]) -> Vec<u8> {
+pub(super) fn frame(draw: &mut SeededRng, rules: &[FiveFieldRule]) -> Vec<u8> {
     let rule = &rules[draw.below(rules.len() as u64) as usize];
     let mut address = |prefix: Option<(u32, u32)>| {
         let (bits, len) = prefix.unwrap_or((0, 0));
@@ -72,7 +72,7 @@ pub(super) fn frame(draw: &mut Draw, rules: &[Rule]) -> Vec<u8> {
     };
     let ip = Ipv4Spec { src: address(rule.src), dst: address(rule.dst), ..Default::default() };
     let mut port = |ports: Option<(u16, u16)>| ports.map_or(draw.next() as u16, |ports| ports.0);
-    let ports = Ports { src: port(rule.src_ports), dst: port(rule.dst_ports) };
+    let ports = PortPair { src: port(rule.src_ports), dst: port(rule.dst_ports) };
     let l4 = match rule.is_tcp {
         true => L4Spec::Tcp(TcpSpec { ports, ..Default::default() }),
         false => L4Spec::Udp(ports),

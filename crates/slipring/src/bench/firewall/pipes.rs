@@ -2,36 +2,47 @@
 
 use std::hint::black_box;
 
-use slipring_dummynet::flow::FlowKey;
-use slipring_dummynet::text::{Caps, Command};
-use slipring_dummynet::{Dummynet, Event, Object, Packet};
+use slipring_dummynet::flow::ShaperFlowKey;
+use slipring_dummynet::text::{DummynetCommand, QueueCaps};
+use slipring_dummynet::{Dummynet, ShaperEvent, ShaperPacket, ShaperTarget};
 
-use super::{bout, failed};
-use crate::bench::measure::{Reading, Why};
-use crate::bench::row::{Bout, Of, Role, Row, Unit};
+use super::{cpu_round, failed};
+use crate::bench::measure::{BenchError, BenchReading};
+use crate::bench::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
-const FLOWS: u32 = 10_000;
+const NUM_FLOWS: u32 = 10_000;
 /// What 64 bytes take at 10 Gbit/s.
 const SLOT_NS: u64 = 51;
 /// Packets between two looks at the clock.
-const BURST: u64 = 256;
+const BURST_PACKETS: u64 = 256;
 
-pub(super) fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<BenchRow> {
     let row = |id: &str, title: &str| {
-        Row::new(format!("firewall-{id}"), format!("firewall, {title}"), Unit::PacketsPerSec)
+        BenchRow::new(
+            format!("firewall-{id}"),
+            format!("firewall, {title}"),
+            RowUnit::PacketsPerSec,
+        )
     };
-    let pipe = row("pipe", "pipe delay 10ms")
-        .with(Role::Ours, "slipring", || through("pipe 1 config delay 10ms", Object::Pipe(1), 1));
-    let mut rows = vec![pipe.goal(Of::Value, 15e6)];
+    let pipe = row("pipe", "pipe delay 10ms").with(ContenderRole::Ours, "slipring", || {
+        through("pipe 1 config delay 10ms", ShaperTarget::Pipe(1), 1)
+    });
+    let mut rows = vec![pipe.goal(GoalMetric::Value, 15e6)];
     for (id, kind) in [("wf2q", "wf2q+"), ("fq-codel", "fq_codel flows 65536 limit 20480")] {
         let title = format!("10,000 flows, {}", kind.split(' ').next().unwrap_or(kind));
-        let start = move || through(&scheduled(kind), Object::Queue(1), FLOWS);
-        rows.push(row(id, &title).with(Role::Ours, "slipring", start).goal(Of::Value, 8e6));
+        let start = move || through(&scheduled(kind), ShaperTarget::Queue(1), NUM_FLOWS);
+        rows.push(
+            row(id, &title)
+                .with(ContenderRole::Ours, "slipring", start)
+                .goal(GoalMetric::Value, 8e6),
+        );
     }
     rows.push(
-        Row::new("firewall-burst", "firewall, burst at 1 Gbit/s, 64 B", Unit::Packets)
-            .with(Role::Ours, "slipring", || Ok(Box::new(|_| largest_burst().map(Reading::of))))
-            .goal(Of::Value, 2.0),
+        BenchRow::new("firewall-burst", "firewall, burst at 1 Gbit/s, 64 B", RowUnit::Packets)
+            .with(ContenderRole::Ours, "slipring", || {
+                Ok(Box::new(|_| largest_burst().map(BenchReading::of)))
+            })
+            .goal(GoalMetric::Value, 2.0),
     );
     rows
 }
@@ -43,11 +54,13 @@ fn scheduled(kind: &str) -> String {
     )
 }
 
-fn shaper(config: &str) -> Result<Dummynet<u32>, Why> {
+fn shaper(config: &str) -> Result<Dummynet<u32>, BenchError> {
     let mut shaper = Dummynet::new(1);
     for line in config.lines() {
-        let caps = Caps { slots: 10_000, ..Caps::default() };
-        let Command::Config(config) = Command::parse_within(line, &caps).map_err(failed)? else {
+        let caps = QueueCaps { slots: 10_000, ..QueueCaps::default() };
+        let DummynetCommand::Config(config) =
+            DummynetCommand::parse_within(line, &caps).map_err(failed)?
+        else {
             return Err(failed(line));
         };
         shaper.configure(0, config, &mut |_| {}).map_err(failed)?;
@@ -55,19 +68,19 @@ fn shaper(config: &str) -> Result<Dummynet<u32>, Why> {
     Ok(shaper)
 }
 
-fn packet(handle: u32) -> Packet<u32> {
-    Packet { handle, rule: 1, len: 64, ecn: Default::default() }
+fn packet(handle: u32) -> ShaperPacket<u32> {
+    ShaperPacket { handle, rule: 1, len: 64, ecn: Default::default() }
 }
 
 /// Packets of `flows` flows in turn, a little slower than the link; each flow has two waiting.
-fn through(config: &str, object: Object, flows: u32) -> Result<Bout, Why> {
+fn through(config: &str, object: ShaperTarget, flows: u32) -> Result<BenchRound, BenchError> {
     let mut shaper = shaper(config)?;
-    let flow = |n: u32| FlowKey {
+    let flow = |n: u32| ShaperFlowKey {
         proto: 17,
         src: n.into(),
         dst: 1,
         src_port: n as u16,
-        ..FlowKey::default()
+        ..ShaperFlowKey::default()
     };
     let keys: Vec<_> = (0..flows).map(flow).collect();
     let (mut at, mut now_ns, mut out) = (0, 0, 0_u64);
@@ -75,25 +88,31 @@ fn through(config: &str, object: Object, flows: u32) -> Result<Bout, Why> {
         now_ns += gap_ns;
         at = if at + 1 == keys.len() { 0 } else { at + 1 };
         shaper.submit(now_ns, object, &keys[at], packet(at as u32), &mut |_| {});
-        let mut tell = |event| out += u64::from(matches!(event, Event::Released { .. }));
+        let mut tell = |event| out += u64::from(matches!(event, ShaperEvent::Released { .. }));
         shaper.release(now_ns, &mut tell);
         black_box(out);
     };
     (0..2 * flows).for_each(|_| step(0));
-    Ok(bout(move || {
-        (0..BURST).for_each(|n| step(SLOT_NS + u64::from(n % 5 == 0)));
-        BURST
+    Ok(cpu_round(move || {
+        (0..BURST_PACKETS).for_each(|n| step(SLOT_NS + u64::from(n % 5 == 0)));
+        BURST_PACKETS
     }))
 }
 
 /// Of packets offered ten times too fast, how many leave within the same nanosecond at most.
-fn largest_burst() -> Result<f64, Why> {
+fn largest_burst() -> Result<f64, BenchError> {
     let mut shaper = shaper("pipe 1 config bw 1Gbit/s delay 1ms")?;
     let mut times = Vec::new();
     for n in 0..200_000 {
-        shaper.submit(n * SLOT_NS, Object::Pipe(1), &FlowKey::default(), packet(0), &mut |_| {});
+        shaper.submit(
+            n * SLOT_NS,
+            ShaperTarget::Pipe(1),
+            &ShaperFlowKey::default(),
+            packet(0),
+            &mut |_| {},
+        );
         shaper.release(n * SLOT_NS, &mut |event| {
-            if let Event::Released { at_ns, .. } = event {
+            if let ShaperEvent::Released { at_ns, .. } = event {
                 times.push(at_ns);
             }
         });

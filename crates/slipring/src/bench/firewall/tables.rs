@@ -6,18 +6,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use slipring_wire::FrameSpec;
 use slipring_wire::frame::{IpSpec, Ipv4Spec, Ipv6Spec};
 
-use super::draw::Draw;
-use super::{Checks, bout, firewall, frames};
-use crate::bench::measure::{PROGRAM_CPU, Reading, Why, on_cpu, thread_cpu};
-use crate::bench::row::{Bout, Of, Role, Row, Unit};
+use super::draw::SeededRng;
+use super::{BurstChecker, cpu_round, firewall, frames};
+use crate::bench::measure::{BenchError, BenchReading, PROGRAM_CPU, on_cpu, thread_cpu};
+use crate::bench::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
-const PREFIXES: usize = 1_000_000;
+const NUM_PREFIXES: usize = 1_000_000;
 /// Destinations that are looked up in turn, more than caches hold of the table.
-const FRAMES: usize = 1 << 17;
+const NUM_FRAMES: usize = 1 << 17;
 /// Rules that ask the table.
-const RULES: u64 = 2;
+const NUM_RULES: u64 = 2;
 
-pub(super) fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<BenchRow> {
     [false, true].into_iter().flat_map(|is_v6| [lookups(is_v6), load(is_v6)]).collect()
 }
 
@@ -26,59 +26,59 @@ fn family(is_v6: bool) -> &'static str {
 }
 
 /// Two rules ask the table for each packet.
-fn lookups(is_v6: bool) -> Row {
+fn lookups(is_v6: bool) -> BenchRow {
     let family = family(is_v6);
     let title = format!("firewall, table of 1 M prefixes, IP{family}, lookups");
-    Row::new(format!("firewall-table-{family}"), title, Unit::PacketsPerSec)
-        .with(Role::Ours, "slipring", move || looked_up(is_v6))
-        .goal(Of::Value, 30e6)
+    BenchRow::new(format!("firewall-table-{family}"), title, RowUnit::PacketsPerSec)
+        .with(ContenderRole::Ours, "slipring", move || looked_up(is_v6))
+        .goal(GoalMetric::Value, 30e6)
 }
 
-fn looked_up(is_v6: bool) -> Result<Bout, Why> {
+fn looked_up(is_v6: bool) -> Result<BenchRound, BenchError> {
     let prefixes = prefixes(is_v6);
     let rules = "add deny ip from any to table(t,2)\nadd count ip from any to table(t)";
     let mut firewall = firewall(&format!("{}{rules}", text(&prefixes)), false)?;
-    let mut frames: Vec<_> = prefixes.iter().take(FRAMES).map(|&(ip, _)| frame(ip)).collect();
-    let (mut checks, mut at) = (Checks::default(), 0);
-    Ok(bout(move || {
-        at = (at + 256) % FRAMES;
-        RULES * checks.all(&mut firewall, &mut frames[at..at + 256])
+    let mut frames: Vec<_> = prefixes.iter().take(NUM_FRAMES).map(|&(ip, _)| frame(ip)).collect();
+    let (mut checks, mut at) = (BurstChecker::default(), 0);
+    Ok(cpu_round(move || {
+        at = (at + 256) % NUM_FRAMES;
+        NUM_RULES * checks.all(&mut firewall, &mut frames[at..at + 256])
     }))
 }
 
-fn load(is_v6: bool) -> Row {
+fn load(is_v6: bool) -> BenchRow {
     let family = family(is_v6);
     let title = format!("firewall, table of 1 M prefixes, IP{family}, load");
-    let start = move || -> Result<Bout, Why> {
+    let start = move || -> Result<BenchRound, BenchError> {
         let text = text(&prefixes(is_v6));
         Ok(Box::new(move |_| {
             on_cpu(PROGRAM_CPU, || {
                 let before = thread_cpu();
                 firewall(&text, false)?;
-                Ok(Reading::of((thread_cpu() - before) as f64))
+                Ok(BenchReading::of((thread_cpu() - before) as f64))
             })
         }))
     };
-    Row::new(format!("firewall-table-load-{family}"), title, Unit::Nanos)
-        .with(Role::Ours, "slipring", start)
-        .goal(Of::Value, 2e9)
+    BenchRow::new(format!("firewall-table-load-{family}"), title, RowUnit::Nanos)
+        .with(ContenderRole::Ours, "slipring", start)
+        .goal(GoalMetric::Value, 2e9)
 }
 
 /// Each with an address in it.
 fn prefixes(is_v6: bool) -> Vec<(IpAddr, u8)> {
-    let mut draw = Draw(3);
+    let mut draw = SeededRng(3);
     let prefix = |_| match is_v6 {
         false => {
-            let len = draw.of(&[16, 20, 22, 24, 24, 24, 24, 32]);
+            let len = draw.pick(&[16, 20, 22, 24, 24, 24, 24, 32]);
             (Ipv4Addr::from(draw.next() as u32).into(), len)
         }
         true => {
             let high = u128::from(draw.next()) << 48;
             let bits = 0x2001 << 112 | high | u128::from(draw.next() >> 16);
-            (Ipv6Addr::from(bits).into(), draw.of(&[32, 40, 44, 48, 48, 48, 56, 64]))
+            (Ipv6Addr::from(bits).into(), draw.pick(&[32, 40, 44, 48, 48, 48, 56, 64]))
         }
     };
-    (0..PREFIXES).map(prefix).collect()
+    (0..NUM_PREFIXES).map(prefix).collect()
 }
 
 fn text(prefixes: &[(IpAddr, u8)]) -> String {

@@ -4,28 +4,29 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use slipring_cli::Failure;
 use slipring_traffic::{
-    Endpoints, Order, Pattern, PatternError, Protocol, SizeError, Sizes, StampForm,
+    EndpointOrder, Endpoints, PatternError, SizeError, Sizes, StampForm, TrafficPattern,
+    TrafficProtocol,
 };
 use slipring_wire::MacAddr;
 use slipring_wire::assigned::{EtherType, VlanTag};
 use slipring_wire::frame::TagSpec;
 use slipring_wire::view::IpVersion;
 
-use super::reader::{Reader, bits};
+use super::reader::{FlagReader, bits};
 use super::{conflict, wrong};
 
 /// Source address of frames where neither the user nor the port has one: locally administered.
-pub(in super::super) const OWN_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
+pub(in super::super) const DEFAULT_SRC_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 /// TCP's ACK bit: a segment that no firewall takes for a new connection.
-const ACK: u8 = 0x10;
+const TCP_ACK: u8 = 0x10;
 
 /// Puts the pattern together.
-pub(super) fn of(reader: &Reader<'_>) -> Result<Pattern, Failure> {
+pub(super) fn of(reader: &FlagReader<'_>) -> Result<TrafficPattern, Failure> {
     let (random_src, random_dst) =
         (reader.flag("random-src", bits::RANDOM_SRC), reader.flag("random-dst", bits::RANDOM_DST));
     let (src, dst) = endpoints(reader)?;
-    let mut pattern = Pattern {
-        src_mac: reader.get("src-mac").unwrap_or(OWN_MAC),
+    let mut pattern = TrafficPattern {
+        src_mac: reader.get("src-mac").unwrap_or(DEFAULT_SRC_MAC),
         dst_mac: reader.get("dst-mac").unwrap_or(MacAddr::BROADCAST),
         tags: tags(reader)?,
         src: if random_src { src.widened() } else { src },
@@ -33,30 +34,30 @@ pub(super) fn of(reader: &Reader<'_>) -> Result<Pattern, Failure> {
         dst: if random_dst { dst.widened() } else { dst },
         dst_order: order(random_dst),
         protocol: match reader.text("proto") {
-            Some("tcp") => Protocol::Tcp { flags: ACK },
-            Some("icmp") => Protocol::Echo,
-            _ => Protocol::Udp,
+            Some("tcp") => TrafficProtocol::Tcp { flags: TCP_ACK },
+            Some("icmp") => TrafficProtocol::Echo,
+            _ => TrafficProtocol::Udp,
         },
         ttl: reader.get("ttl").unwrap_or(64),
         tos: reader.get("tos").unwrap_or(0),
-        ..Pattern::default()
+        ..TrafficPattern::default()
     };
     pattern.sizes = sizes(reader, &pattern)?;
-    pattern.check().map_err(|error| unmakable(&error))?;
+    pattern.check().map_err(|error| pattern_failure(&error))?;
     Ok(pattern)
 }
 
 /// No frame can be as the flags want it.
-pub(in super::super) fn unmakable(error: &PatternError) -> Failure {
+pub(in super::super) fn pattern_failure(error: &PatternError) -> Failure {
     wrong("these frames cannot be made", error.to_string(), "give another -l, or fewer headers")
 }
 
-fn order(random: bool) -> Order {
-    if random { Order::Random } else { Order::Sweep }
+fn order(random: bool) -> EndpointOrder {
+    if random { EndpointOrder::Random } else { EndpointOrder::Sweep }
 }
 
 /// Source and destination, in the family that was asked for or that one of them has.
-fn endpoints(reader: &Reader<'_>) -> Result<(Endpoints, Endpoints), Failure> {
+fn endpoints(reader: &FlagReader<'_>) -> Result<(Endpoints, Endpoints), Failure> {
     let (src, dst) = (reader.get::<Endpoints>("src"), reader.get::<Endpoints>("dst"));
     let wanted = match (reader.matches.get_flag("ipv4"), reader.matches.get_flag("ipv6")) {
         (true, _) => Some(IpVersion::V4),
@@ -65,8 +66,8 @@ fn endpoints(reader: &Reader<'_>) -> Result<(Endpoints, Endpoints), Failure> {
     };
     let given = src.as_ref().or(dst.as_ref()).map(Endpoints::family);
     let family = wanted.or(given).unwrap_or(IpVersion::V4);
-    let src = src.unwrap_or_else(|| usual(family, [10, 0, 0, 1], 0));
-    let dst = dst.unwrap_or_else(|| usual(family, [10, 1, 0, 1], 1));
+    let src = src.unwrap_or_else(|| default_endpoints(family, [10, 0, 0, 1], 0));
+    let dst = dst.unwrap_or_else(|| default_endpoints(family, [10, 1, 0, 1], 1));
     if src.family() != family || dst.family() != family {
         return Err(conflict(
             "-4, -6 and the addresses contradict each other",
@@ -78,7 +79,7 @@ fn endpoints(reader: &Reader<'_>) -> Result<(Endpoints, Endpoints), Failure> {
 }
 
 /// pkt-gen's usual address, or one like it: `fd00::1` and `fd00:1::1`.
-fn usual(family: IpVersion, v4: [u8; 4], net: u16) -> Endpoints {
+fn default_endpoints(family: IpVersion, v4: [u8; 4], net: u16) -> Endpoints {
     let address = match family {
         IpVersion::V4 => IpAddr::V4(Ipv4Addr::from(v4)),
         IpVersion::V6 => IpAddr::V6(Ipv6Addr::new(0xfd00, net, 0, 0, 0, 0, 0, 1)),
@@ -87,7 +88,7 @@ fn usual(family: IpVersion, v4: [u8; 4], net: u16) -> Endpoints {
 }
 
 /// `VID[:PRIO]`, once or twice.
-fn tags(reader: &Reader<'_>) -> Result<Vec<TagSpec>, Failure> {
+fn tags(reader: &FlagReader<'_>) -> Result<Vec<TagSpec>, Failure> {
     let texts: Vec<&String> = reader.matches.get_many("vlan").into_iter().flatten().collect();
     if texts.len() > 2 {
         let cause = "a frame has an outer and an inner one at most";
@@ -114,7 +115,7 @@ fn tag(text: &str) -> Result<VlanTag, Failure> {
 }
 
 /// One `-l`, or pkt-gen's two; else the shortest frame that has room for a time.
-fn sizes(reader: &Reader<'_>, pattern: &Pattern) -> Result<Sizes, Failure> {
+fn sizes(reader: &FlagReader<'_>, pattern: &TrafficPattern) -> Result<Sizes, Failure> {
     let texts: Vec<&String> = reader.matches.get_many("size").into_iter().flatten().collect();
     match texts[..] {
         [] => {

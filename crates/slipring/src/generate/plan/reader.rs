@@ -7,10 +7,10 @@ use clap::ArgMatches;
 use clap::parser::ValueSource;
 use slipring_abi::name::PortName;
 use slipring_cli::Failure;
-use slipring_cli::units::{Count, Span};
+use slipring_cli::units::{Count, TimeSpan};
 
 use super::{pinning, wrong};
-use crate::generate::function::Function;
+use crate::generate::function::GenFunction;
 
 /// pkt-gen's option bits. Those not here say how to touch buffers, which is decided otherwise.
 pub(super) mod bits {
@@ -37,7 +37,7 @@ pub(super) mod bits {
 }
 
 /// Flags that say nothing to a program that makes no frames.
-const OF_FRAMES: [&str; 21] = [
+const FRAME_FLAGS: [&str; 21] = [
     "size",
     "dst",
     "src",
@@ -62,12 +62,12 @@ const OF_FRAMES: [&str; 21] = [
 ];
 
 /// The flags, read with pkt-gen's option bits in mind.
-pub(super) struct Reader<'m> {
+pub(super) struct FlagReader<'m> {
     pub(super) matches: &'m ArgMatches,
     bits: u32,
 }
 
-impl<'m> Reader<'m> {
+impl<'m> FlagReader<'m> {
     /// Reads the option bits first, which other flags may be given by.
     pub(super) fn new(matches: &'m ArgMatches) -> Result<Self, Failure> {
         Ok(Self { matches, bits: option_bits(matches)? })
@@ -94,7 +94,7 @@ impl<'m> Reader<'m> {
     }
 
     pub(super) fn span(&self, id: &str) -> Option<Duration> {
-        self.get::<Span>(id).map(Span::duration)
+        self.get::<TimeSpan>(id).map(TimeSpan::duration)
     }
 }
 
@@ -110,7 +110,7 @@ fn option_bits(matches: &ArgMatches) -> Result<u32, Failure> {
 }
 
 /// Bytes of the virtio-net header before each frame.
-pub(super) fn vnet_header(reader: &Reader<'_>) -> u32 {
+pub(super) fn vnet_header(reader: &FlagReader<'_>) -> u32 {
     match reader.text("vnet-header") {
         Some("10") => 10,
         Some("12") => 12,
@@ -145,7 +145,7 @@ pub(super) fn add_conf(port: &mut PortName, text: &str) -> Result<(), Failure> {
 }
 
 /// Nothing that was typed is ignored in silence.
-pub(super) fn warnings(reader: &Reader<'_>, function: Function) -> Vec<String> {
+pub(super) fn warnings(reader: &FlagReader<'_>, function: GenFunction) -> Vec<String> {
     let mut warnings = Vec::new();
     if reader.flag("indirect", bits::INDIRECT) {
         warnings.push("-I has no effect: frames are written in place, which costs less".to_owned());
@@ -157,14 +157,14 @@ pub(super) fn warnings(reader: &Reader<'_>, function: Function) -> Vec<String> {
     if reader.typed("cpus") && pinning(reader).is_none() {
         warnings.push("-c has no effect without -a".to_owned());
     }
-    if function == Function::Pong && reader.flag("latency", bits::LATENCY) {
+    if function == GenFunction::Pong && reader.flag("latency", bits::LATENCY) {
         warnings.push("--latency has no effect on pong: the ping measures it".to_owned());
     }
     if !function.only_receives() && reader.matches.get_flag("exit-when-idle") {
         warnings.push(format!("--exit-when-idle has no effect on {}", function.name()));
     }
     if !function.sends() {
-        let idle = OF_FRAMES.into_iter().filter(|id| reader.typed(id));
+        let idle = FRAME_FLAGS.into_iter().filter(|id| reader.typed(id));
         warnings.extend(idle.map(|id| format!("--{id} has no effect on {}", function.name())));
     }
     warnings

@@ -3,30 +3,30 @@
 use std::num::NonZeroU32;
 
 use slipring_cli::Diagnose;
-use slipring_traffic::{Order, Protocol, Sizes};
+use slipring_traffic::{EndpointOrder, Sizes, TrafficProtocol};
 use slipring_wire::MacAddr;
 use slipring_wire::assigned::{EtherType, VlanTag};
 use slipring_wire::view::IpVersion;
 
 use super::*;
 
-fn plan(words: &str) -> Result<Plan, String> {
+fn plan(words: &str) -> Result<GenPlan, String> {
     let words = ["gen"].into_iter().chain(words.split_ascii_whitespace());
     let matches = super::super::flags::command().try_get_matches_from(words);
     let matches = matches.map_err(|error| error.to_string())?;
-    Plan::of(&matches).map_err(|failure| match failure {
+    GenPlan::of(&matches).map_err(|failure| match failure {
         Failure::Error(error) => format!("{} {error}", Diagnose::code(&*error)),
         Failure::ReaderLeft => "the reader left".to_owned(),
     })
 }
 
-fn tx(words: &str) -> Plan {
+fn tx(words: &str) -> GenPlan {
     plan(&format!("-i null: -f tx {words}")).unwrap()
 }
 
-fn pattern(plan: Plan) -> Pattern {
+fn pattern(plan: GenPlan) -> TrafficPattern {
     match plan.frames {
-        Frames::Made(pattern) => *pattern,
+        GenFrames::Pattern(pattern) => *pattern,
         other => panic!("{other:?}"),
     }
 }
@@ -40,8 +40,8 @@ fn refused(words: &str, with: &str) {
 fn without_flags_it_does_as_pkt_gen_does() {
     let plan = plan("-i eth0").unwrap();
     assert_eq!(plan.port.to_string(), "netmap:eth0");
-    assert_eq!(plan.function, Function::Rx);
-    assert_eq!((plan.packets, plan.threads, plan.manner.burst), (u64::MAX, 1, 512));
+    assert_eq!(plan.function, GenFunction::Rx);
+    assert_eq!((plan.packets, plan.threads, plan.send_options.burst), (u64::MAX, 1, 512));
     assert_eq!(plan.rate, slipring_model::Rate::PacketsPerSec(0));
     assert_eq!(
         (plan.period, plan.link_wait),
@@ -51,7 +51,7 @@ fn without_flags_it_does_as_pkt_gen_does() {
         plan.pinning.is_none() && !plan.exit_when_idle && plan.mac_of_port && plan.framing == 0
     );
     let pattern = pattern(plan);
-    assert_eq!(pattern, Pattern { src_mac: OWN_MAC, ..Pattern::default() });
+    assert_eq!(pattern, TrafficPattern { src_mac: DEFAULT_SRC_MAC, ..TrafficPattern::default() });
 }
 
 #[test]
@@ -60,28 +60,28 @@ fn every_function_has_its_name() {
         assert_eq!(plan(&format!("-i null: -f {name}")).unwrap().function.name(), name);
     }
     for name in ["ping", "pong"] {
-        assert_eq!(plan(&format!("-i null: -f {name}")).unwrap().manner.burst, 1);
+        assert_eq!(plan(&format!("-i null: -f {name}")).unwrap().send_options.burst, 1);
     }
 }
 
 #[test]
 fn classic_letters_mean_what_they_meant() {
     let plan = tx("-n 1000 -b 64 -R 14880952 -p 4 -c 4 -a 2 -T 500 -w 4 -X -N -A -B");
-    assert_eq!((plan.packets, plan.manner.burst, plan.threads), (1000, 64, 4));
+    assert_eq!((plan.packets, plan.send_options.burst, plan.threads), (1000, 64, 4));
     assert_eq!(plan.rate, slipring_model::Rate::PacketsPerSec(14_880_952));
-    assert_eq!(plan.pinning, Some(Pinning { first: 2, count: 4 }));
+    assert_eq!(plan.pinning, Some(CpuPinning { first: 2, count: 4 }));
     assert_eq!(
         (plan.period, plan.link_wait),
         (Some(Duration::from_millis(500)), Duration::from_secs(4))
     );
-    assert!(plan.manner.dump && plan.style.raw && plan.style.statistics);
+    assert!(plan.send_options.dump && plan.style.raw && plan.style.statistics);
     assert_eq!(plan.framing, 24);
     assert!(plan.warnings.is_empty(), "{:?}", plan.warnings);
     assert!(super::tests::plan("-i null: -W").unwrap().exit_when_idle);
     assert!(tx("-a -1").pinning.is_none());
     assert_eq!(tx("-T 0").period, None);
-    assert_eq!(tx("-F 3").manner.split, Split::Slots(3));
-    assert_eq!(tx("-M 64").manner.split, Split::Bytes(64));
+    assert_eq!(tx("-F 3").send_options.split, SlotSplit::Slots(3));
+    assert_eq!(tx("-M 64").send_options.split, SlotSplit::Bytes(64));
 }
 
 #[test]
@@ -95,7 +95,10 @@ fn classic_letters_describe_frames() {
     assert_eq!(frames.src_mac, MacAddr([2, 0, 0, 0, 0, 8]));
     assert_eq!(frames.sizes, Sizes::fixed(128).unwrap());
     let random = pattern(tx("-z -Z"));
-    assert_eq!((random.src_order, random.dst_order), (Order::Random, Order::Random));
+    assert_eq!(
+        (random.src_order, random.dst_order),
+        (EndpointOrder::Random, EndpointOrder::Random)
+    );
     assert!(random.src.count() > 1 << 40);
 }
 
@@ -121,14 +124,14 @@ fn the_family_follows_flag_or_addresses() {
 #[test]
 fn new_flags_describe_frames() {
     let frames = pattern(tx("--proto tcp --vlan 5 --vlan 7:3 --ttl 3 --tos 8"));
-    assert!(matches!(frames.protocol, Protocol::Tcp { .. }));
+    assert!(matches!(frames.protocol, TrafficProtocol::Tcp { .. }));
     assert_eq!((frames.ttl, frames.tos), (3, 8));
     assert_eq!(frames.tags[0].ethertype, EtherType::QINQ);
     assert_eq!(
         (frames.tags[1].ethertype, frames.tags[1].tag),
         (EtherType::VLAN, VlanTag::new(7, 3))
     );
-    assert_eq!(pattern(tx("--proto icmp")).protocol, Protocol::Echo);
+    assert_eq!(pattern(tx("--proto icmp")).protocol, TrafficProtocol::Echo);
     assert_eq!(tx("-R 10Gbit").rate, slipring_model::Rate::BitsPerSec(10_000_000_000));
     for bad in ["4096", "1:8", "x", "1:", "-1"] {
         refused(&format!("-i null: -f tx --vlan={bad}"), "SR0002");
@@ -139,9 +142,11 @@ fn new_flags_describe_frames() {
 #[test]
 fn option_bits_are_their_flags() {
     let plan = tx(&format!("-o {}", 16 | 64 | 512 | 1024 | 2048 | 4096));
-    assert!(plan.latency && plan.manner.dump && plan.style.statistics && plan.warnings.is_empty());
-    assert_eq!(pattern(plan).src_order, Order::Random);
-    assert!(matches!(tx("-o 256").frames, Frames::Unwritten(60)));
+    assert!(
+        plan.latency && plan.send_options.dump && plan.style.statistics && plan.warnings.is_empty()
+    );
+    assert_eq!(pattern(plan).src_order, EndpointOrder::Random);
+    assert!(matches!(tx("-o 256").frames, GenFrames::Unwritten(60)));
     assert!(tx("-o 3").warnings[0].contains("no effect"));
     refused("-i null: -o 128", "SR0002");
     refused("-i null: -o 65536", "bits of 65536");
@@ -194,7 +199,7 @@ fn nothing_typed_is_ignored_in_silence() {
 #[test]
 fn captures_loop_unless_their_times_count() {
     let recorded = |words: &str| match tx(words).frames {
-        Frames::Recorded { path, mut timeline, timed } => {
+        GenFrames::Recorded { path, mut timeline, timed } => {
             let passes = (0..9).take_while(|_| timeline.next_pass()).count();
             (path, passes, timed)
         }

@@ -2,19 +2,19 @@
 
 use super::{ALL, deliver_all, frame, packet};
 use crate::{
-    Batch, Config, DropReason, PortConfig, PortId, Switch, Tag, UnknownUnicast, Vlan, VlanId,
-    VlanSet,
+    Switch, SwitchBatch, SwitchConfig, SwitchDropReason, SwitchPortConfig, SwitchPortId, TagAction,
+    UnknownUnicast, VlanId, VlanMembership, VlanSet,
 };
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::vec::Vec;
 
 /// (port, ring) and the frames there: slot and tag.
-type Sent = BTreeMap<(u32, u32), Vec<(u32, Tag)>>;
+type Sent = BTreeMap<(u32, u32), Vec<(u32, TagAction)>>;
 
 struct Model {
-    config: Config,
-    ports: Vec<PortConfig>,
+    config: SwitchConfig,
+    ports: Vec<SwitchPortConfig>,
     learned: BTreeMap<(u16, u64), (u32, u64)>,
 }
 
@@ -42,13 +42,13 @@ impl Model {
         }
     }
 
-    fn ingress(&self, port: &PortConfig, tag: Option<u16>) -> Option<u16> {
+    fn ingress(&self, port: &SwitchPortConfig, tag: Option<u16>) -> Option<u16> {
         if !self.config.is_vlan_aware {
             return Some(0);
         }
         let native = match &port.vlan {
-            Vlan::Access(own) => Some(own.get()),
-            Vlan::Trunk { native, .. } => native.map(VlanId::get),
+            VlanMembership::Access(own) => Some(own.get()),
+            VlanMembership::Trunk { native, .. } => native.map(VlanId::get),
         };
         match tag {
             None | Some(0) => native,
@@ -56,23 +56,25 @@ impl Model {
         }
     }
 
-    fn egress(&self, port: &PortConfig, vlan: u16, tag: Option<u16>) -> Tag {
+    fn egress(&self, port: &SwitchPortConfig, vlan: u16, tag: Option<u16>) -> TagAction {
         if !self.config.is_vlan_aware {
-            return Tag::Keep;
+            return TagAction::Keep;
         }
         let bare = match &port.vlan {
-            Vlan::Access(_) => true,
-            Vlan::Trunk { native, .. } => native.is_some_and(|native| native.get() == vlan),
+            VlanMembership::Access(_) => true,
+            VlanMembership::Trunk { native, .. } => {
+                native.is_some_and(|native| native.get() == vlan)
+            }
         };
         match (bare, tag) {
-            (true, None) => Tag::Keep,
-            (true, Some(_)) => Tag::Remove,
-            (false, None) => Tag::Insert(vlan),
+            (true, None) => TagAction::Keep,
+            (true, Some(_)) => TagAction::Remove,
+            (false, None) => TagAction::Insert(vlan),
             (false, Some(id)) => {
                 if id == vlan {
-                    Tag::Keep
+                    TagAction::Keep
                 } else {
-                    Tag::Replace(vlan)
+                    TagAction::Replace(vlan)
                 }
             }
         }
@@ -113,31 +115,31 @@ impl Model {
     }
 }
 
-fn is_member(port: &PortConfig, id: u16) -> bool {
+fn is_member(port: &SwitchPortConfig, id: u16) -> bool {
     match &port.vlan {
-        Vlan::Access(own) => own.get() == id,
-        Vlan::Trunk { native, allowed } => {
+        VlanMembership::Access(own) => own.get() == id,
+        VlanMembership::Trunk { native, allowed } => {
             let is_native = native.is_some_and(|native| native.get() == id);
             is_native || VlanId::new(id).is_ok_and(|id| allowed.contains(id))
         }
     }
 }
 
-fn vlan() -> impl Strategy<Value = Vlan> {
+fn vlan() -> impl Strategy<Value = VlanMembership> {
     let id = || (1u16..5).prop_map(|id| VlanId::new(id).unwrap());
     prop_oneof![
-        id().prop_map(Vlan::Access),
+        id().prop_map(VlanMembership::Access),
         (prop::option::of(id()), prop::collection::vec(id(), 0..4)).prop_map(|(native, ids)| {
-            Vlan::Trunk { native, allowed: ids.into_iter().collect::<VlanSet>() }
+            VlanMembership::Trunk { native, allowed: ids.into_iter().collect::<VlanSet>() }
         }),
     ]
 }
 
-fn port() -> impl Strategy<Value = PortConfig> {
+fn port() -> impl Strategy<Value = SwitchPortConfig> {
     let mostly = || prop::bool::weighted(0.8);
     (1u32..4, mostly(), prop::bool::weighted(0.3), mostly(), mostly(), mostly(), vlan()).prop_map(
         |(rings, learns, is_isolated, takes_broadcast, takes_multicast, takes_unknown, vlan)| {
-            PortConfig {
+            SwitchPortConfig {
                 rings,
                 learns,
                 is_isolated,
@@ -145,7 +147,7 @@ fn port() -> impl Strategy<Value = PortConfig> {
                 takes_multicast,
                 takes_unknown,
                 vlan,
-                ..PortConfig::default()
+                ..SwitchPortConfig::default()
             }
         },
     )
@@ -170,19 +172,19 @@ proptest! {
         sendings in prop::collection::vec(sending(), 1..30),
     ) {
         let unknown_unicast = if floods { UnknownUnicast::Flood } else { UnknownUnicast::Drop };
-        let config = Config { is_vlan_aware, ageing_ns, unknown_unicast, ..Config::default() };
+        let config = SwitchConfig { is_vlan_aware, ageing_ns, unknown_unicast, ..SwitchConfig::default() };
         let mut switch = Switch::new(config);
         for port in &ports {
             switch.attach(port.clone()).unwrap();
         }
         let mut model = Model { config, ports, learned: BTreeMap::new() };
-        let (mut batch, mut now_ns) = (Batch::new(), 0);
+        let (mut batch, mut now_ns) = (SwitchBatch::new(), 0);
         for sending in &sendings {
             now_ns += sending.pause_ns;
             let frames: Vec<_> =
                 sending.frames.iter().map(|&(to, from, tag)| frame(to, from, tag)).collect();
             let packets = frames.iter().zip(0..).map(|(frame, i)| packet(frame, i));
-            switch.forward(now_ns, PortId(sending.source as u32), sending.ring, packets, &mut batch);
+            switch.forward(now_ns, SwitchPortId(sending.source as u32), sending.ring, packets, &mut batch);
             let sent: Sent = batch
                 .destinations()
                 .map(|to| ((to.port().0, to.ring()), to.copies().map(|c| (c.slots.first, c.tag)).collect()))
@@ -201,7 +203,7 @@ proptest! {
             let counters = switch.counters(id).unwrap();
             taken += counters.rx.packets + counters.copies;
             given += counters.tx.packets + counters.drops().map(|(_, count)| count).sum::<u64>();
-            prop_assert_eq!(counters.dropped(DropReason::DestinationFull), 0);
+            prop_assert_eq!(counters.dropped(SwitchDropReason::DestinationFull), 0);
         }
         prop_assert_eq!(taken, given);
     }

@@ -13,7 +13,7 @@ fn fault(text: &str) -> (EndpointFault, usize) {
     (error.fault, error.column)
 }
 
-fn only_block(text: &str) -> Block {
+fn only_block(text: &str) -> EndpointBlock {
     let endpoints = parse(text);
     assert_eq!(endpoints.blocks.len(), 1);
     endpoints.blocks[0]

@@ -1,10 +1,10 @@
 use super::*;
 use crate::assigned::{EtherType, VlanTag};
 use crate::frame::{
-    BuildError, EchoKind, EchoSpec, Fill, FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, Ports,
+    BuildError, EchoKind, EchoSpec, Fill, FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, PortPair,
     TagSpec, TcpSpec,
 };
-use crate::view::{Fragment, Headers};
+use crate::view::{FragmentPosition, Headers};
 use etherparse::{PacketHeaders, TransportHeader};
 use proptest::prelude::*;
 use std::string::ToString;
@@ -12,9 +12,9 @@ use std::vec;
 
 fn l4() -> impl Strategy<Value = L4Spec> {
     prop_oneof![
-        any::<(u16, u16)>().prop_map(|(src, dst)| L4Spec::Udp(Ports { src, dst })),
+        any::<(u16, u16)>().prop_map(|(src, dst)| L4Spec::Udp(PortPair { src, dst })),
         any::<(u16, u16, u32, u32, u8, u16)>().prop_map(|(src, dst, seq, ack, flags, window)| {
-            L4Spec::Tcp(TcpSpec { ports: Ports { src, dst }, seq, ack, flags, window })
+            L4Spec::Tcp(TcpSpec { ports: PortPair { src, dst }, seq, ack, flags, window })
         }),
         any::<(bool, u16, u16)>().prop_map(|(reply, id, seq)| {
             let kind = if reply { EchoKind::Reply } else { EchoKind::Request };
@@ -118,7 +118,7 @@ proptest! {
         let ip = headers.ip.unwrap();
         let layout = template.layout;
         prop_assert_eq!((usize::from(headers.l3), usize::from(ip.l4)), (layout.l3, layout.l4));
-        prop_assert_eq!((ip.end as usize, ip.fragment), (len, Fragment::Whole));
+        prop_assert_eq!((ip.end as usize, ip.fragment), (len, FragmentPosition::Whole));
         prop_assert_eq!((ip.version, ip.proto), (layout.version, layout.proto));
     }
 
@@ -156,13 +156,13 @@ proptest! {
         }
         match &mut after.l4 {
             L4Spec::Udp(ports) => {
-                *ports = Ports { src: a, dst: b };
+                *ports = PortPair { src: a, dst: b };
                 prop_assert!(layout.set_src_port(&mut frame, a).is_some());
                 prop_assert!(layout.set_dst_port(&mut frame, b).is_some());
                 prop_assert!(layout.set_tcp_seq(&mut frame, seq).is_none());
             }
             L4Spec::Tcp(tcp) => {
-                (tcp.ports, tcp.seq) = (Ports { src: a, dst: b }, seq);
+                (tcp.ports, tcp.seq) = (PortPair { src: a, dst: b }, seq);
                 prop_assert!(layout.set_src_port(&mut frame, a).is_some());
                 prop_assert!(layout.set_dst_port(&mut frame, b).is_some());
                 prop_assert!(layout.set_tcp_seq(&mut frame, seq).is_some());

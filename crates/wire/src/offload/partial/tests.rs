@@ -3,7 +3,7 @@ use crate::assigned::VlanTag;
 use crate::checksum::of;
 use crate::field::be16;
 use crate::frame::{
-    Fill, FrameSpec, FrameTemplate, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, Ports, TcpSpec,
+    Fill, FrameSpec, FrameTemplate, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, PortPair, TcpSpec,
 };
 use proptest::prelude::*;
 use std::string::ToString;
@@ -14,7 +14,7 @@ fn specs() -> impl Strategy<Value = FrameSpec> {
     let payload = prop::collection::vec(any::<u8>(), 0..8);
     (any::<bool>(), any::<bool>(), 0usize..=2, any::<[u8; 16]>(), any::<u16>(), payload).prop_map(
         |(v6, tcp, tags, address, port, payload)| {
-            let ports = Ports { src: port, dst: 53 };
+            let ports = PortPair { src: port, dst: 53 };
             let src4: [u8; 4] = *address.first_chunk().unwrap();
             FrameSpec {
                 tags: vec![VlanTag::new(5, 0).into(); tags],

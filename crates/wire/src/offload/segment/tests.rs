@@ -1,7 +1,7 @@
 use super::*;
 use crate::assigned::VlanTag;
 use crate::frame::{
-    EchoKind, EchoSpec, Fill, FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, Ports, TcpSpec,
+    EchoKind, EchoSpec, Fill, FrameSpec, IpSpec, Ipv4Spec, Ipv6Spec, L4Spec, PortPair, TcpSpec,
 };
 use proptest::prelude::*;
 use std::string::ToString;
@@ -81,7 +81,7 @@ proptest! {
     fn udp_datagrams_equal_frames_built_one_by_one(
         v6: bool, tags in 0usize..=2, id: u16, len in 0usize..9000, size in 1usize..3000,
     ) {
-        let spec = spec(v6, L4Spec::Udp(Ports { src: 9, dst: 10 }), tags, id);
+        let spec = spec(v6, L4Spec::Udp(PortPair { src: 9, dst: 10 }), tags, id);
         let template = spec.build(spec.header_len() + len).unwrap();
         let payload = template.bytes[template.layout.payload..].to_vec();
         let size = size.max(len / 100 + 1);
@@ -161,7 +161,7 @@ fn padding_behind_the_ip_packet_is_no_payload() {
 
 #[test]
 fn udp_without_checksum_stays_without() {
-    let mut frame = spec(false, L4Spec::Udp(Ports::default()), 0, 0).build(142).unwrap().bytes;
+    let mut frame = spec(false, L4Spec::Udp(PortPair::default()), 0, 0).build(142).unwrap().bytes;
     frame[40..42].fill(0);
     for segment in segments(&frame, Gso { kind: GsoKind::Udp, size: 50 }) {
         assert_eq!((be16(&segment, 38), be16(&segment, 40)), (Some(58), Some(0)));
@@ -199,7 +199,8 @@ fn what_cannot_be_cut_is_refused_by_name() {
     assert_eq!(with(16, &[0, 39], kind, 9), SegmentError::Truncated { need: 54, have: 53 });
     assert_eq!(with(16, &[0, 30], kind, 9), SegmentError::Truncated { need: 54, have: 44 });
     // A total length of 0 is how packets beyond 64 KiB are marked.
-    let view = ViewError::TotalLength { layer: crate::view::Layer::Ipv4, found: 0, headers: 20 };
+    let view =
+        ViewError::TotalLength { layer: crate::view::HeaderLayer::Ipv4, found: 0, headers: 20 };
     assert_eq!(with(16, &[0, 0], kind, 9), SegmentError::View(view));
     assert_eq!(
         SegmentError::Kind { expected: kind }.to_string(),
@@ -217,7 +218,7 @@ fn ping_is_not_segmented() {
 
 #[test]
 fn headers_beyond_the_limit_are_refused() {
-    let spec = spec(true, L4Spec::Udp(Ports::default()), 0, 0);
+    let spec = spec(true, L4Spec::Udp(PortPair::default()), 0, 0);
     let mut frame = spec.build(162).unwrap().bytes;
     let mut options = vec![IpProto::UDP.0, 17];
     options.resize(144, 0);

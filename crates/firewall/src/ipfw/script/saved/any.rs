@@ -141,7 +141,7 @@ fn verdicts(fates: &str) -> Vec<&str> {
 /// Each template by itself is understood, or nothing is said about it.
 #[test]
 fn every_template_of_a_random_firewall_is_a_command() {
-    let site = Site::new(PORTS);
+    let site = ScriptFirewall::new(PORTS);
     let mut wrong = String::new();
     for template in TEMPLATES {
         let command = filled(template, &[7, 31, 1023]);
@@ -162,13 +162,13 @@ proptest! {
         commands in proptest::collection::vec(command(), 0..80),
         others in proptest::collection::vec(command(), 0..8),
     ) {
-        let mut one = Site::new(PORTS);
+        let mut one = ScriptFirewall::new(PORTS);
         // Some are refused, as a scheduler type that does not suit: what took hold counts.
         for command in &commands {
             one.command(&format!("ipfw -q '{command}'"));
         }
         let saved = one.command("ipfw save");
-        let mut again = Site::new(PORTS);
+        let mut again = ScriptFirewall::new(PORTS);
         load(&again, &saved);
         prop_assert_eq!(listings(&again), listings(&one), "{}", saved);
         load(&again, &saved);

@@ -296,7 +296,7 @@ pub(super) fn frames() -> Vec<(PacketSpec, Vec<u8>)> {
 fn frame(draw: &mut Draw) -> (PacketSpec, Vec<u8>) {
     let end = |draw: &mut Draw| ([10, 0, 0, draw.below(4) as u8], draw.pick(PORTS));
     let (src, dst) = (end(draw), end(draw));
-    let ports = Ports { src: src.1, dst: dst.1 };
+    let ports = PortPair { src: src.1, dst: dst.1 };
     let flags = draw.pick(&[2, 2, 0x12, 0x10, 0x10, 0x11, 0x04]);
     let ack = draw.below(4) as u32 * 100;
     let (proto, l4, header) = match draw.below(9) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use slipring_model::Stream;
 
-use super::super::super::{Denied, Verdict};
+use super::super::super::{DenyReason, RuleVerdict};
 use super::draw::{Act, Cond, KeepSpec, PacketSpec, RuleSpec, Settings};
 use super::*;
 
@@ -24,16 +24,16 @@ pub(super) enum Said {
 }
 
 impl Said {
-    pub(super) fn of(verdict: &Verdict) -> Self {
+    pub(super) fn of(verdict: &RuleVerdict) -> Self {
         match verdict {
-            Verdict::Accept => Self::Accept,
-            Verdict::Deny(Denied::Rule) => Self::Deny,
-            Verdict::Deny(Denied::StateLimit) => Self::Limit,
-            Verdict::Deny(Denied::StatesFull) => Self::Full,
-            Verdict::Deny(Denied::CallDepth) => Self::TooDeep,
-            Verdict::Deny(Denied::CallLoop) => Self::TooMany,
-            Verdict::Pipe(number) | Verdict::Queue(number) => Self::Pipe(*number),
-            Verdict::Forward(_) => Self::Forward,
+            RuleVerdict::Accept => Self::Accept,
+            RuleVerdict::Deny(DenyReason::Rule) => Self::Deny,
+            RuleVerdict::Deny(DenyReason::StateLimit) => Self::Limit,
+            RuleVerdict::Deny(DenyReason::StatesFull) => Self::Full,
+            RuleVerdict::Deny(DenyReason::CallDepth) => Self::TooDeep,
+            RuleVerdict::Deny(DenyReason::CallLoop) => Self::TooMany,
+            RuleVerdict::Pipe(number) | RuleVerdict::Queue(number) => Self::Pipe(*number),
+            RuleVerdict::Forward(_) => Self::Forward,
             _ => Self::Other,
         }
     }

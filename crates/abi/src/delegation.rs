@@ -1,0 +1,172 @@
+//! Rings lent to programs that have the device open: slipring's own ioctls, which netmap refuses as it does
+//! all that it does not know; `include/net/netmap_sync.h` has the same as C structures.
+
+use alloc::vec::Vec;
+
+use crate::ioctl::{IoctlDir, ioc};
+
+/// The bound rings, to be synced by the program: [`LENT_SIZE`] bytes.
+pub const NIOCLEND: u32 = ioc(IoctlDir::ReadWrite, b'i', 160, LENT_SIZE);
+/// Wakes those at the other end of a pipe who say that they sleep; no argument.
+pub const NIOCKICK: u32 = ioc(IoctlDir::None, b'i', 161, 0);
+
+const _: () = assert!(NIOCLEND == 0xc510_69a0 && NIOCKICK == 0x69a1);
+
+/// The version of the words that halves of a pipe share, which the caller puts first.
+pub const LENT_VERSION: u32 = 1;
+/// Most rings of an answer.
+pub const LENT_RINGS: usize = 32;
+/// Bytes of an answer.
+pub const LENT_SIZE: usize = LENT_HEAD_LEN + LENT_RINGS * LENT_RING_LEN;
+
+/// version, who, stamps, count.
+const LENT_HEAD_LEN: usize = 16;
+const LENT_RING_LEN: usize = 40;
+
+/// A ring; offsets in bytes from the start of the mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DelegatedRingLayout {
+    /// The words.
+    pub words: u64,
+    /// The sender's ring.
+    pub tx: u64,
+    /// The receiver's ring.
+    pub rx: u64,
+    /// Slots of either.
+    pub num_slots: u32,
+    /// Whether it is the receiver's that is lent.
+    pub receives: bool,
+    /// Which one, as the port counts them.
+    pub ring: u32,
+}
+
+/// An answer; `None` if there are too many rings.
+#[must_use]
+pub fn encode_delegated_rings(
+    who: u32,
+    stamps: bool,
+    rings: &[DelegatedRingLayout],
+) -> Option<Vec<u8>> {
+    if rings.len() > LENT_RINGS {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(LENT_SIZE);
+    for word in [LENT_VERSION, who, stamps.into(), rings.len() as u32] {
+        bytes.extend(word.to_ne_bytes());
+    }
+    for ring in rings {
+        for at in [ring.words, ring.tx, ring.rx] {
+            bytes.extend(at.to_ne_bytes());
+        }
+        for word in [ring.num_slots, ring.receives.into(), ring.ring, 0] {
+            bytes.extend(word.to_ne_bytes());
+        }
+    }
+    bytes.resize(LENT_SIZE, 0);
+    Some(bytes)
+}
+
+/// The bound queues of an interface, to be synced by the program: [`LENT_QUEUES_SIZE`] bytes.
+pub const NIOCLENDQ: u32 = ioc(IoctlDir::ReadWrite, b'i', 162, LENT_QUEUES_SIZE);
+
+const _: () = assert!(NIOCLENDQ == 0xc618_69a2);
+
+/// Bytes of an answer to [`NIOCLENDQ`].
+pub const LENT_QUEUES_SIZE: usize = LENT_QUEUES_HEAD_LEN + LENT_RINGS * LENT_QUEUE_LEN;
+
+/// version, who, stamps, count, token.
+const LENT_QUEUES_HEAD_LEN: usize = 24;
+const LENT_QUEUE_LEN: usize = 48;
+
+/// A queue; offsets in bytes from the start of the mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DelegatedQueueLayout {
+    /// The words by which program and host take turns.
+    pub words: u64,
+    /// The tx ring; 0 if that is not lent.
+    pub tx: u64,
+    /// The rx ring; 0 if that is not lent.
+    pub rx: u64,
+    /// Slots of either.
+    pub num_slots: u32,
+    /// Cells of each of the kernel's rings.
+    pub cells: u32,
+    /// Bytes of the longest frame that is sent.
+    pub max_slot_len: u32,
+    /// Buffers of the region.
+    pub bufs: u32,
+    /// [`LENT_SOFTWARE`], [`LENT_ZERO_COPY`].
+    pub flags: u32,
+}
+
+/// Frames come from the kernel itself: checksums may be unfinished.
+pub const LENT_SOFTWARE: u32 = 1;
+/// The kernel copies nothing.
+pub const LENT_ZERO_COPY: u32 = 2;
+
+/// An answer; `None` if there are too many queues. With the token the native door gives the sockets.
+#[must_use]
+pub fn encode_delegated_queues(
+    who: u32,
+    stamps: bool,
+    token: u64,
+    queues: &[DelegatedQueueLayout],
+) -> Option<Vec<u8>> {
+    if queues.len() > LENT_RINGS {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(LENT_QUEUES_SIZE);
+    for word in [LENT_VERSION, who, stamps.into(), queues.len() as u32] {
+        bytes.extend(word.to_ne_bytes());
+    }
+    bytes.extend(token.to_ne_bytes());
+    for queue in queues {
+        for at in [queue.words, queue.tx, queue.rx] {
+            bytes.extend(at.to_ne_bytes());
+        }
+        let DelegatedQueueLayout { num_slots, cells, max_slot_len: longest, bufs, flags, .. } =
+            *queue;
+        for word in [num_slots, cells, longest, bufs, flags, 0] {
+            bytes.extend(word.to_ne_bytes());
+        }
+    }
+    bytes.resize(LENT_QUEUES_SIZE, 0);
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_about_queues_has_the_layout_of_the_c_structures() {
+        let queue = DelegatedQueueLayout {
+            words: 1,
+            tx: 2,
+            rx: 3,
+            num_slots: 4,
+            flags: 5,
+            ..DelegatedQueueLayout::default()
+        };
+        let bytes = encode_delegated_queues(7, true, 9, &[queue, queue]).unwrap();
+        assert_eq!(bytes.len(), 1560);
+        let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+        assert_eq!([word(0), word(4), word(8), word(12), word(16)], [1, 7, 1, 2, 9]);
+        assert_eq!([word(24), word(32), word(40), word(48), word(64)], [1, 2, 3, 4, 5]);
+        assert_eq!(word(72), 1);
+        assert_eq!(encode_delegated_queues(7, true, 9, &[queue; LENT_RINGS + 1]), None);
+    }
+
+    #[test]
+    fn an_answer_has_the_layout_of_the_c_structures() {
+        let ring =
+            DelegatedRingLayout { words: 1, tx: 2, rx: 3, num_slots: 4, receives: true, ring: 5 };
+        let bytes = encode_delegated_rings(7, false, &[ring, ring]).unwrap();
+        assert_eq!(bytes.len(), 1296);
+        let word = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap());
+        assert_eq!([word(0), word(4), word(8), word(12)], [1, 7, 0, 2]);
+        assert_eq!([word(16), word(24), word(32)], [1, 2, 3]);
+        assert_eq!([word(40), word(44), word(48), word(56)], [4, 1, 5, 1]);
+        assert_eq!(encode_delegated_rings(7, false, &[ring; LENT_RINGS + 1]), None);
+    }
+}

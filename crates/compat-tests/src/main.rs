@@ -1,0 +1,35 @@
+//! The device that the tests' programs open: serves the directory that is the first argument
+//! until standard input ends.
+//!
+//! What `slipring daemon` serves, without flags and links; so that these tests need not build the
+//! whole of slipring.
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+
+use slipring_fuse::{FuseConfig, FuseDevice, Permissions};
+use slipring_netmap::{MemoryParams, Netmap, Parameters};
+use slipring_nic_provider::{NicAccess, Nics};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let dir = std::env::args_os().nth(1).ok_or("usage: device DIRECTORY")?;
+    let permissions = Arc::new(Permissions::default());
+    permissions.set(0o666, 0, 0);
+    let config = FuseConfig {
+        dir: dir.into(),
+        permissions,
+        workers: 2,
+        uring: slipring_fuse::UringMode::Off,
+        parameters: Parameters::new(&MemoryParams::default()),
+    };
+    let nics = Nics::new(NicAccess { all_users: true, take_over: true });
+    let mut door = FuseDevice::open(&config, Netmap::new(Box::new(nics)))?;
+    door.open_native(&config.dir.with_file_name("native.sock"))?;
+    println!("ready");
+    io::stdin().read_line(&mut String::new())?;
+    door.close();
+    // A client that is still there must not keep the process.
+    std::process::exit(0);
+}

@@ -1,0 +1,119 @@
+//! A device of the test's own, and namespaces in which it is `/dev/netmap`.
+
+use std::ffi::OsStr;
+use std::fs::{self, Permissions};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use rustix::mount::{UnmountFlags, unmount};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+/// Makes a `/dev` that has the device in it, and waits: namespaces live as long as this process.
+const SPACE: &str = r#"
+dev=$1 netmap=$2
+mount -t tmpfs dev "$dev"
+for name in null zero full random urandom tty; do
+    : > "$dev/$name"
+    mount --bind "/dev/$name" "$dev/$name"
+done
+ln -s "$netmap" "$dev/netmap"
+mount --rbind "$dev" /dev
+ip link set lo up
+echo ready
+exec cat
+"#;
+
+/// Where a test's programs run. Ends with the test, and all that was made in it.
+pub(crate) struct Stage {
+    dir: TempDir,
+    device: Child,
+    space: Child,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+        let fuse = dir.path().join("fuse");
+        let mut device = Command::new(env!("CARGO_BIN_EXE_slipring-compat-tests"));
+        let device = start(device.arg(&fuse));
+        let dev = dir.path().join("dev");
+        fs::create_dir(&dev).unwrap();
+        let mut space = Command::new("unshare");
+        space.args(["--mount", "--net", "sh", "-ec", SPACE, "space"]);
+        let space = start(space.arg(dev).arg(fuse.join("netmap")));
+        Self { dir, device, space }
+    }
+
+    /// The process that serves the device.
+    pub(crate) fn daemon(&self) -> u32 {
+        self.device.id()
+    }
+
+    /// A program to run on the stage; for a minute at most.
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new("nsenter");
+        let space = self.space.id().to_string();
+        command.args(["--mount", "--net", "--target", &space, "timeout", "60"]).arg(program);
+        command
+    }
+
+    /// Runs a program to its good end, and returns what it said.
+    pub(crate) fn run(&self, program: impl AsRef<OsStr>, args: &[&str]) -> String {
+        good(self.command(program).args(args).output().unwrap())
+    }
+
+    /// Runs a line of shell to its good end.
+    pub(crate) fn shell(&self, line: &str) -> String {
+        self.run("sh", &["-ec", line])
+    }
+
+    fn fuse(&self) -> PathBuf {
+        self.dir.path().join("fuse")
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        for child in [&mut self.space, &mut self.device] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let _ = unmount(self.fuse(), UnmountFlags::DETACH);
+    }
+}
+
+/// Ends a program of [`Stage::command`]. By TERM, which `timeout` hands on to what it runs.
+pub(crate) fn end(child: &mut Child) {
+    let _ = kill_process(Pid::from_child(child), Signal::TERM);
+    let _ = child.wait();
+}
+
+/// Starts a program that says `ready` when it is.
+fn start(command: &mut Command) -> Child {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    if line != "ready\n" {
+        let mut said = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        panic!("{command:?} did not start: {said}");
+    }
+    child
+}
+
+/// What a program said that must have succeeded.
+pub(crate) fn good(output: Output) -> String {
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}{complained}", output.status);
+    said
+}

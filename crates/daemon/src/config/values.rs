@@ -1,0 +1,50 @@
+//! Values: what a text means, or what it may be instead.
+
+use slipring_fuse::UringMode;
+use slipring_netmap::PortKind;
+
+use crate::rules::KIND_NAMES;
+
+/// Three octal digits at most: there is nobody else whom a file could be for.
+#[allow(clippy::ptr_arg)] // Called with what the file holds.
+pub(crate) fn permissions(text: &String) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| "a mode is an octal number up to 777".to_owned())
+}
+
+/// At least two, so that one that waits a little leaves another.
+pub(super) fn workers(count: &i64) -> Result<usize, String> {
+    let fits = usize::try_from(*count).ok().filter(|count| (2..=64).contains(count));
+    fits.ok_or_else(|| "2 to 64".to_owned())
+}
+
+/// Whether requests come by io_uring.
+#[allow(clippy::ptr_arg)] // Called with what the file holds.
+pub(crate) fn uring(text: &String) -> Result<UringMode, String> {
+    match text.as_str() {
+        "auto" => Ok(UringMode::Auto),
+        "on" => Ok(UringMode::On),
+        "off" => Ok(UringMode::Off),
+        _ => Err("auto, on, off".to_owned()),
+    }
+}
+
+/// A size of memory: a whole number of MiB, GiB or TiB.
+#[allow(clippy::ptr_arg)] // Called with what the file holds.
+pub(super) fn memory(text: &String) -> Result<u64, String> {
+    const MIB: u64 = 1 << 20;
+    let units = [("MiB", MIB), ("GiB", MIB << 10), ("TiB", MIB << 20)];
+    let read = units.iter().find_map(|(unit, bytes)| {
+        let count: u64 = text.strip_suffix(unit)?.trim_end().parse().ok()?;
+        count.checked_mul(*bytes)
+    });
+    let fits = read.filter(|bytes| (512 * MIB..=16 * (MIB << 20)).contains(bytes));
+    fits.ok_or_else(|| "512MiB to 16TiB".to_owned())
+}
+
+/// A kind of port.
+#[allow(clippy::ptr_arg)] // Called with what the file holds.
+pub(super) fn kind(text: &String) -> Result<PortKind, String> {
+    let found = KIND_NAMES.iter().find(|(word, _)| word == text);
+    found.map(|(_, kind)| *kind).ok_or_else(|| KIND_NAMES.map(|(word, _)| word).join(", "))
+}

@@ -1,0 +1,110 @@
+//! Ports that outlive their programs, removed by somebody else than their owner: by root, or by the
+//! daemon's own user, who alone can ask the control socket.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use slipring_control::{ControlRefusal, ControlRequest};
+use slipring_netmap::{Domain, Errno};
+
+use crate::accounts::Accounts;
+
+/// Does what `remove-port` (a persistent port) and `detach-port` (a place in a switch) ask for, of the
+/// user that `owner` says. Where the namespace of `netns` has no port of that name, the only one that
+/// has it is meant.
+pub(crate) fn remove(
+    domains: &[Arc<Domain>],
+    request: &ControlRequest,
+) -> Result<Value, ControlRefusal> {
+    let text = |key: &str| {
+        let text = request.args.get(key).and_then(Value::as_str);
+        text.ok_or_else(|| ControlRefusal::malformed(format!("`{key}` is no text")))
+    };
+    let (name, owner) = (text("name")?, text("owner")?);
+    let uid = owner.parse().ok().or_else(|| Accounts::read().user(owner));
+    let uid = uid.ok_or_else(|| ControlRefusal {
+        help: Some("say the number instead: slipring daemon ctl memory".to_owned()),
+        ..ControlRefusal::malformed(format!("there is no user {owner}"))
+    })?;
+    let domain = domains.iter().find(|one| one.uid() == uid);
+    let domain = domain.ok_or_else(|| not_found(owner, name))?;
+    let ours = request.args.get("netns").and_then(Value::as_u64);
+    if request.what == "remove-port" {
+        let netns =
+            choose_namespace(namespaces_with(domain.persistent_ports(), name), ours, owner, name)?;
+        domain.remove_persistent(netns, name).map_err(|error| refused(error, owner, name))?;
+        return Ok(json!({ "port": name, "uid": uid }));
+    }
+    let ports = domain.switches().into_iter();
+    let ports = ports.flat_map(|one| one.ports.into_iter().map(move |port| (one.netns, port.name)));
+    let netns = choose_namespace(namespaces_with(ports.collect(), name), ours, owner, name)?;
+    let index = domain.detach(netns, name).map_err(|error| refused(error, owner, name))?;
+    Ok(json!({ "port": name, "uid": uid, "port_index": index.0 }))
+}
+
+/// Network namespaces in which there is a port of this name.
+fn namespaces_with(ports: Vec<(u64, String)>, name: &str) -> Vec<u64> {
+    ports.into_iter().filter(|(_, one)| one == name).map(|(netns, _)| netns).collect()
+}
+
+/// The namespace that is meant.
+fn choose_namespace(
+    places: Vec<u64>,
+    ours: Option<u64>,
+    owner: &str,
+    name: &str,
+) -> Result<u64, ControlRefusal> {
+    match places[..] {
+        [] => Err(not_found(owner, name)),
+        [only] => Ok(only),
+        _ => ours.filter(|ours| places.contains(ours)).ok_or_else(|| ControlRefusal {
+            help: Some(
+                "ask in the namespace that is meant: nsenter --net=/proc/PID/ns/net slipring vale .."
+                    .to_owned(),
+            ),
+            ..refusal(
+                format!("{} network namespaces have a port {name} of user {owner}", places.len()),
+                "none of them is yours".to_owned(),
+            )
+        }),
+    }
+}
+
+fn not_found(owner: &str, name: &str) -> ControlRefusal {
+    ControlRefusal {
+        help: Some("list them: slipring daemon ctl memory; slipring daemon ctl ports".to_owned()),
+        ..refusal(
+            format!("user {owner} has no port {name}"),
+            "neither persistent nor in a switch".to_owned(),
+        )
+    }
+}
+
+fn refused(error: Errno, owner: &str, name: &str) -> ControlRefusal {
+    let (cause, help) = match error {
+        Errno::BUSY => (
+            "a program has it open, or it is in a switch".to_owned(),
+            format!(
+                "plug it out: slipring vale -d SWITCH:{name} --owner {owner}; or end the program"
+            ),
+        ),
+        Errno::INVAL => (
+            "it is there as long as the program that has it open".to_owned(),
+            "end the program: slipring daemon ctl ports".to_owned(),
+        ),
+        error => (
+            std::io::Error::from(error).to_string(),
+            "see what is there now: slipring daemon ctl ports".to_owned(),
+        ),
+    };
+    ControlRefusal { help: Some(help), ..refusal(format!("{name} of user {owner} stays"), cause) }
+}
+
+fn refusal(summary: String, cause: String) -> ControlRefusal {
+    ControlRefusal {
+        code: ControlRefusal::MALFORMED.to_owned(),
+        summary,
+        cause: Some(cause),
+        help: None,
+    }
+}

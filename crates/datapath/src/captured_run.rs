@@ -1,0 +1,64 @@
+//! The program as tests call it: words in, what was said and the exit status out, in this process.
+//! Its run directory is the process's own.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use slipring_cli::{CliProgram, OutputStreams, Verb, flags};
+
+/// What a run said.
+pub struct CapturedRun {
+    /// Its exit status.
+    pub status: u8,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+}
+
+/// Runs `slipring VERB ARGS`. In words with an `@`, what follows it is a file in `dir`.
+pub fn run_captured(verbs: &'static [Verb], verb: &str, args: &str, dir: &Path) -> CapturedRun {
+    let word = |word: &str| match word.split_once('@') {
+        Some((before, name)) => OsString::from(format!("{before}{}", dir.join(name).display())),
+        None => OsString::from(word),
+    };
+    let words = ["slipring", verb].into_iter().chain(args.split_ascii_whitespace());
+    let words: Vec<_> = words.map(word).collect();
+    let (data, talk) = (OutputBuffer::default(), OutputBuffer::default());
+    let streams = OutputStreams {
+        stdout: Box::new(data.clone()),
+        stderr: Box::new(talk.clone()),
+        coloured: false,
+    };
+    let program = CliProgram { name: "slipring", about: "", version: "test", verbs };
+    let run_dir = std::env::temp_dir().join(format!("slipring-said-{}", std::process::id()));
+    flags::stand_in_run_dir(run_dir.clone());
+    let status = program.run(&words, streams);
+    // Made where a run was published, and empty after the last one.
+    let _ = std::fs::remove_dir(run_dir);
+    CapturedRun { status, stdout: data.text(), stderr: talk.text() }
+}
+
+#[derive(Clone, Default)]
+struct OutputBuffer(Arc<Mutex<Vec<u8>>>);
+
+impl OutputBuffer {
+    fn text(&self) -> String {
+        let said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&said).into_owned()
+    }
+}
+
+impl Write for OutputBuffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        said.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,56 @@
+//! How deeply idle processors may sleep while a program spins.
+//!
+//! A spinning program wants every other thread that it waits for, and every interrupt, at once. A
+//! processor that sleeps deeply needs up to hundreds of microseconds to wake; the kernel bounds
+//! that for as long as somebody holds `/dev/cpu_dma_latency` open with a number in it.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::sync::OnceLock;
+
+const DEVICE_PATH: &str = "/dev/cpu_dma_latency";
+
+static LATENCY_REQUEST: OnceLock<Option<File>> = OnceLock::new();
+
+/// Asks the kernel for wake-ups without delay until the process ends; whether it granted them. Who
+/// may not ask does without.
+pub fn request_no_latency() -> bool {
+    LATENCY_REQUEST.get_or_init(|| request(DEVICE_PATH).ok()).is_some()
+}
+
+/// Opens the device and writes the greatest latency, in microseconds: none.
+fn request(device: &str) -> std::io::Result<File> {
+    let mut file = OpenOptions::new().write(true).open(device)?;
+    file.write_all(&0_i32.to_ne_bytes())?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_request_is_a_binary_zero_that_is_held_open() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("latency");
+        std::fs::write(&path, "").unwrap();
+        let _held = request(path.to_str().unwrap()).unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), [0; 4]);
+        assert!(request("/no/such/device").is_err());
+    }
+
+    #[test]
+    fn a_program_that_spins_keeps_processors_awake_until_it_ends() {
+        let open = || {
+            let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+            links
+                .filter_map(|link| std::fs::read_link(link.path()).ok())
+                .any(|to| to.ends_with("cpu_dma_latency"))
+        };
+        if !request_no_latency() {
+            println!("skipped: {DEVICE_PATH} cannot be written here");
+            return;
+        }
+        assert!(open());
+    }
+}

@@ -1,0 +1,390 @@
+//! The flags by which every command opens ports, and what may be wrapped around them.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Duration;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::thread::{CpuSet, sched_getaffinity};
+use rustix::time::Timespec;
+use slipring_abi::name::{PortName, PortNameKind};
+use slipring_cli::codes::SR0002;
+use slipring_cli::flags::chosen_run_dir;
+use slipring_cli::units::{Count, ShareOfWhole, TimeSpan};
+use slipring_cli::{Diagnostic, Failure, Session, Signals};
+use slipring_core::Host;
+use slipring_model::Chance;
+use slipring_port::capture::FileWriter;
+use slipring_port::iface::Iface;
+use slipring_port::middleware::{self, CaptureObserver, FaultSpec, inject, observe};
+use slipring_port::netlink::LinkEvents;
+use slipring_port::{
+    Interest, OpenError, OpenOptions, Port, Queue, WaitStrategy, XdpMode, native, now,
+};
+use slipring_ring::{HugePages, is_buf_size};
+
+use crate::files::{RunFile, check_distinct, check_overwrite};
+use crate::latency;
+use crate::takeover::{self, TakeoverNotice};
+
+/// How the ports of one command are opened.
+#[derive(Debug, Clone)]
+pub struct PortOpening {
+    /// What the kinds are told.
+    pub options: OpenOptions,
+    /// How to wait for frames.
+    pub wait_policy: WaitStrategy,
+    capture: Option<String>,
+    faults: Option<FaultSpec>,
+    overwrite: bool,
+    notice: TakeoverNotice,
+}
+
+/// What a program does with a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PortRole {
+    /// Frames only come from it.
+    Source,
+    /// Frames go to it, and may come from it.
+    Sink,
+}
+
+/// Adds the flags.
+pub fn flags(command: Command) -> Command {
+    let value = |id: &'static str, name: &'static str, help: &'static str| {
+        Arg::new(id).long(id).value_name(name).help(help).help_heading("Opening ports")
+    };
+    let switch = |id: &'static str, help: &'static str| {
+        Arg::new(id).long(id).action(ArgAction::SetTrue).help(help).help_heading("Opening ports")
+    };
+    command.args([
+        value("mode", "MODE", "Way into an interface; all but best refuse to fall back")
+            .value_parser(["best", "zerocopy", "native", "generic"])
+            .default_value("best"),
+        value("slots", "N", "Slots per ring")
+            .value_parser(clap::value_parser!(u32).range(64..=65_536)),
+        value("buf-size", "BYTES", "Bytes per buffer [default: 2112; 2048 beside interfaces]")
+            .value_parser(buf_size),
+        switch("hugepages", "Refuse to run without 2 MiB pages"),
+        switch("shared", "Leave the interface to the host's stack as well"),
+        switch("take-over", "Allow the interface that carries the default route"),
+        switch("no-promisc", "Receive only frames for this host"),
+        switch("exit-on-link-down", "End when an interface is down, rather than wait for it"),
+        value(
+            "busy-poll",
+            "TIME",
+            "Busy-poll the device this long per system call [default unit: us]",
+        )
+        .value_parser(|text: &str| TimeSpan::parse(text, Duration::from_micros(1))),
+        switch("spin", "Never sleep: lowest latency, a whole core per thread")
+            .conflicts_with("sleep"),
+        switch("sleep", "Never spin before sleeping"),
+        value("capture", "FILE", "Write what passes to a capture (.pcap, .pcapng)")
+            .value_hint(ValueHint::FilePath),
+        switch(
+            "overwrite",
+            "Write captures (pcap:FILE) that frames go to although the files exist",
+        ),
+        value("fault-loss", "SHARE", "Lose this share of frames on purpose")
+            .value_parser(str::parse::<ShareOfWhole>),
+        value("fault-corrupt", "SHARE", "Flip a bit in this share of frames")
+            .value_parser(str::parse::<ShareOfWhole>),
+        value("fault-delay", "TIME", "Hold every frame this long [default unit: us]")
+            .value_parser(|text: &str| TimeSpan::parse(text, Duration::from_micros(1))),
+        value("fault-seed", "N", "Seed of the faults")
+            .value_parser(str::parse::<Count>)
+            .default_value("1"),
+    ])
+}
+
+/// The first of the flags that was typed, as it is written: for ways to run that open no port.
+pub fn first_typed_flag(matches: &ArgMatches) -> Option<String> {
+    let known = flags(Command::new(""));
+    let typed =
+        |arg: &&Arg| matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+    known.get_arguments().find(typed).map(|arg| format!("--{}", arg.get_id()))
+}
+
+fn buf_size(text: &str) -> Result<u32, String> {
+    let size = text.parse().ok().filter(|&size| is_buf_size(size));
+    size.ok_or_else(|| "buffers have a multiple of 64 bytes from 2048 to 4096".to_owned())
+}
+
+impl PortOpening {
+    /// What the flags say.
+    pub fn of(matches: &ArgMatches) -> Self {
+        let flag = |id: &str| matches.get_flag(id);
+        let text = |id: &str| matches.get_one::<String>(id).map(String::as_str);
+        let defaults = OpenOptions::default();
+        let busy_poll =
+            matches.get_one::<TimeSpan>("busy-poll").map_or(0, |span| span.nanos() / 1000);
+        let options = OpenOptions {
+            slots: matches.get_one("slots").copied().unwrap_or(defaults.slots),
+            buf_size: matches.get_one("buf-size").copied(),
+            huge: if flag("hugepages") { HugePages::Require } else { HugePages::Try },
+            xdp: match text("mode") {
+                Some("zerocopy") => XdpMode::ZeroCopy,
+                Some("native") => XdpMode::Native,
+                Some("generic") => XdpMode::Generic,
+                _ => XdpMode::Best,
+            },
+            shared: flag("shared"),
+            take_over: flag("take-over"),
+            promiscuous: !flag("no-promisc"),
+            exit_on_link_down: flag("exit-on-link-down"),
+            daemon: Some(native::socket_path(&chosen_run_dir(matches))),
+            busy_poll_us: u32::try_from(busy_poll).unwrap_or(u32::MAX),
+            ..defaults
+        };
+        let wait_policy = match (flag("spin"), flag("sleep")) {
+            (true, _) => WaitStrategy::Spin,
+            (_, true) => WaitStrategy::Sleep,
+            _ => WaitStrategy::default(),
+        };
+        Self {
+            options,
+            wait_policy,
+            capture: text("capture").map(str::to_owned),
+            faults: faults(matches),
+            overwrite: flag("overwrite"),
+            notice: TakeoverNotice::Shared,
+        }
+    }
+
+    /// Whether captures that exist may be written over.
+    pub fn overwriting(mut self, overwrite: bool) -> Self {
+        self.overwrite = overwrite;
+        self
+    }
+
+    /// As no flag but these options says, for a program that says nothing.
+    pub fn plain(options: OpenOptions) -> Self {
+        Self {
+            options,
+            wait_policy: WaitStrategy::default(),
+            capture: None,
+            faults: None,
+            overwrite: false,
+            notice: TakeoverNotice::None,
+        }
+    }
+
+    /// Opens the ports, in one region, and wraps what was asked for around them. Interfaces that
+    /// this takes from their host are told first, on stderr.
+    ///
+    /// # Errors
+    /// The first port or capture that cannot be opened.
+    pub fn open(
+        &self,
+        names: &[PortName],
+        session: &mut Session<'_>,
+    ) -> Result<Vec<Port>, Failure> {
+        self.open_with_pipes(names, &[], session)
+    }
+
+    /// The same with pipes of the program's own in that region, which come last and bare.
+    pub fn open_with_pipes(
+        &self,
+        names: &[PortName],
+        pipes: &[PortName],
+        session: &mut Session<'_>,
+    ) -> Result<Vec<Port>, Failure> {
+        takeover::warn_takeover(names, &self.options, self.notice, session)?;
+        if self.wait_policy == WaitStrategy::Spin {
+            latency::request_no_latency();
+        }
+        let mut options = self.options.clone();
+        if self.faults.is_some() {
+            options.reserve_factor += middleware::FAULT_LAYERS;
+        }
+        let mut ports = Host::global().open_all(&[names, pipes].concat(), &options)?;
+        let capture = self.start_capture(&ports[..names.len()])?;
+        for (i, port) in ports[..names.len()].iter_mut().enumerate() {
+            if let Some(faults) = &self.faults {
+                let name = port.info.name.clone();
+                rewrap(port, |index, queue| inject(&name, index, queue, faults))?;
+            }
+            if let Some(capture) = &capture {
+                rewrap(port, |_, queue| Ok(observe(queue, Box::new(capture.for_interface(i)))))?;
+            }
+        }
+        Ok(ports)
+    }
+
+    /// Says that a NIC and its own host rings are opened.
+    pub fn with_host_rings(mut self, beside: bool) -> Self {
+        self.options.uses_host_rings = beside;
+        self
+    }
+
+    /// Says that something with so many rings of its own will be wrapped around each port.
+    pub fn with_layers(mut self, layers: u32) -> Self {
+        self.options.reserve_factor += layers;
+        self
+    }
+
+    /// Says that a virtio-net header of so many bytes stands before each frame in the rings.
+    pub fn with_vnet_header(mut self, bytes: u32) -> Self {
+        self.options.vnet_hdr = bytes;
+        self
+    }
+
+    fn start_capture(&self, ports: &[Port]) -> Result<Option<CaptureObserver>, OpenError> {
+        let Some(path) = &self.capture else { return Ok(None) };
+        let names: Vec<_> = ports.iter().map(|port| port.info.name.as_str()).collect();
+        let file = FileWriter::create(path, &names).map_err(|cause| OpenError::new(path, cause))?;
+        Ok(Some(CaptureObserver::new(file).after_header(self.options.vnet_hdr as usize)))
+    }
+
+    /// What a program that passes frames between ports does with each of them, where `goes` says
+    /// whether frames go to the port with an index: a capture that exists, or the standard input, is
+    /// read where it may be meant so, as the first port or as one that no frames go to.
+    pub fn roles(ports: &[PortName], goes: impl Fn(usize) -> bool) -> Vec<(&PortName, PortRole)> {
+        let is_there = |name: &str| name == "-" || Path::new(name).exists();
+        let is_read = |at: usize, port: &PortName| !goes(at) || at == 0 && is_there(&port.name);
+        let role = |at, port| if is_read(at, port) { PortRole::Source } else { PortRole::Sink };
+        ports.iter().enumerate().map(|(at, port)| (port, role(at, port))).collect()
+    }
+
+    /// Says what the program does with each of its ports, and which other files it reads or writes
+    /// itself. Captures to which frames go are written, also where the files exist and
+    /// `--overwrite` allows it; a capture that frames only come from is read.
+    ///
+    /// # Errors
+    /// A capture that exists and would be written over, one that is written twice, or one that is
+    /// read and written.
+    pub fn with_roles<'p>(
+        mut self,
+        ports: impl IntoIterator<Item = (&'p PortName, PortRole)>,
+        others: Vec<RunFile>,
+    ) -> Result<Self, Failure> {
+        let captures = ports.into_iter().filter(|(port, _)| port.kind == PortNameKind::Pcap);
+        let captures: Vec<_> = captures
+            .map(|(port, role)| match role {
+                PortRole::Source => RunFile::read(Path::new(&port.name)),
+                PortRole::Sink => RunFile::written(Path::new(&port.name)),
+            })
+            .collect();
+        let observed = self.capture.iter().map(|path| RunFile::written(Path::new(path)));
+        check_distinct(&[captures.clone(), others, observed.collect()].concat())?;
+        if !self.overwrite {
+            check_overwrite(&captures)?;
+        }
+        let (written, read): (Vec<_>, _) = captures.iter().partition(|file| file.is_written());
+        self.options.captures_to_write = written.into_iter().map(RunFile::display_path).collect();
+        self.options.captures_to_read = read.into_iter().map(RunFile::display_path).collect();
+        Ok(self)
+    }
+
+    /// Whether opening `name` takes an interface from its host, which is told then.
+    pub fn takes_interface(&self, name: &PortName) -> bool {
+        takeover::takes_interface(name, std::slice::from_ref(name), &self.options)
+    }
+
+    /// For a program that only looks at frames: an interface that it takes could be listened to.
+    pub fn for_observer(mut self) -> Self {
+        self.notice = TakeoverNotice::Listen;
+        self
+    }
+
+    /// As [`Self::open`], for a program that uses a port in one direction only.
+    pub fn one_direction(mut self, direction: Interest) -> Self {
+        self.options.direction = direction;
+        self
+    }
+}
+
+/// Refuses processors that this process may not run on: a thread would run wherever it likes.
+///
+/// # Errors
+/// The first one.
+pub fn require_cpus(cpus: &[u32]) -> Result<(), Failure> {
+    let allowed = sched_getaffinity(None).map_err(std::io::Error::from)?;
+    let here = |cpu: u32| (cpu as usize) < CpuSet::MAX_CPU && allowed.is_set(cpu as usize);
+    let Some(cpu) = cpus.iter().find(|cpu| !here(**cpu)) else { return Ok(()) };
+    let all = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    let all: Vec<_> = all.map(|cpu| cpu.to_string()).collect();
+    let error = Diagnostic::new(SR0002, format!("there is no processor {cpu} to run on"));
+    let error = error.with_cause("the machine has it not, or this process may not use it");
+    Err(error.with_help(format!("there are: {}", all.join(", "))).into())
+}
+
+/// Waits until the interfaces of `ports` are up, for `time` at most, or for a signal.
+///
+/// # Errors
+/// If the kernel tells of no link changes.
+pub fn wait_for_links(
+    ports: &[PortName],
+    time: Duration,
+    signals: &Signals,
+) -> Result<(), Failure> {
+    wait_while(|| ports.iter().any(is_down), time, signals).map(|_| ())
+}
+
+/// Waits as long as `is_missing` holds of some link, for `time` at most, or until a signal asks to
+/// stop. Returns whether it held until the time was over.
+///
+/// # Errors
+/// If the kernel tells of no link changes.
+pub fn wait_while(
+    is_missing: impl Fn() -> bool,
+    time: Duration,
+    signals: &Signals,
+) -> Result<bool, Failure> {
+    let until = now().saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+    let events = LinkEvents::open()?;
+    while is_missing() && !signals.stopping() {
+        let Some(left) = until.checked_sub(now()).filter(|left| *left > 0) else {
+            return Ok(true);
+        };
+        let timeout = Timespec {
+            tv_sec: (left / 1_000_000_000) as i64,
+            tv_nsec: (left % 1_000_000_000) as _,
+        };
+        let mut fds = [
+            PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(events.as_fd(), PollFlags::IN),
+        ];
+        // Interrupted or not: the links are looked at again.
+        let _ = poll(&mut fds, Some(&timeout));
+        events.clear();
+    }
+    Ok(false)
+}
+
+fn is_down(name: &PortName) -> bool {
+    let interface = name.kind.names_interface() && name.pipe.is_none();
+    interface && Iface::find(&name.name).is_ok_and(|iface| iface.require_up().is_err())
+}
+
+/// Puts a wrapper around each queue of a port.
+fn rewrap(
+    port: &mut Port,
+    mut wrap: impl FnMut(u64, Box<dyn Queue>) -> Result<Box<dyn Queue>, OpenError>,
+) -> Result<(), OpenError> {
+    for (queue, index) in std::mem::take(&mut port.queues).into_iter().zip(0..) {
+        port.queues.push(wrap(index, queue)?);
+    }
+    Ok(())
+}
+
+fn faults(matches: &ArgMatches) -> Option<FaultSpec> {
+    let share = |id: &str| matches.get_one::<ShareOfWhole>(id).map(|share| share.ppb());
+    let (loss, corruption) = (share("fault-loss"), share("fault-corrupt"));
+    let delay = matches.get_one::<TimeSpan>("fault-delay").map(|span| span.nanos());
+    if loss.is_none() && corruption.is_none() && delay.is_none() {
+        return None;
+    }
+    let chance = |ppb: Option<u64>| {
+        Chance::from_ratio(ppb.unwrap_or(0), 1_000_000_000).unwrap_or(Chance::NEVER)
+    };
+    let seed = matches.get_one::<Count>("fault-seed").map_or(1, |count| count.0);
+    Some(FaultSpec {
+        loss: chance(loss),
+        corruption: chance(corruption),
+        delay: delay.unwrap_or(0),
+        seed,
+    })
+}

@@ -1,0 +1,290 @@
+//! Shows what a running command does to whoever looks: `slipring top`, or any reader of
+//! [`slipring_core::counters`].
+//!
+//! A thread of its own copies the figures that the command has anyway, some times a second while
+//! somebody looks, so a frame costs nothing more. While nobody does it sleeps: who looks wakes it
+//! by reading, and finds new figures a moment later. A command that cannot publish goes on.
+//!
+//! Not for: what a report tells in full; here stand the figures that are watched.
+
+mod metrics;
+mod ports;
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use slipring_cli::{Failure, Session};
+use slipring_core::counters::{Publisher, ReaderEvents};
+use slipring_port::{Nanos, now};
+use slipring_ring::Doorbell;
+use slipring_top::schema::{MetricObject, MetricSchema, SCHEMA_VERSION};
+
+pub use metrics::serve_metrics;
+
+use crate::meter::PortMeter;
+
+/// Between two looks, where there are few links.
+const MIN_PUBLISH_PERIOD: Duration = Duration::from_millis(100);
+/// Between two looks at most, as often as reports come anyway.
+const MAX_PUBLISH_PERIOD: Duration = Duration::from_secs(1);
+/// The board shows all links at once, so thousands are shown less often.
+const PUBLISH_PERIOD_PER_LINK: Duration = Duration::from_millis(1);
+/// How long figures are published after a look: the next one finds them there.
+const WATCHED_FOR_NS: Nanos = 3_000_000_000;
+
+/// Figures that are published until this is dropped.
+pub struct PublishGuard {
+    stop: Arc<PublisherStop>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Tells the thread to end.
+struct PublisherStop {
+    is_set: AtomicBool,
+    doorbell: Doorbell,
+}
+
+/// Waits until something is to be read, or for some time: `poll`.
+type PollFn = fn(&mut [PollFd<'_>], Option<&Timespec>) -> rustix::io::Result<usize>;
+
+/// What a command has to show beside its ports: its links.
+pub trait LinkMetrics: Send {
+    /// The name and the seed of the run.
+    fn run(&self) -> (Option<String>, u64);
+
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// Adds them and the meaning of their words.
+    fn describe(&self, names: &mut MetricSchema);
+
+    /// Adds their words as they are now; the time of that, 0 where it is not known.
+    fn sample(&mut self, words: &mut Vec<u64>) -> Nanos;
+
+    /// The causes of losses between them and a port.
+    fn boundary_loss_causes(&self) -> Vec<&'static str>;
+
+    /// Adds the packets that were lost so at port `at` when they were last looked at.
+    fn boundary_losses(&self, at: usize, words: &mut Vec<u64>);
+}
+
+/// Publishes the counters of ports, and the figures of links where there are any.
+///
+/// # Errors
+/// If stderr cannot be written, where it says that there is nothing to watch.
+pub fn start(
+    meter: PortMeter,
+    links: Option<Box<dyn LinkMetrics>>,
+    session: &mut Session<'_>,
+) -> Result<Option<PublishGuard>, Failure> {
+    match MetricsSource::new(meter, links).publish(&session.run_dir) {
+        Ok(publishing) => Ok(Some(publishing)),
+        Err(error) => {
+            let told = format_args!("# nothing to see for slipring top: {error}");
+            session.reporter.say_at(1, told).map(|()| None)
+        }
+    }
+}
+
+impl Drop for PublishGuard {
+    fn drop(&mut self) {
+        // Relaxed: it tells of nothing but itself, and the bell rings until it is seen.
+        self.stop.is_set.store(true, Ordering::Relaxed);
+        self.stop.doorbell.ring();
+        if let Some(thread) = self.thread.take() {
+            // A panic was told by its thread already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Where the words come from.
+struct MetricsSource {
+    meter: PortMeter,
+    links: Option<Box<dyn LinkMetrics>>,
+    names: MetricSchema,
+    wait: PollFn,
+}
+
+impl MetricsSource {
+    fn new(meter: PortMeter, links: Option<Box<dyn LinkMetrics>>) -> Self {
+        let args = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
+        let (name, seed) = links.as_ref().map_or((None, None), |links| {
+            let (name, seed) = links.run();
+            (name, Some(seed))
+        });
+        let mut names = MetricSchema {
+            schema: SCHEMA_VERSION,
+            line: args.collect::<Vec<_>>().join(" "),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            name,
+            seed,
+            ..MetricSchema::default()
+        };
+        if let Some(links) = &links {
+            links.describe(&mut names);
+        }
+        let between = links.as_ref().map_or_else(Vec::new, |links| links.boundary_loss_causes());
+        names.describe("port", ports::counters(&between));
+        for (name, _) in meter.snapshots() {
+            let (kind, name) = ("port".to_owned(), name.to_owned());
+            names.add(MetricObject { kind, name, ..MetricObject::default() });
+        }
+        Self { meter, links, names, wait: poll }
+    }
+
+    fn publish(mut self, dir: &Path) -> io::Result<PublishGuard> {
+        let mut publisher = Publisher::open(dir, &self.names.text(), self.names.words())?;
+        let stop =
+            Arc::new(PublisherStop { is_set: AtomicBool::new(false), doorbell: Doorbell::new()? });
+        let stopped = stop.clone();
+        let thread = spawn(move || self.run(&mut publisher, &stopped));
+        Ok(PublishGuard { stop, thread: Some(thread) })
+    }
+
+    fn run(&mut self, publisher: &mut Publisher, stop: &PublisherStop) {
+        let links = self.links.as_ref().map_or(0, |links| links.count());
+        let period = PUBLISH_PERIOD_PER_LINK
+            .saturating_mul(links as u32)
+            .clamp(MIN_PUBLISH_PERIOD, MAX_PUBLISH_PERIOD);
+        // Where nobody tells of readers, there may always be some.
+        let readers = publisher.readers().ok();
+        let (mut words, mut watched_until) = (Vec::new(), 0);
+        loop {
+            self.publish_once(publisher, &mut words);
+            if readers.as_ref().is_some_and(ReaderEvents::take_events) {
+                watched_until = now() + WATCHED_FOR_NS;
+            }
+            match &readers {
+                Some(readers) if now() >= watched_until => {
+                    self.wait_for_readers(stop, Some(readers), None)
+                }
+                _ => self.wait_for_readers(stop, None, Some(period)),
+            }
+            if stop.is_set.load(Ordering::Relaxed) {
+                return;
+            }
+        }
+    }
+
+    fn publish_once(&mut self, publisher: &mut Publisher, words: &mut Vec<u64>) {
+        words.clear();
+        // Links that were never looked at have no time yet.
+        let time = self.links.as_mut().map_or(0, |links| links.sample(words));
+        for (at, (_, counts)) in self.meter.snapshots().enumerate() {
+            ports::values(&counts, words);
+            if let Some(links) = &self.links {
+                links.boundary_losses(at, words);
+            }
+        }
+        publisher.publish(if time > 0 { time } else { now() }, words.iter().copied());
+    }
+
+    /// Waits for a reader, if that is asked for, or for some time, or until it is all over.
+    fn wait_for_readers(
+        &self,
+        stop: &PublisherStop,
+        readers: Option<&ReaderEvents>,
+        time: Option<Duration>,
+    ) {
+        let limit = time.map(|time| Timespec::try_from(time).expect("it is a second at most"));
+        let mut fds = vec![PollFd::from_borrowed_fd(stop.doorbell.as_fd(), PollFlags::IN)];
+        fds.extend(readers.map(|readers| PollFd::from_borrowed_fd(readers.as_fd(), PollFlags::IN)));
+        match (self.wait)(&mut fds, limit.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            // The kernel is short of memory, or so: figures still come, if more slowly.
+            Err(_) => sleep(time.unwrap_or(MAX_PUBLISH_PERIOD)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use slipring_core::counters::{CountersReader, running};
+    use slipring_top::schema::MetricCounter;
+
+    use super::*;
+
+    /// A link that counts how often it is looked at.
+    struct Looks(Arc<AtomicU64>);
+
+    impl LinkMetrics for Looks {
+        fn run(&self) -> (Option<String>, u64) {
+            (None, 0)
+        }
+
+        fn count(&self) -> usize {
+            1
+        }
+
+        fn describe(&self, names: &mut MetricSchema) {
+            names.describe("link", vec![MetricCounter::growing("looks", "")]);
+            let (kind, name) = ("link".to_owned(), "up".to_owned());
+            names.add(MetricObject { kind, name, ..MetricObject::default() });
+        }
+
+        fn sample(&mut self, words: &mut Vec<u64>) -> Nanos {
+            words.push(self.0.fetch_add(1, Ordering::Relaxed) + 1);
+            now()
+        }
+
+        fn boundary_loss_causes(&self) -> Vec<&'static str> {
+            Vec::new()
+        }
+
+        fn boundary_losses(&self, _: usize, _: &mut Vec<u64>) {}
+    }
+
+    #[test]
+    fn figures_are_published_for_those_who_look_and_for_nobody_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let looks = Arc::new(AtomicU64::new(0));
+        let links: Box<dyn LinkMetrics> = Box::new(Looks(looks.clone()));
+        let publishing =
+            MetricsSource::new(PortMeter::new(&[]), Some(links)).publish(dir.path()).unwrap();
+        let count = || looks.load(Ordering::Relaxed);
+        let eventually = |what: &dyn Fn() -> bool| {
+            let until = now() + 10_000_000_000;
+            while !what() {
+                assert!(now() < until, "waited in vain, {} looks", count());
+                sleep(Duration::from_millis(1));
+            }
+        };
+        eventually(&|| count() >= 1);
+        // Many times as long as between two looks.
+        sleep(10 * MIN_PUBLISH_PERIOD);
+        assert_eq!(count(), 1, "nobody looks, and nothing is done");
+        let mut reader = CountersReader::open(&running(dir.path())[0].path).unwrap();
+        reader.read().unwrap();
+        // Woken once by that, and then again and again, though no further look comes.
+        eventually(&|| count() >= 5);
+        assert!(reader.read().unwrap().words[0] >= 4);
+        drop(publishing);
+        assert!(!reader.is_alive());
+    }
+
+    #[test]
+    fn figures_are_published_though_waiting_fails_and_the_end_comes_soon() {
+        let dir = tempfile::tempdir().unwrap();
+        let looks = Arc::new(AtomicU64::new(0));
+        let links: Box<dyn LinkMetrics> = Box::new(Looks(looks.clone()));
+        let mut source = MetricsSource::new(PortMeter::new(&[]), Some(links));
+        source.wait = |_, _| Err(Errno::NOMEM);
+        let publishing = source.publish(dir.path()).unwrap();
+        let until = now() + 10_000_000_000;
+        while looks.load(Ordering::Relaxed) < 2 {
+            assert!(now() < until, "nothing is shown any more");
+            sleep(Duration::from_millis(1));
+        }
+        drop(publishing);
+    }
+}

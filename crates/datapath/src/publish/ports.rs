@@ -1,0 +1,25 @@
+//! The words of a port.
+
+use slipring_port::{DropCause, QueueSnapshot};
+use slipring_top::schema::MetricCounter;
+
+/// What they mean; `between` are the causes of losses between it and what is behind it.
+pub(super) fn counters(between: &[&'static str]) -> Vec<MetricCounter> {
+    let traffic = [
+        ("rx.packets", "packets"),
+        ("rx.bytes", "bytes"),
+        ("tx.packets", "packets"),
+        ("tx.bytes", "bytes"),
+    ];
+    let traffic = traffic.into_iter().map(|(name, unit)| MetricCounter::growing(name, unit));
+    let own = DropCause::ALL.iter().map(|cause| cause.name());
+    let lost = own.chain(between.iter().copied()).map(|cause| format!("lost.{cause}"));
+    traffic.chain(lost.map(|name| MetricCounter::growing(name, "packets"))).collect()
+}
+
+/// What they are, in the same order, without those of losses between.
+pub(super) fn values(counts: &QueueSnapshot, words: &mut Vec<u64>) {
+    let (rx, tx) = (counts.rx, counts.tx);
+    words.extend([rx.packets, rx.bytes, tx.packets, tx.bytes]);
+    words.extend(DropCause::ALL.iter().map(|cause| counts.dropped(*cause)));
+}

@@ -1,0 +1,140 @@
+//! What takes an interface from its host says so first.
+//!
+//! Until a port like `netmap:eth0` is closed the host's stack receives nothing from the interface,
+//! and in most modes sends nothing either. Whoever types that on the only way to a machine wants to
+//! know before it is done, and which spelling would not do it.
+//!
+//! Not for: programs called by a name of netmap's own (`pkt-gen`, `bridge`), which say netmap's
+//! words only; that their ports take an interface is what those names always meant.
+
+use slipring_abi::name::{PortName, PortNameFlags, PortNameKind, RingSelection};
+use slipring_cli::{Failure, ReportFormat, Session};
+use slipring_port::OpenOptions;
+use slipring_port::iface::Iface;
+
+/// What a program says of an interface that it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TakeoverNotice {
+    /// That `packet:` with `--shared` would leave the host its frames.
+    Shared,
+    /// That `packet:` alone would only listen.
+    Listen,
+    /// Nothing.
+    None,
+}
+
+/// Says which of these ports will take an interface from its host.
+///
+/// # Errors
+/// If that cannot be written.
+pub(crate) fn warn_takeover(
+    names: &[PortName],
+    options: &OpenOptions,
+    notice: TakeoverNotice,
+    session: &mut Session<'_>,
+) -> Result<(), Failure> {
+    // JSON has it in the mode of each port, and nothing but JSON on stderr.
+    if session.classic.is_some() || session.reporter.format() != ReportFormat::Text {
+        return Ok(());
+    }
+    // Where there is none, or it carries the default route, opening it says so.
+    let is_given = |name: &&PortName| {
+        let iface = Iface::find(&name.name);
+        iface.is_ok_and(|iface| options.take_over || !iface.default_route())
+    };
+    let taken = names.iter().filter(|name| takes_interface(name, names, options)).filter(is_given);
+    let lines: Vec<_> = taken.filter_map(|name| line(name, notice)).collect();
+    lines.iter().try_for_each(|line| session.reporter.say(line))
+}
+
+fn line(name: &PortName, notice: TakeoverNotice) -> Option<String> {
+    let mut packet = name.clone();
+    (packet.kind, packet.rings, packet.device) = (PortNameKind::Packet, RingSelection::All, None);
+    packet.flags = PortNameFlags::default();
+    let instead = match notice {
+        TakeoverNotice::Shared => format!("{packet} with --shared would leave the host its frames"),
+        TakeoverNotice::Listen => format!("{packet} would only listen"),
+        TakeoverNotice::None => return None,
+    };
+    Some(format!("# {name} takes the interface from its host until this ends; {instead}"))
+}
+
+/// Whether opening `name`, one of `all`, takes an interface from its host. Where its host rings are
+/// opened as well, they are the host's way.
+pub(crate) fn takes_interface(name: &PortName, all: &[PortName], options: &OpenOptions) -> bool {
+    let nic =
+        matches!(name.rings, RingSelection::All | RingSelection::One(_)) && name.pipe.is_none();
+    let watches = name.flags.is_monitor();
+    let kind = match name.kind {
+        // XDP programs lead all frames to the port, shared or not; `netmap:` may be one.
+        PortNameKind::Netmap | PortNameKind::Xdp => true,
+        PortNameKind::Packet => !options.shared,
+        // Ports of switches and others that programs make are no interfaces.
+        PortNameKind::Kernel => Iface::find(&name.name).is_ok(),
+        _ => false,
+    };
+    let is_host = |other: &&PortName| {
+        other.name == name.name
+            && matches!(
+                other.rings,
+                RingSelection::Host | RingSelection::OneHost(_) | RingSelection::NicAndHost
+            )
+    };
+    nic && kind && !watches && !all.iter().any(|other| is_host(&other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(names: &[&str], shared: bool) -> Vec<String> {
+        let names: Vec<_> =
+            names.iter().map(|name| PortName::parse_classic(name).unwrap()).collect();
+        let options = OpenOptions { shared, ..OpenOptions::default() };
+        let taken = names.iter().filter(|name| takes_interface(name, &names, &options));
+        taken.map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_takes_an_interface_from_its_host_is_known_by_its_name() {
+        for name in ["netmap:eth0", "netmap:eth0-2", "xdp:eth0", "packet:eth0", "kernel:lo"] {
+            assert_eq!(taken(&[name], false), [name]);
+        }
+        for name in [
+            "null:",
+            "tap:a",
+            "pcap:a",
+            "x{1",
+            "netmap:eth0^",
+            "netmap:eth0*",
+            "vale0:a",
+            "netmap:lo/z",
+        ] {
+            assert!(taken(&[name], false).is_empty(), "{name}");
+        }
+        for name in ["kernel:vale0:a", "kernel:x{1", "kernel:lo/t", "kernel:nosuch0"] {
+            assert!(taken(&[name], false).is_empty(), "{name}");
+        }
+        assert_eq!(taken(&["eth0"], false), ["netmap:eth0"], "a bare name");
+        assert!(taken(&["packet:eth0"], true).is_empty());
+        assert_eq!(taken(&["netmap:eth0"], true), ["netmap:eth0"], "XDP leads all frames away");
+    }
+
+    #[test]
+    fn an_interface_whose_host_rings_are_open_too_is_not_taken() {
+        assert!(taken(&["netmap:eth0", "netmap:eth0^"], false).is_empty());
+        assert_eq!(taken(&["netmap:eth0", "netmap:eth1^"], false), ["netmap:eth0"]);
+    }
+
+    #[test]
+    fn the_line_names_the_spelling_that_does_not_take_it() {
+        let name = PortName::parse_classic("netmap:br--lan-0/xTR").unwrap();
+        let line = |notice| line(&name, notice).unwrap_or_default();
+        assert!(
+            line(TakeoverNotice::Shared)
+                .ends_with("packet:br--lan with --shared would leave the host its frames")
+        );
+        assert!(line(TakeoverNotice::Listen).ends_with("; packet:br--lan would only listen"));
+        assert_eq!(line(TakeoverNotice::None), "");
+    }
+}

@@ -1,0 +1,189 @@
+//! Threads that move frames, and the loop that watches over them: signals, intervals, the end.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
+use slipring_abi::name::PortName;
+use slipring_cli::{Failure, Signals};
+use slipring_port::iface::Iface;
+use slipring_port::{Nanos, OpenCause, RunCause, RunError, now};
+use slipring_ring::Doorbell;
+
+/// Running threads.
+pub struct Workers {
+    threads: Vec<JoinHandle<Result<(), RunError>>>,
+    stop: WorkersStop,
+    state: Arc<WorkersState>,
+}
+
+struct WorkersState {
+    running: AtomicU32,
+    failed: AtomicBool,
+}
+
+/// How threads are told to stop, and tell that they did.
+#[derive(Clone)]
+pub struct WorkersStop {
+    flag: Arc<AtomicBool>,
+    /// Rings for the threads once they are to stop.
+    pub doorbell: Arc<Doorbell>,
+    /// Rings for the watcher when a thread ends.
+    worker_ended: Arc<Doorbell>,
+}
+
+impl WorkersStop {
+    /// Whether to stop.
+    pub fn is_set(&self) -> bool {
+        self.flag.load(Ordering::Relaxed)
+    }
+}
+
+/// What it is time for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkersEvent {
+    /// The report of an interval.
+    Interval,
+    /// A report that the user asked for.
+    Interim,
+    /// The configuration is to be read again.
+    Reload,
+}
+
+/// What a thread runs.
+pub type WorkerTask = Box<dyn FnOnce(&WorkersStop) -> Result<(), RunError> + Send>;
+
+impl Workers {
+    /// Starts a thread per task.
+    pub fn start(tasks: Vec<WorkerTask>) -> Result<Self, Failure> {
+        let stop = WorkersStop {
+            flag: Arc::default(),
+            doorbell: Arc::new(Doorbell::new()?),
+            worker_ended: Arc::new(Doorbell::new()?),
+        };
+        let running = AtomicU32::new(tasks.len() as u32);
+        let state = Arc::new(WorkersState { running, failed: AtomicBool::new(false) });
+        let start = |task: WorkerTask| {
+            let (stop, state) = (stop.clone(), state.clone());
+            spawn(move || {
+                let result = task(&stop);
+                state.failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                state.running.fetch_sub(1, Ordering::Relaxed);
+                stop.worker_ended.ring();
+                result
+            })
+        };
+        let threads = tasks.into_iter().map(start).collect();
+        Ok(Self { threads, stop, state })
+    }
+
+    /// Watches until a signal, the deadline, the end of all threads or the failure of one; calls
+    /// `report` once per `period` and for each USR1 (with true).
+    pub fn watch(
+        &self,
+        signals: &Signals,
+        period: Option<Duration>,
+        deadline: Option<Nanos>,
+        mut report: impl FnMut(bool) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.watch_with_reload(signals, period, deadline, |due| match due {
+            WorkersEvent::Interval => report(false),
+            WorkersEvent::Interim => report(true),
+            WorkersEvent::Reload => Ok(()),
+        })
+    }
+
+    /// As [`Self::watch`], for a command that also reads its configuration again for each HUP.
+    pub fn watch_with_reload(
+        &self,
+        signals: &Signals,
+        period: Option<Duration>,
+        deadline: Option<Nanos>,
+        mut act: impl FnMut(WorkersEvent) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let period = period.map(|period| period.as_nanos() as Nanos);
+        let mut next = period.map(|period| now() + period);
+        while !signals.stopping() && self.is_running() {
+            let time = now();
+            if deadline.is_some_and(|deadline| time >= deadline) {
+                break;
+            }
+            if signals.take_interim() {
+                act(WorkersEvent::Interim)?;
+            }
+            if signals.take_reload() {
+                act(WorkersEvent::Reload)?;
+            }
+            if let (Some(due), Some(period)) = (next, period)
+                && time >= due
+            {
+                act(WorkersEvent::Interval)?;
+                next = Some(due.max(time.saturating_sub(period)) + period);
+            }
+            let until = next.into_iter().chain(deadline).min();
+            self.sleep(signals, until.map(|until| until.saturating_sub(now())));
+        }
+        Ok(())
+    }
+
+    /// Whether a thread is still at work and none has failed. Threads that end well leave the
+    /// others to end by themselves.
+    fn is_running(&self) -> bool {
+        self.state.running.load(Ordering::Relaxed) > 0 && !self.state.failed.load(Ordering::Relaxed)
+    }
+
+    fn sleep(&self, signals: &Signals, time: Option<Nanos>) {
+        let timeout = time.map(|time| Timespec {
+            tv_sec: (time / 1_000_000_000) as i64,
+            tv_nsec: (time % 1_000_000_000) as _,
+        });
+        let mut fds = [
+            PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.stop.worker_ended.as_fd(), PollFlags::IN),
+        ];
+        // Interrupted or not: the caller looks at everything again.
+        let _ = poll(&mut fds, timeout.as_ref());
+        signals.acknowledge();
+        self.stop.worker_ended.clear();
+    }
+
+    /// Stops all threads and waits for them; the first failure, if any.
+    pub fn finish(self) -> Result<(), RunError> {
+        self.stop.flag.store(true, Ordering::Relaxed);
+        self.stop.doorbell.ring();
+        let mut result = Ok(());
+        for thread in self.threads {
+            match thread.join() {
+                Ok(ended) => result = result.and(ended.map_err(refine_link_error)),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        result
+    }
+}
+
+/// How long an interface that is being removed may still be there, but down.
+const REMOVAL_TIMEOUT_NS: Nanos = 200_000_000;
+
+/// The kernel takes an interface down before it removes it: a port notices the first, and the
+/// person wants to know of the second.
+fn refine_link_error(mut error: RunError) -> RunError {
+    let until = now() + REMOVAL_TIMEOUT_NS;
+    while matches!(error.cause, RunCause::WentDown) && now() < until {
+        if is_gone(&error.port) {
+            error.cause = RunCause::Vanished;
+            return error;
+        }
+        sleep(Duration::from_millis(5));
+    }
+    error
+}
+
+fn is_gone(port: &str) -> bool {
+    PortName::parse_classic(port)
+        .is_ok_and(|name| matches!(Iface::find(&name.name), Err(OpenCause::NoInterface { .. })))
+}

@@ -1,0 +1,265 @@
+//! The gate of a queue: random losses, limits and active queue management, in dummynet's order.
+//!
+//! ```text
+//!   packet --> plr --> RED --> size of the queue --> PIE --> in      CoDel asks on the way out
+//! ```
+
+use alloc::boxed::Box;
+
+use slipring_model::aqm::{
+    Aqm, AqmArrival, AqmDeparture, AqmQueueView, AqmVerdict, CoDel, FifoAqm, Pie, PieSpec, Red,
+    RedSpec as RedModel, RedUnit,
+};
+use slipring_model::{Chance, GilbertElliott, ParameterError, Stream};
+
+use super::counters::ShaperDropCause;
+use super::pool::PooledPacket;
+use crate::spec::{AqmSpec, PolicySpec, QueueLimit, ShaperLoss, ShaperRedSpec};
+
+/// Sizes of packets that RED counts by, with their names as sysctls. A queue keeps those it was
+/// configured under, as in dummynet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RedSizes {
+    /// `net.inet.ip.dummynet.red_avg_pkt_size`: an idle queue's average decays once per time that
+    /// a packet of so many bytes takes on the link; 512.
+    pub mean_len: u32,
+    /// `net.inet.ip.dummynet.red_max_pkt_size`: in a queue in bytes, a packet of so many is hit with
+    /// the whole probability and a smaller one with its share; 1500.
+    pub max_len: u32,
+}
+
+impl Default for RedSizes {
+    fn default() -> Self {
+        Self { mean_len: 512, max_len: 1500 }
+    }
+}
+
+/// What a packet of a queue in slots counts for PIE's `onoff`, in bytes.
+const PIE_MEAN_LEN: u64 = 1000;
+
+/// What all queues of a flowset share.
+#[derive(Clone, Debug)]
+pub(crate) struct QueuePolicy {
+    pub(crate) spec: PolicySpec,
+    red: RedSizes,
+    uniform: Chance,
+    loss_draws: Stream,
+    aqm_draws: Stream,
+}
+
+/// What one queue has for itself; queues with neither AQM nor a chain of losses have none.
+#[derive(Clone, Debug)]
+pub(crate) struct AdmissionState {
+    aqm: FifoAqm,
+    loss_chain: Option<GilbertElliott>,
+}
+
+pub(crate) enum AdmissionDecision {
+    In,
+    InMarked,
+    Lost(ShaperDropCause),
+}
+
+impl QueuePolicy {
+    pub(crate) fn new(spec: &PolicySpec, red: RedSizes, seed: u64, number: u32) -> Self {
+        let stream = |label| Stream::numbered(seed, label, number.into());
+        Self {
+            spec: *spec,
+            red,
+            uniform: uniform(spec.loss),
+            loss_draws: stream("dummynet/plr"),
+            aqm_draws: stream("dummynet/aqm"),
+        }
+    }
+
+    pub(crate) fn change(&mut self, spec: &PolicySpec, red: RedSizes) {
+        (self.spec, self.red) = (*spec, red);
+        self.uniform = uniform(spec.loss);
+    }
+
+    /// The gate of a new queue on a link of `bits_per_sec`.
+    ///
+    /// # Errors
+    /// If a parameter is out of range.
+    pub(crate) fn new_admission(
+        &self,
+        bits_per_sec: u64,
+    ) -> Result<Option<Box<AdmissionState>>, ParameterError> {
+        let aqm = aqm(&self.spec, self.red, bits_per_sec)?;
+        let chain = loss_chain(self.spec.loss);
+        let bare = chain.is_none() && matches!(aqm, FifoAqm::None);
+        Ok((!bare).then(|| Box::new(AdmissionState { aqm, loss_chain: chain })))
+    }
+
+    /// Changes the gate of a queue to this policy; an algorithm that stays keeps its state.
+    pub(crate) fn update_admission(
+        &self,
+        gate: &mut Option<Box<AdmissionState>>,
+        bits_per_sec: u64,
+    ) {
+        let fresh = self.new_admission(bits_per_sec).expect("policies are judged when configured");
+        let Some((old, mut fresh)) = gate.take().zip(fresh.clone()) else {
+            *gate = fresh;
+            return;
+        };
+        let mut aqm = old.aqm;
+        let kept = match (&mut aqm, &fresh.aqm) {
+            (FifoAqm::Red(red), FifoAqm::Red(new)) => red.retune(new.spec()).is_ok(),
+            (FifoAqm::CoDel(codel), FifoAqm::CoDel(new)) => codel.retune(new.spec()).is_ok(),
+            (FifoAqm::Pie(pie), FifoAqm::Pie(new)) => pie.retune(new.spec()).is_ok(),
+            _ => false,
+        };
+        if kept {
+            fresh.aqm = aqm;
+        }
+        *gate = Some(fresh);
+    }
+
+    /// The draws of active queue management.
+    pub(crate) const fn aqm_draws(&mut self) -> &mut Stream {
+        &mut self.aqm_draws
+    }
+
+    /// Draws whether a packet is lost before anything else is asked.
+    #[inline]
+    pub(crate) fn loses(&mut self, gate: Option<&mut AdmissionState>) -> bool {
+        match self.spec.loss {
+            ShaperLoss::None => false,
+            ShaperLoss::Uniform(_) => self.loss_draws.chance(self.uniform),
+            ShaperLoss::GilbertElliott { .. } => {
+                let chain = gate.and_then(|gate| gate.loss_chain.as_mut());
+                chain.is_some_and(|chain| chain.lost(&mut self.loss_draws))
+            }
+        }
+    }
+
+    /// Decides about a packet that comes to a queue that is as `queue` says.
+    #[inline]
+    pub(crate) fn admit<H>(
+        &mut self,
+        mut gate: Option<&mut AdmissionState>,
+        queue: AqmQueueView,
+        held: &PooledPacket<H>,
+    ) -> AdmissionDecision {
+        if self.loses(gate.as_deref_mut()) {
+            return AdmissionDecision::Lost(ShaperDropCause::Loss);
+        }
+        let Some(gate) = gate else {
+            return if self.is_full(queue) { QUEUE_FULL } else { AdmissionDecision::In };
+        };
+        let before = matches!(gate.aqm, FifoAqm::Red(_));
+        if !before && self.is_full(queue) {
+            return QUEUE_FULL;
+        }
+        let arriving = AqmArrival { now_ns: held.arrival_ns, len: held.len, queue };
+        let verdict = gate.aqm.admit(&arriving, || held.ecn.is_capable(), &mut self.aqm_draws);
+        match verdict {
+            AqmVerdict::Drop => AdmissionDecision::Lost(ShaperDropCause::Aqm),
+            _ if before && self.is_full(queue) => QUEUE_FULL,
+            AqmVerdict::Mark => AdmissionDecision::InMarked,
+            AqmVerdict::Keep => AdmissionDecision::In,
+        }
+    }
+
+    #[inline]
+    const fn is_full(&self, queue: AqmQueueView) -> bool {
+        match self.spec.limit {
+            QueueLimit::Slots(slots) => queue.packets >= slots as u64,
+            QueueLimit::Bytes(bytes) => queue.bytes > bytes as u64,
+        }
+    }
+}
+
+const QUEUE_FULL: AdmissionDecision = AdmissionDecision::Lost(ShaperDropCause::Full);
+
+impl AdmissionState {
+    /// Decides about a packet that was taken from the queue.
+    #[inline]
+    pub(crate) fn dequeue<H>(
+        &mut self,
+        now_ns: u64,
+        held: &PooledPacket<H>,
+        queue: AqmQueueView,
+    ) -> AqmVerdict {
+        let sojourn_ns = now_ns.saturating_sub(held.arrival_ns);
+        let leaving = AqmDeparture { now_ns, len: held.len, sojourn_ns, queue };
+        self.aqm.dequeue(&leaving, || held.ecn.is_capable())
+    }
+}
+
+fn uniform(loss: ShaperLoss) -> Chance {
+    match loss {
+        ShaperLoss::Uniform(loss) => chance(loss),
+        _ => Chance::NEVER,
+    }
+}
+
+fn loss_chain(loss: ShaperLoss) -> Option<GilbertElliott> {
+    let ShaperLoss::GilbertElliott { good, to_bad, bad, to_good } = loss else { return None };
+    Some(GilbertElliott::new(chance(to_bad), chance(to_good), chance(bad), chance(good)))
+}
+
+fn chance(loss: u32) -> Chance {
+    Chance::from_ratio(loss.into(), ShaperLoss::SCALE.into()).unwrap_or(Chance::ALWAYS)
+}
+
+/// The algorithm that a policy asks for.
+///
+/// # Errors
+/// If a parameter is out of range.
+pub(crate) fn aqm(
+    spec: &PolicySpec,
+    red_sizes: RedSizes,
+    bits_per_sec: u64,
+) -> Result<FifoAqm, ParameterError> {
+    Ok(match &spec.aqm {
+        AqmSpec::DropTail => FifoAqm::None,
+        AqmSpec::Red(red) => {
+            FifoAqm::Red(Red::new(&red_model(red, red_sizes, spec.limit, bits_per_sec))?)
+        }
+        AqmSpec::CoDel(codel) => FifoAqm::CoDel(CoDel::new(codel)?),
+        AqmSpec::Pie(pie) => FifoAqm::Pie(Pie::new(&pie_model(pie, spec.limit))?),
+    })
+}
+
+fn red_model(
+    red: &ShaperRedSpec,
+    sizes: RedSizes,
+    limit: QueueLimit,
+    bits_per_sec: u64,
+) -> RedModel {
+    let scale = |value: u32| f64::from(value) / f64::from(ShaperRedSpec::SCALE);
+    let in_bytes = matches!(limit, QueueLimit::Bytes(_));
+    let min = f64::from(red.min);
+    // With `ecn` everything above min is hit: as if max followed min at once.
+    let max = if red.ecn { min + 1e-6 } else { f64::from(red.max) };
+    RedModel {
+        unit: if in_bytes { RedUnit::Bytes } else { RedUnit::Packets },
+        min,
+        max,
+        max_p: scale(red.max_p).max(f64::MIN_POSITIVE),
+        weight: scale(red.weight),
+        gentle: red.gentle && !red.ecn,
+        wait: false,
+        ecn: red.ecn,
+        hard_drop: false,
+        by_length: in_bytes,
+        mean_len: sizes.max_len,
+        idle_packet_ns: idle_packet_ns(sizes, bits_per_sec),
+    }
+}
+
+/// How long a packet of the mean size takes on the link; 0 where that has no limit.
+fn idle_packet_ns(sizes: RedSizes, bits_per_sec: u64) -> u64 {
+    let ns = (u128::from(sizes.mean_len) * 8_000_000_000).checked_div(bits_per_sec.into());
+    ns.map_or(0, |ns| u64::try_from(ns).unwrap_or(u64::MAX))
+}
+
+/// `onoff` wakes PIE when a third of the queue is in use.
+fn pie_model(pie: &PieSpec, limit: QueueLimit) -> PieSpec {
+    let bytes = match limit {
+        QueueLimit::Slots(slots) => u64::from(slots) * PIE_MEAN_LEN,
+        QueueLimit::Bytes(bytes) => bytes.into(),
+    };
+    PieSpec { wake_bytes: if pie.wake_bytes == 0 { 0 } else { (bytes / 3).max(1) }, ..*pie }
+}

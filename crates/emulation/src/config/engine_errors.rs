@@ -1,0 +1,165 @@
+//! What the engine refuses, in the words of settings. It names a value by what that is and its unit,
+//! `target_ns`; settings have other names, and values with their units behind them.
+//!
+//! Not for: values that cannot be read; those are refused where they are.
+
+use std::time::Duration;
+
+use slipring_cli::units::{RateWithUnit, TimeSpan};
+use slipring_link::SpecError;
+use slipring_model::ParameterError;
+
+use super::error::EmulationConfigError;
+use super::tree::{ConfigNode, ConfigTable, ConfigValue};
+
+/// Settings that are called otherwise than by the engine, by part. A table that has no setting of
+/// the third name says it by that of the fourth.
+const SETTING_NAMES: [(&str, &str, &str, &str); 24] = [
+    ("hold", "hold_ns", "time", ""),
+    ("police", "committed_bps", "cir", ""),
+    ("police", "committed_burst", "cbs", ""),
+    ("police", "peak_bps", "pir", ""),
+    ("police", "peak_burst", "pbs", ""),
+    ("police", "excess_bps", "eir", ""),
+    ("police", "excess_burst", "ebs", ""),
+    ("loss", "good_ns", "good_time", ""),
+    ("loss", "bad_ns", "bad_time", ""),
+    ("loss", "pattern", "bits", "file"),
+    // Unsaid, it is the last one of each row.
+    ("loss", "nth", "nth", "every"),
+    ("loss", "p13 + p14", "p14", "p13"),
+    ("loss", "p31 + p32", "p32", "p31"),
+    ("loss", "windows.from_ns", "windows", "from"),
+    ("loss", "windows.until_ns", "windows", "until"),
+    ("rate", "at_ns", "trace", ""),
+    ("rate", "steps.at_ns", "trace", ""),
+    ("rate", "steps.bps", "trace", ""),
+    ("rate", "slots.start_ns", "slots", "start"),
+    ("rate", "slots.len_ns", "slots", "slot"),
+    ("rate", "cells.minislot", "minislot", ""),
+    ("queue", "ramp_start_ns", "step", ""),
+    ("queue", "k", "coupling", ""),
+    ("delay", "steps.at_ns", "file", ""),
+];
+
+/// What is measured.
+#[derive(Clone, Copy)]
+enum TermUnit {
+    Time,
+    Rate,
+    None,
+}
+
+impl TermUnit {
+    fn of(field: &str) -> Self {
+        match field.rsplit(['_', '.']).next() {
+            Some("ns") => Self::Time,
+            Some("bps") => Self::Rate,
+            _ => Self::None,
+        }
+    }
+
+    fn shown(self, value: u64) -> String {
+        match self {
+            Self::Time => time(value),
+            Self::Rate => RateWithUnit::Bits(value).to_string(),
+            Self::None => value.to_string(),
+        }
+    }
+
+    /// A text with the number in it, if there is one, as settings have it.
+    fn reworded(self, text: &str) -> String {
+        let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let start = text.find(|c: char| c.is_ascii_digit()).unwrap_or(text.len());
+        let end = start + digits(&text[start..]);
+        let Ok(number) = text[start..end].parse() else { return text.to_owned() };
+        let rest = match self {
+            Self::Time => text[end..].trim_start_matches(" ns"),
+            Self::Rate => text[end..].trim_start_matches(" bit/s"),
+            Self::None => return text.to_owned(),
+        };
+        format!("{}{}{rest}", &text[..start], self.shown(number))
+    }
+}
+
+/// A time as settings have it.
+pub(super) fn time(ns: u64) -> String {
+    let span = TimeSpan::parse(&ns.to_string(), Duration::from_nanos(1));
+    span.map_or_else(|_| format!("{ns}ns"), |span| span.to_string())
+}
+
+/// What a link cannot have, where it is written: `node` is the link at `path`. Where a part is a
+/// list, `entry` is the one of it that is meant.
+pub(super) fn refused(
+    error: SpecError,
+    path: &str,
+    node: &ConfigNode,
+    entry: Option<usize>,
+) -> EmulationConfigError {
+    let field = error.field.strip_prefix(path).unwrap_or(&error.field).trim_start_matches('.');
+    let (part, rest) = field.split_once('.').unwrap_or(("", field));
+    let part = if part == "framing" { "rate" } else { part };
+    let place = if part.is_empty() { Some(node) } else { held(node, part) };
+    let place = place.map_or(node, |node| match (&node.value, entry) {
+        (ConfigValue::List(list), Some(entry)) => list.get(entry).unwrap_or(node),
+        _ => node,
+    });
+    let said = |key: &str| held(place, key).is_some();
+    let key = key(part, rest, &said);
+    let value = held(place, &key);
+    let unit = TermUnit::of(rest);
+    let shown =
+        value.filter(|node| matches!(node.value, ConfigValue::Text(_) | ConfigValue::Number(_)));
+    let shown = shown.map_or_else(|| unit.reworded(&error.value), ConfigNode::shown);
+    let setting: Vec<_> = [path, part, &key].into_iter().filter(|name| !name.is_empty()).collect();
+    let told = EmulationConfigError::value(&setting.join("."), &shown, "the link cannot have it");
+    let allowed = allowed(rest, unit, &error.allowed);
+    told.at(&value.unwrap_or(place).location).help(format!("allowed: {allowed}"))
+}
+
+/// The setting that a field of the engine stands for.
+fn key(part: &str, field: &str, said: &dyn Fn(&str) -> bool) -> String {
+    let other = SETTING_NAMES.iter().find(|(of, name, ..)| (*of, *name) == (part, field));
+    if let Some((_, _, first, second)) = other {
+        let key = if second.is_empty() || said(first) { first } else { second };
+        return (*key).to_owned();
+    }
+    let plain = field.split('.').next().unwrap_or(field);
+    let bare = plain.strip_suffix("_ns").or_else(|| plain.strip_suffix("_bps")).unwrap_or(plain);
+    // Thresholds of a queue in packets.
+    let packets = format!("{bare}_packets");
+    if !said(bare) && said(&packets) { packets } else { bare.to_owned() }
+}
+
+fn allowed(field: &str, unit: TermUnit, words: &str) -> String {
+    match field.split_once(" + ") {
+        Some((one, other)) => format!("{one} and {other} of 1 at most together"),
+        None => unit.reworded(words),
+    }
+}
+
+fn held<'n>(node: &'n ConfigNode, key: &str) -> Option<&'n ConfigNode> {
+    match &node.value {
+        ConfigValue::Table(table) => table.get(key),
+        _ => None,
+    }
+}
+
+/// Why a distribution of times cannot be, with what stands in its table.
+pub(super) fn mismatch(error: &ParameterError, table: &ConfigTable) -> String {
+    let counted = ["shape", "the number of", "a probability", "the last", "what min"];
+    let is_time = !counted.iter().any(|start| error.parameter.starts_with(start));
+    let value = match is_time && error.value >= 0.0 {
+        true => time(error.value as u64),
+        false => error.value.to_string(),
+    };
+    // The other one, which it has to fit.
+    let must_be = match table.get("min") {
+        Some(min) if error.must_be.ends_with(" min") => {
+            format!("{}, {},", error.must_be, min.shown())
+        }
+        _ => error.must_be.to_owned(),
+    };
+    let comma = if must_be.ends_with(',') { "" } else { "," };
+    format!("{} must be {must_be}{comma} and is {value}", error.parameter)
+}

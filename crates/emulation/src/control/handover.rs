@@ -1,0 +1,250 @@
+//! Hands what a timeline says to the thread that moves frames, whole or not at all.
+//!
+//! # Invariants
+//! 1. Where it fails, that thread has what it had before, or will once it looks: whoever does not
+//!    answer in time finds the old plans behind the new ones.
+//!
+//! Not for: whether the settings make links.
+
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use slipring_cli::Diagnostic;
+use slipring_cli::codes::{SR0015, SR0405};
+use slipring_control::REPLY_TIMEOUT;
+use slipring_link::{ChangeError, NetworkSpec};
+use slipring_port::Nanos;
+
+use super::settings_history::ChangeRefusal;
+use super::timeline::SettingsTimeline;
+use crate::config;
+use crate::realtime::{EmulatorChannel, PlanChange};
+
+/// How long the thread that moves frames may take to look at what is handed over at once. It may
+/// not have begun: where it first touches its memory, that takes seconds on a busy machine. Who
+/// asked still waits then.
+const HANDOVER_TIMEOUT: Duration =
+    REPLY_TIMEOUT.checked_sub(Duration::from_secs(2)).expect("it is longer");
+
+/// See the module.
+pub(super) struct PlanHandover {
+    channel: Arc<EmulatorChannel>,
+    reply_timeout: Duration,
+}
+
+impl PlanHandover {
+    pub(super) const fn new(channel: Arc<EmulatorChannel>) -> Self {
+        Self { channel, reply_timeout: HANDOVER_TIMEOUT }
+    }
+
+    pub(super) const fn channel(&self) -> &Arc<EmulatorChannel> {
+        &self.channel
+    }
+
+    /// Hands over versions to come of a timeline that nobody has seen yet, and waits for nobody.
+    pub(super) fn begin(&self, timeline: &SettingsTimeline) {
+        let (answer, _) = mpsc::channel();
+        for version in &timeline.versions()[1..] {
+            self.post(version.at_ns, false, &version.network, answer.clone());
+        }
+    }
+
+    /// Goes over from one timeline to another, whose versions are others from `first` on.
+    ///
+    /// # Errors
+    /// If the running links cannot take it, or nobody answers.
+    pub(super) fn replace_timeline(
+        &self,
+        old: &SettingsTimeline,
+        new: &SettingsTimeline,
+        first: usize,
+        time: Nanos,
+    ) -> Result<(), ChangeRefusal> {
+        let versions = new.versions();
+        let deadline = Instant::now() + self.reply_timeout;
+        let submit = |at_ns, replaces, network: &_| self.submit(deadline, at_ns, replaces, network);
+        let passed = (|| {
+            // A version is handed in alone at first: what is said of it holds for all of them,
+            // whose ports and links are the same.
+            if let Some(version) = versions.get(first) {
+                submit(version.at_ns, false, &version.network)?;
+            }
+            let was_to_come = !old.pending(time).is_empty();
+            if !was_to_come && first + 1 == versions.len() {
+                return Ok(());
+            }
+            submit(time, true, &new.current(time).network)?;
+            let mut to_come = new.pending(time).iter();
+            to_come.try_for_each(|version| submit(version.at_ns, false, &version.network))
+        })();
+        passed.inspect_err(|_| self.restore(old, time))
+    }
+
+    /// Lets what holds go on and nothing come.
+    ///
+    /// # Errors
+    /// If nobody answers.
+    pub(super) fn stop(
+        &self,
+        timeline: &SettingsTimeline,
+        time: Nanos,
+    ) -> Result<(), ChangeRefusal> {
+        let deadline = Instant::now() + self.reply_timeout;
+        let stopped = self.submit(deadline, time, true, &timeline.current(time).network);
+        stopped.inspect_err(|_| self.restore(timeline, time))
+    }
+
+    /// Puts a timeline behind whatever was handed over meanwhile.
+    fn restore(&self, timeline: &SettingsTimeline, time: Nanos) {
+        let (answer, _) = mpsc::channel();
+        self.post(time, true, &timeline.current(time).network, answer.clone());
+        for version in timeline.pending(time) {
+            self.post(version.at_ns, false, &version.network, answer.clone());
+        }
+    }
+
+    /// Hands a plan over, and waits for the answer.
+    fn submit(
+        &self,
+        deadline: Instant,
+        at_ns: Nanos,
+        replaces: bool,
+        network: &NetworkSpec,
+    ) -> Result<(), ChangeRefusal> {
+        let (answer, answered) = mpsc::channel();
+        self.post(at_ns, replaces, network, answer);
+        match answered.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => {
+                let refused = Diagnostic::new(SR0015, "the running links cannot take the change");
+                let help = match error {
+                    ChangeError::Shape { .. } => config::RESTART_HELP,
+                    ChangeError::Spec(_) => "see what holds: slipring emulate ctl get",
+                };
+                Err(Box::new(refused.with_cause(error.to_string()).with_help(help)))
+            }
+            Err(_) => {
+                let gone = Diagnostic::new(SR0405, "the emulation does not answer");
+                let cause = "it is ending, or was kept from running; nothing has changed";
+                let help = "see whether it runs: slipring emulate ctl stats";
+                Err(Box::new(gone.with_cause(cause).with_help(help)))
+            }
+        }
+    }
+
+    fn post(
+        &self,
+        at_ns: Nanos,
+        replaces: bool,
+        network: &NetworkSpec,
+        answer: mpsc::Sender<Result<(), ChangeError>>,
+    ) {
+        let plan = Box::new(network.clone());
+        self.channel.change(PlanChange { at_ns, replaces, plan, answer });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use serde_json::json;
+    use slipring_cli::Diagnose;
+
+    use super::super::timeline::SettingsEdit;
+    use super::*;
+    use crate::config::EmulationConfig;
+
+    fn timeline() -> SettingsTimeline {
+        let text = "[ports.a]\n[ports.b]\n[link.up]\nfrom = \"a\"\nto = \"b\"\ndelay = \"20ms\"\n";
+        let config = EmulationConfig::parse("link.toml", text).unwrap();
+        let network = config.network().unwrap();
+        SettingsTimeline::new(0, config, network)
+    }
+
+    fn with(timeline: &SettingsTimeline, delays: &[(Nanos, &str)]) -> SettingsTimeline {
+        let edit = |&(at_ns, delay): &(Nanos, &str)| {
+            (at_ns, SettingsEdit::Set(config::entries([("up.delay", &json!(delay))]).unwrap()))
+        };
+        let mut timeline = timeline.clone();
+        timeline.insert_batch(0, delays.iter().map(edit).collect()).unwrap();
+        timeline
+    }
+
+    /// Takes changes in the stead of the thread that moves frames, and accepts so many of them.
+    fn accept(board: &EmulatorChannel, count: usize) -> Vec<PlanChange> {
+        let mut taken = Vec::new();
+        while taken.len() < count {
+            for change in board.take_changes() {
+                change.answer.send(Ok(())).unwrap();
+                taken.push(change);
+            }
+            thread::yield_now();
+        }
+        taken
+    }
+
+    #[test]
+    fn who_leaves_in_the_midst_of_a_change_finds_the_old_settings_behind_it() {
+        let board = Arc::new(EmulatorChannel::new().unwrap());
+        let patience = Duration::from_secs(2);
+        let handing = PlanHandover { channel: board.clone(), reply_timeout: patience };
+        let old = with(&timeline(), &[(900, "70ms")]);
+        let new = with(&old, &[(500, "30ms"), (600, "40ms")]);
+        for accepted in 0..4 {
+            let taker = board.clone();
+            let taker = thread::spawn(move || {
+                accept(&taker, accepted);
+                // The next one gets no answer.
+                while taker.take_changes().is_empty() {
+                    thread::yield_now();
+                }
+            });
+            let error = handing.replace_timeline(&old, &new, 1, 100).unwrap_err();
+            assert_eq!(error.summary(), "the emulation does not answer", "{accepted}");
+            taker.join().unwrap();
+            let left: Vec<_> = board.take_changes();
+            let [holds, comes] = &left[..] else { panic!("{accepted}: {left:?}") };
+            assert!(holds.replaces, "{accepted}: what came before is taken back");
+            assert_eq!(*holds.plan, *old.versions()[0].network);
+            assert_eq!((comes.at_ns, &*comes.plan), (900, &*old.versions()[1].network));
+        }
+    }
+
+    #[test]
+    fn a_thread_that_begins_late_is_waited_for_as_long_as_the_client_waits() {
+        let board = Arc::new(EmulatorChannel::new().unwrap());
+        let handing = PlanHandover::new(board.clone());
+        let old = timeline();
+        let taker = thread::spawn(move || {
+            // As where its memory is made ready first, on a busy machine.
+            thread::sleep(Duration::from_millis(2500));
+            accept(&board, 1)
+        });
+        handing.replace_timeline(&old, &with(&old, &[(500, "30ms")]), 1, 100).unwrap();
+        assert_eq!(taker.join().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn one_change_is_handed_over_once_and_several_as_a_whole() {
+        let board = Arc::new(EmulatorChannel::new().unwrap());
+        let handing = PlanHandover::new(board.clone());
+        let old = timeline();
+        for (delays, times) in [
+            (&[(500, "30ms")][..], &[(500, false)][..]),
+            (
+                &[(500, "30ms"), (600, "40ms")],
+                &[(500, false), (100, true), (500, false), (600, false)],
+            ),
+        ] {
+            let taker = board.clone();
+            let count = times.len();
+            let taker = thread::spawn(move || accept(&taker, count));
+            handing.replace_timeline(&old, &with(&old, delays), 1, 100).unwrap();
+            let taken = taker.join().unwrap();
+            let taken: Vec<_> =
+                taken.iter().map(|change| (change.at_ns, change.replaces)).collect();
+            assert_eq!(taken, times);
+        }
+    }
+}

@@ -1,0 +1,568 @@
+//! The settings that hold, those that held, and those that will.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use slipring_cli::codes::SR0015;
+use slipring_cli::units::human;
+use slipring_cli::{Diagnose, Diagnostic, Failure};
+use slipring_link::NetworkSpec;
+use slipring_port::{Nanos, now};
+
+use super::handover::PlanHandover;
+use super::timeline::{
+    HandInOutcome, SettingsEdit, SettingsTimeline, SettingsVersion, UnbuildableSettings,
+    changed_links,
+};
+use crate::bounds::ChangeBounds;
+use crate::config::tree::ConfigEntry;
+use crate::config::{self, EmulationConfig, EmulationConfigError, ScriptStep, likely_bytes};
+use crate::plan::EmulationPlan;
+use crate::realtime::{EmulatorChannel, RunStart};
+use crate::report::SettingsChanges;
+
+/// See the module.
+pub(crate) struct SettingsHistory {
+    handover: PlanHandover,
+    bounds: ChangeBounds,
+    storage_bytes: u64,
+    start_ns: Nanos,
+    state: Mutex<HistoryState>,
+}
+
+struct HistoryState {
+    timeline: SettingsTimeline,
+    /// How often settings changed without a version that tells of it: by going back, by what was
+    /// gone back from, and so long ago that it is forgotten.
+    unversioned_changes: u64,
+    /// When they were gone back from last, or 0.
+    undone_at_ns: Nanos,
+    /// Versions that were taken back, as [`Versions::history`] tells of them.
+    undone: Vec<Value>,
+}
+
+/// Versions that were taken back of which the history tells at most.
+const MAX_UNDONE_VERSIONS: usize = 1000;
+
+/// A change that was accepted.
+#[derive(Debug, Clone)]
+pub(super) struct AcceptedChange {
+    /// From the start of the run.
+    pub(super) applies_at_ns: Nanos,
+    /// The version that holds from then on.
+    pub(super) version: u64,
+    /// Whether it is another than before.
+    pub(super) changed: bool,
+    /// The links that are others, also those that are like one that was named.
+    pub(super) links: Vec<String>,
+}
+
+/// Why a change was refused.
+pub(super) type ChangeRefusal = Box<Diagnostic>;
+
+impl SettingsHistory {
+    /// The settings of a plan whose emulation starts then; hands in the changes that it knows of.
+    ///
+    /// # Errors
+    /// If one of those cannot be.
+    pub(crate) fn start(
+        plan: &EmulationPlan,
+        start: RunStart,
+        board: Arc<EmulatorChannel>,
+    ) -> Result<Self, Failure> {
+        let RunStart { at_ns: start_ns, storage_bytes } = start;
+        refuse_beyond(storage_bytes, &plan.network).map_err(Failure::Error)?;
+        let mut config = plan.config.clone();
+        config.root.remove("at");
+        config.files.hides_details = true;
+        let mut timeline = SettingsTimeline::new(start_ns, config, plan.network.clone());
+        let edits = plan.schedule.iter().map(|change| {
+            let at_ns = start_ns.saturating_add(change.at_ns);
+            (at_ns, SettingsEdit::Set(change.set.clone()))
+        });
+        let handed = timeline.insert_batch(start_ns, edits.collect());
+        handed.map_err(|unfit| Failure::from(*unfit.error))?;
+        for version in &timeline.versions()[1..] {
+            refuse_beyond(storage_bytes, &version.network).map_err(Failure::Error)?;
+        }
+        let handing = PlanHandover::new(board);
+        handing.begin(&timeline);
+        let held = Mutex::new(HistoryState::of(timeline));
+        Ok(Self { handover: handing, bounds: plan.bounds, storage_bytes, start_ns, state: held })
+    }
+
+    /// Where states come from.
+    pub(super) fn channel(&self) -> &EmulatorChannel {
+        self.handover.channel()
+    }
+
+    /// When the run started, on the clock of [`now`].
+    pub(super) fn start_ns(&self) -> Nanos {
+        self.start_ns
+    }
+
+    /// The links as they are now.
+    pub(crate) fn network(&self) -> Arc<NetworkSpec> {
+        self.state().timeline.current(now()).network.clone()
+    }
+
+    /// What changed since the start.
+    pub(crate) fn changes(&self) -> SettingsChanges {
+        let (held, time) = (self.state(), now());
+        let timeline = &held.timeline;
+        let begun = (timeline.versions().len() - timeline.pending(time).len()) as u64;
+        let since = timeline.current(time).at_ns.max(held.undone_at_ns);
+        let times = begun.saturating_sub(1) + held.unversioned_changes;
+        SettingsChanges { times, since_ns: since.saturating_sub(self.start_ns) }
+    }
+
+    /// The settings that hold now, with the keys of a file.
+    pub(super) fn settings(&self) -> Value {
+        self.state().timeline.current(now()).config.to_json()
+    }
+
+    /// Sets values at `at_ns`; earlier than now means now. What is to come after that goes on from
+    /// there.
+    pub(super) fn set(
+        &self,
+        at_ns: Nanos,
+        entries: Vec<ConfigEntry>,
+    ) -> Result<AcceptedChange, ChangeRefusal> {
+        self.change(vec![(
+            at_ns.max(self.channel().earliest_change_ns()),
+            SettingsEdit::Set(entries),
+        )])
+        .map(|mut accepted| accepted.remove(0))
+    }
+
+    /// Makes versions of the `[[at]]` of a script that starts now; `name` is that of its file.
+    pub(super) fn script(
+        &self,
+        name: &str,
+        text: &str,
+    ) -> Result<Vec<AcceptedChange>, ChangeRefusal> {
+        let steps = config::script(name, text).map_err(|error| diagnostic_of(&error))?;
+        let start_ns = self.channel().earliest_change_ns();
+        let steps = steps.into_iter().map(|step| {
+            let ScriptStep { at_ns, set } = step;
+            (start_ns.saturating_add(at_ns), SettingsEdit::Set(set))
+        });
+        self.change(steps.collect())
+    }
+
+    /// Makes a version of whole new settings, for now.
+    pub(crate) fn replace(&self, mut config: EmulationConfig) -> Result<(), ChangeRefusal> {
+        refuse_fixed(&self.settings(), &config.to_json())?;
+        config.network().map_err(|error| diagnostic_of(&error))?;
+        config.root.remove("at");
+        config.files.hides_details = true;
+        self.change(vec![(self.channel().earliest_change_ns(), SettingsEdit::Whole(config))])
+            .map(|_| ())
+    }
+
+    /// Makes versions, all or none.
+    fn change(
+        &self,
+        edits: Vec<(Nanos, SettingsEdit)>,
+    ) -> Result<Vec<AcceptedChange>, ChangeRefusal> {
+        let (mut held, time) = (self.state(), self.channel().earliest_change_ns());
+        let mut timeline = held.timeline.clone();
+        let times: Vec<_> = edits.iter().map(|(at_ns, _)| *at_ns).collect();
+        let handed = timeline.insert_batch(time, edits);
+        let (first, outcomes) = handed.map_err(|unfit| unbuildable(&unfit, time))?;
+        let accepted = times.into_iter().zip(outcomes).map(|(at_ns, outcome)| {
+            let applies_at_ns = at_ns.saturating_sub(self.start_ns);
+            match outcome {
+                HandInOutcome::NewVersion(version) => {
+                    let links = timeline.changed_by(version);
+                    AcceptedChange { applies_at_ns, version, changed: true, links }
+                }
+                HandInOutcome::Unchanged(version) => {
+                    AcceptedChange { applies_at_ns, version, changed: false, links: Vec::new() }
+                }
+            }
+        });
+        let accepted = accepted.collect();
+        if let Some(first) = first {
+            self.adopt(&mut held, timeline, first, time)?;
+        }
+        Ok(accepted)
+    }
+
+    /// Takes a timeline for the one that holds; from `first` on, its versions are others.
+    fn adopt(
+        &self,
+        held: &mut HistoryState,
+        mut timeline: SettingsTimeline,
+        first: usize,
+        time: Nanos,
+    ) -> Result<(), ChangeRefusal> {
+        let versions = timeline.versions();
+        let mut pairs = versions.iter().zip(&versions[1..]).skip(first - 1);
+        pairs.try_for_each(|(before, after)| self.check(before, &after.network))?;
+        self.handover.replace_timeline(&held.timeline, &timeline, first, time)?;
+        held.unversioned_changes += timeline.forget(time) as u64;
+        held.timeline = timeline;
+        Ok(())
+    }
+
+    /// Takes back all that was handed in last, whether it has begun or not; the numbers of what is
+    /// gone.
+    pub(super) fn undo(&self) -> Result<(AcceptedChange, Vec<u64>), ChangeRefusal> {
+        let (mut held, time) = (self.state(), self.channel().earliest_change_ns());
+        let mut timeline = held.timeline.clone();
+        let taken = timeline.undo_newest().map_err(|unfit| unbuildable(&unfit, time))?;
+        let Some(taken) = taken else {
+            let error = Diagnostic::new(SR0015, "there is nothing to undo");
+            let error =
+                error.with_cause("the settings are those of the start, or 1000 changes old");
+            return Err(Box::new(error.with_help("see: slipring emulate ctl history")));
+        };
+        let links =
+            changed_links(&held.timeline.current(time).network, &timeline.current(time).network);
+        let told = self.version_list(&held.timeline, time);
+        self.adopt(&mut held, timeline, taken.first, time)?;
+        let is_gone =
+            |version: &Value| taken.removed.iter().any(|(gone, _)| version["version"] == *gone);
+        held.keep_undone(told.into_iter().filter(is_gone), time.saturating_sub(self.start_ns));
+        let begun = taken.removed.iter().filter(|(_, at_ns)| *at_ns <= time).count() as u64;
+        if begun > 0 {
+            held.unversioned_changes += begun + 1;
+            held.undone_at_ns = time;
+        }
+        let applies_at_ns = time.saturating_sub(self.start_ns);
+        let version = held.timeline.current(time).number;
+        let gone = taken.removed.into_iter().map(|(number, _)| number).collect();
+        Ok((AcceptedChange { applies_at_ns, version, changed: begun > 0, links }, gone))
+    }
+
+    /// Takes back every version that is still to come; how many there were.
+    pub(super) fn stop_script(&self) -> Result<usize, ChangeRefusal> {
+        let (mut held, time) = (self.state(), self.channel().earliest_change_ns());
+        self.handover.stop(&held.timeline, time)?;
+        let to_come = |version: &Value| version["begun"] == false;
+        let told = self.version_list(&held.timeline, time);
+        held.keep_undone(told.into_iter().filter(to_come), time.saturating_sub(self.start_ns));
+        Ok(held.timeline.cancel_pending(time))
+    }
+
+    /// Every version in order of time: its number, its time from the start of the run, whether it
+    /// has begun, what it changed, also in links that are like others, and, where it was taken
+    /// back, when that was.
+    pub(super) fn history(&self) -> Value {
+        let held = self.state();
+        let mut versions = self.version_list(&held.timeline, now());
+        versions.extend(held.undone.iter().cloned());
+        versions.sort_by_key(|version| (version["at_ns"].as_u64(), version["version"].as_u64()));
+        Value::Array(versions)
+    }
+
+    /// The versions that hold or will.
+    fn version_list(&self, timeline: &SettingsTimeline, time: Nanos) -> Vec<Value> {
+        let mut before: Option<Map<String, Value>> = None;
+        let versions = timeline.versions().iter().map(|version| {
+            let flat = flattened(&version.config.resolved().to_json());
+            let changes = before.as_ref().map(|before| difference(before, &flat));
+            before = Some(flat);
+            json!({
+                "version": version.number,
+                "at_ns": version.at_ns.saturating_sub(self.start_ns),
+                "begun": version.at_ns <= time,
+                "changes": changes.unwrap_or_default(),
+            })
+        });
+        versions.collect()
+    }
+
+    /// Refuses what is beyond `-M`, and what needs more memory than there is for frames.
+    fn check(&self, old: &SettingsVersion, network: &NetworkSpec) -> Result<(), ChangeRefusal> {
+        match self.bounds.allow_change(&old.network, network) {
+            Err(Failure::Error(error)) => return Err(error),
+            Err(Failure::ReaderLeft) | Ok(()) => {}
+        }
+        if needed_bytes(network) <= needed_bytes(&old.network) {
+            return Ok(());
+        }
+        refuse_beyond(self.storage_bytes, network)
+    }
+
+    /// What is behind the lock is whole at any time, also when a thread that held it panicked.
+    fn state(&self) -> MutexGuard<'_, HistoryState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl HistoryState {
+    const fn of(timeline: SettingsTimeline) -> Self {
+        Self { timeline, unversioned_changes: 0, undone_at_ns: 0, undone: Vec::new() }
+    }
+
+    /// Remembers versions that were taken back then; the oldest ones are forgotten.
+    fn keep_undone(&mut self, versions: impl Iterator<Item = Value>, time_ns: Nanos) {
+        self.undone.extend(versions.map(|mut version| {
+            version["taken_back_at_ns"] = json!(time_ns);
+            version
+        }));
+        let surplus = self.undone.len().saturating_sub(MAX_UNDONE_VERSIONS);
+        self.undone.drain(..surplus);
+    }
+}
+
+/// The bytes that all links hold when they are full, where their rates bound that.
+fn needed_bytes(network: &NetworkSpec) -> u64 {
+    let links = network.links.iter().filter_map(|link| likely_bytes(&link.spec));
+    links.fold(0, u64::saturating_add)
+}
+
+/// Refuses links that may hold more than `most` bytes.
+fn refuse_beyond(most: u64, network: &NetworkSpec) -> Result<(), ChangeRefusal> {
+    let wanted = needed_bytes(network);
+    if wanted <= most {
+        return Ok(());
+    }
+    let error = Diagnostic::new(SR0015, "the links cannot hold that much");
+    let cause = format!("full links would hold {wanted} bytes; there is memory for {most}");
+    Err(Box::new(error.with_cause(cause).with_help("ask for a lower rate or a shorter delay")))
+}
+
+/// A setting that cannot be, for the person.
+fn diagnostic_of(error: &EmulationConfigError) -> ChangeRefusal {
+    Box::new(Diagnostic::of(error))
+}
+
+/// Why settings cannot be: those that were asked for, or those to come that build on them.
+fn unbuildable(unfit: &UnbuildableSettings, time: Nanos) -> ChangeRefusal {
+    if unfit.is_handed_in {
+        return diagnostic_of(&unfit.error);
+    }
+    let wait = Duration::from_nanos(unfit.at_ns.saturating_sub(time));
+    let (number, wait) = (unfit.number, human::span(wait));
+    let summary = format!("version {number}, which begins in {wait}, could not go on from it");
+    let cause = unfit.error.summary();
+    let cause = unfit.error.cause().map_or(cause.clone(), |more| format!("{cause}: {more}"));
+    let help = "see: slipring emulate ctl history; take back what is to come: stop-script";
+    Box::new(Diagnostic::new(SR0015, summary).with_cause(cause).with_help(help))
+}
+
+/// Refuses settings that hold for a whole run, where they are others than before.
+fn refuse_fixed(before: &Value, after: &Value) -> Result<(), ChangeRefusal> {
+    let others = difference(&flattened(before), &flattened(after));
+    let is_fixed = |path: &&String| {
+        let top = path.split('.').next().unwrap_or_default();
+        ["seed", "name", "ports", "output", "route"].contains(&top)
+    };
+    let Some(path) = others.keys().find(is_fixed) else { return Ok(()) };
+    let error = Diagnostic::new(SR0015, format!("{path} cannot change in a run"));
+    let error = error.with_cause("seed, name, ports and outputs are those of the start");
+    Err(Box::new(error.with_help("put it back, or end the run and start anew from the file")))
+}
+
+/// Settings by path: `link.up.rate.bps`.
+pub(super) fn flattened(settings: &Value) -> Map<String, Value> {
+    fn walk(path: &str, value: &Value, flat: &mut Map<String, Value>) {
+        match value {
+            Value::Object(table) if !table.is_empty() => {
+                for (key, value) in table {
+                    let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                    walk(&path, value, flat);
+                }
+            }
+            _ => {
+                flat.insert(path.to_owned(), value.clone());
+            }
+        }
+    }
+    let mut flat = Map::new();
+    walk("", settings, &mut flat);
+    flat
+}
+
+/// What is new or other in `after`, and what is gone, as null.
+fn difference(before: &Map<String, Value>, after: &Map<String, Value>) -> Map<String, Value> {
+    let gone = before.keys().filter(|path| !after.contains_key(*path));
+    let gone = gone.map(|path| (path.clone(), Value::Null));
+    let other = after.iter().filter(|(path, value)| before.get(*path) != Some(value));
+    gone.chain(other.map(|(path, value)| (path.clone(), value.clone()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn settings_of_the_whole_run_cannot_be_read_again_as_others() {
+        let before =
+            json!({"seed": 3, "ports": {"right": {"dev": "a"}}, "link": {"up": {"delay": "1ms"}}});
+        refuse_fixed(&before, &json!({"seed": 3, "ports": {"right": {"dev": "a"}}})).unwrap();
+        for (after, path) in [
+            (json!({"seed": 5, "ports": {"right": {"dev": "a"}}}), "seed"),
+            (json!({"seed": 3, "ports": {"right": {"dev": "b"}}}), "ports.right.dev"),
+            (
+                json!({"seed": 3, "ports": {"right": {"dev": "a"}}, "output": {"log": "x"}}),
+                "output.log",
+            ),
+            (json!({"ports": {"right": {"dev": "a"}}}), "seed"),
+        ] {
+            let error = refuse_fixed(&before, &after).unwrap_err().to_string();
+            assert!(error.contains(&format!("{path} cannot change in a run")), "{error}");
+        }
+    }
+
+    /// Versions of a run whose frames nobody moves; changes are accepted by a thread of the test.
+    fn versions() -> (SettingsHistory, impl Drop) {
+        struct Taker(Arc<AtomicBool>, Option<thread::JoinHandle<()>>);
+        impl Drop for Taker {
+            fn drop(&mut self) {
+                self.0.store(true, Ordering::Relaxed);
+                self.1.take().unwrap().join().unwrap();
+            }
+        }
+        let board = Arc::new(EmulatorChannel::new().unwrap());
+        let (taker, over) = (board.clone(), Arc::new(AtomicBool::new(false)));
+        let stop = over.clone();
+        let thread = thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                // Whoever handed it in may be gone.
+                taker.take_changes().iter().for_each(|change| drop(change.answer.send(Ok(()))));
+                thread::yield_now();
+            }
+        });
+        let text = "[ports.a]\n[ports.b]\n[link.up]\nfrom = \"a\"\nto = \"b\"\ndelay = \"20ms\"\n\
+                    [link.down]\nfrom = \"b\"\nto = \"a\"\nlike = \"up\"\n";
+        let config = EmulationConfig::parse("link.toml", text).unwrap();
+        let network = config.network().unwrap();
+        let timeline = SettingsTimeline::new(0, config, network);
+        let held = Mutex::new(HistoryState::of(timeline));
+        let (handing, bounds) = (PlanHandover::new(board), ChangeBounds::default());
+        (
+            SettingsHistory {
+                handover: handing,
+                bounds,
+                storage_bytes: 1 << 30,
+                start_ns: 0,
+                state: held,
+            },
+            Taker(over, Some(thread)),
+        )
+    }
+
+    fn delay(delay: &str) -> Vec<ConfigEntry> {
+        config::entries([("up.delay", &json!(delay))]).unwrap()
+    }
+
+    #[test]
+    fn a_script_of_several_blocks_is_undone_at_once() {
+        let (versions, _taker) = versions();
+        versions.set(0, delay("25ms")).unwrap();
+        let text = "[[at]]\nt = \"0s\"\nset = { \"up.delay\" = \"30ms\" }\n\
+            [[at]]\nt = \"1h\"\nset = { \"up.delay\" = \"40ms\" }\n\
+            [[at]]\nt = \"2h\"\nset = {}\n";
+        let made = versions.script("steps.toml", text).unwrap();
+        let made: Vec<_> = made.iter().map(|made| (made.version, made.changed)).collect();
+        assert_eq!(made, [(3, true), (4, true), (4, false)]);
+        let (back, gone) = versions.undo().unwrap();
+        assert_eq!((back.version, gone), (2, vec![3, 4]));
+        let history = versions.history();
+        let told = history.as_array().unwrap().iter();
+        let told: Vec<_> = told
+            .map(|told| (told["version"].as_u64(), told["taken_back_at_ns"].is_u64()))
+            .collect();
+        let kept = [1, 2].map(|version| (Some(version), false));
+        assert_eq!(told, [kept, [3, 4].map(|version| (Some(version), true))].concat());
+        assert_eq!(history[2]["changes"]["link.up.delay.mean"], "30ms");
+        // Set, handed in, gone back from: three times settings changed.
+        assert_eq!(versions.changes().times, 3);
+    }
+
+    #[test]
+    fn what_was_taken_back_stays_in_the_history() {
+        let (versions, _taker) = versions();
+        versions.set(0, delay("30ms")).unwrap();
+        versions.undo().unwrap();
+        let hour_ns = 3_600_000_000_000;
+        versions.set(now() + hour_ns, delay("40ms")).unwrap();
+        assert_eq!(versions.stop_script().unwrap(), 1);
+        versions.set(0, delay("50ms")).unwrap();
+        let history = versions.history();
+        let told = |index: usize| {
+            let told = &history[index];
+            (
+                told["version"].as_u64(),
+                told["begun"] == true,
+                told.get("taken_back_at_ns").is_some(),
+            )
+        };
+        assert_eq!(history.as_array().unwrap().len(), 4, "{history}");
+        assert_eq!(told(0), (Some(1), true, false));
+        assert_eq!(told(1), (Some(2), true, true));
+        assert_eq!(told(2), (Some(4), true, false));
+        assert_eq!(told(3), (Some(3), false, true));
+        assert_eq!(history[1]["changes"]["link.up.delay.mean"], "30ms");
+        assert_eq!(history[3]["changes"]["link.down.delay.mean"], "40ms");
+    }
+
+    #[test]
+    fn a_change_tells_of_every_link_that_it_changes_also_of_those_that_are_like_it() {
+        let (versions, _taker) = versions();
+        let down = config::entries([("down.loss", &json!("1%"))]).unwrap();
+        assert_eq!(versions.set(0, down).unwrap().links, ["down"]);
+        assert_eq!(versions.set(0, delay("40ms")).unwrap().links, ["up", "down"]);
+        let history = versions.history();
+        let changes: Vec<_> = history[2]["changes"].as_object().unwrap().keys().collect();
+        assert_eq!(changes, ["link.down.delay.mean", "link.up.delay.mean"]);
+        let (back, _) = versions.undo().unwrap();
+        assert_eq!(back.links, ["up", "down"]);
+        assert!(versions.set(0, delay("20ms")).unwrap().links.is_empty());
+    }
+
+    #[test]
+    fn what_changes_nothing_is_told_and_makes_no_version() {
+        let (versions, _taker) = versions();
+        for entries in [Vec::new(), delay("20ms"), delay("20000us")] {
+            let accepted = versions.set(0, entries).unwrap();
+            assert_eq!((accepted.version, accepted.changed), (1, false));
+        }
+        let config = versions.state().timeline.current(0).config.as_ref().clone();
+        versions.replace(config).unwrap();
+        assert_eq!(versions.history().as_array().unwrap().len(), 1);
+        assert_eq!(versions.changes().times, 0);
+        assert_eq!(versions.undo().unwrap_err().summary(), "there is nothing to undo");
+    }
+
+    #[test]
+    fn changes_are_counted_however_often_settings_go_back_and_however_long_ago() {
+        let (versions, _taker) = versions();
+        for time in 0..1200_u64 {
+            versions.set(0, delay(&format!("{}us", time + 1))).unwrap();
+            if time % 4 == 3 {
+                versions.undo().unwrap();
+            }
+        }
+        // 900 that stayed, and 300 that did not, which count twice.
+        assert_eq!(versions.changes().times, 900 + 2 * 300);
+        for time in 0..300 {
+            versions.set(0, delay(&format!("{time}ms"))).unwrap();
+        }
+        assert_eq!(versions.changes().times, 900 + 2 * 300 + 300);
+        let history = versions.history();
+        let back = |told: &&Value| told["taken_back_at_ns"].is_u64();
+        let back = history.as_array().unwrap().iter().filter(back).count();
+        assert_eq!((history.as_array().unwrap().len() - back, back), (1000, 300));
+    }
+
+    #[test]
+    fn a_start_that_memory_cannot_hold_is_refused_as_a_change_is() {
+        let network = |text: &str| {
+            let text = format!("[ports.a]\n[ports.b]\n[link.up]\nfrom = \"a\"\nto = \"b\"\n{text}");
+            EmulationConfig::parse("link.toml", &text).unwrap().network().unwrap()
+        };
+        let long = network("rate = \"10Gbit\"\ndelay = \"1000h\"\n");
+        let error = refuse_beyond(1 << 40, &long).unwrap_err().to_string();
+        assert!(error.contains("the links cannot hold that much"), "{error}");
+        refuse_beyond(1 << 30, &network("rate = \"10Gbit\"\ndelay = \"20ms\"\n")).unwrap();
+    }
+}

@@ -1,0 +1,192 @@
+//! What happens between two turns: sleeping until shortly before something is due, then spinning.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use slipring_link::ChangeError;
+use slipring_port::{Nanos, RunError, WaitOutcome, WaitStrategy, Waiter, now};
+
+use super::channel::{EmulatorChannel, PlanChange};
+use super::emulator::{Emulator, TurnResult};
+use super::frame_tap::FrameTap;
+use super::placement::{PausePacer, ThreadPlacement};
+use slipring_datapath::workers::WorkersStop;
+
+/// How long before something is due a sleep ends. A sleep ends late by about as much; what is
+/// left is spun.
+const WAKE_MARGIN_NS: Nanos = 30_000;
+/// A sleep that nothing ends is ended anyway, to look at everything again.
+const MAX_SLEEP_NS: Nanos = 500_000_000;
+/// How often ports are looked at where frames wait for room.
+const BLOCKED_SLEEP_NS: Nanos = 1_000_000;
+/// How often the kernel's drop counts are fetched.
+const STATS_PERIOD_NS: Nanos = 500_000_000;
+/// How long frames in the ports' rings may take to leave at the end.
+const DRAIN_TIMEOUT_NS: Nanos = 100_000_000;
+
+/// An emulator at work.
+pub(super) struct EmulatorLoop<'d, T> {
+    emulator: Emulator<T>,
+    wait_policy: WaitStrategy,
+    channel: &'d EmulatorChannel,
+    next_stats: Nanos,
+    idle: IdleEstimate,
+    pauses: PausePacer,
+}
+
+/// How long nothing has happened, and how long that usually takes.
+#[derive(Debug, Default)]
+struct IdleEstimate {
+    since: Nanos,
+    typical_ns: Nanos,
+}
+
+impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
+    /// An emulator that answers to `board`.
+    pub(super) fn new(
+        emulator: Emulator<T>,
+        wait_policy: WaitStrategy,
+        channel: &'d EmulatorChannel,
+    ) -> Self {
+        let idle = IdleEstimate::default();
+        let pauses = PausePacer::of(&ThreadPlacement::default());
+        Self { emulator, wait_policy, channel, next_stats: 0, idle, pauses }
+    }
+
+    /// With the pauses that its thread needs.
+    pub(super) fn with_pauses(self, breather: PausePacer) -> Self {
+        Self { pauses: breather, ..self }
+    }
+
+    /// Emulates until it is told to stop, or a capture was read through and all of it has left.
+    /// The last state stands on the board afterwards, whatever happened.
+    pub(super) fn run(&mut self, stop: &WorkersStop) -> Result<(), RunError> {
+        let result = self.run_turns(stop).and_then(|()| self.drain());
+        self.update_stats(now());
+        self.channel.publish(self.emulator.state(now()));
+        result
+    }
+
+    fn run_turns(&mut self, stop: &WorkersStop) -> Result<(), RunError> {
+        let mut waiter = self.waiter(stop)?;
+        while !stop.is_set() {
+            let turn = self.emulator.turn(now)?;
+            self.handle_requests(turn.at_ns);
+            self.pauses.pause_if_due(turn.at_ns);
+            if self.emulator.is_done(turn) {
+                break;
+            }
+            match turn.received + turn.sent {
+                0 => self.sleep_if_idle(&mut waiter, turn)?,
+                _ => self.idle.end(turn.at_ns),
+            }
+        }
+        Ok(())
+    }
+
+    fn waiter(&self, stop: &WorkersStop) -> Result<Waiter, RunError> {
+        let failed = |error| RunError::system("emulate", "wait for frames", error);
+        let queues = self.emulator.ports.iter().flat_map(|side| &side.queues);
+        let far = self.emulator.peer();
+        // A waiter looks at queues only: for what another thread brings, turns are made instead.
+        let patience = if far.is_some() { WaitStrategy::Sleep } else { self.wait_policy };
+        let mut waiter = Waiter::new(queues.map(AsRef::as_ref), patience).map_err(failed)?;
+        far.map_or(Ok(()), |far| waiter.add_fd(far.as_fd())).map_err(failed)?;
+        waiter.add_fd(stop.doorbell.as_fd()).map_err(failed)?;
+        waiter.add_fd(self.channel.as_fd()).map_err(failed)?;
+        Ok(waiter)
+    }
+
+    /// Does what other threads asked for.
+    #[inline]
+    fn handle_requests(&mut self, now: Nanos) {
+        for change in self.channel.take_changes() {
+            // Nobody may wait for the answer any more.
+            let _ = change.answer.send(self.change(&change, now));
+        }
+        if self.channel.is_state_requested() {
+            self.channel.publish(self.emulator.state(now));
+        }
+        if now >= self.next_stats {
+            self.update_stats(now);
+        }
+    }
+
+    /// Accepts a change or not, by its plan alone: two threads that are handed the same changes
+    /// answer alike.
+    fn change(&mut self, change: &PlanChange, now: Nanos) -> Result<(), ChangeError> {
+        if change.replaces {
+            self.emulator.network.cancel_changes();
+        }
+        self.emulator.network.change(change.at_ns.max(now), &change.plan)
+    }
+
+    /// Sleeps if there is time for it.
+    fn sleep_if_idle(&mut self, waiter: &mut Waiter, turn: TurnResult) -> Result<(), RunError> {
+        let time = self.time_to_sleep(turn.at_ns);
+        let Some(time) = time.filter(|_| self.may_sleep(turn.at_ns)) else {
+            std::hint::spin_loop();
+            return Ok(());
+        };
+        let timeout = Some(Duration::from_nanos(time));
+        let woken = waiter.wait(&mut self.emulator, timeout);
+        let rung = matches!(woken, Ok(WaitOutcome::Interrupted));
+        if rung {
+            self.channel.acknowledge();
+        }
+        if let Some(far) = self.emulator.peer() {
+            far.end_sleep(rung);
+        }
+        woken.map(drop)
+    }
+
+    /// Whether the other thread of a pipeline is to wake this one from now on.
+    fn may_sleep(&self, now: Nanos) -> bool {
+        let Some(far) = self.emulator.peer() else { return true };
+        let patient = matches!(self.wait_policy, WaitStrategy::Adaptive(most) if self.idle.is_short(now, most));
+        !patient && far.may_sleep()
+    }
+
+    /// How long nothing will be due.
+    fn time_to_sleep(&self, now: Nanos) -> Option<Nanos> {
+        if self.wait_policy == WaitStrategy::Spin {
+            return None;
+        }
+        let longest = if self.emulator.is_blocked() { BLOCKED_SLEEP_NS } else { MAX_SLEEP_NS };
+        let due = self.emulator.next_ns().unwrap_or(Nanos::MAX);
+        let time = due.saturating_sub(WAKE_MARGIN_NS).saturating_sub(now).min(longest);
+        (time > 0).then_some(time)
+    }
+
+    fn update_stats(&mut self, now: Nanos) {
+        let queues = self.emulator.ports.iter_mut().flat_map(|side| &mut side.queues);
+        queues.for_each(|queue| queue.update_stats());
+        self.next_stats = now + STATS_PERIOD_NS;
+    }
+
+    /// Lets frames that the ports have leave, for a bounded time. Those inside the links stay
+    /// there, counted as in flight.
+    fn drain(&mut self) -> Result<(), RunError> {
+        let until = now() + DRAIN_TIMEOUT_NS;
+        for queue in self.emulator.ports.iter_mut().flat_map(|side| &mut side.queues) {
+            queue.tx_sync()?;
+            while queue.rings().tx.with_driver() > 0 && now() < until {
+                queue.tx_sync()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl IdleEstimate {
+    /// Something happened.
+    fn end(&mut self, now: Nanos) {
+        self.typical_ns = (self.typical_ns * 7 + now.saturating_sub(self.since)) / 8;
+        self.since = now;
+    }
+
+    /// Whether something will probably happen before it has lasted that long.
+    fn is_short(&self, now: Nanos, most: Nanos) -> bool {
+        self.typical_ns <= most && now.saturating_sub(self.since) < most
+    }
+}

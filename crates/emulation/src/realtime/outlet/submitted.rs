@@ -1,0 +1,144 @@
+//! What a port was given and has not sent yet: measured once it has.
+
+use std::collections::VecDeque;
+
+use slipring_link::{LinkId, PacketCounts};
+use slipring_port::Nanos;
+
+use super::DueBurst;
+use crate::report::measurement::{LinkMeasurement, SentFrame};
+use crate::store::{EmulationStore, StoreHeader};
+
+/// Frames in the order in which they were given.
+///
+/// # Invariants
+/// 1. The first `heads` are those of all frames, and `groups` has them all, one group behind the
+///    other. What follows is room.
+/// 2. `releases` are those of the frames in groups without a delay.
+#[derive(Debug, Default)]
+pub(super) struct SubmittedFrames {
+    heads: Vec<StoreHeader>,
+    groups: Vec<LinkGroup>,
+    releases: Vec<Nanos>,
+    /// Room for how much later than the first one frames of a group arrived.
+    later: Vec<u32>,
+    /// Room for what is to be told of frames of a group.
+    departed: Vec<SentFrame>,
+    total: PacketCounts,
+}
+
+/// Frames by one link.
+#[derive(Debug)]
+struct LinkGroup {
+    link: LinkId,
+    /// How long after its arrival each was to leave; `None` where each has a time of its own.
+    delay_ns: Option<Nanos>,
+    /// When the first and the last one arrived, if they have a delay.
+    arrived: (Nanos, Nanos),
+    tally: PacketCounts,
+}
+
+impl SubmittedFrames {
+    pub(super) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Where to put the heads of the next frames, at least so many.
+    #[inline]
+    pub(super) fn reserve_heads(&mut self, count: usize) -> &mut [StoreHeader] {
+        let used = self.total.packets as usize;
+        if self.heads.len() < used + count {
+            self.heads.resize(used + count, StoreHeader::default());
+        }
+        &mut self.heads[used..]
+    }
+
+    /// Says what frames are whose heads are here already; takes over their releases if they have
+    /// any.
+    #[inline]
+    pub(super) fn add(&mut self, due: &DueBurst, releases: &mut VecDeque<Nanos>) {
+        let &DueBurst { link, delay_ns, burst: train, .. } = due;
+        self.total += train.counts();
+        if delay_ns.is_none() {
+            let count = train.packets as usize;
+            let (first, second) = releases.as_slices();
+            let most = count.min(first.len());
+            self.releases.extend_from_slice(&first[..most]);
+            self.releases.extend_from_slice(&second[..count - most]);
+            releases.drain(..count);
+        }
+        match self.groups.last_mut() {
+            Some(last) if last.link == link && last.delay_ns.is_none() && delay_ns.is_none() => {
+                last.tally += train.counts();
+            }
+            _ => {
+                let arrived = (train.first_ns, train.last_ns);
+                self.groups.push(LinkGroup { link, delay_ns, arrived, tally: train.counts() });
+            }
+        }
+    }
+
+    /// Measures what the port has sent by now, and forgets it; returns how much that was.
+    pub(super) fn measure_sent(
+        &mut self,
+        clock: impl Fn() -> Nanos,
+        store: &EmulationStore,
+        measured: &mut [LinkMeasurement],
+    ) -> PacketCounts {
+        if self.groups.is_empty() {
+            return PacketCounts::default();
+        }
+        let (sent_ns, latest_ns) = (clock(), store.latest_ns());
+        let (mut heads, mut releases) = (&self.heads[..], &self.releases[..]);
+        for group in &self.groups {
+            let link = &mut measured[group.link.0 as usize];
+            let (these, later) = heads.split_at(group.tally.packets as usize);
+            heads = later;
+            let bytes = group.tally.bytes;
+            match group.delay_ns {
+                Some(delay_ns) if group.is_steady(delay_ns, sent_ns) => {
+                    self.later.clear();
+                    self.later.extend(these.iter().map(|head| head.ns_after(these[0])));
+                    link.sent_burst(sent_ns, delay_ns, bytes, group.arrived.0, &self.later);
+                }
+                Some(delay_ns) => {
+                    let left = |head: &StoreHeader| {
+                        head.departed(latest_ns, |ns| ns.saturating_add(delay_ns))
+                    };
+                    self.departed.clear();
+                    self.departed.extend(these.iter().map(left));
+                    link.sent_all(sent_ns, bytes, &self.departed);
+                }
+                None => {
+                    let (own, later) = releases.split_at(these.len());
+                    releases = later;
+                    let left = |(head, &at_ns): (&StoreHeader, &Nanos)| {
+                        head.departed(latest_ns, |_| at_ns)
+                    };
+                    self.departed.clear();
+                    self.departed.extend(these.iter().zip(own).map(left));
+                    link.sent_all(sent_ns, bytes, &self.departed);
+                }
+            }
+        }
+        self.groups.clear();
+        self.releases.clear();
+        std::mem::take(&mut self.total)
+    }
+}
+
+impl LinkGroup {
+    /// Whether its frames are what [`Measured::sent_train`] takes.
+    fn is_steady(&self, delay_ns: Nanos, sent_ns: Nanos) -> bool {
+        let (first_ns, last_ns) = self.arrived;
+        let took = last_ns.checked_sub(first_ns);
+        took.is_some_and(|ns| ns <= u32::MAX.into()) && last_ns.saturating_add(delay_ns) <= sent_ns
+    }
+}
+
+impl StoreHeader {
+    fn departed(self, latest_ns: Nanos, release: impl Fn(Nanos) -> Nanos) -> SentFrame {
+        let arrival_ns = self.arrival_ns(latest_ns);
+        SentFrame { arrival_ns, release_ns: release(arrival_ns), is_copy: self.is_copy() }
+    }
+}

@@ -1,0 +1,391 @@
+//! What the two threads agree by, under loom: every interleaving and every value that the memory
+//! model allows, within a few preemptions. Each model also runs with one ordering or one look taken
+//! away, and must then fail: a model that cannot fail proves nothing.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use loom::sync::Arc;
+use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use loom::sync::atomic::{AtomicBool, AtomicU32, fence};
+use loom::thread;
+
+use super::flag::SharedFlag;
+use super::termination::Termination;
+use super::wake_flag::{WakeFlag, WakeReason};
+
+/// Runs `model` over all schedules; panics where it fails.
+fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+/// Whether there is a schedule in which `model` fails.
+fn fails(preemptions: usize, model: impl Fn() + Sync + Send + 'static) -> bool {
+    catch_unwind(AssertUnwindSafe(|| explore(preemptions, model))).is_err()
+}
+
+const RIGHT: u8 = 0;
+/// No release is one.
+const NO_RELEASE: u8 = 1;
+/// No acquire is one.
+const NO_ACQUIRE: u8 = 2;
+/// The fence is none between a write and a read.
+const ACQ_REL_FENCE: u8 = 3;
+/// There is no fence.
+const NO_FENCE: u8 = 4;
+
+/// A word whose orderings can be taken away.
+#[derive(Default)]
+struct Word<const FLAW: u8>(AtomicBool);
+
+impl<const FLAW: u8> SharedFlag for Word<FLAW> {
+    fn load_relaxed(&self) -> bool {
+        self.0.load(Relaxed)
+    }
+    fn store_relaxed(&self, value: bool) {
+        self.0.store(value, Relaxed);
+    }
+    fn load_acquire(&self) -> bool {
+        self.0.load(if FLAW == NO_ACQUIRE { Relaxed } else { Acquire })
+    }
+    fn store_release(&self, value: bool) {
+        self.0.store(value, if FLAW == NO_RELEASE { Relaxed } else { Release });
+    }
+    fn swap_false(&self) -> bool {
+        self.0.swap(false, Relaxed)
+    }
+    fn fence() {
+        match FLAW {
+            NO_FENCE => {}
+            ACQ_REL_FENCE => fence(AcqRel),
+            _ => fence(SeqCst),
+        }
+    }
+}
+
+/// A ring of chunks as the alarms see it: how many were put in, and taken out.
+#[derive(Default)]
+struct Ring {
+    pushed: AtomicU32,
+    popped: AtomicU32,
+}
+
+impl Ring {
+    /// Only one thread pushes.
+    fn push(&self) {
+        self.pushed.store(self.pushed.load(Relaxed) + 1, Release);
+    }
+    /// Only one thread pops.
+    fn pop(&self) -> bool {
+        let some = !self.is_empty();
+        if some {
+            self.popped.store(self.popped.load(Relaxed) + 1, Release);
+        }
+        some
+    }
+    fn is_empty(&self) -> bool {
+        self.pushed.load(Acquire) == self.popped.load(Acquire)
+    }
+}
+
+/// What a thread is told by a bell, which rings on until it is heard.
+const RINGS: u32 = 1;
+/// A thread sleeps.
+const SLEEPS: u32 = 2;
+/// A thread rings no more.
+const GONE: u32 = 4;
+
+/// Where a thread sleeps: a word that is only changed as a whole, so that who reads it so knows
+/// how things are and not how they were.
+#[derive(Default)]
+struct Bell(AtomicU32);
+
+impl Bell {
+    fn ring(&self) {
+        self.0.fetch_or(RINGS, AcqRel);
+    }
+
+    fn leave(&self) {
+        self.0.fetch_or(GONE, AcqRel);
+    }
+
+    fn state(&self) -> u32 {
+        self.0.fetch_or(0, AcqRel)
+    }
+
+    /// Sleeps until it rings.
+    ///
+    /// # Panics
+    /// If nobody is left awake who could ring.
+    fn wait(&self, other: &Self) {
+        self.0.fetch_or(SLEEPS, AcqRel);
+        while self.state() & RINGS == 0 {
+            let nobody = matches!(other.state(), SLEEPS) || other.state() & GONE != 0;
+            assert!(!nobody || self.state() & RINGS != 0, "asleep for ever");
+            thread::yield_now();
+        }
+        self.0.swap(0, AcqRel);
+    }
+}
+
+/// A thread that waits for chunks from another one, which pushes `chunks` of them.
+fn sleep_and_wake<const FLAW: u8>(
+    news: WakeReason,
+    chunks: u32,
+    may_sleep: fn(&WakeFlag<Word<FLAW>>, &Ring) -> bool,
+) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let bells = [Bell::default(), Bell::default()];
+        let shared = Arc::new((Ring::default(), WakeFlag::<Word<FLAW>>::default(), bells));
+        let waker = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                let (ring, alarm, [bell, own]) = &*shared;
+                for _ in 0..chunks {
+                    ring.push();
+                    if alarm.take_wake(news) {
+                        bell.ring();
+                    }
+                }
+                own.leave();
+            }
+        });
+        let (ring, alarm, [bell, other]) = &*shared;
+        let mut taken = 0;
+        while taken < chunks {
+            if ring.pop() {
+                taken += 1;
+            } else if may_sleep(alarm, ring) {
+                bell.wait(other);
+                alarm.revoke();
+            }
+        }
+        waker.join().unwrap();
+    }
+}
+
+fn carefully<const FLAW: u8>(alarm: &WakeFlag<Word<FLAW>>, ring: &Ring) -> bool {
+    alarm.may_sleep(true, || !ring.is_empty())
+}
+
+#[test]
+fn who_waits_for_frames_or_chunks_is_woken_for_each() {
+    for news in [WakeReason::Frames, WakeReason::Chunks] {
+        explore(3, sleep_and_wake::<RIGHT>(news, 1, carefully));
+        explore(3, sleep_and_wake::<RIGHT>(news, 2, carefully));
+    }
+}
+
+#[test]
+fn without_the_fences_or_the_second_look_a_wake_up_is_lost() {
+    for news in [WakeReason::Frames, WakeReason::Chunks] {
+        assert!(fails(3, sleep_and_wake::<NO_FENCE>(news, 1, carefully)), "no fence");
+        assert!(fails(3, sleep_and_wake::<ACQ_REL_FENCE>(news, 1, carefully)), "a weaker one");
+        let looks_first = |alarm: &WakeFlag<Word<RIGHT>>, ring: &Ring| {
+            let news = !ring.is_empty();
+            alarm.may_sleep(true, || news)
+        };
+        assert!(fails(3, sleep_and_wake::<RIGHT>(news, 1, looks_first)), "looks before it says so");
+    }
+    let not_starved =
+        |alarm: &WakeFlag<Word<RIGHT>>, ring: &Ring| alarm.may_sleep(false, || !ring.is_empty());
+    assert!(
+        fails(3, sleep_and_wake::<RIGHT>(WakeReason::Chunks, 1, not_starved)),
+        "for other news"
+    );
+}
+
+#[test]
+fn an_announcement_is_answered_by_one_ring() {
+    explore(3, || {
+        let alarm = Arc::new(WakeFlag::<Word<RIGHT>>::default());
+        assert!(alarm.may_sleep(true, || false));
+        let other = thread::spawn({
+            let alarm = alarm.clone();
+            move || alarm.take_wake(WakeReason::Frames)
+        });
+        let one = alarm.take_wake(WakeReason::Frames);
+        assert!(one != other.join().unwrap());
+    });
+}
+
+/// What is taken away from the end.
+#[derive(Clone, Copy, PartialEq)]
+enum Omitted {
+    Nothing,
+    /// Who sleeps does not look whether it is over.
+    LookForEnd,
+    /// Who sleeps does not look whether the other one has taken everything.
+    LookForTaken,
+    /// Who becomes calm after an end wakes nobody.
+    WakeWhenCalm,
+    /// What is under way to the other one keeps nobody from being calm.
+    UnderWay,
+    /// Who had something to do does not say so.
+    Stir,
+}
+
+/// All that two threads share. Thread `i` pushes into ring `i`.
+#[derive(Default)]
+struct Pair<const FLAW: u8> {
+    rings: [Ring; 2],
+    alarms: [WakeFlag<Word<FLAW>>; 2],
+    end: Termination<Word<FLAW>>,
+    bells: [Bell; 2],
+}
+
+/// A thread, in the steps of the loop in `drive.rs`.
+struct Half<const FLAW: u8> {
+    me: usize,
+    pair: Arc<Pair<FLAW>>,
+    omitted: Omitted,
+    /// Frames that its port brings.
+    frames: u32,
+    /// Its port brings nothing yet.
+    pauses: bool,
+    /// Whether the port ends after these.
+    ends: bool,
+    is_over: bool,
+    lingers: bool,
+    /// Frames that have left.
+    sent: u32,
+}
+
+impl<const FLAW: u8> Half<FLAW> {
+    /// Runs until it is to go; how many frames have left by its port.
+    fn run(mut self) -> u32 {
+        loop {
+            let pauses = std::mem::take(&mut self.pauses);
+            let did = self.turn(pauses);
+            if did && self.omitted != Omitted::Stir {
+                self.pair.end.report_busy(self.me);
+            }
+            if (!did || self.pair.end.is_over()) && self.is_done(pauses) {
+                self.pair.bells[self.me].leave();
+                return self.sent;
+            }
+            if !did && !pauses && self.may_sleep() {
+                self.pair.bells[self.me].wait(&self.pair.bells[1 - self.me]);
+                self.pair.alarms[self.me].revoke();
+            }
+        }
+    }
+
+    fn turn(&mut self, pauses: bool) -> bool {
+        let mut did = false;
+        if self.frames > 0 && !pauses {
+            self.frames -= 1;
+            self.pair.rings[self.me].push();
+            self.wake(WakeReason::Frames);
+            did = true;
+        }
+        if self.pair.rings[1 - self.me].pop() {
+            self.wake(WakeReason::Chunks);
+            self.sent += 1;
+            did = true;
+        }
+        did
+    }
+
+    fn is_done(&mut self, pauses: bool) -> bool {
+        let pair = self.pair.clone();
+        let is_empty = pair.rings[1 - self.me].is_empty();
+        self.is_over |= pair.end.is_over();
+        if !self.is_over {
+            let sent = pair.rings[self.me].is_empty() || self.omitted == Omitted::UnderWay;
+            self.lingers = is_empty && !sent;
+            let waiting = self.frames > 0 && !pauses;
+            let ended = self.ends && self.frames == 0;
+            let settled = pair.end.report_idle(self.me, ended, is_empty && !waiting && sent);
+            self.is_over = settled.is_over;
+            if settled.is_over || (settled.must_wake_peer && self.omitted != Omitted::WakeWhenCalm)
+            {
+                self.wake(WakeReason::Frames);
+            }
+        }
+        self.is_over && is_empty
+    }
+
+    fn may_sleep(&self) -> bool {
+        let (pair, omitted) = (&self.pair, self.omitted);
+        pair.alarms[self.me].may_sleep(false, || {
+            !pair.rings[1 - self.me].is_empty()
+                || (self.lingers
+                    && omitted != Omitted::LookForTaken
+                    && pair.rings[self.me].is_empty())
+                || (!self.is_over && omitted != Omitted::LookForEnd && pair.end.is_over())
+        })
+    }
+
+    fn wake(&self, news: WakeReason) {
+        if self.pair.alarms[1 - self.me].take_wake(news) {
+            self.pair.bells[1 - self.me].ring();
+        }
+    }
+}
+
+/// Both threads until both have gone. A port brings its frames after a turn without any, unless the
+/// other port ends, since that moment could then be the end.
+fn to_the_end<const FLAW: u8>(
+    frames: [u32; 2],
+    ends: [bool; 2],
+    omitted: Omitted,
+) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let pair = Arc::new(Pair::<FLAW>::default());
+        let [left, right] = [0, 1].map(|me| Half {
+            me,
+            pair: pair.clone(),
+            omitted,
+            frames: frames[me],
+            pauses: !ends[1 - me],
+            ends: ends[me],
+            is_over: false,
+            lingers: false,
+            sent: 0,
+        });
+        let other = thread::spawn(move || right.run());
+        let sent = [left.run(), other.join().unwrap()];
+        assert_eq!(sent, [frames[1], frames[0]], "frames are left behind");
+    }
+}
+
+#[test]
+fn both_threads_end_and_leave_nothing_behind() {
+    for frames in [[0, 0], [1, 0], [0, 1]] {
+        for ends in [[true, false], [false, true], [true, true]] {
+            explore(2, to_the_end::<RIGHT>(frames, ends, Omitted::Nothing));
+        }
+    }
+}
+
+#[test]
+fn without_any_of_this_a_thread_sleeps_for_ever_or_leaves_frames_behind() {
+    let fails_without = |omitted| {
+        let cases = [[0, 0], [1, 0], [0, 1]].map(|frames| {
+            [[true, false], [false, true], [true, true]]
+                .map(|ends| fails(2, to_the_end::<RIGHT>(frames, ends, omitted)))
+        });
+        cases.iter().flatten().any(|&fails| fails)
+    };
+    assert!(fails_without(Omitted::LookForEnd), "the end");
+    assert!(fails_without(Omitted::LookForTaken), "taken");
+    assert!(fails_without(Omitted::WakeWhenCalm), "calm");
+    assert!(fails_without(Omitted::UnderWay), "under way");
+    assert!(fails_without(Omitted::Stir), "stir");
+}
+
+#[test]
+fn without_release_or_acquire_of_the_end_frames_are_left_behind() {
+    let (frames, ends) = ([1, 0], [true, false]);
+    assert!(fails(2, to_the_end::<NO_RELEASE>(frames, ends, Omitted::Nothing)), "release");
+    assert!(fails(2, to_the_end::<NO_ACQUIRE>(frames, ends, Omitted::Nothing)), "acquire");
+}
+
+#[test]
+fn without_the_fences_nobody_sees_the_end() {
+    let (frames, ends) = ([0, 0], [true, true]);
+    assert!(fails(2, to_the_end::<NO_FENCE>(frames, ends, Omitted::Nothing)), "no fence");
+    assert!(fails(2, to_the_end::<ACQ_REL_FENCE>(frames, ends, Omitted::Nothing)), "a weaker one");
+}

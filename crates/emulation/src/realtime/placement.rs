@@ -1,0 +1,295 @@
+//! Where and how eagerly the kernel runs a thread that must not be late.
+//!
+//! | the thread | its CPU | scheduling |
+//! |---|---|---|
+//! | sleeps between frames | any | SCHED_FIFO, with pauses ([`Breather`]) while it is always busy |
+//! | never sleeps (`--spin`) | isolated | SCHED_FIFO |
+//! | never sleeps (`--spin`) | shared, and free | ordinary, nice -20 |
+//! | never sleeps (`--spin`) | shared, and was kept from it | SCHED_FIFO, with pauses |
+//!
+//! The kernel does not let real-time threads have more than 95 % of a CPU (`sched_rt_runtime_us`):
+//! one that is always busy is stopped for 50 ms in each second, in one piece. So only a thread that
+//! has a CPU to itself is a real-time one without pauses. An ordinary thread needs none, but another one
+//! takes a slice of several milliseconds from it now and then, whatever their shares. So a thread that
+//! spins is ordinary until that happens, and then makes short pauses of its own instead.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use rustix::process::{getpriority_process, setpriority_process};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity, set_current_timer_slack};
+use rustix::time::{ClockId, clock_gettime};
+use slipring_port::{Nanos, WaitStrategy};
+use thread_priority::unix::{
+    RealtimeThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
+    thread_native_id,
+};
+use thread_priority::{ThreadPriority, ThreadPriorityValue};
+
+/// What a thread got of what it asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ThreadPlacement {
+    /// The CPU that it is bound to.
+    pub cpu: Option<usize>,
+    /// How it is scheduled.
+    pub scheduling: ThreadScheduling,
+    /// Whether no other thread is put on its CPUs.
+    pub isolated: bool,
+}
+
+/// How eagerly a thread is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ThreadScheduling {
+    /// Before all ordinary threads (SCHED_FIFO).
+    Fifo,
+    /// An ordinary one with the largest share (nice -20).
+    Favoured,
+    /// As any other.
+    #[default]
+    Ordinary,
+}
+
+/// Priority among real-time threads: before ordinary ones, behind the kernel's own.
+const RT_PRIORITY: u8 = 10;
+/// The largest share of ordinary threads.
+const MIN_NICE: i32 = -20;
+
+/// Moves the calling thread to `cpu`, if one is named, has it run as eagerly as the kernel permits
+/// and as others can bear, and has its sleeps end on time.
+///
+/// On a machine with no more CPUs than there are such `threads` they stay ordinary ones: they could
+/// keep everything else from running, the shell that would stop them included.
+pub(crate) fn place_thread(
+    cpu: Option<usize>,
+    threads: usize,
+    patience: WaitStrategy,
+) -> ThreadPlacement {
+    // Without it the kernel may end each sleep up to 50 us late.
+    let _ = set_current_timer_slack(NonZeroU64::new(1));
+    let enough = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > threads);
+    let cpu = cpu.filter(|&cpu| bind(cpu));
+    let isolated = is_isolated(&isolated_cpus());
+    let scheduling = match (patience, isolated) {
+        _ if !enough && !isolated => ThreadScheduling::Ordinary,
+        (WaitStrategy::Spin, false) => raise_nice(),
+        _ if set_fifo() => ThreadScheduling::Fifo,
+        _ => ThreadScheduling::Ordinary,
+    };
+    ThreadPlacement { cpu, scheduling, isolated }
+}
+
+fn bind(cpu: usize) -> bool {
+    let mut set = CpuSet::new();
+    if cpu >= CpuSet::MAX_CPU {
+        return false;
+    }
+    set.set(cpu);
+    sched_setaffinity(None, &set).is_ok()
+}
+
+fn set_fifo() -> bool {
+    let Ok(priority) = ThreadPriorityValue::try_from(RT_PRIORITY) else { return false };
+    let policy = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+    let priority = ThreadPriority::Crossplatform(priority);
+    set_thread_priority_and_policy(thread_native_id(), priority, policy).is_ok()
+}
+
+/// Of Linux, "this process" is the calling thread.
+fn raise_nice() -> ThreadScheduling {
+    match setpriority_process(None, MIN_NICE) {
+        Ok(()) if getpriority_process(None) == Ok(MIN_NICE) => ThreadScheduling::Favoured,
+        _ => ThreadScheduling::Ordinary,
+    }
+}
+
+/// CPUs on which the kernel puts no thread by itself: those of the boot, and of cpusets.
+fn isolated_cpus() -> Vec<usize> {
+    let lists = ["/sys/devices/system/cpu/isolated", "/sys/fs/cgroup/cpuset.cpus.isolated"];
+    let read = lists.into_iter().filter_map(|path| std::fs::read_to_string(path).ok());
+    read.flat_map(|list| cpus_of(&list)).collect()
+}
+
+/// Reads a list as the kernel writes it: `2-3,7`.
+fn cpus_of(list: &str) -> Vec<usize> {
+    let range = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        Some(first.parse().ok()?..=last.parse().ok()?)
+    };
+    list.trim().split(',').filter_map(range).flatten().collect()
+}
+
+/// Whether the calling thread runs on such CPUs only.
+fn is_isolated(isolated: &[usize]) -> bool {
+    let Ok(allowed) = sched_getaffinity(None) else { return false };
+    let mut cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).peekable();
+    cpus.peek().is_some() && cpus.all(|cpu| isolated.contains(&cpu))
+}
+
+/// Pauses of a real-time thread that is always busy: short and often, before the kernel makes a long
+/// one.
+#[derive(Debug)]
+pub(crate) struct PausePacer {
+    need: PauseNeed,
+    /// How often it is looked whether a pause is due.
+    period: Nanos,
+    since: Nanos,
+    worked_ns: Nanos,
+}
+
+/// What a thread has to see to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PauseNeed {
+    Nothing,
+    /// To make pauses.
+    Pauses,
+    /// To become a real-time thread once others keep it from its CPU.
+    Precedence,
+}
+
+impl PausePacer {
+    /// The period of a thread that sleeps between frames: it hardly ever needs a pause.
+    const LONG_PERIOD_NS: Nanos = 10_000_000;
+    /// The period of a thread that spins: it needs a pause in each, and a short one.
+    const SHORT_PERIOD_NS: Nanos = 1_000_000;
+    /// Of so much time, in thousandths, may be worked: less than the kernel's 950.
+    const MAX_WORK_PERMILLE: Nanos = 940;
+    /// A thread that ran for so much less than the time that passed was kept from its CPU.
+    const MAX_PREEMPTED_NS: Nanos = 300_000;
+
+    /// For a thread that runs so.
+    pub(crate) fn of(place: &ThreadPlacement) -> Self {
+        let (need, period) = match place.scheduling {
+            ThreadScheduling::Fifo if !place.isolated => (PauseNeed::Pauses, Self::LONG_PERIOD_NS),
+            ThreadScheduling::Favoured => (PauseNeed::Precedence, Self::SHORT_PERIOD_NS),
+            ThreadScheduling::Fifo | ThreadScheduling::Ordinary => {
+                (PauseNeed::Nothing, Self::LONG_PERIOD_NS)
+            }
+        };
+        Self { need, period, since: 0, worked_ns: 0 }
+    }
+
+    /// Sleeps, if a pause is due.
+    #[inline]
+    pub(crate) fn pause_if_due(&mut self, now: Nanos) {
+        if self.need != PauseNeed::Nothing && now >= self.since + self.period {
+            self.check(now);
+        }
+    }
+
+    #[cold]
+    fn check(&mut self, now: Nanos) {
+        let worked = thread_cpu_ns();
+        let (time, work) = (now - self.since, worked - self.worked_ns);
+        let is_first = self.since == 0;
+        (self.since, self.worked_ns) = (now, worked);
+        if self.need == PauseNeed::Precedence {
+            if !is_first && time.saturating_sub(work) > Self::MAX_PREEMPTED_NS {
+                self.need = if set_fifo() { PauseNeed::Pauses } else { PauseNeed::Nothing };
+            }
+            return;
+        }
+        let pause = pause(self.period, time, work);
+        if pause > 0 {
+            std::thread::sleep(Duration::from_nanos(pause));
+            self.since += pause;
+        }
+    }
+}
+
+/// How long to pause after so much time, of which so much was worked.
+fn pause(period: Nanos, time: Nanos, worked: Nanos) -> Nanos {
+    let time = time.min(2 * period);
+    (worked.min(time) * 1000 / PausePacer::MAX_WORK_PERMILLE).saturating_sub(time)
+}
+
+/// The CPU time of the calling thread.
+fn thread_cpu_ns() -> Nanos {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
+}
+
+impl std::fmt::Display for ThreadPlacement {
+    /// `cpu=1 sched=fifo`
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.cpu {
+            Some(cpu) => write!(f, "cpu={cpu} ")?,
+            None => write!(f, "cpu=any ")?,
+        }
+        f.write_str(match self.scheduling {
+            ThreadScheduling::Fifo => "sched=fifo",
+            ThreadScheduling::Favoured => "sched=favoured",
+            ThreadScheduling::Ordinary => "sched=ordinary",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_read_as_the_kernel_writes_them() {
+        assert_eq!(cpus_of("2-4,7\n"), [2, 3, 4, 7]);
+        assert!(cpus_of("\n").is_empty());
+        assert_eq!(cpus_of("0"), [0]);
+    }
+
+    #[test]
+    fn a_thread_is_isolated_only_where_all_its_cpus_are() {
+        let allowed = sched_getaffinity(None).unwrap();
+        let all: Vec<_> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+        assert!(is_isolated(&all));
+        assert!(!is_isolated(&all[1..]));
+        assert!(!is_isolated(&[]));
+    }
+
+    #[test]
+    fn a_spinning_thread_on_a_shared_cpu_is_no_real_time_one() {
+        let take = || place_thread(None, 1, WaitStrategy::Spin);
+        let place = std::thread::spawn(take).join().unwrap();
+        assert!(place.isolated || place.scheduling != ThreadScheduling::Fifo, "{place}");
+    }
+
+    #[test]
+    fn pauses_keep_a_busy_thread_below_what_the_kernel_grants() {
+        for (period, most) in
+            [(PausePacer::LONG_PERIOD_NS, 1_000_000), (PausePacer::SHORT_PERIOD_NS, 100_000)]
+        {
+            // In a second of such periods, always busy but for the pauses.
+            let (mut time, mut worked, mut longest) = (0, 0, 0);
+            while time < 1_000_000_000 {
+                let pause = pause(period, period, period);
+                longest = longest.max(pause);
+                worked += period;
+                time += period + pause;
+            }
+            assert!(worked * 1000 < time * 950, "{worked} of {time}");
+            assert!(longest < most, "{longest}");
+            assert_eq!(pause(period, period, period * 9 / 10), 0, "it sleeps enough");
+            let long = pause(period, Nanos::MAX / 2000, Nanos::MAX / 2000);
+            assert!(long < 2 * most, "however long it was: {long}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_spins_goes_first_only_once_others_kept_it_from_its_cpu() {
+        // What scheduling it may have, and get, is the machine's: the test is about when it asks.
+        let spins = ThreadPlacement {
+            scheduling: ThreadScheduling::Favoured,
+            ..ThreadPlacement::default()
+        };
+        std::thread::spawn(move || {
+            let mut breather = PausePacer::of(&spins);
+            let start = slipring_port::now();
+            breather.pause_if_due(start);
+            assert_eq!(breather.need, PauseNeed::Precedence, "nothing is known yet");
+            // No more time than work: nobody was in the way.
+            breather.check(start);
+            assert_eq!(breather.need, PauseNeed::Precedence);
+            breather.check(start + 5 * PausePacer::SHORT_PERIOD_NS);
+            assert_ne!(breather.need, PauseNeed::Precedence, "5 ms went to others");
+        })
+        .join()
+        .unwrap();
+    }
+}

@@ -1,0 +1,215 @@
+//! What stands around the thread that moves frames, whichever command runs it: where it is asked
+//! and changed, where its figures are fetched, and where its frames are written down.
+//!
+//! Nothing of it is left when the desk is closed: neither socket nor thread.
+
+use std::sync::Arc;
+
+use slipring_cli::report::ReportSample;
+use slipring_cli::{Diagnose, Failure, Session};
+use slipring_control::metrics::MetricsEndpoint;
+use slipring_control::{ControlServer, Reservation};
+use slipring_link::NetworkSpec;
+use slipring_port::{Nanos, Port, now};
+
+use super::job::{report, sample, summary};
+use super::{Emulation, EmulationState, EmulatorChannel, RealtimeOptions, log, prepare};
+use crate::control::{self, SettingsHistory};
+use crate::link_publisher::{LinkPublisher, PublishedRun};
+use crate::plan::EmulationPlan;
+use crate::report::document::EmulationDocument;
+use slipring_datapath::meter::PortMeter;
+use slipring_datapath::publish::{self, PublishGuard};
+
+/// See the module.
+pub struct RunServices {
+    /// Where the thread that moves frames is asked and changed.
+    pub channel: Arc<EmulatorChannel>,
+    history: Arc<SettingsHistory>,
+    log: Option<log::FrameLogWriter>,
+    /// Whether all figures are told at the end.
+    reports_all: bool,
+    _endpoint: Option<MetricsEndpoint>,
+    _control: Option<ControlServer>,
+    _publishing: Option<PublishGuard>,
+}
+
+/// What a run begins with.
+#[derive(Debug, Clone, Copy)]
+pub struct RunStart {
+    /// When, on the clock of [`now`]: the times of the plan's changes count from here.
+    pub at_ns: Nanos,
+    /// Memory for frames at most, in bytes.
+    pub storage_bytes: u64,
+}
+
+impl RunServices {
+    /// Takes the run's place in the run directory, and its name, before any port is opened: a run
+    /// that cannot have its name takes no interface from its host for it. A run that asked for no
+    /// name goes on without a place where there can be none.
+    ///
+    /// # Errors
+    /// If the name that was asked for cannot be had.
+    pub fn reserve(
+        plan: &EmulationPlan,
+        session: &mut Session<'_>,
+    ) -> Result<Option<Reservation>, Failure> {
+        match control::reserve(&session.run_dir, plan) {
+            Ok(place) => Ok(Some(place)),
+            Err(Failure::Error(error)) if plan.name.is_none() => {
+                session.reporter.say(format_args!("# no live control: {}", error.summary()))?;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes an emulation between ports, and the desk around it.
+    ///
+    /// # Errors
+    /// If the network cannot be built, or something that was asked for cannot be had.
+    pub fn start(
+        ports: Vec<Port>,
+        plan: &EmulationPlan,
+        manner: &RealtimeOptions,
+        place: Option<Reservation>,
+        session: &mut Session<'_>,
+    ) -> Result<(Emulation, Self), Failure> {
+        let meter = PortMeter::new(&ports);
+        let names: Vec<_> = ports.iter().map(|port| port.info.name.clone()).collect();
+        let (emulation, log) = match log::open(&plan.outputs, &plan.network, &names)? {
+            None => (prepare(ports, &plan.network, manner, ())?, None),
+            Some((tap, log)) => (prepare(ports, &plan.network, manner, tap)?, Some(log)),
+        };
+        let board = emulation.channel.clone();
+        let start = RunStart { at_ns: now(), storage_bytes: manner.storage_bytes };
+        let desk = Self::open(plan, start, board, meter, place, session)?;
+        Ok((emulation, desk.with_log(log)))
+    }
+
+    /// The desk of whoever answers to `board`, with no log of frames. Hands in the changes that
+    /// the plan knows of.
+    ///
+    /// # Errors
+    /// If something that was asked for cannot be had.
+    pub fn open(
+        plan: &EmulationPlan,
+        start: RunStart,
+        board: Arc<EmulatorChannel>,
+        meter: PortMeter,
+        place: Option<Reservation>,
+        session: &mut Session<'_>,
+    ) -> Result<Self, Failure> {
+        let versions = Arc::new(SettingsHistory::start(plan, start, board.clone())?);
+        let published = LinkPublisher::new(PublishedRun {
+            name: plan.name.clone(),
+            seed: plan.seed,
+            channel: board.clone(),
+            network: Box::new({
+                let versions = versions.clone();
+                move || versions.network()
+            }),
+        });
+        Ok(Self {
+            _publishing: publish::start(meter.clone(), Some(Box::new(published)), session)?,
+            _endpoint: endpoint(plan, &board, &versions)?,
+            _control: place
+                .map(|place| control::serve(place, plan, &versions, meter))
+                .transpose()?,
+            log: None,
+            reports_all: plan.stats,
+            channel: board,
+            history: versions,
+        })
+    }
+
+    /// The same, with the writer of a log that it waits for at the end.
+    #[must_use]
+    pub fn with_log(self, log: Option<log::FrameLogWriter>) -> Self {
+        Self { log, ..self }
+    }
+
+    /// The links as they are now.
+    pub fn network(&self) -> Arc<NetworkSpec> {
+        self.history.network()
+    }
+
+    /// The summary for people; with `--stats`, all figures below it.
+    pub fn summary(&self, meter: &PortMeter, state: &EmulationState) -> String {
+        let network = self.network();
+        let text = summary(&network, meter, state) + &self.history.changes().line();
+        match self.reports_all {
+            true => format!("{text}\n{}", report(&network, state).openmetrics()),
+            false => text,
+        }
+    }
+
+    /// What an interval is reported by.
+    pub fn sample(
+        &self,
+        meter: &PortMeter,
+        state: &EmulationState,
+    ) -> ReportSample<EmulationDocument> {
+        let mut sample = sample(&self.network(), meter, state);
+        sample.extra = sample.extra.changed(self.history.changes());
+        sample
+    }
+
+    /// Reads the file of the settings again, and tells what came of it: what cannot be is refused
+    /// whole, and the run goes on as it was.
+    ///
+    /// # Errors
+    /// If nothing can be told.
+    pub fn reload(&self, plan: &EmulationPlan, session: &mut Session<'_>) -> Result<(), Failure> {
+        let read = plan.reread_config().and_then(|config| match config {
+            None => Ok("there is no file to read again: start with --config"),
+            Some(config) => {
+                self.history.replace(config).map_err(Failure::Error)?;
+                Ok("the settings were read again")
+            }
+        });
+        match read {
+            Ok(told) => session.reporter.say(format_args!("# {told}")),
+            Err(Failure::Error(error)) => {
+                session.reporter.report_error(&error);
+                Ok(())
+            }
+            Err(left) => Err(left),
+        }
+    }
+
+    /// Reports the whole run.
+    ///
+    /// # Errors
+    /// If the output cannot be written.
+    pub fn report(&self, meter: &PortMeter, session: &mut Session<'_>) -> Result<(), Failure> {
+        let state = self.channel.last_state();
+        let sample = self.sample(meter, &state);
+        session.reporter.end(&sample, self.summary(meter, &state))
+    }
+
+    /// Ends it, once the thread that moves frames has ended: waits for what is being written.
+    ///
+    /// # Errors
+    /// If a log could not be written.
+    pub fn close(self, session: &mut Session<'_>) -> Result<(), Failure> {
+        let Some(log) = self.log else { return Ok(()) };
+        match log.finish(&self.channel.last_state().account)? {
+            0 => Ok(()),
+            missing => {
+                session.reporter.warn(format_args!("{missing} entries are missing in the log"))
+            }
+        }
+    }
+}
+
+fn endpoint(
+    plan: &EmulationPlan,
+    board: &Arc<EmulatorChannel>,
+    versions: &Arc<SettingsHistory>,
+) -> Result<Option<MetricsEndpoint>, Failure> {
+    let Some(place) = &plan.outputs.metrics else { return Ok(None) };
+    let (board, versions) = (board.clone(), versions.clone());
+    let metrics = move || report(&versions.network(), &board.request_state()).openmetrics();
+    slipring_cli::metrics::open(place, move || Ok(metrics())).map(Some)
+}

@@ -1,0 +1,61 @@
+//! When frames entered the link that they are on, in networks where they pass several.
+//!
+//! A frame on its first link entered it when it arrived, which its storage knows: nothing is kept
+//! of it. So where no frame passes from one link to another nothing is kept at all.
+
+use std::collections::HashMap;
+
+use slipring_link::FrameHandle;
+
+/// See the module. Frames that leave or are lost must be [taken out](Hops::leave), since others
+/// get their handles.
+#[derive(Debug, Default)]
+pub struct HopTimes(HashMap<FrameHandle, HopEntry>);
+
+/// How a frame came to be on its link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HopEntry {
+    /// When.
+    pub at_ns: u64,
+    /// Whether that link made it.
+    pub is_copy: bool,
+}
+
+impl HopTimes {
+    /// A frame enters another link; how it came to be on the one before, unless that was its
+    /// first.
+    pub fn enter_next(&mut self, handle: FrameHandle, at_ns: u64) -> Option<HopEntry> {
+        self.0.insert(handle, HopEntry { at_ns, is_copy: false })
+    }
+
+    /// A link made a copy of a frame.
+    pub fn copied(&mut self, handle: FrameHandle, copy: FrameHandle) {
+        if let Some(&entered) = self.0.get(&handle) {
+            self.0.insert(copy, HopEntry { is_copy: true, ..entered });
+        }
+    }
+
+    /// A frame leaves the last link; how it came to be there, unless that was its first.
+    #[inline]
+    pub fn take(&mut self, handle: FrameHandle) -> Option<HopEntry> {
+        if self.0.is_empty() { None } else { self.0.remove(&handle) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_was_on_its_link_as_long_as_the_original_and_is_a_frame_on_the_next() {
+        let (frame, copy) = (FrameHandle(1), FrameHandle(2));
+        let mut hops = HopTimes::default();
+        hops.copied(frame, copy);
+        assert_eq!(hops.enter_next(frame, 100), None);
+        hops.copied(frame, copy);
+        assert_eq!(hops.enter_next(copy, 300), Some(HopEntry { at_ns: 100, is_copy: true }));
+        assert_eq!(hops.take(copy), Some(HopEntry { at_ns: 300, is_copy: false }));
+        assert_eq!(hops.take(frame), Some(HopEntry { at_ns: 100, is_copy: false }));
+        assert_eq!(hops.take(frame), None);
+    }
+}

@@ -1,0 +1,125 @@
+//! Chunks that go from the store of one thread to that of another, with the frames in them.
+//!
+//! ```text
+//!   giver:  give ---- chunk 3, full of frames ----> adopt  :taker
+//!           get back <-- chunk 3, other memory ---- adopt
+//! ```
+//!
+//! The giver keeps the chunk's number, so that it never has more chunks than its limit, and gets
+//! memory for it at once: that of a chunk which the taker has emptied. A chunk with little in it
+//! is emptied by copying, and goes back as it is: a frame that stays long would hold all of it.
+//!
+//! Not for: how parcels get to the other thread.
+
+use slipring_link::{Burst, FrameHandle};
+
+use super::{
+    CHUNK_BYTES, EmulationStore, NO_CHUNK, OFFSET_BITS, StoreChunk, StoreLane, StoredFrames,
+    header_offset, number,
+};
+
+/// A chunk with less in it than this is copied.
+const MIN_KEPT_BYTES: usize = CHUNK_BYTES / 8 * 7;
+
+/// A chunk on its way, from its giver with frames, or back with none.
+#[derive(Debug)]
+pub(crate) struct ChunkTransfer {
+    /// Its number at the giver.
+    number: u32,
+    chunk: StoreChunk,
+    /// All frames in it, in their order. The handles are the giver's, and the taker's once that
+    /// has adopted it.
+    pub(crate) bursts: Vec<Burst>,
+}
+
+/// Whether two trains of a store are in the same chunk.
+#[inline(always)]
+pub(crate) fn share_chunk(a: &Burst, b: &Burst) -> bool {
+    number(a.handle) == number(b.handle)
+}
+
+impl EmulationStore {
+    /// Chunks that can still be filled: empty ones, and new ones within the limit.
+    #[inline]
+    pub(crate) fn chunks_left(&self) -> usize {
+        self.spare.len() + self.numbers_left()
+    }
+
+    fn numbers_left(&self) -> usize {
+        self.limit - (self.chunks.len() - self.vacant.len())
+    }
+
+    /// Gives the chunk of these frames away; they must be all that are in it.
+    ///
+    /// # Panics
+    /// If there are none.
+    pub(crate) fn give_chunk(&mut self, trains: Vec<Burst>) -> ChunkTransfer {
+        let number = number(trains[0].handle);
+        let mut chunk = std::mem::take(&mut self.chunks[number]);
+        debug_assert_eq!(chunk.live_frames, trains.iter().map(|train| train.packets).sum::<u32>());
+        if std::mem::take(&mut chunk.open) {
+            self.open_chunks[chunk.lane.index()] = NO_CHUNK;
+        }
+        ChunkTransfer { number: number as u32, chunk, bursts: trains }
+    }
+
+    /// Takes back what came for a parcel that was given away.
+    pub(crate) fn take_back(&mut self, parcel: ChunkTransfer) -> Vec<Burst> {
+        let ChunkTransfer { number, chunk, bursts: mut trains } = parcel;
+        if chunk.bytes.is_empty() {
+            self.vacant.push(number);
+        } else {
+            self.chunks[number as usize] = chunk;
+            self.spare.push(number);
+        }
+        trains.clear();
+        trains
+    }
+
+    /// Makes the frames of a parcel ones of this store; what is left in it is to go back. Nothing
+    /// has happened where there is no room for them.
+    pub(crate) fn adopt(&mut self, lane: StoreLane, parcel: &mut ChunkTransfer) -> bool {
+        let latest = parcel.bursts.last().map_or(0, |train| train.last_ns);
+        self.set_time(latest);
+        if self.chunks_left() == 0 {
+            return false;
+        }
+        if parcel.chunk.bytes_used < MIN_KEPT_BYTES {
+            self.copy_from(lane, parcel);
+        } else {
+            self.swap_chunk(lane, parcel);
+        }
+        true
+    }
+
+    /// There is a chunk left, which has room for all that is in one.
+    fn copy_from(&mut self, lane: StoreLane, parcel: &mut ChunkTransfer) {
+        let ChunkTransfer { chunk, bursts: trains, .. } = parcel;
+        let (latest_ns, old) = (self.latest_ns, std::mem::take(trains));
+        let mut loader = self.load(lane, trains);
+        for train in &old {
+            let rest = chunk.bytes.get(header_offset(train.handle)..).unwrap_or_default();
+            let frames = StoredFrames { rest, remaining: train.packets };
+            let mut frames = frames.map(|(head, frame)| (head.arrival_ns(latest_ns), frame));
+            while let Some((arrival_ns, frame)) = loader.put_all(&mut frames) {
+                let stored = loader.put(arrival_ns, frame);
+                assert!(stored, "what fits one chunk fits another");
+            }
+        }
+        loader.end();
+        (chunk.bytes_used, chunk.live_frames) = (0, 0);
+    }
+
+    /// The chunk becomes one of ours, and the memory of an empty one, if there is any, goes back.
+    fn swap_chunk(&mut self, lane: StoreLane, parcel: &mut ChunkTransfer) {
+        let number = self.pop_spare().unwrap_or_else(|| self.new_number());
+        let place = &mut self.chunks[number as usize];
+        let empty = StoreChunk { bytes: std::mem::take(&mut place.bytes), ..StoreChunk::default() };
+        *place = std::mem::replace(&mut parcel.chunk, empty);
+        place.lane = lane;
+        for train in &mut parcel.bursts {
+            let place = train.handle.0 & ((1 << OFFSET_BITS) - 1);
+            train.handle = FrameHandle(number << OFFSET_BITS | place);
+        }
+    }
+}

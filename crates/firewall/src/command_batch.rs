@@ -1,0 +1,395 @@
+//! A list of commands on its way from who types them to the engine.
+
+use serde::{Deserialize, Serialize};
+use slipring_dummynet::show::RowOrder;
+use slipring_dummynet::text::{DummynetCommand as ShaperCommand, QueueCaps};
+use slipring_dummynet::{SYSCTL_PREFIX, ShaperConfig, text};
+use slipring_ipfw::run::{CommandFlags, ListOptions, MAX_LINE_ERRORS, StateListing, TimeFormat};
+use slipring_ipfw::table::{TableKey, TableValue};
+use slipring_ipfw::text::{
+    IpfwCommand, RuleStyle, RuleTextError, RuleTextErrorKind, ShaperCommand as ShaperText,
+    TableCommand, TableOptions, TableScope, TableVerb, parse_command, parse_file, parse_lines,
+    printable,
+};
+use slipring_model::format::DummynetProfile;
+use std::collections::BTreeMap;
+
+use crate::save;
+
+/// Exit codes of sysexits(3).
+pub(crate) mod sysexits {
+    /// Wrong usage.
+    pub(crate) const USAGE: u8 = 64;
+    /// Wrong data.
+    pub(crate) const DATA: u8 = 65;
+    /// An input file that cannot be read.
+    pub(crate) const NO_INPUT: u8 = 66;
+    /// There is no such rule, pipe or engine.
+    pub(crate) const UNAVAILABLE: u8 = 69;
+    /// The system refused.
+    pub(crate) const SYSTEM: u8 = 71;
+    /// The other side misbehaves.
+    pub(crate) const PROTOCOL: u8 = 76;
+}
+
+/// Mistakes of one file that are told.
+pub(crate) const MAX_FAULTS: usize = MAX_LINE_ERRORS;
+
+/// What is to be done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CommandBatch {
+    /// One command a line; with `is_file` comments and empty lines, too.
+    pub(crate) text: String,
+    /// All or nothing, and errors tell the line.
+    #[serde(default)]
+    pub(crate) is_file: bool,
+    /// Letters of flags.
+    #[serde(default)]
+    pub(crate) flags: String,
+    /// `-s`: by which counter rows of pipes are sorted.
+    #[serde(default)]
+    pub(crate) sort: i32,
+    /// Profiles that pipes name, by that name.
+    #[serde(default)]
+    pub(crate) profiles: BTreeMap<String, String>,
+    /// Answers are wanted as values, too.
+    #[serde(default)]
+    pub(crate) json: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CommandOutcome {
+    /// For the output.
+    pub(crate) text: String,
+    /// The same as values, where that was asked for and there are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) value: Option<serde_json::Value>,
+    /// Why it was not done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) fault: Option<CommandFault>,
+    /// What was done, and is worth a look.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Why something is not done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CommandFault {
+    /// What is wrong, and where.
+    pub(crate) message: String,
+    /// What would be right.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) expected: Option<String>,
+    /// What to do about it, where that is no word of the command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) help: Option<String>,
+    /// The exit code of sysexits(3).
+    pub(crate) exit: u8,
+}
+
+impl CommandFault {
+    /// The same, of a line of a file.
+    pub(crate) fn at_line(mut self, line: u32) -> Self {
+        self.message = format!("line {line}: {}", self.message);
+        self
+    }
+
+    pub(crate) fn new(message: impl Into<String>, exit: u8) -> Self {
+        // What terminals would obey is written as its code; the lines of a list stay lines.
+        let message = message.into();
+        let lines = message.split('\n').map(printable).collect::<Vec<_>>().join("\n");
+        Self { message: lines, expected: None, help: None, exit }
+    }
+}
+
+/// A command, and what the shaper has to do for it.
+#[derive(Debug, Clone)]
+pub(crate) struct CommandStep {
+    pub(crate) line: u32,
+    pub(crate) command: IpfwCommand,
+    pub(crate) shaper: Option<ShaperCommand>,
+}
+
+impl CommandStep {
+    /// What pipes may hold once this is done.
+    pub(crate) fn caps_after(&self, caps: QueueCaps) -> QueueCaps {
+        match &self.shaper {
+            Some(ShaperCommand::Sysctl(name, Some(value))) => caps.with_sysctl(name, *value),
+            _ => caps,
+        }
+    }
+}
+
+/// A command that the rules have no part in.
+fn nothing() -> IpfwCommand {
+    IpfwCommand::Shaper(ShaperText { text: String::new(), column: 1 })
+}
+
+impl CommandBatch {
+    /// Whether a flag was given.
+    pub(crate) fn has_flag(&self, flag: char) -> bool {
+        self.flags.contains(flag)
+    }
+
+    /// Reads all commands. `caps` are those of pipes until a command changes them.
+    ///
+    /// # Errors
+    /// All mistakes of a file, up to [`MAX_FAULTS`].
+    pub(crate) fn steps(&self, mut caps: QueueCaps) -> Result<Vec<CommandStep>, CommandFault> {
+        self.is_whole()?;
+        let (mut commands, mut steps, mut faults) = (Vec::new(), Vec::new(), Vec::new());
+        let text = if self.is_file { without_flags(&self.text) } else { String::new() };
+        let one = (!self.is_file).then(|| (1, parse_command(&self.text)));
+        for (line, read) in parse_lines(&text).chain(one) {
+            let read = read.map_err(|error| self.fault(error)).and_then(|command| {
+                commands.push((line, command.clone()));
+                self.step(line, command, &caps)
+            });
+            match read {
+                Ok(step) => {
+                    caps = step.caps_after(caps);
+                    steps.push(step);
+                }
+                Err(fault) => faults.push(fault),
+            }
+            if faults.len() == MAX_FAULTS {
+                break;
+            }
+        }
+        faults.extend(self.check_entries(&commands));
+        merge_faults(faults).map_or(Ok(steps), Err)
+    }
+
+    /// Refuses a saved file that has lost its end.
+    fn is_whole(&self) -> Result<(), CommandFault> {
+        let Some(line) = self.is_file.then(|| save::truncated_at(&self.text)).flatten() else {
+            return Ok(());
+        };
+        let message = format!("line {line}: the end of what was saved is not there");
+        let expected = "the whole file; what is left of it loads once its first line is removed";
+        let fault = CommandFault::new(message, sysexits::DATA);
+        Err(CommandFault { expected: Some(expected.to_owned()), ..fault })
+    }
+
+    fn fault(&self, error: RuleTextError) -> CommandFault {
+        let exit = match error.kind {
+            RuleTextErrorKind::Usage => sysexits::USAGE,
+            RuleTextErrorKind::Data | RuleTextErrorKind::Refused => sysexits::DATA,
+        };
+        let message = self.with_position(error.line, error.column, &error.message);
+        CommandFault { message, expected: Some(error.expected), help: None, exit }
+    }
+
+    /// Looks at keys and values for tables that the same text makes, before anybody is asked.
+    fn check_entries(&self, commands: &[(u32, IpfwCommand)]) -> Vec<CommandFault> {
+        let (mut made, mut faults) = (BTreeMap::new(), Vec::new());
+        for (line, command) in commands {
+            let IpfwCommand::Table(TableCommand { scope: TableScope::One(name), set, verb }) =
+                command
+            else {
+                continue;
+            };
+            match verb {
+                // One that is there already keeps the options it has.
+                TableVerb::Create(options) if options.missing || options.or_flush => {
+                    made.remove(&(*set, name));
+                }
+                TableVerb::Create(options) => drop(made.insert((*set, name), options)),
+                TableVerb::Destroy => drop(made.remove(&(*set, name))),
+                TableVerb::Swap(other) => {
+                    made.remove(&(*set, name));
+                    made.remove(&(*set, other));
+                }
+                TableVerb::Add { entries, .. } => {
+                    let Some(options) = made.get(&(*set, name)) else { continue };
+                    let wrong = entries.iter().filter_map(|(key, value)| {
+                        self.check_entry(*line, (key, value.as_deref()), options).err()
+                    });
+                    faults.extend(wrong.take(MAX_FAULTS - faults.len()));
+                }
+                _ => {}
+            }
+        }
+        faults
+    }
+
+    fn check_entry(
+        &self,
+        line: u32,
+        (key, value): (&str, Option<&str>),
+        options: &TableOptions,
+    ) -> Result<(), CommandFault> {
+        let wrong = |word: &str, message: &dyn std::fmt::Display| {
+            let text = self.text.lines().nth(line as usize - 1).unwrap_or("");
+            let before = text.find(word).map_or("", |at| &text[..at]);
+            let column = before.chars().count() as u32 + 1;
+            CommandFault::new(
+                self.with_position(line, column, &message.to_string()),
+                sysexits::DATA,
+            )
+        };
+        TableKey::for_table(key, options).map_err(|error| wrong(key, &error))?;
+        let value = value.map(|value| (value, TableValue::parse(value, options.values)));
+        match value {
+            Some((value, Err(error))) => Err(wrong(value, &error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn with_position(&self, line: u32, column: u32, message: &str) -> String {
+        match self.is_file {
+            true => format!("line {line}, column {column}: {message}"),
+            false => format!("column {column}: {message}"),
+        }
+    }
+
+    fn step(
+        &self,
+        line: u32,
+        command: IpfwCommand,
+        caps: &QueueCaps,
+    ) -> Result<CommandStep, CommandFault> {
+        let shaper = match &command {
+            IpfwCommand::Shaper(shaper) => shaper,
+            IpfwCommand::Sysctl { name, value } => {
+                let is_all = name.is_empty();
+                let shaper = ShaperCommand::Sysctl(name.clone(), *value);
+                return Ok(match is_all || name.starts_with(SYSCTL_PREFIX) {
+                    false => CommandStep { line, command, shaper: None },
+                    true if is_all => CommandStep { line, command, shaper: Some(shaper) },
+                    // The shaper's alone: the rules have nothing to say to it.
+                    true => CommandStep { line, command: nothing(), shaper: Some(shaper) },
+                });
+            }
+            _ => return Ok(CommandStep { line, command, shaper: None }),
+        };
+        let parsed = text::DummynetCommand::parse_within(&shaper.text, caps).map_err(|error| {
+            let column = shaper.column + error.column as u32 - 1;
+            let message = self.with_position(line, column, &error.what);
+            CommandFault {
+                message,
+                expected: Some(error.expected),
+                help: None,
+                exit: sysexits::DATA,
+            }
+        })?;
+        let parsed = self.with_profile(parsed, line)?;
+        Ok(CommandStep { line, command, shaper: Some(parsed) })
+    }
+
+    /// Loads the profile of a pipe into it.
+    fn with_profile(
+        &self,
+        command: ShaperCommand,
+        line: u32,
+    ) -> Result<ShaperCommand, CommandFault> {
+        let ShaperCommand::ConfigWithProfile(mut config, name) = command else {
+            return Ok(command);
+        };
+        let missing = || {
+            let message = format!("line {line}: the profile {name} cannot be read");
+            CommandFault::new(message, sysexits::NO_INPUT)
+        };
+        let text = self.profiles.get(&name).ok_or_else(missing)?;
+        let profile = DummynetProfile::parse(text).map_err(|error| {
+            CommandFault::new(format!("profile {name}: {error}"), sysexits::DATA)
+        })?;
+        if let ShaperConfig::Pipe(_, pipe) = &mut config {
+            pipe.load(&profile);
+        }
+        Ok(ShaperCommand::Config(config))
+    }
+
+    /// Names of the profiles that pipes of a text name.
+    pub(crate) fn profiles_of(text: &str, is_file: bool) -> Vec<String> {
+        let order = Self { text: text.to_owned(), is_file, ..Self::default() };
+        let commands = if is_file {
+            parse_file(&without_flags(&order.text)).unwrap_or_default()
+        } else {
+            parse_command(&order.text).map(|command| vec![(1, command)]).unwrap_or_default()
+        };
+        let named = commands.iter().filter_map(|(_, command)| match command {
+            IpfwCommand::Shaper(shaper) => {
+                match text::DummynetCommand::parse_within(&shaper.text, &QueueCaps::NONE) {
+                    Ok(ShaperCommand::ConfigWithProfile(_, name)) => Some(name),
+                    _ => None,
+                }
+            }
+            _ => None,
+        });
+        named.collect()
+    }
+
+    /// How rows of pipes are sorted.
+    pub(crate) const fn rows(&self) -> RowOrder {
+        RowOrder(self.sort)
+    }
+
+    /// How commands behave.
+    pub(crate) fn options(&self) -> CommandFlags {
+        let has = |flag| self.has_flag(flag);
+        let times = match (has('T'), has('t')) {
+            (true, _) => TimeFormat::Seconds,
+            (_, true) => TimeFormat::Calendar,
+            _ => TimeFormat::None,
+        };
+        let states = match (has('D'), has('e'), has('d')) {
+            (true, ..) => StateListing::Only,
+            (_, true, _) => StateListing::All,
+            (_, _, true) => StateListing::Living,
+            _ => StateListing::None,
+        };
+        let style = RuleStyle {
+            compact: has('c') || has('b'),
+            brief: has('b'),
+            names: has('N'),
+            exact: false,
+        };
+        let list =
+            ListOptions { counters: has('a'), times, states, sets: has('S'), style, set: None };
+        CommandFlags { quiet: has('q'), force: has('f'), values_as_ip: has('i'), list }
+    }
+}
+
+/// Several faults as one, which says all of them.
+pub(crate) fn merge_faults(mut faults: Vec<CommandFault>) -> Option<CommandFault> {
+    if faults.len() < 2 {
+        return faults.pop();
+    }
+    let count = match faults.len() {
+        MAX_FAULTS.. => format!("{MAX_FAULTS} mistakes, and perhaps more"),
+        count => format!("{count} mistakes"),
+    };
+    let said = |fault: &CommandFault| match &fault.expected {
+        Some(expected) => format!("\n  {}; expected {expected}", fault.message),
+        None => format!("\n  {}", fault.message),
+    };
+    let all: String = faults.iter().take(MAX_FAULTS).map(said).collect();
+    Some(CommandFault::new(format!("{count}:{all}"), faults[0].exit))
+}
+
+/// Lines of a file may begin as a command line does, as in `-f flush`: those flags say nothing
+/// here, and become blanks, so that columns stay.
+fn without_flags(text: &str) -> String {
+    text.split_inclusive('\n').map(line_without_flags).collect()
+}
+
+fn line_without_flags(line: &str) -> String {
+    let mut done = String::with_capacity(line.len());
+    let mut rest = line;
+    loop {
+        let word = rest.trim_start_matches([' ', '\t']);
+        done.push_str(&rest[..rest.len() - word.len()]);
+        let end = word.find(char::is_whitespace).unwrap_or(word.len());
+        let is_flag = word.len() > 1
+            && word.starts_with('-')
+            && word[1..end].chars().all(|c| c.is_ascii_alphabetic());
+        if !is_flag && &word[..end] != "ipfw" {
+            done.push_str(word);
+            return done;
+        }
+        done.extend(word[..end].chars().map(|_| ' '));
+        rest = &word[end..];
+    }
+}

@@ -1,0 +1,513 @@
+//! Commands, away from the threads that check frames: read, tried and made ready here, then
+//! handed over whole.
+//!
+//! ```text
+//!   Order --> master (a firewall that sees no packet) --Ruleset, pipes--> each engine, between bursts
+//!      ^                                                                        |
+//!      '------------------- counters, states, listings -------------------------'
+//! ```
+//!
+//! # Invariants
+//! 1. The master's list is that of every engine whenever the desk's lock is free.
+//! 2. An order in a file is carried out wholly or not at all, pipes included; no packet meets half
+//!    of it.
+
+mod changes;
+mod shaping;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use slipring_control::REPLY_TIMEOUT;
+use slipring_dummynet::show::{RowOrder, ShaperListing};
+use slipring_dummynet::text::{DummynetCommand as ShaperCommand, QueueCaps};
+use slipring_ipfw::run::{
+    CommandFileError, CommandFlags, Firewall, LineError, RestoredStates, RuleCounters, Ruleset,
+};
+use slipring_ipfw::state::{SavedState, ip_frame};
+use slipring_ipfw::text::{IpfwCommand, StateCommand};
+
+use crate::command_batch::{
+    CommandBatch, CommandFault, CommandOutcome, CommandStep, MAX_FAULTS, merge_faults, sysexits,
+};
+use crate::dataplane::{Dataplane, DataplaneNanos};
+use crate::deferred_output::DeferredOutput;
+use crate::distributor::FlowDistribution;
+use crate::lint;
+use crate::save::{self, ShaperState};
+use crate::state_file::StateFile;
+use crate::task_queue::TaskQueue;
+use crate::threads::distribution_obstacle;
+use crate::values;
+use changes::{
+    changes_anything, cleared_for, is_about_counters, ruleset_after, shows_translations,
+};
+use shaping::{of_shaper, shape};
+pub(crate) use shaping::{protocol, sysctl_exit};
+
+/// Bytes of a transport header, as long as any that is asked for its ports.
+const MAX_TRANSPORT_HEADER_BYTES: usize = 20;
+
+/// How long the threads that check frames may take to look into their mail.
+const ENGINE_REPLY_TIMEOUT: Duration =
+    REPLY_TIMEOUT.checked_sub(Duration::from_secs(2)).expect("it is longer");
+
+/// See the module.
+pub(crate) struct ControlPlane {
+    master: Mutex<Firewall>,
+    engines: Vec<Arc<TaskQueue>>,
+    /// What pipes may hold, as commands have set it.
+    caps: Mutex<QueueCaps>,
+    /// Which engine knows the flows between two hosts, where there are several.
+    distribution: Option<FlowDistribution>,
+    /// Where rules are kept as they are after each change.
+    state_file: Option<StateFile>,
+    /// States are kept there, too.
+    persists_states: bool,
+}
+
+/// What the engines do for an order.
+#[derive(Default)]
+struct DataplaneChange {
+    ruleset: Option<Ruleset>,
+    /// For the shaper, by the place of the command.
+    shaper: Vec<(usize, ShaperCommand)>,
+    /// Commands about counters, which lie with the engines.
+    counters: Vec<IpfwCommand>,
+    /// States that are to be there again.
+    states: Vec<SavedState>,
+    options: CommandFlags,
+    rows: RowOrder,
+}
+
+/// What a command says to a shaper's owner, by its place.
+#[derive(Default)]
+struct ShaperReply {
+    at: usize,
+    text: String,
+    /// What a listing told, too.
+    shown: Option<ShaperListing>,
+}
+
+/// A command that fails: its place, why, and with what exit code.
+type FailedCommand = (usize, String, u8);
+
+/// What commands say, or which ones fail.
+type CommandsResult = Result<Vec<ShaperReply>, Vec<FailedCommand>>;
+
+/// What came of a change.
+#[derive(Default)]
+struct ChangeReport {
+    replies: Vec<ShaperReply>,
+    /// States that there was no room for.
+    states_without_room: usize,
+}
+
+/// Why a change was not made, with the place of the command that is to blame, if one is.
+type ChangeFaults = Vec<(CommandFault, Option<usize>)>;
+
+impl ControlPlane {
+    /// A desk for engines that have adopted what `master` has.
+    pub(crate) fn new(mut master: Firewall, engines: Vec<Arc<TaskQueue>>) -> Self {
+        master.set_plain(true);
+        let master = Mutex::new(master);
+        let (caps, distribution, state_file) = (Mutex::default(), None, None);
+        Self { master, engines, caps, distribution, state_file, persists_states: false }
+    }
+
+    /// The same for engines among which flows are dealt out so.
+    pub(crate) fn with_distribution(mut self, dealing: FlowDistribution) -> Self {
+        self.distribution = Some(dealing);
+        self
+    }
+
+    /// Hands over what the master has.
+    pub(crate) fn begin(&self) -> CommandOutcome {
+        let change =
+            DataplaneChange { ruleset: Some(self.lock().ruleset()), ..DataplaneChange::default() };
+        let unmade = self.apply_to_engines(change).err().unwrap_or_default();
+        let fault = merge_faults(unmade.into_iter().map(|(fault, _)| fault).collect());
+        CommandOutcome { fault, ..CommandOutcome::default() }
+    }
+
+    /// Lets frames in, once the rules to begin with hold.
+    pub(crate) fn admit_frames(&self) {
+        self.engines.iter().for_each(|mail| mail.begin());
+    }
+
+    /// Carries out an order.
+    pub(crate) fn execute(&self, order: &CommandBatch, now: DataplaneNanos) -> CommandOutcome {
+        self.execute_all(order, |_, _| Vec::new(), now)
+    }
+
+    /// Carries out a file of commands in place of all rules that there are, and of the tables and
+    /// instances of `nptv6` that it makes.
+    pub(crate) fn replace(&self, order: &CommandBatch, now: DataplaneNanos) -> CommandOutcome {
+        self.execute_all(order, cleared_for, now)
+    }
+
+    /// Carries out an order, and before it the steps that `cleared` gives for it.
+    fn execute_all(
+        &self,
+        order: &CommandBatch,
+        cleared: fn(&Firewall, &[CommandStep]) -> Vec<CommandStep>,
+        now: DataplaneNanos,
+    ) -> CommandOutcome {
+        let mut master = self.lock();
+        let mut caps = self.caps.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = order.steps(*caps).and_then(|read| {
+            let mut steps = cleared(&master, &read);
+            steps.extend(read);
+            let mut outcome = self.execute_steps(&mut master, order, &steps, now)?;
+            *caps = steps.iter().fold(*caps, |caps, step| step.caps_after(caps));
+            let keeps = self.state_file.is_some() && steps.iter().any(changes_anything);
+            if order.is_file || keeps {
+                self.finish_change(&mut master, (order.is_file, keeps), &mut outcome, now)?;
+            }
+            Ok(outcome)
+        });
+        done.unwrap_or_else(|fault| CommandOutcome {
+            fault: Some(fault),
+            ..CommandOutcome::default()
+        })
+    }
+
+    /// Looks at what there is after a change: for what is amiss, and to keep it.
+    fn finish_change(
+        &self,
+        master: &mut Firewall,
+        (is_file, keeps): (bool, bool),
+        outcome: &mut CommandOutcome,
+        now: DataplaneNanos,
+    ) -> Result<(), CommandFault> {
+        let shaper = self.shaper_state()?;
+        if is_file {
+            outcome.warnings.extend(lint::warnings(master, &shaper.objects));
+        }
+        let Some(file) = self.state_file.as_ref().filter(|_| keeps) else { return Ok(()) };
+        let states = self.state_commands(master, self.persists_states, now)?;
+        let kept = file.write(&save::text(master, &shaper, &states));
+        outcome.warnings.extend(kept.err().map(|error| write_warning(file.path(), &error)));
+        Ok(())
+    }
+
+    /// Keeps states as they are now, where they are to be kept; a warning where that fails.
+    pub(crate) fn persist_states(&self, now: DataplaneNanos) -> Option<String> {
+        let file = self.state_file.as_ref().filter(|_| self.persists_states)?;
+        // Until the file is written: whoever changes rules meanwhile writes it, too.
+        let mut master = self.lock();
+        let text = self.saved(&mut master, true, now).map_err(|fault| fault.message);
+        let kept = text
+            .and_then(|text| file.write(&text).map_err(|error| write_warning(file.path(), &error)));
+        kept.err()
+    }
+
+    /// The commands that bring back states, where they are wanted.
+    fn state_commands(
+        &self,
+        master: &Firewall,
+        are_wanted: bool,
+        now: DataplaneNanos,
+    ) -> Result<Vec<StateCommand>, CommandFault> {
+        if !are_wanted {
+            return Ok(Vec::new());
+        }
+        let states = self.run_on_engines(|| {
+            |join: &mut Dataplane, _: &mut _, _| join.firewall().states().snapshot()
+        })?;
+        Ok(master.state_commands(&states, now))
+    }
+
+    /// Pipes are all with the first engine.
+    fn shaper_state(&self) -> Result<ShaperState, CommandFault> {
+        let all =
+            self.run_on_engines(|| |join: &mut Dataplane, _: &mut _, _| ShaperState::of(join))?;
+        Ok(all.into_iter().next().unwrap_or_default())
+    }
+
+    /// Commands that make rules, tables and pipes as they are, and states where they are wanted.
+    pub(crate) fn save(
+        &self,
+        with_states: bool,
+        now: DataplaneNanos,
+    ) -> Result<String, CommandFault> {
+        // Whoever changes rules waits: rules, pipes and states are those of one moment.
+        self.saved(&mut self.lock(), with_states, now)
+    }
+
+    fn saved(
+        &self,
+        master: &mut Firewall,
+        with_states: bool,
+        now: DataplaneNanos,
+    ) -> Result<String, CommandFault> {
+        let shaper = self.shaper_state()?;
+        let states = self.state_commands(master, with_states, now)?;
+        Ok(save::text(master, &shaper, &states))
+    }
+
+    /// Keeps what there is in a file from now on; states, too, where that is said.
+    pub(crate) fn persist_to(mut self, file: Option<StateFile>, keeps_states: bool) -> Self {
+        (self.state_file, self.persists_states) = (file, keeps_states);
+        self
+    }
+
+    fn execute_steps(
+        &self,
+        master: &mut Firewall,
+        order: &CommandBatch,
+        steps: &[CommandStep],
+        now: DataplaneNanos,
+    ) -> Result<CommandOutcome, CommandFault> {
+        let manner = order.options();
+        self.fetch(master, steps, manner)?;
+        let before = master.before();
+        let (mut texts, fault) = match dry_run(master, order, steps, now) {
+            Ok(tried) => tried,
+            Err(mistakes) => return Err(self.all_mistakes(mistakes, steps)),
+        };
+        let RestoredStates { states, refused } = master.take_restored();
+        if self.engines.len() > 1
+            && let Some(obstacle) = distribution_obstacle(master.config())
+        {
+            master.undo(before);
+            return Err(CommandFault::new(obstacle, sysexits::DATA));
+        }
+        let change = DataplaneChange {
+            ruleset: ruleset_after(master, steps),
+            shaper: of_shaper(steps),
+            counters: steps
+                .iter()
+                .filter(|step| is_about_counters(&step.command))
+                .map(|step| step.command.clone())
+                .collect(),
+            states,
+            options: manner,
+            rows: order.rows(),
+        };
+        let mut shown = BTreeMap::new();
+        let mut warnings = unrestored_states(refused);
+        match self.apply_to_engines(change) {
+            Ok(ChangeReport { replies: said, states_without_room: without_room }) => {
+                if without_room > 0 {
+                    let most = "there are as many as net.inet.ip.fw.dyn_max allows";
+                    warnings.push(format!("{without_room} states are left out: {most}"));
+                }
+                for said in said {
+                    texts[said.at].push_str(&said.text);
+                    shown.extend(said.shown.map(|shown| (said.at, shown)));
+                }
+            }
+            Err(unmade) => {
+                master.undo(before);
+                let placed = |(fault, at): (CommandFault, Option<usize>)| match at {
+                    Some(at) if order.is_file => fault.at_line(steps[at].line),
+                    _ => fault,
+                };
+                let fault = merge_faults(unmade.into_iter().map(placed).collect());
+                return Err(fault.expect("what was not made has a reason"));
+            }
+        }
+        let value = order.json.then(|| {
+            let all = (0..).zip(steps).zip(&texts);
+            let answer = |((at, step), text): ((usize, &CommandStep), &String)| {
+                values::answer(master, &step.command, text, shown.get(&at))
+            };
+            all.map(answer).collect()
+        });
+        Ok(CommandOutcome { text: texts.concat(), value, fault, warnings })
+    }
+
+    /// What the rules of a file have against it, and what the pipes have.
+    fn all_mistakes(&self, mistakes: Vec<LineError>, steps: &[CommandStep]) -> CommandFault {
+        let of_rules = mistakes.into_iter().map(|LineError { line, error }| {
+            (line, CommandFault::new(error.message, error.exit_code).at_line(line))
+        });
+        let mut all: Vec<(u32, CommandFault)> = of_rules.collect();
+        let commands = of_shaper(steps);
+        if let (Some(mail), false) = (self.engines.first(), commands.is_empty()) {
+            let tried = mail.submit(move |join: &mut Dataplane, _: &mut _, now| {
+                let mut trial = join.shaper_mut().clone();
+                shape(&mut trial, &commands, RowOrder::default(), now).0.err()
+            });
+            // An engine that is ending has no more to say than the rules.
+            let failed =
+                tried.recv_timeout(ENGINE_REPLY_TIMEOUT).ok().flatten().unwrap_or_default();
+            all.extend(failed.into_iter().map(|(at, message, exit)| {
+                let line = steps[at].line;
+                (line, CommandFault::new(message, exit).at_line(line))
+            }));
+        }
+        all.sort_by_key(|(line, _)| *line);
+        all.truncate(MAX_FAULTS);
+        let fault = merge_faults(all.into_iter().map(|(_, fault)| fault).collect());
+        fault.expect("there is a mistake")
+    }
+
+    /// Gets from the engines what these commands ask the master for.
+    fn fetch(
+        &self,
+        master: &mut Firewall,
+        steps: &[CommandStep],
+        manner: CommandFlags,
+    ) -> Result<(), CommandFault> {
+        let lists = steps.iter().any(|step| matches!(step.command, IpfwCommand::List { .. }));
+        let counts = steps.iter().any(|step| matches!(step.command, IpfwCommand::Sysctl { .. }));
+        if lists {
+            let counters: Vec<Vec<RuleCounters>> = self.run_on_engines(|| {
+                |join: &mut Dataplane, _: &mut _, _| join.firewall().counters().to_vec()
+            })?;
+            master.show_counters(&counters);
+        }
+        if steps.iter().any(|step| shows_translations(&step.command)) {
+            let figures = self.run_on_engines(|| {
+                |join: &mut Dataplane, _: &mut _, _| join.firewall().translation_stats()
+            })?;
+            master.show_translations(figures);
+        }
+        let with_states = manner.list.states != slipring_ipfw::run::StateListing::None;
+        if counts || (lists && with_states) {
+            let states = self.run_on_engines(|| {
+                |join: &mut Dataplane, _: &mut _, _| join.firewall().states().snapshot()
+            })?;
+            master.show_states(states);
+        }
+        Ok(())
+    }
+
+    /// Has every engine make a change; nobody has where one fails.
+    fn apply_to_engines(&self, change: DataplaneChange) -> Result<ChangeReport, ChangeFaults> {
+        let DataplaneChange { ruleset, shaper, counters, states, options: manner, rows } = change;
+        let is_nothing = ruleset.is_none() && shaper.is_empty() && counters.is_empty();
+        if is_nothing && states.is_empty() {
+            return Ok(ChangeReport::default());
+        }
+        let engines = self.engines.len() as u32;
+        let mut states = self.partition_states(states).into_iter();
+        let answers = self.run_on_engines(|| {
+            let ruleset = ruleset.clone().map(|ruleset| ruleset.shared_among(engines));
+            let (mut ruleset, shaper, counters) = (ruleset, shaper.clone(), counters.clone());
+            let states = states.next().unwrap_or_default();
+            move |join: &mut Dataplane, aside: &mut DeferredOutput, now: DataplaneNanos| {
+                let (changed, events) = shape(join.shaper_mut(), &shaper, rows, now);
+                join.apply_shaper_events(events, now, aside);
+                let mut without_room = 0;
+                if changed.is_ok() {
+                    ruleset.iter_mut().for_each(|ruleset| join.adopt(ruleset));
+                    without_room = join.firewall_mut().restore(states, now);
+                    for command in &counters {
+                        // The master has found that it can be done.
+                        let _ = join.firewall_mut().execute(command, now, manner);
+                    }
+                }
+                // What was goes back to who asked, and is dropped there.
+                (changed, without_room, ruleset)
+            }
+        });
+        let answers = answers.map_err(|fault| vec![(fault, None)])?;
+        let without_room = answers.iter().map(|(_, without_room, _)| without_room).sum();
+        let first = answers.into_iter().next().map_or(Ok(Vec::new()), |(changed, ..)| changed);
+        let unmade = |(at, message, exit)| (CommandFault::new(message, exit), Some(at));
+        let said =
+            first.map_err(|failed| failed.into_iter().map(unmade).collect::<ChangeFaults>())?;
+        Ok(ChangeReport { replies: said, states_without_room: without_room })
+    }
+
+    /// States for each engine: those of the flows that it is dealt.
+    fn partition_states(&self, states: Vec<SavedState>) -> Vec<Vec<SavedState>> {
+        let Some(dealing) = &self.distribution else { return vec![states] };
+        let mut all = vec![Vec::new(); self.engines.len()];
+        for state in states {
+            let frame = ip_frame(
+                &state.link,
+                &state.flow,
+                state.flow.proto,
+                &[0; MAX_TRANSPORT_HEADER_BYTES],
+            );
+            all[dealing.thread_of(&frame)].push(state);
+        }
+        all
+    }
+
+    /// Has every engine do something, and waits for all.
+    pub(crate) fn run_on_engines<T, F>(
+        &self,
+        mut act: impl FnMut() -> F,
+    ) -> Result<Vec<T>, CommandFault>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Dataplane, &mut DeferredOutput, DataplaneNanos) -> T + Send + 'static,
+    {
+        let until = Instant::now() + ENGINE_REPLY_TIMEOUT;
+        let posted: Vec<Receiver<T>> = self.engines.iter().map(|mail| mail.submit(act())).collect();
+        let answer = |answered: Receiver<T>| {
+            let left = until.saturating_duration_since(Instant::now());
+            answered.recv_timeout(left).map_err(|_| {
+                CommandFault::new("the firewall does not answer: it is ending", sysexits::PROTOCOL)
+            })
+        };
+        posted.into_iter().map(answer).collect()
+    }
+
+    /// Asks the master, whose counters are those of the engines.
+    pub(crate) fn with_master<T>(
+        &self,
+        look: impl FnOnce(&Firewall) -> T,
+    ) -> Result<T, CommandFault> {
+        let mut master = self.lock();
+        let counters = self.run_on_engines(|| {
+            |join: &mut Dataplane, _: &mut _, _| join.firewall().counters().to_vec()
+        })?;
+        master.show_counters(&counters);
+        Ok(look(&master))
+    }
+
+    /// Commands are tried before they change anything, also those of a thread that panicked.
+    fn lock(&self) -> MutexGuard<'_, Firewall> {
+        self.master.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Tries commands on the master. One alone may do a part of its work and say so.
+fn dry_run(
+    master: &mut Firewall,
+    order: &CommandBatch,
+    steps: &[CommandStep],
+    now: DataplaneNanos,
+) -> Result<(Vec<String>, Option<CommandFault>), Vec<LineError>> {
+    let manner = order.options();
+    if let (false, [step]) = (order.is_file, steps) {
+        return Ok(match master.execute(&step.command, now, manner) {
+            Ok(reply) => (vec![reply.text], None),
+            Err(error) => {
+                let fault = CommandFault::new(error.message, error.exit_code);
+                (vec![error.text], Some(fault))
+            }
+        });
+    }
+    let commands: Vec<_> = steps.iter().map(|step| (step.line, step.command.clone())).collect();
+    match master.batch(&commands, now, manner) {
+        Ok(replies) => Ok((replies.into_iter().map(|reply| reply.text).collect(), None)),
+        Err(CommandFileError::Commands(mistakes)) => Err(mistakes),
+        Err(CommandFileError::Text(_)) => unreachable!("commands were read before"),
+    }
+}
+
+fn write_warning(path: &Path, error: &io::Error) -> String {
+    format!("{} cannot be written, and has what was before: {error}", path.display())
+}
+
+/// Says which states are not there again.
+fn unrestored_states(refused: Vec<(u32, String)>) -> Vec<String> {
+    let more = refused.len().saturating_sub(MAX_FAULTS);
+    let told = refused.into_iter().take(MAX_FAULTS);
+    let mut told: Vec<_> = told.map(|(line, why)| format!("line {line}: {why}")).collect();
+    if more > 0 {
+        told.push(format!("{more} more states are left out"));
+    }
+    told
+}

@@ -1,0 +1,112 @@
+//! What commands change, and so what engines have to be told.
+
+use slipring_dummynet::text::DummynetCommand as ShaperCommand;
+use slipring_ipfw::rule::RESERVED_SET;
+use slipring_ipfw::run::{Firewall, Ruleset};
+use slipring_ipfw::text::{
+    DeleteTarget, IpfwCommand, NatCommand, Nptv6Command, Nptv6Verb, TableCommand, TableScope,
+    TableVerb,
+};
+
+use crate::command_batch::CommandStep;
+
+/// What the engines have to adopt. Rules take long to be made ready, so that is done only where
+/// it is needed.
+pub(super) fn ruleset_after(master: &Firewall, steps: &[CommandStep]) -> Option<Ruleset> {
+    let does = |changes: fn(&IpfwCommand) -> bool| steps.iter().any(|step| changes(&step.command));
+    if does(changes_rules) {
+        return Some(master.ruleset());
+    }
+    does(changes_tables).then(|| master.before())
+}
+
+/// Whether what a state file has is another one afterwards.
+pub(super) fn changes_anything(step: &CommandStep) -> bool {
+    let shapes = |shaper: &ShaperCommand| {
+        !matches!(shaper, ShaperCommand::Show(..) | ShaperCommand::Sysctl(_, None))
+    };
+    changes_rules(&step.command)
+        || changes_tables(&step.command)
+        || matches!(step.command, IpfwCommand::State(_))
+        || step.shaper.as_ref().is_some_and(shapes)
+}
+
+const fn changes_rules(command: &IpfwCommand) -> bool {
+    match command {
+        IpfwCommand::Add(_)
+        | IpfwCommand::Delete(_)
+        | IpfwCommand::Flush { .. }
+        | IpfwCommand::Set(_)
+        | IpfwCommand::Switch { .. } => true,
+        IpfwCommand::Sysctl { value, .. } => value.is_some(),
+        _ => false,
+    }
+}
+
+/// Tables and translators: rules that were made ready stay so.
+const fn changes_tables(command: &IpfwCommand) -> bool {
+    match command {
+        IpfwCommand::Table(table) => !matches!(
+            table.verb,
+            TableVerb::List | TableVerb::Info | TableVerb::Detail | TableVerb::Lookup(_)
+        ),
+        IpfwCommand::Nat(nat) => !matches!(nat, NatCommand::Show { .. }),
+        IpfwCommand::Nptv6(nptv6) => {
+            matches!(nptv6.verb, Nptv6Verb::Create(_) | Nptv6Verb::Destroy)
+        }
+        _ => false,
+    }
+}
+
+pub(super) const fn is_about_counters(command: &IpfwCommand) -> bool {
+    match command {
+        IpfwCommand::Zero { .. } | IpfwCommand::ResetLog { .. } => true,
+        IpfwCommand::Nptv6(nptv6) => matches!(nptv6.verb, Nptv6Verb::Stats { reset: true }),
+        _ => false,
+    }
+}
+
+pub(super) const fn shows_translations(command: &IpfwCommand) -> bool {
+    match command {
+        IpfwCommand::Nat(nat) => matches!(nat, NatCommand::Show { .. }),
+        IpfwCommand::Nptv6(nptv6) => matches!(nptv6.verb, Nptv6Verb::Stats { .. }),
+        _ => false,
+    }
+}
+
+/// What takes away all rules, and each table and instance of `nptv6` that `steps` make and
+/// `firewall` has.
+pub(super) fn cleared_for(firewall: &Firewall, steps: &[CommandStep]) -> Vec<CommandStep> {
+    let step = |command| CommandStep { line: 0, command, shaper: None };
+    let mut cleared = vec![step(IpfwCommand::Flush { set: None })];
+    for made in steps {
+        let taken_away = match &made.command {
+            IpfwCommand::Table(TableCommand {
+                scope: TableScope::One(name),
+                set,
+                verb: TableVerb::Create(_),
+            }) if firewall.config().tables.get(*set, name.as_str()).is_some() => {
+                let (scope, verb) = (TableScope::One(name.clone()), TableVerb::Destroy);
+                IpfwCommand::Table(TableCommand { scope, set: *set, verb })
+            }
+            IpfwCommand::Nptv6(Nptv6Command { name: Some(name), verb: Nptv6Verb::Create(_) })
+                if firewall.nptv6_counters().any(|(known, _)| known == name) =>
+            {
+                IpfwCommand::Nptv6(Nptv6Command {
+                    name: Some(name.clone()),
+                    verb: Nptv6Verb::Destroy,
+                })
+            }
+            // `flush` spares it.
+            IpfwCommand::Add(add) if add.rule.set == RESERVED_SET => {
+                IpfwCommand::Delete(DeleteTarget::Set(RESERVED_SET))
+            }
+            _ => continue,
+        };
+        let step = step(taken_away);
+        if !cleared.iter().any(|other| other.command == step.command) {
+            cleared.push(step);
+        }
+    }
+    cleared
+}

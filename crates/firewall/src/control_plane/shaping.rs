@@ -1,0 +1,102 @@
+//! What pipes do for commands.
+
+use slipring_dummynet::show::RowOrder;
+use slipring_dummynet::text::DummynetCommand as ShaperCommand;
+use slipring_dummynet::{Dummynet, ShaperEvent, ShaperSysctlError};
+use slipring_ipfw::text::proto_name;
+
+use super::{CommandsResult, ShaperReply};
+use crate::command_batch::{CommandStep, MAX_FAULTS, sysexits};
+use crate::dataplane::DataplaneNanos;
+
+/// What the shaper does for steps, by their places.
+pub(super) fn of_shaper(steps: &[CommandStep]) -> Vec<(usize, ShaperCommand)> {
+    (0..).zip(steps).filter_map(|(at, step)| Some((at, step.shaper.clone()?))).collect()
+}
+
+/// Has the shaper carry out commands, all or none; all that fail are told.
+pub(super) fn shape(
+    shaper: &mut Dummynet<u32>,
+    commands: &[(usize, ShaperCommand)],
+    rows: RowOrder,
+    now: DataplaneNanos,
+) -> (CommandsResult, Vec<ShaperEvent<u32>>) {
+    let changes = |command: &ShaperCommand| {
+        !matches!(command, ShaperCommand::Show(..) | ShaperCommand::Sysctl(_, None))
+    };
+    let saved = (commands.iter().filter(|(_, command)| changes(command)).count() > 1)
+        .then(|| shaper.clone());
+    let (mut texts, mut events, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, command) in commands {
+        match shape_once(shaper, command, rows, (now, &mut events)) {
+            Ok(said) => texts.push(ShaperReply { at: *at, ..said }),
+            Err((message, exit)) => failed.push((*at, message, exit)),
+        }
+        if failed.len() == MAX_FAULTS {
+            break;
+        }
+    }
+    if failed.is_empty() {
+        return (Ok(texts), events);
+    }
+    if let Some(saved) = saved {
+        *shaper = saved;
+        events.clear();
+    }
+    (Err(failed), events)
+}
+
+fn shape_once(
+    shaper: &mut Dummynet<u32>,
+    command: &ShaperCommand,
+    rows: RowOrder,
+    (now, events): (DataplaneNanos, &mut Vec<ShaperEvent<u32>>),
+) -> Result<ShaperReply, (String, u8)> {
+    let tell = &mut |event| events.push(event);
+    match command {
+        ShaperCommand::Config(config) => {
+            let made = shaper.configure(now, config.clone(), tell);
+            made.map_err(|error| (error.to_string(), sysexits::DATA))?;
+        }
+        ShaperCommand::ConfigWithProfile(_, name) => {
+            return Err((format!("the profile {name} was not read"), sysexits::NO_INPUT));
+        }
+        ShaperCommand::Delete(kind, ranges) => {
+            for range in ranges {
+                let gone = shaper.delete(now, *kind, range.clone(), tell);
+                gone.map_err(|error| (error.to_string(), sysexits::UNAVAILABLE))?;
+            }
+        }
+        ShaperCommand::Show(kind, ranges) => {
+            let shown = shaper.show(now, *kind, ranges, rows);
+            let text = shown.text(protocol);
+            return Ok(ShaperReply { text, shown: Some(shown), ..ShaperReply::default() });
+        }
+        ShaperCommand::Sysctl(name, value) => {
+            let said = shaper.sysctl(name, *value);
+            let said = said.map_err(|error| (error.to_string(), sysctl_exit(&error)));
+            return said.map(|text| ShaperReply { text, ..ShaperReply::default() });
+        }
+        ShaperCommand::Flush => {
+            shaper.flush(now, tell);
+            return Ok(ShaperReply {
+                text: "Flushed all pipes.\n".to_owned(),
+                ..ShaperReply::default()
+            });
+        }
+    }
+    Ok(ShaperReply::default())
+}
+
+/// What `sysctl` of pipes ends with.
+pub(crate) fn sysctl_exit(error: &ShaperSysctlError) -> u8 {
+    match error {
+        ShaperSysctlError::Unknown(_) => sysexits::UNAVAILABLE,
+        _ => sysexits::DATA,
+    }
+}
+
+/// The name of a protocol in rows of pipes, where none is told apart as `ip`, as protocols(5) has it.
+pub(crate) fn protocol(number: u8) -> Option<&'static str> {
+    if number == 0 { Some("ip") } else { proto_name(number) }
+}

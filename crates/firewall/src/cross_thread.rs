@@ -1,0 +1,157 @@
+//! What the threads of one firewall have to do with each other: frames for the pipes that one of
+//! them has, news of neighbours, and the end.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::dataplane::{Dataplane, DataplaneId, Handoff};
+use crate::task_queue::TaskQueue;
+
+/// Most frames that lie in letters to the thread that has the pipes.
+const MAX_POSTED_FRAMES: u64 = 16_384;
+
+/// Words that all threads read.
+pub(crate) struct CrossThreadState {
+    /// Frames that are not where their flow is known: in letters, and in pipes.
+    remote_packets: AtomicU64,
+    /// Those of them in letters to the thread that has the pipes.
+    posted: AtomicU64,
+    /// Ports will bring no more frames.
+    input_ended: AtomicBool,
+    /// Threads that have sent all they had.
+    finished_workers: AtomicU64,
+    /// Rings when one is, and when frames may be taken.
+    task_queue: TaskQueue,
+}
+
+impl CrossThreadState {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            remote_packets: AtomicU64::new(0),
+            posted: AtomicU64::new(0),
+            input_ended: AtomicBool::new(false),
+            finished_workers: AtomicU64::new(0),
+            task_queue: TaskQueue::new()?,
+        })
+    }
+
+    /// Becomes readable when a thread is done, and when frames may be taken.
+    pub(crate) fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.task_queue.as_fd()
+    }
+
+    /// Costs one load where it does not ring.
+    pub(crate) fn acknowledge(&self) {
+        drop(self.task_queue.drain());
+    }
+
+    /// Says that the rules to begin with hold: frames may be taken.
+    pub(crate) fn begin(&self) {
+        self.task_queue.begin();
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        self.task_queue.has_begun()
+    }
+
+    /// Says that no frames will come any more.
+    pub(crate) fn end_input(&self) {
+        // Release: who sees it sees all frames that were handed over before.
+        self.input_ended.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn has_input_ended(&self) -> bool {
+        // Acquire: pairs with the Release in `end`.
+        self.input_ended.load(Ordering::Acquire)
+    }
+
+    /// How many threads are done.
+    pub(crate) fn finished_workers(&self) -> u64 {
+        // Acquire: pairs with the Release in `say_done`.
+        self.finished_workers.load(Ordering::Acquire)
+    }
+
+    /// Says that this thread has sent all it had.
+    pub(crate) fn mark_finished(&self) {
+        // Release: who counts it sees what was sent before.
+        self.finished_workers.fetch_add(1, Ordering::Release);
+        self.task_queue.push(Box::new(|_, _, _| ()));
+    }
+}
+
+/// One thread's share in it.
+pub(crate) struct CrossThreadLink {
+    own_id: DataplaneId,
+    task_queues: Vec<Arc<TaskQueue>>,
+    pub(crate) common: Arc<CrossThreadState>,
+}
+
+impl CrossThreadLink {
+    pub(crate) fn new(
+        own_id: DataplaneId,
+        task_queues: Vec<Arc<TaskQueue>>,
+        common: Arc<CrossThreadState>,
+    ) -> Self {
+        Self { own_id, task_queues, common }
+    }
+
+    /// Sends what the join has for others.
+    pub(crate) fn exchange(&self, join: &mut Dataplane) {
+        let parcels = join.take_handoffs();
+        if self.own_id == 0 {
+            self.common.remote_packets.fetch_sub(join.take_foreign_losses(), Ordering::Relaxed);
+            self.send_to_owners(parcels);
+        } else {
+            self.send_to_shaper(parcels);
+            join.set_congested(self.common.posted.load(Ordering::Relaxed) > MAX_POSTED_FRAMES);
+        }
+        let news = join.take_learned_neighbors();
+        if news.is_empty() {
+            return;
+        }
+        for (_, mail) in (0..).zip(&self.task_queues).filter(|(place, _)| *place != self.own_id) {
+            let news = news.clone();
+            mail.push(Box::new(move |join, _, _| join.merge_neighbors(news)));
+        }
+    }
+
+    fn send_to_shaper(&self, parcels: Vec<Handoff>) {
+        let count = parcels.len() as u64;
+        if count == 0 {
+            return;
+        }
+        // Relaxed: the frames themselves go through the letter box, which orders them.
+        self.common.remote_packets.fetch_add(count, Ordering::Relaxed);
+        self.common.posted.fetch_add(count, Ordering::Relaxed);
+        let common = self.common.clone();
+        self.task_queues[0].push(Box::new(move |join, aside, now| {
+            common.posted.fetch_sub(count, Ordering::Relaxed);
+            join.accept_handoffs(parcels, now, aside);
+        }));
+    }
+
+    fn send_to_owners(&self, parcels: Vec<Handoff>) {
+        let mut by_home: Vec<Vec<Handoff>> = Vec::new();
+        by_home.resize_with(self.task_queues.len(), Vec::new);
+        parcels.into_iter().for_each(|parcel| by_home[usize::from(parcel.owner())].push(parcel));
+        for (mail, parcels) in self.task_queues.iter().zip(by_home) {
+            let count = parcels.len() as u64;
+            if count == 0 {
+                continue;
+            }
+            let common = self.common.clone();
+            mail.push(Box::new(move |join, aside, now| {
+                join.accept_handoffs(parcels, now, aside);
+                // At home, whatever comes of them.
+                common.remote_packets.fetch_sub(count, Ordering::Relaxed);
+            }));
+        }
+    }
+
+    /// Whether nothing more can come from other threads.
+    pub(crate) fn is_over(&self) -> bool {
+        self.common.has_input_ended() && self.common.remote_packets.load(Ordering::Relaxed) == 0
+    }
+}

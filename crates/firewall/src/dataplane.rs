@@ -1,0 +1,524 @@
+//! The engines joined: rules decide, pipes delay, and every frame leaves, waits or is lost with a
+//! cause.
+//!
+//! ```text
+//!   offer --> check (in) --accept--> map --> check (out) --accept--> its port
+//!     | ARP      | pipe, queue                  |
+//!     v          '--> shaper --release--> accept, or check behind the rule (`one_pass`)
+//!    map --> its port
+//! ```
+//!
+//! # Invariants
+//! 1. Frames offered, copied and made here = sent + lost by cause + waiting ([`Join::balance`]).
+//! 2. Nothing here waits, and nothing is slower for frames that no rule logs or answers.
+//! 3. Of several joins, to which flows are dealt out, the first one has the pipes of all: a link is
+//!    as fast as it is, whoever uses it. Frames go there and come back as [`Parcel`]s.
+//!
+//! # What needed a decision
+//! - **The second check.** A frame is checked as it comes in, and as it goes out if the list asks
+//!   for directions or ports by `in`, `out`, `xmit` or `via` anywhere, or translates ([`Passes::Auto`]): rules of
+//!   a router then mean what FreeBSD's manual says, and in all other lists each frame is counted
+//!   and shaped once, as between two ports one expects.
+//! - **`fwd` to an address** sends the frame to the MAC address that answered for it in ARP or
+//!   neighbour discovery seen here. Until one has, the frame is lost as `no_next_hop`. The port
+//!   number of `fwd` means something only to a host itself, and is not looked at.
+//! - **Frames made here** (resets, ICMP errors, keepalives) meet no rules.
+//!
+//! Not for: ports, clocks, threads.
+
+mod bypass;
+mod counters;
+mod directions;
+mod frame_store;
+mod handoff;
+mod map;
+mod neighbors;
+mod output;
+mod shaping;
+
+pub(crate) use bypass::{BypassVerdict, bypass};
+pub use counters::{BypassCounters, DataplaneCounters, DataplaneLoss};
+pub use handoff::{DataplaneId, Handoff};
+pub use map::{PortMap, PortMapError};
+pub use neighbors::LearnedNeighbor;
+pub use output::DataplaneOutput;
+
+use slipring_dummynet::{Dummynet, ShaperEvent, ShaperTarget};
+use slipring_ipfw::rule::{NextHop, RuleAction};
+use slipring_ipfw::run::{
+    CheckOutputs, CheckPass, CheckResult, CheckedBatch, DenyReason, EmissionTarget, EmittedFrame,
+    Firewall, FrameBatch, PacketMetadata, PortIndex, RuleVerdict, Ruleset,
+};
+
+use bypass::FrameRange;
+use directions::asks_directions;
+use frame_store::FrameStore;
+use handoff::RemotePackets;
+use neighbors::NeighborTable;
+
+/// Nanoseconds of the caller's clock.
+pub type DataplaneNanos = u64;
+
+/// How often a frame is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Passes {
+    /// As it comes in, and as it goes out if rules ask for directions.
+    #[default]
+    Auto,
+    /// As it comes in.
+    In,
+    /// Both.
+    Both,
+}
+
+/// Rules, pipes, and the frames that wait in them.
+#[derive(Debug)]
+pub struct Dataplane {
+    firewall: Firewall,
+    shaper: Dummynet<u32>,
+    frames: FrameStore,
+    map: PortMap,
+    passes: Passes,
+    /// What `passes` comes to with these rules.
+    checks_out: bool,
+    /// Frames that came together can be checked together: the rules do nothing between them but
+    /// what a check does.
+    checks_together: bool,
+    batch: CheckedBatch,
+    remote: RemotePackets,
+    neighbors: NeighborTable,
+    outputs: CheckOutputs,
+    events: Vec<ShaperEvent<u32>>,
+    counters: DataplaneCounters,
+}
+
+impl Dataplane {
+    /// A join that drops everything until it is given rules.
+    #[must_use]
+    pub fn new(firewall: Firewall, seed: u64, map: PortMap, passes: Passes) -> Self {
+        let mut join = Self {
+            firewall,
+            shaper: Dummynet::new(seed),
+            frames: FrameStore::default(),
+            map,
+            passes,
+            checks_out: false,
+            checks_together: false,
+            batch: CheckedBatch::default(),
+            remote: RemotePackets::default(),
+            neighbors: NeighborTable::default(),
+            outputs: CheckOutputs::default(),
+            events: Vec::new(),
+            counters: DataplaneCounters::default(),
+        };
+        join.inspect_rules();
+        join
+    }
+
+    /// The rules, states and counters.
+    #[must_use]
+    pub const fn firewall(&self) -> &Firewall {
+        &self.firewall
+    }
+
+    /// The same, for commands that change counters only.
+    pub const fn firewall_mut(&mut self) -> &mut Firewall {
+        &mut self.firewall
+    }
+
+    /// The pipes.
+    pub const fn shaper_mut(&mut self) -> &mut Dummynet<u32> {
+        &mut self.shaper
+    }
+
+    /// Where frames go.
+    #[must_use]
+    pub const fn map(&self) -> &PortMap {
+        &self.map
+    }
+
+    /// What became of frames.
+    #[must_use]
+    pub fn counters(&self) -> DataplaneCounters {
+        let mut tally = self.counters;
+        tally.waiting = self.frames.len() as u64 + self.firewall.fragments_held() as u64;
+        tally.shaper = self.shaper.counters();
+        tally.fragments = *self.firewall.fragments();
+        tally
+    }
+
+    /// Whether every frame is accounted for.
+    #[must_use]
+    pub fn is_balanced(&self) -> bool {
+        self.counters().is_balanced()
+    }
+
+    /// Whether frames are checked twice.
+    #[must_use]
+    pub const fn checks_out(&self) -> bool {
+        self.checks_out
+    }
+
+    /// Takes over rules made ready elsewhere, between two frames.
+    pub fn adopt(&mut self, ruleset: &mut Ruleset) {
+        self.firewall.adopt(ruleset);
+        self.shaper.settings_mut().one_pass = !self.firewall.continues_after_shaper();
+        self.inspect_rules();
+    }
+
+    fn inspect_rules(&mut self) {
+        let config = self.firewall.config();
+        self.checks_out = match self.passes {
+            Passes::In => false,
+            Passes::Both => true,
+            Passes::Auto => asks_directions(config),
+        };
+        let mut rules = config.list.iter().map(|(entry, _)| &entry.rule);
+        // What is put together from fragments goes out before the next frame is checked.
+        let reassembles = rules.any(|rule| rule.action == RuleAction::Reass);
+        self.checks_together = !self.checks_out && !reassembles;
+        self.neighbors.is_needed =
+            config.list.iter().any(|(entry, _)| entry.rule.action.forwards_to_address());
+    }
+
+    /// Takes a frame that came by a port; where to send it, as it is now, or `None` if there is
+    /// nothing more to do.
+    pub fn offer(
+        &mut self,
+        frame: &mut [u8],
+        from: PortIndex,
+        now: DataplaneNanos,
+        outlet: &mut impl DataplaneOutput,
+    ) -> Option<PortIndex> {
+        self.counters.offered += 1;
+        self.learn(frame, from);
+        let way = match bypass(&self.firewall.config().settings, frame) {
+            Some(what) => self.forward_bypassed(what, frame, from, outlet),
+            None => self.process(frame, PacketMetadata::incoming(from), now, outlet),
+        };
+        self.process_shaper_events(now, outlet);
+        self.counters.sent += u64::from(way.is_some());
+        way
+    }
+
+    /// Takes frames that came by a port together, `count` of them, in their order; `ways` gets for
+    /// each what [`Self::offer`] gives. Costs less than asking for one after the other.
+    pub fn offer_all<F: FrameBatch + ?Sized>(
+        &mut self,
+        frames: &mut F,
+        count: usize,
+        (from, now): (PortIndex, DataplaneNanos),
+        outlet: &mut impl DataplaneOutput,
+        ways: &mut Vec<Option<PortIndex>>,
+    ) {
+        ways.clear();
+        if !self.checks_together {
+            ways.extend((0..count).map(|at| self.offer(frames.frame(at), from, now, outlet)));
+            return;
+        }
+        let mut first = 0;
+        while first < count {
+            let settings = self.firewall.config().settings;
+            let asks = |&at: &usize| bypass(&settings, frames.frame(at)).is_none();
+            let asked = (first..count).take_while(asks).count();
+            if asked == 0 {
+                ways.push(self.offer(frames.frame(first), from, now, outlet));
+                first += 1;
+                continue;
+            }
+            let mut range = FrameRange { frames, first };
+            self.check_together(&mut range, asked, (from, now), outlet, ways);
+            first += asked;
+        }
+    }
+
+    /// Asks the rules about frames that came by a port together.
+    fn check_together<F: FrameBatch + ?Sized>(
+        &mut self,
+        frames: &mut F,
+        count: usize,
+        (from, now): (PortIndex, DataplaneNanos),
+        outlet: &mut impl DataplaneOutput,
+        ways: &mut Vec<Option<PortIndex>>,
+    ) {
+        self.counters.offered += count as u64;
+        (0..count).for_each(|at| self.learn(frames.frame(at), from));
+        let mut batch = std::mem::take(&mut self.batch);
+        self.outputs.is_watched = outlet.is_watched();
+        self.firewall.check_all(frames, count, (from, now), &mut self.outputs, &mut batch);
+        self.emit_outputs(outlet);
+        let only = match *self.map.targets(from) {
+            [only] => Some(only),
+            _ => None,
+        };
+        for (at, checked) in batch.drain().enumerate() {
+            let (verdict, crossing) = match checked {
+                CheckResult::Accepted if only.is_some() => {
+                    self.counters.sent += 1;
+                    ways.push(only);
+                    continue;
+                }
+                CheckResult::Accepted => (RuleVerdict::Accept, PacketMetadata::incoming(from)),
+                CheckResult::Denied => {
+                    (RuleVerdict::Deny(DenyReason::Rule), PacketMetadata::incoming(from))
+                }
+                CheckResult::Other(verdict, crossing) => (verdict, crossing),
+            };
+            let way = self.act(verdict, frames.frame(at), crossing, now, outlet);
+            self.process_shaper_events(now, outlet);
+            self.counters.sent += u64::from(way.is_some());
+            ways.push(way);
+        }
+        self.batch = batch;
+    }
+
+    #[inline]
+    fn learn(&mut self, frame: &[u8], from: PortIndex) {
+        if self.neighbors.is_needed
+            && let Some(told) = self.neighbors.learn(frame, from)
+        {
+            self.remote.announce(told);
+        }
+    }
+
+    /// The frame that [`Self::offer`] gave a way could not go it.
+    pub fn count_unsent(&mut self, why: DataplaneLoss) {
+        self.counters.sent -= 1;
+        self.counters.count_loss(why);
+    }
+
+    /// When [`Self::run`] has something to do next.
+    #[must_use]
+    pub fn next_ns(&self) -> Option<DataplaneNanos> {
+        self.shaper.next_release().into_iter().chain(self.firewall.next_tick_ns()).min()
+    }
+
+    /// Does what is due: frames leave pipes, states end, keepalives go.
+    pub fn run(&mut self, now: DataplaneNanos, outlet: &mut impl DataplaneOutput) {
+        if self.firewall.next_tick_ns().is_some_and(|due| due <= now) {
+            self.outputs.is_watched = outlet.is_watched();
+            self.firewall.tick(now, &mut self.outputs);
+            self.emit_outputs(outlet);
+        }
+        while self.shaper.next_release().is_some_and(|due| due <= now) {
+            let events = &mut self.events;
+            self.shaper.release(now, &mut |event| events.push(event));
+            if self.events.is_empty() {
+                break;
+            }
+            self.process_shaper_events(now, outlet);
+        }
+    }
+
+    /// Whether anything waits here.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.frames.len() == 0
+    }
+
+    /// Does what a change of the shaper brought about.
+    pub fn apply_shaper_events(
+        &mut self,
+        events: Vec<ShaperEvent<u32>>,
+        now: DataplaneNanos,
+        outlet: &mut impl DataplaneOutput,
+    ) {
+        self.events.extend(events);
+        self.process_shaper_events(now, outlet);
+    }
+
+    /// One check, and what follows from it.
+    fn process(
+        &mut self,
+        frame: &mut [u8],
+        mut crossing: PacketMetadata,
+        now: DataplaneNanos,
+        outlet: &mut impl DataplaneOutput,
+    ) -> Option<PortIndex> {
+        self.outputs.is_watched = outlet.is_watched();
+        let verdict = self.firewall.check(frame, &mut crossing, now, &mut self.outputs);
+        if let Some(whole) = self.outputs.whole.take()
+            && (&verdict, crossing.pass, self.checks_out)
+                == (&RuleVerdict::Accept, CheckPass::In, true)
+        {
+            let mut parts = std::mem::take(&mut self.outputs.released);
+            parts.push(frame.to_vec());
+            self.emit_outputs(outlet);
+            self.egress_reassembled((whole, parts), &crossing, now, outlet);
+            return None;
+        }
+        if !self.outputs.released.is_empty() {
+            // Fragments that waited go before the one that completed them, the same way.
+            for mut part in std::mem::take(&mut self.outputs.released) {
+                let way = self.act(verdict.clone(), &mut part, crossing.clone(), now, outlet);
+                way.into_iter().for_each(|port| self.send(port, &part, outlet));
+            }
+        }
+        self.emit_outputs(outlet);
+        self.act(verdict, frame, crossing, now, outlet)
+    }
+
+    fn act(
+        &mut self,
+        verdict: RuleVerdict,
+        frame: &mut [u8],
+        crossing: PacketMetadata,
+        now: DataplaneNanos,
+        outlet: &mut impl DataplaneOutput,
+    ) -> Option<PortIndex> {
+        match verdict {
+            RuleVerdict::Accept => return self.accepted(frame, crossing, now, outlet),
+            RuleVerdict::Forward(hop) => return self.forward(&hop, frame, crossing, now, outlet),
+            RuleVerdict::Deny(why) => self.counters.count_denied(why),
+            RuleVerdict::Pipe(number) => {
+                self.shape(ShaperTarget::Pipe, number, frame, crossing, now)
+            }
+            RuleVerdict::Queue(number) => {
+                self.shape(ShaperTarget::Queue, number, frame, crossing, now)
+            }
+            // The check translates by itself: no caller ever sees these.
+            RuleVerdict::Nat(_) | RuleVerdict::Nptv6(_) => {
+                self.counters.count_loss(DataplaneLoss::Translation)
+            }
+            RuleVerdict::Held => {}
+        }
+        None
+    }
+
+    fn accepted(
+        &mut self,
+        frame: &mut [u8],
+        crossing: PacketMetadata,
+        now: DataplaneNanos,
+        outlet: &mut impl DataplaneOutput,
+    ) -> Option<PortIndex> {
+        if crossing.pass == CheckPass::Out {
+            return crossing.xmit;
+        }
+        let from = crossing.recv.unwrap_or(0);
+        let count = self.map.targets(from).len();
+        let Some(last) = count.checked_sub(1) else {
+            self.counters.count_loss(DataplaneLoss::NoTarget);
+            return None;
+        };
+        for at in 0..last {
+            let port = self.map.targets(from)[at];
+            self.counters.copies += 1;
+            let mut copy = frame.to_vec();
+            let way = self.egress(port, &mut copy, crossing.clone(), now, outlet);
+            way.into_iter().for_each(|port| self.send(port, &copy, outlet));
+        }
+        self.egress(self.map.targets(from)[last], frame, crossing, now, outlet)
+    }
+
+    /// A packet that `reass` put together is one on its way out, too: its parts go where it goes.
+    fn egress_reassembled(
+        &mut self,
+        (whole, parts): (Vec<u8>, Vec<Vec<u8>>),
+        crossing: &PacketMetadata,
+        now: DataplaneNanos,
+        outlet: &mut impl DataplaneOutput,
+    ) {
+        let targets = self.map.targets(crossing.recv.unwrap_or(0)).to_vec();
+        if targets.is_empty() {
+            parts.iter().for_each(|_| self.counters.count_loss(DataplaneLoss::NoTarget));
+        }
+        self.counters.copies += (targets.len().saturating_sub(1) * parts.len()) as u64;
+        for port in targets {
+            let (mut whole, mut parts) = (whole.clone(), parts.clone());
+            let (mut crossing, outputs) = (crossing.clone().outgoing(port), &mut self.outputs);
+            let verdict =
+                self.firewall.check_whole(&mut whole, &mut parts, &mut crossing, now, outputs);
+            self.emit_outputs(outlet);
+            for mut part in parts {
+                let way = self.act(verdict.clone(), &mut part, crossing.clone(), now, outlet);
+                way.into_iter().for_each(|port| self.send(port, &part, outlet));
+            }
+        }
+    }
+
+    /// By this port, if rules that are asked for the way out let it.
+    fn egress(
+        &mut self,
+        port: PortIndex,
+        frame: &mut [u8],
+        crossing: PacketMetadata,
+        now: DataplaneNanos,
+        outlet: &mut impl DataplaneOutput,
+    ) -> Option<PortIndex> {
+        if !self.checks_out {
+            return Some(port);
+        }
+        self.process(frame, crossing.outgoing(port), now, outlet)
+    }
+
+    fn forward(
+        &mut self,
+        hop: &NextHop,
+        frame: &mut [u8],
+        crossing: PacketMetadata,
+        now: DataplaneNanos,
+        outlet: &mut impl DataplaneOutput,
+    ) -> Option<PortIndex> {
+        let found = match hop {
+            NextHop::Port(name) => {
+                let ports = &self.firewall.config().ports;
+                ports.iter().position(|port| port == name).map(|at| at as PortIndex)
+            }
+            hop => self.neighbors.resolve(hop, frame),
+        };
+        let Some(port) = found else {
+            self.counters.count_loss(DataplaneLoss::NoHop);
+            return None;
+        };
+        match crossing.pass {
+            CheckPass::In => self.egress(port, frame, crossing, now, outlet),
+            CheckPass::Out => Some(port),
+        }
+    }
+
+    /// What becomes of a frame that has left the shaper.
+    fn resume(
+        &mut self,
+        frame: &mut [u8],
+        crossing: PacketMetadata,
+        now: DataplaneNanos,
+        outlet: &mut impl DataplaneOutput,
+    ) {
+        let way = if self.firewall.continues_after_shaper() {
+            self.process(frame, crossing, now, outlet)
+        } else {
+            self.accepted(frame, crossing, now, outlet)
+        };
+        way.into_iter().for_each(|port| self.send(port, frame, outlet));
+    }
+
+    fn send(&mut self, port: PortIndex, frame: &[u8], outlet: &mut impl DataplaneOutput) {
+        match outlet.send(port, frame) {
+            Ok(()) => self.counters.sent += 1,
+            Err(why) => self.counters.count_loss(why),
+        }
+    }
+
+    /// Sends and logs what a check gave besides its verdict.
+    fn emit_outputs(&mut self, outlet: &mut impl DataplaneOutput) {
+        self.outputs.log.drain(..).for_each(|event| outlet.log(event));
+        if self.outputs.unseen > 0 {
+            outlet.count_unwatched(std::mem::take(&mut self.outputs.unseen));
+        }
+        if self.outputs.frames.is_empty() {
+            return;
+        }
+        for EmittedFrame { target: toward, frame } in std::mem::take(&mut self.outputs.frames) {
+            let ports: Vec<PortIndex> = match toward {
+                EmissionTarget::Port(port) => vec![port],
+                EmissionTarget::From(port) => self.map.targets(port).to_vec(),
+                EmissionTarget::All => (0..self.map.ports() as PortIndex).collect(),
+            };
+            for port in ports {
+                self.counters.made += 1;
+                self.send(port, &frame, outlet);
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Frames that the rules are not asked about: FreeBSD's bridge passes ARP by itself, too.
+//!
+//! | frame | setting | by default |
+//! |---|---|---|
+//! | IPv4, IPv6 (neighbour discovery is IPv6) | | meets the rules |
+//! | ARP, RARP | `net.link.bridge.ipfw_arp` | passes |
+//! | any other EtherType | `net.link.bridge.pfil_onlyip` | meets the rules |
+//!
+//! VLAN tags are looked through. A frame too short to tell meets the rules, and is malformed there.
+
+use slipring_ipfw::packet::{IpFamily, PacketHeaders};
+use slipring_ipfw::run::{FrameBatch, IpfwSettings, NonIpPolicy, PortIndex};
+
+use super::{Dataplane, DataplaneLoss, DataplaneOutput};
+
+const ETHERTYPE_ARP: u16 = 0x0806;
+const ETHERTYPE_RARP: u16 = 0x8035;
+
+/// What becomes of a frame without the rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BypassVerdict {
+    /// ARP or RARP: it passes.
+    Arp,
+    /// Neither IP nor ARP: it passes.
+    NonIp,
+    /// Neither IP nor ARP: it is dropped.
+    Dropped,
+}
+
+/// What becomes of a frame without the rules; `None`: the rules are asked.
+#[inline]
+pub(crate) fn bypass(settings: &IpfwSettings, frame: &[u8]) -> Option<BypassVerdict> {
+    // The two EtherTypes of nearly all frames.
+    if matches!(frame.get(12..14), Some([0x08, 0x00] | [0x86, 0xdd])) {
+        return None;
+    }
+    bypass_of_others(settings, frame)
+}
+
+#[inline(never)]
+fn bypass_of_others(settings: &IpfwSettings, frame: &[u8]) -> Option<BypassVerdict> {
+    let packet = PacketHeaders::parse(frame).ok()?;
+    if packet.version != IpFamily::None || !settings.enable {
+        return None;
+    }
+    match (packet.ethertype, settings.non_ip) {
+        (ETHERTYPE_ARP | ETHERTYPE_RARP, _) => {
+            (!settings.arp_meets_rules).then_some(BypassVerdict::Arp)
+        }
+        (_, NonIpPolicy::Pass) => Some(BypassVerdict::NonIp),
+        (_, NonIpPolicy::Drop) => Some(BypassVerdict::Dropped),
+        (_, NonIpPolicy::Rules) => None,
+    }
+}
+
+/// Some of many frames.
+pub(super) struct FrameRange<'f, F: ?Sized> {
+    pub(super) frames: &'f mut F,
+    pub(super) first: usize,
+}
+
+impl<F: FrameBatch + ?Sized> FrameBatch for FrameRange<'_, F> {
+    #[inline]
+    fn frame(&mut self, at: usize) -> &mut [u8] {
+        self.frames.frame(self.first + at)
+    }
+}
+
+impl Dataplane {
+    /// Where a frame goes that the rules are not asked about.
+    pub(super) fn forward_bypassed(
+        &mut self,
+        what: BypassVerdict,
+        frame: &[u8],
+        from: PortIndex,
+        outlet: &mut impl DataplaneOutput,
+    ) -> Option<PortIndex> {
+        match what {
+            BypassVerdict::Arp => self.counters.bypassed.arp += 1,
+            BypassVerdict::NonIp => self.counters.bypassed.non_ip += 1,
+            BypassVerdict::Dropped => {
+                self.counters.count_loss(DataplaneLoss::NonIp);
+                return None;
+            }
+        }
+        let Some(last) = self.map.targets(from).len().checked_sub(1) else {
+            self.counters.count_loss(DataplaneLoss::NoTarget);
+            return None;
+        };
+        for at in 0..last {
+            self.counters.copies += 1;
+            self.send(self.map.targets(from)[at], frame, outlet);
+        }
+        Some(self.map.targets(from)[last])
+    }
+}

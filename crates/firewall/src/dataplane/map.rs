@@ -1,0 +1,105 @@
+//! Where frames go that came by a port.
+
+use slipring_ipfw::run::PortIndex;
+
+/// For each port, the ports that its frames leave by.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortMap(Vec<Vec<PortIndex>>);
+
+/// Why words make no map.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PortMapError {
+    /// It is not written as a map.
+    #[error("`{0}` is no part of a map")]
+    Unreadable(String),
+    /// There is no such port.
+    #[error("there is no port {number}: they are 1 to {ports}")]
+    NoPort {
+        /// As it was written.
+        number: u64,
+        /// How many there are.
+        ports: usize,
+    },
+    /// A port's frames would go nowhere, as nothing says where.
+    #[error("with {0} ports it must be said which frames go where")]
+    Missing(usize),
+}
+
+impl PortMap {
+    /// Two ports: what comes by one leaves by the other.
+    #[must_use]
+    pub fn crossed() -> Self {
+        Self(vec![vec![1], vec![0]])
+    }
+
+    /// What words like `1=2,3` say of so many ports, counted from 1.
+    ///
+    /// # Errors
+    /// [`MapError`].
+    pub fn read<'w>(
+        words: impl IntoIterator<Item = &'w str>,
+        ports: usize,
+    ) -> Result<Self, PortMapError> {
+        let mut map = vec![Vec::new(); ports];
+        let mut is_said = false;
+        for word in words {
+            is_said = true;
+            let wrong = || PortMapError::Unreadable(word.to_owned());
+            let (from, to) = word.split_once('=').ok_or_else(wrong)?;
+            let number = |text: &str| -> Result<PortIndex, PortMapError> {
+                let number: u64 = text.trim().parse().map_err(|_| wrong())?;
+                match usize::try_from(number) {
+                    Ok(at) if (1..=ports).contains(&at) => Ok((at - 1) as PortIndex),
+                    _ => Err(PortMapError::NoPort { number, ports }),
+                }
+            };
+            let targets: Result<Vec<_>, _> = to.split(',').map(number).collect();
+            map[usize::from(number(from)?)].extend(targets?);
+        }
+        match (is_said, ports) {
+            (true, _) => Ok(Self(map)),
+            (false, 2) => Ok(Self::crossed()),
+            (false, _) => Err(PortMapError::Missing(ports)),
+        }
+    }
+
+    /// Where the frames of a port go.
+    #[must_use]
+    pub fn targets(&self, from: PortIndex) -> &[PortIndex] {
+        self.0.get(usize::from(from)).map_or(&[], |targets| targets)
+    }
+
+    /// How many ports it knows.
+    #[must_use]
+    pub fn ports(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_ports_are_crossed_and_more_want_a_map() {
+        assert_eq!(PortMap::read([], 2), Ok(PortMap::crossed()));
+        assert_eq!(PortMap::read([], 3), Err(PortMapError::Missing(3)));
+        let map = PortMap::read(["1=2,3", "2=1", "3=1"], 3).unwrap();
+        assert_eq!(
+            (map.targets(0), map.targets(2), map.targets(7)),
+            (&[1, 2][..], &[0][..], &[][..])
+        );
+    }
+
+    #[test]
+    fn a_map_with_a_mistake_names_it() {
+        for (word, told) in [
+            ("1", "`1` is no part of a map"),
+            ("1=x", "`1=x` is no part of a map"),
+            ("1=4", "there is no port 4: they are 1 to 3"),
+            ("0=1", "there is no port 0: they are 1 to 3"),
+        ] {
+            assert_eq!(PortMap::read([word], 3).unwrap_err().to_string(), told);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Frames on their way into pipes and queues and out of them.
+
+use slipring_dummynet::flow::ShaperFlowKey;
+use slipring_dummynet::{ShaperEvent, ShaperPacket as Shaped, ShaperTarget};
+use slipring_ipfw::packet::{IpFamily, PacketHeaders};
+use slipring_ipfw::run::{PacketMetadata, mark_congestion};
+use slipring_model::aqm::Ecn;
+
+use super::{Dataplane, DataplaneLoss, DataplaneNanos, DataplaneOutput};
+
+impl Dataplane {
+    pub(super) fn shape(
+        &mut self,
+        object: fn(u16) -> ShaperTarget,
+        number: u32,
+        frame: &[u8],
+        crossing: PacketMetadata,
+        now: DataplaneNanos,
+    ) {
+        let Ok(number) = u16::try_from(number) else {
+            return self.counters.count_loss(DataplaneLoss::NoNumber);
+        };
+        let object = object(number);
+        if self.remote.shapes_elsewhere() {
+            return self.hand_off(object, frame, crossing);
+        }
+        let handle = self.frames.insert(frame, (crossing, self.remote.own_id()));
+        self.submit(object, handle, now);
+    }
+
+    /// Has the shaper take a frame that is in the hall.
+    pub(super) fn submit(&mut self, object: ShaperTarget, handle: u32, now: DataplaneNanos) {
+        let frame = &self.frames.get_mut(handle).bytes;
+        let (key, ecn) = flow_of(frame);
+        // The rule is in the crossing.
+        let packet = Shaped { handle, rule: 0, len: frame.len() as u32, ecn };
+        let events = &mut self.events;
+        self.shaper.submit(now, object, &key, packet, &mut |event| events.push(event));
+    }
+
+    /// Does what the shaper told of. Frames that go on may have it tell more.
+    pub(super) fn process_shaper_events(
+        &mut self,
+        now: DataplaneNanos,
+        outlet: &mut impl DataplaneOutput,
+    ) {
+        let mut at = 0;
+        while let Some(&event) = self.events.get(at) {
+            at += 1;
+            match event {
+                ShaperEvent::Dropped { handle, .. } => self.count_shaper_drop(handle),
+                ShaperEvent::Marked { handle } => {
+                    mark_congestion(&mut self.frames.get_mut(handle).bytes)
+                }
+                ShaperEvent::Released { handle, .. } => self.released(handle, now, outlet),
+            }
+        }
+        self.events.clear();
+    }
+
+    fn released(&mut self, handle: u32, now: DataplaneNanos, outlet: &mut impl DataplaneOutput) {
+        let mut waiting = self.frames.take_frame(handle);
+        if waiting.owner != self.remote.own_id() {
+            self.frames.release(handle, None);
+            return self.hand_back(waiting);
+        }
+        let crossing = std::mem::replace(&mut waiting.crossing, PacketMetadata::incoming(0));
+        self.resume(&mut waiting.bytes, crossing, now, outlet);
+        self.frames.release(handle, Some(waiting));
+    }
+}
+
+/// What masks of the shaper ask for.
+fn flow_of(frame: &[u8]) -> (ShaperFlowKey, Ecn) {
+    let Ok(packet) = PacketHeaders::parse(frame) else {
+        return (ShaperFlowKey::default(), Ecn::NotEct);
+    };
+    if packet.version == IpFamily::None {
+        return (ShaperFlowKey::default(), Ecn::NotEct);
+    }
+    let key = ShaperFlowKey {
+        is_v6: packet.version == IpFamily::V6,
+        proto: packet.proto,
+        src_port: packet.src_port,
+        dst_port: packet.dst_port,
+        flow_label: packet.flow_label,
+        src: packet.src,
+        dst: packet.dst,
+    };
+    (key, Ecn::from_tos(packet.tos))
+}

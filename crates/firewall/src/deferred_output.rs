@@ -1,0 +1,39 @@
+//! Where frames and log lines go while a received frame is still looked at.
+
+use slipring_ipfw::run::{LogEvent, PortIndex};
+
+use crate::dataplane::{DataplaneLoss, DataplaneOutput};
+use crate::events::LogEvents;
+use std::sync::Arc;
+
+/// Keeps frames until the ports can be touched again. Few are: answers, copies, fragments.
+pub(crate) struct DeferredOutput {
+    /// What is to be sent.
+    pub(crate) frames: Vec<(PortIndex, Vec<u8>)>,
+    pub(crate) events: Arc<LogEvents>,
+}
+
+impl DeferredOutput {
+    pub(crate) const fn new(events: Arc<LogEvents>) -> Self {
+        Self { frames: Vec::new(), events }
+    }
+}
+
+impl DataplaneOutput for DeferredOutput {
+    fn send(&mut self, port: PortIndex, frame: &[u8]) -> Result<(), DataplaneLoss> {
+        self.frames.push((port, frame.to_vec()));
+        Ok(())
+    }
+
+    fn log(&mut self, event: LogEvent) {
+        self.events.add(event);
+    }
+
+    fn is_watched(&self) -> bool {
+        self.events.is_watched()
+    }
+
+    fn count_unwatched(&mut self, lines: u64) {
+        self.events.count_unwatched(lines);
+    }
+}

@@ -1,0 +1,292 @@
+//! A firewall without ports, and a clock that stands still.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{JoinHandle, spawn};
+use std::time::Duration;
+
+use clap::error::ErrorKind;
+use rustix::event::{PollFd, PollFlags, poll};
+use slipring_ipfw::run::Firewall;
+
+use super::frames::{self, described};
+use crate::command_batch::{CommandBatch, CommandFault, CommandOutcome};
+use crate::control_plane::ControlPlane;
+use crate::dataplane::{Dataplane, DataplaneCounters, DataplaneNanos};
+use crate::deferred_output::DeferredOutput;
+use crate::events::LogEvents;
+use crate::flags::{self, FirewallPlan};
+use crate::ipfw::input::{IpfwAction, IpfwInput};
+use crate::ipfw::{IpfwCommandError, dry_run, explain, flags as words, no_command};
+use crate::task_queue::TaskQueue;
+
+/// The second of 1970 that the clock begins at: the first of 2026.
+const EPOCH: u64 = 1_767_225_600;
+const SEED: u64 = 1;
+
+/// What checks frames.
+struct ScriptEngine {
+    dataplane: Dataplane,
+    deferred: DeferredOutput,
+}
+
+pub(super) struct ScriptFirewall {
+    control_plane: ControlPlane,
+    ports: Vec<String>,
+    engine: Arc<Mutex<ScriptEngine>>,
+    events: Arc<LogEvents>,
+    last_event: u64,
+    task_queue: Arc<TaskQueue>,
+    now: Arc<AtomicU64>,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ScriptFirewall {
+    /// A firewall as `slipring firewall WORDS` would make it.
+    pub(super) fn new(words: &str) -> Self {
+        let words = ["firewall"].into_iter().chain(words.split_whitespace());
+        let matches = flags::command().try_get_matches_from(words).unwrap();
+        let Ok(plan) = FirewallPlan::of(&matches) else { panic!("no plan") };
+        let mut master = plan.firewall(SEED);
+        master.set_epoch_ns(EPOCH * 1_000_000_000);
+        let ports = master.config().ports.clone();
+        let events = Arc::new(LogEvents::default());
+        events.watch();
+        let join = Dataplane::new(Firewall::new(SEED), SEED, plan.map.clone(), plan.passes);
+        let aside = DeferredOutput::new(events.clone());
+        let engine = Arc::new(Mutex::new(ScriptEngine { dataplane: join, deferred: aside }));
+        let (task_queue, now) = (Arc::new(TaskQueue::new().unwrap()), Arc::new(AtomicU64::new(0)));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let thread = {
+            let (engine, mail) = (engine.clone(), task_queue.clone());
+            let (now, is_over) = (now.clone(), is_over.clone());
+            spawn(move || serve(&engine, &mail, &now, &is_over))
+        };
+        let control_plane = ControlPlane::new(master, vec![task_queue.clone()]);
+        assert_eq!(control_plane.begin().fault, None);
+        let thread = Some(thread);
+        Self {
+            control_plane,
+            ports,
+            engine,
+            events,
+            last_event: 0,
+            task_queue,
+            now,
+            is_over,
+            thread,
+        }
+    }
+
+    fn now(&self) -> DataplaneNanos {
+        self.now.load(Ordering::Relaxed)
+    }
+
+    /// What a command prints, and how it ends.
+    pub(super) fn command(&self, line: &str) -> String {
+        let mut line = unquoted(line);
+        // A flag of every program, which is not in the tables of this one.
+        let json =
+            line.iter().position(|word| word == "--json").map(|at| line.remove(at)).is_some();
+        let is_dnctl = line[0] == "dnctl";
+        let table = if is_dnctl { words::dnctl() } else { words::ipfw() };
+        let matches = match table.try_get_matches_from(&line) {
+            Ok(matches) => matches,
+            Err(error) if error.kind() == ErrorKind::DisplayHelp => {
+                return error.render().to_string();
+            }
+            Err(error) => {
+                let first = error.to_string().lines().next().unwrap_or_default().to_owned();
+                return format!("! {first}\nexit 64\n");
+            }
+        };
+        match IpfwInput::of(&matches, is_dnctl).and_then(|input| self.carried_out(&input, json)) {
+            Ok(CommandOutcome { value: Some(answers), fault: None, .. }) => values(answers),
+            Ok(CommandOutcome { text, fault, warnings, .. }) => {
+                let warnings = warnings.iter().map(|warning| format!("warning: {warning}\n"));
+                text + &warnings.collect::<String>() + &fault.map_or_else(String::new, fault_text)
+            }
+            Err(IpfwCommandError::Fault(fault)) => fault_text(fault),
+            Err(IpfwCommandError::Failure(_)) => panic!("{line:?} failed"),
+        }
+    }
+
+    fn carried_out(
+        &self,
+        input: &IpfwInput,
+        json: bool,
+    ) -> Result<CommandOutcome, IpfwCommandError> {
+        if input.action == IpfwAction::Nothing {
+            return Err(no_command().into());
+        }
+        if input.action == IpfwAction::Explain {
+            let (args, many) = explain::question(&input.words[1..])?;
+            let args = args.as_object().unwrap();
+            let answer = crate::explain::answer(&self.control_plane, args, self.now())?;
+            let text = explain::text_of(&answer, many);
+            return Ok(CommandOutcome { text, ..CommandOutcome::default() });
+        }
+        if input.action == IpfwAction::Save {
+            return Ok(CommandOutcome {
+                text: self.control_plane.save(input.with_states, self.now())?,
+                ..CommandOutcome::default()
+            });
+        }
+        let order = input.command_batch(json)?;
+        let named = |fault| if order.is_file { input.with_file(fault) } else { fault };
+        let steps = input.steps(&order)?;
+        if input.is_dry_run {
+            return Ok(dry_run(&order, &steps).map_err(named)?);
+        }
+        let outcome = self.control_plane.execute(&order, self.now());
+        Ok(CommandOutcome { fault: outcome.fault.map(named), ..outcome })
+    }
+
+    /// Loads a rules file as HUP does.
+    pub(super) fn replace(&self, text: &str) {
+        let order =
+            CommandBatch { text: text.to_owned(), is_file: true, ..CommandBatch::default() };
+        assert_eq!(self.control_plane.replace(&order, self.now()).fault, None);
+    }
+
+    /// What becomes of frames: `PORT FRAME [xN]`.
+    pub(super) fn frames(&mut self, words: &str) -> String {
+        let (port, frame) = words.split_once(' ').expect("a port and a frame");
+        let from = self.ports.iter().position(|name| name == port).expect("a port of that name");
+        let (frame, count) = match frame.rsplit_once(" x") {
+            Some((frame, count)) => (frame, count.parse().unwrap()),
+            None => (frame, 1),
+        };
+        let mut fates: Vec<(String, usize)> = Vec::new();
+        for _ in 0..count {
+            let fate = self.fate(frames::frame(frame), from as u16);
+            match fates.iter_mut().find(|(known, _)| *known == fate) {
+                Some((_, count)) => *count += 1,
+                None => fates.push((fate, 1)),
+            }
+        }
+        let times = |(fate, count): &(String, usize)| match count {
+            1 => fate.clone(),
+            count => format!("{fate} x{count}"),
+        };
+        fates.iter().map(times).collect::<Vec<_>>().join(", ")
+    }
+
+    fn fate(&self, mut frame: Vec<u8>, from: u16) -> String {
+        let mut engine = self.engine.lock().unwrap();
+        let ScriptEngine { dataplane: join, deferred: aside } = &mut *engine;
+        let (before, was) = (join.counters(), described(&frame));
+        let way = join.offer(&mut frame, from, self.now(), aside);
+        let mut parts = Vec::new();
+        if let Some(port) = way {
+            let (port, is) = (&self.ports[usize::from(port)], described(&frame));
+            parts.push(if is == was { port.clone() } else { format!("{port} as {is}") });
+        }
+        let after = join.counters();
+        parts.extend(losses(&before, &after));
+        if after.waiting > before.waiting {
+            parts.push("waits".to_owned());
+        }
+        for (port, frame) in aside.frames.drain(..) {
+            parts.push(format!("{} gets {}", self.ports[usize::from(port)], described(&frame)));
+        }
+        if parts.is_empty() { "nothing".to_owned() } else { parts.join(" and ") }
+    }
+
+    /// What leaves while time passes, and when.
+    pub(super) fn wait(&self, time: Duration) -> String {
+        let mut engine = self.engine.lock().unwrap();
+        let ScriptEngine { dataplane: join, deferred: aside } = &mut *engine;
+        let (begin, before) = (self.now(), join.counters());
+        let until = begin + time.as_nanos() as u64;
+        let mut parts = Vec::new();
+        while let Some(due) = join.next_ns().filter(|&due| due <= until) {
+            let now = due.max(self.now());
+            self.now.store(now, Ordering::Relaxed);
+            let made = join.counters().made;
+            join.run(now, aside);
+            let is_made = join.counters().made > made;
+            let at = (now - begin) as f64 / 1e6;
+            for (port, frame) in aside.frames.drain(..) {
+                let port = &self.ports[usize::from(port)];
+                let what = if is_made { format!(" {}", described(&frame)) } else { String::new() };
+                parts.push(format!("{port}@{at}ms{what}"));
+            }
+        }
+        self.now.store(until, Ordering::Relaxed);
+        parts.extend(losses(&before, &join.counters()));
+        if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
+    }
+
+    /// Lines that rules have logged since the last question.
+    pub(super) fn log_lines(&mut self) -> String {
+        let late = self.events.events_after(self.last_event, Duration::ZERO);
+        self.last_event = late.last().map_or(self.last_event, |told| told.seq);
+        late.iter().map(|told| format!("{}\n", told.event.line)).collect()
+    }
+
+    /// Every frame is accounted for.
+    pub(super) fn check(&self) {
+        let engine = self.engine.lock().unwrap();
+        assert!(engine.dataplane.is_balanced(), "{:?}", engine.dataplane.counters());
+    }
+}
+
+impl Drop for ScriptFirewall {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Release);
+        drop(self.task_queue.submit(|_, _, _| ()));
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Does what the desk asks for, as a lane does between two bursts.
+fn serve(engine: &Mutex<ScriptEngine>, mail: &TaskQueue, now: &AtomicU64, is_over: &AtomicBool) {
+    while !is_over.load(Ordering::Acquire) {
+        poll(&mut [PollFd::from_borrowed_fd(mail.as_fd(), PollFlags::IN)], None).unwrap();
+        let mut engine = engine.lock().unwrap();
+        let ScriptEngine { dataplane: join, deferred: aside } = &mut *engine;
+        for letter in mail.drain() {
+            letter(join, aside, now.load(Ordering::Relaxed));
+        }
+    }
+}
+
+fn fault_text(fault: CommandFault) -> String {
+    let CommandFault { message, expected, exit, .. } = fault;
+    let expected = expected.map_or_else(String::new, |expected| format!("; expected {expected}"));
+    format!("! {message}{expected}\nexit {exit}\n")
+}
+
+fn losses(before: &DataplaneCounters, after: &DataplaneCounters) -> Vec<String> {
+    let both = before.losses().zip(after.losses());
+    let grown = both.filter(|((_, before), (_, after))| after > before);
+    grown
+        .map(|((cause, before), (_, after))| match after - before {
+            1 => format!("lost {cause}"),
+            count => format!("lost {cause} x{count}"),
+        })
+        .collect()
+}
+
+/// Words, of which those in single quotes are one.
+fn unquoted(line: &str) -> Vec<String> {
+    let parts = line.split('\'').enumerate();
+    let words = parts.flat_map(|(at, part)| match at % 2 {
+        0 => part.split_whitespace().map(str::to_owned).collect::<Vec<_>>(),
+        _ => vec![part.to_owned()],
+    });
+    words.collect()
+}
+
+/// Answers without the text that stands in them, too.
+fn values(answers: serde_json::Value) -> String {
+    let serde_json::Value::Array(mut answers) = answers else { panic!("answers are a list") };
+    for answer in &mut answers {
+        answer.as_object_mut().unwrap().remove("text").unwrap();
+    }
+    serde_json::to_string_pretty(&answers).unwrap() + "\n"
+}

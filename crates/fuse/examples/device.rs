@@ -1,0 +1,40 @@
+//! Serves the device on the directory that is the first argument, until standard input ends; by
+//! io_uring where the second argument is `uring`.
+//!
+//! The whole of a front: `slipring daemon` does the same with flags, a link and signals.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use slipring_fuse::{FuseConfig, FuseDevice, Permissions, UringMode};
+use slipring_netmap::{Adapter, AdapterRequest, Errno, MemoryParams, Netmap, Parameters, Provider};
+
+/// No NICs and no switches: pipes need neither.
+#[derive(Debug)]
+struct PipesOnly;
+
+impl Provider for PipesOnly {
+    fn find(&self, _: &AdapterRequest<'_>) -> Result<Arc<dyn Adapter>, Errno> {
+        Err(Errno::NXIO)
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let dir = std::env::args_os().nth(1).ok_or("usage: device DIRECTORY [uring]")?;
+    let by_uring = std::env::args_os().nth(2).is_some_and(|word| word == "uring");
+    let permissions = Arc::new(Permissions::default());
+    permissions.set(0o666, 0, 0);
+    let config = FuseConfig {
+        dir: dir.into(),
+        permissions,
+        workers: 2,
+        uring: if by_uring { UringMode::On } else { UringMode::Off },
+        parameters: Parameters::new(&MemoryParams::default()),
+    };
+    let door = FuseDevice::open(&config, Netmap::new(Box::new(PipesOnly)))?;
+    println!("{}", door.path().display());
+    io::stdin().read_to_end(&mut Vec::new())?;
+    door.close();
+    // A client that is still there must not keep the process.
+    std::process::exit(0);
+}

@@ -1,0 +1,105 @@
+//! Where calls are performed that may wait for a client: a few threads per user, made as needed.
+//!
+//! A client may hand us an address that never yields its page. That costs one of its own user's
+//! threads, and in the end this user's calls wait for each other; nobody else's do.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// Calls of one user that are performed at the same time.
+const MAX_THREADS_PER_USER: usize = 8;
+
+type BlockingCall = Box<dyn FnOnce() + Send>;
+
+/// All desks.
+#[derive(Default)]
+pub(crate) struct BlockingPool {
+    users: Mutex<HashMap<u32, UserCalls>>,
+}
+
+#[derive(Default)]
+struct UserCalls {
+    busy: usize,
+    waiting: VecDeque<BlockingCall>,
+}
+
+impl std::fmt::Debug for BlockingPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Desk").finish_non_exhaustive()
+    }
+}
+
+impl BlockingPool {
+    /// Performs `call` soon, in another thread.
+    pub(crate) fn submit(self: &Arc<Self>, uid: u32, call: impl FnOnce() + Send + 'static) {
+        let mut users = self.lock();
+        let lane = users.entry(uid).or_default();
+        lane.waiting.push_back(Box::new(call));
+        if lane.busy == MAX_THREADS_PER_USER {
+            return;
+        }
+        lane.busy += 1;
+        drop(users);
+        let desk = self.clone();
+        let spawned = thread::Builder::new().name("door-desk".into()).spawn(move || desk.work(uid));
+        if spawned.is_err() {
+            // No thread to be had: better late than never.
+            self.work(uid);
+        }
+    }
+
+    /// Performs what waits, until nothing does.
+    fn work(&self, uid: u32) {
+        while let Some(call) = self.next(uid) {
+            call();
+        }
+    }
+
+    fn next(&self, uid: u32) -> Option<BlockingCall> {
+        let mut users = self.lock();
+        let lane = users.get_mut(&uid)?;
+        let call = lane.waiting.pop_front();
+        if call.is_none() {
+            lane.busy -= 1;
+            if lane.busy == 0 {
+                users.remove(&uid);
+            }
+        }
+        call
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, UserCalls>> {
+        self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    #[test]
+    fn a_user_whose_calls_hang_delays_only_himself() {
+        let desk = Arc::<BlockingPool>::default();
+        let (hanging, done) = (Arc::new(Mutex::new(())), channel());
+        let held = hanging.lock().unwrap();
+        for _ in 0..2 * MAX_THREADS_PER_USER {
+            let hanging = hanging.clone();
+            let done = done.0.clone();
+            desk.submit(1, move || {
+                drop(hanging.lock());
+                done.send(1).unwrap();
+            });
+        }
+        let other = done.0.clone();
+        desk.submit(2, move || other.send(2).unwrap());
+        assert_eq!(done.1.recv(), Ok(2));
+        drop(held);
+        assert_eq!(
+            done.1.iter().take(2 * MAX_THREADS_PER_USER).sum::<usize>(),
+            2 * MAX_THREADS_PER_USER
+        );
+    }
+}

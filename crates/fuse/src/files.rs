@@ -1,0 +1,310 @@
+//! Nodes and open files, by the numbers that the kernel has for them.
+
+use std::collections::HashMap;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+
+use slipring_netmap::{Domain, Errno, FdStore, OpenHandle, Parameters};
+
+use crate::parameters;
+use crate::sys;
+
+/// What one user finds under the device's name.
+#[derive(Debug, Clone)]
+pub(crate) struct FuseNode {
+    pub(crate) uid: u32,
+    pub(crate) domain: Arc<Domain>,
+    pub(crate) backing: i32,
+    /// Files that are open on it.
+    opens: usize,
+}
+
+/// A node that the kernel knows and nobody has open: there is no memory behind it.
+#[derive(Debug, Clone, Copy)]
+struct IdleFuseNode {
+    uid: u32,
+    lookups: u64,
+}
+
+/// Words of a domain in which the front keeps what it has to know of the node, in the order in
+/// which they are written: the number of a node says that it is there.
+const BACKING_WORD: usize = 0;
+/// How often the kernel has looked it up and not forgotten it.
+const LOOKUPS_WORD: usize = 1;
+const NUMBER_WORD: usize = 2;
+
+impl FuseNode {
+    fn lookups(&self) -> &AtomicU64 {
+        self.domain.front_word(LOOKUPS_WORD)
+    }
+
+    /// Takes the memory from behind it.
+    fn close_backing(&self, device: BorrowedFd<'_>) {
+        self.domain.front_word(NUMBER_WORD).store(0, Ordering::Relaxed);
+        // The number is the connection's; it ends with that at the latest.
+        let _ = sys::close_backing(device, self.backing);
+    }
+}
+
+/// All users' nodes.
+#[derive(Debug)]
+pub(crate) struct FuseNodes {
+    store: Option<Arc<dyn FdStore>>,
+    table: Mutex<NodeTable>,
+    /// Those of users without a node in which something goes on: interfaces in switches.
+    lasting: Mutex<Vec<Arc<Domain>>>,
+    /// All that somebody has, whichever way he came.
+    domains: Mutex<Vec<Weak<Domain>>>,
+    parameters: Arc<Parameters>,
+}
+
+/// Each user has one node at most, in one of the two.
+#[derive(Debug)]
+struct NodeTable {
+    open: HashMap<u64, FuseNode>,
+    idle: HashMap<u64, IdleFuseNode>,
+    /// The next number. None is given twice, so that a late message cannot mean a newer node.
+    next: u64,
+}
+
+impl NodeTable {
+    /// Takes the memory from behind a node.
+    fn retire(&mut self, device: BorrowedFd<'_>, number: u64) {
+        let Some(node) = self.open.remove(&number) else { return };
+        let lookups = node.lookups().load(Ordering::Relaxed);
+        node.close_backing(device);
+        if lookups > 0 {
+            self.idle.insert(number, IdleFuseNode { uid: node.uid, lookups });
+        }
+    }
+}
+
+#[derive(Debug)]
+struct IdTable<T> {
+    entries: HashMap<u64, T>,
+    next: u64,
+}
+
+impl FuseNodes {
+    /// None yet; their numbers begin behind `base`.
+    pub(crate) fn new(
+        parameters: Arc<Parameters>,
+        base: u64,
+        store: Option<Arc<dyn FdStore>>,
+    ) -> Self {
+        let next = base + parameters::FIRST_FREE_NODE;
+        let table = NodeTable { open: HashMap::new(), idle: HashMap::new(), next };
+        Self {
+            table: Mutex::new(table),
+            lasting: Mutex::default(),
+            domains: Mutex::default(),
+            parameters,
+            store,
+        }
+    }
+
+    /// Takes a domain over, with so many open files, as the previous process had it.
+    pub(crate) fn adopt(&self, domain: Arc<Domain>, opens: usize) {
+        self.lock_domains().push(Arc::downgrade(&domain));
+        let word = |i: usize| domain.front_word(i).load(Ordering::Acquire);
+        let (number, backing) = (word(NUMBER_WORD), word(BACKING_WORD) as i32);
+        if number != 0 {
+            let node = FuseNode { uid: domain.uid(), domain, backing, opens };
+            self.lock().open.insert(number, node);
+        } else if domain.is_lasting() {
+            self.lock_lasting().push(domain);
+        }
+    }
+
+    /// The number of the node of `uid`, made if it is not there. Looking costs no memory.
+    pub(crate) fn look_up(&self, uid: u32) -> u64 {
+        let mut table = self.lock();
+        if let Some((&number, node)) = table.open.iter().find(|(_, node)| node.uid == uid) {
+            node.lookups().fetch_add(1, Ordering::Relaxed);
+            return number;
+        }
+        if let Some((&number, node)) = table.idle.iter_mut().find(|(_, node)| node.uid == uid) {
+            node.lookups += 1;
+            return number;
+        }
+        let number = table.next;
+        table.next += 1;
+        table.idle.insert(number, IdleFuseNode { uid, lookups: 1 });
+        number
+    }
+
+    /// The node of this number, if there is memory behind it.
+    pub(crate) fn get(&self, number: u64) -> Option<FuseNode> {
+        self.lock().open.get(&number).cloned()
+    }
+
+    /// A file of `uid` is being opened on the node of this number; there is memory behind it from
+    /// now until the last [`Self::close`].
+    pub(crate) fn open(
+        &self,
+        device: BorrowedFd<'_>,
+        number: u64,
+        uid: u32,
+    ) -> Result<FuseNode, Errno> {
+        let mut table = self.lock();
+        if let Some(node) = table.open.get_mut(&number).filter(|node| node.uid == uid) {
+            node.opens += 1;
+            return Ok(node.clone());
+        }
+        // Looked up by somebody else, or not at all: the kernel looks again.
+        let idle = table.idle.get(&number).copied().filter(|node| node.uid == uid);
+        let IdleFuseNode { lookups, .. } = idle.ok_or(Errno::STALE)?;
+        let domain = self.domain(uid)?;
+        let backing = sys::open_backing(device, domain.file())?;
+        self.lock_lasting().retain(|one| one.uid() != uid);
+        domain.front_word(BACKING_WORD).store(backing as u64, Ordering::Relaxed);
+        domain.front_word(LOOKUPS_WORD).store(lookups, Ordering::Relaxed);
+        domain.front_word(NUMBER_WORD).store(number, Ordering::Release);
+        let node = FuseNode { uid, domain, backing, opens: 1 };
+        table.idle.remove(&number);
+        table.open.insert(number, node.clone());
+        Ok(node)
+    }
+
+    /// A file on the node of this number is closed. With the last one the user's memory goes, also
+    /// what he touched beside his ports, unless something of his lasts.
+    pub(crate) fn close(&self, device: BorrowedFd<'_>, number: u64) {
+        let mut table = self.lock();
+        let Some(node) = table.open.get_mut(&number) else { return };
+        node.opens = node.opens.saturating_sub(1);
+        if node.opens > 0 || node.domain.is_lasting() {
+            return;
+        }
+        table.retire(device, number);
+        drop(table);
+        self.lock_lasting().retain(|one| one.is_lasting());
+    }
+
+    /// Lets the memory go of users who have nothing open, and nothing that lasts any more.
+    pub(crate) fn release_unused(&self, device: BorrowedFd<'_>) {
+        let mut table = self.lock();
+        let idle = |node: &FuseNode| node.opens == 0 && !node.domain.is_lasting();
+        let nodes = table.open.iter().filter(|(_, node)| idle(node));
+        let numbers: Vec<_> = nodes.map(|(&number, _)| number).collect();
+        numbers.into_iter().for_each(|number| table.retire(device, number));
+        drop(table);
+        self.lock_lasting().retain(|one| one.is_lasting());
+    }
+
+    /// The kernel does not know the node any more by so many lookups.
+    pub(crate) fn forget(&self, device: BorrowedFd<'_>, number: u64, lookups: u64) {
+        let mut table = self.lock();
+        if let Some(node) = table.idle.get_mut(&number) {
+            node.lookups = node.lookups.saturating_sub(lookups);
+            if node.lookups == 0 {
+                table.idle.remove(&number);
+            }
+            return;
+        }
+        let Some(node) = table.open.get(&number) else { return };
+        let left = node.lookups().load(Ordering::Relaxed).saturating_sub(lookups);
+        node.lookups().store(left, Ordering::Relaxed);
+        if left == 0 {
+            node.close_backing(device);
+            let gone = table.open.remove(&number);
+            self.lock_lasting().extend(gone.map(|node| node.domain).filter(|one| one.is_lasting()));
+        }
+    }
+
+    /// That of `uid`, made if there is none.
+    pub(crate) fn domain(&self, uid: u32) -> Result<Arc<Domain>, Errno> {
+        let mut known = self.lock_domains();
+        let mut there = known.iter().filter_map(Weak::upgrade);
+        if let Some(domain) = there.find(|domain| domain.uid() == uid) {
+            return Ok(domain);
+        }
+        let domain = Domain::sharing(uid, &self.parameters, self.store.clone())?;
+        known.retain(|one| one.strong_count() > 0);
+        known.push(Arc::downgrade(&domain));
+        Ok(domain)
+    }
+
+    /// Somebody has no more to do with `domain` who did not come by a node.
+    pub(crate) fn release_domain(&self, domain: Arc<Domain>) {
+        let mut kept = self.lock_lasting();
+        kept.retain(|one| one.uid() != domain.uid() && one.is_lasting());
+        if domain.is_lasting() {
+            kept.push(domain);
+        }
+    }
+
+    fn lock_domains(&self) -> MutexGuard<'_, Vec<Weak<Domain>>> {
+        self.domains.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_lasting(&self) -> MutexGuard<'_, Vec<Arc<Domain>>> {
+        self.lasting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All domains that are there.
+    pub(crate) fn domains(&self) -> Vec<Arc<Domain>> {
+        self.lock_domains().iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, NodeTable> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// All open files.
+#[derive(Debug)]
+pub(crate) struct OpenFiles(RwLock<IdTable<Arc<OpenHandle>>>);
+
+impl OpenFiles {
+    /// None yet; their numbers begin behind `base`.
+    pub(crate) fn new(base: u64) -> Self {
+        Self(RwLock::new(IdTable { entries: HashMap::new(), next: base + 1 }))
+    }
+
+    /// A number for a file that is being opened.
+    pub(crate) fn next_handle(&self) -> u64 {
+        let mut files = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        files.next += 1;
+        files.next - 1
+    }
+
+    /// The file that was opened by this call before a restart.
+    pub(crate) fn handle_opened_by(&self, call: u64) -> Option<u64> {
+        let files = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let tickets = files.entries.values().filter_map(|open| open.open_id());
+        tickets.into_iter().find(|ticket| ticket.call == call).map(|ticket| ticket.handle)
+    }
+
+    pub(crate) fn insert(&self, handle: u64, open: OpenHandle) {
+        let mut files = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        files.entries.insert(handle, Arc::new(open));
+    }
+
+    /// Wakes all who slept in a poll when the process before this one ended.
+    pub(crate) fn wake_earlier_pollers(&self) {
+        let files = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let opens: Vec<_> = files.entries.values().cloned().collect();
+        drop(files);
+        opens.iter().for_each(|open| open.wake_earlier_pollers());
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, handle: u64) -> Option<Arc<OpenHandle>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).entries.get(&handle).cloned()
+    }
+
+    pub(crate) fn remove(&self, handle: u64) -> Option<Arc<OpenHandle>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).entries.remove(&handle)
+    }
+
+    /// Takes all out.
+    pub(crate) fn take_all(&self) -> HashMap<u64, Arc<OpenHandle>> {
+        let mut files = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut files.entries)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).entries.len()
+    }
+}

@@ -1,0 +1,111 @@
+//! Calls that last until somebody ends them: each has a thread of its own, so that no worker and no
+//! desk is held, and ends when the kernel says that its caller was killed or has a signal to handle.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use slipring_netmap::Cancel;
+
+/// Interrupts that are remembered though they are for no call that we know: one of another worker,
+/// who has read it and not yet begun. All others are for calls that end by themselves.
+const MAX_EARLY_INTERRUPTS: usize = 1024;
+
+/// Those under way, by the number of their request.
+#[derive(Debug, Default)]
+pub(crate) struct LongCalls(Mutex<LongCallTable>);
+
+#[derive(Debug, Default)]
+struct LongCallTable {
+    running: HashMap<u64, Arc<Cancel>>,
+    early_interrupts: VecDeque<u64>,
+}
+
+impl LongCalls {
+    /// Performs `call` in a thread of its own; drops it where there is none to be had.
+    pub(crate) fn perform(
+        self: &Arc<Self>,
+        unique: u64,
+        call: impl FnOnce(Arc<Cancel>) + Send + 'static,
+    ) {
+        let (cancel, all) = (self.begin(unique), self.clone());
+        let work = move || {
+            drop_realtime();
+            call(cancel);
+            all.lock().running.remove(&unique);
+        };
+        let thread = std::thread::Builder::new().name("door-loop".into()).spawn(work);
+        if thread.is_err() {
+            self.lock().running.remove(&unique);
+        }
+    }
+
+    fn begin(&self, unique: u64) -> Arc<Cancel> {
+        let (mut calls, cancel) = (self.lock(), Arc::<Cancel>::default());
+        if calls.early_interrupts.contains(&unique) {
+            cancel.cancel();
+        }
+        calls.running.insert(unique, cancel.clone());
+        cancel
+    }
+
+    /// The caller of request `unique` waits no more.
+    pub(crate) fn interrupt(&self, unique: u64) {
+        let mut calls = self.lock();
+        if let Some(cancel) = calls.running.get(&unique) {
+            return cancel.cancel();
+        }
+        calls.early_interrupts.truncate(MAX_EARLY_INTERRUPTS - 1);
+        calls.early_interrupts.push_front(unique);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LongCallTable> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Gives up a real-time class that the daemon was given: such a call may spin for as long as its
+/// program likes.
+fn drop_realtime() {
+    use thread_priority::unix::{
+        NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy,
+        thread_native_id, thread_schedule_policy,
+    };
+    if matches!(thread_schedule_policy(), Ok(ThreadSchedulePolicy::Realtime(_))) {
+        let normal = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
+        // To ask for less is never refused.
+        let _ = set_thread_priority_and_policy(
+            thread_native_id(),
+            thread_priority::ThreadPriority::Min,
+            normal,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// Whether a call with this number is told that it was interrupted.
+    fn is_cancelled(all: &Arc<LongCalls>, unique: u64) -> bool {
+        let (tell, told) = channel();
+        all.perform(unique, move |cancel| tell.send(cancel.is_requested()).unwrap());
+        told.recv().unwrap()
+    }
+
+    #[test]
+    fn an_interrupt_that_comes_before_its_call_is_not_lost() {
+        let all = Arc::<LongCalls>::default();
+        all.interrupt(7);
+        assert!(is_cancelled(&all, 7) && !is_cancelled(&all, 8));
+    }
+
+    #[test]
+    fn interrupts_of_other_calls_are_forgotten_in_the_end() {
+        let all = Arc::<LongCalls>::default();
+        (0..2 * MAX_EARLY_INTERRUPTS as u64).for_each(|unique| all.interrupt(unique));
+        assert_eq!(all.lock().early_interrupts.len(), MAX_EARLY_INTERRUPTS);
+        assert!(!is_cancelled(&all, 0) && is_cancelled(&all, 2 * MAX_EARLY_INTERRUPTS as u64 - 1));
+    }
+}

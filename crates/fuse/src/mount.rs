@@ -1,0 +1,121 @@
+//! The mount: made, found stale, taken away.
+
+use std::fs;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, MoveMountFlags, UnmountFlags, fsconfig_create,
+    fsconfig_set_flag, fsconfig_set_string, fsmount, fsopen, move_mount, unmount,
+};
+
+use crate::FuseError;
+
+/// The name of the one file.
+pub(crate) const FILE_NAME: &str = "netmap";
+
+/// A mounted device; unmounted when dropped.
+#[derive(Debug)]
+pub(crate) struct Mount {
+    dir: PathBuf,
+    file: PathBuf,
+    removed: bool,
+}
+
+/// What taking a mount away has come to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MountRemoval {
+    /// Whether somebody had something open there.
+    pub(crate) in_use: bool,
+    /// Whether the connection has ended, and with it all that waits for requests. It has not where
+    /// the mount was taken away by another hand while a copy of it lives.
+    pub(crate) has_ended: bool,
+}
+
+impl Mount {
+    /// Mounts on `dir` and gives the descriptor that requests come from. What a killed server
+    /// left there is taken away first.
+    pub(crate) fn new(dir: &Path) -> Result<(Self, OwnedFd), FuseError> {
+        remove_stale(dir);
+        fs::create_dir_all(dir)
+            .map_err(|source| FuseError::Step { step: "make the directory to mount on", source })?;
+        let flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let device = rustix::fs::open("/dev/fuse", flags, Mode::empty())
+            .map_err(FuseError::step("open /dev/fuse"))?;
+        mount(&device, dir).map_err(FuseError::step("mount a FUSE file system"))?;
+        Ok((Self { dir: dir.to_owned(), file: dir.join(FILE_NAME), removed: false }, device))
+    }
+
+    /// The mount that a process which is no more made on `dir`: it lives by its descriptor. It is
+    /// not looked at, since nobody would answer yet.
+    pub(crate) fn adopt(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), file: dir.join(FILE_NAME), removed: false }
+    }
+
+    /// Ends a mount whose connection somebody may hold open, and the connection with it: whoever has
+    /// a file open there is told at once. It is not looked into, since nobody would answer.
+    pub(crate) fn abort(dir: &Path) {
+        // Where nothing is mounted, there is nothing to end.
+        let _ = unmount(dir, UnmountFlags::FORCE | UnmountFlags::DETACH);
+    }
+
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Ends the connection and unmounts. Other mount namespaces may hold copies of the mount, which
+    /// would keep the connection alive for ever: so it is aborted, and whoever has the device open is
+    /// told at once.
+    pub(crate) fn remove(mut self) -> MountRemoval {
+        self.removed = true;
+        // Marks the mount and nothing else, unless it is in use.
+        let in_use = unmount(&*self.dir, UnmountFlags::EXPIRE) == Err(Errno::BUSY);
+        let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;
+        MountRemoval { in_use, has_ended: unmount(&*self.dir, flags).is_ok() }
+    }
+}
+
+impl Drop for Mount {
+    fn drop(&mut self) {
+        if !self.removed {
+            let _ = unmount(&*self.dir, UnmountFlags::DETACH);
+        }
+    }
+}
+
+fn mount(device: &OwnedFd, dir: &Path) -> Result<(), Errno> {
+    use std::os::fd::AsRawFd;
+    let context = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    let context = context.as_fd();
+    fsconfig_set_string(context, "source", "slipringd")?;
+    fsconfig_set_string(context, "subtype", "slipring")?;
+    fsconfig_set_string(context, "fd", device.as_raw_fd().to_string())?;
+    fsconfig_set_string(context, "rootmode", "40000")?;
+    fsconfig_set_string(context, "user_id", "0")?;
+    fsconfig_set_string(context, "group_id", "0")?;
+    // Owner, group and mode of the file are checked by the kernel.
+    fsconfig_set_flag(context, "allow_other")?;
+    fsconfig_set_flag(context, "default_permissions")?;
+    fsconfig_create(context)?;
+    let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID
+        | MountAttrFlags::MOUNT_ATTR_NODEV
+        | MountAttrFlags::MOUNT_ATTR_NOATIME;
+    let mounted = fsmount(context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?;
+    let how = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+    move_mount(mounted.as_fd(), "", rustix::fs::CWD, dir, how)
+}
+
+/// Unmounts what nobody serves any more: its server was killed.
+fn remove_stale(dir: &Path) {
+    // Bounded: each round takes one mount away or ends.
+    for _ in 0..16 {
+        if rustix::fs::stat(dir).err() != Some(Errno::NOTCONN) {
+            return;
+        }
+        if unmount(dir, UnmountFlags::DETACH).is_err() {
+            return;
+        }
+    }
+}

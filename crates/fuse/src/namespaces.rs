@@ -1,0 +1,165 @@
+//! Network namespaces of those who have the device open: one descriptor each, however many files
+//! were opened there, and no more for one user than his share.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use rustix::process::{Resource, getrlimit};
+use slipring_netmap::{Errno, FdStore};
+
+use crate::caller::errno_of;
+use crate::sys;
+
+/// One user's share of all descriptors, as a divisor. Root has no limit.
+const SHARE_DIVISOR: u64 = 8;
+
+/// The namespaces, by inode number.
+#[derive(Debug)]
+pub(crate) struct Namespaces {
+    namespaces: Mutex<HashMap<u64, HeldNamespace>>,
+    /// Most of one user.
+    max_per_user: usize,
+    /// Keeps them for the process that follows.
+    store: Option<Arc<dyn FdStore>>,
+}
+
+#[derive(Debug)]
+struct HeldNamespace {
+    namespace: Weak<OwnedFd>,
+    /// Who came first.
+    uid: u32,
+}
+
+/// What a namespace's name in a store begins with; its number follows.
+pub(crate) const STORE_PREFIX: &str = "netns-";
+
+impl Namespaces {
+    /// With the share that the limit of this process allows.
+    pub(crate) fn new(store: Option<Arc<dyn FdStore>>) -> Self {
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        Self { store, ..Self::with_share((limit / SHARE_DIVISOR) as usize) }
+    }
+
+    fn with_share(max_per_user: usize) -> Self {
+        Self { namespaces: Mutex::default(), max_per_user, store: None }
+    }
+
+    /// Goes on with one that a process which is no more held; `None` if it is none.
+    pub(crate) fn adopt(&self, namespace: OwnedFd, uid: u32) -> Option<(u64, Arc<OwnedFd>)> {
+        let inode = rustix::fs::fstat(&namespace).ok()?.st_ino;
+        let namespace = Arc::new(namespace);
+        let held = HeldNamespace { namespace: Arc::downgrade(&namespace), uid };
+        self.lock().insert(inode, held);
+        Some((inode, namespace))
+    }
+
+    /// Takes all out of the store.
+    pub(crate) fn forget_all(&self) {
+        if let Some(store) = &self.store {
+            self.lock().keys().for_each(|inode| store.remove(&format!("{STORE_PREFIX}{inode}")));
+        }
+    }
+
+    /// Lets those go that nobody uses.
+    pub(crate) fn remove_closed(&self) {
+        self.remove_dead(&mut self.lock());
+    }
+
+    fn remove_dead(&self, held: &mut HashMap<u64, HeldNamespace>) {
+        held.retain(|inode, one| {
+            let is_used = one.namespace.strong_count() > 0;
+            if let (false, Some(store)) = (is_used, &self.store) {
+                store.remove(&format!("{STORE_PREFIX}{inode}"));
+            }
+            is_used
+        });
+    }
+
+    /// That of the thread `tid` of the user `uid`: its inode number, and itself. Whether the thread
+    /// is his, the caller has to check afterwards.
+    ///
+    /// # Errors
+    /// [`Errno::NFILE`]: there are no more descriptors, for him or for all.
+    pub(crate) fn of(&self, tid: u32, uid: u32) -> Result<(u64, Arc<OwnedFd>), Errno> {
+        let path = format!("/proc/{tid}/ns/net");
+        let refused = |error| errno_of(&error, Errno::NFILE, Errno::ACCESS);
+        let mut held = self.lock();
+        let inode = fs::metadata(&path).map_err(refused)?.ino();
+        if let Some(known) = held.get(&inode).and_then(|one| one.namespace.upgrade()) {
+            return Ok((inode, known));
+        }
+        self.remove_dead(&mut held);
+        if uid != 0 && held.values().filter(|one| one.uid == uid).count() >= self.max_per_user {
+            return Err(Errno::NFILE);
+        }
+        let file = File::open(&path).map_err(refused)?;
+        // The thread may have moved meanwhile.
+        let inode = file.metadata().map_err(refused)?.ino();
+        let namespace = Arc::new(OwnedFd::from(file));
+        if let Some(store) = &self.store {
+            store.store(&format!("{STORE_PREFIX}{inode}"), namespace.as_fd());
+        }
+        held.insert(inode, HeldNamespace { namespace: Arc::downgrade(&namespace), uid });
+        Ok((inode, namespace))
+    }
+
+    /// That in which the program of `uid` made the socket by which it has come.
+    ///
+    /// # Errors
+    /// As [`Self::of`].
+    pub(crate) fn of_socket(
+        &self,
+        socket: BorrowedFd<'_>,
+        uid: u32,
+    ) -> Result<(u64, Arc<OwnedFd>), Errno> {
+        let namespace = sys::namespace_of(socket)?;
+        let inode = rustix::fs::fstat(&namespace)?.st_ino;
+        let mut held = self.lock();
+        if let Some(known) = held.get(&inode).and_then(|one| one.namespace.upgrade()) {
+            return Ok((inode, known));
+        }
+        held.retain(|_, one| one.namespace.strong_count() > 0);
+        if uid != 0 && held.values().filter(|one| one.uid == uid).count() >= self.max_per_user {
+            return Err(Errno::NFILE);
+        }
+        let namespace = Arc::new(namespace);
+        held.insert(inode, HeldNamespace { namespace: Arc::downgrade(&namespace), uid });
+        Ok((inode, namespace))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, HeldNamespace>> {
+        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn me() -> u32 {
+        rustix::thread::gettid().as_raw_nonzero().get() as u32
+    }
+
+    #[test]
+    fn all_files_of_a_namespace_share_one_descriptor() {
+        let namespaces = Namespaces::new(None);
+        let (inode, first) = namespaces.of(me(), 1000).unwrap();
+        let (again, second) = namespaces.of(me(), 1001).unwrap();
+        assert!(inode == again && Arc::ptr_eq(&first, &second));
+        let weak = Arc::downgrade(&first);
+        drop((first, second));
+        assert!(weak.upgrade().is_none(), "the last one closes it");
+    }
+
+    #[test]
+    fn a_user_gets_no_more_than_his_share_and_root_what_he_needs() {
+        let namespaces = Namespaces::with_share(0);
+        assert_eq!(namespaces.of(me(), 1000).err(), Some(Errno::NFILE));
+        let (_, held) = namespaces.of(me(), 0).unwrap();
+        assert!(namespaces.of(me(), 1000).is_ok(), "it costs nothing more");
+        drop(held);
+    }
+}

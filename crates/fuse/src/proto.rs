@@ -1,0 +1,346 @@
+//! FUSE's messages, as far as one file needs them. Layouts are those of `linux/fuse.h`, 7.41.
+
+pub(crate) mod uring;
+
+/// Kinds of requests.
+pub(crate) mod opcode {
+    pub(crate) const LOOKUP: u32 = 1;
+    pub(crate) const FORGET: u32 = 2;
+    pub(crate) const GETATTR: u32 = 3;
+    pub(crate) const SETATTR: u32 = 4;
+    pub(crate) const OPEN: u32 = 14;
+    pub(crate) const READ: u32 = 15;
+    pub(crate) const WRITE: u32 = 16;
+    pub(crate) const STATFS: u32 = 17;
+    pub(crate) const RELEASE: u32 = 18;
+    pub(crate) const INIT: u32 = 26;
+    pub(crate) const OPENDIR: u32 = 27;
+    pub(crate) const READDIR: u32 = 28;
+    pub(crate) const RELEASEDIR: u32 = 29;
+    pub(crate) const INTERRUPT: u32 = 36;
+    pub(crate) const DESTROY: u32 = 38;
+    pub(crate) const IOCTL: u32 = 39;
+    pub(crate) const POLL: u32 = 40;
+    pub(crate) const BATCH_FORGET: u32 = 42;
+    pub(crate) const FALLOCATE: u32 = 43;
+}
+
+/// The root directory's node.
+pub(crate) const ROOT_NODE: u64 = 1;
+/// The largest message that we take; the least that the kernel accepts as a buffer is 8 KiB.
+pub(crate) const MAX_MESSAGE: usize = 16 << 10;
+/// `fuse_poll_in.flags`: tell us of the next change.
+pub(crate) const POLL_SCHEDULE_NOTIFY: u32 = 1;
+/// `fuse_setattr_in.valid`: the size.
+pub(crate) const SET_SIZE: u32 = 1 << 3;
+/// Others that opening for writing may ask for: times, and the opener's file and lock.
+pub(crate) const SET_HARMLESS: u32 = SET_SIZE | 1 << 6 | 1 << 9 | 1 << 10;
+
+pub(crate) const S_IFDIR: u32 = 0o040_000;
+pub(crate) const S_IFREG: u32 = 0o100_000;
+/// Kinds of entries in a directory.
+pub(crate) const DIRENT_DIR: u32 = 4;
+pub(crate) const DIRENT_REG: u32 = 8;
+
+/// What a program that reads a directory has room for at least.
+pub(crate) const MIN_READDIR_BYTES: usize = 3072;
+
+const IN_HEADER_LEN: usize = 40;
+const NOTIFY_POLL: i32 = 1;
+const NOTIFY_RESEND: i32 = 7;
+/// Set in the number of a request that comes again.
+const RESENT_BIT: u64 = 1 << 63;
+
+/// A request as it was read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FuseRequest<'m> {
+    bytes: &'m [u8],
+}
+
+impl<'m> FuseRequest<'m> {
+    /// `None` where there is no whole header.
+    pub(crate) fn new(bytes: &'m [u8]) -> Option<Self> {
+        (bytes.len() >= IN_HEADER_LEN).then_some(Self { bytes })
+    }
+
+    fn head32(&self, at: usize) -> u32 {
+        word32(self.bytes, at)
+    }
+
+    pub(crate) fn opcode(&self) -> u32 {
+        self.head32(4)
+    }
+
+    pub(crate) fn unique(&self) -> u64 {
+        word64(self.bytes, 8)
+    }
+
+    /// The number that the request had when it first came.
+    pub(crate) fn call(&self) -> u64 {
+        call_of(self.unique())
+    }
+
+    /// Whether it may have been taken by a process that is no more.
+    pub(crate) fn is_resent(&self) -> bool {
+        self.unique() & RESENT_BIT != 0
+    }
+
+    pub(crate) fn node(&self) -> u64 {
+        word64(self.bytes, 16)
+    }
+
+    pub(crate) fn uid(&self) -> u32 {
+        self.head32(24)
+    }
+
+    /// The calling thread; 0 where our PID namespace does not show it.
+    pub(crate) fn tid(&self) -> u32 {
+        self.head32(32)
+    }
+
+    /// What follows the header.
+    pub(crate) fn body(&self) -> FuseArgs<'m> {
+        FuseArgs(&self.bytes[IN_HEADER_LEN..])
+    }
+}
+
+/// A request's arguments. What lies beyond the end reads as zero: the kernel sends whole ones.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FuseArgs<'m>(pub(crate) &'m [u8]);
+
+impl<'m> FuseArgs<'m> {
+    pub(crate) fn u32(&self, at: usize) -> u32 {
+        word32(self.0, at)
+    }
+
+    pub(crate) fn u64(&self, at: usize) -> u64 {
+        word64(self.0, at)
+    }
+
+    /// The bytes from `at` on.
+    pub(crate) fn rest(&self, at: usize) -> &'m [u8] {
+        self.0.get(at..).unwrap_or_default()
+    }
+
+    /// The bytes up to a NUL.
+    pub(crate) fn name(&self) -> &'m [u8] {
+        self.0.split(|&byte| byte == 0).next().unwrap_or_default()
+    }
+}
+
+/// What a request's number was when it first came.
+pub(crate) fn call_of(unique: u64) -> u64 {
+    unique & !RESENT_BIT
+}
+
+fn word32(bytes: &[u8], at: usize) -> u32 {
+    let word = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+    word.copied().map_or(0, u32::from_ne_bytes)
+}
+
+fn word64(bytes: &[u8], at: usize) -> u64 {
+    let word = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+    word.copied().map_or(0, u64::from_ne_bytes)
+}
+
+/// `fuse_out_header` of an answer.
+pub(crate) fn out_header(len: usize, error: i32, unique: u64) -> [u8; 16] {
+    let mut header = [0; 16];
+    header[..4].copy_from_slice(&(16 + len as u32).to_ne_bytes());
+    header[4..8].copy_from_slice(&error.to_ne_bytes());
+    header[8..].copy_from_slice(&unique.to_ne_bytes());
+    header
+}
+
+/// A message that whoever polls the file of `handle` shall look again.
+pub(crate) fn notify_poll(handle: u64) -> [u8; 24] {
+    let mut message = [0; 24];
+    message[..16].copy_from_slice(&out_header(8, NOTIFY_POLL, 0));
+    message[16..].copy_from_slice(&handle.to_ne_bytes());
+    message
+}
+
+/// A message that requests which were read and not answered shall come again.
+pub(crate) fn notify_resend() -> [u8; 16] {
+    out_header(0, NOTIFY_RESEND, 0)
+}
+
+/// Answers are written word by word.
+#[derive(Debug, Default)]
+pub(crate) struct ReplyWords(pub(crate) Vec<u8>);
+
+impl ReplyWords {
+    pub(crate) fn u16(mut self, value: u16) -> Self {
+        self.0.extend(value.to_ne_bytes());
+        self
+    }
+
+    pub(crate) fn u32(mut self, value: u32) -> Self {
+        self.0.extend(value.to_ne_bytes());
+        self
+    }
+
+    pub(crate) fn u64(mut self, value: u64) -> Self {
+        self.0.extend(value.to_ne_bytes());
+        self
+    }
+
+    pub(crate) fn zeros(mut self, count: usize) -> Self {
+        self.0.resize(self.0.len() + count, 0);
+        self
+    }
+}
+
+/// What the server wants of the connection.
+pub(crate) mod init {
+    use super::{FuseArgs, ReplyWords};
+
+    const ATOMIC_O_TRUNC: u32 = 1 << 3;
+    const PARALLEL_DIROPS: u32 = 1 << 18;
+    const FLAG_MAX_PAGES: u32 = 1 << 22;
+    const INIT_EXT: u32 = 1 << 30;
+    /// Bit 37 of both words together.
+    const PASSTHROUGH: u32 = 1 << 5;
+    /// Bit 41.
+    const OVER_IO_URING: u32 = 1 << 9;
+    const MINOR: u32 = 41;
+    pub(crate) const MAX_WRITE: u32 = 4096;
+    pub(crate) const MAX_PAGES: u16 = 1;
+
+    /// What the kernel offers.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct FuseInitOffer<'m>(pub(crate) FuseArgs<'m>);
+
+    impl FuseInitOffer<'_> {
+        /// Whether requests may come by io_uring.
+        pub(crate) fn has_uring(self) -> bool {
+            self.0.u32(16) & OVER_IO_URING != 0
+        }
+
+        /// The answer to INIT, with `uring` where that is wanted and offered; `None` where the
+        /// kernel has no passthrough.
+        pub(crate) fn answer(self, uring: bool) -> Option<Vec<u8>> {
+            let (flags, more) = (self.0.u32(12), self.0.u32(16));
+            if flags & INIT_EXT == 0 || more & PASSTHROUGH == 0 {
+                return None;
+            }
+            let wanted = flags & (ATOMIC_O_TRUNC | PARALLEL_DIROPS | FLAG_MAX_PAGES | INIT_EXT);
+            let more = PASSTHROUGH | if uring { more & OVER_IO_URING } else { 0 };
+            let words = ReplyWords::default().u32(7).u32(MINOR).u32(self.0.u32(8)).u32(wanted);
+            let words = words.u16(64).u16(48).u32(MAX_WRITE).u32(1).u16(MAX_PAGES).u16(0);
+            // The memfd below is not stacked on anything.
+            Some(words.u32(more).u32(1).zeros(24).0)
+        }
+    }
+}
+
+/// `fuse_attr`, for what the device shows of itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FuseAttr {
+    pub(crate) node: u64,
+    pub(crate) size: u64,
+    pub(crate) mode: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+impl FuseAttr {
+    fn words(&self, words: ReplyWords) -> ReplyWords {
+        let words = words.u64(self.node).u64(self.size).zeros(8 + 3 * 8 + 3 * 4);
+        words.u32(self.mode).u32(1).u32(self.uid).u32(self.gid).u32(0).u32(4096).u32(0)
+    }
+
+    /// `fuse_attr_out`.
+    pub(crate) fn answer(&self) -> Vec<u8> {
+        self.words(ReplyWords::default().zeros(16)).0
+    }
+
+    /// `fuse_entry_out`, of which the kernel remembers nothing: the next one who looks up the
+    /// name may be another user.
+    pub(crate) fn entry(&self) -> Vec<u8> {
+        self.words(ReplyWords::default().u64(self.node).zeros(32)).0
+    }
+}
+
+/// `fuse_open_out` of a file whose content is ours to say at each read.
+pub(crate) fn open_direct() -> Vec<u8> {
+    const DIRECT_IO: u32 = 1;
+    ReplyWords::default().u64(0).u32(DIRECT_IO).u32(0).0
+}
+
+/// `fuse_write_out`.
+pub(crate) fn write_out(bytes: u32) -> Vec<u8> {
+    ReplyWords::default().u32(bytes).u32(0).0
+}
+
+/// `fuse_open_out` with the number of a backing file; of a directory without one.
+pub(crate) fn open_out(handle: u64, backing: Option<i32>) -> Vec<u8> {
+    const NO_FLUSH: u32 = 1 << 5;
+    const PASSTHROUGH: u32 = 1 << 7;
+    let flags = if backing.is_some() { PASSTHROUGH | NO_FLUSH } else { 0 };
+    ReplyWords::default().u64(handle).u32(flags).u32(backing.unwrap_or(0) as u32).0
+}
+
+/// `fuse_ioctl_out`; the argument follows.
+pub(crate) fn ioctl_out(result: i32) -> Vec<u8> {
+    ReplyWords::default().u32(result as u32).zeros(12).0
+}
+
+/// `fuse_poll_out`.
+pub(crate) fn poll_out(events: u32) -> [u8; 8] {
+    let mut out = [0; 8];
+    out[..4].copy_from_slice(&events.to_ne_bytes());
+    out
+}
+
+/// One `fuse_dirent`, padded.
+pub(crate) fn dirent(node: u64, next: u64, kind: u32, name: &str) -> Vec<u8> {
+    let words = ReplyWords::default().u64(node).u64(next).u32(name.len() as u32).u32(kind);
+    let mut bytes = words.0;
+    bytes.extend(name.as_bytes());
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_have_the_kernels_sizes() {
+        let attr = FuseAttr { node: 2, size: 0, mode: 0o100_660, uid: 0, gid: 0 };
+        assert_eq!((attr.answer().len(), attr.entry().len()), (104, 128));
+        assert_eq!((open_out(1, Some(1)).len(), ioctl_out(-1).len()), (16, 16));
+        let asked = [0xff; 64];
+        assert_eq!(init::FuseInitOffer(FuseArgs(&asked)).answer(false).unwrap().len(), 64);
+        assert_eq!(dirent(1, 1, 4, "netmap").len(), 32);
+    }
+
+    #[test]
+    fn a_kernel_without_passthrough_is_told_from_one_with() {
+        let mut asked = [0xff; 64];
+        asked[16] &= !(1 << 5);
+        assert!(init::FuseInitOffer(FuseArgs(&asked)).answer(true).is_none());
+    }
+
+    #[test]
+    fn io_uring_is_agreed_on_where_it_is_both_offered_and_wanted() {
+        let agreed = |asked: &[u8], wanted| {
+            let answer = init::FuseInitOffer(FuseArgs(asked)).answer(wanted).unwrap();
+            word32(&answer, 32) & 1 << 9 != 0
+        };
+        let (offers, mut does_not) = ([0xff; 64], [0xff; 64]);
+        does_not[17] &= !(1 << 1);
+        assert!(init::FuseInitOffer(FuseArgs(&offers)).has_uring() && agreed(&offers, true));
+        assert!(!agreed(&offers, false) && !agreed(&does_not, true));
+        assert!(!init::FuseInitOffer(FuseArgs(&does_not)).has_uring());
+    }
+
+    #[test]
+    fn a_cut_message_reads_as_zero_and_never_panics() {
+        assert!(FuseRequest::new(&[0; 39]).is_none());
+        let message = FuseRequest::new(&[1; 40]).unwrap();
+        assert_eq!((message.body().u64(0), message.body().rest(8).len()), (0, 0));
+        assert!(message.body().name().is_empty());
+    }
+}

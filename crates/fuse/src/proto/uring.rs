@@ -1,0 +1,98 @@
+//! Requests by io_uring: what the device would have handed out as one message lies in parts here,
+//! by the layout of `struct fuse_uring_req_header`.
+//!
+//! ```text
+//!   0         128              256                      288
+//!   | header  | first argument | what the ring itself   | payload: all other arguments,
+//!   |         |                | has to say             | or the answer's bytes
+//! ```
+
+/// Command: here is an entry for requests.
+pub(crate) const REGISTER: u32 = 1;
+/// Command: here is an answer, and the entry for the next request.
+pub(crate) const COMMIT_AND_FETCH: u32 = 2;
+/// Bytes before the payload.
+pub(crate) const HEAD_LEN: usize = 288;
+/// Where the number of bytes of the payload stands.
+pub(crate) const PAYLOAD_LEN_OFFSET: usize = COMMIT_ID_OFFSET + 8;
+
+const ARGUMENT_OFFSET: usize = 128;
+const COMMIT_ID_OFFSET: usize = 256 + 8;
+
+/// The bytes that the kernel wants to have for a payload.
+pub(crate) fn payload(page_size: usize) -> usize {
+    /// What it takes as a buffer for messages at least.
+    const MIN_PAYLOAD_LEN: usize = 8192;
+    MIN_PAYLOAD_LEN
+        .max(super::init::MAX_WRITE as usize)
+        .max(super::init::MAX_PAGES as usize * page_size)
+}
+
+/// What a command says beside its number: `struct fuse_uring_cmd_req`.
+pub(crate) fn command(commit: u64, queue: u16) -> [u8; 80] {
+    let mut bytes = [0; 80];
+    bytes[8..16].copy_from_slice(&commit.to_ne_bytes());
+    bytes[16..18].copy_from_slice(&queue.to_ne_bytes());
+    bytes
+}
+
+/// All before the payload of a request.
+pub(crate) struct UringHead<'h>(pub(crate) &'h [u8; HEAD_LEN]);
+
+impl<'h> UringHead<'h> {
+    /// The name that the answer has to give.
+    pub(crate) fn commit(&self) -> u64 {
+        super::word64(self.0, COMMIT_ID_OFFSET)
+    }
+
+    /// As messages have it.
+    pub(crate) fn header(&self) -> &'h [u8] {
+        &self.0[..super::IN_HEADER_LEN]
+    }
+
+    /// The first argument: what the message's length leaves beside header and payload.
+    pub(crate) fn arguments(&self) -> &'h [u8] {
+        let all = (super::word32(self.0, 0) as usize).saturating_sub(super::IN_HEADER_LEN);
+        let len = all.saturating_sub(self.payload()).min(PAYLOAD_LEN_OFFSET - 16 - ARGUMENT_OFFSET);
+        &self.0[ARGUMENT_OFFSET..ARGUMENT_OFFSET + len]
+    }
+
+    /// Bytes of the payload.
+    pub(crate) fn payload(&self) -> usize {
+        super::word32(self.0, PAYLOAD_LEN_OFFSET) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request of `len` bytes, of which `payload` are payload.
+    fn head(len: u32, payload: u32) -> [u8; HEAD_LEN] {
+        let mut head = [7; HEAD_LEN];
+        head[..4].copy_from_slice(&len.to_ne_bytes());
+        head[264..272].copy_from_slice(&99u64.to_ne_bytes());
+        head[272..276].copy_from_slice(&payload.to_ne_bytes());
+        head
+    }
+
+    #[test]
+    fn the_first_argument_is_what_header_and_payload_leave() {
+        let bytes = head(40 + 32 + 88, 88);
+        let head = UringHead(&bytes);
+        assert_eq!((head.header().len(), head.arguments().len(), head.payload()), (40, 32, 88));
+        assert_eq!(head.commit(), 99);
+    }
+
+    #[test]
+    fn lengths_that_cannot_be_are_cut() {
+        assert_eq!(UringHead(&head(u32::MAX, 0)).arguments().len(), 128);
+        assert!(UringHead(&head(0, 5)).arguments().is_empty());
+        assert!(UringHead(&head(50, u32::MAX)).arguments().is_empty());
+    }
+
+    #[test]
+    fn a_payload_is_no_smaller_than_the_kernel_asks_for() {
+        assert_eq!((payload(4096), payload(64 << 10)), (8192, 64 << 10));
+    }
+}

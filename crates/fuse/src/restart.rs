@@ -1,0 +1,264 @@
+//! What a store has of a device whose server was killed, and the server that goes on with it.
+//!
+//! ```text
+//!   name in the store        what
+//!   fuse                     the connection; the mount lives by it
+//!   device                   a page: how many servers there were, and when the last ones started
+//!   netns-INODE              a network namespace that somebody opened the device in
+//!   memory-UID, ledger-UID   a user's domain (slipring-netmap)
+//! ```
+//!
+//! Requests that the killed server had read and not answered come again (`FUSE_NOTIFY_RESEND`). Each
+//! may have been performed already: syncs and polls may be performed twice, opens and requests are
+//! known by the number of their call, a close of what is closed is one.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::time::ClockId;
+use slipring_netmap::{
+    FdStore, Netmap, Notify, RecoveredDomain, ResumeError, ledger_name, memory_name,
+};
+
+use crate::mount::Mount;
+use crate::namespaces::STORE_PREFIX;
+use crate::reply::FuseConnection;
+use crate::server::FuseServer;
+use crate::uring::{UringMode, UringParameterGuard};
+use crate::{FuseConfig, FuseError, handshake, proto};
+
+const FUSE_FD_NAME: &str = "fuse";
+const PAGE_FD_NAME: &str = "device";
+const MEMORY_FD_PREFIX: &str = "memory-";
+
+/// How a device with a store began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ResumeOutcome {
+    /// Anew: there was nothing to go on with.
+    New,
+    /// With the files that programs had open.
+    Resumed {
+        /// How many.
+        files: usize,
+        /// How many of them have a port bound that did not outlive the restart.
+        lost: usize,
+        /// Slots of frames that programs had queued on interfaces, and of which nobody knows whether
+        /// they were sent.
+        unsent: u64,
+    },
+    /// Anew, though there was something to go on with.
+    Refused(String),
+}
+
+/// A server, old or new, and its mount.
+pub(crate) fn start(
+    config: &FuseConfig,
+    netmap: Netmap,
+    store: &Arc<dyn FdStore>,
+    handed: Vec<(String, OwnedFd)>,
+) -> Result<(FuseServer, Mount, ResumeOutcome), FuseError> {
+    let names: Vec<_> = handed.iter().map(|(name, _)| name.clone()).collect();
+    let mut handed: HashMap<_, _> = handed.into_iter().collect();
+    let mut outcome = ResumeOutcome::New;
+    if let Some(device) = handed.remove(FUSE_FD_NAME) {
+        let netmap = netmap.sibling();
+        match resume(config, netmap, store, device, handed) {
+            Ok((server, outcome)) => return Ok((server, Mount::adopt(&config.dir), outcome)),
+            Err(ResumeError(why)) => outcome = ResumeOutcome::Refused(why),
+        }
+        Mount::abort(&config.dir);
+    }
+    names.iter().for_each(|name| store.remove(name));
+    let (mount, device) = Mount::new(&config.dir)?;
+    let connection = Arc::new(FuseConnection(device));
+    // The kernel gives up what a ring has under way when its process ends.
+    handshake::negotiate(
+        &connection,
+        UringMode::Off,
+        &UringParameterGuard::apply(UringMode::Off)?,
+    )?;
+    let page = RestartPage::new().map_err(FuseError::step("make a page for what is kept"))?;
+    store.store(PAGE_FD_NAME, page.0.as_fd());
+    store.store(FUSE_FD_NAME, connection.0.as_fd());
+    let server = FuseServer::new_agreed(
+        connection,
+        config,
+        netmap,
+        config.readers(),
+        0,
+        Some(store.clone()),
+    );
+    Ok((server, mount, outcome))
+}
+
+/// Takes what is kept out of the store.
+pub(crate) fn remove_from_store(store: &dyn FdStore, server: &FuseServer) {
+    for domain in server.domains() {
+        store.remove(&memory_name(domain.uid()));
+        store.remove(&ledger_name(domain.uid()));
+    }
+    server.parts().namespaces.forget_all();
+    store.remove(PAGE_FD_NAME);
+    store.remove(FUSE_FD_NAME);
+}
+
+fn resume(
+    config: &FuseConfig,
+    netmap: Netmap,
+    store: &Arc<dyn FdStore>,
+    device: OwnedFd,
+    mut handed: HashMap<String, OwnedFd>,
+) -> Result<(FuseServer, ResumeOutcome), ResumeError> {
+    let page = handed
+        .remove(PAGE_FD_NAME)
+        .map(RestartPage)
+        .ok_or_else(|| resume_error("there is no page"))?;
+    let base = page.next()?;
+    store.store(PAGE_FD_NAME, page.0.as_fd());
+    let (connection, store_too) = (Arc::new(FuseConnection(device)), Some(store.clone()));
+    let server =
+        FuseServer::new_agreed(connection, config, netmap, config.readers(), base, store_too);
+    let parts = server.parts();
+    let namespaces: HashMap<_, _> = handed
+        .extract_if(|name, _| name.starts_with(STORE_PREFIX))
+        .filter_map(|(_, namespace)| parts.namespaces.adopt(namespace, 0))
+        .collect();
+    let notify: Arc<dyn Notify> = parts.connection.clone();
+    let (mut files, mut lost, mut unsent) = (0, 0, 0);
+    for left in recovered_domains(handed) {
+        if left.is_blank() {
+            // Nobody was ever told of it.
+            store.remove(&memory_name(left.uid));
+            store.remove(&ledger_name(left.uid));
+            continue;
+        }
+        let namespace = |inode| namespaces.get(&inode).cloned();
+        let store = Some(store.clone());
+        let resumed = parts.netmap.resume(left, &config.parameters, store, &namespace, &notify)?;
+        let opens = resumed.opens.len();
+        files += opens;
+        lost += resumed.lost;
+        unsent += resumed.unsent;
+        for open in resumed.opens {
+            let handle = open.open_id().map_or(0, |ticket| ticket.handle);
+            parts.files.insert(handle, open);
+        }
+        parts.nodes.adopt(resumed.domain, opens);
+    }
+    drop(namespaces);
+    parts.namespaces.remove_closed();
+    // Before anybody reads, so that these come before what is new.
+    rustix::io::write(&parts.connection.0, &proto::notify_resend())
+        .map_err(|error| resume_error(&format!("the kernel sends no request again: {error}")))?;
+    Ok((server, ResumeOutcome::Resumed { files, lost, unsent }))
+}
+
+/// Users of whom there is both.
+fn recovered_domains(mut handed: HashMap<String, OwnedFd>) -> Vec<RecoveredDomain> {
+    let uids: Vec<u32> = handed
+        .keys()
+        .filter_map(|name| name.strip_prefix(MEMORY_FD_PREFIX)?.parse().ok())
+        .collect();
+    let mut left = |uid| {
+        let (memory, ledger) =
+            (handed.remove(&memory_name(uid))?, handed.remove(&ledger_name(uid))?);
+        Some(RecoveredDomain { uid, memory, ledger })
+    };
+    uids.into_iter().filter_map(&mut left).collect()
+}
+
+fn resume_error(what: &str) -> ResumeError {
+    ResumeError(what.to_owned())
+}
+
+/// What is known of the servers of one device.
+struct RestartPage(OwnedFd);
+
+/// Servers in a row that may end within [`SOON`] before what they had is taken for the reason.
+const MAX_RECENT_STARTS: usize = 10;
+/// In seconds.
+const RESTART_WINDOW_SECS: u64 = 10;
+const MAGIC: u64 = u64::from_le_bytes(*b"device 1");
+/// The magic, how many servers there were, and when the last of them started.
+const PAGE_WORDS: usize = 2 + MAX_RECENT_STARTS;
+/// Numbers of nodes and files that one server may give.
+const NUMBERS_PER_SERVER_LOG2: u32 = 40;
+
+impl RestartPage {
+    fn new() -> Result<Self, rustix::io::Errno> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let page = rustix::fs::memfd_create("slipring-device", flags)?;
+        rustix::fs::ftruncate(&page, 8 * PAGE_WORDS as u64)?;
+        rustix::fs::fcntl_add_seals(&page, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let page = Self(page);
+        let mut words = [0; PAGE_WORDS];
+        words[0] = MAGIC;
+        page.write(&words)?;
+        Ok(page)
+    }
+
+    /// One more server: where the numbers that it gives begin.
+    fn next(&self) -> Result<u64, ResumeError> {
+        let mut words = self.read().ok_or_else(|| resume_error("the page is none"))?;
+        let now = boot_seconds();
+        let started = &mut words[2..];
+        started.rotate_right(1);
+        let oldest = std::mem::replace(&mut started[0], now);
+        words[1] += 1;
+        self.write(&words).map_err(|error| resume_error(&format!("the page: {error}")))?;
+        if oldest != 0 && now.saturating_sub(oldest) < RESTART_WINDOW_SECS {
+            return Err(resume_error(&format!(
+                "{MAX_RECENT_STARTS} servers have ended within {RESTART_WINDOW_SECS} seconds"
+            )));
+        }
+        Ok(words[1] << NUMBERS_PER_SERVER_LOG2)
+    }
+
+    fn read(&self) -> Option<[u64; PAGE_WORDS]> {
+        let mut bytes = [0; 8 * PAGE_WORDS];
+        let read = rustix::io::pread(&self.0, &mut bytes, 0).ok()?;
+        let mut words = [0; PAGE_WORDS];
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = u64::from_ne_bytes(*bytes);
+        }
+        (read == bytes.len() && words[0] == MAGIC && words[1] < 1 << 20).then_some(words)
+    }
+
+    fn write(&self, words: &[u64; PAGE_WORDS]) -> Result<(), rustix::io::Errno> {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        rustix::io::pwrite(&self.0, &bytes, 0).map(|_| ())
+    }
+}
+
+fn boot_seconds() -> u64 {
+    // Never 0, which stands for none.
+    rustix::time::clock_gettime(ClockId::Boottime).tv_sec as u64 + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_server_gives_numbers_of_its_own_until_too_many_end_too_soon() {
+        let page = RestartPage::new().unwrap();
+        let bases: Vec<_> = (0..MAX_RECENT_STARTS).map(|_| page.next().unwrap()).collect();
+        assert!(
+            bases.windows(2).all(|pair| pair[0] + (1 << NUMBERS_PER_SERVER_LOG2) == pair[1]),
+            "{bases:?}"
+        );
+        let why = page.next().unwrap_err().to_string();
+        assert_eq!(why, "10 servers have ended within 10 seconds");
+    }
+
+    #[test]
+    fn what_is_no_page_is_refused() {
+        let flags = MemfdFlags::CLOEXEC;
+        let page = RestartPage(rustix::fs::memfd_create("none", flags).unwrap());
+        assert!(page.next().is_err());
+        page.write(&[7; PAGE_WORDS]).unwrap();
+        assert!(page.next().is_err());
+    }
+}

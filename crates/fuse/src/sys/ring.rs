@@ -1,0 +1,278 @@
+//! One io_uring by which the kernel hands requests over and takes answers, and the buffers for
+//! both.
+//!
+//! ```text
+//!   lend --->  the kernel has the entry  --- a request comes --->  ours: read, answered at any time
+//!                        ^                                            |
+//!                        '------------------ commit ------------------'
+//! ```
+//!
+//! # Invariants
+//! 1. A buffer is touched only while its entry is ours; the kernel touches it only while it is not.
+//! 2. Buffers are unmapped only when all entries are ours.
+//! 3. The thread that made the ring submits to it and takes from it; the kernel enforces that.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+use io_uring::squeue::Entry128;
+use io_uring::types::Fd;
+use io_uring::{IoUring, opcode};
+use rustix::io::Errno;
+
+use crate::proto::uring::{self, COMMIT_AND_FETCH, REGISTER};
+
+mod slab;
+
+use slab::Slab;
+
+/// Commands that are handed to the kernel at once.
+const SUBMISSION_ENTRIES: u32 = 64;
+/// Completions that have room; the kernel keeps more until they do.
+const COMPLETION_ENTRIES: u32 = 512;
+/// Marks the one command that is no entry's.
+const WAKEUP_TOKEN: u64 = u64::MAX;
+
+/// An entry of the ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct UringEntryId(usize);
+
+#[cfg(test)]
+impl UringEntryId {
+    pub(crate) fn first() -> Self {
+        Self(0)
+    }
+}
+
+/// What comes out of the ring.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum UringEvent {
+    /// A request, which is ours until [`Ring::commit`].
+    Request(UringEntryId),
+    /// The descriptor that was listened to is readable.
+    Wakeup,
+    /// The kernel has given the entry up: the device is unmounted, or we asked what cannot be.
+    Ended(Errno),
+}
+
+/// The ring.
+pub(crate) struct FuseUring {
+    uring: IoUring<Entry128>,
+    device: RawFd,
+    entries: Vec<UringEntry>,
+    /// How many of each queue the kernel has.
+    kernel_entries: Vec<u32>,
+    slabs: Vec<Slab>,
+    payload: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct UringEntry {
+    /// The kernel's queue that it belongs to.
+    queue: u16,
+    is_ours: bool,
+    /// What the kernel calls the request that it carries.
+    commit: u64,
+}
+
+impl FuseUring {
+    /// A ring of the calling thread, for the connection `device`, which has to stay open.
+    ///
+    /// # Errors
+    /// The kernel's, where there is no io_uring to be had.
+    pub(crate) fn new(device: BorrowedFd<'_>) -> io::Result<Self> {
+        let mut builder = IoUring::<Entry128>::builder();
+        // Requests are handed over when this thread asks for them.
+        builder.setup_single_issuer().setup_defer_taskrun().setup_submit_all();
+        let uring = builder.setup_cqsize(COMPLETION_ENTRIES).build(SUBMISSION_ENTRIES)?;
+        let payload = uring::payload(rustix::param::page_size());
+        let device = device.as_raw_fd();
+        let (entries, lent, slabs) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { uring, device, entries, kernel_entries: lent, slabs, payload })
+    }
+
+    /// Gives the kernel one more entry for `queue`.
+    ///
+    /// # Errors
+    /// There is no memory for it, or the kernel's.
+    pub(crate) fn register_entry(&mut self, queue: u16) -> io::Result<()> {
+        let slot = UringEntryId(self.entries.len());
+        if slot.0 == self.slabs.len() * Slab::PLACES_PER_SLAB {
+            self.slabs.push(Slab::new(self.payload)?);
+        }
+        self.entries.push(UringEntry { queue, is_ours: false, commit: 0 });
+        let queue = usize::from(queue);
+        self.kernel_entries.resize(self.kernel_entries.len().max(queue + 1), 0);
+        self.kernel_entries[queue] += 1;
+        let (slab, place) = self.slab_place(slot);
+        let parts = slab.parts(place);
+        self.command(slot, REGISTER, Some(parts))?;
+        self.submit()
+    }
+
+    /// Asks to be told once when `bell` is readable.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn poll_wakeup(&mut self, bell: BorrowedFd<'_>) -> io::Result<()> {
+        let poll = opcode::PollAdd::new(Fd(bell.as_raw_fd()), libc::POLLIN as u32).build();
+        self.push(&poll.user_data(WAKEUP_TOKEN).into())
+    }
+
+    /// Submits what is to be submitted and sleeps until something comes.
+    ///
+    /// # Errors
+    /// The kernel's; a signal is none.
+    #[inline]
+    pub(crate) fn wait(&mut self) -> io::Result<()> {
+        match self.uring.submit_and_wait(1) {
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Submits what is to be submitted.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn submit(&mut self) -> io::Result<()> {
+        self.uring.submit().map(drop)
+    }
+
+    /// What came, one by one.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Option<UringEvent> {
+        let done = self.uring.completion().next()?;
+        if done.user_data() == WAKEUP_TOKEN {
+            return Some(UringEvent::Wakeup);
+        }
+        let slot = UringEntryId(done.user_data() as usize);
+        let entry = &mut self.entries[slot.0];
+        // Whatever became of the command, the kernel is done with the entry.
+        entry.is_ours = true;
+        self.kernel_entries[usize::from(entry.queue)] -= 1;
+        match done.result() {
+            0.. => Some(UringEvent::Request(slot)),
+            error => Some(UringEvent::Ended(Errno::from_raw_os_error(-error))),
+        }
+    }
+
+    /// How many entries of a queue the kernel has.
+    #[inline]
+    pub(crate) fn kernel_entries(&self, queue: u16) -> u32 {
+        self.kernel_entries[usize::from(queue)]
+    }
+
+    /// The kernel's queue that an entry is for, while the entry is ours.
+    #[inline]
+    pub(crate) fn owned_queue(&self, slot: UringEntryId) -> Option<u16> {
+        let entry = self.entries[slot.0];
+        entry.is_ours.then_some(entry.queue)
+    }
+
+    /// Writes the request in `slot` to `message` as one that was read from the device.
+    #[inline]
+    pub(crate) fn read(&mut self, slot: UringEntryId, message: &mut Vec<u8>) {
+        message.clear();
+        if self.owned_queue(slot).is_none() {
+            return;
+        }
+        let (slab, place) = self.slab_place(slot);
+        let mut head = [0; uring::HEAD_LEN];
+        slab.read(place, 0, &mut head);
+        let head = uring::UringHead(&head);
+        message.extend(head.header());
+        message.extend(head.arguments());
+        let start = message.len();
+        message.resize(start + head.payload().min(self.payload), 0);
+        slab.read(place, uring::HEAD_LEN, &mut message[start..]);
+        self.entries[slot.0].commit = head.commit();
+    }
+
+    /// Answers the request in `slot`, and gives the entry back to the kernel, when the ring is
+    /// submitted next.
+    ///
+    /// # Errors
+    /// The kernel's.
+    #[inline]
+    pub(crate) fn commit(
+        &mut self,
+        slot: UringEntryId,
+        header: [u8; 16],
+        body: &[u8],
+    ) -> io::Result<()> {
+        if self.owned_queue(slot).is_none() {
+            return Ok(());
+        }
+        let body = &body[..body.len().min(self.payload)];
+        let (slab, place) = self.slab_place(slot);
+        slab.write(place, 0, &header);
+        slab.write(place, uring::PAYLOAD_LEN_OFFSET, &(body.len() as u32).to_ne_bytes());
+        slab.write(place, uring::HEAD_LEN, body);
+        let entry = &mut self.entries[slot.0];
+        entry.is_ours = false;
+        self.kernel_entries[usize::from(entry.queue)] += 1;
+        self.command(slot, COMMIT_AND_FETCH, None)
+    }
+}
+
+impl FuseUring {
+    fn slab_place(&self, slot: UringEntryId) -> (&Slab, usize) {
+        (&self.slabs[slot.0 / Slab::PLACES_PER_SLAB], slot.0 % Slab::PLACES_PER_SLAB)
+    }
+
+    /// Adds a command about an entry.
+    fn command(
+        &mut self,
+        slot: UringEntryId,
+        what: u32,
+        parts: Option<*const libc::iovec>,
+    ) -> io::Result<()> {
+        let UringEntry { queue, commit, .. } = self.entries[slot.0];
+        let mut command = opcode::UringCmd80::new(Fd(self.device), what)
+            .cmd(uring::command(commit, queue))
+            .addr(parts.map(|parts| parts.expose_provenance() as u64))
+            .build()
+            .user_data(slot.0 as u64);
+        if parts.is_some() {
+            set_len(&mut command, Slab::IOVECS_PER_PLACE);
+        }
+        self.push(&command)
+    }
+
+    fn push(&mut self, command: &Entry128) -> io::Result<()> {
+        if self.uring.submission().is_full() {
+            self.submit()?;
+        }
+        // SAFETY:
+        // - All commands are made in this module: what they point to lies in slabs, which stay
+        //   mapped while the kernel has an entry (invariant 2), and is not touched meanwhile
+        //   (invariant 1).
+        let pushed = unsafe { self.uring.submission().push(command) };
+        pushed.map_err(io::Error::other)
+    }
+}
+
+/// Says how many parts the command's address points to, for which the crate has no way.
+fn set_len(command: &mut Entry128, parts: u32) {
+    /// Of `struct io_uring_sqe`.
+    const LEN: usize = 24;
+    const { assert!(size_of::<Entry128>() == 128) };
+    let start = std::ptr::from_mut(command).cast::<u8>();
+    // SAFETY:
+    // - `Entry128` is 128 bytes in C's layout, as asserted, and borrowed for writing here.
+    let len = unsafe { start.add(LEN) };
+    // SAFETY:
+    // - The four bytes behind `LEN` are a plain number of the first `struct io_uring_sqe`, and
+    //   aligned as that is to 8.
+    unsafe { len.cast::<u32>().write(parts) };
+}
+
+impl Drop for FuseUring {
+    fn drop(&mut self) {
+        if self.entries.iter().any(|entry| !entry.is_ours) {
+            // The kernel ends a ring later than we do: invariant 2.
+            std::mem::forget(std::mem::take(&mut self.slabs));
+        }
+    }
+}

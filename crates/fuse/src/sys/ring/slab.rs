@@ -1,0 +1,125 @@
+//! Memory for the buffers of many entries. Pages that no request has used cost nothing.
+//!
+//! ```text
+//!   place:  | headers (288) | payload                      | two iovecs: where those are |
+//! ```
+
+use std::io;
+use std::ptr::NonNull;
+
+use libc::iovec;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use crate::proto::uring::HEAD_LEN;
+
+/// The memory. Whoever holds it knows which places are the kernel's; those are not touched.
+pub(super) struct Slab {
+    start: NonNull<u8>,
+    payload: usize,
+}
+
+// SAFETY:
+// - It is memory of the process, bound to no thread, and nobody else has its address but the kernel.
+unsafe impl Send for Slab {}
+
+impl Slab {
+    pub(super) const PLACES_PER_SLAB: usize = 64;
+    /// How many iovecs a place has.
+    pub(super) const IOVECS_PER_PLACE: u32 = 2;
+
+    pub(super) fn new(payload: usize) -> io::Result<Self> {
+        let (access, kind) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        // SAFETY:
+        // - No address is asked for, so nothing that is mapped is replaced.
+        let start =
+            unsafe { mmap_anonymous(std::ptr::null_mut(), Self::bytes(payload), access, kind) }?;
+        let start = NonNull::new(start.cast()).expect("mmap does not answer null");
+        Ok(Self { start, payload })
+    }
+
+    fn stride(payload: usize) -> usize {
+        (HEAD_LEN + payload + Self::IOVECS_PER_PLACE as usize * size_of::<iovec>())
+            .next_multiple_of(64)
+    }
+
+    fn bytes(payload: usize) -> usize {
+        Self::PLACES_PER_SLAB * Self::stride(payload)
+    }
+
+    /// The byte `at` of a place, behind which the place has `len` more.
+    fn at(&self, place: usize, at: usize, len: usize) -> NonNull<u8> {
+        let stride = Self::stride(self.payload);
+        assert!(
+            place < Self::PLACES_PER_SLAB && at <= stride && len <= stride - at,
+            "within the place"
+        );
+        // SAFETY:
+        // - The sum is within the mapping of `PLACES` strides, as asserted.
+        unsafe { self.start.add(place * stride + at) }
+    }
+
+    /// Copies from a place.
+    pub(super) fn read(&self, place: usize, at: usize, out: &mut [u8]) {
+        let from = self.at(place, at, out.len());
+        // SAFETY:
+        // - `at` has checked that all of it is mapped; `out` is borrowed, so they do not overlap.
+        // - The kernel does not write there: the place is ours.
+        unsafe { from.copy_to_nonoverlapping(NonNull::from(&mut *out).cast(), out.len()) };
+    }
+
+    /// Copies to a place.
+    pub(super) fn write(&self, place: usize, at: usize, bytes: &[u8]) {
+        let to = self.at(place, at, bytes.len());
+        // SAFETY:
+        // - As in `read`, the other way round; nobody else writes there, as a `Slab` is not shared.
+        unsafe { to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+    }
+
+    /// Writes the place's iovecs; where they are.
+    pub(super) fn parts(&self, place: usize) -> *const iovec {
+        let part =
+            |at, len| iovec { iov_base: self.at(place, at, len).as_ptr().cast(), iov_len: len };
+        let parts = [part(0, HEAD_LEN), part(HEAD_LEN, self.payload)];
+        let size = size_of_val(&parts);
+        let at = (Self::stride(self.payload) - size) & !(align_of::<iovec>() - 1);
+        let to = self.at(place, at, size).cast::<[iovec; Self::IOVECS_PER_PLACE as usize]>();
+        // SAFETY:
+        // - Within the place, behind the payload, and aligned: strides and the mapping are.
+        unsafe { to.write(parts) };
+        to.as_ptr().cast()
+    }
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        // SAFETY:
+        // - It is the whole mapping of `new`, of which nothing is borrowed.
+        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), Self::bytes(self.payload)) };
+        debug_assert!(unmapped.is_ok(), "it was mapped with this size");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_keep_what_is_written_to_them_and_do_not_overlap() {
+        let slab = Slab::new(8192).unwrap();
+        for place in 0..Slab::PLACES_PER_SLAB {
+            slab.parts(place);
+            slab.write(place, 0, &[place as u8; HEAD_LEN + 8192]);
+        }
+        for place in 0..Slab::PLACES_PER_SLAB {
+            let mut seen = [0; HEAD_LEN + 8192];
+            slab.read(place, 0, &mut seen);
+            assert_eq!(seen, [place as u8; HEAD_LEN + 8192]);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "within the place")]
+    fn nothing_beyond_a_place_is_touched() {
+        Slab::new(8192).unwrap().write(0, HEAD_LEN, &[0; 16 << 10]);
+    }
+}

@@ -1,0 +1,217 @@
+//! Threads that serve the kernel's queues: one for each processor that we may run on, bound to it,
+//! and one for all the others.
+//!
+//! The kernel has a queue for each processor that the machine can ever have, and uses none before
+//! all have entries. A request goes to the queue of the caller's processor; that the server runs
+//! there too is all the gain.
+//!
+//! # Invariants
+//! 1. The kernel always has entries of each queue: for each that is kept by a call at a desk it
+//!    gets another one, so calls that wait for a client keep nobody else's.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use slipring_netmap::Errno;
+
+use crate::proto::FuseRequest;
+use crate::reply::FuseReply;
+use crate::reply_queue::{QueuedReply, ReplyQueue};
+use crate::server::FuseServer;
+use crate::sys::{FuseUring, UringEntryId, UringEvent};
+
+/// Entries that the kernel has for a queue whose processor we run on: more than calls of threads
+/// that a processor can begin before it runs ours.
+const LOCAL_QUEUE_ENTRIES: u32 = 128;
+/// For one that nobody runs on as far as we know.
+const REMOTE_QUEUE_ENTRIES: u32 = 16;
+
+/// The queues that one thread serves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UringWorker {
+    /// Where it is bound to.
+    processor: Option<usize>,
+    queues: Vec<u16>,
+}
+
+/// Who serves what on this machine.
+pub(crate) fn plan_workers() -> io::Result<Vec<UringWorker>> {
+    let mine = sched_getaffinity(None)?;
+    let possible = fs::read_to_string("/sys/devices/system/cpu/possible")?;
+    Ok(assign_queues(count_processors(&possible), |processor| {
+        processor < CpuSet::MAX_CPU && mine.is_set(processor)
+    }))
+}
+
+/// The number of processors in a list as `0-3,8`.
+fn count_processors(list: &str) -> u16 {
+    let number = |text: &str| text.trim().parse::<u16>().unwrap_or(0);
+    let counts = list.split(',').map(|part| match part.split_once('-') {
+        Some((first, last)) => (number(last) + 1).saturating_sub(number(first)),
+        None => 1,
+    });
+    counts.sum()
+}
+
+fn assign_queues(queues: u16, is_mine: impl Fn(usize) -> bool) -> Vec<UringWorker> {
+    let (own, others): (Vec<u16>, _) = (0..queues).partition(|&queue| is_mine(queue.into()));
+    let own = own.into_iter();
+    let mut lanes: Vec<_> = own
+        .map(|queue| UringWorker { processor: Some(queue.into()), queues: vec![queue] })
+        .collect();
+    if !others.is_empty() {
+        lanes.push(UringWorker { processor: None, queues: others });
+    }
+    lanes
+}
+
+/// Whether this process may have rings.
+pub(crate) fn is_supported(device: impl AsFd) -> io::Result<()> {
+    FuseUring::new(device.as_fd()).map(drop)
+}
+
+impl UringWorker {
+    /// Entries that the kernel shall have for each of the queues.
+    fn target_entries(&self) -> u32 {
+        if self.processor.is_some() { LOCAL_QUEUE_ENTRIES } else { REMOTE_QUEUE_ENTRIES }
+    }
+
+    /// Serves the queues until the device is unmounted. Says when they are ready, or why not.
+    pub(crate) fn serve(&self, server: &FuseServer, worker: usize, ready: Sender<io::Result<()>>) {
+        let served = UringLoop::new(self, server);
+        let (said, served) = match served {
+            Ok(served) => (Ok(()), Some(served)),
+            Err(error) => (Err(error), None),
+        };
+        // Who asked may have given up.
+        let _ = ready.send(said);
+        drop(ready);
+        if let Some(mut served) = served {
+            match served.run(server, worker) {
+                // Unmounted: nobody waits for answers any more.
+                Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED => {}
+                _ => server.fail(),
+            }
+        }
+    }
+}
+
+/// A lane at work.
+struct UringLoop {
+    ring: FuseUring,
+    replies: Arc<ReplyQueue>,
+    /// How many entries of each queue the kernel shall have.
+    target_entries: u32,
+    /// What came before all queues were ready.
+    early_events: Vec<UringEvent>,
+    /// Of the request under way, and answers to be given.
+    message: Vec<u8>,
+    answers: Vec<QueuedReply>,
+}
+
+impl UringLoop {
+    fn new(lane: &UringWorker, server: &FuseServer) -> io::Result<Self> {
+        if let Some(processor) = lane.processor {
+            let mut set = CpuSet::new();
+            set.set(processor);
+            // One that has gone meanwhile is served from elsewhere.
+            let _ = sched_setaffinity(None, &set);
+        }
+        let mut ring = FuseUring::new(server.device())?;
+        let outbox = Arc::new(ReplyQueue::new()?);
+        ring.poll_wakeup(outbox.event())?;
+        for &queue in &lane.queues {
+            (0..lane.target_entries()).try_for_each(|_| ring.register_entry(queue))?;
+        }
+        let early: Vec<_> = std::iter::from_fn(|| ring.next()).collect();
+        if let Some(&UringEvent::Ended(error)) =
+            early.iter().find(|one| matches!(one, UringEvent::Ended(_)))
+        {
+            return Err(error.into());
+        }
+        let (message, answers) = (Vec::new(), Vec::new());
+        Ok(Self {
+            ring,
+            replies: outbox,
+            target_entries: lane.target_entries(),
+            early_events: early,
+            message,
+            answers,
+        })
+    }
+
+    /// Serves; why that has ended.
+    fn run(&mut self, server: &FuseServer, worker: usize) -> Errno {
+        let mut came = std::mem::take(&mut self.early_events).into_iter();
+        loop {
+            let done = match came.next().or_else(|| self.ring.next()) {
+                Some(UringEvent::Request(slot)) => {
+                    server.heartbeat(worker);
+                    let done = self.answer(server, slot);
+                    server.heartbeat(worker);
+                    done
+                }
+                Some(UringEvent::Wakeup) => self.handle_wakeup(),
+                Some(UringEvent::Ended(error)) => return error,
+                None => self.ring.wait(),
+            };
+            if let Err(error) = done {
+                return Errno::from_io_error(&error).unwrap_or(Errno::IO);
+            }
+        }
+    }
+
+    /// Another thread has answered.
+    fn handle_wakeup(&mut self) -> io::Result<()> {
+        self.replies.clear_event();
+        self.ring.poll_wakeup(self.replies.event())?;
+        self.commit()
+    }
+
+    #[inline]
+    fn answer(&mut self, server: &FuseServer, slot: UringEntryId) -> io::Result<()> {
+        self.ring.read(slot, &mut self.message);
+        if let Some(message) = FuseRequest::new(&self.message) {
+            let reply = FuseReply::to_ring(&self.replies, slot, message.unique());
+            server.handle(message, reply);
+        }
+        self.commit()?;
+        if let Some(queue) = self.ring.owned_queue(slot)
+            && self.ring.kernel_entries(queue) < self.target_entries
+        {
+            // Without memory there are fewer for a while.
+            let _ = self.ring.register_entry(queue);
+        }
+        Ok(())
+    }
+
+    /// Gives the answers that are there to the kernel.
+    #[inline]
+    fn commit(&mut self) -> io::Result<()> {
+        self.replies.drain_into(&mut self.answers);
+        let mut answers = self.answers.drain(..);
+        answers.try_for_each(|one| self.ring.commit(one.slot, one.header, &one.body))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn possible_processors_are_counted() {
+        assert_eq!(["0-1\n", "0", "0-3,8\n", "0-239"].map(count_processors), [2, 1, 5, 240]);
+    }
+
+    #[test]
+    fn every_queue_is_served_and_each_processor_of_ours_has_a_thread_of_its_own() {
+        let lane = |processor, queues: &[u16]| UringWorker { processor, queues: queues.to_vec() };
+        assert_eq!(assign_queues(2, |_| true), [lane(Some(0), &[0]), lane(Some(1), &[1])]);
+        assert_eq!(assign_queues(4, |one| one == 1), [lane(Some(1), &[1]), lane(None, &[0, 2, 3])]);
+    }
+}

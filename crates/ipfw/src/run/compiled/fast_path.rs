@@ -1,0 +1,176 @@
+//! Many packets, as far as headers lead them.
+//!
+//! Most rules only ask what headers say, count, and end a packet's way or do not. So packets that
+//! come together are led through such rules first, in one small loop, until each has ended or
+//! stands before a rule that wants more. What tables say of addresses is looked up for all of them,
+//! and leads them further; those that stand before a state or a change go on one by one, in their
+//! order. Nothing that they do can change what was left to the others, and counters add up
+//! in any order.
+
+use super::super::checking::ParsedPacket;
+use super::super::interpret::RunEnd;
+use super::super::list::RuleCounters;
+use super::super::metadata::PacketMetadata;
+use super::check::RuleCheck;
+use super::flow_cache::{CandidateCursor, FlowCacheKey, MAX_RULES, NO_KEY};
+use super::plan::RuleEffect;
+use super::program::{CompiledRules, RuleIndex};
+use super::walk::{PacketState, RuleFinders};
+use crate::packet::{IpFamily, PacketHeaders};
+
+impl CompiledRules {
+    /// Leads packets that came in together, as `crossing` says; how each way has ended, if it has.
+    pub(in super::super) fn run_static_rules(
+        &self,
+        parsed: &mut [ParsedPacket],
+        crossing: &PacketMetadata,
+        finders: &mut RuleFinders,
+        (counters, now): (&mut [RuleCounters], u64),
+        ends: &mut [Option<RunEnd>],
+    ) {
+        if self.lookups.first_from(0) == 0 {
+            // No header leads a packet further than the first rule.
+            return;
+        }
+        let Some(index) = &self.index else {
+            let all = parsed.iter_mut().zip(ends).filter(is_well_formed);
+            if let Some(end) = self.rules[0].end_of_all() {
+                // One count for the whole group, whose packets otherwise wait for each other to
+                // count.
+                let (mut packets, mut bytes) = (0, 0);
+                for (ParsedPacket { packet, .. }, to) in all {
+                    *to = Some(end);
+                    packets += 1;
+                    bytes += u64::from(packet.counted_len);
+                }
+                return counters[0].count(packets, bytes, now);
+            }
+            for (ParsedPacket { packet, state: sight, .. }, end) in all {
+                *end = self.fast_path(packet, sight, (counters, now), Some);
+            }
+            return;
+        };
+        if self.rules.len() >= MAX_RULES {
+            return;
+        }
+        self.classify_flows(index, parsed, crossing, finders);
+        let RuleFinders { candidates, by_class: memo, by_flow: flows } = finders;
+        let all = parsed.iter_mut().zip(ends).filter(is_well_formed);
+        for (ParsedPacket { packet, state: sight, .. }, end) in all {
+            let flow = sight.flow;
+            let mut find = || {
+                sight.classify(index, packet, crossing);
+                self.first_rules(index, &sight.classes, (candidates, memo))
+            };
+            let rules = if flow == NO_KEY { find() } else { *flows.get_or_insert(flow, find) };
+            let mut known = CandidateCursor::of(rules);
+            *end = self.fast_path(packet, sight, (counters, now), |at| known.from(at));
+            if end.is_none() {
+                sight.candidates = known;
+            }
+        }
+    }
+
+    /// Leads packets on that have answers now.
+    pub(in super::super) fn resume_static_rules(
+        &self,
+        parsed: &mut [ParsedPacket],
+        (counters, now): (&mut [RuleCounters], u64),
+        ends: &mut [Option<RunEnd>],
+    ) {
+        let all =
+            parsed.iter_mut().zip(ends).filter(|(_, end)| end.is_none()).filter(is_well_formed);
+        for (ParsedPacket { packet, state: sight, .. }, end) in all {
+            let mut known = sight.candidates;
+            let searched = self.index.is_some();
+            let next = |at| if searched { known.from(at) } else { Some(at) };
+            *end = self.fast_path(packet, sight, (counters, now), next);
+            sight.candidates = known;
+        }
+    }
+
+    /// Finds out what flows are known, and the classes of all others: field after field, so that
+    /// none waits for memory that another one needs.
+    fn classify_flows(
+        &self,
+        index: &RuleIndex,
+        parsed: &mut [ParsedPacket],
+        crossing: &PacketMetadata,
+        finders: &RuleFinders,
+    ) {
+        let mut all_known = true;
+        for ParsedPacket { packet, state: sight, .. } in &mut *parsed {
+            sight.flow = if index.is_of_flows { flow_key(packet, crossing) } else { NO_KEY };
+            sight.is_classified = sight.flow == NO_KEY || !finders.by_flow.contains(sight.flow);
+            all_known &= !sight.is_classified;
+        }
+        if all_known {
+            return;
+        }
+        for (field, lookup) in index.lookups.iter().enumerate() {
+            let unknown = parsed.iter_mut().filter(|parsed| parsed.state.is_classified);
+            lookup.classes(
+                unknown.map(|parsed| (&parsed.packet, crossing, &mut parsed.state.classes[field])),
+            );
+        }
+        let unknown = parsed.iter().filter(|parsed| parsed.state.is_classified);
+        finders.by_class.prefetch(unknown.filter_map(|parsed| index.key(&parsed.state.classes)));
+    }
+
+    /// A packet's way as far as headers lead; `next` knows the next candidate, or that more has to
+    /// be asked.
+    #[inline(always)]
+    fn fast_path(
+        &self,
+        packet: &PacketHeaders,
+        sight: &mut PacketState,
+        (counters, now): (&mut [RuleCounters], u64),
+        mut next: impl FnMut(usize) -> Option<usize>,
+    ) -> Option<RunEnd> {
+        let mut lookup = self.lookups.first_from(sight.at);
+        loop {
+            let here = next(sight.at)?;
+            if here >= lookup {
+                return None;
+            }
+            let plan = &self.rules[here];
+            let checks = &self.checks[plan.checks.start as usize..plan.checks.end as usize];
+            let mut after = here + 1;
+            if plan.effect != RuleEffect::Nothing
+                && RuleCheck::all_hold_for(checks, packet, sight.answers)?
+            {
+                if plan.effect == RuleEffect::Step {
+                    return None;
+                }
+                counters[here].count(1, packet.counted_len.into(), now);
+                match plan.effect {
+                    RuleEffect::Accept => return Some(RunEnd::Accept),
+                    RuleEffect::Deny => return Some(RunEnd::Deny),
+                    RuleEffect::Jump(to) => {
+                        after = to as usize;
+                        lookup = self.lookups.first_from(after);
+                    }
+                    RuleEffect::Nothing | RuleEffect::Count | RuleEffect::Step => {}
+                }
+            }
+            sight.at = after;
+        }
+    }
+}
+
+/// Its headers can be believed.
+fn is_well_formed((parsed, _): &(&mut ParsedPacket, &mut Option<RunEnd>)) -> bool {
+    parsed.fault.is_none()
+}
+
+/// What tells a flow that came in from all others, with what the fields of flows may be asked for.
+#[inline(always)]
+fn flow_key(packet: &PacketHeaders, crossing: &PacketMetadata) -> FlowCacheKey {
+    if packet.version != IpFamily::V4 {
+        return NO_KEY;
+    }
+    let ports = u64::from(packet.src_port) << 16 | u64::from(packet.dst_port);
+    let port = u64::from(crossing.recv.unwrap_or(0)) << 48;
+    let rest = u64::from(packet.has_ports) << 40 | u64::from(packet.proto) << 32;
+    [packet.src as u64 | (packet.dst as u64) << 32, port | rest | ports]
+}

@@ -1,0 +1,205 @@
+//! Candidates that were found before, by the flow or the classes that they were found for.
+//!
+//! Which rules a packet's fields leave follows from its classes alone, whatever rules then do, so
+//! what was found holds for as long as the program does. Packets of a flow have the same classes,
+//! and so have many flows: who has more flows than there are places is known by classes, who has
+//! more of them, too, searches as if there were none.
+
+use alloc::vec::Vec;
+
+/// Sets of places for candidates. All together take 1 MiB.
+const CACHE_SETS: usize = 1 << 14;
+/// Candidates that are remembered: the first ones, up to one that ends every packet's way.
+const MAX_CACHED_RULES: usize = 8;
+/// Behind the last one.
+const END_OF_RULES: u16 = u16::MAX;
+
+/// The longest list whose rules can be remembered.
+pub(super) const MAX_RULES: usize = END_OF_RULES as usize;
+
+/// The flow or the classes of a packet, packed.
+pub(in super::super) type FlowCacheKey = [u64; 2];
+
+#[derive(Clone, Copy, Debug)]
+struct CacheEntry {
+    key: FlowCacheKey,
+    rules: CachedRules,
+}
+
+/// Two places in one cache line.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+struct CacheSet([CacheEntry; 2]);
+
+impl CacheSet {
+    /// Which of the places a key has, if it has one: without a branch, for there is no telling.
+    #[inline(always)]
+    fn entry_index(&self, key: FlowCacheKey) -> usize {
+        usize::from(self.0[0].key != key)
+    }
+}
+
+/// Nothing found: a packet with this very key just searches.
+const EMPTY_ENTRY: CacheEntry = CacheEntry { key: NO_KEY, rules: [END_OF_RULES; MAX_CACHED_RULES] };
+
+/// The key of nothing that is remembered.
+pub(super) const NO_KEY: FlowCacheKey = [u64::MAX; 2];
+
+/// The first candidates of a packet, ascending.
+pub(super) type CachedRules = [u16; MAX_CACHED_RULES];
+
+/// The places, none until they are needed.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct FlowCache {
+    sets: Vec<CacheSet>,
+}
+
+/// The first candidates of a packet, as it goes from one to the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CandidateCursor {
+    rules: CachedRules,
+    passed: usize,
+}
+
+impl FlowCache {
+    /// Forgets everything: there is another program.
+    pub(in super::super) fn clear(&mut self) {
+        self.sets.clear();
+    }
+
+    /// Brings near what [`Self::recall`] will look at.
+    pub(in super::super) fn prefetch(&self, keys: impl Iterator<Item = FlowCacheKey>) {
+        if self.sets.is_empty() {
+            return;
+        }
+        for key in keys {
+            core::hint::black_box(self.sets[set_index(key)].0[0].key[0]);
+        }
+    }
+
+    /// Whether something is known for a key.
+    #[inline(always)]
+    pub(super) fn contains(&self, key: FlowCacheKey) -> bool {
+        self.sets.get(set_index(key)).is_some_and(|set| set.0[set.entry_index(key)].key == key)
+    }
+
+    /// What is known for a key; where nothing is, what `find` finds, from now on.
+    #[inline(always)]
+    pub(super) fn get_or_insert(
+        &mut self,
+        key: FlowCacheKey,
+        find: impl FnOnce() -> CachedRules,
+    ) -> &CachedRules {
+        if self.sets.is_empty() {
+            self.sets.resize(CACHE_SETS, CacheSet([EMPTY_ENTRY; 2]));
+        }
+        let set = &mut self.sets[set_index(key)];
+        let mut at = set.entry_index(key);
+        if set.0[at].key != key {
+            // The one that was found longer ago goes.
+            set.0[1] = set.0[0];
+            set.0[0] = CacheEntry { key, rules: find() };
+            at = 0;
+        }
+        &set.0[at].rules
+    }
+}
+
+/// The first of what `find` gives, in order, until it gives none.
+#[inline(never)]
+pub(super) fn first_of(find: impl FnMut() -> Option<usize>) -> CachedRules {
+    let mut rules = [END_OF_RULES; MAX_CACHED_RULES];
+    rules.iter_mut().zip(core::iter::from_fn(find)).for_each(|(rule, found)| *rule = found as u16);
+    rules
+}
+
+/// Fibonacci hashing: who makes flows collide makes them search.
+#[inline(always)]
+fn set_index([low, high]: FlowCacheKey) -> usize {
+    const PHI: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mixed = (low ^ high.rotate_left(29)).wrapping_mul(PHI);
+    (mixed >> (64 - CACHE_SETS.ilog2())) as usize
+}
+
+impl CandidateCursor {
+    #[inline(always)]
+    pub(super) const fn of(rules: CachedRules) -> Self {
+        Self { rules, passed: 0 }
+    }
+
+    /// None at all.
+    pub(super) const NO_CANDIDATES: Self = Self::of([END_OF_RULES; MAX_CACHED_RULES]);
+
+    /// From now on there is none.
+    #[inline(always)]
+    pub(super) const fn clear(&mut self) {
+        (self.rules[0], self.passed) = (END_OF_RULES, 0);
+    }
+
+    /// Whether there is none.
+    #[inline(always)]
+    pub(super) const fn is_empty(&self) -> bool {
+        self.rules[0] == END_OF_RULES
+    }
+
+    /// The first candidate at `at` or behind it, as far as is known.
+    #[inline(always)]
+    pub(super) fn from(&mut self, at: usize) -> Option<usize> {
+        if self.passed > 0 && self.rules[self.passed - 1] as usize >= at {
+            // A jump back.
+            self.passed = 0;
+        }
+        while let Some(&rule) = self.rules.get(self.passed) {
+            if rule == END_OF_RULES {
+                return None;
+            }
+            if rule as usize >= at {
+                return Some(rule as usize);
+            }
+            self.passed += 1;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_is_found_again_and_never_for_another_key() {
+        let mut memo = FlowCache::default();
+        for round in 0..3 {
+            for key in 0..100_000_u64 {
+                let mut rules = [key as usize % 60_000, key as usize % 60_000 + 7].into_iter();
+                let mut known = CandidateCursor::of(
+                    *memo.get_or_insert([key, key << 60], || first_of(|| rules.next())),
+                );
+                let first = key as usize % 60_000;
+                assert_eq!(known.from(first), Some(first), "round {round}");
+                assert_eq!(known.from(first + 1), Some(first + 7));
+                assert_eq!(known.from(first + 8), None);
+                assert_eq!(known.from(0), Some(first), "a jump back");
+            }
+        }
+        let known_now = |memo: &mut FlowCache| {
+            let mut is_known = true;
+            let _ = memo.get_or_insert([99_999, 99_999 << 60], || {
+                is_known = false;
+                first_of(|| None)
+            });
+            is_known
+        };
+        assert!(known_now(&mut memo));
+        memo.clear();
+        assert!(!known_now(&mut memo));
+    }
+
+    #[test]
+    fn more_candidates_than_a_place_holds_are_not_known() {
+        let mut rules = 0..;
+        let mut known = CandidateCursor::of(first_of(|| rules.next()));
+        assert_eq!(known.from(MAX_CACHED_RULES - 1), Some(MAX_CACHED_RULES - 1));
+        assert_eq!(known.from(MAX_CACHED_RULES), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! Where rules of a list look states up.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::super::config::IpfwConfig;
+use super::super::search::{StateNameId, StateSearch};
+
+/// The places at which states are looked up before a rule asks anything else.
+///
+/// A packet is looked up once for each name, so all of these places but the first on its way are
+/// nothing to it, and the rules there are searched as all others.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StateLookups {
+    /// For each name of the first word of a [`Search`], ascending.
+    positions: Vec<Vec<u32>>,
+    /// The names that have places.
+    names: u64,
+    /// The places of all names, ascending.
+    all: Vec<u32>,
+}
+
+impl StateLookups {
+    /// Those of rules in enabled sets.
+    pub(super) fn of(config: &IpfwConfig) -> Self {
+        let mut lookups = Self::default();
+        for (place, entry) in (0..).zip(&config.list.entries) {
+            let Some(id) = entry.lookup.filter(|_| config.is_enabled(entry.rule.set)) else {
+                continue;
+            };
+            lookups.all.push(place);
+            if !is_searched(id) {
+                continue;
+            }
+            if lookups.positions.len() <= id.index() {
+                lookups.positions.resize(id.index() + 1, vec![]);
+            }
+            lookups.positions[id.index()].push(place);
+            lookups.names |= 1 << id.index();
+        }
+        lookups
+    }
+
+    /// Whether there is none.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The first place at `at` or behind it for a packet that was looked up for nothing yet.
+    #[inline]
+    pub(super) fn first_from(&self, at: usize) -> usize {
+        first_from(&self.all, at)
+    }
+
+    /// The first place at `at` or behind it that a packet is still to be looked up at.
+    #[inline(always)]
+    pub(super) fn next(&self, at: usize, search: &StateSearch) -> usize {
+        let wanted = search.wanted_of(self.names);
+        if wanted == 0 { usize::MAX } else { self.next_of(wanted, at) }
+    }
+
+    fn next_of(&self, mut wanted: u64, at: usize) -> usize {
+        let mut first = usize::MAX;
+        while wanted != 0 {
+            first = first.min(first_from(&self.positions[wanted.trailing_zeros() as usize], at));
+            wanted &= wanted - 1;
+        }
+        first
+    }
+}
+
+/// Whether the places of a name are known; rules of all others are shown to every packet.
+pub(super) const fn is_searched(id: StateNameId) -> bool {
+    id.index() < StateNameId::FIRST_WORD
+}
+
+#[inline]
+fn first_from(places: &[u32], at: usize) -> usize {
+    match places.first() {
+        Some(&first) if first as usize >= at => first as usize,
+        _ => {
+            let behind = places.partition_point(|&place| (place as usize) < at);
+            places.get(behind).map_or(usize::MAX, |&place| place as usize)
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What addresses find in tables, looked up for packets that come together.
+
+use alloc::vec::Vec;
+
+use super::super::config::IpfwConfig;
+use super::super::matches::is_wanted;
+use crate::packet::PacketHeaders;
+use crate::rule::{AddressPattern, Condition, ObjectName, ValueTest};
+use crate::table::FoundValues;
+
+/// Most tables that packets are looked up in together.
+const MAX_TABLES: usize = 4;
+/// Most questions about what is found there: bits of [`Answers`].
+const MAX_TESTS: usize = 32;
+
+/// A bit for each question of a [`Near`]: whether it holds for a packet.
+pub(in super::super) type TableAnswers = u32;
+
+/// Questions that clauses about addresses ask of tables.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct TablePrefetch {
+    tables: Vec<PrefetchedTable>,
+    tests: Vec<(usize, Option<ValueTest>)>,
+}
+
+/// A table that rules of a set look addresses up in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PrefetchedTable {
+    set: u8,
+    name: ObjectName,
+    /// Destinations; otherwise sources.
+    of_dst: bool,
+}
+
+impl TablePrefetch {
+    /// The bit of a condition of a rule in `set`, if it is a question that there is room for.
+    pub(super) fn bit(&mut self, set: u8, condition: &Condition) -> Option<u8> {
+        let (test, of_dst) = match condition {
+            Condition::Src(AddressPattern::Table(test)) => (test, false),
+            Condition::Dst(AddressPattern::Table(test)) => (test, true),
+            _ => return None,
+        };
+        let table = PrefetchedTable { set, name: test.table.clone(), of_dst };
+        let at = position_or_push(&mut self.tables, table, MAX_TABLES)?;
+        let bit = position_or_push(&mut self.tests, (at, test.value), MAX_TESTS)?;
+        Some(bit as u8)
+    }
+
+    /// Whether nothing is asked.
+    pub(in super::super) fn is_empty(&self) -> bool {
+        self.tests.is_empty()
+    }
+
+    /// The answers for each packet, in their order.
+    pub(in super::super) fn look_up_all<'p>(
+        &self,
+        config: &IpfwConfig,
+        packets: impl Iterator<Item = &'p PacketHeaders> + Clone,
+        answers: &mut [TableAnswers],
+    ) {
+        answers.fill(0);
+        for (at, near) in self.tables.iter().enumerate() {
+            let Some(table) = config.table(near.set, near.name.as_str()) else { continue };
+            let address =
+                |packet: &PacketHeaders| if near.of_dst { packet.dst } else { packet.src };
+            let mut found = FoundValues::default();
+            table.find_all(
+                packets.clone().map(|packet| (packet.version, address(packet))),
+                &mut found,
+            );
+            let tests = self.tests.iter().enumerate().filter(|(_, (table, _))| *table == at);
+            for (bit, &(_, wanted)) in tests {
+                for (answer, value) in answers.iter_mut().zip(table.values_of(&found)) {
+                    let holds = value.is_some_and(|value| is_wanted(table, value, wanted));
+                    *answer |= TableAnswers::from(holds) << bit;
+                }
+            }
+        }
+    }
+}
+
+/// Where something is in a list, to which it is added if there is room.
+fn position_or_push<T: PartialEq>(all: &mut Vec<T>, one: T, most: usize) -> Option<usize> {
+    if let Some(at) = all.iter().position(|known| *known == one) {
+        return Some(at);
+    }
+    (all.len() < most).then(|| {
+        all.push(one);
+        all.len() - 1
+    })
+}

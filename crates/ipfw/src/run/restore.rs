@@ -1,0 +1,153 @@
+//! States that commands bring back, and states as the commands that do.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::changes::CommandError;
+use super::engine::Firewall;
+use crate::rule::{DEFAULT_RULE, Rule};
+use crate::state::{FlowState, SavedState, StateSnapshot};
+use crate::text::StateCommand;
+
+/// What came of the `state` commands of a file.
+#[derive(Clone, Debug, Default)]
+pub struct RestoredStates {
+    /// States that are there again, or shall be in the engines that know flows.
+    pub states: Vec<SavedState>,
+    /// Those that are not, by line, and why. States whose time is over are not among them.
+    pub refused: Vec<(u32, String)>,
+}
+
+/// Why a state is not there again.
+enum RestoreRefusal {
+    /// Its time was over.
+    Late,
+    /// The reason.
+    For(String),
+}
+
+impl Firewall {
+    /// What came of the `state` commands since the last call, for others that know flows.
+    pub fn take_restored(&mut self) -> RestoredStates {
+        core::mem::take(&mut self.restored)
+    }
+
+    /// Makes states that were written down; how many there is no room for.
+    pub fn restore(&mut self, states: Vec<SavedState>, now_ns: u64) -> usize {
+        let restored = states.into_iter().map(|written| self.states.restore(written, now_ns));
+        restored.filter(Result::is_err).count()
+    }
+
+    /// The commands that bring back the states of these firewalls, which have the same list.
+    #[must_use]
+    pub fn state_commands(&self, of_all: &[StateSnapshot], now_ns: u64) -> Vec<StateCommand> {
+        let mut living: Vec<&FlowState> = of_all.iter().flat_map(StateSnapshot::states).collect();
+        living.retain(|state| state.expires_ns > now_ns);
+        living.sort_by_key(|state| (state.number, state.rule, state.flow));
+        living.iter().filter_map(|state| self.state_command(state, now_ns)).collect()
+    }
+
+    fn state_command(&self, state: &FlowState, now_ns: u64) -> Option<StateCommand> {
+        let list = &self.config.list;
+        let (place, written) = (list.position(state.rule)?, state.saved());
+        let first = list.first_from(written.number);
+        Some(StateCommand {
+            line: 1,
+            rule: written.number,
+            nth: place.checked_sub(first)? as u32 + 1,
+            flow: written.flow,
+            name: written.name,
+            left_ns: written.expires_ns - now_ns,
+            at_unix_ns: Some(self.unix_ns(now_ns)),
+            link: written.link,
+            port: written.port.map(|port| self.config.port_name(Some(port)).into()),
+            limit: written.limit,
+            tcp: written.tcp,
+            packets: written.packets,
+            bytes: written.bytes,
+        })
+    }
+
+    /// Does what `state` commands have asked for, once all rules are there. A state that cannot be
+    /// there again ends no file.
+    pub(super) fn settle_restoring(&mut self, now_ns: u64) {
+        for command in core::mem::take(&mut self.pending_states) {
+            match self.resolve(&command, now_ns) {
+                Ok(written) => {
+                    // Where there is no room, those who know flows tell.
+                    let _ = self.states.restore(written.clone(), now_ns);
+                    self.restored.states.push(written);
+                }
+                Err(RestoreRefusal::Late) => {}
+                Err(RestoreRefusal::For(why)) => self.restored.refused.push((command.line, why)),
+            }
+        }
+    }
+
+    /// The one state of a command that stands alone, which must be possible.
+    pub(super) fn settle_one(&mut self, now_ns: u64) -> Result<(), CommandError> {
+        if self.pending_states.is_empty() {
+            return Ok(());
+        }
+        let late = self.pending_states.iter().find(|one| self.left_ns(one, now_ns) == 0);
+        let late = late.map(|one| format!("state {}: its time is over", one.title()));
+        self.settle_restoring(now_ns);
+        let refused = self.restored.refused.pop().map(|(_, why)| why);
+        refused.or(late).map_or(Ok(()), |why| Err(CommandError::missing(why)))
+    }
+
+    /// What a state has left of its time. A clock that was set back gives it no more than it had.
+    fn left_ns(&self, command: &StateCommand, now_ns: u64) -> u64 {
+        let passed = |at: u64| self.unix_ns(now_ns).saturating_sub(at);
+        command.left_ns.saturating_sub(command.at_unix_ns.map_or(0, passed))
+    }
+
+    fn resolve(&self, command: &StateCommand, now_ns: u64) -> Result<SavedState, RestoreRefusal> {
+        let left_ns = self.left_ns(command, now_ns);
+        if left_ns == 0 {
+            return Err(RestoreRefusal::Late);
+        }
+        let StateCommand { rule: number, nth, .. } = *command;
+        let refused =
+            |why: String| RestoreRefusal::For(format!("state {}: {why}", command.title()));
+        let list = &self.config.list;
+        let place = list.first_from(number) + (nth as usize - 1).min(list.len());
+        let found = list.entries.get(place).filter(|entry| entry.number == number);
+        let missing = || match nth {
+            1 => format!("there is no rule {number}"),
+            nth => format!("there are fewer than {nth} rules {number}"),
+        };
+        let entry = found.ok_or_else(|| refused(missing()))?;
+        if !keeps(&entry.rule, command) && number != DEFAULT_RULE {
+            return Err(refused(format!("rule {number} keeps no such states")));
+        }
+        let ports = &self.config.ports;
+        let port = command.port.as_ref();
+        let port = port.and_then(|name| ports.iter().position(|port| port == name));
+        // Equal names that share their text are told by that at once.
+        let of_rule = entry.rule.keep.as_ref().map(|keep| &keep.name);
+        let name = of_rule.filter(|name| **name == command.name).unwrap_or(&command.name);
+        Ok(SavedState {
+            flow: command.flow,
+            name: name.clone(),
+            rule: entry.id,
+            number,
+            set: entry.rule.set,
+            limit: command.limit,
+            expires_ns: now_ns.saturating_add(left_ns),
+            tcp: command.tcp,
+            link: command.link,
+            port: port.map(|port| port as u16),
+            packets: command.packets,
+            bytes: command.bytes,
+        })
+    }
+}
+
+/// Whether a rule makes states of this name, counted by the same fields.
+fn keeps(rule: &Rule, command: &StateCommand) -> bool {
+    rule.keep.as_ref().is_some_and(|keep| {
+        keep.name == command.name && keep.limit.map(|limit| limit.fields) == command.limit
+    })
+}

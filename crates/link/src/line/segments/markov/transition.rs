@@ -1,0 +1,117 @@
+//! How likely a chain of rates is in which state after a time.
+//!
+//! The chances are the matrix exponential of the rates from state to state, here by scaling and
+//! squaring (Moler and Van Loan, "Nineteen dubious ways to compute the exponential of a matrix",
+//! method 3).
+
+use alloc::vec::Vec;
+
+use crate::spec::MarkovState;
+
+/// Terms of the series; beyond them nothing is left of an `f64` at [`SHORT`].
+const SERIES_TERMS: u32 = 9;
+/// Changes to expect in the time for which the series is summed.
+const SERIES_TIME: f64 = 1.0 / 64.0;
+
+/// One of the states, by their weights and a number from 0 to below 1.
+pub(super) fn draw(
+    weights: impl DoubleEndedIterator<Item = f64> + ExactSizeIterator + Clone,
+    own: f64,
+) -> usize {
+    let mut left = own * weights.clone().sum::<f64>();
+    let chosen = weights.clone().position(|weight| {
+        left -= weight;
+        left < 0.0
+    });
+    // Rounding may leave a trace of the sum: the last possible one has it.
+    chosen.or_else(|| weights.clone().rposition(|weight| weight > 0.0)).unwrap_or(0)
+}
+
+/// A square matrix, row by row.
+pub(super) struct TransitionMatrix {
+    size: usize,
+    cells: Vec<f64>,
+}
+
+impl TransitionMatrix {
+    fn of(size: usize, cell: impl Fn(usize, usize) -> f64) -> Self {
+        let cell = |at| cell(at / size, at % size);
+        Self { size, cells: (0..size * size).map(cell).collect() }
+    }
+
+    /// The chances to be in which state after a time, by the state before it.
+    pub(super) fn over(states: &[MarkovState], time_ns: u64) -> Self {
+        let shortest_ns = states.iter().map(|state| state.mean_ns).min().unwrap_or(1).max(1);
+        let (mut time_ns, mut doublings) = (time_ns as f64, 0);
+        while time_ns > SERIES_TIME * shortest_ns as f64 {
+            time_ns /= 2.0;
+            doublings += 1;
+        }
+        let mut chances = Self::series(&Self::changes(states, time_ns));
+        for _ in 0..doublings {
+            chances = chances.times(&chances).normalised();
+        }
+        chances
+    }
+
+    /// How likely which state is in the middle of twice the time, as weights, when those at both ends
+    /// are known.
+    pub(super) fn between(
+        &self,
+        before: usize,
+        after: usize,
+    ) -> impl DoubleEndedIterator<Item = f64> + ExactSizeIterator + Clone {
+        (0..self.size).map(move |middle| self.row(before)[middle] * self.row(middle)[after])
+    }
+
+    /// How many changes from which state to which other to expect in a short time; leaving a state
+    /// counts against it.
+    fn changes(states: &[MarkovState], time_ns: f64) -> Self {
+        let others = (states.len() - 1).max(1) as f64;
+        let sums: Vec<f64> = states.iter().map(|state| state.next.iter().sum()).collect();
+        Self::of(states.len(), |from, to| {
+            let state = &states[from];
+            let leaving = time_ns / state.mean_ns as f64;
+            match state.next.get(to) {
+                _ if states.len() == 1 => 0.0,
+                _ if from == to => -leaving,
+                Some(weight) => leaving * (weight / sums[from]),
+                None => leaving / others,
+            }
+        })
+    }
+
+    /// The exponential of a matrix that is small.
+    fn series(small: &Self) -> Self {
+        let one = |row, column| f64::from(u8::from(row == column));
+        let mut sum = Self::of(small.size, one);
+        for term in (1..=SERIES_TERMS).rev() {
+            let product = small.times(&sum);
+            sum = Self::of(small.size, |row, column| {
+                one(row, column) + product.row(row)[column] / f64::from(term)
+            });
+        }
+        sum.normalised()
+    }
+
+    pub(super) fn times(&self, other: &Self) -> Self {
+        Self::of(self.size, |row, column| {
+            let cells = self.row(row).iter().enumerate();
+            cells.map(|(middle, cell)| cell * other.row(middle)[column]).sum()
+        })
+    }
+
+    /// Takes away what rounding added: rows of chances have the sum 1.
+    pub(super) fn normalised(mut self) -> Self {
+        for row in self.cells.chunks_exact_mut(self.size) {
+            row.iter_mut().for_each(|cell| *cell = cell.max(0.0));
+            let sum: f64 = row.iter().sum();
+            row.iter_mut().for_each(|cell| *cell /= sum);
+        }
+        self
+    }
+
+    pub(super) fn row(&self, row: usize) -> &[f64] {
+        &self.cells[row * self.size..][..self.size]
+    }
+}

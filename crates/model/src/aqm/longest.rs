@@ -1,0 +1,82 @@
+//! Finds the longest of many queues: a tournament over their lengths.
+//!
+//! ```text
+//!                  7             each node is the greater of its two children
+//!              3       7
+//!            3   0   7   2       lengths of the queues
+//! ```
+//!
+//! A change is played upwards until it no longer matters, so it takes at most as many steps as
+//! the number of queues has bits. A scan would let a flood of many small flows stall a link.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Length of a queue: its bytes, then its packets, which decide between queues of empty packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct QueueLength(u64);
+
+impl QueueLength {
+    pub(super) fn new(bytes: u64, packets: u32) -> Self {
+        const PACKET_BITS: u32 = 20;
+        const MAX_PACKETS: u32 = (1 << PACKET_BITS) - 1;
+        // 16 TiB in one queue are as long as more.
+        let bytes = bytes.min(u64::MAX >> PACKET_BITS);
+        Self(bytes << PACKET_BITS | u64::from(packets.min(MAX_PACKETS)))
+    }
+}
+
+/// The tournament.
+#[derive(Clone, Debug)]
+pub(super) struct LongestQueue {
+    /// The root is node 1, the children of n are 2 n and 2 n + 1. The second half are the queues,
+    /// a power of two of them; those that do not exist are empty.
+    tree: Vec<QueueLength>,
+}
+
+impl LongestQueue {
+    /// Plays all matches.
+    pub(super) fn new(lengths: impl ExactSizeIterator<Item = QueueLength>) -> Self {
+        let size = lengths.len().next_power_of_two();
+        let mut tree = vec![QueueLength::default(); 2 * size];
+        tree[size..].iter_mut().zip(lengths).for_each(|(slot, length)| *slot = length);
+        for node in (1..size).rev() {
+            tree[node] = tree[2 * node].max(tree[2 * node + 1]);
+        }
+        Self { tree }
+    }
+
+    /// The queue with the greatest length.
+    pub(super) fn first(&self) -> u32 {
+        let size = self.tree.len() / 2;
+        let mut node = 1;
+        while node < size {
+            let is_right = self.tree[2 * node] != self.tree[node];
+            node = 2 * node + usize::from(is_right);
+        }
+        (node - size) as u32
+    }
+
+    /// Tells the new length of a queue; `index` may be new.
+    pub(super) fn set(&mut self, index: u32, length: QueueLength) {
+        let size = self.tree.len() / 2;
+        if index as usize >= size {
+            let mut lengths = self.tree.split_off(size);
+            lengths.resize(index as usize + 1, QueueLength::default());
+            *self = Self::new(lengths.into_iter());
+        }
+        let mut node = self.tree.len() / 2 + index as usize;
+        self.tree[node] = length;
+        while node > 1 {
+            node /= 2;
+            let winner = self.tree[2 * node].max(self.tree[2 * node + 1]);
+            if self.tree[node] == winner {
+                return;
+            }
+            self.tree[node] = winner;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

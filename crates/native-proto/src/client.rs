@@ -1,0 +1,157 @@
+//! A program's side of the talk.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Mutex;
+
+use slipring_abi::{
+    NETMAP_REQ_MAXSIZE, NIOCCTRL, NIOCRXSYNC, NIOCTXSYNC, NmreqHeader, NmreqRegister, Plain,
+};
+
+use crate::delegation::RingDelegation;
+use crate::message::{MemoryFragment, NativeAnswer, NativeCall, NativeMessage, NativeOp};
+use crate::socket::{MAX_MESSAGE, connected, receive, send};
+
+/// One open file, by a connection of its own.
+#[derive(Debug)]
+pub struct NativeClient {
+    socket: OwnedFd,
+    /// Held from a call to its answer.
+    buffer: Mutex<Box<[u8]>>,
+}
+
+/// Where the body of a request is said to lie; any address would do.
+const BODY_ADDR: u64 = 0x1000;
+
+impl NativeClient {
+    /// Goes to the daemon whose socket is at `path`.
+    ///
+    /// # Errors
+    /// The kernel's: nobody listens there, or the user may not; [`crate::trust::Untrusted`].
+    pub fn connect(path: &Path) -> io::Result<Self> {
+        let buffer = vec![0; MAX_MESSAGE].into_boxed_slice();
+        Ok(Self { socket: connected(path)?, buffer: Mutex::new(buffer) })
+    }
+
+    /// Performs a call.
+    ///
+    /// # Errors
+    /// What the call is answered, and `BrokenPipe` where the daemon is gone.
+    pub fn call(&self, call: &NativeCall) -> io::Result<(NativeAnswer, Vec<OwnedFd>)> {
+        let mut buffer = self.buffer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        send(&self.socket, &call.to_bytes(), &[])?;
+        loop {
+            let got = receive(&self.socket, &mut buffer)?;
+            if got.len == 0 {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            match NativeMessage::read(&buffer[..got.len]) {
+                // Whoever sleeps has been woken by it, and asks.
+                Some(NativeMessage::Wake) => {}
+                Some(NativeMessage::Answer(answer)) if answer.result < 0 => {
+                    return Err(io::Error::from_raw_os_error(-answer.result));
+                }
+                Some(NativeMessage::Answer(answer)) => return Ok((answer, got.fds)),
+                None => return Err(io::ErrorKind::InvalidData.into()),
+            }
+        }
+    }
+
+    /// Binds what `header` names as `register` asks; what was granted.
+    ///
+    /// # Errors
+    /// netmap's.
+    pub fn register(
+        &self,
+        header: &NmreqHeader,
+        register: &NmreqRegister,
+    ) -> io::Result<NmreqRegister> {
+        let mut body = vec![0; NmreqRegister::SIZE];
+        register.write_to(&mut body);
+        let (_, body) = self.control(header, body)?;
+        NmreqRegister::read_from(&body).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// Performs a request without options; header and body as they are answered.
+    ///
+    /// # Errors
+    /// netmap's.
+    pub fn control(
+        &self,
+        header: &NmreqHeader,
+        body: Vec<u8>,
+    ) -> io::Result<(NmreqHeader, Vec<u8>)> {
+        debug_assert!(body.len() <= NETMAP_REQ_MAXSIZE);
+        let nr_body = if body.is_empty() { 0 } else { BODY_ADDR };
+        let mut argument = vec![0; NmreqHeader::SIZE];
+        NmreqHeader { nr_options: 0, nr_body, ..*header }.write_to(&mut argument);
+        let pieces = vec![MemoryFragment { addr: BODY_ADDR, bytes: body }];
+        let call = NativeCall {
+            argument,
+            fragments: pieces,
+            ..NativeCall::plain(NativeOp::Ioctl, NIOCCTRL)
+        };
+        let (answer, _) = self.call(&call)?;
+        let header = NmreqHeader::read_from(&answer.argument);
+        let header = header.ok_or(io::ErrorKind::InvalidData)?;
+        Ok((
+            header,
+            answer.fragments.into_iter().next().map(|piece| piece.bytes).unwrap_or_default(),
+        ))
+    }
+
+    /// Has the daemon send what was queued.
+    ///
+    /// # Errors
+    /// netmap's.
+    pub fn tx_sync(&self) -> io::Result<()> {
+        self.call(&NativeCall::plain(NativeOp::Ioctl, NIOCTXSYNC)).map(|_| ())
+    }
+
+    /// Has the daemon bring what arrived.
+    ///
+    /// # Errors
+    /// netmap's.
+    pub fn rx_sync(&self) -> io::Result<()> {
+        self.call(&NativeCall::plain(NativeOp::Ioctl, NIOCRXSYNC)).map(|_| ())
+    }
+
+    /// Which of `events` (Linux's) are so. With `arm`, the socket becomes readable when it is
+    /// worth while to ask again.
+    ///
+    /// # Errors
+    /// That the daemon is gone.
+    pub fn poll(&self, events: u32, arm: bool) -> io::Result<u32> {
+        let call = NativeCall { arm, ..NativeCall::plain(NativeOp::Poll, events) };
+        Ok(self.call(&call)?.0.result as u32)
+    }
+
+    /// The user's memory, to be mapped, and its bytes.
+    ///
+    /// # Errors
+    /// That the daemon is gone.
+    pub fn memory(&self) -> io::Result<(OwnedFd, u64)> {
+        let (answer, fds) = self.call(&NativeCall::plain(NativeOp::Memory, 0))?;
+        let bytes = answer.argument.first_chunk::<8>().map(|bytes| u64::from_ne_bytes(*bytes));
+        let fd = fds.into_iter().next();
+        fd.zip(bytes).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    /// The bound rings, to be synced by the program itself until the connection ends.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP` where the port cannot be, `EBUSY` where another program syncs one.
+    pub fn lend(&self) -> io::Result<RingDelegation> {
+        let (answer, fds) = self.call(&NativeCall::plain(NativeOp::Lend, 0))?;
+        RingDelegation::from_parts(&answer.argument, fds)
+            .ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+}
+
+impl AsFd for NativeClient {
+    /// The socket: readable after a wake, and when the daemon is gone.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

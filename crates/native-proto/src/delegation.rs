@@ -1,0 +1,139 @@
+//! The answer to [`crate::Op::Lend`]: where rings lie, and the descriptors that go with it.
+
+use std::os::fd::OwnedFd;
+
+use slipring_ring::DirectionLayout;
+
+/// Most rings that one bind can be lent; each takes two of the descriptors of one message.
+pub const MAX_RINGS: usize = 64;
+
+/// A ring.
+#[derive(Debug)]
+pub struct DelegatedRing {
+    /// Whether it is one to receive from.
+    pub receives: bool,
+    /// Which one, as the port counts them.
+    pub ring: u32,
+    /// Where its direction lies, in bytes from the start of the user's memory.
+    pub layout: DirectionLayout,
+    /// Rings when there is news for a program that said it sleeps.
+    pub doorbell: OwnedFd,
+    /// To be rung where the program at the other end sleeps.
+    pub peer_doorbell: OwnedFd,
+}
+
+/// What is lent.
+#[derive(Debug)]
+pub struct RingDelegation {
+    /// The program's number among all who sync.
+    pub client_id: u32,
+    /// Whether each rx sync writes its time to the ring in any case.
+    pub writes_timestamps: bool,
+    /// To be rung where the host has somebody to wake.
+    pub kick: OwnedFd,
+    /// The rings.
+    pub rings: Vec<DelegatedRing>,
+}
+
+/// who, stamps.
+const HEADER_LEN: usize = 8;
+/// receives, ring, slots, 0, words, tx, rx.
+const RING_LEN: usize = 40;
+
+impl RingDelegation {
+    /// As it travels: the argument of an answer, and the descriptors.
+    #[must_use]
+    pub fn into_parts(self) -> (Vec<u8>, Vec<OwnedFd>) {
+        let (mut bytes, mut fds) = (Vec::new(), vec![self.kick]);
+        for word in [self.client_id, self.writes_timestamps.into()] {
+            bytes.extend(word.to_ne_bytes());
+        }
+        for DelegatedRing { receives, ring, layout: place, doorbell: bell, peer_doorbell: peer } in
+            self.rings
+        {
+            for word in [receives.into(), ring, place.num_slots, 0] {
+                bytes.extend(word.to_ne_bytes());
+            }
+            for at in [place.words, place.tx, place.rx] {
+                bytes.extend(at.to_ne_bytes());
+            }
+            fds.extend([bell, peer]);
+        }
+        (bytes, fds)
+    }
+
+    /// Reads it; `None` if it makes no sense.
+    #[must_use]
+    pub fn from_parts(bytes: &[u8], fds: Vec<OwnedFd>) -> Option<Self> {
+        let (head, rest) = bytes.split_at_checked(HEADER_LEN)?;
+        let word = |from: &[u8], i: usize| {
+            from.as_chunks::<4>().0.get(i).map(|word| u32::from_ne_bytes(*word))
+        };
+        let mut fds = fds.into_iter();
+        let kick = fds.next()?;
+        let (rings, behind) = rest.as_chunks::<RING_LEN>();
+        if !behind.is_empty() {
+            return None;
+        }
+        let rings = rings.iter().map(|ring| {
+            let long = |i: usize| ring.as_chunks::<8>().0.get(i).map(|at| u64::from_ne_bytes(*at));
+            let num_slots = word(ring, 2)?;
+            let place = DirectionLayout { words: long(2)?, tx: long(3)?, rx: long(4)?, num_slots };
+            let (receives, number) = (word(ring, 0)? != 0, word(ring, 1)?);
+            let (bell, peer) = (fds.next()?, fds.next()?);
+            Some(DelegatedRing {
+                receives,
+                ring: number,
+                layout: place,
+                doorbell: bell,
+                peer_doorbell: peer,
+            })
+        });
+        let rings = rings.collect::<Option<Vec<_>>>()?;
+        Some(Self {
+            client_id: word(head, 0)?,
+            writes_timestamps: word(head, 1)? != 0,
+            kick,
+            rings,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    fn fd() -> OwnedFd {
+        File::open("/dev/null").unwrap().into()
+    }
+
+    #[test]
+    fn what_is_lent_comes_out_as_it_went_in() {
+        let place = DirectionLayout { words: 1 << 40, tx: 2, rx: 3, num_slots: 1024 };
+        let ring = |receives, ring| DelegatedRing {
+            receives,
+            ring,
+            layout: place,
+            doorbell: fd(),
+            peer_doorbell: fd(),
+        };
+        let rings = vec![ring(false, 0), ring(true, 7)];
+        let lent = RingDelegation { client_id: 5, writes_timestamps: true, kick: fd(), rings };
+        let (bytes, fds) = lent.into_parts();
+        assert_eq!(fds.len(), 5);
+        for len in 1..bytes.len() {
+            let cut = RingDelegation::from_parts(&bytes[..len], (0..5).map(|_| fd()).collect());
+            assert!(cut.is_none() || len % RING_LEN == HEADER_LEN, "{len}");
+        }
+        assert!(
+            RingDelegation::from_parts(&bytes, vec![fd(), fd()]).is_none(),
+            "too few descriptors"
+        );
+        let read = RingDelegation::from_parts(&bytes, fds).unwrap();
+        assert_eq!((read.client_id, read.writes_timestamps, read.rings.len()), (5, true, 2));
+        assert_eq!(read.rings[1].layout, place);
+        assert_eq!((read.rings[1].receives, read.rings[1].ring), (true, 7));
+    }
+}

@@ -1,0 +1,194 @@
+//! Network interfaces behind netmap's requests.
+//!
+//! A port is looked up when a request names it and taken from the host when it is first bound;
+//! its last opener gives it back. Both happen in the opener's network namespace, in a thread that
+//! moves there.
+//!
+//! Who may take an interface is for [`Access`] to say; the one that carries the default route is
+//! refused unless that says otherwise.
+//!
+//! Virtual machines (`vhost:PATH`) are bound like interfaces that nobody has to be taken from. A
+//! socket is made with the rights of this process, so they are for root and its own user.
+//!
+//! The host's side (`NR_REG_SW` and its like) has rings of its own, as many as its first opener asks
+//! for, up to those of the interface: what the host sends by
+//! the interface comes there, and what is sent there the host receives. Without a bind of the NIC's
+//! rings the host receives what arrives from the wire as ever.
+#![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod nic;
+mod pump;
+mod queue_loans;
+
+use std::io;
+use std::num::NonZeroU16;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::thread;
+
+use rustix::thread::LinkNameSpaceType;
+use slipring_abi::name::{Conf, PortName, PortNameKind};
+use slipring_netmap::{
+    Adapter, AdapterRequest, AdapterShape, Errno, MemoryNeeds, NetmapMemory, Provider,
+    RecoveredPort,
+};
+use slipring_port::iface::Iface;
+use slipring_port::{OpenOptions, RegionNeeds};
+
+/// Most ring pairs of a virtual machine.
+const MAX_RING_PAIRS: u16 = 16;
+
+/// Who may take which interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct NicAccess {
+    /// Not only root, but everybody who may open the device.
+    pub all_users: bool,
+    /// Also the interface that carries the default route.
+    pub take_over: bool,
+}
+
+/// The interfaces of this machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Nics {
+    access: NicAccess,
+}
+
+impl Nics {
+    /// Interfaces for those who may take them.
+    #[must_use]
+    pub fn new(access: NicAccess) -> Self {
+        Self { access }
+    }
+}
+
+impl Provider for Nics {
+    fn resume(&self, left: &RecoveredPort<'_>) -> Option<Arc<dyn Adapter>> {
+        let mut name = PortName::from_request_name(left.name.as_bytes()).ok()?;
+        let AdapterShape { rings: [pairs, _], host_rings: host, slots: [slots, _] } = left.shape;
+        match name.kind {
+            PortNameKind::Netmap => {}
+            PortNameKind::Vhost { .. } => name.conf = with_pairs(pairs),
+            _ => return None,
+        }
+        let buf_size = left.memory.region().buf_size();
+        let host_rings = host.map(u32::from);
+        let options =
+            OpenOptions { slots, buf_size: Some(buf_size), host_rings, ..OpenOptions::default() };
+        let sides = nic::SideRings { nic: pairs, host };
+        let netns = left.netns.clone()?;
+        let index = in_netns(&netns, || Iface::find(&name.name).map(|iface| iface.index));
+        let index = index.and_then(Result::ok);
+        let nic = nic::Nic::new(name, index, netns, options, sides, left.memory.clone());
+        nic.resume(&left.rings).then(|| Arc::new(nic) as Arc<dyn Adapter>)
+    }
+
+    fn find(&self, wanted: &AdapterRequest<'_>) -> Result<Arc<dyn Adapter>, Errno> {
+        let everybody = self.access.all_users || wanted.domain.uid() == 0;
+        self.find_with_access(wanted, NicAccess { all_users: everybody, ..self.access })
+    }
+}
+
+impl Nics {
+    /// The interface, for one who may take what `access` says: everybody is he.
+    ///
+    /// # Errors
+    /// As [`Provider::find`].
+    pub fn find_with_access(
+        &self,
+        wanted: &AdapterRequest<'_>,
+        access: NicAccess,
+    ) -> Result<Arc<dyn Adapter>, Errno> {
+        let name = PortName::from_request_name(wanted.name.as_bytes()).map_err(|_| Errno::NXIO)?;
+        match name.kind {
+            PortNameKind::Netmap => {}
+            PortNameKind::Vhost { .. } => return open_vhost(wanted, name, access),
+            _ => return Err(Errno::NXIO),
+        }
+        let netns = wanted.opener.netns_fd.clone().ok_or(Errno::NXIO)?;
+        let mut options = options(wanted, access);
+        let ifname = name.name.clone();
+        let (iface, needs) =
+            in_netns(&netns, || look_up(&ifname, &mut options)).ok_or(Errno::NXIO)??;
+        if !access.all_users {
+            return Err(Errno::PERM);
+        }
+        let memory = memory(wanted, needs)?;
+        options.buf_size = Some(memory.region().buf_size());
+        let nic = iface.rx_queues.min(u16::MAX.into()) as u16;
+        let sides = nic::SideRings { nic, host: options.host_rings.map(|rings| rings as u16) };
+        Ok(Arc::new(nic::Nic::new(name, Some(iface.index), netns, options, sides, memory)))
+    }
+}
+
+/// A virtual machine as a port. A request that wants several ring pairs gets them.
+fn open_vhost(
+    wanted: &AdapterRequest<'_>,
+    name: PortName,
+    access: NicAccess,
+) -> Result<Arc<dyn Adapter>, Errno> {
+    let uid = wanted.domain.uid();
+    if uid != 0 && uid != rustix::process::geteuid().as_raw() {
+        return Err(Errno::PERM);
+    }
+    let netns = wanted.opener.netns_fd.as_ref().ok_or(Errno::NXIO)?;
+    let netns = Arc::new(netns.try_clone().map_err(|_| Errno::NFILE)?);
+    let mut name = name;
+    let pairs =
+        wanted.register.nr_tx_rings.max(wanted.register.nr_rx_rings).clamp(1, MAX_RING_PAIRS);
+    name.conf = with_pairs(pairs);
+    let mut options = options(wanted, access);
+    let memory = memory(wanted, RegionNeeds::pairs(pairs.into(), options.slots))?;
+    options.buf_size = Some(memory.region().buf_size());
+    Ok(Arc::new(nic::Nic::new(name, None, netns, options, nic::SideRings::nic_pair(pairs), memory)))
+}
+
+fn with_pairs(pairs: u16) -> Conf {
+    let rings = NonZeroU16::new(pairs);
+    Conf { tx_rings: rings, rx_rings: rings, ..Conf::default() }
+}
+
+fn memory(wanted: &AdapterRequest<'_>, needs: RegionNeeds) -> Result<Arc<NetmapMemory>, Errno> {
+    let room = MemoryNeeds { ring_bytes: needs.ring_bytes, bufs: needs.bufs };
+    match wanted.memory {
+        Some(memory) => Ok(memory.clone()),
+        None => wanted.domain.memory_with(room),
+    }
+}
+
+fn options(wanted: &AdapterRequest<'_>, access: NicAccess) -> OpenOptions {
+    let (params, register) = (wanted.domain.params(), wanted.register);
+    OpenOptions {
+        slots: params.ring_slots,
+        buf_size: Some(params.buf_size),
+        take_over: access.take_over,
+        host_rings: [register.nr_host_tx_rings, register.nr_host_rx_rings].map(u32::from),
+        ..OpenOptions::default()
+    }
+}
+
+/// The interface, and what opening it takes at most, with no more rings of its host than it can have.
+fn look_up(ifname: &str, options: &mut OpenOptions) -> Result<(Iface, RegionNeeds), Errno> {
+    let iface = Iface::find(ifname).map_err(|_| Errno::NXIO)?;
+    options.host_rings = slipring_port::host::rings(&iface, options.host_rings);
+    let xdp = slipring_port::xdp::needs(ifname, ifname, None, options);
+    let packet = slipring_port::packet::needs(ifname, ifname, None, options);
+    let (Ok(xdp), Ok(packet)) = (xdp, packet) else { return Err(Errno::NXIO) };
+    let host = slipring_port::host::needs(options);
+    let needs = RegionNeeds {
+        ring_bytes: xdp.ring_bytes.max(packet.ring_bytes) + host.ring_bytes,
+        bufs: xdp.bufs.max(packet.bufs) + host.bufs,
+    };
+    Ok((iface, needs))
+}
+
+/// Runs `work` in a network namespace; `None` where that cannot be entered.
+fn in_netns<T: Send>(netns: &OwnedFd, work: impl FnOnce() -> T + Send) -> Option<T> {
+    let entered = || -> io::Result<T> {
+        let network = Some(LinkNameSpaceType::Network);
+        rustix::thread::move_into_link_name_space(netns.as_fd(), network)?;
+        Ok(work())
+    };
+    // A thread of its own: only it moves, and it ends here.
+    thread::scope(|scope| scope.spawn(entered).join().ok()?.ok())
+}

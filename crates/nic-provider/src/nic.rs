@@ -1,0 +1,508 @@
+//! One interface as a port that several clients can bind.
+
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use slipring_abi::name::{PortName, RingSelection};
+use slipring_abi::{
+    DelegatedQueueLayout, LENT_SOFTWARE, LENT_ZERO_COPY, NR_REG_NIC_SW, NR_REG_ONE_SW, NR_REG_SW,
+};
+use slipring_core::Host;
+use slipring_netmap::{
+    Adapter, AdapterCounters, AdapterShape, Claims, DelegationGuard, Errno, Listeners,
+    MonitorAware, MonitorTaps, NetmapMemory, QueueDelegation, SyncStatus, TxRx,
+};
+use slipring_port::iface::Iface;
+use slipring_port::{OpenCause, OpenError, OpenOptions, Queue, QueueSnapshot, RunCause};
+use slipring_ring::{RingView, SlotFlags, SyncFault};
+
+use crate::in_netns;
+use crate::pump::Pump;
+use crate::queue_loans::{MonitorMinder, QueueLoans};
+
+/// How often, and after how long, what a killed process had is asked for again.
+const MAX_BUSY_RETRIES: u32 = 200;
+const BUSY_RETRY_DELAY: Duration = Duration::from_millis(5);
+/// How long a monitor's opener waits for a program that is just syncing; more than a sync takes.
+const SYNC_DRAIN_TIMEOUT: Duration = Duration::from_millis(1);
+
+/// Rings of the two sides of a port; the NIC has pairs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SideRings {
+    pub(crate) nic: u16,
+    /// Rings that lead to the host, and those that come from it.
+    pub(crate) host: [u16; 2],
+}
+
+impl SideRings {
+    /// What the host has nothing of.
+    pub(crate) fn nic_pair(nic: u16) -> Self {
+        Self { nic, host: [0; 2] }
+    }
+}
+
+/// The port. Each of its two sides is taken with its first bind.
+#[derive(Debug)]
+pub(crate) struct Nic {
+    display_name: String,
+    name: PortName,
+    /// The kernel's number of the interface, which stays while it is there; a guest has none.
+    index: Option<u32>,
+    netns: Arc<OwnedFd>,
+    options: OpenOptions,
+    expected: AdapterShape,
+    claims: Arc<Claims>,
+    monitor_taps: Arc<MonitorTaps>,
+    opening: Mutex<()>,
+    nic: OnceLock<LiveQueues>,
+    host: OnceLock<LiveQueues>,
+    /// Behind the queues, which go first.
+    memory: Arc<NetmapMemory>,
+}
+
+/// Ring pairs that a bound port has: those of the NIC, or that of the host.
+#[derive(Debug)]
+struct LiveQueues {
+    /// Ends before the queues do.
+    _pump: Pump,
+    queues: Arc<Vec<NicQueue>>,
+    monitor_minder: Arc<MonitorMinder>,
+    /// An XDP program in the stack has it, which would see what is sent to the host.
+    is_generic_xdp: bool,
+    /// What is left of a buffer beside the longest payload of a slot, where one is not cut to fit.
+    slack_bytes: u32,
+}
+
+impl LiveQueues {
+    fn slots(&self) -> [u32; 2] {
+        let first = self.queues.first();
+        TxRx::BOTH.map(|dir| first.map_or(0, |one| one.views[dir as usize].num_slots()))
+    }
+}
+
+/// One ring pair.
+pub(crate) struct NicQueue {
+    pub(crate) driver: Mutex<Box<dyn Queue>>,
+    pub(crate) views: [RingView; 2],
+    pub(crate) listeners: [Listeners; 2],
+    /// The interface is no more. A driver does not say so at every sync.
+    vanished: AtomicBool,
+    /// Who else sees its frames, and the number of its rings.
+    monitor_taps: Arc<MonitorTaps>,
+    number: usize,
+    /// First slot of the tx ring that nobody was shown. Belongs to whoever has the driver.
+    tx_observed: AtomicU32,
+    /// The program that syncs it in its own process, too; 0 for none.
+    pub(crate) holder: AtomicU32,
+}
+
+impl std::fmt::Debug for NicQueue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NicQueue").field("views", &self.views).finish_non_exhaustive()
+    }
+}
+
+impl NicQueue {
+    fn new(mut driver: Box<dyn Queue>, monitor_taps: Arc<MonitorTaps>, number: usize) -> Self {
+        let rings = driver.rings();
+        let views = [rings.tx.view(), rings.rx.view()];
+        let tx_observed = AtomicU32::new(views[0].head());
+        Self {
+            driver: Mutex::new(driver),
+            views,
+            listeners: Default::default(),
+            vanished: AtomicBool::new(false),
+            monitor_taps,
+            number,
+            tx_observed,
+            holder: AtomicU32::new(0),
+        }
+    }
+
+    /// Shows what the next sync sends: a program stands still in its own call meanwhile.
+    fn observe_tx(&self) {
+        let view = &self.views[TxRx::Tx as usize];
+        let (from, head, n) =
+            (self.tx_observed.load(Ordering::Relaxed), view.head(), view.num_slots());
+        // Impossible indices: the ring is about to be reinitialised.
+        if head >= n || from >= n {
+            return;
+        }
+        let to =
+            if self.monitor_taps.has_monitors() { whole_frames(view, from, head) } else { head };
+        self.monitor_taps.observe(TxRx::Tx, self.number, view, from, to);
+        self.tx_observed.store(to, Ordering::Relaxed);
+    }
+
+    /// A monitor came or went.
+    pub(crate) fn monitors_changed(&self) {
+        let start = Instant::now();
+        loop {
+            let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+            let lent = self.holder.load(Ordering::Acquire) != 0;
+            let Some(lender) = driver.lender().filter(|_| lent) else { return };
+            let free = lender.set_host_only(self.monitor_taps.has_monitors());
+            // What the program has sent itself was nobody's to see.
+            self.tx_observed.store(self.views[TxRx::Tx as usize].hwcur(), Ordering::Relaxed);
+            if free || start.elapsed() > SYNC_DRAIN_TIMEOUT {
+                return;
+            }
+        }
+    }
+
+    /// What a program needs to sync it, of the rings that it has bound.
+    pub(crate) fn lend(&self, rings: &[Range<usize>; 2]) -> Result<QueueDelegation, Errno> {
+        let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        let lender = driver.lender().ok_or(Errno::OPNOTSUPP)?;
+        let lent = lender.lend(self.holder.load(Ordering::Acquire)).ok_or(Errno::OPNOTSUPP)?;
+        if self.monitor_taps.has_monitors() {
+            lender.set_host_only(true);
+        }
+        let place = |dir: TxRx| {
+            let bound = rings[dir as usize].contains(&self.number);
+            if bound { self.views[dir as usize].offset() } else { 0 }
+        };
+        let flag = |is: bool, flag: u32| if is { flag } else { 0 };
+        let layout = DelegatedQueueLayout {
+            words: lent.words,
+            tx: place(TxRx::Tx),
+            rx: place(TxRx::Rx),
+            num_slots: self.views[0].num_slots(),
+            cells: lent.cells,
+            max_slot_len: lent.max_slot_len,
+            bufs: self.views[0].region().num_bufs(),
+            flags: flag(lent.software, LENT_SOFTWARE) | flag(lent.zero_copy, LENT_ZERO_COPY),
+        };
+        Ok(QueueDelegation { socket: lent.socket, layout })
+    }
+
+    fn sync(&self, dir: TxRx) -> SyncStatus {
+        if self.vanished.load(Ordering::Relaxed) {
+            return SyncStatus::Gone;
+        }
+        // Waited for, not skipped: both directions share this lock, and a sync is short.
+        let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        // What a program has found itself is not shown.
+        driver.catch_up();
+        let tail = self.views[TxRx::Rx as usize].tail();
+        self.monitor_taps.observe_releases(dir, self.number, &self.views[TxRx::Rx as usize]);
+        // An interface that has come up sends what waits for it at any sync.
+        if dir == TxRx::Tx || driver.is_link_down() {
+            self.observe_tx();
+        }
+        let done = match dir {
+            TxRx::Tx => driver.tx_sync(),
+            TxRx::Rx => driver.rx_sync(),
+        };
+        if dir == TxRx::Rx && done.is_ok() {
+            self.monitor_taps.observe_arrivals(self.number, &self.views[TxRx::Rx as usize], tail);
+        }
+        match done {
+            Ok(()) => SyncStatus::Done,
+            Err(error) => match error.cause {
+                RunCause::Ring(SyncFault::Reinit(_)) => {
+                    let head = self.views[TxRx::Tx as usize].head();
+                    self.tx_observed.store(head, Ordering::Relaxed);
+                    SyncStatus::Reinit
+                }
+                RunCause::Vanished => {
+                    self.vanished.store(true, Ordering::Relaxed);
+                    SyncStatus::Gone
+                }
+                // It may be up again by the next sync.
+                _ => SyncStatus::Gone,
+            },
+        }
+    }
+}
+
+/// The end of the last whole frame in the slots `from..to`.
+fn whole_frames(view: &RingView, from: u32, to: u32) -> u32 {
+    let before = |i: u32| if i == 0 { view.num_slots() - 1 } else { i - 1 };
+    let mut end = to;
+    while end != from && view.slot(before(end)).flags.has(SlotFlags::MOREFRAG) {
+        end = before(end);
+    }
+    end
+}
+
+impl Nic {
+    pub(crate) fn new(
+        name: PortName,
+        index: Option<u32>,
+        netns: Arc<OwnedFd>,
+        options: OpenOptions,
+        sides: SideRings,
+        memory: Arc<NetmapMemory>,
+    ) -> Self {
+        let SideRings { nic, host } = sides;
+        let expected =
+            AdapterShape { rings: [nic; 2], host_rings: host, slots: [options.slots; 2] };
+        Self {
+            display_name: name.request_name().unwrap_or_else(|| name.name.clone()),
+            name,
+            index,
+            netns,
+            options,
+            expected,
+            claims: Claims::new(&expected),
+            monitor_taps: Arc::default(),
+            opening: Mutex::default(),
+            nic: OnceLock::new(),
+            host: OnceLock::new(),
+            memory,
+        }
+    }
+
+    fn open(&self, rings: RingSelection, options: &OpenOptions) -> Result<LiveQueues, Errno> {
+        let mut name = self.name.clone();
+        name.rings = rings;
+        let open = || Host::new().open_in(&name, self.memory.region(), options);
+        let port = in_netns(&self.netns, open).ok_or(Errno::NXIO)?;
+        let port = port.map_err(|error| errno(&error))?;
+        let in_stack = port.info.mode.get("mode").is_some_and(|mode| mode == "generic");
+        let info = &port.info;
+        let spare = match info.kind {
+            "xdp" | "host" => self.memory.region().buf_size().saturating_sub(info.caps.max_slot),
+            _ => u32::MAX,
+        };
+        let first =
+            if rings == RingSelection::Host { usize::from(self.shape().rings[0]) } else { 0 };
+        let numbered = port.queues.into_iter().zip(first..);
+        let queue = |(driver, number)| NicQueue::new(driver, self.monitor_taps.clone(), number);
+        let queues = Arc::new(numbered.map(queue).collect::<Vec<_>>());
+        let pump = Pump::start(queues.clone()).map_err(|_| Errno::NOMEM)?;
+        let minder = Arc::new(MonitorMinder(queues.clone()));
+        Ok(LiveQueues {
+            _pump: pump,
+            queues,
+            monitor_minder: minder,
+            is_generic_xdp: in_stack,
+            slack_bytes: spare,
+        })
+    }
+
+    /// Goes on with rings of a process that is no more, of the sides that it had taken; whether that
+    /// could be.
+    pub(crate) fn resume(&self, rings: &[Vec<Option<RingView>>; 2]) -> bool {
+        let nic_rings = usize::from(self.expected.rings[0]);
+        let ring = |dir: TxRx, i: usize| rings[dir as usize].get(i).cloned().flatten();
+        // `None` where a ring lacks its other half, which nothing here leaves so.
+        let pairs = |range: Range<usize>| {
+            let pairs = range.filter_map(|i| match (ring(TxRx::Tx, i), ring(TxRx::Rx, i)) {
+                (None, None) => None,
+                (tx, rx) => Some(tx.zip(rx).map(|(tx, rx)| [tx, rx])),
+            });
+            pairs.collect::<Option<Vec<_>>>()
+        };
+        let all = self.expected.all(TxRx::Tx).max(self.expected.all(TxRx::Rx));
+        let (Some(nic), Some(host)) = (pairs(0..nic_rings), pairs(nic_rings..all)) else {
+            return false;
+        };
+        // It may have what it had, though rules may say otherwise by now.
+        let options = OpenOptions { take_over: true, ..self.options.clone() };
+        let nic_options =
+            OpenOptions { uses_host_rings: !host.is_empty(), rings: nic, ..options.clone() };
+        let host_options = OpenOptions { rings: host, ..options };
+        // The way to the host that the other process had.
+        let _ = in_netns(&self.netns, slipring_port::host::remove_stale);
+        self.reopen(&self.nic, self.name.rings, &nic_options)
+            && self.reopen(&self.host, RingSelection::Host, &host_options)
+    }
+
+    /// Opens a side with the rings that the options have, if they have any.
+    fn reopen(
+        &self,
+        side: &OnceLock<LiveQueues>,
+        rings: RingSelection,
+        options: &OpenOptions,
+    ) -> bool {
+        if options.rings.is_empty() {
+            return true;
+        }
+        // The kernel lets go of a killed process's queues a moment after its end, and does not say
+        // when.
+        let mut tries = 0..MAX_BUSY_RETRIES;
+        let live = loop {
+            match self.open(rings, options) {
+                Err(Errno::BUSY) if tries.next().is_some() => thread::sleep(BUSY_RETRY_DELAY),
+                opened => break opened,
+            }
+        };
+        let same = live.ok().filter(|live| live.queues.len() == options.rings.len());
+        same.is_some_and(|live| side.set(live).is_ok())
+    }
+
+    /// Takes the interface from the host. Beside host rings not by a program in the stack: that
+    /// would catch what is meant for the host once more.
+    fn open_nic(&self, beside_host: bool) -> Result<(), Errno> {
+        if let Some(nic) = self.nic.get() {
+            return if beside_host && nic.is_generic_xdp { Err(Errno::BUSY) } else { Ok(()) };
+        }
+        let beside_host = beside_host || self.host.get().is_some();
+        let options = OpenOptions { uses_host_rings: beside_host, ..self.options.clone() };
+        let live = self.open(self.name.rings, &options)?;
+        // Rings of the host are numbered behind these, and may be bound already.
+        if self.host.get().is_some() && live.queues.len() != usize::from(self.expected.rings[0]) {
+            return Err(Errno::INVAL);
+        }
+        // The lock is held, so nobody else has set it.
+        let _ = self.nic.set(live);
+        Ok(())
+    }
+
+    /// Without what it sends by the default route the host is cut off.
+    fn allows_host(&self) -> bool {
+        let leads_out = || Iface::find(&self.name.name).is_ok_and(|iface| iface.default_route());
+        self.options.take_over || in_netns(&self.netns, leads_out) == Some(false)
+    }
+
+    /// Takes the host's side.
+    fn open_host(&self) -> Result<(), Errno> {
+        if self.host.get().is_some() {
+            return Ok(());
+        }
+        if self.nic.get().is_some_and(|nic| nic.is_generic_xdp) || !self.allows_host() {
+            return Err(Errno::BUSY);
+        }
+        let live = self.open(RingSelection::Host, &self.options)?;
+        // As in `take`.
+        let _ = self.host.set(live);
+        Ok(())
+    }
+
+    fn queue(&self, i: usize) -> Option<&NicQueue> {
+        let rings = usize::from(self.shape().rings[0]);
+        match i.checked_sub(rings) {
+            None => self.nic.get()?.queues.get(i),
+            Some(i) => self.host.get()?.queues.get(i),
+        }
+    }
+}
+
+impl Drop for Nic {
+    /// What leads to the host lies in the interface's namespace and is removed from there.
+    fn drop(&mut self) {
+        if let Some(host) = self.host.take() {
+            // Where the namespace cannot be entered it is gone with all that was in it.
+            let _ = in_netns(&self.netns, move || drop(host));
+        }
+    }
+}
+
+/// What netmap would have answered.
+fn errno(error: &OpenError) -> Errno {
+    match &*error.cause {
+        OpenCause::NoInterface { .. } => Errno::NXIO,
+        OpenCause::Busy { .. } | OpenCause::DefaultRoute { .. } => Errno::BUSY,
+        OpenCause::Region(_) | OpenCause::LockedMemory { .. } => Errno::NOMEM,
+        OpenCause::Privilege { .. } | OpenCause::ClosedNode { .. } => Errno::PERM,
+        OpenCause::Down { .. } => Errno::NETDOWN,
+        OpenCause::File { source, .. } => Errno::from_io_error(source).unwrap_or(Errno::INVAL),
+        _ => Errno::INVAL,
+    }
+}
+
+impl Adapter for Nic {
+    fn name(&self) -> &str {
+        &self.display_name
+    }
+
+    fn memory(&self) -> &Arc<NetmapMemory> {
+        &self.memory
+    }
+
+    fn shape(&self) -> AdapterShape {
+        let live = self.nic.get().or(self.host.get());
+        let rings = self.nic.get().map_or(self.expected.rings, |nic| [nic.queues.len() as u16; 2]);
+        let slots = live.map_or(self.expected.slots, LiveQueues::slots);
+        AdapterShape { rings, slots, ..self.expected }
+    }
+
+    fn claims(&self) -> &Arc<Claims> {
+        &self.claims
+    }
+
+    fn activate(&self, mode: u32) -> Result<(), Errno> {
+        let _one_opener = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        match mode {
+            NR_REG_SW | NR_REG_ONE_SW => self.open_host(),
+            NR_REG_NIC_SW => self.open_nic(true).and_then(|()| self.open_host()),
+            _ => self.open_nic(false),
+        }
+    }
+
+    fn ring(&self, dir: TxRx, i: usize) -> Option<&RingView> {
+        self.queue(i).map(|queue| &queue.views[dir as usize])
+    }
+
+    fn sync(&self, dir: TxRx, i: usize) -> SyncStatus {
+        self.queue(i).map_or(SyncStatus::Gone, |queue| queue.sync(dir))
+    }
+
+    fn lend_queues(
+        &self,
+        rings: &[Range<usize>; 2],
+        who: u32,
+    ) -> Result<(Vec<QueueDelegation>, DelegationGuard), Errno> {
+        let live = self.nic.get().ok_or(Errno::OPNOTSUPP)?;
+        // Those of the host are synced here.
+        if rings.iter().any(|rings| rings.end > live.queues.len()) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let watcher: Arc<dyn MonitorAware> = live.monitor_minder.clone();
+        self.monitor_taps.set_observer(Arc::downgrade(&watcher));
+        let (lent, loan) = QueueLoans::lend(&live.queues, rings, who)?;
+        Ok((lent, Box::new(loan)))
+    }
+
+    fn has_vanished(&self) -> bool {
+        let sides = [&self.nic, &self.host].into_iter().filter_map(OnceLock::get);
+        let mut queues = sides.flat_map(|side| side.queues.iter());
+        queues.any(|queue| queue.vanished.load(Ordering::Relaxed))
+    }
+
+    fn is_stale(&self) -> bool {
+        let find = || Iface::find(&self.name.name).map(|iface| iface.index);
+        self.has_vanished()
+            || self.index.is_some_and(|index| match in_netns(&self.netns, find) {
+                Some(Ok(now)) => now != index,
+                Some(Err(OpenCause::NoInterface { .. })) => true,
+                // Not known: what is bound may well be there.
+                _ => false,
+            })
+    }
+
+    fn counters(&self) -> Option<AdapterCounters> {
+        let side = self.nic.get().or(self.host.get())?;
+        let mut sum = QueueSnapshot::default();
+        for queue in side.queues.iter() {
+            let mut driver = queue.driver.lock().unwrap_or_else(PoisonError::into_inner);
+            driver.update_stats();
+            sum += driver.counters().snapshot();
+        }
+        let drops = sum.drops().map(|(cause, count)| (cause.name(), count)).collect();
+        Some(AdapterCounters { received: sum.rx.packets, sent: sum.tx.packets, drops })
+    }
+
+    fn has_offsets(&self) -> bool {
+        true
+    }
+
+    fn max_offset(&self) -> u32 {
+        let sides = [&self.nic, &self.host].into_iter().filter_map(OnceLock::get);
+        sides.map(|side| side.slack_bytes).min().unwrap_or(u32::MAX)
+    }
+
+    fn monitor_taps(&self) -> Option<&Arc<MonitorTaps>> {
+        Some(&self.monitor_taps)
+    }
+
+    fn listeners(&self, dir: TxRx, i: usize) -> Option<&Listeners> {
+        self.queue(i).map(|queue| &queue.listeners[dir as usize])
+    }
+}

@@ -1,0 +1,129 @@
+//! A thread that sleeps until an interface has something, and tells those who wait for it. Clients
+//! sync for themselves; it moves no frames.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use slipring_netmap::TxRx;
+use slipring_port::{Interest, TxWait};
+
+use crate::nic::NicQueue;
+
+/// A client that was told needs time to come and sync; until then its descriptor stays readable.
+const CLIENT_SYNC_DELAY: Duration = Duration::from_micros(200);
+
+/// The thread, ended when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Pump {
+    stop: Arc<PumpStop>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct PumpStop {
+    requested: AtomicBool,
+    wake_event: OwnedFd,
+}
+
+/// What one queue is waited for with.
+struct QueueFds {
+    rx: Option<OwnedFd>,
+    tx: Option<(OwnedFd, PollFlags)>,
+    link: Option<OwnedFd>,
+}
+
+impl Pump {
+    pub(crate) fn start(queues: Arc<Vec<NicQueue>>) -> io::Result<Self> {
+        let fds = queues.iter().map(fds_of).collect::<io::Result<Vec<_>>>()?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC)?;
+        let stop = Arc::new(PumpStop { requested: AtomicBool::new(false), wake_event: bell });
+        let told = stop.clone();
+        let work = move || {
+            while !told.requested.load(Ordering::Acquire) {
+                poll_once(&queues, &fds, told.wake_event.as_fd());
+            }
+        };
+        let thread = thread::Builder::new().name("nic-pump".to_owned()).spawn(work)?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        self.stop.requested.store(true, Ordering::Release);
+        // A full counter would wake it as well.
+        let _ = rustix::io::write(&self.stop.wake_event, &1u64.to_ne_bytes());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Descriptors of its own, so that no lock is held while they are waited for.
+fn fds_of(queue: &NicQueue) -> io::Result<QueueFds> {
+    let driver = queue.driver.lock().unwrap_or_else(PoisonError::into_inner);
+    let fds = driver.wait_fds();
+    let own = |fd: BorrowedFd<'_>| fd.try_clone_to_owned();
+    let tx = match fds.tx {
+        Some(TxWait::Readable(fd)) => Some((own(fd)?, PollFlags::IN)),
+        Some(TxWait::Writable(fd) | TxWait::WritableEdge(fd)) => {
+            Some((own(fd)?, PollFlags::OUT | PollFlags::IN))
+        }
+        None => None,
+    };
+    let [rx, link] = [fds.rx, fds.link].map(|fd| fd.map(own).transpose());
+    Ok(QueueFds { rx: rx?, tx, link: link? })
+}
+
+/// Sleeps until a queue has something, and tells.
+fn poll_once(queues: &[NicQueue], fds: &[QueueFds], bell: BorrowedFd<'_>) {
+    let mut down = Vec::new();
+    each_driver(queues, |driver| {
+        driver.before_sleep(Interest::BOTH);
+        down.push(driver.is_link_down());
+    });
+    let mut polled = vec![PollFd::from_borrowed_fd(bell, PollFlags::IN)];
+    let mut means = Vec::new();
+    for ((queue, fds), down) in queues.iter().zip(fds).zip(down) {
+        if let Some(fd) = &fds.rx {
+            polled.push(PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN));
+            means.push((queue, TxRx::Rx));
+        }
+        if let Some(fd) = &fds.link {
+            for dir in TxRx::BOTH {
+                polled.push(PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN));
+                means.push((queue, dir));
+            }
+        }
+        // Room is waited for only where there is none, and not while nothing can be sent.
+        let full = !queue.views[TxRx::Tx as usize].is_ready() && !down;
+        if let Some((fd, flags)) = fds.tx.as_ref().filter(|_| full) {
+            polled.push(PollFd::from_borrowed_fd(fd.as_fd(), *flags));
+            means.push((queue, TxRx::Tx));
+        }
+    }
+    // Rings fill up without telling us: whether room must be waited for is looked at anew.
+    let short = rustix::event::Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+    let woken = poll(&mut polled, Some(&short)).is_ok_and(|count| count > 0);
+    each_driver(queues, |driver| driver.after_sleep());
+    if !woken {
+        return;
+    }
+    for (fd, (queue, dir)) in polled[1..].iter().zip(means) {
+        if !fd.revents().is_empty() {
+            queue.listeners[dir as usize].wake();
+        }
+    }
+    thread::sleep(CLIENT_SYNC_DELAY);
+}
+
+fn each_driver(queues: &[NicQueue], mut visit: impl FnMut(&mut dyn slipring_port::Queue)) {
+    for queue in queues {
+        visit(&mut **queue.driver.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}

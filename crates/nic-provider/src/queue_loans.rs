@@ -1,0 +1,62 @@
+//! Queues that a program has been lent, to sync them in its own process.
+
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use slipring_netmap::{Errno, MonitorAware, QueueDelegation};
+
+use crate::nic::NicQueue;
+
+/// Those of one program; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct QueueLoans {
+    queues: Arc<Vec<NicQueue>>,
+    lent: Vec<usize>,
+    client_id: u32,
+}
+
+impl QueueLoans {
+    /// Lends the queues of which a ring is bound, all or none.
+    pub(crate) fn lend(
+        queues: &Arc<Vec<NicQueue>>,
+        rings: &[Range<usize>; 2],
+        who: u32,
+    ) -> Result<(Vec<QueueDelegation>, Self), Errno> {
+        let bound = |i: &usize| rings.iter().any(|rings| rings.contains(i));
+        let mut loans = Self { queues: queues.clone(), lent: Vec::new(), client_id: who };
+        let mut lent = Vec::new();
+        for i in (0..queues.len()).filter(bound) {
+            let holder = &queues[i].holder;
+            let taken = holder.compare_exchange(0, who, Ordering::AcqRel, Ordering::Relaxed);
+            taken.map_err(|_| Errno::BUSY)?;
+            // Gives back what it has when something fails.
+            loans.lent.push(i);
+            lent.push(queues[i].lend(rings)?);
+        }
+        Ok((lent, loans))
+    }
+}
+
+impl Drop for QueueLoans {
+    fn drop(&mut self) {
+        for &i in &self.lent {
+            let queue = &self.queues[i];
+            let mut driver = queue.driver.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(lender) = driver.lender() {
+                lender.revoke(self.client_id);
+            }
+            queue.holder.store(0, Ordering::Release);
+        }
+    }
+}
+
+/// Hears of monitors.
+#[derive(Debug)]
+pub(crate) struct MonitorMinder(pub(crate) Arc<Vec<NicQueue>>);
+
+impl MonitorAware for MonitorMinder {
+    fn monitors_changed(&self) {
+        self.0.iter().for_each(NicQueue::monitors_changed);
+    }
+}

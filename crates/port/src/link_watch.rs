@@ -1,0 +1,129 @@
+//! Whether a port's interface is up, and news of it.
+//!
+//! A port outlives its interface being set down, as a netmap port does: nothing arrives meanwhile,
+//! and what is sent waits in the ring. That an interface is down, the kernel answers to a sync. That it
+//! is up again it tells nobody but listeners of rtnetlink, so each port is one: nothing looks again
+//! and again.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, SocketFlags, SocketType, bind, netdevice, netlink::SocketAddrNetlink,
+    socket_with,
+};
+
+use crate::error::{OpenCause, RunCause};
+use crate::iface::{self, Iface};
+
+/// One interface, as a queue knows it.
+#[derive(Debug)]
+pub(crate) struct LinkWatch {
+    /// Hears of changes of interfaces in the namespace in which the port was opened.
+    events: OwnedFd,
+    index: u32,
+    down: bool,
+    /// An interface that is down ends the port.
+    ends_when_down: bool,
+    /// Something has changed since [`Self::take_news`], at this interface or another.
+    changed: bool,
+}
+
+impl LinkWatch {
+    /// Listens for changes of `iface`. With `ends`, an interface that is down is an error.
+    ///
+    /// # Errors
+    /// [`OpenCause::Down`] with `ends`; the kernel's for want of a netlink socket.
+    pub(crate) fn watch(iface: &Iface, ends: bool) -> Result<Self, OpenCause> {
+        if ends {
+            iface.require_up()?;
+        }
+        let events = open_link_events();
+        let events = events.map_err(|source| OpenCause::System {
+            what: "listen for changes of the interface",
+            source,
+        })?;
+        // Asked once more: it may have changed before anyone listened.
+        Ok(Self {
+            events,
+            index: iface.index,
+            down: !iface.up,
+            ends_when_down: ends,
+            changed: true,
+        })
+    }
+
+    /// Whether it is down, as far as known.
+    #[inline(always)]
+    pub(crate) fn is_down(&self) -> bool {
+        self.down
+    }
+
+    /// Whether an interface that is down ends the port.
+    pub(crate) fn ends_when_down(&self) -> bool {
+        self.ends_when_down
+    }
+
+    /// Readable when something has changed.
+    pub(crate) fn events(&self) -> BorrowedFd<'_> {
+        self.events.as_fd()
+    }
+
+    /// Reads the events off; whether there were any.
+    pub(crate) fn read_events(&mut self) -> bool {
+        let (mut bytes, mut any) = ([0; 4096], false);
+        loop {
+            match rustix::io::read(&self.events, &mut bytes) {
+                // Some were lost: there may be more.
+                Ok(_) | Err(Errno::NOBUFS) => any = true,
+                Err(Errno::INTR) => {}
+                Err(_) => break,
+            }
+        }
+        self.changed |= any;
+        any
+    }
+
+    /// Whether anything has changed since this was last asked.
+    pub(crate) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// The kernel says that it is down.
+    ///
+    /// # Errors
+    /// [`RunCause::WentDown`] where that ends the port.
+    pub(crate) fn mark_down(&mut self) -> Result<(), RunCause> {
+        self.down = true;
+        if self.ends_when_down { Err(RunCause::WentDown) } else { Ok(()) }
+    }
+
+    /// The kernel has taken something for it; whether it was down before.
+    #[inline(always)]
+    pub(crate) fn mark_up(&mut self) -> bool {
+        std::mem::take(&mut self.down)
+    }
+
+    /// Asks the kernel; whether it has come up since it was last known to be down.
+    ///
+    /// # Errors
+    /// [`RunCause::Vanished`] when it is not there, and those of [`Self::went_down`].
+    pub(crate) fn query(&mut self) -> Result<bool, RunCause> {
+        let asked = netdevice::index_to_name(&self.events, self.index).map_err(io::Error::from);
+        match asked.and_then(|name| iface::flags(&self.events, &name)) {
+            Ok(flags) if flags & libc::IFF_UP != 0 => Ok(self.mark_up()),
+            Ok(_) => self.mark_down().map(|()| false),
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Err(RunCause::Vanished),
+            Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Err(RunCause::Vanished),
+            Err(source) => Err(RunCause::System { what: "ask for the interface", source }),
+        }
+    }
+}
+
+fn open_link_events() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
+    bind(&socket, &SocketAddrNetlink::new(0, libc::RTMGRP_LINK as u32))?;
+    Ok(socket)
+}

@@ -1,0 +1,186 @@
+//! Writes received frames into an rx ring: whole, with their tags, over as many slots as it takes.
+
+use slipring_ring::{KernRing, Slot, SlotFlags, SlotIdx};
+use slipring_wire::offload::{Gso, Segmenter, VnetForm, VnetHeader, complete_at};
+
+use crate::stats::{DropCause, QueueCounters, TrafficCounts};
+
+/// Bytes of the two addresses, after which a tag stands.
+const MAC_ADDRESSES_LEN: usize = 12;
+/// Bytes of a tag.
+const VLAN_TAG_LEN: u32 = 4;
+/// Most bytes of headers in a segment.
+const MAX_HEADERS_LEN: u32 = 192;
+
+/// A frame as the kernel hands it over, unfinished.
+#[derive(Debug)]
+pub(super) struct RawPacket<'f> {
+    /// The frame without `tag`.
+    pub(super) bytes: &'f mut [u8],
+    /// What the kernel left to hardware: a virtio-net header of 10 bytes.
+    pub(super) vnet: &'f [u8],
+    /// The VLAN tag that the kernel took out.
+    pub(super) tag: Option<[u8; 4]>,
+}
+
+/// The slots that a driver may fill during one sync.
+///
+/// Frames become visible all at once, at [`Self::publish`].
+#[derive(Debug)]
+pub(super) struct RxFiller<'q> {
+    ring: &'q mut KernRing,
+    counters: &'q QueueCounters,
+    at: SlotIdx,
+    free_slots: u32,
+    sum: TrafficCounts,
+}
+
+impl<'q> RxFiller<'q> {
+    /// All the room there is in `ring`.
+    pub(super) fn new(ring: &'q mut KernRing, counters: &'q QueueCounters) -> Self {
+        let (at, free_slots) = (ring.hwtail(), ring.free_slots());
+        Self { ring, counters, at, free_slots, sum: TrafficCounts::default() }
+    }
+
+    /// Most slots that a frame of `len` bytes can take once it is finished.
+    #[inline(always)]
+    pub(super) fn slots_for(&self, len: u32, vnet: &[u8]) -> u32 {
+        let offset = self.ring.offsets().map_or(0, |offsets| offsets.max);
+        let buf_size = self.ring.region().buf_size() - offset;
+        match VnetHeader::parse(vnet, VnetForm::Short) {
+            Ok(header) if header.gso_type != VnetHeader::GSO_NONE && header.gso_size > 0 => {
+                let size = u32::from(header.gso_size);
+                (len / size + 1) * (size + MAX_HEADERS_LEN + VLAN_TAG_LEN).div_ceil(buf_size)
+            }
+            _ if len + VLAN_TAG_LEN <= buf_size => 1,
+            _ => (len + VLAN_TAG_LEN).div_ceil(buf_size),
+        }
+    }
+
+    /// Free slots.
+    #[inline(always)]
+    pub(super) fn room(&self) -> u32 {
+        self.free_slots
+    }
+
+    /// Slots that are ever free at once.
+    pub(super) fn capacity(&self) -> u32 {
+        self.ring.num_slots() - 1
+    }
+
+    /// Counts a frame that will not be delivered.
+    #[cold]
+    pub(super) fn drop_one(&self, cause: DropCause) {
+        self.counters.dropped(cause, 1);
+    }
+
+    /// Finishes a frame and delivers what becomes of it.
+    #[inline(always)]
+    pub(super) fn deliver(&mut self, raw: RawPacket<'_>) {
+        match VnetHeader::parse(raw.vnet, VnetForm::Short) {
+            Ok(vnet) if vnet.gso_type != VnetHeader::GSO_NONE => self.segment(raw, vnet),
+            Ok(vnet) if vnet.needs_checksum() => self.complete(raw, vnet),
+            _ => self.push_frame(raw.bytes, raw.tag),
+        }
+    }
+
+    /// Delivers a frame whose checksum is not done.
+    fn complete(&mut self, raw: RawPacket<'_>, vnet: VnetHeader) {
+        match complete_at(raw.bytes, vnet.csum_start, vnet.csum_offset) {
+            Ok(()) => self.push_frame(raw.bytes, raw.tag),
+            Err(_) => self.drop_one(DropCause::RxMalformed),
+        }
+    }
+
+    /// Delivers a super-frame in frames that a wire takes.
+    fn segment(&mut self, raw: RawPacket<'_>, vnet: VnetHeader) {
+        let segmenter = match vnet.gso() {
+            Ok(Some(Gso { size: 0, .. })) | Err(_) => None,
+            Ok(None) => return self.push_frame(raw.bytes, raw.tag),
+            Ok(Some(gso)) => Segmenter::new(raw.bytes, gso).ok(),
+        };
+        let Some(mut segmenter) = segmenter else {
+            return self.drop_one(DropCause::RxTooLong);
+        };
+        while let Some((header, payload)) = segmenter.next_segment() {
+            let (addresses, rest) = header.split_at(MAC_ADDRESSES_LEN);
+            self.put(&[addresses, raw.tag.as_ref().map_or(&[], |tag| &tag[..]), rest, payload]);
+        }
+    }
+
+    #[inline(always)]
+    fn push_frame(&mut self, bytes: &[u8], tag: Option<[u8; 4]>) {
+        match (tag, bytes.split_at_checked(MAC_ADDRESSES_LEN)) {
+            (None, Some(_)) => self.put(&[bytes]),
+            (Some(tag), Some((addresses, rest))) => self.put(&[addresses, &tag, rest]),
+            (_, None) => self.drop_one(DropCause::RxMalformed),
+        }
+    }
+
+    /// Writes one frame, given in parts, or drops it by name.
+    #[inline(always)]
+    fn put(&mut self, parts: &[&[u8]]) {
+        let start = (self.at, self.free_slots);
+        match self.write(parts) {
+            Ok(bytes) => self.sum += TrafficCounts { packets: 1, bytes },
+            Err(cause) => {
+                (self.at, self.free_slots) = start;
+                self.drop_one(cause);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn write(&mut self, parts: &[&[u8]]) -> Result<u64, DropCause> {
+        let (mut filled, mut total) = (0, 0);
+        for &part in parts {
+            let mut rest = part;
+            while !rest.is_empty() {
+                if filled > 0 && filled == self.ring.buffer(self.at).len() {
+                    self.close(filled, SlotFlags::MOREFRAG);
+                    total += filled;
+                    filled = 0;
+                }
+                filled += self.append(filled, &mut rest)?;
+            }
+        }
+        self.close(filled, SlotFlags::default());
+        Ok((total + filled) as u64)
+    }
+
+    /// Copies what fits behind the first `filled` bytes of the slot; how much.
+    #[inline(always)]
+    fn append(&mut self, filled: usize, rest: &mut &[u8]) -> Result<usize, DropCause> {
+        if self.free_slots == 0 {
+            return Err(DropCause::RxRingFull);
+        }
+        // A slot that the program gave back with a wrong buffer number has no room.
+        let Some(space) = self.ring.buffer(self.at).get_mut(filled..).filter(|s| !s.is_empty())
+        else {
+            return Err(DropCause::RxNoBuffer);
+        };
+        let len = rest.len().min(space.len());
+        let (now, later) = rest.split_at(len);
+        space[..len].copy_from_slice(now);
+        *rest = later;
+        Ok(len)
+    }
+
+    #[inline(always)]
+    fn close(&mut self, len: usize, flags: SlotFlags) {
+        let slot = self.ring.slot(self.at);
+        self.ring.set_slot(self.at, Slot { len: len as u16, flags, ..slot });
+        self.at = self.ring.next(self.at);
+        self.free_slots -= 1;
+    }
+
+    /// Shows the program what was delivered; how many frames.
+    pub(super) fn publish(self) -> u64 {
+        self.ring.set_tail(self.at);
+        self.counters.received(self.sum);
+        self.sum.packets
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! Which buffers the kernel has: by index, as it returns them in any order.
+
+use slipring_ring::BufIdx;
+
+/// What is known of a buffer that is being sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SendState(u16);
+
+impl SendState {
+    const LEN_MASK: u16 = 0x1fff;
+    const LAST_BIT: u16 = 1 << 13;
+    const REFUSED_BIT: u16 = 1 << 14;
+    const SPLIT_BIT: u16 = 1 << 15;
+
+    /// A slot of `len` bytes, 1 to 8191, sent in one descriptor or split in two; `last` of its
+    /// packet or not.
+    #[inline(always)]
+    pub(super) fn new(len: u16, last: bool, split: bool) -> Self {
+        let last = if last { Self::LAST_BIT } else { 0 };
+        let split = if split { Self::SPLIT_BIT } else { 0 };
+        Self(len & Self::LEN_MASK | last | split)
+    }
+
+    /// Bytes of the slot.
+    #[inline(always)]
+    pub(super) fn len(self) -> u16 {
+        self.0 & Self::LEN_MASK
+    }
+
+    /// Whether it is the last of its packet.
+    #[inline(always)]
+    pub(super) fn is_last(self) -> bool {
+        self.0 & Self::LAST_BIT != 0
+    }
+
+    /// Whether the kernel said that it dropped the packet.
+    #[inline(always)]
+    pub(super) fn is_refused(self) -> bool {
+        self.0 & Self::REFUSED_BIT != 0
+    }
+}
+
+/// Buffers that are being sent.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    /// 0 for those that are not.
+    entries: Box<[u16]>,
+}
+
+impl InFlight {
+    pub(super) fn new(num_bufs: u32) -> Self {
+        Self { entries: vec![0; num_bufs as usize].into() }
+    }
+
+    /// Enters a buffer; false if it is on its way already, or no buffer at all.
+    #[inline(always)]
+    pub(super) fn start(&mut self, BufIdx(buf): BufIdx, sending: SendState) -> bool {
+        match self.entries.get_mut(buf as usize) {
+            Some(entry @ 0) => {
+                *entry = sending.0;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a buffer is on its way.
+    pub(super) fn has(&self, BufIdx(buf): BufIdx) -> bool {
+        self.entries.get(buf as usize).is_some_and(|&entry| entry != 0)
+    }
+
+    /// Takes note of one completed part; what is known of the buffer once all its parts are.
+    /// `Err` for a buffer that is not on its way.
+    #[inline(always)]
+    pub(super) fn complete(
+        &mut self,
+        BufIdx(buf): BufIdx,
+    ) -> Result<Option<SendState>, StrayCompletion> {
+        match self.entries.get_mut(buf as usize) {
+            None | Some(0) => Err(StrayCompletion),
+            Some(entry) if *entry & SendState::SPLIT_BIT != 0 => {
+                *entry &= !SendState::SPLIT_BIT;
+                Ok(None)
+            }
+            Some(entry) => Ok(Some(SendState(std::mem::take(entry)))),
+        }
+    }
+
+    /// Marks a buffer's packet as dropped by the kernel.
+    pub(super) fn refuse(&mut self, BufIdx(buf): BufIdx) {
+        if let Some(entry) = self.entries.get_mut(buf as usize).filter(|entry| **entry != 0) {
+            *entry |= SendState::REFUSED_BIT;
+        }
+    }
+
+    /// Takes all out.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = BufIdx> + '_ {
+        let taken = self.entries.iter_mut().enumerate();
+        taken.filter_map(|(i, entry)| (std::mem::take(entry) != 0).then_some(BufIdx(i as u32)))
+    }
+}
+
+/// A completion that nothing was waiting for: late, repeated, or not ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct StrayCompletion;
+
+/// Buffers that the kernel may receive into.
+#[derive(Debug)]
+pub(super) struct PostedBufs {
+    bits: Box<[u64]>,
+}
+
+impl PostedBufs {
+    pub(super) fn new(num_bufs: u32) -> Self {
+        Self { bits: vec![0; (num_bufs as usize).div_ceil(64)].into() }
+    }
+
+    #[inline(always)]
+    fn bit(&mut self, BufIdx(buf): BufIdx) -> Option<(&mut u64, u64)> {
+        Some((self.bits.get_mut((buf / 64) as usize)?, 1 << (buf % 64)))
+    }
+
+    /// Enters a buffer; false if it is there already, or no buffer at all.
+    #[inline(always)]
+    pub(super) fn add(&mut self, buf: BufIdx) -> bool {
+        self.bit(buf).is_some_and(|(word, bit)| {
+            let new = *word & bit == 0;
+            *word |= bit;
+            new
+        })
+    }
+
+    /// Takes a buffer out; false if it was not there.
+    #[inline(always)]
+    pub(super) fn remove(&mut self, buf: BufIdx) -> bool {
+        self.bit(buf).is_some_and(|(word, bit)| {
+            let had = *word & bit != 0;
+            *word &= !bit;
+            had
+        })
+    }
+
+    /// Takes all out.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = BufIdx> + '_ {
+        self.bits.iter_mut().enumerate().flat_map(|(i, word)| {
+            let bits = std::mem::take(word);
+            (0..64)
+                .filter(move |bit| bits >> bit & 1 != 0)
+                .map(move |bit| BufIdx(i as u32 * 64 + bit))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_split_buffer_is_done_when_both_parts_are() {
+        let mut flight = InFlight::new(8);
+        assert!(flight.start(BufIdx(3), SendState::new(2048, true, true)));
+        assert!(!flight.start(BufIdx(3), SendState::new(1, true, false)));
+        assert_eq!(flight.complete(BufIdx(3)), Ok(None));
+        let done = flight.complete(BufIdx(3)).unwrap().unwrap();
+        assert_eq!((done.len(), done.is_last(), done.is_refused()), (2048, true, false));
+        assert_eq!(flight.complete(BufIdx(3)), Err(StrayCompletion));
+        assert_eq!(flight.complete(BufIdx(99)), Err(StrayCompletion));
+    }
+
+    #[test]
+    fn a_refusal_shows_at_completion_and_leaves_others_alone() {
+        let mut flight = InFlight::new(4);
+        flight.start(BufIdx(2), SendState::new(60, false, false));
+        flight.refuse(BufIdx(2));
+        flight.refuse(BufIdx(3));
+        assert!(flight.complete(BufIdx(2)).unwrap().unwrap().is_refused());
+        assert_eq!(flight.complete(BufIdx(3)), Err(StrayCompletion));
+    }
+
+    proptest! {
+        #[test]
+        fn posted_is_a_set(steps in prop::collection::vec((any::<bool>(), 0u32..200), 0..300)) {
+            let mut posted = PostedBufs::new(190);
+            let mut model = BTreeSet::new();
+            for (add, buf) in steps {
+                let expected = match add {
+                    // The bitmap is rounded up to whole words.
+                    true => buf < 192 && model.insert(buf),
+                    false => model.remove(&buf),
+                };
+                let found = if add { posted.add(BufIdx(buf)) } else { posted.remove(BufIdx(buf)) };
+                prop_assert_eq!(found, expected);
+            }
+            let drained: Vec<u32> = posted.drain().map(|buf| buf.0).collect();
+            prop_assert_eq!(drained, model.into_iter().collect::<Vec<_>>());
+            prop_assert_eq!(posted.drain().count(), 0);
+        }
+    }
+}

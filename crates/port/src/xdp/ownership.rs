@@ -1,0 +1,292 @@
+//! How this process and a program that was lent a queue take turns at it.
+//!
+//! ```text
+//!   word    0       1         2         3         4         5       6         7
+//!         | owner | by_host | hwcur - | tail -  | packets | bytes | refused | holder |     tx; rx 128 bytes on
+//!                             fill,tx   rx,completion
+//! ```
+//!
+//! Where a ring stands needs no word: each slot that goes to the kernel is a cell of the fill or TX
+//! ring, and each that comes back one of the RX or completion ring. So the kernel's own indices say it
+//! at any instant, also of a program that was killed, and words 2 and 3 only say which slot goes with
+//! index 0. Nothing else is kept: the driver's slots name the buffers that the kernel has.
+//!
+//! `include/net/netmap_sync_nic.h` has the same layout for programs in C.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use slipring_ring::{BufIdx, KernRing, PersistentWords, Region, Slot, SlotIdx};
+
+/// `owner`, when it is this process that syncs; 0 is nobody.
+const HOST_OWNER: u64 = 1;
+
+/// Which half of the words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SyncDirection {
+    Tx = 0,
+    Rx = 1,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum OwnershipWord {
+    Owner = 0,
+    ByHost = 1,
+    In = 2,
+    Out = 3,
+    Packets = 4,
+    Bytes = 5,
+    Refused = 6,
+    Holder = 7,
+}
+
+/// What a program has counted since it was last asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct ClientCounts {
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    pub(super) refused: u64,
+}
+
+/// The words, and what of them was seen.
+#[derive(Debug)]
+pub(super) struct SyncOwnership {
+    words: PersistentWords<2>,
+    last_counts: [ClientCounts; 2],
+    /// Only this process may sync.
+    host_only: bool,
+    /// The interface is down or away, which this process says at every sync.
+    down: bool,
+}
+
+/// What lies in memory that a program can write makes no sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct CorruptWords;
+
+impl SyncOwnership {
+    /// Words that let nobody in yet; `None` where the region has no room for them.
+    pub(super) fn new(region: &Arc<Region>) -> Option<Self> {
+        let cell = PersistentWords::new(region).ok()?;
+        let mut turns =
+            Self { words: cell, last_counts: Default::default(), host_only: true, down: false };
+        turns.set_host_only(true);
+        Some(turns)
+    }
+
+    pub(super) fn offset(&self) -> u64 {
+        self.words.offset()
+    }
+
+    #[inline(always)]
+    fn word(&self, way: SyncDirection, name: OwnershipWord) -> &AtomicU64 {
+        self.words.word(way as u64, name as u64)
+    }
+
+    /// Says whom the queue is lent to; 0 for nobody. A program that closed its port without a word to
+    /// its library finds here that the queue is its no more.
+    pub(super) fn set_holder(&self, who: u32) {
+        for way in [SyncDirection::Tx, SyncDirection::Rx] {
+            self.word(way, OwnershipWord::Holder).store(who.into(), Ordering::Release);
+        }
+    }
+
+    /// Has only this process sync, or others as well once it has given a direction.
+    pub(super) fn set_host_only(&mut self, keep: bool) {
+        self.host_only = keep;
+        if keep {
+            self.set_by_host(SyncDirection::Tx, true);
+            self.set_by_host(SyncDirection::Rx, true);
+        }
+    }
+
+    /// Has programs ask for each sync while the interface is down. Once it is up again, each
+    /// direction is theirs when it has been given.
+    pub(super) fn set_down(&mut self, down: bool) {
+        self.down = down;
+        if down {
+            self.set_by_host(SyncDirection::Tx, true);
+            self.set_by_host(SyncDirection::Rx, true);
+        }
+    }
+
+    fn set_by_host(&self, way: SyncDirection, special: bool) {
+        let by_host = self.host_only || self.down || special;
+        // Release: pairs with the program's acquire, so it finds what was done before.
+        self.word(way, OwnershipWord::ByHost).store(by_host.into(), Ordering::Release);
+    }
+
+    /// Takes a direction; false while a program is at it.
+    pub(super) fn try_acquire(&self, way: SyncDirection) -> bool {
+        let owner = self.word(way, OwnershipWord::Owner);
+        // A thread of ours that panicked has left its word; the queue's lock keeps others out.
+        let taken = owner.compare_exchange(0, HOST_OWNER, Ordering::AcqRel, Ordering::Acquire);
+        taken.is_ok() || taken == Err(HOST_OWNER)
+    }
+
+    /// Leaves a direction to who comes next. `special`: with something that programs cannot do.
+    pub(super) fn release(&self, way: SyncDirection, places: [u32; 2], special: bool) {
+        for (name, place) in [OwnershipWord::In, OwnershipWord::Out].into_iter().zip(places) {
+            self.word(way, name).store(place.into(), Ordering::Relaxed);
+        }
+        self.set_by_host(way, special);
+        // Release: pairs with the claim of the next.
+        self.word(way, OwnershipWord::Owner).store(0, Ordering::Release);
+    }
+
+    /// Whether nobody is at either direction.
+    pub(super) fn is_free(&self) -> bool {
+        let free = |way| self.word(way, OwnershipWord::Owner).load(Ordering::Acquire) == 0;
+        free(SyncDirection::Tx) && free(SyncDirection::Rx)
+    }
+
+    /// Whether `who` is at it.
+    pub(super) fn is_held_by(&self, way: SyncDirection, who: u32) -> bool {
+        self.word(way, OwnershipWord::Owner).load(Ordering::Acquire) == u64::from(who)
+    }
+
+    /// Takes a direction from whoever is gone in mid-sync.
+    pub(super) fn force_acquire(&self, way: SyncDirection) {
+        self.word(way, OwnershipWord::Owner).store(HOST_OWNER, Ordering::Release);
+    }
+
+    /// What programs have counted since the last call.
+    pub(super) fn take_counts(&mut self, way: SyncDirection) -> ClientCounts {
+        let read = |name| self.word(way, name).load(Ordering::Relaxed);
+        let now = ClientCounts {
+            packets: read(OwnershipWord::Packets),
+            bytes: read(OwnershipWord::Bytes),
+            refused: read(OwnershipWord::Refused),
+        };
+        let last = std::mem::replace(&mut self.last_counts[way as usize], now);
+        ClientCounts {
+            packets: now.packets.wrapping_sub(last.packets),
+            bytes: now.bytes.wrapping_sub(last.bytes),
+            refused: now.refused.wrapping_sub(last.refused),
+        }
+    }
+}
+
+/// Which slot goes with index 0 of a kernel's ring whose index `at` goes with `slot`.
+pub(super) fn ring_anchor(slot: SlotIdx, at: u32, num_slots: u32) -> u32 {
+    slot.wrapping_sub(at) & (num_slots - 1)
+}
+
+/// The slot `moved` cells on.
+pub(super) fn advance_slot(slot: SlotIdx, moved: u32, num_slots: u32) -> SlotIdx {
+    slot.wrapping_add(moved) & (num_slots - 1)
+}
+
+/// Goes through the driver's slots `from`, `count` of them, and enters their buffers. One that is
+/// named twice was being exchanged: it stands for that of `coming` which no slot names.
+pub(super) fn recover_buffers(
+    ring: &mut KernRing,
+    from: SlotIdx,
+    count: u32,
+    coming: impl Iterator<Item = BufIdx>,
+    mut enter: impl FnMut(Slot) -> bool,
+) {
+    let mut twice = Vec::new();
+    let mut at = from;
+    for _ in 0..count {
+        let slot = ring.slot(at);
+        if ring.region().is_usable(slot.buf) && !enter(slot) {
+            twice.push(at);
+        }
+        at = ring.next(at);
+    }
+    if twice.is_empty() {
+        return;
+    }
+    let bufs = ring.region().num_bufs();
+    for buf in coming.filter(|buf| buf.0 < bufs) {
+        let Some(&at) = twice.last() else { return };
+        let slot = Slot { buf, ..ring.slot(at) };
+        if ring.region().is_usable(buf) && enter(slot) {
+            ring.set_slot(at, slot);
+            twice.pop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use slipring_ring::{Geometry, HugePages, RingHalves, Rx};
+    use std::collections::BTreeSet;
+
+    fn region() -> Arc<Region> {
+        let geometry = Geometry { ring_bytes: 1 << 16, bufs: 32, buf_size: 2048 };
+        Region::create(geometry, HugePages::Never).unwrap()
+    }
+
+    #[test]
+    fn who_finds_another_at_it_does_not_get_it() {
+        let mut turns = SyncOwnership::new(&region()).unwrap();
+        assert!(
+            turns.try_acquire(SyncDirection::Tx) && turns.try_acquire(SyncDirection::Tx),
+            "its own word lets it in"
+        );
+        turns.release(SyncDirection::Tx, [3, 4], false);
+        turns.set_host_only(false);
+        turns.word(SyncDirection::Tx, OwnershipWord::Owner).store(7, Ordering::Relaxed);
+        assert!(!turns.try_acquire(SyncDirection::Tx) && turns.try_acquire(SyncDirection::Rx));
+        assert!(turns.is_held_by(SyncDirection::Tx, 7));
+        turns.force_acquire(SyncDirection::Tx);
+        assert!(turns.try_acquire(SyncDirection::Tx));
+    }
+
+    #[test]
+    fn only_the_host_syncs_while_it_keeps_to_that_or_has_something_special() {
+        let mut turns = SyncOwnership::new(&region()).unwrap();
+        let kept = |turns: &SyncOwnership| {
+            turns.word(SyncDirection::Tx, OwnershipWord::ByHost).load(Ordering::Relaxed) != 0
+        };
+        assert!(kept(&turns));
+        turns.set_host_only(false);
+        turns.release(SyncDirection::Tx, [0, 0], false);
+        assert!(!kept(&turns));
+        turns.release(SyncDirection::Tx, [0, 0], true);
+        assert!(kept(&turns));
+        turns.release(SyncDirection::Tx, [0, 0], false);
+        assert!(!kept(&turns));
+        turns.set_host_only(true);
+        assert!(kept(&turns));
+    }
+
+    #[test]
+    fn counts_are_told_once() {
+        let mut turns = SyncOwnership::new(&region()).unwrap();
+        turns.word(SyncDirection::Rx, OwnershipWord::Packets).store(5, Ordering::Relaxed);
+        assert_eq!(
+            turns.take_counts(SyncDirection::Rx),
+            ClientCounts { packets: 5, ..ClientCounts::default() }
+        );
+        assert_eq!(turns.take_counts(SyncDirection::Rx), ClientCounts::default());
+    }
+
+    #[test]
+    fn a_slot_follows_its_index_round_both() {
+        for (slot, at) in [(0, 0), (5, u32::MAX), (63, 1), (7, 1 << 31)] {
+            let place = ring_anchor(slot, at, 64);
+            assert_eq!(at.wrapping_add(place) & 63, slot);
+            assert_eq!(at.wrapping_add(9).wrapping_add(place) & 63, advance_slot(slot, 9, 64));
+        }
+    }
+
+    /// Of an exchange `slot[k] = old; slot[at] = new` only the first half was done.
+    #[test]
+    fn a_buffer_that_was_being_exchanged_is_found_again() {
+        let region = region();
+        let mut ring = RingHalves::<Rx>::create(&region, 0, 8).unwrap().kern;
+        let bufs: Vec<BufIdx> = (0..8).map(|i| ring.slot(i).buf).collect();
+        let coming = bufs[3];
+        ring.set_slot(3, Slot { buf: bufs[0], ..ring.slot(3) });
+        let mut entered = BTreeSet::new();
+        recover_buffers(&mut ring, 0, 8, [bufs[1], coming].into_iter(), |slot| {
+            entered.insert(slot.buf.0)
+        });
+        assert_eq!(entered, bufs.iter().map(|buf| buf.0).collect());
+        let named: BTreeSet<_> = (0..8).map(|i| ring.slot(i).buf.0).collect();
+        assert_eq!(named, entered);
+    }
+}

@@ -1,0 +1,82 @@
+//! A few words of their own in a region: what a host keeps of a ring or a file where a later
+//! process finds it. They lie in a region that no program maps.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use crate::arena::ARENA_ALIGN_BYTES;
+use crate::region::{Region, RegionError};
+
+/// The words, in `LINES` cache line pairs; given back to their region when this is dropped.
+#[derive(Debug)]
+pub struct PersistentWords<const LINES: u64 = 1> {
+    region: Arc<Region>,
+    offset: u64,
+}
+
+impl<const LINES: u64> PersistentWords<LINES> {
+    const LEN: u64 = LINES * ARENA_ALIGN_BYTES;
+
+    /// Words that are all 0.
+    ///
+    /// # Errors
+    /// [`RegionError::OutOfRingSpace`].
+    pub fn new(region: &Arc<Region>) -> Result<Self, RegionError> {
+        let at = region.alloc_ring_bytes(Self::LEN)?;
+        Ok(Self { region: region.clone(), offset: at })
+    }
+
+    /// The words that a process which is no more had at `at`, as they are.
+    ///
+    /// # Errors
+    /// [`RegionError::OutOfRingSpace`] where they are not free, or none.
+    pub fn resume(region: &Arc<Region>, at: u64) -> Result<Self, RegionError> {
+        region.reserve_ring_bytes(at, Self::LEN)?;
+        Ok(Self { region: region.clone(), offset: at })
+    }
+
+    /// Where they lie, for [`Self::resume`].
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Word `i` of line pair `line`.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[must_use]
+    #[inline(always)]
+    pub fn word(&self, line: u64, i: u64) -> &AtomicU64 {
+        assert!(line < LINES && i < ARENA_ALIGN_BYTES / 8, "a word of the cell");
+        self.region.ring_word(self.offset + line * ARENA_ALIGN_BYTES + 8 * i)
+    }
+}
+
+impl<const LINES: u64> Drop for PersistentWords<LINES> {
+    fn drop(&mut self) {
+        self.region.release_ring_bytes(self.offset, Self::LEN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+    use crate::region::{Geometry, HugePages};
+
+    #[test]
+    fn words_are_found_again_where_they_were() {
+        let geometry = Geometry { ring_bytes: 4096, bufs: 2, buf_size: 2048 };
+        let region = Region::create(geometry, HugePages::Never).unwrap();
+        let cell = PersistentWords::<2>::new(&region).unwrap();
+        cell.word(1, 3).store(7, Ordering::Relaxed);
+        let at = cell.offset();
+        assert!(PersistentWords::<1>::resume(&region, at).is_err(), "somebody has it");
+        std::mem::forget(cell);
+        region.release_ring_bytes(at, 256);
+        let again = PersistentWords::<2>::resume(&region, at).unwrap();
+        assert_eq!(again.word(1, 3).load(Ordering::Relaxed), 7);
+    }
+}

@@ -1,0 +1,170 @@
+//! The reading end of a pipe in another process: the same program, started again with a socket as
+//! its standard input, through which the region and the two bells are passed.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use slipring_ring::{Doorbell, PipeEnd, PipePair, Region};
+
+use super::measure::{BenchError, BenchTally, PROGRAM_CPU, pin};
+use super::native;
+use super::pipe::{PipeReader, PipeWriter, ReadMode, beside_writer, pipe};
+use super::row::BenchRound;
+
+/// Region, own bell, the other's bell.
+const NUM_FDS: usize = 3;
+
+/// What the other process is told, as its one argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ReaderTask {
+    /// To take up the end that it is passed.
+    Passed(PassedPipeEnd),
+    /// To open its end at the native door of a daemon and read frames of 64 bytes.
+    Native(PathBuf, Duration),
+}
+
+/// The end that another process is passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PassedPipeEnd {
+    offset: u64,
+    len: usize,
+    batch: u32,
+    read_mode: ReadMode,
+    time: Duration,
+}
+
+impl ReaderTask {
+    /// Reads what [`Passed::to_argument`] or `native.rs` wrote.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        match text.split_once(':') {
+            Some((nanos, door)) => {
+                Some(Self::Native(door.into(), Duration::from_nanos(nanos.parse().ok()?)))
+            }
+            None => PassedPipeEnd::parse(text).map(Self::Passed),
+        }
+    }
+}
+
+impl PassedPipeEnd {
+    fn to_argument(self) -> String {
+        let Self { offset, len, batch, read_mode: way, time } = self;
+        format!("{offset},{len},{batch},{},{}", u8::from(way == ReadMode::Copy), time.as_nanos())
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let numbers: Option<Vec<u64>> = text.split(',').map(|word| word.parse().ok()).collect();
+        let [offset, len, batch, copy, nanos] = numbers?[..] else { return None };
+        Some(Self {
+            offset,
+            len: usize::try_from(len).ok()?,
+            batch: u32::try_from(batch).ok()?,
+            read_mode: if copy == 0 { ReadMode::Swap } else { ReadMode::Copy },
+            time: Duration::from_nanos(nanos),
+        })
+    }
+}
+
+/// Writes here, reads there. Each bout has a pipe and a process of its own.
+pub(super) fn two_processes<const N: usize>(way: ReadMode, batch: u32) -> BenchRound {
+    Box::new(move |time| {
+        let PipePair { a, b } = pipe()?;
+        let part = PassedPipeEnd { offset: b.offset(), len: N, batch, read_mode: way, time };
+        let child = start(&b, part)?;
+        // The ends of this process are not to touch the rings of the other's.
+        drop(b);
+        beside_writer::<N>(&mut PipeWriter::new(a), batch, || result(child))
+    })
+}
+
+fn start(end: &PipeEnd, part: PassedPipeEnd) -> Result<Child, BenchError> {
+    let (ours, theirs) =
+        socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let child = Command::new("/proc/self/exe")
+        .args(["bench", "--part", &part.to_argument()])
+        .stdin(theirs)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let (mine, peers) = end.doorbells();
+    let fds = [end.rx.region().fd(), mine.as_fd(), peers.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(NUM_FDS))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    ancillary.push(SendAncillaryMessage::ScmRights(&fds));
+    sendmsg(&ours, &[IoSlice::new(b"p")], &mut ancillary, SendFlags::NOSIGNAL)?;
+    Ok(child)
+}
+
+/// `packets wall cpu`, or what went wrong.
+pub(super) fn result(child: Child) -> Result<BenchTally, BenchError> {
+    let output = child.wait_with_output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let numbers: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    match numbers[..] {
+        [packets, wall, cpu] if output.status.success() => Ok(BenchTally { packets, wall, cpu }),
+        _ => Err(BenchError::Failed(String::from_utf8_lossy(&output.stderr).trim().to_owned())),
+    }
+}
+
+/// The other process's whole life: takes the end up, reads, says how it went.
+pub(crate) fn run_reader(part: ReaderTask) -> Result<BenchTally, BenchError> {
+    let part = match part {
+        ReaderTask::Passed(part) => part,
+        ReaderTask::Native(door, time) => return native::read(&door, time),
+    };
+    let [region, mine, peers] = receive()?;
+    let region = Region::attach(region)?;
+    let bells = (Doorbell::from_fd(mine), Doorbell::from_fd(peers));
+    let end = PipeEnd::attach(&region, part.offset, bells.0, bells.1)?;
+    pin(PROGRAM_CPU);
+    let mut reader = PipeReader::new(end, part.read_mode)?;
+    match part.len {
+        64 => reader.run::<64>(part.batch, part.time),
+        1500 => reader.run::<1500>(part.batch, part.time),
+        len => Err(BenchError::Failed(format!("no row has frames of {len} bytes"))),
+    }
+}
+
+fn receive() -> Result<[OwnedFd; NUM_FDS], BenchError> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(NUM_FDS))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    recvmsg(std::io::stdin(), &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags)?;
+    let mut fds = Vec::new();
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            fds.extend(received);
+        }
+    }
+    <[OwnedFd; NUM_FDS]>::try_from(fds)
+        .map_err(|_| BenchError::Failed("no descriptors came".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_other_process_understands_what_it_is_told() {
+        let part = PassedPipeEnd {
+            offset: 4096,
+            len: 64,
+            batch: 32,
+            read_mode: ReadMode::Copy,
+            time: Duration::from_millis(5),
+        };
+        assert_eq!(ReaderTask::parse(&part.to_argument()), Some(ReaderTask::Passed(part)));
+        let native = ReaderTask::Native("/run/x.sock".into(), Duration::from_millis(5));
+        assert_eq!(ReaderTask::parse("5000000:/run/x.sock"), Some(native));
+        assert_eq!(ReaderTask::parse("1,2,3"), None);
+        assert_eq!(ReaderTask::parse("1,2,3,4,x"), None);
+    }
+}

@@ -1,0 +1,259 @@
+//! What the threads of a run have done, put together for those who report it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use slipring_cli::report::PortReport;
+use slipring_port::{Nanos, now};
+use slipring_traffic::{TrackerReport, TrafficOutcome};
+
+use super::function::GenFunction;
+use super::progress::{NO_SPACE, Progress, ProgressCounts};
+use super::receive::{SharedRxStats, ages, lock};
+use slipring_datapath::meter::{PortInterval, PortMeter};
+
+/// All counters of a run.
+pub(super) struct SharedGenStats {
+    meter: PortMeter,
+    function: GenFunction,
+    /// Streams that this run sends.
+    streams: std::ops::Range<u32>,
+    framing: u64,
+    /// Bytes before each frame that the port counts and we do not.
+    header: u64,
+    senders: Vec<Arc<Progress>>,
+    receivers: Vec<Arc<Progress>>,
+    rx_stats: Vec<SharedRxStats>,
+    last: (Nanos, ProgressCounts),
+}
+
+/// Figures of an interval, or of the whole run.
+#[derive(Debug, Clone)]
+pub(super) struct GenFigures {
+    /// What was done: sent, or received.
+    pub(super) done: ProgressCounts,
+    /// What was done since the start.
+    pub(super) total: ProgressCounts,
+    /// In which time the former was done.
+    pub(super) time: Nanos,
+    /// Least space in a ring; [`NO_SPACE`] for none looked at.
+    pub(super) min_space: u64,
+    /// Bytes beside a frame's own that count in bit rates.
+    pub(super) framing: u64,
+    /// Frames handed to the port.
+    pub(super) submitted: u64,
+    /// What was received, where anyone listens.
+    pub(super) received: Option<ReceiveFigures>,
+}
+
+/// What was received.
+#[derive(Debug, Clone)]
+pub(super) struct ReceiveFigures {
+    /// How many, and when.
+    pub(super) done: ProgressCounts,
+    /// What became of them.
+    pub(super) report: TrackerReport,
+    /// Frames that are missing.
+    pub(super) lost: u64,
+    /// Frames that should have come.
+    pub(super) expected: u64,
+    /// How old they were.
+    pub(super) ages: Option<Histogram<u64>>,
+}
+
+impl SharedGenStats {
+    /// An empty board; `streams` are those that this run sends.
+    pub(super) fn new(
+        meter: PortMeter,
+        function: GenFunction,
+        streams: std::ops::Range<u32>,
+        framing: usize,
+    ) -> Self {
+        Self {
+            meter,
+            function,
+            streams,
+            framing: framing as u64,
+            header: 0,
+            senders: Vec::new(),
+            receivers: Vec::new(),
+            rx_stats: Vec::new(),
+            last: (now(), ProgressCounts::default()),
+        }
+    }
+
+    /// Leaves out `header` bytes of each frame that the port counts.
+    pub(super) fn with_header(self, header: usize) -> Self {
+        Self { header: header as u64, ..self }
+    }
+
+    /// The counter of a new thread that sends.
+    pub(super) fn sender(&mut self) -> Arc<Progress> {
+        self.senders.push(Arc::default());
+        self.senders[self.senders.len() - 1].clone()
+    }
+
+    /// The counter of a new thread that receives.
+    pub(super) fn receiver(&mut self) -> Arc<Progress> {
+        self.receivers.push(Arc::default());
+        self.receivers[self.receivers.len() - 1].clone()
+    }
+
+    /// Looks at what an ear has heard.
+    pub(super) fn add_rx_stats(&mut self, ear: &SharedRxStats) {
+        self.rx_stats.push(ear.clone());
+    }
+
+    /// The counters of all that send.
+    pub(super) fn senders(&self) -> Vec<Arc<Progress>> {
+        self.senders.clone()
+    }
+
+    /// Time since the start.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.meter.elapsed()
+    }
+
+    /// All ports.
+    pub(super) fn ports(&self) -> Vec<PortReport> {
+        self.meter.reports()
+    }
+
+    /// Changes of all ports since the last call.
+    pub(super) fn intervals(&mut self) -> Vec<PortInterval> {
+        self.meter.intervals()
+    }
+
+    /// Frames submitted to a port and not completed.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.meter.in_flight()
+    }
+
+    /// Figures since the last call.
+    pub(super) fn interval(&mut self) -> GenFigures {
+        let (time, done) = (now(), self.done());
+        let (last_time, last) = std::mem::replace(&mut self.last, (time, done));
+        let change = ProgressCounts {
+            packets: done.packets - last.packets,
+            bytes: done.bytes - last.bytes,
+            batches: done.batches - last.batches,
+            ..done
+        };
+        self.figures(change, done, time - last_time, false)
+    }
+
+    /// Figures of the whole run. `over` once nothing more comes: what is missing then is lost.
+    pub(super) fn total(&self, over: bool) -> GenFigures {
+        let done = self.done();
+        self.figures(done, done, done.time(), over)
+    }
+
+    fn figures(
+        &self,
+        done: ProgressCounts,
+        total: ProgressCounts,
+        time: Nanos,
+        over: bool,
+    ) -> GenFigures {
+        let submitted = sum(&self.senders).packets;
+        GenFigures {
+            done,
+            total,
+            time,
+            min_space: self.min_space(),
+            framing: self.framing,
+            submitted,
+            received: (!self.rx_stats.is_empty()).then(|| self.receive_figures(submitted, over)),
+        }
+    }
+
+    /// What the run is about: completions of what is sent, else what is received.
+    fn done(&self) -> ProgressCounts {
+        if !self.function.sends() {
+            return sum(&self.receivers);
+        }
+        let completed = self.meter.total(0).tx;
+        let bytes = completed.bytes.saturating_sub(completed.packets * self.header);
+        ProgressCounts { packets: completed.packets, bytes, ..sum(&self.senders) }
+    }
+
+    fn min_space(&self) -> u64 {
+        let watched = if self.senders.is_empty() { &self.receivers } else { &self.senders };
+        watched.iter().map(|progress| progress.take_min_space()).min().unwrap_or(NO_SPACE)
+    }
+
+    fn receive_figures(&self, submitted: u64, over: bool) -> ReceiveFigures {
+        let (mut report, mut all) = (TrackerReport::default(), None);
+        for ear in &self.rx_stats {
+            let ear = lock(ear);
+            report.merge(&ear.report());
+            if let Some(one) = ear.histogram() {
+                // All have the same bounds.
+                let _ = all.get_or_insert_with(ages).add(one);
+            }
+        }
+        let (lost, expected) = self.missing(&report, submitted, over);
+        ReceiveFigures { done: sum(&self.receivers), report, lost, expected, ages: all }
+    }
+
+    /// Who sent knows how many are missing; who only received knows of gaps alone.
+    fn missing(&self, report: &TrackerReport, submitted: u64, over: bool) -> (u64, u64) {
+        if self.senders.is_empty() || !over {
+            return (report.total.lost, report.total.expected);
+        }
+        let ours =
+            report.streams.iter().filter(|stream| self.streams.contains(&stream.stream.into()));
+        let came: u64 = ours.map(|stream| stream.counters.new).sum();
+        (submitted.saturating_sub(came), submitted)
+    }
+}
+
+fn sum(all: &[Arc<Progress>]) -> ProgressCounts {
+    let mut sum = ProgressCounts::default();
+    all.iter().for_each(|progress| sum += progress.read());
+    sum
+}
+
+impl GenFigures {
+    /// Packets per second.
+    pub(super) fn pps(&self) -> f64 {
+        per_sec(self.done.packets, self.time)
+    }
+
+    /// Bits per second, with the framing where it counts.
+    pub(super) fn bps(&self) -> f64 {
+        per_sec(self.bits(), self.time)
+    }
+
+    fn bits(&self) -> u64 {
+        bits(&self.done, self.framing)
+    }
+
+    /// What expectations are held against: what arrived, where anyone listens.
+    pub(super) fn outcome(&self) -> TrafficOutcome {
+        let (sent, lost) = match &self.received {
+            Some(heard) => (heard.expected, heard.lost),
+            None => (self.submitted, self.submitted.saturating_sub(self.done.packets)),
+        };
+        let heard = self.received.as_ref().filter(|_| self.submitted > 0);
+        let done = heard.map_or(self.done, |heard| heard.done);
+        let elapsed_ns = self.time.max(done.time());
+        TrafficOutcome {
+            sent,
+            lost,
+            packets: done.packets,
+            bits: bits(&done, self.framing),
+            elapsed_ns,
+        }
+    }
+}
+
+fn bits(done: &ProgressCounts, framing: u64) -> u64 {
+    (done.bytes + done.packets * framing) * 8
+}
+
+/// A rate; 0 for no time at all.
+pub(super) fn per_sec(amount: u64, time: Nanos) -> f64 {
+    if time == 0 { 0.0 } else { amount as f64 * 1e9 / time as f64 }
+}

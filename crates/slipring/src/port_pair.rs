@@ -1,0 +1,24 @@
+//! What the programs that join two ports ask about them.
+
+use slipring_cli::{Diagnostic, codes};
+use slipring_port::{Port, PortInfo};
+
+/// Whether frames can go from the one port to the other.
+pub(crate) fn can_pass(from: &PortInfo, to: &PortInfo) -> bool {
+    from.caps.rx && to.caps.tx
+}
+
+/// The one port does not send what the other one receives.
+pub(crate) fn no_path(left: &PortInfo, right: &PortInfo) -> Diagnostic {
+    let summary = format!("no frame can pass between {} and {}", left.name, right.name);
+    Diagnostic::new(codes::SR0002, summary)
+        .with_cause(format!("they are open as:{} and{}", left.mode, right.mode))
+        .with_help("name a port that sends; a capture is written where its file does not exist yet")
+}
+
+/// Whether buffers can be exchanged between the ports.
+pub(crate) fn in_one_region(ports: &mut [Port]) -> bool {
+    let mut rings = ports.iter_mut().flat_map(|port| &mut port.queues).map(|queue| queue.rings());
+    let first = rings.next();
+    first.is_some_and(|first| rings.all(|other| first.rx.same_region(other.tx)))
+}

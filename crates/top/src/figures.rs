@@ -1,0 +1,285 @@
+//! Two looks side by side: what passed in between, and what holds now.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use slipring_core::counters::CountersSnapshot;
+
+use crate::attach::AttachedProgram;
+use crate::schema::{MetricObject, MetricSchema, NO_VALUE};
+
+/// The figures of a program at one moment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct TopSample {
+    /// Its process number.
+    pub pid: u32,
+    /// The name that was given to the run.
+    pub name: Option<String>,
+    /// The whole command line.
+    pub command: String,
+    /// Time since it began to publish, in ns.
+    pub elapsed_ns: u64,
+    /// Time to which rates belong, in ns.
+    pub interval_ns: u64,
+    /// Every link.
+    pub links: Vec<TopLink>,
+    /// Every port.
+    pub ports: Vec<TopPort>,
+}
+
+/// A link in one direction.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct TopLink {
+    /// Its name.
+    pub name: String,
+    /// Where its frames come from.
+    pub from: String,
+    /// Where they go.
+    pub to: String,
+    /// What was asked of it.
+    pub asked: TopLinkSettings,
+    /// Frames that reached it.
+    pub input: TopTraffic,
+    /// Frames that left it.
+    pub output: TopTraffic,
+    /// Frames inside.
+    pub inside: TopTraffic,
+    /// Frames lost since the start, by cause; those without a loss are left out.
+    pub lost: BTreeMap<String, u64>,
+    /// Frames that left it later than was to be warned of.
+    pub late: u64,
+    /// Bits per second that left, over the interval.
+    pub rate_bps: f64,
+    /// Frames per second that left, over the interval.
+    pub rate_pps: f64,
+    /// Share of the frames that came to an end in the interval which were lost.
+    pub loss_share: Option<f64>,
+    /// How long frames took in the last second.
+    pub delay_ns: Option<TopQuantiles>,
+    /// How long frames took since the start.
+    pub total_delay_ns: Option<TopQuantiles>,
+    /// How much later than asked they left in the last second.
+    pub error_ns: Option<TopQuantiles>,
+    /// How much later than asked they left since the start.
+    pub total_error_ns: Option<TopQuantiles>,
+    /// Bytes that waited for the line in the last second.
+    pub queue_bytes: Option<TopQuantiles>,
+}
+
+/// What was asked of a link.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct TopLinkSettings {
+    /// Its rate.
+    pub rate: TopLinkRate,
+    /// Its delay.
+    pub delay_ns: Option<TopQuantiles>,
+    /// The mean share of frames to lose, where it is one.
+    pub loss_share: Option<f64>,
+}
+
+/// A rate that was asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TopLinkRate {
+    /// As fast as it goes.
+    #[default]
+    Unlimited,
+    /// So many bits per second.
+    Bps(u64),
+    /// One that changes.
+    Varies,
+}
+
+/// The middle and the end of a distribution.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct TopQuantiles {
+    /// Half of all are at most this.
+    pub p50: u64,
+    /// 99 of 100 are at most this.
+    pub p99: u64,
+}
+
+/// Frames and their bytes, without FCS.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct TopTraffic {
+    /// Frames.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// A port.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct TopPort {
+    /// Its name.
+    pub name: String,
+    /// Received.
+    pub rx: TopTraffic,
+    /// Sent.
+    pub tx: TopTraffic,
+    /// Frames lost since the start, by cause; those without a loss are left out.
+    pub lost: BTreeMap<String, u64>,
+    /// Received over the interval.
+    pub rx_rate: TopSpeed,
+    /// Sent over the interval.
+    pub tx_rate: TopSpeed,
+}
+
+/// A speed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct TopSpeed {
+    /// Bits per second.
+    pub bps: f64,
+    /// Frames per second.
+    pub pps: f64,
+}
+
+impl TopSample {
+    /// What holds at `now`, with rates since `before`; without that, since the program began.
+    #[must_use]
+    pub fn of(
+        attached: &AttachedProgram,
+        before: Option<&CountersSnapshot>,
+        now: &CountersSnapshot,
+    ) -> Self {
+        let names = attached.schema();
+        let since_ns = before.map_or(attached.start_ns(), |before| before.at_ns);
+        let looks = SnapshotPair {
+            schema: names,
+            before,
+            now,
+            interval_ns: now.at_ns.saturating_sub(since_ns),
+        };
+        let all = |kind| names.objects.iter().filter(move |object| object.kind == kind);
+        Self {
+            pid: attached.pid(),
+            name: names.name.clone(),
+            command: names.line.clone(),
+            elapsed_ns: now.at_ns.saturating_sub(attached.start_ns()),
+            interval_ns: looks.interval_ns,
+            links: all("link").map(|object| looks.of(object).link()).collect(),
+            ports: all("port").map(|object| looks.of(object).port()).collect(),
+        }
+    }
+}
+
+/// Two looks at all objects.
+struct SnapshotPair<'l> {
+    schema: &'l MetricSchema,
+    before: Option<&'l CountersSnapshot>,
+    now: &'l CountersSnapshot,
+    interval_ns: u64,
+}
+
+impl<'l> SnapshotPair<'l> {
+    fn of(&'l self, object: &'l MetricObject) -> ObjectSample<'l> {
+        ObjectSample { snapshots: self, object }
+    }
+}
+
+/// Two looks at one object.
+struct ObjectSample<'l> {
+    snapshots: &'l SnapshotPair<'l>,
+    object: &'l MetricObject,
+}
+
+impl ObjectSample<'_> {
+    fn link(&self) -> TopLink {
+        let (output, lost) = (self.change("output.packets"), self.lost_in_interval());
+        let TopSpeed { bps, pps } = self.speed("output");
+        TopLink {
+            name: self.object.name.clone(),
+            from: self.object.from.clone().unwrap_or_default(),
+            to: self.object.to.clone().unwrap_or_default(),
+            asked: self.settings(),
+            input: self.traffic("input"),
+            output: self.traffic("output"),
+            inside: self.traffic("inside"),
+            lost: self.lost(),
+            late: self.value("late.packets"),
+            rate_bps: bps,
+            rate_pps: pps,
+            loss_share: (output + lost > 0).then(|| lost as f64 / (output + lost) as f64),
+            delay_ns: self.quantiles("delay"),
+            total_delay_ns: self.quantiles("total.delay"),
+            error_ns: self.quantiles("error"),
+            total_error_ns: self.quantiles("total.error"),
+            queue_bytes: self.quantiles("queue"),
+        }
+    }
+
+    fn settings(&self) -> TopLinkSettings {
+        TopLinkSettings {
+            rate: match self.gauge("asked.rate") {
+                Some(0) => TopLinkRate::Unlimited,
+                Some(bps) => TopLinkRate::Bps(bps),
+                None => TopLinkRate::Varies,
+            },
+            delay_ns: self.quantiles("asked.delay"),
+            loss_share: self.gauge("asked.loss").map(|loss| loss as f64 / 1e9),
+        }
+    }
+
+    fn port(&self) -> TopPort {
+        TopPort {
+            name: self.object.name.clone(),
+            rx: self.traffic("rx"),
+            tx: self.traffic("tx"),
+            lost: self.lost(),
+            rx_rate: self.speed("rx"),
+            tx_rate: self.speed("tx"),
+        }
+    }
+
+    /// A word now, and before.
+    fn words(&self, name: &str) -> Option<(u64, u64)> {
+        let mut counters = self.snapshots.schema.counters(self.object).iter();
+        let place = self.object.first + counters.position(|counter| counter.name == name)?;
+        let before = self.snapshots.before.and_then(|before| before.words.get(place)).copied();
+        Some((*self.snapshots.now.words.get(place)?, before.unwrap_or(0)))
+    }
+
+    fn value(&self, name: &str) -> u64 {
+        self.words(name).map_or(0, |(now, _)| now)
+    }
+
+    fn change(&self, name: &str) -> u64 {
+        self.words(name).map_or(0, |(now, before)| now.saturating_sub(before))
+    }
+
+    fn gauge(&self, name: &str) -> Option<u64> {
+        self.words(name).map(|(now, _)| now).filter(|now| *now != NO_VALUE)
+    }
+
+    fn traffic(&self, name: &str) -> TopTraffic {
+        let value = |unit| self.value(&format!("{name}.{unit}"));
+        TopTraffic { packets: value("packets"), bytes: value("bytes") }
+    }
+
+    fn quantiles(&self, name: &str) -> Option<TopQuantiles> {
+        let value = |part| self.gauge(&format!("{name}.{part}"));
+        Some(TopQuantiles { p50: value("p50")?, p99: value("p99")? })
+    }
+
+    fn speed(&self, name: &str) -> TopSpeed {
+        let per_sec = |unit| match self.snapshots.interval_ns {
+            0 => 0.0,
+            time => self.change(&format!("{name}.{unit}")) as f64 * 1e9 / time as f64,
+        };
+        TopSpeed { bps: per_sec("bytes") * 8.0, pps: per_sec("packets") }
+    }
+
+    fn causes(&self) -> impl Iterator<Item = (&str, &str)> {
+        let counters = self.snapshots.schema.counters(self.object).iter();
+        counters.filter_map(|counter| Some((counter.name.strip_prefix("lost.")?, &*counter.name)))
+    }
+
+    fn lost(&self) -> BTreeMap<String, u64> {
+        let causes = self.causes().map(|(cause, name)| (cause.to_owned(), self.value(name)));
+        causes.filter(|(_, count)| *count > 0).collect()
+    }
+
+    fn lost_in_interval(&self) -> u64 {
+        self.causes().map(|(_, name)| self.change(name)).fold(0, u64::saturating_add)
+    }
+}

@@ -1,0 +1,124 @@
+//! What a person watches: the last frames, the one that is selected, and what keys do.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::attach::TopProgram;
+use crate::figures::TopSample;
+
+/// Rates remembered of each link.
+const RATE_HISTORY_LEN: usize = 240;
+
+/// Everything on the screen.
+#[derive(Debug, Clone, Default)]
+pub struct TopModel {
+    /// The figures shown.
+    pub sample: TopSample,
+    /// Of each link, the rates of the last frames in bits per second, the newest last.
+    pub rates: Vec<VecDeque<u64>>,
+    /// The link that is shown in full.
+    pub selected: usize,
+    /// Whether new frames are left out.
+    pub paused: bool,
+    /// Whether the keys are explained.
+    pub shows_help: bool,
+    /// Whether the program has ended.
+    pub ended: bool,
+}
+
+/// What a key asks for beyond the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyAction {
+    /// To go on.
+    Nothing,
+    /// To end.
+    Quit,
+    /// To take what is selected.
+    Choose,
+}
+
+impl TopModel {
+    /// Takes a new frame in, unless paused.
+    pub fn update(&mut self, frame: TopSample) {
+        if self.paused {
+            return;
+        }
+        self.rates.resize_with(frame.links.len(), VecDeque::new);
+        for (rates, link) in self.rates.iter_mut().zip(&frame.links) {
+            if rates.len() == RATE_HISTORY_LEN {
+                rates.pop_front();
+            }
+            rates.push_back(link.rate_bps as u64);
+        }
+        self.selected = self.selected.min(frame.links.len().saturating_sub(1));
+        self.sample = frame;
+    }
+
+    /// Obeys a key.
+    pub fn key(&mut self, key: KeyEvent) -> KeyAction {
+        if is_quit(key) {
+            // The first one closes what lies above.
+            let closes = self.shows_help && key.code == KeyCode::Esc;
+            self.shows_help &= !closes;
+            return if closes { KeyAction::Nothing } else { KeyAction::Quit };
+        }
+        match key.code {
+            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
+            KeyCode::Char('?' | 'h') => self.shows_help = !self.shows_help,
+            _ => self.selected = move_selection(self.selected, self.sample.links.len(), key.code),
+        }
+        KeyAction::Nothing
+    }
+
+    /// How long it has run.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.sample.elapsed_ns)
+    }
+}
+
+/// A list of programs of which one is to be chosen.
+#[derive(Debug, Clone, Default)]
+pub struct ProgramChooser {
+    /// Those that run.
+    pub running: Vec<TopProgram>,
+    /// The one that is marked.
+    pub selected: usize,
+}
+
+impl ProgramChooser {
+    /// Obeys a key.
+    pub fn key(&mut self, key: KeyEvent) -> KeyAction {
+        match key.code {
+            _ if is_quit(key) => KeyAction::Quit,
+            KeyCode::Enter => KeyAction::Choose,
+            code => {
+                self.selected = move_selection(self.selected, self.running.len(), code);
+                KeyAction::Nothing
+            }
+        }
+    }
+}
+
+fn is_quit(key: KeyEvent) -> bool {
+    let interrupt = key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c');
+    interrupt || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc)
+}
+
+/// Where the arrows lead in a list of `count`.
+fn move_selection(selected: usize, count: usize, key: KeyCode) -> usize {
+    const PAGE_ROWS: usize = 10;
+    let last = count.saturating_sub(1);
+    let to = match key {
+        KeyCode::Up | KeyCode::Left | KeyCode::Char('k') => selected.saturating_sub(1),
+        KeyCode::Down | KeyCode::Right | KeyCode::Char('j') => selected.saturating_add(1),
+        KeyCode::PageUp => selected.saturating_sub(PAGE_ROWS),
+        KeyCode::PageDown => selected.saturating_add(PAGE_ROWS),
+        KeyCode::Home => 0,
+        KeyCode::End => last,
+        _ => selected,
+    };
+    to.min(last)
+}

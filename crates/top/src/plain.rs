@@ -1,0 +1,127 @@
+//! A frame as plain text: what is seen without a terminal, and what each cell of the screen says.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+use slipring_cli::units::human;
+
+use crate::figures::{TopLink, TopLinkRate, TopPort, TopQuantiles, TopSample, TopSpeed};
+
+/// A column: its heading, and what stands in it.
+pub(crate) type TopColumn<T> = (&'static str, fn(&T) -> String);
+
+/// The columns of a link.
+pub(crate) const LINK_COLUMNS: [TopColumn<TopLink>; 8] = [
+    ("link", |link| link.name.clone()),
+    ("asked", |link| rate(link.asked.rate)),
+    ("measured", |link| human::bits_per_sec(link.rate_bps)),
+    ("asked delay", |link| link.asked.delay_ns.map_or("varies".to_owned(), spread_ns)),
+    ("delay p50/p99", |link| optional(link.delay_ns.or(link.total_delay_ns), spread_ns)),
+    ("loss", |link| link.loss_share.map_or("-".to_owned(), percent)),
+    ("queue p50/p99", |link| optional(link.queue_bytes, spread_bytes)),
+    ("late by p50/p99", |link| optional(link.error_ns.or(link.total_error_ns), spread_ns)),
+];
+
+/// The columns of a port.
+pub(crate) const PORT_COLUMNS: [TopColumn<TopPort>; 4] = [
+    ("port", |port| port.name.clone()),
+    ("received", |port| speed(port.rx_rate)),
+    ("sent", |port| speed(port.tx_rate)),
+    ("lost", |port| lost(&port.lost)),
+];
+
+/// The whole frame.
+#[must_use]
+pub fn text(frame: &TopSample) -> String {
+    let mut text = head(frame) + "\n";
+    if !frame.links.is_empty() {
+        text += "\n";
+        text += &table(&LINK_COLUMNS, &frame.links);
+        for link in &frame.links {
+            let _ = writeln!(text, "{}", printable(&format!("{}: {}", link.name, totals(link))));
+        }
+    }
+    text += "\n";
+    text + &table(&PORT_COLUMNS, &frame.ports)
+}
+
+/// `lab, process 42, 12.5 s: slipring emulate …`
+#[must_use]
+pub fn head(frame: &TopSample) -> String {
+    let name = frame.name.as_ref().map_or(String::new(), |name| format!("{name}, "));
+    let elapsed = human::span(Duration::from_nanos(frame.elapsed_ns));
+    format!("{name}process {}, {elapsed}: {}", frame.pid, printable(&frame.command))
+}
+
+/// `100 in, 97 out, 2 inside, lost 1 (queue)`
+#[must_use]
+pub fn totals(link: &TopLink) -> String {
+    let [input, output, inside] =
+        [link.input, link.output, link.inside].map(|amount| amount.packets);
+    format!("{input} in, {output} out, {inside} inside, lost {}", lost(&link.lost))
+}
+
+/// `3 queue, 1 loss`
+#[must_use]
+pub fn lost(lost: &BTreeMap<String, u64>) -> String {
+    let causes: Vec<_> = lost.iter().map(|(cause, count)| format!("{count} {cause}")).collect();
+    if causes.is_empty() { "0".to_owned() } else { causes.join(", ") }
+}
+
+/// What another program said, without what would move the cursor.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+fn table<T>(columns: &[TopColumn<T>], rows: &[T]) -> String {
+    let cells = |row: &T| columns.iter().map(|(_, cell)| printable(&cell(row))).collect();
+    let heading = columns.iter().map(|(heading, _)| (*heading).to_owned()).collect();
+    let lines: Vec<Vec<String>> = std::iter::once(heading).chain(rows.iter().map(cells)).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
+    let widths: Vec<_> = (0..columns.len()).map(|column| width(column).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for line in &lines {
+        let padded = line.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        let padded = padded.collect::<Vec<_>>().join("  ");
+        text += padded.trim_end();
+        text += "\n";
+    }
+    text
+}
+
+fn rate(rate: TopLinkRate) -> String {
+    match rate {
+        TopLinkRate::Unlimited => "unlimited".to_owned(),
+        TopLinkRate::Bps(bps) => human::bits_per_sec(bps as f64),
+        TopLinkRate::Varies => "varies".to_owned(),
+    }
+}
+
+fn speed(speed: TopSpeed) -> String {
+    format!("{} {}", human::packets_per_sec(speed.pps), human::bits_per_sec(speed.bps))
+}
+
+fn optional<T>(value: Option<T>, say: fn(T) -> String) -> String {
+    value.map_or("-".to_owned(), say)
+}
+
+fn spread_ns(spread: TopQuantiles) -> String {
+    let [p50, p99] = [spread.p50, spread.p99].map(|ns| human::span(Duration::from_nanos(ns)));
+    if p50 == p99 { p50 } else { format!("{p50} / {p99}") }
+}
+
+fn spread_bytes(spread: TopQuantiles) -> String {
+    let [p50, p99] = [spread.p50, spread.p99].map(human::bytes);
+    if p50 == p99 { p50 } else { format!("{p50} / {p99}") }
+}
+
+/// A share with as many digits as tell something.
+pub(crate) fn percent(share: f64) -> String {
+    match share * 100.0 {
+        0.0 => "0 %".to_owned(),
+        percent if percent < 0.001 => "<0.001 %".to_owned(),
+        percent => format!("{} %", (percent * 1000.0).round() / 1000.0),
+    }
+}

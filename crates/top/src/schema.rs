@@ -1,0 +1,217 @@
+//! What published words mean: the text in front of them, as JSON.
+//!
+//! Objects of a kind have the same counters in the same order, so each kind is told once and each
+//! object only says where its words begin. That keeps the text of ten thousand links short.
+//!
+//! ```json
+//! {"schema": 1, "line": "slipring emulate …", …,
+//!  "objects": [{"kind": "link", "name": "up", "from": "left", "to": "right", "first": 0}, …],
+//!  "kinds": {"link": [{"name": "output.packets", "unit": "packets", "kind": "counter",
+//!                      "direction": "out"}, …]}}
+//! ```
+//!
+//! A counter only grows, so two looks may be subtracted. A gauge holds for its moment, and is
+//! [`NONE`] where there is nothing to tell.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Version of these keys. Keys may be added under a version; none changes its meaning.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The value of a gauge that has none.
+pub const NO_VALUE: u64 = u64::MAX;
+
+/// A program and what it publishes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetricSchema {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The whole command line.
+    pub line: String,
+    /// Version of the program.
+    pub version: String,
+    /// The name that was given to the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Seed of every random choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+    /// What is counted.
+    pub objects: Vec<MetricObject>,
+    /// The counters of the objects of each kind, in the order of their words.
+    pub kinds: BTreeMap<String, Vec<MetricCounter>>,
+}
+
+/// Something that has counters: a link, a port.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetricObject {
+    /// What it is: `link` or `port`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Where its frames come from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Where they go.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+    /// The place of its first word.
+    pub first: usize,
+}
+
+/// One word of an object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetricCounter {
+    /// Its name, such as `lost.queue`.
+    pub name: String,
+    /// What it counts: `packets`, `bytes`, `ns`, `bit/s`.
+    pub unit: String,
+    /// How it behaves.
+    pub kind: MetricKind,
+    /// Which way the frames go that it counts, where that is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direction: Option<MetricDirection>,
+}
+
+/// How a word behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MetricKind {
+    /// It only grows.
+    Counter,
+    /// It holds for its moment.
+    Gauge,
+}
+
+/// Which way frames go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MetricDirection {
+    /// Into the object.
+    In,
+    /// Out of it.
+    Out,
+}
+
+impl MetricCounter {
+    /// A word that only grows.
+    #[must_use]
+    pub fn growing(name: impl Into<String>, unit: &str) -> Self {
+        Self::new(name.into(), unit, MetricKind::Counter)
+    }
+
+    /// A word that holds for its moment.
+    #[must_use]
+    pub fn gauge(name: impl Into<String>, unit: &str) -> Self {
+        Self::new(name.into(), unit, MetricKind::Gauge)
+    }
+
+    fn new(name: String, unit: &str, kind: MetricKind) -> Self {
+        let direction = match name.split('.').next() {
+            Some("input" | "rx") => Some(MetricDirection::In),
+            Some("output" | "tx") => Some(MetricDirection::Out),
+            _ => None,
+        };
+        Self { name, unit: unit.to_owned(), kind, direction }
+    }
+}
+
+impl MetricSchema {
+    /// Says what the words of the objects of a kind mean.
+    pub fn describe(&mut self, kind: &str, counters: Vec<MetricCounter>) {
+        self.kinds.insert(kind.to_owned(), counters);
+    }
+
+    /// Adds an object, whose words follow those of the ones before.
+    pub fn add(&mut self, object: MetricObject) {
+        let first = self.words();
+        self.objects.push(MetricObject { first, ..object });
+    }
+
+    /// How many words all objects have together.
+    #[must_use]
+    pub fn words(&self) -> usize {
+        let end =
+            |object: &MetricObject| Some(object.first.saturating_add(self.counters(object).len()));
+        self.objects.last().and_then(end).unwrap_or(0)
+    }
+
+    /// The counters of an object.
+    #[must_use]
+    pub fn counters(&self, object: &MetricObject) -> &[MetricCounter] {
+        self.kinds.get(&object.kind).map_or(&[], Vec::as_slice)
+    }
+
+    /// The text to publish.
+    ///
+    /// # Panics
+    /// Never: texts, numbers and lists are always JSON.
+    #[must_use]
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).expect("texts, numbers and lists are JSON")
+    }
+
+    /// Reads the text of another process, which publishes `words` words.
+    ///
+    /// # Errors
+    /// What is wrong with it: no such JSON, another version, or objects beyond the words.
+    pub fn read(text: &str, words: usize) -> Result<Self, String> {
+        let names: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        if names.schema != SCHEMA_VERSION {
+            return Err(format!("its names have version {}", names.schema));
+        }
+        let fits = |object: &MetricObject| {
+            let end = object.first.checked_add(names.counters(object).len());
+            end.is_some_and(|end| end <= words)
+        };
+        match names.objects.iter().find(|object| !fits(object)) {
+            Some(object) => Err(format!("the words of {:?} are not there", object.name)),
+            None => Ok(names),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> MetricSchema {
+        let mut names = MetricSchema { schema: SCHEMA_VERSION, ..MetricSchema::default() };
+        names.describe("link", vec![MetricCounter::growing("input.packets", "packets"); 3]);
+        names.describe("port", vec![MetricCounter::gauge("inside", "packets"); 2]);
+        for (kind, name) in [("link", "up"), ("port", "a"), ("link", "down")] {
+            names.add(MetricObject {
+                kind: kind.into(),
+                name: name.into(),
+                ..MetricObject::default()
+            });
+        }
+        names
+    }
+
+    #[test]
+    fn words_follow_each_other() {
+        let names = names();
+        let first: Vec<_> = names.objects.iter().map(|object| object.first).collect();
+        assert_eq!((first, names.words()), (vec![0, 3, 5], 8));
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let names = names();
+        assert_eq!(MetricSchema::read(&names.text(), 8).unwrap(), names);
+    }
+
+    #[test]
+    fn objects_beyond_the_words_are_refused() {
+        let mut names = names();
+        assert!(MetricSchema::read(&names.text(), 7).unwrap_err().contains("down"));
+        names.objects[1].first = usize::MAX;
+        assert!(MetricSchema::read(&names.text(), 100).unwrap_err().contains("\"a\""));
+        assert!(MetricSchema::read("{}", 8).is_err());
+        names.schema = 2;
+        assert!(MetricSchema::read(&names.text(), 100).unwrap_err().contains("version 2"));
+    }
+}

@@ -1,0 +1,144 @@
+//! A model on a screen.
+//!
+//! ```text
+//!   slipring top  lab, process 42, 12.5 s: slipring emulate …
+//!   link  asked       measured      …  rate over time
+//!   up    10 Mbit/s   9.87 Mbit/s   …  ▂▅▇█████
+//!   ┌ up: left to right ─────────────────────────────┐
+//!   │ ▁▂▃▅▇█████████████                  10 Mbit/s   │
+//!   │ 100 in, 97 out, 2 inside, lost 1 queue          │
+//!   └─────────────────────────────────────────────────┘
+//!   port  received  sent  lost
+//!   q quit  arrows select  p pause  ? help
+//! ```
+//!
+//! Only rows that are seen are made, so ten thousand links cost what fits on the screen.
+
+mod detail;
+mod table;
+
+use ratatui::Frame as Screen;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Modifier, Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Paragraph};
+
+use crate::model::{ProgramChooser, TopModel};
+use crate::plain::{self, printable};
+
+/// The line at the bottom.
+const KEYS_LINE: &str = "q quit   arrows select   p pause   ? help";
+
+/// What the help says.
+const HELP_LINES: [&str; 9] = [
+    "asked     what the link is to do",
+    "measured  what left it in the last interval",
+    "delay     from arrival to departure, in the last second",
+    "queue     bytes that waited for the line, in the last second",
+    "late by   how much later than asked frames left",
+    "loss      share that was lost in the last interval, whatever the cause",
+    "",
+    "arrows, j k, PgUp PgDn, Home End   another link",
+    "p pause   ? this help   q, Esc, Ctrl-C quit",
+];
+
+/// Rows of the part below the links.
+const DETAIL_ROWS: u16 = 10;
+
+/// Draws a model.
+pub fn draw(screen: &mut Screen<'_>, model: &TopModel) {
+    let frame = &model.sample;
+    let RowLayout { links, detail, ports } = RowLayout::of(model, screen.area().height);
+    let rows = [1, links, detail, ports].map(Constraint::Length);
+    let [head, links, detail, ports, _, keys] =
+        Layout::vertical(rows.into_iter().chain([Constraint::Fill(1), Constraint::Length(1)]))
+            .areas(screen.area());
+    screen.render_widget(header(model), head);
+    if !frame.links.is_empty() {
+        table::links(screen, links, model);
+        detail::draw(screen, detail, model);
+    }
+    table::ports(screen, ports, frame);
+    screen.render_widget(Line::from(KEYS_LINE).dim(), keys);
+    if model.shows_help {
+        help(screen);
+    }
+}
+
+/// How many rows each part gets.
+struct RowLayout {
+    links: u16,
+    detail: u16,
+    ports: u16,
+}
+
+impl RowLayout {
+    /// The links come first, then the ports, and the detail where there is room for all of it.
+    fn of(model: &TopModel, height: u16) -> Self {
+        let table = |count: usize| match count {
+            0 => 0,
+            count => u16::try_from(count + 1).unwrap_or(u16::MAX),
+        };
+        let room = height.saturating_sub(2);
+        let links = table(model.sample.links.len());
+        let few = links.min(4).min(room);
+        let ports = table(model.sample.ports.len()).min(8).min(room - few);
+        let has_room = links > 0 && room - few - ports >= DETAIL_ROWS;
+        let detail = if has_room { DETAIL_ROWS } else { 0 };
+        Self { links: links.min(room - ports - detail), detail, ports }
+    }
+}
+
+/// Draws a list to choose from.
+pub fn choose(screen: &mut Screen<'_>, choice: &ProgramChooser) {
+    let [head, list, keys] =
+        Layout::vertical([Constraint::Length(2), Constraint::Min(1), Constraint::Length(1)])
+            .areas(screen.area());
+    screen.render_widget(Line::from("Several programs run. Which one?").bold(), head);
+    let rows = usize::from(list.height).max(1);
+    let first = table::first_row(choice.selected, rows);
+    let seen = choice.running.iter().enumerate().skip(first).take(rows);
+    let lines: Vec<_> = seen
+        .map(|(at, running)| {
+            let text = printable(&format!("{running}  {}", running.line));
+            Line::styled(text, selection_style(at == choice.selected))
+        })
+        .collect();
+    screen.render_widget(Paragraph::new(lines), list);
+    screen.render_widget(Line::from("Enter watch   arrows select   q quit").dim(), keys);
+}
+
+fn header(model: &TopModel) -> Line<'static> {
+    let state = match (model.ended, model.paused) {
+        (true, _) => " [ended]",
+        (false, true) => " [paused]",
+        (false, false) => "",
+    };
+    Line::from(vec![
+        Span::from("slipring top").bold(),
+        Span::from(state).bold().yellow(),
+        Span::from(format!("  {}", plain::head(&model.sample))),
+    ])
+}
+
+fn help(screen: &mut Screen<'_>) {
+    let widest = HELP_LINES.iter().map(|line| line.chars().count()).max().unwrap_or(0) as u16;
+    let area = centred(screen.area(), widest + 4, HELP_LINES.len() as u16 + 2);
+    let lines: Vec<_> = HELP_LINES.iter().map(|line| Line::from(format!(" {line}"))).collect();
+    screen.render_widget(Clear, area);
+    screen.render_widget(Paragraph::new(lines).block(Block::bordered().title(" Help ")), area);
+}
+
+fn centred(area: Rect, width: u16, height: u16) -> Rect {
+    let (width, height) = (width.min(area.width), height.min(area.height));
+    let (x, y) = (area.x + (area.width - width) / 2, area.y + (area.height - height) / 2);
+    Rect { x, y, width, height }
+}
+
+/// How the selected row looks.
+fn selection_style(selected: bool) -> Style {
+    if selected { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() }
+}
+
+#[cfg(test)]
+mod tests;

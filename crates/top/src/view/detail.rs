@@ -1,0 +1,65 @@
+//! The selected link in full: its rate over time, its account, what it lost and why.
+
+use std::time::Duration;
+
+use ratatui::Frame as Screen;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::Stylize;
+use ratatui::text::Line;
+use ratatui::widgets::{Block, Paragraph, Sparkline};
+use slipring_cli::units::human;
+
+use crate::figures::{TopLink, TopLinkRate, TopQuantiles};
+use crate::model::TopModel;
+use crate::plain::{self, printable};
+
+/// Draws the selected link.
+pub(super) fn draw(screen: &mut Screen<'_>, area: Rect, model: &TopModel) {
+    let Some(link) = model.sample.links.get(model.selected) else { return };
+    let title = format!(" {}: {} to {} ", link.name, link.from, link.to);
+    let block = Block::bordered().title(printable(&title));
+    let inner = block.inner(area);
+    screen.render_widget(block, area);
+    let lines = figures(link);
+    let [scale, rates, text] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Min(1),
+        Constraint::Length(lines.len() as u16),
+    ])
+    .areas(inner);
+    let width = usize::from(rates.width);
+    let all = model.rates.get(model.selected);
+    let all = all.map(|all| all.iter().copied().collect::<Vec<_>>()).unwrap_or_default();
+    let seen = &all[all.len().saturating_sub(width)..];
+    let top = top(link, seen);
+    screen.render_widget(Line::from(human::bits_per_sec(top as f64)).dim(), scale);
+    screen.render_widget(Sparkline::default().data(seen).max(top).green(), rates);
+    screen.render_widget(Paragraph::new(lines), text);
+}
+
+/// The rate at the top of the picture: what was asked, or more where more passed.
+fn top(link: &TopLink, rates: &[u64]) -> u64 {
+    let asked = match link.asked.rate {
+        TopLinkRate::Bps(bps) => bps,
+        TopLinkRate::Unlimited | TopLinkRate::Varies => 1,
+    };
+    rates.iter().copied().fold(asked, u64::max)
+}
+
+fn figures(link: &TopLink) -> Vec<Line<'static>> {
+    let since_start = |what, spread: Option<TopQuantiles>| {
+        spread.map(|spread| format!("   {what} p50 {} p99 {}", time(spread.p50), time(spread.p99)))
+    };
+    let delay = since_start("delay", link.total_delay_ns).unwrap_or_default();
+    let late_by = since_start("late by", link.total_error_ns).unwrap_or_default();
+    let asked_loss = link.asked.loss_share.map_or("varies".to_owned(), plain::percent);
+    vec![
+        Line::from(printable(&plain::totals(link))),
+        Line::from(format!("since the start:{delay}{late_by}   late {}", link.late)),
+        Line::from(format!("asked loss {asked_loss}")),
+    ]
+}
+
+fn time(ns: u64) -> String {
+    human::span(Duration::from_nanos(ns))
+}

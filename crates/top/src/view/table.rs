@@ -1,0 +1,101 @@
+//! The tables of links and ports.
+
+use std::collections::VecDeque;
+
+use ratatui::Frame as Screen;
+use ratatui::layout::{Constraint, Rect};
+use ratatui::style::Stylize;
+use ratatui::widgets::{Row, Table};
+
+use super::selection_style;
+use crate::figures::TopSample;
+use crate::model::TopModel;
+use crate::plain::{LINK_COLUMNS, PORT_COLUMNS, printable};
+
+/// Rates shown in a row.
+const SPARKLINE_WIDTH: usize = 16;
+
+/// Draws the links that fit, the selected one among them.
+pub(super) fn links(screen: &mut Screen<'_>, area: Rect, model: &TopModel) {
+    let rows = usize::from(area.height).saturating_sub(1);
+    let first = first_row(model.selected, rows);
+    let seen = model.sample.links.iter().enumerate().skip(first).take(rows);
+    let none = VecDeque::new();
+    let cells: Vec<(Vec<String>, bool)> = seen
+        .map(|(at, link)| {
+            let glance = sparkline(model.rates.get(at).unwrap_or(&none));
+            let cells = LINK_COLUMNS.iter().map(|(_, cell)| printable(&cell(link)));
+            (cells.chain([glance]).collect(), at == model.selected)
+        })
+        .collect();
+    let headings = LINK_COLUMNS.iter().map(|(heading, _)| *heading).chain(["rate over time"]);
+    render(screen, area, &headings.collect::<Vec<_>>(), cells);
+}
+
+/// Draws the ports that fit.
+pub(super) fn ports(screen: &mut Screen<'_>, area: Rect, frame: &TopSample) {
+    let seen = frame.ports.iter().take(usize::from(area.height).saturating_sub(1));
+    let cells = seen.map(|port| {
+        let cells = PORT_COLUMNS.iter().map(|(_, cell)| printable(&cell(port)));
+        (cells.collect::<Vec<_>>(), false)
+    });
+    let headings: Vec<_> = PORT_COLUMNS.iter().map(|(heading, _)| *heading).collect();
+    render(screen, area, &headings, cells.collect());
+}
+
+/// The first of `rows` rows, so that the selected one is seen.
+pub(super) fn first_row(selected: usize, rows: usize) -> usize {
+    (selected + 1).saturating_sub(rows.max(1))
+}
+
+/// Shows the columns for which there is room; the last of them may be cut.
+fn render(screen: &mut Screen<'_>, area: Rect, headings: &[&str], rows: Vec<(Vec<String>, bool)>) {
+    const COLUMN_GAP: u16 = 2;
+    let mut room = area.width;
+    let mut widths = Vec::new();
+    for (column, heading) in headings.iter().enumerate() {
+        let cells = rows.iter().map(|(cells, _)| cells[column].chars().count());
+        let widest = cells.chain([heading.chars().count()]).max().unwrap_or(0);
+        let width = u16::try_from(widest).unwrap_or(u16::MAX).min(room);
+        widths.push(Constraint::Length(width));
+        room = room.saturating_sub(width.saturating_add(COLUMN_GAP));
+        if room == 0 {
+            break;
+        }
+    }
+    let seen = widths.len();
+    let rows = rows.into_iter().map(|(cells, selected)| {
+        Row::new(cells.into_iter().take(seen)).style(selection_style(selected))
+    });
+    let header = Row::new(headings.iter().copied().take(seen)).dim();
+    screen.render_widget(Table::new(rows, widths).header(header).column_spacing(COLUMN_GAP), area);
+}
+
+/// The last rates in one cell, as high as the highest of them.
+fn sparkline(rates: &VecDeque<u64>) -> String {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let last = rates.iter().skip(rates.len().saturating_sub(SPARKLINE_WIDTH));
+    let highest = last.clone().max().copied().unwrap_or(0).max(1);
+    // The product of a rate and 7 fits where the rate is one of this world.
+    let bar = |rate: &u64| BARS[(rate.saturating_mul(7) / highest).min(7) as usize];
+    last.map(bar).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_selected_row_is_always_seen() {
+        assert_eq!([0, 4, 5, 99].map(|selected| first_row(selected, 5)), [0, 0, 1, 95]);
+        assert_eq!(first_row(3, 0), 3);
+    }
+
+    #[test]
+    fn a_glance_is_as_high_as_its_highest_rate() {
+        assert_eq!(sparkline(&VecDeque::from([0, 50, 100])), "▁▄█");
+        assert_eq!(sparkline(&VecDeque::from([0, 0])), "▁▁");
+        assert_eq!(sparkline(&VecDeque::from([u64::MAX; 2])), "▂▂", "absurd, and no panic");
+        assert_eq!(sparkline(&(0..100).collect()).chars().count(), SPARKLINE_WIDTH);
+    }
+}

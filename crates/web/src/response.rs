@@ -1,0 +1,73 @@
+//! Answers: values, and errors with their four parts and a status that fits.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+use slipring_cli::codes::{SR0014, SR0015, SR0016};
+use slipring_cli::{Diagnose, Diagnostic, Exit};
+use slipring_control::{ControlError, ControlRefusal};
+
+/// How requests are written here.
+const REQUEST_SYNTAX: &str = "POST /api/v1/TARGET/WHAT with an object of arguments, or nothing: \
+    {\"changes\":{\"link.up.delay\":\"40ms\"}}";
+
+/// A value as JSON.
+pub(crate) struct JsonBody(pub(crate) Value);
+
+impl IntoResponse for JsonBody {
+    fn into_response(self) -> Response {
+        let kind = HeaderValue::from_static("application/json");
+        ([(header::CONTENT_TYPE, kind)], self.0.to_string()).into_response()
+    }
+}
+
+/// Why a request is not obeyed.
+#[derive(Debug)]
+pub(crate) struct HttpRefusal {
+    status: StatusCode,
+    /// On the heap: errors are rare, and results are passed by value.
+    error: Box<Diagnostic>,
+}
+
+impl HttpRefusal {
+    /// A refusal of the gateway itself.
+    pub(crate) fn new(status: StatusCode, cause: &str, help: &str) -> Self {
+        let error = Diagnostic::new(SR0016, "the request is refused");
+        Self { status, error: Box::new(error.with_cause(cause).with_help(help)) }
+    }
+
+    /// The object that stands for it.
+    pub(crate) fn json(&self) -> Value {
+        self.error.to_json()
+    }
+}
+
+impl From<ControlError> for HttpRefusal {
+    fn from(error: ControlError) -> Self {
+        use ControlError as E;
+        let mut diagnostic = Diagnostic::of(&error);
+        if diagnostic.help().as_deref() == Some(ControlRefusal::REQUEST_FORM) {
+            diagnostic = diagnostic.with_help(REQUEST_SYNTAX);
+        }
+        let status = match &error {
+            E::NothingRuns { .. } | E::Unknown { .. } | E::BadName { .. } => StatusCode::NOT_FOUND,
+            E::Several { .. } | E::NameTaken { .. } => StatusCode::CONFLICT,
+            E::Untrusted(_) | E::System { .. } => StatusCode::INTERNAL_SERVER_ERROR,
+            E::NoAnswer(_) | E::TimedOut { .. } => StatusCode::GATEWAY_TIMEOUT,
+            E::Refused(_) => match (diagnostic.code(), diagnostic.exit()) {
+                (SR0014, _) => StatusCode::BAD_REQUEST,
+                (SR0015, _) => StatusCode::CONFLICT,
+                (_, Exit::PeerLost) => StatusCode::BAD_GATEWAY,
+                (_, Exit::Machine) => StatusCode::INTERNAL_SERVER_ERROR,
+                _ => StatusCode::UNPROCESSABLE_ENTITY,
+            },
+        };
+        Self { status, error: Box::new(diagnostic) }
+    }
+}
+
+impl IntoResponse for HttpRefusal {
+    fn into_response(self) -> Response {
+        (self.status, JsonBody(self.json())).into_response()
+    }
+}
