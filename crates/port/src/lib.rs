@@ -41,6 +41,7 @@ pub mod middleware;
 pub mod native;
 pub mod netlink;
 pub mod netns;
+pub mod nic;
 pub mod null;
 pub mod packet;
 pub mod pcap;

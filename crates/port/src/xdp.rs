@@ -25,19 +25,16 @@
 //! process dies. Offloads that were switched off for the port are put back only by dropping it.
 
 mod btf;
-mod in_flight;
+mod ends;
 mod layout;
-mod offload_fixup;
 mod owner;
-mod ownership;
 mod program;
 mod queue;
 mod ring;
-mod rx;
 mod setup;
 mod socket;
 mod sys;
-mod tx;
+mod umem;
 
 use std::any::Any;
 use std::sync::Arc;
@@ -50,21 +47,18 @@ use crate::iface::{self, Feature, FeatureGuard, Iface};
 use crate::info::{PortCaps, PortInfo, PortMode};
 use crate::link_watch::LinkWatch;
 use crate::netns::Netns;
+use crate::nic::{MAX_PACKET_DESCRIPTORS, OffloadFixup, TxLimits};
 use crate::options::{OpenOptions, RegionNeeds};
 use crate::port::Port;
 use layout::{HEADROOM, UmemLayout};
-use offload_fixup::OffloadFixup;
 use program::{VlanHandling, XdpAttachMode};
 use queue::{XdpDevice, XdpQueue};
 use setup::BoundSockets;
-use tx::TxLimits;
 
 /// Ethernet header and two tags: what a frame may have beyond the MTU.
 pub(crate) const MAX_LINK_HEADER_LEN: u32 = 22;
 /// Buffers of a queue kept back for cutting super-frames.
 const RESERVE_BUFS: u32 = 64;
-/// Most slots of a packet that is sent.
-const MAX_PACKET_SLOTS: u32 = 17;
 
 /// What the port takes from a region.
 ///
@@ -201,7 +195,7 @@ fn reserve(iface: &Iface, place: XdpAttachMode, slots: u32) -> u32 {
 
 /// A frame has to fit one buffer, or the longest chain of them.
 fn check_mtu(iface: &Iface, opened: &BoundSockets, region: &Region) -> Result<(), OpenCause> {
-    let parts = if opened.mode.chains { MAX_PACKET_SLOTS } else { 1 };
+    let parts = if opened.mode.chains { MAX_PACKET_DESCRIPTORS } else { 1 };
     let limit = UmemLayout::new(region).part() * parts - MAX_LINK_HEADER_LEN;
     if iface.mtu <= limit {
         return Ok(());
@@ -284,7 +278,7 @@ fn info(
 
 fn caps(iface: &Iface, opened: &BoundSockets, region: &Region) -> PortCaps {
     let part = UmemLayout::new(region).part();
-    let most = if opened.mode.chains { part * MAX_PACKET_SLOTS } else { part };
+    let most = if opened.mode.chains { part * MAX_PACKET_DESCRIPTORS } else { part };
     let max_packet = most.min(iface.mtu.saturating_add(MAX_LINK_HEADER_LEN));
     PortCaps { rx: true, tx: true, max_packet, max_slot: part }
 }

@@ -32,6 +32,14 @@ pub struct FaultSpec {
     pub seed: u64,
 }
 
+impl FaultSpec {
+    /// Nothing goes wrong, but every packet is held for `delay`.
+    #[must_use]
+    pub fn only_delay(delay: Nanos) -> Self {
+        Self { loss: Chance::NEVER, corruption: Chance::NEVER, delay, seed: 0 }
+    }
+}
+
 /// How many times a port's own needs its faults take: front rings, and spare buffers for two
 /// rings' worth of delayed frames each way. For [`crate::OpenOptions::layers`].
 pub const FAULT_LAYERS: u32 = 3;

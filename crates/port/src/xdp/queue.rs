@@ -7,18 +7,17 @@ use std::sync::Arc;
 use slipring_ring::{RingHalves, Rx, RxRing, Tx, TxRing};
 
 use super::KeepAlive;
-use super::offload_fixup::OffloadFixup;
-use super::ownership::{SyncDirection, SyncOwnership};
+use super::ends::kick;
 use super::program::XdpHook;
-use super::rx::RxSide;
 use super::socket::{XdpSocket, fault};
 use super::sys;
-use super::tx::{TxLimits, TxSide};
 use crate::bpf::host::HostDetached;
 use crate::error::{OpenCause, RunCause, RunError};
 use crate::iface::{FeatureGuard, Promisc};
 use crate::lender::{DelegatedQueue, QueueLender};
 use crate::link_watch::LinkWatch;
+use crate::nic::ownership::{SyncDirection, SyncOwnership};
+use crate::nic::{OffloadFixup, RxSide, TxLimits, TxSide};
 use crate::queue::{Interest, Queue, QueueRings, TxWait, WaitFds};
 use crate::stats::{DropCause, QueueCounters};
 
@@ -141,10 +140,7 @@ impl XdpQueue {
             return self.check(false);
         }
         let before = self.tx_side.packets_out();
-        let socket = &mut self.socket;
-        let zero_copy = socket.zero_copy;
-        let fd = socket.fd.as_fd();
-        self.tx_side.sync(&mut socket.tx, fd, zero_copy)?;
+        self.sync_tx()?;
         let after = self.tx_side.packets_out();
         self.check(after == 0 || after != before)
     }
@@ -201,8 +197,7 @@ impl XdpQueue {
             return Ok(());
         }
         if self.gated {
-            let socket = &mut self.socket;
-            return self.tx_side.sync(&mut socket.tx, socket.fd.as_fd(), socket.zero_copy);
+            return self.sync_tx();
         }
         self.kick_pending()
     }
@@ -210,7 +205,15 @@ impl XdpQueue {
     /// Has the kernel send what it was given while the interface was down.
     fn kick_pending(&mut self) -> Result<(), RunCause> {
         let socket = &mut self.socket;
-        self.tx_side.kick_pending(&mut socket.tx, socket.fd.as_fd(), socket.zero_copy)
+        let (fd, zero_copy) = (socket.fd.as_fd(), socket.zero_copy);
+        self.tx_side.kick_pending(&mut socket.tx, |side, ends| kick(side, ends, fd, zero_copy))
+    }
+
+    #[inline]
+    fn sync_tx(&mut self) -> Result<(), RunCause> {
+        let socket = &mut self.socket;
+        let (fd, zero_copy) = (socket.fd.as_fd(), socket.zero_copy);
+        self.tx_side.sync(&mut socket.tx, |side, ends| kick(side, ends, fd, zero_copy))
     }
 
     fn set_down(&mut self, down: bool) {

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use super::ownership::CorruptWords;
 use super::sys::SharedRing;
+use crate::nic::ownership::CorruptWords;
 
 /// A ring that we write and the kernel reads: fill and TX.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use super::layout::is_aligned;
 use super::owner;
 use super::program::{HookError, HookRequest, VlanHandling, XdpAttachMode, XdpHook};
 use super::socket::{UnboundSocket, XdpSocket};
-use super::sys::{self, RingSizes};
+use super::sys;
 use crate::error::OpenCause;
 use crate::iface::Iface;
 use crate::options::{OpenOptions, XdpMode};
@@ -183,15 +183,14 @@ impl SetupAttempt<'_> {
         first: Option<&XdpSocket>,
     ) -> Result<XdpSocket, SetupFailure> {
         let failed = |error| self.failure(error, queue);
-        let region = first.is_none().then_some(self.region);
-        let socket = UnboundSocket::new(region, self.sizes()).map_err(failed)?;
+        let slots = self.ring_size();
+        let socket = UnboundSocket::new(self.region, first.is_some(), slots).map_err(failed)?;
         // A socket that shares memory inherits the mode with it.
         let flags = if first.is_some() { libc::XDP_SHARED_UMEM } else { bind_flags(mode) };
         let umem = first.map(XdpSocket::fd);
         let socket = socket.bind(self.iface.index, queue, flags, umem).map_err(failed)?;
-        let sizes = self.sizes();
-        let bytes = sizes.tx.saturating_mul(SEND_BUFFER_BYTES_PER_FRAME).min(1 << 30);
-        sys::widen_tx(socket.fd().as_fd(), sizes.tx, bytes as i32);
+        let bytes = slots.saturating_mul(SEND_BUFFER_BYTES_PER_FRAME).min(1 << 30);
+        sys::widen_tx(socket.fd().as_fd(), slots, bytes as i32);
         if self.options.busy_poll_us > 0 {
             let micros = self.options.busy_poll_us;
             sys::busy_poll(socket.fd(), micros, MIN_RING_SIZE)
@@ -201,9 +200,8 @@ impl SetupAttempt<'_> {
     }
 
     /// All rings hold what all slots hold, so that none can overflow.
-    fn sizes(&self) -> RingSizes {
-        let slots = self.options.slots.max(MIN_RING_SIZE).next_power_of_two();
-        RingSizes { fill: slots, completion: slots, rx: slots, tx: slots }
+    fn ring_size(&self) -> u32 {
+        self.options.slots.max(MIN_RING_SIZE).next_power_of_two()
     }
 
     fn failure(&self, error: io::Error, queue: u32) -> SetupFailure {

@@ -7,10 +7,14 @@ use std::time::Duration;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use slipring_ring::Region;
 
+use super::ends::{RxEnds, TxEnds};
+use super::layout::UmemLayout;
 use super::ring::{Consumer, Producer};
-use super::sys::{self, RingSizes};
+use super::sys;
+use super::umem::Umem;
 use crate::clock::now;
 use crate::error::RunCause;
+use crate::nic::dma::DmaMemory;
 
 /// A closed socket keeps its queue for some tens of milliseconds: the kernel cleans up later.
 const BUSY_RETRY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -19,18 +23,19 @@ const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(5);
 /// A socket with rings and memory, on its way to a queue.
 pub(super) struct UnboundSocket {
     fd: OwnedFd,
+    layout: UmemLayout,
     rings: sys::KernelRings,
 }
 
 impl UnboundSocket {
-    /// A socket; with `region`, it registers that, otherwise it is to share another's memory.
-    pub(super) fn new(region: Option<&Region>, sizes: RingSizes) -> io::Result<Self> {
-        let fd = sys::socket()?;
-        if let Some(region) = region {
-            sys::register_umem(fd.as_fd(), region)?;
+    /// A socket for a port in `region`, which it registers unless it is to share another's memory.
+    pub(super) fn new(region: &Region, shares: bool, slots: u32) -> io::Result<Self> {
+        let mut umem = Umem::new(sys::socket()?);
+        if !shares {
+            umem.map_buffers(region)?;
         }
-        let rings = sys::make_rings(fd.as_fd(), sizes)?;
-        Ok(Self { fd, rings })
+        let rings = umem.make_rings(slots)?;
+        Ok(Self { fd: umem.into_socket(), layout: UmemLayout::new(region), rings })
     }
 
     /// Binds it, waiting for a former owner of the queue to be cleaned up.
@@ -58,20 +63,6 @@ pub(super) fn retry_while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) ->
             result => return result,
         }
     }
-}
-
-/// The ends of one direction each, so that they can be lent separately.
-#[derive(Debug)]
-pub(super) struct RxEnds {
-    pub(super) fill: Producer<1>,
-    pub(super) rx: Consumer<2>,
-}
-
-/// See [`RxEnds`].
-#[derive(Debug)]
-pub(super) struct TxEnds {
-    pub(super) tx: Producer<2>,
-    pub(super) completion: Consumer<1>,
 }
 
 /// A bound socket. Its fields are dropped in order: the kernel frees the queue, and stops writing
@@ -133,10 +124,14 @@ fn watch(set: &OwnedFd, fd: &OwnedFd, events: EventFlags, on: bool) -> bool {
 }
 
 impl XdpSocket {
-    fn new(UnboundSocket { fd, rings }: UnboundSocket) -> io::Result<Self> {
+    fn new(UnboundSocket { fd, layout, rings }: UnboundSocket) -> io::Result<Self> {
         Ok(Self {
-            rx: RxEnds { fill: Producer::new(rings.fill), rx: Consumer::new(rings.rx) },
-            tx: TxEnds { tx: Producer::new(rings.tx), completion: Consumer::new(rings.completion) },
+            rx: RxEnds { layout, fill: Producer::new(rings.fill), rx: Consumer::new(rings.rx) },
+            tx: TxEnds {
+                layout,
+                tx: Producer::new(rings.tx),
+                completion: Consumer::new(rings.completion),
+            },
             wait: WaitPoints::new(&fd)?,
             zero_copy: sys::is_zero_copy(fd.as_fd())?,
             fd,

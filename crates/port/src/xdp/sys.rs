@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use slipring_ring::{BufIdx, Region};
 
 use super::HEADROOM;
-use super::layout::is_aligned;
+use crate::nic::dma::BufferArea;
 
 /// `setsockopt` of the TX budget, Linux 6.18 (`XDP_MAX_TX_SKB_BUDGET`).
 const MAX_TX_SKB_BUDGET: c_int = 9;
@@ -45,17 +45,21 @@ unsafe fn get<T>(socket: BorrowedFd<'_>, option: c_int, mut value: T) -> io::Res
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
 }
 
-/// Registers the region's buffer area as the memory of a socket.
+/// Registers a buffer area as the memory of a socket.
 ///
 /// From now on the kernel may write into a chunk, but only while its index is in the fill ring or
 /// beyond: the protocol of this module keeps such chunks out of every slot that a program owns.
-pub(super) fn register_umem(socket: BorrowedFd<'_>, region: &Region) -> io::Result<()> {
+pub(super) fn register_umem(socket: BorrowedFd<'_>, area: BufferArea) -> io::Result<()> {
     let registration = libc::xdp_umem_reg {
-        addr: region.base().as_ptr().addr() as u64 + region.buf_start(),
-        len: region.buf_area_len(),
-        chunk_size: region.buf_size(),
+        addr: area.start,
+        len: area.len,
+        chunk_size: area.buf_size,
         headroom: 0,
-        flags: if is_aligned(region) { 0 } else { libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG },
+        flags: if area.buf_size.is_power_of_two() {
+            0
+        } else {
+            libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG
+        },
         tx_metadata_len: 0,
     };
     set(socket, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)

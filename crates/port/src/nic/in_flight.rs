@@ -4,7 +4,7 @@ use slipring_ring::BufIdx;
 
 /// What is known of a buffer that is being sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct SendState(u16);
+pub(crate) struct SendState(u16);
 
 impl SendState {
     const LEN_MASK: u16 = 0x1fff;
@@ -15,7 +15,7 @@ impl SendState {
     /// A slot of `len` bytes, 1 to 8191, sent in one descriptor or split in two; `last` of its
     /// packet or not.
     #[inline(always)]
-    pub(super) fn new(len: u16, last: bool, split: bool) -> Self {
+    pub(crate) fn new(len: u16, last: bool, split: bool) -> Self {
         let last = if last { Self::LAST_BIT } else { 0 };
         let split = if split { Self::SPLIT_BIT } else { 0 };
         Self(len & Self::LEN_MASK | last | split)
@@ -23,38 +23,38 @@ impl SendState {
 
     /// Bytes of the slot.
     #[inline(always)]
-    pub(super) fn len(self) -> u16 {
+    pub(crate) fn len(self) -> u16 {
         self.0 & Self::LEN_MASK
     }
 
     /// Whether it is the last of its packet.
     #[inline(always)]
-    pub(super) fn is_last(self) -> bool {
+    pub(crate) fn is_last(self) -> bool {
         self.0 & Self::LAST_BIT != 0
     }
 
     /// Whether the kernel said that it dropped the packet.
     #[inline(always)]
-    pub(super) fn is_refused(self) -> bool {
+    pub(crate) fn is_refused(self) -> bool {
         self.0 & Self::REFUSED_BIT != 0
     }
 }
 
 /// Buffers that are being sent.
 #[derive(Debug)]
-pub(super) struct InFlight {
+pub(crate) struct InFlight {
     /// 0 for those that are not.
     entries: Box<[u16]>,
 }
 
 impl InFlight {
-    pub(super) fn new(num_bufs: u32) -> Self {
+    pub(crate) fn new(num_bufs: u32) -> Self {
         Self { entries: vec![0; num_bufs as usize].into() }
     }
 
     /// Enters a buffer; false if it is on its way already, or no buffer at all.
     #[inline(always)]
-    pub(super) fn start(&mut self, BufIdx(buf): BufIdx, sending: SendState) -> bool {
+    pub(crate) fn start(&mut self, BufIdx(buf): BufIdx, sending: SendState) -> bool {
         match self.entries.get_mut(buf as usize) {
             Some(entry @ 0) => {
                 *entry = sending.0;
@@ -65,14 +65,14 @@ impl InFlight {
     }
 
     /// Whether a buffer is on its way.
-    pub(super) fn has(&self, BufIdx(buf): BufIdx) -> bool {
+    pub(crate) fn has(&self, BufIdx(buf): BufIdx) -> bool {
         self.entries.get(buf as usize).is_some_and(|&entry| entry != 0)
     }
 
     /// Takes note of one completed part; what is known of the buffer once all its parts are.
     /// `Err` for a buffer that is not on its way.
     #[inline(always)]
-    pub(super) fn complete(
+    pub(crate) fn complete(
         &mut self,
         BufIdx(buf): BufIdx,
     ) -> Result<Option<SendState>, StrayCompletion> {
@@ -87,14 +87,14 @@ impl InFlight {
     }
 
     /// Marks a buffer's packet as dropped by the kernel.
-    pub(super) fn refuse(&mut self, BufIdx(buf): BufIdx) {
+    pub(crate) fn refuse(&mut self, BufIdx(buf): BufIdx) {
         if let Some(entry) = self.entries.get_mut(buf as usize).filter(|entry| **entry != 0) {
             *entry |= SendState::REFUSED_BIT;
         }
     }
 
     /// Takes all out.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = BufIdx> + '_ {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = BufIdx> + '_ {
         let taken = self.entries.iter_mut().enumerate();
         taken.filter_map(|(i, entry)| (std::mem::take(entry) != 0).then_some(BufIdx(i as u32)))
     }
@@ -102,16 +102,16 @@ impl InFlight {
 
 /// A completion that nothing was waiting for: late, repeated, or not ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct StrayCompletion;
+pub(crate) struct StrayCompletion;
 
 /// Buffers that the kernel may receive into.
 #[derive(Debug)]
-pub(super) struct PostedBufs {
+pub(crate) struct PostedBufs {
     bits: Box<[u64]>,
 }
 
 impl PostedBufs {
-    pub(super) fn new(num_bufs: u32) -> Self {
+    pub(crate) fn new(num_bufs: u32) -> Self {
         Self { bits: vec![0; (num_bufs as usize).div_ceil(64)].into() }
     }
 
@@ -122,7 +122,7 @@ impl PostedBufs {
 
     /// Enters a buffer; false if it is there already, or no buffer at all.
     #[inline(always)]
-    pub(super) fn add(&mut self, buf: BufIdx) -> bool {
+    pub(crate) fn add(&mut self, buf: BufIdx) -> bool {
         self.bit(buf).is_some_and(|(word, bit)| {
             let new = *word & bit == 0;
             *word |= bit;
@@ -132,7 +132,7 @@ impl PostedBufs {
 
     /// Takes a buffer out; false if it was not there.
     #[inline(always)]
-    pub(super) fn remove(&mut self, buf: BufIdx) -> bool {
+    pub(crate) fn remove(&mut self, buf: BufIdx) -> bool {
         self.bit(buf).is_some_and(|(word, bit)| {
             let had = *word & bit != 0;
             *word &= !bit;
@@ -141,7 +141,7 @@ impl PostedBufs {
     }
 
     /// Takes all out.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = BufIdx> + '_ {
+    pub(crate) fn drain(&mut self) -> impl Iterator<Item = BufIdx> + '_ {
         self.bits.iter_mut().enumerate().flat_map(|(i, word)| {
             let bits = std::mem::take(word);
             (0..64)

@@ -18,7 +18,7 @@ const MAX_LINK_HEADER_LEN: u32 = 22;
 
 /// What a device's frames need; see the module.
 #[derive(Debug, Default)]
-pub(super) struct OffloadFixup {
+pub struct OffloadFixup {
     checksums: bool,
     /// Longer frames are super-frames; `u32::MAX` where there are none.
     max_slot_len: u32,
@@ -27,8 +27,15 @@ pub(super) struct OffloadFixup {
 }
 
 impl OffloadFixup {
+    /// Of a device whose frames come from a wire, and so are finished.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::new(false, false, 0)
+    }
+
     /// `software`: frames come from the kernel itself. `generic`: they may be super-frames.
-    pub(super) fn new(software: bool, generic: bool, mtu: u32) -> Self {
+    #[must_use]
+    pub fn new(software: bool, generic: bool, mtu: u32) -> Self {
         let segments = software && generic;
         let max_slot_len =
             if segments { mtu.saturating_add(MAX_LINK_HEADER_LEN) } else { u32::MAX };
@@ -38,35 +45,35 @@ impl OffloadFixup {
 
     /// Whether a packet of this length has to be cut up.
     #[inline(always)]
-    pub(super) fn is_super_frame(&self, len: u32) -> bool {
+    pub(crate) fn is_super_frame(&self, len: u32) -> bool {
         len > self.max_slot_len
     }
 
     /// Completes the checksum of a frame in one buffer.
     #[inline(always)]
-    pub(super) fn complete_checksum(&self, frame: &mut [u8]) {
+    pub(crate) fn complete_checksum(&self, frame: &mut [u8]) {
         if self.checksums {
             complete_partial(frame);
         }
     }
 
     /// Whether packets in several buffers need to be looked at.
-    pub(super) fn wants_chains(&self) -> bool {
+    pub(crate) fn wants_chains(&self) -> bool {
         self.checksums
     }
 
     /// Starts a packet in several buffers.
-    pub(super) fn begin_gather(&mut self) {
+    pub(crate) fn begin_gather(&mut self) {
         self.scratch.clear();
     }
 
     /// Adds a buffer to the packet. The longest one fits without allocation.
-    pub(super) fn gather(&mut self, bytes: &[u8]) {
+    pub(crate) fn gather(&mut self, bytes: &[u8]) {
         self.scratch.extend_from_slice(bytes);
     }
 
     /// Completes the checksum of the gathered packet, whose first buffer is `first`.
-    pub(super) fn finish_gathered(&mut self, first: &mut [u8]) {
+    pub(crate) fn finish_gathered(&mut self, first: &mut [u8]) {
         if complete_partial(&mut self.scratch) {
             let len = first.len().min(self.scratch.len());
             first[..len].copy_from_slice(&self.scratch[..len]);
@@ -75,7 +82,7 @@ impl OffloadFixup {
 
     /// How many slots of `part` bytes the gathered super-frame's segments take; `None` if it
     /// cannot be cut.
-    pub(super) fn slots_of_segments(&self, part: u32) -> Option<u32> {
+    pub(crate) fn slots_of_segments(&self, part: u32) -> Option<u32> {
         let gso = self.gso()?;
         let segments = Segmenter::new(&self.scratch, gso).ok()?.remaining() as u32;
         let frame = self.mtu.saturating_add(MAX_LINK_HEADER_LEN);
@@ -83,7 +90,7 @@ impl OffloadFixup {
     }
 
     /// Cuts the gathered super-frame; false if it cannot be.
-    pub(super) fn segments(&mut self, mut emit: impl FnMut(&[u8], &[u8])) -> bool {
+    pub(crate) fn segments(&mut self, mut emit: impl FnMut(&[u8], &[u8])) -> bool {
         let Some(mut segmenter) =
             self.gso().and_then(|gso| Segmenter::new(&self.scratch, gso).ok())
         else {

@@ -14,29 +14,21 @@
 //! one names the other: the kernel's slots name just the buffers that it has, by which whoever goes
 //! on with the ring after a kill knows them.
 
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use slipring_ring::{BufIdx, KernRing, Slot, SlotFlags, SlotIdx, SyncFault};
 
+use super::MAX_PACKET_DESCRIPTORS;
+use super::descriptors::{ResumableTxRings, TxDescriptorRings};
 use super::in_flight::{InFlight, SendState};
-use super::layout::UmemLayout;
 use super::ownership::{self, CorruptWords, SyncDirection, SyncOwnership};
-use super::socket::{TxEnds, fault};
-use super::sys;
 use crate::error::RunCause;
 use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 
-/// Most descriptors of one packet: the fragments that a socket buffer holds.
-const MAX_PACKET_DESCRIPTORS: u32 = 17;
-/// Descriptor option: the packet goes on in the next one.
-const CONTINUED: u64 = libc::XDP_PKT_CONTD as u64;
-
 /// Slots on one side, the kernel on the other.
 #[derive(Debug)]
-pub(super) struct TxSide {
+pub struct TxSide {
     ring: KernRing,
-    layout: UmemLayout,
     flight: InFlight,
     limits: TxLimits,
     /// The tail, ahead of the published one during a sync.
@@ -51,13 +43,13 @@ pub(super) struct TxSide {
 
 /// What the port can send.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TxLimits {
+pub struct TxLimits {
     /// Bytes of a packet.
-    pub(super) packet: u32,
+    pub packet: u32,
     /// Packets may take several descriptors.
-    pub(super) chains: bool,
+    pub chains: bool,
     /// The queue can send at all.
-    pub(super) enabled: bool,
+    pub enabled: bool,
 }
 
 /// A packet in the ring: slots `from..to`.
@@ -68,48 +60,50 @@ struct TxChain {
 }
 
 impl TxSide {
-    pub(super) fn new(ring: KernRing, limits: TxLimits, counters: Arc<QueueCounters>) -> Self {
-        let layout = UmemLayout::new(ring.region());
+    /// Of a ring, whose slots are the program's as far as it says.
+    pub fn new(ring: KernRing, limits: TxLimits, counters: Arc<QueueCounters>) -> Self {
         let flight = InFlight::new(ring.region().num_bufs());
         // What was with the kernel in a process that is no more is with nobody now.
         let tail = ring.prev(ring.hwcur());
         let sent = TrafficCounts::default();
         let (packets_out, has_chains) = (0, false);
-        Self { ring, layout, flight, limits, tail, packets_out, has_chains, sent, counters }
+        Self { ring, flight, limits, tail, packets_out, has_chains, sent, counters }
     }
 
-    /// Sends what was released; frees what has left.
-    pub(super) fn sync(
+    /// Sends what was released; frees what has left. `kick` has the device go on with what it was
+    /// given, and may take back what it completes meanwhile.
+    pub fn sync<E: TxDescriptorRings>(
         &mut self,
-        ends: &mut TxEnds,
-        socket: BorrowedFd<'_>,
-        zero_copy: bool,
+        ends: &mut E,
+        kick: impl FnOnce(&mut Self, &mut E) -> Result<(), RunCause>,
     ) -> Result<(), RunCause> {
         let head = self.ring.released().map_err(SyncFault::from)?;
         self.complete(ends);
         let done = self.submit(ends, head);
         self.ring.complete_to(done);
-        let kicked = self.kick(ends, socket, zero_copy);
+        let kicked = kick(self, ends);
         self.publish();
         kicked
     }
 
-    /// Has the kernel go on with what it was given.
+    /// Has the device go on with what it was given.
     #[cold]
-    pub(super) fn kick_pending(
+    pub fn kick_pending<E: TxDescriptorRings>(
         &mut self,
-        ends: &mut TxEnds,
-        socket: BorrowedFd<'_>,
-        zero_copy: bool,
+        ends: &mut E,
+        kick: impl FnOnce(&mut Self, &mut E) -> Result<(), RunCause>,
     ) -> Result<(), RunCause> {
-        let kicked = self.kick(ends, socket, zero_copy);
+        let kicked = kick(self, ends);
         self.publish();
         kicked
     }
 
     /// Frees what has left, and leaves what was released where it is.
     #[cold]
-    pub(super) fn complete_without_sending(&mut self, ends: &mut TxEnds) -> Result<(), RunCause> {
+    pub fn complete_without_sending(
+        &mut self,
+        ends: &mut impl TxDescriptorRings,
+    ) -> Result<(), RunCause> {
         let head = self.ring.released().map_err(SyncFault::from)?;
         self.complete(ends);
         self.publish();
@@ -120,21 +114,21 @@ impl TxSide {
     }
 
     /// Whether a program can do what this does.
-    pub(super) fn is_lendable(&self) -> bool {
+    pub(crate) fn is_lendable(&self) -> bool {
         let slots = self.ring.num_slots();
         slots.is_power_of_two() && self.limits.enabled && self.ring.offsets().is_none()
     }
 
     /// Goes on where a program has left off.
-    pub(super) fn resync(
+    pub(crate) fn resync(
         &mut self,
-        ends: &mut TxEnds,
+        ends: &mut impl ResumableTxRings,
         turns: &mut SyncOwnership,
     ) -> Result<(), CorruptWords> {
         let n = self.ring.num_slots();
-        let submitted = ends.tx.resync()?;
+        let submitted = ends.resume_queued()?;
         self.ring.complete_to(ownership::advance_slot(self.ring.hwcur(), submitted, n));
-        let completed = ends.completion.resync()?;
+        let completed = ends.resume_completed()?;
         let counted = turns.take_counts(SyncDirection::Tx);
         let packets = counted.packets.saturating_sub(counted.refused);
         self.counters.sent(TrafficCounts { packets, bytes: counted.bytes });
@@ -149,15 +143,15 @@ impl TxSide {
     }
 
     /// Knows from the slots which buffers the kernel has.
-    pub(super) fn rebuild_in_flight(&mut self, ends: &mut TxEnds) {
+    pub(crate) fn rebuild_in_flight(&mut self, ends: &mut impl TxDescriptorRings) {
         // A look at each buffer that there is.
         if self.packets_out > 0 {
             self.flight.drain().for_each(drop);
         }
         let first = self.ring.next(self.tail);
         let count = self.ring.slots(first, self.ring.hwcur()).count() as u32;
-        let coming = ends.completion.refresh();
-        let coming = (0..coming).map(|i| self.layout.owner(ends.completion.peek(i)[0]));
+        let coming = ends.refresh_completed();
+        let coming = (0..coming).map(|i| ends.peek_completed(i));
         self.packets_out = 0;
         ownership::recover_buffers(&mut self.ring, first, count, coming, |slot| {
             let entered = self.flight.start(slot.buf, SendState::new(slot.len, true, false));
@@ -168,19 +162,22 @@ impl TxSide {
     }
 
     /// Which slots go with index 0 of TX and completion ring.
-    pub(super) fn ring_anchors(&self, ends: &TxEnds) -> [u32; 2] {
+    pub(crate) fn ring_anchors(&self, ends: &impl ResumableTxRings) -> [u32; 2] {
         let n = self.ring.num_slots();
-        let sent = ownership::ring_anchor(self.ring.hwcur(), ends.tx.position(), n);
-        [sent, ownership::ring_anchor(self.tail, ends.completion.position(), n)]
+        let [queued, completed] = ends.positions();
+        [
+            ownership::ring_anchor(self.ring.hwcur(), queued, n),
+            ownership::ring_anchor(self.tail, completed, n),
+        ]
     }
 
     /// Whether something is under way that a program could not take back.
-    pub(super) fn is_special(&self) -> bool {
+    pub(crate) fn is_special(&self) -> bool {
         self.has_chains && self.packets_out > 0
     }
 
     /// Frames that are with the kernel.
-    pub(super) fn packets_out(&self) -> u64 {
+    pub fn packets_out(&self) -> u64 {
         self.packets_out
     }
 
@@ -197,11 +194,11 @@ impl TxSide {
     /// Hands the packets in `hwcur..head` to the kernel; where it stopped, which is `head` unless
     /// the TX ring is full.
     #[inline(always)]
-    fn submit(&mut self, ends: &mut TxEnds, head: SlotIdx) -> SlotIdx {
+    fn submit(&mut self, ends: &mut impl TxDescriptorRings, head: SlotIdx) -> SlotIdx {
         let mut at = self.ring.hwcur();
         // Those that begin elsewhere are looked at more closely.
         let longest = match self.ring.offsets() {
-            None => self.layout.part().min(self.limits.packet) as u16,
+            None => ends.max_part().min(self.limits.packet) as u16,
             Some(_) => 0,
         };
         while at != head {
@@ -210,9 +207,9 @@ impl TxSide {
                 && (1..=longest).contains(&slot.len)
                 && self.limits.enabled
                 && self.ring.region().is_usable(slot.buf)
-                && ends.tx.has_room(1);
+                && ends.has_room(1);
             if simple && self.flight.start(slot.buf, SendState::new(slot.len, true, false)) {
-                ends.tx.push([self.layout.data(slot.buf), slot.len.into()]);
+                ends.push(slot.buf, 0, slot.len.into(), false);
                 self.clear_changed(at, slot);
                 self.packets_out += 1;
                 at = self.ring.next(at);
@@ -222,7 +219,7 @@ impl TxSide {
                 break;
             }
         }
-        ends.tx.publish();
+        ends.publish();
         at
     }
 
@@ -238,11 +235,16 @@ impl TxSide {
     /// Sends or drops the packet at `at`, whatever is special about it. The slot after it, or
     /// `None` when the TX ring has no room for it.
     #[cold]
-    fn submit_chain(&mut self, ends: &mut TxEnds, at: SlotIdx, head: SlotIdx) -> Option<SlotIdx> {
+    fn submit_chain(
+        &mut self,
+        ends: &mut impl TxDescriptorRings,
+        at: SlotIdx,
+        head: SlotIdx,
+    ) -> Option<SlotIdx> {
         let (chain, complete) = self.chain(at, head);
-        match self.check_chain(chain, complete) {
+        match self.check_chain(ends, chain, complete) {
             Err(cause) => self.drop_chain(chain, cause),
-            Ok(parts) if !ends.tx.has_room(parts) => return None,
+            Ok(parts) if !ends.has_room(parts) => return None,
             Ok(_) => self.push_chain(ends, chain),
         }
         Some(chain.to)
@@ -256,7 +258,12 @@ impl TxSide {
     }
 
     /// How many descriptors a packet takes, or why it cannot be sent.
-    fn check_chain(&self, chain: TxChain, complete: bool) -> Result<u32, DropCause> {
+    fn check_chain(
+        &self,
+        ends: &impl TxDescriptorRings,
+        chain: TxChain,
+        complete: bool,
+    ) -> Result<u32, DropCause> {
         if !self.limits.enabled {
             return Err(DropCause::TxUnsupported);
         }
@@ -272,10 +279,10 @@ impl TxSide {
             if repeated || !self.is_sendable(slot, end) {
                 return Err(DropCause::TxBadSlot);
             }
-            let split = end > self.layout.part();
+            let split = end > ends.max_part();
             parts += 1 + u32::from(split);
             bytes += u32::from(slot.len);
-            let no_tail = split && self.layout.tail(slot.buf).is_none();
+            let no_tail = split && !ends.has_tail(slot.buf);
             if parts > most || bytes > self.limits.packet || no_tail {
                 return Err(DropCause::TxTooLong);
             }
@@ -293,7 +300,7 @@ impl TxSide {
             && !self.flight.has(slot.buf)
     }
 
-    fn push_chain(&mut self, ends: &mut TxEnds, chain: TxChain) {
+    fn push_chain(&mut self, ends: &mut impl TxDescriptorRings, chain: TxChain) {
         let mut at = chain.from;
         while at != chain.to {
             let slot = self.ring.slot(at);
@@ -305,19 +312,16 @@ impl TxSide {
     }
 
     /// Hands a payload over that begins at byte `at` of its buffer, and so does in the first part.
-    fn push_slot(&mut self, ends: &mut TxEnds, slot: Slot, at: u32) {
+    fn push_slot(&mut self, ends: &mut impl TxDescriptorRings, slot: Slot, at: u32) {
         let more = slot.flags.has(SlotFlags::MOREFRAG);
-        let part = self.layout.part();
-        let rest = (at + u32::from(slot.len)).saturating_sub(part);
-        let tail = if rest > 0 { self.layout.tail(slot.buf) } else { None };
-        let first = u32::from(slot.len) - rest;
-        self.flight.start(slot.buf, SendState::new(slot.len, !more, tail.is_some()));
-        let from = self.layout.data(slot.buf) + u64::from(at);
-        ends.tx.push([from, descriptor(first, more || tail.is_some())]);
-        if let Some(tail) = tail {
-            ends.tx.push([tail, descriptor(rest, more)]);
+        let rest = (at + u32::from(slot.len)).saturating_sub(ends.max_part());
+        let has_tail = rest > 0 && ends.has_tail(slot.buf);
+        self.flight.start(slot.buf, SendState::new(slot.len, !more, has_tail));
+        ends.push(slot.buf, at, u32::from(slot.len) - rest, more || has_tail);
+        if has_tail {
+            ends.push_tail(slot.buf, rest, more);
         }
-        self.has_chains |= more || tail.is_some();
+        self.has_chains |= more || has_tail;
     }
 
     fn drop_chain(&mut self, chain: TxChain, cause: DropCause) {
@@ -355,11 +359,10 @@ impl TxSide {
 
     /// Takes back what the kernel has completed.
     #[inline(always)]
-    fn complete(&mut self, ends: &mut TxEnds) {
-        let count = ends.completion.refresh();
+    pub fn complete(&mut self, ends: &mut impl TxDescriptorRings) {
+        let count = ends.refresh_completed();
         for i in 0..count {
-            let [address] = ends.completion.peek(i);
-            let buf = self.layout.owner(address);
+            let buf = ends.peek_completed(i);
             match self.flight.complete(buf) {
                 Ok(Some(sending)) => {
                     self.free(buf, self.ring.hwcur());
@@ -369,7 +372,7 @@ impl TxSide {
                 Err(_) => self.counters.count_stray(),
             }
         }
-        ends.completion.release(count);
+        ends.release_completed(count);
     }
 
     #[inline(always)]
@@ -385,51 +388,10 @@ impl TxSide {
         }
     }
 
-    /// Has the kernel send for as long as it gets on. What it leaves, it sends later by itself
-    /// (zero-copy), or at the next sync or poll.
-    #[inline(always)]
-    fn kick(
-        &mut self,
-        ends: &mut TxEnds,
-        socket: BorrowedFd<'_>,
-        zero_copy: bool,
-    ) -> Result<(), RunCause> {
-        let mut waiting = ends.tx.unconsumed();
-        // Each call takes one at least, where the kernel's index is the kernel's.
-        for _ in 0..ends.tx.size() {
-            if waiting == 0 {
-                break;
-            }
-            if zero_copy && !ends.tx.needs_wakeup() {
-                return Ok(());
-            }
-            let kicked = sys::kick_tx(socket);
-            let left = ends.tx.unconsumed();
-            if let Err(error) = kicked {
-                if error.raw_os_error() == Some(libc::EBUSY) && left < waiting {
-                    self.refuse_last(ends);
-                }
-                fault("send", error)?;
-            }
-            self.complete(ends);
-            if zero_copy || left == waiting {
-                return Ok(());
-            }
-            waiting = left;
-        }
-        Ok(())
-    }
-
-    /// The frame that the kernel took last is the one that it dropped.
-    #[cold]
-    fn refuse_last(&mut self, ends: &TxEnds) {
-        for back in 1..=MAX_PACKET_DESCRIPTORS {
-            let [address, word] = ends.tx.consumed_cell(back);
-            if back > 1 && (word >> 32) & CONTINUED == 0 {
-                return;
-            }
-            self.flight.refuse(self.layout.owner(address));
-        }
+    /// Takes note that the device dropped the packet of a buffer; what comes back of it later counts
+    /// as refused.
+    pub fn refuse(&mut self, buf: BufIdx) {
+        self.flight.refuse(buf);
     }
 }
 
@@ -449,10 +411,4 @@ impl Drop for TxSide {
         let rest: Vec<BufIdx> = buffers.collect();
         self.ring.region().release_bufs(rest);
     }
-}
-
-/// The second word of a descriptor: length and options.
-#[inline(always)]
-fn descriptor(len: u32, more: bool) -> u64 {
-    u64::from(len) | if more { CONTINUED << 32 } else { 0 }
 }

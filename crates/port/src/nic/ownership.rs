@@ -23,7 +23,7 @@ const HOST_OWNER: u64 = 1;
 
 /// Which half of the words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SyncDirection {
+pub(crate) enum SyncDirection {
     Tx = 0,
     Rx = 1,
 }
@@ -42,15 +42,15 @@ enum OwnershipWord {
 
 /// What a program has counted since it was last asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct ClientCounts {
-    pub(super) packets: u64,
-    pub(super) bytes: u64,
-    pub(super) refused: u64,
+pub(crate) struct ClientCounts {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) refused: u64,
 }
 
 /// The words, and what of them was seen.
 #[derive(Debug)]
-pub(super) struct SyncOwnership {
+pub(crate) struct SyncOwnership {
     words: PersistentWords<2>,
     last_counts: [ClientCounts; 2],
     /// Only this process may sync.
@@ -61,11 +61,11 @@ pub(super) struct SyncOwnership {
 
 /// What lies in memory that a program can write makes no sense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct CorruptWords;
+pub(crate) struct CorruptWords;
 
 impl SyncOwnership {
     /// Words that let nobody in yet; `None` where the region has no room for them.
-    pub(super) fn new(region: &Arc<Region>) -> Option<Self> {
+    pub(crate) fn new(region: &Arc<Region>) -> Option<Self> {
         let cell = PersistentWords::new(region).ok()?;
         let mut turns =
             Self { words: cell, last_counts: Default::default(), host_only: true, down: false };
@@ -73,7 +73,7 @@ impl SyncOwnership {
         Some(turns)
     }
 
-    pub(super) fn offset(&self) -> u64 {
+    pub(crate) fn offset(&self) -> u64 {
         self.words.offset()
     }
 
@@ -84,14 +84,14 @@ impl SyncOwnership {
 
     /// Says whom the queue is lent to; 0 for nobody. A program that closed its port without a word to
     /// its library finds here that the queue is its no more.
-    pub(super) fn set_holder(&self, who: u32) {
+    pub(crate) fn set_holder(&self, who: u32) {
         for way in [SyncDirection::Tx, SyncDirection::Rx] {
             self.word(way, OwnershipWord::Holder).store(who.into(), Ordering::Release);
         }
     }
 
     /// Has only this process sync, or others as well once it has given a direction.
-    pub(super) fn set_host_only(&mut self, keep: bool) {
+    pub(crate) fn set_host_only(&mut self, keep: bool) {
         self.host_only = keep;
         if keep {
             self.set_by_host(SyncDirection::Tx, true);
@@ -101,7 +101,7 @@ impl SyncOwnership {
 
     /// Has programs ask for each sync while the interface is down. Once it is up again, each
     /// direction is theirs when it has been given.
-    pub(super) fn set_down(&mut self, down: bool) {
+    pub(crate) fn set_down(&mut self, down: bool) {
         self.down = down;
         if down {
             self.set_by_host(SyncDirection::Tx, true);
@@ -116,7 +116,7 @@ impl SyncOwnership {
     }
 
     /// Takes a direction; false while a program is at it.
-    pub(super) fn try_acquire(&self, way: SyncDirection) -> bool {
+    pub(crate) fn try_acquire(&self, way: SyncDirection) -> bool {
         let owner = self.word(way, OwnershipWord::Owner);
         // A thread of ours that panicked has left its word; the queue's lock keeps others out.
         let taken = owner.compare_exchange(0, HOST_OWNER, Ordering::AcqRel, Ordering::Acquire);
@@ -124,7 +124,7 @@ impl SyncOwnership {
     }
 
     /// Leaves a direction to who comes next. `special`: with something that programs cannot do.
-    pub(super) fn release(&self, way: SyncDirection, places: [u32; 2], special: bool) {
+    pub(crate) fn release(&self, way: SyncDirection, places: [u32; 2], special: bool) {
         for (name, place) in [OwnershipWord::In, OwnershipWord::Out].into_iter().zip(places) {
             self.word(way, name).store(place.into(), Ordering::Relaxed);
         }
@@ -134,23 +134,23 @@ impl SyncOwnership {
     }
 
     /// Whether nobody is at either direction.
-    pub(super) fn is_free(&self) -> bool {
+    pub(crate) fn is_free(&self) -> bool {
         let free = |way| self.word(way, OwnershipWord::Owner).load(Ordering::Acquire) == 0;
         free(SyncDirection::Tx) && free(SyncDirection::Rx)
     }
 
     /// Whether `who` is at it.
-    pub(super) fn is_held_by(&self, way: SyncDirection, who: u32) -> bool {
+    pub(crate) fn is_held_by(&self, way: SyncDirection, who: u32) -> bool {
         self.word(way, OwnershipWord::Owner).load(Ordering::Acquire) == u64::from(who)
     }
 
     /// Takes a direction from whoever is gone in mid-sync.
-    pub(super) fn force_acquire(&self, way: SyncDirection) {
+    pub(crate) fn force_acquire(&self, way: SyncDirection) {
         self.word(way, OwnershipWord::Owner).store(HOST_OWNER, Ordering::Release);
     }
 
     /// What programs have counted since the last call.
-    pub(super) fn take_counts(&mut self, way: SyncDirection) -> ClientCounts {
+    pub(crate) fn take_counts(&mut self, way: SyncDirection) -> ClientCounts {
         let read = |name| self.word(way, name).load(Ordering::Relaxed);
         let now = ClientCounts {
             packets: read(OwnershipWord::Packets),
@@ -167,18 +167,18 @@ impl SyncOwnership {
 }
 
 /// Which slot goes with index 0 of a kernel's ring whose index `at` goes with `slot`.
-pub(super) fn ring_anchor(slot: SlotIdx, at: u32, num_slots: u32) -> u32 {
+pub(crate) fn ring_anchor(slot: SlotIdx, at: u32, num_slots: u32) -> u32 {
     slot.wrapping_sub(at) & (num_slots - 1)
 }
 
 /// The slot `moved` cells on.
-pub(super) fn advance_slot(slot: SlotIdx, moved: u32, num_slots: u32) -> SlotIdx {
+pub(crate) fn advance_slot(slot: SlotIdx, moved: u32, num_slots: u32) -> SlotIdx {
     slot.wrapping_add(moved) & (num_slots - 1)
 }
 
 /// Goes through the driver's slots `from`, `count` of them, and enters their buffers. One that is
 /// named twice was being exchanged: it stands for that of `coming` which no slot names.
-pub(super) fn recover_buffers(
+pub(crate) fn recover_buffers(
     ring: &mut KernRing,
     from: SlotIdx,
     count: u32,

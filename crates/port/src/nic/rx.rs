@@ -1,6 +1,6 @@
 //! The receiving half of a queue.
 //!
-//! Which buffers the kernel may fill is known from [`Posted`], and a frame's buffer goes into the
+//! Which buffers the kernel may fill is known from [`PostedBufs`], and a frame's buffer goes into the
 //! next slot. The kernel's slots (`tail..head`) name, in any order, just the buffers that it has and
 //! those kept back: whoever goes on with the ring after a kill knows them by that.
 
@@ -8,24 +8,17 @@ use std::sync::Arc;
 
 use slipring_ring::{BufIdx, KernRing, Slot, SlotFlags, SlotIdx, SyncFault};
 
+use super::descriptors::{ResumableRxRings, RxDescriptor, RxDescriptorRings};
 use super::in_flight::PostedBufs;
-use super::layout::{HEADROOM, UmemLayout};
 use super::offload_fixup::OffloadFixup;
 use super::ownership::{self, CorruptWords, SyncDirection, SyncOwnership};
-use super::ring::Consumer;
-use super::socket::RxEnds;
-use super::sys;
 use crate::error::RunCause;
 use crate::stats::{DropCause, QueueCounters, TrafficCounts};
 
-/// Descriptor option: the packet goes on in the next one.
-const CONTINUED: u64 = libc::XDP_PKT_CONTD as u64;
-
 /// Slots on one side, the kernel on the other.
 #[derive(Debug)]
-pub(super) struct RxSide {
+pub struct RxSide {
     ring: KernRing,
-    layout: UmemLayout,
     posted: PostedBufs,
     /// Buffers kept back so that a super-frame can become more frames than it had buffers.
     reserve: Vec<BufIdx>,
@@ -40,34 +33,18 @@ pub(super) struct RxSide {
     counters: Arc<QueueCounters>,
 }
 
-/// A received descriptor.
-#[derive(Debug, Clone, Copy)]
-struct RxDescriptor {
-    address: u64,
-    len: u32,
-    more: bool,
-}
-
-impl RxDescriptor {
-    #[inline(always)]
-    fn of([address, word]: [u64; 2]) -> Self {
-        Self { address, len: word as u32, more: (word >> 32) & CONTINUED != 0 }
-    }
-}
-
 impl RxSide {
     /// Gives the buffers in the driver's slots to the kernel, but for `reserve` of them. Of a new
     /// ring all slots are the driver's.
-    pub(super) fn start(
+    pub fn start(
         ring: KernRing,
-        ends: &mut RxEnds,
+        ends: &mut impl RxDescriptorRings,
         reserve: u32,
         finisher: OffloadFixup,
         counters: Arc<QueueCounters>,
     ) -> Self {
         let reserve_size = reserve as usize;
         let mut side = Self {
-            layout: UmemLayout::new(ring.region()),
             posted: PostedBufs::new(ring.region().num_bufs()),
             reserve_size,
             // Room for the buffers of a super-frame, so that none is allocated later.
@@ -86,13 +63,13 @@ impl RxSide {
             side.post(ends, buf);
             at = side.ring.next(at);
         }
-        ends.fill.publish();
+        ends.publish();
         side
     }
 
     /// Returns what was read; takes what has arrived, and says whether there was anything.
     #[inline(always)]
-    pub(super) fn sync(&mut self, ends: &mut RxEnds) -> Result<bool, RunCause> {
+    pub fn sync(&mut self, ends: &mut impl RxDescriptorRings) -> Result<bool, RunCause> {
         let head = self.ring.released().map_err(SyncFault::from)?;
         self.post_released(ends, head);
         self.free_slots = self.ring.free_slots();
@@ -106,21 +83,21 @@ impl RxSide {
     }
 
     /// Whether a program can do what this does.
-    pub(super) fn is_lendable(&self) -> bool {
+    pub(crate) fn is_lendable(&self) -> bool {
         let slots = self.ring.num_slots();
         slots.is_power_of_two() && self.reserve_size == 0 && self.ring.offsets().is_none()
     }
 
     /// Goes on where a program has left off.
-    pub(super) fn resync(
+    pub(crate) fn resync(
         &mut self,
-        ends: &mut RxEnds,
+        ends: &mut impl ResumableRxRings,
         turns: &mut SyncOwnership,
     ) -> Result<(), CorruptWords> {
         let n = self.ring.num_slots();
-        let posted = ends.fill.resync()?;
+        let posted = ends.resume_posted()?;
         self.ring.complete_to(ownership::advance_slot(self.ring.hwcur(), posted, n));
-        let taken = ends.rx.resync()?;
+        let taken = ends.resume_read()?;
         let counted = turns.take_counts(SyncDirection::Rx);
         self.counters.received(TrafficCounts { packets: counted.packets, bytes: counted.bytes });
         if posted == 0 && taken == 0 {
@@ -133,25 +110,28 @@ impl RxSide {
     }
 
     /// Knows from the slots which buffers the kernel has.
-    pub(super) fn rebuild_posted(&mut self, ends: &mut RxEnds) {
+    pub(crate) fn rebuild_posted(&mut self, ends: &mut impl RxDescriptorRings) {
         self.posted.drain().for_each(drop);
         let count = self.ring.free_slots() + 1;
-        let coming = ends.rx.refresh();
-        let coming = (0..coming).map(|i| self.layout.locate(ends.rx.peek(i)[0]).0);
+        let coming = ends.refresh();
+        let coming = (0..coming).map(|i| ends.peek(i).buf);
         ownership::recover_buffers(&mut self.ring, self.tail, count, coming, |slot| {
             self.posted.add(slot.buf)
         });
     }
 
     /// Which slots go with index 0 of fill and RX ring.
-    pub(super) fn ring_anchors(&self, ends: &RxEnds) -> [u32; 2] {
+    pub(crate) fn ring_anchors(&self, ends: &impl ResumableRxRings) -> [u32; 2] {
         let n = self.ring.num_slots();
-        let fill = ownership::ring_anchor(self.ring.hwcur(), ends.fill.position(), n);
-        [fill, ownership::ring_anchor(self.tail, ends.rx.position(), n)]
+        let [posted, read] = ends.positions();
+        [
+            ownership::ring_anchor(self.ring.hwcur(), posted, n),
+            ownership::ring_anchor(self.tail, read, n),
+        ]
     }
 
     #[inline(always)]
-    fn post_released(&mut self, ends: &mut RxEnds, head: SlotIdx) {
+    fn post_released(&mut self, ends: &mut impl RxDescriptorRings, head: SlotIdx) {
         let mut at = self.ring.hwcur();
         while at != head {
             let buf = self.ring.slot(at).buf;
@@ -159,31 +139,31 @@ impl RxSide {
             at = self.ring.next(at);
         }
         self.ring.complete_to(head);
-        ends.fill.publish();
+        ends.publish();
     }
 
     /// Gives a buffer to the kernel. One that is none, or that it has, was never ours to give:
     /// the program broke its slot and goes on with a buffer less.
     #[inline(always)]
-    fn post(&mut self, ends: &mut RxEnds, buf: BufIdx) {
+    fn post(&mut self, ends: &mut impl RxDescriptorRings, buf: BufIdx) {
         if !self.ring.region().is_usable(buf) {
             return;
         }
         if self.reserve.len() < self.reserve_size {
             self.reserve.push(buf);
-        } else if ends.fill.has_room(1) && self.posted.add(buf) {
-            ends.fill.push([self.layout.chunk(buf)]);
+        } else if ends.has_room() && self.posted.add(buf) {
+            ends.post(buf);
         }
     }
 
     #[inline(always)]
-    fn process_received(&mut self, ends: &mut RxEnds) {
-        let count = ends.rx.refresh();
+    fn process_received(&mut self, ends: &mut impl RxDescriptorRings) {
+        let count = ends.refresh();
         let mut taken = 0;
         while taken < count && self.free_slots > 0 {
-            let part = RxDescriptor::of(ends.rx.peek(taken));
+            let part = ends.peek(taken);
             if !part.more && !self.fixup.is_super_frame(part.len) {
-                self.take_single(part);
+                self.take_single(ends, part);
                 taken += 1;
             } else if let Some(parts) = self.take_chain(ends, taken, count) {
                 taken += parts;
@@ -191,13 +171,13 @@ impl RxSide {
                 break;
             }
         }
-        ends.rx.release(taken);
+        ends.release(taken);
     }
 
     /// A frame in one buffer: nearly all of them.
     #[inline(always)]
-    fn take_single(&mut self, part: RxDescriptor) {
-        let slot = self.slot_of(part, SlotFlags::default());
+    fn take_single(&mut self, ends: &impl RxDescriptorRings, part: RxDescriptor) {
+        let slot = self.slot_of(ends, part, SlotFlags::default());
         self.fixup.complete_checksum(self.ring.bytes(slot));
         self.put(slot);
         self.received.packets += 1;
@@ -205,13 +185,15 @@ impl RxSide {
 
     /// The slot that names a received buffer; the kernel no longer has it.
     #[inline(always)]
-    fn slot_of(&mut self, part: RxDescriptor, flags: SlotFlags) -> Slot {
-        let (buf, offset) = self.layout.locate(part.address);
-        self.posted.remove(buf);
-        if offset != HEADROOM {
-            sys::move_to_start(self.ring.region(), buf, offset, part.len);
-        }
-        Slot { buf, len: part.len as u16, flags }
+    fn slot_of(
+        &mut self,
+        ends: &impl RxDescriptorRings,
+        part: RxDescriptor,
+        flags: SlotFlags,
+    ) -> Slot {
+        self.posted.remove(part.buf);
+        ends.settle(self.ring.region(), part);
+        Slot { buf: part.buf, len: part.len as u16, flags }
     }
 
     /// Fills the next slot.
@@ -259,10 +241,15 @@ impl RxSide {
     /// A packet of several buffers, or one to be cut up. How many descriptors it took; `None`
     /// while its end is not there, or the ring has no room for it.
     #[cold]
-    fn take_chain(&mut self, ends: &mut RxEnds, first: u32, count: u32) -> Option<u32> {
-        let last = (first..count).find(|&i| !RxDescriptor::of(ends.rx.peek(i)).more)?;
+    fn take_chain(
+        &mut self,
+        ends: &mut impl RxDescriptorRings,
+        first: u32,
+        count: u32,
+    ) -> Option<u32> {
+        let last = (first..count).find(|&i| !ends.peek(i).more)?;
         let parts = last + 1 - first;
-        let bytes: u32 = (first..=last).map(|i| RxDescriptor::of(ends.rx.peek(i)).len).sum();
+        let bytes: u32 = (first..=last).map(|i| ends.peek(i).len).sum();
         if self.fixup.is_super_frame(bytes) {
             return self.take_super_frame(ends, first, parts).then_some(parts);
         }
@@ -273,23 +260,23 @@ impl RxSide {
         if parts > self.free_slots {
             return None;
         }
-        self.put_chain(&ends.rx, first, parts);
+        self.put_chain(ends, first, parts);
         Some(parts)
     }
 
-    fn put_chain(&mut self, rx: &Consumer<2>, first: u32, parts: u32) {
+    fn put_chain(&mut self, ends: &impl RxDescriptorRings, first: u32, parts: u32) {
         let start = self.tail;
         for i in first..first + parts {
-            let part = RxDescriptor::of(rx.peek(i));
+            let part = ends.peek(i);
             let flags = if part.more { SlotFlags::MOREFRAG } else { SlotFlags::default() };
-            let slot = self.slot_of(part, flags);
+            let slot = self.slot_of(ends, part, flags);
             self.put(slot);
         }
         self.received.packets += 1;
         self.finish_chain(start);
     }
 
-    /// As [`Finisher::finish`], for a packet in the slots from `start` to the tail.
+    /// As [`OffloadFixup::finish`], for a packet in the slots from `start` to the tail.
     fn finish_chain(&mut self, start: SlotIdx) {
         if !self.fixup.wants_chains() {
             return;
@@ -306,15 +293,19 @@ impl RxSide {
 
     /// Cuts a packet of `parts` descriptors into frames that fit the MTU. False when the ring has
     /// no room for them.
-    fn take_super_frame(&mut self, ends: &mut RxEnds, first: u32, parts: u32) -> bool {
+    fn take_super_frame(
+        &mut self,
+        ends: &mut impl RxDescriptorRings,
+        first: u32,
+        parts: u32,
+    ) -> bool {
         self.fixup.begin_gather();
         for i in first..first + parts {
-            let part = RxDescriptor::of(ends.rx.peek(i));
-            let (buf, _) = self.layout.locate(part.address);
-            let slot = Slot { buf, len: part.len as u16, flags: SlotFlags::default() };
+            let part = ends.peek(i);
+            let slot = Slot { buf: part.buf, len: part.len as u16, flags: SlotFlags::default() };
             self.fixup.gather(self.ring.bytes(slot));
         }
-        let Some(slots) = self.fixup.slots_of_segments(self.layout.part()) else {
+        let Some(slots) = self.fixup.slots_of_segments(ends.max_part()) else {
             self.discard(ends, first, parts, DropCause::RxTooLong);
             return true;
         };
@@ -327,23 +318,22 @@ impl RxSide {
             return false;
         }
         self.repost(ends, first, parts);
-        self.put_segments();
+        self.put_segments(ends.max_part() as usize);
         true
     }
 
     /// Adds the buffers of `parts` descriptors to the reserve.
-    fn repost(&mut self, ends: &RxEnds, first: u32, parts: u32) {
+    fn repost(&mut self, ends: &impl RxDescriptorRings, first: u32, parts: u32) {
         for i in first..first + parts {
-            let (buf, _) = self.layout.locate(ends.rx.peek(i)[0]);
+            let buf = ends.peek(i).buf;
             if self.posted.remove(buf) {
                 self.reserve.push(buf);
             }
         }
     }
 
-    fn put_segments(&mut self) {
+    fn put_segments(&mut self, part: usize) {
         let mut finisher = std::mem::take(&mut self.fixup);
-        let part = self.layout.part() as usize;
         let cut = finisher.segments(|header, payload| {
             let mut at = 0;
             let len = header.len() + payload.len();
@@ -379,13 +369,19 @@ impl RxSide {
     }
 
     /// Drops a packet: its buffers go back to the kernel.
-    fn discard(&mut self, ends: &mut RxEnds, first: u32, parts: u32, cause: DropCause) {
+    fn discard(
+        &mut self,
+        ends: &mut impl RxDescriptorRings,
+        first: u32,
+        parts: u32,
+        cause: DropCause,
+    ) {
         for i in first..first + parts {
-            let (buf, _) = self.layout.locate(ends.rx.peek(i)[0]);
+            let buf = ends.peek(i).buf;
             self.posted.remove(buf);
             self.post(ends, buf);
         }
-        ends.fill.publish();
+        ends.publish();
         self.counters.dropped(cause, 1);
     }
 }

@@ -1,0 +1,144 @@
+//! Memory that a device reads and writes by itself.
+//!
+//! ```text
+//!   memory file of a user, sparse and huge:  |......|region of this port|......|
+//!                                                    buffers --map--> device
+//!   memory of this process:                  |descriptor rings| ------> device     no client maps it
+//! ```
+//! # Invariants
+//! 1. Of a client's memory the device reaches the buffer area of the port's own region, and nothing
+//!    else: to map the whole file would pin all of it.
+//! 2. The rings of descriptors lie where no client can write: an address in one is where the device
+//!    writes.
+//! 3. What is mapped stays mapped until the device is stopped; dropping the mapping comes after.
+
+use std::io;
+
+use slipring_ring::{BufIdx, Region};
+
+/// How a device addresses memory: bytes in its own address space.
+pub type DeviceAddress = u64;
+
+/// A device's access to memory.
+pub trait DmaMemory {
+    /// The rings of descriptors that the device and its driver share.
+    type DescriptorRings;
+
+    /// Lets the device reach the buffers of `region`, in which the port lies.
+    ///
+    /// # Errors
+    /// The system's: a limit of locked memory, no IOMMU, an area that the device cannot address.
+    fn map_buffers(&mut self, region: &Region) -> io::Result<()>;
+
+    /// Takes all memory away from the device, which has been stopped before.
+    ///
+    /// # Errors
+    /// The system's.
+    fn unmap(self) -> io::Result<()>;
+
+    /// By which address the device knows byte 0 of a buffer's chunk; `None` for one that is not
+    /// mapped.
+    fn address_of(&self, buf: BufIdx) -> Option<DeviceAddress>;
+
+    /// Makes rings of descriptors for queues of `slots` slots, in memory that no client maps.
+    ///
+    /// # Errors
+    /// The system's.
+    fn make_rings(&mut self, slots: u32) -> io::Result<Self::DescriptorRings>;
+}
+
+/// The buffer area of a region, as bytes of this process: what a mapping is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BufferArea {
+    /// Address of the first buffer's chunk.
+    pub start: u64,
+    /// Bytes of all buffers.
+    pub len: u64,
+    /// Bytes of a buffer's chunk.
+    pub buf_size: u32,
+    /// Buffers.
+    pub bufs: u32,
+}
+
+impl BufferArea {
+    /// That of a region, wherever it lies in the file that it is a part of.
+    #[must_use]
+    pub fn of(region: &Region) -> Self {
+        Self {
+            start: region.base().as_ptr().addr() as u64 + region.buf_start(),
+            len: region.buf_area_len(),
+            buf_size: region.buf_size(),
+            bufs: region.num_bufs(),
+        }
+    }
+
+    /// Bytes from the first chunk to that of `buf`; `None` where there is no such buffer.
+    #[must_use]
+    pub fn offset_of(&self, BufIdx(buf): BufIdx) -> Option<u64> {
+        (buf < self.bufs).then(|| u64::from(buf) * u64::from(self.buf_size))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod fake {
+    //! A device that is a list of what it was let to reach.
+
+    use super::*;
+
+    /// Where the fake device sees the first buffer.
+    pub(crate) const BASE: DeviceAddress = 0x10_0000;
+
+    /// Memory of a device that is not there.
+    #[derive(Debug, Default)]
+    pub(crate) struct FakeDma {
+        pub(crate) mapped: Option<BufferArea>,
+    }
+
+    impl DmaMemory for FakeDma {
+        type DescriptorRings = Vec<[u64; 2]>;
+
+        fn map_buffers(&mut self, region: &Region) -> io::Result<()> {
+            if self.mapped.is_some() {
+                return Err(io::ErrorKind::OutOfMemory.into());
+            }
+            self.mapped = Some(BufferArea::of(region));
+            Ok(())
+        }
+
+        fn unmap(self) -> io::Result<()> {
+            self.mapped.map(drop).ok_or_else(|| io::ErrorKind::NotFound.into())
+        }
+
+        fn address_of(&self, buf: BufIdx) -> Option<DeviceAddress> {
+            Some(BASE + self.mapped?.offset_of(buf)?)
+        }
+
+        fn make_rings(&mut self, slots: u32) -> io::Result<Self::DescriptorRings> {
+            Ok(vec![[0; 2]; slots as usize])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fake::{BASE, FakeDma};
+    use super::*;
+    use slipring_ring::{Geometry, HugePages};
+
+    #[test]
+    fn a_device_reaches_the_buffers_of_its_port_and_nothing_else() {
+        let geometry = Geometry { ring_bytes: 1 << 16, bufs: 32, buf_size: 2048 };
+        let region = Region::create(geometry, HugePages::Never).unwrap();
+        let mut dma = FakeDma::default();
+        assert_eq!(dma.address_of(BufIdx(2)), None, "before it is mapped");
+        dma.map_buffers(&region).unwrap();
+        let area = dma.mapped.unwrap();
+        let base = region.base().as_ptr().addr() as u64;
+        assert_eq!(area.start, base + region.buf_start(), "neither header nor rings");
+        assert_eq!((area.len, area.bufs), (region.buf_area_len(), region.num_bufs()));
+        assert_eq!(dma.address_of(BufIdx(2)), Some(BASE + 2 * 2048));
+        assert_eq!(dma.address_of(BufIdx(region.num_bufs())), None, "behind the last one");
+        assert!(dma.map_buffers(&region).is_err(), "once is enough");
+        dma.unmap().unwrap();
+    }
+}
