@@ -32,7 +32,7 @@ EXTCAP  ?= $(if $(SYSTEM),$(or $(wildcard /usr/lib/*/wireshark/extcap),$(HERE)/l
 MADE    := $(HERE)/share/slipring/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-gate soak fuzz lint fmt clippy tree docs release libnetmap dist stage install uninstall clean
+.PHONY: help demo test bench bench-gate soak fuzz lint fmt format clippy tree docs release libnetmap dist stage install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -68,8 +68,14 @@ fuzz: ## fuzz each target for FUZZ_SECONDS (60) or FUZZ_RUNS, whichever ends fir
 
 lint: fmt clippy tree docs ## every check that runs no test
 
+# Modules that macros declare, which cargo fmt does not find by itself.
+MACRO_MODULES = $(wildcard crates/core/src/kinds/*/mod.rs crates/slipring/src/*.rs crates/slipring/src/*/mod.rs)
+
 fmt: ## check the form of the sources
-	cargo fmt --all --check
+	cargo fmt --all --check -- $(MACRO_MODULES)
+
+format: ## give the sources their form
+	cargo fmt --all -- $(MACRO_MODULES)
 
 clippy: ## check them by clippy, tests included
 	cargo clippy --workspace --all-targets -- -D warnings

@@ -13,16 +13,41 @@ use crate::verb::{Job, Session, Verb};
 use crate::{Diagnostic, Exit, Failure, candidates, flags, generate};
 
 pub(crate) static BUILTIN: [Verb; 5] = [
-    Verb { name: "explain", classic: &[], command: explain_command, plan: plan_explain },
-    Verb { name: "man", classic: &[], command: man_command, plan: plan_man },
+    Verb {
+        name: "explain",
+        classic: &[],
+        command: explain_command,
+        plan: plan_explain,
+        no_metrics: Some("prints a text"),
+    },
+    Verb {
+        name: "man",
+        classic: &[],
+        command: man_command,
+        plan: plan_man,
+        no_metrics: Some("prints pages"),
+    },
     Verb {
         name: "completions",
         classic: &[],
         command: completions_command,
         plan: plan_completions,
+        no_metrics: Some("prints a script"),
     },
-    Verb { name: "candidates", classic: &[], command: candidates_command, plan: plan_candidates },
-    Verb { name: "names", classic: &[], command: names_command, plan: plan_names },
+    Verb {
+        name: "candidates",
+        classic: &[],
+        command: candidates_command,
+        plan: plan_candidates,
+        no_metrics: Some("prints words"),
+    },
+    Verb {
+        name: "names",
+        classic: &[],
+        command: names_command,
+        plan: plan_names,
+        no_metrics: Some("prints words"),
+    },
 ];
 
 fn explain_command() -> Command {

@@ -12,7 +12,7 @@
 //! use slipring_cli::units::Count;
 //! use slipring_cli::{Exit, Failure, Job, Program, Session, Verb, flags};
 //!
-//! const COUNT: Verb = Verb { name: "count", classic: &[], command, plan };
+//! const COUNT: Verb = Verb { name: "count", classic: &[], command, plan, no_metrics: None };
 //!
 //! fn command() -> Command {
 //!     let upto = Arg::new("count").short('n').long("count").default_value("3");

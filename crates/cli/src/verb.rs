@@ -20,6 +20,8 @@ pub struct Verb {
     pub command: fn() -> Command,
     /// Turns what was typed into what is meant. Touches nothing outside.
     pub plan: fn(&ArgMatches) -> Result<Job, Failure>,
+    /// Why the command has no `--metrics`; `None` for programs that run long, which have it.
+    pub no_metrics: Option<&'static str>,
 }
 
 /// A planned run.

@@ -41,8 +41,13 @@ use slipring_control::ControlService;
 use slipring_netmap::{Domain, Parameters};
 
 /// The command.
-pub const VERB: Verb =
-    Verb { name: "daemon", classic: &[CLASSIC], command: flags::command, plan: flags::plan };
+pub const VERB: Verb = Verb {
+    name: "daemon",
+    classic: &[CLASSIC],
+    command: flags::command,
+    plan: flags::plan,
+    no_metrics: None,
+};
 
 /// What a daemon with these parameters, and these users who have the device open, answers on its
 /// control socket; it has no configuration to read anew.

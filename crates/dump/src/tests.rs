@@ -13,7 +13,7 @@ use slipring_wire::FrameSpec;
 use crate::listing::DumpInterface;
 
 static VERBS: [Verb; 1] =
-    [Verb { name: "dump", classic: &[], command: crate::command, plan: planned }];
+    [Verb { name: "dump", classic: &[], command: crate::command, plan: planned, no_metrics: None }];
 
 fn planned(matches: &ArgMatches) -> Result<Job, Failure> {
     crate::plan(matches, listed)

@@ -72,7 +72,8 @@ pub use virtual_time::{CaptureLane, VirtualResult, VirtualRun};
 use route::RouteMode;
 
 /// The command.
-pub const VERB: Verb = Verb { name: "emulate", classic: &[CLASSIC], command: flags::command, plan };
+pub const VERB: Verb =
+    Verb { name: "emulate", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
 /// TLEM: 1 for any failure.
 const CLASSIC: ClassicName =

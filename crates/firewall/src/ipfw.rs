@@ -31,6 +31,7 @@ pub const IPFW: Verb = Verb {
     classic: &[CLASSIC],
     command: flags::ipfw,
     plan: |matches| plan(matches, false),
+    no_metrics: Some("asks a firewall, which has them"),
 };
 
 /// `slipring dnctl`: pipes, queues and schedulers only.
@@ -39,6 +40,7 @@ pub const DNCTL: Verb = Verb {
     classic: &[DNCTL_CLASSIC],
     command: flags::dnctl,
     plan: |matches| plan(matches, true),
+    no_metrics: Some("asks a firewall, which has them"),
 };
 
 const CLASSIC: ClassicName = ClassicName { name: "ipfw", status };

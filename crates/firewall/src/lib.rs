@@ -54,7 +54,7 @@ pub use ipfw::{DNCTL, IPFW};
 
 /// The command.
 pub const VERB: Verb =
-    Verb { name: "firewall", classic: &[CLASSIC], command: flags::command, plan };
+    Verb { name: "firewall", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
 /// netmap-ipfw's program, whose last rule accepts.
 const KIPFW: &str = "kipfw";

@@ -46,7 +46,8 @@ use report::BenchHeader;
 use row::BenchRow;
 
 /// The command.
-pub(crate) const VERB: Verb = Verb { name: "bench", classic: &[], command, plan };
+pub(crate) const VERB: Verb =
+    Verb { name: "bench", classic: &[], command, plan, no_metrics: Some("ends after its rows") };
 
 const EXAMPLES: &str = "\
 Examples:

@@ -24,7 +24,8 @@ use slipring_datapath::publish;
 use slipring_datapath::workers::{WorkerTask, Workers};
 
 /// The command.
-pub(crate) const VERB: Verb = Verb { name: "bridge", classic: &[CLASSIC], command, plan };
+pub(crate) const VERB: Verb =
+    Verb { name: "bridge", classic: &[CLASSIC], command, plan, no_metrics: None };
 
 /// netmap's bridge: 1 for any failure.
 const CLASSIC: ClassicName =

@@ -27,7 +27,7 @@ use slipring_datapath::workers::{WorkerTask, Workers};
 
 /// The command.
 pub(crate) const VERB: Verb =
-    Verb { name: "dedup", classic: &[CLASSIC], command: flags::command, plan };
+    Verb { name: "dedup", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
 /// netmap's dedup: 1 for any failure.
 const CLASSIC: ClassicName =

@@ -36,7 +36,13 @@ use slipring_emulation::{
     self as emulation, EmulationDocument, EmulationState, EmulatorChannel, RealtimeOptions,
 };
 
-pub(crate) const VERB: Verb = Verb { name: "demo", classic: &[], command, plan };
+pub(crate) const VERB: Verb = Verb {
+    name: "demo",
+    classic: &[],
+    command,
+    plan,
+    no_metrics: Some("ends after its transfers"),
+};
 
 /// How often figures are shown.
 const REPORT_PERIOD: Duration = Duration::from_secs(1);

@@ -24,7 +24,8 @@ use slipring_cli::{Exit, Failure, Job, Session, Verb, flags};
 
 use finding::{Finding, FindingState};
 
-pub(crate) const VERB: Verb = Verb { name: "doctor", classic: &[], command, plan };
+pub(crate) const VERB: Verb =
+    Verb { name: "doctor", classic: &[], command, plan, no_metrics: Some("looks once") };
 
 fn command() -> Command {
     let port = Arg::new("port")

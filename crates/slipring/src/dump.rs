@@ -11,7 +11,7 @@ use slipring_vale::BoundPortRow;
 use crate::ports::{self, InterfaceOwner, InterfaceRow};
 
 pub(crate) const VERB: Verb =
-    Verb { name: "dump", classic: &[], command: slipring_dump::command, plan };
+    Verb { name: "dump", classic: &[], command: slipring_dump::command, plan, no_metrics: None };
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     slipring_dump::plan(matches, interfaces)

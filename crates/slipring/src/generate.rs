@@ -44,7 +44,7 @@ use slipring_datapath::workers::Workers;
 
 /// The command.
 pub(crate) const VERB: Verb =
-    Verb { name: "gen", classic: &[CLASSIC], command: flags::command, plan };
+    Verb { name: "gen", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
 /// pkt-gen: 255 for usage, 1 for what fails later.
 const CLASSIC: ClassicName = ClassicName {

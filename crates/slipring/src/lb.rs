@@ -25,7 +25,7 @@ use slipring_datapath::workers::Workers;
 
 /// The command.
 pub(crate) const VERB: Verb =
-    Verb { name: "lb", classic: &[CLASSIC], command: flags::command, plan };
+    Verb { name: "lb", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
 /// netmap's lb: 1 for any failure (it said 0 for a wrong flag).
 const CLASSIC: ClassicName =

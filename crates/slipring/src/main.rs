@@ -2,59 +2,61 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod bench;
-mod bridge;
-mod dedup;
-mod demo;
-mod doctor;
-mod dump;
-mod extcap;
-mod generate;
-mod lb;
-mod port_pair;
-mod ports;
-mod replay;
-mod run;
-mod serve;
 #[cfg(test)]
 mod tests;
-mod top;
-mod trace;
+
+mod port_pair;
 
 use std::process::ExitCode;
 
 use slipring_cli::{CliProgram, Verb};
 
-/// Every command, in the order of `slipring --help`.
-static VERBS: [Verb; 21] = [
-    generate::VERB,
-    bridge::VERB,
-    dedup::VERB,
-    lb::VERB,
-    slipring_emulation::VERB,
-    slipring_firewall::VERB,
-    slipring_firewall::IPFW,
-    slipring_firewall::DNCTL,
-    run::VERB,
-    replay::VERB,
-    slipring_daemon::VERB,
-    slipring_vale::VERB,
-    serve::VERB,
-    top::VERB,
-    doctor::VERB,
-    ports::VERB,
-    demo::VERB,
-    trace::VERB,
-    dump::VERB,
-    extcap::VERB,
-    bench::VERB,
-];
+/// Makes [`VERBS`] of one line a command: `mod NAME;` for a folder or file of this crate with a
+/// `VERB` in it, or the path of another crate's.
+macro_rules! commands {
+    (@ [$($verbs:tt)*] mod $name:ident; $($more:tt)*) => {
+        mod $name;
+        commands!(@ [$($verbs)* $name::VERB,] $($more)*);
+    };
+    (@ [$($verbs:tt)*] $verb:path; $($more:tt)*) => {
+        commands!(@ [$($verbs)* $verb,] $($more)*);
+    };
+    (@ [$($verbs:tt)*]) => {
+        /// Every command, in the order of `slipring --help`.
+        static VERBS: &[Verb] = &[$($verbs)*];
+    };
+    ($($lines:tt)*) => { commands!(@ [] $($lines)*); };
+}
+
+commands! {
+    mod generate;
+    mod bridge;
+    mod dedup;
+    mod lb;
+    slipring_emulation::VERB;
+    slipring_firewall::VERB;
+    slipring_firewall::IPFW;
+    slipring_firewall::DNCTL;
+    mod run;
+    mod replay;
+    slipring_daemon::VERB;
+    slipring_vale::VERB;
+    mod serve;
+    mod top;
+    mod doctor;
+    mod ports;
+    mod demo;
+    mod trace;
+    mod dump;
+    mod extcap;
+    mod bench;
+}
 
 static PROGRAM: CliProgram = CliProgram {
     name: "slipring",
     about: "netmap on stock Linux: rings, ports and the programs that grew on them",
     version: env!("CARGO_PKG_VERSION"),
-    verbs: &VERBS,
+    verbs: VERBS,
 };
 
 fn main() -> ExitCode {

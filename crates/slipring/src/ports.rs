@@ -18,7 +18,8 @@ use slipring_port::netlink::{Netlink, NetlinkLink};
 pub(crate) use features::InterfaceMode;
 pub(crate) use owners::InterfaceOwner;
 
-pub(crate) const VERB: Verb = Verb { name: "ports", classic: &[], command, plan };
+pub(crate) const VERB: Verb =
+    Verb { name: "ports", classic: &[], command, plan, no_metrics: Some("looks once") };
 
 const EXAMPLES: &str = "\
 Examples:

@@ -41,7 +41,7 @@ use slipring_emulation::{
 
 /// The command.
 pub(crate) const VERB: Verb =
-    Verb { name: "replay", classic: &[CLASSIC], command: flags::command, plan };
+    Verb { name: "replay", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
 /// nmreplay: 1 for any failure.
 const CLASSIC: ClassicName =

@@ -14,7 +14,7 @@ use slipring_web::{AccessToken, WebGateway, WebOptions, page_missing};
 
 use slipring_emulation::presets;
 
-pub(crate) const VERB: Verb = Verb { name: "serve", classic: &[], command, plan };
+pub(crate) const VERB: Verb = Verb { name: "serve", classic: &[], command, plan, no_metrics: None };
 
 fn command() -> Command {
     let listen = Arg::new("listen")

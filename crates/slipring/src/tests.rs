@@ -1,5 +1,6 @@
-//! What holds for every command that has links.
+//! What holds for every command.
 
 mod examples;
 mod instead;
+mod metrics;
 mod stats;

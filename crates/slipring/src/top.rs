@@ -15,7 +15,7 @@ use slipring_top::figures::TopSample;
 use slipring_top::watch::{self, ProgramWatch};
 use slipring_top::{openmetrics, plain, screen};
 
-pub(crate) const VERB: Verb = Verb { name: "top", classic: &[], command, plan };
+pub(crate) const VERB: Verb = Verb { name: "top", classic: &[], command, plan, no_metrics: None };
 
 fn command() -> Command {
     let target = Arg::new("target")

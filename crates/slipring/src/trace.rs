@@ -32,7 +32,7 @@ use slipring_port::{Interest, now};
 
 use show::TraceSink;
 
-pub(crate) const VERB: Verb = Verb { name: "trace", classic: &[], command, plan };
+pub(crate) const VERB: Verb = Verb { name: "trace", classic: &[], command, plan, no_metrics: None };
 
 fn command() -> Command {
     let count = Arg::new("count")

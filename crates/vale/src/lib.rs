@@ -32,7 +32,13 @@ pub use switches::SwitchService;
 use action::ValeAction;
 
 /// The command.
-pub const VERB: Verb = Verb { name: "vale", classic: &[CLASSIC], command: flags::command, plan };
+pub const VERB: Verb = Verb {
+    name: "vale",
+    classic: &[CLASSIC],
+    command: flags::command,
+    plan,
+    no_metrics: Some("asks a daemon, which has them"),
+};
 
 /// netmap's own name for it.
 const VALE_CTL: &str = "vale-ctl";

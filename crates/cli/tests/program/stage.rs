@@ -28,6 +28,7 @@ static VERBS: [Verb; 3] = [
         classic: &[ClassicName { name: "pkt-gen", status: classic_status }],
         command: gen_command,
         plan: plan_gen,
+        no_metrics: None,
     },
     Verb {
         name: "bridge",
@@ -37,6 +38,7 @@ static VERBS: [Verb; 3] = [
             flags::reporting(Command::new("bridge").about("Join two ports").arg(ports))
         },
         plan: |_| Ok(Box::new(|_| Ok(Exit::Done))),
+        no_metrics: None,
     },
     Verb {
         name: "ports",
@@ -49,6 +51,7 @@ static VERBS: [Verb; 3] = [
             let names = b"xdp:eth0\nxdp:eth1\npacket:eth0\n";
             Ok(Box::new(|session| session.reporter.raw(names).map(|()| Exit::Done)))
         },
+        no_metrics: None,
     },
 ];
 

@@ -192,8 +192,13 @@ fn what_a_monitor_had_no_room_for_is_counted_where_it_is_read() {
     assert_eq!(b.stats().dropped(DropCause::RxRingFull), 0);
 }
 
-static VERBS: [Verb; 1] =
-    [Verb { name: "dump", classic: &[], command: slipring_dump::command, plan: planned }];
+static VERBS: [Verb; 1] = [Verb {
+    name: "dump",
+    classic: &[],
+    command: slipring_dump::command,
+    plan: planned,
+    no_metrics: None,
+}];
 
 fn planned(matches: &ArgMatches) -> Result<Job, Failure> {
     slipring_dump::plan(matches, |_| Vec::new())

@@ -11,8 +11,13 @@ use slipring_wire::FrameSpec;
 use super::*;
 use crate::listing::DumpInterface;
 
-static VERBS: [Verb; 1] =
-    [Verb { name: "extcap", classic: &[], command: super::command, plan: planned }];
+static VERBS: [Verb; 1] = [Verb {
+    name: "extcap",
+    classic: &[],
+    command: super::command,
+    plan: planned,
+    no_metrics: None,
+}];
 
 fn planned(matches: &ArgMatches) -> Result<Job, Failure> {
     super::plan(matches, listed)

@@ -11,21 +11,6 @@ use super::support::namespace::Namespace;
 use super::support::program::{Program, SLIPRING};
 use super::{commands, help_of, with_links};
 
-/// Commands that end by themselves, or only ask a program that has `--metrics`.
-const SHORT: [(&str, &str); 11] = [
-    ("ipfw", "asks a firewall, which has them"),
-    ("dnctl", "asks a firewall, which has them"),
-    ("vale", "asks a daemon, which has them"),
-    ("doctor", "looks once"),
-    ("ports", "looks once"),
-    ("demo", "ends after its transfers"),
-    ("extcap", "is started by Wireshark, whose flags these are"),
-    ("bench", "ends after its rows"),
-    ("explain", "prints a text"),
-    ("completions", "prints a script"),
-    ("run", "has those of `emulate`, and needs a network to be tried"),
-];
-
 /// Programs that run long, how they are started here, and a family that they tell of.
 const LONG: [(&str, &str, &str); 11] = [
     ("gen", "-i null: -f tx -R 100 --spin", "slipring_port_tx_packets"),
@@ -42,14 +27,12 @@ const LONG: [(&str, &str, &str); 11] = [
 ];
 
 #[test]
-fn every_command_has_metrics_or_ends_by_itself() {
+fn every_command_that_has_metrics_is_tried_here() {
     let Some(namespace) = with_links() else { return };
     for command in commands(&namespace) {
         let has_flag = help_of(&namespace, &command).contains("--metrics <");
-        let is_short = SHORT.iter().any(|(short, _)| *short == command);
         let is_tried = LONG.iter().any(|(long, ..)| *long == command) || command == "top";
-        assert!(is_tried != is_short, "{command} is neither tried here nor said to be short");
-        assert!(has_flag || is_short, "{command} runs long and has no --metrics");
+        assert_eq!(has_flag, is_tried, "{command}");
     }
 }
 
