@@ -42,8 +42,8 @@ fn each_kind_has_its_prefix() {
         ("vfio:0000:0a:1f.7", PortNameKind::Vfio, "0000:0a:1f.7"),
         ("vfio:10000:e1:00.0", PortNameKind::Vfio, "10000:e1:00.0"),
         ("null:", PortNameKind::Null, ""),
-        ("vhost:/run/a-b.sock", PortNameKind::Vhost { client: false }, "/run/a-b.sock"),
-        ("vhostclient:x.sock", PortNameKind::Vhost { client: true }, "x.sock"),
+        ("vhost:/run/a-b.sock", PortNameKind::Vhost, "/run/a-b.sock"),
+        ("vhostclient:x.sock", PortNameKind::VhostClient, "x.sock"),
     ];
     for (name, kind, rest) in cases {
         let port = parse(name);

@@ -5,6 +5,8 @@
 //! which knows files.
 
 use clap::{Arg, Command};
+use slipring_abi::name::kind::{KindGrammar, PLANNED};
+use slipring_abi::name::{KINDS, NameForm, PortNameKind};
 use slipring_control::running;
 
 use crate::codes::entries;
@@ -31,7 +33,10 @@ pub(crate) fn candidates(words: &[String], session: &Session<'_>) -> Vec<Complet
         CompletionTarget::Flag => flags_of(place.command),
         CompletionTarget::Word => [commands_of(place.command), place.positional(session)].concat(),
     };
-    found.into_iter().filter(|(word, _)| word.starts_with(last.as_str())).collect()
+    // The word of a kind that stands there already is no help.
+    let is_new = |word: &str| word != last || !word.ends_with(':');
+    let fits = |word: &str| word.starts_with(last.as_str()) && is_new(word);
+    found.into_iter().filter(|(word, _)| fits(word)).collect()
 }
 
 /// Where the words before the cursor lead.
@@ -147,12 +152,9 @@ fn is_switch(arg: &Arg) -> bool {
 
 /// What an argument can be, as far as that is known.
 fn values(arg: &Arg, session: &Session<'_>) -> Vec<CompletionCandidate> {
-    let plain = |word: String| (word, String::new());
     let kind = arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str());
     match kind {
-        Some(PORT_VALUE) => {
-            session.program.output_lines(&["ports", "--names"]).map(plain).collect()
-        }
+        Some(PORT_VALUE) => ports(session.program.output_lines(&["ports", "--names"])),
         Some(RUN_VALUE) => {
             let runs = running(&session.run_dir).into_iter();
             let names = |run: slipring_control::RunningProgram| match run.names.is_empty() {
@@ -178,6 +180,23 @@ fn values(arg: &Arg, session: &Session<'_>) -> Vec<CompletionCandidate> {
             })
             .collect(),
     }
+}
+
+/// Names of ports: those that can be listed, the same by each kind that takes interfaces, and the
+/// words of the kinds.
+fn ports(names: impl Iterator<Item = String>) -> Vec<CompletionCandidate> {
+    let names: Vec<_> = names.collect();
+    let kinds = || KINDS.iter().filter(|kind| !kind.has(PLANNED)).map(PortNameKind::grammar);
+    let by_kind = |form: &KindGrammar| {
+        let word = form.word;
+        let interfaces = names.iter().filter_map(|name| name.strip_prefix("netmap:"));
+        interfaces.map(move |name| format!("{word}:{name}")).collect::<Vec<_>>()
+    };
+    let others = kinds().filter(|kind| kind.form == NameForm::Interface && kind.word != "netmap");
+    let others: Vec<_> = others.flat_map(by_kind).collect();
+    let words = kinds().map(|kind| format!("{}:", kind.word));
+    let plain = |word: String| (word, String::new());
+    names.iter().cloned().chain(others).chain(words).map(plain).collect()
 }
 
 /// One a line. What a candidate means ends with its first line.

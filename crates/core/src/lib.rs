@@ -10,16 +10,17 @@
 //! Ports opened by one [`Host::open_all`] lie in one region, so frames pass between them by
 //! exchanging buffers. Beside ports there are [`listen`], which hears an interface without taking
 //! anything from it, [`netns`], network namespaces that leave nothing behind, and [`counters`],
-//! which a running program publishes.
+//! which a running program publishes,
+//! and [`kinds`], the table of all kinds of ports.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod kinds;
 mod pipes;
 #[allow(unsafe_code)]
 mod sys;
 
 pub mod counters;
+pub mod kinds;
 pub mod listen;
 
 pub use slipring_port::netns;

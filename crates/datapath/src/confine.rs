@@ -20,6 +20,7 @@ use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 use slipring_cli::metrics::{self, FIRST_FREE_PORT};
 use slipring_cli::{Failure, Session};
 use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine, effective};
+use slipring_core::kinds;
 use slipring_port::Port;
 
 /// What RLIMIT_NICE says where a thread may have every nice value down to -20.
@@ -42,13 +43,8 @@ impl Confinement {
 
     /// What these ports need until they are closed.
     pub fn for_ports(ports: &[Port]) -> Self {
-        let kinds = ports.iter().map(|port| match port.info.kind {
-            "xdp" | "packet" | "host" => CapabilitySet::NET_ADMIN,
-            // Its socket is removed at the end, or connected to again.
-            "vhost" => CapabilitySet::DAC_OVERRIDE,
-            _ => CapabilitySet::empty(),
-        });
-        Self { kept: kinds.fold(CapabilitySet::empty(), CapabilitySet::union) }
+        let kept = ports.iter().map(|port| kinds::capabilities_to_keep(&port.info));
+        Self { kept: kept.fold(CapabilitySet::empty(), CapabilitySet::union) }
     }
 
     /// The program opens files, or sockets in the file system, that it does not know of yet.

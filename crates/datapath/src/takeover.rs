@@ -9,6 +9,7 @@
 
 use slipring_abi::name::{PortName, PortNameFlags, PortNameKind, RingSelection};
 use slipring_cli::{Failure, ReportFormat, Session};
+use slipring_core::kinds::{self, InterfaceUse};
 use slipring_port::OpenOptions;
 use slipring_port::iface::Iface;
 
@@ -65,13 +66,11 @@ pub(crate) fn takes_interface(name: &PortName, all: &[PortName], options: &OpenO
     let nic =
         matches!(name.rings, RingSelection::All | RingSelection::One(_)) && name.pipe.is_none();
     let watches = name.flags.is_monitor();
-    let kind = match name.kind {
-        // XDP programs lead all frames to the port, shared or not; `netmap:` may be one.
-        PortNameKind::Netmap | PortNameKind::Xdp => true,
-        PortNameKind::Packet => !options.shared,
-        // Ports of switches and others that programs make are no interfaces.
-        PortNameKind::Kernel => Iface::find(&name.name).is_ok(),
-        _ => false,
+    let kind = match kinds::of(&name.kind).facts().interface {
+        InterfaceUse::Whole => true,
+        InterfaceUse::UnlessShared => !options.shared,
+        InterfaceUse::IfInterface => Iface::find(&name.name).is_ok(),
+        InterfaceUse::None => false,
     };
     let is_host = |other: &&PortName| {
         other.name == name.name

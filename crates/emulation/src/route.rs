@@ -11,7 +11,7 @@ mod queue;
 
 use std::sync::{Arc, Mutex};
 
-use slipring_abi::name::{PortName, PortNameKind, RingSelection};
+use slipring_abi::name::{PortName, PortNameKind, RingSelection, kind};
 use slipring_cli::codes::{SR0002, SR0012};
 use slipring_cli::{Diagnostic, Failure, Session};
 use slipring_gateway::{GatewayPort, RouterInterface, RouterInterfaceError, Subnet, TtlPolicy};
@@ -103,7 +103,7 @@ const HOST_FORWARDS_WARNING: &str = "this host forwards as well and sees what a 
 
 /// Whether a port stands for an interface of this host, with other hosts beyond.
 fn has_hosts(port: &PortName) -> bool {
-    matches!(port.kind, PortNameKind::Netmap | PortNameKind::Xdp | PortNameKind::Packet)
+    port.kind.has(kind::HOST_RINGS)
         && port.pipe.is_none()
         && matches!(port.rings, RingSelection::All | RingSelection::One(_))
 }

@@ -29,6 +29,7 @@ use std::thread;
 
 use rustix::thread::LinkNameSpaceType;
 use slipring_abi::name::{Conf, PortName, PortNameKind};
+use slipring_core::kinds::{self, AfterRestart};
 use slipring_netmap::{
     Adapter, AdapterRequest, AdapterShape, Errno, MemoryNeeds, NetmapMemory, Provider,
     RecoveredPort,
@@ -66,9 +67,12 @@ impl Provider for Nics {
     fn resume(&self, left: &RecoveredPort<'_>) -> Option<Arc<dyn Adapter>> {
         let mut name = PortName::from_request_name(left.name.as_bytes()).ok()?;
         let AdapterShape { rings: [pairs, _], host_rings: host, slots: [slots, _] } = left.shape;
+        if kinds::of(&name.kind).facts().restart != AfterRestart::Reopened {
+            return None;
+        }
         match name.kind {
             PortNameKind::Netmap => {}
-            PortNameKind::Vhost { .. } => name.conf = with_pairs(pairs),
+            PortNameKind::Vhost | PortNameKind::VhostClient => name.conf = with_pairs(pairs),
             _ => return None,
         }
         let buf_size = left.memory.region().buf_size();
@@ -102,7 +106,9 @@ impl Nics {
         let name = PortName::from_request_name(wanted.name.as_bytes()).map_err(|_| Errno::NXIO)?;
         match name.kind {
             PortNameKind::Netmap => {}
-            PortNameKind::Vhost { .. } => return open_vhost(wanted, name, access),
+            PortNameKind::Vhost | PortNameKind::VhostClient => {
+                return open_vhost(wanted, name, access);
+            }
             _ => return Err(Errno::NXIO),
         }
         let netns = wanted.opener.netns_fd.clone().ok_or(Errno::NXIO)?;

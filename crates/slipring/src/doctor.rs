@@ -7,13 +7,11 @@
 //! A *warning* is something that costs speed or a feature. A *failure* keeps slipring, or the port
 //! that was asked about, from working here.
 
-mod finding;
 mod machine;
 mod moderation;
-mod other_ports;
 mod port;
 mod privilege;
-mod tap;
+mod text;
 mod trials;
 
 use std::path::Path;
@@ -21,8 +19,7 @@ use std::path::Path;
 use clap::{Arg, ArgMatches, Command};
 use slipring_abi::name::PortName;
 use slipring_cli::{Exit, Failure, Job, Session, Verb, flags};
-
-use finding::{Finding, FindingState};
+use slipring_core::kinds::{self, DoctorContext, Finding, FindingState};
 
 pub(crate) const VERB: Verb =
     Verb { name: "doctor", classic: &[], command, plan, no_metrics: Some("looks once") };
@@ -64,7 +61,7 @@ fn run(port: Option<&PortName>, session: &mut Session<'_>) -> Result<Exit, Failu
         machine::kernel_release(),
         machine::cpu_model()
     );
-    session.reporter.document(&fields, head + &finding::text(&findings))?;
+    session.reporter.document(&fields, head + &text::report(&findings))?;
     Ok(if failed { Exit::Machine } else { Exit::Done })
 }
 
@@ -74,7 +71,12 @@ fn examine(port: Option<&PortName>, run_dir: &Path) -> Vec<Finding> {
     findings.extend(privileges.examine());
     findings.extend(trials::examine());
     if let Some(port) = port {
-        findings.extend(port::examine(port, &privileges, run_dir));
+        let context = DoctorContext {
+            run_dir,
+            may_make_devices: privileges.may_make_devices(),
+            interface: &|port| port::examine(port, &privileges),
+        };
+        findings.extend(kinds::examine(port, &context));
     }
     // Last, as it may move this process into a namespace of its own.
     findings.push(privilege::user_namespaces(&privileges));

@@ -12,6 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde::Serialize;
 use slipring_cli::codes::SR0199;
 use slipring_cli::{Diagnostic, Exit, Failure, Job, Session, Verb, flags};
+use slipring_core::kinds;
 use slipring_port::iface::Iface;
 use slipring_port::netlink::{Netlink, NetlinkLink};
 
@@ -34,7 +35,7 @@ fn command() -> Command {
         .help("Print port names only, one a line");
     let command = Command::new("ports")
         .about("List what can be opened here, how well, and who holds it")
-        .after_help(EXAMPLES)
+        .after_help(kinds::help() + "\n" + EXAMPLES)
         .arg(names);
     flags::reporting(command)
 }

@@ -2,5 +2,6 @@
 
 mod examples;
 mod instead;
+mod kinds;
 mod metrics;
 mod stats;

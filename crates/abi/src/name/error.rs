@@ -4,7 +4,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::PortName;
+use super::kind::{NameForm, PIPES, PLANNED};
+use super::{PortName, listed};
 
 /// A string that is not the name of a port.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -81,7 +82,7 @@ pub enum PortNameFault {
     #[error("expected a PCI address such as 0000:03:00.0")]
     PciAddress,
     /// A pipe, under a kind that has none.
-    #[error("only `netmap:` and `vale:` ports have pipes")]
+    #[error("only {} ports have pipes", listed("`", |kind| kind.has(PIPES)))]
     PipeOfKind,
     /// A number that does not fit.
     #[error("the number is greater than {max}")]
@@ -119,8 +120,10 @@ fn found_text(found: Option<char>) -> String {
 }
 
 /// The kinds that can be opened; the grammar knows more.
-const KINDS: &str = "the kinds are netmap:, xdp:, packet:, tap:, pcap:, null:, kernel:, vhost: and \
-                     vhostclient:; pipes are NAME{K and NAME}K, ports of switches valeX:NAME";
+fn kinds() -> String {
+    let words = listed("", |kind| kind.form != NameForm::SwitchPort && !kind.has(PLANNED));
+    format!("the kinds are {words}; pipes are NAME{{K and NAME}}K, ports of switches valeX:NAME")
+}
 
 impl PortNameError {
     /// The one thing to try next, without the word "help".
@@ -128,7 +131,7 @@ impl PortNameError {
     pub fn help(&self) -> Option<String> {
         match &self.reason {
             PortNameFault::MissingKind => Some(self.help_missing_kind()),
-            PortNameFault::UnknownKind(_) => Some(KINDS.to_string()),
+            PortNameFault::UnknownKind(_) => Some(kinds()),
             PortNameFault::MissingSwitchPort { .. } => Some(self.help_switch()),
             PortNameFault::ExpectedRing { found: Some(_) }
             | PortNameFault::ExpectedSuffix { .. } => self.help_dash(),
@@ -153,7 +156,7 @@ impl PortNameError {
         let with_kind = format!("netmap:{}", self.input);
         match PortName::parse(&with_kind) {
             Ok(_) => format!("write `{with_kind}`"),
-            Err(error) => error.help().unwrap_or_else(|| KINDS.to_string()),
+            Err(error) => error.help().unwrap_or_else(kinds),
         }
     }
 

@@ -49,6 +49,7 @@
 
 mod cursor;
 mod error;
+pub mod kind;
 mod options;
 mod parse;
 mod print;
@@ -61,6 +62,7 @@ use core::num::NonZeroU16;
 use core::str::FromStr;
 
 pub use error::{PortNameError, PortNameFault};
+pub use kind::{KINDS, KindGrammar, NameForm, PortNameKind, listed};
 pub use options::{Conf, Extmem, MemorySource, OffsetSpec, PoolSpec};
 pub use request::RequestError;
 
@@ -69,14 +71,14 @@ use crate::request as abi;
 /// A port as the user names it.
 ///
 /// ```
-/// use slipring_abi::name::{Kind, PortName, Rings};
+/// use slipring_abi::name::{PortName, PortNameKind, RingSelection};
 ///
 /// let port = PortName::parse("netmap:br--lan-2/x")?;
-/// assert_eq!(port.kind, Kind::Netmap);
+/// assert_eq!(port.kind, PortNameKind::Netmap);
 /// assert_eq!(port.name, "br-lan");
-/// assert_eq!(port.rings, Rings::One(2));
+/// assert_eq!(port.rings, RingSelection::One(2));
 /// assert_eq!(port.to_string(), "netmap:br--lan-2/x");
-/// # Ok::<(), slipring_abi::name::NameError>(())
+/// # Ok::<(), slipring_abi::name::PortNameError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -139,68 +141,6 @@ impl FromStr for PortName {
 
     fn from_str(input: &str) -> Result<Self, PortNameError> {
         Self::parse(input)
-    }
-}
-
-/// The kind of a port.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum PortNameKind {
-    /// `netmap:` the best there is for an interface; pipes outside of switches too.
-    Netmap,
-    /// `vale[ID]:` a switch port.
-    Vale {
-        /// What follows `vale`; may be empty.
-        switch: String,
-    },
-    /// `xdp:` AF_XDP.
-    Xdp,
-    /// `packet:` AF_PACKET.
-    Packet,
-    /// `tap:` a TAP device.
-    Tap,
-    /// `kernel:` a port of `/dev/netmap`, by the name that it has there.
-    Kernel,
-    /// `vfio:` a PCI device driven from user space.
-    Vfio,
-    /// `pcap:` a capture file.
-    Pcap,
-    /// `null:` sink and source of known cost.
-    Null,
-    /// `vhost:` a virtual machine.
-    Vhost {
-        /// `vhostclient:` its monitor makes the socket.
-        client: bool,
-    },
-}
-
-impl PortNameKind {
-    /// The kind whose prefix, without the colon, is `word`.
-    fn from_word(word: &str) -> Option<Self> {
-        match word {
-            "netmap" => Some(Self::Netmap),
-            "xdp" => Some(Self::Xdp),
-            "packet" => Some(Self::Packet),
-            "tap" => Some(Self::Tap),
-            "kernel" => Some(Self::Kernel),
-            "vfio" => Some(Self::Vfio),
-            "pcap" => Some(Self::Pcap),
-            "null" => Some(Self::Null),
-            "vhost" => Some(Self::Vhost { client: false }),
-            "vhostclient" => Some(Self::Vhost { client: true }),
-            _ => word.strip_prefix("vale").map(|switch| Self::Vale { switch: switch.into() }),
-        }
-    }
-
-    /// Whether ports of this kind can be pipes.
-    #[must_use]
-    pub fn has_pipes(&self) -> bool {
-        matches!(self, Self::Netmap | Self::Vale { .. } | Self::Kernel)
-    }
-
-    /// Whether the name of such a port, if it is no pipe, is that of a Linux interface.
-    #[must_use]
-    pub fn names_interface(&self) -> bool {
-        matches!(self, Self::Netmap | Self::Xdp | Self::Packet | Self::Tap)
     }
 }
 

@@ -6,7 +6,7 @@ use core::num::{NonZeroU8, NonZeroU16, NonZeroU32};
 
 use super::cursor::NameCursor;
 use super::error::{PortNameError, PortNameFault};
-use super::{MemId, PortName, PortNameKind};
+use super::{MemId, PortName, kind};
 
 /// Where the memory of a port comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -100,7 +100,7 @@ pub(super) fn option(at: &mut NameCursor<'_>, port: &mut PortName) -> Result<(),
         let id = MemId(at.positive("the number of a region", NonZeroU16::MAX)?);
         return set_memory(start, port, MemorySource::Region(id));
     }
-    if at.peek() == Some('/') && port.kind == PortNameKind::Kernel && port.device.is_none() {
+    if at.peek() == Some('/') && port.kind.has(kind::DEVICE_PATH) && port.device.is_none() {
         port.device = Some(text(at, "the path of a device", SHORT_ENDS)?);
         return Ok(());
     }

@@ -5,7 +5,9 @@ use alloc::string::String;
 
 use super::cursor::NameCursor;
 use super::error::{PortNameError, PortNameFault};
-use super::{PipeEndName, PipeRole, PortName, PortNameFlags, PortNameKind, RingSelection, options};
+use super::{
+    NameForm, PipeEndName, PipeRole, PortName, PortNameFlags, PortNameKind, RingSelection, options,
+};
 use crate::request::NETMAP_REQ_IFNAMSIZ;
 use crate::ring::IFNAMSIZ;
 
@@ -28,10 +30,11 @@ pub(super) enum Dialect {
 
 pub(super) fn port(input: &str, dialect: Dialect) -> Result<PortName, PortNameError> {
     let mut at = NameCursor::new(input);
-    match kind(&mut at, dialect)? {
-        PortNameKind::Pcap => file(&at),
-        kind @ PortNameKind::Vhost { .. } => socket(at, kind),
-        kind => rings_of(at, kind),
+    let kind = kind(&mut at, dialect)?;
+    match kind.grammar().form {
+        NameForm::File => file(&at, kind),
+        NameForm::Socket => socket(at, kind),
+        _ => rings_of(at, kind),
     }
 }
 
@@ -72,11 +75,11 @@ fn is_pipe(mut at: NameCursor<'_>) -> bool {
     at.peek().is_some_and(is_pipe_sign)
 }
 
-fn file(at: &NameCursor<'_>) -> Result<PortName, PortNameError> {
+fn file(at: &NameCursor<'_>, kind: PortNameKind) -> Result<PortName, PortNameError> {
     if at.is_at_end() {
         return at.expected("the name of a file");
     }
-    Ok(PortName::new(PortNameKind::Pcap, at.rest().to_owned()))
+    Ok(PortName::new(kind, at.rest().to_owned()))
 }
 
 /// Takes the path of a socket, and options.
@@ -96,11 +99,11 @@ fn socket(mut at: NameCursor<'_>, kind: PortNameKind) -> Result<PortName, PortNa
 }
 
 fn rings_of(mut at: NameCursor<'_>, kind: PortNameKind) -> Result<PortName, PortNameError> {
-    let name = match &kind {
-        PortNameKind::Null => String::new(),
-        PortNameKind::Vfio => pci_address(&mut at)?,
-        PortNameKind::Kernel => kernel_name(&mut at)?,
-        kind => name(&mut at, kind)?,
+    let name = match kind.grammar().form {
+        NameForm::Nothing => String::new(),
+        NameForm::PciAddress => pci_address(&mut at)?,
+        NameForm::DevicePort => device_port(&mut at, &kind)?,
+        _ => name(&mut at, &kind)?,
     };
     let mut port = PortName::new(kind, name);
     port.pipe = pipe(&mut at, &port)?;
@@ -116,12 +119,12 @@ fn rings_of(mut at: NameCursor<'_>, kind: PortNameKind) -> Result<PortName, Port
 }
 
 /// Takes what a netmap device calls a port: an interface, or `vale0:a` with its switch.
-fn kernel_name(at: &mut NameCursor<'_>) -> Result<String, PortNameError> {
+fn device_port(at: &mut NameCursor<'_>, kind: &PortNameKind) -> Result<String, PortNameError> {
     let start = *at;
     let word = at.identifier().to_owned();
     if !(word.starts_with("vale") && at.eat(':')) {
         *at = start;
-        return name(at, &PortNameKind::Kernel);
+        return name(at, kind);
     }
     let switch = PortNameKind::Vale { switch: word["vale".len()..].to_owned() };
     Ok(word + ":" + &name(at, &switch)?)

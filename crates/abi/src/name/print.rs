@@ -5,17 +5,17 @@ use core::fmt::{self, Display, Formatter, Write};
 use super::options::VALUE_ENDS;
 use super::parse::NAME_ENDS;
 use super::{
-    Conf, Extmem, MemId, MemorySource, OffsetSpec, PipeEndName, PortName, PortNameFlags,
-    PortNameKind, RingSelection,
+    Conf, Extmem, MemId, MemorySource, NameForm, OffsetSpec, PipeEndName, PortName, PortNameFlags,
+    RingSelection,
 };
 
 impl Display for PortName {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.kind)?;
-        match self.kind {
-            PortNameKind::Pcap => return f.write_str(&self.name),
-            PortNameKind::Vfio => f.write_str(&self.name)?,
-            PortNameKind::Vhost { .. } => doubled(f, &self.name, "@")?,
+        match self.kind.grammar().form {
+            NameForm::File => return f.write_str(&self.name),
+            NameForm::PciAddress => f.write_str(&self.name)?,
+            NameForm::Socket => doubled(f, &self.name, "@")?,
             _ => doubled(f, &self.name, NAME_ENDS)?,
         }
         if let Some(pipe) = &self.pipe {
@@ -46,25 +46,6 @@ fn doubled(f: &mut Formatter<'_>, text: &str, ends: &str) -> fmt::Result {
         f.write_char(c)?;
     }
     Ok(())
-}
-
-/// The prefix, with its colon.
-impl Display for PortNameKind {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Vale { switch } => write!(f, "vale{switch}:"),
-            Self::Netmap => f.write_str("netmap:"),
-            Self::Xdp => f.write_str("xdp:"),
-            Self::Packet => f.write_str("packet:"),
-            Self::Tap => f.write_str("tap:"),
-            Self::Kernel => f.write_str("kernel:"),
-            Self::Vfio => f.write_str("vfio:"),
-            Self::Pcap => f.write_str("pcap:"),
-            Self::Null => f.write_str("null:"),
-            Self::Vhost { client: false } => f.write_str("vhost:"),
-            Self::Vhost { client: true } => f.write_str("vhostclient:"),
-        }
-    }
 }
 
 impl Display for PipeEndName {

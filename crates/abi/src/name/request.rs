@@ -5,8 +5,8 @@ use alloc::string::{String, ToString};
 use core::num::{NonZeroU16, NonZeroU32};
 
 use super::{
-    Conf, MemId, MemorySource, PipeEndName, PipeRole, PortName, PortNameFlags, PortNameKind,
-    RingSelection,
+    Conf, MemId, MemorySource, NameForm, PipeEndName, PipeRole, PortName, PortNameFlags,
+    PortNameKind, RingSelection,
 };
 use crate::request::{
     NETMAP_REQ_IFNAMSIZ, NETMAP_REQ_REGISTER, NR_REG_ALL_NIC, NR_REG_NIC_SW, NR_REG_ONE_NIC,
@@ -77,7 +77,7 @@ impl PortName {
             PortNameKind::Netmap | PortNameKind::Kernel => Some(format!("{}{pipe}", self.name)),
             kind @ PortNameKind::Vale { .. } => Some(format!("{kind}{}{pipe}", self.name)),
             // A path may be longer than a request's name.
-            kind @ PortNameKind::Vhost { .. } => {
+            kind if kind.grammar().form == NameForm::Socket => {
                 Some(format!("{kind}{}", self.name)).filter(|name| name.len() < NETMAP_REQ_IFNAMSIZ)
             }
             _ => None,
@@ -175,7 +175,7 @@ impl PortName {
 fn socket_of(name: &str) -> Option<PortName> {
     let (word, path) = name.split_once(':')?;
     let kind =
-        PortNameKind::from_word(word).filter(|kind| matches!(kind, PortNameKind::Vhost { .. }))?;
+        PortNameKind::from_word(word).filter(|kind| kind.grammar().form == NameForm::Socket)?;
     Some(PortName::new(kind, path.to_string()))
 }
 

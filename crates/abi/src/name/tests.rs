@@ -45,7 +45,7 @@ fn kind_and_name() -> impl Strategy<Value = (PortNameKind, String)> {
         2 => switch_port(),
         1 => (Just(PortNameKind::Vfio), "([0-9a-f]{4,8}:)?[0-9a-fA-F]{2}:[01][0-9a-f]\\.[0-7]"),
         1 => (Just(PortNameKind::Null), Just(String::new())),
-        1 => (any::<bool>().prop_map(|client| PortNameKind::Vhost { client }), "/[a-z@{}:/ -]{1,30}"),
+        1 => (proptest::sample::select(&[PortNameKind::Vhost, PortNameKind::VhostClient][..]), "/[a-z@{}:/ -]{1,30}"),
     ]
 }
 
@@ -109,7 +109,7 @@ fn port() -> impl Strategy<Value = PortName> {
         option::of(offsets()),
     );
     parts.prop_map(|((kind, name), pipe, rings, flags, memory, conf, offsets)| {
-        let whole = matches!(kind, PortNameKind::Vhost { .. });
+        let whole = kind.grammar().form == NameForm::Socket;
         let (rings, flags) =
             if whole { (RingSelection::All, PortNameFlags::NONE) } else { (rings, flags) };
         let pipe = pipe.filter(|_| kind.has_pipes());

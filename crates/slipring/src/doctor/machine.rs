@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::finding::Finding;
+use slipring_core::kinds::Finding;
 
 /// A line of a file below `/proc` or `/sys`, where there is one.
 pub(super) fn read(path: &str) -> Option<String> {

@@ -8,8 +8,8 @@
 
 use slipring_port::iface::{Coalescing, Iface};
 
-use super::finding::Finding;
 use super::port::sysfs;
+use slipring_core::kinds::Finding;
 
 /// What makes frames late.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

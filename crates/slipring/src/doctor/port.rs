@@ -1,31 +1,22 @@
-//! One port: whether it can be opened, how well, and what is in the way.
+//! One interface: whether it can be opened, how well, and what is in the way.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 
-use slipring_abi::name::{PortName, PortNameKind};
+use slipring_abi::name::PortName;
 use slipring_port::GRANT_COMMANDS;
 use slipring_port::iface::{Feature, Iface};
 
-use super::finding::Finding;
 use super::machine::read;
 use super::moderation;
-use super::other_ports;
-use super::privilege::{Privileges, grant_help};
-use super::tap;
+use super::privilege::Privileges;
 use crate::ports::{self, InterfaceMode, InterfaceOwner, InterfaceRow};
+use slipring_core::kinds::{Finding, grant_help};
 
 /// Longest MTU whose frames fit a buffer of 2048 bytes beside the room that XDP reserves.
 const MAX_SINGLE_BUFFER_MTU: u32 = 1500;
 
-pub(super) fn examine(port: &PortName, privileges: &Privileges, run_dir: &Path) -> Vec<Finding> {
-    if !port.kind.names_interface() || port.pipe.is_some() {
-        return vec![other_ports::examine(port, run_dir)];
-    }
-    if port.kind == PortNameKind::Tap {
-        return vec![tap::examine(port, privileges)];
-    }
+pub(super) fn examine(port: &PortName, privileges: &Privileges) -> Vec<Finding> {
     let rows = match ports::list() {
         Ok(rows) => rows,
         Err(error) => {

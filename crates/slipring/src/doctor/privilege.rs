@@ -4,8 +4,8 @@ use rustix::process::{Resource, getrlimit};
 use slipring_core::netns;
 use slipring_port::GRANT_COMMANDS;
 
-use super::finding::{Finding, FindingState};
 use super::machine::read;
+use slipring_core::kinds::{Finding, FindingState, grant_help};
 
 /// Capabilities that slipring asks for by name, with their numbers.
 const REQUIRED_CAPABILITIES: [(&str, u32, &str); 4] = [
@@ -30,13 +30,6 @@ pub(super) struct Privileges {
     root: bool,
     /// Whether what it may do is limited to a user namespace.
     pub(super) confined: bool,
-}
-
-/// The commands that grant it, and what that means.
-pub(super) fn grant_help(grant: &str) -> String {
-    format!(
-        "{grant}; then log in again, and run slipring-net (the group can read and change all traffic)"
-    )
 }
 
 impl Privileges {

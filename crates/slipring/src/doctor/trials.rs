@@ -14,7 +14,7 @@ use slipring_port::iface::Iface;
 use slipring_port::netlink::Netlink;
 use slipring_port::{OpenCause, OpenError};
 
-use super::finding::Finding;
+use slipring_core::kinds::Finding;
 
 /// Lets every frame pass (`XDP_PASS`).
 const XDP_PASS_ALL: [BpfInsn; 2] = [mov_imm(BpfReg::R0, 2), exit()];

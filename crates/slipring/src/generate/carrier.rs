@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use slipring_abi::name::{PortName, PortNameKind, RingSelection};
+use slipring_abi::name::{PortName, RingSelection, kind};
 use slipring_cli::codes::SR0113;
 use slipring_cli::{Diagnostic, Failure, Reporter, Signals};
 use slipring_datapath::opening;
@@ -32,8 +32,7 @@ pub(super) fn wait(
 
 /// A TAP device has its carrier from whoever opens it, and host rings have none.
 fn lacks_carrier(port: &PortName) -> bool {
-    let sends =
-        matches!(port.kind, PortNameKind::Netmap | PortNameKind::Xdp | PortNameKind::Packet);
+    let sends = port.kind.has(kind::HOST_RINGS);
     let nic =
         matches!(port.rings, RingSelection::All | RingSelection::One(_)) && port.pipe.is_none();
     let found = || Iface::find(&port.name).is_ok_and(|iface| iface.up && !iface.carrier);

@@ -1,55 +1,9 @@
-//! One line of the doctor's report.
+//! The doctor's report for people.
 
-use serde::Serialize;
-
-/// How bad it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum FindingState {
-    /// As it should be.
-    Ok,
-    /// Costs speed or a feature.
-    Warn,
-    /// Keeps slipring from working.
-    Fail,
-}
-
-/// What was found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Finding {
-    /// What was looked at.
-    pub(crate) check: &'static str,
-    /// How bad it is.
-    pub(crate) state: FindingState,
-    /// What was seen.
-    pub(crate) finding: String,
-    /// The command that mends it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) mend: Option<String>,
-}
-
-impl Finding {
-    pub(crate) fn ok(check: &'static str, finding: impl Into<String>) -> Self {
-        Self { check, state: FindingState::Ok, finding: finding.into(), mend: None }
-    }
-
-    pub(crate) fn warn(check: &'static str, finding: impl Into<String>) -> Self {
-        Self { state: FindingState::Warn, ..Self::ok(check, finding) }
-    }
-
-    pub(crate) fn fail(check: &'static str, finding: impl Into<String>) -> Self {
-        Self { state: FindingState::Fail, ..Self::ok(check, finding) }
-    }
-
-    /// Says what mends it.
-    pub(crate) fn with_fix(mut self, command: impl Into<String>) -> Self {
-        self.mend = Some(command.into());
-        self
-    }
-}
+use slipring_core::kinds::{Finding, FindingState};
 
 /// The report for people, and its sum.
-pub(crate) fn text(findings: &[Finding]) -> String {
+pub(super) fn report(findings: &[Finding]) -> String {
     let width = findings.iter().map(|finding| finding.check.len()).max().unwrap_or(0);
     let mut text = String::new();
     for Finding { check, state, finding, mend } in findings {
@@ -84,7 +38,7 @@ mod tests {
         let findings =
             [Finding::ok("btf", "there"), Finding::warn("governor", "powersave").with_fix("do so")];
         assert_eq!(
-            text(&findings),
+            report(&findings),
             "ok    btf       there\n\
              warn  governor  powersave\n\
              \x20               -> do so\n\

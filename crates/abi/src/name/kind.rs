@@ -1,0 +1,172 @@
+//! The table of port kinds: the word of each, what follows the word, and what its names can ask for.
+//!
+//! ```text
+//!   abi    KINDS: one line a kind     --> parser, printer, error texts, completion
+//!   core   kinds/WORD: one folder     --> opening, privileges, doctor, help, documentation
+//! ```
+//! A new kind is a line in [`port_kinds`] below and a folder of the same name in
+//! `crates/core/src/kinds`; [`for_each_port_kind`](crate::for_each_port_kind) carries the words there.
+//! `docs/design/port-kinds.md` walks through an example.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::{self, Display, Formatter};
+
+/// What follows the word of a kind and its colon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameForm {
+    /// The name of a Linux interface.
+    Interface,
+    /// The name of a switch's port.
+    SwitchPort,
+    /// What a netmap device calls a port: an interface, or a switch's port with its switch.
+    DevicePort,
+    /// A PCI address.
+    PciAddress,
+    /// The path of a socket. Options can follow it, rings and flags cannot.
+    Socket,
+    /// A file: all that is left of the string.
+    File,
+    /// Nothing: there is one such port, or one as often as it is opened.
+    Nothing,
+}
+
+/// No feature.
+pub const NONE: u8 = 0;
+/// The name can be that of a pipe.
+pub const PIPES: u8 = 1 << 0;
+/// The interface has host rings.
+pub const HOST_RINGS: u8 = 1 << 1;
+/// The number of ring pairs is for the opener to choose (`@conf:rings=N`).
+pub const RING_PAIRS: u8 = 1 << 2;
+/// A netmap device has the port: it judges the name, and the memory is the device's.
+pub const ON_DEVICE: u8 = 1 << 3;
+/// The name can say which device (`@/PATH`).
+pub const DEVICE_PATH: u8 = 1 << 4;
+/// The grammar knows the kind, and this version cannot open it.
+pub const PLANNED: u8 = 1 << 5;
+
+/// What the grammar knows of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KindGrammar {
+    /// The word before the colon.
+    pub word: &'static str,
+    /// What follows the colon.
+    pub form: NameForm,
+    /// A set of [`PIPES`], [`HOST_RINGS`] and the like.
+    pub features: u8,
+}
+
+impl KindGrammar {
+    /// Whether the kind has all of `features`.
+    #[must_use]
+    pub const fn has(&self, features: u8) -> bool {
+        self.features & features == features
+    }
+}
+
+/// Makes [`PortNameKind`] and its table from one line a kind: the variant, the word (and folder), what
+/// follows the colon, and the features.
+macro_rules! port_kinds {
+    ($d:tt $($kind:ident = $word:ident, $form:ident, $features:expr;)*) => {
+        /// The kind of a port. All but `vale` are lines of one table, `port_kinds!` in `kind.rs`.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        pub enum PortNameKind {
+            $(#[doc = concat!("`", stringify!($word), ":`")] $kind,)*
+            /// `vale[ID]:` a switch port.
+            Vale {
+                /// What follows `vale`; may be empty.
+                switch: String,
+            },
+        }
+
+        /// Every kind, in the order in which messages list them; the switch of `vale` is empty.
+        pub const KINDS: &[PortNameKind] = &[$(PortNameKind::$kind,)* PortNameKind::Vale { switch: String::new() }];
+
+        impl PortNameKind {
+            /// What the grammar knows of it.
+            #[must_use]
+            pub const fn grammar(&self) -> &'static KindGrammar {
+                match self {
+                    $(Self::$kind => &KindGrammar {
+                        word: stringify!($word),
+                        form: NameForm::$form,
+                        features: $features,
+                    },)*
+                    Self::Vale { .. } => &KindGrammar {
+                        word: "vale",
+                        form: NameForm::SwitchPort,
+                        features: PIPES | ON_DEVICE,
+                    },
+                }
+            }
+
+            /// The kind whose prefix, without the colon, is `word`.
+            pub(super) fn from_word(word: &str) -> Option<Self> {
+                $(if word == stringify!($word) { return Some(Self::$kind); })*
+                word.strip_prefix("vale").map(|switch| Self::Vale { switch: switch.into() })
+            }
+        }
+
+        /// Calls the macro `callback` with the words of all kinds, which are the names of their
+        /// folders.
+        #[macro_export]
+        macro_rules! for_each_port_kind {
+            ($d callback:ident) => { $d callback! { $($word)* vale } };
+        }
+    };
+}
+
+port_kinds! { $
+    Netmap      = netmap,      Interface,  PIPES | HOST_RINGS;
+    Xdp         = xdp,         Interface,  HOST_RINGS;
+    Packet      = packet,      Interface,  HOST_RINGS;
+    Tap         = tap,         Interface,  RING_PAIRS;
+    Pcap        = pcap,        File,       NONE;
+    Null        = null,        Nothing,    RING_PAIRS;
+    Kernel      = kernel,      DevicePort, PIPES | ON_DEVICE | DEVICE_PATH;
+    Vhost       = vhost,       Socket,     RING_PAIRS;
+    VhostClient = vhostclient, Socket,     RING_PAIRS;
+    Vfio        = vfio,        PciAddress, PLANNED;
+}
+
+impl PortNameKind {
+    /// Whether the names of the kind can ask for all of these.
+    #[must_use]
+    pub const fn has(&self, features: u8) -> bool {
+        self.grammar().has(features)
+    }
+
+    /// Whether ports of this kind can be pipes.
+    #[must_use]
+    pub const fn has_pipes(&self) -> bool {
+        self.has(PIPES)
+    }
+
+    /// Whether the name of such a port, if it is no pipe, is that of a Linux interface.
+    #[must_use]
+    pub const fn names_interface(&self) -> bool {
+        matches!(self.grammar().form, NameForm::Interface)
+    }
+}
+
+/// The prefix, with its colon.
+impl Display for PortNameKind {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let switch = if let Self::Vale { switch } = self { switch } else { "" };
+        write!(f, "{}{switch}:", self.grammar().word)
+    }
+}
+
+/// The words of all kinds that `is_meant` accepts, each between two of `quote`: `xdp:, tap: and null:`.
+#[must_use]
+pub fn listed(quote: &str, is_meant: impl Fn(&KindGrammar) -> bool) -> String {
+    let meant = KINDS.iter().map(PortNameKind::grammar).filter(|grammar| is_meant(grammar));
+    let words: Vec<_> = meant.map(|grammar| format!("{quote}{}:{quote}", grammar.word)).collect();
+    match words.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} and {last}", others.join(", ")),
+        None => String::new(),
+    }
+}

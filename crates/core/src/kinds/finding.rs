@@ -1,0 +1,113 @@
+//! One line of the report of `slipring doctor`, and what a kind is told to find it.
+
+use std::fmt::Display;
+use std::path::Path;
+
+use serde::Serialize;
+use slipring_abi::name::PortName;
+use slipring_port::OpenError;
+
+/// The check that findings of a port are under.
+const PORT_CHECK: &str = "port";
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FindingState {
+    /// As it should be.
+    Ok,
+    /// Costs speed or a feature.
+    Warn,
+    /// Keeps slipring, or the port, from working.
+    Fail,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at.
+    pub check: &'static str,
+    /// How bad it is.
+    pub state: FindingState,
+    /// What was seen.
+    pub finding: String,
+    /// The command that mends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mend: Option<String>,
+}
+
+impl Finding {
+    /// All is well.
+    #[must_use]
+    pub fn ok(check: &'static str, finding: impl Into<String>) -> Self {
+        Self { check, state: FindingState::Ok, finding: finding.into(), mend: None }
+    }
+
+    /// Something could be better.
+    #[must_use]
+    pub fn warn(check: &'static str, finding: impl Into<String>) -> Self {
+        Self { state: FindingState::Warn, ..Self::ok(check, finding) }
+    }
+
+    /// Something does not work.
+    #[must_use]
+    pub fn fail(check: &'static str, finding: impl Into<String>) -> Self {
+        Self { state: FindingState::Fail, ..Self::ok(check, finding) }
+    }
+
+    /// Says what mends it.
+    #[must_use]
+    pub fn with_fix(mut self, command: impl Into<String>) -> Self {
+        self.mend = Some(command.into());
+        self
+    }
+
+    /// A port could be opened.
+    #[must_use]
+    pub fn port_ok(finding: impl Into<String>) -> Self {
+        Self::ok(PORT_CHECK, finding)
+    }
+
+    /// Whether a port could be opened cannot be seen from here.
+    #[must_use]
+    pub fn port_warn(finding: impl Into<String>) -> Self {
+        Self::warn(PORT_CHECK, finding)
+    }
+
+    /// A port could not be opened.
+    #[must_use]
+    pub fn port_fail(finding: impl Into<String>) -> Self {
+        Self::fail(PORT_CHECK, finding)
+    }
+
+    /// A port can be opened by anybody, anywhere.
+    #[must_use]
+    pub fn port_needs_nothing(port: &PortName) -> Self {
+        Self::port_ok(format!("{port} needs no interface and no privilege"))
+    }
+
+    /// What opening a port would say.
+    #[must_use]
+    pub fn port_refused(error: &OpenError) -> Self {
+        let mend = error.help().unwrap_or_else(|| format!("slipring explain {}", error.code()));
+        Self::port_fail(error.to_string()).with_fix(mend)
+    }
+}
+
+/// The commands that grant a privilege, and what that means.
+#[must_use]
+pub fn grant_help(grant: impl Display) -> String {
+    format!(
+        "{grant}; then log in again, and run slipring-net (the group can read and change all traffic)"
+    )
+}
+
+/// What `slipring doctor` has found out before it asks a kind about a port.
+pub struct DoctorContext<'d> {
+    /// Directory of sockets and counters, in which a daemon may serve its device.
+    pub run_dir: &'d Path,
+    /// Whether this process may make and configure network devices.
+    pub may_make_devices: bool,
+    /// What there is to say of an interface and its driver; fails where there is no such interface.
+    pub interface: &'d dyn Fn(&PortName) -> Vec<Finding>,
+}

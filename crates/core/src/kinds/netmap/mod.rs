@@ -1,0 +1,88 @@
+//! `netmap:IF`, the best there is for an interface: AF_XDP in the driver, else in the stack, else
+//! AF_PACKET.
+
+use std::sync::Arc;
+
+use slipring_abi::name::PortName;
+use slipring_confine::CapabilitySet;
+use slipring_port::{OpenCause, OpenError, Port, RegionNeeds, XdpMode};
+use slipring_ring::Region;
+
+use super::{
+    AfterRestart, DoctorContext, Finding, InterfaceUse, KindFacts, NameRow, PortDriver, PortRequest,
+};
+use super::{packet, xdp};
+
+pub(super) static DRIVER: NetmapDriver = NetmapDriver;
+
+pub(super) struct NetmapDriver;
+
+static FACTS: KindFacts = KindFacts {
+    rows: &[
+        NameRow {
+            name: "`netmap:IF`",
+            what: "the best there is for that interface; the first line of output says which",
+            needs: "as the kind",
+            help: "an interface, by the best way there is; IF-N is its ring pair N",
+        },
+        NameRow {
+            name: "`netmap:IF^`",
+            what: "the host stack's side of an interface; `netmap:IF^@conf:host-rings=N` has N ring pairs of it",
+            needs: "as `xdp:`, and Linux 6.6",
+            help: "the host stack's side of an interface",
+        },
+        NameRow {
+            name: "`NAME{K`, `NAME}K`",
+            what: "the two ends of a pipe: of the daemon that serves the run directory, else of this process",
+            needs: "nothing, or the right to the device",
+            help: "the two ends of a pipe",
+        },
+    ],
+    // To put the interface's settings back at the end.
+    keeps: CapabilitySet::NET_ADMIN,
+    // It may be XDP, which leads all frames to the port, shared or not.
+    interface: InterfaceUse::Whole,
+    restart: AfterRestart::Reopened,
+};
+
+impl PortDriver for NetmapDriver {
+    fn facts(&self) -> &'static KindFacts {
+        &FACTS
+    }
+
+    fn needs(&self, request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
+        let (xdp, packet) = (xdp::DRIVER.needs(request)?, packet::DRIVER.needs(request)?);
+        Ok(RegionNeeds {
+            ring_bytes: xdp.ring_bytes.max(packet.ring_bytes),
+            bufs: xdp.bufs.max(packet.bufs),
+        })
+    }
+
+    fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError> {
+        match xdp::DRIVER.open(request, region) {
+            Err(error) if may_fall_back(request, &error) => packet::DRIVER.open(request, region),
+            result => result,
+        }
+    }
+
+    fn examine(&self, port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {
+        (context.interface)(port)
+    }
+}
+
+/// Whether AF_PACKET may do what AF_XDP cannot. Never when a mode was demanded, nor when the
+/// interface itself is the trouble. One that is down is no trouble, unless it is to end the port:
+/// AF_PACKET starts when it comes up.
+fn may_fall_back(request: &PortRequest<'_>, error: &OpenError) -> bool {
+    let options = request.options();
+    let cannot = matches!(
+        *error.cause,
+        OpenCause::ModeRefused { .. }
+            | OpenCause::Unsupported { .. }
+            | OpenCause::Privilege { .. }
+            | OpenCause::LockedMemory { .. }
+            | OpenCause::Mtu { .. }
+    );
+    let waits = matches!(*error.cause, OpenCause::Down { .. }) && !options.exit_on_link_down;
+    (cannot || waits) && options.xdp == XdpMode::Best
+}

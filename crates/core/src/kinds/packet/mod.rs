@@ -1,0 +1,45 @@
+//! `packet:IF`, an AF_PACKET ring of an interface: [`slipring_port::packet`].
+
+use std::sync::Arc;
+
+use slipring_abi::name::PortName;
+use slipring_confine::CapabilitySet;
+use slipring_port::{OpenError, Port, RegionNeeds, packet};
+use slipring_ring::Region;
+
+use super::{DoctorContext, Finding, InterfaceUse, KindFacts, NameRow, PortDriver, PortRequest};
+
+pub(super) static DRIVER: PacketDriver = PacketDriver;
+
+pub(super) struct PacketDriver;
+
+static FACTS: KindFacts = KindFacts {
+    // To put the interface's settings back at the end.
+    keeps: CapabilitySet::NET_ADMIN,
+    interface: InterfaceUse::UnlessShared,
+    ..KindFacts::new(&[NameRow {
+        name: "`packet:IF`",
+        what: "AF_PACKET ring; works on every interface",
+        needs: "CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF; only CAP_NET_RAW with `--shared`",
+        help: "an interface, by AF_PACKET: slower, and on every interface",
+    }])
+};
+
+impl PortDriver for PacketDriver {
+    fn facts(&self) -> &'static KindFacts {
+        &FACTS
+    }
+
+    fn needs(&self, request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
+        packet::needs(request.display_name(), request.place(), request.queue(), request.options())
+    }
+
+    fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError> {
+        let options = request.options();
+        packet::open(request.display_name(), request.place(), request.queue(), region, options)
+    }
+
+    fn examine(&self, port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {
+        (context.interface)(port)
+    }
+}

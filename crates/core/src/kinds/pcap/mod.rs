@@ -1,0 +1,94 @@
+//! `pcap:FILE`, a capture: [`slipring_port::pcap`].
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{Access, access};
+use slipring_abi::name::PortName;
+use slipring_port::capture::FileReader;
+use slipring_port::{OpenCause, OpenError, Port, RegionNeeds, pcap};
+use slipring_ring::Region;
+
+use super::{DoctorContext, Finding, KindFacts, NameRow, PortDriver, PortRequest};
+
+pub(super) static DRIVER: PcapDriver = PcapDriver;
+
+pub(super) struct PcapDriver;
+
+static FACTS: KindFacts = KindFacts::new(&[NameRow {
+    name: "`pcap:FILE`",
+    what: "read or write a capture; one that exists is written over with `--overwrite` only",
+    needs: "nothing",
+    help: "a capture, read or written; - is the standard input or output",
+}]);
+
+impl PortDriver for PcapDriver {
+    fn facts(&self) -> &'static KindFacts {
+        &FACTS
+    }
+
+    fn needs(&self, request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
+        Ok(pcap::needs(request.options()))
+    }
+
+    fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError> {
+        pcap::open(request.display_name(), request.place(), region, request.options())
+    }
+
+    /// A capture that is there is read as far as it goes, and what is not there can be made.
+    fn examine(&self, port: &PortName, _context: &DoctorContext<'_>) -> Vec<Finding> {
+        vec![file(port)]
+    }
+}
+
+fn file(port: &PortName) -> Finding {
+    if port.name == "-" {
+        return Finding::port_ok(format!("{port}: the standard input or output"));
+    }
+    let path = Path::new(&port.name);
+    let refused = |cause| Finding::port_refused(&OpenError::new(port, cause));
+    match fs::metadata(path) {
+        // Opening a pipe would wait for its other end.
+        Ok(found) if !found.is_file() && !found.is_dir() => special(port, path),
+        Ok(_) => match FileReader::open(&port.name) {
+            Ok(_) => {
+                Finding::port_ok(format!("{port} can be read; written over only by --overwrite"))
+            }
+            Err(cause) => refused(cause),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => in_directory(port, path),
+        Err(source) => refused(OpenCause::File { path: port.name.clone(), source }),
+    }
+}
+
+/// A pipe or a device.
+fn special(port: &PortName, path: &Path) -> Finding {
+    let can = |rights| access(path, rights);
+    match (can(Access::READ_OK), can(Access::WRITE_OK)) {
+        (Ok(()), Ok(())) => Finding::port_ok(format!("{port} can be read and written")),
+        (Ok(()), _) => Finding::port_ok(format!("{port} can be read")),
+        (_, Ok(())) => Finding::port_ok(format!("{port} can be written")),
+        (Err(errno), _) => {
+            let cause = OpenCause::File { path: port.name.clone(), source: errno.into() };
+            Finding::port_refused(&OpenError::new(port, cause))
+        }
+    }
+}
+
+/// Whether something new can be made at `path`.
+pub(super) fn in_directory(port: &PortName, path: &Path) -> Finding {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    let mend = "name a path in a directory of yours";
+    match access(parent, Access::WRITE_OK | Access::EXEC_OK) {
+        Ok(()) if parent.is_dir() => Finding::port_ok(format!("{port} can be made")),
+        Ok(()) => Finding::port_fail(format!("{port}: {} is no directory", parent.display()))
+            .with_fix(mend),
+        Err(error) => {
+            let text = format!("{port}: nothing can be made in {}: {error}", parent.display());
+            Finding::port_fail(text).with_fix(mend)
+        }
+    }
+}

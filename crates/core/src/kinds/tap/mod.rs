@@ -1,0 +1,94 @@
+//! `tap:NAME`, a TAP device: [`slipring_port::tap`].
+
+use std::fs;
+use std::os::linux::fs::MetadataExt;
+use std::sync::Arc;
+
+use slipring_abi::name::PortName;
+use slipring_port::iface::Iface;
+use slipring_port::netlink::{Netlink, NetlinkLink};
+use slipring_port::{GRANT_COMMANDS, OpenError, Port, RegionNeeds, tap};
+use slipring_ring::Region;
+
+use super::finding::grant_help;
+use super::{DoctorContext, Finding, KindFacts, NameRow, PortDriver, PortRequest};
+
+pub(super) static DRIVER: TapDriver = TapDriver;
+
+pub(super) struct TapDriver;
+
+static FACTS: KindFacts = KindFacts::new(&[NameRow {
+    name: "`tap:IF`",
+    what: "TAP device",
+    needs: "CAP_NET_ADMIN in its namespace",
+    help: "a TAP device, which is made where there is none",
+}]);
+
+impl PortDriver for TapDriver {
+    fn facts(&self) -> &'static KindFacts {
+        &FACTS
+    }
+
+    fn needs(&self, request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
+        Ok(tap::needs(request.pairs(), request.options()))
+    }
+
+    fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError> {
+        let (place, pairs) = (request.place(), request.pairs());
+        tap::open(request.display_name(), place, pairs, region, request.options())
+    }
+
+    /// Whether a device can be made, or used if it is there. None is made for this.
+    fn examine(&self, port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {
+        vec![device(port, context.may_make_devices)]
+    }
+}
+
+fn device(port: &PortName, may_make: bool) -> Finding {
+    if let Err(error) = tap::probe(&port.to_string()) {
+        return Finding::port_refused(&error);
+    }
+    let there = link(&port.name);
+    if there.as_ref().is_some_and(|link| link.kind != "tun") {
+        let text = format!("{port}: `{}` is an interface, and no TAP device", port.name);
+        return Finding::port_fail(text)
+            .with_fix("take a name that is not in use: slipring ports lists them");
+    }
+    let what = if there.is_some() { "is there and can be used" } else { "will be made" };
+    if may_make {
+        return Finding::port_ok(format!("{port} {what}"));
+    }
+    let Some(link) = there else {
+        return Finding::port_fail(format!("{port}: no cap_net_admin: no device can be made"))
+            .with_fix(grant_help(GRANT_COMMANDS));
+    };
+    match is_ours(&link) {
+        Some(true) => Finding::port_ok(format!("{port} {what}")),
+        Some(false) => {
+            let text =
+                format!("{port}: the device is not this user's, and there is no cap_net_admin");
+            Finding::port_fail(text).with_fix(grant_help(GRANT_COMMANDS))
+        }
+        None => {
+            let text = "is there; whose it is cannot be seen from this namespace";
+            Finding::port_warn(format!("{port} {text}")).with_fix(grant_help(GRANT_COMMANDS))
+        }
+    }
+}
+
+fn link(name: &str) -> Option<NetlinkLink> {
+    // An interface may have gone since it was listed.
+    Iface::find(name).ok()?;
+    let links = Netlink::open().and_then(|netlink| netlink.links()).ok()?;
+    links.into_iter().find(|link| link.name == name)
+}
+
+/// Whether the device was made for this user; `None` where sysfs is of another network namespace.
+/// The kernel says -1 where it was made for nobody.
+fn is_ours(link: &NetlinkLink) -> Option<bool> {
+    let user = fs::metadata("/proc/self").map(|process| process.st_uid()).ok()?;
+    let read = |file: &str| fs::read_to_string(format!("/sys/class/net/{}/{file}", link.name)).ok();
+    let is_shown = read("ifindex")?.trim() == link.index.to_string();
+    let owner = read("owner").filter(|_| is_shown)?;
+    Some(owner.trim().parse() == Ok(user))
+}

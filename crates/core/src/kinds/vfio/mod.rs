@@ -1,0 +1,41 @@
+//! `vfio:PCI`, a device that is driven from user space: its names are known, no driver is.
+
+use std::sync::Arc;
+
+use slipring_abi::name::PortName;
+use slipring_port::{OpenError, Port, RegionNeeds};
+use slipring_ring::Region;
+
+use super::{DoctorContext, Finding, KindFacts, PortDriver, PortRequest};
+
+pub(super) static DRIVER: VfioDriver = VfioDriver;
+
+pub(super) struct VfioDriver;
+
+static FACTS: KindFacts = KindFacts::new(&[]);
+
+impl PortDriver for VfioDriver {
+    fn facts(&self) -> &'static KindFacts {
+        &FACTS
+    }
+
+    fn needs(&self, request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
+        Err(absent(request))
+    }
+
+    fn open(&self, request: &PortRequest<'_>, _region: &Arc<Region>) -> Result<Port, OpenError> {
+        Err(absent(request))
+    }
+
+    fn examine(&self, port: &PortName, _context: &DoctorContext<'_>) -> Vec<Finding> {
+        let text = format!("{port}: native drivers are not part of this version");
+        vec![
+            Finding::port_fail(text)
+                .with_fix("slipring ports lists what can be opened; take netmap:IF of the NIC"),
+        ]
+    }
+}
+
+fn absent(request: &PortRequest<'_>) -> OpenError {
+    request.unsupported("a native driver", "native drivers are not part of this version")
+}

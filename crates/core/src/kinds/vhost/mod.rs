@@ -1,0 +1,73 @@
+//! `vhost:PATH`, a guest whose monitor connects to a socket that the port makes:
+//! [`slipring_vhost`].
+
+pub(super) mod socket;
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use slipring_abi::name::PortName;
+use slipring_confine::CapabilitySet;
+use slipring_port::{OpenError, Port, RegionNeeds};
+use slipring_ring::Region;
+use slipring_vhost::VhostRole;
+
+use super::{AfterRestart, DoctorContext, Finding, KindFacts, NameRow, PortDriver, PortRequest};
+
+pub(super) static DRIVER: VhostDriver = VhostDriver { facts: &FACTS, role: VhostRole::Server };
+
+/// The driver of both kinds: which of them makes the socket is the difference.
+pub(super) struct VhostDriver {
+    pub(super) facts: &'static KindFacts,
+    pub(super) role: VhostRole,
+}
+
+static FACTS: KindFacts = KindFacts {
+    rows: &[NameRow {
+        name: "`vhost:PATH`",
+        what: "a QEMU/KVM guest with virtio-net, by vhost-user at that socket; [docs/guests.md](docs/guests.md)",
+        needs: "nothing",
+        help: "a QEMU/KVM guest that connects to that socket",
+    }],
+    ..GUEST
+};
+
+/// What both kinds have in common.
+pub(super) const GUEST: KindFacts = KindFacts {
+    // The socket is removed at the end, or connected to again.
+    keeps: CapabilitySet::DAC_OVERRIDE,
+    restart: AfterRestart::Reopened,
+    ..KindFacts::new(&[])
+};
+
+impl PortDriver for VhostDriver {
+    fn facts(&self) -> &'static KindFacts {
+        self.facts
+    }
+
+    fn needs(&self, request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
+        Ok(slipring_vhost::needs(request.pairs(), request.options()))
+    }
+
+    fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError> {
+        let (path, options) = (request.place().as_ref(), request.options());
+        slipring_vhost::open(
+            request.display_name(),
+            path,
+            self.role,
+            request.pairs(),
+            region,
+            options,
+        )
+    }
+
+    fn examine(&self, port: &PortName, _context: &DoctorContext<'_>) -> Vec<Finding> {
+        let path = Path::new(&port.name);
+        let there = fs::symlink_metadata(path);
+        vec![socket::unusable(port, path, &there).unwrap_or_else(|| match self.role {
+            VhostRole::Server => socket::to_make(port, path, there.is_ok()),
+            VhostRole::Client => socket::to_connect_to(port, path, there.err()),
+        })]
+    }
+}

@@ -1,0 +1,18 @@
+//! `vhostclient:PATH`, a guest whose monitor makes the socket: [`super::vhost`] the other way round.
+
+use slipring_vhost::VhostRole;
+
+use super::vhost::{GUEST, VhostDriver};
+use super::{KindFacts, NameRow};
+
+pub(super) static DRIVER: VhostDriver = VhostDriver { facts: &FACTS, role: VhostRole::Client };
+
+static FACTS: KindFacts = KindFacts {
+    rows: &[NameRow {
+        name: "`vhostclient:PATH`",
+        what: "the same where QEMU makes the socket",
+        needs: "the right to the socket",
+        help: "a QEMU/KVM guest that makes that socket",
+    }],
+    ..GUEST
+};

@@ -1,0 +1,46 @@
+//! `xdp:IF`, AF_XDP sockets of an interface: [`slipring_port::xdp`].
+
+use std::sync::Arc;
+
+use slipring_abi::name::PortName;
+use slipring_confine::CapabilitySet;
+use slipring_port::{OpenError, Port, RegionNeeds, xdp};
+use slipring_ring::Region;
+
+use super::{DoctorContext, Finding, InterfaceUse, KindFacts, NameRow, PortDriver, PortRequest};
+
+pub(super) static DRIVER: XdpDriver = XdpDriver;
+
+pub(super) struct XdpDriver;
+
+static FACTS: KindFacts = KindFacts {
+    // To put the interface's settings back at the end.
+    keeps: CapabilitySet::NET_ADMIN,
+    // XDP programs lead all frames to the port, shared or not.
+    interface: InterfaceUse::Whole,
+    ..KindFacts::new(&[NameRow {
+        name: "`xdp:IF`",
+        what: "AF_XDP: zero-copy, else native, else generic",
+        needs: "CAP_NET_RAW, CAP_NET_ADMIN, CAP_BPF",
+        help: "an interface, by AF_XDP",
+    }])
+};
+
+impl PortDriver for XdpDriver {
+    fn facts(&self) -> &'static KindFacts {
+        &FACTS
+    }
+
+    fn needs(&self, request: &PortRequest<'_>) -> Result<RegionNeeds, OpenError> {
+        xdp::needs(request.display_name(), request.place(), request.queue(), request.options())
+    }
+
+    fn open(&self, request: &PortRequest<'_>, region: &Arc<Region>) -> Result<Port, OpenError> {
+        let options = request.xdp_options()?;
+        xdp::open(request.display_name(), request.place(), request.queue(), region, &options)
+    }
+
+    fn examine(&self, port: &PortName, context: &DoctorContext<'_>) -> Vec<Finding> {
+        (context.interface)(port)
+    }
+}
