@@ -146,7 +146,7 @@ fn sysctls() -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::finding::FindingState;
+    use slipring_core::kinds::FindingState;
 
     #[test]
     fn versions_are_read_with_whatever_follows() {

@@ -73,7 +73,7 @@ fn kernel(interface: &str, moderation: &InterruptModeration) -> Option<Finding> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::finding::FindingState;
+    use slipring_core::kinds::FindingState;
 
     fn of(rx_usecs: u32, rx_frames: u32, adaptive_rx: bool) -> InterruptModeration {
         let coalescing = Some(Coalescing { rx_usecs, rx_frames, adaptive_rx });

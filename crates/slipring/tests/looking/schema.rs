@@ -323,14 +323,19 @@ fn has_case(words: &str) -> bool {
 
 #[test]
 fn every_command_line_with_json_has_its_case() {
-    let Some(namespace) = with_links() else { return };
-    for command in commands(&namespace) {
-        let help = help_of(&namespace, &command);
+    let Some(site) = Site::new() else { return };
+    let namespace = &site.namespace;
+    for command in commands(namespace) {
+        let help = help_of(namespace, &command);
         assert!(help.contains("--json") || command == "completions", "{command} has no --json");
-        assert!(has_case(&command), "{command} has no case");
+        if !has_case(&command) {
+            // One that needs nothing is tried by the first example of its help.
+            let example = help.lines().find_map(|line| line.trim().strip_prefix("slipring "));
+            site.all(&[example.unwrap_or_else(|| panic!("{command} has no case"))]);
+        }
     }
     for group in ["emulate ctl", "daemon ctl"] {
-        let words = listed_commands(&help_of(&namespace, group));
+        let words = listed_commands(&help_of(namespace, group));
         assert!(words.len() > 4, "{group}: {words:?}");
         for word in words {
             assert!(has_case(&format!("{group} {word}")), "{group} {word} has no case");
