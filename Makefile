@@ -80,8 +80,8 @@ tree: ## check layers, no_std, unsafe budget and sizes
 docs: ## build the documentation of the code, without a warning
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
-release: ## build the binary
-	@cargo build --release -q -p slipring
+release: ## build the binaries
+	@cargo build --release -q -p slipring -p slipring-bench
 
 libnetmap: ## build netmap's C library, static and shared
 	@$(MAKE) --no-print-directory -s -C libnetmap OUT=$(abspath $(TARGET))/libnetmap PREFIX=$(PREFIX)
