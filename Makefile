@@ -10,10 +10,15 @@ SOAK_BUILD   ?= --release
 FUZZ_SECONDS ?= 60
 FUZZ_RUNS    ?= 1000000
 
-# Where cargo builds, and what it builds there. BINARY=FILE installs what was built elsewhere.
+# SYMBOLS=1 also installs the symbols, for debuggers.
+SYMBOLS ?= 0
+
+# Where cargo builds, and what it builds there. BINARY=FILE installs what was built elsewhere, with the
+# slipring-bench beside it, if there is one.
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 BUILT  := $(TARGET)/release/slipring
 BINARY ?= $(BUILT)
+BENCH  := $(dir $(BINARY))slipring-bench
 # Words are what make works with.
 ifneq ($(words $(PREFIX)x$(DESTDIR)x$(BINARY)),1)
 $(error PREFIX, DESTDIR and BINARY cannot have spaces: install below another directory, and move what is to lie there)
@@ -24,6 +29,8 @@ HERE    := $(abspath $(PREFIX))
 SYSTEM  := $(filter / /usr /usr/local /opt /opt/%,$(HERE))
 UNITS   ?= $(if $(SYSTEM),/lib/systemd/system,$(HERE)/share/slipring/systemd)
 SYSCONF ?= $(if $(SYSTEM),,$(HERE))/etc
+# Where debuggers look for symbols.
+SYMDIR  ?= $(if $(SYSTEM),/usr/lib/debug,$(HERE)/lib/debug)
 # Where Wireshark looks for plug-ins that capture: the distribution's in one place only; 4.0 looks for a
 # person's in ~/.config, 4.4 in ~/.local/lib.
 EXTCAP  ?= $(if $(SYSTEM),$(or $(wildcard /usr/lib/*/wireshark/extcap),$(HERE)/lib/wireshark/extcap),$\
@@ -80,21 +87,23 @@ format: ## give the sources their form
 clippy: ## check them by clippy, tests included
 	cargo clippy --workspace --all-targets -- -D warnings
 
-tree: ## check layers, no_std, unsafe budget and sizes
+tree: ## check layers, no_std, unsafe budget, sizes, and sources and licences of dependencies
 	cargo xtask all
 
 docs: ## build the documentation of the code, without a warning
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
-release: ## build the binary
-	@cargo build --release -q -p slipring
+release: ## build the binaries
+	@cargo build --release -q -p slipring -p slipring-bench
 
 libnetmap: ## build netmap's C library, static and shared
 	@$(MAKE) --no-print-directory -s -C libnetmap OUT=$(abspath $(TARGET))/libnetmap PREFIX=$(PREFIX)
 
-dist: $(if $(filter file,$(origin BINARY)),release) libnetmap ## make manual pages and completions below the target directory
+dist: $(if $(filter file,$(origin BINARY)),release) libnetmap ## strip the binaries, make manual pages and completions, below the target directory
 	@[ -f $(BINARY) ] && [ -x $(BINARY) ] || { echo "BINARY=$(BINARY) is no program; without it, slipring is built" >&2; exit 1; }
 	@rm -rf $(TARGET)/dist && mkdir -p $(TARGET)/dist/man
+	@scripts/strip.sh $(BINARY) $(TARGET)/dist/slipring
+	@[ ! -x $(BENCH) ] || scripts/strip.sh $(BENCH) $(TARGET)/dist/slipring-bench
 	@$(BINARY) man $(TARGET)/dist/man
 	@for shell in bash zsh fish elvish powershell; do \
 		$(BINARY) completions $$shell > $(TARGET)/dist/slipring.$$shell || exit 1; \
@@ -106,7 +115,13 @@ stage: BIN   := $(abspath $(TARGET))/stage$(HERE)/bin
 stage: SHARE := $(abspath $(TARGET))/stage$(HERE)/share
 stage: dist
 	@rm -rf $(S)
-	@install -D -m 755 $(BINARY) $(BIN)/slipring
+	@install -D -m 755 $(TARGET)/dist/slipring $(BIN)/slipring
+	@[ ! -e $(TARGET)/dist/slipring-bench ] || \
+		install -D -m 755 $(TARGET)/dist/slipring-bench $(S)$(HERE)/lib/slipring/slipring-bench
+	@[ "$(SYMBOLS)" = 0 ] || for part in bin/slipring lib/slipring/slipring-bench; do \
+		symbols=$(TARGET)/dist/$${part##*/}.debug; [ -e $$symbols ] || continue; \
+		install -D -m 644 $$symbols $(S)$(SYMDIR)$(HERE)/$$part.debug || exit 1; \
+	done
 	@for name in $$($(BINARY) names); do \
 		ln -sf slipring $(BIN)/slipring-$$name; \
 		[ "$(LINKS)" = 0 ] || ln -sf slipring $(BIN)/$$name; \

@@ -1,7 +1,9 @@
 //! Which crate may use which: the table of the layers, and the rule.
 //!
 //! A crate uses only crates listed before it. Parts and engines use only facts and parts, so that
-//! no memory, port or clock creeps into them; no program uses another. Tests may use anything.
+//! no memory, port or clock creeps into them. Host crates know no command line and no report; those
+//! are services, which all programs share. A program uses another only where `PROGRAM_USES` says why.
+//! Tests may use anything.
 
 use crate::tree::Tree;
 
@@ -18,9 +20,11 @@ pub(crate) enum Layer {
     Engine,
     /// L3: ports of every kind.
     Port,
-    /// L4: the host of regions, ports, flags and reports.
+    /// L4: what opens ports and serves netmap's interface.
     Host,
-    /// L5: programs, and what measures or checks them.
+    /// L4: what programs share: flags, reports, control sockets, screens, workers.
+    Service,
+    /// L5: programs, the binary that holds them, and what measures or checks them.
     Program,
 }
 
@@ -51,34 +55,78 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-netmap", Layer::Host),
     ("slipring-nic-provider", Layer::Host),
     ("slipring-fuse", Layer::Host),
-    ("slipring-control", Layer::Host),
-    ("slipring-cli", Layer::Host),
-    ("slipring-top", Layer::Host),
-    ("slipring-wasm", Layer::Host),
-    ("slipring-web", Layer::Host),
-    ("slipring-vale", Layer::Host),
-    ("slipring-daemon", Layer::Host),
-    ("slipring-datapath", Layer::Host),
-    ("slipring-emulation", Layer::Host),
-    ("slipring-dump", Layer::Host),
-    ("slipring-firewall", Layer::Host),
+    ("slipring-control", Layer::Service),
+    ("slipring-cli", Layer::Service),
+    ("slipring-top", Layer::Service),
+    ("slipring-wasm", Layer::Service),
+    ("slipring-web", Layer::Service),
+    ("slipring-datapath", Layer::Service),
+    ("slipring-vale", Layer::Program),
+    ("slipring-daemon", Layer::Program),
+    ("slipring-emulation", Layer::Program),
+    ("slipring-dump", Layer::Program),
+    ("slipring-firewall", Layer::Program),
     ("slipring", Layer::Program),
     ("slipring-compat-tests", Layer::Program),
     ("slipring-bench", Layer::Program),
     ("xtask", Layer::Program),
 ];
 
+/// The only uses of one program by another, each with its reason.
+const PROGRAM_USES: &[(&str, &str, &str)] = &[
+    (
+        "slipring-daemon",
+        "slipring-vale",
+        "the switches that its settings describe are set up as `vale` does it",
+    ),
+    ("slipring", "slipring-vale", "the binary holds the command"),
+    ("slipring", "slipring-daemon", "the binary holds the command"),
+    (
+        "slipring",
+        "slipring-emulation",
+        "the binary holds the command, and `run` and `replay` have its links",
+    ),
+    ("slipring", "slipring-dump", "the binary holds the command"),
+    ("slipring", "slipring-firewall", "the binary holds the commands"),
+    (
+        "slipring-bench",
+        "slipring-emulation",
+        "the loop of the emulator is measured without a process around it",
+    ),
+];
+
 pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
-    let edges = tree.crates.iter().flat_map(|krate| {
-        let ours = krate.needs.iter().filter(|name| is_ours(tree, name));
-        ours.map(|needed| (krate.name.as_str(), needed.as_str()))
-    });
+    let edges: Vec<_> = tree
+        .crates
+        .iter()
+        .flat_map(|krate| {
+            let ours = krate.needs.iter().filter(|name| is_ours(tree, name));
+            ours.map(|needed| (krate.name.as_str(), needed.as_str()))
+        })
+        .collect();
+    let unused = unused_uses(tree, &edges);
     let unknown = tree
         .crates
         .iter()
         .filter(|krate| place(&krate.name).is_none())
         .map(|krate| format!("{} is not in the table of layers", krate.name));
-    Ok(unknown.chain(edges.filter_map(|(from, to)| fault(from, to))).collect())
+    let wrong = edges.iter().filter_map(|(from, to)| fault(from, to));
+    Ok(unknown.chain(wrong).chain(unused).collect())
+}
+
+/// Entries of [`PROGRAM_USES`] between crates of the tree that no manifest has any more.
+fn unused_uses(tree: &Tree, edges: &[(&str, &str)]) -> Vec<String> {
+    let here = |(from, to, _): &&(&str, &str, &str)| is_ours(tree, from) && is_ours(tree, to);
+    PROGRAM_USES
+        .iter()
+        .filter(here)
+        .filter(|(from, to, _)| !edges.contains(&(*from, *to)))
+        .map(|(from, to, _)| format!("{from} uses {to} no more: take it out of PROGRAM_USES"))
+        .collect()
+}
+
+fn is_listed_use(from: &str, to: &str) -> bool {
+    PROGRAM_USES.iter().any(|(user, used, _)| (*user, *used) == (from, to))
 }
 
 /// The layer of a crate.
@@ -101,8 +149,9 @@ fn fault(from: &str, to: &str) -> Option<String> {
     let is_pure = matches!(from_layer, Layer::Part | Layer::Engine);
     let why = if is_pure && !matches!(to_layer, Layer::Facts | Layer::Part) {
         "a part or engine uses only facts (L0) and parts (L2)"
-    } else if from_layer == Layer::Program && to_layer == Layer::Program {
-        "no program uses another"
+    } else if (from_layer, to_layer) == (Layer::Program, Layer::Program) && !is_listed_use(from, to)
+    {
+        "no program uses another, but by PROGRAM_USES with a reason"
     } else if to_at >= from_at {
         "a crate uses only crates that stand before it in the table"
     } else {
@@ -171,9 +220,48 @@ mod tests {
     }
 
     #[test]
-    fn no_program_uses_another() {
-        let found = faults(&[("slipring-bench", &["slipring"]), ("slipring", &[])]);
-        assert_eq!(found, ["slipring-bench uses slipring: no program uses another"]);
+    fn no_program_uses_another_but_by_the_list() {
+        for (from, to) in [
+            ("slipring-bench", "slipring"),
+            ("slipring-firewall", "slipring-emulation"),
+            ("slipring-emulation", "slipring-daemon"),
+            ("slipring-compat-tests", "slipring"),
+        ] {
+            let found = faults(&[(from, &[to]), (to, &[])]);
+            let why = "no program uses another, but by PROGRAM_USES with a reason";
+            assert_eq!(found, [format!("{from} uses {to}: {why}")]);
+        }
+        let listed: &[(&str, &[&str])] =
+            &[("slipring-daemon", &["slipring-vale"]), ("slipring-vale", &[])];
+        assert!(faults(listed).is_empty());
+    }
+
+    #[test]
+    fn a_listed_use_that_is_no_use_any_more_is_named() {
+        let found = faults(&[("slipring-daemon", &[]), ("slipring-vale", &[])]);
+        let why = "take it out of PROGRAM_USES";
+        assert_eq!(found, [format!("slipring-daemon uses slipring-vale no more: {why}")]);
+    }
+
+    #[test]
+    fn the_host_uses_no_service_and_no_service_a_program() {
+        for (from, to) in [
+            ("slipring-netmap", "slipring-cli"),
+            ("slipring-core", "slipring-datapath"),
+            ("slipring-datapath", "slipring-emulation"),
+        ] {
+            let found = faults(&[(from, &[to]), (to, &[])]);
+            assert_eq!(found.len(), 1, "{from} {to}");
+        }
+    }
+
+    #[test]
+    fn every_listed_use_is_of_programs_of_the_table() {
+        for (from, to, why) in PROGRAM_USES {
+            assert!(!why.is_empty());
+            let layers = [from, to].map(|name| layer_of(name));
+            assert_eq!(layers, [Some(Layer::Program); 2], "{from} {to}");
+        }
     }
 
     #[test]

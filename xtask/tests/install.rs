@@ -16,6 +16,16 @@ case $1 in
 esac
 ";
 
+/// The same as a program that is compiled.
+const PROGRAM_WITH_SYMBOLS: &str = r#"
+fn main() {
+    let words: Vec<_> = std::env::args().collect();
+    if words.len() == 3 && words[1] == "man" {
+        std::fs::write(format!("{}/slipring.1", words[2]), "").unwrap();
+    }
+}
+"#;
+
 /// A machine's files, below a directory.
 struct Root(tempfile::TempDir);
 
@@ -101,6 +111,33 @@ fn below_a_home_everything_goes_below_it_and_goes_again() {
     assert!(root.has("/home/joe/.local/bin/pkt-gen"));
     root.well(&["uninstall", "PREFIX=/home/joe/.local"]);
     assert_eq!(root.listing(), before);
+}
+
+#[test]
+fn programs_are_installed_without_symbols_which_lie_apart() {
+    let root = Root::new();
+    let source = root.0.path().join("main.rs");
+    fs::write(&source, PROGRAM_WITH_SYMBOLS).unwrap();
+    for name in ["built", "slipring-bench"] {
+        let program = root.0.path().join(name);
+        let done = Command::new("rustc").arg("-g").arg(&source).arg("-o").arg(program).status();
+        assert!(done.unwrap().success());
+    }
+    root.well(&["install", "PREFIX=/home/joe/.local", "SYMBOLS=1"]);
+    let section = |path: &str, name: &str| {
+        let listed = Command::new("objdump").arg("-h").arg(root.path(path)).output().unwrap();
+        String::from_utf8(listed.stdout).unwrap().contains(name)
+    };
+    for program in ["bin/slipring", "lib/slipring/slipring-bench"] {
+        let installed = format!("/home/joe/.local/{program}");
+        let symbols = format!("/home/joe/.local/lib/debug/home/joe/.local/{program}.debug");
+        assert!(!section(&installed, ".debug_line"), "{installed} has symbols");
+        assert!(section(&installed, ".gnu_debuglink"), "{installed} does not name its symbols");
+        assert!(section(&symbols, ".debug_line"), "{symbols} has none");
+        assert!(Command::new(root.path(&installed)).status().unwrap().success());
+    }
+    root.well(&["uninstall", "PREFIX=/home/joe/.local"]);
+    assert!(!root.has("/home/joe/.local/lib"));
 }
 
 #[test]

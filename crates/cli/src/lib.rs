@@ -48,6 +48,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+pub mod bench;
 mod builtin;
 mod candidates;
 pub mod codes;
@@ -61,6 +62,7 @@ pub mod metrics;
 mod program;
 pub mod report;
 mod reporter;
+mod sibling_program;
 mod signals;
 pub mod units;
 mod usage;
@@ -73,5 +75,6 @@ pub use generate::{completions, man, man_pages};
 pub use program::{CliProgram, OutputStreams};
 pub use report::SCHEMA_VERSION;
 pub use reporter::{ReportFormat, Reporter, UNCAPTURED};
+pub use sibling_program::find_sibling_program;
 pub use signals::Signals;
 pub use verb::{ClassicName, Job, Session, Verb};

@@ -55,6 +55,7 @@ mod pipe;
 mod prefetch;
 mod protocol;
 #[doc(hidden)]
+#[cfg(feature = "raw")]
 pub mod raw;
 mod region;
 mod revocable;

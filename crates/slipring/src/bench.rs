@@ -1,200 +1,51 @@
-//! `slipring bench`: one table of what this machine reaches, each row beside its floor and its
-//! peers, measured in turn in the same run.
-//!
-//! All traffic stays in pipes, in memory, and in network namespaces that nobody else sees.
+//! `slipring bench`: has `slipring-bench`, a program of its own, measure.
 
-mod child;
-mod emulate;
-mod firewall;
-mod footprint;
-mod frame;
-mod handover;
-mod kernel;
-mod lab;
-mod latency;
-mod measure;
-mod memory;
-mod native;
-mod netmap;
-mod null;
-mod outcome;
-mod pipe;
-mod priority;
-mod process;
-mod raw;
-mod report;
-mod row;
-mod rows;
-mod scratch;
-mod testpmd;
-mod vale;
-mod veth;
-mod xsk;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
 
-use std::time::Duration;
-
-use clap::{Arg, ArgAction, ArgMatches, Command};
-use serde_json::json;
-use slipring_cli::units::TimeSpan;
-use slipring_cli::{
-    Diagnostic, Exit, Failure, Job, ReportFormat, Session, Signals, Verb, codes, flags,
-};
-
-use outcome::{BenchEffort, RowResult};
-use process::ReaderTask;
-use report::BenchHeader;
-use row::BenchRow;
+use clap::ArgMatches;
+use slipring_cli::bench::{BENCH_PROGRAM, command};
+use slipring_cli::{Diagnostic, Exit, Failure, Job, Verb, codes, find_sibling_program};
 
 /// The command.
 pub(crate) const VERB: Verb =
     Verb { name: "bench", classic: &[], command, plan, no_metrics: Some("ends after its rows") };
 
-const EXAMPLES: &str = "\
-Examples:
-  slipring bench --list
-  slipring bench pipe --runs 3";
+/// Where it lies, relative to `slipring`: below the build directory, and where `make install` puts
+/// it; a distribution may choose `libexec`.
+const DIRS: [&str; 3] = [".", "../lib/slipring", "../libexec/slipring"];
 
-fn command() -> Command {
-    let seconds = |text: &str| TimeSpan::parse(text, Duration::from_secs(1));
-    let command = Command::new("bench")
-        .about("Measure ports and pipes beside the machine's floors and other programs")
-        .after_help(EXAMPLES)
-        .args([
-            Arg::new("rows")
-                .value_name("ROW")
-                .num_args(0..)
-                .help("Rows to measure, by the start of their names [default: all]"),
-            Arg::new("runs")
-                .long("runs")
-                .value_name("N")
-                .default_value("5")
-                .value_parser(clap::value_parser!(u32).range(1..=1000))
-                .help("Turns of each contender; the median counts"),
-            Arg::new("seconds")
-                .long("seconds")
-                .value_name("TIME")
-                .default_value("0.5")
-                .value_parser(seconds)
-                .help("Time of each turn, at most 60 s [default unit: s]"),
-            Arg::new("peers")
-                .long("peers")
-                .value_name("WHICH")
-                .default_value("all")
-                .value_parser(["all", "none"])
-                .help("Measure floors and other programs too, as far as they are installed"),
-            Arg::new("full")
-                .long("full")
-                .action(ArgAction::SetTrue)
-                .help("Also rows that repeat others with longer frames or batches"),
-            Arg::new("gate")
-                .long("gate")
-                .action(ArgAction::SetTrue)
-                .help("Fail (1) when a goal is missed"),
-            Arg::new("list").long("list").action(ArgAction::SetTrue).help("List the rows and stop"),
-            Arg::new("part").long("part").value_name("PART").hide(true).value_parser(part),
-        ]);
-    flags::reporting(command)
+#[expect(clippy::unnecessary_wraps, reason = "the type of a plan")]
+fn plan(_: &ArgMatches) -> Result<Job, Failure> {
+    Ok(Box::new(|_| run()))
 }
 
-fn part(text: &str) -> Result<ReaderTask, String> {
-    ReaderTask::parse(text).ok_or_else(|| "this flag is for the program itself".to_owned())
-}
-
-/// What was asked for.
-struct BenchPlan {
-    rows: Vec<BenchRow>,
-    effort: BenchEffort,
-    gate: bool,
-}
-
-fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
-    if let Some(part) = matches.get_one::<ReaderTask>("part").cloned() {
-        return Ok(Box::new(move |session| run_reader(part, session)));
+/// Becomes the other program, with this one's command line; it reads the same flags.
+fn run() -> Result<Exit, Failure> {
+    let program = find_sibling_program(BENCH_PROGRAM, &DIRS).ok_or_else(missing)?;
+    let mut args = std::env::args_os();
+    let mut command = Command::new(&program);
+    if let Some(name) = args.next() {
+        command.arg0(name);
     }
-    let time = matches
-        .get_one::<TimeSpan>("seconds")
-        .map_or(Duration::from_millis(500), |span| span.duration());
-    if time.is_zero() || time > Duration::from_secs(60) {
-        return Err(usage_error(
-            "--seconds is out of range",
-            "a turn takes more than 0 and at most 60 s",
-            "--seconds 0.5",
-        ));
-    }
-    let effort = BenchEffort {
-        runs: matches.get_one("runs").copied().unwrap_or(5),
-        time,
-        alone: matches.get_one::<String>("peers").is_some_and(|which| which == "none"),
-    };
-    let wanted: Vec<_> =
-        matches.get_many::<String>("rows").into_iter().flatten().cloned().collect();
-    let rows = selected(rows::all(matches.get_flag("full")), &wanted)?;
-    if matches.get_flag("list") {
-        return Ok(Box::new(move |session| list(&rows, session)));
-    }
-    let plan = BenchPlan { rows, effort, gate: matches.get_flag("gate") };
-    Ok(Box::new(move |session| plan.run(session)))
+    let error = command.args(args).exec();
+    Err(not_started(&program, &error))
 }
 
-fn usage_error(summary: &str, cause: &str, help: &str) -> Failure {
-    Diagnostic::new(codes::SR0002, summary).with_cause(cause).with_help(help).into()
+fn missing() -> Failure {
+    Diagnostic::new(codes::SR0302, format!("{BENCH_PROGRAM} is missing"))
+        .with_cause(format!(
+            "it is neither beside slipring, nor in {} or {} from there, nor in PATH",
+            DIRS[1], DIRS[2]
+        ))
+        .with_help("build it, then install it: make install")
+        .into()
 }
 
-/// The rows whose names start with one of the words; all without words.
-fn selected(rows: Vec<BenchRow>, words: &[String]) -> Result<Vec<BenchRow>, Failure> {
-    if let Some(word) = words.iter().find(|word| !rows.iter().any(|row| row.id.starts_with(*word)))
-    {
-        let summary = format!("no row's name starts with `{word}`");
-        let cause = "rows are chosen by the start of their names";
-        return Err(usage_error(&summary, cause, "slipring bench --list names all rows"));
-    }
-    let wanted =
-        |row: &BenchRow| words.is_empty() || words.iter().any(|word| row.id.starts_with(word));
-    Ok(rows.into_iter().filter(wanted).collect())
-}
-
-fn list(rows: &[BenchRow], session: &mut Session<'_>) -> Result<Exit, Failure> {
-    let lines: Vec<_> = rows.iter().map(|row| format!("{:<24} {}", row.id, row.title)).collect();
-    let ids: Vec<_> = rows.iter().map(|row| json!({ "row": row.id, "title": row.title })).collect();
-    session.reporter.document(&json!({ "rows": ids }), lines.join("\n"))?;
-    Ok(Exit::Done)
-}
-
-/// This process is the other end of a pipe.
-fn run_reader(part: ReaderTask, session: &mut Session<'_>) -> Result<Exit, Failure> {
-    let tally = process::run_reader(part).map_err(|why| {
-        Diagnostic::new(codes::SR0204, "the other end of the pipe").with_cause(why.to_string())
-    })?;
-    let line = format!("{} {} {}\n", tally.packets, tally.wall, tally.cpu);
-    session.reporter.raw(line.as_bytes())?;
-    Ok(Exit::Done)
-}
-
-impl BenchPlan {
-    fn run(self, session: &mut Session<'_>) -> Result<Exit, Failure> {
-        let signals = Signals::install()?;
-        let command = std::env::args().collect::<Vec<_>>().join(" ");
-        let head = BenchHeader::current(command, self.effort, priority::raise());
-        let text = session.reporter.format() == ReportFormat::Text;
-        if text {
-            session.reporter.raw(head.text().as_bytes())?;
-        }
-        let mut outcomes = Vec::new();
-        for row in self.rows {
-            if signals.stopping() {
-                break;
-            }
-            let outcome = outcome::measure(row, self.effort, || signals.stopping());
-            if text {
-                session.reporter.raw(report::text(&outcome).as_bytes())?;
-            }
-            outcomes.push(outcome);
-        }
-        if !text {
-            let rows: Vec<_> = outcomes.iter().map(report::json).collect();
-            session.reporter.document(&json!({ "machine": head.json(), "rows": rows }), "")?;
-        }
-        let short = self.gate && outcomes.iter().any(RowResult::falls_short);
-        Ok(if short { Exit::Expectation } else { Exit::Done })
-    }
+fn not_started(program: &Path, error: &std::io::Error) -> Failure {
+    Diagnostic::new(codes::SR0302, format!("{} does not start", program.display()))
+        .with_cause(error.to_string())
+        .with_help("build it anew, then install it: make install")
+        .into()
 }

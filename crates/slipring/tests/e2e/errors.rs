@@ -11,7 +11,7 @@ use crate::support::bridge::Report;
 use crate::support::installed;
 use crate::support::lab::{Lab, Way};
 use crate::support::namespace::Namespace;
-use crate::support::program::{Ended, Program, SLIPRING, copy_to};
+use crate::support::program::{Ended, Program, SLIPRING, build_bench_program, copy_to};
 
 /// Command lines with their errors, as a person would see them.
 struct Transcript {
@@ -68,6 +68,7 @@ fn is_talk(line: &str) -> bool {
 #[test]
 fn wrong_names_flags_and_values_exit_2_and_say_where() {
     let Some(namespace) = Namespace::new() else { return };
+    build_bench_program();
     let mut transcript = Transcript::new("usage.txt");
     for words in [
         "brigde -i null: -i null:",

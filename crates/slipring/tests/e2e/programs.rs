@@ -1,8 +1,12 @@
-//! Unmodified programs through the bridge: ping, iperf3, tcpdump, VLAN links of the kernel.
+//! Unmodified programs through the bridge: ping, iperf3, tcpdump, VLAN links of the kernel; and the
+//! program that `slipring bench` runs.
+
+use std::path::Path;
+use std::process::Command;
 
 use crate::support::installed;
 use crate::support::lab::{Lab, RIGHT, RIGHT6, Way};
-use crate::support::program::Program;
+use crate::support::program::{Program, SLIPRING, build_bench_program, copy_to, output};
 use crate::support::witness::Witness;
 
 /// Pings of these sizes, without fragments, all of which must be answered.
@@ -131,4 +135,43 @@ fn jumbo_frames_work_through_kinds_that_carry_them() {
         ping(&lab, RIGHT, &[8972]);
         bridge.stop().balanced();
     }
+}
+
+#[test]
+fn bench_runs_the_program_beside_it_with_the_same_words() {
+    build_bench_program();
+    let run = |words: &[&str]| output(Command::new(SLIPRING).args(words));
+    let listed = run(&["bench", "--list", "pipe-1t"]);
+    let text = String::from_utf8(listed.stdout).unwrap();
+    assert!(listed.status.success() && text.lines().count() > 1, "{text}");
+    assert!(text.lines().all(|line| line.starts_with("pipe-1t")), "{text}");
+    let help = run(&["bench", "--help"]);
+    assert!(String::from_utf8(help.stdout).unwrap().contains("--peers <WHICH>"));
+}
+
+#[test]
+fn bench_without_the_program_says_what_is_missing_and_how_to_get_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let alone = copy_to(dir.path());
+    // A link of the program's name to slipring itself is not taken for it.
+    std::os::unix::fs::symlink(&alone, dir.path().join("slipring-bench")).unwrap();
+    let ended = output(Command::new(alone).args(["bench", "--list"]).env("PATH", dir.path()));
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(3), "{said}");
+    assert!(said.starts_with("error[SR0302]: slipring-bench is missing\n"), "{said}");
+    assert!(said.contains("  cause: ") && said.contains("make install"), "{said}");
+}
+
+#[test]
+fn bench_is_found_where_it_is_installed() {
+    build_bench_program();
+    let dir = tempfile::tempdir().unwrap();
+    let [bin, lib] = ["bin", "lib/slipring"].map(|name| dir.path().join(name));
+    std::fs::create_dir_all(&bin).unwrap();
+    std::fs::create_dir_all(&lib).unwrap();
+    let installed = copy_to(&bin);
+    let built = Path::new(SLIPRING).with_file_name("slipring-bench");
+    std::os::unix::fs::symlink(built, lib.join("slipring-bench")).unwrap();
+    let ended = output(Command::new(installed).args(["bench", "--list"]).env("PATH", ""));
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
 }

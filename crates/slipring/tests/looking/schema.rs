@@ -10,7 +10,7 @@ use slipring_port::capture::FileWriter;
 
 use super::support;
 use super::support::namespace::Namespace;
-use super::support::program::{Ended, Program, SLIPRING};
+use super::support::program::{Ended, Program, SLIPRING, build_bench_program};
 use super::{commands, help_of, listed_commands, with_links};
 
 #[path = "../../../cli/tests/program/validator.rs"]
@@ -251,6 +251,7 @@ impl Site {
 
 #[test]
 fn what_every_command_writes_as_json_matches_the_schema() {
+    build_bench_program();
     let Some(site) = Site::new() else { return };
     site.all(&ALONE);
 }

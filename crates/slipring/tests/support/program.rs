@@ -25,6 +25,16 @@ pub(crate) const SLIPRING: &str = match (
     (None, None, None) => panic!("the crate has no binary"),
 };
 
+/// Has cargo build the program that `slipring bench` runs, where that is not yet beside the binary
+/// under test: a test of the whole workspace builds it anyway.
+pub(crate) fn build_bench_program() {
+    if !Path::new(SLIPRING).with_file_name("slipring-bench").exists() {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "-q", "-p", "slipring-bench"]);
+        assert!(cargo.status().unwrap().success());
+    }
+}
+
 /// A copy of it where ordinary users can run it: the build directory may be closed to them.
 ///
 /// Another process writes it. If this one did, any program that another test starts meanwhile

@@ -11,10 +11,8 @@ use slipring_cli::Failure;
 use slipring_port::{Port, RunError, now};
 
 use super::{DEFAULT_LAG_FRAMES, DELAY_NS, floor, in_flight, plan, ports, run, wire};
-use crate::bench::measure::{
-    BenchError, BenchReading, BenchTally, FEEDER_CPU, PROGRAM_CPU, on_cpu, pin,
-};
-use crate::bench::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
+use crate::measure::{BenchError, BenchReading, BenchTally, FEEDER_CPU, PROGRAM_CPU, on_cpu, pin};
+use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 use slipring_emulation::{BurstLimit, Emulator, RealtimeOptions};
 
 const FLOOR_NAME: &str = "copy in, copy out by two";

@@ -8,14 +8,14 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::handover;
 use super::measure::{BenchError, BenchReading, BenchTally, process_cpu};
 use super::native::CONTENDER_NAME;
 use super::pipe::{ReadMode::Swap, two_threads};
 use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 use super::scratch::ScratchDir;
+use super::{child, handover};
 
-const C_SOURCE: &str = include_str!("../../../../bench/netmap.c");
+const C_SOURCE: &str = include_str!("../programs/netmap.c");
 /// Bytes of a frame.
 const FRAME_BYTES: &str = "64";
 
@@ -97,7 +97,7 @@ impl BenchDaemon {
     pub(super) fn new(uring: &str) -> Result<Self, BenchError> {
         let files = ScratchDir::new()?;
         compile(files.path())?;
-        let mut command = Command::new("/proc/self/exe");
+        let mut command = Command::new(child::slipring()?);
         command.args(["daemon", "--link", "none", "--run-dir"]).arg(files.path().join("run"));
         command.args(["--uring", uring]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -8,8 +8,8 @@ use slipring_wire::frame::{IpSpec, Ipv4Spec, Ipv6Spec};
 
 use super::draw::SeededRng;
 use super::{BurstChecker, cpu_round, firewall, frames};
-use crate::bench::measure::{BenchError, BenchReading, PROGRAM_CPU, on_cpu, thread_cpu};
-use crate::bench::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
+use crate::measure::{BenchError, BenchReading, PROGRAM_CPU, on_cpu, thread_cpu};
+use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 const NUM_PREFIXES: usize = 1_000_000;
 /// Destinations that are looked up in turn, more than caches hold of the table.

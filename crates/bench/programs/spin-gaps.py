@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How evenly `slipring emulate --spin` sends, on a free machine and beside busy tasks. For root.
 
-    bench/spin-gaps.py [--seconds N] [--busy] [--cpu N] [--slipring PATH] [FLAG...]
+    crates/bench/programs/spin-gaps.py [--seconds N] [--busy] [--cpu N] [--slipring PATH] [FLAG...]
 
     namespace 1           namespace 2                       namespace 3
     sender (1 kpps) veth -- veth  emulate -D 5ms --spin  veth -- veth

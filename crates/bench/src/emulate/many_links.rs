@@ -9,8 +9,8 @@ use slipring_link::{LinkSource, LinkTarget, NetworkLink, NetworkSpec};
 use slipring_port::now;
 
 use super::{DELAY_NS, emulator, ports, wire};
-use crate::bench::measure::{BenchError, BenchReading, PROGRAM_CPU, on_cpu, tally};
-use crate::bench::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
+use crate::measure::{BenchError, BenchReading, PROGRAM_CPU, on_cpu, tally};
+use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 const NUM_LINKS: usize = 10_000;
 /// Packets per second that all links carry together.

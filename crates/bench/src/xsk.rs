@@ -16,7 +16,7 @@ use super::veth::VethJob;
 
 /// Name of the contender.
 pub(super) const CONTENDER_NAME: &str = "plain C";
-const SOURCE_CODE: &str = include_str!("../../../../bench/xsk.c");
+const SOURCE_CODE: &str = include_str!("../programs/xsk.c");
 
 /// The compiled program, made when first asked for.
 #[derive(Clone, Default)]

@@ -9,8 +9,8 @@ use slipring_wire::frame::{IpSpec, Ipv4Spec};
 
 use super::draw::SeededRng;
 use super::{BurstChecker, by_cpu, cpu_round, firewall, frames};
-use crate::bench::measure::{BenchError, BenchTally, PROGRAM_CPU, on_cpu, thread_cpu};
-use crate::bench::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
+use crate::measure::{BenchError, BenchTally, PROGRAM_CPU, on_cpu, thread_cpu};
+use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 const NUM_FLOWS: usize = 1_000_000;
 const RULES: &str = "sysctl net.inet.ip.fw.dyn_max=2000000\nadd check-state\n\

@@ -1,12 +1,13 @@
 //! A firewall that runs between the links of a laboratory.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStderr, Command, Stdio};
 
-use crate::bench::child::{self, BenchChild, SELF_EXE};
-use crate::bench::lab::{BenchLab, INPUT_IFNAME};
-use crate::bench::measure::BenchError;
-use crate::bench::scratch::ScratchDir;
+use crate::child::{self, BenchChild};
+use crate::lab::{BenchLab, INPUT_IFNAME};
+use crate::measure::BenchError;
+use crate::scratch::ScratchDir;
 
 /// It ends with this value.
 pub(super) struct BenchFirewall {
@@ -27,7 +28,7 @@ impl BenchFirewall {
         let words = ["firewall", "-T", "0", "-t", child::MAX_RUN_SECS, "--default", "accept"];
         let words = [&words[..], &["-R", &rules, "--run-dir", &dir, &ports[0], &ports[1]]].concat();
         let mut running = lab.within(|| {
-            let mut command = child::command(&words);
+            let mut command = child::command(&words)?;
             Ok(BenchChild(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?))
         })?;
         let Some(stderr) = running.0.stderr.take() else { return Err(super::failed("no output")) };
@@ -52,12 +53,20 @@ impl BenchFirewall {
         input: &str,
     ) -> Result<(), BenchError> {
         let dir = self.files.path().join("run").display().to_string();
-        run_to_end(SELF_EXE, &[&["ipfw", "-q", "--run-dir", &dir], words].concat(), input)
+        run_to_end(
+            &child::slipring()?,
+            &[&["ipfw", "-q", "--run-dir", &dir], words].concat(),
+            input,
+        )
     }
 }
 
 /// Runs a command in the calling thread's namespace to its good end.
-pub(super) fn run_to_end(program: &str, words: &[&str], input: &str) -> Result<(), BenchError> {
+pub(super) fn run_to_end(
+    program: impl AsRef<OsStr>,
+    words: &[&str],
+    input: &str,
+) -> Result<(), BenchError> {
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut running = command.spawn()?;

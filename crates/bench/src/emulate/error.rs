@@ -7,8 +7,8 @@ use slipring_core::Host;
 use slipring_port::{Nanos, OpenOptions, Port, RunError, now};
 
 use super::{DELAY_NS, emulator, plan, wire};
-use crate::bench::measure::{BenchError, BenchReading, FEEDER_CPU, PROGRAM_CPU, on_cpu, pin};
-use crate::bench::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
+use crate::measure::{BenchError, BenchReading, FEEDER_CPU, PROGRAM_CPU, on_cpu, pin};
+use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 /// A million frames per second.
 const SEND_INTERVAL_NS: Nanos = 1_000;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::by_cpu;
 use super::program::{BenchFirewall, run_to_end};
-use crate::bench::kernel::{self, KernelRouter};
-use crate::bench::lab::{BenchLab, LabOwned, OUTPUT_IFNAME, SOURCE_IFNAME};
-use crate::bench::measure::{BenchError, BenchReading, BenchTally};
-use crate::bench::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
+use crate::kernel::{self, KernelRouter};
+use crate::lab::{BenchLab, LabOwned, OUTPUT_IFNAME, SOURCE_IFNAME};
+use crate::measure::{BenchError, BenchReading, BenchTally};
+use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 const NFTABLES: &str = "nftables";
 

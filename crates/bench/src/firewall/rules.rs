@@ -6,8 +6,8 @@ use slipring_wire::frame::{L4Spec, PortPair};
 use super::draw::SeededRng;
 use super::frames::{self, FiveFieldRule};
 use super::{BurstChecker, INTERPRETER_NAME, cpu_round, firewall};
-use crate::bench::measure::BenchError;
-use crate::bench::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
+use crate::measure::BenchError;
+use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 /// Frames of as many flows, where flows differ.
 const NUM_FLOWS: usize = 4096;

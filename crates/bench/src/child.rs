@@ -1,25 +1,33 @@
-//! Other commands of this program, run as processes of their own.
+//! Commands of `slipring`, run as processes of their own.
 
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use slipring_cli::find_sibling_program;
 use slipring_port::now;
 
 use super::lab::{BenchLab, INPUT_IFNAME, OUTPUT_IFNAME};
 use super::measure::{BenchError, BenchReading, PROGRAM_CPU, pin, process_cpu};
 use super::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
-/// Itself.
-pub(super) const SELF_EXE: &str = "/proc/self/exe";
+/// Where `slipring` lies, relative to this program: below the build directory, and as installed.
+const SLIPRING_DIRS: [&str; 2] = [".", "../../bin"];
 /// No command outlives the run by more.
 pub(super) const MAX_RUN_SECS: &str = "120";
 
-/// A command of this program on the program's CPU.
-pub(super) fn command(args: &[&str]) -> Command {
+/// The program `slipring`.
+pub(super) fn slipring() -> Result<PathBuf, BenchError> {
+    let found = find_sibling_program("slipring", &SLIPRING_DIRS);
+    found.ok_or_else(|| BenchError::Skipped("no slipring beside slipring-bench or in PATH".into()))
+}
+
+/// A command of `slipring` on the program's CPU.
+pub(super) fn command(args: &[&str]) -> Result<Command, BenchError> {
     pin(PROGRAM_CPU);
-    let mut command = Command::new(SELF_EXE);
+    let mut command = Command::new(slipring()?);
     command.args(args).stdin(Stdio::null());
-    command
+    Ok(command)
 }
 
 /// What an idle bridge costs.
@@ -45,7 +53,7 @@ fn idle() -> Result<BenchRound, BenchError> {
     let lab = BenchLab::new()?;
     let (one, other) = (format!("xdp:{INPUT_IFNAME}"), format!("xdp:{OUTPUT_IFNAME}"));
     let args = ["bridge", "-q", "--sleep", "-T", "0", "-t", MAX_RUN_SECS, &one, &other];
-    let start = || Ok(command(&args).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
+    let start = || Ok(command(&args)?.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
     let mut bridge = BenchChild(lab.within(start)?);
     // It has opened its ports then.
     std::thread::sleep(Duration::from_millis(300));
@@ -96,7 +104,7 @@ struct GenResult {
 fn generate(port: &str, args: &[&str], time: Duration) -> Result<GenResult, BenchError> {
     let seconds = time.as_secs_f64().to_string();
     let fixed = ["gen", "--json", "-T", "0", "-f", "tx", "-i", port, "--duration", &seconds];
-    let done = command(&fixed).args(args).output()?;
+    let done = command(&fixed)?.args(args).output()?;
     read(&done)
 }
 

@@ -9,10 +9,10 @@ use slipring_wire::FrameSpec;
 use slipring_wire::frame::{IpSpec, Ipv4Spec};
 
 use super::program::BenchFirewall;
-use crate::bench::lab::{BenchLab, SOURCE_IFNAME, pair};
-use crate::bench::measure::{BenchError, BenchReading, FEEDER_CPU, pin};
-use crate::bench::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
-use crate::bench::veth;
+use crate::lab::{BenchLab, SOURCE_IFNAME, pair};
+use crate::measure::{BenchError, BenchReading, FEEDER_CPU, pin};
+use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
+use crate::veth;
 
 /// The pair behind the firewall. Nothing but this program receives at its far end.
 const NEAR_IFNAME: &str = "srbench3a";

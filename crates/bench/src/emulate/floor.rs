@@ -11,9 +11,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use slipring_port::now;
 
 use super::ports::NUM_SLOTS;
-use crate::bench::measure::{
-    BenchError, BenchTally, FEEDER_CPU, PROGRAM_CPU, on_cpu, pin, thread_cpu,
-};
+use crate::measure::{BenchError, BenchTally, FEEDER_CPU, PROGRAM_CPU, on_cpu, pin, thread_cpu};
 
 /// Records moved at a time.
 const RECORDS_PER_BATCH: usize = 64;

@@ -11,7 +11,7 @@ use slipring_ring::{
     TxRing,
 };
 
-use crate::bench::measure::BenchError;
+use crate::measure::BenchError;
 
 /// Slots per ring: a small ring stays in the cache next to the core.
 pub(super) const NUM_SLOTS: u32 = 512;

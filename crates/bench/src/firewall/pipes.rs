@@ -7,8 +7,8 @@ use slipring_dummynet::text::{DummynetCommand, QueueCaps};
 use slipring_dummynet::{Dummynet, ShaperEvent, ShaperPacket, ShaperTarget};
 
 use super::{cpu_round, failed};
-use crate::bench::measure::{BenchError, BenchReading};
-use crate::bench::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
+use crate::measure::{BenchError, BenchReading};
+use crate::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 
 const NUM_FLOWS: u32 = 10_000;
 /// What 64 bytes take at 10 Gbit/s.
