@@ -1,32 +1,44 @@
 //! The OpenMetrics endpoint: a tiny HTTP server on a thread of its own.
 //!
 //! It answers `GET /metrics` with what the closure says at that moment, `GET /` with a pointer to
-//! it, and everything else with an error; one request per connection, one connection after the
-//! other. A client has two seconds and eight kilobytes to say what it wants.
+//! it, and everything else with an error; one request per connection. A client has two seconds and
+//! eight kilobytes to say what it wants, and two seconds to take the answer.
+//!
+//! ```text
+//!   metrics.rs          address, start, end
+//!   metrics/server.rs   one thread polls all connections; who has to go when there are many
+//!   metrics/exchange.rs one request and its answer, without I/O
+//! ```
+//!
+//! Clients that say nothing delay nobody: no connection is waited for alone, each user of the
+//! machine (or other machine) has a bounded number of them, and the end of the program waits for
+//! none.
 //!
 //! Not for the web page, which is `slipring serve`'s.
 
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::os::unix::net::{UnixListener, UnixStream};
+mod exchange;
+mod server;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use server::{MetricsListener, MetricsServer};
 
 /// What the text is announced as: OpenMetrics, version 1.0.0.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// How long a client may take.
-const CLIENT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Bytes of a request at most.
-const MAX_REQUEST_BYTES: usize = 8192;
 
 /// A running endpoint; dropped, it ends.
 #[derive(Debug)]
 pub struct MetricsEndpoint {
     address: MetricsAddress,
-    stop: Arc<AtomicBool>,
+    /// Readable from the end on.
+    stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -65,19 +77,17 @@ impl MetricsEndpoint {
     /// # Errors
     /// If it is neither, or taken.
     pub fn open(place: &str, metrics: Metrics) -> io::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (address, thread) = if place.contains('/') {
+        let (address, listener) = if place.contains('/') {
             let listener = UnixListener::bind(place)?;
-            let thread =
-                start(&stop, metrics, move || Ok(MetricsClient::Unix(listener.accept()?.0)))?;
-            (MetricsAddress::Unix(place.to_owned()), thread)
+            (MetricsAddress::Unix(place.to_owned()), MetricsListener::Unix(listener))
         } else {
             let listener = TcpListener::bind(place)?;
-            let address = listener.local_addr()?;
-            let thread =
-                start(&stop, metrics, move || Ok(MetricsClient::Tcp(listener.accept()?.0)))?;
-            (MetricsAddress::Tcp(address), thread)
+            (MetricsAddress::Tcp(listener.local_addr()?), MetricsListener::Tcp(listener))
         };
+        let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let server = MetricsServer::new(listener, stop.clone(), metrics)?;
+        let thread = thread::Builder::new().name("metrics".to_owned());
+        let thread = thread.spawn(move || server.run())?;
         Ok(Self { address, stop, thread: Some(thread) })
     }
 
@@ -96,17 +106,11 @@ pub type Metrics = Box<dyn Fn() -> Result<String, String> + Send>;
 
 impl Drop for MetricsEndpoint {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        // The thread waits for a client: this is the last one.
-        match &self.address {
-            MetricsAddress::Tcp(address) => {
-                drop(TcpStream::connect_timeout(address, CLIENT_TIMEOUT))
-            }
-            MetricsAddress::Unix(path) => {
-                drop(UnixStream::connect(path));
-                // It may have been removed by hand.
-                let _ = std::fs::remove_file(path);
-            }
+        // A counter that is full wakes the thread as well.
+        let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+        if let MetricsAddress::Unix(path) = &self.address {
+            // It may have been removed by hand.
+            let _ = std::fs::remove_file(path);
         }
         if let Some(thread) = self.thread.take() {
             // It never panics on what clients send; if it did, the run is over anyway.
@@ -115,103 +119,20 @@ impl Drop for MetricsEndpoint {
     }
 }
 
-/// One who asks.
-enum MetricsClient {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-fn start(
-    stop: &Arc<AtomicBool>,
-    metrics: Metrics,
-    accept: impl Fn() -> io::Result<MetricsClient> + Send + 'static,
-) -> io::Result<JoinHandle<()>> {
-    let stop = stop.clone();
-    thread::Builder::new().name("metrics".to_owned()).spawn(move || {
-        while !stop.load(Ordering::Relaxed) {
-            let client = accept();
-            if stop.load(Ordering::Relaxed) {
-                return;
-            }
-            match client {
-                // A client that fails harms only itself.
-                Ok(client) => drop(client.serve(&metrics)),
-                // Out of descriptors: others may give some back.
-                Err(_) => thread::sleep(Duration::from_millis(100)),
-            }
-        }
-    })
-}
-
-impl MetricsClient {
-    fn serve(self, metrics: &Metrics) -> io::Result<()> {
-        match self {
-            Self::Tcp(stream) => {
-                stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
-                stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
-                answer(stream, metrics)
-            }
-            Self::Unix(stream) => {
-                stream.set_read_timeout(Some(CLIENT_TIMEOUT))?;
-                stream.set_write_timeout(Some(CLIENT_TIMEOUT))?;
-                answer(stream, metrics)
-            }
-        }
-    }
-}
-
-fn answer(mut stream: impl Read + Write, metrics: &Metrics) -> io::Result<()> {
-    let request = request(&mut stream)?;
-    let plain = "text/plain; charset=utf-8";
-    let (status, kind, body) = match target(&request) {
-        Some(("GET", "/metrics")) => match metrics() {
-            Ok(text) => ("200 OK", CONTENT_TYPE, text),
-            Err(why) => ("503 Service Unavailable", plain, format!("{why}\n")),
-        },
-        Some(("GET", "/")) => ("200 OK", plain, "see /metrics\n".to_owned()),
-        Some(("GET", _)) => ("404 Not Found", plain, "only /metrics is here\n".to_owned()),
-        Some(_) => ("405 Method Not Allowed", plain, "only GET is answered\n".to_owned()),
-        None => ("400 Bad Request", plain, "this is no HTTP request\n".to_owned()),
-    };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
-         Connection: close\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes())?;
-    stream.write_all(body.as_bytes())
-}
-
-/// Reads up to the empty line that ends the head of a request.
-fn request(stream: &mut impl Read) -> io::Result<Vec<u8>> {
-    let mut request = Vec::new();
-    let mut piece = [0; 1024];
-    while !request.windows(4).any(|end| end == b"\r\n\r\n") && request.len() < MAX_REQUEST_BYTES {
-        match stream.read(&mut piece)? {
-            0 => break,
-            read => request.extend_from_slice(&piece[..read]),
-        }
-    }
-    Ok(request)
-}
-
-/// Method and path of a request, without its query.
-fn target(request: &[u8]) -> Option<(&str, &str)> {
-    let line = request.split(|&byte| byte == b'\r').next()?;
-    let mut words = std::str::from_utf8(line).ok()?.split(' ');
-    let (method, path, version) = (words.next()?, words.next()?, words.next()?);
-    let path = path.split('?').next()?;
-    version.starts_with("HTTP/1.").then_some((method, path))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
+    use std::net::{Shutdown, TcpStream};
+    use std::os::unix::net::UnixStream;
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+    use super::exchange::MAX_REQUEST_BYTES;
     use super::*;
 
     fn ask(endpoint: &MetricsEndpoint, request: &[u8]) -> String {
         let mut stream = TcpStream::connect(endpoint.address().unwrap()).unwrap();
         stream.write_all(request).unwrap();
-        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         String::from_utf8(answer).unwrap()
@@ -219,7 +140,7 @@ mod tests {
 
     #[test]
     fn metrics_are_served_as_they_are_at_that_moment() {
-        let count = std::sync::atomic::AtomicU32::new(0);
+        let count = AtomicU32::new(0);
         let metrics = move || Ok(format!("x {}\n# EOF\n", count.fetch_add(1, Ordering::Relaxed)));
         let endpoint = MetricsEndpoint::open("127.0.0.1:0", Box::new(metrics)).unwrap();
         for expected in ["x 0\n# EOF\n", "x 1\n# EOF\n"] {
@@ -285,5 +206,61 @@ mod tests {
         assert!(MetricsEndpoint::open(place, Box::new(|| Ok(String::new()))).is_err());
         drop(endpoint);
         assert!(!path.exists());
+    }
+
+    fn endpoint() -> MetricsEndpoint {
+        MetricsEndpoint::open("127.0.0.1:0", Box::new(|| Ok("# EOF\n".to_owned()))).unwrap()
+    }
+
+    #[test]
+    fn silent_connections_delay_nobody_who_asks() {
+        let endpoint = endpoint();
+        let address = endpoint.address().unwrap();
+        // As many as there is room for; each of them has its two seconds.
+        let silent: Vec<_> = (0..60).map(|_| TcpStream::connect(address).unwrap()).collect();
+        for mut half in &silent {
+            half.write_all(b"GET /metrics").unwrap();
+        }
+        assert!(ask(&endpoint, b"GET /metrics HTTP/1.1\r\n\r\n").contains("200 OK"));
+        // None of them was waited for: all can still ask.
+        for mut half in &silent {
+            half.write_all(b" HTTP/1.1\r\n\r\n").unwrap();
+            let mut answer = String::new();
+            half.read_to_string(&mut answer).unwrap();
+            assert!(answer.contains("200 OK"), "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_trickles_has_no_more_time_than_others() {
+        let endpoint = endpoint();
+        let mut stream = TcpStream::connect(endpoint.address().unwrap()).unwrap();
+        let ended = Arc::new(AtomicBool::new(false));
+        let (mut writer, seen) = (stream.try_clone().unwrap(), ended.clone());
+        let trickle = thread::spawn(move || {
+            while !seen.load(Ordering::Relaxed) && writer.write_all(b"x").is_ok() {
+                thread::yield_now();
+                thread::park_timeout(std::time::Duration::from_millis(50));
+            }
+        });
+        // Its connection ends, by an end or a reset, though it always has said something lately.
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        ended.store(true, Ordering::Relaxed);
+        trickle.join().unwrap();
+        assert!(answer.is_empty());
+    }
+
+    #[test]
+    fn the_end_waits_for_no_client() {
+        let endpoint = endpoint();
+        let mut silent = TcpStream::connect(endpoint.address().unwrap()).unwrap();
+        assert!(ask(&endpoint, b"GET / HTTP/1.1\r\n\r\n").contains("200 OK"));
+        drop(endpoint);
+        // It was cut off, not answered after its time.
+        silent.set_nonblocking(true).unwrap();
+        assert!(
+            !matches!(silent.read(&mut [0]), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        );
     }
 }

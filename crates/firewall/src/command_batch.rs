@@ -89,9 +89,10 @@ pub(crate) struct CommandFault {
 }
 
 impl CommandFault {
-    /// The same, of a line of a file.
+    /// The same, of a line of a file: whatever the command alone would end with, the file is wrong.
     pub(crate) fn at_line(mut self, line: u32) -> Self {
         self.message = format!("line {line}: {}", self.message);
+        self.exit = sysexits::DATA;
         self
     }
 
@@ -136,7 +137,20 @@ impl CommandBatch {
     ///
     /// # Errors
     /// All mistakes of a file, up to [`MAX_FAULTS`].
-    pub(crate) fn steps(&self, mut caps: QueueCaps) -> Result<Vec<CommandStep>, CommandFault> {
+    pub(crate) fn steps(&self, caps: QueueCaps) -> Result<Vec<CommandStep>, CommandFault> {
+        let (steps, faults) = self.read(caps)?;
+        merge_line_faults(faults).map_or(Ok(steps), Err)
+    }
+
+    /// Reads all commands; gives those that can be read, and the mistakes in the others, with their
+    /// lines.
+    ///
+    /// # Errors
+    /// If the file has lost its end.
+    pub(crate) fn read(
+        &self,
+        mut caps: QueueCaps,
+    ) -> Result<(Vec<CommandStep>, Vec<(u32, CommandFault)>), CommandFault> {
         self.is_whole()?;
         let (mut commands, mut steps, mut faults) = (Vec::new(), Vec::new(), Vec::new());
         let text = if self.is_file { without_flags(&self.text) } else { String::new() };
@@ -151,14 +165,14 @@ impl CommandBatch {
                     caps = step.caps_after(caps);
                     steps.push(step);
                 }
-                Err(fault) => faults.push(fault),
+                Err(fault) => faults.push((line, fault)),
             }
             if faults.len() == MAX_FAULTS {
                 break;
             }
         }
         faults.extend(self.check_entries(&commands));
-        merge_faults(faults).map_or(Ok(steps), Err)
+        Ok((steps, faults))
     }
 
     /// Refuses a saved file that has lost its end.
@@ -182,7 +196,7 @@ impl CommandBatch {
     }
 
     /// Looks at keys and values for tables that the same text makes, before anybody is asked.
-    fn check_entries(&self, commands: &[(u32, IpfwCommand)]) -> Vec<CommandFault> {
+    fn check_entries(&self, commands: &[(u32, IpfwCommand)]) -> Vec<(u32, CommandFault)> {
         let (mut made, mut faults) = (BTreeMap::new(), Vec::new());
         for (line, command) in commands {
             let IpfwCommand::Table(TableCommand { scope: TableScope::One(name), set, verb }) =
@@ -204,7 +218,8 @@ impl CommandBatch {
                 TableVerb::Add { entries, .. } => {
                     let Some(options) = made.get(&(*set, name)) else { continue };
                     let wrong = entries.iter().filter_map(|(key, value)| {
-                        self.check_entry(*line, (key, value.as_deref()), options).err()
+                        let checked = self.check_entry(*line, (key, value.as_deref()), options);
+                        Some((*line, checked.err()?))
                     });
                     faults.extend(wrong.take(MAX_FAULTS - faults.len()));
                 }
@@ -367,6 +382,13 @@ pub(crate) fn merge_faults(mut faults: Vec<CommandFault>) -> Option<CommandFault
     };
     let all: String = faults.iter().take(MAX_FAULTS).map(said).collect();
     Some(CommandFault::new(format!("{count}:{all}"), faults[0].exit))
+}
+
+/// The same of faults with their lines, in the order of these: the first [`MAX_FAULTS`].
+pub(crate) fn merge_line_faults(mut faults: Vec<(u32, CommandFault)>) -> Option<CommandFault> {
+    faults.sort_by_key(|(line, _)| *line);
+    faults.truncate(MAX_FAULTS);
+    merge_faults(faults.into_iter().map(|(_, fault)| fault).collect())
 }
 
 /// Lines of a file may begin as a command line does, as in `-f flush`: those flags say nothing

@@ -32,7 +32,8 @@ use slipring_ipfw::state::{SavedState, ip_frame};
 use slipring_ipfw::text::{IpfwCommand, StateCommand};
 
 use crate::command_batch::{
-    CommandBatch, CommandFault, CommandOutcome, CommandStep, MAX_FAULTS, merge_faults, sysexits,
+    CommandBatch, CommandFault, CommandOutcome, CommandStep, MAX_FAULTS, merge_faults,
+    merge_line_faults, sysexits,
 };
 use crate::dataplane::{Dataplane, DataplaneNanos};
 use crate::deferred_output::DeferredOutput;
@@ -46,8 +47,7 @@ use crate::values;
 use changes::{
     changes_anything, cleared_for, is_about_counters, ruleset_after, shows_translations,
 };
-use shaping::{of_shaper, shape};
-pub(crate) use shaping::{protocol, sysctl_exit};
+pub(crate) use shaping::{of_shaper, protocol, shape, sysctl_exit};
 
 /// Bytes of a transport header, as long as any that is asked for its ports.
 const MAX_TRANSPORT_HEADER_BYTES: usize = 20;
@@ -86,7 +86,7 @@ struct DataplaneChange {
 
 /// What a command says to a shaper's owner, by its place.
 #[derive(Default)]
-struct ShaperReply {
+pub(crate) struct ShaperReply {
     at: usize,
     text: String,
     /// What a listing told, too.
@@ -94,10 +94,10 @@ struct ShaperReply {
 }
 
 /// A command that fails: its place, why, and with what exit code.
-type FailedCommand = (usize, String, u8);
+pub(crate) type FailedCommand = (usize, String, u8);
 
 /// What commands say, or which ones fail.
-type CommandsResult = Result<Vec<ShaperReply>, Vec<FailedCommand>>;
+pub(crate) type CommandsResult = Result<Vec<ShaperReply>, Vec<FailedCommand>>;
 
 /// What came of a change.
 #[derive(Default)]
@@ -342,10 +342,7 @@ impl ControlPlane {
                 (line, CommandFault::new(message, exit).at_line(line))
             }));
         }
-        all.sort_by_key(|(line, _)| *line);
-        all.truncate(MAX_FAULTS);
-        let fault = merge_faults(all.into_iter().map(|(_, fault)| fault).collect());
-        fault.expect("there is a mistake")
+        merge_line_faults(all).expect("there is a mistake")
     }
 
     /// Gets from the engines what these commands ask the master for.

@@ -17,11 +17,9 @@ use slipring_dummynet::text::{DummynetCommand as ShaperCommand, QueueCaps};
 use slipring_ipfw::run::Firewall;
 use slipring_ipfw::text::{IpfwCommand, StyledRule};
 
-use crate::command_batch::{
-    CommandBatch, CommandFault, CommandOutcome, CommandStep, MAX_FAULTS, merge_faults, sysexits,
-};
+use crate::command_batch::{CommandBatch, CommandFault, CommandOutcome, CommandStep, sysexits};
 use crate::control_plane;
-use crate::lint;
+use crate::file_trial::{FileTrial, TrialPorts, try_file};
 pub(crate) use input::read_file;
 use input::{IpfwAction, IpfwInput};
 
@@ -112,12 +110,12 @@ fn execute(input: &IpfwInput, session: &mut Session<'_>) -> Result<(), IpfwComma
         }
     };
     let named = |fault| if order.is_file { input.with_file(fault) } else { fault };
-    let steps = input.steps(&order)?;
     if input.is_dry_run {
-        let outcome = dry_run(&order, &steps).map_err(named)?;
+        let outcome = dry_run(input, &order)?;
         show(&outcome, session)?;
         return warn(&outcome, session);
     }
+    let steps = input.steps(&order)?;
     if !input.is_confirmed(&steps, session)? {
         return Ok(());
     }
@@ -139,34 +137,20 @@ fn no_command() -> CommandFault {
     CommandFault { expected: Some(help.to_owned()), ..fault }
 }
 
-/// What a check says: the rules as they are understood.
-fn dry_run(order: &CommandBatch, steps: &[CommandStep]) -> Result<CommandOutcome, CommandFault> {
-    let (mut nobody, mut pipes) = (Firewall::new(0), Dummynet::<()>::new(0));
-    let mut faults = Vec::new();
-    for CommandStep { line, command, shaper } in steps {
-        let tried: Result<_, (String, u8)> = match (command, shaper) {
-            (_, Some(ShaperCommand::Sysctl(name, value))) => pipes
-                .sysctl(name, *value)
-                .map_err(|error| (error.to_string(), control_plane::sysctl_exit(&error))),
-            (IpfwCommand::Sysctl { .. }, None) => {
-                let tried = nobody.execute(command, 0, order.options());
-                tried
-                    .map(|said| said.text)
-                    .map_err(|error| (error.message.to_string(), error.exit_code))
-            }
-            _ => continue,
-        };
-        if let Err((message, exit)) = tried {
-            let fault = CommandFault::new(message, exit);
-            faults.push(if order.is_file { fault.at_line(*line) } else { fault });
-        }
-        if faults.len() == MAX_FAULTS {
-            break;
-        }
-    }
-    if let Some(fault) = merge_faults(faults) {
-        return Err(fault);
-    }
+/// What a check says: the rules as they are understood. A file is carried out from its first line
+/// to its last, as by a firewall that has no rules yet; of a command alone, what it hangs on is
+/// with the firewall that it is for.
+fn dry_run(input: &IpfwInput, order: &CommandBatch) -> Result<CommandOutcome, IpfwCommandError> {
+    let (steps, warnings) = if order.is_file {
+        let tried = try_file(order, Firewall::new(0), TrialPorts::Any);
+        let FileTrial { steps, warnings } = tried.map_err(|fault| input.with_file(fault))?;
+        input.allows(&steps)?;
+        (steps, warnings)
+    } else {
+        let steps = input.steps(order)?;
+        steps.iter().try_for_each(|step| try_sysctl(order, step))?;
+        (steps, Vec::new())
+    };
     let added = steps.iter().filter_map(|step| match &step.command {
         IpfwCommand::Add(add) if !order.has_flag('q') => {
             let rule = StyledRule(&add.rule, order.options().list.style);
@@ -174,25 +158,24 @@ fn dry_run(order: &CommandBatch, steps: &[CommandStep]) -> Result<CommandOutcome
         }
         _ => None,
     });
-    let warnings = if order.is_file { lint_steps(order, steps) } else { Vec::new() };
     Ok(CommandOutcome { text: added.collect(), warnings, ..CommandOutcome::default() })
 }
 
-/// What a file leaves to wonder about, as far as that can be told without a firewall.
-fn lint_steps(order: &CommandBatch, steps: &[CommandStep]) -> Vec<String> {
-    let (mut nobody, mut pipes) = (Firewall::new(0), Dummynet::<()>::new(0));
-    nobody.set_plain(true);
-    let commands: Vec<_> = steps.iter().map(|step| (step.line, step.command.clone())).collect();
-    if nobody.batch(&commands, 0, order.options()).is_err() {
-        // It hangs on ports, tables or rules that are elsewhere.
-        return Vec::new();
-    }
-    for step in steps {
-        if let Some(ShaperCommand::Config(config)) = &step.shaper {
-            let _ = pipes.configure(0, config.clone(), &mut |_| ());
+/// Tries a setting, which is the same everywhere.
+fn try_sysctl(order: &CommandBatch, step: &CommandStep) -> Result<(), CommandFault> {
+    match (&step.command, &step.shaper) {
+        (_, Some(ShaperCommand::Sysctl(name, value))) => {
+            let tried = Dummynet::<()>::new(0).sysctl(name, *value);
+            tried.map(drop).map_err(|error| {
+                CommandFault::new(error.to_string(), control_plane::sysctl_exit(&error))
+            })
         }
+        (IpfwCommand::Sysctl { .. }, None) => {
+            let tried = Firewall::new(0).execute(&step.command, 0, order.options());
+            tried.map(drop).map_err(|error| CommandFault::new(error.message, error.exit_code))
+        }
+        _ => Ok(()),
     }
-    lint::warnings(&nobody, &pipes.configuration())
 }
 
 fn show(outcome: &CommandOutcome, session: &mut Session<'_>) -> Result<(), IpfwCommandError> {

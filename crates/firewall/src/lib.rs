@@ -32,6 +32,7 @@ mod deferred_output;
 mod distributor;
 mod events;
 mod explain;
+mod file_trial;
 mod flags;
 mod ipfw;
 mod lint;
@@ -66,7 +67,10 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let plan = flags::FirewallPlan::of(matches)?;
     // A mistake in the rules is one of the command line, for --check too.
     if let Some(path) = &plan.rules {
-        run::read_rules(path)?;
+        let rules = run::read_rules(path)?;
+        if matches!(matches.try_get_one("check"), Ok(Some(true))) {
+            plan.try_rules(&rules, path)?;
+        }
     }
     Ok(Box::new(move |session| plan.with_classic_name(session.classic).run(session)))
 }

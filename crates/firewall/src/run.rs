@@ -25,11 +25,12 @@ use slipring_port::now;
 
 use crate::KIPFW;
 use crate::bench::RuleBench;
-use crate::command_batch::{CommandBatch, CommandOutcome, sysexits};
+use crate::command_batch::{CommandBatch, CommandOutcome};
 use crate::control_plane::ControlPlane;
 use crate::dataplane::{BypassCounters, Dataplane, DataplaneCounters};
 use crate::distributor::FlowDistribution;
 use crate::events::{LogEvents, LogFileWriter};
+use crate::file_trial::{TrialPorts, try_file};
 use crate::flags::FirewallPlan;
 use crate::manager;
 use crate::metrics;
@@ -397,6 +398,13 @@ impl FirewallPlan {
         }
     }
 
+    /// Carries out rules as this firewall would at its start, where nobody is.
+    pub(crate) fn try_rules(&self, rules: &CommandBatch, path: &Path) -> Result<(), Failure> {
+        let tried = try_file(rules, self.firewall(0), TrialPorts::Known);
+        let outcome = CommandOutcome { fault: tried.err(), ..CommandOutcome::default() };
+        check_accepted(&outcome, Some(path))
+    }
+
     pub(crate) fn firewall(&self, seed: u64) -> Firewall {
         let mut firewall =
             if self.is_open == Some(true) { Firewall::open(seed) } else { Firewall::new(seed) };
@@ -476,11 +484,9 @@ fn check_accepted(outcome: &CommandOutcome, path: Option<&Path>) -> Result<(), F
     let error = error.with_cause(fault.message.clone());
     Err(match &fault.expected {
         Some(expected) => error.with_help(format!("expected: {expected}")),
-        // A trial knows nothing of that.
-        None if fault.exit == sysexits::UNAVAILABLE => {
-            error.with_help("name what is there: a port of the command line, a table made before")
-        }
-        None => error.with_help(format!("try it: slipring ipfw -n {file}")),
+        None => error.with_help(format!(
+            "try it: slipring ipfw -n {file}; where it names ports, the same command line with --check"
+        )),
     }
     .into())
 }

@@ -1,71 +1,18 @@
-//! Who has a place among the connections, and who loses it when all are taken.
+//! Connections of the gateway: each has a slot, which may be taken away from it.
 //!
-//! A connection is *half-open* until a request on it was admitted. Half-open ones cost a stranger
-//! nothing, so they are never what a newcomer waits for:
-//!
-//! 1. One peer has [`HALF_OPEN`] of them at most; its next one ends its oldest.
-//! 2. When all places are taken, the oldest half-open one of the peer that has most of them ends.
-//! 3. When none is half-open, the oldest one that waits for its next request ends.
-//! 4. When all are being answered, the newcomer is sent away.
+//! Who has to make room says [`slipring_control::peer_table`].
 //!
 //! Not for: whether a request is admitted; that is the guard's.
 
-use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use slipring_control::peer_table::{ConnectionPeer, ConnectionState, PeerTable};
 use tokio::sync::Notify;
 
-/// Connections at a time.
-pub(crate) const MAX_CONNECTIONS: usize = 64;
-/// Of them, those of one peer that have not asked for anything yet.
-const MAX_HALF_OPEN_PER_PEER: usize = 16;
-
-/// Whose a connection is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum ConnectionPeer {
-    /// A program that may ask without a token. It is not limited by rule 1.
-    Trusted,
-    /// Other users of this machine, all together.
-    OtherUsers,
-    /// A machine; of IPv6, its network, in which it has as many addresses as it likes.
-    Host(IpAddr),
-}
-
-impl ConnectionPeer {
-    /// A machine by its address.
-    pub(crate) fn machine(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            IpAddr::V6(address) => {
-                let network = address.to_bits() & !u128::from(u64::MAX);
-                Self::Host(Ipv6Addr::from_bits(network).into())
-            }
-            address => Self::Host(address),
-        }
-    }
-}
-
-/// What a connection is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ConnectionState {
-    HalfOpen,
-    /// Answered before, and silent now.
-    Waiting,
-    /// So many requests are being answered.
-    Busy(u32),
-}
-
-#[derive(Debug)]
-struct ConnectionEntry {
-    peer: ConnectionPeer,
-    state: ConnectionState,
-    evicted: Arc<Notify>,
-}
-
-/// All places, by the order in which they were taken.
+/// All connections.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionTable {
-    entries: Mutex<(u64, BTreeMap<u64, ConnectionEntry>)>,
+    peers: Mutex<PeerTable<Arc<Notify>>>,
 }
 
 /// A place. Dropped, it is free.
@@ -79,27 +26,16 @@ pub(crate) struct ConnectionSlot {
 impl ConnectionTable {
     /// Takes a place, ending another connection where that must be; none where all are busy.
     pub(crate) fn acquire(self: &Arc<Self>, peer: ConnectionPeer) -> Option<ConnectionSlot> {
-        let mut taken = self.lock();
-        let (next, entries) = &mut *taken;
-        make_room(entries, peer)?;
-        let (number, end) = (*next, Arc::new(Notify::new()));
-        *next += 1;
-        entries.insert(
-            number,
-            ConnectionEntry { peer, state: ConnectionState::HalfOpen, evicted: end.clone() },
-        );
+        let end = Arc::new(Notify::new());
+        let (number, evicted) = self.lock().acquire(peer, end.clone())?;
+        // Kept for whoever waits later.
+        evicted.iter().for_each(|evicted| evicted.notify_one());
         Some(ConnectionSlot { table: self.clone(), number, evicted: end })
     }
 
-    fn lock(&self) -> MutexGuard<'_, (u64, BTreeMap<u64, ConnectionEntry>)> {
+    fn lock(&self) -> MutexGuard<'_, PeerTable<Arc<Notify>>> {
         // Nothing in here panics half-way.
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change(&self, number: u64, next: impl FnOnce(ConnectionState) -> ConnectionState) {
-        if let Some(entry) = self.lock().1.get_mut(&number) {
-            entry.state = next(entry.state);
-        }
+        self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -111,7 +47,7 @@ impl ConnectionSlot {
 
     /// Says that a request was admitted; its answer is over when what comes back is dropped.
     pub(crate) fn admit(place: &Arc<Self>) -> ActiveRequest {
-        place.table.change(place.number, |state| match state {
+        place.table.lock().change(place.number, |state| match state {
             ConnectionState::Busy(count) => ConnectionState::Busy(count + 1),
             ConnectionState::HalfOpen | ConnectionState::Waiting => ConnectionState::Busy(1),
         });
@@ -121,7 +57,7 @@ impl ConnectionSlot {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.table.lock().1.remove(&self.number);
+        self.table.lock().remove(self.number);
     }
 }
 
@@ -131,84 +67,21 @@ pub(crate) struct ActiveRequest(Arc<ConnectionSlot>);
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
-        self.0.table.change(self.0.number, |state| match state {
+        self.0.table.lock().change(self.0.number, |state| match state {
             ConnectionState::Busy(count @ 2..) => ConnectionState::Busy(count - 1),
             _ => ConnectionState::Waiting,
         });
     }
 }
 
-/// Sees that there is a place for one more connection of `peer`.
-fn make_room(entries: &mut BTreeMap<u64, ConnectionEntry>, peer: ConnectionPeer) -> Option<()> {
-    let half_open = by_peer(entries);
-    let own = half_open
-        .get(&peer)
-        .filter(|own| own.len() >= MAX_HALF_OPEN_PER_PEER && peer != ConnectionPeer::Trusted);
-    if let Some(own) = own {
-        evict(entries, own[0]);
-    }
-    if entries.len() < MAX_CONNECTIONS {
-        return Some(());
-    }
-    let most = half_open.values().max_by_key(|numbers| numbers.len());
-    let waiting = entries.iter().find(|(_, entry)| entry.state == ConnectionState::Waiting);
-    let number = most.map(|numbers| numbers[0]).or(waiting.map(|(number, _)| *number))?;
-    evict(entries, number);
-    Some(())
-}
-
-/// The half-open connections of each peer, the oldest first.
-fn by_peer(entries: &BTreeMap<u64, ConnectionEntry>) -> BTreeMap<ConnectionPeer, Vec<u64>> {
-    let mut peers: BTreeMap<ConnectionPeer, Vec<u64>> = BTreeMap::new();
-    for (number, entry) in
-        entries.iter().filter(|(_, entry)| entry.state == ConnectionState::HalfOpen)
-    {
-        peers.entry(entry.peer).or_default().push(*number);
-    }
-    peers
-}
-
-fn evict(entries: &mut BTreeMap<u64, ConnectionEntry>, number: u64) {
-    if let Some(entry) = entries.remove(&number) {
-        // Kept for whoever waits later.
-        entry.evicted.notify_one();
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use slipring_control::peer_table::MAX_CONNECTIONS;
+
     use super::*;
 
-    fn machine(last: u8) -> ConnectionPeer {
-        ConnectionPeer::machine(IpAddr::from([192, 0, 2, last]))
-    }
-
-    fn is_ended(place: &ConnectionSlot) -> bool {
-        !place.table.lock().1.contains_key(&place.number)
-    }
-
     #[test]
-    fn a_peer_with_many_half_open_connections_loses_its_own() {
-        let places = Arc::new(ConnectionTable::default());
-        let other = places.acquire(machine(2)).unwrap();
-        let many: Vec<_> = (0..100).map(|_| places.acquire(machine(1)).unwrap()).collect();
-        assert!(!is_ended(&other));
-        let ended: Vec<_> = many.iter().map(is_ended).collect();
-        assert!(ended[..84].iter().all(|ended| *ended) && !ended[84..].contains(&true));
-    }
-
-    #[test]
-    fn half_open_connections_of_many_peers_make_room_for_the_next() {
-        let places = Arc::new(ConnectionTable::default());
-        let busy = Arc::new(places.acquire(ConnectionPeer::Trusted).unwrap());
-        let _admitted = ConnectionSlot::admit(&busy);
-        let _many: Vec<_> = (0..200).map(|n| places.acquire(machine(n)).unwrap()).collect();
-        assert!(!is_ended(&busy) && places.lock().1.len() == MAX_CONNECTIONS);
-        assert!(places.acquire(ConnectionPeer::Trusted).is_some());
-    }
-
-    #[test]
-    fn what_is_being_answered_is_never_ended() {
+    fn what_is_being_answered_is_never_ended_and_what_was_answered_is() {
         let places = Arc::new(ConnectionTable::default());
         let all: Vec<_> = (0..MAX_CONNECTIONS)
             .map(|_| Arc::new(places.acquire(ConnectionPeer::Trusted).unwrap()))
@@ -217,14 +90,7 @@ mod tests {
         assert!(places.acquire(ConnectionPeer::Trusted).is_none());
         answers.remove(7);
         assert!(places.acquire(ConnectionPeer::Trusted).is_some());
+        let is_ended = |place: &ConnectionSlot| places.lock().get_mut(place.number).is_none();
         assert!(is_ended(&all[7]) && !is_ended(&all[6]));
-    }
-
-    #[test]
-    fn addresses_of_one_network_are_one_peer() {
-        let peer = |text: &str| ConnectionPeer::machine(text.parse().unwrap());
-        assert_eq!(peer("2001:db8::1"), peer("2001:db8::ffff"));
-        assert_ne!(peer("2001:db8::1"), peer("2001:db8:0:1::1"));
-        assert_eq!(peer("::ffff:192.0.2.1"), machine(1));
     }
 }

@@ -17,6 +17,8 @@ use hyper_util::server::graceful::GracefulShutdown;
 use serde_json::{Value, json};
 use slipring_cli::Diagnostic;
 use slipring_cli::codes::SR0002;
+use slipring_control::peer_table::{ConnectionPeer, MAX_CONNECTIONS};
+use slipring_control::socket_owner;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Semaphore, watch};
@@ -24,12 +26,12 @@ use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 use tower_service::Service;
 
+use crate::AccessToken;
 use crate::access::WebAccess;
 use crate::api::{WebState, router};
-use crate::connections::{ConnectionPeer, ConnectionTable, MAX_CONNECTIONS};
+use crate::connections::ConnectionTable;
 use crate::counters::HttpCounters;
 use crate::guard::WebClient;
-use crate::{AccessToken, socket_owner};
 
 /// Of them, those that may watch.
 const MAX_WATCHERS: usize = 32;
@@ -166,12 +168,9 @@ async fn accept_all(listener: TcpListener, gate: &Arc<WebState>) {
             continue;
         };
         gate.counters.count_connection();
-        let may_ask = may_ask(&stream, client, gate).await;
-        let peer = match &gate.access {
-            WebAccess::Token(_) => ConnectionPeer::machine(client.ip()),
-            WebAccess::Own(_) if may_ask => ConnectionPeer::Trusted,
-            WebAccess::Own(_) => ConnectionPeer::OtherUsers,
-        };
+        let peer = peer(&stream, client, gate).await;
+        // A token is asked for with each request.
+        let may_ask = peer == ConnectionPeer::Trusted;
         // Where all are busy the newcomer is sent away, rather than left to wait.
         let Some(place) = places.acquire(peer).map(Arc::new) else {
             gate.counters.count_rejected();
@@ -221,12 +220,14 @@ fn connection(
     }
 }
 
-async fn may_ask(stream: &TcpStream, client: SocketAddr, gate: &WebState) -> bool {
+/// Whose a connection is: a user's where only users of this machine are answered.
+async fn peer(stream: &TcpStream, client: SocketAddr, gate: &WebState) -> ConnectionPeer {
     match (&gate.access, stream.local_addr()) {
-        (WebAccess::Token(_), _) => false,
+        (WebAccess::Token(_), _) => ConnectionPeer::machine(client.ip()),
         (WebAccess::Own(_), Ok(server)) => {
-            spawn_blocking(move || socket_owner::may_ask(client, server)).await.unwrap_or(false)
+            let owner = spawn_blocking(move || socket_owner::owner(client, server)).await;
+            ConnectionPeer::user(owner.ok().flatten())
         }
-        (WebAccess::Own(_), Err(_)) => false,
+        (WebAccess::Own(_), Err(_)) => ConnectionPeer::User(None),
     }
 }

@@ -10,12 +10,12 @@ use crate::command_batch::{CommandStep, MAX_FAULTS, sysexits};
 use crate::dataplane::DataplaneNanos;
 
 /// What the shaper does for steps, by their places.
-pub(super) fn of_shaper(steps: &[CommandStep]) -> Vec<(usize, ShaperCommand)> {
+pub(crate) fn of_shaper(steps: &[CommandStep]) -> Vec<(usize, ShaperCommand)> {
     (0..).zip(steps).filter_map(|(at, step)| Some((at, step.shaper.clone()?))).collect()
 }
 
 /// Has the shaper carry out commands, all or none; all that fail are told.
-pub(super) fn shape(
+pub(crate) fn shape(
     shaper: &mut Dummynet<u32>,
     commands: &[(usize, ShaperCommand)],
     rows: RowOrder,

@@ -66,7 +66,7 @@ fn no_frame_is_taken_where_the_rules_are_refused() {
         assert_ne!(ended.code(), 0);
         assert!(ended.stdout.contains("received 0 packets"), "{ended:?}");
         assert!(ended.stderr.contains("there is no port nosuch"), "{ended:?}");
-        assert!(ended.stderr.contains("help: name what is there"), "{ended:?}");
+        assert!(ended.stderr.contains("the same command line with --check"), "{ended:?}");
     }
 }
 

@@ -40,7 +40,7 @@ fn a_file_is_loaded_wholly_or_not_at_all() {
             65,
             "line 2, column 18",
         ),
-        ("add 300 allow ip from any to any\ndelete 999\n", 69, "line 2: rule 999 not found"),
+        ("add 300 allow ip from any to any\ndelete 999\n", 65, "line 2: rule 999 not found"),
         (
             "pipe 1 delete\nadd 300 allow ip from any to any\nqueue 5 config weight 3\n",
             65,
@@ -53,6 +53,25 @@ fn a_file_is_loaded_wholly_or_not_at_all() {
         assert_eq!(site.ipfw("list").lines().count(), 3, "nothing of it was done");
         assert!(site.ipfw("pipe show").contains("1.000 Mbit/s"));
     }
+}
+
+#[test]
+fn a_check_tells_mistakes_that_show_only_as_rules_are_carried_out() {
+    let Some(site) = Site::new() else { return };
+    let text = "table tt create\ntable tt create\nadd 100 fwd port:nosuch ip from any to any\n\
+        queue 4 config weight 3\n";
+    let rules = site.write("rules", text);
+    let words = format!("null: null: --check --rules {rules}");
+    let ended = Program::launch(&site.lab.mid, site.command("firewall", &words)).finish();
+    assert_ne!(ended.code(), 0, "{ended:?}");
+    for told in ["line 2: Table tt: File exists", "line 3: there is no port nosuch", "line 4: queue 4"] {
+        assert!(ended.stderr.contains(told), "{ended:?}");
+    }
+    // Which ports there will be, nobody knows there.
+    let ended = site.try_ipfw(&format!("-n {rules}"));
+    assert_eq!(ended.code(), 65, "{ended:?}");
+    assert!(ended.stderr.contains("line 2: Table tt: File exists"), "{ended:?}");
+    assert!(!ended.stderr.contains("nosuch"), "{ended:?}");
 }
 
 #[test]

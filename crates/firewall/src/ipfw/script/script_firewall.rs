@@ -135,10 +135,10 @@ impl ScriptFirewall {
         }
         let order = input.command_batch(json)?;
         let named = |fault| if order.is_file { input.with_file(fault) } else { fault };
-        let steps = input.steps(&order)?;
         if input.is_dry_run {
-            return Ok(dry_run(&order, &steps).map_err(named)?);
+            return dry_run(input, &order);
         }
+        input.steps(&order)?;
         let outcome = self.control_plane.execute(&order, self.now());
         Ok(CommandOutcome { fault: outcome.fault.map(named), ..outcome })
     }

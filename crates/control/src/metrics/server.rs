@@ -1,0 +1,267 @@
+//! The thread that answers: all connections at once, none of them waited for.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::Metrics;
+use super::exchange::{answer, is_complete};
+use crate::peer_table::{ConnectionPeer, PeerTable};
+use crate::socket_owner;
+
+/// How long a client may take to ask, and how long to take its answer.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a full table of descriptors is left to empty before the next look.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
+/// Connections that are accepted before those that are there are looked at again.
+const ACCEPT_BATCH: usize = 16;
+
+/// Where clients come from.
+#[derive(Debug)]
+pub(super) enum MetricsListener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// All that the thread has.
+pub(super) struct MetricsServer {
+    listener: MetricsListener,
+    stop: Arc<OwnedFd>,
+    metrics: Metrics,
+    /// None of them is ever more than half-open here: one that is answered slowly is as cheap to
+    /// its client as one that is silent.
+    clients: PeerTable<MetricsConnection>,
+    /// Until then nothing is accepted.
+    accept_after: Option<Instant>,
+}
+
+/// One who asks.
+#[derive(Debug)]
+struct MetricsConnection {
+    stream: MetricsStream,
+    state: ExchangeState,
+    deadline: Instant,
+}
+
+#[derive(Debug)]
+enum MetricsStream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// What is still to come.
+#[derive(Debug)]
+enum ExchangeState {
+    Asking(Vec<u8>),
+    /// The answer, and how many bytes of it are written.
+    Answering(Vec<u8>, usize),
+}
+
+impl MetricsServer {
+    /// # Errors
+    /// If the listener cannot be polled.
+    pub(super) fn new(
+        listener: MetricsListener,
+        stop: Arc<OwnedFd>,
+        metrics: Metrics,
+    ) -> io::Result<Self> {
+        match &listener {
+            MetricsListener::Tcp(listener) => listener.set_nonblocking(true)?,
+            MetricsListener::Unix(listener) => listener.set_nonblocking(true)?,
+        }
+        Ok(Self { listener, stop, metrics, clients: PeerTable::default(), accept_after: None })
+    }
+
+    /// Answers until the end is said.
+    pub(super) fn run(mut self) {
+        while let Some(ready) = self.wait() {
+            // What is said already is heard before anyone has to make room.
+            for number in ready {
+                self.advance(number);
+            }
+            self.accept_waiting();
+            let now = Instant::now();
+            self.clients.retain(|client| client.deadline > now);
+        }
+    }
+
+    /// The connections that have something to do, or `None` at the end.
+    fn wait(&mut self) -> Option<Vec<u64>> {
+        let now = Instant::now();
+        self.accept_after = self.accept_after.filter(|after| *after > now);
+        let accepts = if self.accept_after.is_some() { PollFlags::empty() } else { PollFlags::IN };
+        let mut polled = vec![
+            PollFd::new(&self.stop, PollFlags::IN),
+            PollFd::from_borrowed_fd(self.listener.as_fd(), accepts),
+        ];
+        polled.extend(self.clients.iter().map(|(_, client)| client.polled()));
+        let deadlines = self.clients.iter().map(|(_, client)| client.deadline);
+        let next = deadlines.chain(self.accept_after).min();
+        let timeout = next.map(|next| next.saturating_duration_since(now));
+        // The rest of a millisecond would be polled away.
+        let timeout =
+            timeout.and_then(|timeout| Timespec::try_from(timeout + Duration::from_millis(1)).ok());
+        if poll(&mut polled, timeout.as_ref()).is_err() {
+            // Interrupted: whatever is ready is so at the next look.
+            return Some(Vec::new());
+        }
+        if !polled[0].revents().is_empty() {
+            return None;
+        }
+        let clients = self.clients.iter().zip(&polled[2..]);
+        let ready = clients.filter(|(_, polled)| !polled.revents().is_empty());
+        Some(ready.map(|((number, _), _)| number).collect())
+    }
+
+    /// Takes one connection as far as it goes now.
+    fn advance(&mut self, number: u64) {
+        let Some(client) = self.clients.get_mut(number) else { return };
+        // One that fails harms only itself.
+        if client.advance(&self.metrics).unwrap_or(true) {
+            self.clients.remove(number);
+        }
+    }
+
+    fn accept_waiting(&mut self) {
+        for _ in 0..ACCEPT_BATCH {
+            if self.accept_after.is_some() {
+                return;
+            }
+            match self.listener.accept() {
+                Ok((stream, peer)) => self.admit(stream, peer),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // It left before it was accepted.
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Out of descriptors: others may give some back.
+                Err(_) => self.accept_after = Some(Instant::now() + ACCEPT_RETRY_DELAY),
+            }
+        }
+    }
+
+    fn admit(&mut self, stream: MetricsStream, peer: ConnectionPeer) {
+        if stream.set_nonblocking().is_err() {
+            return;
+        }
+        let deadline = Instant::now() + CLIENT_TIMEOUT;
+        let state = ExchangeState::Asking(Vec::new());
+        let client = MetricsConnection { stream, state, deadline };
+        // Those that make room are closed by being dropped.
+        if let Some((number, _evicted)) = self.clients.acquire(peer, client) {
+            self.advance(number);
+        }
+    }
+}
+
+impl MetricsListener {
+    fn accept(&self) -> io::Result<(MetricsStream, ConnectionPeer)> {
+        Ok(match self {
+            Self::Tcp(listener) => {
+                let (stream, client) = listener.accept()?;
+                let peer = tcp_peer(client, stream.local_addr()?);
+                (MetricsStream::Tcp(stream), peer)
+            }
+            Self::Unix(listener) => {
+                let (stream, _) = listener.accept()?;
+                let credentials = rustix::net::sockopt::socket_peercred(&stream);
+                let owner = credentials.ok().map(|credentials| credentials.uid.as_raw());
+                (MetricsStream::Unix(stream), ConnectionPeer::user(owner))
+            }
+        })
+    }
+}
+
+/// Whose a connection over TCP is: a user's where the client is on this machine.
+fn tcp_peer(client: SocketAddr, server: SocketAddr) -> ConnectionPeer {
+    let ip = client.ip().to_canonical();
+    if !ip.is_loopback() && ip != server.ip().to_canonical() {
+        return ConnectionPeer::machine(ip);
+    }
+    ConnectionPeer::user(socket_owner::owner(client, server))
+}
+
+impl AsFd for MetricsListener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener) => listener.as_fd(),
+        }
+    }
+}
+
+impl MetricsConnection {
+    fn polled(&self) -> PollFd<'_> {
+        let interest = match self.state {
+            ExchangeState::Asking(_) => PollFlags::IN,
+            ExchangeState::Answering(..) => PollFlags::OUT,
+        };
+        PollFd::from_borrowed_fd(self.stream.as_fd(), interest)
+    }
+
+    /// Reads and writes what can be; whether all is said.
+    fn advance(&mut self, metrics: &Metrics) -> io::Result<bool> {
+        loop {
+            match self.step(metrics) {
+                Ok(false) => {}
+                Ok(true) => return Ok(true),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn step(&mut self, metrics: &Metrics) -> io::Result<bool> {
+        match &mut self.state {
+            ExchangeState::Asking(request) => {
+                let mut piece = [0; 1024];
+                let read = self.stream.read(&mut piece)?;
+                request.extend_from_slice(&piece[..read]);
+                if read == 0 || is_complete(request) {
+                    self.state = ExchangeState::Answering(answer(request, metrics), 0);
+                    self.deadline = Instant::now() + CLIENT_TIMEOUT;
+                }
+                Ok(false)
+            }
+            ExchangeState::Answering(answer, written) => {
+                *written += self.stream.write(&answer[*written..])?;
+                Ok(*written == answer.len())
+            }
+        }
+    }
+}
+
+impl MetricsStream {
+    fn set_nonblocking(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.set_nonblocking(true),
+            Self::Unix(stream) => stream.set_nonblocking(true),
+        }
+    }
+
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(stream) => stream.as_fd(),
+            Self::Unix(stream) => stream.as_fd(),
+        }
+    }
+
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.read(into),
+            Self::Unix(stream) => stream.read(into),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.write(bytes),
+            Self::Unix(stream) => stream.write(bytes),
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Whose program is at the other end of a connection over TCP within this machine.
+//!
+//! The kernel knows the owner of each socket, and both ends of such a connection have one. So a
+//! server can keep to the rule of the control socket: this user and root, and under sudo the user
+//! who called it.
+//!
+//! It is asked by sock_diag(7), which looks up the one socket. Where that cannot be had, the table
+//! of all TCP sockets is read (Documentation/networking/proc_net_tcp.rst), again where the socket
+//! is not in it: it is told by pieces, and who opens and closes sockets meanwhile shifts others
+//! out of what is read.
+
+use std::net::{IpAddr, SocketAddr};
+
+use rustix::net::netlink::SOCK_DIAG;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+
+/// State of an established connection. In all others the owner may be lost, and 0 is written,
+/// which is root.
+const ESTABLISHED: u8 = 1;
+/// The same as the table has it.
+const TCP_ESTABLISHED: &str = "01";
+/// How often the table is read at most.
+const TABLE_READS: u32 = 8;
+
+/// The user whose socket is the client's end of a connection, where that is on this machine.
+#[must_use]
+pub fn owner(client: SocketAddr, server: SocketAddr) -> Option<u32> {
+    match diagnosed_owner(client, server) {
+        Ok(owner) => owner,
+        Err(_) => (0..TABLE_READS)
+            .find_map(|_| tables().iter().find_map(|table| table_owner(table, client, server))),
+    }
+}
+
+/// Whether a user may ask as if on the control socket.
+#[must_use]
+pub fn is_trusted(user: u32) -> bool {
+    allowed(user, rustix::process::geteuid().as_raw(), caller())
+}
+
+fn allowed(owner: u32, own: u32, caller: Option<u32>) -> bool {
+    owner == own || owner == 0 || (own == 0 && caller == Some(owner))
+}
+
+/// The user who called sudo. Only root believes it: everyone sets what he likes for himself.
+fn caller() -> Option<u32> {
+    std::env::var("SUDO_UID").ok()?.parse().ok()
+}
+
+/// The owner by sock_diag; an error where the kernel does not answer such questions.
+fn diagnosed_owner(client: SocketAddr, server: SocketAddr) -> rustix::io::Result<Option<u32>> {
+    let socket = rustix::net::socket_with(
+        AddressFamily::NETLINK,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        Some(SOCK_DIAG),
+    )?;
+    rustix::net::send(&socket, &question(client, server), SendFlags::empty())?;
+    let mut answer = [0; 512];
+    // The answer is there when the question was sent: it is looked up within that call.
+    let (len, _) = rustix::net::recv(&socket, &mut answer[..], RecvFlags::DONTWAIT)?;
+    diagnosis(&answer[..len], client, server)
+}
+
+/// Length of `struct nlmsghdr`.
+const HEADER: usize = 16;
+/// `SOCK_DIAG_BY_FAMILY`, of question and answer.
+const SOCK_DIAG_BY_FAMILY: u16 = 20;
+/// `NLMSG_ERROR`.
+const NLMSG_ERROR: u16 = 2;
+
+/// `struct nlmsghdr` and `struct inet_diag_req_v2`: which socket is at `local`, connected to `remote`?
+fn question(local: SocketAddr, remote: SocketAddr) -> Vec<u8> {
+    let mut asked = Vec::with_capacity(72);
+    asked.extend(72u32.to_ne_bytes());
+    asked.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
+    // NLM_F_REQUEST, number, sender.
+    asked.extend(1u16.to_ne_bytes());
+    asked.extend([0; 8]);
+    let family = match local.ip().to_canonical() {
+        IpAddr::V4(_) => AddressFamily::INET,
+        IpAddr::V6(_) => AddressFamily::INET6,
+    };
+    // Family, IPPROTO_TCP, no extensions, all states.
+    asked.extend([family.as_raw() as u8, 6, 0, 0]);
+    asked.extend(u32::MAX.to_ne_bytes());
+    asked.extend(local.port().to_be_bytes());
+    asked.extend(remote.port().to_be_bytes());
+    for address in [local, remote] {
+        let mut octets = [0; 16];
+        match address.ip().to_canonical() {
+            IpAddr::V4(ip) => octets[..4].copy_from_slice(&ip.octets()),
+            IpAddr::V6(ip) => octets = ip.octets(),
+        }
+        asked.extend(octets);
+    }
+    // No interface, INET_DIAG_NOCOOKIE.
+    asked.extend([0; 4]);
+    asked.extend([0xff; 8]);
+    asked
+}
+
+/// The owner in an answer: `struct inet_diag_msg`, or an error.
+fn diagnosis(
+    answer: &[u8],
+    client: SocketAddr,
+    server: SocketAddr,
+) -> rustix::io::Result<Option<u32>> {
+    let half = |at: usize| Some(u16::from_ne_bytes(answer.get(at..at + 2)?.try_into().ok()?));
+    let word = |at: usize| Some(u32::from_ne_bytes(answer.get(at..at + 4)?.try_into().ok()?));
+    match half(4) {
+        Some(SOCK_DIAG_BY_FAMILY) => {}
+        Some(NLMSG_ERROR) => {
+            let error = word(HEADER).map_or(0, |error| (error as i32).wrapping_neg());
+            let error = rustix::io::Errno::from_raw_os_error(error);
+            return if error == rustix::io::Errno::NOENT { Ok(None) } else { Err(error) };
+        }
+        _ => return Err(rustix::io::Errno::BADMSG),
+    }
+    // Where the connection is gone, it tells of who listens at the address.
+    let ports = answer.get(HEADER + 4..HEADER + 8);
+    let same = ports == Some(&[client.port().to_be_bytes(), server.port().to_be_bytes()].concat());
+    let established = answer.get(HEADER + 1) == Some(&ESTABLISHED);
+    // Behind the socket's name stand its timer and queues.
+    Ok(word(HEADER + 4 + 48 + 12).filter(|_| same && established))
+}
+
+/// The tables of this namespace. One that cannot be read has nobody.
+fn tables() -> [String; 2] {
+    ["/proc/net/tcp", "/proc/net/tcp6"]
+        .map(|path| std::fs::read_to_string(path).unwrap_or_default())
+}
+
+/// The user whose socket is at `local` and connected to `remote`.
+fn table_owner(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
+    let forms = [proc_address(local), proc_address(remote)].map(|[own, mapped]| (own, mapped));
+    let [(local, local_mapped), (remote, remote_mapped)] = forms;
+    table.lines().skip(1).find_map(|line| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let (own, other, state) = (words.next()?, words.next()?, words.next()?);
+        let same = own == local && other == remote;
+        let mapped = own == local_mapped && other == remote_mapped;
+        let found = (same || mapped) && state == TCP_ESTABLISHED;
+        // Queues, timer and retransmissions stand between state and owner.
+        found.then(|| words.nth(3)?.parse().ok()).flatten()
+    })
+}
+
+/// An address as the tables have it: words in the byte order of the machine, as it is, and for
+/// IPv4 as sockets of IPv6 have it.
+fn proc_address(address: SocketAddr) -> [String; 2] {
+    let port = address.port();
+    let word = |bytes: &[u8]| {
+        let bytes = bytes.try_into().expect("chunks of four");
+        format!("{:08X}", u32::from_ne_bytes(bytes))
+    };
+    let six = |octets: [u8; 16]| octets.chunks(4).map(word).collect::<String>();
+    match address.ip().to_canonical() {
+        IpAddr::V4(ip) => [
+            format!("{}:{port:04X}", word(&ip.octets())),
+            format!("{}:{port:04X}", six(ip.to_ipv6_mapped().octets())),
+        ],
+        IpAddr::V6(ip) => [(); 2].map(|()| format!("{}:{port:04X}", six(ip.octets()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    fn pair(bind: &str) -> Option<[TcpStream; 2]> {
+        let listener = TcpListener::bind(bind).ok()?;
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        Some([client, listener.accept().unwrap().0])
+    }
+
+    #[test]
+    fn the_owner_of_the_other_end_is_known_on_both_families() {
+        let own = Some(rustix::process::geteuid().as_raw());
+        for bind in ["127.0.0.1:0", "[::1]:0"] {
+            let Some(ends) = pair(bind) else { continue };
+            let [client, server] = ends.each_ref().map(|end| end.local_addr().unwrap());
+            let by_table =
+                |client| tables().iter().find_map(|table| table_owner(table, client, server));
+            let other = SocketAddr::new(client.ip(), client.port() ^ 1);
+            assert_eq!(owner(client, server), own, "{bind}");
+            assert_eq!(owner(other, server), None, "{bind}");
+            assert_eq!(by_table(other), None, "{bind}");
+            match diagnosed_owner(client, server) {
+                Ok(found) => assert_eq!(found, own, "{bind}"),
+                Err(error) => println!("skipped: no sock_diag here: {error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn sockets_that_come_and_go_hide_no_owner() {
+        let own = Some(rustix::process::geteuid().as_raw());
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut open = VecDeque::new();
+                    while !ended.load(Ordering::Relaxed) {
+                        open.extend(pair("127.0.0.1:0"));
+                        if open.len() > 100 {
+                            open.pop_front();
+                        }
+                    }
+                });
+            }
+            let unknown = (0..300).filter(|_| {
+                let ends = pair("127.0.0.1:0").unwrap();
+                let [client, server] = ends.each_ref().map(|end| end.local_addr().unwrap());
+                owner(client, server) != own
+            });
+            let unknown = unknown.count();
+            ended.store(true, Ordering::Relaxed);
+            assert_eq!(unknown, 0);
+        });
+    }
+
+    #[test]
+    fn a_socket_whose_owner_is_lost_has_no_owner() {
+        let head =
+            "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n";
+        let row = |state: &str| {
+            format!(
+                "{head}   0: 0100007F:B0CA 0100007F:1F96 {state} 00000000:00000000 00:00000000 00000000  1000        0 1\n"
+            )
+        };
+        let [client, server] = ["127.0.0.1:45258", "127.0.0.1:8086"].map(|at| at.parse().unwrap());
+        if cfg!(target_endian = "little") {
+            assert_eq!(table_owner(&row("01"), client, server), Some(1000));
+        }
+        for state in ["06", "08", "0A"] {
+            assert_eq!(table_owner(&row(state), client, server), None);
+        }
+        assert_eq!(table_owner("", client, server), None);
+    }
+
+    #[test]
+    fn root_believes_sudo_and_nobody_else_does() {
+        assert!(allowed(1000, 1000, None) && allowed(0, 1000, None));
+        assert!(allowed(1000, 0, Some(1000)));
+        assert!(!allowed(1000, 0, None) && !allowed(1001, 0, Some(1000)));
+        assert!(!allowed(1001, 1000, Some(1001)));
+    }
+}

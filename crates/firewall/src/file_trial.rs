@@ -1,0 +1,98 @@
+//! A file of commands carried out where nobody is: all its mistakes are told, and nothing running is
+//! asked or touched.
+
+use slipring_dummynet::Dummynet;
+use slipring_dummynet::show::RowOrder;
+use slipring_dummynet::text::QueueCaps;
+use slipring_ipfw::rule::{NextHop, RuleAction};
+use slipring_ipfw::run::{CommandFileError, Firewall};
+use slipring_ipfw::text::IpfwCommand;
+
+use crate::command_batch::{
+    CommandBatch, CommandFault, CommandStep, MAX_FAULTS, merge_line_faults,
+};
+use crate::control_plane::{of_shaper, shape};
+use crate::lint;
+
+/// Whose ports the commands of a file name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TrialPorts {
+    /// Those that the firewall has.
+    Known,
+    /// Nobody knows: each that is named is there.
+    Any,
+}
+
+/// What a file that has no mistake does.
+pub(crate) struct FileTrial {
+    pub(crate) steps: Vec<CommandStep>,
+    /// What it leaves to wonder about.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Carries out a file on `firewall`, which has no rules yet, and on pipes of its own.
+///
+/// # Errors
+/// All mistakes, in the text and of commands that cannot be carried out, by their lines, up to
+/// [`MAX_FAULTS`].
+pub(crate) fn try_file(
+    order: &CommandBatch,
+    mut firewall: Firewall,
+    ports: TrialPorts,
+) -> Result<FileTrial, CommandFault> {
+    let (steps, mut faults) = order.read(QueueCaps::default())?;
+    firewall.set_plain(true);
+    if ports == TrialPorts::Any {
+        firewall.set_ports(named_ports(&steps));
+    }
+    let mut pipes = Dummynet::<u32>::new(0);
+    let failed = failed_commands(order, &steps, &mut firewall, &mut pipes);
+    // What stands on a line that is wrong was not read as it is meant.
+    let is_new = |(line, _): &(u32, CommandFault)| faults.iter().all(|(other, _)| line != other);
+    let failed: Vec<_> = failed.into_iter().filter(is_new).collect();
+    faults.extend(failed);
+    match merge_line_faults(faults) {
+        Some(fault) => Err(fault),
+        None => {
+            let warnings = lint::warnings(&firewall, &pipes.configuration());
+            Ok(FileTrial { steps, warnings })
+        }
+    }
+}
+
+/// The commands that cannot be carried out, of rules and of pipes.
+fn failed_commands(
+    order: &CommandBatch,
+    steps: &[CommandStep],
+    firewall: &mut Firewall,
+    pipes: &mut Dummynet<u32>,
+) -> Vec<(u32, CommandFault)> {
+    let commands: Vec<_> = steps.iter().map(|step| (step.line, step.command.clone())).collect();
+    let mut failed = Vec::with_capacity(MAX_FAULTS);
+    if let Err(CommandFileError::Commands(mistakes)) = firewall.batch(&commands, 0, order.options())
+    {
+        failed.extend(mistakes.into_iter().map(|mistake| {
+            let fault = CommandFault::new(mistake.error.message, mistake.error.exit_code);
+            (mistake.line, fault.at_line(mistake.line))
+        }));
+    }
+    if let Err(mistakes) = shape(pipes, &of_shaper(steps), RowOrder::default(), 0).0 {
+        failed.extend(mistakes.into_iter().map(|(at, message, exit)| {
+            let line = steps[at].line;
+            (line, CommandFault::new(message, exit).at_line(line))
+        }));
+    }
+    failed
+}
+
+/// The ports that rules send packets to.
+fn named_ports(steps: &[CommandStep]) -> Vec<String> {
+    let named = steps.iter().filter_map(|step| match &step.command {
+        IpfwCommand::Add(add) => match &add.rule.action {
+            RuleAction::Forward(NextHop::Port(name)) => Some(name.to_string()),
+            _ => None,
+        },
+        _ => None,
+    });
+    named.collect()
+}
