@@ -140,7 +140,7 @@ impl PcapQueue {
         let mut at = ring.hwcur();
         while at != head {
             let slot = ring.slot(at);
-            self.packet.extend_from_slice(ring.bytes(slot));
+            ring.bytes(slot).append_to(&mut self.packet);
             at = ring.next(at);
             if !slot.flags.has(SlotFlags::MOREFRAG) {
                 let bytes = self.packet.len() as u64;
@@ -219,7 +219,7 @@ impl PcapQueue {
         let mut at = ring.hwtail();
         let mut parts = self.packet.chunks(size).peekable();
         while let Some(part) = parts.next() {
-            ring.buffer(at)[..part.len()].copy_from_slice(part);
+            ring.buffer(at).copy_in(part);
             let flags =
                 if parts.peek().is_some() { SlotFlags::MOREFRAG } else { SlotFlags::default() };
             let slot = ring.slot(at);

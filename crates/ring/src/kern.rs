@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::app::{AppRing, RingDirection};
-use crate::index::{Cyclic, SlotIdx, add, cyclic, distance, next, prev};
+use crate::index::{BufIdx, Cyclic, SlotIdx, add, cyclic, distance, next, prev};
 use crate::mem::{RingMem, RingOwnership, Slot, SlotFlags};
 use crate::offsets::RingOffsets;
 use crate::region::{Region, RegionError};
+use crate::shared::SharedBuf;
 use crate::view::RingView;
 
 /// The application wrote indices that no correct program writes. Slots that name no buffer now
@@ -152,7 +153,7 @@ impl KernRing {
             let cell = self.mem.slot(i);
             let slot = cell.get();
             if !self.mem.region().is_usable(slot.buf) {
-                cell.set(Slot { buf: crate::BufIdx(0), len: 0, ..slot });
+                cell.set(Slot { buf: BufIdx(0), len: 0, ..slot });
             } else if u32::from(slot.len) > self.mem.buf_size() {
                 cell.set(Slot { len: 0, ..slot });
             }
@@ -268,44 +269,37 @@ impl KernRing {
         KernSlots { ring: self, at: cyclic(from, to, self.mem.num_slots()) }
     }
 
-    /// The bytes of a slot's buffer, up to `slot.len`, for a driver that copies. Empty when the
-    /// slot names no usable buffer.
-    ///
-    /// The reference is right only while the slot is the driver's and peers are trusted.
+    /// The bytes of the buffer `buf`, up to `len`, for a driver that copies. Empty when there is no
+    /// such buffer, or it carries no frames.
     #[must_use]
     #[inline(always)]
-    pub fn bytes(&mut self, slot: Slot) -> &mut [u8] {
-        let len = if self.mem.region().is_usable(slot.buf) {
-            u32::from(slot.len).min(self.mem.buf_size())
-        } else {
-            0
-        };
-        let data = self.mem.data(slot.buf);
-        // SAFETY:
-        // - In bounds: `data` has `buf_size` bytes behind it and `len` is at most that.
-        // - Exclusive: the slot is the driver's, each buffer is in one slot (crate invariant 1),
-        //   and the result borrows this half mutably.
-        // - Initialised: memfd pages are zeroed; any byte is a valid `u8`.
-        unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), len as usize) }
+    fn whole(&self, buf: BufIdx, len: u32) -> SharedBuf<'_> {
+        let usable = self.mem.region().is_usable(buf);
+        self.mem.shared(buf, if usable { len } else { 0 })
+    }
+
+    /// The first `slot.len` bytes in the buffer that a slot names, wherever its payload begins.
+    #[must_use]
+    #[inline(always)]
+    pub fn bytes(&mut self, slot: Slot) -> SharedBuf<'_> {
+        self.whole(slot.buf, slot.len.into())
     }
 
     /// The whole buffer of slot `i` from its offset on, for a driver that receives by copying.
     #[must_use]
     #[inline(always)]
-    pub fn buffer(&mut self, i: SlotIdx) -> &mut [u8] {
+    pub fn buffer(&mut self, i: SlotIdx) -> SharedBuf<'_> {
         let (slot, at) = (self.slot(i), self.payload_offset(i));
-        let whole = self.bytes(Slot { len: self.mem.buf_size() as u16, ..slot });
-        whole.get_mut(at..).unwrap_or_default()
+        self.whole(slot.buf, self.mem.buf_size()).skip(at)
     }
 
     /// What slot `i` holds, from its offset on; shorter than `slot.len` where the buffer ends first,
     /// and empty when the slot names no usable buffer.
     #[must_use]
     #[inline(always)]
-    pub fn payload(&mut self, i: SlotIdx) -> &mut [u8] {
+    pub fn payload(&mut self, i: SlotIdx) -> SharedBuf<'_> {
         let (slot, at) = (self.slot(i), self.payload_offset(i));
-        let end = (at + usize::from(slot.len)).min(self.mem.buf_size() as usize);
-        self.bytes(Slot { len: end as u16, ..slot }).get_mut(at..).unwrap_or_default()
+        self.whole(slot.buf, self.mem.buf_size()).skip(at).first(slot.len.into())
     }
 
     /// Where in its buffer the payload of slot `i` begins, in bytes.

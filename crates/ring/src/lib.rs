@@ -58,6 +58,7 @@ mod protocol;
 pub mod raw;
 mod region;
 mod revocable;
+mod shared;
 mod sync_words;
 mod view;
 
@@ -82,4 +83,5 @@ pub use region::{
     RegionError, is_buf_size,
 };
 pub use revocable::RevocableMapping;
+pub use shared::SharedBuf;
 pub use view::RingView;

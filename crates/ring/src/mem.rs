@@ -15,6 +15,7 @@ use crate::index::{BufIdx, SlotIdx};
 use crate::layout::HEADROOM_BYTES;
 use crate::offsets::{HostOffsets, RingOffsets};
 use crate::region::{Region, RegionError};
+use crate::shared::SharedBuf;
 
 /// Flags of a slot (`NS_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -337,6 +338,16 @@ impl RingMem {
         // - In bounds: `idx < num_bufs`, and each buffer has `buf_size` bytes from its data on,
         //   the last one thanks to the slack at the region's end.
         unsafe { self.bufs.add(idx as usize * self.buf_size as usize) }
+    }
+
+    /// The first `len` bytes of a buffer, at most all of it.
+    #[inline(always)]
+    pub(crate) fn shared(&self, buf: BufIdx, len: u32) -> SharedBuf<'_> {
+        let len = len.min(self.buf_size) as usize;
+        // SAFETY:
+        // - In bounds: `data` has `buf_size` bytes behind it and `len` is at most that.
+        // - Mapped: `block` holds the region, and the result borrows us.
+        unsafe { SharedBuf::new(self.data(buf), len) }
     }
 
     /// Writes the first bytes of a buffer; `bytes` is at most `buf_size` long.

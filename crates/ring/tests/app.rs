@@ -18,7 +18,7 @@ fn received(frames: &[(&[u8], bool)]) -> (RxRing, KernRing) {
         let at = kern.hwtail();
         let flags = if more { SlotFlags::MOREFRAG } else { SlotFlags::default() };
         let slot = Slot { len: bytes.len() as u16, flags, ..kern.slot(at) };
-        kern.bytes(slot).copy_from_slice(bytes);
+        kern.bytes(slot).copy_in(bytes);
         kern.set_slot(at, slot);
         kern.set_tail(kern.next(at));
     }

@@ -30,7 +30,7 @@ impl Rings {
             let at = self.rx_kern.hwtail();
             let more = part + 1 < lens.len();
             let flags = if more { SlotFlags::MOREFRAG } else { SlotFlags::default() };
-            self.rx_kern.buffer(at)[..len].fill(mark + part as u8);
+            self.rx_kern.buffer(at).copy_in(&vec![mark + part as u8; len]);
             let slot = self.rx_kern.slot(at);
             self.rx_kern.set_slot(at, slipring_ring::Slot { len: len as u16, flags, ..slot });
             self.rx_kern.set_tail(self.rx_kern.next(at));
@@ -45,7 +45,7 @@ impl Rings {
         self.tx_kern.set_tail(self.tx_kern.prev(head));
         let mut parts = Vec::new();
         for (_, slot) in slots {
-            let bytes = self.tx_kern.bytes(slot);
+            let bytes = self.tx_kern.bytes(slot).to_vec();
             assert!(bytes.iter().all(|&byte| byte == bytes[0]));
             parts.push((bytes[0], bytes.len(), slot.flags.has(SlotFlags::MOREFRAG)));
         }
@@ -85,7 +85,7 @@ fn copy_leaves_the_frame_in_its_buffer_even_within_a_region() {
     rings.receive(5, &[100]);
     assert_eq!(copy(&mut rings.rx, &mut rings.tx, 8), 1);
     assert_eq!(bufs_of(&rings.rx_kern), before);
-    assert_eq!((rings.queued(), rings.rx_kern.buffer(0)[99]), (vec![(5, 100, false)], 5));
+    assert_eq!((rings.queued(), rings.rx_kern.buffer(0).to_vec()[99]), (vec![(5, 100, false)], 5));
 }
 
 #[test]

@@ -120,7 +120,7 @@ impl GatedQueue {
         self.scratch.clear();
         while at != head {
             let slot = self.tx_kern.slot(at);
-            self.scratch.extend_from_slice(self.tx_kern.bytes(slot));
+            self.tx_kern.bytes(slot).append_to(&mut self.scratch);
             at = self.tx_kern.next(at);
             if !slot.flags.has(SlotFlags::MOREFRAG) {
                 break;

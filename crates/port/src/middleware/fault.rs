@@ -113,12 +113,13 @@ impl FaultDirection {
         self.losses.chance(self.loss)
     }
 
-    /// Flips one bit, or none.
-    fn corrupt(&mut self, bytes: &mut [u8]) {
-        if self.corruptions.chance(self.corruption) && !bytes.is_empty() {
-            let bit = self.corruptions.below(bytes.len() as u64 * 8);
-            bytes[bit as usize / 8] ^= 1 << (bit % 8);
+    /// Which byte of so many is to be changed, if any, and its bit.
+    fn corruption(&mut self, len: usize) -> Option<(usize, u8)> {
+        if !self.corruptions.chance(self.corruption) || len == 0 {
+            return None;
         }
+        let bit = self.corruptions.below(len as u64 * 8);
+        Some((bit as usize / 8, 1 << (bit % 8)))
     }
 }
 
@@ -164,7 +165,12 @@ impl FaultQueue {
                 continue;
             }
             let first = self.tx_kern.slot(at);
-            lane.corrupt(self.tx_kern.bytes(first));
+            let bytes = self.tx_kern.bytes(first);
+            if let Some((at, bit)) = lane.corruption(bytes.len())
+                && let Some([byte]) = bytes.read(at)
+            {
+                bytes.write(at, [byte ^ bit]);
+            }
             while at != end {
                 let slot = self.tx_kern.slot(at);
                 let buf = copy_queued(lane, slot, time, |held| queue(inner, held));
@@ -199,8 +205,10 @@ impl FaultQueue {
             if lane.should_drop() {
                 self.counters.dropped(DropCause::Fault, 1);
             } else {
-                if let Some(frame) = inner.frame(0) {
-                    lane.corrupt(frame.bytes);
+                if let Some(frame) = inner.frame(0)
+                    && let Some((at, bit)) = lane.corruption(frame.bytes.len())
+                {
+                    frame.bytes[at] ^= bit;
                 }
                 for i in 0..slots {
                     let Some(slot) = inner.slot(i) else { break };

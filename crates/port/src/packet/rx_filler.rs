@@ -155,14 +155,11 @@ impl<'q> RxFiller<'q> {
             return Err(DropCause::RxRingFull);
         }
         // A slot that the program gave back with a wrong buffer number has no room.
-        let Some(space) = self.ring.buffer(self.at).get_mut(filled..).filter(|s| !s.is_empty())
-        else {
+        let len = self.ring.buffer(self.at).skip(filled).copy_in(rest);
+        if len == 0 {
             return Err(DropCause::RxNoBuffer);
-        };
-        let len = rest.len().min(space.len());
-        let (now, later) = rest.split_at(len);
-        space[..len].copy_from_slice(now);
-        *rest = later;
+        }
+        *rest = &rest[len..];
         Ok(len)
     }
 

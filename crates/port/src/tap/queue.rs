@@ -1,6 +1,6 @@
 //! The driver of one ring pair of a `tap:` port.
 
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -123,7 +123,7 @@ impl TapQueue {
         let mut sum = TrafficCounts::default();
         let mut result = Ok(());
         while room >= longest {
-            let len = match read(self.tun.as_fd(), ring.buffer(at), &mut self.overflow) {
+            let len = match sys::read(self.tun.as_fd(), ring.buffer(at), &mut self.overflow) {
                 Ok(0) | Err(Errno::AGAIN | Errno::INTR) => break,
                 Ok(len) => len,
                 Err(error) => {
@@ -144,12 +144,6 @@ impl TapQueue {
         self.counters.received(sum);
         result
     }
-}
-
-/// Reads one frame into `first` and what it does not hold into `overflow`; its length.
-#[inline(always)]
-fn read(tun: BorrowedFd<'_>, first: &mut [u8], overflow: &mut [u8]) -> Result<usize, Errno> {
-    rustix::io::readv(tun, &mut [IoSliceMut::new(first), IoSliceMut::new(overflow)])
 }
 
 /// Makes a packet of a frame of `len` bytes whose first ones are in slot `at` already; how many
@@ -193,7 +187,9 @@ fn copy_rest(
         ring.set_slot(at, Slot { len: last_len as u16, flags: SlotFlags::MOREFRAG, ..slot });
         at = ring.next(at);
         last_len = part.len();
-        ring.buffer(at).get_mut(..last_len).ok_or(DropCause::RxNoBuffer)?.copy_from_slice(part);
+        if ring.buffer(at).copy_in(part) < last_len {
+            return Err(DropCause::RxNoBuffer);
+        }
     }
     let slot = ring.slot(at);
     ring.set_slot(at, Slot { len: last_len as u16, flags: SlotFlags::default(), ..slot });

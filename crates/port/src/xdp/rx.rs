@@ -238,7 +238,7 @@ impl RxSide {
         let end = (at + len).min(self.ring.region().buf_size() as usize);
         let whole = self.ring.bytes(Slot { len: end as u16, ..slot });
         if whole.len() == at + len {
-            whole.copy_within(..len, at);
+            whole.shift(len, at);
         }
     }
 
@@ -371,10 +371,10 @@ impl RxSide {
         let slot = Slot { buf, len: range.len() as u16, flags };
         let to = self.ring.bytes(slot);
         let from_header = header.get(range.start..range.end.min(header.len())).unwrap_or_default();
-        let (head, tail) = to.split_at_mut(from_header.len());
-        head.copy_from_slice(from_header);
+        to.copy_in(from_header);
         let skip = range.start.saturating_sub(header.len());
-        tail.copy_from_slice(&payload[skip..skip + tail.len()]);
+        let rest = range.len() - from_header.len();
+        to.skip(from_header.len()).copy_in(&payload[skip..skip + rest]);
         self.put(slot);
     }
 

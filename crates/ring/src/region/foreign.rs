@@ -123,7 +123,7 @@ mod tests {
         let slots: Vec<_> = pair.kern.slots(0, head).map(|(_, slot)| slot).collect();
         assert_eq!(slots.len(), 1);
         assert_eq!((slots[0].len, slots[0].flags), (100, SlotFlags::default()));
-        assert_eq!(pair.kern.bytes(slots[0]), [7; 100]);
+        assert_eq!(pair.kern.bytes(slots[0]).to_vec(), [7; 100]);
     }
 
     #[test]

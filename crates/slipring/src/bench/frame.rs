@@ -1,5 +1,7 @@
 //! The frames of the pipe rows: every byte is written, every byte is read and checked.
 
+use slipring_ring::SharedBuf;
+
 /// Writes frame `sequence` of `N` bytes; returns its length.
 #[inline(always)]
 pub(super) fn write<const N: usize>(buf: &mut [u8], sequence: u64) -> usize {
@@ -19,6 +21,27 @@ pub(super) fn is_right<const N: usize>(bytes: &[u8], sequence: u64) -> bool {
     let (words, rest) = frame.as_chunks::<8>();
     let sum = words.iter().fold(0u64, |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)));
     sum == total(words.len(), sequence) && *rest == sequence.to_ne_bytes()[..rest.len()]
+}
+
+/// As [`is_right`], of bytes that are read by value.
+#[inline(always)]
+pub(super) fn is_right_by_value<const N: usize>(bytes: SharedBuf<'_>, sequence: u64) -> bool {
+    if bytes.len() != N {
+        return false;
+    }
+    let (mut sum, mut at) = (0u64, 0);
+    while let Some(line) = bytes.read::<64>(at) {
+        let (words, _) = line.as_chunks::<8>();
+        sum = words.iter().fold(sum, |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)));
+        at += 64;
+    }
+    while let Some(word) = bytes.read(at) {
+        sum = sum.wrapping_add(u64::from_ne_bytes(word));
+        at += 8;
+    }
+    let mut rest = [0; 8];
+    let left = bytes.skip(at).copy_out(&mut rest);
+    sum == total(N / 8, sequence) && rest[..left] == sequence.to_ne_bytes()[..left]
 }
 
 /// Whether the words are those of frame `sequence`.

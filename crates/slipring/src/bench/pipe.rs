@@ -241,7 +241,7 @@ fn read_copies<const N: usize>(
     let (mut at, mut sequence, mut right) = (kern.hwcur(), first, true);
     while at != head {
         let slot = kern.slot(at);
-        right &= frame::is_right::<N>(kern.bytes(slot), sequence);
+        right &= frame::is_right_by_value::<N>(kern.bytes(slot), sequence);
         sequence += 1;
         at = kern.next(at);
     }
