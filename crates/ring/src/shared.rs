@@ -93,6 +93,20 @@ impl<'m> SharedBuf<'m> {
         len
     }
 
+    /// Copies to another buffer, as many bytes as both have; how many.
+    #[inline(always)]
+    pub fn copy_to(self, to: SharedBuf<'_>) -> usize {
+        let len = self.len.min(to.len);
+        // SAFETY:
+        // - In bounds: `len` is at most the length of either, which are mapped.
+        // - Overlap is allowed for: a peer that breaks the rules may have named a buffer twice.
+        // - A peer that writes meanwhile spoils the bytes and nothing else; the fence is for who
+        //   judges the copy.
+        unsafe { std::ptr::copy(self.data.as_ptr(), to.data.as_ptr(), len) };
+        compiler_fence(Ordering::SeqCst);
+        len
+    }
+
     /// The bytes `at..at + N`; `None` where they do not all lie within.
     #[must_use]
     #[inline(always)]

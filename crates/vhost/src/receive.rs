@@ -1,7 +1,7 @@
 //! Frames of the guest: from its transmit queue into rx slots.
 
 use slipring_port::{DropCause, QueueCounters, TrafficCounts};
-use slipring_ring::{KernRing, SharedBuf, Slot, SlotFlags};
+use slipring_ring::{KernRing, SharedBuf, SlotFlags};
 use virtio_bindings::bindings::virtio_net::{VIRTIO_NET_HDR_F_NEEDS_CSUM, VIRTIO_NET_HDR_GSO_NONE};
 use vm_memory::GuestMemoryMmap;
 
@@ -30,8 +30,7 @@ pub(crate) fn receive(
         chains.used.push(UsedElem { head: chain.head, len: 0 });
         match take_frame(chains.memory, chain, header, scratch, ring.buffer(at)) {
             Ok(len) => {
-                let slot = ring.slot(at);
-                ring.set_slot(at, Slot { len: len as u16, flags: SlotFlags::default(), ..slot });
+                ring.set(at, len as u16, SlotFlags::default());
                 (at, room) = (ring.next(at), room - 1);
                 sum += TrafficCounts { packets: 1, bytes: len as u64 };
             }

@@ -1,6 +1,6 @@
 //! Writes received frames into an rx ring: whole, with their tags, over as many slots as it takes.
 
-use slipring_ring::{KernRing, Slot, SlotFlags, SlotIdx};
+use slipring_ring::{KernRing, SlotFlags, SlotIdx};
 use slipring_wire::offload::{Gso, Segmenter, VnetForm, VnetHeader, complete_at};
 
 use crate::stats::{DropCause, QueueCounters, TrafficCounts};
@@ -165,8 +165,7 @@ impl<'q> RxFiller<'q> {
 
     #[inline(always)]
     fn close(&mut self, len: usize, flags: SlotFlags) {
-        let slot = self.ring.slot(self.at);
-        self.ring.set_slot(self.at, Slot { len: len as u16, flags, ..slot });
+        self.ring.set(self.at, len as u16, flags);
         self.at = self.ring.next(self.at);
         self.free_slots -= 1;
     }

@@ -5,9 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use slipring_ring::{
-    KernRing, Region, RingHalves, RxRing, Slot, SlotFlags, SlotIdx, SyncFault, TxRing,
-};
+use slipring_ring::{KernRing, Region, RingHalves, RxRing, SlotFlags, SlotIdx, SyncFault, TxRing};
 
 use super::drops::HostDrops;
 use super::sys;
@@ -156,14 +154,13 @@ fn copy_into_slots(
     len: usize,
     overflow: &[u8],
 ) -> Result<u32, DropCause> {
-    let slot = ring.slot(at);
     let first = ring.buffer(at).len();
     if first == 0 {
         // The program gave the slot back with a wrong buffer number.
         return Err(DropCause::RxNoBuffer);
     }
     if len <= first {
-        ring.set_slot(at, Slot { len: len as u16, flags: SlotFlags::default(), ..slot });
+        ring.set(at, len as u16, SlotFlags::default());
         return Ok(1);
     }
     copy_rest(ring, at, room, overflow.get(..len - first).ok_or(DropCause::RxTooLong)?)
@@ -183,16 +180,14 @@ fn copy_rest(
     }
     let (mut at, mut last_len) = (first, buf_size);
     for part in rest.chunks(buf_size) {
-        let slot = ring.slot(at);
-        ring.set_slot(at, Slot { len: last_len as u16, flags: SlotFlags::MOREFRAG, ..slot });
+        ring.set(at, last_len as u16, SlotFlags::MOREFRAG);
         at = ring.next(at);
         last_len = part.len();
         if ring.buffer(at).copy_in(part) < last_len {
             return Err(DropCause::RxNoBuffer);
         }
     }
-    let slot = ring.slot(at);
-    ring.set_slot(at, Slot { len: last_len as u16, flags: SlotFlags::default(), ..slot });
+    ring.set(at, last_len as u16, SlotFlags::default());
     Ok(slots)
 }
 
