@@ -66,6 +66,7 @@ mod protocol;
 pub mod raw;
 mod region;
 mod revocable;
+mod secret;
 mod shared;
 mod sync_words;
 mod view;
@@ -92,5 +93,6 @@ pub use region::{
     RegionError, is_buf_size,
 };
 pub use revocable::RevocableMapping;
+pub use secret::secret_word;
 pub use shared::SharedBuf;
 pub use view::RingView;
