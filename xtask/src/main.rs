@@ -6,6 +6,7 @@
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
 mod layers;
+mod lent_memory;
 mod no_std;
 mod sizes;
 mod source;
@@ -18,10 +19,11 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Result<Vec<String>, String>;
 
-const CHECKS: [(&str, Check); 4] = [
+const CHECKS: [(&str, Check); 5] = [
     ("layers", layers::check),
     ("no-std", no_std::check),
     ("unsafe-budget", unsafe_budget::check),
+    ("lent-memory", lent_memory::check),
     ("sizes", sizes::check),
 ];
 
