@@ -1,5 +1,6 @@
 //! Another party writes what it likes into the ring area of a region, at any time between the
-//! calls of this one. No call may panic, hang, or lend bytes from outside the buffer area.
+//! calls of this one. No call may panic, hang, lend bytes of the region, or copy from or to bytes
+//! outside of the buffer area.
 #![no_main]
 
 use std::ops::Range;
@@ -8,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libfuzzer_sys::fuzz_target;
 use slipring_ring::{
-    BufIdx, Geometry, HugePages, KernRing, Pair, PipeEnd, PipePair, Region, Rx, RxRing, Slot,
-    SlotFlags, Tx, TxRing, copy, forward,
+    BufIdx, Geometry, HugePages, KernRing, PipeEnd, PipePair, Region, RingHalves, Rx, RxRing,
+    SharedBuf, SlotFlags, Tx, TxRing, copy, forward,
 };
 
 const SLOTS: u32 = 8;
@@ -18,7 +19,7 @@ const PAGE: usize = 4096;
 
 fuzz_target!(|data: &[u8]| {
     let geometry = Geometry { ring_bytes: 2 * PAGE as u64, bufs: BUFS, buf_size: 2048 };
-    let region = Region::create(geometry, HugePages::Never).expect("a small region");
+    let region = Region::create_shared(geometry, HugePages::Never).expect("a small region");
     let mut world = World::new(&region);
     let (steps, _) = data.as_chunks::<8>();
     for &[op, a, b, c, value @ ..] in steps {
@@ -28,7 +29,7 @@ fuzz_target!(|data: &[u8]| {
 
 struct World {
     region: Arc<Region>,
-    /// Where every lent byte must lie.
+    /// Where every byte must lie that is copied from or to, and none that is lent.
     bufs: Range<usize>,
     a: PipeEnd,
     b: PipeEnd,
@@ -46,9 +47,11 @@ impl World {
     fn new(region: &Arc<Region>) -> Self {
         let start = region.base().as_ptr() as usize + region.buf_start() as usize;
         let PipePair { a, b } = PipePair::create(region, 0, SLOTS).expect("room for a pipe");
-        let Pair { app, kern } = Pair::<Rx>::create(region, 0, SLOTS).expect("room for a ring");
+        let RingHalves { app, kern } =
+            RingHalves::<Rx>::create(region, 0, SLOTS).expect("room for a ring");
         let rx = Half { app, kern };
-        let Pair { app, kern } = Pair::<Tx>::create(region, 0, SLOTS).expect("room for a ring");
+        let RingHalves { app, kern } =
+            RingHalves::<Tx>::create(region, 0, SLOTS).expect("room for a ring");
         let tx = Half { app, kern };
         // Data begins 256 bytes into the area and reaches as far beyond it.
         let bufs = start + 256..start + 256 + BUFS as usize * 2048;
@@ -106,10 +109,11 @@ impl World {
     }
 
     fn drain(&mut self, count: u32) {
-        for frame in self.b.rx.batch(count) {
+        for frame in self.b.rx.batch(count).frames() {
             overwrite(&self.bufs, frame.bytes, 1);
         }
-        for frame in self.rx.app.batch(count) {
+        self.b.rx.drain_by_value(count, |bytes, _| spoil(&self.bufs, bytes, 1));
+        for frame in self.rx.app.batch(count).frames() {
             overwrite(&self.bufs, frame.bytes, 2);
         }
     }
@@ -134,23 +138,23 @@ impl World {
         let kern = &mut self.tx.kern;
         let Ok(head) = kern.released() else { return };
         assert!(head < SLOTS && kern.pending(head) < SLOTS);
-        let slots: Vec<Slot> = kern.slots(kern.hwcur(), head).map(|(_, slot)| slot).collect();
-        for slot in slots {
-            overwrite(&self.bufs, kern.bytes(slot), 5);
+        let slots: Vec<u32> = kern.slots(kern.hwcur(), head).map(|(i, _)| i).collect();
+        for i in slots {
+            spoil(&self.bufs, kern.bytes(i), 5);
+            spoil(&self.bufs, kern.payload(i), 5);
         }
-        kern.done_to(head);
+        kern.complete_to(head);
         kern.set_tail(kern.prev(head));
     }
 
     fn drive_rx(&mut self, count: u32) {
         let kern = &mut self.rx.kern;
         let Ok(head) = kern.released() else { return };
-        kern.done_to(head);
-        for _ in 0..count.min(kern.room()) {
+        kern.complete_to(head);
+        for _ in 0..count.min(kern.free_slots()) {
             let at = kern.hwtail();
-            overwrite(&self.bufs, kern.buffer(at), 6);
-            let slot = kern.slot(at);
-            kern.set_slot(at, Slot { len: 60, flags: SlotFlags(count as u16), ..slot });
+            spoil(&self.bufs, kern.buffer(at), 6);
+            kern.set(at, 60, SlotFlags(count as u16));
             kern.set_tail(kern.next(at));
         }
     }
@@ -161,14 +165,20 @@ impl World {
         if let Some(frame) = rx.frame(i) {
             overwrite(&self.bufs, frame.bytes, 8);
         }
-        if let Some(buf) = rx.buffer(j) {
-            overwrite(&self.bufs, buf, 9);
+        rx.write_back(i);
+        if let Some(bytes) = rx.bytes(j) {
+            spoil(&self.bufs, bytes, 9);
         }
+        assert!(rx.buffer(j).is_none(), "nothing of the region is lent");
         rx.exchange(i, j);
         rx.swap(i, &mut self.tx.app, j);
-        rx.replace(i, BufIdx(value));
+        rx.swap_to_driver(i, &mut self.rx.kern, j % SLOTS, SlotFlags(value as u16));
+        if let Ok(buf) = self.region.alloc_owned() {
+            let (Ok(buf) | Err(buf)) = rx.replace(i, buf);
+            assert!(self.region.release_owned(buf));
+        }
         rx.set(j, value as usize, SlotFlags(value as u16));
-        rx.show(i, j, |bytes, _| assert!(bytes.len() <= 2048));
+        rx.for_each_frame(i, j, |bytes, _| assert!(bytes.len() <= 2048));
         rx.advance(j);
     }
 
@@ -187,17 +197,17 @@ impl World {
         let inside = (buf.0 < BUFS).then_some(len.min(2048));
         assert_eq!(self.region.copy_out(buf, &mut out[..len]), inside);
         assert_eq!(self.region.copy_in(buf, &out[..len]), inside);
-        self.region.give_bufs([buf]);
+        self.region.release_bufs([buf]);
     }
 
     /// Takes up an end where a pipe may or may not lie.
     fn attach(&mut self, at: u32) {
         let offset = if at.is_multiple_of(2) { self.a.offset() } else { u64::from(at) * 8 };
-        let (mine, peers) = self.a.bells();
+        let (mine, peers) = self.a.doorbells();
         let (Ok(mine), Ok(peers)) = (mine.try_clone(), peers.try_clone()) else { return };
         let Ok(mut end) = PipeEnd::attach(&self.region, offset, mine, peers) else { return };
         let _ = end.rx_sync();
-        for frame in end.rx.batch(u32::MAX) {
+        for frame in end.rx.batch(u32::MAX).frames() {
             overwrite(&self.bufs, frame.bytes, 10);
         }
         end.tx.fill(u32::MAX, |_| 60);
@@ -229,11 +239,18 @@ impl World {
     }
 }
 
-/// Writes all of a lent slice, after a look at where it lies.
+/// Writes all of a lent slice, after a look at where it lies: in memory of this process alone.
 fn overwrite(bufs: &Range<usize>, bytes: &mut [u8], value: u8) {
     let lent = bytes.as_ptr_range();
     assert!(
-        bytes.len() <= 2048 && bufs.start <= lent.start as usize && lent.end as usize <= bufs.end
+        bytes.len() <= 2048 && (lent.end as usize <= bufs.start || bufs.end <= lent.start as usize)
     );
     bytes.fill(value);
+}
+
+/// Writes all of a buffer by value, after a look at where it lies.
+fn spoil(bufs: &Range<usize>, bytes: SharedBuf<'_>, value: u8) {
+    let (start, len) = (bytes.address(), bytes.len());
+    assert!(len <= 2048 && bufs.start <= start && start + len <= bufs.end);
+    assert_eq!(bytes.copy_in(&[value; 2048]), len);
 }

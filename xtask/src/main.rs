@@ -7,6 +7,7 @@
 
 mod dependencies;
 mod layers;
+mod lent_memory;
 mod no_std;
 mod sizes;
 mod source;
@@ -23,6 +24,7 @@ const CHECKS: [(&str, Check); 5] = [
     ("layers", layers::check),
     ("no-std", no_std::check),
     ("unsafe-budget", unsafe_budget::check),
+    ("lent-memory", lent_memory::check),
     ("sizes", sizes::check),
     ("dependencies", dependencies::check),
 ];

@@ -1,5 +1,7 @@
 //! The frames of the pipe rows: every byte is written, every byte is read and checked.
 
+use slipring_ring::SharedBuf;
+
 /// Writes frame `sequence` of `N` bytes; returns its length.
 #[inline(always)]
 pub(super) fn write<const N: usize>(buf: &mut [u8], sequence: u64) -> usize {
@@ -21,6 +23,47 @@ pub(super) fn is_right<const N: usize>(bytes: &[u8], sequence: u64) -> bool {
     sum == total(words.len(), sequence) && *rest == sequence.to_ne_bytes()[..rest.len()]
 }
 
+/// As [`write`], to bytes that are written by value.
+#[inline(always)]
+pub(super) fn write_by_value<const N: usize>(buf: SharedBuf<'_>, sequence: u64) -> usize {
+    let word = |i: usize| sequence.wrapping_add(i as u64).to_ne_bytes();
+    let lines = N / 64;
+    for line in 0..lines {
+        let mut bytes = [0; 64];
+        let (words, _) = bytes.as_chunks_mut::<8>();
+        for (i, to) in words.iter_mut().enumerate() {
+            *to = word(8 * line + i);
+        }
+        buf.write(64 * line, bytes);
+    }
+    for i in 8 * lines..N / 8 {
+        buf.write(8 * i, word(i));
+    }
+    buf.skip(N / 8 * 8).copy_in(&sequence.to_ne_bytes()[..N % 8]);
+    N
+}
+
+/// As [`is_right`], of bytes that are read by value.
+#[inline(always)]
+pub(super) fn is_right_by_value<const N: usize>(bytes: SharedBuf<'_>, sequence: u64) -> bool {
+    if bytes.len() != N {
+        return false;
+    }
+    let (mut sum, mut at) = (0u64, 0);
+    while let Some(line) = bytes.read::<64>(at) {
+        let (words, _) = line.as_chunks::<8>();
+        sum = words.iter().fold(sum, |sum, word| sum.wrapping_add(u64::from_ne_bytes(*word)));
+        at += 64;
+    }
+    while let Some(word) = bytes.read(at) {
+        sum = sum.wrapping_add(u64::from_ne_bytes(word));
+        at += 8;
+    }
+    let mut rest = [0; 8];
+    let left = bytes.skip(at).copy_out(&mut rest);
+    sum == total(N / 8, sequence) && rest[..left] == sequence.to_ne_bytes()[..left]
+}
+
 /// Whether the words are those of frame `sequence`.
 #[inline(always)]
 pub(super) fn sums_to(words: &[u64; 8], sequence: u64) -> bool {
@@ -37,12 +80,14 @@ fn total(words: usize, sequence: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use slipring_ring::{Geometry, HugePages, Region, RingHalves, Tx};
 
     #[test]
     fn a_frame_is_right_until_a_byte_the_length_or_the_number_changes() {
         fn try_len<const N: usize>() {
             let mut buf = [0; 2048];
             assert_eq!(write::<N>(&mut buf, 7), N);
+            by_value::<N>();
             assert!(is_right::<N>(&buf[..N], 7));
             assert!(!is_right::<N>(&buf[..N], 8));
             assert!(!is_right::<N>(&buf[..N - 1], 7));
@@ -52,6 +97,19 @@ mod tests {
                 assert!(!is_right::<N>(&buf[..N], 7), "byte {i} of {N}");
                 buf[i] ^= 1;
             }
+        }
+        fn by_value<const N: usize>() {
+            let geometry = Geometry { ring_bytes: 1 << 12, bufs: 8, buf_size: 2048 };
+            let region = Region::create(geometry, HugePages::Never).unwrap();
+            let RingHalves { mut app, mut kern } = RingHalves::<Tx>::create(&region, 0, 4).unwrap();
+            app.fill_by_value(1, |buf| write_by_value::<N>(buf, 7));
+            app.fill(1, |buf| write::<N>(buf, 7));
+            kern.released().unwrap();
+            let (one, other) = (kern.bytes(0).to_vec(), kern.bytes(1).to_vec());
+            assert!(one == other && is_right_by_value::<N>(kern.bytes(0), 7));
+            assert!(!is_right_by_value::<N>(kern.bytes(0), 8));
+            kern.bytes(0).write(N - 1, [one[N - 1] ^ 1]);
+            assert!(!is_right_by_value::<N>(kern.bytes(0), 7));
         }
         try_len::<64>();
         try_len::<1500>();

@@ -94,7 +94,7 @@ fn receive(
     while now() < until && ages.len() < ages.capacity() {
         waiter.wait_ports(&mut [&mut *port], Interest::RX, Some(Duration::from_millis(50)))?;
         let arrival = now();
-        for frame in port.queues[0].rings().rx.batch(64) {
+        for frame in port.queues[0].rings().rx.batch(64).frames() {
             if let Some(stamp) = frame.bytes.get(STAMP_BYTES).and_then(|bytes| bytes.first_chunk())
             {
                 ages.push(arrival.saturating_sub(Nanos::from_ne_bytes(*stamp)));

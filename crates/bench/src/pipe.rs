@@ -83,11 +83,12 @@ fn with_goals<const N: usize>(row: BenchRow, batch: u32) -> BenchRow {
     }
 }
 
-/// A pipe in a region of its own.
-pub(super) fn pipe() -> Result<PipePair, BenchError> {
+/// A pipe in a region of its own, to be passed to another process or not.
+pub(super) fn pipe(is_shared: bool) -> Result<PipePair, BenchError> {
     let geometry =
         Geometry { ring_bytes: 1 << 20, bufs: 2 * SLOTS_PER_RING + 2, buf_size: BUF_SIZE };
-    Ok(PipePair::create(&Region::create(geometry, HugePages::Try)?, 0, SLOTS_PER_RING)?)
+    let create = if is_shared { Region::create_shared } else { Region::create };
+    Ok(PipePair::create(&create(geometry, HugePages::Try)?, 0, SLOTS_PER_RING)?)
 }
 
 /// An end of a pipe of either kind: of this process and those it is passed to, or of a daemon.
@@ -136,11 +137,20 @@ impl<E: BenchPipeEnd> PipeWriter<E> {
     fn step<const N: usize>(&mut self, batch: u32) -> Result<u32, BenchError> {
         // In a local variable: a store to memory between two frames would slow the loop down.
         let mut sequence = self.next;
-        let filled = self.end.tx().fill(batch, |buf| {
-            let len = frame::write::<N>(buf, sequence);
-            sequence += 1;
-            len
-        });
+        let tx = self.end.tx();
+        let filled = if tx.region().is_private() {
+            tx.fill(batch, |buf| {
+                let len = frame::write::<N>(buf, sequence);
+                sequence += 1;
+                len
+            })
+        } else {
+            tx.fill_by_value(batch, |buf| {
+                let len = frame::write_by_value::<N>(buf, sequence);
+                sequence += 1;
+                len
+            })
+        };
         self.next = sequence;
         self.end.tx_sync()?;
         Ok(filled)
@@ -220,9 +230,17 @@ impl<E: BenchPipeEnd> PipeReader<E> {
 #[inline(always)]
 fn read<const N: usize>(end: &mut impl BenchPipeEnd, batch: u32, first: u64) -> (u64, bool) {
     let (mut sequence, mut right) = (first, true);
-    for frame in end.rx().batch(batch) {
-        right &= frame::is_right::<N>(frame.bytes, sequence);
-        sequence += 1;
+    let rx = end.rx();
+    if rx.region().is_private() {
+        for frame in rx.batch(batch).frames() {
+            right &= frame::is_right::<N>(frame.bytes, sequence);
+            sequence += 1;
+        }
+    } else {
+        rx.drain_by_value(batch, |bytes, _| {
+            right &= frame::is_right_by_value::<N>(bytes, sequence);
+            sequence += 1;
+        });
     }
     (sequence - first, right)
 }
@@ -240,8 +258,7 @@ fn read_copies<const N: usize>(
     let head = kern.released().map_err(SyncFault::from)?;
     let (mut at, mut sequence, mut right) = (kern.hwcur(), first, true);
     while at != head {
-        let slot = kern.slot(at);
-        right &= frame::is_right::<N>(kern.bytes(slot), sequence);
+        right &= frame::is_right_by_value::<N>(kern.bytes(at), sequence);
         sequence += 1;
         at = kern.next(at);
     }
@@ -251,7 +268,7 @@ fn read_copies<const N: usize>(
 }
 
 fn one_thread<const N: usize>(way: ReadMode, batch: u32) -> Result<BenchRound, BenchError> {
-    let PipePair { a, b } = pipe()?;
+    let PipePair { a, b } = pipe(false)?;
     let (mut writer, mut reader) = (PipeWriter::new(a), PipeReader::new(b, way)?);
     Ok(Box::new(move |time| {
         let counted = on_cpu(PROGRAM_CPU, || {
@@ -271,7 +288,7 @@ pub(super) fn two_threads<const N: usize>(
     batch: u32,
 ) -> Result<BenchRound, BenchError> {
     Ok(Box::new(move |time| {
-        let PipePair { a, b } = pipe()?;
+        let PipePair { a, b } = pipe(false)?;
         let (mut writer, mut reader) = (PipeWriter::new(a), PipeReader::new(b, way)?);
         beside_writer::<N>(&mut writer, batch, || {
             on_cpu(PROGRAM_CPU, || reader.run::<N>(batch, time))

@@ -75,7 +75,7 @@ impl PassedPipeEnd {
 /// Writes here, reads there. Each bout has a pipe and a process of its own.
 pub(super) fn two_processes<const N: usize>(way: ReadMode, batch: u32) -> BenchRound {
     Box::new(move |time| {
-        let PipePair { a, b } = pipe()?;
+        let PipePair { a, b } = pipe(true)?;
         let part = PassedPipeEnd { offset: b.offset(), len: N, batch, read_mode: way, time };
         let child = start(&b, part)?;
         // The ends of this process are not to touch the rings of the other's.

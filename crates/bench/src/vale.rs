@@ -237,8 +237,8 @@ impl SwitchClient {
         len: usize,
     ) -> Result<(), BenchError> {
         if to.count > 1 {
-            self.tx.fill(MAX_BATCH, |buf| {
-                buf[..6].copy_from_slice(&mac(to.next()));
+            self.tx.fill_by_value(MAX_BATCH, |buf| {
+                buf.copy_in(&mac(to.next()));
                 len
             });
         } else {

@@ -253,8 +253,8 @@ fn send(port: &mut Port, frame: &[u8]) -> Result<u64, RunError> {
 fn receive(port: &mut Port) -> Result<u64, RunError> {
     let queue = &mut port.queues[0];
     queue.rx_sync()?;
-    let frames = queue.rings().rx.batch(MAX_BATCH);
-    let sum: usize = frames.map(|frame| usize::from(frame.bytes[0])).sum();
+    let mut batch = queue.rings().rx.batch(MAX_BATCH);
+    let sum: usize = batch.frames().map(|frame| usize::from(frame.bytes[0])).sum();
     std::hint::black_box(sum);
     Ok(0)
 }

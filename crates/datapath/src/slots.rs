@@ -78,15 +78,12 @@ impl BatchedTxQueue {
         let may_swap = may_swap && rx.same_region(tx);
         for (i, j) in (at..at + slots).zip(self.filled..) {
             let Some(slot) = rx.slot(i) else { continue };
-            let mut flags = SlotFlags(slot.flags.0 & SlotFlags::MOREFRAG.0);
-            if may_swap {
-                rx.swap(i, tx, j);
-                flags = flags | SlotFlags::BUF_CHANGED;
-            } else if let (Some(from), Some(to)) = (rx.frame(i), tx.buffer(j)) {
-                let len = from.bytes.len().min(to.len());
-                to[..len].copy_from_slice(&from.bytes[..len]);
+            let flags = SlotFlags(slot.flags.0 & SlotFlags::MOREFRAG.0);
+            if may_swap && rx.swap(i, tx, j) {
+                tx.set(j, slot.len.into(), flags | SlotFlags::BUF_CHANGED);
+            } else {
+                tx.write_copy(j, rx, i, flags);
             }
-            tx.set(j, slot.len.into(), flags);
         }
         self.consume(slots);
         true
@@ -102,11 +99,8 @@ impl BatchedTxQueue {
         let tx = self.queue.rings().tx;
         for (i, part) in (0..slots).zip(frame.chunks(size)) {
             let j = self.filled + i;
-            if let Some(to) = tx.buffer(j) {
-                to[..part.len()].copy_from_slice(part);
-            }
             let more = i + 1 < slots;
-            tx.set(j, part.len(), if more { SlotFlags::MOREFRAG } else { SlotFlags::default() });
+            tx.write(j, part, if more { SlotFlags::MOREFRAG } else { SlotFlags::default() });
         }
         self.consume(slots);
         true

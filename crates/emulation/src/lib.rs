@@ -28,7 +28,6 @@ mod tests;
 mod virtual_time;
 mod warnings;
 
-use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -480,5 +479,5 @@ fn instead(matches: &ArgMatches) -> Option<PrintInstead> {
 
 /// Short enough to be typed again.
 fn chosen_seed() -> u64 {
-    RandomState::new().hash_one(std::process::id()) >> 40
+    slipring_ring::secret_word() >> 40
 }

@@ -1,7 +1,6 @@
 //! A run of `slipring firewall`.
 
 use std::fs::OpenOptions;
-use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -200,7 +199,7 @@ impl FirewallPlan {
         opening::wait_for_links(&self.ports, self.link_wait, &signals)?;
         let events = Arc::new(LogEvents::default());
         let log_file = self.log_file()?;
-        let seed = self.seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8));
+        let seed = self.seed.unwrap_or_else(slipring_ring::secret_word);
         let pipes = threads::worker_pipes(self.ports.len(), self.threads);
         let ports = self.opening.open_with_pipes(&self.ports, &pipes, session)?;
         // Files of rules are read again when told to, and states kept.

@@ -112,12 +112,27 @@ impl DataplaneOutput for PortOutput<'_> {
 struct SingleSlotFrames<'r> {
     rx: &'r mut RxRing,
     first: u32,
+    /// The slot whose frame was shown last, and may have been changed since.
+    shown: Option<u32>,
+}
+
+impl SingleSlotFrames<'_> {
+    /// Has what was changed where the frame is sent from.
+    #[inline]
+    fn write_back(&mut self) {
+        if let Some(i) = self.shown.take() {
+            self.rx.write_back(i);
+        }
+    }
 }
 
 impl FrameBatch for SingleSlotFrames<'_> {
     #[inline]
     fn frame(&mut self, at: usize) -> &mut [u8] {
-        self.rx.frame(self.first + at as u32).map_or(&mut [], |frame| frame.bytes)
+        self.write_back();
+        let i = self.first + at as u32;
+        self.shown = Some(i);
+        self.rx.frame(i).map_or(&mut [], |frame| frame.bytes)
     }
 }
 
@@ -226,9 +241,10 @@ impl FirewallWorker {
             return 0;
         }
         let rx = sides[from].queues[queue].queue.rings().rx;
-        let mut frames = SingleSlotFrames { rx, first: at };
+        let mut frames = SingleSlotFrames { rx, first: at, shown: None };
         let came = (from as PortIndex, time);
         join.offer_all(&mut frames, count as usize, came, aside, ways);
+        frames.write_back();
         let ways = std::mem::take(&mut self.egress_ports);
         for (at, way) in (at..).zip(&ways) {
             way.iter().for_each(|&to| self.forward(from, queue, (at, 1), usize::from(to)));

@@ -11,7 +11,6 @@
 //! The device itself cannot pass a descriptor. What nobody fetches goes with the loan.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
@@ -74,7 +73,7 @@ impl Netmap {
             DelegatedQueueLayout { words, tx, rx, ..one }
         };
         let layouts: Vec<_> = lent.iter().map(|one| layout(one.layout)).collect();
-        let token = RandomState::new().hash_one(who);
+        let token = slipring_ring::secret_word();
         let stamps = !open.domain.params().no_timestamp;
         let answer =
             encode_delegated_queues(who, stamps, token, &layouts).ok_or(Errno::OPNOTSUPP)?;

@@ -98,7 +98,8 @@ impl Lab {
             measure(&mut self.a, |port| {
                 let queue = &mut port.queues[0];
                 queue.rx_sync().unwrap();
-                let frames = queue.rings().rx.batch(BATCH);
+                let mut batch = queue.rings().rx.batch(BATCH);
+                let frames = batch.frames();
                 let count = frames.len() as u32;
                 std::hint::black_box(frames.map(|frame| frame.bytes[0] as usize).sum::<usize>());
                 count

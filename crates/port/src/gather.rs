@@ -139,8 +139,7 @@ impl Gather {
                 self.refused = Some(DropCause::TxBadSlot);
             }
             len += bytes.len() as u32;
-            self.iovecs
-                .push(IoVec { address: bytes.as_ptr().expose_provenance(), len: bytes.len() });
+            self.iovecs.push(IoVec { address: bytes.address(), len: bytes.len() });
             self.end = ring.next(self.end);
             more = part.flags.has(SlotFlags::MOREFRAG);
             if more && self.end == head {
@@ -281,7 +280,7 @@ mod tests {
     #[test]
     fn a_frame_is_taken_from_the_offset_of_its_slot_and_not_beyond_its_buffer() {
         let mut rig = Rig::new();
-        let begin = rig.kern.buffer(0).as_ptr().expose_provenance();
+        let begin = rig.kern.buffer(0).address();
         rig.kern.view().set_offsets(Some(RingOffsets { mask: 0xff, max: 200 }), 0);
         for (slot, len) in [(0, 60), (1, 2048)] {
             rig.kern.view().set_slot_ptr(slot, 100);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use slipring_ring::{KernRing, Region, RingHalves, RxRing, Slot, SlotFlags, TxRing};
+use slipring_ring::{KernRing, Region, RingHalves, RxRing, SlotFlags, TxRing};
 
 use crate::error::{OpenError, RunError};
 use crate::info::{PortCaps, PortInfo, PortMode};
@@ -113,8 +113,7 @@ impl Queue for NullQueue {
         let new = ring.free_slots();
         let mut at = ring.hwtail();
         for _ in 0..new {
-            let slot = ring.slot(at);
-            ring.set_slot(at, Slot { len: FRAME_LEN, flags: SlotFlags::default(), ..slot });
+            ring.set(at, FRAME_LEN, SlotFlags::default());
             at = ring.next(at);
         }
         ring.set_tail(at);

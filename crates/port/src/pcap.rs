@@ -10,9 +10,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use slipring_ring::{
-    KernRing, Region, RingHalves, RxRing, Slot, SlotFlags, SlotIdx, SyncFault, TxRing,
-};
+use slipring_ring::{KernRing, Region, RingHalves, RxRing, SlotFlags, SlotIdx, SyncFault, TxRing};
 
 use crate::capture::{FileReader, FileWriter, wall_clock};
 use crate::error::{OpenError, RunCause, RunError};
@@ -140,7 +138,7 @@ impl PcapQueue {
         let mut at = ring.hwcur();
         while at != head {
             let slot = ring.slot(at);
-            self.packet.extend_from_slice(ring.bytes(slot));
+            ring.bytes(at).append_to(&mut self.packet);
             at = ring.next(at);
             if !slot.flags.has(SlotFlags::MOREFRAG) {
                 let bytes = self.packet.len() as u64;
@@ -219,11 +217,10 @@ impl PcapQueue {
         let mut at = ring.hwtail();
         let mut parts = self.packet.chunks(size).peekable();
         while let Some(part) = parts.next() {
-            ring.buffer(at)[..part.len()].copy_from_slice(part);
+            ring.buffer(at).copy_in(part);
             let flags =
                 if parts.peek().is_some() { SlotFlags::MOREFRAG } else { SlotFlags::default() };
-            let slot = ring.slot(at);
-            ring.set_slot(at, Slot { len: part.len() as u16, flags, ..slot });
+            ring.set(at, part.len() as u16, flags);
             at = ring.next(at);
         }
         ring.set_tail(at);

@@ -61,7 +61,7 @@ fn pipe((batch, mut pipe, other): (u32, PipePair, PipePair)) -> (u64, PipePair, 
         assert_eq!(pipe.a.tx.fill(batch, |buf| write(buf, 7)), batch);
         pipe.a.tx_sync().expect("both ends are right");
         pipe.b.rx_sync().expect("both ends are right");
-        for frame in pipe.b.rx.batch(batch) {
+        for frame in pipe.b.rx.batch(batch).frames() {
             total += sum(frame.bytes);
         }
     }

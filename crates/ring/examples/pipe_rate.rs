@@ -136,7 +136,7 @@ fn fill_safe(end: &mut PipeEnd, batch: u32, next: &mut u64) -> u32 {
 
 fn drain_safe(end: &mut PipeEnd, batch: u32, next: &mut u64) -> u32 {
     let mut sequence = *next;
-    for frame in end.rx.batch(batch) {
+    for frame in end.rx.batch(batch).frames() {
         let bytes = frame.bytes.first_chunk::<64>().expect("frames of 64 bytes were sent");
         let (words, _) = bytes.as_chunks::<8>();
         check(std::array::from_fn(|i| u64::from_ne_bytes(words[i])), sequence);

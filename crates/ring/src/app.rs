@@ -8,17 +8,24 @@
 
 mod attach;
 mod batch;
+mod copies;
+mod rx;
+mod tx;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-pub use batch::RxBatch;
+pub use batch::{BatchFrames, RxBatch};
+use copies::SlotCopies;
 
-use crate::index::{SlotIdx, add, cyclic, distance, next, spans};
-use crate::mem::{RingDir, RingMem, Slot, SlotFlags};
+use crate::index::{SlotIdx, add, cyclic, distance, next};
+use crate::kern::KernRing;
+use crate::mem::{PrivateMem, RingDir, RingMem, Slot, SlotFlags};
+use crate::owned::OwnedBuf;
 use crate::protocol::PeerFault;
-use crate::region::Region;
+use crate::region::{Region, RegionError};
+use crate::shared::SharedBuf;
 use crate::view::RingView;
 
 /// Marks a ring that sends.
@@ -72,6 +79,8 @@ pub struct AppRing<D> {
     mem: RingMem,
     head: u32,
     tail: u32,
+    /// What is lent in a region that others map; `None` where the program is another process.
+    copies: Option<Box<SlotCopies>>,
     direction: PhantomData<D>,
 }
 
@@ -97,7 +106,32 @@ impl<D> AppRing<D> {
     pub(crate) fn start(mem: RingMem) -> Self {
         let (head, tail) = (0, mem.tail().load(Ordering::Acquire));
         let tail = if tail < mem.num_slots() { tail } else { head };
-        Self { mem, head, tail, direction: PhantomData }
+        Self { mem, head, tail, copies: None, direction: PhantomData }
+    }
+
+    /// For the program: in a region that others map, frames are lent as copies from now on.
+    pub(crate) fn with_copies(self) -> Result<Self, RegionError> {
+        if self.mem.is_private() {
+            return Ok(self);
+        }
+        let copies = Some(Box::new(SlotCopies::new(&self.mem)?));
+        Ok(Self { copies, ..self })
+    }
+
+    /// What may be lent of the slots `from..to`: their buffers, or copies of these.
+    #[inline(always)]
+    fn lend(&self, from: SlotIdx, to: SlotIdx) -> Option<PrivateMem<'_>> {
+        match self.mem.as_private() {
+            Some(mem) => Some(mem),
+            None => self.lend_copies(from, to),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn lend_copies(&self, from: SlotIdx, to: SlotIdx) -> Option<PrivateMem<'_>> {
+        let slots = cyclic(from, to, self.mem.num_slots());
+        self.copies.as_ref()?.of_slots(&self.mem, slots)
     }
 
     /// Takes over the slots that the driver has released since the last call; returns how many
@@ -174,23 +208,51 @@ impl<D> AppRing<D> {
     #[must_use]
     #[inline(always)]
     pub fn frame(&mut self, i: u32) -> Option<FrameMut<'_>> {
-        let slot = self.slot(i)?;
-        Some(FrameMut { bytes: bytes_of(&self.mem, slot), flags: slot.flags })
+        let at = (i < self.owned_slots()).then(|| self.index(i))?;
+        let mem = self.lend(at, next(at, self.mem.num_slots()))?;
+        let slot = mem.slot(at).get();
+        Some(FrameMut { bytes: bytes_of(mem, slot), flags: slot.flags })
     }
 
-    /// The whole buffer of the `i`-th of our slots.
+    /// Writes what [`Self::frame`] lent last of our `i`-th slot, and was changed since, to the buffer.
+    /// In a private region that is where it was changed.
+    #[inline(always)]
+    pub fn write_back(&mut self, i: u32) {
+        if !self.mem.is_private() && i < self.owned_slots() {
+            self.store_copy(self.index(i));
+        }
+    }
+
+    #[cold]
+    fn store_copy(&mut self, at: SlotIdx) {
+        if let Some(copies) = &self.copies {
+            copies.store(&self.mem, at);
+        }
+    }
+
+    /// The whole buffer of the `i`-th of our slots; `None` in a region that others map.
     #[must_use]
     #[inline(always)]
     pub fn buffer(&mut self, i: u32) -> Option<&mut [u8]> {
         let slot = self.slot(i)?;
-        Some(whole_buffer(&self.mem, slot.buf))
+        Some(whole_buffer(self.mem.as_private()?, slot.buf))
     }
 
-    /// Sets length and flags of the `i`-th of our slots; the length is cut to the buffer.
+    /// What the `i`-th of our slots holds, by value.
+    #[must_use]
+    #[inline(always)]
+    pub fn bytes(&mut self, i: u32) -> Option<SharedBuf<'_>> {
+        let slot = self.slot(i)?;
+        Some(self.mem.shared(slot.buf, slot.len.into()))
+    }
+
+    /// Sets length and flags of the `i`-th of our slots; the length is cut to the buffer. A slot whose
+    /// buffer was exchanged keeps saying so: a pipe's driver gives no other slots back.
     #[inline(always)]
     pub fn set(&mut self, i: u32, len: usize, flags: SlotFlags) {
         if let Some(slot) = self.slot(i) {
             let len = len.min(self.mem.buf_size() as usize) as u16;
+            let flags = flags | SlotFlags(slot.flags.0 & SlotFlags::BUF_CHANGED.0);
             self.mem.slot(self.index(i)).set(Slot { len, flags, ..slot });
         }
     }
@@ -230,14 +292,40 @@ impl<D> AppRing<D> {
         }
     }
 
-    /// Exchanges the buffer of our `i`-th slot for `buf`, one outside all rings (an extra buffer);
-    /// returns the one that was there.
-    #[inline(always)]
-    pub fn replace(&mut self, i: u32, buf: crate::BufIdx) -> Option<crate::BufIdx> {
-        let slot = self.slot(i)?;
+    /// Moves the frame in our `i`-th slot to slot `at` of a driver's ring, with the flags that are
+    /// given, and takes the buffer that was there. False, with nothing done, where one of the slots is
+    /// not its half's, or the rings lie in different regions.
+    ///
+    /// # Panics
+    /// If `at` is not a slot of that ring.
+    pub fn swap_to_driver(
+        &mut self,
+        i: u32,
+        driver: &mut KernRing,
+        at: SlotIdx,
+        flags: SlotFlags,
+    ) -> bool {
+        let same_region = Arc::ptr_eq(self.mem.region(), driver.region());
+        let Some(slot) = self.slot(i).filter(|_| same_region) else { return false };
+        let Some(buf) = driver.swap_in(at, Slot { flags, ..slot }) else { return false };
         let flags = slot.flags | SlotFlags::BUF_CHANGED;
         self.mem.slot(self.index(i)).set(Slot { buf, flags, ..slot });
-        Some(slot.buf)
+        true
+    }
+
+    /// Exchanges the buffer of our `i`-th slot for `buf`; the one that was there. `Err` with `buf`, and
+    /// nothing done, where the slot is not ours, or the buffer is one of another region.
+    ///
+    /// # Errors
+    /// See above.
+    #[inline(always)]
+    pub fn replace(&mut self, i: u32, buf: OwnedBuf) -> Result<OwnedBuf, OwnedBuf> {
+        let region = self.mem.region();
+        let slot = self.slot(i).filter(|slot| buf.is_of(region) && region.is_usable(slot.buf));
+        let Some(slot) = slot else { return Err(buf) };
+        let flags = slot.flags | SlotFlags::BUF_CHANGED;
+        self.mem.slot(self.index(i)).set(Slot { buf: buf.index(), flags, ..slot });
+        Ok(region.own(slot.buf))
     }
 
     /// Index of our first slot.
@@ -255,20 +343,46 @@ impl<D> AppRing<D> {
     }
 
     /// Shows the frames in slots `from..to`, whoever owns them, to `look`: for an observer that
-    /// stands between program and driver while neither runs. Nothing if an index is no slot.
+    /// stands between program and driver while neither runs. Nothing if an index is no slot. Frames
+    /// are copied first, except for our own in a private region.
     pub fn for_each_frame(
         &mut self,
         from: SlotIdx,
         to: SlotIdx,
         mut look: impl FnMut(&[u8], SlotFlags),
     ) {
+        let (n, ours) = (self.mem.num_slots(), self.owned_slots());
+        let mut copy = Vec::new();
+        self.for_each_slot(from, to, |mem, i, slot| {
+            let is_ours = distance(self.head, i, n) < ours;
+            match mem.as_private().filter(|_| is_ours) {
+                Some(mem) => look(bytes_of(mem, slot), slot.flags),
+                None => {
+                    copy.clear();
+                    mem.shared(slot.buf, slot.len.into()).append_to(&mut copy);
+                    look(&copy, slot.flags);
+                }
+            }
+        });
+    }
+
+    /// Shows how many bytes the slots `from..to` hold, and their flags; otherwise as
+    /// [`Self::for_each_frame`].
+    pub fn for_each_len(&self, from: SlotIdx, to: SlotIdx, mut look: impl FnMut(u32, SlotFlags)) {
+        self.for_each_slot(from, to, |mem, _, slot| {
+            look(u32::from(slot.len).min(mem.buf_size()), slot.flags);
+        });
+    }
+
+    fn for_each_slot(
+        &self,
+        from: SlotIdx,
+        to: SlotIdx,
+        mut look: impl FnMut(&RingMem, SlotIdx, Slot),
+    ) {
         let n = self.mem.num_slots();
-        if from >= n || to >= n {
-            return;
-        }
-        for i in cyclic(from, to, n) {
-            let slot = self.mem.slot(i).get();
-            look(bytes_of(&self.mem, slot), slot.flags);
+        if from < n && to < n {
+            cyclic(from, to, n).for_each(|i| look(&self.mem, i, self.mem.slot(i).get()));
         }
     }
 
@@ -296,202 +410,24 @@ impl<D> AppRing<D> {
     }
 }
 
-/// Slots in a row whose frames have one length.
-struct SlotRun {
-    start: SlotIdx,
-    len: u16,
-}
-
-impl SlotRun {
-    /// Writes the slots up to `end`, without flags.
-    #[inline(never)]
-    fn write(&self, mem: &RingMem, end: SlotIdx) {
-        for span in spans(self.start, end, mem.num_slots()) {
-            for cell in mem.slots(span) {
-                cell.set(Slot { len: self.len, flags: SlotFlags::default(), ..cell.get() });
-            }
-        }
-    }
-}
-
 /// The bytes that a slot of the program's names.
 #[inline(always)]
-fn bytes_of<'a>(mem: &RingMem, slot: Slot) -> &'a mut [u8] {
+fn bytes_of<'a>(mem: PrivateMem<'a>, slot: Slot) -> &'a mut [u8] {
     let len = u32::from(slot.len).min(mem.buf_size()) as usize;
     let data = mem.data(slot.buf);
     // SAFETY:
     // - In bounds: `data` has `buf_size` bytes behind it and `len` is at most that.
-    // - Exclusive: the slot is the program's, each buffer is in one slot (crate invariant 1), and
-    //   every caller ties the result to a mutable borrow of the ring or yields each slot once.
+    // - Exclusive: nobody else maps the memory, the slot is the program's, each buffer is in one slot
+    //   (crate invariant 1), and every caller ties the result to a mutable borrow of the ring or
+    //   yields each slot once. Drivers of this process reach their own slots only, and by value.
     // - Initialised: memfd pages are zeroed; any byte is a valid `u8`.
     unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), len) }
 }
 
 /// All bytes of a buffer.
 #[inline(always)]
-fn whole_buffer<'a>(mem: &RingMem, buf: crate::BufIdx) -> &'a mut [u8] {
+fn whole_buffer<'a>(mem: PrivateMem<'a>, buf: crate::BufIdx) -> &'a mut [u8] {
     let data = mem.data(buf);
     // SAFETY: as in `bytes_of`.
     unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), mem.buf_size() as usize) }
-}
-
-impl AppRing<Tx> {
-    /// Offers free buffers to `write`, which fills one and returns the frame's length, or 0 to
-    /// stop. At most `max`; returns how many frames were queued. They leave at the next tx sync.
-    #[inline(always)]
-    pub fn fill(&mut self, max: u32, mut write: impl FnMut(&mut [u8]) -> usize) -> u32 {
-        let count = self.avail().min(max);
-        let start = self.head;
-        self.head = self.fill_slots(start, self.index(count), &mut write);
-        self.publish();
-        distance(start, self.head, self.mem.num_slots())
-    }
-
-    /// Has the buffers of the slots `from..to` filled; returns the slot where that ended.
-    ///
-    /// Slots are written per run of equal lengths. Stores commit in order: one to a slot between
-    /// two frames, whose cache lines come from the core that read them last, keeps the processor
-    /// from fetching these side by side, and costs a third of a pipe's rate.
-    #[inline(always)]
-    fn fill_slots(
-        &self,
-        from: SlotIdx,
-        to: SlotIdx,
-        write: &mut impl FnMut(&mut [u8]) -> usize,
-    ) -> SlotIdx {
-        let mem = &self.mem;
-        let mut run = SlotRun { start: from, len: 0 };
-        for span in spans(from, to, mem.num_slots()) {
-            for (i, cell) in (span.0..).zip(mem.slots(span)) {
-                let buf = whole_buffer(mem, cell.get().buf);
-                let len = write(buf).min(mem.buf_size() as usize) as u16;
-                if len != run.len {
-                    run.write(mem, i);
-                    run = SlotRun { start: i, len };
-                }
-                if len == 0 {
-                    return i;
-                }
-            }
-        }
-        run.write(mem, to);
-        to
-    }
-
-    /// Queues a copy of one frame, over several slots where it is longer than a buffer. False
-    /// when there is no room for all of it. An empty frame takes no slot.
-    pub fn push(&mut self, frame: &[u8]) -> bool {
-        let size = self.mem.buf_size() as usize;
-        let slots = frame.len().div_ceil(size);
-        if slots > self.avail() as usize {
-            return false;
-        }
-        let mut at = self.head;
-        for (i, part) in frame.chunks(size).enumerate() {
-            let flags = if i + 1 < slots { SlotFlags::MOREFRAG } else { SlotFlags::default() };
-            let cell = self.mem.slot(at);
-            let slot = Slot { buf: cell.get().buf, len: part.len() as u16, flags };
-            self.mem.write(slot.buf, part);
-            cell.set(slot);
-            at = next(at, self.mem.num_slots());
-        }
-        self.head = at;
-        self.publish();
-        true
-    }
-}
-
-impl AppRing<Rx> {
-    /// Lends up to `max` received slots, in order. Dropping the batch gives those that were
-    /// looked at back to the driver.
-    #[inline(always)]
-    pub fn batch(&mut self, max: u32) -> RxBatch<'_> {
-        let left = self.avail().min(max);
-        RxBatch { at: self.head, remaining: left, ring: self }
-    }
-
-    /// Shows the frames in our first `max` slots to `read`, in order, and gives the slots back to
-    /// the driver: [`TxRing::fill`] for the other direction. Returns how many there were.
-    #[inline(always)]
-    pub fn drain(&mut self, max: u32, mut read: impl FnMut(&mut [u8], SlotFlags)) -> u32 {
-        let count = self.avail().min(max);
-        let end = self.index(count);
-        for span in spans(self.head, end, self.mem.num_slots()) {
-            for cell in self.mem.slots(span) {
-                let slot = cell.get();
-                read(bytes_of(&self.mem, slot), slot.flags);
-            }
-        }
-        self.head = end;
-        self.publish();
-        count
-    }
-
-    /// Adds up what `weigh` makes of our first `max` slots, of those last seen by [`Self::avail`].
-    #[inline(always)]
-    pub fn sum(&self, max: u32, weigh: impl Fn(Slot) -> u64) -> u64 {
-        let end = self.index(max.min(self.owned_slots()));
-        let spans = spans(self.head, end, self.mem.num_slots());
-        let sum = |span| self.mem.slots(span).iter().map(|cell| weigh(cell.get())).sum::<u64>();
-        spans.into_iter().map(sum).sum()
-    }
-
-    /// Whole packets among our first `max` slots: how many slots they take. Parts of a packet
-    /// whose end is not there are left out.
-    #[inline(always)]
-    pub fn whole_packets(&self, max: u32) -> u32 {
-        let mut count = self.owned_slots().min(max);
-        while let Some(last) = count.checked_sub(1).and_then(|i| self.slot(i)) {
-            if !last.flags.has(SlotFlags::MOREFRAG) {
-                break;
-            }
-            count -= 1;
-        }
-        count
-    }
-
-    /// The flags of our first slot, of those last seen by [`Self::avail`].
-    #[must_use]
-    pub fn first_flags(&self) -> Option<SlotFlags> {
-        self.slot(0).map(|slot| slot.flags)
-    }
-
-    /// Takes one packet off the ring, of however many slots, and shows it to `read`: in place
-    /// when it is in one slot, gathered in `scratch` otherwise. `None` when there is none.
-    pub fn packet<R>(
-        &mut self,
-        scratch: &mut Vec<u8>,
-        read: impl FnOnce(&mut [u8]) -> R,
-    ) -> Option<R> {
-        self.avail();
-        let first = self.slot(0)?;
-        if !first.flags.has(SlotFlags::MOREFRAG) {
-            let result = read(bytes_of(&self.mem, first));
-            self.advance(1);
-            return Some(result);
-        }
-        let slots = self.gather(scratch, self.owned_slots())?;
-        let result = read(scratch);
-        self.advance(slots);
-        Some(result)
-    }
-
-    /// Copies the first packet into `packet` and returns how many slots it has; `None` while it
-    /// is not whole within the first `max` slots.
-    pub(crate) fn peek_packet(&mut self, packet: &mut Vec<u8>, max: u32) -> Option<u32> {
-        let count = self.avail().min(max);
-        self.gather(packet, count)
-    }
-
-    fn gather(&self, packet: &mut Vec<u8>, max: u32) -> Option<u32> {
-        packet.clear();
-        for i in 0..max {
-            let slot = self.slot(i)?;
-            packet.extend_from_slice(bytes_of(&self.mem, slot));
-            if !slot.flags.has(SlotFlags::MOREFRAG) {
-                return Some(i + 1);
-            }
-        }
-        None
-    }
 }

@@ -123,7 +123,7 @@ pub fn hosted_direction(
     let own = Some(PersistentWords::new(words)?);
     let bufs = region.alloc_bufs(num_slots)?;
     let tx = RingMem::create(region, RingDir::Tx, ringid, num_slots, &bufs)
-        .inspect_err(|_| region.release_bufs(bufs.iter().copied()))?;
+        .inspect_err(|_| region.put_back(bufs.iter().copied()))?;
     let rx = RingMem::create(region, RingDir::Rx, ringid, num_slots, &[])?;
     let direction = HostedDirection { tx, rx, host_words: own, shared: OnceLock::new() };
     let shared = HostedStorage(Arc::new(direction));

@@ -1,13 +1,16 @@
 //! The port driver's half of a ring: the role that netmap's kernel module has.
 
+mod exchange;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::app::{AppRing, RingDirection};
-use crate::index::{Cyclic, SlotIdx, add, cyclic, distance, next, prev};
+use crate::index::{BufIdx, Cyclic, SlotIdx, add, cyclic, distance, next, prev};
 use crate::mem::{RingMem, RingOwnership, Slot, SlotFlags};
 use crate::offsets::RingOffsets;
 use crate::region::{Region, RegionError};
+use crate::shared::SharedBuf;
 use crate::view::RingView;
 
 /// The application wrote indices that no correct program writes. Slots that name no buffer now
@@ -49,7 +52,7 @@ impl<D: RingDirection> RingHalves<D> {
         let bufs = region.alloc_bufs(num_slots)?;
         let mem = RingMem::create(region, D::DIR, ringid, num_slots, &bufs);
         // On failure the buffers go back; on success the ring owns them.
-        let mem = mem.inspect_err(|_| region.release_bufs(bufs.iter().copied()))?;
+        let mem = mem.inspect_err(|_| region.put_back(bufs.iter().copied()))?;
         Ok(Self::over(mem))
     }
 
@@ -63,9 +66,13 @@ impl<D: RingDirection> RingHalves<D> {
 
     /// Both halves of a ring that is there already, as it stands: what the program was told to be
     /// its own last, and has not given back, stays that.
+    ///
+    /// # Panics
+    /// If its region is private: the halves that it has might lend a buffer that these lend, too.
     #[must_use]
     pub fn resume_existing(ring: &RingView) -> Self {
         let mem = ring.mem();
+        assert!(!mem.is_private(), "a ring of a private region has its halves already");
         Self { app: AppRing::from_indices(mem.clone()), kern: KernRing::from_indices(mem.clone()) }
     }
 
@@ -81,6 +88,9 @@ pub struct KernRing {
     mem: RingMem,
     hwcur: u32,
     hwtail: u32,
+    /// Where the application's slots began when they were last looked at: what is not between here
+    /// and `hwtail` is the driver's.
+    released: u32,
 }
 
 impl KernRing {
@@ -89,13 +99,14 @@ impl KernRing {
         mem.cur().store(0, Ordering::Relaxed);
         // Release: pairs with the acquire in `AppRing::refresh`.
         mem.tail().store(hwtail, Ordering::Release);
-        Self { mem, hwcur: 0, hwtail }
+        Self { mem, hwcur: 0, hwtail, released: 0 }
     }
 
     /// Goes on with a ring where another process left off; indices out of the ring count as 0.
     pub(crate) fn resumed(mem: RingMem, hwcur: SlotIdx, hwtail: SlotIdx) -> Self {
         let within = |i: SlotIdx| if i < mem.num_slots() { i } else { 0 };
-        Self { hwcur: within(hwcur), hwtail: within(hwtail), mem }
+        let hwcur = within(hwcur);
+        Self { hwcur, hwtail: within(hwtail), released: hwcur, mem }
     }
 
     /// Goes on with a ring of a process that is no more, which lies at `offset` of `region` with
@@ -143,16 +154,22 @@ impl KernRing {
             && distance(self.hwcur, head, n) <= held
             && distance(self.hwcur, head, n) <= distance(self.hwcur, cur, n)
             && distance(self.hwcur, cur, n) <= held;
-        if right { Ok(head) } else { Err(self.reinit(head, cur)) }
+        if !right {
+            return Err(self.reinit(head, cur));
+        }
+        self.released = head;
+        Ok(head)
     }
 
     #[cold]
     fn reinit(&mut self, head: u32, cur: u32) -> Reinit {
-        for i in 0..self.mem.num_slots() {
+        // In a private region no slot was ever written but by the halves.
+        let count = if self.mem.is_private() { 0 } else { self.mem.num_slots() };
+        for i in 0..count {
             let cell = self.mem.slot(i);
             let slot = cell.get();
             if !self.mem.region().is_usable(slot.buf) {
-                cell.set(Slot { buf: crate::BufIdx(0), len: 0, ..slot });
+                cell.set(Slot { buf: BufIdx(0), len: 0, ..slot });
             } else if u32::from(slot.len) > self.mem.buf_size() {
                 cell.set(Slot { len: 0, ..slot });
             }
@@ -189,11 +206,24 @@ impl KernRing {
         self.mem.hwcur().store(head, Ordering::Relaxed);
     }
 
+    /// Whether slot `i` is the driver's; of rings in regions that others map it makes no difference.
+    #[inline(always)]
+    fn is_held(&self, i: SlotIdx) -> bool {
+        let n = self.mem.num_slots();
+        let of_program = distance(self.released, self.hwtail, n);
+        !self.mem.is_private() || (i < n && distance(self.released, i, n) >= of_program)
+    }
+
     /// Publishes a tail: everything before it is the application's. Also undoes what the
-    /// application may have written over it.
+    /// application may have written over it. A tail further back than the last one would take slots
+    /// away from the application: in a private region, where it may have their bytes lent, that does
+    /// nothing.
     #[inline(always)]
     pub fn set_tail(&mut self, tail: SlotIdx) {
         debug_assert!(tail < self.mem.num_slots());
+        if tail != self.hwtail && !self.is_held(tail) {
+            return;
+        }
         self.hwtail = tail;
         // Release: pairs with the acquire in `AppRing::refresh`.
         self.mem.tail().store(tail, Ordering::Release);
@@ -252,13 +282,14 @@ impl KernRing {
         self.mem.slot(i).get()
     }
 
-    /// Writes slot `i`.
+    /// Sets length and flags of slot `i`, whose buffer stays.
     ///
     /// # Panics
     /// If `i` is not a slot of this ring.
     #[inline(always)]
-    pub fn set_slot(&mut self, i: SlotIdx, slot: Slot) {
-        self.mem.slot(i).set(slot);
+    pub fn set(&mut self, i: SlotIdx, len: u16, flags: SlotFlags) {
+        let cell = self.mem.slot(i);
+        cell.set(Slot { len, flags, ..cell.get() });
     }
 
     /// Copies of the slots `from..to`, in order.
@@ -268,44 +299,47 @@ impl KernRing {
         KernSlots { ring: self, at: cyclic(from, to, self.mem.num_slots()) }
     }
 
-    /// The bytes of a slot's buffer, up to `slot.len`, for a driver that copies. Empty when the
-    /// slot names no usable buffer.
-    ///
-    /// The reference is right only while the slot is the driver's and peers are trusted.
+    /// The bytes of the buffer in slot `i`, up to `len`, for a driver that copies. Empty when the
+    /// slot is the application's, there is no such buffer, or it carries no frames.
     #[must_use]
     #[inline(always)]
-    pub fn bytes(&mut self, slot: Slot) -> &mut [u8] {
-        let len = if self.mem.region().is_usable(slot.buf) {
-            u32::from(slot.len).min(self.mem.buf_size())
-        } else {
-            0
-        };
-        let data = self.mem.data(slot.buf);
-        // SAFETY:
-        // - In bounds: `data` has `buf_size` bytes behind it and `len` is at most that.
-        // - Exclusive: the slot is the driver's, each buffer is in one slot (crate invariant 1),
-        //   and the result borrows this half mutably.
-        // - Initialised: memfd pages are zeroed; any byte is a valid `u8`.
-        unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), len as usize) }
+    fn whole(&self, i: SlotIdx, buf: BufIdx, len: u32) -> SharedBuf<'_> {
+        let usable = self.mem.region().is_usable(buf) && self.is_held(i);
+        self.mem.shared(buf, if usable { len } else { 0 })
+    }
+
+    /// The first `slot.len` bytes in the buffer of slot `i`, wherever its payload begins.
+    #[must_use]
+    #[inline(always)]
+    pub fn bytes(&mut self, i: SlotIdx) -> SharedBuf<'_> {
+        let slot = self.slot(i);
+        self.whole(i, slot.buf, slot.len.into())
+    }
+
+    /// The first `len` bytes of a buffer that the driver has, whichever of its slots names it. Empty
+    /// when it carries no frames, or, in a private region, none of the driver's slots names it.
+    #[must_use]
+    pub fn bytes_of(&mut self, buf: BufIdx, len: u16) -> SharedBuf<'_> {
+        let names = |&i: &SlotIdx| self.slot(i).buf == buf && self.is_held(i);
+        let i = if self.mem.is_private() { (0..self.num_slots()).find(names) } else { Some(0) };
+        self.whole(i.unwrap_or(0), buf, i.map_or(0, |_| len.into()))
     }
 
     /// The whole buffer of slot `i` from its offset on, for a driver that receives by copying.
     #[must_use]
     #[inline(always)]
-    pub fn buffer(&mut self, i: SlotIdx) -> &mut [u8] {
+    pub fn buffer(&mut self, i: SlotIdx) -> SharedBuf<'_> {
         let (slot, at) = (self.slot(i), self.payload_offset(i));
-        let whole = self.bytes(Slot { len: self.mem.buf_size() as u16, ..slot });
-        whole.get_mut(at..).unwrap_or_default()
+        self.whole(i, slot.buf, self.mem.buf_size()).skip(at)
     }
 
     /// What slot `i` holds, from its offset on; shorter than `slot.len` where the buffer ends first,
     /// and empty when the slot names no usable buffer.
     #[must_use]
     #[inline(always)]
-    pub fn payload(&mut self, i: SlotIdx) -> &mut [u8] {
+    pub fn payload(&mut self, i: SlotIdx) -> SharedBuf<'_> {
         let (slot, at) = (self.slot(i), self.payload_offset(i));
-        let end = (at + usize::from(slot.len)).min(self.mem.buf_size() as usize);
-        self.bytes(Slot { len: end as u16, ..slot }).get_mut(at..).unwrap_or_default()
+        self.whole(i, slot.buf, self.mem.buf_size()).skip(at).first(slot.len.into())
     }
 
     /// Where in its buffer the payload of slot `i` begins, in bytes.

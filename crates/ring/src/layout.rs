@@ -57,10 +57,16 @@ impl RegionHeader {
         if bufs < RESERVED_BUFS || ring_bytes > MAX_RING_BYTES {
             return Err(RegionError::Geometry { bufs, ring_bytes });
         }
+        Ok(Self::lay_out(geometry))
+    }
+
+    /// As [`Self::compute`], for buffers of any size: of a region that is passed to nobody and no device.
+    pub(crate) fn lay_out(geometry: Geometry) -> Self {
+        let Geometry { ring_bytes, bufs, buf_size } = geometry;
         let buf_start = (PAGE_BYTES + ring_bytes).next_multiple_of(PAGE_BYTES);
         let end = buf_start + u64::from(bufs) * u64::from(buf_size) + HEADROOM_BYTES;
         let total = end.next_multiple_of(PAGE_BYTES);
-        Ok(Self {
+        Self {
             magic: MAGIC,
             version: VERSION,
             ring_start: PAGE_BYTES,
@@ -68,7 +74,7 @@ impl RegionHeader {
             total,
             bufs,
             buf_size,
-        })
+        }
     }
 
     /// The layout of a region of this geometry in `len` bytes, with fewer buffers where not all fit.

@@ -20,16 +20,23 @@
 //! 2. Of a ring, the slots `head..tail` belong to the application and all others to the driver.
 //! 3. Whatever the other party can write is read once into a local, checked, then used.
 //!
-//! # Trust
-//! Rings lend `&mut [u8]` of their buffers, which is right only among parties that trust each
-//! other: one process, or processes of one user by choice. An untrusting party keeps to
-//! [`Region::copy_out`] and [`Region::copy_in`].
+//! # Private and shared memory
+//! A region is private ([`Region::create`]: no other process can map it) or shared (all others), for
+//! as long as it lives. References lead into private regions only:
 //!
-//! A party that breaks the rules cannot make another one panic or leave the region: indices are
-//! clamped, and an impossible one fails the sync. It can make two slots name one buffer. So can
-//! code of this process that passes a wrong [`BufIdx`] to [`AppRing::replace`],
-//! [`KernRing::set_slot`] or [`Region::give_bufs`], or that reads slots of the other half
-//! ([`KernRing::bytes`], [`AppRing::show`]): invariant 1 is theirs to keep.
+//! | | private | shared |
+//! |---|---|---|
+//! | the program's half ([`AppRing`]) | lends slices of the buffers | lends slices of copies |
+//! | the driver's half ([`KernRing`]) | [`SharedBuf`], of its own slots | [`SharedBuf`] |
+//! | by buffer index ([`Region::copy_out`], [`RingView`]) | nothing | copies |
+//!
+//! A [`SharedBuf`] is copied from and to. What a program changes in a copy that it was lent reaches the
+//! buffer by [`AppRing::write_back`]. Drivers do not need to know which kind of region they work in.
+//!
+//! In a private region invariant 1 holds whatever safe code does: buffers change places by exchange
+//! or as an [`OwnedBuf`], a ring has its two halves once, and a half reaches the slots that are its
+//! own. In a shared one a peer can name a buffer twice, and a party that breaks the rules cannot make
+//! another one panic or leave the region: indices are clamped, and an impossible one fails the sync.
 //!
 //! This crate is not for I/O: what a ring is connected to is the business of `slipring-port`.
 #![cfg_attr(test, allow(clippy::unwrap_used))]
@@ -50,6 +57,7 @@ mod mem;
 #[cfg(test)]
 mod models;
 mod offsets;
+mod owned;
 mod persistent_words;
 mod pipe;
 mod prefetch;
@@ -59,10 +67,12 @@ mod protocol;
 pub mod raw;
 mod region;
 mod revocable;
+mod secret;
+mod shared;
 mod sync_words;
 mod view;
 
-pub use app::{AppRing, FrameMut, RingDirection, Rx, RxBatch, RxRing, Tx, TxRing};
+pub use app::{AppRing, BatchFrames, FrameMut, RingDirection, Rx, RxBatch, RxRing, Tx, TxRing};
 pub use doorbell::{Doorbell, SleepAnnouncement};
 pub use forward::{copy, forward};
 pub use hosted::{
@@ -74,6 +84,7 @@ pub use interface::InterfaceRecord;
 pub use kern::{KernRing, KernSlots, Reinit, RingHalves};
 pub use mem::{Slot, SlotFlags, ring_bytes};
 pub use offsets::RingOffsets;
+pub use owned::OwnedBuf;
 pub use persistent_words::PersistentWords;
 pub use pipe::{PipeEnd, PipePair, SyncFault};
 pub use prefetch::prefetch;
@@ -83,4 +94,6 @@ pub use region::{
     RegionError, is_buf_size,
 };
 pub use revocable::RevocableMapping;
+pub use secret::secret_word;
+pub use shared::SharedBuf;
 pub use view::RingView;

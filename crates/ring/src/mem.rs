@@ -3,6 +3,8 @@
 //! Slots are read and written as two 64-bit relaxed atomics. That compiles to plain moves, and a
 //! peer that writes a slot while we read it can only give us a wrong value, never a torn program.
 
+mod slot;
+
 use std::any::Any;
 use std::mem::offset_of;
 use std::ptr::NonNull;
@@ -11,101 +13,14 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use slipring_abi::{NetmapRing, NetmapSlot};
 
+pub(crate) use slot::SlotCell;
+pub use slot::{Slot, SlotFlags};
+
 use crate::index::{BufIdx, SlotIdx};
 use crate::layout::HEADROOM_BYTES;
 use crate::offsets::{HostOffsets, RingOffsets};
 use crate::region::{Region, RegionError};
-
-/// Flags of a slot (`NS_*`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SlotFlags(pub u16);
-
-impl SlotFlags {
-    /// `NS_BUF_CHANGED`: the slot names another buffer than before.
-    pub const BUF_CHANGED: Self = Self(slipring_abi::NS_BUF_CHANGED);
-    /// `NS_REPORT`: ask for prompt completion.
-    pub const REPORT: Self = Self(slipring_abi::NS_REPORT);
-    /// `NS_MOREFRAG`: the packet goes on in the next slot.
-    pub const MOREFRAG: Self = Self(slipring_abi::NS_MOREFRAG);
-
-    /// Whether any flag of `other` is set.
-    #[must_use]
-    #[inline(always)]
-    pub const fn has(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-}
-
-impl std::ops::BitOr for SlotFlags {
-    type Output = Self;
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-/// A copy of a slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slot {
-    /// The buffer, not yet checked against its region.
-    pub buf: BufIdx,
-    /// Bytes in this buffer.
-    pub len: u16,
-    /// `NS_*` flags.
-    pub flags: SlotFlags,
-}
-
-impl Slot {
-    #[inline(always)]
-    const fn from_word(word: u64) -> Self {
-        Self {
-            buf: BufIdx(word as u32),
-            len: (word >> 32) as u16,
-            flags: SlotFlags((word >> 48) as u16),
-        }
-    }
-
-    #[inline(always)]
-    const fn to_word(self) -> u64 {
-        self.buf.0 as u64 | (self.len as u64) << 32 | (self.flags.0 as u64) << 48
-    }
-}
-
-/// A slot in memory: word 0 is index, length and flags; word 1 is netmap's `ptr`.
-#[repr(C)]
-#[derive(Debug)]
-pub(crate) struct SlotCell([AtomicU64; 2]);
-
-const _: () = assert!(size_of::<SlotCell>() == size_of::<NetmapSlot>());
-const _: () = assert!(offset_of!(NetmapSlot, len) == 4 && offset_of!(NetmapSlot, flags) == 6);
-
-impl SlotCell {
-    #[inline(always)]
-    pub(crate) fn get(&self) -> Slot {
-        Slot::from_word(self.0[0].load(Ordering::Relaxed))
-    }
-
-    #[inline(always)]
-    pub(crate) fn set(&self, slot: Slot) {
-        self.0[0].store(slot.to_word(), Ordering::Relaxed);
-    }
-
-    /// netmap's `ptr`.
-    pub(crate) fn ptr(&self) -> u64 {
-        self.0[1].load(Ordering::Relaxed)
-    }
-
-    /// Writes it.
-    pub(crate) fn set_ptr(&self, ptr: u64) {
-        self.0[1].store(ptr, Ordering::Relaxed);
-    }
-
-    /// Copies the whole slot, `ptr` included.
-    #[inline(always)]
-    pub(crate) fn copy_from(&self, from: &Self) {
-        self.0[0].store(from.0[0].load(Ordering::Relaxed), Ordering::Relaxed);
-        self.0[1].store(from.0[1].load(Ordering::Relaxed), Ordering::Relaxed);
-    }
-}
+use crate::shared::SharedBuf;
 
 /// A ring's bytes, and the buffers in its slots: given back when its last half is dropped.
 #[derive(Debug)]
@@ -138,7 +53,7 @@ impl Drop for RingBlock {
         }
         if self.owned == RingOwnership::BytesAndBufs {
             let cells = cells(self.slots, self.num_slots);
-            self.region.release_bufs(cells.iter().map(|cell| cell.get().buf));
+            self.region.put_back(cells.iter().map(|cell| cell.get().buf));
         }
         self.region.release_ring_bytes(self.offset, ring_bytes(self.num_slots));
     }
@@ -152,6 +67,12 @@ pub(crate) struct RingMem {
     num_slots: u32,
     buf_size: u32,
     num_bufs: u32,
+    /// Whether the region is private, so that buffers are lent.
+    is_private: bool,
+    /// Slots that may be written, and bytes of a buffer that may be copied, by index and by whoever
+    /// knows the ring: all of them, or none where buffers are lent.
+    open_slots: u32,
+    open_bytes: u32,
     /// First data byte of buffer 0.
     bufs: NonNull<u8>,
     block: Arc<RingBlock>,
@@ -168,6 +89,19 @@ unsafe impl Sync for RingMem {}
 unsafe impl Send for RingBlock {}
 // SAFETY: as for Send.
 unsafe impl Sync for RingBlock {}
+
+/// A ring of a private region, whose buffers may be lent: nobody but who holds the ring reaches them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PrivateMem<'m>(&'m RingMem);
+
+impl<'m> std::ops::Deref for PrivateMem<'m> {
+    type Target = RingMem;
+
+    #[inline(always)]
+    fn deref(&self) -> &RingMem {
+        self.0
+    }
+}
 
 /// The most slots that a ring may have; twice that is far from overflowing an index.
 pub(crate) const MAX_SLOTS: u32 = 1 << 20;
@@ -242,6 +176,9 @@ impl RingMem {
         if !(1..=MAX_SLOTS).contains(&num_slots) {
             return Err(RegionError::Slots(num_slots));
         }
+        if region.is_private() {
+            return Err(RegionError::NotARegion("its rings have their halves already"));
+        }
         region.reserve_ring_bytes(offset, ring_bytes(num_slots))?;
         Ok(Self::at(region, offset, num_slots, owned))
     }
@@ -249,6 +186,7 @@ impl RingMem {
     /// A ring that another process laid out at `offset`; `None` if none can lie there.
     pub(crate) fn attach(region: &Arc<Region>, offset: u64, num_slots: u32) -> Option<Self> {
         let possible = (1..=MAX_SLOTS).contains(&num_slots);
+        let possible = possible && !region.is_private();
         let inside = possible && region.in_ring_area(offset, ring_bytes(num_slots));
         inside.then(|| Self::at(region, offset, num_slots, RingOwnership::Nothing))
     }
@@ -259,7 +197,7 @@ impl RingMem {
         let end = offset.checked_add(ring_bytes(num_slots).min(1 << 32));
         let inside = end.is_some_and(|end| end <= region.data_start());
         let aligned = offset.is_multiple_of(align_of::<SlotCell>() as u64);
-        let fits = possible && inside && aligned;
+        let fits = possible && inside && aligned && !region.is_private();
         fits.then(|| Self::at(region, offset, num_slots, RingOwnership::Nothing))
     }
 
@@ -286,6 +224,9 @@ impl RingMem {
             num_slots,
             buf_size: region.buf_size(),
             num_bufs: region.num_bufs(),
+            is_private: region.is_private(),
+            open_slots: if region.is_private() { 0 } else { num_slots },
+            open_bytes: if region.is_private() { 0 } else { region.buf_size() },
             bufs,
             block: Arc::new(block),
             _keeps: None,
@@ -322,6 +263,27 @@ impl RingMem {
         &cells(self.slots, self.num_slots)[i as usize]
     }
 
+    /// As [`Self::slot`], for who knows the ring from outside.
+    ///
+    /// # Panics
+    /// As well if buffers are lent: another name in a slot would lend one twice.
+    #[inline(always)]
+    pub(crate) fn open_slot(&self, i: SlotIdx) -> &SlotCell {
+        &cells(self.slots, self.open_slots)[i as usize]
+    }
+
+    /// The ring as one whose buffers may be lent; `None` where others map them.
+    #[inline(always)]
+    pub(crate) fn as_private(&self) -> Option<PrivateMem<'_>> {
+        self.is_private.then_some(PrivateMem(self))
+    }
+
+    /// Whether the region is private.
+    #[inline(always)]
+    pub(crate) fn is_private(&self) -> bool {
+        self.is_private
+    }
+
     /// The slots of a contiguous range, as [`crate::index::spans`] lists them.
     #[inline(always)]
     pub(crate) fn slots(&self, (from, to): (SlotIdx, SlotIdx)) -> &[SlotCell] {
@@ -337,6 +299,16 @@ impl RingMem {
         // - In bounds: `idx < num_bufs`, and each buffer has `buf_size` bytes from its data on,
         //   the last one thanks to the slack at the region's end.
         unsafe { self.bufs.add(idx as usize * self.buf_size as usize) }
+    }
+
+    /// The first `len` bytes of a buffer, at most all of it.
+    #[inline(always)]
+    pub(crate) fn shared(&self, buf: BufIdx, len: u32) -> SharedBuf<'_> {
+        let len = len.min(self.buf_size) as usize;
+        // SAFETY:
+        // - In bounds: `data` has `buf_size` bytes behind it and `len` is at most that.
+        // - Mapped: `block` holds the region, and the result borrows us.
+        unsafe { SharedBuf::new(self.data(buf), len) }
     }
 
     /// Writes the first bytes of a buffer; `bytes` is at most `buf_size` long.
@@ -367,8 +339,8 @@ impl RingMem {
         (source, from_at): (BufIdx, usize),
         len: usize,
     ) -> usize {
-        let room = (self.buf_size as usize).saturating_sub(at);
-        let held = (from.buf_size as usize).saturating_sub(from_at);
+        let room = (self.open_bytes as usize).saturating_sub(at);
+        let held = (from.open_bytes as usize).saturating_sub(from_at);
         let len = len.min(room).min(held);
         if len == 0 {
             return 0;

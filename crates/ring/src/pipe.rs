@@ -237,7 +237,7 @@ fn direction(
 ) -> Result<PipeStorage, RegionError> {
     let bufs = region.alloc_bufs(num_slots)?;
     let tx = RingMem::create(region, RingDir::Tx, ringid, num_slots, &bufs)
-        .inspect_err(|_| region.release_bufs(bufs.iter().copied()))?;
+        .inspect_err(|_| region.put_back(bufs.iter().copied()))?;
     let rx = RingMem::create(region, RingDir::Rx, ringid, num_slots, &[])?;
     Ok(PipeStorage::over(PipeDirection { tx, rx, record: bytes.clone(), which }))
 }
@@ -278,6 +278,7 @@ impl PipeEnd {
     ) -> Result<Self, RegionError> {
         let RingHalves { app: tx, kern: tx_kern } = RingHalves::over(out.tx.clone());
         let RingHalves { app: rx, kern: rx_kern } = RingHalves::over(back.rx.clone());
+        let (tx, rx) = (tx.with_copies()?, rx.with_copies()?);
         let sender = PipeSender::new(out).map_err(|_| invalid_pipe_error())?;
         let receiver = PipeReceiver::new(back).map_err(|_| invalid_pipe_error())?;
         Ok(Self {

@@ -4,31 +4,35 @@
 //! chunk and reaches as far into the next one, so data areas never overlap and AF_XDP, which
 //! puts 256 bytes before each frame, receives where netmap expects the frame.
 
+mod buffers;
 mod bytes;
 mod error;
 mod foreign;
 mod free;
 mod geometry;
+mod mapping;
 #[cfg(test)]
 mod tests;
 
 use std::any::Any;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::fs::{FallocateFlags, SealFlags};
+use rustix::mm::MapFlags;
 
 pub use error::RegionError;
 pub use foreign::DeviceMapping;
 pub use free::FreeBufs;
 use free::FreeMemory;
 pub use geometry::{BUF_SIZE, BUF_SIZE_FOR_DEVICES, Geometry, HugePages, is_buf_size};
+pub(crate) use mapping::memory;
+use mapping::{allocate, map};
 
 use crate::index::BufIdx;
-use crate::layout::{HEADROOM_BYTES, PAGE_BYTES, RESERVED_BUFS, RegionHeader};
+use crate::layout::{HEADROOM_BYTES, PAGE_BYTES, RegionHeader};
 use crate::revocable::RevocableMapping;
 
 pub(crate) const HUGE_PAGE_BYTES: u64 = 2 << 20;
@@ -36,6 +40,8 @@ pub(crate) const HUGE_PAGE_BYTES: u64 = 2 << 20;
 /// Shared memory for rings and buffers; see the module for its layout.
 #[derive(Debug)]
 pub struct Region {
+    /// No other region of this process has it, or ever had.
+    id: u64,
     /// Shared by all regions of one file; `None` where the memory is lent, whose file is not kept.
     fd: Option<Arc<OwnedFd>>,
     /// Where in the file it begins; 0 unless it shares the file with others.
@@ -43,6 +49,10 @@ pub struct Region {
     base: NonNull<u8>,
     header: RegionHeader,
     huge: bool,
+    /// Whether no other process can map it.
+    is_private: bool,
+    /// Buffers that may be copied from and to by index: all, where no reference leads into them.
+    by_value: u32,
     /// Whether its pages go back to the kernel with it, because the file stays.
     punch: bool,
     /// `None` in a process that attached: only the maker hands out memory.
@@ -63,21 +73,48 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Region {
-    /// Makes a region.
+    /// Makes a private region: no other process can map it, so its rings may lend their buffers as
+    /// slices. What it is made of is known to nobody else, and never given out.
     ///
     /// # Errors
     /// [`RegionError`] when the geometry is out of range or the kernel gives no memory.
     pub fn create(geometry: Geometry, huge: HugePages) -> Result<Arc<Self>, RegionError> {
+        let mut region = Self::make(geometry, huge)?;
+        (region.fd, region.is_private, region.by_value) = (None, true, 0);
+        Ok(Arc::new(region))
+    }
+
+    /// As [`Self::create`], with buffers of any size, and pages that come when they are first touched.
+    pub(crate) fn create_sparse(geometry: Geometry) -> Result<Arc<Self>, RegionError> {
+        let header = RegionHeader::lay_out(geometry);
+        let (_, base, header) = allocate(header, false, MapFlags::empty())?;
+        let mut region = Self::from_mapping(None, base, header);
+        (region.is_private, region.by_value) = (true, 0);
+        region.free = Some(Mutex::new(FreeMemory::all(&header)));
+        Ok(Arc::new(region))
+    }
+
+    /// Makes a region for several processes: whoever is given its descriptor can map it.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub fn create_shared(geometry: Geometry, huge: HugePages) -> Result<Arc<Self>, RegionError> {
+        Self::make(geometry, huge).map(Arc::new)
+    }
+
+    fn make(geometry: Geometry, huge: HugePages) -> Result<Self, RegionError> {
         let header = RegionHeader::compute(geometry)?;
+        // A page fault belongs to opening, not to the first frames.
+        let how = MapFlags::POPULATE;
         let huge_region = match huge {
             HugePages::Never => None,
-            HugePages::Try => allocate(header, true).ok(),
-            HugePages::Require => Some(allocate(header, true).map_err(RegionError::of_huge)?),
+            HugePages::Try => allocate(header, true, how).ok(),
+            HugePages::Require => Some(allocate(header, true, how).map_err(RegionError::of_huge)?),
         };
         let (fd, base, header, huge) = match huge_region {
             Some((fd, base, header)) => (fd, base, header, true),
             None => {
-                let (fd, base, header) = allocate(header, false)?;
+                let (fd, base, header) = allocate(header, false, how)?;
                 (fd, base, header, false)
             }
         };
@@ -89,7 +126,7 @@ impl Region {
         let free = Some(Mutex::new(FreeMemory::all(&header)));
         let mut region = Self::from_mapping(Some(Arc::new(fd)), base, header);
         (region.huge, region.free) = (huge, free);
-        Ok(Arc::new(region))
+        Ok(region)
     }
 
     /// Maps a region that another process made and passed on.
@@ -197,7 +234,11 @@ impl Region {
     /// A mapping as a region that hands out nothing.
     fn from_mapping(fd: Option<Arc<OwnedFd>>, base: NonNull<u8>, header: RegionHeader) -> Self {
         let (file_offset, huge, punch) = (0, false, false);
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            is_private: false,
+            by_value: header.bufs,
             fd,
             file_offset,
             base,
@@ -227,10 +268,23 @@ impl Region {
     /// The memfd, to be passed on or registered elsewhere.
     ///
     /// # Panics
-    /// If the memory is another program's ([`Self::lent`]): that has the file, and we need not.
+    /// If the region is private, which nobody else may map, or the memory is another program's
+    /// ([`Self::from_revocable`]): that has the file, and we need not.
     #[must_use]
     pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_ref().expect("a region of our own memory").as_fd()
+        self.fd.as_ref().expect("a region that may be passed on").as_fd()
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Whether no other process can map it: then rings lend slices of its buffers, and nobody copies
+    /// from or to them by index.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_private(&self) -> bool {
+        self.is_private
     }
 
     /// Whether another program has lent the memory and taken it away since.
@@ -313,31 +367,10 @@ impl Region {
         Geometry { ring_bytes: buf_start - ring_start, bufs, buf_size }
     }
 
-    /// Takes `count` buffers out of the free list. All or none.
-    ///
-    /// # Errors
-    /// [`RegionError::OutOfBuffers`].
-    pub fn alloc_bufs(&self, count: u32) -> Result<Vec<BufIdx>, RegionError> {
-        let total = self.header.bufs;
-        let none = RegionError::OutOfBuffers { wanted: count, free: 0, total };
-        let mut free = self.free().ok_or(none)?;
-        let short = RegionError::OutOfBuffers { wanted: count, free: free.bufs(), total };
-        let taken = free.alloc(count).ok_or(short)?;
-        Ok(taken.into_iter().map(BufIdx).collect())
-    }
-
-    /// Gives buffers back. Indices that are reserved, out of range or free already are ignored:
-    /// the list may come from memory that a client wrote.
-    pub fn release_bufs(&self, bufs: impl IntoIterator<Item = BufIdx>) {
-        let Some(mut free) = self.free() else { return };
-        bufs.into_iter().filter(|&buf| self.is_usable(buf)).for_each(|buf| free.release(buf.0));
-    }
-
-    /// Whether an index names a buffer that may carry a frame.
-    #[must_use]
+    /// As [`Self::data`]; `None` also in a private region, whose buffers rings lend.
     #[inline(always)]
-    pub fn is_usable(&self, BufIdx(idx): BufIdx) -> bool {
-        (RESERVED_BUFS..self.header.bufs).contains(&idx)
+    fn data_by_value(&self, buf: BufIdx) -> Option<NonNull<u8>> {
+        if buf.0 < self.by_value { self.data(buf) } else { None }
     }
 
     /// First byte of a buffer's data, `buf_size` bytes long; `None` out of range.
@@ -437,47 +470,4 @@ impl Drop for Region {
             let _ = rustix::fs::fallocate(fd, hole, self.file_offset, self.header.total);
         }
     }
-}
-
-fn allocate(
-    mut header: RegionHeader,
-    huge: bool,
-) -> Result<(OwnedFd, NonNull<u8>, RegionHeader), RegionError> {
-    let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    if huge {
-        flags |= MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB;
-        header.total = header.total.next_multiple_of(HUGE_PAGE_BYTES);
-    }
-    let bytes = header.total;
-    let fd = rustix::fs::memfd_create("slipring", flags).map_err(|e| memory("create", bytes, e))?;
-    rustix::fs::ftruncate(&fd, bytes).map_err(|e| memory("reserve", bytes, e))?;
-    rustix::fs::fcntl_add_seals(&fd, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
-        .map_err(|e| memory("seal", bytes, e))?;
-    // Populated at once: a page fault belongs to opening, not to the first frames.
-    let base = map(&fd, 0, bytes, MapFlags::POPULATE)?;
-    Ok((fd, base, header))
-}
-
-fn map(fd: &OwnedFd, at: u64, bytes: u64, how: MapFlags) -> Result<NonNull<u8>, RegionError> {
-    let flags = MapFlags::SHARED | how;
-    // SAFETY:
-    // - A null hint lets the kernel choose, so no other mapping is replaced.
-    // - The file has `bytes` bytes from `at` on and is sealed against shrinking, so no access
-    //   faults.
-    let base = unsafe {
-        rustix::mm::mmap(
-            std::ptr::null_mut(),
-            bytes as usize,
-            ProtFlags::READ | ProtFlags::WRITE,
-            flags,
-            fd,
-            at,
-        )
-    };
-    let base = base.map_err(|e| memory("map", bytes, e))?;
-    NonNull::new(base.cast()).ok_or(RegionError::NotARegion("mapped at address zero"))
-}
-
-pub(crate) fn memory(step: &'static str, bytes: u64, source: rustix::io::Errno) -> RegionError {
-    RegionError::Memory { step, bytes, source: source.into() }
 }

@@ -70,6 +70,7 @@ impl RingView {
 
     /// Writes head and cur as the application says them elsewhere, unchecked: for who carries them.
     pub fn store_head_cur(&self, head: SlotIdx, cur: SlotIdx) {
+        assert!(!self.0.is_private(), "who carries indices is in another process");
         self.0.cur().store(cur, Ordering::Relaxed);
         // Release: pairs with the acquire in `KernRing::released`.
         self.0.head().store(head, Ordering::Release);
@@ -128,10 +129,10 @@ impl RingView {
     /// Writes slot `i`: for who holds it, be it the application or the host.
     ///
     /// # Panics
-    /// If `i` is not a slot of this ring.
+    /// If `i` is not a slot of this ring, or its region is private: then only the halves write.
     #[inline(always)]
     pub fn set_slot(&self, i: SlotIdx, slot: Slot) {
-        self.0.slot(i).set(slot);
+        self.0.open_slot(i).set(slot);
     }
 
     /// What the second word of slot `i` says: netmap's `ptr`.
@@ -185,7 +186,7 @@ impl RingView {
     /// If `to` is not a slot of this ring.
     #[inline]
     pub fn advance_to(&self, to: SlotIdx) {
-        assert!(to < self.num_slots(), "a slot of the ring");
+        assert!(to < self.num_slots() && !self.0.is_private(), "a slot of a ring that others map");
         self.0.cur().store(to, Ordering::Relaxed);
         // Release: pairs with the acquire in `KernRing::released`.
         self.0.head().store(to, Ordering::Release);
@@ -206,7 +207,8 @@ impl RingView {
     }
 
     /// Copies `len` bytes from byte `from_at` of a buffer of `from` to byte `at` of one of ours;
-    /// fewer where a buffer ends. Buffers out of range count as the reserved one.
+    /// fewer where a buffer ends, and none into a private region, whose rings lend their buffers.
+    /// Buffers out of range count as the reserved one.
     ///
     /// Whoever else may write to either meanwhile can spoil the bytes, and nothing else.
     #[inline(always)]

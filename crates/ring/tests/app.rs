@@ -3,7 +3,7 @@
 
 mod support;
 
-use slipring_ring::{BufIdx, KernRing, RingHalves, Rx, RxRing, Slot, SlotFlags, Tx, TxRing};
+use slipring_ring::{KernRing, RingHalves, Rx, RxRing, Slot, SlotFlags, Tx, TxRing};
 use support::{ROOM, SLOTS, all_different, bufs_of, region};
 
 fn tx() -> (TxRing, KernRing) {
@@ -17,9 +17,8 @@ fn received(frames: &[(&[u8], bool)]) -> (RxRing, KernRing) {
     for &(bytes, more) in frames {
         let at = kern.hwtail();
         let flags = if more { SlotFlags::MOREFRAG } else { SlotFlags::default() };
-        let slot = Slot { len: bytes.len() as u16, flags, ..kern.slot(at) };
-        kern.bytes(slot).copy_from_slice(bytes);
-        kern.set_slot(at, slot);
+        kern.buffer(at).copy_in(bytes);
+        kern.set(at, bytes.len() as u16, flags);
         kern.set_tail(kern.next(at));
     }
     (app, kern)
@@ -27,9 +26,9 @@ fn received(frames: &[(&[u8], bool)]) -> (RxRing, KernRing) {
 
 fn queued(kern: &mut KernRing) -> Vec<(Vec<u8>, SlotFlags)> {
     let head = kern.released().unwrap();
-    let slots: Vec<Slot> = kern.slots(kern.hwcur(), head).map(|(_, slot)| slot).collect();
+    let slots: Vec<_> = kern.slots(kern.hwcur(), head).collect();
     kern.complete_to(head);
-    slots.into_iter().map(|slot| (kern.bytes(slot).to_vec(), slot.flags)).collect()
+    slots.into_iter().map(|(i, slot)| (kern.bytes(i).to_vec(), slot.flags)).collect()
 }
 
 #[test]
@@ -130,24 +129,25 @@ fn push_of_an_empty_frame_takes_no_slot() {
 fn a_batch_gives_back_what_was_looked_at() {
     let (mut rx, mut kern) = received(&[(&[1; 60], false), (&[2; 61], false), (&[3; 62], false)]);
     let mut batch = rx.batch(8);
-    assert_eq!(batch.len(), 3);
-    let seen: Vec<u8> = batch.by_ref().take(2).map(|frame| frame.bytes[0]).collect();
+    assert_eq!(batch.frames().len(), 3);
+    let seen: Vec<u8> = batch.frames().take(2).map(|frame| frame.bytes[0]).collect();
     drop(batch);
     assert_eq!((seen, kern.released()), (vec![1, 2], Ok(2)));
-    assert_eq!(rx.batch(8).map(|frame| frame.bytes.len()).collect::<Vec<_>>(), [62]);
+    assert_eq!(rx.batch(8).frames().map(|frame| frame.bytes.len()).collect::<Vec<_>>(), [62]);
 }
 
 #[test]
 fn a_batch_takes_no_more_than_asked_for() {
     let (mut rx, mut kern) = received(&[(&[1; 60], false), (&[2; 61], false), (&[3; 62], false)]);
-    assert_eq!(rx.batch(2).count(), 2);
-    assert_eq!((rx.batch(0).count(), kern.released()), (0, Ok(2)));
+    assert_eq!(rx.batch(2).frames().count(), 2);
+    assert_eq!((rx.batch(0).frames().count(), kern.released()), (0, Ok(2)));
 }
 
 #[test]
 fn frames_of_a_batch_can_be_written_to() {
     let (mut rx, _kern) = received(&[(&[1; 60], false), (&[2; 60], false)]);
-    let mut frames: Vec<_> = rx.batch(2).collect();
+    let mut batch = rx.batch(2);
+    let mut frames: Vec<_> = batch.frames().collect();
     let (first, second) = frames.split_at_mut(1);
     first[0].bytes.swap_with_slice(second[0].bytes);
     assert_eq!((frames[0].bytes[0], frames[1].bytes[0]), (2, 1));
@@ -237,11 +237,13 @@ fn exchange_moves_a_frame_within_the_ring() {
 fn replace_gives_the_old_buffer_out() {
     let (mut rx, kern) = received(&[(&[1; 60], false)]);
     rx.avail();
-    let [spare] = rx.region().alloc_bufs(1).unwrap()[..] else { unreachable!("one was taken") };
+    let spare = rx.region().alloc_owned().unwrap();
+    let spare_idx = spare.index();
     let old = rx.replace(0, spare).unwrap();
-    assert_eq!((rx.slot(0).unwrap().buf, rx.slot(0).unwrap().len), (spare, 60));
-    assert!(!bufs_of(&kern).contains(&old));
-    assert_eq!(rx.replace(1, BufIdx(9)), None);
+    assert_eq!((rx.slot(0).unwrap().buf, rx.slot(0).unwrap().len), (spare_idx, 60));
+    assert!(!bufs_of(&kern).contains(&old.index()));
+    let old = rx.replace(1, old).unwrap_err();
+    assert!(rx.region().clone().release_owned(old));
 }
 
 #[test]
@@ -267,7 +269,7 @@ fn set_cuts_a_length_to_the_buffer() {
 #[test]
 fn show_reads_slots_of_either_half() {
     let (mut rx, _kern) = received(&[(&[1; 60], false), (&[2; 61], false)]);
-    rx.batch(2).for_each(drop);
+    rx.batch(2).frames().for_each(drop);
     let mut seen = Vec::new();
     rx.for_each_frame(0, 2, |bytes, _| seen.push(bytes.to_vec()));
     rx.for_each_frame(0, SLOTS, |_, _| unreachable!("the ring has no such slot"));

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use slipring_ring::{
     KernRing, Region, RingHalves, Rx, RxRing, SlotFlags, Tx, TxRing, copy, forward,
 };
-use support::{ROOM, SLOTS, all_different, bufs_of, region};
+use support::{ROOM, SLOTS, all_different, bufs_of, region, shared_region};
 
 struct Rings {
     rx: RxRing,
@@ -30,9 +30,8 @@ impl Rings {
             let at = self.rx_kern.hwtail();
             let more = part + 1 < lens.len();
             let flags = if more { SlotFlags::MOREFRAG } else { SlotFlags::default() };
-            self.rx_kern.buffer(at)[..len].fill(mark + part as u8);
-            let slot = self.rx_kern.slot(at);
-            self.rx_kern.set_slot(at, slipring_ring::Slot { len: len as u16, flags, ..slot });
+            self.rx_kern.buffer(at).copy_in(&vec![mark + part as u8; len]);
+            self.rx_kern.set(at, len as u16, flags);
             self.rx_kern.set_tail(self.rx_kern.next(at));
         }
     }
@@ -41,14 +40,14 @@ impl Rings {
     fn queued(&mut self) -> Vec<(u8, usize, bool)> {
         let head = self.tx_kern.released().unwrap();
         let slots: Vec<_> = self.tx_kern.slots(self.tx_kern.hwcur(), head).collect();
-        self.tx_kern.complete_to(head);
-        self.tx_kern.set_tail(self.tx_kern.prev(head));
         let mut parts = Vec::new();
-        for (_, slot) in slots {
-            let bytes = self.tx_kern.bytes(slot);
+        for (i, slot) in slots {
+            let bytes = self.tx_kern.bytes(i).to_vec();
             assert!(bytes.iter().all(|&byte| byte == bytes[0]));
             parts.push((bytes[0], bytes.len(), slot.flags.has(SlotFlags::MOREFRAG)));
         }
+        self.tx_kern.complete_to(head);
+        self.tx_kern.set_tail(self.tx_kern.prev(head));
         parts
     }
 }
@@ -85,7 +84,8 @@ fn copy_leaves_the_frame_in_its_buffer_even_within_a_region() {
     rings.receive(5, &[100]);
     assert_eq!(copy(&mut rings.rx, &mut rings.tx, 8), 1);
     assert_eq!(bufs_of(&rings.rx_kern), before);
-    assert_eq!((rings.queued(), rings.rx_kern.buffer(0)[99]), (vec![(5, 100, false)], 5));
+    rings.rx_kern.released().unwrap();
+    assert_eq!((rings.queued(), rings.rx_kern.buffer(0).to_vec()[99]), (vec![(5, 100, false)], 5));
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn a_packet_is_never_split() {
 
 #[test]
 fn a_packet_whose_end_has_not_come_waits_for_it() {
-    let region = region(2048);
+    let region = shared_region(2048);
     let mut rings = rings(&region, &region);
     rings.receive(1, &[60]);
     rings.receive(2, &[60, 60]);
@@ -181,24 +181,26 @@ fn no_buffer_is_lost_or_doubled_over_many_rounds() {
 
 #[test]
 fn a_copy_of_a_frame_onto_itself_changes_nothing() {
-    let region = region(2048);
+    let region = shared_region(2048);
     let mut rings = rings(&region, &region);
     rings.receive(1, &[60]);
     // What a peer that breaks the rules can bring about.
     let doubled = rings.rx_kern.slot(0).buf;
-    rings.tx.replace(0, doubled);
+    let tx = rings.tx_kern.view();
+    tx.set_slot(0, slipring_ring::Slot { buf: doubled, ..tx.slot(0) });
     assert_eq!(copy(&mut rings.rx, &mut rings.tx, 8), 1);
     assert_eq!(rings.queued(), [(1, 60, false)]);
 }
 
 #[test]
 fn flags_that_say_something_of_the_frame_travel_with_it() {
-    let region = region(2048);
+    let region = shared_region(2048);
     for forward in [forward, copy] {
         let mut rings = rings(&region, &region);
         rings.receive(1, &[60]);
         let all = SlotFlags(0xff ^ SlotFlags::MOREFRAG.0);
-        rings.rx_kern.set_slot(0, slipring_ring::Slot { flags: all, ..rings.rx_kern.slot(0) });
+        let view = rings.rx_kern.view();
+        view.set_slot(0, slipring_ring::Slot { flags: all, ..view.slot(0) });
         forward(&mut rings.rx, &mut rings.tx, 8);
         let kept = rings.tx_kern.slot(0).flags.0 & !SlotFlags::BUF_CHANGED.0;
         assert_eq!(kept, SlotFlags::REPORT.0);

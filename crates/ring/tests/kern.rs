@@ -5,8 +5,11 @@ mod support;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use slipring_ring::{BufIdx, Reinit, RingHalves, Rx, Slot, SlotFlags, Tx};
-use support::{ROOM, SLOTS, region, shared_cur, shared_head, shared_slot, shared_tail};
+use slipring_ring::{BufIdx, KernRing, Reinit, RingHalves, Rx, Slot, SlotFlags, Tx};
+use support::{
+    ROOM, SLOTS, bufs_of, shared_cur, shared_head, shared_region as region, shared_slot,
+    shared_tail,
+};
 
 #[test]
 fn a_new_tx_ring_is_the_programs_but_for_one_slot() {
@@ -103,7 +106,7 @@ fn reinit_empties_slots_that_name_no_buffer_and_those_too_long() {
     let seen: Vec<Slot> = (0..4).map(|i| kern.slot(i)).collect();
     let none = slot(BufIdx(0), 0);
     assert_eq!(seen, [none, none, slot(good.buf, 0), good]);
-    assert_eq!(app.frame(0).unwrap().bytes.len(), 0);
+    assert!(app.bytes(0).unwrap().is_empty());
 }
 
 #[test]
@@ -120,14 +123,78 @@ fn an_overwritten_tail_is_restored_by_the_next_sync() {
 
 #[test]
 fn bytes_of_a_slot_without_a_buffer_are_none() {
-    let RingHalves { app: _app, mut kern } =
-        RingHalves::<Rx>::create(&region(2048), 0, SLOTS).unwrap();
+    let RingHalves { app, mut kern } = RingHalves::<Rx>::create(&region(2048), 0, SLOTS).unwrap();
     for buf in [0, 1, 128, u32::MAX] {
-        let slot = Slot { buf: BufIdx(buf), len: 60, flags: SlotFlags::default() };
-        assert_eq!(kern.bytes(slot), &[], "buffer {buf}");
+        shared_slot(&app, 0).store(u64::from(buf) | 60 << 32, Relaxed);
+        assert!(kern.bytes(0).is_empty() && kern.buffer(0).is_empty(), "buffer {buf}");
+        assert!(kern.payload(0).is_empty() && kern.bytes_of(BufIdx(buf), 60).is_empty());
     }
-    let long = Slot { len: u16::MAX, ..kern.slot(0) };
-    assert_eq!(kern.bytes(long).len(), 2048);
+    kern.set(1, u16::MAX, SlotFlags::default());
+    assert_eq!(kern.bytes(1).len(), 2048);
+}
+
+#[test]
+fn a_private_rings_driver_reaches_its_own_slots_only() {
+    let region = support::region(2048);
+    let RingHalves { mut app, mut kern } = RingHalves::<Tx>::create(&region, 0, SLOTS).unwrap();
+    let (none, bufs) = (SlotFlags::default(), bufs_of(&kern));
+    let spare = region.alloc_owned().unwrap();
+    for i in 0..ROOM {
+        assert!(kern.bytes(i).is_empty() && kern.buffer(i).is_empty());
+        assert!(kern.bytes_of(bufs[i as usize], 60).is_empty());
+        assert!(!kern.exchange((i, 1, none), (ROOM, 1, none)));
+    }
+    let spare = kern.replace(0, spare, 60, none).unwrap_err();
+    assert!(!kern.rename(0, Slot { buf: spare.index(), len: 60, flags: none }));
+    // Backwards, over what the program has.
+    kern.set_tail(3);
+    assert_eq!((kern.hwtail(), app.avail(), bufs_of(&kern)), (ROOM, ROOM, bufs.clone()));
+    assert!(app.push(&[1; 60]) && app.push(&[2; 60]));
+    assert!(kern.bytes(0).is_empty(), "not released");
+    assert_eq!(kern.released(), Ok(2));
+    assert_eq!((kern.bytes(0).to_vec(), kern.bytes(1).to_vec()), (vec![1; 60], vec![2; 60]));
+    assert!(kern.exchange((0, 5, none), (1, 6, none)));
+    let had = kern.replace(0, spare, 7, none).unwrap();
+    assert_eq!((had.index(), kern.slot(1).buf, kern.slot(0).len), (bufs[1], bufs[0], 7));
+    assert!(region.release_owned(had));
+    assert_eq!(region.free_bufs(), 126 - SLOTS);
+}
+
+#[test]
+fn nothing_of_a_private_region_is_reached_by_index() {
+    let region = support::region(2048);
+    let RingHalves { app, kern } = RingHalves::<Rx>::create(&region, 0, SLOTS).unwrap();
+    let (view, buf, free) = (kern.view(), kern.slot(0).buf, region.free_bufs());
+    assert_eq!(region.copy_in(buf, &[1; 9]), None);
+    assert_eq!(region.copy_out_at(buf, 0, &mut [1; 9]), None);
+    assert_eq!(view.copy((buf, 0), &view, (BufIdx(9), 0), 60), 0);
+    region.release_bufs([buf]);
+    assert_eq!(region.free_bufs(), free, "a ring has it");
+    assert!(slipring_ring::RxRing::attach(&region, app.offset(), SLOTS).is_err());
+    assert!(KernRing::resume(&region, app.offset(), SLOTS).is_err());
+    let refused = |what: &dyn Fn()| {
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(what));
+        assert!(result.is_err(), "it would lend a buffer twice");
+    };
+    refused(&|| view.set_slot(0, view.slot(1)));
+    refused(&|| view.advance_to(1));
+    refused(&|| view.store_head_cur(1, 1));
+    refused(&|| drop(RingHalves::<Rx>::resume_existing(&view)));
+    refused(&|| {
+        let _ = region.fd();
+    });
+}
+
+#[test]
+fn a_buffer_goes_into_rings_of_its_own_region_only() {
+    let (here, there) = (support::region(2048), support::region(2048));
+    let RingHalves { mut app, mut kern } = RingHalves::<Rx>::create(&here, 0, SLOTS).unwrap();
+    let stranger = there.alloc_owned().unwrap();
+    let stranger = kern.replace(0, stranger, 60, SlotFlags::default()).unwrap_err();
+    kern.set_tail(1);
+    assert_eq!(app.avail(), 1);
+    let stranger = app.replace(0, stranger).unwrap_err();
+    assert!(!here.release_owned(stranger));
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use slipring_ring::{
-    BufIdx, FrameMut, PipeEnd, PipePair, Region, RingHalves, Rx, Slot, SlotFlags, Tx, copy, forward,
+    BufIdx, FrameMut, OwnedBuf, PipeEnd, PipePair, Region, RingHalves, Rx, SlotFlags, Tx, copy,
+    forward,
 };
 use support::{ROOM, SLOTS, all_different, bufs_of, region};
 
@@ -66,7 +67,7 @@ impl Line {
     }
 
     fn receive(&mut self, max: u32) {
-        for frame in self.to.rx.batch(max) {
+        for frame in self.to.rx.batch(max).frames() {
             assert_eq!(Some(read(&frame)), self.received.pop_front());
             self.done += 1;
         }
@@ -126,7 +127,13 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn apply(op: &Op, number: &mut u64, first: &mut Line, next: &mut Line, spare: &mut BufIdx) {
+fn apply(
+    op: &Op,
+    number: &mut u64,
+    first: &mut Line,
+    next: &mut Line,
+    spare: &mut Option<OwnedBuf>,
+) {
     match *op {
         Op::Fill(count) => {
             let expected = count.min(first.room());
@@ -154,12 +161,11 @@ fn apply(op: &Op, number: &mut u64, first: &mut Line, next: &mut Line, spare: &m
         Op::Replace if first.received.is_empty() => {}
         Op::Replace => {
             let number = first.received.pop_front().unwrap();
-            *spare = first.to.rx.replace(0, *spare).unwrap();
+            let bytes = first.to.rx.bytes(0).and_then(|bytes| bytes.read(0)).unwrap();
+            assert_eq!(u64::from_ne_bytes(bytes), number);
+            *spare = first.to.rx.replace(0, spare.take().unwrap()).ok();
             first.to.rx.advance(1);
             first.done += 1;
-            let mut bytes = [0; 8];
-            first.to.rx.region().copy_out(*spare, &mut bytes);
-            assert_eq!(u64::from_ne_bytes(bytes), number);
         }
         Op::Exchange(i, j) => {
             first.to.rx.exchange(i, j);
@@ -178,22 +184,22 @@ proptest! {
     fn two_pipes_in_a_row_are_queues(ops in prop::collection::vec(op(), 1..200)) {
         let region = region(2048);
         let (mut first, mut next) = (Line::new(&region), Line::new(&region));
-        let mut spare = region.alloc_bufs(1).unwrap()[0];
-        let owned = |first: &Line, next: &Line, spare| {
-            let mut bufs = [first.bufs(), next.bufs(), vec![spare]].concat();
+        let mut spare = Some(region.alloc_owned().unwrap());
+        let owned = |first: &Line, next: &Line, spare: &Option<OwnedBuf>| {
+            let mut bufs = [first.bufs(), next.bufs(), spare.iter().map(OwnedBuf::index).collect()].concat();
             bufs.sort_unstable();
             bufs
         };
-        let before = owned(&first, &next, spare);
+        let before = owned(&first, &next, &spare);
         let mut number = 0;
         for op in &ops {
             apply(op, &mut number, &mut first, &mut next, &mut spare);
             first.check();
             next.check();
-            prop_assert_eq!(owned(&first, &next, spare), before.clone(), "after {:?}", op);
+            prop_assert_eq!(owned(&first, &next, &spare), before.clone(), "after {:?}", op);
         }
         drop((first, next));
-        region.release_bufs([spare]);
+        prop_assert!(region.release_owned(spare.unwrap()));
         prop_assert_eq!(region.free_bufs(), region.num_bufs() - 2);
     }
 
@@ -225,10 +231,9 @@ proptest! {
                     let moved = count.min(queued.len() as u32).min(fillable);
                     for _ in 0..moved {
                         let (from, to) = (tx_kern.hwcur(), rx_kern.hwtail());
-                        let (frame, free) = (tx_kern.slot(from), rx_kern.slot(to));
-                        let flags = SlotFlags::BUF_CHANGED;
-                        rx_kern.set_slot(to, Slot { flags, ..frame });
-                        tx_kern.set_slot(from, Slot { flags, ..free });
+                        let (len, flags) = (tx_kern.slot(from).len, SlotFlags::BUF_CHANGED);
+                        let moved = rx_kern.exchange_with((to, len, flags), &mut tx_kern, (from, 0, flags));
+                        prop_assert!(moved);
                         tx_kern.complete_to(tx_kern.next(from));
                         rx_kern.set_tail(rx_kern.next(to));
                     }
@@ -249,7 +254,7 @@ proptest! {
                     prop_assert_eq!(rx_kern.free_slots(), fillable);
                 }
                 _ => {
-                    for frame in rx.batch(count) {
+                    for frame in rx.batch(count).frames() {
                         prop_assert_eq!(Some(read(&frame)), received.pop_front());
                         returned += 1;
                     }

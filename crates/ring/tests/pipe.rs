@@ -8,7 +8,7 @@ use std::thread;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use slipring_ring::{PipeEnd, PipePair, Region, SlotFlags, forward};
-use support::{ROOM, SLOTS, region, shared_head};
+use support::{ROOM, SLOTS, shared_head, shared_region as region};
 
 const ALL_BUFS: u32 = 126;
 
@@ -25,7 +25,7 @@ fn send(end: &mut PipeEnd, frames: &[&[u8]]) {
 
 fn receive(end: &mut PipeEnd) -> Vec<Vec<u8>> {
     end.rx_sync().unwrap();
-    end.rx.batch(u32::MAX).map(|frame| frame.bytes.to_vec()).collect()
+    end.rx.batch(u32::MAX).frames().map(|frame| frame.bytes.to_vec()).collect()
 }
 
 /// The other end of `master`'s pipe, over a mapping of its own.
@@ -66,7 +66,7 @@ fn a_sync_counts_what_it_moved() {
     a.tx.fill(3, |_| 60);
     assert_eq!((a.tx_sync(), a.tx_sync(), a.in_flight()), (Ok(3), Ok(0), 3));
     assert_eq!((b.rx_sync(), b.rx_sync()), (Ok(3), Ok(0)));
-    assert_eq!(b.rx.batch(2).count(), 2);
+    assert_eq!(b.rx.batch(2).frames().count(), 2);
     assert_eq!((b.rx_sync(), a.tx_sync(), a.in_flight()), (Ok(0), Ok(0), 1));
 }
 
@@ -77,7 +77,7 @@ fn a_full_pipe_takes_no_more_until_the_receiver_gives_slots_back() {
     a.tx_sync().unwrap();
     assert!(!a.tx.push(&[1; 60]));
     b.rx_sync().unwrap();
-    assert_eq!(b.rx.batch(1).count(), 1);
+    assert_eq!(b.rx.batch(1).frames().count(), 1);
     a.tx_sync().unwrap();
     assert_eq!(a.tx.avail(), 0, "not given back before the receiver's sync");
     b.rx_sync().unwrap();
@@ -148,7 +148,7 @@ fn a_ring_that_outlives_its_pipe_keeps_its_buffers() {
         b.rx
     };
     assert_eq!(region.free_bufs(), ALL_BUFS - SLOTS);
-    assert_eq!(rx.batch(8).map(|frame| frame.bytes[59]).collect::<Vec<_>>(), [1]);
+    assert_eq!(rx.batch(8).frames().map(|frame| frame.bytes[59]).collect::<Vec<_>>(), [1]);
     drop(rx);
     assert_eq!(region.free_bufs(), ALL_BUFS);
 }
@@ -272,7 +272,7 @@ fn receive_many(end: &mut PipeEnd) {
     let mut next = 0u64;
     while next < MANY {
         let mut seen = 0;
-        for frame in end.rx.batch(7) {
+        for frame in end.rx.batch(7).frames() {
             assert_eq!(frame.bytes[..8], next.to_ne_bytes());
             next += 1;
             assert_eq!(frame.bytes.len(), 8 + next as usize % 100);

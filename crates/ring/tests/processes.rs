@@ -10,7 +10,7 @@ use std::process::Command;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::{FdFlags, fcntl_setfd};
 use slipring_ring::{Doorbell, PipeEnd, PipePair, Region};
-use support::{SLOTS, region};
+use support::{SLOTS, shared_region as region};
 
 const HANDOVER: &str = "SLIPRING_TEST_HANDOVER";
 const ROUNDS: u64 = 2000;

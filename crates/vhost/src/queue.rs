@@ -154,7 +154,8 @@ impl Queue for VhostQueue {
             self.rx_kern.set_tail(tail);
             return Ok(());
         };
-        if receive(vring, &mut self.rx_kern, &self.counters).is_err() {
+        let received = receive(vring, &mut self.rx_kern, &self.counters, self.scratch.bytes());
+        if received.is_err() {
             self.counters.dropped(DropCause::RxMalformed, 1);
             rings.receive = None;
         }

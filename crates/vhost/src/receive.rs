@@ -1,7 +1,7 @@
 //! Frames of the guest: from its transmit queue into rx slots.
 
 use slipring_port::{DropCause, QueueCounters, TrafficCounts};
-use slipring_ring::{KernRing, Slot, SlotFlags};
+use slipring_ring::{KernRing, SharedBuf, SlotFlags};
 use virtio_bindings::bindings::virtio_net::{VIRTIO_NET_HDR_F_NEEDS_CSUM, VIRTIO_NET_HDR_GSO_NONE};
 use vm_memory::GuestMemoryMmap;
 
@@ -18,6 +18,7 @@ pub(crate) fn receive(
     vring: &mut Vring,
     ring: &mut KernRing,
     counters: &QueueCounters,
+    scratch: &mut Vec<u8>,
 ) -> Result<(), QueueViolation> {
     let (mut at, mut room) = (ring.hwtail(), ring.free_slots());
     let mut sum = TrafficCounts::default();
@@ -27,10 +28,9 @@ pub(crate) fn receive(
         && let Some(chain) = chains.pop()?
     {
         chains.used.push(UsedElem { head: chain.head, len: 0 });
-        match take_frame(chains.memory, chain, header, ring.buffer(at)) {
+        match take_frame(chains.memory, chain, header, scratch, ring.buffer(at)) {
             Ok(len) => {
-                let slot = ring.slot(at);
-                ring.set_slot(at, Slot { len: len as u16, flags: SlotFlags::default(), ..slot });
+                ring.set(at, len as u16, SlotFlags::default());
                 (at, room) = (ring.next(at), room - 1);
                 sum += TrafficCounts { packets: 1, bytes: len as u64 };
             }
@@ -42,15 +42,17 @@ pub(crate) fn receive(
     vring.publish_used()
 }
 
-/// Copies the frame of one chain; its length.
+/// Copies the frame of one chain, by way of `scratch`: two memories that others write to; its length.
 fn take_frame(
     memory: &GuestMemoryMmap,
     mut chain: DescriptorChain<'_>,
     header: usize,
-    into: &mut [u8],
+    scratch: &mut Vec<u8>,
+    into: SharedBuf<'_>,
 ) -> Result<usize, DropCause> {
     let mut head = [0; MAX_HEADER_LEN];
     let (mut headed, mut filled) = (0, 0);
+    scratch.resize(into.len(), 0);
     for part in chain.by_ref() {
         if part.is_writable {
             return Err(DropCause::RxMalformed);
@@ -63,14 +65,18 @@ fn take_frame(
         }
         let of_frame = part.len - of_head;
         if of_frame > 0 {
-            let to = into.get_mut(filled..filled + of_frame).ok_or(DropCause::RxTooLong)?;
+            let to = scratch.get_mut(filled..filled + of_frame).ok_or(DropCause::RxTooLong)?;
             let from = part.at.checked_add(of_head as u64).ok_or(DropCause::RxMalformed)?;
             read(memory, from, to).ok_or(DropCause::RxMalformed)?;
             filled += of_frame;
         }
     }
     let whole = chain.is_whole() && headed == header && filled >= MIN_FRAME_LEN;
-    if whole && needs_no_offload(head) { Ok(filled) } else { Err(DropCause::RxMalformed) }
+    if !whole || !needs_no_offload(head) {
+        return Err(DropCause::RxMalformed);
+    }
+    into.copy_in(&scratch[..filled]);
+    Ok(filled)
 }
 
 /// Whether the guest did what it was not offered to leave undone.

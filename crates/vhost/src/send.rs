@@ -101,6 +101,15 @@ enum GuestRoom {
 pub(crate) struct SendScratch {
     segments: Vec<GuestSegment>,
     chains: Vec<TakenChain>,
+    /// A copy of what one slot holds.
+    bytes: Vec<u8>,
+}
+
+impl SendScratch {
+    /// For copies of a slot's bytes, either way.
+    pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
 }
 
 /// A chain of the guest.
@@ -169,7 +178,11 @@ impl ChainFiller<'_> {
         let mut written = self.write(&mut cursor, &head[..header]);
         let mut at = frame.start;
         while written && at != frame.end {
-            written = self.write(&mut cursor, ring.payload(at));
+            let mut bytes = std::mem::take(&mut self.scratch.bytes);
+            bytes.clear();
+            ring.payload(at).append_to(&mut bytes);
+            written = self.write(&mut cursor, &bytes);
+            self.scratch.bytes = bytes;
             at = ring.next(at);
         }
         self.push_used(if written { header + frame.len } else { 0 });

@@ -13,6 +13,6 @@ mod partial;
 mod segment;
 mod vnet;
 
-pub use partial::{CompleteError, complete_at, complete_partial};
+pub use partial::{CompleteError, complete_at, complete_partial, may_be_partial};
 pub use segment::{Gso, GsoKind, SegmentError, Segmenter, segment};
 pub use vnet::{VnetError, VnetForm, VnetHeader};

@@ -98,7 +98,7 @@ fn feed(left: &mut Port, right: &mut Port, time: Duration) -> Result<Vec<Nanos>,
             left.tx_sync()?;
         }
         right.rx_sync()?;
-        for frame in right.rings().rx.batch(64) {
+        for frame in right.rings().rx.batch(64).frames() {
             if let Some(stamp) = frame.bytes.get(STAMP_BYTES).and_then(|bytes| bytes.first_chunk())
             {
                 ages.push(now() - Nanos::from_ne_bytes(*stamp));

@@ -7,8 +7,7 @@ use slipring_port::{
     WaitFds,
 };
 use slipring_ring::{
-    BUF_SIZE, Geometry, HugePages, KernRing, Region, RingHalves, Rx, RxRing, Slot, SlotFlags, Tx,
-    TxRing,
+    BUF_SIZE, Geometry, HugePages, KernRing, Region, RingHalves, Rx, RxRing, SlotFlags, Tx, TxRing,
 };
 
 use crate::measure::BenchError;
@@ -54,8 +53,7 @@ fn port(
     (tx, mut rx): (RingHalves<Tx>, RingHalves<Rx>),
 ) -> Port {
     for i in 0..rx.kern.num_slots() {
-        let slot = rx.kern.slot(i);
-        rx.kern.set_slot(i, Slot { len, flags: SlotFlags::default(), ..slot });
+        rx.kern.set(i, len, SlotFlags::default());
     }
     let queue = MemoryQueue {
         tx: tx.app,

@@ -244,8 +244,8 @@ fn pass(
         }
         right.rx_sync()?;
         let at = now();
-        let frames = right.rings().rx.batch(64);
-        seen.arrived.extend(frames.filter_map(|frame| arrived_frame(frame.bytes, at)));
+        let mut batch = right.rings().rx.batch(64);
+        seen.arrived.extend(batch.frames().filter_map(|frame| arrived_frame(frame.bytes, at)));
     }
     Ok(seen)
 }

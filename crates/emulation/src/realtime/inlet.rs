@@ -184,7 +184,8 @@ impl PortInlet {
         spread: BatchTimes,
         so_far: &mut u64,
     ) {
-        let mut frames = rx.batch(slots);
+        let mut batch = rx.batch(slots);
+        let mut frames = batch.frames();
         let mut wire_bytes = *so_far;
         loop {
             let mut part = None;

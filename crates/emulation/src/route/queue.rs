@@ -15,7 +15,7 @@ use slipring_gateway::{GatewayDropReason, GatewayPort, GatewayVerdict};
 use slipring_port::{
     DropCause, Interest, Nanos, OpenError, Queue, QueueCounters, QueueRings, RunError, WaitFds, now,
 };
-use slipring_ring::{KernRing, RingHalves, RxRing, Slot, SlotFlags, SyncFault, TxRing};
+use slipring_ring::{KernRing, RingHalves, RxRing, SlotFlags, SyncFault, TxRing};
 
 use slipring_datapath::slots;
 
@@ -120,7 +120,7 @@ impl GatedQueue {
         self.scratch.clear();
         while at != head {
             let slot = self.tx_kern.slot(at);
-            self.scratch.extend_from_slice(self.tx_kern.bytes(slot));
+            self.tx_kern.bytes(at).append_to(&mut self.scratch);
             at = self.tx_kern.next(at);
             if !slot.flags.has(SlotFlags::MOREFRAG) {
                 break;
@@ -161,12 +161,12 @@ fn packet_slots(ring: &mut RxRing) -> Option<u32> {
 /// Exchanges the buffers of the first packet for free ones of a ring that has room.
 fn move_packet(from: &mut RxRing, to: &mut KernRing, slots: u32) {
     for i in 0..slots {
-        let Slot { buf, len, flags } = from.slot(i).expect("it is one of the packet's slots");
-        let (at, kept) = (to.hwtail(), flags.0 & SlotFlags::MOREFRAG.0);
-        let free = to.slot(at).buf;
-        to.set_slot(at, Slot { buf, len, flags: SlotFlags(kept) | SlotFlags::BUF_CHANGED });
-        to.set_tail(to.next(at));
-        from.replace(i, free);
+        let Some(slot) = from.slot(i) else { return };
+        let kept = SlotFlags(slot.flags.0 & SlotFlags::MOREFRAG.0);
+        let at = to.hwtail();
+        if from.swap_to_driver(i, to, at, kept | SlotFlags::BUF_CHANGED) {
+            to.set_tail(to.next(at));
+        }
     }
 }
 

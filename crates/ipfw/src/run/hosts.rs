@@ -4,23 +4,28 @@
 //! one MAC address. Between two ports nobody routes: the frame has to be addressed to the host
 //! that the packet is for.
 
-use core::hash::BuildHasherDefault;
 use core::net::Ipv4Addr;
 
 use hashbrown::HashMap;
-use siphasher::sip::SipHasher13;
 use slipring_wire::MacAddr;
+
+use crate::state::KeyedBuildHasher;
 
 /// Most hosts that are remembered: anybody can claim addresses.
 const MAX_HOSTS: usize = 65_536;
 
 /// See the module.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct HostMacs {
-    macs: HashMap<Ipv4Addr, MacAddr, BuildHasherDefault<SipHasher13>>,
+    macs: HashMap<Ipv4Addr, MacAddr, KeyedBuildHasher>,
 }
 
 impl HostMacs {
+    /// None yet. `secret` keys the hash, so that nobody can claim addresses that collide.
+    pub(super) fn new(secret: [u64; 2]) -> Self {
+        Self { macs: HashMap::with_hasher(KeyedBuildHasher(secret)) }
+    }
+
     /// A frame with this source has gone out.
     pub(super) fn learn(&mut self, address: Ipv4Addr, mac: MacAddr) {
         let is_known = self.macs.get(&address);

@@ -75,9 +75,10 @@ pub(super) struct Nptv6Instance {
 impl Translators {
     pub(super) fn new(seed: u64) -> Self {
         let seeds = Stream::new(seed, "ipfw/nat");
+        let mut secret = Stream::new(seed, "ipfw/hosts");
         Self {
             seeds,
-            hosts: HostMacs::default(),
+            hosts: HostMacs::new([secret.next_u64(), secret.next_u64()]),
             shown: None,
             nat: BTreeMap::new(),
             nptv6: BTreeMap::new(),

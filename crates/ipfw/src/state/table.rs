@@ -162,8 +162,9 @@ pub struct StateCounters {
     pub keepalives: u64,
 }
 
+/// Hashes by a secret: who does not know it cannot prepare keys that collide.
 #[derive(Clone, Copy, Debug)]
-struct KeyedBuildHasher([u64; 2]);
+pub(crate) struct KeyedBuildHasher(pub(crate) [u64; 2]);
 
 impl BuildHasher for KeyedBuildHasher {
     type Hasher = SipHasher13;

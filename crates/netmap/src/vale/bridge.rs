@@ -81,7 +81,10 @@ impl Drop for BridgeAttachment {
 
 impl Bridge {
     pub(crate) fn new(name: String, number: u16) -> Arc<Self> {
-        let config = SwitchConfig { secret: [random(), random()], ..SwitchConfig::default() };
+        let config = SwitchConfig {
+            secret: [slipring_ring::secret_word(), slipring_ring::secret_word()],
+            ..SwitchConfig::default()
+        };
         Arc::new(Self {
             name,
             number,
@@ -227,10 +230,4 @@ impl Bridge {
         }
         lock(&self.engine).settle(batch);
     }
-}
-
-/// A number that nobody can guess.
-fn random() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::hash::RandomState::new().build_hasher().finish()
 }

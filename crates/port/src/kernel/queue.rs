@@ -158,9 +158,9 @@ impl KernelInFlight {
         let (from, to) = (self.queued, tx.head());
         let mut at = from as usize;
         let (parts, in_flight) = (&mut self.slots, &mut self.in_flight);
-        tx.for_each_frame(from, to, |bytes, flags| {
+        tx.for_each_len(from, to, |len, flags| {
             let ends = !flags.has(SlotFlags::MOREFRAG);
-            parts[at] = (bytes.len() as u32, ends);
+            parts[at] = (len, ends);
             *in_flight += u64::from(ends);
             at = if at + 1 == parts.len() { 0 } else { at + 1 };
         });
@@ -213,9 +213,9 @@ impl Queue for KernelQueue {
         self.rx.refresh().map_err(fault)?;
         let mut sum = TrafficCounts::default();
         let to = self.rx.tail();
-        self.rx.for_each_frame(self.rx_seen, to, |bytes, flags| {
+        self.rx.for_each_len(self.rx_seen, to, |len, flags| {
             let packets = u64::from(!flags.has(SlotFlags::MOREFRAG));
-            sum += TrafficCounts { packets, bytes: bytes.len() as u64 };
+            sum += TrafficCounts { packets, bytes: len.into() };
         });
         self.rx_seen = to;
         self.counters.received(sum);

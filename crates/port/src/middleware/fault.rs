@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use slipring_model::{Chance, DelayLine, Stream};
 use slipring_ring::{
-    BufIdx, KernRing, Region, RingHalves, RxRing, Slot, SlotFlags, SyncFault, TxRing,
+    KernRing, OwnedBuf, Region, RingHalves, RxRing, Slot, SlotFlags, SyncFault, TxRing,
 };
 
 use crate::clock::{Nanos, now};
@@ -76,9 +76,9 @@ pub fn inject(
 }
 
 /// A slot's content while it waits.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 struct DelayedSlot {
-    buf: BufIdx,
+    buf: OwnedBuf,
     len: u16,
     flags: SlotFlags,
 }
@@ -91,7 +91,7 @@ struct FaultDirection {
     losses: Stream,
     corruptions: Stream,
     delay_line: DelayLine<DelayedSlot>,
-    spare_bufs: Vec<BufIdx>,
+    spare_bufs: Vec<OwnedBuf>,
     region: Arc<Region>,
 }
 
@@ -103,7 +103,12 @@ impl FaultDirection {
         region: &Arc<Region>,
         slots: u32,
     ) -> Result<Self, slipring_ring::RegionError> {
-        let spare = if faults.delay > 0 { region.alloc_bufs(slots * 2)? } else { Vec::new() };
+        let count = if faults.delay > 0 { slots * 2 } else { 0 };
+        let mut spare = Vec::with_capacity(count as usize);
+        for _ in 0..count {
+            let buf = region.alloc_owned().inspect_err(|_| release(region, &mut spare))?;
+            spare.push(buf);
+        }
         Ok(Self {
             loss: faults.loss,
             corruption: faults.corruption,
@@ -121,22 +126,29 @@ impl FaultDirection {
         self.losses.chance(self.loss)
     }
 
-    /// Flips one bit, or none.
-    fn corrupt(&mut self, bytes: &mut [u8]) {
-        if self.corruptions.chance(self.corruption) && !bytes.is_empty() {
-            let bit = self.corruptions.below(bytes.len() as u64 * 8);
-            bytes[bit as usize / 8] ^= 1 << (bit % 8);
+    /// Which byte of so many is to be changed, if any, and its bit.
+    fn corruption(&mut self, len: usize) -> Option<(usize, u8)> {
+        if !self.corruptions.chance(self.corruption) || len == 0 {
+            return None;
         }
+        let bit = self.corruptions.below(len as u64 * 8);
+        Some((bit as usize / 8, 1 << (bit % 8)))
     }
 }
 
 impl Drop for FaultDirection {
     fn drop(&mut self) {
-        self.region.release_bufs(self.spare_bufs.drain(..));
+        release(&self.region, &mut self.spare_bufs);
         while let Some((_, held)) = self.delay_line.pop() {
-            self.region.release_bufs([held.buf]);
+            self.region.release_owned(held.buf);
         }
     }
+}
+
+fn release(region: &Region, bufs: &mut Vec<OwnedBuf>) {
+    bufs.drain(..).for_each(|buf| {
+        region.release_owned(buf);
+    });
 }
 
 struct FaultQueue {
@@ -157,7 +169,7 @@ impl FaultQueue {
         let head = self.tx_kern.released().map_err(|fault| ring_fault(&self.name, fault))?;
         let inner = self.inner.rings().tx;
         let lane = &mut self.outgoing;
-        emit_due(lane, inner, time);
+        lane.emit_due(inner, time);
         let mut at = self.tx_kern.hwcur();
         while at != head {
             let end = packet_end(&self.tx_kern, at, head);
@@ -171,12 +183,22 @@ impl FaultQueue {
                 at = end;
                 continue;
             }
-            let first = self.tx_kern.slot(at);
-            lane.corrupt(self.tx_kern.bytes(first));
+            let bytes = self.tx_kern.bytes(at);
+            if let Some((at, bit)) = lane.corruption(bytes.len())
+                && let Some([byte]) = bytes.read(at)
+            {
+                bytes.write(at, [byte ^ bit]);
+            }
             while at != end {
                 let slot = self.tx_kern.slot(at);
-                let buf = copy_queued(lane, slot, time, |held| queue(inner, held));
-                self.tx_kern.set_slot(at, Slot { buf, flags: SlotFlags::BUF_CHANGED, ..slot });
+                if lane.delay > 0 {
+                    let kern = &mut self.tx_kern;
+                    lane.hold(slot, time, |buf| {
+                        kern.replace(at, buf, slot.len, SlotFlags::BUF_CHANGED)
+                    });
+                } else if inner.swap_to_driver(0, &mut self.tx_kern, at, SlotFlags::BUF_CHANGED) {
+                    queue(inner, slot.len, kept(slot.flags));
+                }
                 at = self.tx_kern.next(at);
             }
         }
@@ -190,7 +212,7 @@ impl FaultQueue {
         let head = self.rx_kern.released().map_err(|fault| ring_fault(&self.name, fault))?;
         self.rx_kern.complete_to(head);
         let lane = &mut self.incoming;
-        deliver_due(lane, &mut self.rx_kern, time);
+        lane.deliver_due(&mut self.rx_kern, time);
         let inner = self.inner.rings().rx;
         let mut waiting = inner.avail();
         loop {
@@ -207,14 +229,21 @@ impl FaultQueue {
             if lane.should_drop() {
                 self.counters.dropped(DropCause::Fault, 1);
             } else {
-                if let Some(frame) = inner.frame(0) {
-                    lane.corrupt(frame.bytes);
+                if let Some(frame) = inner.frame(0)
+                    && let Some((at, bit)) = lane.corruption(frame.bytes.len())
+                {
+                    frame.bytes[at] ^= bit;
+                    inner.write_back(0);
                 }
                 for i in 0..slots {
                     let Some(slot) = inner.slot(i) else { break };
-                    let buf =
-                        copy_queued(lane, slot, time, |held| deliver(&mut self.rx_kern, held));
-                    inner.replace(i, buf);
+                    let flags = kept(slot.flags) | SlotFlags::BUF_CHANGED;
+                    let at = self.rx_kern.hwtail();
+                    if lane.delay > 0 {
+                        lane.hold(slot, time, |buf| inner.replace(i, buf));
+                    } else if inner.swap_to_driver(i, &mut self.rx_kern, at, flags) {
+                        self.rx_kern.set_tail(self.rx_kern.next(at));
+                    }
                 }
             }
             inner.advance(slots);
@@ -237,58 +266,63 @@ fn packet_slots(ring: &RxRing, waiting: u32) -> Option<u32> {
     last.map(|i| i + 1)
 }
 
-/// Puts a slot's frame into the delay line, or passes it on at once; returns the buffer that
-/// the slot gets instead.
-fn copy_queued(
-    lane: &mut FaultDirection,
-    slot: Slot,
-    time: Nanos,
-    pass: impl FnOnce(DelayedSlot) -> BufIdx,
-) -> BufIdx {
-    let held = DelayedSlot {
-        buf: slot.buf,
-        len: slot.len,
-        flags: SlotFlags(slot.flags.0 & SlotFlags::MOREFRAG.0),
-    };
-    if lane.delay == 0 {
-        return pass(held);
-    }
-    lane.delay_line.push(time + lane.delay, held);
-    lane.spare_bufs.pop().expect("the caller saw a spare buffer for every slot of the packet")
+/// Of the flags, what a frame keeps.
+fn kept(flags: SlotFlags) -> SlotFlags {
+    SlotFlags(flags.0 & SlotFlags::MOREFRAG.0)
 }
 
-/// Queues a frame on a tx ring that has room; returns the buffer it displaced.
-fn queue(ring: &mut TxRing, held: DelayedSlot) -> BufIdx {
-    let buf = ring.replace(0, held.buf).expect("the caller saw room");
-    ring.set(0, held.len.into(), held.flags | SlotFlags::BUF_CHANGED);
+impl FaultDirection {
+    /// Puts a slot's frame into the delay line; `replace` puts the buffer that the slot gets instead
+    /// in its place.
+    fn hold(
+        &mut self,
+        slot: Slot,
+        time: Nanos,
+        replace: impl FnOnce(OwnedBuf) -> Result<OwnedBuf, OwnedBuf>,
+    ) {
+        // The caller saw a spare buffer for every slot of the packet.
+        let Some(spare) = self.spare_bufs.pop() else { return };
+        match replace(spare) {
+            Ok(buf) => {
+                let held = DelayedSlot { buf, len: slot.len, flags: kept(slot.flags) };
+                self.delay_line.push(time + self.delay, held);
+            }
+            Err(spare) => self.spare_bufs.push(spare),
+        }
+    }
+
+    fn emit_due(&mut self, ring: &mut TxRing, time: Nanos) {
+        while ring.avail() > 0 {
+            let Some(held) = self.delay_line.pop_due(time) else { return };
+            match ring.replace(0, held.buf) {
+                Ok(buf) => {
+                    self.spare_bufs.push(buf);
+                    queue(ring, held.len, held.flags);
+                }
+                Err(buf) => self.spare_bufs.push(buf),
+            }
+        }
+    }
+
+    fn deliver_due(&mut self, ring: &mut KernRing, time: Nanos) {
+        while ring.free_slots() > 0 {
+            let Some(held) = self.delay_line.pop_due(time) else { return };
+            let at = ring.hwtail();
+            match ring.replace(at, held.buf, held.len, held.flags | SlotFlags::BUF_CHANGED) {
+                Ok(buf) => {
+                    self.spare_bufs.push(buf);
+                    ring.set_tail(ring.next(at));
+                }
+                Err(buf) => self.spare_bufs.push(buf),
+            }
+        }
+    }
+}
+
+/// Queues the frame that has been put into the first free slot of a ring.
+fn queue(ring: &mut TxRing, len: u16, flags: SlotFlags) {
+    ring.set(0, len.into(), flags | SlotFlags::BUF_CHANGED);
     ring.advance(1);
-    buf
-}
-
-/// Puts a frame into an rx ring that has room; returns the buffer it displaced.
-fn deliver(ring: &mut KernRing, held: DelayedSlot) -> BufIdx {
-    let at = ring.hwtail();
-    let free = ring.slot(at).buf;
-    ring.set_slot(
-        at,
-        Slot { buf: held.buf, len: held.len, flags: held.flags | SlotFlags::BUF_CHANGED },
-    );
-    ring.set_tail(ring.next(at));
-    free
-}
-
-fn emit_due(lane: &mut FaultDirection, ring: &mut TxRing, time: Nanos) {
-    while ring.avail() > 0 {
-        let Some(held) = lane.delay_line.pop_due(time) else { return };
-        lane.spare_bufs.push(queue(ring, held));
-    }
-}
-
-fn deliver_due(lane: &mut FaultDirection, ring: &mut KernRing, time: Nanos) {
-    while ring.free_slots() > 0 {
-        let Some(held) = lane.delay_line.pop_due(time) else { return };
-        lane.spare_bufs.push(deliver(ring, held));
-    }
 }
 
 fn ring_fault(name: &str, fault: impl Into<SyncFault>) -> RunError {

@@ -8,13 +8,16 @@
 //! A UDP super-frame (USO) does not say how long its datagrams are: it is dropped and counted. One
 //! that fits the MTU as a whole looks like an ordinary frame and is passed on as one datagram.
 
+use slipring_ring::SharedBuf;
 use slipring_wire::Headers;
 use slipring_wire::assigned::IpProto;
-use slipring_wire::offload::{Gso, GsoKind, Segmenter, complete_partial};
+use slipring_wire::offload::{Gso, GsoKind, Segmenter, complete_partial, may_be_partial};
 use slipring_wire::view::IpVersion;
 
 /// Ethernet header and two tags.
 const MAX_LINK_HEADER_LEN: u32 = 22;
+/// Bytes that hold the headers of nearly all frames.
+const HEAD: usize = 96;
 
 /// What a device's frames need; see the module.
 #[derive(Debug, Default)]
@@ -51,9 +54,30 @@ impl OffloadFixup {
 
     /// Completes the checksum of a frame in one buffer.
     #[inline(always)]
-    pub(crate) fn complete_checksum(&self, frame: &mut [u8]) {
+    pub(crate) fn complete_checksum(&mut self, frame: SharedBuf<'_>) {
         if self.checksums {
-            complete_partial(frame);
+            self.judge(frame);
+        }
+    }
+
+    /// Looks at a copy of the headers, and at the frame only where its checksum is not done.
+    #[inline(always)]
+    fn judge(&mut self, frame: SharedBuf<'_>) {
+        let mut head = [0; HEAD];
+        let len = frame.copy_out(&mut head);
+        if may_be_partial(&head[..len], frame.len()) {
+            self.complete(frame);
+        }
+    }
+
+    /// Completes a copy, and writes that back: whoever else writes to the frame meanwhile, what is
+    /// finished is one frame.
+    #[cold]
+    fn complete(&mut self, frame: SharedBuf<'_>) {
+        self.scratch.clear();
+        frame.append_to(&mut self.scratch);
+        if complete_partial(&mut self.scratch) {
+            frame.copy_in(&self.scratch);
         }
     }
 
@@ -68,15 +92,14 @@ impl OffloadFixup {
     }
 
     /// Adds a buffer to the packet. The longest one fits without allocation.
-    pub(crate) fn gather(&mut self, bytes: &[u8]) {
-        self.scratch.extend_from_slice(bytes);
+    pub(crate) fn gather(&mut self, bytes: SharedBuf<'_>) {
+        bytes.append_to(&mut self.scratch);
     }
 
     /// Completes the checksum of the gathered packet, whose first buffer is `first`.
-    pub(crate) fn finish_gathered(&mut self, first: &mut [u8]) {
+    pub(crate) fn finish_gathered(&mut self, first: SharedBuf<'_>) {
         if complete_partial(&mut self.scratch) {
-            let len = first.len().min(self.scratch.len());
-            first[..len].copy_from_slice(&self.scratch[..len]);
+            first.copy_in(&self.scratch);
         }
     }
 
@@ -116,5 +139,66 @@ impl OffloadFixup {
         let before = u32::from(ip.l4) - u32::from(headers.l3) + tcp;
         let size = self.mtu.checked_sub(before).filter(|&size| size > 0)?;
         Some(Gso { kind, size: size.try_into().unwrap_or(u16::MAX) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use slipring_ring::{Geometry, HugePages, Region, RingHalves, Rx};
+
+    use super::*;
+
+    const LEN: usize = 300;
+
+    /// A frame of UDP over IPv4 or IPv6 whose checksum is that of the pseudo header only.
+    fn unfinished(v6: bool, fill: u8) -> Vec<u8> {
+        let mut frame = vec![fill; LEN];
+        let (l4, addresses) = if v6 { (54, 22..54) } else { (34, 26..34) };
+        let l4_len = (LEN - l4) as u16;
+        if v6 {
+            frame[12..21].copy_from_slice(&[0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 17]);
+            frame[18..20].copy_from_slice(&l4_len.to_be_bytes());
+        } else {
+            frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 0, 0, 0, 0, 0, 64, 17]);
+            frame[16..18].copy_from_slice(&(LEN as u16 - 14).to_be_bytes());
+        }
+        let pseudo = slipring_wire::checksum::Sum::new().bytes(&frame[addresses]);
+        let sum = pseudo.u16(17).u32(l4_len.into()).folded();
+        frame[l4 + 6..l4 + 8].copy_from_slice(&sum.to_be_bytes());
+        frame
+    }
+
+    #[test]
+    fn a_frame_that_is_rewritten_meanwhile_is_completed_as_one_copy_of_it() {
+        let geometry = Geometry { ring_bytes: 16 << 10, bufs: 16, buf_size: 2048 };
+        let region = Region::create_shared(geometry, HugePages::Never).unwrap();
+        let mut pair = RingHalves::<Rx>::create(&region, 0, 4).unwrap();
+        let (buf, mut other_len) = (pair.kern.slot(0).buf, 0);
+        let frames = [unfinished(false, 1), unfinished(true, 2), vec![0xff; 2048]];
+        let stop = AtomicBool::new(false);
+        let (region, stop) = (&region, &stop);
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                for frame in frames.iter().cycle().take_while(|_| !stop.load(Ordering::Relaxed)) {
+                    region.copy_in(buf, frame);
+                }
+            });
+            let mut fixup = OffloadFixup::new(true, true, 1500);
+            let mut completed = 0;
+            while completed < 500 {
+                other_len = (other_len + 1) % 2048;
+                for len in [LEN as u16, other_len] {
+                    fixup.scratch.clear();
+                    fixup.complete_checksum(pair.kern.bytes_of(buf, len));
+                    let once = fixup.scratch.clone();
+                    complete_partial(&mut fixup.scratch);
+                    assert_eq!(fixup.scratch, once, "what is completed once is complete");
+                    completed += u32::from(!once.is_empty());
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
     }
 }

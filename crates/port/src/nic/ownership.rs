@@ -202,7 +202,7 @@ pub(crate) fn recover_buffers(
         let Some(&at) = twice.last() else { return };
         let slot = Slot { buf, ..ring.slot(at) };
         if ring.region().is_usable(buf) && enter(slot) {
-            ring.set_slot(at, slot);
+            ring.rename(at, slot);
             twice.pop();
         }
     }
@@ -216,7 +216,7 @@ mod tests {
 
     fn region() -> Arc<Region> {
         let geometry = Geometry { ring_bytes: 1 << 16, bufs: 32, buf_size: 2048 };
-        Region::create(geometry, HugePages::Never).unwrap()
+        Region::create_shared(geometry, HugePages::Never).unwrap()
     }
 
     #[test]
@@ -280,7 +280,7 @@ mod tests {
         let mut ring = RingHalves::<Rx>::create(&region, 0, 8).unwrap().kern;
         let bufs: Vec<BufIdx> = (0..8).map(|i| ring.slot(i).buf).collect();
         let coming = bufs[3];
-        ring.set_slot(3, Slot { buf: bufs[0], ..ring.slot(3) });
+        assert!(ring.rename(3, Slot { buf: bufs[0], ..ring.slot(3) }));
         let mut entered = BTreeSet::new();
         recover_buffers(&mut ring, 0, 8, [bufs[1], coming].into_iter(), |slot| {
             entered.insert(slot.buf.0)

@@ -177,9 +177,11 @@ impl RxSide {
     /// A frame in one buffer: nearly all of them.
     #[inline(always)]
     fn take_single(&mut self, ends: &impl RxDescriptorRings, part: RxDescriptor) {
-        let slot = self.slot_of(ends, part, SlotFlags::default());
-        self.fixup.complete_checksum(self.ring.bytes(slot));
+        let (slot, at) = (self.slot_of(ends, part, SlotFlags::default()), self.tail);
         self.put(slot);
+        if self.fixup.wants_chains() {
+            self.fixup.complete_checksum(self.ring.payload(at));
+        }
         self.received.packets += 1;
     }
 
@@ -200,13 +202,14 @@ impl RxSide {
     #[inline(always)]
     fn put(&mut self, slot: Slot) {
         let named = self.ring.slot(self.tail).buf;
-        if named != slot.buf {
-            self.replace_buf(slot.buf, named);
+        if named == slot.buf {
+            self.ring.set(self.tail, slot.len, slot.flags);
+        } else {
+            self.put_out_of_turn(slot);
         }
         if self.ring.offsets().is_some() {
             self.shift(slot);
         }
-        self.ring.set_slot(self.tail, slot);
         self.tail = self.ring.next(self.tail);
         self.free_slots -= 1;
         self.received.bytes += u64::from(slot.len);
@@ -218,24 +221,26 @@ impl RxSide {
     fn shift(&mut self, slot: Slot) {
         let (at, len) = (self.ring.payload_offset(self.tail), usize::from(slot.len));
         let end = (at + len).min(self.ring.region().buf_size() as usize);
-        let whole = self.ring.bytes(Slot { len: end as u16, ..slot });
+        let whole = self.ring.bytes_of(slot.buf, end as u16);
         if whole.len() == at + len {
-            whole.copy_within(..len, at);
+            whole.shift(len, at);
         }
     }
 
-    /// Has the slot behind the tail that names `buf` name another buffer.
-    fn replace_buf(&mut self, buf: BufIdx, to: BufIdx) {
-        let names = |ahead: u32| self.ring.slot(self.ring.add(self.tail, ahead)).buf == buf;
+    /// Fills the next slot with a buffer that a slot behind it names, which gets the other one.
+    fn put_out_of_turn(&mut self, slot: Slot) {
+        let names = |ahead: u32| self.ring.slot(self.ring.add(self.tail, ahead)).buf == slot.buf;
         let last = Some(self.ahead)
             .filter(|&ahead| (1..=self.free_slots).contains(&ahead) && names(ahead));
-        let Some(ahead) = last.or_else(|| (1..=self.free_slots).find(|&ahead| names(ahead))) else {
-            return;
-        };
-        self.ahead = ahead;
-        let at = self.ring.add(self.tail, ahead);
-        let slot = self.ring.slot(at);
-        self.ring.set_slot(at, Slot { buf: to, ..slot });
+        if let Some(ahead) = last.or_else(|| (1..=self.free_slots).find(|&ahead| names(ahead))) {
+            self.ahead = ahead;
+            let at = self.ring.add(self.tail, ahead);
+            let other = self.ring.slot(at);
+            self.ring.exchange((self.tail, slot.len, slot.flags), (at, other.len, other.flags));
+        } else {
+            // A peer has overwritten the slot that named it.
+            self.ring.rename(self.tail, slot);
+        }
     }
 
     /// A packet of several buffers, or one to be cut up. How many descriptors it took; `None`
@@ -302,8 +307,7 @@ impl RxSide {
         self.fixup.begin_gather();
         for i in first..first + parts {
             let part = ends.peek(i);
-            let slot = Slot { buf: part.buf, len: part.len as u16, flags: SlotFlags::default() };
-            self.fixup.gather(self.ring.bytes(slot));
+            self.fixup.gather(self.ring.bytes_of(part.buf, part.len as u16));
         }
         let Some(slots) = self.fixup.slots_of_segments(ends.max_part()) else {
             self.discard(ends, first, parts, DropCause::RxTooLong);
@@ -359,13 +363,14 @@ impl RxSide {
         let Some(buf) = self.reserve.pop() else { return };
         let flags = if more { SlotFlags::MOREFRAG } else { SlotFlags::default() };
         let slot = Slot { buf, len: range.len() as u16, flags };
-        let to = self.ring.bytes(slot);
-        let from_header = header.get(range.start..range.end.min(header.len())).unwrap_or_default();
-        let (head, tail) = to.split_at_mut(from_header.len());
-        head.copy_from_slice(from_header);
-        let skip = range.start.saturating_sub(header.len());
-        tail.copy_from_slice(&payload[skip..skip + tail.len()]);
+        let at = self.tail;
         self.put(slot);
+        let to = self.ring.payload(at);
+        let from_header = header.get(range.start..range.end.min(header.len())).unwrap_or_default();
+        to.copy_in(from_header);
+        let skip = range.start.saturating_sub(header.len());
+        let rest = range.len() - from_header.len();
+        to.skip(from_header.len()).copy_in(&payload[skip..skip + rest]);
     }
 
     /// Drops a packet: its buffers go back to the kernel.
@@ -395,7 +400,11 @@ impl Drop for RxSide {
         let mut at = self.tail;
         for _ in 0..=self.ring.free_slots() {
             let slot = self.ring.slot(at);
-            self.ring.set_slot(at, Slot { buf: buffers.pop().unwrap_or(BufIdx(0)), ..slot });
+            let buf = buffers.pop().unwrap_or(BufIdx(0));
+            if !self.ring.rename(at, Slot { buf, ..slot }) {
+                // Nobody has overwritten them: they name what they should.
+                return;
+            }
             at = self.ring.next(at);
         }
         self.ring.region().release_bufs(buffers);

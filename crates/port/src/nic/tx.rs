@@ -228,7 +228,7 @@ impl TxSide {
     fn clear_changed(&mut self, at: SlotIdx, slot: Slot) {
         if slot.flags.has(SlotFlags::BUF_CHANGED) {
             let flags = SlotFlags(slot.flags.0 & !SlotFlags::BUF_CHANGED.0);
-            self.ring.set_slot(at, Slot { flags, ..slot });
+            self.ring.set(at, slot.len, flags);
         }
     }
 
@@ -342,19 +342,22 @@ impl TxSide {
         let at = self.ring.next(self.tail);
         let slot = self.ring.slot(at);
         if slot.buf != buf {
-            let len = self.replace_buf(self.ring.next(at), end, buf, slot).unwrap_or(slot.len);
-            self.ring.set_slot(at, Slot { buf, len, flags: SlotFlags::BUF_CHANGED });
+            self.replace_buf(at, end, buf, slot);
         }
         self.tail = at;
     }
 
-    /// Has that of the slots `from..end` which names `buf` name the buffer of another one, and its
-    /// length, which goes with it; the length that it had.
+    /// Has slot `at` name `buf`, and that of the slots behind it, before `end`, which named it the
+    /// other buffer. Lengths go with them.
     #[cold]
-    fn replace_buf(&mut self, from: SlotIdx, end: SlotIdx, buf: BufIdx, to: Slot) -> Option<u16> {
-        let (at, slot) = self.ring.slots(from, end).find(|(_, slot)| slot.buf == buf)?;
-        self.ring.set_slot(at, Slot { buf: to.buf, len: to.len, ..slot });
-        Some(slot.len)
+    fn replace_buf(&mut self, at: SlotIdx, end: SlotIdx, buf: BufIdx, slot: Slot) {
+        let (from, flags) = (self.ring.next(at), SlotFlags::BUF_CHANGED);
+        if let Some((i, other)) = self.ring.slots(from, end).find(|(_, other)| other.buf == buf) {
+            self.ring.exchange((at, other.len, flags), (i, slot.len, other.flags));
+        } else {
+            // A peer has overwritten the slot that named it.
+            self.ring.rename(at, Slot { buf, len: slot.len, flags });
+        }
     }
 
     /// Takes back what the kernel has completed.
@@ -405,7 +408,10 @@ impl Drop for TxSide {
         while at != end {
             let buf = buffers.next().unwrap_or(BufIdx(0));
             let slot = self.ring.slot(at);
-            self.ring.set_slot(at, Slot { buf, ..slot });
+            if !self.ring.rename(at, Slot { buf, ..slot }) {
+                // Nobody has overwritten them: they name what they should.
+                return;
+            }
             at = self.ring.next(at);
         }
         let rest: Vec<BufIdx> = buffers.collect();

@@ -1,6 +1,6 @@
 //! Writes received frames into an rx ring: whole, with their tags, over as many slots as it takes.
 
-use slipring_ring::{KernRing, Slot, SlotFlags, SlotIdx};
+use slipring_ring::{KernRing, SlotFlags, SlotIdx};
 use slipring_wire::offload::{Gso, Segmenter, VnetForm, VnetHeader, complete_at};
 
 use crate::stats::{DropCause, QueueCounters, TrafficCounts};
@@ -155,21 +155,17 @@ impl<'q> RxFiller<'q> {
             return Err(DropCause::RxRingFull);
         }
         // A slot that the program gave back with a wrong buffer number has no room.
-        let Some(space) = self.ring.buffer(self.at).get_mut(filled..).filter(|s| !s.is_empty())
-        else {
+        let len = self.ring.buffer(self.at).skip(filled).copy_in(rest);
+        if len == 0 {
             return Err(DropCause::RxNoBuffer);
-        };
-        let len = rest.len().min(space.len());
-        let (now, later) = rest.split_at(len);
-        space[..len].copy_from_slice(now);
-        *rest = later;
+        }
+        *rest = &rest[len..];
         Ok(len)
     }
 
     #[inline(always)]
     fn close(&mut self, len: usize, flags: SlotFlags) {
-        let slot = self.ring.slot(self.at);
-        self.ring.set_slot(self.at, Slot { len: len as u16, flags, ..slot });
+        self.ring.set(self.at, len as u16, flags);
         self.at = self.ring.next(self.at);
         self.free_slots -= 1;
     }

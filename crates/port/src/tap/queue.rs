@@ -1,13 +1,11 @@
 //! The driver of one ring pair of a `tap:` port.
 
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use slipring_ring::{
-    KernRing, Region, RingHalves, RxRing, Slot, SlotFlags, SlotIdx, SyncFault, TxRing,
-};
+use slipring_ring::{KernRing, Region, RingHalves, RxRing, SlotFlags, SlotIdx, SyncFault, TxRing};
 
 use super::drops::HostDrops;
 use super::sys;
@@ -123,7 +121,7 @@ impl TapQueue {
         let mut sum = TrafficCounts::default();
         let mut result = Ok(());
         while room >= longest {
-            let len = match read(self.tun.as_fd(), ring.buffer(at), &mut self.overflow) {
+            let len = match sys::read(self.tun.as_fd(), ring.buffer(at), &mut self.overflow) {
                 Ok(0) | Err(Errno::AGAIN | Errno::INTR) => break,
                 Ok(len) => len,
                 Err(error) => {
@@ -146,12 +144,6 @@ impl TapQueue {
     }
 }
 
-/// Reads one frame into `first` and what it does not hold into `overflow`; its length.
-#[inline(always)]
-fn read(tun: BorrowedFd<'_>, first: &mut [u8], overflow: &mut [u8]) -> Result<usize, Errno> {
-    rustix::io::readv(tun, &mut [IoSliceMut::new(first), IoSliceMut::new(overflow)])
-}
-
 /// Makes a packet of a frame of `len` bytes whose first ones are in slot `at` already; how many
 /// slots it takes.
 #[inline(always)]
@@ -162,14 +154,13 @@ fn copy_into_slots(
     len: usize,
     overflow: &[u8],
 ) -> Result<u32, DropCause> {
-    let slot = ring.slot(at);
     let first = ring.buffer(at).len();
     if first == 0 {
         // The program gave the slot back with a wrong buffer number.
         return Err(DropCause::RxNoBuffer);
     }
     if len <= first {
-        ring.set_slot(at, Slot { len: len as u16, flags: SlotFlags::default(), ..slot });
+        ring.set(at, len as u16, SlotFlags::default());
         return Ok(1);
     }
     copy_rest(ring, at, room, overflow.get(..len - first).ok_or(DropCause::RxTooLong)?)
@@ -189,14 +180,14 @@ fn copy_rest(
     }
     let (mut at, mut last_len) = (first, buf_size);
     for part in rest.chunks(buf_size) {
-        let slot = ring.slot(at);
-        ring.set_slot(at, Slot { len: last_len as u16, flags: SlotFlags::MOREFRAG, ..slot });
+        ring.set(at, last_len as u16, SlotFlags::MOREFRAG);
         at = ring.next(at);
         last_len = part.len();
-        ring.buffer(at).get_mut(..last_len).ok_or(DropCause::RxNoBuffer)?.copy_from_slice(part);
+        if ring.buffer(at).copy_in(part) < last_len {
+            return Err(DropCause::RxNoBuffer);
+        }
     }
-    let slot = ring.slot(at);
-    ring.set_slot(at, Slot { len: last_len as u16, flags: SlotFlags::default(), ..slot });
+    ring.set(at, last_len as u16, SlotFlags::default());
     Ok(slots)
 }
 

@@ -7,6 +7,8 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use slipring_ring::SharedBuf;
 
 use crate::gather::IoVec;
 
@@ -106,6 +108,29 @@ pub(super) fn namespace(tun: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 
 fn check(rc: c_int) -> io::Result<()> {
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// Reads one frame into `first` and what it does not hold into `overflow`; its length.
+#[inline]
+pub(super) fn read(
+    tun: BorrowedFd<'_>,
+    first: SharedBuf<'_>,
+    overflow: &mut [u8],
+) -> Result<usize, Errno> {
+    let first = libc::iovec {
+        iov_base: std::ptr::with_exposed_provenance_mut(first.address()),
+        iov_len: first.len(),
+    };
+    let rest = libc::iovec { iov_base: overflow.as_mut_ptr().cast(), iov_len: overflow.len() };
+    let parts = [first, rest];
+    // SAFETY:
+    // - `parts` is live for the call, and so are both stretches, which are borrowed: `overflow`
+    //   exclusively, and what others may write to without any reference into it.
+    let len = unsafe { libc::readv(tun.as_raw_fd(), parts.as_ptr(), parts.len() as c_int) };
+    usize::try_from(len).map_err(|_| {
+        let error = io::Error::last_os_error();
+        Errno::from_io_error(&error).unwrap_or(Errno::IO)
+    })
 }
 
 /// Writes one frame, given in parts of a gather that is borrowed meanwhile: what the kernel says to

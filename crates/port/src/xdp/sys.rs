@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn a_frame_is_moved_within_its_chunk_only() {
         let geometry = Geometry { ring_bytes: 4096, bufs: 8, buf_size: 2048 };
-        let region = Region::create(geometry, HugePages::Never).unwrap();
+        let region = Region::create_shared(geometry, HugePages::Never).unwrap();
         let pattern: Vec<u8> = (0..100).collect();
         let start = || {
             let mut bytes = [0; 50];

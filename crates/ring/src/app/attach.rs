@@ -12,10 +12,12 @@ impl<D> AppRing<D> {
     /// is what its header says. Whoever else has the port open shares it.
     ///
     /// # Errors
-    /// [`RegionError::NotARegion`] if no such ring can lie there.
+    /// [`RegionError::NotARegion`] if no such ring can lie there, or the region is private, so that
+    /// somebody has that half already; others when there is no memory for copies of its frames.
     pub fn attach(region: &Arc<Region>, offset: u64, num_slots: u32) -> Result<Self, RegionError> {
         let impossible = RegionError::NotARegion("a ring lies outside of it");
-        RingMem::foreign(region, offset, num_slots).map(Self::from_indices).ok_or(impossible)
+        let mem = RingMem::foreign(region, offset, num_slots).ok_or(impossible)?;
+        Self::from_indices(mem).with_copies()
     }
 
     /// The program's half of a ring as it stands.

@@ -2,9 +2,10 @@
 
 use super::{AppRing, FrameMut, Rx, bytes_of};
 use crate::index::{SlotIdx, next};
+use crate::mem::PrivateMem;
 
-/// Received slots on loan; see [`RxRing::batch`](super::RxRing::batch). Its frames may be kept as long as the ring's
-/// borrow, also when the batch is gone.
+/// Received slots on loan; see [`RxRing::batch`](super::RxRing::batch). Dropping it gives those that
+/// were looked at back to the driver.
 #[derive(Debug)]
 pub struct RxBatch<'a> {
     pub(super) ring: &'a mut AppRing<Rx>,
@@ -12,27 +13,60 @@ pub struct RxBatch<'a> {
     pub(super) remaining: u32,
 }
 
-impl<'a> Iterator for RxBatch<'a> {
-    type Item = FrameMut<'a>;
-
+impl RxBatch<'_> {
+    /// The frames that were not looked at. They live as long as the batch is borrowed, so none can be
+    /// kept when its slot is the driver's again:
+    ///
+    /// ```compile_fail
+    /// # use slipring_ring::RxRing;
+    /// fn keep(ring: &mut RxRing) -> Option<&mut [u8]> {
+    ///     ring.batch(1).frames().next().map(|frame| frame.bytes)
+    /// }
+    /// ```
     #[inline(always)]
-    fn next(&mut self) -> Option<FrameMut<'a>> {
-        if self.remaining == 0 {
-            return None;
+    pub fn frames(&mut self) -> BatchFrames<'_> {
+        let n = self.ring.mem.num_slots();
+        let end = crate::index::add(self.at, self.remaining, n);
+        BatchFrames {
+            mem: self.ring.lend(self.at, end),
+            at: &mut self.at,
+            remaining: &mut self.remaining,
         }
-        let slot = self.ring.mem.slot(self.at).get();
-        self.at = next(self.at, self.ring.mem.num_slots());
-        self.remaining -= 1;
-        // Each slot is yielded once, and the ring stays borrowed for `'a`.
-        Some(FrameMut { bytes: bytes_of(&self.ring.mem, slot), flags: slot.flags })
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.remaining as usize, Some(self.remaining as usize))
     }
 }
 
-impl ExactSizeIterator for RxBatch<'_> {}
+/// Iterator over frames; see [`RxBatch::frames`].
+#[derive(Debug)]
+pub struct BatchFrames<'b> {
+    mem: Option<PrivateMem<'b>>,
+    at: &'b mut SlotIdx,
+    remaining: &'b mut u32,
+}
+
+impl<'b> Iterator for BatchFrames<'b> {
+    type Item = FrameMut<'b>;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<FrameMut<'b>> {
+        let mem = self.mem?;
+        if *self.remaining == 0 {
+            return None;
+        }
+        let slot = mem.slot(*self.at).get();
+        *self.at = next(*self.at, mem.num_slots());
+        *self.remaining -= 1;
+        // Each slot is yielded once, and the batch stays borrowed for `'b`.
+        Some(FrameMut { bytes: bytes_of(mem, slot), flags: slot.flags })
+    }
+
+    #[inline(always)]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = if self.mem.is_some() { *self.remaining as usize } else { 0 };
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for BatchFrames<'_> {}
 
 impl Drop for RxBatch<'_> {
     fn drop(&mut self) {

@@ -9,13 +9,13 @@ fn slots(done: Result<SyncReport, HostedSyncError>) -> Result<u32, HostedSyncErr
 
 fn region() -> Arc<Region> {
     let geometry = Geometry { ring_bytes: 64 << 10, bufs: 64, buf_size: 2048 };
-    Region::create(geometry, HugePages::Never).unwrap()
+    Region::create_shared(geometry, HugePages::Never).unwrap()
 }
 
 /// Where a host keeps its own.
 fn host() -> Arc<Region> {
     let geometry = Geometry { ring_bytes: 4096, bufs: 2, buf_size: 2048 };
-    Region::create(geometry, HugePages::Never).unwrap()
+    Region::create_shared(geometry, HugePages::Never).unwrap()
 }
 
 /// What a program does: sets slots from its head on and publishes.

@@ -8,11 +8,11 @@ use crate::index::BufIdx;
 
 impl Region {
     /// Copies from the start of a buffer's data, as many bytes as both sides hold; `None` for an
-    /// index out of range. Makes no reference into the buffer: for parties that do not trust
+    /// index out of range, and in a private region. Makes no reference into the buffer: for parties that do not trust
     /// each other. Bytes that the other one writes meanwhile may arrive mixed.
     #[inline]
     pub fn copy_out(&self, buf: BufIdx, out: &mut [u8]) -> Option<usize> {
-        let data = self.data(buf)?;
+        let data = self.data_by_value(buf)?;
         let len = out.len().min(self.header.buf_size as usize);
         let (words, rest) = out[..len].as_chunks_mut::<8>();
         let done = 8 * words.len();
@@ -28,7 +28,7 @@ impl Region {
     /// Copies to the start of a buffer's data; otherwise as [`Self::copy_out`].
     #[inline]
     pub fn copy_in(&self, buf: BufIdx, bytes: &[u8]) -> Option<usize> {
-        let data = self.data(buf)?;
+        let data = self.data_by_value(buf)?;
         let len = bytes.len().min(self.header.buf_size as usize);
         let (words, rest) = bytes[..len].as_chunks::<8>();
         let done = 8 * words.len();
@@ -43,7 +43,7 @@ impl Region {
 
     /// As [`Self::copy_out`], from byte `at` of the buffer on, as far as that reaches.
     pub fn copy_out_at(&self, buf: BufIdx, at: usize, out: &mut [u8]) -> Option<usize> {
-        let data = self.data(buf)?;
+        let data = self.data_by_value(buf)?;
         let len = out.len().min((self.header.buf_size as usize).saturating_sub(at));
         for (i, byte) in out[..len].iter_mut().enumerate() {
             *byte = byte_at(data, at + i).load(Ordering::Relaxed);
@@ -53,7 +53,7 @@ impl Region {
 
     /// As [`Self::copy_in`], from byte `at` of the buffer on, as far as that reaches.
     pub fn copy_in_at(&self, buf: BufIdx, at: usize, bytes: &[u8]) -> Option<usize> {
-        let data = self.data(buf)?;
+        let data = self.data_by_value(buf)?;
         let len = bytes.len().min((self.header.buf_size as usize).saturating_sub(at));
         for (i, &byte) in bytes[..len].iter().enumerate() {
             byte_at(data, at + i).store(byte, Ordering::Relaxed);

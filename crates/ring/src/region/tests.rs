@@ -1,8 +1,10 @@
+use rustix::fs::MemfdFlags;
+
 use super::*;
 
 fn small() -> Arc<Region> {
     let geometry = Geometry { ring_bytes: 64 << 10, bufs: 64, buf_size: 2048 };
-    Region::create(geometry, HugePages::Never).unwrap()
+    Region::create_shared(geometry, HugePages::Never).unwrap()
 }
 
 #[test]
@@ -92,7 +94,7 @@ fn a_file_that_is_no_region_is_refused() {
 #[test]
 fn a_buffer_that_was_never_taken_cannot_be_given_back() {
     let geometry = Geometry { ring_bytes: 64 << 10, bufs: 64, buf_size: 2048 };
-    let region = Region::create(geometry, HugePages::Never).unwrap();
+    let region = Region::create_shared(geometry, HugePages::Never).unwrap();
     region.release_bufs((0..80).map(BufIdx));
     assert_eq!(region.free_bufs(), 62);
     let taken = region.alloc_bufs(10).unwrap();

@@ -18,6 +18,12 @@ pub(crate) fn region(buf_size: u32) -> Arc<Region> {
     Region::create(geometry, HugePages::Never).unwrap()
 }
 
+/// One that other processes may map.
+pub(crate) fn shared_region(buf_size: u32) -> Arc<Region> {
+    let geometry = Geometry { ring_bytes: 64 << 10, bufs: 128, buf_size };
+    Region::create_shared(geometry, HugePages::Never).unwrap()
+}
+
 /// A word of a ring's header, as another process sees it.
 fn word<D>(ring: &AppRing<D>, offset: usize) -> &AtomicU32 {
     let at = ring.region().base().as_ptr().wrapping_add(ring.offset() as usize + offset);

@@ -4,7 +4,6 @@
 //! out by the queue of its own number. Frames that came in one batch have one time of arrival.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ const DRAIN_TIMEOUT_NS: Nanos = 100_000_000;
 
 /// Two words that nobody outside knows.
 pub(super) fn secret() -> [u64; 2] {
-    [0, 1].map(|word: u8| RandomState::new().hash_one(word))
+    [0, 1].map(|_| slipring_ring::secret_word())
 }
 
 /// How frames are passed on.

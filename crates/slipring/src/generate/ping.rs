@@ -194,6 +194,7 @@ impl Ponger {
                     packets += 1;
                 }
             }
+            (0..count).for_each(|i| rings.rx.write_back(i));
             forward(rings.rx, rings.tx, count);
             if count > 0 || rings.tx.with_driver() > 0 {
                 queue.tx_sync()?;

@@ -198,7 +198,7 @@ impl RxQueues {
                 continue;
             }
             let (time, mut batch) = (now(), SentBatch::default());
-            for frame in ring.batch(max) {
+            for frame in ring.batch(max).frames() {
                 hear(frame.bytes, frame.more(), time);
                 batch.bytes += frame.bytes.len() as u64;
                 batch.packets += u64::from(!frame.more());

@@ -220,10 +220,7 @@ fn put(ring: &mut TxRing, frame: &[u8], split: SlotSplit) {
     let count = parts.len() as u32;
     for (i, part) in (0..).zip(parts) {
         let more = if i + 1 < count { SlotFlags::MOREFRAG } else { SlotFlags::default() };
-        if let Some(buffer) = ring.buffer(i) {
-            buffer[..part.len()].copy_from_slice(part);
-        }
-        ring.set(i, part.len(), more);
+        ring.write(i, part, more);
     }
     ring.advance(count);
 }

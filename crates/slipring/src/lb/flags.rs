@@ -1,6 +1,5 @@
 //! The flags of `slipring lb`, and what they ask for.
 
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint};
@@ -131,7 +130,7 @@ fn settings(matches: &ArgMatches) -> LbSettings {
     let number = |id: &str| matches.get_one::<u32>(id).copied().unwrap_or(1);
     let is_consistent = matches.get_flag("consistent");
     // Who knows the key can aim flows at one output.
-    let random = || if is_consistent { 0 } else { RandomState::new().hash_one(0) };
+    let random = || if is_consistent { 0 } else { slipring_ring::secret_word() };
     LbSettings {
         batch: number("batch"),
         backlog: usize::try_from(count("extra-bufs").unwrap_or(0)).unwrap_or(usize::MAX),

@@ -35,18 +35,43 @@ struct PartialChecksum {
 fn partial_checksum(frame: &[u8]) -> Option<PartialChecksum> {
     // Two calls of one inlined function: the first has constants for most of what it looks at.
     match Headers::plain_ipv4(frame) {
-        Some(headers) => partial_checksum_in(frame, &headers),
-        None => partial_checksum_in(frame, &Headers::parse(frame).ok()?),
+        Some(headers) => partial_checksum_in(frame, frame.len(), &headers),
+        None => partial_checksum_in(frame, frame.len(), &Headers::parse(frame).ok()?),
     }
 }
 
+/// Whether [`complete_partial`] would complete a frame of `len` bytes of which `head` is a copy of
+/// the first ones. True also where the head ends too early to tell.
+///
+/// For a frame in memory that another party may write: its first bytes are copied and judged, and
+/// the whole of it is copied only where there is something to do.
+#[inline]
+#[must_use]
+pub fn may_be_partial(head: &[u8], len: usize) -> bool {
+    let told = match Headers::plain_ipv4(head) {
+        Some(headers) => told_by(head, len, &headers),
+        None => Headers::parse(head).ok().and_then(|headers| told_by(head, len, &headers)),
+    };
+    told.unwrap_or(head.len() < len)
+}
+
+/// What the headers tell; `None` where the checksum, or what says where it is, lies beyond `head`.
 #[inline(always)]
-fn partial_checksum_in(frame: &[u8], headers: &Headers) -> Option<PartialChecksum> {
+fn told_by(head: &[u8], len: usize, headers: &Headers) -> Option<bool> {
+    let Some(at) = headers.ip.and_then(|ip| Some(usize::from(ip.l4) + checksum_offset(ip.proto)?))
+    else {
+        return Some(false);
+    };
+    (at + 2 <= head.len()).then(|| partial_checksum_in(head, len, headers).is_some())
+}
+
+#[inline(always)]
+fn partial_checksum_in(frame: &[u8], len: usize, headers: &Headers) -> Option<PartialChecksum> {
     let ip = headers.ip?;
     let field = usize::from(ip.l4) + checksum_offset(ip.proto)?;
     let end = ip.end as usize;
     let summable = ip.fragment == FragmentPosition::Whole && !ip.rerouted;
-    if !summable || end > frame.len() || end < field + 2 {
+    if !summable || end > len || end < field + 2 {
         return None;
     }
     let l4 = usize::from(ip.l4);

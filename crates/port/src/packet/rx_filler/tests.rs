@@ -15,7 +15,7 @@ struct Rig {
 impl Rig {
     fn new(slots: u32) -> Self {
         let geometry = Geometry { ring_bytes: 16 << 10, bufs: 128, buf_size: 2048 };
-        let region = Region::create(geometry, HugePages::Never).unwrap();
+        let region = Region::create_shared(geometry, HugePages::Never).unwrap();
         let pair = RingHalves::<Rx>::create(&region, 0, slots).unwrap();
         Self { rx: pair.app, kern: pair.kern, counters: QueueCounters::default() }
     }
@@ -143,9 +143,11 @@ fn what_cannot_be_delivered_is_counted_and_leaves_no_half() {
 fn a_slot_without_a_buffer_costs_its_frame_only() {
     let mut rig = Rig::new(4);
     let slot = rig.kern.slot(0);
-    rig.kern.set_slot(0, Slot { buf: slipring_ring::BufIdx(u32::MAX), ..slot });
+    assert!(
+        rig.kern.rename(0, slipring_ring::Slot { buf: slipring_ring::BufIdx(u32::MAX), ..slot })
+    );
     assert!(rig.deliver(&tcp(10), VnetHeader::default(), None).is_empty());
     assert_eq!(rig.dropped(DropCause::RxNoBuffer), 1);
-    rig.kern.set_slot(0, slot);
+    assert!(rig.kern.rename(0, slot));
     assert_eq!(rig.deliver(&tcp(10), VnetHeader::default(), None).len(), 1);
 }

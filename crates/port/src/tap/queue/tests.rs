@@ -40,7 +40,7 @@ fn exchange(queue: &mut TapQueue) {
         let patience = Timespec { tv_sec: 10, tv_nsec: 0 };
         assert_eq!(poll(&mut fds, Some(&patience)), Ok(1), "an answer in time");
         queue.rx_sync().unwrap();
-        answered = queue.rings().rx.batch(99).any(|frame| frame.bytes[12..14] == [8, 6]);
+        answered = queue.rings().rx.batch(99).frames().any(|frame| frame.bytes[12..14] == [8, 6]);
     }
 }
 

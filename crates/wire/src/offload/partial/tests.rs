@@ -180,3 +180,27 @@ fn a_place_outside_the_frame_is_named() {
     assert_eq!(complete_at(&mut frame, 58, 0), Ok(()));
     assert_eq!(frame[58..], of(&[1, 1]).to_be_bytes());
 }
+
+proptest! {
+    #[test]
+    fn the_first_bytes_of_a_frame_tell_whether_to_look_at_all_of_it(
+        spec in specs(),
+        extra in 0usize..200,
+        head in 0usize..160,
+        change in (0usize..100, any::<u8>()),
+        left in any::<bool>(),
+    ) {
+        let template = spec.build(spec.header_len() + extra).unwrap();
+        let mut frame = if left { left_partial(&spec, &template) } else { template.bytes.clone() };
+        let at = change.0 % frame.len();
+        frame[at] ^= change.1;
+        let would = complete_partial(&mut frame.clone());
+        prop_assert_eq!(may_be_partial(&frame, frame.len()), would);
+        let head = head.min(frame.len());
+        prop_assert!(may_be_partial(&frame[..head], frame.len()) || !would);
+        // Two tags, and the longest header without options, are told by 96 bytes.
+        if head >= 96 && change.1 == 0 {
+            prop_assert_eq!(may_be_partial(&frame[..head], frame.len()), would);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Reading the slots of an rx ring.
+
+use super::{AppRing, Rx, RxBatch, bytes_of};
+use crate::index::spans;
+use crate::mem::{Slot, SlotFlags};
+use crate::shared::SharedBuf;
+
+impl AppRing<Rx> {
+    /// Lends up to `max` received slots, in order. Dropping the batch gives those that were
+    /// looked at back to the driver.
+    #[inline(always)]
+    pub fn batch(&mut self, max: u32) -> RxBatch<'_> {
+        let left = self.avail().min(max);
+        RxBatch { at: self.head, remaining: left, ring: self }
+    }
+
+    /// Shows the frames in our first `max` slots to `read`, in order, and gives the slots back to
+    /// the driver: [`TxRing::fill`] for the other direction. Returns how many there were.
+    #[inline(always)]
+    pub fn drain(&mut self, max: u32, mut read: impl FnMut(&mut [u8], SlotFlags)) -> u32 {
+        let count = self.avail().min(max);
+        let end = self.index(count);
+        let Some(mem) = self.lend(self.head, end) else { return 0 };
+        for span in spans(self.head, end, mem.num_slots()) {
+            for cell in mem.slots(span) {
+                let slot = cell.get();
+                read(bytes_of(mem, slot), slot.flags);
+            }
+        }
+        self.head = end;
+        self.publish();
+        count
+    }
+
+    /// As [`Self::drain`], in any region: `read` reads by value.
+    #[inline(always)]
+    pub fn drain_by_value(
+        &mut self,
+        max: u32,
+        mut read: impl FnMut(SharedBuf<'_>, SlotFlags),
+    ) -> u32 {
+        let count = self.avail().min(max);
+        let (mem, end) = (&self.mem, self.index(count));
+        for span in spans(self.head, end, mem.num_slots()) {
+            for cell in mem.slots(span) {
+                let slot = cell.get();
+                read(mem.shared(slot.buf, slot.len.into()), slot.flags);
+            }
+        }
+        self.head = end;
+        self.publish();
+        count
+    }
+
+    /// Adds up what `weigh` makes of our first `max` slots, of those last seen by [`Self::avail`].
+    #[inline(always)]
+    pub fn sum(&self, max: u32, weigh: impl Fn(Slot) -> u64) -> u64 {
+        let end = self.index(max.min(self.owned_slots()));
+        let spans = spans(self.head, end, self.mem.num_slots());
+        let sum = |span| self.mem.slots(span).iter().map(|cell| weigh(cell.get())).sum::<u64>();
+        spans.into_iter().map(sum).sum()
+    }
+
+    /// Whole packets among our first `max` slots: how many slots they take. Parts of a packet
+    /// whose end is not there are left out.
+    #[inline(always)]
+    pub fn whole_packets(&self, max: u32) -> u32 {
+        let mut count = self.owned_slots().min(max);
+        while let Some(last) = count.checked_sub(1).and_then(|i| self.slot(i)) {
+            if !last.flags.has(SlotFlags::MOREFRAG) {
+                break;
+            }
+            count -= 1;
+        }
+        count
+    }
+
+    /// The flags of our first slot, of those last seen by [`Self::avail`].
+    #[must_use]
+    pub fn first_flags(&self) -> Option<SlotFlags> {
+        self.slot(0).map(|slot| slot.flags)
+    }
+
+    /// Takes one packet off the ring, of however many slots, and shows it to `read`: in place
+    /// when it is in one slot of a private region, gathered in `scratch` otherwise. `None` when there
+    /// is none.
+    pub fn packet<R>(
+        &mut self,
+        scratch: &mut Vec<u8>,
+        read: impl FnOnce(&mut [u8]) -> R,
+    ) -> Option<R> {
+        self.avail();
+        let first = self.slot(0)?;
+        if let Some(mem) = self.mem.as_private().filter(|_| !first.flags.has(SlotFlags::MOREFRAG)) {
+            let result = read(bytes_of(mem, first));
+            self.advance(1);
+            return Some(result);
+        }
+        let slots = self.gather(scratch, self.owned_slots())?;
+        let result = read(scratch);
+        self.advance(slots);
+        Some(result)
+    }
+
+    /// Copies the first packet into `packet` and returns how many slots it has; `None` while it
+    /// is not whole within the first `max` slots.
+    pub(crate) fn peek_packet(&mut self, packet: &mut Vec<u8>, max: u32) -> Option<u32> {
+        let count = self.avail().min(max);
+        self.gather(packet, count)
+    }
+
+    fn gather(&self, packet: &mut Vec<u8>, max: u32) -> Option<u32> {
+        packet.clear();
+        for i in 0..max {
+            let slot = self.slot(i)?;
+            self.mem.shared(slot.buf, slot.len.into()).append_to(packet);
+            if !slot.flags.has(SlotFlags::MOREFRAG) {
+                return Some(i + 1);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,35 @@
+//! A buffer that one party has, and nobody else.
+
+use crate::index::BufIdx;
+use crate::region::Region;
+
+/// The right to one buffer of one region: moved where the buffer goes, and never copied.
+///
+/// A ring takes one in exchange for another ([`AppRing::replace`](crate::AppRing::replace),
+/// [`KernRing::replace`](crate::KernRing::replace)), so that no buffer can be in two places. One that
+/// is dropped is lost to its region until that goes; [`Region::release_owned`] gives it back.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a buffer that is dropped is lost to its region"]
+pub struct OwnedBuf {
+    buf: BufIdx,
+    /// The number of its region.
+    region: u64,
+}
+
+impl OwnedBuf {
+    pub(crate) fn new(region: &Region, buf: BufIdx) -> Self {
+        Self { buf, region: region.id() }
+    }
+
+    /// Which buffer it is.
+    #[must_use]
+    pub fn index(&self) -> BufIdx {
+        self.buf
+    }
+
+    /// Whether it is a buffer of this region.
+    #[must_use]
+    pub fn is_of(&self, region: &Region) -> bool {
+        self.region == region.id()
+    }
+}

@@ -1,0 +1,68 @@
+//! Which buffers nobody has, and who takes and gives them.
+
+use super::{Region, RegionError};
+use crate::index::BufIdx;
+use crate::layout::RESERVED_BUFS;
+use crate::owned::OwnedBuf;
+
+impl Region {
+    /// Takes `count` buffers out of the free list. All or none.
+    ///
+    /// # Errors
+    /// [`RegionError::OutOfBuffers`].
+    pub fn alloc_bufs(&self, count: u32) -> Result<Vec<BufIdx>, RegionError> {
+        let total = self.header.bufs;
+        let none = RegionError::OutOfBuffers { wanted: count, free: 0, total };
+        let mut free = self.free().ok_or(none)?;
+        let short = RegionError::OutOfBuffers { wanted: count, free: free.bufs(), total };
+        let taken = free.alloc(count).ok_or(short)?;
+        Ok(taken.into_iter().map(BufIdx).collect())
+    }
+
+    /// Gives buffers back. Indices that are reserved, out of range or free already are ignored:
+    /// the list may come from memory that a client wrote. So are all those of a private region, where
+    /// a buffer that somebody else has would be handed out twice: see [`Self::release_owned`].
+    pub fn release_bufs(&self, bufs: impl IntoIterator<Item = BufIdx>) {
+        if !self.is_private {
+            self.put_back(bufs);
+        }
+    }
+
+    /// A buffer that nobody else has.
+    ///
+    /// # Errors
+    /// [`RegionError::OutOfBuffers`].
+    pub fn alloc_owned(&self) -> Result<OwnedBuf, RegionError> {
+        let bufs = self.alloc_bufs(1)?;
+        let total = self.header.bufs;
+        let none = RegionError::OutOfBuffers { wanted: 1, free: 0, total };
+        bufs.first().map(|&buf| self.own(buf)).ok_or(none)
+    }
+
+    /// Gives such a buffer back; false, with the buffer lost, where it is another region's.
+    pub fn release_owned(&self, buf: OwnedBuf) -> bool {
+        let is_ours = buf.is_of(self);
+        if is_ours {
+            self.put_back([buf.index()]);
+        }
+        is_ours
+    }
+
+    /// A buffer, as the only one who has it: what the caller answers for.
+    pub(crate) fn own(&self, buf: BufIdx) -> OwnedBuf {
+        OwnedBuf::new(self, buf)
+    }
+
+    /// As [`Self::release_bufs`], for who had them.
+    pub(crate) fn put_back(&self, bufs: impl IntoIterator<Item = BufIdx>) {
+        let Some(mut free) = self.free() else { return };
+        bufs.into_iter().filter(|&buf| self.is_usable(buf)).for_each(|buf| free.release(buf.0));
+    }
+
+    /// Whether an index names a buffer that may carry a frame.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_usable(&self, BufIdx(idx): BufIdx) -> bool {
+        (RESERVED_BUFS..self.header.bufs).contains(&idx)
+    }
+}

@@ -1,0 +1,194 @@
+//! The bytes of a buffer by value, whoever else may write to them meanwhile.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::atomic::{Ordering, compiler_fence};
+
+/// A buffer, or a part of one, in memory that others may map: it is copied from and to, and never
+/// becomes a reference.
+///
+/// Each byte that is wanted is read once, into memory of the reader's own, and judged there. Bytes
+/// that another party writes at the same time may arrive mixed; nothing else can come of it.
+///
+/// ```compile_fail
+/// # use slipring_ring::SharedBuf;
+/// fn lend<'m>(buf: SharedBuf<'m>) -> &'m [u8] {
+///     &buf[..]
+/// }
+/// ```
+#[derive(Debug, Clone, Copy)]
+pub struct SharedBuf<'m> {
+    data: NonNull<u8>,
+    len: usize,
+    memory: PhantomData<&'m ()>,
+}
+
+impl<'m> SharedBuf<'m> {
+    /// # Safety
+    /// `len` bytes at `data` are mapped, to be read and written, for all of `'m`.
+    #[inline(always)]
+    pub(crate) unsafe fn new(data: NonNull<u8>, len: usize) -> Self {
+        Self { data, len, memory: PhantomData }
+    }
+
+    /// Bytes.
+    #[must_use]
+    #[inline(always)]
+    pub fn len(self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+
+    /// The first `len` bytes, or all where there are fewer.
+    #[must_use]
+    #[inline(always)]
+    pub fn first(self, len: usize) -> Self {
+        Self { len: len.min(self.len), ..self }
+    }
+
+    /// The bytes from `at` on; none beyond the end.
+    #[must_use]
+    #[inline(always)]
+    pub fn skip(self, at: usize) -> Self {
+        let at = at.min(self.len);
+        // SAFETY:
+        // - In bounds: `at` is at most `len`.
+        let data = unsafe { self.data.add(at) };
+        Self { data, len: self.len - at, ..self }
+    }
+
+    /// Where the first byte lies, for a system call that is given an address.
+    #[must_use]
+    #[inline(always)]
+    pub fn address(self) -> usize {
+        self.data.as_ptr().expose_provenance()
+    }
+
+    /// Copies from the first byte on, as many bytes as both sides have; how many.
+    #[inline(always)]
+    pub fn copy_out(self, out: &mut [u8]) -> usize {
+        let len = self.len.min(out.len());
+        // SAFETY:
+        // - In bounds: `len` is at most the length of either; ours is mapped for `'m`.
+        // - No overlap: `out` is borrowed exclusively, and no reference leads into such memory.
+        // - A peer may write meanwhile, as to the memory of any device: the bytes are any bytes, and
+        //   the fence keeps the compiler from looking here again instead of at the copy.
+        unsafe { std::ptr::copy_nonoverlapping(self.data.as_ptr(), out.as_mut_ptr(), len) };
+        compiler_fence(Ordering::SeqCst);
+        len
+    }
+
+    /// Copies to the first byte on, as many bytes as both sides have; how many.
+    #[inline(always)]
+    pub fn copy_in(self, bytes: &[u8]) -> usize {
+        let len = self.len.min(bytes.len());
+        // SAFETY: as in `copy_out`, the other way.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.data.as_ptr(), len) };
+        len
+    }
+
+    /// Copies to another buffer, as many bytes as both have; how many.
+    #[inline(always)]
+    pub fn copy_to(self, to: SharedBuf<'_>) -> usize {
+        let len = self.len.min(to.len);
+        // SAFETY:
+        // - In bounds: `len` is at most the length of either, which are mapped.
+        // - Overlap is allowed for: a peer that breaks the rules may have named a buffer twice.
+        // - A peer that writes meanwhile spoils the bytes and nothing else; the fence is for who
+        //   judges the copy.
+        unsafe { std::ptr::copy(self.data.as_ptr(), to.data.as_ptr(), len) };
+        compiler_fence(Ordering::SeqCst);
+        len
+    }
+
+    /// The bytes `at..at + N`; `None` where they do not all lie within.
+    #[must_use]
+    #[inline(always)]
+    pub fn read<const N: usize>(self, at: usize) -> Option<[u8; N]> {
+        let mut bytes = [0; N];
+        (self.skip(at).copy_out(&mut bytes) == N).then_some(bytes)
+    }
+
+    /// Writes the bytes `at..at + N`; false, with nothing done, where they do not all lie within.
+    #[inline(always)]
+    pub fn write<const N: usize>(self, at: usize, bytes: [u8; N]) -> bool {
+        let place = self.skip(at);
+        place.len >= N && place.copy_in(&bytes) == N
+    }
+
+    /// Appends a copy of all bytes.
+    pub fn append_to(self, bytes: &mut Vec<u8>) {
+        let before = bytes.len();
+        bytes.resize(before + self.len, 0);
+        self.copy_out(&mut bytes[before..]);
+    }
+
+    /// A copy of all bytes.
+    #[must_use]
+    pub fn to_vec(self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(self.len);
+        self.append_to(&mut bytes);
+        bytes
+    }
+
+    /// Moves the first `len` bytes to `at`; false, with nothing done, where they do not fit.
+    pub fn shift(self, len: usize, at: usize) -> bool {
+        let fits = at.checked_add(len).is_some_and(|end| end <= self.len);
+        if fits {
+            let to = self.skip(at).data;
+            // SAFETY:
+            // - In bounds: checked above. `copy` allows overlap.
+            // - A peer that writes meanwhile spoils the bytes and nothing else.
+            unsafe { std::ptr::copy(self.data.as_ptr(), to.as_ptr(), len) };
+        }
+        fits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn over(memory: &mut [u8]) -> SharedBuf<'_> {
+        let len = memory.len();
+        // SAFETY: the slice is mapped as long as it is borrowed.
+        unsafe { SharedBuf::new(NonNull::from(memory).cast(), len) }
+    }
+
+    #[test]
+    fn copies_end_where_either_side_does() {
+        let mut memory = *b"abcdef";
+        let buf = over(&mut memory);
+        let mut long = [0; 9];
+        assert_eq!((buf.copy_out(&mut long), &long[..6]), (6, &b"abcdef"[..]));
+        assert_eq!((buf.skip(4).copy_in(b"wxyz"), buf.to_vec()), (2, b"abcdwx".to_vec()));
+        assert_eq!(buf.first(3).to_vec(), b"abc");
+        assert_eq!((buf.first(9).len(), buf.skip(9).len(), buf.skip(6).is_empty()), (6, 0, true));
+    }
+
+    #[test]
+    fn values_are_read_and_written_whole_or_not_at_all() {
+        let mut memory = *b"abcdef";
+        let buf = over(&mut memory);
+        assert_eq!(
+            (buf.read(4), buf.read::<3>(4), buf.read::<1>(usize::MAX)),
+            (Some(*b"ef"), None, None)
+        );
+        assert!(buf.write(0, *b"xy") && !buf.write(5, *b"xy"));
+        assert_eq!(buf.to_vec(), b"xycdef");
+    }
+
+    #[test]
+    fn a_shift_moves_what_fits() {
+        let mut memory = *b"abcdef";
+        let buf = over(&mut memory);
+        assert!(buf.shift(4, 2) && !buf.shift(4, 3) && !buf.shift(2, usize::MAX));
+        assert_eq!(buf.to_vec(), b"ababcd");
+    }
+}
