@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod cycles;
 mod layers;
 mod no_std;
 mod sizes;
@@ -18,11 +19,12 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Result<Vec<String>, String>;
 
-const CHECKS: [(&str, Check); 4] = [
+const CHECKS: [(&str, Check); 5] = [
     ("layers", layers::check),
     ("no-std", no_std::check),
     ("unsafe-budget", unsafe_budget::check),
     ("sizes", sizes::check),
+    ("cycles", cycles::check),
 ];
 
 fn main() -> ExitCode {
