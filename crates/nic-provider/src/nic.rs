@@ -20,30 +20,16 @@ use slipring_port::iface::Iface;
 use slipring_port::{OpenCause, OpenError, OpenOptions, Queue, QueueSnapshot, RunCause};
 use slipring_ring::{RingView, SlotFlags, SyncFault};
 
-use crate::in_netns;
+use crate::netns::in_netns;
 use crate::pump::Pump;
 use crate::queue_loans::{MonitorMinder, QueueLoans};
+use crate::side_rings::SideRings;
 
 /// How often, and after how long, what a killed process had is asked for again.
 const MAX_BUSY_RETRIES: u32 = 200;
 const BUSY_RETRY_DELAY: Duration = Duration::from_millis(5);
 /// How long a monitor's opener waits for a program that is just syncing; more than a sync takes.
 const SYNC_DRAIN_TIMEOUT: Duration = Duration::from_millis(1);
-
-/// Rings of the two sides of a port; the NIC has pairs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SideRings {
-    pub(crate) nic: u16,
-    /// Rings that lead to the host, and those that come from it.
-    pub(crate) host: [u16; 2],
-}
-
-impl SideRings {
-    /// What the host has nothing of.
-    pub(crate) fn nic_pair(nic: u16) -> Self {
-        Self { nic, host: [0; 2] }
-    }
-}
 
 /// The port. Each of its two sides is taken with its first bind.
 #[derive(Debug)]
