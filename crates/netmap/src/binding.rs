@@ -7,13 +7,16 @@ use rustix::io::Errno;
 use slipring_abi::{IFNAMSIZ, NETMAP_API, NI_PRIV_MEM, NR_EXCLUSIVE, NetmapIf, NmreqRegister};
 use slipring_ring::{BufIdx, InterfaceRecord, Region};
 
-use crate::adapter::{Adapter, AdapterShape, SyncStatus, TxRx};
+use crate::adapter::Adapter;
 use crate::claims::Claim;
-use crate::delegation::DelegationGuard;
-use crate::domain::lock;
+use crate::delegating::DelegationGuard;
 use crate::forward::Forward;
+use crate::lock::lock;
 use crate::offsets::{self, OffsetsRequest};
-use crate::restart::state::BoundState;
+use crate::outcome::SyncStatus;
+use crate::persist::PortIndex;
+use crate::shape::{AdapterShape, TxRx};
+use crate::state::BoundState;
 use crate::waker::Waker;
 
 /// A bind; dropping it gives everything back.
@@ -85,9 +88,15 @@ impl Binding {
         Some(binding)
     }
 
-    /// Where its record lies in the region, and for how many rings it has places.
-    pub(crate) fn record(&self) -> (u64, usize) {
-        (self.interface.offset(), self.interface.rings())
+    /// The saved form; `ports` assigns an index to the bound port.
+    pub(crate) fn state(&self, ports: &mut dyn PortIndex) -> BoundState {
+        BoundState {
+            port: ports.port_ref(&self.port),
+            rings: self.rings.clone().map(|range| [range.start as u32, range.end as u32]),
+            flags: self.flags,
+            record: self.interface.offset(),
+            slots: self.interface.rings() as u32,
+        }
     }
 
     /// `nr_offset`: where its record lies in the file.

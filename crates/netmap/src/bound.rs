@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use slipring_abi::name::PipeRole;
 
-use crate::adapter::{Adapter, AdapterCounters};
-use crate::domain::{Domain, lock};
-use crate::names::PortKind;
+use crate::adapter::Adapter;
+use crate::domain::Domain;
+use crate::lock::lock;
+use crate::outcome::AdapterCounters;
+use crate::port_name::PortKind;
 
 /// A port that somebody has bound, so that it can be monitored.
 #[derive(Debug, Clone, PartialEq, Eq)]

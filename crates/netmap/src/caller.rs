@@ -6,8 +6,8 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use slipring_abi::Plain;
 
+use crate::cancel::Cancel;
 use crate::external::SharedPages;
-use crate::kloop::Cancel;
 
 /// Reads and writes addresses of the caller. A transfer is whole or it is an error.
 pub trait CallerMemory {

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustix::io::Errno;
 
-use crate::adapter::{AdapterShape, TxRx};
-use crate::domain::lock;
+use crate::lock::lock;
+use crate::shape::{AdapterShape, TxRx};
 
 /// The account of one port. Rings that it does not know yet are nobody's.
 #[derive(Debug)]

@@ -13,15 +13,12 @@
 use std::sync::atomic::{Ordering, fence};
 
 use rustix::io::Errno;
-use slipring_abi::{NETMAP_REQ_OPT_CSB, NR_EXCLUSIVE, NmCsbAtok, NmCsbKtoa, NmreqOptCsb, Plain};
+use slipring_abi::{NR_EXCLUSIVE, NmCsbAtok, NmCsbKtoa, NmreqOptCsb, Plain};
 use slipring_ring::RevocableMapping;
 
-use crate::adapter::TxRx;
 use crate::binding::Binding;
 use crate::caller::{CallerMemory, bytes_of, read_plain};
-use crate::domain::lock;
-use crate::open::OpenHandle;
-use crate::request::NetmapRequest;
+use crate::shape::TxRx;
 
 /// Bytes of a block, each way.
 const BLOCK_BYTES: usize = NmCsbAtok::SIZE;
@@ -195,23 +192,3 @@ impl Csb {
 }
 
 const _: () = assert!(NmCsbKtoa::SIZE == BLOCK_BYTES);
-
-/// CSB_ENABLE: control blocks for what is bound already.
-pub(crate) fn enable(
-    open: &OpenHandle,
-    request: &mut NetmapRequest,
-    caller: &mut dyn CallerMemory,
-) -> Result<(), Errno> {
-    let option = request.options.take::<NmreqOptCsb>(NETMAP_REQ_OPT_CSB).ok_or(Errno::INVAL)?;
-    request.options.all_used()?;
-    let _one_at_a_time = lock(&open.binding);
-    let binding = open.bound.get().ok_or(Errno::NXIO);
-    let blocks = binding.and_then(|binding| match open.csb.get() {
-        Some(_) => Err(Errno::BUSY),
-        None => Csb::new(binding, &option, caller),
-    });
-    let blocks = request.options.record_result(NETMAP_REQ_OPT_CSB, blocks)?;
-    // The lock is held and it was empty.
-    let _ = open.csb.set(blocks);
-    Ok(())
-}

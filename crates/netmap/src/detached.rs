@@ -3,31 +3,32 @@
 //! Two of netmap's kinds are this: the null port (`NR_REG_NULL`), which is a way to memory, and the
 //! port that a pipe's name stands for when no interface has that name.
 
-use std::any::Any;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use rustix::io::Errno;
 use slipring_ring::{KernRing, RingHalves, RingView, Rx, Tx};
 
-use crate::adapter::{Adapter, AdapterShape, SyncStatus, TxRx};
-use crate::claims::Claims;
-use crate::domain::{NetmapMemory, lock};
-use crate::restart::state::{PortState, SavedPortKind};
+use crate::adapter::Adapter;
+use crate::base::AdapterBase;
+use crate::lock::lock;
+use crate::memory::NetmapMemory;
+use crate::outcome::{OffsetLimits, SyncStatus};
+use crate::persist::{Persistent, PersistentPort, PortVisitor};
+use crate::shape::{AdapterShape, TxRx};
+use crate::state::{PortRef, PortState, SavedPortKind};
 use crate::waker::Listeners;
 
 /// Such a port. Its rings are made when it is first bound.
 #[derive(Debug)]
 pub(crate) struct DetachedAdapter {
-    name: String,
     shape: AdapterShape,
-    claims: Arc<Claims>,
     listeners: [Vec<Listeners>; 2],
     rings: OnceLock<DetachedRings>,
     making: Mutex<()>,
     /// Whether something was behind it, which is no more.
     is_gone: bool,
     /// Behind the rings, which go first.
-    memory: Arc<NetmapMemory>,
+    base: AdapterBase,
 }
 
 #[derive(Debug)]
@@ -40,14 +41,12 @@ impl DetachedAdapter {
     pub(crate) fn new(name: String, shape: AdapterShape, memory: Arc<NetmapMemory>) -> Arc<Self> {
         let listeners = TxRx::BOTH.map(|dir| (0..shape.all(dir)).map(|_| Listeners::default()));
         Arc::new(Self {
-            name,
             shape,
-            claims: Claims::new(&shape),
             listeners: listeners.map(Iterator::collect),
             rings: OnceLock::new(),
             making: Mutex::default(),
             is_gone: false,
-            memory,
+            base: AdapterBase::new(name, &shape, memory),
         })
     }
 
@@ -74,7 +73,7 @@ impl DetachedAdapter {
         let mut rings = DetachedRings { views: Default::default(), kern: Default::default() };
         for dir in TxRx::BOTH {
             for ringid in 0..self.shape.rings[dir as usize] {
-                let (region, slots) = (self.memory.region(), self.shape.slots[dir as usize]);
+                let (region, slots) = (self.base.memory().region(), self.shape.slots[dir as usize]);
                 let kern = match dir {
                     TxRx::Tx => {
                         RingHalves::<Tx>::create(region, ringid, slots).map(|pair| pair.kern)
@@ -93,20 +92,12 @@ impl DetachedAdapter {
 }
 
 impl Adapter for DetachedAdapter {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn memory(&self) -> &Arc<NetmapMemory> {
-        &self.memory
+    fn base(&self) -> &AdapterBase {
+        &self.base
     }
 
     fn shape(&self) -> AdapterShape {
         self.shape
-    }
-
-    fn claims(&self) -> &Arc<Claims> {
-        &self.claims
     }
 
     fn activate(&self, _mode: u32) -> Result<(), Errno> {
@@ -127,11 +118,6 @@ impl Adapter for DetachedAdapter {
         self.is_gone
     }
 
-    fn as_any(&self) -> Option<&dyn Any> {
-        // Gone ones are that for whoever follows as well.
-        (!self.is_gone).then_some(self)
-    }
-
     fn sync(&self, dir: TxRx, i: usize) -> SyncStatus {
         if self.is_gone {
             return SyncStatus::Gone;
@@ -147,11 +133,22 @@ impl Adapter for DetachedAdapter {
         SyncStatus::Done
     }
 
-    fn has_offsets(&self) -> bool {
-        true
+    fn offset_limits(&self) -> Option<OffsetLimits> {
+        Some(OffsetLimits::ANY)
+    }
+
+    fn as_persistent(&self) -> Option<Persistent<'_>> {
+        // Gone ones are that for whoever follows as well.
+        (!self.is_gone).then_some(Persistent(self))
     }
 
     fn listeners(&self, dir: TxRx, i: usize) -> Option<&Listeners> {
         self.listeners[dir as usize].get(i)
+    }
+}
+
+impl PersistentPort for DetachedAdapter {
+    fn visit(&self, visitor: &mut dyn PortVisitor) -> PortRef {
+        visitor.detached()
     }
 }

@@ -1,48 +1,25 @@
-//! A trust domain: one file that all clients of one user map, and the memories in it.
-//!
-//! ```text
-//!   file   | memory 1 (global) | memory 2 | free | memory 4 | free ...            (sparse)
-//!          0                                                          domain_bytes
-//! ```
-//!
-//! Which memory a client will use is known only when it binds, but what its `mmap` shows is fixed
-//! when it opens: so it gets the whole file, and `nr_offset` counts from the file's start. Memories
-//! are placed lowest first, so that `nr_memsize` (the end of the one that is bound) stays small.
+//! A trust domain: the memory of one user, the names of the user's ports, and what a successor process
+//! needs to go on with both.
 
-mod usage;
+use std::ops::Deref;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
 
-use std::collections::{BTreeMap, HashMap};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-
-use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
-use slipring_abi::NmreqPoolsInfo;
-use slipring_ring::{FreeBufs, Geometry, Region, ring_bytes};
 
-use crate::external::{ExternalPages, ExtmemLayout, PAGE_BYTES, SharedPages};
-use crate::kloop::FdQuota;
+use crate::commit_log::{CommitLog, FdStore};
+use crate::fd_quota::FdQuota;
+use crate::ledger::Ledger;
+use crate::lock::lock;
 use crate::names::AdapterNames;
 use crate::parameters::Parameters;
 use crate::params::MemoryParams;
-use crate::restart::{CommitLog, FdStore, Ledger};
-
-pub use usage::MemoryUse;
-
-/// `nr_mem_id` of the global memory.
-pub(crate) const GLOBAL_MEM_ID: u16 = 1;
-
-/// One memory's part of what is left, as a divisor.
-const SPARE_SHARE_DIVISOR: u64 = 16;
+use crate::user_memory::UserMemory;
 
 /// One user's memory and the names of his ports.
 #[derive(Debug)]
 pub struct Domain {
-    uid: u32,
-    file: Arc<OwnedFd>,
-    parameters: Arc<Parameters>,
-    space: Arc<Mutex<FileSpace>>,
-    memories: Mutex<HashMap<u16, Weak<NetmapMemory>>>,
+    memory: UserMemory,
     pub(crate) names: Mutex<AdapterNames>,
     /// What its sync loops take of the process.
     pub(crate) loop_fds: FdQuota,
@@ -51,178 +28,15 @@ pub struct Domain {
     pub(crate) commit_log: CommitLog,
 }
 
-/// Which bytes of the file are taken: length by start.
-#[derive(Debug)]
-struct FileSpace {
-    allocated: BTreeMap<u64, u64>,
-    end: u64,
-}
+impl Deref for Domain {
+    type Target = UserMemory;
 
-/// A claim on a part of the file, given up when the region in it is gone.
-#[derive(Debug)]
-struct SpaceLease {
-    space: Arc<Mutex<FileSpace>>,
-    offset: u64,
-}
-
-impl Drop for SpaceLease {
-    fn drop(&mut self) {
-        lock(&self.space).allocated.remove(&self.offset);
-    }
-}
-
-impl FileSpace {
-    /// Takes just these bytes; whether they were free.
-    fn alloc_at(&mut self, at: u64, len: u64) -> bool {
-        let Some(end) = at.checked_add(len).filter(|&end| end <= self.end && len > 0) else {
-            return false;
-        };
-        let before = self.allocated.range(..end).next_back();
-        let is_free = before.is_none_or(|(&start, &taken)| start + taken <= at);
-        if is_free {
-            self.allocated.insert(at, len);
-        }
-        is_free
-    }
-
-    fn alloc(&mut self, len: u64) -> Option<u64> {
-        let mut at = 0;
-        for (&start, &taken) in &self.allocated {
-            if start - at >= len {
-                break;
-            }
-            at = start + taken;
-        }
-        let fits = at.checked_add(len).is_some_and(|end| end <= self.end);
-        fits.then(|| self.allocated.insert(at, len)).map(|_| at)
-    }
-}
-
-/// A memory that ports take rings and buffers from: what netmap calls an allocator.
-#[derive(Debug)]
-pub struct NetmapMemory {
-    id: u16,
-    region: Arc<Region>,
-    objects: ObjectPools,
-    /// Where it lies, if that is with the programs that use it.
-    external: Option<ExternalPages>,
-}
-
-/// What netmap has pools of, beside buffers: how many, and how large each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ObjectPools {
-    pub(crate) if_num: u32,
-    pub(crate) if_size: u32,
-    pub(crate) ring_num: u32,
-    pub(crate) ring_size: u32,
-}
-
-impl ObjectPools {
-    /// Bytes of all together.
-    pub(crate) fn bytes(&self) -> u64 {
-        let product = |num: u32, size: u32| u64::from(num) * u64::from(size);
-        product(self.if_num, self.if_size) + product(self.ring_num, self.ring_size)
-    }
-}
-
-impl NetmapMemory {
-    /// Its `nr_mem_id`.
-    #[must_use]
-    pub fn id(&self) -> u16 {
-        self.id
-    }
-
-    /// Whether it belongs to some ports only.
-    #[must_use]
-    pub fn is_private(&self) -> bool {
-        self.id != GLOBAL_MEM_ID
-    }
-
-    /// Whether programs brought it (option EXTMEM). What the device shows by `mmap` is not it.
-    #[must_use]
-    pub fn is_external(&self) -> bool {
-        self.external.is_some()
-    }
-
-    /// The layout as netmap's three pools. Interfaces and rings share one area here, so their
-    /// pools begin where it does.
-    pub(crate) fn pools(&self) -> NmreqPoolsInfo {
-        let (region, objects) = (&self.region, &self.objects);
-        let area = region.file_offset() + region.ring_start();
-        NmreqPoolsInfo {
-            nr_memsize: self.map_len(),
-            nr_mem_id: self.id,
-            nr_if_pool_offset: area,
-            nr_if_pool_objtotal: objects.if_num,
-            nr_if_pool_objsize: objects.if_size,
-            nr_ring_pool_offset: area,
-            nr_ring_pool_objtotal: objects.ring_num,
-            nr_ring_pool_objsize: objects.ring_size,
-            nr_buf_pool_offset: region.file_offset() + region.data_start(),
-            nr_buf_pool_objtotal: region.num_bufs(),
-            nr_buf_pool_objsize: region.buf_size(),
-            ..NmreqPoolsInfo::default()
-        }
-    }
-
-    /// Where it lies.
-    #[must_use]
-    pub fn region(&self) -> &Arc<Region> {
-        &self.region
-    }
-
-    /// What netmap has pools of.
-    pub(crate) fn objects(&self) -> &ObjectPools {
-        &self.objects
-    }
-
-    /// `nr_memsize`: bytes to map, from the file's start to this memory's end; its size, where it
-    /// is external.
-    #[must_use]
-    pub fn map_len(&self) -> u64 {
-        let end = self.region.file_offset() + self.region.size();
-        if self.is_external() { end.next_multiple_of(PAGE_BYTES) } else { end }
-    }
-}
-
-/// What a port needs of a memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct MemoryNeeds {
-    /// Bytes of rings and interfaces.
-    pub ring_bytes: u64,
-    /// Buffers.
-    pub bufs: u32,
-}
-
-impl MemoryNeeds {
-    /// `count` rings of `slots` slots, each slot with a buffer if `with_bufs`.
-    #[must_use]
-    pub fn rings(count: u32, slots: u32, with_bufs: bool) -> Self {
-        let one = ring_bytes(slots).next_multiple_of(128);
-        let bufs = if with_bufs { count.saturating_mul(slots) } else { 0 };
-        Self { ring_bytes: u64::from(count) * one, bufs }
-    }
-}
-
-impl std::ops::Add for MemoryNeeds {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        Self {
-            ring_bytes: self.ring_bytes + other.ring_bytes,
-            bufs: self.bufs.saturating_add(other.bufs),
-        }
+    fn deref(&self) -> &UserMemory {
+        &self.memory
     }
 }
 
 impl Domain {
-    /// Leaves all memory in place until this process ends, whatever is closed meanwhile: programs
-    /// that outlive a daemon go on to read what they have mapped.
-    pub fn keep_memory_mapped(&self) {
-        let memories = lock(&self.memories);
-        memories.values().filter_map(Weak::upgrade).for_each(std::mem::forget);
-    }
-
     /// A domain without memories. Its file is sparse and can neither grow nor shrink.
     ///
     /// # Errors
@@ -241,13 +55,8 @@ impl Domain {
         parameters: &Arc<Parameters>,
         store: Option<Arc<dyn FdStore>>,
     ) -> Result<Arc<Self>, Errno> {
-        let params = parameters.current();
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        let file = rustix::fs::memfd_create("slipring-domain", flags)?;
-        rustix::fs::ftruncate(&file, params.domain_bytes)?;
-        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-        rustix::fs::fcntl_add_seals(&file, seals)?;
-        let domain = Self::with_file(uid, file, Ledger::new()?, parameters, store)?;
+        let memory = UserMemory::new(uid, parameters)?;
+        let domain = Self::of(memory, Ledger::new()?, store);
         domain.commit();
         Ok(domain)
     }
@@ -260,245 +69,21 @@ impl Domain {
         parameters: &Arc<Parameters>,
         store: Option<Arc<dyn FdStore>>,
     ) -> Result<Arc<Self>, Errno> {
-        let end = rustix::fs::fstat(&file)?.st_size as u64;
-        let book = CommitLog::new(uid, &file, &ledger, store);
-        let space = FileSpace { allocated: BTreeMap::new(), end };
-        Ok(Arc::new(Self {
-            uid,
-            file: Arc::new(file),
-            parameters: parameters.clone(),
-            space: Arc::new(Mutex::new(space)),
-            memories: Mutex::default(),
-            names: Mutex::default(),
-            loop_fds: FdQuota::default(),
-            ledger,
-            commit_log: book,
-        }))
+        Ok(Self::of(UserMemory::with_file(uid, file, parameters)?, ledger, store))
     }
 
-    /// Whose it is.
+    fn of(memory: UserMemory, ledger: Ledger, store: Option<Arc<dyn FdStore>>) -> Arc<Self> {
+        let commit_log = CommitLog::new(memory.uid(), memory.file(), &ledger, store);
+        let (names, loop_fds) = (Mutex::default(), FdQuota::default());
+        Arc::new(Self { memory, names, loop_fds, ledger, commit_log })
+    }
+
+    /// Network namespace and name of each persistent port, by name.
     #[must_use]
-    pub fn uid(&self) -> u32 {
-        self.uid
-    }
-
-    /// The file that clients map.
-    #[must_use]
-    pub fn file(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
-    }
-
-    /// Sizes that change.
-    pub(crate) fn parameters(&self) -> &Arc<Parameters> {
-        &self.parameters
-    }
-
-    /// Its sizes, as they are now.
-    #[must_use]
-    pub fn params(&self) -> MemoryParams {
-        self.parameters.current()
-    }
-
-    /// The memory of this number. The global one is made when it is first asked for, and goes
-    /// when nobody uses it.
-    ///
-    /// # Errors
-    /// [`Errno::INVAL`]: there is none. [`Errno::NOMEM`].
-    pub fn memory(&self, id: u16) -> Result<Arc<NetmapMemory>, Errno> {
-        let mut memories = lock(&self.memories);
-        match memories.get(&id).and_then(Weak::upgrade) {
-            Some(memory) => Ok(memory),
-            None if id == GLOBAL_MEM_ID => {
-                let params = self.params();
-                self.parameters.set_current_sizes(&params);
-                self.make(&mut memories, id, params.global(), params.objects())
-            }
-            None => Err(Errno::INVAL),
-        }
-    }
-
-    /// A memory of its own for one port or a family of ports.
-    ///
-    /// # Errors
-    /// [`Errno::NOMEM`].
-    pub fn private_memory(&self, room: MemoryNeeds) -> Result<Arc<NetmapMemory>, Errno> {
-        let mut memories = lock(&self.memories);
-        let id = free_id(&mut memories)?;
-        let least = self.parameters.private_geometry();
-        let geometry = Geometry {
-            ring_bytes: room.ring_bytes.max(least.ring_bytes),
-            bufs: room.bufs.saturating_add(2).max(least.bufs),
-            buf_size: least.buf_size,
-        };
-        self.make(&mut memories, id, geometry, self.parameters.private_pools())
-    }
-
-    /// The memory that lies in a program's pages; that of the last time, if somebody uses it.
-    ///
-    /// # Errors
-    /// [`Errno::INVAL`]: pages that are not whole. [`Errno::NOMEM`]: too few for these sizes.
-    pub(crate) fn external_memory(
-        &self,
-        pages: &SharedPages,
-        split: &ExtmemLayout,
-    ) -> Result<Arc<NetmapMemory>, Errno> {
-        let (mut memories, place) = (lock(&self.memories), Some(pages.location()));
-        let mut known = memories.values().filter_map(Weak::upgrade);
-        if let Some(same) = known.find(|one| one.external == place && !one.region.is_revoked()) {
-            return Ok(same);
-        }
-        let id = free_id(&mut memories)?;
-        let lent = pages.map(split.len)?;
-        let region =
-            Region::from_revocable(lent, split.len, split.geometry).map_err(|_| Errno::NOMEM)?;
-        let objects = split.objects;
-        let memory = Arc::new(NetmapMemory { id, region, objects, external: place });
-        memories.insert(id, Arc::downgrade(&memory));
-        Ok(memory)
-    }
-
-    /// The global memory if it has room, else one of its own.
-    ///
-    /// # Errors
-    /// [`Errno::NOMEM`].
-    pub fn memory_with(&self, room: MemoryNeeds) -> Result<Arc<NetmapMemory>, Errno> {
-        let global = self.memory(GLOBAL_MEM_ID)?;
-        if global.region.free_bufs() >= room.bufs {
-            return Ok(global);
-        }
-        self.private_memory(room)
-    }
-
-    /// Buffers that a memory may have beyond those that it needs at once, each with `overhead`
-    /// bytes. They cost nothing until they are used, but the addresses: so it is a part of what is
-    /// left of half of those that old requests can name (32 bits), and soon 0.
-    pub(crate) fn spare_bufs(&self, overhead: u64) -> u32 {
-        let buf_size = self.parameters.private_geometry().buf_size;
-        let space = lock(&self.space);
-        let ours = space.end.min(1 << 32) / 2;
-        let left = ours.saturating_sub(space.allocated.values().sum());
-        (left / SPARE_SHARE_DIVISOR / (u64::from(buf_size) + overhead)) as u32
-    }
-
-    /// Those that somebody uses.
-    pub(crate) fn memories(&self) -> Vec<Arc<NetmapMemory>> {
-        lock(&self.memories).values().filter_map(Weak::upgrade).collect()
-    }
-
-    /// One that a process which is no more had at `at`.
-    pub(crate) fn resume_memory(
-        &self,
-        id: u16,
-        at: u64,
-        geometry: Geometry,
-        left: &FreeBufs,
-        objects: ObjectPools,
-    ) -> Option<Arc<NetmapMemory>> {
-        let mut memories = lock(&self.memories);
-        let len = Region::size_of(geometry).ok()?;
-        if id == 0 || memories.contains_key(&id) || !lock(&self.space).alloc_at(at, len) {
-            return None;
-        }
-        let lease = Box::new(SpaceLease { space: self.space.clone(), offset: at });
-        let region = Region::resume(&self.file, at, geometry, left, lease).ok()?;
-        let memory = Arc::new(NetmapMemory { id, region, objects, external: None });
-        memories.insert(id, Arc::downgrade(&memory));
-        Some(memory)
-    }
-
-    fn make(
-        &self,
-        memories: &mut HashMap<u16, Weak<NetmapMemory>>,
-        id: u16,
-        geometry: Geometry,
-        objects: ObjectPools,
-    ) -> Result<Arc<NetmapMemory>, Errno> {
-        let len = Region::size_of(geometry).map_err(|_| Errno::NOMEM)?;
-        let at = lock(&self.space).alloc(len).ok_or(Errno::NOMEM)?;
-        let lease = Box::new(SpaceLease { space: self.space.clone(), offset: at });
-        let region = Region::within(&self.file, at, geometry, lease);
-        let region = region.map_err(|_| Errno::NOMEM)?;
-        let memory = Arc::new(NetmapMemory { id, region, objects, external: None });
-        memories.insert(id, Arc::downgrade(&memory));
-        Ok(memory)
-    }
-}
-
-/// A number that no memory has; those that are gone are forgotten.
-fn free_id(memories: &mut HashMap<u16, Weak<NetmapMemory>>) -> Result<u16, Errno> {
-    memories.retain(|_, memory| memory.strong_count() > 0);
-    let id = (GLOBAL_MEM_ID + 1..=u16::MAX).find(|id| !memories.contains_key(id));
-    id.ok_or(Errno::NOMEM)
-}
-
-impl MemoryParams {
-    fn objects(&self) -> ObjectPools {
-        let Self { if_num, if_size, ring_num, ring_size, .. } = *self;
-        ObjectPools { if_num, if_size, ring_num, ring_size }
-    }
-
-    fn global(&self) -> Geometry {
-        let ring_bytes = self.objects().bytes();
-        Geometry { ring_bytes, bufs: self.buf_num, buf_size: self.buf_size }
-    }
-}
-
-/// Locks; a panic of another thread leaves tables that are valid between any two operations.
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn domain() -> Arc<Domain> {
-        Domain::new(0, MemoryParams::default()).unwrap()
-    }
-
-    #[test]
-    fn memories_are_placed_lowest_first_and_their_places_are_used_again() {
-        let domain = domain();
-        let room = MemoryNeeds::rings(2, 64, true);
-        let [a, b, c] = [(); 3].map(|()| domain.private_memory(room).unwrap());
-        assert_eq!([a.id(), b.id(), c.id()], [2, 3, 4]);
-        assert_eq!(a.region().file_offset(), 0);
-        assert_eq!(b.region().file_offset(), a.map_len());
-        let place = b.region().file_offset();
-        drop(b);
-        assert_eq!(domain.private_memory(room).unwrap().region().file_offset(), place);
-    }
-
-    #[test]
-    fn the_global_memory_has_netmaps_size_and_lives_while_it_is_used() {
-        let domain = domain();
-        let global = domain.memory(1).unwrap();
-        assert_eq!(global.region().num_bufs(), 163_840);
-        assert!(Arc::ptr_eq(&global, &domain.memory(1).unwrap()));
-        let taken = global.region().alloc_bufs(3).unwrap();
-        drop(global);
-        let again = domain.memory(1).unwrap();
-        assert_eq!(again.region().alloc_bufs(3).unwrap(), taken, "it started afresh");
-    }
-
-    #[test]
-    fn a_number_that_no_memory_has_is_refused() {
-        assert_eq!(domain().memory(7).err(), Some(Errno::INVAL));
-    }
-
-    #[test]
-    fn a_port_that_the_global_memory_has_no_room_for_gets_its_own() {
-        let params = MemoryParams { buf_num: 100, ..MemoryParams::default() };
-        let domain = Domain::new(0, params).unwrap();
-        assert_eq!(domain.memory_with(MemoryNeeds::rings(1, 64, true)).unwrap().id(), 1);
-        assert_eq!(domain.memory_with(MemoryNeeds::rings(2, 64, true)).unwrap().id(), 2);
-    }
-
-    #[test]
-    fn a_domain_that_is_full_says_so() {
-        let params = MemoryParams { domain_bytes: 16 << 20, ..MemoryParams::default() };
-        let domain = Domain::new(0, params).unwrap();
-        assert_eq!(domain.memory(1).err(), Some(Errno::NOMEM));
-        assert!(domain.private_memory(MemoryNeeds::rings(1, 64, true)).is_ok());
+    pub fn persistent_ports(&self) -> Vec<(u64, String)> {
+        let ports = lock(&self.names).switches.all_persistent();
+        let mut keys: Vec<_> = ports.into_iter().map(|(key, _)| key).collect();
+        keys.sort();
+        keys
     }
 }

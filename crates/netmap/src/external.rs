@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use slipring_abi::{NmreqOptExtmem, NmreqPoolsInfo};
 use slipring_ring::{Geometry, RevocableMapping, is_buf_size};
 
-use crate::domain::ObjectPools;
 use crate::parameters::Parameters;
+use crate::params::ObjectPools;
 
 /// netmap's limits: bytes of one object.
 const IF_SIZES: std::ops::RangeInclusive<u32> = 56..=4096;

@@ -15,8 +15,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use slipring_abi::{NR_FORWARD, NS_FORWARD};
 use slipring_ring::{RingView, Slot, SlotFlags, SlotIdx};
 
-use crate::adapter::{Adapter, AdapterShape, TxRx};
+use crate::adapter::Adapter;
 use crate::parameters::Parameters;
+use crate::shape::{AdapterShape, TxRx};
 
 /// What passes between the rings of one open.
 #[derive(Debug)]

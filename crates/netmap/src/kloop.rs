@@ -12,163 +12,31 @@
 //! loop's thread all the same, as the kick of an eventfd cannot run anything of ours in the kicker's.
 
 mod eventfds;
+pub(crate) mod handle;
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
-use rustix::process::{Resource, getrlimit};
 use slipring_abi::{NmreqSyncKloopStart, SYNC_KLOOP_MAX_SLEEP_US};
 
-use crate::adapter::{SyncStatus, TxRx};
 use crate::binding::Binding;
 use crate::caller::CallerMemory;
+use crate::cancel::{Cancel, KloopBell};
 use crate::csb::Csb;
-use crate::domain::lock;
 use crate::open::OpenHandle;
-use crate::request::NetmapRequest;
+use crate::outcome::SyncStatus;
+use crate::request::message::NetmapRequest;
 use crate::waker::{Notify, Waker};
-use eventfds::KloopKicks;
+use eventfds::{KloopKicks, wait_for};
+use handle::RunningKloop;
 
 /// Looks at one ring in a row, before the others get their turn.
 const MAX_SYNCS_PER_TURN: u32 = 16;
 
-/// Makes a sleeping loop look.
-#[derive(Debug)]
-struct KloopBell(OwnedFd);
-
-impl KloopBell {
-    fn new() -> Result<Arc<Self>, Errno> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        eventfd(0, flags).map(Self).map(Arc::new).map_err(|_| Errno::NOMEM)
-    }
-
-    fn ring(&self) {
-        // A full counter makes it look as well.
-        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
-    }
-
-    fn clear(&self) {
-        let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
-    }
-}
-
 impl Notify for KloopBell {
     fn notify(&self, _: u64) {
         self.ring();
-    }
-}
-
-/// Ends a call that would go on: its caller was killed, or has a signal to handle.
-#[derive(Debug, Default)]
-pub struct Cancel(Mutex<(bool, Option<Arc<KloopBell>>)>);
-
-impl Cancel {
-    /// Asks for the end, which comes soon.
-    pub fn cancel(&self) {
-        let mut state = lock(&self.0);
-        state.0 = true;
-        if let Some(bell) = &state.1 {
-            bell.ring();
-        }
-    }
-
-    /// Whether that has been asked for.
-    #[must_use]
-    pub fn is_requested(&self) -> bool {
-        lock(&self.0).0
-    }
-
-    /// Rings from now on, if it is asked for.
-    fn set_bell(&self, bell: &Arc<KloopBell>) {
-        lock(&self.0).1 = Some(bell.clone());
-    }
-}
-
-/// Descriptors that the loops of one user have, who may have a part of all of them. Root has no
-/// limit.
-#[derive(Debug, Default)]
-pub(crate) struct FdQuota(Mutex<u64>);
-
-/// Some of them, until it is dropped.
-struct FdQuotaGuard<'s>(&'s FdQuota, u64);
-
-impl FdQuota {
-    /// One user's part, as a divisor.
-    const SHARE_DIVISOR: u64 = 8;
-
-    fn acquire(&self, uid: u32, count: u64) -> Result<FdQuotaGuard<'_>, Errno> {
-        let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / Self::SHARE_DIVISOR;
-        let mut taken = lock(&self.0);
-        if uid != 0 && *taken + count > most {
-            return Err(Errno::NOMEM);
-        }
-        *taken += count;
-        Ok(FdQuotaGuard(self, count))
-    }
-}
-
-impl Drop for FdQuotaGuard<'_> {
-    fn drop(&mut self) {
-        *lock(&self.0.0) -= self.1;
-    }
-}
-
-/// Whether a loop of one open file runs.
-#[derive(Debug, Default)]
-pub(crate) struct Kloop {
-    state: Mutex<KloopState>,
-    ended: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct KloopState {
-    running: Option<Arc<KloopBell>>,
-    /// As in netmap, a stop before the start ends the next loop at once: the thread that starts it
-    /// may be late.
-    stopping: bool,
-}
-
-impl Kloop {
-    fn lock(&self) -> MutexGuard<'_, KloopState> {
-        lock(&self.state)
-    }
-
-    fn begin(&self, bell: &Arc<KloopBell>) -> Result<RunningKloop<'_>, Errno> {
-        let mut state = self.lock();
-        if state.running.is_some() {
-            return Err(Errno::BUSY);
-        }
-        state.running = Some(bell.clone());
-        Ok(RunningKloop(self))
-    }
-
-    fn stop(&self) {
-        let mut state = self.lock();
-        state.stopping = true;
-        if let Some(bell) = &state.running {
-            bell.ring();
-        }
-        let runs = |state: &mut KloopState| state.running.is_some();
-        drop(self.ended.wait_while(state, runs).unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
-/// A loop, until it is dropped.
-struct RunningKloop<'k>(&'k Kloop);
-
-impl RunningKloop<'_> {
-    fn is_stopping(&self) -> bool {
-        self.0.lock().stopping
-    }
-}
-
-impl Drop for RunningKloop<'_> {
-    fn drop(&mut self) {
-        *self.0.lock() = KloopState::default();
-        self.0.ended.notify_all();
     }
 }
 
@@ -264,7 +132,7 @@ impl SyncLoop<'_> {
             self.waker.arm(0, true, true, false);
             self.csb.rings.iter().for_each(|&(dir, i)| self.binding.port.announce_sleep(dir, i));
             if !self.sync_all(&all)? && !running.is_stopping() && !cancel.is_requested() {
-                due = self.eventfds.wait(self.wake_bell.0.as_fd(), &self.csb.rings)?;
+                due = self.eventfds.wait(self.wake_bell.fd(), &self.csb.rings)?;
                 self.wake_bell.clear();
             }
         }
@@ -276,7 +144,7 @@ impl SyncLoop<'_> {
         if pause.is_zero() {
             return std::thread::yield_now();
         }
-        wait_for(&[self.wake_bell.0.as_fd()], Some(pause));
+        wait_for(&[self.wake_bell.fd()], Some(pause));
     }
 
     /// Serves the rings that are due; whether there may be more to do.
@@ -328,19 +196,3 @@ impl SyncLoop<'_> {
         Ok(synced)
     }
 }
-
-/// Waits until one of them is readable, or the time is over; which are.
-fn wait_for(fds: &[BorrowedFd<'_>], time: Option<Duration>) -> Vec<bool> {
-    let mut polled: Vec<_> =
-        fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
-    let time = time.map(|time| Timespec {
-        tv_sec: time.as_secs() as i64,
-        tv_nsec: time.subsec_nanos().into(),
-    });
-    // A signal to this process looks like a spurious wake-up.
-    let _ = poll(&mut polled, time.as_ref());
-    polled.iter().map(|one| !one.revents().is_empty()).collect()
-}
-
-/// Which direction a ring has, for [`Kicks`].
-type RingDirs = [(TxRx, usize)];

@@ -5,7 +5,9 @@ use slipring_abi::*;
 
 use crate::caller::{NoCallerMemory, bytes_of};
 use crate::open::{Netmap, OpenHandle};
-use crate::request::{NetmapRequest, RequestOptions, fixed, text};
+use crate::request::message::NetmapRequest;
+use crate::request::message::{fixed, text};
+use crate::request::options::RequestOptions;
 
 impl Netmap {
     /// `NIOCREGIF` and `NIOCGINFO`.

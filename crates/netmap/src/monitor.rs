@@ -6,19 +6,22 @@
 //! What a port receives it sees as soon as the port's program is told of it; with `NR_ZCOPY_MON`, as
 //! in netmap, when that program has released it.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use rustix::io::Errno;
 use slipring_abi::{NR_MONITOR_RX, NR_MONITOR_TX, NR_ZCOPY_MON, NmreqRegister};
 use slipring_ring::{KernRing, RingHalves, RingView, Rx, Tx};
 
-use crate::adapter::{Adapter, AdapterShape, SyncStatus, TxRx};
-use crate::claims::Claims;
-use crate::domain::{MemoryNeeds, NetmapMemory, lock};
+use crate::adapter::Adapter;
+use crate::base::AdapterBase;
+use crate::lock::lock;
+use crate::memory::{MemoryNeeds, NetmapMemory};
 use crate::monitor_taps::{MonitorSelection, MonitorTap, MonitorTaps};
-use crate::names::AdapterRequest;
-use crate::restart::state::{MonitorState, PortState};
+use crate::outcome::{OffsetLimits, SyncStatus};
+use crate::persist::{Persistent, PersistentPort, PortVisitor};
+use crate::shape::{AdapterShape, TxRx};
+use crate::state::{MonitorState, PortRef, PortState};
+use crate::user_memory::UserMemory;
 use crate::waker::Listeners;
 
 /// Slots of the ring on which nothing is sent: the fewest that make one.
@@ -40,9 +43,7 @@ fn selected_directions(flags: u64) -> [bool; 2] {
 /// The port.
 #[derive(Debug)]
 pub(crate) struct Monitor {
-    name: String,
     shape: AdapterShape,
-    claims: Arc<Claims>,
     own_tap: Arc<MonitorTap>,
     target_taps: Arc<MonitorTaps>,
     /// A ring to send on, as programs expect one; nothing is ever sent.
@@ -52,18 +53,27 @@ pub(crate) struct Monitor {
     /// Whether its buffers are its own.
     copies: bool,
     /// Behind the rings, which go first.
-    memory: Arc<NetmapMemory>,
+    base: AdapterBase,
+}
+
+/// The parts of a bind request that concern a monitor.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MonitorRequest<'r> {
+    pub(crate) register: &'r NmreqRegister,
+    /// The memory for its rings, if the request names one.
+    pub(crate) memory: Option<&'r Arc<NetmapMemory>>,
 }
 
 impl Monitor {
-    /// Of `port`, which a program must have bound, as `wanted` says.
+    /// Creates a monitor of `port`, which a program of the user must have bound.
     pub(crate) fn new(
-        wanted: &AdapterRequest<'_>,
+        wanted: MonitorRequest<'_>,
+        user: &UserMemory,
         port: &Arc<dyn Adapter>,
     ) -> Result<Arc<Self>, Errno> {
-        let (domain, register) = (wanted.domain, wanted.register);
+        let MonitorRequest { register, memory } = wanted;
         let taps = port.monitor_taps().ok_or(Errno::OPNOTSUPP)?.clone();
-        let (parent, params) = (port.shape(), domain.params());
+        let (parent, params) = (port.shape(), user.params());
         let shape = AdapterShape {
             rings: [1, MonitorTap::rings_for(&parent)],
             host_rings: [0, parent.host_rings[0].max(parent.host_rings[1])],
@@ -71,8 +81,8 @@ impl Monitor {
         };
         let flags = register.nr_flags;
         let [_, bound] = shape.bound(register.nr_mode, register.nr_ringid, flags)?;
-        let memory = match (flags & NR_ZCOPY_MON, wanted.memory) {
-            (0, None) => domain.private_memory(memory_needs(&shape, register.nr_extra_bufs))?,
+        let memory = match (flags & NR_ZCOPY_MON, memory) {
+            (0, None) => user.private_memory(memory_needs(&shape, register.nr_extra_bufs))?,
             (0, Some(memory)) => memory.clone(),
             (_, Some(memory)) if !Arc::ptr_eq(memory, port.memory()) => return Err(Errno::INVAL),
             _ => port.memory().clone(),
@@ -88,8 +98,7 @@ impl Monitor {
         let tap = MonitorTap::new(wishes, parent, bound, rings.collect::<Result<_, _>>()?);
         taps.add(tap.clone());
         let monitor = Arc::new(Self {
-            name: port.name().to_owned(),
-            claims: Claims::new(&shape),
+            base: AdapterBase::new(port.name().to_owned(), &shape, memory),
             shape,
             own_tap: tap,
             target_taps: taps,
@@ -97,7 +106,6 @@ impl Monitor {
             silent,
             no_listeners: Listeners::default(),
             copies,
-            memory,
         });
         // After it was added: a port that is given up from now on ends it.
         if port.claims().is_idle() { Err(Errno::INVAL) } else { Ok(monitor) }
@@ -105,18 +113,8 @@ impl Monitor {
 }
 
 impl Monitor {
-    /// Where the port that it listens to lists it.
-    pub(crate) fn target_taps(&self) -> &Arc<MonitorTaps> {
-        &self.target_taps
-    }
-
-    /// Whether the port that it listened to was given up.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.own_tap.has_ended()
-    }
-
     /// What of it the process that follows needs.
-    pub(crate) fn state(&self, port: PortState) -> MonitorState {
+    fn state(&self, port: PortState) -> MonitorState {
         let (wants, parent, bound) = self.own_tap.selection();
         MonitorState {
             port,
@@ -148,8 +146,7 @@ impl Monitor {
         }
         let shape = AdapterShape::from(state.port.shape);
         Some(Arc::new(Self {
-            name: state.port.name.clone(),
-            claims: Claims::new(&shape),
+            base: AdapterBase::new(state.port.name.clone(), &shape, memory),
             shape,
             own_tap: tap,
             target_taps: taps,
@@ -157,7 +154,6 @@ impl Monitor {
             silent,
             no_listeners: Listeners::default(),
             copies: state.copies,
-            memory,
         }))
     }
 }
@@ -175,20 +171,12 @@ fn memory_needs(shape: &AdapterShape, extra: u32) -> MemoryNeeds {
 }
 
 impl Adapter for Monitor {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn memory(&self) -> &Arc<NetmapMemory> {
-        &self.memory
+    fn base(&self) -> &AdapterBase {
+        &self.base
     }
 
     fn shape(&self) -> AdapterShape {
         self.shape
-    }
-
-    fn claims(&self) -> &Arc<Claims> {
-        &self.claims
     }
 
     fn ring(&self, dir: TxRx, i: usize) -> Option<&RingView> {
@@ -221,16 +209,23 @@ impl Adapter for Monitor {
         }
     }
 
-    fn has_offsets(&self) -> bool {
-        true
+    fn offset_limits(&self) -> Option<OffsetLimits> {
+        Some(OffsetLimits::ANY)
     }
 
-    fn as_any(&self) -> Option<&dyn Any> {
-        Some(self)
+    fn as_persistent(&self) -> Option<Persistent<'_>> {
+        Some(Persistent(self))
     }
 
     fn is_monitor(&self) -> bool {
         debug_assert_eq!(self.silent.hwcur(), 0, "nothing is sent");
         true
+    }
+}
+
+impl PersistentPort for Monitor {
+    fn visit(&self, visitor: &mut dyn PortVisitor) -> PortRef {
+        let of = (!self.own_tap.has_ended()).then_some(&self.target_taps);
+        visitor.monitor(of, &|port| self.state(port))
     }
 }

@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use slipring_abi::NS_TXMON;
 use slipring_ring::{KernRing, RingView, Slot, SlotFlags, SlotIdx};
 
-use crate::adapter::{AdapterShape, TxRx};
-use crate::domain::lock;
+use crate::lock::lock;
+use crate::shape::{AdapterShape, TxRx};
 use crate::slot_snapshot::SlotSnapshot;
 use crate::waker::Listeners;
 

@@ -8,8 +8,9 @@ use rustix::io::Errno;
 use slipring_abi::NmreqOptOffsets;
 use slipring_ring::{RingOffsets, RingView};
 
-use crate::adapter::{Adapter, TxRx};
+use crate::adapter::Adapter;
 use crate::claims::Claim;
+use crate::shape::TxRx;
 
 /// Bytes that the largest offset leaves of a buffer at least: more than the headers that are ever
 /// put before a frame.
@@ -116,20 +117,20 @@ pub(crate) fn apply_offsets(
     claim: &Claim,
     wish: Option<&mut OffsetsRequest>,
 ) -> Result<(), Errno> {
-    if !port.has_offsets() {
+    let Some(limits) = port.offset_limits() else {
         return wish.map_or(Ok(()), |_| Err(Errno::OPNOTSUPP));
-    }
+    };
     let rings: Vec<OffsetRing<'_>> = claim.each(|dir, i, alone| {
         port.ring(dir, i).map(|view| OffsetRing { dir, view, exclusive: alone })
     });
-    for ring in rings.iter().filter(|ring| ring.exclusive && !port.preserves_frames()) {
+    for ring in rings.iter().filter(|ring| ring.exclusive && !limits.preserves_frames) {
         ring.view.set_offsets(None, 0);
     }
     let Some(wish) = wish else { return Ok(()) };
-    let agreed = wish.merge_existing(&rings, port.max_offset());
+    let agreed = wish.merge_existing(&rings, limits.max);
     wish.refused = agreed.as_ref().err().copied();
     *wish = agreed?;
-    rings.iter().for_each(|ring| wish.apply(ring, port.preserves_frames()));
+    rings.iter().for_each(|ring| wish.apply(ring, limits.preserves_frames));
     Ok(())
 }
 

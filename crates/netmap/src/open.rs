@@ -6,22 +6,27 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::io::Errno;
-use slipring_abi::{
-    NETMAP_REQ_SYNC_KLOOP_START, NIOCCONFIG, NIOCCTRL, NIOCGINFO, NIOCKICK, NIOCLEND, NIOCLENDQ,
-    NIOCREGIF, NIOCRXSYNC, NIOCTXSYNC, NR_TIMESTAMP, NmreqHeader, Plain,
-};
+use slipring_abi::NR_TIMESTAMP;
 use slipring_ring::PersistentWords;
 
-use crate::adapter::{SyncStatus, TxRx};
 use crate::binding::Binding;
 use crate::caller::CallerMemory;
+use crate::commit_lock::ChangeGuard;
+use crate::commit_log::PersistentOpen;
 use crate::csb::Csb;
-use crate::delegation::KickDispatcher;
+use crate::delegating::PendingSockets;
 use crate::domain::Domain;
-use crate::kloop::Kloop;
-use crate::names::Provider;
-use crate::queue_delegation::PendingSockets;
-use crate::restart::{AnsweredCall, ChangeGuard, OpenId};
+use crate::kicks::KickDispatcher;
+use crate::kloop::handle::Kloop;
+use crate::lock::lock;
+use crate::opener::Opener;
+use crate::outcome::SyncStatus;
+use crate::persist::PortIndex;
+use crate::poll_credit::PollCredit;
+use crate::provider::Provider;
+use crate::shape::TxRx;
+use crate::state::AnsweredCall;
+use crate::state::OpenState;
 use crate::waker::{Notify, Ticker, Waker};
 
 /// What all clients share.
@@ -31,17 +36,6 @@ pub struct Netmap {
     pub(crate) ticker: Arc<Ticker>,
     pub(crate) kick_dispatcher: Mutex<Option<Arc<KickDispatcher>>>,
     pub(crate) pending_sockets: PendingSockets,
-}
-
-/// Who opened a file, as far as names depend on it.
-#[derive(Debug)]
-pub struct Opener {
-    /// Which network namespace: its inode number.
-    pub netns: u64,
-    /// The namespace itself, for ports that live in it. All who opened there share it.
-    pub netns_fd: Option<Arc<OwnedFd>>,
-    /// The groups that it was in when it opened.
-    pub gids: Vec<u32>,
 }
 
 /// One open file of a client. Forks and receivers of the descriptor share it.
@@ -66,8 +60,17 @@ pub struct OpenFile {
     /// Where the program and a sync loop meet: then nobody else syncs.
     pub(crate) csb: OnceLock<Csb>,
     pub(crate) kloop: Kloop,
-    pub(crate) poll_credit: crate::poll::PollCredit,
+    pub(crate) poll_credit: PollCredit,
     pub(crate) persisted: Option<PersistedOpen>,
+}
+
+/// An open file as a front knows it, by numbers that are never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenId {
+    /// The front's number for the file.
+    pub handle: u64,
+    /// The number of the call that opened it.
+    pub call: u64,
 }
 
 /// What of an open file is for the process that follows.
@@ -95,11 +98,29 @@ struct OpenFileEnd {
     change: Option<ChangeGuard>,
 }
 
+impl PersistentOpen for OpenFile {
+    fn state(&self, ports: &mut dyn PortIndex) -> Option<OpenState> {
+        let kept = self.persisted.as_ref()?;
+        // A program's own pages, and so its control blocks, are for the process that it lent them to.
+        let bound = self.bound.get().filter(|_| self.csb.get().is_none());
+        let bound = bound.filter(|binding| !binding.port.memory().is_external());
+        Some(OpenState {
+            handle: kept.open_id.handle,
+            call: kept.open_id.call,
+            netns: self.opener.netns,
+            gids: self.opener.gids.clone(),
+            words: kept.words.offset(),
+            answered: lock(&kept.last_answer).clone(),
+            bound: bound.map(|binding| binding.state(ports)),
+        })
+    }
+}
+
 impl Drop for OpenHandle {
     fn drop(&mut self) {
         if let (Some(end), Some(kept)) = (&mut self.end, &self.file.persisted) {
             end.change = end.domain.begin_change();
-            end.domain.unregister_file(kept.open_id.handle);
+            end.domain.commit_log.unregister_file(kept.open_id.handle);
         }
     }
 }
@@ -173,10 +194,12 @@ impl Netmap {
             bound: OnceLock::new(),
             csb: OnceLock::new(),
             kloop: Kloop::default(),
-            poll_credit: crate::poll::PollCredit::default(),
+            poll_credit: PollCredit::default(),
             persisted: kept,
         });
-        file.domain.register_file(&file);
+        if let Some(kept) = &file.persisted {
+            file.domain.commit_log.register_file(kept.open_id.handle, file.clone());
+        }
         OpenHandle { file, end }
     }
 
@@ -188,56 +211,6 @@ impl Netmap {
     /// Ends [`Self::run_ticker`].
     pub fn stop(&self) {
         self.ticker.stop();
-    }
-
-    /// Performs an ioctl whose argument, where it has one, is `arg`: read and written in place,
-    /// also where the call fails.
-    ///
-    /// # Errors
-    /// What netmap answers.
-    pub fn ioctl(
-        &self,
-        open: &OpenHandle,
-        cmd: u32,
-        arg: &mut [u8],
-        caller: &mut dyn CallerMemory,
-    ) -> Result<i32, Errno> {
-        match cmd {
-            NIOCTXSYNC => {
-                open.fetch_indirect(caller)?;
-                open.sync(TxRx::Tx)
-            }
-            NIOCRXSYNC => open.sync(TxRx::Rx),
-            NIOCKICK => open.kick(),
-            NIOCLEND => self.lend(open, arg),
-            NIOCLENDQ => self.lend_queues(open, arg),
-            NIOCCTRL => self.control(open, arg, caller),
-            NIOCREGIF | NIOCGINFO => self.legacy(open, cmd, arg, caller.call()),
-            // Messages to a switch's own module; there are no such modules.
-            NIOCCONFIG => Err(Errno::INVAL),
-            _ => Err(Errno::OPNOTSUPP),
-        }
-    }
-
-    /// Whether an ioctl does a sync's work and no more: it neither allocates nor touches the
-    /// caller's memory.
-    #[must_use]
-    pub fn is_sync(cmd: u32) -> bool {
-        matches!(cmd, NIOCTXSYNC | NIOCRXSYNC | NIOCKICK)
-    }
-
-    /// Whether an ioctl with this argument lasts until somebody ends it ([`crate::Cancel`]), so that it
-    /// needs a thread of its own.
-    #[must_use]
-    pub fn lasts(cmd: u32, arg: &[u8]) -> bool {
-        let header = || NmreqHeader::read_from(arg);
-        cmd == NIOCCTRL && header().is_some_and(|it| it.nr_reqtype == NETMAP_REQ_SYNC_KLOOP_START)
-    }
-
-    /// Whether an ioctl may read or write the caller's memory beside its argument.
-    #[must_use]
-    pub fn touches_caller(cmd: u32) -> bool {
-        cmd == NIOCCTRL
     }
 }
 
@@ -298,7 +271,7 @@ impl OpenHandle {
     }
 
     /// `NIOCTXSYNC` and `NIOCRXSYNC`.
-    fn sync(&self, dir: TxRx) -> Result<i32, Errno> {
+    pub(crate) fn sync(&self, dir: TxRx) -> Result<i32, Errno> {
         let binding = self.bound.get().ok_or(Errno::NXIO)?;
         if self.csb.get().is_some() {
             return Err(Errno::BUSY);

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use rustix::io::Errno;
 use slipring_ring::{Geometry, is_buf_size};
 
-use crate::domain::ObjectPools;
 use crate::params::MemoryParams;
+use crate::params::ObjectPools;
 
 /// A parameter: what it is called and what it may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,6 @@
 //! end has sent waits for an opener of the other, and an end that is opened again finds its rings
 //! as they were. Rings lie in the memory of the port whose name the pipe bears.
 
-use std::any::Any;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, TryLockError, Weak};
 use std::time::{Duration, Instant};
@@ -17,15 +16,19 @@ use slipring_ring::{
     SlotIdx, SyncReport, hosted_direction, share,
 };
 
-use crate::adapter::{Adapter, AdapterShape, SyncStatus, TxRx};
-use crate::claims::Claims;
-use crate::delegation::{
-    DelegationGuard, KickDispatcher, KickHandler, PipeDelegation, SharedHalf, SharedPipe,
-};
-use crate::domain::{MemoryNeeds, NetmapMemory, lock};
+use crate::adapter::Adapter;
+use crate::base::AdapterBase;
+use crate::delegating::{DelegatingPort, DelegationGuard, PipeDelegation};
+use crate::kicks::{KickDispatcher, KickHandler};
+use crate::lock::lock;
+use crate::memory::{MemoryNeeds, NetmapMemory};
 use crate::monitor_taps::{MonitorAware, MonitorTaps};
+use crate::outcome::{OffsetLimits, SyncStatus};
 use crate::params::{MemoryParams, rings};
-use crate::restart::state::{PipeDirectionState, PipeState, PortRef};
+use crate::persist::{Persistent, PersistentPipe, PersistentPort, PortIndex, PortVisitor};
+use crate::shape::{AdapterShape, TxRx};
+use crate::sharing::{SharedHalf, SharedPipe};
+use crate::state::{PipeDirectionState, PipeState, PortRef};
 use crate::waker::Listeners;
 
 /// Both ends.
@@ -42,14 +45,14 @@ pub(crate) struct Pipe {
 
 #[derive(Debug)]
 struct PipeSide {
-    name: String,
     shape: AdapterShape,
-    claims: Arc<Claims>,
     tx: Vec<Mutex<HostedTx>>,
     rx: Vec<Mutex<HostedRx>>,
     views: [Vec<RingView>; 2],
     listeners: [Vec<Listeners>; 2],
     monitor_taps: Arc<MonitorTaps>,
+    /// Behind the rings, which go first.
+    base: AdapterBase,
 }
 
 /// How large a pipe is, seen from the master.
@@ -95,11 +98,11 @@ impl Pipe {
         parent: Arc<dyn Adapter>,
     ) -> Result<Arc<Self>, Errno> {
         let shapes = [plan.shape, mirrored(plan.shape)];
-        let mut sides =
-            names.into_iter().zip(shapes).map(|(name, shape)| PipeSide::empty(name, shape));
-        let ends = "one side per name";
-        let (mut master, mut slave) = (sides.next().expect(ends), sides.next().expect(ends));
         let memory = parent.memory().clone();
+        let mut sides = names.into_iter().zip(shapes);
+        let mut side = || sides.next().map(|(name, shape)| PipeSide::empty(name, shape, &memory));
+        let ends = "one side per name";
+        let (mut master, mut slave) = (side().expect(ends), side().expect(ends));
         connect(&memory, cells, &mut master, &mut slave)?;
         connect(&memory, cells, &mut slave, &mut master)?;
         Ok(Self::of([master, slave], parent))
@@ -117,13 +120,33 @@ impl Pipe {
         Arc::new(Self { sides, shared: sharing, making, parent })
     }
 
-    /// The port whose name it bears.
-    pub(crate) fn parent(&self) -> &Arc<dyn Adapter> {
-        &self.parent
+    /// One of a process that is no more, in the memory of `parent`; `None` if it makes no sense.
+    pub(crate) fn resume(
+        state: &PipeState,
+        cells: &Arc<Region>,
+        parent: Arc<dyn Adapter>,
+    ) -> Option<Arc<Self>> {
+        let shape = AdapterShape::from(state.shape);
+        let [master, slave] = &state.names;
+        let memory = parent.memory().clone();
+        let mut master = PipeSide::empty(master.clone(), shape, &memory);
+        let mut slave = PipeSide::empty(slave.clone(), mirrored(shape), &memory);
+        reconnect(&memory, cells, &mut master, &mut slave, &state.directions[0])?;
+        reconnect(&memory, cells, &mut slave, &mut master, &state.directions[1])?;
+        Some(Self::of([master, slave], parent))
     }
+}
 
-    /// What of it the process that follows needs.
-    pub(crate) fn state(&self, parent: PortRef) -> PipeState {
+impl Pipe {
+    /// The memory with the rings of both ends.
+    pub(crate) fn memory(&self) -> &Arc<NetmapMemory> {
+        self.parent.memory()
+    }
+}
+
+impl PersistentPipe for Pipe {
+    fn state(&self, ports: &mut dyn PortIndex) -> PipeState {
+        let parent = ports.port_ref(&self.parent);
         let ways = [(0, 1), (1, 0)].map(|(from, to)| {
             let (from, to) = (&self.sides[from], &self.sides[to]);
             let places = from.tx.iter().map(|tx| lock(tx).layout());
@@ -135,27 +158,15 @@ impl Pipe {
         });
         PipeState {
             key: None,
-            names: self.sides.each_ref().map(|side| side.name.clone()),
+            names: self.sides.each_ref().map(|side| side.base.name().to_owned()),
             shape: self.sides[0].shape.into(),
             parent,
             directions: ways,
         }
     }
 
-    /// One of a process that is no more, in the memory of `parent`; `None` if it makes no sense.
-    pub(crate) fn resume(
-        state: &PipeState,
-        cells: &Arc<Region>,
-        parent: Arc<dyn Adapter>,
-    ) -> Option<Arc<Self>> {
-        let shape = AdapterShape::from(state.shape);
-        let [master, slave] = &state.names;
-        let mut master = PipeSide::empty(master.clone(), shape);
-        let mut slave = PipeSide::empty(slave.clone(), mirrored(shape));
-        let memory = parent.memory().clone();
-        reconnect(&memory, cells, &mut master, &mut slave, &state.directions[0])?;
-        reconnect(&memory, cells, &mut slave, &mut master, &state.directions[1])?;
-        Some(Self::of([master, slave], parent))
+    fn monitor_taps(&self) -> [&Arc<MonitorTaps>; 2] {
+        self.sides.each_ref().map(|side| &side.monitor_taps)
     }
 }
 
@@ -237,17 +248,17 @@ impl MonitorAware for Pipe {
 }
 
 impl PipeSide {
-    fn empty(name: String, shape: AdapterShape) -> Self {
+    fn empty(name: String, shape: AdapterShape, memory: &Arc<NetmapMemory>) -> Self {
         let listeners = TxRx::BOTH.map(|dir| (0..shape.all(dir)).map(|_| Listeners::default()));
+        let monitor_taps = Arc::default();
         Self {
-            name,
             shape,
-            claims: Claims::new(&shape),
             tx: Vec::new(),
             rx: Vec::new(),
             views: Default::default(),
             listeners: listeners.map(Iterator::collect),
-            monitor_taps: Arc::default(),
+            base: AdapterBase::new(name, &shape, memory.clone()).with_monitor_taps(&monitor_taps),
+            monitor_taps,
         }
     }
 }
@@ -302,25 +313,6 @@ pub(crate) struct PipeAdapter {
 }
 
 impl PipeAdapter {
-    /// Which pipe's.
-    pub(crate) fn pipe(&self) -> &Arc<Pipe> {
-        &self.pipe
-    }
-
-    /// Ring `i` as it is while another thread syncs it.
-    #[cfg(test)]
-    pub(crate) fn while_locked(&self, dir: TxRx, i: usize, then: impl FnOnce()) {
-        let side = self.side();
-        match dir {
-            TxRx::Tx => drop((lock(&side.tx[i]), then())),
-            TxRx::Rx => drop((lock(&side.rx[i]), then())),
-        }
-    }
-
-    pub(crate) fn is_slave(&self) -> bool {
-        self.role == PipeRole::Slave
-    }
-
     fn side(&self) -> &PipeSide {
         &self.pipe.sides[self.role as usize]
     }
@@ -352,20 +344,12 @@ impl PipeAdapter {
 }
 
 impl Adapter for PipeAdapter {
-    fn name(&self) -> &str {
-        &self.side().name
-    }
-
-    fn memory(&self) -> &Arc<NetmapMemory> {
-        self.pipe.parent.memory()
+    fn base(&self) -> &AdapterBase {
+        &self.side().base
     }
 
     fn shape(&self) -> AdapterShape {
         self.side().shape
-    }
-
-    fn claims(&self) -> &Arc<Claims> {
-        &self.side().claims
     }
 
     fn ring(&self, dir: TxRx, i: usize) -> Option<&RingView> {
@@ -397,6 +381,24 @@ impl Adapter for PipeAdapter {
         }
     }
 
+    fn offset_limits(&self) -> Option<OffsetLimits> {
+        Some(OffsetLimits { preserves_frames: true, ..OffsetLimits::ANY })
+    }
+
+    fn as_delegating(&self) -> Option<&dyn DelegatingPort> {
+        Some(self)
+    }
+
+    fn as_persistent(&self) -> Option<Persistent<'_>> {
+        Some(Persistent(self))
+    }
+
+    fn listeners(&self, dir: TxRx, i: usize) -> Option<&Listeners> {
+        self.side().listeners[dir as usize].get(i)
+    }
+}
+
+impl DelegatingPort for PipeAdapter {
     fn lend(
         &self,
         rings: &[Range<usize>; 2],
@@ -425,24 +427,19 @@ impl Adapter for PipeAdapter {
         }
     }
 
-    fn has_offsets(&self) -> bool {
-        true
+    #[cfg(test)]
+    fn while_locked(&self, dir: TxRx, i: usize, then: &mut dyn FnMut()) {
+        let side = self.side();
+        match dir {
+            TxRx::Tx => drop((lock(&side.tx[i]), then())),
+            TxRx::Rx => drop((lock(&side.rx[i]), then())),
+        }
     }
+}
 
-    fn preserves_frames(&self) -> bool {
-        true
-    }
-
-    fn as_any(&self) -> Option<&dyn Any> {
-        Some(self)
-    }
-
-    fn monitor_taps(&self) -> Option<&Arc<MonitorTaps>> {
-        Some(&self.side().monitor_taps)
-    }
-
-    fn listeners(&self, dir: TxRx, i: usize) -> Option<&Listeners> {
-        self.side().listeners[dir as usize].get(i)
+impl PersistentPort for PipeAdapter {
+    fn visit(&self, visitor: &mut dyn PortVisitor) -> PortRef {
+        visitor.pipe_end(self.pipe.clone(), self.role == PipeRole::Slave)
     }
 }
 

@@ -1,14 +1,16 @@
 //! Poll: it does the work. Tx rings are synced at every call, rx rings when frames are wanted,
 //! and the answer is whether any slot lies beyond the program's `cur`.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use slipring_abi::{NR_DO_RX_POLL, NR_NO_TX_POLL};
 
-use crate::adapter::{Adapter, SyncStatus, TxRx};
+use crate::adapter::Adapter;
 use crate::binding::Binding;
 use crate::open::OpenHandle;
+use crate::outcome::SyncStatus;
+use crate::shape::TxRx;
 
 /// A set of Linux's poll events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,43 +42,6 @@ impl std::ops::BitOr for PollEvents {
 
     fn bitor(self, other: Self) -> Self {
         Self(self.0 | other.0)
-    }
-}
-
-/// How often a poll is worth waiting for: it is while recent waits were.
-#[derive(Debug)]
-pub(crate) struct PollCredit {
-    /// Hits and misses of late; waits while above 0.
-    credit: AtomicU32,
-}
-
-/// Misses in a row after which waiting stops.
-const MAX_CREDIT: u32 = 8;
-/// After that, every so many polls one waits for trial.
-const TRIAL_INTERVAL: u32 = 64;
-
-impl Default for PollCredit {
-    fn default() -> Self {
-        Self { credit: AtomicU32::new(MAX_CREDIT) }
-    }
-}
-
-impl PollCredit {
-    fn should_wait(&self) -> bool {
-        let credit = self.credit.load(Ordering::Relaxed);
-        if credit > 0 && credit <= MAX_CREDIT {
-            return true;
-        }
-        // Counts down from TRIAL + CREDIT to CREDIT, which is one trial.
-        let next = if credit == 0 { MAX_CREDIT + TRIAL_INTERVAL } else { credit - 1 };
-        self.credit.store(if next == MAX_CREDIT { 1 } else { next }, Ordering::Relaxed);
-        false
-    }
-
-    fn record(&self, hit: bool) {
-        let credit = self.credit.load(Ordering::Relaxed);
-        let next = if hit { MAX_CREDIT } else { credit.saturating_sub(1) };
-        self.credit.store(next, Ordering::Relaxed);
     }
 }
 

@@ -10,31 +10,18 @@
 //!
 //! The device itself cannot pass a descriptor. What nobody fetches goes with the loan.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 use slipring_abi::{
     DelegatedQueueLayout, LENT_QUEUES_SIZE, LENT_RINGS, LENT_VERSION, encode_delegated_queues,
 };
 
-use crate::delegation::DelegationGuard;
-use crate::domain::lock;
+use crate::delegating::DelegationGuard;
+use crate::delegating::PendingSockets;
+use crate::lock::lock;
 use crate::open::{Netmap, OpenHandle};
-
-/// One queue of an interface for a program that syncs it itself.
-#[derive(Debug)]
-pub struct QueueDelegation {
-    /// The kernel's end.
-    pub socket: OwnedFd,
-    /// What the program has to know; offsets count from the start of the port's region.
-    pub layout: DelegatedQueueLayout,
-}
-
-/// Sockets that wait for their programs, by token: whose they are, too.
-pub(crate) type PendingSockets = Arc<Mutex<HashMap<u64, (u32, Vec<OwnedFd>)>>>;
 
 /// What is lent, and what of it was not fetched.
 #[derive(Debug)]

@@ -4,8 +4,10 @@
 //! answers questions.
 
 mod info;
-mod options;
+pub(crate) mod message;
+pub(crate) mod options;
 mod register;
+mod repeat;
 
 use std::sync::Arc;
 
@@ -13,25 +15,13 @@ use rustix::io::Errno;
 use slipring_abi::*;
 
 use crate::adapter::Adapter;
-use crate::caller::{CallerMemory, bytes_of};
-use crate::domain::NetmapMemory;
-use crate::names::AdapterRequest;
+use crate::caller::CallerMemory;
+use crate::memory::NetmapMemory;
 use crate::open::{Netmap, OpenHandle};
-
-pub(crate) use options::RequestOptions;
-
-/// A request that has been read, whichever way it came.
-#[derive(Debug)]
-pub(crate) struct NetmapRequest {
-    pub(crate) kind: u16,
-    pub(crate) name: String,
-    pub(crate) body: Vec<u8>,
-    pub(crate) options: RequestOptions,
-    /// The end of the largest mapping that the caller can be told of.
-    pub(crate) map_limit: u64,
-    /// The number of the call, where calls may come again.
-    pub(crate) call: Option<u64>,
-}
+use crate::provider::AdapterRequest;
+use crate::request::message::{NetmapRequest, fixed, text};
+use crate::request::options::RequestOptions;
+use crate::{csb_requests, kloop};
 
 /// Bytes of a request's body; `None` for a type that is none.
 fn body_size(kind: u16) -> Option<usize> {
@@ -49,22 +39,6 @@ fn body_size(kind: u16) -> Option<usize> {
         NETMAP_REQ_VALE_DELIF | NETMAP_REQ_SYNC_KLOOP_STOP | NETMAP_REQ_CSB_ENABLE => 0,
         _ => return None,
     })
-}
-
-/// The text of a fixed-size name; the last byte counts as NUL whatever it is.
-pub(crate) fn text(name: &[u8]) -> Result<String, Errno> {
-    let name = &name[..name.len() - 1];
-    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
-    // No port has a name that is not text.
-    String::from_utf8(name.to_vec()).map_err(|_| Errno::NXIO)
-}
-
-/// A name as requests carry it, cut where it does not fit.
-pub(crate) fn fixed<const N: usize>(name: &str) -> [u8; N] {
-    let mut bytes = [0; N];
-    let len = name.len().min(N - 1);
-    bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
-    bytes
 }
 
 impl Netmap {
@@ -167,9 +141,9 @@ impl Netmap {
             NETMAP_REQ_VALE_DELIF => self.vale_remove(open, request),
             NETMAP_REQ_VALE_POLLING_ENABLE => self.polling_on(open, request),
             NETMAP_REQ_VALE_POLLING_DISABLE => self.polling_off(open, request),
-            NETMAP_REQ_SYNC_KLOOP_START => crate::kloop::start(open, request, caller),
-            NETMAP_REQ_SYNC_KLOOP_STOP => crate::kloop::stop(open),
-            NETMAP_REQ_CSB_ENABLE => crate::csb::enable(open, request, caller),
+            NETMAP_REQ_SYNC_KLOOP_START => kloop::start(open, request, caller),
+            NETMAP_REQ_SYNC_KLOOP_STOP => kloop::stop(open),
+            NETMAP_REQ_CSB_ENABLE => csb_requests::enable(open, request, caller),
             _ => Err(Errno::INVAL),
         }
     }
@@ -239,18 +213,6 @@ fn changes_state(kind: u16) -> bool {
             | NETMAP_REQ_VALE_LIST
             | NETMAP_REQ_SYNC_KLOOP_STOP
     )
-}
-
-impl NetmapRequest {
-    /// Replaces the body by its answer.
-    pub(crate) fn reply<T: Plain>(&mut self, body: &T) {
-        self.body = bytes_of(body);
-    }
-
-    /// The body; its size was checked when it was read.
-    pub(crate) fn read<T: Plain>(&self) -> Result<T, Errno> {
-        T::read_from(&self.body).ok_or(Errno::INVAL)
-    }
 }
 
 fn checked_body_size(header: &NmreqHeader) -> Result<usize, Errno> {

@@ -24,7 +24,7 @@ use std::time::Duration;
 use slipring_abi::*;
 use slipring_ring::BUF_SIZE;
 
-use crate::domain::lock;
+use crate::lock::lock;
 use crate::*;
 
 /// No NICs, no switches.

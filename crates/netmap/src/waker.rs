@@ -25,8 +25,8 @@ use std::time::Duration;
 
 use slipring_ring::RingView;
 
-use crate::adapter::TxRx;
-use crate::domain::lock;
+use crate::lock::lock;
+use crate::shape::TxRx;
 
 /// How a front tells a program's kernel to look again.
 pub trait Notify: Send + Sync {

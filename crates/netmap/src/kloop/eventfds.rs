@@ -1,16 +1,16 @@
 //! The eventfds of a sync loop: a pair for each ring, by which the two sides wake each other.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, IoSliceMut, ReadWriteFlags, preadv2};
 use slipring_abi::*;
 
-use super::{RingDirs, wait_for};
-use crate::adapter::TxRx;
 use crate::caller::CallerMemory;
 use crate::csb::Csb;
-use crate::request::NetmapRequest;
+use crate::request::message::NetmapRequest;
+use crate::shape::TxRx;
 
 /// Bits of a mode, by direction.
 const DIRECT_MODE_BITS: [u32; 2] = [NM_OPT_SYNC_KLOOP_DIRECT_TX, NM_OPT_SYNC_KLOOP_DIRECT_RX];
@@ -124,3 +124,19 @@ fn clear(fd: BorrowedFd<'_>) {
     let mut count = [0; 8];
     let _ = preadv2(fd, &mut [IoSliceMut::new(&mut count)], u64::MAX, ReadWriteFlags::NOWAIT);
 }
+
+/// Waits until one of them is readable, or the time is over; which are.
+pub(super) fn wait_for(fds: &[BorrowedFd<'_>], time: Option<Duration>) -> Vec<bool> {
+    let mut polled: Vec<_> =
+        fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    let time = time.map(|time| Timespec {
+        tv_sec: time.as_secs() as i64,
+        tv_nsec: time.subsec_nanos().into(),
+    });
+    // A signal to this process looks like a spurious wake-up.
+    let _ = poll(&mut polled, time.as_ref());
+    polled.iter().map(|one| !one.revents().is_empty()).collect()
+}
+
+/// Which direction a ring has, and its number there.
+type RingDirs = [(TxRx, usize)];

@@ -7,17 +7,26 @@ use std::sync::{Arc, Mutex};
 use slipring_abi::name::PipeRole;
 use slipring_ring::{BufIdx, FreeBufs, Geometry, KernRing, PersistentWords, Slot, SlotIdx};
 
-use crate::adapter::{Adapter, TxRx};
+use crate::adapter::Adapter;
+use crate::attachment_cleanup::AttachmentCleanup;
 use crate::binding::Binding;
+use crate::commit_log::FdStore;
 use crate::detached::DetachedAdapter;
-use crate::domain::{Domain, NetmapMemory, ObjectPools, lock};
+use crate::domain::Domain;
+use crate::ledger::Ledger;
+use crate::lock::lock;
+use crate::memory::NetmapMemory;
 use crate::monitor::Monitor;
-use crate::names::{AdapterEvent, RecoveredPort};
-use crate::open::{Netmap, OpenHandle, Opener, PersistedOpen};
+use crate::open::OpenId;
+use crate::open::{Netmap, OpenHandle, PersistedOpen};
+use crate::opener::Opener;
 use crate::parameters::Parameters;
+use crate::params::ObjectPools;
 use crate::pipe::Pipe;
-use crate::restart::state::*;
-use crate::restart::{FdStore, Ledger, OpenId, RecoveredDomain, ResumeError};
+use crate::provider::{AdapterEvent, RecoveredPort};
+use crate::restart::{RecoveredDomain, ResumeError};
+use crate::shape::TxRx;
+use crate::state::*;
 use crate::vale::attach::{AttachmentOwner, NicAttachment};
 use crate::vale::bridge::Bridge;
 use crate::vale::port::ValePort;
@@ -221,10 +230,10 @@ impl DomainResume<'_> {
             provider.notify(&AdapterEvent::InterfaceGone { uid, port });
             return Some(());
         }
-        let (domain, key) = (Arc::downgrade(&self.domain), state.key.clone());
-        let place = AttachmentOwner { domain, key: key.clone(), provider: provider.clone() };
+        let (handler, key) = (AttachmentCleanup::new(&self.domain, provider), state.key.clone());
+        let owner = AttachmentOwner { key: key.clone(), handler };
         let hub = self.bridges.get(&state.nic.bridge)?;
-        let attachment = NicAttachment::resume(state, place, &nic, hub, ticker)?;
+        let attachment = NicAttachment::resume(state, owner, &nic, hub, ticker)?;
         lock(&self.domain.names).switches.add_attached(key, attachment);
         Some(())
     }

@@ -395,8 +395,7 @@ fn frames_of_a_switch_that_were_being_sent_are_counted_and_not_sent_twice() {
     (0..3).for_each(|i| daemon.eye().queue(tx, i, 60, 0));
     // As a kill leaves it in the middle of a sync: it has taken two, and told nobody.
     let port = daemon.callers[a].open.bound.get().unwrap().port.clone();
-    let vale = port.as_any().and_then(|any| any.downcast_ref::<vale::port::ValePort>()).unwrap();
-    vale.record_begin(0, 2);
+    port.as_switched().unwrap().begin(0, 2);
     let mut daemon = daemon.killed();
     let info = &daemon.world.domain.switches()[0];
     assert_eq!(info.ports[0].counters.dropped(switch::SwitchDropReason::Restart), 2);
@@ -470,7 +469,7 @@ fn a_ledger_that_makes_no_sense_is_refused_or_harmless() {
     daemon.bound("y}2", &NmreqRegister { nr_extra_bufs: 50, ..small() });
     daemon.bound("vale0:a", &small());
     daemon.bound("vale0:b{1", &small());
-    let (_, state) = restart::Ledger::adopt(daemon.shelf.copy("ledger-0"))
+    let (_, state) = ledger::Ledger::adopt(daemon.shelf.copy("ledger-0"))
         .map(|(ledger, state)| (std::mem::forget(ledger), state))
         .unwrap();
     let (mut random, mut refused) = (1u64, 0);
@@ -482,7 +481,7 @@ fn a_ledger_that_makes_no_sense_is_refused_or_harmless() {
             let at = (random >> 33) as usize % bytes.len();
             bytes[at] = (random >> 24) as u8;
         }
-        let ledger = restart::Ledger::new().unwrap();
+        let ledger = ledger::Ledger::new().unwrap();
         ledger.write(&bytes);
         let left = RecoveredDomain {
             ledger: ledger.file().try_clone_to_owned().unwrap(),

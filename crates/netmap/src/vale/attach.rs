@@ -7,9 +7,10 @@
 
 mod restart;
 
+use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use rustix::io::Errno;
@@ -18,10 +19,12 @@ use slipring_abi::{NR_EXCLUSIVE, NmreqRegister};
 use slipring_ring::{RingView, SlotIdx};
 use slipring_switch::{SwitchBatch, SwitchPortId};
 
-use crate::adapter::{Adapter, SyncStatus, TxRx};
+use crate::adapter::Adapter;
 use crate::binding::Binding;
-use crate::domain::{Domain, lock};
-use crate::names::{AdapterEvent, PortKey, Provider};
+use crate::lock::lock;
+use crate::outcome::SyncStatus;
+use crate::port_name::PortKey;
+use crate::shape::TxRx;
 use crate::vale::bridge::{Bridge, BridgeAttachment, BridgePort};
 use crate::vale::destination_ring::DestinationRing;
 use crate::vale::frames::SyncFrames;
@@ -59,9 +62,15 @@ struct AttachedNic {
 /// Where an attachment is kept, and who is told of its end.
 #[derive(Debug)]
 pub(crate) struct AttachmentOwner {
-    pub(crate) domain: Weak<Domain>,
     pub(crate) key: PortKey,
-    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) handler: Arc<dyn NicVanishedHandler>,
+}
+
+/// Acts on the end of an attached interface.
+pub(crate) trait NicVanishedHandler: Send + Sync + Debug {
+    /// The interface attached as `key` has vanished: drops the attachment of this name if `is_current`
+    /// accepts it. Another one may have taken the name since.
+    fn nic_vanished(&self, key: &PortKey, is_current: &dyn Fn(&NicAttachment) -> bool);
 }
 
 /// Which rings are polled, and on which processors.
@@ -355,19 +364,8 @@ impl AttachedNic {
 
     /// Takes the attachment out of its switch, if it is there still: its interface is no more.
     fn detach_vanished(self: &Arc<Self>) {
-        let AttachmentOwner { domain, key, provider } = &self.owner;
-        let Some(domain) = domain.upgrade() else { return };
-        let mut names = lock(&domain.names);
-        let attached = &mut names.switches.attached;
-        let ours = attached.get(key).is_some_and(|one| Arc::ptr_eq(&one.attached, self));
-        let gone = if ours { attached.remove(key) } else { None };
-        drop(names);
-        if gone.is_some() {
-            provider
-                .notify(&AdapterEvent::InterfaceGone { uid: domain.uid(), port: key.1.clone() });
-        }
-        // Its other workers end first, which may take a moment.
-        drop(gone);
+        let AttachmentOwner { key, handler } = &self.owner;
+        handler.nic_vanished(key, &|one| Arc::ptr_eq(&one.attached, self));
     }
 }
 

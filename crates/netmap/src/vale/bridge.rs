@@ -13,7 +13,7 @@ use slipring_switch::{
     Switch, SwitchBatch, SwitchConfig, SwitchDropReason, SwitchPortConfig, SwitchPortId,
 };
 
-use crate::domain::lock;
+use crate::lock::lock;
 use crate::monitor_taps::{MonitorInfo, MonitorTaps};
 use crate::vale::copy_plan::FrameSource;
 use crate::vale::destination_ring::DestinationRing;

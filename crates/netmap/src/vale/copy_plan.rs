@@ -5,7 +5,6 @@ use slipring_ring::{RingView, Slot, SlotFlags, SlotIdx};
 use slipring_switch::{DeliveryCounts, FrameCopy};
 
 use crate::slot_snapshot::SlotSnapshot;
-use crate::vale::destination_ring::LeasedSlots;
 use crate::vale::frame_edit::FrameEdit;
 use crate::vale::frames::SyncFrames;
 use crate::vale::offload_fixup::apply_offloads;
@@ -28,6 +27,14 @@ fn prefetch_slot(at: SlotIdx, n: u32) -> SlotIdx {
     // Not by a remainder: a division takes as long as the rest of a short frame.
     let to = at + PREFETCH_DISTANCE;
     if to < n { to } else { (to - n).min(at) }
+}
+
+/// A run of slots to be filled.
+pub(super) struct LeasedSlots {
+    pub(super) start: SlotIdx,
+    /// Its lease.
+    pub(super) number: u64,
+    pub(super) count: u32,
 }
 
 /// How frames get from one ring to another.

@@ -15,10 +15,12 @@ use std::sync::{Arc, Mutex};
 use slipring_ring::{KernRing, RingView, SlotIdx};
 use slipring_switch::{BatchDestination, DeliveryCounts, TagAction};
 
-use crate::adapter::{Adapter, SyncStatus, TxRx};
-use crate::domain::lock;
+use crate::adapter::Adapter;
+use crate::lock::lock;
 use crate::monitor_taps::MonitorTaps;
-use crate::vale::copy_plan::{CopyPlan, FrameSource};
+use crate::outcome::SyncStatus;
+use crate::shape::TxRx;
+use crate::vale::copy_plan::{CopyPlan, FrameSource, LeasedSlots};
 use crate::waker::Listeners;
 
 /// The ring.
@@ -51,13 +53,6 @@ struct SlotLease {
     /// First slot behind it.
     end: SlotIdx,
     done: bool,
-}
-
-/// A run of slots to be filled.
-pub(super) struct LeasedSlots {
-    pub(super) start: SlotIdx,
-    number: u64,
-    pub(super) count: u32,
 }
 
 impl DestinationRing {

@@ -15,16 +15,20 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use crate::adapter::Adapter;
-use crate::vale::BridgeTable;
+use crate::switched::SwitchedPort;
 use crate::vale::bridge::Bridge;
 use crate::vale::port::ValePort;
+use crate::vale::switches::BridgeTable;
 
 impl BridgeTable {
     /// Ports that are in a switch as interfaces are, with that switch.
     fn patch_ports(&self) -> impl Iterator<Item = (&ValePort, &Arc<Bridge>)> {
-        self.attached.values().filter_map(|attached| {
-            let port = attached.nic().as_any()?.downcast_ref::<ValePort>()?;
-            Some((port, attached.bridge()))
+        self.attached.iter().filter_map(|((netns, name), attached)| {
+            // An attached interface may have the same name as a persistent port.
+            let (_, name) = name.split_once(':')?;
+            let port = &**self.persistent.get(&(*netns, name.to_owned()))?;
+            let is_it = std::ptr::addr_eq(port, Arc::as_ptr(attached.nic()));
+            is_it.then(|| (port, attached.bridge()))
         })
     }
 

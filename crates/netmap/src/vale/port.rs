@@ -4,7 +4,6 @@
 //! by requests and plugged into a switch by others; outside of a switch what they send vanishes. In
 //! a second switch they are what an interface is there: its senders put frames into the tx rings.
 
-use std::any::Any;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, TryLockError};
 
@@ -16,12 +15,17 @@ use slipring_ring::{
 };
 use slipring_switch::{SwitchBatch, SwitchPortConfig, SwitchPortId};
 
-use crate::adapter::{Adapter, AdapterShape, SyncStatus, TxRx};
+use crate::adapter::Adapter;
+use crate::base::AdapterBase;
 use crate::caller::CallerMemory;
-use crate::claims::Claims;
-use crate::domain::{NetmapMemory, lock};
+use crate::lock::lock;
+use crate::memory::NetmapMemory;
 use crate::monitor_taps::MonitorTaps;
-use crate::restart::state::{PortState, ValePortState};
+use crate::outcome::{OffsetLimits, SyncStatus};
+use crate::persist::{Persistent, PersistentPort, PortVisitor};
+use crate::shape::{AdapterShape, TxRx};
+use crate::state::{PortRef, PortState, ValePortState};
+use crate::switched::SwitchedPort;
 use crate::vale::bridge::{Bridge, BridgeAttachment, BridgePort};
 use crate::vale::destination_ring::DestinationRing;
 use crate::vale::frames::SyncFrames;
@@ -30,9 +34,7 @@ use crate::waker::Listeners;
 /// The port.
 #[derive(Debug)]
 pub(crate) struct ValePort {
-    name: String,
     shape: AdapterShape,
-    claims: Arc<Claims>,
     vnet: AtomicU32,
     /// The switch that it joins with its first opener.
     home_bridge: Option<Arc<Bridge>>,
@@ -43,7 +45,7 @@ pub(crate) struct ValePort {
     /// Where words are kept for the process that follows.
     persistent_words: Arc<Region>,
     /// Behind the rings, which go first.
-    memory: Arc<NetmapMemory>,
+    base: AdapterBase,
 }
 
 #[derive(Debug)]
@@ -77,18 +79,17 @@ impl ValePort {
         cells: Arc<Region>,
         home: Option<Arc<Bridge>>,
     ) -> Arc<Self> {
+        let monitor_taps = Arc::default();
         Arc::new(Self {
-            name,
-            claims: Claims::new(&shape),
+            base: AdapterBase::new(name, &shape, memory).with_monitor_taps(&monitor_taps),
             shape,
             vnet: AtomicU32::new(0),
             home_bridge: home,
             attachment: RwLock::default(),
-            monitor_taps: Arc::default(),
+            monitor_taps,
             rings: OnceLock::new(),
             making: Mutex::default(),
             persistent_words: cells,
-            memory,
         })
     }
 
@@ -116,12 +117,6 @@ impl ValePort {
     pub(crate) fn attachment(&self) -> Option<(Arc<Bridge>, SwitchPortId)> {
         let seat = self.attachment.read().unwrap_or_else(PoisonError::into_inner);
         seat.as_ref().map(|seat| (seat.bridge.clone(), seat.id))
-    }
-
-    /// What a sync of tx ring `i` says before it sends the slots before `end`.
-    #[cfg(test)]
-    pub(crate) fn record_begin(&self, i: usize, end: SlotIdx) {
-        self.rings.get().unwrap().tx[i].record_begin(end);
     }
 
     /// Plugs it in where it was in a process that is no more.
@@ -155,11 +150,11 @@ impl ValePort {
     }
 
     pub(crate) fn region(&self) -> Arc<Region> {
-        self.memory.region().clone()
+        self.base.memory().region().clone()
     }
 
     /// What of it the process that follows needs.
-    pub(crate) fn state(&self, port: PortState) -> ValePortState {
+    fn state(&self, port: PortState) -> ValePortState {
         let seat = self.attachment.read().unwrap_or_else(PoisonError::into_inner);
         let name = |seat: &BridgeAttachment| {
             let ports = seat.bridge.ports();
@@ -190,7 +185,7 @@ impl ValePort {
     }
 
     fn create_rings(&self) -> Result<ValeRings, Errno> {
-        let region = self.memory.region();
+        let region = self.base.memory().region();
         let ([tx, rx], [tx_slots, rx_slots]) = (self.shape.rings, self.shape.slots);
         let inlets = (0..tx).map(|ringid| {
             let kern =
@@ -279,26 +274,20 @@ impl SourceRing {
 }
 
 impl Adapter for ValePort {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn memory(&self) -> &Arc<NetmapMemory> {
-        &self.memory
+    fn base(&self) -> &AdapterBase {
+        &self.base
     }
 
     fn shape(&self) -> AdapterShape {
         self.shape
     }
 
-    fn claims(&self) -> &Arc<Claims> {
-        &self.claims
-    }
-
     fn activate(&self, _mode: u32) -> Result<(), Errno> {
         self.ensure_rings()?;
         match &self.home_bridge {
-            Some(home) if self.attachment().is_none() => self.attach(home, &self.name).map(|_| ()),
+            Some(home) if self.attachment().is_none() => {
+                self.attach(home, self.base.name()).map(|_| ())
+            }
             _ => Ok(()),
         }
     }
@@ -326,11 +315,6 @@ impl Adapter for ValePort {
         }
     }
 
-    fn flush(&self, i: usize) -> SyncStatus {
-        let Some(inlet) = self.source_ring(i) else { return SyncStatus::Gone };
-        self.send(i, inlet, &mut lock(&inlet.sender))
-    }
-
     fn listeners(&self, dir: TxRx, i: usize) -> Option<&Listeners> {
         let rings = self.rings.get()?;
         match dir {
@@ -339,12 +323,29 @@ impl Adapter for ValePort {
         }
     }
 
-    fn monitor_taps(&self) -> Option<&Arc<MonitorTaps>> {
-        Some(&self.monitor_taps)
+    fn offset_limits(&self) -> Option<OffsetLimits> {
+        Some(OffsetLimits::ANY)
     }
 
-    fn as_any(&self) -> Option<&dyn Any> {
+    fn as_switched(&self) -> Option<&dyn SwitchedPort> {
         Some(self)
+    }
+
+    fn as_persistent(&self) -> Option<Persistent<'_>> {
+        Some(Persistent(self))
+    }
+}
+
+impl PersistentPort for ValePort {
+    fn visit(&self, visitor: &mut dyn PortVisitor) -> PortRef {
+        visitor.switch_port(&|port| self.state(port))
+    }
+}
+
+impl SwitchedPort for ValePort {
+    fn flush(&self, i: usize) -> SyncStatus {
+        let Some(inlet) = self.source_ring(i) else { return SyncStatus::Gone };
+        self.send(i, inlet, &mut lock(&inlet.sender))
     }
 
     fn vnet_header(&self) -> u32 {
@@ -362,10 +363,6 @@ impl Adapter for ValePort {
         Ok(())
     }
 
-    fn has_offsets(&self) -> bool {
-        true
-    }
-
     fn has_indirect(&self, i: usize) -> bool {
         self.source_ring(i).is_some_and(|inlet| inlet.indirect(|slots| slots.next().is_some()))
     }
@@ -375,7 +372,7 @@ impl Adapter for ValePort {
         let mut bytes = Vec::new();
         // No lock is held while the program keeps us waiting; its own syncs stop before these slots.
         for (at, slot) in inlet.indirect(|slots| slots.collect::<Vec<_>>()) {
-            let region = self.memory.region();
+            let region = self.base.memory().region();
             bytes.resize(usize::from(slot.len).min(region.buf_size() as usize), 0);
             let read = caller.read(inlet.view.slot_ptr(at), &mut bytes);
             let len = if read.is_ok() { bytes.len() as u16 } else { 0 };
@@ -390,5 +387,10 @@ impl Adapter for ValePort {
             inlet.view.set_slot(at, Slot { buf, len, flags });
         }
         Ok(())
+    }
+
+    #[cfg(test)]
+    fn begin(&self, i: usize, end: SlotIdx) {
+        self.rings.get().unwrap().tx[i].record_begin(end);
     }
 }

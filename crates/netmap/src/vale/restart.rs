@@ -12,15 +12,13 @@ use slipring_switch::{
     VlanId, VlanMembership, VlanSet,
 };
 
-use crate::domain::NetmapMemory;
-use crate::names::PortKey;
-use crate::restart::state::{
-    BridgeAttachmentState, BridgePortState, BridgeState, ValePortState, VlanState,
-};
-use crate::vale::BridgeTable;
+use crate::memory::NetmapMemory;
+use crate::port_name::PortKey;
+use crate::state::{BridgeAttachmentState, BridgePortState, BridgeState, ValePortState, VlanState};
 use crate::vale::attach::NicAttachment;
 use crate::vale::bridge::Bridge;
 use crate::vale::port::ValePort;
+use crate::vale::switches::BridgeTable;
 
 impl BridgeTable {
     /// Persistent ports.

@@ -9,23 +9,20 @@ use slipring_ring::RingView;
 use slipring_switch::{SwitchDropReason, SwitchPortId};
 
 use super::{AttachedNic, AttachmentOwner, NicAttachment, NicWorkers, PollingPlan, received_range};
-use crate::adapter::{Adapter, TxRx};
+use crate::adapter::Adapter;
 use crate::binding::Binding;
-use crate::domain::lock;
-use crate::restart::state::{BoundState, BridgeAttachmentState, NicAttachmentState};
+use crate::lock::lock;
+use crate::persist::PortIndex;
+use crate::shape::TxRx;
+use crate::state::{BridgeAttachmentState, NicAttachmentState};
 use crate::vale::bridge::{Bridge, BridgeAttachment};
 use crate::vale::destination_ring::distance;
 use crate::waker::Ticker;
 
 impl NicAttachment {
-    /// How the interface is bound.
-    pub(crate) fn binding(&self) -> &Binding {
-        &self.attached.binding
-    }
-
-    /// What of it the process that follows needs, but for how the interface is bound; `None` if it
-    /// is being plugged out.
-    pub(crate) fn state(&self, bound: BoundState) -> Option<NicAttachmentState> {
+    /// What of it the process that follows needs; `None` if it is being plugged out.
+    pub(crate) fn state(&self, ports: &mut dyn PortIndex) -> Option<NicAttachmentState> {
+        let bound = self.attached.binding.state(ports);
         let AttachedNic { nic, host, owner: place, .. } = &*self.attached;
         let seat =
             |seat: &BridgeAttachment, name: &str| seat.bridge.attachment_state(seat.id, name);

@@ -1,6 +1,7 @@
-//! What a user's memory comes to, and what is there although no program runs.
+//! What a user's memory comes to.
 
-use super::{Domain, lock};
+use super::UserMemory;
+use crate::lock::lock;
 
 /// Bytes of one user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub struct MemoryUse {
     pub touched: u64,
 }
 
-impl Domain {
+impl UserMemory {
     /// What its memory comes to now.
     #[must_use]
     pub fn memory_use(&self) -> MemoryUse {
@@ -24,14 +25,5 @@ impl Domain {
         let space = lock(&self.space);
         let placed = space.allocated.values().sum();
         MemoryUse { limit: space.end, placed, touched: blocks * BLOCK_BYTES }
-    }
-
-    /// Network namespace and name of each persistent port, by name.
-    #[must_use]
-    pub fn persistent_ports(&self) -> Vec<(u64, String)> {
-        let ports = lock(&self.names).switches.all_persistent();
-        let mut keys: Vec<_> = ports.into_iter().map(|(key, _)| key).collect();
-        keys.sort();
-        keys
     }
 }

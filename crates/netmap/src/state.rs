@@ -1,13 +1,14 @@
-//! What a ledger says of a user's memory, ports and open files.
+//! The saved state of a user's memory, ports and open files: the format of a ledger. Every kind of
+//! port fills in its own part. The order of the fields is the format, so it must not change.
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
 use slipring_ring::{KernRing, Region, RingOffsets, RingView};
 
-use crate::adapter::AdapterShape;
-use crate::domain::ObjectPools;
-use crate::names::PortKey;
+use crate::params::ObjectPools;
+use crate::port_name::PortKey;
+use crate::shape::AdapterShape;
 
 /// All of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -288,4 +289,12 @@ pub(crate) struct BoundState {
     /// Where its record lies, and for how many rings it has places.
     pub(crate) record: u64,
     pub(crate) slots: u32,
+}
+
+impl PipeDirectionState {
+    /// Of the rings of one direction, as sender and receiver have them.
+    pub(crate) fn capture(place: slipring_ring::DirectionLayout, views: [&RingView; 2]) -> Self {
+        let slipring_ring::DirectionLayout { tx, rx, words, num_slots } = place;
+        Self { tx, rx, words, slots: num_slots, offsets: views.map(OffsetsState::from_view) }
+    }
 }

@@ -8,10 +8,12 @@ use slipring_switch::{
     MacEntry, Switch, SwitchConfig, SwitchPortConfig, SwitchPortCounters, SwitchPortId,
 };
 
-use crate::domain::{Domain, lock};
+use crate::domain::Domain;
+use crate::lock::lock;
 use crate::monitor_taps::MonitorInfo;
-use crate::names::PortKey;
-use crate::vale::{BridgeTable, split};
+use crate::port_name::PortKey;
+use crate::port_name::split;
+use crate::vale::switches::BridgeTable;
 
 /// A switch as it is now.
 #[derive(Debug, Clone)]

@@ -6,14 +6,18 @@ use rustix::io::Errno;
 use slipring_abi::*;
 
 use crate::adapter::Adapter;
-use crate::domain::lock;
+use crate::attachment_cleanup::AttachmentCleanup;
+use crate::lock::lock;
 use crate::monitor::is_monitor_request;
-use crate::names::{AdapterRequest, PortKind};
 use crate::open::{Netmap, OpenHandle};
-use crate::request::NetmapRequest;
+use crate::port_name::PortKind;
+use crate::port_name::{MAX_NAME_LEN, is_vale, split};
+use crate::provider::AdapterRequest;
+use crate::request::message::NetmapRequest;
 use crate::vale::attach::{AttachmentOwner, NicAttachment, PollingPlan};
-use crate::vale::control::PolledNic;
-use crate::vale::{BridgeTable, MAX_NAME_LEN, is_vale, memory_of, split};
+use crate::vale::switches::BridgeTable;
+use crate::vale_control::PolledNic;
+use crate::vale_make::memory_of;
 
 /// Persistent ports of one user: as many as a switch has room for.
 const MAX_PERSISTENT_PORTS: usize = 1024;
@@ -63,12 +67,9 @@ impl Netmap {
                 // A name that nothing has cannot be attached.
                 let nic =
                     nic.map_err(|error| if error == Errno::NXIO { Errno::INVAL } else { error })?;
-                let place = AttachmentOwner {
-                    domain: Arc::downgrade(&open.domain),
-                    key: key.clone(),
-                    provider: self.provider.clone(),
-                };
-                let attachment = NicAttachment::new(&hub, place, nic, &register, &self.ticker)?;
+                let handler = AttachmentCleanup::new(&open.domain, &self.provider);
+                let owner = AttachmentOwner { key: key.clone(), handler };
+                let attachment = NicAttachment::new(&hub, owner, nic, &register, &self.ticker)?;
                 let id = attachment.id();
                 names.switches.attached.insert(key, Arc::new(attachment));
                 id
@@ -146,7 +147,7 @@ impl Netmap {
             _ => return Err(Errno::EXIST),
         }
         let port = wanted.vale_port(name, None)?;
-        let nr_mem_id = port.memory().id();
+        let nr_mem_id = port.base().memory().id();
         names.switches.persistent.insert((opener.netns, name.to_owned()), port);
         request.reply(&NmreqValeNewif { nr_mem_id, ..wish });
         Ok(())

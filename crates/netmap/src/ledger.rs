@@ -16,7 +16,7 @@ use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::io::Errno;
 use slipring_ring::{Geometry, PersistentWords, Region};
 
-use crate::domain::lock;
+use crate::lock::lock;
 
 const PAGE_BYTES: u64 = 4096;
 /// Room of each part.
