@@ -23,7 +23,7 @@ mod resume;
 
 use std::os::fd::OwnedFd;
 
-use crate::ledger::Ledger;
+use crate::memory::ledger::Ledger;
 
 pub use resume::ResumedDomain;
 

@@ -3,11 +3,11 @@
 use rustix::io::Errno;
 use slipring_abi::*;
 
-use crate::lock::lock;
-use crate::memory::GLOBAL_MEM_ID;
-use crate::open::{Netmap, OpenHandle};
+use crate::memory::netmap_memory::GLOBAL_MEM_ID;
+use crate::open::handle::{Netmap, OpenHandle};
 use crate::request::message::NetmapRequest;
-use crate::shape::TxRx;
+use crate::types::lock::lock;
+use crate::types::shape::TxRx;
 
 impl Netmap {
     /// PORT_INFO_GET. Without a name: the size of a memory.

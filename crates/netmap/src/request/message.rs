@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use slipring_abi::Plain;
 
-use crate::caller::bytes_of;
+use crate::memory::caller::bytes_of;
 use crate::request::options::RequestOptions;
 
 /// A request that has been read, whichever way it came.

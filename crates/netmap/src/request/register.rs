@@ -8,17 +8,17 @@ use slipring_abi::{
     NmreqOptCsb, NmreqOptExtmem, NmreqOptOffsets, NmreqRegister,
 };
 
-use crate::adapter::Adapter;
-use crate::binding::Binding;
-use crate::caller::CallerMemory;
-use crate::csb::Csb;
-use crate::external::{ExtmemLayout, granted};
-use crate::lock::lock;
-use crate::memory::NetmapMemory;
-use crate::offsets::OffsetsRequest;
-use crate::open::{Netmap, OpenHandle};
+use crate::memory::caller::CallerMemory;
+use crate::memory::external::{ExtmemLayout, granted};
+use crate::memory::netmap_memory::NetmapMemory;
+use crate::open::csb::Csb;
+use crate::open::handle::{Netmap, OpenHandle};
+use crate::port::adapter::Adapter;
+use crate::port::binding::Binding;
+use crate::port::offsets::OffsetsRequest;
 use crate::request::message::NetmapRequest;
-use crate::shape::{AdapterShape, TxRx};
+use crate::types::lock::lock;
+use crate::types::shape::{AdapterShape, TxRx};
 
 impl Netmap {
     pub(super) fn register(

@@ -1,9 +1,9 @@
 //! Requests that the kernel sends again after a restart.
 
-use crate::lock::lock;
-use crate::open::OpenHandle;
+use crate::open::handle::OpenHandle;
 use crate::request::message::NetmapRequest;
-use crate::state::AnsweredCall;
+use crate::types::lock::lock;
+use crate::types::state::AnsweredCall;
 
 impl OpenHandle {
     /// Answers a request as it was answered before a restart, if it is the same.

@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::adapter::Adapter;
-use crate::commit_log::PersistentOpen;
-use crate::domain::Domain;
-use crate::lock::lock;
-use crate::memory::NetmapMemory;
-use crate::monitor_taps::MonitorTaps;
-use crate::persist::{Persistent, PersistentPipe, PortIndex, PortVisitor};
-use crate::shape::TxRx;
-use crate::state::*;
-use crate::vale::attach::NicAttachment;
+use crate::memory::netmap_memory::NetmapMemory;
+use crate::open::commit_log::PersistentOpen;
+use crate::open::domain::Domain;
+use crate::port::adapter::Adapter;
+use crate::port::monitor_taps::MonitorTaps;
+use crate::port::persist::{Persistent, PersistentPipe, PortIndex, PortVisitor};
+use crate::port::vale::attach::NicAttachment;
+use crate::types::lock::lock;
+use crate::types::shape::TxRx;
+use crate::types::state::*;
 
 /// What has to live until the state is written.
 pub(super) struct CapturedRefs {

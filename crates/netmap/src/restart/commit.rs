@@ -5,9 +5,9 @@ use std::sync::atomic::AtomicU64;
 
 use slipring_ring::Region;
 
-use crate::commit_lock::{ChangeGuard, CommitLock};
-use crate::domain::Domain;
-use crate::state::DomainState;
+use crate::open::commit_lock::{ChangeGuard, CommitLock};
+use crate::open::domain::Domain;
+use crate::types::state::DomainState;
 
 impl Domain {
     /// Where words are kept for the process that follows; `None` where there is no store.

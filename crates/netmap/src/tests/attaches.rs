@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::memory::MemoryNeeds;
-use crate::pipe::{Pipe, PipePlan};
+use crate::memory::netmap_memory::MemoryNeeds;
+use crate::port::pipe::{Pipe, PipePlan};
 use slipring_abi::name::PipeRole;
 use slipring_ring::RingView;
 
@@ -26,8 +26,11 @@ impl Provider for Arc<Machine> {
             for i in 0..2 {
                 let ends = [format!("near{i}"), format!("far{i}")];
                 let shape = AdapterShape { rings: [1; 2], host_rings: [0; 2], slots: [1024; 2] };
-                let parent =
-                    crate::detached::DetachedAdapter::new(ends[0].clone(), shape, memory.clone());
+                let parent = crate::port::detached::DetachedAdapter::new(
+                    ends[0].clone(),
+                    shape,
+                    memory.clone(),
+                );
                 let plan = PipePlan::of(&register, PipeRole::Master, &wanted.domain.params());
                 pipes.push(Pipe::new(ends, plan, wanted.domain.ledger.words_region(), parent)?);
             }
