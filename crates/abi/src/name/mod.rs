@@ -49,6 +49,7 @@
 
 mod cursor;
 mod error;
+mod help;
 mod options;
 mod parse;
 mod print;
