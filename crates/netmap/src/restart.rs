@@ -7,14 +7,14 @@
 //!                      <---->  cells: how far pipes are          ---->   Place::resume
 //! ```
 //!
-//! Everything that requests change is written to the user's ledger as a whole ([`State`]), after
+//! Everything that requests change is written to the user's ledger as a whole ([`DomainState`](crate::types::state::DomainState)), after
 //! the change and before it is answered. What a killed daemon had begun and not written never
 //! happened: nobody was told of it, and the front's requests come again. What syncs change they
 //! keep in words of their own (cells), in an order that leaves them right at any instruction.
 //!
 //! # Invariants
-//! 1. No [`State`] is written while a change is half done: changes hold a [`Change`],
-//!    [`Domain::commit`] alone.
+//! 1. No state is written while a change is half done: changes hold a [`ChangeGuard`],
+//!    `Domain::commit` is alone.
 //! 2. Nothing of a ledger is believed: what does not fit together is refused as a whole.
 
 mod capture;

@@ -141,8 +141,6 @@ impl StateSearch {
     }
 }
 
-/// Rules that packets were shown, for tests that hold the bound.
-
 /// The name of the states that a rule looks for first; of any, inside, if it does not say.
 pub(super) fn probes(rule: &Rule) -> Option<Option<&ObjectName>> {
     match (&rule.action, &rule.keep) {
@@ -152,6 +150,7 @@ pub(super) fn probes(rule: &Rule) -> Option<Option<&ObjectName>> {
     }
 }
 
+/// Rules that packets were shown, for tests that hold the bound.
 #[cfg(test)]
 pub(super) mod steps {
     use core::cell::Cell;

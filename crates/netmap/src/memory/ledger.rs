@@ -1,4 +1,4 @@
-//! The file that a [`super::State`] is written to, and the words beside it.
+//! The file that a [`DomainState`](crate::types::state::DomainState) is written to, and the words beside it.
 //!
 //! ```text
 //!   0      4 KiB             1 GiB                 2 GiB                3 GiB        (sparse)

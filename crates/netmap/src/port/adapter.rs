@@ -23,7 +23,7 @@ use crate::port::waker::Listeners;
 use crate::types::outcome::{AdapterCounters, OffsetLimits, SyncStatus};
 use crate::types::shape::{AdapterShape, TxRx};
 
-/// A port as its openers see it: rings in a [`Memory`], and what syncs them.
+/// A port as its openers see it: rings in a [`NetmapMemory`], and what syncs them.
 ///
 /// Rings are counted per direction, those of the NIC first, then those of the host.
 pub trait Adapter: Send + Sync + Debug {
