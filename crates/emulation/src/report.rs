@@ -27,7 +27,7 @@ pub(crate) mod summary;
 use slipring_link::{LinkCounters, LinkSource, LinkSpec, LinkTarget, NetworkSpec, PacketCounts};
 
 use document::EmulationDocument;
-pub use link_report::{LinkReport, SettingsChanges};
+pub(crate) use link_report::{LinkReport, SettingsChanges};
 use measurement::LinkMeasurement;
 use requested::RequestedLink;
 
