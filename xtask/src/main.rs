@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod cycles;
 mod dependencies;
 mod layers;
 mod lent_memory;
@@ -20,13 +21,14 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Result<Vec<String>, String>;
 
-const CHECKS: [(&str, Check); 5] = [
+const CHECKS: [(&str, Check); 7] = [
     ("layers", layers::check),
     ("no-std", no_std::check),
     ("unsafe-budget", unsafe_budget::check),
     ("lent-memory", lent_memory::check),
     ("sizes", sizes::check),
     ("dependencies", dependencies::check),
+    ("cycles", cycles::check),
 ];
 
 fn main() -> ExitCode {

@@ -59,6 +59,19 @@ impl Tree {
 }
 
 impl Crate {
+    /// The root file of each target that ships.
+    pub(crate) fn roots(&self) -> Vec<PathBuf> {
+        let src = self.dir.join("src");
+        let known = ["lib.rs", "main.rs"].map(|name| src.join(name));
+        let mut roots: Vec<_> = known.into_iter().filter(|root| root.is_file()).collect();
+        // A crate without programs of its own has no such directory.
+        let programs = std::fs::read_dir(src.join("bin")).into_iter().flatten().flatten();
+        let programs = programs.map(|entry| entry.path());
+        roots.extend(programs.filter(|path| path.extension().is_some_and(|end| end == "rs")));
+        roots.sort();
+        roots
+    }
+
     fn from_metadata(package: &Value) -> Option<Self> {
         let needs = package["dependencies"].as_array()?.iter();
         let shipped = needs.filter(|dependency| dependency["kind"] != "dev");

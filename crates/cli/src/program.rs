@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -14,44 +14,10 @@ use crate::builtin::BUILTIN;
 use crate::codes::SR0005;
 use crate::report::RunIdentity;
 use crate::reporter::EarlyReportOptions;
-use crate::verb::{ClassicName, Session, Verb};
-use crate::{Diagnostic, Exit, Failure, ReportFormat, Reporter, config, flags, usage};
-
-/// The program: its name and its commands.
-#[derive(Debug)]
-pub struct CliProgram {
-    /// The name of the binary.
-    pub name: &'static str,
-    /// One line that says what it is.
-    pub about: &'static str,
-    /// Its version.
-    pub version: &'static str,
-    /// Its commands, in the order in which help lists them.
-    pub verbs: &'static [Verb],
-}
-
-/// The standard streams, or what a test puts in their place.
-pub struct OutputStreams {
-    /// Data.
-    pub stdout: Box<dyn Write>,
-    /// Talk.
-    pub stderr: Box<dyn Write>,
-    /// Whether talk goes to a terminal that wants colour.
-    pub coloured: bool,
-}
-
-impl OutputStreams {
-    /// The process's own. `NO_COLOR` with any value switches colour off.
-    #[must_use]
-    pub fn standard() -> Self {
-        let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self {
-            stdout: Box::new(io::stdout()),
-            stderr: Box::new(io::stderr()),
-            coloured: io::stderr().is_terminal() && !no_color,
-        }
-    }
-}
+use crate::verb::{ClassicName, CliProgram, Session, Verb};
+use crate::{
+    Diagnostic, Exit, Failure, OutputStreams, ReportFormat, Reporter, config, flags, usage,
+};
 
 impl CliProgram {
     /// Runs the process's own command line.

@@ -4,7 +4,20 @@ use std::path::PathBuf;
 
 use clap::{ArgMatches, Command};
 
-use crate::{CliProgram, Exit, Failure, Reporter};
+use crate::{Exit, Failure, Reporter};
+
+/// The program: its name and its commands.
+#[derive(Debug)]
+pub struct CliProgram {
+    /// The name of the binary.
+    pub name: &'static str,
+    /// One line that says what it is.
+    pub about: &'static str,
+    /// Its version.
+    pub version: &'static str,
+    /// Its commands, in the order in which help lists them.
+    pub verbs: &'static [Verb],
+}
 
 /// One command of the program.
 ///

@@ -13,6 +13,7 @@ mod admission;
 mod configure;
 mod counters;
 mod delay_lines;
+mod event;
 mod flows;
 mod idle;
 mod instance;
@@ -29,14 +30,15 @@ mod tests;
 pub use admission::RedSizes;
 pub use configure::{ObjectKind, ShaperConfig, ShaperConfigError};
 pub use counters::{ShaperCounters, ShaperDropCause, ShaperDrops};
+pub use event::{ReleaseAction, ShaperEvent, ShaperPacket, ShaperTarget};
 pub use sysctl::{SYSCTL_PREFIX, ShaperSysctlError};
 
 use alloc::vec::Vec;
 
-use slipring_model::aqm::Ecn;
 use slipring_model::{Stream, Wheel};
 
 use delay_lines::DelayLines;
+use event::DelayedPacket;
 use instance::{NEVER_NS, SchedInstance};
 use objects::{Sched, ShaperObjectTable};
 use pool::PacketPool;
@@ -44,65 +46,6 @@ use sink::EventSink;
 
 use crate::spec::ObjectNumber;
 use crate::text::QueueCaps;
-
-/// What a rule sends a packet to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ShaperTarget {
-    /// `pipe N`.
-    Pipe(ObjectNumber),
-    /// `queue N`.
-    Queue(ObjectNumber),
-}
-
-/// A packet, without its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShaperPacket<H> {
-    /// The caller's name for it.
-    pub handle: H,
-    /// The rule that sent it, by the caller's number.
-    pub rule: u32,
-    /// Bytes that count.
-    pub len: u32,
-    /// Its ECN field.
-    pub ecn: Ecn,
-}
-
-/// What happened to a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShaperEvent<H> {
-    /// It is through.
-    Released {
-        /// The packet.
-        handle: H,
-        /// When it was due, in ns; not after the time of the call.
-        at_ns: u64,
-        /// What now.
-        next: ReleaseAction,
-    },
-    /// It is lost.
-    Dropped {
-        /// The packet.
-        handle: H,
-        /// When, in ns.
-        at_ns: u64,
-        /// Why.
-        cause: ShaperDropCause,
-    },
-    /// Its ECN field is to be set to "congestion experienced"; it goes on.
-    Marked {
-        /// The packet.
-        handle: H,
-    },
-}
-
-/// Where a packet goes on that is through.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReleaseAction {
-    /// It is accepted: `one_pass` is on.
-    Accept,
-    /// The list goes on behind this rule.
-    After(u32),
-}
 
 /// What the sender of a packet is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,14 +85,6 @@ impl Default for ShaperSettings {
             red: RedSizes::default(),
         }
     }
-}
-
-/// A packet on its way through the delay.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DelayedPacket<H> {
-    handle: H,
-    rule: u32,
-    lost: bool,
 }
 
 /// dummynet.

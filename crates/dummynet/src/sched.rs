@@ -16,6 +16,7 @@
 mod heap;
 mod prio;
 mod qfq;
+mod queue_share;
 mod rr;
 #[cfg(test)]
 mod tests;
@@ -25,25 +26,11 @@ use alloc::boxed::Box;
 
 use prio::Prio;
 use qfq::Qfq;
+pub(crate) use queue_share::QueueShare;
 use rr::Rr;
 use wf2q::Wf2q;
 
 use crate::spec::{SchedKind, ShareSpec};
-
-/// Virtual time per byte at weight 1, as a power of two: sums of rounding stay below 1e-4.
-const FRACTION_BITS: u32 = 20;
-
-/// Longer packets than any link has count as this long, in bytes: virtual times cannot overflow,
-/// and turns come round.
-const MAX_PACKET_LEN: u32 = 1 << 20;
-
-/// The share of a queue, within the scheduler's limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct QueueShare {
-    pub(crate) weight: u32,
-    pub(crate) lmax: u32,
-    pub(crate) priority: u32,
-}
 
 impl QueueShare {
     /// What `spec` means to a scheduler; out of range is clamped, as dummynet does.
@@ -117,13 +104,4 @@ impl FlowScheduler {
     pub(crate) fn sent(&mut self, index: u32, len: u32, next: Option<u32>) {
         each!(self, one => one.sent(index, len, next));
     }
-}
-
-/// The element at `index`, made if need be.
-fn grown<T: Clone + Default>(all: &mut alloc::vec::Vec<T>, index: u32) -> &mut T {
-    let index = index as usize;
-    if all.len() <= index {
-        all.resize(index + 1, T::default());
-    }
-    &mut all[index]
 }

@@ -15,8 +15,10 @@
 //! Not for: files. A `profile` is named by [`Command::Config`]'s caller's word and loaded by it.
 
 mod aqm;
+mod caps;
 mod config;
 mod cursor;
+mod error;
 mod number;
 mod print;
 #[cfg(test)]
@@ -27,7 +29,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
+pub use caps::QueueCaps;
 use cursor::ShaperCursor;
+pub use error::ShaperTextError;
 
 use crate::spec::ObjectNumber;
 use crate::{ObjectKind, ShaperConfig};
@@ -49,49 +53,6 @@ pub enum DummynetCommand {
     /// Tells or sets what [`crate::SYSCTL_PREFIX`] and this name stand for; all, where it is empty.
     /// Commands that are read never say this.
     Sysctl(String, Option<u32>),
-}
-
-/// What is wrong with a command, and where.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} at column {column}; expected {expected}")]
-pub struct ShaperTextError {
-    /// Column in characters, from 1.
-    pub column: usize,
-    /// What is wrong.
-    pub what: String,
-    /// What would be right.
-    pub expected: String,
-}
-
-/// Caps on what may be configured, with their names as sysctls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueCaps {
-    /// `net.inet.ip.dummynet.pipe_slot_limit`: 100.
-    pub slots: u32,
-    /// `net.inet.ip.dummynet.pipe_byte_limit`: 1 MiB.
-    pub bytes: u32,
-}
-
-impl Default for QueueCaps {
-    fn default() -> Self {
-        Self { slots: 100, bytes: 1 << 20 }
-    }
-}
-
-impl QueueCaps {
-    /// None: what is read is checked elsewhere.
-    pub const NONE: Self = Self { slots: u32::MAX, bytes: u32::MAX };
-
-    /// These, once the sysctl of this name, with or without its prefix, has this value.
-    #[must_use]
-    pub fn with_sysctl(mut self, name: &str, value: u32) -> Self {
-        match name.rsplit('.').next() {
-            Some("pipe_slot_limit") => self.slots = value,
-            Some("pipe_byte_limit") => self.bytes = value,
-            _ => {}
-        }
-        self
-    }
 }
 
 impl DummynetCommand {

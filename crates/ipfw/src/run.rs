@@ -13,6 +13,7 @@
 
 mod batch;
 mod changes;
+mod check_buffers;
 mod checking;
 mod compiled;
 mod config;
@@ -27,6 +28,7 @@ mod metadata;
 mod reassembly;
 mod reply;
 mod restore;
+mod restored_states;
 mod rewrite;
 mod ruleset;
 mod search;
@@ -36,6 +38,7 @@ mod tables;
 mod translate;
 mod translate_commands;
 mod translate_stats;
+mod translations;
 
 #[cfg(test)]
 mod tests;
@@ -54,11 +57,11 @@ pub use log::LogEvent;
 pub use metadata::{CheckPass, PacketMetadata, ResumePoint};
 pub use reassembly::FragmentCounters;
 pub use reply::{CheckOutputs, EmissionTarget, EmittedFrame};
-pub use restore::RestoredStates;
+pub use restored_states::RestoredStates;
 pub use rewrite::mark_congestion;
 pub use ruleset::{FlowSnapshot, Ruleset};
 pub use settings::{IpfwSettings, IpfwSysctlError, NonIpPolicy};
 pub use show::{ListOptions, StateListing, TimeFormat};
 pub use tables::tables_of;
-pub use translate::Translations;
 pub use translate_stats::{NatView, TranslationStats};
+pub use translations::Translations;

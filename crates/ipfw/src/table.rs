@@ -10,12 +10,14 @@ mod flow;
 mod key;
 mod registry;
 mod value;
+mod value_kind;
 
 pub use entry::{FoundValues, LookupTable, TableError};
 pub use flow::{FlowFields, IpfwFlowKey};
 pub use key::{TableKey, TableKeyError};
 pub use registry::{EntryChange, EntryChangeResult, Tables};
-pub use value::{TableValue, TableValueError, ValueKind, ValueKinds};
+pub use value::{TableValue, TableValueError, ValueKinds};
+pub use value_kind::ValueKind;
 
 /// What the keys of a table are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

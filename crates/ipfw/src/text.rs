@@ -21,6 +21,7 @@ mod nptv6;
 mod number;
 mod option;
 mod print;
+mod rule_number;
 mod shaper;
 mod state;
 mod table;
@@ -30,13 +31,14 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-pub use command::{AddRule, DeleteTarget, EnableTarget, IpfwCommand, NumberRange, SetCommand};
+pub use command::{DeleteTarget, EnableTarget, IpfwCommand, SetCommand};
 pub(crate) use error::shortened;
 pub use error::{RuleTextError, RuleTextErrorKind, printable};
 pub use names::{dscp_name, proto_name};
 pub use nat::{NatCommand, NatShow};
 pub use nptv6::{Nptv6Command, Nptv6External, Nptv6Options, Nptv6Verb};
 pub use print::{ClauseText, RuleStyle, StyledRule};
+pub use rule_number::{AddRule, NumberRange};
 pub use shaper::ShaperCommand;
 pub use state::StateCommand;
 pub use table::{TableCommand, TableOptions, TableScope, TableVerb};
@@ -44,20 +46,8 @@ pub use table::{TableCommand, TableOptions, TableScope, TableVerb};
 use alloc::format;
 use alloc::vec::Vec;
 
-pub(crate) use header::dscp_value;
 pub(crate) use number::parse as number_value;
-
-/// A protocol by number or name.
-pub(crate) fn proto_value(text: &str) -> Option<u8> {
-    let number = || number_value(text).and_then(|number| number.try_into().ok());
-    names::value(names::PROTOCOLS, text).or_else(number)
-}
-
-/// A port by number or name.
-pub(crate) fn service_value(text: &str) -> Option<u16> {
-    let number = || number_value(text).and_then(|number| number.try_into().ok());
-    names::value(names::SERVICES, text).or_else(number)
-}
+pub(crate) use number::{dscp_value, proto_value, service_value};
 
 /// Reads one command: the arguments of `ipfw`, joined by blanks.
 ///

@@ -9,6 +9,7 @@
 
 mod delay;
 mod error;
+mod frame_len;
 mod loss;
 mod mangle;
 mod network;
@@ -22,6 +23,7 @@ use alloc::vec::Vec;
 
 pub use delay::{DelayModel, DelaySpec, DelayStep, OrderPolicy};
 pub use error::SpecError;
+pub use frame_len::{MAX_FRAME_LEN, MIN_FRAME_LEN};
 pub use loss::{LossModel, LossPosition, LossSpec, LossWindow};
 pub use mangle::{BitErrorSpec, CorruptSpec, DuplicateSpec, HoldSpec, MangleEdit, MangleSpec};
 pub use network::{ClassSpec, LinkSource, LinkTarget, NetworkLink, NetworkSpec};
@@ -31,11 +33,6 @@ pub use rate::{
     Framing, LineCells, LinkProfile, MarkovState, RateSlot, RateSpec, RateStep, SerialisePoint,
     TraceEnd,
 };
-
-/// Bytes of the longest frame that any port carries, without FCS.
-pub const MAX_FRAME_LEN: u32 = 65_535;
-/// Bytes of the shortest Ethernet frame, without FCS.
-pub const MIN_FRAME_LEN: u32 = 60;
 
 /// One link in one direction. The default is a wire: it adds and takes nothing.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -39,6 +39,7 @@ mod dualpi2;
 mod fair;
 mod longest;
 mod multi;
+mod packet;
 mod param;
 mod pie;
 mod red;
@@ -48,148 +49,14 @@ pub use codel::{CoDel, CoDelSpec};
 pub use dualpi2::{DualPi2, DualPi2Schedule, DualPi2Spec};
 pub use fair::{FairQueue, FairSpec, FqCoDel, FqPie};
 pub use multi::MultiQueue;
+pub use packet::{
+    Aqm, AqmArrival, AqmDeparture, AqmDropCause, AqmQueueView, AqmVerdict, DequeuedPacket, Ecn,
+    QueuedPacket,
+};
 pub use pie::{DelaySource, Pie, PieSpec};
 pub use red::{Red, RedSpec, RedUnit};
 
-use crate::{NANOS_PER_SEC, Stream};
-
-/// What an algorithm decides about a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AqmVerdict {
-    /// Nothing happens to it.
-    Keep,
-    /// It goes on, with its ECN field set to "congestion experienced".
-    Mark,
-    /// It is lost.
-    Drop,
-}
-
-/// What is in a queue, without the packet that a decision is about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AqmQueueView {
-    /// Bytes waiting.
-    pub bytes: u64,
-    /// Packets waiting.
-    pub packets: u64,
-    /// How long a packet that arrives now will wait, in ns, if the owner knows. Only
-    /// [`DelayFrom::View`] reads it, and only at arrivals.
-    pub delay_ns: u64,
-}
-
-/// A packet that wants to enter a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AqmArrival {
-    /// The time, in ns.
-    pub now_ns: u64,
-    /// Length of the packet in bytes.
-    pub len: u32,
-    /// What is in the queue before it.
-    pub queue: AqmQueueView,
-}
-
-/// A packet that was taken from the head of a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AqmDeparture {
-    /// The time, in ns.
-    pub now_ns: u64,
-    /// Length of the packet in bytes.
-    pub len: u32,
-    /// How long it waited, in ns.
-    pub sojourn_ns: u64,
-    /// What it leaves behind.
-    pub queue: AqmQueueView,
-}
-
-/// An algorithm that watches over one FIFO, which the caller owns.
-///
-/// `ecn_capable` is asked at most once, and only when the answer matters, so that the bytes of a
-/// packet are looked at only then.
-pub trait Aqm {
-    /// Decides about a packet that arrives, before it is put into the queue.
-    fn admit(
-        &mut self,
-        packet: &AqmArrival,
-        ecn_capable: impl FnOnce() -> bool,
-        random: &mut Stream,
-    ) -> AqmVerdict;
-
-    /// Decides about a packet that was taken from the queue. After [`Verdict::Drop`] the caller
-    /// takes the next one at the same time.
-    fn dequeue(&mut self, packet: &AqmDeparture, ecn_capable: impl FnOnce() -> bool) -> AqmVerdict;
-}
-
-/// The ECN field of an IP header (RFC 3168, section 5).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Ecn {
-    /// Not capable of ECN, or not IP.
-    #[default]
-    NotEct = 0,
-    /// Capable, and of the L4S kind (RFC 9331).
-    Ect1 = 1,
-    /// Capable.
-    Ect0 = 2,
-    /// Congestion experienced: marked on the way here.
-    Ce = 3,
-}
-
-impl Ecn {
-    /// Reads the field from the type of service (IPv4) or traffic class (IPv6).
-    #[must_use]
-    pub const fn from_tos(tos: u8) -> Self {
-        match tos & 3 {
-            0 => Self::NotEct,
-            1 => Self::Ect1,
-            2 => Self::Ect0,
-            _ => Self::Ce,
-        }
-    }
-
-    /// Whether a packet may be marked instead of dropped.
-    #[must_use]
-    pub const fn is_capable(self) -> bool {
-        !matches!(self, Self::NotEct)
-    }
-
-    /// Whether the packet belongs into the low-latency queue of [`DualPi2`].
-    #[must_use]
-    pub const fn is_l4s(self) -> bool {
-        matches!(self, Self::Ect1 | Self::Ce)
-    }
-}
-
-/// A packet in a queue that owns its packets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueuedPacket<H> {
-    /// The caller's name for it.
-    pub handle: H,
-    /// Its length in bytes.
-    pub len: u32,
-    /// When it entered, in ns.
-    pub arrival_ns: u64,
-    /// Hash of its flow, all 32 bits well mixed.
-    pub flow: u32,
-    /// Its ECN field on arrival.
-    pub ecn: Ecn,
-}
-
-/// A packet that left a queue towards the link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DequeuedPacket<H> {
-    /// The packet as it was handed in.
-    pub entry: QueuedPacket<H>,
-    /// Whether its ECN field is to be set to "congestion experienced".
-    pub mark: bool,
-}
-
-/// Why a queue lost a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum AqmDropCause {
-    /// The queue was full.
-    Limit,
-    /// The algorithm chose it.
-    Aqm,
-}
+use crate::Stream;
 
 /// Any algorithm for one FIFO, or none.
 #[derive(Clone, Debug, Default)]
@@ -230,12 +97,6 @@ impl Aqm for FifoAqm {
             Self::Pie(pie) => pie.dequeue(packet, ecn_capable),
         }
     }
-}
-
-/// `to - from`, in seconds.
-fn seconds_between(from_ns: u64, to_ns: u64) -> f64 {
-    // Both are exact in f64 up to 2^53 ns = 104 days.
-    (to_ns as f64 - from_ns as f64) / NANOS_PER_SEC as f64
 }
 
 #[cfg(test)]

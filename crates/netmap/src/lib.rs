@@ -9,15 +9,31 @@
 //!   wake-ups  <----------------  Waker <-- Listeners     (peer has synced)       `- ...
 //! ```
 //!
-//! A front carries calls to an [`Open`] and wake-ups back; it reads the caller's memory by a
+//! A front carries calls to an [`OpenHandle`] and wake-ups back; it reads the caller's memory by a
 //! [`CallerMemory`], so all of this runs in tests without any front. Kinds of ports stand behind
 //! the trait [`Adapter`]; those that this crate does not know come from a [`Provider`].
+//!
+//! # Layers
+//! A module uses modules of its own layer and of the layers below it, never one above:
+//!
+//! ```text
+//!   restart   captures a domain by visiting its ports and files; resumes it in a successor process
+//!   request   ioctls, from bytes to answers: register, information, switches, sync loops, delegation
+//!   open      a domain, the names in it, open files and their polls, providers of ports
+//!   port      Adapter and AdapterBase, abilities of some ports, binds, wakers, taps;
+//!             kinds: detached, pipe, monitor, vale
+//!   memory    a user's file and the memories in it, external pages, the ledger, the caller's memory
+//!   types     shapes, names, parameters, results, the format of the saved state
+//! ```
+//!
+//! One call leads upwards: every layer that has changed a domain calls `Domain::commit`, by which `restart`
+//! saves it.
 //!
 //! # Invariants
 //! 1. A client can hurt only itself and those who share its [`Domain`]: what it wrote is read
 //!    once, checked, then used.
 //! 2. No call blocks: a ring that another thread is syncing is skipped. The sync loop alone lasts, and
-//!    says so ([`Netmap::is_long`]).
+//!    says so ([`Netmap::lasts`]).
 //! 3. Everything that an open took goes back when it is dropped, in whatever state it is.
 //!
 //! # Not for
@@ -25,56 +41,44 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
-mod adapter;
-mod binding;
-mod bound;
-mod caller;
-mod claims;
-mod csb;
-mod delegation;
-mod detached;
-mod domain;
-mod external;
-mod forward;
-mod kloop;
-mod legacy;
-mod monitor;
-mod monitor_taps;
-mod names;
-mod offsets;
+mod memory;
 mod open;
-mod parameters;
-mod params;
-mod pipe;
-mod poll;
-mod queue_delegation;
+mod port;
 mod request;
 mod restart;
-mod slot_snapshot;
 #[cfg(test)]
 mod tests;
-mod vale;
-mod waker;
+mod types;
 
-pub use adapter::{Adapter, AdapterCounters, AdapterShape, SyncStatus, TxRx};
-pub use bound::BoundPort;
-pub use caller::CallerMemory;
-pub use claims::Claims;
-pub use delegation::{DelegatedHalf, DelegationGuard, KickDispatcher, PipeDelegation};
-pub use domain::{Domain, MemoryNeeds, MemoryUse, NetmapMemory};
-pub use external::SharedPages;
-pub use kloop::Cancel;
-pub use monitor_taps::{MonitorAware, MonitorInfo, MonitorTaps};
-pub use names::{AdapterEvent, AdapterRequest, PortKind, Provider, RecoveredPort};
-pub use open::{Netmap, OpenHandle, Opener};
-pub use parameters::{Effect, PARAMETERS, Parameter, Parameters, SetParameterError};
-pub use params::MemoryParams;
-pub use poll::PollEvents;
-pub use queue_delegation::QueueDelegation;
-pub use restart::{
-    FdStore, OpenId, RecoveredDomain, ResumeError, ResumedDomain, ledger_name, memory_name,
+pub use memory::caller::CallerMemory;
+pub use memory::external::SharedPages;
+pub use memory::netmap_memory::{MemoryNeeds, NetmapMemory};
+pub use memory::user_memory::{MemoryUse, UserMemory};
+pub use open::bound::BoundPort;
+pub use open::commit_log::{FdStore, ledger_name, memory_name};
+pub use open::domain::Domain;
+pub use open::handle::{Netmap, OpenHandle, OpenId};
+pub use open::poll::PollEvents;
+pub use open::provider::{AdapterEvent, AdapterRequest, Provider, RecoveredPort};
+pub use open::switch_control::{SwitchInfo, SwitchPortInfo};
+pub use port::adapter::Adapter;
+pub use port::base::AdapterBase;
+pub use port::claims::Claims;
+pub use port::delegation::{
+    DelegatedHalf, DelegatingPort, DelegationGuard, PipeDelegation, QueueDelegation,
 };
+pub use port::kicks::KickDispatcher;
+pub use port::monitor_taps::{MonitorAware, MonitorInfo, MonitorTaps};
+pub use port::persist::Persistent;
+pub use port::switched::SwitchedPort;
+pub use port::waker::{Listeners, Notify, Waker};
+pub use restart::{RecoveredDomain, ResumeError, ResumedDomain};
 pub use rustix::io::Errno;
 pub use slipring_switch as switch;
-pub use vale::{SwitchInfo, SwitchPortInfo};
-pub use waker::{Listeners, Notify, Waker};
+pub use types::cancel::Cancel;
+pub use types::opener::Opener;
+pub use types::outcome::{AdapterCounters, OffsetLimits, SyncStatus};
+pub use types::parameters::{Effect, PARAMETERS, Parameter, Parameters, SetParameterError};
+pub use types::params::MemoryParams;
+pub use types::port_name::PortKind;
+pub use types::shape::{AdapterShape, TxRx};

@@ -7,47 +7,25 @@
 //!                      <---->  cells: how far pipes are          ---->   Place::resume
 //! ```
 //!
-//! Everything that requests change is written to the user's ledger as a whole ([`State`]), after
+//! Everything that requests change is written to the user's ledger as a whole ([`DomainState`](crate::types::state::DomainState)), after
 //! the change and before it is answered. What a killed daemon had begun and not written never
 //! happened: nobody was told of it, and the front's requests come again. What syncs change they
 //! keep in words of their own (cells), in an order that leaves them right at any instruction.
 //!
 //! # Invariants
-//! 1. No [`State`] is written while a change is half done: changes hold a [`Change`],
-//!    [`Domain::commit`] alone.
+//! 1. No state is written while a change is half done: changes hold a [`ChangeGuard`],
+//!    `Domain::commit` is alone.
 //! 2. Nothing of a ledger is believed: what does not fit together is refused as a whole.
 
 mod capture;
-mod commit_log;
-mod ledger;
+mod commit;
 mod resume;
-pub(crate) mod state;
 
-use std::fmt::Debug;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
-pub(crate) use commit_log::{ChangeGuard, CommitLog};
-pub(crate) use ledger::Ledger;
+use crate::memory::ledger::Ledger;
+
 pub use resume::ResumedDomain;
-pub(crate) use state::AnsweredCall;
-
-/// Keeps descriptors for the process that follows this one.
-pub trait FdStore: Send + Sync + Debug {
-    /// Keeps a descriptor under a name, until [`Self::forget`].
-    fn store(&self, name: &str, fd: BorrowedFd<'_>);
-
-    /// Lets it go.
-    fn remove(&self, name: &str);
-}
-
-/// An open file as a front knows it, by numbers that are never used twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OpenId {
-    /// The front's number for the file.
-    pub handle: u64,
-    /// The number of the call that opened it.
-    pub call: u64,
-}
 
 /// One user's part of what a store had.
 #[derive(Debug)]
@@ -79,15 +57,3 @@ impl std::fmt::Display for ResumeError {
 }
 
 impl std::error::Error for ResumeError {}
-
-/// The name under which a user's memory is kept.
-#[must_use]
-pub fn memory_name(uid: u32) -> String {
-    format!("memory-{uid}")
-}
-
-/// The name under which his ledger is kept.
-#[must_use]
-pub fn ledger_name(uid: u32) -> String {
-    format!("ledger-{uid}")
-}

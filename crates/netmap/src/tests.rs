@@ -24,7 +24,7 @@ use std::time::Duration;
 use slipring_abi::*;
 use slipring_ring::BUF_SIZE;
 
-use crate::domain::lock;
+use crate::types::lock::lock;
 use crate::*;
 
 /// No NICs, no switches.
@@ -78,11 +78,11 @@ impl Flat {
     }
 
     fn put<T: Plain>(&mut self, addr: u64, value: &T) {
-        self.write(addr, &caller::bytes_of(value)).unwrap();
+        self.write(addr, &crate::memory::caller::bytes_of(value)).unwrap();
     }
 
     fn get<T: Plain>(&mut self, addr: u64) -> T {
-        caller::read_plain(self, addr).unwrap()
+        crate::memory::caller::read_plain(self, addr).unwrap()
     }
 }
 
@@ -176,7 +176,7 @@ fn header(name: &str, kind: u16) -> NmreqHeader {
 
 impl Client<'_> {
     fn control(&mut self, header: &NmreqHeader) -> Result<i32, Errno> {
-        let mut arg = caller::bytes_of(header);
+        let mut arg = crate::memory::caller::bytes_of(header);
         self.world.netmap.ioctl(&self.open, NIOCCTRL, &mut arg, &mut self.memory)
     }
 
@@ -208,7 +208,8 @@ impl Client<'_> {
 
     /// Writes to the file that the program has mapped.
     fn poke<T: Plain>(&self, at: u64, value: &T) {
-        rustix::io::pwrite(self.world.domain.file(), &caller::bytes_of(value), at).unwrap();
+        rustix::io::pwrite(self.world.domain.file(), &crate::memory::caller::bytes_of(value), at)
+            .unwrap();
     }
 
     /// The place of a ring: `i` counts tx, host tx, rx, host rx rings. 0 if it is not bound.

@@ -17,17 +17,15 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod netns;
 mod nic;
 mod pump;
 mod queue_loans;
+mod side_rings;
 
-use std::io;
 use std::num::NonZeroU16;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::thread;
 
-use rustix::thread::LinkNameSpaceType;
 use slipring_abi::name::{Conf, PortName, PortNameKind};
 use slipring_core::kinds::{self, AfterRestart};
 use slipring_netmap::{
@@ -36,6 +34,9 @@ use slipring_netmap::{
 };
 use slipring_port::iface::Iface;
 use slipring_port::{OpenOptions, RegionNeeds};
+
+use crate::netns::in_netns;
+use crate::side_rings::SideRings;
 
 /// Most ring pairs of a virtual machine.
 const MAX_RING_PAIRS: u16 = 16;
@@ -79,7 +80,7 @@ impl Provider for Nics {
         let host_rings = host.map(u32::from);
         let options =
             OpenOptions { slots, buf_size: Some(buf_size), host_rings, ..OpenOptions::default() };
-        let sides = nic::SideRings { nic: pairs, host };
+        let sides = SideRings { nic: pairs, host };
         let netns = left.netns.clone()?;
         let index = in_netns(&netns, || Iface::find(&name.name).map(|iface| iface.index));
         let index = index.and_then(Result::ok);
@@ -122,7 +123,7 @@ impl Nics {
         let memory = memory(wanted, needs)?;
         options.buf_size = Some(memory.region().buf_size());
         let nic = iface.rx_queues.min(u16::MAX.into()) as u16;
-        let sides = nic::SideRings { nic, host: options.host_rings.map(|rings| rings as u16) };
+        let sides = SideRings { nic, host: options.host_rings.map(|rings| rings as u16) };
         Ok(Arc::new(nic::Nic::new(name, Some(iface.index), netns, options, sides, memory)))
     }
 }
@@ -146,7 +147,7 @@ fn open_vhost(
     let mut options = options(wanted, access);
     let memory = memory(wanted, RegionNeeds::pairs(pairs.into(), options.slots))?;
     options.buf_size = Some(memory.region().buf_size());
-    Ok(Arc::new(nic::Nic::new(name, None, netns, options, nic::SideRings::nic_pair(pairs), memory)))
+    Ok(Arc::new(nic::Nic::new(name, None, netns, options, SideRings::nic_pair(pairs), memory)))
 }
 
 fn with_pairs(pairs: u16) -> Conf {
@@ -186,15 +187,4 @@ fn look_up(ifname: &str, options: &mut OpenOptions) -> Result<(Iface, RegionNeed
         bufs: xdp.bufs.max(packet.bufs) + host.bufs,
     };
     Ok((iface, needs))
-}
-
-/// Runs `work` in a network namespace; `None` where that cannot be entered.
-fn in_netns<T: Send>(netns: &OwnedFd, work: impl FnOnce() -> T + Send) -> Option<T> {
-    let entered = || -> io::Result<T> {
-        let network = Some(LinkNameSpaceType::Network);
-        rustix::thread::move_into_link_name_space(netns.as_fd(), network)?;
-        Ok(work())
-    };
-    // A thread of its own: only it moves, and it ends here.
-    thread::scope(|scope| scope.spawn(entered).join().ok()?.ok())
 }

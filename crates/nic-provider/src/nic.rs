@@ -13,16 +13,18 @@ use slipring_abi::{
 };
 use slipring_core::Host;
 use slipring_netmap::{
-    Adapter, AdapterCounters, AdapterShape, Claims, DelegationGuard, Errno, Listeners,
-    MonitorAware, MonitorTaps, NetmapMemory, QueueDelegation, SyncStatus, TxRx,
+    Adapter, AdapterBase, AdapterCounters, AdapterShape, DelegatingPort, DelegationGuard, Errno,
+    Listeners, MonitorAware, MonitorTaps, NetmapMemory, OffsetLimits, QueueDelegation, SyncStatus,
+    TxRx,
 };
 use slipring_port::iface::Iface;
 use slipring_port::{OpenCause, OpenError, OpenOptions, Queue, QueueSnapshot, RunCause};
 use slipring_ring::{RingView, SlotFlags, SyncFault};
 
-use crate::in_netns;
+use crate::netns::in_netns;
 use crate::pump::Pump;
 use crate::queue_loans::{MonitorMinder, QueueLoans};
+use crate::side_rings::SideRings;
 
 /// How often, and after how long, what a killed process had is asked for again.
 const MAX_BUSY_RETRIES: u32 = 200;
@@ -30,38 +32,21 @@ const BUSY_RETRY_DELAY: Duration = Duration::from_millis(5);
 /// How long a monitor's opener waits for a program that is just syncing; more than a sync takes.
 const SYNC_DRAIN_TIMEOUT: Duration = Duration::from_millis(1);
 
-/// Rings of the two sides of a port; the NIC has pairs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SideRings {
-    pub(crate) nic: u16,
-    /// Rings that lead to the host, and those that come from it.
-    pub(crate) host: [u16; 2],
-}
-
-impl SideRings {
-    /// What the host has nothing of.
-    pub(crate) fn nic_pair(nic: u16) -> Self {
-        Self { nic, host: [0; 2] }
-    }
-}
-
 /// The port. Each of its two sides is taken with its first bind.
 #[derive(Debug)]
 pub(crate) struct Nic {
-    display_name: String,
     name: PortName,
     /// The kernel's number of the interface, which stays while it is there; a guest has none.
     index: Option<u32>,
     netns: Arc<OwnedFd>,
     options: OpenOptions,
     expected: AdapterShape,
-    claims: Arc<Claims>,
     monitor_taps: Arc<MonitorTaps>,
     opening: Mutex<()>,
     nic: OnceLock<LiveQueues>,
     host: OnceLock<LiveQueues>,
     /// Behind the queues, which go first.
-    memory: Arc<NetmapMemory>,
+    base: AdapterBase,
 }
 
 /// Ring pairs that a bound port has: those of the NIC, or that of the host.
@@ -242,32 +227,35 @@ impl Nic {
         let SideRings { nic, host } = sides;
         let expected =
             AdapterShape { rings: [nic; 2], host_rings: host, slots: [options.slots; 2] };
+        let display_name = name.request_name().unwrap_or_else(|| name.name.clone());
+        let monitor_taps = Arc::default();
         Self {
-            display_name: name.request_name().unwrap_or_else(|| name.name.clone()),
+            base: AdapterBase::new(display_name, &expected, memory)
+                .with_monitor_taps(&monitor_taps),
             name,
             index,
             netns,
             options,
             expected,
-            claims: Claims::new(&expected),
-            monitor_taps: Arc::default(),
+            monitor_taps,
             opening: Mutex::default(),
             nic: OnceLock::new(),
             host: OnceLock::new(),
-            memory,
         }
     }
 
     fn open(&self, rings: RingSelection, options: &OpenOptions) -> Result<LiveQueues, Errno> {
         let mut name = self.name.clone();
         name.rings = rings;
-        let open = || Host::new().open_in(&name, self.memory.region(), options);
+        let open = || Host::new().open_in(&name, self.base.memory().region(), options);
         let port = in_netns(&self.netns, open).ok_or(Errno::NXIO)?;
         let port = port.map_err(|error| errno(&error))?;
         let in_stack = port.info.mode.get("mode").is_some_and(|mode| mode == "generic");
         let info = &port.info;
         let spare = match info.kind {
-            "xdp" | "host" => self.memory.region().buf_size().saturating_sub(info.caps.max_slot),
+            "xdp" | "host" => {
+                self.base.memory().region().buf_size().saturating_sub(info.caps.max_slot)
+            }
             _ => u32::MAX,
         };
         let first =
@@ -408,12 +396,8 @@ fn errno(error: &OpenError) -> Errno {
 }
 
 impl Adapter for Nic {
-    fn name(&self) -> &str {
-        &self.display_name
-    }
-
-    fn memory(&self) -> &Arc<NetmapMemory> {
-        &self.memory
+    fn base(&self) -> &AdapterBase {
+        &self.base
     }
 
     fn shape(&self) -> AdapterShape {
@@ -421,10 +405,6 @@ impl Adapter for Nic {
         let rings = self.nic.get().map_or(self.expected.rings, |nic| [nic.queues.len() as u16; 2]);
         let slots = live.map_or(self.expected.slots, LiveQueues::slots);
         AdapterShape { rings, slots, ..self.expected }
-    }
-
-    fn claims(&self) -> &Arc<Claims> {
-        &self.claims
     }
 
     fn activate(&self, mode: u32) -> Result<(), Errno> {
@@ -442,22 +422,6 @@ impl Adapter for Nic {
 
     fn sync(&self, dir: TxRx, i: usize) -> SyncStatus {
         self.queue(i).map_or(SyncStatus::Gone, |queue| queue.sync(dir))
-    }
-
-    fn lend_queues(
-        &self,
-        rings: &[Range<usize>; 2],
-        who: u32,
-    ) -> Result<(Vec<QueueDelegation>, DelegationGuard), Errno> {
-        let live = self.nic.get().ok_or(Errno::OPNOTSUPP)?;
-        // Those of the host are synced here.
-        if rings.iter().any(|rings| rings.end > live.queues.len()) {
-            return Err(Errno::OPNOTSUPP);
-        }
-        let watcher: Arc<dyn MonitorAware> = live.monitor_minder.clone();
-        self.monitor_taps.set_observer(Arc::downgrade(&watcher));
-        let (lent, loan) = QueueLoans::lend(&live.queues, rings, who)?;
-        Ok((lent, Box::new(loan)))
     }
 
     fn has_vanished(&self) -> bool {
@@ -489,20 +453,35 @@ impl Adapter for Nic {
         Some(AdapterCounters { received: sum.rx.packets, sent: sum.tx.packets, drops })
     }
 
-    fn has_offsets(&self) -> bool {
-        true
-    }
-
-    fn max_offset(&self) -> u32 {
+    fn offset_limits(&self) -> Option<OffsetLimits> {
         let sides = [&self.nic, &self.host].into_iter().filter_map(OnceLock::get);
-        sides.map(|side| side.slack_bytes).min().unwrap_or(u32::MAX)
+        let max = sides.map(|side| side.slack_bytes).min().unwrap_or(u32::MAX);
+        Some(OffsetLimits { max, ..OffsetLimits::ANY })
     }
 
-    fn monitor_taps(&self) -> Option<&Arc<MonitorTaps>> {
-        Some(&self.monitor_taps)
+    fn as_delegating(&self) -> Option<&dyn DelegatingPort> {
+        Some(self)
     }
 
     fn listeners(&self, dir: TxRx, i: usize) -> Option<&Listeners> {
         self.queue(i).map(|queue| &queue.listeners[dir as usize])
+    }
+}
+
+impl DelegatingPort for Nic {
+    fn lend_queues(
+        &self,
+        rings: &[Range<usize>; 2],
+        who: u32,
+    ) -> Result<(Vec<QueueDelegation>, DelegationGuard), Errno> {
+        let live = self.nic.get().ok_or(Errno::OPNOTSUPP)?;
+        // Those of the host are synced here.
+        if rings.iter().any(|rings| rings.end > live.queues.len()) {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let watcher: Arc<dyn MonitorAware> = live.monitor_minder.clone();
+        self.monitor_taps.set_observer(Arc::downgrade(&watcher));
+        let (lent, loan) = QueueLoans::lend(&live.queues, rings, who)?;
+        Ok((lent, Box::new(loan)))
     }
 }

@@ -2,12 +2,12 @@
 
 use alloc::string::String;
 
-use crate::decode::{MAX_PACKET_LEN, MissingBytes, RecordScan};
 use crate::endian::Endian;
 use crate::error::PcapError;
 use crate::interface::{CaptureInterface, LinkType};
 use crate::options::PcapngOptions;
 use crate::packet::CapturedPacket;
+use crate::scan::{MissingBytes, RecordScan, check_lengths};
 use crate::time::InterfaceClock;
 
 /// Magic numbers by unit of time, as an integer in the file's byte order.
@@ -104,16 +104,4 @@ impl PcapMagic {
         let ns_per_unit = 1_000_000_000 / self.per_second;
         Ok(u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * u64::from(ns_per_unit))
     }
-}
-
-/// Refuses lengths that no capture has, before anyone waits for that many bytes.
-#[inline]
-pub(crate) fn check_lengths(captured: u32, original: u32, offset: u64) -> Result<(), PcapError> {
-    if captured > MAX_PACKET_LEN {
-        return Err(PcapError::PacketLength { offset, found: captured });
-    }
-    if captured > original {
-        return Err(PcapError::CapturedExceedsOriginal { offset, captured, original });
-    }
-    Ok(())
 }

@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //! 1. `offset` is the place in the file of the first byte that has not been consumed.
-//! 2. What [`Step::NeedMore`] asks for is at most [`MAX_BLOCK_LEN`]; longer blocks that carry no
+//! 2. What [`Step::NeedMore`] asks for is at most [`crate::MAX_BLOCK_LEN`]; longer blocks that carry no
 //!    packet are skipped in pieces.
 
 use alloc::vec::Vec;
@@ -17,11 +17,7 @@ use crate::error::PcapError;
 use crate::interface::CaptureInterface;
 use crate::ng::PcapngSection;
 use crate::packet::CapturedPacket;
-
-/// Longest captured packet that is believed, in bytes: the limit of libpcap.
-pub const MAX_PACKET_LEN: u32 = 262_144;
-/// Longest block that is looked into, in bytes, and so the largest buffer a caller needs.
-pub const MAX_BLOCK_LEN: usize = 1 << 20;
+use crate::scan::{MissingBytes, RecordScan};
 
 /// Decodes a capture file piece by piece; finds out itself which format it is.
 ///
@@ -83,28 +79,6 @@ pub enum DecodeStep<'b> {
     /// There is none yet: the buffer must hold this many bytes *after* the consumed ones are
     /// dropped. If the file has ended, [`Decoder::finish`] tells whether that is a place to end.
     NeedMore(usize),
-}
-
-/// What one record or block at the start of a buffer is.
-pub(crate) enum RecordScan<'b> {
-    /// A packet in a record of that many bytes.
-    Packet(usize, CapturedPacket<'b>),
-    /// So many bytes without a packet.
-    Skip(usize),
-    /// The record needs so many bytes in all.
-    NeedMore(MissingBytes),
-}
-
-/// A record that the buffer does not hold in full.
-pub(crate) struct MissingBytes {
-    pub(crate) need: usize,
-    pub(crate) what: &'static str,
-}
-
-impl MissingBytes {
-    pub(crate) fn advance<'b>(need: usize, what: &'static str) -> RecordScan<'b> {
-        RecordScan::NeedMore(Self { need, what })
-    }
 }
 
 impl Decoder {

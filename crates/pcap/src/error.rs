@@ -1,6 +1,6 @@
 //! What can be wrong with a capture file, with the place where it is.
 
-use crate::decode::MAX_PACKET_LEN;
+use crate::limits::MAX_PACKET_LEN;
 
 /// Why a capture file cannot be read on. `offset` is that of the record or block in the file, in
 /// bytes.

@@ -10,13 +10,13 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::classic::check_lengths;
-use crate::decode::{MAX_BLOCK_LEN, MAX_PACKET_LEN, MissingBytes, RecordScan};
 use crate::endian::Endian;
 use crate::error::PcapError;
 use crate::interface::{CaptureInterface, LinkType};
+use crate::limits::{MAX_BLOCK_LEN, MAX_PACKET_LEN};
 use crate::options::{IF_FCSLEN, IF_NAME, IF_TSOFFSET, IF_TSRESOL, PcapngOptions};
 use crate::packet::CapturedPacket;
+use crate::scan::{MissingBytes, RecordScan, check_lengths};
 use crate::time::InterfaceClock;
 
 /// The same read in either byte order.

@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 
 use crate::classic::{MAGIC_NANOS, VERSION};
-use crate::decode::MAX_PACKET_LEN;
 use crate::error::WriteError;
 use crate::interface::LinkType;
+use crate::limits::MAX_PACKET_LEN;
 
 const NS_PER_S: u64 = 1_000_000_000;
 

@@ -5,7 +5,8 @@ use std::io;
 
 use slipring_ring::{RegionError, SyncFault};
 
-use crate::kernel::DEVICE_PATH;
+/// The path of netmap's device.
+pub const DEVICE_PATH: &str = "/dev/netmap";
 
 /// Bytes of a huge page.
 const HUGE_PAGE_BYTES: u64 = 2 << 20;

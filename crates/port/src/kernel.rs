@@ -38,11 +38,10 @@ use bind::{BoundRings, KernelBinding};
 use queue::KernelQueue;
 pub use sys::control;
 
-/// Where netmap's device is.
-pub const DEVICE_PATH: &str = "/dev/netmap";
+pub use crate::error::DEVICE_PATH;
 
 /// The device that is meant where none is named: that of the daemon of `run_dir` while there is
-/// one, as for the daemon's pipes and switches, else [`DEVICE`].
+/// one, as for the daemon's pipes and switches, else [`DEVICE_PATH`].
 #[must_use]
 pub fn default_device(run_dir: &Path) -> PathBuf {
     let daemons = run_dir.join("netmap");

@@ -49,6 +49,7 @@
 
 mod cursor;
 mod error;
+mod help;
 pub mod kind;
 mod options;
 mod parse;

@@ -13,13 +13,15 @@
 
 mod entry;
 mod files;
+mod lookup;
 mod machine;
 mod opening;
 mod running;
 mod usage;
 
-pub use entry::{CodeEntry, ErrorCode, UnknownCode, entries};
+pub use entry::{CodeEntry, ErrorCode};
 pub use files::*;
+pub use lookup::{UnknownCode, entries};
 pub use machine::*;
 pub use opening::*;
 pub use running::*;

@@ -1,6 +1,6 @@
 /* Programs that come in crowds: well-behaved, killed, hostile. crowd DEVICE VERB [NUMBER..] */
 #define _GNU_SOURCE
-#include "../../../door/tests/c/netmap.h"
+#include "../../../fuse/tests/c/netmap.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

@@ -7,14 +7,15 @@ use hashbrown::HashTable;
 use slipring_model::aqm::{CoDel, FairQueue, MultiQueue, Pie};
 use slipring_model::{ParameterError, Stream};
 
+use super::Dummynet;
 use super::admission::{self, QueuePolicy};
 use super::counters::{ShaperCounters, ShaperDropCause};
+use super::event::ShaperEvent;
 use super::instance::{InstanceQueues, NEVER_NS};
 use super::link::PipeLink;
 use super::objects::{FIFO_FLOWSET, FIFO_SCHED, Flowset, Sched};
 use super::sink::EventSink;
 use super::submit::queues;
-use super::{Dummynet, ShaperEvent};
 use crate::flow::FlowMask;
 use crate::spec::{
     ObjectNumber, PipeLinkSpec, PipeSpec, PolicySpec, SchedKind, SchedSpec, ShaperQueueSpec,

@@ -10,11 +10,11 @@ use alloc::vec::Vec;
 use slipring_model::aqm::{DequeuedPacket, MultiQueue, QueuedPacket};
 
 use super::counters::{FlowTotals, ShaperDropCause};
+use super::event::{DelayedPacket, ShaperEvent};
 use super::flows::{FlowQueue, FlowQueues};
 use super::link::{PipeLink, PipeLinkState};
 use super::pool::{PacketChain, PacketPool, PooledPacket};
 use super::sink::EventSink;
-use super::{DelayedPacket, ShaperEvent};
 use crate::flow::ShaperFlowId;
 
 /// No time.

@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 
 use hashbrown::HashTable;
 
-use super::ShaperTarget;
 use super::admission::QueuePolicy;
 use super::counters::ShaperCounters;
+use super::event::ShaperTarget;
 use super::link::PipeLink;
 use crate::flow::FlowMask;
 use crate::sched::QueueShare;

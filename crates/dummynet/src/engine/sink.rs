@@ -1,7 +1,7 @@
 //! Where what happens to packets is told and counted: for the engine, and for the scheduler.
 
-use super::ShaperEvent;
 use super::counters::{ShaperCounters, ShaperDropCause};
+use super::event::ShaperEvent;
 
 pub(crate) struct EventSink<'s, H, F: FnMut(ShaperEvent<H>)> {
     total: &'s mut ShaperCounters,

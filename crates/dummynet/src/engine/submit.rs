@@ -9,13 +9,14 @@ use slipring_model::aqm::{
 
 use super::admission::{AdmissionDecision, QueuePolicy};
 use super::counters::{FlowTotals, ShaperCounters, ShaperDropCause};
+use super::event::{ShaperEvent, ShaperPacket, ShaperTarget};
 use super::flows::{FlowQueue, FlowQueues};
 use super::instance::{FairQueues, InstanceQueues, NEVER_NS, SchedInstance};
 use super::link::PipeLink;
 use super::objects::{Flowset, Sched};
 use super::pool::{PacketChain, PacketPool, PooledPacket};
 use super::sink::EventSink;
-use super::{Dummynet, ShaperEvent, ShaperPacket, ShaperSettings, ShaperTarget, SubmitResult};
+use super::{Dummynet, ShaperSettings, SubmitResult};
 use crate::flow::{FlowMask, ShaperFlowId, ShaperFlowKey};
 use crate::sched::FlowScheduler;
 use crate::spec::SchedKind;

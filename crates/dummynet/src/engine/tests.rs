@@ -8,6 +8,8 @@ mod queues;
 
 use std::vec::Vec;
 
+use slipring_model::aqm::Ecn;
+
 use super::*;
 use crate::flow::ShaperFlowKey;
 use crate::text::DummynetCommand;

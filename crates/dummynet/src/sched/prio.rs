@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{QueueShare, grown};
+use super::queue_share::{QueueShare, grown};
 
 #[derive(Clone, Debug)]
 pub(crate) struct Prio {

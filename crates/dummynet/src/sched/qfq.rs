@@ -20,7 +20,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{MAX_PACKET_LEN, QueueShare, grown};
+use super::queue_share::{MAX_PACKET_LEN, QueueShare, grown};
 
 /// Virtual time per byte at weight 1, as a power of two: a byte is a whole number at any weight.
 const FRACTION_BITS: u32 = 28;

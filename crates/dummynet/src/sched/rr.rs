@@ -7,7 +7,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{MAX_PACKET_LEN, QueueShare, grown};
+use super::queue_share::{MAX_PACKET_LEN, QueueShare, grown};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rr {

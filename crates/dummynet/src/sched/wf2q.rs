@@ -19,7 +19,7 @@
 use alloc::vec::Vec;
 
 use super::heap::IndexHeap;
-use super::{FRACTION_BITS, MAX_PACKET_LEN, QueueShare, grown};
+use super::queue_share::{FRACTION_BITS, MAX_PACKET_LEN, QueueShare, grown};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wf2q {

@@ -4,8 +4,8 @@ use alloc::format;
 
 use slipring_model::aqm::{CoDelSpec, DelaySource, FairSpec, PieSpec};
 
-use super::ShaperTextError;
 use super::cursor::{ShaperCursor, ShaperWord};
+use super::error::ShaperTextError;
 use super::number;
 
 /// Times up to here, and gains as PIE keeps them, in 13 bits behind the point.

@@ -5,9 +5,11 @@ use alloc::string::String;
 
 use slipring_model::aqm::{CoDelSpec, FairSpec};
 
+use super::caps::QueueCaps;
 use super::cursor::{ShaperCursor, ShaperWord};
+use super::error::ShaperTextError;
 use super::number::{self, ParsedSize};
-use super::{DummynetCommand, QueueCaps, ShaperTextError, aqm, values};
+use super::{DummynetCommand, aqm, values};
 use crate::flow::FlowMask;
 use crate::spec::{
     AqmSpec, ObjectNumber, PipeLinkSpec, PipeSpec, PolicySpec, QueueLimit, SchedKind, SchedSpec,

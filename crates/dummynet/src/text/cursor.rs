@@ -3,7 +3,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::ShaperTextError;
+use super::error::ShaperTextError;
 
 /// A word and where it stands.
 #[derive(Clone, Copy, Debug)]

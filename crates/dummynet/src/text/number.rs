@@ -4,8 +4,8 @@ use alloc::format;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-use super::ShaperTextError;
 use super::cursor::ShaperWord;
+use super::error::ShaperTextError;
 use crate::spec::ObjectNumber;
 
 /// The number of an object.

@@ -11,8 +11,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Formatter, Write};
 
-use super::ShaperTextError;
 use super::cursor::ShaperWord;
+use super::error::ShaperTextError;
 use super::number;
 use crate::spec::PipeProfile;
 

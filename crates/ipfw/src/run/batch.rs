@@ -2,7 +2,8 @@
 
 use alloc::vec::Vec;
 
-use super::checking::{PacketCheck, ParsedPacket};
+use super::check_buffers::ParsedPacket;
+use super::checking::PacketCheck;
 use super::config::PortIndex;
 use super::engine::Firewall;
 use super::interpret::{DenyReason, RuleVerdict, RunEnd};

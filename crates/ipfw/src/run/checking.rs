@@ -1,9 +1,8 @@
 //! Packets through the rules.
 
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::compiled::{PacketState, RuleFinders};
+use super::check_buffers::{CheckBuffers, ParsedPacket};
 use super::engine::Firewall;
 use super::interpret::{DenyReason, RuleRun, RuleVerdict, RunEnd};
 use super::metadata::PacketMetadata;
@@ -11,30 +10,6 @@ use super::reply::CheckOutputs;
 use super::rewrite;
 use super::translate::TranslationOutcome;
 use crate::packet::{MalformedReason, PacketHeaders};
-use crate::state::StateHash;
-
-/// Room for packets, used again and again.
-#[derive(Debug, Default)]
-pub(super) struct CheckBuffers {
-    pub(super) finders: RuleFinders,
-    /// The verdict of a run that ended by [`End::Other`].
-    other: Option<RuleVerdict>,
-    /// `None` while a packet is checked.
-    one: Option<Box<ParsedPacket>>,
-    pub(super) group: Vec<ParsedPacket>,
-}
-
-/// A packet, and what was looked up for it. It stays where it was read: a copy costs more than
-/// some rules.
-#[derive(Clone, Debug, Default)]
-pub(super) struct ParsedPacket {
-    pub(super) packet: PacketHeaders,
-    pub(super) state: PacketState,
-    pub(super) hash: Option<StateHash>,
-    pub(super) fault: Option<MalformedReason>,
-    /// How long the frame was.
-    pub(super) len: usize,
-}
 
 /// A frame that is checked: all that a check is told, and may change, besides the firewall.
 pub(super) struct PacketCheck<'c> {
@@ -43,16 +18,6 @@ pub(super) struct PacketCheck<'c> {
     pub(super) crossing: &'c mut PacketMetadata,
     pub(super) now: u64,
     pub(super) out: &'c mut CheckOutputs,
-}
-
-impl ParsedPacket {
-    /// Reads a frame.
-    #[inline(always)]
-    pub(super) fn read(&mut self, frame: &[u8]) -> Result<(), MalformedReason> {
-        self.hash = None;
-        self.state.reset();
-        self.packet.read(frame)
-    }
 }
 
 impl Firewall {

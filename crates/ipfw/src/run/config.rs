@@ -4,7 +4,7 @@ use core::net::IpAddr;
 
 use super::list::RuleList;
 use super::settings::IpfwSettings;
-use super::translate::Translations;
+use super::translations::Translations;
 use crate::table::{LookupTable, Tables};
 
 /// Index of a port in [`Config::ports`].

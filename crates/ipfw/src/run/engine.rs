@@ -6,16 +6,17 @@ use alloc::vec::Vec;
 
 use slipring_model::Stream;
 
-use super::checking::CheckBuffers;
+use super::check_buffers::CheckBuffers;
 use super::compiled::CompiledRules;
 use super::config::{IpfwConfig, PortIndex};
 use super::interpret::{DenyReason, RuleVerdict};
 use super::list::RuleList;
 use super::reassembly::{FragmentCounters, Reassembly};
 use super::reply::{CheckOutputs, EmissionTarget, EmittedFrame};
-use super::restore::RestoredStates;
+use super::restored_states::RestoredStates;
 use super::settings::IpfwSettings;
-use super::translate::{Translations, Translators};
+use super::translate::Translators;
+use super::translations::Translations;
 use crate::packet::MalformedCounters;
 use crate::rule::RuleAction;
 use crate::state::StateTable;

@@ -4,10 +4,11 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::engine::Firewall;
-use super::interpret::{DenyReason, RuleRun, RuleStep, RuleVerdict, probes};
+use super::interpret::{DenyReason, RuleRun, RuleStep, RuleVerdict};
 use super::log;
 use super::metadata::PacketMetadata;
 use super::reply::CheckOutputs;
+use super::search::probes;
 use super::translate::TranslationOutcome;
 use crate::packet::PacketHeaders;
 use crate::rule::{RuleAction, RuleNumber};

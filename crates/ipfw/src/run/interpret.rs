@@ -9,7 +9,7 @@ use super::matches::RuleQuery;
 use super::metadata::{CheckPass, MAX_CALLS, PacketMetadata, ResumePoint};
 use super::reply::{self, CheckOutputs, EmissionTarget, EmittedFrame, RejectReply};
 use super::rewrite;
-use super::search::StateNameId;
+use super::search::{StateNameId, probes};
 use crate::packet::{IpFamily, PacketHeaders, options};
 use crate::rule::{
     Arg, KeepState, NatRef, NextHop, ObjectName, ReturnTo, Rule, RuleAction, StateLimit, TagOp,
@@ -445,15 +445,6 @@ impl RuleRun<'_> {
             let line = alloc::format!("ipfw: limit {limit} reached on entry {number}");
             self.out.log.push(LogEvent { number, line, to });
         }
-    }
-}
-
-/// The name of the states that a rule looks for first; of any, inside, if it does not say.
-pub(super) fn probes(rule: &Rule) -> Option<Option<&ObjectName>> {
-    match (&rule.action, &rule.keep) {
-        (RuleAction::CheckState(name), _) => Some(name.as_ref()),
-        (_, Some(keep)) if keep.probe => Some(Some(&keep.name)),
-        _ => None,
     }
 }
 

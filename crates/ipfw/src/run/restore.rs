@@ -6,18 +6,10 @@ use alloc::vec::Vec;
 
 use super::changes::CommandError;
 use super::engine::Firewall;
+use super::restored_states::RestoredStates;
 use crate::rule::{DEFAULT_RULE, Rule};
 use crate::state::{FlowState, SavedState, StateSnapshot};
 use crate::text::StateCommand;
-
-/// What came of the `state` commands of a file.
-#[derive(Clone, Debug, Default)]
-pub struct RestoredStates {
-    /// States that are there again, or shall be in the engines that know flows.
-    pub states: Vec<SavedState>,
-    /// Those that are not, by line, and why. States whose time is over are not among them.
-    pub refused: Vec<(u32, String)>,
-}
 
 /// Why a state is not there again.
 enum RestoreRefusal {

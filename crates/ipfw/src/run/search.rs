@@ -7,7 +7,6 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use super::interpret::probes;
 use crate::rule::{ObjectName, Rule, RuleAction};
 
 /// Calls that one packet makes in a check: far more than any list that does not go round.
@@ -139,6 +138,15 @@ impl StateSearch {
     pub(super) const fn call_is_too_many(&mut self) -> bool {
         self.calls_made += 1;
         self.calls_made > MAX_CALLS_MADE
+    }
+}
+
+/// The name of the states that a rule looks for first; of any, inside, if it does not say.
+pub(super) fn probes(rule: &Rule) -> Option<Option<&ObjectName>> {
+    match (&rule.action, &rule.keep) {
+        (RuleAction::CheckState(name), _) => Some(name.as_ref()),
+        (_, Some(keep)) if keep.probe => Some(Some(&keep.name)),
+        _ => None,
     }
 }
 

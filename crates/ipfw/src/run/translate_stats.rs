@@ -70,7 +70,7 @@ impl Firewall {
     pub fn nats(&self) -> Vec<NatView> {
         let figures = self.shown_translations().nat;
         let all = self.config.translations.nat.iter();
-        let view = |(&number, made): (&u16, &super::translate::TranslatorConfig<_>)| NatView {
+        let view = |(&number, made): (&u16, &super::translations::TranslatorConfig<_>)| NatView {
             number,
             config: format!("{}", made.settings),
             flows: figures.get(&number).map(NatStats::flows),

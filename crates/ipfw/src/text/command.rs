@@ -9,12 +9,13 @@ use super::cursor::WordCursor;
 use super::error::{RuleTextError, RuleTextErrorKind};
 use super::nat::{self, NatCommand};
 use super::nptv6::{self, Nptv6Command};
+use super::rule_number::{AddRule, NumberRange, range};
 use super::shaper::ShaperCommand;
 use super::state::{self, StateCommand};
 use super::table::{self, TableCommand};
 use super::words::SourceWord;
 use super::{header, number};
-use crate::rule::{NUM_SETS, Rule, RuleNumber};
+use crate::rule::{NUM_SETS, RuleNumber};
 
 /// One command, as it was written.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,24 +78,6 @@ pub enum IpfwCommand {
         /// What it is set to.
         value: Option<u32>,
     },
-}
-
-/// A rule to add and where.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AddRule {
-    /// Its number; `None` is behind the last one.
-    pub number: Option<RuleNumber>,
-    /// The rule.
-    pub rule: Rule,
-}
-
-/// Rule numbers, inclusive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NumberRange {
-    /// The lowest.
-    pub first: RuleNumber,
-    /// The highest.
-    pub last: RuleNumber,
 }
 
 /// What `delete` deletes.
@@ -247,13 +230,6 @@ fn ranges(cursor: &mut WordCursor<'_>) -> Result<Vec<NumberRange>, RuleTextError
         }
     }
     Ok(ranges)
-}
-
-pub(super) fn range(item: &str) -> Option<NumberRange> {
-    let read = |text| number::decimal(text).and_then(|number| RuleNumber::try_from(number).ok());
-    let (first, last) = item.split_once('-').unwrap_or((item, item));
-    let (first, last) = (read(first)?, read(last)?);
-    (first <= last).then_some(NumberRange { first, last })
 }
 
 fn delete(cursor: &mut WordCursor<'_>, set: Option<u8>) -> Result<DeleteTarget, RuleTextError> {

@@ -5,9 +5,9 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 use core::str::FromStr;
 
 use super::body;
-use super::command::AddRule;
 use super::cursor::WordCursor;
 use super::error::RuleTextError;
+use super::rule_number::AddRule;
 use super::words::SourceWord;
 use super::{names, number, unsupported};
 use crate::rule::{
@@ -182,15 +182,9 @@ fn dscp(cursor: &mut WordCursor<'_>) -> Result<Arg, RuleTextError> {
     if word.text == "tablearg" {
         return Ok(Arg::Tablearg);
     }
-    dscp_value(&word.text).map(|dscp| Arg::Number(dscp.into())).ok_or_else(|| {
+    number::dscp_value(&word.text).map(|dscp| Arg::Number(dscp.into())).ok_or_else(|| {
         RuleTextError::unexpected(word, "a DSCP: 0 to 63, af11, cs1, ef, …, or `tablearg`")
     })
-}
-
-/// A DSCP by number or name.
-pub(crate) fn dscp_value(text: &str) -> Option<u8> {
-    let number = || number::parse(text).filter(|&number| number < 64).map(|number| number as u8);
-    names::value(names::DSCP, text).or_else(number)
 }
 
 fn mark(cursor: &mut WordCursor<'_>) -> Result<Arg, RuleTextError> {

@@ -9,11 +9,11 @@ use slipring_nat::{
 };
 use slipring_wire::assigned::IpProto;
 
-use super::command::{NumberRange, range};
 use super::cursor::WordCursor;
 use super::error::RuleTextError;
+use super::number::{self, proto_value, service_value};
+use super::rule_number::{NumberRange, range};
 use super::words::SourceWord;
-use super::{number, proto_value, service_value};
 use crate::rule::DEFAULT_RULE;
 
 /// A command about instances of `nat`.

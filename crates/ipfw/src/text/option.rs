@@ -390,7 +390,7 @@ fn lists(cursor: &mut WordCursor<'_>, text: &str) -> Result<Condition, RuleTextE
 }
 
 fn dscps(word: &SourceWord) -> Result<u64, RuleTextError> {
-    let all: Option<Vec<_>> = word.text.split(',').map(header::dscp_value).collect();
+    let all: Option<Vec<_>> = word.text.split(',').map(number::dscp_value).collect();
     let all =
         all.ok_or_else(|| RuleTextError::unexpected(word, "DSCPs: 0 to 63, af11, cs1, ef, …"))?;
     Ok(all.iter().fold(0, |set, dscp| set | 1 << dscp))

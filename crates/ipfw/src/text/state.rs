@@ -18,8 +18,9 @@ use slipring_wire::assigned::VlanTag;
 
 use super::cursor::WordCursor;
 use super::error::RuleTextError;
+use super::number::proto_value;
 use super::words::SourceWord;
-use super::{header, number, option, proto_name, proto_value};
+use super::{header, number, option, proto_name};
 use crate::rule::{LimitFields, ObjectName, RuleNumber};
 use crate::state::{FlowEthernet, TcpStateInfo};
 use crate::table::IpfwFlowKey;

@@ -4,8 +4,9 @@ use alloc::vec::Vec;
 
 use slipring_model::Chance;
 
+use super::SpecError;
 use super::error::{at_least, at_most, probability, within};
-use super::{MAX_FRAME_LEN, SpecError};
+use super::frame_len::MAX_FRAME_LEN;
 
 /// Frames held back before the queue, so that later ones overtake them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

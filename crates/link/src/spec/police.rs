@@ -1,7 +1,8 @@
 //! What may enter a link at all.
 
+use super::SpecError;
 use super::error::at_least;
-use super::{MIN_FRAME_LEN, SpecError};
+use super::frame_len::MIN_FRAME_LEN;
 
 /// A policer: measures arrivals and acts on those beyond its profile. It never delays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 
 use slipring_model::NANOS_PER_SEC;
 
+use super::SpecError;
 use super::error::{at_least, at_most, filled, within};
-use super::{MAX_FRAME_LEN, SpecError};
+use super::frame_len::MAX_FRAME_LEN;
 use crate::user::RateFactory;
 
 /// The speed of a line.

@@ -16,8 +16,8 @@
 //! 1. `count >= 1` once `dropping`.
 //! 2. The last packet of a queue is never dropped: what it leaves behind is within one MTU.
 
+use super::packet::{Aqm, AqmArrival, AqmDeparture, AqmVerdict};
 use super::param;
-use super::{Aqm, AqmArrival, AqmDeparture, AqmVerdict};
 use crate::{ParameterError, Stream};
 
 /// Parameters of [`CoDel`]. The defaults are those of RFC 8289, section 4.

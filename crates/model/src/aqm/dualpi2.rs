@@ -24,9 +24,9 @@
 
 use alloc::vec::Vec;
 
+use super::packet::{AqmDropCause, AqmVerdict, DequeuedPacket, QueuedPacket, seconds_between};
 use super::param;
 use super::slab::{PacketSlab, SlabPacket, SlabQueue};
-use super::{AqmDropCause, AqmVerdict, DequeuedPacket, QueuedPacket, seconds_between};
 use crate::ParameterError;
 
 /// How [`DualPi2`] chooses between its queues when both hold packets.

@@ -21,12 +21,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::longest::LongestQueue;
+use super::packet::{Aqm, AqmArrival, AqmDeparture, AqmDropCause, DequeuedPacket, QueuedPacket};
+use super::packet::{AqmQueueView, AqmVerdict};
 use super::param;
 use super::slab::{PacketSlab, SlabPacket, SlabQueue};
-use super::{
-    Aqm, AqmArrival, AqmDeparture, AqmDropCause, CoDel, CoDelSpec, DequeuedPacket, QueuedPacket,
-};
-use super::{AqmQueueView, AqmVerdict, Pie, PieSpec};
+use super::{CoDel, CoDelSpec};
+use super::{Pie, PieSpec};
 use crate::{ParameterError, Stream};
 
 /// CoDel for each flow (RFC 8290).

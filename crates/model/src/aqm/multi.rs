@@ -2,7 +2,8 @@
 
 use alloc::vec::Vec;
 
-use super::{AqmDropCause, DequeuedPacket, DualPi2, FqCoDel, FqPie, QueuedPacket};
+use super::packet::{AqmDropCause, DequeuedPacket, QueuedPacket};
+use super::{DualPi2, FqCoDel, FqPie};
 use crate::Stream;
 
 /// Any discipline that owns its packets.

@@ -17,8 +17,8 @@
 //! 1. `0 <= probability <= 1`.
 //! 2. An update is made for each period that has begun before the packet of a call, once.
 
+use super::packet::{Aqm, AqmArrival, AqmDeparture, AqmQueueView, AqmVerdict, seconds_between};
 use super::param;
-use super::{Aqm, AqmArrival, AqmDeparture, AqmQueueView, AqmVerdict, seconds_between};
 use crate::{ParameterError, Stream};
 
 /// Where [`Pie`] takes the queueing delay from.

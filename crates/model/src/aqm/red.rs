@@ -14,8 +14,8 @@
 //! packet grows with the number of packets since the last one, so that the distance between two
 //! is uniform instead of geometric.
 
+use super::packet::{Aqm, AqmArrival, AqmDeparture, AqmQueueView, AqmVerdict};
 use super::param;
-use super::{Aqm, AqmArrival, AqmDeparture, AqmQueueView, AqmVerdict};
 use crate::{ParameterError, Stream};
 
 /// What the average of [`Red`] counts.

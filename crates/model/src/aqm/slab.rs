@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 
 use super::longest::QueueLength;
-use super::{AqmQueueView, QueuedPacket};
+use super::packet::{AqmQueueView, QueuedPacket};
 
 /// End of a chain, and of the free list.
 const NO_SLOT: u32 = u32::MAX;

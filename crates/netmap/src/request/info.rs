@@ -3,10 +3,11 @@
 use rustix::io::Errno;
 use slipring_abi::*;
 
-use crate::adapter::TxRx;
-use crate::domain::{GLOBAL_MEM_ID, lock};
-use crate::open::{Netmap, OpenHandle};
-use crate::request::NetmapRequest;
+use crate::memory::netmap_memory::GLOBAL_MEM_ID;
+use crate::open::handle::{Netmap, OpenHandle};
+use crate::request::message::NetmapRequest;
+use crate::types::lock::lock;
+use crate::types::shape::TxRx;
 
 impl Netmap {
     /// PORT_INFO_GET. Without a name: the size of a memory.

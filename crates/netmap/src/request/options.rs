@@ -6,7 +6,7 @@
 use rustix::io::Errno;
 use slipring_abi::*;
 
-use crate::caller::{CallerMemory, bytes_of, read_plain};
+use crate::memory::caller::{CallerMemory, bytes_of, read_plain};
 
 /// A request's options, in the order of the list.
 #[derive(Debug, Default)]

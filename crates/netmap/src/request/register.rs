@@ -8,15 +8,17 @@ use slipring_abi::{
     NmreqOptCsb, NmreqOptExtmem, NmreqOptOffsets, NmreqRegister,
 };
 
-use crate::adapter::{Adapter, AdapterShape, TxRx};
-use crate::binding::Binding;
-use crate::caller::CallerMemory;
-use crate::csb::Csb;
-use crate::domain::{NetmapMemory, lock};
-use crate::external::{ExtmemLayout, granted};
-use crate::offsets::OffsetsRequest;
-use crate::open::{Netmap, OpenHandle};
-use crate::request::NetmapRequest;
+use crate::memory::caller::CallerMemory;
+use crate::memory::external::{ExtmemLayout, granted};
+use crate::memory::netmap_memory::NetmapMemory;
+use crate::open::csb::Csb;
+use crate::open::handle::{Netmap, OpenHandle};
+use crate::port::adapter::Adapter;
+use crate::port::binding::Binding;
+use crate::port::offsets::OffsetsRequest;
+use crate::request::message::NetmapRequest;
+use crate::types::lock::lock;
+use crate::types::shape::{AdapterShape, TxRx};
 
 impl Netmap {
     pub(super) fn register(
@@ -91,7 +93,7 @@ fn bind(
     let asked = request.options.take::<NmreqOptOffsets>(NETMAP_REQ_OPT_OFFSETS);
     request.options.all_used()?;
     let Some(asked) = asked else { return Binding::new(port, wish, None, &open.waker) };
-    let can = if port.has_offsets() { Ok(()) } else { Err(Errno::OPNOTSUPP) };
+    let can = if port.offset_limits().is_some() { Ok(()) } else { Err(Errno::OPNOTSUPP) };
     let offsets = can.and_then(|()| OffsetsRequest::from_option(&asked, buf_size));
     let mut offsets = request.options.record_result(NETMAP_REQ_OPT_OFFSETS, offsets)?;
     let binding = Binding::new(port, wish, Some(&mut offsets), &open.waker);

@@ -1,29 +1,25 @@
-//! A domain as it is now, for its ledger.
+//! Captures the state of a domain by visiting its ports and open files.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use slipring_abi::name::PipeRole;
-use slipring_ring::RingView;
-
-use crate::adapter::{Adapter, TxRx};
-use crate::binding::Binding;
-use crate::detached::DetachedAdapter;
-use crate::domain::{Domain, NetmapMemory, lock};
-use crate::monitor::Monitor;
-use crate::monitor_taps::MonitorTaps;
-use crate::open::{OpenFile, PersistedOpen};
-use crate::pipe::{Pipe, PipeAdapter};
-use crate::restart::state::*;
-use crate::vale::attach::NicAttachment;
-use crate::vale::port::ValePort;
+use crate::memory::netmap_memory::NetmapMemory;
+use crate::open::commit_log::PersistentOpen;
+use crate::open::domain::Domain;
+use crate::port::adapter::Adapter;
+use crate::port::monitor_taps::MonitorTaps;
+use crate::port::persist::{Persistent, PersistentPipe, PortIndex, PortVisitor};
+use crate::port::vale::attach::NicAttachment;
+use crate::types::lock::lock;
+use crate::types::shape::TxRx;
+use crate::types::state::*;
 
 /// What has to live until the state is written.
 pub(super) struct CapturedRefs {
     _memories: Vec<Arc<NetmapMemory>>,
-    _files: Vec<Arc<OpenFile>>,
+    _files: Vec<Arc<dyn PersistentOpen>>,
     _ports: Vec<Arc<dyn Adapter>>,
-    _pipes: Vec<Arc<Pipe>>,
+    _pipes: Vec<Arc<dyn PersistentPipe>>,
     _attached: Vec<Arc<NicAttachment>>,
 }
 
@@ -31,9 +27,11 @@ pub(super) struct CapturedRefs {
 #[derive(Default)]
 struct CaptureLists {
     ports: Vec<(Arc<dyn Adapter>, PortState)>,
-    pipes: Vec<(Arc<Pipe>, PipeState)>,
+    pipes: Vec<(Arc<dyn PersistentPipe>, PipeState)>,
     vale_ports: Vec<(Arc<dyn Adapter>, ValePortState)>,
     monitors: Vec<(Arc<dyn Adapter>, MonitorState)>,
+    /// The taps that each monitor listens to.
+    monitor_targets: Vec<Option<*const MonitorTaps>>,
     /// Places in the lists, by where what they stand for lies.
     indices: HashMap<*const (), u32>,
     /// Ports by their monitors' list.
@@ -49,7 +47,8 @@ impl DomainState {
             let (persistent, attached) = (switches.all_persistent(), switches.all_attached());
             (named, pipes, persistent, attached, switches.states())
         };
-        for (key, port) in persistent.iter().filter(|(_, port)| !port.memory().is_external()) {
+        for (key, port) in persistent.iter().filter(|(_, port)| !port.base().memory().is_external())
+        {
             let port: Arc<dyn Adapter> = port.clone();
             if let PortRef::Vale(at) = lists.port_ref(&port) {
                 let state = &mut lists.vale_ports[at as usize].1;
@@ -63,17 +62,15 @@ impl DomainState {
                 PortRef::Pipe(..) | PortRef::Monitor(_) => {}
             }
         }
-        let ours = |pipe: &Pipe| !pipe.parent().memory().is_external();
-        for (key, pipe) in pipes.iter().filter(|(_, pipe)| ours(pipe)) {
-            let at = lists.pipe_index(pipe);
+        for (key, pipe) in pipes.iter().filter(|(_, pipe)| !pipe.memory().is_external()) {
+            let at = lists.pipe_index(pipe.clone());
             lists.pipes[at as usize].1.key = Some(key.clone());
         }
         let files = domain.commit_log.files();
-        let opens =
-            files.iter().filter_map(|file| Some(lists.open(file, file.persisted.as_ref()?)));
+        let opens = files.iter().filter_map(|file| file.state(&mut lists));
         let opens = opens.collect();
         let in_switches = attached.iter().filter(|one| !one.nic().memory().is_external());
-        let in_switches = in_switches.filter_map(|one| one.state(lists.bound(one.binding())));
+        let in_switches = in_switches.filter_map(|one| one.state(&mut lists));
         let in_switches = in_switches.collect();
         lists.find_monitored();
         // After all that takes from them was looked at: what goes meanwhile goes to nobody.
@@ -99,7 +96,7 @@ impl DomainState {
         let held = CapturedRefs {
             _files: files,
             _ports: ports.chain(named.into_iter().map(|(_, port)| port)).collect(),
-            _pipes: pipes.into_iter().map(|(_, pipe)| pipe).collect(),
+            _pipes: pipes.into_iter().map(|(_, pipe)| pipe as Arc<dyn PersistentPipe>).collect(),
             _attached: attached,
             _memories: memories,
         };
@@ -139,113 +136,99 @@ impl PortState {
     }
 }
 
-impl CaptureLists {
-    /// The place of a port, which is added if it has none.
+impl PortIndex for CaptureLists {
     fn port_ref(&mut self, port: &Arc<dyn Adapter>) -> PortRef {
-        let any = port.as_any();
-        if let Some(end) = any.and_then(|any| any.downcast_ref::<PipeAdapter>()) {
-            return PortRef::Pipe(self.pipe_index(end.pipe()), end.is_slave());
+        match port.as_persistent() {
+            Some(Persistent(persistent)) => persistent.visit(&mut Visit { lists: self, port }),
+            None if port.has_vanished() => self.plain(port, SavedPortKind::Gone),
+            None => self.plain(port, SavedPortKind::Provided),
         }
-        if let Some(monitor) = any.and_then(|any| any.downcast_ref::<Monitor>()) {
-            return self.monitor_ref(port, monitor);
+    }
+}
+
+/// Visits one port and adds it to the lists.
+struct Visit<'v> {
+    lists: &'v mut CaptureLists,
+    port: &'v Arc<dyn Adapter>,
+}
+
+impl PortVisitor for Visit<'_> {
+    fn detached(&mut self) -> PortRef {
+        self.lists.plain(self.port, SavedPortKind::Detached)
+    }
+
+    fn pipe_end(&mut self, pipe: Arc<dyn PersistentPipe>, is_slave: bool) -> PortRef {
+        PortRef::Pipe(self.lists.pipe_index(pipe), is_slave)
+    }
+
+    fn monitor(
+        &mut self,
+        of: Option<&Arc<MonitorTaps>>,
+        state: &dyn Fn(PortState) -> MonitorState,
+    ) -> PortRef {
+        let lists = &mut *self.lists;
+        let (at, is_new) = lists.index_of(self.port, lists.monitors.len());
+        if is_new {
+            let plain = PortState::capture(&**self.port, SavedPortKind::Gone);
+            lists.monitors.push((self.port.clone(), state(plain)));
+            lists.monitor_targets.push(of.map(Arc::as_ptr));
         }
-        if let Some(vale) = any.and_then(|any| any.downcast_ref::<ValePort>()) {
-            return self.vale_ref(port, vale);
+        PortRef::Monitor(at)
+    }
+
+    fn switch_port(&mut self, state: &dyn Fn(PortState) -> ValePortState) -> PortRef {
+        let lists = &mut *self.lists;
+        let (at, is_new) = lists.index_of(self.port, lists.vale_ports.len());
+        if is_new {
+            let plain = PortState::capture(&**self.port, SavedPortKind::Gone);
+            lists.vale_ports.push((self.port.clone(), state(plain)));
+            lists.record_monitored(self.port.monitor_taps(), PortRef::Vale(at));
         }
-        let next = self.ports.len() as u32;
+        PortRef::Vale(at)
+    }
+}
+
+impl CaptureLists {
+    /// The index of a port in a list that has `len` entries, and whether it has to be added there.
+    fn index_of(&mut self, port: &Arc<dyn Adapter>, len: usize) -> (u32, bool) {
+        let next = len as u32;
         let at = *self.indices.entry(Arc::as_ptr(port).cast()).or_insert(next);
-        if at == next {
-            let kind = match any.is_some_and(|any| any.is::<DetachedAdapter>()) {
-                true => SavedPortKind::Detached,
-                false if port.has_vanished() => SavedPortKind::Gone,
-                false => SavedPortKind::Provided,
-            };
+        (at, at == next)
+    }
+
+    /// The index of a port without state of its own kind.
+    fn plain(&mut self, port: &Arc<dyn Adapter>, kind: SavedPortKind) -> PortRef {
+        let (at, is_new) = self.index_of(port, self.ports.len());
+        if is_new {
             self.ports.push((port.clone(), PortState::capture(&**port, kind)));
             self.record_monitored(port.monitor_taps(), PortRef::Port(at));
         }
         PortRef::Port(at)
     }
 
-    fn pipe_index(&mut self, pipe: &Arc<Pipe>) -> u32 {
-        if let Some(&at) = self.indices.get(&Arc::as_ptr(pipe).cast()) {
+    fn pipe_index(&mut self, pipe: Arc<dyn PersistentPipe>) -> u32 {
+        let address = Arc::as_ptr(&pipe).cast();
+        if let Some(&at) = self.indices.get(&address) {
             return at;
         }
-        let parent = self.port_ref(pipe.parent());
+        let state = pipe.state(self);
         let at = self.pipes.len() as u32;
-        self.indices.insert(Arc::as_ptr(pipe).cast(), at);
-        self.pipes.push((pipe.clone(), pipe.state(parent)));
-        for role in [PipeRole::Master, PipeRole::Slave] {
-            let end = PortRef::Pipe(at, role == PipeRole::Slave);
-            self.record_monitored(pipe.end(role).monitor_taps(), end);
+        self.indices.insert(address, at);
+        for (taps, is_slave) in pipe.monitor_taps().into_iter().zip([false, true]) {
+            self.record_monitored(Some(taps), PortRef::Pipe(at, is_slave));
         }
+        self.pipes.push((pipe, state));
         at
-    }
-
-    fn vale_ref(&mut self, port: &Arc<dyn Adapter>, vale: &ValePort) -> PortRef {
-        let next = self.vale_ports.len() as u32;
-        let at = *self.indices.entry(Arc::as_ptr(port).cast()).or_insert(next);
-        if at == next {
-            let plain = PortState::capture(&**port, SavedPortKind::Gone);
-            self.vale_ports.push((port.clone(), vale.state(plain)));
-            self.record_monitored(port.monitor_taps(), PortRef::Vale(at));
-        }
-        PortRef::Vale(at)
     }
 
     fn record_monitored(&mut self, taps: Option<&Arc<MonitorTaps>>, port: PortRef) {
         self.monitored.extend(taps.map(|taps| (Arc::as_ptr(taps), port)));
     }
 
-    fn monitor_ref(&mut self, port: &Arc<dyn Adapter>, monitor: &Monitor) -> PortRef {
-        let next = self.monitors.len() as u32;
-        let at = *self.indices.entry(Arc::as_ptr(port).cast()).or_insert(next);
-        if at == next {
-            let plain = PortState::capture(&**port, SavedPortKind::Gone);
-            self.monitors.push((port.clone(), monitor.state(plain)));
-        }
-        PortRef::Monitor(at)
-    }
-
     /// Says which ports the monitors listen to, when all are in the lists.
     fn find_monitored(&mut self) {
-        for (port, state) in &mut self.monitors {
-            let monitor = port.as_any().and_then(|any| any.downcast_ref::<Monitor>());
-            let listening = monitor.filter(|monitor| !monitor.has_ended());
-            let taps = listening.map(|monitor| Arc::as_ptr(monitor.target_taps()));
+        for ((_, state), taps) in self.monitors.iter_mut().zip(&self.monitor_targets) {
             state.target = taps.and_then(|taps| self.monitored.get(&taps).copied());
         }
-    }
-
-    fn open(&mut self, file: &OpenFile, kept: &PersistedOpen) -> OpenState {
-        // A program's own pages, and so its control blocks, are for the process that it lent them to.
-        let bound = file.bound.get().filter(|_| file.csb.get().is_none());
-        let bound = bound.filter(|binding| !binding.port.memory().is_external());
-        OpenState {
-            handle: kept.open_id.handle,
-            call: kept.open_id.call,
-            netns: file.opener.netns,
-            gids: file.opener.gids.clone(),
-            words: kept.words.offset(),
-            answered: lock(&kept.last_answer).clone(),
-            bound: bound.map(|binding| self.bound(binding)),
-        }
-    }
-
-    fn bound(&mut self, binding: &Binding) -> BoundState {
-        BoundState {
-            port: self.port_ref(&binding.port),
-            rings: binding.rings.clone().map(|range| [range.start as u32, range.end as u32]),
-            flags: binding.flags,
-            record: binding.record().0,
-            slots: binding.record().1 as u32,
-        }
-    }
-}
-
-impl PipeDirectionState {
-    /// Of the rings of one direction, as sender and receiver have them.
-    pub(crate) fn capture(place: slipring_ring::DirectionLayout, views: [&RingView; 2]) -> Self {
-        let slipring_ring::DirectionLayout { tx, rx, words, num_slots } = place;
-        Self { tx, rx, words, slots: num_slots, offsets: views.map(OffsetsState::from_view) }
     }
 }

@@ -7,21 +7,30 @@ use std::sync::{Arc, Mutex};
 use slipring_abi::name::PipeRole;
 use slipring_ring::{BufIdx, FreeBufs, Geometry, KernRing, PersistentWords, Slot, SlotIdx};
 
-use crate::adapter::{Adapter, TxRx};
-use crate::binding::Binding;
-use crate::detached::DetachedAdapter;
-use crate::domain::{Domain, NetmapMemory, ObjectPools, lock};
-use crate::monitor::Monitor;
-use crate::names::{AdapterEvent, RecoveredPort};
-use crate::open::{Netmap, OpenHandle, Opener, PersistedOpen};
-use crate::parameters::Parameters;
-use crate::pipe::Pipe;
-use crate::restart::state::*;
-use crate::restart::{FdStore, Ledger, OpenId, RecoveredDomain, ResumeError};
-use crate::vale::attach::{AttachmentOwner, NicAttachment};
-use crate::vale::bridge::Bridge;
-use crate::vale::port::ValePort;
-use crate::waker::Notify;
+use crate::memory::ledger::Ledger;
+use crate::memory::netmap_memory::NetmapMemory;
+use crate::open::attachment_cleanup::AttachmentCleanup;
+use crate::open::commit_log::FdStore;
+use crate::open::domain::Domain;
+use crate::open::handle::OpenId;
+use crate::open::handle::{Netmap, OpenHandle, PersistedOpen};
+use crate::open::provider::{AdapterEvent, RecoveredPort};
+use crate::port::adapter::Adapter;
+use crate::port::binding::Binding;
+use crate::port::detached::DetachedAdapter;
+use crate::port::monitor::Monitor;
+use crate::port::pipe::Pipe;
+use crate::port::vale::attach::{AttachmentOwner, NicAttachment};
+use crate::port::vale::bridge::Bridge;
+use crate::port::vale::port::ValePort;
+use crate::port::waker::Notify;
+use crate::restart::{RecoveredDomain, ResumeError};
+use crate::types::lock::lock;
+use crate::types::opener::Opener;
+use crate::types::parameters::Parameters;
+use crate::types::params::ObjectPools;
+use crate::types::shape::TxRx;
+use crate::types::state::*;
 
 /// A domain with the open files that it had.
 #[derive(Debug)]
@@ -221,10 +230,10 @@ impl DomainResume<'_> {
             provider.notify(&AdapterEvent::InterfaceGone { uid, port });
             return Some(());
         }
-        let (domain, key) = (Arc::downgrade(&self.domain), state.key.clone());
-        let place = AttachmentOwner { domain, key: key.clone(), provider: provider.clone() };
+        let (handler, key) = (AttachmentCleanup::new(&self.domain, provider), state.key.clone());
+        let owner = AttachmentOwner { key: key.clone(), handler };
         let hub = self.bridges.get(&state.nic.bridge)?;
-        let attachment = NicAttachment::resume(state, place, &nic, hub, ticker)?;
+        let attachment = NicAttachment::resume(state, owner, &nic, hub, ticker)?;
         lock(&self.domain.names).switches.add_attached(key, attachment);
         Some(())
     }

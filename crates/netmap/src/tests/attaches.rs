@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::domain::MemoryNeeds;
-use crate::pipe::{Pipe, PipePlan};
+use crate::memory::netmap_memory::MemoryNeeds;
+use crate::port::pipe::{Pipe, PipePlan};
 use slipring_abi::name::PipeRole;
 use slipring_ring::RingView;
 
@@ -26,8 +26,11 @@ impl Provider for Arc<Machine> {
             for i in 0..2 {
                 let ends = [format!("near{i}"), format!("far{i}")];
                 let shape = AdapterShape { rings: [1; 2], host_rings: [0; 2], slots: [1024; 2] };
-                let parent =
-                    crate::detached::DetachedAdapter::new(ends[0].clone(), shape, memory.clone());
+                let parent = crate::port::detached::DetachedAdapter::new(
+                    ends[0].clone(),
+                    shape,
+                    memory.clone(),
+                );
                 let plan = PipePlan::of(&register, PipeRole::Master, &wanted.domain.params());
                 pipes.push(Pipe::new(ends, plan, wanted.domain.ledger.words_region(), parent)?);
             }
@@ -53,33 +56,25 @@ impl Provider for Arc<Machine> {
 #[derive(Debug)]
 struct Nic {
     ends: [Arc<dyn Adapter>; 2],
-    claims: Arc<Claims>,
+    base: AdapterBase,
     gone: Arc<AtomicBool>,
 }
 
 impl Nic {
     fn new(ends: [Arc<dyn Adapter>; 2], gone: Arc<AtomicBool>) -> Self {
-        let claims =
-            Claims::new(&AdapterShape { rings: [1; 2], host_rings: [1; 2], slots: [1024; 2] });
-        Self { ends, claims, gone }
+        let shape = AdapterShape { rings: [1; 2], host_rings: [1; 2], slots: [1024; 2] };
+        let base = AdapterBase::new("nic0".to_owned(), &shape, ends[0].memory().clone());
+        Self { ends, base, gone }
     }
 }
 
 impl Adapter for Nic {
-    fn name(&self) -> &str {
-        "nic0"
-    }
-
-    fn memory(&self) -> &Arc<NetmapMemory> {
-        self.ends[0].memory()
+    fn base(&self) -> &AdapterBase {
+        &self.base
     }
 
     fn shape(&self) -> AdapterShape {
         AdapterShape { rings: [1; 2], host_rings: [1; 2], slots: [1024; 2] }
-    }
-
-    fn claims(&self) -> &Arc<Claims> {
-        &self.claims
     }
 
     fn ring(&self, dir: TxRx, i: usize) -> Option<&RingView> {

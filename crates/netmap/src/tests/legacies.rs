@@ -9,7 +9,7 @@ fn old(name: &str) -> Nmreq {
 }
 
 fn call(client: &mut Client<'_>, cmd: u32, request: &Nmreq) -> Result<Nmreq, Errno> {
-    let mut arg = caller::bytes_of(request);
+    let mut arg = crate::memory::caller::bytes_of(request);
     client.world.netmap.ioctl(&client.open, cmd, &mut arg, &mut client.memory)?;
     Ok(Nmreq::read_from(&arg).unwrap())
 }

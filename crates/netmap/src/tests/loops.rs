@@ -183,18 +183,18 @@ fn a_loop_that_sleeps_is_ended_by_a_stop_from_another_thread() {
     let events = rustix::event::EventfdFlags::CLOEXEC;
     client.memory.events = (0..4).map(|_| rustix::event::eventfd(0, events).unwrap()).collect();
     let kick = client.memory.events[0].try_clone().unwrap();
-    let mut list = caller::bytes_of(&NmreqOption {
+    let mut list = crate::memory::caller::bytes_of(&NmreqOption {
         nro_reqtype: NETMAP_REQ_OPT_SYNC_KLOOP_EVENTFDS,
         nro_size: 24 + 16,
         ..NmreqOption::default()
     });
     for (ioeventfd, irqfd) in [(0, 1), (2, 3)] {
-        list.extend(caller::bytes_of(&KloopEventfds { ioeventfd, irqfd }));
+        list.extend(crate::memory::caller::bytes_of(&KloopEventfds { ioeventfd, irqfd }));
     }
     client.memory.write(OPTIONS, &list).unwrap();
     client.memory.put(BODY, &NmreqSyncKloopStart::default());
     client.say(0, 3);
-    let mut arg = caller::bytes_of(&NmreqHeader {
+    let mut arg = crate::memory::caller::bytes_of(&NmreqHeader {
         nr_options: OPTIONS,
         ..header("", NETMAP_REQ_SYNC_KLOOP_START)
     });
@@ -209,7 +209,7 @@ fn a_loop_that_sleeps_is_ended_by_a_stop_from_another_thread() {
         }
         rustix::io::write(&kick, &1u64.to_ne_bytes()).unwrap();
         let stop = NmreqHeader { nr_body: 0, ..header("", NETMAP_REQ_SYNC_KLOOP_STOP) };
-        let mut arg = caller::bytes_of(&stop);
+        let mut arg = crate::memory::caller::bytes_of(&stop);
         assert_eq!(world.netmap.ioctl(open, NIOCCTRL, &mut arg, &mut Flat::new()), Ok(0));
         assert_eq!(run.join().unwrap(), Ok(0));
     });

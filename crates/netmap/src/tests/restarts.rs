@@ -101,7 +101,7 @@ impl Daemon {
     ) -> Result<NmreqRegister, Errno> {
         let Caller { open, memory, call } = &mut self.callers[i];
         memory.put(BODY, wish);
-        let mut arg = caller::bytes_of(&header(name, NETMAP_REQ_REGISTER));
+        let mut arg = crate::memory::caller::bytes_of(&header(name, NETMAP_REQ_REGISTER));
         let mut numbered = Numbered(memory, *call);
         self.world.netmap.ioctl(open, NIOCCTRL, &mut arg, &mut numbered)?;
         Ok(memory.get(BODY))
@@ -395,8 +395,7 @@ fn frames_of_a_switch_that_were_being_sent_are_counted_and_not_sent_twice() {
     (0..3).for_each(|i| daemon.eye().queue(tx, i, 60, 0));
     // As a kill leaves it in the middle of a sync: it has taken two, and told nobody.
     let port = daemon.callers[a].open.bound.get().unwrap().port.clone();
-    let vale = port.as_any().and_then(|any| any.downcast_ref::<vale::port::ValePort>()).unwrap();
-    vale.record_begin(0, 2);
+    port.as_switched().unwrap().begin(0, 2);
     let mut daemon = daemon.killed();
     let info = &daemon.world.domain.switches()[0];
     assert_eq!(info.ports[0].counters.dropped(switch::SwitchDropReason::Restart), 2);
@@ -418,11 +417,14 @@ fn persistent_ports_are_there_after_a_restart() {
         memory.write(BODY, body).unwrap();
         let mut header = header(name, kind);
         header.nr_body = if body.is_empty() { 0 } else { BODY };
-        let mut arg = caller::bytes_of(&header);
+        let mut arg = crate::memory::caller::bytes_of(&header);
         daemon.world.netmap.ioctl(open, NIOCCTRL, &mut arg, &mut Numbered(memory, *call))
     };
-    let new = caller::bytes_of(&NmreqValeNewif::default());
-    let attach = caller::bytes_of(&NmreqValeAttach { reg: all(), ..NmreqValeAttach::default() });
+    let new = crate::memory::caller::bytes_of(&NmreqValeNewif::default());
+    let attach = crate::memory::caller::bytes_of(&NmreqValeAttach {
+        reg: all(),
+        ..NmreqValeAttach::default()
+    });
     assert_eq!(ask(&mut daemon, "v0", NETMAP_REQ_VALE_NEWIF, &new), Ok(0));
     for name in ["vale0:v0", "vale1:v0"] {
         assert_eq!(ask(&mut daemon, name, NETMAP_REQ_VALE_ATTACH, &attach), Ok(0));
@@ -440,7 +442,7 @@ fn persistent_ports_are_there_after_a_restart() {
     daemon.callers.truncate(a);
     assert_eq!(ask(&mut daemon, "v0", NETMAP_REQ_VALE_NEWIF, &new), Err(Errno::EXIST));
     assert_eq!(ask(&mut daemon, "v0", NETMAP_REQ_VALE_DELIF, &[]), Err(Errno::BUSY));
-    let detach = caller::bytes_of(&NmreqValeDetach::default());
+    let detach = crate::memory::caller::bytes_of(&NmreqValeDetach::default());
     for name in ["vale0:v0", "vale1:v0"] {
         assert_eq!(ask(&mut daemon, name, NETMAP_REQ_VALE_DETACH, &detach), Ok(0));
     }
@@ -470,7 +472,7 @@ fn a_ledger_that_makes_no_sense_is_refused_or_harmless() {
     daemon.bound("y}2", &NmreqRegister { nr_extra_bufs: 50, ..small() });
     daemon.bound("vale0:a", &small());
     daemon.bound("vale0:b{1", &small());
-    let (_, state) = restart::Ledger::adopt(daemon.shelf.copy("ledger-0"))
+    let (_, state) = crate::memory::ledger::Ledger::adopt(daemon.shelf.copy("ledger-0"))
         .map(|(ledger, state)| (std::mem::forget(ledger), state))
         .unwrap();
     let (mut random, mut refused) = (1u64, 0);
@@ -482,7 +484,7 @@ fn a_ledger_that_makes_no_sense_is_refused_or_harmless() {
             let at = (random >> 33) as usize % bytes.len();
             bytes[at] = (random >> 24) as u8;
         }
-        let ledger = restart::Ledger::new().unwrap();
+        let ledger = crate::memory::ledger::Ledger::new().unwrap();
         ledger.write(&bytes);
         let left = RecoveredDomain {
             ledger: ledger.file().try_clone_to_owned().unwrap(),

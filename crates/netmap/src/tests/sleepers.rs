@@ -3,7 +3,6 @@
 use slipring_ring::{DeviceMapping, HostedRx, HostedTx, RingView, SyncReport};
 
 use super::*;
-use crate::pipe::PipeAdapter;
 
 const SLEEPER: u64 = 9;
 
@@ -213,11 +212,11 @@ fn who_finds_another_at_the_ring_is_told_to_come_back() {
     let world = World::new();
     let (mut a, b) = (world.bound("x{1"), world.bound("x}1"));
     let port = b.open.bound.get().unwrap().port.clone();
-    let end = port.as_any().and_then(|any| any.downcast_ref::<PipeAdapter>()).unwrap();
+    let end = port.as_delegating().unwrap();
     view(&a, TxRx::Tx).advance_to(1);
     // Before it armed, so it is not told of this.
     a.ioctl(NIOCTXSYNC).unwrap();
-    end.while_locked(TxRx::Rx, 0, || sleep(&b, PollEvents::IN, SLEEPER));
+    end.while_locked(TxRx::Rx, 0, &mut || sleep(&b, PollEvents::IN, SLEEPER));
     (0..2).for_each(|_| world.netmap.ticker.tick());
     assert_eq!(told(&world), [SLEEPER]);
     assert_eq!(b.poll(PollEvents::IN), PollEvents::IN);

@@ -9,7 +9,7 @@ pub(super) fn list(
 ) -> Result<(String, u16, u32), Errno> {
     let body = NmreqValeList { nr_bridge_idx: place.0, nr_port_idx: place.1, ..Default::default() };
     client.memory.put(BODY, &body);
-    let mut arg = caller::bytes_of(&header(name, NETMAP_REQ_VALE_LIST));
+    let mut arg = crate::memory::caller::bytes_of(&header(name, NETMAP_REQ_VALE_LIST));
     client.world.netmap.ioctl(&client.open, NIOCCTRL, &mut arg, &mut client.memory)?;
     let got: NmreqValeList = client.memory.get(BODY);
     let answer = NmreqHeader::read_from(&arg).unwrap();
@@ -69,7 +69,7 @@ fn an_old_list_writes_the_name_back() {
     let _port = world.bound("vale3:port");
     let mut client = world.open();
     let old = Nmreq { nr_version: 14, nr_cmd: NETMAP_BDG_LIST, ..Nmreq::default() };
-    let mut arg = caller::bytes_of(&old);
+    let mut arg = crate::memory::caller::bytes_of(&old);
     client.world.netmap.ioctl(&client.open, NIOCGINFO, &mut arg, &mut client.memory).unwrap();
     assert_eq!(&Nmreq::read_from(&arg).unwrap().nr_name[..11], b"vale3:port\0");
 }

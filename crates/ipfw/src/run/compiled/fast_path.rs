@@ -7,7 +7,7 @@
 //! order. Nothing that they do can change what was left to the others, and counters add up
 //! in any order.
 
-use super::super::checking::ParsedPacket;
+use super::super::check_buffers::ParsedPacket;
 use super::super::interpret::RunEnd;
 use super::super::list::RuleCounters;
 use super::super::metadata::PacketMetadata;

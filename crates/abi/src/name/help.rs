@@ -1,0 +1,85 @@
+//! What to write instead of a string that is not a port name.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::error::{PortNameError, PortNameFault};
+use super::kind::{NameForm, PLANNED};
+use super::{PortName, listed};
+
+/// The kinds that can be opened; the grammar knows more.
+fn kinds() -> String {
+    let words = listed("", |kind| kind.form != NameForm::SwitchPort && !kind.has(PLANNED));
+    format!("the kinds are {words}; pipes are NAME{{K and NAME}}K, ports of switches valeX:NAME")
+}
+
+impl PortNameError {
+    /// The one thing to try next, without the word "help".
+    #[must_use]
+    pub fn help(&self) -> Option<String> {
+        match &self.reason {
+            PortNameFault::MissingKind => Some(self.help_missing_kind()),
+            PortNameFault::UnknownKind(_) => Some(kinds()),
+            PortNameFault::MissingSwitchPort { .. } => Some(self.help_switch()),
+            PortNameFault::ExpectedRing { found: Some(_) }
+            | PortNameFault::ExpectedSuffix { .. } => self.help_dash(),
+            PortNameFault::BadChar { found: ':' } => self.help_with_kind(""),
+            PortNameFault::PipeOfKind => self.help_with_kind("netmap:"),
+            PortNameFault::UnknownFlag(_) => Some(
+                "the flags are x (exclusive), z (zero-copy monitor), t (monitor tx), \
+                 r (monitor rx), T (tx rings only) and R (rx rings only)"
+                    .to_string(),
+            ),
+            PortNameFault::UnknownOption(_) => {
+                Some("the options are @N, @share:…, @extmem:…, @conf:… and @offset:…".to_string())
+            }
+            PortNameFault::UnknownKey { known, .. } => {
+                Some(format!("the keys are {}", known.join(", ")))
+            }
+            _ => None,
+        }
+    }
+
+    fn help_missing_kind(&self) -> String {
+        let with_kind = format!("netmap:{}", self.input);
+        match PortName::parse(&with_kind) {
+            Ok(_) => format!("write `{with_kind}`"),
+            Err(error) => error.help().unwrap_or_else(kinds),
+        }
+    }
+
+    fn help_switch(&self) -> String {
+        let switch: String = self.input.chars().take(self.column - 1).collect();
+        format!("write `{switch}:NAME` for a port of the switch, `netmap:NAME` for an interface")
+    }
+
+    /// The same name with another kind, if that is right.
+    fn help_with_kind(&self, prefix: &str) -> Option<String> {
+        let (_, rest) = self.input.split_once(':')?;
+        let name = format!("{prefix}{rest}");
+        PortName::parse(&name).ok()?;
+        Some(format!("write `{name}`"))
+    }
+
+    /// For a name with a `-` in it that was taken for the start of a ring suffix.
+    fn help_dash(&self) -> Option<String> {
+        let chars: Vec<char> = self.input.chars().collect();
+        let dash = chars[..self.column - 1].iter().rposition(|&c| c == '-')?;
+        let doubled = |until: usize| -> String {
+            let copies = |(i, c)| core::iter::repeat_n(c, doubled_count(i, c, dash, until));
+            chars.iter().copied().enumerate().flat_map(copies).collect()
+        };
+        // Only this `-`, so that `my-if-2` keeps its ring; or else all that follow.
+        let name = [dash, chars.len()]
+            .into_iter()
+            .map(doubled)
+            .find(|name| PortName::parse_classic(name).is_ok())?;
+        Some(format!("a `-` that belongs to the name is written twice: `{name}`"))
+    }
+}
+
+/// How often `c` at `index` is written when the dashes `from..=until` belong to the name.
+fn doubled_count(index: usize, c: char, from: usize, until: usize) -> usize {
+    if c == '-' && (from..=until).contains(&index) { 2 } else { 1 }
+}

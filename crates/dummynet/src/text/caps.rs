@@ -1,0 +1,32 @@
+//! Caps on what commands may ask for.
+
+/// Caps on what may be configured, with their names as sysctls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueCaps {
+    /// `net.inet.ip.dummynet.pipe_slot_limit`: 100.
+    pub slots: u32,
+    /// `net.inet.ip.dummynet.pipe_byte_limit`: 1 MiB.
+    pub bytes: u32,
+}
+
+impl Default for QueueCaps {
+    fn default() -> Self {
+        Self { slots: 100, bytes: 1 << 20 }
+    }
+}
+
+impl QueueCaps {
+    /// None: what is read is checked elsewhere.
+    pub const NONE: Self = Self { slots: u32::MAX, bytes: u32::MAX };
+
+    /// These, once the sysctl of this name, with or without its prefix, has this value.
+    #[must_use]
+    pub fn with_sysctl(mut self, name: &str, value: u32) -> Self {
+        match name.rsplit('.').next() {
+            Some("pipe_slot_limit") => self.slots = value,
+            Some("pipe_byte_limit") => self.bytes = value,
+            _ => {}
+        }
+        self
+    }
+}

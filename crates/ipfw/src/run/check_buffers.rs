@@ -1,0 +1,42 @@
+//! Buffers for packets under check, and a packet with what was looked up for it.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::compiled::{PacketState, RuleFinders};
+use super::interpret::RuleVerdict;
+use crate::packet::{MalformedReason, PacketHeaders};
+use crate::state::StateHash;
+
+/// Room for packets, used again and again.
+#[derive(Debug, Default)]
+pub(super) struct CheckBuffers {
+    pub(super) finders: RuleFinders,
+    /// The verdict of a run that ended by [`End::Other`].
+    pub(super) other: Option<RuleVerdict>,
+    /// `None` while a packet is checked.
+    pub(super) one: Option<Box<ParsedPacket>>,
+    pub(super) group: Vec<ParsedPacket>,
+}
+
+/// A packet, and what was looked up for it. It stays where it was read: a copy costs more than
+/// some rules.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ParsedPacket {
+    pub(super) packet: PacketHeaders,
+    pub(super) state: PacketState,
+    pub(super) hash: Option<StateHash>,
+    pub(super) fault: Option<MalformedReason>,
+    /// How long the frame was.
+    pub(super) len: usize,
+}
+
+impl ParsedPacket {
+    /// Reads a frame.
+    #[inline(always)]
+    pub(super) fn read(&mut self, frame: &[u8]) -> Result<(), MalformedReason> {
+        self.hash = None;
+        self.state.reset();
+        self.packet.read(frame)
+    }
+}

@@ -1,0 +1,40 @@
+//! The instances of `nat` and `nptv6` as commands have configured them.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+
+use slipring_nat::NatConfig;
+
+use crate::rule::ObjectName;
+use crate::text::Nptv6Options;
+
+/// Instances as they are configured. A copy is cheap.
+#[derive(Clone, Debug, Default)]
+pub struct Translations {
+    /// Instances of `nat`.
+    pub(super) nat: BTreeMap<u16, TranslatorConfig<Arc<NatConfig>>>,
+    /// Instances of `nptv6`.
+    pub(super) nptv6: BTreeMap<ObjectName, TranslatorConfig<Nptv6Options>>,
+    created: u64,
+}
+
+/// An instance, told apart from others that had its name.
+#[derive(Clone, Debug)]
+pub(super) struct TranslatorConfig<T> {
+    pub(super) id: u64,
+    pub(super) settings: T,
+}
+
+impl Translations {
+    /// Makes an instance, or changes one, which stays the same instance.
+    pub(super) fn configure(&mut self, number: u16, settings: NatConfig) {
+        self.created += 1;
+        let id = self.nat.get(&number).map_or(self.created, |made| made.id);
+        self.nat.insert(number, TranslatorConfig { id, settings: Arc::new(settings) });
+    }
+
+    pub(super) fn create(&mut self, name: ObjectName, settings: Nptv6Options) {
+        self.created += 1;
+        self.nptv6.insert(name, TranslatorConfig { id: self.created, settings });
+    }
+}

@@ -1,0 +1,61 @@
+//! What numbers in tables are for.
+
+/// What a number in a table's value is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ValueKind {
+    /// Target of `skipto` and `call`.
+    SkipTo,
+    /// Number of a pipe or queue.
+    Pipe,
+    /// A forwarding table; nothing here uses it.
+    Fib,
+    /// A translator.
+    Nat,
+    /// A DSCP.
+    Dscp,
+    /// A tag.
+    Tag,
+    /// A divert port; nothing here uses it.
+    Divert,
+    /// A netgraph hook; nothing here uses it.
+    Netgraph,
+    /// How many states.
+    Limit,
+    /// An IPv4 next hop.
+    Ipv4,
+    /// An IPv6 next hop.
+    Ipv6,
+    /// A mark.
+    Mark,
+}
+
+/// In the order in which values list them.
+pub(super) const KINDS: [(ValueKind, &str); 12] = [
+    (ValueKind::SkipTo, "skipto"),
+    (ValueKind::Pipe, "pipe"),
+    (ValueKind::Fib, "fib"),
+    (ValueKind::Nat, "nat"),
+    (ValueKind::Dscp, "dscp"),
+    (ValueKind::Tag, "tag"),
+    (ValueKind::Divert, "divert"),
+    (ValueKind::Netgraph, "netgraph"),
+    (ValueKind::Limit, "limit"),
+    (ValueKind::Ipv4, "ipv4"),
+    (ValueKind::Ipv6, "ipv6"),
+    (ValueKind::Mark, "mark"),
+];
+
+impl ValueKind {
+    /// The kind that `valtype` calls so.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        KINDS.iter().find(|(_, known)| *known == name).map(|&(kind, _)| kind)
+    }
+
+    /// What `valtype` calls it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        KINDS[self as usize].1
+    }
+}

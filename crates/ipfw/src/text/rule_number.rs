@@ -1,0 +1,30 @@
+//! Rule numbers and ranges of them in commands.
+
+use super::number;
+use crate::rule::{Rule, RuleNumber};
+
+/// A rule to add and where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AddRule {
+    /// Its number; `None` is behind the last one.
+    pub number: Option<RuleNumber>,
+    /// The rule.
+    pub rule: Rule,
+}
+
+/// Rule numbers, inclusive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NumberRange {
+    /// The lowest.
+    pub first: RuleNumber,
+    /// The highest.
+    pub last: RuleNumber,
+}
+
+/// A rule number, or two with a `-` between them.
+pub(super) fn range(item: &str) -> Option<NumberRange> {
+    let read = |text| number::decimal(text).and_then(|number| RuleNumber::try_from(number).ok());
+    let (first, last) = item.split_once('-').unwrap_or((item, item));
+    let (first, last) = (read(first)?, read(last)?);
+    (first <= last).then_some(NumberRange { first, last })
+}

@@ -1,0 +1,8 @@
+//! Memories: the file of a user and the memories in it, pages that programs bring, the memory of the calling
+//! program, and the ledger for the saved state.
+
+pub(crate) mod caller;
+pub(crate) mod external;
+pub(crate) mod ledger;
+pub(crate) mod netmap_memory;
+pub(crate) mod user_memory;

@@ -1,0 +1,340 @@
+//! The memory of one user: one file that all programs of the user map, and the memories in it.
+//!
+//! ```text
+//!   file   | memory 1 (global) | memory 2 | free | memory 4 | free ...            (sparse)
+//!          0                                                          domain_bytes
+//! ```
+//!
+//! Which memory a client will use is known only when it binds, but what its `mmap` shows is fixed
+//! when it opens: so it gets the whole file, and `nr_offset` counts from the file's start. Memories
+//! are placed lowest first, so that `nr_memsize` (the end of the one that is bound) stays small.
+
+mod usage;
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, Weak};
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use slipring_ring::{FreeBufs, Geometry, Region};
+
+use crate::memory::external::{ExtmemLayout, SharedPages};
+use crate::memory::netmap_memory::{GLOBAL_MEM_ID, MemoryNeeds, NetmapMemory};
+use crate::types::lock::lock;
+use crate::types::parameters::Parameters;
+use crate::types::params::{MemoryParams, ObjectPools};
+
+pub use usage::MemoryUse;
+
+/// One memory's part of what is left, as a divisor.
+const SPARE_SHARE_DIVISOR: u64 = 16;
+
+/// The file of one user and the memories in it.
+#[derive(Debug)]
+pub struct UserMemory {
+    uid: u32,
+    file: Arc<OwnedFd>,
+    parameters: Arc<Parameters>,
+    space: Arc<Mutex<FileSpace>>,
+    memories: Mutex<HashMap<u16, Weak<NetmapMemory>>>,
+}
+
+/// Which bytes of the file are taken: length by start.
+#[derive(Debug)]
+struct FileSpace {
+    allocated: BTreeMap<u64, u64>,
+    end: u64,
+}
+
+/// A claim on a part of the file, given up when the region in it is gone.
+#[derive(Debug)]
+struct SpaceLease {
+    space: Arc<Mutex<FileSpace>>,
+    offset: u64,
+}
+
+impl Drop for SpaceLease {
+    fn drop(&mut self) {
+        lock(&self.space).allocated.remove(&self.offset);
+    }
+}
+
+impl FileSpace {
+    /// Takes just these bytes; whether they were free.
+    fn alloc_at(&mut self, at: u64, len: u64) -> bool {
+        let Some(end) = at.checked_add(len).filter(|&end| end <= self.end && len > 0) else {
+            return false;
+        };
+        let before = self.allocated.range(..end).next_back();
+        let is_free = before.is_none_or(|(&start, &taken)| start + taken <= at);
+        if is_free {
+            self.allocated.insert(at, len);
+        }
+        is_free
+    }
+
+    fn alloc(&mut self, len: u64) -> Option<u64> {
+        let mut at = 0;
+        for (&start, &taken) in &self.allocated {
+            if start - at >= len {
+                break;
+            }
+            at = start + taken;
+        }
+        let fits = at.checked_add(len).is_some_and(|end| end <= self.end);
+        fits.then(|| self.allocated.insert(at, len)).map(|_| at)
+    }
+}
+
+impl UserMemory {
+    /// Creates an empty sparse file, sealed against growing and shrinking.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub(crate) fn new(uid: u32, parameters: &Arc<Parameters>) -> Result<Self, Errno> {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = rustix::fs::memfd_create("slipring-domain", flags)?;
+        rustix::fs::ftruncate(&file, parameters.current().domain_bytes)?;
+        let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+        rustix::fs::fcntl_add_seals(&file, seals)?;
+        Self::with_file(uid, file, parameters)
+    }
+
+    /// Adopts a file; its memories are resumed one by one ([`Self::resume_memory`]).
+    pub(crate) fn with_file(
+        uid: u32,
+        file: OwnedFd,
+        parameters: &Arc<Parameters>,
+    ) -> Result<Self, Errno> {
+        let end = rustix::fs::fstat(&file)?.st_size as u64;
+        let space = FileSpace { allocated: BTreeMap::new(), end };
+        Ok(Self {
+            uid,
+            file: Arc::new(file),
+            parameters: parameters.clone(),
+            space: Arc::new(Mutex::new(space)),
+            memories: Mutex::default(),
+        })
+    }
+
+    /// Leaves all memory in place until this process ends, whatever is closed meanwhile: programs
+    /// that outlive a daemon go on to read what they have mapped.
+    pub fn keep_memory_mapped(&self) {
+        let memories = lock(&self.memories);
+        memories.values().filter_map(Weak::upgrade).for_each(std::mem::forget);
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// The file that clients map.
+    #[must_use]
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Sizes that change.
+    pub(crate) fn parameters(&self) -> &Arc<Parameters> {
+        &self.parameters
+    }
+
+    /// Its sizes, as they are now.
+    #[must_use]
+    pub fn params(&self) -> MemoryParams {
+        self.parameters.current()
+    }
+
+    /// The memory of this number. The global one is made when it is first asked for, and goes
+    /// when nobody uses it.
+    ///
+    /// # Errors
+    /// [`Errno::INVAL`]: there is none. [`Errno::NOMEM`].
+    pub fn memory(&self, id: u16) -> Result<Arc<NetmapMemory>, Errno> {
+        let mut memories = lock(&self.memories);
+        match memories.get(&id).and_then(Weak::upgrade) {
+            Some(memory) => Ok(memory),
+            None if id == GLOBAL_MEM_ID => {
+                let params = self.params();
+                self.parameters.set_current_sizes(&params);
+                self.make(&mut memories, id, params.global(), params.objects())
+            }
+            None => Err(Errno::INVAL),
+        }
+    }
+
+    /// A memory of its own for one port or a family of ports.
+    ///
+    /// # Errors
+    /// [`Errno::NOMEM`].
+    pub fn private_memory(&self, room: MemoryNeeds) -> Result<Arc<NetmapMemory>, Errno> {
+        let mut memories = lock(&self.memories);
+        let id = free_id(&mut memories)?;
+        let least = self.parameters.private_geometry();
+        let geometry = Geometry {
+            ring_bytes: room.ring_bytes.max(least.ring_bytes),
+            bufs: room.bufs.saturating_add(2).max(least.bufs),
+            buf_size: least.buf_size,
+        };
+        self.make(&mut memories, id, geometry, self.parameters.private_pools())
+    }
+
+    /// The memory that lies in a program's pages; that of the last time, if somebody uses it.
+    ///
+    /// # Errors
+    /// [`Errno::INVAL`]: pages that are not whole. [`Errno::NOMEM`]: too few for these sizes.
+    pub(crate) fn external_memory(
+        &self,
+        pages: &SharedPages,
+        split: &ExtmemLayout,
+    ) -> Result<Arc<NetmapMemory>, Errno> {
+        let (mut memories, place) = (lock(&self.memories), Some(pages.location()));
+        let mut known = memories.values().filter_map(Weak::upgrade);
+        if let Some(same) = known.find(|one| one.external == place && !one.region.is_revoked()) {
+            return Ok(same);
+        }
+        let id = free_id(&mut memories)?;
+        let lent = pages.map(split.len)?;
+        let region =
+            Region::from_revocable(lent, split.len, split.geometry).map_err(|_| Errno::NOMEM)?;
+        let objects = split.objects;
+        let memory = Arc::new(NetmapMemory { id, region, objects, external: place });
+        memories.insert(id, Arc::downgrade(&memory));
+        Ok(memory)
+    }
+
+    /// The global memory if it has room, else one of its own.
+    ///
+    /// # Errors
+    /// [`Errno::NOMEM`].
+    pub fn memory_with(&self, room: MemoryNeeds) -> Result<Arc<NetmapMemory>, Errno> {
+        let global = self.memory(GLOBAL_MEM_ID)?;
+        if global.region.free_bufs() >= room.bufs {
+            return Ok(global);
+        }
+        self.private_memory(room)
+    }
+
+    /// Buffers that a memory may have beyond those that it needs at once, each with `overhead`
+    /// bytes. They cost nothing until they are used, but the addresses: so it is a part of what is
+    /// left of half of those that old requests can name (32 bits), and soon 0.
+    pub(crate) fn spare_bufs(&self, overhead: u64) -> u32 {
+        let buf_size = self.parameters.private_geometry().buf_size;
+        let space = lock(&self.space);
+        let ours = space.end.min(1 << 32) / 2;
+        let left = ours.saturating_sub(space.allocated.values().sum());
+        (left / SPARE_SHARE_DIVISOR / (u64::from(buf_size) + overhead)) as u32
+    }
+
+    /// Those that somebody uses.
+    pub(crate) fn memories(&self) -> Vec<Arc<NetmapMemory>> {
+        lock(&self.memories).values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// One that a process which is no more had at `at`.
+    pub(crate) fn resume_memory(
+        &self,
+        id: u16,
+        at: u64,
+        geometry: Geometry,
+        left: &FreeBufs,
+        objects: ObjectPools,
+    ) -> Option<Arc<NetmapMemory>> {
+        let mut memories = lock(&self.memories);
+        let len = Region::size_of(geometry).ok()?;
+        if id == 0 || memories.contains_key(&id) || !lock(&self.space).alloc_at(at, len) {
+            return None;
+        }
+        let lease = Box::new(SpaceLease { space: self.space.clone(), offset: at });
+        let region = Region::resume(&self.file, at, geometry, left, lease).ok()?;
+        let memory = Arc::new(NetmapMemory { id, region, objects, external: None });
+        memories.insert(id, Arc::downgrade(&memory));
+        Some(memory)
+    }
+
+    fn make(
+        &self,
+        memories: &mut HashMap<u16, Weak<NetmapMemory>>,
+        id: u16,
+        geometry: Geometry,
+        objects: ObjectPools,
+    ) -> Result<Arc<NetmapMemory>, Errno> {
+        let len = Region::size_of(geometry).map_err(|_| Errno::NOMEM)?;
+        let at = lock(&self.space).alloc(len).ok_or(Errno::NOMEM)?;
+        let lease = Box::new(SpaceLease { space: self.space.clone(), offset: at });
+        let region = Region::within(&self.file, at, geometry, lease);
+        let region = region.map_err(|_| Errno::NOMEM)?;
+        let memory = Arc::new(NetmapMemory { id, region, objects, external: None });
+        memories.insert(id, Arc::downgrade(&memory));
+        Ok(memory)
+    }
+}
+
+/// A number that no memory has; those that are gone are forgotten.
+fn free_id(memories: &mut HashMap<u16, Weak<NetmapMemory>>) -> Result<u16, Errno> {
+    memories.retain(|_, memory| memory.strong_count() > 0);
+    let id = (GLOBAL_MEM_ID + 1..=u16::MAX).find(|id| !memories.contains_key(id));
+    id.ok_or(Errno::NOMEM)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn domain() -> UserMemory {
+        with(&MemoryParams::default())
+    }
+
+    fn with(params: &MemoryParams) -> UserMemory {
+        UserMemory::new(0, &Parameters::new(params)).unwrap()
+    }
+
+    #[test]
+    fn memories_are_placed_lowest_first_and_their_places_are_used_again() {
+        let domain = domain();
+        let room = MemoryNeeds::rings(2, 64, true);
+        let [a, b, c] = [(); 3].map(|()| domain.private_memory(room).unwrap());
+        assert_eq!([a.id(), b.id(), c.id()], [2, 3, 4]);
+        assert_eq!(a.region().file_offset(), 0);
+        assert_eq!(b.region().file_offset(), a.map_len());
+        let place = b.region().file_offset();
+        drop(b);
+        assert_eq!(domain.private_memory(room).unwrap().region().file_offset(), place);
+    }
+
+    #[test]
+    fn the_global_memory_has_netmaps_size_and_lives_while_it_is_used() {
+        let domain = domain();
+        let global = domain.memory(1).unwrap();
+        assert_eq!(global.region().num_bufs(), 163_840);
+        assert!(Arc::ptr_eq(&global, &domain.memory(1).unwrap()));
+        let taken = global.region().alloc_bufs(3).unwrap();
+        drop(global);
+        let again = domain.memory(1).unwrap();
+        assert_eq!(again.region().alloc_bufs(3).unwrap(), taken, "it started afresh");
+    }
+
+    #[test]
+    fn a_number_that_no_memory_has_is_refused() {
+        assert_eq!(domain().memory(7).err(), Some(Errno::INVAL));
+    }
+
+    #[test]
+    fn a_port_that_the_global_memory_has_no_room_for_gets_its_own() {
+        let params = MemoryParams { buf_num: 100, ..MemoryParams::default() };
+        let domain = with(&params);
+        assert_eq!(domain.memory_with(MemoryNeeds::rings(1, 64, true)).unwrap().id(), 1);
+        assert_eq!(domain.memory_with(MemoryNeeds::rings(2, 64, true)).unwrap().id(), 2);
+    }
+
+    #[test]
+    fn a_domain_that_is_full_says_so() {
+        let params = MemoryParams { domain_bytes: 16 << 20, ..MemoryParams::default() };
+        let domain = with(&params);
+        assert_eq!(domain.memory(1).err(), Some(Errno::NOMEM));
+        assert!(domain.private_memory(MemoryNeeds::rings(1, 64, true)).is_ok());
+    }
+}

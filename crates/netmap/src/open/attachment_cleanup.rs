@@ -1,0 +1,39 @@
+//! Detaches an interface that has vanished from its switch and reports it.
+
+use std::sync::{Arc, Weak};
+
+use crate::open::domain::Domain;
+use crate::open::provider::{AdapterEvent, Provider};
+use crate::port::vale::attach::{NicAttachment, NicVanishedHandler};
+use crate::types::lock::lock;
+use crate::types::port_name::PortKey;
+
+/// The domain that owns the switch, and the provider to notify.
+#[derive(Debug)]
+pub(crate) struct AttachmentCleanup {
+    domain: Weak<Domain>,
+    provider: Arc<dyn Provider>,
+}
+
+impl AttachmentCleanup {
+    pub(crate) fn new(domain: &Arc<Domain>, provider: &Arc<dyn Provider>) -> Arc<Self> {
+        Arc::new(Self { domain: Arc::downgrade(domain), provider: provider.clone() })
+    }
+}
+
+impl NicVanishedHandler for AttachmentCleanup {
+    fn nic_vanished(&self, key: &PortKey, is_current: &dyn Fn(&NicAttachment) -> bool) {
+        let Some(domain) = self.domain.upgrade() else { return };
+        let mut names = lock(&domain.names);
+        let attached = &mut names.switches.attached;
+        let ours = attached.get(key).is_some_and(|one| is_current(one));
+        let gone = if ours { attached.remove(key) } else { None };
+        drop(names);
+        if gone.is_some() {
+            self.provider
+                .notify(&AdapterEvent::InterfaceGone { uid: domain.uid(), port: key.1.clone() });
+        }
+        // Its other workers end first, which may take a moment.
+        drop(gone);
+    }
+}

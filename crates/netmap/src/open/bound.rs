@@ -1,0 +1,56 @@
+//! Which ports programs have bound, for who wants to watch one.
+
+use std::sync::Arc;
+
+use slipring_abi::name::PipeRole;
+
+use crate::open::domain::Domain;
+use crate::port::adapter::Adapter;
+use crate::types::lock::lock;
+use crate::types::outcome::AdapterCounters;
+use crate::types::port_name::PortKind;
+
+/// A port that somebody has bound, so that it can be monitored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoundPort {
+    /// Inode number of the network namespace that its name is of.
+    pub netns: u64,
+    /// Its name in requests: `eth0`, `x{1`, `vale0:a`.
+    pub name: String,
+    /// What it is.
+    pub kind: PortKind,
+    /// What has passed it, where that is counted here.
+    pub counters: Option<AdapterCounters>,
+}
+
+impl Domain {
+    /// All of them, by name.
+    #[must_use]
+    pub fn bound_ports(&self) -> Vec<BoundPort> {
+        let (named, pipes, persistent) = {
+            let names = lock(&self.names);
+            let (named, pipes) = names.all();
+            (named, pipes, names.switches.named())
+        };
+        let plain = named.into_iter().map(|(key, port)| {
+            let kind = PortKind::of_name(&key.1);
+            (key, port, kind)
+        });
+        let switched = persistent.into_iter().map(|(key, port)| (key, port, PortKind::Switch));
+        let ends = pipes.into_iter().flat_map(|((netns, _), pipe)| {
+            [PipeRole::Master, PipeRole::Slave].map(|role| {
+                let end = pipe.end(role);
+                ((netns, end.name().to_owned()), end, PortKind::Pipe)
+            })
+        });
+        let bound = |port: &Arc<dyn Adapter>| !port.claims().is_idle() && !port.has_vanished();
+        let all = plain.chain(switched).chain(ends).filter(|(_, port, _)| bound(port));
+        let one = |((netns, name), port, kind): ((u64, String), Arc<dyn Adapter>, PortKind)| {
+            BoundPort { netns, name, kind, counters: port.counters() }
+        };
+        let mut all: Vec<_> = all.map(one).collect();
+        all.sort_by(|a, b| (a.netns, &a.name).cmp(&(b.netns, &b.name)));
+        all.dedup();
+        all
+    }
+}

@@ -1,0 +1,102 @@
+//! The part of a domain that exists for a successor process: the store that keeps the domain's files, and
+//! the list of open files, which no table of names has.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex};
+
+use crate::memory::ledger::Ledger;
+use crate::open::commit_lock::CommitLock;
+use crate::port::persist::PortIndex;
+use crate::types::lock::lock;
+use crate::types::state::OpenState;
+
+/// Keeps descriptors for the process that follows this one.
+pub trait FdStore: Send + Sync + Debug {
+    /// Keeps a descriptor under a name, until [`Self::forget`].
+    fn store(&self, name: &str, fd: BorrowedFd<'_>);
+
+    /// Lets it go.
+    fn remove(&self, name: &str);
+}
+
+/// An open file that can be saved for a successor process.
+pub(crate) trait PersistentOpen: Send + Sync + Debug {
+    /// The saved form; `ports` assigns an index to the port that the file has bound. `None` if the file
+    /// ends with this process.
+    fn state(&self, ports: &mut dyn PortIndex) -> Option<OpenState>;
+}
+
+/// The part of a domain that is there for the process that follows.
+#[derive(Debug)]
+pub(crate) struct CommitLog {
+    uid: u32,
+    store: Option<Arc<dyn FdStore>>,
+    pub(crate) lock: Arc<CommitLock>,
+    /// By the front's number.
+    files: Mutex<BTreeMap<u64, Arc<dyn PersistentOpen>>>,
+}
+
+impl CommitLog {
+    /// Whether a process may follow this one.
+    pub(crate) fn has_store(&self) -> bool {
+        self.store.is_some()
+    }
+
+    /// Keeps both files, if there is a store.
+    pub(crate) fn store_files(&self, memory: BorrowedFd<'_>, ledger: &Ledger) {
+        if let Some(store) = &self.store {
+            store.store(&memory_name(self.uid), memory);
+            store.store(&ledger_name(self.uid), ledger.file());
+        }
+    }
+
+    pub(crate) fn new(
+        uid: u32,
+        memory: BorrowedFd<'_>,
+        ledger: &Ledger,
+        store: Option<Arc<dyn FdStore>>,
+    ) -> Self {
+        let book = Self { uid, store, lock: Arc::default(), files: Mutex::default() };
+        book.store_files(memory, ledger);
+        book
+    }
+
+    /// The open files.
+    pub(crate) fn files(&self) -> Vec<Arc<dyn PersistentOpen>> {
+        lock(&self.files).values().cloned().collect()
+    }
+
+    /// Adds an open file, which the front knows by `handle`.
+    pub(crate) fn register_file(&self, handle: u64, file: Arc<dyn PersistentOpen>) {
+        lock(&self.files).insert(handle, file);
+    }
+
+    /// Removes a file that is being closed.
+    pub(crate) fn unregister_file(&self, handle: u64) {
+        let left = lock(&self.files).remove(&handle);
+        drop(left);
+    }
+}
+
+impl Drop for CommitLog {
+    fn drop(&mut self) {
+        if let Some(store) = &self.store {
+            store.remove(&memory_name(self.uid));
+            store.remove(&ledger_name(self.uid));
+        }
+    }
+}
+
+/// The name under which a user's memory is kept.
+#[must_use]
+pub fn memory_name(uid: u32) -> String {
+    format!("memory-{uid}")
+}
+
+/// The name under which his ledger is kept.
+#[must_use]
+pub fn ledger_name(uid: u32) -> String {
+    format!("ledger-{uid}")
+}

@@ -1,0 +1,194 @@
+//! Control blocks (option CSB): a ring's indices outside of the ring, where a program and a sync loop
+//! meet without a call.
+//!
+//! ```text
+//!   program writes   atok[k]   head, cur, "wake me"    read by the loop
+//!   program reads    ktoa[k]   hwcur, hwtail, "wake me"  written by the loop      k: tx rings, rx rings
+//! ```
+//!
+//! Blocks in memory that others can map are mapped here too; those in private memory are read and
+//! written through the memory of the caller. Each side writes its two indices in one order and
+//! reads the other's in the opposite one, so that the later never comes without the earlier.
+
+use std::sync::atomic::{Ordering, fence};
+
+use rustix::io::Errno;
+use slipring_abi::{NR_EXCLUSIVE, NmCsbAtok, NmCsbKtoa, NmreqOptCsb, Plain};
+use slipring_ring::RevocableMapping;
+
+use crate::memory::caller::{CallerMemory, bytes_of, read_plain};
+use crate::port::binding::Binding;
+use crate::types::shape::TxRx;
+
+/// Bytes of a block, each way.
+const BLOCK_BYTES: usize = NmCsbAtok::SIZE;
+/// Words of the program's block.
+const ATOK_HEAD_OFFSET: usize = 0;
+const ATOK_CUR_OFFSET: usize = 4;
+const ATOK_APPL_NEED_KICK_OFFSET: usize = 8;
+const ATOK_SYNC_FLAGS_OFFSET: usize = 12;
+/// Words of the loop's block.
+const KTOA_HWCUR_OFFSET: usize = 0;
+const KTOA_HWTAIL_OFFSET: usize = 4;
+const KTOA_KERN_NEED_KICK_OFFSET: usize = 8;
+
+/// What the program says of a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CsbAppState {
+    pub(crate) head: u32,
+    pub(crate) cur: u32,
+    /// It sleeps until it is woken.
+    pub(crate) needs_kick: bool,
+}
+
+/// The blocks of one open file.
+#[derive(Debug)]
+pub(crate) struct Csb {
+    /// What each pair of blocks is for.
+    pub(crate) rings: Vec<(TxRx, usize)>,
+    atok: CsbBlocks,
+    ktoa: CsbBlocks,
+}
+
+/// A row of blocks, and how they are reached.
+#[derive(Debug)]
+enum CsbBlocks {
+    Shared { lent: RevocableMapping, first: usize },
+    Private { addr: u64 },
+}
+
+impl CsbBlocks {
+    fn new(addr: u64, len: usize, caller: &mut dyn CallerMemory) -> Result<Self, Errno> {
+        match caller.shared(addr, len as u64) {
+            Ok(pages) => {
+                let (lent, first) = pages.map_around(len as u64)?;
+                Ok(Self::Shared { lent, first })
+            }
+            // What is not there at all shows when it is written.
+            Err(Errno::OPNOTSUPP | Errno::FAULT) => Ok(Self::Private { addr }),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read_word(&self, at: usize, caller: &mut dyn CallerMemory) -> Result<u32, Errno> {
+        match self {
+            // Acquire: what the program wrote before this word is there.
+            Self::Shared { lent, first } => Ok(lent.word(first + at).load(Ordering::Acquire)),
+            Self::Private { addr } => read_plain(caller, addr + at as u64),
+        }
+    }
+
+    fn write_word(
+        &self,
+        at: usize,
+        value: u32,
+        caller: &mut dyn CallerMemory,
+    ) -> Result<(), Errno> {
+        match self {
+            // Release: what was done to the ring before is seen by who sees this word.
+            Self::Shared { lent, first } => {
+                lent.word(first + at).store(value, Ordering::Release);
+                Ok(())
+            }
+            Self::Private { addr } => caller.write(addr + at as u64, &bytes_of(&value)),
+        }
+    }
+
+    fn is_revoked(&self) -> bool {
+        matches!(self, Self::Shared { lent, .. } if lent.is_revoked())
+    }
+}
+
+impl Csb {
+    /// The blocks that an option names, one pair for each ring of the bind, tx rings first, which
+    /// begin with what the rings say.
+    ///
+    /// # Errors
+    /// [`Errno::INVAL`]: others may have the rings too, or an address is not one of a block.
+    /// [`Errno::FAULT`]: not all blocks are there.
+    pub(crate) fn new(
+        binding: &Binding,
+        option: &NmreqOptCsb,
+        caller: &mut dyn CallerMemory,
+    ) -> Result<Self, Errno> {
+        let NmreqOptCsb { csb_atok, csb_ktoa, .. } = *option;
+        let aligned =
+            [csb_atok, csb_ktoa].iter().all(|addr| addr.is_multiple_of(BLOCK_BYTES as u64));
+        if binding.flags & NR_EXCLUSIVE == 0 || !aligned {
+            return Err(Errno::INVAL);
+        }
+        let of = |dir: TxRx| binding.rings[dir as usize].clone().map(move |i| (dir, i));
+        let rings: Vec<_> = of(TxRx::Tx).chain(of(TxRx::Rx)).collect();
+        let len = rings.len() * BLOCK_BYTES;
+        let whole = |addr: u64| addr.checked_add(len as u64).map(|_| addr).ok_or(Errno::FAULT);
+        let atok = CsbBlocks::new(whole(csb_atok)?, len, caller)?;
+        let ktoa = CsbBlocks::new(whole(csb_ktoa)?, len, caller)?;
+        let csb = Self { rings, atok, ktoa };
+        csb.begin(binding, caller)?;
+        Ok(csb)
+    }
+
+    fn begin(&self, binding: &Binding, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
+        for (k, &(dir, i)) in self.rings.iter().enumerate() {
+            let Some(ring) = binding.port.ring(dir, i) else { return Err(Errno::NXIO) };
+            let (atok, ktoa) = (k * BLOCK_BYTES, k * BLOCK_BYTES);
+            self.atok.write_word(atok + ATOK_CUR_OFFSET, ring.cur(), caller)?;
+            self.atok.write_word(atok + ATOK_HEAD_OFFSET, ring.head(), caller)?;
+            self.atok.write_word(atok + ATOK_APPL_NEED_KICK_OFFSET, 1, caller)?;
+            self.atok.write_word(atok + ATOK_SYNC_FLAGS_OFFSET, 1, caller)?;
+            self.ktoa.write_word(ktoa + KTOA_KERN_NEED_KICK_OFFSET, 1, caller)?;
+            self.publish(k, ring.hwcur(), ring.tail(), caller)?;
+        }
+        Ok(())
+    }
+
+    /// What the program says of ring `k`.
+    pub(crate) fn read(
+        &self,
+        k: usize,
+        caller: &mut dyn CallerMemory,
+    ) -> Result<CsbAppState, Errno> {
+        if self.atok.is_revoked() || self.ktoa.is_revoked() {
+            return Err(Errno::FAULT);
+        }
+        let at = k * BLOCK_BYTES;
+        // It writes cur before head.
+        let head = self.atok.read_word(at + ATOK_HEAD_OFFSET, caller)?;
+        let cur = self.atok.read_word(at + ATOK_CUR_OFFSET, caller)?;
+        let sleeps = self.atok.read_word(at + ATOK_APPL_NEED_KICK_OFFSET, caller)? != 0;
+        Ok(CsbAppState { head, cur, needs_kick: sleeps })
+    }
+
+    /// Tells the program how far ring `k` is.
+    pub(crate) fn publish(
+        &self,
+        k: usize,
+        hwcur: u32,
+        hwtail: u32,
+        caller: &mut dyn CallerMemory,
+    ) -> Result<(), Errno> {
+        // It reads hwtail before hwcur.
+        self.ktoa.write_word(k * BLOCK_BYTES + KTOA_HWCUR_OFFSET, hwcur, caller)?;
+        self.ktoa.write_word(k * BLOCK_BYTES + KTOA_HWTAIL_OFFSET, hwtail, caller)
+    }
+
+    /// Tells the program whether the loop wants to be woken for ring `k`. Who asks to be looks once
+    /// more afterwards.
+    pub(crate) fn set_need_kick(
+        &self,
+        k: usize,
+        wanted: bool,
+        caller: &mut dyn CallerMemory,
+    ) -> Result<(), Errno> {
+        self.ktoa.write_word(
+            k * BLOCK_BYTES + KTOA_KERN_NEED_KICK_OFFSET,
+            wanted.into(),
+            caller,
+        )?;
+        // Pairs with the program's: either it sees the wish, or we see what it has written.
+        fence(Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+const _: () = assert!(NmCsbKtoa::SIZE == BLOCK_BYTES);

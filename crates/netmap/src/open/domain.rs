@@ -1,0 +1,89 @@
+//! A trust domain: the memory of one user, the names of the user's ports, and what a successor process
+//! needs to go on with both.
+
+use std::ops::Deref;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex};
+
+use rustix::io::Errno;
+
+use crate::memory::ledger::Ledger;
+use crate::memory::user_memory::UserMemory;
+use crate::open::commit_log::{CommitLog, FdStore};
+use crate::open::names::AdapterNames;
+use crate::types::fd_quota::FdQuota;
+use crate::types::lock::lock;
+use crate::types::parameters::Parameters;
+use crate::types::params::MemoryParams;
+
+/// One user's memory and the names of his ports.
+#[derive(Debug)]
+pub struct Domain {
+    memory: UserMemory,
+    pub(crate) names: Mutex<AdapterNames>,
+    /// What its sync loops take of the process.
+    pub(crate) loop_fds: FdQuota,
+    /// What the process that follows needs. Words of pipes lie there in any case.
+    pub(crate) ledger: Ledger,
+    pub(crate) commit_log: CommitLog,
+}
+
+impl Deref for Domain {
+    type Target = UserMemory;
+
+    fn deref(&self) -> &UserMemory {
+        &self.memory
+    }
+}
+
+impl Domain {
+    /// A domain without memories. Its file is sparse and can neither grow nor shrink.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn new(uid: u32, params: MemoryParams) -> Result<Arc<Self>, Errno> {
+        Self::sharing(uid, &Parameters::new(&params), None)
+    }
+
+    /// The same, with sizes that others share and change. Where there is a store, it is kept there
+    /// for the process that follows this one.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn sharing(
+        uid: u32,
+        parameters: &Arc<Parameters>,
+        store: Option<Arc<dyn FdStore>>,
+    ) -> Result<Arc<Self>, Errno> {
+        let memory = UserMemory::new(uid, parameters)?;
+        let domain = Self::of(memory, Ledger::new()?, store);
+        domain.commit();
+        Ok(domain)
+    }
+
+    /// One whose memories are still to be taken from the file.
+    pub(crate) fn with_file(
+        uid: u32,
+        file: OwnedFd,
+        ledger: Ledger,
+        parameters: &Arc<Parameters>,
+        store: Option<Arc<dyn FdStore>>,
+    ) -> Result<Arc<Self>, Errno> {
+        Ok(Self::of(UserMemory::with_file(uid, file, parameters)?, ledger, store))
+    }
+
+    fn of(memory: UserMemory, ledger: Ledger, store: Option<Arc<dyn FdStore>>) -> Arc<Self> {
+        let commit_log = CommitLog::new(memory.uid(), memory.file(), &ledger, store);
+        let (names, loop_fds) = (Mutex::default(), FdQuota::default());
+        Arc::new(Self { memory, names, loop_fds, ledger, commit_log })
+    }
+
+    /// Network namespace and name of each persistent port, by name.
+    #[must_use]
+    pub fn persistent_ports(&self) -> Vec<(u64, String)> {
+        let ports = lock(&self.names).switches.all_persistent();
+        let mut keys: Vec<_> = ports.into_iter().map(|(key, _)| key).collect();
+        keys.sort();
+        keys
+    }
+}

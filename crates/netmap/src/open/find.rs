@@ -1,0 +1,193 @@
+//! Finds or creates the port that a request names: pipes, null ports, monitors, provided ports.
+
+use std::sync::{Arc, Weak};
+
+use rustix::io::Errno;
+use slipring_abi::name::PipeRole;
+use slipring_abi::{
+    NR_REG_ALL_NIC, NR_REG_NULL, NR_REG_ONE_NIC, NR_REG_PIPE_MASTER, NR_REG_PIPE_SLAVE,
+    NmreqRegister,
+};
+
+use crate::memory::netmap_memory::NetmapMemory;
+use crate::open::names::AdapterNames;
+use crate::open::provider::{AdapterRequest, Provider};
+use crate::port::adapter::Adapter;
+use crate::port::detached::DetachedAdapter;
+use crate::port::monitor::{Monitor, MonitorRequest, is_monitor_request};
+use crate::port::pipe::{Pipe, PipePlan};
+use crate::types::lock::lock;
+use crate::types::params::rings;
+use crate::types::port_name::{PortKind, is_vale};
+use crate::types::shape::AdapterShape;
+
+impl AdapterRequest<'_> {
+    /// The port.
+    pub(crate) fn find(&self, provider: &dyn Provider) -> Result<Arc<dyn Adapter>, Errno> {
+        let mode = self.register.nr_mode;
+        if matches!(mode, NR_REG_PIPE_MASTER | NR_REG_PIPE_SLAVE) {
+            return Err(Errno::INVAL);
+        }
+        provider.admit(self, self.kind())?;
+        let monitors = is_monitor_request(self.register);
+        match mode {
+            NR_REG_NULL if monitors => return Err(Errno::INVAL),
+            NR_REG_NULL => return self.null(),
+            _ if monitors => return self.monitor(provider),
+            _ => {}
+        }
+        let mut names = lock(&self.domain.names);
+        let port = match self.name.rfind(['{', '}']) {
+            Some(sign) => self.pipe(&mut names, sign, provider),
+            None => self.port(&mut names, provider),
+        }?;
+        let other = |memory: &Arc<NetmapMemory>| !Arc::ptr_eq(memory, port.memory());
+        if self.memory.is_some_and(other) { Err(Errno::INVAL) } else { Ok(port) }
+    }
+
+    /// The kind of port that is meant.
+    pub(crate) fn kind(&self) -> PortKind {
+        let kind = match self.register.nr_mode {
+            NR_REG_NULL => PortKind::Null,
+            _ => PortKind::of_name(self.name),
+        };
+        let persistent = || lock(&self.domain.names).switches.is_persistent(&self.key(self.name));
+        if kind == PortKind::Interface && persistent() { PortKind::Switch } else { kind }
+    }
+
+    /// The port, where it is there without being asked for: no port of a switch and no pipe that
+    /// nobody has is made for this.
+    pub(crate) fn find_existing(&self, provider: &dyn Provider) -> Result<Arc<dyn Adapter>, Errno> {
+        provider.admit(self, self.kind())?;
+        if let Some(port) = self.find_alive(&lock(&self.domain.names)) {
+            return Ok(port);
+        }
+        match PortKind::of_name(self.name) {
+            PortKind::Interface => provider.find(self),
+            _ => Err(Errno::NXIO),
+        }
+    }
+
+    /// A port without anything behind it, in a memory that has to be named.
+    fn null(&self) -> Result<Arc<dyn Adapter>, Errno> {
+        let memory = self.memory.ok_or(Errno::INVAL)?;
+        let (register, params) = (self.register, self.domain.params());
+        let shape = AdapterShape {
+            rings: [register.nr_tx_rings, register.nr_rx_rings],
+            host_rings: [0, 0],
+            slots: [params.slots(register.nr_tx_slots), params.slots(register.nr_rx_slots)],
+        };
+        Ok(DetachedAdapter::new(self.name.to_owned(), shape, memory.clone()))
+    }
+
+    /// A monitor of the port of this name, which a program has bound.
+    fn monitor(&self, provider: &dyn Provider) -> Result<Arc<dyn Adapter>, Errno> {
+        let names = lock(&self.domain.names);
+        let Some(port) = self.find_alive(&names) else {
+            drop(names);
+            // Nobody has it; where there is no such port at all, that is the answer.
+            let plain = !is_vale(self.name) && !self.name.contains(['{', '}']);
+            let found = if plain { provider.find(self).map(|_| ()) } else { Ok(()) };
+            return Err(found.err().unwrap_or(Errno::INVAL));
+        };
+        drop(names);
+        if port.claims().is_idle() {
+            return Err(Errno::INVAL);
+        }
+        let wanted = MonitorRequest { register: self.register, memory: self.memory };
+        Ok(Monitor::new(wanted, self.domain, &port)?)
+    }
+
+    /// The port of this name, if it is there already.
+    fn find_alive(&self, names: &AdapterNames) -> Option<Arc<dyn Adapter>> {
+        let Some(sign) = self.name.rfind(['{', '}']) else {
+            let key = self.key(self.name);
+            return names.switches.existing(&key).or_else(|| names.port(&key));
+        };
+        let (parent, end) = self.name.split_at(sign);
+        let role = if end.starts_with('{') { PipeRole::Master } else { PipeRole::Slave };
+        let master = self.key(&format!("{parent}{{{}", &end[1..]));
+        names.pipes.get(&master).and_then(Weak::upgrade).map(|pipe| pipe.end(role))
+    }
+
+    /// A port that is neither pipe nor null.
+    fn port(
+        &self,
+        names: &mut AdapterNames,
+        provider: &dyn Provider,
+    ) -> Result<Arc<dyn Adapter>, Errno> {
+        let key = self.key(self.name);
+        // Found by more than one name, so kept by none: it may leave its switch at any time.
+        if let Some(port) = names.switches.existing(&key).or_else(|| names.port(&key)) {
+            return Ok(port);
+        }
+        let port = if is_vale(self.name) { self.vale(names)? } else { provider.find(self)? };
+        names.ports.retain(|_, port| port.strong_count() > 0);
+        names.ports.insert(key, Arc::downgrade(&port));
+        Ok(port)
+    }
+
+    /// What has this name and is neither pipe nor port of a switch.
+    pub(crate) fn interface(
+        &self,
+        names: &mut AdapterNames,
+        provider: &dyn Provider,
+    ) -> Result<Arc<dyn Adapter>, Errno> {
+        if is_vale(self.name) { Err(Errno::NXIO) } else { self.port(names, provider) }
+    }
+
+    /// The end of a pipe whose sign (`{` or `}`) is at byte `sign` of the name.
+    fn pipe(
+        &self,
+        names: &mut AdapterNames,
+        sign: usize,
+        provider: &dyn Provider,
+    ) -> Result<Arc<dyn Adapter>, Errno> {
+        let one_of_two = matches!(self.register.nr_mode, NR_REG_ALL_NIC | NR_REG_ONE_NIC);
+        let (parent, end) = self.name.split_at(sign);
+        if parent.is_empty() || !one_of_two {
+            return Err(Errno::INVAL);
+        }
+        let (role, id) = match end.strip_prefix('{') {
+            Some(id) => (PipeRole::Master, id),
+            None => (PipeRole::Slave, &end[1..]),
+        };
+        let ends = ["{", "}"].map(|sign| format!("{parent}{sign}{id}"));
+        let key = self.key(&ends[0]);
+        if let Some(pipe) = names.pipes.get(&key).and_then(Weak::upgrade) {
+            return Ok(pipe.end(role));
+        }
+        let plan = PipePlan::of(self.register, role, &self.domain.params());
+        let parent = self.parent(names, parent, &plan, provider)?;
+        let pipe = Pipe::new(ends, plan, self.domain.ledger.words_region(), parent)?;
+        names.pipes.retain(|_, pipe| pipe.strong_count() > 0);
+        names.pipes.insert(key, Arc::downgrade(&pipe));
+        Ok(pipe.end(role))
+    }
+
+    /// The port whose name a pipe bears: one that is there, or one that lives as long as its pipes.
+    fn parent(
+        &self,
+        names: &mut AdapterNames,
+        name: &str,
+        plan: &PipePlan,
+        provider: &dyn Provider,
+    ) -> Result<Arc<dyn Adapter>, Errno> {
+        let key = self.key(name);
+        // Wishes are for the pipe, not for its parent.
+        let register = NmreqRegister { nr_mode: NR_REG_ALL_NIC, ..NmreqRegister::default() };
+        match (AdapterRequest { name, register: &register, ..*self }).port(names, provider) {
+            Err(Errno::NXIO) => {}
+            found => return found,
+        }
+        let memory = match self.memory {
+            Some(memory) => memory.clone(),
+            None => self.domain.memory_with(plan.memory_needs())?,
+        };
+        let slots = [self.domain.params().ring_slots; 2];
+        let shape = AdapterShape { rings: [rings(0); 2], host_rings: [0, 0], slots };
+        let port: Arc<dyn Adapter> = DetachedAdapter::new(name.to_owned(), shape, memory);
+        names.ports.insert(key, Arc::downgrade(&port));
+        Ok(port)
+    }
+}

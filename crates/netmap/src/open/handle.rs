@@ -1,0 +1,312 @@
+//! The entrance: all domains, and one open file of a client.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::io::Errno;
+use slipring_abi::NR_TIMESTAMP;
+use slipring_ring::PersistentWords;
+
+use crate::memory::caller::CallerMemory;
+use crate::open::commit_lock::ChangeGuard;
+use crate::open::commit_log::PersistentOpen;
+use crate::open::csb::Csb;
+use crate::open::domain::Domain;
+use crate::open::kloop::Kloop;
+use crate::open::poll_credit::PollCredit;
+use crate::open::provider::Provider;
+use crate::port::binding::Binding;
+use crate::port::delegation::PendingSockets;
+use crate::port::kicks::KickDispatcher;
+use crate::port::persist::PortIndex;
+use crate::port::waker::{Notify, Ticker, Waker};
+use crate::types::lock::lock;
+use crate::types::opener::Opener;
+use crate::types::outcome::SyncStatus;
+use crate::types::shape::TxRx;
+use crate::types::state::AnsweredCall;
+use crate::types::state::OpenState;
+
+/// What all clients share.
+#[derive(Debug)]
+pub struct Netmap {
+    pub(crate) provider: Arc<dyn Provider>,
+    pub(crate) ticker: Arc<Ticker>,
+    pub(crate) kick_dispatcher: Mutex<Option<Arc<KickDispatcher>>>,
+    pub(crate) pending_sockets: PendingSockets,
+}
+
+/// One open file of a client. Forks and receivers of the descriptor share it.
+#[derive(Debug)]
+pub struct OpenHandle {
+    file: Arc<OpenFile>,
+    /// Last: what the file had has gone back when this ends.
+    end: Option<OpenFileEnd>,
+}
+
+/// What it is. Its domain knows it as well where there is a store, to write it down.
+#[derive(Debug)]
+#[doc(hidden)]
+#[allow(unreachable_pub)]
+pub struct OpenFile {
+    pub(crate) domain: Arc<Domain>,
+    pub(crate) opener: Opener,
+    pub(crate) waker: Arc<Waker>,
+    /// Held while a bind is under way.
+    pub(crate) binding: Mutex<()>,
+    pub(crate) bound: OnceLock<Binding>,
+    /// Where the program and a sync loop meet: then nobody else syncs.
+    pub(crate) csb: OnceLock<Csb>,
+    pub(crate) kloop: Kloop,
+    pub(crate) poll_credit: PollCredit,
+    pub(crate) persisted: Option<PersistedOpen>,
+}
+
+/// An open file as a front knows it, by numbers that are never used twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OpenId {
+    /// The front's number for the file.
+    pub handle: u64,
+    /// The number of the call that opened it.
+    pub call: u64,
+}
+
+/// What of an open file is for the process that follows.
+#[derive(Debug)]
+pub(crate) struct PersistedOpen {
+    pub(crate) open_id: OpenId,
+    /// Word 0: the handle by which its polls are woken, once it has polled.
+    pub(crate) words: PersistentWords,
+    pub(crate) last_answer: Mutex<Option<AnsweredCall>>,
+}
+
+impl std::ops::Deref for OpenHandle {
+    type Target = OpenFile;
+
+    #[inline(always)]
+    fn deref(&self) -> &OpenFile {
+        &self.file
+    }
+}
+
+/// The end of an open file: a change that is written down when all of it is done.
+#[derive(Debug)]
+struct OpenFileEnd {
+    domain: Arc<Domain>,
+    change: Option<ChangeGuard>,
+}
+
+impl PersistentOpen for OpenFile {
+    fn state(&self, ports: &mut dyn PortIndex) -> Option<OpenState> {
+        let kept = self.persisted.as_ref()?;
+        // A program's own pages, and so its control blocks, are for the process that it lent them to.
+        let bound = self.bound.get().filter(|_| self.csb.get().is_none());
+        let bound = bound.filter(|binding| !binding.port.memory().is_external());
+        Some(OpenState {
+            handle: kept.open_id.handle,
+            call: kept.open_id.call,
+            netns: self.opener.netns,
+            gids: self.opener.gids.clone(),
+            words: kept.words.offset(),
+            answered: lock(&kept.last_answer).clone(),
+            bound: bound.map(|binding| binding.state(ports)),
+        })
+    }
+}
+
+impl Drop for OpenHandle {
+    fn drop(&mut self) {
+        if let (Some(end), Some(kept)) = (&mut self.end, &self.file.persisted) {
+            end.change = end.domain.begin_change();
+            end.domain.commit_log.unregister_file(kept.open_id.handle);
+        }
+    }
+}
+
+impl Drop for OpenFileEnd {
+    fn drop(&mut self) {
+        drop(self.change.take());
+        self.domain.commit();
+    }
+}
+
+impl Netmap {
+    /// A netmap whose NICs and switches come from `provider`.
+    #[must_use]
+    pub fn new(provider: Box<dyn Provider>) -> Self {
+        Self::with_provider(provider.into())
+    }
+
+    fn with_provider(provider: Arc<dyn Provider>) -> Self {
+        let (kick_dispatcher, pending_sockets) = (Mutex::default(), PendingSockets::default());
+        Self { provider, ticker: Arc::default(), kick_dispatcher, pending_sockets }
+    }
+
+    /// Another one with the same provider.
+    #[must_use]
+    pub fn sibling(&self) -> Self {
+        Self::with_provider(self.provider.clone())
+    }
+
+    /// A new open file in `domain`; wake-ups go to `notify`. It ends with this process.
+    #[must_use]
+    pub fn open(&self, domain: Arc<Domain>, opener: Opener, notify: Arc<dyn Notify>) -> OpenHandle {
+        self.new_file(domain, opener, notify, None)
+    }
+
+    /// The same, of which the process that follows knows, too, if the domain has a store.
+    ///
+    /// # Errors
+    /// [`Errno::NFILE`]: there is no room to keep it.
+    pub fn open_persistent(
+        &self,
+        domain: Arc<Domain>,
+        opener: Opener,
+        notify: Arc<dyn Notify>,
+        ticket: OpenId,
+    ) -> Result<OpenHandle, Errno> {
+        let Some(cells) = domain.persistent_words() else {
+            return Ok(self.open(domain, opener, notify));
+        };
+        let words = PersistentWords::new(cells).map_err(|_| Errno::NFILE)?;
+        let kept = PersistedOpen { open_id: ticket, words, last_answer: Mutex::default() };
+        let open = self.new_file(domain, opener, notify, Some(kept));
+        open.domain.commit();
+        Ok(open)
+    }
+
+    /// An open file, of which its domain knows if it is to be kept.
+    pub(crate) fn new_file(
+        &self,
+        domain: Arc<Domain>,
+        opener: Opener,
+        notify: Arc<dyn Notify>,
+        kept: Option<PersistedOpen>,
+    ) -> OpenHandle {
+        let end = kept.as_ref().map(|_| OpenFileEnd { domain: domain.clone(), change: None });
+        let file = Arc::new(OpenFile {
+            domain,
+            opener,
+            waker: Waker::new(notify, self.ticker.clone()),
+            binding: Mutex::default(),
+            bound: OnceLock::new(),
+            csb: OnceLock::new(),
+            kloop: Kloop::default(),
+            poll_credit: PollCredit::default(),
+            persisted: kept,
+        });
+        if let Some(kept) = &file.persisted {
+            file.domain.commit_log.register_file(kept.open_id.handle, file.clone());
+        }
+        OpenHandle { file, end }
+    }
+
+    /// Wakes late sleepers until [`Self::stop`]; a front gives it a thread.
+    pub fn run_ticker(&self) {
+        self.ticker.run();
+    }
+
+    /// Ends [`Self::run_ticker`].
+    pub fn stop(&self) {
+        self.ticker.stop();
+    }
+}
+
+impl OpenHandle {
+    /// The front's number for it, where it is kept, and the number of the call that opened it.
+    #[must_use]
+    pub fn open_id(&self) -> Option<OpenId> {
+        self.persisted.as_ref().map(|kept| kept.open_id)
+    }
+
+    /// Wakes whoever has polled it in the process before this one, whatever he waits for.
+    pub fn wake_earlier_pollers(&self) {
+        let handle = self.persisted.as_ref().map_or(0, |kept| kept.words.word(0, 0).load(Relaxed));
+        if handle != 0 {
+            self.waker.notify_handle(handle);
+        }
+    }
+
+    /// The user whose memory and names it has.
+    #[must_use]
+    pub fn uid(&self) -> u32 {
+        self.domain.uid()
+    }
+
+    /// His memory and his names.
+    #[must_use]
+    pub fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
+    /// The file that his programs map, and its bytes.
+    ///
+    /// # Errors
+    /// The kernel's, for want of descriptors.
+    pub fn memory(&self) -> Result<(OwnedFd, u64), Errno> {
+        let file = rustix::io::fcntl_dupfd_cloexec(self.domain.file(), 0)?;
+        let bytes = rustix::fs::fstat(&file)?.st_size as u64;
+        Ok((file, bytes))
+    }
+
+    /// Whether a tx sync or poll of the file first has to fetch frames from the program's memory
+    /// ([`Self::fetch_indirect`]), which nobody should do who must not wait for a program.
+    #[must_use]
+    pub fn has_indirect(&self) -> bool {
+        let Some(binding) = self.bound.get() else { return false };
+        binding.rings[TxRx::Tx as usize].clone().any(|i| binding.port.has_indirect(i))
+    }
+
+    /// Fetches frames that are queued by address only (`NS_INDIRECT`).
+    ///
+    /// # Errors
+    /// The port's.
+    pub fn fetch_indirect(&self, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
+        let Some(binding) = self.bound.get() else { return Ok(()) };
+        let rings = binding.rings[TxRx::Tx as usize].clone();
+        let mut indirect = rings.filter(|&i| binding.port.has_indirect(i));
+        indirect.try_for_each(|i| binding.port.fetch_indirect(i, caller))
+    }
+
+    /// `NIOCTXSYNC` and `NIOCRXSYNC`.
+    pub(crate) fn sync(&self, dir: TxRx) -> Result<i32, Errno> {
+        let binding = self.bound.get().ok_or(Errno::NXIO)?;
+        if self.csb.get().is_some() {
+            return Err(Errno::BUSY);
+        }
+        if dir == TxRx::Tx && binding.port.is_monitor() {
+            return Err(Errno::IO);
+        }
+        for i in binding.rings[dir as usize].clone() {
+            // Wrong indices reinitialise the ring, which is no error here; a ring that somebody
+            // else is syncing is skipped.
+            if binding.sync(dir, i) == SyncStatus::Gone {
+                return Err(Errno::IO);
+            }
+        }
+        if dir == TxRx::Rx {
+            self.write_timestamp(binding);
+        }
+        Ok(0)
+    }
+
+    /// Writes the time of the sync to the rx rings that want it.
+    pub(crate) fn write_timestamp(&self, binding: &Binding) {
+        let always = !self.domain.params().no_timestamp;
+        let mut now = None;
+        for i in binding.rings[TxRx::Rx as usize].clone() {
+            let Some(ring) = binding.port.ring(TxRx::Rx, i) else { continue };
+            if always || ring.flags() & NR_TIMESTAMP != 0 {
+                let (sec, usec) = *now.get_or_insert_with(wall_clock);
+                ring.set_timestamp(sec, usec);
+            }
+        }
+    }
+}
+
+fn wall_clock() -> (i64, i64) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    (now.as_secs() as i64, now.subsec_micros().into())
+}

@@ -1,0 +1,42 @@
+//! Decides whether a poll that finds nothing ready waits for a moment.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How often a poll is worth waiting for: it is while recent waits were.
+#[derive(Debug)]
+pub(crate) struct PollCredit {
+    /// Hits and misses of late; waits while above 0.
+    credit: AtomicU32,
+}
+
+/// Misses in a row after which waiting stops.
+const MAX_CREDIT: u32 = 8;
+/// After that, every so many polls one waits for trial.
+const TRIAL_INTERVAL: u32 = 64;
+
+impl Default for PollCredit {
+    fn default() -> Self {
+        Self { credit: AtomicU32::new(MAX_CREDIT) }
+    }
+}
+
+impl PollCredit {
+    /// Whether this poll waits.
+    pub(crate) fn should_wait(&self) -> bool {
+        let credit = self.credit.load(Ordering::Relaxed);
+        if credit > 0 && credit <= MAX_CREDIT {
+            return true;
+        }
+        // Counts down from TRIAL + CREDIT to CREDIT, which is one trial.
+        let next = if credit == 0 { MAX_CREDIT + TRIAL_INTERVAL } else { credit - 1 };
+        self.credit.store(if next == MAX_CREDIT { 1 } else { next }, Ordering::Relaxed);
+        false
+    }
+
+    /// Records whether a wait ended with events.
+    pub(crate) fn record(&self, hit: bool) {
+        let credit = self.credit.load(Ordering::Relaxed);
+        let next = if hit { MAX_CREDIT } else { credit.saturating_sub(1) };
+        self.credit.store(next, Ordering::Relaxed);
+    }
+}

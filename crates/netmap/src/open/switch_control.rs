@@ -1,0 +1,182 @@
+//! What administrators ask of switches beyond netmap's requests: figures, addresses, settings, and to
+//! have what another user left there.
+
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use slipring_switch::{
+    MacEntry, Switch, SwitchConfig, SwitchPortConfig, SwitchPortCounters, SwitchPortId,
+};
+
+use crate::open::domain::Domain;
+use crate::port::monitor_taps::MonitorInfo;
+use crate::port::vale::switches::BridgeTable;
+use crate::types::lock::lock;
+use crate::types::port_name::PortKey;
+use crate::types::port_name::split;
+
+/// A switch as it is now.
+#[derive(Debug, Clone)]
+pub struct SwitchInfo {
+    /// Inode number of its network namespace.
+    pub netns: u64,
+    /// Its name: `vale0`.
+    pub name: String,
+    /// Its index in lists.
+    pub number: u16,
+    /// Its settings.
+    pub config: SwitchConfig,
+    /// Its ports, in order of their numbers.
+    pub ports: Vec<SwitchPortInfo>,
+    /// The addresses that it knows.
+    pub addresses: Vec<MacEntry>,
+}
+
+/// A port of a switch.
+#[derive(Debug, Clone)]
+pub struct SwitchPortInfo {
+    /// Its number.
+    pub id: SwitchPortId,
+    /// Its name: `vale0:a`.
+    pub name: String,
+    /// What has passed it.
+    pub counters: SwitchPortCounters,
+    /// Its settings.
+    pub config: SwitchPortConfig,
+    /// Those who watch it.
+    pub monitors: Vec<MonitorInfo>,
+}
+
+impl Domain {
+    /// All switches that have a port.
+    #[must_use]
+    pub fn switches(&self) -> Vec<SwitchInfo> {
+        let hubs: Vec<_> = {
+            let names = lock(&self.names);
+            let hubs = names.switches.bridges.iter();
+            hubs.filter_map(|((netns, _), hub)| Some((*netns, hub.upgrade()?))).collect()
+        };
+        let infos = hubs.into_iter().map(|(netns, hub)| {
+            let (now_ns, named) = (hub.now_ns(), hub.ports());
+            let watched = |(id, name)| (id, name, hub.monitors(id));
+            let named: Vec<_> = named.into_iter().map(watched).collect();
+            hub.with_engine(|engine| SwitchInfo {
+                netns,
+                name: hub.name().to_owned(),
+                number: hub.number(),
+                config: *engine.config(),
+                ports: named.into_iter().filter_map(|port| port_info(engine, port)).collect(),
+                addresses: engine.table().entries(now_ns).collect(),
+            })
+        });
+        infos.filter(|info| !info.ports.is_empty()).collect()
+    }
+
+    /// Looks at or changes the engine of the switch `name`, which is told the time and how its
+    /// ports are called.
+    ///
+    /// # Errors
+    /// [`Errno::NOENT`]: there is no such switch.
+    pub fn with_switch<T>(
+        &self,
+        netns: u64,
+        name: &str,
+        visit: impl FnOnce(&mut Switch, u64, &[(SwitchPortId, String)]) -> T,
+    ) -> Result<T, Errno> {
+        let hub = lock(&self.names).switches.find(netns, name).ok_or(Errno::NOENT)?;
+        let (now_ns, ports) = (hub.now_ns(), hub.ports());
+        let visited = hub.with_engine(|engine| visit(engine, now_ns, &ports));
+        self.commit();
+        Ok(visited)
+    }
+
+    /// Removes a persistent port.
+    ///
+    /// # Errors
+    /// [`Errno::NOENT`]: there is none of this name. [`Errno::BUSY`]: a switch or a program has it.
+    pub fn remove_persistent(&self, netns: u64, name: &str) -> Result<(), Errno> {
+        let change = self.begin_change();
+        let removed = lock(&self.names).switches.remove_persistent(&(netns, name.to_owned()));
+        drop(change);
+        self.commit();
+        removed
+    }
+
+    /// Plugs an interface or a persistent port out of a switch, where it is called `name`
+    /// (`vale0:eth0`), also while it is polled. The number that it had there.
+    ///
+    /// # Errors
+    /// [`Errno::NXIO`]: there is none. [`Errno::INVAL`]: it is a program's, or the name is none.
+    pub fn detach(&self, netns: u64, name: &str) -> Result<SwitchPortId, Errno> {
+        let change = self.begin_change();
+        let detached = self.detach_port(&(netns, name.to_owned()), PolledNic::Detach);
+        drop(change);
+        self.commit();
+        detached
+    }
+
+    /// The same within a change.
+    pub(crate) fn detach_port(
+        &self,
+        key: &PortKey,
+        polled: PolledNic,
+    ) -> Result<SwitchPortId, Errno> {
+        let (switch, port) = split(&key.1)?;
+        let mut names = lock(&self.names);
+        if let Some(attached) = names.switches.attached.get(key) {
+            if attached.is_polled() && polled == PolledNic::Refuse {
+                return Err(Errno::BUSY);
+            }
+            let index = attached.id();
+            let gone = names.switches.attached.remove(key);
+            drop(names);
+            // Its worker ends first, which may take a moment.
+            drop(gone);
+            return Ok(index);
+        }
+        let persistent = names.switches.persistent.get(&(key.0, port.to_owned()));
+        if let Some(persistent) = persistent
+            && persistent.attachment().is_some_and(|(hub, _)| hub.name() == switch)
+        {
+            return persistent.detach().ok_or(Errno::NXIO);
+        }
+        // A port that lives by its openers cannot be unplugged.
+        Err(if names.port(key).is_some() { Errno::INVAL } else { Errno::NXIO })
+    }
+
+    /// Whether something in it outlives those who have it open: interfaces in switches,
+    /// persistent ports.
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        lock(&self.names).switches.is_lasting()
+    }
+}
+
+/// What becomes of an interface that processors poll.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PolledNic {
+    /// It stays in its switch.
+    Refuse,
+    /// It leaves as any other.
+    Detach,
+}
+
+impl BridgeTable {
+    /// Removes a persistent port that nobody has.
+    pub(crate) fn remove_persistent(&mut self, key: &PortKey) -> Result<(), Errno> {
+        let port = self.persistent.get(key).ok_or(Errno::NOENT)?;
+        if port.attachment().is_some() || Arc::strong_count(port) > 1 {
+            return Err(Errno::BUSY);
+        }
+        self.persistent.remove(key);
+        Ok(())
+    }
+}
+
+fn port_info(
+    engine: &Switch,
+    (id, name, monitors): (SwitchPortId, String, Vec<MonitorInfo>),
+) -> Option<SwitchPortInfo> {
+    let (counters, config) = (*engine.counters(id)?, engine.port(id)?.clone());
+    Some(SwitchPortInfo { id, name, counters, config, monitors })
+}

@@ -1,0 +1,73 @@
+//! Creates the switch ports that a request names.
+
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use crate::memory::netmap_memory::{MemoryNeeds, NetmapMemory};
+use crate::open::domain::Domain;
+use crate::open::names::AdapterNames;
+use crate::open::provider::AdapterRequest;
+use crate::port::adapter::Adapter;
+use crate::port::vale::bridge::Bridge;
+use crate::port::vale::port::ValePort;
+use crate::types::port_name::split;
+use crate::types::shape::AdapterShape;
+
+/// Most rings each way of a port.
+const MAX_RINGS: u16 = 16;
+/// Buffers of a port's memory that are nobody's at first: for pipes and monitors that come later,
+/// as many of them as there is room. These at least, whatever else the user has.
+const SPARE_BUFS: u32 = 2048;
+/// Most extra buffers of a port; a request may be granted fewer than it asks for.
+const MAX_EXTRA_BUFS: u32 = 500_000;
+/// Bytes for interfaces' records, and for rings without buffers of their own.
+const SPARE_RING_BYTES: u64 = 256 << 10;
+/// Bytes of rings for each spare buffer: a pipe's slot has one at either end.
+const RING_BYTES_PER_BUF: u64 = 40;
+impl AdapterRequest<'_> {
+    /// The port of a switch, made if it is not there. It joins the switch with its first bind.
+    pub(crate) fn vale(&self, names: &mut AdapterNames) -> Result<Arc<dyn Adapter>, Errno> {
+        let (switch, _) = split(self.name)?;
+        let hub = names.switches.get_or_create(self.opener.netns, switch);
+        Ok(self.vale_port(self.name, Some(hub))?)
+    }
+
+    /// A port that nobody has yet, sized as the request wishes.
+    pub(crate) fn vale_port(
+        &self,
+        name: &str,
+        home: Option<Arc<Bridge>>,
+    ) -> Result<Arc<ValePort>, Errno> {
+        let (wish, params) = (self.register, self.domain.params());
+        let rings = |count: u16| count.clamp(1, MAX_RINGS);
+        let shape = AdapterShape {
+            rings: [rings(wish.nr_tx_rings), rings(wish.nr_rx_rings)],
+            host_rings: [0; 2],
+            slots: [params.slots(wish.nr_tx_slots), params.slots(wish.nr_rx_slots)],
+        };
+        let memory = match self.memory {
+            Some(memory) => memory.clone(),
+            None => {
+                self.domain.private_memory(memory_needs(&shape, self.domain, wish.nr_extra_bufs))?
+            }
+        };
+        let cells = self.domain.ledger.words_region().clone();
+        Ok(ValePort::new(name.to_owned(), shape, memory, cells, home))
+    }
+}
+
+/// What the memory of one port holds.
+fn memory_needs(shape: &AdapterShape, domain: &Domain, extra: u32) -> MemoryNeeds {
+    let spare = domain.spare_bufs(RING_BYTES_PER_BUF).max(SPARE_BUFS);
+    let ring_bytes = SPARE_RING_BYTES + u64::from(spare) * RING_BYTES_PER_BUF;
+    let spare = MemoryNeeds { ring_bytes, bufs: spare + extra.min(MAX_EXTRA_BUFS) };
+    (0..2).fold(spare, |room, dir| {
+        room + MemoryNeeds::rings(shape.rings[dir].into(), shape.slots[dir], true)
+    })
+}
+
+/// A memory that a request names by number.
+pub(crate) fn memory_of(domain: &Arc<Domain>, id: u16) -> Result<Option<Arc<NetmapMemory>>, Errno> {
+    if id == 0 { Ok(None) } else { domain.memory(id).map(Some) }
+}

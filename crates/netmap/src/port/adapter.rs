@@ -1,0 +1,185 @@
+//! The trait that every kind of port implements: its rings as several openers see them.
+//!
+//! The trait has only what all kinds of ports do. Abilities of some kinds are traits of their own, which an
+//! accessor (`as_…`) returns. Methods of `dyn Adapter` give the default answer for ports without them.
+
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use slipring_ring::RingView;
+
+use crate::memory::caller::CallerMemory;
+use crate::memory::netmap_memory::NetmapMemory;
+use crate::port::base::AdapterBase;
+use crate::port::claims::Claims;
+use crate::port::delegation::{DelegatingPort, DelegationGuard, PipeDelegation, QueueDelegation};
+use crate::port::kicks::KickDispatcher;
+use crate::port::monitor_taps::MonitorTaps;
+use crate::port::persist::Persistent;
+use crate::port::switched::SwitchedPort;
+use crate::port::waker::Listeners;
+use crate::types::outcome::{AdapterCounters, OffsetLimits, SyncStatus};
+use crate::types::shape::{AdapterShape, TxRx};
+
+/// A port as its openers see it: rings in a [`NetmapMemory`], and what syncs them.
+///
+/// Rings are counted per direction, those of the NIC first, then those of the host.
+pub trait Adapter: Send + Sync + Debug {
+    /// What every port has.
+    fn base(&self) -> &AdapterBase;
+
+    /// Its rings; those to be expected, before [`Self::activate`].
+    fn shape(&self) -> AdapterShape;
+
+    /// Makes the rings that a bind of `mode` (`NR_REG_*`) needs, if they are not there yet. Called
+    /// before every bind; a port that is only asked for its figures need not take anything.
+    ///
+    /// # Errors
+    /// Why they cannot be made.
+    fn activate(&self, _mode: u32) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// Ring `i` of a direction; `None` beyond the last, or before [`Self::activate`].
+    fn ring(&self, dir: TxRx, i: usize) -> Option<&RingView>;
+
+    /// Sends from, or receives into, ring `i`. Never blocks; bounded by a ring's worth of work.
+    fn sync(&self, dir: TxRx, i: usize) -> SyncStatus;
+
+    /// Whom to wake when ring `i` becomes ready; `None` beyond the last.
+    fn listeners(&self, dir: TxRx, i: usize) -> Option<&Listeners>;
+
+    /// Whether what it stands for is no more, for good.
+    fn has_vanished(&self) -> bool {
+        false
+    }
+
+    /// Whether whoever asks for its name now would mean something else: what it stands for is no
+    /// more, or has another name. Asked once for each bind.
+    fn is_stale(&self) -> bool {
+        self.has_vanished()
+    }
+
+    /// Whether it is a monitor, on which nothing can be sent.
+    fn is_monitor(&self) -> bool {
+        false
+    }
+
+    /// What has passed, and what was lost beside its rings; `None` where nobody counts that.
+    fn counters(&self) -> Option<AdapterCounters> {
+        None
+    }
+
+    /// The limits of payload offsets ([`slipring_ring::RingView::offsets`]); `None` if the port does not
+    /// support them.
+    fn offset_limits(&self) -> Option<OffsetLimits> {
+        None
+    }
+
+    /// The port as one whose rings programs may sync in their own processes.
+    fn as_delegating(&self) -> Option<&dyn DelegatingPort> {
+        None
+    }
+
+    /// The port as a port of a switch.
+    fn as_switched(&self) -> Option<&dyn SwitchedPort> {
+        None
+    }
+
+    /// The port as one that a restart of the daemon preserves.
+    fn as_persistent(&self) -> Option<Persistent<'_>> {
+        None
+    }
+}
+
+/// Shortcuts to the port's [`AdapterBase`].
+impl dyn Adapter + '_ {
+    /// The name that requests have for it.
+    pub fn name(&self) -> &str {
+        self.base().name()
+    }
+
+    /// Where its rings and buffers lie.
+    pub fn memory(&self) -> &Arc<NetmapMemory> {
+        self.base().memory()
+    }
+
+    /// Who has bound which ring.
+    pub fn claims(&self) -> &Arc<Claims> {
+        self.base().claims()
+    }
+
+    /// Its monitors; `None` where it cannot have any.
+    pub fn monitor_taps(&self) -> Option<&Arc<MonitorTaps>> {
+        self.base().monitor_taps()
+    }
+}
+
+/// Abilities of some ports, with the answers of all others.
+impl dyn Adapter + '_ {
+    /// [`DelegatingPort::lend`].
+    pub(crate) fn lend(
+        &self,
+        rings: &[Range<usize>; 2],
+        kicks: &Arc<KickDispatcher>,
+    ) -> Result<(PipeDelegation, DelegationGuard), Errno> {
+        self.as_delegating().ok_or(Errno::OPNOTSUPP)?.lend(rings, kicks)
+    }
+
+    /// [`DelegatingPort::lend_queues`].
+    pub(crate) fn lend_queues(
+        &self,
+        rings: &[Range<usize>; 2],
+        who: u32,
+    ) -> Result<(Vec<QueueDelegation>, DelegationGuard), Errno> {
+        self.as_delegating().ok_or(Errno::OPNOTSUPP)?.lend_queues(rings, who)
+    }
+
+    /// [`DelegatingPort::kick`].
+    pub(crate) fn kick(&self) {
+        if let Some(port) = self.as_delegating() {
+            port.kick();
+        }
+    }
+
+    /// [`DelegatingPort::announce_sleep`].
+    pub(crate) fn announce_sleep(&self, dir: TxRx, i: usize) {
+        if let Some(port) = self.as_delegating() {
+            port.announce_sleep(dir, i);
+        }
+    }
+
+    /// [`SwitchedPort::flush`]; a sync where there is none.
+    pub(crate) fn flush(&self, i: usize) -> SyncStatus {
+        match self.as_switched() {
+            Some(port) => port.flush(i),
+            None => self.sync(TxRx::Tx, i),
+        }
+    }
+
+    /// [`SwitchedPort::vnet_header`].
+    pub(crate) fn vnet_header(&self) -> u32 {
+        self.as_switched().map_or(0, |port| port.vnet_header())
+    }
+
+    /// [`SwitchedPort::set_vnet_header`].
+    pub(crate) fn set_vnet_header(&self, bytes: u32) -> Result<(), Errno> {
+        self.as_switched().ok_or(Errno::INVAL)?.set_vnet_header(bytes)
+    }
+
+    /// [`SwitchedPort::has_indirect`].
+    pub(crate) fn has_indirect(&self, i: usize) -> bool {
+        self.as_switched().is_some_and(|port| port.has_indirect(i))
+    }
+
+    /// [`SwitchedPort::fetch_indirect`].
+    pub(crate) fn fetch_indirect(
+        &self,
+        i: usize,
+        caller: &mut dyn CallerMemory,
+    ) -> Result<(), Errno> {
+        self.as_switched().map_or(Ok(()), |port| port.fetch_indirect(i, caller))
+    }
+}

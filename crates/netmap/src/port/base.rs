@@ -1,0 +1,56 @@
+//! Data that ports of all kinds have.
+
+use std::sync::Arc;
+
+use crate::memory::netmap_memory::NetmapMemory;
+use crate::port::claims::Claims;
+use crate::port::monitor_taps::MonitorTaps;
+use crate::types::shape::AdapterShape;
+
+/// The name of a port, the record of bound rings, its monitors, and its memory. It must be the last
+/// field of a port, so that the memory is dropped after the rings in it.
+#[derive(Debug)]
+pub struct AdapterBase {
+    name: String,
+    claims: Arc<Claims>,
+    monitor_taps: Option<Arc<MonitorTaps>>,
+    memory: Arc<NetmapMemory>,
+}
+
+impl AdapterBase {
+    /// The base of a port that nobody has bound and that cannot be monitored.
+    #[must_use]
+    pub fn new(name: String, shape: &AdapterShape, memory: Arc<NetmapMemory>) -> Self {
+        Self { name, claims: Claims::new(shape), monitor_taps: None, memory }
+    }
+
+    /// Adds the list of monitors, for a port that can be monitored.
+    #[must_use]
+    pub fn with_monitor_taps(self, monitor_taps: &Arc<MonitorTaps>) -> Self {
+        Self { monitor_taps: Some(monitor_taps.clone()), ..self }
+    }
+
+    /// The name that requests have for the port.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where its rings and buffers lie.
+    #[must_use]
+    pub fn memory(&self) -> &Arc<NetmapMemory> {
+        &self.memory
+    }
+
+    /// Who has bound which ring.
+    #[must_use]
+    pub fn claims(&self) -> &Arc<Claims> {
+        &self.claims
+    }
+
+    /// Its monitors; `None` where it cannot have any.
+    #[must_use]
+    pub fn monitor_taps(&self) -> Option<&Arc<MonitorTaps>> {
+        self.monitor_taps.as_ref()
+    }
+}

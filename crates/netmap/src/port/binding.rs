@@ -1,0 +1,227 @@
+//! What one open file has bound: rings of a port, a record that finds them, extra buffers.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use rustix::io::Errno;
+use slipring_abi::{IFNAMSIZ, NETMAP_API, NI_PRIV_MEM, NR_EXCLUSIVE, NetmapIf, NmreqRegister};
+use slipring_ring::{BufIdx, InterfaceRecord, Region};
+
+use crate::port::adapter::Adapter;
+use crate::port::claims::Claim;
+use crate::port::delegation::DelegationGuard;
+use crate::port::forward::Forward;
+use crate::port::offsets::{self, OffsetsRequest};
+use crate::port::persist::PortIndex;
+use crate::port::waker::Waker;
+use crate::types::lock::lock;
+use crate::types::outcome::SyncStatus;
+use crate::types::shape::{AdapterShape, TxRx};
+use crate::types::state::BoundState;
+
+/// A bind; dropping it gives everything back.
+#[derive(Debug)]
+pub(crate) struct Binding {
+    interface: InterfaceRecord,
+    pub(crate) rings: [Range<usize>; 2],
+    pub(crate) flags: u64,
+    /// Where frames may pass between an interface and its host.
+    pub(crate) forward: Option<Forward>,
+    waker: Arc<Waker>,
+    /// Until the bind is being given up.
+    claim: Option<Claim>,
+    /// Rings that the program syncs itself.
+    pub(crate) delegation: Mutex<Option<DelegationGuard>>,
+    /// Last: the memory goes with its last port.
+    pub(crate) port: Arc<dyn Adapter>,
+}
+
+impl Binding {
+    /// Binds the rings that `register` asks for, without extra buffers.
+    pub(crate) fn new(
+        port: Arc<dyn Adapter>,
+        register: &NmreqRegister,
+        offsets: Option<&mut OffsetsRequest>,
+        waker: &Arc<Waker>,
+    ) -> Result<Self, Errno> {
+        let (mode, flags) = (register.nr_mode, register.nr_flags);
+        // What cannot be bound takes nothing; what the port then really has may differ.
+        port.shape().bound(mode, register.nr_ringid, flags)?;
+        port.activate(mode)?;
+        let shape = port.shape();
+        let rings = shape.bound(mode, register.nr_ringid, flags)?;
+        let settling = port.claims().settling();
+        let claim = port.claims().acquire(rings.clone(), flags & NR_EXCLUSIVE != 0)?;
+        offsets::apply_offsets(&*port, &claim, offsets)?;
+        drop(settling);
+        let interface = interface(&*port, &shape, &rings)?;
+        let (claim, waker, loan) = (Some(claim), waker.clone(), Mutex::default());
+        let forward = Forward::new(&*port, &shape, &rings);
+        let binding =
+            Self { interface, rings, flags, forward, waker, claim, delegation: loan, port };
+        binding.listen(&binding.waker);
+        Ok(binding)
+    }
+
+    /// The bind that a process which is no more had granted; `None` if it makes no sense.
+    pub(crate) fn resume(
+        state: &BoundState,
+        port: Arc<dyn Adapter>,
+        waker: &Arc<Waker>,
+    ) -> Option<Self> {
+        let rings = state.rings.map(|[start, end]| start as usize..end as usize);
+        let shape = port.shape();
+        let fits = TxRx::BOTH
+            .iter()
+            .zip(&rings)
+            .all(|(&dir, range)| range.start <= range.end && range.end <= shape.all(dir));
+        let exclusive = state.flags & NR_EXCLUSIVE != 0;
+        let claim = port.claims().acquire(Some(rings.clone()).filter(|_| fits)?, exclusive).ok()?;
+        let region = port.memory().region();
+        let interface = InterfaceRecord::resume(region, state.record, state.slots as usize).ok()?;
+        let forward = Forward::new(&*port, &shape, &rings);
+        let (flags, claim, waker) = (state.flags, Some(claim), waker.clone());
+        let loan = Mutex::default();
+        let binding =
+            Self { interface, rings, flags, forward, waker, claim, delegation: loan, port };
+        binding.listen(&binding.waker);
+        Some(binding)
+    }
+
+    /// The saved form; `ports` assigns an index to the bound port.
+    pub(crate) fn state(&self, ports: &mut dyn PortIndex) -> BoundState {
+        BoundState {
+            port: ports.port_ref(&self.port),
+            rings: self.rings.clone().map(|range| [range.start as u32, range.end as u32]),
+            flags: self.flags,
+            record: self.interface.offset(),
+            slots: self.interface.rings() as u32,
+        }
+    }
+
+    /// `nr_offset`: where its record lies in the file.
+    pub(crate) fn offset(&self) -> u64 {
+        self.port.memory().region().file_offset() + self.interface.offset()
+    }
+
+    /// Syncs ring `i`.
+    #[inline]
+    pub(crate) fn sync(&self, dir: TxRx, i: usize) -> SyncStatus {
+        if let (TxRx::Rx, Some(forward)) = (dir, &self.forward) {
+            forward.before_sync(&*self.port, i);
+        }
+        match self.port.sync(dir, i) {
+            // The program has taken its memory away: what the rings say now says nothing.
+            _ if self.port.memory().region().is_revoked() => SyncStatus::Gone,
+            synced => synced,
+        }
+    }
+
+    /// Takes as many extra buffers as there are, up to `wanted`, and lists them; how many.
+    pub(crate) fn alloc_extra(&self, wanted: u32) -> u32 {
+        let region = self.port.memory().region();
+        let count = wanted.min(region.free_bufs());
+        let Ok(bufs) = region.alloc_bufs(count) else {
+            // Somebody else was faster; a request may be granted fewer than it asked for.
+            return 0;
+        };
+        let nexts = bufs.iter().skip(1).map(|buf| buf.0).chain([0]);
+        for (&buf, next) in bufs.iter().zip(nexts) {
+            region.copy_in(buf, &next.to_ne_bytes());
+        }
+        self.interface.set_extra_bufs(bufs.first().copied().unwrap_or(BufIdx(0)));
+        count
+    }
+
+    /// Puts a waker into the lists of all its rings.
+    pub(crate) fn listen(&self, waker: &Arc<Waker>) {
+        for dir in TxRx::BOTH {
+            for i in self.rings[dir as usize].clone() {
+                if let (Some(list), Some(view)) =
+                    (self.port.listeners(dir, i), self.port.ring(dir, i))
+                {
+                    list.add(waker, dir, view);
+                }
+            }
+        }
+    }
+
+    /// Takes it out again.
+    pub(crate) fn stop_listening(&self, waker: &Arc<Waker>) {
+        for dir in TxRx::BOTH {
+            for list in self.rings[dir as usize].clone().filter_map(|i| self.port.listeners(dir, i))
+            {
+                list.remove(waker);
+            }
+        }
+    }
+}
+
+impl Drop for Binding {
+    fn drop(&mut self) {
+        self.stop_listening(&self.waker);
+        // Before anybody else can bind them.
+        drop(lock(&self.delegation).take());
+        let region = self.port.memory().region();
+        region.release_bufs(linked_bufs(region, self.interface.extra_bufs()));
+        drop(self.claim.take());
+        if let Some(taps) = self.port.monitor_taps().filter(|_| self.port.claims().is_idle()) {
+            taps.mark_ended();
+        }
+    }
+}
+
+/// The buffers of an extra list, as far as it makes sense: the program wrote it.
+fn linked_bufs(region: &Region, head: BufIdx) -> Vec<BufIdx> {
+    let mut bufs = Vec::new();
+    let mut next = head;
+    // A list that is longer than the memory goes in circles.
+    while region.is_usable(next) && bufs.len() < region.num_bufs() as usize {
+        bufs.push(next);
+        let mut word = [0; 4];
+        region.copy_out(next, &mut word);
+        next = BufIdx(u32::from_ne_bytes(word));
+    }
+    bufs
+}
+
+/// The record: tx rings, host tx rings, rx rings, host rx rings; 0 for those that are not bound.
+fn interface(
+    port: &dyn Adapter,
+    shape: &AdapterShape,
+    rings: &[Range<usize>; 2],
+) -> Result<InterfaceRecord, Errno> {
+    let mut offsets = Vec::new();
+    for dir in TxRx::BOTH {
+        // A pretended host ring has a place too, which says that it is not bound.
+        let shown = shape.rings[dir as usize] + shape.shown_host_rings(dir);
+        offsets.extend((0..usize::from(shown)).map(|i| {
+            let bound = rings[dir as usize].contains(&i);
+            let ring = port.ring(dir, i).filter(|_| bound);
+            ring.map_or(0, |ring| ring.offset())
+        }));
+    }
+    let head = head(port, shape);
+    let region = port.memory().region();
+    InterfaceRecord::create(region, &head, offsets.into_iter()).map_err(|_| Errno::NOMEM)
+}
+
+fn head(port: &dyn Adapter, shape: &AdapterShape) -> NetmapIf {
+    let mut ni_name = [0; IFNAMSIZ];
+    let name = port.name().as_bytes();
+    let len = name.len().min(IFNAMSIZ - 1);
+    ni_name[..len].copy_from_slice(&name[..len]);
+    let [ni_tx_rings, ni_rx_rings] = shape.rings.map(u32::from);
+    let [ni_host_tx_rings, ni_host_rx_rings] =
+        TxRx::BOTH.map(|dir| shape.shown_host_rings(dir).into());
+    NetmapIf {
+        ni_name,
+        ni_version: NETMAP_API.into(),
+        ni_flags: if port.memory().is_private() { NI_PRIV_MEM } else { 0 },
+        ni_tx_rings,
+        ni_rx_rings,
+        ni_host_tx_rings,
+        ni_host_rx_rings,
+        ..NetmapIf::default()
+    }
+}

@@ -1,0 +1,132 @@
+//! Who has bound which ring of a port: any number of sharers, or one alone.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use rustix::io::Errno;
+
+use crate::types::lock::lock;
+use crate::types::shape::{AdapterShape, TxRx};
+
+/// The account of one port. Rings that it does not know yet are nobody's.
+#[derive(Debug)]
+pub struct Claims([Mutex<Vec<RingUse>>; 2], Mutex<()>);
+
+#[derive(Debug, Clone, Copy, Default)]
+struct RingUse {
+    users: u32,
+    exclusive: bool,
+}
+
+impl Claims {
+    /// Nobody has bound anything.
+    #[must_use]
+    pub fn new(shape: &AdapterShape) -> Arc<Self> {
+        let uses = TxRx::BOTH.map(|dir| Mutex::new(vec![RingUse::default(); shape.all(dir)]));
+        Arc::new(Self(uses, Mutex::default()))
+    }
+
+    /// Whether anybody has bound anything.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.0.iter().all(|uses| lock(uses).iter().all(|one| one.users == 0))
+    }
+
+    /// Held from before a claim until what it means for the rings is settled.
+    pub(crate) fn settling(&self) -> MutexGuard<'_, ()> {
+        lock(&self.1)
+    }
+
+    /// Claims rings, indexed by [`Dir`]; all or none.
+    ///
+    /// # Errors
+    /// [`Errno::BUSY`] where somebody has one alone, or wants to.
+    pub(crate) fn acquire(
+        self: &Arc<Self>,
+        rings: [Range<usize>; 2],
+        exclusive: bool,
+    ) -> Result<Claim, Errno> {
+        let mut uses = self.0.each_ref().map(|uses| lock(uses));
+        for (uses, range) in uses.iter_mut().zip(&rings) {
+            if uses.len() < range.end {
+                uses.resize(range.end, RingUse::default());
+            }
+            let wanted = &uses[range.clone()];
+            if wanted.iter().any(|one| one.exclusive || exclusive && one.users > 0) {
+                return Err(Errno::BUSY);
+            }
+        }
+        for (uses, range) in uses.iter_mut().zip(&rings) {
+            for one in &mut uses[range.clone()] {
+                *one = RingUse { users: one.users + 1, exclusive };
+            }
+        }
+        Ok(Claim { table: self.clone(), rings })
+    }
+}
+
+/// Rings that are bound, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    table: Arc<Claims>,
+    rings: [Range<usize>; 2],
+}
+
+impl Claim {
+    /// Visits its rings; whether nobody else has them.
+    pub(crate) fn each<T>(&self, mut visit: impl FnMut(TxRx, usize, bool) -> Option<T>) -> Vec<T> {
+        let mut visited = Vec::new();
+        for dir in TxRx::BOTH {
+            let (uses, range) = (lock(&self.table.0[dir as usize]), &self.rings[dir as usize]);
+            let rings = range.clone().filter_map(|i| visit(dir, i, uses[i].users == 1));
+            visited.extend(rings);
+        }
+        visited
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        for (uses, range) in self.table.0.iter().zip(&self.rings) {
+            for one in &mut lock(uses)[range.clone()] {
+                *one = RingUse { users: one.users - 1, exclusive: false };
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claims() -> Arc<Claims> {
+        Claims::new(&AdapterShape { rings: [2, 2], host_rings: [0, 0], slots: [8, 8] })
+    }
+
+    #[test]
+    fn sharers_come_and_go_and_keep_a_loner_out() {
+        let claims = claims();
+        let first = claims.acquire([0..2, 0..2], false).unwrap();
+        let second = claims.acquire([0..1, 0..1], false).unwrap();
+        assert_eq!(claims.acquire([0..1, 0..1], true).err(), Some(Errno::BUSY));
+        drop((first, second));
+        assert!(claims.is_idle() && claims.acquire([0..1, 0..1], true).is_ok());
+    }
+
+    #[test]
+    fn a_loner_keeps_everybody_out_of_his_rings_only() {
+        let claims = claims();
+        let _loner = claims.acquire([0..1, 0..1], true).unwrap();
+        assert_eq!(claims.acquire([0..2, 0..0], false).err(), Some(Errno::BUSY));
+        assert!(claims.acquire([1..2, 1..2], true).is_ok());
+    }
+
+    #[test]
+    fn a_refused_claim_takes_nothing() {
+        let claims = claims();
+        let loner = claims.acquire([1..2, 1..2], true).unwrap();
+        assert!(claims.acquire([0..2, 0..2], false).is_err());
+        drop(loner);
+        assert!(claims.is_idle());
+    }
+}

@@ -1,0 +1,54 @@
+//! Saving ports for a successor process.
+//!
+//! A visitor saves the ports. A visited port calls the visitor's method for its kind with its own part of
+//! the state, and names other ports by their index. So the visitor does not know the types of ports.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::port::adapter::Adapter;
+use crate::port::monitor_taps::MonitorTaps;
+use crate::types::state::{MonitorState, PipeState, PortRef, PortState, ValePortState};
+
+/// A port that a restart preserves; only ports of this crate are.
+pub struct Persistent<'p>(pub(crate) &'p dyn PersistentPort);
+
+/// A port that can be saved.
+pub(crate) trait PersistentPort {
+    /// Calls the visitor's method for this kind of port; returns the index of the port.
+    fn visit(&self, visitor: &mut dyn PortVisitor) -> PortRef;
+}
+
+/// Saves the port that it visits. It reads what all ports have by itself.
+pub(crate) trait PortVisitor {
+    /// The port is connected to nothing.
+    fn detached(&mut self) -> PortRef;
+
+    /// The port is an end of a pipe.
+    fn pipe_end(&mut self, pipe: Arc<dyn PersistentPipe>, is_slave: bool) -> PortRef;
+
+    /// The port is a monitor; `target` are the taps of the monitored port while that is bound.
+    fn monitor(
+        &mut self,
+        target: Option<&Arc<MonitorTaps>>,
+        state: &dyn Fn(PortState) -> MonitorState,
+    ) -> PortRef;
+
+    /// The port is a port of a switch, or a persistent one that can be attached to a switch.
+    fn switch_port(&mut self, state: &dyn Fn(PortState) -> ValePortState) -> PortRef;
+}
+
+/// A pipe, with both ends.
+pub(crate) trait PersistentPipe: Send + Sync + Debug {
+    /// The saved form; `ports` assigns an index to the parent port.
+    fn state(&self, ports: &mut dyn PortIndex) -> PipeState;
+
+    /// The taps of the master's end and of the slave's.
+    fn monitor_taps(&self) -> [&Arc<MonitorTaps>; 2];
+}
+
+/// Assigns indices to the ports that are saved.
+pub(crate) trait PortIndex {
+    /// The index of a port; saves the port first if that has not been done.
+    fn port_ref(&mut self, port: &Arc<dyn Adapter>) -> PortRef;
+}

@@ -1,0 +1,138 @@
+//! This process's record of the pipe halves that programs may sync in their own processes.
+
+use std::ops::Range;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use rustix::io::Errno;
+use slipring_ring::{DirectionLayout, Doorbell, SleepAnnouncement, WakeSignals};
+
+use crate::port::delegation::{DelegatedHalf, DelegationGuard, PipeDelegation};
+use crate::port::kicks::KickHandler;
+use crate::types::lock::lock;
+use crate::types::shape::TxRx;
+
+/// One half of a shared direction, as this process keeps it.
+#[derive(Debug)]
+pub(crate) struct SharedHalf {
+    pub(crate) layout: DirectionLayout,
+    pub(crate) signals: WakeSignals,
+    /// Wakes the program that it is lent to.
+    pub(crate) doorbell: Doorbell,
+    /// Whom it is lent to; 0 for nobody.
+    holder: AtomicU32,
+    /// What is known of the sleep of programs that this process syncs it for.
+    sleep_announcement: Mutex<SleepAnnouncement>,
+}
+
+impl SharedHalf {
+    pub(crate) fn new(place: DirectionLayout, signs: WakeSignals) -> Result<Self, Errno> {
+        let bell = Doorbell::new().map_err(|_| Errno::NFILE)?;
+        let announced = Mutex::new(SleepAnnouncement::already_announced());
+        Ok(Self {
+            layout: place,
+            signals: signs,
+            doorbell: bell,
+            holder: AtomicU32::new(0),
+            sleep_announcement: announced,
+        })
+    }
+
+    /// One more program sleeps for which this process syncs; whether those before are to be woken.
+    pub(crate) fn announce_sleep(&self) -> bool {
+        self.signals.announce_host_sleep(&mut lock(&self.sleep_announcement))
+    }
+
+    /// Whether a program has told of news for those.
+    pub(crate) fn take_wakeup(&self) -> bool {
+        self.signals.take_host_wakeup(&mut lock(&self.sleep_announcement))
+    }
+
+    fn acquire(&self, who: u32) -> bool {
+        let taken = self.holder.compare_exchange(0, who, Ordering::AcqRel, Ordering::Relaxed);
+        if taken.is_ok() {
+            self.signals.set_holder(who);
+        }
+        taken.is_ok()
+    }
+
+    fn release(&self, who: u32) {
+        if self.holder.load(Ordering::Acquire) == who {
+            self.signals.release_owner(who);
+            self.signals.clear_guest_sleep();
+            self.holder.store(0, Ordering::Release);
+        }
+    }
+}
+
+/// All halves of a pipe that is shared: by role and direction.
+#[derive(Debug)]
+pub(crate) struct SharedPipe {
+    pub(crate) halves: [[Vec<SharedHalf>; 2]; 2],
+    pub(crate) kick: Arc<Doorbell>,
+    pub(crate) pipe: Weak<dyn KickHandler>,
+}
+
+impl SharedPipe {
+    /// Lends rings of the end `role`.
+    pub(crate) fn lend(
+        self: &Arc<Self>,
+        role: usize,
+        rings: &[Range<usize>; 2],
+        who: u32,
+    ) -> Result<(PipeDelegation, DelegationGuard), Errno> {
+        // Gives back what it has when something fails.
+        let loan = PipeLoan { pipe: self.clone(), role, rings: rings.clone(), client_id: who };
+        let mut halves = Vec::new();
+        for dir in TxRx::BOTH {
+            for ring in rings[dir as usize].clone() {
+                let mine = &self.halves[role][dir as usize];
+                let half = mine.get(ring).filter(|half| half.acquire(who)).ok_or(Errno::BUSY)?;
+                let peer = &self.halves[1 - role][dir.opposite() as usize][ring];
+                halves.push(DelegatedHalf {
+                    dir,
+                    ring,
+                    layout: half.layout,
+                    doorbell: descriptor(&half.doorbell)?,
+                    peer_doorbell: descriptor(&peer.doorbell)?,
+                });
+            }
+        }
+        let lent = PipeDelegation {
+            client_id: who,
+            kick: descriptor(&self.kick)?,
+            writes_timestamps: true,
+            halves,
+        };
+        Ok((lent, Box::new(loan)))
+    }
+}
+
+fn descriptor(bell: &Doorbell) -> Result<OwnedFd, Errno> {
+    bell.as_fd().try_clone_to_owned().map_err(|_| Errno::NFILE)
+}
+
+/// Rings that are lent.
+#[derive(Debug)]
+struct PipeLoan {
+    pipe: Arc<SharedPipe>,
+    role: usize,
+    rings: [Range<usize>; 2],
+    client_id: u32,
+}
+
+impl Drop for PipeLoan {
+    fn drop(&mut self) {
+        for dir in TxRx::BOTH {
+            let halves = &self.pipe.halves[self.role][dir as usize];
+            for half in halves.get(self.rings[dir as usize].clone()).unwrap_or_default() {
+                half.release(self.client_id);
+            }
+        }
+        // It may have been killed between a sync and the word to those who sleep for it.
+        if let Some(pipe) = self.pipe.pipe.upgrade() {
+            pipe.handle_client_exit();
+        }
+    }
+}

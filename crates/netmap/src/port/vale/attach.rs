@@ -1,0 +1,376 @@
+//! An interface plugged into a switch, with or without its host stack.
+//!
+//! It is bound as a program would bind it, exclusively, and a worker does what a program would:
+//! sleeps until frames are there, hands them to the switch, gives the slots back. What the switch
+//! has for the interface its senders put into the tx rings themselves. An interface that is no more
+//! is plugged out by the worker that meets its end.
+
+mod restart;
+
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use rustix::io::Errno;
+use rustix::thread::CpuSet;
+use slipring_abi::{NR_EXCLUSIVE, NmreqRegister};
+use slipring_ring::{RingView, SlotIdx};
+use slipring_switch::{SwitchBatch, SwitchPortId};
+
+use crate::port::adapter::Adapter;
+use crate::port::binding::Binding;
+use crate::port::vale::bridge::{Bridge, BridgeAttachment, BridgePort};
+use crate::port::vale::destination_ring::DestinationRing;
+use crate::port::vale::frames::SyncFrames;
+use crate::port::waker::{Notify, Ticker, Waker};
+use crate::types::lock::lock;
+use crate::types::outcome::SyncStatus;
+use crate::types::port_name::PortKey;
+use crate::types::shape::TxRx;
+
+/// The interface in the switch; dropping it plugs it out and gives it back.
+#[derive(Debug)]
+pub(crate) struct NicAttachment {
+    workers: Mutex<NicWorkers>,
+    attached: Arc<AttachedNic>,
+}
+
+/// Who asks the rx rings for frames.
+#[derive(Debug)]
+enum NicWorkers {
+    /// One worker that sleeps while there are none.
+    Sleeping { _all: NicWorker },
+    /// Workers that never sleep, for the rings of the NIC; one that does, for those of the host.
+    Polling { _nic: Vec<NicWorker>, _host: Option<NicWorker>, plan: PollingPlan },
+    /// Between the two.
+    None,
+}
+
+/// What workers work on.
+#[derive(Debug)]
+struct AttachedNic {
+    nic: BridgeAttachment,
+    host: Option<BridgeAttachment>,
+    binding: Binding,
+    /// How many of the rx rings are the NIC's.
+    nic_rings: usize,
+    owner: AttachmentOwner,
+}
+
+/// Where an attachment is kept, and who is told of its end.
+#[derive(Debug)]
+pub(crate) struct AttachmentOwner {
+    pub(crate) key: PortKey,
+    pub(crate) handler: Arc<dyn NicVanishedHandler>,
+}
+
+/// Acts on the end of an attached interface.
+pub(crate) trait NicVanishedHandler: Send + Sync + Debug {
+    /// The interface attached as `key` has vanished: drops the attachment of this name if `is_current`
+    /// accepts it. Another one may have taken the name since.
+    fn nic_vanished(&self, key: &PortKey, is_current: &dyn Fn(&NicAttachment) -> bool);
+}
+
+/// Which rings are polled, and on which processors.
+#[derive(Debug, Clone)]
+pub(crate) struct PollingPlan {
+    /// For each worker: its processor and its rings.
+    pub(crate) workers: Vec<(usize, Range<usize>)>,
+}
+
+impl NicAttachment {
+    /// Binds the interface as `register` says and plugs it in under the name of its place; with its
+    /// host stack, that becomes `NAME^`.
+    pub(crate) fn new(
+        hub: &Arc<Bridge>,
+        place: AttachmentOwner,
+        nic: Arc<dyn Adapter>,
+        register: &NmreqRegister,
+        ticker: &Arc<Ticker>,
+    ) -> Result<Self, Errno> {
+        let register = NmreqRegister { nr_flags: register.nr_flags | NR_EXCLUSIVE, ..*register };
+        let binding = Binding::new(nic.clone(), &register, None, &Self::idle_waker(ticker))?;
+        Self::attach(place, &nic, binding, ticker, |name, member| hub.attach(name, member))
+    }
+
+    /// For its binding: its workers listen for themselves.
+    fn idle_waker(ticker: &Arc<Ticker>) -> Arc<Waker> {
+        Waker::new(Arc::new(WorkerBell::default()), ticker.clone())
+    }
+
+    /// Plugs in what is bound; `join` is told the name, first of the NIC's side, then of the host's.
+    fn attach(
+        place: AttachmentOwner,
+        nic: &Arc<dyn Adapter>,
+        binding: Binding,
+        ticker: &Arc<Ticker>,
+        mut join: impl FnMut(&str, Arc<BridgePort>) -> Result<BridgeAttachment, Errno>,
+    ) -> Result<Self, Errno> {
+        let (shape, rings) = (nic.shape(), binding.rings.clone());
+        let count = |dir: TxRx| usize::from(shape.rings[dir as usize]);
+        let tx =
+            |range: Range<usize>| range.filter_map(|i| DestinationRing::of_nic(nic, i)).collect();
+        let mut plug = |name: &str, outlets: Vec<DestinationRing>| {
+            if outlets.is_empty() {
+                return Err(Errno::INVAL);
+            }
+            join(name, BridgePort::new(outlets, 0, nic.monitor_taps().cloned()))
+        };
+        let (nic_tx, name) = (count(TxRx::Tx), place.key.1.clone());
+        let host = rings[TxRx::Rx as usize].end > count(TxRx::Rx);
+        let plugged = AttachedNic {
+            nic: plug(&name, tx(0..nic_tx))?,
+            host: match host {
+                true => Some(plug(&format!("{name}^"), tx(nic_tx..rings[TxRx::Tx as usize].end))?),
+                false => None,
+            },
+            binding,
+            nic_rings: count(TxRx::Rx),
+            owner: place,
+        };
+        let plugged = Arc::new(plugged);
+        let attachment = Self { workers: Mutex::new(NicWorkers::None), attached: plugged };
+        *lock(&attachment.workers) = attachment.start_sleeping_worker(ticker)?;
+        Ok(attachment)
+    }
+
+    pub(crate) fn nic(&self) -> &Arc<dyn Adapter> {
+        &self.attached.binding.port
+    }
+
+    pub(crate) fn bridge(&self) -> &Arc<Bridge> {
+        &self.attached.nic.bridge
+    }
+
+    pub(crate) fn id(&self) -> SwitchPortId {
+        self.attached.nic.id
+    }
+
+    pub(crate) fn rx_rings(&self) -> usize {
+        self.attached.nic_rings
+    }
+
+    pub(crate) fn is_polled(&self) -> bool {
+        matches!(*lock(&self.workers), NicWorkers::Polling { .. })
+    }
+
+    /// Lets workers that never sleep ask for frames.
+    pub(crate) fn poll(&self, polling: &PollingPlan, ticker: &Arc<Ticker>) -> Result<(), Errno> {
+        let mut workers = lock(&self.workers);
+        *workers = NicWorkers::None;
+        let nic = polling.workers.iter().map(|(cpu, rings)| {
+            NicWorker::start(self.attached.clone(), rings.clone(), Some(*cpu), ticker)
+        });
+        let all = self.attached.binding.rings[TxRx::Rx as usize].clone();
+        let host = self.attached.nic_rings..all.end;
+        let host = match host.is_empty() {
+            true => None,
+            false => Some(NicWorker::start(self.attached.clone(), host, None, ticker)?),
+        };
+        let nic = nic.collect::<Result<_, _>>()?;
+        *workers = NicWorkers::Polling { _nic: nic, _host: host, plan: polling.clone() };
+        Ok(())
+    }
+
+    /// Lets a worker that sleeps do it again.
+    pub(crate) fn stop_polling(&self, ticker: &Arc<Ticker>) -> Result<(), Errno> {
+        let mut workers = lock(&self.workers);
+        *workers = NicWorkers::None;
+        *workers = self.start_sleeping_worker(ticker)?;
+        Ok(())
+    }
+
+    fn start_sleeping_worker(&self, ticker: &Arc<Ticker>) -> Result<NicWorkers, Errno> {
+        let all = self.attached.binding.rings[TxRx::Rx as usize].clone();
+        Ok(NicWorkers::Sleeping {
+            _all: NicWorker::start(self.attached.clone(), all, None, ticker)?,
+        })
+    }
+}
+
+/// A thread, ended when this is dropped.
+#[derive(Debug)]
+struct NicWorker {
+    bell: Arc<WorkerBell>,
+    waker: Arc<Waker>,
+    attached: Arc<AttachedNic>,
+    rings: Range<usize>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Where a worker sleeps.
+#[derive(Debug, Default)]
+struct WorkerBell {
+    is_rung: Mutex<bool>,
+    changed: Condvar,
+    stopped: AtomicBool,
+}
+
+impl WorkerBell {
+    fn wait(&self) {
+        let rung = self.changed.wait_while(lock(&self.is_rung), |rung| !*rung);
+        *rung.unwrap_or_else(PoisonError::into_inner) = false;
+    }
+}
+
+impl Notify for WorkerBell {
+    fn notify(&self, _: u64) {
+        *lock(&self.is_rung) = true;
+        self.changed.notify_one();
+    }
+}
+
+impl NicWorker {
+    /// Works on the rx rings `rings`; with a processor, on that one and without sleeping.
+    fn start(
+        plugged: Arc<AttachedNic>,
+        rings: Range<usize>,
+        cpu: Option<usize>,
+        ticker: &Arc<Ticker>,
+    ) -> Result<Self, Errno> {
+        let bell = Arc::<WorkerBell>::default();
+        let waker = Waker::new(bell.clone(), ticker.clone());
+        let port = &plugged.binding.port;
+        for i in rings.clone() {
+            if let (Some(list), Some(view)) = (port.listeners(TxRx::Rx, i), port.ring(TxRx::Rx, i))
+            {
+                list.add(&waker, TxRx::Rx, view);
+            }
+        }
+        let mut work = NicWorkerLoop::new(plugged.clone(), rings.clone());
+        let (told, woken) = (bell.clone(), waker.clone());
+        let body = move || match cpu {
+            Some(cpu) => work.poll(cpu, &told),
+            None => work.serve(&told, &woken),
+        };
+        let thread = thread::Builder::new().name("vale".to_owned()).spawn(body);
+        // Made first: dropping it takes the listeners back.
+        let mut worker = Self { bell, waker, attached: plugged, rings, thread: None };
+        worker.thread = Some(thread.map_err(|_| Errno::NOMEM)?);
+        Ok(worker)
+    }
+}
+
+impl Drop for NicWorker {
+    fn drop(&mut self) {
+        self.bell.stopped.store(true, Ordering::Release);
+        self.bell.notify(0);
+        let itself = |thread: &JoinHandle<()>| thread.thread().id() == thread::current().id();
+        // The one that met the interface's end drops itself, and returns next.
+        if let Some(thread) = self.thread.take().filter(|thread| !itself(thread)) {
+            // One that panicked has said so already.
+            let _ = thread.join();
+        }
+        for i in self.rings.clone() {
+            if let Some(list) = self.attached.binding.port.listeners(TxRx::Rx, i) {
+                list.remove(&self.waker);
+            }
+        }
+    }
+}
+
+/// What a worker does.
+struct NicWorkerLoop {
+    attached: Arc<AttachedNic>,
+    rings: Range<usize>,
+    /// By ring, as a frame may come in parts.
+    frames: Vec<SyncFrames>,
+    batch: SwitchBatch,
+}
+
+impl NicWorkerLoop {
+    fn new(attached: Arc<AttachedNic>, rings: Range<usize>) -> Self {
+        let frames = rings.clone().map(|_| SyncFrames::default()).collect();
+        Self { attached, rings, frames, batch: SwitchBatch::new() }
+    }
+
+    /// Works until the bell is stopped or the interface is no more; sleeps while there is nothing
+    /// to do.
+    fn serve(&mut self, bell: &WorkerBell, waker: &Waker) {
+        while !bell.stopped.load(Ordering::Acquire) {
+            if self.poll_rings() {
+                continue;
+            }
+            waker.arm(0, false, true, false);
+            // What came before it was armed would be slept through.
+            if self.poll_rings() {
+                continue;
+            }
+            if self.has_ended() {
+                return self.attached.detach_vanished();
+            }
+            if !bell.stopped.load(Ordering::Acquire) {
+                bell.wait();
+            }
+        }
+    }
+
+    /// Works until the bell is stopped or the interface is no more, on one processor and without
+    /// sleeping.
+    fn poll(&mut self, cpu: usize, bell: &WorkerBell) {
+        let mut here = CpuSet::new();
+        here.set(cpu);
+        // Where that is not allowed, it polls wherever it may.
+        let _ = rustix::thread::sched_setaffinity(None, &here);
+        while !bell.stopped.load(Ordering::Acquire) {
+            if self.poll_rings() {
+                continue;
+            }
+            if self.has_ended() {
+                return self.attached.detach_vanished();
+            }
+            thread::yield_now();
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.attached.binding.port.has_vanished()
+    }
+
+    /// Switches what has arrived on all rings; whether there was anything.
+    fn poll_rings(&mut self) -> bool {
+        let Self { attached: plugged, rings, frames, batch } = self;
+        let numbered = rings.clone().zip(frames);
+        numbered
+            .filter_map(|(i, frames)| plugged.forward_ring(i, frames, batch).then_some(()))
+            .count()
+            > 0
+    }
+}
+
+impl AttachedNic {
+    /// Switches what has arrived on ring `i`; whether there was anything.
+    fn forward_ring(&self, i: usize, frames: &mut SyncFrames, batch: &mut SwitchBatch) -> bool {
+        let port = &self.binding.port;
+        if matches!(port.sync(TxRx::Rx, i), SyncStatus::Gone) {
+            return false;
+        }
+        let Some(view) = port.ring(TxRx::Rx, i) else { return false };
+        let (from, to) = received_range(view);
+        if from == to {
+            return false;
+        }
+        let end = frames.read(view, from, to, 0);
+        let (seat, ring) = match &self.host {
+            Some(host) if i >= self.nic_rings => (host, i - self.nic_rings),
+            _ => (&self.nic, i),
+        };
+        seat.bridge.transmit(seat.id, ring as u32, view, frames, batch);
+        view.advance_to(end);
+        end != from
+    }
+
+    /// Takes the attachment out of its switch, if it is there still: its interface is no more.
+    fn detach_vanished(self: &Arc<Self>) {
+        let AttachmentOwner { key, handler } = &self.owner;
+        handler.nic_vanished(key, &|one| Arc::ptr_eq(&one.attached, self));
+    }
+}
+
+/// The slots that a program would read now; indices out of the ring mean none.
+fn received_range(view: &RingView) -> (SlotIdx, SlotIdx) {
+    let (head, tail, n) = (view.head(), view.tail(), view.num_slots());
+    if head < n && tail < n { (head, tail) } else { (0, 0) }
+}

@@ -1,0 +1,233 @@
+//! One switch: who is plugged in, who is where, and the way of a batch through it.
+//!
+//! Deciding is done under a lock, a few nanoseconds a frame; copying under none. Whoever plugs in
+//! or out waits for the batches under way, which never wait for a program.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Instant;
+
+use rustix::io::Errno;
+use slipring_ring::RingView;
+use slipring_switch::{
+    Switch, SwitchBatch, SwitchConfig, SwitchDropReason, SwitchPortConfig, SwitchPortId,
+};
+
+use crate::port::monitor_taps::{MonitorInfo, MonitorTaps};
+use crate::port::vale::copy_plan::FrameSource;
+use crate::port::vale::destination_ring::DestinationRing;
+use crate::port::vale::frames::SyncFrames;
+use crate::types::lock::lock;
+
+/// Ports of one switch: as many as slot flags and lists can name, four times over.
+const MAX_PORTS: usize = 1024;
+
+/// A switch.
+#[derive(Debug)]
+pub(crate) struct Bridge {
+    name: String,
+    number: u16,
+    engine: Mutex<Switch>,
+    /// By port number.
+    ports: RwLock<Vec<Option<NamedBridgePort>>>,
+    /// The engine's time 0.
+    start: Instant,
+}
+
+/// A port under the name that it has here.
+#[derive(Debug, Clone)]
+struct NamedBridgePort {
+    /// As requests have it: `vale0:a`.
+    name: String,
+    port: Arc<BridgePort>,
+}
+
+/// What is plugged in.
+#[derive(Debug)]
+pub(crate) struct BridgePort {
+    pub(crate) rings: Vec<DestinationRing>,
+    /// Bytes of the virtio-net header before each frame.
+    pub(crate) vnet: AtomicU32,
+    /// Who else sees its frames.
+    monitor_taps: Option<Arc<MonitorTaps>>,
+}
+
+impl BridgePort {
+    pub(crate) fn new(
+        outlets: Vec<DestinationRing>,
+        vnet: u32,
+        taps: Option<Arc<MonitorTaps>>,
+    ) -> Arc<Self> {
+        Arc::new(Self { rings: outlets, vnet: AtomicU32::new(vnet), monitor_taps: taps })
+    }
+
+    pub(crate) fn vnet(&self) -> usize {
+        self.vnet.load(Ordering::Relaxed) as usize
+    }
+}
+
+/// A place in a switch, given up when it is dropped.
+#[derive(Debug)]
+pub(crate) struct BridgeAttachment {
+    pub(crate) bridge: Arc<Bridge>,
+    pub(crate) id: SwitchPortId,
+}
+
+impl Drop for BridgeAttachment {
+    fn drop(&mut self) {
+        self.bridge.detach(self.id);
+    }
+}
+
+impl Bridge {
+    pub(crate) fn new(name: String, number: u16) -> Arc<Self> {
+        let config = SwitchConfig {
+            secret: [slipring_ring::secret_word(), slipring_ring::secret_word()],
+            ..SwitchConfig::default()
+        };
+        Arc::new(Self {
+            name,
+            number,
+            engine: Mutex::new(Switch::new(config)),
+            ports: RwLock::default(),
+            start: Instant::now(),
+        })
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What requests call its index.
+    pub(crate) fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Now, as the engine counts it.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+
+    /// Plugs in; the number of the port is the lowest that is free.
+    pub(crate) fn attach(
+        self: &Arc<Self>,
+        name: &str,
+        member: Arc<BridgePort>,
+    ) -> Result<BridgeAttachment, Errno> {
+        let mut members = self.ports.write().unwrap_or_else(PoisonError::into_inner);
+        if members.iter().flatten().count() >= MAX_PORTS {
+            return Err(Errno::NOMEM);
+        }
+        let rings = member.rings.len() as u32;
+        let config = SwitchPortConfig { rings, ..SwitchPortConfig::default() };
+        let id = lock(&self.engine).attach(config).map_err(|_| Errno::INVAL)?;
+        let at = id.0 as usize;
+        if members.len() <= at {
+            members.resize(at + 1, None);
+        }
+        members[at] = Some(NamedBridgePort { name: name.to_owned(), port: member });
+        Ok(BridgeAttachment { bridge: self.clone(), id })
+    }
+
+    /// Plugs in where a port of a process that is no more was, with the settings that it had.
+    pub(crate) fn attach_at(
+        self: &Arc<Self>,
+        name: &str,
+        member: Arc<BridgePort>,
+        id: SwitchPortId,
+        config: SwitchPortConfig,
+    ) -> Option<BridgeAttachment> {
+        let mut members = self.ports.write().unwrap_or_else(PoisonError::into_inner);
+        let (at, mut engine) = (id.0 as usize, lock(&self.engine));
+        if at >= MAX_PORTS {
+            return None;
+        }
+        // Numbers are given from the lowest on: those before it are taken meanwhile.
+        let mut before = Vec::new();
+        let got = loop {
+            match engine.attach(config.clone()).ok()? {
+                got if got < id => before.push(got),
+                got => break got,
+            }
+        };
+        for one in before {
+            engine.detach(one);
+        }
+        if got != id {
+            engine.detach(got);
+            return None;
+        }
+        if members.len() <= at {
+            members.resize(at + 1, None);
+        }
+        members[at] = Some(NamedBridgePort { name: name.to_owned(), port: member });
+        Some(BridgeAttachment { bridge: self.clone(), id })
+    }
+
+    /// Plugs out.
+    fn detach(&self, id: SwitchPortId) {
+        let mut members = self.ports.write().unwrap_or_else(PoisonError::into_inner);
+        lock(&self.engine).detach(id);
+        // Outside of the lock: it may be the last hold on an interface.
+        let gone = members.get_mut(id.0 as usize).and_then(Option::take);
+        drop(members);
+        drop(gone);
+    }
+
+    /// The ports in order of their numbers, with their names.
+    pub(crate) fn ports(&self) -> Vec<(SwitchPortId, String)> {
+        let members = self.ports.read().unwrap_or_else(PoisonError::into_inner);
+        let numbered = (0..).map(SwitchPortId).zip(members.iter());
+        numbered.filter_map(|(id, port)| Some((id, port.as_ref()?.name.clone()))).collect()
+    }
+
+    /// How a port's monitors fare.
+    pub(crate) fn monitors(&self, id: SwitchPortId) -> Vec<MonitorInfo> {
+        let members = self.ports.read().unwrap_or_else(PoisonError::into_inner);
+        let port = members.get(id.0 as usize).and_then(Option::as_ref);
+        port.and_then(|port| port.port.monitor_taps.as_ref())
+            .map(|taps| taps.infos())
+            .unwrap_or_default()
+    }
+
+    /// The number of a port.
+    pub(crate) fn number_of(&self, name: &str) -> Option<SwitchPortId> {
+        self.ports().into_iter().find(|(_, port)| port == name).map(|(id, _)| id)
+    }
+
+    /// Looks at or changes the engine.
+    pub(crate) fn with_engine<T>(&self, visit: impl FnOnce(&mut Switch) -> T) -> T {
+        visit(&mut lock(&self.engine))
+    }
+
+    /// Switches the frames that `source` sends from its ring `ring`.
+    pub(crate) fn transmit(
+        &self,
+        source: SwitchPortId,
+        ring: u32,
+        view: &RingView,
+        frames: &SyncFrames,
+        batch: &mut SwitchBatch,
+    ) {
+        let members = self.ports.read().unwrap_or_else(PoisonError::into_inner);
+        let member_of = |id: SwitchPortId| Some(&*members.get(id.0 as usize)?.as_ref()?.port);
+        let Some(from) = member_of(source) else { return };
+        let now_ns = self.now_ns();
+        let mut engine = lock(&self.engine);
+        if frames.too_long() > 0 {
+            engine.refuse(source, SwitchDropReason::TooLong, frames.too_long().into());
+        }
+        engine.forward(now_ns, source, ring, frames.packets(), batch);
+        drop(engine);
+        let source = FrameSource { ring: view, frames, vnet: from.vnet() };
+        for i in 0..batch.len() {
+            let dest = batch.destination(i);
+            let delivered = member_of(dest.port()).and_then(|member| {
+                let outlet = member.rings.get(dest.ring() as usize)?;
+                Some(outlet.deliver(source, &dest, member.vnet()))
+            });
+            batch.report(i, delivered.unwrap_or_default());
+        }
+        lock(&self.engine).settle(batch);
+    }
+}

@@ -1,0 +1,154 @@
+//! What changes about a frame on its way through a switch: its VLAN tag, its virtio-net header,
+//! and, where buffers differ in size, how it is cut.
+//!
+//! ```text
+//!   source    | vnet | addresses | tag? | ...            each slot of the source begins
+//!   copy      |    head (ours)   | from `skip` on ...    a slot of the copy
+//! ```
+
+use slipring_ring::RingView;
+use slipring_switch::TagAction;
+
+use crate::port::slot_snapshot::SlotSnapshot;
+use crate::port::vale::frames::MAX_VNET_HEADER_LEN;
+
+/// Bytes of both addresses.
+const MAC_ADDRESSES_LEN: usize = 12;
+const VLAN_TAG_LEN: usize = 4;
+const MAX_HEAD_LEN: usize = MAX_VNET_HEADER_LEN + MAC_ADDRESSES_LEN + VLAN_TAG_LEN;
+
+/// The first bytes of a copy, and where the source goes on behind them.
+#[derive(Debug)]
+pub(crate) struct FrameEdit {
+    head: [u8; MAX_HEAD_LEN],
+    head_len: usize,
+    skip: usize,
+}
+
+/// Bytes to be copied.
+pub(crate) struct CopyPart {
+    /// Which slot of the copy, and where in it.
+    pub(crate) slot: u32,
+    pub(crate) at: usize,
+    /// From where.
+    pub(crate) from: SlotSnapshot,
+    pub(crate) from_at: usize,
+    pub(crate) len: usize,
+}
+
+impl FrameEdit {
+    /// Changes for a tag, and from a virtio-net header of `vnet.0` bytes, none or as many as
+    /// there are to be, to one of `vnet.1`.
+    pub(crate) fn new(
+        ring: &RingView,
+        slots: &[SlotSnapshot],
+        tag: TagAction,
+        vnet: (usize, usize),
+    ) -> Self {
+        let mut edit = Self { head: [0; MAX_HEAD_LEN], head_len: 0, skip: 0 };
+        if tag == TagAction::Keep && vnet.0 == vnet.1 {
+            return edit;
+        }
+        let source = first_bytes(ring, slots);
+        // A header that the source has not asks for nothing: zeros.
+        if vnet.0 == vnet.1 {
+            edit.head[..vnet.0].copy_from_slice(&source[..vnet.0]);
+        }
+        (edit.head_len, edit.skip) = (vnet.1, vnet.0);
+        if tag != TagAction::Keep {
+            edit.retag(&source[vnet.0..], tag);
+        }
+        edit
+    }
+
+    fn retag(&mut self, frame: &[u8], tag: TagAction) {
+        let (at, old) =
+            (self.head_len, &frame[MAC_ADDRESSES_LEN..MAC_ADDRESSES_LEN + VLAN_TAG_LEN]);
+        self.head[at..at + MAC_ADDRESSES_LEN].copy_from_slice(&frame[..MAC_ADDRESSES_LEN]);
+        self.head_len += MAC_ADDRESSES_LEN;
+        self.skip += MAC_ADDRESSES_LEN;
+        let new = match tag {
+            TagAction::Keep => return,
+            TagAction::Remove => {
+                self.skip += VLAN_TAG_LEN;
+                return;
+            }
+            TagAction::Insert(id) => u32::from(id) | 0x8100 << 16,
+            TagAction::Replace(id) => {
+                self.skip += VLAN_TAG_LEN;
+                let old = u32::from_be_bytes([old[0], old[1], old[2], old[3]]);
+                old & !0xfff | u32::from(id)
+            }
+        };
+        self.head[self.head_len..self.head_len + VLAN_TAG_LEN].copy_from_slice(&new.to_be_bytes());
+        self.head_len += VLAN_TAG_LEN;
+    }
+
+    /// Bytes that replace the first ones of the source.
+    pub(crate) fn head(&self) -> Option<&[u8]> {
+        (self.head_len > 0).then(|| &self.head[..self.head_len])
+    }
+
+    /// Slots that the copy takes, with buffers of `size` bytes.
+    pub(crate) fn slots(&self, slots: &[SlotSnapshot], size: usize) -> u32 {
+        let mut last = 0;
+        self.each_part(slots, size, |part| last = part.slot);
+        last + 1
+    }
+
+    /// The length of each slot of the copy.
+    pub(crate) fn each_len(
+        &self,
+        slots: &[SlotSnapshot],
+        size: usize,
+        mut see: impl FnMut(u32, usize),
+    ) {
+        let (mut slot, mut len) = (0, self.head_len);
+        self.each_part(slots, size, |part| {
+            if part.slot != slot {
+                see(slot, len);
+                (slot, len) = (part.slot, 0);
+            }
+            len += part.len;
+        });
+        see(slot, len);
+    }
+
+    /// What to copy whereto, in order.
+    pub(crate) fn each_part(
+        &self,
+        slots: &[SlotSnapshot],
+        size: usize,
+        mut see: impl FnMut(CopyPart),
+    ) {
+        let (mut slot, mut at, mut skip) = (0, self.head_len, self.skip);
+        // The first bytes behind the head share its slot.
+        let mut begins = false;
+        for &from in slots {
+            let mut from_at = skip.min(from.len.into());
+            skip -= from_at;
+            if begins && from_at < from.len.into() {
+                (slot, at) = (slot + 1, 0);
+            }
+            while from_at < from.len.into() {
+                if at == size {
+                    (slot, at) = (slot + 1, 0);
+                }
+                let len = (usize::from(from.len) - from_at).min(size - at);
+                see(CopyPart { slot, at, from, from_at, len });
+                (at, from_at, begins) = (at + len, from_at + len, true);
+            }
+        }
+    }
+}
+
+/// The first bytes of a frame, wherever they lie; zeros behind its end.
+fn first_bytes(ring: &RingView, slots: &[SlotSnapshot]) -> [u8; MAX_HEAD_LEN] {
+    let (mut bytes, mut filled) = ([0; MAX_HEAD_LEN], 0);
+    for slot in slots {
+        let len = (MAX_HEAD_LEN - filled).min(slot.len.into());
+        slot.copy_out(ring, &mut bytes[filled..filled + len]);
+        filled += len;
+    }
+    bytes
+}

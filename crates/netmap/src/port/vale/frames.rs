@@ -1,0 +1,209 @@
+//! Frames that a ring holds, read once: what a switch decides on is what was seen here, whatever
+//! the program writes meanwhile.
+
+use slipring_abi::{NS_INDIRECT, NS_NO_LEARN, NS_PORT_MASK, NS_PORT_SHIFT};
+use slipring_ring::{RingView, SlotFlags, SlotIdx};
+use slipring_switch::{FrameSlots, SlotMarks, SwitchPacket, SwitchPortId};
+
+use crate::port::slot_snapshot::SlotSnapshot;
+
+/// Bytes of a frame that are kept: a cache line, of which the switch looks at the first bytes.
+/// Short frames are copied on from here, so that a buffer of the source is touched once.
+const LINE_BYTES: usize = 64;
+/// Bytes that the switch is shown.
+const HEADER_BYTES: usize = 24;
+/// Slots that a frame may take; longer ones are lost.
+const MAX_FRAGMENTS: usize = 64;
+/// Slots ahead of the one that is read whose buffers' first lines are brought near: memory is
+/// further away than the processor looks by itself.
+const PREFETCH_DISTANCE: u32 = 8;
+/// The longest virtio-net header.
+pub(crate) const MAX_VNET_HEADER_LEN: usize = 12;
+
+/// The frames of one sync. Made once per ring and used again and again.
+#[derive(Debug, Default)]
+pub(crate) struct SyncFrames {
+    /// Those of `frames`, in order.
+    slots: Vec<SlotSnapshot>,
+    frames: Vec<FrameEntry>,
+    /// The first bytes of each.
+    lines: Vec<CacheLine>,
+    /// Whether any frame takes more than one slot, or does not begin with its buffer.
+    fragmented: bool,
+    /// Frames of this sync that took more slots than any may.
+    too_long: u32,
+    /// The slots up to the next end of a frame belong to one that was counted as too long.
+    in_discarded: bool,
+}
+
+/// A cache line.
+#[derive(Debug)]
+#[repr(align(64))]
+struct CacheLine([u8; LINE_BYTES]);
+
+#[derive(Debug)]
+struct FrameEntry {
+    len: u32,
+    slots: FrameSlots,
+    marks: SlotMarks,
+}
+
+impl SyncFrames {
+    /// Reads the whole frames in the slots `from..to`, each behind a virtio-net header of `vnet`
+    /// bytes. The first slot that is not part of them: a frame that goes on beyond `to` waits, and
+    /// so does one whose bytes lie elsewhere (`NS_INDIRECT`).
+    pub(crate) fn read(
+        &mut self,
+        ring: &RingView,
+        from: SlotIdx,
+        to: SlotIdx,
+        vnet: usize,
+    ) -> SlotIdx {
+        self.slots.clear();
+        self.frames.clear();
+        self.lines.clear();
+        (self.fragmented, self.too_long) = (false, 0);
+        let (mut at, mut end, mut first) = (from, from, 0);
+        let mut ahead = from;
+        for _ in 0..PREFETCH_DISTANCE {
+            ahead = prefetch(ring, ahead);
+        }
+        while at != to {
+            ahead = prefetch(ring, ahead);
+            let slot = SlotSnapshot::read(ring, at);
+            if slot.flags.0 & NS_INDIRECT != 0 && !self.in_discarded {
+                break;
+            }
+            self.slots.push(slot);
+            at = if at + 1 == ring.num_slots() { 0 } else { at + 1 };
+            if slot.flags.has(SlotFlags::MOREFRAG) {
+                continue;
+            }
+            if self.in_discarded || self.slots.len() - first > MAX_FRAGMENTS {
+                self.discard(first);
+                self.in_discarded = false;
+            } else {
+                self.add(ring, first, vnet);
+            }
+            (first, end) = (self.slots.len(), at);
+        }
+        // Longer than a frame may be, or than the ring can ever hold: its end will not help it.
+        let (begun, room) = (self.slots.len() - first, ring.num_slots() as usize - 1);
+        if begun > 0 && (self.in_discarded || begun > MAX_FRAGMENTS || begun == room) {
+            self.discard(first);
+            (self.in_discarded, end) = (true, at);
+        }
+        self.slots.truncate(first);
+        end
+    }
+
+    /// Drops the slots from `first` on: those of a frame that is too long, which is counted once.
+    #[cold]
+    fn discard(&mut self, first: usize) {
+        self.slots.truncate(first);
+        self.too_long += u32::from(!self.in_discarded);
+    }
+
+    /// Adds the frame in the slots from `first` to the last one read.
+    #[inline(always)]
+    fn add(&mut self, ring: &RingView, first: usize, vnet: usize) {
+        let slots = &self.slots[first..];
+        let mut line = CacheLine([0; LINE_BYTES]);
+        let mut frame = FrameEntry {
+            len: 0,
+            slots: FrameSlots { first: first as u32, count: slots.len() as u16 },
+            marks: marks(slots),
+        };
+        if let [slot] = slots
+            && vnet == 0
+            && slot.offset == 0
+        {
+            frame.len = slot.len.into();
+            ring.region().copy_out(slot.buf, &mut line.0);
+        } else {
+            let len: u32 = slots.iter().map(|slot| u32::from(slot.len)).sum();
+            frame.len = len.saturating_sub(vnet as u32);
+            line.0[..HEADER_BYTES].copy_from_slice(&gather_header(ring, slots, vnet));
+            self.fragmented = true;
+        }
+        self.frames.push(frame);
+        self.lines.push(line);
+    }
+
+    /// Whether there is nothing to be sent or counted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frames.is_empty() && self.too_long == 0
+    }
+
+    /// Frames that took too many slots, each counted when that was seen.
+    pub(crate) fn too_long(&self) -> u32 {
+        self.too_long
+    }
+
+    /// The slots of all frames, in order.
+    pub(crate) fn all_slots(&self) -> &[SlotSnapshot] {
+        &self.slots
+    }
+
+    /// Whether any frame takes more than one slot, or does not begin with its buffer.
+    pub(crate) fn is_fragmented(&self) -> bool {
+        self.fragmented
+    }
+
+    /// What the switch is told.
+    #[inline]
+    pub(crate) fn packets(&self) -> impl Iterator<Item = SwitchPacket<'_>> {
+        self.frames.iter().zip(&self.lines).map(|(frame, line)| SwitchPacket {
+            header: &line.0[..HEADER_BYTES],
+            len: frame.len,
+            slots: frame.slots,
+            marks: frame.marks,
+        })
+    }
+
+    /// Where no frame takes more than one slot: a frame's slot, and its first bytes.
+    #[inline(always)]
+    pub(crate) fn single(&self, range: FrameSlots) -> (SlotSnapshot, &[u8; LINE_BYTES]) {
+        let at = range.first as usize;
+        (self.slots[at], &self.lines[at].0)
+    }
+
+    /// The slots of a frame.
+    #[inline(always)]
+    pub(crate) fn slots(&self, range: FrameSlots) -> &[SlotSnapshot] {
+        &self.slots[range.first as usize..][..range.count.into()]
+    }
+}
+
+/// Has the first bytes that slot `i` names brought near; the next slot.
+#[inline(always)]
+fn prefetch(ring: &RingView, i: SlotIdx) -> SlotIdx {
+    ring.prefetch(i, LINE_BYTES as u32);
+    if i + 1 == ring.num_slots() { 0 } else { i + 1 }
+}
+
+/// What the flags of a frame's first slot ask for. Those of a received frame, copied, never name
+/// a port: there the byte counts fragments, and is 0 for a frame of one slot.
+#[inline(always)]
+fn marks(slots: &[SlotSnapshot]) -> SlotMarks {
+    let flags = slots.first().map_or(0, |slot| slot.flags.0);
+    let port = (flags & NS_PORT_MASK) >> NS_PORT_SHIFT;
+    let named = port != 0 && slots.len() == 1;
+    SlotMarks { no_learn: flags & NS_NO_LEARN != 0, to: named.then(|| SwitchPortId(port.into())) }
+}
+
+/// The first bytes behind a header of `vnet` bytes, wherever they lie.
+#[cold]
+fn gather_header(ring: &RingView, slots: &[SlotSnapshot], vnet: usize) -> [u8; HEADER_BYTES] {
+    let mut bytes = [0; MAX_VNET_HEADER_LEN + HEADER_BYTES];
+    let mut filled = 0;
+    for slot in slots {
+        let room = bytes.len() - filled;
+        let len = room.min(slot.len.into());
+        slot.copy_out(ring, &mut bytes[filled..filled + len]);
+        filled += len;
+    }
+    let mut head = [0; HEADER_BYTES];
+    head.copy_from_slice(&bytes[vnet..vnet + HEADER_BYTES]);
+    head
+}

@@ -1,0 +1,82 @@
+//! Persistent ports in two switches, which they join.
+//!
+//! ```text
+//!   senders of vale1 --> tx rings --> vale0          in the thread of the sender
+//!   senders of vale0 --> rx rings --> vale1          by the worker of the second attachment
+//! ```
+//!
+//! # Invariants
+//! 1. Switches that are joined make no ring, whichever way they are joined: frames for all would go
+//!    round it for ever, and a sender that comes back to its own switch would wait for itself.
+//! 2. Both switches see the same bytes: there is no virtio-net header before the frames.
+
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use crate::port::adapter::Adapter;
+use crate::port::switched::SwitchedPort;
+use crate::port::vale::bridge::Bridge;
+use crate::port::vale::port::ValePort;
+use crate::port::vale::switches::BridgeTable;
+
+impl BridgeTable {
+    /// Ports that are in a switch as interfaces are, with that switch.
+    fn patch_ports(&self) -> impl Iterator<Item = (&ValePort, &Arc<Bridge>)> {
+        self.attached.iter().filter_map(|((netns, name), attached)| {
+            // An attached interface may have the same name as a persistent port.
+            let (_, name) = name.split_once(':')?;
+            let port = &**self.persistent.get(&(*netns, name.to_owned()))?;
+            let is_it = std::ptr::addr_eq(port, Arc::as_ptr(attached.nic()));
+            is_it.then(|| (port, attached.bridge()))
+        })
+    }
+
+    /// The switch that a port is in as interfaces are.
+    pub(crate) fn patched_bridge(&self, port: &dyn Adapter) -> Option<&Arc<Bridge>> {
+        let mut seconds = self.patch_ports();
+        seconds.find(|(one, _)| std::ptr::addr_eq(*one, port)).map(|(_, hub)| hub)
+    }
+
+    /// Whether a port can be plugged into a switch, beside the one that it is in already.
+    ///
+    /// # Errors
+    /// [`Errno::BUSY`]: it is in this one, or in two. [`Errno::LOOP`]: something joins the two
+    /// already. [`Errno::INVAL`]: its frames have headers.
+    pub(crate) fn check_loop(&self, port: &ValePort, hub: &Arc<Bridge>) -> Result<(), Errno> {
+        let first = port.attachment().map(|(hub, _)| hub);
+        let other = match (first, self.patched_bridge(port).cloned()) {
+            (None, None) => return Ok(()),
+            (Some(_), Some(_)) => return Err(Errno::BUSY),
+            (Some(hub), None) | (None, Some(hub)) => hub,
+        };
+        if other.number() == hub.number() {
+            return Err(Errno::BUSY);
+        }
+        if port.vnet_header() > 0 {
+            return Err(Errno::INVAL);
+        }
+        if self.are_connected(other.number(), hub.number()) { Err(Errno::LOOP) } else { Ok(()) }
+    }
+
+    /// Whether a way leads from one switch to another.
+    fn are_connected(&self, from: u16, to: u16) -> bool {
+        let joints = self.patch_ports().filter_map(|(port, hub)| {
+            let (first, _) = port.attachment()?;
+            Some([first.number(), hub.number()])
+        });
+        let joints: Vec<_> = joints.collect();
+        let mut reached = vec![from];
+        let mut at = 0;
+        while let Some(&here) = reached.get(at) {
+            at += 1;
+            for [a, b] in joints.iter().filter(|joint| joint.contains(&here)) {
+                let there = if *a == here { *b } else { *a };
+                if !reached.contains(&there) {
+                    reached.push(there);
+                }
+            }
+        }
+        reached.contains(&to)
+    }
+}

@@ -1,0 +1,84 @@
+//! What a virtio-net header asks for, done for a port that has none, or one of another length.
+//!
+//! A sender with such a header may leave checksums unfinished and send 64 KiB as one frame. A
+//! receiver without one could not know.
+
+use slipring_ring::RingView;
+use slipring_switch::TagAction;
+use slipring_wire::offload::{Segmenter, VnetForm, VnetHeader, complete_at};
+
+use crate::port::slot_snapshot::SlotSnapshot;
+
+/// Most frames that one is cut into: twice what 64 KiB need at the least size that IPv4 knows.
+const MAX_SEGMENTS: usize = 256;
+/// Bytes of both addresses.
+const MAC_ADDRESSES_LEN: usize = 12;
+const VLAN_TAG_LEN: usize = 4;
+
+/// One frame of the sender as the frames that the receiver gets, each behind its header; `None`
+/// if it cannot be done.
+pub(crate) fn apply_offloads(
+    ring: &RingView,
+    slots: &[SlotSnapshot],
+    tag: TagAction,
+    (from, to): (usize, usize),
+) -> Option<Vec<Vec<u8>>> {
+    let mut bytes = gather_frame(ring, slots);
+    let header = VnetHeader::parse(&bytes, VnetForm::from_len(from)?).ok()?;
+    bytes.drain(..from);
+    if to > 0 {
+        // Its receiver does what is asked.
+        let header = header.encode();
+        bytes.splice(..0, header.get(..to)?.iter().copied());
+        return Some(vec![retag(bytes, to, tag)?]);
+    }
+    let frames = match header.gso().ok()? {
+        Some(gso) => {
+            let mut segments = Segmenter::new(&bytes, gso).ok()?;
+            let count = Some(segments.remaining()).filter(|count| *count <= MAX_SEGMENTS)?;
+            let mut frames = Vec::with_capacity(count);
+            while let Some((head, payload)) = segments.next_segment() {
+                frames.push([head, payload].concat());
+            }
+            frames
+        }
+        None => {
+            if header.needs_checksum() {
+                complete_at(&mut bytes, header.csum_start, header.csum_offset).ok()?;
+            }
+            vec![bytes]
+        }
+    };
+    frames.into_iter().map(|frame| retag(frame, 0, tag)).collect()
+}
+
+fn gather_frame(ring: &RingView, slots: &[SlotSnapshot]) -> Vec<u8> {
+    let mut bytes = vec![0; slots.iter().map(|slot| usize::from(slot.len)).sum()];
+    let mut filled = 0;
+    for slot in slots {
+        let end = filled + usize::from(slot.len);
+        slot.copy_out(ring, &mut bytes[filled..end]);
+        filled = end;
+    }
+    bytes
+}
+
+/// The frame, which begins at byte `at`, with its tag changed.
+fn retag(mut frame: Vec<u8>, at: usize, tag: TagAction) -> Option<Vec<u8>> {
+    let at = at + MAC_ADDRESSES_LEN;
+    let old = |frame: &[u8]| frame.get(at..at + VLAN_TAG_LEN)?.first_chunk().copied();
+    match tag {
+        TagAction::Keep => {}
+        TagAction::Remove => drop(frame.drain(at..at + old(&frame).map(|_| VLAN_TAG_LEN)?)),
+        TagAction::Insert(id) => {
+            let new = u32::from(id) | 0x8100 << 16;
+            frame.get(at..)?;
+            frame.splice(at..at, new.to_be_bytes());
+        }
+        TagAction::Replace(id) => {
+            let new = u32::from_be_bytes(old(&frame)?) & !0xfff | u32::from(id);
+            frame.get_mut(at..at + VLAN_TAG_LEN)?.copy_from_slice(&new.to_be_bytes());
+        }
+    }
+    Some(frame)
+}

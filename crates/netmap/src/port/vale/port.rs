@@ -1,0 +1,396 @@
+//! A port of a switch that programs bind: rings of its own, frames by copy.
+//!
+//! Most live as long as somebody has them bound (`vale0:a`). Persistent ones are made and removed
+//! by requests and plugged into a switch by others; outside of a switch what they send vanishes. In
+//! a second switch they are what an interface is there: its senders put frames into the tx rings.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, TryLockError};
+
+use rustix::io::Errno;
+use slipring_abi::NS_INDIRECT;
+use slipring_ring::{
+    BufIdx, KernRing, PersistentWords, Region, RingHalves, RingView, Rx, Slot, SlotFlags, SlotIdx,
+    Tx,
+};
+use slipring_switch::{SwitchBatch, SwitchPortConfig, SwitchPortId};
+
+use crate::memory::caller::CallerMemory;
+use crate::memory::netmap_memory::NetmapMemory;
+use crate::port::adapter::Adapter;
+use crate::port::base::AdapterBase;
+use crate::port::monitor_taps::MonitorTaps;
+use crate::port::persist::{Persistent, PersistentPort, PortVisitor};
+use crate::port::switched::SwitchedPort;
+use crate::port::vale::bridge::{Bridge, BridgeAttachment, BridgePort};
+use crate::port::vale::destination_ring::DestinationRing;
+use crate::port::vale::frames::SyncFrames;
+use crate::port::waker::Listeners;
+use crate::types::lock::lock;
+use crate::types::outcome::{OffsetLimits, SyncStatus};
+use crate::types::shape::{AdapterShape, TxRx};
+use crate::types::state::{PortRef, PortState, ValePortState};
+
+/// The port.
+#[derive(Debug)]
+pub(crate) struct ValePort {
+    shape: AdapterShape,
+    vnet: AtomicU32,
+    /// The switch that it joins with its first opener.
+    home_bridge: Option<Arc<Bridge>>,
+    attachment: RwLock<Option<BridgeAttachment>>,
+    monitor_taps: Arc<MonitorTaps>,
+    rings: OnceLock<ValeRings>,
+    making: Mutex<()>,
+    /// Where words are kept for the process that follows.
+    persistent_words: Arc<Region>,
+    /// Behind the rings, which go first.
+    base: AdapterBase,
+}
+
+#[derive(Debug)]
+struct ValeRings {
+    tx: Vec<SourceRing>,
+    port: Arc<BridgePort>,
+}
+
+/// A ring that the program sends on.
+#[derive(Debug)]
+struct SourceRing {
+    view: RingView,
+    sender: Mutex<ValeSender>,
+    /// How far frames were taken to be sent, and how far they were.
+    words: PersistentWords,
+    listeners: Listeners,
+}
+
+#[derive(Debug)]
+struct ValeSender {
+    kern: KernRing,
+    frames: SyncFrames,
+    batch: SwitchBatch,
+}
+
+impl ValePort {
+    pub(crate) fn new(
+        name: String,
+        shape: AdapterShape,
+        memory: Arc<NetmapMemory>,
+        cells: Arc<Region>,
+        home: Option<Arc<Bridge>>,
+    ) -> Arc<Self> {
+        let monitor_taps = Arc::default();
+        Arc::new(Self {
+            base: AdapterBase::new(name, &shape, memory).with_monitor_taps(&monitor_taps),
+            shape,
+            vnet: AtomicU32::new(0),
+            home_bridge: home,
+            attachment: RwLock::default(),
+            monitor_taps,
+            rings: OnceLock::new(),
+            making: Mutex::default(),
+            persistent_words: cells,
+        })
+    }
+
+    /// Plugs it into a switch under the name that it has there.
+    pub(crate) fn attach(&self, hub: &Arc<Bridge>, name: &str) -> Result<SwitchPortId, Errno> {
+        self.ensure_rings()?;
+        let mut seat = self.attachment.write().unwrap_or_else(PoisonError::into_inner);
+        if seat.is_some() {
+            return Err(Errno::BUSY);
+        }
+        let rings = self.rings.get().ok_or(Errno::NOMEM)?;
+        let taken = hub.attach(name, rings.port.clone())?;
+        let id = taken.id;
+        *seat = Some(taken);
+        Ok(id)
+    }
+
+    /// Unplugs it; the number that it had.
+    pub(crate) fn detach(&self) -> Option<SwitchPortId> {
+        let seat = self.attachment.write().unwrap_or_else(PoisonError::into_inner).take();
+        seat.map(|seat| seat.id)
+    }
+
+    /// The switch that it is plugged into, and its number there.
+    pub(crate) fn attachment(&self) -> Option<(Arc<Bridge>, SwitchPortId)> {
+        let seat = self.attachment.read().unwrap_or_else(PoisonError::into_inner);
+        seat.as_ref().map(|seat| (seat.bridge.clone(), seat.id))
+    }
+
+    /// Plugs it in where it was in a process that is no more.
+    pub(crate) fn reattach(
+        &self,
+        hub: &Arc<Bridge>,
+        name: &str,
+        id: SwitchPortId,
+        config: SwitchPortConfig,
+    ) -> Option<()> {
+        let rings = self.rings.get()?;
+        let taken = hub.attach_at(name, rings.port.clone(), id, config)?;
+        *self.attachment.write().unwrap_or_else(PoisonError::into_inner) = Some(taken);
+        Some(())
+    }
+
+    /// Gives it the rings that it had in a process that is no more.
+    pub(crate) fn set_rings(&self, tx: Vec<(KernRing, PersistentWords)>, rx: Vec<KernRing>) {
+        let tx = tx.into_iter().map(|(kern, words)| SourceRing::new(kern, words)).collect();
+        let rx = rx.into_iter().enumerate();
+        let outlets =
+            rx.map(|(i, kern)| DestinationRing::of_program(kern, (self.monitor_taps.clone(), i)));
+        let vnet = self.vnet.load(Ordering::Relaxed);
+        let member = BridgePort::new(outlets.collect(), vnet, Some(self.monitor_taps.clone()));
+        // It is new: nobody can have set them.
+        let _ = self.rings.set(ValeRings { tx, port: member });
+    }
+
+    pub(crate) fn set_vnet(&self, bytes: u32) {
+        self.vnet.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn region(&self) -> Arc<Region> {
+        self.base.memory().region().clone()
+    }
+
+    /// What of it the process that follows needs.
+    fn state(&self, port: PortState) -> ValePortState {
+        let seat = self.attachment.read().unwrap_or_else(PoisonError::into_inner);
+        let name = |seat: &BridgeAttachment| {
+            let ports = seat.bridge.ports();
+            ports.into_iter().find(|(id, _)| *id == seat.id).map(|(_, name)| name)
+        };
+        let seat = seat.as_ref();
+        let seat = seat.and_then(|seat| seat.bridge.attachment_state(seat.id, &name(seat)?));
+        let rings = self.rings.get();
+        let words = rings.map(|rings| rings.tx.iter().map(|inlet| inlet.words.offset()).collect());
+        ValePortState {
+            port,
+            is_persistent: false,
+            vnet: self.vnet.load(Ordering::Relaxed),
+            home_bridge: self.home_bridge.as_ref().map(|home| home.number()),
+            attachment: seat,
+            words: words.unwrap_or_default(),
+        }
+    }
+
+    fn ensure_rings(&self) -> Result<(), Errno> {
+        let _one_maker = lock(&self.making);
+        if self.rings.get().is_none() {
+            let rings = self.create_rings()?;
+            // The lock is held, so nobody else has set it.
+            let _ = self.rings.set(rings);
+        }
+        Ok(())
+    }
+
+    fn create_rings(&self) -> Result<ValeRings, Errno> {
+        let region = self.base.memory().region();
+        let ([tx, rx], [tx_slots, rx_slots]) = (self.shape.rings, self.shape.slots);
+        let inlets = (0..tx).map(|ringid| {
+            let kern =
+                RingHalves::<Tx>::create(region, ringid, tx_slots).map_err(|_| Errno::NOMEM)?.kern;
+            Ok(SourceRing::new(
+                kern,
+                PersistentWords::new(&self.persistent_words).map_err(|_| Errno::NOMEM)?,
+            ))
+        });
+        let outlets = (0..rx).map(|ringid| {
+            let pair =
+                RingHalves::<Rx>::create(region, ringid, rx_slots).map_err(|_| Errno::NOMEM)?;
+            Ok(DestinationRing::of_program(pair.kern, (self.monitor_taps.clone(), ringid.into())))
+        });
+        let tx = inlets.collect::<Result<_, Errno>>()?;
+        let outlets = outlets.collect::<Result<_, Errno>>()?;
+        let vnet = self.vnet.load(Ordering::Relaxed);
+        Ok(ValeRings { tx, port: BridgePort::new(outlets, vnet, Some(self.monitor_taps.clone())) })
+    }
+
+    fn source_ring(&self, i: usize) -> Option<&SourceRing> {
+        self.rings.get()?.tx.get(i)
+    }
+
+    /// Sends what is queued on ring `i`.
+    fn send(&self, i: usize, inlet: &SourceRing, sender: &mut ValeSender) -> SyncStatus {
+        let ValeSender { kern, frames, batch } = sender;
+        let Ok(head) = kern.released() else { return SyncStatus::Reinit };
+        if head != kern.hwcur() {
+            let vnet = self.vnet_header() as usize;
+            let end = frames.read(&inlet.view, kern.hwcur(), head, vnet);
+            // Before the first of them is anywhere: after a kill none is sent twice.
+            inlet.record_begin(end);
+            self.monitor_taps.observe_slots(TxRx::Tx, i, &inlet.view, frames.all_slots());
+            let seat = self.attachment.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(seat) = seat.as_ref().filter(|_| !frames.is_empty()) {
+                seat.bridge.transmit(seat.id, i as u32, &inlet.view, frames, batch);
+            }
+            drop(seat);
+            kern.complete_to(end);
+            inlet.words.word(0, 1).store(end.into(), Ordering::Release);
+        }
+        // All that was sent has been copied, so its slots are free at once.
+        let tail = kern.prev(kern.hwcur());
+        kern.set_tail(tail);
+        SyncStatus::Done
+    }
+}
+
+impl SourceRing {
+    fn new(kern: KernRing, words: PersistentWords) -> Self {
+        let sender = ValeSender { kern, frames: SyncFrames::default(), batch: SwitchBatch::new() };
+        Self {
+            view: sender.kern.view(),
+            words,
+            sender: Mutex::new(sender),
+            listeners: Listeners::default(),
+        }
+    }
+
+    fn record_begin(&self, end: SlotIdx) {
+        self.words.word(0, 0).swap(end.into(), Ordering::AcqRel);
+    }
+
+    fn try_sender(&self) -> Option<MutexGuard<'_, ValeSender>> {
+        match self.sender.try_lock() {
+            Ok(sender) => Some(sender),
+            Err(TryLockError::WouldBlock) => None,
+            Err(TryLockError::Poisoned(sender)) => Some(sender.into_inner()),
+        }
+    }
+
+    /// Visits the slots that were queued and not sent, and whose bytes lie elsewhere. Indices that
+    /// make no sense queue nothing, and are left for the sync that tells of them.
+    fn indirect<T>(&self, visit: impl FnOnce(&mut dyn Iterator<Item = (SlotIdx, Slot)>) -> T) -> T {
+        let sender = self.try_sender();
+        let queued = sender.as_ref().and_then(|sender| {
+            let (kern, head) = (&sender.kern, self.view.head());
+            let held = kern.pending(kern.hwtail());
+            let right = head < kern.num_slots() && kern.pending(head) <= held;
+            right.then(|| kern.slots(kern.hwcur(), head))
+        });
+        let indirect = |(_, slot): &(SlotIdx, Slot)| slot.flags.0 & NS_INDIRECT != 0;
+        visit(&mut queued.into_iter().flatten().filter(indirect))
+    }
+}
+
+impl Adapter for ValePort {
+    fn base(&self) -> &AdapterBase {
+        &self.base
+    }
+
+    fn shape(&self) -> AdapterShape {
+        self.shape
+    }
+
+    fn activate(&self, _mode: u32) -> Result<(), Errno> {
+        self.ensure_rings()?;
+        match &self.home_bridge {
+            Some(home) if self.attachment().is_none() => {
+                self.attach(home, self.base.name()).map(|_| ())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn ring(&self, dir: TxRx, i: usize) -> Option<&RingView> {
+        let rings = self.rings.get()?;
+        match dir {
+            TxRx::Tx => rings.tx.get(i).map(|inlet| &inlet.view),
+            TxRx::Rx => rings.port.rings.get(i).map(|outlet| outlet.view()),
+        }
+    }
+
+    fn sync(&self, dir: TxRx, i: usize) -> SyncStatus {
+        match dir {
+            TxRx::Tx => {
+                let Some(inlet) = self.source_ring(i) else { return SyncStatus::Gone };
+                let sender = inlet.try_sender();
+                sender.map_or(SyncStatus::Busy, |mut sender| self.send(i, inlet, &mut sender))
+            }
+            TxRx::Rx => {
+                let outlets = self.rings.get().map(|rings| &rings.port.rings);
+                let outlet = outlets.and_then(|outlets| outlets.get(i));
+                outlet.map_or(SyncStatus::Gone, DestinationRing::sync)
+            }
+        }
+    }
+
+    fn listeners(&self, dir: TxRx, i: usize) -> Option<&Listeners> {
+        let rings = self.rings.get()?;
+        match dir {
+            TxRx::Tx => rings.tx.get(i).map(|inlet| &inlet.listeners),
+            TxRx::Rx => rings.port.rings.get(i).map(|outlet| &outlet.listeners),
+        }
+    }
+
+    fn offset_limits(&self) -> Option<OffsetLimits> {
+        Some(OffsetLimits::ANY)
+    }
+
+    fn as_switched(&self) -> Option<&dyn SwitchedPort> {
+        Some(self)
+    }
+
+    fn as_persistent(&self) -> Option<Persistent<'_>> {
+        Some(Persistent(self))
+    }
+}
+
+impl PersistentPort for ValePort {
+    fn visit(&self, visitor: &mut dyn PortVisitor) -> PortRef {
+        visitor.switch_port(&|port| self.state(port))
+    }
+}
+
+impl SwitchedPort for ValePort {
+    fn flush(&self, i: usize) -> SyncStatus {
+        let Some(inlet) = self.source_ring(i) else { return SyncStatus::Gone };
+        self.send(i, inlet, &mut lock(&inlet.sender))
+    }
+
+    fn vnet_header(&self) -> u32 {
+        self.vnet.load(Ordering::Relaxed)
+    }
+
+    fn set_vnet_header(&self, bytes: u32) -> Result<(), Errno> {
+        if !matches!(bytes, 0 | 10 | 12) {
+            return Err(Errno::INVAL);
+        }
+        self.vnet.store(bytes, Ordering::Relaxed);
+        if let Some(rings) = self.rings.get() {
+            rings.port.vnet.store(bytes, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn has_indirect(&self, i: usize) -> bool {
+        self.source_ring(i).is_some_and(|inlet| inlet.indirect(|slots| slots.next().is_some()))
+    }
+
+    fn fetch_indirect(&self, i: usize, caller: &mut dyn CallerMemory) -> Result<(), Errno> {
+        let Some(inlet) = self.source_ring(i) else { return Ok(()) };
+        let mut bytes = Vec::new();
+        // No lock is held while the program keeps us waiting; its own syncs stop before these slots.
+        for (at, slot) in inlet.indirect(|slots| slots.collect::<Vec<_>>()) {
+            let region = self.base.memory().region();
+            bytes.resize(usize::from(slot.len).min(region.buf_size() as usize), 0);
+            let read = caller.read(inlet.view.slot_ptr(at), &mut bytes);
+            let len = if read.is_ok() { bytes.len() as u16 } else { 0 };
+            let buf = if region.is_usable(slot.buf) { slot.buf } else { BufIdx(0) };
+            region.copy_in(buf, &bytes);
+            // Now it is a frame as any other.
+            let flags = SlotFlags(slot.flags.0 & !NS_INDIRECT);
+            if inlet.view.offsets().is_some() {
+                // Its `ptr` was an address, and would now be an offset.
+                inlet.view.set_slot_ptr(at, 0);
+            }
+            inlet.view.set_slot(at, Slot { buf, len, flags });
+        }
+        Ok(())
+    }
+
+    #[cfg(test)]
+    fn begin(&self, i: usize, end: SlotIdx) {
+        self.rings.get().unwrap().tx[i].record_begin(end);
+    }
+}

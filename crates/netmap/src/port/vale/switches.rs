@@ -1,0 +1,81 @@
+//! The table of one user's switches, persistent ports and attached interfaces.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use crate::port::adapter::Adapter;
+use crate::port::vale::attach::NicAttachment;
+use crate::port::vale::bridge::Bridge;
+use crate::port::vale::port::ValePort;
+use crate::types::port_name::PortKey;
+
+/// A user's switches, and what in them outlives its openers.
+#[derive(Debug, Default)]
+pub(crate) struct BridgeTable {
+    /// By number; those that are gone leave a place.
+    pub(crate) bridges: Vec<(PortKey, Weak<Bridge>)>,
+    /// Ports made by request.
+    pub(crate) persistent: HashMap<PortKey, Arc<ValePort>>,
+    /// Interfaces and second places of persistent ports, by their name in the switch.
+    pub(crate) attached: HashMap<PortKey, Arc<NicAttachment>>,
+}
+
+impl BridgeTable {
+    /// Whether anything here outlives those who have files open.
+    pub(crate) fn is_lasting(&self) -> bool {
+        !self.persistent.is_empty() || !self.attached.is_empty()
+    }
+
+    /// Whether a name is that of a persistent port.
+    pub(crate) fn is_persistent(&self, key: &PortKey) -> bool {
+        self.persistent.contains_key(key)
+    }
+
+    /// All that [`Self::existing`] finds, by their own names.
+    pub(crate) fn named(&self) -> Vec<(PortKey, Arc<dyn Adapter>)> {
+        let attached = self.attached.iter().map(|(key, one)| (key.clone(), one.nic().clone()));
+        let persistent = self.persistent.iter();
+        let persistent =
+            persistent.map(|(key, one)| (key.clone(), one.clone() as Arc<dyn Adapter>));
+        attached.chain(persistent).collect()
+    }
+
+    /// An interface in a switch, or a persistent port by either of its names.
+    pub(crate) fn existing(&self, key: &PortKey) -> Option<Arc<dyn Adapter>> {
+        if let Some(attached) = self.attached.get(key) {
+            return Some(attached.nic().clone());
+        }
+        let (switch, name) = key.1.split_once(':').unwrap_or(("", &key.1));
+        let port = self.persistent.get(&(key.0, name.to_owned()))?;
+        let there =
+            switch.is_empty() || port.attachment().is_some_and(|(hub, _)| hub.name() == switch);
+        there.then(|| port.clone() as Arc<dyn Adapter>)
+    }
+
+    /// Those of a network namespace that are there.
+    pub(crate) fn in_netns(&self, netns: u64) -> impl Iterator<Item = Arc<Bridge>> + '_ {
+        let ours = self.bridges.iter().filter(move |((at, _), _)| *at == netns);
+        ours.filter_map(|(_, hub)| hub.upgrade())
+    }
+
+    /// The switch of this name, if it is there.
+    pub(crate) fn find(&self, netns: u64, name: &str) -> Option<Arc<Bridge>> {
+        self.in_netns(netns).find(|hub| hub.name() == name)
+    }
+
+    /// The switch of this name; a new one has the lowest number that is free.
+    pub(crate) fn get_or_create(&mut self, netns: u64, name: &str) -> Arc<Bridge> {
+        if let Some(hub) = self.find(netns, name) {
+            return hub;
+        }
+        let free = self.bridges.iter().position(|(_, hub)| hub.strong_count() == 0);
+        let at = free.unwrap_or(self.bridges.len());
+        let hub = Bridge::new(name.to_owned(), at as u16);
+        let entry = ((netns, name.to_owned()), Arc::downgrade(&hub));
+        match free {
+            Some(at) => self.bridges[at] = entry,
+            None => self.bridges.push(entry),
+        }
+        hub
+    }
+}

@@ -1,0 +1,130 @@
+//! Pipe ends that programs sync in their own processes, beside this one.
+//!
+//! ```text
+//!   program that syncs itself        memory of the user          this process, for all others
+//!   HostedTx::attach, sync  ------>  words, rings, slots  <----  HostedRx::sync
+//!     bell of the other half  ---------------------------------> another program that syncs itself
+//!     kick  ---------------------------------------------------> Kicks: wakes who polls here
+//! ```
+//!
+//! A ring is lent to one program at a time, as long as that has it bound; others that bind it are
+//! synced here, through the same words. While somebody monitors an end, all its syncs happen here.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use slipring_abi::{DelegatedRingLayout, LENT_RINGS, LENT_SIZE, LENT_VERSION, NR_EXCLUSIVE};
+
+use crate::open::handle::{Netmap, OpenHandle};
+use crate::port::binding::Binding;
+use crate::port::delegation::{DelegatedHalf, PipeDelegation};
+use crate::port::kicks::KickDispatcher;
+use crate::types::lock::lock;
+use crate::types::shape::TxRx;
+
+impl OpenHandle {
+    /// Lends the rings that are bound to their program. What it holds when the file is closed is
+    /// free again.
+    ///
+    /// # Errors
+    /// [`Errno::NXIO`]: nothing is bound. [`Errno::OPNOTSUPP`]: this port is synced by its host.
+    /// [`Errno::BUSY`]: a ring is lent already.
+    pub fn lend(&self, kicks: &Arc<KickDispatcher>) -> Result<PipeDelegation, Errno> {
+        let binding = self.check_socket_delegation()?;
+        let region = binding.port.memory().region();
+        let mut loan = lock(&binding.delegation);
+        if loan.is_some() {
+            return Err(Errno::BUSY);
+        }
+        let (mut lent, made) = binding.port.lend(&binding.rings, kicks)?;
+        lent.writes_timestamps = !self.domain.params().no_timestamp;
+        for half in &mut lent.halves {
+            let place = &mut half.layout;
+            for at in [&mut place.words, &mut place.tx, &mut place.rx] {
+                *at += region.file_offset();
+            }
+        }
+        *loan = Some(made);
+        Ok(lent)
+    }
+}
+
+impl OpenHandle {
+    /// What is bound, where that could be synced by a program of the native door.
+    fn check_socket_delegation(&self) -> Result<&Binding, Errno> {
+        let binding = self.bound.get().ok_or(Errno::NXIO)?;
+        // The process that follows would not know how far programs are that sync themselves.
+        if self.csb.get().is_some() || self.domain.commit_log.has_store() {
+            return Err(Errno::OPNOTSUPP);
+        }
+        let region = binding.port.memory().region();
+        // The program finds everything in the user's file.
+        if rustix::fs::fstat(region.fd())?.st_ino != rustix::fs::fstat(self.domain.file())?.st_ino {
+            return Err(Errno::OPNOTSUPP);
+        }
+        Ok(binding)
+    }
+
+    /// What is bound, where that could be synced by a program that has the device open.
+    pub(crate) fn check_device_delegation(&self) -> Result<&Binding, Errno> {
+        // Who is alone may still hand the rings over to a sync loop.
+        if self.bound_rings() > LENT_RINGS || self.is_exclusive() {
+            return Err(Errno::OPNOTSUPP);
+        }
+        self.check_socket_delegation()
+    }
+}
+
+impl Netmap {
+    /// Whoever rings for programs that are synced by this process.
+    ///
+    /// # Errors
+    /// The kernel's, for want of descriptors.
+    pub fn kicks(&self) -> Result<Arc<KickDispatcher>, Errno> {
+        let mut kicks = lock(&self.kick_dispatcher);
+        if let Some(kicks) = &*kicks {
+            return Ok(kicks.clone());
+        }
+        Ok(kicks.insert(KickDispatcher::new()?).clone())
+    }
+
+    /// `NIOCLEND`: for a program that has the device open.
+    pub(crate) fn lend(&self, open: &OpenHandle, arg: &mut [u8]) -> Result<i32, Errno> {
+        let version = arg.first_chunk::<4>().map(|word| u32::from_ne_bytes(*word));
+        if version != Some(LENT_VERSION) || arg.len() != LENT_SIZE {
+            return Err(Errno::INVAL);
+        }
+        open.check_device_delegation()?;
+        let lent = open.lend(&self.kicks()?)?;
+        let ring = |half: &DelegatedHalf| DelegatedRingLayout {
+            words: half.layout.words,
+            tx: half.layout.tx,
+            rx: half.layout.rx,
+            num_slots: half.layout.num_slots,
+            receives: half.dir == TxRx::Rx,
+            ring: half.ring as u32,
+        };
+        let rings: Vec<_> = lent.halves.iter().map(ring).collect();
+        let answer =
+            slipring_abi::encode_delegated_rings(lent.client_id, lent.writes_timestamps, &rings);
+        arg.copy_from_slice(&answer.ok_or(Errno::OPNOTSUPP)?);
+        Ok(0)
+    }
+}
+
+impl OpenHandle {
+    fn bound_rings(&self) -> usize {
+        self.bound.get().map_or(0, |binding| binding.rings.iter().map(Range::len).sum())
+    }
+
+    fn is_exclusive(&self) -> bool {
+        self.bound.get().is_some_and(|binding| binding.flags & NR_EXCLUSIVE != 0)
+    }
+
+    /// `NIOCKICK`.
+    pub(crate) fn kick(&self) -> Result<i32, Errno> {
+        self.bound.get().ok_or(Errno::NXIO)?.port.kick();
+        Ok(0)
+    }
+}

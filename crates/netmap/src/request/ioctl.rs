@@ -1,0 +1,63 @@
+//! The entry point for ioctls: dispatches by request number.
+
+use rustix::io::Errno;
+use slipring_abi::{
+    NETMAP_REQ_SYNC_KLOOP_START, NIOCCONFIG, NIOCCTRL, NIOCGINFO, NIOCKICK, NIOCLEND, NIOCLENDQ,
+    NIOCREGIF, NIOCRXSYNC, NIOCTXSYNC, NmreqHeader, Plain,
+};
+
+use crate::memory::caller::CallerMemory;
+use crate::open::handle::{Netmap, OpenHandle};
+use crate::types::shape::TxRx;
+
+impl Netmap {
+    /// Performs an ioctl whose argument, where it has one, is `arg`: read and written in place,
+    /// also where the call fails.
+    ///
+    /// # Errors
+    /// What netmap answers.
+    pub fn ioctl(
+        &self,
+        open: &OpenHandle,
+        cmd: u32,
+        arg: &mut [u8],
+        caller: &mut dyn CallerMemory,
+    ) -> Result<i32, Errno> {
+        match cmd {
+            NIOCTXSYNC => {
+                open.fetch_indirect(caller)?;
+                open.sync(TxRx::Tx)
+            }
+            NIOCRXSYNC => open.sync(TxRx::Rx),
+            NIOCKICK => open.kick(),
+            NIOCLEND => self.lend(open, arg),
+            NIOCLENDQ => self.lend_queues(open, arg),
+            NIOCCTRL => self.control(open, arg, caller),
+            NIOCREGIF | NIOCGINFO => self.legacy(open, cmd, arg, caller.call()),
+            // Messages to a switch's own module; there are no such modules.
+            NIOCCONFIG => Err(Errno::INVAL),
+            _ => Err(Errno::OPNOTSUPP),
+        }
+    }
+
+    /// Whether an ioctl does a sync's work and no more: it neither allocates nor touches the
+    /// caller's memory.
+    #[must_use]
+    pub fn is_sync(cmd: u32) -> bool {
+        matches!(cmd, NIOCTXSYNC | NIOCRXSYNC | NIOCKICK)
+    }
+
+    /// Whether an ioctl with this argument lasts until somebody ends it ([`crate::Cancel`]), so that it
+    /// needs a thread of its own.
+    #[must_use]
+    pub fn lasts(cmd: u32, arg: &[u8]) -> bool {
+        let header = || NmreqHeader::read_from(arg);
+        cmd == NIOCCTRL && header().is_some_and(|it| it.nr_reqtype == NETMAP_REQ_SYNC_KLOOP_START)
+    }
+
+    /// Whether an ioctl may read or write the caller's memory beside its argument.
+    #[must_use]
+    pub fn touches_caller(cmd: u32) -> bool {
+        cmd == NIOCCTRL
+    }
+}

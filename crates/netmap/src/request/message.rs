@@ -1,0 +1,48 @@
+//! A request after it was read from the caller.
+
+use rustix::io::Errno;
+use slipring_abi::Plain;
+
+use crate::memory::caller::bytes_of;
+use crate::request::options::RequestOptions;
+
+/// A request that has been read, whichever way it came.
+#[derive(Debug)]
+pub(crate) struct NetmapRequest {
+    pub(crate) kind: u16,
+    pub(crate) name: String,
+    pub(crate) body: Vec<u8>,
+    pub(crate) options: RequestOptions,
+    /// The end of the largest mapping that the caller can be told of.
+    pub(crate) map_limit: u64,
+    /// The number of the call, where calls may come again.
+    pub(crate) call: Option<u64>,
+}
+
+impl NetmapRequest {
+    /// Replaces the body by its answer.
+    pub(crate) fn reply<T: Plain>(&mut self, body: &T) {
+        self.body = bytes_of(body);
+    }
+
+    /// The body; its size was checked when it was read.
+    pub(crate) fn read<T: Plain>(&self) -> Result<T, Errno> {
+        T::read_from(&self.body).ok_or(Errno::INVAL)
+    }
+}
+
+/// The text of a fixed-size name; the last byte counts as NUL whatever it is.
+pub(crate) fn text(name: &[u8]) -> Result<String, Errno> {
+    let name = &name[..name.len() - 1];
+    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+    // No port has a name that is not text.
+    String::from_utf8(name.to_vec()).map_err(|_| Errno::NXIO)
+}
+
+/// A name as requests carry it, cut where it does not fit.
+pub(crate) fn fixed<const N: usize>(name: &str) -> [u8; N] {
+    let mut bytes = [0; N];
+    let len = name.len().min(N - 1);
+    bytes[..len].copy_from_slice(&name.as_bytes()[..len]);
+    bytes
+}

@@ -1,0 +1,66 @@
+//! Cancels a call that would otherwise run until it is stopped.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+
+use crate::types::lock::lock;
+
+/// Makes a sleeping loop look.
+#[derive(Debug)]
+pub(crate) struct KloopBell(OwnedFd);
+
+impl KloopBell {
+    /// A bell with a new eventfd.
+    ///
+    /// # Errors
+    /// [`Errno::NOMEM`]: there is no descriptor left.
+    pub(crate) fn new() -> Result<Arc<Self>, Errno> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        eventfd(0, flags).map(Self).map(Arc::new).map_err(|_| Errno::NOMEM)
+    }
+
+    /// Wakes the loop.
+    pub(crate) fn ring(&self) {
+        // A full counter makes it look as well.
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+    }
+
+    /// Resets the eventfd; the loop calls this before it looks for work.
+    pub(crate) fn clear(&self) {
+        let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
+    }
+
+    /// The eventfd, readable from [`Self::ring`] until [`Self::clear`].
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Ends a call that would go on: its caller was killed, or has a signal to handle.
+#[derive(Debug, Default)]
+pub struct Cancel(Mutex<(bool, Option<Arc<KloopBell>>)>);
+
+impl Cancel {
+    /// Asks for the end, which comes soon.
+    pub fn cancel(&self) {
+        let mut state = lock(&self.0);
+        state.0 = true;
+        if let Some(bell) = &state.1 {
+            bell.ring();
+        }
+    }
+
+    /// Whether that has been asked for.
+    #[must_use]
+    pub fn is_requested(&self) -> bool {
+        lock(&self.0).0
+    }
+
+    /// Rings from now on, if it is asked for.
+    pub(crate) fn set_bell(&self, bell: &Arc<KloopBell>) {
+        lock(&self.0).1 = Some(bell.clone());
+    }
+}

@@ -1,0 +1,300 @@
+//! The saved state of a user's memory, ports and open files: the format of a ledger. Every kind of
+//! port fills in its own part. The order of the fields is the format, so it must not change.
+
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+use slipring_ring::{KernRing, Region, RingOffsets, RingView};
+
+use crate::types::params::ObjectPools;
+use crate::types::port_name::PortKey;
+use crate::types::shape::AdapterShape;
+
+/// All of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct DomainState {
+    pub(crate) uid: u32,
+    pub(crate) memories: Vec<MemoryState>,
+    /// Those that others refer to come first.
+    pub(crate) ports: Vec<PortState>,
+    pub(crate) pipes: Vec<PipeState>,
+    pub(crate) bridges: Vec<BridgeState>,
+    pub(crate) vale_ports: Vec<ValePortState>,
+    pub(crate) attached: Vec<NicAttachmentState>,
+    pub(crate) monitors: Vec<MonitorState>,
+    pub(crate) opens: Vec<OpenState>,
+}
+
+/// A region and which of its buffers are free.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct MemoryState {
+    pub(crate) id: u16,
+    pub(crate) file_offset: u64,
+    pub(crate) ring_bytes: u64,
+    pub(crate) bufs: u32,
+    pub(crate) buf_size: u32,
+    /// What it says that it has pools of: interfaces and their size, rings and theirs.
+    pub(crate) objects: [u32; 4],
+    pub(crate) fresh: u32,
+    pub(crate) released: Vec<u64>,
+}
+
+impl ObjectPools {
+    /// As four numbers, in the order of the fields.
+    pub(crate) fn numbers(&self) -> [u32; 4] {
+        [self.if_num, self.if_size, self.ring_num, self.ring_size]
+    }
+
+    /// The same again.
+    pub(crate) fn from_numbers([if_num, if_size, ring_num, ring_size]: [u32; 4]) -> Self {
+        Self { if_num, if_size, ring_num, ring_size }
+    }
+}
+
+/// [`Shape`].
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct ShapeState {
+    rings: [u16; 2],
+    host_rings: [u16; 2],
+    slots: [u32; 2],
+}
+
+impl From<AdapterShape> for ShapeState {
+    fn from(AdapterShape { rings, host_rings, slots }: AdapterShape) -> Self {
+        Self { rings, host_rings, slots }
+    }
+}
+
+impl From<ShapeState> for AdapterShape {
+    fn from(ShapeState { rings, host_rings, slots }: ShapeState) -> Self {
+        Self { rings, host_rings, slots }
+    }
+}
+
+/// A ring with buffers of its own.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct RingState {
+    pub(crate) offset: u64,
+    pub(crate) slots: u32,
+    pub(crate) offsets: OffsetsState,
+}
+
+impl RingState {
+    pub(crate) fn from_view(view: &RingView) -> Self {
+        Self {
+            offset: view.offset(),
+            slots: view.num_slots(),
+            offsets: OffsetsState::from_view(view),
+        }
+    }
+}
+
+impl RingState {
+    /// The ring; `None` if there cannot be one.
+    pub(crate) fn resume(&self, region: &Arc<Region>) -> Option<KernRing> {
+        let kern = KernRing::resume(region, self.offset, self.slots).ok()?;
+        self.offsets.apply(&kern.view());
+        Some(kern)
+    }
+}
+
+/// A ring's payload offsets, as mask and maximum; no mask where there are none.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct OffsetsState(u64, u32);
+
+impl OffsetsState {
+    pub(crate) fn from_view(view: &RingView) -> Self {
+        view.offsets().map_or_else(Self::default, |offsets| Self(offsets.mask, offsets.max))
+    }
+
+    /// Gives them to a ring that has none yet in this process.
+    pub(crate) fn apply(self, view: &RingView) {
+        let Self(mask, max) = self;
+        if mask != 0 {
+            // What is out of a buffer means its end.
+            view.set_host_offsets(RingOffsets { mask, max: max.min(view.region().buf_size()) });
+        }
+    }
+}
+
+/// A port that stands alone.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct PortState {
+    pub(crate) kind: SavedPortKind,
+    /// The name under which others find it.
+    pub(crate) key: Option<PortKey>,
+    pub(crate) name: String,
+    pub(crate) shape: ShapeState,
+    pub(crate) memory: u16,
+    /// By direction; `None` for those that are not made before somebody binds them.
+    pub(crate) rings: [Vec<Option<RingState>>; 2],
+}
+
+impl PortState {
+    /// Those of its rings that there are.
+    pub(crate) fn made(&self) -> [Vec<RingState>; 2] {
+        self.rings.each_ref().map(|rings| rings.iter().flatten().copied().collect())
+    }
+}
+
+/// Which kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum SavedPortKind {
+    /// Nothing is behind it.
+    Detached,
+    /// The provider's.
+    Provided,
+    /// What was behind it did not outlive the daemon.
+    Gone,
+}
+
+/// A pipe.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct PipeState {
+    pub(crate) key: Option<PortKey>,
+    /// Of master and slave.
+    pub(crate) names: [String; 2],
+    /// The master's.
+    pub(crate) shape: ShapeState,
+    pub(crate) parent: PortRef,
+    /// What each end sends on.
+    pub(crate) directions: [Vec<PipeDirectionState>; 2],
+}
+
+/// One direction of one ring pair of a pipe.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct PipeDirectionState {
+    pub(crate) tx: u64,
+    pub(crate) rx: u64,
+    pub(crate) words: u64,
+    pub(crate) slots: u32,
+    /// Of the sender's ring and of the receiver's.
+    pub(crate) offsets: [OffsetsState; 2],
+}
+
+/// A switch, by its number.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct BridgeState {
+    pub(crate) key: PortKey,
+    pub(crate) number: u16,
+    pub(crate) ageing_ns: Option<u64>,
+    pub(crate) drops_unknown: bool,
+    pub(crate) is_vlan_aware: bool,
+}
+
+/// A port of a switch, or one that can be plugged into switches.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct ValePortState {
+    pub(crate) port: PortState,
+    pub(crate) is_persistent: bool,
+    pub(crate) vnet: u32,
+    /// The number of the switch that it joins with its first opener.
+    pub(crate) home_bridge: Option<u16>,
+    pub(crate) attachment: Option<BridgeAttachmentState>,
+    /// Where the words of its tx rings lie.
+    pub(crate) words: Vec<u64>,
+}
+
+/// An interface in a switch.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct NicAttachmentState {
+    pub(crate) key: PortKey,
+    pub(crate) nic: BridgeAttachmentState,
+    pub(crate) host: Option<BridgeAttachmentState>,
+    pub(crate) bound: BoundState,
+    /// Processors that ask rings for frames: each with the first of its rings, and their end.
+    pub(crate) polling: Option<Vec<[u32; 3]>>,
+}
+
+/// A place in a switch.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct BridgeAttachmentState {
+    pub(crate) bridge: u16,
+    pub(crate) id: u32,
+    pub(crate) name: String,
+    pub(crate) settings: BridgePortState,
+}
+
+/// Settings of a port in a switch.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct BridgePortState {
+    pub(crate) learns: bool,
+    pub(crate) is_isolated: bool,
+    /// Broadcasts, multicasts, frames for unknown addresses.
+    pub(crate) takes: [bool; 3],
+    pub(crate) vlan: VlanState,
+    /// Limits of the same: whether of bits, per second, at once.
+    pub(crate) storm: [Option<(bool, u64, u64)>; 3],
+}
+
+/// A port's VLANs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum VlanState {
+    Access(u16),
+    Trunk(Option<u16>, Vec<u16>),
+}
+
+/// A monitor.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct MonitorState {
+    pub(crate) port: PortState,
+    /// The port that it listens to, as long as that is bound.
+    pub(crate) target: Option<PortRef>,
+    pub(crate) wants: [bool; 2],
+    pub(crate) bound: [u32; 2],
+    /// Of the port that it listens to, or did.
+    pub(crate) parent: ShapeState,
+    pub(crate) copies: bool,
+}
+
+/// A port, by its place in the lists of [`State`].
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) enum PortRef {
+    Port(u32),
+    /// And whether the slave's end is meant.
+    Pipe(u32, bool),
+    Vale(u32),
+    Monitor(u32),
+}
+
+/// An open file.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct OpenState {
+    pub(crate) handle: u64,
+    pub(crate) call: u64,
+    pub(crate) netns: u64,
+    pub(crate) gids: Vec<u32>,
+    /// Where its words lie.
+    pub(crate) words: u64,
+    pub(crate) answered: Option<AnsweredCall>,
+    pub(crate) bound: Option<BoundState>,
+}
+
+/// The last request that changed something, and what it was answered: it may come again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AnsweredCall {
+    pub(crate) call: u64,
+    pub(crate) body: Vec<u8>,
+    /// The bodies of options that were granted, by type.
+    pub(crate) options: Vec<(u32, Vec<u8>)>,
+}
+
+/// A bind.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct BoundState {
+    pub(crate) port: PortRef,
+    /// First and end, by direction.
+    pub(crate) rings: [[u32; 2]; 2],
+    pub(crate) flags: u64,
+    /// Where its record lies, and for how many rings it has places.
+    pub(crate) record: u64,
+    pub(crate) slots: u32,
+}
+
+impl PipeDirectionState {
+    /// Of the rings of one direction, as sender and receiver have them.
+    pub(crate) fn capture(place: slipring_ring::DirectionLayout, views: [&RingView; 2]) -> Self {
+        let slipring_ring::DirectionLayout { tx, rx, words, num_slots } = place;
+        Self { tx, rx, words, slots: num_slots, offsets: views.map(OffsetsState::from_view) }
+    }
+}

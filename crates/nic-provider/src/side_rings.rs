@@ -1,0 +1,16 @@
+//! How many rings the two sides of a port have.
+
+/// Rings of the two sides of a port; the NIC has pairs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SideRings {
+    pub(crate) nic: u16,
+    /// Rings that lead to the host, and those that come from it.
+    pub(crate) host: [u16; 2],
+}
+
+impl SideRings {
+    /// What the host has nothing of.
+    pub(crate) fn nic_pair(nic: u16) -> Self {
+        Self { nic, host: [0; 2] }
+    }
+}

@@ -1,0 +1,39 @@
+//! What a decoder of one format finds at the start of a buffer.
+
+use crate::error::PcapError;
+use crate::limits::MAX_PACKET_LEN;
+use crate::packet::CapturedPacket;
+
+/// What one record or block at the start of a buffer is.
+pub(crate) enum RecordScan<'b> {
+    /// A packet in a record of that many bytes.
+    Packet(usize, CapturedPacket<'b>),
+    /// So many bytes without a packet.
+    Skip(usize),
+    /// The record needs so many bytes in all.
+    NeedMore(MissingBytes),
+}
+
+/// A record that the buffer does not hold in full.
+pub(crate) struct MissingBytes {
+    pub(crate) need: usize,
+    pub(crate) what: &'static str,
+}
+
+impl MissingBytes {
+    pub(crate) fn advance<'b>(need: usize, what: &'static str) -> RecordScan<'b> {
+        RecordScan::NeedMore(Self { need, what })
+    }
+}
+
+/// Refuses lengths that no capture has, before anyone waits for that many bytes.
+#[inline]
+pub(crate) fn check_lengths(captured: u32, original: u32, offset: u64) -> Result<(), PcapError> {
+    if captured > MAX_PACKET_LEN {
+        return Err(PcapError::PacketLength { offset, found: captured });
+    }
+    if captured > original {
+        return Err(PcapError::CapturedExceedsOriginal { offset, captured, original });
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! Modules that use each other in a circle: at most three, and then only close ones.
+//!
+//! A module uses another one where its code names an item that the other one defines: in a `use`, in a
+//! type, in an expression, in the arguments of a macro. A name is followed through re-exports and
+//! globs to the module that defines it. `pub use` and `mod` alone name nothing: they say where items
+//! are found. Code of tests does not count. Method calls name no module and are not seen.
+//!
+//! `.ci/module-cycles.toml` lists crates that are not untied yet: `crate = N`, the number of modules in
+//! circles that are too large. A number may only go down.
+
+mod modules;
+mod references;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::tree::Tree;
+
+use modules::Modules;
+
+/// The largest circle that needs no reason.
+const MAX_CIRCLE: usize = 3;
+
+/// What each module uses of which other one: an item's name as an example.
+type Graph = BTreeMap<String, BTreeMap<String, String>>;
+
+pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
+    let granted = tree.ci_table("module-cycles.toml")?;
+    let mut complaints = Vec::new();
+    for krate in &tree.crates {
+        let mut circles = Vec::new();
+        for root in krate.roots() {
+            let graph = references::graph(&Modules::read(&root)?);
+            circles.extend(large_circles(&graph));
+        }
+        let granted = granted.get(&krate.name).and_then(toml::Value::as_integer).unwrap_or(0);
+        complaints.extend(judge(&krate.name, &circles, granted as usize));
+    }
+    let known = |name: &String| tree.crates.iter().any(|krate| krate.name == **name);
+    let unknown = granted.keys().filter(|name| !known(name));
+    complaints.extend(unknown.map(|name| format!("{name} is listed and is no crate")));
+    Ok(complaints)
+}
+
+/// A circle of modules, and what in it names what.
+#[derive(Debug, PartialEq, Eq)]
+struct Circle {
+    modules: BTreeSet<String>,
+    uses: Vec<String>,
+}
+
+/// The complaints about one crate that may have `granted` modules in circles.
+fn judge(krate: &str, circles: &[Circle], granted: usize) -> Vec<String> {
+    let count: usize = circles.iter().map(|circle| circle.modules.len()).sum();
+    if count < granted {
+        return vec![format!(
+            "{krate} needs {count} of {granted} in .ci/module-cycles.toml: lower it"
+        )];
+    }
+    if count == granted {
+        return Vec::new();
+    }
+    let mut complaints = Vec::new();
+    for circle in circles {
+        let modules: Vec<_> = circle.modules.iter().map(String::as_str).collect();
+        complaints.push(format!(
+            "{krate}: {} modules use each other in a circle, at most {MAX_CIRCLE} may: {}",
+            modules.len(),
+            modules.join(", "),
+        ));
+        complaints.extend(circle.uses.iter().map(|used| format!("    {used}")));
+    }
+    complaints
+}
+
+/// The strongly connected components of more than [`MAX_CIRCLE`] modules.
+fn large_circles(graph: &Graph) -> Vec<Circle> {
+    let reach: BTreeMap<_, _> = graph.keys().map(|from| (from, reachable(graph, from))).collect();
+    let mut circles = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (from, reached) in &reach {
+        let back = |to: &&String| reach.get(to).is_some_and(|back| back.contains(*from));
+        let modules: BTreeSet<String> = reached.iter().filter(back).cloned().collect();
+        if modules.len() > MAX_CIRCLE && seen.insert(modules.clone()) {
+            let uses = uses_within(graph, &modules);
+            circles.push(Circle { modules, uses });
+        }
+    }
+    circles
+}
+
+fn reachable(graph: &Graph, from: &str) -> BTreeSet<String> {
+    let mut reached = BTreeSet::new();
+    let mut open = vec![from];
+    while let Some(at) = open.pop() {
+        let next = graph.get(at).into_iter().flat_map(BTreeMap::keys);
+        for to in next {
+            if reached.insert(to.clone()) {
+                open.push(to);
+            }
+        }
+    }
+    reached
+}
+
+fn uses_within(graph: &Graph, modules: &BTreeSet<String>) -> Vec<String> {
+    let inner = graph.iter().filter(|(from, _)| modules.contains(*from));
+    let uses = inner.flat_map(|(from, uses)| {
+        let uses = uses.iter().filter(|(to, _)| modules.contains(*to));
+        uses.map(move |(to, item)| format!("{from} -> {to}: {item}"))
+    });
+    uses.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(uses: &[(&str, &str)]) -> Graph {
+        let mut graph = Graph::new();
+        for (from, to) in uses {
+            graph.entry((*to).to_owned()).or_default();
+            graph.entry((*from).to_owned()).or_default().insert((*to).to_owned(), "X".to_owned());
+        }
+        graph
+    }
+
+    #[test]
+    fn a_circle_of_three_is_allowed_and_of_four_is_told_with_what_closes_it() {
+        let three = graph(&[("a", "b"), ("b", "c"), ("c", "a"), ("c", "d")]);
+        assert!(large_circles(&three).is_empty());
+        let four = graph(&[("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"), ("x", "a")]);
+        let circles = large_circles(&four);
+        assert_eq!(circles.len(), 1);
+        assert_eq!(circles[0].modules.len(), 4);
+        let told = judge("k", &circles, 0);
+        assert_eq!(told[0], "k: 4 modules use each other in a circle, at most 3 may: a, b, c, d");
+        assert_eq!(told[1], "    a -> b: X");
+    }
+
+    #[test]
+    fn circles_that_meet_in_a_module_are_one() {
+        let eight =
+            graph(&[("a", "b"), ("b", "a"), ("b", "c"), ("c", "b"), ("c", "d"), ("d", "c")]);
+        assert_eq!(large_circles(&eight)[0].modules.len(), 4);
+    }
+
+    #[test]
+    fn what_is_granted_may_only_go_down() {
+        let circles = large_circles(&graph(&[("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")]));
+        assert!(judge("k", &circles, 4).is_empty());
+        assert_eq!(judge("k", &circles, 3).len(), 5);
+        assert_eq!(judge("k", &circles, 5).len(), 1);
+        assert_eq!(judge("k", &[], 1).len(), 1);
+    }
+}
