@@ -54,7 +54,13 @@ static PROGRAM: CliProgram = CliProgram {
     name: "slipring",
     about: "Measure what this machine reaches with slipring",
     version: env!("CARGO_PKG_VERSION"),
-    verbs: &[Verb { name: "bench", classic: &[], command, plan }],
+    verbs: &[Verb {
+        name: "bench",
+        classic: &[],
+        command,
+        plan,
+        no_metrics: Some("ends after its rows"),
+    }],
 };
 
 fn main() -> ExitCode {

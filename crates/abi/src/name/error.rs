@@ -3,6 +3,9 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 
+use super::kind::PIPES;
+use super::listed;
+
 /// A string that is not the name of a port.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{input:?} is not a port name: column {column}: {reason}")]
