@@ -4,6 +4,7 @@
 
 mod bench;
 mod bridge;
+mod carrier;
 mod dedup;
 mod demo;
 mod doctor;
