@@ -73,16 +73,17 @@ impl TrustError {
     pub fn help(&self) -> String {
         match self {
             Self::NoDirectory => {
-                "set XDG_RUNTIME_DIR, or say --run-dir DIR with a directory of yours".to_owned()
+                "set XDG_RUNTIME_DIR, or name a directory of yours: export SLIPRING_RUN=DIR"
+                    .to_owned()
             }
             Self::Writable { path, .. } => {
                 format!(
-                    "chmod go-w {}, or say --run-dir DIR with a directory of yours",
+                    "chmod go-w {}, or name a directory of yours: export SLIPRING_RUN=DIR",
                     path.display()
                 )
             }
             Self::Owner { uid, .. } | Self::Peer { uid, .. } => format!(
-                "say --run-dir DIR with a directory of yours; what runs there is asked as its user: \
+                "name a directory of yours: export SLIPRING_RUN=DIR; what runs there is asked as its user: \
                  sudo -u '#{uid}' ..."
             ),
         }

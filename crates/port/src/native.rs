@@ -52,6 +52,28 @@ pub fn is_served(socket: &Path) -> bool {
     }
 }
 
+/// Whether a daemon listens at the door `socket` that is known to live in another network namespace
+/// than this process.
+#[must_use]
+pub fn serves_other_network(socket: &Path) -> bool {
+    let network = |of: &str| std::fs::read_link(format!("/proc/{of}/ns/net")).ok();
+    let daemons = || -> rustix::io::Result<Option<PathBuf>> {
+        let asked = rustix::net::socket_with(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::SEQPACKET,
+            rustix::net::SocketFlags::CLOEXEC,
+            None,
+        )?;
+        rustix::net::connect(&asked, &rustix::net::SocketAddrUnix::new(socket)?)?;
+        let listens = rustix::net::sockopt::socket_peercred(&asked)?;
+        Ok(network(&listens.pid.as_raw_nonzero().to_string()))
+    };
+    match (daemons(), network("self")) {
+        (Ok(Some(daemons)), Some(own)) => daemons != own,
+        _ => false,
+    }
+}
+
 /// Opens an end of a pipe at the door `socket`.
 ///
 /// # Errors

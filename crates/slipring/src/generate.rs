@@ -10,7 +10,6 @@
 //!
 //! Not for connections: there is no TCP here that listens.
 
-mod carrier;
 mod classic;
 mod dump;
 mod flags;
@@ -33,6 +32,7 @@ use slipring_cli::{
 };
 use slipring_port::{PortInfo, now};
 
+use crate::carrier;
 use plan::GenPlan;
 use report::RateDeviation;
 use shared_stats::{GenFigures, SharedGenStats};
@@ -69,10 +69,11 @@ impl GenPlan {
         let frames = setup::load(&self.frames)?;
         let names: Vec<_> =
             [Some(&self.port), self.sink.as_ref()].into_iter().flatten().cloned().collect();
-        opening::wait_for_links(&names, self.link_wait, &signals)?;
         if self.function.sends() {
-            carrier::wait(&self.port, self.link_wait, &signals, teller.session.reporter)?;
+            let (options, reporter) = (&self.opening.options, &mut *teller.session.reporter);
+            carrier::wait(&self.port, options, self.link_wait, &signals, reporter)?;
         }
+        opening::wait_for_links(&names, self.link_wait, &signals)?;
         let direction = if self.sink.is_some() {
             slipring_port::Interest::BOTH
         } else {

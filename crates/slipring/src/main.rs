@@ -5,6 +5,7 @@
 #[cfg(test)]
 mod tests;
 
+mod carrier;
 mod port_pair;
 
 use std::process::ExitCode;

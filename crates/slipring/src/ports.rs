@@ -46,11 +46,16 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
 }
 
 fn run(names_only: bool, session: &mut Session<'_>) -> Result<Exit, Failure> {
-    let rows = list().map_err(|error| {
+    let mut rows = list().map_err(|error| {
         Diagnostic::new(SR0199, "cannot list the interfaces")
             .with_cause(error.to_string())
             .with_help("see what the kernel answers: ip link")
     })?;
+    if slipring_port::in_user_namespace() {
+        // All other ways take BPF, which is for nobody there, whatever drivers offer.
+        let packet = |mode: &InterfaceMode| *mode == InterfaceMode::Packet;
+        rows.iter_mut().for_each(|row| row.modes.retain(packet));
+    }
     let text = match names_only {
         true => rows.iter().map(|row| row.port.clone()).collect::<Vec<_>>().join("\n"),
         false => table(&rows),
@@ -168,8 +173,12 @@ fn notes(row: &InterfaceRow) -> Vec<String> {
         Some(queue) => format!("queue {queue} held by {process} ({pid})"),
         None => format!("held by {process} ({pid})"),
     }));
-    if row.modes.is_empty() {
-        notes.push("no Ethernet frames".to_owned());
+    match row.modes[..] {
+        [] => notes.push("no Ethernet frames".to_owned()),
+        [InterfaceMode::Packet] => {
+            notes.push("in a user namespace: as packet: with --shared only".to_owned());
+        }
+        _ => {}
     }
     notes
 }

@@ -90,9 +90,9 @@ codes! {
         example: "slipring bridge -i x{1 -i x}2",
     }
     SR0113 Machine "the link has no carrier" {
-        cause: "The interface is up, but the other end of its link is down or no cable is plugged in,\n\
-                so that no frame can leave. `slipring gen` waits for the carrier as long as -w says,\n\
-                2 s where it says nothing.",
+        cause: "The interface is down, or the other end of its link is down or no cable is plugged in,\n\
+                so that no frame can leave. `slipring gen` and `slipring replay` wait for that as long\n\
+                as -w says, 2 s where it says nothing.",
         remedy: "Plug the cable in, or bring the other end up. The two ends of a veth pair are links\n\
                  like any other.",
         example: "ip link set dev PEER up\nslipring gen -i netmap:eth0 -f tx -w 10",

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use slipring_cli::{Diagnose, ReportFormat, Session};
+use slipring_cli::{Diagnose, Diagnostic, ReportFormat, Session};
 use slipring_control::{ControlClient, ControlError, REPLY_TIMEOUT, check_trust, running};
 
 use super::IpfwCommandError;
@@ -132,12 +132,12 @@ fn values(text: &str) -> Vec<Value> {
 fn find(input: &IpfwInput, session: &mut Session<'_>) -> Result<ControlClient, IpfwCommandError> {
     let dir = session.run_dir.clone();
     let dir = dir.as_path();
+    check_trust(dir).map_err(|error| untrusted(&error, session))?;
     if let Some(name) = &input.name {
         let client = ControlClient::find(dir, Some(name)).map_err(fault)?;
         session.reporter.say_at(1, format_args!("asking {name} in {}", dir.display()))?;
         return Ok(client);
     }
-    check_trust(dir).map_err(fault)?;
     let (mut firewalls, mut unreachable) = (Vec::new(), None);
     for run in running(dir) {
         match client_of(dir, run.pid) {
@@ -168,6 +168,14 @@ fn client_of(dir: &Path, pid: u32) -> Result<Option<ControlClient>, ControlError
     let mut client = ControlClient::find(dir, Some(&pid.to_string()))?;
     let hello: Value = client.request("hello", json!({}))?;
     Ok((hello["program"] == PROGRAM_NAME).then_some(client))
+}
+
+/// The words for a run directory that is not asked, which is no mistake in a command: those of
+/// the firewall's own start.
+fn untrusted(error: &ControlError, session: &mut Session<'_>) -> IpfwCommandError {
+    session.status = Some(sysexits::UNAVAILABLE);
+    let error = Diagnostic::of(error).with_status(sysexits::UNAVAILABLE);
+    IpfwCommandError::Failure(error.into())
 }
 
 fn nothing(dir: &Path) -> CommandFault {

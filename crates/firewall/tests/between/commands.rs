@@ -56,6 +56,22 @@ fn a_file_is_loaded_wholly_or_not_at_all() {
 }
 
 #[test]
+fn a_run_directory_of_a_stranger_is_no_mistake_in_a_command() {
+    let Some(site) = Site::new() else { return };
+    let open = site.dir.path().join("open");
+    std::fs::create_dir(&open).unwrap();
+    std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    for words in ["list", "--name edge list"] {
+        let mut command = std::process::Command::new(SLIPRING);
+        command.arg("ipfw").arg("--run-dir").arg(&open).args(words.split(' '));
+        let ended = Program::launch(&site.lab.mid, command).finish();
+        assert_eq!(ended.code(), 69, "{words}: {ended:?}");
+        assert!(ended.stderr.contains("error[SR0204]"), "{words}: {ended:?}");
+        assert!(ended.stderr.contains("export SLIPRING_RUN=DIR"), "{words}: {ended:?}");
+    }
+}
+
+#[test]
 fn a_check_tells_mistakes_that_show_only_as_rules_are_carried_out() {
     let Some(site) = Site::new() else { return };
     let text = "table tt create\ntable tt create\nadd 100 fwd port:nosuch ip from any to any\n\
@@ -64,7 +80,9 @@ fn a_check_tells_mistakes_that_show_only_as_rules_are_carried_out() {
     let words = format!("null: null: --check --rules {rules}");
     let ended = Program::launch(&site.lab.mid, site.command("firewall", &words)).finish();
     assert_ne!(ended.code(), 0, "{ended:?}");
-    for told in ["line 2: Table tt: File exists", "line 3: there is no port nosuch", "line 4: queue 4"] {
+    for told in
+        ["line 2: Table tt: File exists", "line 3: there is no port nosuch", "line 4: queue 4"]
+    {
         assert!(ended.stderr.contains(told), "{ended:?}");
     }
     // Which ports there will be, nobody knows there.

@@ -13,6 +13,7 @@ use slipring_port::{
 
 use super::player::{DueFrame, ReplayPlayer};
 use super::{ReplayPlan, ReplayPort};
+use crate::carrier;
 use slipring_datapath::confine::Confinement;
 use slipring_datapath::meter::{PortMeter, bps, pps};
 use slipring_datapath::opening;
@@ -59,6 +60,8 @@ pub(super) fn play(
     opening::require_cpus(port.cpu.as_slice())?;
     let names = std::slice::from_ref(&port.name);
     let place = RunServices::reserve(plan, session)?;
+    let options = &port.opening.options;
+    carrier::wait(&port.name, options, port.link_wait, signals, session.reporter)?;
     opening::wait_for_links(names, port.link_wait, signals)?;
     let mut ports = port.opening.clone().one_direction(Interest::TX).open(names, session)?;
     Confinement::for_ports(&ports)

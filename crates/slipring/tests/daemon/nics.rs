@@ -20,6 +20,22 @@ fn frames_cross_a_cable_between_two_interfaces() {
 }
 
 #[test]
+fn a_sender_by_the_device_waits_for_its_link_says_so_and_fails() {
+    let Some(site) = Site::with_cable() else { return };
+    let _daemon = site.daemon("");
+    for (link, state) in [("e1", "e0 has no carrier"), ("e0", "e0 is down")] {
+        site.inside.ip(&format!("link set {link} down"));
+        let mut sender = Command::new(SLIPRING);
+        sender.args(["gen", "-i", "kernel:e0", "-f", "tx", "-n", "100", "-w", "0.2"]);
+        sender.env("SLIPRING_RUN", site.run_dir());
+        let ended = Program::launch(&site.inside, sender).finish();
+        assert_eq!(ended.code(), 3, "{ended:#?}");
+        assert!(ended.stderr.contains(&format!("{state}: waiting 200ms for it")), "{ended:#?}");
+        assert!(ended.stderr.contains(&format!("error[SR0113]: {state}")), "{ended:#?}");
+    }
+}
+
+#[test]
 fn an_interface_is_one_of_the_program_s_own_namespace() {
     let (Some(site), Some(other)) = (Site::new(), Namespace::new()) else { return };
     other.silence("default");

@@ -32,3 +32,50 @@ fn a_carrier_that_comes_in_time_starts_the_sender() {
     let report: serde_json::Value = serde_json::from_str(&sender.finish().well().stdout).unwrap();
     assert_eq!(report["packets"], 10, "{report}");
 }
+
+/// What ends with its link down: it waits, says so and fails.
+fn fails_while_down(namespace: &Namespace, words: &str) {
+    let ended = Program::start(namespace, SLIPRING, words).finish();
+    assert_eq!(ended.code(), 3, "{words}: {ended:#?}");
+    assert!(ended.stderr.contains("va is down: waiting 200ms for it"), "{words}: {ended:#?}");
+    assert!(ended.stderr.contains("error[SR0113]: va is down"), "{words}: {ended:#?}");
+}
+
+#[test]
+fn a_sender_whose_interface_is_down_waits_says_so_and_fails() {
+    let Some(namespace) = Namespace::new() else { return };
+    namespace.ip("link add va type veth peer name vb");
+    namespace.ip("link set vb up");
+    for port in
+        ["netmap:va", "xdp:va", "packet:va", "packet:va --shared", "netmap:va --mode generic"]
+    {
+        fails_while_down(&namespace, &format!("gen -i {port} -f tx -n 100 -w 0.2"));
+    }
+}
+
+#[test]
+fn a_replay_whose_interface_is_down_waits_says_so_and_fails() {
+    let Some(namespace) = Namespace::new() else { return };
+    namespace.ip("link add va type veth peer name vb");
+    let dir = tempfile::tempdir().unwrap();
+    let capture = dir.path().join("in.pcap").display().to_string();
+    let mut writer = slipring_port::capture::FileWriter::create(&capture, &["test"]).unwrap();
+    writer.packet(0, 1, &[0x5a; 60], None).unwrap();
+    drop(writer);
+    for port in ["packet:va --shared", "netmap:va"] {
+        fails_while_down(&namespace, &format!("replay -f {capture} -i {port} -w 0.2"));
+    }
+}
+
+#[test]
+fn an_interface_that_comes_up_in_time_starts_the_sender() {
+    let Some(namespace) = links() else { return };
+    namespace.ip("link set vb up");
+    namespace.ip("link set va down");
+    let words = "gen -i packet:va --shared -f tx -n 10 -w 60 --json";
+    let sender = Program::start(&namespace, SLIPRING, words);
+    sender.wait_for("waiting", |output| output.stderr.contains("va is down").then_some(()));
+    namespace.ip("link set va up");
+    let report: serde_json::Value = serde_json::from_str(&sender.finish().well().stdout).unwrap();
+    assert_eq!(report["packets"], 10, "{report}");
+}

@@ -21,7 +21,9 @@ fn a_link_is_listed_with_what_it_can_do() {
     assert_eq!((&there["mtu"], &there["up"]), (&1400.into(), &true.into()));
     assert_eq!(there["default_route"], false);
     let modes = there["modes"].as_array().unwrap();
-    assert!(modes.contains(&"generic".into()) && modes.contains(&"packet".into()), "{modes:?}");
+    // In a user namespace it is the only one.
+    assert!(modes.contains(&"packet".into()), "{modes:?}");
+    assert_eq!(modes.contains(&"generic".into()), modes.len() > 1, "{modes:?}");
 }
 
 #[test]
@@ -58,4 +60,22 @@ fn who_holds_an_interface_is_named() {
         "{owners}"
     );
     assert_eq!(row(&listed, "there")["owners"], Value::Array(vec![]));
+}
+
+#[test]
+fn in_a_user_namespace_only_the_way_that_needs_no_bpf_is_listed() {
+    let listed = |json: &[&str]| {
+        let mut command = std::process::Command::new("unshare");
+        command.args(["-rn", SLIPRING, "ports"]).args(json).output()
+    };
+    let (Ok(table), Ok(document)) = (listed(&[]), listed(&["--json"])) else {
+        return println!("skipped: there is no unshare here");
+    };
+    if !table.status.success() {
+        return println!("skipped: user namespaces may not be made here");
+    }
+    let text = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(text.contains("in a user namespace: as packet: with --shared only"), "{text}");
+    let document: Value = serde_json::from_slice(&document.stdout).unwrap();
+    assert_eq!(row(&document, "lo")["modes"], serde_json::json!(["packet"]));
 }

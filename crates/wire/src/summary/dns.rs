@@ -200,11 +200,14 @@ fn query(line: &mut SummaryLine<'_>, message: &DnsMessage<'_>, flags: u16) -> De
         put!(line, " [b2&3=0x{flags:x}]");
     }
     let [questions, answers, authorities, additional] = counts(message.bytes)?;
-    if questions != 1 {
-        put!(line, " [{questions}q]");
-    }
-    for (count, name) in [(answers, "a"), (authorities, "n"), (additional, "au")] {
-        if count > 0 {
+    // An inverse query asks by its answers.
+    let is_inverse = flags & 0x7800 == 0x0800;
+    let [first, second] = match is_inverse {
+        true => [(questions, 0, "q"), (answers, 1, "a")],
+        false => [(answers, 0, "a"), (questions, 1, "q")],
+    };
+    for (count, usual, name) in [first, second, (authorities, 0, "n"), (additional, 0, "au")] {
+        if count != usual {
             put!(line, " [{count}{name}]");
         }
     }

@@ -51,7 +51,7 @@ pub(super) fn packet(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -
 fn in_parentheses(line: &mut SummaryLine<'_>, packet: &[u8]) -> DecodeResult {
     let word = u32_at(packet, 0)?;
     put!(line, "(");
-    if word & 0x0f00_0000 != 0 {
+    if word & 0x0ff0_0000 != 0 {
         put!(line, "class 0x{:02x}, ", word >> 20 & 0xff);
     }
     if word & 0xf_ffff != 0 {

@@ -362,6 +362,28 @@ fn full_lines_tell_the_ip_header_and_verify_checksums() {
 }
 
 #[test]
+fn the_traffic_class_of_ipv6_is_told_before_its_flow_label() {
+    let mut frame = built(&v6(FrameSpec::default().l4), 4);
+    let at = 14;
+    frame[at..at + 4].copy_from_slice(&[0x60, 0x51, 0x23, 0x45]);
+    let text = full(&frame);
+    assert!(text.contains("(class 0x05, flowlabel 0x12345, hlim "), "{text}");
+    frame[at..at + 4].copy_from_slice(&[0x6f, 0x00, 0, 0]);
+    let text = full(&frame);
+    assert!(text.contains("(class 0xf0, hlim "), "{text}");
+}
+
+#[test]
+fn what_a_dns_query_has_beside_its_question_is_told_in_the_order_of_its_header_but_for_answers() {
+    let mut frame = built(&v6(FrameSpec::default().l4), 12);
+    frame[56..58].copy_from_slice(&[0, 53]);
+    let at = frame.len() - 12;
+    frame[at..].copy_from_slice(&[0, 7, 0, 0, 0, 3, 0, 2, 0, 4, 0, 0]);
+    let text = line(&frame);
+    assert!(text.contains("7 [2a] [3q] [4n]"), "{text}");
+}
+
+#[test]
 fn quick_lines_are_short() {
     let frame = built(&FrameSpec { l4: tcp(0x18), ..FrameSpec::default() }, 10);
     let text = Summary::new(&frame)

@@ -1,0 +1,93 @@
+//! A link that is down or without a carrier sends nothing: this waits for it before the first frame,
+//! and says so.
+
+use std::time::Duration;
+
+use slipring_abi::name::kind::{DEVICE_PATH, HOST_RINGS};
+use slipring_abi::name::{PortName, PortNameKind, RingSelection};
+use slipring_cli::codes::SR0113;
+use slipring_cli::{Diagnostic, Failure, Reporter, Signals};
+use slipring_datapath::opening;
+use slipring_port::iface::Iface;
+use slipring_port::{OpenOptions, native};
+
+/// Why nothing can be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LinkObstacle {
+    Down,
+    NoCarrier,
+}
+
+/// Waits until the interface of `port` is up and has a carrier, or a signal comes.
+///
+/// An interface that is not there is the port's business; so is one that is down, where that is to
+/// end the program.
+///
+/// # Errors
+/// SR0113 when `wait` is over and nothing can be sent.
+pub(crate) fn wait(
+    port: &PortName,
+    options: &OpenOptions,
+    wait: Duration,
+    signals: &Signals,
+    reporter: &mut Reporter,
+) -> Result<(), Failure> {
+    if !has_link(port) || is_elsewhere(port, options) {
+        return Ok(());
+    }
+    let obstacle = || {
+        let iface = Iface::find(&port.name).ok()?;
+        match (iface.up, iface.carrier) {
+            (_, true) => None,
+            (true, false) => Some(LinkObstacle::NoCarrier),
+            (false, false) if options.exit_on_link_down => None,
+            (false, false) => Some(LinkObstacle::Down),
+        }
+    };
+    let Some(first) = obstacle() else { return Ok(()) };
+    let name = &port.name;
+    reporter.say_at(0, format_args!("{name} {}: waiting {wait:?} for it", first.words()))?;
+    if !opening::wait_while(|| obstacle().is_some(), wait, signals)? {
+        return Ok(());
+    }
+    // What came first may be over, and the other be there.
+    Err(obstacle().unwrap_or(first).error(port, wait).into())
+}
+
+/// A TAP device has its carrier from whoever opens it, and host rings and pipes have none.
+fn has_link(port: &PortName) -> bool {
+    let nic =
+        matches!(port.rings, RingSelection::All | RingSelection::One(_)) && port.pipe.is_none();
+    nic && (port.kind.has(HOST_RINGS) || port.kind.has(DEVICE_PATH))
+}
+
+/// Whether the interface is one of another network namespace, the daemon's: what it is like there
+/// cannot be seen from here.
+fn is_elsewhere(port: &PortName, options: &OpenOptions) -> bool {
+    let is_daemons = port.kind == PortNameKind::Kernel;
+    is_daemons && options.daemon.as_deref().is_some_and(native::serves_other_network)
+}
+
+impl LinkObstacle {
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Down => "is down",
+            Self::NoCarrier => "has no carrier",
+        }
+    }
+
+    fn error(self, port: &PortName, wait: Duration) -> Diagnostic {
+        let name = &port.name;
+        let help = match self {
+            Self::Down => format!("ip link set dev {name} up; to wait longer: -w 10"),
+            Self::NoCarrier => {
+                "plug the cable in, or bring the other end up: ip link set dev PEER \
+                                up; to wait longer: -w 10"
+                    .to_owned()
+            }
+        };
+        Diagnostic::new(SR0113, format!("{name} {}", self.words()))
+            .with_cause(format!("waited {wait:?}: nothing could be sent"))
+            .with_help(help)
+    }
+}
