@@ -17,8 +17,7 @@ pub fn find_sibling_program(name: &str, dirs: &[&str]) -> Option<PathBuf> {
 
 fn find_in(name: &str, dirs: impl Iterator<Item = PathBuf>, own_path: &Path) -> Option<PathBuf> {
     let own = fs::metadata(own_path).ok();
-    let is_other =
-        |found: &Metadata| !own.as_ref().is_some_and(|own| file_id(own) == file_id(found));
+    let is_other = |found: &Metadata| own.as_ref().is_none_or(|own| file_id(own) != file_id(found));
     let is_program = |found: &Metadata| found.is_file() && found.permissions().mode() & 0o111 != 0;
     // An empty entry of PATH, the current directory, and relative ones are not searched.
     let mut paths = dirs.filter(|dir| dir.is_absolute()).map(|dir| dir.join(name));

@@ -16,7 +16,6 @@ pub(crate) const VERB: Verb =
 /// it; a distribution may choose `libexec`.
 const DIRS: [&str; 3] = [".", "../lib/slipring", "../libexec/slipring"];
 
-#[expect(clippy::unnecessary_wraps, reason = "the type of a plan")]
 fn plan(_: &ArgMatches) -> Result<Job, Failure> {
     Ok(Box::new(|_| run()))
 }
