@@ -8,11 +8,7 @@ use super::config::tree::{ConfigLocation, ConfigNode, ConfigTable, ConfigValue};
 use super::config::{DEFAULT_QUEUE_BYTES, EmulationConfig, EmulationConfigError, call};
 use super::flags::{DIRECTED_FLAGS, DirectedFlag};
 use super::presets;
-
-/// The two directions, by their names in a configuration.
-pub(super) const LINK_NAMES: [&str; 2] = ["up", "down"];
-/// The two ports, by their names in a configuration.
-pub(super) const PORT_NAMES: [&str; 2] = ["left", "right"];
+use crate::config::names::{LINK_NAMES, PORT_NAMES};
 
 /// Whether the flags say anything of the links.
 pub(super) fn first_link_flag(matches: &ArgMatches) -> Option<String> {

@@ -5,6 +5,7 @@ mod engine;
 mod flags;
 mod groups;
 mod report;
+mod settings;
 mod setup;
 
 use std::time::Duration;
@@ -17,6 +18,7 @@ use slipring_port::now;
 use classic::ClassicLines;
 use groups::OutputGroup;
 use report::LbFigures;
+use settings::LbSettings;
 use slipring_datapath::confine::Confinement;
 use slipring_datapath::meter::PortMeter;
 use slipring_datapath::opening::{self, PortOpening};
@@ -43,20 +45,6 @@ struct LbPlan {
     to_syslog: Option<Duration>,
     period: Option<Duration>,
     duration: Option<Duration>,
-}
-
-/// How frames are spread.
-#[derive(Debug, Clone, Copy)]
-struct LbSettings {
-    /// Slots taken at most at a time.
-    batch: u32,
-    /// Frames that may wait for outputs that are full, over all threads.
-    backlog: usize,
-    threads: u32,
-    /// Keys the hash.
-    seed: u64,
-    is_consistent: bool,
-    looks_inside: bool,
 }
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {

@@ -18,8 +18,8 @@ use std::net::IpAddr;
 use slipring_link::{ClassSpec, NetworkSpec};
 use slipring_wire::MacAddr;
 
+use super::endpoint::endpoint_index;
 use super::error::{EmulationConfigError, listed};
-use super::network::endpoint_index;
 use super::quantity;
 use super::section::{self, ConfigSection, unknown_word};
 use super::tree::{ConfigNode, ConfigTable, ConfigValue};

@@ -2,13 +2,14 @@
 
 use slipring_link::{LinkSource, LinkTarget, NetworkLink, NetworkSpec, SpecError};
 
+use super::endpoint::endpoint_index;
 use super::error::EmulationConfigError;
 use super::files::ConfigFiles;
+use super::names::{LINK_NAMES, PORT_NAMES};
 use super::quantity::wrong_kind;
 use super::section::{self, ConfigSection, unknown_word};
 use super::tree::{ConfigEntry, ConfigLocation, ConfigNode, ConfigTable, ConfigValue};
 use super::{EmulationConfig, class, link};
-use crate::classic::{LINK_NAMES, PORT_NAMES};
 
 /// A place where frames enter and leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,23 +202,6 @@ fn join(
     let from = if from < ports { LinkSource::Entry(from) } else { LinkSource::Node(from - ports) };
     let to = if to < ports { LinkTarget::Exit(to) } else { LinkTarget::Node(to - ports) };
     Ok(NetworkLink { spec, from, to })
-}
-
-pub(super) fn endpoint_index(
-    path: &str,
-    node: &ConfigNode,
-    names: &[String],
-) -> Result<usize, EmulationConfigError> {
-    let said = section::text(path, node)?;
-    names.iter().position(|name| *name == said).ok_or_else(|| {
-        if names.is_empty() {
-            let error =
-                EmulationConfigError::value(path, &said, "there are no ports").at(&node.location);
-            return error.help(format!("add [ports.{said}]"));
-        }
-        let names: Vec<_> = names.iter().map(String::as_str).collect();
-        unknown_word(path, &said, &node.location, &names)
-    })
 }
 
 /// A link with all that it takes over from others.

@@ -7,8 +7,8 @@ use serde::Serialize;
 use slipring_link::{LinkCounters, PacketCounts};
 
 use super::histogram::Histogram;
+use super::link_report::{LinkReport, SettingsChanges};
 use super::requested::RequestedLink;
-use super::{LinkReport, SettingsChanges};
 
 /// The keys of an emulation beside the common ones.
 #[derive(Debug, Clone, Serialize)]

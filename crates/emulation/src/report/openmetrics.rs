@@ -6,8 +6,8 @@ use std::fmt::Write;
 
 use slipring_link::{LinkCounters, PacketCounts};
 
-use super::LinkReport;
 use super::histogram::Histogram;
+use super::link_report::LinkReport;
 use super::measurement::LinkMeasurement;
 
 /// Bounds of the buckets of times, in ns: 1, 2 and 5 of each decade from 100 ns to 10 s.

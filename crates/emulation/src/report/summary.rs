@@ -3,8 +3,8 @@
 use slipring_cli::units::human;
 use slipring_link::{LinkDropCause, PacketCounts};
 
-use super::LinkReport;
 use super::histogram::Histogram;
+use super::link_report::LinkReport;
 use super::measurement::LinkMeasurement;
 use super::requested::{percent, time};
 

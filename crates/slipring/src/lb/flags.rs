@@ -10,7 +10,8 @@ use slipring_cli::{Failure, flags, metrics};
 use slipring_port::WaitStrategy;
 
 use super::groups::{PipeGroup, groups};
-use super::{LbPlan, LbSettings, outputs};
+use super::settings::LbSettings;
+use super::{LbPlan, outputs};
 use slipring_datapath::opening::{self, PortOpening, PortRole};
 
 const EXAMPLES: &str = "\

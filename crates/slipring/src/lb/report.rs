@@ -8,9 +8,9 @@ use serde::Serialize;
 use slipring_cli::report::{PortReport, ReportSample};
 use slipring_cli::units::human;
 
-use super::LbSettings;
 use super::engine::{LbWorker, SharedLbStats, SharedOutputStats};
 use super::groups::OutputGroup;
+use super::settings::LbSettings;
 use slipring_datapath::meter::{PortMeter, bps, pps};
 
 /// One output's totals, over all threads.

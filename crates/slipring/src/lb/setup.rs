@@ -6,9 +6,9 @@ use slipring_balance::{Backlog, FlowSplitter, OutputSpread};
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_port::{Port, WaitStrategy};
 
-use super::LbSettings;
 use super::engine::{GroupOutputs, LbWorker, SharedLbStats, SharedOutputStats};
 use super::groups::OutputGroup;
+use super::settings::LbSettings;
 use slipring_datapath::poll_loop;
 use slipring_datapath::slots::BatchedTxQueue;
 use slipring_datapath::workers::WorkerTask;

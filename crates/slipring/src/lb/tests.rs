@@ -3,7 +3,8 @@ use slipring_port::{OpenOptions, Port};
 
 use super::engine::LbWorker;
 use super::groups::OutputGroup;
-use super::{LbSettings, setup};
+use super::settings::LbSettings;
+use super::setup;
 use slipring_datapath::poll_loop::PollLoop;
 
 const SETTINGS: LbSettings = LbSettings {

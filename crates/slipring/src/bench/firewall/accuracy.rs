@@ -65,7 +65,9 @@ fn bandwidth() -> Result<BenchRound, BenchError> {
         let seen = probe.run(OfferedLoad { flows: 1, len: 1496, gap_ns: 100_000 }, time)?;
         // The queue is full then.
         let steady = &seen.arrived[seen.arrived.len() / 5..seen.arrived.len() * 4 / 5];
-        let [first, rest @ .., last] = steady else { return Err(super::failed("nothing came")) };
+        let [first, rest @ .., last] = steady else {
+            return Err(super::checks::failed("nothing came"));
+        };
         let bits = (rest.len() + 1) as f64 * 1496.0 * 8.0;
         let rate = bits * 1e9 / (last.at - first.at) as f64;
         Ok(BenchReading::of((rate / RATE_BPS - 1.0).abs()))
@@ -83,7 +85,7 @@ fn delay() -> Result<BenchRound, BenchError> {
         let mut age = |pass: &str| {
             probe.program.run_ipfw(&["set", pass, "1"])?;
             let seen = probe.run(OfferedLoad { flows: 1, len: 60, gap_ns: 1_000_000 }, time / 2)?;
-            median_age(seen).ok_or_else(|| super::failed("nothing came"))
+            median_age(seen).ok_or_else(|| super::checks::failed("nothing came"))
         };
         let (without, with) = (age("enable")?, age("disable")?);
         let error = with.abs_diff(without + DELAY_NS) as f64;
@@ -151,7 +153,7 @@ fn reload() -> Result<BenchRound, BenchError> {
         let (seen, slowest) = (seen?, slowest?);
         match seen.sent - seen.arrived.len() as u64 {
             0 => Ok(BenchReading::of(slowest as f64)),
-            lost => Err(super::failed(format!("{lost} of {} frames lost", seen.sent))),
+            lost => Err(super::checks::failed(format!("{lost} of {} frames lost", seen.sent))),
         }
     }))
 }
@@ -208,7 +210,7 @@ fn exchange(
 ) -> Result<ProbeResult, BenchError> {
     let frames: Result<Vec<_>, _> = (1..=offer.flows).map(|flow| frame(flow, offer.len)).collect();
     let frames = frames?;
-    let [left, right] = ports else { return Err(super::failed("a wrong number of ports")) };
+    let [left, right] = ports else { return Err(super::checks::failed("a wrong number of ports")) };
     std::thread::scope(|scope| {
         let exchanging = scope.spawn(|| {
             pin(FEEDER_CPU);
@@ -262,7 +264,7 @@ fn frame(flow: u8, len: usize) -> Result<Vec<u8>, BenchError> {
         ip: IpSpec::V4(Ipv4Spec { src, dst, ..Ipv4Spec::default() }),
         ..FrameSpec::default()
     };
-    let mut bytes = spec.build(len).map_err(super::failed)?.bytes.to_vec();
+    let mut bytes = spec.build(len).map_err(super::checks::failed)?.bytes.to_vec();
     bytes[MARK_BYTES].copy_from_slice(FRAME_MARK);
     Ok(bytes)
 }

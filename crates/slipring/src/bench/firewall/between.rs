@@ -6,7 +6,7 @@ use std::fmt::Write;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::by_cpu;
+use super::checks::by_cpu;
 use super::program::{BenchFirewall, run_to_end};
 use crate::bench::kernel::{self, KernelRouter};
 use crate::bench::lab::{BenchLab, LabOwned, OUTPUT_IFNAME, SOURCE_IFNAME};
@@ -110,7 +110,7 @@ impl FirewallPath {
 fn list(count: u32, rule: impl Fn(std::net::Ipv4Addr) -> String) -> Result<String, BenchError> {
     let mut text = String::new();
     for n in 1..count {
-        writeln!(text, "{}", rule((0xc0a8_0000 + n).into())).map_err(super::failed)?;
+        writeln!(text, "{}", rule((0xc0a8_0000 + n).into())).map_err(super::checks::failed)?;
     }
     Ok(text)
 }

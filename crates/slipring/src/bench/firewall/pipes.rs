@@ -6,7 +6,7 @@ use slipring_dummynet::flow::ShaperFlowKey;
 use slipring_dummynet::text::{DummynetCommand, QueueCaps};
 use slipring_dummynet::{Dummynet, ShaperEvent, ShaperPacket, ShaperTarget};
 
-use super::{cpu_round, failed};
+use super::checks::{cpu_round, failed};
 use crate::bench::measure::{BenchError, BenchReading};
 use crate::bench::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 

@@ -30,11 +30,13 @@ impl BenchFirewall {
             let mut command = child::command(&words);
             Ok(BenchChild(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?))
         })?;
-        let Some(stderr) = running.0.stderr.take() else { return Err(super::failed("no output")) };
+        let Some(stderr) = running.0.stderr.take() else {
+            return Err(super::checks::failed("no output"));
+        };
         let (mut stderr, mut said) = (BufReader::new(stderr), String::new());
         while !said.ends_with("Ready to go\n") {
             if stderr.read_line(&mut said)? == 0 {
-                return Err(super::failed(said));
+                return Err(super::checks::failed(said));
             }
         }
         Ok(Self { _running: running, _stderr: stderr, files })

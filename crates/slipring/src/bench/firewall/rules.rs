@@ -3,9 +3,9 @@
 use slipring_wire::FrameSpec;
 use slipring_wire::frame::{L4Spec, PortPair};
 
+use super::checks::{BurstChecker, INTERPRETER_NAME, cpu_round, firewall};
 use super::draw::SeededRng;
 use super::frames::{self, FiveFieldRule};
-use super::{BurstChecker, INTERPRETER_NAME, cpu_round, firewall};
 use crate::bench::measure::BenchError;
 use crate::bench::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 

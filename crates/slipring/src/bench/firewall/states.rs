@@ -7,8 +7,9 @@ use slipring_ipfw::run::Firewall;
 use slipring_wire::FrameSpec;
 use slipring_wire::frame::{IpSpec, Ipv4Spec};
 
+use super::checks::{BurstChecker, by_cpu, cpu_round, firewall};
 use super::draw::SeededRng;
-use super::{BurstChecker, by_cpu, cpu_round, firewall, frames};
+use super::frames;
 use crate::bench::measure::{BenchError, BenchTally, PROGRAM_CPU, on_cpu, thread_cpu};
 use crate::bench::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 

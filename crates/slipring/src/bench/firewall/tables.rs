@@ -6,8 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use slipring_wire::FrameSpec;
 use slipring_wire::frame::{IpSpec, Ipv4Spec, Ipv6Spec};
 
+use super::checks::{BurstChecker, cpu_round, firewall};
 use super::draw::SeededRng;
-use super::{BurstChecker, cpu_round, firewall, frames};
+use super::frames;
 use crate::bench::measure::{BenchError, BenchReading, PROGRAM_CPU, on_cpu, thread_cpu};
 use crate::bench::row::{BenchRound, BenchRow, ContenderRole, GoalMetric, RowUnit};
 

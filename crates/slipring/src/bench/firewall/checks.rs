@@ -1,0 +1,59 @@
+//! Firewalls, and rounds of checks by them.
+
+use std::time::Duration;
+
+use slipring_ipfw::run::{CheckOutputs, CheckedBatch, Firewall};
+
+use crate::bench::measure::{BenchError, BenchReading, BenchTally, PROGRAM_CPU, on_cpu, tally};
+use crate::bench::row::BenchRound;
+
+/// Our own interpreter, which goes from rule to rule as ipfw does.
+pub(super) const INTERPRETER_NAME: &str = "rule by rule";
+
+/// Runs `work` again and again; its packets by CPU time.
+pub(super) fn cpu_round(mut work: impl FnMut() -> u64 + Send + 'static) -> BenchRound {
+    Box::new(move |time: Duration| {
+        let done = on_cpu(PROGRAM_CPU, || tally(time, || Ok::<_, BenchError>(work())))?;
+        Ok(by_cpu(done))
+    })
+}
+
+/// The rate by CPU time alone.
+pub(super) fn by_cpu(tally: BenchTally) -> BenchReading {
+    BenchReading::from(BenchTally { wall: tally.cpu, ..tally })
+}
+
+pub(super) fn failed(error: impl std::fmt::Display) -> BenchError {
+    BenchError::Failed(error.to_string())
+}
+
+/// A firewall with these commands; one that asks rule by rule if `is_plain`.
+pub(super) fn firewall(text: &str, is_plain: bool) -> Result<Firewall, BenchError> {
+    let mut firewall = Firewall::open(1);
+    firewall.set_plain(true);
+    let commands = slipring_ipfw::text::parse_file(text).map_err(failed)?;
+    // Prefixes may be drawn twice: quiet, as a file of them is loaded.
+    let manner = slipring_ipfw::run::CommandFlags { quiet: true, ..Default::default() };
+    firewall.batch(&commands, 0, manner).map_err(|error| failed(format!("{error:?}")))?;
+    firewall.set_plain(is_plain);
+    Ok(firewall)
+}
+
+/// Checks frames, in bursts as ports give them.
+#[derive(Default)]
+pub(super) struct BurstChecker {
+    outputs: CheckOutputs,
+    batch: CheckedBatch,
+}
+
+impl BurstChecker {
+    /// Checks all frames; how many.
+    pub(super) fn all(&mut self, firewall: &mut Firewall, frames: &mut [Vec<u8>]) -> u64 {
+        const BURST: usize = 256;
+        for frames in frames.chunks_mut(BURST) {
+            firewall.check_all(frames, frames.len(), (0, 1), &mut self.outputs, &mut self.batch);
+            std::hint::black_box(&self.batch);
+        }
+        frames.len() as u64
+    }
+}

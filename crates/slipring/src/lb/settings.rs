@@ -1,0 +1,15 @@
+//! Settings of a balancer.
+
+/// How frames are spread.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LbSettings {
+    /// Slots taken at most at a time.
+    pub(super) batch: u32,
+    /// Frames that may wait for outputs that are full, over all threads.
+    pub(super) backlog: usize,
+    pub(super) threads: u32,
+    /// Keys the hash.
+    pub(super) seed: u64,
+    pub(super) is_consistent: bool,
+    pub(super) looks_inside: bool,
+}
