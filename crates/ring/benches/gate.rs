@@ -53,8 +53,8 @@ fn sum(bytes: &[u8]) -> u64 {
 }
 
 #[library_benchmark]
-#[bench::by_32(args = (32), setup = pipes, config = limit(83_960))]
-#[bench::by_256(args = (256), setup = pipes, config = limit(70_688))]
+#[bench::by_32(args = (32), setup = pipes, config = limit(80_071))]
+#[bench::by_256(args = (256), setup = pipes, config = limit(64_839))]
 fn pipe((batch, mut pipe, other): (u32, PipePair, PipePair)) -> (u64, PipePair, PipePair) {
     let mut total = 0;
     for _ in 0..FRAMES / batch {

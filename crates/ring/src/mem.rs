@@ -6,6 +6,7 @@
 mod slot;
 
 use std::any::Any;
+use std::marker::PhantomData;
 use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -91,16 +92,58 @@ unsafe impl Send for RingBlock {}
 unsafe impl Sync for RingBlock {}
 
 /// A ring of a private region, whose buffers may be lent: nobody but who holds the ring reaches them.
+///
+/// Values and no reference to the ring: what is written to a buffer then cannot be taken for a change
+/// of where buffers lie, which a loop would have to look up again for each frame.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PrivateMem<'m>(&'m RingMem);
+pub(crate) struct PrivateMem<'m> {
+    slots: NonNull<SlotCell>,
+    num_slots: u32,
+    buf_size: u32,
+    num_bufs: u32,
+    bufs: NonNull<u8>,
+    ring: PhantomData<&'m RingMem>,
+}
 
-impl<'m> std::ops::Deref for PrivateMem<'m> {
-    type Target = RingMem;
+impl<'m> PrivateMem<'m> {
+    #[inline(always)]
+    pub(crate) fn num_slots(self) -> u32 {
+        self.num_slots
+    }
 
     #[inline(always)]
-    fn deref(&self) -> &RingMem {
-        self.0
+    pub(crate) fn buf_size(self) -> u32 {
+        self.buf_size
     }
+
+    /// As [`RingMem::slots`].
+    #[inline(always)]
+    pub(crate) fn slots(self, (from, to): (SlotIdx, SlotIdx)) -> &'m [SlotCell] {
+        &cells(self.slots, self.num_slots)[from as usize..to as usize]
+    }
+
+    /// As [`RingMem::slot`].
+    #[inline(always)]
+    pub(crate) fn slot(self, i: SlotIdx) -> &'m SlotCell {
+        &cells(self.slots, self.num_slots)[i as usize]
+    }
+
+    /// As [`RingMem::data`].
+    #[inline(always)]
+    pub(crate) fn data(self, buf: BufIdx) -> NonNull<u8> {
+        data_of(self.bufs, self.num_bufs, self.buf_size, buf)
+    }
+}
+
+/// First data byte of a buffer, of `count` buffers of `size` bytes from `first` on; of the reserved
+/// buffer 0 for an index out of range, so that a wrong index can never lead outside the region.
+#[inline(always)]
+fn data_of(first: NonNull<u8>, count: u32, size: u32, BufIdx(idx): BufIdx) -> NonNull<u8> {
+    let idx = if idx < count { idx } else { 0 };
+    // SAFETY:
+    // - In bounds: both callers pass what a `RingMem` has. `idx < num_bufs`, and each buffer has
+    //   `buf_size` bytes from its data on, the last one thanks to the slack at the region's end.
+    unsafe { first.add(idx as usize * size as usize) }
 }
 
 /// The most slots that a ring may have; twice that is far from overflowing an index.
@@ -275,7 +318,9 @@ impl RingMem {
     /// The ring as one whose buffers may be lent; `None` where others map them.
     #[inline(always)]
     pub(crate) fn as_private(&self) -> Option<PrivateMem<'_>> {
-        self.is_private.then_some(PrivateMem(self))
+        let Self { slots, num_slots, buf_size, num_bufs, bufs, .. } = *self;
+        let mem = PrivateMem { slots, num_slots, buf_size, num_bufs, bufs, ring: PhantomData };
+        self.is_private.then_some(mem)
     }
 
     /// Whether the region is private.
@@ -290,15 +335,10 @@ impl RingMem {
         &cells(self.slots, self.num_slots)[from as usize..to as usize]
     }
 
-    /// First data byte of a buffer; of the reserved buffer 0 for an index out of range, so that
-    /// a wrong index can never lead outside the region.
+    /// First data byte of a buffer; see [`data_of`].
     #[inline(always)]
-    pub(crate) fn data(&self, BufIdx(idx): BufIdx) -> NonNull<u8> {
-        let idx = if idx < self.num_bufs { idx } else { 0 };
-        // SAFETY:
-        // - In bounds: `idx < num_bufs`, and each buffer has `buf_size` bytes from its data on,
-        //   the last one thanks to the slack at the region's end.
-        unsafe { self.bufs.add(idx as usize * self.buf_size as usize) }
+    pub(crate) fn data(&self, buf: BufIdx) -> NonNull<u8> {
+        data_of(self.bufs, self.num_bufs, self.buf_size, buf)
     }
 
     /// The first `len` bytes of a buffer, at most all of it.

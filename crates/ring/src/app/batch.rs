@@ -25,13 +25,12 @@ impl RxBatch<'_> {
     /// ```
     #[inline(always)]
     pub fn frames(&mut self) -> BatchFrames<'_> {
-        let n = self.ring.mem.num_slots();
-        let end = crate::index::add(self.at, self.remaining, n);
-        BatchFrames {
-            mem: self.ring.lend(self.at, end),
-            at: &mut self.at,
-            remaining: &mut self.remaining,
-        }
+        let (at, remaining) = (self.at, self.remaining);
+        let end = crate::index::add(at, remaining, self.ring.mem.num_slots());
+        let mem = self.ring.lend(at, end);
+        let remaining = if mem.is_some() { remaining } else { 0 };
+        let done = (&mut self.at, &mut self.remaining);
+        BatchFrames { mem, at, remaining, done }
     }
 }
 
@@ -39,8 +38,10 @@ impl RxBatch<'_> {
 #[derive(Debug)]
 pub struct BatchFrames<'b> {
     mem: Option<PrivateMem<'b>>,
-    at: &'b mut SlotIdx,
-    remaining: &'b mut u32,
+    at: SlotIdx,
+    remaining: u32,
+    /// Where the batch is told, in the end, how far it got.
+    done: (&'b mut SlotIdx, &'b mut u32),
 }
 
 impl<'b> Iterator for BatchFrames<'b> {
@@ -48,25 +49,34 @@ impl<'b> Iterator for BatchFrames<'b> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<FrameMut<'b>> {
-        let mem = self.mem?;
-        if *self.remaining == 0 {
+        if self.remaining == 0 {
             return None;
         }
-        let slot = mem.slot(*self.at).get();
-        *self.at = next(*self.at, mem.num_slots());
-        *self.remaining -= 1;
+        let mem = self.mem?;
+        let slot = mem.slot(self.at).get();
+        self.at = next(self.at, mem.num_slots());
+        self.remaining -= 1;
         // Each slot is yielded once, and the batch stays borrowed for `'b`.
         Some(FrameMut { bytes: bytes_of(mem, slot), flags: slot.flags })
     }
 
     #[inline(always)]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = if self.mem.is_some() { *self.remaining as usize } else { 0 };
-        (left, Some(left))
+        (self.remaining as usize, Some(self.remaining as usize))
     }
 }
 
 impl ExactSizeIterator for BatchFrames<'_> {}
+
+impl Drop for BatchFrames<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        // Without memory that may be lent, none was looked at.
+        if self.mem.is_some() {
+            (*self.done.0, *self.done.1) = (self.at, self.remaining);
+        }
+    }
+}
 
 impl Drop for RxBatch<'_> {
     fn drop(&mut self) {

@@ -1,8 +1,8 @@
 //! Filling the slots of a tx ring.
 
 use super::{AppRing, RxRing, Tx, whole_buffer};
-use crate::index::{SlotIdx, cyclic, distance, next, spans};
-use crate::mem::{RingMem, Slot, SlotFlags};
+use crate::index::{BufIdx, SlotIdx, cyclic, distance, next, spans};
+use crate::mem::{PrivateMem, RingMem, Slot, SlotCell, SlotFlags};
 use crate::shared::SharedBuf;
 
 impl AppRing<Tx> {
@@ -13,7 +13,7 @@ impl AppRing<Tx> {
         let count = self.avail().min(max);
         let (start, end) = (self.head, self.index(count));
         self.head = match self.mem.as_private() {
-            Some(mem) => fill_slots(&mem, start, end, |buf| write(whole_buffer(mem, buf))),
+            Some(mem) => fill_slots(mem, &self.mem, (start, end), &mut write),
             None => self.fill_copies(start, end, &mut write),
         };
         self.publish();
@@ -28,9 +28,8 @@ impl AppRing<Tx> {
         mut write: impl FnMut(SharedBuf<'_>) -> usize,
     ) -> u32 {
         let count = self.avail().min(max);
-        let (mem, start) = (&self.mem, self.head);
-        let end = self.index(count);
-        self.head = fill_slots(mem, start, end, |buf| write(mem.shared(buf, mem.buf_size())));
+        let (start, end) = (self.head, self.index(count));
+        self.head = fill_slots(&self.mem, &self.mem, (start, end), &mut write);
         self.publish();
         distance(start, self.head, self.mem.num_slots())
     }
@@ -125,16 +124,17 @@ impl SlotRun {
 /// two frames, whose cache lines come from the core that read them last, keeps the processor
 /// from fetching these side by side, and costs a third of a pipe's rate.
 #[inline(always)]
-fn fill_slots(
+fn fill_slots<'m, M: FreeBufs<'m>>(
+    free: M,
     mem: &RingMem,
-    from: SlotIdx,
-    to: SlotIdx,
-    mut write: impl FnMut(crate::BufIdx) -> usize,
+    (from, to): (SlotIdx, SlotIdx),
+    write: &mut impl FnMut(M::Buf) -> usize,
 ) -> SlotIdx {
     let mut run = SlotRun { start: from, len: 0 };
-    for span in spans(from, to, mem.num_slots()) {
-        for (i, cell) in (span.0..).zip(mem.slots(span)) {
-            let len = write(cell.get().buf).min(mem.buf_size() as usize) as u16;
+    let size = free.buf_size() as usize;
+    for span in spans(from, to, free.num_slots()) {
+        for (i, cell) in (span.0..).zip(free.slots(span)) {
+            let len = write(free.buf(cell.get().buf)).min(size) as u16;
             if len != run.len {
                 run.write(mem, i);
                 run = SlotRun { start: i, len };
@@ -146,4 +146,62 @@ fn fill_slots(
     }
     run.write(mem, to);
     to
+}
+
+/// A ring whose buffers are filled: as what they are given out depends on whose memory it is.
+trait FreeBufs<'m>: Copy {
+    type Buf;
+
+    fn num_slots(self) -> u32;
+    fn buf_size(self) -> u32;
+    fn slots(self, span: (SlotIdx, SlotIdx)) -> &'m [SlotCell];
+    fn buf(self, buf: BufIdx) -> Self::Buf;
+}
+
+impl<'m> FreeBufs<'m> for PrivateMem<'m> {
+    type Buf = &'m mut [u8];
+
+    #[inline(always)]
+    fn num_slots(self) -> u32 {
+        self.num_slots()
+    }
+
+    #[inline(always)]
+    fn buf_size(self) -> u32 {
+        self.buf_size()
+    }
+
+    #[inline(always)]
+    fn slots(self, span: (SlotIdx, SlotIdx)) -> &'m [SlotCell] {
+        self.slots(span)
+    }
+
+    #[inline(always)]
+    fn buf(self, buf: BufIdx) -> &'m mut [u8] {
+        whole_buffer(self, buf)
+    }
+}
+
+impl<'m> FreeBufs<'m> for &'m RingMem {
+    type Buf = SharedBuf<'m>;
+
+    #[inline(always)]
+    fn num_slots(self) -> u32 {
+        RingMem::num_slots(self)
+    }
+
+    #[inline(always)]
+    fn buf_size(self) -> u32 {
+        RingMem::buf_size(self)
+    }
+
+    #[inline(always)]
+    fn slots(self, span: (SlotIdx, SlotIdx)) -> &'m [SlotCell] {
+        RingMem::slots(self, span)
+    }
+
+    #[inline(always)]
+    fn buf(self, buf: BufIdx) -> SharedBuf<'m> {
+        self.shared(buf, RingMem::buf_size(self))
+    }
 }
