@@ -22,6 +22,8 @@ pub(crate) enum Layer {
     Host,
     /// L5: programs, and what measures or checks them.
     Program,
+    /// L6: what programs in other languages are given.
+    Binding,
 }
 
 /// Every crate, known or planned, in the order in which they may use each other.
@@ -66,6 +68,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-compat-tests", Layer::Program),
     ("slipring-bench", Layer::Program),
     ("xtask", Layer::Program),
+    ("slipring-capi", Layer::Binding),
 ];
 
 pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
