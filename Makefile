@@ -19,9 +19,11 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 BUILT  := $(TARGET)/release/slipring
 BINARY ?= $(BUILT)
 BENCH  := $(dir $(BINARY))slipring-bench
+# The same for the C library.
+LIBRARY ?= $(TARGET)/release/libslipring.a
 # Words are what make works with.
-ifneq ($(words $(PREFIX)x$(DESTDIR)x$(BINARY)),1)
-$(error PREFIX, DESTDIR and BINARY cannot have spaces: install below another directory, and move what is to lie there)
+ifneq ($(words $(PREFIX)x$(DESTDIR)x$(BINARY)x$(LIBRARY)),1)
+$(error PREFIX, DESTDIR, BINARY and LIBRARY cannot have spaces: install below another directory, and move what is to lie there)
 endif
 # The machine's own directories belong to a system prefix; below any other one, such as ~/.local,
 # everything goes below it.
@@ -39,7 +41,7 @@ EXTCAP  ?= $(if $(SYSTEM),$(or $(wildcard /usr/lib/*/wireshark/extcap),$(HERE)/l
 MADE    := $(HERE)/share/slipring/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-gate soak fuzz lint fmt format clippy tree docs release libnetmap dist stage install uninstall clean
+.PHONY: help demo test bench bench-gate soak fuzz lint fmt format clippy tree docs release library libslipring libnetmap dist stage install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -96,10 +98,16 @@ docs: ## build the documentation of the code, without a warning
 release: ## build the binaries
 	@cargo build --release -q -p slipring -p slipring-bench
 
-libnetmap: ## build netmap's C library, static and shared
-	@$(MAKE) --no-print-directory -s -C libnetmap OUT=$(abspath $(TARGET))/libnetmap PREFIX=$(PREFIX)
+library:
+	@cargo build --release -q -p slipring-capi
 
-dist: $(if $(filter file,$(origin BINARY)),release) libnetmap ## strip the binaries, make manual pages and completions, below the target directory
+libslipring: $(if $(filter file,$(origin LIBRARY)),library) ## build the C library, static and shared; libnetmap is a part of it
+	@$(MAKE) --no-print-directory -s -C libnetmap OUT=$(abspath $(TARGET))/libnetmap \
+		ARCHIVE=$(abspath $(LIBRARY)) PREFIX=$(PREFIX)
+
+libnetmap: libslipring ## the same: netmap's C library
+
+dist: $(if $(filter file,$(origin BINARY)),release) libslipring ## strip the binaries, make manual pages and completions, below the target directory
 	@[ -f $(BINARY) ] && [ -x $(BINARY) ] || { echo "BINARY=$(BINARY) is no program; without it, slipring is built" >&2; exit 1; }
 	@rm -rf $(TARGET)/dist && mkdir -p $(TARGET)/dist/man
 	@scripts/strip.sh $(BINARY) $(TARGET)/dist/slipring
@@ -137,7 +145,7 @@ stage: dist
 	@install -D -m 644 $(TARGET)/dist/slipring.zsh $(SHARE)/zsh/site-functions/_slipring
 	@install -D -m 644 $(TARGET)/dist/slipring.fish $(SHARE)/fish/vendor_completions.d/slipring.fish
 	@$(MAKE) --no-print-directory -s -C libnetmap install OUT=$(abspath $(TARGET))/libnetmap \
-		PREFIX=$(HERE) DESTDIR=$(S)
+		ARCHIVE=$(abspath $(LIBRARY)) PREFIX=$(HERE) DESTDIR=$(S)
 	@for unit in packaging/systemd/*; do \
 		sed 's|@BIN@|$(HERE)/bin|' $$unit > $(S)$(UNITS)/$${unit##*/} || exit 1; \
 	done

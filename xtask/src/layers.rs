@@ -26,6 +26,8 @@ pub(crate) enum Layer {
     Service,
     /// L5: programs, the binary that holds them, and what measures or checks them.
     Program,
+    /// L6: what programs in other languages are given.
+    Binding,
 }
 
 /// Every crate, known or planned, in the order in which they may use each other.
@@ -70,6 +72,7 @@ const TABLE: &[(&str, Layer)] = &[
     ("slipring-compat-tests", Layer::Program),
     ("slipring-bench", Layer::Program),
     ("xtask", Layer::Program),
+    ("slipring-capi", Layer::Binding),
 ];
 
 /// The only uses of one program by another, each with its reason.

@@ -35,8 +35,18 @@ impl Root {
         let binary = root.0.path().join("built");
         fs::write(&binary, BINARY).unwrap();
         fs::set_permissions(&binary, Permissions::from_mode(0o755)).unwrap();
+        root.make_archive();
         fs::create_dir_all(root.path("/home/joe/.local/bin")).unwrap();
         root
+    }
+
+    /// What stands for the C library that cargo builds: an archive of an empty object.
+    fn make_archive(&self) {
+        let dir = self.0.path();
+        let object = dir.join("empty.o");
+        let good = |command: &mut Command| assert!(command.status().unwrap().success());
+        good(Command::new("cc").args(["-x", "c", "-c", "-o"]).arg(&object).arg("/dev/null"));
+        good(Command::new("ar").arg("rcs").arg(dir.join("lib.a")).arg(object));
     }
 
     fn path(&self, path: &str) -> PathBuf {
@@ -47,7 +57,8 @@ impl Root {
         let mut make = Command::new("make");
         make.arg("-C").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
         make.arg(format!("DESTDIR={}", self.0.path().join("root").display()));
-        make.arg(format!("BINARY={}", self.0.path().join("built").display())).args(words);
+        make.arg(format!("BINARY={}", self.0.path().join("built").display()));
+        make.arg(format!("LIBRARY={}", self.0.path().join("lib.a").display())).args(words);
         // What this make was told by one around it is not meant for it.
         make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL");
         make.env("CARGO_TARGET_DIR", self.0.path().join("target")).env("HOME", "/home/joe");
@@ -151,6 +162,13 @@ fn a_system_prefix_has_the_systems_directories_and_what_others_put_there_stays()
         "/etc/slipring/daemon.toml.example",
         "/usr/lib/x/wireshark/extcap/slipring-extcap",
         "/usr/local/lib/libnetmap.a",
+        "/usr/local/lib/libnetmap.so",
+        "/usr/local/lib/libslipring.a",
+        "/usr/local/lib/libslipring.so",
+        "/usr/local/lib/libslipring.so.1",
+        "/usr/local/lib/pkgconfig/libnetmap.pc",
+        "/usr/local/lib/pkgconfig/slipring.pc",
+        "/usr/local/include/slipring.h",
     ] {
         assert!(root.has(path), "{path} in {:#?}", root.listing());
     }

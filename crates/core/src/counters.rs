@@ -6,7 +6,7 @@
 //!
 //!   Publisher  maps it, stores words      no lock, no system call
 //!   Readers    tells it who reads         so that it may rest while nobody does
-//!   Reader     reads it as a file         no mapping: a file that shrinks is an error, not a signal
+//!   CountersReader     reads it as a file         no mapping: a file that shrinks is an error, not a signal
 //! ```
 //!
 //! What the words mean stands in the text, which is the program's own. Words are published
@@ -18,13 +18,13 @@
 //! containers that share a run directory). Files of the dead are removed by the next publisher.
 //!
 //! ```
-//! use slipring_core::counters::{Publisher, Reader, running};
+//! use slipring_core::counters::{Publisher, CountersReader, running};
 //!
 //! let dir = std::env::temp_dir().join(format!("slipring-counters-{}", std::process::id()));
 //! let mut publisher = Publisher::open(&dir, "packets, bytes", 2)?;
 //! publisher.publish(1_000, [7, 420]);
 //!
-//! let mut reader = Reader::open(&running(&dir)[0].path)?;
+//! let mut reader = CountersReader::open(&running(&dir)[0].path)?;
 //! assert_eq!(reader.text(), "packets, bytes");
 //! let snapshot = reader.read()?;
 //! assert_eq!((snapshot.at_ns, &snapshot.words[..]), (1_000, &[7, 420][..]));
@@ -40,7 +40,10 @@
 //! Not for: what the words mean, or sending them anywhere.
 
 mod directory;
+mod edition;
 mod format;
+#[cfg(test)]
+mod models;
 mod publisher;
 mod reader;
 mod reader_events;

@@ -17,6 +17,7 @@ mod config;
 mod control;
 mod flags;
 mod link_publisher;
+mod link_settings;
 mod plan;
 mod presets;
 mod realtime;
@@ -47,6 +48,7 @@ use plan::PrintInstead;
 
 pub use classic::refuse_second_direction;
 pub use flags::{BurstLimit, links};
+pub use link_settings::LinkSettings;
 pub use plan::{CapturePair, CapturePairs, EmulationPlan, RealtimePlan, RunClock};
 pub use presets::json as presets;
 pub use realtime::job::{report, sample, storage_bytes};

@@ -59,4 +59,4 @@ pub use options::{OpenOptions, RegionNeeds, XdpMode};
 pub use port::{Port, forward};
 pub use queue::{Interest, Queue, QueueRings, TxWait, WaitFds};
 pub use stats::{DropCause, QueueCounters, QueueSnapshot, TrafficCounts};
-pub use wait::{Visit, WaitOutcome, WaitSet, WaitStrategy, Waiter};
+pub use wait::{ArmResult, Visit, WaitOutcome, WaitSet, WaitStrategy, Waiter};

@@ -2,6 +2,8 @@
 //!
 //! Waiting syncs, as netmap's `poll` does: on return the rings are as fresh as they can be.
 
+mod arm;
+
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -13,6 +15,8 @@ use crate::clock::{Nanos, now};
 use crate::error::RunError;
 use crate::port::Port;
 use crate::queue::{Interest, Queue, TxWait};
+
+pub use arm::ArmResult;
 
 /// How long to look before sleeping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -241,6 +245,16 @@ impl Waiter {
         queues: &mut (impl WaitSet + ?Sized),
         deadline: Option<Nanos>,
     ) -> Option<Duration> {
+        let until = self.sleeps_until(queues, deadline)?;
+        Some(Duration::from_nanos(until.saturating_sub(now())))
+    }
+
+    /// Until when the kernel may let us sleep.
+    fn sleeps_until(
+        &self,
+        queues: &mut (impl WaitSet + ?Sized),
+        deadline: Option<Nanos>,
+    ) -> Option<Nanos> {
         let time = now();
         let mut until = deadline;
         let mut i = 0;
@@ -253,7 +267,7 @@ impl Waiter {
             Ok(())
         });
         debug_assert!(visited.is_ok(), "the visit cannot fail");
-        Some(Duration::from_nanos(until?.saturating_sub(time)))
+        until
     }
 
     fn poll(&self, timeout: Option<Duration>) -> Result<PolledFd, RunError> {

@@ -30,6 +30,14 @@ pub(crate) fn built() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
 
+/// What cargo made of the C library's crate: next to this test, or above it.
+pub(crate) fn archive() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let dirs = own.ancestors().skip(1).take(2);
+    let found = dirs.map(|dir| dir.join("libslipring.a")).find(|path| path.is_file());
+    found.unwrap_or_else(|| panic!("libslipring.a is not next to {}", own.display()))
+}
+
 /// Our C library.
 pub(crate) fn libnetmap() -> &'static Path {
     static DIR: OnceLock<PathBuf> = OnceLock::new();
@@ -38,6 +46,7 @@ pub(crate) fn libnetmap() -> &'static Path {
         let mut make = Command::new("make");
         make.arg("-C").arg(root().join("libnetmap"));
         make.arg(format!("OUT={}", dir.display())).arg("CFLAGS=-O2 -Werror");
+        make.arg(format!("ARCHIVE={}", archive().display()));
         good(make.output().unwrap());
         dir
     })

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use super::builds::{of_tests, root};
+use super::builds::{archive, of_tests, root};
 use super::stage::{Stage, good};
 
 #[test]
@@ -13,6 +13,7 @@ fn a_program_builds_and_runs_against_the_installed_library() {
     let mut make = Command::new("make");
     make.arg("-C").arg(root().join("libnetmap")).arg("install");
     make.arg(format!("OUT={}", dir.path().join("out").display()));
+    make.arg(format!("ARCHIVE={}", archive().display()));
     good(make.arg(format!("PREFIX={}", prefix.display())).output().unwrap());
     assert!(prefix.join("lib/libnetmap.a").is_file());
     let config = fs::read_to_string(prefix.join("lib/pkgconfig/libnetmap.pc")).unwrap();

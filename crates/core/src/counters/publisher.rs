@@ -4,13 +4,14 @@ use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use rustix::fs::OFlags;
 use slipring_native_proto::trust;
 use slipring_port::now;
 
 use super::directory;
+use super::edition::publish_edition;
 use super::format::{
     CountersLayout, HEADER_WORDS, MAGIC, MAX_FILE_BYTES, VERSION, WORD_BYTES, at, words_of,
 };
@@ -58,16 +59,9 @@ impl Publisher {
     /// without a value stay as they were, values without a word are not published.
     pub fn publish(&mut self, at_ns: u64, values: impl IntoIterator<Item = u64>) {
         let words = self.memory.words();
-        words[at::EDITION].store(self.edition + 1, Ordering::Relaxed);
-        // Release: who sees a word of this edition sees that it has begun.
-        fence(Ordering::Release);
-        words[at::PUBLISHED].store(at_ns, Ordering::Relaxed);
-        for (word, value) in words[self.first..].iter().zip(values) {
-            word.store(value, Ordering::Relaxed);
-        }
-        self.edition += 2;
-        // Release: who sees that it has ended sees all of its words.
-        words[at::EDITION].store(self.edition, Ordering::Release);
+        let time = (&words[at::PUBLISHED], at_ns);
+        let values = std::iter::once(time).chain(words[self.first..].iter().zip(values));
+        publish_edition(&words[at::EDITION], &mut self.edition, values);
     }
 
     /// Tells when somebody reads.

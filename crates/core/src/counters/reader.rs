@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use super::directory;
+use super::edition::{EditionSource, read_edition};
 use super::format::{CountersLayout, HEADER_WORDS, MAGIC, VERSION, WORD_BYTES, at, words_of};
 
 /// How often a reader that met a writer looks again, and how long it waits in between: a writer
@@ -136,19 +138,37 @@ impl CountersReader {
 
     /// `None` if words were written meanwhile.
     fn try_read(&mut self) -> Result<Option<CountersSnapshot>, CountersReadError> {
-        let before = read_header(&self.file)?;
-        if before[at::EDITION] % 2 == 1 {
-            return Ok(None);
-        }
-        self.bytes.resize(self.shape.words * WORD_BYTES, 0);
-        read_all(&self.file, &mut self.bytes, self.shape.first_word())?;
-        let after = read_header(&self.file)?;
-        let unchanged = before[at::EDITION] == after[at::EDITION];
-        Ok(unchanged.then(|| CountersSnapshot {
-            at_ns: before[at::PUBLISHED],
-            edition: before[at::EDITION] / 2,
+        let Some(head) = read_edition(self)? else { return Ok(None) };
+        Ok(Some(CountersSnapshot {
+            at_ns: head[at::PUBLISHED],
+            edition: head[at::EDITION] / 2,
             words: words_of(&self.bytes).collect(),
         }))
+    }
+}
+
+impl EditionSource for CountersReader {
+    type Head = [u64; HEADER_WORDS];
+    type Error = CountersReadError;
+
+    fn head(&mut self) -> Result<Self::Head, CountersReadError> {
+        let head = read_header(&self.file)?;
+        // Acquire: the kernel's copy of the header is a load.
+        fence(Ordering::Acquire);
+        Ok(head)
+    }
+
+    fn edition_of(head: &Self::Head) -> u64 {
+        head[at::EDITION]
+    }
+
+    fn read_words(&mut self) -> Result<(), CountersReadError> {
+        self.bytes.resize(self.shape.words * WORD_BYTES, 0);
+        read_all(&self.file, &mut self.bytes, self.shape.first_word())
+    }
+
+    fn acquire_fence() {
+        fence(Ordering::Acquire);
     }
 }
 

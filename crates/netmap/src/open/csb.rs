@@ -10,36 +10,25 @@
 //! written through the memory of the caller. Each side writes its two indices in one order and
 //! reads the other's in the opposite one, so that the later never comes without the earlier.
 
+#[cfg(test)]
+mod models;
+mod words;
+
 use std::sync::atomic::{Ordering, fence};
 
 use rustix::io::Errno;
-use slipring_abi::{NR_EXCLUSIVE, NmCsbAtok, NmCsbKtoa, NmreqOptCsb, Plain};
+use slipring_abi::{NR_EXCLUSIVE, NmCsbKtoa, NmreqOptCsb, Plain};
 use slipring_ring::RevocableMapping;
 
 use crate::memory::caller::{CallerMemory, bytes_of, read_plain};
 use crate::port::binding::Binding;
 use crate::types::shape::TxRx;
-
-/// Bytes of a block, each way.
-const BLOCK_BYTES: usize = NmCsbAtok::SIZE;
-/// Words of the program's block.
-const ATOK_HEAD_OFFSET: usize = 0;
-const ATOK_CUR_OFFSET: usize = 4;
-const ATOK_APPL_NEED_KICK_OFFSET: usize = 8;
-const ATOK_SYNC_FLAGS_OFFSET: usize = 12;
-/// Words of the loop's block.
-const KTOA_HWCUR_OFFSET: usize = 0;
-const KTOA_HWTAIL_OFFSET: usize = 4;
-const KTOA_KERN_NEED_KICK_OFFSET: usize = 8;
-
-/// What the program says of a ring.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CsbAppState {
-    pub(crate) head: u32,
-    pub(crate) cur: u32,
-    /// It sleeps until it is woken.
-    pub(crate) needs_kick: bool,
-}
+pub(crate) use words::CsbAppState;
+use words::{
+    ATOK_APPL_NEED_KICK_OFFSET, ATOK_CUR_OFFSET, ATOK_HEAD_OFFSET, ATOK_SYNC_FLAGS_OFFSET,
+    BLOCK_BYTES, CsbStorage, KTOA_KERN_NEED_KICK_OFFSET, publish_indices, read_app_state,
+    set_need_kick,
+};
 
 /// The blocks of one open file.
 #[derive(Debug)]
@@ -151,12 +140,7 @@ impl Csb {
         if self.atok.is_revoked() || self.ktoa.is_revoked() {
             return Err(Errno::FAULT);
         }
-        let at = k * BLOCK_BYTES;
-        // It writes cur before head.
-        let head = self.atok.read_word(at + ATOK_HEAD_OFFSET, caller)?;
-        let cur = self.atok.read_word(at + ATOK_CUR_OFFSET, caller)?;
-        let sleeps = self.atok.read_word(at + ATOK_APPL_NEED_KICK_OFFSET, caller)? != 0;
-        Ok(CsbAppState { head, cur, needs_kick: sleeps })
+        read_app_state(&mut self.blocks_of(k, caller))
     }
 
     /// Tells the program how far ring `k` is.
@@ -167,9 +151,7 @@ impl Csb {
         hwtail: u32,
         caller: &mut dyn CallerMemory,
     ) -> Result<(), Errno> {
-        // It reads hwtail before hwcur.
-        self.ktoa.write_word(k * BLOCK_BYTES + KTOA_HWCUR_OFFSET, hwcur, caller)?;
-        self.ktoa.write_word(k * BLOCK_BYTES + KTOA_HWTAIL_OFFSET, hwtail, caller)
+        publish_indices(&mut self.blocks_of(k, caller), hwcur, hwtail)
     }
 
     /// Tells the program whether the loop wants to be woken for ring `k`. Who asks to be looks once
@@ -180,14 +162,32 @@ impl Csb {
         wanted: bool,
         caller: &mut dyn CallerMemory,
     ) -> Result<(), Errno> {
-        self.ktoa.write_word(
-            k * BLOCK_BYTES + KTOA_KERN_NEED_KICK_OFFSET,
-            wanted.into(),
-            caller,
-        )?;
-        // Pairs with the program's: either it sees the wish, or we see what it has written.
+        set_need_kick(&mut self.blocks_of(k, caller), wanted)
+    }
+
+    fn blocks_of<'c>(&'c self, k: usize, caller: &'c mut dyn CallerMemory) -> RingBlocks<'c> {
+        RingBlocks { csb: self, first: k * BLOCK_BYTES, caller }
+    }
+}
+
+/// The blocks of one ring, reached as the file's are.
+struct RingBlocks<'c> {
+    csb: &'c Csb,
+    first: usize,
+    caller: &'c mut dyn CallerMemory,
+}
+
+impl CsbStorage for RingBlocks<'_> {
+    fn read_atok(&mut self, offset: usize) -> Result<u32, Errno> {
+        self.csb.atok.read_word(self.first + offset, self.caller)
+    }
+
+    fn write_ktoa(&mut self, offset: usize, value: u32) -> Result<(), Errno> {
+        self.csb.ktoa.write_word(self.first + offset, value, self.caller)
+    }
+
+    fn full_fence() {
         fence(Ordering::SeqCst);
-        Ok(())
     }
 }
 

@@ -19,7 +19,11 @@
 //! not to be told would be a hang. A program comes back by itself if it polls though it was told of
 //! nothing since it was answered "ready", which an edge-triggered one does not do.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+#[cfg(test)]
+mod models;
+mod state;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -27,6 +31,7 @@ use slipring_ring::RingView;
 
 use crate::types::lock::lock;
 use crate::types::shape::TxRx;
+use state::{WANTS_RX, WANTS_TX, WakeAction, WakerState, has_listeners};
 
 /// How a front tells a program's kernel to look again.
 pub trait Notify: Send + Sync {
@@ -37,20 +42,7 @@ pub trait Notify: Send + Sync {
 /// A program that is taken to come back by itself is told after one to two of these.
 const TICK_INTERVAL: Duration = Duration::from_millis(1);
 
-const WANTS_TX: u32 = 1;
-const WANTS_RX: u32 = 1 << 1;
-/// Every poll since it was armed first was answered "ready".
-const ANSWERED_READY: u32 = 1 << 2;
-/// There was news since then, of which it has not been told.
-const HAS_PENDING: u32 = 1 << 3;
-/// It is in the ticker's list.
-const IN_TICKER: u32 = 1 << 4;
-/// A tick has seen that there was news.
-const TICKED_ONCE: u32 = 1 << 5;
-/// When it was answered "ready" last, it polled again without being told.
-const POLLS_AGAIN: u32 = 1 << 6;
-
-fn bit(dir: TxRx) -> u32 {
+fn bit(dir: TxRx) -> u64 {
     match dir {
         TxRx::Tx => WANTS_TX,
         TxRx::Rx => WANTS_RX,
@@ -59,29 +51,20 @@ fn bit(dir: TxRx) -> u32 {
 
 /// One open file's wish to be woken.
 pub struct Waker {
-    state: AtomicU32,
-    /// Polls under way.
-    polls: AtomicU32,
-    handle: AtomicU64,
+    state: WakerState<AtomicU64>,
     notify: Arc<dyn Notify>,
     ticker: Arc<Ticker>,
 }
 
 impl std::fmt::Debug for Waker {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Waker({:#x})", self.state.load(Ordering::Relaxed))
+        write!(f, "Waker({:#x})", self.state.bits())
     }
 }
 
 impl Waker {
     pub(crate) fn new(notify: Arc<dyn Notify>, ticker: Arc<Ticker>) -> Arc<Self> {
-        Arc::new(Self {
-            state: AtomicU32::new(0),
-            polls: AtomicU32::new(0),
-            handle: AtomicU64::new(0),
-            notify,
-            ticker,
-        })
+        Arc::new(Self { state: WakerState::default(), notify, ticker })
     }
 
     /// The one that tells it late.
@@ -92,51 +75,29 @@ impl Waker {
     /// A poll for these directions begins: it will see for itself what was published before. While
     /// it lasts nobody is told.
     pub(crate) fn begin_poll(&self, tx: bool, rx: bool) {
-        self.polls.fetch_add(1, Ordering::Relaxed);
-        self.update(|state| {
-            if !is_armed(state) || state & ANSWERED_READY == 0 {
-                return None;
-            }
-            // Somebody else who shares the file may wait for the other direction.
-            let all = state & (WANTS_TX | WANTS_RX) & !interest_bits(tx, rx) == 0;
-            Some((if all { state & !(HAS_PENDING | TICKED_ONCE) } else { state }) | POLLS_AGAIN)
-        });
+        self.state.begin_poll(interest_bits(tx, rx));
     }
 
     pub(crate) fn end_poll(&self) {
-        self.polls.fetch_sub(1, Ordering::Release);
+        self.state.end_poll();
     }
 
     /// Wishes to be woken for these directions; `ready` says what the poll is answered. Whoever
     /// arms as not ready looks once more afterwards.
     pub(crate) fn arm(&self, handle: u64, tx: bool, rx: bool, ready: bool) {
-        self.handle.store(handle, Ordering::Relaxed);
-        self.update(|state| {
-            // Somebody else who shares the file may sleep since an earlier poll.
-            let ready = ready && (!is_armed(state) || state & ANSWERED_READY != 0);
-            Some(
-                (state & !ANSWERED_READY)
-                    | interest_bits(tx, rx)
-                    | if ready { ANSWERED_READY } else { 0 },
-            )
-        });
-        // Pairs with the fence in `Listeners::wake`: either we see what was published, or its
-        // publisher sees that we are armed.
-        fence(Ordering::SeqCst);
+        self.state.arm(handle, interest_bits(tx, rx), ready);
     }
 
     /// Wakes it whatever it waits for: its port is gone.
     pub fn wake_now(&self) {
-        if self.update(|state| is_armed(state).then(|| without_arming(state))).is_some() {
-            self.notify.notify(self.handle.load(Ordering::Relaxed));
+        if let Some(handle) = self.state.disarm() {
+            self.notify.notify(handle);
         }
     }
 
     /// Tells it in a tick or two, unless there is news before.
     pub(crate) fn notify_soon(self: &Arc<Self>) {
-        let before =
-            self.update(|state| is_armed(state).then_some(state | HAS_PENDING | IN_TICKER));
-        if before.is_some_and(|state| state & IN_TICKER == 0) {
+        if self.state.mark_pending() {
             self.ticker.add(self.clone());
         }
     }
@@ -149,58 +110,24 @@ impl Waker {
     /// There is news; `idle` says that the program has used up all it knew of.
     #[inline]
     fn wake_for(self: &Arc<Self>, dir: TxRx, idle: impl Fn() -> bool) {
-        let mut urgent = false;
-        let before = self.update(|state| {
-            if state & bit(dir) == 0 {
-                return None;
-            }
-            let returns = state & POLLS_AGAIN != 0;
-            let awake = returns || self.polls.load(Ordering::Acquire) > 0 || !idle();
-            urgent = state & ANSWERED_READY == 0 || !awake;
-            Some(if urgent { without_arming(state) } else { state | HAS_PENDING | IN_TICKER })
-        });
-        match before {
-            Some(_) if urgent => self.notify.notify(self.handle.load(Ordering::Relaxed)),
-            Some(state) if state & IN_TICKER == 0 => self.ticker.add(self.clone()),
-            _ => {}
+        match self.state.wake_for(bit(dir), idle) {
+            WakeAction::Notify(handle) => self.notify.notify(handle),
+            WakeAction::Enlist => self.ticker.add(self.clone()),
+            WakeAction::Nothing => {}
         }
     }
 
     /// A tick after it was listed; whether it stays so.
     fn tick(&self) -> bool {
-        let (mut told, mut stays) = (false, false);
-        self.update(|state| {
-            let news = is_armed(state) && state & HAS_PENDING != 0;
-            told = news && state & TICKED_ONCE != 0;
-            stays = news && !told;
-            Some(match (told, stays) {
-                // It did not come back.
-                (true, _) => without_arming(state) & !(IN_TICKER | POLLS_AGAIN),
-                (_, true) => state | TICKED_ONCE,
-                _ => state & !IN_TICKER,
-            })
-        });
-        if told {
-            self.notify.notify(self.handle.load(Ordering::Relaxed));
+        let ticked = self.state.tick();
+        if let Some(handle) = ticked.notify {
+            self.notify.notify(handle);
         }
-        stays
-    }
-
-    /// Replaces the state by what `change` says; the one before, or `None` if it said nothing.
-    fn update(&self, change: impl FnMut(u32) -> Option<u32>) -> Option<u32> {
-        self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).ok()
+        ticked.stays
     }
 }
 
-fn is_armed(state: u32) -> bool {
-    state & (WANTS_TX | WANTS_RX) != 0
-}
-
-fn without_arming(state: u32) -> u32 {
-    state & !(WANTS_TX | WANTS_RX | ANSWERED_READY | HAS_PENDING | TICKED_ONCE)
-}
-
-fn interest_bits(tx: bool, rx: bool) -> u32 {
+fn interest_bits(tx: bool, rx: bool) -> u64 {
     (if tx { WANTS_TX } else { 0 }) | if rx { WANTS_RX } else { 0 }
 }
 
@@ -250,7 +177,8 @@ impl Ticker {
 #[derive(Debug, Default)]
 pub struct Listeners {
     list: RwLock<Vec<RingListener>>,
-    any: AtomicBool,
+    /// 1 while the list has one.
+    any: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -265,9 +193,7 @@ impl Listeners {
     /// before the call.
     #[inline]
     pub fn wake(&self) {
-        // Pairs with the fence in `Waker::arm`.
-        fence(Ordering::SeqCst);
-        if !self.any.load(Ordering::Relaxed) {
+        if !has_listeners(&self.any) {
             return;
         }
         for one in self.list.read().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -285,13 +211,13 @@ impl Listeners {
     pub(crate) fn add(&self, waker: &Arc<Waker>, dir: TxRx, view: &RingView) {
         let one = RingListener { waker: waker.clone(), view: view.clone(), dir };
         self.list.write().unwrap_or_else(PoisonError::into_inner).push(one);
-        self.any.store(true, Ordering::Relaxed);
+        self.any.store(1, Ordering::Relaxed);
     }
 
     pub(crate) fn remove(&self, waker: &Arc<Waker>) {
         let mut list = self.list.write().unwrap_or_else(PoisonError::into_inner);
         list.retain(|one| !Arc::ptr_eq(&one.waker, waker));
-        self.any.store(!list.is_empty(), Ordering::Relaxed);
+        self.any.store(u64::from(!list.is_empty()), Ordering::Relaxed);
     }
 }
 

@@ -13,32 +13,19 @@
 //!
 //! `include/net/netmap_sync_nic.h` has the same layout for programs in C.
 
+#[cfg(test)]
+mod models;
+mod words;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use slipring_ring::{BufIdx, KernRing, PersistentWords, Region, Slot, SlotIdx};
 
-/// `owner`, when it is this process that syncs; 0 is nobody.
-const HOST_OWNER: u64 = 1;
-
-/// Which half of the words.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SyncDirection {
-    Tx = 0,
-    Rx = 1,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum OwnershipWord {
-    Owner = 0,
-    ByHost = 1,
-    In = 2,
-    Out = 3,
-    Packets = 4,
-    Bytes = 5,
-    Refused = 6,
-    Holder = 7,
-}
+pub(crate) use words::SyncDirection;
+use words::{
+    HOST_OWNER, OwnershipCell, OwnershipStorage, OwnershipWord, claim_for_host, release_by_host,
+    set_by_host,
+};
 
 /// What a program has counted since it was last asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -77,16 +64,11 @@ impl SyncOwnership {
         self.words.offset()
     }
 
-    #[inline(always)]
-    fn word(&self, way: SyncDirection, name: OwnershipWord) -> &AtomicU64 {
-        self.words.word(way as u64, name as u64)
-    }
-
     /// Says whom the queue is lent to; 0 for nobody. A program that closed its port without a word to
     /// its library finds here that the queue is its no more.
     pub(crate) fn set_holder(&self, who: u32) {
         for way in [SyncDirection::Tx, SyncDirection::Rx] {
-            self.word(way, OwnershipWord::Holder).store(who.into(), Ordering::Release);
+            self.words.cell(way, OwnershipWord::Holder).release(who.into());
         }
     }
 
@@ -110,48 +92,38 @@ impl SyncOwnership {
     }
 
     fn set_by_host(&self, way: SyncDirection, special: bool) {
-        let by_host = self.host_only || self.down || special;
-        // Release: pairs with the program's acquire, so it finds what was done before.
-        self.word(way, OwnershipWord::ByHost).store(by_host.into(), Ordering::Release);
+        set_by_host(&self.words, way, self.host_only || self.down || special);
     }
 
     /// Takes a direction; false while a program is at it.
     pub(crate) fn try_acquire(&self, way: SyncDirection) -> bool {
-        let owner = self.word(way, OwnershipWord::Owner);
-        // A thread of ours that panicked has left its word; the queue's lock keeps others out.
-        let taken = owner.compare_exchange(0, HOST_OWNER, Ordering::AcqRel, Ordering::Acquire);
-        taken.is_ok() || taken == Err(HOST_OWNER)
+        claim_for_host(&self.words, way)
     }
 
     /// Leaves a direction to who comes next. `special`: with something that programs cannot do.
     pub(crate) fn release(&self, way: SyncDirection, places: [u32; 2], special: bool) {
-        for (name, place) in [OwnershipWord::In, OwnershipWord::Out].into_iter().zip(places) {
-            self.word(way, name).store(place.into(), Ordering::Relaxed);
-        }
-        self.set_by_host(way, special);
-        // Release: pairs with the claim of the next.
-        self.word(way, OwnershipWord::Owner).store(0, Ordering::Release);
+        release_by_host(&self.words, way, places, self.host_only || self.down || special);
     }
 
     /// Whether nobody is at either direction.
     pub(crate) fn is_free(&self) -> bool {
-        let free = |way| self.word(way, OwnershipWord::Owner).load(Ordering::Acquire) == 0;
+        let free = |way| self.words.cell(way, OwnershipWord::Owner).acquire() == 0;
         free(SyncDirection::Tx) && free(SyncDirection::Rx)
     }
 
     /// Whether `who` is at it.
     pub(crate) fn is_held_by(&self, way: SyncDirection, who: u32) -> bool {
-        self.word(way, OwnershipWord::Owner).load(Ordering::Acquire) == u64::from(who)
+        self.words.cell(way, OwnershipWord::Owner).acquire() == u64::from(who)
     }
 
     /// Takes a direction from whoever is gone in mid-sync.
     pub(crate) fn force_acquire(&self, way: SyncDirection) {
-        self.word(way, OwnershipWord::Owner).store(HOST_OWNER, Ordering::Release);
+        self.words.cell(way, OwnershipWord::Owner).release(HOST_OWNER);
     }
 
     /// What programs have counted since the last call.
     pub(crate) fn take_counts(&mut self, way: SyncDirection) -> ClientCounts {
-        let read = |name| self.word(way, name).load(Ordering::Relaxed);
+        let read = |name| self.words.cell(way, name).load_relaxed();
         let now = ClientCounts {
             packets: read(OwnershipWord::Packets),
             bytes: read(OwnershipWord::Bytes),
@@ -228,7 +200,7 @@ mod tests {
         );
         turns.release(SyncDirection::Tx, [3, 4], false);
         turns.set_host_only(false);
-        turns.word(SyncDirection::Tx, OwnershipWord::Owner).store(7, Ordering::Relaxed);
+        turns.words.cell(SyncDirection::Tx, OwnershipWord::Owner).store_relaxed(7);
         assert!(!turns.try_acquire(SyncDirection::Tx) && turns.try_acquire(SyncDirection::Rx));
         assert!(turns.is_held_by(SyncDirection::Tx, 7));
         turns.force_acquire(SyncDirection::Tx);
@@ -239,7 +211,7 @@ mod tests {
     fn only_the_host_syncs_while_it_keeps_to_that_or_has_something_special() {
         let mut turns = SyncOwnership::new(&region()).unwrap();
         let kept = |turns: &SyncOwnership| {
-            turns.word(SyncDirection::Tx, OwnershipWord::ByHost).load(Ordering::Relaxed) != 0
+            turns.words.cell(SyncDirection::Tx, OwnershipWord::ByHost).load_relaxed() != 0
         };
         assert!(kept(&turns));
         turns.set_host_only(false);
@@ -256,7 +228,7 @@ mod tests {
     #[test]
     fn counts_are_told_once() {
         let mut turns = SyncOwnership::new(&region()).unwrap();
-        turns.word(SyncDirection::Rx, OwnershipWord::Packets).store(5, Ordering::Relaxed);
+        turns.words.cell(SyncDirection::Rx, OwnershipWord::Packets).store_relaxed(5);
         assert_eq!(
             turns.take_counts(SyncDirection::Rx),
             ClientCounts { packets: 5, ..ClientCounts::default() }

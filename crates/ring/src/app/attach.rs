@@ -8,6 +8,24 @@ use crate::mem::RingMem;
 use crate::region::{Region, RegionError};
 
 impl<D> AppRing<D> {
+    /// Takes over `head` as it stands in the ring, for a program that moves it there itself; one that
+    /// is no slot is left for the next sync to judge.
+    pub fn take_over_head(&mut self) {
+        self.take_over(self.mem.head().load(Ordering::Relaxed));
+    }
+
+    /// The same with `cur`: what is ours then are the slots that such a program waits for. To be
+    /// followed by [`Self::take_over_head`] before anything is given to the driver.
+    pub fn take_over_cur(&mut self) {
+        self.take_over(self.mem.cur().load(Ordering::Relaxed));
+    }
+
+    fn take_over(&mut self, index: u32) {
+        if index < self.mem.num_slots() {
+            self.head = index;
+        }
+    }
+
     /// The program's half of a ring that a netmap device laid out, as it stands now; `num_slots`
     /// is what its header says. Whoever else has the port open shares it.
     ///

@@ -1,0 +1,57 @@
+//! What every exported function runs in: no panic passes into C.
+
+use std::any::Any;
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::error::{CallError, remember};
+use crate::structs::SLIPRING_ERR_DEFECT;
+
+/// Runs a call that returns a status: what it says, or the status of its error.
+pub(crate) fn status(call: impl FnOnce() -> Result<c_int, CallError>) -> c_int {
+    run(call).unwrap_or_else(|error| error.status)
+}
+
+/// Runs a call that returns something else: what it says, or `otherwise`.
+pub(crate) fn value<T>(otherwise: T, call: impl FnOnce() -> Result<T, CallError>) -> T {
+    run(call).unwrap_or(otherwise)
+}
+
+fn run<T>(call: impl FnOnce() -> Result<T, CallError>) -> Result<T, CallError> {
+    // Unwind safe: what a panic leaves half done lies behind a mutex, which is poisoned then.
+    let result = catch_unwind(AssertUnwindSafe(call));
+    let result = result.unwrap_or_else(|panic| Err(defect(panic.as_ref())));
+    result.inspect_err(|error| {
+        // The thread may be ending, with its last error gone already.
+        let _ = catch_unwind(AssertUnwindSafe(|| remember(error)));
+    })
+}
+
+fn defect(panic: &(dyn Any + Send)) -> CallError {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    let mut error = CallError::new(
+        SLIPRING_ERR_DEFECT,
+        format!("a defect of libslipring: {}", text.unwrap_or("it does not say which")),
+    );
+    error.help = "close what the call was made for, and report this".into();
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CStr;
+
+    use super::*;
+    use crate::exports::slipring_error_message;
+
+    #[test]
+    fn a_panic_ends_at_the_entry_and_becomes_the_last_error() {
+        let failed = status(|| panic!("the bug number {}", 7));
+        assert_eq!(failed, SLIPRING_ERR_DEFECT);
+        // SAFETY: the text stays until the next error of this thread.
+        let told = unsafe { CStr::from_ptr(slipring_error_message()) };
+        assert_eq!(told.to_str().unwrap(), "a defect of libslipring: the bug number 7");
+        assert_eq!(value(5u32, || panic!("once more")), 5);
+    }
+}

@@ -1,0 +1,121 @@
+//! Errors of calls, and the last one of each thread.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::{CString, c_char, c_int};
+use std::sync::{Mutex, PoisonError};
+
+use slipring_port::{ErrorClass, OpenError, RunError};
+
+use crate::structs::{
+    SLIPRING_ERR_ARGUMENT, SLIPRING_ERR_MACHINE, SLIPRING_ERR_PEER, SLIPRING_ERR_USAGE,
+};
+
+/// Why a call failed: what becomes its status and the thread's last error.
+#[derive(Debug)]
+pub(crate) struct CallError {
+    pub(crate) status: c_int,
+    pub(crate) code: String,
+    pub(crate) message: String,
+    pub(crate) help: String,
+}
+
+impl CallError {
+    pub(crate) fn new(status: c_int, message: impl Into<String>) -> Self {
+        Self { status, code: String::new(), message: message.into(), help: String::new() }
+    }
+
+    /// An argument that no caller should pass.
+    pub(crate) fn argument(message: impl Into<String>) -> Self {
+        Self::new(SLIPRING_ERR_ARGUMENT, message)
+    }
+
+    /// A pointer that must not be null.
+    pub(crate) fn null(what: &str) -> Self {
+        Self::argument(format!("{what} is a null pointer"))
+    }
+}
+
+fn status_of(class: ErrorClass) -> c_int {
+    match class {
+        ErrorClass::Usage => SLIPRING_ERR_USAGE,
+        ErrorClass::Machine => SLIPRING_ERR_MACHINE,
+        ErrorClass::Peer => SLIPRING_ERR_PEER,
+    }
+}
+
+impl From<OpenError> for CallError {
+    fn from(error: OpenError) -> Self {
+        Self {
+            status: status_of(error.class()),
+            code: error.code().to_owned(),
+            message: error.to_string(),
+            help: error.help().unwrap_or_default(),
+        }
+    }
+}
+
+impl From<RunError> for CallError {
+    fn from(error: RunError) -> Self {
+        Self {
+            status: status_of(error.class()),
+            code: error.code().to_owned(),
+            message: error.to_string(),
+            help: error.help().unwrap_or_default(),
+        }
+    }
+}
+
+/// The last error of a thread, as the texts that C reads.
+#[derive(Default)]
+struct LastError {
+    code: CString,
+    message: CString,
+    help: CString,
+}
+
+thread_local! {
+    static LAST: RefCell<LastError> = RefCell::default();
+}
+
+/// Makes `error` the last one of this thread.
+pub(crate) fn remember(error: &CallError) {
+    LAST.with_borrow_mut(|last| {
+        *last = LastError {
+            code: c_text(&error.code),
+            message: c_text(&error.message),
+            help: c_text(&error.help),
+        };
+    });
+}
+
+/// The text up to its first zero byte.
+pub(crate) fn c_text(text: &str) -> CString {
+    let end = text.find('\0').unwrap_or(text.len());
+    CString::new(&text[..end]).unwrap_or_default()
+}
+
+/// Which text of the last error.
+#[derive(Clone, Copy)]
+pub(crate) enum Part {
+    Code,
+    Message,
+    Help,
+}
+
+/// A text of this thread's last error; it stays until the next error of the thread.
+pub(crate) fn last(part: Part) -> *const c_char {
+    LAST.with_borrow(|last| match part {
+        Part::Code => last.code.as_ptr(),
+        Part::Message => last.message.as_ptr(),
+        Part::Help => last.help.as_ptr(),
+    })
+}
+
+/// A text that never goes, for C: made once.
+pub(crate) fn static_text(text: &'static str) -> Result<*const c_char, CallError> {
+    static TEXTS: Mutex<BTreeMap<&str, CString>> = Mutex::new(BTreeMap::new());
+    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    // What a `CString` leads to stays where it is when the map moves it.
+    Ok(texts.entry(text).or_insert_with(|| c_text(text)).as_ptr())
+}

@@ -1,0 +1,47 @@
+//! The functions of `include/slipring.h`, which says what they do.
+//!
+//! Each one turns C's arguments into references, and calls a safe function inside of
+//! [`crate::entry`].
+
+mod networks;
+mod ports;
+
+use std::ffi::c_char;
+
+pub use networks::*;
+pub use ports::*;
+
+use crate::entry;
+use crate::error::{Part, last};
+use crate::structs::SLIPRING_API_VERSION;
+
+/// The version of the interface that this library has.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_version() -> u32 {
+    entry::value(0, || Ok(SLIPRING_API_VERSION))
+}
+
+/// The version of slipring.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_version_string() -> *const c_char {
+    const TEXT: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
+    entry::value(std::ptr::null(), || Ok(TEXT.as_ptr().cast()))
+}
+
+/// The code of this thread's last error.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_error_code() -> *const c_char {
+    entry::value(c"".as_ptr(), || Ok(last(Part::Code)))
+}
+
+/// What failed, and why.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_error_message() -> *const c_char {
+    entry::value(c"".as_ptr(), || Ok(last(Part::Message)))
+}
+
+/// What to try next.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_error_help() -> *const c_char {
+    entry::value(c"".as_ptr(), || Ok(last(Part::Help)))
+}

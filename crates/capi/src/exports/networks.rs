@@ -1,0 +1,211 @@
+//! Networks of emulated links.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::{null, null_mut};
+
+use crate::error::{CallError, static_text};
+use crate::pointers::{self, Out, there};
+use crate::structs::{
+    NetworkHandle, SLIPRING_NEVER, SlipringDelivery, SlipringLinkStats, SlipringLoss,
+    SlipringNetworkOptions,
+};
+use crate::{entry, network as links};
+
+/// What every null network gets to hear.
+const NETWORK: &str = "the network";
+
+/// What makes a network of a text.
+type Maker = fn(&str, &SlipringNetworkOptions) -> Result<NetworkHandle, CallError>;
+
+/// # Safety
+/// As [`slipring_network_load`].
+unsafe fn make(
+    maker: Maker,
+    text: *const c_char,
+    options: *const SlipringNetworkOptions,
+    network: Out<'_, *mut NetworkHandle>,
+) -> Result<c_int, CallError> {
+    let network = network.ok_or_else(|| CallError::null("the place of the network"))?;
+    network.write(null_mut());
+    // SAFETY: promised by the caller.
+    let text = unsafe { pointers::text(text, "the links")? };
+    let mut asked = SlipringNetworkOptions::default();
+    if !options.is_null() {
+        // SAFETY: promised by the caller.
+        asked = unsafe { pointers::read_sized(options, "the options")? };
+    }
+    network.write(Box::into_raw(Box::new(maker(text, &asked)?)));
+    Ok(0)
+}
+
+/// Makes a network of a file.
+///
+/// # Safety
+/// As `include/slipring.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slipring_network_load(
+    path: *const c_char,
+    options: *const SlipringNetworkOptions,
+    network: Out<'_, *mut NetworkHandle>,
+) -> c_int {
+    // SAFETY: promised by the caller.
+    entry::status(|| unsafe { make(links::load, path, options, network) })
+}
+
+/// Makes a network of a text.
+///
+/// # Safety
+/// As `include/slipring.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slipring_network_parse(
+    toml: *const c_char,
+    options: *const SlipringNetworkOptions,
+    network: Out<'_, *mut NetworkHandle>,
+) -> c_int {
+    // SAFETY: promised by the caller.
+    entry::status(|| unsafe { make(links::parse, toml, options, network) })
+}
+
+/// Frees a network.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_network_free(network: Option<Box<NetworkHandle>>) {
+    entry::value((), || {
+        drop(network);
+        Ok(())
+    });
+}
+
+/// How many entries, exits or links it has.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_network_count(network: Option<&NetworkHandle>, what: u32) -> c_int {
+    entry::status(|| links::count(there(network, NETWORK)?, what))
+}
+
+/// The name of one.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_network_name(
+    network: Option<&NetworkHandle>,
+    what: u32,
+    number: u32,
+) -> *const c_char {
+    entry::value(null(), || Ok(links::name(there(network, NETWORK)?, what, number)?.as_ptr()))
+}
+
+/// The number of one.
+///
+/// # Safety
+/// As `include/slipring.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slipring_network_find(
+    network: Option<&NetworkHandle>,
+    what: u32,
+    name: *const c_char,
+) -> c_int {
+    entry::status(|| {
+        // SAFETY: promised by the caller.
+        let name = unsafe { pointers::text(name, "the name")? };
+        links::find(there(network, NETWORK)?, what, name)
+    })
+}
+
+/// Brings a frame.
+///
+/// # Safety
+/// As `include/slipring.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slipring_network_push(
+    network: Option<&NetworkHandle>,
+    entry: u32,
+    arrival_ns: u64,
+    frame: *const c_void,
+    len: u32,
+    tag: u64,
+) -> c_int {
+    entry::status(|| {
+        let known = if frame.is_null() { 0 } else { len as usize };
+        // SAFETY: promised by the caller.
+        let bytes = unsafe { pointers::row(frame.cast::<u8>(), known, "the frame")? };
+        links::push(there(network, NETWORK)?, entry, arrival_ns, (bytes, len), tag)
+    })
+}
+
+/// Performs what is due.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_network_run(network: Option<&NetworkHandle>, now_ns: u64) -> c_int {
+    entry::status(|| links::run(there(network, NETWORK)?, now_ns))
+}
+
+/// When to run next.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_network_next(network: Option<&NetworkHandle>) -> u64 {
+    entry::value(SLIPRING_NEVER, || links::next(there(network, NETWORK)?))
+}
+
+/// Takes the next frame that leaves.
+///
+/// # Safety
+/// As `include/slipring.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slipring_network_take(
+    network: Option<&NetworkHandle>,
+    delivery: *mut SlipringDelivery,
+) -> c_int {
+    entry::status(|| {
+        // SAFETY: promised by the caller.
+        unsafe { pointers::check_sized(delivery, "the delivery")? };
+        let Some(taken) = links::take(there(network, NETWORK)?)? else { return Ok(0) };
+        // SAFETY: promised by the caller.
+        unsafe { pointers::write_sized(delivery, &taken, "the delivery") }.map(|()| 1)
+    })
+}
+
+/// Takes the next frame that was lost.
+///
+/// # Safety
+/// As `include/slipring.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slipring_network_take_loss(
+    network: Option<&NetworkHandle>,
+    loss: *mut SlipringLoss,
+) -> c_int {
+    entry::status(|| {
+        // SAFETY: promised by the caller.
+        unsafe { pointers::check_sized(loss, "the loss")? };
+        let Some(taken) = links::take_loss(there(network, NETWORK)?)? else { return Ok(0) };
+        // SAFETY: promised by the caller.
+        unsafe { pointers::write_sized(loss, &taken, "the loss") }.map(|()| 1)
+    })
+}
+
+/// The account of a link.
+///
+/// # Safety
+/// As `include/slipring.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slipring_link_stats(
+    network: Option<&NetworkHandle>,
+    link: u32,
+    stats: *mut SlipringLinkStats,
+) -> c_int {
+    entry::status(|| {
+        let seen = links::link_stats(there(network, NETWORK)?, link)?;
+        // SAFETY: promised by the caller.
+        unsafe { pointers::write_sized(stats, &seen, "the stats") }.map(|()| 0)
+    })
+}
+
+/// Frames that a link lost for one cause.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_link_dropped(
+    network: Option<&NetworkHandle>,
+    link: u32,
+    cause: u32,
+) -> u64 {
+    entry::value(0, || links::link_dropped(there(network, NETWORK)?, link, cause))
+}
+
+/// The name of a cause; null behind the last one.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_cause_name(cause: u32) -> *const c_char {
+    entry::value(null(), || static_text(links::cause_name(cause)?))
+}

@@ -1,0 +1,331 @@
+//! Ports: opening, facts, rings, syncs, waiting, counters.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::ptr::{null, null_mut};
+use std::time::Duration;
+
+use slipring_abi::NetmapRing;
+use slipring_port::DropCause;
+
+use crate::error::CallError;
+use crate::options::open_options;
+use crate::pointers::{self, Out, put, there};
+use crate::structs::{
+    PortHandle, SLIPRING_NEVER, SlipringOptions, SlipringPortInfo, SlipringStats, SlipringWait,
+};
+use crate::wait::Waiting;
+use crate::{counters, entry, rings, wait};
+
+/// What every null port gets to hear.
+const PORT: &str = "the port";
+
+/// Opens a port.
+///
+/// # Safety
+/// As `include/slipring.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slipring_open(
+    name: *const c_char,
+    options: *const SlipringOptions,
+    port: Out<'_, *mut PortHandle>,
+) -> c_int {
+    entry::status(|| {
+        let port = port.ok_or_else(|| CallError::null("the place of the port"))?;
+        port.write(null_mut());
+        // SAFETY: promised by the caller.
+        let opened = unsafe { open_all(&[name], options)? };
+        opened.into_iter().for_each(|one| {
+            port.write(Box::into_raw(Box::new(one)));
+        });
+        Ok(0)
+    })
+}
+
+/// Opens ports that share buffers.
+///
+/// # Safety
+/// As `include/slipring.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slipring_open_all(
+    names: *const *const c_char,
+    count: usize,
+    options: *const SlipringOptions,
+    ports: *mut *mut PortHandle,
+) -> c_int {
+    entry::status(|| {
+        // SAFETY: promised by the caller.
+        let names = unsafe { pointers::row(names, count, "the list of names")? };
+        // SAFETY: promised by the caller.
+        let ports = unsafe { pointers::row_mut(ports, count, "the list of ports")? };
+        for port in &mut *ports {
+            port.write(null_mut());
+        }
+        // SAFETY: promised by the caller.
+        let opened = unsafe { open_all(names, options)? };
+        for (port, one) in ports.iter_mut().zip(opened) {
+            port.write(Box::into_raw(Box::new(one)));
+        }
+        Ok(0)
+    })
+}
+
+/// # Safety
+/// As [`slipring_open`].
+unsafe fn open_all(
+    names: &[*const c_char],
+    options: *const SlipringOptions,
+) -> Result<Vec<PortHandle>, CallError> {
+    // SAFETY: promised by the caller.
+    let text = |name: &*const c_char| unsafe { pointers::text(*name, "the name of a port") };
+    let names: Vec<&str> = names.iter().map(text).collect::<Result<_, _>>()?;
+    let mut asked = SlipringOptions::default();
+    if !options.is_null() {
+        // SAFETY: promised by the caller.
+        asked = unsafe { pointers::read_sized(options, "the options")? };
+    }
+    let mut run_dir = None;
+    if !asked.run_dir.is_null() {
+        // SAFETY: promised by the caller.
+        run_dir = Some(unsafe { pointers::text(asked.run_dir, "run_dir")? });
+    }
+    PortHandle::open_all(&names, &open_options(&asked, run_dir)?)
+}
+
+/// Closes a port.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_close(port: Option<Box<PortHandle>>) {
+    entry::value((), || {
+        drop(port);
+        Ok(())
+    });
+}
+
+/// The name that it was opened by.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_port_name(port: Option<&PortHandle>) -> *const c_char {
+    entry::value(null(), || Ok(there(port, PORT)?.name.as_ptr()))
+}
+
+/// Its kind.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_port_kind(port: Option<&PortHandle>) -> *const c_char {
+    entry::value(null(), || Ok(there(port, PORT)?.kind.as_ptr()))
+}
+
+/// The mode in use.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_port_mode(port: Option<&PortHandle>) -> *const c_char {
+    entry::value(null(), || Ok(there(port, PORT)?.mode.as_ptr()))
+}
+
+/// Facts.
+///
+/// # Safety
+/// As `include/slipring.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slipring_port_info(
+    port: Option<&PortHandle>,
+    info: *mut SlipringPortInfo,
+) -> c_int {
+    entry::status(|| {
+        let facts = there(port, PORT)?.facts();
+        // SAFETY: promised by the caller.
+        unsafe { pointers::write_sized(info, &facts, "the info") }.map(|()| 0)
+    })
+}
+
+/// Number of queues.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_queues(port: Option<&PortHandle>) -> c_int {
+    entry::status(|| Ok(there(port, PORT)?.queue_count() as c_int))
+}
+
+/// The ring to send on.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_tx_ring(port: Option<&PortHandle>, queue: u32) -> *mut NetmapRing {
+    entry::value(null_mut(), || rings::tx_ring(there(port, PORT)?, queue))
+}
+
+/// The ring to receive from.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_rx_ring(port: Option<&PortHandle>, queue: u32) -> *mut NetmapRing {
+    entry::value(null_mut(), || rings::rx_ring(there(port, PORT)?, queue))
+}
+
+/// Whether their buffers may be exchanged.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_share_buffers(
+    one: Option<&PortHandle>,
+    other: Option<&PortHandle>,
+) -> c_int {
+    entry::status(|| rings::share_buffers(there(one, PORT)?, there(other, PORT)?))
+}
+
+/// Sends what was queued.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_tx_sync(port: Option<&PortHandle>, queue: u32) -> c_int {
+    entry::status(|| rings::tx_sync(there(port, PORT)?, queue))
+}
+
+/// Takes what has arrived.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_rx_sync(port: Option<&PortHandle>, queue: u32) -> c_int {
+    entry::status(|| rings::rx_sync(there(port, PORT)?, queue))
+}
+
+/// Whether no frame will ever arrive again.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_has_ended(port: Option<&PortHandle>) -> c_int {
+    entry::status(|| rings::has_ended(there(port, PORT)?))
+}
+
+/// Queues a copy of a frame.
+///
+/// # Safety
+/// As `include/slipring.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slipring_send(
+    port: Option<&PortHandle>,
+    queue: u32,
+    frame: *const c_void,
+    len: usize,
+) -> c_int {
+    entry::status(|| {
+        // SAFETY: promised by the caller.
+        let frame = unsafe { pointers::row(frame.cast::<u8>(), len, "the frame")? };
+        rings::send(there(port, PORT)?, queue, frame)
+    })
+}
+
+/// Takes a frame off the ring.
+///
+/// # Safety
+/// As `include/slipring.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slipring_receive(
+    port: Option<&PortHandle>,
+    queue: u32,
+    buffer: *mut c_void,
+    size: usize,
+    len: Out<'_, usize>,
+) -> c_int {
+    entry::status(|| {
+        // SAFETY: promised by the caller.
+        let buffer = unsafe { pointers::bytes_mut(buffer, size, "the buffer")? };
+        let received = rings::receive(there(port, PORT)?, queue, buffer)?;
+        put(len, received.unwrap_or(0), "the place of the length")?;
+        Ok(received.is_some().into())
+    })
+}
+
+/// Moves frames from port to port.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_forward(
+    from: Option<&PortHandle>,
+    to: Option<&PortHandle>,
+    max: u32,
+) -> c_int {
+    entry::status(|| rings::forward_all(there(from, PORT)?, there(to, PORT)?, max))
+}
+
+/// A time to wait; none that is negative ends.
+fn timeout(ns: i64) -> Option<Duration> {
+    u64::try_from(ns).ok().map(Duration::from_nanos)
+}
+
+/// Waits until all has left.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_drain(port: Option<&PortHandle>, timeout_ns: i64) -> c_int {
+    entry::status(|| rings::drain(there(port, PORT)?, timeout(timeout_ns)))
+}
+
+/// The descriptor to sleep on.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_port_fd(port: Option<&PortHandle>) -> c_int {
+    use std::os::fd::AsRawFd;
+    entry::status(|| Ok(there(port, PORT)?.wait_fd().as_raw_fd()))
+}
+
+/// Prepares for a sleep on it.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_arm(
+    port: Option<&PortHandle>,
+    events: u32,
+    until_ns: Out<'_, u64>,
+) -> c_int {
+    entry::status(|| {
+        let (ready, until) = wait::arm(there(port, PORT)?, events)?;
+        put(until_ns, until.unwrap_or(SLIPRING_NEVER), "the place of the time")?;
+        Ok(ready as c_int)
+    })
+}
+
+/// Ends the sleep.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_disarm(port: Option<&PortHandle>, events: u32) -> c_int {
+    entry::status(|| wait::disarm(there(port, PORT)?, events).map(|ready| ready as c_int))
+}
+
+/// Waits for ports.
+///
+/// # Safety
+/// As `include/slipring.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slipring_wait(
+    waits: *mut SlipringWait,
+    count: usize,
+    timeout_ns: i64,
+) -> c_int {
+    entry::status(|| {
+        // SAFETY: promised by the caller.
+        let asked = unsafe { pointers::row(waits, count, "the list of ports")? };
+        let mut waiting = Vec::with_capacity(count);
+        for one in asked {
+            // SAFETY: promised by the caller: null, or an open port.
+            let port = there(unsafe { one.port.as_ref() }, PORT)?;
+            waiting.push(Waiting { port, events: one.events, ready: 0 });
+        }
+        let result = wait::wait(&mut waiting, timeout(timeout_ns));
+        for (i, one) in waiting.iter().enumerate() {
+            let ready = waits.wrapping_add(i);
+            // SAFETY: within the `count` structures, of which nothing is borrowed any more.
+            unsafe { (*ready).ready = one.ready };
+        }
+        result
+    })
+}
+
+/// Counters.
+///
+/// # Safety
+/// As `include/slipring.h` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slipring_stats(
+    port: Option<&PortHandle>,
+    queue: u32,
+    stats: *mut SlipringStats,
+) -> c_int {
+    entry::status(|| {
+        let seen = counters::stats(there(port, PORT)?, queue)?;
+        // SAFETY: promised by the caller.
+        unsafe { pointers::write_sized(stats, &seen, "the stats") }.map(|()| 0)
+    })
+}
+
+/// How many reasons there are for which ports lose frames.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_drop_reasons() -> u32 {
+    entry::value(0, || Ok(DropCause::ALL.len() as u32))
+}
+
+/// The name of one.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_drop_name(reason: u32) -> *const c_char {
+    entry::value(null(), || crate::error::static_text(counters::drop_name(reason)?))
+}
+
+/// Frames lost for it.
+#[unsafe(no_mangle)]
+pub extern "C" fn slipring_dropped(port: Option<&PortHandle>, queue: u32, reason: u32) -> u64 {
+    entry::value(0, || counters::dropped(there(port, PORT)?, queue, reason))
+}

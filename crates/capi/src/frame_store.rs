@@ -1,0 +1,90 @@
+//! The frames that are inside a network, and those that have come out.
+
+use std::collections::VecDeque;
+
+use slipring_link::{Carrier, Delivery, FrameHandle, LostFrame};
+
+/// Frames by handle, deliveries and losses in the order in which they came.
+#[derive(Default)]
+pub(crate) struct FrameStore {
+    frames: Vec<StoredFrame>,
+    /// Numbers of frames that are not in use, the last one first.
+    free: Vec<u32>,
+    bytes: u64,
+    max_bytes: u64,
+    keep_losses: bool,
+    pub(crate) delivered: VecDeque<Delivery>,
+    pub(crate) lost: VecDeque<(LostFrame, u64)>,
+}
+
+/// A frame, and what the caller knows it by.
+#[derive(Default)]
+pub(crate) struct StoredFrame {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) tag: u64,
+    pub(crate) arrival_ns: u64,
+}
+
+/// What a stored frame costs beside its bytes, about.
+const OVERHEAD: u64 = 64;
+
+impl FrameStore {
+    pub(crate) fn new(max_bytes: u64, keep_losses: bool) -> Self {
+        Self { max_bytes, keep_losses, ..Self::default() }
+    }
+
+    /// Stores a frame; `None` where there is no room for it.
+    pub(crate) fn store(&mut self, bytes: &[u8], tag: u64, arrival_ns: u64) -> Option<FrameHandle> {
+        let cost = bytes.len() as u64 + OVERHEAD;
+        if self.bytes.saturating_add(cost) > self.max_bytes {
+            return None;
+        }
+        let number = match self.free.pop() {
+            Some(number) => number,
+            None => {
+                let number = u32::try_from(self.frames.len()).ok()?;
+                self.frames.push(StoredFrame::default());
+                number
+            }
+        };
+        self.bytes += cost;
+        let frame = &mut self.frames[number as usize];
+        frame.bytes.clear();
+        frame.bytes.extend_from_slice(bytes);
+        (frame.tag, frame.arrival_ns) = (tag, arrival_ns);
+        Some(FrameHandle(number))
+    }
+
+    pub(crate) fn get(&self, FrameHandle(number): FrameHandle) -> &StoredFrame {
+        &self.frames[number as usize]
+    }
+
+    pub(crate) fn release(&mut self, FrameHandle(number): FrameHandle) {
+        self.bytes -= self.frames[number as usize].bytes.len() as u64 + OVERHEAD;
+        self.free.push(number);
+    }
+}
+
+impl Carrier for FrameStore {
+    fn frame(&mut self, FrameHandle(number): FrameHandle) -> &mut [u8] {
+        &mut self.frames[number as usize].bytes
+    }
+
+    fn copy(&mut self, handle: FrameHandle) -> Option<FrameHandle> {
+        let StoredFrame { bytes, tag, arrival_ns } = self.get(handle);
+        let (bytes, tag, arrival_ns) = (bytes.clone(), *tag, *arrival_ns);
+        self.store(&bytes, tag, arrival_ns)
+    }
+
+    fn deliver(&mut self, delivery: Delivery) {
+        self.delivered.push_back(delivery);
+    }
+
+    fn lose(&mut self, lost: LostFrame) {
+        if self.keep_losses {
+            let tag = self.get(lost.handle).tag;
+            self.lost.push_back((lost, tag));
+        }
+        self.release(lost.handle);
+    }
+}

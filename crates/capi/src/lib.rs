@@ -1,0 +1,44 @@
+//! The C library `libslipring`; `include/slipring.h` declares it.
+//!
+//! ```text
+//!   C or C++ program
+//!        |  slipring_*()              include/slipring.h
+//!   entry points  (port, rings, wait, counters, network)
+//!        |  entry::status / entry::value: no panic passes, errors become the thread's last error
+//!   slipring-core, slipring-port, slipring-link
+//! ```
+//!
+//! # Invariants
+//! 1. Every exported function runs inside [`entry::status`] or [`entry::value`], so a panic ends
+//!    there and comes back as `SLIPRING_ERR_DEFECT`.
+//! 2. Handles are only ever used by shared reference. Each queue and each network lies behind a
+//!    mutex, so that calls from several threads are safe, if not in parallel.
+//! 3. What C passes is checked before use: null pointers, sizes, numbers of queues. Pointers that
+//!    are neither null nor valid cannot be told.
+//! 4. Structures begin with their size, as the caller was compiled; fields that one side does not
+//!    know are zero.
+//!
+//! Not for: Rust programs, which use the crates below directly.
+#![deny(unsafe_code)]
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod counters;
+#[allow(unsafe_code)]
+mod entry;
+mod error;
+#[allow(unsafe_code)]
+mod exports;
+#[cfg(feature = "links")]
+mod frame_store;
+mod network;
+mod options;
+#[allow(unsafe_code)]
+mod pointers;
+mod port;
+mod rings;
+#[allow(missing_docs, reason = "include/slipring.h says what each field is")]
+mod structs;
+mod wait;
+
+pub use exports::*;
+pub use structs::*;

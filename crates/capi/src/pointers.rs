@@ -1,0 +1,185 @@
+//! What C's pointers lead to, checked as far as that can be.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::mem::MaybeUninit;
+
+use crate::error::CallError;
+use crate::structs::{
+    SlipringDelivery, SlipringLinkStats, SlipringLoss, SlipringNetworkOptions, SlipringOptions,
+    SlipringPortInfo, SlipringStats,
+};
+
+/// Where a result goes.
+pub(crate) type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
+
+/// Writes a result.
+pub(crate) fn put<T>(to: Out<'_, T>, value: T, what: &str) -> Result<(), CallError> {
+    to.ok_or_else(|| CallError::null(what))?.write(value);
+    Ok(())
+}
+
+/// A handle that must be there.
+pub(crate) fn there<'a, T>(handle: Option<&'a T>, what: &str) -> Result<&'a T, CallError> {
+    handle.ok_or_else(|| CallError::null(what))
+}
+
+/// A text.
+///
+/// # Safety
+/// `text` is null, or leads to bytes that end with a zero and stay as they are for `'a`.
+pub(crate) unsafe fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, CallError> {
+    if text.is_null() {
+        return Err(CallError::null(what));
+    }
+    // SAFETY: not null, and the rest is promised by the caller.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map_err(|_| CallError::argument(format!("{what} is not UTF-8")))
+}
+
+/// So many values in a row.
+///
+/// # Safety
+/// `first` is null, or leads to `count` initialised values that stay as they are for `'a`.
+pub(crate) unsafe fn row<'a, T>(
+    first: *const T,
+    count: usize,
+    what: &str,
+) -> Result<&'a [T], CallError> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if first.is_null() || count > isize::MAX as usize / size_of::<T>().max(1) {
+        return Err(CallError::null(what));
+    }
+    // SAFETY: not null, no longer than memory can be, and the rest is promised by the caller.
+    Ok(unsafe { std::slice::from_raw_parts(first, count) })
+}
+
+/// The same to write to.
+///
+/// # Safety
+/// `first` is null, or leads to `count` values that nobody else uses for `'a`.
+pub(crate) unsafe fn row_mut<'a, T>(
+    first: *mut T,
+    count: usize,
+    what: &str,
+) -> Result<&'a mut [MaybeUninit<T>], CallError> {
+    if count == 0 {
+        return Ok(&mut []);
+    }
+    if first.is_null() || count > isize::MAX as usize / size_of::<T>().max(1) {
+        return Err(CallError::null(what));
+    }
+    // SAFETY: not null, no longer than memory can be, and the rest is promised by the caller.
+    Ok(unsafe { std::slice::from_raw_parts_mut(first.cast(), count) })
+}
+
+/// Bytes to write to.
+///
+/// # Safety
+/// As [`row_mut`].
+pub(crate) unsafe fn bytes_mut<'a>(
+    first: *mut c_void,
+    count: usize,
+    what: &str,
+) -> Result<&'a mut [MaybeUninit<u8>], CallError> {
+    // SAFETY: promised by the caller.
+    unsafe { row_mut(first.cast(), count, what) }
+}
+
+/// A structure whose first field, a `u32`, is its size as the caller knows it.
+///
+/// # Safety
+/// It is `repr(C)`, begins with that field, and all bytes that are zero make a value of it, as do
+/// any bytes that a caller may put there.
+pub(crate) unsafe trait Sized32: Copy {}
+
+// SAFETY: integers and pointers behind `size`.
+unsafe impl Sized32 for SlipringOptions {}
+// SAFETY: integers behind `size`.
+unsafe impl Sized32 for SlipringPortInfo {}
+// SAFETY: integers behind `size`.
+unsafe impl Sized32 for SlipringStats {}
+// SAFETY: integers behind `size`.
+unsafe impl Sized32 for SlipringNetworkOptions {}
+// SAFETY: integers and pointers behind `size`.
+unsafe impl Sized32 for SlipringDelivery {}
+// SAFETY: integers behind `size`.
+unsafe impl Sized32 for SlipringLoss {}
+// SAFETY: integers behind `size`.
+unsafe impl Sized32 for SlipringLinkStats {}
+
+/// Largest size of such a structure that a caller may name: those of later versions will be shorter.
+const MAX_STRUCT: u32 = 4096;
+
+/// The size that the caller has written into `at`.
+///
+/// # Safety
+/// `at` is null, or leads to at least the first field.
+unsafe fn size_at<T: Sized32>(at: *const T, what: &str) -> Result<usize, CallError> {
+    if at.is_null() {
+        return Err(CallError::null(what));
+    }
+    // SAFETY: not null, and promised by the caller; the field is the first one (`Sized32`).
+    let size = unsafe { at.cast::<u32>().read_unaligned() };
+    if !(size_of::<u32>() as u32..=MAX_STRUCT).contains(&size) {
+        let why = format!("the size of {what} is {size}: set it to sizeof before the call");
+        return Err(CallError::argument(why));
+    }
+    Ok(size as usize)
+}
+
+/// Whether [`write_sized`] will have where to write.
+///
+/// # Safety
+/// As [`write_sized`].
+pub(crate) unsafe fn check_sized<T: Sized32>(at: *const T, what: &str) -> Result<(), CallError> {
+    // SAFETY: promised by the caller.
+    unsafe { size_at(at, what) }.map(|_| ())
+}
+
+/// Reads a structure of the caller's; fields that it does not have are zero.
+///
+/// # Safety
+/// `from` is null, or leads to a structure that is as long as its first field says.
+pub(crate) unsafe fn read_sized<T: Sized32>(from: *const T, what: &str) -> Result<T, CallError> {
+    // SAFETY: promised by the caller.
+    let size = unsafe { size_at(from, what)? };
+    let mut value = MaybeUninit::<T>::zeroed();
+    let known = size.min(size_of::<T>());
+    // SAFETY: both are at least that long, and `value` is a local of ours.
+    unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), value.as_mut_ptr().cast(), known) };
+    let behind = from.cast::<u8>().wrapping_add(known);
+    // SAFETY: the structure is `size` bytes long, by the caller.
+    let rest = unsafe { row(behind, size - known, what)? };
+    if rest.iter().any(|byte| *byte != 0) {
+        let why = format!("{what} says something that this version of libslipring does not know");
+        return Err(CallError::argument(why));
+    }
+    // SAFETY: zeroed, then overwritten by a caller's bytes, any of which are a value (`Sized32`).
+    Ok(unsafe { value.assume_init() })
+}
+
+/// Writes a structure of the caller's as far as it goes; its size stays.
+///
+/// # Safety
+/// `to` is null, or leads to a structure that is as long as its first field says, and that nobody
+/// else uses meanwhile.
+pub(crate) unsafe fn write_sized<T: Sized32>(
+    to: *mut T,
+    value: &T,
+    what: &str,
+) -> Result<(), CallError> {
+    // SAFETY: promised by the caller.
+    let size = unsafe { size_at(to, what)? };
+    let first = size_of::<u32>();
+    let known = size.min(size_of::<T>()) - first;
+    let from = std::ptr::from_ref(value).cast::<u8>().wrapping_add(first);
+    let target = to.cast::<u8>().wrapping_add(first);
+    // SAFETY: both are at least `first + known` bytes long, and `value` is not the caller's.
+    unsafe { std::ptr::copy_nonoverlapping(from, target, known) };
+    let rest = to.cast::<u8>().wrapping_add(first + known);
+    // SAFETY: the structure is `size` bytes long, by the caller.
+    unsafe { std::ptr::write_bytes(rest, 0, size - first - known) };
+    Ok(())
+}

@@ -1,0 +1,171 @@
+//! Rings, syncs, and frames in and out by copy.
+//!
+//! Programs move `head` and `cur` in the rings themselves, as netmap's macros do. The halves of
+//! `slipring-ring` keep a copy of `head`, so each call that goes by it takes over first what
+//! stands in the ring.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+use std::ptr::{self, null_mut};
+use std::time::Duration;
+
+use slipring_abi::NetmapRing;
+use slipring_port::{Queue, now};
+use slipring_ring::{AppRing, forward};
+
+use crate::error::CallError;
+use crate::port::{LockedQueue, PortHandle};
+use crate::wait;
+
+/// Where a ring lies; null for one without slots.
+fn address<D>(ring: &AppRing<D>) -> *mut NetmapRing {
+    if ring.num_slots() < 2 {
+        return null_mut();
+    }
+    ring.region().base().as_ptr().wrapping_add(ring.offset() as usize).cast()
+}
+
+/// The tx ring of a queue.
+pub(crate) fn tx_ring(port: &PortHandle, queue: u32) -> Result<*mut NetmapRing, CallError> {
+    Ok(address(port.queue(queue)?.rings().tx))
+}
+
+/// The rx ring of a queue.
+pub(crate) fn rx_ring(port: &PortHandle, queue: u32) -> Result<*mut NetmapRing, CallError> {
+    Ok(address(port.queue(queue)?.rings().rx))
+}
+
+/// Whether buffers of the first port's rings may be put into slots of the other's.
+pub(crate) fn share_buffers(one: &PortHandle, other: &PortHandle) -> Result<c_int, CallError> {
+    let region = |port: &PortHandle| -> Result<_, CallError> {
+        Ok(port.queue(0)?.rings().tx.region().base())
+    };
+    Ok((region(one)? == region(other)?).into())
+}
+
+/// Sends what was queued, on one queue or all.
+pub(crate) fn tx_sync(port: &PortHandle, queue: u32) -> Result<c_int, CallError> {
+    port.some(queue)?.iter().try_for_each(|queue| Ok(port.lock(queue)?.tx_sync()?)).map(|()| 0)
+}
+
+/// Takes what has arrived, on one queue or all.
+pub(crate) fn rx_sync(port: &PortHandle, queue: u32) -> Result<c_int, CallError> {
+    port.some(queue)?.iter().try_for_each(|queue| Ok(port.lock(queue)?.rx_sync()?)).map(|()| 0)
+}
+
+/// Whether no frame will ever arrive again.
+pub(crate) fn has_ended(port: &PortHandle) -> Result<c_int, CallError> {
+    for queue in port.some(crate::structs::SLIPRING_ALL_QUEUES)? {
+        if !port.lock(queue)?.ended() {
+            return Ok(0);
+        }
+    }
+    Ok(1)
+}
+
+/// Queues a copy of a frame; 1, or 0 without room.
+pub(crate) fn send(port: &PortHandle, queue: u32, frame: &[u8]) -> Result<c_int, CallError> {
+    let mut queue = port.queue(queue)?;
+    let ring = queue.rings().tx;
+    ring.take_over_head();
+    Ok(ring.push(frame).into())
+}
+
+/// Takes a frame off the ring, and copies as much of it as there is room for; its length, or
+/// nothing if there is none.
+pub(crate) fn receive(
+    port: &PortHandle,
+    queue: u32,
+    into: &mut [MaybeUninit<u8>],
+) -> Result<Option<usize>, CallError> {
+    let mut queue = port.queue(queue)?;
+    let ring = queue.rings().rx;
+    ring.take_over_head();
+    let mut scratch = Vec::new();
+    Ok(ring.packet(&mut scratch, |frame| {
+        into.iter_mut().zip(&*frame).for_each(|(to, from)| {
+            to.write(*from);
+        });
+        frame.len()
+    }))
+}
+
+/// Moves up to `max` slots of each queue: rx sync, forward, tx sync.
+pub(crate) fn forward_all(
+    from: &PortHandle,
+    to: &PortHandle,
+    max: u32,
+) -> Result<c_int, CallError> {
+    let outputs = to.queue_count();
+    let mut moved = 0;
+    for source in 0..from.queue_count() {
+        moved += forward_one(from, from.one(source)?, to, to.one(source % outputs)?, max)?;
+    }
+    Ok(c_int::try_from(moved).unwrap_or(c_int::MAX))
+}
+
+fn forward_one(
+    from_port: &PortHandle,
+    from: &LockedQueue,
+    to_port: &PortHandle,
+    to: &LockedQueue,
+    max: u32,
+) -> Result<u32, CallError> {
+    if ptr::eq(from, to) {
+        let mut queue = from_port.lock(from)?;
+        queue.rx_sync()?;
+        let rings = queue.rings();
+        let moved = take_over_and_forward(rings.rx, rings.tx, max);
+        queue.tx_sync()?;
+        return Ok(moved);
+    }
+    // In the order of their places, so that two threads that go opposite ways do not wait for
+    // each other for ever.
+    let early = (ptr::from_ref(from) < ptr::from_ref(to)).then(|| from_port.lock(from));
+    let early = early.transpose()?;
+    let mut target = to_port.lock(to)?;
+    let mut source = match early {
+        Some(source) => source,
+        None => from_port.lock(from)?,
+    };
+    source.rx_sync()?;
+    let moved = take_over_and_forward(source.rings().rx, target.rings().tx, max);
+    target.tx_sync()?;
+    Ok(moved)
+}
+
+fn take_over_and_forward(
+    rx: &mut slipring_ring::RxRing,
+    tx: &mut slipring_ring::TxRing,
+    max: u32,
+) -> u32 {
+    rx.take_over_head();
+    tx.take_over_head();
+    forward(rx, tx, max)
+}
+
+/// Syncs until all that was queued has left, or time is up; how many slots are still under way.
+pub(crate) fn drain(port: &PortHandle, timeout: Option<Duration>) -> Result<c_int, CallError> {
+    let deadline = timeout.map(|timeout| now().saturating_add(timeout.as_nanos() as u64));
+    loop {
+        let mut left = 0;
+        for queue in port.some(crate::structs::SLIPRING_ALL_QUEUES)? {
+            let mut queue = port.lock(queue)?;
+            left += under_way(queue.as_mut())?;
+        }
+        if left == 0 || deadline.is_some_and(|deadline| now() >= deadline) {
+            return Ok(c_int::try_from(left).unwrap_or(c_int::MAX));
+        }
+        wait::pause(deadline);
+    }
+}
+
+fn under_way(queue: &mut dyn Queue) -> Result<u32, CallError> {
+    queue.tx_sync()?;
+    let ring = queue.rings().tx;
+    if ring.num_slots() < 2 {
+        return Ok(0);
+    }
+    ring.take_over_head();
+    Ok(ring.with_driver())
+}

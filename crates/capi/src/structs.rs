@@ -1,0 +1,187 @@
+//! Constants and structures, as `include/slipring.h` declares them; a test holds the two together.
+
+use std::ffi::{c_char, c_int};
+
+/// The version of this interface. It grows with every change, and no change takes anything away.
+pub const SLIPRING_API_VERSION: u32 = 1;
+
+/// Name, value or file that cannot be.
+pub const SLIPRING_ERR_USAGE: c_int = -1;
+/// The machine cannot: privilege, kernel, interface.
+pub const SLIPRING_ERR_MACHINE: c_int = -2;
+/// The port was lost while in use.
+pub const SLIPRING_ERR_PEER: c_int = -3;
+/// An argument that no caller should pass.
+pub const SLIPRING_ERR_ARGUMENT: c_int = -4;
+/// This library was built without it.
+pub const SLIPRING_ERR_LEFT_OUT: c_int = -5;
+/// A defect of the library.
+pub const SLIPRING_ERR_DEFECT: c_int = -6;
+
+/// All queues of a port.
+pub const SLIPRING_ALL_QUEUES: u32 = 0xffff_ffff;
+/// A time that never comes.
+pub const SLIPRING_NEVER: u64 = 0xffff_ffff_ffff_ffff;
+
+/// Leave the interface to the host's stack as well.
+pub const SLIPRING_OPEN_SHARED: u32 = 1;
+/// Allow the interface that carries the default route.
+pub const SLIPRING_OPEN_TAKE_OVER: u32 = 2;
+/// Receive only frames for this host.
+pub const SLIPRING_OPEN_NO_PROMISC: u32 = 4;
+/// An interface that goes down ends the port.
+pub const SLIPRING_OPEN_EXIT_ON_LINK_DOWN: u32 = 8;
+/// Only receive: a capture is read.
+pub const SLIPRING_OPEN_RX_ONLY: u32 = 16;
+/// Only send: a capture is written, also over one that exists.
+pub const SLIPRING_OPEN_TX_ONLY: u32 = 32;
+
+/// The best way into an interface.
+pub const SLIPRING_XDP_BEST: u32 = 0;
+/// Without a copy, or not at all.
+pub const SLIPRING_XDP_ZEROCOPY: u32 = 1;
+/// In the driver, or not at all.
+pub const SLIPRING_XDP_NATIVE: u32 = 2;
+/// In the stack.
+pub const SLIPRING_XDP_GENERIC: u32 = 3;
+
+/// Frames to read.
+pub const SLIPRING_WAIT_RX: u32 = 1;
+/// Room to send.
+pub const SLIPRING_WAIT_TX: u32 = 2;
+/// No frame will ever arrive again; only told.
+pub const SLIPRING_WAIT_END: u32 = 4;
+
+/// Places where frames enter a network.
+pub const SLIPRING_ENTRIES: u32 = 0;
+/// Places where they leave it.
+pub const SLIPRING_EXITS: u32 = 1;
+/// Its links.
+pub const SLIPRING_LINKS: u32 = 2;
+
+/// Deliver as soon as the time to leave is known.
+pub const SLIPRING_NETWORK_EARLY: u32 = 1;
+/// Keep lost frames for `slipring_network_take_loss`.
+pub const SLIPRING_NETWORK_LOSSES: u32 = 2;
+
+/// How ports are opened.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct SlipringOptions {
+    pub size: u32,
+    pub flags: u32,
+    pub slots: u32,
+    pub buf_size: u32,
+    pub xdp_mode: u32,
+    pub busy_poll_us: u32,
+    pub run_dir: *const c_char,
+}
+
+impl Default for SlipringOptions {
+    fn default() -> Self {
+        let run_dir = std::ptr::null();
+        Self { size: 0, flags: 0, slots: 0, buf_size: 0, xdp_mode: 0, busy_poll_us: 0, run_dir }
+    }
+}
+
+/// Facts about an open port.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SlipringPortInfo {
+    pub size: u32,
+    pub queues: u32,
+    pub can_receive: u32,
+    pub can_send: u32,
+    pub max_packet: u32,
+    pub max_slot: u32,
+    pub mtu: u32,
+    pub has_mac: u32,
+    pub mac: [u8; 6],
+    pub reserved: [u8; 2],
+}
+
+/// Counters of a queue, or of all queues of a port.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SlipringStats {
+    pub size: u32,
+    pub reserved: u32,
+    pub rx_packets: u64,
+    pub rx_bytes: u64,
+    pub tx_packets: u64,
+    pub tx_bytes: u64,
+    pub in_flight: u64,
+    pub dropped: u64,
+    pub strays: u64,
+    pub uncaptured: u64,
+}
+
+/// A port to wait for.
+#[repr(C)]
+#[derive(Debug)]
+pub struct SlipringWait {
+    pub port: *mut PortHandle,
+    pub events: u32,
+    pub ready: u32,
+}
+
+/// How a network is made.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SlipringNetworkOptions {
+    pub size: u32,
+    pub flags: u32,
+    pub seed: u64,
+    pub start_ns: u64,
+    pub max_bytes: u64,
+}
+
+/// A frame that leaves a network.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct SlipringDelivery {
+    pub size: u32,
+    pub exit: u32,
+    pub link: u32,
+    pub len: u32,
+    pub release_ns: u64,
+    pub arrival_ns: u64,
+    pub tag: u64,
+    pub data: *const u8,
+    pub data_len: u64,
+}
+
+/// A frame that was lost.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SlipringLoss {
+    pub size: u32,
+    pub cause: u32,
+    pub link: u32,
+    pub len: u32,
+    pub at_ns: u64,
+    pub tag: u64,
+}
+
+/// The account of a link: input + copies = output + dropped + in flight.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SlipringLinkStats {
+    pub size: u32,
+    pub reserved: u32,
+    pub input_packets: u64,
+    pub input_bytes: u64,
+    pub copied_packets: u64,
+    pub copied_bytes: u64,
+    pub output_packets: u64,
+    pub output_bytes: u64,
+    pub dropped_packets: u64,
+    pub dropped_bytes: u64,
+    pub in_flight_packets: u64,
+    pub in_flight_bytes: u64,
+    pub marked_packets: u64,
+    pub corrupted_packets: u64,
+}
+
+pub use crate::network::NetworkHandle;
+pub use crate::port::PortHandle;

@@ -1,0 +1,152 @@
+//! Waiting: on descriptors of the caller's own loop, or here.
+
+use std::ffi::c_int;
+use std::sync::MutexGuard;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use slipring_port::{ArmResult, Interest, Nanos, Queue, RunError, Visit, WaitSet, now};
+
+use crate::error::CallError;
+use crate::port::PortHandle;
+use crate::structs::{
+    SLIPRING_ALL_QUEUES, SLIPRING_ERR_MACHINE, SLIPRING_WAIT_END, SLIPRING_WAIT_RX,
+    SLIPRING_WAIT_TX,
+};
+
+/// How long to sleep for what no descriptor tells of.
+const BLIND_WAIT: Duration = Duration::from_micros(100);
+
+/// All queues of a port, locked.
+struct LockedQueues<'p> {
+    queues: Vec<MutexGuard<'p, Box<dyn Queue>>>,
+    interest: Interest,
+}
+
+impl<'p> LockedQueues<'p> {
+    fn of(port: &'p PortHandle, interest: Interest) -> Result<Self, CallError> {
+        let queues = port.some(SLIPRING_ALL_QUEUES)?.iter().map(|queue| port.lock(queue));
+        let mut queues: Vec<_> = queues.collect::<Result<_, _>>()?;
+        for queue in &mut queues {
+            let rings = queue.rings();
+            // A program waits for slots behind `cur`.
+            rings.tx.take_over_cur();
+            rings.rx.take_over_cur();
+        }
+        Ok(Self { queues, interest })
+    }
+
+    /// What is ready, as of the last sync.
+    fn ready(&mut self) -> u32 {
+        let has_ended = self.interest.rx && self.queues.iter().all(|queue| queue.ended());
+        let mut ready = if has_ended { SLIPRING_WAIT_END } else { 0 };
+        for queue in &mut self.queues {
+            let rings = queue.rings();
+            ready |= if self.interest.rx && rings.rx.avail() > 0 { SLIPRING_WAIT_RX } else { 0 };
+            ready |= if self.interest.tx && rings.tx.avail() > 0 { SLIPRING_WAIT_TX } else { 0 };
+        }
+        ready
+    }
+}
+
+impl WaitSet for LockedQueues<'_> {
+    fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
+        let interest = self.interest;
+        self.queues.iter_mut().try_for_each(|queue| visit(queue.as_mut(), interest))
+    }
+}
+
+fn interest_in(events: u32) -> Result<Interest, CallError> {
+    if events & !(SLIPRING_WAIT_RX | SLIPRING_WAIT_TX) != 0 {
+        return Err(CallError::argument(format!("events {events:#x}")));
+    }
+    Ok(Interest { rx: events & SLIPRING_WAIT_RX != 0, tx: events & SLIPRING_WAIT_TX != 0 })
+}
+
+/// Syncs, and prepares for a sleep on the port's descriptor. What is ready now, and until when to
+/// sleep at most if that is nothing.
+pub(crate) fn arm(port: &PortHandle, events: u32) -> Result<(u32, Option<Nanos>), CallError> {
+    let mut queues = LockedQueues::of(port, interest_in(events)?)?;
+    match port.waiter()?.arm(&mut queues)? {
+        // What is ready may be that a port has just ended.
+        ArmResult::Ready => Ok((queues.ready(), Some(now()))),
+        ArmResult::Until(until) => Ok((queues.ready(), until)),
+    }
+}
+
+/// Ends the sleep, and syncs. What is ready.
+pub(crate) fn disarm(port: &PortHandle, events: u32) -> Result<u32, CallError> {
+    let mut queues = LockedQueues::of(port, interest_in(events)?)?;
+    port.waiter()?.disarm(&mut queues)?;
+    Ok(queues.ready())
+}
+
+/// A port that is waited for.
+pub(crate) struct Waiting<'p> {
+    pub(crate) port: &'p PortHandle,
+    pub(crate) events: u32,
+    pub(crate) ready: u32,
+}
+
+/// Waits until a port is ready, time is up or a signal comes; how many ports are ready.
+pub(crate) fn wait(
+    waiting: &mut [Waiting<'_>],
+    timeout: Option<Duration>,
+) -> Result<c_int, CallError> {
+    let deadline = timeout.map(|timeout| now().saturating_add(timeout.as_nanos() as u64));
+    loop {
+        let until = arm_all(waiting, deadline);
+        // Those that were armed before a failure are to be disarmed, too.
+        let slept = match until {
+            Ok(until) => sleep(waiting, until),
+            Err(error) => Err(error),
+        };
+        let mut count = 0;
+        for one in waiting.iter_mut() {
+            one.ready |= disarm(one.port, one.events)?;
+            count += c_int::from(one.ready != 0);
+        }
+        let was_interrupted = slept?;
+        if count > 0 || was_interrupted || deadline.is_some_and(|deadline| now() >= deadline) {
+            return Ok(count);
+        }
+    }
+}
+
+/// Arms all ports; until when to sleep.
+fn arm_all(
+    waiting: &mut [Waiting<'_>],
+    deadline: Option<Nanos>,
+) -> Result<Option<Nanos>, CallError> {
+    let mut until = deadline;
+    for one in waiting.iter_mut() {
+        let (ready, own) = arm(one.port, one.events)?;
+        one.ready = ready;
+        until = [until, own, (ready != 0).then_some(0)].into_iter().flatten().min();
+    }
+    Ok(until)
+}
+
+/// Sleeps on all descriptors; whether a signal ended it.
+fn sleep(waiting: &[Waiting<'_>], until: Option<Nanos>) -> Result<bool, CallError> {
+    let rest = until.map(|until| Duration::from_nanos(until.saturating_sub(now())));
+    let rest = rest.map(|rest| Timespec {
+        tv_sec: rest.as_secs() as i64,
+        tv_nsec: rest.subsec_nanos().into(),
+    });
+    let fds = waiting.iter().map(|one| PollFd::from_borrowed_fd(one.port.wait_fd(), PollFlags::IN));
+    let mut fds: Vec<_> = fds.collect();
+    match poll(&mut fds, rest.as_ref()) {
+        Ok(_) => Ok(false),
+        Err(rustix::io::Errno::INTR) => Ok(true),
+        Err(error) => {
+            Err(CallError::new(SLIPRING_ERR_MACHINE, format!("cannot poll descriptors: {error}")))
+        }
+    }
+}
+
+/// A short sleep between two looks at what tells by no descriptor.
+pub(crate) fn pause(deadline: Option<Nanos>) {
+    let left = deadline.map(|deadline| Duration::from_nanos(deadline.saturating_sub(now())));
+    std::thread::sleep(left.map_or(BLIND_WAIT, |left| left.min(BLIND_WAIT)));
+}

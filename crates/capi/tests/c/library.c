@@ -1,0 +1,322 @@
+/* One program in C11 and C++17 for every part of slipring.h; its argument is the test to run. */
+#include <slipring.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <net/netmap_user.h>
+
+#define CHECK(truth)                                                                         \
+	do {                                                                                 \
+		if (!(truth)) {                                                              \
+			fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #truth,       \
+			    slipring_error_message());                                       \
+			exit(1);                                                             \
+		}                                                                            \
+	} while (0)
+
+static struct slipring_port *
+opened(const char *name, uint32_t flags)
+{
+	struct slipring_options options;
+	struct slipring_port *port = NULL;
+
+	memset(&options, 0, sizeof(options));
+	options.size = sizeof(options);
+	options.flags = flags;
+	CHECK(slipring_open(name, &options, &port) == 0);
+	return port;
+}
+
+static struct slipring_stats
+stats_of(struct slipring_port *port)
+{
+	struct slipring_stats stats;
+
+	stats.size = sizeof(stats);
+	CHECK(slipring_stats(port, SLIPRING_ALL_QUEUES, &stats) == 0);
+	return stats;
+}
+
+/* Frames of a capture, by a pipe and rings that this program moves itself, into another capture. */
+static void
+capture_to_pipe_to_capture(const char *from, const char *to)
+{
+	char in[4096], out[4096];
+	struct slipring_port *source, *sink, *left = opened("capi{1", 0), *right = opened("capi}1", 0);
+	struct netmap_ring *tx, *rx;
+	struct slipring_wait wait;
+	unsigned char frame[4096];
+	size_t len;
+	uint64_t count = 0;
+
+	snprintf(in, sizeof(in), "pcap:%s", from);
+	snprintf(out, sizeof(out), "pcap:%s", to);
+	source = opened(in, SLIPRING_OPEN_RX_ONLY);
+	sink = opened(out, SLIPRING_OPEN_TX_ONLY);
+	CHECK(slipring_tx_ring(source, 0) == NULL && slipring_rx_ring(sink, 0) == NULL);
+	CHECK(slipring_share_buffers(left, right) == 1 && slipring_share_buffers(left, sink) == 0);
+	tx = slipring_tx_ring(left, 0);
+	rx = slipring_rx_ring(right, 0);
+	CHECK(tx && rx && tx->num_slots == 1024);
+	wait.port = source;
+	wait.events = SLIPRING_WAIT_RX;
+	for (;;) {
+		CHECK(slipring_wait(&wait, 1, -1) == 1);
+		while (slipring_receive(source, 0, frame, sizeof(frame), &len) == 1) {
+			struct netmap_slot *slot = &tx->slot[tx->head];
+
+			CHECK(len <= tx->nr_buf_size && nm_ring_space(tx) > 0);
+			memcpy(NETMAP_BUF(tx, slot->buf_idx), frame, len);
+			slot->len = (uint16_t)len;
+			slot->flags = 0;
+			tx->head = tx->cur = nm_ring_next(tx, tx->head);
+			CHECK(slipring_tx_sync(left, 0) == 0 && slipring_rx_sync(right, 0) == 0);
+			CHECK(nm_ring_space(rx) == 1);
+			slot = &rx->slot[rx->head];
+			CHECK(slot->len == len && memcmp(NETMAP_BUF(rx, slot->buf_idx), frame, len) == 0);
+			CHECK(slipring_send(sink, 0, NETMAP_BUF(rx, slot->buf_idx), slot->len) == 1);
+			rx->head = rx->cur = nm_ring_next(rx, rx->head);
+			count++;
+		}
+		if (wait.ready & SLIPRING_WAIT_END)
+			break;
+	}
+	CHECK(slipring_has_ended(source) == 1);
+	CHECK(slipring_drain(sink, -1) == 0);
+	CHECK(stats_of(source).rx_packets == count && stats_of(sink).tx_packets == count);
+	CHECK(stats_of(left).tx_packets == count && stats_of(right).rx_packets == count);
+	printf("%llu frames\n", (unsigned long long)count);
+	slipring_close(source);
+	slipring_close(left);
+	slipring_close(right);
+	slipring_close(sink);
+}
+
+/* Ports that share buffers, facts, counters, drop reasons. */
+static void
+null_ports(void)
+{
+	const char *names[2] = { "null:@conf:rings=2", "null:" };
+	struct slipring_port *ports[2];
+	struct slipring_port_info info;
+	uint32_t i;
+
+	CHECK(slipring_open_all(names, 2, NULL, ports) == 0);
+	info.size = sizeof(info);
+	CHECK(slipring_port_info(ports[0], &info) == 0);
+	CHECK(info.queues == 2 && slipring_queues(ports[0]) == 2 && info.can_send && info.can_receive);
+	CHECK(info.max_slot >= 2048 && !info.has_mac && info.mtu == 0);
+	CHECK(strcmp(slipring_port_kind(ports[1]), "null") == 0);
+	CHECK(strcmp(slipring_port_name(ports[1]), "null:") == 0);
+	CHECK(strcmp(slipring_port_mode(ports[1]), "queues=1 slots=1024") == 0);
+	CHECK(slipring_share_buffers(ports[0], ports[1]) == 1);
+	CHECK(slipring_forward(ports[0], ports[1], 100) == 200);
+	CHECK(slipring_forward(ports[1], ports[1], 50) == 50);
+	CHECK(stats_of(ports[1]).tx_packets == 250 && stats_of(ports[1]).tx_bytes == 250 * 60);
+	for (i = 0; i < slipring_drop_reasons(); i++) {
+		CHECK(slipring_drop_name(i) != NULL && slipring_drop_name(i)[0] != '\0');
+		CHECK(slipring_dropped(ports[1], 0, i) == 0);
+	}
+	CHECK(slipring_drop_name(i) == NULL);
+	/* Slots that this program gives to the driver itself; one says that it has no bytes. */
+	{
+		struct netmap_ring *ring = slipring_tx_ring(ports[1], 0);
+
+		ring->slot[ring->head].len = 0;
+		ring->head = ring->cur = nm_ring_next(ring, ring->head);
+		CHECK(slipring_tx_sync(ports[1], SLIPRING_ALL_QUEUES) == 0);
+		CHECK(stats_of(ports[1]).dropped == 1);
+	}
+	slipring_close(ports[0]);
+	slipring_close(ports[1]);
+	slipring_close(NULL);
+}
+
+/* The descriptor in a loop of the program's own, and cur ahead of head. */
+static void
+waiting(void)
+{
+	struct slipring_port *left = opened("waits{1", 0), *right = opened("waits}1", 0);
+	struct netmap_ring *rx = slipring_rx_ring(right, 0);
+	struct slipring_wait waits[2];
+	struct pollfd fd;
+	uint64_t until;
+
+	fd.fd = slipring_port_fd(right);
+	fd.events = POLLIN;
+	CHECK(fd.fd >= 0);
+	CHECK(slipring_arm(right, SLIPRING_WAIT_RX, &until) == 0 && until == SLIPRING_NEVER);
+	CHECK(poll(&fd, 1, 0) == 0);
+	CHECK(slipring_send(left, 0, "a frame", 7) == 1 && slipring_tx_sync(left, 0) == 0);
+	CHECK(poll(&fd, 1, 10000) == 1);
+	CHECK(slipring_disarm(right, SLIPRING_WAIT_RX) == SLIPRING_WAIT_RX);
+	CHECK(nm_ring_space(rx) == 1);
+	waits[0].port = left;
+	waits[0].events = SLIPRING_WAIT_RX;
+	waits[1].port = right;
+	waits[1].events = SLIPRING_WAIT_RX;
+	CHECK(slipring_wait(waits, 2, 0) == 1 && !waits[0].ready && waits[1].ready == SLIPRING_WAIT_RX);
+	/* What lies before cur was seen; the slot is still the program's. */
+	rx->cur = rx->tail;
+	CHECK(slipring_wait(waits, 2, 1000000) == 0 && !waits[1].ready && nm_ring_space(rx) == 1);
+	CHECK(slipring_send(left, 0, "another", 7) == 1 && slipring_tx_sync(left, 0) == 0);
+	CHECK(slipring_wait(waits, 2, -1) == 1 && waits[1].ready == SLIPRING_WAIT_RX);
+	CHECK(nm_ring_space(rx) == 2);
+	waits[0].events = SLIPRING_WAIT_TX;
+	CHECK(slipring_wait(waits, 1, -1) == 1 && waits[0].ready == SLIPRING_WAIT_TX);
+	slipring_close(left);
+	slipring_close(right);
+}
+
+/* Every error says what failed, and what to try. */
+static void
+errors(void)
+{
+	struct slipring_port *port = (struct slipring_port *)&port;
+	struct slipring_options options;
+	struct slipring_stats stats;
+	struct { struct slipring_options known; uint64_t unknown; } later;
+
+	CHECK(slipring_open("xdp:nosuch0", NULL, &port) == SLIPRING_ERR_MACHINE && port == NULL);
+	CHECK(strcmp(slipring_error_code(), "SR0102") == 0);
+	CHECK(strstr(slipring_error_message(), "there is no interface `nosuch0`") != NULL);
+	CHECK(strstr(slipring_error_help(), "slipring ports") != NULL);
+	CHECK(slipring_open("xdp:", NULL, &port) == SLIPRING_ERR_USAGE);
+	CHECK(slipring_open(NULL, NULL, &port) == SLIPRING_ERR_ARGUMENT);
+	CHECK(strcmp(slipring_error_message(), "the name of a port is a null pointer") == 0);
+	CHECK(slipring_open("null:", NULL, NULL) == SLIPRING_ERR_ARGUMENT);
+	memset(&options, 0, sizeof(options));
+	CHECK(slipring_open("null:", &options, &port) == SLIPRING_ERR_ARGUMENT);
+	CHECK(strstr(slipring_error_message(), "set it to sizeof") != NULL);
+	memset(&later, 0, sizeof(later));
+	later.known.size = sizeof(later);
+	CHECK(slipring_open("null:", &later.known, &port) == 0);
+	CHECK(slipring_tx_sync(port, 1) == SLIPRING_ERR_ARGUMENT);
+	stats.size = 2;
+	CHECK(slipring_stats(port, 0, &stats) == SLIPRING_ERR_ARGUMENT);
+	slipring_close(port);
+	later.unknown = 1;
+	CHECK(slipring_open("null:", &later.known, &port) == SLIPRING_ERR_ARGUMENT);
+	options.size = sizeof(options);
+	options.flags = 1u << 31;
+	CHECK(slipring_open("null:", &options, &port) == SLIPRING_ERR_ARGUMENT);
+	CHECK(slipring_tx_sync(NULL, 0) == SLIPRING_ERR_ARGUMENT);
+	CHECK(slipring_rx_ring(NULL, 0) == NULL && slipring_version_string()[0] != '\0');
+	CHECK(slipring_version() == SLIPRING_API_VERSION);
+}
+
+/* A structure of a program that was compiled with an earlier header is written no further than it is. */
+static void
+versions(void)
+{
+	struct slipring_port *port = opened("null:", 0);
+	struct { struct slipring_stats stats; } place;
+
+	memset(&place, 0x5a, sizeof(place));
+	place.stats.size = offsetof(struct slipring_stats, tx_packets);
+	CHECK(slipring_rx_sync(port, 0) == 0 && slipring_stats(port, 0, &place.stats) == 0);
+	CHECK(place.stats.rx_packets > 0 && place.stats.rx_bytes == 60 * place.stats.rx_packets);
+	CHECK(place.stats.tx_packets == UINT64_C(0x5a5a5a5a5a5a5a5a));
+	slipring_close(port);
+}
+
+static const char LINKS[] =
+    "[link.up]\n"
+    "rate = \"8Mbit\"\n"
+    "delay = \"10ms\"\n"
+    "queue = \"droptail(packets=2)\"\n"
+    "[link.down]\n"
+    "delay = \"1ms\"\n";
+
+/* Frames over a slow link, on a clock of the program's own. */
+static void
+links(const char *path)
+{
+	struct slipring_network *network;
+	struct slipring_network_options options;
+	struct slipring_delivery delivery;
+	struct slipring_loss loss;
+	struct slipring_link_stats stats;
+	unsigned char frame[1000];
+	uint64_t next, tags = 0, losses = 0;
+	int entry, link;
+	FILE *file = fopen(path, "w");
+
+	CHECK(file && fputs(LINKS, file) >= 0 && fclose(file) == 0);
+	memset(&options, 0, sizeof(options));
+	options.size = sizeof(options);
+	options.flags = SLIPRING_NETWORK_LOSSES;
+	options.seed = 1;
+	options.start_ns = 1000;
+	CHECK(slipring_network_load(path, &options, &network) == 0);
+	CHECK(slipring_network_count(network, SLIPRING_LINKS) == 2);
+	CHECK(slipring_network_count(network, SLIPRING_ENTRIES) == 2);
+	link = slipring_network_find(network, SLIPRING_LINKS, "up");
+	CHECK(link == 0 && strcmp(slipring_network_name(network, SLIPRING_LINKS, 1), "down") == 0);
+	CHECK(slipring_network_find(network, SLIPRING_LINKS, "side") == SLIPRING_ERR_USAGE);
+	CHECK(strstr(slipring_error_help(), "up, down") != NULL);
+	entry = 0;
+	CHECK(slipring_network_next(network) == SLIPRING_NEVER);
+	for (tags = 0; tags < 4; tags++) {
+		memset(frame, (int)tags, sizeof(frame));
+		CHECK(slipring_network_push(network, (uint32_t)entry, 1000, frame, sizeof(frame), tags) == 1);
+	}
+	CHECK(slipring_network_push(network, 0, 999, frame, sizeof(frame), 9) == SLIPRING_ERR_ARGUMENT);
+	CHECK(slipring_network_push(network, 7, 1000, frame, sizeof(frame), 9) == SLIPRING_ERR_ARGUMENT);
+	delivery.size = sizeof(delivery);
+	loss.size = sizeof(loss);
+	stats.size = sizeof(stats);
+	CHECK(slipring_network_take(network, &delivery) == 0);
+	for (tags = 0; (next = slipring_network_next(network)) != SLIPRING_NEVER;) {
+		CHECK(slipring_network_run(network, next) == 0);
+		while (slipring_network_take(network, &delivery) == 1) {
+			CHECK(delivery.tag == tags && delivery.len == 1000 && delivery.data_len == 1000);
+			CHECK(delivery.data[0] == tags && delivery.data[999] == tags);
+			CHECK(delivery.arrival_ns == 1000 && delivery.link == 0);
+			/* At least a millisecond for each frame on the line, and then the delay. */
+			CHECK(delivery.release_ns >= 1000 + 10000000 + (tags + 1) * 1000000);
+			CHECK(strcmp(slipring_network_name(network, SLIPRING_EXITS, delivery.exit), "right") == 0);
+			tags++;
+		}
+	}
+	while (slipring_network_take_loss(network, &loss) == 1) {
+		CHECK(strcmp(slipring_cause_name(loss.cause), "queue") == 0 && loss.tag >= 2);
+		CHECK(loss.link == 0 && loss.len == 1000 && loss.at_ns == 1000);
+		CHECK(slipring_link_dropped(network, 0, loss.cause) == 2);
+		losses++;
+	}
+	CHECK(slipring_link_stats(network, (uint32_t)link, &stats) == 0);
+	CHECK(stats.input_packets == 4 && stats.output_packets == tags && stats.dropped_packets == losses);
+	CHECK(tags == 2 && losses == 2 && stats.in_flight_packets == 0);
+	slipring_network_free(network);
+	CHECK(slipring_network_parse("[link.up]\nrate = \"fast\"\n", NULL, &network) == SLIPRING_ERR_USAGE);
+	CHECK(network == NULL && strncmp(slipring_error_code(), "SR", 2) == 0);
+	CHECK(slipring_error_help()[0] != '\0');
+	slipring_network_free(NULL);
+}
+
+int
+main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+
+	if (strcmp(what, "captures") == 0 && argc == 4)
+		capture_to_pipe_to_capture(argv[2], argv[3]);
+	else if (strcmp(what, "null_ports") == 0)
+		null_ports();
+	else if (strcmp(what, "waiting") == 0)
+		waiting();
+	else if (strcmp(what, "errors") == 0)
+		errors();
+	else if (strcmp(what, "versions") == 0)
+		versions();
+	else if (strcmp(what, "links") == 0 && argc == 3)
+		links(argv[2]);
+	else
+		return 2;
+	return 0;
+}

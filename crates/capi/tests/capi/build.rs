@@ -1,0 +1,84 @@
+//! Where things are, and how programs are built.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tempfile::TempDir;
+
+/// The root of the tree.
+pub(crate) fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+}
+
+/// What cargo made of this crate for C: a file in the directory of this test, or above it.
+pub(crate) fn built(file: &str) -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let dirs = own.ancestors().skip(1).take(2);
+    let found = dirs.map(|dir| dir.join(file)).find(|path| path.is_file());
+    found.unwrap_or_else(|| panic!("{file} is not beside {}", own.display()))
+}
+
+/// A compiler, and the language that it is to take sources for.
+#[derive(Clone, Copy)]
+pub(crate) enum Language {
+    C11,
+    Cpp17,
+}
+
+impl Language {
+    fn compiler(self) -> Command {
+        let (program, words): (_, &[&str]) = match self {
+            Self::C11 => ("cc", &["-std=c11"]),
+            Self::Cpp17 => ("c++", &["-x", "c++", "-std=c++17"]),
+        };
+        let mut compiler = Command::new(program);
+        compiler.args(words);
+        compiler
+    }
+}
+
+/// What the standard library of Rust needs in a static program.
+const SYSTEM_LIBRARIES: [&str; 5] = ["-lgcc_s", "-lpthread", "-lm", "-ldl", "-lc"];
+
+/// Which library a program is linked with.
+#[derive(Clone, Copy)]
+pub(crate) enum Linked {
+    Static,
+    Shared,
+}
+
+/// Compiles `source`, without any warning, into a program below `dir`.
+pub(crate) fn program(dir: &TempDir, source: &Path, language: Language, linked: Linked) -> PathBuf {
+    // Alone, so that warnings are shown for this header; those of netmap are the system's.
+    let include = dir.path().join("include");
+    fs::create_dir_all(&include).unwrap();
+    fs::copy(root().join("include/slipring.h"), include.join("slipring.h")).unwrap();
+    let program = dir.path().join("program");
+    let mut compiler = language.compiler();
+    compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "-pedantic", "-D_POSIX_C_SOURCE=200809L"]);
+    compiler.arg("-I").arg(&include).arg("-isystem").arg(root().join("include"));
+    compiler.arg("-o").arg(&program).arg(source).args(["-x", "none"]);
+    match linked {
+        Linked::Static => compiler.arg(built("libslipring.a")).args(SYSTEM_LIBRARIES),
+        Linked::Shared => compiler.arg(built("libslipring.so")),
+    };
+    good(compiler.output().unwrap());
+    program
+}
+
+/// What a program said that must have succeeded.
+pub(crate) fn good(output: Output) -> String {
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complained = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}{complained}", output.status);
+    said
+}
+
+/// Runs a program of [`program`] to its good end.
+pub(crate) fn run(program: &Path, args: &[&str]) -> String {
+    let mut command = Command::new(program);
+    let libraries = built("libslipring.so");
+    command.args(args).env("LD_LIBRARY_PATH", libraries.parent().unwrap());
+    good(command.output().unwrap())
+}

@@ -1,0 +1,8 @@
+//! `include/slipring.h` and what is behind it, by programs in C and C++, and by comparing texts.
+#![allow(clippy::unwrap_used)]
+
+mod build;
+mod document;
+mod header;
+mod licences;
+mod programs;

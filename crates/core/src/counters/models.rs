@@ -1,0 +1,122 @@
+//! Publisher and reader under loom: every interleaving and every value that the memory model allows,
+//! within three preemptions. Each mistake must make the model fail.
+
+use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicU64;
+use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use loom::sync::atomic::fence;
+use loom::thread;
+
+use super::edition::{EditionSource, PublishedWord, publish_edition, read_edition};
+
+/// Runs `model` over all schedules; panics where it fails.
+fn explore(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// Whether there is a schedule in which `model` fails.
+fn fails(model: impl Fn() + Sync + Send + 'static) -> bool {
+    catch_unwind(AssertUnwindSafe(|| explore(model))).is_err()
+}
+
+const RIGHT: u8 = 0;
+/// The publisher has no fence behind the odd edition.
+const NO_RELEASE_FENCE: u8 = 1;
+/// The even edition orders nothing.
+const WEAK_END: u8 = 2;
+/// The reader has no fence before it looks again.
+const NO_ACQUIRE_FENCE: u8 = 3;
+/// The first edition that is read orders nothing.
+const WEAK_START: u8 = 4;
+/// The edition stays even while words are written.
+const NEVER_ODD: u8 = 5;
+
+/// A word, right or with one mistake.
+struct ModelWord<const KIND: u8>(AtomicU64);
+
+impl<const KIND: u8> PublishedWord for ModelWord<KIND> {
+    fn store_relaxed(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+    fn store_release(&self, value: u64) {
+        self.0.store(value, if KIND == WEAK_END { Relaxed } else { Release });
+    }
+    fn release_fence() {
+        if KIND != NO_RELEASE_FENCE {
+            fence(Release);
+        }
+    }
+}
+
+/// An edition and two words.
+type Published<const KIND: u8> = [ModelWord<KIND>; 3];
+
+struct ModelReader<'p, const KIND: u8> {
+    published: &'p Published<KIND>,
+    words: [u64; 2],
+}
+
+impl<const KIND: u8> EditionSource for ModelReader<'_, KIND> {
+    type Head = u64;
+    type Error = Infallible;
+
+    fn head(&mut self) -> Result<u64, Infallible> {
+        let order = if KIND == WEAK_START { Relaxed } else { Acquire };
+        let edition = self.published[0].0.load(order);
+        Ok(if KIND == NEVER_ODD { edition & !1 } else { edition })
+    }
+    fn edition_of(head: &u64) -> u64 {
+        *head
+    }
+    fn read_words(&mut self) -> Result<(), Infallible> {
+        self.words = [self.published[1].0.load(Relaxed), self.published[2].0.load(Relaxed)];
+        Ok(())
+    }
+    fn acquire_fence() {
+        if KIND != NO_ACQUIRE_FENCE {
+            fence(Acquire);
+        }
+    }
+}
+
+/// Two editions of two equal words, and a reader.
+fn publish_and_read<const KIND: u8>() -> impl Fn() + Send + Sync + 'static {
+    || {
+        let published: Arc<Published<KIND>> =
+            Arc::new(std::array::from_fn(|_| ModelWord(AtomicU64::new(0))));
+        let publisher = thread::spawn({
+            let published = published.clone();
+            move || {
+                let mut edition = 0;
+                for value in 1..=2 {
+                    let words = published[1..].iter().map(|word| (word, value));
+                    publish_edition(&published[0], &mut edition, words);
+                }
+            }
+        });
+        let mut reader = ModelReader { published: &published, words: [0; 2] };
+        if let Ok(Some(edition)) = read_edition(&mut reader) {
+            assert_eq!(reader.words, [edition / 2; 2], "words of one moment");
+        }
+        publisher.join().unwrap();
+    }
+}
+
+#[test]
+fn a_reader_gets_words_of_one_moment_or_none() {
+    explore(publish_and_read::<RIGHT>());
+}
+
+#[test]
+fn without_any_of_the_orderings_a_reader_gets_words_of_two_moments() {
+    assert!(fails(publish_and_read::<NO_RELEASE_FENCE>()), "no fence behind the odd edition");
+    assert!(fails(publish_and_read::<WEAK_END>()), "an even edition that releases nothing");
+    assert!(fails(publish_and_read::<NO_ACQUIRE_FENCE>()), "no fence before the second look");
+    assert!(fails(publish_and_read::<WEAK_START>()), "a first look that acquires nothing");
+    assert!(fails(publish_and_read::<NEVER_ODD>()), "an edition that is never odd");
+}

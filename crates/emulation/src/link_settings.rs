@@ -1,0 +1,61 @@
+//! The links of a configuration alone, for programs that carry the frames themselves.
+
+use std::path::Path;
+
+use slipring_cli::Diagnostic;
+use slipring_cli::codes::SR0003;
+use slipring_link::NetworkSpec;
+
+use crate::config::{EmulationConfig, EmulationConfigError, ScheduledChange};
+
+/// The links of a file such as `slipring emulate --config` reads.
+#[derive(Debug, Clone)]
+pub struct LinkSettings {
+    /// The links as they begin.
+    pub network: NetworkSpec,
+    /// As they are later: ns since the start, in order.
+    pub changes: Vec<(u64, NetworkSpec)>,
+    /// The seed, where the file has one.
+    pub seed: Option<u64>,
+}
+
+/// Settings that mean something to `slipring emulate` only.
+const OF_THE_COMMAND: [&str; 2] = ["route", "output"];
+
+impl LinkSettings {
+    /// Reads a file. Traces and tables that it names are looked for next to it.
+    ///
+    /// # Errors
+    /// The first setting that cannot be.
+    pub fn open(path: &Path) -> Result<Self, Diagnostic> {
+        Self::of(&EmulationConfig::open(path).map_err(in_words)?)
+    }
+
+    /// Reads the text of a file. What it names is looked for in the current directory.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn parse(text: &str) -> Result<Self, Diagnostic> {
+        Self::of(&EmulationConfig::parse("links", text).map_err(in_words)?)
+    }
+
+    fn of(config: &EmulationConfig) -> Result<Self, Diagnostic> {
+        if let Some(key) = OF_THE_COMMAND.into_iter().find(|key| config.root.get(key).is_some()) {
+            let summary = format!("{key} is a setting of `slipring emulate` alone");
+            let error = Diagnostic::new(SR0003, summary);
+            return Err(error.with_help(format!("take the table [{key}] out")));
+        }
+        let change = |change: &ScheduledChange| Ok((change.at_ns, change.config.network()?));
+        let schedule = config.schedule().map_err(in_words)?;
+        let changes: Result<_, EmulationConfigError> = schedule.iter().map(change).collect();
+        Ok(Self {
+            network: config.network().map_err(in_words)?,
+            changes: changes.map_err(in_words)?,
+            seed: config.seed().map_err(in_words)?,
+        })
+    }
+}
+
+fn in_words(error: EmulationConfigError) -> Diagnostic {
+    Diagnostic::of(&error)
+}

@@ -1,0 +1,276 @@
+//! The waker under loom: every interleaving, within three preemptions, of a program that polls and
+//! sleeps and a publisher. Each model also runs with one step wrong, and must then fail.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use loom::sync::Arc;
+use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use loom::sync::atomic::{AtomicU64, fence};
+use loom::thread;
+
+use super::state::{WANTS_RX, WANTS_TX, WakeAction, WakerState, WakerWord, has_listeners};
+
+/// Runs `model` over all schedules; panics where it fails.
+fn explore(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// Whether there is a schedule in which `model` fails.
+fn fails(model: impl Fn() + Sync + Send + 'static) -> bool {
+    catch_unwind(AssertUnwindSafe(|| explore(model))).is_err()
+}
+
+/// As `AtomicU64` has it.
+const RIGHT: u8 = 0;
+/// Without fences.
+const NO_FENCE: u8 = 1;
+/// With fences that are acquire and release only.
+const WEAK_FENCE: u8 = 2;
+/// Updates order nothing.
+const WEAK_UPDATE: u8 = 3;
+
+/// A word, right or with one mistake.
+struct ModelWord<const KIND: u8>(AtomicU64);
+
+impl<const KIND: u8> Default for ModelWord<KIND> {
+    fn default() -> Self {
+        Self(AtomicU64::new(0))
+    }
+}
+
+impl<const KIND: u8> WakerWord for ModelWord<KIND> {
+    fn acquire(&self) -> u64 {
+        self.0.load(Acquire)
+    }
+    fn load_relaxed(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+    fn store_relaxed(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+    fn increment(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+    fn decrement(&self) {
+        self.0.fetch_sub(1, Release);
+    }
+    fn update(&self, change: impl FnMut(u64) -> Option<u64>) -> Option<u64> {
+        let (set, fetch) = if KIND == WEAK_UPDATE { (Relaxed, Relaxed) } else { (AcqRel, Acquire) };
+        self.0.fetch_update(set, fetch, change).ok()
+    }
+    fn full_fence() {
+        match KIND {
+            NO_FENCE => {}
+            WEAK_FENCE => fence(AcqRel),
+            _ => fence(SeqCst),
+        }
+    }
+}
+
+/// What the program or the publisher does wrong.
+#[derive(Clone, Copy, PartialEq)]
+enum Mistake {
+    None,
+    /// The publisher looks for listeners before it publishes.
+    AsksFirst,
+    /// The program looks for frames before it arms, and not afterwards.
+    LooksFirst,
+    /// Wakers that are enlisted are never ticked.
+    NoTicks,
+}
+
+const HANDLE: u64 = 7;
+
+/// A ring, one program that has it open, and what it was told.
+struct Ring<const KIND: u8> {
+    /// Frames published so far.
+    published: AtomicU64,
+    /// Frames that the program knew of, and has used up.
+    used: AtomicU64,
+    any: ModelWord<KIND>,
+    waker: WakerState<ModelWord<KIND>>,
+    /// How often it was notified.
+    notified: AtomicU64,
+    enlisted: AtomicU64,
+}
+
+impl<const KIND: u8> Ring<KIND> {
+    fn with(published: u64) -> Arc<Self> {
+        let any = ModelWord::default();
+        any.store_relaxed(1);
+        Arc::new(Self {
+            published: AtomicU64::new(published),
+            used: AtomicU64::new(0),
+            any,
+            waker: WakerState::default(),
+            notified: AtomicU64::new(0),
+            enlisted: AtomicU64::new(0),
+        })
+    }
+
+    fn publish(&self, frames: u64, mistake: Mistake) {
+        let early = mistake == Mistake::AsksFirst;
+        let asked = early && self.wake();
+        self.published.store(frames, Release);
+        if !early || asked {
+            self.wake();
+        }
+    }
+
+    /// As `Listeners::wake` does.
+    fn wake(&self) -> bool {
+        if !has_listeners(&self.any) {
+            return false;
+        }
+        match self.waker.wake_for(WANTS_RX, || self.used.load(Acquire) != 0) {
+            WakeAction::Notify(handle) => self.notify(handle),
+            WakeAction::Enlist => self.enlisted.store(1, Release),
+            WakeAction::Nothing => return false,
+        }
+        true
+    }
+
+    fn notify(&self, handle: u64) {
+        assert_eq!(handle, HANDLE, "the handle that the program armed with");
+        self.notified.fetch_add(1, AcqRel);
+    }
+
+    /// As `OpenHandle::poll` does; the frames that it has seen.
+    fn poll(&self, interest: u64, mistake: Mistake) -> u64 {
+        self.waker.begin_poll(interest);
+        let first = self.published.load(Acquire);
+        self.waker.arm(HANDLE, interest, first != 0);
+        let seen = if first == 0 && mistake != Mistake::LooksFirst {
+            self.published.load(Acquire)
+        } else {
+            first
+        };
+        self.waker.end_poll();
+        seen
+    }
+
+    /// What the ticker does when all is quiet.
+    fn tick_twice(&self, mistake: Mistake) {
+        if mistake == Mistake::NoTicks || self.enlisted.load(Acquire) == 0 {
+            return;
+        }
+        for _ in 0..2 {
+            if let Some(handle) = self.waker.tick().notify {
+                self.notify(handle);
+            }
+        }
+    }
+
+    /// Whether the program, which saw `seen` frames and sleeps, knows or is told of all.
+    fn assert_awake(&self, seen: u64) {
+        let was_notified = self.notified.load(Acquire) != 0;
+        assert!(seen == self.published.load(Acquire) || was_notified, "asleep for ever");
+    }
+}
+
+/// A program finds nothing and sleeps while a frame is published.
+fn sleeper<const KIND: u8>(mistake: Mistake) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let ring = Ring::<KIND>::with(0);
+        let publisher = thread::spawn({
+            let ring = ring.clone();
+            move || ring.publish(1, mistake)
+        });
+        let seen = ring.poll(WANTS_RX, mistake);
+        publisher.join().unwrap();
+        if seen == 0 {
+            ring.tick_twice(mistake);
+        }
+        ring.assert_awake(seen);
+    }
+}
+
+#[test]
+fn a_program_that_sleeps_sees_what_is_published_or_is_notified() {
+    explore(sleeper::<RIGHT>(Mistake::None));
+}
+
+#[test]
+fn without_either_fence_or_order_of_steps_a_program_may_sleep_for_ever() {
+    assert!(fails(sleeper::<NO_FENCE>(Mistake::None)), "no fences");
+    assert!(fails(sleeper::<WEAK_FENCE>(Mistake::None)), "weaker fences");
+    assert!(fails(sleeper::<RIGHT>(Mistake::AsksFirst)), "a publisher that asks first");
+    assert!(fails(sleeper::<RIGHT>(Mistake::LooksFirst)), "a program that looks first");
+}
+
+#[test]
+fn without_the_order_of_updates_a_handle_is_notified_that_nobody_has() {
+    assert!(fails(|| {
+        let ring = Ring::<WEAK_UPDATE>::with(0);
+        let publisher = thread::spawn({
+            let ring = ring.clone();
+            move || ring.publish(1, Mistake::None)
+        });
+        let seen = ring.poll(WANTS_RX, Mistake::None);
+        publisher.join().unwrap();
+        ring.assert_awake(seen);
+    }));
+}
+
+/// An edge-triggered program is answered "ready", uses up all there is, and sleeps without another
+/// poll, while one more frame is published.
+fn edge_triggered<const KIND: u8>(mistake: Mistake) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let ring = Ring::<KIND>::with(1);
+        let publisher = thread::spawn({
+            let ring = ring.clone();
+            move || ring.publish(2, mistake)
+        });
+        ring.poll(WANTS_RX, mistake);
+        let seen = ring.published.load(Acquire);
+        ring.used.store(1, Release);
+        publisher.join().unwrap();
+        ring.tick_twice(mistake);
+        ring.assert_awake(seen);
+    }
+}
+
+#[test]
+fn an_edge_triggered_program_is_notified_of_what_came_after_its_last_look() {
+    explore(edge_triggered::<RIGHT>(Mistake::None));
+}
+
+#[test]
+fn without_fences_or_ticks_an_edge_triggered_program_may_sleep_for_ever() {
+    assert!(fails(edge_triggered::<RIGHT>(Mistake::NoTicks)), "no ticks");
+    assert!(fails(edge_triggered::<NO_FENCE>(Mistake::None)), "no fences");
+}
+
+/// Two programs share an open file: one sleeps for frames, the other one polls for room, which there
+/// is.
+fn shared_file(tick: bool) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let ring = Ring::<RIGHT>::with(0);
+        let publisher = thread::spawn({
+            let ring = ring.clone();
+            move || ring.publish(1, Mistake::None)
+        });
+        let other = thread::spawn({
+            let ring = ring.clone();
+            move || {
+                ring.waker.begin_poll(WANTS_TX);
+                ring.waker.arm(HANDLE, WANTS_TX, true);
+                ring.waker.end_poll();
+            }
+        });
+        let seen = ring.poll(WANTS_RX, Mistake::None);
+        publisher.join().unwrap();
+        other.join().unwrap();
+        if tick {
+            ring.tick_twice(Mistake::None);
+        }
+        ring.assert_awake(seen);
+    }
+}
+
+#[test]
+fn a_poll_for_the_other_direction_leaves_nobody_asleep() {
+    explore(shared_file(true));
+}

@@ -1,0 +1,207 @@
+//! The words of one waker, over any storage: what `loom` explores is what runs.
+//!
+//! ```text
+//!   program's poll                                   publisher
+//!   arm: stores handle and bits, full fence          publishes, full fence
+//!   looks for frames once more                       has_listeners, then wake_for: reads the bits
+//! ```
+//!
+//! Of the two fences one comes first, so either the poll sees what was published, or the publisher
+//! sees the bits.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// A word that polls and publishers write.
+pub(super) trait WakerWord: Default {
+    /// Reads it; what was written before its last update is visible afterwards.
+    fn acquire(&self) -> u64;
+    /// Reads it, and orders nothing.
+    fn load_relaxed(&self) -> u64;
+    /// Writes it, and orders nothing.
+    fn store_relaxed(&self, value: u64);
+    /// Adds one, and orders nothing.
+    fn increment(&self);
+    /// Subtracts one, after everything written so far.
+    fn decrement(&self);
+    /// Replaces it atomically by what `change` returns, if anything; the value before, if it did.
+    /// Acquire and release.
+    fn update(&self, change: impl FnMut(u64) -> Option<u64>) -> Option<u64>;
+    /// Orders all that came before, in every thread's view, before all that follows.
+    fn full_fence();
+}
+
+impl WakerWord for AtomicU64 {
+    fn acquire(&self) -> u64 {
+        self.load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn load_relaxed(&self) -> u64 {
+        self.load(Ordering::Relaxed)
+    }
+
+    fn store_relaxed(&self, value: u64) {
+        self.store(value, Ordering::Relaxed);
+    }
+
+    fn increment(&self) {
+        self.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn decrement(&self) {
+        self.fetch_sub(1, Ordering::Release);
+    }
+
+    fn update(&self, change: impl FnMut(u64) -> Option<u64>) -> Option<u64> {
+        self.fetch_update(Ordering::AcqRel, Ordering::Acquire, change).ok()
+    }
+
+    #[inline(always)]
+    fn full_fence() {
+        fence(Ordering::SeqCst);
+    }
+}
+
+pub(super) const WANTS_TX: u64 = 1;
+pub(super) const WANTS_RX: u64 = 1 << 1;
+/// Every poll since it was armed first was answered "ready".
+const ANSWERED_READY: u64 = 1 << 2;
+/// Something was published since then that the program has not been told of.
+const HAS_PENDING: u64 = 1 << 3;
+/// It is in the ticker's list.
+const IN_TICKER: u64 = 1 << 4;
+/// A tick has seen that something is pending.
+const TICKED_ONCE: u64 = 1 << 5;
+/// When it was answered "ready" last, it polled again without being told.
+const POLLS_AGAIN: u64 = 1 << 6;
+
+/// What a publisher has to do for one waker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WakeAction {
+    Nothing,
+    /// Notify this handle.
+    Notify(u64),
+    /// Add it to the ticker's list.
+    Enlist,
+}
+
+/// What became of a waker in the ticker's list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TickResult {
+    /// Notify this handle.
+    pub(super) notify: Option<u64>,
+    /// It stays in the list.
+    pub(super) stays: bool,
+}
+
+/// What one open file's polls have said.
+#[derive(Debug, Default)]
+pub(super) struct WakerState<W> {
+    bits: W,
+    /// Polls under way.
+    polls: W,
+    handle: W,
+}
+
+impl<W: WakerWord> WakerState<W> {
+    /// The bits, to be shown.
+    pub(super) fn bits(&self) -> u64 {
+        self.bits.load_relaxed()
+    }
+
+    /// A poll for these directions begins.
+    pub(super) fn begin_poll(&self, interest: u64) {
+        self.polls.increment();
+        self.bits.update(|bits| {
+            if !is_armed(bits) || bits & ANSWERED_READY == 0 {
+                return None;
+            }
+            // Another poll of the same file may wait for the other direction.
+            let all = bits & (WANTS_TX | WANTS_RX) & !interest == 0;
+            Some((if all { bits & !(HAS_PENDING | TICKED_ONCE) } else { bits }) | POLLS_AGAIN)
+        });
+    }
+
+    /// A poll ends.
+    pub(super) fn end_poll(&self) {
+        self.polls.decrement();
+    }
+
+    /// Asks to be woken for these directions; `ready` is what the poll is answered. A poll that is
+    /// not ready looks once more afterwards.
+    pub(super) fn arm(&self, handle: u64, interest: u64, ready: bool) {
+        self.handle.store_relaxed(handle);
+        self.bits.update(|bits| {
+            // Another poll of the same file may sleep since earlier.
+            let ready = ready && (!is_armed(bits) || bits & ANSWERED_READY != 0);
+            Some((bits & !ANSWERED_READY) | interest | if ready { ANSWERED_READY } else { 0 })
+        });
+        // Pairs with the fence in `has_listeners`.
+        W::full_fence();
+    }
+
+    /// Disarms it, whatever it waits for; the handle to notify, if it was armed.
+    pub(super) fn disarm(&self) -> Option<u64> {
+        let before = self.bits.update(|bits| is_armed(bits).then(|| without_arming(bits)));
+        before.map(|_| self.handle.load_relaxed())
+    }
+
+    /// Has it notified in a tick or two. Whether it is to be added to the ticker's list.
+    pub(super) fn mark_pending(&self) -> bool {
+        let before =
+            self.bits.update(|bits| is_armed(bits).then_some(bits | HAS_PENDING | IN_TICKER));
+        before.is_some_and(|bits| bits & IN_TICKER == 0)
+    }
+
+    /// Something was published for a direction; `idle` tells whether the program has used up all
+    /// that it knew of.
+    pub(super) fn wake_for(&self, direction: u64, idle: impl Fn() -> bool) -> WakeAction {
+        let mut urgent = false;
+        let before = self.bits.update(|bits| {
+            if bits & direction == 0 {
+                return None;
+            }
+            let awake = bits & POLLS_AGAIN != 0 || self.polls.acquire() > 0 || !idle();
+            urgent = bits & ANSWERED_READY == 0 || !awake;
+            Some(if urgent { without_arming(bits) } else { bits | HAS_PENDING | IN_TICKER })
+        });
+        match before {
+            Some(_) if urgent => WakeAction::Notify(self.handle.load_relaxed()),
+            Some(bits) if bits & IN_TICKER == 0 => WakeAction::Enlist,
+            _ => WakeAction::Nothing,
+        }
+    }
+
+    /// A tick, while it is in the ticker's list.
+    pub(super) fn tick(&self) -> TickResult {
+        let (mut notified, mut stays) = (false, false);
+        self.bits.update(|bits| {
+            let pending = is_armed(bits) && bits & HAS_PENDING != 0;
+            notified = pending && bits & TICKED_ONCE != 0;
+            stays = pending && !notified;
+            Some(match (notified, stays) {
+                // It did not come back.
+                (true, _) => without_arming(bits) & !(IN_TICKER | POLLS_AGAIN),
+                (_, true) => bits | TICKED_ONCE,
+                _ => bits & !IN_TICKER,
+            })
+        });
+        TickResult { notify: notified.then(|| self.handle.load_relaxed()), stays }
+    }
+}
+
+/// Whether anybody may wait for a ring, asked after something was published.
+#[inline(always)]
+pub(super) fn has_listeners<W: WakerWord>(any: &W) -> bool {
+    // Pairs with the fence in `WakerState::arm`.
+    W::full_fence();
+    any.load_relaxed() != 0
+}
+
+fn is_armed(bits: u64) -> bool {
+    bits & (WANTS_TX | WANTS_RX) != 0
+}
+
+fn without_arming(bits: u64) -> u64 {
+    bits & !(WANTS_TX | WANTS_RX | ANSWERED_READY | HAS_PENDING | TICKED_ONCE)
+}

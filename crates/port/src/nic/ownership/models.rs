@@ -1,0 +1,218 @@
+//! The turns of host and program under loom: every interleaving, within three preemptions. Each model
+//! also runs with one step or ordering wrong, and must then fail.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use loom::sync::Arc;
+use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use loom::sync::atomic::{AtomicU32, AtomicU64};
+use loom::thread;
+
+use super::words::{
+    ClientClaim, OwnershipCell, OwnershipStorage, OwnershipWord, SyncDirection, claim_for_client,
+    claim_for_host, release_by_client, release_by_host, set_by_host,
+};
+
+/// Runs `model` over all schedules; panics where it fails.
+fn explore(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(model);
+}
+
+/// Whether there is a schedule in which `model` fails.
+fn fails(model: impl Fn() + Sync + Send + 'static) -> bool {
+    catch_unwind(AssertUnwindSafe(|| explore(model))).is_err()
+}
+
+/// As `AtomicU64` has it.
+const RIGHT: u8 = 0;
+/// Claims order nothing.
+const WEAK_CLAIM: u8 = 1;
+/// Releases order nothing.
+const WEAK_RELEASE: u8 = 2;
+/// A claim succeeds whoever has the word.
+const NO_CLAIM: u8 = 3;
+
+/// A word, right or with one mistake.
+#[derive(Default)]
+struct ModelCell<const KIND: u8>(AtomicU64);
+
+impl<const KIND: u8> OwnershipCell for ModelCell<KIND> {
+    fn acquire(&self) -> u64 {
+        self.0.load(if KIND == WEAK_CLAIM { Relaxed } else { Acquire })
+    }
+    fn release(&self, value: u64) {
+        self.0.store(value, if KIND == WEAK_RELEASE { Relaxed } else { Release });
+    }
+    fn load_relaxed(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+    fn store_relaxed(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+    fn claim(&self, owner: u64) -> Result<(), u64> {
+        if KIND == NO_CLAIM {
+            return Ok(());
+        }
+        let (success, failure) = match KIND {
+            WEAK_CLAIM => (Relaxed, Relaxed),
+            WEAK_RELEASE => (Acquire, Acquire),
+            _ => (AcqRel, Acquire),
+        };
+        self.0.compare_exchange(0, owner, success, failure).map(|_| ())
+    }
+}
+
+const WAY: SyncDirection = SyncDirection::Tx;
+const PROGRAM: u32 = 1 << 31;
+
+/// The words of one direction, and what a sync works on.
+struct Queue<const KIND: u8> {
+    words: [ModelCell<KIND>; 8],
+    /// Slots passed to the kernel so far.
+    slots: AtomicU32,
+}
+
+impl<const KIND: u8> OwnershipStorage for Queue<KIND> {
+    type Cell = ModelCell<KIND>;
+
+    fn cell(&self, _: SyncDirection, word: OwnershipWord) -> &ModelCell<KIND> {
+        &self.words[word as usize]
+    }
+}
+
+impl<const KIND: u8> Queue<KIND> {
+    /// Lent to the program, and free.
+    fn lent() -> Arc<Self> {
+        let words = std::array::from_fn(|_| ModelCell::default());
+        let queue = Self { words, slots: AtomicU32::new(0) };
+        queue.cell(WAY, OwnershipWord::Holder).store_relaxed(PROGRAM.into());
+        Arc::new(queue)
+    }
+
+    /// One more slot; it must be where the word says that it stands.
+    fn sync(&self) {
+        // Not one atomic step, and ordered by nothing: only who has the words to itself sees all of it.
+        let slots = self.slots.load(Relaxed) + 1;
+        self.slots.store(slots, Relaxed);
+        let anchor = self.cell(WAY, OwnershipWord::In);
+        assert_eq!(
+            anchor.load_relaxed(),
+            u64::from(slots - 1),
+            "it goes on where the other left off"
+        );
+        anchor.store_relaxed(slots.into());
+    }
+
+    fn host_turn(&self, only: bool) -> bool {
+        if !claim_for_host(self, WAY) {
+            return false;
+        }
+        self.sync();
+        let stands = self.cell(WAY, OwnershipWord::In).load_relaxed() as u32;
+        release_by_host(self, WAY, [stands, 0], only);
+        true
+    }
+
+    fn program_turn(&self) -> bool {
+        let claimed = claim_for_client(self, WAY, PROGRAM) == ClientClaim::Claimed;
+        if claimed {
+            self.sync();
+            release_by_client(self, WAY);
+        }
+        claimed
+    }
+}
+
+/// Host and program sync one queue, each twice.
+fn take_turns<const KIND: u8>() -> impl Fn() + Send + Sync + 'static {
+    || {
+        let queue = Queue::<KIND>::lent();
+        let program = thread::spawn({
+            let queue = queue.clone();
+            move || u64::from(queue.program_turn()) + u64::from(queue.program_turn())
+        });
+        let host = u64::from(queue.host_turn(false)) + u64::from(queue.host_turn(false));
+        let turns = host + program.join().unwrap();
+        assert_eq!(queue.cell(WAY, OwnershipWord::In).acquire(), turns);
+    }
+}
+
+#[test]
+fn a_queue_is_synced_by_one_process_at_a_time_that_goes_on_where_the_other_left_off() {
+    explore(take_turns::<RIGHT>());
+}
+
+#[test]
+fn without_claims_or_their_orderings_two_processes_race_for_a_queue() {
+    assert!(fails(take_turns::<NO_CLAIM>()), "nothing claimed");
+    assert!(fails(take_turns::<WEAK_CLAIM>()), "claims that acquire nothing");
+    assert!(fails(take_turns::<WEAK_RELEASE>()), "releases that release nothing");
+}
+
+/// A program that asks first whether it may, and claims then.
+fn asks_before_it_claims<const KIND: u8>(queue: &Queue<KIND>) -> bool {
+    let may = queue.cell(WAY, OwnershipWord::ByHost).acquire() == 0;
+    may && queue.cell(WAY, OwnershipWord::Owner).claim(PROGRAM.into()).is_ok()
+}
+
+/// The host keeps the queue to itself, and has a turn. From then on no program may sync: there is
+/// something that only the host can do. `claims` is how the program claims.
+fn kept_to_host(
+    claims: fn(&Queue<RIGHT>) -> bool,
+    keeps: bool,
+) -> impl Fn() + Send + Sync + 'static {
+    move || {
+        let queue = Queue::<RIGHT>::lent();
+        // Set within the host's turn, behind which there is none of the program's.
+        let special = Arc::new(AtomicU64::new(0));
+        let program = thread::spawn({
+            let (queue, special) = (queue.clone(), special.clone());
+            move || {
+                if claims(&queue) {
+                    assert_eq!(special.load(Relaxed), 0, "it syncs what only the host can");
+                    release_by_client(&*queue, WAY);
+                }
+            }
+        });
+        if keeps {
+            set_by_host(&*queue, WAY, true);
+        }
+        if claim_for_host(&*queue, WAY) {
+            special.store(1, Relaxed);
+            release_by_host(&*queue, WAY, [0, 0], keeps);
+        }
+        program.join().unwrap();
+    }
+}
+
+fn claims_right(queue: &Queue<RIGHT>) -> bool {
+    claim_for_client(queue, WAY, PROGRAM) == ClientClaim::Claimed
+}
+
+#[test]
+fn after_a_turn_of_a_host_that_keeps_the_queue_no_program_syncs_it() {
+    explore(kept_to_host(claims_right, true));
+}
+
+#[test]
+fn a_program_that_asks_before_it_claims_or_a_host_that_says_nothing_breaks_that() {
+    assert!(fails(kept_to_host(asks_before_it_claims, true)), "asks first");
+    assert!(fails(kept_to_host(claims_right, false)), "says nothing");
+}
+
+#[test]
+fn a_program_that_the_queue_is_no_longer_lent_to_does_not_claim_it() {
+    explore(|| {
+        let queue = Queue::<RIGHT>::lent();
+        let program = thread::spawn({
+            let queue = queue.clone();
+            move || queue.program_turn()
+        });
+        queue.cell(WAY, OwnershipWord::Holder).release(0);
+        let claimed_late = queue.program_turn();
+        program.join().unwrap();
+        assert!(!claimed_late);
+    });
+}

@@ -1,0 +1,176 @@
+//! The words of a queue that is lent, over any storage: what `loom` explores is what runs.
+//!
+//! ```text
+//!   host                                         program
+//!   HostOnly := 1, then claims Owner             claims Owner, then reads HostOnly
+//!   anchors, HostOnly := 0 or 1                  reads anchors and the kernel's indices, syncs
+//!   Owner := 0 (Release)          <---------->   Owner := 0 (Release)
+//! ```
+//!
+//! Whoever claims the owner's word sees all that the one before wrote. The program reads `HostOnly`
+//! after its claim, so once the host has had a turn with the word set, no program syncs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use slipring_ring::PersistentWords;
+
+/// `Owner`, when it is the host that syncs; 0 is nobody.
+pub(in crate::xdp) const HOST_OWNER: u64 = 1;
+
+/// Which half of the words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::xdp) enum SyncDirection {
+    Tx = 0,
+    Rx = 1,
+}
+
+/// The words of one direction, by their places.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::xdp) enum OwnershipWord {
+    Owner = 0,
+    ByHost = 1,
+    In = 2,
+    Out = 3,
+    Packets = 4,
+    Bytes = 5,
+    Refused = 6,
+    Holder = 7,
+}
+
+/// One word.
+pub(in crate::xdp) trait OwnershipCell {
+    /// Reads it; what its writer wrote before is visible afterwards.
+    fn acquire(&self) -> u64;
+    /// Writes it after everything written so far.
+    fn release(&self, value: u64);
+    /// Reads it, and orders nothing.
+    fn load_relaxed(&self) -> u64;
+    /// Writes it, and orders nothing.
+    fn store_relaxed(&self, value: u64);
+    /// Atomically replaces 0 by `owner`; otherwise the owner there is. Acquire.
+    fn claim(&self, owner: u64) -> Result<(), u64>;
+}
+
+impl OwnershipCell for AtomicU64 {
+    #[inline(always)]
+    fn acquire(&self) -> u64 {
+        self.load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    fn release(&self, value: u64) {
+        self.store(value, Ordering::Release);
+    }
+
+    #[inline(always)]
+    fn load_relaxed(&self) -> u64 {
+        self.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn store_relaxed(&self, value: u64) {
+        self.store(value, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn claim(&self, owner: u64) -> Result<(), u64> {
+        self.compare_exchange(0, owner, Ordering::AcqRel, Ordering::Acquire).map(|_| ())
+    }
+}
+
+/// Storage of the words of both directions.
+pub(in crate::xdp) trait OwnershipStorage {
+    /// The words' type.
+    type Cell: OwnershipCell;
+    /// One of them.
+    fn cell(&self, direction: SyncDirection, word: OwnershipWord) -> &Self::Cell;
+}
+
+impl OwnershipStorage for PersistentWords<2> {
+    type Cell = AtomicU64;
+
+    #[inline(always)]
+    fn cell(&self, direction: SyncDirection, word: OwnershipWord) -> &AtomicU64 {
+        PersistentWords::word(self, direction as u64, word as u64)
+    }
+}
+
+/// The host claims a direction; false while a program syncs it.
+#[inline(always)]
+pub(in crate::xdp) fn claim_for_host(words: &impl OwnershipStorage, way: SyncDirection) -> bool {
+    match words.cell(way, OwnershipWord::Owner).claim(HOST_OWNER) {
+        // A thread of the host that panicked has left its word; the queue's lock keeps others out.
+        Ok(()) | Err(HOST_OWNER) => true,
+        Err(_) => false,
+    }
+}
+
+/// Says whether only the host may sync a direction.
+#[inline(always)]
+pub(in crate::xdp) fn set_by_host(words: &impl OwnershipStorage, way: SyncDirection, only: bool) {
+    // Release: pairs with the acquire in `claim_for_client`, so that the program finds what was done
+    // before.
+    words.cell(way, OwnershipWord::ByHost).release(only.into());
+}
+
+/// The host leaves a direction. `anchors` say which slots go with index 0 of the kernel's rings;
+/// `only` that programs cannot go on with what there is.
+#[inline(always)]
+pub(in crate::xdp) fn release_by_host(
+    words: &impl OwnershipStorage,
+    way: SyncDirection,
+    anchors: [u32; 2],
+    only: bool,
+) {
+    for (word, anchor) in [OwnershipWord::In, OwnershipWord::Out].into_iter().zip(anchors) {
+        words.cell(way, word).store_relaxed(anchor.into());
+    }
+    set_by_host(words, way, only);
+    // Release: pairs with the next claim.
+    words.cell(way, OwnershipWord::Owner).release(0);
+}
+
+/// What came of a program's claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::xdp) enum ClientClaim {
+    /// The direction is the program's until it calls [`release_by_client`].
+    Claimed,
+    /// Somebody else syncs it, and will have moved what there was.
+    Busy,
+    /// Only the host may sync it, or it is no longer lent to this program.
+    HostOnly,
+}
+
+/// The program with the number `who` claims a direction.
+#[cfg_attr(
+    not(test),
+    allow(dead_code, reason = "the models run it; C programs have it in a header")
+)]
+#[inline(always)]
+pub(in crate::xdp) fn claim_for_client(
+    words: &impl OwnershipStorage,
+    way: SyncDirection,
+    who: u32,
+) -> ClientClaim {
+    let who = u64::from(who);
+    if words.cell(way, OwnershipWord::Holder).acquire() != who {
+        return ClientClaim::HostOnly;
+    }
+    if words.cell(way, OwnershipWord::Owner).claim(who).is_err() {
+        return ClientClaim::Busy;
+    }
+    // After the claim: the host may have set it in its last turn.
+    if words.cell(way, OwnershipWord::ByHost).acquire() != 0 {
+        release_by_client(words, way);
+        return ClientClaim::HostOnly;
+    }
+    ClientClaim::Claimed
+}
+
+/// The program leaves a direction.
+#[cfg_attr(not(test), allow(dead_code, reason = "as `claim_for_client`"))]
+#[inline(always)]
+pub(in crate::xdp) fn release_by_client(words: &impl OwnershipStorage, way: SyncDirection) {
+    // Release: pairs with the next claim.
+    words.cell(way, OwnershipWord::Owner).release(0);
+}

@@ -1,0 +1,47 @@
+//! Waiting in a loop of the caller's own: the waiter's descriptor among others.
+
+use super::{WaitSet, Waiter, poll_queues};
+use crate::clock::Nanos;
+use crate::error::RunError;
+
+/// What [`Waiter::arm`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArmResult {
+    /// A queue has what was asked for, or has just ended: do not sleep.
+    Ready,
+    /// Nothing is ready: sleep, but no longer than until this time of [`crate::now`].
+    Until(Option<Nanos>),
+}
+
+impl Waiter {
+    /// Syncs, and prepares for a sleep of the caller's own, until this waiter's descriptor becomes
+    /// readable. [`Self::disarm`] ends it, whatever this returns. `queues` are those of [`Self::new`].
+    ///
+    /// # Errors
+    /// [`RunError`] of a queue's sync.
+    pub fn arm(&mut self, queues: &mut (impl WaitSet + ?Sized)) -> Result<ArmResult, RunError> {
+        self.register(queues)?;
+        queues.each(&mut |queue, interest| {
+            queue.before_sleep(interest);
+            Ok(())
+        })?;
+        if poll_queues(queues)? {
+            return Ok(ArmResult::Ready);
+        }
+        Ok(ArmResult::Until(self.sleeps_until(queues, None)))
+    }
+
+    /// Ends the sleep that [`Self::arm`] prepared for, and syncs. Whether a queue has what its
+    /// interest asks for.
+    ///
+    /// # Errors
+    /// As [`Self::arm`].
+    pub fn disarm(&mut self, queues: &mut (impl WaitSet + ?Sized)) -> Result<bool, RunError> {
+        queues.each(&mut |queue, _| {
+            queue.after_sleep();
+            Ok(())
+        })?;
+        self.unwatch_edges(queues)?;
+        poll_queues(queues)
+    }
+}
