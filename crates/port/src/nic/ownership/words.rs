@@ -15,18 +15,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use slipring_ring::PersistentWords;
 
 /// `Owner`, when it is the host that syncs; 0 is nobody.
-pub(in crate::xdp) const HOST_OWNER: u64 = 1;
+pub(crate) const HOST_OWNER: u64 = 1;
 
 /// Which half of the words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::xdp) enum SyncDirection {
+pub(crate) enum SyncDirection {
     Tx = 0,
     Rx = 1,
 }
 
 /// The words of one direction, by their places.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::xdp) enum OwnershipWord {
+pub(crate) enum OwnershipWord {
     Owner = 0,
     ByHost = 1,
     In = 2,
@@ -38,7 +38,7 @@ pub(in crate::xdp) enum OwnershipWord {
 }
 
 /// One word.
-pub(in crate::xdp) trait OwnershipCell {
+pub(crate) trait OwnershipCell {
     /// Reads it; what its writer wrote before is visible afterwards.
     fn acquire(&self) -> u64;
     /// Writes it after everything written so far.
@@ -79,7 +79,7 @@ impl OwnershipCell for AtomicU64 {
 }
 
 /// Storage of the words of both directions.
-pub(in crate::xdp) trait OwnershipStorage {
+pub(crate) trait OwnershipStorage {
     /// The words' type.
     type Cell: OwnershipCell;
     /// One of them.
@@ -97,7 +97,7 @@ impl OwnershipStorage for PersistentWords<2> {
 
 /// The host claims a direction; false while a program syncs it.
 #[inline(always)]
-pub(in crate::xdp) fn claim_for_host(words: &impl OwnershipStorage, way: SyncDirection) -> bool {
+pub(crate) fn claim_for_host(words: &impl OwnershipStorage, way: SyncDirection) -> bool {
     match words.cell(way, OwnershipWord::Owner).claim(HOST_OWNER) {
         // A thread of the host that panicked has left its word; the queue's lock keeps others out.
         Ok(()) | Err(HOST_OWNER) => true,
@@ -107,7 +107,7 @@ pub(in crate::xdp) fn claim_for_host(words: &impl OwnershipStorage, way: SyncDir
 
 /// Says whether only the host may sync a direction.
 #[inline(always)]
-pub(in crate::xdp) fn set_by_host(words: &impl OwnershipStorage, way: SyncDirection, only: bool) {
+pub(crate) fn set_by_host(words: &impl OwnershipStorage, way: SyncDirection, only: bool) {
     // Release: pairs with the acquire in `claim_for_client`, so that the program finds what was done
     // before.
     words.cell(way, OwnershipWord::ByHost).release(only.into());
@@ -116,7 +116,7 @@ pub(in crate::xdp) fn set_by_host(words: &impl OwnershipStorage, way: SyncDirect
 /// The host leaves a direction. `anchors` say which slots go with index 0 of the kernel's rings;
 /// `only` that programs cannot go on with what there is.
 #[inline(always)]
-pub(in crate::xdp) fn release_by_host(
+pub(crate) fn release_by_host(
     words: &impl OwnershipStorage,
     way: SyncDirection,
     anchors: [u32; 2],
@@ -132,7 +132,7 @@ pub(in crate::xdp) fn release_by_host(
 
 /// What came of a program's claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::xdp) enum ClientClaim {
+pub(crate) enum ClientClaim {
     /// The direction is the program's until it calls [`release_by_client`].
     Claimed,
     /// Somebody else syncs it, and will have moved what there was.
@@ -147,7 +147,7 @@ pub(in crate::xdp) enum ClientClaim {
     allow(dead_code, reason = "the models run it; C programs have it in a header")
 )]
 #[inline(always)]
-pub(in crate::xdp) fn claim_for_client(
+pub(crate) fn claim_for_client(
     words: &impl OwnershipStorage,
     way: SyncDirection,
     who: u32,
@@ -170,7 +170,7 @@ pub(in crate::xdp) fn claim_for_client(
 /// The program leaves a direction.
 #[cfg_attr(not(test), allow(dead_code, reason = "as `claim_for_client`"))]
 #[inline(always)]
-pub(in crate::xdp) fn release_by_client(words: &impl OwnershipStorage, way: SyncDirection) {
+pub(crate) fn release_by_client(words: &impl OwnershipStorage, way: SyncDirection) {
     // Release: pairs with the next claim.
     words.cell(way, OwnershipWord::Owner).release(0);
 }
