@@ -8,8 +8,8 @@
 //!
 //! | part | what |
 //! |---|---|
-//! | [`Splitter`] | a keyed hash of a frame's flow, the same for both directions |
-//! | [`Spread`] | which of a group's outputs a hash belongs to |
+//! | [`FlowSplitter`] | a keyed hash of a frame's flow, the same for both directions |
+//! | [`OutputSpread`] | which of a group's outputs a hash belongs to |
 //! | [`Backlog`] | frames that wait for outputs which are full |
 //!
 //! # Invariants

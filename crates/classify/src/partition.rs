@@ -11,7 +11,7 @@ use crate::trie::{Trie, TrieKey};
 /// The classes of a field, and which of its values are of which class.
 #[derive(Clone, Debug)]
 pub struct Partition {
-    /// Where the class changes, ascending; the first is [`Point::MIN`].
+    /// Where the class changes, ascending; the first is [`FieldPoint::MIN`].
     starts: Vec<(FieldPoint, u32)>,
     rows: BitRows,
 }

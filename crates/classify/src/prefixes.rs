@@ -128,7 +128,7 @@ impl<K: TrieKey> PrefixMap<K> {
         }
     }
 
-    /// What the longest prefixes of many values map to, [`NONE`] for those that no prefix holds;
+    /// What the longest prefixes of many values map to, [`NO_PREFIX`] for those that no prefix holds;
     /// costs less than asking for one after the other.
     pub fn get_many(&self, keys: &[K], numbers: &mut [u32]) {
         match &self.trie {

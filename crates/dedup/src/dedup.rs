@@ -64,7 +64,7 @@ impl Dedup {
     /// Remembers by `limits`; `secret` keys the hash and should be random.
     ///
     /// # Errors
-    /// [`LimitError`] when the limits make no sense.
+    /// [`DedupLimitError`] when the limits make no sense.
     pub fn new(limits: DedupLimits, secret: [u64; 2]) -> Result<Self, DedupLimitError> {
         limits.check()?;
         Ok(Self {

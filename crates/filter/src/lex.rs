@@ -119,7 +119,7 @@ pub(crate) struct Lexeme<'t> {
     pub(crate) column: usize,
 }
 
-/// Cuts the whole text; the last lexeme is [`Token::End`].
+/// Cuts the whole text; the last lexeme is [`FilterToken::End`].
 pub(crate) fn lex(text: &str) -> Result<Vec<Lexeme<'_>>, FilterError> {
     let mut lexemes = Vec::new();
     let (mut rest, mut column) = (text, 1);

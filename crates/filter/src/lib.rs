@@ -14,8 +14,8 @@
 //! VLAN tags are expected inside the frame, where they were on the wire.
 //!
 //! # Invariants
-//! 1. A [`Program`] exists only after its check: it ends, jumps only forward, and stays inside
-//!    its own code and memory. So [`Program::run`] needs no error path.
+//! 1. A [`CbpfProgram`] exists only after its check: it ends, jumps only forward, and stays inside
+//!    its own code and memory. So [`CbpfProgram::run`] needs no error path.
 //! 2. The parser accepts only what can be compiled; what remains to fail afterwards is size.
 //!
 //! # Example

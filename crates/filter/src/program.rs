@@ -22,7 +22,7 @@ impl CbpfProgram {
     /// Checks instructions from elsewhere and makes them runnable.
     ///
     /// # Errors
-    /// The first rule broken; see [`ProgramError`].
+    /// The first rule broken; see [`CbpfProgramError`].
     pub fn from_raw(insns: Vec<CbpfInsn>) -> Result<Self, CbpfProgramError> {
         check::check(&insns)?;
         let steps = interpreter::decode(&insns);

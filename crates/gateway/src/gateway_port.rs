@@ -134,7 +134,7 @@ impl GatewayPort {
     }
 
     /// Asks again where nobody answered; how many frames were dropped as
-    /// [`Refusal::Unresolved`] because nobody ever did.
+    /// [`GatewayDropReason::Unresolved`] because nobody ever did.
     pub fn tick(&mut self, now_ns: u64) -> u64 {
         let Self { own, neighbours, tx_queue: outbox, .. } = self;
         neighbours.tick(now_ns, &mut |host, known| outbox.extend(request(own, host, known)))

@@ -59,7 +59,7 @@ impl Subnet {
     /// The subnet around an address.
     ///
     /// # Errors
-    /// [`SideError::Prefix`], or [`SideError::NoHost`] for a broadcast or multicast address.
+    /// [`RouterInterfaceError::Prefix`], or [`RouterInterfaceError::NoHost`] for a broadcast or multicast address.
     pub fn new(address: IpAddr, prefix_len: u8) -> Result<Self, RouterInterfaceError> {
         let subnet = Self { address, prefix_len };
         if u32::from(prefix_len) > width(address) {
@@ -104,7 +104,7 @@ impl RouterInterface {
     /// gateway of its kind, where there is one.
     ///
     /// # Errors
-    /// [`SideError`] for what no port can be.
+    /// [`RouterInterfaceError`] for what no port can be.
     pub fn new(
         mac: MacAddr,
         subnets: Vec<Subnet>,

@@ -1,4 +1,4 @@
-//! A router between two subnets, one [`Gate`] at each port.
+//! A router between two subnets, one [`GatewayPort`] at each port.
 //!
 //! ```text
 //!   host --frame--> Gate::receive --pass--> (a link, as emulated) --> Gate::send --frame--> host
@@ -22,9 +22,9 @@
 //! ```
 //!
 //! # Invariants
-//! 1. A frame that was taken is either sent later, exactly once, or counted by [`Gate::tick`].
+//! 1. A frame that was taken is either sent later, exactly once, or counted by [`GatewayPort::tick`].
 //! 2. Frames for one host leave in the order in which they came, also those that waited, as long
-//!    as what [`Gate::pop`] gives is sent before the next frame is handed in.
+//!    as what [`GatewayPort::pop`] gives is sent before the next frame is handed in.
 //! 3. Memory is bounded by the subnets' hosts that answered, and by fixed numbers of frames that
 //!    wait, however many hosts are asked for.
 //!

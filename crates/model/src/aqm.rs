@@ -1,26 +1,27 @@
 //! Active queue management: when a queue drops or marks before it is full.
 //!
-//! Two families, told apart by who owns the packets:
+//! Two families of algorithms: either the caller owns the packets, or the algorithm does.
 //!
 //! | family | types | the caller |
 //! |---|---|---|
 //! | one FIFO | [`Red`], [`CoDel`], [`Pie`]; any of them as [`FifoAqm`] | keeps the FIFO and asks the [`Aqm`] |
-//! | several queues | [`FqCoDel`], [`FqPie`], [`DualPi2`]; any as [`MultiQueue`] | hands over opaque [`Entry`]s and takes them back |
+//! | several queues | [`FqCoDel`], [`FqPie`], [`DualPi2`]; any of them as [`MultiQueue`] | enqueues and dequeues [`QueuedPacket`]s |
 //!
 //! ```text
 //!   arrival --> admit? --> FIFO --> dequeue? --> link        Keep, Mark or Drop at each "?"
 //! ```
 //!
-//! A caller tells each decision the time and what is in the queue. Timers of the algorithms are
-//! made up for at the next call: as nothing happens to a queue between two calls, the result is
-//! the same as if they had fired on time.
+//! The caller passes the time and the queue's contents to each decision. A timer of the algorithm
+//! that expired between two calls runs at the next call. Nothing happens to the queue between two
+//! calls, so the result is the same as if the timer had fired on time.
 //!
 //! # Invariants
-//! 1. Times given to one object never decrease; an older one counts as the latest.
-//! 2. `Mark` is said only for packets whose ECN field allows it, and only if the parameters do.
-//! 3. In what owns packets: entries in = entries out + entries lost + [`MultiQueue::packets`].
+//! 1. Times given to one object never decrease. An earlier time counts as the latest.
+//! 2. The verdict is `Mark` only for packets whose ECN field allows it, and only if the
+//!    parameters do.
+//! 3. In types that own packets: entries in = entries out + entries lost + [`MultiQueue::packets`].
 //!
-//! Not for: limits of a plain FIFO (a comparison that its owner makes), payload, clocks.
+//! Not for: limits of a plain FIFO (its owner compares them), payload, clocks.
 //!
 //! ```
 //! use slipring_model::aqm::{Aqm, CoDel, CoDelSpec, Leaving, QueueView, Verdict};
@@ -53,18 +54,18 @@ pub use red::{Red, RedSpec, RedUnit};
 
 use crate::{NANOS_PER_SEC, Stream};
 
-/// What an algorithm decides about a packet.
+/// The decision of an algorithm about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AqmVerdict {
-    /// Nothing happens to it.
+    /// The packet passes unchanged.
     Keep,
-    /// It goes on, with its ECN field set to "congestion experienced".
+    /// The packet passes with its ECN field set to "congestion experienced".
     Mark,
-    /// It is lost.
+    /// The packet is dropped.
     Drop,
 }
 
-/// What is in a queue, without the packet that a decision is about.
+/// The contents of a queue, without the packet that the decision is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AqmQueueView {
     /// Bytes waiting.
@@ -72,18 +73,18 @@ pub struct AqmQueueView {
     /// Packets waiting.
     pub packets: u64,
     /// How long a packet that arrives now will wait, in ns, if the owner knows. Only
-    /// [`DelayFrom::View`] reads it, and only at arrivals.
+    /// [`DelaySource::View`] reads it, and only at arrivals.
     pub delay_ns: u64,
 }
 
-/// A packet that wants to enter a queue.
+/// A packet that arrives at a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AqmArrival {
     /// The time, in ns.
     pub now_ns: u64,
     /// Length of the packet in bytes.
     pub len: u32,
-    /// What is in the queue before it.
+    /// The queue before the packet enters.
     pub queue: AqmQueueView,
 }
 
@@ -96,16 +97,16 @@ pub struct AqmDeparture {
     pub len: u32,
     /// How long it waited, in ns.
     pub sojourn_ns: u64,
-    /// What it leaves behind.
+    /// The queue after the packet left.
     pub queue: AqmQueueView,
 }
 
-/// An algorithm that watches over one FIFO, which the caller owns.
+/// An algorithm that controls one FIFO, which the caller owns.
 ///
-/// `ecn_capable` is asked at most once, and only when the answer matters, so that the bytes of a
-/// packet are looked at only then.
+/// An algorithm calls `ecn_capable` at most once, and only when the answer matters, so that the
+/// packet's bytes are read only then.
 pub trait Aqm {
-    /// Decides about a packet that arrives, before it is put into the queue.
+    /// Decides about an arriving packet, before it enters the queue.
     fn admit(
         &mut self,
         packet: &AqmArrival,
@@ -113,7 +114,7 @@ pub trait Aqm {
         random: &mut Stream,
     ) -> AqmVerdict;
 
-    /// Decides about a packet that was taken from the queue. After [`Verdict::Drop`] the caller
+    /// Decides about a packet that was taken from the queue. After [`AqmVerdict::Drop`] the caller
     /// takes the next one at the same time.
     fn dequeue(&mut self, packet: &AqmDeparture, ecn_capable: impl FnOnce() -> bool) -> AqmVerdict;
 }
@@ -125,11 +126,11 @@ pub enum Ecn {
     /// Not capable of ECN, or not IP.
     #[default]
     NotEct = 0,
-    /// Capable, and of the L4S kind (RFC 9331).
+    /// Capable of ECN, with the L4S identifier (RFC 9331).
     Ect1 = 1,
-    /// Capable.
+    /// Capable of ECN.
     Ect0 = 2,
-    /// Congestion experienced: marked on the way here.
+    /// Congestion experienced: a hop before this one marked the packet.
     Ce = 3,
 }
 
@@ -151,7 +152,7 @@ impl Ecn {
         !matches!(self, Self::NotEct)
     }
 
-    /// Whether the packet belongs into the low-latency queue of [`DualPi2`].
+    /// Whether the packet belongs in the low-latency queue of [`DualPi2`].
     #[must_use]
     pub const fn is_l4s(self) -> bool {
         matches!(self, Self::Ect1 | Self::Ce)
@@ -161,7 +162,7 @@ impl Ecn {
 /// A packet in a queue that owns its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuedPacket<H> {
-    /// The caller's name for it.
+    /// The caller's handle for it.
     pub handle: H,
     /// Its length in bytes.
     pub len: u32,
@@ -176,9 +177,9 @@ pub struct QueuedPacket<H> {
 /// A packet that left a queue towards the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DequeuedPacket<H> {
-    /// The packet as it was handed in.
+    /// The packet as the caller enqueued it.
     pub entry: QueuedPacket<H>,
-    /// Whether its ECN field is to be set to "congestion experienced".
+    /// Whether the caller must set its ECN field to "congestion experienced".
     pub mark: bool,
 }
 
@@ -187,7 +188,7 @@ pub struct DequeuedPacket<H> {
 pub enum AqmDropCause {
     /// The queue was full.
     Limit,
-    /// The algorithm chose it.
+    /// The algorithm dropped it.
     Aqm,
 }
 
@@ -234,7 +235,7 @@ impl Aqm for FifoAqm {
 
 /// `to - from`, in seconds.
 fn seconds_between(from_ns: u64, to_ns: u64) -> f64 {
-    // Both are exact in f64 up to 2^53 ns = 104 days.
+    // Both are exact in `f64` up to 2^53 ns = 104 days.
     (to_ns as f64 - from_ns as f64) / NANOS_PER_SEC as f64
 }
 

@@ -8,7 +8,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`Settings`] | what `nat N config …` says |
+//! | [`NatConfig`] | what `nat N config …` says |
 //! | [`Translator`] | one instance: flows, redirections, fragments, errors of ICMP |
 //! | [`nptv6`] | prefixes of IPv6, without any state |
 //!

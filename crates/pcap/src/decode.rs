@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //! 1. `offset` is the place in the file of the first byte that has not been consumed.
-//! 2. What [`Step::NeedMore`] asks for is at most [`MAX_BLOCK_LEN`]; longer blocks that carry no
+//! 2. What [`DecodeStep::NeedMore`] asks for is at most [`MAX_BLOCK_LEN`]; longer blocks that carry no
 //!    packet are skipped in pieces.
 
 use alloc::vec::Vec;
@@ -75,7 +75,7 @@ pub struct DecodeProgress<'b> {
     pub step: DecodeStep<'b>,
 }
 
-/// See [`Decoded`].
+/// See [`DecodeProgress`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeStep<'b> {
     /// The next packet of the file.

@@ -2,7 +2,7 @@
 //!
 //! | type | what |
 //! |---|---|
-//! | [`Reader`] | iterates over the packets of a file that lies in memory |
+//! | [`PcapFileReader`] | iterates over the packets of a file that lies in memory |
 //! | [`Decoder`] | the same for a stream of any length, fed piece by piece |
 //! | [`PcapWriter`] | classic pcap with nanosecond times |
 //! | [`PcapngWriter`] | pcapng: interface names, direction, drop counts, comments, statistics |

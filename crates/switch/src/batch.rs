@@ -46,7 +46,7 @@ struct RingFrameList {
     tail: u32,
     /// Frames in it.
     count: u32,
-    /// Index of its destination; [`NONE`] while nothing goes there.
+    /// Index of its destination; [`NO_INDEX`] while nothing goes there.
     dest: u32,
 }
 
@@ -256,7 +256,7 @@ pub struct FrameCopy {
     pub tag: TagAction,
 }
 
-/// Iterator of [`Destination::copies`].
+/// Iterator of [`BatchDestination::copies`].
 #[derive(Debug, Clone)]
 pub struct Copies<'b> {
     entries: &'b [BatchEntry],
@@ -273,7 +273,7 @@ impl Iterator for Copies<'_> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<FrameCopy> {
-        // [`NONE`] is above all entries, so an ended chain never goes first.
+        // [`NO_INDEX`] is above all entries, so an ended chain never goes first.
         while let Some((&flood, rest)) = self.floods.split_first() {
             if flood > self.next {
                 break;

@@ -11,11 +11,11 @@
 //! | part | what |
 //! |---|---|
 //! | [`Switch`] | ports, addresses, decisions, counters |
-//! | [`Batch`] | what one source sends: the destinations, and for each the frames in order |
+//! | [`SwitchBatch`] | what one source sends: the destinations, and for each the frames in order |
 //! | [`Lookup`] | a hook that decides instead of the address table |
 //! | [`MacTable`] | which address lives behind which port, with ageing |
 //!
-//! A turn has three steps: [`Switch::forward`] decides and fills a [`Batch`]; the caller copies
+//! A turn has three steps: [`Switch::forward`] decides and fills a [`SwitchBatch`]; the caller copies
 //! with only the batch in hand, so other threads can decide meanwhile; [`Switch::settle`] takes
 //! back what was delivered. Deciding costs a few nanoseconds a frame, delivery in proportion to
 //! the copies made.

@@ -57,7 +57,7 @@ pub trait SwitchLookup {
     fn route(&mut self, source: SwitchPortId, packet: &SwitchPacket<'_>) -> SwitchRoute;
 }
 
-/// The ordinary switch: always [`Route::Learned`].
+/// The ordinary switch: always [`SwitchRoute::Learned`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LearnedLookup;
 

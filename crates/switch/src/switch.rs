@@ -74,7 +74,7 @@ impl Switch {
     /// Adds a port; its number is the lowest that is free.
     ///
     /// # Errors
-    /// [`ConfigError`] when its settings make no sense.
+    /// [`SwitchConfigError`] when its settings make no sense.
     pub fn attach(&mut self, config: SwitchPortConfig) -> Result<SwitchPortId, SwitchConfigError> {
         let port = SwitchPort::new(config)?;
         let at = self.ports.iter().position(Option::is_none).unwrap_or(self.ports.len());
@@ -99,7 +99,7 @@ impl Switch {
     /// changed.
     ///
     /// # Errors
-    /// [`ConfigError`] when it is not there or the settings make no sense; nothing changes then.
+    /// [`SwitchConfigError`] when it is not there or the settings make no sense; nothing changes then.
     pub fn reconfigure(
         &mut self,
         id: SwitchPortId,
@@ -176,7 +176,7 @@ impl Switch {
     /// Sets an address by hand: it neither ages nor moves.
     ///
     /// # Errors
-    /// [`ConfigError`] for a group address, a port that is not there, or a full table.
+    /// [`SwitchConfigError`] for a group address, a port that is not there, or a full table.
     pub fn pin(
         &mut self,
         now_ns: u64,

@@ -17,7 +17,7 @@ impl VlanId {
     /// Checks a number.
     ///
     /// # Errors
-    /// [`ConfigError::VlanId`] outside 1 to 4094.
+    /// [`SwitchConfigError::VlanId`] outside 1 to 4094.
     pub const fn new(id: u16) -> Result<Self, SwitchConfigError> {
         if id >= 1 && id <= 4094 { Ok(Self(id)) } else { Err(SwitchConfigError::VlanId(id)) }
     }

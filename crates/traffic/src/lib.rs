@@ -8,7 +8,7 @@
 //! | [`Stamp`] | the number and time that a frame carries in its payload |
 //! | [`Tracker`] | loss, duplicates, reordering and latency of what arrives |
 //! | [`turn_around`] | makes a ping into its pong |
-//! | [`Timeline`] | release times for packets of a capture |
+//! | [`ReplayTimeline`] | release times for packets of a capture |
 //! | [`Expectations`] | whether a run was good enough, decided exactly |
 //!
 //! One frame's way: `Generator::write` → (ports, wires) → [`turn_around`] at

@@ -1,6 +1,6 @@
 //! When the packets of a capture go out again.
 //!
-//! A [`Timeline`] turns the time stamps of a capture, packet by packet, into
+//! A [`ReplayTimeline`] turns the time stamps of a capture, packet by packet, into
 //! release times that start at zero: scaled by a speed, with long pauses cut
 //! short, for one pass over the capture or many. Time is summed up unscaled and
 //! scaled once for each packet, so no error grows.

@@ -110,7 +110,7 @@ impl Stamp {
     /// Finds the stamp of a received frame.
     ///
     /// # Errors
-    /// [`Unstamped`] says why there is none.
+    /// [`StampError`] says why there is none.
     #[inline]
     pub fn read(frame: &[u8], verify: StampCheck) -> Result<Self, StampError> {
         let headers = Headers::parse(frame).map_err(|_| StampError::Foreign)?;

@@ -11,7 +11,7 @@
 //!   neither, and its number stays lost.
 //! - *expected*: all numbers from the smallest to the greatest of the new ones.
 //!   What was sent before the first or after the last arrival is not known
-//!   here; who knows how many were sent asks [`StreamTally::lost_of`].
+//!   here; who knows how many were sent asks [`StreamCounters::lost_of`].
 //! - *lost*: expected, but not (yet) arrived.
 //!
 //! # Invariants

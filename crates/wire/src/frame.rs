@@ -1,7 +1,7 @@
 //! Builds Ethernet frames of an exact length and patches their fields afterwards.
 //!
 //! A [`FrameSpec`] says what is wanted, [`FrameSpec::build`] gives a [`FrameTemplate`]: valid bytes
-//! plus the [`Layout`] of their fields. A generator copies the bytes into a buffer and changes what
+//! plus the [`FrameLayout`] of their fields. A generator copies the bytes into a buffer and changes what
 //! differs from frame to frame through the layout, which keeps the checksums right at the cost of a
 //! few additions.
 //!

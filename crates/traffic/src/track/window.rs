@@ -11,7 +11,7 @@
 //! 1. Bit `n % BITS` stands for the one number of that residue in the
 //!    remembered range, and is set if and only if that number has arrived.
 //! 2. Every remembered number below `lowest` has a clear bit.
-//! 3. `lowest <= highest < CEILING`.
+//! 3. `lowest <= highest < MAX_NUMBER`.
 
 use super::TrafficCounters;
 use crate::stamp::Stamp;

@@ -98,7 +98,7 @@ impl SummaryLine<'_> {
     }
 }
 
-/// Formats into a [`Line`].
+/// Formats into a [`SummaryLine`].
 macro_rules! put {
     ($line:expr, $($text:tt)*) => { $line.put(core::format_args!($($text)*)) };
 }
