@@ -1,8 +1,9 @@
 //! A router between two subnets, one [`GatewayPort`] at each port.
 //!
 //! ```text
-//!   host --frame--> Gate::receive --pass--> (a link, as emulated) --> Gate::send --frame--> host
-//!                   of the first port                                 of the second port
+//!   host --frame--> receive of the  --pass--> (a link, as emulated) --> send of the
+//!   --frame--> host
+//!                   first GatewayPort                                   second GatewayPort
 //!                        |                                                 |
 //!                   answers to ARP                          requests, until the next hop is known
 //! ```
@@ -22,15 +23,16 @@
 //! ```
 //!
 //! # Invariants
-//! 1. A frame that was taken is either sent later, exactly once, or counted by [`GatewayPort::tick`].
-//! 2. Frames for one host leave in the order in which they came, also those that waited, as long
-//!    as what [`GatewayPort::pop`] gives is sent before the next frame is handed in.
-//! 3. Memory is bounded by the subnets' hosts that answered, and by fixed numbers of frames that
-//!    wait, however many hosts are asked for.
+//! 1. An accepted frame is either sent later, exactly once, or counted by [`GatewayPort::tick`].
+//! 2. Frames for one host leave in the order in which they arrived, including those that waited.
+//!    For this the caller must send what [`GatewayPort::pop`] returns before it passes in the
+//!    next frame.
+//! 3. Memory is bounded by the number of hosts that answered, and by fixed limits on waiting
+//!    frames, however many hosts are requested.
 //!
 //! # Not for
-//! Several ways, ICMP errors, fragments, VLANs; what a host's kernel would do with its own address,
-//! but for answers to pings.
+//! Several routes, ICMP errors, fragments, VLANs; other services that a host's kernel would provide
+//! at its own address, except answers to pings.
 
 #![no_std]
 #![forbid(unsafe_code)]

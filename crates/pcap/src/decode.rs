@@ -1,4 +1,4 @@
-//! The incremental decoder: shown a buffer, it gives one packet or says how much more it must see.
+//! The incremental decoder: from a buffer it returns one packet, or how many more bytes it needs.
 //!
 //! ```text
 //!   file  |--- decoded ---|------- caller's buffer -------|--- not read yet ---|
@@ -6,9 +6,9 @@
 //! ```
 //!
 //! # Invariants
-//! 1. `offset` is the place in the file of the first byte that has not been consumed.
-//! 2. What [`DecodeStep::NeedMore`] asks for is at most [`MAX_BLOCK_LEN`]; longer blocks that carry no
-//!    packet are skipped in pieces.
+//! 1. `offset` is the position in the file of the first byte that has not been consumed.
+//! 2. [`DecodeStep::NeedMore`] asks for at most [`MAX_BLOCK_LEN`] bytes; longer blocks that contain
+//!    no packet are skipped in parts.
 
 use alloc::vec::Vec;
 
@@ -18,14 +18,14 @@ use crate::interface::CaptureInterface;
 use crate::ng::PcapngSection;
 use crate::packet::CapturedPacket;
 
-/// Longest captured packet that is believed, in bytes: the limit of libpcap.
+/// Maximum captured length that is accepted, in bytes: the limit of libpcap.
 pub const MAX_PACKET_LEN: u32 = 262_144;
-/// Longest block that is looked into, in bytes, and so the largest buffer a caller needs.
+/// Maximum length of a block that is decoded, in bytes, and so the largest buffer a caller needs.
 pub const MAX_BLOCK_LEN: usize = 1 << 20;
 
-/// Decodes a capture file piece by piece; finds out itself which format it is.
+/// Decodes a capture file incrementally; detects the file format.
 ///
-/// The caller keeps a buffer, drops what was consumed and appends what it reads:
+/// The caller keeps a buffer, drops the consumed bytes and appends what it reads:
 ///
 /// ```
 /// use slipring_pcap::{Decoder, LinkType, PcapWriter, Step};
@@ -57,7 +57,7 @@ pub struct Decoder {
     pub(crate) interfaces: Vec<CaptureInterface>,
 }
 
-/// What the file has turned out to be.
+/// The format of the file, once detected.
 #[derive(Clone, Debug, Default)]
 enum CaptureFormat {
     #[default]
@@ -66,36 +66,36 @@ enum CaptureFormat {
     Ng(PcapngSection),
 }
 
-/// What came of looking at a buffer.
+/// The result of decoding from a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeProgress<'b> {
-    /// Bytes at the start of the buffer that will not be asked for again.
+    /// Bytes at the start of the buffer that are no longer needed.
     pub consumed: usize,
-    /// A packet, or what is missing.
+    /// A packet, or the number of missing bytes.
     pub step: DecodeStep<'b>,
 }
 
-/// See [`DecodeProgress`].
+/// The next packet of a [`DecodeProgress`], or what it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeStep<'b> {
     /// The next packet of the file.
     Packet(CapturedPacket<'b>),
-    /// There is none yet: the buffer must hold this many bytes *after* the consumed ones are
-    /// dropped. If the file has ended, [`Decoder::finish`] tells whether that is a place to end.
+    /// No packet yet: the buffer must hold this many bytes *after* the consumed ones are dropped.
+    /// If the file has ended, [`Decoder::finish`] returns whether it may end here.
     NeedMore(usize),
 }
 
-/// What one record or block at the start of a buffer is.
+/// The record or block at the start of a buffer.
 pub(crate) enum RecordScan<'b> {
-    /// A packet in a record of that many bytes.
+    /// A packet in a record of this many bytes.
     Packet(usize, CapturedPacket<'b>),
-    /// So many bytes without a packet.
+    /// This many bytes without a packet.
     Skip(usize),
-    /// The record needs so many bytes in all.
+    /// The record is incomplete.
     NeedMore(MissingBytes),
 }
 
-/// A record that the buffer does not hold in full.
+/// A record that the buffer does not hold in full, and the number of bytes that it needs in all.
 pub(crate) struct MissingBytes {
     pub(crate) need: usize,
     pub(crate) what: &'static str,
@@ -108,29 +108,29 @@ impl MissingBytes {
 }
 
 impl Decoder {
-    /// A decoder at the start of a file.
+    /// Makes a decoder at the start of a file.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The interfaces described so far, by the index that packets carry. A pcapng file of several
-    /// sections starts a new list with each.
+    /// The interfaces described so far, by the index that packets have. Each section of a pcapng
+    /// file starts a new list.
     #[must_use]
     pub fn interfaces(&self) -> &[CaptureInterface] {
         &self.interfaces
     }
 
-    /// Place in the file of the first byte not consumed.
+    /// Position in the file of the first byte that has not been consumed.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Looks for the next packet in `buffer`, whose first byte is the first not consumed.
+    /// Decodes the next packet in `buffer`, which starts with the first byte not yet consumed.
     ///
     /// # Errors
-    /// [`PcapError`] if the file is broken at [`Self::offset`]; nothing behind it can be read.
+    /// [`PcapError`] if the file is broken at [`Self::offset`]; the rest cannot be read.
     #[inline]
     pub fn decode<'b>(&mut self, buffer: &'b [u8]) -> Result<DecodeProgress<'b>, PcapError> {
         let mut consumed = 0;
@@ -148,11 +148,11 @@ impl Decoder {
         }
     }
 
-    /// Says whether the file may end here. `rest` is what was left in the buffer when the decoder
-    /// asked for more and there was no more.
+    /// Checks whether the file may end here. `rest` is the rest of the buffer when the decoder
+    /// needed more bytes and there were none.
     ///
     /// # Errors
-    /// [`PcapError::Truncated`] if it ends inside a record, or is empty altogether.
+    /// [`PcapError::Truncated`] if the file ends inside a record, or is empty.
     pub fn finish(&mut self, rest: &[u8]) -> Result<(), PcapError> {
         let RecordScan::NeedMore(missing) = self.advance(rest)? else {
             return Ok(());
@@ -169,7 +169,7 @@ impl Decoder {
         Err(PcapError::Truncated { offset: self.offset, what: missing.what, need, have })
     }
 
-    /// Takes one step; whatever it skips has a length above zero.
+    /// Advances by one record. Skipped records are never empty.
     #[inline]
     fn advance<'b>(&mut self, rest: &'b [u8]) -> Result<RecordScan<'b>, PcapError> {
         match &mut self.format {
@@ -179,7 +179,7 @@ impl Decoder {
         }
     }
 
-    /// Tells the format by the first four bytes.
+    /// Detects the format from the first four bytes.
     fn begin<'b>(&mut self, rest: &'b [u8]) -> Result<RecordScan<'b>, PcapError> {
         let Some(magic) = rest.first_chunk::<4>() else {
             return Ok(MissingBytes::advance(4, "file header"));

@@ -1,4 +1,4 @@
-//! Packets of a file that lies in memory, mapped or read.
+//! Reads the packets of a file in memory, mapped or loaded.
 
 use crate::decode::{DecodeStep, Decoder};
 use crate::error::PcapError;
@@ -26,7 +26,7 @@ pub struct PcapFileReader<'b> {
 }
 
 impl<'b> PcapFileReader<'b> {
-    /// A reader at the start of `file`.
+    /// Makes a reader at the start of `file`.
     #[must_use]
     pub fn new(file: &'b [u8]) -> Self {
         Self { decoder: Decoder::new(), rest: file, ended: false }
