@@ -1,11 +1,10 @@
 //! A router between two subnets, one [`GatewayPort`] at each port.
 //!
 //! ```text
-//!   host --frame--> receive of the  --pass--> (a link, as emulated) --> send of the
-//!   --frame--> host
-//!                   first GatewayPort                                   second GatewayPort
-//!                        |                                                 |
-//!                   answers to ARP                          requests, until the next hop is known
+//!   host --> receive -----pass--> (a link, as emulated) --> send --> host
+//!            of the first port                             of the second port
+//!                 |                                           |
+//!            answers to ARP                    requests, until the next hop is known
 //! ```
 //! ```
 //! use slipring_gateway::{Gate, Life, Side, Subnet, Verdict};
@@ -17,7 +16,7 @@
 //! };
 //! let (left, right) = (side(1, "10.1.0.1")?, side(2, "10.2.0.1")?);
 //! let mut gate = Gate::new(left, right, Life::Kept);
-//! // A frame that is nobody's: for another host's MAC.
+//! // The destination MAC address is not the router's.
 //! assert!(matches!(gate.receive(&[0; 60], 0), Verdict::Drop(_)));
 //! # Ok::<(), slipring_gateway::SideError>(())
 //! ```

@@ -50,9 +50,9 @@ pub enum PcapError {
     CapturedExceedsOriginal {
         /// Where the record starts.
         offset: u64,
-        /// The captured length claimed.
+        /// The claimed captured length.
         captured: u32,
-        /// The original length claimed.
+        /// The claimed original length.
         original: u32,
     },
     /// A fraction of a second that is a second or more.
