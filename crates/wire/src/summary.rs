@@ -128,9 +128,9 @@ impl<'f> Summary<'f> {
         Self { detail, ..self }
     }
 
-    /// Writes it, with the header of the link layer if `link`. TCP's numbers count from the
-    /// beginning of conversations that `conversations` knows, and it learns of new ones; without
-    /// it they are absolute.
+    /// Writes the summary, with the header of the link layer if `link`. TCP numbers are relative to
+    /// the start of conversations that `conversations` knows, and it records new ones; without it
+    /// they are absolute.
     #[must_use]
     pub fn write(&self, link: bool, conversations: Option<&mut Conversations>) -> FrameText {
         let mut line = SummaryLine {

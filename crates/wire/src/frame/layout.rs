@@ -16,7 +16,7 @@ use crate::view::IpVersion;
 /// A frame to copy, and the offsets of the fields to change in the copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameTemplate {
-    /// The frame, without CRC, checksums valid.
+    /// The frame, without CRC and with valid checksums.
     pub bytes: Vec<u8>,
     /// The offsets of its fields.
     pub layout: FrameLayout,
