@@ -50,7 +50,7 @@ pub enum GatewayDropReason {
     Broadcast,
     /// It is addressed to the router itself, which answers only pings.
     ToRouter,
-    /// Its destination is in the subnet that it came from.
+    /// Its destination is a neighbour of its sender.
     SameSubnet,
     /// There is no subnet or gateway for its destination.
     NoRoute,

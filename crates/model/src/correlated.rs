@@ -53,7 +53,7 @@ pub struct Correlated {
     draws: Draws,
     start_ns: u64,
     step_ns: u64,
-    /// The ratio of the slope per step to the filters' difference `x - y`.
+    /// The filters' rate per step.
     slope_scale: f64,
     bridges: [MidpointBridge; LEVELS],
     /// The two points drawn last on each level, with their numbers.

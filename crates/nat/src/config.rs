@@ -24,7 +24,8 @@ pub struct NatConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OutsideAddress {
     /// Not configured. The caller may set one later. Without any, redirections that have no address
-    /// of their own accept packets for any address, and nothing else is translated on the way out.
+    /// of their own accept packets for any address, and outgoing packets that need the instance's
+    /// address are dropped.
     #[default]
     None,
     /// A fixed address.

@@ -38,7 +38,7 @@ pub(crate) enum L4Content {
     Query(u16),
     /// An ICMP error about the packet at this offset.
     Error(usize),
-    /// An ICMP message without an identifier or a quoted packet.
+    /// Any other ICMP message; it passes unchanged.
     Message,
     /// A protocol without ports.
     Bare,
