@@ -151,6 +151,7 @@ pub enum ViewError {
 impl Headers {
     /// Parses the headers of `frame`.
     ///
+    /// # Errors
     /// [`ViewError`] if the frame ends within a link or IP header, or such a header is
     /// inconsistent. A frame with neither IPv4 nor IPv6 is not an error: `ip` is `None`.
     #[inline]
