@@ -1,4 +1,4 @@
-//! The engine: a list of rules, and what it does to packets and commands.
+//! The engine: a list of rules that processes packets and commands.
 //!
 //! ```text
 //!   frame --Packet--> rules in order --Verdict--> caller
@@ -6,10 +6,10 @@
 //!                       +--> counters, log lines, frames to send ([`Outputs`])
 //! ```
 //!
-//! The plain interpreter, one rule after the other, says what is right; a [`Program`] finds the
-//! rules that matter faster, and does the same.
+//! The plain interpreter, one rule after another, is the reference. A [`CompiledRules`] program
+//! finds the relevant rules faster and behaves the same.
 //!
-//! Not for: reading commands (see [`crate::text`]).
+//! Not for: parsing commands (see [`crate::text`]).
 
 mod batch;
 mod changes;

@@ -1,8 +1,8 @@
-//! The hosts inside, by the Ethernet addresses that their frames go out with.
+//! The MAC addresses of inside hosts, learned from outgoing frames.
 //!
-//! Who answers a translated packet knows one address for all hosts behind the translator, and so
-//! one MAC address. Between two ports nobody routes: the frame has to be addressed to the host
-//! that the packet is for.
+//! The peer of a translated packet knows one address for all hosts behind the translator, and so
+//! one MAC address. Between two ports no router corrects it, so the frame must be addressed to the
+//! host that the packet is for.
 
 use core::hash::BuildHasherDefault;
 use core::net::Ipv4Addr;
@@ -11,17 +11,17 @@ use hashbrown::HashMap;
 use siphasher::sip::SipHasher13;
 use slipring_wire::MacAddr;
 
-/// Most hosts that are remembered: anybody can claim addresses.
+/// Maximum number of hosts, since anyone can claim addresses.
 const MAX_HOSTS: usize = 65_536;
 
-/// See the module.
+/// A map from inside address to MAC address.
 #[derive(Clone, Debug, Default)]
 pub(super) struct HostMacs {
     macs: HashMap<Ipv4Addr, MacAddr, BuildHasherDefault<SipHasher13>>,
 }
 
 impl HostMacs {
-    /// A frame with this source has gone out.
+    /// Records the source of a frame that went out.
     pub(super) fn learn(&mut self, address: Ipv4Addr, mac: MacAddr) {
         let is_known = self.macs.get(&address);
         if is_known != Some(&mac) && (is_known.is_some() || self.macs.len() < MAX_HOSTS) {
@@ -29,7 +29,7 @@ impl HostMacs {
         }
     }
 
-    /// Addresses a frame that comes in to the host that its packet is for now.
+    /// Sets the destination MAC of an incoming frame to that of the host at `to`.
     pub(super) fn set_dst_mac(&self, frame: &mut [u8], to: Ipv4Addr) {
         if let (Some(mac), Some(field)) = (self.macs.get(&to), frame.get_mut(..6)) {
             field.copy_from_slice(&mac.0);
