@@ -32,7 +32,7 @@ pub struct PacketMetadata {
     /// Where to continue after a pipe, queue, translator or reassembly.
     pub resume: Option<ResumePoint>,
     pub(super) calls: Vec<ResumePoint>,
-    /// The bounded operations since the last pass.
+    /// Operations of which a pass allows only a limited number.
     pub(super) search: StateSearch,
 }
 

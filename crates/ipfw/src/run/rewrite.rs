@@ -60,8 +60,8 @@ pub(super) fn set_mss(frame: &mut [u8], packet: &PacketHeaders, mss: u16) -> Opt
     put_be16(frame, packet.l4 + 16, Delta::new().u16(was, is).apply(sum))
 }
 
-/// Copies what rules have changed in `whole` since it was reassembled into a fragment: DSCP,
-/// addresses and payload.
+/// Copies to a fragment what rules have changed in the reassembled packet `whole`: DSCP, addresses
+/// and payload.
 pub(super) fn copy_rewritten_fields(
     part: &mut [u8],
     (whole, after): (&[u8], &PacketHeaders),
