@@ -1,14 +1,14 @@
 //! ipfw's rule language on Ethernet frames between ports.
 //!
 //! ```text
-//!   text --Command--> Firewall (rules, tables, states) <--frame, time, seed-- caller
-//!                        |
-//!                        +--> Verdict, counters, log lines, frames to send
+//!   text --IpfwCommand--> Firewall (rules, tables, states) <--frame, time, seed-- caller
+//!                            |
+//!                            +--> RuleVerdict, counters, log lines, frames to send
 //! ```
 //!
 //! | module | what |
 //! |---|---|
-//! | [`text`] | commands as text: reading them, and writing rules as `ipfw list` does |
+//! | [`text`] | commands as text: parsing them, and printing rules as `ipfw list` does |
 //! | [`rule`] | the parts of a rule |
 //! | [`packet`] | the header fields that rules test |
 //! | [`table`] | tables that rules look up |

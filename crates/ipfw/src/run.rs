@@ -1,9 +1,9 @@
 //! The engine: a list of rules that processes packets and commands.
 //!
 //! ```text
-//!   frame --Packet--> rules in order --Verdict--> caller
-//!                       | tables, states, random draws
-//!                       +--> counters, log lines, frames to send ([`Outputs`])
+//!   frame --PacketHeaders--> rules in order --RuleVerdict--> caller
+//!                              | tables, states, random draws
+//!                              +--> counters, log lines, frames to send ([`CheckOutputs`])
 //! ```
 //!
 //! The plain interpreter, one rule after another, is the reference. A [`CompiledRules`] program

@@ -1,7 +1,7 @@
 //! The rule language as text: parsing it, and printing it as ipfw does.
 //!
 //! ```text
-//!   line --words--> words with columns --command--> Command --Display--> canonical text
+//!   line --words--> words with columns --command--> IpfwCommand --Display--> canonical text
 //! ```
 //!
 //! Parsing does not depend on an engine: a command that parses may still be refused by it. ipfw

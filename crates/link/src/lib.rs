@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  push -> classes -> | police -> loss -> hold -> queue -> line -> loss -> mangle -> corrupt -> duplicate
-//!         (route)     | (front)                   (server)       (back)
+//!         (route)     | (ingress)                 (server)       (egress)
 //!                     |                        -> delay -> order -> | -> next link, or deliver
 //!                     |                           (output)          |
 //!                     +------------------- one link -----------------+        (network)

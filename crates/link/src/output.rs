@@ -1,4 +1,4 @@
-//! The far end of a link: delays, order, and the frames on their way.
+//! The far end of a link: delays, order, and the frames in flight.
 //!
 //! ```text
 //!   released in order:  | t1 | t2 | t3 | ...  a FIFO, at the cost of a copy
