@@ -127,7 +127,7 @@ pub struct CapturePairs {
 /// An input capture and the capture of what arrives; the first pair enters at port 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapturePair {
-    /// Read.
+    /// The input file.
     pub input: PathBuf,
     /// The output file.
     pub output: PathBuf,
