@@ -9,8 +9,8 @@
 //!
 //! # Invariants
 //! 1. While the lock on the master is free, the master and every engine have the same rules.
-//! 2. A batch from a file is applied wholly or not at all, pipes included; no packet meets half of
-//!    it.
+//! 2. A batch from a file is applied wholly or not at all, pipes included; no packet meets
+//!    half of it.
 
 mod changes;
 mod shaping;

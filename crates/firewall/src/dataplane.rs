@@ -11,7 +11,7 @@
 //! # Invariants
 //! 1. Frames offered, copied and made here = sent + lost by cause + waiting
 //!    ([`Dataplane::is_balanced`]).
-//! 2. No call blocks. Frames that no rule logs or answers do not pay for those that one does.
+//! 2. No call blocks. Frames that no rule logs or answers bear no cost of logging or replying.
 //! 3. Of several dataplanes that share the flows, the first one has all pipes, because a pipe
 //!    limits their sum. Frames go there and come back as [`Handoff`]s.
 //!
@@ -411,8 +411,8 @@ impl Dataplane {
         self.egress(self.map.targets(from)[last], frame, crossing, now, outlet)
     }
 
-    /// Checks a packet that `reass` put together on output as well; its fragments follow the
-    /// verdict.
+    /// Checks a packet that `reass` put together on output as well; its fragments
+    /// follow the verdict.
     fn egress_reassembled(
         &mut self,
         (whole, parts): (Vec<u8>, Vec<Vec<u8>>),

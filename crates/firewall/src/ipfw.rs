@@ -1,8 +1,8 @@
 //! `slipring ipfw` and `slipring dnctl`: commands for a running firewall, with the syntax, output
 //! and exit codes of ipfw(8).
 //!
-//! Commands are parsed here first, so mistakes are reported and files are checked without an
-//! engine.
+//! Commands are parsed here first, so mistakes are reported and files are checked
+//! without an engine.
 
 mod client;
 mod explain;

@@ -180,8 +180,8 @@ impl FirewallFigures {
 }
 
 impl FirewallPlan {
-    /// Sets the default action by the name of the command: netmap-ipfw's kipfw accepts what no rule
-    /// matches.
+    /// Sets the default action by the name of the command: netmap-ipfw's kipfw accepts what
+    /// no rule matches.
     pub(crate) fn with_classic_name(mut self, classic: Option<&str>) -> Self {
         self.is_open.get_or_insert(classic == Some(KIPFW));
         self

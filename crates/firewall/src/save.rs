@@ -54,8 +54,8 @@ nptv6 all destroy
 /// Last line of a saved file; its absence marks a truncated one.
 const SAVE_TRAILER: &str = "# The end of what `slipring ipfw save` wrote.";
 
-/// Default limit of rules with `log`, fixed when a rule is created; so it is written after the
-/// rules.
+/// Default limit of rules with `log`, fixed when a rule is created; so it is written
+/// after the rules.
 const LOG_LIMIT_SYSCTL: &str = "net.inet.ip.fw.verbose_limit";
 
 /// Marks a line about something that could not be saved.

@@ -86,8 +86,8 @@ pub(crate) fn threads(
     Ok(FirewallThreads { tasks, task_queues: mails, stats: boards })
 }
 
-/// Returns the queues of each port with the near ends of its pipes, and the far ends by thread and
-/// port.
+/// Returns the queues of each port with the near ends of its pipes, and the far ends by
+/// thread and port.
 fn distribute_queues(
     mut ports: Vec<Port>,
     count: usize,

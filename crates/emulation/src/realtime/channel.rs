@@ -17,7 +17,7 @@ use crate::report::measurement::LinkMeasurement;
 
 /// How long an answer may take; a thread that takes longer has ended.
 const STATE_TIMEOUT: Duration = Duration::from_millis(500);
-/// How far in the future two threads must learn of a change to apply it at the same time.
+/// Notice that two threads need of a change, so that both apply it at the same time.
 const CHANGE_NOTICE_NS: Nanos = 2_000_000;
 
 /// A new plan, and the time from which it holds.

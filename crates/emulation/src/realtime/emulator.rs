@@ -31,7 +31,7 @@ use crate::store::{EmulationStore, StoredFrame};
 /// Memory allocated at the start, in bytes, so that the first frames do not wait for it.
 const PREALLOCATED_BYTES: u64 = 8 << 20;
 
-/// Fewest frames that a turn may send.
+/// Frames that a turn may send at any load.
 const MIN_SEND_FRAMES: usize = 512;
 /// Most frames of a turn under light load.
 const IDLE_TURN_FRAMES: usize = 8;

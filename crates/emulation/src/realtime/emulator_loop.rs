@@ -34,7 +34,7 @@ pub(super) struct EmulatorLoop<'d, T> {
     pauses: PausePacer,
 }
 
-/// How long nothing has happened, and the average of such times.
+/// Since when nothing has happened, and the average length of such periods.
 #[derive(Debug, Default)]
 struct IdleEstimate {
     since: Nanos,

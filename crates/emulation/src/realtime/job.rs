@@ -18,8 +18,8 @@ use slipring_datapath::meter::{PortMeter, bps, pps};
 use slipring_datapath::opening;
 use slipring_datapath::workers::{Workers, WorkersEvent};
 
-/// Divides the machine's memory to give the most for frames: enough for any link, with a
-/// rest for others.
+/// Frames may take the machine's memory divided by this: enough for any link, and the rest is
+/// left to others.
 const STORAGE_MEMORY_DIVISOR: u64 = 2;
 
 /// Runs a plan between ports, until a signal, its end, or the loss of a port.

@@ -10,8 +10,8 @@ use slipring_ipfw::text::{
 
 use crate::command_batch::CommandStep;
 
-/// Returns the rules for the engines to adopt. Compiling rules is slow, so it is done only if
-/// needed.
+/// Returns the rules for the engines to adopt. Compiling rules is slow, so it is done
+/// only if needed.
 pub(super) fn ruleset_after(master: &Firewall, steps: &[CommandStep]) -> Option<Ruleset> {
     let does = |changes: fn(&IpfwCommand) -> bool| steps.iter().any(|step| changes(&step.command));
     if does(changes_rules) {

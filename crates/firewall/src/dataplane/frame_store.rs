@@ -13,8 +13,8 @@ pub(super) struct ShapedFrame {
     pub(super) owner: DataplaneId,
 }
 
-/// All shaped frames, by handle. The most recently freed buffer is reused first: it is still in the
-/// cache.
+/// All shaped frames, by handle. The most recently freed buffer is reused first: it is still
+/// in the cache.
 #[derive(Debug, Default)]
 pub(super) struct FrameStore {
     frames: Vec<ShapedFrame>,

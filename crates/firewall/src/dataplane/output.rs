@@ -13,8 +13,8 @@ pub trait DataplaneOutput {
     /// Takes the log line of a rule with `log`.
     fn log(&mut self, event: LogEvent);
 
-    /// Returns whether anyone reads lines that are not for the log. If not, rules do not format
-    /// them.
+    /// Returns whether anyone reads lines that are not for the log. If not, rules do
+    /// not format them.
     fn is_watched(&self) -> bool;
 
     /// Counts lines that were not formatted because there is no monitor.

@@ -148,8 +148,8 @@ fn states_that_are_saved_let_sessions_go_on_after_a_restart_under_a_list_that_de
     let (saved, plain) = (one.command("ipfw save --states"), one.command("ipfw save"));
     assert!(!plain.contains("\nstate "), "{plain}");
     assert_eq!(saved.matches("\nstate ").count(), 2, "{saved}");
-    // After a minute the state of the query has expired; that of the connection has four minutes
-    // left.
+    // After a minute the state of the query has expired; that of the connection has
+    // four minutes left.
     let mut other = ScriptFirewall::new(ports);
     other.wait(std::time::Duration::from_secs(60));
     load(&other, &saved);

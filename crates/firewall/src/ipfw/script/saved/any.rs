@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Templates. Numbers: `{s}` a small one, `{p}` a probability, `{b}` a byte, `{w}` 16 bits, `{l}`
-/// 32.
+/// Templates. Numbers: `{s}` a small one, `{p}` a probability, `{b}` a byte, `{w}` 16
+/// bits, `{l}` 32.
 const TEMPLATES: &[&str] = &[
     "pipe {s} config bw {w}.5Kbit/s delay {b}.25ms plr {p}",
     "pipe {s} config queue 9{s}KBytes gred {p}/5/40/{p} burst {b}K",
