@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libfuzzer_sys::fuzz_target;
 use slipring_ring::{
-    BufIdx, Geometry, HugePages, KernRing, Pair, PipeEnd, PipePair, Region, Rx, RxRing, Slot,
+    BufIdx, Geometry, HugePages, KernRing, PipeEnd, PipePair, Region, RingHalves, Rx, RxRing, Slot,
     SlotFlags, Tx, TxRing, copy, forward,
 };
 
@@ -46,9 +46,11 @@ impl World {
     fn new(region: &Arc<Region>) -> Self {
         let start = region.base().as_ptr() as usize + region.buf_start() as usize;
         let PipePair { a, b } = PipePair::create(region, 0, SLOTS).expect("room for a pipe");
-        let Pair { app, kern } = Pair::<Rx>::create(region, 0, SLOTS).expect("room for a ring");
+        let RingHalves { app, kern } =
+            RingHalves::<Rx>::create(region, 0, SLOTS).expect("room for a ring");
         let rx = Half { app, kern };
-        let Pair { app, kern } = Pair::<Tx>::create(region, 0, SLOTS).expect("room for a ring");
+        let RingHalves { app, kern } =
+            RingHalves::<Tx>::create(region, 0, SLOTS).expect("room for a ring");
         let tx = Half { app, kern };
         // Data begins 256 bytes into the area and reaches as far beyond it.
         let bufs = start + 256..start + 256 + BUFS as usize * 2048;
@@ -138,15 +140,15 @@ impl World {
         for slot in slots {
             overwrite(&self.bufs, kern.bytes(slot), 5);
         }
-        kern.done_to(head);
+        kern.complete_to(head);
         kern.set_tail(kern.prev(head));
     }
 
     fn drive_rx(&mut self, count: u32) {
         let kern = &mut self.rx.kern;
         let Ok(head) = kern.released() else { return };
-        kern.done_to(head);
-        for _ in 0..count.min(kern.room()) {
+        kern.complete_to(head);
+        for _ in 0..count.min(kern.free_slots()) {
             let at = kern.hwtail();
             overwrite(&self.bufs, kern.buffer(at), 6);
             let slot = kern.slot(at);
@@ -168,7 +170,7 @@ impl World {
         rx.swap(i, &mut self.tx.app, j);
         rx.replace(i, BufIdx(value));
         rx.set(j, value as usize, SlotFlags(value as u16));
-        rx.show(i, j, |bytes, _| assert!(bytes.len() <= 2048));
+        rx.for_each_frame(i, j, |bytes, _| assert!(bytes.len() <= 2048));
         rx.advance(j);
     }
 
@@ -187,13 +189,13 @@ impl World {
         let inside = (buf.0 < BUFS).then_some(len.min(2048));
         assert_eq!(self.region.copy_out(buf, &mut out[..len]), inside);
         assert_eq!(self.region.copy_in(buf, &out[..len]), inside);
-        self.region.give_bufs([buf]);
+        self.region.release_bufs([buf]);
     }
 
     /// Takes up an end where a pipe may or may not lie.
     fn attach(&mut self, at: u32) {
         let offset = if at.is_multiple_of(2) { self.a.offset() } else { u64::from(at) * 8 };
-        let (mine, peers) = self.a.bells();
+        let (mine, peers) = self.a.doorbells();
         let (Ok(mine), Ok(peers)) = (mine.try_clone(), peers.try_clone()) else { return };
         let Ok(mut end) = PipeEnd::attach(&self.region, offset, mine, peers) else { return };
         let _ = end.rx_sync();
