@@ -11,6 +11,7 @@ mod sizes;
 mod source;
 mod tree;
 mod unsafe_budget;
+mod words;
 
 use std::process::ExitCode;
 
@@ -18,11 +19,12 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Result<Vec<String>, String>;
 
-const CHECKS: [(&str, Check); 4] = [
+const CHECKS: [(&str, Check); 5] = [
     ("layers", layers::check),
     ("no-std", no_std::check),
     ("unsafe-budget", unsafe_budget::check),
     ("sizes", sizes::check),
+    ("words", words::check),
 ];
 
 fn main() -> ExitCode {
