@@ -48,7 +48,8 @@ fn read(path: &Path) -> Result<String, String> {
 fn documents(root: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     let crates = list(&root.join("crates"))?;
-    for dir in [root.to_owned(), root.join("docs"), root.join("docs/design")].iter().chain(&crates) {
+    for dir in [root.to_owned(), root.join("docs"), root.join("docs/design")].iter().chain(&crates)
+    {
         if dir.is_dir() {
             found.extend(list(dir)?.into_iter().filter(|path| {
                 path.extension().is_some_and(|end| end == "md") && !path.ends_with("CHANGELOG.md")
@@ -127,7 +128,8 @@ fn string(value: &toml::Value, name: &str) -> Result<String, String> {
 }
 
 fn phrase((text, value): (&String, &toml::Value)) -> Result<Phrase, String> {
-    let instead = value.get("instead").ok_or_else(|| format!("words.toml: {text}: no `instead`"))?;
+    let instead =
+        value.get("instead").ok_or_else(|| format!("words.toml: {text}: no `instead`"))?;
     let left = value.get("left").and_then(toml::Value::as_integer).unwrap_or(0);
     let left = usize::try_from(left).map_err(|_| format!("words.toml: {text}: left < 0"))?;
     Ok(Phrase { text: text.clone(), instead: string(instead, text)?, left })
@@ -277,7 +279,8 @@ mod tests {
 
     #[test]
     fn a_doc_comment_of_one_word_is_none() {
-        let text = "/// It.\nfn a() {}\n/// Adds.\n///\n/// More.\nfn b() {}\n/// [`X`].\nfn c() {}\n";
+        let text =
+            "/// It.\nfn a() {}\n/// Adds.\n///\n/// More.\nfn b() {}\n/// [`X`].\nfn c() {}\n";
         assert_eq!(one_word_docs(text, "x.rs"), ["x.rs:1: \"It.\" is no documentation"]);
     }
 }

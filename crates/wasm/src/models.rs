@@ -21,13 +21,13 @@ pub(crate) struct ModelInstance {
 }
 
 /// A delay.
-pub(crate) struct DelayModel(pub(crate) ModelInstance);
+pub(crate) struct WasmDelayModel(pub(crate) ModelInstance);
 
 /// A loss.
-pub(crate) struct LossModel(pub(crate) ModelInstance);
+pub(crate) struct WasmLossModel(pub(crate) ModelInstance);
 
 /// A rate.
-pub(crate) struct RateModel(pub(crate) ModelInstance);
+pub(crate) struct WasmRateModel(pub(crate) ModelInstance);
 
 impl ModelInstance {
     /// Asks this machine; a machine that could not be started has no answers.
@@ -60,7 +60,7 @@ impl ModelInstance {
     }
 }
 
-impl UserDelayModel for DelayModel {
+impl UserDelayModel for WasmDelayModel {
     fn delay_ns(&mut self, packet: &mut ModelPacket<'_>, stream: &mut Stream) -> Option<u64> {
         let fit = |answer| {
             u64::try_from(answer).map_err(|_| format!("it answered a delay of {answer} ns"))
@@ -69,7 +69,7 @@ impl UserDelayModel for DelayModel {
     }
 }
 
-impl UserLossModel for LossModel {
+impl UserLossModel for WasmLossModel {
     fn judge(&mut self, packet: &mut ModelPacket<'_>, stream: &mut Stream) -> LossVerdict {
         let fit = |answer| match answer {
             0 => Ok(LossVerdict::Keep),
@@ -81,7 +81,7 @@ impl UserLossModel for LossModel {
     }
 }
 
-impl UserRateModel for RateModel {
+impl UserRateModel for WasmRateModel {
     /// Modules know whole nanoseconds: a line is free from the next one on.
     fn finish(
         &mut self,

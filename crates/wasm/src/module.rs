@@ -11,7 +11,7 @@ use slipring_link::user::{
 
 use crate::ModuleError;
 use crate::machine::CompiledModule;
-use crate::models::{DelayModel, FirstError, LossModel, ModelInstance, RateModel};
+use crate::models::{FirstError, ModelInstance, WasmDelayModel, WasmLossModel, WasmRateModel};
 
 /// What a module may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,9 @@ impl WasmModule {
     /// # Errors
     /// If the module cannot be started, or its function is none.
     pub fn delay(&self, function: &str, params: &[f64]) -> Result<DelayFactory, ModuleError> {
-        self.maker(function, params, |asked| Box::new(DelayModel(asked)) as Box<dyn UserDelayModel>)
+        self.maker(function, params, |asked| {
+            Box::new(WasmDelayModel(asked)) as Box<dyn UserDelayModel>
+        })
     }
 
     /// Makes losses of its function of this name.
@@ -64,7 +66,9 @@ impl WasmModule {
     /// # Errors
     /// If the module cannot be started, or its function is none.
     pub fn loss(&self, function: &str, params: &[f64]) -> Result<LossFactory, ModuleError> {
-        self.maker(function, params, |asked| Box::new(LossModel(asked)) as Box<dyn UserLossModel>)
+        self.maker(function, params, |asked| {
+            Box::new(WasmLossModel(asked)) as Box<dyn UserLossModel>
+        })
     }
 
     /// Makes rates of its function of this name.
@@ -72,7 +76,7 @@ impl WasmModule {
     /// # Errors
     /// If the module cannot be started, or its function is none.
     pub fn rate(&self, function: &str, params: &[f64]) -> Result<RateFactory, ModuleError> {
-        let model = |asked| Box::new(RateModel(asked)) as Box<dyn UserRateModel>;
+        let model = |asked| Box::new(WasmRateModel(asked)) as Box<dyn UserRateModel>;
         self.maker(function, params, model)
     }
 
