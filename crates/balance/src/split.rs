@@ -17,9 +17,9 @@ pub struct FlowHash {
 /// Hashes flows.
 ///
 /// ```
-/// use slipring_balance::Splitter;
+/// use slipring_balance::FlowSplitter;
 ///
-/// let splitter = Splitter::new([1, 2]);
+/// let splitter = FlowSplitter::new([1, 2]);
 /// let there = [&[2; 6][..], &[4; 6], &[0x88, 0xb5], &[0; 46]].concat();
 /// let back = [&[4; 6][..], &[2; 6], &[0x88, 0xb5], &[7; 46]].concat();
 /// assert_eq!(splitter.split(&there), splitter.split(&back));

@@ -8,9 +8,9 @@
 //!
 //! ```
 //! use clap::{Arg, ArgMatches, Command};
-//! use slipring_cli::report::{PortReport, Sample};
+//! use slipring_cli::report::{PortReport, ReportSample};
 //! use slipring_cli::units::Count;
-//! use slipring_cli::{Exit, Failure, Job, Program, Session, Verb, flags};
+//! use slipring_cli::{Exit, Failure, Job, CliProgram, Session, Verb, flags};
 //!
 //! const COUNT: Verb = Verb { name: "count", classic: &[], command, plan };
 //!
@@ -31,13 +31,13 @@
 //!     port.tx.packets = upto;
 //!     let extra = serde_json::json!({ "rate_pps": 0 });
 //!     let elapsed = std::time::Duration::ZERO;
-//!     let end = Sample { elapsed, ports: vec![port], in_flight: 0, copies: 0, extra };
+//!     let end = ReportSample { elapsed, ports: vec![port], in_flight: 0, copies: 0, extra };
 //!     session.reporter.end(&end, format_args!("sent {upto}"))?;
 //!     Ok(Exit::Done)
 //! }
 //!
 //! static VERBS: [Verb; 1] = [COUNT];
-//! let program = Program { name: "demo", about: "Shows", version: "1.0", verbs: &VERBS };
+//! let program = CliProgram { name: "demo", about: "Shows", version: "1.0", verbs: &VERBS };
 //! let args = ["demo", "count", "-n", "2k", "--json"].map(Into::into);
 //! assert_eq!(program.run(&args, slipring_cli::Streams::standard()), 0);
 //! ```

@@ -9,22 +9,22 @@
 //! ```
 //!
 //! ```
-//! use slipring_control::{Client, Refusal, Reply, Request, Server, Service, running};
+//! use slipring_control::{ControlClient, ControlRefusal, ControlReply, ControlRequest, ControlServer, ControlService, running};
 //!
 //! struct Counter;
 //!
-//! impl Service for Counter {
-//!     fn answer(&self, request: &Request) -> Result<Reply, Refusal> {
+//! impl ControlService for Counter {
+//!     fn answer(&self, request: &ControlRequest) -> Result<ControlReply, ControlRefusal> {
 //!         match request.what.as_str() {
-//!             "count" => Ok(Reply::Once(serde_json::json!({ "count": 7 }))),
-//!             other => Err(Refusal::malformed(format!("nobody knows `{other}`"))),
+//!             "count" => Ok(ControlReply::Once(serde_json::json!({ "count": 7 }))),
+//!             other => Err(ControlRefusal::malformed(format!("nobody knows `{other}`"))),
 //!         }
 //!     }
 //! }
 //!
 //! let dir = std::env::temp_dir().join(format!("slipring-doc-{}", std::process::id()));
-//! let server = Server::open(&dir, Some("counter"), Box::new(Counter))?;
-//! let mut client = Client::find(&dir, Some("counter"))?;
+//! let server = ControlServer::open(&dir, Some("counter"), Box::new(Counter))?;
+//! let mut client = ControlClient::find(&dir, Some("counter"))?;
 //! assert_eq!(client.ask("count", serde_json::json!({}))?["count"], 7);
 //! drop(server);
 //! assert!(running(&dir).is_empty());

@@ -18,13 +18,13 @@
 //! containers that share a run directory). Files of the dead are removed by the next publisher.
 //!
 //! ```
-//! use slipring_core::counters::{Publisher, Reader, running};
+//! use slipring_core::counters::{Publisher, CountersReader, running};
 //!
 //! let dir = std::env::temp_dir().join(format!("slipring-counters-{}", std::process::id()));
 //! let mut publisher = Publisher::open(&dir, "packets, bytes", 2)?;
 //! publisher.publish(1_000, [7, 420]);
 //!
-//! let mut reader = Reader::open(&running(&dir)[0].path)?;
+//! let mut reader = CountersReader::open(&running(&dir)[0].path)?;
 //! assert_eq!(reader.text(), "packets, bytes");
 //! let snapshot = reader.read()?;
 //! assert_eq!((snapshot.at_ns, &snapshot.words[..]), (1_000, &[7, 420][..]));

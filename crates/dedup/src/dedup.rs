@@ -40,12 +40,12 @@ pub struct DedupCounters {
 /// Remembers frames and recognizes copies.
 ///
 /// ```
-/// use slipring_dedup::{Dedup, Limits, Verdict};
+/// use slipring_dedup::{Dedup, DedupLimits, DedupVerdict};
 ///
-/// let mut dedup = Dedup::new(Limits { frames: None, ..Limits::default() }, [1, 2])?;
-/// assert_eq!(dedup.offer(0, b"frame"), Verdict::Fresh);
-/// assert_eq!(dedup.offer(50_000, b"frame"), Verdict::Duplicate);
-/// assert_eq!(dedup.offer(50_001, b"frame"), Verdict::Fresh);
+/// let mut dedup = Dedup::new(DedupLimits { frames: None, ..DedupLimits::default() }, [1, 2])?;
+/// assert_eq!(dedup.offer(0, b"frame"), DedupVerdict::Fresh);
+/// assert_eq!(dedup.offer(50_000, b"frame"), DedupVerdict::Duplicate);
+/// assert_eq!(dedup.offer(50_001, b"frame"), DedupVerdict::Fresh);
 /// # Ok::<(), slipring_dedup::LimitError>(())
 /// ```
 #[derive(Debug)]

@@ -155,22 +155,22 @@ pub(crate) struct DelayedPacket<H> {
 /// The dummynet engine.
 ///
 /// ```
-/// use slipring_dummynet::{Config, Dummynet, Event, Object, Packet};
-/// use slipring_dummynet::flow::FlowKey;
-/// use slipring_dummynet::text::Command;
+/// use slipring_dummynet::{ShaperConfig, Dummynet, ShaperEvent, ShaperTarget, ShaperPacket};
+/// use slipring_dummynet::flow::ShaperFlowKey;
+/// use slipring_dummynet::text::DummynetCommand;
 ///
 /// let mut dummynet = Dummynet::new(7);
-/// let Ok(Command::Config(config)) = Command::parse("pipe 1 config bw 10Mbit/s delay 20ms") else {
+/// let Ok(DummynetCommand::ShaperConfig(config)) = DummynetCommand::parse("pipe 1 config bw 10Mbit/s delay 20ms") else {
 ///     unreachable!()
 /// };
 /// dummynet.configure(0, config, &mut |_| {})?;
-/// let packet = Packet { handle: 'a', rule: 100, len: 1250, ecn: Default::default() };
-/// dummynet.submit(0, Object::Pipe(1), &FlowKey::default(), packet, &mut |_| {});
+/// let packet = ShaperPacket { handle: 'a', rule: 100, len: 1250, ecn: Default::default() };
+/// dummynet.submit(0, ShaperTarget::Pipe(1), &ShaperFlowKey::default(), packet, &mut |_| {});
 /// // 10,000 bits take 1 ms; then the delay.
 /// assert_eq!(dummynet.next_release(), Some(21_000_000));
 /// let mut released = Vec::new();
 /// dummynet.release(21_000_000, &mut |event| released.push(event));
-/// assert!(matches!(released[..], [Event::Released { handle: 'a', at_ns: 21_000_000, .. }]));
+/// assert!(matches!(released[..], [ShaperEvent::Released { handle: 'a', at_ns: 21_000_000, .. }]));
 /// # Ok::<(), slipring_dummynet::ConfigError>(())
 /// ```
 #[derive(Clone, Debug)]

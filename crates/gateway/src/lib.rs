@@ -7,18 +7,18 @@
 //!            answers to ARP                    requests, until the next hop is known
 //! ```
 //! ```
-//! use slipring_gateway::{Gate, Life, Side, Subnet, Verdict};
+//! use slipring_gateway::{GatewayPort, TtlPolicy, RouterInterface, Subnet, GatewayVerdict};
 //! use slipring_wire::MacAddr;
 //!
 //! let side = |mac, address: &str| {
 //!     let subnet = Subnet::new(address.parse().unwrap(), 24)?;
-//!     Side::new(MacAddr([2, 0, 0, 0, 0, mac]), vec![subnet], vec![])
+//!     RouterInterface::new(MacAddr([2, 0, 0, 0, 0, mac]), vec![subnet], vec![])
 //! };
 //! let (left, right) = (side(1, "10.1.0.1")?, side(2, "10.2.0.1")?);
-//! let mut gate = Gate::new(left, right, Life::Kept);
+//! let mut gate = GatewayPort::new(left, right, TtlPolicy::Kept);
 //! // The destination MAC address is not the router's.
-//! assert!(matches!(gate.receive(&[0; 60], 0), Verdict::Drop(_)));
-//! # Ok::<(), slipring_gateway::SideError>(())
+//! assert!(matches!(gate.receive(&[0; 60], 0), GatewayVerdict::Drop(_)));
+//! # Ok::<(), slipring_gateway::RouterInterfaceError>(())
 //! ```
 //!
 //! # Invariants

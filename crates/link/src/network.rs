@@ -30,29 +30,29 @@ use route::LinkRoutes;
 ///
 /// ```
 /// use slipring_link::{
-///     Arrival, Carrier, Delivery, DelaySpec, EntryId, Handle, LinkSpec, Lost, Network, NetworkSpec,
+///     FrameArrival, Carrier, Delivery, DelaySpec, EntryId, FrameHandle, LinkSpec, LostFrame, Network, NetworkSpec,
 /// };
 ///
 /// #[derive(Default)]
 /// struct Released(Vec<u64>);
 ///
 /// impl Carrier for Released {
-///     fn frame(&mut self, _: Handle) -> &mut [u8] {
+///     fn frame(&mut self, _: FrameHandle) -> &mut [u8] {
 ///         &mut []
 ///     }
-///     fn copy(&mut self, _: Handle) -> Option<Handle> {
+///     fn copy(&mut self, _: FrameHandle) -> Option<FrameHandle> {
 ///         None
 ///     }
 ///     fn deliver(&mut self, delivery: Delivery) {
 ///         self.0.push(delivery.release_ns);
 ///     }
-///     fn lose(&mut self, _: Lost) {}
+///     fn lose(&mut self, _: LostFrame) {}
 /// }
 ///
 /// let link = LinkSpec { delay: DelaySpec::constant(20_000_000), ..LinkSpec::wire("up") };
 /// let mut network = Network::new(&NetworkSpec::single(link), 42)?;
 /// let mut carrier = Released::default();
-/// let frame = Arrival { arrival_ns: 5, handle: Handle(0), len: 60 };
+/// let frame = FrameArrival { arrival_ns: 5, handle: FrameHandle(0), len: 60 };
 /// network.push(EntryId(0), &[frame], &mut carrier);
 /// assert_eq!(network.next_ns(), Some(20_000_005));
 /// network.run(20_000_005, &mut carrier);

@@ -24,14 +24,14 @@
 //! Not for: limits of a plain FIFO (its owner compares them), payload, clocks.
 //!
 //! ```
-//! use slipring_model::aqm::{Aqm, CoDel, CoDelSpec, Leaving, QueueView, Verdict};
+//! use slipring_model::aqm::{Aqm, CoDel, CoDelSpec, AqmDeparture, AqmQueueView, AqmVerdict};
 //!
 //! let mut codel = CoDel::new(&CoDelSpec::default())?;
-//! let queue = QueueView { bytes: 90_000, packets: 60, delay_ns: 0 };
-//! let leaving = |now_ns| Leaving { now_ns, len: 1500, sojourn_ns: 7_000_000, queue };
+//! let queue = AqmQueueView { bytes: 90_000, packets: 60, delay_ns: 0 };
+//! let leaving = |now_ns| AqmDeparture { now_ns, len: 1500, sojourn_ns: 7_000_000, queue };
 //! // Above the target of 5 ms, but not yet for an interval of 100 ms.
-//! assert_eq!(codel.dequeue(&leaving(0), || false), Verdict::Keep);
-//! assert_eq!(codel.dequeue(&leaving(100_000_000), || false), Verdict::Drop);
+//! assert_eq!(codel.dequeue(&leaving(0), || false), AqmVerdict::Keep);
+//! assert_eq!(codel.dequeue(&leaving(100_000_000), || false), AqmVerdict::Drop);
 //! # Ok::<(), slipring_model::ParameterError>(())
 //! ```
 

@@ -41,13 +41,13 @@ pub enum NatScope {
 /// An instance of `nat`.
 ///
 /// ```
-/// use slipring_nat::{Outcome, Outside, Scope, Settings, Translator, Way};
+/// use slipring_nat::{NatOutcome, OutsideAddress, NatScope, NatConfig, Translator, NatDirection};
 /// use slipring_wire::FrameSpec;
 ///
-/// let outside = Outside::Address([203, 0, 113, 9].into());
-/// let mut nat = Translator::new(Settings { outside, ..Settings::default() }, 7);
+/// let outside = OutsideAddress::Address([203, 0, 113, 9].into());
+/// let mut nat = Translator::new(NatConfig { outside, ..NatConfig::default() }, 7);
 /// let mut frame = FrameSpec::default().build(60)?.bytes;
-/// assert_eq!(nat.translate(&mut frame[14..], Way::Out, Scope::All, 0), Outcome::Translated);
+/// assert_eq!(nat.translate(&mut frame[14..], NatDirection::Out, NatScope::All, 0), NatOutcome::Translated);
 /// assert_eq!(frame[26..30], [203, 0, 113, 9]);
 /// # Ok::<(), slipring_wire::frame::BuildError>(())
 /// ```

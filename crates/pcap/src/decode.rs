@@ -28,7 +28,7 @@ pub const MAX_BLOCK_LEN: usize = 1 << 20;
 /// The caller keeps a buffer, drops the consumed bytes and appends what it reads:
 ///
 /// ```
-/// use slipring_pcap::{Decoder, LinkType, PcapWriter, Step};
+/// use slipring_pcap::{Decoder, LinkType, PcapWriter, DecodeStep};
 /// let mut file = Vec::new();
 /// PcapWriter::begin(&mut file, LinkType::ETHERNET, 0).packet(&mut file, 7, 60, &[0; 60])?;
 ///
@@ -37,9 +37,9 @@ pub const MAX_BLOCK_LEN: usize = 1 << 20;
 /// loop {
 ///     let decoded = decoder.decode(&buffer)?;
 ///     match decoded.step {
-///         Step::Packet(packet) => packets += usize::from(packet.ts_ns == 7),
-///         Step::NeedMore(_) if unread.is_empty() => break,
-///         Step::NeedMore(_) => {}
+///         DecodeStep::Packet(packet) => packets += usize::from(packet.ts_ns == 7),
+///         DecodeStep::NeedMore(_) if unread.is_empty() => break,
+///         DecodeStep::NeedMore(_) => {}
 ///     }
 ///     buffer.drain(..decoded.consumed);
 ///     let (piece, rest) = unread.split_at(unread.len().min(10));

@@ -22,21 +22,21 @@ const SWEEP_BUCKETS: usize = 8;
 /// A learning switch; see the [crate documentation](crate).
 ///
 /// ```
-/// use slipring_switch::{Batch, Config, Delivered, Marks, Packet, PortConfig, SlotRange, Switch};
+/// use slipring_switch::{SwitchBatch, SwitchConfig, DeliveryCounts, SlotMarks, SwitchPacket, SwitchPortConfig, FrameSlots, Switch};
 ///
-/// let mut switch = Switch::new(Config::default());
-/// let [a, b, c] = [(); 3].map(|()| switch.attach(PortConfig::default()).unwrap());
-/// let mut batch = Batch::new();
+/// let mut switch = Switch::new(SwitchConfig::default());
+/// let [a, b, c] = [(); 3].map(|()| switch.attach(SwitchPortConfig::default()).unwrap());
+/// let mut batch = SwitchBatch::new();
 /// let frame = b"\xff\xff\xff\xff\xff\xff\x02\x00\x00\x00\x00\x01\x08\x06";
-/// let slots = SlotRange { first: 5, count: 1 };
-/// let packet = Packet { header: frame, len: 60, slots, marks: Marks::default() };
+/// let slots = FrameSlots { first: 5, count: 1 };
+/// let packet = SwitchPacket { header: frame, len: 60, slots, marks: SlotMarks::default() };
 ///
 /// switch.forward(0, a, 0, [packet], &mut batch);
 /// let ports: Vec<_> = batch.destinations().map(|to| to.port()).collect();
 /// assert_eq!(ports, [b, c]);
 /// assert!(batch.destinations().all(|to| to.copies().next().unwrap().slots == slots));
 /// for i in 0..batch.len() {
-///     batch.report(i, Delivered { packets: 1, bytes: 60 });
+///     batch.report(i, DeliveryCounts { packets: 1, bytes: 60 });
 /// }
 /// switch.settle(&mut batch);
 /// assert_eq!(switch.counters(c).unwrap().tx.packets, 1);

@@ -11,13 +11,13 @@ use crate::fraction::Fraction;
 /// The requirements for a run. There are none by default.
 ///
 /// ```
-/// use slipring_traffic::{Expectations, Outcome};
+/// use slipring_traffic::{Expectations, TrafficOutcome};
 ///
 /// let expected = Expectations {
 ///     max_loss: Some("0.1%".parse()?),
 ///     ..Expectations::default()
 /// };
-/// let outcome = Outcome { sent: 1_000_000, lost: 1_001, ..Outcome::default() };
+/// let outcome = TrafficOutcome { sent: 1_000_000, lost: 1_001, ..TrafficOutcome::default() };
 /// let unmet = expected.unmet(&outcome);
 /// assert_eq!(unmet[0].to_string(), "lost 1001 of 1000000 frames (0.1001%), allowed 0.1%");
 /// # Ok::<(), slipring_traffic::FractionError>(())

@@ -35,13 +35,13 @@ use shape::{FrameShape, FrameShapes};
 /// The frames of one share of a [`TrafficPattern`], one after another.
 ///
 /// ```
-/// use slipring_traffic::{Generator, Lane, Pattern, Stamp, Verify};
+/// use slipring_traffic::{Generator, GeneratorShare, TrafficPattern, Stamp, StampCheck};
 ///
-/// let mut generator = Generator::new(&Pattern::default(), 42, Lane::ONLY)?;
+/// let mut generator = Generator::new(&TrafficPattern::default(), 42, GeneratorShare::ONLY)?;
 /// let mut buffer = [0; 2048];
 /// let len = generator.write(1_000, &mut buffer).unwrap();
 /// assert_eq!(len, 60);
-/// let stamp = Stamp::read(&buffer[..len], Verify::Checksum).unwrap();
+/// let stamp = Stamp::read(&buffer[..len], StampCheck::Checksum).unwrap();
 /// assert_eq!((stamp.number, stamp.sent_ns), (0, Some(1_000)));
 /// # Ok::<(), slipring_traffic::PatternError>(())
 /// ```

@@ -12,9 +12,9 @@ use crate::fraction::Fraction;
 /// Release times for the packets of a capture.
 ///
 /// ```
-/// use slipring_traffic::Timeline;
+/// use slipring_traffic::ReplayTimeline;
 ///
-/// let mut line = Timeline::new().with_speed("2".parse()?).with_passes(Some(2));
+/// let mut line = ReplayTimeline::new().with_speed("2".parse()?).with_passes(Some(2));
 /// let mut times = Vec::new();
 /// while line.next_pass() {
 ///     times.extend([700, 800, 1000].map(|captured_ns| line.release_ns(captured_ns)));

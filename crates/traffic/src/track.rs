@@ -36,10 +36,10 @@ use window::{NumberArrival, SequenceWindow};
 /// Tracks all streams that arrive at one receiver.
 ///
 /// ```
-/// use slipring_traffic::{Generator, Lane, Pattern, Tracker, Verify};
+/// use slipring_traffic::{Generator, GeneratorShare, TrafficPattern, Tracker, StampCheck};
 ///
-/// let mut generator = Generator::new(&Pattern::default(), 1, Lane::ONLY)?;
-/// let mut tracker = Tracker::new(Verify::Checksum);
+/// let mut generator = Generator::new(&TrafficPattern::default(), 1, GeneratorShare::ONLY)?;
+/// let mut tracker = Tracker::new(StampCheck::Checksum);
 /// let mut frame = [0; 60];
 /// for n in 0..10 {
 ///     generator.write(n * 100, &mut frame);

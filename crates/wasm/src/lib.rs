@@ -39,7 +39,7 @@
 //!
 //! ```
 //! use slipring_link::{DelayModel, DelaySpec, LinkSpec};
-//! use slipring_wasm::{Limits, Module};
+//! use slipring_wasm::{ModuleLimits, WasmModule};
 //!
 //! // (func (export "delay_ns") (param i64 i32 i64) (result i64) (i64.const 5000)), and the version
 //! let bytes = wat::parse_str(
@@ -47,7 +47,7 @@
 //!          (func (export "slipring_abi") (result i32) (i32.const 1))
 //!          (func (export "delay_ns") (param i64 i32 i64) (result i64) (i64.const 5000)))"#,
 //! )?;
-//! let module = Module::read(&bytes, Limits::default())?;
+//! let module = WasmModule::read(&bytes, ModuleLimits::default())?;
 //! let model = DelayModel::User(module.delay("delay_ns", &[])?);
 //! let link = LinkSpec { delay: DelaySpec { model, half_life_ns: None }, ..LinkSpec::wire("up") };
 //! # let _ = link;

@@ -20,10 +20,10 @@
 //!
 //! ```
 //! use std::io::{Read, Write};
-//! use slipring_web::{Gateway, Options};
+//! use slipring_web::{WebGateway, WebOptions};
 //!
 //! let dir = std::env::temp_dir().join("slipring-nothing-runs-here");
-//! let gateway = Gateway::open(Options::on("127.0.0.1:0".parse().unwrap(), &dir)).unwrap();
+//! let gateway = WebGateway::open(WebOptions::on("127.0.0.1:0".parse().unwrap(), &dir)).unwrap();
 //! let mut stream = std::net::TcpStream::connect(gateway.address()).unwrap();
 //! stream.write_all(b"GET /api/v1/running HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
 //! let mut answer = String::new();

@@ -69,12 +69,12 @@ use crate::request as abi;
 /// A port as the user names it.
 ///
 /// ```
-/// use slipring_abi::name::{Kind, PortName, Rings};
+/// use slipring_abi::name::{PortNameKind, PortName, RingSelection};
 ///
 /// let port = PortName::parse("netmap:br--lan-2/x")?;
-/// assert_eq!(port.kind, Kind::Netmap);
+/// assert_eq!(port.kind, PortNameKind::Netmap);
 /// assert_eq!(port.name, "br-lan");
-/// assert_eq!(port.rings, Rings::One(2));
+/// assert_eq!(port.rings, RingSelection::One(2));
 /// assert_eq!(port.to_string(), "netmap:br--lan-2/x");
 /// # Ok::<(), slipring_abi::name::NameError>(())
 /// ```

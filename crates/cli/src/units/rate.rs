@@ -36,10 +36,10 @@ impl RateWithUnit {
     /// Reads `1.5Mpps`, `10Gbit`, `9.5Gbit/s`, `125MB/s`; `10G` counts what `bare` says.
     ///
     /// ```
-    /// use slipring_cli::units::{Rate, RateUnit};
-    /// let rate = |text| Rate::parse(text, RateUnit::Packets).unwrap();
-    /// assert_eq!(rate("14.88M"), Rate::Packets(14_880_000));
-    /// assert_eq!(rate("10Gbit"), Rate::Bits(10_000_000_000));
+    /// use slipring_cli::units::{RateWithUnit, RateUnit};
+    /// let rate = |text| RateWithUnit::parse(text, RateUnit::Packets).unwrap();
+    /// assert_eq!(rate("14.88M"), RateWithUnit::Packets(14_880_000));
+    /// assert_eq!(rate("10Gbit"), RateWithUnit::Bits(10_000_000_000));
     /// ```
     ///
     /// # Errors

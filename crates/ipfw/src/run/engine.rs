@@ -25,13 +25,13 @@ use crate::text::StateCommand;
 /// A firewall: rules, tables, states and counters.
 ///
 /// ```
-/// use slipring_ipfw::run::{Crossing, Firewall, Outputs, Verdict};
+/// use slipring_ipfw::run::{PacketMetadata, Firewall, CheckOutputs, RuleVerdict};
 ///
 /// let mut firewall = Firewall::new(7);
 /// firewall.load("add 100 deny udp from any to any 53\nadd 200 allow ip from any to any", 0)?;
 /// let mut frame = slipring_wire::FrameSpec::default().build(64)?.bytes.to_vec();
-/// let (mut crossing, mut outputs) = (Crossing::incoming(0), Outputs::default());
-/// assert_eq!(firewall.check(&mut frame, &mut crossing, 0, &mut outputs), Verdict::Accept);
+/// let (mut crossing, mut outputs) = (PacketMetadata::incoming(0), CheckOutputs::default());
+/// assert_eq!(firewall.check(&mut frame, &mut crossing, 0, &mut outputs), RuleVerdict::Accept);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
