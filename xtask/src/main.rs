@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod documents;
 mod layers;
 mod no_std;
 mod sizes;
@@ -19,12 +20,13 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Result<Vec<String>, String>;
 
-const CHECKS: [(&str, Check); 5] = [
+const CHECKS: [(&str, Check); 6] = [
     ("layers", layers::check),
     ("no-std", no_std::check),
     ("unsafe-budget", unsafe_budget::check),
     ("sizes", sizes::check),
     ("words", words::check),
+    ("documents", documents::check),
 ];
 
 fn main() -> ExitCode {

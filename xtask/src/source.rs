@@ -25,6 +25,12 @@ impl Source {
         })
     }
 
+    /// Every file below `dir`.
+    pub(crate) fn all_below(dir: &Path) -> Result<Vec<Self>, String> {
+        let files = rust_files(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+        files.iter().map(|path| Self::read(path)).collect()
+    }
+
     /// Every file below `dir` that ships: no tests in directories or files of that name, and no modules
     /// that their parent declares for tests only.
     pub(crate) fn shipped_below(dir: &Path) -> Result<Vec<Self>, String> {

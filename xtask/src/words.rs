@@ -5,7 +5,7 @@
 //! in use has a count there, which can only be lowered.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use syn::visit::{self, Visit};
 use syn::{ImplItem, Item, TraitItem};
@@ -32,7 +32,7 @@ pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
             words.count(comments, &mut uses);
         }
     }
-    for path in documents(&tree.root)? {
+    for path in tree.documents()? {
         words.count(read(&path)?.lines(), &mut uses);
     }
     complaints.extend(names.complaints(&words));
@@ -42,27 +42,6 @@ pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
 
 fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-/// The Markdown files at the root, in `docs` and at the root of each crate. The change log is history.
-fn documents(root: &Path) -> Result<Vec<PathBuf>, String> {
-    let mut found = Vec::new();
-    let crates = list(&root.join("crates"))?;
-    for dir in [root.to_owned(), root.join("docs"), root.join("docs/design")].iter().chain(&crates)
-    {
-        if dir.is_dir() {
-            found.extend(list(dir)?.into_iter().filter(|path| {
-                path.extension().is_some_and(|end| end == "md") && !path.ends_with("CHANGELOG.md")
-            }));
-        }
-    }
-    Ok(found)
-}
-
-fn list(dir: &Path) -> Result<Vec<PathBuf>, String> {
-    let entries = std::fs::read_dir(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
-    paths.collect::<Result<_, _>>().map_err(|error| format!("{}: {error}", dir.display()))
 }
 
 /// A phrase that is not to be written.

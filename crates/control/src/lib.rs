@@ -25,7 +25,7 @@
 //! let dir = std::env::temp_dir().join(format!("slipring-doc-{}", std::process::id()));
 //! let server = ControlServer::open(&dir, Some("counter"), Box::new(Counter))?;
 //! let mut client = ControlClient::find(&dir, Some("counter"))?;
-//! assert_eq!(client.ask("count", serde_json::json!({}))?["count"], 7);
+//! assert_eq!(client.request("count", serde_json::json!({}))?["count"], 7);
 //! drop(server);
 //! assert!(running(&dir).is_empty());
 //! # std::fs::remove_dir_all(&dir).unwrap();
