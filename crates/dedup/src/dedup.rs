@@ -46,7 +46,7 @@ pub struct DedupCounters {
 /// assert_eq!(dedup.offer(0, b"frame"), DedupVerdict::Fresh);
 /// assert_eq!(dedup.offer(50_000, b"frame"), DedupVerdict::Duplicate);
 /// assert_eq!(dedup.offer(50_001, b"frame"), DedupVerdict::Fresh);
-/// # Ok::<(), slipring_dedup::LimitError>(())
+/// # Ok::<(), slipring_dedup::DedupLimitError>(())
 /// ```
 #[derive(Debug)]
 pub struct Dedup {

@@ -15,7 +15,7 @@
 //!     RouterInterface::new(MacAddr([2, 0, 0, 0, 0, mac]), vec![subnet], vec![])
 //! };
 //! let (left, right) = (side(1, "10.1.0.1")?, side(2, "10.2.0.1")?);
-//! let mut gate = GatewayPort::new(left, right, TtlPolicy::Kept);
+//! let mut gate = GatewayPort::new(left, right, TtlPolicy::Preserve);
 //! // The destination MAC address is not the router's.
 //! assert!(matches!(gate.receive(&[0; 60], 0), GatewayVerdict::Drop(_)));
 //! # Ok::<(), slipring_gateway::RouterInterfaceError>(())

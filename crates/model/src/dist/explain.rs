@@ -40,7 +40,7 @@ impl Dist {
     /// ```
     /// use slipring_model::Dist;
     /// let cut = Dist::normal(5e6, 50e6)?;
-    /// assert_eq!(cut.asked_mean_ns(), Some(5e6));
+    /// assert_eq!(cut.requested_mean_ns(), Some(5e6));
     /// assert!(cut.mean_ns() > 40e6, "what lies below 0 is never drawn");
     /// # Ok::<(), slipring_model::ParameterError>(())
     /// ```
