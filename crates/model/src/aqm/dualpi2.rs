@@ -331,7 +331,10 @@ impl<H> DualPi2<H> {
     /// Makes the updates that are due by `now_ns`.
     #[inline]
     fn catch_up(&mut self, now_ns: u64) {
-        let next_ns = *self.controller.next_update_ns.get_or_insert(now_ns.saturating_add(self.spec.update_ns));
+        let next_ns = *self
+            .controller
+            .next_update_ns
+            .get_or_insert(now_ns.saturating_add(self.spec.update_ns));
         if now_ns >= next_ns {
             self.make_updates(next_ns, now_ns);
         }

@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod grant;
 mod metrics;
+mod picture;
 mod ports;
 mod schema;
 mod tcpdump;
