@@ -13,14 +13,14 @@
 //!    half of it.
 
 mod changes;
+mod engine_replies;
 mod shaping;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use slipring_control::REPLY_TIMEOUT;
 use slipring_dummynet::show::{RowOrder, ShaperListing};
@@ -44,8 +44,10 @@ use crate::task_queue::TaskQueue;
 use crate::threads::distribution_obstacle;
 use crate::values;
 use changes::{
-    changes_anything, cleared_for, is_about_counters, ruleset_after, shows_translations,
+    changes_anything, cleared_for, dry_run, is_about_counters, ruleset_after, shows_translations,
+    unrestored_states,
 };
+use engine_replies::ChangeClaim;
 use shaping::{of_shaper, shape};
 pub(crate) use shaping::{protocol, sysctl_exit};
 
@@ -68,6 +70,8 @@ pub(crate) struct ControlPlane {
     state_file: Option<StateFile>,
     /// Also save dynamic states to the state file.
     persists_states: bool,
+    /// How long the packet threads may take to execute a task.
+    reply_timeout: Duration,
 }
 
 /// What the engines apply for one batch.
@@ -116,7 +120,16 @@ impl ControlPlane {
         master.set_plain(true);
         let master = Mutex::new(master);
         let (caps, distribution, state_file) = (Mutex::default(), None, None);
-        Self { master, engines, caps, distribution, state_file, persists_states: false }
+        let reply_timeout = ENGINE_REPLY_TIMEOUT;
+        Self {
+            master,
+            engines,
+            caps,
+            distribution,
+            state_file,
+            persists_states: false,
+            reply_timeout,
+        }
     }
 
     /// Sets how flows are distributed among the engines.
@@ -336,8 +349,7 @@ impl ControlPlane {
                 shape(&mut trial, &commands, RowOrder::default(), now).0.err()
             });
             // An engine that is shutting down adds nothing to the mistakes of the rules.
-            let failed =
-                tried.recv_timeout(ENGINE_REPLY_TIMEOUT).ok().flatten().unwrap_or_default();
+            let failed = tried.recv_timeout(self.reply_timeout).ok().flatten().unwrap_or_default();
             all.extend(failed.into_iter().map(|(at, message, exit)| {
                 let line = steps[at].line;
                 (line, CommandFault::new(message, exit).at_line(line))
@@ -389,7 +401,7 @@ impl ControlPlane {
         }
         let engines = self.engines.len() as u32;
         let mut states = self.partition_states(states).into_iter();
-        let answers = self.run_on_engines(|| {
+        let answers = self.change_on_engines(|| {
             let ruleset = ruleset.clone().map(|ruleset| ruleset.shared_among(engines));
             let (mut ruleset, shaper, counters) = (ruleset, shaper.clone(), counters.clone());
             let states = states.next().unwrap_or_default();
@@ -443,15 +455,26 @@ impl ControlPlane {
         T: Send + 'static,
         F: FnOnce(&mut Dataplane, &mut DeferredOutput, DataplaneNanos) -> T + Send + 'static,
     {
-        let until = Instant::now() + ENGINE_REPLY_TIMEOUT;
-        let posted: Vec<Receiver<T>> = self.engines.iter().map(|mail| mail.submit(act())).collect();
-        let answer = |answered: Receiver<T>| {
-            let left = until.saturating_duration_since(Instant::now());
-            answered.recv_timeout(left).map_err(|_| {
-                CommandFault::new("the firewall does not answer: it is ending", sysexits::PROTOCOL)
+        let posted = self.engines.iter().map(|mail| mail.submit(act())).collect();
+        engine_replies::wait_for_all(posted, self.reply_timeout)
+    }
+
+    /// As [`Self::run_on_engines`], for a closure that changes something: either every engine
+    /// runs it or none does, even if they are late.
+    fn change_on_engines<T, F>(&self, mut act: impl FnMut() -> F) -> Result<Vec<T>, CommandFault>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Dataplane, &mut DeferredOutput, DataplaneNanos) -> T + Send + 'static,
+    {
+        let claim = ChangeClaim::default();
+        let post = |mail: &Arc<TaskQueue>| {
+            let (claim, act) = (claim.clone(), act());
+            mail.submit(move |join: &mut Dataplane, aside: &mut DeferredOutput, now| {
+                claim.begin().then(|| act(join, aside, now))
             })
         };
-        posted.into_iter().map(answer).collect()
+        let posted = self.engines.iter().map(post).collect();
+        engine_replies::wait_for_change(posted, &claim, self.reply_timeout)
     }
 
     /// Calls `look` with the master, whose counters are first updated from the engines.
@@ -473,42 +496,6 @@ impl ControlPlane {
     }
 }
 
-/// Tries commands on the master. A single command may do part of its work and report that.
-fn dry_run(
-    master: &mut Firewall,
-    order: &CommandBatch,
-    steps: &[CommandStep],
-    now: DataplaneNanos,
-) -> Result<(Vec<String>, Option<CommandFault>), Vec<LineError>> {
-    let manner = order.options();
-    if let (false, [step]) = (order.is_file, steps) {
-        return Ok(match master.execute(&step.command, now, manner) {
-            Ok(reply) => (vec![reply.text], None),
-            Err(error) => {
-                let fault = CommandFault::new(error.message, error.exit_code);
-                (vec![error.text], Some(fault))
-            }
-        });
-    }
-    let commands: Vec<_> = steps.iter().map(|step| (step.line, step.command.clone())).collect();
-    match master.batch(&commands, now, manner) {
-        Ok(replies) => Ok((replies.into_iter().map(|reply| reply.text).collect(), None)),
-        Err(CommandFileError::Commands(mistakes)) => Err(mistakes),
-        Err(CommandFileError::Text(_)) => unreachable!("commands were read before"),
-    }
-}
-
 fn write_warning(path: &Path, error: &io::Error) -> String {
     format!("{} cannot be written, and has what was before: {error}", path.display())
-}
-
-/// Formats warnings about states that were not restored.
-fn unrestored_states(refused: Vec<(u32, String)>) -> Vec<String> {
-    let more = refused.len().saturating_sub(MAX_FAULTS);
-    let told = refused.into_iter().take(MAX_FAULTS);
-    let mut told: Vec<_> = told.map(|(line, why)| format!("line {line}: {why}")).collect();
-    if more > 0 {
-        told.push(format!("{more} more states are left out"));
-    }
-    told
 }

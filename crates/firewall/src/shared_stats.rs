@@ -26,17 +26,28 @@ impl SharedDataplaneStats {
     /// Publishes the current figures, unless they are being read.
     pub(crate) fn publish(&self, join: &Dataplane, late: u64) {
         if let Ok(mut shown) = self.latest.try_lock() {
-            let states = join.firewall().states().len() as u64;
-            *shown = DataplaneStats {
-                counters: join.counters(),
-                pending_frames: late,
-                states,
-                checks_out: join.checks_out(),
-            };
+            *shown = DataplaneStats::of(join, late);
         }
+    }
+
+    /// Publishes the final figures, even if the previous ones are being read.
+    pub(crate) fn publish_final(&self, join: &Dataplane, late: u64) {
+        let mut shown = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        *shown = DataplaneStats::of(join, late);
     }
 
     pub(crate) fn snapshot(&self) -> DataplaneStats {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl DataplaneStats {
+    fn of(join: &Dataplane, late: u64) -> Self {
+        Self {
+            counters: join.counters(),
+            pending_frames: late,
+            states: join.firewall().states().len() as u64,
+            checks_out: join.checks_out(),
+        }
     }
 }

@@ -422,7 +422,7 @@ impl PollLoop for FirewallWorker {
             }
         }
         self.update_stats();
-        self.stats.publish(&self.dataplane, self.pending_frames());
+        self.stats.publish_final(&self.dataplane, self.pending_frames());
         if let Some(shared) = &self.cross_thread {
             shared.common.mark_finished();
         }

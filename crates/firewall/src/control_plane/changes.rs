@@ -8,7 +8,7 @@ use slipring_ipfw::text::{
     TableVerb,
 };
 
-use crate::command_batch::CommandStep;
+use crate::command_batch::{CommandStep, MAX_FAULTS};
 
 /// Returns the rules for the engines to adopt. Compiling rules is slow, so it is done
 /// only if needed.
@@ -109,4 +109,40 @@ pub(super) fn cleared_for(firewall: &Firewall, steps: &[CommandStep]) -> Vec<Com
         }
     }
     cleared
+}
+
+/// Returns warnings about states that were not restored.
+pub(super) fn unrestored_states(refused: Vec<(u32, String)>) -> Vec<String> {
+    let more = refused.len().saturating_sub(MAX_FAULTS);
+    let told = refused.into_iter().take(MAX_FAULTS);
+    let mut told: Vec<_> = told.map(|(line, why)| format!("line {line}: {why}")).collect();
+    if more > 0 {
+        told.push(format!("{more} more states are left out"));
+    }
+    told
+}
+
+/// Tries commands on the master. A single command may do part of its work and report that.
+pub(super) fn dry_run(
+    master: &mut Firewall,
+    order: &CommandBatch,
+    steps: &[CommandStep],
+    now: DataplaneNanos,
+) -> Result<(Vec<String>, Option<CommandFault>), Vec<LineError>> {
+    let manner = order.options();
+    if let (false, [step]) = (order.is_file, steps) {
+        return Ok(match master.execute(&step.command, now, manner) {
+            Ok(reply) => (vec![reply.text], None),
+            Err(error) => {
+                let fault = CommandFault::new(error.message, error.exit_code);
+                (vec![error.text], Some(fault))
+            }
+        });
+    }
+    let commands: Vec<_> = steps.iter().map(|step| (step.line, step.command.clone())).collect();
+    match master.batch(&commands, now, manner) {
+        Ok(replies) => Ok((replies.into_iter().map(|reply| reply.text).collect(), None)),
+        Err(CommandFileError::Commands(mistakes)) => Err(mistakes),
+        Err(CommandFileError::Text(_)) => unreachable!("commands were read before"),
+    }
 }
