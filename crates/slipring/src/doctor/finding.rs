@@ -19,7 +19,7 @@ pub(crate) enum FindingState {
 pub(crate) struct Finding {
     /// Name of the check.
     pub(crate) check: &'static str,
-    /// Severity.
+    /// How severe it is.
     pub(crate) state: FindingState,
     /// Description of the result.
     pub(crate) finding: String,

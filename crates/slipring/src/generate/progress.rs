@@ -22,7 +22,7 @@ pub(super) struct Progress {
 /// The values of one or several [`Progress`] at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ProgressCounts {
-    /// Packets.
+    /// Number of packets.
     pub(super) packets: u64,
     /// Their bytes.
     pub(super) bytes: u64,

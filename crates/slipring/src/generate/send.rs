@@ -75,7 +75,7 @@ pub(super) enum StampTime {
 /// Packets and bytes of a batch.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SentBatch {
-    /// Packets.
+    /// Number of packets.
     pub(super) packets: u64,
     /// Their bytes.
     pub(super) bytes: u64,

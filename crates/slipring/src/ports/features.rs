@@ -75,7 +75,7 @@ pub(crate) enum InterfaceMode {
     Native,
     /// AF_XDP in generic mode, in the network stack.
     Generic,
-    /// AF_PACKET.
+    /// A packet socket (AF_PACKET).
     Packet,
 }
 
