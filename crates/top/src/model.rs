@@ -33,7 +33,7 @@ pub struct TopModel {
 pub enum KeyAction {
     /// No action.
     Nothing,
-    /// Quit.
+    /// End the program.
     Quit,
     /// Take the selected program.
     Choose,
