@@ -1,4 +1,4 @@
-//! From `argv` to exit status: finds the command, parses, plans, runs, and words what failed.
+//! From `argv` to the exit status: finds the command, parses, plans, runs, and prints errors.
 
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
@@ -22,7 +22,7 @@ use crate::{Diagnostic, Exit, Failure, ReportFormat, Reporter, config, flags, us
 pub struct CliProgram {
     /// The name of the binary.
     pub name: &'static str,
-    /// One line that says what it is.
+    /// One line that describes it.
     pub about: &'static str,
     /// Its version.
     pub version: &'static str,
@@ -30,18 +30,18 @@ pub struct CliProgram {
     pub verbs: &'static [Verb],
 }
 
-/// The standard streams, or what a test puts in their place.
+/// The standard streams, or what a test replaces them with.
 pub struct OutputStreams {
-    /// Data.
+    /// Reports and other data.
     pub stdout: Box<dyn Write>,
-    /// Talk.
+    /// Messages and errors.
     pub stderr: Box<dyn Write>,
-    /// Whether talk goes to a terminal that wants colour.
+    /// Whether messages go to a terminal that wants colour.
     pub coloured: bool,
 }
 
 impl OutputStreams {
-    /// The process's own. `NO_COLOR` with any value switches colour off.
+    /// Returns the process's own streams. `NO_COLOR` with any non-empty value switches colour off.
     #[must_use]
     pub fn standard() -> Self {
         let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -54,7 +54,7 @@ impl OutputStreams {
 }
 
 impl CliProgram {
-    /// Runs the process's own command line.
+    /// Runs the command line of this process.
     #[must_use]
     pub fn main(&self) -> ExitCode {
         let args: Vec<_> = std::env::args_os().collect();
@@ -79,7 +79,7 @@ impl CliProgram {
         status.unwrap_or_else(|| classic.map_or(exit.status(), |classic| classic.status_of(exit)))
     }
 
-    /// The flag table of the whole program.
+    /// Returns the flag table of the whole program.
     #[must_use]
     pub fn command(&self) -> Command {
         let root = Command::new(self.name)
@@ -89,7 +89,7 @@ impl CliProgram {
         root.subcommands(self.all_verbs().map(|verb| self.flag_table(verb)))
     }
 
-    /// The flag table of one command.
+    /// Returns the flag table of one command.
     fn flag_table(&self, verb: &Verb) -> Command {
         let classic = verb.classic.iter().map(|classic| classic.name);
         (verb.command)()
@@ -98,7 +98,7 @@ impl CliProgram {
             .visible_aliases(classic.filter(|name| *name != verb.name))
     }
 
-    /// The lines that a command prints with these words: none where it fails.
+    /// Returns the lines that a command prints; none if it fails.
     pub(crate) fn output_lines(&self, args: &[&str]) -> impl Iterator<Item = String> {
         let caught = CapturedStream::default();
         let talk = Box::new(io::sink());
@@ -164,7 +164,7 @@ impl CliProgram {
         exit
     }
 
-    /// `slipring`, `slipring --help` and the like: no command was named.
+    /// Handles `slipring`, `slipring --help` and the like, which name no command.
     fn execute_root(
         &self,
         call: &Invocation<'_>,
@@ -208,7 +208,7 @@ impl CliProgram {
             Some(found) => found,
             None => (self.abbreviated(&text)?, None),
         };
-        // `slipring bridge` is ours, though `bridge` alone stands in for the old program.
+        // `slipring bridge` is ours, although `bridge` alone stands for the old program.
         let classic = classic.filter(|classic| classic.name != verb.name);
         let name = classic.map_or(verb.name, |classic| classic.name);
         Ok(Invocation::new(verb, classic, &format!("{} {name}", self.name), rest))
@@ -233,7 +233,7 @@ impl CliProgram {
         })
     }
 
-    /// The only command whose name, or classic name, starts so.
+    /// Returns the only command whose name or classic name starts with `start`.
     fn abbreviated(&self, start: &str) -> Result<&Verb, Failure> {
         let fits = |verb: &&Verb| {
             let classic = verb.classic.iter().map(|classic| classic.name);
@@ -254,7 +254,7 @@ impl CliProgram {
         }
     }
 
-    /// Names the nearest command: by letters, else what clap holds for near.
+    /// Names the nearest command: by edit distance, else by clap's own suggestion.
     fn unknown(&self, word: &str) -> Failure {
         let names = self.all_verbs().flat_map(|verb| {
             let classic = verb.classic.iter().map(|classic| classic.name);
@@ -277,7 +277,7 @@ impl CliProgram {
     }
 }
 
-/// A stream that is kept.
+/// A stream that keeps its bytes in memory.
 #[derive(Debug, Default, Clone)]
 struct CapturedStream(Rc<RefCell<Vec<u8>>>);
 
@@ -291,7 +291,7 @@ impl Write for CapturedStream {
     }
 }
 
-/// What was called, and with which arguments.
+/// The command that was called, and its arguments.
 struct Invocation<'p> {
     verb: Option<&'p Verb>,
     classic: Option<&'p ClassicName>,
@@ -315,7 +315,7 @@ impl<'p> Invocation<'p> {
     }
 }
 
-/// Help and version are no errors, though clap returns them so.
+/// Prints help and version, which clap returns as errors; other errors stay errors.
 fn parse_refusal(
     error: &clap::Error,
     typed: &str,
@@ -330,7 +330,7 @@ fn parse_refusal(
     }
 }
 
-/// Guesses from the raw arguments how to word an error that comes before parsing is done.
+/// Guesses from the raw arguments how to print an error that comes before parsing is done.
 fn early_options(args: &[OsString]) -> EarlyReportOptions {
     let words = args.iter().filter_map(|arg| arg.to_str());
     let flags: Vec<_> = words.take_while(|word| *word != "--").collect();
@@ -346,7 +346,7 @@ fn early_options(args: &[OsString]) -> EarlyReportOptions {
     EarlyReportOptions { format, color: joined.or(split).map(str::to_owned) }
 }
 
-/// The command line as a shell would take it back.
+/// Returns the command line in a form that a shell reads back.
 fn typed_line(args: &[OsString]) -> String {
     let words = args.iter().enumerate().map(|(at, arg)| {
         let text = arg.to_string_lossy();

@@ -78,7 +78,7 @@ pub const SETUP_ONLY_CALLS: &[i64] = &[
 
 /// The numbers by which a call can be made.
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn spellings(call: i64) -> impl Iterator<Item = i64> {
+pub(crate) fn syscall_numbers(call: i64) -> impl Iterator<Item = i64> {
     [call].into_iter()
 }
 

@@ -1,10 +1,10 @@
-//! The OpenMetrics endpoint: a tiny HTTP server on a thread of its own.
+//! The OpenMetrics endpoint: a tiny HTTP server on its own thread.
 //!
-//! It answers `GET /metrics` with what the closure says at that moment, `GET /` with a pointer to
-//! it, and everything else with an error; one request per connection, one connection after the
-//! other. A client has two seconds and eight kilobytes to say what it wants.
+//! It answers `GET /metrics` with the current text of the closure, `GET /` with a pointer to it,
+//! and everything else with an error. Each connection serves one request, one connection after the
+//! other. A client has two seconds and eight kilobytes for its request.
 //!
-//! Not for the web page, which is `slipring serve`'s.
+//! Not for the web page, which `slipring serve` serves.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -14,15 +14,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// What the text is announced as: OpenMetrics, version 1.0.0.
+/// The content type of the text: OpenMetrics, version 1.0.0.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// How long a client may take.
+/// Maximum time for a client's request.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Bytes of a request at most.
+/// Maximum bytes of a request.
 const MAX_REQUEST_BYTES: usize = 8192;
 
-/// A running endpoint; dropped, it ends.
+/// A running endpoint, which ends on drop.
 #[derive(Debug)]
 pub struct MetricsEndpoint {
     address: MetricsAddress,
@@ -30,7 +30,7 @@ pub struct MetricsEndpoint {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where it listens.
+/// The address it listens on.
 #[derive(Debug, Clone)]
 enum MetricsAddress {
     /// An address and a port.
@@ -44,7 +44,7 @@ impl MetricsEndpoint {
     /// which has a slash in it.
     ///
     /// # Errors
-    /// What is missing.
+    /// What is missing in the address.
     pub fn check(text: &str) -> Result<(), &'static str> {
         if text.contains('/') {
             return Ok(());
@@ -63,7 +63,7 @@ impl MetricsEndpoint {
     /// Listens on `place`: an address with a port, or the path of a socket.
     ///
     /// # Errors
-    /// If it is neither, or taken.
+    /// If it is neither, or in use.
     pub fn open(place: &str, metrics: Metrics) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (address, thread) = if place.contains('/') {
@@ -81,7 +81,7 @@ impl MetricsEndpoint {
         Ok(Self { address, stop, thread: Some(thread) })
     }
 
-    /// Where it really listens, over TCP; a port 0 was replaced by one that was free.
+    /// Returns the TCP address it listens on; a port 0 was replaced by a free one.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match self.address {
@@ -91,31 +91,31 @@ impl MetricsEndpoint {
     }
 }
 
-/// Says what the metrics are now, as OpenMetrics text with its end mark, or why they are not known.
+/// Returns the current metrics, as OpenMetrics text with its end mark, or why they are unavailable.
 pub type Metrics = Box<dyn Fn() -> Result<String, String> + Send>;
 
 impl Drop for MetricsEndpoint {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // The thread waits for a client: this is the last one.
+        // The thread waits for a client: this connection wakes it for the last time.
         match &self.address {
             MetricsAddress::Tcp(address) => {
                 drop(TcpStream::connect_timeout(address, CLIENT_TIMEOUT))
             }
             MetricsAddress::Unix(path) => {
                 drop(UnixStream::connect(path));
-                // It may have been removed by hand.
+                // The file may have been removed by hand.
                 let _ = std::fs::remove_file(path);
             }
         }
         if let Some(thread) = self.thread.take() {
-            // It never panics on what clients send; if it did, the run is over anyway.
+            // The thread never panics on a client's input; if it did, the run is over anyway.
             let _ = thread.join();
         }
     }
 }
 
-/// One who asks.
+/// The connection of a client.
 enum MetricsClient {
     Tcp(TcpStream),
     Unix(UnixStream),
@@ -134,9 +134,9 @@ fn start(
                 return;
             }
             match client {
-                // A client that fails harms only itself.
+                // A client that fails affects only itself.
                 Ok(client) => drop(client.serve(&metrics)),
-                // Out of descriptors: others may give some back.
+                // Out of descriptors: wait until some are closed.
                 Err(_) => thread::sleep(Duration::from_millis(100)),
             }
         }
@@ -195,7 +195,7 @@ fn request(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(request)
 }
 
-/// Method and path of a request, without its query.
+/// Returns method and path of a request, without its query.
 fn target(request: &[u8]) -> Option<(&str, &str)> {
     let line = request.split(|&byte| byte == b'\r').next()?;
     let mut words = std::str::from_utf8(line).ok()?.split(' ');
@@ -242,7 +242,7 @@ mod tests {
             (b"", "400"),
             (&[b'x'; 3 * MAX_REQUEST_BYTES], "400"),
         ] {
-            // A client that is cut off in the middle of its request may find its connection reset.
+            // If the server closes before reading the whole request, the connection may be reset.
             if request.len() <= MAX_REQUEST_BYTES {
                 let answer = ask(&endpoint, request);
                 assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");

@@ -1,4 +1,4 @@
-//! What holds for every command that has links.
+//! Tests that hold for every command with links.
 
 mod examples;
 mod instead;

@@ -1,4 +1,4 @@
-//! The models of the link crate, asked of a module.
+//! Implements the models of the link crate with modules.
 
 use std::fmt::Display;
 use std::sync::{Arc, OnceLock};
@@ -11,26 +11,26 @@ use slipring_model::Stream;
 
 use crate::machine::{ModelCall, ModuleInstance};
 
-/// Why a model had no answer for the first time; all models of one maker share it.
+/// The first error of a model; all models of one factory share it.
 pub(crate) type FirstError = Arc<OnceLock<String>>;
 
-/// A module that is asked, or why it cannot be.
+/// An instance of a module, or none if it could not be started.
 pub(crate) struct ModelInstance {
     instance: Option<ModuleInstance>,
     first_error: FirstError,
 }
 
-/// A delay.
+/// A delay model.
 pub(crate) struct WasmDelayModel(pub(crate) ModelInstance);
 
-/// A loss.
+/// A loss model.
 pub(crate) struct WasmLossModel(pub(crate) ModelInstance);
 
-/// A rate.
+/// A rate model.
 pub(crate) struct WasmRateModel(pub(crate) ModelInstance);
 
 impl ModelInstance {
-    /// Asks this machine; a machine that could not be started has no answers.
+    /// Wraps an instance; one that could not be started never returns a value.
     pub(crate) fn new(
         machine: Result<ModuleInstance, impl Display>,
         first_error: FirstError,
@@ -41,7 +41,7 @@ impl ModelInstance {
         Self { instance: machine.ok(), first_error }
     }
 
-    /// The answer, if it is one: `fit` says in words why it is none.
+    /// Returns the module's result if `fit` accepts it; `fit` returns the error text otherwise.
     fn call<T>(
         &mut self,
         mut call: ModelCall<'_>,
@@ -82,7 +82,7 @@ impl UserLossModel for WasmLossModel {
 }
 
 impl UserRateModel for WasmRateModel {
-    /// Modules know whole nanoseconds: a line is free from the next one on.
+    /// Modules use whole nanoseconds: a line becomes free at the next one.
     fn finish(
         &mut self,
         start: PreciseTime,

@@ -1,14 +1,14 @@
-//! Who has a place among the connections, and who loses it when all are taken.
+//! The limit on connections, and which connection is closed when it is reached.
 //!
-//! A connection is *half-open* until a request on it was admitted. Half-open ones cost a stranger
-//! nothing, so they are never what a newcomer waits for:
+//! A connection is *half-open* until one of its requests was admitted. Half-open connections cost an
+//! attacker nothing, so new connections never have to wait for them:
 //!
-//! 1. One peer has [`HALF_OPEN`] of them at most; its next one ends its oldest.
-//! 2. When all places are taken, the oldest half-open one of the peer that has most of them ends.
-//! 3. When none is half-open, the oldest one that waits for its next request ends.
-//! 4. When all are being answered, the newcomer is sent away.
+//! 1. One peer has at most [`MAX_HALF_OPEN_PER_PEER`] of them; its next one closes its oldest.
+//! 2. If the limit is reached, the peer with the most half-open connections loses its oldest one.
+//! 3. If none is half-open, the oldest one that waits for its next request is closed.
+//! 4. If all are busy, the new connection is rejected.
 //!
-//! Not for: whether a request is admitted; that is the guard's.
+//! Not for: admitting requests, which the guard does.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -16,24 +16,24 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Connections at a time.
+/// Maximum connections.
 pub(crate) const MAX_CONNECTIONS: usize = 64;
-/// Of them, those of one peer that have not asked for anything yet.
+/// Maximum half-open connections of one peer.
 const MAX_HALF_OPEN_PER_PEER: usize = 16;
 
-/// Whose a connection is.
+/// The peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ConnectionPeer {
-    /// A program that may ask without a token. It is not limited by rule 1.
+    /// A program that needs no token. Rule 1 does not apply to it.
     Trusted,
-    /// Other users of this machine, all together.
+    /// All other users of this machine together.
     OtherUsers,
-    /// A machine; of IPv6, its network, in which it has as many addresses as it likes.
+    /// A machine; for IPv6 its /64 network, in which it can use any address.
     Host(IpAddr),
 }
 
 impl ConnectionPeer {
-    /// A machine by its address.
+    /// Returns the peer for the address of a machine.
     pub(crate) fn machine(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V6(address) => {
@@ -45,13 +45,13 @@ impl ConnectionPeer {
     }
 }
 
-/// What a connection is doing.
+/// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConnectionState {
     HalfOpen,
-    /// Answered before, and silent now.
+    /// Idle after at least one answer.
     Waiting,
-    /// So many requests are being answered.
+    /// This many requests are being answered.
     Busy(u32),
 }
 
@@ -62,13 +62,13 @@ struct ConnectionEntry {
     evicted: Arc<Notify>,
 }
 
-/// All places, by the order in which they were taken.
+/// All connections, in the order in which they were accepted.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionTable {
     entries: Mutex<(u64, BTreeMap<u64, ConnectionEntry>)>,
 }
 
-/// A place. Dropped, it is free.
+/// The slot of a connection, freed on drop.
 #[derive(Debug)]
 pub(crate) struct ConnectionSlot {
     table: Arc<ConnectionTable>,
@@ -77,7 +77,7 @@ pub(crate) struct ConnectionSlot {
 }
 
 impl ConnectionTable {
-    /// Takes a place, ending another connection where that must be; none where all are busy.
+    /// Takes a slot, closing another connection if necessary; `None` if all are busy.
     pub(crate) fn acquire(self: &Arc<Self>, peer: ConnectionPeer) -> Option<ConnectionSlot> {
         let mut taken = self.lock();
         let (next, entries) = &mut *taken;
@@ -92,7 +92,7 @@ impl ConnectionTable {
     }
 
     fn lock(&self) -> MutexGuard<'_, (u64, BTreeMap<u64, ConnectionEntry>)> {
-        // Nothing in here panics half-way.
+        // No code in here panics halfway.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -104,12 +104,12 @@ impl ConnectionTable {
 }
 
 impl ConnectionSlot {
-    /// Waits until the place is taken away.
+    /// Waits until the connection must close.
     pub(crate) async fn wait_evicted(&self) {
         self.evicted.notified().await;
     }
 
-    /// Says that a request was admitted; its answer is over when what comes back is dropped.
+    /// Marks a request as admitted; it is over when the result is dropped.
     pub(crate) fn admit(place: &Arc<Self>) -> ActiveRequest {
         place.table.change(place.number, |state| match state {
             ConnectionState::Busy(count) => ConnectionState::Busy(count + 1),
@@ -138,7 +138,7 @@ impl Drop for ActiveRequest {
     }
 }
 
-/// Sees that there is a place for one more connection of `peer`.
+/// Makes room for one more connection of `peer`.
 fn make_room(entries: &mut BTreeMap<u64, ConnectionEntry>, peer: ConnectionPeer) -> Option<()> {
     let half_open = by_peer(entries);
     let own = half_open
@@ -157,7 +157,7 @@ fn make_room(entries: &mut BTreeMap<u64, ConnectionEntry>, peer: ConnectionPeer)
     Some(())
 }
 
-/// The half-open connections of each peer, the oldest first.
+/// Returns the half-open connections of each peer, the oldest first.
 fn by_peer(entries: &BTreeMap<u64, ConnectionEntry>) -> BTreeMap<ConnectionPeer, Vec<u64>> {
     let mut peers: BTreeMap<ConnectionPeer, Vec<u64>> = BTreeMap::new();
     for (number, entry) in
@@ -170,7 +170,7 @@ fn by_peer(entries: &BTreeMap<u64, ConnectionEntry>) -> BTreeMap<ConnectionPeer,
 
 fn evict(entries: &mut BTreeMap<u64, ConnectionEntry>, number: u64) {
     if let Some(entry) = entries.remove(&number) {
-        // Kept for whoever waits later.
+        // `notify_one` stores a permit if the connection does not wait yet.
         entry.evicted.notify_one();
     }
 }

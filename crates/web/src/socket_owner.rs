@@ -1,17 +1,17 @@
-//! Whose program is at the other end of a connection over loopback.
+//! Finds the owner of the program at the other end of a loopback connection.
 //!
-//! The kernel's table of TCP sockets names the owner of each, and both ends of a connection over
-//! loopback stand in it (proc_net_tcp in the kernel's documentation, Documentation/networking).
-//! So the gateway can keep to the rule of the control socket: this user and root, and under sudo
-//! the user who called it.
+//! The kernel's table of TCP sockets contains the owner of each socket, and both ends of a loopback
+//! connection are in it (proc_net_tcp in the kernel's documentation, Documentation/networking). So
+//! the gateway can apply the rule of the control socket: this user and root, and under sudo the
+//! user who called it.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// State of an established connection in the table. In all others the owner may be lost, and 0 is
-/// written, which is root.
+/// State of an established connection in the table. In all other states the owner may be lost, and
+/// the table shows 0, which is root.
 const TCP_ESTABLISHED: &str = "01";
 
-/// Whether the client of a connection may ask as if on the control socket.
+/// Whether the client of a connection has access as on the control socket.
 pub(crate) fn may_ask(client: SocketAddr, server: SocketAddr) -> bool {
     let owner = tables().iter().find_map(|table| owner(table, client, server));
     owner.is_some_and(|owner| allowed(owner, rustix::process::geteuid().as_raw(), caller()))
@@ -21,18 +21,18 @@ fn allowed(owner: u32, own: u32, caller: Option<u32>) -> bool {
     owner == own || owner == 0 || (own == 0 && caller == Some(owner))
 }
 
-/// The user who called sudo. Only root believes it: everyone sets what he likes for himself.
+/// Returns the user who called sudo. Only root may rely on it: any user can set the variable.
 fn caller() -> Option<u32> {
     std::env::var("SUDO_UID").ok()?.parse().ok()
 }
 
-/// The tables of this namespace. One that cannot be read has nobody.
+/// Returns the tables of this namespace. An unreadable one is empty.
 fn tables() -> [String; 2] {
     ["/proc/net/tcp", "/proc/net/tcp6"]
         .map(|path| std::fs::read_to_string(path).unwrap_or_default())
 }
 
-/// The user whose socket is at `local` and connected to `remote`.
+/// Returns the user whose socket is at `local` and connected to `remote`.
 fn owner(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
     let forms = [proc_address(local), proc_address(remote)].map(|[own, mapped]| (own, mapped));
     let [(local, local_mapped), (remote, remote_mapped)] = forms;
@@ -42,13 +42,13 @@ fn owner(table: &str, local: SocketAddr, remote: SocketAddr) -> Option<u32> {
         let same = own == local && other == remote;
         let mapped = own == local_mapped && other == remote_mapped;
         let found = (same || mapped) && state == TCP_ESTABLISHED;
-        // Queues, timer and retransmissions stand between state and owner.
+        // Queues, timer and retransmissions are between state and owner.
         found.then(|| words.nth(3)?.parse().ok()).flatten()
     })
 }
 
-/// An address as the tables have it: words in the byte order of the machine, as it is, and for
-/// IPv4 as sockets of IPv6 have it.
+/// Formats an address as in the tables: words in native byte order, in its own family and, for
+/// IPv4, also as an IPv4-mapped IPv6 address.
 fn proc_address(address: SocketAddr) -> [String; 2] {
     let port = address.port();
     let word = |bytes: &[u8]| {

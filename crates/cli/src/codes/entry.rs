@@ -1,4 +1,4 @@
-//! What a code is, and how one is found.
+//! Error codes, their entries, and the lookup of a code by its text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,24 +9,24 @@ use crate::{Diagnose, Exit};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ErrorCode(u16);
 
-/// What is known about one code, independent of the case at hand.
+/// The general explanation of one code, independent of the case at hand.
 #[derive(Debug)]
 pub struct CodeEntry {
-    /// The code itself.
+    /// The code.
     pub code: ErrorCode,
     /// The exit status of a command that fails with it.
     pub exit: Exit,
-    /// One line, lower case, without a full stop.
+    /// Title: one line, lower case, without a full stop.
     pub title: &'static str,
     /// Why it happens.
     pub cause: &'static str,
     /// What to try.
     pub remedy: &'static str,
-    /// Commands that show or mend it.
+    /// Commands that show or fix the problem.
     pub example: &'static str,
 }
 
-/// Every entry, by rising code.
+/// Returns every entry, in ascending order of codes.
 pub fn entries() -> impl Iterator<Item = &'static CodeEntry> {
     [
         super::usage::ENTRIES,
@@ -40,7 +40,7 @@ pub fn entries() -> impl Iterator<Item = &'static CodeEntry> {
 }
 
 impl ErrorCode {
-    /// The code that a constant's own name spells: `SR` and digits.
+    /// Parses the name of a constant: `SR` and digits.
     pub(super) const fn named(name: &str) -> Self {
         let digits = name.as_bytes();
         let mut number = 0;
@@ -52,7 +52,7 @@ impl ErrorCode {
         Self(number)
     }
 
-    /// The entry of this code.
+    /// Returns the entry of this code.
     ///
     /// # Panics
     /// Never: the table macro makes a code and its entry together.
@@ -74,14 +74,14 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// The text that was given is no code of ours.
+/// The text is not one of our error codes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownCode(String);
 
 impl FromStr for ErrorCode {
     type Err = UnknownCode;
 
-    /// Reads `SR0107`, in any case, and the bare number `107`.
+    /// Accepts `SR0107`, in any case, and the bare number `107`.
     fn from_str(text: &str) -> Result<Self, UnknownCode> {
         let upper = text.to_ascii_uppercase();
         let digits = upper.strip_prefix("SR").unwrap_or(&upper);
@@ -126,7 +126,7 @@ fn indented(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Makes, for each row, a public constant of type [`ErrorCode`] and its [`CodeEntry`].
+/// Defines, for each row, a public constant of type [`ErrorCode`] and its [`CodeEntry`].
 macro_rules! codes {
     ($($name:ident $exit:ident $title:literal {
         cause: $cause:literal, remedy: $remedy:literal, example: $example:literal $(,)?

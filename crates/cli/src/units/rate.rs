@@ -4,12 +4,12 @@ use std::fmt;
 
 use super::scan::{QuantityKind, ScannedNumber, UnitError, exact, prefix};
 
-/// A rate that remembers what it counts.
+/// A rate with the unit that it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RateWithUnit {
     /// Packets per second.
     Packets(u64),
-    /// Bits per second. Whether framing counts (L1) or not (L2) is the command's to say.
+    /// Bits per second. The command decides whether framing counts (L1) or not (L2).
     Bits(u64),
 }
 
@@ -22,7 +22,7 @@ pub enum RateUnit {
     Bits,
 }
 
-/// Unit, what it counts, and how many of that make one; longer spellings before their own tails.
+/// Spelling, unit, and how many of that unit make one; longer spellings before their own suffixes.
 const RATE_UNITS: [(&str, RateUnit, u128); 6] = [
     ("pps", RateUnit::Packets, 1),
     ("bit/s", RateUnit::Bits, 1),

@@ -2,11 +2,11 @@
 
 use serde::Serialize;
 
-/// How bad it is.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum FindingState {
-    /// As it should be.
+    /// All is well.
     Ok,
     /// Costs speed or a feature.
     Warn,
@@ -14,16 +14,16 @@ pub(crate) enum FindingState {
     Fail,
 }
 
-/// What was found.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Finding {
-    /// What was looked at.
+    /// Name of the check.
     pub(crate) check: &'static str,
-    /// How bad it is.
+    /// How severe it is.
     pub(crate) state: FindingState,
-    /// What was seen.
+    /// Description of the result.
     pub(crate) finding: String,
-    /// The command that mends it.
+    /// The command that fixes the problem.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) mend: Option<String>,
 }
@@ -41,14 +41,14 @@ impl Finding {
         Self { state: FindingState::Fail, ..Self::ok(check, finding) }
     }
 
-    /// Says what mends it.
+    /// Sets the command that fixes the problem.
     pub(crate) fn with_fix(mut self, command: impl Into<String>) -> Self {
         self.mend = Some(command.into());
         self
     }
 }
 
-/// The report for people, and its sum.
+/// Returns the report as text, with its totals.
 pub(crate) fn text(findings: &[Finding]) -> String {
     let width = findings.iter().map(|finding| finding.check.len()).max().unwrap_or(0);
     let mut text = String::new();

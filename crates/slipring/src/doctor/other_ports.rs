@@ -1,4 +1,4 @@
-//! Ports that are no interfaces: files, sockets, pipes, and what a netmap device has.
+//! Ports that are not interfaces: files, sockets, pipes, and ports of a netmap device.
 
 use std::fs;
 use std::io;
@@ -29,8 +29,8 @@ pub(super) fn examine(port: &PortName, run_dir: &Path) -> Finding {
     }
 }
 
-/// A port of a netmap device, which is asked about it. It is not bound, so that nothing is taken
-/// from anybody.
+/// Asks a netmap device about a port. The port is not bound, so that nothing is taken from other
+/// programs.
 fn of_device(port: &PortName, run_dir: &Path) -> Finding {
     let named = port.device.as_deref().map(PathBuf::from);
     let device = named.unwrap_or_else(|| kernel::default_device(run_dir));
@@ -40,17 +40,17 @@ fn of_device(port: &PortName, run_dir: &Path) -> Finding {
     }
 }
 
-/// What opening it would say.
+/// Returns the finding for an error of opening the port.
 pub(super) fn refused(error: &OpenError) -> Finding {
     let finding = Finding::fail(CHECK_NAME, error.to_string());
     finding.with_fix(error.help().unwrap_or_else(|| format!("slipring explain {}", error.code())))
 }
 
-/// The socket by which a monitor of guests and the port meet.
+/// Checks the socket on which the VMM and the port meet.
 fn socket(port: &PortName, client: bool) -> Finding {
     let path = Path::new(&port.name);
     let shown = path.display();
-    // What bind and connect refuse: a path that is empty or longer than 107 bytes.
+    // bind and connect refuse such a path: empty or longer than 107 bytes.
     if let Err(error) = SocketAddr::from_pathname(path) {
         let bytes = port.name.len();
         return Finding::fail(CHECK_NAME, format!("{port}: a path of {bytes} bytes: {error}"))
@@ -80,8 +80,8 @@ fn socket(port: &PortName, client: bool) -> Finding {
     }
 }
 
-/// Whether the kernel says that somebody of this network namespace listens there. Nobody is
-/// connected to: who listens would take that for a guest.
+/// Whether the kernel lists a listening socket of this network namespace at `path`. We do not
+/// connect: the listener would take us for a guest.
 fn is_listened_to(path: &Path) -> bool {
     const ACCEPTS: &str = "00010000";
     let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
@@ -93,7 +93,7 @@ fn is_listened_to(path: &Path) -> bool {
     sockets.lines().any(is_it)
 }
 
-/// A capture: one that is there is read as far as it goes, and what is not there can be made.
+/// Checks a capture: an existing file is opened for reading, a new one must be creatable.
 fn file(port: &PortName) -> Finding {
     if port.name == "-" {
         return Finding::ok(CHECK_NAME, format!("{port}: the standard input or output"));
@@ -117,7 +117,7 @@ fn file(port: &PortName) -> Finding {
     }
 }
 
-/// A pipe or a device.
+/// Checks a pipe or a device.
 fn special(port: &PortName, path: &Path) -> Finding {
     let can = |rights| access(path, rights);
     match (can(Access::READ_OK), can(Access::WRITE_OK)) {
@@ -131,7 +131,7 @@ fn special(port: &PortName, path: &Path) -> Finding {
     }
 }
 
-/// Where something new is to be made.
+/// Checks the directory of a new file.
 fn directory(port: &PortName, path: &Path) -> Finding {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));

@@ -1,4 +1,4 @@
-//! One port: whether it can be opened, how well, and what is in the way.
+//! One port: whether it can be opened, in which mode, and what is in the way.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,7 +16,7 @@ use super::privilege::{Privileges, grant_help};
 use super::tap;
 use crate::ports::{self, InterfaceMode, InterfaceOwner, InterfaceRow};
 
-/// Longest MTU whose frames fit a buffer of 2048 bytes beside the room that XDP reserves.
+/// Longest MTU whose frames fit a buffer of 2048 bytes next to the headroom that XDP reserves.
 const MAX_SINGLE_BUFFER_MTU: u32 = 1500;
 
 pub(super) fn examine(port: &PortName, privileges: &Privileges, run_dir: &Path) -> Vec<Finding> {
@@ -137,7 +137,7 @@ fn queues(row: &InterfaceRow) -> Finding {
     }
 }
 
-/// What the interface does to frames. Only coalescing in hardware cannot be undone.
+/// Checks the interface's offloads. Only coalescing in hardware cannot be undone.
 fn offloads(row: &InterfaceRow) -> Option<Finding> {
     let iface = Iface::find(&row.interface).ok()?;
     let is_on = |feature| iface.feature(feature).unwrap_or(false);
@@ -165,7 +165,7 @@ fn offloads(row: &InterfaceRow) -> Option<Finding> {
     Some(Finding::ok("offloads", text))
 }
 
-/// Where the interface's interrupts go; nothing for what has none.
+/// Checks which CPUs get the interface's interrupts; `None` if it has none.
 fn interrupts(row: &InterfaceRow) -> Option<Finding> {
     let dir = directory(&row.interface)?;
     let irqs: Vec<_> = fs::read_dir(format!("{dir}/device/msi_irqs"))
@@ -197,8 +197,8 @@ fn owned(row: &InterfaceRow, owner: &InterfaceOwner) -> Finding {
         .with_fix(format!("end {process}, or take packet:{}", row.interface))
 }
 
-/// The interface's directory in sysfs, which shows the namespace that it was mounted in: only
-/// where it has our interface's number too, it is about ours.
+/// Returns the interface's directory in sysfs. sysfs shows the namespace in which it was mounted:
+/// it describes our interface only if the interface number matches, too.
 fn directory(interface: &str) -> Option<String> {
     let dir = format!("/sys/class/net/{interface}");
     let index = Iface::find(interface).ok()?.index;

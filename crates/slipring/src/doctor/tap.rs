@@ -1,4 +1,4 @@
-//! TAP devices: whether one can be made, or used if it is there. None is made for this.
+//! TAP devices: whether one can be created, or an existing one used. The check creates none.
 
 use std::fs;
 use std::os::linux::fs::MetadataExt;
@@ -51,8 +51,8 @@ pub(super) fn examine(port: &PortName, privileges: &Privileges) -> Finding {
     }
 }
 
-/// Whether the device was made for this user; `None` where sysfs is of another network namespace.
-/// The kernel says -1 where it was made for nobody.
+/// Whether the device was created for this user; `None` if sysfs belongs to another network
+/// namespace. The kernel reports -1 for a device without an owner.
 fn is_ours(device: &str) -> Option<bool> {
     let user = fs::metadata("/proc/self").map(|process| process.st_uid()).ok()?;
     Some(sysfs(device, "owner")?.parse() == Ok(user))

@@ -1,4 +1,4 @@
-//! A link without a carrier sends nothing: this waits for it before the first frame, and says so.
+//! Waits for the link's carrier before the first frame: a link without one sends nothing.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use slipring_port::iface::Iface;
 
 /// Waits until the interface of `port` has a carrier, or a signal comes.
 ///
-/// An interface that is down, or not there, is the port's business.
+/// Opening the port handles an interface that is down or missing.
 ///
 /// # Errors
-/// SR0113 when `wait` is over and there is none.
+/// SR0113 if there is still no carrier after `wait`.
 pub(super) fn wait(
     port: &PortName,
     wait: Duration,
@@ -30,7 +30,7 @@ pub(super) fn wait(
     }
 }
 
-/// A TAP device has its carrier from whoever opens it, and host rings have none.
+/// A TAP device gets its carrier from the process that opens it, and host rings have none.
 fn lacks_carrier(port: &PortName) -> bool {
     let sends =
         matches!(port.kind, PortNameKind::Netmap | PortNameKind::Xdp | PortNameKind::Packet);

@@ -1,4 +1,4 @@
-//! The flags of `slipring lb`, and what they ask for.
+//! The flags of `slipring lb`, and the plan made from them.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -130,7 +130,7 @@ fn settings(matches: &ArgMatches) -> LbSettings {
     let count = |id: &str| matches.get_one::<Count>(id).map(|count| count.0);
     let number = |id: &str| matches.get_one::<u32>(id).copied().unwrap_or(1);
     let is_consistent = matches.get_flag("consistent");
-    // Who knows the key can aim flows at one output.
+    // The key is random: an attacker who knows it could aim flows at one output.
     let random = || if is_consistent { 0 } else { RandomState::new().hash_one(0) };
     LbSettings {
         batch: number("batch"),

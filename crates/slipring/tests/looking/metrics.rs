@@ -1,4 +1,4 @@
-//! `--metrics` on every program that runs long.
+//! `--metrics` of every long-running program.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -11,7 +11,7 @@ use super::support::namespace::Namespace;
 use super::support::program::{Program, SLIPRING};
 use super::{commands, help_of, with_links};
 
-/// Commands that end by themselves, or only ask a program that has `--metrics`.
+/// Commands that end by themselves, or only query a program that has `--metrics`.
 const SHORT: [(&str, &str); 11] = [
     ("ipfw", "asks a firewall, which has them"),
     ("dnctl", "asks a firewall, which has them"),
@@ -26,7 +26,7 @@ const SHORT: [(&str, &str); 11] = [
     ("run", "has those of `emulate`, and needs a network to be tried"),
 ];
 
-/// Programs that run long, how they are started here, and a family that they tell of.
+/// Long-running programs, how they are started here, and a family that they serve.
 const LONG: [(&str, &str, &str); 11] = [
     ("gen", "-i null: -f tx -R 100 --spin", "slipring_port_tx_packets"),
     ("bridge", "-i packet:here -i null:", "slipring_port_rx_packets"),
@@ -53,7 +53,7 @@ fn every_command_has_metrics_or_ends_by_itself() {
     }
 }
 
-/// What a program serves at the path of its socket.
+/// Returns what a program serves on its socket.
 fn fetched(socket: &Path) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
@@ -68,7 +68,7 @@ fn start(namespace: &Namespace, run_dir: &Path, words: &str) -> Program {
     Program::launch(namespace, command)
 }
 
-/// Starts a program, and fetches its metrics; `None` where it cannot run here.
+/// Starts a program, and reads its metrics; `None` if it cannot run here.
 fn metrics_of(namespace: &Namespace, dir: &Path, words: &str) -> Option<(Program, String)> {
     let socket = dir.join("metrics.sock");
     let program = start(namespace, dir, &format!("{words} --metrics {}", socket.display()));
@@ -82,7 +82,7 @@ fn metrics_of(namespace: &Namespace, dir: &Path, words: &str) -> Option<(Program
         Some(answer) => Some((program, answer)),
         None => {
             let ended = program.finish();
-            // A program that needs the device, or rights that are not here.
+            // The program needs the device, or privileges that are missing here.
             assert!(ended.code() >= 3, "{words}: {ended:?}");
             println!("skipped: {words}: {}", ended.stderr);
             None
@@ -114,7 +114,7 @@ fn top_serves_the_figures_of_the_program_that_it_watches() {
     let Some(namespace) = with_links() else { return };
     let dir = tempfile::tempdir().unwrap();
     let emulator = start(&namespace, dir.path(), "emulate -i packet:here -i null: --name lab");
-    // Its first figures; its name is taken before its ports are opened.
+    // Wait for the first report; the run's name is taken before the ports are opened.
     emulator.wait_for_text("pps");
     let words = "top lab --json=lines -T 100ms";
     let Some((top, answer)) = metrics_of(&namespace, dir.path(), words) else {
