@@ -21,7 +21,6 @@
 //! 1. A worker thread never waits for a client. Calls that read or write a client's memory, which
 //!    may fault on a page that never arrives, run in a blocking pool with a limit per user.
 //! 2. The serving process never opens its own mount.
-//! 2. The process that serves never opens its own mount.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
