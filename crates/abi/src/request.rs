@@ -88,7 +88,7 @@ abi_structs! {
     struct NmreqHeader: 88 {
         /// Version that the program was built for.
         0: nr_version: u16,
-        /// `NETMAP_REQ_*`.
+        /// The type, one of `NETMAP_REQ_*`.
         2: nr_reqtype: u16,
         /// Reserved; must be 0.
         4: nr_reserved: u32,
@@ -122,7 +122,7 @@ abi_structs! {
         32: nr_mem_id: u16,
         /// Ring number, for the modes that bind one.
         34: nr_ringid: u16,
-        /// `NR_REG_*`.
+        /// The mode, one of `NR_REG_*`.
         36: nr_mode: u32,
         /// Number of extra buffers, requested and granted.
         40: nr_extra_bufs: u32,
@@ -208,7 +208,7 @@ abi_structs! {
 
     /// Selects the processors that poll an attached NIC.
     struct NmreqValePolling: 16 {
-        /// `NETMAP_POLLING_MODE_*`.
+        /// The mode, one of `NETMAP_POLLING_MODE_*`.
         0: nr_mode: u32,
         /// First processor to use.
         4: nr_first_cpu_id: u32,

@@ -82,7 +82,7 @@ abi_structs! {
 
     /// `struct timeval` of 64-bit platforms.
     struct Timeval: 16 {
-        /// Seconds.
+        /// Whole seconds.
         0: tv_sec: i64,
         /// Microseconds, 0 to 999,999.
         8: tv_usec: i64,
@@ -135,9 +135,9 @@ abi_structs! {
     struct NetmapIf: 56 {
         /// Name of the interface, NUL-terminated.
         0: ni_name: [u8; IFNAMSIZ],
-        /// [`NETMAP_API`].
+        /// The version, [`NETMAP_API`].
         16: ni_version: u32,
-        /// [`NI_PRIV_MEM`].
+        /// Flags, such as [`NI_PRIV_MEM`].
         20: ni_flags: u32,
         /// Transmit rings of the NIC.
         24: ni_tx_rings: u32,
