@@ -288,7 +288,7 @@ impl FuseDevice {
         move || server.release_unused()
     }
 
-    /// Whether every worker has made progress since the previous call.
+    /// Whether no worker has failed, and none still serves the request of the previous call.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         self.server.is_healthy()
