@@ -1,10 +1,10 @@
-//! Bad port names: for each the column, the message and the help, to the letter.
+//! Invalid port names: the exact column, message and help of each.
 #![allow(clippy::unwrap_used)]
 
 use slipring_abi::name::{PortName, PortNameError};
 
-/// A bad name, the column of its first wrong character, what is said of it, and the help
-/// (empty for none).
+/// An invalid name, the column of its first wrong character, the message, and the help (empty for
+/// none).
 type Case = (&'static str, usize, &'static str, &'static str);
 
 const KINDS: &str = "the kinds are netmap:, xdp:, packet:, tap:, pcap:, null:, kernel:, vhost: and \
