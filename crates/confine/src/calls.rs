@@ -21,7 +21,6 @@ pub const FORBIDDEN_CALLS: &[i64] = &[
     libc::SYS_open_by_handle_at,
     libc::SYS_perf_event_open,
     libc::SYS_personality,
-    libc::SYS_pidfd_getfd,
     libc::SYS_pivot_root,
     libc::SYS_ptrace,
     libc::SYS_quotactl,
@@ -55,7 +54,7 @@ pub const FORBIDDEN_CALLS: &[i64] = &[
 ];
 
 /// Calls that may be needed to open ports, but not afterwards: namespaces, mounts, BPF, other
-/// processes' memory.
+/// processes' memory and descriptors. The daemon makes them for its clients.
 pub const SETUP_ONLY_CALLS: &[i64] = &[
     libc::SYS_bpf,
     libc::SYS_fanotify_init,
@@ -68,6 +67,7 @@ pub const SETUP_ONLY_CALLS: &[i64] = &[
     libc::SYS_mount_setattr,
     libc::SYS_move_mount,
     libc::SYS_open_tree,
+    libc::SYS_pidfd_getfd,
     libc::SYS_process_madvise,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
