@@ -41,7 +41,7 @@ EXTCAP  ?= $(if $(SYSTEM),$(or $(wildcard /usr/lib/*/wireshark/extcap),$(HERE)/l
 MADE    := $(HERE)/share/slipring/installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench bench-gate soak fuzz lint fmt format clippy tree docs release library libslipring libnetmap dist stage install uninstall clean
+.PHONY: help demo test bench bench-gate soak fuzz lint fmt format clippy tree targets docs release library libslipring libnetmap dist stage install uninstall clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -91,6 +91,9 @@ clippy: ## check them by clippy, tests included
 
 tree: ## check layers, no_std, unsafe budget, sizes, and sources and licences of dependencies
 	cargo xtask all
+
+targets: ## check that facts, formats and engines build for FreeBSD and Windows
+	@scripts/targets.sh
 
 docs: ## build the documentation of the code, without a warning
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps

@@ -1,17 +1,17 @@
-//! Bundles the page of `web/` where npm is installed, and says what is missing where it is not.
+//! Bundles the page of `web/` if npm is installed, and reports what is missing if not.
 //!
-//! Nothing here fails the build: a gateway without a page still has its API. What npm installs
-//! lies in this build's own directory and is kept there, so that only a change of the lock file
-//! asks the registry again.
+//! This never fails the build: a gateway without a page still has its API. Packages are installed
+//! in this build's own directory and stay there, so that only a change of the lock file contacts
+//! the registry again.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io};
 
-/// What of `web/` the bundle is made from.
+/// The files of `web/` that the bundle is made from.
 const SOURCES: [&str; 4] = ["package.json", "package-lock.json", "src", "index.html"];
-/// The page's files beside `index.html`, and how they are served.
+/// The page's files other than `index.html`, and their content types.
 const MADE: [(&str, &str); 2] =
     [("main.js", "text/javascript; charset=utf-8"), ("main.css", "text/css; charset=utf-8")];
 
@@ -39,7 +39,7 @@ fn bundle(from: &Path, work: &Path) -> Result<(), String> {
     let failed = |error: io::Error| format!("the sources of the page cannot be copied: {error}");
     let lock = fs::read(from.join("package-lock.json")).map_err(failed)?;
     fs::create_dir_all(work).map_err(failed)?;
-    // Left by an earlier version of the sources, a file would be bundled again.
+    // A file left by an earlier version of the sources would be bundled again.
     let _ = fs::remove_dir_all(work.join("src"));
     for source in SOURCES {
         copy(&from.join(source), &work.join(source)).map_err(failed)?;
@@ -47,7 +47,7 @@ fn bundle(from: &Path, work: &Path) -> Result<(), String> {
     let stamp = work.join("installed-lock");
     if fs::read(&stamp).ok().as_ref() != Some(&lock) {
         let words = ["ci", "--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund"];
-        // A registry that stumbles is asked again, one that is not there is soon given up.
+        // Retry a registry that fails for a moment, but soon give up one that cannot be reached.
         let patience = ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"];
         let words = words.into_iter().chain(patience).chain(["--fetch-timeout=30000"]);
         npm(work, words.chain(["--prefer-offline"]))?;
@@ -83,7 +83,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The files as Rust has them.
+/// Returns the files as Rust source.
 fn files(work: &Path) -> String {
     let html = ("index.html", "text/html; charset=utf-8");
     let file = |(name, kind): (&str, &str)| {

@@ -11,10 +11,10 @@ use std::sync::{Arc, OnceLock};
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
-use slipring_control::Server;
+use slipring_control::ControlServer;
 use slipring_netmap::{
-    Adapter, CallerMemory, Domain, Errno, Netmap, Notify, Opener, Parameters, Params, Provider,
-    Wanted,
+    Adapter, AdapterRequest, CallerMemory, Domain, Errno, MemoryParams, Netmap, Notify, Opener,
+    Parameters, Provider,
 };
 
 const NIOCREGIF: u32 = 0xc03c_6992;
@@ -61,7 +61,8 @@ fn lines(data: &[u8]) -> Vec<u8> {
 fn socket() -> &'static SocketAddr {
     static SOCKET: OnceLock<SocketAddr> = OnceLock::new();
     SOCKET.get_or_init(|| {
-        let parameters = Parameters::new(&Params { domain_bytes: 1 << 30, ..Params::default() });
+        let parameters =
+            Parameters::new(&MemoryParams { domain_bytes: 1 << 30, ..MemoryParams::default() });
         let domain = Domain::sharing(0, &parameters, None).expect("a small domain");
         let netmap = Netmap::new(Box::new(Nothing));
         let opener = Opener { netns: 1, netns_fd: None, gids: Vec::new() };
@@ -77,7 +78,7 @@ fn socket() -> &'static SocketAddr {
         let addr = SocketAddr::from_abstract_name(name).expect("a name");
         let listener = UnixListener::bind_addr(&addr).expect("a socket");
         let answers = slipring_daemon::answers(&parameters, move || vec![domain.clone()]);
-        Box::leak(Box::new(Server::over(listener, answers).expect("a server")));
+        Box::leak(Box::new(ControlServer::on_listener(listener, answers).expect("a server")));
         addr
     })
 }
@@ -86,7 +87,7 @@ fn socket() -> &'static SocketAddr {
 struct Nothing;
 
 impl Provider for Nothing {
-    fn find(&self, _: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno> {
+    fn find(&self, _: &AdapterRequest<'_>) -> Result<Arc<dyn Adapter>, Errno> {
         Err(Errno::NXIO)
     }
 }

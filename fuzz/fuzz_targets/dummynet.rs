@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use slipring_dummynet::flow::FlowKey;
-use slipring_dummynet::text::Command;
-use slipring_dummynet::{Counters, Dummynet, Object, Packet};
+use slipring_dummynet::flow::ShaperFlowKey;
+use slipring_dummynet::text::DummynetCommand;
+use slipring_dummynet::{Dummynet, ShaperCounters, ShaperPacket, ShaperTarget};
 
 fuzz_target!(|data: &[u8]| {
     let Some((&split, data)) = data.split_first() else { return };
@@ -17,10 +17,14 @@ fuzz_target!(|data: &[u8]| {
     for (handle, bytes) in (0u32..).zip(packets.chunks_exact(4)) {
         now_ns += u64::from(bytes[0]) << (bytes[1] & 31);
         let number = 1 + u16::from(bytes[1] >> 7);
-        let object = if bytes[1] & 64 == 0 { Object::Pipe(number) } else { Object::Queue(number) };
-        let key = FlowKey { src: (bytes[2] & 7).into(), ..FlowKey::default() };
+        let object = if bytes[1] & 64 == 0 {
+            ShaperTarget::Pipe(number)
+        } else {
+            ShaperTarget::Queue(number)
+        };
+        let key = ShaperFlowKey { src: (bytes[2] & 7).into(), ..ShaperFlowKey::default() };
         let len = 20 + (u32::from(bytes[3]) << 3);
-        let packet = Packet { handle, rule: 1, len, ecn: Default::default() };
+        let packet = ShaperPacket { handle, rule: 1, len, ecn: Default::default() };
         dummynet.submit(now_ns, object, &key, packet, &mut |_| {});
         dummynet.release(now_ns, &mut |_| {});
         check(&dummynet.counters());
@@ -37,26 +41,30 @@ fuzz_target!(|data: &[u8]| {
 });
 
 fn carry_out(dummynet: &mut Dummynet<u32>, line: &str) {
-    match Command::parse(line) {
-        Ok(Command::Config(config)) => {
+    match DummynetCommand::parse(line) {
+        Ok(DummynetCommand::Config(config)) => {
             let written = config.to_string();
-            let again = Command::parse(&written);
-            assert_eq!(again, Ok(Command::Config(config.clone())), "{line}: {written}");
+            let again = DummynetCommand::parse(&written);
+            assert_eq!(again, Ok(DummynetCommand::Config(config.clone())), "{line}: {written}");
             // A new queue may lack its parent.
             _ = dummynet.configure(0, config, &mut |_| {});
         }
-        Ok(Command::Delete(kind, ranges)) => {
+        Ok(DummynetCommand::Delete(kind, ranges)) => {
             for range in ranges {
                 _ = dummynet.delete(0, kind, range, &mut |_| {});
             }
         }
-        Ok(Command::Flush) => dummynet.flush(0, &mut |_| {}),
-        Ok(Command::Show(..) | Command::ConfigWithProfile(..) | Command::Sysctl(..)) => {}
+        Ok(DummynetCommand::Flush) => dummynet.flush(0, &mut |_| {}),
+        Ok(
+            DummynetCommand::Show(..)
+            | DummynetCommand::ConfigWithProfile(..)
+            | DummynetCommand::Sysctl(..),
+        ) => {}
         Err(error) => assert!(error.column <= line.chars().count() + 1, "{line}: {error}"),
     }
 }
 
-fn check(counters: &Counters) {
-    let Counters { received, released, drops, queued, delayed, .. } = *counters;
+fn check(counters: &ShaperCounters) {
+    let ShaperCounters { received, released, drops, queued, delayed, .. } = *counters;
     assert_eq!(received, released + drops.total() + queued + delayed);
 }

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use slipring_filter::{DEFAULT_SNAP_LEN, Filter, FilterError, Insn, Program};
+use slipring_filter::{CbpfInsn, CbpfProgram, DEFAULT_SNAP_LEN, Filter, FilterError};
 
 fuzz_target!(|data: &[u8]| {
     let Some((&split, data)) = data.split_first() else { return };
@@ -36,21 +36,21 @@ fn expression(text: &str, frame: &[u8]) {
     let len = frame.len() as u32;
     assert_eq!(one.run(frame, len), other.run(frame, len), "`{text}` printed as `{printed}`");
     // What the compiler makes passes the check that foreign programs must pass.
-    assert!(Program::from_raw(one.insns().to_vec()).is_ok());
+    assert!(CbpfProgram::from_raw(one.insns().to_vec()).is_ok());
 }
 
 fn program(bytes: &[u8], frame: &[u8]) {
     let (insns, _) = bytes.as_chunks::<8>();
     let insns = insns
         .iter()
-        .map(|&[c0, c1, jt, jf, k @ ..]| Insn {
+        .map(|&[c0, c1, jt, jf, k @ ..]| CbpfInsn {
             code: u16::from_le_bytes([c0, c1]),
             jt,
             jf,
             k: u32::from_le_bytes(k),
         })
         .collect();
-    if let Ok(program) = Program::from_raw(insns) {
+    if let Ok(program) = CbpfProgram::from_raw(insns) {
         let _ = program.run(frame, frame.len() as u32);
     }
 }

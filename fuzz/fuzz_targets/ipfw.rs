@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use slipring_ipfw::run::{Crossing, Firewall, Outputs};
-use slipring_ipfw::text::{Command, parse_command};
+use slipring_ipfw::run::{CheckOutputs, Firewall, PacketMetadata};
+use slipring_ipfw::text::{IpfwCommand, parse_command};
 
 fuzz_target!(|data: &[u8]| {
     let Some((&split, data)) = data.split_first() else { return };
@@ -12,9 +12,9 @@ fuzz_target!(|data: &[u8]| {
     let Ok(text) = str::from_utf8(first) else { return };
     rule(text);
     if let Ok(mut firewall) = loaded(text) {
-        let mut outputs = Outputs::default();
+        let mut outputs = CheckOutputs::default();
         for now_ns in 0..3 {
-            let mut crossing = Crossing::incoming(0);
+            let mut crossing = PacketMetadata::incoming(0);
             firewall.check(&mut frame.to_vec(), &mut crossing, now_ns, &mut outputs);
         }
         let drops = firewall.drops();
@@ -30,10 +30,10 @@ fn loaded(text: &str) -> Result<Firewall, ()> {
 
 fn rule(text: &str) {
     match parse_command(text) {
-        Ok(Command::Add(add)) => {
+        Ok(IpfwCommand::Add(add)) => {
             let written = format!("add {}", add.rule);
             let again = match parse_command(&written) {
-                Ok(Command::Add(again)) => again,
+                Ok(IpfwCommand::Add(again)) => again,
                 other => panic!("`{text}` wrote `{written}`: {other:?}"),
             };
             assert_eq!(again.rule.to_string(), add.rule.to_string());

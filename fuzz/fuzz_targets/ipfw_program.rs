@@ -10,8 +10,11 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use slipring_ipfw::run::{Batch, Checked, Crossing, Denied, Firewall, Manner, Outputs, Verdict};
-use slipring_ipfw::text::{Command, parse_command, parse_file};
+use slipring_ipfw::run::{
+    CheckOutputs, CheckResult, CheckedBatch, CommandFlags, DenyReason, Firewall, PacketMetadata,
+    RuleVerdict,
+};
+use slipring_ipfw::text::{IpfwCommand, parse_command, parse_file};
 
 const ACTIONS: &[&str] = &[
     "allow",
@@ -155,21 +158,21 @@ fn rule(picks: &[u8]) -> String {
     format!("add {number} {action} {proto} from {src} to {dst} {one} {other}")
 }
 
-fn firewall(commands: &[Command], is_plain: bool) -> Firewall {
+fn firewall(commands: &[IpfwCommand], is_plain: bool) -> Firewall {
     let mut firewall = Firewall::open(1);
     firewall.set_plain(true);
     firewall.set_ports(vec!["em0".into(), "em1".into()]);
     firewall.set_me(vec![([10, 0, 0, 2].into(), Some(0))]);
     let rules = (0..).zip(commands.iter().cloned());
     let commands: Vec<_> = SETTINGS.iter().cloned().chain(rules).collect();
-    firewall.batch(&commands, 0, Manner::default()).expect("each of the rules was taken");
+    firewall.batch(&commands, 0, CommandFlags::default()).expect("each of the rules was taken");
     firewall.load("set disable 4", 0).expect("a set");
     firewall.set_plain(is_plain);
     firewall
 }
 
 /// A table and translators.
-static SETTINGS: LazyLock<Vec<(u32, Command)>> = LazyLock::new(|| {
+static SETTINGS: LazyLock<Vec<(u32, IpfwCommand)>> = LazyLock::new(|| {
     let text = "table 1 create\ntable 1 add 10.0.0.0/30 300 192.0.2.0/25 400\n\
         nat 1 config ip 192.0.2.9 same_ports\n\
         nptv6 x create int_prefix 2001:db8:: ext_prefix fd00:: prefixlen 32\ndisable one_pass";
@@ -178,13 +181,13 @@ static SETTINGS: LazyLock<Vec<(u32, Command)>> = LazyLock::new(|| {
 
 /// Everything that checks of one frame after the other say and do.
 fn each(firewall: &mut Firewall, burst: &[Vec<u8>], now_ns: u64) -> String {
-    let (mut frames, mut outputs) = (burst.to_vec(), Outputs::default());
+    let (mut frames, mut outputs) = (burst.to_vec(), CheckOutputs::default());
     let checked = frames.iter_mut().map(|frame| {
-        let mut crossing = Crossing::incoming(0);
+        let mut crossing = PacketMetadata::incoming(0);
         match firewall.check(frame, &mut crossing, now_ns, &mut outputs) {
-            Verdict::Accept => Checked::Accepted,
-            Verdict::Deny(Denied::Rule) => Checked::Denied,
-            other => Checked::Other(other, crossing),
+            RuleVerdict::Accept => CheckResult::Accepted,
+            RuleVerdict::Deny(DenyReason::Rule) => CheckResult::Denied,
+            other => CheckResult::Other(other, crossing),
         }
     });
     let checked: Vec<_> = checked.collect();
@@ -194,8 +197,8 @@ fn each(firewall: &mut Firewall, burst: &[Vec<u8>], now_ns: u64) -> String {
 
 /// Everything that a check of all together says and does.
 fn all(firewall: &mut Firewall, burst: &[Vec<u8>], now_ns: u64) -> String {
-    let (mut frames, mut outputs) = (burst.to_vec(), Outputs::default());
-    let mut batch = Batch::default();
+    let (mut frames, mut outputs) = (burst.to_vec(), CheckOutputs::default());
+    let mut batch = CheckedBatch::default();
     firewall.check_all(&mut frames[..], burst.len(), (0, now_ns), &mut outputs, &mut batch);
     let checked: Vec<_> = batch.drain().collect();
     firewall.tick(now_ns, &mut outputs);

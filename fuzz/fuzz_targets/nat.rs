@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 
 use libfuzzer_sys::fuzz_target;
 use slipring_nat::{
-    End, Mode, Modes, Outcome, Outside, Redirect, RedirectKind, Remote, Scope, Settings,
-    Translator, Way,
+    NatConfig, NatDirection, NatEndpoint, NatMode, NatModes, NatOutcome, NatScope, OutsideAddress,
+    Redirect, RedirectKind, RedirectRemote, Translator,
 };
 
 fuzz_target!(|data: &[u8]| {
@@ -21,10 +21,10 @@ fuzz_target!(|data: &[u8]| {
         let (bytes, after) = after.split_at(usize::from(how >> 1).min(after.len()));
         rest = after;
         now_ns += 5_000_000_000;
-        let way = if how & 1 == 0 { Way::Out } else { Way::In };
+        let way = if how & 1 == 0 { NatDirection::Out } else { NatDirection::In };
         let before = packet(bytes);
         let mut packet = before.clone();
-        if nat.translate(&mut packet, way, Scope::All, now_ns) != Outcome::Translated {
+        if nat.translate(&mut packet, way, NatScope::All, now_ns) != NatOutcome::Translated {
             assert_eq!(packet, before);
         }
         let (mut outside, mut inside) = (BTreeSet::new(), BTreeSet::new());
@@ -46,22 +46,25 @@ fn packet(bytes: &[u8]) -> Vec<u8> {
     packet
 }
 
-fn settings(picks: u8) -> Settings {
+fn settings(picks: u8) -> NatConfig {
     let redirect = Redirect {
         kind: RedirectKind::Ports {
             proto: slipring_wire::assigned::IpProto::UDP,
             first: 0,
             count: 9,
         },
-        targets: vec![End::new([10, 0, 0, 0].into(), 5), End::new([10, 0, 0, 1].into(), 5)],
+        targets: vec![
+            NatEndpoint::new([10, 0, 0, 0].into(), 5),
+            NatEndpoint::new([10, 0, 0, 1].into(), 5),
+        ],
         alias: [192, 0, 0, 0].into(),
-        remote: Remote::ANY,
+        remote: RedirectRemote::ANY,
     };
     let address = Redirect { kind: RedirectKind::Address, ..redirect.clone() };
-    let modes = Mode::ALL.iter().enumerate().filter(|(bit, _)| picks >> (bit % 8) & 1 == 1);
-    Settings {
-        outside: Outside::Address([192, 0, 0, 0].into()),
-        modes: modes.map(|(_, (_, mode))| *mode).fold(Modes::default(), Modes::with),
+    let modes = NatMode::ALL.iter().enumerate().filter(|(bit, _)| picks >> (bit % 8) & 1 == 1);
+    NatConfig {
+        outside: OutsideAddress::Address([192, 0, 0, 0].into()),
+        modes: modes.map(|(_, (_, mode))| *mode).fold(NatModes::default(), NatModes::with),
         ports: (picks & 1 == 1).then_some((4, 9)),
         redirects: if picks & 2 == 2 { vec![redirect, address] } else { Vec::new() },
     }

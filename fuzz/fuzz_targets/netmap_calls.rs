@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
 use slipring_netmap::{
-    Adapter, CallerMemory, Cancel, Domain, Errno, Events, Netmap, Notify, Open, Opener, Params,
-    Provider, Wanted,
+    Adapter, AdapterRequest, CallerMemory, Cancel, Domain, Errno, MemoryParams, Netmap, Notify,
+    OpenHandle, Opener, PollEvents, Provider,
 };
 
 const NIOCCTRL: u32 = 0xc058_6997;
@@ -23,8 +23,12 @@ const NAMES: [&[u8]; 8] = [b"x{1", b"x}1", b"x", b"vale0:a", b"vale0:b", b"vale1
 const BASE: u64 = 0x1000;
 
 fuzz_target!(|data: &[u8]| {
-    let params =
-        Params { buf_num: 3000, ring_num: 40, domain_bytes: 128 << 20, ..Params::default() };
+    let params = MemoryParams {
+        buf_num: 3000,
+        ring_num: 40,
+        domain_bytes: 128 << 20,
+        ..MemoryParams::default()
+    };
     let domain = Domain::new(0, params).expect("a small domain");
     let netmap = Netmap::new(Box::new(Nothing));
     let new = || {
@@ -50,7 +54,7 @@ fuzz_target!(|data: &[u8]| {
             4 => scribble(&domain, words),
             5 => opens[i] = new(),
             6 => {
-                let _ = opens[i].poll(Events(which.into()), Some(1), Duration::ZERO);
+                let _ = opens[i].poll(PollEvents(which.into()), Some(1), Duration::ZERO);
             }
             _ => {
                 let cmd = [NIOCTXSYNC, NIOCRXSYNC, u32::from(which)][i];
@@ -61,7 +65,7 @@ fuzz_target!(|data: &[u8]| {
 });
 
 /// The header's first bytes and the name are right more often than chance would have it.
-fn control(netmap: &Netmap, open: &Open, which: u8, words: &[u8]) {
+fn control(netmap: &Netmap, open: &OpenHandle, which: u8, words: &[u8]) {
     let mut header = [0; 88];
     let given = words.len().min(24);
     header[64..64 + given].copy_from_slice(&words[..given]);
@@ -85,7 +89,7 @@ fn control(netmap: &Netmap, open: &Open, which: u8, words: &[u8]) {
     let _ = netmap.ioctl(open, NIOCCTRL, &mut header, &mut Memory(memory));
 }
 
-fn old(netmap: &Netmap, open: &Open, which: u8, words: &[u8]) {
+fn old(netmap: &Netmap, open: &OpenHandle, which: u8, words: &[u8]) {
     let mut request = words.to_vec();
     request.resize(60, 0);
     if which & 1 != 0 {
@@ -139,7 +143,7 @@ impl CallerMemory for Memory {
 struct Nothing;
 
 impl Provider for Nothing {
-    fn find(&self, _: &Wanted<'_>) -> Result<Arc<dyn Adapter>, Errno> {
+    fn find(&self, _: &AdapterRequest<'_>) -> Result<Arc<dyn Adapter>, Errno> {
         Err(Errno::NXIO)
     }
 }

@@ -3,14 +3,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use slipring_pcap::{Decoder, PcapError, Reader, Step};
+use slipring_pcap::{DecodeStep, Decoder, PcapError, PcapFileReader};
 
 /// Time and bytes of a packet.
 type Seen = (u64, Vec<u8>);
 
 fuzz_target!(|data: &[u8]| {
     let Some((&piece, file)) = data.split_first() else { return };
-    let at_once: Vec<Result<Seen, PcapError>> = Reader::new(file)
+    let at_once: Vec<Result<Seen, PcapError>> = PcapFileReader::new(file)
         .map(|packet| packet.map(|packet| (packet.ts_ns, packet.data.to_vec())))
         .collect();
     assert!(at_once.len() <= file.len() + 1);
@@ -31,11 +31,11 @@ fn in_pieces(file: &[u8], piece: usize) -> Vec<Result<Seen, PcapError>> {
         };
         let consumed = decoded.consumed;
         let more = match decoded.step {
-            Step::Packet(packet) => {
+            DecodeStep::Packet(packet) => {
                 seen.push(Ok((packet.ts_ns, packet.data.to_vec())));
                 false
             }
-            Step::NeedMore(_) => true,
+            DecodeStep::NeedMore(_) => true,
         };
         buffer.drain(..consumed);
         if more {

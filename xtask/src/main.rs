@@ -7,6 +7,7 @@
 
 mod cycles;
 mod dependencies;
+mod documents;
 mod layers;
 mod lent_memory;
 mod no_std;
@@ -14,6 +15,7 @@ mod sizes;
 mod source;
 mod tree;
 mod unsafe_budget;
+mod words;
 
 use std::process::ExitCode;
 
@@ -21,7 +23,7 @@ use tree::Tree;
 
 type Check = fn(&Tree) -> Result<Vec<String>, String>;
 
-const CHECKS: [(&str, Check); 7] = [
+const CHECKS: [(&str, Check); 9] = [
     ("layers", layers::check),
     ("no-std", no_std::check),
     ("unsafe-budget", unsafe_budget::check),
@@ -29,6 +31,8 @@ const CHECKS: [(&str, Check); 7] = [
     ("sizes", sizes::check),
     ("dependencies", dependencies::check),
     ("cycles", cycles::check),
+    ("words", words::check),
+    ("documents", documents::check),
 ];
 
 fn main() -> ExitCode {

@@ -25,11 +25,34 @@ impl Source {
         })
     }
 
-    /// Every file below `dir` that ships: no tests in directories or files of that name.
+    /// Every file below `dir`.
+    pub(crate) fn all_below(dir: &Path) -> Result<Vec<Self>, String> {
+        let files = rust_files(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+        files.iter().map(|path| Self::read(path)).collect()
+    }
+
+    /// Every file below `dir` that ships: no tests in directories or files of that name, and no modules
+    /// that their parent declares for tests only.
     pub(crate) fn shipped_below(dir: &Path) -> Result<Vec<Self>, String> {
         let files = rust_files(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
         let shipped = files.iter().filter(|path| !is_test_path(path));
-        shipped.map(|path| Self::read(path)).collect()
+        let mut sources = shipped.map(|path| Self::read(path)).collect::<Result<Vec<_>, _>>()?;
+        let tests: Vec<_> = sources.iter().flat_map(Self::test_modules).collect();
+        sources.retain(|source| !tests.iter().any(|module| is_of_module(&source.path, module)));
+        Ok(sources)
+    }
+
+    /// The modules in files of their own that this file declares for tests only, as paths without `.rs`.
+    fn test_modules(&self) -> Vec<PathBuf> {
+        let is_root = ["mod.rs", "lib.rs", "main.rs"].iter().any(|name| self.path.ends_with(name));
+        let dir = if is_root { self.path.with_file_name("") } else { self.path.with_extension("") };
+        let declared = self.syntax.items.iter().filter_map(|item| match item {
+            Item::Mod(module) if module.content.is_none() && is_test_only(&module.attrs) => {
+                Some(dir.join(module.ident.to_string()))
+            }
+            _ => None,
+        });
+        declared.collect()
     }
 
     /// Number of lines that ship: without items that exist only in tests.
@@ -90,6 +113,11 @@ fn is_test_path(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs")
 }
 
+/// Whether a file is the module `module`, a path without `.rs`, or lies below it.
+fn is_of_module(path: &Path, module: &Path) -> bool {
+    path.with_extension("") == module || path.starts_with(module)
+}
+
 /// Adds up the lines of items that exist only in tests.
 struct TestLines(usize);
 
@@ -131,6 +159,26 @@ mod tests {
             let source = from_text(text);
             assert_eq!(is_test_only(attributes_of(&source.syntax.items[0])), test_only, "{text}");
         }
+    }
+
+    #[test]
+    fn modules_declared_for_tests_only_do_not_ship() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("lib.rs", "mod a;\n#[cfg(test)]\nmod models;\n");
+        write("models.rs", "mod deep;\n");
+        write("models/deep.rs", "");
+        write("a.rs", "#[cfg(test)]\nmod models;\n");
+        write("a/models.rs", "");
+        write("a/modelsque.rs", "");
+        let shipped = Source::shipped_below(dir.path()).unwrap();
+        let names = shipped.iter().map(|source| source.path.strip_prefix(dir.path()).unwrap());
+        let names: Vec<_> = names.map(|name| name.to_str().unwrap()).collect();
+        assert_eq!(names, ["a/modelsque.rs", "a.rs", "lib.rs"]);
     }
 
     #[test]

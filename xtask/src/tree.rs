@@ -49,6 +49,21 @@ impl Tree {
         path.strip_prefix(&self.root).unwrap_or(path)
     }
 
+    /// The Markdown files at the root, in `docs`, in `docs/design` and at the root of each crate. The change
+    /// log is history and left out.
+    pub(crate) fn documents(&self) -> Result<Vec<PathBuf>, String> {
+        let mut found = Vec::new();
+        let crates = list(&self.root.join("crates"))?;
+        let own = ["", "docs", "docs/design"].map(|dir| self.root.join(dir));
+        for dir in own.iter().chain(&crates).filter(|dir| dir.is_dir()) {
+            let is_document = |path: &PathBuf| {
+                path.extension().is_some_and(|end| end == "md") && !path.ends_with("CHANGELOG.md")
+            };
+            found.extend(list(dir)?.into_iter().filter(is_document));
+        }
+        Ok(found)
+    }
+
     /// Reads a table of `.ci/NAME`.
     pub(crate) fn ci_table(&self, name: &str) -> Result<toml::Table, String> {
         let path = self.root.join(".ci").join(name);
@@ -56,6 +71,17 @@ impl Tree {
             .map_err(|error| format!("{}: {error}", path.display()))?;
         text.parse().map_err(|error| format!("{}: {error}", path.display()))
     }
+}
+
+fn list(dir: &Path) -> Result<Vec<PathBuf>, String> {
+    let named = |error: std::io::Error| format!("{}: {error}", dir.display());
+    let entries = std::fs::read_dir(dir).map_err(named)?;
+    let mut paths = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(named)?;
+    paths.sort();
+    Ok(paths)
 }
 
 impl Crate {

@@ -1,4 +1,4 @@
-//! Takes port names apart, or points at what is wrong with them:
+//! Parses port names, or points at the error:
 //!
 //! ```text
 //! cargo run -p slipring-abi --example port_name -- netmap:eth0-2/x netmap:br-lan

@@ -1,9 +1,9 @@
-//! Shared control blocks and the sync loop: a ring's indices outside of the ring, so that
-//! two sides that trust each other (a guest and its host) need no call to sync.
+//! Shared control blocks and the sync loop: a ring's indices outside the ring, so that two sides
+//! that trust each other (a guest and its host) need no system call to sync.
 
 use crate::layout::abi_structs;
 
-/// [`NmreqSyncKloopStart::sleep_us`]: the longest that is accepted, in microseconds.
+/// Maximum accepted value of [`NmreqSyncKloopStart::sleep_us`], in microseconds.
 pub const SYNC_KLOOP_MAX_SLEEP_US: u32 = 1_000_000;
 
 abi_structs! {
@@ -11,7 +11,7 @@ abi_structs! {
     struct NmreqSyncKloopStart: 8 {
         /// Pause between two rounds of the loop, in microseconds; 0 spins.
         0: sleep_us: u32,
-        /// Padding.
+        /// Pads the structure to 8 bytes.
         4: pad1: u32,
     }
 

@@ -1,46 +1,46 @@
-//! Rings lent to programs that have the device open: slipring's own ioctls, which netmap refuses as it does
-//! all that it does not know; `include/net/netmap_sync.h` has the same as C structures.
+//! Rings lent to programs that have the device open: slipring's own ioctls, which netmap refuses as
+//! unknown. `include/net/netmap_sync.h` declares the same as C structures.
 
 use alloc::vec::Vec;
 
 use crate::ioctl::{IoctlDir, ioc};
 
-/// The bound rings, to be synced by the program: [`LENT_SIZE`] bytes.
+/// Borrows the bound rings, to be synced by the program: [`LENT_SIZE`] bytes.
 pub const NIOCLEND: u32 = ioc(IoctlDir::ReadWrite, b'i', 160, LENT_SIZE);
-/// Wakes those at the other end of a pipe who say that they sleep; no argument.
+/// Wakes clients at the other end of a pipe that have marked themselves asleep; no argument.
 pub const NIOCKICK: u32 = ioc(IoctlDir::None, b'i', 161, 0);
 
 const _: () = assert!(NIOCLEND == 0xc510_69a0 && NIOCKICK == 0x69a1);
 
-/// The version of the words that halves of a pipe share, which the caller puts first.
+/// Version of the words that the halves of a pipe share; the first word of the argument.
 pub const LENT_VERSION: u32 = 1;
-/// Most rings of an answer.
+/// Maximum number of rings in an answer.
 pub const LENT_RINGS: usize = 32;
-/// Bytes of an answer.
+/// Size of an answer in bytes.
 pub const LENT_SIZE: usize = LENT_HEAD_LEN + LENT_RINGS * LENT_RING_LEN;
 
-/// version, who, stamps, count.
+/// Bytes of the header: version, client id, timestamps flag, count.
 const LENT_HEAD_LEN: usize = 16;
 const LENT_RING_LEN: usize = 40;
 
-/// A ring; offsets in bytes from the start of the mapping.
+/// A lent ring; offsets in bytes from the start of the mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DelegatedRingLayout {
-    /// The words.
+    /// The words that both halves share.
     pub words: u64,
     /// The sender's ring.
     pub tx: u64,
     /// The receiver's ring.
     pub rx: u64,
-    /// Slots of either.
+    /// Number of slots of either ring.
     pub num_slots: u32,
-    /// Whether it is the receiver's that is lent.
+    /// Whether the receiver's ring is the one lent.
     pub receives: bool,
-    /// Which one, as the port counts them.
+    /// The port's number of the ring.
     pub ring: u32,
 }
 
-/// An answer; `None` if there are too many rings.
+/// Encodes an answer; `None` if there are too many rings.
 #[must_use]
 pub fn encode_delegated_rings(
     who: u32,
@@ -66,45 +66,47 @@ pub fn encode_delegated_rings(
     Some(bytes)
 }
 
-/// The bound queues of an interface, to be synced by the program: [`LENT_QUEUES_SIZE`] bytes.
+/// Borrows the bound queues of an interface, to be synced by the program: [`LENT_QUEUES_SIZE`]
+/// bytes.
 pub const NIOCLENDQ: u32 = ioc(IoctlDir::ReadWrite, b'i', 162, LENT_QUEUES_SIZE);
 
 const _: () = assert!(NIOCLENDQ == 0xc618_69a2);
 
-/// Bytes of an answer to [`NIOCLENDQ`].
+/// Size of an answer to [`NIOCLENDQ`] in bytes.
 pub const LENT_QUEUES_SIZE: usize = LENT_QUEUES_HEAD_LEN + LENT_RINGS * LENT_QUEUE_LEN;
 
-/// version, who, stamps, count, token.
+/// Bytes of the header: version, client id, timestamps flag, count, token.
 const LENT_QUEUES_HEAD_LEN: usize = 24;
 const LENT_QUEUE_LEN: usize = 48;
 
-/// A queue; offsets in bytes from the start of the mapping.
+/// A lent queue; offsets in bytes from the start of the mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DelegatedQueueLayout {
     /// The words by which program and host take turns.
     pub words: u64,
-    /// The tx ring; 0 if that is not lent.
+    /// The tx ring; 0 if it is not lent.
     pub tx: u64,
-    /// The rx ring; 0 if that is not lent.
+    /// The rx ring; 0 if it is not lent.
     pub rx: u64,
-    /// Slots of either.
+    /// Number of slots of either ring.
     pub num_slots: u32,
-    /// Cells of each of the kernel's rings.
+    /// Number of entries in each of the kernel's rings.
     pub cells: u32,
-    /// Bytes of the longest frame that is sent.
+    /// Maximum length of a sent frame in bytes.
     pub max_slot_len: u32,
-    /// Buffers of the region.
+    /// Number of buffers of the region.
     pub bufs: u32,
     /// [`LENT_SOFTWARE`], [`LENT_ZERO_COPY`].
     pub flags: u32,
 }
 
-/// Frames come from the kernel itself: checksums may be unfinished.
+/// Frames come from the kernel itself, so checksums may be incomplete.
 pub const LENT_SOFTWARE: u32 = 1;
-/// The kernel copies nothing.
+/// The kernel does not copy frames.
 pub const LENT_ZERO_COPY: u32 = 2;
 
-/// An answer; `None` if there are too many queues. With the token the native door gives the sockets.
+/// Encodes an answer; `None` if there are too many queues. The native socket API returns the
+/// sockets for the token.
 #[must_use]
 pub fn encode_delegated_queues(
     who: u32,

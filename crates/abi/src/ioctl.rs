@@ -3,16 +3,16 @@
 use crate::legacy::{NmIfreq, Nmreq};
 use crate::request::NmreqHeader;
 
-/// Which way an ioctl's argument travels, seen from the program.
+/// Direction of an ioctl's argument, from the program's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoctlDir {
-    /// No argument, or a bare number.
+    /// No argument, or a plain number.
     None,
-    /// The argument is written by the program.
+    /// The program writes the argument.
     Write,
-    /// The argument is read by the program.
+    /// The program reads the argument.
     Read,
-    /// Both.
+    /// The program writes the argument and reads it back.
     ReadWrite,
 }
 
@@ -32,20 +32,20 @@ pub const fn ioc(dir: IoctlDir, kind: u8, nr: u8, size: usize) -> u32 {
     dir << 30 | (size as u32) << 16 | (kind as u32) << 8 | nr as u32
 }
 
-/// Figures of a port, or of switches: [`Nmreq`].
+/// Returns figures of a port, or of switches: [`Nmreq`].
 pub const NIOCGINFO: u32 = ioc(IoctlDir::ReadWrite, b'i', 145, size_of::<Nmreq>());
-/// Bind the old way: [`Nmreq`].
+/// Binds by the legacy interface: [`Nmreq`].
 pub const NIOCREGIF: u32 = ioc(IoctlDir::ReadWrite, b'i', 146, size_of::<Nmreq>());
-/// Send what is in the bound transmit rings; no argument.
+/// Sends the contents of the bound transmit rings; no argument.
 pub const NIOCTXSYNC: u32 = ioc(IoctlDir::None, b'i', 148, 0);
-/// Receive into the bound receive rings; no argument.
+/// Receives into the bound receive rings; no argument.
 pub const NIOCRXSYNC: u32 = ioc(IoctlDir::None, b'i', 149, 0);
-/// Message to the module of a switch: [`NmIfreq`].
+/// Sends a message to the module of a switch: [`NmIfreq`].
 pub const NIOCCONFIG: u32 = ioc(IoctlDir::ReadWrite, b'i', 150, size_of::<NmIfreq>());
-/// Any request of the new kind: [`NmreqHeader`].
+/// Any request with a header: [`NmreqHeader`].
 pub const NIOCCTRL: u32 = ioc(IoctlDir::ReadWrite, b'i', 151, size_of::<NmreqHeader>());
 
-// Measured with the C headers.
+// Values from the C headers.
 const _: () = {
     assert!(NIOCGINFO == 0xc03c_6991);
     assert!(NIOCREGIF == 0xc03c_6992);

@@ -1,8 +1,8 @@
-//! Structures whose bytes are a contract: the macro that declares them, the trait that
-//! turns them into bytes and back.
+//! Structures with a fixed byte layout: the macro that declares them, and the trait that converts
+//! them to bytes and back.
 //!
-//! Copying field by field costs nothing that matters (control path only) and needs no
-//! `unsafe`; the data path maps the structures instead and uses their field offsets.
+//! Copying field by field is cheap enough (control path only) and needs no `unsafe`; the data path
+//! maps the structures instead and uses their field offsets.
 
 /// A value with a fixed layout, no padding and no invalid bit pattern.
 pub trait Plain: Copy {
@@ -12,11 +12,10 @@ pub trait Plain: Copy {
     /// Writes the value to the first [`Self::SIZE`] bytes of `out`, in native byte order.
     ///
     /// # Panics
-    /// If `out` is shorter than that.
+    /// If `out` is shorter.
     fn write_to(&self, out: &mut [u8]);
 
-    /// Reads a value from the first [`Self::SIZE`] bytes of `bytes`, or `None` if they are
-    /// fewer.
+    /// Reads a value from the first [`Self::SIZE`] bytes of `bytes`, or `None` if there are fewer.
     fn read_from(bytes: &[u8]) -> Option<Self>;
 }
 
@@ -57,10 +56,10 @@ impl<T: Plain + Default, const N: usize> Plain for [T; N] {
 }
 
 /// Declares `repr(C)` structures with the size of each and the offset of every field, both
-/// asserted; all fields are public, and all-zero is the default.
+/// asserted. All fields are public, and the default is all zeros.
 ///
-/// A field that is not where the number before it says, or a byte that no field covers,
-/// does not compile.
+/// A field at another offset than the number before it, or a byte that no field covers, does not
+/// compile.
 macro_rules! abi_structs {
     ($(
         $(#[$meta:meta])*

@@ -1,6 +1,6 @@
-//! The requests of before `NIOCCTRL`: one structure for everything.
+//! The requests that preceded `NIOCCTRL`: one structure for everything.
 //!
-//! Old programs still speak it, so it must be answered; new ones use [`crate::NmreqHeader`].
+//! Old programs still use them, so they must be answered; new ones use [`crate::NmreqHeader`].
 
 use crate::layout::abi_structs;
 use crate::ring::IFNAMSIZ;
@@ -30,13 +30,13 @@ pub const NETMAP_BDG_VNET_HDR: u16 = 5;
 pub const NETMAP_BDG_NEWIF: u16 = 6;
 /// `nr_cmd`: destroy a persistent switch port.
 pub const NETMAP_BDG_DELIF: u16 = 7;
-/// `nr_cmd`: dead.
+/// `nr_cmd`: obsolete.
 pub const NETMAP_PT_HOST_CREATE: u16 = 8;
-/// `nr_cmd`: dead.
+/// `nr_cmd`: obsolete.
 pub const NETMAP_PT_HOST_DELETE: u16 = 9;
-/// `nr_cmd`: poll an attached interface from threads of its own.
+/// `nr_cmd`: poll an attached interface from dedicated threads.
 pub const NETMAP_BDG_POLLING_ON: u16 = 10;
-/// `nr_cmd`: stop that.
+/// `nr_cmd`: stop polling it.
 pub const NETMAP_BDG_POLLING_OFF: u16 = 11;
 /// `nr_cmd`: get the length of the port's virtio-net header.
 pub const NETMAP_VNET_HDR_GET: u16 = 12;
@@ -50,17 +50,17 @@ abi_structs! {
         0: nr_name: [u8; IFNAMSIZ],
         /// Version that the program was built for; 14 or more.
         16: nr_version: u32,
-        /// Place of the [`crate::NetmapIf`] in the mapping, in bytes.
+        /// Offset of the [`crate::NetmapIf`] in the mapping, in bytes.
         20: nr_offset: u32,
         /// Size of the mapping, in bytes.
         24: nr_memsize: u32,
-        /// Slots of a transmit ring.
+        /// Number of slots of a transmit ring.
         28: nr_tx_slots: u32,
-        /// Slots of a receive ring.
+        /// Number of slots of a receive ring.
         32: nr_rx_slots: u32,
-        /// Transmit rings.
+        /// Number of transmit rings.
         36: nr_tx_rings: u16,
-        /// Receive rings.
+        /// Number of receive rings.
         38: nr_rx_rings: u16,
         /// Ring number and the bits above [`NETMAP_RING_MASK`].
         40: nr_ringid: u16,
@@ -70,11 +70,11 @@ abi_structs! {
         44: nr_arg1: u16,
         /// Id of the memory region.
         46: nr_arg2: u16,
-        /// Extra buffers, wished and granted.
+        /// Number of extra buffers, requested and granted.
         48: nr_arg3: u32,
         /// Mode in [`crate::NR_REG_MASK`], and `NR_*` flags.
         52: nr_flags: u32,
-        /// Reserved.
+        /// Reserved by netmap.
         56: spare2: [u32; 1],
     }
 
@@ -82,7 +82,7 @@ abi_structs! {
     struct NmIfreq: 272 {
         /// Name of the port, NUL-terminated.
         0: nifr_name: [u8; IFNAMSIZ],
-        /// Meaning agreed between the program and the switch's module.
+        /// Data whose meaning the program and the switch's module agree on.
         16: data: [u8; 256],
     }
 }

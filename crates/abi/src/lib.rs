@@ -1,15 +1,15 @@
 //! netmap's structures, numbers and port-name grammar, bit for bit.
 //!
-//! What two programs must agree on before they can share a ring stands here and nowhere
-//! else: which byte of a slot is what ([`NetmapSlot`], [`NetmapRing`], [`NetmapIf`]), what an
-//! ioctl carries ([`NmreqHeader`] and the bodies after it), which number means what, and
-//! what a port is called ([`name::PortName`]).
+//! This crate alone defines what two programs must agree on before they can share a ring: the
+//! layout of slots and rings ([`NetmapSlot`], [`NetmapRing`], [`NetmapIf`]), the arguments of
+//! ioctls ([`NmreqHeader`] and the bodies after it), the meaning of numbers, and the names of ports
+//! ([`name::PortName`]).
 //!
 //! # Invariants
-//! 1. Every structure is `repr(C)` with its padding spelled out, and the place of every
-//!    field is asserted when the crate is compiled.
-//! 2. No structure has an invalid bit pattern: bytes of a stranger always read as
-//!    *something* ([`Plain::read_from`]); whether it makes sense is for the reader to check.
+//! 1. Every structure is `repr(C)` with explicit padding, and the offset of every field is asserted
+//!    when the crate is compiled.
+//! 2. No structure has an invalid bit pattern: untrusted bytes always read as *some* value
+//!    ([`Plain::read_from`]); the reader must check whether it makes sense.
 //!
 //! # Not for
 //! Opening, binding or mapping anything: there is no I/O, no clock and no `unsafe` here.

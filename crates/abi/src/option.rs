@@ -1,5 +1,5 @@
-//! Options that hang on a request: a list linked by user addresses, each element starting
-//! with an [`NmreqOption`].
+//! Options of a request: a list linked by user addresses, each element starting with an
+//! [`NmreqOption`].
 
 use crate::layout::abi_structs;
 use crate::request::NmreqPoolsInfo;
@@ -25,7 +25,7 @@ abi_structs! {
     struct NmreqOption: 24 {
         /// Address of the next option; 0 ends the list.
         0: nro_next: u64,
-        /// `NETMAP_REQ_OPT_*`.
+        /// Total size of the option in bytes; 0 if the type implies it.
         8: nro_reqtype: u32,
         /// Written back: 0, or why the option was refused (an errno).
         12: nro_status: u32,
@@ -33,19 +33,19 @@ abi_structs! {
         16: nro_size: u64,
     }
 
-    /// Take the region from memory of the program.
+    /// Makes the region from the program's own memory.
     struct NmreqOptExtmem: 96 {
-        /// Head.
+        /// The common head of all options.
         0: nro_opt: NmreqOption,
         /// Address of the memory.
         24: nro_usrptr: u64,
-        /// How to split it; 0 stands for a default.
+        /// How to split it; 0 means a default.
         32: nro_info: NmreqPoolsInfo,
     }
 
-    /// Sync through shared control blocks; needs an exclusive bind.
+    /// Syncs through shared control blocks; needs an exclusive bind.
     struct NmreqOptCsb: 40 {
-        /// Head.
+        /// The common head of all options.
         0: nro_opt: NmreqOption,
         /// Address of the [`crate::NmCsbAtok`] array, tx rings first.
         24: csb_atok: u64,
@@ -53,9 +53,9 @@ abi_structs! {
         32: csb_ktoa: u64,
     }
 
-    /// Let the payload start inside the buffer.
+    /// Lets the payload start inside the buffer.
     struct NmreqOptOffsets: 56 {
-        /// Head.
+        /// The common head of all options.
         0: nro_opt: NmreqOption,
         /// Largest offset that will be used, in bytes.
         24: nro_max_offset: u64,
@@ -65,23 +65,23 @@ abi_structs! {
         40: nro_offset_bits: u32,
         /// Alignment of transmitted payloads, in bytes; 0 for any.
         44: nro_tx_align: u32,
-        /// Least space between the largest offset and the buffer's end, in bytes.
+        /// Minimum space between the largest offset and the buffer's end, in bytes.
         48: nro_min_gap: u64,
     }
 
-    /// How the sync loop works.
+    /// Configures the sync loop.
     struct NmreqOptSyncKloopMode: 32 {
-        /// Head.
+        /// The common head of all options.
         0: nro_opt: NmreqOption,
         /// `NM_OPT_SYNC_KLOOP_*` bits.
         24: mode: u32,
-        /// Padding.
+        /// Pads the structure to a multiple of 8 bytes.
         28: pad1: u32,
     }
 
-    /// How the sync loop is woken and wakes; one [`KloopEventfds`] per ring follows.
+    /// Event descriptors for the sync loop; one [`KloopEventfds`] per ring follows.
     struct NmreqOptSyncKloopEventfds: 24 {
-        /// Head.
+        /// The common head of all options.
         0: nro_opt: NmreqOption,
     }
 

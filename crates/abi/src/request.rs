@@ -1,19 +1,19 @@
-//! The requests of `NIOCCTRL`: a header that names the port and the type, and a body per type.
+//! The requests of `NIOCCTRL`: a header with the port's name and the type, and a body per type.
 
 use crate::layout::abi_structs;
 
 /// Bytes reserved for a port's name in a request, the final NUL included.
 pub const NETMAP_REQ_IFNAMSIZ: usize = 64;
-/// The most bytes that a request's body and options may take together.
+/// Maximum size of a request's body and options together, in bytes.
 pub const NETMAP_REQ_MAXSIZE: usize = 4096;
 
 /// `nr_reqtype`: bind; body [`NmreqRegister`].
 pub const NETMAP_REQ_REGISTER: u16 = 1;
-/// `nr_reqtype`: figures of a port without binding it; body [`NmreqPortInfoGet`].
+/// `nr_reqtype`: get figures of a port without binding it; body [`NmreqPortInfoGet`].
 pub const NETMAP_REQ_PORT_INFO_GET: u16 = 2;
-/// `nr_reqtype`: plug an interface into a switch; body [`NmreqValeAttach`].
+/// `nr_reqtype`: attach an interface to a switch; body [`NmreqValeAttach`].
 pub const NETMAP_REQ_VALE_ATTACH: u16 = 3;
-/// `nr_reqtype`: unplug it; body [`NmreqValeDetach`].
+/// `nr_reqtype`: detach it; body [`NmreqValeDetach`].
 pub const NETMAP_REQ_VALE_DETACH: u16 = 4;
 /// `nr_reqtype`: list switches and ports; body [`NmreqValeList`].
 pub const NETMAP_REQ_VALE_LIST: u16 = 5;
@@ -25,11 +25,11 @@ pub const NETMAP_REQ_PORT_HDR_GET: u16 = 7;
 pub const NETMAP_REQ_VALE_NEWIF: u16 = 8;
 /// `nr_reqtype`: destroy it; no body.
 pub const NETMAP_REQ_VALE_DELIF: u16 = 9;
-/// `nr_reqtype`: poll an attached NIC by threads; body [`NmreqValePolling`].
+/// `nr_reqtype`: poll an attached NIC from threads; body [`NmreqValePolling`].
 pub const NETMAP_REQ_VALE_POLLING_ENABLE: u16 = 10;
-/// `nr_reqtype`: stop that; body [`NmreqValePolling`].
+/// `nr_reqtype`: stop polling it; body [`NmreqValePolling`].
 pub const NETMAP_REQ_VALE_POLLING_DISABLE: u16 = 11;
-/// `nr_reqtype`: layout of a memory region; body [`NmreqPoolsInfo`].
+/// `nr_reqtype`: get the layout of a memory region; body [`NmreqPoolsInfo`].
 pub const NETMAP_REQ_POOLS_INFO_GET: u16 = 12;
 /// `nr_reqtype`: run the sync loop in this call; body [`crate::NmreqSyncKloopStart`].
 pub const NETMAP_REQ_SYNC_KLOOP_START: u16 = 13;
@@ -56,16 +56,16 @@ pub const NR_REG_PIPE_SLAVE: u32 = 6;
 pub const NR_REG_NULL: u32 = 7;
 /// `nr_mode`: the host ring pair of `nr_ringid`.
 pub const NR_REG_ONE_SW: u32 = 8;
-/// Where the mode stands in the `nr_flags` of [`crate::Nmreq`].
+/// Mask of the mode in the `nr_flags` of [`crate::Nmreq`].
 pub const NR_REG_MASK: u32 = 0xf;
 
-/// `nr_flags`: see what is transmitted on the port.
+/// `nr_flags`: monitor what is transmitted on the port.
 pub const NR_MONITOR_TX: u64 = 0x100;
-/// `nr_flags`: see what is received on the port.
+/// `nr_flags`: monitor what is received on the port.
 pub const NR_MONITOR_RX: u64 = 0x200;
-/// `nr_flags`: monitor in the memory of the port; of both ways, where no other flag says which.
+/// `nr_flags`: monitor in the port's memory; both directions, unless another flag selects one.
 pub const NR_ZCOPY_MON: u64 = 0x400;
-/// `nr_flags`: nobody else may bind these rings.
+/// `nr_flags`: no other client may bind these rings.
 pub const NR_EXCLUSIVE: u64 = 0x800;
 /// `nr_flags`: bind receive rings only.
 pub const NR_RX_RINGS_ONLY: u64 = 0x2000;
@@ -88,9 +88,9 @@ abi_structs! {
     struct NmreqHeader: 88 {
         /// Version that the program was built for.
         0: nr_version: u16,
-        /// `NETMAP_REQ_*`.
+        /// The type, one of `NETMAP_REQ_*`.
         2: nr_reqtype: u16,
-        /// Must be 0.
+        /// Reserved; must be 0.
         4: nr_reserved: u32,
         /// Name of the port, NUL-terminated.
         8: nr_name: [u8; NETMAP_REQ_IFNAMSIZ],
@@ -100,33 +100,33 @@ abi_structs! {
         80: nr_body: u64,
     }
 
-    /// Bind a descriptor to a port. Zeros ask for defaults; the answer is written back.
+    /// Binds a descriptor to a port. Zeros request defaults; the answer is written back.
     struct NmreqRegister: 56 {
-        /// Place of the [`crate::NetmapIf`] in the mapping, in bytes.
+        /// Offset of the [`crate::NetmapIf`] in the mapping, in bytes.
         0: nr_offset: u64,
         /// Size of the mapping, in bytes.
         8: nr_memsize: u64,
-        /// Slots of a transmit ring.
+        /// Number of slots of a transmit ring.
         16: nr_tx_slots: u32,
-        /// Slots of a receive ring.
+        /// Number of slots of a receive ring.
         20: nr_rx_slots: u32,
-        /// Transmit rings of the NIC.
+        /// Number of transmit rings of the NIC.
         24: nr_tx_rings: u16,
-        /// Receive rings of the NIC.
+        /// Number of receive rings of the NIC.
         26: nr_rx_rings: u16,
-        /// Transmit rings towards the host.
+        /// Number of transmit rings towards the host.
         28: nr_host_tx_rings: u16,
-        /// Receive rings from the host.
+        /// Number of receive rings from the host.
         30: nr_host_rx_rings: u16,
         /// Id of the memory region.
         32: nr_mem_id: u16,
         /// Ring number, for the modes that bind one.
         34: nr_ringid: u16,
-        /// `NR_REG_*`.
+        /// The mode, one of `NR_REG_*`.
         36: nr_mode: u32,
-        /// Extra buffers, wished and granted.
+        /// Number of extra buffers, requested and granted.
         40: nr_extra_bufs: u32,
-        /// Padding.
+        /// Aligns `nr_flags` to 8 bytes.
         44: pad1: u32,
         /// `NR_*` flags.
         48: nr_flags: u64,
@@ -136,113 +136,113 @@ abi_structs! {
     struct NmreqPortInfoGet: 32 {
         /// Size of its memory, in bytes.
         0: nr_memsize: u64,
-        /// Slots of a transmit ring.
+        /// Number of slots of a transmit ring.
         8: nr_tx_slots: u32,
-        /// Slots of a receive ring.
+        /// Number of slots of a receive ring.
         12: nr_rx_slots: u32,
-        /// Transmit rings of the NIC.
+        /// Number of transmit rings of the NIC.
         16: nr_tx_rings: u16,
-        /// Receive rings of the NIC.
+        /// Number of receive rings of the NIC.
         18: nr_rx_rings: u16,
-        /// Transmit rings towards the host.
+        /// Number of transmit rings towards the host.
         20: nr_host_tx_rings: u16,
-        /// Receive rings from the host.
+        /// Number of receive rings from the host.
         22: nr_host_rx_rings: u16,
         /// Id of the memory region.
         24: nr_mem_id: u16,
-        /// Padding.
+        /// Pads the structure to a multiple of 8 bytes.
         26: pad: [u16; 3],
     }
 
-    /// Plug an interface into a switch.
+    /// Attaches an interface to a switch.
     struct NmreqValeAttach: 64 {
         /// How to bind it: [`NR_REG_ALL_NIC`] or [`NR_REG_NIC_SW`].
         0: reg: NmreqRegister,
         /// Written back: its index in the switch.
         56: port_index: u32,
-        /// Padding.
+        /// Pads the structure to a multiple of 8 bytes.
         60: pad1: u32,
     }
 
-    /// Unplug an interface from its switch.
+    /// Detaches an interface from its switch.
     struct NmreqValeDetach: 8 {
-        /// Written back: the index it had.
+        /// Written back: its former index.
         0: port_index: u32,
-        /// Padding.
+        /// Pads the structure to 8 bytes.
         4: pad1: u32,
     }
 
-    /// A place in the list of switches and ports.
+    /// A position in the list of switches and ports.
     struct NmreqValeList: 8 {
         /// Index of the switch.
         0: nr_bridge_idx: u16,
-        /// Padding.
+        /// Aligns `nr_port_idx` to 4 bytes.
         2: pad1: u16,
-        /// Index of the port in it.
+        /// Index of the port in the switch.
         4: nr_port_idx: u32,
     }
 
     /// Length of a port's virtio-net header.
     struct NmreqPortHdr: 8 {
-        /// 0, 10 or 12 bytes.
+        /// Length in bytes: 0, 10 or 12.
         0: nr_hdr_len: u32,
-        /// Padding.
+        /// Pads the structure to 8 bytes.
         4: pad1: u32,
     }
 
-    /// Create a persistent switch port.
+    /// Creates a persistent switch port.
     struct NmreqValeNewif: 16 {
-        /// Slots of a transmit ring.
+        /// Number of slots of a transmit ring.
         0: nr_tx_slots: u32,
-        /// Slots of a receive ring.
+        /// Number of slots of a receive ring.
         4: nr_rx_slots: u32,
-        /// Transmit rings.
+        /// Number of transmit rings.
         8: nr_tx_rings: u16,
-        /// Receive rings.
+        /// Number of receive rings.
         10: nr_rx_rings: u16,
         /// Id of the memory region.
         12: nr_mem_id: u16,
-        /// Padding.
+        /// Pads the structure to a multiple of 4 bytes.
         14: pad1: u16,
     }
 
-    /// Which threads poll an attached NIC.
+    /// Selects the processors that poll an attached NIC.
     struct NmreqValePolling: 16 {
-        /// `NETMAP_POLLING_MODE_*`.
+        /// The mode, one of `NETMAP_POLLING_MODE_*`.
         0: nr_mode: u32,
         /// First processor to use.
         4: nr_first_cpu_id: u32,
-        /// How many processors to use.
+        /// Number of processors to use.
         8: nr_num_polling_cpus: u32,
-        /// Padding.
+        /// Pads the structure to 16 bytes.
         12: pad1: u32,
     }
 
-    /// Layout of a memory region: three pools of objects. Offsets and sizes in bytes.
+    /// Layout of a memory region: three pools of objects. All offsets and sizes are in bytes.
     struct NmreqPoolsInfo: 64 {
         /// Size of the region.
         0: nr_memsize: u64,
         /// Id of the region.
         8: nr_mem_id: u16,
-        /// Padding.
+        /// Aligns `nr_if_pool_offset` to 8 bytes.
         10: pad1: [u16; 3],
-        /// Where interfaces start.
+        /// Offset of the interfaces.
         16: nr_if_pool_offset: u64,
-        /// How many interfaces there can be.
+        /// Maximum number of interfaces.
         24: nr_if_pool_objtotal: u32,
-        /// Size of one.
+        /// Size of an interface.
         28: nr_if_pool_objsize: u32,
-        /// Where rings start.
+        /// Offset of the rings.
         32: nr_ring_pool_offset: u64,
-        /// How many rings there can be.
+        /// Maximum number of rings.
         40: nr_ring_pool_objtotal: u32,
-        /// Size of one.
+        /// Size of a ring.
         44: nr_ring_pool_objsize: u32,
-        /// Where buffers start.
+        /// Offset of the buffers.
         48: nr_buf_pool_offset: u64,
-        /// How many buffers there are.
+        /// Number of buffers.
         56: nr_buf_pool_objtotal: u32,
-        /// Size of one.
+        /// Size of a buffer.
         60: nr_buf_pool_objsize: u32,
     }
 }

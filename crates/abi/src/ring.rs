@@ -1,4 +1,4 @@
-//! What lies in the shared memory of a port: interface, rings, slots.
+//! The contents of a port's shared memory: interface, rings, slots.
 //!
 //! ```text
 //! NetmapIf ─ ring_ofs[i] ─▶ NetmapRing │ slot[0] slot[1] … slot[num_slots-1]
@@ -10,7 +10,7 @@
 
 use crate::layout::abi_structs;
 
-/// Structures and requests have this version.
+/// Version of the structures and requests.
 pub const NETMAP_API: u16 = 14;
 /// The lowest version that a request may carry.
 pub const NETMAP_MIN_API: u16 = 14;
@@ -32,23 +32,24 @@ pub const NETMAP_RING_RX: u16 = 1;
 
 /// [`NetmapSlot::flags`]: `buf_idx` was changed; must be set after every swap.
 pub const NS_BUF_CHANGED: u16 = 0x0001;
-/// [`NetmapSlot::flags`]: ask for prompt completion of this slot.
+/// [`NetmapSlot::flags`]: request prompt completion of this slot.
 pub const NS_REPORT: u16 = 0x0002;
 /// [`NetmapSlot::flags`]: pass this frame on between NIC and host.
 pub const NS_FORWARD: u16 = 0x0004;
-/// [`NetmapSlot::flags`]: the switch shall not learn this frame's source.
+/// [`NetmapSlot::flags`]: the switch must not learn this frame's source.
 pub const NS_NO_LEARN: u16 = 0x0008;
 /// [`NetmapSlot::flags`]: `ptr` is the address of the payload (switch transmission only).
 pub const NS_INDIRECT: u16 = 0x0010;
-/// [`NetmapSlot::flags`]: the frame goes on in the next slot.
+/// [`NetmapSlot::flags`]: the frame continues in the next slot.
 pub const NS_MOREFRAG: u16 = 0x0020;
 /// [`NetmapSlot::flags`]: on a monitor's ring, the frame was transmitted, not received.
 pub const NS_TXMON: u16 = 0x0040;
-/// Place of the number of fragments (rx) or the output port (tx) in [`NetmapSlot::flags`].
+/// Bit position of the number of fragments (rx) or the output port (tx) in
+/// [`NetmapSlot::flags`].
 pub const NS_PORT_SHIFT: u32 = 8;
 /// The bits of [`NetmapSlot::flags`] above [`NS_PORT_SHIFT`].
 pub const NS_PORT_MASK: u16 = 0xff << NS_PORT_SHIFT;
-/// The most slots that one frame may take.
+/// Maximum number of slots of one frame.
 pub const NETMAP_MAX_FRAGS: u16 = 64;
 
 /// [`NetmapRing::flags`]: write `ts` at every rx sync.
@@ -59,14 +60,14 @@ pub const NR_FORWARD: u32 = 0x0004;
 /// [`NetmapIf::ni_flags`]: the port has a memory region of its own.
 pub const NI_PRIV_MEM: u32 = 0x1;
 
-/// Fragments of a received frame, from the [`NetmapSlot::flags`] of any of its slots.
+/// Number of fragments of a received frame, from the [`NetmapSlot::flags`] of any of its slots.
 #[must_use]
 pub const fn slot_rfrags(flags: u16) -> u16 {
     flags >> NS_PORT_SHIFT
 }
 
 abi_structs! {
-    /// One place of a ring: which buffer, how many bytes.
+    /// One slot of a ring: its buffer and the frame's length.
     struct NetmapSlot: 16 {
         /// Index of the buffer, counted in buffers from the start of the region's pool.
         0: buf_idx: u32,
@@ -81,7 +82,7 @@ abi_structs! {
 
     /// `struct timeval` of 64-bit platforms.
     struct Timeval: 16 {
-        /// Seconds.
+        /// Whole seconds.
         0: tv_sec: i64,
         /// Microseconds, 0 to 999,999.
         8: tv_usec: i64,
@@ -95,9 +96,9 @@ abi_structs! {
     struct NetmapRing: 256 {
         /// Distance from this ring to buffer 0, in bytes.
         0: buf_ofs: i64,
-        /// Slots of the ring.
+        /// Number of slots.
         8: num_slots: u32,
-        /// Bytes of a buffer.
+        /// Size of a buffer in bytes.
         12: nr_buf_size: u32,
         /// Number of the ring within its direction.
         16: ringid: u16,
@@ -111,22 +112,22 @@ abi_structs! {
         28: tail: u32,
         /// `NR_TIMESTAMP`, `NR_FORWARD`.
         32: flags: u32,
-        /// Padding.
+        /// Aligns `ts` to 8 bytes.
         36: pad1: u32,
-        /// When the last rx sync ran.
+        /// Time of the last rx sync.
         40: ts: Timeval,
         /// Bits of a slot's `ptr` that hold the payload's offset; 0 without offsets.
         56: offset_mask: u64,
         /// Alignment that the offset must leave the payload with, in bytes.
         64: buf_align: u64,
-        /// Padding.
+        /// Reserved; part of the space up to `sem`.
         72: pad2: [u64; 6],
-        /// Not netmap's, which leaves it 0: frames for which the rx ring of a monitor had no room,
+        /// Ours; netmap leaves it 0. Number of frames that a monitor's rx ring had no slots for,
         /// modulo 2^32.
         120: lost: u32,
-        /// Padding up to the next cache line pair.
+        /// Aligns `sem` to 128 bytes, a pair of cache lines.
         124: pad3: u32,
-        /// Space that the other side uses as it likes.
+        /// Private to the other side.
         128: sem: [u8; 128],
     }
 
@@ -134,9 +135,9 @@ abi_structs! {
     struct NetmapIf: 56 {
         /// Name of the interface, NUL-terminated.
         0: ni_name: [u8; IFNAMSIZ],
-        /// [`NETMAP_API`].
+        /// The version, [`NETMAP_API`].
         16: ni_version: u32,
-        /// [`NI_PRIV_MEM`].
+        /// Flags, such as [`NI_PRIV_MEM`].
         20: ni_flags: u32,
         /// Transmit rings of the NIC.
         24: ni_tx_rings: u32,
@@ -148,7 +149,7 @@ abi_structs! {
         36: ni_host_tx_rings: u32,
         /// Host rings for frames from the host.
         40: ni_host_rx_rings: u32,
-        /// Reserved.
+        /// Reserved by netmap.
         44: ni_spare1: [u32; 3],
     }
 }

@@ -1,12 +1,12 @@
-//! The structures as bytes. Where each field stands is asserted when the crate is compiled;
-//! here, that the bytes are all of the structure and nothing but.
+//! The structures as bytes. The offset of each field is asserted when the crate is compiled; these
+//! tests check that all bytes of a structure are converted, and no others.
 #![allow(clippy::unwrap_used)]
 
 use std::fmt::Debug;
 
 use slipring_abi::*;
 
-/// Bytes of which no two neighbours, nor the same place of two fields, are alike.
+/// Bytes in which no two neighbours, nor the same byte of two fields, are equal.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(|i| (i * 7 + 1) as u8).collect()
 }

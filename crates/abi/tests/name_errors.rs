@@ -1,11 +1,11 @@
-//! Bad port names: for each the column, the message and the help, to the letter.
+//! Invalid port names: the exact column, message and help of each.
 #![allow(clippy::unwrap_used)]
 
 use slipring_abi::name::kind::PLANNED;
 use slipring_abi::name::{NameForm, PortName, PortNameError, listed};
 
-/// A bad name, the column of its first wrong character, what is said of it, and the help
-/// (empty for none).
+/// An invalid name, the column of its first wrong character, the message, and the help (empty for
+/// none).
 type Case = (&'static str, usize, &'static str, &'static str);
 
 /// Stands for the help that lists the kinds.

@@ -1,4 +1,4 @@
-//! Good port names: what they mean and how they print.
+//! Valid port names: their meaning and how they print.
 #![allow(clippy::unwrap_used)]
 
 use std::num::{NonZeroU8, NonZeroU16, NonZeroU32};

@@ -1,4 +1,4 @@
-//! Names as requests, requests as names.
+//! Conversion of names to requests and of requests to names.
 #![allow(clippy::unwrap_used)]
 
 use slipring_abi::name::{PortName, RequestError};

@@ -1,4 +1,4 @@
-//! Nanoseconds per frame, and the least and largest share among 16 outputs.
+//! Prints nanoseconds per frame, and the smallest and largest share among 16 outputs.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,7 +1,7 @@
-//! Frames that wait for outputs which are full.
+//! Frames that wait for full outputs.
 //!
-//! All outputs share a number of buffers. When none is free, the output whose queue is longest
-//! loses its oldest frame, so one that is stuck cannot take the buffers of the others.
+//! All outputs share a number of buffers. When none is free, the output with the longest queue
+//! drops its oldest frame, so a stuck output cannot take the buffers of the others.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -22,41 +22,42 @@ use alloc::vec::Vec;
 #[derive(Debug)]
 pub struct Backlog {
     queues: Vec<VecDeque<Vec<u8>>>,
-    /// Buffers to be used again: they keep their memory.
+    /// Buffers for reuse; they keep their memory.
     free: Vec<Vec<u8>>,
-    /// Buffers that may still be made.
+    /// The number of buffers that may still be allocated.
     unallocated: usize,
     waiting: usize,
 }
 
 impl Backlog {
-    /// Queues for `outputs` outputs, which share `buffers` buffers. With none, nothing waits.
+    /// Makes queues for `outputs` outputs, which share `buffers` buffers. With no buffers, no
+    /// frame waits.
     #[must_use]
     pub fn new(outputs: usize, buffers: usize) -> Self {
         let queues = (0..outputs).map(|_| VecDeque::new()).collect();
         Self { queues, free: Vec::new(), unallocated: buffers, waiting: 0 }
     }
 
-    /// Frames that wait for any output.
+    /// The number of frames that wait for any output.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Frames that wait for this output.
+    /// The number of frames that wait for this output.
     #[must_use]
     pub fn waiting_for(&self, output: usize) -> usize {
         self.queues[output].len()
     }
 
-    /// Buffers without a frame.
+    /// The number of buffers without a frame.
     #[must_use]
     pub fn free(&self) -> usize {
         self.free.len() + self.unallocated
     }
 
-    /// Has a frame wait. The output that lost a frame for that, if one did: without buffers, this
-    /// output and this frame.
+    /// Enqueues a frame. Returns the output that lost a frame to make space, if any. Without
+    /// buffers, that is this output, and the frame itself is lost.
     pub fn push(&mut self, output: usize, frame: &[u8]) -> Option<usize> {
         let (mut buffer, loser) = match self.take() {
             Some(buffer) => (buffer, None),
@@ -72,13 +73,13 @@ impl Backlog {
         loser
     }
 
-    /// The frame that has waited longest for an output.
+    /// The oldest frame that waits for an output.
     #[must_use]
     pub fn front(&self, output: usize) -> Option<&[u8]> {
         self.queues[output].front().map(Vec::as_slice)
     }
 
-    /// Takes the frame that has waited longest out.
+    /// Removes the oldest frame of an output.
     pub fn pop(&mut self, output: usize) {
         if let Some(buffer) = self.queues[output].pop_front() {
             self.free.push(buffer);
@@ -94,7 +95,7 @@ impl Backlog {
     }
 
     fn evict(&mut self) -> Option<(Vec<u8>, usize)> {
-        // The first of the longest.
+        // The first of the longest queues.
         let longest = (0..self.queues.len()).rev().max_by_key(|&at| self.queues[at].len())?;
         let buffer = self.queues[longest].pop_front()?;
         self.waiting -= 1;

@@ -1,21 +1,21 @@
-//! Spreads flows over outputs.
+//! Distributes flows over outputs.
 //!
 //! ```text
-//!   frame -> Splitter: hash of its flow -> Spread of group 1: output 3
-//!                                       -> Spread of group 2: output 0
-//!                     output full? Backlog: kept for later, or counted
+//!   frame -> FlowSplitter: hash of its flow -> OutputSpread of group 1: output 3
+//!                                           -> OutputSpread of group 2: output 0
+//!                         output full? Backlog: kept for later, or dropped and counted
 //! ```
 //!
-//! | part | what |
+//! | part | purpose |
 //! |---|---|
-//! | [`Splitter`] | a keyed hash of a frame's flow, the same for both directions |
-//! | [`Spread`] | which of a group's outputs a hash belongs to |
-//! | [`Backlog`] | frames that wait for outputs which are full |
+//! | [`FlowSplitter`] | a keyed hash of a frame's flow, the same for both directions |
+//! | [`OutputSpread`] | selects one of a group's outputs by the hash |
+//! | [`Backlog`] | frames that wait for full outputs |
 //!
 //! # Invariants
-//! 1. Frames of one flow go to one output of a group, in order, backlog or not.
-//! 2. All fragments of a packet go the same way, and so do both directions of a flow.
-//! 3. The hash is keyed: who does not know the secret cannot aim at an output.
+//! 1. Frames of one flow go to one output of a group, in order, with or without a backlog.
+//! 2. All fragments of a packet go to the same output, and so do both directions of a flow.
+//! 3. The hash is keyed: a sender that does not know the secret cannot choose an output.
 //!
 //! Not for: connection state, weights, health checks.
 #![no_std]

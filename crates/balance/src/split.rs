@@ -1,4 +1,4 @@
-//! The hash by which frames are split.
+//! The flow hash that selects outputs.
 
 use slipring_wire::flow::FlowKind;
 use slipring_wire::{FlowHasher, FlowKey};
@@ -8,7 +8,7 @@ use crate::tunnel;
 /// The hash of a frame's flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FlowHash {
-    /// The same for all frames of a flow, both ways.
+    /// The same for all frames of a flow, in both directions.
     pub hash: u64,
     /// Whether the frame carries IP.
     pub is_ip: bool,
@@ -17,9 +17,9 @@ pub struct FlowHash {
 /// Hashes flows.
 ///
 /// ```
-/// use slipring_balance::Splitter;
+/// use slipring_balance::FlowSplitter;
 ///
-/// let splitter = Splitter::new([1, 2]);
+/// let splitter = FlowSplitter::new([1, 2]);
 /// let there = [&[2; 6][..], &[4; 6], &[0x88, 0xb5], &[0; 46]].concat();
 /// let back = [&[4; 6][..], &[2; 6], &[0x88, 0xb5], &[7; 46]].concat();
 /// assert_eq!(splitter.split(&there), splitter.split(&back));
@@ -31,13 +31,13 @@ pub struct FlowSplitter {
 }
 
 impl FlowSplitter {
-    /// A splitter keyed by a secret, which should be random unless runs are to be alike.
+    /// Makes a splitter with a secret key, which should be random unless runs must be reproducible.
     #[must_use]
     pub fn new(secret: [u64; 2]) -> Self {
         Self { hasher: FlowHasher::new(secret).symmetric(), decapsulates: false }
     }
 
-    /// The same, but frames inside of VXLAN, Geneve and GRE count instead of those around them.
+    /// Hashes the frames inside VXLAN, Geneve and GRE instead of the outer ones.
     #[must_use]
     pub fn decapsulating(self) -> Self {
         Self { decapsulates: true, ..self }

@@ -1,29 +1,29 @@
-//! Which of a group's outputs a hash belongs to.
+//! Selects one of a group's outputs by a hash.
 
 use alloc::vec::Vec;
 
-/// Places in a table: enough that the shares of a few dozen outputs differ by a few percent.
+/// Table entries: enough that the shares of a few dozen outputs differ by a few percent.
 const TABLE_LEN: usize = 1 << 14;
 
-/// A rule that gives every hash one of some outputs.
+/// A map from every hash to one of some outputs.
 #[derive(Debug, Clone)]
 pub enum OutputSpread {
     /// Equal parts of the range of hashes.
     Even(u32),
-    /// A table in which every place belongs to the output that wins a lottery there.
+    /// A table in which each entry belongs to the output with the greatest weight there.
     Table(Vec<u16>),
 }
 
 impl OutputSpread {
-    /// Over `outputs` outputs, evenly. A change of their number moves nearly all flows.
+    /// Spreads over `outputs` outputs, evenly. A change of their number moves nearly all flows.
     #[must_use]
     pub fn even(outputs: u16) -> Self {
         Self::Even(outputs.max(1).into())
     }
 
-    /// Over outputs with these identities (hashes of their names, say): an output that joins or
-    /// leaves moves only flows of its own, in this run and from run to run. Rendezvous hashing
-    /// (Thaler and Ravishankar, 1998), once per place of a table.
+    /// Spreads over outputs with these identities (for example hashes of their names). An output
+    /// that joins or leaves moves only its own flows, within a run and between runs. Uses
+    /// rendezvous hashing (Thaler and Ravishankar, 1998), once per table entry.
     #[must_use]
     pub fn consistent(identities: &[u64]) -> Self {
         let winner = |place: usize| {
@@ -34,11 +34,11 @@ impl OutputSpread {
         Self::Table((0..TABLE_LEN).map(winner).collect())
     }
 
-    /// The output of a hash.
+    /// The output for a hash.
     #[must_use]
     #[inline]
     pub fn output(&self, hash: u64) -> usize {
-        // The upper half of the hash, scaled: cheaper than a division and just as even.
+        // Scales the upper half of the hash: cheaper than a division, and just as even.
         let scaled = |count: u64| (((hash >> 32) * count) >> 32) as usize;
         match self {
             Self::Even(outputs) => scaled(u64::from(*outputs)),
@@ -47,7 +47,7 @@ impl OutputSpread {
     }
 }
 
-/// The finaliser of SplitMix64: each bit of the result depends on each of the input.
+/// The finalizer of SplitMix64: each bit of the result depends on every bit of the input.
 fn mixed(value: u64) -> u64 {
     let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,4 +1,4 @@
-//! The Ethernet frame inside of a tunnel's packet.
+//! Finds the Ethernet frame inside a tunnel packet.
 //!
 //! VXLAN: RFC 7348; Geneve: RFC 8926; GRE: RFC 2784 and 2890; NVGRE: RFC 7637.
 
@@ -6,16 +6,16 @@ use slipring_wire::Headers;
 use slipring_wire::assigned::IpProto;
 use slipring_wire::view::FragmentPosition;
 
-/// Most tunnels in tunnels that are looked through.
+/// Maximum depth of nested tunnels that are decapsulated.
 const MAX_DEPTH: usize = 4;
 const UDP_LEN: usize = 8;
 const VXLAN_PORT: u16 = 4789;
 const GENEVE_PORT: u16 = 6081;
 const GRE: IpProto = IpProto(47);
-/// The type of Ethernet frames where a type can stand.
+/// The protocol type of Ethernet frames in Geneve and GRE.
 const ETHERTYPE_TEB: [u8; 2] = [0x65, 0x58];
 
-/// The innermost Ethernet frame, or the frame itself where there is no tunnel.
+/// The innermost Ethernet frame, or the frame itself if it is not a tunnel packet.
 pub(crate) fn innermost(mut frame: &[u8]) -> &[u8] {
     for _ in 0..MAX_DEPTH {
         match inner(frame) {
@@ -43,14 +43,14 @@ fn inner(frame: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Version and length of the options in words, flags, type, network, options.
+/// Geneve header: version and length of the options in words, flags, type, network, options.
 fn geneve(bytes: &[u8]) -> Option<&[u8]> {
     let header = bytes.first_chunk::<8>()?;
     let is_ethernet = header[0] >> 6 == 0 && header[2..4] == ETHERTYPE_TEB;
     is_ethernet.then(|| bytes.get(8 + 4 * usize::from(header[0] & 0x3f)..)).flatten()
 }
 
-/// Flags: checksum, (routing), key, sequence number; each adds a word.
+/// GRE header: flags for checksum, (routing), key and sequence number; each adds a word.
 fn gre(bytes: &[u8]) -> Option<&[u8]> {
     let header = bytes.first_chunk::<4>()?;
     let version_0_without_routing = header[1] & 7 == 0 && header[0] & 0x40 == 0;

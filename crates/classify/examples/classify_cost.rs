@@ -1,5 +1,5 @@
-//! Millions of lookups in a CPU-second, beside what is asked for: tables of prefixes, and rules
-//! that want something of five fields, parsed keys in batches.
+//! Prints millions of lookups per CPU-second next to the required rates, for prefix tables and for
+//! rules on five fields, with parsed keys in batches.
 //!
 //! `cargo run --release -p slipring-classify --example classify_cost`
 
@@ -35,8 +35,8 @@ fn main() {
     prefixes("IPv6", &v6, |draw, near| near ^ u128::from(draw.next()));
 }
 
-/// Source and destination prefixes, ports, protocols: keys that rules are about, first the classes
-/// of all, then the candidates up to the first.
+/// Rules on source and destination prefixes, ports and protocols. Looks up the classes of all keys
+/// first, then the candidates up to the first match.
 fn rules(count: usize, floor: f64) {
     const FIELDS: usize = 5;
     let mut draw = Draw(7);
@@ -144,7 +144,7 @@ fn rate(mut all: impl FnMut() -> u64) -> f64 {
     })
 }
 
-/// Millions in a CPU-second of what `all` does so many of; the best of some goes.
+/// Millions per CPU-second if `all` processes `count` items; the best of several runs.
 fn rate_of(count: usize, mut all: impl FnMut()) -> f64 {
     let go = |_| {
         let start = cpu_seconds();
@@ -163,7 +163,7 @@ fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Marsaglia's xorshift: the same numbers every time.
+/// Marsaglia's xorshift, which returns the same numbers every time.
 struct Draw(u64);
 
 impl Draw {

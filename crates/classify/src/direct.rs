@@ -1,14 +1,14 @@
-//! A number for every value of a 16-bit field.
+//! Maps every value of a 16-bit field to a number.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
-/// One entry for each value: the fastest lookup there is, for 256 KiB.
+/// One entry for each value: the fastest lookup, at the cost of 256 KiB.
 #[derive(Clone, Debug)]
 pub struct DirectTable(Box<[u32; 1 << 16]>);
 
 impl DirectTable {
-    /// From the values at which the number changes, ascending, the first at 0.
+    /// Builds the table from the values at which the number changes, ascending, the first at 0.
     #[must_use]
     pub fn build(starts: &[(u16, u32)]) -> Self {
         let mut table = vec![0; 1 << 16];
@@ -19,7 +19,7 @@ impl DirectTable {
         Self(table.into_boxed_slice().try_into().expect("the length is 1 << 16"))
     }
 
-    /// The number of a value.
+    /// Returns the number of a value.
     #[inline(always)]
     #[must_use]
     pub fn get(&self, value: u16) -> u32 {

@@ -1,5 +1,4 @@
-//! Which of many rules, prefixes or flows a packet meets, in nearly the same time however many
-//! there are.
+//! Finds which of many rules, prefixes or flows match a packet, in nearly constant time.
 //!
 //! ```text
 //!   field value --lookup--> class --row--> bits of the rules that accept the value
@@ -8,21 +7,22 @@
 //!   (protocol)    Direct     |     Rows        /
 //! ```
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
 //! | [`ranges`] | sets of values as ranges: union, intersection, complement |
-//! | [`trie`] | a number for every value of a wide field: compressed multi-bit tries |
+//! | [`trie`] | maps every value of a wide field to a number: compressed multi-bit tries |
 //! | [`direct`] | the same for 16-bit fields: one table |
-//! | [`prefixes`] | longest prefix first: tables of prefixes that change |
-//! | [`partition`] | values of a field that the same rules accept are one class |
+//! | [`prefixes`] | longest-prefix match: tables of prefixes that change |
+//! | [`partition`] | groups the values of a field that the same rules accept into classes |
 //! | [`rows`] | one row of bits for each class, with summaries |
 //! | [`matcher`] | the intersection of rows: rules that accept all fields |
 //!
-//! Values that no two rules tell apart are one class, so a field of any width becomes a small
-//! number, and what each rule wants of it one bit. Everything here is built once from a list and
-//! then only read; a changed list is built anew.
+//! Values that no rule distinguishes are one class, so a field of any width becomes a small number,
+//! and each rule's condition on it becomes one bit. The structures are built once from a list and
+//! then only read; a changed list is built again. Only [`prefixes`] supports changes in place.
 //!
-//! Not for: what a rule does, conditions that are no set of values of one field, or reading packets.
+//! Not for: the actions of rules, conditions that are not a set of values of one field, or
+//! parsing packets.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -1,10 +1,9 @@
-//! Rules that accept every field of a packet, in their order.
+//! Finds the rules that accept every field of a packet, in rule order.
 //!
-//! A band of rules is searched at a time, so that who stops at the first that holds searches no
-//! further. A band has 4096 rules: summaries of all fields are intersected first, then
-//! the words that are left. Within a band, rules that want something of the same fields stand
-//! together in the rows, sorted by what they want, so that few words are left; what is found is
-//! put back into the order of the rules.
+//! The search goes one band of rules at a time, so a caller that stops at the first match searches
+//! no further. A band has 4096 rules: the summaries of all fields are intersected first, then the
+//! remaining words. Within a band, rules with conditions on the same fields are adjacent in the
+//! rows, sorted by condition, so that few words remain. The results are put back into rule order.
 
 use alloc::vec::Vec;
 
@@ -12,24 +11,25 @@ use crate::partition::Partition;
 use crate::ranges::RangeSet;
 use crate::rows::{BAND_BITS, BitRow, BitRows};
 
-/// Most fields of a matcher.
+/// Maximum number of fields of a matcher.
 pub const MAX_FIELDS: usize = 24;
 
-/// Most rules with plain rows: beyond, those of lists whose rules all differ take too much memory.
+/// Maximum number of rules for dense rows: with more rules that all differ they take too
+/// much memory.
 pub const MAX_DENSE_RULES: usize = 16384;
-/// Words of plain rows that are intersected together.
+/// Words of dense rows that are intersected together.
 const CHUNK_WORDS: usize = 4;
 
 /// The rows of all fields.
 #[derive(Clone, Debug)]
 pub struct Matcher {
     rows: Vec<BitRows>,
-    /// The place in its band of the rule behind each bit.
+    /// The position within its band of the rule of each bit.
     positions: Vec<u16>,
     dense: Option<DenseRows>,
 }
 
-/// Plain rows, class after class, for each field.
+/// Uncompressed rows for each field, class after class.
 #[derive(Clone, Debug)]
 struct DenseRows {
     width: usize,
@@ -37,20 +37,21 @@ struct DenseRows {
 }
 
 impl Matcher {
-    /// From what each rule accepts of each field: `wants[field][rule]`, `None` for all. Returns
-    /// the classes of each field, too, for lookups to be made of.
+    /// Builds a matcher from the values that each rule accepts in each field:
+    /// `wants[field][rule]`, `None` for all. Also returns the classes of each field, from which
+    /// the caller builds lookups.
     ///
     /// # Panics
-    /// If there are more than [`MAX_FIELDS`] fields, or fields differ in their number of rules.
+    /// If there are more than [`MAX_FIELDS`] fields, or the fields have different numbers of rules.
     #[must_use]
     pub fn build(wants: &[Vec<Option<RangeSet>>]) -> (Self, Vec<Partition>) {
         Self::with_dense(wants, MAX_DENSE_RULES)
     }
 
-    /// The same, with plain rows for up to `most` rules.
+    /// Same as [`Self::build`], with dense rows for up to `most` rules.
     ///
     /// # Panics
-    /// As [`Self::build`].
+    /// Same as [`Self::build`].
     #[must_use]
     pub fn with_dense(wants: &[Vec<Option<RangeSet>>], most: usize) -> (Self, Vec<Partition>) {
         assert!(wants.len() <= MAX_FIELDS, "more fields than a matcher has");
@@ -73,8 +74,8 @@ impl Matcher {
         (Self { rows: Vec::new(), positions: places, dense }, partitions)
     }
 
-    /// Adds the rules of a band that accept a class of each field to `found`: their places within
-    /// the band, ascending. `classes` has one for each field.
+    /// Appends the rules of a band that accept a class of each field to `found`: their positions
+    /// within the band, ascending. `classes` has one element for each field.
     #[inline]
     pub fn candidates(&self, classes: &[u32], band: usize, found: &mut Vec<u16>) {
         if let Some(dense) = &self.dense {
@@ -95,7 +96,7 @@ impl Matcher {
     /// Searches a band of up to `N` fields.
     fn search<const N: usize>(&self, classes: &[u32], band: usize, found: &mut Vec<u16>) {
         let last = self.rows.len() - 1;
-        // What is more than there are fields is the last one again, which changes nothing.
+        // Unused array elements repeat the last field, which does not change the intersection.
         let rows: [BitRow<'_>; N] = core::array::from_fn(|field| {
             let field = field.min(last);
             self.rows[field].row(classes[field], band)
@@ -122,26 +123,26 @@ impl Matcher {
         }
     }
 
-    /// How many bands there are.
+    /// The number of bands.
     #[must_use]
     pub fn bands(&self) -> usize {
         self.positions.len().div_ceil(1 << self.band_bits())
     }
 
-    /// How many rules a band has, as a power of two.
+    /// The number of rules in a band, as a power of two.
     #[inline]
     #[must_use]
     pub const fn band_bits(&self) -> u32 {
         if self.dense.is_some() { (CHUNK_WORDS * 64).ilog2() } else { BAND_BITS.ilog2() }
     }
 
-    /// Whether a search is one look at a few words: nothing is found faster.
+    /// Whether a search reads only a few words, so that no other method is faster.
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.dense.is_some() && self.bands() <= 1
     }
 
-    /// Bytes that it takes.
+    /// The memory that it takes, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         let dense = self.dense.iter().flat_map(|dense| &dense.rows).map(|row| row.len() * 8);
@@ -157,7 +158,7 @@ impl DenseRows {
             let classes = 0..field.classes() as u32;
             let word = |class, at: usize| match at / 64 {
                 band if band < field.bands() => field.row(class, band).word(at as u32 % 64),
-                // What is added to make a chunk full.
+                // Padding that completes a chunk.
                 _ => 0,
             };
             let words = |class| (0..width).map(move |at| word(class, at));
@@ -182,8 +183,8 @@ impl DenseRows {
     }
 }
 
-/// The rule of each bit: bands in order, within a band by which fields a rule leaves open, then by
-/// the first value that it wants of each.
+/// The rule of each bit: bands in order, and within a band by which fields a rule leaves open, then
+/// by the first value that it accepts in each field.
 fn order(wants: &[Vec<Option<RangeSet>>], rules: usize) -> Vec<usize> {
     let shape = |rule: usize| {
         let open = wants.iter().map(|field| field[rule].is_none());
@@ -201,7 +202,7 @@ fn first(set: &RangeSet) -> &[crate::ranges::PointRange] {
     &set.ranges()[..set.ranges().len().min(1)]
 }
 
-/// A matcher of nothing.
+/// A matcher without rules.
 impl Default for Matcher {
     fn default() -> Self {
         Self { rows: Vec::new(), positions: Vec::new(), dense: None }

@@ -1,4 +1,4 @@
-//! Values of a field that the same rules accept are one class.
+//! Groups the values of a field that the same rules accept into classes.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -8,16 +8,16 @@ use crate::ranges::{FieldPoint, RangeSet};
 use crate::rows::{BitRows, zeroed_bits};
 use crate::trie::{Trie, TrieKey};
 
-/// The classes of a field, and which of its values are of which class.
+/// The classes of a field, and the class of each of its values.
 #[derive(Clone, Debug)]
 pub struct Partition {
-    /// Where the class changes, ascending; the first is [`Point::MIN`].
+    /// The points at which the class changes, ascending; the first is [`FieldPoint::MIN`].
     starts: Vec<(FieldPoint, u32)>,
     rows: BitRows,
 }
 
 impl Partition {
-    /// From the values that each rule accepts; `None` is all.
+    /// Makes the classes from the values that each rule accepts; `None` means all.
     #[must_use]
     pub fn of(sets: &[Option<&RangeSet>]) -> Self {
         let mut wild = zeroed_bits(sets.len());
@@ -49,13 +49,13 @@ impl Partition {
         }
     }
 
-    /// The class of a point, the slow way.
+    /// The class of a point, by binary search.
     #[must_use]
     pub fn class(&self, point: FieldPoint) -> u32 {
         self.starts[self.starts.partition_point(|start| start.0 <= point) - 1].1
     }
 
-    /// How many classes there are.
+    /// The number of classes.
     #[must_use]
     pub fn classes(&self) -> usize {
         self.rows.classes()
@@ -67,19 +67,19 @@ impl Partition {
         self.rows
     }
 
-    /// A trie of the classes of a family's values.
+    /// Builds a trie of the classes of a family's values.
     #[must_use]
     pub fn trie<K: TrieKey + TryFrom<u128>>(&self, family: u8) -> Trie<K> {
         Trie::build(&self.family(family))
     }
 
-    /// A table of the classes of a family's values.
+    /// Builds a table of the classes of a family's values.
     #[must_use]
     pub fn direct(&self, family: u8) -> DirectTable {
         DirectTable::build(&self.family(family))
     }
 
-    /// Where the class changes among the values of a family that `K` can hold.
+    /// The values of a family at which the class changes, as far as `K` can hold them.
     fn family<K: TryFrom<u128>>(&self, family: u8) -> Vec<(K, u32)> {
         let first = (FieldPoint::new(family, 0), self.class(FieldPoint::new(family, 0)));
         let inside =
@@ -89,7 +89,7 @@ impl Partition {
     }
 }
 
-/// Where each rule begins and ceases to accept values, ascending.
+/// The points at which each rule starts and stops accepting values, ascending.
 fn changes(sets: &[Option<&RangeSet>]) -> Vec<(FieldPoint, u32)> {
     let mut changes = Vec::new();
     for (bit, set) in (0_u32..).zip(sets) {
@@ -102,13 +102,13 @@ fn changes(sets: &[Option<&RangeSet>]) -> Vec<(FieldPoint, u32)> {
     changes
 }
 
-/// The classes found so far, and the bits at the point that the sweep has come to.
+/// The classes found so far, and the bits at the current point of the sweep.
 struct ClassBuilder {
     rows: BitRows,
     own: Vec<u64>,
-    /// All bits that are set, mixed.
+    /// A hash of all bits that are set.
     hash: u64,
-    /// Classes by hash; those with equal ones are compared.
+    /// Classes by hash; classes with equal hashes are compared.
     classes_by_hash: BTreeMap<u64, Vec<u32>>,
 }
 
@@ -130,7 +130,7 @@ impl ClassBuilder {
     }
 }
 
-/// Steele, Lea and Flood's SplitMix64.
+/// The finalizer of SplitMix64 (Steele, Lea and Flood).
 const fn mixed(number: u64) -> u64 {
     let z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,8 +1,8 @@
-//! Longest prefix first, in a table of prefixes that changes.
+//! Longest-prefix match in a table of prefixes that changes.
 //!
-//! Changes go into an ordered map; [`PrefixMap::settle`] makes a trie of it, once for any number of
-//! changes, or brings it up to date where few values have changed. Lookups before that are right,
-//! too, and slow.
+//! Changes go into an ordered map. [`PrefixMap::settle`] builds a trie from it, once for any
+//! number of changes, or patches the trie if few values have changed. Earlier lookups are correct
+//! too, but slow.
 
 use alloc::collections::BTreeMap;
 use alloc::collections::btree_map::Entry;
@@ -10,23 +10,23 @@ use alloc::vec::Vec;
 
 use crate::trie::{Trie, TrieKey, prefix};
 
-/// What a trie says where no prefix holds a value.
+/// The trie's number for values that no prefix contains.
 pub const NO_PREFIX: u32 = (1 << 31) - 1;
 
 /// Maps prefixes to numbers below 2³¹ - 1.
 #[derive(Clone, Debug)]
 pub struct PrefixMap<K> {
     prefixes: BTreeMap<(K, u8), u32>,
-    /// `None` since many changes.
+    /// `None` after many changes.
     trie: Option<Trie<K>>,
-    /// What has changed since the trie was right.
+    /// Prefixes changed since the trie was up to date.
     changed: Vec<(K, u8)>,
-    /// What it will cost to bring the trie up to date, in entries of its root.
+    /// The cost of patching the trie, in entries of its root.
     patches: usize,
 }
 
-/// Most entries that are brought up to date one by one: each costs some lookups in the map, and
-/// all of a large table a tenth of a second.
+/// Maximum number of entries that are patched one by one. Each costs some lookups in the map;
+/// building a large table takes a tenth of a second.
 const MAX_PATCHES: usize = 2048;
 
 impl<K: TrieKey> Default for PrefixMap<K> {
@@ -36,7 +36,7 @@ impl<K: TrieKey> Default for PrefixMap<K> {
 }
 
 impl<K: TrieKey> PrefixMap<K> {
-    /// How many prefixes there are.
+    /// The number of prefixes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.prefixes.len()
@@ -53,22 +53,22 @@ impl<K: TrieKey> PrefixMap<K> {
         self.prefixes.iter().map(|(&(key, len), &number)| (key, len, number))
     }
 
-    /// What the prefix of just this length maps to.
+    /// Returns the number of the prefix with exactly this length.
     #[must_use]
     pub fn exact(&self, key: K, len: u8) -> Option<u32> {
         self.prefixes.get(&(prefix(key, len.into()), len)).copied()
     }
 
-    /// Maps the first `len` bits of `key` to a number; what they mapped to before.
+    /// Maps the first `len` bits of `key` to a number; returns the previous number.
     pub fn insert(&mut self, key: K, len: u8, number: u32) -> Option<u32> {
         self.insert_if((key, len), number, true, true).unwrap_or_default()
     }
 
-    /// As [`Self::insert`], if the prefix is there and `changes`, or is not there and `grows`;
-    /// else nothing changes.
+    /// Same as [`Self::insert`] if the prefix exists and `changes`, or does not exist and `grows`;
+    /// otherwise nothing changes.
     ///
     /// # Errors
-    /// What it maps to, if anything.
+    /// Returns the present number, if any.
     pub fn insert_if(
         &mut self,
         (key, len): (K, u8),
@@ -89,13 +89,13 @@ impl<K: TrieKey> PrefixMap<K> {
         Ok(old)
     }
 
-    /// Forgets a prefix; what it mapped to.
+    /// Removes a prefix; returns its number.
     pub fn remove(&mut self, key: K, len: u8) -> Option<u32> {
         self.mark_changed(key, len);
         self.prefixes.remove(&(prefix(key, len.into()), len))
     }
 
-    /// A prefix changes.
+    /// Records that a prefix changes.
     fn mark_changed(&mut self, key: K, len: u8) {
         let Some(trie) = &self.trie else { return };
         self.patches += trie.slots_of(len.into());
@@ -110,13 +110,13 @@ impl<K: TrieKey> PrefixMap<K> {
         (self.trie, self.changed, self.patches) = (None, Vec::new(), 0);
     }
 
-    /// The longest prefix that holds `key`: its length and what it maps to.
+    /// Returns the longest prefix that contains `key`: its length and number.
     #[must_use]
     pub fn longest(&self, key: K) -> Option<(u8, u32)> {
         (0..=K::BITS as u8).rev().find_map(|len| Some((len, self.exact(key, len)?)))
     }
 
-    /// What the longest prefix that holds `key` maps to.
+    /// Returns the number of the longest prefix that contains `key`.
     #[inline(always)]
     #[must_use]
     pub fn get(&self, key: K) -> Option<u32> {
@@ -128,8 +128,8 @@ impl<K: TrieKey> PrefixMap<K> {
         }
     }
 
-    /// What the longest prefixes of many values map to, [`NONE`] for those that no prefix holds;
-    /// costs less than asking for one after the other.
+    /// Writes the numbers of the longest prefixes for many values, [`NO_PREFIX`] where no prefix
+    /// contains the value. Cheaper than single lookups.
     pub fn get_many(&self, keys: &[K], numbers: &mut [u32]) {
         match &self.trie {
             Some(trie) if self.changed.is_empty() => trie.get_many(keys, numbers),
@@ -162,29 +162,30 @@ impl<K: TrieKey> PrefixMap<K> {
         }
     }
 
-    /// Where the number changes among the values with the first `len` bits of `first`.
+    /// The values at which the number changes, among those with the first `len` bits of `first`.
     fn starts_within(&self, first: K, len: u32) -> Vec<(K, u32)> {
         let len = len as u8;
         let base = (0..=len).rev().find_map(|len| self.exact(first, len)).unwrap_or(NO_PREFIX);
         if u32::from(len) == K::BITS {
-            // Nothing is longer.
+            // No prefix is longer.
             return alloc::vec![(first, base)];
         }
         self.sweep((first, len + 1), first.last_of(len.into()), base)
     }
 
-    /// Bytes that lookups go through.
+    /// The memory that lookups read, in bytes.
     #[must_use]
     pub fn trie_bytes(&self) -> usize {
         self.trie.as_ref().map_or(0, Trie::size_bytes)
     }
 
-    /// Where the number changes, from the prefix `from` up to `end`, with `base` around all: a
-    /// sweep over prefixes, which come before what they contain.
+    /// The values at which the number changes, from the prefix `from` up to `end`, with the number
+    /// `base` where no prefix is. Sweeps over the prefixes in order; a prefix precedes those that
+    /// it contains.
     fn sweep(&self, from: (K, u8), end: K, base: u32) -> Vec<(K, u32)> {
         let mut starts = RunStarts { all: Vec::new(), end, base };
         starts.set(from.0, base);
-        // The prefixes around where the sweep is: the last value of each, and its number.
+        // The prefixes that contain the sweep's position: the last value of each, and its number.
         let mut around: Vec<(K, u32)> = Vec::new();
         for (&(key, len), &number) in self.prefixes.range(from..=(end, K::BITS as u8)) {
             while let Some((last, _)) = around.pop_if(|around| around.0 < key) {
@@ -202,9 +203,9 @@ impl<K: TrieKey> PrefixMap<K> {
 
 struct RunStarts<K> {
     all: Vec<(K, u32)>,
-    /// The last value.
+    /// The last value of the sweep.
     end: K,
-    /// The number where no prefix is.
+    /// The number where there is no prefix.
     base: u32,
 }
 
@@ -216,7 +217,7 @@ impl<K: TrieKey> RunStarts<K> {
         }
     }
 
-    /// Behind the last value of a prefix, what is around it holds again.
+    /// After the last value of a prefix, the enclosing prefix applies again.
     fn end_prefix(&mut self, last: K, around: &[(K, u32)]) {
         if let Some(next) = last.after().filter(|next| *next <= self.end) {
             self.set(next, around.last().map_or(self.base, |around| around.1));
@@ -252,7 +253,7 @@ mod tests {
             prefixes in prop::collection::vec((0..1_u32 << 8, 0..=32_u8, 0..1000_u32), 0..60),
             probes in prop::collection::vec(0..1_u32 << 8, 30),
         ) {
-            // Eight bits that differ, at both ends of the address.
+            // Eight significant bits, at both ends of the address.
             let spread = |bits: u32| bits.rotate_right(4);
             let prefixes: Vec<_> =
                 prefixes.iter().map(|&(bits, len, number)| (spread(bits), len, number)).collect();
@@ -312,7 +313,7 @@ mod tests {
         map.settle();
         assert_eq!(map.get(0x0a00_0001), map.longest(0x0a00_0001).map(|found| found.1));
         assert!(map.trie_bytes() > before && map.trie_bytes() < before + 1024);
-        // All of these are behind one entry of the root.
+        // All of these are below one entry of the root.
         let mut wide = PrefixMap::default();
         for number in 0..100_000_u128 {
             wide.insert(0x2001 << 112 | (number * 0x9e37) << 60, 64, number as u32);

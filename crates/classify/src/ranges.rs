@@ -6,13 +6,13 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A value of a field, of one of several kinds: an IPv4 address, an IPv6 address, none at all.
+/// A value of a field, in one of several families: an IPv4 address, an IPv6 address, none at all.
 ///
-/// Points are ordered by family first, so one set of ranges holds values of all families, and its
-/// complement is what the field has otherwise, of whichever family.
+/// Points are ordered by family first. One set of ranges can therefore hold values of all families,
+/// and its complement contains all other values of the field, of every family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FieldPoint {
-    /// What kind of value it is; what the numbers mean is the caller's choice.
+    /// The kind of the value; the caller assigns the numbers.
     pub family: u8,
     /// The value.
     pub value: u128,
@@ -24,13 +24,13 @@ impl FieldPoint {
     /// The last of all points.
     pub const MAX: Self = Self { family: u8::MAX, value: u128::MAX };
 
-    /// A value of a family.
+    /// Makes a value of a family.
     #[must_use]
     pub const fn new(family: u8, value: u128) -> Self {
         Self { family, value }
     }
 
-    /// The next one; `None` behind [`Self::MAX`].
+    /// The next point; `None` after [`Self::MAX`].
     #[must_use]
     pub fn after(self) -> Option<Self> {
         match self.value.checked_add(1) {
@@ -47,7 +47,7 @@ impl FieldPoint {
     }
 }
 
-/// Points between a first and a last one, both included.
+/// All points between a first and a last one, inclusive.
 pub type PointRange = (FieldPoint, FieldPoint);
 
 /// A set of points.
@@ -67,7 +67,7 @@ impl RangeSet {
         Self(vec![(FieldPoint::new(family, 0), FieldPoint::new(family, u128::MAX))])
     }
 
-    /// The values from `first` to `last` of a family; none if `last` is before `first`.
+    /// The values from `first` to `last` of a family; empty if `last` is before `first`.
     #[must_use]
     pub fn of(family: u8, first: u128, last: u128) -> Self {
         [(FieldPoint::new(family, first), FieldPoint::new(family, last))].into_iter().collect()
@@ -79,20 +79,20 @@ impl RangeSet {
         &self.0
     }
 
-    /// Whether it has no point.
+    /// Whether the set has no points.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a point is in it.
+    /// Whether the set contains a point.
     #[must_use]
     pub fn contains(&self, point: FieldPoint) -> bool {
         let at = self.0.partition_point(|range| range.1 < point);
         self.0.get(at).is_some_and(|range| range.0 <= point)
     }
 
-    /// The points that are not in it.
+    /// The points that are not in the set.
     #[must_use]
     pub fn complement(&self) -> Self {
         let (mut free, mut gaps) = (Some(FieldPoint::MIN), Vec::new());
@@ -108,7 +108,7 @@ impl RangeSet {
         Self(gaps)
     }
 
-    /// The points that are in both.
+    /// The points that are in both sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let (mut here, mut there, mut both) = (0, 0, Vec::new());
@@ -126,7 +126,7 @@ impl RangeSet {
         Self(both)
     }
 
-    /// The points that are in one of them.
+    /// The points that are in at least one of the sets.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         self.0.iter().chain(&other.0).copied().collect()
@@ -134,7 +134,7 @@ impl RangeSet {
 }
 
 impl FromIterator<PointRange> for RangeSet {
-    /// Ranges in any order; those that overlap or touch become one, empty ones nothing.
+    /// Accepts ranges in any order; merges those that overlap or touch, and drops empty ones.
     fn from_iter<I: IntoIterator<Item = PointRange>>(ranges: I) -> Self {
         let mut ranges: Vec<_> = ranges.into_iter().filter(|range| range.0 <= range.1).collect();
         ranges.sort_unstable();

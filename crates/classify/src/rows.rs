@@ -1,20 +1,21 @@
-//! Rows of bits: for each class of values of a field, which rules accept it.
+//! Rows of bits: for each class of values of a field, the rules that accept it.
 //!
-//! Bits come in bands of 64 words of 64: one word of summary tells which words of a band have any
-//! bit set. Most rules of a long list want something of some field, so a row is kept as what is
-//! its own: bits of rules that accept every value are in all rows, and stand once in `wild`.
+//! Bits are grouped in bands of 64 words of 64 bits. One summary word per band tells which of its
+//! words have any bit set. Most rules of a long list have a condition on some field, so a row
+//! stores only its own bits. The bits of rules that accept every value are in all rows, so they are
+//! stored once, in `wildcard`.
 //!
 //! ```text
 //!   class --> band 0: live own first | band 1: live own first | …
 //!                     |    |    +--> words[first..]: own words, one for each bit of `own`
-//!                     |    +-- words that have bits of the class's own
-//!                     +------- words that have any bit, `wild` included
+//!                     |    +-- words that have bits of the class itself
+//!                     +------- words that have any bit, `wildcard` included
 //! ```
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Bits of a band.
+/// Bits in a band.
 pub const BAND_BITS: usize = 64 * 64;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub struct BitRow<'r> {
 }
 
 impl BitRow<'_> {
-    /// A word of the row, 0..=63.
+    /// Returns a word of the row; `index` is 0 to 63.
     #[inline(always)]
     #[must_use]
     pub fn word(&self, index: u32) -> u64 {
@@ -53,14 +54,15 @@ impl BitRow<'_> {
             return wild;
         }
         let before = self.own & ((1 << index) - 1);
-        // Mostly there is just one word; counting bits is slow where the CPU is not asked to.
+        // Usually there is just one word, and counting bits is slow on a baseline CPU target.
         let rank = if before == 0 { 0 } else { before.count_ones() };
         wild | self.words[rank as usize]
     }
 }
 
 impl BitRows {
-    /// No class yet; `wild` are the bits that are set for every class, in words.
+    /// Makes rows without a class; `wildcard` contains the bits that are set for every class,
+    /// in words.
     #[must_use]
     pub fn new(mut wildcard: Vec<u64>) -> Self {
         let bands = wildcard.len().div_ceil(64);
@@ -68,19 +70,19 @@ impl BitRows {
         Self { bands, wildcard, blocks: Vec::new(), words: Vec::new() }
     }
 
-    /// How many classes there are.
+    /// The number of classes.
     #[must_use]
     pub fn classes(&self) -> usize {
         self.blocks.len() / self.bands.max(1)
     }
 
-    /// How many bands a row has.
+    /// The number of bands in a row.
     #[must_use]
     pub const fn bands(&self) -> usize {
         self.bands
     }
 
-    /// Adds a class with some bits of its own, in words, as many as `wild` had or fewer.
+    /// Adds a class with its own bits, in at most as many words as `wildcard` had.
     pub fn push(&mut self, own: &[u64]) {
         for band in 0..self.bands {
             let mut block = RowBlock { first: self.words.len() as u32, ..RowBlock::default() };
@@ -97,7 +99,7 @@ impl BitRows {
         }
     }
 
-    /// Whether the bits of its own of a class are these.
+    /// Whether the class's own bits are equal to `own`.
     pub(crate) fn row_equals(&self, class: u32, own: &[u64]) -> bool {
         let blocks = &self.blocks[class as usize * self.bands..][..self.bands];
         let kept = blocks.iter().enumerate().flat_map(|(band, block)| {
@@ -111,7 +113,7 @@ impl BitRows {
         kept.into_iter().all(|(at, word)| own.get(at).copied().unwrap_or(0) == word)
     }
 
-    /// One band of the row of a class.
+    /// Returns one band of the row of a class.
     ///
     /// # Panics
     /// If there is no such class or band.
@@ -129,14 +131,14 @@ impl BitRows {
         }
     }
 
-    /// Bytes that it takes.
+    /// The memory that it takes, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         (self.wildcard.len() + self.words.len()) * 8 + self.blocks.len() * size_of::<RowBlock>()
     }
 }
 
-/// As many words as `bits` bits need, none set.
+/// Zeroed words for `bits` bits.
 #[must_use]
 pub(crate) fn zeroed_bits(bits: usize) -> Vec<u64> {
     vec![0; bits.div_ceil(64)]

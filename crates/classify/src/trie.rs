@@ -1,62 +1,62 @@
-//! A number for every value of a wide field: a multi-bit trie without repetitions.
+//! Maps every value of a wide field to a number: a multi-bit trie without repetitions.
 //!
 //! ```text
 //!   address:  | root bits | 6 bits | 6 bits | …
 //!                 |           |
-//!   root[..] ---> node:  runs (64 bits, one set where a slot differs from the one before), entry,
+//!   root[..] ---> node:  runs (64 bits, one set where a slot differs from the previous), entry,
 //!                 |      entry, … (one for each run)
-//!                 guard: bits to compare, how many, entry around, entry within
+//!                 guard: bits to compare, bit count, entry outside, entry within
 //! ```
 //!
-//! A node stands for 64 values of its six bits, but keeps one entry for each run of equal ones, as
-//! the poptrie of Asai and Ohara does for its leaves; the entries lie behind the runs, mostly in
-//! the same cache line. Where all that differs shares more bits than a node decides on, a guard
-//! compares them at once: what does not have them has the number all around. An entry is a number,
-//! or where in `words` a node or guard begins.
+//! A node covers 64 values of its six bits, but stores one entry for each run of equal ones, as the
+//! poptrie of Asai and Ohara does for its leaves. The entries follow the runs, mostly in the same
+//! cache line. If all values that differ share more bits than a node decides on, a guard compares
+//! those bits at once; values without them get the entry outside. An entry is a number, or the
+//! index in `words` of a node or guard.
 //!
 //! # Invariants
-//! 1. Bit 0 of `runs` is set, so every slot has a run that it belongs to.
-//! 2. Nodes and guards are the entry of just one slot, or of one guard.
+//! 1. Bit 0 of `runs` is set, so every slot belongs to a run.
+//! 2. Each node or guard is the entry of exactly one slot or guard.
 
 use alloc::vec;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-/// Bits that a node decides on.
+/// The bits that a node decides on.
 const STRIDE: u32 = 6;
 const SLOTS: usize = 1 << STRIDE;
-/// Set in entries that are no numbers.
+/// Set in entries that are not numbers.
 const NODE_FLAG: u32 = 1 << 31;
-/// Set in those that are guards.
+/// Set in entries that refer to guards.
 const GUARD_FLAG: u32 = 1 << 30;
 const INDEX_MASK: u32 = GUARD_FLAG - 1;
-/// Words that patches may always leave behind.
+/// The unused words that patches may always leave.
 const MIN_PATCH_WORDS: usize = 1 << 12;
-/// Values that are looked up together.
+/// The number of values that are looked up together.
 const LOOKUP_BATCH: usize = 32;
 
-/// A value that a trie can be asked for.
+/// A value that a trie can look up.
 pub trait TrieKey: Copy + Ord + core::fmt::Debug {
-    /// How many bits it has.
+    /// The number of bits.
     const BITS: u32;
     /// The first value.
     const ZERO: Self;
 
-    /// `count` bits behind the first `skip`; zeros behind the last. `count` is at most 31.
+    /// Returns `count` bits after the first `skip` bits, padded with zeros. `count` is at most 31.
     fn bits(self, skip: u32, count: u32) -> usize;
-    /// The value with `digits` at the `count` bits behind the first `skip`, which were 0.
+    /// Returns the value with `digits` in the `count` bits after the first `skip`, which were 0.
     fn with_bits(self, skip: u32, count: u32, digits: usize) -> Self;
-    /// The last value that has the first `len` bits of this one.
+    /// The last value with the same first `len` bits.
     fn last_of(self, len: u32) -> Self;
-    /// The next value, unless this is the last.
+    /// The next value; `None` after the last one.
     fn after(self) -> Option<Self>;
-    /// The value before, unless this is the first.
+    /// The previous value; `None` before the first one.
     fn before(self) -> Option<Self>;
-    /// How many first bits are the same in both.
+    /// The number of leading bits that both share.
     fn common(self, other: Self) -> u32;
-    /// Adds it to `words`.
+    /// Appends the value to `words`.
     fn write(self, words: &mut Vec<u32>);
-    /// Reads what was written at `at`, and where it ends.
+    /// Reads the value written at `at`, and returns the index after it.
     fn read(words: &[u32], at: usize) -> (Self, usize);
 }
 
@@ -75,7 +75,7 @@ macro_rules! key {
             fn with_bits(self, skip: u32, count: u32, digits: usize) -> Self {
                 match Self::BITS.checked_sub(skip + count) {
                     Some(shift) => self | (digits as Self) << shift,
-                    // The last node of a path decides on fewer bits than it has slots for.
+                    // The last node of a path decides on fewer bits than it has slots.
                     None => self | (digits as Self) >> (skip + count - Self::BITS),
                 }
             }
@@ -106,7 +106,7 @@ macro_rules! key {
                 let mut key = 0;
                 let end = at + Self::BITS as usize / 32;
                 for &word in &words[at..end] {
-                    // A shift by all 32 bits of a word is none.
+                    // Two shifts, because a `u32` cannot be shifted by 32 bits at once.
                     key = key << (31_u32 & (Self::BITS - 1)) << 1 | Self::from(word);
                 }
                 (key, end)
@@ -119,20 +119,20 @@ key!(u32);
 key!(u64);
 key!(u128);
 
-/// A number below 2³¹ for every value of `K`.
+/// A map from every value of `K` to a number below 2³¹.
 #[derive(Clone, Debug)]
 pub struct Trie<K> {
     root: Vec<u32>,
     root_bits: u32,
     words: Vec<u32>,
-    /// How many of `words` there were before the first patch.
+    /// The length of `words` before the first patch.
     built: usize,
     key: PhantomData<K>,
 }
 
 impl<K: TrieKey> Trie<K> {
-    /// From the values at which the number changes, ascending, the first at 0; numbers are below
-    /// 2³¹.
+    /// Builds the trie from the values at which the number changes, ascending, the first at 0.
+    /// Numbers are below 2³¹.
     #[must_use]
     pub fn build(starts: &[(K, u32)]) -> Self {
         let root_bits = root_bits(starts.len());
@@ -148,15 +148,16 @@ impl<K: TrieKey> Trie<K> {
         trie
     }
 
-    /// How many entries of the root stand for the values with the first `len` bits of one: what a
-    /// patch of these costs.
+    /// The number of root entries for the values with the same first `len` bits: the cost of a
+    /// patch of these values.
     pub(crate) const fn slots_of(&self, len: u32) -> usize {
         1 << self.root_bits.saturating_sub(len)
     }
 
-    /// Makes the numbers of all values with the first `len` bits of `key` anew: copies what leads
-    /// to them. `starts` gives those with the first bits of a value: where the number changes, as
-    /// for [`Self::build`], but the first at that value.
+    /// Recomputes the numbers of all values with the first `len` bits of `key`, by copying the
+    /// nodes that lead to them. `starts` returns the values at which the number changes among those
+    /// with the first bits of a value. Its format is that of [`Self::build`], except that the first
+    /// start is at that value.
     pub(crate) fn patch(&mut self, key: K, len: u32, starts: impl Fn(K, u32) -> Vec<(K, u32)>) {
         let (bits, key) = (self.root_bits, prefix(key, len));
         let from = key.bits(0, bits);
@@ -166,8 +167,8 @@ impl<K: TrieKey> Trie<K> {
         }
     }
 
-    /// An entry for the values of a block, of which those of `changed` have other numbers now.
-    /// Both are given by a first value and how many bits they share.
+    /// Returns an entry for the values of a block; those of `changed` have new numbers. Both are
+    /// given by a first value and the number of bits that their values share.
     fn patched(
         &mut self,
         entry: u32,
@@ -187,7 +188,7 @@ impl<K: TrieKey> Trie<K> {
         let (guarded, end) = K::read(&self.words, at);
         let &[bits, around, within] = self.words[end..].first_chunk().expect("a guard has them");
         if key_len < bits || key.common(guarded) < bits {
-            // What differs no longer lies within the guard alone.
+            // The differences are no longer within the guard alone.
             return self.patched(0, block, changed, starts);
         }
         let within = self.patched(within, (guarded, bits), changed, starts);
@@ -197,7 +198,7 @@ impl<K: TrieKey> Trie<K> {
         NODE_FLAG | GUARD_FLAG | at
     }
 
-    /// A copy of the node at `at`, with other entries where numbers have changed.
+    /// Copies the node at `at`, with new entries where numbers have changed.
     fn patched_node(
         &mut self,
         at: usize,
@@ -229,26 +230,26 @@ impl<K: TrieKey> Trie<K> {
         NODE_FLAG | at
     }
 
-    /// Whether it should be built anew for so many starts: patches leave words behind that nothing
-    /// leads to, and more values want a wider root.
+    /// Whether the trie should be rebuilt for this many starts: patches leave unused words, and
+    /// more values need a wider root.
     pub(crate) fn needs_rebuild(&self, starts: usize) -> bool {
         self.words.len() > 2 * self.built + MIN_PATCH_WORDS || root_bits(starts) > self.root_bits
     }
 
-    /// The starts behind `first` with its first `len` bits, and the number at `first`. What is
-    /// before the last of them is taken off `rest`.
+    /// Returns the starts after `first` that share its first `len` bits, and the number at `first`.
+    /// Removes from `rest` all starts before the last of them.
     fn split<'s>(rest: &mut &'s [(K, u32)], first: K, len: u32) -> (&'s [(K, u32)], u32) {
         let last = first.last_of(len);
         let skipped = rest.iter().take_while(|start| start.0 <= first).count();
         let number = skipped.checked_sub(1).map_or(0, |at| rest[at].1);
         let inside = &rest[skipped..];
         let count = inside.iter().take_while(|start| start.0 <= last).count();
-        // The last start up to here gives the number at what comes next.
+        // The last start up to here gives the number at the next value.
         *rest = &rest[(skipped + count).saturating_sub(1)..];
         (&inside[..count], number)
     }
 
-    /// The entry for the values that have the first `len` bits of `first`.
+    /// Makes the entry for the values with the first `len` bits of `first`.
     fn entry(&mut self, first: K, len: u32, inside: &[(K, u32)], number: u32) -> u32 {
         if inside.is_empty() {
             return number;
@@ -265,8 +266,8 @@ impl<K: TrieKey> Trie<K> {
         NODE_FLAG | at
     }
 
-    /// The entry for values of which only those with the first `len` bits of `low` have a number
-    /// other than `around`.
+    /// Makes the entry for values of which only those with the first `len` bits of `low` have a
+    /// number other than `around`.
     fn guard(&mut self, low: K, len: u32, inside: &[(K, u32)], around: u32) -> u32 {
         let first = prefix(low, len);
         let begins = inside[0].0 == first;
@@ -280,14 +281,14 @@ impl<K: TrieKey> Trie<K> {
         NODE_FLAG | GUARD_FLAG | at
     }
 
-    /// The runs of a node and the entry of each.
+    /// The runs of a node and the entry of each run.
     fn slots(&mut self, first: K, len: u32, inside: &[(K, u32)], number: u32) -> (u64, Vec<u32>) {
         let (mut runs, mut entries) = (0, Vec::new());
         let mut all = Vec::with_capacity(inside.len() + 1);
         all.push((first, number));
         all.extend_from_slice(inside);
         let mut rest = all.as_slice();
-        // Where fewer bits are left than a node has, slots come in groups of equals.
+        // If fewer bits remain than a node decides on, slots are in groups of equals.
         let group = SLOTS >> STRIDE.min(K::BITS - len);
         for slot in (0..SLOTS).step_by(group) {
             let start = first.with_bits(len, STRIDE, slot);
@@ -302,7 +303,7 @@ impl<K: TrieKey> Trie<K> {
         (runs, entries)
     }
 
-    /// The number of a value.
+    /// Returns the number of a value.
     #[inline(always)]
     #[must_use]
     pub fn get(&self, key: K) -> u32 {
@@ -314,7 +315,8 @@ impl<K: TrieKey> Trie<K> {
         entry
     }
 
-    /// The entry behind an entry that is no number, and the bits of `key` decided on so far.
+    /// Follows an entry that is not a number; returns the next entry and the bits of `key` decided
+    /// so far.
     #[inline(always)]
     fn follow(&self, key: K, entry: u32, skip: u32) -> (u32, u32) {
         let at = (entry & INDEX_MASK) as usize;
@@ -324,13 +326,13 @@ impl<K: TrieKey> Trie<K> {
             return (if key.common(first) >= len { within } else { around }, len);
         }
         let runs = u64::from(self.words[at + 1]) << 32 | u64::from(self.words[at]);
-        // The runs that begin at or before the slot: at least one.
+        // The number of runs that start at or before the slot: at least one.
         let rank = (runs << (63 - key.bits(skip, STRIDE))).count_ones();
         (self.words[at + 1 + rank as usize], skip + STRIDE)
     }
 
-    /// The numbers of many values, which costs less than asking for one after the other: none
-    /// waits for the memory that another one needs. As many as the shorter slice has.
+    /// Writes the numbers of many values. Cheaper than single lookups, because their memory
+    /// accesses overlap. The shorter slice limits the number of lookups.
     pub fn get_many(&self, keys: &[K], numbers: &mut [u32]) {
         for (keys, numbers) in keys.chunks(LOOKUP_BATCH).zip(numbers.chunks_mut(LOOKUP_BATCH)) {
             let mut skips = [self.root_bits; LOOKUP_BATCH];
@@ -351,20 +353,20 @@ impl<K: TrieKey> Trie<K> {
         }
     }
 
-    /// Bytes that it takes.
+    /// The memory that it takes, in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         (self.root.len() + self.words.len()) * 4
     }
 }
 
-/// The first and the last value with a number other than the one at the start, `number`.
+/// The first and the last value whose number differs from `number`, the one at the start.
 fn bounds<K: TrieKey>(inside: &[(K, u32)], number: u32, last: K) -> (K, K) {
     let end = inside.last().filter(|end| end.1 == number).and_then(|end| end.0.before());
     (inside[0].0, end.unwrap_or(last))
 }
 
-/// The first `len` bits of a value.
+/// The first `len` bits of a value, with the rest zero.
 pub(crate) fn prefix<K: TrieKey>(key: K, len: u32) -> K {
     let mut first = K::ZERO;
     for skip in (0..len.min(K::BITS)).step_by(16) {
@@ -374,7 +376,7 @@ pub(crate) fn prefix<K: TrieKey>(key: K, len: u32) -> K {
     first
 }
 
-/// The first step covers many bits where there are many values to tell apart.
+/// The number of bits that the root decides on: more if there are many starts.
 const fn root_bits(starts: usize) -> u32 {
     match starts {
         0..=16 => 6,

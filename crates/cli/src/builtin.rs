@@ -1,4 +1,4 @@
-//! The commands that are made of the program's own tables: `explain`, `man`, `completions`,
+//! Built-in commands made from the program's own tables: `explain`, `man`, `completions`,
 //! `candidates`, `names`.
 
 use std::fs;

@@ -1,8 +1,8 @@
-//! What could stand where the cursor is: `slipring candidates -- slipring gen -i ` asks as the
-//! completion scripts of bash, zsh and fish do.
+//! Completion candidates at the cursor: the completion scripts of bash, zsh and fish run `slipring
+//! candidates -- slipring gen -i `.
 //!
-//! Answers are lines of a word, a tab and what it means. None at all leaves the word to the shell,
-//! which knows files.
+//! Each line of the answer is a word, a tab and its meaning. An empty answer leaves the word to the
+//! shell, which completes file names.
 
 use clap::{Arg, Command};
 use slipring_abi::name::kind::{KindGrammar, PLANNED};
@@ -16,13 +16,13 @@ use crate::verb::Session;
 /// A word and what it means.
 type CompletionCandidate = (String, String);
 
-/// Candidates for the last of `words`, of which the first is the program's name.
+/// Returns candidates for the last of `words`; the first word is the program's name.
 pub(crate) fn candidates(words: &[String], session: &Session<'_>) -> Vec<CompletionCandidate> {
     let Some(([_, before @ ..], last)) = words.split_last().map(|(last, rest)| (rest, last)) else {
         return Vec::new();
     };
     let mut program = session.program.command();
-    // Flags of a command that its own commands have, too, are known to them from here on.
+    // `build` copies global flags into the subcommands, so that they know them from here on.
     program.build();
     let place = CompletionPoint::after(&program, before);
     let found = match place.target(last) {
@@ -39,19 +39,19 @@ pub(crate) fn candidates(words: &[String], session: &Session<'_>) -> Vec<Complet
     found.into_iter().filter(|(word, _)| fits(word)).collect()
 }
 
-/// Where the words before the cursor lead.
+/// The command and argument that the words before the cursor lead to.
 struct CompletionPoint<'c> {
     command: &'c Command,
-    /// The flag that the last of them is, where its value is still to come.
+    /// The flag that the last word is, if its value is still missing.
     flag: Option<&'c Arg>,
-    /// How many of them were no flags of this command.
+    /// Number of words that are not flags of this command.
     positionals_seen: usize,
-    /// Whether no flag can follow.
+    /// Whether a `--` has ended the flags.
     flags_ended: bool,
 }
 
 enum CompletionTarget<'c> {
-    /// The value of an argument, behind these characters of the same word.
+    /// The value of an argument, after these characters of the same word.
     Value(&'c Arg, String),
     Flag,
     Word,
@@ -79,7 +79,7 @@ impl<'c> CompletionPoint<'c> {
         }
     }
 
-    /// The flag that `word` is, if the next word is its value.
+    /// Returns the flag that `word` is, if the next word is its value.
     fn unfinished(&self, word: &str) -> Option<&'c Arg> {
         let mut all = self.command.get_arguments();
         let arg = match word.strip_prefix("--") {
@@ -112,7 +112,7 @@ impl<'c> CompletionPoint<'c> {
         }
     }
 
-    /// Candidates for the next word that is no flag.
+    /// Candidates for the next positional argument.
     fn positional(&self, session: &Session<'_>) -> Vec<CompletionCandidate> {
         let mut all = self.command.get_positionals();
         let many = |arg: &&Arg| arg.get_num_args().is_some_and(|count| count.max_values() > 1);
@@ -150,7 +150,7 @@ fn is_switch(arg: &Arg) -> bool {
     !arg.is_positional() && !arg.get_action().takes_values()
 }
 
-/// What an argument can be, as far as that is known.
+/// Returns the known values of an argument.
 fn values(arg: &Arg, session: &Session<'_>) -> Vec<CompletionCandidate> {
     let kind = arg.get_value_names().and_then(|names| names.first()).map(|name| name.as_str());
     match kind {

@@ -1,7 +1,7 @@
 //! Flags from a TOML file: the keys are the long names, and the command line wins.
 //!
-//! A key becomes the flag `--key=value` in front of the typed ones, unless the same flag was
-//! typed. So one parser checks both, and an error in a file reads like one on the command line.
+//! A key becomes the flag `--key=value`, inserted before the typed flags, unless the same flag was
+//! typed. One parser checks both, so an error in a file reads like one on the command line.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,15 +13,15 @@ use toml::{Table, Value};
 use crate::codes::{SR0009, SR0010, SR0201};
 use crate::{Diagnostic, flags};
 
-/// Flags that steer this very mechanism.
+/// Flags that control this mechanism and cannot be set by the file.
 const CONFIG_FLAGS: [&str; 4] = ["config", "print-config", "check", "called-as"];
 
-/// The typed arguments, with those of the `--config` file in front where one was given.
+/// Returns the typed arguments, preceded by those of the `--config` file if one is given.
 pub(crate) fn merge_config(
     command: &Command,
     typed: &[OsString],
 ) -> Result<Vec<OsString>, Diagnostic> {
-    // Errors wait for the real parse; here only what could be read counts.
+    // The real parse reports errors; here we only need what can be read.
     let lenient = command.clone().ignore_errors(true).no_binary_name(true);
     let Ok(seen) = lenient.try_get_matches_from(typed) else {
         return Ok(typed.to_vec());
@@ -40,7 +40,7 @@ pub(crate) fn merge_config(
     Ok(merged)
 }
 
-/// The settings as a file that `--config` reads back.
+/// Returns the settings as a file that `--config` reads back.
 pub(crate) fn print_config(command: &Command, matches: &ArgMatches) -> String {
     let lines = command
         .get_arguments()
@@ -66,7 +66,7 @@ fn read(path: &Path) -> Result<Table, Diagnostic> {
     })
 }
 
-/// Line and column of a byte offset, both from 1.
+/// Returns line and column of a byte offset, both counted from 1.
 fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
@@ -78,7 +78,7 @@ fn flag_of<'c>(command: &'c Command, key: &str) -> Option<&'c Arg> {
     command.get_arguments().find(|arg| settable_key(arg) == Some(key))
 }
 
-/// The key that sets a flag; none for those that only steer.
+/// Returns the key that sets a flag; `None` for flags that only control parsing.
 fn settable_key(arg: &Arg) -> Option<&str> {
     arg.get_long().filter(|long| {
         let acts_at_once = matches!(
@@ -89,7 +89,7 @@ fn settable_key(arg: &Arg) -> Option<&str> {
     })
 }
 
-/// What a key would be on the command line; none where the flag takes no such value.
+/// Returns a key as command line flags; `None` if the flag takes no such value.
 fn as_flags(arg: &Arg, key: &str, value: &Value) -> Option<Vec<OsString>> {
     let bare = || OsString::from(format!("--{key}"));
     match (arg.get_action(), value) {
@@ -129,7 +129,7 @@ fn unfit_value(path: &Path, key: &str) -> Diagnostic {
         .with_help("switches take true or false, counted flags a number, others a value or a list")
 }
 
-/// The value of a flag in TOML; none where the flag has no value.
+/// Returns the value of a flag in TOML; `None` if the flag has no value.
 fn printed_value(arg: &Arg, matches: &ArgMatches) -> Option<String> {
     let id = arg.get_id().as_str();
     match arg.get_action() {
@@ -148,7 +148,7 @@ fn printed_value(arg: &Arg, matches: &ArgMatches) -> Option<String> {
     }
 }
 
-/// JSON's escapes are a part of those of a basic string in TOML.
+/// Quotes a TOML basic string: JSON's escapes are a subset of TOML's.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

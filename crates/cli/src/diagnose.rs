@@ -1,4 +1,4 @@
-//! The words for errors that lower crates define.
+//! Diagnostics for errors that lower crates define.
 
 mod control;
 
@@ -76,7 +76,7 @@ impl Diagnose for RunError {
     }
 }
 
-/// A code that a lower crate names, which cannot depend on this one.
+/// Parses a code that a lower crate names as text, because it cannot depend on this crate.
 fn registered(code: &str) -> ErrorCode {
     code.parse().expect("a test looks up every code that ports use")
 }

@@ -1,4 +1,4 @@
-//! The four-part error: what failed, why, what to try, what else to know.
+//! The four-part error: what failed, why, what to try next, and what else to know.
 //!
 //! ```text
 //! error[SR0107]: cannot open xdp:eth3, queue 0
@@ -7,8 +7,8 @@
 //!    note: traffic is spread over all 8 queues; see `slipring explain SR0107`
 //! ```
 //!
-//! Libraries keep their own error types; here they gain a code and words by [`Diagnose`]. Errors
-//! go to stderr, as one JSON object where the command was asked for JSON.
+//! Libraries keep their own error types; [`Diagnose`] gives them a code and words here. Errors go
+//! to stderr, as one JSON object if the command reports in JSON.
 
 use std::fmt;
 use std::io;
@@ -27,7 +27,7 @@ pub trait Diagnose {
     /// What failed, in one line, with the names involved.
     fn summary(&self) -> String;
 
-    /// Why: the system's word, the place in the input, who is in the way.
+    /// The cause: the system's error, the position in the input, the process that is in the way.
     fn cause(&self) -> Option<String> {
         None
     }
@@ -48,7 +48,7 @@ pub trait Diagnose {
     }
 }
 
-/// An error in its final words.
+/// An error in its final wording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     code: ErrorCode,
@@ -76,7 +76,7 @@ impl Diagnostic {
         }
     }
 
-    /// Starts the error of a file that cannot be opened to be read.
+    /// Starts the error for a file that cannot be opened for reading.
     #[must_use]
     pub fn unreadable(path: &Path, error: &io::Error) -> Self {
         let path = path.display();
@@ -86,7 +86,7 @@ impl Diagnostic {
             .with_help(format!("see whether it is there and open to you: ls -ld {path}"))
     }
 
-    /// Starts the error of a file that cannot be made or written over.
+    /// Starts the error for a file that cannot be created or overwritten.
     #[must_use]
     pub fn unwritable(path: &Path, error: &io::Error) -> Self {
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
@@ -97,7 +97,7 @@ impl Diagnostic {
             .with_help(format!("see whether its directory is there and open to you: ls -ld {dir}"))
     }
 
-    /// Puts a library's error in words.
+    /// Converts a library's error.
     #[must_use]
     pub fn of(error: &(impl Diagnose + ?Sized)) -> Self {
         Self {
@@ -111,35 +111,35 @@ impl Diagnostic {
         }
     }
 
-    /// Says which status the program exits with, where that is one of its own.
+    /// Sets the exit status, for a program that has statuses of its own.
     #[must_use]
     pub const fn with_status(mut self, status: u8) -> Self {
         self.status = Some(status);
         self
     }
 
-    /// Says why.
+    /// Sets the cause.
     #[must_use]
     pub fn with_cause(mut self, cause: impl Into<String>) -> Self {
         self.cause = Some(cause.into());
         self
     }
 
-    /// Says what to try next.
+    /// Sets what to try next.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Says what else is worth knowing.
+    /// Sets what else is worth knowing.
     #[must_use]
     pub fn with_note(mut self, note: impl Into<String>) -> Self {
         self.note = Some(note.into());
         self
     }
 
-    /// The words for a terminal, coloured on demand, with a final newline.
+    /// Returns the text for a terminal, with colours if `coloured`, with a final newline.
     #[must_use]
     pub fn to_text(&self, coloured: bool) -> String {
         let paint = TextStyle { coloured };
@@ -156,7 +156,7 @@ impl Diagnostic {
         text
     }
 
-    /// The same parts as one JSON object; absent parts are left out.
+    /// Returns the same parts as one JSON object; absent parts are left out.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut object = json!({
@@ -219,9 +219,9 @@ impl fmt::Display for Diagnostic {
 /// Why a command ends early.
 #[derive(Debug)]
 pub enum Failure {
-    /// Something failed, and this is how to say it.
+    /// Something failed; the diagnostic explains it.
     Error(Box<Diagnostic>),
-    /// The reader of our output left, as `head` does: a success.
+    /// The reader of our output closed the pipe, as `head` does: a success.
     ReaderLeft,
 }
 
@@ -231,7 +231,7 @@ impl<E: Diagnose> From<E> for Failure {
     }
 }
 
-/// For writes to the standard streams only; other I/O errors deserve words of their own.
+/// For writes to the standard streams only; other I/O errors need their own diagnostics.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
@@ -241,7 +241,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Indents what follows a line break to the column after the label.
+/// Indents the lines after a line break to the column after the label.
 fn indent_continuation(part: &str) -> String {
     part.replace('\n', "\n         ")
 }

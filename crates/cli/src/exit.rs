@@ -1,25 +1,25 @@
-//! The five exit statuses. They are fixed for ever: scripts rely on them.
+//! The five exit statuses. They never change: scripts rely on them.
 
 use std::fmt;
 
-/// How a command ended, as its exit status tells.
+/// How a command ended, as its exit status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Exit {
-    /// Everything asked for was done.
+    /// Everything requested was done.
     Done = 0,
     /// Done, but an expectation that the user stated (`--max-loss`, `--min-rate`) failed.
     Expectation = 1,
     /// A flag, value, file or configuration is wrong; nothing was started.
     Usage = 2,
-    /// The machine cannot: a privilege, the kernel or the network card is missing something.
+    /// The machine lacks something: a privilege, a kernel feature or a network card.
     Machine = 3,
     /// A port, peer or daemon was lost while in use.
     PeerLost = 4,
 }
 
 impl Exit {
-    /// Every status, in order of its number.
+    /// Every status, in ascending order.
     pub const ALL: [Self; 5] =
         [Self::Done, Self::Expectation, Self::Usage, Self::Machine, Self::PeerLost];
 

@@ -1,7 +1,8 @@
 //! The flags that commands share, so that each means the same everywhere.
 //!
-//! A short letter is given only where the command has not used it for one of its own: call these
-//! after adding the command's flags. A flag whose long name the command has is left alone.
+//! A flag gets its short letter only if the command does not use that letter itself, so call these
+//! functions after adding the command's flags. A flag whose long name the command already has is
+//! left alone.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -17,10 +18,10 @@ use crate::units::TimeSpan;
 /// The value name that marks a flag as taking a port, for completion.
 pub const PORT_VALUE: &str = "PORT";
 
-/// The value name that marks an argument as the name of a run that goes on, for completion.
+/// The value name that marks an argument as the name of a running program, for completion.
 pub const RUN_VALUE: &str = "NAME";
 
-/// The value name that marks an argument as an error's code, for completion.
+/// The value name that marks an argument as an error code, for completion.
 pub const CODE_VALUE: &str = "CODE";
 
 /// `-i PORT`: a port by its name.
@@ -35,13 +36,13 @@ pub fn port() -> Arg {
 }
 
 /// The classic name under which the command was called: a hidden flag with that name as its value.
-/// Where it is set, numbers mean what they meant to the program of that name.
+/// If it is set, numbers mean what they meant to the program of that name.
 #[must_use]
 pub fn called_as(name: &'static str) -> Arg {
     Arg::new(CALLED_AS).long(CALLED_AS).hide(true).default_value(name)
 }
 
-/// Whether the command was called by the name of a program that it stands in for.
+/// Whether the command was called by the name of a program that it replaces.
 #[must_use]
 pub fn is_called_by_classic_name(matches: &ArgMatches) -> bool {
     optional::<String>(matches, CALLED_AS).is_some()
@@ -61,7 +62,7 @@ pub fn period() -> Arg {
         .help("Report this often; 0 for the summary only [default unit: ms]")
 }
 
-/// What `-T` says; `None` for no reports but the last.
+/// Returns the period of `-T`; `None` for no reports but the last.
 #[must_use]
 pub fn period_of(matches: &ArgMatches) -> Option<Duration> {
     let span = matches.get_one::<TimeSpan>("period")?;
@@ -69,7 +70,7 @@ pub fn period_of(matches: &ArgMatches) -> Option<Duration> {
 }
 
 fn read_period(text: &str) -> Result<TimeSpan, Box<dyn Error + Send + Sync>> {
-    /// More reports than a person or a pipe can take are a slip of the unit.
+    /// Shorter periods are a slip of the unit: neither a person nor a pipe can take the reports.
     const MIN_PERIOD: Duration = Duration::from_millis(1);
     let span = TimeSpan::parse(text, Duration::from_millis(1))?;
     if span.nanos() > 0 && span.duration() < MIN_PERIOD {
@@ -141,7 +142,7 @@ pub fn run_dir(command: Command) -> Command {
     add_flags(command, [dir])
 }
 
-/// The report format that was asked for.
+/// Returns the requested report format.
 #[must_use]
 pub fn format(matches: &ArgMatches) -> ReportFormat {
     match optional::<String>(matches, "json").map(String::as_str) {
@@ -151,7 +152,7 @@ pub fn format(matches: &ArgMatches) -> ReportFormat {
     }
 }
 
-/// How much to say: -1 is quiet, 0 normal, then one more for each `-v`.
+/// Returns the verbosity: -1 is quiet, 0 normal, then one more for each `-v`.
 #[must_use]
 pub fn verbosity(matches: &ArgMatches) -> i8 {
     if optional::<bool>(matches, "quiet") == Some(&true) {
@@ -161,8 +162,9 @@ pub fn verbosity(matches: &ArgMatches) -> i8 {
     i8::try_from(verbose).unwrap_or(i8::MAX)
 }
 
-/// The run directory: the flag, `$SLIPRING_RUN`, else the place that suits the user; empty where
-/// there is none, which `slipring_native_proto::trust` refuses by name. Never one that a stranger could make first.
+/// Returns the run directory: the flag, `$SLIPRING_RUN`, else the user's default directory. The
+/// path is empty if there is none, which `slipring_native_proto::trust` refuses by name. It is
+/// never a directory that another user could create first.
 #[must_use]
 pub fn chosen_run_dir(matches: &ArgMatches) -> PathBuf {
     let flag = optional::<PathBuf>(matches, "run-dir").cloned();
@@ -175,11 +177,11 @@ pub fn chosen_run_dir(matches: &ArgMatches) -> PathBuf {
     })
 }
 
-/// What stands in for the place that suits the user.
+/// Replaces the user's default run directory.
 static STAND_IN_RUN_DIR: OnceLock<PathBuf> = OnceLock::new();
 
-/// Lets this process use `dir` where neither flag nor variable names a run directory: for tests,
-/// which have nothing to do with what runs on the machine. The first call counts.
+/// Makes this process use `dir` where neither flag nor variable names a run directory: for tests,
+/// which must not touch the programs that run on the machine. Only the first call counts.
 pub fn stand_in_run_dir(dir: PathBuf) {
     let _ = STAND_IN_RUN_DIR.set(dir);
 }
@@ -192,12 +194,12 @@ fn default_run_dir(uid: u32, runtime: Option<&Path>) -> PathBuf {
     }
 }
 
-/// The flags of the command that was meant, where commands have commands of their own.
+/// Returns the flags of the innermost subcommand.
 pub(crate) fn innermost(matches: &ArgMatches) -> &ArgMatches {
     matches.subcommand().map_or(matches, |(_, inner)| innermost(inner))
 }
 
-/// The value of a flag that this command may lack altogether.
+/// Returns the value of a flag that this command may not define.
 pub(crate) fn optional<'m, T>(matches: &'m ArgMatches, id: &str) -> Option<&'m T>
 where
     T: std::any::Any + Clone + Send + Sync + 'static,

@@ -1,7 +1,7 @@
 //! Manual pages and completion scripts, from the flag tables.
 //!
-//! The completion scripts of bash, zsh and fish ask `slipring candidates` at each place, which knows
-//! commands, flags, ports, runs and codes; those of elvish and powershell are static, and know
+//! The completion scripts of bash, zsh and fish run `slipring candidates` for each word; it knows
+//! commands, flags, ports, runs and codes. Those of elvish and powershell are static, and know
 //! commands and flags only.
 
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use clap_complete::Shell;
 
 use crate::Exit;
 
-/// The manual page of one command, in roff.
+/// Returns the manual page of one command, in roff.
 #[must_use]
 pub fn man(command: &Command) -> Vec<u8> {
     let mut page = Vec::new();
@@ -26,7 +26,7 @@ pub fn man(command: &Command) -> Vec<u8> {
     page
 }
 
-/// Every page of the program, with its file name: the program's own, one for each command that is
+/// Returns every manual page with its file name: the program's own, one for each command that is
 /// not hidden, and a pointer for each classic name.
 #[must_use]
 pub fn man_pages(program: &Command) -> Vec<(String, Vec<u8>)> {
@@ -43,12 +43,12 @@ pub fn man_pages(program: &Command) -> Vec<(String, Vec<u8>)> {
     pages
 }
 
-/// The page of a command, and those of its own: `typed` stands before it on the command line,
-/// `named` before its name.
+/// Adds the page of a command and those of its subcommands. `typed` precedes the command on the
+/// command line, `named` precedes its name.
 fn add_pages(pages: &mut Vec<(String, Vec<u8>)>, command: &Command, named: &str, typed: &str) {
     let (name, words) =
         (format!("{named}-{}", command.get_name()), format!("{typed} {}", command.get_name()));
-    // What `help` says stands in the pages.
+    // The pages already contain the text of `help`.
     let titled = command.clone().display_name(name.clone()).bin_name(words.clone());
     pages.push((format!("{name}.1"), man(&titled.disable_help_subcommand(true))));
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
@@ -56,7 +56,7 @@ fn add_pages(pages: &mut Vec<(String, Vec<u8>)>, command: &Command, named: &str,
     }
 }
 
-/// The completion script of a shell for the whole program.
+/// Returns the completion script of a shell for the whole program.
 #[must_use]
 pub fn completions(program: &Command, shell: Shell) -> Vec<u8> {
     let name = program.get_name().to_owned();
@@ -82,7 +82,7 @@ fn exit_section() -> String {
     section
 }
 
-/// Bash splits words at the colons that port names are full of, and replaces what is behind the last.
+/// Bash splits words at the colons of port names, and replaces only the text after the last colon.
 const BASH: &str = r#"_PROGRAM() {
     local line="${COMP_LINE:0:COMP_POINT}" word words
     read -ra words <<< "$line"

@@ -1,16 +1,16 @@
 //! What every command of slipring shares: flags, units, errors, reports, signals.
 //!
 //! A command is a [`Verb`]: a clap [`Command`](clap::Command), which is the one flag table that
-//! help, manual pages and completions come from; a *plan*, which turns what was typed into what is
-//! meant and touches nothing; and the *job* that the plan returns, which runs and reports.
-//! [`Program`] finds the verb by name, classic name or unique abbreviation, parses, plans, runs,
-//! words what failed, and returns the exit status.
+//! help, manual pages and completions come from; a *plan*, which turns the command line into a job
+//! without touching anything; and the *job* that the plan returns, which runs and reports.
+//! [`CliProgram`] finds the verb by name, classic name or unique abbreviation, parses, plans, runs,
+//! prints errors, and returns the exit status.
 //!
 //! ```
 //! use clap::{Arg, ArgMatches, Command};
-//! use slipring_cli::report::{PortReport, Sample};
+//! use slipring_cli::report::{PortReport, ReportSample};
 //! use slipring_cli::units::Count;
-//! use slipring_cli::{Exit, Failure, Job, Program, Session, Verb, flags};
+//! use slipring_cli::{Exit, Failure, Job, CliProgram, Session, Verb, flags};
 //!
 //! const COUNT: Verb = Verb { name: "count", classic: &[], command, plan, no_metrics: None };
 //!
@@ -31,19 +31,19 @@
 //!     port.tx.packets = upto;
 //!     let extra = serde_json::json!({ "rate_pps": 0 });
 //!     let elapsed = std::time::Duration::ZERO;
-//!     let end = Sample { elapsed, ports: vec![port], in_flight: 0, copies: 0, extra };
+//!     let end = ReportSample { elapsed, ports: vec![port], in_flight: 0, copies: 0, extra };
 //!     session.reporter.end(&end, format_args!("sent {upto}"))?;
 //!     Ok(Exit::Done)
 //! }
 //!
 //! static VERBS: [Verb; 1] = [COUNT];
-//! let program = Program { name: "demo", about: "Shows", version: "1.0", verbs: &VERBS };
+//! let program = CliProgram { name: "demo", about: "Shows", version: "1.0", verbs: &VERBS };
 //! let args = ["demo", "count", "-n", "2k", "--json"].map(Into::into);
 //! assert_eq!(program.run(&args, slipring_cli::Streams::standard()), 0);
 //! ```
 //!
 //! # Not for
-//! Anything on the packet path; and no engine knows of it.
+//! Anything on the packet path; and no engine depends on this crate.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -1,10 +1,10 @@
-//! `--metrics ADDR`: the figures of a program that runs long, for Prometheus.
+//! `--metrics ADDR`: counters of a long-running program, for Prometheus.
 //!
 //! ```text
 //!   flag(command) --> Session::metrics --> serve(session, text): an endpoint until it is dropped
 //! ```
 //!
-//! Every program that goes on until it is stopped has the flag; what its text says is its own.
+//! Every program that runs until it is stopped has the flag; each program writes its own text.
 
 mod text;
 
@@ -15,7 +15,7 @@ pub use text::{MetricLabels, MetricsText};
 
 use crate::{Diagnostic, Failure, Session, codes};
 
-/// Adds the flag, unless the command has one of that name.
+/// Adds the flag, unless the command already has one of that name.
 #[must_use]
 pub fn flag(command: Command) -> Command {
     let metrics = Arg::new(METRICS_FLAG)
@@ -36,10 +36,10 @@ fn address(text: &str) -> Result<String, String> {
     MetricsEndpoint::check(text).map_err(why).map(|()| text.to_owned())
 }
 
-/// The first TCP port that everybody may listen on.
+/// The first TCP port that unprivileged processes may listen on.
 pub const FIRST_FREE_PORT: u16 = 1024;
 
-/// Whether CAP_NET_BIND_SERVICE is needed to serve at `place`.
+/// Whether serving at `place` needs CAP_NET_BIND_SERVICE.
 #[must_use]
 pub fn is_reserved(place: &str) -> bool {
     let port = place.rsplit_once(':').filter(|_| !place.contains('/'));
@@ -47,10 +47,10 @@ pub fn is_reserved(place: &str) -> bool {
     port.is_some_and(|port| (1..FIRST_FREE_PORT).contains(&port))
 }
 
-/// Serves what `text` says, where the command line asks for that.
+/// Serves the text that `text` returns, if the command line asks for that.
 ///
 /// # Errors
-/// If the address is taken, or none of this machine.
+/// If the address is in use, or does not belong to this machine.
 pub fn serve(
     session: &Session<'_>,
     text: impl Fn() -> Result<String, String> + Send + 'static,
@@ -58,10 +58,10 @@ pub fn serve(
     session.metrics.as_deref().map(|place| open(place, text)).transpose()
 }
 
-/// Serves what `text` says at `place`.
+/// Serves the text that `text` returns at `place`.
 ///
 /// # Errors
-/// If the address is taken, or none of this machine.
+/// If the address is in use, or does not belong to this machine.
 pub fn open(
     place: &str,
     text: impl Fn() -> Result<String, String> + Send + 'static,

@@ -1,4 +1,4 @@
-//! From `argv` to exit status: finds the command, parses, plans, runs, and words what failed.
+//! From `argv` to the exit status: finds the command, parses, plans, runs, and prints errors.
 
 use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
@@ -20,7 +20,7 @@ use crate::{
 };
 
 impl CliProgram {
-    /// Runs the process's own command line.
+    /// Runs the command line of this process.
     #[must_use]
     pub fn main(&self) -> ExitCode {
         let args: Vec<_> = std::env::args_os().collect();
@@ -45,7 +45,7 @@ impl CliProgram {
         status.unwrap_or_else(|| classic.map_or(exit.status(), |classic| classic.status_of(exit)))
     }
 
-    /// The flag table of the whole program.
+    /// Returns the flag table of the whole program.
     #[must_use]
     pub fn command(&self) -> Command {
         let root = Command::new(self.name)
@@ -55,7 +55,7 @@ impl CliProgram {
         root.subcommands(self.all_verbs().map(|verb| self.flag_table(verb)))
     }
 
-    /// The flag table of one command.
+    /// Returns the flag table of one command.
     fn flag_table(&self, verb: &Verb) -> Command {
         let classic = verb.classic.iter().map(|classic| classic.name);
         (verb.command)()
@@ -64,7 +64,7 @@ impl CliProgram {
             .visible_aliases(classic.filter(|name| *name != verb.name))
     }
 
-    /// The lines that a command prints with these words: none where it fails.
+    /// Returns the lines that a command prints; none if it fails.
     pub(crate) fn output_lines(&self, args: &[&str]) -> impl Iterator<Item = String> {
         let caught = CapturedStream::default();
         let talk = Box::new(io::sink());
@@ -130,7 +130,7 @@ impl CliProgram {
         exit
     }
 
-    /// `slipring`, `slipring --help` and the like: no command was named.
+    /// Handles `slipring`, `slipring --help` and the like, which name no command.
     fn execute_root(
         &self,
         call: &Invocation<'_>,
@@ -174,7 +174,7 @@ impl CliProgram {
             Some(found) => found,
             None => (self.abbreviated(&text)?, None),
         };
-        // `slipring bridge` is ours, though `bridge` alone stands in for the old program.
+        // `slipring bridge` is ours, although `bridge` alone stands for the old program.
         let classic = classic.filter(|classic| classic.name != verb.name);
         let name = classic.map_or(verb.name, |classic| classic.name);
         Ok(Invocation::new(verb, classic, &format!("{} {name}", self.name), rest))
@@ -199,7 +199,7 @@ impl CliProgram {
         })
     }
 
-    /// The only command whose name, or classic name, starts so.
+    /// Returns the only command whose name or classic name starts with `start`.
     fn abbreviated(&self, start: &str) -> Result<&Verb, Failure> {
         let fits = |verb: &&Verb| {
             let classic = verb.classic.iter().map(|classic| classic.name);
@@ -220,7 +220,7 @@ impl CliProgram {
         }
     }
 
-    /// Names the nearest command: by letters, else what clap holds for near.
+    /// Names the nearest command: by edit distance, else by clap's own suggestion.
     fn unknown(&self, word: &str) -> Failure {
         let names = self.all_verbs().flat_map(|verb| {
             let classic = verb.classic.iter().map(|classic| classic.name);
@@ -243,7 +243,7 @@ impl CliProgram {
     }
 }
 
-/// A stream that is kept.
+/// A stream that keeps its bytes in memory.
 #[derive(Debug, Default, Clone)]
 struct CapturedStream(Rc<RefCell<Vec<u8>>>);
 
@@ -257,7 +257,7 @@ impl Write for CapturedStream {
     }
 }
 
-/// What was called, and with which arguments.
+/// The command that was called, and its arguments.
 struct Invocation<'p> {
     verb: Option<&'p Verb>,
     classic: Option<&'p ClassicName>,
@@ -281,7 +281,7 @@ impl<'p> Invocation<'p> {
     }
 }
 
-/// Help and version are no errors, though clap returns them so.
+/// Prints help and version, which clap returns as errors; other errors stay errors.
 fn parse_refusal(
     error: &clap::Error,
     typed: &str,
@@ -296,7 +296,7 @@ fn parse_refusal(
     }
 }
 
-/// Guesses from the raw arguments how to word an error that comes before parsing is done.
+/// Guesses from the raw arguments how to print an error that comes before parsing is done.
 fn early_options(args: &[OsString]) -> EarlyReportOptions {
     let words = args.iter().filter_map(|arg| arg.to_str());
     let flags: Vec<_> = words.take_while(|word| *word != "--").collect();
@@ -312,7 +312,7 @@ fn early_options(args: &[OsString]) -> EarlyReportOptions {
     EarlyReportOptions { format, color: joined.or(split).map(str::to_owned) }
 }
 
-/// The command line as a shell would take it back.
+/// Returns the command line in a form that a shell reads back.
 fn typed_line(args: &[OsString]) -> String {
     let words = args.iter().enumerate().map(|(at, arg)| {
         let text = arg.to_string_lossy();

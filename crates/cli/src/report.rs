@@ -1,22 +1,22 @@
-//! What a report says: the keys that every command shares.
+//! The report keys that every command shares.
 //!
-//! The keys and their types are a promise, written down in `docs/schema/report-1.json`; units
-//! stand in the names. Counters are totals since the start, so any two reports may be subtracted.
-//! A command adds keys of its own by a struct that serializes as an object; it must not reuse a
-//! key of these.
+//! The keys and their types are a promise, written down in `docs/schema/report-1.json`; names
+//! contain the units. Counters are totals since the start, so any two reports may be subtracted. A
+//! command adds its own keys by a struct that serializes as an object; it must not reuse these
+//! keys.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// Version of the report's keys. Keys may be added under a version; none changes its meaning.
+/// Version of the report's keys. A version may gain keys; no key changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// What passed through a port in one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct PortTraffic {
-    /// Frames.
+    /// Number of frames.
     pub packets: u64,
     /// Bytes of those frames, without checksum, preamble and gap.
     pub bytes: u64,
@@ -27,25 +27,25 @@ pub struct PortTraffic {
 pub struct PortReport {
     /// Its name, as it was opened.
     pub name: String,
-    /// The kind that really serves it, such as `xdp`.
+    /// The kind of port actually in use, such as `xdp`.
     pub kind: String,
-    /// The mode really in use, such as `zerocopy`, `copy` or `generic`.
+    /// The mode actually in use, such as `zerocopy`, `copy` or `generic`.
     pub mode: String,
-    /// The driver of the interface behind it, where there is one.
+    /// The driver of the underlying interface, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub driver: Option<String>,
-    /// What else is in use: queues, slots, page size, whether the host is detached, …
+    /// Other settings in use: queues, slots, page size, whether the host is detached, …
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
-    /// Received.
+    /// Received traffic.
     pub rx: PortTraffic,
-    /// Sent: completed, not merely submitted.
+    /// Sent traffic: completed, not merely submitted.
     pub tx: PortTraffic,
     /// Frames lost here, by cause.
     pub drops: BTreeMap<String, u64>,
 }
 
-/// For commands that add no keys.
+/// Extra keys of commands that add none.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct NoExtra {}
 
@@ -56,16 +56,16 @@ pub struct ReportSample<X = NoExtra> {
     pub elapsed: Duration,
     /// Every port of the run.
     pub ports: Vec<PortReport>,
-    /// Frames taken in and neither sent nor dropped yet.
+    /// Frames received and neither sent nor dropped yet.
     pub in_flight: u64,
-    /// Frames made here by sending one frame more than once. Moving the bytes of a frame that
-    /// leaves once, as `bridge -c` does, makes none.
+    /// Frames copied because one frame is sent more than once. Copying the bytes of a frame that
+    /// leaves only once, as `bridge -c` does, does not count.
     pub copies: u64,
     /// The command's own keys.
     pub extra: X,
 }
 
-/// Which moment of the run a report tells of.
+/// The moment of the run that a report describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum ReportMoment {
@@ -74,7 +74,7 @@ pub(crate) enum ReportMoment {
     End,
 }
 
-/// Everything that a run needs to be repeated.
+/// Everything needed to repeat a run.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct RunIdentity {
     pub(crate) command: String,
@@ -83,7 +83,7 @@ pub(crate) struct RunIdentity {
     pub(crate) seed: Option<u64>,
 }
 
-/// Where the run took place.
+/// The environment of the run.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct RunEnvironment {
     pub(crate) clock: String,
@@ -92,7 +92,7 @@ pub(crate) struct RunEnvironment {
 }
 
 impl RunEnvironment {
-    /// Asks `/proc`; what it does not tell is called unknown.
+    /// Reads `/proc`; what it does not contain is called unknown.
     pub(crate) fn current(clock: &str) -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         let kernel = read("/proc/sys/kernel/osrelease");
@@ -122,7 +122,7 @@ pub(crate) struct ReportEvent<'a, X> {
     pub(crate) extra: X,
 }
 
-/// The keys of a [`Sample`] beside its ports.
+/// The keys of a [`ReportSample`] other than its ports.
 #[derive(Serialize)]
 pub(crate) struct SampleTotals {
     elapsed_ns: u64,

@@ -1,13 +1,13 @@
-//! Where reports go: text, one JSON document, or JSON lines.
+//! Writes reports as text, one JSON document, or JSON lines.
 //!
-//! stdout is data, stderr is talk. Each report is one write followed by a flush, so a reader at
-//! the other end of a pipe sees whole lines at once, and a killed run leaves no torn line.
+//! stdout is for data, stderr for messages. Each report is one write followed by a flush, so the
+//! reader of a pipe sees whole lines at once, and a killed run leaves no partial line.
 //!
 //! | | text | `--json` | `--json=lines` |
 //! |---|---|---|---|
 //! | [`start`](Reporter::start) | `#` lines | | one object |
 //! | [`interval`](Reporter::interval) | one line | | one object |
-//! | [`interim`](Reporter::interim) | one line | one line of talk | one object |
+//! | [`interim`](Reporter::interim) | one line | one message | one object |
 //! | [`end`](Reporter::end) | summary | the document | one object |
 
 use std::fmt::Display;
@@ -22,7 +22,7 @@ use crate::report::{
 };
 use crate::{Diagnose, Diagnostic, Exit, Failure, OutputStreams};
 
-/// The setting of a port that counts packets which its capture could not be given.
+/// The port setting that counts packets which could not be written to the capture.
 pub const UNCAPTURED: &str = "uncaptured";
 
 /// How reports are written.
@@ -47,10 +47,10 @@ pub struct Reporter {
     environment: Option<RunEnvironment>,
 }
 
-/// What of the manner of reporting is known before the flags are parsed.
+/// The report options that are known before the flags are parsed.
 pub(crate) struct EarlyReportOptions {
     pub(crate) format: ReportFormat,
-    /// The word behind `--color`.
+    /// The word after `--color`.
     pub(crate) color: Option<String>,
 }
 
@@ -76,42 +76,42 @@ impl Reporter {
         }
     }
 
-    /// Takes over what the parsed flags say.
+    /// Adopts the parsed flags.
     pub(crate) fn adopt(&mut self, format: ReportFormat, verbosity: i8) {
         self.format = format;
         self.verbosity = verbosity;
     }
 
-    /// Reports in another format from now on: for a command that finds it among its own words.
+    /// Changes the format from now on: for a command whose own arguments select it.
     pub fn report_as(&mut self, format: ReportFormat) {
         self.format = format;
     }
 
-    /// Words an error on stderr, in the format of the run, and returns the exit status it asks for.
+    /// Prints an error on stderr, in the format of the run, and returns its exit status.
     pub fn report_error(&mut self, error: &Diagnostic) -> Exit {
         let text = match self.format {
             ReportFormat::Text => error.to_text(self.coloured),
             ReportFormat::Json | ReportFormat::JsonLines => format!("{}\n", error.to_json()),
         };
-        // There is nowhere left to report that stderr is closed.
+        // If stderr is closed, there is nowhere left to report that.
         let _ = self.stderr.write_all(text.as_bytes());
         error.exit()
     }
 
-    /// Sends reports elsewhere from now on: where stdout belongs to another program.
+    /// Sends reports elsewhere from now on, for runs where stdout belongs to another program.
     pub fn redirect(&mut self, data: Box<dyn Write>) {
         self.stdout = data;
     }
 
-    /// The format of this run, for commands that compute more for machines than for people.
+    /// Returns the format of this run, for commands that compute more for machines than for people.
     #[must_use]
     pub fn format(&self) -> ReportFormat {
         self.format
     }
 
-    /// Tells what is needed to repeat the run, and the mode of every port.
+    /// Reports what is needed to repeat the run, and the mode of every port.
     ///
-    /// `clock` names the clock that paces and stamps, such as `tsc` or `monotonic`.
+    /// `clock` names the clock used for pacing and timestamps, such as `tsc` or `monotonic`.
     ///
     /// # Errors
     /// If the output cannot be written, as for every report.
@@ -136,7 +136,7 @@ impl Reporter {
         }
     }
 
-    /// Reports an interval; `line` says it for people.
+    /// Reports an interval; `line` is its text form.
     ///
     /// # Errors
     /// If the output cannot be written.
@@ -152,7 +152,7 @@ impl Reporter {
         }
     }
 
-    /// Reports now because the user asked (`SIGUSR1`), so even where intervals are not reported.
+    /// Reports now because the user asked (`SIGUSR1`), even if intervals are not reported.
     ///
     /// # Errors
     /// If the output cannot be written.
@@ -168,7 +168,7 @@ impl Reporter {
         }
     }
 
-    /// Reports the whole run; `summary` says it for people.
+    /// Reports the whole run; `summary` is its text form.
     ///
     /// # Errors
     /// If the output cannot be written.
@@ -182,7 +182,7 @@ impl Reporter {
                 self.text(summary)?;
                 self.warn_of_uncaptured(&sample.ports)
             }
-            // The only object of the run, so it also says where the run took place.
+            // The only object of the run, so it also contains the environment.
             ReportFormat::Json => self.sample(ReportMoment::End, true, sample),
             ReportFormat::JsonLines => self.sample(ReportMoment::End, false, sample),
         }
@@ -204,8 +204,8 @@ impl Reporter {
         }
     }
 
-    /// Writes the beginning of a program that goes on and moves no frames: `fields` as an object
-    /// with the common keys, or `text`.
+    /// Writes the start of a long-running program that moves no frames: `fields` as an object with
+    /// the common keys, or `text`.
     ///
     /// # Errors
     /// If the output cannot be written.
@@ -222,7 +222,7 @@ impl Reporter {
         }
     }
 
-    /// Writes one look of a program that looks again and again, as an object with the common keys.
+    /// Writes one sample of a program that samples repeatedly, as an object with the common keys.
     ///
     /// # Errors
     /// If the output cannot be written.
@@ -245,7 +245,7 @@ impl Reporter {
         self.write_line(json)
     }
 
-    /// Writes data that has one form only, such as a completion script.
+    /// Writes data that has only one form, such as a completion script.
     ///
     /// # Errors
     /// If the output cannot be written.
@@ -253,7 +253,7 @@ impl Reporter {
         self.write_data(bytes)
     }
 
-    /// Talks to the person on stderr, unless they want quiet.
+    /// Prints a message on stderr, unless the user wants quiet.
     ///
     /// # Errors
     /// If stderr cannot be written.
@@ -261,7 +261,7 @@ impl Reporter {
         self.say_at(0, message)
     }
 
-    /// Talks only where at least `level` times `-v` was given.
+    /// Prints a message only if `-v` was given at least `level` times.
     ///
     /// # Errors
     /// If stderr cannot be written.
@@ -272,7 +272,7 @@ impl Reporter {
         self.write_stderr(&message)
     }
 
-    /// Warns of what the person must know even when they want quiet.
+    /// Prints a warning on stderr, even if the user wants quiet.
     ///
     /// # Errors
     /// If stderr cannot be written.
@@ -368,7 +368,7 @@ impl Reporter {
     }
 }
 
-/// Wall-clock time, so that reports of several machines can be laid side by side.
+/// Returns the wall-clock time, so that reports of several machines can be compared.
 fn unix_nanos() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))

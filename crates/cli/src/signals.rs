@@ -1,16 +1,16 @@
-//! What the signals ask of a running command.
+//! What each signal requests of a running command.
 //!
-//! | signal | asks |
+//! | signal | request |
 //! |---|---|
 //! | INT | stop with a summary; a second one ends the process at once, with status 130 |
 //! | TERM | drain and stop with a summary; a second one ends the process at once, with status 143 |
 //! | USR1 | report now |
 //! | HUP | read the configuration again |
 //!
-//! A loop that sleeps waits on [`Signals::wake_fd`] beside its ports, acknowledges, and only then
-//! looks at what was asked: a signal in between wakes once too often, where the other order would
-//! lose its wake-up. A busy loop just looks; each look is one load.
-//! Install once per process: the handlers stay for its life.
+//! A sleeping loop waits on [`Signals::wake_fd`] along with its ports, acknowledges, and only then
+//! checks the requests: a signal in between causes one spurious wake-up, where the other order
+//! would lose a wake-up. A busy loop just checks; each check is one load. Install once per process:
+//! the handlers stay for the life of the process.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::{flag, low_level};
 
-/// The shell's status for a process ended by INT.
+/// The shell's status for a process that INT ended.
 const STATUS_AFTER_INT: i32 = 128 + SIGINT;
-/// The same for TERM.
+/// The shell's status for a process that TERM ended.
 const STATUS_AFTER_TERM: i32 = 128 + SIGTERM;
 
 /// The signals that this process has received.
@@ -56,11 +56,11 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Handlers run in the order of registration: the exit must see the flag of the first signal,
-    /// and the wake-up must come when the flag is set.
+    /// Registers the handlers, which run in the order of registration: the conditional exit must
+    /// see the flag of an earlier signal, and the wake-up must come after the flag is set.
     fn register(&self) -> io::Result<()> {
-        // A TERM along with an INT is common: a terminal and a parent both pass on that we shall
-        // stop, and the handler of the later one may run first. So each counts for itself.
+        // A terminal and a parent may both ask us to stop, so TERM and INT often come together, and
+        // the handler of the later one may run first. So each has its own flag.
         for (signal, status) in [(SIGINT, STATUS_AFTER_INT), (SIGTERM, STATUS_AFTER_TERM)] {
             let was_received = Arc::<AtomicBool>::default();
             flag::register_conditional_shutdown(signal, status, was_received.clone())?;
@@ -78,38 +78,38 @@ impl Signals {
         Ok(())
     }
 
-    /// Whether the command is to end with a summary.
+    /// Whether the command should end with a summary.
     #[must_use]
     pub fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The flag behind [`Self::stopping`], for worker threads; they may also set it.
+    /// Returns the flag of [`Self::stopping`], for worker threads; they may also set it.
     #[must_use]
     pub fn stop_flag(&self) -> Arc<AtomicBool> {
         self.stop.clone()
     }
 
-    /// Whether an interim report was asked for since the last call.
+    /// Whether an interim report was requested since the last call.
     #[must_use]
     pub fn take_interim(&self) -> bool {
         self.interim.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether a reload was asked for since the last call.
+    /// Whether a reload was requested since the last call.
     #[must_use]
     pub fn take_reload(&self) -> bool {
         self.reload.swap(false, Ordering::Relaxed)
     }
 
-    /// Becomes readable with each signal, until [`Self::acknowledge`]; once the command is to
+    /// Becomes readable with each signal, until [`Self::acknowledge`]. Once the command should
     /// stop, it stays readable for every waiting thread.
     #[must_use]
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
-    /// Quiets the wake-up; look at what was asked afterwards.
+    /// Clears the wake-up; check the requests afterwards.
     pub fn acknowledge(&self) {
         let mut bytes = [0; 64];
         while matches!((&self.wake).read(&mut bytes), Ok(1..)) {}
@@ -119,7 +119,7 @@ impl Signals {
     }
 
     fn wake(&self) {
-        // A full socket is readable already, and so needs no further byte.
+        // A full socket is already readable, so it needs no further byte.
         let _ = (&self.waker).write(&[0]);
     }
 }

@@ -1,4 +1,4 @@
-//! What clap found wrong, in our words; and what it would take for a flag, but is a value.
+//! Converts clap's errors into ours, and joins negative values that clap would take for flags.
 
 use std::error::Error as _;
 use std::ffi::{OsStr, OsString};
@@ -13,9 +13,9 @@ use crate::Diagnostic;
 use crate::codes::{self, ErrorCode};
 use crate::units::{ByteCount, RateUnit, RateWithUnit, TimeSpan, UnitError};
 
-/// Puts a parse error of `command` (as typed: `slipring gen`) in words.
+/// Converts a parse error of `command` (as typed: `slipring gen`).
 ///
-/// A value that was refused by a typed parser keeps the code of the parser's own error.
+/// A value refused by a typed parser keeps the code of the parser's own error.
 pub(crate) fn diagnostic(error: &clap::Error, command: &str) -> Diagnostic {
     let context = ParseErrorContext { error, command };
     let diagnostic = match error.kind() {
@@ -38,8 +38,8 @@ pub(crate) fn diagnostic(error: &clap::Error, command: &str) -> Diagnostic {
     diagnostic.with_help(format!("list the flags: {command} --help"))
 }
 
-/// Joins a negative value to its flag, `-t -1s` to `-t=-1s`: what begins with a dash and a digit
-/// behind a flag that needs a value is that value, and no unknown flag.
+/// Joins a negative value to its flag, `-t -1s` to `-t=-1s`. A word of a dash and a digit after a
+/// flag that needs a value is that value, not an unknown flag.
 pub(crate) fn join_negative_values(command: &Command, args: Vec<OsString>) -> Vec<OsString> {
     let mut joined: Vec<OsString> = Vec::with_capacity(args.len());
     for arg in args {
@@ -54,7 +54,7 @@ pub(crate) fn join_negative_values(command: &Command, args: Vec<OsString>) -> Ve
     joined
 }
 
-/// The command that was meant, as typed: `slipring emulate ctl set` for its flags `ctl set -x`.
+/// Returns the command as typed: `slipring emulate ctl set` for its flags `ctl set -x`.
 pub(crate) fn meant_command(command: &Command, typed: &str, args: &[OsString]) -> String {
     let (mut typed, mut command) = (typed.to_owned(), command);
     for word in args.iter().filter_map(|arg| arg.to_str()).take_while(|word| *word != "--") {
@@ -101,7 +101,7 @@ impl ParseErrorContext<'_> {
         self.suggest(diagnostic, ContextKind::SuggestedArg)
     }
 
-    /// A word where only flags may stand; most often the unit of a value, or one value too many.
+    /// A word where only flags may appear; most often the unit of a value, or one value too many.
     fn unexpected_word(&self, word: &str) -> Diagnostic {
         let summary = format!("`{word}` is one word too many");
         let diagnostic = Diagnostic::new(codes::SR0004, summary)
@@ -165,8 +165,8 @@ impl ParseErrorContext<'_> {
         Diagnostic::new(codes::SR0003, summary).with_cause("each asks for what the other excludes")
     }
 
-    /// A word that would be a subcommand, which does not go together with `flag`: most often one
-    /// value too many for that.
+    /// A word that would be a subcommand, which `flag` excludes; most often one value too many for
+    /// `flag`.
     fn surplus_word(&self, flag: &str) -> Diagnostic {
         let summary = format!("{flag} does not go together with the word behind its values");
         Diagnostic::new(codes::SR0003, summary)
@@ -208,7 +208,7 @@ impl ParseErrorContext<'_> {
     }
 }
 
-/// Whether a word is what can stand after a number.
+/// Whether the word can follow a number as its unit.
 fn is_unit(word: &str) -> bool {
     if word.starts_with(|letter: char| letter.is_ascii_digit()) {
         return false;
@@ -220,15 +220,14 @@ fn is_unit(word: &str) -> bool {
         || ByteCount::from_str(&number).is_ok()
 }
 
-/// The name that was most likely meant: one slip of the fingers away, two in a long word.
+/// Returns the most likely intended name: one edit away, or two for a long word.
 pub(crate) fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let allowed = if word.chars().count() < 6 { 1 } else { 2 };
     let near = names.map(|name| (edit_distance(word, name), name)).min_by_key(|(slips, _)| *slips);
     near.filter(|(slips, _)| *slips <= allowed).map(|(_, name)| name)
 }
 
-/// How many letters are missing, surplus, wrong, or exchanged with their neighbour (the optimal
-/// string alignment distance).
+/// Counts missing, surplus, wrong and transposed letters (the optimal string alignment distance).
 fn edit_distance(from: &str, to: &str) -> usize {
     let (from, to): (Vec<_>, Vec<_>) = (from.chars().collect(), to.chars().collect());
     let mut rows = vec![(0..=to.len()).collect::<Vec<_>>()];
@@ -416,7 +415,7 @@ mod tests {
         };
         assert_eq!(text("--rate -1Mpps -i -5"), "--rate=-1Mpps -i=-5");
         assert_eq!(text("--rate -.5"), "--rate=-.5");
-        // Flags that are digits, and flags that take no value, stay what they are.
+        // Flags that are digits, and flags that take no value, are left alone.
         assert_eq!(text("-i null: -4 --flood -6"), "-i null: -4 --flood -6");
         assert_eq!(text("--rate --flood"), "--rate --flood");
         let words = words(&text("-i null: --rate -1"));

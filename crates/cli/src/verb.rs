@@ -20,18 +20,17 @@ pub struct CliProgram {
 }
 
 /// One command of the program.
-///
-/// Parsing and running are apart, so that `--check` can validate a command line without touching
+/// Parsing and running are separate, so that `--check` can validate a command line without touching
 /// anything, and a test can plan without a machine.
 #[derive(Debug)]
 pub struct Verb {
-    /// What is typed after `slipring`.
+    /// The word typed after `slipring`.
     pub name: &'static str,
-    /// Programs that this command stands in for.
+    /// Programs that this command replaces.
     pub classic: &'static [ClassicName],
-    /// The one flag table: help, manual and completions come from it.
+    /// The one flag table: help, manual pages and completions come from it.
     pub command: fn() -> Command,
-    /// Turns what was typed into what is meant. Touches nothing outside.
+    /// Turns the parsed flags into a job. Touches nothing outside.
     pub plan: fn(&ArgMatches) -> Result<Job, Failure>,
     /// Why the command has no `--metrics`; `None` for programs that run long, which have it.
     pub no_metrics: Option<&'static str>,
@@ -40,10 +39,10 @@ pub struct Verb {
 /// A planned run.
 pub type Job = Box<dyn FnOnce(&mut Session<'_>) -> Result<Exit, Failure>>;
 
-/// A program known to netmap's users, by its old name.
+/// The old name of a program that netmap's users know.
 #[derive(Debug)]
 pub struct ClassicName {
-    /// The name, as subcommand and (behind `slipring-` or bare) as `argv[0]`.
+    /// The name, as a subcommand and (bare or after `slipring-`) as `argv[0]`.
     pub name: &'static str,
     /// The exit status that the old program gave. A failure that maps to 0 keeps our own status.
     pub status: fn(Exit) -> u8,
@@ -59,19 +58,19 @@ impl ClassicName {
     }
 }
 
-/// What a run gets from the program around it.
+/// What a run gets from the program.
 pub struct Session<'p> {
-    /// Where reports go.
+    /// Writes the reports.
     pub reporter: &'p mut Reporter,
     /// The classic name under which the command was called, which may ask for classic output.
     pub classic: Option<&'static str>,
     /// Directory of sockets and counters.
     pub run_dir: PathBuf,
-    /// Where `--metrics` wants counters served; see [`crate::metrics`].
+    /// Address where `--metrics` serves counters; see [`crate::metrics`].
     pub metrics: Option<String>,
     /// The program itself.
     pub program: &'p CliProgram,
-    /// The exact exit status, for a command whose statuses are those of another program under
-    /// whatever name it is called.
+    /// The exact exit status, for a command that uses the statuses of another program under any
+    /// name.
     pub status: Option<u8>,
 }

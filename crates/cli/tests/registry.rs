@@ -20,7 +20,7 @@ fn rust_files(dir: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// `SR` and four digits, wherever they stand.
+/// Finds `SR` and four digits anywhere in the text.
 fn codes_in(text: &str) -> Vec<String> {
     let starts = text.match_indices("SR").map(|(at, _)| at);
     let words = starts.filter_map(|at| text.get(at..at + 6));

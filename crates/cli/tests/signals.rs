@@ -12,7 +12,7 @@ use slipring_cli::Signals;
 
 const CHILD: &str = "SLIPRING_SIGNALS_CHILD";
 
-/// Not a test of its own: what the child does. It says each thing that it was asked.
+/// Not a test of its own: the code of the child. It prints each request that it gets.
 #[test]
 fn child() {
     let Ok(stubborn) = std::env::var(CHILD) else {

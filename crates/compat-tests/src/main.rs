@@ -1,8 +1,8 @@
-//! The device that the tests' programs open: serves the directory that is the first argument
+//! The device that the tests' programs open: serves it on the directory given as first argument
 //! until standard input ends.
 //!
-//! What `slipring daemon` serves, without flags and links; so that these tests need not build the
-//! whole of slipring.
+//! It serves what `slipring daemon` does, without flags and links, so that these tests need not
+//! build all of slipring.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -30,6 +30,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("ready");
     io::stdin().read_line(&mut String::new())?;
     door.close();
-    // A client that is still there must not keep the process.
+    // A client that still has it open must not keep the process alive.
     std::process::exit(0);
 }

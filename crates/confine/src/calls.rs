@@ -1,6 +1,6 @@
-//! The system calls that are refused.
+//! The forbidden system calls.
 
-/// Calls that no long-running program of ours makes, once it serves.
+/// Calls that no long-running program of ours makes once it serves.
 pub const FORBIDDEN_CALLS: &[i64] = &[
     libc::SYS_acct,
     libc::SYS_add_key,
@@ -21,7 +21,6 @@ pub const FORBIDDEN_CALLS: &[i64] = &[
     libc::SYS_open_by_handle_at,
     libc::SYS_perf_event_open,
     libc::SYS_personality,
-    libc::SYS_pidfd_getfd,
     libc::SYS_pivot_root,
     libc::SYS_ptrace,
     libc::SYS_quotactl,
@@ -54,8 +53,8 @@ pub const FORBIDDEN_CALLS: &[i64] = &[
     libc::SYS_uselib,
 ];
 
-/// Calls that it takes to open ports, if at all, and nothing afterwards: namespaces, mounts, BPF,
-/// other processes' memory.
+/// Calls that may be needed to open ports, but not afterwards: namespaces, mounts, BPF, other
+/// processes' memory and descriptors. The daemon makes them for its clients.
 pub const SETUP_ONLY_CALLS: &[i64] = &[
     libc::SYS_bpf,
     libc::SYS_fanotify_init,
@@ -68,6 +67,7 @@ pub const SETUP_ONLY_CALLS: &[i64] = &[
     libc::SYS_mount_setattr,
     libc::SYS_move_mount,
     libc::SYS_open_tree,
+    libc::SYS_pidfd_getfd,
     libc::SYS_process_madvise,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
@@ -76,14 +76,14 @@ pub const SETUP_ONLY_CALLS: &[i64] = &[
     libc::SYS_unshare,
 ];
 
-/// The numbers by which a call can be made.
+/// Returns the numbers by which a call can be made.
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn spellings(call: i64) -> impl Iterator<Item = i64> {
+pub(crate) fn syscall_numbers(call: i64) -> impl Iterator<Item = i64> {
     [call].into_iter()
 }
 
-/// The numbers by which a call can be made: kernels with x32 have a second one for each, and for
-/// some a third.
+/// Returns the numbers by which a call can be made: kernels with x32 have a second one for each,
+/// and for some a third.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn syscall_numbers(call: i64) -> impl Iterator<Item = i64> {
     const X32: i64 = 0x4000_0000;
@@ -91,7 +91,7 @@ pub(crate) fn syscall_numbers(call: i64) -> impl Iterator<Item = i64> {
     [Some(call), Some(X32 | call), own].into_iter().flatten()
 }
 
-/// Of `arch/x86/entry/syscalls/syscall_64.tbl`, those with the ABI x32.
+/// The calls of `arch/x86/entry/syscalls/syscall_64.tbl` with a number of their own in ABI x32.
 #[cfg(target_arch = "x86_64")]
 const X32_SPECIFIC_CALLS: &[(i64, i64)] = &[
     (libc::SYS_execve, 520),

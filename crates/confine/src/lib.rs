@@ -1,28 +1,28 @@
-//! What a thread may still do once its program has opened what it needs.
+//! Restricts what a thread may do once its program has opened what it needs.
 //!
 //! ```text
 //!   start -- open ports, files, sockets -- confine() -- more threads -- frames ... end
-//!            needs privileges               |            inherit what is left
-//!                                           '- capabilities: the named ones at most
-//!                                              NoNewPrivs
-//!                                              seccomp: the named calls answer EPERM
+//!            needs privileges                  |         inherit the restrictions
+//!                                              '- capabilities: at most the named ones
+//!                                                 NoNewPrivs
+//!                                                 seccomp: the named calls fail with EPERM
 //! ```
 //!
-//! [`confine`] is of the calling thread and of those that it starts afterwards; threads that are
-//! there already keep what they have. So a program calls it while it has one thread.
+//! [`confine`] restricts the calling thread and those that it starts afterwards; existing threads
+//! are not affected. So a program calls it while it has a single thread.
 //!
-//! The filter names the calls that are refused, not those that are allowed. A list of the allowed
-//! ones would be shorter to defend, but what AF_XDP, io_uring, netlink and FUSE take depends on the
-//! kernel and the C library, and a call that is missing from such a list stops a program in use. Of an
-//! attacker who gets hold of a thread the filter takes what would help most: new programs, other
-//! processes' execution, modules, clocks, identities, keys, mounts, namespaces, files by handle.
-//! A refused call fails with EPERM; nothing is killed.
+//! The filter lists the forbidden calls, not the allowed ones. A list of allowed calls would be
+//! stricter, but what AF_XDP, io_uring, netlink and FUSE need depends on the kernel and the C
+//! library, and a call missing from such a list stops a program in use. From an attacker who
+//! controls a thread the filter takes what would help most: new programs, other processes'
+//! execution, modules, clocks, identities, keys, mounts, namespaces, files by handle. A forbidden
+//! call fails with EPERM; the process is not killed.
 //!
-//! Landlock is not used: these programs open files at names that users type later, and the daemon
+//! Landlock is not used: these programs open files whose names users type later, and the daemon
 //! reads the memory of its clients, which Landlock forbids.
 //!
 //! # Not for
-//! Processes that execute programs of the user's: those would inherit it.
+//! Processes that execute programs on behalf of their user: those would inherit the restrictions.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -39,10 +39,10 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch, apply_fi
 pub use calls::{FORBIDDEN_CALLS, SETUP_ONLY_CALLS};
 pub use rustix::thread::CapabilitySet;
 
-/// Gives up all capabilities but `kept`, and the calls in `refused`, for good. Capabilities that the
-/// thread does not have are not gained.
+/// Drops all capabilities except `kept`, and forbids the calls in `refused`, permanently.
+/// Capabilities that the thread does not have are not gained.
 ///
-/// Returns what could not be given up, in words; empty where all was.
+/// Returns what could not be restricted, as text; empty on success.
 #[must_use]
 pub fn confine(kept: CapabilitySet, refused: &[&[i64]]) -> Vec<String> {
     let done = [
@@ -53,7 +53,7 @@ pub fn confine(kept: CapabilitySet, refused: &[&[i64]]) -> Vec<String> {
     done.into_iter().filter_map(Result::err).collect()
 }
 
-/// The capabilities that the calling thread has.
+/// Returns the effective capabilities of the calling thread.
 #[must_use]
 pub fn effective() -> CapabilitySet {
     capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective)
@@ -61,7 +61,7 @@ pub fn effective() -> CapabilitySet {
 
 fn drop_capabilities(kept: CapabilitySet) -> rustix::io::Result<()> {
     for one in CapabilitySet::all().difference(kept).iter() {
-        // The kernel may not know it, and a thread that may not change the set has little in it.
+        // The kernel may not know this one, or may not let us; `set_capabilities` decides.
         let _ = remove_capability_from_bounding_set(one);
     }
     let _ = clear_ambient_capability_set();
@@ -90,8 +90,8 @@ fn install_seccomp_filter(calls: &[&[i64]]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// Runs `work` in a thread that is confined, and in one that this one starts; `None` where the
-    /// kernel does not let it.
+    /// Runs `work` in a confined thread, and in a thread that it starts; `None` if the kernel does
+    /// not support that.
     fn confined<T: Send + 'static>(
         kept: CapabilitySet,
         work: impl Fn() -> T + Clone + Send + 'static,

@@ -1,4 +1,4 @@
-//! The side that asks.
+//! The client: sends requests to a running program.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -11,29 +11,29 @@ use crate::line_buffer::{ControlLine, LineBuffer};
 use crate::message::ControlRefusal;
 use crate::{ControlError, RunningProgram, directory};
 
-/// How long an answer may take. Requests are answered in microseconds, unless the program is
-/// stopped or its machine is.
+/// Maximum time for an answer. Answers take microseconds, unless the program or its machine is
+/// stopped.
 pub const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a run may take to say what it is, where the one of a kind is looked for.
+/// Maximum time for an answer to `hello`, when looking for the only run of a program.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(1);
-/// Bytes of an answer at most: the figures of ten thousand links are some tens of MB.
+/// Maximum bytes of an answer: the counters of ten thousand links are some tens of MB.
 const MAX_ANSWER_BYTES: usize = 1 << 28;
 
 /// A connection to a run.
 #[derive(Debug)]
 pub struct ControlClient {
     stream: UnixStream,
-    /// How long it waits for an answer.
+    /// Maximum time for an answer.
     timeout: Duration,
     lines: LineBuffer,
     next_id: u64,
 }
 
 impl ControlClient {
-    /// Connects to the run of this name or process number in `dir`; without one, to the only one.
+    /// Connects to the run of this name or process id in `dir`; without a target, to the only one.
     ///
     /// # Errors
-    /// If there is none, or more than one and none was named, or the system refuses.
+    /// If there is none, if there are several and no target, or if the system refuses.
     pub fn find(dir: &Path, target: Option<&str>) -> Result<Self, ControlError> {
         let stream = directory::open(dir, target)?;
         let failed = |error| ControlError::system("set up", dir, error);
@@ -47,12 +47,12 @@ impl ControlClient {
         })
     }
 
-    /// The same, but where none is named only runs whose `hello` says that they are `program`
-    /// count. One that does not answer in a second, or does not answer this user, could be one,
-    /// and counts.
+    /// Does the same, but without a target only runs that `hello` identifies as `program` count. A
+    /// run that does not answer within a second, or refuses this user, could be one, so it counts
+    /// too.
     ///
     /// # Errors
-    /// As of [`Self::find`].
+    /// As for [`Self::find`].
     pub fn find_program(
         dir: &Path,
         target: Option<&str>,
@@ -81,7 +81,7 @@ impl ControlClient {
         Self::find(dir, Some(&only.pid.to_string()))
     }
 
-    /// Waits so long for answers from now on, for what takes longer than most.
+    /// Sets the maximum time for answers from now on, for requests that take longer.
     ///
     /// # Errors
     /// If the system refuses.
@@ -92,20 +92,20 @@ impl ControlClient {
         both.map_err(|error| self.no_answer(&error))
     }
 
-    /// Asks `what` with these arguments, an object, and waits for the answer.
+    /// Sends the request `what` with arguments `args`, an object, and waits for the answer.
     ///
     /// # Errors
-    /// The refusal, or that there was no answer.
+    /// The program's refusal, or that there was no answer.
     pub fn request(&mut self, what: &str, args: Value) -> Result<Value, ControlError> {
         self.send(what, args)?;
         self.answer()
     }
 
-    /// Asks for a value once per period, and hands each to `show`, until that says false or the
+    /// Requests a value once per period, and passes each to `show`, until that returns false or the
     /// run ends.
     ///
     /// # Errors
-    /// The refusal, or that there was no answer.
+    /// The program's refusal, or that there was no answer.
     pub fn watch(
         &mut self,
         period: Duration,
@@ -130,7 +130,7 @@ impl ControlClient {
         }
         let line = format!("{request}\n");
         match self.stream.write_all(line.as_bytes()) {
-            // Who has left may have said why before: the answer tells.
+            // The peer may have closed after an error message: the answer shows it.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             written => written.map_err(|error| self.no_answer(&error)),
         }
@@ -145,7 +145,7 @@ impl ControlClient {
         answer
     }
 
-    /// The next line, or none at the end.
+    /// Returns the next line, or `None` at the end.
     fn next_line(&mut self) -> Result<Option<Vec<u8>>, ControlError> {
         loop {
             match self.lines.next() {

@@ -1,4 +1,4 @@
-//! One client: its requests in turn, and what it watches in between.
+//! One client: handles its requests in turn, and sends updates of its subscription in between.
 
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
@@ -19,7 +19,7 @@ pub(crate) struct ControlConnection<'c> {
     subscription: Option<Subscription>,
 }
 
-/// A request that is answered again and again.
+/// A request that is answered periodically.
 struct Subscription {
     request: ControlRequest,
     period: Duration,
@@ -32,7 +32,7 @@ impl<'c> ControlConnection<'c> {
         Self { stream, service, lines, subscription: None }
     }
 
-    /// Answers until the client leaves.
+    /// Handles requests until the client closes.
     pub(crate) fn serve(mut self) -> io::Result<()> {
         loop {
             match self.wait_for_client()? {
@@ -47,7 +47,8 @@ impl<'c> ControlConnection<'c> {
         }
     }
 
-    /// Waits for the client, or for the time of the next look; whether the client has spoken.
+    /// Waits for a request, or until the next update is due; returns whether the client sent
+    /// something.
     fn wait_for_client(&self) -> io::Result<bool> {
         let left = self
             .subscription
@@ -96,7 +97,7 @@ impl<'c> ControlConnection<'c> {
         }
     }
 
-    /// What is watched, once more. A client that is slow to read misses looks, and no other does.
+    /// Sends the next update. If a client reads slowly, only its own updates are skipped.
     fn send_update(&mut self) -> io::Result<()> {
         let Some(watch) = &mut self.subscription else { return Ok(()) };
         watch.next_due = (watch.next_due + watch.period).max(Instant::now());

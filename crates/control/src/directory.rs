@@ -1,4 +1,4 @@
-//! The run directory: sockets by process number, and names that are links to them.
+//! The run directory: sockets named by process id, and run names that are links to them.
 
 use std::fmt;
 use std::fs;
@@ -13,17 +13,17 @@ use slipring_native_proto::trust::{self, FileLock, TrustError};
 
 use crate::ControlError;
 
-/// Held by whoever makes or removes sockets in the directory.
+/// The lock for creating and removing sockets in the directory.
 const LOCK_FILE: &str = "control.lock";
-/// Permission bits of a directory that we make: nobody else's business.
+/// Permissions of a new directory: private to its user.
 const DIR_MODE: u32 = 0o700;
 
-/// A run that listens.
+/// A running program that listens on a control socket.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunningProgram {
-    /// Its process number.
+    /// Its process id.
     pub pid: u32,
-    /// Its names beside that.
+    /// Its names.
     pub names: Vec<String>,
 }
 
@@ -36,8 +36,8 @@ impl fmt::Display for RunningProgram {
     }
 }
 
-/// Every run that listens in `dir`, by process number. A directory that cannot be read or trusted
-/// has none.
+/// Returns every run that listens in `dir`, by process id. A directory that cannot be read or
+/// trusted has none.
 #[must_use]
 pub fn running(dir: &Path) -> Vec<RunningProgram> {
     if trust::check_dir(dir).is_err() {
@@ -59,20 +59,20 @@ pub fn running(dir: &Path) -> Vec<RunningProgram> {
     runs.into_iter().map(|(pid, path)| RunningProgram { pid, names: names(path) }).collect()
 }
 
-/// A socket of this process, and the files to remove at its end.
+/// A control socket of this process, and the files to remove on drop.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     pub(crate) listener: UnixListener,
-    /// Nothing, where the socket is another's.
+    /// `None` if another process owns the socket.
     path: Option<PathBuf>,
     name: Option<PathBuf>,
 }
 
 impl ControlSocket {
-    /// Listens in `dir`, under a name too if there is one; removes what the dead left there.
+    /// Listens in `dir`, and under `name` if there is one; removes sockets of ended processes.
     pub(crate) fn open(dir: &Path, name: Option<&str>) -> Result<Self, ControlError> {
         trust::make_dir(dir, DIR_MODE).map_err(refused("make", dir))?;
-        // Whoever cleans up must not meet a socket between bind and listen.
+        // A cleanup must not see a socket between bind and listen.
         let _lock = FileLock::lock(&dir.join(LOCK_FILE)).map_err(refused("lock", dir))?;
         remove_dead(dir);
         let name = name.map(|name| available_name(dir, name)).transpose()?;
@@ -91,7 +91,7 @@ impl ControlSocket {
         Ok(socket)
     }
 
-    /// One that another made, and removes.
+    /// Wraps a socket that another process created and removes.
     pub(crate) fn of_another(listener: UnixListener) -> Self {
         Self { listener, path: None, name: None }
     }
@@ -99,26 +99,26 @@ impl ControlSocket {
 
 impl Drop for ControlSocket {
     fn drop(&mut self) {
-        // What cannot be removed now, the next start removes.
+        // The next start removes what cannot be removed now.
         for path in self.name.iter().chain(&self.path) {
             let _ = fs::remove_file(path);
         }
     }
 }
 
-/// Insists that nobody but root and this user can have put sockets into `dir`, if there is one.
+/// Checks that only root and this user can have put sockets into `dir`, if it exists.
 ///
 /// # Errors
 /// [`ControlError::Untrusted`].
 pub fn check_trust(dir: &Path) -> Result<(), ControlError> {
     match trust::check_dir(dir) {
-        // What else is wrong with it shows when it is used.
+        // Other errors show up when the directory is used.
         Err(error) if TrustError::of(&error).is_some() => Err(refused("look into", dir)(error)),
         _ => Ok(()),
     }
 }
 
-/// The connection to a run.
+/// Connects to a run.
 pub(crate) fn open(dir: &Path, target: Option<&str>) -> Result<UnixStream, ControlError> {
     check_trust(dir)?;
     let name = match target {
@@ -133,7 +133,7 @@ pub(crate) fn open(dir: &Path, target: Option<&str>) -> Result<UnixStream, Contr
     })
 }
 
-/// The only run in `dir` of those that are meant.
+/// Returns the only run in `dir` for which `is_meant` is true.
 pub(crate) fn single(
     dir: &Path,
     is_meant: impl FnMut(&RunningProgram) -> bool,
@@ -153,7 +153,8 @@ pub(crate) fn single(
     }
 }
 
-/// Letters that need no quoting, and not only digits, which would be a process number.
+/// Whether a name is valid: characters that need no quoting, and not only digits, as for a process
+/// id.
 fn is_name(name: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     let well = name.chars().all(allowed) && !name.starts_with(['.', '-']);
@@ -175,7 +176,7 @@ fn available_name(dir: &Path, name: &str) -> Result<PathBuf, ControlError> {
     }
 }
 
-/// The error of a step with this path; one of its own where the path is not to be trusted.
+/// Converts the error of a step with this path; an untrusted path has its own error.
 fn refused<'p>(what: &'static str, path: &'p Path) -> impl Fn(io::Error) -> ControlError + 'p {
     move |error| match TrustError::of(&error) {
         Some(why) => ControlError::Untrusted(why.clone()),
@@ -183,7 +184,7 @@ fn refused<'p>(what: &'static str, path: &'p Path) -> impl Fn(io::Error) -> Cont
     }
 }
 
-/// Removes sockets that nobody listens on, and then names that lead nowhere.
+/// Removes sockets without a listener, and then names that point nowhere.
 fn remove_dead(dir: &Path) {
     let paths = sockets(dir);
     for path in paths.iter().filter(|path| pid_of(path).is_some()) {
@@ -210,7 +211,7 @@ fn pid_of(path: &Path) -> Option<u32> {
     stem(path)?.parse().ok()
 }
 
-/// Connects without waiting: a program that is stopped accepts nobody, and yet lives.
+/// Connects without blocking: a stopped program accepts no connection, but is alive.
 fn connect(path: &Path) -> io::Result<UnixStream> {
     let stream =
         UnixStream::from(trust::connect_to(path, SocketType::STREAM, SocketFlags::NONBLOCK)?);

@@ -1,4 +1,4 @@
-//! What can go wrong on either side.
+//! Errors of both sides.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,61 +11,61 @@ use crate::message::ControlRefusal;
 /// Why there is no control socket, or no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// Nothing runs that could be asked.
+    /// No run was found.
     #[error("nothing that could be asked runs in {}", dir.display())]
     NothingRuns {
-        /// Where was looked.
+        /// The directory that was searched.
         dir: PathBuf,
     },
-    /// More than one runs, and none was named.
+    /// There are several runs, and no target was given.
     #[error("several run: {}", listed(running))]
     Several {
-        /// All of them.
+        /// All runs.
         running: Vec<RunningProgram>,
     },
-    /// None has this name or process number.
+    /// No run has this name or process id.
     #[error("nothing called `{target}` runs")]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         target: String,
-        /// Those that run.
+        /// All runs.
         running: Vec<RunningProgram>,
     },
-    /// A name that cannot be a file's, or would be taken for a process number.
+    /// The name cannot be a file name, or would be taken for a process id.
     #[error("`{name}` is no name for a run")]
     BadName {
         /// The name.
         name: String,
     },
-    /// A run of this name is there already.
+    /// Another run has this name.
     #[error("a run is called `{name}` already")]
     NameTaken {
         /// The name.
         name: String,
     },
-    /// The run directory, or who listens there, is not believed.
+    /// The run directory, or the process that listens there, is not trusted.
     #[error("{0}")]
     Untrusted(TrustError),
     /// The system refused.
     #[error("{what} {}: {source}", path.display())]
     System {
-        /// What was to be done.
+        /// The operation that failed.
         what: &'static str,
-        /// With what.
+        /// The path of the operation.
         path: PathBuf,
-        /// Its word for it.
+        /// The system's error.
         source: io::Error,
     },
     /// The program refused.
     #[error("{}", .0.summary)]
     Refused(ControlRefusal),
-    /// The connection broke, or what came is no answer.
+    /// The connection broke, or the peer sent no valid answer.
     #[error("no answer: {0}")]
     NoAnswer(String),
-    /// Nothing came in time; what was asked for may be under way.
+    /// No answer came in time; the request may still be in progress.
     #[error("no answer: nothing came in {seconds} seconds")]
     TimedOut {
-        /// So long was waited.
+        /// The time waited, in seconds.
         seconds: u64,
     },
 }
@@ -80,7 +80,7 @@ impl ControlError {
     }
 }
 
-/// `4121 (lab), 4130`.
+/// Formats `4121 (lab), 4130`.
 fn listed(running: &[RunningProgram]) -> String {
     running.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }

@@ -1,8 +1,8 @@
 //! The control socket of a running program: JSON lines over a unix stream socket.
 //!
 //! ```text
-//!   RUN/PID.sock    mode 0600; only the same user and root get an answer, and are believed
-//!   RUN/NAME.sock   a link to it, where the run has a name
+//!   RUN/PID.sock    mode 0600; only the same user and root get an answer, and are trusted
+//!   RUN/NAME.sock   a link to it, if the run has a name
 //!
 //!   {"id":1,"do":"stats"}  ->  {"id":1,"ok":{…}}
 //!                          or  {"id":1,"error":{"code":…,"summary":…,"cause":…,"help":…}}
@@ -35,14 +35,14 @@
 //! ```
 //!
 //! # Invariants
-//! 1. A client that is slow, stops or sends nonsense delays nobody else: each has its own thread.
-//! 2. A line that cannot be obeyed gets an error and leaves the connection as it was.
-//! 3. Sockets in the run directory that nobody listens on are removed by the next start.
+//! 1. A client that is slow, stops or sends nonsense delays no other: each has its own thread.
+//! 2. A request that cannot be handled gets an error and does not affect the connection.
+//! 3. Sockets in the run directory without a listener are removed by the next start.
 //!
-//! [`metrics`] is the other socket of a program that runs long: its figures for Prometheus.
+//! [`metrics`] is the other socket of a long-running program: its counters for Prometheus.
 //!
 //! # Not for
-//! Knowing what requests mean; that is the [`Service`]'s. Peers on other machines.
+//! The meaning of requests: that is up to the [`ControlService`]. Peers on other machines.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -1,40 +1,40 @@
-//! Lines out of a stream, with a bound on their length.
+//! Splits a stream into lines of bounded length.
 
 use std::io::{self, Read};
 
-/// Bytes of a line at most, unless a service takes longer ones.
+/// Maximum bytes of a line, unless a service accepts longer ones.
 pub(crate) const MAX_LINE_BYTES: usize = 1 << 20;
-/// Bytes taken from the stream at a time.
+/// Bytes read from the stream at a time.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// Lines that came and were not taken yet.
+/// Received lines that were not processed yet.
 #[derive(Debug)]
 pub(crate) struct LineBuffer {
-    /// Bytes of a line at most.
+    /// Maximum bytes of a line.
     max_line_bytes: usize,
     bytes: Vec<u8>,
-    /// How much of `bytes` was searched for an end already.
+    /// Number of `bytes` already searched for the end of a line.
     searched: usize,
-    /// Whether the rest of a line that was too long is still to come.
+    /// Whether the rest of an overlong line is still to come.
     skipping: bool,
 }
 
-/// What was found in the stream.
+/// The next item of the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ControlLine {
-    /// A line without its end.
+    /// A line without its newline.
     Whole(Vec<u8>),
-    /// A line that is too long; it is thrown away.
+    /// A line that is too long; it is discarded.
     TooLong,
 }
 
 impl LineBuffer {
-    /// Lines of so many bytes at most.
+    /// Creates a buffer for lines of at most this many bytes.
     pub(crate) fn bounded(max_line_bytes: usize) -> Self {
         Self { max_line_bytes, bytes: Vec::new(), searched: 0, skipping: false }
     }
 
-    /// Reads once; false at the end of the stream.
+    /// Reads once; returns false at the end of the stream.
     pub(crate) fn fill(&mut self, mut stream: impl Read) -> io::Result<bool> {
         let before = self.bytes.len();
         self.bytes.resize(before + CHUNK_BYTES, 0);
@@ -48,7 +48,7 @@ impl LineBuffer {
         Ok(read? > 0)
     }
 
-    /// The next line, if all of it is here.
+    /// Returns the next line, if it is complete.
     pub(crate) fn next(&mut self) -> Option<ControlLine> {
         loop {
             let end = self.bytes[self.searched..].iter().position(|byte| *byte == b'\n');

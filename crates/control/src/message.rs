@@ -1,4 +1,4 @@
-//! What is said: a request, and the answer to it.
+//! The messages: requests, and their answers.
 
 use std::time::Duration;
 
@@ -7,37 +7,37 @@ use serde_json::{Map, Value, json};
 
 use super::unique_keys::UniqueKeys;
 
-/// One line of a client.
+/// A request: one line of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ControlRequest {
     /// Chosen by the client, and repeated in the answer.
     pub id: Value,
-    /// The word under `do`.
+    /// The value of `do`.
     pub what: String,
-    /// Everything else.
+    /// All other keys.
     pub args: Map<String, Value>,
 }
 
-/// What a request is answered by.
+/// A successful answer.
 #[derive(Debug, Clone)]
 pub enum ControlReply {
     /// One value.
     Once(Value),
-    /// One value, and what is to happen once it is on its way, such as the end of the program.
+    /// One value, and an action to run after it was sent, such as the end of the program.
     Then(Value, fn()),
-    /// The answer to the request of this name now, and again after each period, until the client
-    /// asks for something else or leaves.
+    /// The answer to the request of this name, now and again after each period, until the client
+    /// sends another request or closes.
     Every(&'static str, Duration),
 }
 
-/// Why a request is not obeyed, in the four parts of every error.
+/// Why a request is refused, in the four parts of every error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ControlRefusal {
-    /// The stable code.
+    /// The stable error code.
     pub code: String,
     /// What failed.
     pub summary: String,
-    /// Why.
+    /// The cause, if there is more to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// What to try next.
@@ -46,12 +46,12 @@ pub struct ControlRefusal {
 }
 
 impl ControlRefusal {
-    /// The code of requests that cannot be read.
+    /// The code of malformed requests.
     pub const MALFORMED: &str = "SR0014";
-    /// How requests are written on the socket: the help of such a refusal.
+    /// The syntax of requests on the socket: the help of such a refusal.
     pub const REQUEST_FORM: &str = "write one object per line: {\"id\":1,\"do\":\"hello\"}";
 
-    /// A request that cannot be read, and why.
+    /// Creates the refusal of a malformed request, with its cause.
     #[must_use]
     pub fn malformed(cause: impl Into<String>) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl ControlRefusal {
 }
 
 impl ControlRequest {
-    /// Reads a line; what is wrong comes with the id, where that could be read.
+    /// Parses a line; an error comes with the request's id, if that could be read.
     pub(crate) fn read(line: &[u8]) -> Result<Self, Box<(Value, ControlRefusal)>> {
         let malformed = |id: Value, cause: String| Box::new((id, ControlRefusal::malformed(cause)));
         let UniqueKeys(value) = serde_json::from_slice(line).map_err(|error| {
@@ -83,7 +83,7 @@ impl ControlRequest {
     }
 }
 
-/// The line that answers a request, with its end.
+/// Returns the line that answers a request, with its newline.
 pub(crate) fn answer_line(id: &Value, answer: &Result<Value, ControlRefusal>) -> Vec<u8> {
     let line = match answer {
         Ok(value) => json!({ "id": id, "ok": value }),

@@ -1,4 +1,4 @@
-//! The OpenMetrics endpoint: a tiny HTTP server on a thread of its own.
+//! The OpenMetrics endpoint: a tiny HTTP server on its own thread.
 //!
 //! It answers `GET /metrics` with what the closure says at that moment, `GET /` with a pointer to
 //! it, and everything else with an error; one request per connection. A client has two seconds and
@@ -14,7 +14,7 @@
 //! machine (or other machine) has a bounded number of them, and the end of the program waits for
 //! none.
 //!
-//! Not for the web page, which is `slipring serve`'s.
+//! Not for the web page, which `slipring serve` serves.
 
 mod exchange;
 mod server;
@@ -30,7 +30,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 use server::{MetricsListener, MetricsServer};
 
-/// What the text is announced as: OpenMetrics, version 1.0.0.
+/// The content type of the text: OpenMetrics, version 1.0.0.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A running endpoint; dropped, it ends.
@@ -42,7 +42,7 @@ pub struct MetricsEndpoint {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Where it listens.
+/// The address it listens on.
 #[derive(Debug, Clone)]
 enum MetricsAddress {
     /// An address and a port.
@@ -56,7 +56,7 @@ impl MetricsEndpoint {
     /// which has a slash in it.
     ///
     /// # Errors
-    /// What is missing.
+    /// What is missing in the address.
     pub fn check(text: &str) -> Result<(), &'static str> {
         if text.contains('/') {
             return Ok(());
@@ -75,7 +75,7 @@ impl MetricsEndpoint {
     /// Listens on `place`: an address with a port, or the path of a socket.
     ///
     /// # Errors
-    /// If it is neither, or taken.
+    /// If it is neither, or in use.
     pub fn open(place: &str, metrics: Metrics) -> io::Result<Self> {
         let (address, listener) = if place.contains('/') {
             let listener = UnixListener::bind(place)?;
@@ -91,7 +91,7 @@ impl MetricsEndpoint {
         Ok(Self { address, stop, thread: Some(thread) })
     }
 
-    /// Where it really listens, over TCP; a port 0 was replaced by one that was free.
+    /// Returns the TCP address it listens on; a port 0 was replaced by a free one.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         match self.address {
@@ -101,7 +101,7 @@ impl MetricsEndpoint {
     }
 }
 
-/// Says what the metrics are now, as OpenMetrics text with its end mark, or why they are not known.
+/// Returns the current metrics, as OpenMetrics text with its end mark, or why they are unavailable.
 pub type Metrics = Box<dyn Fn() -> Result<String, String> + Send>;
 
 impl Drop for MetricsEndpoint {
@@ -113,7 +113,7 @@ impl Drop for MetricsEndpoint {
             let _ = std::fs::remove_file(path);
         }
         if let Some(thread) = self.thread.take() {
-            // It never panics on what clients send; if it did, the run is over anyway.
+            // The thread never panics on a client's input; if it did, the run is over anyway.
             let _ = thread.join();
         }
     }
@@ -163,7 +163,7 @@ mod tests {
             (b"", "400"),
             (&[b'x'; 3 * MAX_REQUEST_BYTES], "400"),
         ] {
-            // A client that is cut off in the middle of its request may find its connection reset.
+            // If the server closes before reading the whole request, the connection may be reset.
             if request.len() <= MAX_REQUEST_BYTES {
                 let answer = ask(&endpoint, request);
                 assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{answer}");

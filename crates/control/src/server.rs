@@ -1,4 +1,4 @@
-//! The side that is asked.
+//! The server: answers the requests of clients.
 
 use std::io::{self, Write};
 use std::net::Shutdown;
@@ -16,26 +16,26 @@ use crate::line_buffer::MAX_LINE_BYTES;
 use crate::message::answer_line;
 use crate::{ControlError, ControlRefusal, ControlReply, ControlRequest};
 
-/// How long a full table of descriptors is left to empty before the next look.
+/// Delay before the next accept when the process is out of descriptors.
 const FD_RETRY_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
-/// What requests mean.
+/// Handles the requests of a program.
 pub trait ControlService: Send + Sync {
-    /// Answers a request; several threads may ask at once.
+    /// Answers a request; several threads may call this at once.
     ///
     /// # Errors
-    /// The words for the client.
+    /// The error for the client.
     fn answer(&self, request: &ControlRequest) -> Result<ControlReply, ControlRefusal>;
 
-    /// Bytes of a request at most.
+    /// Returns the maximum bytes of a request.
     fn max_request_bytes(&self) -> usize {
         MAX_LINE_BYTES
     }
 }
 
-/// A place in a run directory, and a name there, for a run that cannot answer yet: whoever connects
-/// waits. A run takes it before it touches anything else, so that it ends at once where the name or
-/// the directory cannot be had.
+/// A reserved socket and name in a run directory, for a program that cannot answer yet: clients
+/// that connect wait. A program reserves them before it touches anything else, so that it ends at
+/// once if the name or the directory is unavailable.
 #[derive(Debug)]
 pub struct Reservation {
     socket: ControlSocket,
@@ -43,15 +43,16 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// Takes the process's number in `dir`, and `name` if there is one.
+    /// Reserves this process's socket in `dir`, and `name` if there is one.
     ///
     /// # Errors
-    /// If the directory cannot be made or trusted, the name cannot be had, or the system refuses.
+    /// If the directory cannot be created or trusted, the name is unavailable, or the system
+    /// refuses.
     pub fn new(dir: &Path, name: Option<&str>) -> Result<Self, ControlError> {
         Ok(Self { socket: ControlSocket::open(dir, name)?, dir: dir.to_owned() })
     }
 
-    /// Answers from now on.
+    /// Starts to answer requests.
     ///
     /// # Errors
     /// If the system refuses.
@@ -62,18 +63,19 @@ impl Reservation {
     }
 }
 
-/// A control socket. It is gone, and every connection with it, when this is dropped.
+/// A control socket. On drop, the socket and all its connections are closed.
 pub struct ControlServer {
-    /// Closed at the end, which wakes the thread that accepts.
+    /// Closed on drop, which wakes the accepting thread.
     wake: Option<UnixStream>,
     accepting: Option<JoinHandle<()>>,
 }
 
 impl ControlServer {
-    /// Listens in `dir` under the process's number, and under `name` if there is one.
+    /// Listens in `dir` under this process's id, and under `name` if there is one.
     ///
     /// # Errors
-    /// If the directory cannot be made or trusted, the name cannot be had, or the system refuses.
+    /// If the directory cannot be created or trusted, the name is unavailable, or the system
+    /// refuses.
     pub fn open(
         dir: &Path,
         name: Option<&str>,
@@ -82,7 +84,7 @@ impl ControlServer {
         Reservation::new(dir, name)?.serve(service)
     }
 
-    /// Listens where somebody else, who goes on to own the name, has made a socket.
+    /// Listens on a socket that another process created; that process continues to own the name.
     ///
     /// # Errors
     /// If the system refuses.
@@ -107,13 +109,13 @@ impl Drop for ControlServer {
     fn drop(&mut self) {
         self.wake = None;
         if let Some(thread) = self.accepting.take() {
-            // A panic was told by its thread already.
+            // The thread has already reported its panic.
             let _ = thread.join();
         }
     }
 }
 
-/// Connections in use: to be shut at the end, so that no thread waits for its client.
+/// Open connections, which are shut down at the end so that no thread waits for its client.
 type OpenConnections = Arc<Mutex<Vec<Arc<UnixStream>>>>;
 
 fn accept_all(socket: &ControlSocket, woken: &UnixStream, service: &Arc<dyn ControlService>) {
@@ -121,7 +123,7 @@ fn accept_all(socket: &ControlSocket, woken: &UnixStream, service: &Arc<dyn Cont
     loop {
         let mut fds =
             [PollFd::new(woken, PollFlags::IN), PollFd::new(&socket.listener, PollFlags::IN)];
-        // Interrupted or not: accepting shows what there is.
+        // Interrupted or not: accept shows what there is.
         let _ = poll(&mut fds, None);
         if !fds[0].revents().is_empty() {
             break;
@@ -139,7 +141,7 @@ fn accept_all(socket: &ControlSocket, woken: &UnixStream, service: &Arc<dyn Cont
     }
 }
 
-/// Starts a thread for a client, if it may ask.
+/// Starts a thread for a client, if it is trusted.
 fn serve(stream: UnixStream, open: &OpenConnections, service: Arc<dyn ControlService>) {
     let own = rustix::process::geteuid().as_raw();
     let trusted = socket_peercred(&stream).is_ok_and(|peer| is_allowed(peer.uid.as_raw(), own));
@@ -147,20 +149,21 @@ fn serve(stream: UnixStream, open: &OpenConnections, service: Arc<dyn ControlSer
         refuse(&stream, own);
         return;
     }
-    // Linux hands the listener's flag to nobody, but says so nowhere.
+    // Linux does not pass O_NONBLOCK on to accepted sockets, but documents this nowhere.
     if stream.set_nonblocking(false).is_err() {
         return;
     }
     let (stream, open) = (Arc::new(stream), open.clone());
     lock(&open).push(stream.clone());
     spawn(move || {
-        // A client that leaves in the middle of an answer is nobody's loss.
+        // A client that closes during an answer is no error.
         let _ = ControlConnection::new(&stream, &*service).serve();
         lock(&open).retain(|other| !Arc::ptr_eq(other, &stream));
     });
 }
 
-/// Tells a stranger why there will be no answer. A fresh connection has room for that.
+/// Tells an untrusted client why it gets no answer. The buffer of a new connection has room for
+/// that.
 fn refuse(mut stream: &UnixStream, own: u32) {
     let refusal = ControlRefusal {
         code: "SR0204".to_owned(),
@@ -171,12 +174,12 @@ fn refuse(mut stream: &UnixStream, own: u32) {
     let _ = stream.write_all(&answer_line(&serde_json::Value::Null, &Err(refusal)));
 }
 
-/// Only the same user and root.
+/// Whether a peer is trusted: only the same user and root.
 fn is_allowed(peer_uid: u32, own_uid: u32) -> bool {
     peer_uid == own_uid || peer_uid == 0
 }
 
-/// The list is whole at any time, also when a thread that held it panicked.
+/// Locks the list, which is consistent at any time, even if a thread panicked with the lock.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,16 +1,16 @@
-//! JSON whose objects have each name once.
+//! JSON whose objects contain each key only once.
 //!
-//! Of a name that stands twice most readers take the last value in silence: a request could say
-//! two things, and half of it would be done.
+//! Most readers silently take the last value of a duplicate key: a request could say two things,
+//! and half of it would be done.
 //!
-//! Not for: what programs of ours write.
+//! Not for: JSON that our own programs write.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// A value in which no object has a name twice.
+/// A value in which no object has a duplicate key.
 #[derive(Debug)]
 pub struct UniqueKeys(pub Value);
 

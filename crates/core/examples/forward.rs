@@ -1,4 +1,4 @@
-//! Forwards frames between two ports, both ways: `forward netmap:veth0 netmap:veth1`.
+//! Forwards frames between two ports, in both directions: `forward netmap:veth0 netmap:veth1`.
 
 use slipring_port::{Interest, OpenOptions, WaitStrategy, Waiter, forward};
 

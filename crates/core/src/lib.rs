@@ -1,14 +1,14 @@
-//! Opens ports by name and hosts what they share: one region for ports that are opened
-//! together, and the pipes that only this process knows.
+//! Opens ports by name and manages what they share: one region for ports opened together, and the
+//! pipes of this process.
 //!
-//! A program that forwards between two ports, whole:
+//! A complete program that forwards between two ports:
 //!
 //! ```no_run
 #![doc = include_str!("../examples/forward.rs")]
 //! ```
 //!
-//! Ports opened by one [`Host::open_all`] lie in one region, so frames pass between them by
-//! exchanging buffers. Beside ports there are [`listen`], which hears an interface without taking
+//! Ports opened by one [`Host::open_all`] share one region, so frames pass between them by
+//! exchanging buffers. The crate also has [`listen`], which listens on an interface without taking
 //! anything from it, [`netns`], network namespaces that leave nothing behind, and [`counters`],
 //! which a running program publishes,
 //! and [`kinds`], the table of all kinds of ports.
@@ -36,7 +36,7 @@ use slipring_ring::{BUF_SIZE, BUF_SIZE_FOR_DEVICES, Geometry, Region};
 
 use crate::pipes::PipeRegistry;
 
-/// Opens one port, in a region of its own unless it is the second end of a pipe.
+/// Opens one port, in its own region unless it is the second end of a pipe.
 ///
 /// # Errors
 /// [`OpenError`], with what to try next.
@@ -64,7 +64,7 @@ pub fn open_all<const N: usize>(
 /// Parses a name as [`open`] does.
 ///
 /// # Errors
-/// [`OpenError`] that says at which column the name goes wrong.
+/// [`OpenError`] with the column of the error.
 pub fn parse(name: &str) -> Result<PortName, OpenError> {
     PortName::parse(name).map_err(|error| {
         let cause = OpenCause::Name { reason: error.to_string(), help: error.help() };
@@ -72,27 +72,27 @@ pub fn parse(name: &str) -> Result<PortName, OpenError> {
     })
 }
 
-/// What ports of one process share: the role that netmap's kernel module has.
+/// The shared state of a process's ports: the role that netmap's kernel module has.
 #[derive(Debug, Default)]
 pub struct Host {
     pipes: PipeRegistry,
 }
 
 impl Host {
-    /// A host of its own, whose pipes nobody else sees.
+    /// Creates a separate host, whose pipes are not visible elsewhere.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The process's host, which [`open`] uses.
+    /// Returns the process's host, which [`open`] uses.
     #[must_use]
     pub fn global() -> &'static Self {
         static GLOBAL: LazyLock<Host> = LazyLock::new(Host::new);
         &GLOBAL
     }
 
-    /// Opens ports that share one region, made to measure.
+    /// Opens ports that share one region of the size that they need.
     ///
     /// # Errors
     /// [`OpenError`] of the first port that cannot be opened; those before it are closed again.
@@ -102,10 +102,10 @@ impl Host {
         options: &OpenOptions,
     ) -> Result<Vec<Port>, OpenError> {
         if names.iter().any(|name| name.kind.names_interface()) {
-            // What a killed program left; not being allowed to is no reason to stop here.
+            // Left by killed programs; failing to remove it is no reason to stop here.
             let _ = slipring_port::host::remove_stale();
         }
-        // A pipe both of whose ends are opened here is nobody else's.
+        // If both ends of a pipe are opened here, the daemon is not asked for it.
         let alone = OpenOptions { daemon: None, ..options.clone() };
         let joined = |name| names.iter().any(|other| pipes::are_peers(name, other));
         let options_of = |name| if joined(name) { &alone } else { options };
@@ -118,7 +118,7 @@ impl Host {
         names.iter().map(|name| self.open_in(name, &region, options_of(name))).collect()
     }
 
-    /// Opens a port in a region that exists. The second end of a pipe lies where the first does.
+    /// Opens a port in an existing region. The second end of a pipe uses the region of the first.
     ///
     /// # Errors
     /// [`OpenError`], with what to try next.
@@ -132,9 +132,9 @@ impl Host {
     }
 }
 
-/// The options with what the name's `@conf:` says.
+/// Merges the settings of the name's `@conf:` into the options.
 fn with_conf(name: &PortName, options: &OpenOptions) -> OpenOptions {
-    // Both rings of a pair have the same length: the longer wish.
+    // Both rings of a pair have the same length: the larger of the two values.
     let wish = name.conf.tx_slots.max(name.conf.rx_slots);
     OpenOptions {
         slots: wish.map_or(options.slots, std::num::NonZero::get),
@@ -143,7 +143,7 @@ fn with_conf(name: &PortName, options: &OpenOptions) -> OpenOptions {
     }
 }
 
-/// How many rings of the host a name means, where it means all of them.
+/// Number of host rings that a name selects.
 fn host_rings(name: &PortName, [to_host, from_host]: [u32; 2]) -> [u32; 2] {
     if matches!(name.rings, RingSelection::OneHost(_)) || !name.kind.names_interface() {
         return [1; 2];
@@ -156,13 +156,13 @@ fn host_rings(name: &PortName, [to_host, from_host]: [u32; 2]) -> [u32; 2] {
     Iface::find(&name.name).map_or([1; 2], |iface| slipring_port::host::rings(&iface, rings))
 }
 
-/// The size of buffers that suits these ports.
+/// Returns the buffer size that suits these ports.
 fn buf_size(names: &[PortName]) -> u32 {
     let device = |name: &PortName| name.kind.names_interface() && name.pipe.is_none();
     if names.iter().any(device) { BUF_SIZE_FOR_DEVICES } else { BUF_SIZE }
 }
 
-/// A region that holds what the ports need, and a few pages.
+/// Creates a region with what the ports need, and a few pages more.
 fn make_region(
     names: &[PortName],
     needs: RegionNeeds,

@@ -1,13 +1,13 @@
-//! Listens on an interface without taking anything from it: what tcpdump does.
+//! Listens on an interface without taking anything from it, like tcpdump.
 //!
 //! ```text
-//!   interface --in--->  stack      every frame is copied to us on its way,
-//!             <--out--             with the time at which the kernel saw it
+//!   interface --in--->  stack   every frame is copied to us on its way,
+//!            <--out--           with the kernel's timestamp
 //! ```
-//! VLAN tags that the kernel keeps beside the frame are put back. Frames of this machine are seen
-//! as they leave its stack: with checksums and segmentation still to be done by hardware.
+//! VLAN tags that the kernel has stripped are reinserted. Frames sent by this machine are seen as
+//! they leave its stack: with checksums and segmentation left to the hardware.
 //!
-//! Not for forwarding; frames that an XDP program took before the stack are not seen.
+//! Not for forwarding; frames that an XDP program takes before the stack are not seen.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -17,40 +17,40 @@ use slipring_port::{OpenCause, OpenError};
 
 use crate::sys::packet::{self, FrameInfo};
 
-/// Longest frame that is kept whole, in bytes: what the stack may send in one piece.
+/// Maximum captured length in bytes: what the stack may send as one frame.
 const MAX_FRAME_LEN: usize = 256 << 10;
 /// Bytes of a VLAN tag.
 const VLAN_TAG_LEN: usize = 4;
-/// Bytes of the two addresses, after which a tag stands.
+/// Bytes of the two MAC addresses, which precede the tag.
 const MAC_ADDRESSES_LEN: usize = 12;
 
-/// An ear on an interface.
+/// A passive listener on an interface.
 #[derive(Debug)]
 pub struct InterfaceListener {
     socket: OwnedFd,
-    /// On loopback each frame leaves and arrives; it is shown once.
+    /// On loopback each frame is both sent and received; it is reported once.
     loopback: bool,
-    /// Room for a tag, then the frame.
+    /// Space for a tag, followed by the frame.
     buffer: Vec<u8>,
-    /// Frames that found no room, so far.
+    /// Frames dropped so far because the socket buffer was full.
     dropped: u64,
 }
 
-/// A frame that passed.
+/// A captured frame.
 #[derive(Debug, Clone, Copy)]
 pub struct CapturedFrame<'l> {
-    /// When the kernel saw it, in nanoseconds since 1970.
+    /// The kernel's timestamp, in nanoseconds since 1970.
     pub ts_ns: u64,
     /// Whether this machine sent it.
     pub outgoing: bool,
     /// Its length in bytes, without CRC.
     pub wire_len: u32,
-    /// Its bytes, as far as they fit.
+    /// Its bytes, truncated to the buffer.
     pub frame: &'l [u8],
 }
 
 impl InterfaceListener {
-    /// Listens on `ifname`, both ways, from now on.
+    /// Listens on `ifname`, in both directions, from now on.
     ///
     /// # Errors
     /// [`OpenError`]: no such interface, not Ethernet, no CAP_NET_RAW.
@@ -71,10 +71,10 @@ impl InterfaceListener {
         Ok(Self { socket, loopback: iface.loopback, buffer, dropped: 0 })
     }
 
-    /// The next frame; `None` when there is none yet. [`Self::as_fd`] tells when there is.
+    /// Returns the next frame, or `None` if there is none yet; poll [`Self::as_fd`] to wait.
     ///
     /// # Errors
-    /// The kernel's: ENETDOWN when the interface went down or away.
+    /// The kernel's: ENETDOWN if the interface went down or disappeared.
     pub fn recv(&mut self) -> io::Result<Option<CapturedFrame<'_>>> {
         let received = loop {
             let Some(received) =
@@ -89,12 +89,12 @@ impl InterfaceListener {
         Ok(Some(with_vlan_tag(&mut self.buffer, &received)))
     }
 
-    /// Frames lost so far because nobody took them in time.
+    /// Frames lost so far because they were not received in time.
     ///
     /// # Errors
     /// The kernel's.
     pub fn dropped(&mut self) -> io::Result<u64> {
-        // The kernel's count starts anew with each question.
+        // The kernel resets its count at each query.
         self.dropped += u64::from(packet::take_drops(self.socket.as_fd())?);
         Ok(self.dropped)
     }
@@ -106,7 +106,7 @@ impl AsFd for InterfaceListener {
     }
 }
 
-/// Puts the tag back that the kernel took out; the frame lies behind room for it.
+/// Reinserts the tag that the kernel has stripped; the buffer has space for it before the frame.
 fn with_vlan_tag<'l>(buffer: &'l mut [u8], received: &FrameInfo) -> CapturedFrame<'l> {
     let kept = received.len.min(buffer.len() - VLAN_TAG_LEN);
     let (start, tag_len) = match received.vlan {

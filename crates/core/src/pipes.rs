@@ -1,4 +1,4 @@
-//! The pipes of this process: opening one end makes both, and keeps the other for its opener.
+//! The pipes of this process: opening one end makes both, and stores the other for its opener.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,7 +7,7 @@ use slipring_abi::name::{PipeEndName, PipeRole, PortName};
 use slipring_port::{OpenCause, OpenError, OpenOptions, Port, pipe};
 use slipring_ring::Region;
 
-/// Ends that wait for their opener, by the name that opens them.
+/// Ends that wait for their opener, by name.
 #[derive(Debug, Default)]
 pub(crate) struct PipeRegistry {
     waiting: Mutex<HashMap<String, Port>>,
@@ -43,7 +43,7 @@ impl PipeRegistry {
         Ok(port)
     }
 
-    /// Whether either end waits here for its opener.
+    /// Whether either end waits for its opener here.
     pub(crate) fn has_waiting_end(&self, name: &PortName) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let ends = end_names(name);
@@ -52,7 +52,7 @@ impl PipeRegistry {
         })
     }
 
-    /// Whether opening `name` finds an end that waits, and so needs no memory.
+    /// Whether opening `name` finds a waiting end, and so needs no memory.
     pub(crate) fn has_waiting_peer(&self, name: &PortName) -> bool {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         end_names(name).is_some_and(|(mine, _)| waiting.contains_key(&mine))
@@ -69,7 +69,7 @@ pub(crate) fn are_peers(one: &PortName, other: &PortName) -> bool {
     one.kind == other.kind && end_names(one).is_some_and(joins)
 }
 
-/// The names of this end and of the other one, without what only this opener wants.
+/// Returns the names of this end and of the other one, without options of this opener.
 fn end_names(name: &PortName) -> Option<(String, String)> {
     let PipeEndName { id, .. } = name.pipe.as_ref()?;
     let parent = &name.name;

@@ -1,4 +1,4 @@
-//! The system calls of this crate that have no safe wrapper elsewhere.
+//! System calls of this crate without a safe wrapper elsewhere.
 
 pub(crate) mod lock;
 pub(crate) mod packet;
@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::process::Signal;
 
-/// Has the kernel kill the child when the thread that starts it ends, however that comes about.
+/// Makes the kernel kill the child when the thread that starts it ends, for whatever reason.
 pub fn kill_with_parent(command: &mut Command) -> &mut Command {
     let ask = || Ok(rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?);
     // SAFETY: between fork and exec only async-signal-safe work is done: `ask` is one prctl
@@ -21,8 +21,8 @@ pub fn kill_with_parent(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(ask) }
 }
 
-/// A descriptor that whoever started this process has left open for it, as its owner; `None` where
-/// there is none of this number, or it was taken before.
+/// Takes ownership of a descriptor that this process inherited; `None` if there is none of this
+/// number, or if it was taken before.
 pub fn inherited(number: i32) -> Option<OwnedFd> {
     static TAKEN: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
     const CLOEXEC: u32 = 0o2_000_000;
@@ -35,8 +35,8 @@ pub fn inherited(number: i32) -> Option<OwnedFd> {
     }
     // SAFETY:
     // - Open: it was listed just now.
-    // - Nobody else's: what code of this process opens is closed on exec, so this one came through
-    //   exec, and is given out here only, once.
+    // - Unowned: descriptors that this process opens are close-on-exec, so this one came through
+    //   exec, and it is returned only here, once.
     let fd = unsafe { OwnedFd::from_raw_fd(number) };
     rustix::io::fcntl_setfd(&fd, rustix::io::FdFlags::CLOEXEC).ok()?;
     Some(fd)

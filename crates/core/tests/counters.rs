@@ -14,7 +14,7 @@ fn open(dir: &Path, words: usize) -> Publisher {
     Publisher::open(dir, "text", words).unwrap()
 }
 
-/// The file of this process, and a copy of it that is nobody's.
+/// Returns the file of this process, and a copy of it without a publisher.
 fn copied(dir: &Path, name: &str) -> PathBuf {
     let publisher = open(dir, 3);
     let copy = dir.join(name);
@@ -60,7 +60,7 @@ fn a_reader_gets_words_of_one_moment() {
         });
         let mut seen = 0;
         for _ in 0..300 {
-            // A writer without a pause may be met again and again; words of two moments never.
+            // A read may fail during continuous writing, but never mixes two updates.
             let Ok(snapshot) = reader.read() else { continue };
             assert_eq!(snapshot.at_ns, snapshot.edition);
             assert!(snapshot.words.iter().all(|&word| word == snapshot.edition));
@@ -98,7 +98,7 @@ fn one_process_publishes_once() {
 #[test]
 fn what_the_dead_left_is_removed_by_the_next() {
     let dir = tempfile::tempdir().unwrap();
-    // Process 1 lives, but not as a publisher; a name alone says nothing.
+    // Process 1 runs, but is no publisher; the name alone proves nothing.
     for name in ["1.stats", "4194305.stats"] {
         copied(dir.path(), name);
     }
@@ -198,7 +198,7 @@ fn any_bytes_may_stand_in_a_file() {
         }
         bytes.truncate(bytes.len().min((state >> 20) as usize % 200));
         fs::write(&path, &bytes).unwrap();
-        // No panic, no hang; what opens has sizes that fit.
+        // No panic and no hang; a file that opens has consistent sizes.
         if let Ok(reader) = CountersReader::open(&path) {
             assert!(reader.words() * 8 <= bytes.len());
         }

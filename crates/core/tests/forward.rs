@@ -1,4 +1,4 @@
-//! The documented example, run as it stands: two hosts that only it connects can ping.
+//! The documented example, run unchanged: two hosts connected only by it can ping.
 #![allow(clippy::unwrap_used)]
 
 use std::io::{BufRead, BufReader};
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use slipring_core::netns::Netns;
 use slipring_port::netlink::Netlink;
 
-/// Ends the example with the test.
+/// Ends the example when the test ends.
 struct Running(Child);
 
 impl Drop for Running {
@@ -49,7 +49,7 @@ fn the_example_of_the_documentation_connects_two_hosts() {
         })
         .map(Running)
         .unwrap();
-    // Its second line says that both ports are open.
+    // Its second line shows that both ports are open.
     let output = BufReader::new(example.0.stdout.take().unwrap());
     let modes: Vec<String> = output.lines().take(2).map(Result::unwrap).collect();
     assert!(modes[1].starts_with("netmap:right kind="), "{modes:?}");
@@ -66,8 +66,8 @@ fn ip(words: &[&str]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// `cargo test` builds examples beside the directory of test programs, unless told to build one
-/// test alone.
+/// `cargo test` builds examples next to the directory of test programs, unless it builds a single
+/// test.
 fn built_example() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let example = test.parent().unwrap().with_file_name("examples").join("forward");

@@ -1,4 +1,4 @@
-//! How many rings of the host a name opens.
+//! The number of host rings that a name opens.
 #![allow(clippy::unwrap_used)]
 
 use slipring_core::netns::Netns;
@@ -10,7 +10,7 @@ fn queues(netns: &Netns, name: &str) -> Result<usize, OpenError> {
     let opened = netns.run(|| {
         let options = OpenOptions { slots: 64, ..OpenOptions::default() };
         let opened = Host::new().open_all(&[parse(name).unwrap()], &options);
-        // Here, since what leads to the host is removed from the namespace that it is in.
+        // Dropped here, since the host connection is removed in the namespace that it is in.
         Ok(opened.map(|ports| ports[0].queues.len()))
     });
     opened.unwrap()

@@ -1,8 +1,8 @@
-//! Numbers of users and groups, from the machine's own lists.
+//! User and group numbers, from `/etc/passwd` and `/etc/group`.
 
 use std::fs;
 
-/// What `/etc/passwd` and `/etc/group` say.
+/// The text of `/etc/passwd` and `/etc/group`.
 #[derive(Debug, Default)]
 pub(crate) struct Accounts {
     users: String,
@@ -10,7 +10,7 @@ pub(crate) struct Accounts {
 }
 
 impl Accounts {
-    /// Reads both; one that is missing has nobody.
+    /// Reads both files; a missing one counts as empty.
     pub(crate) fn read() -> Self {
         let read = |path| fs::read_to_string(path).unwrap_or_default();
         Self { users: read("/etc/passwd"), groups: read("/etc/group") }
@@ -21,18 +21,18 @@ impl Accounts {
         Self { users: users.to_owned(), groups: groups.to_owned() }
     }
 
-    /// The number of a user.
+    /// Returns the number of a user.
     pub(crate) fn user(&self, name: &str) -> Option<u32> {
         number(&self.users, name)
     }
 
-    /// The number of a group.
+    /// Returns the number of a group.
     pub(crate) fn group(&self, name: &str) -> Option<u32> {
         number(&self.groups, name)
     }
 }
 
-/// The third field of the line of that name; both lists have it there.
+/// Returns the third field of the line with that name; both files have the number there.
 fn number(list: &str, name: &str) -> Option<u32> {
     let mut lines = list.lines().map(|line| line.split(':'));
     lines.find_map(|mut fields| {

@@ -1,7 +1,7 @@
-//! `daemon.toml`: what it may say, and where it says what cannot be.
+//! `daemon.toml`: its keys, and errors with their position.
 //!
-//! The file is read as a whole or not at all. `Spanned` values know where they stand, so that an
-//! error names file, line and column even where only the machine can tell that a value is wrong.
+//! The file takes effect as a whole or not at all. `Spanned` values carry their position, so an
+//! error names line and column even if only the machine can tell that a value is wrong.
 
 mod config_text;
 mod values;
@@ -23,10 +23,10 @@ use crate::settings::DaemonSettings;
 use config_text::ConfigText;
 pub(crate) use values::{permissions, uring};
 
-/// Where it is looked for when no flag names one.
+/// The path that is used if no flag names one and the file exists.
 pub(crate) const DEFAULT_PATH: &str = "/etc/slipring/daemon.toml";
 
-/// The file as it is written.
+/// The file's contents.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct DaemonConfigFile {
@@ -89,10 +89,10 @@ enum AccountRef {
     Name(String),
 }
 
-/// Reads a file.
+/// Reads and checks a file.
 ///
 /// # Errors
-/// What is wrong with it, and where.
+/// What is wrong with the file, and where.
 pub(crate) fn read(path: &Path, accounts: &Accounts) -> Result<DaemonSettings, Diagnostic> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| {
@@ -103,7 +103,7 @@ pub(crate) fn read(path: &Path, accounts: &Accounts) -> Result<DaemonSettings, D
     settings(&name, &text, accounts)
 }
 
-/// What the text of the file `name` sets.
+/// Parses and checks the text of the file `name`.
 pub(crate) fn settings(
     name: &str,
     text: &str,
@@ -115,7 +115,7 @@ pub(crate) fn settings(
     DaemonConfigReader { text, accounts }.settings(file)
 }
 
-/// What the parser says. It names the keys that are allowed; the rest is in the manual.
+/// Reports a parser error. It names the allowed keys; the rest is in the manual.
 fn toml_error(text: &ConfigText<'_>, error: &toml::de::Error) -> Diagnostic {
     let (code, what) = match text.text.parse::<toml::Table>() {
         Ok(_) => (SR0010, "has an unknown or unfit key"),

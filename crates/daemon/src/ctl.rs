@@ -1,4 +1,4 @@
-//! `slipring daemon ctl`: asks a running daemon, and changes it.
+//! `slipring daemon ctl`: queries and changes a running daemon.
 
 use clap::{Arg, ArgMatches, Command};
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ fn parameters(args: &ArgMatches) -> Vec<(&'static str, Value)> {
     changes.into_iter().map(ask).collect()
 }
 
-/// `name = value`, with what else is known of it.
+/// Prints an answer as `name = value` lines, with the allowed values if known.
 fn show(answer: &Value, session: &mut Session<'_>) -> Result<(), Failure> {
     if session.reporter.format() != ReportFormat::Text {
         return session.reporter.document(&json!({ "answer": answer }), "");
@@ -77,7 +77,7 @@ fn show(answer: &Value, session: &mut Session<'_>) -> Result<(), Failure> {
     session.reporter.raw(text.as_bytes())
 }
 
-/// A line for each port.
+/// Formats one line per port.
 fn ports(bound: &Value) -> String {
     let line = |port: &Value| {
         let word = |key: &str| port[key].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The one flag table, and what was typed.
+//! The table of flags, and the settings parsed from them.
 
 use std::path::PathBuf;
 
@@ -91,7 +91,7 @@ fn of_the_end() -> [Arg; 2] {
 }
 
 fn of_the_file() -> [Arg; 1] {
-    // A name of its own: the flags that other commands read from a file are not this file.
+    // Not named `config`: that is the file from which other commands read their flags.
     [Arg::new("file")
         .long("config")
         .value_name("FILE")
@@ -110,7 +110,7 @@ pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
         file: matches.get_one("file").cloned().or_else(usual),
         run_dir_typed: matches.contains_id("run-dir") || std::env::var_os("SLIPRING_RUN").is_some(),
     };
-    // What is wrong with the file is told before anything is touched.
+    // Errors in the file are reported before anything is touched.
     let settings = sources.read()?;
     if matches.get_flag("supervise") {
         return Ok(Box::new(move |session| supervise::run(&sources, &settings, session)));

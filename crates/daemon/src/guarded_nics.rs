@@ -1,4 +1,4 @@
-//! Asks the rules at each bind.
+//! Checks the access rules at each bind.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use slipring_nic_provider::{NicAccess, Nics};
 use crate::journal::Journal;
 use crate::rules::{ActiveAccessRules, PortAccess, Requester};
 
-/// The machine's interfaces behind the rules.
+/// Provides the machine's interfaces, subject to the rules.
 #[derive(Debug)]
 pub(crate) struct GuardedNics {
     rules: Arc<ActiveAccessRules>,
@@ -37,7 +37,7 @@ impl Provider for GuardedNics {
     fn admit(&self, wanted: &AdapterRequest<'_>, kind: PortKind) -> Result<(), Errno> {
         let port = PortAccess { name: wanted.name, kind };
         match self.rules.admit(requester(wanted), port) {
-            // What is refused is an interface only if there is one of this name.
+            // The refusal concerns an interface only if one of this name exists.
             Err(refused) if port.kind == PortKind::Interface => match self.find(wanted) {
                 Err(Errno::PERM) => Err(refused),
                 _ => Ok(()),

@@ -1,16 +1,16 @@
-//! Whether a worker under `--supervise` still answers.
+//! Detects a worker under `--supervise` that no longer answers.
 //!
 //! ```text
-//!   worker                                    supervisor
-//!   once in a PERIOD, if all is well   ---->  an eventfd: the worker is alive
-//!                                             a PERIOD without that: a silence, which counts unless
-//!                                             the worker waits for a processor or for a disk
-//!                                             MAX_SILENCES in a row: the worker hangs
+//!   worker                                     supervisor
+//!   once per HEARTBEAT_PERIOD, if healthy  ->  an eventfd: the worker is alive
+//!                                              a period without that: a miss, unless
+//!                                              the worker waits for a processor or a disk
+//!                                              MAX_MISSED_PERIODS in a row: the worker hangs
 //! ```
 //!
-//! What counts is how often the supervisor has waited in vain, not how long it took: one that was
-//! starved or stopped itself has waited once. An eventfd, unlike a datagram, never keeps the worker
-//! waiting for a supervisor that is stopped.
+//! Misses count waits of the supervisor, not elapsed time: a supervisor that was starved or stopped
+//! itself has waited only once. Unlike a datagram, an eventfd never blocks the worker while the
+//! supervisor is stopped.
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,16 +21,16 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::process::Pid;
 
-/// How often a worker says that it is alive.
+/// How often a worker signals that it is alive.
 pub(crate) const HEARTBEAT_PERIOD: Duration = Duration::from_millis(200);
-/// Periods in a row without a word, after which a worker that serves is taken to hang.
+/// Missed periods in a row after which a serving worker counts as hung.
 const MAX_MISSED_PERIODS: u32 = 4;
-/// The same for one that has not begun to serve: it opens interfaces again, which may take its time.
+/// As above, for a worker that does not serve yet: it reopens interfaces, which may take long.
 const MAX_MISSED_PERIODS_AT_START: u32 = 300;
-/// The descriptor's name among those that a worker is handed.
+/// The descriptor's name among those passed to a worker.
 pub(crate) const HEARTBEAT_FD_NAME: &str = "heartbeat";
 
-/// The supervisor's end.
+/// The supervisor's end of the heartbeat.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     beats: OwnedFd,
@@ -38,8 +38,8 @@ pub(crate) struct Heartbeat {
     last_states: ThreadStates,
 }
 
-/// The threads of a worker on which its answers depend: what state each is in, and the processor time
-/// that it has had, in the kernel's ticks.
+/// The threads of a worker that must run for it to answer: the state of each, and its processor
+/// time in clock ticks.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct ThreadStates(HashMap<u32, (char, u64)>);
 
@@ -49,12 +49,12 @@ impl Heartbeat {
         Ok(Self { beats, missed_periods: 0, last_states: ThreadStates::default() })
     }
 
-    /// Readable when the worker has said that it is alive.
+    /// Readable when the worker has signalled that it is alive.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.beats.as_fd()
     }
 
-    /// Takes what the worker has said; whether it has said anything.
+    /// Consumes the worker's signals; returns whether there were any.
     pub(crate) fn take_beats(&mut self) -> bool {
         let heard = rustix::io::read(&self.beats, &mut [0; 8]).is_ok();
         if heard {
@@ -63,7 +63,7 @@ impl Heartbeat {
         heard
     }
 
-    /// A period has passed without a word from the worker; whether it hangs.
+    /// Records a period without a signal; returns whether the worker hangs.
     pub(crate) fn record_miss(&mut self, worker: Pid, serves: bool) -> bool {
         self.is_hung(ThreadStates::read_threads(worker), serves)
     }
@@ -75,14 +75,14 @@ impl Heartbeat {
         self.missed_periods >= if serves { MAX_MISSED_PERIODS } else { MAX_MISSED_PERIODS_AT_START }
     }
 
-    /// How long a worker that serves is waited for.
+    /// Time after which a silent worker that serves counts as hung.
     pub(crate) fn timeout() -> Duration {
         HEARTBEAT_PERIOD * MAX_MISSED_PERIODS
     }
 }
 
 impl ThreadStates {
-    /// One that has ended meanwhile has no threads, and waits for nothing.
+    /// A worker that has ended meanwhile has no threads.
     fn read_threads(worker: Pid) -> Self {
         let pid = worker.as_raw_nonzero().get() as u32;
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -95,11 +95,11 @@ impl ThreadStates {
         Self(tasks.filter_map(one).collect())
     }
 
-    /// Whether one of the threads could go on, but that others have the processors or a disk is slow:
-    /// another worker would have to wait for the same.
+    /// Whether a thread was runnable but got no processor, or waits for a slow disk: another worker
+    /// would have to wait too.
     fn was_runnable_since(&self, before: &Self) -> bool {
         self.0.iter().any(|(tid, &(state, time))| match state {
-            // Of one that was not seen before nobody knows.
+            // A thread that was not seen before may not have run yet.
             'R' => before.0.get(tid).is_none_or(|&(_, had)| had == time),
             'D' => true,
             _ => false,
@@ -107,16 +107,16 @@ impl ThreadStates {
     }
 }
 
-/// Whether a thread of this name answers requests (slipring-fuse). Sync loops, which are called
-/// `door-loop`, run when nothing else does.
+/// Whether a thread of this name answers requests (slipring-fuse). Sync loops (`door-loop`) run
+/// only when nothing else does, so they do not count.
 fn is_serving_thread(name: &str) -> bool {
     let rest = name.strip_prefix("door-").unwrap_or_default();
     rest.starts_with("queue-") || rest.starts_with(|first: char| first.is_ascii_digit())
 }
 
-/// Name, state and processor time of a line of `/proc/PID/task/TID/stat` (proc_pid_stat(5)).
+/// Parses name, state and processor time of `/proc/PID/task/TID/stat` (proc_pid_stat(5)).
 fn parse(stat: &str) -> Option<(&str, char, u64)> {
-    /// Where the two parts of the processor time stand, counted from the state.
+    /// Index of the processor time's first field, counted from the state.
     const UTIME_FIELD: usize = 11;
     let (head, rest) = stat.rsplit_once(") ")?;
     let (_, name) = head.split_once(" (")?;
@@ -126,9 +126,9 @@ fn parse(stat: &str) -> Option<(&str, char, u64)> {
     Some((name, state, times.next()? + times.next()?))
 }
 
-/// The worker's end: says that it is alive.
+/// The worker's end: signals that it is alive.
 pub(crate) fn send_heartbeat(to: BorrowedFd<'_>) {
-    // A counter that is full has not been heard for longer than anybody lives.
+    // The counter cannot fill up within any realistic time.
     let _ = rustix::io::write(to, &1u64.to_ne_bytes());
 }
 
@@ -140,7 +140,7 @@ mod tests {
         ThreadStates(threads.iter().map(|&(tid, state, time)| (tid, (state, time))).collect())
     }
 
-    /// How many periods of silence it takes, where the threads look like that in each of them.
+    /// Number of silent periods until the worker counts as hung, with these thread states in each.
     fn silences(serves: bool, threads: impl Fn(u64) -> Vec<(u32, char, u64)>) -> Option<u64> {
         let mut heartbeat = Heartbeat::new().unwrap();
         (1..1000).find(|&period| heartbeat.is_hung(look(&threads(period)), serves))
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(silences(true, |_| vec![(7, 'S', 3), (8, 'S', 3)]), Some(4));
         assert_eq!(silences(true, |_| vec![(7, 'T', 3), (8, 'T', 3)]), Some(4));
         assert_eq!(silences(true, |_| vec![]), Some(4), "it has just ended");
-        // Of the first look at what runs nobody knows whether it has got on.
+        // The first look at a running thread cannot tell whether it has progressed.
         assert_eq!(silences(true, |period| vec![(7, 'S', 3), (8, 'R', period)]), Some(5));
     }
 

@@ -1,4 +1,4 @@
-//! What happened by itself, on its way from whatever thread met it to the one that talks.
+//! Queues events of adapters from any thread for the main thread, which reports them.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use slipring_netmap::AdapterEvent;
 
-/// News that wait at most; whoever cannot be told even these misses the rest.
+/// Maximum number of queued events; further ones are dropped.
 const MAX_EVENTS: usize = 1024;
 
-/// News that wait.
+/// The queued events.
 #[derive(Debug)]
 pub(crate) struct Journal {
     events: Mutex<Vec<AdapterEvent>>,
@@ -23,25 +23,25 @@ impl Journal {
         Ok(Self { events: Mutex::default(), event: bell })
     }
 
-    /// Adds one.
+    /// Queues an event.
     pub(crate) fn record(&self, news: &AdapterEvent) {
         let mut waiting = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() < MAX_EVENTS {
             waiting.push(news.clone());
         }
         drop(waiting);
-        // A full counter wakes, too.
+        // If the counter is full, the descriptor is readable already.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
-    /// Readable while something waits.
+    /// Readable while events are queued.
     pub(crate) fn event(&self) -> BorrowedFd<'_> {
         self.event.as_fd()
     }
 
-    /// All that waits.
+    /// Removes and returns all queued events.
     pub(crate) fn take_events(&self) -> Vec<AdapterEvent> {
-        // Before the news: what comes in between rings again.
+        // Cleared first: an event that is queued meanwhile signals again.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
         std::mem::take(&mut *self.events.lock().unwrap_or_else(PoisonError::into_inner))
     }

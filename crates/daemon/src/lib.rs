@@ -1,17 +1,17 @@
 //! `slipring daemon`, also called `slipringd`: `/dev/netmap` for programs written for netmap.
 //!
 //! ```text
-//!   flags, config (daemon.toml) -> Settings -> run: lock, door, links, control socket, manager
-//!                                     |               HUP: config once more -> Rules, Parameters
-//!                                     +-> guard: asked at each bind
+//!   flags, config (daemon.toml) -> settings -> run: lock, device, links, control socket, manager
+//!                                                |      HUP: config again -> rules, parameters
+//!                                                +-> guarded_nics: checks each bind
 //! ```
 //!
-//! The device is the door crate's, its ports are the netmap and nics crates'. Here is what runs
-//! around it.
+//! The device is in the fuse crate; its ports are in the netmap and nic-provider crates. This crate
+//! is the process around them.
 //!
 //! # Invariants
-//! 1. A configuration that cannot be obeyed as a whole changes nothing.
-//! 2. A client gets a port only if the rules that hold at its bind say so; what it has it keeps.
+//! 1. A configuration that cannot be applied as a whole changes nothing.
+//! 2. A client gets a port only if the rules in force at its bind allow it; it keeps what it has.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -49,8 +49,8 @@ pub const VERB: Verb = Verb {
     no_metrics: None,
 };
 
-/// What a daemon with these parameters, and these users who have the device open, answers on its
-/// control socket; it has no configuration to read anew.
+/// Returns the control service of a daemon with these parameters and users; it has no configuration
+/// to reload.
 pub fn answers(
     parameters: &Arc<Parameters>,
     domains: impl Fn() -> Vec<Arc<Domain>> + Send + Sync + 'static,
@@ -68,7 +68,7 @@ pub fn answers(
     let domains = Arc::new(domains);
     let same = domains.clone();
     let switches = Box::new(slipring_vale::SwitchService::new(move || same()));
-    // Nobody has opened anything by a device here.
+    // No file was opened through a device here.
     let tidy = Box::new(|| ());
     Box::new(service::DaemonService::new(
         Arc::new(reload),

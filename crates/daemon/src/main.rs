@@ -1,4 +1,4 @@
-//! `slipringd` alone, without the other programs.
+//! `slipringd` as a program of its own.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

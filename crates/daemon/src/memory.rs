@@ -1,18 +1,18 @@
-//! How much memory a user may have, and what users have.
+//! Memory limits of users, and the memory that they use.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use slipring_netmap::{Domain, Parameters};
 
-/// The part of the machine's memory that a user may have where nothing else is said, as a divisor.
+/// Divisor of the machine's memory that gives a user's default limit.
 const SHARE_DIVISOR: u64 = 4;
-/// Limits are whole multiples of this.
+/// Limits are multiples of this.
 const LIMIT_GRANULARITY_BYTES: u64 = 2 << 20;
-/// The parameter of a memory that is not made for one port.
+/// The parameter that sets the number of buffers in a user's global memory.
 const BUFFERS_PARAMETER: &str = "buf_num";
 
-/// A quarter of the machine's memory.
+/// Returns a quarter of the machine's memory, in bytes.
 pub(crate) fn default_limit() -> u64 {
     let info = rustix::system::sysinfo();
     share_of(info.totalram as u64 * u64::from(info.mem_unit.max(1)))
@@ -22,18 +22,18 @@ fn share_of(total: u64) -> u64 {
     (total / SHARE_DIVISOR / LIMIT_GRANULARITY_BYTES).max(1) * LIMIT_GRANULARITY_BYTES
 }
 
-/// Sees to it that the global memory takes no more than half of a user's limit: a machine with little
-/// memory has fewer buffers than netmap's default.
+/// Limits the global memory to half of a user's limit: a machine with little memory has fewer
+/// buffers than netmap's default.
 pub(crate) fn fit_buffers(parameters: &Parameters, limit: u64) {
     let now = parameters.current();
     let fitting = limit / 2 / u64::from(now.buf_size);
     if u64::from(now.buf_num) > fitting {
-        // Too few for any memory are refused, which leaves it to the first bind to say so.
+        // A count too small for any memory is refused here; then the first bind fails.
         let _ = parameters.set(BUFFERS_PARAMETER, fitting as i64);
     }
 }
 
-/// Users and their memory, for the control socket.
+/// Describes users and their memory, for the control socket.
 pub(crate) fn usage_json(domains: &[Arc<Domain>]) -> Value {
     let one = |domain: &Arc<Domain>| {
         let used = domain.memory_use();
@@ -49,7 +49,7 @@ pub(crate) fn usage_json(domains: &[Arc<Domain>]) -> Value {
     json!({ "memory": users })
 }
 
-/// The same, a line for each user.
+/// Formats the same, one line per user.
 pub(crate) fn usage_lines(users: &Value) -> String {
     let line = |user: &Value| {
         let mib = |key: &str| user[key].as_u64().unwrap_or_default().div_ceil(1 << 20);

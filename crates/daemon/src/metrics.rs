@@ -1,4 +1,4 @@
-//! `--metrics` of the daemon: what programs have bound, what passed there, and users' memory.
+//! `--metrics` of the daemon: bound ports, their traffic, and users' memory.
 
 use serde_json::{Map, Value, json};
 use slipring_cli::metrics::MetricsText;
@@ -6,10 +6,10 @@ use slipring_control::{ControlReply, ControlRequest, ControlService};
 
 use crate::service::DaemonService;
 
-/// The text of now, from what the control socket would answer.
+/// Renders the current metrics, from the answers of the control socket.
 ///
 /// # Errors
-/// Why there is no answer.
+/// The summary of a refusal.
 pub(crate) fn text(answers: &DaemonService) -> Result<String, String> {
     let mut text = MetricsText::default();
     ports(&mut text, &answer(answers, "ports")?["ports"]);
@@ -26,7 +26,7 @@ fn answer(answers: &DaemonService, what: &str) -> Result<Value, String> {
     }
 }
 
-/// One value with its labels, which own their text.
+/// One value with its labels.
 type MetricRow = (Vec<(&'static str, String)>, u64);
 
 fn ports(text: &mut MetricsText, ports: &Value) {

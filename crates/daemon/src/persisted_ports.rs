@@ -1,5 +1,5 @@
-//! Ports that outlive their programs, removed by somebody else than their owner: by root, or by the
-//! daemon's own user, who alone can ask the control socket.
+//! Removes ports that outlive their programs on behalf of root or of the daemon's own user, who
+//! alone can use the control socket.
 
 use std::sync::Arc;
 
@@ -9,9 +9,8 @@ use slipring_netmap::{Domain, Errno};
 
 use crate::accounts::Accounts;
 
-/// Does what `remove-port` (a persistent port) and `detach-port` (a place in a switch) ask for, of the
-/// user that `owner` says. Where the namespace of `netns` has no port of that name, the only one that
-/// has it is meant.
+/// Performs `remove-port` (a persistent port) or `detach-port` (a port in a switch) for the user
+/// named by `owner`. If the namespace `netns` has no such port, the only one that has it is used.
 pub(crate) fn remove(
     domains: &[Arc<Domain>],
     request: &ControlRequest,
@@ -42,12 +41,12 @@ pub(crate) fn remove(
     Ok(json!({ "port": name, "uid": uid, "port_index": index.0 }))
 }
 
-/// Network namespaces in which there is a port of this name.
+/// Returns the network namespaces that have a port of this name.
 fn namespaces_with(ports: Vec<(u64, String)>, name: &str) -> Vec<u64> {
     ports.into_iter().filter(|(_, one)| one == name).map(|(netns, _)| netns).collect()
 }
 
-/// The namespace that is meant.
+/// Selects the namespace that the request refers to.
 fn choose_namespace(
     places: Vec<u64>,
     ours: Option<u64>,

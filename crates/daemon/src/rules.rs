@@ -1,15 +1,15 @@
-//! Who may bind which port.
+//! Decides who may bind which port.
 //!
-//! A rule says whom it is for and what for; where it says nothing of one of these, it is for
-//! everybody, or everything. `deny` beats `allow`, and where no rule fits, root may have all
-//! ports and others all but interfaces.
+//! A rule names users and ports; a rule that names no users applies to all users, and one that
+//! names no ports applies to all ports. `deny` overrides `allow`. If no rule applies, root may bind
+//! any port and other users any but interfaces.
 
 use std::sync::{PoisonError, RwLock};
 
 use slipring_netmap::{Errno, PortKind};
 use slipring_nic_provider::NicAccess;
 
-/// The words for kinds of ports.
+/// The configuration's words for kinds of ports.
 pub(crate) const KIND_NAMES: [(&str, PortKind); 4] = [
     ("interface", PortKind::Interface),
     ("pipe", PortKind::Pipe),
@@ -17,7 +17,7 @@ pub(crate) const KIND_NAMES: [(&str, PortKind); 4] = [
     ("null", PortKind::Null),
 ];
 
-/// A port that somebody wants.
+/// A port to be bound.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PortAccess<'n> {
     pub(crate) name: &'n str,
@@ -26,27 +26,27 @@ pub(crate) struct PortAccess<'n> {
 
 #[cfg(test)]
 impl<'n> PortAccess<'n> {
-    /// The port of that name.
+    /// The port of this name.
     pub(crate) fn named(name: &'n str) -> Self {
         Self { name, kind: PortKind::of_name(name) }
     }
 }
 
-/// Somebody.
+/// The user who wants to bind.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Requester<'g> {
     pub(crate) uid: u32,
     pub(crate) gids: &'g [u32],
 }
 
-/// One rule; an empty list says nothing.
+/// One rule; an empty list does not restrict.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AccessRule {
     pub(crate) uids: Vec<u32>,
     pub(crate) gids: Vec<u32>,
-    /// Patterns of names of interfaces.
+    /// Patterns for interface names.
     pub(crate) interfaces: Vec<String>,
-    /// Patterns of whole names.
+    /// Patterns for whole port names.
     pub(crate) ports: Vec<String>,
     pub(crate) kinds: Vec<PortKind>,
 }
@@ -68,12 +68,12 @@ impl AccessRule {
     }
 }
 
-/// Whether a name fits a pattern, in which `*` is any text and `?` any character.
+/// Matches a name against a pattern, in which `*` is any text and `?` any character.
 fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name): (Vec<char>, Vec<char>) =
         (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
-    // Where to go on after a `*` that has to take one character more.
+    // The last `*` and the first character that it does not cover yet, to backtrack to.
     let mut again = None;
     while n < name.len() {
         match pattern.get(p) {
@@ -94,18 +94,18 @@ fn matches(pattern: &str, name: &str) -> bool {
     pattern[p..].iter().all(|&c| c == '*')
 }
 
-/// All rules.
+/// All rules of the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AccessRules {
     pub(crate) allow: Vec<AccessRule>,
     pub(crate) deny: Vec<AccessRule>,
     pub(crate) take_over: Vec<AccessRule>,
-    /// What flags allow everybody.
+    /// What the flags allow every user.
     pub(crate) flags: NicAccess,
 }
 
 impl AccessRules {
-    /// Whether he may bind it.
+    /// Whether the user may bind the port.
     pub(crate) fn admits(&self, who: Requester<'_>, port: PortAccess<'_>) -> bool {
         let any = |rules: &[AccessRule]| rules.iter().any(|rule| rule.applies_to(who, port));
         let without_rules =
@@ -113,29 +113,29 @@ impl AccessRules {
         !any(&self.deny) && (without_rules || any(&self.allow))
     }
 
-    /// Whether he may take the interface of the default route as well.
+    /// Whether the user may also take over the interface of the default route.
     fn may_take_over(&self, who: Requester<'_>, port: PortAccess<'_>) -> bool {
         self.flags.take_over || self.take_over.iter().any(|rule| rule.applies_to(who, port))
     }
 }
 
-/// The rules that hold now.
+/// The rules currently in force.
 #[derive(Debug, Default)]
 pub(crate) struct ActiveAccessRules(RwLock<AccessRules>);
 
 impl ActiveAccessRules {
-    /// Replaces them all.
+    /// Replaces all rules.
     pub(crate) fn replace(&self, book: AccessRules) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = book;
     }
 
-    /// Refuses what he may not bind.
+    /// Returns EPERM if the user may not bind the port.
     pub(crate) fn admit(&self, who: Requester<'_>, port: PortAccess<'_>) -> Result<(), Errno> {
         let admitted = self.with_rules(|book| book.admits(who, port));
         if admitted { Ok(()) } else { Err(Errno::PERM) }
     }
 
-    /// What he may do with an interface.
+    /// Returns the user's rights on an interface.
     pub(crate) fn access(&self, who: Requester<'_>, port: PortAccess<'_>) -> NicAccess {
         self.with_rules(|book| NicAccess {
             all_users: book.admits(who, port),

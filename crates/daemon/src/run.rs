@@ -1,4 +1,4 @@
-//! Serves until INT or TERM.
+//! Serves the device until INT or TERM.
 
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -34,7 +34,7 @@ use crate::service::{self, DaemonService, Reload};
 use crate::service_manager::{self, ServiceManager};
 use crate::settings::{DaemonSettings, SettingsSources};
 
-/// How a manager's socket for our control socket is named.
+/// Name of the control socket among a manager's sockets.
 const CONTROL_FD_NAME: &str = "control";
 
 pub(crate) fn run(
@@ -42,7 +42,7 @@ pub(crate) fn run(
     settings: DaemonSettings,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
-    // Before there is another thread.
+    // Before any other thread exists.
     settings.scheduling.map_or(Ok(()), SchedulingClass::apply)?;
     for stays in confine(session.metrics.as_deref()) {
         session.reporter.warn(format_args!("{stays}"))?;
@@ -80,7 +80,7 @@ pub(crate) fn run(
     let control = control(&run_dir, control_socket, Box::new(answers()), session)?;
     let answers = answers();
     let _metrics = slipring_cli::metrics::serve(session, move || metrics::text(&answers))?;
-    // Before the line: who reads that may rely on it.
+    // Before the mode line, on whose readers this must be visible.
     manager.notify("READY=1\nSTATUS=serves the device");
     report_mode(&door, &settings, session)?;
     report_transport(door.transport(), config.uring, session)?;
@@ -90,12 +90,12 @@ pub(crate) fn run(
     if door.close() {
         session.reporter.warn(format_args!("programs still have the device open"))?;
     }
-    // Who waits for our end may ask until now.
+    // Last, so that a client waiting for our end can ask until now.
     drop(control);
     Ok(Exit::Done)
 }
 
-/// Where everything is. Links elsewhere lead into it.
+/// Returns the directory that contains everything else. Links elsewhere lead into it.
 pub(crate) fn run_dir(
     sources: &SettingsSources,
     settings: &DaemonSettings,
@@ -108,7 +108,7 @@ pub(crate) fn run_dir(
     if chosen.as_os_str().is_empty() { Ok(PathBuf::new()) } else { std::path::absolute(chosen) }
 }
 
-/// The device: the one that another process served before us, where a manager has kept that.
+/// Opens the device, resuming the previous daemon's if a manager has stored it.
 fn open_device(
     config: &FuseConfig,
     netmap: Netmap,
@@ -149,16 +149,16 @@ fn open_device(
     Ok(door)
 }
 
-/// The descriptor of this name, which is taken out.
+/// Removes and returns the descriptor of this name.
 fn take_fd(handed: &mut Vec<(String, OwnedFd)>, name: &str) -> Option<OwnedFd> {
     let at = handed.iter().position(|(held, _)| held == name)?;
     Some(handed.swap_remove(at).1)
 }
 
-/// Allows this process as many descriptors as it may have: those of many users add up.
+/// Raises the limit of open descriptors to the maximum: many users need many.
 fn raise_fd_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // Where that is refused, fewer have to do.
+    // If that is refused, the current limit stays.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
@@ -172,7 +172,7 @@ fn config(run_dir: &Path, settings: &DaemonSettings, reload: &Reload) -> FuseCon
     }
 }
 
-/// Waits for signals and news; tells the manager that the workers work.
+/// Waits for signals and events; reports to the manager while the workers are healthy.
 fn serve(
     signals: &Signals,
     journal: &Journal,
@@ -185,7 +185,7 @@ fn serve(
         let timeout = manager.watchdog().map(timespec);
         let fds = [signals.wake_fd(), journal.event()];
         let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-        // Interrupted or not: what was asked is looked at.
+        // Whether interrupted or not, everything is checked below.
         let _ = poll(&mut fds, timeout.as_ref());
         signals.acknowledge();
         journal.take_events().iter().try_for_each(|news| report_event(news, session))?;
@@ -203,7 +203,7 @@ fn serve(
     Ok(())
 }
 
-/// Tells of what happened by itself, in the log and, where that is asked for, as an event.
+/// Reports an event in the log and, with a machine-readable format, as a JSON line.
 fn report_event(news: &AdapterEvent, session: &mut Session<'_>) -> Result<(), Failure> {
     let AdapterEvent::InterfaceGone { uid, port } = news else { return Ok(()) };
     if session.reporter.format() != ReportFormat::Text {
@@ -227,8 +227,8 @@ fn monotonic_usec() -> i64 {
     now.tv_sec * 1_000_000 + now.tv_nsec / 1000
 }
 
-/// The control socket: one that a manager holds for us, or one of our own. Without it the device
-/// is served all the same.
+/// Opens the control socket: the manager's if it passed one, else our own. On failure the device is
+/// served without it.
 fn control(
     run_dir: &Path,
     held: Option<OwnedFd>,
@@ -248,7 +248,7 @@ fn control(
     }
 }
 
-/// Says what a reader of the mode line would not expect.
+/// Warns about a transport that a reader of the mode line would not expect.
 fn report_transport(
     way: RequestTransport,
     wanted: UringMode,
@@ -267,7 +267,7 @@ fn report_transport(
     }
 }
 
-/// The mode line.
+/// Prints the mode line.
 fn report_mode(
     door: &FuseDevice,
     settings: &DaemonSettings,
@@ -303,8 +303,8 @@ fn report_mode(
     ))
 }
 
-/// Holds the run directory for this process. Only root and our user could open the lock, and so keep
-/// us from it.
+/// Locks the run directory for this process. Only root and our user can open the lock file, so no
+/// other user can block us.
 fn lock_run_dir(run_dir: &Path) -> Result<File, Failure> {
     let path = run_dir.join("slipringd.lock");
     let made = trust::make_dir(run_dir, 0o755)
@@ -319,14 +319,14 @@ fn lock_run_dir(run_dir: &Path) -> Result<File, Failure> {
     Ok(file)
 }
 
-/// Lets every user pass through to the device, whose own mode says who may open it. What else
-/// the directory's mode says stays: it may be one that others use as well.
+/// Lets every user traverse the directory to the device, whose own mode restricts access. The rest
+/// of the directory's mode stays, since it may have other uses as well.
 fn make_traversable(dir: &Path) -> std::io::Result<()> {
     let mode = fs::metadata(dir)?.permissions().mode();
     fs::set_permissions(dir, fs::Permissions::from_mode(mode | 0o055))
 }
 
-/// The ways to the device: a name in the run directory, and `/dev/netmap` where that is free.
+/// Creates the links to the device: one in the run directory, and `/dev/netmap` if that is free.
 fn links(
     settings: &DaemonSettings,
     run_dir: &Path,

@@ -1,7 +1,8 @@
 //! How the kernel schedules the daemon.
 //!
-//! All threads inherit what the first one asks for before it starts another, the supervisor's worker
-//! included; only sync loops, which a program may have spin for ever, go back to normal.
+//! The first thread changes its class before it starts others, so all threads inherit it, including
+//! the supervisor's worker. Only sync loops, which a program may let spin for ever, return to
+//! normal.
 
 use slipring_cli::Diagnostic;
 use slipring_cli::codes::SR0303;
@@ -11,19 +12,19 @@ use thread_priority::unix::{
 };
 use thread_priority::{ThreadPriority, ThreadPriorityValue};
 
-/// What may be written.
+/// The allowed values, as text for errors.
 const ALLOWED_VALUES: &str = "normal, nice:-20 to nice:19, fifo:1 to fifo:99, rr:1 to rr:99";
 
-/// A class of threads, and the place in it.
+/// A scheduling class and the priority in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SchedulingClass {
-    /// As it was started.
+    /// Unchanged from how the daemon was started.
     Normal,
-    /// Among ordinary threads: from -20, which gets most, to 19.
+    /// Ordinary (SCHED_OTHER), with a nice value from -20, the most processor time, to 19.
     Nice(i32),
-    /// Before all ordinary threads (SCHED_FIFO), from 1 to 99.
+    /// Real time (SCHED_FIFO), with a priority from 1 to 99.
     Fifo(u8),
-    /// The same, in turns with others of its priority (SCHED_RR).
+    /// Real time in time slices (SCHED_RR), with a priority from 1 to 99.
     RoundRobin(u8),
 }
 
@@ -38,7 +39,7 @@ impl std::fmt::Display for SchedulingClass {
     }
 }
 
-/// Reads one, or says what is allowed.
+/// Parses a class; the error lists the allowed values.
 #[allow(clippy::ptr_arg)] // Called with what the file holds.
 pub(crate) fn scheduling(text: &String) -> Result<SchedulingClass, String> {
     let (class, number) = text.split_once(':').unwrap_or((text, ""));
@@ -55,7 +56,7 @@ pub(crate) fn scheduling(text: &String) -> Result<SchedulingClass, String> {
 }
 
 impl SchedulingClass {
-    /// Takes it for this thread, and for those that it will start.
+    /// Applies the class to this thread and to those that it starts later.
     pub(crate) fn apply(self) -> Result<(), Diagnostic> {
         use RealtimeThreadSchedulePolicy::{Fifo, RoundRobin};
         let taken = match self {

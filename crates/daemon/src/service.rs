@@ -1,4 +1,4 @@
-//! What the control socket answers, and reading the configuration anew.
+//! The control socket's answers, and reloading the configuration.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::settings::{DaemonSettings, SettingsSources};
 /// The daemon's name in its run directory.
 pub(crate) use slipring_vale::DAEMON_NAME as NAME;
 
-/// What can be changed while programs run.
+/// The state that can be changed while programs run.
 #[derive(Debug)]
 pub(crate) struct Reload {
     pub(crate) sources: SettingsSources,
@@ -26,18 +26,18 @@ pub(crate) struct Reload {
 }
 
 impl Reload {
-    /// Reads the configuration and obeys it, all or nothing. Workers, link and run directory are
-    /// those of the start.
+    /// Reads the configuration again and applies all or nothing of it. Workers, link and run
+    /// directory stay as they were at the start.
     pub(crate) fn reload(&self) -> Result<(), Diagnostic> {
         self.sources.read().map(|settings| self.apply(&settings))
     }
 
-    /// Makes settings hold that have been checked.
+    /// Applies settings that have been checked.
     pub(crate) fn apply(&self, settings: &DaemonSettings) {
         let mode = settings.mode.unwrap_or(0o600);
         self.permissions.set(mode, settings.uid.unwrap_or(0), settings.gid.unwrap_or(0));
         for (name, value) in &settings.parameters {
-            // They were tried when the file was read.
+            // The values were checked when the file was read.
             let _ = self.parameters.set(name, *value);
         }
         let limit = settings.domain_bytes.unwrap_or_else(memory::default_limit);
@@ -47,18 +47,18 @@ impl Reload {
     }
 }
 
-/// Answers of a daemon.
+/// The daemon's control service.
 pub(crate) struct DaemonService {
     reload: Arc<Reload>,
-    /// Those about switches.
+    /// Handles requests about switches.
     switches: Box<dyn ControlService>,
-    /// All users with memory.
+    /// Lists all users with memory.
     domains: Domains,
-    /// Lets memory go after something was removed.
+    /// Frees memory after something was removed.
     release_memory: Box<dyn Fn() + Send + Sync>,
 }
 
-/// Tells all users who have the device open or something going on in it.
+/// Lists all users who have the device open or own something that outlives their files.
 pub(crate) type Domains = Box<dyn Fn() -> Vec<Arc<Domain>> + Send + Sync>;
 
 impl DaemonService {
@@ -71,7 +71,7 @@ impl DaemonService {
         Self { reload, switches, domains, release_memory }
     }
 
-    /// Removes, or plugs out, what a user has left.
+    /// Removes a user's persistent port, or detaches a port from a switch.
     fn free(&self, request: &ControlRequest) -> Result<Value, ControlRefusal> {
         let freed = persisted_ports::remove(&(self.domains)(), request);
         (self.release_memory)();
@@ -151,7 +151,7 @@ fn unknown(name: &str) -> ControlRefusal {
     }
 }
 
-/// A diagnostic for a client.
+/// Converts a diagnostic for a client.
 fn refusal(error: &Diagnostic) -> ControlRefusal {
     ControlRefusal {
         code: error.code().to_string(),

@@ -1,11 +1,11 @@
-//! The service manager that started us, if one did: systemd's protocol.
+//! The service manager that started us, if any, spoken to by systemd's protocol.
 //!
 //! ```text
 //!   we -> manager   datagrams to NOTIFY_SOCKET: READY=1, RELOADING=1, WATCHDOG=1, STOPPING=1;
 //!                   FDSTORE=1 with a descriptor and its FDNAME, FDSTOREREMOVE=1
 //!   manager -> us   LISTEN_FDS descriptors from 3 on, named by LISTEN_FDNAMES: sockets, and what
-//!                   the process before us has stored; of our own supervisor also the eventfd that
-//!                   takes the place of WATCHDOG=1
+//!                   the previous daemon has stored; from our own supervisor also the eventfd that
+//!                   replaces WATCHDOG=1
 //! ```
 
 use std::env;
@@ -24,21 +24,21 @@ use slipring_netmap::FdStore;
 
 use crate::heartbeat;
 
-/// How many descriptors a manager keeps for us, as systemd (254 and newer) says it.
+/// The variable in which systemd (254 and newer) passes how many descriptors it stores for us.
 pub(crate) const FDSTORE_VARIABLE: &str = "FDSTORE";
 
-/// Where a manager listens; nobody, where there is none.
+/// The connection to the manager, if there is one.
 #[derive(Debug)]
 pub(crate) struct ServiceManager {
     notify_socket: Option<(OwnedFd, SocketAddrUnix)>,
     watchdog: Option<Duration>,
-    /// Where it is told that all is well, if that is not where it is told everything else.
+    /// The eventfd that replaces WATCHDOG=1, under our own supervisor.
     heartbeat: Option<OwnedFd>,
     stores: bool,
 }
 
 impl ServiceManager {
-    /// The one that the environment names, which may have handed us a `heartbeat`.
+    /// Finds the manager in the environment, which may have passed us a `heartbeat`.
     pub(crate) fn from_environment(heartbeat: Option<OwnedFd>) -> Self {
         let notify_socket =
             env::var("NOTIFY_SOCKET").ok().and_then(|name| connect_notify_socket(&name));
@@ -48,17 +48,17 @@ impl ServiceManager {
         Self { notify_socket, watchdog: watchdog(|name| env::var(name).ok()), heartbeat, stores }
     }
 
-    /// Whether it keeps descriptors for the process that follows.
+    /// Whether the manager stores descriptors for a successor.
     pub(crate) fn stores(&self) -> bool {
         self.stores
     }
 
-    /// How often it wants to hear that all is well: twice in the time that it waits.
+    /// How often the manager wants WATCHDOG=1: twice within its timeout.
     pub(crate) fn watchdog(&self) -> Option<Duration> {
         self.watchdog
     }
 
-    /// Tells it that all is well.
+    /// Reports that the daemon is healthy.
     pub(crate) fn send_watchdog(&self) {
         match &self.heartbeat {
             Some(to) => heartbeat::send_heartbeat(to.as_fd()),
@@ -66,7 +66,7 @@ impl ServiceManager {
         }
     }
 
-    /// Tells it something. It may be gone, which is its own affair.
+    /// Sends a notification. Failure is ignored: the manager may be gone.
     pub(crate) fn notify(&self, what: &str) {
         let Some((socket, address)) = &self.notify_socket else { return };
         let _ = sendto(socket, what.as_bytes(), SendFlags::NOSIGNAL, address);
@@ -106,7 +106,7 @@ fn watchdog(variable: impl Fn(&str) -> Option<String>) -> Option<Duration> {
     ours.then(|| Duration::from_micros(waits / 2))
 }
 
-/// What a manager hands us at the start: descriptors and their names.
+/// Returns the descriptors that the manager passed at the start, with their names.
 pub(crate) fn inherited_fds() -> Vec<(String, OwnedFd)> {
     let variable = |name| env::var(name).ok();
     let ours = variable("LISTEN_PID") == Some(getpid().as_raw_nonzero().to_string());

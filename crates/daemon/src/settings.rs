@@ -1,4 +1,4 @@
-//! What holds: the flags, and below them the file.
+//! The effective settings: flags override the file.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use crate::config;
 use crate::rules::AccessRules;
 use crate::scheduling::SchedulingClass;
 
-/// The group that may open the device, where there is one of this name.
+/// The group that may open the device, if it exists.
 const DEVICE_GROUP: &str = "netmap";
 
-/// What a file or the flags say; `None` where nothing was said.
+/// Settings from a file or from flags; `None` if not set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct DaemonSettings {
     pub(crate) mode: Option<u32>,
@@ -29,17 +29,17 @@ pub(crate) struct DaemonSettings {
     pub(crate) access_rules: AccessRules,
 }
 
-/// Where settings come from, to read them again.
+/// The sources of settings, to read them again.
 #[derive(Debug, Clone)]
 pub(crate) struct SettingsSources {
     pub(crate) flags: DaemonSettings,
     pub(crate) file: Option<PathBuf>,
-    /// Whether the run directory was chosen by the one who started us.
+    /// Whether the run directory was set by a flag or by the environment.
     pub(crate) run_dir_typed: bool,
 }
 
 impl SettingsSources {
-    /// Reads the file below the flags, and what nobody said from the machine.
+    /// Reads the file, overrides it by the flags, and takes defaults from the machine.
     pub(crate) fn read(&self) -> Result<DaemonSettings, Diagnostic> {
         let accounts = Accounts::read();
         let file = self.file.as_ref().map(|path| config::read(path, &accounts)).transpose()?;
@@ -52,7 +52,7 @@ impl SettingsSources {
 }
 
 impl DaemonSettings {
-    /// These, and what `below` says where these say nothing. Rules and parameters are the file's.
+    /// Merges `below` into what is not set here. Rules and parameters are only in the file.
     fn or(&self, below: Self) -> Self {
         Self {
             mode: self.mode.or(below.mode),
@@ -69,13 +69,13 @@ impl DaemonSettings {
         }
     }
 
-    /// Threads that answer.
+    /// Number of threads that answer requests.
     pub(crate) fn workers(&self) -> usize {
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
         self.workers.unwrap_or(processors.clamp(2, 8))
     }
 
-    /// The link elsewhere, if one is wanted.
+    /// Returns the link outside the run directory, if one is wanted.
     pub(crate) fn link(&self) -> Option<&Path> {
         let link = self.link.as_deref().unwrap_or(Path::new("/dev/netmap"));
         Some(link).filter(|link| link.as_os_str() != "none")

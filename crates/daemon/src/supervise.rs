@@ -1,20 +1,21 @@
-//! `slipring daemon --supervise`: a service manager of our own, for one daemon.
+//! `slipring daemon --supervise`: our own service manager, for one daemon.
 //!
 //! ```text
-//!   supervisor                              worker: the daemon, as any manager would start it
-//!   RUN/supervisor-PID/notify    <--------  NOTIFY_SOCKET: READY=1, FDSTORE=1 with a descriptor, ..
-//!   descriptors by name          -------->  LISTEN_FDS, LISTEN_FDNAMES of the next worker
-//!   an eventfd                   <--------  all is well (`heartbeat`)
+//!   supervisor                          worker: the daemon, as any manager would start it
+//!   RUN/supervisor-PID/notify <-------  NOTIFY_SOCKET: READY=1, FDSTORE=1 with a descriptor, ..
+//!   descriptors by name       ------->  LISTEN_FDS, LISTEN_FDNAMES of the next worker
+//!   an eventfd                <-------  all is well (`heartbeat`)
 //! ```
 //!
-//! It does nothing that could fail: no frame, no client, no configuration passes through it. A
-//! worker that dies is followed at once by another, which has all that the first had stored; one
-//! that does not answer any more is killed, and so followed as well. Ten deaths in ten seconds are taken for the fault of what was stored: the next worker starts afresh,
-//! and where that ends in ten more, so does the supervisor. What a worker tells goes on to the
-//! manager that started us, if one did.
+//! The supervisor does nothing that could fail: no frame, client or configuration passes through
+//! it. When a worker dies, the next one starts at once with everything that the first had stored. A
+//! worker that no longer answers is killed, and thus replaced as well. Ten deaths within ten
+//! seconds are blamed on the stored state: the next worker starts without it, and after ten more
+//! the supervisor ends too. All other notifications of a worker are forwarded to the manager that
+//! started us, if any.
 //!
-//! The socket lies where nobody else can reach it: one who fills it would keep the worker from
-//! storing what it must store before it answers a program.
+//! The socket is in a directory that no other user can enter: a user who could fill it would keep
+//! the worker from storing what it must store before it answers a program.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::env;
@@ -44,29 +45,29 @@ use crate::scheduling::SchedulingClass;
 use crate::service_manager::{self, ServiceManager};
 use crate::settings::{DaemonSettings, SettingsSources};
 
-/// How many descriptors we keep: one for the device, a few for each user and network namespace.
+/// Number of descriptors we store: one for the device, a few per user and network namespace.
 const MAX_STORED_FDS: &str = "65536";
-/// The first number of those that are handed on.
+/// The first descriptor number passed to the worker.
 const FIRST_PASSED_FD: i32 = 3;
-/// Bytes of a message.
+/// Maximum size of a notification in bytes.
 const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// So many deaths within [`SOON`] are no accident.
+/// Number of deaths within [`DEATH_WINDOW`] that are no accident.
 const MAX_RECENT_DEATHS: usize = 10;
 const DEATH_WINDOW: Duration = Duration::from_secs(10);
-/// How long the worker is waited for at a time.
+/// Timeout of one wait for the worker.
 const WAIT_PERIOD: Timespec =
     Timespec { tv_sec: 0, tv_nsec: heartbeat::HEARTBEAT_PERIOD.subsec_nanos() as i64 };
-/// How the directories begin in which supervisors listen; a process number follows.
+/// Prefix of the directories in which supervisors listen; a process id follows.
 const DIRECTORY_PREFIX: &str = "supervisor-";
 
-/// Serves by a worker, and by the next when that dies.
+/// Runs a worker, and another whenever it dies.
 pub(crate) fn run(
     sources: &SettingsSources,
     settings: &DaemonSettings,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
-    // One that is starved could not follow a worker that is not.
+    // A starved supervisor could not replace a worker that is not starved.
     settings.scheduling.map_or(Ok(()), SchedulingClass::apply)?;
     let signals = Signals::install()?;
     let run_dir = run_dir(sources, settings, session)?;
@@ -89,7 +90,7 @@ pub(crate) fn run(
         if status.success() || signals.stopping() {
             return Ok(exit_of(status));
         }
-        // It ended by itself with nothing to go on with, and has said why it cannot begin.
+        // It ended by itself with nothing to resume, and has reported why it cannot start.
         let has_said_why = status.signal().is_none();
         if has_said_why && !supervisor.is_ready && supervisor.stored_fds.is_empty() {
             return Ok(exit_of(status));
@@ -101,7 +102,8 @@ pub(crate) fn run(
                 .warn(format_args!("the worker has ended ({how}): another takes over"))?;
             continue;
         }
-        // Closed here, so that programs are told now: the connection ends with its last descriptor.
+        // Closed here, so that programs get errors now: the connection ends with its last
+        // descriptor.
         supervisor.stored_fds.clear();
         if is_afresh {
             return Err(Diagnostic::new(SR0303, "no worker stays alive")
@@ -122,12 +124,12 @@ pub(crate) fn run(
     }
 }
 
-/// When workers ended.
+/// Times at which workers ended.
 #[derive(Debug, Default)]
 struct WorkerExitTimes(VecDeque<Instant>);
 
 impl WorkerExitTimes {
-    /// One more; whether they are too many in too short a time.
+    /// Records one more; returns whether there were too many in too short a time.
     fn record(&mut self, now: Instant) -> bool {
         self.0.push_back(now);
         if self.0.len() < MAX_RECENT_DEATHS {
@@ -138,15 +140,15 @@ impl WorkerExitTimes {
     }
 }
 
-/// The end of a worker.
+/// How a worker ended.
 struct WorkerExit {
     status: ExitStatus,
-    /// We have killed it, as it did not answer.
+    /// Whether we killed it because it did not answer.
     hung: bool,
 }
 
 impl WorkerExit {
-    /// As it is told.
+    /// Describes the end for messages.
     fn describe(&self) -> String {
         match self.status.signal() {
             Some(_) if self.hung => {
@@ -158,25 +160,25 @@ impl WorkerExit {
     }
 }
 
-/// Our own end, as the worker's was.
+/// Our own exit status, the same as the worker's.
 fn exit_of(ended: ExitStatus) -> Exit {
     let same = |exit: &Exit| ended.code() == Some(*exit as i32);
     Exit::ALL.into_iter().find(same).unwrap_or(Exit::Machine)
 }
 
 struct Supervisor {
-    /// Who started us.
+    /// The manager that started us.
     manager: ServiceManager,
     stored_fds: BTreeMap<String, OwnedFd>,
     is_ready: bool,
-    /// The worker is about to end: nobody waits for its answers.
+    /// Whether the worker is about to end, so that its silence does not matter.
     is_stopping: bool,
-    /// When the manager above was last told that all is well.
+    /// When we last reported to our own manager that all is well.
     last_notified: Instant,
 }
 
 impl Supervisor {
-    /// One worker, from its start to its end.
+    /// Runs one worker from its start to its end.
     fn serve(&mut self, socket: &NotifySocket, signals: &Signals) -> Result<WorkerExit, Failure> {
         (self.is_ready, self.is_stopping) = (false, false);
         let heartbeat = Heartbeat::new()?;
@@ -185,24 +187,24 @@ impl Supervisor {
     }
 
     fn start(&self, socket: &NotifySocket, heartbeat: &Heartbeat) -> Result<Child, Failure> {
-        // The shell alone knows its number, which stays when it becomes the worker.
+        // Only the shell knows its process id, which `exec` keeps for the worker.
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "LISTEN_PID=$$ exec \"$@\"", "sh"]).arg(env::current_exe()?);
         command.args(worker_args(env::args_os()));
         let kept = self.stored_fds.iter().map(|(name, fd)| (name.as_str(), fd.as_fd()));
         let (names, fds): (Vec<_>, Vec<_>) =
             kept.chain([(heartbeat::HEARTBEAT_FD_NAME, heartbeat.fd())]).unzip();
-        // A worker says twice in this time that it is alive.
+        // A worker signals twice in this time that it is alive.
         let watchdog = (heartbeat::HEARTBEAT_PERIOD * 2).as_micros();
         command
             .env("NOTIFY_SOCKET", socket.dir.join(NotifySocket::SOCKET_NAME))
             .env(service_manager::FDSTORE_VARIABLE, MAX_STORED_FDS)
             .env("LISTEN_FDS", names.len().to_string())
             .env("LISTEN_FDNAMES", names.join(":"))
-            // The watchdog above hears the worker through us.
+            // Our own manager's watchdog gets the worker's heartbeat through us.
             .env("WATCHDOG_USEC", watchdog.to_string())
             .env_remove("WATCHDOG_PID")
-            // What a terminal sends to all of its group we pass on, once.
+            // A terminal's signal to its process group must reach the worker only once, through us.
             .process_group(0);
         let mapped = |(fd, child_fd): (BorrowedFd<'_>, i32)| {
             Ok(FdMapping { parent_fd: fd.try_clone_to_owned()?, child_fd })
@@ -213,8 +215,8 @@ impl Supervisor {
         Ok(command.spawn()?)
     }
 
-    /// Hears the worker, passes signals on to it, and keeps what it says is to be kept, until it
-    /// ends; one that hangs is killed.
+    /// Waits for the worker's end. Meanwhile stores its descriptors, forwards signals to it, and
+    /// kills it if it hangs.
     fn watch(
         &mut self,
         worker: &mut Child,
@@ -228,11 +230,11 @@ impl Supervisor {
         loop {
             let fds = [socket.socket.as_fd(), signals.wake_fd(), process.as_fd(), heartbeat.fd()];
             let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-            // Interrupted or not: all of them are looked at.
+            // Whether interrupted or not, all descriptors are checked below.
             let _ = poll(&mut fds, Some(&WAIT_PERIOD));
             let has_ended = !fds[2].revents().is_empty();
             signals.acknowledge();
-            // What it said before its end counts.
+            // What it sent before its end counts.
             while let Some((text, fd)) = socket.recv() {
                 self.handle_message(&text, fd);
             }
@@ -247,7 +249,7 @@ impl Supervisor {
                 let hangs = heartbeat.record_miss(pid, self.is_ready) && !self.is_stopping;
                 hung |= hangs && kill_process(pid, Signal::KILL).is_ok();
             }
-            // One that ends just now needs no signal any more.
+            // If it ends just now, it needs no signal any more.
             if signals.stopping() && !told_to_stop {
                 let _ = kill_process(pid, Signal::TERM);
                 (told_to_stop, self.is_stopping) = (true, true);
@@ -258,7 +260,7 @@ impl Supervisor {
         }
     }
 
-    /// The worker is alive, and so are we: says so to a manager that wants to hear it.
+    /// Reports to our own manager, if it wants that, that the worker and we are alive.
     fn notify_manager(&mut self) {
         let now = Instant::now();
         let is_due = |often: Duration| now.duration_since(self.last_notified) >= often;
@@ -285,17 +287,19 @@ impl Supervisor {
     }
 }
 
-/// The words of the worker: ours, without the one that makes us the supervisor.
+/// Returns the worker's arguments: ours, without the flag that makes us the supervisor.
 fn worker_args(mut all: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let name = all.next().map(PathBuf::from).unwrap_or_default();
     let rest = all.filter(|word| word != "--supervise");
-    // By that name, which its own file has not, a program is the daemon without being told so.
+    // A program of that name is the daemon without the word `daemon`; its executable's name
+    // differs.
     let implied =
         name.file_name().is_some_and(|name| name.to_string_lossy().ends_with("slipringd"));
     implied.then(|| OsString::from("daemon")).into_iter().chain(rest).collect()
 }
 
-/// Where the worker is heard, in a directory that only our user can enter; both go with it.
+/// The socket on which the worker reports, in a directory that only our user can enter. Both are
+/// removed on drop.
 struct NotifySocket {
     socket: UnixDatagram,
     dir: PathBuf,
@@ -315,7 +319,7 @@ impl NotifySocket {
         Ok(Self { socket, dir })
     }
 
-    /// The next message of a process with our rights, with a descriptor if it brings one.
+    /// Returns the next message from a process of our user, with its descriptor if it has one.
     fn recv(&self) -> Option<(String, Option<OwnedFd>)> {
         loop {
             let mut bytes = [0; MAX_MESSAGE_BYTES];
@@ -344,12 +348,12 @@ impl NotifySocket {
 
 impl Drop for NotifySocket {
     fn drop(&mut self) {
-        // What cannot be removed now, the next supervisor removes.
+        // If it cannot be removed now, the next supervisor removes it.
         let _ = fs::remove_dir_all(&self.dir);
     }
 }
 
-/// Removes what killed supervisors left.
+/// Removes the directories of killed supervisors.
 fn remove_dead(run_dir: &Path) {
     for entry in fs::read_dir(run_dir).into_iter().flatten().flatten() {
         let name = entry.file_name();

@@ -1,5 +1,5 @@
-//! The program as tests call it: words in, what was said and the exit status out, in this process.
-//! Its run directory is the process's own.
+//! Runs the program inside a test: arguments in; output and exit status out. Its run directory
+//! belongs to this process.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use slipring_cli::{CliProgram, OutputStreams, Verb, flags};
 
-/// What a run said.
+/// The result of a run.
 pub struct CapturedRun {
     /// Its exit status.
     pub status: u8,
@@ -18,7 +18,7 @@ pub struct CapturedRun {
     pub stderr: String,
 }
 
-/// Runs `slipring VERB ARGS`. In words with an `@`, what follows it is a file in `dir`.
+/// Runs `slipring VERB ARGS`. In words with an `@`, the text after it names a file in `dir`.
 pub fn run_captured(verbs: &'static [Verb], verb: &str, args: &str, dir: &Path) -> CapturedRun {
     let word = |word: &str| match word.split_once('@') {
         Some((before, name)) => OsString::from(format!("{before}{}", dir.join(name).display())),
@@ -36,7 +36,7 @@ pub fn run_captured(verbs: &'static [Verb], verb: &str, args: &str, dir: &Path) 
     let run_dir = std::env::temp_dir().join(format!("slipring-said-{}", std::process::id()));
     flags::stand_in_run_dir(run_dir.clone());
     let status = program.run(&words, streams);
-    // Made where a run was published, and empty after the last one.
+    // The directory exists if a run was published, and is empty after the last one.
     let _ = std::fs::remove_dir(run_dir);
     CapturedRun { status, stdout: data.text(), stderr: talk.text() }
 }

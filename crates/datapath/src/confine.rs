@@ -1,16 +1,16 @@
-//! What a program gives up once its ports are open.
+//! The privileges that a program drops once its ports are open.
 //!
-//! | kept | by whom | what for |
+//! | kept | by | used for |
 //! |---|---|---|
 //! | nothing | every program | |
-//! | CAP_NET_ADMIN | with a port of an interface | to put the interface's settings back at the end |
-//! | CAP_DAC_OVERRIDE | with files or sockets that it opens later | those of other users, as root may |
+//! | CAP_NET_ADMIN | with a port of an interface | to restore the interface's settings at the end |
+//! | CAP_DAC_OVERRIDE | with files or sockets opened later | to open other users' files |
 //! | CAP_NET_BIND_SERVICE | with a server on a port below 1024 | to listen there |
 //!
-//! A capability that the process did not have is not gained. Threads with a priority get it by
-//! resource limits that are raised before, or, where those may not be raised, keep CAP_SYS_NICE.
+//! A process never gains capabilities. Threads with a priority get it by resource limits that are
+//! raised beforehand; if those cannot be raised, CAP_SYS_NICE is kept.
 //!
-//! Not for `slipring run` and `demo`, which execute programs; the daemon has a list of its own.
+//! Not for `slipring run` and `demo`, which execute programs; the daemon has its own list.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -23,12 +23,12 @@ use slipring_confine::{CapabilitySet, FORBIDDEN_CALLS, SETUP_ONLY_CALLS, confine
 use slipring_core::kinds;
 use slipring_port::Port;
 
-/// What RLIMIT_NICE says where a thread may have every nice value down to -20.
+/// RLIMIT_NICE that allows every nice value down to -20.
 const RLIMIT_NICE_ALL: u64 = 40;
-/// The same of RLIMIT_RTPRIO, for real-time priorities.
+/// RLIMIT_RTPRIO that allows every real-time priority.
 const MAX_RT_PRIORITY: u64 = 99;
 
-/// What is left to a program, in the making.
+/// Collects the capabilities that a program keeps, and then drops the rest.
 #[derive(Debug, Clone, Copy)]
 #[must_use]
 pub struct Confinement {
@@ -36,24 +36,24 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// Nothing is left.
+    /// Keeps nothing.
     pub fn drop_all() -> Self {
         Self { kept: CapabilitySet::empty() }
     }
 
-    /// What these ports need until they are closed.
+    /// Keeps what these ports need until they are closed.
     pub fn for_ports(ports: &[Port]) -> Self {
         let kept = ports.iter().map(|port| kinds::capabilities_to_keep(&port.info));
         Self { kept: kept.fold(CapabilitySet::empty(), CapabilitySet::union) }
     }
 
-    /// The program opens files, or sockets in the file system, that it does not know of yet.
+    /// Keeps what the program needs to open files, or sockets in the file system, later.
     pub fn opening_files(self) -> Self {
         Self { kept: self.kept | CapabilitySet::DAC_OVERRIDE }
     }
 
-    /// The program is going to serve metrics at `place`, if any: an address with a port, or the path
-    /// of a socket. What `--metrics` names, [`Self::begin`] knows.
+    /// Keeps what the program needs to serve metrics at `place`, if any: an address with a port, or
+    /// the path of a socket. [`Self::begin`] handles the address of `--metrics` itself.
     pub fn serving_metrics(self, place: Option<&str>) -> Self {
         let Some(place) = place else { return self };
         if place.contains('/') {
@@ -62,7 +62,7 @@ impl Confinement {
         self.with_reserved_port(metrics::is_reserved(place))
     }
 
-    /// The program is going to listen on this TCP port.
+    /// Keeps what the program needs to listen on this TCP port.
     pub fn listening_on(self, port: u16) -> Self {
         self.with_reserved_port((1..FIRST_FREE_PORT).contains(&port))
     }
@@ -73,7 +73,7 @@ impl Confinement {
         Self { kept: self.kept | kept }
     }
 
-    /// Threads of the program are going to ask for a priority.
+    /// Keeps what threads of the program need to request a priority.
     pub fn with_priorities(self) -> Self {
         if !effective().contains(CapabilitySet::SYS_NICE) || raise_priority_limits() {
             return self;
@@ -81,13 +81,13 @@ impl Confinement {
         Self { kept: self.kept | CapabilitySet::SYS_NICE }
     }
 
-    /// Gives up everything else, for this thread and those that it starts from now on.
+    /// Drops everything else, for this thread and those that it starts from now on.
     ///
     /// # Errors
-    /// If stderr cannot be written, where it says what could not be given up.
+    /// If stderr, where it reports what could not be dropped, cannot be written.
     pub fn begin(self, session: &mut Session<'_>) -> Result<(), Failure> {
         let Self { kept } = self.serving_metrics(session.metrics.as_deref());
-        // What the run publishes there is to be removed at the end.
+        // The files that the run publishes there must be removed at the end.
         let publishing = match is_foreign_dir(&session.run_dir) {
             true => CapabilitySet::DAC_OVERRIDE,
             false => CapabilitySet::empty(),
@@ -97,7 +97,8 @@ impl Confinement {
     }
 }
 
-/// Whether the limits of nice values and real-time priorities are raised to all there are.
+/// Raises the limits of nice values and real-time priorities to the maximum; returns whether that
+/// worked.
 fn raise_priority_limits() -> bool {
     let raise = |resource, value| {
         let enough = getrlimit(resource).current.is_none_or(|current| current >= value);
@@ -106,7 +107,7 @@ fn raise_priority_limits() -> bool {
     raise(Resource::Nice, RLIMIT_NICE_ALL) && raise(Resource::Rtprio, MAX_RT_PRIORITY)
 }
 
-/// Whether a directory, or where it is to be made, belongs to another user.
+/// Whether a directory, or the parent in which it will be created, belongs to another user.
 fn is_foreign_dir(dir: &Path) -> bool {
     let mut owners = dir.ancestors().filter_map(|dir| fs::metadata(dir).ok());
     owners.next().is_some_and(|found| found.uid() != geteuid().as_raw())

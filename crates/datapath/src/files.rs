@@ -1,10 +1,11 @@
-//! Files of one run, kept apart: what is read is not written, and what is written has one writer.
+//! Keeps the files of one run apart: a file that is read is not written, and a file that is written
+//! has only one writer.
 //!
-//! A file is known by its device and number, so that links and other ways to write its path do not
-//! hide it; one that is not there yet, by its directory and name. Devices such as `/dev/null` may
-//! be given as often as one likes.
+//! A file is identified by device and inode number, so that links and other spellings of its path
+//! do not hide it; a new file, by directory and name. Devices such as `/dev/null` may be used any
+//! number of times.
 //!
-//! Looks before anything is created. Not for: files that others write to meanwhile.
+//! The checks run before anything is created. Not for: files that other programs write meanwhile.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use slipring_cli::codes::{SR0003, SR0206};
 use slipring_cli::{Diagnostic, Failure};
 
-/// What a path leads to.
+/// Identity of the file at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum FileIdentity {
     Known { device: u64, number: u64 },
@@ -30,13 +31,13 @@ pub struct RunFile {
 }
 
 impl RunFile {
-    /// One that is read; `-` is the standard input.
+    /// A file that is read; `-` is standard input.
     #[must_use]
     pub fn read(path: &Path) -> Self {
         Self::with_stream(path, "/dev/stdin", false)
     }
 
-    /// One that is written; `-` is the standard output.
+    /// A file that is written; `-` is standard output.
     #[must_use]
     pub fn written(path: &Path) -> Self {
         Self::with_stream(path, "/dev/stdout", true)
@@ -48,7 +49,7 @@ impl RunFile {
         self.is_written
     }
 
-    /// The path as it was given.
+    /// Returns the path as it was given.
     #[must_use]
     pub fn display_path(&self) -> String {
         self.path.to_string_lossy().into_owned()
@@ -61,8 +62,8 @@ impl RunFile {
 }
 
 impl FileIdentity {
-    /// Nothing for devices and sockets, and for what cannot be looked at: who opens that will say
-    /// why.
+    /// Returns `None` for devices and sockets, and for files that cannot be examined: opening those
+    /// will report why.
     fn at(path: &Path) -> Option<Self> {
         match fs::metadata(path) {
             Ok(file) if file.is_file() || file.file_type().is_fifo() => {
@@ -78,7 +79,7 @@ impl FileIdentity {
     }
 }
 
-/// Refuses a run that would write over what it reads, or write one file twice.
+/// Refuses a run that would overwrite its own input, or write one file twice.
 ///
 /// # Errors
 /// The first such file.
@@ -96,10 +97,10 @@ pub fn check_distinct(files: &[RunFile]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses to write over captures that are there, unless that was asked for.
+/// Refuses to overwrite existing captures. Call this unless the user allows it.
 ///
 /// # Errors
-/// The first capture that is written although it exists.
+/// The first existing capture that would be written.
 pub fn check_overwrite(files: &[RunFile]) -> Result<(), Failure> {
     let there = |named: &&RunFile| {
         named.is_written && fs::metadata(&named.path).is_ok_and(|file| file.is_file())
@@ -113,7 +114,7 @@ pub fn check_overwrite(files: &[RunFile]) -> Result<(), Failure> {
     Err(error.with_help("add --overwrite, or name a capture that does not exist").into())
 }
 
-/// Whether what is written to a path goes to standard output, where reports are said.
+/// Whether output to a path goes to stdout, where reports go.
 #[must_use]
 pub fn is_stdout(path: &Path) -> bool {
     const NAMES: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];

@@ -1,8 +1,8 @@
-//! How deeply idle processors may sleep while a program spins.
+//! Limits the sleep states of idle CPUs while a program spins.
 //!
-//! A spinning program wants every other thread that it waits for, and every interrupt, at once. A
-//! processor that sleeps deeply needs up to hundreds of microseconds to wake; the kernel bounds
-//! that for as long as somebody holds `/dev/cpu_dma_latency` open with a number in it.
+//! A spinning program needs every thread that it waits for, and every interrupt, at once. A CPU in
+//! a deep sleep state takes up to hundreds of microseconds to wake; the kernel limits that as long
+//! as a process holds `/dev/cpu_dma_latency` open with a value written to it.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -12,13 +12,13 @@ const DEVICE_PATH: &str = "/dev/cpu_dma_latency";
 
 static LATENCY_REQUEST: OnceLock<Option<File>> = OnceLock::new();
 
-/// Asks the kernel for wake-ups without delay until the process ends; whether it granted them. Who
-/// may not ask does without.
+/// Requests wake-ups without delay until the process ends; returns whether the kernel granted them.
+/// Without permission, the program runs without them.
 pub fn request_no_latency() -> bool {
     LATENCY_REQUEST.get_or_init(|| request(DEVICE_PATH).ok()).is_some()
 }
 
-/// Opens the device and writes the greatest latency, in microseconds: none.
+/// Opens the device and writes the maximum latency, in microseconds: 0.
 fn request(device: &str) -> std::io::Result<File> {
     let mut file = OpenOptions::new().write(true).open(device)?;
     file.write_all(&0_i32.to_ne_bytes())?;

@@ -1,12 +1,12 @@
-//! What every program does with its ports: opens them by its flags, gives their queues to threads
-//! that end together, counts, and shows its counters to whoever looks.
+//! What every program does with its ports: opens them from flags, distributes their queues over
+//! threads that end together, counts, and publishes its counters.
 //!
 //! ```text
-//!   flags --> Opening --> ports --> Workers: a Task per thread --> Mover: sync, step, sleep
-//!                           '--> Meter --> reports, publish
+//!   flags --> PortOpening --> ports --> Workers: a task per thread --> PollLoop: sync, step, sleep
+//!                               '--> PortMeter --> reports, publish
 //! ```
 //!
-//! Not for: what a program does to frames.
+//! Not for: the processing of frames.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

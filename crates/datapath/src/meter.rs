@@ -1,4 +1,4 @@
-//! Reads the counters of running queues and puts them into reports.
+//! Reads the counters of running queues for reports.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use slipring_cli::report::{PortReport, PortTraffic};
 use slipring_cli::units::human;
 use slipring_port::{Nanos, Port, PortInfo, QueueCounters, QueueSnapshot, now};
 
-/// The counters of a command's ports; workers write them, this reads.
+/// The counters of a command's ports; workers write them, the meter reads them.
 #[derive(Clone)]
 pub struct PortMeter {
     start: Nanos,
-    /// When the interval that runs now began.
+    /// Start of the current interval.
     interval_start: Nanos,
     ports: Vec<MeteredPort>,
 }
@@ -29,23 +29,23 @@ struct MeteredPort {
 pub struct PortInterval {
     /// The port's name.
     pub name: String,
-    /// What changed.
+    /// The change during the interval.
     pub delta: TrafficDelta,
 }
 
-/// What changed between two snapshots.
+/// The change between two snapshots.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TrafficDelta {
     /// Packets received.
     pub rx: slipring_port::TrafficCounts,
     /// Packets sent.
     pub tx: slipring_port::TrafficCounts,
-    /// Packets dropped, for whatever cause.
+    /// Packets dropped, for any cause.
     pub dropped: u64,
 }
 
 impl PortMeter {
-    /// Starts the clock over these ports.
+    /// Starts the clock for these ports.
     pub fn new<'p>(ports: impl IntoIterator<Item = &'p Port>) -> Self {
         let metered = |port: &Port| MeteredPort {
             info: port.info.clone(),
@@ -56,33 +56,33 @@ impl PortMeter {
         Self { start, interval_start: start, ports: ports.into_iter().map(metered).collect() }
     }
 
-    /// Time since the start.
+    /// Returns the time since the start.
     pub fn elapsed(&self) -> Duration {
         Duration::from_nanos(now() - self.start)
     }
 
-    /// Totals since the start, a report per port.
+    /// Returns totals since the start, one report per port.
     pub fn reports(&self) -> Vec<PortReport> {
         self.ports.iter().map(MeteredPort::report).collect()
     }
 
-    /// Totals since the start of the `i`-th port.
+    /// Returns totals since the start of port `i`.
     pub fn total(&self, i: usize) -> QueueSnapshot {
         self.ports[i].snapshot()
     }
 
-    /// Every port's name, and its totals since the start.
+    /// Returns every port's name, with its totals since the start.
     pub fn snapshots(&self) -> impl Iterator<Item = (&str, QueueSnapshot)> {
         self.ports.iter().map(|port| (port.info.name.as_str(), port.snapshot()))
     }
 
-    /// Frames submitted to some port and not completed.
+    /// Returns the frames submitted to some port and not completed.
     pub fn in_flight(&self) -> u64 {
         self.ports.iter().map(|port| port.snapshot().in_flight).sum()
     }
 
-    /// Time since the last call, or the start: how long the [intervals](Self::intervals) are that
-    /// are looked at now.
+    /// Returns the time since the last call, or the start: the length of the
+    /// [intervals](Self::intervals) that are read next.
     pub fn begin_interval(&mut self) -> Duration {
         self.begin_interval_at(now())
     }
@@ -91,7 +91,7 @@ impl PortMeter {
         Duration::from_nanos(now.saturating_sub(std::mem::replace(&mut self.interval_start, now)))
     }
 
-    /// What changed since the last call, per port.
+    /// Returns the changes since the last call, per port.
     pub fn intervals(&mut self) -> Vec<PortInterval> {
         self.ports.iter_mut().map(MeteredPort::interval).collect()
     }
@@ -136,7 +136,7 @@ impl MeteredPort {
 }
 
 impl TrafficDelta {
-    /// From `before` to `after`.
+    /// Returns the change from `before` to `after`.
     pub fn between(before: &QueueSnapshot, after: &QueueSnapshot) -> Self {
         let minus = |a: slipring_port::TrafficCounts, b: slipring_port::TrafficCounts| {
             slipring_port::TrafficCounts {
@@ -154,12 +154,12 @@ impl TrafficDelta {
     }
 }
 
-/// Packets per second, as text.
+/// Formats packets per second.
 pub fn pps(packets: u64, time: Duration) -> String {
     human::packets_per_sec(packets as f64 / time.as_secs_f64().max(1e-9))
 }
 
-/// Bits per second of frames without CRC, preamble and gap, as text.
+/// Formats bits per second of frames without CRC, preamble and gap.
 pub fn bps(bytes: u64, time: Duration) -> String {
     human::bits_per_sec(bytes as f64 * 8.0 / time.as_secs_f64().max(1e-9))
 }

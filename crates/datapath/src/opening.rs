@@ -1,4 +1,4 @@
-//! The flags by which every command opens ports, and what may be wrapped around them.
+//! The flags by which every command opens ports, and the wrappers around their queues.
 
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -32,7 +32,7 @@ use crate::takeover::{self, TakeoverNotice};
 /// How the ports of one command are opened.
 #[derive(Debug, Clone)]
 pub struct PortOpening {
-    /// What the kinds are told.
+    /// Options for all kinds of ports.
     pub options: OpenOptions,
     /// How to wait for frames.
     pub wait_policy: WaitStrategy,
@@ -45,13 +45,13 @@ pub struct PortOpening {
 /// What a program does with a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortRole {
-    /// Frames only come from it.
+    /// Frames only come from the port.
     Source,
-    /// Frames go to it, and may come from it.
+    /// Frames go to the port, and may also come from it.
     Sink,
 }
 
-/// Adds the flags.
+/// Adds the flags to a command.
 pub fn flags(command: Command) -> Command {
     let value = |id: &'static str, name: &'static str, help: &'static str| {
         Arg::new(id).long(id).value_name(name).help(help).help_heading("Opening ports")
@@ -99,7 +99,7 @@ pub fn flags(command: Command) -> Command {
     ])
 }
 
-/// The first of the flags that was typed, as it is written: for ways to run that open no port.
+/// Returns the first of the flags that was typed, as written: for modes that open no port.
 pub fn first_typed_flag(matches: &ArgMatches) -> Option<String> {
     let known = flags(Command::new(""));
     let typed =
@@ -113,7 +113,7 @@ fn buf_size(text: &str) -> Result<u32, String> {
 }
 
 impl PortOpening {
-    /// What the flags say.
+    /// Parses the flags.
     pub fn of(matches: &ArgMatches) -> Self {
         let flag = |id: &str| matches.get_flag(id);
         let text = |id: &str| matches.get_one::<String>(id).map(String::as_str);
@@ -153,13 +153,13 @@ impl PortOpening {
         }
     }
 
-    /// Whether captures that exist may be written over.
+    /// Sets whether existing captures may be overwritten.
     pub fn overwriting(mut self, overwrite: bool) -> Self {
         self.overwrite = overwrite;
         self
     }
 
-    /// As no flag but these options says, for a program that says nothing.
+    /// Creates an opening with only these options, for a program without these flags.
     pub fn plain(options: OpenOptions) -> Self {
         Self {
             options,
@@ -171,8 +171,8 @@ impl PortOpening {
         }
     }
 
-    /// Opens the ports, in one region, and wraps what was asked for around them. Interfaces that
-    /// this takes from their host are told first, on stderr.
+    /// Opens the ports, in one region, with the requested wrappers. First prints a notice on stderr
+    /// for each interface that is taken from its host.
     ///
     /// # Errors
     /// The first port or capture that cannot be opened.
@@ -184,7 +184,8 @@ impl PortOpening {
         self.open_with_pipes(names, &[], session)
     }
 
-    /// The same with pipes of the program's own in that region, which come last and bare.
+    /// Does the same with the program's own pipes in that region, which come last and without
+    /// wrappers.
     pub fn open_with_pipes(
         &self,
         names: &[PortName],
@@ -213,19 +214,19 @@ impl PortOpening {
         Ok(ports)
     }
 
-    /// Says that a NIC and its own host rings are opened.
+    /// Declares that both a NIC and its own host rings are opened.
     pub fn with_host_rings(mut self, beside: bool) -> Self {
         self.options.uses_host_rings = beside;
         self
     }
 
-    /// Says that something with so many rings of its own will be wrapped around each port.
+    /// Declares that wrappers with this many additional rings are put around each port.
     pub fn with_layers(mut self, layers: u32) -> Self {
         self.options.reserve_factor += layers;
         self
     }
 
-    /// Says that a virtio-net header of so many bytes stands before each frame in the rings.
+    /// Declares that each frame in the rings follows a virtio-net header of this many bytes.
     pub fn with_vnet_header(mut self, bytes: u32) -> Self {
         self.options.vnet_hdr = bytes;
         self
@@ -238,9 +239,9 @@ impl PortOpening {
         Ok(Some(CaptureObserver::new(file).after_header(self.options.vnet_hdr as usize)))
     }
 
-    /// What a program that passes frames between ports does with each of them, where `goes` says
-    /// whether frames go to the port with an index: a capture that exists, or the standard input, is
-    /// read where it may be meant so, as the first port or as one that no frames go to.
+    /// Returns the role of each port in a program that forwards frames; `goes` says whether frames
+    /// go to the port with an index. An existing capture, or standard input, is read if possible:
+    /// as the first port, or as one that no frames go to.
     pub fn roles(ports: &[PortName], goes: impl Fn(usize) -> bool) -> Vec<(&PortName, PortRole)> {
         let is_there = |name: &str| name == "-" || Path::new(name).exists();
         let is_read = |at: usize, port: &PortName| !goes(at) || at == 0 && is_there(&port.name);
@@ -248,13 +249,13 @@ impl PortOpening {
         ports.iter().enumerate().map(|(at, port)| (port, role(at, port))).collect()
     }
 
-    /// Says what the program does with each of its ports, and which other files it reads or writes
-    /// itself. Captures to which frames go are written, also where the files exist and
-    /// `--overwrite` allows it; a capture that frames only come from is read.
+    /// Declares the role of each port, and the other files that the program reads or writes itself.
+    /// Captures that frames go to are written, even if the files exist and `--overwrite` allows it;
+    /// a capture that frames only come from is read.
     ///
     /// # Errors
-    /// A capture that exists and would be written over, one that is written twice, or one that is
-    /// read and written.
+    /// A capture that exists and would be overwritten, one that is written twice, or one that is
+    /// both read and written.
     pub fn with_roles<'p>(
         mut self,
         ports: impl IntoIterator<Item = (&'p PortName, PortRole)>,
@@ -278,28 +279,29 @@ impl PortOpening {
         Ok(self)
     }
 
-    /// Whether opening `name` takes an interface from its host, which is told then.
+    /// Whether opening `name` takes an interface from its host. Opening then prints a notice.
     pub fn takes_interface(&self, name: &PortName) -> bool {
         takeover::takes_interface(name, std::slice::from_ref(name), &self.options)
     }
 
-    /// For a program that only looks at frames: an interface that it takes could be listened to.
+    /// For a program that only observes frames: the notice says that the program could
+    /// listen on the interface instead.
     pub fn for_observer(mut self) -> Self {
         self.notice = TakeoverNotice::Listen;
         self
     }
 
-    /// As [`Self::open`], for a program that uses a port in one direction only.
+    /// Opens only one direction of a port, for a program that uses only that one.
     pub fn one_direction(mut self, direction: Interest) -> Self {
         self.options.direction = direction;
         self
     }
 }
 
-/// Refuses processors that this process may not run on: a thread would run wherever it likes.
+/// Refuses CPUs that this process may not use: a thread would run on any other CPU.
 ///
 /// # Errors
-/// The first one.
+/// The first such CPU.
 pub fn require_cpus(cpus: &[u32]) -> Result<(), Failure> {
     let allowed = sched_getaffinity(None).map_err(std::io::Error::from)?;
     let here = |cpu: u32| (cpu as usize) < CpuSet::MAX_CPU && allowed.is_set(cpu as usize);
@@ -311,10 +313,10 @@ pub fn require_cpus(cpus: &[u32]) -> Result<(), Failure> {
     Err(error.with_help(format!("there are: {}", all.join(", "))).into())
 }
 
-/// Waits until the interfaces of `ports` are up, for `time` at most, or for a signal.
+/// Waits until the interfaces of `ports` are up, for at most `time`, or until a signal.
 ///
 /// # Errors
-/// If the kernel tells of no link changes.
+/// If the kernel does not report link changes.
 pub fn wait_for_links(
     ports: &[PortName],
     time: Duration,
@@ -323,11 +325,11 @@ pub fn wait_for_links(
     wait_while(|| ports.iter().any(is_down), time, signals).map(|_| ())
 }
 
-/// Waits as long as `is_missing` holds of some link, for `time` at most, or until a signal asks to
-/// stop. Returns whether it held until the time was over.
+/// Waits as long as `is_missing` returns true, for at most `time`, or until a signal asks to stop.
+/// Returns whether it was true until the time was over.
 ///
 /// # Errors
-/// If the kernel tells of no link changes.
+/// If the kernel does not report link changes.
 pub fn wait_while(
     is_missing: impl Fn() -> bool,
     time: Duration,
@@ -347,7 +349,7 @@ pub fn wait_while(
             PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(events.as_fd(), PollFlags::IN),
         ];
-        // Interrupted or not: the links are looked at again.
+        // Interrupted or not: the links are checked again.
         let _ = poll(&mut fds, Some(&timeout));
         events.clear();
     }

@@ -1,4 +1,4 @@
-//! The loop of a thread that moves frames between ports, whatever happens to them on the way.
+//! The loop of a thread that moves frames between ports.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -7,47 +7,47 @@ use slipring_port::{Nanos, Queue, RunError, WaitSet, WaitStrategy, Waiter, now};
 
 use crate::workers::{WorkerTask, WorkersStop};
 
-/// A sleep that nothing ends is ended anyway, to look at everything again.
+/// Longest sleep; after it, everything is checked again.
 pub const MAX_SLEEP: Duration = Duration::from_millis(500);
-/// How often the drop counts that the kernel keeps are fetched.
+/// Interval for reading the drop counts that the kernel keeps.
 const STATS_PERIOD_NS: Nanos = 500_000_000;
 
-/// What one thread has to move.
+/// The work of one thread.
 pub trait PollLoop: WaitSet {
-    /// The queues that it waits for.
+    /// Returns the queues that it waits for.
     fn queues(&self) -> Vec<&dyn Queue>;
 
-    /// Moves one burst of each queue; how many slots or frames that were.
+    /// Moves one burst of each queue; returns the number of slots or frames.
     ///
     /// # Errors
-    /// A port that is lost.
+    /// If a port is lost.
     fn step(&mut self) -> Result<u32, RunError>;
 
-    /// Whether no more frames will come, and those that came are on their way.
+    /// Whether no more frames will come, and all received frames were processed.
     fn is_finished(&mut self) -> bool;
 
-    /// What also ends a wait, by becoming readable; [`Self::step`] sees to it.
+    /// Returns a descriptor that also ends a wait when readable; [`Self::step`] must handle it.
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Gets ready to wait; how long at most.
+    /// Prepares for a wait; returns its maximum length.
     fn before_wait(&mut self) -> Duration {
         MAX_SLEEP
     }
 
-    /// Fetches the drop counts that the kernel keeps.
+    /// Reads the drop counts that the kernel keeps.
     fn update_stats(&mut self);
 
-    /// Lets frames that wait or are on their way leave, for a bounded time.
+    /// Waits, for a bounded time, until waiting and queued frames have left.
     ///
     /// # Errors
-    /// A port that is lost.
+    /// If a port is lost.
     fn drain(&mut self) -> Result<(), RunError>;
 }
 
-/// The task of a thread that moves frames until it is told to stop, or captures were read
-/// through. `command` is whose errors they are.
+/// Creates the task of a thread that moves frames until it must stop, or until captures have been
+/// read completely. Errors name `command`.
 pub fn task(
     command: &'static str,
     mut mover: impl PollLoop + Send + 'static,

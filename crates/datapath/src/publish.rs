@@ -1,11 +1,11 @@
-//! Shows what a running command does to whoever looks: `slipring top`, or any reader of
+//! Publishes the counters of a running command for `slipring top`, or any reader of
 //! [`slipring_core::counters`].
 //!
-//! A thread of its own copies the figures that the command has anyway, some times a second while
-//! somebody looks, so a frame costs nothing more. While nobody does it sleeps: who looks wakes it
-//! by reading, and finds new figures a moment later. A command that cannot publish goes on.
+//! A separate thread copies existing counters several times a second while a reader is active, so
+//! there is no additional cost per frame. Otherwise the thread sleeps: reading wakes it, and new
+//! values appear a moment later. A command that cannot publish continues without.
 //!
-//! Not for: what a report tells in full; here stand the figures that are watched.
+//! Not for: complete reports; only counters worth watching are published.
 
 mod metrics;
 mod ports;
@@ -30,16 +30,16 @@ pub use metrics::serve_metrics;
 
 use crate::meter::PortMeter;
 
-/// Between two looks, where there are few links.
+/// Time between two updates, if there are few links.
 const MIN_PUBLISH_PERIOD: Duration = Duration::from_millis(100);
-/// Between two looks at most, as often as reports come anyway.
+/// Maximum time between two updates, as often as reports are made anyway.
 const MAX_PUBLISH_PERIOD: Duration = Duration::from_secs(1);
-/// The board shows all links at once, so thousands are shown less often.
+/// An update covers all links at once, so thousands of links are updated less often.
 const PUBLISH_PERIOD_PER_LINK: Duration = Duration::from_millis(1);
-/// How long figures are published after a look: the next one finds them there.
+/// How long updates continue after a read, so that the next reader finds them.
 const WATCHED_FOR_NS: Nanos = 3_000_000_000;
 
-/// Figures that are published until this is dropped.
+/// Publishes counters until dropped.
 pub struct PublishGuard {
     stop: Arc<PublisherStop>,
     thread: Option<JoinHandle<()>>,
@@ -51,34 +51,34 @@ struct PublisherStop {
     doorbell: Doorbell,
 }
 
-/// Waits until something is to be read, or for some time: `poll`.
+/// Waits until a descriptor is readable, or until a timeout: `poll`.
 type PollFn = fn(&mut [PollFd<'_>], Option<&Timespec>) -> rustix::io::Result<usize>;
 
-/// What a command has to show beside its ports: its links.
+/// The links of a command, which it publishes in addition to its ports.
 pub trait LinkMetrics: Send {
-    /// The name and the seed of the run.
+    /// Returns the name and the seed of the run.
     fn run(&self) -> (Option<String>, u64);
 
-    /// How many there are.
+    /// Returns the number of links.
     fn count(&self) -> usize;
 
-    /// Adds them and the meaning of their words.
+    /// Adds the links and the meaning of their words.
     fn describe(&self, names: &mut MetricSchema);
 
-    /// Adds their words as they are now; the time of that, 0 where it is not known.
+    /// Adds their current words; returns the time of these values, or 0 if it is unknown.
     fn sample(&mut self, words: &mut Vec<u64>) -> Nanos;
 
-    /// The causes of losses between them and a port.
+    /// Returns the causes of losses between the links and a port.
     fn boundary_loss_causes(&self) -> Vec<&'static str>;
 
-    /// Adds the packets that were lost so at port `at` when they were last looked at.
+    /// Adds the packets lost between the links and port `at`, as of the last [`Self::sample`].
     fn boundary_losses(&self, at: usize, words: &mut Vec<u64>);
 }
 
-/// Publishes the counters of ports, and the figures of links where there are any.
+/// Publishes the counters of ports, and those of links if there are any.
 ///
 /// # Errors
-/// If stderr cannot be written, where it says that there is nothing to watch.
+/// If stderr, where it reports that nothing can be published, cannot be written.
 pub fn start(
     meter: PortMeter,
     links: Option<Box<dyn LinkMetrics>>,
@@ -95,17 +95,17 @@ pub fn start(
 
 impl Drop for PublishGuard {
     fn drop(&mut self) {
-        // Relaxed: it tells of nothing but itself, and the bell rings until it is seen.
+        // Relaxed: the flag guards no other data, and the doorbell rings until it is seen.
         self.stop.is_set.store(true, Ordering::Relaxed);
         self.stop.doorbell.ring();
         if let Some(thread) = self.thread.take() {
-            // A panic was told by its thread already.
+            // The thread has already reported its panic.
             let _ = thread.join();
         }
     }
 }
 
-/// Where the words come from.
+/// The source of the published words.
 struct MetricsSource {
     meter: PortMeter,
     links: Option<Box<dyn LinkMetrics>>,
@@ -154,7 +154,7 @@ impl MetricsSource {
         let period = PUBLISH_PERIOD_PER_LINK
             .saturating_mul(links as u32)
             .clamp(MIN_PUBLISH_PERIOD, MAX_PUBLISH_PERIOD);
-        // Where nobody tells of readers, there may always be some.
+        // If readers cannot be detected, there may always be one.
         let readers = publisher.readers().ok();
         let (mut words, mut watched_until) = (Vec::new(), 0);
         loop {
@@ -176,7 +176,7 @@ impl MetricsSource {
 
     fn publish_once(&mut self, publisher: &mut Publisher, words: &mut Vec<u64>) {
         words.clear();
-        // Links that were never looked at have no time yet.
+        // Links that were never sampled have no time yet.
         let time = self.links.as_mut().map_or(0, |links| links.sample(words));
         for (at, (_, counts)) in self.meter.snapshots().enumerate() {
             ports::values(&counts, words);
@@ -187,7 +187,8 @@ impl MetricsSource {
         publisher.publish(if time > 0 { time } else { now() }, words.iter().copied());
     }
 
-    /// Waits for a reader, if that is asked for, or for some time, or until it is all over.
+    /// Waits for a reader (if `readers` is given), for `time` (if given), or until the publisher
+    /// stops.
     fn wait_for_readers(
         &self,
         stop: &PublisherStop,
@@ -199,7 +200,7 @@ impl MetricsSource {
         fds.extend(readers.map(|readers| PollFd::from_borrowed_fd(readers.as_fd(), PollFlags::IN)));
         match (self.wait)(&mut fds, limit.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
-            // The kernel is short of memory, or so: figures still come, if more slowly.
+            // The kernel may be short of memory: updates continue, but slower.
             Err(_) => sleep(time.unwrap_or(MAX_PUBLISH_PERIOD)),
         }
     }
@@ -214,7 +215,7 @@ mod tests {
 
     use super::*;
 
-    /// A link that counts how often it is looked at.
+    /// A link that counts how often it is sampled.
     struct Looks(Arc<AtomicU64>);
 
     impl LinkMetrics for Looks {
@@ -260,12 +261,12 @@ mod tests {
             }
         };
         eventually(&|| count() >= 1);
-        // Many times as long as between two looks.
+        // Many times the update period.
         sleep(10 * MIN_PUBLISH_PERIOD);
         assert_eq!(count(), 1, "nobody looks, and nothing is done");
         let mut reader = CountersReader::open(&running(dir.path())[0].path).unwrap();
         reader.read().unwrap();
-        // Woken once by that, and then again and again, though no further look comes.
+        // The read wakes the publisher once; updates then continue without further reads.
         eventually(&|| count() >= 5);
         assert!(reader.read().unwrap().words[0] >= 4);
         drop(publishing);

@@ -1,28 +1,28 @@
-//! Frames one at a time, where each may go another way: out of an rx ring, into a tx ring.
+//! Moves single frames from an rx ring to any tx ring.
 //!
-//! For programs that decide per frame. Whole batches that go one way are
-//! [`slipring_ring::forward`]'s.
+//! For programs that decide per frame. [`slipring_ring::forward`] moves whole batches to one ring.
 
 use slipring_port::{Queue, RunError};
 use slipring_ring::{RxRing, SlotFlags};
 
-/// Most slots that a frame takes (netmap's limit).
+/// Maximum slots of a frame (netmap's limit).
 const MAX_FRAGMENTS: u32 = 64;
 
-/// How many slots whole frames take among our first `most`; a single frame may take more.
+/// Returns the slots of whole frames among our first `most`; a single frame may have more.
 pub fn whole_frames(rx: &mut RxRing, most: u32) -> u32 {
     let count = rx.avail().min(most.max(MAX_FRAGMENTS));
     rx.whole_packets(count)
 }
 
-/// How many slots the frame takes that begins at our slot `at`, of `end` slots of whole frames.
+/// Returns the number of slots of the frame that begins at our slot `at`; whole frames end at
+/// `end`.
 #[inline]
 pub fn slots_of(rx: &RxRing, at: u32, end: u32) -> u32 {
     let more = |i: &u32| rx.slot(*i).is_some_and(|slot| slot.flags.has(SlotFlags::MOREFRAG));
     (at..end).take_while(more).count() as u32 + 1
 }
 
-/// The bytes of a frame: in place when it is in one slot, gathered in `scratch` otherwise.
+/// Returns the bytes of a frame: in place if it has one slot, else gathered in `scratch`.
 #[inline]
 pub fn bytes<'r>(rx: &'r mut RxRing, at: u32, slots: u32, scratch: &'r mut Vec<u8>) -> &'r [u8] {
     if slots == 1 {
@@ -41,17 +41,17 @@ pub struct BatchedTxQueue {
     pub queue: Box<dyn Queue>,
     /// Slots filled and not published.
     filled: u32,
-    /// Slots that are free behind those, as last seen.
+    /// Free slots after those, as of the last check.
     free: u32,
 }
 
 impl BatchedTxQueue {
-    /// Around a queue that nobody else fills.
+    /// Wraps a queue that has no other sender.
     pub fn new(queue: Box<dyn Queue>) -> Self {
         Self { queue, filled: 0, free: 0 }
     }
 
-    /// Whether a frame of so many slots fits.
+    /// Whether a frame of this many slots fits.
     #[inline]
     pub fn has_room(&mut self, slots: u32) -> bool {
         if self.free < slots {
@@ -60,15 +60,16 @@ impl BatchedTxQueue {
         slots <= self.free
     }
 
-    /// How many frames of one slot fit, of so many.
+    /// Returns how many frames of one slot fit, at most `most`.
     #[inline]
     pub fn room(&mut self, most: u32) -> u32 {
         let fits = self.has_room(most);
         if fits { most } else { self.free }
     }
 
-    /// Takes the frame in slots `at..at + slots` of `rx`: its buffers, where both rings lie in one
-    /// region and `may_swap`, else a copy. False, with nothing done, where it does not fit.
+    /// Forwards the frame in slots `at..at + slots` of `rx`: swaps its buffers if both rings are in
+    /// one region and `may_swap` is set, else copies. Returns false, and does nothing, if the frame
+    /// does not fit.
     #[inline]
     pub fn forward_frame(&mut self, rx: &mut RxRing, at: u32, slots: u32, may_swap: bool) -> bool {
         if !self.has_room(slots) {
@@ -89,7 +90,7 @@ impl BatchedTxQueue {
         true
     }
 
-    /// Copies a frame. False, with nothing done, where it does not fit.
+    /// Copies a frame. Returns false, and does nothing, if it does not fit.
     pub fn copy_frame(&mut self, frame: &[u8]) -> bool {
         let size = self.queue.rings().tx.buf_size() as usize;
         let slots = frame.len().div_ceil(size).max(1) as u32;
@@ -106,7 +107,7 @@ impl BatchedTxQueue {
         true
     }
 
-    /// Publishes what was filled, and syncs if there is anything to sync.
+    /// Publishes the filled slots, and syncs if there is anything to sync.
     pub fn flush(&mut self) -> Result<(), RunError> {
         let tx = self.queue.rings().tx;
         if self.filled > 0 {
@@ -118,13 +119,13 @@ impl BatchedTxQueue {
         self.queue.tx_sync()
     }
 
-    /// Takes slots back whose frames have left, where room is getting short.
+    /// Takes back slots of frames that have left, if room is getting short.
     pub fn reclaim(&mut self) -> Result<(), RunError> {
         let tx = self.queue.rings().tx;
         if tx.avail() >= tx.num_slots() / 2 { Ok(()) } else { self.queue.tx_sync() }
     }
 
-    /// Whether all that was sent has left.
+    /// Whether all sent frames have left.
     pub fn is_idle(&mut self) -> bool {
         self.filled == 0 && self.queue.rings().tx.with_driver() == 0
     }

@@ -1,10 +1,11 @@
-//! What takes an interface from its host says so first.
+//! Prints a notice before an interface is taken from its host.
 //!
-//! Until a port like `netmap:eth0` is closed the host's stack receives nothing from the interface,
-//! and in most modes sends nothing either. Whoever types that on the only way to a machine wants to
-//! know before it is done, and which spelling would not do it.
+//! Until a port like `netmap:eth0` is closed, the host's network stack receives nothing from the
+//! interface, and in most modes sends nothing either. A user who types that for the only connection
+//! to a machine needs to know before it happens, and which name would avoid it.
 //!
-//! Not for: programs called by a name of netmap's own (`pkt-gen`, `bridge`), which say netmap's
+//! Not for: programs called by one of netmap's names (`pkt-gen`, `bridge`), which print only
+//! netmap's messages: those names have always meant that ports take their interfaces.
 //! words only; that their ports take an interface is what those names always meant.
 
 use slipring_abi::name::{PortName, PortNameFlags, PortNameKind, RingSelection};
@@ -13,32 +14,32 @@ use slipring_core::kinds::{self, InterfaceUse};
 use slipring_port::OpenOptions;
 use slipring_port::iface::Iface;
 
-/// What a program says of an interface that it takes.
+/// The hint that a notice contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TakeoverNotice {
-    /// That `packet:` with `--shared` would leave the host its frames.
+    /// `packet:` with `--shared` would leave the host its frames.
     Shared,
-    /// That `packet:` alone would only listen.
+    /// `packet:` alone would only listen.
     Listen,
-    /// Nothing.
+    /// No hint.
     None,
 }
 
-/// Says which of these ports will take an interface from its host.
+/// Prints a notice for each of these ports that will take an interface from its host.
 ///
 /// # Errors
-/// If that cannot be written.
+/// If the notice cannot be written.
 pub(crate) fn warn_takeover(
     names: &[PortName],
     options: &OpenOptions,
     notice: TakeoverNotice,
     session: &mut Session<'_>,
 ) -> Result<(), Failure> {
-    // JSON has it in the mode of each port, and nothing but JSON on stderr.
+    // JSON reports contain this in the mode of each port, and stderr must contain only JSON.
     if session.classic.is_some() || session.reporter.format() != ReportFormat::Text {
         return Ok(());
     }
-    // Where there is none, or it carries the default route, opening it says so.
+    // If there is no interface, or it carries the default route, opening reports that.
     let is_given = |name: &&PortName| {
         let iface = Iface::find(&name.name);
         iface.is_ok_and(|iface| options.take_over || !iface.default_route())
@@ -60,8 +61,8 @@ fn line(name: &PortName, notice: TakeoverNotice) -> Option<String> {
     Some(format!("# {name} takes the interface from its host until this ends; {instead}"))
 }
 
-/// Whether opening `name`, one of `all`, takes an interface from its host. Where its host rings are
-/// opened as well, they are the host's way.
+/// Whether opening `name`, one of `all`, takes an interface from its host. It does not if the host
+/// rings are opened as well, since frames for the host pass through them.
 pub(crate) fn takes_interface(name: &PortName, all: &[PortName], options: &OpenOptions) -> bool {
     let nic =
         matches!(name.rings, RingSelection::All | RingSelection::One(_)) && name.pipe.is_none();

@@ -1,4 +1,4 @@
-//! Threads that move frames, and the loop that watches over them: signals, intervals, the end.
+//! Worker threads, and the loop that supervises them: signals, intervals, the end.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ struct WorkersState {
     failed: AtomicBool,
 }
 
-/// How threads are told to stop, and tell that they did.
+/// Tells threads to stop, and is notified when they end.
 #[derive(Clone)]
 pub struct WorkersStop {
     flag: Arc<AtomicBool>,
-    /// Rings for the threads once they are to stop.
+    /// Rings for the threads when they must stop.
     pub doorbell: Arc<Doorbell>,
-    /// Rings for the watcher when a thread ends.
+    /// Rings for the supervisor when a thread ends.
     worker_ended: Arc<Doorbell>,
 }
 
@@ -43,18 +43,18 @@ impl WorkersStop {
     }
 }
 
-/// What it is time for.
+/// An event for the supervisor's caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkersEvent {
-    /// The report of an interval.
+    /// An interval is over: report it.
     Interval,
-    /// A report that the user asked for.
+    /// The user asked for a report.
     Interim,
-    /// The configuration is to be read again.
+    /// The configuration must be read again.
     Reload,
 }
 
-/// What a thread runs.
+/// The work of a thread.
 pub type WorkerTask = Box<dyn FnOnce(&WorkersStop) -> Result<(), RunError> + Send>;
 
 impl Workers {
@@ -81,8 +81,8 @@ impl Workers {
         Ok(Self { threads, stop, state })
     }
 
-    /// Watches until a signal, the deadline, the end of all threads or the failure of one; calls
-    /// `report` once per `period` and for each USR1 (with true).
+    /// Supervises until a signal, the deadline, the end of all threads or the failure of one; calls
+    /// `report` once per `period`, and with true for each USR1.
     pub fn watch(
         &self,
         signals: &Signals,
@@ -97,7 +97,7 @@ impl Workers {
         })
     }
 
-    /// As [`Self::watch`], for a command that also reads its configuration again for each HUP.
+    /// Does the same, for a command that also reloads its configuration for each HUP.
     pub fn watch_with_reload(
         &self,
         signals: &Signals,
@@ -130,8 +130,8 @@ impl Workers {
         Ok(())
     }
 
-    /// Whether a thread is still at work and none has failed. Threads that end well leave the
-    /// others to end by themselves.
+    /// Whether a thread is still running and none has failed. Threads that end without an error
+    /// leave the others running.
     fn is_running(&self) -> bool {
         self.state.running.load(Ordering::Relaxed) > 0 && !self.state.failed.load(Ordering::Relaxed)
     }
@@ -145,13 +145,13 @@ impl Workers {
             PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.stop.worker_ended.as_fd(), PollFlags::IN),
         ];
-        // Interrupted or not: the caller looks at everything again.
+        // Interrupted or not: the caller checks everything again.
         let _ = poll(&mut fds, timeout.as_ref());
         signals.acknowledge();
         self.stop.worker_ended.clear();
     }
 
-    /// Stops all threads and waits for them; the first failure, if any.
+    /// Stops all threads and waits for them; returns the first failure, if any.
     pub fn finish(self) -> Result<(), RunError> {
         self.stop.flag.store(true, Ordering::Relaxed);
         self.stop.doorbell.ring();
@@ -166,11 +166,11 @@ impl Workers {
     }
 }
 
-/// How long an interface that is being removed may still be there, but down.
+/// How long an interface may still exist, but be down, while it is being removed.
 const REMOVAL_TIMEOUT_NS: Nanos = 200_000_000;
 
-/// The kernel takes an interface down before it removes it: a port notices the first, and the
-/// person wants to know of the second.
+/// Refines the error of a port that went down. The kernel takes an interface down before removing
+/// it: the port notices only the former, but the user needs to know of the latter.
 fn refine_link_error(mut error: RunError) -> RunError {
     let until = now() + REMOVAL_TIMEOUT_NS;
     while matches!(error.cause, RunCause::WentDown) && now() < until {

@@ -1,4 +1,4 @@
-//! Nanoseconds per frame, by frame size and window length; every tenth frame is a copy.
+//! Prints nanoseconds per frame, by frame size and window length; every tenth frame is a copy.
 
 use std::time::Instant;
 

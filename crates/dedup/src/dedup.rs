@@ -1,4 +1,4 @@
-//! The window and its verdicts.
+//! The deduplication window and its verdicts.
 
 use core::hash::Hasher;
 
@@ -8,45 +8,45 @@ use siphasher::sip::SipHasher13;
 use crate::limits::{DedupLimitError, DedupLimits};
 use crate::store::DedupStore;
 
-/// What a frame is.
+/// The verdict on a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DedupVerdict {
-    /// Not seen within the window: now remembered.
+    /// Not seen within the window; the frame is now remembered.
     Fresh,
     /// Seen within the window.
     Duplicate,
-    /// Hold mode only: the window is full. Hand out the oldest frame ([`Dedup::oldest`],
+    /// Hold mode only: the window is full. Send the oldest frame ([`Dedup::oldest`],
     /// [`Dedup::release`]) and offer this one again.
     Full,
 }
 
-/// What became of the frames offered. `frames = fresh + duplicates`.
+/// Counters of the frames offered. `frames = fresh + duplicates`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DedupCounters {
-    /// Frames offered, and their bytes.
+    /// Frames offered.
     pub frames: u64,
-    /// Bytes of them.
+    /// Bytes in all frames offered.
     pub bytes: u64,
-    /// Not seen before.
+    /// Frames not seen before.
     pub fresh: u64,
-    /// Seen within the window.
+    /// Frames seen within the window.
     pub duplicates: u64,
-    /// Bytes of the duplicates.
+    /// Bytes in the duplicates.
     pub duplicate_bytes: u64,
-    /// Left the window early, because memory was full.
+    /// Frames that left the window early because memory was full.
     pub forgotten_early: u64,
 }
 
-/// Remembers frames and recognises copies.
+/// Remembers frames and recognizes copies.
 ///
 /// ```
-/// use slipring_dedup::{Dedup, Limits, Verdict};
+/// use slipring_dedup::{Dedup, DedupLimits, DedupVerdict};
 ///
-/// let mut dedup = Dedup::new(Limits { frames: None, ..Limits::default() }, [1, 2])?;
-/// assert_eq!(dedup.offer(0, b"frame"), Verdict::Fresh);
-/// assert_eq!(dedup.offer(50_000, b"frame"), Verdict::Duplicate);
-/// assert_eq!(dedup.offer(50_001, b"frame"), Verdict::Fresh);
-/// # Ok::<(), slipring_dedup::LimitError>(())
+/// let mut dedup = Dedup::new(DedupLimits { frames: None, ..DedupLimits::default() }, [1, 2])?;
+/// assert_eq!(dedup.offer(0, b"frame"), DedupVerdict::Fresh);
+/// assert_eq!(dedup.offer(50_000, b"frame"), DedupVerdict::Duplicate);
+/// assert_eq!(dedup.offer(50_001, b"frame"), DedupVerdict::Fresh);
+/// # Ok::<(), slipring_dedup::DedupLimitError>(())
 /// ```
 #[derive(Debug)]
 pub struct Dedup {
@@ -54,17 +54,17 @@ pub struct Dedup {
     is_holding: bool,
     hasher: SipHasher13,
     store: DedupStore,
-    /// Numbers of stored frames, by the hash of the frame.
+    /// The numbers of the stored frames, by the frames' hashes.
     numbers: HashTable<u64>,
     latest_ns: u64,
     counters: DedupCounters,
 }
 
 impl Dedup {
-    /// Remembers by `limits`; `secret` keys the hash and should be random.
+    /// Makes an empty window with `limits`; `secret` keys the hash and should be random.
     ///
     /// # Errors
-    /// [`LimitError`] when the limits make no sense.
+    /// [`DedupLimitError`] if the limits are invalid.
     pub fn new(limits: DedupLimits, secret: [u64; 2]) -> Result<Self, DedupLimitError> {
         limits.check()?;
         Ok(Self {
@@ -78,13 +78,14 @@ impl Dedup {
         })
     }
 
-    /// The same, but frames stay until the caller takes them out with [`Self::release`].
+    /// Enables hold mode: frames stay until the caller removes them with [`Self::release`].
     #[must_use]
     pub fn holding(self) -> Self {
         Self { is_holding: true, ..self }
     }
 
-    /// Judges a frame that arrived at `now_ns`; an earlier time than the last one counts as that.
+    /// Decides about a frame that arrived at `now_ns`. An earlier time than the last one counts as
+    /// the last one.
     pub fn offer(&mut self, now_ns: u64, frame: &[u8]) -> DedupVerdict {
         self.latest_ns = self.latest_ns.max(now_ns);
         if !self.is_holding {
@@ -109,7 +110,8 @@ impl Dedup {
         DedupVerdict::Fresh
     }
 
-    /// The oldest frame, if it has left the window by `now_ns`: what hold mode sends next.
+    /// The oldest frame, if it has left the window by `now_ns`: the frame to send next in
+    /// hold mode.
     #[must_use]
     pub fn due(&self, now_ns: u64) -> Option<&[u8]> {
         let (_, entry) = self.store.oldest()?;
@@ -124,7 +126,7 @@ impl Dedup {
         Some(entry.arrival_ns.saturating_add(self.limits.window_ns?).saturating_add(1))
     }
 
-    /// The oldest frame, whether it is due or not.
+    /// The oldest frame, due or not.
     #[must_use]
     pub fn oldest(&self) -> Option<&[u8]> {
         self.store.oldest().map(|(_, entry)| self.store.frame(entry))
@@ -139,7 +141,7 @@ impl Dedup {
         self.store.pop();
     }
 
-    /// Frames remembered.
+    /// The number of remembered frames.
     #[must_use]
     pub fn len(&self) -> usize {
         self.store.len()
@@ -151,7 +153,7 @@ impl Dedup {
         self.store.len() == 0
     }
 
-    /// What became of all frames.
+    /// The counters of all frames.
     #[must_use]
     pub fn counters(&self) -> DedupCounters {
         self.counters
@@ -184,7 +186,7 @@ impl Dedup {
         }
     }
 
-    /// Makes room for one more frame; false where that is the caller's to do.
+    /// Makes space for one more frame; returns `false` if the caller must do so.
     fn make_room(&mut self, len: usize) -> bool {
         loop {
             let crowded = self.limits.frames.is_some_and(|frames| self.store.len() >= frames);

@@ -1,22 +1,22 @@
-//! Tells whether a frame was seen a moment ago.
+//! Detects frames that were seen a moment ago.
 //!
 //! ```text
-//!   offer ->  [ fresh frame | ... | fresh frame ]  -> forgotten, or handed out (hold mode)
-//!   newest end                       oldest end: too old, or one too many
+//!   offer ->  [ fresh frame | ... | fresh frame ]  -> forgotten, or sent (hold mode)
+//!   newest end                       oldest end: too old, or beyond the limit
 //! ```
 //!
-//! A frame is a *duplicate* when a frame of the same bytes was accepted no longer ago than the
-//! window, and no more than so many frames ago. Duplicates do not count as accepted, so copies that
-//! keep coming pass once per window.
+//! A frame is a *duplicate* if a frame with the same bytes was accepted within the window's time
+//! and within its number of frames. Duplicates do not count as accepted, so copies that keep coming
+//! pass once per window.
 //!
 //! # Invariants
-//! 1. Frames are equal when all their bytes are: the hash only finds candidates.
-//! 2. The hash is keyed by the caller's secret, so nobody can prepare frames that collide.
-//! 3. Memory is bounded: what does not fit leaves early, and is counted.
+//! 1. Frames are equal if all their bytes are: the hash only finds candidates.
+//! 2. The hash is keyed by the caller's secret, so an attacker cannot prepare frames that collide.
+//! 3. Memory is bounded: excess frames leave early, and are counted.
 //!
 //! Everything is a function of the frames, the times passed in and the secret.
 //!
-//! Not for: clocks, rings, or frames that differ in a byte and mean the same.
+//! Not for: clocks, rings, or frames that differ in a byte but mean the same.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

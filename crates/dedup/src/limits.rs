@@ -1,38 +1,38 @@
-//! How long and how many frames are remembered.
+//! The limits of the window, in time, frames and bytes.
 
-/// What a [`crate::Dedup`] remembers: frames that are within all of these.
+/// The limits of a [`crate::Dedup`]: it remembers the frames that are within all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DedupLimits {
-    /// For so many nanoseconds; `None` for ever.
+    /// Maximum age in ns; `None` for no limit.
     pub window_ns: Option<u64>,
-    /// The last so many; `None` for any number.
+    /// Maximum number of frames; `None` for no limit.
     pub frames: Option<usize>,
-    /// As many as fit so many bytes.
+    /// Maximum number of bytes.
     pub bytes: usize,
 }
 
 impl DedupLimits {
-    /// Bytes where nothing else is asked for.
+    /// The default of [`Self::bytes`].
     pub const DEFAULT_BYTES: usize = 256 << 20;
 }
 
 impl Default for DedupLimits {
-    /// The classic program's: 50 us, 10 frames.
+    /// The limits of the classic tool: 50 us, 10 frames.
     fn default() -> Self {
         Self { window_ns: Some(50_000), frames: Some(10), bytes: Self::DEFAULT_BYTES }
     }
 }
 
-/// Why limits make no sense.
+/// Why limits are invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DedupLimitError {
-    /// No frame would ever be remembered.
+    /// The window would never remember a frame.
     #[error("a window of no frames remembers nothing")]
     NoFrames,
-    /// Memory alone would say what a duplicate is.
+    /// Only memory would bound the window.
     #[error("neither time nor number of frames bounds the window")]
     Unbounded,
-    /// The longest frame has to fit.
+    /// The longest frame must fit.
     #[error("{0} bytes hold no frame of the longest kind (at least 128 KiB)")]
     Memory(usize),
 }

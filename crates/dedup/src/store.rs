@@ -1,10 +1,10 @@
-//! The remembered frames, oldest first, their bytes in one circular buffer.
+//! The remembered frames, oldest first, with their bytes in one circular buffer.
 //!
 //! ```text
 //!   buf  | newest |   free   | oldest | ... |  (unused) |
-//!                 ^ tail     ^ oldest.at
+//!                 ^ tail     ^ offset of the oldest
 //! ```
-//! A frame is never split; where the end of the buffer is too short for one it starts over at 0.
+//! A frame is never split: if the end of the buffer is too short for it, it starts over at 0.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -19,7 +19,7 @@ pub(crate) struct DedupEntry {
     len: usize,
 }
 
-/// Frames by a number that counts up from the first ever stored.
+/// Frames, numbered from the first one ever stored.
 #[derive(Debug, Default)]
 pub(crate) struct DedupStore {
     buf: Vec<u8>,
@@ -48,12 +48,12 @@ impl DedupStore {
         &self.buf[entry.offset..entry.offset + entry.len]
     }
 
-    /// The oldest one and its number.
+    /// The oldest entry and its number.
     pub(crate) fn oldest(&self) -> Option<(u64, &DedupEntry)> {
         Some((self.first, self.entries.front()?))
     }
 
-    /// Stores a frame; its number.
+    /// Stores a frame; returns its number.
     pub(crate) fn push(&mut self, hash: u64, arrival_ns: u64, frame: &[u8]) -> u64 {
         let at = match self.find_space(frame.len()) {
             Some(at) => at,
@@ -74,13 +74,13 @@ impl DedupStore {
         }
     }
 
-    /// Where `len` bytes in a row are free.
+    /// An offset with `len` contiguous free bytes.
     fn find_space(&self, len: usize) -> Option<usize> {
         let Some(oldest) = self.entries.front() else {
             return (len <= self.buf.len()).then_some(0);
         };
-        // A wrapped tail stays strictly below the oldest frame, so that `tail == oldest.at` means
-        // that no byte is stored.
+        // A wrapped tail stays strictly below the oldest frame, so that the tail equals the oldest
+        // offset only if no byte is stored.
         if self.tail < oldest.offset {
             return (self.tail + len < oldest.offset).then_some(self.tail);
         }
@@ -90,7 +90,8 @@ impl DedupStore {
         (len < oldest.offset).then_some(0)
     }
 
-    /// Moves all frames to a buffer of twice the size; where `len` bytes are free there.
+    /// Moves all frames to a buffer of at least twice the size; returns an offset with `len`
+    /// free bytes.
     fn grow(&mut self, len: usize) -> usize {
         let mut buf = vec![0; (2 * self.buf.len()).max(self.bytes + 2 * len + 4096)];
         let mut at = 0;

@@ -1,5 +1,5 @@
-//! What a packet costs through pipes and schedulers: millions a CPU-second, and how many times the
-//! floor, a bare queue of the same packets, in the same run.
+//! Measures the cost of a packet through pipes and schedulers: millions per CPU-second, and the
+//! ratio to the lower bound, a bare queue of the same packets, in the same run.
 //!
 //! `cargo run --release -p slipring-dummynet --example dummynet_cost [PART OF A NAME]`
 
@@ -47,13 +47,13 @@ fn line(name: &str, ns: f64, floor: f64) {
     println!("{name:<44} {:>8.1} {ns:>8.1} {:>9.1}", 1000.0 / ns, ns / floor);
 }
 
-/// The processor's time that this thread has had.
+/// Returns the CPU time of this thread.
 fn cpu_ns() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
 }
 
-/// The best of some runs, in ns a packet: the others were interrupted.
+/// Returns the best of several runs, in ns per packet: the others were interrupted.
 fn best(run: &mut dyn FnMut(u64)) -> f64 {
     let runs = (0..RUNS).map(|_| {
         let start = cpu_ns();
@@ -67,7 +67,7 @@ fn packet(handle: u32) -> ShaperPacket<u32> {
     ShaperPacket { handle, rule: 1, len: 64, ecn: Default::default() }
 }
 
-/// Packets in and out of a queue that holds as many as flows below.
+/// Passes packets through a queue with as many entries as the flows below.
 fn bare_queue() -> impl FnMut(u64) {
     let mut queue: VecDeque<ShaperPacket<u32>> = (0..FLOWS).map(packet).collect();
     move |packets| {
@@ -78,7 +78,8 @@ fn bare_queue() -> impl FnMut(u64) {
     }
 }
 
-/// Packets of `flows` flows in turn; each flow keeps two packets waiting if the link is slower.
+/// Sends packets of `flows` flows in turn; each flow keeps two packets waiting if the link is
+/// slower.
 fn through(config: &str, object: ShaperTarget, flows: u32) -> impl FnMut(u64) {
     let mut dummynet = Dummynet::new(1);
     for text in config.lines() {
@@ -97,7 +98,8 @@ fn through(config: &str, object: ShaperTarget, flows: u32) -> impl FnMut(u64) {
             ..ShaperFlowKey::default()
         })
         .collect();
-    // 64 bytes at 10 Gbit/s take 51.2 ns; so much a packet is offered, from a full start.
+    // 64 bytes at 10 Gbit/s take 51.2 ns: packets are offered at this rate, starting with full
+    // queues.
     let (mut at, mut now_ns, mut out) = (0usize, 0u64, 0u64);
     let mut step = move |gap_ns: u64| {
         now_ns += gap_ns;
@@ -112,7 +114,8 @@ fn through(config: &str, object: ShaperTarget, flows: u32) -> impl FnMut(u64) {
     move |packets| (0..packets).for_each(|n| step(51 + u64::from(n % 5 == 0)))
 }
 
-/// Of packets offered ten times too fast, how many leave within the same nanosecond at most.
+/// Returns how many packets leave within the same nanosecond, at most, of packets offered at ten
+/// times the rate.
 fn largest_burst() -> usize {
     let mut dummynet = Dummynet::new(1);
     let Ok(DummynetCommand::Config(config)) =

@@ -1,4 +1,4 @@
-//! The engine: packets in, packets out at their times.
+//! The engine: packets go in, and come out at their release times.
 //!
 //! ```text
 //!   submit --> flowset (by rule) --> instance (by mask) --> queue --.
@@ -6,8 +6,8 @@
 //!   release <-- delay <-- link <------------------------------------'
 //! ```
 //!
-//! Nothing happens between calls: what a link would have done since the last one is made up for,
-//! each packet at its own time.
+//! Nothing happens between calls. A call catches up on what the links would have done since the
+//! last one, each packet at its own time.
 
 mod admission;
 mod configure;
@@ -50,27 +50,27 @@ use crate::text::QueueCaps;
 /// What the sender of a packet is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubmitResult {
-    /// It was taken in, or lost without saying so (`noerror`).
+    /// The packet was accepted, or lost silently (`noerror`).
     Accepted,
-    /// It was lost.
+    /// The packet was lost.
     Refused,
 }
 
-/// Settings of the engine, with their names as sysctls.
+/// Settings of the engine, with their sysctl names and defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShaperSettings {
-    /// `net.inet.ip.fw.one_pass`: packets that are through are accepted; true.
+    /// `net.inet.ip.fw.one_pass`: whether released packets are accepted; true.
     pub one_pass: bool,
-    /// `net.inet.ip.dummynet.hash_size`: `buckets` where none are given; 64.
+    /// `net.inet.ip.dummynet.hash_size`: the default of `buckets`; 64.
     pub hash_size: u32,
-    /// After how many ns without a packet a dynamic queue or pipe is forgotten; 10 s.
-    /// ([`u64::MAX`] is `net.inet.ip.dummynet.expire=0`.)
+    /// Idle time in ns after which a dynamic queue or pipe is removed; 10 s. ([`u64::MAX`] is
+    /// `net.inet.ip.dummynet.expire=0`.)
     pub expire_ns: u64,
-    /// Most dynamic queues of one instance, and most instances of one scheduler; 262144.
+    /// Maximum number of dynamic queues per instance, and of instances per scheduler; 262144.
     pub max_dynamic: usize,
-    /// What a queue may be told to hold. Who reads commands asks for it.
+    /// Caps on queue sizes. The command parser applies them.
     pub caps: QueueCaps,
-    /// Sizes of packets that RED counts by; for objects configured from now on.
+    /// Packet sizes that RED uses, for objects that are configured from now on.
     pub red: RedSizes,
 }
 
@@ -90,46 +90,46 @@ impl Default for ShaperSettings {
 /// dummynet.
 ///
 /// ```
-/// use slipring_dummynet::{Config, Dummynet, Event, Object, Packet};
-/// use slipring_dummynet::flow::FlowKey;
-/// use slipring_dummynet::text::Command;
+/// use slipring_dummynet::{ShaperConfig, Dummynet, ShaperEvent, ShaperTarget, ShaperPacket};
+/// use slipring_dummynet::flow::ShaperFlowKey;
+/// use slipring_dummynet::text::DummynetCommand;
 ///
 /// let mut dummynet = Dummynet::new(7);
-/// let Ok(Command::Config(config)) = Command::parse("pipe 1 config bw 10Mbit/s delay 20ms") else {
+/// let Ok(DummynetCommand::ShaperConfig(config)) = DummynetCommand::parse("pipe 1 config bw 10Mbit/s delay 20ms") else {
 ///     unreachable!()
 /// };
 /// dummynet.configure(0, config, &mut |_| {})?;
-/// let packet = Packet { handle: 'a', rule: 100, len: 1250, ecn: Default::default() };
-/// dummynet.submit(0, Object::Pipe(1), &FlowKey::default(), packet, &mut |_| {});
+/// let packet = ShaperPacket { handle: 'a', rule: 100, len: 1250, ecn: Default::default() };
+/// dummynet.submit(0, ShaperTarget::Pipe(1), &ShaperFlowKey::default(), packet, &mut |_| {});
 /// // 10,000 bits take 1 ms; then the delay.
 /// assert_eq!(dummynet.next_release(), Some(21_000_000));
 /// let mut released = Vec::new();
 /// dummynet.release(21_000_000, &mut |event| released.push(event));
-/// assert!(matches!(released[..], [Event::Released { handle: 'a', at_ns: 21_000_000, .. }]));
+/// assert!(matches!(released[..], [ShaperEvent::Released { handle: 'a', at_ns: 21_000_000, .. }]));
 /// # Ok::<(), slipring_dummynet::ConfigError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Dummynet<H> {
     settings: ShaperSettings,
     seed: u64,
-    /// Of hashes.
+    /// Keys of the flow hashes.
     keys: [u64; 2],
-    /// The latest time that was told.
+    /// The latest time of any call.
     now_ns: u64,
     objects: ShaperObjectTable,
     instances: Vec<SchedInstance<H>>,
     free: Vec<u32>,
-    /// Instances made so far: their random streams are numbered.
+    /// Number of instances created so far; it numbers their random streams.
     instances_created: u64,
     pool: PacketPool<H>,
-    /// When instances are to be served.
+    /// When instances must be served.
     events: Wheel<u32>,
     delay_lines: DelayLines<DelayedPacket<H>>,
     counters: ShaperCounters,
 }
 
 impl<H: Copy> Dummynet<H> {
-    /// Makes an engine without objects. The same seed draws the same losses.
+    /// Builds an engine without objects. The same seed gives the same losses.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut keys = Stream::new(seed, "dummynet/hash");
@@ -149,19 +149,19 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// The settings; changes hold from the next call on.
+    /// The settings; changes apply from the next call on.
     pub const fn settings_mut(&mut self) -> &mut ShaperSettings {
         &mut self.settings
     }
 
-    /// What happened so far, and what is inside.
+    /// Returns the counters of the engine.
     #[must_use]
     pub const fn counters(&self) -> ShaperCounters {
         self.counters
     }
 
-    /// What happened to the packets of rules that say `pipe N`, or to those of the queues of
-    /// scheduler N, since it was made.
+    /// Returns the counters of the packets of `pipe N` rules, or of the queues of scheduler N,
+    /// since it was created.
     #[must_use]
     pub fn counters_of(&self, kind: ObjectKind, number: ObjectNumber) -> Option<ShaperCounters> {
         let number = match kind {
@@ -173,7 +173,7 @@ impl<H: Copy> Dummynet<H> {
         Some(self.objects.sched(place).counters)
     }
 
-    /// When to call [`Self::release`] next: no packet is due before, though none may be then.
+    /// When to call [`Self::release`] next: no packet is due earlier, but none may be due then.
     #[inline]
     #[must_use]
     pub fn next_release(&self) -> Option<u64> {
@@ -183,7 +183,7 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Gives out what is due by `now_ns`, in order of time.
+    /// Emits the packets that are due by `now_ns`, in order of time.
     pub fn release(&mut self, now_ns: u64, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let now_ns = self.tick(now_ns);
         self.serve_all(now_ns, tell);
@@ -191,7 +191,7 @@ impl<H: Copy> Dummynet<H> {
         let mut none = ShaperCounters::default();
         while let Some((at_ns, place, outgoing)) = self.delay_lines.pop(now_ns) {
             let DelayedPacket { handle, rule, lost } = outgoing;
-            // What is in the delay outlives its scheduler.
+            // A packet in the delay outlives its scheduler.
             none.delayed = 1;
             let own = self.objects.counters(place, &mut none);
             let mut sink = EventSink::new(&mut self.counters, own, tell);
@@ -204,12 +204,12 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Lets all links work until `now_ns`.
+    /// Runs all links until `now_ns`.
     fn serve_all(&mut self, now_ns: u64, tell: &mut impl FnMut(ShaperEvent<H>)) {
         while let Some(at) = self.events.pop_due(now_ns) {
             let instance = &mut self.instances[at as usize];
             if instance.event_ns > now_ns {
-                // Left over: the instance has another event by now.
+                // A stale event: the instance has another one by now.
                 continue;
             }
             instance.event_ns = NEVER_NS;
@@ -218,7 +218,7 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Lets one instance's link work until `now_ns`.
+    /// Runs the link of one instance until `now_ns`.
     #[inline]
     fn serve(&mut self, at: u32, now_ns: u64, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let instance = &mut self.instances[at as usize];
@@ -234,7 +234,7 @@ impl<H: Copy> Dummynet<H> {
         instance.serve(now_ns, link, &mut self.pool, &mut out, &mut sink);
     }
 
-    /// Sees to it that an instance has an event when it needs one.
+    /// Schedules an event for an instance, if it needs one.
     #[inline]
     fn wake(&mut self, at: u32) {
         let instance = &mut self.instances[at as usize];
@@ -244,7 +244,7 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Time never goes back.
+    /// Advances the time, which never goes back.
     #[inline]
     fn tick(&mut self, now_ns: u64) -> u64 {
         self.now_ns = self.now_ns.max(now_ns);

@@ -1,12 +1,12 @@
-//! What tells flows apart: the fields of a packet, and masks over them.
+//! The identity of flows: the fields of a packet, and masks over them.
 //!
-//! Not for: reading packets (the caller does, once, for its rules).
+//! Not for: parsing packets (the caller does that once, for its rules).
 
-/// The fields of a packet that masks may ask for. Fields that it does not have are 0; a frame
+/// The fields of a packet that masks can select. Fields that it does not have are 0; a frame
 /// without IP has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShaperFlowKey {
-    /// IPv6; otherwise IPv4, or no IP.
+    /// Whether the packet is IPv6; otherwise it is IPv4 or has no IP.
     pub is_v6: bool,
     /// Protocol above IP.
     pub proto: u8,
@@ -16,23 +16,23 @@ pub struct ShaperFlowKey {
     pub dst_port: u16,
     /// Flow label of IPv6, 20 bits.
     pub flow_label: u32,
-    /// Source address; an IPv4 one in the low 32 bits.
+    /// Source address; an IPv4 address is in the low 32 bits.
     pub src: u128,
     /// Destination address, likewise.
     pub dst: u128,
 }
 
-/// What is left of a [`FlowKey`] behind a [`Mask`]: packets with equal ones are of one flow.
+/// A [`ShaperFlowKey`] after a [`FlowMask`]: packets with equal ids belong to one flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShaperFlowId {
-    /// The fields, masked.
+    /// The masked fields.
     pub key: ShaperFlowKey,
     /// The object by which the packet came, if the mask has `queue`.
     pub queue: u32,
 }
 
 impl ShaperFlowId {
-    /// A hash, all bits well mixed; `keys` keep others from choosing what collides.
+    /// Computes a well mixed hash; `keys` prevent others from choosing collisions.
     #[inline]
     pub(crate) fn hash(&self, keys: [u64; 2]) -> u64 {
         let ShaperFlowKey { is_v6, proto, src_port, dst_port, flow_label, src, dst } = self.key;
@@ -45,40 +45,40 @@ impl ShaperFlowId {
     }
 }
 
-/// Multiplies into 128 bits and folds the halves: every bit reaches every other.
+/// Multiplies to 128 bits and folds the halves, so that every bit affects every other.
 #[inline]
 const fn fold(a: u64, b: u64) -> u64 {
     let wide = a as u128 * b as u128;
     wide as u64 ^ (wide >> 64) as u64
 }
 
-/// Which bits of which fields tell flows apart.
+/// The bits of each field that distinguish flows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowMask {
-    /// Of the protocol.
+    /// Bits of the protocol.
     pub proto: u8,
-    /// Of the source port.
+    /// Bits of the source port.
     pub src_port: u16,
-    /// Of the destination port.
+    /// Bits of the destination port.
     pub dst_port: u16,
-    /// Of an IPv4 source.
+    /// Bits of an IPv4 source.
     pub src4: u32,
-    /// Of an IPv4 destination.
+    /// Bits of an IPv4 destination.
     pub dst4: u32,
-    /// Of an IPv6 source.
+    /// Bits of an IPv6 source.
     pub src6: u128,
-    /// Of an IPv6 destination.
+    /// Bits of an IPv6 destination.
     pub dst6: u128,
-    /// Of the flow label.
+    /// Bits of the flow label.
     pub flow_label: u32,
-    /// `queue`: packets by different objects are of different flows.
+    /// `queue`: whether packets by different objects belong to different flows.
     pub queue: bool,
-    /// The last address named was of IPv6: listings show the mask in its form.
+    /// Whether the last address named was IPv6: listings show the mask in that form.
     pub shown_as_v6: bool,
 }
 
 impl FlowMask {
-    /// Everything is one flow.
+    /// All packets are one flow.
     pub const NONE: Self = Self {
         proto: 0,
         src_port: 0,
@@ -92,7 +92,7 @@ impl FlowMask {
         shown_as_v6: false,
     };
 
-    /// `all`: every bit counts, but not the object.
+    /// `all`: all bits of all fields, but not the object.
     pub const ALL: Self = Self {
         proto: u8::MAX,
         src_port: u16::MAX,
@@ -106,14 +106,14 @@ impl FlowMask {
         shown_as_v6: false,
     };
 
-    /// Whether it tells nothing apart.
+    /// Whether the mask distinguishes no flows.
     #[inline]
     #[must_use]
     pub fn is_none(&self) -> bool {
         Self { shown_as_v6: false, ..*self } == Self::NONE
     }
 
-    /// What is left of `key` for a packet that came by `queue`.
+    /// Returns the masked id of `key` for a packet that came by `queue`.
     #[inline]
     #[must_use]
     pub fn apply(&self, key: &ShaperFlowKey, queue: u32) -> ShaperFlowId {

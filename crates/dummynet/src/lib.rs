@@ -9,35 +9,35 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`text`] | `pipe N config …` and its kin: read, checked, written canonically |
-//! | [`spec`] | what the objects are told to be |
+//! | [`text`] | commands such as `pipe N config …`: parsed, checked, printed canonically |
+//! | [`spec`] | specifications of the objects |
 //! | [`flow`] | fields of packets, and masks over them |
-//! | [`show`] | `pipe|queue|sched show`, to the byte |
+//! | [`show`] | `pipe|queue|sched show`, identical to ipfw's output |
 //! | [`Dummynet`] | the engine |
 //!
-//! # What holds
-//! 1. Time is a `u64` of ns and is passed in. There are no ticks: a packet leaves when its last
-//!    bit has, to the ns, however seldom the engine is asked. Rates have 64 bits.
-//! 2. Nothing is lost uncounted: packets in = released + dropped by cause + still inside.
-//! 3. A link keeps order, also when its delay changes.
+//! # Properties
+//! 1. Time is a `u64` of ns and is passed in. There are no ticks: a packet leaves when its last bit
+//!    has left, to the ns, however rarely the engine is called. Rates have 64 bits.
+//! 2. Every packet is accounted for: packets in = released + dropped by cause + still inside.
+//! 3. A link keeps order, even when its delay changes.
 //! 4. The same calls give the same packets and times, however often the engine is polled.
 //!
 //! # Where dummynet's behaviour needed a decision
 //! - **`pipe N` and queues of pipe N** each have the bandwidth to themselves, as on FreeBSD, where
 //!   they are two schedulers with a link each.
-//! - **`io_fast`** means nothing: it makes up for the tick, and there is none. A lone packet takes
-//!   its own time on the link. So it is with the sysctls `red_…`: RED counts without tables. Both
-//!   can be set, for scripts.
+//! - **`io_fast`** has no effect: it compensates for the tick, and there is none. A lone packet
+//!   takes its own time on the link. The same holds for the sysctls `red_…`: RED computes without
+//!   tables. Both can be set, for scripts.
 //! - **burst**: an idle link sends min(`burst`, bandwidth × idle time) at once (the manual says
 //!   max). Idle means that all bits given to the link so far would have left at its bandwidth.
 //! - **`red … ecn`** marks every packet above `min`, and drops those that cannot be marked.
-//! - **One queue for all**: under `type fifo` the limits are those of `sched N config`, not of the
-//!   queues; flow queueing has its own and asks queues only for `plr`. (So on FreeBSD.)
-//! - **`pri`** is the priority for PRIO; where it is not given, `weight` is.
-//! - **`expire`**: dynamic queues and pipes are forgotten when idle for [`Settings::expire_ns`], not
-//!   at the next tick; their number is bounded ([`Settings::max_dynamic`]). Hash tables grow by
-//!   themselves; `buckets` is only shown.
-//! - **Deleting** a pipe or queue drops what waits; what has left for the delay still arrives.
+//! - **One queue for all**: with `type fifo` the limits are those of `sched N config`, not of the
+//!   queues; flow queueing has its own limits and uses only `plr` of the queues, as on FreeBSD.
+//! - **`pri`** is the priority for PRIO; without it, `weight` is.
+//! - **`expire`**: dynamic queues and pipes are removed when idle for
+//!   [`ShaperSettings::expire_ns`], not at the next tick; their number is bounded
+//!   ([`ShaperSettings::max_dynamic`]). Hash tables grow automatically; `buckets` is only shown.
+//! - **Deleting** a pipe or queue drops waiting packets; packets in the delay still arrive.
 //! - **Changes while running** keep flows: see [`Dummynet::configure`].
 //!
 //! Not for: clocks, threads, frames, rules.

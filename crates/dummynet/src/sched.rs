@@ -1,7 +1,7 @@
 //! Schedulers: which of many queues sends next.
 //!
-//! They know queues by index, how long the packet at each head is, and shares; packets, times and
-//! links are their owner's. All speak through [`Turns`]:
+//! A scheduler knows queues by index, their shares, and the length of the packet at each head.
+//! Packets, times and links belong to its owner. All schedulers are used through [`FlowScheduler`]:
 //!
 //! ```text
 //!   arrive(queue, length)         a queue that was empty has a packet at its head
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! # Invariants
-//! 1. `next` names a queue that has a packet, if any has.
-//! 2. What `sent` is told is the queue that `next` named.
+//! 1. `next` returns a queue that has a packet, if any has one.
+//! 2. `sent` must be called for the queue that `next` returned.
 
 mod heap;
 mod prio;
@@ -33,7 +33,8 @@ use wf2q::Wf2q;
 use crate::spec::{SchedKind, ShareSpec};
 
 impl QueueShare {
-    /// What `spec` means to a scheduler; out of range is clamped, as dummynet does.
+    /// Returns the share that `spec` means to a scheduler; values out of range are clamped, as in
+    /// dummynet.
     pub(crate) fn new(kind: &SchedKind, spec: &ShareSpec) -> Self {
         let most = if matches!(kind, SchedKind::Wf2q) { 100 } else { 1 << 16 };
         let lmax = spec.lmax.unwrap_or(1500);
@@ -48,7 +49,7 @@ impl QueueShare {
     }
 }
 
-/// Any scheduler of several queues.
+/// A scheduler of several queues.
 #[derive(Clone, Debug)]
 pub(crate) enum FlowScheduler {
     Wf2q(Wf2q),
@@ -69,7 +70,7 @@ macro_rules! each {
 }
 
 impl FlowScheduler {
-    /// The scheduler of a kind; `None` for those that have no queues by index.
+    /// Builds the scheduler of a kind; `None` for kinds without queues by index.
     pub(crate) fn new(kind: &SchedKind) -> Option<Self> {
         match kind {
             SchedKind::Wf2q => Some(Self::Wf2q(Wf2q::default())),
@@ -80,12 +81,12 @@ impl FlowScheduler {
         }
     }
 
-    /// Gives queue `index` a share; what is at its head stays where it is. Indices are dense.
+    /// Sets the share of queue `index`; its head packet keeps its position. Indexes are dense.
     pub(crate) fn set(&mut self, index: u32, share: QueueShare) {
         each!(self, one => one.set(index, share));
     }
 
-    /// Takes queue `index` out, with packets or without.
+    /// Removes queue `index`, with or without packets.
     pub(crate) fn remove(&mut self, index: u32) {
         each!(self, one => one.remove(index));
     }

@@ -1,4 +1,4 @@
-//! `pipe show`, `queue show` and `sched show`, to the byte as ipfw prints them.
+//! `pipe show`, `queue show` and `sched show`, identical to ipfw's output.
 //!
 //! ```text
 //! 00001:  10.000 Mbit/s   20 ms burst 0
@@ -8,8 +8,8 @@
 //!   0 ip           0.0.0.0/0             0.0.0.0/0        4      384  0    0   0
 //! ```
 //!
-//! Oddities are ipfw's and are kept: the blank behind the burst, none between size and `plr`, one
-//! heading for all rows of a listing.
+//! Oddities are ipfw's and are kept: the blank after the burst, no blank between size and `plr`,
+//! one heading for all rows of a listing.
 
 mod aqm;
 mod number;
@@ -24,43 +24,43 @@ use crate::spec::{AqmSpec, PolicySpec, QueueLimit, SchedKind, ShaperLoss, Shaper
 /// A link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkView {
-    /// Its number.
+    /// The number of the link.
     pub number: u32,
-    /// Bandwidth; 0: unlimited.
+    /// Bandwidth in bit/s; 0 is unlimited.
     pub bits_per_sec: u64,
     /// Delay in ns.
     pub delay_ns: u64,
     /// Burst in bytes.
     pub burst_bytes: u64,
-    /// Name, first entry that is lost, and number of entries of its profile.
+    /// Profile: name, first lost entry, and number of entries.
     pub profile: Option<(String, u32, u32)>,
 }
 
-/// A flowset: what `queue N config` made, or the FIFO of a pipe.
+/// A flowset: a `queue N`, or the FIFO of a pipe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowsetView {
-    /// Its number; above 131072 for those of pipes.
+    /// The number; above 131072 for those of pipes.
     pub number: u32,
-    /// What it does to packets.
+    /// Limits, losses and AQM.
     pub policy: PolicySpec,
     /// Queues in use.
     pub flows: u32,
     /// `buckets`.
     pub buckets: u32,
-    /// Number of its scheduler.
+    /// Number of the scheduler.
     pub sched: u32,
     /// `weight`, `lmax`, `pri`.
     pub share: [u32; 3],
-    /// What tells its flows apart.
+    /// The mask that distinguishes its flows.
     pub mask: FlowMask,
 }
 
 /// A scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SchedView {
-    /// Its number; above 65536 for those of pipes.
+    /// The number; above 65536 for those of pipes.
     pub number: u32,
-    /// What it is.
+    /// The kind of scheduler.
     pub kind: SchedKind,
     /// `flags`.
     pub flags: u32,
@@ -68,24 +68,24 @@ pub struct SchedView {
     pub buckets: u32,
     /// Instances in use.
     pub active: u32,
-    /// What tells its instances apart.
+    /// The mask that distinguishes its instances.
     pub mask: FlowMask,
 }
 
-/// A row of a queue, or of an instance of a scheduler.
+/// A row for a queue, or for an instance of a scheduler.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowRow {
-    /// The low byte of its hash.
+    /// The low byte of the hash.
     pub bucket: u8,
-    /// Who it is.
+    /// The masked flow.
     pub id: ShaperFlowId,
-    /// Packets that came.
+    /// Packets received.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes received.
     pub bytes: u64,
     /// Packets that wait.
     pub waiting: u32,
-    /// Their bytes.
+    /// Bytes that wait.
     pub waiting_bytes: u64,
     /// Packets lost.
     pub drops: u64,
@@ -94,13 +94,13 @@ pub struct FlowRow {
 /// One pipe of `pipe show`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PipeView {
-    /// Its link.
+    /// The link.
     pub link: LinkView,
-    /// Its FIFO.
+    /// The FIFO.
     pub flowset: FlowsetView,
-    /// The scheduler of that.
+    /// The scheduler of the FIFO.
     pub sched: SchedView,
-    /// Its instances.
+    /// The instances.
     pub flows: alloc::vec::Vec<FlowRow>,
 }
 
@@ -109,25 +109,26 @@ pub struct PipeView {
 pub struct ShaperQueueView {
     /// The queue.
     pub flowset: FlowsetView,
-    /// Its flows.
+    /// The flows of the queue.
     pub flows: alloc::vec::Vec<FlowRow>,
 }
 
 /// One scheduler of `sched show`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SchedListing {
-    /// Its link.
+    /// The link.
     pub link: LinkView,
     /// The scheduler.
     pub sched: SchedView,
-    /// Numbers of its queues.
+    /// Numbers of the scheduler's queues.
     pub children: alloc::vec::Vec<u32>,
-    /// Its instances.
+    /// The instances.
     pub flows: alloc::vec::Vec<FlowRow>,
 }
 
-/// By which counter the rows of each object are sorted: `-s` of ipfw. 1 and 2 are packets and bytes
-/// that wait, 3 and 4 all that came; the most first, or the fewest with a minus. 0: as they are.
+/// The counter by which the rows of each object are sorted: ipfw's `-s`. 1 and 2 are waiting
+/// packets and bytes, 3 and 4 received packets and bytes. Positive numbers sort in descending
+/// order, negative ones in ascending order; 0 does not sort.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RowOrder(pub i32);
 
@@ -148,10 +149,10 @@ impl RowOrder {
     }
 }
 
-/// How names of protocols are found: `tcp` for 6.
+/// Looks up the name of a protocol: `tcp` for 6.
 pub type ProtocolName = fn(u8) -> Option<&'static str>;
 
-/// What a listing tells.
+/// The contents of a listing.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ShaperListing {
     /// `pipe show`.
@@ -163,7 +164,7 @@ pub enum ShaperListing {
 }
 
 impl ShaperListing {
-    /// As ipfw prints it.
+    /// Formats the listing as ipfw prints it.
     #[must_use]
     pub fn text(&self, protocol: ProtocolName) -> String {
         match self {
@@ -174,7 +175,7 @@ impl ShaperListing {
     }
 }
 
-/// `pipe show`.
+/// Formats `pipe show`.
 #[must_use]
 pub fn pipes(pipes: &[PipeView], protocol: ProtocolName) -> String {
     let mut page = ListingPrinter::new(protocol);
@@ -187,7 +188,7 @@ pub fn pipes(pipes: &[PipeView], protocol: ProtocolName) -> String {
     page.text
 }
 
-/// `queue show`.
+/// Formats `queue show`.
 #[must_use]
 pub fn queues(queues: &[ShaperQueueView], protocol: ProtocolName) -> String {
     let mut page = ListingPrinter::new(protocol);
@@ -198,7 +199,7 @@ pub fn queues(queues: &[ShaperQueueView], protocol: ProtocolName) -> String {
     page.text
 }
 
-/// `sched show`.
+/// Formats `sched show`.
 #[must_use]
 pub fn scheds(scheds: &[SchedListing], protocol: ProtocolName) -> String {
     let mut page = ListingPrinter::new(protocol);

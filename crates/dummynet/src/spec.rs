@@ -1,7 +1,7 @@
-//! What pipes, queues and schedulers are told to be.
+//! Specifications of pipes, queues and schedulers.
 //!
-//! Numbers are kept as dummynet keeps them (losses in 31 bits, RED in 16, gains of PIE in 13), so
-//! that listings show the same digits and the same parameters mean the same.
+//! Numbers are stored with dummynet's precision (losses in 31 bits, RED in 16, gains of PIE in 13),
+//! so that listings show the same digits and the same parameters have the same effect.
 //!
 //! Not for: text (see [`crate::text`]).
 
@@ -16,55 +16,54 @@ use crate::flow::FlowMask;
 /// Number of a pipe, queue or scheduler: 1 to 65535.
 pub type ObjectNumber = u16;
 
-/// `pipe N config`: a link with a FIFO queue. It stands for two schedulers, as in dummynet: the
-/// FIFO that `pipe N` rules send to, and the scheduler N that queues attach to. Each has the link
-/// to itself.
+/// `pipe N config`: a link with a FIFO queue. As in dummynet it consists of two schedulers: the
+/// FIFO for `pipe N` rules, and the scheduler N for queues. Each has the full link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PipeSpec {
     /// The link.
     pub link: PipeLinkSpec,
-    /// Its FIFO.
+    /// The policy of its FIFO.
     pub policy: PolicySpec,
-    /// What gets a link of its own.
+    /// Flows distinguished by this mask have a link each.
     pub mask: FlowMask,
-    /// `buckets`, as shown. Tables grow by themselves.
+    /// `buckets`, only shown. Hash tables grow automatically.
     pub buckets: Option<u32>,
-    /// `type` of the scheduler that queues attach to; `None` keeps it. Packets of `pipe N` rules
-    /// go through the FIFO whatever it is, as in dummynet.
+    /// `type` of the scheduler for queues; `None` keeps it. As in dummynet, packets of `pipe N`
+    /// rules always go through the FIFO.
     pub kind: Option<SchedKind>,
 }
 
 /// A link.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PipeLinkSpec {
-    /// Bandwidth in bit/s; 0: without limit.
+    /// Bandwidth in bit/s; 0 is unlimited.
     pub bits_per_sec: u64,
-    /// Time that every packet takes besides, in ns.
+    /// Additional delay of every packet, in ns.
     pub delay_ns: u64,
     /// Bytes that an idle link sends at once.
     pub burst_bytes: u64,
-    /// Extra time on the link, at random.
+    /// Random extra time on the link.
     pub profile: Option<PipeProfile>,
 }
 
-/// A profile, ready for use.
+/// A parsed delay profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PipeProfile {
-    /// Its name, at most 31 bytes of it.
+    /// Name of the profile, truncated to 31 bytes.
     pub name: String,
-    /// Extra time in ms, every entry equally likely.
+    /// Extra time in ms; all entries are equally likely.
     pub extra_ms: Vec<u32>,
-    /// The first entry that loses its packet.
+    /// Index of the first entry that loses its packet.
     pub first_lost: u32,
 }
 
 impl PipeProfile {
-    /// Longest name.
+    /// Maximum length of a name.
     pub(crate) const MAX_NAME_BYTES: usize = 31;
-    /// Most entries, as in dummynet.
+    /// Maximum number of entries, as in dummynet.
     pub(crate) const MAX_ENTRIES: usize = 1024;
 
-    /// Takes over what a file says. Its bandwidth is the caller's to take ([`PipeSpec::load`]).
+    /// Converts a profile file. The caller applies its bandwidth ([`PipeSpec::load`]).
     #[must_use]
     pub fn new(file: &DummynetProfile) -> Self {
         let mut name = file.name.clone().unwrap_or_default();
@@ -72,14 +71,14 @@ impl PipeProfile {
             .rev()
             .find(|&end| name.is_char_boundary(end));
         name.truncate(end.unwrap_or(0));
-        // Cut to a whole entry, as dummynet does: 0.86 of 10 entries are 8.
+        // Rounded down to a whole entry, as in dummynet: 0.86 of 10 entries are 8.
         let first_lost = (file.loss_level * file.extra_ms.len() as f64) as u32;
         Self { name, extra_ms: file.extra_ms.clone(), first_lost }
     }
 }
 
 impl PipeSpec {
-    /// Takes over a profile; a bandwidth in it overrides the pipe's.
+    /// Applies a profile; a bandwidth in it overrides the pipe's.
     pub fn load(&mut self, file: &DummynetProfile) {
         if let Some(bits_per_sec) = file.bits_per_sec {
             self.link.bits_per_sec = bits_per_sec;
@@ -91,19 +90,19 @@ impl PipeSpec {
 /// `queue N config`: flows that share a scheduler with others, by weight.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ShaperQueueSpec {
-    /// The scheduler (`sched N`, or `pipe N`, which is the same one); `None` keeps it.
+    /// The scheduler (`sched N`, or `pipe N`, which is the same); `None` keeps it.
     pub parent: Option<ObjectNumber>,
     /// `weight`, `lmax`, `pri`.
     pub share: ShareSpec,
     /// Limits, losses, active queue management.
     pub policy: PolicySpec,
-    /// What gets a queue of its own.
+    /// Flows distinguished by this mask have a queue each.
     pub mask: FlowMask,
-    /// `buckets`, as shown.
+    /// `buckets`, only shown.
     pub buckets: Option<u32>,
 }
 
-/// What schedulers tell queues apart by. What is not given stays, or is the scheduler's default.
+/// The scheduling parameters of a queue. Omitted ones are kept, or get the scheduler's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShareSpec {
     /// `weight`.
@@ -117,29 +116,29 @@ pub struct ShareSpec {
 /// `sched N config`: how the queues of a link take turns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SchedSpec {
-    /// How; `None` keeps it.
+    /// The kind of scheduler; `None` keeps it.
     pub kind: Option<SchedKind>,
-    /// What gets a link of its own.
+    /// Flows distinguished by this mask have a link each.
     pub mask: FlowMask,
-    /// `buckets`, as shown.
+    /// `buckets`, only shown.
     pub buckets: Option<u32>,
-    /// Limits of the one queue of a scheduler that has no others.
+    /// Policy of the single queue of a FIFO scheduler.
     pub policy: PolicySpec,
 }
 
 /// Schedulers.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum SchedKind {
-    /// One queue.
+    /// A single queue.
     Fifo,
     /// Worst-case fair weighted fair queueing: shares by `weight`, 1 to 100.
     #[default]
     Wf2q,
-    /// Deficit round robin: `weight` times `lmax` bytes a turn.
+    /// Deficit round robin: `weight` times `lmax` bytes per turn.
     Rr,
     /// Quick fair queueing: shares by `weight`, 1 to 65536, at constant cost.
     Qfq,
-    /// Strict priority: `pri`, or where it is not given `weight`; 0 goes first.
+    /// Strict priority by `pri`, or by `weight` without it; 0 goes first.
     Prio,
     /// Flow queueing with CoDel.
     FqCodel(FairSpec, CoDelSpec),
@@ -154,7 +153,7 @@ impl SchedKind {
         matches!(self, Self::FqCodel(..) | Self::FqPie(..))
     }
 
-    /// Its name in listings.
+    /// The name in listings.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -169,25 +168,25 @@ impl SchedKind {
     }
 }
 
-/// What a queue does to packets that come.
+/// What a queue does with arriving packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PolicySpec {
-    /// When it is full.
+    /// Limit of the queue.
     pub limit: QueueLimit,
-    /// Losses at random.
+    /// Random losses.
     pub loss: ShaperLoss,
     /// Active queue management.
     pub aqm: AqmSpec,
-    /// Drops are reported to the sender as successes.
+    /// Whether drops are reported to the sender as success.
     pub noerror: bool,
 }
 
 /// The size of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueLimit {
-    /// Most packets.
+    /// Maximum number of packets.
     Slots(u32),
-    /// Bytes at which it is full; one packet may go beyond.
+    /// Number of bytes at which it is full; one packet may exceed it.
     Bytes(u32),
 }
 
@@ -200,41 +199,41 @@ impl Default for QueueLimit {
 /// Random losses, as multiples of 1 / (2^31 - 1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ShaperLoss {
-    /// None.
+    /// No losses.
     #[default]
     None,
     /// Each packet with this probability.
     Uniform(u32),
-    /// The model of Gilbert and Elliott: `K,p,H,r`. Lost with K in the good state, which turns
-    /// bad with p; lost with H in the bad one, which turns good with r.
+    /// The Gilbert–Elliott model, `K,p,H,r`: loss probability K in the good state, which turns bad
+    /// with p; loss probability H in the bad state, which turns good with r.
     GilbertElliott {
-        /// Loss in the good state.
+        /// Loss probability in the good state.
         good: u32,
-        /// From good to bad.
+        /// Probability to go from good to bad.
         to_bad: u32,
-        /// Loss in the bad state.
+        /// Loss probability in the bad state.
         bad: u32,
-        /// From bad to good.
+        /// Probability to go from bad to good.
         to_good: u32,
     },
 }
 
 impl ShaperLoss {
-    /// What stands for certain loss.
+    /// The value that represents certain loss.
     pub const SCALE: u32 = 0x7fff_ffff;
 }
 
 /// Active queue management of one queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum AqmSpec {
-    /// None.
+    /// No AQM.
     #[default]
     DropTail,
     /// `red` and `gred`.
     Red(ShaperRedSpec),
     /// `codel`.
     CoDel(CoDelSpec),
-    /// `pie`. `wake_bytes` other than 0 stands for `onoff`.
+    /// `pie`. A `wake_bytes` other than 0 means `onoff`.
     Pie(PieSpec),
 }
 
@@ -243,26 +242,28 @@ pub enum AqmSpec {
 pub struct ShaperRedSpec {
     /// Weight of the newest length in the average, in 1/65536.
     pub weight: u32,
-    /// Average from which on packets are hit: packets, or bytes if the queue's limit is in bytes.
+    /// Average from which packets are hit: in packets, or in bytes if the queue's limit is in
+    /// bytes.
     pub min: u32,
-    /// Average from which on all are.
+    /// Average from which all packets are hit.
     pub max: u32,
     /// Probability at `max`, in 1/65536.
     pub max_p: u32,
     /// `gred`: above `max` the probability rises to 1 at twice `max`.
     pub gentle: bool,
-    /// Above `min` every packet is marked, or dropped if it cannot be, as dummynet does.
+    /// Whether every packet above `min` is marked, or dropped if it cannot be marked, as in
+    /// dummynet.
     pub ecn: bool,
 }
 
 impl AqmSpec {
-    /// Whether it is CoDel or PIE.
+    /// Whether it is CoDel or PIE, whose parameters extend to the end of a command.
     pub(crate) const fn takes_trailing_parameters(&self) -> bool {
         matches!(self, Self::CoDel(_) | Self::Pie(_))
     }
 }
 
 impl ShaperRedSpec {
-    /// What stands for 1.
+    /// The value that represents 1.
     pub const SCALE: u32 = 1 << 16;
 }

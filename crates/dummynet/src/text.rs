@@ -1,4 +1,4 @@
-//! `pipe`, `queue` and `sched` commands as text: read, checked, written canonically.
+//! `pipe`, `queue` and `sched` commands as text: parsed, checked, printed canonically.
 //!
 //! ```text
 //! pipe N config [bw R] [delay T] [burst S] [profile FILE] [profile-values …] [queue …] [plr …] [mask …] [red …] …
@@ -7,12 +7,13 @@
 //! pipe|queue|sched delete N|N-M … · show [N|N-M …] · list · flush
 //! ```
 //!
-//! Words are dummynet's. Beyond it: rates and times may have a fraction and any of the units
-//! (`2.5Gbit/s`, `50us`), and 64 bits, so that nothing wraps.
+//! The words are dummynet's. In addition, rates and times may have a fraction and any of the units
+//! (`2.5Gbit/s`, `50us`), and have 64 bits, so that nothing wraps.
 //!
-//! What [`core::fmt::Display`] writes reads back as the same configuration.
+//! The output of [`core::fmt::Display`] parses to the same configuration.
 //!
-//! Not for: files. A `profile` is named by [`Command::Config`]'s caller's word and loaded by it.
+//! Not for: files. The caller loads the `profile` that [`DummynetCommand::ConfigWithProfile`]
+//! names.
 
 mod aqm;
 mod caps;
@@ -39,32 +40,32 @@ use crate::{ObjectKind, ShaperConfig};
 /// A command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DummynetCommand {
-    /// Makes or changes an object.
+    /// Creates or changes an object.
     Config(ShaperConfig),
-    /// As [`Self::Config`] of a pipe, once this profile is loaded into it
+    /// Like [`Self::Config`] of a pipe, after this profile has been loaded into it
     /// ([`crate::spec::PipeSpec::load`]).
     ConfigWithProfile(ShaperConfig, String),
     /// Deletes objects.
     Delete(ObjectKind, Vec<RangeInclusive<ObjectNumber>>),
-    /// Lists objects; without ranges, all.
+    /// Lists objects; all without ranges.
     Show(ObjectKind, Vec<RangeInclusive<ObjectNumber>>),
     /// Deletes everything.
     Flush,
-    /// Tells or sets what [`crate::SYSCTL_PREFIX`] and this name stand for; all, where it is empty.
-    /// Commands that are read never say this.
+    /// Reads or sets the sysctl with [`crate::SYSCTL_PREFIX`] and this name; all if it is empty.
+    /// [`Self::parse`] never returns it.
     Sysctl(String, Option<u32>),
 }
 
 impl DummynetCommand {
-    /// Reads a command: the arguments of `ipfw` or `dnctl`, joined by blanks.
+    /// Parses a command: the arguments of `ipfw` or `dnctl`, joined by blanks.
     ///
     /// # Errors
-    /// [`TextError`] with the column of the word that is wrong.
+    /// [`ShaperTextError`] with the column of the invalid word.
     pub fn parse(text: &str) -> Result<Self, ShaperTextError> {
         Self::parse_within(text, &QueueCaps::default())
     }
 
-    /// Reads a command under other caps.
+    /// Parses a command under other bounds.
     ///
     /// # Errors
     /// As [`Self::parse`].
@@ -87,7 +88,7 @@ fn kind(cursor: &mut ShaperCursor<'_>) -> Result<ObjectKind, ShaperTextError> {
     })
 }
 
-/// `N config …` and `config N …`, and so for the others.
+/// Parses `N config …` and `config N …`, and likewise the other verbs.
 fn verb(
     cursor: &mut ShaperCursor<'_>,
     kind: ObjectKind,

@@ -1,4 +1,4 @@
-//! The flags of `slipring dump`: tcpdump's, by tcpdump's letters.
+//! The flags of `slipring dump`: tcpdump's, with tcpdump's letters.
 
 use std::time::Duration;
 
@@ -173,7 +173,7 @@ fn saving() -> [Arg; 6] {
     args.map(|arg| arg.help_heading(SAVING_HEADING).requires_if_not_write())
 }
 
-/// Says that a flag makes sense with `-w` only.
+/// Makes a flag require `-w`.
 trait WithWrite {
     fn requires_if_not_write(self) -> Self;
 }
@@ -184,7 +184,8 @@ impl WithWrite for Arg {
     }
 }
 
-/// A bare number is of millions of bytes; `k`, `m` and `g` are powers of 1024, as tcpdump has it.
+/// Parses a file size. A bare number is in millions of bytes; `k`, `m` and `g` are powers of 1024,
+/// as for tcpdump.
 fn file_size(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match text[digits.len()..].to_ascii_lowercase().as_str() {

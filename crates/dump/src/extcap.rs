@@ -1,15 +1,15 @@
-//! The plug-in by which Wireshark captures from slipring's ports: its extcap protocol, in which
-//! Wireshark runs the program again and again, each time with one question.
+//! The plug-in by which Wireshark captures from slipring's ports. It implements the extcap
+//! protocol, in which Wireshark runs the program repeatedly, each time with one request.
 //!
 //! ```text
-//!   --extcap-interfaces --extcap-version=4.4        what can be captured from
-//!   --extcap-interface=I --extcap-dlts              its link type
-//!   --extcap-interface=I --extcap-config            its settings, for the dialogue
-//!   --extcap-interface=I --extcap-capture-filter=F  whether F is a filter: silence is yes
-//!   --extcap-interface=I --capture --fifo=PATH      pcapng into PATH until TERM
+//!   --extcap-interfaces --extcap-version=4.4        lists the interfaces
+//!   --extcap-interface=I --extcap-dlts              the link type of one
+//!   --extcap-interface=I --extcap-config            its settings, for the dialog
+//!   --extcap-interface=I --extcap-capture-filter=F  whether F is a filter: no output means yes
+//!   --extcap-interface=I --capture --fifo=PATH      writes pcapng to PATH until TERM
 //! ```
 //!
-//! On success nothing is said on stderr, since Wireshark shows that as an error.
+//! On success stderr stays empty, since Wireshark shows its text as an error.
 //!
 //! Not for: the control messages that Wireshark can exchange with a running plug-in.
 
@@ -31,7 +31,7 @@ use crate::select::{self, DirectionFilter, FrameSelector};
 use crate::show::PrintStyle;
 use crate::stamp::TimestampForm;
 
-/// The flag table: Wireshark's flags, and one for each setting of the dialogue.
+/// Returns the flag table: Wireshark's flags, and one for each setting of the dialog.
 #[must_use]
 pub fn command() -> Command {
     let value = |id: &'static str, name: &'static str, help: &'static str| {
@@ -70,10 +70,10 @@ pub fn command() -> Command {
     flags::run_dir(flags::reporting(command))
 }
 
-/// Turns a question into its answer; `list` says what can be captured from.
+/// Turns a request into a job; `list` lists the interfaces.
 ///
 /// # Errors
-/// A question that lacks a part, or names what was never listed.
+/// A request that is incomplete, or that names an interface which was never listed.
 pub fn plan(matches: &ArgMatches, list: ListInterfaces) -> Result<Job, Failure> {
     let flag = |id: &str| matches.get_flag(id);
     if flag("extcap-interfaces") {
@@ -100,7 +100,7 @@ pub fn plan(matches: &ArgMatches, list: ListInterfaces) -> Result<Job, Failure> 
     Ok(Box::new(move |session| capture.run(list, session)))
 }
 
-/// A job that prints a text, which is data though Wireshark reads it.
+/// Returns a job that prints a text as data, even though a program reads it.
 fn print_job(text: impl FnOnce(&Path) -> String + 'static) -> Job {
     Box::new(move |session: &mut Session<'_>| {
         session.reporter.raw(text(&session.run_dir).as_bytes())?;
@@ -157,7 +157,7 @@ fn from(matches: &ArgMatches, name: &str) -> Result<FrameOrigin, Failure> {
     Ok(from_port(port, true, opening))
 }
 
-/// The port that a listed name stands for.
+/// Returns the port of a listed name.
 fn port_of(listed: &str) -> Result<PortName, Failure> {
     let unknown = |cause: String| -> Failure {
         Diagnostic::new(SR0002, format!("`{listed}` was never listed"))
@@ -169,7 +169,8 @@ fn port_of(listed: &str) -> Result<PortName, Failure> {
     PortName::parse(&name).map_err(|error| unknown(error.to_string()))
 }
 
-/// The name that takes the frames from the host: an interface is opened rather than heard.
+/// Returns the name that takes the frames from the host: an interface is opened rather than
+/// listened on.
 fn takeover_name(port: PortName) -> Result<PortName, Failure> {
     let name = port.to_string();
     let Some(interface) = name.strip_prefix("packet:") else { return Ok(port) };

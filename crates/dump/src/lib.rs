@@ -1,21 +1,21 @@
-//! Shows and keeps the frames of a port in tcpdump's manner: `slipring dump`, and the plug-in by
-//! which Wireshark captures from slipring's ports.
+//! Prints and saves the frames of a port as tcpdump does: `slipring dump`, and the plug-in by which
+//! Wireshark captures from slipring's ports.
 //!
 //! ```text
 //!   command (flags) --> plan --> run:  source --> filter, direction --> sink
 //!                                       |                                |-- show: a line, an object
 //!                                       |                                '-- save: pcap, pcapng, rotated
-//!                                       |-- an interface that is listened to: nothing is taken
+//!                                       |-- an interface to listen on: no frames are taken
 //!                                       |-- a capture
 //!                                       '-- any other port, whose frames are taken
 //! ```
 //!
 //! # Invariants
-//! 1. Every frame that came is counted: captured, or refused by the filter; what was lost before
-//!    it could be counted stands in the report by cause.
-//! 2. With `-w -` the standard output has the capture and nothing else.
+//! 1. Every received frame is counted: either captured, or rejected by the filter. Frames lost
+//!    before that are in the report, by cause.
+//! 2. With `-w -`, stdout contains only the capture.
 //!
-//! Not for: moving frames on. `--capture` of any command writes what passes its ports.
+//! Not for: forwarding frames. `--capture` of any command writes the frames of its ports.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

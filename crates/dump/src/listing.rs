@@ -1,34 +1,35 @@
-//! What can be captured from here, as whoever calls this crate knows it.
+//! The list of ports that can be captured from.
 //!
-//! Interfaces come from the caller, who asks the kernel; pipes, switch ports and monitors from the
-//! daemon of a run directory. Both arrive as [`Interface`]s.
+//! The caller provides it: interfaces from the kernel; pipes, switch ports and monitors from the
+//! daemon of a run directory. Both are [`DumpInterface`]s.
 
 use std::path::Path;
 
 use serde::Serialize;
 
-/// Something to capture from.
+/// A port to capture from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DumpInterface {
-    /// The name that only listens, or the only name there is.
+    /// The name that only listens, or the only name.
     pub port: String,
-    /// The name that takes the frames from the host, where that is another one.
+    /// The name that takes the frames from the host, if it is a different one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub taking: Option<String>,
-    /// What people call it.
+    /// The name for people.
     pub name: String,
-    /// What else is worth knowing: its driver, the best way into it.
+    /// More information: its driver, its best mode.
     pub about: String,
     /// Whether it is up.
     pub up: bool,
-    /// Programs that take frames before they can be heard, as `suricata (41)`.
+    /// Programs that take frames before they can be captured, such as `suricata (41)`.
     pub holders: Vec<String>,
 }
 
-/// Lists what there is now, also by the daemon of this run directory; nothing where they do not say.
+/// Lists what is available now, including ports of the daemon of this run directory; omits sources
+/// that do not answer.
 pub type ListInterfaces = fn(&Path) -> Vec<DumpInterface>;
 
-/// The lines of `-D`: a number, a name to open, what it is.
+/// Formats the lines of `-D`: a number, a name to open, a description.
 #[must_use]
 pub fn lines(interfaces: &[DumpInterface]) -> String {
     let line = |(at, interface): (usize, &DumpInterface)| {

@@ -1,7 +1,7 @@
-//! `--metrics` of programs that only look at frames: what passed, and what was kept of it.
+//! `--metrics` of programs that only observe frames: passed and captured frames.
 //!
-//! The thread that takes frames hands its figures over after each batch; the endpoint's thread
-//! shows the last ones. Without the flag nothing is handed over.
+//! The capturing thread stores its figures after each batch; the endpoint's thread serves the last
+//! ones. Without the flag nothing is stored.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,16 +12,16 @@ use slipring_control::metrics::MetricsEndpoint;
 
 use crate::source::DumpSource;
 
-/// Figures at one moment.
+/// The figures at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct DumpFigures {
-    /// The port, with what came in and went out.
+    /// The port, with the traffic received and sent.
     pub port: PortReport,
-    /// Frames that the filter let through.
+    /// Frames that matched the filter.
     pub captured: u64,
 }
 
-/// An endpoint that shows the last figures. Dropped, it ends.
+/// An endpoint that serves the last figures. It ends on drop.
 #[derive(Debug)]
 pub struct DumpMetrics {
     last: Arc<Mutex<DumpFigures>>,
@@ -29,10 +29,10 @@ pub struct DumpMetrics {
 }
 
 impl DumpMetrics {
-    /// Serves them, where `--metrics` asks for it.
+    /// Starts the endpoint, if `--metrics` asks for it.
     ///
     /// # Errors
-    /// If the address is taken, or none of this machine.
+    /// If the address is in use, or does not belong to this machine.
     pub fn serve(session: &Session<'_>) -> Result<Option<Self>, Failure> {
         let last = Arc::new(Mutex::new(DumpFigures::default()));
         let shown = last.clone();
@@ -42,7 +42,7 @@ impl DumpMetrics {
         Ok(endpoint.map(|_endpoint| Self { last, _endpoint }))
     }
 
-    /// Replaces the figures; `source` is asked what only the kernel knows.
+    /// Replaces the figures; first reads the counters of `source` that only the kernel has.
     pub fn update(&self, source: &mut DumpSource, figures: impl FnOnce(PortReport) -> DumpFigures) {
         source.update_stats();
         let figures = figures(source.report());

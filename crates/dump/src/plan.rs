@@ -1,4 +1,4 @@
-//! From flags to what is meant.
+//! From flags to the plan.
 
 use std::path::Path;
 
@@ -21,51 +21,51 @@ use crate::show::{PrintStyle, PrintedBytes};
 use crate::source::DumpSource;
 use crate::stamp::TimestampForm;
 
-/// Most bytes kept of a frame, where nothing else is said.
+/// Default maximum of bytes captured of a frame.
 pub(crate) const DEFAULT_SNAPLEN: u32 = 262_144;
 
-/// Where frames come from.
+/// The source of frames.
 pub enum FrameOrigin {
-    /// An interface that is listened to.
+    /// An interface to listen on.
     Listen {
         /// The port's name.
         shown: String,
         /// The interface.
         ifname: String,
-        /// Whether frames for other hosts are heard too.
+        /// Whether frames for other hosts are captured too.
         promisc: bool,
-        /// Whether it is over when the interface goes down.
+        /// Whether the capture ends when the interface goes down.
         exit_on_link_down: bool,
     },
     /// A capture.
     Read {
-        /// Its path.
+        /// Path of the file.
         path: String,
     },
     /// A port whose frames are taken.
     Take {
-        /// Which one.
+        /// The port.
         port: Box<PortName>,
-        /// How it is opened.
+        /// How the port is opened.
         opening: Box<PortOpening>,
     },
 }
 
 impl FrameOrigin {
-    /// Whether this is a port that only watches another one.
+    /// Whether this is a port that only monitors another one.
     #[must_use]
     pub fn is_monitor(&self) -> bool {
         matches!(self, Self::Take { port, .. } if port.flags.is_monitor())
     }
 
-    /// Whether frames end here that no interface loses: what takes an interface says so before it is
-    /// opened.
+    /// Whether frames end here without being taken from an interface: for an interface, opening
+    /// prints its own notice.
     #[must_use]
     pub fn takes_frames(&self) -> bool {
         matches!(self, Self::Take { port, opening } if !self.is_monitor() && !opening.takes_interface(port))
     }
 
-    /// The file that is read.
+    /// Returns the file that is read.
     #[must_use]
     pub fn file(&self) -> Option<RunFile> {
         match self {
@@ -74,7 +74,7 @@ impl FrameOrigin {
         }
     }
 
-    /// Opens it; an interface that this takes from its host is told first.
+    /// Opens the source. First prints a notice if that takes an interface from its host.
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -100,9 +100,9 @@ impl FrameOrigin {
     }
 }
 
-/// Where they go.
+/// The destination of frames.
 pub(crate) struct DumpOutput {
-    /// Whether they are printed.
+    /// Whether frames are printed.
     pub(crate) shows: bool,
     pub(crate) style: PrintStyle,
     pub(crate) timestamp_form: TimestampForm,
@@ -111,23 +111,23 @@ pub(crate) struct DumpOutput {
     pub(crate) saving: Option<SaveOptions>,
 }
 
-/// A capture.
+/// The plan of a capture.
 pub(crate) struct DumpPlan {
     pub(crate) origin: FrameOrigin,
     pub(crate) select: FrameSelector,
     pub(crate) count: Option<u64>,
-    /// Only the number of frames is wanted.
+    /// Whether to print only the number of frames.
     pub(crate) counts_only: bool,
     pub(crate) snaplen: u32,
-    /// Nothing is told but errors.
+    /// Whether to print nothing but errors.
     pub(crate) silent: bool,
     pub(crate) output: DumpOutput,
 }
 
-/// Turns what was typed into what is meant; `list` says what can be captured from.
+/// Turns the command line into a job; `list` lists the interfaces.
 ///
 /// # Errors
-/// A filter that is none, flags that do not go together.
+/// An invalid filter, or contradictory flags.
 pub fn plan(matches: &ArgMatches, list: ListInterfaces) -> Result<Job, Failure> {
     let flag = |id: &str| matches.get_flag(id);
     if flag("list-interfaces") {
@@ -158,11 +158,11 @@ pub fn plan(matches: &ArgMatches, list: ListInterfaces) -> Result<Job, Failure> 
     Ok(Box::new(move |session| plan.run(list, session)))
 }
 
-/// Reads a name as it is typed here: without a kind it is an interface to listen to, which may
-/// have any character in its name, as tcpdump has it.
+/// Parses a port name as typed here: without a kind it is an interface to listen on, whose name
+/// may contain any character, as for tcpdump.
 ///
 /// # Errors
-/// [`NameError`] with the column of the first character that is wrong.
+/// [`PortNameError`] with the column of the first wrong character.
 pub fn port_by_name(text: &str) -> Result<PortName, PortNameError> {
     if text.contains([':', '{', '}', '/']) {
         return PortName::parse(text);
@@ -197,7 +197,8 @@ fn from(matches: &ArgMatches) -> Result<FrameOrigin, Failure> {
     Ok(from_port(port.clone(), promisc, opening))
 }
 
-/// How frames are had from a port: a file is read, an interface heard, any other port opened.
+/// Returns how to get frames from a port: a capture is read, an interface listened on, any other
+/// port opened.
 #[must_use]
 pub fn from_port(port: PortName, promisc: bool, opening: PortOpening) -> FrameOrigin {
     if port.kind == PortNameKind::Pcap {
@@ -281,7 +282,7 @@ impl DumpPlan {
         check_distinct(&files)
     }
 
-    /// What was asked for and could never come is an error, not silence.
+    /// Refuses requests for frames that can never come, instead of showing nothing.
     fn refuse_what_shows_nothing(&self, matches: &ArgMatches) -> Result<(), Failure> {
         let rotation = self.output.saving.as_ref().map(|saving| &saving.rotation);
         let lone_files = rotation.is_some_and(|rotation| {

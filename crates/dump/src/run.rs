@@ -1,4 +1,4 @@
-//! The loop: takes frames, chooses, passes them to the sink, and tells what became of all.
+//! The capture loop: receives frames, selects, passes them to the sink, and reports totals.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -21,21 +21,21 @@ use crate::source::{DumpFrame, DumpSource};
 /// The command's own keys.
 #[derive(Debug, Clone, Serialize)]
 struct DumpReportExtra {
-    /// Frames that were wanted.
+    /// Frames captured.
     captured: u64,
-    /// Frames that came to the filter.
+    /// Frames that reached the filter.
     received_by_filter: u64,
-    /// Frames that were lost before they came to it.
+    /// Frames lost before they reached the filter.
     dropped: u64,
-    /// Those captured, where one JSON document holds them.
+    /// The captured frames, if they are in one JSON document.
     #[serde(skip_serializing_if = "Option::is_none")]
     frames: Option<Vec<serde_json::Value>>,
 }
 
-/// What is counted.
+/// Counters.
 #[derive(Debug, Clone, Copy, Default)]
 struct DumpCounts {
-    /// All that came in, and all that went out.
+    /// Totals of received and sent frames.
     rx: PortTraffic,
     tx: PortTraffic,
     captured: u64,
@@ -58,27 +58,27 @@ impl DumpCounts {
     }
 }
 
-/// `-D`.
+/// Handles `-D`: lists the interfaces.
 pub(crate) fn list(
     interfaces: &[DumpInterface],
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
     let text = listing::lines(interfaces);
-    // A list of nothing is no line, rather than an empty one.
+    // An empty list prints nothing, rather than an empty line.
     if !(text.is_empty() && session.reporter.format() == ReportFormat::Text) {
         session.reporter.document(&serde_json::json!({ "interfaces": interfaces }), text)?;
     }
     Ok(Exit::Done)
 }
 
-/// `-L`.
+/// Handles `-L`: lists the link types.
 pub(crate) fn link_types(session: &mut Session<'_>) -> Result<Exit, Failure> {
     let types = serde_json::json!({ "link_types": [{ "name": "EN10MB", "number": 1 }] });
     session.reporter.document(&types, "Data link types:\n  EN10MB (Ethernet)")?;
     Ok(Exit::Done)
 }
 
-/// `-d`: 1 in words, 2 for C, 3 as decimal numbers.
+/// Handles `-d`: prints the compiled filter, 1 as assembler, 2 for C, 3 as decimal numbers.
 pub(crate) fn compiled(
     program: &CbpfProgram,
     form: u8,
@@ -130,7 +130,7 @@ impl DumpPlan {
         Ok(Exit::Done)
     }
 
-    /// Captures that are cut into files open one after the other.
+    /// Returns the confinement. Rotated captures open their files one after the other.
     fn confinement(&self, source: &DumpSource) -> Confinement {
         let confinement = Confinement::for_ports(source.port());
         let saving = self.output.saving.as_ref();
@@ -140,7 +140,7 @@ impl DumpPlan {
         }
     }
 
-    /// The mode line, on stderr: stdout belongs to the frames.
+    /// Prints the mode line on stderr: stdout is for the frames.
     fn announce(
         &self,
         source: &DumpSource,
@@ -167,7 +167,7 @@ impl DumpPlan {
     }
 }
 
-/// `listening on packet:eth0, link-type EN10MB (Ethernet), snapshot length 262144 bytes, …`
+/// Formats `listening on packet:eth0, link-type EN10MB (Ethernet), snapshot length 262144 bytes, …`
 fn mode_line(from: &FrameOrigin, report: &PortReport, snaplen: u32) -> String {
     let link = "link-type EN10MB (Ethernet)";
     let (verb, host) = match from {
@@ -193,7 +193,7 @@ struct DumpRun {
     source: DumpSource,
     sink: DumpSink,
     counts: DumpCounts,
-    /// Where `--metrics` shows them.
+    /// Serves the counters for `--metrics`.
     metrics: Option<DumpMetrics>,
 }
 
@@ -219,7 +219,7 @@ impl DumpRun {
                 let enough = over || signals.stopping();
                 Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
-            // What was captured is written before waiting for more.
+            // Write what was captured before waiting for more.
             sink.flush(session)?;
             show(source, counts);
             if !more || over {
@@ -243,7 +243,7 @@ impl DumpRun {
         self.sink.finish(&totals, session)
     }
 
-    /// What became of every frame.
+    /// Reports the totals of all frames.
     fn report(&mut self, elapsed: Duration, session: &mut Session<'_>) -> Result<(), Failure> {
         let report = self.source.report();
         let lost = dropped(&report);
@@ -272,7 +272,7 @@ impl DumpRun {
             let count = self.counts.captured;
             session.reporter.raw(format!("{}\n", packets(count)).as_bytes())?;
         }
-        // A file loses nothing; what it holds was counted by whoever captured it.
+        // Reading a file loses no frames; its own losses were counted when it was captured.
         if matches!(self.plan.origin, FrameOrigin::Read { .. }) {
             return Ok(());
         }
@@ -288,13 +288,13 @@ fn packets(count: u64) -> String {
     format!("{count} packet{}", if count == 1 { "" } else { "s" })
 }
 
-/// The line for USR1.
+/// Formats the line for USR1.
 fn status_line(counts: &DumpCounts, lost: u64) -> String {
     let (captured, received) = (packets(counts.captured), packets(counts.received()));
     format!("{captured} captured, {received} received by filter, {} dropped", packets(lost))
 }
 
-/// The three lines of tcpdump, and one for each cause of a loss.
+/// Formats tcpdump's three lines, and one for each cause of a loss.
 fn summary_lines(counts: &DumpCounts, lost: u64, report: &PortReport) -> String {
     let kernel = report.drops.get("rx_kernel").copied().unwrap_or(0);
     let mut text = format!(

@@ -1,4 +1,4 @@
-//! Frames go to captures: pcap or pcapng, one file or one after the other.
+//! Writes frames to captures: pcap or pcapng, one file or a sequence.
 
 mod names;
 
@@ -23,15 +23,15 @@ const WRITE_CHUNK_BYTES: usize = 64 << 10;
 /// How a capture is written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SaveOptions {
-    /// The file, or what its names are made from; `-` is the standard output.
+    /// The file, or the pattern of its names; `-` is stdout.
     pub path: String,
     /// pcapng instead of pcap.
     pub pcapng: bool,
-    /// Most bytes kept of a frame.
+    /// Maximum bytes captured of a frame.
     pub snaplen: u32,
     /// When the next file begins.
     pub rotation: FileRotation,
-    /// Whether each frame is handed to the system at once.
+    /// Whether to flush after each frame.
     pub flush_each: bool,
 }
 
@@ -43,37 +43,37 @@ impl SaveOptions {
     }
 }
 
-/// What is known when a capture ends.
+/// Totals at the end of a capture.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CaptureTotals {
-    /// When, in nanoseconds since 1970.
+    /// Time of the end, in nanoseconds since 1970.
     pub ts_ns: u64,
-    /// Frames that came.
+    /// Frames received.
     pub received: u64,
-    /// Frames that were lost before they could be counted.
+    /// Frames lost before they could be counted.
     pub dropped: u64,
 }
 
-/// Writes captures.
+/// Writes the files of a capture.
 pub struct CaptureSaver {
     saving: SaveOptions,
     port: String,
     current: Option<CurrentFile>,
     /// Files opened so far.
     files: u64,
-    /// Files opened since the last one that was due by time.
+    /// Files opened since the last change of the period.
     in_slice: u64,
     buffer: Vec<u8>,
 }
 
-/// The file that is written now.
+/// The file being written.
 struct CurrentFile {
     path: String,
     out: Box<dyn Write>,
     format: SaverFormat,
-    /// Bytes, those in the buffer included.
+    /// Its bytes, including buffered ones.
     size: u64,
-    /// When it was opened, in nanoseconds since 1970.
+    /// Time at which it was opened, in nanoseconds since 1970.
     since_ns: u64,
 }
 
@@ -83,10 +83,11 @@ enum SaverFormat {
 }
 
 impl CaptureSaver {
-    /// Opens the first file, named by the time `now_ns`; without a time, the first frame does.
+    /// Opens the first file, named after the time `now_ns`; without a time, the first frame opens
+    /// it.
     ///
     /// # Errors
-    /// A file that cannot be created, or a name that no time can be put into.
+    /// A file that cannot be created, or a name into which no time can be inserted.
     pub fn create(saving: SaveOptions, port: &str, now_ns: Option<u64>) -> Result<Self, Failure> {
         let (port, buffer) = (port.to_owned(), Vec::with_capacity(2 * WRITE_CHUNK_BYTES));
         let mut saver = Self { saving, port, current: None, files: 0, in_slice: 0, buffer };
@@ -96,10 +97,10 @@ impl CaptureSaver {
         Ok(saver)
     }
 
-    /// Writes the first `kept` bytes of a frame; says when no further file may be begun.
+    /// Writes the first `kept` bytes of a frame; breaks if no further file may be opened.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn packet(
         &mut self,
         frame: &DumpFrame<'_>,
@@ -119,10 +120,10 @@ impl CaptureSaver {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Hands over what is buffered.
+    /// Writes what is buffered.
     ///
     /// # Errors
-    /// The system's; [`Failure::ReaderLeft`] where the reader of a pipe has gone.
+    /// The system's error; [`Failure::ReaderLeft`] if the reader of a pipe has closed it.
     pub fn flush(&mut self) -> Result<(), Failure> {
         let Some(current) = &mut self.current else { return Ok(()) };
         let written = current.out.write_all(&self.buffer).and_then(|()| current.out.flush());
@@ -133,10 +134,10 @@ impl CaptureSaver {
         }
     }
 
-    /// Ends the capture: pcapng gets the totals.
+    /// Ends the capture; a pcapng file gets the totals.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn finish(&mut self, totals: &CaptureTotals) -> Result<(), Failure> {
         if self.files == 0 {
             self.open(totals.ts_ns)?;
@@ -158,7 +159,7 @@ impl CaptureSaver {
         self.flush()
     }
 
-    /// Begins the next file if it is due.
+    /// Opens the next file if it is due.
     fn rotate(&mut self, now_ns: u64) -> Result<ControlFlow<()>, Failure> {
         let rotation = &self.saving.rotation;
         let Some(current) = &self.current else {
@@ -189,7 +190,7 @@ impl CaptureSaver {
         let size = self.buffer.len() as u64;
         self.current = Some(CurrentFile { path, out, format, size, since_ns: now_ns });
         self.files += 1;
-        // The head is there at once, for whoever waits for the file.
+        // Write the head at once, for programs that wait for the file.
         self.flush()
     }
 
@@ -217,7 +218,7 @@ impl SaverFormat {
         kept: usize,
     ) -> Result<(), WriteError> {
         let data = frame.bytes.get(..kept).unwrap_or(frame.bytes);
-        // A capture that was read may claim less than it has.
+        // A capture that we read may claim fewer bytes than it has.
         let orig_len = frame.wire_len.max(data.len() as u32);
         match self {
             Self::Pcap(writer) => writer.packet(out, frame.ts_ns, orig_len, data),

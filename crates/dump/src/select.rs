@@ -1,4 +1,4 @@
-//! Which frames are wanted: filter and direction.
+//! Selects frames by filter and direction.
 
 use std::fs;
 
@@ -8,15 +8,15 @@ use slipring_filter::{CbpfProgram, Filter};
 
 use crate::source::DumpFrame;
 
-/// Which way frames must go.
+/// The direction of selected frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum DirectionFilter {
-    /// Both.
+    /// Both directions.
     #[default]
     Both,
-    /// Those that came in.
+    /// Received frames only.
     In,
-    /// Those that went out.
+    /// Sent frames only.
     Out,
 }
 
@@ -28,14 +28,14 @@ pub struct FrameSelector {
 }
 
 impl FrameSelector {
-    /// Frames that the program accepts and that go the right way. A frame whose way is unknown
-    /// goes both ways.
+    /// Selects frames that the program accepts and that have the right direction. A frame of
+    /// unknown direction matches both.
     #[must_use]
     pub fn new(program: CbpfProgram, direction: DirectionFilter) -> Self {
         Self { program, direction }
     }
 
-    /// How many bytes of the frame to keep; 0 if it is not wanted.
+    /// Returns how many bytes of the frame to capture; 0 if it is not selected.
     #[must_use]
     pub fn keep(&self, frame: &DumpFrame<'_>) -> usize {
         let goes = match self.direction {
@@ -51,10 +51,10 @@ impl FrameSelector {
     }
 }
 
-/// Compiles a filter that keeps at most `snaplen` bytes of a frame.
+/// Compiles a filter that captures at most `snaplen` bytes of a frame.
 ///
 /// # Errors
-/// What is wrong with the text, and where.
+/// The error in the text, with its position.
 pub fn compile(text: &str, snaplen: u32) -> Result<CbpfProgram, Failure> {
     let compiled = Filter::parse(text).and_then(|filter| filter.compile(snaplen));
     compiled.map_err(|error| {
@@ -65,10 +65,10 @@ pub fn compile(text: &str, snaplen: u32) -> Result<CbpfProgram, Failure> {
     })
 }
 
-/// The filter that a file holds; what follows a `#` on a line is a comment.
+/// Reads a filter from a file; text after a `#` on a line is a comment.
 ///
 /// # Errors
-/// The system's.
+/// The system's error.
 pub fn from_file(path: &str) -> Result<String, Failure> {
     let text = fs::read_to_string(path).map_err(|error| {
         Diagnostic::new(SR0201, format!("cannot read the filter in {path}"))

@@ -1,4 +1,4 @@
-//! A frame for people, one line and its bytes, or as a JSON object.
+//! Formats a frame: a line and its bytes for people, or a JSON object.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use crate::stamp::{TimestampForm, TimestampPrinter};
 /// How the bytes of a frame are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PrintedBytes {
-    /// Not at all.
+    /// Not printed.
     #[default]
     None,
     /// As hex.
@@ -23,16 +23,16 @@ pub enum PrintedBytes {
     Text,
 }
 
-/// What a line has beside the summary.
+/// The contents of a line, in addition to the summary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PrintStyle {
     /// The link layer's addresses and type.
     pub link: bool,
     /// The bytes.
     pub bytes: PrintedBytes,
-    /// Whether the link layer's bytes are among them.
+    /// Whether those include the link layer's bytes.
     pub whole: bool,
-    /// How much the summary says.
+    /// Level of detail of the summary.
     pub detail: Detail,
     /// Whether lines are numbered.
     pub numbered: bool,
@@ -43,7 +43,7 @@ pub(crate) struct FramePrinter {
     style: PrintStyle,
     stamps: TimestampPrinter,
     printed: u64,
-    /// Where TCP's numbers count from.
+    /// Base of relative TCP sequence numbers.
     conversations: Conversations,
 }
 
@@ -53,7 +53,7 @@ impl FramePrinter {
         Self { style, stamps, printed: 0, conversations: Conversations::default() }
     }
 
-    /// Appends the lines of a frame, of which `bytes` were kept.
+    /// Appends the lines of a frame, of which `bytes` were captured.
     pub(crate) fn print(&mut self, out: &mut String, frame: &DumpFrame<'_>) {
         self.printed += 1;
         if self.style.numbered {
@@ -74,7 +74,7 @@ impl FramePrinter {
     }
 }
 
-/// What the frame is, in words, with the numbers that stand in it.
+/// Returns a one-line summary of the frame, with absolute sequence numbers.
 #[must_use]
 pub fn summary(frame: &DumpFrame<'_>, style: &PrintStyle) -> String {
     described(frame, style, None).text
@@ -89,7 +89,7 @@ fn described(
     summary.with_detail(style.detail).write(style.link, conversations)
 }
 
-/// The same facts for programs.
+/// Returns the same information as a JSON object.
 #[must_use]
 pub fn object(frame: &DumpFrame<'_>, port: &str, style: &PrintStyle) -> Value {
     let mut object = json!({

@@ -1,4 +1,4 @@
-//! Where wanted frames go: lines, objects, a capture, or nowhere but into the count.
+//! The destination of selected frames: text lines, JSON objects, a capture, or only the count.
 
 use std::ops::ControlFlow;
 
@@ -18,7 +18,7 @@ pub(crate) struct DumpSink {
     style: PrintStyle,
     lines: LineOutput,
     saver: Option<CaptureSaver>,
-    /// Lines that wait to be written.
+    /// Lines not yet written.
     text: String,
     /// Whether each line is written at once.
     flush_each: bool,
@@ -26,11 +26,11 @@ pub(crate) struct DumpSink {
 
 enum LineOutput {
     None,
-    /// For people.
+    /// Text lines.
     Text(FramePrinter),
-    /// An object each.
+    /// One JSON object per frame.
     Objects,
-    /// Kept for the one document at the end.
+    /// Collected for the one document at the end.
     Collected(Vec<Value>),
 }
 
@@ -62,7 +62,7 @@ impl DumpSink {
         })
     }
 
-    /// Takes a frame, of which `kept` bytes are wanted; says whether to go on.
+    /// Processes a frame, of which `kept` bytes are captured; returns whether to continue.
     pub(crate) fn take(
         &mut self,
         frame: &DumpFrame<'_>,
@@ -90,7 +90,7 @@ impl DumpSink {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Hands over what waits.
+    /// Writes what is buffered.
     pub(crate) fn flush(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         self.write_lines(session)?;
         self.saver.as_mut().map_or(Ok(()), CaptureSaver::flush)
@@ -105,7 +105,7 @@ impl DumpSink {
         self.saver.as_mut().map_or(Ok(()), |saver| saver.finish(totals))
     }
 
-    /// The frames of the one document.
+    /// Returns the frames for the one document.
     pub(crate) fn take_frames(&mut self) -> Option<Vec<Value>> {
         match &mut self.lines {
             LineOutput::Collected(frames) => Some(std::mem::take(frames)),

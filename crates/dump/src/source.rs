@@ -1,4 +1,4 @@
-//! Where frames come from.
+//! The sources of frames.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -18,28 +18,28 @@ use slipring_port::netlink::LinkEvents;
 use slipring_port::{Interest, OpenError, Port, Queue, RunCause, RunError, WaitStrategy, Waiter};
 use slipring_ring::{RxRing, SlotFlags};
 
-/// Frames taken at a time, after which signals are looked at.
+/// Frames processed at a time, after which signals are checked.
 const MAX_BATCH: u32 = 256;
 
-/// A frame that passes.
+/// A passing frame.
 #[derive(Debug, Clone, Copy)]
 pub struct DumpFrame<'f> {
     /// Nanoseconds since 1970.
     pub ts_ns: u64,
-    /// Whether this machine sent it, where that is known.
+    /// Whether this machine sent it, if known.
     pub outgoing: Option<bool>,
     /// Its length in bytes on the wire.
     pub wire_len: u32,
-    /// Its bytes, as far as they were kept.
+    /// Its captured bytes.
     pub bytes: &'f [u8],
 }
 
-/// Looks at a frame and says whether to go on.
+/// Processes a frame and returns whether to continue.
 pub type FrameVisitor<'l> = &'l mut dyn FnMut(&DumpFrame<'_>) -> Result<ControlFlow<()>, Failure>;
 
-/// Where frames come from.
+/// A source of frames.
 pub enum DumpSource {
-    /// An interface that is listened to.
+    /// An interface to listen on.
     Listening(ListenSource),
     /// A capture with its own times.
     Reading {
@@ -52,14 +52,14 @@ pub enum DumpSource {
     Opened(Box<PortSource>),
 }
 
-/// An interface that is listened to.
+/// An interface to listen on.
 pub struct ListenSource {
     name: String,
     iface: Iface,
     listener: InterfaceListener,
-    /// Changes of interfaces: the socket is not told of a removal while its interface is down.
+    /// Events of interfaces: the socket does not report a removal while its interface is down.
     changes: LinkEvents,
-    /// Whether it is over when the interface goes down.
+    /// Whether the capture ends when the interface goes down.
     ends_on_link_down: bool,
     _promisc: Option<Promisc>,
     dropped: u64,
@@ -68,7 +68,7 @@ pub struct ListenSource {
 /// A port whose frames are taken.
 pub struct PortSource {
     port: Port,
-    /// Whether it shows what another port sends and receives.
+    /// Whether it shows the frames that another port sends and receives.
     is_monitor: bool,
     waiter: Waiter,
     scratch: Vec<u8>,
@@ -76,11 +76,11 @@ pub struct PortSource {
 }
 
 impl DumpSource {
-    /// Listens on an interface; also to frames for other hosts, if `promisc`. It may go down and up
-    /// again meanwhile.
+    /// Listens on an interface; with `promisc`, also captures frames for other hosts. The interface
+    /// may go down and up again meanwhile.
     ///
     /// # Errors
-    /// As [`Listener::open`].
+    /// As for [`InterfaceListener::open`].
     pub fn listen(shown: &str, ifname: &str, promisc: bool) -> Result<Self, Failure> {
         let failed = |cause| OpenError::new(shown, cause);
         let iface = Iface::find(ifname).map_err(failed)?;
@@ -100,10 +100,10 @@ impl DumpSource {
         }))
     }
 
-    /// Says whether it is over when an interface that is listened to is down.
+    /// Sets whether the capture ends when an interface to listen on goes down.
     ///
     /// # Errors
-    /// If that is so and it is down already.
+    /// If it should end and the interface is already down.
     pub fn exit_on_link_down(mut self, ends: bool) -> Result<Self, Failure> {
         if let Self::Listening(listening) = &mut self
             && ends
@@ -115,7 +115,7 @@ impl DumpSource {
         Ok(self)
     }
 
-    /// The port that it has opened: one, or none.
+    /// Returns the opened port: one, or none.
     #[must_use]
     pub fn port(&self) -> &[Port] {
         match self {
@@ -127,7 +127,7 @@ impl DumpSource {
     /// Reads a capture.
     ///
     /// # Errors
-    /// As [`FileReader::open`].
+    /// As for [`FileReader::open`].
     pub fn read(shown: &str, path: &str) -> Result<Self, Failure> {
         let reader = FileReader::open(path).map_err(|cause| OpenError::new(shown, cause))?;
         Ok(Self::Reading { name: shown.to_owned(), reader })
@@ -136,7 +136,7 @@ impl DumpSource {
     /// Takes the frames of a port, which may be a monitor.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's error.
     pub fn take_from(port: Port, is_monitor: bool, signals: &Signals) -> Result<Self, Failure> {
         let mut waiter = Waiter::for_ports([&port], WaitStrategy::Sleep)?;
         waiter.add_fd(signals.wake_fd())?;
@@ -145,7 +145,7 @@ impl DumpSource {
         Ok(Self::Opened(Box::new(PortSource { port, is_monitor, waiter, scratch, meter })))
     }
 
-    /// The interface that is listened to.
+    /// Returns the interface that it listens on.
     #[must_use]
     pub fn listens_on(&self) -> Option<&str> {
         match self {
@@ -154,13 +154,13 @@ impl DumpSource {
         }
     }
 
-    /// Whether this is a port whose frames go no further.
+    /// Whether this is an opened port.
     #[must_use]
     pub fn takes(&self) -> bool {
         matches!(self, Self::Opened(_))
     }
 
-    /// The port and what was lost there, by cause.
+    /// Returns the port, with losses by cause.
     #[must_use]
     pub fn report(&self) -> PortReport {
         let report = |name: &String, kind: &str, mode: &str| PortReport {
@@ -183,10 +183,10 @@ impl DumpSource {
         }
     }
 
-    /// Shows what is there; false when nothing will ever follow.
+    /// Passes available frames to `look`; returns false if no more will ever come.
     ///
     /// # Errors
-    /// A port that is lost, or what `look` says.
+    /// If the port is lost, or an error of `look`.
     pub fn take(&mut self, look: FrameVisitor<'_>) -> Result<bool, Failure> {
         match self {
             Self::Listening(listening) => listening.take(look),
@@ -195,16 +195,16 @@ impl DumpSource {
         }
     }
 
-    /// Waits for more, or for a signal.
+    /// Waits for more frames, or for a signal.
     ///
     /// # Errors
-    /// A port that is lost.
+    /// If the port is lost.
     pub fn wait(&mut self, signals: &Signals) -> Result<(), Failure> {
         match self {
             Self::Listening(ListenSource { listener, changes, .. }) => {
                 let mut fds = [listener.as_fd(), signals.wake_fd(), changes.as_fd()]
                     .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
-                // Interrupted or not: the caller looks at everything again.
+                // Interrupted or not: the caller checks everything again.
                 let _ = poll(&mut fds, None);
             }
             Self::Reading { .. } => {}
@@ -216,7 +216,7 @@ impl DumpSource {
         Ok(())
     }
 
-    /// Fetches the drop counts that only the kernel knows.
+    /// Reads the drop counts that only the kernel has.
     pub fn update_stats(&mut self) {
         if let Self::Opened(opened) = self {
             opened.port.queues.iter_mut().for_each(|queue| queue.update_stats());
@@ -224,7 +224,7 @@ impl DumpSource {
     }
 }
 
-/// The outer error is the system's, the inner one that of `look`.
+/// Processes received frames. The outer error is the system's, the inner one that of `look`.
 fn listen(
     listener: &mut InterfaceListener,
     look: FrameVisitor<'_>,
@@ -258,7 +258,7 @@ impl ListenSource {
         Ok(true)
     }
 
-    /// An interface that went down is heard again by itself once it is up.
+    /// Tolerates an interface that is down: its socket receives again once it is up.
     fn tolerate_link_down(&self, error: io::Error) -> Result<(), RunCause> {
         self.check_link()?;
         match Errno::from_io_error(&error) {
@@ -312,13 +312,13 @@ impl PortSource {
                 }
             }
         }
-        // A queue that has ended may still hold frames that were received before.
+        // A queue that has ended may still hold frames received before.
         let is_over = |queue: &mut Box<dyn Queue>| queue.ended() && queue.rings().rx.avail() == 0;
         Ok(!self.port.queues.iter_mut().all(is_over))
     }
 }
 
-/// Whether a monitor's next frame is one that its port sent.
+/// Whether the next frame of a monitor is one that its port sent.
 fn was_sent(rx: &RxRing) -> bool {
     rx.first_flags().is_some_and(|flags| flags.has(SlotFlags(NS_TXMON)))
 }

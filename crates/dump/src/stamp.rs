@@ -1,4 +1,4 @@
-//! The time before a line, in tcpdump's six forms.
+//! The timestamp of a line, in tcpdump's six forms.
 
 use std::fmt::Write;
 
@@ -8,13 +8,13 @@ use jiff::tz::TimeZone;
 /// Nanoseconds in a second.
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// What is printed: how often `-t` was given.
+/// The form, selected by the number of `-t`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum TimestampForm {
     /// `12:34:56.123456`
     #[default]
     Clock,
-    /// Nothing.
+    /// No timestamp.
     None,
     /// `1700000000.123456`, since 1970.
     Unix,
@@ -27,7 +27,7 @@ pub(crate) enum TimestampForm {
 }
 
 impl TimestampForm {
-    /// As many `-t` as were given.
+    /// Returns the form for `count` times `-t`.
     pub(crate) fn of(count: u8) -> Self {
         match count {
             0 => Self::Clock,
@@ -40,18 +40,18 @@ impl TimestampForm {
     }
 }
 
-/// Prints times; remembers those that others are told against.
+/// Prints timestamps; remembers the reference of relative ones.
 #[derive(Debug)]
 pub(crate) struct TimestampPrinter {
     form: TimestampForm,
-    /// Whether nine digits follow the second, or six.
+    /// Whether to print nine digits after the second, or six.
     nanos: bool,
     zone: TimeZone,
     reference: Option<u64>,
 }
 
 impl TimestampPrinter {
-    /// Times of the zone that the system is set to.
+    /// Prints times in the system's time zone.
     pub(crate) fn new(form: TimestampForm, nanos: bool) -> Self {
         Self::in_zone(form, nanos, TimeZone::system())
     }
@@ -60,7 +60,7 @@ impl TimestampPrinter {
         Self { form, nanos, zone, reference: None }
     }
 
-    /// Appends a time, in nanoseconds since 1970, and a blank.
+    /// Appends a timestamp, given in nanoseconds since 1970, and a space.
     pub(crate) fn write(&mut self, out: &mut String, ts_ns: u64) {
         match self.form {
             TimestampForm::None => return,
@@ -91,7 +91,7 @@ impl TimestampPrinter {
         let _ = write!(out, "{:02}:{:02}:{:02}", local.hour(), local.minute(), local.second());
     }
 
-    /// Times may go back, as frames of several sources do.
+    /// Appends the time since the reference; it may be negative, as with frames of several sources.
     fn since(&mut self, out: &mut String, ts_ns: u64, previous: bool) {
         let reference = *self.reference.get_or_insert(ts_ns);
         let sign = if ts_ns < reference { '-' } else { ' ' };

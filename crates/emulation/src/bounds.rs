@@ -1,5 +1,5 @@
-//! `-M delay[,bps[,hold]]`: what nobody may ask for, neither at the start nor while links run: by
-//! flags, in a file, by `[[at]]`, a script, the control socket, or going back.
+//! `-M delay[,bps[,hold]]`: limits that no setting may exceed, neither at the start nor while links
+//! run: not by flags, a file, `[[at]]`, a script, the control socket, or an undo.
 
 use clap::ArgMatches;
 use slipring_cli::codes::SR0002;
@@ -14,7 +14,7 @@ use super::config::tree::ConfigNode;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 
-/// See the module.
+/// Upper bounds for delay, rate and hold; `None` is unbounded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChangeBounds {
     pub delay_ns: Option<u64>,
@@ -23,10 +23,10 @@ pub struct ChangeBounds {
 }
 
 impl ChangeBounds {
-    /// What the flags say.
+    /// Parses the flag.
     ///
     /// # Errors
-    /// If it is no `-M`.
+    /// If the value is not valid for `-M`.
     pub fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         let mut bounds = Self::default();
         let Some(text) = matches.get_one::<String>("bounds") else { return Ok(bounds) };
@@ -47,11 +47,11 @@ impl ChangeBounds {
         Ok(bounds)
     }
 
-    /// Refuses a change to a network that goes beyond. A line without a rate may stay so, but none
-    /// comes to have none.
+    /// Refuses a change that exceeds a bound. A link without a rate may stay so, but a change must
+    /// not remove a rate limit.
     ///
     /// # Errors
-    /// The first link that does.
+    /// The first link that exceeds a bound.
     pub fn allow_change(&self, from: &NetworkSpec, to: &NetworkSpec) -> Result<(), Failure> {
         let opened = from.links.iter().zip(&to.links).find(|(from, to)| {
             from.spec.rate != RateSpec::Unlimited && to.spec.rate == RateSpec::Unlimited
@@ -62,17 +62,17 @@ impl ChangeBounds {
         }
     }
 
-    /// Refuses a network that goes beyond. A line without a rate has none to bound.
+    /// Refuses a network that exceeds a bound. A link without a rate has none to bound.
     ///
     /// # Errors
-    /// The first link that does.
+    /// The first link that exceeds a bound.
     pub fn allow(&self, network: &NetworkSpec) -> Result<(), Failure> {
         let refused = network.links.iter().find_map(|link| Some((link, self.excess(&link.spec)?)));
         let Some((link, (what, cause))) = refused else { return Ok(()) };
         Err(refusal(&link.spec, what, &cause))
     }
 
-    /// What of a link is too much, and why.
+    /// Returns which value of a link is too large, and why.
     fn excess(&self, link: &LinkSpec) -> Option<(&'static str, String)> {
         let beyond = |most: Option<u64>, asked: Option<u64>| {
             most.is_some_and(|most| asked.is_none_or(|asked| asked > most))
@@ -112,7 +112,7 @@ fn span(ns: u64) -> String {
     human::span(std::time::Duration::from_nanos(ns))
 }
 
-/// The longest delay that a link can have; `None` where only its user knows.
+/// Returns the longest possible delay of a link; `None` if a user's model decides it.
 fn longest_delay_ns(link: &LinkSpec) -> Option<u64> {
     match link.delay.model {
         DelayModel::User(_) => None,
@@ -120,8 +120,8 @@ fn longest_delay_ns(link: &LinkSpec) -> Option<u64> {
     }
 }
 
-/// The greatest rate that a line can have at any time; `None` where there is no limit, or only its
-/// user knows.
+/// Returns the greatest rate of a line at any time; `None` if it has no limit or a user's
+/// model decides it.
 fn fastest_bps(rate: &RateSpec) -> Option<u64> {
     match rate {
         RateSpec::Unlimited | RateSpec::User(_) => None,
@@ -137,7 +137,7 @@ fn fastest_bps(rate: &RateSpec) -> Option<u64> {
     }
 }
 
-/// What a trace of opportunities comes to where they are densest.
+/// Returns the rate of an opportunity trace in its densest millisecond.
 fn fullest_millisecond_bps(at_ns: &[u64], mtu: u32) -> u64 {
     let mut first = 0;
     let counts = at_ns.iter().enumerate().map(|(last, at)| {

@@ -1,4 +1,4 @@
-//! From flags to settings: what each flag says of the two links.
+//! Translates flags to settings of the two links.
 
 use clap::ArgMatches;
 use slipring_cli::codes::{SR0003, SR0012};
@@ -10,7 +10,7 @@ use super::flags::{DIRECTED_FLAGS, DirectedFlag};
 use super::presets;
 use crate::config::names::{LINK_NAMES, PORT_NAMES};
 
-/// Whether the flags say anything of the links.
+/// Returns the first flag that configures the links, if there is one.
 pub(super) fn first_link_flag(matches: &ArgMatches) -> Option<String> {
     let directed =
         DIRECTED_FLAGS.iter().find(|flag| matches.contains_id(flag.id)).map(DirectedFlag::shown);
@@ -18,7 +18,7 @@ pub(super) fn first_link_flag(matches: &ArgMatches) -> Option<String> {
     directed.or_else(|| whole.find(|id| matches.contains_id(id)).map(|id| format!("--{id}")))
 }
 
-/// The settings that the flags make, and which links got TLEM's queue unasked.
+/// Returns the settings of the flags, and the links that get TLEM's queue by default.
 pub(super) fn settings(
     matches: &ArgMatches,
 ) -> Result<(EmulationConfig, Vec<&'static str>), Failure> {
@@ -50,12 +50,12 @@ pub(super) fn settings(
     Ok((EmulationConfig { root, ..EmulationConfig::default() }, unasked))
 }
 
-/// The value of a flag, with the units of the name under which the command was called.
+/// Returns the location of a flag, with the unit rules of the command's name.
 pub(super) fn flag(matches: &ArgMatches, name: &str) -> ConfigLocation {
     ConfigLocation::flag(name).classic_if(flags::is_called_by_classic_name(matches))
 }
 
-/// What the flags say of one direction, and whether they say something of its queue.
+/// Returns the settings of one direction, and whether they include its queue.
 fn parts(matches: &ArgMatches, direction: usize) -> Result<(ConfigTable, bool), Failure> {
     refuse_two_of_a_kind(matches)?;
     let mut link = ConfigTable::default();
@@ -98,7 +98,7 @@ fn parts(matches: &ArgMatches, direction: usize) -> Result<(ConfigTable, bool), 
     Ok((link, queue_asked))
 }
 
-/// Flags that say the same thing: the words of the one would take those of the other away.
+/// Refuses pairs of flags that set the same thing: one would override the other.
 fn refuse_two_of_a_kind(matches: &ArgMatches) -> Result<(), Failure> {
     let both = |flags: [&str; 2]| flags.iter().all(|id| matches.contains_id(id));
     let of_rates = || matches.get_many::<String>("rate").into_iter().flatten();
@@ -113,7 +113,7 @@ fn refuse_two_of_a_kind(matches: &ArgMatches) -> Result<(), Failure> {
     Err(error.with_cause(what).with_help("give one of them").into())
 }
 
-/// What a flag says must not stand in the value of another one too.
+/// Refuses a setting that is given by a flag and within the value of another.
 fn refuse_repeated_setting(
     table: &ConfigTable,
     part: &str,
@@ -127,8 +127,8 @@ fn refuse_repeated_setting(
     Err(error.with_help("give it once").into())
 }
 
-/// A flag that is given for each direction says nothing where `--up` or `--down` replaces it; given
-/// once it still holds for the other one.
+/// Refuses a flag with a value for each direction if `--up` or `--down` replaces one of them. A
+/// single value still holds for the other direction.
 fn refuse_own_value(
     matches: &ArgMatches,
     whole: &ConfigTable,
@@ -145,17 +145,17 @@ fn refuse_own_value(
     Err(Diagnostic::new(SR0003, summary).with_help(help).into())
 }
 
-/// Refuses what is said of a second direction, for a command whose frames go one way.
+/// Refuses settings for a second direction, for a command whose frames go one way.
 ///
 /// # Errors
-/// The first flag that says it.
+/// The first such flag.
 pub fn refuse_second_direction(matches: &ArgMatches) -> Result<(), Failure> {
     let twice =
         |flag: &&DirectedFlag| matches.get_many::<String>(flag.id).is_some_and(|v| v.len() > 1);
     let summary = if matches.contains_id("down") {
         "--down says nothing here".to_owned()
     } else if let Some(flag) = DIRECTED_FLAGS.iter().find(twice) {
-        // `-B` of the links has another name in such a command.
+        // In such a command, `-B` of the links has another name.
         let shown = if flag.id == "rate" { "--link-rate".to_owned() } else { flag.shown() };
         format!("{shown} is given twice")
     } else {
@@ -165,7 +165,7 @@ pub fn refuse_second_direction(matches: &ArgMatches) -> Result<(), Failure> {
     Err(error.with_help("give what the link does once, by its flag or by --up").into())
 }
 
-/// The value of a flag for a direction: given once it holds for both.
+/// Returns the value of a flag for a direction; a single value is for both.
 fn value_for<'m>(
     matches: &'m ArgMatches,
     flag: &DirectedFlag,
@@ -184,7 +184,7 @@ fn value_for<'m>(
     }
 }
 
-/// TLEM's `avg` is a policer, all else a rate.
+/// Stores a rate. TLEM's `avg` is a policer.
 fn put_rate(link: &mut ConfigTable, node: ConfigNode) -> Result<(), EmulationConfigError> {
     let text = node.shown();
     match text.strip_prefix("avg,") {
@@ -217,7 +217,7 @@ fn has_constant_rate(link: &ConfigTable) -> bool {
     matches!(rate.word("model"), None | Some("const" | "ether"))
 }
 
-/// Letters of TLEM that cannot be obeyed here: its session file was the layout of its memory.
+/// Refuses TLEM's flags that have no equivalent here: its session file was an image of its memory.
 pub(super) fn refuse_foreign(matches: &ArgMatches) -> Result<(), Failure> {
     let (what, help) = if matches.contains_id("session") {
         let help = "start it with --name lab instead; then: slipring emulate ctl stats --name lab, \

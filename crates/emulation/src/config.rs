@@ -1,16 +1,16 @@
-//! What a link is to do, as it was written: by flags, in a file, or in a control message.
+//! The settings of links as they were written: as flags, in a file, or in a control message.
 //!
 //! ```text
-//!   -B ether,10g -D normal,20ms,3ms   classic.rs  ┐
-//!   --up 'rate=50m,queue=codel()'     call.rs     │   tree of values     link.rs and
-//!   link.toml                         toml.rs     ├─> that know their ─> network.rs ──> NetworkSpec
-//!   set link.up.rate.bps=20Mbit       Config::set ┘   place                (engine)
+//!   -B ether,10g -D normal,20ms,3ms   classic.rs             ┐
+//!   --up 'rate=50m,queue=codel()'     call.rs                │   tree of values     link.rs and
+//!   link.toml                         toml.rs                ├─> with their      ─> network.rs ──> NetworkSpec
+//!   set link.up.rate.bps=20Mbit       EmulationConfig::set   ┘   locations          (engine)
 //! ```
 //!
 //! # Invariants
-//! 1. In the tree of a [`Config`] every part of a link is a table: what was one line is expanded
-//!    when it comes in, so that a path reaches each value.
-//! 2. A change that does not make a network leaves the settings as they were.
+//! 1. In an [`EmulationConfig`] every part of a link is a table: a one-line value is expanded on
+//!    input, so a path reaches each value.
+//! 2. A change that yields no valid network leaves the settings unchanged.
 //!
 //! Not for: running anything.
 
@@ -58,14 +58,14 @@ pub(crate) use schedule::{ScheduledChange, ScriptStep, script};
 use section::ConfigSection;
 use tree::{ConfigEntry, ConfigLocation, ConfigNode, ConfigOrigin, ConfigTable, ConfigValue};
 
-/// Settings of a whole run.
+/// The settings of a run.
 #[derive(Debug, Clone, Default)]
 pub struct EmulationConfig {
     pub root: ConfigTable,
     pub files: ConfigFiles,
 }
 
-/// What stands at the top of a file.
+/// The top-level keys of a file.
 const TOP_LEVEL_KEYS: [&str; 9] =
     ["seed", "ports", "nodes", "link", "class", "at", "output", "name", "route"];
 
@@ -73,7 +73,7 @@ impl EmulationConfig {
     /// Reads a file.
     ///
     /// # Errors
-    /// If it cannot be opened, is not TOML or has a name that nothing has.
+    /// If it cannot be opened, is not TOML or has an unknown key.
     pub fn open(path: &Path) -> Result<Self, EmulationConfigError> {
         let shown = path.display().to_string();
         let mut config = Self::parse(&shown, &files::configuration(path)?)?;
@@ -81,7 +81,7 @@ impl EmulationConfig {
         Ok(config)
     }
 
-    /// Reads the text of a file of that name.
+    /// Reads text as a file of that name.
     ///
     /// # Errors
     /// As [`Self::open`].
@@ -95,12 +95,12 @@ impl EmulationConfig {
         Ok(config)
     }
 
-    /// The settings as the text of a file, with full units.
+    /// Returns the settings as TOML text, with full units.
     pub fn to_toml(&self) -> String {
         toml::write(&canonical::written(&self.root))
     }
 
-    /// The settings as a document with the keys of a file.
+    /// Returns the settings as a JSON document with the keys of a file.
     pub fn to_json(&self) -> serde_json::Value {
         ::toml::from_str(&self.to_toml()).expect("settings are written as TOML")
     }
@@ -108,58 +108,58 @@ impl EmulationConfig {
     /// Builds the network.
     ///
     /// # Errors
-    /// The first setting that cannot be, with its place.
+    /// The first invalid setting, with its location.
     pub fn network(&self) -> Result<NetworkSpec, EmulationConfigError> {
         self.check_top()?;
         network::read(self)
     }
 
-    /// The ports, in the order in which the network knows them.
+    /// Returns the ports, in the order of their indices in the network.
     ///
     /// # Errors
-    /// If a port has a setting that ports have not.
+    /// If a port has an unknown setting.
     pub fn ports(&self) -> Result<Vec<PortSetting>, EmulationConfigError> {
         network::ports(&self.root)
     }
 
-    /// The seed, where one is given.
+    /// Returns the seed, if one is given.
     ///
     /// # Errors
-    /// If it is no whole number.
+    /// If it is not a whole number.
     pub fn seed(&self) -> Result<Option<u64>, EmulationConfigError> {
         self.root.get("seed").map(|node| quantity::count("seed", node)).transpose()
     }
 
-    /// The name of the run, where one is given.
+    /// Returns the name of the run, if one is given.
     pub fn name(&self) -> Option<String> {
         self.root.word("name").map(str::to_owned)
     }
 
-    /// The changes at given times, every one a network.
+    /// Returns the scheduled changes, each a complete network.
     ///
     /// # Errors
-    /// If a time or a setting cannot be.
+    /// If a time or a setting is invalid.
     pub fn schedule(&self) -> Result<Vec<ScheduledChange>, EmulationConfigError> {
         schedule::read(self)
     }
 
-    /// What is written down.
+    /// Returns the output settings.
     ///
     /// # Errors
-    /// If an output has a setting that outputs have not.
+    /// If an output has an unknown setting.
     pub fn outputs(&self) -> Result<RunOutputs, EmulationConfigError> {
         self.root.get("output").map(output::read).transpose().map(Option::unwrap_or_default)
     }
 
-    /// What kind of router it is, where it is one.
+    /// Returns the router settings, if the run is a router.
     ///
     /// # Errors
-    /// If it has a setting that routers have not.
+    /// If it has an unknown setting.
     pub(crate) fn route(&self) -> Result<Option<RouteSetting>, EmulationConfigError> {
         self.root.get("route").map(route::read).transpose()
     }
 
-    /// Puts a value at a path such as `link.up.rate.bps` or `up.delay`.
+    /// Sets a value at a path such as `link.up.rate.bps` or `up.delay`.
     pub fn set(&mut self, path: &str, node: ConfigNode) -> Result<(), EmulationConfigError> {
         if let Some(top) = self.is_of_the_run(path) {
             let error = EmulationConfigError::key(
@@ -176,7 +176,7 @@ impl EmulationConfig {
         let mut table = &mut root;
         for (depth, name) in parents.iter().enumerate() {
             let held = parents[..=depth].join(".");
-            // A link that is not there is a mistake, a part of one that is not is new.
+            // A missing link is a mistake; a missing part of a link is created.
             if depth < 2 && table.get(name).is_none() {
                 return Err(no_such(path, name, table, &node.location));
             }
@@ -196,7 +196,7 @@ impl EmulationConfig {
         Ok(())
     }
 
-    /// The word at the top of a file that a path begins with, where it is not that of a link.
+    /// Returns the top-level key that a path begins with, unless it is that of a link.
     fn is_of_the_run(&self, path: &str) -> Option<&'static str> {
         let first = path.split('.').next()?;
         let is_link = match self.root.get("link").map(|node| &node.value) {
@@ -206,8 +206,7 @@ impl EmulationConfig {
         TOP_LEVEL_KEYS.into_iter().find(|top| *top == first && *top != "link" && !is_link)
     }
 
-    /// These settings with values in place of others, for links that run: they stay where they
-    /// lie.
+    /// Returns a copy with changed values, for running links: their ends must not change.
     ///
     /// # Errors
     /// As [`Self::with`], and if a path is that of an end of a link.
@@ -225,10 +224,10 @@ impl EmulationConfig {
         self.with(entries)
     }
 
-    /// These settings with values in place of others.
+    /// Returns a copy with changed values.
     ///
     /// # Errors
-    /// If a path names nothing, or two of them one setting.
+    /// If a path does not exist, or two paths are the same setting.
     pub(crate) fn with(&self, entries: &[ConfigEntry]) -> Result<Self, EmulationConfigError> {
         path::refuse_twice(entries)?;
         let mut config = self.clone();
@@ -240,7 +239,7 @@ impl EmulationConfig {
         Ok(config)
     }
 
-    /// The same links, each with all of its settings: none is like another any more.
+    /// Returns the same links, each with all of its settings: `like` is resolved.
     pub(crate) fn resolved(&self) -> Self {
         let mut resolved = self.clone();
         let Some(ConfigNode { value: ConfigValue::Table(links), .. }) =
@@ -256,7 +255,7 @@ impl EmulationConfig {
         resolved
     }
 
-    /// The links of which nothing is said of what waits, and whose rate gives them a limit.
+    /// Returns the links without a queue setting whose rate implies the default limit.
     pub(crate) fn usual_queues(&self, network: &NetworkSpec) -> Vec<String> {
         let resolved = self.resolved();
         let Some(ConfigValue::Table(links)) = resolved.root.get("link").map(|node| &node.value)
@@ -273,7 +272,7 @@ impl EmulationConfig {
         links.map(|link| link.spec.name.clone()).collect()
     }
 
-    /// Writes every part of every link as a table.
+    /// Expands every part of every link into a table.
     fn expand(&mut self) -> Result<(), EmulationConfigError> {
         let Some(ConfigNode { value: ConfigValue::Table(links), .. }) = self.root.get_mut("link")
         else {
@@ -297,13 +296,13 @@ impl EmulationConfig {
     }
 }
 
-/// Values of a control message, to be set.
+/// Parses the values of a control message.
 ///
 /// Paths are those of a file: `link.up.rate.bps`, or a whole part: `link.up.delay` with
 /// `normal(20ms, 3ms)`. A leading `link.` may be left out.
 ///
 /// # Errors
-/// If a value is none that a setting can have.
+/// If a value has a type that no setting can have.
 pub(crate) fn entries<'v>(
     settings: impl IntoIterator<Item = (&'v str, &'v serde_json::Value)>,
 ) -> Result<Vec<ConfigEntry>, EmulationConfigError> {
@@ -314,12 +313,12 @@ pub(crate) fn entries<'v>(
     settings.into_iter().map(entry).collect()
 }
 
-/// A value of a control message.
+/// Parses a value of a control message.
 fn message(path: &str, value: &serde_json::Value) -> Result<ConfigNode, EmulationConfigError> {
     use serde_json::Value as Json;
     let place = ConfigLocation { origin: ConfigOrigin::Message, column: 1 };
     let value = match value {
-        // `ctl set` has no way to say what a value is.
+        // `ctl set` cannot express the type of a value.
         Json::String(text) => return Ok(ConfigNode::word(text, place)),
         Json::Number(number) => ConfigValue::Number(number.to_string()),
         Json::Bool(flag) => ConfigValue::Flag(*flag),
@@ -341,11 +340,11 @@ fn message(path: &str, value: &serde_json::Value) -> Result<ConfigNode, Emulatio
     Ok(ConfigNode { location: place, value })
 }
 
-/// Why settings that are not a link's stay as they are.
+/// Why settings of the run cannot change.
 const RUN_SETTING_CAUSE: &str = "it is a setting of the whole run; those of links can change: \
     link.NAME.PART";
 
-/// What to do for another set of links.
+/// Advice for a different set of links.
 pub(crate) const RESTART_HELP: &str = "write the settings to a file, slipring emulate ctl get > link.toml, \
     change the links there, and start anew: slipring emulate --config link.toml";
 
@@ -378,7 +377,7 @@ fn no_such(
     })
 }
 
-/// Whether a setting of a link says where it lies.
+/// Returns whether a key of a link is one of its ends.
 fn is_end(key: &str) -> bool {
     matches!(key, "from" | "to")
 }
@@ -386,7 +385,7 @@ fn is_end(key: &str) -> bool {
 /// Why a running emulation keeps its links.
 const FIXED_LINKS_CAUSE: &str = "links are neither added nor removed while they run";
 
-/// A rate set by itself ends a trace, and a trace a rate.
+/// Removes the trace if a rate is set by itself, and the rate if a trace is set.
 fn choose_model(table: &mut ConfigTable, part: &str, key: &str) {
     if part == "rate" && key == "bps" && table.get("trace").is_some() {
         let trace = ["trace", "format", "mtu", "end", "unit", "period", "model"];

@@ -1,17 +1,17 @@
-//! Live control of a run in real time: over its socket, from `slipring emulate ctl` and others.
+//! Live control of a real-time run: over its socket, from `slipring emulate ctl` and others.
 //!
 //! ```text
-//!   ctl.rs ──lines──> slipring-control ──> service.rs ──> versions.rs ──> realtime::Board
-//!   flags, words        socket, names       requests       all or nothing    the engine
-//!                                                           timeline.rs, handing.rs
+//!   ctl.rs ──lines──> slipring-control ──> service.rs ──> settings_history.rs ──> realtime::EmulatorChannel
+//!   flags, words        socket, names       requests       all or nothing          the engine
+//!                                                          timeline.rs, handover.rs
 //! ```
 //!
 //! # Invariants
-//! 1. A change is a whole new set of settings: it holds on all links from one moment on, or it
-//!    is refused and nothing has changed. What a request does not name stays as it was.
-//! 2. Clients wait for each other, and the thread that moves frames for none of them.
+//! 1. A change is a whole new set of settings: either it holds on all links from one moment on, or
+//!    it is refused and changes nothing. Settings that a request does not name stay as they were.
+//! 2. Clients wait for each other; the thread that moves frames waits for none of them.
 //!
-//! Not for: virtual time, where changes stand in the file.
+//! Not for: virtual time, whose changes are in the file.
 
 mod change_time;
 pub(super) mod command;
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use slipring_cli::Failure;
 use slipring_control::{ControlServer, Reservation};
 
-/// What a run says of itself, so that `ctl` finds it among other programs.
+/// Program name of a run, by which `ctl` distinguishes it from other programs.
 const PROGRAM_NAME: &str = "emulator";
 
 use super::plan::EmulationPlan;
@@ -36,16 +36,16 @@ use service::EmulationService;
 pub(super) use settings_history::SettingsHistory;
 use slipring_datapath::meter::PortMeter;
 
-/// Makes the control socket of a run in `run_dir`, where nobody answers yet.
+/// Creates the control socket of a run in `run_dir`; it does not answer yet.
 ///
 /// # Errors
-/// If there can be none.
+/// If the socket cannot be created.
 pub(super) fn reserve(run_dir: &Path, plan: &EmulationPlan) -> Result<Reservation, Failure> {
     let place = Reservation::new(run_dir, plan.name.as_deref());
     place.map_err(|error| diagnose::diagnostic(&error).into())
 }
 
-/// Answers at the control socket of a run.
+/// Starts to answer at the control socket of a run.
 ///
 /// # Errors
 /// If the system refuses.

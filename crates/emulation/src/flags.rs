@@ -15,12 +15,12 @@ use super::control;
 use super::presets;
 use slipring_datapath::opening;
 
-/// What is taken from a queue of a port at most at a time.
+/// The most that is taken from a queue of a port at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BurstLimit {
     /// Slots.
     pub frames: u32,
-    /// Bytes; a frame that is longer alone is taken all the same.
+    /// Bytes. A single frame that is longer is taken nevertheless.
     pub bytes: u64,
 }
 
@@ -31,13 +31,13 @@ impl Default for BurstLimit {
 }
 
 impl BurstLimit {
-    /// Slots at most.
+    /// Most slots.
     const MAX_SLOTS: u32 = 8192;
 
-    /// Frames without a unit, or bytes with one.
+    /// Parses a number of frames, or bytes with a unit.
     ///
     /// # Errors
-    /// No frame at all, bytes that hold none, or more than a ring has.
+    /// If it is 0, too few bytes for a frame, or more than a ring has.
     pub fn parse(text: &str) -> Result<Self, String> {
         const MIN_BYTES: u64 = slipring_link::MIN_FRAME_LEN as u64;
         if let Ok(frames) = text.parse::<u32>() {
@@ -58,7 +58,7 @@ impl BurstLimit {
         }
     }
 
-    /// As [`Self::parse`]; TLEM's 0 asks for its default, and is told from it by having no frames.
+    /// Parses as [`Self::parse`]. TLEM's 0 asks for its default; it becomes 0 frames.
     fn parse_classic(text: &str) -> Result<Self, String> {
         match text {
             "0" => Ok(Self { frames: 0, ..Self::default() }),
@@ -66,10 +66,10 @@ impl BurstLimit {
         }
     }
 
-    /// What the flag says.
+    /// Returns the value of the flag.
     ///
     /// # Errors
-    /// TLEM's 0 under another name.
+    /// TLEM's 0, if the command has another name.
     pub(crate) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         let burst = matches.get_one("burst").copied().unwrap_or_default();
         match burst {
@@ -86,7 +86,7 @@ impl BurstLimit {
     }
 }
 
-/// The processors of the threads, one each.
+/// Returns the processors for the threads, one each.
 pub(crate) fn cpus(matches: &ArgMatches) -> Result<Vec<u32>, Failure> {
     let cpus: Vec<u32> = matches.get_many("cpu").into_iter().flatten().copied().collect();
     let twice = cpus.iter().enumerate().find(|(at, cpu)| cpus[..*at].contains(cpu));
@@ -96,9 +96,9 @@ pub(crate) fn cpus(matches: &ArgMatches) -> Result<Vec<u32>, Failure> {
     Err(error.with_help("name processors that differ: -C 2,3").into())
 }
 
-/// A flag that may be given for each direction: once for both, twice for each its own.
+/// A flag for each direction: given once it is for both, twice for one each.
 pub(super) struct DirectedFlag {
-    /// Its long name, and its name in errors.
+    /// Its long name, also in errors.
     pub(super) id: &'static str,
     pub(super) short: Option<char>,
     value: &'static str,
@@ -106,7 +106,7 @@ pub(super) struct DirectedFlag {
 }
 
 impl DirectedFlag {
-    /// As errors call it.
+    /// Returns its name in errors.
     pub(super) fn shown(&self) -> String {
         self.short.map_or_else(|| format!("--{}", self.id), |short| format!("-{short}"))
     }
@@ -130,7 +130,7 @@ const fn directed(
     DirectedFlag { id, short, value, help }
 }
 
-/// What a link does, by direction.
+/// Flags for what a link does, by direction.
 pub(super) static DIRECTED_FLAGS: [DirectedFlag; 16] = [
     directed(
         "rate",
@@ -186,7 +186,7 @@ pub(super) static DIRECTED_FLAGS: [DirectedFlag; 16] = [
     directed("profile", None, "FILE", "Extra time on the link, by a dummynet profile"),
 ];
 
-/// The one flag table.
+/// The flag table of `slipring emulate`.
 pub(super) fn command() -> Command {
     let command = Command::new("emulate")
         .about("Pass frames between two ports, or two captures, as a link would")
@@ -214,8 +214,8 @@ Examples:
   slipring emulate --virtual in.pcap out.pcapng --config link.toml --seed 7
   slipring emulate --preset lte --print-config > link.toml";
 
-/// Adds what every command with emulated links has: what the links do, the seed, what is written
-/// down, and where the run is asked. [`Plan::timed`](super::Plan::timed) reads it.
+/// Adds the flags of every command with emulated links: the links, the seed, the outputs, and the
+/// run directory. [`EmulationPlan::with_clock`](super::EmulationPlan::with_clock) reads them.
 pub fn links(command: Command) -> Command {
     let command = command
         .args(DIRECTED_FLAGS.iter().map(DirectedFlag::arg))
@@ -339,7 +339,7 @@ fn outputs() -> [Arg; 5] {
     ]
 }
 
-/// Route mode.
+/// Flags of route mode.
 fn routing() -> [Arg; 3] {
     const ROUTING: &str = "Routing";
     [
@@ -362,7 +362,7 @@ fn gateway(text: &str) -> Result<Option<IpAddr>, std::net::AddrParseError> {
     if text == "none" { Ok(None) } else { text.parse().map(Some) }
 }
 
-/// Letters of TLEM that have another answer here. Each is refused or explained by name.
+/// Letters of TLEM that are refused or explained here.
 fn old() -> [Arg; 4] {
     let letter = |id: &'static str, short: char, help: &'static str| {
         Arg::new(id).short(short).help(help).help_heading("As TLEM has them")

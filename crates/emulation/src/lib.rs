@@ -1,13 +1,13 @@
-//! `slipring emulate`: frames pass between two ports, or two captures, as a link would carry them.
+//! `slipring emulate`: passes frames between two ports, or two captures, as a link would. It has
 //! TLEM's flags under TLEM's name.
 //!
 //! ```text
-//!   flags.rs, classic.rs, config/ -> Plan -> virtual_time: captures, as fast as possible
-//!                                        -> realtime: ports
-//!                                           both: the engine of the link crate; report/
+//!   flags.rs, classic.rs, config/ -> EmulationPlan -> virtual_time: captures, as fast as possible
+//!                                                  -> realtime: ports
+//!                                                     both: the engine of the link crate; report/
 //! ```
 //!
-//! Not for: what links do to frames; that is the engine's.
+//! Not for: what links do to frames; that is the engine, `slipring-link`.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -76,7 +76,7 @@ use route::RouteMode;
 pub const VERB: Verb =
     Verb { name: "emulate", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
-/// TLEM: 1 for any failure.
+/// TLEM's name; its exit code is 1 for any failure.
 const CLASSIC: ClassicName =
     ClassicName { name: "tlem", status: |exit| u8::from(exit != Exit::Done) };
 
@@ -89,7 +89,7 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
 }
 
 impl EmulationPlan {
-    /// What the flags, and the file that they name, ask for.
+    /// Builds the plan of the flags, and of the file that they name.
     pub fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         classic::refuse_foreign(matches)?;
         let mut plan = Self::read(matches, |config| run_clock(matches, config))?;
@@ -103,11 +103,11 @@ impl EmulationPlan {
         Ok(plan)
     }
 
-    /// The same for a command that has its own way to the ports: its flags are made by
-    /// [`flags::links`].
+    /// Builds the plan of a command that opens its ports itself; its flags are
+    /// those of [`flags::links`].
     ///
     /// # Errors
-    /// The first setting that cannot be, or what `clock` refuses.
+    /// The first invalid setting, or an error of `clock`.
     pub fn with_clock(
         matches: &ArgMatches,
         clock: impl FnOnce(&EmulationConfig) -> Result<RunClock, Failure>,
@@ -158,7 +158,7 @@ impl EmulationPlan {
         plan.with_roles()
     }
 
-    /// What the run reads and writes beside its ports.
+    /// Returns the files that the run reads and writes besides its ports.
     pub fn files(&self) -> Vec<RunFile> {
         let config = self.typed.get_one::<PathBuf>("config-file");
         let mut files: Vec<_> = config.map(|path| RunFile::read(path)).into_iter().collect();
@@ -183,7 +183,7 @@ impl EmulationPlan {
     fn with_roles(mut self) -> Result<Self, Failure> {
         let others = self.files();
         check_distinct(&others)?;
-        // What is told instead of a run opens nothing.
+        // A command that only prints the plan opens nothing.
         if let (RunClock::RealTime(how), None) = (&mut self.clock, self.instead) {
             let leads_to =
                 |at| self.network.links.iter().any(|link| link.to == LinkTarget::Exit(at));
@@ -193,17 +193,17 @@ impl EmulationPlan {
         Ok(self)
     }
 
-    /// The settings as they are now in the file that was named, with those flags that change them;
-    /// none where no file was named.
+    /// Reads the configuration file again and applies the flags that change it; `None` if no
+    /// file was named.
     ///
     /// # Errors
-    /// The first setting that cannot be.
+    /// The first invalid setting.
     pub fn reread_config(&self) -> Result<Option<EmulationConfig>, Failure> {
         if !self.typed.contains_id("config-file") {
             return Ok(None);
         }
         let (mut config, _) = settings(&self.typed)?;
-        // Their times count from a start that has been.
+        // Scheduled changes count from the start, which is over.
         config.root.remove("at");
         self.bounds.allow(&config.network()?)?;
         Ok(Some(config))
@@ -220,7 +220,7 @@ impl EmulationPlan {
     }
 }
 
-/// The settings by file or by flags, and the links that got TLEM's queue unasked.
+/// Returns the settings of a file or of flags, and the links that got TLEM's queue by default.
 fn settings(matches: &ArgMatches) -> Result<(EmulationConfig, Vec<&'static str>), Failure> {
     let flags = classic::first_link_flag(matches);
     let (mut config, unasked) = match (matches.get_one::<PathBuf>("config-file"), flags) {
@@ -244,13 +244,13 @@ fn settings(matches: &ArgMatches) -> Result<(EmulationConfig, Vec<&'static str>)
     }
     config = config.with(&changes)?;
     name_ports(&mut config, matches)?;
-    // One that is wrong is told also where a flag takes its place.
+    // Check the seed of the file even if a flag replaces it.
     config.seed()?;
     put_run_flags(&mut config, matches);
     Ok((config, unasked))
 }
 
-/// What flags say beside the links, where a file says it.
+/// Stores the flags that are not about links under their keys of a file.
 fn put_run_flags(config: &mut EmulationConfig, matches: &ArgMatches) {
     let root = &mut config.root;
     if let Some(Count(seed)) = matches.get_one("seed") {
@@ -275,13 +275,13 @@ fn put_run_flags(config: &mut EmulationConfig, matches: &ArgMatches) {
     for (key, flag, value) in said {
         let Some(value) = value else { continue };
         let place = classic::flag(matches, flag);
-        // Where `output` is no table, reading it says so.
+        // If `output` is no table, reading it reports that.
         let Some(table) = root.table_at("output", &place) else { return };
         table.put(key, tree::ConfigNode::text(value, place));
     }
 }
 
-/// What `-r`, and the flags that go with it, say.
+/// Stores `-r` and the flags that go with it.
 fn put_route(root: &mut tree::ConfigTable, matches: &ArgMatches) {
     // Only `emulate` can be a router.
     if !matches.try_get_one("route").ok().flatten().copied().unwrap_or(false) {
@@ -308,9 +308,9 @@ fn put_route(root: &mut tree::ConfigTable, matches: &ArgMatches) {
     }
 }
 
-/// `-i` names the devices of the ports, in their order.
+/// Stores the devices of `-i` for the ports, in their order.
 fn name_ports(config: &mut EmulationConfig, matches: &ArgMatches) -> Result<(), Failure> {
-    // Commands with ports of their own have no -i.
+    // Commands that open ports themselves have no `-i`.
     let given = matches.try_get_raw("interface").ok().flatten();
     let given: Vec<_> = given.into_iter().flatten().collect();
     let ports = config.ports()?;
@@ -343,7 +343,7 @@ fn run_clock(matches: &ArgMatches, config: &EmulationConfig) -> Result<RunClock,
     }
     let unnamed = config.ports()?.iter().any(|port| port.device.is_none());
     if unnamed && instead(matches).is_some() {
-        // What links are is told without ports too, and no port is opened for it.
+        // The plan can be printed without ports, and opens none.
         return Ok(RunClock::Virtual(CapturePairs::default()));
     }
     let ports = devices(config)?;
@@ -356,7 +356,7 @@ fn run_clock(matches: &ArgMatches, config: &EmulationConfig) -> Result<RunClock,
     })))
 }
 
-/// What stands for each port of the links, in their order.
+/// Returns the device of each port of the links, in their order.
 fn devices(config: &EmulationConfig) -> Result<Vec<PortName>, Failure> {
     let mut names: Vec<PortName> = Vec::new();
     for port in config.ports()? {
@@ -372,7 +372,7 @@ fn devices(config: &EmulationConfig) -> Result<Vec<PortName>, Failure> {
         };
         let name = PortName::parse_classic(&device);
         let name = name.map_err(|error| EmulationConfigError::port(&error, &place))?;
-        // Whatever is sent to one is gone: there may be as many as one likes.
+        // A null port discards all frames, so it may be used any number of times.
         if name.kind != PortNameKind::Null && names.contains(&name) {
             let error =
                 EmulationConfigError::new(SR0002, format!("port {device} is given twice"), "");
@@ -383,7 +383,7 @@ fn devices(config: &EmulationConfig) -> Result<Vec<PortName>, Failure> {
     Ok(names)
 }
 
-/// Captures have no addresses.
+/// Refuses routing between captures: they have no addresses.
 fn refuse_virtual_route(config: &EmulationConfig) -> Result<(), Failure> {
     if config.route()?.is_none() {
         return Ok(());
@@ -393,13 +393,13 @@ fn refuse_virtual_route(config: &EmulationConfig) -> Result<(), Failure> {
     Err(error.with_help("leave -r out: what a link does to frames is the same").into())
 }
 
-/// Refuses what would have to be done at ports: in virtual time there are none.
+/// Refuses flags for ports: in virtual time there are none.
 ///
 /// # Errors
-/// The first such flag that was typed.
+/// The first such flag.
 pub fn refuse_ports_flags(matches: &ArgMatches) -> Result<(), Failure> {
     let late = matches.contains_id("late-drop").then_some("--late-drop");
-    // Commands with ports of their own have no --pipeline.
+    // Commands that open ports themselves have no `--pipeline`.
     let pipeline = matches.try_get_one("pipeline").is_ok_and(|on| on == Some(&true));
     let own = late.or(pipeline.then_some("--pipeline")).map(str::to_owned);
     let Some(flag) = opening::first_typed_flag(matches).or(own) else { return Ok(()) };
@@ -408,10 +408,10 @@ pub fn refuse_ports_flags(matches: &ArgMatches) -> Result<(), Failure> {
     Err(error.with_help(format!("leave {flag} out; see --help for what links do")).into())
 }
 
-/// Refuses what a file asks for that is done at ports, and metrics of a run that is over at once.
+/// Refuses outputs that need ports, and metrics, since a virtual run ends at once.
 ///
 /// # Errors
-/// If they are asked for, by a flag or in a file.
+/// If one is requested, by a flag or in a file.
 pub fn refuse_ports_outputs(outputs: &RunOutputs) -> Result<(), Failure> {
     if outputs.late_drop_ns.is_some() {
         let summary = "output.late_drop does not go together with --virtual";
@@ -447,13 +447,13 @@ fn captures(
     Ok(RunClock::Virtual(CapturePairs { pairs, duration: duration(matches) }))
 }
 
-/// When to end; none: never.
+/// Returns the duration; `None` is endless.
 pub fn duration(matches: &ArgMatches) -> Option<Duration> {
     let span = matches.get_one::<TimeSpan>("duration").map(|span| span.duration());
     span.filter(|duration| !duration.is_zero())
 }
 
-/// But for what may be refused: processors and bursts.
+/// Builds the real-time plan except for flags that may be refused: processors and bursts.
 fn real_time(matches: &ArgMatches, ports: Vec<PortName>, route: Option<RouteMode>) -> RealtimePlan {
     let span = |id: &str| matches.get_one::<TimeSpan>(id).map(|span| span.duration());
     let layers = if route.is_some() { route::RING_LAYERS } else { 0 };
@@ -479,7 +479,7 @@ fn instead(matches: &ArgMatches) -> Option<PrintInstead> {
     asked.into_iter().find(|(id, _)| matches.get_flag(id)).map(|(_, instead)| instead)
 }
 
-/// Short enough to be typed again.
+/// Chooses a seed that is short enough to be typed again.
 fn chosen_seed() -> u64 {
     slipring_ring::secret_word() >> 40
 }

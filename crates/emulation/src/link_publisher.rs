@@ -1,5 +1,5 @@
-//! What `slipring top` sees of links, and its words: a link's account, what was asked of it, and what was measured in the last
-//! second and since the start.
+//! Publishes links for `slipring top`: their counters, their requested settings, and measurements
+//! of the last second and since the start.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::report::histogram::Histogram;
 use crate::report::measurement::LinkMeasurement;
 use crate::report::requested::RequestedLink;
 
-/// How far back "lately" reaches.
+/// Length of the interval for recent figures.
 const RECENT_WINDOW_NS: Nanos = 1_000_000_000;
-/// How long to wait for a state. The thread that shows it may be gone, and nobody waits for us.
+/// How long to wait for a state. The thread that provides it may be gone.
 const STATE_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// The links of a run, and their states of the last second.
+/// The links of a run, with their states of the last second.
 pub(crate) struct LinkPublisher {
     run: PublishedRun,
     network: Arc<NetworkSpec>,
@@ -31,19 +31,19 @@ pub(crate) struct LinkPublisher {
     states: VecDeque<Arc<EmulationState>>,
 }
 
-/// What is published of.
+/// The run to publish.
 pub(crate) struct PublishedRun {
     /// Its name.
     pub name: Option<String>,
     /// Its seed.
     pub seed: u64,
-    /// Where states come from.
+    /// Source of its states.
     pub channel: Arc<EmulatorChannel>,
-    /// The links as they are now.
+    /// Returns the current links.
     pub network: Box<dyn Fn() -> Arc<NetworkSpec> + Send>,
 }
 
-/// What is known of one link at a moment.
+/// The figures of one link at a moment.
 struct LinkSample<'l> {
     rate: &'l RateSpec,
     requested: &'l RequestedLink,
@@ -52,10 +52,10 @@ struct LinkSample<'l> {
     before: Option<&'l LinkMeasurement>,
 }
 
-/// One word: its name, its unit, whether it only grows, and where it comes from.
+/// A metric: name, unit, whether it is a counter, and source.
 type LinkWord = (&'static str, &'static str, bool, fn(&LinkSample<'_>) -> u64);
 
-/// All but what is lost.
+/// All metrics except losses.
 const LINK_WORDS: [LinkWord; 28] = [
     ("input.packets", "packets", true, |look| look.counters.input.packets),
     ("input.bytes", "bytes", true, |look| look.counters.input.bytes),
@@ -147,12 +147,12 @@ impl LinkMetrics for LinkPublisher {
         let state = self.run.channel.request_state_within(STATE_TIMEOUT);
         let at_ns = state.account.at_ns;
         let age = |old: &Arc<EmulationState>| at_ns.saturating_sub(old.account.at_ns);
-        // Nobody looked for a while: what was long ago says nothing of lately.
+        // After a pause in publishing, the old states are useless for recent figures.
         if self.states.back().is_some_and(|last| age(last) > 2 * RECENT_WINDOW_NS) {
             self.states.clear();
         }
         let is_old = |old: &Arc<EmulationState>| age(old) >= RECENT_WINDOW_NS;
-        // One that is as old as that stays, to measure from.
+        // Keep one state of at least that age, to measure from.
         while self.states.get(1).is_some_and(is_old) {
             self.states.pop_front();
         }
@@ -184,8 +184,8 @@ impl LinkMetrics for LinkPublisher {
     }
 }
 
-/// What was lost between a port and the links. What no link wanted counts at the first port, as
-/// in reports. What left a link and could not be sent is that link's.
+/// Returns the losses between a port and the links. Frames without a route count at the first port,
+/// as in reports. Frames that could not be sent count at their last link.
 fn boundary_drops(state: &EmulationState, at: usize) -> LinkDrops {
     let account = &state.account;
     let refused = account.entries.get(at).map(|entry| entry.refused);

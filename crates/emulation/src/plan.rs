@@ -1,4 +1,4 @@
-//! What a run is to do: the common end of flags and files, and where both clocks begin.
+//! The plan of a run: flags and files end here, and both clocks start here.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,32 +21,31 @@ use slipring_datapath::opening::PortOpening;
 pub struct EmulationPlan {
     /// The links. Entry and exit `i` belong to port `i` of the run.
     pub network: NetworkSpec,
-    /// The settings that `network` was built from, which live changes start from
-    /// (`Config::with`).
+    /// The settings that `network` was built from; live changes start from them.
     pub config: EmulationConfig,
-    /// The seed of every random stream; chosen here where none was given, and always told.
+    /// The seed of every random stream; chosen if none is given, and always reported.
     pub seed: u64,
     /// Virtual or real time.
     pub clock: RunClock,
-    /// Changes at given times from the start, in order; every one was built once.
+    /// Changes at given times from the start, in order; each has already been validated.
     pub schedule: Vec<ScheduledChange>,
-    /// What is written down beside the report.
+    /// Outputs besides the report.
     pub outputs: RunOutputs,
-    /// What live changes may not go beyond.
+    /// Limits of live changes.
     pub bounds: ChangeBounds,
-    /// What to tell the user first, each in one line.
+    /// Messages for the user before the run, one line each.
     pub warnings: Vec<String>,
-    /// Whether to say all figures at the end, not only the main ones.
+    /// Whether to print all figures at the end, not only the main ones.
     pub stats: bool,
-    /// What was typed, to read its file again.
+    /// The command line, to read its file again.
     pub typed: ArgMatches,
-    /// What to tell instead of running.
+    /// What to print instead of running.
     pub instead: Option<PrintInstead>,
     /// The name under which `slipring emulate ctl` and `slipring top` find the run.
     pub name: Option<String>,
 }
 
-/// What is told instead of a run.
+/// What a command prints instead of running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrintInstead {
     /// All settings, as a file.
@@ -56,8 +55,8 @@ pub enum PrintInstead {
 }
 
 impl EmulationPlan {
-    /// What every command with links does first: it tells what was asked for instead of a run,
-    /// and then there is nothing left to do, or what the user should know before one.
+    /// Prints what was requested instead of a run and returns the exit, or prints the warnings
+    /// before a run and returns `None`. Every command with links calls this first.
     ///
     /// # Errors
     /// If the output cannot be written.
@@ -85,7 +84,7 @@ impl EmulationPlan {
 }
 
 impl EmulationPlan {
-    /// The changes that have begun by then, in ns since the start.
+    /// Returns the changes that have begun at `until_ns`, in ns since the start.
     pub fn changes(&self, until_ns: u64) -> SettingsChanges {
         let begun = self.schedule.iter().take_while(|change| change.at_ns <= until_ns);
         begun.fold(SettingsChanges::default(), |changes, change| SettingsChanges {
@@ -94,10 +93,10 @@ impl EmulationPlan {
         })
     }
 
-    /// The links as they are by then.
+    /// Returns the links as they are at `until_ns`.
     ///
     /// # Errors
-    /// None that building them at the start would not have had.
+    /// None that the validation at the start did not have.
     pub fn network_at(&self, until_ns: u64) -> Result<NetworkSpec, Failure> {
         let begun = self.schedule.iter().take_while(|change| change.at_ns <= until_ns);
         match begun.last() {
@@ -107,30 +106,30 @@ impl EmulationPlan {
     }
 }
 
-/// By which clock frames move.
+/// The clock of a run.
 #[derive(Debug)]
 pub enum RunClock {
-    /// The clock of captures: as fast as possible, exact.
+    /// Capture timestamps: as fast as possible, exact.
     Virtual(CapturePairs),
     /// The machine's clock, between ports.
     RealTime(Box<RealtimePlan>),
 }
 
-/// What passes in virtual time.
+/// Captures for virtual time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CapturePairs {
-    /// What is read and what is written, in the order of the network's ports.
+    /// Inputs and outputs, in the order of the network's ports.
     pub pairs: Vec<CapturePair>,
-    /// What was captured so long after the first frame, and later, is left out; none: nothing.
+    /// Frames captured later than this after the first one are left out; `None`: none.
     pub duration: Option<Duration>,
 }
 
-/// A capture and where what is left of it goes; the first pair enters at port 0.
+/// An input capture and the capture of what arrives; the first pair enters at port 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CapturePair {
-    /// Read.
+    /// The input file.
     pub input: PathBuf,
-    /// Written.
+    /// The output file.
     pub output: PathBuf,
 }
 
@@ -143,16 +142,16 @@ pub struct RealtimePlan {
     pub opening: PortOpening,
     /// Two threads with a port each, instead of one for all.
     pub pipeline: bool,
-    /// Processors to pin the threads to, in turn; empty: none.
+    /// Processors to pin the threads to, in turn; may be empty.
     pub cpus: Vec<u32>,
-    /// What is taken from a port at most at a time.
+    /// The most that is taken from a port at once.
     pub burst: BurstLimit,
     /// How long to wait for the links of the ports to come up.
     pub link_wait: Duration,
-    /// Time between reports; none: only at the end.
+    /// Time between reports; `None`: only at the end.
     pub period: Option<Duration>,
-    /// When to end; none: at a signal.
+    /// When to end; `None`: at a signal.
     pub duration: Option<Duration>,
-    /// Whether it is a router between the ports, and how.
+    /// Route mode, if the run is a router between the ports.
     pub route: Option<RouteMode>,
 }

@@ -1,17 +1,17 @@
-//! Settings of known kinds of access links, for `--preset` and the web page alike.
+//! Settings of common kinds of access links, for `--preset` and the web page.
 //!
-//! They are round figures of a plain day, chosen by us to be told apart by an application; none
-//! stands for a product or a place. What must be exact is measured and written down as settings.
+//! They are round figures for ordinary conditions, chosen to be distinguishable by an application;
+//! none represents a product or a location. For exact values, measure and write settings.
 
 use clap::ArgMatches;
 use serde_json::{Value, json};
 
-/// What one direction does: a value for each part, as a file has it.
+/// The settings of one direction: a value for each part, as in a file.
 pub(super) type PresetParts = [(&'static str, &'static str); 4];
 
-/// A kind of link, seen from the user's side: up is away from the user.
+/// A kind of link, from the user's side: up is away from the user.
 pub(crate) struct Preset {
-    /// As flags have it.
+    /// Its name in flags.
     pub name: &'static str,
     title: &'static str,
     about: &'static str,
@@ -28,7 +28,7 @@ const fn parts(
     [("rate", rate), ("delay", delay), ("loss", loss), ("queue", queue)]
 }
 
-/// All of them, from slow to fast in the eye of a person.
+/// All presets, from slow to fast as a person perceives them.
 pub(crate) static PRESETS: [Preset; 6] = [
     Preset {
         name: "dsl",
@@ -94,14 +94,14 @@ pub(crate) static PRESETS: [Preset; 6] = [
     },
 ];
 
-/// The parts of a direction, 0 for up, if a preset was asked for.
+/// Returns the parts of a direction, 0 for up, if a preset was requested.
 pub(super) fn preset_parts(matches: &ArgMatches, direction: usize) -> Option<&'static PresetParts> {
     let name = matches.get_one::<String>("preset")?;
     let preset = PRESETS.iter().find(|preset| preset.name == name)?;
     Some(if direction == 0 { &preset.up } else { &preset.down })
 }
 
-/// All of them for machines: `up` and `down` have paths below a link, and what to set there.
+/// Returns all presets as JSON: `up` and `down` map paths below a link to values.
 pub fn json() -> Value {
     let direction = |parts: &PresetParts| -> Value {
         parts.iter().map(|(part, value)| ((*part).to_owned(), json!(value))).collect()

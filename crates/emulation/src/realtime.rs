@@ -1,20 +1,20 @@
 //! Links emulated in real time, between ports.
 //!
-//! | part | what |
+//! | part | purpose |
 //! |---|---|
-//! | [`emulator`] | the loop: rings, stamps, storage, network, rings |
-//! | [`inlet`], [`outlet`] | the way in and out at one port |
+//! | [`emulator`] | one turn: rings, stamps, storage, network, rings |
+//! | [`inlet`], [`outlet`] | input and output of one port |
 //! | [`stamp`] | when each frame of a batch arrived |
-//! | [`pipeline`], [`far`] | two such loops, each with a port, and what lies between them |
-//! | [`drive`] | sleeping and spinning between two turns |
-//! | [`board`] | accounts and changes, from and to other threads |
+//! | [`pipeline`], [`peer_thread`] | two such loops, each with a port, and the link between them |
+//! | [`emulator_loop`] | sleeping and spinning between two turns |
+//! | [`channel`] | accounts to other threads and changes from them |
 //! | [`job`] | from the plan to the report |
-//! | [`desk`] | where a run is asked, changed and written down |
+//! | [`run_services`] | control, settings changes and logs of a run |
 //! | [`log`] | every frame, in files |
-//! | [`place`] | CPU, priority, timer slack |
-//! | [`tap`] | who watches single frames |
+//! | [`placement`] | CPU, priority, timer slack |
+//! | [`frame_tap`] | observers of single frames |
 //!
-//! Not for: what the links do (that is `slipring-link`), virtual time, and how it is shown.
+//! Not for: the behaviour of links (`slipring-link`), virtual time, and output formats.
 
 mod account;
 mod channel;
@@ -55,24 +55,24 @@ use emulator_loop::EmulatorLoop;
 use pipeline::LinkDirections;
 use placement::{PausePacer, ThreadPlacement};
 
-/// How an emulation is run; what it emulates is the [`NetworkSpec`]'s.
+/// How an emulation runs; the [`NetworkSpec`] defines what it emulates.
 #[derive(Debug, Clone)]
 pub struct RealtimeOptions {
     /// Seed of every random stream.
     pub seed: u64,
-    /// What is taken from a queue at most at a time.
+    /// The most that is taken from a queue at once.
     pub burst: BurstLimit,
-    /// How to wait; [`Patience::Spin`] never sleeps.
+    /// How to wait; [`WaitStrategy::Spin`] never sleeps.
     pub wait_policy: WaitStrategy,
-    /// CPUs to bind the threads to, in turn; none for wherever the kernel likes.
+    /// CPUs to bind the threads to, in turn; empty: any.
     pub cpus: Vec<usize>,
-    /// Two threads instead of one, if there are two ports and the directions share nothing.
+    /// Two threads instead of one, for two ports whose directions share nothing.
     pub pipeline: bool,
     /// Frames later than this are dropped instead of sent.
     pub late_drop: Option<Nanos>,
     /// Frames later than this are counted as late.
     pub late_warn: Nanos,
-    /// Memory for frames at most, in bytes.
+    /// Most memory for frames, in bytes.
     pub storage_bytes: u64,
 }
 
@@ -91,20 +91,20 @@ impl Default for RealtimeOptions {
     }
 }
 
-/// An emulation that is ready to run, and the board through which it is watched and changed.
+/// An emulation that is ready to run, and the channel that observes and changes it.
 pub struct Emulation {
-    /// To be run in threads of their own.
+    /// The tasks, each for a thread of its own.
     pub tasks: Vec<WorkerTask>,
-    /// See [`Board`].
+    /// The channel to the tasks.
     pub channel: Arc<EmulatorChannel>,
-    /// Where each thread runs, once it does.
+    /// Receives the placement of each thread once it runs.
     pub placements: mpsc::Receiver<ThreadPlacement>,
 }
 
-/// Makes an emulation between ports; entry and exit `i` of the plan are `ports[i]`.
+/// Prepares an emulation between ports; entry and exit `i` of the plan are `ports[i]`.
 ///
 /// # Errors
-/// A plan that cannot be built, or not as a pipeline, or no descriptor for the board.
+/// If the plan cannot be built, or not as a pipeline, or the process is out of descriptors.
 pub fn prepare<T: FrameTap + 'static>(
     ports: Vec<Port>,
     plan: &NetworkSpec,
@@ -119,7 +119,7 @@ pub fn prepare<T: FrameTap + 'static>(
     Ok(emulation_of(vec![(emulator, board.clone())], board, manner))
 }
 
-/// Whether two threads can do what `plan` asks for.
+/// Checks that two threads can emulate `plan`.
 ///
 /// # Errors
 /// If its directions share something.
@@ -142,7 +142,7 @@ fn prepare_pair<T: FrameTap + 'static>(
     Ok(emulation_of(pair.into_iter().zip(boards).collect(), board, manner))
 }
 
-/// A thread for each emulator, with its own board.
+/// Creates a thread for each emulator, with its own channel.
 fn emulation_of<T: FrameTap + 'static>(
     emulators: Vec<(Emulator<T>, Arc<EmulatorChannel>)>,
     board: Arc<EmulatorChannel>,
@@ -156,7 +156,7 @@ fn emulation_of<T: FrameTap + 'static>(
         Box::new(move |stop| {
             let place = placement::place_thread(cpu, threads, patience);
             let breather = PausePacer::of(&place);
-            // Nobody has to listen.
+            // The receiver may be gone.
             let _ = told.send(place);
             EmulatorLoop::new(emulator, patience, &board).with_pauses(breather).run(stop)
         })

@@ -1,16 +1,16 @@
-//! Asked versus achieved, of every link, under either clock.
+//! Requested versus measured figures of every link, for both clocks.
 //!
-//! | part | what |
+//! | part | purpose |
 //! |---|---|
-//! | [`asked`] | what a link is to do, in words and numbers, after rounding |
-//! | [`measured`], [`flow`], [`histogram`] | what was seen of it |
-//! | [`hops`] | when frames entered links that are not their first |
-//! | [`summary`] | both side by side, for people |
+//! | [`requested`] | the requested behaviour of a link, as text and numbers, after rounding |
+//! | [`measurement`], [`flow`], [`histogram`] | measurements |
+//! | [`hop_times`] | when frames entered links that are not their first |
+//! | [`summary`] | both side by side, as text |
 //! | [`document`] | the same as JSON |
 //! | [`openmetrics`] | the same for Prometheus |
 //! | [`packets`], [`mahimahi`] | every single frame, in a file |
 //!
-//! Counters come from the engine, which keeps them in balance. Nothing here decides anything.
+//! Counters come from the engine, which keeps them balanced. This module only reports.
 
 pub(crate) mod document;
 pub(crate) mod flow;
@@ -35,13 +35,13 @@ use requested::RequestedLink;
 pub struct EmulationReport<'m> {
     /// One for each link, in the order of the plan.
     pub links: Vec<LinkReport<'m>>,
-    /// Frames that no link wanted.
+    /// Frames that no link accepts.
     pub unrouted: PacketCounts,
     changes: SettingsChanges,
 }
 
 impl<'m> EmulationReport<'m> {
-    /// On the links of `network`: their `counters` and what was `measured`, in their order.
+    /// Creates a report on the links of `network`, with `counters` and `measured` in their order.
     pub fn of(
         network: &NetworkSpec,
         counters: &[LinkCounters],
@@ -75,12 +75,12 @@ impl<'m> EmulationReport<'m> {
         }
     }
 
-    /// The same, where settings changed while it was measured.
+    /// Adds the changes of settings during the measurement.
     pub fn changed(self, changes: SettingsChanges) -> Self {
         Self { changes, ..self }
     }
 
-    /// For people.
+    /// Returns the report as text.
     pub fn summary(&self) -> String {
         let mut text = summary::summary(&self.links);
         if self.unrouted.packets > 0 {
@@ -89,18 +89,18 @@ impl<'m> EmulationReport<'m> {
         text + &self.changes.line()
     }
 
-    /// For machines: the keys of an emulation beside the common ones.
+    /// Returns the report as JSON fields, besides the common ones.
     pub fn document(&self) -> EmulationDocument {
         EmulationDocument::of(&self.links, self.unrouted).changed(self.changes)
     }
 
-    /// For Prometheus.
+    /// Returns the report for Prometheus.
     pub fn openmetrics(&self) -> String {
         openmetrics::text(&self.links, self.unrouted)
     }
 }
 
-/// What went wrong in models of the user's, a sentence for each.
+/// Returns the errors of user models, a sentence for each.
 pub(crate) fn model_failures(link: &LinkSpec) -> Vec<String> {
     let told = link.user_model_errors().into_iter();
     told.map(|(stage, trouble)| format!("{stage}: {trouble}")).collect()

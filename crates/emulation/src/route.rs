@@ -1,11 +1,11 @@
 //! Route mode: the emulator as a router between two subnets, instead of a wire.
 //!
-//! The subnets are those of the two interfaces, whose addresses and hardware addresses the router
-//! takes for its own: hosts have it as their gateway. A frame for the other subnet passes through
-//! the link; its hardware addresses change, its TTL only where that is asked. What does not pass
-//! is counted by name, at the port where it came in.
+//! The subnets are those of the two interfaces. The router uses their IP and hardware addresses as
+//! its own: hosts configure it as their gateway. A frame for the other subnet passes the link; its
+//! hardware addresses change, its TTL only on request. Frames that do not pass are counted by
+//! cause, at their input port.
 //!
-//! Not for: what passes and who is asked; that is `slipring-gateway`'s.
+//! Not for: routing decisions and address resolution; `slipring-gateway` does that.
 
 mod queue;
 
@@ -24,19 +24,19 @@ use crate::config::{EmulationConfig, RouteGateway, RouteSetting};
 pub(crate) use queue::RING_LAYERS;
 use queue::{GatedQueue, SharedGate};
 
-/// What was asked for.
+/// The parameters of route mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteMode {
-    /// The gateway behind each port, where there is one.
+    /// The gateway behind each port, if there is one.
     gateways: [Option<RouteGateway>; 2],
     ttl_policy: TtlPolicy,
 }
 
 impl RouteMode {
-    /// What the settings say, of these ports.
+    /// Reads the settings for these ports.
     ///
     /// # Errors
-    /// If there are not two ports, or one of them is no interface with hosts behind it.
+    /// If there are not two ports, or one of them is no interface to other hosts.
     pub fn of(config: &EmulationConfig, ports: &[PortName]) -> Result<Option<Self>, Failure> {
         let Some(RouteSetting { gateways, decrement_ttl }) = config.route()? else {
             return Ok(None);
@@ -55,7 +55,7 @@ impl RouteMode {
         Ok(Some(Self { gateways, ttl_policy: life }))
     }
 
-    /// Puts the router between open ports and who uses them.
+    /// Inserts the router between open ports and their user.
     ///
     /// # Errors
     /// If an interface has no address, or both have the same subnet.
@@ -79,7 +79,7 @@ impl RouteMode {
         Ok(())
     }
 
-    /// The router at a port: what the interface is.
+    /// Returns the router's interface at a port, with the properties of the host's interface.
     fn side(&self, port: &PortName, index: usize) -> Result<RouterInterface, Failure> {
         let name = &port.name;
         let iface = Iface::find(name).map_err(|error| {
@@ -101,7 +101,7 @@ const IP_FORWARD_PATH: &str = "/proc/sys/net/ipv4/ip_forward";
 const HOST_FORWARDS_WARNING: &str = "this host forwards as well and sees what a packet: port sees, so \
     frames would pass twice: sysctl -w net.ipv4.ip_forward=0, or take netmap: ports";
 
-/// Whether a port stands for an interface of this host, with other hosts beyond.
+/// Returns whether a port is an interface of this host, with other hosts beyond.
 fn has_hosts(port: &PortName) -> bool {
     port.kind.has(kind::HOST_RINGS)
         && port.pipe.is_none()
@@ -120,7 +120,7 @@ fn no_side(name: &str, gateway: Option<&RouteGateway>, error: &RouterInterfaceEr
     }
 }
 
-/// There would be no saying where an address is.
+/// Refuses overlapping subnets: the location of an address would be ambiguous.
 fn refuse_overlap(sides: &[RouterInterface; 2], names: &[PortName]) -> Result<(), Failure> {
     let Some(address) = sides[0].overlap(&sides[1]) else { return Ok(()) };
     let [left, right] = [&names[0].name, &names[1].name];
@@ -129,7 +129,7 @@ fn refuse_overlap(sides: &[RouterInterface; 2], names: &[PortName]) -> Result<()
     Err(error.with_cause(cause).with_help("without -r it is a wire between them").into())
 }
 
-/// Puts every queue of a port behind its gate.
+/// Wraps every queue of a port in a gated queue.
 fn gate_queues(port: &mut Port, gate: &SharedGate) -> Result<(), Failure> {
     let name = port.info.name.clone();
     for (index, queue) in (0..).zip(std::mem::take(&mut port.queues)) {

@@ -1,24 +1,23 @@
-//! Frames on their way through emulated links: packed copies in chunks that are recycled
-//! last-freed-first.
+//! Storage of frames in emulated links: packed copies in chunks that are recycled in LIFO order.
 //!
 //! ```text
 //!   lane 0 --> chunk 3   |h|frame|h|frame  |h|frame|...|  (open: filled from the front)
-//!              chunk 1   |h|frame|.........|h|frame|...|  (full: waits for its last frame)
+//!              chunk 1   |h|frame|.........|h|frame|...|  (full: until its last frame is freed)
 //!   lane 1 --> chunk 4   |h|frame|.....................|
 //!   spare  --> chunk 2, chunk 0      the last one freed is the next one filled
 //! ```
 //!
-//! Length and time of a frame are its head `h`, so that whoever goes from frame to frame reads one
-//! stretch of memory from front to back. The memory that is written next is the memory that was
-//! read last, and the window that the processor's caches must hold is hardly longer than what is
-//! in flight. A chunk is freed when its last frame is: frames that stay long would hold the memory
-//! of many that left, so frames that will stay for different times go to different
-//! [lanes](Lane).
+//! The header `h` of a frame holds its length and time, so iterating over frames reads memory
+//! sequentially. New frames are written to the memory that was read last, so the working set of the
+//! CPU caches is hardly larger than the frames in flight. A chunk is freed with its last frame: a
+//! frame that stays long would pin the memory of many that left, so frames with different residence
+//! times go to different [lanes](StoreLane).
 //!
 //! # Invariants
 //! 1. A chunk is open in one lane, or full, or spare, or vacant (its memory given back).
-//! 2. A handle names its chunk and where its head lies there; it is good until it is freed, once.
-//! 3. Chunks with memory never exceed the limit.
+//! 2. A handle consists of the chunk number and the offset of the header; it is valid until it
+//!    is freed, once.
+//! 3. The number of chunks with memory never exceeds the limit.
 //!
 //! Not for: sharing between threads.
 
@@ -38,30 +37,30 @@ pub(crate) use loader::BatchLoader;
 pub(crate) const CHUNK_BYTES: usize = 1 << 18;
 /// The longest frame, in bytes.
 pub(crate) const MAX_FRAME_BYTES: usize = 1 << 16;
-/// Heads lie at multiples of this many bytes, and take as many.
+/// Alignment and size of headers, in bytes.
 const HEADER_ALIGN: usize = 8;
-/// Bits of a handle that tell where in its chunk the head lies; the others number the chunk.
+/// Bits of a handle for the header's offset in its chunk; the others are the chunk number.
 const OFFSET_BITS: u32 = (CHUNK_BYTES / HEADER_ALIGN).trailing_zeros();
-/// Chunks at most: 32 GiB.
+/// Most chunks: 32 GiB.
 const MAX_CHUNKS: usize = 1 << (u32::BITS - OFFSET_BITS);
-/// Chunks that are kept though nothing has been in them for a while; the memory of further ones is
-/// given back.
+/// Spare chunks that are kept although they were unused for a while; the memory of further
+/// ones is freed.
 const MAX_SPARE_CHUNKS: usize = 128;
-/// How long that is: traffic comes and goes with the delay of a link, and memory that comes and goes
-/// with it costs more than the frames.
+/// How long that is. Traffic fluctuates with the delay of a link, and allocating memory at that
+/// rate would cost more than the frames.
 const TRIM_AFTER_NS: u64 = 500_000_000;
-/// No chunk.
+/// Marks the absence of a chunk.
 const NO_CHUNK: u32 = u32::MAX;
 
-/// Which frames share chunks: those that will stay about equally long.
+/// A group of frames that share chunks, because they stay for about the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct StoreLane(u8);
 
 impl StoreLane {
-    /// Lanes in all.
+    /// Number of lanes.
     pub(crate) const COUNT: usize = 32;
 
-    /// The lane of that number; beyond [`Self::COUNT`] they are shared.
+    /// Returns the lane of that number; numbers beyond [`Self::COUNT`] share lanes.
     pub(crate) fn number(number: usize) -> Self {
         Self((number % Self::COUNT) as u8)
     }
@@ -72,50 +71,50 @@ impl StoreLane {
     }
 }
 
-/// The storage. See the module.
+/// The storage of one thread.
 #[derive(Debug)]
 pub struct EmulationStore {
     chunks: Vec<StoreChunk>,
-    /// Chunk that each lane fills, or [`NONE`].
+    /// The chunk that each lane fills, or [`NO_CHUNK`].
     open_chunks: [u32; StoreLane::COUNT],
-    /// Empty chunks with memory, last freed last.
+    /// Empty chunks with memory; the last one was freed last.
     spare: Vec<u32>,
-    /// How many of these, from the first on, were not needed since memory was given back last.
+    /// How many of them, from the first on, were unused since the last trim.
     unused: usize,
-    /// When to give memory back.
+    /// When to trim next.
     trim_ns: u64,
     /// Chunks without memory.
     vacant: Vec<u32>,
-    /// Chunks with memory at most.
+    /// Most chunks with memory.
     limit: usize,
-    /// The latest arrival.
+    /// The latest time, and upper bound of all arrivals.
     latest_ns: u64,
-    /// Copies are made through here.
+    /// Buffer for making copies.
     scratch: Vec<u8>,
-    /// From where on frames were fetched last.
+    /// Where the last prefetch began.
     prefetched: FrameHandle,
 }
 
-/// A stretch of memory and the frames in it.
+/// A block of memory and the frames in it.
 #[derive(Debug, Default)]
 struct StoreChunk {
     bytes: Box<[u8]>,
-    /// Bytes taken from the front.
+    /// Bytes used, from the front.
     bytes_used: usize,
     /// Frames not yet freed.
     live_frames: u32,
-    /// Whose frames these are.
+    /// The lane of these frames.
     lane: StoreLane,
-    /// A lane fills it.
+    /// Whether a lane is filling it.
     open: bool,
 }
 
-/// What stands before a frame, from the lowest bit on: when it arrived, whether a link made it,
-/// and one less than its length.
+/// The header of a frame, from the lowest bit: arrival time, whether it is a copy that a link made,
+/// and its length less one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct StoreHeader(u64);
 
-/// Bits of a head that tell the time: frames are younger than 39 hours.
+/// Bits of the time in a header: frames are younger than 39 hours.
 const TIME_BITS: u32 = 47;
 
 /// A stored frame.
@@ -129,14 +128,14 @@ pub struct StoredFrame<'s> {
     pub is_copy: bool,
 }
 
-/// From a head to the next one, where a frame of `len` bytes is between.
+/// Returns the distance between the header of a frame of `len` bytes and the next header.
 #[inline(always)]
 fn next_header_offset(len: usize) -> usize {
     (HEADER_ALIGN + len + HEADER_ALIGN - 1) & !(HEADER_ALIGN - 1)
 }
 
 impl EmulationStore {
-    /// Room for about `limit_bytes`, of which nothing is taken yet.
+    /// Creates a store with a limit of about `limit_bytes`; allocates nothing yet.
     pub fn new(limit_bytes: u64) -> Self {
         let limit = usize::try_from(limit_bytes.div_ceil(CHUNK_BYTES as u64)).unwrap_or(MAX_CHUNKS);
         Self {
@@ -153,19 +152,19 @@ impl EmulationStore {
         }
     }
 
-    /// Takes memory for about `bytes` now, within the limit, so that the first frames do not wait
-    /// for the kernel to find it.
+    /// Allocates about `bytes` now, within the limit, so that the first frames do not wait
+    /// for the kernel.
     pub fn prepare(&mut self, bytes: u64) {
         let count = (bytes / CHUNK_BYTES as u64).min(MAX_SPARE_CHUNKS as u64);
         while (self.spare.len() as u64) < count {
             let Some(number) = self.new_chunk() else { return };
-            // Written to, or it would only be promised.
+            // Write to it, or the kernel would not back it with memory yet.
             self.chunks[number as usize].bytes.fill(1);
             self.spare.push(number);
         }
     }
 
-    /// Learns the time: no frame that is stored later arrived after the latest time told.
+    /// Sets the current time. Frames stored later must not have a later arrival time.
     #[inline]
     pub fn set_time(&mut self, now_ns: u64) {
         self.latest_ns = self.latest_ns.max(now_ns);
@@ -174,7 +173,7 @@ impl EmulationStore {
         }
     }
 
-    /// Gives memory back that has not been needed for a while.
+    /// Frees memory that was unused for a while.
     #[cold]
     fn trim(&mut self, now_ns: u64) {
         for number in self.spare.drain(..self.unused.saturating_sub(MAX_SPARE_CHUNKS)) {
@@ -184,7 +183,7 @@ impl EmulationStore {
         (self.unused, self.trim_ns) = (self.spare.len(), now_ns + TRIM_AFTER_NS);
     }
 
-    /// The empty chunk that was freed last.
+    /// Takes the empty chunk that was freed last.
     #[inline]
     fn pop_spare(&mut self) -> Option<u32> {
         let number = self.spare.pop()?;
@@ -192,13 +191,13 @@ impl EmulationStore {
         Some(number)
     }
 
-    /// A stored frame.
+    /// Returns a stored frame.
     #[inline]
     pub fn get(&mut self, handle: FrameHandle) -> StoredFrame<'_> {
         self.chunks[number(handle)].get(header_offset(handle), self.latest_ns)
     }
 
-    /// Stores frames of one batch, to be found in `trains` when they are all there.
+    /// Starts to store a batch of frames; `trains` receives its bursts.
     #[inline]
     pub(crate) fn load<'s>(
         &'s mut self,
@@ -208,13 +207,13 @@ impl EmulationStore {
         BatchLoader::begin(self, lane, trains)
     }
 
-    /// The latest time told.
+    /// Returns the latest time set.
     #[inline]
     pub(crate) fn latest_ns(&self) -> u64 {
         self.latest_ns
     }
 
-    /// Forgets all frames of a train.
+    /// Frees all frames of a burst.
     #[inline]
     pub(crate) fn free_burst(&mut self, train: &Burst) {
         let chunk = &mut self.chunks[number(train.handle)];
@@ -225,7 +224,7 @@ impl EmulationStore {
         }
     }
 
-    /// Stores a second copy of a frame, as having arrived with it; `None` when there is no room.
+    /// Stores a copy of a frame, with the same arrival time; `None` if there is no room.
     pub fn copy(&mut self, handle: FrameHandle) -> Option<FrameHandle> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let lane = self.chunks[number(handle)].lane;
@@ -237,7 +236,7 @@ impl EmulationStore {
         copy
     }
 
-    /// Stores one frame: what [`Self::load`] does, cheaper for one and dearer for many.
+    /// Stores one frame: cheaper than [`Self::load`] for one, more expensive for many.
     #[inline]
     pub(crate) fn put(&mut self, lane: StoreLane, arrival_ns: u64, frame: &[u8]) -> Option<Burst> {
         if frame.len().wrapping_sub(1) >= MAX_FRAME_BYTES {
@@ -260,13 +259,13 @@ impl EmulationStore {
         place.map(|place| FrameHandle(number << OFFSET_BITS | place))
     }
 
-    /// Has a frame be one that arrived at this time, and no copy.
+    /// Sets the arrival time of a frame, which is no copy from then on.
     pub fn restamp(&mut self, handle: FrameHandle, arrival_ns: u64) {
         self.set_time(arrival_ns);
         self.chunks[number(handle)].restamp(header_offset(handle), arrival_ns);
     }
 
-    /// Forgets a frame.
+    /// Frees a frame.
     #[inline]
     pub fn free(&mut self, handle: FrameHandle) {
         if self.chunks[number(handle)].release_frame() {
@@ -274,12 +273,12 @@ impl EmulationStore {
         }
     }
 
-    /// Bytes of memory held.
+    /// Returns the bytes of memory in use.
     pub fn memory_bytes(&self) -> u64 {
         self.chunks.iter().map(|chunk| chunk.bytes.len() as u64).sum()
     }
 
-    /// Closes the lane's chunk and opens another.
+    /// Closes the lane's chunk and opens another one.
     #[cold]
     fn next_chunk(&mut self, lane: StoreLane) -> Option<u32> {
         let next = self.pop_spare().or_else(|| self.new_chunk())?;
@@ -295,7 +294,7 @@ impl EmulationStore {
         Some(next)
     }
 
-    /// A chunk with new memory, within the limit.
+    /// Allocates a chunk, within the limit.
     fn new_chunk(&mut self) -> Option<u32> {
         if self.chunks.len() - self.vacant.len() >= self.limit {
             return None;
@@ -305,7 +304,7 @@ impl EmulationStore {
         Some(number)
     }
 
-    /// The number of a chunk without memory.
+    /// Returns the number of a chunk without memory.
     fn new_number(&mut self) -> u32 {
         self.vacant.pop().unwrap_or_else(|| {
             self.chunks.push(StoreChunk::default());
@@ -313,8 +312,8 @@ impl EmulationStore {
         })
     }
 
-    /// A chunk's last frame is gone. An open one begins again at its front, which is what keeps
-    /// a link without delay within the first-level cache.
+    /// Recycles a chunk without frames. An open one is filled from the front again, which keeps a
+    /// link without delay within the L1 cache.
     #[cold]
     fn recycle_chunk(&mut self, number: usize) {
         let chunk = &mut self.chunks[number];
@@ -326,7 +325,7 @@ impl EmulationStore {
     }
 }
 
-/// Where the next frame lies if it was stored behind one of `len` bytes.
+/// Returns the handle of a frame that was stored directly after one of `len` bytes.
 #[inline(always)]
 pub(crate) fn after(handle: FrameHandle, len: u32) -> FrameHandle {
     FrameHandle(handle.0 + (next_header_offset(len as usize) / HEADER_ALIGN) as u32)
@@ -337,14 +336,14 @@ fn number(handle: FrameHandle) -> usize {
     (handle.0 >> OFFSET_BITS) as usize
 }
 
-/// Where in its chunk a frame's head lies, in bytes.
+/// Returns the offset of a frame's header in its chunk, in bytes.
 #[inline(always)]
 fn header_offset(handle: FrameHandle) -> usize {
     (handle.0 as usize & (CHUNK_BYTES / HEADER_ALIGN - 1)) * HEADER_ALIGN
 }
 
 impl StoreChunk {
-    /// Puts down a frame, if it finds room; returns where its head lies, in units.
+    /// Appends a frame if it fits. Returns the offset of its header, in units of the alignment.
     #[inline]
     fn add(&mut self, head: StoreHeader, frame: &[u8]) -> Option<u32> {
         let (start, end) = (self.bytes_used, self.bytes_used + HEADER_ALIGN + frame.len());
@@ -371,7 +370,7 @@ impl StoreChunk {
         *head = StoreHeader::new(arrival_ns, len, false).0.to_ne_bytes();
     }
 
-    /// Forgets one of its frames; whether it was the last one.
+    /// Releases one frame. Returns whether it was the last one.
     #[inline(always)]
     fn release_frame(&mut self) -> bool {
         debug_assert!(self.live_frames > 0, "a handle is freed once");
@@ -389,13 +388,13 @@ impl StoreHeader {
         Self(arrival_ns & Self::ARRIVAL_MASK | copy | (len as u64 - 1) << (TIME_BITS + 1))
     }
 
-    /// The time as of the latest one that was written.
+    /// Returns the arrival time, given the latest time that was set.
     #[inline(always)]
     pub(crate) fn arrival_ns(self, latest_ns: u64) -> u64 {
         latest_ns - (latest_ns.wrapping_sub(self.0) & Self::ARRIVAL_MASK)
     }
 
-    /// How much later than another frame this one arrived, if that was not 4 s before.
+    /// Returns how much later than `first` this frame arrived; valid for less than 4 s.
     #[inline(always)]
     pub(crate) fn ns_after(self, first: Self) -> u32 {
         (self.0 as u32).wrapping_sub(first.0 as u32)
@@ -412,9 +411,9 @@ impl StoreHeader {
     }
 }
 
-/// Copies a frame to where it fits exactly. Half of all frames are about as long as a cache line,
-/// for which a call costs more than what it does: they are two pieces of fixed length that may
-/// overlap.
+/// Copies a frame to a buffer of the same length. About half of all frames are about as long as a
+/// cache line, for which a call costs more than the copy: they are copied as two fixed-size parts
+/// that may overlap.
 ///
 /// # Panics
 /// If the lengths differ.
@@ -429,7 +428,7 @@ pub(crate) fn copy_frame(to: &mut [u8], from: &[u8]) {
     }
 }
 
-/// Copies the first and the last `N` bytes, which is all where there are at most twice as many.
+/// Copies the first and the last `N` bytes, which covers everything up to `2 * N` bytes.
 #[inline(always)]
 fn copy_ends<const N: usize>(to: &mut [u8], from: &[u8]) {
     if let (Some(to), Some(from)) = (to.first_chunk_mut::<N>(), from.first_chunk::<N>()) {

@@ -1,5 +1,4 @@
-//! What flags and files become, by table: accepted values with what they mean, refused ones with
-//! their words.
+//! Tables of flags and files: accepted values with their meaning, refused ones with their messages.
 
 mod accepted;
 mod bare;
@@ -34,7 +33,7 @@ fn plan_by(command: clap::Command, args: &[&str]) -> Result<EmulationPlan, Box<D
     })
 }
 
-/// The links of a command line between two captures: up and down.
+/// Returns the links of a command line between two captures: up and down.
 fn links(args: &str) -> [LinkSpec; 2] {
     let plan =
         plan(&format!("--virtual a b {args}")).unwrap_or_else(|error| panic!("{args}: {error}"));
@@ -42,12 +41,12 @@ fn links(args: &str) -> [LinkSpec; 2] {
     [up.spec.clone(), down.spec.clone()]
 }
 
-/// The link up of a command line.
+/// Returns the link up of a command line.
 fn up(args: &str) -> LinkSpec {
     links(args)[0].clone()
 }
 
-/// Summary, cause and help of a refusal, without the code.
+/// Returns summary, cause and help of a refusal, without the code.
 fn refusal(args: &str) -> String {
     told(&plan(&format!("--virtual a b {args}")).unwrap_err())
 }
@@ -58,13 +57,13 @@ fn told(error: &Diagnostic) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" | ")
 }
 
-/// The network of a file's text.
+/// Returns the network of a file's text.
 fn network(text: &str) -> Result<NetworkSpec, String> {
     let config = EmulationConfig::parse("link.toml", text);
     config.and_then(|config| config.network()).map_err(|error| told(&Diagnostic::of(&error)))
 }
 
-/// A file with these settings for the link up, and a plain one down.
+/// Returns a file with these settings for the link up, and a plain link down.
 fn file(up: &str) -> String {
     format!(
         "[ports.left]\n[ports.right]\n[link.up]\nfrom = \"left\"\nto = \"right\"\n{up}\n\

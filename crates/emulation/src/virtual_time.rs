@@ -1,21 +1,21 @@
 //! The virtual clock: captures in, captures out, exact and as fast as possible.
 //!
 //! ```text
-//!   IN   -> input (a thread decodes ahead) -> feed -> network -> hub -> output -> OUT
-//!   IN2  -> input                          -> feed ->            -> output -> OUT2
-//!                                                                -> logs   -> LOG
+//!   IN   -> input (a thread decodes ahead) -> feed -> network -> carrier -> output -> OUT
+//!   IN2  -> input                          -> feed ->                    -> output -> OUT2
+//!                                                                        -> logs   -> LOG
 //! ```
 //!
-//! OUT has what is left of IN, wherever it leaves: all of it in one file, in order of time.
+//! OUT contains the surviving frames of IN, whichever port they leave by, in order of time.
 //!
-//! The engine's clock is the captures': it begins with the first frame of all of them. A frame
-//! arrives when it was captured, or with its predecessor where its stamp lies before that one's.
-//! Frames leave at their release times, whole nanoseconds, never early. The same input and the
-//! same seed give the same bytes on every machine, whatever form of capture the input has.
+//! The engine's clock is that of the captures: it starts with the first frame of all of them. A
+//! frame arrives when it was captured, or together with its predecessor if its timestamp is
+//! earlier. Frames leave at their release times, in whole nanoseconds, never early. The same input
+//! and seed yield the same bytes on every machine, whatever the format of the input.
 //!
-//! Memory holds what is inside the links and little more; frames are not copied on their way.
+//! Memory holds little more than the frames inside the links; frames are not copied on their way.
 //!
-//! Not for: ports. Nothing here asks for a privilege or looks at the time of day.
+//! Not for: ports. This module needs no privileges and reads no clock.
 
 mod carrier;
 pub(crate) mod chunk;
@@ -40,41 +40,41 @@ use input::CaptureInput;
 use input_feed::{EnteringFrames, InputFeed};
 use output::CaptureOutput;
 
-/// What is to be done.
+/// A run to execute.
 pub struct VirtualRun<'p> {
     /// The links.
     pub network: &'p NetworkSpec,
-    /// Changes of them, by the time since the start, in order.
+    /// Changes of the links by time since the start, in order.
     pub changes: Vec<(u64, NetworkSpec)>,
     /// The seed of every random stream.
     pub seed: u64,
-    /// Frames captured so long after the first one, in ns, and later ones are left out.
+    /// Frames captured this long after the first one, in ns, or later are left out.
     pub duration_ns: Option<u64>,
-    /// The captures: the first one's frames enter at the first place of the network.
+    /// The captures: frames of the first one enter at the first entry of the network.
     pub lanes: Vec<CaptureLane>,
-    /// Where every frame is logged.
+    /// Path of the packet log.
     pub log: Option<String>,
-    /// Where logs in mahimahi's form go, but for their endings.
+    /// Path prefix of the logs in mahimahi's format.
     pub mahimahi: Option<String>,
-    /// The command line, for the heads of the logs.
+    /// The command line, for the headers of the logs.
     pub command: String,
 }
 
-/// A capture, and where what is left of it goes.
+/// An input capture, and the output for its surviving frames.
 pub struct CaptureLane {
-    /// What is read.
+    /// The capture to read.
     pub input: CaptureInput,
-    /// Changes the times of what is read.
+    /// Changes the timestamps of its frames.
     pub retime: Option<input_feed::Retime>,
     /// Path of the capture to write.
     pub output: String,
 }
 
-/// What was done.
+/// The result of a run.
 pub struct VirtualResult {
-    /// Every frame's fate, in numbers.
+    /// The frame counts.
     pub account: EmulationAccount,
-    /// What was seen, per link.
+    /// Measurements per link.
     pub measured: Vec<LinkMeasurement>,
     /// From the first arrival to the last departure.
     pub elapsed_ns: u64,
@@ -83,7 +83,7 @@ pub struct VirtualResult {
 }
 
 impl VirtualResult {
-    /// What the links' own reports do not tell, each in a line of its own, behind a line break.
+    /// Returns remarks that are not in the reports on links, each on a line after a line break.
     pub fn remarks(&self, network: &NetworkSpec) -> String {
         let mut text = String::new();
         for (name, entry) in network.entries.iter().zip(&self.account.entries) {
@@ -106,8 +106,8 @@ impl VirtualResult {
 }
 
 impl VirtualRun<'_> {
-    /// Runs to the end of the captures and of what is inside the links then, or until `stop`
-    /// says so.
+    /// Runs until the captures have ended and all frames have left the links, or until
+    /// `stop` returns true.
     ///
     /// # Errors
     /// If a capture is damaged or cannot be written, or the network cannot be built.
@@ -116,7 +116,7 @@ impl VirtualRun<'_> {
         for (at_ns, changed) in &self.changes {
             network.change(*at_ns, changed).map_err(|error| unfit(&error))?;
         }
-        // What cannot be read must not cost what was written before.
+        // An unreadable capture must not overwrite earlier output.
         self.lanes.iter_mut().try_for_each(|lane| lane.input.begin())?;
         let hub = self.carrier()?;
         let until_ns = self.duration_ns;
@@ -190,19 +190,19 @@ impl VirtualRun<'_> {
     }
 }
 
-/// A run under way.
+/// A run in progress.
 struct VirtualLoop {
     network: Network,
     carrier: OfflineCarrier,
     feeds: Vec<InputFeed>,
     entering: EnteringFrames,
-    /// Frames captured from then on are left out, in ns since 1970. Until the clock begins: in ns
-    /// since then.
+    /// Frames captured from this time on are left out, in ns since 1970; before the start, in ns
+    /// since the start.
     until_ns: Option<u64>,
 }
 
 impl VirtualLoop {
-    /// Finds out when the clock begins.
+    /// Determines the start of the clock.
     fn begin(&mut self) -> Result<(), Failure> {
         self.refill()?;
         self.carrier.base_ns = self.next_ns().unwrap_or(0);
@@ -211,7 +211,8 @@ impl VirtualLoop {
         Ok(())
     }
 
-    /// Lets what is at hand pass; false when all inputs have ended, or it is time to.
+    /// Processes the available frames; returns false when all inputs have ended or the
+    /// time is over.
     fn step(&mut self) -> Result<bool, Failure> {
         let (Some(horizon_ns), Some(next_ns)) = (self.horizon(), self.next_ns()) else {
             return Ok(false);
@@ -221,11 +222,11 @@ impl VirtualLoop {
         }
         let horizon_ns = self.until_ns.map_or(horizon_ns, |until| horizon_ns.min(until - 1));
         if self.carrier.logs.any() {
-            // What leaves before is logged before what comes in now.
+            // Departures before that are logged before the arrivals now.
             self.run_before(horizon_ns);
         }
         self.enter(horizon_ns);
-        // Not to the horizon itself: further frames may arrive at that very moment.
+        // Not up to the horizon itself: more frames may arrive at the same time.
         self.run_before(horizon_ns);
         self.check_failures()?;
         self.refill()?;
@@ -238,21 +239,22 @@ impl VirtualLoop {
         }
     }
 
-    /// Up to when all frames are at hand.
+    /// Returns the time up to which all frames are available.
     fn horizon(&self) -> Option<u64> {
         if self.carrier.logs.any() {
-            // Moment by moment, so that the logs are in the order of time.
+            // One timestamp at a time, so that the logs are in order of time.
             return self.next_ns();
         }
         self.feeds.iter().filter_map(InputFeed::last_ns).min()
     }
 
-    /// When the next frame was captured.
+    /// Returns when the next frame was captured.
     fn next_ns(&self) -> Option<u64> {
         self.feeds.iter().filter_map(|feed| feed.next_ns(&self.carrier.chunks)).min()
     }
 
-    /// Lets the frames captured up to `horizon_ns` in, in the order of time over all inputs.
+    /// Pushes the frames captured up to `horizon_ns` into the network, in order of time
+    /// over all inputs.
     fn enter(&mut self, horizon_ns: u64) {
         let chunks = &self.carrier.chunks;
         let mut next: Vec<_> = self.feeds.iter().map(|feed| feed.next_ns(chunks)).collect();
@@ -273,7 +275,7 @@ impl VirtualLoop {
         }
     }
 
-    /// Tells what failed, and gives empty chunks back.
+    /// Returns an error if one occurred, and recycles empty chunks.
     fn check_failures(&mut self) -> Result<(), Failure> {
         for (input, chunk) in self.carrier.emptied.drain(..) {
             self.feeds[input].input.recycle(chunk);
@@ -286,7 +288,7 @@ impl VirtualLoop {
         self.feeds.iter_mut().try_for_each(|feed| feed.refill(chunks))
     }
 
-    /// Lets out what is inside, and closes the files.
+    /// Drains the network, and closes the files.
     fn finish(&mut self) -> Result<(), Failure> {
         self.network.run(u64::MAX, &mut self.carrier);
         self.check_failures()?;
@@ -304,7 +306,7 @@ impl VirtualLoop {
         }
     }
 
-    /// Of the ports that have an input or an output.
+    /// Returns the totals of the ports that have an input or an output.
     fn port_totals(&self) -> Vec<PortTotals> {
         let logs = &self.carrier.logs;
         let ports = logs.entry_ports.iter().chain(&logs.exit_ports).max().map_or(0, |max| max + 1);
@@ -348,14 +350,15 @@ impl VirtualLoop {
     }
 }
 
-/// The input whose next frame was captured first, the former of two at one moment.
+/// Returns the input whose next frame was captured first; with equal times, the one with
+/// the lower index.
 fn earliest(next_ns: &[Option<u64>]) -> Option<(usize, u64)> {
     let at_hand = next_ns.iter().enumerate();
     let at_hand = at_hand.filter_map(|(index, next_ns)| Some((index, (*next_ns)?)));
     at_hand.min_by_key(|&(_, next_ns)| next_ns)
 }
 
-/// The link that frames take from a place if no class leads them elsewhere.
+/// Returns the link that frames take from a source if no class directs them elsewhere.
 fn first_link(network: &NetworkSpec, source: LinkSource) -> Option<&slipring_link::NetworkLink> {
     let here = || network.links.iter().enumerate().filter(|(_, link)| link.from == source);
     let classless =
@@ -363,7 +366,7 @@ fn first_link(network: &NetworkSpec, source: LinkSource) -> Option<&slipring_lin
     classless.or_else(|| here().next()).map(|(_, link)| link)
 }
 
-/// The exits that frames of an entry may come to, by whichever links.
+/// Returns the exits that frames of an entry may reach.
 fn exits_of(network: &NetworkSpec, entry: usize) -> Vec<(usize, &str)> {
     let (mut exits, mut sources) = (Vec::new(), vec![LinkSource::Entry(entry)]);
     let mut at = 0;
@@ -384,10 +387,10 @@ fn exits_of(network: &NetworkSpec, entry: usize) -> Vec<(usize, &str)> {
     exits
 }
 
-/// Refuses captures for entries that no link leads on from.
+/// Refuses captures for entries at which no link begins.
 ///
 /// # Errors
-/// The first of the first `captures` entries that is such.
+/// The first such entry among the first `captures` ones.
 pub(crate) fn check_entries(network: &NetworkSpec, captures: usize) -> Result<(), Failure> {
     let lost = |entry: &usize| first_link(network, LinkSource::Entry(*entry)).is_none();
     (0..captures).find(lost).map_or(Ok(()), |entry| Err(nowhere(network, entry)))

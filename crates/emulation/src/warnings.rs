@@ -1,4 +1,4 @@
-//! What a run warns of: settings that hold, and do something else than one may think.
+//! Warnings about settings that are valid but may have surprising effects.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use slipring_link::{
 
 use crate::config::{self, RunOutputs};
 
-/// All of them; `unasked` are the links whose queues nobody asked for, `later` what the network is
-/// changed to while it runs.
+/// Returns all warnings. `unasked` are the links with a default queue, `later` the networks
+/// of scheduled changes.
 pub(super) fn of(
     network: &NetworkSpec,
     later: &[NetworkSpec],
@@ -28,9 +28,10 @@ pub(super) fn of(
     .concat()
 }
 
-/// Delays that change faster than frames can follow without overtaking: below some six
-/// deviations a half-life lets the delay fall by more than the time that passes, so frames are
-/// put off to keep their order, and the delay has neither its mean nor its deviation.
+/// Warns about delays that change faster than frames can follow without overtaking. If the
+/// half-life is below about six deviations, the delay may fall by more than the time that
+/// passes. Frames are then delayed further to keep their order, so the delay has neither its
+/// mean nor its deviation.
 fn fast_changing_delays(network: &NetworkSpec) -> Vec<String> {
     const MIN_RATIO: f64 = 6.6;
     let warning = |link: &NetworkLink| {
@@ -56,7 +57,7 @@ fn fast_changing_delays(network: &NetworkSpec) -> Vec<String> {
     network.links.iter().filter_map(warning).collect()
 }
 
-/// Settings of delays that say nothing of a delay like this.
+/// Warns about settings without effect on this kind of delay.
 fn idle_delays(network: &NetworkSpec) -> Vec<String> {
     let warnings = |link: &NetworkLink| {
         let LinkSpec { name, delay, offset_ns, .. } = &link.spec;
@@ -75,7 +76,7 @@ fn idle_delays(network: &NetworkSpec) -> Vec<String> {
     network.links.iter().flat_map(warnings).flatten().collect()
 }
 
-/// Delays that are cut so that their mean is another one than was asked for.
+/// Warns about distributions whose mean changes because they are truncated.
 fn missed_means(network: &NetworkSpec) -> Vec<String> {
     const MIN_REPORTED_SHARE: f64 = 0.01;
     let warning = |link: &NetworkLink| {
@@ -87,8 +88,8 @@ fn missed_means(network: &NetworkSpec) -> Vec<String> {
     network.links.iter().filter_map(warning).collect()
 }
 
-/// mahimahi knows one link in each direction: where there are more, a log in its form is that of a
-/// whole way, under the name of the link where it begins.
+/// Warns if there are more links than mahimahi's format expects, one per direction: a log then
+/// covers a whole path, under the name of its first link.
 fn mahimahi_multi_link(network: &NetworkSpec, outputs: &RunOutputs) -> Vec<String> {
     let alone = network.classes.is_empty() && network.nodes.is_empty();
     let Some(prefix) = outputs.mahimahi.as_ref().filter(|_| !alone) else { return Vec::new() };
@@ -99,7 +100,7 @@ fn mahimahi_multi_link(network: &NetworkSpec, outputs: &RunOutputs) -> Vec<Strin
     )]
 }
 
-/// Queues in which no frame ever waits: their links have no rate, and get none.
+/// Warns about queues in which no frame ever waits: their links never have a rate.
 fn idle_queues(network: &NetworkSpec, later: &[NetworkSpec]) -> Vec<String> {
     let has_rate = |link: &NetworkLink| link.spec.rate != RateSpec::Unlimited;
     let gets_one = |name: &str| {
@@ -118,7 +119,7 @@ fn idle_queues(network: &NetworkSpec, later: &[NetworkSpec]) -> Vec<String> {
     .collect()
 }
 
-/// Queues that were not asked for and are shorter than a TCP needs on this path.
+/// Warns about default queues that are too short for TCP on this path.
 fn short_queues(network: &NetworkSpec, unasked: &[&str]) -> Vec<String> {
     let round_trip_ns: f64 =
         network.links.iter().map(|link| config::mean_delay_ns(&link.spec)).sum();

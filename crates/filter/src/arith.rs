@@ -1,7 +1,7 @@
 //! Arithmetic: relations between expressions of numbers, `len` and fields such as `ip[0]`.
 //!
-//! Operators bind as in C, but for `%` and `^`: those take everything to their right as second
-//! operand, which is how libpcap's grammar reads them where the manual is silent.
+//! Operators bind as in C, except `%` and `^`: those take everything to their right as their second
+//! operand. The manual does not say so, but libpcap's grammar does.
 
 use alloc::boxed::Box;
 
@@ -99,7 +99,7 @@ impl Parser<'_> {
         Ok(size)
     }
 
-    /// Whether what follows is arithmetic; for a parenthesis, what stands after its end tells.
+    /// Whether arithmetic follows. After a parenthesis, the token that follows its end decides.
     pub(crate) fn arithmetic_starts_here(&self) -> bool {
         match self.peek() {
             FilterToken::Number(_) | FilterToken::OpenParen => self.operator_follows(),
@@ -109,7 +109,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether an operator stands after the token here, or after the parenthesis that opens here.
+    /// Whether an operator follows the token here, or the parenthesis that opens here.
     fn operator_follows(&self) -> bool {
         let (mut ahead, mut open) = (0, 0usize);
         loop {
@@ -131,7 +131,7 @@ impl Parser<'_> {
     }
 }
 
-/// How tightly an operator binds to its left, and what its right operand may contain.
+/// Binding powers of an operator: to its left, and the minimum within its right operand.
 fn binding_power(op: BinaryOp) -> (u8, u8) {
     match op {
         BinaryOp::Or => (1, 2),
@@ -143,7 +143,7 @@ fn binding_power(op: BinaryOp) -> (u8, u8) {
     }
 }
 
-/// Refuses constants that no kernel takes as a second operand.
+/// Rejects constants that no kernel accepts as a second operand.
 fn check_constant(op: BinaryOp, right: &Arith, start: Lexeme<'_>) -> ArithParseResult<()> {
     match (op, right) {
         (BinaryOp::Div | BinaryOp::Mod, Arith::Number(0)) => {

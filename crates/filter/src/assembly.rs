@@ -1,16 +1,16 @@
-//! Turns instructions with labels into a program: places the labels and lengthens the jumps that
-//! do not fit into a byte.
+//! Turns instructions with labels into a program: resolves the labels and extends jumps whose
+//! distance does not fit in a byte.
 //!
-//! Jumps only lead forward, so code is written front to back, and whenever a label is placed all
-//! jumps to it are known. That also tells what the registers hold there; a load of what is
-//! already in the register is left out.
+//! Jumps only lead forward, so code is emitted front to back, and all jumps to a label are known
+//! when the label is bound. They determine what the registers contain there. A load of a value that
+//! is already in the register is left out.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::insn::{self, CbpfInsn};
 
-/// A place in the program, perhaps not known yet.
+/// A position in the program, which may not be known yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Label(usize);
 
@@ -20,12 +20,12 @@ enum AssemblyOp {
     Branch { code: u16, k: u32, on_true: Label, on_false: Label },
 }
 
-/// What a register is known to hold.
+/// The known content of a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RegisterContent {
     /// The result of this load from the frame.
     Field { code: u16, at: u32 },
-    /// The result of this load behind the IPv4 header at `header`.
+    /// The result of this load, at an offset after the IPv4 header at `header`.
     FieldAfter { header: u32, code: u16, at: u32 },
     /// The length of the IPv4 header at this offset.
     HeaderLen(u32),
@@ -38,7 +38,7 @@ struct RegisterContents {
 }
 
 impl RegisterContents {
-    /// What is certain when either may be the case.
+    /// What both states have in common.
     fn or(self, other: Self) -> Self {
         Self { a: self.a.filter(|_| self.a == other.a), x: self.x.filter(|_| self.x == other.x) }
     }
@@ -48,7 +48,7 @@ impl RegisterContents {
 struct LabelState {
     /// Index into the operations, once placed.
     op: usize,
-    /// What the registers hold on every jump to here so far; `None` if there was no jump.
+    /// What the registers contain on every jump to this label so far; `None` if there was no jump.
     registers: Option<RegisterContents>,
 }
 
@@ -65,7 +65,7 @@ impl Assembly {
         Label(self.labels.len() - 1)
     }
 
-    /// Places a label here. What stands before it ends in a jump or return.
+    /// Binds a label to this position. The code before it must end in a jump or return.
     pub(crate) fn bind(&mut self, label: Label) {
         let op = self.ops.len();
         let place = &mut self.labels[label.0];
@@ -73,7 +73,7 @@ impl Assembly {
         self.registers = place.registers.unwrap_or_default();
     }
 
-    /// Loads the field at a fixed place into A, unless it is there.
+    /// Loads the field at a fixed offset into A, unless A contains it already.
     pub(crate) fn load(&mut self, code: u16, at: u32) {
         let field = Some(RegisterContent::Field { code, at });
         if self.registers.a != field {
@@ -82,7 +82,8 @@ impl Assembly {
         }
     }
 
-    /// Loads the field at `at` plus the length of the IPv4 header at `header`, unless it is in A.
+    /// Loads the field at `at` plus the length of the IPv4 header at `header`, unless A
+    /// contains it.
     pub(crate) fn load_after(&mut self, header: u32, code: u16, at: u32) {
         let field = Some(RegisterContent::FieldAfter { header, code, at });
         if self.registers.a != field {
@@ -92,7 +93,7 @@ impl Assembly {
         }
     }
 
-    /// Loads the length of the IPv4 header at `header` into X, unless it is there.
+    /// Loads the length of the IPv4 header at `header` into X, unless X contains it.
     pub(crate) fn load_header_len(&mut self, header: u32) {
         let len = Some(RegisterContent::HeaderLen(header));
         if self.registers.x != len {
@@ -101,7 +102,7 @@ impl Assembly {
         }
     }
 
-    /// Any other instruction that is no jump.
+    /// Emits any other instruction that is not a jump.
     pub(crate) fn emit(&mut self, code: u16, k: u32) {
         self.ops.push(AssemblyOp::Plain(CbpfInsn::new(code, k)));
         match code {
@@ -120,7 +121,7 @@ impl Assembly {
         }
     }
 
-    /// The finished instructions. Every label jumped to has been placed.
+    /// Returns the finished instructions. Every label that is jumped to must have been bound.
     pub(crate) fn finish(self) -> Vec<CbpfInsn> {
         let mut layout = JumpLayout::new(&self);
         while layout.lengthen() {}
@@ -128,15 +129,15 @@ impl Assembly {
     }
 }
 
-/// The places of all operations while jumps are being lengthened.
+/// The positions of all operations while jumps are being extended.
 ///
-/// A far target gets an unconditional jump of its own right behind the branch:
-/// `branch -> [ja true] [ja false]`.
+/// A far target gets its own unconditional jump right after the branch: `branch -> [ja true]
+/// [ja false]`.
 struct JumpLayout<'a> {
     assembly: &'a Assembly,
     /// Which targets of each operation are far: true, false.
     far: Vec<(bool, bool)>,
-    /// Where each operation begins; one more at the end.
+    /// The position of each operation, and one more for the end.
     starts: Vec<usize>,
 }
 
@@ -146,7 +147,8 @@ impl<'a> JumpLayout<'a> {
         Self { assembly, far: vec![(false, false); count], starts: (0..=count).collect() }
     }
 
-    /// Marks targets that are too far as such and moves everything; false once all are in reach.
+    /// Marks targets out of reach as far and recomputes all positions; returns `false` once all are
+    /// in reach.
     fn lengthen(&mut self) -> bool {
         let mut changed = false;
         for (i, op) in self.assembly.ops.iter().enumerate() {
@@ -167,7 +169,7 @@ impl<'a> JumpLayout<'a> {
         changed
     }
 
-    /// Instructions between operation `i` and a label behind it.
+    /// The number of instructions between operation `i` and a label after it.
     fn distance(&self, i: usize, label: Label) -> usize {
         self.starts[self.assembly.labels[label.0].op] - self.starts[i] - 1
     }

@@ -1,8 +1,8 @@
-//! The syntax tree of a filter, and how it prints.
+//! The syntax tree of a filter, and its text form.
 //!
-//! A tree is normal: abbreviated lists are written out, keywords such as `tcp` are the tests
-//! they stand for, and a chain of one operator is one node. It prints as an expression that
-//! parses back to the same tree.
+//! A tree is in normal form: abbreviated lists are expanded, keywords such as `tcp` are replaced by
+//! their tests, and a chain of one operator is one node. It prints as an expression that parses
+//! back to the same tree.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -37,7 +37,7 @@ pub(crate) enum BoolOp {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Primitive {
-    /// An Ethernet type, or up to 1500 the service access point of an LLC frame.
+    /// An Ethernet type, or at most 1500: the service access point of an LLC frame.
     EtherProto(u32),
     IpProto {
         layer: IpLayer,
@@ -83,7 +83,7 @@ pub(crate) enum AddressDirection {
     Dst,
 }
 
-/// The protocols whose header an IPv4 address is looked for in.
+/// The protocols in whose header an IPv4 address is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AddressCarrier {
     Any,
@@ -92,7 +92,7 @@ pub(crate) enum AddressCarrier {
     Rarp,
 }
 
-/// The protocols whose header a port is looked for in.
+/// The protocols in whose header a port is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     Any,
@@ -125,7 +125,7 @@ pub(crate) enum Arith {
     /// The frame's length on the wire, in bytes.
     Len,
     Load {
-        /// One that [`is_indexable`].
+        /// A protocol for which [`is_indexable`] is true.
         base: FilterProtocol,
         index: Box<Arith>,
         size: FieldSize,
@@ -156,20 +156,20 @@ pub(crate) enum BinaryOp {
     Shr,
 }
 
-/// Whether `protocol[...]` has a meaning: its header has a known place.
+/// Whether `protocol[...]` is valid: the protocol's header has a known position.
 pub(crate) fn is_indexable(protocol: FilterProtocol) -> bool {
     match protocol {
         FilterProtocol::Link => true,
         // LLC protocols and AARP come in several encapsulations.
         FilterProtocol::Ether(kind) => kind > 1500 && kind != names::AARP,
-        // AH and ESP lie somewhere in a chain of headers.
+        // AH and ESP are somewhere in a chain of headers.
         FilterProtocol::Transport { number, .. } => !matches!(number, names::AH | names::ESP),
     }
 }
 
 impl Expr {
-    /// Joins two expressions, flattening chains of one operator; order stays, for it matters
-    /// once a `vlan` shifts what follows.
+    /// Joins two expressions and flattens chains of one operator. The order stays, because it
+    /// matters once a `vlan` shifts the offsets of the rest.
     pub(crate) fn join(join: BoolOp, left: Self, right: Self) -> Self {
         let mut parts = left.into_parts(join);
         parts.extend(right.into_parts(join));
@@ -302,7 +302,7 @@ impl FieldSize {
     }
 }
 
-/// Qualifiers print with the space that separates them, so that the default prints nothing.
+/// Qualifiers print with their separating space, so that the default prints nothing.
 macro_rules! prints_as {
     ($type:ty { $($variant:ident => $text:literal),* $(,)? }) => {
         impl Display for $type {

@@ -1,18 +1,18 @@
-//! The check that every program passes before it may run: the rules of the kernel's validator,
-//! so that what passes here can also be attached to a socket.
+//! The check that every program must pass before it runs. It applies the rules of the kernel's
+//! validator, so a program that passes can also be attached to a socket.
 
 use alloc::vec;
 
 use crate::insn::{self, CbpfInsn, MAX_INSNS};
 
-/// Why a program may not run. `at` is the index of the instruction at fault.
+/// Why a program was rejected. `at` is the index of the faulty instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CbpfProgramError {
     /// There is no instruction.
     #[error("the program is empty")]
     Empty,
-    /// There are more instructions than a kernel takes.
+    /// There are more instructions than a kernel accepts.
     #[error("the program has {insns} instructions, more than {limit}")]
     TooLong {
         /// Instructions found.
@@ -42,7 +42,7 @@ pub enum CbpfProgramError {
         /// The slot.
         slot: u32,
     },
-    /// A memory slot that some way through the program has not written yet.
+    /// A memory slot that is not written on every path to its read.
     #[error("instruction {at}: memory slot {slot} may be read before it is written")]
     SlotNotWritten {
         /// Index of the instruction.
@@ -64,7 +64,7 @@ pub enum CbpfProgramError {
         /// Bits to shift by.
         bits: u32,
     },
-    /// An offset that the kernel would take as negative, which means ancillary data there.
+    /// An offset that the kernel treats as negative, which means ancillary data there.
     #[error("instruction {at}: offset {offset:#010x} is not inside a frame")]
     NegativeOffset {
         /// Index of the instruction.
@@ -72,7 +72,7 @@ pub enum CbpfProgramError {
         /// The offset.
         offset: u32,
     },
-    /// The last instruction is no return, so the program could run off its end.
+    /// The last instruction is not a return, so the program could run off its end.
     #[error("the last instruction does not return")]
     NoReturn,
 }
@@ -142,15 +142,15 @@ fn check_jumps(at: usize, insn: &CbpfInsn, len: usize) -> Result<(), CbpfProgram
     } else {
         return Ok(());
     };
-    // Distances count from the next instruction, so none can lead backwards.
+    // Distances count from the next instruction, so no jump can lead backwards.
     if farthest >= len - at - 1 {
         return Err(CbpfProgramError::JumpOutOfRange { at });
     }
     Ok(())
 }
 
-/// Walks the program once, front to back, with the set of slots written on *every* way to each
-/// instruction; one pass is enough because jumps only lead forward.
+/// Walks the program once, front to back, and tracks the slots written on *every* path to each
+/// instruction. One pass is enough because jumps only lead forward.
 fn check_slots_written(insns: &[CbpfInsn]) -> Result<(), CbpfProgramError> {
     const UNREACHED: u16 = u16::MAX;
     let mut arriving = vec![UNREACHED; insns.len()];

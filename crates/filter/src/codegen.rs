@@ -1,7 +1,7 @@
 //! Turns conditions and arithmetic into instructions.
 //!
-//! Conditions become short-circuit jumps. Arithmetic leaves its value in A; the left operand
-//! waits in scratch memory while the right one is computed.
+//! Conditions become short-circuit jumps. Arithmetic leaves its value in A; the left operand stays
+//! in scratch memory while the right one is computed.
 
 use crate::assembly::{Assembly, Label};
 use crate::ast::{Arith, BinaryOp, FieldSize, Filter, Relation, RelationOp};
@@ -17,7 +17,7 @@ use crate::program::CbpfProgram;
 type CodegenResult = Result<(), FilterError>;
 
 impl Filter {
-    /// Compiles the filter to a program that keeps `snap_len` bytes of the frames it accepts.
+    /// Compiles the filter to a program that keeps up to `snap_len` bytes of each accepted frame.
     ///
     /// # Errors
     /// [`FilterError::TooManyValues`] or [`FilterError::TooLong`].
@@ -37,7 +37,7 @@ impl Filter {
     }
 }
 
-/// Length is the only rule of the check that generated code can break.
+/// Generated code can fail the check only because of its length.
 fn too_long(error: CbpfProgramError, insns: usize) -> FilterError {
     debug_assert!(matches!(error, CbpfProgramError::TooLong { .. }), "{error}");
     FilterError::TooLong { insns, limit: MAX_INSNS }
@@ -63,7 +63,7 @@ impl CbpfGenerator<'_> {
         }
     }
 
-    /// All parts but the last lead to the next one or out; the last leads out either way.
+    /// Each part but the last jumps to the next part or out; the last one jumps out in both cases.
     fn chain(
         &mut self,
         parts: &[Cond<'_>],
@@ -137,7 +137,7 @@ impl CbpfGenerator<'_> {
         Ok(())
     }
 
-    /// Leaves a value in A; memory from `slot` on is free.
+    /// Leaves a value in A; may overwrite scratch memory from `slot` on.
     fn value(&mut self, arith: &Arith, offsets: LayerOffsets, slot: usize) -> CodegenResult {
         if let Some(number) = fold(arith) {
             self.assembly.emit(insn::LD_IMM, number);
@@ -229,8 +229,8 @@ impl CbpfGenerator<'_> {
     }
 }
 
-/// The value of an expression that does not depend on the frame; `None` also if it divides by
-/// zero, which is left for the program to find.
+/// The value of an expression that does not depend on the frame. `None` if it depends on the frame,
+/// or divides by zero, which is left to the program at run time.
 fn fold(arith: &Arith) -> Option<u32> {
     match arith {
         Arith::Number(number) => Some(*number),
@@ -242,7 +242,7 @@ fn fold(arith: &Arith) -> Option<u32> {
     }
 }
 
-/// `field & mask` with a constant mask.
+/// Matches `field & mask` with a constant mask.
 fn bit_test(arith: &Arith) -> Option<(&Arith, u32)> {
     let Arith::Binary(BinaryOp::And, field, mask) = arith else {
         return None;
@@ -250,7 +250,7 @@ fn bit_test(arith: &Arith) -> Option<(&Arith, u32)> {
     Some((field, fold(mask)?))
 }
 
-/// Whether an instruction may have this constant as second operand.
+/// Whether an instruction may have this constant as its second operand.
 fn is_valid_constant(op: BinaryOp, k: u32) -> bool {
     match op {
         BinaryOp::Div | BinaryOp::Mod => k != 0,

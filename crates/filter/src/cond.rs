@@ -1,4 +1,4 @@
-//! Conditions: comparisons of fields with constants, and how they are joined.
+//! Conditions: comparisons of fields with constants, and their combinations.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -6,15 +6,15 @@ use alloc::vec::Vec;
 use crate::ast::{FieldSize, Relation};
 use crate::layers::LayerOffsets;
 
-/// A test of a frame, ready to be turned into instructions.
+/// A test of a frame, ready for code generation.
 #[derive(Debug)]
 pub(crate) enum Cond<'f> {
     Field(FieldTest),
     Relation(&'f Relation, LayerOffsets),
     Not(Box<Cond<'f>>),
-    /// All hold, tried in this order. Not empty.
+    /// All must hold; tested in this order. Not empty.
     All(Vec<Cond<'f>>),
-    /// At least one holds, tried in this order. Not empty.
+    /// At least one must hold; tested in this order. Not empty.
     Any(Vec<Cond<'f>>),
 }
 
@@ -35,12 +35,12 @@ pub(crate) enum Compare {
     Ge,
 }
 
-/// Where a field lies.
+/// The position of a field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum FieldLocation {
     /// At this offset in the frame, in bytes.
     Frame(u32),
-    /// `offset` bytes after the IPv4 header that begins at `header`.
+    /// `offset` bytes after the end of the IPv4 header that starts at `header`.
     AfterIpv4 { header: u32, offset: u32 },
 }
 

@@ -1,27 +1,27 @@
-//! Why a filter expression was turned down.
+//! Errors in filter expressions.
 
 use alloc::string::String;
 
-/// Why a filter expression was turned down. Columns count characters from 1.
+/// Why a filter expression was rejected. Columns count characters from 1.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilterError {
     /// The text does not follow the grammar.
     #[error("column {column}: expected {expected}, found {found}")]
     Syntax {
-        /// Where, in characters from 1.
+        /// The column, in characters from 1.
         column: usize,
-        /// What could have stood there.
+        /// What would be allowed there.
         expected: &'static str,
-        /// What stands there, in backquotes, or `the end of the filter`.
+        /// The text found there, in backquotes, or `the end of the filter`.
         found: String,
     },
-    /// The text is understood, but it means nothing here or lies outside this compiler.
+    /// The text is understood, but has no meaning here or is not supported by this compiler.
     #[error("column {column}: `{text}`: {reason}")]
     Refused {
-        /// Where, in characters from 1.
+        /// The column, in characters from 1.
         column: usize,
-        /// The word or value at fault.
+        /// The faulty word or value.
         text: String,
         /// What is wrong with it.
         reason: &'static str,
@@ -29,7 +29,7 @@ pub enum FilterError {
     /// Parentheses, operators or indexes are nested too deeply.
     #[error("column {column}: nested more than {limit} levels deep")]
     TooDeep {
-        /// Where the limit was passed, in characters from 1.
+        /// Where the limit was exceeded, in characters from 1.
         column: usize,
         /// The number of levels allowed.
         limit: usize,
@@ -40,7 +40,7 @@ pub enum FilterError {
         /// The number of memory slots.
         limit: usize,
     },
-    /// The compiled program has more instructions than a kernel takes.
+    /// The compiled program has more instructions than a kernel accepts.
     #[error("the filter needs {insns} instructions, more than the {limit} a program may have")]
     TooLong {
         /// Instructions needed.
@@ -51,7 +51,7 @@ pub enum FilterError {
 }
 
 impl FilterError {
-    /// The column at fault, in characters from 1, where one place can be named.
+    /// The faulty column, in characters from 1, if the error is at one position.
     #[must_use]
     pub fn column(&self) -> Option<usize> {
         match self {

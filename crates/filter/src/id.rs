@@ -1,4 +1,4 @@
-//! Ids: the address, network, port or protocol that a list of qualifiers is about.
+//! Ids: the address, network, port or protocol to which qualifiers apply.
 
 use alloc::boxed::Box;
 use core::net::Ipv6Addr;
@@ -9,7 +9,7 @@ use crate::lex::{FilterKeyword, FilterToken, Lexeme};
 use crate::names::{self, FilterProtocol, IpLayer, RegisteredTransport};
 use crate::parse::{Parser, refused};
 
-/// The words before an id.
+/// The qualifiers before an id.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Qualifiers {
     pub(crate) protocol: Option<FilterProtocol>,
@@ -17,7 +17,7 @@ pub(crate) struct Qualifiers {
     pub(crate) kind: IdKind,
 }
 
-/// What an id is.
+/// The kind of an id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IdKind {
     Host,
@@ -33,7 +33,7 @@ const NOT_A_CARRIER: &str = "only `ip`, `arp` and `rarp` carry IPv4 addresses";
 type IdParseResult<T> = Result<T, FilterError>;
 
 impl<'t> Parser<'t> {
-    /// An id, its negation, or a list of ids in parentheses.
+    /// Parses an id, its negation, or a list of ids in parentheses.
     pub(crate) fn id(&mut self, qualifiers: Qualifiers) -> IdParseResult<Expr> {
         match self.peek() {
             FilterToken::Not => {
@@ -110,7 +110,7 @@ impl<'t> Parser<'t> {
         match kind {
             IdKind::Host => self.net4(qualifiers, number, u32::MAX, id),
             IdKind::Net => {
-                // `net 10` names the leading bytes of the network; `net 0` is one address.
+                // `net 10` gives only the leading bytes of the network; `net 0` is one address.
                 let unused = if number == 0 { 0 } else { number.leading_zeros() / 8 * 8 };
                 self.net4(qualifiers, number << unused, u32::MAX << unused, id)
             }
@@ -146,7 +146,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `A.B.C.D`, with `/LEN` or `mask M` in a network, as address and mask.
+    /// Parses `A.B.C.D`, with `/LEN` or `mask M` in a network, as address and mask.
     fn ipv4(
         &mut self,
         kind: IdKind,
@@ -304,7 +304,7 @@ fn ports(qualifiers: Qualifiers, low: u16, high: u16, id: Lexeme<'_>) -> IdParse
     })
 }
 
-/// A port by name, which also says its transport unless the name has both.
+/// A port by name, which also restricts the transport unless both have the name.
 fn named_port(mut qualifiers: Qualifiers, name: &str, id: Lexeme<'_>) -> IdParseResult<Primitive> {
     let Some((port, registered)) = names::service(name) else {
         return Err(refused(id, "unknown port name; give its number"));
@@ -313,7 +313,7 @@ fn named_port(mut qualifiers: Qualifiers, name: &str, id: Lexeme<'_>) -> IdParse
     ports(qualifiers, port, port, id)
 }
 
-/// `LOW-HIGH`, each a number or a name. Names with a dash in them cannot be told apart.
+/// Parses `LOW-HIGH`, each a number or a name. Names that contain a dash are ambiguous here.
 fn named_range(mut qualifiers: Qualifiers, name: &str, id: Lexeme<'_>) -> IdParseResult<Primitive> {
     let Some((low, high)) = name.split_once('-') else {
         return Err(refused(id, "is no range; write `LOW-HIGH`"));

@@ -1,6 +1,6 @@
 //! Classic BPF instructions and their operation codes.
 
-/// One classic BPF instruction, laid out as the kernel's `struct sock_filter`.
+/// One classic BPF instruction with the layout of the kernel's `struct sock_filter`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct CbpfInsn {
@@ -8,7 +8,7 @@ pub struct CbpfInsn {
     pub code: u16,
     /// Instructions to skip when a conditional jump's test holds.
     pub jt: u8,
-    /// Instructions to skip when it does not.
+    /// Instructions to skip when the test fails.
     pub jf: u8,
     /// Constant, offset in bytes, memory slot, or jump distance in instructions.
     pub k: u32,
@@ -18,19 +18,19 @@ pub struct CbpfInsn {
 const _: () = assert!(size_of::<CbpfInsn>() == 8 && align_of::<CbpfInsn>() == 4);
 
 impl CbpfInsn {
-    /// An instruction that is no conditional jump.
+    /// Makes an instruction that is not a conditional jump.
     pub(crate) const fn new(code: u16, k: u32) -> Self {
         Self { code, jt: 0, jf: 0, k }
     }
 }
 
-/// The most instructions a program may have (`BPF_MAXINSNS`).
+/// Maximum number of instructions of a program (`BPF_MAXINSNS`).
 pub(crate) const MAX_INSNS: usize = 4096;
 
 /// Scratch memory slots of a program.
 pub(crate) const MEM_SLOTS: usize = 16;
 
-/// From here on the kernel takes a packet offset as negative: ancillary data, not frame bytes.
+/// The kernel treats packet offsets from here on as negative: ancillary data, not frame bytes.
 pub(crate) const FIRST_NEGATIVE_OFFSET: u32 = 0x8000_0000;
 
 /// `code | X` takes the second operand from the index register instead of `k`.
@@ -73,7 +73,7 @@ pub(crate) const RET_A: u16 = 0x16;
 pub(crate) const TAX: u16 = 0x07;
 pub(crate) const TXA: u16 = 0x87;
 
-// Patterns must be constants of their own.
+// Patterns need named constants.
 pub(crate) const JEQ_X: u16 = JEQ | X;
 pub(crate) const JGT_X: u16 = JGT | X;
 pub(crate) const JGE_X: u16 = JGE | X;

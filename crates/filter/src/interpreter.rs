@@ -1,8 +1,8 @@
-//! Runs a checked program over a frame.
+//! Runs a checked program on a frame.
 //!
-//! Instructions are decoded once, so that a step needs no more than one jump table: targets are
-//! absolute, and a load that a comparison follows is one step with it, since most of a filter is
-//! just that. Step `i` begins with instruction `i`, so every target stays valid.
+//! Instructions are decoded once, so that a step needs only one jump table: targets are absolute,
+//! and a load followed by a comparison is fused into one step, because most of a filter consists of
+//! such pairs. Step `i` starts with instruction `i`, so every target stays valid.
 
 use alloc::vec::Vec;
 
@@ -12,9 +12,9 @@ use crate::insn::{self, CbpfInsn, MEM_SLOTS};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DecodedInsn {
     op: DecodedOp,
-    /// Next step; for comparisons, the one to take when they hold.
+    /// The next step; for comparisons, the step to take if they hold.
     next: u16,
-    /// For comparisons, the step to take when they do not hold.
+    /// For comparisons, the step to take if they do not hold.
     otherwise: u16,
     /// Offset of a load, in bytes.
     at: u32,
@@ -65,7 +65,7 @@ enum DecodedOp {
     ReturnA,
 }
 
-/// Decodes a program that has passed its check.
+/// Decodes a program that has passed the check.
 pub(crate) fn decode(insns: &[CbpfInsn]) -> Vec<DecodedInsn> {
     (0..insns.len()).map(|at| step(at, insns)).collect()
 }
@@ -82,7 +82,7 @@ fn step(at: usize, insns: &[CbpfInsn]) -> DecodedInsn {
 }
 
 fn plain(at: usize, insn: CbpfInsn) -> DecodedInsn {
-    // A program has at most 4096 instructions and every target is inside it.
+    // A program has at most 4096 instructions, and every target is inside it.
     let target = |skip: usize| (at + 1 + skip) as u16;
     let (next, otherwise) = match insn.code {
         insn::JA => (target(insn.k as usize), 0),
@@ -92,7 +92,7 @@ fn plain(at: usize, insn: CbpfInsn) -> DecodedInsn {
     DecodedInsn { op: op(insn.code), next, otherwise, at: insn.k, k: insn.k }
 }
 
-/// The step that a load and the comparison behind it make together.
+/// The fused step of a load and the comparison after it.
 fn fused(load: u16, branch: u16) -> Option<DecodedOp> {
     match (load, branch) {
         (insn::LD_B_ABS, insn::JEQ) => Some(DecodedOp::ByteEq),
@@ -141,8 +141,8 @@ fn op(code: u16) -> DecodedOp {
     }
 }
 
-/// Runs decoded steps. `None` is a read outside the frame or a division by zero.
-// Longer than a function should be: it is the table of the instruction set.
+/// Runs decoded steps; `None` on a read outside the frame or a division by zero.
+// Exceeds the usual function length because it is the table of the instruction set.
 pub(crate) fn run(steps: &[DecodedInsn], frame: &[u8], wire_len: u32) -> Option<u32> {
     let (mut a, mut x, mut mem) = (0u32, 0u32, [0u32; MEM_SLOTS]);
     let mut step = steps.first()?;
@@ -214,7 +214,7 @@ pub(crate) fn run(steps: &[DecodedInsn], frame: &[u8], wire_len: u32) -> Option<
     }
 }
 
-/// `a op b` for the arithmetic operations; `None` for a division by zero.
+/// Computes `a op b` for the arithmetic operations; `None` for a division by zero.
 pub(crate) fn alu(code: u16, a: u32, b: u32) -> Option<u32> {
     Some(match code & !insn::X {
         insn::ADD => a.wrapping_add(b),

@@ -1,8 +1,8 @@
-//! Where the fields of each protocol lie in an Ethernet frame, and which of them a primitive tests.
+//! Field offsets of each protocol in an Ethernet frame, and the fields that each primitive tests.
 //!
-//! A primitive becomes a [`Cond`]: comparisons of fields with constants, joined in the order in
-//! which they are to be made. The order is part of the meaning, because a comparison that would
-//! read past the end of a short frame refuses the frame.
+//! A primitive becomes a [`Cond`]: comparisons of fields with constants, in evaluation order. The
+//! order is part of the meaning, because a comparison that reads past the end of a short frame
+//! rejects the frame.
 //!
 //! ```text
 //!   link        kind   network (after `vlan`, `mpls`, `pppoes`: further right)
@@ -22,25 +22,25 @@ use crate::names::{
     self, ARP, FRAGMENT, FilterProtocol, ICMP6, IP, IP6, IpLayer, RARP, SCTP, TCP, UDP,
 };
 
-/// Where the headers lie that the current place of the expression looks at, in bytes from the
-/// start of the frame.
+/// The offsets of the headers at the current position in the expression, in bytes from the start of
+/// the frame.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LayerOffsets {
     /// The link header that `ether[...]` indexes.
     link: u32,
-    /// The field that says which protocol comes next.
+    /// The field that identifies the next protocol.
     kind: u32,
     /// The header of that protocol.
     network: u32,
     next_field: NextProtocolField,
 }
 
-/// How the next protocol is named.
+/// How the next protocol is identified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NextProtocolField {
     Ethernet,
     Ppp,
-    /// Not at all: by the bottom-of-stack bit and the IP version.
+    /// Without a type field: by the bottom-of-stack bit and the IP version.
     Mpls,
 }
 
@@ -48,7 +48,7 @@ const VLAN_TYPES: [u32; 3] = [0x8100, 0x88a8, 0x9100];
 const MPLS_TYPE: u32 = 0x8847;
 const PPPOE_SESSION_TYPE: u32 = 0x8864;
 const PPP_MPLS: u32 = 0x0281;
-/// The largest value of the type field that is a length, so that an LLC header follows.
+/// Values of the type field up to this one are lengths, so that an LLC header follows.
 const MAX_LLC_LEN: u32 = 1500;
 const ATALK: u32 = names::ATALK as u32;
 const AARP: u32 = names::AARP as u32;
@@ -57,7 +57,7 @@ const IPX_SAP: u32 = 0xe0;
 /// Service access points that both ends of an LLC frame share.
 const PAIRED_SAPS: [u32; 3] = [0x06, 0xf0, 0xfe];
 
-/// The condition that a filter stands for.
+/// Returns the condition that a filter expresses.
 pub(crate) fn lower(expr: &Expr) -> Cond<'_> {
     let mut offsets = LayerOffsets::ETHERNET;
     offsets.expr(expr)
@@ -67,7 +67,8 @@ impl LayerOffsets {
     const ETHERNET: Self =
         Self { link: 0, kind: 12, network: 14, next_field: NextProtocolField::Ethernet };
 
-    /// Goes through an expression from left to right, for each `vlan` moves what follows it.
+    /// Processes an expression from left to right, because each `vlan` shifts the offsets of
+    /// the rest.
     fn expr<'f>(&mut self, expr: &'f Expr) -> Cond<'f> {
         match expr {
             Expr::Test(primitive) => self.primitive(primitive),
@@ -110,7 +111,7 @@ impl LayerOffsets {
         }
     }
 
-    /// The protocol of this Ethernet type, or LLC service access point, comes next.
+    /// Tests that the protocol of this Ethernet type, or LLC service access point, comes next.
     fn next_is(&self, kind: u32) -> Cond<'static> {
         match self.next_field {
             NextProtocolField::Ethernet => self.ethernet_next_is(kind),
@@ -166,7 +167,7 @@ impl LayerOffsets {
 
     fn carries(&self, layer: IpLayer, number: u32) -> Cond<'static> {
         let in_ip = || Cond::All(vec![self.next_is(IP.into()), byte(self.network + 9, number)]);
-        // A fragment header is looked through; other IPv6 extension headers are not.
+        // Skips a fragment header, but no other IPv6 extension headers.
         let in_ip6 = || {
             Cond::All(vec![
                 self.next_is(IP6.into()),
@@ -259,7 +260,7 @@ impl LayerOffsets {
         Cond::Any(vec![in_ip6, in_ip])
     }
 
-    /// The transport header is in this fragment.
+    /// Tests that this fragment contains the transport header.
     fn is_first_fragment(&self) -> Cond<'static> {
         Cond::Field(FieldTest::masked(FieldSize::Half, self.network + 6, 0x1fff, 0))
     }
@@ -300,7 +301,7 @@ impl LayerOffsets {
         }
     }
 
-    /// Whether the label before the current place is the last of its stack.
+    /// Whether the label before the current position is the last of its stack.
     fn is_last_label(&self, last: bool) -> Cond<'static> {
         let at = self.network - 2;
         Cond::Field(FieldTest::masked(FieldSize::Byte, at, 1, last.into()))
@@ -309,7 +310,7 @@ impl LayerOffsets {
     fn pppoes(&mut self, session: Option<u16>) -> Cond<'static> {
         let in_session = self.next_is(PPPOE_SESSION_TYPE);
         let header_at = self.network;
-        // Six bytes of PPPoE, then two that name the protocol.
+        // Six bytes of PPPoE, then two that identify the protocol.
         self.link = header_at + 6;
         self.kind = header_at + 6;
         self.network = header_at + 8;
@@ -320,7 +321,7 @@ impl LayerOffsets {
         }
     }
 
-    /// A relation holds only in frames that have all the headers it indexes.
+    /// A relation holds only for frames that have all the headers it indexes.
     fn relation<'f>(&self, relation: &'f Relation) -> Cond<'f> {
         let mut parts = Vec::new();
         self.require_headers(&relation.left, &mut parts);
@@ -364,7 +365,7 @@ impl LayerOffsets {
         }
     }
 
-    /// Where the header of an indexable protocol begins.
+    /// The start of an indexable protocol's header.
     pub(crate) fn header(&self, base: FilterProtocol) -> FieldLocation {
         match base {
             FilterProtocol::Link => FieldLocation::Frame(self.link),
@@ -377,7 +378,7 @@ impl LayerOffsets {
     }
 }
 
-/// A test of the source, the destination, or both; `test` is told whether it is the source.
+/// A test of the source, the destination, or both; `test` gets `true` for the source.
 fn in_direction<'f>(direction: AddressDirection, test: impl Fn(bool) -> Cond<'f>) -> Cond<'f> {
     match direction {
         AddressDirection::Src => test(true),
@@ -431,7 +432,7 @@ fn port_in(header: FieldLocation, src: bool, low: u32, high: u32) -> Cond<'stati
     Cond::All(vec![test(Compare::Ge, low), not(test(Compare::Gt, high))])
 }
 
-/// The PPP protocol number of an Ethernet type; those without one stay as they are.
+/// The PPP protocol number of an Ethernet type; types without one are returned unchanged.
 fn ppp_type(kind: u32) -> u32 {
     match kind {
         0x0800 => 0x0021,

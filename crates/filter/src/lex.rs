@@ -1,6 +1,6 @@
-//! Cuts a filter expression into words, numbers, addresses and signs.
+//! Splits a filter expression into words, numbers, addresses and operators.
 //!
-//! The longest reading wins, so `len-4` is one word (a name) and `6000-6008` a range of ports.
+//! The longest match wins, so `len-4` is one word (a name) and `6000-6008` is a range of ports.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -15,10 +15,10 @@ use crate::names::{self, FilterProtocol};
 pub(crate) enum FilterToken<'t> {
     Protocol(FilterProtocol),
     Keyword(FilterKeyword),
-    /// A keyword of the language that this compiler refuses, with the reason.
+    /// A keyword of the language that this compiler does not support, with the reason.
     Refused(&'static str),
     Number(u32),
-    /// Two to four decimal numbers with dots between them: the leading `bits` of an address.
+    /// Two to four dotted decimal numbers: the leading `bits` of an address.
     Ipv4 {
         leading: u32,
         bits: u32,
@@ -81,7 +81,7 @@ const KEYWORDS: &[(&str, FilterKeyword)] = &[
     ("pppoes", FilterKeyword::Pppoes),
 ];
 
-/// Signs; of two that begin alike, the longer stands first.
+/// Operators; a longer one precedes its own prefix.
 const OPERATORS: &[(&str, FilterToken<'static>)] = &[
     ("&&", FilterToken::And),
     ("||", FilterToken::Or),
@@ -110,16 +110,16 @@ const OPERATORS: &[(&str, FilterToken<'static>)] = &[
     (":", FilterToken::Colon),
 ];
 
-/// A token and where it stands.
+/// A token and its position.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lexeme<'t> {
     pub(crate) token: FilterToken<'t>,
     pub(crate) text: &'t str,
-    /// In characters from 1.
+    /// Column in characters from 1.
     pub(crate) column: usize,
 }
 
-/// Cuts the whole text; the last lexeme is [`Token::End`].
+/// Splits the whole text; the last lexeme is [`FilterToken::End`].
 pub(crate) fn lex(text: &str) -> Result<Vec<Lexeme<'_>>, FilterError> {
     let mut lexemes = Vec::new();
     let (mut rest, mut column) = (text, 1);
@@ -160,14 +160,14 @@ fn next(rest: &str, column: usize) -> Result<(FilterToken<'_>, usize), FilterErr
     })
 }
 
-/// Letters, digits, `-`, `_` and `.`, not ending in `-` or `_`.
+/// The leading letters, digits, `-`, `_` and `.`, without a `-` or `_` at the end.
 fn leading_word(rest: &str) -> &str {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let end = rest.find(|c| !is_part(c)).unwrap_or(rest.len());
     rest[..end].trim_end_matches(['-', '_'])
 }
 
-/// A backslash makes a plain name of a keyword.
+/// A backslash turns a keyword into a plain name.
 fn escaped_name(rest: &str, column: usize) -> Result<(FilterToken<'_>, usize), FilterError> {
     let end = rest.find([' ', '!', '(', ')', '\n', '\t']).unwrap_or(rest.len());
     match &rest[1..end] {
@@ -180,7 +180,7 @@ fn escaped_name(rest: &str, column: usize) -> Result<(FilterToken<'_>, usize), F
     }
 }
 
-/// An IPv6 or Ethernet address written with colons. One colon alone is that of `ip[0:2]`.
+/// An IPv6 or Ethernet address with colons. A single colon belongs to `ip[0:2]`.
 fn colon_address(
     rest: &str,
     column: usize,
@@ -228,8 +228,8 @@ fn keyword(text: &str) -> FilterToken<'_> {
         .unwrap_or(FilterToken::Name(text))
 }
 
-/// A number as C writes it: `0x` for hexadecimal, a leading 0 for octal, else decimal.
-/// `None` if the text is not a number at all.
+/// Parses a number in C notation: `0x` for hexadecimal, a leading 0 for octal, else decimal.
+/// Returns `None` if the text is not a number at all.
 fn number(text: &str, column: usize) -> Result<Option<u32>, FilterError> {
     let (digits, radix) = if let Some(hex) = text.strip_prefix("0x").or(text.strip_prefix("0X")) {
         (hex, 16)
@@ -238,7 +238,7 @@ fn number(text: &str, column: usize) -> Result<Option<u32>, FilterError> {
     } else {
         (text, 10)
     };
-    // A decimal digit that is not octal makes the number bad, not a name.
+    // A decimal digit that is not octal makes the number invalid; it does not make it a name.
     if digits.is_empty() || !digits.chars().all(|c| c.is_digit(radix.max(10))) {
         return Ok(None);
     }
@@ -251,7 +251,7 @@ fn number(text: &str, column: usize) -> Result<Option<u32>, FilterError> {
     }
 }
 
-/// Two to four numbers with dots between them, as the leading bits of an address.
+/// Two to four dotted numbers, as the leading bits of an address.
 fn ipv4(text: &str, column: usize) -> Result<Option<(u32, u32)>, FilterError> {
     let is_number = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     let count = text.split('.').count();
@@ -279,7 +279,7 @@ fn mac(text: &str) -> Option<[u8; 6]> {
     mac_of_groups(text, Some(separator), 2)
 }
 
-/// Reads groups of hexadecimal digits; groups of two may leave a leading 0 out.
+/// Reads groups of hexadecimal digits; groups of two may omit a leading 0.
 fn mac_of_groups(text: &str, separator: Option<char>, digits: usize) -> Option<[u8; 6]> {
     let (mut address, mut bits_read) = (0u64, 0);
     for group in text.split(|c| Some(c) == separator) {

@@ -1,22 +1,22 @@
-//! pcap filter expressions, compiled to a classic BPF program that has been checked.
+//! Compiler from pcap filter expressions to checked classic BPF programs.
 //!
 //! A text such as `tcp port 80 and not host 10.0.0.1` goes through these steps, named by file:
 //!
 //! ```text
 //! text -> lex -> parse, id, arith -> ast (Filter) -> layers (cond) -> codegen -> assembly
-//!      -> check -> Program -> interpreter
+//!      -> check -> CbpfProgram -> interpreter
 //! ```
 //!
-//! The language is that of pcap-filter(7) for Ethernet frames, as libpcap 1.10 understands it.
-//! What this crate leaves out on purpose (host names, header chains, other link types, ...) is
-//! refused by name with the reason, never misread.
+//! The language is that of pcap-filter(7) for Ethernet frames, as implemented by libpcap 1.10.
+//! Constructs that this crate does not support on purpose (host names, header chains, other link
+//! types, ...) are rejected by name with the reason; they are never misinterpreted.
 //!
 //! VLAN tags are expected inside the frame, where they were on the wire.
 //!
 //! # Invariants
-//! 1. A [`Program`] exists only after its check: it ends, jumps only forward, and stays inside
-//!    its own code and memory. So [`Program::run`] needs no error path.
-//! 2. The parser accepts only what can be compiled; what remains to fail afterwards is size.
+//! 1. A [`CbpfProgram`] exists only after its check: it terminates, jumps only forward, and stays
+//!    inside its own code and memory. [`CbpfProgram::run`] therefore needs no error path.
+//! 2. The parser accepts only what can be compiled; afterwards only the size limits can fail.
 //!
 //! # Example
 //!
@@ -77,7 +77,7 @@ pub const DEFAULT_SNAP_LEN: u32 = 262_144;
 /// Compiles a filter expression; an empty one accepts every frame.
 ///
 /// # Errors
-/// As [`Filter::parse`] and [`Filter::compile`].
+/// Same as [`Filter::parse`] and [`Filter::compile`].
 pub fn compile(text: &str) -> Result<CbpfProgram, FilterError> {
     Filter::parse(text)?.compile(DEFAULT_SNAP_LEN)
 }

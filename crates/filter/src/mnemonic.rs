@@ -1,4 +1,4 @@
-//! Instructions in words, as the BSD manual bpf(4) names them and tcpdump -d prints them.
+//! Text form of instructions, with the names of BSD's bpf(4) and the layout of `tcpdump -d`.
 
 use alloc::format;
 use alloc::string::String;
@@ -6,8 +6,8 @@ use core::fmt;
 
 use crate::insn::*;
 
-/// An instruction at its place in a program: `(004) jeq      #0x800           jt 5 jf 9`, with a
-/// tab between the two jumps.
+/// An instruction with its index in the program: `(004) jeq      #0x800           jt 5 jf 9`, with
+/// a tab between the two jumps.
 #[derive(Debug, Clone, Copy)]
 pub struct Mnemonic {
     at: usize,
@@ -15,7 +15,7 @@ pub struct Mnemonic {
 }
 
 impl CbpfInsn {
-    /// The instruction in words; `at` is its number in its program, to which jumps are relative.
+    /// The instruction as text; `at` is its index in its program, to which jumps are relative.
     #[must_use]
     pub fn mnemonic(self, at: usize) -> Mnemonic {
         Mnemonic { at, insn: self }
@@ -39,7 +39,7 @@ fn jumps_on_a_test(code: u16) -> bool {
     code & CLASS == JA & CLASS && code != JA
 }
 
-/// The word, and what it works on.
+/// The mnemonic and its operand.
 fn words(insn: CbpfInsn, at: usize) -> (&'static str, String) {
     let k = insn.k;
     match insn.code {
@@ -78,7 +78,7 @@ enum Radix {
     Sixteen,
 }
 
-/// Instructions on the accumulator and a second operand: their words, and how constants print.
+/// Instructions on the accumulator and a second operand: mnemonic, and radix of constants.
 fn two_operands(code: u16) -> Option<(&'static str, Radix)> {
     Some(match code {
         ADD => ("add", Radix::Ten),

@@ -1,7 +1,7 @@
-//! The words of the language: protocols, constants, well-known ports, and what is refused.
+//! Tables of the language: protocols, constants, well-known ports, and rejected words.
 //!
-//! Tables only. They are part of the program, so a filter means the same on every machine,
-//! whatever its `/etc/services` says.
+//! They are part of the program, so a filter means the same on every machine, whatever its
+//! `/etc/services` contains.
 
 /// Which IP version carries a transport protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,12 +11,12 @@ pub(crate) enum IpLayer {
     Ip6,
 }
 
-/// What a protocol keyword stands for.
+/// The protocol that a keyword names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FilterProtocol {
     /// The link layer itself.
     Link,
-    /// An Ethernet type, or up to 1500 the service access point of an LLC frame.
+    /// An Ethernet type, or at most 1500: the service access point of an LLC frame.
     Ether(u16),
     /// A protocol on top of IP.
     Transport { layer: IpLayer, number: u8 },
@@ -47,7 +47,7 @@ const fn ip(number: u8) -> FilterProtocol {
     FilterProtocol::Transport { layer, number }
 }
 
-/// Protocol keywords. Of several words for one meaning, the first is the one printed.
+/// Protocol keywords. If several words have one meaning, the first one is printed.
 pub(crate) const PROTOCOLS: &[(&str, FilterProtocol)] = &[
     ("ether", FilterProtocol::Link),
     ("link", FilterProtocol::Link),
@@ -309,7 +309,7 @@ const OTHER_LINK: &str = "means nothing on Ethernet";
 const PF_LOG: &str = "is a field of packet filter logs, not of frames";
 const OSI: &str = "OSI routing headers are not decoded; `iso` alone is";
 
-/// Keywords of pcap-filter(7) that this compiler refuses, and why.
+/// Keywords of pcap-filter(7) that this compiler rejects, with the reason.
 pub(crate) const REFUSED: &[(&str, &str)] = &[
     ("gateway", "needs name services; write `ether host MAC and not host ADDRESS`"),
     ("protochain", "header chains need loops, which a checked program has not; use `proto`"),
@@ -396,7 +396,7 @@ pub(crate) fn keyword(protocol: FilterProtocol) -> Option<&'static str> {
     PROTOCOLS.iter().find(|(_, value)| *value == protocol).map(|(name, _)| *name)
 }
 
-/// Looks a well-known port up by name.
+/// Looks up a well-known port by name.
 pub(crate) fn service(name: &str) -> Option<(u16, RegisteredTransport)> {
     SERVICES
         .iter()

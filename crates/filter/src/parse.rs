@@ -1,7 +1,7 @@
-//! The grammar: how primitives are joined, and primitives that do not name an id.
+//! The grammar: combinations of primitives, and primitives without an id.
 //!
-//! `and` and `or` bind alike, from left to right. An id without qualifiers takes those of the
-//! primitive before it.
+//! `and` and `or` have equal precedence and associate to the left. An id without qualifiers
+//! inherits those of the preceding primitive.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -14,7 +14,7 @@ use crate::id::{IdKind, Qualifiers};
 use crate::lex::{FilterKeyword, FilterToken, Lexeme, lex};
 use crate::names::{self, FilterProtocol};
 
-/// Levels of nesting allowed; it bounds the stack that parsing and compiling need.
+/// Maximum nesting depth; it bounds the stack that parsing and compiling need.
 const MAX_DEPTH: usize = 200;
 
 const PRIMITIVE: &str = "a primitive such as `tcp`, `host` or `ip[0] = 1`";
@@ -25,8 +25,8 @@ impl Filter {
     /// Parses a filter expression; an empty one accepts every frame.
     ///
     /// # Errors
-    /// [`FilterError::Syntax`], [`FilterError::Refused`] or [`FilterError::TooDeep`], each with
-    /// the column at fault.
+    /// [`FilterError::Syntax`], [`FilterError::Refused`] or [`FilterError::TooDeep`], each with the
+    /// faulty column.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
         let mut parser = Parser::new(lex(text)?);
         if parser.peek() == FilterToken::End {
@@ -42,9 +42,9 @@ pub(crate) struct Parser<'t> {
     lexemes: Vec<Lexeme<'t>>,
     at: usize,
     pub(crate) depth: usize,
-    /// Whether a `pppoes` stands before this place of the expression.
+    /// Whether a `pppoes` precedes this position of the expression.
     inside_pppoe: bool,
-    /// Whether an `mpls` stands before this place of the expression.
+    /// Whether an `mpls` precedes this position of the expression.
     pub(crate) inside_mpls: bool,
 }
 
@@ -53,13 +53,14 @@ impl<'t> Parser<'t> {
         Self { lexemes, at: 0, depth: 0, inside_pppoe: false, inside_mpls: false }
     }
 
-    /// Operands joined by `and` and `or`, with the qualifiers that an id after them takes.
+    /// Parses operands joined by `and` and `or`. Also returns the qualifiers that a following
+    /// id inherits.
     fn expression(&mut self) -> ParseResult<(Expr, Option<Qualifiers>)> {
         let depth = self.depth;
         let (mut expr, mut qualifiers) = self.operand(None)?;
         let mut previous = None;
         while let Some(join) = self.eat_join() {
-            // A change of operator nests what came before it one level deeper.
+            // A change of operator nests the preceding operands one level deeper.
             if previous.replace(join) != Some(join) {
                 self.enter()?;
             }
@@ -71,7 +72,8 @@ impl<'t> Parser<'t> {
         Ok((expr, qualifiers))
     }
 
-    /// One operand of `and` and `or`, with the qualifiers that an id after it takes.
+    /// Parses one operand of `and` or `or`. Also returns the qualifiers that a following
+    /// id inherits.
     fn operand(
         &mut self,
         inherited: Option<Qualifiers>,
@@ -118,7 +120,7 @@ impl<'t> Parser<'t> {
         Ok((Expr::Test(primitive), None))
     }
 
-    /// The qualifiers before an id: protocol, direction, kind. `None` if there are none.
+    /// Parses the qualifiers before an id: protocol, direction, kind. `None` if there are none.
     fn qualifiers(&mut self, protocol: Option<FilterProtocol>) -> ParseResult<Option<Qualifiers>> {
         let direction = self.direction()?;
         let kind = match self.peek() {
@@ -196,7 +198,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// A protocol keyword that stands alone.
+    /// A protocol keyword without an id.
     fn protocol(&mut self, protocol: FilterProtocol, start: Lexeme<'t>) -> ParseResult<Primitive> {
         match protocol {
             FilterProtocol::Link => Err(self.unexpected("`host`, `src`, `dst`, `proto` or `[`")),
@@ -207,7 +209,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// An Ethernet type, where the headers at this place have one.
+    /// An Ethernet type, if the headers at this position have one.
     pub(crate) fn ether_proto(&self, kind: u32, start: Lexeme<'t>) -> ParseResult<Primitive> {
         if self.inside_mpls && kind != names::IP.into() && kind != names::IP6.into() {
             return Err(refused(start, "MPLS labels say nothing but `ip` and `ip6`"));
@@ -263,7 +265,7 @@ impl<'t> Parser<'t> {
         Ok(Primitive::Pppoes(session.map(|session| session as u16)))
     }
 
-    /// The optional number after `vlan`, `mpls` and `pppoes`, perhaps in parentheses.
+    /// Parses the optional number after `vlan`, `mpls` and `pppoes`, with or without parentheses.
     fn tag(&mut self, max: u32, reason: &'static str) -> ParseResult<Option<u32>> {
         let parens = self.count_ahead(FilterToken::OpenParen);
         let number = self.peek_at(parens);
@@ -314,7 +316,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Refuses what needs Ethernet addresses once a PPPoE header has been passed.
+    /// Rejects tests of Ethernet addresses inside a PPPoE session.
     pub(crate) fn ethernet_only(&self, start: Lexeme<'t>) -> ParseResult<()> {
         if self.inside_pppoe {
             return Err(refused(start, "a PPPoE session has no Ethernet addresses"));
@@ -330,7 +332,7 @@ impl<'t> Parser<'t> {
         self.here().token
     }
 
-    /// The lexeme `ahead` places on; the end of the filter repeats for ever.
+    /// The lexeme `ahead` tokens further on; the end of the filter repeats for ever.
     pub(crate) fn peek_at(&self, ahead: usize) -> Lexeme<'t> {
         let last = self.lexemes.len() - 1;
         self.lexemes[(self.at + ahead).min(last)]
@@ -390,7 +392,7 @@ impl<'t> Parser<'t> {
         self.depth -= 1;
     }
 
-    /// The error for a token that does not belong here.
+    /// The error for a token that is not allowed here.
     pub(crate) fn unexpected(&self, expected: &'static str) -> FilterError {
         let here = self.here();
         if let FilterToken::Refused(reason) = here.token {

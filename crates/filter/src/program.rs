@@ -6,23 +6,23 @@ use crate::check::{self, CbpfProgramError};
 use crate::insn::CbpfInsn;
 use crate::interpreter::{self, DecodedInsn};
 
-/// A classic BPF program that has passed its check.
+/// A classic BPF program that has passed the check.
 ///
 /// # Invariants
-/// Held by the check in the only constructor: every jump leads forward inside the program, the
-/// last instruction returns, memory slots exist and are written before they are read.
+/// The check in the only constructor guarantees: every jump leads forward inside the program, the
+/// last instruction returns, and memory slots exist and are written before they are read.
 #[derive(Debug, Clone)]
 pub struct CbpfProgram {
     insns: Vec<CbpfInsn>,
-    /// The same, decoded for the interpreter.
+    /// The same instructions, decoded for the interpreter.
     steps: Vec<DecodedInsn>,
 }
 
 impl CbpfProgram {
-    /// Checks instructions from elsewhere and makes them runnable.
+    /// Checks instructions from another source and makes them runnable.
     ///
     /// # Errors
-    /// The first rule broken; see [`ProgramError`].
+    /// The first violated rule; see [`CbpfProgramError`].
     pub fn from_raw(insns: Vec<CbpfInsn>) -> Result<Self, CbpfProgramError> {
         check::check(&insns)?;
         let steps = interpreter::decode(&insns);
@@ -47,11 +47,11 @@ impl CbpfProgram {
         bytes
     }
 
-    /// Runs the program over a frame and returns how many of its bytes to keep, 0 to refuse it.
+    /// Runs the program on a frame and returns how many of its bytes to keep, 0 to reject it.
     ///
-    /// `frame` is what was captured, from the first byte of the Ethernet header, VLAN tags
-    /// included; `wire_len` is the frame's length on the wire in bytes (the `len` of the
-    /// language). A program that reads beyond `frame`, or divides by zero, refuses the frame.
+    /// `frame` contains the captured bytes, from the start of the Ethernet header, with VLAN tags;
+    /// `wire_len` is the frame's length on the wire in bytes (`len` in the language). A program
+    /// that reads beyond `frame`, or divides by zero, rejects the frame.
     #[must_use]
     pub fn run(&self, frame: &[u8], wire_len: u32) -> u32 {
         interpreter::run(&self.steps, frame, wire_len).unwrap_or(0)

@@ -1,5 +1,5 @@
-//! libpcap's own compiler is the oracle: the same expression, compiled by it and by us, must
-//! accept the same frames. Its programs come from `tcpdump -ddd` and run in our interpreter.
+//! Uses libpcap's own compiler as the oracle: for each expression, its program and ours must accept
+//! the same frames. Its programs come from `tcpdump -ddd` and run in our interpreter.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,12 +16,12 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, TestRunner};
 use slipring_filter::{CbpfInsn, CbpfProgram, Filter};
 
-/// The program that libpcap compiles, or `None` if it refuses the expression.
+/// The program that libpcap compiles, or `None` if it rejects the expression.
 fn libpcap(expression: &str, flags: &[&str]) -> Option<CbpfProgram> {
     decimal(expression, flags).map(|text| decimal_program(&text))
 }
 
-/// What tcpdump prints for `-ddd`, or `None` if it refuses the expression.
+/// The output of `tcpdump -ddd`, or `None` if it rejects the expression.
 fn decimal(expression: &str, flags: &[&str]) -> Option<String> {
     printed(expression, flags, "-ddd")
 }
@@ -66,13 +66,13 @@ fn samples<T: std::fmt::Debug>(strategy: impl Strategy<Value = T>, count: usize)
 static FRAMES: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| samples(frames::frame(), 4000));
 static SHORT: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| samples(frames::short_frame(), 2000));
 
-/// Compares verdicts on all frames; true if some frame was accepted and some refused.
+/// Compares verdicts on all frames; returns `true` if some frame was accepted and some rejected.
 ///
-/// The optimizer of libpcap leaves loads out whose value it does not need, so on short frames
-/// its programs may differ among themselves; there we must agree with one of them.
+/// The optimizer of libpcap removes loads whose value it does not need, so on short frames its
+/// optimized and plain programs may differ. There we must agree with one of them.
 fn compare(expression: &str) -> bool {
     let plain = compare_plain(expression, expression);
-    // The optimizer also refuses expressions that no frame can match.
+    // The optimizer also rejects expressions that no frame can match.
     let optimized = libpcap(expression, &[]).unwrap_or_else(|| plain.clone());
     let ours = slipring_filter::compile(expression).unwrap();
     let mut accepted = 0;
@@ -90,7 +90,7 @@ fn compare(expression: &str) -> bool {
     0 < accepted && accepted < FRAMES.len()
 }
 
-/// Compares verdicts on whole frames with the program that libpcap has not optimized.
+/// Compares verdicts on whole frames with the program that libpcap did not optimize.
 fn compare_plain(expression: &str, theirs: &str) -> CbpfProgram {
     let ours = slipring_filter::compile(expression)
         .unwrap_or_else(|error| panic!("`{expression}`: {error}"));
@@ -122,7 +122,8 @@ fn accepts_the_frames_that_libpcap_accepts() {
         return;
     }
     let telling = ACCEPTED.iter().filter(|expression| compare(expression)).count();
-    // Most expressions must tell frames apart, or the frames are no test of them.
+    // Most expressions must accept some frames and reject others; otherwise the frames do not
+    // test them.
     assert!(telling * 10 > ACCEPTED.len() * 8, "{telling} of {}", ACCEPTED.len());
 }
 
@@ -140,7 +141,7 @@ fn accepts_the_frames_that_tcpdump_itself_picks() {
     }
 }
 
-/// A little-endian pcap file whose time stamps number the frames.
+/// A little-endian pcap file whose timestamps number the frames.
 fn capture_of(frames: &[Vec<u8>]) -> Vec<u8> {
     let header: [u32; 6] = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 0x4_0000, 1];
     let mut file: Vec<u8> = header.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -152,7 +153,8 @@ fn capture_of(frames: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// Lets tcpdump read a capture through an expression; the numbers of the frames it passes on.
+/// Makes tcpdump filter a capture through an expression; returns the numbers of the
+/// accepted frames.
 fn picked_by_tcpdump(capture: &[u8], expression: &str) -> Vec<usize> {
     let mut child = Command::new("tcpdump")
         .args(["-r", "-", "-w", "-", "--", expression])
@@ -163,14 +165,14 @@ fn picked_by_tcpdump(capture: &[u8], expression: &str) -> Vec<usize> {
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let output = std::thread::scope(|scope| {
-        // An expression that no frame can match makes tcpdump leave before it has read all.
+        // If no frame can match the expression, tcpdump exits before it has read all input.
         scope.spawn(move || drop(stdin.write_all(capture)));
         child.wait_with_output().unwrap()
     });
     numbers_in(&output.stdout)
 }
 
-/// The time stamps of a pcap file.
+/// The timestamps of a pcap file.
 fn numbers_in(file: &[u8]) -> Vec<usize> {
     let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap()) as usize;
     let (mut at, mut numbers) = (24, Vec::new());
@@ -226,7 +228,7 @@ fn refuses_by_name_what_libpcap_has_beyond_us() {
     }
 }
 
-/// Expressions of the table, joined at random.
+/// Expressions of the table, combined at random.
 fn joined() -> impl Strategy<Value = String> {
     let leaf = proptest::sample::select(ACCEPTED[1..].to_vec()).prop_map(str::to_owned);
     leaf.prop_recursive(4, 12, 3, |inner| {
@@ -248,7 +250,7 @@ proptest! {
             return Ok(());
         }
         let theirs = libpcap(&expression, &["-O"]).is_some();
-        // Joining can put a `vlan` after an `mpls`, which both must refuse.
+        // Combining can put a `vlan` after an `mpls`, which both must reject.
         prop_assert_eq!(Filter::parse(&expression).is_ok(), theirs, "`{}`", expression);
         if theirs {
             compare(&expression);

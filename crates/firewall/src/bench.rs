@@ -1,7 +1,8 @@
-//! `slipring firewall --bench`: an infinite source, the rules, and nothing behind them.
+//! `slipring firewall --bench`: an infinite frame source and the rules, with no output.
 //!
-//! Frames are offered as those of a port are, a burst at a time, in one thread; packets per second
-//! of that thread's own time are what rules cost. Commands reach the rules as they do between ports.
+//! Frames are offered in bursts, as a port offers them, in one thread. The report divides the
+//! packets by this thread's CPU time, so it shows the cost of the rules. Commands reach the rules
+//! as they do between ports.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -26,37 +27,37 @@ use crate::events::LogEvents;
 use crate::shared_stats::SharedDataplaneStats;
 use crate::task_queue::TaskQueue;
 
-/// Frames between two looks at the clock.
+/// Frames between two reads of the clock.
 const FRAMES_PER_BATCH: usize = 256;
-/// How long it runs if nobody says.
+/// Run time if the user gives none.
 const DEFAULT_BENCH_NS: DataplaneNanos = 2_000_000_000;
-/// Between two looks at the signals, before it begins.
+/// Interval between two checks for signals before the run begins.
 const SIGNAL_POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// Most flows of a pattern.
 const MAX_FLOWS: u32 = 1 << 22;
 
-/// Bytes of a frame of a pattern.
+/// Allowed frame lengths of a pattern, in bytes.
 const FRAME_LENGTHS: std::ops::RangeInclusive<usize> = 60..=9216;
 
 /// Where frames come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RuleBenchSource {
-    /// UDP of so many flows, of so many bytes.
+    /// Generated UDP frames.
     Pattern {
-        /// How many sources take turns.
+        /// Number of source addresses, used in turn.
         flows: u32,
-        /// Bytes of a frame.
+        /// Bytes per frame.
         len: usize,
     },
-    /// Those of a capture, again and again.
+    /// The frames of a capture, repeated.
     Capture(String),
 }
 
 impl RuleBenchSource {
-    /// `1000`, `1000x64`, or the path of a capture.
+    /// Parses `1000`, `1000x64`, or the path of a capture.
     pub(crate) fn read(text: &str) -> Result<Self, Failure> {
         let (flows, len) = text.split_once('x').unwrap_or((text, "60"));
-        // A number of flows, however large it is, is never the name of a capture.
+        // A number of flows is never taken for a file name, however large it is.
         if flows.is_empty() || !flows.bytes().all(|byte| byte.is_ascii_digit()) {
             return Ok(Self::Capture(text.to_owned()));
         }
@@ -111,7 +112,7 @@ fn captured(path: &str) -> Result<Vec<Vec<u8>>, Failure> {
     Ok(frames)
 }
 
-/// Takes everything, and hands log lines on.
+/// Accepts and discards every frame; passes log lines on.
 struct NullOutput(Arc<LogEvents>);
 
 impl DataplaneOutput for NullOutput {
@@ -135,15 +136,15 @@ impl DataplaneOutput for NullOutput {
 /// Frames to run through the rules, and for how long.
 pub(crate) struct RuleBench {
     frames: Vec<Vec<u8>>,
-    /// `None` is until a signal comes.
+    /// `None`: run until a signal arrives.
     time: Option<DataplaneNanos>,
 }
 
 impl RuleBench {
-    /// Reads or makes the frames. Without a time it is two seconds; 0 is endless.
+    /// Reads or generates the frames. Without a time it runs for two seconds; 0 is endless.
     pub(crate) fn new(source: &RuleBenchSource, time: Option<Duration>) -> Result<Self, Failure> {
         let mut frames = source.frames()?;
-        // A port's frames lie each in a place of its own.
+        // Each frame of a burst has its own buffer, as in the ring of a port.
         let known = frames.len();
         (known..FRAMES_PER_BATCH.max(known)).for_each(|at| frames.push(frames[at % known].clone()));
         let time = match time {
@@ -154,8 +155,8 @@ impl RuleBench {
         Ok(Self { frames, time })
     }
 
-    /// Runs frames through the rules, and between two bursts does what the mail asks for. It begins
-    /// when frames are let in, and ends before its time when `is_over`.
+    /// Runs frames through the rules and executes queued tasks between two bursts. It starts when
+    /// frames are admitted, and stops early when `is_over` returns true.
     pub(crate) fn run(
         mut self,
         mut join: Dataplane,
@@ -164,7 +165,7 @@ impl RuleBench {
     ) -> RuleBenchReport {
         let (mut aside, mut void) = (DeferredOutput::new(events.clone()), NullOutput(events));
         while !mail.has_begun() && !is_over() {
-            // A letter wakes, and so does a look at the flags now and then.
+            // A new task ends the wait; the timeout bounds how long a signal goes unnoticed.
             let _ = poll(
                 &mut [PollFd::from_borrowed_fd(mail.as_fd(), PollFlags::IN)],
                 Some(&SIGNAL_POLL_INTERVAL),
@@ -192,7 +193,7 @@ impl RuleBench {
     }
 }
 
-/// Does what others ask for. What is sent then goes nowhere, as all else.
+/// Executes queued tasks. Frames that they send are discarded, like all others.
 fn run_tasks(
     mail: &TaskQueue,
     join: &mut Dataplane,
@@ -205,7 +206,7 @@ fn run_tasks(
     aside.frames.clear();
 }
 
-/// What came of it.
+/// The result of a run.
 pub(crate) struct RuleBenchReport {
     dataplane: Dataplane,
     count: u64,
@@ -214,7 +215,7 @@ pub(crate) struct RuleBenchReport {
 }
 
 impl RuleBenchReport {
-    /// Tells it.
+    /// Prints the result.
     pub(crate) fn print(&self, session: &mut Session<'_>) -> Result<(), Failure> {
         let Self { dataplane: join, count, wall_ns, cpu_ns } = self;
         let (count, wall_ns, cpu_ns) = (*count, *wall_ns, *cpu_ns);
@@ -249,7 +250,7 @@ impl RuleBenchReport {
     }
 }
 
-/// Time that this thread has worked.
+/// CPU time of this thread.
 fn cpu_ns() -> DataplaneNanos {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as DataplaneNanos * 1_000_000_000 + time.tv_nsec as DataplaneNanos

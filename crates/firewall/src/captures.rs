@@ -1,8 +1,7 @@
-//! Captures as ports: which of them are read, and which are written.
+//! Captures as ports: which ones are read and which are written.
 //!
-//! A capture that exists is read where it may be meant so: as the first port, or as one that the map
-//! sends no frames to. Any other one is there to be written, and what it holds is not thrown away
-//! unless that is said.
+//! An existing capture is read if it is the first port, or if the map sends no frames to it. Any
+//! other capture is written; an existing file is overwritten only if the user allows it.
 
 use slipring_abi::name::PortName;
 use slipring_datapath::opening::{PortOpening, PortRole};
@@ -29,7 +28,7 @@ mod tests {
         names.iter().map(|name| PortName::parse_classic(name).unwrap()).collect()
     }
 
-    /// How many captures are to be written.
+    /// Returns how many captures would be written.
     fn told(names: &[String], map: &[&str], overwrites: bool) -> Result<usize, String> {
         let ports = ports(names);
         let map = PortMap::read(map.iter().copied(), ports.len()).unwrap();

@@ -1,4 +1,4 @@
-//! A list of commands on its way from who types them to the engine.
+//! A list of commands on its way from the user to the engine.
 
 use serde::{Deserialize, Serialize};
 use slipring_dummynet::show::RowOrder;
@@ -32,56 +32,56 @@ pub(crate) mod sysexits {
     pub(crate) const PROTOCOL: u8 = 76;
 }
 
-/// Mistakes of one file that are told.
+/// Most mistakes of one file that are reported.
 pub(crate) const MAX_FAULTS: usize = MAX_LINE_ERRORS;
 
-/// What is to be done.
+/// Commands to carry out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommandBatch {
-    /// One command a line; with `is_file` comments and empty lines, too.
+    /// One command a line; with `is_file`, also comments and empty lines.
     pub(crate) text: String,
-    /// All or nothing, and errors tell the line.
+    /// All or nothing; errors name the line.
     #[serde(default)]
     pub(crate) is_file: bool,
-    /// Letters of flags.
+    /// Flag letters.
     #[serde(default)]
     pub(crate) flags: String,
-    /// `-s`: by which counter rows of pipes are sorted.
+    /// `-s`: the counter by which pipe listings are sorted.
     #[serde(default)]
     pub(crate) sort: i32,
-    /// Profiles that pipes name, by that name.
+    /// Contents of the profiles that pipes name, by name.
     #[serde(default)]
     pub(crate) profiles: BTreeMap<String, String>,
-    /// Answers are wanted as values, too.
+    /// Replies are wanted as JSON values as well.
     #[serde(default)]
     pub(crate) json: bool,
 }
 
-/// What came of it.
+/// The result of a batch.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CommandOutcome {
-    /// For the output.
+    /// Text for the output.
     pub(crate) text: String,
-    /// The same as values, where that was asked for and there are any.
+    /// The same as JSON, if requested and available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) value: Option<serde_json::Value>,
-    /// Why it was not done.
+    /// Why the batch failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fault: Option<CommandFault>,
-    /// What was done, and is worth a look.
+    /// Hints about what was done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) warnings: Vec<String>,
 }
 
-/// Why something is not done.
+/// Why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CommandFault {
     /// What is wrong, and where.
     pub(crate) message: String,
-    /// What would be right.
+    /// What would be accepted instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expected: Option<String>,
-    /// What to do about it, where that is no word of the command.
+    /// Advice, if the remedy is not a word of the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) help: Option<String>,
     /// The exit code of sysexits(3).
@@ -97,14 +97,14 @@ impl CommandFault {
     }
 
     pub(crate) fn new(message: impl Into<String>, exit: u8) -> Self {
-        // What terminals would obey is written as its code; the lines of a list stay lines.
+        // Escapes control characters, so that no terminal obeys them; keeps line breaks.
         let message = message.into();
         let lines = message.split('\n').map(printable).collect::<Vec<_>>().join("\n");
         Self { message: lines, expected: None, help: None, exit }
     }
 }
 
-/// A command, and what the shaper has to do for it.
+/// A command, and the shaper's part of it.
 #[derive(Debug, Clone)]
 pub(crate) struct CommandStep {
     pub(crate) line: u32,
@@ -113,7 +113,7 @@ pub(crate) struct CommandStep {
 }
 
 impl CommandStep {
-    /// What pipes may hold once this is done.
+    /// Returns the queue limits after this step.
     pub(crate) fn caps_after(&self, caps: QueueCaps) -> QueueCaps {
         match &self.shaper {
             Some(ShaperCommand::Sysctl(name, Some(value))) => caps.with_sysctl(name, *value),
@@ -122,7 +122,7 @@ impl CommandStep {
     }
 }
 
-/// A command that the rules have no part in.
+/// A placeholder for commands that do not concern the rules.
 fn nothing() -> IpfwCommand {
     IpfwCommand::Shaper(ShaperText { text: String::new(), column: 1 })
 }
@@ -133,7 +133,7 @@ impl CommandBatch {
         self.flags.contains(flag)
     }
 
-    /// Reads all commands. `caps` are those of pipes until a command changes them.
+    /// Parses all commands. `caps` are the queue limits until a command changes them.
     ///
     /// # Errors
     /// All mistakes of a file, up to [`MAX_FAULTS`].
@@ -175,7 +175,7 @@ impl CommandBatch {
         Ok((steps, faults))
     }
 
-    /// Refuses a saved file that has lost its end.
+    /// Refuses a saved file whose end is missing.
     fn is_whole(&self) -> Result<(), CommandFault> {
         let Some(line) = self.is_file.then(|| save::truncated_at(&self.text)).flatten() else {
             return Ok(());
@@ -205,7 +205,7 @@ impl CommandBatch {
                 continue;
             };
             match verb {
-                // One that is there already keeps the options it has.
+                // An existing table keeps its options.
                 TableVerb::Create(options) if options.missing || options.or_flush => {
                     made.remove(&(*set, name));
                 }
@@ -273,7 +273,7 @@ impl CommandBatch {
                 return Ok(match is_all || name.starts_with(SYSCTL_PREFIX) {
                     false => CommandStep { line, command, shaper: None },
                     true if is_all => CommandStep { line, command, shaper: Some(shaper) },
-                    // The shaper's alone: the rules have nothing to say to it.
+                    // Only the shaper has this sysctl.
                     true => CommandStep { line, command: nothing(), shaper: Some(shaper) },
                 });
             }
@@ -293,7 +293,7 @@ impl CommandBatch {
         Ok(CommandStep { line, command, shaper: Some(parsed) })
     }
 
-    /// Loads the profile of a pipe into it.
+    /// Loads the profile that a pipe names into its configuration.
     fn with_profile(
         &self,
         command: ShaperCommand,
@@ -316,7 +316,7 @@ impl CommandBatch {
         Ok(ShaperCommand::Config(config))
     }
 
-    /// Names of the profiles that pipes of a text name.
+    /// Returns the names of the profiles that the pipes of a text use.
     pub(crate) fn profiles_of(text: &str, is_file: bool) -> Vec<String> {
         let order = Self { text: text.to_owned(), is_file, ..Self::default() };
         let commands = if is_file {
@@ -336,12 +336,12 @@ impl CommandBatch {
         named.collect()
     }
 
-    /// How rows of pipes are sorted.
+    /// Returns the sort order of pipe listings.
     pub(crate) const fn rows(&self) -> RowOrder {
         RowOrder(self.sort)
     }
 
-    /// How commands behave.
+    /// Translates the flag letters.
     pub(crate) fn options(&self) -> CommandFlags {
         let has = |flag| self.has_flag(flag);
         let times = match (has('T'), has('t')) {
@@ -367,7 +367,7 @@ impl CommandBatch {
     }
 }
 
-/// Several faults as one, which says all of them.
+/// Merges several faults into one that lists them all.
 pub(crate) fn merge_faults(mut faults: Vec<CommandFault>) -> Option<CommandFault> {
     if faults.len() < 2 {
         return faults.pop();

@@ -1,26 +1,26 @@
-//! Commands, away from the threads that check frames: read, tried and made ready here, then
-//! handed over whole.
+//! Executes commands outside the packet threads: parses and tries them here, then hands the result
+//! to every engine at once.
 //!
 //! ```text
-//!   Order --> master (a firewall that sees no packet) --Ruleset, pipes--> each engine, between bursts
-//!      ^                                                                        |
-//!      '------------------- counters, states, listings -------------------------'
+//!   CommandBatch --> master (a firewall that sees no packets) --Ruleset, pipes--> each engine, between bursts
+//!      ^                                                                              |
+//!      '------------------- counters, states, listings -------------------------------'
 //! ```
 //!
 //! # Invariants
-//! 1. The master's list is that of every engine whenever the desk's lock is free.
-//! 2. An order in a file is carried out wholly or not at all, pipes included; no packet meets half
-//!    of it.
+//! 1. While the lock on the master is free, the master and every engine have the same rules.
+//! 2. A batch from a file is applied wholly or not at all, pipes included; no packet meets
+//!    half of it.
 
 mod changes;
+mod engine_replies;
 mod shaping;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use slipring_control::REPLY_TIMEOUT;
 use slipring_dummynet::show::{RowOrder, ShaperListing};
@@ -45,87 +45,100 @@ use crate::task_queue::TaskQueue;
 use crate::threads::distribution_obstacle;
 use crate::values;
 use changes::{
-    changes_anything, cleared_for, is_about_counters, ruleset_after, shows_translations,
+    changes_anything, cleared_for, dry_run, is_about_counters, ruleset_after, shows_translations,
+    unrestored_states,
 };
 pub(crate) use shaping::{of_shaper, protocol, shape, sysctl_exit};
+use engine_replies::ChangeClaim;
 
-/// Bytes of a transport header, as long as any that is asked for its ports.
+/// Most bytes of a transport header that are read for its ports.
 const MAX_TRANSPORT_HEADER_BYTES: usize = 20;
 
-/// How long the threads that check frames may take to look into their mail.
+/// How long the packet threads may take to execute a task.
 const ENGINE_REPLY_TIMEOUT: Duration =
     REPLY_TIMEOUT.checked_sub(Duration::from_secs(2)).expect("it is longer");
 
-/// See the module.
+/// Applies command batches to a master firewall and to all engines.
 pub(crate) struct ControlPlane {
     master: Mutex<Firewall>,
     engines: Vec<Arc<TaskQueue>>,
-    /// What pipes may hold, as commands have set it.
+    /// Queue limits, as commands have set them.
     caps: Mutex<QueueCaps>,
-    /// Which engine knows the flows between two hosts, where there are several.
+    /// Maps flows to engines, if there are several.
     distribution: Option<FlowDistribution>,
-    /// Where rules are kept as they are after each change.
+    /// File that receives the rules after each change.
     state_file: Option<StateFile>,
-    /// States are kept there, too.
+    /// Also save dynamic states to the state file.
     persists_states: bool,
+    /// How long the packet threads may take to execute a task.
+    reply_timeout: Duration,
 }
 
-/// What the engines do for an order.
+/// What the engines apply for one batch.
 #[derive(Default)]
 struct DataplaneChange {
     ruleset: Option<Ruleset>,
-    /// For the shaper, by the place of the command.
+    /// Commands for the shaper, each with the index of its step.
     shaper: Vec<(usize, ShaperCommand)>,
-    /// Commands about counters, which lie with the engines.
+    /// Commands about counters, which are stored in the engines.
     counters: Vec<IpfwCommand>,
-    /// States that are to be there again.
+    /// States to restore.
     states: Vec<SavedState>,
     options: CommandFlags,
     rows: RowOrder,
 }
 
-/// What a command says to a shaper's owner, by its place.
+/// The shaper's reply to a command, with the index of its step.
 #[derive(Default)]
 pub(crate) struct ShaperReply {
     at: usize,
     text: String,
-    /// What a listing told, too.
+    /// The listing as data, if the command was one.
     shown: Option<ShaperListing>,
 }
 
-/// A command that fails: its place, why, and with what exit code.
+/// A failed command: index of its step, cause, exit code.
 pub(crate) type FailedCommand = (usize, String, u8);
 
-/// What commands say, or which ones fail.
+/// The replies to all commands, or those that failed.
 pub(crate) type CommandsResult = Result<Vec<ShaperReply>, Vec<FailedCommand>>;
 
-/// What came of a change.
+/// The result of a change.
 #[derive(Default)]
 struct ChangeReport {
     replies: Vec<ShaperReply>,
-    /// States that there was no room for.
+    /// States that did not fit into the state tables.
     states_without_room: usize,
 }
 
-/// Why a change was not made, with the place of the command that is to blame, if one is.
+/// Why a change was not made, each with the index of the step at fault, if one is.
 type ChangeFaults = Vec<(CommandFault, Option<usize>)>;
 
 impl ControlPlane {
-    /// A desk for engines that have adopted what `master` has.
+    /// Creates a control plane for engines whose rules are those of `master`.
     pub(crate) fn new(mut master: Firewall, engines: Vec<Arc<TaskQueue>>) -> Self {
         master.set_plain(true);
         let master = Mutex::new(master);
         let (caps, distribution, state_file) = (Mutex::default(), None, None);
-        Self { master, engines, caps, distribution, state_file, persists_states: false }
+        let reply_timeout = ENGINE_REPLY_TIMEOUT;
+        Self {
+            master,
+            engines,
+            caps,
+            distribution,
+            state_file,
+            persists_states: false,
+            reply_timeout,
+        }
     }
 
-    /// The same for engines among which flows are dealt out so.
+    /// Sets how flows are distributed among the engines.
     pub(crate) fn with_distribution(mut self, dealing: FlowDistribution) -> Self {
         self.distribution = Some(dealing);
         self
     }
 
-    /// Hands over what the master has.
+    /// Sends the master's rules to all engines.
     pub(crate) fn begin(&self) -> CommandOutcome {
         let change =
             DataplaneChange { ruleset: Some(self.lock().ruleset()), ..DataplaneChange::default() };
@@ -134,23 +147,23 @@ impl ControlPlane {
         CommandOutcome { fault, ..CommandOutcome::default() }
     }
 
-    /// Lets frames in, once the rules to begin with hold.
+    /// Admits frames, once the initial rules are in force.
     pub(crate) fn admit_frames(&self) {
         self.engines.iter().for_each(|mail| mail.begin());
     }
 
-    /// Carries out an order.
+    /// Executes a batch.
     pub(crate) fn execute(&self, order: &CommandBatch, now: DataplaneNanos) -> CommandOutcome {
         self.execute_all(order, |_, _| Vec::new(), now)
     }
 
-    /// Carries out a file of commands in place of all rules that there are, and of the tables and
-    /// instances of `nptv6` that it makes.
+    /// Executes a file of commands in place of all existing rules, and of the tables and `nptv6`
+    /// instances that it creates.
     pub(crate) fn replace(&self, order: &CommandBatch, now: DataplaneNanos) -> CommandOutcome {
         self.execute_all(order, cleared_for, now)
     }
 
-    /// Carries out an order, and before it the steps that `cleared` gives for it.
+    /// Executes a batch, preceded by the steps that `cleared` returns for it.
     fn execute_all(
         &self,
         order: &CommandBatch,
@@ -176,7 +189,7 @@ impl ControlPlane {
         })
     }
 
-    /// Looks at what there is after a change: for what is amiss, and to keep it.
+    /// Adds warnings about the new rules, and writes the state file.
     fn finish_change(
         &self,
         master: &mut Firewall,
@@ -195,10 +208,11 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Keeps states as they are now, where they are to be kept; a warning where that fails.
+    /// Writes the state file again with the current states, if states are persisted; returns a
+    /// warning if that fails.
     pub(crate) fn persist_states(&self, now: DataplaneNanos) -> Option<String> {
         let file = self.state_file.as_ref().filter(|_| self.persists_states)?;
-        // Until the file is written: whoever changes rules meanwhile writes it, too.
+        // Hold the lock until the file is written: a concurrent change of rules writes it, too.
         let mut master = self.lock();
         let text = self.saved(&mut master, true, now).map_err(|fault| fault.message);
         let kept = text
@@ -206,7 +220,7 @@ impl ControlPlane {
         kept.err()
     }
 
-    /// The commands that bring back states, where they are wanted.
+    /// Returns the commands that restore the current states, or none if they are not wanted.
     fn state_commands(
         &self,
         master: &Firewall,
@@ -222,20 +236,20 @@ impl ControlPlane {
         Ok(master.state_commands(&states, now))
     }
 
-    /// Pipes are all with the first engine.
+    /// Returns the state of the shaper. The first engine has all pipes.
     fn shaper_state(&self) -> Result<ShaperState, CommandFault> {
         let all =
             self.run_on_engines(|| |join: &mut Dataplane, _: &mut _, _| ShaperState::of(join))?;
         Ok(all.into_iter().next().unwrap_or_default())
     }
 
-    /// Commands that make rules, tables and pipes as they are, and states where they are wanted.
+    /// Returns the commands that recreate the rules, tables and pipes, and on request the states.
     pub(crate) fn save(
         &self,
         with_states: bool,
         now: DataplaneNanos,
     ) -> Result<String, CommandFault> {
-        // Whoever changes rules waits: rules, pipes and states are those of one moment.
+        // The lock delays other changes, so rules, pipes and states are of the same moment.
         self.saved(&mut self.lock(), with_states, now)
     }
 
@@ -250,7 +264,7 @@ impl ControlPlane {
         Ok(save::text(master, &shaper, &states))
     }
 
-    /// Keeps what there is in a file from now on; states, too, where that is said.
+    /// Persists all changes to a file from now on; with `keeps_states`, states as well.
     pub(crate) fn persist_to(mut self, file: Option<StateFile>, keeps_states: bool) -> Self {
         (self.state_file, self.persists_states) = (file, keeps_states);
         self
@@ -322,7 +336,7 @@ impl ControlPlane {
         Ok(CommandOutcome { text: texts.concat(), value, fault, warnings })
     }
 
-    /// What the rules of a file have against it, and what the pipes have.
+    /// Merges the mistakes that rules and pipes find in a file.
     fn all_mistakes(&self, mistakes: Vec<LineError>, steps: &[CommandStep]) -> CommandFault {
         let of_rules = mistakes.into_iter().map(|LineError { line, error }| {
             (line, CommandFault::new(error.message, error.exit_code).at_line(line))
@@ -334,9 +348,8 @@ impl ControlPlane {
                 let mut trial = join.shaper_mut().clone();
                 shape(&mut trial, &commands, RowOrder::default(), now).0.err()
             });
-            // An engine that is ending has no more to say than the rules.
-            let failed =
-                tried.recv_timeout(ENGINE_REPLY_TIMEOUT).ok().flatten().unwrap_or_default();
+            // An engine that is shutting down adds nothing to the mistakes of the rules.
+            let failed = tried.recv_timeout(self.reply_timeout).ok().flatten().unwrap_or_default();
             all.extend(failed.into_iter().map(|(at, message, exit)| {
                 let line = steps[at].line;
                 (line, CommandFault::new(message, exit).at_line(line))
@@ -345,7 +358,7 @@ impl ControlPlane {
         merge_line_faults(all).expect("there is a mistake")
     }
 
-    /// Gets from the engines what these commands ask the master for.
+    /// Fetches counters, states and translations from the engines, if these commands need them.
     fn fetch(
         &self,
         master: &mut Firewall,
@@ -376,7 +389,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Has every engine make a change; nobody has where one fails.
+    /// Has every engine apply a change. If a shaper command fails, nothing changes.
     fn apply_to_engines(&self, change: DataplaneChange) -> Result<ChangeReport, ChangeFaults> {
         let DataplaneChange { ruleset, shaper, counters, states, options: manner, rows } = change;
         let is_nothing = ruleset.is_none() && shaper.is_empty() && counters.is_empty();
@@ -385,7 +398,7 @@ impl ControlPlane {
         }
         let engines = self.engines.len() as u32;
         let mut states = self.partition_states(states).into_iter();
-        let answers = self.run_on_engines(|| {
+        let answers = self.change_on_engines(|| {
             let ruleset = ruleset.clone().map(|ruleset| ruleset.shared_among(engines));
             let (mut ruleset, shaper, counters) = (ruleset, shaper.clone(), counters.clone());
             let states = states.next().unwrap_or_default();
@@ -397,11 +410,11 @@ impl ControlPlane {
                     ruleset.iter_mut().for_each(|ruleset| join.adopt(ruleset));
                     without_room = join.firewall_mut().restore(states, now);
                     for command in &counters {
-                        // The master has found that it can be done.
+                        // The master has already executed it with success.
                         let _ = join.firewall_mut().execute(command, now, manner);
                     }
                 }
-                // What was goes back to who asked, and is dropped there.
+                // The old ruleset returns to the caller's thread and is dropped there.
                 (changed, without_room, ruleset)
             }
         });
@@ -414,7 +427,7 @@ impl ControlPlane {
         Ok(ChangeReport { replies: said, states_without_room: without_room })
     }
 
-    /// States for each engine: those of the flows that it is dealt.
+    /// Partitions states by the engine that handles their flow.
     fn partition_states(&self, states: Vec<SavedState>) -> Vec<Vec<SavedState>> {
         let Some(dealing) = &self.distribution else { return vec![states] };
         let mut all = vec![Vec::new(); self.engines.len()];
@@ -430,7 +443,7 @@ impl ControlPlane {
         all
     }
 
-    /// Has every engine do something, and waits for all.
+    /// Runs a closure on every engine and waits for all results.
     pub(crate) fn run_on_engines<T, F>(
         &self,
         mut act: impl FnMut() -> F,
@@ -439,18 +452,29 @@ impl ControlPlane {
         T: Send + 'static,
         F: FnOnce(&mut Dataplane, &mut DeferredOutput, DataplaneNanos) -> T + Send + 'static,
     {
-        let until = Instant::now() + ENGINE_REPLY_TIMEOUT;
-        let posted: Vec<Receiver<T>> = self.engines.iter().map(|mail| mail.submit(act())).collect();
-        let answer = |answered: Receiver<T>| {
-            let left = until.saturating_duration_since(Instant::now());
-            answered.recv_timeout(left).map_err(|_| {
-                CommandFault::new("the firewall does not answer: it is ending", sysexits::PROTOCOL)
-            })
-        };
-        posted.into_iter().map(answer).collect()
+        let posted = self.engines.iter().map(|mail| mail.submit(act())).collect();
+        engine_replies::wait_for_all(posted, self.reply_timeout)
     }
 
-    /// Asks the master, whose counters are those of the engines.
+    /// As [`Self::run_on_engines`], for a closure that changes something: either every engine
+    /// runs it or none does, even if they are late.
+    fn change_on_engines<T, F>(&self, mut act: impl FnMut() -> F) -> Result<Vec<T>, CommandFault>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Dataplane, &mut DeferredOutput, DataplaneNanos) -> T + Send + 'static,
+    {
+        let claim = ChangeClaim::default();
+        let post = |mail: &Arc<TaskQueue>| {
+            let (claim, act) = (claim.clone(), act());
+            mail.submit(move |join: &mut Dataplane, aside: &mut DeferredOutput, now| {
+                claim.begin().then(|| act(join, aside, now))
+            })
+        };
+        let posted = self.engines.iter().map(post).collect();
+        engine_replies::wait_for_change(posted, &claim, self.reply_timeout)
+    }
+
+    /// Calls `look` with the master, whose counters are first updated from the engines.
     pub(crate) fn with_master<T>(
         &self,
         look: impl FnOnce(&Firewall) -> T,
@@ -463,48 +487,12 @@ impl ControlPlane {
         Ok(look(&master))
     }
 
-    /// Commands are tried before they change anything, also those of a thread that panicked.
+    /// A poisoned lock is fine: commands are tried before they change anything.
     fn lock(&self) -> MutexGuard<'_, Firewall> {
         self.master.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Tries commands on the master. One alone may do a part of its work and say so.
-fn dry_run(
-    master: &mut Firewall,
-    order: &CommandBatch,
-    steps: &[CommandStep],
-    now: DataplaneNanos,
-) -> Result<(Vec<String>, Option<CommandFault>), Vec<LineError>> {
-    let manner = order.options();
-    if let (false, [step]) = (order.is_file, steps) {
-        return Ok(match master.execute(&step.command, now, manner) {
-            Ok(reply) => (vec![reply.text], None),
-            Err(error) => {
-                let fault = CommandFault::new(error.message, error.exit_code);
-                (vec![error.text], Some(fault))
-            }
-        });
-    }
-    let commands: Vec<_> = steps.iter().map(|step| (step.line, step.command.clone())).collect();
-    match master.batch(&commands, now, manner) {
-        Ok(replies) => Ok((replies.into_iter().map(|reply| reply.text).collect(), None)),
-        Err(CommandFileError::Commands(mistakes)) => Err(mistakes),
-        Err(CommandFileError::Text(_)) => unreachable!("commands were read before"),
-    }
-}
-
 fn write_warning(path: &Path, error: &io::Error) -> String {
     format!("{} cannot be written, and has what was before: {error}", path.display())
-}
-
-/// Says which states are not there again.
-fn unrestored_states(refused: Vec<(u32, String)>) -> Vec<String> {
-    let more = refused.len().saturating_sub(MAX_FAULTS);
-    let told = refused.into_iter().take(MAX_FAULTS);
-    let mut told: Vec<_> = told.map(|(line, why)| format!("line {line}: {why}")).collect();
-    if more > 0 {
-        told.push(format!("{more} more states are left out"));
-    }
-    told
 }

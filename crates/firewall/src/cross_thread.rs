@@ -1,5 +1,5 @@
-//! What the threads of one firewall have to do with each other: frames for the pipes that one of
-//! them has, news of neighbours, and the end.
+//! Communication between the packet threads of one firewall: frames for the thread with the pipes,
+//! learned neighbours, and shutdown.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,20 +9,20 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::dataplane::{Dataplane, DataplaneId, Handoff};
 use crate::task_queue::TaskQueue;
 
-/// Most frames that lie in letters to the thread that has the pipes.
+/// Most frames in tasks queued for the thread with the pipes.
 const MAX_POSTED_FRAMES: u64 = 16_384;
 
-/// Words that all threads read.
+/// State shared by all threads.
 pub(crate) struct CrossThreadState {
-    /// Frames that are not where their flow is known: in letters, and in pipes.
+    /// Frames away from the thread of their flow: in queued tasks and in pipes.
     remote_packets: AtomicU64,
-    /// Those of them in letters to the thread that has the pipes.
+    /// Those of them that are queued for the thread with the pipes.
     posted: AtomicU64,
-    /// Ports will bring no more frames.
+    /// Ports deliver no more frames.
     input_ended: AtomicBool,
-    /// Threads that have sent all they had.
+    /// Threads that have sent all their frames.
     finished_workers: AtomicU64,
-    /// Rings when one is, and when frames may be taken.
+    /// Signals that a thread has finished, or that frames may be taken.
     task_queue: TaskQueue,
 }
 
@@ -37,17 +37,17 @@ impl CrossThreadState {
         })
     }
 
-    /// Becomes readable when a thread is done, and when frames may be taken.
+    /// Becomes readable when a thread has finished, and when frames may be taken.
     pub(crate) fn wake_fd(&self) -> BorrowedFd<'_> {
         self.task_queue.as_fd()
     }
 
-    /// Costs one load where it does not ring.
+    /// Clears the signal. Costs one load if there is none.
     pub(crate) fn acknowledge(&self) {
         drop(self.task_queue.drain());
     }
 
-    /// Says that the rules to begin with hold: frames may be taken.
+    /// Admits frames: the initial rules are in force.
     pub(crate) fn begin(&self) {
         self.task_queue.begin();
     }
@@ -56,32 +56,32 @@ impl CrossThreadState {
         self.task_queue.has_begun()
     }
 
-    /// Says that no frames will come any more.
+    /// Declares that no more frames will come.
     pub(crate) fn end_input(&self) {
-        // Release: who sees it sees all frames that were handed over before.
+        // Release: a thread that reads true also sees all frames handed over before.
         self.input_ended.store(true, Ordering::Release);
     }
 
     pub(crate) fn has_input_ended(&self) -> bool {
-        // Acquire: pairs with the Release in `end`.
+        // Acquire: pairs with the Release in `end_input`.
         self.input_ended.load(Ordering::Acquire)
     }
 
-    /// How many threads are done.
+    /// Returns how many threads have finished.
     pub(crate) fn finished_workers(&self) -> u64 {
-        // Acquire: pairs with the Release in `say_done`.
+        // Acquire: pairs with the Release in `mark_finished`.
         self.finished_workers.load(Ordering::Acquire)
     }
 
-    /// Says that this thread has sent all it had.
+    /// Declares that this thread has sent all its frames.
     pub(crate) fn mark_finished(&self) {
-        // Release: who counts it sees what was sent before.
+        // Release: a reader of the count sees what was sent before.
         self.finished_workers.fetch_add(1, Ordering::Release);
         self.task_queue.push(Box::new(|_, _, _| ()));
     }
 }
 
-/// One thread's share in it.
+/// One thread's end of the shared state.
 pub(crate) struct CrossThreadLink {
     own_id: DataplaneId,
     task_queues: Vec<Arc<TaskQueue>>,
@@ -97,7 +97,7 @@ impl CrossThreadLink {
         Self { own_id, task_queues, common }
     }
 
-    /// Sends what the join has for others.
+    /// Sends frames and learned neighbours from this dataplane to the other threads.
     pub(crate) fn exchange(&self, join: &mut Dataplane) {
         let parcels = join.take_handoffs();
         if self.own_id == 0 {
@@ -122,7 +122,7 @@ impl CrossThreadLink {
         if count == 0 {
             return;
         }
-        // Relaxed: the frames themselves go through the letter box, which orders them.
+        // Relaxed: the frames themselves go through the task queue, which orders them.
         self.common.remote_packets.fetch_add(count, Ordering::Relaxed);
         self.common.posted.fetch_add(count, Ordering::Relaxed);
         let common = self.common.clone();
@@ -144,13 +144,13 @@ impl CrossThreadLink {
             let common = self.common.clone();
             mail.push(Box::new(move |join, aside, now| {
                 join.accept_handoffs(parcels, now, aside);
-                // At home, whatever comes of them.
+                // Back at their owner, whatever becomes of them.
                 common.remote_packets.fetch_sub(count, Ordering::Relaxed);
             }));
         }
     }
 
-    /// Whether nothing more can come from other threads.
+    /// Returns whether other threads can send nothing more.
     pub(crate) fn is_over(&self) -> bool {
         self.common.has_input_ended() && self.common.remote_packets.load(Ordering::Relaxed) == 0
     }

@@ -1,27 +1,28 @@
-//! The engines joined: rules decide, pipes delay, and every frame leaves, waits or is lost with a
-//! cause.
+//! Combines the engines: rules decide, pipes delay, and every frame is sent, waits, or is lost with
+//! a cause.
 //!
 //! ```text
 //!   offer --> check (in) --accept--> map --> check (out) --accept--> its port
 //!     | ARP      | pipe, queue                  |
-//!     v          '--> shaper --release--> accept, or check behind the rule (`one_pass`)
+//!     v          '--> shaper --release--> accept, or check after the rule (`one_pass`)
 //!    map --> its port
 //! ```
 //!
 //! # Invariants
-//! 1. Frames offered, copied and made here = sent + lost by cause + waiting ([`Join::balance`]).
-//! 2. Nothing here waits, and nothing is slower for frames that no rule logs or answers.
-//! 3. Of several joins, to which flows are dealt out, the first one has the pipes of all: a link is
-//!    as fast as it is, whoever uses it. Frames go there and come back as [`Parcel`]s.
+//! 1. Frames offered, copied and made here = sent + lost by cause + waiting
+//!    ([`Dataplane::is_balanced`]).
+//! 2. No call blocks. Frames that no rule logs or answers bear no cost of logging or replying.
+//! 3. Of several dataplanes that share the flows, the first one has all pipes, because a pipe
+//!    limits their sum. Frames go there and come back as [`Handoff`]s.
 //!
-//! # What needed a decision
-//! - **The second check.** A frame is checked as it comes in, and as it goes out if the list asks
-//!   for directions or ports by `in`, `out`, `xmit` or `via` anywhere, or translates ([`Passes::Auto`]): rules of
-//!   a router then mean what FreeBSD's manual says, and in all other lists each frame is counted
-//!   and shaped once, as between two ports one expects.
+//! # Design decisions
+//! - **The second check.** A frame is checked as it comes in. It is also checked as it goes out if
+//!   any rule uses `in`, `out`, `xmit` or `via`, or translates ([`Passes::Auto`]). Router rules
+//!   then mean what FreeBSD's manual says; with all other lists each frame is counted and shaped
+//!   once, as one expects between two ports.
 //! - **`fwd` to an address** sends the frame to the MAC address that answered for it in ARP or
 //!   neighbour discovery seen here. Until one has, the frame is lost as `no_next_hop`. The port
-//!   number of `fwd` means something only to a host itself, and is not looked at.
+//!   number of `fwd` matters only on a host and is ignored.
 //! - **Frames made here** (resets, ICMP errors, keepalives) meet no rules.
 //!
 //! Not for: ports, clocks, threads.
@@ -59,15 +60,15 @@ use neighbors::NeighborTable;
 /// Nanoseconds of the caller's clock.
 pub type DataplaneNanos = u64;
 
-/// How often a frame is checked.
+/// How many times a frame is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Passes {
-    /// As it comes in, and as it goes out if rules ask for directions.
+    /// On input, and on output if any rule asks for a direction.
     #[default]
     Auto,
-    /// As it comes in.
+    /// On input.
     In,
-    /// Both.
+    /// On input and output.
     Both,
 }
 
@@ -79,10 +80,9 @@ pub struct Dataplane {
     frames: FrameStore,
     map: PortMap,
     passes: Passes,
-    /// What `passes` comes to with these rules.
+    /// What `passes` means with the current rules.
     checks_out: bool,
-    /// Frames that came together can be checked together: the rules do nothing between them but
-    /// what a check does.
+    /// Frames of a burst can be checked together: the rules need nothing between two checks.
     checks_together: bool,
     batch: CheckedBatch,
     remote: RemotePackets,
@@ -93,7 +93,7 @@ pub struct Dataplane {
 }
 
 impl Dataplane {
-    /// A join that drops everything until it is given rules.
+    /// Creates a dataplane that drops everything until it receives rules.
     #[must_use]
     pub fn new(firewall: Firewall, seed: u64, map: PortMap, passes: Passes) -> Self {
         let mut join = Self {
@@ -115,29 +115,29 @@ impl Dataplane {
         join
     }
 
-    /// The rules, states and counters.
+    /// Returns the rules, states and counters.
     #[must_use]
     pub const fn firewall(&self) -> &Firewall {
         &self.firewall
     }
 
-    /// The same, for commands that change counters only.
+    /// Returns the same for commands that change only counters.
     pub const fn firewall_mut(&mut self) -> &mut Firewall {
         &mut self.firewall
     }
 
-    /// The pipes.
+    /// Returns the shaper.
     pub const fn shaper_mut(&mut self) -> &mut Dummynet<u32> {
         &mut self.shaper
     }
 
-    /// Where frames go.
+    /// Returns the port map.
     #[must_use]
     pub const fn map(&self) -> &PortMap {
         &self.map
     }
 
-    /// What became of frames.
+    /// Returns the counts of frames by outcome.
     #[must_use]
     pub fn counters(&self) -> DataplaneCounters {
         let mut tally = self.counters;
@@ -147,19 +147,19 @@ impl Dataplane {
         tally
     }
 
-    /// Whether every frame is accounted for.
+    /// Returns whether every frame is accounted for.
     #[must_use]
     pub fn is_balanced(&self) -> bool {
         self.counters().is_balanced()
     }
 
-    /// Whether frames are checked twice.
+    /// Returns whether frames are also checked on output.
     #[must_use]
     pub const fn checks_out(&self) -> bool {
         self.checks_out
     }
 
-    /// Takes over rules made ready elsewhere, between two frames.
+    /// Adopts rules that were compiled elsewhere. Must be called between two frames.
     pub fn adopt(&mut self, ruleset: &mut Ruleset) {
         self.firewall.adopt(ruleset);
         self.shaper.settings_mut().one_pass = !self.firewall.continues_after_shaper();
@@ -174,15 +174,15 @@ impl Dataplane {
             Passes::Auto => asks_directions(config),
         };
         let mut rules = config.list.iter().map(|(entry, _)| &entry.rule);
-        // What is put together from fragments goes out before the next frame is checked.
+        // A reassembled packet is sent before the next frame is checked.
         let reassembles = rules.any(|rule| rule.action == RuleAction::Reass);
         self.checks_together = !self.checks_out && !reassembles;
         self.neighbors.is_needed =
             config.list.iter().any(|(entry, _)| entry.rule.action.forwards_to_address());
     }
 
-    /// Takes a frame that came by a port; where to send it, as it is now, or `None` if there is
-    /// nothing more to do.
+    /// Processes a frame that a port received. Returns the port to send it to, as it is now, or
+    /// `None` if there is nothing more to do.
     pub fn offer(
         &mut self,
         frame: &mut [u8],
@@ -201,8 +201,8 @@ impl Dataplane {
         way
     }
 
-    /// Takes frames that came by a port together, `count` of them, in their order; `ways` gets for
-    /// each what [`Self::offer`] gives. Costs less than asking for one after the other.
+    /// Processes `count` frames that a port received together, in order. `ways` receives for each
+    /// what [`Self::offer`] returns. Cheaper than one call per frame.
     pub fn offer_all<F: FrameBatch + ?Sized>(
         &mut self,
         frames: &mut F,
@@ -232,7 +232,7 @@ impl Dataplane {
         }
     }
 
-    /// Asks the rules about frames that came by a port together.
+    /// Checks frames that a port received together.
     fn check_together<F: FrameBatch + ?Sized>(
         &mut self,
         frames: &mut F,
@@ -281,19 +281,19 @@ impl Dataplane {
         }
     }
 
-    /// The frame that [`Self::offer`] gave a way could not go it.
+    /// Reports that the frame could not be sent to the port that [`Self::offer`] returned.
     pub fn count_unsent(&mut self, why: DataplaneLoss) {
         self.counters.sent -= 1;
         self.counters.count_loss(why);
     }
 
-    /// When [`Self::run`] has something to do next.
+    /// Returns when [`Self::run`] next has something to do.
     #[must_use]
     pub fn next_ns(&self) -> Option<DataplaneNanos> {
         self.shaper.next_release().into_iter().chain(self.firewall.next_tick_ns()).min()
     }
 
-    /// Does what is due: frames leave pipes, states end, keepalives go.
+    /// Does what is due: releases frames from pipes, expires states, sends keepalives.
     pub fn run(&mut self, now: DataplaneNanos, outlet: &mut impl DataplaneOutput) {
         if self.firewall.next_tick_ns().is_some_and(|due| due <= now) {
             self.outputs.is_watched = outlet.is_watched();
@@ -310,13 +310,13 @@ impl Dataplane {
         }
     }
 
-    /// Whether anything waits here.
+    /// Returns whether no frame waits here.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.frames.len() == 0
     }
 
-    /// Does what a change of the shaper brought about.
+    /// Handles the events of a change to the shaper.
     pub fn apply_shaper_events(
         &mut self,
         events: Vec<ShaperEvent<u32>>,
@@ -327,7 +327,7 @@ impl Dataplane {
         self.process_shaper_events(now, outlet);
     }
 
-    /// One check, and what follows from it.
+    /// Checks a frame once and applies the verdict.
     fn process(
         &mut self,
         frame: &mut [u8],
@@ -348,7 +348,7 @@ impl Dataplane {
             return None;
         }
         if !self.outputs.released.is_empty() {
-            // Fragments that waited go before the one that completed them, the same way.
+            // Fragments that waited take the same path, before the one that completed them.
             for mut part in std::mem::take(&mut self.outputs.released) {
                 let way = self.act(verdict.clone(), &mut part, crossing.clone(), now, outlet);
                 way.into_iter().for_each(|port| self.send(port, &part, outlet));
@@ -376,7 +376,7 @@ impl Dataplane {
             RuleVerdict::Queue(number) => {
                 self.shape(ShaperTarget::Queue, number, frame, crossing, now)
             }
-            // The check translates by itself: no caller ever sees these.
+            // The check translates by itself, so no caller sees these.
             RuleVerdict::Nat(_) | RuleVerdict::Nptv6(_) => {
                 self.counters.count_loss(DataplaneLoss::Translation)
             }
@@ -411,7 +411,8 @@ impl Dataplane {
         self.egress(self.map.targets(from)[last], frame, crossing, now, outlet)
     }
 
-    /// A packet that `reass` put together is one on its way out, too: its parts go where it goes.
+    /// Checks a packet that `reass` put together on output as well; its fragments
+    /// follow the verdict.
     fn egress_reassembled(
         &mut self,
         (whole, parts): (Vec<u8>, Vec<Vec<u8>>),
@@ -437,7 +438,7 @@ impl Dataplane {
         }
     }
 
-    /// By this port, if rules that are asked for the way out let it.
+    /// Sends the frame to this port, if the output check accepts it.
     fn egress(
         &mut self,
         port: PortIndex,
@@ -477,7 +478,7 @@ impl Dataplane {
         }
     }
 
-    /// What becomes of a frame that has left the shaper.
+    /// Continues with a frame that has left the shaper.
     fn resume(
         &mut self,
         frame: &mut [u8],
@@ -500,7 +501,7 @@ impl Dataplane {
         }
     }
 
-    /// Sends and logs what a check gave besides its verdict.
+    /// Sends and logs the additional results of a check.
     fn emit_outputs(&mut self, outlet: &mut impl DataplaneOutput) {
         self.outputs.log.drain(..).for_each(|event| outlet.log(event));
         if self.outputs.unseen > 0 {

@@ -1,4 +1,4 @@
-//! Where frames and log lines go while a received frame is still looked at.
+//! Collects frames and log lines while a received frame is still borrowed.
 
 use slipring_ipfw::run::{LogEvent, PortIndex};
 
@@ -6,9 +6,9 @@ use crate::dataplane::{DataplaneLoss, DataplaneOutput};
 use crate::events::LogEvents;
 use std::sync::Arc;
 
-/// Keeps frames until the ports can be touched again. Few are: answers, copies, fragments.
+/// Keeps frames until the ports can be used again. These are few: replies, copies, fragments.
 pub(crate) struct DeferredOutput {
-    /// What is to be sent.
+    /// Frames to send.
     pub(crate) frames: Vec<(PortIndex, Vec<u8>)>,
     pub(crate) events: Arc<LogEvents>,
 }

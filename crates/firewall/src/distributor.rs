@@ -1,14 +1,15 @@
-//! Deals frames out among the threads that check them, and sends what they pass on.
+//! Distributes frames among the threads that check them, and sends what they pass.
 //!
 //! ```text
-//!   port 1 --> hash of both addresses --> pipe to thread 1, 2, … --> Lane --> pipe back --> port 2
+//!   port 1 --> hash of both addresses --> pipe to thread 1, 2, … --> Worker --> pipe back --> port 2
 //! ```
 //!
-//! # What needed a decision
-//! - **What stays together.** All frames between two addresses, both ways: a fragment has no ports, so
-//!   only then do `reass`, the states of fragmented flows and ICMP agree with what one thread would do.
-//! - **Waiting.** A frame whose thread has no room waits in the ring of its port, and those behind
-//!   it do, as with one thread.
+//! # Design decisions
+//! - **One thread per address pair.** All frames between two addresses, in both directions, go to
+//!   one thread. A fragment has no ports, so only then do `reass`, the states of fragmented flows
+//!   and ICMP behave as with one thread.
+//! - **Back-pressure.** If the pipe of a thread is full, the frame stays in the ring of its port
+//!   and delays those after it, as with one thread.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -28,7 +29,7 @@ use crate::worker::ForwardingOptions;
 /// How long frames may take to leave at the end.
 const DRAIN_TIMEOUT_NS: Nanos = 100_000_000;
 
-/// Those of one port.
+/// The queues of one port.
 pub(crate) type PortQueues = Vec<Box<dyn Queue>>;
 
 /// A port, and a pipe to each thread.
@@ -41,7 +42,7 @@ struct DistributorPort {
     waits_for_queue: bool,
 }
 
-/// Which thread checks the frames between two hosts.
+/// Maps the frames between two hosts to a thread.
 #[derive(Clone)]
 pub(crate) struct FlowDistribution {
     hasher: FlowHasher,
@@ -49,13 +50,13 @@ pub(crate) struct FlowDistribution {
 }
 
 impl FlowDistribution {
-    /// Among so many threads; nobody who does not know `secret` can tell which one it will be.
+    /// Distributes among `threads` threads. Without `secret`, the mapping cannot be predicted.
     pub(crate) fn new(secret: u64, threads: u16) -> Self {
         let hasher = FlowHasher::new([secret, !secret]).symmetric();
         Self { hasher, spread: OutputSpread::even(threads) }
     }
 
-    /// The thread of a frame.
+    /// Returns the index of the thread for a frame.
     pub(crate) fn thread_of(&self, frame: &[u8]) -> usize {
         self.thread_by(self.hasher.hash(&host_pair_key(frame)))
     }
@@ -65,7 +66,7 @@ impl FlowDistribution {
     }
 }
 
-/// See the module.
+/// Distributes received frames to the worker threads and collects what they pass (software RSS).
 pub(crate) struct Distributor {
     ports: Vec<DistributorPort>,
     distribution: FlowDistribution,
@@ -75,7 +76,8 @@ pub(crate) struct Distributor {
 }
 
 impl Distributor {
-    /// Between `ports`, each with its queues and the pipes of the threads, whose mail this is.
+    /// Creates a distributor. Each port comes with its queues and its pipes to the threads;
+    /// `task_queues` are those of the threads.
     pub(crate) fn new(
         ports: Vec<(PortQueues, PortQueues)>,
         secret: u64,
@@ -99,7 +101,7 @@ impl Distributor {
         }
     }
 
-    /// Sends what threads have passed; how many slots.
+    /// Sends what the threads have passed. Returns the number of slots.
     fn collect(&mut self) -> Result<u32, RunError> {
         let mut moved = 0;
         for side in &mut self.ports {
@@ -116,9 +118,9 @@ impl Distributor {
         self.ports.iter_mut().flat_map(|side| side.queues.iter_mut().chain(&mut side.worker_pipes))
     }
 
-    /// Whether threads have nothing more to send, and nothing of theirs is left here.
+    /// Returns whether the threads have finished and all their frames are taken.
     fn is_drained(&mut self) -> bool {
-        // Before the last look: what was sent by then is there.
+        // Read this before the last look at the pipes: what finished threads sent is then visible.
         let all_done = self.common.finished_workers() == self.task_queues.len() as u64;
         let is_read = |outbox: &mut BatchedTxQueue| {
             outbox.queue.rx_sync().is_err() || outbox.queue.rings().rx.avail() == 0
@@ -128,7 +130,7 @@ impl Distributor {
 }
 
 impl DistributorPort {
-    /// Deals out the frames of a queue; how many slots.
+    /// Distributes the frames of a queue. Returns the number of slots.
     fn distribute(
         &mut self,
         queue: usize,
@@ -143,7 +145,7 @@ impl DistributorPort {
         let mut at = 0;
         while at < end {
             let slots = slots_of(rx, at, end);
-            // Headers lie in the first slot.
+            // The first slot holds the headers.
             let frame = rx.frame(at);
             let thread =
                 frame.map_or_else(|| dealing.thread_by(0), |frame| dealing.thread_of(frame.bytes));
@@ -157,7 +159,7 @@ impl DistributorPort {
         Ok(at)
     }
 
-    /// Sends what threads have passed to this port; how many slots.
+    /// Sends what the threads have passed to this port. Returns the number of slots.
     fn collect(&mut self, manner: ForwardingOptions) -> Result<u32, RunError> {
         let Self { queues, worker_pipes: hands, waits_for_queue: is_full, .. } = self;
         let (mut moved, count) = (0, queues.len());
@@ -180,7 +182,7 @@ impl DistributorPort {
     }
 }
 
-/// What frames between two hosts have in common.
+/// Returns a key that all frames between two hosts share.
 fn host_pair_key(frame: &[u8]) -> FlowKey {
     let key = FlowKey::of(frame);
     let host = |end: FlowEndpoint| FlowEndpoint { port: 0, ..end };
@@ -223,7 +225,7 @@ impl PollLoop for Distributor {
         Some(self.common.wake_fd())
     }
 
-    /// Whether a port will bring no more frames, and those that came have left.
+    /// Returns whether a port has ended and all received frames have left.
     fn is_finished(&mut self) -> bool {
         if !self.common.has_input_ended() {
             let mut queues = self.ports.iter_mut().flat_map(|side| &mut side.queues);

@@ -1,11 +1,11 @@
-//! Lines of rules with `log`: to the log file by a thread of its own, and to whoever monitors.
+//! Lines of rules with `log`: written to the log file by a separate thread, and read by monitors.
 //!
 //! # Invariants
-//! 1. Who adds a line never waits for a disk, a terminal or a client. Lines for which there is no
-//!    room are lost and counted.
-//! 2. Nobody is woken who does not sleep, and lines are kept for monitors only while there are any:
-//!    once [`MOST`] lines came and none was asked for, they are counted alone. Further ones would
-//!    have pushed out what the last question left, so a monitor that comes back loses no more.
+//! 1. Adding a line never waits for a disk, a terminal or a client. Lines that do not fit are
+//!    dropped and counted.
+//! 2. Only sleeping threads are woken. Lines are stored for monitors only while there are any: if
+//!    [`MAX_KEPT_LINES`] lines pass without a request, further ones are only counted. They would
+//!    have evicted what the last request left, so a monitor that returns loses no more than before.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use slipring_ipfw::run::LogEvent;
 
-/// Lines kept for those who read them.
+/// Most lines stored for readers.
 const MAX_KEPT_LINES: usize = 16_384;
 
 /// A line with its number.
@@ -27,13 +27,13 @@ pub(crate) struct NumberedEvent {
     pub(crate) event: LogEvent,
 }
 
-/// All lines of late.
+/// Recent lines, for the monitors and the log file.
 #[derive(Debug, Default)]
 pub(crate) struct LogEvents {
     buffers: Mutex<LogBuffers>,
     /// Wakes monitors.
     for_monitors: Condvar,
-    /// Wakes the log's thread.
+    /// Wakes the thread that writes the log.
     for_log: Condvar,
     /// Lines so far.
     count: AtomicU64,
@@ -47,9 +47,9 @@ pub(crate) struct LogEvents {
 struct LogBuffers {
     /// For monitors.
     recent: VecDeque<NumberedEvent>,
-    /// Lines to come before nobody is thought to monitor.
+    /// Lines until we assume that there is no monitor.
     lines_until_unwatched: usize,
-    /// Monitors that sleep.
+    /// Monitors that wait.
     waiting_monitors: usize,
     /// For the log.
     log: VecDeque<String>,
@@ -57,7 +57,7 @@ struct LogBuffers {
 }
 
 impl LogEvents {
-    /// Adds a line. To the monitors the oldest one is lost if there are too many, to the log this.
+    /// Adds a line. If the buffer is full, monitors lose the oldest line, the log file this one.
     pub(crate) fn add(&self, event: LogEvent) {
         let mut kept = self.lock();
         let seq = self.count.fetch_add(1, Ordering::Relaxed) + 1;
@@ -86,17 +86,17 @@ impl LogEvents {
         }
     }
 
-    /// Adds lines of which nobody wants more than their number.
+    /// Counts lines that nobody reads.
     pub(crate) fn count_unwatched(&self, lines: u64) {
         self.count.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// Whether anybody monitors.
+    /// Returns whether there is a monitor.
     pub(crate) fn is_watched(&self) -> bool {
         self.is_watched.load(Ordering::Relaxed)
     }
 
-    /// Keeps lines for a monitor from here on; the number of the last one before.
+    /// Stores lines for a monitor from now on. Returns the number of the last line so far.
     pub(crate) fn watch(&self) -> u64 {
         self.keep(&mut self.lock());
         self.count()
@@ -107,7 +107,7 @@ impl LogEvents {
         self.is_watched.store(true, Ordering::Relaxed);
     }
 
-    /// Lines behind number `seq`, waiting for one if there is none yet.
+    /// Returns the lines after number `seq`; waits up to `patience` if there is none yet.
     pub(crate) fn events_after(&self, seq: u64, patience: Duration) -> Vec<NumberedEvent> {
         let is_old = |kept: &mut LogBuffers| {
             kept.recent.back().is_none_or(|told| told.seq <= seq) && !self.is_over()
@@ -122,7 +122,7 @@ impl LogEvents {
         kept.recent.range(first..).cloned().collect()
     }
 
-    /// Lines for the log, waiting for some; none once no more will come.
+    /// Waits for lines for the log file. Returns none after the end.
     fn for_log(&self) -> VecDeque<String> {
         let mut kept = self.lock();
         kept.log_waits = true;
@@ -133,12 +133,12 @@ impl LogEvents {
         std::mem::take(&mut kept.log)
     }
 
-    /// How many lines there were.
+    /// Returns how many lines there were.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// How many of them the log has missed.
+    /// Returns how many lines the log file missed.
     pub(crate) fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }
@@ -154,20 +154,20 @@ impl LogEvents {
         self.for_log.notify_one();
     }
 
-    /// A line is whole or not there, also when a thread that held the lock panicked.
+    /// A poisoned lock is fine: a line is added completely or not at all.
     fn lock(&self) -> MutexGuard<'_, LogBuffers> {
         self.buffers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The thread that writes the log, until this is dropped.
+/// Writes the log in a thread of its own, until this is dropped.
 pub(crate) struct LogFileWriter {
     events: Arc<LogEvents>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl LogFileWriter {
-    /// Writes lines for the log to `file` as they come.
+    /// Starts writing lines for the log to `file`.
     pub(crate) fn start(events: Arc<LogEvents>, mut file: Box<dyn Write + Send>) -> Self {
         let read = events.clone();
         let thread = spawn(move || {
@@ -184,13 +184,13 @@ impl LogFileWriter {
     }
 }
 
-/// Writes lines; how many of them could not be.
+/// Writes lines. Returns how many failed.
 fn write_all(file: &mut impl Write, lines: &VecDeque<String>) -> u64 {
-    // Each in one piece, so that others who write there do not come between.
+    // One write per line, so that other writers of the file do not interleave.
     let missed =
         lines.iter().filter(|line| file.write_all(format!("{line}\n").as_bytes()).is_err());
     let missed = missed.count() as u64;
-    // A full disk is told of by the count.
+    // The count reports a full disk.
     let _ = file.flush();
     missed
 }
@@ -199,7 +199,7 @@ impl Drop for LogFileWriter {
     fn drop(&mut self) {
         self.events.end();
         if let Some(thread) = self.thread.take() {
-            // A panic was told by its thread already.
+            // The thread has already reported its panic.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! What rules make of a packet, told without counting it: on a copy of rules and states.
+//! Explains what rules do to a packet, on a copy of rules and states, without counting it.
 
 use serde_json::{Map, Value, json};
 use slipring_ipfw::packet::MalformedReason;
@@ -13,7 +13,7 @@ use crate::control_plane::ControlPlane;
 use crate::dataplane::{BypassVerdict, Dataplane, DataplaneNanos, bypass};
 use crate::deferred_output::DeferredOutput;
 
-/// Answers `explain`: `frames` in hexadecimal, each as if it came by `port`.
+/// Answers `explain`: `frames` in hexadecimal, each as if `port` had received it.
 pub(crate) fn answer(
     desk: &ControlPlane,
     args: &Map<String, Value>,
@@ -25,7 +25,7 @@ pub(crate) fn answer(
     let frames: Option<Vec<_>> = frames.iter().map(|frame| bytes(frame.as_str()?)).collect();
     let frames = frames.ok_or_else(|| wrong("a frame is no even number of hexadecimal digits"))?;
     let mut firewall = desk.with_master(Firewall::before)?.into_firewall();
-    // One engine knows a flow; any will do for a flow that nobody knows.
+    // Only one engine knows a given flow, so the copy takes the flows of all.
     let known = desk.run_on_engines(|| {
         |join: &mut Dataplane, _: &mut DeferredOutput, _| join.firewall().flow_snapshot()
     })?;
@@ -50,16 +50,16 @@ pub(crate) fn answer(
     Ok(frames.into_iter().map(|frame| way.explained(frame, is_out)).collect())
 }
 
-/// The ports that a frame leaves by which came by `port`, where rules are asked again there.
+/// Returns the output ports for frames from `port`, if rules are checked again on output.
 fn egress_ports(join: &Dataplane, port: PortIndex) -> Option<Vec<PortIndex>> {
     join.checks_out().then(|| join.map().targets(port).to_vec())
 }
 
-/// The way of frames through the firewall.
+/// Follows frames through the firewall.
 struct PacketWalk<'f> {
     firewall: &'f mut Firewall,
     port: PortIndex,
-    /// Where frames leave that are not sent elsewhere; none where frames are checked once.
+    /// Default output ports; none if frames are checked once.
     targets: Option<Vec<PortIndex>>,
     now: DataplaneNanos,
 }
@@ -83,14 +83,14 @@ impl PacketWalk<'_> {
         told
     }
 
-    /// The ports by which a frame leaves, as far as that is known here: who has the address of a
+    /// Returns the output ports as far as they are known here. The neighbour for the address of a
     /// `fwd` is not.
     fn egress_of(&self, verdict: &RuleVerdict, targets: &[PortIndex]) -> Vec<PortIndex> {
         let ports = &self.firewall.config().ports;
         let one_pass = self.firewall.config().settings.one_pass;
         match verdict {
             RuleVerdict::Accept => targets.to_vec(),
-            // It goes on from there.
+            // The packet continues from there.
             RuleVerdict::Pipe(_) | RuleVerdict::Queue(_) if one_pass => targets.to_vec(),
             RuleVerdict::Forward(NextHop::Port(name)) => {
                 (0..).zip(ports).filter(|(_, port)| *port == name).map(|(at, _)| at).collect()
@@ -99,7 +99,7 @@ impl PacketWalk<'_> {
         }
     }
 
-    /// The same frame, asked about once more as it leaves by a port.
+    /// Explains the second check of the frame, on output by a port.
     fn explain_egress(
         &mut self,
         mut frame: Vec<u8>,

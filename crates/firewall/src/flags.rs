@@ -1,4 +1,4 @@
-//! The flags of `slipring firewall`, and what they ask for.
+//! The flags of `slipring firewall`, and the plan they describe.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -84,7 +84,7 @@ fn value(id: &'static str, name: &'static str, help: &'static str) -> Arg {
     Arg::new(id).long(id).value_name(name).help(help)
 }
 
-/// Which rules there are, and which frames meet them.
+/// Flags for the rules, and for which frames meet them.
 fn about_rules() -> [Arg; 9] {
     [
         value("rules", "FILE", "Commands of ipfw to begin with, again with each HUP")
@@ -130,21 +130,21 @@ fn about_rules() -> [Arg; 9] {
     ]
 }
 
-/// What was asked for.
+/// The parsed command line.
 pub(crate) struct FirewallPlan {
     pub(crate) ports: Vec<PortName>,
     pub(crate) opening: PortOpening,
     pub(crate) map: PortMap,
     pub(crate) passes: Passes,
     pub(crate) bench: Option<RuleBenchSource>,
-    /// What the last rule does: accept. `None`: what it does by the name of the command.
+    /// `--default`: whether the last rule accepts. `None`: the name of the command decides.
     pub(crate) is_open: Option<bool>,
     pub(crate) arp_meets_rules: bool,
     pub(crate) non_ip: NonIpPolicy,
     pub(crate) me: Vec<(std::net::IpAddr, Option<u16>)>,
     pub(crate) rules: Option<PathBuf>,
     pub(crate) state: Option<PathBuf>,
-    /// States are kept there, too.
+    /// Also save states to the state file.
     pub(crate) persists_states: bool,
     pub(crate) name: Option<String>,
     pub(crate) log: Option<PathBuf>,
@@ -213,7 +213,7 @@ impl FirewallPlan {
     }
 }
 
-/// What it reads and writes beside its ports.
+/// Returns the files that it reads and writes besides its ports.
 fn files(matches: &ArgMatches) -> Vec<RunFile> {
     let path = |id: &str| matches.get_one::<PathBuf>(id);
     let written = ["state", "log"].into_iter().filter_map(path).map(|path| RunFile::written(path));

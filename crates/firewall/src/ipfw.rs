@@ -1,7 +1,8 @@
-//! `slipring ipfw` and `slipring dnctl`: commands for a running firewall, in the words, outputs and
-//! exit codes of ipfw(8).
+//! `slipring ipfw` and `slipring dnctl`: commands for a running firewall, with the syntax, output
+//! and exit codes of ipfw(8).
 //!
-//! Commands are read here first, so that mistakes are told and files checked where no engine runs.
+//! Commands are parsed here first, so mistakes are reported and files are checked
+//! without an engine.
 
 mod client;
 mod explain;
@@ -44,7 +45,7 @@ pub const DNCTL: Verb = Verb {
 const CLASSIC: ClassicName = ClassicName { name: "ipfw", status };
 const DNCTL_CLASSIC: ClassicName = ClassicName { name: "dnctl", status };
 
-/// Of what goes wrong before a command is read; all else says its own code of sysexits(3).
+/// Exit code of failures before a command is read; all others carry a code of sysexits(3).
 const fn status(exit: Exit) -> u8 {
     match exit {
         Exit::Done => 0,
@@ -68,7 +69,7 @@ fn plan(matches: &ArgMatches, is_dnctl: bool) -> Result<Job, Failure> {
     }))
 }
 
-/// Why a command did not do what it was to do.
+/// Why a command failed.
 pub(crate) enum IpfwCommandError {
     Fault(CommandFault),
     Failure(Failure),
@@ -86,7 +87,7 @@ impl From<Failure> for IpfwCommandError {
     }
 }
 
-/// Says what is wrong; the exit code is the fault's.
+/// Reports a fault; the exit code is the fault's.
 fn print_fault(fault: &CommandFault, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let error = Diagnostic::new(SR0018, fault.message.clone()).with_status(fault.exit);
     let error = match (&fault.help, &fault.expected) {
@@ -186,7 +187,7 @@ fn show(outcome: &CommandOutcome, session: &mut Session<'_>) -> Result<(), IpfwC
     Ok(session.reporter.raw(outcome.text.as_bytes())?)
 }
 
-/// The command line as one that has a file.
+/// Turns the command line into a batch, with the file that it names.
 impl IpfwInput {
     fn command_batch(&self, json: bool) -> Result<CommandBatch, IpfwCommandError> {
         let (text, is_file) = self.text()?;
@@ -205,8 +206,8 @@ impl IpfwInput {
         Ok(order)
     }
 
-    /// The commands of an order, if this program may give them. What pipes may hold is known to
-    /// who carries them out; without anybody, it is what it is at first.
+    /// Parses the commands of a batch and checks that this program may give them. Queue limits are
+    /// those of the firewall that executes them; in a dry run, the defaults.
     fn steps(&self, order: &CommandBatch) -> Result<Vec<CommandStep>, IpfwCommandError> {
         let steps =
             order.steps(if self.is_dry_run { QueueCaps::default() } else { QueueCaps::NONE });

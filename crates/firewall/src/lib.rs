@@ -1,21 +1,21 @@
-//! `slipring firewall`: ipfw's rules and dummynet's pipes between ports, and the commands that ask
-//! and change a running one, `slipring ipfw` and `slipring dnctl`.
+//! `slipring firewall`: ipfw's rules and dummynet's pipes between ports, and the commands that
+//! query and change a running firewall, `slipring ipfw` and `slipring dnctl`.
 //!
 //! ```text
-//!   ports --Lane--> Join (rules, pipes) --Lane--> ports         a thread that never waits for others
-//!                     ^ Mail: whole rulesets, between bursts
-//!                   Desk <--Order-- control socket <-- slipring ipfw
+//!   ports --> FirewallWorker --> Dataplane (rules, pipes) --> FirewallWorker --> ports    never blocks
+//!                                  ^ TaskQueue: whole rulesets, between bursts
+//!                                ControlPlane <--CommandBatch-- control socket <-- slipring ipfw
 //! ```
 //!
-//! | module | what |
+//! | module | purpose |
 //! |---|---|
-//! | [`join`] | the engines joined: a frame in, its way out, without I/O |
-//! | `lane` | the loop between rings and engine |
-//! | `threads`, `dealer`, `shared` | the same in several threads |
-//! | `desk` | commands, tried and made ready away from the loop, then handed over whole |
+//! | [`dataplane`] | the combined engines: a frame in, its output port out, without I/O |
+//! | `worker` | the loop between rings and dataplane |
+//! | `threads`, `distributor`, `cross_thread` | the same with several threads |
+//! | `control_plane` | commands, tried and compiled outside the loop, then handed over whole |
 //! | `values` | answers for `--json` |
-//! | `mail`, `board`, `events` | what passes between threads |
-//! | `run`, `flags`, `manager` | the program, and what it tells the service manager |
+//! | `task_queue`, `shared_stats`, `events` | data passed between threads |
+//! | `run`, `flags`, `manager` | the program, and its messages to the service manager |
 //! | `ipfw` | the command line of ipfw and dnctl |
 //!
 //! Not for: what rules and pipes mean (`slipring-ipfw`, `slipring-dummynet`).
@@ -53,19 +53,19 @@ use slipring_cli::{ClassicName, Exit, Failure, Job, Verb};
 
 pub use ipfw::{DNCTL, IPFW};
 
-/// The command.
+/// The command `slipring firewall`.
 pub const VERB: Verb =
     Verb { name: "firewall", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
-/// netmap-ipfw's program, whose last rule accepts.
+/// The program of netmap-ipfw, whose last rule accepts.
 const KIPFW: &str = "kipfw";
-/// 1 for any failure.
+/// Its exit code is 1 for any failure.
 const CLASSIC: ClassicName =
     ClassicName { name: KIPFW, status: |exit| u8::from(exit != Exit::Done) };
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let plan = flags::FirewallPlan::of(matches)?;
-    // A mistake in the rules is one of the command line, for --check too.
+    // A mistake in the rules counts as one of the command line, also for --check.
     if let Some(path) = &plan.rules {
         let rules = run::read_rules(path)?;
         if matches!(matches.try_get_one("check"), Ok(Some(true))) {

@@ -1,6 +1,6 @@
-//! What a list of rules asks for that is not there, and what is there that nothing asks for.
+//! Warns about rules that use missing objects, and about objects that no rule uses.
 //!
-//! Not for: mistakes. Everything here can be meant so, and is loaded.
+//! Not for: mistakes. All of this may be intended, and is loaded.
 
 use std::collections::BTreeSet;
 
@@ -11,10 +11,10 @@ use slipring_nat::{NatMode, OutsideAddress};
 
 const ETHERTYPE_ARP: u16 = 0x0806;
 const ETHERTYPE_RARP: u16 = 0x8035;
-/// Warnings at most; more would hide what they say.
+/// Most warnings; more would bury the important ones.
 const MAX_WARNINGS: usize = 20;
 
-/// What is worth a look, in words.
+/// Returns the warnings as text.
 pub(crate) fn warnings(firewall: &Firewall, shaper: &[ShaperConfig]) -> Vec<String> {
     let config = firewall.config();
     let mut all = Vec::new();
@@ -41,9 +41,9 @@ struct LintedObjects {
     pipes: BTreeSet<u32>,
     queues: BTreeSet<u32>,
     scheds: BTreeSet<u32>,
-    /// Pipes that say the type of their scheduler.
+    /// Pipes with an explicit scheduler type.
     with_scheduler_type: BTreeSet<u32>,
-    /// Pipes and schedulers that queues belong to, with the queue.
+    /// Pipes and schedulers to which queues are attached, each with the queue.
     parents: BTreeSet<(u32, u32)>,
 }
 
@@ -172,7 +172,7 @@ fn translators(firewall: &Firewall, all: &mut Vec<String>) {
     }
 }
 
-/// A disabled set without rules is a slip of the pen more often than not.
+/// A disabled set without rules is usually a typing mistake.
 fn sets(config: &IpfwConfig, all: &mut Vec<String>) {
     let is_empty = |set: u8| rules(config).all(|(_, rule)| rule.set != set);
     for set in (0..31).filter(|&set| !config.is_enabled(set) && is_empty(set)) {
@@ -180,7 +180,7 @@ fn sets(config: &IpfwConfig, all: &mut Vec<String>) {
     }
 }
 
-/// Rules about ARP that are never asked.
+/// Rules about ARP that no ARP frame reaches.
 fn arp(config: &IpfwConfig, all: &mut Vec<String>) {
     if config.settings.arp_meets_rules {
         return;
@@ -193,7 +193,7 @@ fn arp(config: &IpfwConfig, all: &mut Vec<String>) {
     }
 }
 
-/// Whether ARP is meant: by an EtherType alone, not by a range that holds many.
+/// Returns whether a rule means ARP: a single EtherType, not a range of many.
 fn is_about_arp(rule: &Rule) -> bool {
     rule.body.clauses().flatten().any(|pattern| match &pattern.condition {
         Condition::Number(HeaderField::MacType, ranges) => ranges.0.iter().any(|&range| {

@@ -1,4 +1,4 @@
-//! What the service manager is told, as sd_notify(3) has it: one datagram, where there is a manager.
+//! Notifies the service manager by sd_notify(3): one datagram, if there is a manager.
 
 use std::env;
 use std::ffi::OsStr;
@@ -7,10 +7,10 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Says that frames pass by the rules that were asked for, and that commands are answered.
+/// Reports that frames pass by the requested rules and that commands are answered.
 ///
 /// # Errors
-/// If the manager has named a socket that cannot be had.
+/// If the socket that the manager named cannot be used.
 pub(crate) fn ready() -> io::Result<()> {
     match env::var_os("NOTIFY_SOCKET") {
         Some(name) => notify_manager(&name, b"READY=1"),
@@ -18,7 +18,7 @@ pub(crate) fn ready() -> io::Result<()> {
     }
 }
 
-/// `@` begins a name without a file.
+/// Sends a datagram; a leading `@` marks an abstract socket name.
 fn notify_manager(name: &OsStr, message: &[u8]) -> io::Result<()> {
     let to = match name.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,

@@ -11,7 +11,7 @@ use crate::dataplane::{BypassCounters, Dataplane, DataplaneNanos};
 use crate::deferred_output::DeferredOutput;
 use crate::run::FirewallFigures;
 
-/// What the metrics of one moment are, with their end mark.
+/// Returns the current metrics, with the end mark.
 pub(crate) fn text(desk: &ControlPlane, figures: &FirewallFigures) -> Result<String, CommandFault> {
     let mut text = String::new();
     rules(&mut text, desk)?;
@@ -55,7 +55,7 @@ pub(crate) fn text(desk: &ControlPlane, figures: &FirewallFigures) -> Result<Str
     Ok(text)
 }
 
-/// Rules of one number are told apart by their order.
+/// Writes the counters of rules. Rules with the same number are distinguished by their order.
 fn rules(text: &mut String, desk: &ControlPlane) -> Result<(), CommandFault> {
     let rules = desk.with_master(|master| {
         let mut before = (0, 0);
@@ -87,7 +87,7 @@ fn rules(text: &mut String, desk: &ControlPlane) -> Result<(), CommandFault> {
     Ok(())
 }
 
-/// Kind and number of pipes and schedulers, with what they counted.
+/// Kind and number of pipes and schedulers, with their counters.
 type ShaperCounterRows = Vec<((&'static str, u32), ShaperCounters)>;
 
 fn pipes_of(
@@ -110,7 +110,7 @@ fn pipes_of(
     counted.collect()
 }
 
-/// Those of several engines together.
+/// Collects the rows of several engines by object.
 fn summed(all: Vec<ShaperCounterRows>) -> BTreeMap<(&'static str, u32), Vec<ShaperCounters>> {
     let mut sum: BTreeMap<_, Vec<ShaperCounters>> = BTreeMap::new();
     all.into_iter()

@@ -56,14 +56,14 @@ pub(crate) struct FirewallReportExtra {
 
 #[derive(Debug, Clone, Serialize)]
 struct FirewallReport {
-    /// Frames that came, copies, and frames made here; they were sent, lost, or wait.
+    /// Frames received, copied and made here; they were sent, lost, or wait.
     offered: u64,
     made: u64,
-    /// Frames that passed and met no rules.
+    /// Frames that bypassed the rules and passed.
     bypassed: BypassCounters,
     sent: u64,
     waiting: u64,
-    /// Frames that ports have received and nobody has looked at yet.
+    /// Frames in the rings of ports that have not been processed yet.
     unread: u64,
     lost: std::collections::BTreeMap<String, u64>,
     states: u64,
@@ -82,23 +82,23 @@ impl FirewallFigures {
             ..one
         });
         let mut shown = sum.unwrap_or_default();
-        // Those on their way from thread to thread.
+        // Add the frames in transit between threads.
         let DataplaneCounters { handed_off: away, foreign: guests, .. } = shown.counters;
         shown.counters.waiting += away.saturating_sub(guests);
         shown
     }
 
-    /// Lines that rules with `log` have given.
+    /// Returns the lines that rules with `log` have produced.
     pub(crate) fn log_lines(&self) -> u64 {
         self.events.count()
     }
 
-    /// How many of them the log has missed.
+    /// Returns how many of them the log has missed.
     pub(crate) fn log_missed(&self) -> u64 {
         self.events.missed()
     }
 
-    /// Frames in the rings of ports, where `offered` were looked at.
+    /// Returns the frames in the rings of ports, of which `offered` were processed.
     fn unread(&self, offered: u64) -> u64 {
         let received: u64 = self.meter.reports().iter().map(|port| port.rx.packets).sum();
         received.saturating_sub(offered)
@@ -130,7 +130,8 @@ impl FirewallFigures {
         }
     }
 
-    /// `12.0s  netmap:a rx 1.20 Mpps tx 0.98 Mpps drop 0  …  lost 12  states 3`
+    /// Formats an interim line: `12.0s  netmap:a rx 1.20 Mpps tx 0.98 Mpps drop 0  …  lost 12
+    /// states 3`
     fn line(&mut self) -> String {
         let time = self.meter.begin_interval();
         let mut text = format!("{:6.1}s", self.meter.elapsed().as_secs_f64());
@@ -179,7 +180,8 @@ impl FirewallFigures {
 }
 
 impl FirewallPlan {
-    /// The same, called by this classic name: netmap-ipfw's kipfw accepts what no rule meets.
+    /// Sets the default action by the name of the command: netmap-ipfw's kipfw accepts what
+    /// no rule matches.
     pub(crate) fn with_classic_name(mut self, classic: Option<&str>) -> Self {
         self.is_open.get_or_insert(classic == Some(KIPFW));
         self
@@ -202,7 +204,7 @@ impl FirewallPlan {
         let seed = self.seed.unwrap_or_else(slipring_ring::secret_word);
         let pipes = threads::worker_pipes(self.ports.len(), self.threads);
         let ports = self.opening.open_with_pipes(&self.ports, &pipes, session)?;
-        // Files of rules are read again when told to, and states kept.
+        // Rules files are read again on HUP, and states are saved.
         Confinement::for_ports(&ports).opening_files().begin(session)?;
         let log = LogFileWriter::start(events.clone(), log_file);
         let meter = PortMeter::new(&ports[..self.ports.len()]);
@@ -231,15 +233,15 @@ impl FirewallPlan {
         Ok(Exit::Done)
     }
 
-    /// What the rules to begin with stand in: the state that was kept, else the rules file.
+    /// Returns the file of the initial rules: the saved state if it exists, else the rules file.
     fn initial_rules_path(&self) -> Option<&Path> {
-        // One that cannot be looked at is told as it is read.
+        // An unreadable file is reported when it is read.
         let kept = self.state.as_deref().filter(|path| path.try_exists().unwrap_or(true));
         kept.or(self.rules.as_deref())
     }
 
-    /// Reads the rules to begin with. A state that has lost its end, or all that was in it, is told:
-    /// nobody is to pass by rules that are missing.
+    /// Reads the initial rules. A truncated or empty state file is an error: no frame may pass
+    /// because rules are missing.
     fn read_initial_rules(&self, path: &Path) -> Result<CommandBatch, Failure> {
         if self.state.as_deref() != Some(path) {
             return read_rules(path);
@@ -261,7 +263,7 @@ impl FirewallPlan {
             .into())
     }
 
-    /// Measures the rules by themselves; commands reach them meanwhile.
+    /// Measures the rules alone; commands reach them meanwhile.
     fn run_bench(
         &self,
         bench: RuleBench,
@@ -293,7 +295,7 @@ impl FirewallPlan {
             let serve = |()| place.and_then(|place| self.serve(place, &desk, &figures));
             let server = result.as_ref().ok().copied().map(serve);
             if let Some(Err(Failure::Error(error))) = &server {
-                // It measures all the same.
+                // The measurement continues without a control socket.
                 let _ = session.reporter.warn(error.to_text(false).trim_end());
             }
             // The socket answers as long as frames are offered.
@@ -306,7 +308,7 @@ impl FirewallPlan {
         Ok(Exit::Done)
     }
 
-    /// Has the rules to begin with carried out, and lets frames in.
+    /// Executes the initial rules and admits frames.
     fn load_initial_rules(
         &self,
         session: &mut Session<'_>,
@@ -323,12 +325,12 @@ impl FirewallPlan {
         Ok(())
     }
 
-    /// Makes the control socket, where nobody answers yet.
+    /// Creates the control socket, which does not answer yet.
     fn reserve(&self, session: &Session<'_>) -> Result<Reservation, Failure> {
         Reservation::new(&session.run_dir, self.name.as_deref()).map_err(control_failure)
     }
 
-    /// Answers at the control socket.
+    /// Starts to answer at the control socket.
     fn serve(
         &self,
         place: Reservation,
@@ -344,7 +346,7 @@ impl FirewallPlan {
         place.serve(Box::new(service)).map_err(control_failure)
     }
 
-    /// Answers commands and watches, once the rules to begin with hold.
+    /// Answers commands and supervises the workers, once the initial rules are in force.
     fn serve_until_stopped(
         &self,
         session: &mut Session<'_>,
@@ -371,14 +373,14 @@ impl FirewallPlan {
             WorkersEvent::Interim => session.reporter.interim(&figures.sample(), figures.line()),
             WorkersEvent::Reload => self.reload(session, desk),
         });
-        // As long as there are threads that know them.
+        // Save states while the threads that have them still run.
         if let Some(warning) = desk.persist_states(now()) {
             session.reporter.warn(warning)?;
         }
         ended
     }
 
-    /// Loads the rules file anew; a mistake in it leaves everything as it was.
+    /// Loads the rules file again; a mistake in it leaves everything unchanged.
     fn reload(&self, session: &mut Session<'_>, desk: &ControlPlane) -> Result<(), Failure> {
         let Some(path) = &self.rules else {
             return session.reporter.say("there is no rules file to load: see --rules");
@@ -433,7 +435,7 @@ impl FirewallPlan {
     }
 }
 
-/// The name by which rules know a port: its interface where it is one, else the whole name.
+/// Returns the name of a port in rules: its interface if it is one, else the whole name.
 fn rule_name(port: &PortName) -> String {
     if port.kind.names_interface() && port.pipe.is_none() {
         port.name.clone()
@@ -452,7 +454,7 @@ fn read_text(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// Reads a rules file, and the profiles that it names.
+/// Reads a rules file and the profiles that it names.
 pub(crate) fn read_rules(path: &Path) -> Result<CommandBatch, Failure> {
     let text = read_text(path)?;
     let mut order = CommandBatch { text, is_file: true, ..CommandBatch::default() };
@@ -460,7 +462,7 @@ pub(crate) fn read_rules(path: &Path) -> Result<CommandBatch, Failure> {
         let text = read_text(Path::new(&name))?;
         order.profiles.insert(name, text);
     }
-    // The desk knows what pipes may hold.
+    // Only the control plane knows the queue limits.
     if let Err(fault) = order.steps(QueueCaps::NONE) {
         check_accepted(
             &CommandOutcome { fault: Some(fault), ..CommandOutcome::default() },
@@ -470,12 +472,12 @@ pub(crate) fn read_rules(path: &Path) -> Result<CommandBatch, Failure> {
     Ok(order)
 }
 
-/// The words for a run that cannot be commanded.
+/// Converts an error of the control socket.
 fn control_failure(error: ControlError) -> Failure {
     Diagnostic::of(&error).into()
 }
 
-/// The words for rules that are not accepted.
+/// Converts the fault of rules that are not accepted, if there is one.
 fn check_accepted(outcome: &CommandOutcome, path: Option<&Path>) -> Result<(), Failure> {
     let Some(fault) = &outcome.fault else { return Ok(()) };
     let file = path.map_or_else(String::new, |path| path.display().to_string());

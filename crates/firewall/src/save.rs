@@ -1,13 +1,13 @@
-//! Running rules as a file that makes them: what `ipfw save` prints and `--state` keeps.
+//! Writes the running rules as a file that recreates them, for `ipfw save` and `--state`.
 //!
-//! # What needed a decision
-//! - **Loading over what runs.** The file begins with what takes away rules, tables and instances of
-//!   `nptv6`, so it loads into an empty firewall and over the one that printed it. Rules that come
-//!   back as they were are the old ones: they keep their counters and states.
-//! - **Pipes, instances of `nat` and settings** are not taken away first: packets wait in pipes, flows
-//!   are known to instances, and each of their commands says all that there is to say.
-//! - **States** are written where that is asked for, behind the rules that they hang on.
-//! - **A file that has lost its end** is refused: its first line says that there is a last one.
+//! # Design decisions
+//! - **Loading over a running firewall.** The file first removes rules, tables and `nptv6`
+//!   instances, so it loads into an empty firewall and over the one that wrote it. Rules that come
+//!   back unchanged are the old ones: they keep their counters and states.
+//! - **Pipes, `nat` instances and settings** are not removed first: packets wait in pipes,
+//!   instances know flows, and each of their commands is complete.
+//! - **States** are written on request, after the rules that they depend on.
+//! - **A truncated file** is refused: its first line announces a last one.
 //!
 //! Not for: counters of rules and flows of `nat`, which end with the program.
 
@@ -23,10 +23,10 @@ use slipring_ipfw::text::{
 
 use crate::dataplane::Dataplane;
 
-/// What only the engine knows.
+/// Configuration that only the engine has.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ShaperState {
-    /// The commands that make pipes, queues and schedulers.
+    /// The commands that create pipes, queues and schedulers.
     pub(crate) objects: Vec<ShaperConfig>,
     sysctls: String,
 }
@@ -42,7 +42,7 @@ fn sysctls_of<H: Copy>(shaper: &mut Dummynet<H>) -> String {
     shaper.sysctl("", None).unwrap_or_default()
 }
 
-/// What a saved file begins with: nothing is left that it would meet.
+/// First lines of a saved file: they remove what would conflict with it.
 const SAVE_HEADER: &str = "\
 # Written by `slipring ipfw save`; `slipring ipfw FILE` loads it, in place of what there is, if it is whole.
 flush
@@ -51,16 +51,17 @@ table all destroy
 nptv6 all destroy
 ";
 
-/// What it ends with: a file that has lost its end has half of the rules.
+/// Last line of a saved file; its absence marks a truncated one.
 const SAVE_TRAILER: &str = "# The end of what `slipring ipfw save` wrote.";
 
-/// The limit that a rule with `log` gets where it says none, as it is made: it comes after the rules.
+/// Default limit of rules with `log`, fixed when a rule is created; so it is written
+/// after the rules.
 const LOG_LIMIT_SYSCTL: &str = "net.inet.ip.fw.verbose_limit";
 
-/// What cannot be in it is said by a line that begins so.
+/// Marks a line about something that could not be saved.
 pub(crate) const NOT_SAVED_PREFIX: &str = "# Not kept: ";
 
-/// The line at which a text ends early that was written by [`text`].
+/// If `text` was written by [`text`] and is truncated, returns the line at which it ends.
 pub(crate) fn truncated_at(text: &str) -> Option<usize> {
     let head = SAVE_HEADER.split('\n').next().unwrap_or_default();
     let is_part_of_head = !text.is_empty() && head.starts_with(text);
@@ -72,7 +73,7 @@ pub(crate) fn truncated_at(text: &str) -> Option<usize> {
     is_cut.then(|| text.lines().count())
 }
 
-/// Commands that make what there is, each on a line; `states` are those that bring back states.
+/// Returns the commands that recreate the configuration, one a line; `states` restore the states.
 pub(crate) fn text(
     firewall: &mut Firewall,
     shaper: &ShaperState,
@@ -100,9 +101,9 @@ pub(crate) fn text(
     text
 }
 
-/// `limit` is that of logs, where it is not the usual one.
+/// Writes the rules. `limit` is the default limit of logs, if it is not the usual one.
 fn rules(text: &mut String, config: &IpfwConfig, limit: Option<&str>) {
-    // The last one is the default rule, which is there.
+    // The last one is the default rule, which always exists.
     let rules: Vec<_> = config.list.iter().take(config.list.len() - 1).collect();
     if rules.iter().any(|(entry, _)| entry.rule.log.is_some_and(|log| log.amount.is_none())) {
         line(text, format_args!("sysctl {LOG_LIMIT_SYSCTL}=0"));
@@ -120,7 +121,7 @@ fn rules(text: &mut String, config: &IpfwConfig, limit: Option<&str>) {
     }
 }
 
-/// Every set is said, so that none stays as it was.
+/// Lists every set, so that loading changes all of them.
 fn sets(config: &IpfwConfig) -> String {
     let of = |is_enabled: bool| {
         let sets = (0..RESERVED_SET).filter(move |&set| config.is_enabled(set) == is_enabled);
@@ -143,7 +144,7 @@ fn sysctls(firewall: &mut Firewall) -> String {
     firewall.execute(&all, 0, CommandFlags::default()).map(|reply| reply.text).unwrap_or_default()
 }
 
-/// Sysctls that are not as they are at first. What is only counted is no setting.
+/// Writes the sysctls that differ from their defaults, except mere counters.
 fn changed_sysctls(text: &mut String, usual: &str, now: &str) {
     const COUNTED_SYSCTLS: [&str; 4] = ["io_pkt", "tick_", "static_count", "dyn_count"];
     for (usual, now) in usual.lines().zip(now.lines()).filter(|(usual, now)| usual != now) {

@@ -1,4 +1,4 @@
-//! What requests mean to a running firewall.
+//! Answers requests to a running firewall.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use crate::explain;
 use crate::metrics;
 use crate::run::FirewallFigures;
 
-/// What `hello` answers under `program`: tells firewalls from other runs.
+/// `program` in the answer to `hello`: distinguishes firewalls from other runs.
 pub(crate) const PROGRAM_NAME: &str = "firewall";
-/// How long a client that monitors is kept waiting for something to tell.
+/// How long a monitoring client waits for new lines.
 const MAX_MONITOR_WAIT: Duration = Duration::from_secs(1);
-/// Rules come in one request, whole.
+/// A request carries all rules of a file.
 const MAX_REQUEST_BYTES: usize = 1 << 28;
 
-/// A run that can be asked.
+/// The control service of a run.
 pub(crate) struct FirewallService {
     pub(crate) name: Option<String>,
     pub(crate) control_plane: Arc<ControlPlane>,
@@ -49,10 +49,10 @@ impl FirewallService {
         Ok(json!(self.control_plane.execute(&order, now())))
     }
 
-    /// Log lines behind a number; waits a moment for some.
+    /// Returns log lines after a number; waits a moment if there are none.
     fn events(&self, request: &ControlRequest) -> Value {
         let seq = request.args.get("behind").and_then(Value::as_u64);
-        // The first question is from where on.
+        // The first request only asks where to start.
         let Some(seq) = seq else { return json!({ "last": self.events.watch(), "lines": [] }) };
         let late = self.events.events_after(seq, MAX_MONITOR_WAIT);
         let last = late.last().map_or(seq, |told| told.seq);
@@ -99,6 +99,6 @@ impl ControlService for FirewallService {
 
 /// Ends the program as TERM does.
 fn terminate() {
-    // One can always send oneself a signal.
+    // A process may always signal itself.
     let _ = kill_process(getpid(), Signal::TERM);
 }

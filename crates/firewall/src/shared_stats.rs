@@ -1,4 +1,4 @@
-//! What the threads show of themselves.
+//! Figures that the threads publish.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,33 +10,44 @@ pub(crate) struct SharedDataplaneStats {
     latest: Mutex<DataplaneStats>,
 }
 
-/// What is shown.
+/// A snapshot of a thread's figures.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct DataplaneStats {
     pub(crate) counters: DataplaneCounters,
-    /// Frames that wait for room at ports.
+    /// Frames that wait for room in transmit rings.
     pub(crate) pending_frames: u64,
-    /// States there are.
+    /// Number of dynamic states.
     pub(crate) states: u64,
-    /// Frames are checked as they go out, too.
+    /// Frames are also checked on output.
     pub(crate) checks_out: bool,
 }
 
 impl SharedDataplaneStats {
-    /// Shows how things stand, unless somebody reads right now.
+    /// Publishes the current figures, unless they are being read.
     pub(crate) fn publish(&self, join: &Dataplane, late: u64) {
         if let Ok(mut shown) = self.latest.try_lock() {
-            let states = join.firewall().states().len() as u64;
-            *shown = DataplaneStats {
-                counters: join.counters(),
-                pending_frames: late,
-                states,
-                checks_out: join.checks_out(),
-            };
+            *shown = DataplaneStats::of(join, late);
         }
+    }
+
+    /// Publishes the final figures, even if the previous ones are being read.
+    pub(crate) fn publish_final(&self, join: &Dataplane, late: u64) {
+        let mut shown = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        *shown = DataplaneStats::of(join, late);
     }
 
     pub(crate) fn snapshot(&self) -> DataplaneStats {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl DataplaneStats {
+    fn of(join: &Dataplane, late: u64) -> Self {
+        Self {
+            counters: join.counters(),
+            pending_frames: late,
+            states: join.firewall().states().len() as u64,
+            checks_out: join.checks_out(),
+        }
     }
 }

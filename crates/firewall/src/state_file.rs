@@ -1,4 +1,4 @@
-//! The file in which a firewall keeps its rules: it has one writer, and is always whole.
+//! The file in which a firewall saves its rules. It has one writer and is always complete.
 
 use std::fs;
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use slipring_cli::codes::{SR0003, SR0201};
 use slipring_cli::{Diagnostic, Failure};
 use slipring_native_proto::trust::FileLock;
 
-/// The file, locked for as long as this is there.
+/// The file, locked until this is dropped.
 #[derive(Debug)]
 pub(crate) struct StateFile {
     path: PathBuf,
@@ -16,8 +16,8 @@ pub(crate) struct StateFile {
 }
 
 impl StateFile {
-    /// Takes the file at `path`, which need not be there yet. The lock lies beside it, so that a
-    /// directory that is not there or not to be written to shows before the first frame.
+    /// Locks the file at `path`, which need not exist yet. The lock file is in the same directory,
+    /// so a missing or read-only directory fails before the first frame.
     pub(crate) fn lock(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         match FileLock::try_lock(&sibling_path(path, ".lock")) {
@@ -44,7 +44,7 @@ impl StateFile {
         &self.path
     }
 
-    /// Puts `text` in place of what the file holds: whole, or not at all.
+    /// Atomically replaces the contents of the file by `text`.
     pub(crate) fn write(&self, text: &str) -> io::Result<()> {
         let new = sibling_path(&self.path, ".new");
         let mut file = fs::File::create(&new)?;

@@ -1,4 +1,4 @@
-//! What other threads want done by the one that checks frames, between two bursts.
+//! Tasks from other threads, which the packet thread executes between two bursts.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,15 +11,15 @@ use slipring_ring::Doorbell;
 use crate::dataplane::{Dataplane, DataplaneNanos};
 use crate::deferred_output::DeferredOutput;
 
-/// Something to be done with the engine.
+/// A task that uses the engine.
 pub(crate) type DataplaneTask =
     Box<dyn FnOnce(&mut Dataplane, &mut DeferredOutput, DataplaneNanos) + Send>;
 
-/// A letter box. Its owner looks into it once per burst, which costs one load.
+/// The queue. Its owner checks it once per burst, which costs one load.
 #[derive(Default)]
 struct QueuedTasks {
     tasks: Vec<DataplaneTask>,
-    /// Nobody will look any more.
+    /// The owner executes no more tasks.
     is_closed: bool,
 }
 
@@ -41,19 +41,19 @@ impl TaskQueue {
         })
     }
 
-    /// Says that the rules to begin with hold: frames may be taken from now on.
+    /// Admits frames: the initial rules are in force.
     pub(crate) fn begin(&self) {
         self.has_begun.store(true, Ordering::Release);
-        // A bell that rings has a letter behind it: who reads that silences it.
+        // The doorbell never rings without a task: draining the queue clears it.
         self.push(Box::new(|_, _, _| ()));
     }
 
-    /// Whether frames may be taken.
+    /// Returns whether frames may be taken.
     pub(crate) fn has_begun(&self) -> bool {
         self.has_begun.load(Ordering::Acquire)
     }
 
-    /// Has `letter` done, unless the engine has ended.
+    /// Queues a task, unless the engine has ended.
     pub(crate) fn push(&self, letter: DataplaneTask) {
         let mut held = self.lock();
         if !held.is_closed {
@@ -63,34 +63,34 @@ impl TaskQueue {
         }
     }
 
-    /// Has `act` done; what it gives comes later, or never, where the engine has ended.
+    /// Queues `act`. The receiver gets its result, or an error if the engine has ended.
     pub(crate) fn submit<T: Send + 'static>(
         &self,
         act: impl FnOnce(&mut Dataplane, &mut DeferredOutput, DataplaneNanos) -> T + Send + 'static,
     ) -> Receiver<T> {
         let (answer, answered) = mpsc::channel();
         self.push(Box::new(move |join, aside, now| {
-            // Who asked may have given up.
+            // The caller may have given up.
             let _ = answer.send(act(join, aside, now));
         }));
         answered
     }
 
-    /// Everything that was posted.
+    /// Takes all queued tasks.
     #[inline]
     pub(crate) fn drain(&self) -> Vec<DataplaneTask> {
-        // Acquire: pairs with the Release in `post`; the lock orders all else.
+        // Acquire: pairs with the Release in `push`; the lock orders all else.
         if !self.has_some.load(Ordering::Acquire) {
             return Vec::new();
         }
-        // All under the lock, as in `post`: a bell that rings has a letter behind it.
+        // All under the lock, as in `push`: the doorbell never rings without a task.
         let mut held = self.lock();
         self.doorbell.clear();
         self.has_some.store(false, Ordering::Relaxed);
         mem::take(&mut held.tasks)
     }
 
-    /// Throws away what was posted, and what will be.
+    /// Discards all queued and all future tasks.
     pub(crate) fn close(&self) {
         let mut held = self.lock();
         held.is_closed = true;
@@ -101,7 +101,7 @@ impl TaskQueue {
         self.doorbell.as_fd()
     }
 
-    /// The list is whole at any time, also when a thread that held it panicked.
+    /// A poisoned lock is fine: the list is always consistent.
     fn lock(&self) -> MutexGuard<'_, QueuedTasks> {
         self.queued.lock().unwrap_or_else(PoisonError::into_inner)
     }

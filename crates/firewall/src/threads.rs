@@ -1,4 +1,4 @@
-//! The threads of a run: one between the ports, or one at the ports and some that check.
+//! The threads of a run: one between the ports, or one at the ports and several that check frames.
 
 use std::sync::Arc;
 
@@ -23,14 +23,14 @@ use crate::worker::{FirewallWorker, ForwardingOptions};
 /// The parent of the pipes between the threads.
 const WORKER_PIPE_PARENT: &str = "firewall_threads";
 
-/// What runs, and what others know of it.
+/// The tasks of all threads, with their queues and statistics.
 pub(crate) struct FirewallThreads {
     pub(crate) tasks: Vec<WorkerTask>,
     pub(crate) task_queues: Vec<Arc<TaskQueue>>,
     pub(crate) stats: Vec<Arc<SharedDataplaneStats>>,
 }
 
-/// The pipes between the ports and so many threads: both ends of one for each port.
+/// Returns the pipes between ports and threads: both ends of one for each port.
 pub(crate) fn worker_pipes(ports: usize, threads: u16) -> Vec<PortName> {
     if threads == 1 {
         return Vec::new();
@@ -42,7 +42,7 @@ pub(crate) fn worker_pipes(ports: usize, threads: u16) -> Vec<PortName> {
     (0..ports).flat_map(|port| [end(port, '{'), end(port, '}')]).collect()
 }
 
-/// Makes the threads over ports, behind which stand [`pipes`].
+/// Creates the threads over `ports`, which must be followed by those of [`worker_pipes`].
 pub(crate) fn threads(
     plan: &FirewallPlan,
     ports: Vec<Port>,
@@ -55,11 +55,11 @@ pub(crate) fn threads(
     let boards: Vec<Arc<SharedDataplaneStats>> = places.map(|_| Arc::default()).collect();
     let common = Arc::new(CrossThreadState::new()?);
     let manner = ForwardingOptions { burst: plan.burst, may_swap: !plan.copy };
-    // With several threads a lane has pipes, which all send; what stands behind them may not.
+    // Pipes can always send, so workers need the capabilities of the ports at their other end.
     let sends: Vec<_> = ports.iter().map(|port| port.info.caps.tx).collect();
     let lane = |place: DataplaneId, queues: Vec<PortQueues>| {
         let queues = queues.into_iter().zip(sends.iter().copied()).collect();
-        // It denies everything until it is handed what the desk has.
+        // It denies everything until it receives the rules of the control plane.
         let firewall = Firewall::new(seed.wrapping_add(place.into()));
         let join = Dataplane::new(firewall, seed, plan.map.clone(), plan.passes);
         let at = usize::from(place);
@@ -86,7 +86,8 @@ pub(crate) fn threads(
     Ok(FirewallThreads { tasks, task_queues: mails, stats: boards })
 }
 
-/// The queues of each port with the near ends of its pipes; the far ends for each thread, by port.
+/// Returns the queues of each port with the near ends of its pipes, and the far ends by
+/// thread and port.
 fn distribute_queues(
     mut ports: Vec<Port>,
     count: usize,
@@ -104,8 +105,8 @@ fn distribute_queues(
     (ports.into_iter().map(|port| port.queues).zip(near).collect(), lanes)
 }
 
-/// Why flows cannot be dealt out under these rules, if they cannot: what a rule counts or translates
-/// would be known to one thread only.
+/// Returns why flows cannot be distributed under these rules, if they cannot: only one thread would
+/// know what a rule counts or translates.
 pub(crate) fn distribution_obstacle(config: &IpfwConfig) -> Option<String> {
     config.list.iter().find_map(|(entry, _)| {
         let rule = &entry.rule;

@@ -1,5 +1,5 @@
-//! Answers as values, for `--json`: what listings say, with times in nanoseconds, rates in bits per
-//! second and lengths in bytes. What changes something answers with its text alone.
+//! Answers for `--json`: listings as values, with times in nanoseconds, rates in bits per second
+//! and lengths in bytes. Commands that change something answer with their text alone.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -22,7 +22,7 @@ use slipring_model::aqm::{CoDelSpec, FairSpec, PieSpec};
 
 use crate::control_plane::protocol;
 
-/// What a command answers, which said `text`; `shown` is what a listing of pipes told.
+/// Returns the answer to a command that printed `text`; `shown` is a listing of pipes.
 pub(crate) fn answer(
     master: &Firewall,
     command: &IpfwCommand,
@@ -53,7 +53,7 @@ pub(crate) fn answer(
     json!({ name: value, "text": text })
 }
 
-/// Every rule with its counters.
+/// Returns every rule with its counters.
 fn rules(master: &Firewall, set: Option<u8>, is_meant: impl Fn(u16) -> bool) -> Value {
     let config = master.config();
     let all = config.list.iter();
@@ -125,7 +125,7 @@ fn sets(master: &Firewall) -> Value {
     json!({ "enabled": enabled, "disabled": disabled })
 }
 
-/// From lines like `name: 5` and `name: 5 -> 6`.
+/// Parses lines like `name: 5` and `name: 5 -> 6`.
 fn sysctls(text: &str) -> Value {
     let line = |line: &str| {
         let (name, value) = line.split_once(": ")?;

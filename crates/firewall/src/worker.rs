@@ -1,4 +1,4 @@
-//! The loop of a firewall's thread: from the rings of all ports through the rules and back.
+//! The loop of a firewall thread: from the rings of all ports through the rules and back.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -19,20 +19,20 @@ use crate::deferred_output::DeferredOutput;
 use crate::shared_stats::SharedDataplaneStats;
 use crate::task_queue::TaskQueue;
 
-/// How long before a frame is due a sleep ends; what is left is spun.
+/// A sleep ends this long before a frame is due; the rest is spent spinning.
 const WAKE_MARGIN_NS: DataplaneNanos = 30_000;
 /// How long frames may take to leave at the end.
 const DRAIN_TIMEOUT_NS: DataplaneNanos = 100_000_000;
-/// Most frames that wait for room at a port.
+/// Most frames that wait for room in the transmit ring of a port.
 const MAX_PENDING_FRAMES: usize = 1024;
 
-/// A port's queues, and frames that found no room there.
+/// A port's queues, and frames that did not fit into them.
 struct WorkerPort {
     queues: Vec<BatchedTxQueue>,
     pending: VecDeque<Vec<u8>>,
     /// A frame at another port waits for room here.
     is_waited_for: bool,
-    /// The port can send: a capture that is read cannot, nor can a monitor.
+    /// The port can send; a capture that is read and a monitor cannot.
     can_send: bool,
 }
 
@@ -42,7 +42,7 @@ impl WorkerPort {
         Self { queues, pending: VecDeque::new(), is_waited_for: false, can_send }
     }
 
-    /// Sends a copy behind those that wait, if there are not too many.
+    /// Sends a copy after those that wait, unless too many do.
     fn copy_out(&mut self, frame: &[u8]) -> Result<(), DataplaneLoss> {
         if !self.can_send {
             return Err(DataplaneLoss::NoTx);
@@ -65,13 +65,13 @@ impl WorkerPort {
 
     fn has_room(&mut self, queue: usize, slots: u32) -> bool {
         let at = queue % self.queues.len();
-        // What cannot be sent at all is not waited for.
+        // A port that cannot send never blocks others.
         let fits = !self.can_send || self.pending.is_empty() && self.queues[at].has_room(slots);
         self.is_waited_for |= !fits;
         fits
     }
 
-    /// How many frames of one slot have room, of so many.
+    /// Returns how many single-slot frames fit, at most `most`.
     fn room(&mut self, queue: usize, most: u32) -> u32 {
         let at = queue % self.queues.len();
         let room = match self.pending.is_empty() {
@@ -84,7 +84,7 @@ impl WorkerPort {
     }
 }
 
-/// The ports, for frames that no longer lie in a ring.
+/// The ports, for frames that are no longer in a ring.
 struct PortOutput<'s> {
     ports: &'s mut [WorkerPort],
     deferred: &'s mut DeferredOutput,
@@ -108,7 +108,7 @@ impl DataplaneOutput for PortOutput<'_> {
     }
 }
 
-/// Frames of one slot each, in an rx ring.
+/// Single-slot frames in an rx ring.
 struct SingleSlotFrames<'r> {
     rx: &'r mut RxRing,
     first: u32,
@@ -136,28 +136,28 @@ impl FrameBatch for SingleSlotFrames<'_> {
     }
 }
 
-/// What one thread has.
+/// Checks and forwards frames in one thread.
 pub(crate) struct FirewallWorker {
     ports: Vec<WorkerPort>,
     dataplane: Dataplane,
     task_queue: Arc<TaskQueue>,
     stats: Arc<SharedDataplaneStats>,
     deferred: DeferredOutput,
-    /// Slots taken at most at a time.
+    /// Most slots that are taken at once.
     burst: u32,
     may_swap: bool,
-    /// By port: a frame waits there for room elsewhere.
+    /// By port: a frame in its rx ring waits for room at another port.
     blocked: Vec<bool>,
     scratch: Vec<u8>,
     egress_ports: Vec<Option<PortIndex>>,
-    /// With other threads.
+    /// The link to other threads.
     cross_thread: Option<CrossThreadLink>,
     is_timer_slack_set: bool,
-    /// Frames have been let in.
+    /// Frames have been admitted.
     admits_frames: bool,
 }
 
-/// How frames are moved.
+/// How frames are forwarded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ForwardingOptions {
     pub(crate) burst: u32,
@@ -165,7 +165,7 @@ pub(crate) struct ForwardingOptions {
 }
 
 impl FirewallWorker {
-    /// A lane over the queues of each port, with whether that can send.
+    /// Creates a worker over the queues of each port, with whether that port can send.
     pub(crate) fn new(
         ports: Vec<(Vec<Box<dyn Queue>>, bool)>,
         dataplane: Dataplane,
@@ -192,13 +192,13 @@ impl FirewallWorker {
         }
     }
 
-    /// The same as one of several, to which another thread deals frames.
+    /// Makes this worker one of several that receive frames from a distributor.
     pub(crate) fn with_cross_thread(mut self, shared: CrossThreadLink) -> Self {
         self.cross_thread = Some(shared);
         self
     }
 
-    /// Shows the frames of one queue to the rules; how many slots they had.
+    /// Checks the frames of one queue. Returns how many slots they used.
     fn process_rx(&mut self, from: usize, queue: usize, time: DataplaneNanos) -> u32 {
         let rx = self.ports[from].queues[queue].queue.rings().rx;
         let end = whole_frames(rx, self.burst);
@@ -221,8 +221,8 @@ impl FirewallWorker {
         at
     }
 
-    /// Shows frames of one slot to the rules, all that stand together and have room wherever they
-    /// may go; how many.
+    /// Checks consecutive single-slot frames, as many as fit at every possible output port. Returns
+    /// how many.
     fn process_single_slots(
         &mut self,
         from: usize,
@@ -256,7 +256,7 @@ impl FirewallWorker {
         count
     }
 
-    /// The same with a frame of several slots: its slots, or 0 where it has no room.
+    /// Checks a frame of several slots. Returns its slots, or 0 if it does not fit.
     fn process_multi_slot(
         &mut self,
         from: usize,
@@ -279,16 +279,16 @@ impl FirewallWorker {
         slots
     }
 
-    /// Whether there is room wherever a frame of this port goes.
+    /// Returns whether there is room at every output port of this port.
     fn can_forward(&mut self, from: usize, queue: usize, slots: u32) -> bool {
         let Self { dataplane: join, ports: sides, .. } = self;
         let targets = join.map().targets(from as PortIndex);
         targets.iter().all(|&to| sides[usize::from(to)].has_room(queue, slots))
     }
 
-    /// Sends a frame of an rx ring on: its buffer, where that is possible.
+    /// Forwards a frame of an rx ring, by swapping its buffer if possible.
     fn forward(&mut self, from: usize, queue: usize, (at, slots): (u32, u32), to: usize) {
-        // Frames in several slots may have been changed where they were gathered.
+        // A frame of several slots may have been changed in the scratch buffer, so that is copied.
         let Ok([source, target]) = self.ports.get_disjoint_mut([from, to]) else {
             return self.forward_copy(from, queue, (at, slots), to);
         };
@@ -319,7 +319,7 @@ impl FirewallWorker {
         }
     }
 
-    /// Does what other threads asked for.
+    /// Executes the tasks of other threads.
     fn run_tasks(&mut self, time: DataplaneNanos) {
         for letter in self.task_queue.drain() {
             letter(&mut self.dataplane, &mut self.deferred, time);
@@ -342,7 +342,7 @@ impl FirewallWorker {
         self.ports.iter().map(|side| side.pending.len() as u64).sum()
     }
 
-    /// Passes one burst of each queue on, and what was due.
+    /// Forwards one burst of each queue, and what is due.
     fn forward_bursts(&mut self) -> Result<u32, RunError> {
         for side in &mut self.ports {
             side.queues.iter_mut().try_for_each(BatchedTxQueue::reclaim)?;
@@ -372,7 +372,7 @@ impl PollLoop for FirewallWorker {
         boxes.map(|outbox| outbox.queue.as_ref()).collect()
     }
 
-    /// Reads letters, and passes frames on once they may be taken.
+    /// Executes tasks, and forwards frames once they are admitted.
     fn step(&mut self) -> Result<u32, RunError> {
         self.run_tasks(now());
         if !self.task_queue.has_begun() {
@@ -383,7 +383,7 @@ impl PollLoop for FirewallWorker {
             self.cross_thread.iter().for_each(|shared| shared.common.begin());
         }
         let moved = self.forward_bursts();
-        // Also of a step that a lost port ends.
+        // Publish even if a lost port ends this step.
         self.stats.publish(&self.dataplane, self.pending_frames());
         moved
     }
@@ -394,7 +394,7 @@ impl PollLoop for FirewallWorker {
 
     fn before_wait(&mut self) -> Duration {
         if !self.is_timer_slack_set {
-            // Without it the kernel may end each sleep up to 50 us late.
+            // Without it, the kernel may end each sleep up to 50 us late.
             let _ = set_current_timer_slack(NonZeroU64::new(1));
             self.is_timer_slack_set = true;
         }
@@ -403,12 +403,12 @@ impl PollLoop for FirewallWorker {
         Duration::from_nanos(due.saturating_sub(now())).min(MAX_SLEEP)
     }
 
-    /// Whether a port will bring no more frames, and those that came have left.
+    /// Returns whether a port has ended and all received frames have left.
     fn is_finished(&mut self) -> bool {
         let mut boxes = self.ports.iter_mut().flat_map(|side| &mut side.queues);
         let ended = match &self.cross_thread {
             Some(shared) => {
-                // What was dealt out before the end was said is there after a sync.
+                // After a sync, everything distributed before the end is visible.
                 let is_read = |outbox: &mut BatchedTxQueue| {
                     outbox.queue.rx_sync().is_err() || outbox.queue.rings().rx.avail() == 0
                 };
@@ -424,7 +424,7 @@ impl PollLoop for FirewallWorker {
             && self.pending_frames() == 0
     }
 
-    /// Lets frames that are on their way out leave, for a bounded time. Those in pipes stay there.
+    /// Flushes outgoing frames for a bounded time. Those in pipes stay there.
     fn drain(&mut self) -> Result<(), RunError> {
         self.task_queue.close();
         let until = now() + DRAIN_TIMEOUT_NS;
@@ -438,7 +438,7 @@ impl PollLoop for FirewallWorker {
             }
         }
         self.update_stats();
-        self.stats.publish(&self.dataplane, self.pending_frames());
+        self.stats.publish_final(&self.dataplane, self.pending_frames());
         if let Some(shared) = &self.cross_thread {
             shared.common.mark_finished();
         }

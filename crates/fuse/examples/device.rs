@@ -1,7 +1,7 @@
-//! Serves the device on the directory that is the first argument, until standard input ends; by
-//! io_uring where the second argument is `uring`.
+//! Serves the device on the directory given as first argument until standard input ends; by
+//! io_uring if the second argument is `uring`.
 //!
-//! The whole of a front: `slipring daemon` does the same with flags, a link and signals.
+//! This is a complete front end: `slipring daemon` adds flags, a link and signals.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use slipring_fuse::{FuseConfig, FuseDevice, Permissions, UringMode};
 use slipring_netmap::{Adapter, AdapterRequest, Errno, MemoryParams, Netmap, Parameters, Provider};
 
-/// No NICs and no switches: pipes need neither.
+/// Provides no NICs and no switches: pipes need neither.
 #[derive(Debug)]
 struct PipesOnly;
 
@@ -35,6 +35,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}", door.path().display());
     io::stdin().read_to_end(&mut Vec::new())?;
     door.close();
-    // A client that is still there must not keep the process.
+    // A client that still has it open must not keep the process alive.
     std::process::exit(0);
 }

@@ -1,18 +1,18 @@
-//! Where calls are performed that may wait for a client: a few threads per user, made as needed.
+//! Performs calls that may wait for a client, in a few threads per user, started as needed.
 //!
-//! A client may hand us an address that never yields its page. That costs one of its own user's
-//! threads, and in the end this user's calls wait for each other; nobody else's do.
+//! A client may pass an address whose page never arrives. That blocks one of its user's threads,
+//! and in the end this user's calls wait for each other; other users' calls do not.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Calls of one user that are performed at the same time.
+/// Number of calls of one user that run at the same time.
 const MAX_THREADS_PER_USER: usize = 8;
 
 type BlockingCall = Box<dyn FnOnce() + Send>;
 
-/// All desks.
+/// The threads and queued calls of all users.
 #[derive(Default)]
 pub(crate) struct BlockingPool {
     users: Mutex<HashMap<u32, UserCalls>>,
@@ -31,7 +31,7 @@ impl std::fmt::Debug for BlockingPool {
 }
 
 impl BlockingPool {
-    /// Performs `call` soon, in another thread.
+    /// Runs `call` in another thread, after this user's earlier calls have started.
     pub(crate) fn submit(self: &Arc<Self>, uid: u32, call: impl FnOnce() + Send + 'static) {
         let mut users = self.lock();
         let lane = users.entry(uid).or_default();
@@ -44,12 +44,12 @@ impl BlockingPool {
         let desk = self.clone();
         let spawned = thread::Builder::new().name("door-desk".into()).spawn(move || desk.work(uid));
         if spawned.is_err() {
-            // No thread to be had: better late than never.
+            // Without a thread, run the calls in this one: late is better than never.
             self.work(uid);
         }
     }
 
-    /// Performs what waits, until nothing does.
+    /// Runs the user's queued calls until none is left.
     fn work(&self, uid: u32) {
         while let Some(call) = self.next(uid) {
             call();

@@ -1,9 +1,9 @@
-//! The process that makes a call: its memory and its network namespace, found by its thread's
-//! number.
+//! The process that makes a call: its memory and its network namespace, found by thread id.
 //!
-//! A thread's number is a weak name: a killed caller's may belong to another process by the time
-//! we look. So what is found is held by a descriptor, which stays with that address space even
-//! through an exec, and then must have the caller's user id and be no younger than the call.
+//! A thread id is a weak reference: after the caller was killed, the id may belong to another
+//! process by the time we look. So the result is held by a descriptor, which stays with that
+//! address space even across an exec. Only then do we check that the thread has the caller's user
+//! id and did not start after the call.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -20,7 +20,7 @@ use slipring_netmap::{CallerMemory, Cancel, Errno, Opener, SharedPages};
 use crate::namespaces::Namespaces;
 use crate::pages;
 
-/// Any thread, not only the first of its process (Linux 6.9, as passthrough).
+/// Accepts any thread, not only a thread-group leader (Linux 6.9, like passthrough).
 const PIDFD_THREAD: PidfdFlags = PidfdFlags::from_bits_retain(0o200);
 
 /// A caller whose identity has been checked.
@@ -34,7 +34,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// The memory of the thread `tid` of user `uid`, which has called before now.
+    /// Opens the memory of thread `tid` of user `uid`, which made its call before now.
     pub(crate) fn open(tid: u32, uid: u32) -> Result<Self, Errno> {
         let called = boot_time();
         if tid == 0 {
@@ -46,7 +46,7 @@ impl Caller {
         Ok(Self { memory, cancel: None, tid, uid, called })
     }
 
-    /// Whose call ends when `cancel` is told to.
+    /// Ends the call when `cancel` is requested.
     pub(crate) fn with_cancel(self, cancel: Arc<Cancel>) -> Self {
         Self { cancel: Some(cancel), ..self }
     }
@@ -67,7 +67,7 @@ impl CallerMemory for Caller {
         let process =
             process.map_err(|error| errno_of(&error.into(), Errno::NOMEM, Errno::FAULT))?;
         let pages = pages::shared(&process, addr, len)?;
-        // Afterwards, as in `of`: it may have been another's.
+        // Checked afterwards, as in `open`: the id may have been another process's.
         check(self.tid, self.uid, self.called)?;
         Ok(pages)
     }
@@ -77,7 +77,7 @@ impl CallerMemory for Caller {
         let lack = |error: Errno| errno_of(&error.into(), Errno::NOMEM, Errno::BADF);
         let thread = pidfd_open(tid, PIDFD_THREAD).map_err(lack)?;
         let own = pidfd_getfd(thread, number, PidfdGetfdFlags::empty()).map_err(lack)?;
-        // Afterwards, as in `of`.
+        // Checked afterwards, as in `open`.
         check(self.tid, self.uid, self.called)?;
         let kind = fs::read_link(format!("/proc/self/fd/{}", own.as_raw_fd()));
         let is_eventfd = kind.is_ok_and(|kind| kind.as_os_str() == "anon_inode:[eventfd]");
@@ -89,7 +89,7 @@ impl CallerMemory for Caller {
     }
 }
 
-/// The memory of a call that has a number.
+/// The memory of a call, with the call's number.
 pub(crate) struct CallMemory<M>(pub(crate) M, pub(crate) u64);
 
 impl<M: CallerMemory> CallerMemory for CallMemory<M> {
@@ -118,7 +118,7 @@ impl<M: CallerMemory> CallerMemory for CallMemory<M> {
     }
 }
 
-/// For calls that touch no memory beside their argument.
+/// For calls that access no memory except their argument.
 pub(crate) struct NoTaskMemory;
 
 impl CallerMemory for NoTaskMemory {
@@ -131,10 +131,10 @@ impl CallerMemory for NoTaskMemory {
     }
 }
 
-/// Where the thread's names are.
+/// Returns the network namespace and groups of the thread.
 ///
 /// # Errors
-/// [`Errno::NFILE`]: there is no descriptor to be had. Others where it is not the user's thread.
+/// [`Errno::NFILE`]: no descriptor is available. Other errors if it is not the user's thread.
 pub(crate) fn opener(namespaces: &Namespaces, tid: u32, uid: u32) -> Result<Opener, Errno> {
     let called = boot_time();
     let (netns, netns_fd) = namespaces.of(tid, uid)?;
@@ -143,8 +143,8 @@ pub(crate) fn opener(namespaces: &Namespaces, tid: u32, uid: u32) -> Result<Open
     Ok(Opener { netns, netns_fd: Some(netns_fd), gids: gids(&status) })
 }
 
-/// What to answer where a file of the caller's cannot be opened: that is his fault, unless it is we
-/// who lack something.
+/// Maps the error of opening a file of the caller: `lack` if we are short of a resource, else
+/// `fault`.
 pub(crate) fn errno_of(error: &io::Error, lack: Errno, fault: Errno) -> Errno {
     match Errno::from_io_error(error) {
         Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => lack,
@@ -152,7 +152,7 @@ pub(crate) fn errno_of(error: &io::Error, lack: Errno, fault: Errno) -> Errno {
     }
 }
 
-/// Whether the thread is the user's and was there when it is said to have called; its status.
+/// Checks that the thread is the user's and existed at the time of its call; returns its status.
 fn check(tid: u32, uid: u32, called: Duration) -> Result<String, Errno> {
     let read = |name| {
         let text = fs::read_to_string(format!("/proc/{tid}/{name}"));
@@ -163,13 +163,13 @@ fn check(tid: u32, uid: u32, called: Duration) -> Result<String, Errno> {
     if right { Ok(status) } else { Err(Errno::FAULT) }
 }
 
-/// The fourth of `Uid:`, by which files are opened.
+/// The fourth number of `Uid:`, the file system user id.
 fn fs_uid(status: &str) -> Option<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_whitespace().nth(3)?.parse().ok()
 }
 
-/// Its group, by which files are opened, and the others that it is in.
+/// The file system group id and the supplementary groups.
 fn gids(status: &str) -> Vec<u32> {
     let line = |name| status.lines().find_map(move |line| line.strip_prefix(name));
     let own = line("Gid:").and_then(|ids| ids.split_whitespace().nth(3));
@@ -177,7 +177,7 @@ fn gids(status: &str) -> Vec<u32> {
     own.into_iter().chain(others).filter_map(|id| id.parse().ok()).collect()
 }
 
-/// When it was started, since boot: field 22, counted behind the name in parentheses.
+/// Time from boot to the thread's start: field 22 of `stat`, counted from after the name.
 fn started(stat: &str) -> Option<Duration> {
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks: u64 = fields.split_whitespace().nth(19)?.parse().ok()?;

@@ -1,30 +1,30 @@
-//! Files that are being closed. A program's `close` returns before we are told of it, so what it
-//! binds next would meet what it has just given up: a request waits for the closes of its own user
-//! that have begun before it.
+//! Files that are being closed. A program's `close` returns before we learn of it, so its next bind
+//! could meet the port that it has just released. A request therefore waits for earlier closes of
+//! the same user.
 //!
-//! A close takes time by what it gives back: a list of a hundred thousand buffers, or an interface.
-//! It is done at a desk of its own, so that no worker is kept from others by it; it waits for
-//! nobody, so whoever waits for it waits for work that ends.
+//! The time of a close depends on what it gives back: a list of a hundred thousand buffers, or an
+//! interface. Closes run in their own blocking pool, so they block no worker. A close waits for no
+//! client, so waiting for one always ends.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Closes under way.
+/// Closes in progress.
 #[derive(Debug, Default)]
 pub(crate) struct CloseTracker {
     pending: Mutex<PendingCloses>,
     changed: Condvar,
 }
 
-/// Users, by the number of the close.
+/// The users of the closes in progress, by close number.
 #[derive(Debug, Default)]
 struct PendingCloses {
     users: BTreeMap<u64, u32>,
-    /// The number of the next.
+    /// The number of the next close.
     next_number: u64,
 }
 
-/// A close, until it is dropped.
+/// A close in progress; it ends when dropped.
 #[derive(Debug)]
 pub(crate) struct PendingClose {
     tracker: Arc<CloseTracker>,
@@ -32,7 +32,7 @@ pub(crate) struct PendingClose {
 }
 
 impl CloseTracker {
-    /// A close of the user's begins.
+    /// Begins a close for a user.
     pub(crate) fn begin(self: &Arc<Self>, uid: u32) -> PendingClose {
         let mut under_way = self.lock();
         let number = under_way.next_number;
@@ -41,12 +41,12 @@ impl CloseTracker {
         PendingClose { tracker: self.clone(), number }
     }
 
-    /// Waits for the user's closes that have begun.
+    /// Waits for the user's closes that have already begun.
     pub(crate) fn wait(&self, uid: u32) {
         self.wait_while(|user| user == uid);
     }
 
-    /// Waits for everybody's closes that have begun.
+    /// Waits for all users' closes that have already begun.
     pub(crate) fn wait_for_all(&self) {
         self.wait_while(|_| true);
     }
@@ -102,7 +102,7 @@ mod tests {
         let (begun, has_begun) = channel();
         let waiting = closing.clone();
         let thread = std::thread::spawn(move || {
-            // What is asked of each close while it is waited for tells that the wait has begun.
+            // The predicate runs once the wait has begun, so this message shows that it has.
             waiting.wait_while(|_| begun.send(()).is_ok());
         });
         has_begun.recv().unwrap();

@@ -1,11 +1,11 @@
-//! `/dev/netmap`: a symbolic link to the device, where there is no real one.
+//! `/dev/netmap`: a symbolic link to the device, unless a real one exists.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-/// A link that is removed when it is dropped, if it still is ours.
+/// A link that is removed on drop, if it is still ours.
 #[derive(Debug)]
 pub struct DeviceLink {
     link: PathBuf,
@@ -13,16 +13,16 @@ pub struct DeviceLink {
 }
 
 impl DeviceLink {
-    /// Makes `link` lead to `target`. A link that leads nowhere any more, or to the same target,
-    /// is replaced.
+    /// Creates the symbolic link `link` to `target`. A dangling link, or one to the same target, is
+    /// replaced.
     ///
     /// # Errors
-    /// `AlreadyExists` where something else is: a real device is never replaced.
+    /// `AlreadyExists` if anything else is there: a real device is never replaced.
     pub fn new(link: &Path, target: &Path) -> io::Result<Self> {
         let old = fs::symlink_metadata(link);
         let is_link = old.as_ref().is_ok_and(|old| old.file_type().is_symlink());
         let ours = is_link && fs::read_link(link).is_ok_and(|leads| leads == target);
-        // Ours is not followed: it leads into the mount that is served here.
+        // Our own link is not followed: it leads into the mount that is served here.
         if ours || is_link && fs::metadata(link).is_err() {
             fs::remove_file(link)?;
         }
@@ -34,7 +34,7 @@ impl DeviceLink {
 impl Drop for DeviceLink {
     fn drop(&mut self) {
         if fs::read_link(&self.link).is_ok_and(|leads| leads == self.target) {
-            // A link that cannot be removed leads nowhere and is replaced at the next start.
+            // A link that cannot be removed is dangling and is replaced at the next start.
             let _ = fs::remove_file(&self.link);
         }
     }

@@ -1,4 +1,4 @@
-//! Nodes and open files, by the numbers that the kernel has for them.
+//! Nodes and open files, by the kernel's numbers.
 
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
@@ -10,27 +10,27 @@ use slipring_netmap::{Domain, Errno, FdStore, OpenHandle, Parameters};
 use crate::parameters;
 use crate::sys;
 
-/// What one user finds under the device's name.
+/// An open node: what one user sees under the device's name.
 #[derive(Debug, Clone)]
 pub(crate) struct FuseNode {
     pub(crate) uid: u32,
     pub(crate) domain: Arc<Domain>,
     pub(crate) backing: i32,
-    /// Files that are open on it.
+    /// Number of files open on it.
     opens: usize,
 }
 
-/// A node that the kernel knows and nobody has open: there is no memory behind it.
+/// A node that the kernel knows and no program has open: no memory backs it.
 #[derive(Debug, Clone, Copy)]
 struct IdleFuseNode {
     uid: u32,
     lookups: u64,
 }
 
-/// Words of a domain in which the front keeps what it has to know of the node, in the order in
-/// which they are written: the number of a node says that it is there.
+/// Words of a domain in which this crate persists the node, in the order in which they are written.
+/// The node exists if its number is not 0.
 const BACKING_WORD: usize = 0;
-/// How often the kernel has looked it up and not forgotten it.
+/// Number of lookups that the kernel has not forgotten.
 const LOOKUPS_WORD: usize = 1;
 const NUMBER_WORD: usize = 2;
 
@@ -39,10 +39,10 @@ impl FuseNode {
         self.domain.front_word(LOOKUPS_WORD)
     }
 
-    /// Takes the memory from behind it.
+    /// Detaches the backing memory.
     fn close_backing(&self, device: BorrowedFd<'_>) {
         self.domain.front_word(NUMBER_WORD).store(0, Ordering::Relaxed);
-        // The number is the connection's; it ends with that at the latest.
+        // The id belongs to the connection and ends with it at the latest.
         let _ = sys::close_backing(device, self.backing);
     }
 }
@@ -52,24 +52,24 @@ impl FuseNode {
 pub(crate) struct FuseNodes {
     store: Option<Arc<dyn FdStore>>,
     table: Mutex<NodeTable>,
-    /// Those of users without a node in which something goes on: interfaces in switches.
+    /// Domains without a node that still own something, such as interfaces in switches.
     lasting: Mutex<Vec<Arc<Domain>>>,
-    /// All that somebody has, whichever way he came.
+    /// All domains in use, by FUSE or the native socket API.
     domains: Mutex<Vec<Weak<Domain>>>,
     parameters: Arc<Parameters>,
 }
 
-/// Each user has one node at most, in one of the two.
+/// Each user has at most one node, in one of the two maps.
 #[derive(Debug)]
 struct NodeTable {
     open: HashMap<u64, FuseNode>,
     idle: HashMap<u64, IdleFuseNode>,
-    /// The next number. None is given twice, so that a late message cannot mean a newer node.
+    /// The next number. Numbers are never reused, so a late message cannot refer to a newer node.
     next: u64,
 }
 
 impl NodeTable {
-    /// Takes the memory from behind a node.
+    /// Detaches the memory of a node.
     fn retire(&mut self, device: BorrowedFd<'_>, number: u64) {
         let Some(node) = self.open.remove(&number) else { return };
         let lookups = node.lookups().load(Ordering::Relaxed);
@@ -87,7 +87,7 @@ struct IdTable<T> {
 }
 
 impl FuseNodes {
-    /// None yet; their numbers begin behind `base`.
+    /// Creates an empty table whose node numbers start above `base`.
     pub(crate) fn new(
         parameters: Arc<Parameters>,
         base: u64,
@@ -104,7 +104,7 @@ impl FuseNodes {
         }
     }
 
-    /// Takes a domain over, with so many open files, as the previous process had it.
+    /// Adopts a domain of the previous daemon, with its number of open files.
     pub(crate) fn adopt(&self, domain: Arc<Domain>, opens: usize) {
         self.lock_domains().push(Arc::downgrade(&domain));
         let word = |i: usize| domain.front_word(i).load(Ordering::Acquire);
@@ -117,7 +117,8 @@ impl FuseNodes {
         }
     }
 
-    /// The number of the node of `uid`, made if it is not there. Looking costs no memory.
+    /// Returns the number of the node of `uid`, creating it if needed. A lookup takes no memory of
+    /// the domain.
     pub(crate) fn look_up(&self, uid: u32) -> u64 {
         let mut table = self.lock();
         if let Some((&number, node)) = table.open.iter().find(|(_, node)| node.uid == uid) {
@@ -134,13 +135,13 @@ impl FuseNodes {
         number
     }
 
-    /// The node of this number, if there is memory behind it.
+    /// Returns the node of this number if it is open.
     pub(crate) fn get(&self, number: u64) -> Option<FuseNode> {
         self.lock().open.get(&number).cloned()
     }
 
-    /// A file of `uid` is being opened on the node of this number; there is memory behind it from
-    /// now until the last [`Self::close`].
+    /// Counts a file that `uid` opens on the node of this number. Memory backs the node from now
+    /// until the last [`Self::close`].
     pub(crate) fn open(
         &self,
         device: BorrowedFd<'_>,
@@ -152,7 +153,7 @@ impl FuseNodes {
             node.opens += 1;
             return Ok(node.clone());
         }
-        // Looked up by somebody else, or not at all: the kernel looks again.
+        // Looked up by another user, or not at all: ESTALE makes the kernel look it up again.
         let idle = table.idle.get(&number).copied().filter(|node| node.uid == uid);
         let IdleFuseNode { lookups, .. } = idle.ok_or(Errno::STALE)?;
         let domain = self.domain(uid)?;
@@ -167,8 +168,8 @@ impl FuseNodes {
         Ok(node)
     }
 
-    /// A file on the node of this number is closed. With the last one the user's memory goes, also
-    /// what he touched beside his ports, unless something of his lasts.
+    /// Closes a file on the node of this number. The last close frees the user's memory, including
+    /// what was touched outside ports, unless something of the user's outlives its files.
     pub(crate) fn close(&self, device: BorrowedFd<'_>, number: u64) {
         let mut table = self.lock();
         let Some(node) = table.open.get_mut(&number) else { return };
@@ -181,7 +182,7 @@ impl FuseNodes {
         self.lock_lasting().retain(|one| one.is_lasting());
     }
 
-    /// Lets the memory go of users who have nothing open, and nothing that lasts any more.
+    /// Frees the memory of users who have no files open and own nothing that outlives them.
     pub(crate) fn release_unused(&self, device: BorrowedFd<'_>) {
         let mut table = self.lock();
         let idle = |node: &FuseNode| node.opens == 0 && !node.domain.is_lasting();
@@ -192,7 +193,7 @@ impl FuseNodes {
         self.lock_lasting().retain(|one| one.is_lasting());
     }
 
-    /// The kernel does not know the node any more by so many lookups.
+    /// Subtracts `lookups` from the kernel's references to the node.
     pub(crate) fn forget(&self, device: BorrowedFd<'_>, number: u64, lookups: u64) {
         let mut table = self.lock();
         if let Some(node) = table.idle.get_mut(&number) {
@@ -212,7 +213,7 @@ impl FuseNodes {
         }
     }
 
-    /// That of `uid`, made if there is none.
+    /// Returns the domain of `uid`, creating it if needed.
     pub(crate) fn domain(&self, uid: u32) -> Result<Arc<Domain>, Errno> {
         let mut known = self.lock_domains();
         let mut there = known.iter().filter_map(Weak::upgrade);
@@ -225,7 +226,7 @@ impl FuseNodes {
         Ok(domain)
     }
 
-    /// Somebody has no more to do with `domain` who did not come by a node.
+    /// Releases a domain that was used without a node.
     pub(crate) fn release_domain(&self, domain: Arc<Domain>) {
         let mut kept = self.lock_lasting();
         kept.retain(|one| one.uid() != domain.uid() && one.is_lasting());
@@ -242,7 +243,7 @@ impl FuseNodes {
         self.lasting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All domains that are there.
+    /// Returns all domains in use.
     pub(crate) fn domains(&self) -> Vec<Arc<Domain>> {
         self.lock_domains().iter().filter_map(Weak::upgrade).collect()
     }
@@ -252,24 +253,24 @@ impl FuseNodes {
     }
 }
 
-/// All open files.
+/// All open files, by handle.
 #[derive(Debug)]
 pub(crate) struct OpenFiles(RwLock<IdTable<Arc<OpenHandle>>>);
 
 impl OpenFiles {
-    /// None yet; their numbers begin behind `base`.
+    /// Creates an empty table whose handles start above `base`.
     pub(crate) fn new(base: u64) -> Self {
         Self(RwLock::new(IdTable { entries: HashMap::new(), next: base + 1 }))
     }
 
-    /// A number for a file that is being opened.
+    /// Allocates a handle for a file that is being opened.
     pub(crate) fn next_handle(&self) -> u64 {
         let mut files = self.0.write().unwrap_or_else(PoisonError::into_inner);
         files.next += 1;
         files.next - 1
     }
 
-    /// The file that was opened by this call before a restart.
+    /// Returns the handle that this call opened before a restart.
     pub(crate) fn handle_opened_by(&self, call: u64) -> Option<u64> {
         let files = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let tickets = files.entries.values().filter_map(|open| open.open_id());
@@ -281,7 +282,7 @@ impl OpenFiles {
         files.entries.insert(handle, Arc::new(open));
     }
 
-    /// Wakes all who slept in a poll when the process before this one ended.
+    /// Wakes pollers that were asleep when the previous daemon ended.
     pub(crate) fn wake_earlier_pollers(&self) {
         let files = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let opens: Vec<_> = files.entries.values().cloned().collect();
@@ -298,7 +299,7 @@ impl OpenFiles {
         self.0.write().unwrap_or_else(PoisonError::into_inner).entries.remove(&handle)
     }
 
-    /// Takes all out.
+    /// Removes and returns all files.
     pub(crate) fn take_all(&self) -> HashMap<u64, Arc<OpenHandle>> {
         let mut files = self.0.write().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut files.entries)

@@ -1,4 +1,4 @@
-//! The first exchange with the kernel: its first request asks what both can do.
+//! The INIT exchange, in which the kernel and the server agree on features.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::reply::{FuseConnection, FuseReply};
 use crate::uring::{RequestTransport, UringMode, UringParameterGuard};
 use crate::{FuseError, step_error, uring_workers};
 
-/// Agrees on how requests come.
+/// Answers INIT and decides how requests arrive.
 ///
 /// # Errors
-/// The kernel lacks what we need or what was asked for.
+/// The kernel lacks what we need or what the caller wants.
 pub(crate) fn negotiate(
     connection: &Arc<FuseConnection>,
     wanted: UringMode,

@@ -1,26 +1,26 @@
-//! `/dev/netmap` for programs that were written for netmap and never heard of us.
+//! Serves `/dev/netmap` to unmodified netmap programs.
 //!
 //! ```text
 //!   program            kernel                     this crate               slipring-netmap
-//!   open, close  --->  FUSE: LOOKUP, OPEN, RELEASE ---> server, files  --->  Open (made, dropped)
-//!   ioctl, poll  --->  FUSE: IOCTL, POLL      ------->  server         --->  Open::sync, poll
-//!     (NIOCCTRL  --->        "      )         ------->  desk           --->  Netmap::ioctl
-//!     (close     --->        "      )         ------->  closing        --->  what it gives back
+//!   open, close  --->  FUSE: LOOKUP, OPEN, RELEASE ---> server, files  --->  OpenHandle
+//!   ioctl, poll  --->  FUSE: IOCTL, POLL      ------->  server         --->  sync, poll
+//!     (NIOCCTRL  --->        "      )         ------->  blocking_pool  --->  Netmap::ioctl
+//!     (close     --->        "      )         ------->  close_tracker  --->  drop(OpenHandle)
 //!   mmap         --->  passthrough: the domain's memfd itself
 //!   asleep in poll <-  FUSE_NOTIFY_POLL       <-------  reply          <---  Notify
 //! ```
 //!
-//! Requests are read from the FUSE device, or come through a ring for each processor (`lanes`,
-//! [`Uring`]); answers go the way that the request came (`reply`).
+//! Requests are read from the FUSE device, or arrive through one ring per processor
+//! (`uring_workers`, [`UringMode`]). A reply takes the same route as its request (`reply`).
 //!
-//! The file is real, so dup, fork, exec and descriptor passing need no care: the kernel tells when
-//! the last reference is gone. Each user finds a node of his own under the one name, with the
-//! memory of his domain behind it.
+//! The file is real, so dup, fork, exec and descriptor passing need no code here: the kernel
+//! reports when the last reference is dropped. Each user sees a different node under the one name,
+//! backed by the memory of that user's domain.
 //!
 //! # Invariants
 //! 1. A worker thread never waits for a client. Calls that read or write a client's memory, which
-//!    may be a page that never comes, run at a desk of their own with a limit per user.
-//! 2. The process that serves never opens its own mount.
+//!    may fault on a page that never arrives, run in a blocking pool with a limit per user.
+//! 2. The serving process never opens its own mount.
 #![deny(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -69,30 +69,30 @@ use reply::FuseConnection;
 use server::FuseServer;
 use uring::UringParameterGuard;
 
-/// Where and for whom the device is.
+/// Where the device is mounted, who may open it, and how requests are served.
 #[derive(Debug, Clone)]
 pub struct FuseConfig {
-    /// Directory to mount on; made if it is not there.
+    /// Directory to mount on; created if it does not exist.
     pub dir: PathBuf,
-    /// Who may open the device, which may change while it runs.
+    /// Who may open the device. May change while it runs.
     pub permissions: Arc<Permissions>,
-    /// Threads that answer what comes by the device; at least two, so that one that waits a little
-    /// leaves another.
+    /// Threads that answer requests read from the FUSE device; at least two, so that while one
+    /// waits briefly another can run.
     pub workers: usize,
-    /// Whether requests come by io_uring instead.
+    /// Whether requests arrive by io_uring instead.
     pub uring: UringMode,
-    /// Sizes of memory and rings, which may change while it runs.
+    /// Sizes of memory and rings. May change while the device runs.
     pub parameters: Arc<Parameters>,
 }
 
 impl FuseConfig {
-    /// Threads that read requests from the device, where all come by it.
+    /// Number of threads that read from the FUSE device when all requests arrive there.
     fn readers(&self) -> usize {
         self.workers.max(2)
     }
 }
 
-/// Why there is no device.
+/// Why the device cannot be served.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FuseError {
@@ -102,12 +102,12 @@ pub enum FuseError {
     /// io_uring was asked for, and the kernel has none for FUSE.
     #[error("the kernel's FUSE has no io_uring; it came with Linux 6.14")]
     NoUring,
-    /// Not allowed to, or not possible.
+    /// A step was not permitted or failed.
     #[error("cannot {step}")]
     Step {
-        /// What was tried.
+        /// The step that failed.
         step: &'static str,
-        /// The kernel's answer.
+        /// The kernel's error.
         #[source]
         source: io::Error,
     },
@@ -119,7 +119,7 @@ impl FuseError {
     }
 }
 
-/// The other way in, and who waits there.
+/// The native socket API and the threads that serve it.
 #[derive(Debug)]
 struct NativeThreads {
     native: Arc<native::NativeServer>,
@@ -132,13 +132,13 @@ impl NativeThreads {
         self.native.stop();
         self.kicks.stop();
         for thread in self.threads {
-            // One that panicked has said so already.
+            // A thread that panicked has already reported it.
             let _ = thread.join();
         }
     }
 }
 
-/// The device while it is served.
+/// The device while it is being served.
 #[derive(Debug)]
 pub struct FuseDevice {
     server: Arc<FuseServer>,
@@ -146,9 +146,9 @@ pub struct FuseDevice {
     transport: RequestTransport,
     workers: usize,
     threads: Vec<JoinHandle<()>>,
-    /// What is kept for the process that follows.
+    /// Descriptors stored for a successor after a restart.
     store: Option<Arc<dyn FdStore>>,
-    /// The other way in, once it is opened.
+    /// The native socket API, once it is open.
     native: Option<NativeThreads>,
 }
 
@@ -156,7 +156,7 @@ impl FuseDevice {
     /// Mounts the device and serves it.
     ///
     /// # Errors
-    /// [`DoorError`]; nothing stays mounted then.
+    /// [`FuseError`]; nothing stays mounted in that case.
     pub fn open(config: &FuseConfig, netmap: Netmap) -> Result<Self, FuseError> {
         let held = UringParameterGuard::apply(config.uring)?;
         let (mount, device) = mount::Mount::new(&config.dir)?;
@@ -169,18 +169,19 @@ impl FuseDevice {
                 uring_workers::plan_workers().map_err(step_error("see the machine's processors"))?
             }
         };
-        // Little comes by the device where there are rings.
+        // Few requests arrive by the device when there are rings.
         let readers = if lanes.is_empty() { config.readers() } else { 1 };
         let workers = lanes.len() + readers;
         let server = FuseServer::new_agreed(connection, config, netmap, workers, 0, None);
         Self::run(server, mount, way, lanes, readers)
     }
 
-    /// The same, with all that programs have kept in `store` for the process that follows this one.
-    /// `handed` is what the one before it has left there, by name: where that makes sense, programs
-    /// go on as if nothing had happened; where it does not, it is given up and the device is new.
+    /// As [`Self::open`], and keeps everything that programs have open in `store` for a successor.
+    /// `handed` holds the descriptors, by name, that the previous daemon left there. If they are
+    /// consistent, programs continue as if nothing had happened; otherwise they are discarded and
+    /// the device starts empty.
     ///
-    /// Requests come by the device here, whatever `config` says: those that are under way by
+    /// Requests arrive by the device here, whatever `config` says: requests in flight on an
     /// io_uring end with the process.
     ///
     /// # Errors
@@ -227,23 +228,23 @@ impl FuseDevice {
         Ok(Self { server, mount, transport: way, workers, threads, store: None, native: None })
     }
 
-    /// How requests come.
+    /// Returns how requests arrive.
     #[must_use]
     pub fn transport(&self) -> RequestTransport {
         self.transport
     }
 
-    /// How many threads answer them.
+    /// Returns the number of threads that answer requests.
     #[must_use]
     pub fn workers(&self) -> usize {
         self.workers
     }
 
-    /// Lets programs in by a socket at `path`, too, unless there is a store: what programs sync
-    /// themselves does not outlive a restart.
+    /// Also accepts programs on a socket at `path`, unless there is a store: rings that programs
+    /// sync themselves do not survive a restart.
     ///
     /// # Errors
-    /// [`DoorError`]; the device is served all the same.
+    /// [`FuseError`]; the device is served all the same.
     pub fn open_native(&mut self, path: &Path) -> Result<(), FuseError> {
         if self.store.is_some() {
             return Ok(());
@@ -251,7 +252,7 @@ impl FuseDevice {
         let failed = |source| FuseError::Step { step: "listen for programs", source };
         let kicks = self.server.netmap().kicks().map_err(|error| failed(error.into()))?;
         let listener = NativeListener::new(path).map_err(failed)?;
-        // Who may is asked of each who connects; the device's mode may change.
+        // Each client's permission is checked when it connects; the device's mode may change.
         fs::set_permissions(path, fs::Permissions::from_mode(0o666)).map_err(failed)?;
         let native = native::NativeServer::new(self.server.clone(), kicks.clone(), listener);
         let native = native.map_err(failed)?;
@@ -264,14 +265,14 @@ impl FuseDevice {
         Ok(())
     }
 
-    /// The file that programs open.
+    /// Returns the path of the file that programs open.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.mount.file()
     }
 
-    /// Tells, at any time, the domains of all users who have the device open or something going on
-    /// in it. To be dropped before the device is closed.
+    /// Returns a function that lists, at any time, the domains of all users who have the device
+    /// open or own something that outlives their files. Drop it before closing the device.
     pub fn domain_lister(
         &self,
     ) -> impl Fn() -> Vec<Arc<slipring_netmap::Domain>> + Send + Sync + use<> {
@@ -279,41 +280,42 @@ impl FuseDevice {
         move || server.domains()
     }
 
-    /// Lets the memory go of users of whom nothing is left, at any time: to be called when something of
-    /// theirs was removed by another way than the device. To be dropped before the device is closed.
+    /// Returns a function that frees the memory of users who own nothing any more. Call it after
+    /// removing something of theirs other than through the device. Drop it before closing the
+    /// device.
     pub fn memory_releaser(&self) -> impl Fn() + Send + Sync + use<> {
         let server = self.server.clone();
         move || server.release_unused()
     }
 
-    /// Whether no worker has been with one request since the last time that this was asked.
+    /// Whether no worker has failed, and none still serves the request of the previous call.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         self.server.is_healthy()
     }
 
-    /// How many files are open.
+    /// Returns the number of open files.
     #[must_use]
     pub fn open_files(&self) -> usize {
         self.server.open_files()
     }
 
-    /// Takes the device away, in all mount namespaces that have a copy of the mount. Clients that
-    /// still have it open see `POLLERR` and `ENOTCONN`; returns whether there are any.
+    /// Removes the device from all mount namespaces that have a copy of the mount. Clients that
+    /// still have it open get `POLLERR` and `ENOTCONN`; returns whether there are any.
     pub fn close(self) -> bool {
         self.server.netmap().stop();
         if let Some(store) = &self.store {
-            // Ended on purpose: nobody follows.
+            // A deliberate stop: there is no successor.
             restart::remove_from_store(&**store, &self.server);
         }
         if let Some(native) = self.native {
             native.close();
         }
         let removed = self.mount.remove();
-        // Else they end with the process.
+        // Otherwise the threads end with the process.
         if removed.has_ended {
             for thread in self.threads {
-                // One that panicked has said so already.
+                // A thread that panicked has already reported it.
                 let _ = thread.join();
             }
         }

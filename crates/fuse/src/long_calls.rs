@@ -1,16 +1,17 @@
-//! Calls that last until somebody ends them: each has a thread of its own, so that no worker and no
-//! desk is held, and ends when the kernel says that its caller was killed or has a signal to handle.
+//! Calls that last until they are ended (sync loops). Each has its own thread, so no worker or pool
+//! thread is blocked. A call ends when the kernel reports that its caller was killed or has a
+//! signal to handle.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use slipring_netmap::Cancel;
 
-/// Interrupts that are remembered though they are for no call that we know: one of another worker,
-/// who has read it and not yet begun. All others are for calls that end by themselves.
+/// Number of interrupts remembered for unknown calls. Such a call may have been read by another
+/// worker that has not started it yet. All other unknown calls end by themselves.
 const MAX_EARLY_INTERRUPTS: usize = 1024;
 
-/// Those under way, by the number of their request.
+/// The running calls, by the number of their request.
 #[derive(Debug, Default)]
 pub(crate) struct LongCalls(Mutex<LongCallTable>);
 
@@ -21,7 +22,7 @@ struct LongCallTable {
 }
 
 impl LongCalls {
-    /// Performs `call` in a thread of its own; drops it where there is none to be had.
+    /// Performs `call` in its own thread; drops it if no thread can be started.
     pub(crate) fn perform(
         self: &Arc<Self>,
         unique: u64,
@@ -48,7 +49,7 @@ impl LongCalls {
         cancel
     }
 
-    /// The caller of request `unique` waits no more.
+    /// Cancels request `unique`, whose caller no longer waits.
     pub(crate) fn interrupt(&self, unique: u64) {
         let mut calls = self.lock();
         if let Some(cancel) = calls.running.get(&unique) {
@@ -63,7 +64,7 @@ impl LongCalls {
     }
 }
 
-/// Gives up a real-time class that the daemon was given: such a call may spin for as long as its
+/// Leaves a real-time class that the daemon was given: such a call may spin for as long as its
 /// program likes.
 fn drop_realtime() {
     use thread_priority::unix::{
@@ -72,7 +73,7 @@ fn drop_realtime() {
     };
     if matches!(thread_schedule_policy(), Ok(ThreadSchedulePolicy::Realtime(_))) {
         let normal = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other);
-        // To ask for less is never refused.
+        // Lowering the class is never refused.
         let _ = set_thread_priority_and_policy(
             thread_native_id(),
             thread_priority::ThreadPriority::Min,
@@ -87,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether a call with this number is told that it was interrupted.
+    /// Whether the call with this number finds itself cancelled.
     fn is_cancelled(all: &Arc<LongCalls>, unique: u64) -> bool {
         let (tell, told) = channel();
         all.perform(unique, move |cancel| tell.send(cancel.is_requested()).unwrap());

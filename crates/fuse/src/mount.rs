@@ -1,4 +1,4 @@
-//! The mount: made, found stale, taken away.
+//! The mount: how it is made, replaced when stale, and removed.
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,19 +24,19 @@ pub(crate) struct Mount {
     removed: bool,
 }
 
-/// What taking a mount away has come to.
+/// The result of removing a mount.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MountRemoval {
-    /// Whether somebody had something open there.
+    /// Whether a file was still open there.
     pub(crate) in_use: bool,
-    /// Whether the connection has ended, and with it all that waits for requests. It has not where
-    /// the mount was taken away by another hand while a copy of it lives.
+    /// Whether the connection has ended, and with it all reads of requests. It has not if the mount
+    /// was removed from outside while a copy of it exists.
     pub(crate) has_ended: bool,
 }
 
 impl Mount {
-    /// Mounts on `dir` and gives the descriptor that requests come from. What a killed server
-    /// left there is taken away first.
+    /// Mounts on `dir` and returns the descriptor to read requests from. First removes the mount
+    /// that a killed server left there.
     pub(crate) fn new(dir: &Path) -> Result<(Self, OwnedFd), FuseError> {
         remove_stale(dir);
         fs::create_dir_all(dir)
@@ -48,16 +48,17 @@ impl Mount {
         Ok((Self { dir: dir.to_owned(), file: dir.join(FILE_NAME), removed: false }, device))
     }
 
-    /// The mount that a process which is no more made on `dir`: it lives by its descriptor. It is
-    /// not looked at, since nobody would answer yet.
+    /// Adopts the mount that the previous daemon made on `dir`; its descriptor keeps it alive. The
+    /// mount is not accessed, since nothing answers requests yet.
     pub(crate) fn adopt(dir: &Path) -> Self {
         Self { dir: dir.to_owned(), file: dir.join(FILE_NAME), removed: false }
     }
 
-    /// Ends a mount whose connection somebody may hold open, and the connection with it: whoever has
-    /// a file open there is told at once. It is not looked into, since nobody would answer.
+    /// Ends a mount whose connection another process may hold open, and the connection with it:
+    /// programs that have a file open there get errors at once. The mount is not accessed, since
+    /// nothing would answer.
     pub(crate) fn abort(dir: &Path) {
-        // Where nothing is mounted, there is nothing to end.
+        // If nothing is mounted, there is nothing to end.
         let _ = unmount(dir, UnmountFlags::FORCE | UnmountFlags::DETACH);
     }
 
@@ -65,12 +66,12 @@ impl Mount {
         &self.file
     }
 
-    /// Ends the connection and unmounts. Other mount namespaces may hold copies of the mount, which
-    /// would keep the connection alive for ever: so it is aborted, and whoever has the device open is
-    /// told at once.
+    /// Ends the connection and unmounts. Copies of the mount in other mount namespaces would keep
+    /// the connection alive for ever, so it is aborted, and programs that have the device open get
+    /// errors at once.
     pub(crate) fn remove(mut self) -> MountRemoval {
         self.removed = true;
-        // Marks the mount and nothing else, unless it is in use.
+        // Marks the mount as expired and does nothing else, unless it is in use.
         let in_use = unmount(&*self.dir, UnmountFlags::EXPIRE) == Err(Errno::BUSY);
         let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;
         MountRemoval { in_use, has_ended: unmount(&*self.dir, flags).is_ok() }
@@ -95,7 +96,7 @@ fn mount(device: &OwnedFd, dir: &Path) -> Result<(), Errno> {
     fsconfig_set_string(context, "rootmode", "40000")?;
     fsconfig_set_string(context, "user_id", "0")?;
     fsconfig_set_string(context, "group_id", "0")?;
-    // Owner, group and mode of the file are checked by the kernel.
+    // The kernel checks owner, group and mode of the file.
     fsconfig_set_flag(context, "allow_other")?;
     fsconfig_set_flag(context, "default_permissions")?;
     fsconfig_create(context)?;
@@ -107,9 +108,9 @@ fn mount(device: &OwnedFd, dir: &Path) -> Result<(), Errno> {
     move_mount(mounted.as_fd(), "", rustix::fs::CWD, dir, how)
 }
 
-/// Unmounts what nobody serves any more: its server was killed.
+/// Unmounts what a killed server left behind.
 fn remove_stale(dir: &Path) {
-    // Bounded: each round takes one mount away or ends.
+    // Bounded: each iteration removes one mount or returns.
     for _ in 0..16 {
         if rustix::fs::stat(dir).err() != Some(Errno::NOTCONN) {
             return;

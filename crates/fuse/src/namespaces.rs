@@ -1,5 +1,5 @@
-//! Network namespaces of those who have the device open: one descriptor each, however many files
-//! were opened there, and no more for one user than his share.
+//! Network namespaces in which the device is open: one descriptor each, however many files were
+//! opened there, and no more per user than that user's share.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -13,31 +13,31 @@ use slipring_netmap::{Errno, FdStore};
 use crate::caller::errno_of;
 use crate::sys;
 
-/// One user's share of all descriptors, as a divisor. Root has no limit.
+/// Divisor of the descriptor limit that gives one user's share. Root has no limit.
 const SHARE_DIVISOR: u64 = 8;
 
 /// The namespaces, by inode number.
 #[derive(Debug)]
 pub(crate) struct Namespaces {
     namespaces: Mutex<HashMap<u64, HeldNamespace>>,
-    /// Most of one user.
+    /// Maximum number of namespaces held for one user.
     max_per_user: usize,
-    /// Keeps them for the process that follows.
+    /// Keeps the descriptors for a successor.
     store: Option<Arc<dyn FdStore>>,
 }
 
 #[derive(Debug)]
 struct HeldNamespace {
     namespace: Weak<OwnedFd>,
-    /// Who came first.
+    /// The user who opened the device there first.
     uid: u32,
 }
 
-/// What a namespace's name in a store begins with; its number follows.
+/// Prefix of a namespace's name in a store; the inode number follows.
 pub(crate) const STORE_PREFIX: &str = "netns-";
 
 impl Namespaces {
-    /// With the share that the limit of this process allows.
+    /// Creates an empty table with the share that this process's descriptor limit allows.
     pub(crate) fn new(store: Option<Arc<dyn FdStore>>) -> Self {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         Self { store, ..Self::with_share((limit / SHARE_DIVISOR) as usize) }
@@ -47,7 +47,7 @@ impl Namespaces {
         Self { namespaces: Mutex::default(), max_per_user, store: None }
     }
 
-    /// Goes on with one that a process which is no more held; `None` if it is none.
+    /// Adopts a descriptor of the previous daemon; `None` if it cannot be examined.
     pub(crate) fn adopt(&self, namespace: OwnedFd, uid: u32) -> Option<(u64, Arc<OwnedFd>)> {
         let inode = rustix::fs::fstat(&namespace).ok()?.st_ino;
         let namespace = Arc::new(namespace);
@@ -56,14 +56,14 @@ impl Namespaces {
         Some((inode, namespace))
     }
 
-    /// Takes all out of the store.
+    /// Removes all namespaces from the store.
     pub(crate) fn forget_all(&self) {
         if let Some(store) = &self.store {
             self.lock().keys().for_each(|inode| store.remove(&format!("{STORE_PREFIX}{inode}")));
         }
     }
 
-    /// Lets those go that nobody uses.
+    /// Removes namespaces that no open file uses.
     pub(crate) fn remove_closed(&self) {
         self.remove_dead(&mut self.lock());
     }
@@ -78,11 +78,11 @@ impl Namespaces {
         });
     }
 
-    /// That of the thread `tid` of the user `uid`: its inode number, and itself. Whether the thread
-    /// is his, the caller has to check afterwards.
+    /// Returns the inode number and descriptor of the namespace of thread `tid`, on behalf of user
+    /// `uid`. The caller must check afterwards that the thread belongs to that user.
     ///
     /// # Errors
-    /// [`Errno::NFILE`]: there are no more descriptors, for him or for all.
+    /// [`Errno::NFILE`]: the user or the process has no descriptors left.
     pub(crate) fn of(&self, tid: u32, uid: u32) -> Result<(u64, Arc<OwnedFd>), Errno> {
         let path = format!("/proc/{tid}/ns/net");
         let refused = |error| errno_of(&error, Errno::NFILE, Errno::ACCESS);
@@ -96,7 +96,7 @@ impl Namespaces {
             return Err(Errno::NFILE);
         }
         let file = File::open(&path).map_err(refused)?;
-        // The thread may have moved meanwhile.
+        // The thread may have moved to another namespace meanwhile.
         let inode = file.metadata().map_err(refused)?.ino();
         let namespace = Arc::new(OwnedFd::from(file));
         if let Some(store) = &self.store {
@@ -106,7 +106,7 @@ impl Namespaces {
         Ok((inode, namespace))
     }
 
-    /// That in which the program of `uid` made the socket by which it has come.
+    /// Returns the namespace in which a program of `uid` made the socket that it connected with.
     ///
     /// # Errors
     /// As [`Self::of`].

@@ -1,19 +1,20 @@
-//! The native door: the same calls over a socket, for programs that know of us. Beside them such a
-//! program gets its user's memory as a descriptor, and rings that it syncs in its own process.
+//! The native socket API: the same calls over a socket, for programs that are written for slipring.
+//! Such a program also gets its user's memory as a descriptor, and rings that it syncs in its own
+//! process.
 //!
 //! ```text
-//!   program                         this thread                                 elsewhere
-//!   connect       ------------->    who is it, may it?  --> Open
-//!   Call          ------------->    syncs, polls, lends; requests  ---------->  desk
-//!                 <-------------    Answer  <---------------------------------
-//!   asleep        <-------------    Wake    <---------------------------------  Notify
-//!   hangs up      ------------->    ------------------------------------------> closers: Open is dropped
+//!   program              this thread                                elsewhere
+//!   connect      ------->  check credentials and permission  ---->  OpenHandle
+//!   NativeCall   ------->  syncs, polls, delegations; requests  ->  blocking pool
+//!                <-------  NativeAnswer  <------------------------
+//!   asleep       <-------  Wake  <--------------------------------  Notify
+//!   hangs up     ------------------------------------------------>  close pool drops OpenHandle
 //! ```
 //!
 //! # Invariants
-//! 1. The thread never waits for a program: it neither reads its memory nor lets a full socket stop
-//!    it, which ends the connection instead.
-//! 2. Who may open the device may connect, and nobody else.
+//! 1. The thread never waits for a program: it does not read its memory, and a full socket ends the
+//!    connection instead of blocking.
+//! 2. Exactly those users who may open the device may connect.
 
 use std::collections::HashMap;
 use std::io;
@@ -37,11 +38,11 @@ use slipring_ring::Doorbell;
 use crate::caller::opener;
 use crate::server::{FuseServer, perform};
 
-/// One user's share of all descriptors, as a divisor: a program takes two, and a few while it is
-/// lent rings. Root has no limit.
+/// Divisor of the descriptor limit that gives one user's share: a program takes two, and a few more
+/// while rings are delegated to it. Root has no limit.
 const SHARE_DIVISOR: u64 = 32;
 
-/// The socket and who is connected.
+/// The socket and the thread's control.
 #[derive(Debug)]
 pub(crate) struct NativeServer {
     server: Arc<FuseServer>,
@@ -52,7 +53,7 @@ pub(crate) struct NativeServer {
     stopped: AtomicBool,
 }
 
-/// The events' numbers of what is no program.
+/// Event numbers other than those of programs.
 const LISTENER_EVENT: u64 = 0;
 const STOP_EVENT: u64 = 1;
 const FIRST_PEER_EVENT: u64 = 2;
@@ -63,11 +64,11 @@ struct NativeConnection {
 }
 
 impl NativeConnection {
-    /// Says something. A program that does not read what it asked for is cut off.
+    /// Sends a message. A program that does not read its replies is disconnected.
     fn send(&self, said: &NativeMessage, fds: &[OwnedFd]) {
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
         if send(&self.socket, &said.to_bytes(), &fds).is_err() {
-            // It may be gone already.
+            // The program may be gone already.
             let _ = shutdown(&self.socket, Shutdown::Both);
         }
     }
@@ -79,7 +80,7 @@ impl NativeConnection {
     }
 }
 
-/// What an answer carries.
+/// A reply and its descriptors.
 struct NativeReply {
     answer: NativeAnswer,
     fds: Vec<OwnedFd>,
@@ -91,7 +92,7 @@ impl From<NativeAnswer> for NativeReply {
     }
 }
 
-/// Wakes the program, as long as it is connected.
+/// Wakes the program while it is connected.
 struct NativeNotifier(Weak<NativeConnection>);
 
 impl Notify for NativeNotifier {
@@ -102,27 +103,27 @@ impl Notify for NativeNotifier {
     }
 }
 
-/// A program.
+/// A connected program.
 struct NativePeer {
     connection: Arc<NativeConnection>,
-    /// Why it is not let in is told when it asks for something.
+    /// If the program was refused, the error is reported on its first request.
     open: Result<Arc<OpenHandle>, Errno>,
     uid: u32,
 }
 
-/// Who is connected, by the numbers of their events.
+/// The connected programs, by event number.
 struct NativePeers {
     peers: HashMap<u64, NativePeer>,
     next: u64,
-    /// Given up for a moment where there are no descriptors left, to send somebody away.
+    /// Closed for a moment when no descriptors are left, to accept and drop a connection.
     reserve_fd: Option<OwnedFd>,
 }
 
-/// The parts of a program's memory that it has sent along.
+/// The fragments of a program's memory that it sent along with its request.
 struct FragmentMemory(Vec<MemoryFragment>);
 
 impl FragmentMemory {
-    /// The bytes at `addr`, if one piece has them all.
+    /// Returns the bytes at `addr`, if one fragment contains them all.
     fn bytes_at(&mut self, addr: u64, len: usize) -> Result<&mut [u8], Errno> {
         let found = self.0.iter_mut().find_map(|piece| {
             let from = usize::try_from(addr.checked_sub(piece.addr)?).ok()?;
@@ -162,7 +163,7 @@ impl NativeServer {
         self.stop.ring();
     }
 
-    /// Serves until it is stopped; then all programs are cut off.
+    /// Serves until stopped, then disconnects all programs.
     pub(crate) fn run(&self) {
         let spare = self.epoll.try_clone().ok();
         let mut hall =
@@ -222,7 +223,7 @@ impl NativeServer {
         let pid = who.pid.as_raw_nonzero().get() as u32;
         let namespaces = self.server.namespaces();
         let mut opener = opener(namespaces, pid, uid)?;
-        // That of the very thread, where the process has several.
+        // The namespace of the thread that made the socket, which may differ from the process's.
         let (netns, held) = namespaces.of_socket(connection.socket.as_fd(), uid)?;
         (opener.netns, opener.netns_fd) = (netns, Some(held));
         if !self.server.permissions().admit(uid, &opener.gids) {
@@ -233,7 +234,7 @@ impl NativeServer {
         Ok(self.server.netmap().open(domain, opener, bell))
     }
 
-    /// What a program says; false if it is gone, or should be.
+    /// Receives one message; returns false if the program is gone or must be disconnected.
     fn receive_call(&self, program: &NativePeer, buffer: &mut [u8]) -> bool {
         match receive(&program.connection.socket, buffer) {
             Ok(got) if got.len == 0 => false,
@@ -277,7 +278,8 @@ impl NativeServer {
         }
     }
 
-    /// Requests may take their time, by what they bind or attach.
+    /// Runs a request in the blocking pool: it may take long, depending on what it binds or
+    /// attaches.
     fn submit_call(
         &self,
         connection: &Arc<NativeConnection>,
@@ -289,7 +291,7 @@ impl NativeServer {
         self.server.blocking_pool().submit(uid, move || {
             server.wait_for_closes(uid);
             let answer = ioctl(server.netmap(), &open, call);
-            // Before the answer, as in `server.rs`.
+            // Before the reply, as in `server.rs`.
             drop(open);
             connection.answer(answer);
         });
@@ -309,7 +311,7 @@ fn ioctl(netmap: &Netmap, open: &OpenHandle, call: NativeCall) -> Result<NativeR
     if argument.len() != size {
         return Err(Errno::INVAL);
     }
-    // A sync loop lasts, and has the caller's memory all the time.
+    // A sync loop does not return, and accesses the caller's memory all the time.
     if Netmap::lasts(cmd, &argument) {
         return Err(Errno::OPNOTSUPP);
     }

@@ -1,10 +1,10 @@
-//! Pages of a caller that we can map as well: those of a shared mapping, by the file behind it.
+//! Pages of a caller that we can map too: those of a shared mapping, through its file.
 //!
-//! `/proc/TID/map_files` leads to that file with our rights, not with the caller's. So what is found
-//! is held without being opened at first, and must be a file that the kernel says the caller has
-//! mapped shared and writable *after* that: he may change his mappings at any time, but not which
-//! file we hold. Only files in memory are taken: to touch a page of another one may mean to wait for
-//! a disk, for a network, or for a file system that the caller serves himself.
+//! `/proc/TID/map_files` resolves to that file with our rights, not with the caller's. So the file
+//! is first held with `O_PATH`. *After that* the kernel must list it as mapped shared and writable
+//! by the caller: a caller may change its mappings at any time, but not which file we hold. Only
+//! files in memory are accepted: touching a page of any other file may wait for a disk, a network,
+//! or a FUSE file system that the caller serves itself.
 
 use std::fs;
 use std::io;
@@ -25,10 +25,10 @@ const HUGETLBFS: i64 = 0x9584_58f6;
 struct MapsEntry {
     start: u64,
     end: u64,
-    /// Others see what is written.
+    /// Whether other processes see writes.
     shared: bool,
     writable: bool,
-    /// Which byte of the file is at `start`.
+    /// Offset in the file of the byte at `start`.
     at: u64,
     device: (u32, u32),
     inode: u64,
@@ -59,13 +59,13 @@ impl MapsEntry {
         self.start <= addr && end.is_some_and(|end| end <= self.end)
     }
 
-    /// The file that is mapped here.
+    /// Whether this maps the given file shared and writable.
     fn is_file(&self, device: (u32, u32), inode: u64) -> bool {
         self.shared && self.writable && self.device == device && self.inode == inode
     }
 }
 
-/// The mapping of the process (a directory of `/proc`) that has all these bytes.
+/// Returns the mapping of the process (a directory of `/proc`) that contains all these bytes.
 fn find(process: &OwnedFd, addr: u64, len: u64) -> Result<MapsEntry, Errno> {
     let maps = openat(process, "maps", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let maps = maps.map_err(|error| errno_of(&error.into(), Errno::NOMEM, Errno::FAULT))?;
@@ -74,7 +74,7 @@ fn find(process: &OwnedFd, addr: u64, len: u64) -> Result<MapsEntry, Errno> {
     mapped.find(|one| one.holds(addr, len)).ok_or(Errno::FAULT)
 }
 
-/// The pages in which `len` bytes of the process from `addr` on lie.
+/// Returns the pages that contain `len` bytes of the process from `addr` on.
 ///
 /// # Errors
 /// As [`slipring_netmap::CallerMemory::shared`].
@@ -88,7 +88,7 @@ pub(crate) fn shared(process: &OwnedFd, addr: u64, len: u64) -> Result<SharedPag
     let held = held.map_err(|error| refused(&error.into()))?;
     let stat = fstat(&held).map_err(|_| Errno::FAULT)?;
     let device = (major(stat.st_dev), minor(stat.st_dev));
-    // Asked again now that the file cannot become another one.
+    // Looked up again, now that the file cannot become another one.
     let mapped = find(process, addr, len)?;
     if !mapped.is_file(device, stat.st_ino) {
         return Err(Errno::FAULT);
@@ -107,14 +107,15 @@ pub(crate) fn shared(process: &OwnedFd, addr: u64, len: u64) -> Result<SharedPag
     })
 }
 
-/// What is held, to be read and written.
+/// Reopens a held file for reading and writing.
 fn open(held: &OwnedFd) -> io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", held.as_fd().as_raw_fd());
     let flags = OFlags::CLOEXEC.bits() as i32;
     Ok(fs::OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?.into())
 }
 
-/// Where the kernel lets us have none of it (we are not root of the machine), nobody can map it.
+/// Maps the error of opening a mapped file: without the right to (we are not root of the machine),
+/// pages cannot be shared.
 fn refused(error: &io::Error) -> Errno {
     match Errno::from_io_error(error) {
         Some(Errno::PERM | Errno::ACCESS) => Errno::OPNOTSUPP,

@@ -1,7 +1,7 @@
-//! `parameters/` beside the device: a file per module parameter, as netmap's users know them.
+//! `parameters/` next to the device: one file per module parameter, with netmap's names.
 //!
-//! Everybody may read them, root may write. Node numbers are fixed: the directory's, and behind
-//! it one for each parameter.
+//! All users may read them, root may write. Node numbers are fixed: the directory's first, then one
+//! for each parameter.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::proto::{self, DIRENT_DIR, DIRENT_REG, FuseAttr, FuseRequest, S_IFDIR,
 
 /// The directory's name.
 pub(crate) const DIRECTORY_NAME: &str = "parameters";
-/// Its node.
+/// The directory's node number.
 pub(crate) const DIRECTORY_NODE: u64 = proto::ROOT_NODE + 1;
-/// The first node behind those of the parameters.
+/// The first node number after those of the parameters.
 pub(crate) const FIRST_FREE_NODE: u64 = DIRECTORY_NODE + 1 + PARAMETERS.len() as u64;
 
-/// Longer than any value.
+/// Reported file size in bytes; longer than any value.
 const MAX_VALUE_LEN: u64 = 32;
 
 /// Whether a node is the directory or in it.
@@ -24,7 +24,7 @@ pub(crate) fn is_parameter_node(node: u64) -> bool {
     (DIRECTORY_NODE..FIRST_FREE_NODE).contains(&node)
 }
 
-/// The directory.
+/// The directory and its files.
 #[derive(Debug)]
 pub(crate) struct ParameterTree(Arc<Parameters>);
 
@@ -37,12 +37,12 @@ impl ParameterTree {
         FuseAttr { node: DIRECTORY_NODE, size: 0, mode: S_IFDIR | 0o755, uid: 0, gid: 0 }
     }
 
-    /// Answers what the kernel asks of one of its nodes.
+    /// Answers a request for one of these nodes.
     pub(crate) fn answer(&self, message: FuseRequest<'_>) -> Result<Vec<u8>, Errno> {
         let body = message.body();
         match message.opcode() {
             opcode::GETATTR => Ok(self.attr(message.node()).answer()),
-            // Opened to be written, a file is cut first; it has no length of its own.
+            // Opening for writing truncates the file first; a parameter has no length of its own.
             opcode::SETATTR if body.u32(0) & !proto::SET_HARMLESS == 0 => {
                 Ok(self.attr(message.node()).answer())
             }
@@ -81,7 +81,7 @@ impl ParameterTree {
         let one = &PARAMETERS[index(node).ok_or(Errno::ISDIR)?];
         let text = bytes.get(..len as usize).ok_or(Errno::INVAL)?;
         let text = str::from_utf8(text).map_err(|_| Errno::INVAL)?.trim();
-        // As the kernel reads its own: a switch may be a letter.
+        // As the kernel parses its parameters: a boolean may be a letter.
         let value = match text {
             "Y" | "y" => 1,
             "N" | "n" => 0,
@@ -96,12 +96,12 @@ fn node(index: usize) -> u64 {
     DIRECTORY_NODE + 1 + index as u64
 }
 
-/// Which parameter a node is.
+/// Returns the index of a node's parameter.
 fn index(node: u64) -> Option<usize> {
     node.checked_sub(DIRECTORY_NODE + 1).map(|i| i as usize).filter(|&i| i < PARAMETERS.len())
 }
 
-/// The directory from its `from`th entry on, as much as one answer may hold.
+/// Lists the directory from entry `from` on, as much as fits into one reply.
 fn list(from: u64) -> Vec<u8> {
     let dots = [(DIRECTORY_NODE, DIRENT_DIR, "."), (proto::ROOT_NODE, DIRENT_DIR, "..")];
     let files = PARAMETERS.iter().enumerate().map(|(i, one)| (node(i), DIRENT_REG, one.name));

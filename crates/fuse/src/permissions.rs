@@ -1,4 +1,4 @@
-//! Whose the device is, and who may open it.
+//! Owner and mode of the device, and who may open it.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -14,13 +14,13 @@ pub(crate) struct PermissionBits {
 }
 
 impl Permissions {
-    /// Sets permission bits, owner and group. Who has the device open keeps it.
+    /// Sets permission bits, owner and group. Files that are already open stay open.
     pub fn set(&self, mode: u32, uid: u32, gid: u32) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) =
             PermissionBits { mode: mode & 0o777, uid, gid };
     }
 
-    /// Whether a user who is in these groups may open it, as the kernel says of a file.
+    /// Whether a user in these groups may open the device, by the kernel's rules for files.
     pub(crate) fn admit(&self, uid: u32, gids: &[u32]) -> bool {
         const READ_WRITE: u32 = 6;
         let PermissionBits { mode, uid: owner, gid } = self.bits();

@@ -1,8 +1,8 @@
-//! FUSE's messages, as far as one file needs them. Layouts are those of `linux/fuse.h`, 7.41.
+//! The FUSE messages that one file needs. Layouts are those of `linux/fuse.h`, version 7.41.
 
 pub(crate) mod uring;
 
-/// Kinds of requests.
+/// Request opcodes.
 pub(crate) mod opcode {
     pub(crate) const LOOKUP: u32 = 1;
     pub(crate) const FORGET: u32 = 2;
@@ -25,40 +25,40 @@ pub(crate) mod opcode {
     pub(crate) const FALLOCATE: u32 = 43;
 }
 
-/// The root directory's node.
+/// Node number of the root directory.
 pub(crate) const ROOT_NODE: u64 = 1;
-/// The largest message that we take; the least that the kernel accepts as a buffer is 8 KiB.
+/// Size of the largest message that we accept, in bytes. The kernel requires at least 8 KiB.
 pub(crate) const MAX_MESSAGE: usize = 16 << 10;
-/// `fuse_poll_in.flags`: tell us of the next change.
+/// `fuse_poll_in.flags`: notify us of the next change.
 pub(crate) const POLL_SCHEDULE_NOTIFY: u32 = 1;
-/// `fuse_setattr_in.valid`: the size.
+/// `fuse_setattr_in.valid`: the size is set.
 pub(crate) const SET_SIZE: u32 = 1 << 3;
-/// Others that opening for writing may ask for: times, and the opener's file and lock.
+/// Attributes that opening for writing may set: size, times, and the opener's file and lock.
 pub(crate) const SET_HARMLESS: u32 = SET_SIZE | 1 << 6 | 1 << 9 | 1 << 10;
 
 pub(crate) const S_IFDIR: u32 = 0o040_000;
 pub(crate) const S_IFREG: u32 = 0o100_000;
-/// Kinds of entries in a directory.
+/// Entry types in a directory.
 pub(crate) const DIRENT_DIR: u32 = 4;
 pub(crate) const DIRENT_REG: u32 = 8;
 
-/// What a program that reads a directory has room for at least.
+/// Smallest buffer of a program that reads a directory, in bytes.
 pub(crate) const MIN_READDIR_BYTES: usize = 3072;
 
 const IN_HEADER_LEN: usize = 40;
 const NOTIFY_POLL: i32 = 1;
 const NOTIFY_RESEND: i32 = 7;
-/// Set in the number of a request that comes again.
+/// Set in the number of a request that was resent.
 const RESENT_BIT: u64 = 1 << 63;
 
-/// A request as it was read.
+/// A request as read from the device.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FuseRequest<'m> {
     bytes: &'m [u8],
 }
 
 impl<'m> FuseRequest<'m> {
-    /// `None` where there is no whole header.
+    /// `None` unless the header is complete.
     pub(crate) fn new(bytes: &'m [u8]) -> Option<Self> {
         (bytes.len() >= IN_HEADER_LEN).then_some(Self { bytes })
     }
@@ -75,12 +75,12 @@ impl<'m> FuseRequest<'m> {
         word64(self.bytes, 8)
     }
 
-    /// The number that the request had when it first came.
+    /// The number that the request had when it was first sent.
     pub(crate) fn call(&self) -> u64 {
         call_of(self.unique())
     }
 
-    /// Whether it may have been taken by a process that is no more.
+    /// Whether a previous daemon may have read it already.
     pub(crate) fn is_resent(&self) -> bool {
         self.unique() & RESENT_BIT != 0
     }
@@ -93,18 +93,18 @@ impl<'m> FuseRequest<'m> {
         self.head32(24)
     }
 
-    /// The calling thread; 0 where our PID namespace does not show it.
+    /// The calling thread, or 0 if our PID namespace does not contain it.
     pub(crate) fn tid(&self) -> u32 {
         self.head32(32)
     }
 
-    /// What follows the header.
+    /// The arguments after the header.
     pub(crate) fn body(&self) -> FuseArgs<'m> {
         FuseArgs(&self.bytes[IN_HEADER_LEN..])
     }
 }
 
-/// A request's arguments. What lies beyond the end reads as zero: the kernel sends whole ones.
+/// A request's arguments. Bytes beyond the end read as zero; the kernel sends complete arguments.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FuseArgs<'m>(pub(crate) &'m [u8]);
 
@@ -117,18 +117,18 @@ impl<'m> FuseArgs<'m> {
         word64(self.0, at)
     }
 
-    /// The bytes from `at` on.
+    /// Returns the bytes from `at` on.
     pub(crate) fn rest(&self, at: usize) -> &'m [u8] {
         self.0.get(at..).unwrap_or_default()
     }
 
-    /// The bytes up to a NUL.
+    /// Returns the bytes up to the first NUL.
     pub(crate) fn name(&self) -> &'m [u8] {
         self.0.split(|&byte| byte == 0).next().unwrap_or_default()
     }
 }
 
-/// What a request's number was when it first came.
+/// Returns the number that a request had when it was first sent.
 pub(crate) fn call_of(unique: u64) -> u64 {
     unique & !RESENT_BIT
 }
@@ -143,7 +143,7 @@ fn word64(bytes: &[u8], at: usize) -> u64 {
     word.copied().map_or(0, u64::from_ne_bytes)
 }
 
-/// `fuse_out_header` of an answer.
+/// Builds the `fuse_out_header` of a reply.
 pub(crate) fn out_header(len: usize, error: i32, unique: u64) -> [u8; 16] {
     let mut header = [0; 16];
     header[..4].copy_from_slice(&(16 + len as u32).to_ne_bytes());
@@ -152,7 +152,7 @@ pub(crate) fn out_header(len: usize, error: i32, unique: u64) -> [u8; 16] {
     header
 }
 
-/// A message that whoever polls the file of `handle` shall look again.
+/// Builds a message that makes pollers of the file `handle` poll again.
 pub(crate) fn notify_poll(handle: u64) -> [u8; 24] {
     let mut message = [0; 24];
     message[..16].copy_from_slice(&out_header(8, NOTIFY_POLL, 0));
@@ -160,12 +160,12 @@ pub(crate) fn notify_poll(handle: u64) -> [u8; 24] {
     message
 }
 
-/// A message that requests which were read and not answered shall come again.
+/// Builds a message that asks the kernel to resend requests that were read but not answered.
 pub(crate) fn notify_resend() -> [u8; 16] {
     out_header(0, NOTIFY_RESEND, 0)
 }
 
-/// Answers are written word by word.
+/// Builds a reply field by field.
 #[derive(Debug, Default)]
 pub(crate) struct ReplyWords(pub(crate) Vec<u8>);
 
@@ -191,7 +191,7 @@ impl ReplyWords {
     }
 }
 
-/// What the server wants of the connection.
+/// The INIT negotiation.
 pub(crate) mod init {
     use super::{FuseArgs, ReplyWords};
 
@@ -201,13 +201,13 @@ pub(crate) mod init {
     const INIT_EXT: u32 = 1 << 30;
     /// Bit 37 of both words together.
     const PASSTHROUGH: u32 = 1 << 5;
-    /// Bit 41.
+    /// Bit 41 of both words together.
     const OVER_IO_URING: u32 = 1 << 9;
     const MINOR: u32 = 41;
     pub(crate) const MAX_WRITE: u32 = 4096;
     pub(crate) const MAX_PAGES: u16 = 1;
 
-    /// What the kernel offers.
+    /// The features that the kernel offers.
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct FuseInitOffer<'m>(pub(crate) FuseArgs<'m>);
 
@@ -217,8 +217,8 @@ pub(crate) mod init {
             self.0.u32(16) & OVER_IO_URING != 0
         }
 
-        /// The answer to INIT, with `uring` where that is wanted and offered; `None` where the
-        /// kernel has no passthrough.
+        /// Builds the reply to INIT, with `uring` if it is wanted and offered; `None` if the kernel
+        /// has no passthrough.
         pub(crate) fn answer(self, uring: bool) -> Option<Vec<u8>> {
             let (flags, more) = (self.0.u32(12), self.0.u32(16));
             if flags & INIT_EXT == 0 || more & PASSTHROUGH == 0 {
@@ -228,13 +228,13 @@ pub(crate) mod init {
             let more = PASSTHROUGH | if uring { more & OVER_IO_URING } else { 0 };
             let words = ReplyWords::default().u32(7).u32(MINOR).u32(self.0.u32(8)).u32(wanted);
             let words = words.u16(64).u16(48).u32(MAX_WRITE).u32(1).u16(MAX_PAGES).u16(0);
-            // The memfd below is not stacked on anything.
+            // The backing memfd is not a stacked file system.
             Some(words.u32(more).u32(1).zeros(24).0)
         }
     }
 }
 
-/// `fuse_attr`, for what the device shows of itself.
+/// The attributes of a node, for `fuse_attr`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FuseAttr {
     pub(crate) node: u64,
@@ -250,30 +250,30 @@ impl FuseAttr {
         words.u32(self.mode).u32(1).u32(self.uid).u32(self.gid).u32(0).u32(4096).u32(0)
     }
 
-    /// `fuse_attr_out`.
+    /// Builds `fuse_attr_out`.
     pub(crate) fn answer(&self) -> Vec<u8> {
         self.words(ReplyWords::default().zeros(16)).0
     }
 
-    /// `fuse_entry_out`, of which the kernel remembers nothing: the next one who looks up the
-    /// name may be another user.
+    /// Builds `fuse_entry_out`, which the kernel must not cache: the next lookup of the name may
+    /// come from another user.
     pub(crate) fn entry(&self) -> Vec<u8> {
         self.words(ReplyWords::default().u64(self.node).zeros(32)).0
     }
 }
 
-/// `fuse_open_out` of a file whose content is ours to say at each read.
+/// Builds `fuse_open_out` of a file whose content the server supplies at each read.
 pub(crate) fn open_direct() -> Vec<u8> {
     const DIRECT_IO: u32 = 1;
     ReplyWords::default().u64(0).u32(DIRECT_IO).u32(0).0
 }
 
-/// `fuse_write_out`.
+/// Builds `fuse_write_out`.
 pub(crate) fn write_out(bytes: u32) -> Vec<u8> {
     ReplyWords::default().u32(bytes).u32(0).0
 }
 
-/// `fuse_open_out` with the number of a backing file; of a directory without one.
+/// Builds `fuse_open_out`, with the id of a backing file, or without one for a directory.
 pub(crate) fn open_out(handle: u64, backing: Option<i32>) -> Vec<u8> {
     const NO_FLUSH: u32 = 1 << 5;
     const PASSTHROUGH: u32 = 1 << 7;
@@ -281,19 +281,19 @@ pub(crate) fn open_out(handle: u64, backing: Option<i32>) -> Vec<u8> {
     ReplyWords::default().u64(handle).u32(flags).u32(backing.unwrap_or(0) as u32).0
 }
 
-/// `fuse_ioctl_out`; the argument follows.
+/// Builds `fuse_ioctl_out`; the argument follows it.
 pub(crate) fn ioctl_out(result: i32) -> Vec<u8> {
     ReplyWords::default().u32(result as u32).zeros(12).0
 }
 
-/// `fuse_poll_out`.
+/// Builds `fuse_poll_out`.
 pub(crate) fn poll_out(events: u32) -> [u8; 8] {
     let mut out = [0; 8];
     out[..4].copy_from_slice(&events.to_ne_bytes());
     out
 }
 
-/// One `fuse_dirent`, padded.
+/// Builds one padded `fuse_dirent`.
 pub(crate) fn dirent(node: u64, next: u64, kind: u32, name: &str) -> Vec<u8> {
     let words = ReplyWords::default().u64(node).u64(next).u32(name.len() as u32).u32(kind);
     let mut bytes = words.0;

@@ -1,4 +1,4 @@
-//! Where answers go.
+//! Replies and the routes that they take.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,13 +10,13 @@ use crate::proto;
 use crate::reply_queue::{QueuedReply, ReplyQueue};
 use crate::sys::UringEntryId;
 
-/// The descriptor of the connection to the kernel: requests come from it, and answers go to it,
-/// but for those that come through a ring.
+/// The descriptor of the connection to the kernel. Requests are read from it and replies written to
+/// it, except for requests that arrive through a ring.
 #[derive(Debug)]
 pub(crate) struct FuseConnection(pub(crate) OwnedFd);
 
 impl FuseConnection {
-    /// Answers. A caller that was killed meanwhile does not take it, which is fine.
+    /// Writes a reply. Fails harmlessly if the caller was killed meanwhile.
     fn answer(&self, header: [u8; 16], parts: [&[u8]; 2]) {
         let parts = [&header, parts[0], parts[1]].map(IoSlice::new);
         let _ = rustix::io::writev(&self.0, &parts);
@@ -31,12 +31,12 @@ impl AsFd for FuseConnection {
 
 impl Notify for FuseConnection {
     fn notify(&self, handle: u64) {
-        // Nobody may poll that file any more.
+        // The file may no longer be polled.
         let _ = rustix::io::write(&self.0, &proto::notify_poll(handle));
     }
 }
 
-/// The duty to answer one request. One that is dropped answers that it was not done.
+/// The obligation to answer one request. If dropped unanswered, it replies EIO.
 #[derive(Debug)]
 #[must_use]
 pub(crate) struct FuseReply {
@@ -51,27 +51,27 @@ enum ReplyRoute {
 }
 
 impl FuseReply {
-    /// To a request that was read from the connection.
+    /// Replies to a request that was read from the connection.
     pub(crate) fn to_device(connection: &Arc<FuseConnection>, unique: u64) -> Self {
         Self { unique, route: Some(ReplyRoute::Device(connection.clone())) }
     }
 
-    /// To one that came through a ring.
+    /// Replies to a request that arrived through a ring.
     pub(crate) fn to_ring(outbox: &Arc<ReplyQueue>, slot: UringEntryId, unique: u64) -> Self {
         Self { unique, route: Some(ReplyRoute::Ring(outbox.clone(), slot)) }
     }
 
-    /// The request's number.
+    /// The request's unique number.
     pub(crate) fn unique(&self) -> u64 {
         self.unique
     }
 
-    /// Done; here is what came of it.
+    /// Sends the result of a successful request.
     pub(crate) fn done(mut self, parts: [&[u8]; 2]) {
         self.send(None, parts);
     }
 
-    /// Not done.
+    /// Sends an error.
     pub(crate) fn refuse(mut self, error: Errno) {
         self.send(Some(error), [&[], &[]]);
     }

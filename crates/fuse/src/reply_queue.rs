@@ -1,4 +1,4 @@
-//! Answers on their way to the thread whose ring the requests came from: only that may submit.
+//! Replies on their way to the thread that owns their ring, which alone may submit to it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use slipring_netmap::Errno;
 
 use crate::sys::UringEntryId;
 
-/// An answer.
+/// A reply to a request that arrived through a ring.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct QueuedReply {
     pub(crate) slot: UringEntryId,
@@ -17,20 +17,20 @@ pub(crate) struct QueuedReply {
     pub(crate) body: Vec<u8>,
 }
 
-/// Answers of one ring.
+/// Replies for one ring.
 #[derive(Debug)]
 pub(crate) struct ReplyQueue {
     waiting: Mutex<Vec<QueuedReply>>,
-    /// Rung where the owner may sleep.
+    /// Signalled when the owner may be asleep.
     event: OwnedFd,
     owner: ThreadId,
 }
 
 impl ReplyQueue {
-    /// That of the calling thread, which looks into it before it sleeps.
+    /// Creates the queue of the calling thread, which must drain it before it sleeps.
     ///
     /// # Errors
-    /// There is no descriptor to be had.
+    /// No descriptor is available.
     pub(crate) fn new() -> Result<Self, Errno> {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self { waiting: Mutex::default(), event: bell, owner: thread::current().id() })
@@ -39,16 +39,16 @@ impl ReplyQueue {
     pub(crate) fn push(&self, answer: QueuedReply) {
         let mut waiting = self.lock();
         waiting.push(answer);
-        // Where others wait already, the bell has been rung for them, or the owner is awake.
+        // If others are queued, the event has been signalled for them, or the owner is awake.
         let first = waiting.len() == 1;
         drop(waiting);
         if first && thread::current().id() != self.owner {
-            // A bell that is too full to be rung is heard already.
+            // An eventfd that is too full to be written is already readable.
             let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
         }
     }
 
-    /// Exchanges all that wait for `empty`.
+    /// Swaps the queued replies with `empty`.
     #[inline]
     pub(crate) fn drain_into(&self, empty: &mut Vec<QueuedReply>) {
         std::mem::swap(&mut *self.lock(), empty);
@@ -58,9 +58,9 @@ impl ReplyQueue {
         self.event.as_fd()
     }
 
-    /// Makes the bell wait for the next answer.
+    /// Resets the event, so that the next reply signals it again.
     pub(crate) fn clear_event(&self) {
-        // It may be silent: then somebody was faster.
+        // It may be clear already, if another read came first.
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
     }
 

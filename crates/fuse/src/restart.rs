@@ -1,16 +1,16 @@
-//! What a store has of a device whose server was killed, and the server that goes on with it.
+//! What the store holds of a device whose server was killed, and the server that resumes it.
 //!
 //! ```text
-//!   name in the store        what
-//!   fuse                     the connection; the mount lives by it
-//!   device                   a page: how many servers there were, and when the last ones started
-//!   netns-INODE              a network namespace that somebody opened the device in
+//!   name in the store        contents
+//!   fuse                     the connection; it keeps the mount alive
+//!   device                   a page: number of servers so far, and when the last ones started
+//!   netns-INODE              a network namespace in which a user opened the device
 //!   memory-UID, ledger-UID   a user's domain (slipring-netmap)
 //! ```
 //!
-//! Requests that the killed server had read and not answered come again (`FUSE_NOTIFY_RESEND`). Each
-//! may have been performed already: syncs and polls may be performed twice, opens and requests are
-//! known by the number of their call, a close of what is closed is one.
+//! The kernel resends requests that the killed server had read but not answered
+//! (`FUSE_NOTIFY_RESEND`). Each may have been performed already. Syncs and polls may be performed
+//! twice; opens and ioctls are recognised by their call number; closing a closed file does nothing.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -33,26 +33,26 @@ const FUSE_FD_NAME: &str = "fuse";
 const PAGE_FD_NAME: &str = "device";
 const MEMORY_FD_PREFIX: &str = "memory-";
 
-/// How a device with a store began.
+/// How a device with a store started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResumeOutcome {
-    /// Anew: there was nothing to go on with.
+    /// Empty: there was nothing to resume.
     New,
-    /// With the files that programs had open.
+    /// Resumed with the files that programs had open.
     Resumed {
-        /// How many.
+        /// Number of open files.
         files: usize,
-        /// How many of them have a port bound that did not outlive the restart.
+        /// How many of them had a port bound that did not survive the restart.
         lost: usize,
-        /// Slots of frames that programs had queued on interfaces, and of which nobody knows whether
-        /// they were sent.
+        /// Slots of frames that programs had queued on interfaces; whether these frames were sent
+        /// is unknown.
         unsent: u64,
     },
-    /// Anew, though there was something to go on with.
+    /// Empty, although there was something to resume. Contains the reason.
     Refused(String),
 }
 
-/// A server, old or new, and its mount.
+/// Returns a resumed or a new server, and its mount.
 pub(crate) fn start(
     config: &FuseConfig,
     netmap: Netmap,
@@ -73,7 +73,7 @@ pub(crate) fn start(
     names.iter().for_each(|name| store.remove(name));
     let (mount, device) = Mount::new(&config.dir)?;
     let connection = Arc::new(FuseConnection(device));
-    // The kernel gives up what a ring has under way when its process ends.
+    // The kernel cancels a ring's requests in flight when its process ends.
     handshake::negotiate(
         &connection,
         UringMode::Off,
@@ -93,7 +93,7 @@ pub(crate) fn start(
     Ok((server, mount, outcome))
 }
 
-/// Takes what is kept out of the store.
+/// Removes everything that the server put into the store.
 pub(crate) fn remove_from_store(store: &dyn FdStore, server: &FuseServer) {
     for domain in server.domains() {
         store.remove(&memory_name(domain.uid()));
@@ -129,7 +129,7 @@ fn resume(
     let (mut files, mut lost, mut unsent) = (0, 0, 0);
     for left in recovered_domains(handed) {
         if left.is_blank() {
-            // Nobody was ever told of it.
+            // No client ever learned of this domain.
             store.remove(&memory_name(left.uid));
             store.remove(&ledger_name(left.uid));
             continue;
@@ -149,13 +149,13 @@ fn resume(
     }
     drop(namespaces);
     parts.namespaces.remove_closed();
-    // Before anybody reads, so that these come before what is new.
+    // Before any worker reads, so that resent requests come before new ones.
     rustix::io::write(&parts.connection.0, &proto::notify_resend())
         .map_err(|error| resume_error(&format!("the kernel sends no request again: {error}")))?;
     Ok((server, ResumeOutcome::Resumed { files, lost, unsent }))
 }
 
-/// Users of whom there is both.
+/// Returns the users whose memory and ledger were both handed over.
 fn recovered_domains(mut handed: HashMap<String, OwnedFd>) -> Vec<RecoveredDomain> {
     let uids: Vec<u32> = handed
         .keys()
@@ -173,17 +173,18 @@ fn resume_error(what: &str) -> ResumeError {
     ResumeError(what.to_owned())
 }
 
-/// What is known of the servers of one device.
+/// The page that counts the servers of one device.
 struct RestartPage(OwnedFd);
 
-/// Servers in a row that may end within [`SOON`] before what they had is taken for the reason.
+/// Number of servers in a row that may end within [`RESTART_WINDOW_SECS`] before the recovered
+/// state is assumed to be the cause.
 const MAX_RECENT_STARTS: usize = 10;
-/// In seconds.
+/// Seconds within which [`MAX_RECENT_STARTS`] starts are too many.
 const RESTART_WINDOW_SECS: u64 = 10;
 const MAGIC: u64 = u64::from_le_bytes(*b"device 1");
-/// The magic, how many servers there were, and when the last of them started.
+/// Words of the page: the magic, the number of servers, and when the last ones started.
 const PAGE_WORDS: usize = 2 + MAX_RECENT_STARTS;
-/// Numbers of nodes and files that one server may give.
+/// Binary logarithm of how many node and file numbers one server may allocate.
 const NUMBERS_PER_SERVER_LOG2: u32 = 40;
 
 impl RestartPage {
@@ -199,7 +200,7 @@ impl RestartPage {
         Ok(page)
     }
 
-    /// One more server: where the numbers that it gives begin.
+    /// Records the start of one more server; returns the base of the numbers that it allocates.
     fn next(&self) -> Result<u64, ResumeError> {
         let mut words = self.read().ok_or_else(|| resume_error("the page is none"))?;
         let now = boot_seconds();
@@ -233,7 +234,7 @@ impl RestartPage {
 }
 
 fn boot_seconds() -> u64 {
-    // Never 0, which stands for none.
+    // Never 0, which means no start.
     rustix::time::clock_gettime(ClockId::Boottime).tv_sec as u64 + 1
 }
 

@@ -1,4 +1,4 @@
-//! Answers the kernel's requests: any number of threads in [`Server::work`].
+//! Answers the kernel's requests: any number of threads in [`FuseServer::run`].
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -23,11 +23,11 @@ use crate::proto::{
 use crate::reply::{FuseConnection, FuseReply};
 use crate::watchdog::Watchdog;
 
-/// How long a poll waits for what its peer is about to do, rather than put the caller to sleep:
-/// less than waking it would take.
+/// How long a poll waits for its peer before the caller is put to sleep: less than it would take to
+/// wake the caller.
 const POLL_WAIT: Duration = Duration::from_micros(20);
 
-/// The device.
+/// The state that all workers share.
 #[derive(Debug)]
 pub(crate) struct FuseServer {
     connection: Arc<FuseConnection>,
@@ -37,7 +37,7 @@ pub(crate) struct FuseServer {
     blocking_pool: Arc<BlockingPool>,
     long_calls: Arc<LongCalls>,
     namespaces: Namespaces,
-    /// For closes.
+    /// Threads that perform closes.
     close_pool: Arc<BlockingPool>,
     close_tracker: Arc<CloseTracker>,
     permissions: Arc<Permissions>,
@@ -46,7 +46,7 @@ pub(crate) struct FuseServer {
     size: u64,
 }
 
-/// What of it outlives the process.
+/// The parts of [`FuseServer`] that outlive the process.
 pub(crate) struct PersistentParts<'s> {
     pub(crate) connection: &'s Arc<FuseConnection>,
     pub(crate) netmap: &'s Netmap,
@@ -58,8 +58,8 @@ pub(crate) struct PersistentParts<'s> {
 type FuseResult = Result<Vec<u8>, Errno>;
 
 impl FuseServer {
-    /// The device of a connection on which all is agreed, which so many workers will serve. Numbers
-    /// that it gives begin behind `base`.
+    /// Creates the server of a connection on which INIT is done, to be run by `workers` threads.
+    /// The node and file numbers that it allocates start above `base`.
     pub(crate) fn new_agreed(
         connection: Arc<FuseConnection>,
         config: &FuseConfig,
@@ -85,7 +85,7 @@ impl FuseServer {
         }
     }
 
-    /// What a restart has to fill.
+    /// Returns the parts that a restart has to restore.
     pub(crate) fn parts(&self) -> PersistentParts<'_> {
         let Self { connection, netmap, nodes, files, namespaces, .. } = self;
         PersistentParts { connection, netmap, nodes, files, namespaces }
@@ -107,7 +107,7 @@ impl FuseServer {
         &self.permissions
     }
 
-    /// The memory and names of `uid`.
+    /// Returns the memory and ports of `uid`.
     pub(crate) fn domain(&self, uid: u32) -> Result<Arc<slipring_netmap::Domain>, Errno> {
         self.nodes.domain(uid)
     }
@@ -120,7 +120,7 @@ impl FuseServer {
         self.close_tracker.wait(uid);
     }
 
-    /// Closes a file that the kernel knows nothing of.
+    /// Closes a handle that the kernel does not know.
     pub(crate) fn close(self: &Arc<Self>, open: Arc<OpenHandle>) {
         let (uid, server) = (open.uid(), self.clone());
         let close = self.close_tracker.begin(uid);
@@ -132,7 +132,7 @@ impl FuseServer {
         });
     }
 
-    /// Lets the memory go that nothing needs any more.
+    /// Frees memory that nothing needs any more.
     pub(crate) fn release_unused(&self) {
         self.nodes.release_unused(self.device());
     }
@@ -141,8 +141,8 @@ impl FuseServer {
         self.nodes.domains()
     }
 
-    /// Closes all files, also those of which the kernel will tell us no more, and waits for it. The
-    /// memory of those that are open stays as it is: their programs have it mapped.
+    /// Closes all files, including those that the kernel reports no more about, and waits until
+    /// this is done. Memory of open files stays as it is: their programs have it mapped.
     pub(crate) fn close_all(&self) {
         let files = self.files.take_all();
         if !files.is_empty() {
@@ -160,18 +160,18 @@ impl FuseServer {
         self.files.count()
     }
 
-    /// A worker begins or ends a request.
+    /// Marks the beginning or the end of a worker's request.
     #[inline]
     pub(crate) fn heartbeat(&self, worker: usize) {
         self.watchdog.heartbeat(worker);
     }
 
-    /// A worker cannot go on, and so its callers cannot.
+    /// Records that a worker cannot go on, so its callers cannot either.
     pub(crate) fn fail(&self) {
         self.watchdog.fail();
     }
 
-    /// Answers requests that come by the device until it is unmounted.
+    /// Answers requests that arrive by the device until it is unmounted.
     pub(crate) fn run(&self, worker: usize) {
         let mut buffer = vec![0; proto::MAX_MESSAGE];
         loop {
@@ -196,14 +196,14 @@ impl FuseServer {
         match message.opcode() {
             opcode::FORGET => self.forget(message.node(), message.body().u64(0)),
             opcode::BATCH_FORGET => self.batch_forget(message.body()),
-            // What else can be interrupted ends by itself within microseconds, or waits at the
-            // desk for memory of the very caller.
+            // All other interruptible calls end by themselves within microseconds, or wait in the
+            // blocking pool for memory of the same caller.
             opcode::INTERRUPT => self.long_calls.interrupt(message.body().u64(0)),
             _ => self.handle(message, FuseReply::to_device(&self.connection, message.unique())),
         }
     }
 
-    /// Answers a request, or has it answered.
+    /// Answers a request, or queues it to be answered.
     #[inline]
     pub(crate) fn handle(&self, message: FuseRequest<'_>, reply: FuseReply) {
         match message.opcode() {
@@ -212,7 +212,7 @@ impl FuseServer {
             opcode::RELEASE => self.release(message, reply),
             _ => match self.handle_immediate(message) {
                 Ok(answer) => reply.done([&answer, &[]]),
-                // It is not the caller who has too many files open.
+                // The server has too many files open, not the caller.
                 Err(Errno::MFILE) => reply.refuse(Errno::NFILE),
                 Err(error) => reply.refuse(error),
             },
@@ -228,7 +228,7 @@ impl FuseServer {
             opcode::LOOKUP => self.look_up(message),
             opcode::OPEN => self.open(message),
             opcode::GETATTR => Ok(self.attr(message.node()).answer()),
-            // The file's size is fixed; the rest is for the one who starts the device to say.
+            // The file's size is fixed; the rest is set by the operator of the device.
             opcode::SETATTR if body.u32(0) & proto::SET_SIZE != 0 => Err(Errno::INVAL),
             opcode::SETATTR => Err(Errno::PERM),
             opcode::FALLOCATE => Err(Errno::OPNOTSUPP),
@@ -278,7 +278,7 @@ impl FuseServer {
         Ok(proto::open_out(opened?, Some(backing)))
     }
 
-    /// Opens a file on a node; its number.
+    /// Opens a file on a node and returns its handle.
     fn open_on(&self, node: FuseNode, message: FuseRequest<'_>) -> Result<u64, Errno> {
         let opener = opener(&self.namespaces, message.tid(), message.uid())?;
         let ticket = OpenId { handle: self.files.next_handle(), call: message.call() };
@@ -328,7 +328,7 @@ impl FuseServer {
         let (tid, uid) = (message.tid(), message.uid());
         self.blocking_pool.submit(uid, move || {
             if let Ok(mut memory) = Caller::open(tid, uid) {
-                // What cannot be fetched waits: the poll sends what lies before it.
+                // Slots whose data cannot be fetched stay queued; the poll sends those before them.
                 let _ = open.fetch_indirect(&mut memory);
             }
             poll(open, wanted, arm, reply);
@@ -349,7 +349,7 @@ impl FuseServer {
         let (tid, uid) = (message.tid(), message.uid());
         let (closing, owner) = (self.close_tracker.clone(), call.open.uid());
         if Netmap::lasts(cmd, &call.argument) {
-            // Without a thread for it the call is dropped, and so refused.
+            // If no thread can be started, the call is dropped, which refuses it.
             let lasts = move |cancel| {
                 closing.wait(owner);
                 call.perform(Caller::open(tid, uid).map(|caller| caller.with_cancel(cancel)));
@@ -370,12 +370,12 @@ impl FuseServer {
 #[inline]
 fn poll(open: Arc<OpenHandle>, wanted: PollEvents, arm: Option<u64>, reply: FuseReply) {
     let events = open.poll(wanted, arm, POLL_WAIT);
-    // As in `Call::perform`.
+    // As in `IoctlCall::perform`.
     drop(open);
     reply.done([&proto::poll_out(events.0), &[]]);
 }
 
-/// An ioctl on its way.
+/// An ioctl to be performed.
 struct IoctlCall {
     netmap: Arc<Netmap>,
     open: Arc<OpenHandle>,
@@ -392,9 +392,9 @@ impl IoctlCall {
             let memory = &mut CallMemory(memory, call);
             perform(&self.netmap, &self.open, self.cmd, &mut self.argument, memory)
         });
-        // Before the answer: a program that closes the file next shall be its last user.
+        // Before the reply: a program that closes the file next must hold its last reference.
         drop(self.open);
-        // The argument goes back also when the call fails, as netmap's does.
+        // As in netmap, the argument is copied back even if the call fails.
         let result = done.unwrap_or_else(|error| -error.raw_os_error());
         self.reply.done([&proto::ioctl_out(result), &self.argument]);
     }
@@ -402,8 +402,8 @@ impl IoctlCall {
 
 /// Performs an ioctl.
 ///
-/// A port that is busy may be so only because a worker that has taken the close before this call
-/// did not run since: that one gets a little time.
+/// A port may be busy only because a worker has taken an earlier close and has not run since, so
+/// EBUSY is retried for 21 ms.
 #[inline]
 pub(crate) fn perform(
     netmap: &Netmap,
@@ -427,9 +427,9 @@ pub(crate) fn perform(
     done
 }
 
-/// The directory from its `from`th entry on.
+/// Lists the directory, starting at entry `from`.
 fn list(from: u64) -> Vec<u8> {
-    // The file's number depends on who looks; any will do here, but 0.
+    // The file's node number depends on the user; any number but 0 will do here.
     let entries = [
         (ROOT_NODE, DIRENT_DIR, "."),
         (ROOT_NODE, DIRENT_DIR, ".."),

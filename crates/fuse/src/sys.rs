@@ -1,5 +1,5 @@
-//! What has no wrapper elsewhere: two ioctls of the FUSE device, one of sockets, and requests by
-//! io_uring.
+//! System calls without a safe wrapper elsewhere: two ioctls of the FUSE device, one of sockets,
+//! and requests by io_uring.
 
 mod ring;
 
@@ -21,39 +21,39 @@ struct BackingMap {
     padding: u64,
 }
 
-/// Gives the connection a file to pass calls through to; its number there.
+/// Registers a backing file for passthrough; returns its id on this connection.
 pub(crate) fn open_backing(device: BorrowedFd<'_>, file: BorrowedFd<'_>) -> Result<i32, Errno> {
     let map = BackingMap { fd: file.as_raw_fd(), flags: 0, padding: 0 };
     // SAFETY:
-    // - The opcode is FUSE_DEV_IOC_BACKING_OPEN, which reads a `fuse_backing_map`; `Call` points
-    //   at one of that layout, alive during the call.
+    // - The opcode is FUSE_DEV_IOC_BACKING_OPEN, which reads a `fuse_backing_map`; `ResultIoctl`
+    //   points at one of that layout, alive during the call.
     unsafe { rustix::ioctl::ioctl(device, ResultIoctl::<_, BACKING_OPEN>(map)) }
 }
 
-/// Takes it back.
+/// Unregisters a backing file.
 pub(crate) fn close_backing(device: BorrowedFd<'_>, id: i32) -> Result<i32, Errno> {
     // SAFETY:
-    // - The opcode is FUSE_DEV_IOC_BACKING_CLOSE, which reads a 32-bit number; `Call` points at
-    //   one, alive during the call.
+    // - The opcode is FUSE_DEV_IOC_BACKING_CLOSE, which reads a 32-bit number; `ResultIoctl` points
+    //   at one, alive during the call.
     unsafe { rustix::ioctl::ioctl(device, ResultIoctl::<_, BACKING_CLOSE>(id)) }
 }
 
-/// The network namespace that a socket belongs to.
+/// Returns the network namespace that a socket belongs to.
 pub(crate) fn namespace_of(socket: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     // SAFETY:
-    // - The opcode is SIOCGSKNS, which has no argument and answers by a descriptor; what `Call`
-    //   points at is not looked at.
+    // - The opcode is SIOCGSKNS, which has no argument and returns a descriptor; what `ResultIoctl`
+    //   points at is not read.
     let fd = unsafe { rustix::ioctl::ioctl(socket, ResultIoctl::<_, SIOCGSKNS>(0u32)) }?;
-    // SAFETY: the kernel has just made it, for us alone.
+    // SAFETY: the kernel has just created it, for us alone.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// SIOCGSKNS.
+/// `SIOCGSKNS` of `linux/sockios.h`.
 const SIOCGSKNS: Opcode = 0x894c;
 const BACKING_OPEN: Opcode = opcode::write::<BackingMap>(FUSE_MAGIC, 1);
 const BACKING_CLOSE: Opcode = opcode::write::<u32>(FUSE_MAGIC, 2);
 
-/// An ioctl that reads a `T` and answers by its result.
+/// An ioctl that reads a `T` and whose only output is its result.
 struct ResultIoctl<T, const OPCODE: Opcode>(T);
 
 // SAFETY:

@@ -1,8 +1,9 @@
-//! Whether requests come by io_uring, with a queue for each processor, or by the device alone.
+//! Chooses whether requests arrive by io_uring, with a queue for each processor, or by the device.
 //!
-//! The kernel offers it where its module parameter says so at the moment of mounting, and asks for
-//! it no more once both sides have agreed: so a parameter that we switch on is switched back at
-//! once, and nothing is left behind. A store for restarts keeps to the device (`open_kept`).
+//! The kernel offers io_uring if its module parameter is set at the moment of mounting, and does
+//! not read it again once both sides have agreed. So a parameter that we switch on is switched back
+//! at once. With a store for restarts, requests always arrive by the device
+//! ([`FuseDevice::open_persistent`](crate::FuseDevice::open_persistent)).
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -13,57 +14,58 @@ use slipring_netmap::Errno;
 
 use crate::FuseError;
 
-/// Whether to have requests by io_uring.
+/// Whether requests arrive by io_uring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UringMode {
-    /// Where the kernel has it; its module parameter is switched on for as long as that takes, where
-    /// this process may.
+    /// If the kernel has it. Its module parameter is switched on for the time of mounting, if this
+    /// process may do so.
     #[default]
     Auto,
-    /// The same, and nothing else will do.
+    /// As `Auto`, but fail if it is unavailable.
     On,
-    /// No.
+    /// Never: requests arrive by the device.
     Off,
 }
 
-/// How requests come.
+/// How requests arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestTransport {
-    /// By the device.
+    /// By reading the FUSE device.
     Device {
-        /// The kernel offers io_uring, but this process may not have it.
+        /// The error with which the kernel refused a ring to this process, if it offers io_uring.
         refused: Option<Errno>,
     },
-    /// By io_uring, but for what the kernel sends by the device only.
+    /// By io_uring, except for what the kernel sends by the device only.
     Uring {
-        /// Whether the module parameter was off, and is again.
+        /// Whether the module parameter was off and has been switched off again.
         switched: bool,
     },
 }
 
 const PARAMETER_PATH: &str = "/sys/module/fuse/parameters/enable_uring";
-/// Root alone can open it, so nobody else can keep us from locking it; and it is there wherever the
-/// parameter is, while FUSE's own has none where it is built into the kernel.
+/// Only root can open this file, so no other user can block us by locking it. It exists wherever
+/// the parameter does, unlike FUSE's own uevent, which is missing if FUSE is built into the kernel.
 const LOCK_PATH: &str = "/sys/bus/platform/uevent";
 
-/// The module parameter, as it is wanted until this is dropped.
+/// Keeps the module parameter as wanted until dropped.
 #[derive(Debug)]
 pub(crate) struct UringParameterGuard {
-    /// Where it was switched: the file to switch it back.
+    /// The parameter's file, if we switched it on, to switch it back.
     switched: Option<File>,
-    /// All who switch it, or look at what it is, do so one after the other.
+    /// Serialises all processes that switch or read the parameter.
     _lock: Option<File>,
 }
 
 impl UringParameterGuard {
-    /// Sees to it that the kernel offers what is wanted.
+    /// Makes the kernel offer what is wanted.
     pub(crate) fn apply(wanted: UringMode) -> Result<Self, FuseError> {
         let switched = None;
         match wanted {
             UringMode::Off => Ok(Self { switched, _lock: None }),
             UringMode::Auto => {
                 let held = lock(FlockOperation::LockExclusive);
-                // Where that is refused the kernel offers it if somebody else has switched it on.
+                // If that is refused, the kernel still offers io_uring if it was switched on
+                // elsewhere.
                 Ok(Self { switched: switch_on().unwrap_or_default(), _lock: held })
             }
             UringMode::On => {
@@ -85,21 +87,21 @@ impl UringParameterGuard {
 impl Drop for UringParameterGuard {
     fn drop(&mut self) {
         if let Some(file) = &mut self.switched {
-            // Who could switch it on can switch it off.
+            // A process that could switch it on can switch it off.
             let _ = file.write_all(b"N");
         }
     }
 }
 
 fn lock(how: FlockOperation) -> Option<File> {
-    // What cannot be opened has no parameter beside it either.
+    // If it cannot be opened, the parameter cannot be switched either.
     let file = File::options().write(true).open(LOCK_PATH).ok()?;
     flock(&file, how).ok().map(|()| file)
 }
 
-/// The parameter's file, if it was off.
+/// Switches the parameter on; returns its file if it was off.
 fn switch_on() -> io::Result<Option<File>> {
-    // Where FUSE is a module, this loads it.
+    // If FUSE is a module, this loads it.
     drop(File::open("/dev/fuse"));
     let mut file = File::options().read(true).write(true).open(PARAMETER_PATH)?;
     let mut value = String::new();
@@ -127,7 +129,7 @@ mod tests {
         let look = || flock(&other, FlockOperation::NonBlockingLockShared);
         assert_eq!(look(), Err(rustix::io::Errno::WOULDBLOCK));
         drop(held);
-        // Others may be about it at this moment.
+        // Another test may hold the lock at this moment.
         flock(&other, FlockOperation::LockShared).unwrap();
     }
 }

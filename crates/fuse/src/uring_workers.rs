@@ -1,13 +1,12 @@
-//! Threads that serve the kernel's queues: one for each processor that we may run on, bound to it,
-//! and one for all the others.
+//! Threads that serve the kernel's queues: one per processor that we may run on, bound to it, and
+//! one for all others.
 //!
-//! The kernel has a queue for each processor that the machine can ever have, and uses none before
-//! all have entries. A request goes to the queue of the caller's processor; that the server runs
-//! there too is all the gain.
+//! The kernel has a queue for each possible processor, and uses none before all have entries. A
+//! request goes to the queue of the caller's processor; the gain is that the server runs there too.
 //!
 //! # Invariants
-//! 1. The kernel always has entries of each queue: for each that is kept by a call at a desk it
-//!    gets another one, so calls that wait for a client keep nobody else's.
+//! 1. The kernel always has entries of each queue. When a call in a blocking pool occupies one, the
+//!    kernel gets another, so calls that wait for a client never block those of other clients.
 
 use std::fs;
 use std::io;
@@ -25,21 +24,21 @@ use crate::reply_queue::{QueuedReply, ReplyQueue};
 use crate::server::FuseServer;
 use crate::sys::{FuseUring, UringEntryId, UringEvent};
 
-/// Entries that the kernel has for a queue whose processor we run on: more than calls of threads
-/// that a processor can begin before it runs ours.
+/// Entries that the kernel gets for a queue whose processor we run on: more than the calls that
+/// threads can begin on a processor before it runs ours.
 const LOCAL_QUEUE_ENTRIES: u32 = 128;
-/// For one that nobody runs on as far as we know.
+/// Entries of a queue whose processor we do not run on.
 const REMOTE_QUEUE_ENTRIES: u32 = 16;
 
 /// The queues that one thread serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UringWorker {
-    /// Where it is bound to.
+    /// The processor that the thread is bound to.
     processor: Option<usize>,
     queues: Vec<u16>,
 }
 
-/// Who serves what on this machine.
+/// Assigns the machine's queues to threads.
 pub(crate) fn plan_workers() -> io::Result<Vec<UringWorker>> {
     let mine = sched_getaffinity(None)?;
     let possible = fs::read_to_string("/sys/devices/system/cpu/possible")?;
@@ -48,7 +47,7 @@ pub(crate) fn plan_workers() -> io::Result<Vec<UringWorker>> {
     }))
 }
 
-/// The number of processors in a list as `0-3,8`.
+/// Counts the processors in a list such as `0-3,8`.
 fn count_processors(list: &str) -> u16 {
     let number = |text: &str| text.trim().parse::<u16>().unwrap_or(0);
     let counts = list.split(',').map(|part| match part.split_once('-') {
@@ -70,30 +69,31 @@ fn assign_queues(queues: u16, is_mine: impl Fn(usize) -> bool) -> Vec<UringWorke
     lanes
 }
 
-/// Whether this process may have rings.
+/// Checks whether this process may create rings.
 pub(crate) fn is_supported(device: impl AsFd) -> io::Result<()> {
     FuseUring::new(device.as_fd()).map(drop)
 }
 
 impl UringWorker {
-    /// Entries that the kernel shall have for each of the queues.
+    /// Number of entries that the kernel should have for each queue.
     fn target_entries(&self) -> u32 {
         if self.processor.is_some() { LOCAL_QUEUE_ENTRIES } else { REMOTE_QUEUE_ENTRIES }
     }
 
-    /// Serves the queues until the device is unmounted. Says when they are ready, or why not.
+    /// Serves the queues until the device is unmounted. Reports on `ready` when they are set up, or
+    /// why they cannot be.
     pub(crate) fn serve(&self, server: &FuseServer, worker: usize, ready: Sender<io::Result<()>>) {
         let served = UringLoop::new(self, server);
         let (said, served) = match served {
             Ok(served) => (Ok(()), Some(served)),
             Err(error) => (Err(error), None),
         };
-        // Who asked may have given up.
+        // The receiver may have given up.
         let _ = ready.send(said);
         drop(ready);
         if let Some(mut served) = served {
             match served.run(server, worker) {
-                // Unmounted: nobody waits for answers any more.
+                // Unmounted: replies are no longer awaited.
                 Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED => {}
                 _ => server.fail(),
             }
@@ -101,15 +101,15 @@ impl UringWorker {
     }
 }
 
-/// A lane at work.
+/// The state of a running worker.
 struct UringLoop {
     ring: FuseUring,
     replies: Arc<ReplyQueue>,
-    /// How many entries of each queue the kernel shall have.
+    /// Number of entries that the kernel should have for each queue.
     target_entries: u32,
-    /// What came before all queues were ready.
+    /// Events that arrived before all queues were ready.
     early_events: Vec<UringEvent>,
-    /// Of the request under way, and answers to be given.
+    /// Scratch buffers: the current request, and replies to commit.
     message: Vec<u8>,
     answers: Vec<QueuedReply>,
 }
@@ -119,7 +119,7 @@ impl UringLoop {
         if let Some(processor) = lane.processor {
             let mut set = CpuSet::new();
             set.set(processor);
-            // One that has gone meanwhile is served from elsewhere.
+            // If that processor went offline meanwhile, another one serves the queue.
             let _ = sched_setaffinity(None, &set);
         }
         let mut ring = FuseUring::new(server.device())?;
@@ -145,7 +145,7 @@ impl UringLoop {
         })
     }
 
-    /// Serves; why that has ended.
+    /// Serves the queues; returns why serving ended.
     fn run(&mut self, server: &FuseServer, worker: usize) -> Errno {
         let mut came = std::mem::take(&mut self.early_events).into_iter();
         loop {
@@ -166,7 +166,7 @@ impl UringLoop {
         }
     }
 
-    /// Another thread has answered.
+    /// Commits replies that another thread has queued.
     fn handle_wakeup(&mut self) -> io::Result<()> {
         self.replies.clear_event();
         self.ring.poll_wakeup(self.replies.event())?;
@@ -184,13 +184,13 @@ impl UringLoop {
         if let Some(queue) = self.ring.owned_queue(slot)
             && self.ring.kernel_entries(queue) < self.target_entries
         {
-            // Without memory there are fewer for a while.
+            // Without memory the kernel has fewer entries for a while.
             let _ = self.ring.register_entry(queue);
         }
         Ok(())
     }
 
-    /// Gives the answers that are there to the kernel.
+    /// Gives the queued replies to the kernel.
     #[inline]
     fn commit(&mut self) -> io::Result<()> {
         self.replies.drain_into(&mut self.answers);

@@ -1,21 +1,21 @@
-//! Whether workers work.
+//! Detects workers that are stuck.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// One worker's count of requests: odd while it is with one.
+/// One worker's counter of begun and ended requests: odd while it serves one.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct WorkerHeartbeat {
     count: AtomicU64,
-    /// What it was at the last look.
+    /// The count at the previous check.
     last_seen: AtomicU64,
 }
 
-/// All of them.
+/// The heartbeats of all workers.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     heartbeats: Vec<WorkerHeartbeat>,
-    /// Whether one has given up.
+    /// Whether a worker has given up.
     failed: AtomicBool,
 }
 
@@ -25,21 +25,21 @@ impl Watchdog {
         Self { heartbeats, failed: AtomicBool::new(false) }
     }
 
-    /// A worker begins or ends a request. It alone writes its count.
+    /// Marks the beginning or the end of a request. Only the worker itself writes its count.
     #[inline]
     pub(crate) fn heartbeat(&self, worker: usize) {
         let count = &self.heartbeats[worker].count;
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// A worker will serve nobody any more.
+    /// Records that a worker has stopped serving.
     pub(crate) fn fail(&self) {
         self.failed.store(true, Ordering::Relaxed);
     }
 
-    /// Whether nobody has given up, and nobody is still with the request of the last look.
+    /// Whether no worker has given up, and none still serves the request of the previous check.
     pub(crate) fn is_healthy(&self) -> bool {
-        // All are looked at: each look remembers.
+        // Every counter is visited, because each visit updates `last_seen`.
         let stuck = self.heartbeats.iter().filter(|pulse| {
             let now = pulse.count.load(Ordering::Relaxed);
             pulse.last_seen.swap(now, Ordering::Relaxed) == now && now % 2 == 1

@@ -1,7 +1,7 @@
-//! Unmodified clients on the real device: a static C program that knows nothing but system calls.
+//! Unmodified clients on the real device: a static C program that uses only system calls.
 //!
-//! Needs root, /dev/fuse and a C compiler. Each test has servers of its own, in processes of their
-//! own, since a server must not open its own mount: one for each way in which requests can come.
+//! Needs root, /dev/fuse and a C compiler. Each test starts its own servers in separate processes,
+//! since a server must not open its own mount: one for each transport of requests.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, Permissions};
@@ -30,20 +30,20 @@ const DIR: &str = "SLIPRING_DOOR_TEST_DIR";
 const REQUESTS: &str = "SLIPRING_DOOR_TEST_REQUESTS";
 const PARAMETER: &str = "/sys/module/fuse/parameters/enable_uring";
 
-/// How requests come to a server.
+/// How requests arrive at a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Requests {
     Device,
     Rings,
-    /// By rings, but the server may run on one processor only, as where the machine can have more
-    /// than it has.
+    /// By rings, but the server may run on one processor only, as on a machine with more possible
+    /// than present processors.
     RingsOnOne,
 }
 
 impl Requests {
     const ALL: [Self; 3] = [Self::Device, Self::Rings, Self::RingsOnOne];
 
-    /// Those that this machine's kernel has.
+    /// The transports that this machine's kernel has.
     fn possible() -> impl Iterator<Item = Self> {
         let has_rings = Path::new(PARAMETER).exists();
         if !has_rings {
@@ -52,14 +52,14 @@ impl Requests {
         Self::ALL.into_iter().filter(move |&one| has_rings || one == Self::Device)
     }
 
-    /// What the process was asked for that a test has started as a server.
+    /// The transport that a test wants of this process, its server.
     fn asked() -> Self {
         let asked = std::env::var(REQUESTS).unwrap();
         Self::ALL.into_iter().find(|one| format!("{one:?}") == asked).unwrap()
     }
 }
 
-/// Not a test: what this program does when a test starts it again as a server.
+/// Not a test: the server that this program becomes when a test starts it again.
 #[test]
 fn serve() {
     let Some(dir) = std::env::var_os(DIR) else { return };
@@ -97,7 +97,7 @@ struct Device {
 }
 
 impl Device {
-    /// One for each way.
+    /// Starts one server per transport.
     fn each() -> impl Iterator<Item = Self> {
         Requests::possible().map(|requests| {
             let dir = tempfile::tempdir().unwrap();
@@ -107,7 +107,7 @@ impl Device {
         })
     }
 
-    /// Runs a scenario with each.
+    /// Runs a scenario on each.
     fn run_each(scenario: &str) {
         Self::each().for_each(|device| drop(device.run(scenario)));
     }
@@ -128,7 +128,7 @@ impl Device {
         good(self.client(scenario).output().unwrap())
     }
 
-    /// Starts a client that has `x}1` bound, and goes on until the server is gone.
+    /// Starts a client that binds `x}1` and runs until the server is gone.
     fn run_forever(&self) -> Child {
         let mut client = self.client("forever").stdout(Stdio::piped()).spawn().unwrap();
         let mut said = String::new();
@@ -163,7 +163,7 @@ fn start(dir: &Path, requests: Requests) -> Child {
     server
 }
 
-/// The C program, compiled once.
+/// Compiles the C program once.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -251,7 +251,7 @@ fn clients_of_a_killed_server_are_told_and_a_new_one_takes_over() {
 fn users_have_names_and_memory_of_their_own() {
     for device in Device::each() {
         let mut client = device.run_forever();
-        // `forever` has `x}1` of root; nobody's is another pipe, in another file.
+        // `forever` has root's `x}1` bound; the other user's is another pipe, in another file.
         let output = device.client("fork").uid(65_534).gid(65_534).output().unwrap();
         good(output);
         client.kill().unwrap();
@@ -283,7 +283,7 @@ fn a_server_that_ends_leaves_no_client_waiting() {
 
 #[test]
 fn the_kernels_parameter_is_as_it_was_when_the_device_is_served() {
-    // While no server beside this test has just switched it.
+    // Unless a server of a concurrent test has just switched it.
     let parameter = || {
         let held = fs::File::options().write(true).open("/sys/bus/platform/uevent").unwrap();
         rustix::fs::flock(&held, rustix::fs::FlockOperation::LockShared).unwrap();

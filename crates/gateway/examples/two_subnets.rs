@@ -1,4 +1,4 @@
-//! A host's packet passes from one subnet to the other: it waits until its next hop has answered.
+//! Passes a host's packet from one subnet to the other, after its next hop has answered.
 
 use slipring_gateway::{GatewayPort, RouterInterface, RouterInterfaceError, Subnet, TtlPolicy};
 use slipring_wire::summary::Summary;
@@ -25,7 +25,7 @@ fn main() -> Result<(), RouterInterfaceError> {
     Ok(())
 }
 
-/// 10.1.0.7 to 10.2.0.9, over the router.
+/// A packet from 10.1.0.7 to 10.2.0.9 through the router.
 fn packet() -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 7, 8, 0];
     let mut header = vec![0x45, 0, 0, 46, 0, 0, 0, 0, 64, 253, 0, 0, 10, 1, 0, 7, 10, 2, 0, 9];
@@ -36,7 +36,7 @@ fn packet() -> Vec<u8> {
     frame
 }
 
-/// What 10.2.0.9 says to that.
+/// The answer of 10.2.0.9.
 fn answer(request: &[u8]) -> Vec<u8> {
     let mut answer = request.to_vec();
     let own = [2, 0, 0, 0, 9, 9];

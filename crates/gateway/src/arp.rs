@@ -13,7 +13,7 @@ use slipring_wire::assigned::EtherType;
 
 use crate::frame::{array, ethernet_header};
 
-/// Least length of an Ethernet frame without its FCS.
+/// Minimum length of an Ethernet frame without its FCS.
 const MIN_FRAME_LEN: usize = 60;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub(crate) struct Arp {
 }
 
 impl Arp {
-    /// What an ARP frame says; none if it is about other things, or cut short.
+    /// Parses an ARP frame; `None` if it is not IPv4 over Ethernet, or truncated.
     pub(crate) fn parse(frame: &[u8]) -> Option<Self> {
         if array(frame, 14)? != [0, 1, 8, 0, 6, 4] {
             return None;
@@ -50,7 +50,7 @@ impl Arp {
         })
     }
 
-    /// The frame that says it to `to`.
+    /// Builds the frame of this message to `to`.
     pub(crate) fn frame(&self, to: MacAddr) -> Vec<u8> {
         let mut frame = ethernet_header(to, self.sender_mac, EtherType::ARP);
         frame.extend([0, 1, 8, 0, 6, 4, 0]);

@@ -1,7 +1,7 @@
 //! Answers to pings of the router itself: ICMP echo (RFC 792), ICMPv6 echo (RFC 4443).
 //!
-//! Only whole packets without IP options are answered, to the hardware address that they came
-//! from: nobody has to be asked for, and nothing is kept.
+//! Only whole packets without IP options are answered. The answer goes to the source MAC address of
+//! the request, so it needs no address resolution and no state.
 
 use alloc::vec::Vec;
 
@@ -13,10 +13,10 @@ use crate::frame::{L3_OFFSET, array};
 
 const V4_ICMP_OFFSET: usize = L3_OFFSET + 20;
 const V6_ICMP_OFFSET: usize = L3_OFFSET + 40;
-/// As hosts begin with.
+/// The usual initial TTL of hosts.
 const DEFAULT_TTL: u8 = 64;
 
-/// The answer of `own` to a frame that asks; none where it asks nothing, or is damaged.
+/// The answer of `own` to a ping; `None` if the frame is not a ping, or damaged.
 pub(crate) fn reply(frame: &[u8], own: MacAddr) -> Option<Vec<u8>> {
     let asker = MacAddr(array(frame, 6)?);
     let kind = EtherType(u16::from_be_bytes(array(frame, 12)?));
@@ -37,7 +37,7 @@ fn v4(frame: &[u8]) -> Option<Vec<u8>> {
     const REPLY: u8 = 0;
     let [plain, _, long, short] = array(frame, L3_OFFSET)?;
     let end = L3_OFFSET + usize::from(u16::from_be_bytes([long, short]));
-    // No options, no part of a packet: all bits but "do not fragment" are 0.
+    // No options and not a fragment: all bits except "do not fragment" are 0.
     let [flags, offset] = array(frame, L3_OFFSET + 6)?;
     let is_whole = plain == 0x45 && flags & 0xbf == 0 && offset == 0;
     let packet = frame.get(V4_ICMP_OFFSET..end)?;
@@ -69,18 +69,18 @@ fn v6(frame: &[u8]) -> Option<Vec<u8>> {
     let mut answer = frame[..end].to_vec();
     swap::<16>(&mut answer, L3_OFFSET + 8);
     answer[L3_OFFSET + 7] = DEFAULT_TTL;
-    // The sum over both addresses is the same the other way round.
+    // Swapping the addresses does not change their sum.
     set_reply_type(&mut answer[V6_ICMP_OFFSET..], REPLY);
     Some(answer)
 }
 
-/// Exchanges two addresses of `N` bytes, one behind the other.
+/// Swaps two adjacent addresses of `N` bytes.
 fn swap<const N: usize>(frame: &mut [u8], at: usize) {
     let (from, to) = frame[at..at + 2 * N].split_at_mut(N);
     from.swap_with_slice(to);
 }
 
-/// Makes a request of ICMP a reply.
+/// Turns an ICMP request into a reply.
 fn set_reply_type(packet: &mut [u8], reply: u8) {
     let word = |packet: &[u8], at: usize| u16::from_be_bytes([packet[at], packet[at + 1]]);
     let before = word(packet, 0);

@@ -1,4 +1,4 @@
-//! The bytes of frames: what the router reads of them, and what it writes.
+//! Reads and writes the fields of frames.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,7 +8,7 @@ use slipring_wire::assigned::EtherType;
 use slipring_wire::checksum::{self, Delta};
 use slipring_wire::view::{Headers, IpVersion};
 
-/// Where the IP header begins: frames with VLAN tags are none of ours.
+/// Offset of the IP header; the router ignores frames with VLAN tags.
 pub(crate) const L3_OFFSET: usize = 14;
 const TTL_OFFSET: usize = L3_OFFSET + 8;
 const V4_CHECKSUM_OFFSET: usize = L3_OFFSET + 10;
@@ -16,20 +16,20 @@ const V4_DST_OFFSET: usize = L3_OFFSET + 16;
 const HOP_LIMIT_OFFSET: usize = L3_OFFSET + 7;
 const V6_DST_OFFSET: usize = L3_OFFSET + 24;
 
-/// What a frame is to the router.
+/// The kind of a frame, as far as the router distinguishes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GatewayFrameKind {
-    /// An IP packet, where it wants to go, and how many routers it may still meet.
+    /// An IP packet, its destination, and its TTL or hop limit.
     Ip { to: IpAddr, ttl: u8 },
     /// ARP.
     Arp,
     /// Something else.
     Other,
-    /// An IP packet that contradicts itself.
+    /// An IP packet with an inconsistent header.
     Malformed,
 }
 
-/// Looks at a frame.
+/// Classifies a frame.
 pub(crate) fn classify(frame: &[u8]) -> GatewayFrameKind {
     let Ok(headers) = Headers::parse(frame) else { return GatewayFrameKind::Malformed };
     let Some(ip) = headers.ip.filter(|_| usize::from(headers.l3) == L3_OFFSET) else {
@@ -50,7 +50,7 @@ pub(crate) fn classify(frame: &[u8]) -> GatewayFrameKind {
     found.unwrap_or(GatewayFrameKind::Malformed)
 }
 
-/// Takes one from the number of routers that an IP packet may still meet.
+/// Decrements the TTL or hop limit of an IP packet.
 pub(crate) fn decrement_ttl(frame: &mut [u8], to: IpAddr) {
     if to.is_ipv6() {
         frame[HOP_LIMIT_OFFSET] -= 1;
@@ -64,23 +64,23 @@ pub(crate) fn decrement_ttl(frame: &mut [u8], to: IpAddr) {
     frame[V4_CHECKSUM_OFFSET..V4_CHECKSUM_OFFSET + 2].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Addresses a frame.
+/// Sets the MAC addresses of a frame.
 pub(crate) fn set_macs(frame: &mut [u8], to: MacAddr, from: MacAddr) {
     frame[..6].copy_from_slice(&to.0);
     frame[6..12].copy_from_slice(&from.0);
 }
 
-/// To whom a frame is addressed.
+/// The destination MAC address of a frame.
 pub(crate) fn dst_mac(frame: &[u8]) -> Option<MacAddr> {
     array(frame, 0).map(MacAddr)
 }
 
-/// The header of a frame, to be gone on with.
+/// The Ethernet header of a new frame.
 pub(crate) fn ethernet_header(to: MacAddr, from: MacAddr, kind: EtherType) -> Vec<u8> {
     [&to.0[..], &from.0, &kind.0.to_be_bytes()].concat()
 }
 
-/// `N` bytes at a place, if they are there.
+/// Returns `N` bytes at an offset, if the frame has them.
 pub(crate) fn array<const N: usize>(frame: &[u8], at: usize) -> Option<[u8; N]> {
     frame.get(at..)?.first_chunk().copied()
 }

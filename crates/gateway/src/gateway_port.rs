@@ -1,4 +1,4 @@
-//! The router at one port: what of what comes in passes, and to whom what leaves is addressed.
+//! The router at one port: which received frames pass, and the MAC addresses of sent ones.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -12,25 +12,25 @@ use crate::interface::RouterInterface;
 use crate::neighbours::NeighbourTable;
 use crate::{echo, interface, nd};
 
-/// Frames of the router's own that may wait for room when one more ping is answered.
+/// Most of the router's own frames that may be queued when another ping is answered.
 const MAX_PENDING_REPLIES: usize = 64;
 
-/// Whether packets age on their way: TTL and hop limit.
+/// Whether the router decrements TTL and hop limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TtlPolicy {
-    /// They stay as they are, as if the router were a wire.
+    /// Packets stay unchanged, as if the router were a wire.
     #[default]
     Preserve,
-    /// Every packet loses one, and those with none left are dropped, without a word to the sender.
+    /// Decrements each packet. Drops those that reach zero, without an ICMP error to the sender.
     Decrement,
 }
 
-/// What becomes of a frame.
+/// The outcome for a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GatewayVerdict {
-    /// It goes on.
+    /// It passes.
     Pass,
-    /// It was for the router, or waits in it.
+    /// It was addressed to the router, or is queued in it.
     Consumed,
     /// It is dropped.
     Drop(GatewayDropReason),
@@ -40,27 +40,27 @@ pub enum GatewayVerdict {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum GatewayDropReason {
-    /// Its header contradicts itself, or is damaged.
+    /// Its header is inconsistent or damaged.
     Malformed,
     /// It is neither IPv4 nor IPv6, or has a VLAN tag.
     NotIp,
     /// It is addressed to another hardware address.
     OtherHost,
-    /// It is for many: broadcast, multicast.
+    /// It is a broadcast or multicast.
     Broadcast,
-    /// It is for the router itself, which answers nothing but pings.
+    /// It is addressed to the router itself, which answers only pings.
     ToRouter,
-    /// It is for a neighbour of who sent it.
+    /// Its destination is a neighbour of its sender.
     SameSubnet,
-    /// No subnet and no gateway leads there.
+    /// There is no subnet or gateway for its destination.
     NoRoute,
-    /// It has met as many routers as it may.
+    /// Its TTL or hop limit has expired.
     Expired,
-    /// Nobody answers for its next hop, or too many frames wait already.
+    /// Its next hop does not answer, or too many frames are waiting already.
     Unresolved,
 }
 
-/// See the module.
+/// The router at one of its two ports.
 #[derive(Debug)]
 pub struct GatewayPort {
     own: RouterInterface,
@@ -71,14 +71,14 @@ pub struct GatewayPort {
 }
 
 impl GatewayPort {
-    /// The router at the port of `own`; what passes leaves by that of `other`.
+    /// Makes the router at the port of `own`; frames that pass leave by the port of `other`.
     #[must_use]
     pub fn new(own: RouterInterface, other: RouterInterface, ttl_policy: TtlPolicy) -> Self {
         let (neighbours, tx_queue) = (NeighbourTable::default(), VecDeque::new());
         Self { own, other, ttl_policy, neighbours, tx_queue }
     }
 
-    /// Judges a frame that came in at the port.
+    /// Decides about a frame that arrived at the port.
     pub fn receive(&mut self, frame: &[u8], now_ns: u64) -> GatewayVerdict {
         let Some(target) = frame::dst_mac(frame) else {
             return GatewayVerdict::Drop(GatewayDropReason::Malformed);
@@ -106,8 +106,8 @@ impl GatewayPort {
         }
     }
 
-    /// Addresses a frame that is to leave by the port; one whose next hop is not known is kept,
-    /// and comes out of [`Self::pop`] when it is.
+    /// Sets the MAC addresses of a frame that leaves by the port. A frame whose next hop is unknown
+    /// is queued, and comes out of [`Self::pop`] once it is known.
     pub fn send(&mut self, frame: &mut [u8], now_ns: u64) -> GatewayVerdict {
         let GatewayFrameKind::Ip { to, ttl: life } = frame::classify(frame) else {
             return GatewayVerdict::Drop(GatewayDropReason::Malformed);
@@ -133,43 +133,43 @@ impl GatewayPort {
         }
     }
 
-    /// Asks again where nobody answered; how many frames were dropped as
-    /// [`Refusal::Unresolved`] because nobody ever did.
+    /// Repeats requests without an answer. Returns how many frames were dropped as
+    /// [`GatewayDropReason::Unresolved`] because no answer ever came.
     pub fn tick(&mut self, now_ns: u64) -> u64 {
         let Self { own, neighbours, tx_queue: outbox, .. } = self;
         neighbours.tick(now_ns, &mut |host, known| outbox.extend(request(own, host, known)))
     }
 
-    /// When [`Self::tick`] is to be called next, if at all.
+    /// When to call [`Self::tick`] next, if at all.
     #[must_use]
     pub fn next_ns(&self) -> Option<u64> {
         self.neighbours.next_ns()
     }
 
-    /// The next frame that is to be sent beside those that [`Self::send`] lets pass, and before
-    /// them: an answer, a request, or one that has waited.
+    /// The next queued frame: an answer, a request, or a frame that has waited. The caller sends it
+    /// in addition to, and before, the frames that [`Self::send`] passes.
     pub fn pop(&mut self) -> Option<Vec<u8>> {
         self.tx_queue.pop_front()
     }
 
-    /// Whether [`Self::pop`] would give nothing.
+    /// Whether [`Self::pop`] would return nothing.
     #[must_use]
     pub fn is_tx_empty(&self) -> bool {
         self.tx_queue.is_empty()
     }
 
-    /// Takes a frame back for which there was no room.
+    /// Takes back a frame that could not be sent yet.
     pub fn requeue(&mut self, frame: Vec<u8>) {
         self.tx_queue.push_front(frame);
     }
 
-    /// Frames that wait for an answer.
+    /// The number of frames that wait for an answer.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.neighbours.waiting()
     }
 
-    /// Why a packet does not pass, if it does not.
+    /// Why a packet does not pass; `None` if it passes.
     fn drop_reason(&self, target: MacAddr, to: IpAddr, life: u8) -> Option<GatewayDropReason> {
         let (own, other) = (&self.own, &self.other);
         let many = target.is_multicast() || own.is_broadcast(to) || other.is_broadcast(to);
@@ -187,7 +187,7 @@ impl GatewayPort {
         }
     }
 
-    /// Answers a frame for the router itself, if it is a ping and the answers before it left.
+    /// Answers a frame to the router itself if it is a ping, and not too many answers are queued.
     fn answer_ping(&mut self, frame: &[u8]) -> GatewayVerdict {
         let answer = echo::reply(frame, self.own.mac())
             .filter(|_| self.tx_queue.len() < MAX_PENDING_REPLIES);
@@ -199,7 +199,7 @@ impl GatewayPort {
     fn handle_arp(&mut self, arp: &Arp, now_ns: u64) -> GatewayVerdict {
         let (sender, target) = (IpAddr::V4(arp.sender), IpAddr::V4(arp.target));
         let for_us = self.own.is_own(target);
-        // What claims our own address, or comes from no neighbour, is not believed.
+        // Ignores messages that claim our own address, or come from outside the subnet.
         if self.own.contains(sender) && !self.own.is_own(sender) && !self.own.is_broadcast(sender) {
             self.learn(sender, arp.sender_mac, for_us, now_ns);
         }
@@ -231,7 +231,8 @@ impl GatewayPort {
         GatewayVerdict::Consumed
     }
 
-    /// Answers a solicitation: whoever asked without saying who it is, by all hosts' address.
+    /// Answers a solicitation. A sender without an address gets the answer at the
+    /// all-nodes address.
     fn advertise(&mut self, message: &nd::NdMessage) {
         let to = match message.mac {
             Some(mac) if !mac.is_multicast() => (mac, message.from),
@@ -240,7 +241,7 @@ impl GatewayPort {
         self.tx_queue.push_back(nd::advertisement(self.own.mac(), message.target, to));
     }
 
-    /// Sends what waited for a neighbour.
+    /// Queues the frames that waited for a neighbour.
     fn learn(&mut self, host: IpAddr, mac: MacAddr, told: bool, now_ns: u64) {
         let own = self.own.mac();
         for mut waited in self.neighbours.learn(host, mac, told, now_ns) {
@@ -250,7 +251,7 @@ impl GatewayPort {
     }
 }
 
-/// The frame that asks for a neighbour.
+/// The frame that requests a neighbour's address.
 fn request(own: &RouterInterface, host: IpAddr, known: Option<MacAddr>) -> Option<Vec<u8>> {
     match (own.address_towards(host)?, host) {
         (IpAddr::V4(sender), IpAddr::V4(target)) => {
@@ -261,7 +262,7 @@ fn request(own: &RouterInterface, host: IpAddr, known: Option<MacAddr>) -> Optio
         (IpAddr::V6(from), IpAddr::V6(target)) => {
             Some(nd::solicitation(own.mac(), from, target, known))
         }
-        // A neighbour's subnet is of its own kind.
+        // A neighbour's subnet has its address family.
         _ => None,
     }
 }

@@ -1,18 +1,18 @@
-//! The addresses of the router at one port, and where its frames go from there.
+//! The addresses of the router at one port, and the next hops from there.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
 
 use slipring_wire::MacAddr;
 
-/// An address of the router, and how many of its bits are those of the subnet around it.
+/// An address of the router, and the prefix length of its subnet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subnet {
     address: IpAddr,
     prefix_len: u8,
 }
 
-/// The router at one port.
+/// The router's interface at one port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouterInterface {
     mac: MacAddr,
@@ -20,34 +20,34 @@ pub struct RouterInterface {
     gateways: Vec<IpAddr>,
 }
 
-/// Why the router cannot stand there.
+/// Why an interface was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouterInterfaceError {
-    /// More bits than an address has.
+    /// The prefix is longer than an address.
     #[error("{address} has no prefix of {prefix_len} bits")]
     Prefix {
         /// The address.
         address: IpAddr,
-        /// The bits.
+        /// The prefix length.
         prefix_len: u8,
     },
-    /// No host has such an address.
+    /// The address cannot belong to a host.
     #[error("{address} is no address of a host")]
     NoHost {
         /// The address.
         address: IpAddr,
     },
-    /// Nobody to answer as.
+    /// The MAC address cannot belong to an interface.
     #[error("{mac} is no address of an interface")]
     Mac {
         /// The hardware address.
         mac: MacAddr,
     },
-    /// Nothing to route to.
+    /// The interface has no subnet.
     #[error("it has no address")]
     NoSubnet,
-    /// A gateway that cannot be reached directly.
+    /// A gateway that is not directly reachable.
     #[error("the gateway {gateway} is in none of its subnets, or is itself")]
     Gateway {
         /// The gateway.
@@ -56,10 +56,11 @@ pub enum RouterInterfaceError {
 }
 
 impl Subnet {
-    /// The subnet around an address.
+    /// Makes the subnet around an address.
     ///
     /// # Errors
-    /// [`SideError::Prefix`], or [`SideError::NoHost`] for a broadcast or multicast address.
+    /// [`RouterInterfaceError::Prefix`], or [`RouterInterfaceError::NoHost`] for a broadcast or
+    /// multicast address.
     pub fn new(address: IpAddr, prefix_len: u8) -> Result<Self, RouterInterfaceError> {
         let subnet = Self { address, prefix_len };
         if u32::from(prefix_len) > width(address) {
@@ -72,13 +73,13 @@ impl Subnet {
         Ok(subnet)
     }
 
-    /// The router's address in it.
+    /// The router's address in the subnet.
     #[must_use]
     pub const fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// Whether an address lies in it.
+    /// Whether an address is in the subnet.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let hosts = width(self.address) - u32::from(self.prefix_len);
@@ -87,7 +88,7 @@ impl Subnet {
         same_kind && differing.checked_shr(hosts).unwrap_or(0) == 0
     }
 
-    /// Whether it is the IPv4 broadcast address, or the old one with all zeros.
+    /// Whether `address` is the subnet's IPv4 broadcast address, or the old one with all zeros.
     #[must_use]
     pub fn is_broadcast(&self, address: IpAddr) -> bool {
         if !self.address.is_ipv4() || self.prefix_len >= 31 || !self.contains(address) {
@@ -100,11 +101,11 @@ impl Subnet {
 }
 
 impl RouterInterface {
-    /// The router as `mac` with these addresses; what is in none of their subnets goes to the
-    /// gateway of its kind, where there is one.
+    /// Makes an interface with the address `mac` and these subnets. Packets to other destinations
+    /// go to the gateway of their address family, if there is one.
     ///
     /// # Errors
-    /// [`SideError`] for what no port can be.
+    /// [`RouterInterfaceError`] if the addresses are not valid for an interface.
     pub fn new(
         mac: MacAddr,
         subnets: Vec<Subnet>,
@@ -126,14 +127,14 @@ impl RouterInterface {
         }
     }
 
-    /// Its hardware address.
+    /// Its MAC address.
     #[must_use]
     pub const fn mac(&self) -> MacAddr {
         self.mac
     }
 
-    /// An address of one that the other takes for a neighbour of its own: there would be no saying
-    /// where it is.
+    /// An address of one interface that is in a subnet of the other. Such an address would
+    /// be ambiguous.
     #[must_use]
     pub fn overlap(&self, other: &Self) -> Option<IpAddr> {
         let foreign = |side: &Self, subnets: &[Subnet]| {
@@ -143,7 +144,7 @@ impl RouterInterface {
         foreign(self, &other.subnets).or_else(|| foreign(other, &self.subnets))
     }
 
-    /// Whether a host with this address would be its neighbour.
+    /// Whether a host with this address would be a neighbour.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         self.subnets.iter().any(|subnet| subnet.contains(address))
@@ -155,14 +156,14 @@ impl RouterInterface {
         self.subnets.iter().any(|subnet| subnet.address == address)
     }
 
-    /// Whether all hosts of a subnet are meant.
+    /// Whether an address means all hosts of a subnet.
     #[must_use]
     pub fn is_broadcast(&self, address: IpAddr) -> bool {
         let everyone = address == IpAddr::V4(Ipv4Addr::BROADCAST) || address.is_multicast();
         everyone || self.subnets.iter().any(|subnet| subnet.is_broadcast(address))
     }
 
-    /// The neighbour to whom frames for `address` go, if any leads there.
+    /// The neighbour that frames for `address` go to, if there is a route.
     #[must_use]
     pub fn next_hop(&self, address: IpAddr) -> Option<IpAddr> {
         if self.contains(address) {
@@ -171,7 +172,7 @@ impl RouterInterface {
         self.gateways.iter().copied().find(|gateway| gateway.is_ipv4() == address.is_ipv4())
     }
 
-    /// The router's address towards a neighbour.
+    /// The router's address in a neighbour's subnet.
     #[must_use]
     pub fn address_towards(&self, neighbour: IpAddr) -> Option<IpAddr> {
         let around = self.subnets.iter().find(|subnet| subnet.contains(neighbour));
@@ -190,7 +191,7 @@ fn bits(address: IpAddr) -> u128 {
     }
 }
 
-/// Whether no router passes on what goes there: link-local addresses, and the host itself.
+/// Whether routers never forward packets to this address: it is link-local, or the host itself.
 pub(crate) fn is_link_scope(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => {

@@ -1,4 +1,4 @@
-//! IPv6 neighbour discovery (RFC 4861): solicitations and advertisements of neighbours, no more.
+//! IPv6 neighbour discovery (RFC 4861): only neighbour solicitations and advertisements.
 //!
 //! ```text
 //!   54  type 135, 136   55 code 0   56 checksum   58 flags   62 target   78 options of 8 bytes each
@@ -17,11 +17,11 @@ const ICMP_OFFSET: usize = L3_OFFSET + 40;
 const OPTIONS_OFFSET: usize = ICMP_OFFSET + 24;
 const SOLICITATION: u8 = 135;
 const ADVERTISEMENT: u8 = 136;
-/// Only what no router has passed on has it.
+/// A router cannot have forwarded a packet with this hop limit.
 const ND_HOP_LIMIT: u8 = 255;
 const SOURCE_MAC_OPTION: u8 = 1;
 const TARGET_MAC_OPTION: u8 = 2;
-/// Router, solicited, override.
+/// The flags router, solicited and override.
 const ADVERTISEMENT_FLAGS: u8 = 0xe0;
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
@@ -29,7 +29,7 @@ const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 pub(crate) struct NdMessage {
     pub(crate) kind: NdKind,
     pub(crate) from: Ipv6Addr,
-    /// Whose hardware address it is about.
+    /// The address whose MAC address the message is about.
     pub(crate) target: Ipv6Addr,
     pub(crate) mac: Option<MacAddr>,
 }
@@ -41,8 +41,8 @@ pub(crate) enum NdKind {
 }
 
 impl NdMessage {
-    /// What a frame with an IPv6 packet says of neighbours; none if that is nothing, or it comes
-    /// from elsewhere, or is damaged.
+    /// Parses a neighbour message in an IPv6 frame; `None` if it is another message, comes from
+    /// off-link, or is damaged.
     pub(crate) fn parse(frame: &[u8]) -> Option<Self> {
         let [next, hops] = array(frame, L3_OFFSET + 6)?;
         let payload = frame.get(
@@ -70,7 +70,7 @@ impl NdMessage {
     }
 }
 
-/// The hardware address in an option of that kind.
+/// The MAC address in an option of kind `wanted`.
 fn option(mut options: &[u8], wanted: u8) -> Option<MacAddr> {
     while let [kind, eights, ..] = *options {
         if eights == 0 {
@@ -84,7 +84,8 @@ fn option(mut options: &[u8], wanted: u8) -> Option<MacAddr> {
     None
 }
 
-/// Asks who has `target`: `known`, or everyone whose address ends like it.
+/// Builds a request for the MAC address of `target`, to `known` or to the target's
+/// solicited-node address.
 pub(crate) fn solicitation(
     mac: MacAddr,
     from: Ipv6Addr,
@@ -100,7 +101,7 @@ pub(crate) fn solicitation(
     message((to_mac, to), (mac, from), [SOLICITATION, 0], target, (SOURCE_MAC_OPTION, mac))
 }
 
-/// Tells `to` that `mac` has `target`; someone who has no address yet, all hear.
+/// Builds the answer that `mac` has `target`, to `to`, or to all nodes if `to` has no address yet.
 pub(crate) fn advertisement(mac: MacAddr, target: Ipv6Addr, to: (MacAddr, Ipv6Addr)) -> Vec<u8> {
     let (to, flags) = match to.1.is_unspecified() {
         true => ((MacAddr([0x33, 0x33, 0, 0, 0, 1]), ALL_NODES), ADVERTISEMENT_FLAGS & !0x40),

@@ -1,7 +1,8 @@
-//! Who is beyond a port: hardware addresses by IP address, and the frames that wait for one.
+//! The neighbours of a port: MAC addresses by IP address, and frames that wait for one.
 //!
-//! RFC 1122, 2.3.2: addresses are asked for once a second at most, those not heard of for a minute
-//! are asked for again while they are still used, and a frame that finds no address waits.
+//! According to RFC 1122, 2.3.2: an address is requested at most once a second; an address that
+//! was not confirmed for a minute is requested again while it is in use; and a frame without an
+//! address waits.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -10,22 +11,22 @@ use core::net::IpAddr;
 use slipring_wire::MacAddr;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
-/// Between two requests for the same address.
+/// Time between two requests for the same address.
 const RETRY_INTERVAL_NS: u64 = NS_PER_SEC;
-/// Requests before it is given up.
+/// Maximum number of requests before the address counts as unreachable.
 const MAX_REQUESTS: u8 = 3;
-/// How long an answer is believed.
+/// How long an answer is valid.
 const REACHABLE_TIME_NS: u64 = 60 * NS_PER_SEC;
-/// Frames that wait for one host at most: a millisecond at several Mpps.
+/// Maximum number of waiting frames per host: a millisecond at several Mpps.
 const MAX_WAITING_PER_HOST: usize = 4096;
-/// Frames that wait for all of them at most.
+/// Maximum number of waiting frames for all hosts.
 const MAX_WAITING: usize = 16_384;
-/// Hosts that may be asked for at a time: a scan of a large subnet gets no further.
+/// Maximum number of concurrent requests, which stops scans of large subnets.
 const MAX_PENDING_RESOLUTIONS: usize = 4096;
-/// Hosts known before those not heard of for long are forgotten.
+/// Number of known hosts above which old ones are forgotten.
 const SWEEP_THRESHOLD: usize = 4096;
 
-/// Who is to be asked: everyone, or the one who had the address.
+/// Sends a request for an address: to all hosts, or to the host that had it.
 pub(crate) type SolicitFn<'a> = dyn FnMut(IpAddr, Option<MacAddr>) + 'a;
 
 #[derive(Debug, Default)]
@@ -40,7 +41,7 @@ pub(crate) struct NeighbourTable {
 struct NeighbourEntry {
     mac: MacAddr,
     fresh_until_ns: u64,
-    /// Requests since then, and when the next one is due.
+    /// Number of requests since then, and when the next one is due.
     probe: Option<(u8, u64)>,
 }
 
@@ -52,8 +53,7 @@ struct PendingResolution {
 }
 
 impl NeighbourTable {
-    /// The hardware address of a neighbour, if it is known. One that is old is asked for on the
-    /// side.
+    /// The MAC address of a neighbour, if it is known. If it is old, a request is sent as well.
     pub(crate) fn resolve(
         &mut self,
         host: IpAddr,
@@ -68,8 +68,8 @@ impl NeighbourTable {
         Some(known.mac)
     }
 
-    /// Keeps a frame for a neighbour that is not known, and asks for it. False where there are
-    /// too many already.
+    /// Queues a frame for an unknown neighbour, and requests its address. Returns `false` if too
+    /// many frames are queued already.
     pub(crate) fn enqueue(
         &mut self,
         host: IpAddr,
@@ -95,7 +95,8 @@ impl NeighbourTable {
         true
     }
 
-    /// A neighbour said who it is; `told` if it spoke to us. Returns the frames that waited.
+    /// Records a neighbour's address; `told` is true if its message was to us. Returns the frames
+    /// that waited.
     pub(crate) fn learn(
         &mut self,
         host: IpAddr,
@@ -117,7 +118,7 @@ impl NeighbourTable {
         frames
     }
 
-    /// Asks again where that is due, and gives up where it was in vain; how many frames were lost
+    /// Repeats due requests, and gives up after too many. Returns how many frames were lost
     /// by that.
     pub(crate) fn tick(&mut self, now_ns: u64, ask: &mut SolicitFn<'_>) -> u64 {
         let mut lost = 0;
@@ -136,19 +137,19 @@ impl NeighbourTable {
         lost as u64
     }
 
-    /// When [`Self::tick`] has something to do.
+    /// When [`Self::tick`] is needed next.
     pub(crate) fn next_ns(&self) -> Option<u64> {
         let asked = self.pending.values().map(|asked| asked.next_ns);
         let doubted = self.entries.values().filter_map(|known| known.probe.map(|(_, next)| next));
         asked.chain(doubted).min()
     }
 
-    /// Frames that wait.
+    /// The number of waiting frames.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Forgets, now and then, whom nobody has heard of for long.
+    /// Occasionally forgets hosts that have been silent for long.
     fn sweep(&mut self, now_ns: u64) {
         if self.entries.len() < self.sweep_at.max(SWEEP_THRESHOLD) {
             return;
@@ -159,7 +160,7 @@ impl NeighbourTable {
     }
 }
 
-/// One more request, if it is due; false when there were enough.
+/// Sends one more request if it is due; returns `false` after the last one.
 fn retry(requests: &mut u8, next_ns: &mut u64, now_ns: u64, ask: impl FnOnce()) -> bool {
     if now_ns < *next_ns {
         return true;
@@ -169,7 +170,7 @@ fn retry(requests: &mut u8, next_ns: &mut u64, now_ns: u64, ask: impl FnOnce()) 
     }
     ask();
     *requests += 1;
-    // From now, not from when it was due: a caller that was late does not make a burst.
+    // Counted from now, not from the due time, so that a late caller does not cause a burst.
     *next_ns = now_ns.saturating_add(RETRY_INTERVAL_NS);
     true
 }

@@ -1,4 +1,4 @@
-//! What the router does, in virtual time: each behaviour by name.
+//! The router's behaviour in virtual time, one test each.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -18,10 +18,10 @@ use crate::{
 };
 
 const SECOND: u64 = 1_000_000_000;
-/// The router's, at either port.
+/// The router's MAC addresses at both ports.
 const LEFT: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const RIGHT: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
-/// A host's, right.
+/// The MAC address of a host on the right.
 const HOST: MacAddr = MacAddr([2, 0, 0, 0, 9, 9]);
 
 fn ip(text: &str) -> IpAddr {
@@ -46,12 +46,12 @@ fn right() -> RouterInterface {
     side(RIGHT, &[("10.2.0.1", 24), ("fd02::1", 64), ("fe80::2", 64)], &[])
 }
 
-/// The gates at both ports.
+/// The gateway ports on both sides.
 fn gates(life: TtlPolicy) -> (GatewayPort, GatewayPort) {
     (GatewayPort::new(left(), right(), life), GatewayPort::new(right(), left(), life))
 }
 
-/// An IP packet that the router is to pass on.
+/// An IP packet that the router should forward.
 fn packet(to: &str, life: u8) -> Vec<u8> {
     let mut frame = [&LEFT.0[..], &[2, 0, 0, 0, 0, 7]].concat();
     match ip(to) {
@@ -82,7 +82,7 @@ fn arp(frame: &[u8]) -> Arp {
     Arp::parse(frame).expect("an ARP frame")
 }
 
-/// The host right says who it is.
+/// An ARP reply of the host on the right.
 fn reply(host: &str, to: MacAddr) -> Vec<u8> {
     let (operation, target) = (Operation::Reply, v4("10.2.0.1"));
     let arp = Arp { operation, sender_mac: HOST, sender: v4(host), target_mac: to, target };
@@ -108,7 +108,7 @@ fn a_packet_waits_for_its_next_hop_and_goes_on_when_it_answers() {
     assert_eq!((&sent[0][..6], &sent[0][6..12]), (&HOST.0[..], &RIGHT.0[..]));
     assert_eq!(sent[0][12..], frame[12..], "nothing but the addresses has changed");
     assert_eq!(right.waiting(), 0);
-    // The next one goes at once.
+    // The next frame passes at once.
     assert_eq!(right.send(&mut frame, 10), GatewayVerdict::Pass);
     assert_eq!(frame, sent[0]);
 }
@@ -142,7 +142,7 @@ fn a_host_that_is_silent_is_asked_three_times_and_the_packets_are_counted() {
     }
     assert_eq!(right.tick(3 * SECOND), 2, "both packets are lost by name");
     assert_eq!((right.waiting(), right.next_ns()), (0, None));
-    // A later packet begins anew: not one request per host, ever.
+    // A later packet starts new requests: a host is not given up for ever.
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), 9 * SECOND), GatewayVerdict::Consumed);
     assert_eq!(all(&mut right).len(), 1);
 }
@@ -198,9 +198,9 @@ fn the_router_answers_for_its_address_and_learns_who_asked() {
     assert_eq!((answer.operation, answer.sender_mac), (Operation::Reply, RIGHT));
     assert_eq!((answer.sender, answer.target), (v4("10.2.0.1"), v4("10.2.0.9")));
     assert_eq!(frame::dst_mac(&answers[0]), Some(HOST));
-    // The asker need not be asked.
+    // The sender of the request need not be requested itself.
     assert_eq!(right.send(&mut packet("10.2.0.9", 64), 1), GatewayVerdict::Pass);
-    // Others are not answered for, and their chatter fills no table.
+    // The router does not answer for other hosts, and their traffic does not fill a table.
     assert_eq!(right.receive(&asks("10.2.0.77"), 0), GatewayVerdict::Consumed);
     assert_eq!(left.receive(&asks("10.1.0.1"), 0), GatewayVerdict::Consumed);
     assert!(all(&mut right).is_empty());
@@ -299,7 +299,7 @@ fn a_gateway_takes_what_is_beyond_the_subnet() {
     assert_eq!(in_gate.receive(&frame, 0), GatewayVerdict::Pass);
     assert_eq!(out_gate.send(&mut frame, 0), GatewayVerdict::Consumed);
     assert_eq!(arp(&all(&mut out_gate)[0]).target, v4("10.2.0.254"));
-    // There is none for IPv6.
+    // There is no gateway for IPv6.
     assert_eq!(
         in_gate.receive(&packet("fd03::1", 64), 0),
         GatewayVerdict::Drop(GatewayDropReason::NoRoute)
@@ -415,7 +415,7 @@ fn a_scan_of_a_large_subnet_is_bounded_and_known_hosts_go_on() {
     assert_eq!(gate.send(&mut packet("10.0.0.9", 64), 2), GatewayVerdict::Pass);
 }
 
-/// Every packet is sent once, refused, or counted as lost; whatever the hosts do.
+/// Every packet is sent once, refused, or counted as lost, whatever the hosts do.
 #[derive(Debug, Clone)]
 enum Step {
     Send(u8),
@@ -491,7 +491,7 @@ proptest! {
     }
 }
 
-/// A ping of the router by a host left.
+/// A ping to the router from a host on the left.
 fn ping(from: &str, to: &str) -> Vec<u8> {
     let mut frame = [&LEFT.0[..], &[2, 0, 0, 0, 0, 7]].concat();
     let body = [0x12, 0x34, 0, 1, 1, 2, 3, 4, 5];
@@ -531,7 +531,7 @@ fn pings_of_the_router_at_either_address_are_answered() {
         let answers = all(&mut left);
         let [answer] = &answers[..] else { panic!("one answer: {answers:?}") };
         assert_eq!((&answer[..6], &answer[6..12]), (&[2, 0, 0, 0, 0, 7][..], &LEFT.0[..]));
-        // Whoever would ask so would be answered by the first: checksums and lengths are right.
+        // The reply is a valid packet: checksums and lengths are correct.
         assert_eq!(frame::classify(answer), frame::GatewayFrameKind::Ip { to: ip(from), ttl: 64 });
         let (at, kind) = if ip(to).is_ipv4() { (34, 0) } else { (54, 129) };
         assert_eq!((answer[at], &answer[at + 4..]), (kind, &ping(from, to)[at + 4..at + 13]));
@@ -571,7 +571,7 @@ fn what_is_no_whole_ping_of_the_router_stays_unanswered() {
             "{what}"
         );
     }
-    // Answers that do not leave are not heaped up.
+    // Replies that are not fetched do not accumulate.
     let taken = (0..1_000).filter(|_| left.receive(&whole, 0) == GatewayVerdict::Consumed).count();
     assert_eq!(taken, all(&mut left).len());
     assert!(taken < 100, "{taken}");

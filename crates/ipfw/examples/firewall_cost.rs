@@ -1,4 +1,5 @@
-//! Millions of packets in a CPU-second for lists of some lengths, beside what is asked for.
+//! Measures millions of packets per CPU-second for lists of several lengths, with the required
+//! values.
 //!
 //! `cargo run --release -p slipring-ipfw --example firewall_cost [RULES|patterns]`
 
@@ -71,7 +72,7 @@ fn only_from_args() -> Option<usize> {
     std::env::args().nth(1).and_then(|count| count.parse().ok())
 }
 
-/// Rules for other sources before one that allows, and one flow: what netmap-ipfw was measured by.
+/// Rules for other sources before one that allows, and one flow: the benchmark of netmap-ipfw.
 fn sources() -> Result<(), Box<dyn std::error::Error>> {
     for (count, floor) in [(0, 50.0), (10, 40.0), (100, 30.0), (1000, 20.0)] {
         let rules: String = (0..count)
@@ -109,7 +110,7 @@ fn tables() -> Result<(), Box<dyn std::error::Error>> {
     let mut firewall = Firewall::open(1);
     let commands = slipring_ipfw::text::parse_file(&text)?;
     let start = cpu_seconds();
-    // Some are drawn twice: quiet, as a file of prefixes is loaded.
+    // Some prefixes are drawn twice: `-q`, as when a file of prefixes is loaded.
     let manner = slipring_ipfw::run::CommandFlags { quiet: true, ..Default::default() };
     firewall.batch(&commands, 0, manner)?;
     row("loads of a million prefixes", 1.0 / (cpu_seconds() - start), 0.5);
@@ -165,7 +166,7 @@ fn states() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A name, a rule for sources with these last bytes, and the last rule.
+/// A name, a function from the last bytes of sources to a rule, and the last rule.
 type Kind = (&'static str, fn(usize, usize) -> String, &'static str);
 
 /// Rules of one kind for other sources, before one of that kind that allows all; 4096 flows.
@@ -211,14 +212,14 @@ fn patterns() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Millions of packets in a CPU-second, one for each of these destinations.
+/// Returns millions of packets per CPU-second, one for each of these destinations.
 fn flows_rate(firewall: &mut Firewall, destinations: &[u32]) -> f64 {
     let frame = FrameSpec::default().build(64).expect("64 bytes hold these headers").bytes;
     let write = |frame: &mut [u8], to: &u32| frame[30..34].copy_from_slice(&to.to_be_bytes());
     packets_rate(firewall, &frame, destinations, write)
 }
 
-/// The same for copies of a frame, into which each destination is written.
+/// The same for copies of a frame into which each destination is written.
 fn packets_rate<T>(
     firewall: &mut Firewall,
     frame: &[u8],
@@ -242,7 +243,7 @@ fn row(name: &str, rate: f64, floor: f64) {
     println!("{name:50} {rate:8.1}   floor {floor:5.1}   x {:5.2}", rate / floor);
 }
 
-/// Protocol, prefixes and ports; one in ten counts.
+/// Protocol, prefixes and ports; one rule in ten counts.
 struct Rule {
     counts: bool,
     tcp: bool,
@@ -266,7 +267,7 @@ impl Rule {
             (draw.below(100) >= open).then_some((first, last))
         };
         let (src_ports, dst_ports) = (ports(90, 1000), ports(30, 3));
-        // A rule that asks for nothing would end the list.
+        // A rule without a condition would end the list.
         let dst = dst.or((src.is_none() && dst_ports.is_none()).then_some((0x0102_0304, 32)));
         Self {
             counts: draw.below(10) == 0,
@@ -298,7 +299,7 @@ impl Rule {
     }
 }
 
-/// A frame that some rule is about.
+/// Builds a frame that some rule matches.
 fn frame(draw: &mut Draw, rules: &[Rule]) -> Vec<u8> {
     let random = Rule::draw(draw);
     let rule = rules.get(draw.below(rules.len().max(1) as u64) as usize).unwrap_or(&random);
@@ -319,7 +320,7 @@ fn frame(draw: &mut Draw, rules: &[Rule]) -> Vec<u8> {
     spec.build(64).expect("64 bytes hold these headers").bytes.to_vec()
 }
 
-/// The best of some goes, in millions of packets.
+/// Returns the best of several runs, in millions of packets.
 fn rate(mut all: impl FnMut()) -> f64 {
     let go = |_| {
         let start = cpu_seconds();

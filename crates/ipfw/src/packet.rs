@@ -1,11 +1,11 @@
-//! What rules may ask of a packet, read from its headers once.
+//! The header fields that rules test, parsed once per packet.
 //!
-//! A frame whose headers end too early or contradict themselves has no [`Packet`] but a
-//! [`Malformed`]: it is dropped and counted there, by no rule, as ipfw drops what it cannot pull
-//! up. What is merely unknown, such as an IPv6 next header without a name, is a packet like any
-//! other.
+//! A frame whose headers are truncated or contradict themselves yields a [`MalformedReason`]
+//! instead of [`PacketHeaders`]. It is dropped and counted there, by no rule, as ipfw drops a
+//! packet that it cannot pull up. A merely unknown value, such as an IPv6 next header without a
+//! name, is valid.
 //!
-//! Not for: TCP and IP options, which few rules ask for and which are read then ([`options`]).
+//! Not for: TCP and IP options. Few rules test them, so they are parsed on demand ([`options`]).
 
 mod malformed;
 pub mod options;
@@ -29,18 +29,18 @@ pub enum IpFamily {
     V6,
 }
 
-/// Everything that rules ask of headers. Fields that a frame does not have are 0.
+/// All header fields that rules test. Fields that a frame does not have are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketHeaders {
-    /// Where to and where from on Ethernet, as on the wire.
+    /// Ethernet destination and source, as on the wire.
     pub macs: [u8; 12],
-    /// The type behind all tags.
+    /// The EtherType after all tags.
     pub ethertype: u16,
     /// VLAN tags, outermost first.
     pub tags: [Option<VlanTag>; 2],
     /// The version of IP.
     pub version: IpFamily,
-    /// Source address; an IPv4 one in the low 32 bits.
+    /// Source address; an IPv4 address is in the low 32 bits.
     pub src: u128,
     /// Destination address.
     pub dst: u128,
@@ -50,15 +50,15 @@ pub struct PacketHeaders {
     pub ttl: u8,
     /// Type of service or traffic class.
     pub tos: u8,
-    /// Identification of IPv4.
+    /// IPv4 identification.
     pub ip_id: u16,
-    /// Bytes of the IP packet.
+    /// Length of the IP packet in bytes.
     pub ip_len: u32,
-    /// Flags and offset of IPv4, as on the wire.
+    /// IPv4 flags and fragment offset, as on the wire.
     pub ip_off: u16,
-    /// A fragment other than the first: no transport header.
+    /// The packet is a fragment other than the first: it has no transport header.
     pub later_fragment: bool,
-    /// IPv6 extension headers seen ([`crate::rule::Extension`]).
+    /// IPv6 extension headers present ([`crate::rule::Ipv6Extension`]).
     pub extensions: u8,
     /// IPv6 flow label.
     pub flow_label: u32,
@@ -68,9 +68,9 @@ pub struct PacketHeaders {
     pub src_port: u16,
     /// Destination port.
     pub dst_port: u16,
-    /// Flags of TCP.
+    /// TCP flags.
     pub tcp_flags: u8,
-    /// Type and code of ICMP and ICMPv6.
+    /// ICMP or ICMPv6 type and code.
     pub icmp: (u8, u8),
     /// Offset of the IP header.
     pub l3: usize,
@@ -78,7 +78,7 @@ pub struct PacketHeaders {
     pub l4: usize,
     /// Offset of the end of the packet, within the frame.
     pub end: usize,
-    /// Bytes that counters count: of IP its length as far as there is any, else of the whole frame.
+    /// Bytes that counters add: the IP packet as far as it is in the frame, or the whole frame.
     pub counted_len: u32,
 }
 
@@ -89,7 +89,7 @@ impl Default for PacketHeaders {
 }
 
 impl PacketHeaders {
-    /// No packet at all.
+    /// All fields 0 or absent.
     pub const EMPTY: Self = Self {
         macs: [0; 12],
         ethertype: 0,
@@ -117,35 +117,35 @@ impl PacketHeaders {
         counted_len: 0,
     };
 
-    /// Where from, on Ethernet.
+    /// Ethernet source.
     #[must_use]
     pub const fn src_mac(&self) -> MacAddr {
         let [.., a, b, c, d, e, f] = self.macs;
         MacAddr([a, b, c, d, e, f])
     }
 
-    /// Where to, on Ethernet.
+    /// Ethernet destination.
     #[must_use]
     pub const fn dst_mac(&self) -> MacAddr {
         let [a, b, c, d, e, f, ..] = self.macs;
         MacAddr([a, b, c, d, e, f])
     }
 
-    /// The packet is TCP and has its header.
+    /// Whether the packet is TCP and has its header.
     #[inline]
     #[must_use]
     pub const fn is_tcp(&self) -> bool {
         self.proto == 6 && self.has_ports
     }
 
-    /// The DSCP, of IP.
+    /// The DSCP of an IP packet.
     #[inline]
     #[must_use]
     pub const fn dscp(&self) -> u8 {
         self.tos >> 2
     }
 
-    /// What flow it belongs to.
+    /// The flow that the packet belongs to.
     #[must_use]
     pub const fn flow(&self) -> IpfwFlowKey {
         IpfwFlowKey {
@@ -158,7 +158,7 @@ impl PacketHeaders {
         }
     }
 
-    /// The destination is a group or everybody.
+    /// Whether the destination is a multicast group or broadcast.
     #[must_use]
     pub fn is_multicast(&self) -> bool {
         let by_ip = match self.version {

@@ -1,9 +1,9 @@
-//! One rule: what it matches, what it does.
+//! One rule: what it matches and what it does.
 //!
-//! These types are what the grammar reads and the printer writes; `parse(print(rule)) == rule`.
-//! They hold names, not indexes, so that a rule means the same in every engine.
+//! The parser produces these types and the printer writes them; `parse(print(rule)) == rule`. They
+//! hold names, not indexes, so that a rule means the same in every engine.
 //!
-//! Not for: counters and identity of a rule in a list (see [`crate::run`]).
+//! Not for: counters and the identity of a rule in a list (see [`crate::run`]).
 
 mod action;
 mod address;
@@ -25,40 +25,40 @@ pub use condition::{
 };
 pub use name::{ObjectName, ObjectNameError};
 
-/// Number of a rule; many rules may share one.
+/// Number of a rule; several rules may share one.
 pub type RuleNumber = u16;
 
 /// The number of the rule that ends every list.
 pub const DEFAULT_RULE: RuleNumber = 65535;
-/// The set of the default rule, which `flush` spares.
+/// The set of the default rule, which `flush` does not delete.
 pub const RESERVED_SET: u8 = 31;
-/// How many sets there are.
+/// Number of sets.
 pub const NUM_SETS: u8 = 32;
 
 /// A rule without its number.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// The set it belongs to, 0..=31.
+    /// The set that the rule belongs to, 0..=31.
     pub set: u8,
-    /// Drawn before anything else; `None` is always.
+    /// `prob`, drawn before anything else; `None` means always.
     pub chance: Option<Probability>,
     /// What happens on a match.
     pub action: RuleAction,
-    /// Whether and how much a match is logged.
+    /// Whether and how often a match is logged.
     pub log: Option<RuleLog>,
     /// Tags set and removed on a match, in order.
     pub tags: Vec<TagChange>,
-    /// What a packet must look like.
+    /// The conditions that a packet must meet.
     pub body: RuleBody,
-    /// The state that a match makes.
+    /// The state that a match creates.
     pub keep: Option<KeepState>,
-    /// A match that makes a state does not run the action.
+    /// Whether a match that creates a state skips the action.
     pub defer: bool,
-    /// The text behind `//`.
+    /// The text after `//`.
     pub comment: Option<String>,
 }
 
-/// A probability in the 31 bits that ipfw keeps.
+/// A probability with the 31 bits of precision that ipfw has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Probability(u32);
 
@@ -71,25 +71,25 @@ impl Probability {
         (0.0..1.0).contains(&p).then_some(Self((p * f64::from(Self::SCALE)) as u32))
     }
 
-    /// Whether no draw is a yes.
+    /// Whether no draw succeeds.
     #[must_use]
     pub const fn is_never(self) -> bool {
         self.0 == 0
     }
 
-    /// The probability as it is kept.
+    /// The stored probability.
     #[must_use]
     pub fn to_f64(self) -> f64 {
         f64::from(self.0) / f64::from(Self::SCALE)
     }
 
-    /// The shortest decimal that is read as this probability.
+    /// The shortest decimal that parses to this probability.
     #[must_use]
     pub fn to_decimal(self) -> String {
         decimal::shortest(self.to_f64(), |p| Self::from_f64(p) == Some(self))
     }
 
-    /// Whether a draw of 64 random bits is a yes.
+    /// Whether a draw of 64 random bits succeeds.
     #[inline]
     #[must_use]
     pub const fn admits(self, draw: u64) -> bool {
@@ -97,7 +97,7 @@ impl Probability {
     }
 }
 
-/// What a packet must look like: every clause must hold.
+/// The conditions on a packet: every clause must hold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RuleBody {
     /// `PROTO from SRC to DST`, or `None` for a body of options only.
@@ -106,29 +106,29 @@ pub struct RuleBody {
     pub options: Vec<Clause>,
 }
 
-/// The part of a body before its options. Ports behind the destination are the first option.
+/// The part of a body before its options. Ports after the destination become the first option.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RuleHead {
     /// Protocols, any of them; empty is `ip`.
     pub protocols: Vec<ConditionPattern>,
     /// Source addresses, any of them; empty is `any`.
     pub src: Vec<ConditionPattern>,
-    /// Source ports, if they stand there and matter.
+    /// Source ports, if they are given and restrict anything.
     pub src_ports: Option<ConditionPattern>,
     /// Destination addresses, any of them; empty is `any`.
     pub dst: Vec<ConditionPattern>,
 }
 
-/// Patterns of which one must hold: `{ a or b }`, or a single one.
+/// Patterns of which at least one must hold: `{ a or b }`, or a single one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clause(pub Vec<ConditionPattern>);
 
-/// A condition or its opposite.
+/// A condition or its negation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConditionPattern {
-    /// `not` stood before it.
+    /// Whether `not` precedes it.
     pub not: bool,
-    /// What is asked.
+    /// The condition.
     pub condition: Condition,
 }
 
@@ -139,14 +139,15 @@ impl From<Condition> for ConditionPattern {
 }
 
 impl RuleBody {
-    /// All clauses in the order in which they are asked.
+    /// Iterates over all clauses in the order in which they are tested.
     pub fn clauses(&self) -> impl Iterator<Item = &[ConditionPattern]> {
         let head = self.head.iter().flat_map(RuleHead::clauses);
         let options = self.options.iter().map(|clause| clause.0.as_slice());
         head.filter(|clause| !clause.is_empty()).chain(options)
     }
 
-    /// Whether `holds` says yes to every clause; the same as `clauses().all(holds)`, and faster.
+    /// Whether `holds` returns `true` for every clause: the same as `clauses().all(holds)`, but
+    /// faster.
     #[inline]
     pub fn all_clauses(&self, mut holds: impl FnMut(&[ConditionPattern]) -> bool) -> bool {
         if let Some(head) = &self.head {
@@ -166,23 +167,23 @@ impl RuleHead {
     }
 }
 
-/// The state that a rule makes for the flow of a packet that matches.
+/// The state that a rule creates for the flow of a matching packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeepState {
     /// `keep-state` and `limit` look for a state first; `record-state` and `set-limit` do not.
     pub probe: bool,
-    /// `limit`: which fields tell the flows apart that are counted together, and how many.
+    /// `limit`: the fields by which flows are counted, and how many states are allowed.
     pub limit: Option<StateLimit>,
     /// The name of the states.
     pub name: ObjectName,
 }
 
-/// How many states may exist at once for packets that agree in some fields.
+/// How many states may exist at once for packets with the same values in some fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateLimit {
-    /// The fields that must agree.
+    /// The fields that must be equal.
     pub fields: LimitFields,
-    /// How many.
+    /// Maximum number of states.
     pub max: Arg,
 }
 

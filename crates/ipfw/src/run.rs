@@ -1,15 +1,15 @@
-//! The engine: a list of rules, and what it does to packets and commands.
+//! The engine: a list of rules that processes packets and commands.
 //!
 //! ```text
-//!   frame --Packet--> rules in order --Verdict--> caller
-//!                       | tables, states, random draws
-//!                       +--> counters, log lines, frames to send ([`Outputs`])
+//!   frame --PacketHeaders--> rules in order --RuleVerdict--> caller
+//!                              | tables, states, random draws
+//!                              +--> counters, log lines, frames to send ([`CheckOutputs`])
 //! ```
 //!
-//! The plain interpreter, one rule after the other, says what is right; a [`Program`] finds the
-//! rules that matter faster, and does the same.
+//! The plain interpreter, one rule after another, is the reference. A [`CompiledRules`] program
+//! finds the relevant rules faster and behaves the same.
 //!
-//! Not for: reading commands (see [`crate::text`]).
+//! Not for: parsing commands (see [`crate::text`]).
 
 mod batch;
 mod changes;

@@ -1,4 +1,4 @@
-//! States: what `keep-state` and `limit` remember of flows.
+//! Flow states of `keep-state` and `limit`.
 //!
 //! ```text
 //!   (flow, name) --map--> state --rule id--> rule whose action runs on a hit
@@ -6,9 +6,8 @@
 //!                           +--parent--> count of states with equal masked flow (limit)
 //! ```
 //!
-//! A state is found from either direction. It lives as long as its protocol says; what is
-//! forgotten or asked for next is found through a heap of wake-up times, so time costs nothing
-//! while nothing is due.
+//! A state is found from either direction. Its lifetime depends on its protocol. Expiry and
+//! keepalives are driven by a heap of wake-up times, so they cost nothing while nothing is due.
 //!
 //! # Invariants
 //! 1. A parent's count is the number of its living children.
@@ -33,7 +32,7 @@ pub use table::{
 use crate::rule::LimitFields;
 use crate::table::IpfwFlowKey;
 
-/// The fields of `flow` that a limit counts by.
+/// Returns the fields of `flow` that a limit counts by.
 #[must_use]
 pub fn masked(flow: IpfwFlowKey, fields: LimitFields) -> IpfwFlowKey {
     IpfwFlowKey {

@@ -1,9 +1,9 @@
-//! Tables: what rules look up.
+//! Lookup tables of rules.
 //!
-//! A table maps keys of one kind to values. Address tables find the longest prefix; all others
-//! find exactly. Values are kept once each and shared by all entries that have the same.
+//! A table maps keys of one kind to values. Address tables find the longest prefix; other tables
+//! match exactly. Each distinct value is stored once and shared by all entries that have it.
 //!
-//! Not for: text of commands (see [`crate::text`]), or which rule names which table.
+//! Not for: the text of commands (see [`crate::text`]), or which rule names which table.
 
 mod entry;
 mod flow;
@@ -19,7 +19,7 @@ pub use registry::{EntryChange, EntryChangeResult, Tables};
 pub use value::{TableValue, TableValueError, ValueKinds};
 pub use value_kind::ValueKind;
 
-/// What the keys of a table are.
+/// The kind of a table's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableKind {
     /// IPv4 and IPv6 prefixes.

@@ -1,13 +1,13 @@
-//! The rule language as text: reading it, and writing it as ipfw does.
+//! The rule language as text: parsing it, and printing it as ipfw does.
 //!
 //! ```text
-//!   line --words--> words with columns --command--> Command --Display--> canonical text
+//!   line --words--> words with columns --command--> IpfwCommand --Display--> canonical text
 //! ```
 //!
-//! Reading knows nothing of an engine: a command that reads well may still be refused by it. What
-//! ipfw has and what has no meaning between two ports is refused by name, with the reason.
+//! Parsing does not depend on an engine: a command that parses may still be refused by it. ipfw
+//! features that have no meaning between two ports are refused by name, with the reason.
 //!
-//! Not for: files, flags of the command line, or names that only a resolver knows.
+//! Not for: files, command line flags, or names that need a resolver.
 
 mod address;
 mod body;
@@ -49,24 +49,24 @@ use alloc::vec::Vec;
 pub(crate) use number::parse as number_value;
 pub(crate) use number::{dscp_value, proto_value, service_value};
 
-/// Reads one command: the arguments of `ipfw`, joined by blanks.
+/// Parses one command: the arguments of `ipfw`, joined by blanks.
 ///
 /// # Errors
-/// [`TextError`] on line 1, with column and what was expected.
+/// [`RuleTextError`] on line 1, with the column and what was expected.
 pub fn parse_command(text: &str) -> Result<IpfwCommand, RuleTextError> {
     parse_line(text, 1)?.ok_or_else(|| RuleTextError::nothing(1))
 }
 
-/// Reads a file of commands: one a line, `#` starts a comment, empty lines are skipped. Each line
-/// may begin with the word `ipfw`.
+/// Parses a file of commands, one per line. `#` starts a comment, empty lines are skipped. Each
+/// line may begin with the word `ipfw`.
 ///
 /// # Errors
-/// [`TextError`] of the first line that is wrong.
+/// [`RuleTextError`] for the first invalid line.
 pub fn parse_file(text: &str) -> Result<Vec<(u32, IpfwCommand)>, RuleTextError> {
     parse_lines(text).map(transpose_line).collect()
 }
 
-/// Reads a file of commands as [`parse_file`] does, and goes on behind a mistake.
+/// Parses a file of commands as [`parse_file`] does, and continues after an error.
 pub fn parse_lines(text: &str) -> impl Iterator<Item = (u32, Result<IpfwCommand, RuleTextError>)> {
     let lines = (1..).zip(text.lines());
     lines.filter_map(|(line, text)| Some((line, parse_line(text, line).transpose()?)))
@@ -90,8 +90,8 @@ fn parse_line(text: &str, line: u32) -> Result<Option<IpfwCommand>, RuleTextErro
     Ok(Some(command))
 }
 
-/// Refuses what would be shown as something else than it is. Comments may hold anything: they are
-/// read without it.
+/// Refuses words that a terminal would not show as they are. Comments may contain anything: such
+/// characters are replaced when they are parsed.
 fn refuse_unprintable(words: &[words::SourceWord]) -> Result<(), RuleTextError> {
     let said = words.iter().take_while(|word| !word.text.starts_with("//"));
     let wrong = said.into_iter().find(|word| word.text.contains(error::is_unprintable));

@@ -1,5 +1,5 @@
-//! What a link costs: nanoseconds per packet, frames pushed and run in batches on one core. The
-//! best of many short runs counts, so that other work on the machine disturbs little.
+//! Measures the cost of a link: nanoseconds per packet, frames pushed and run in batches on one
+//! core. The best of many short runs counts, so that other work on the machine disturbs little.
 //!
 //! `cargo run --release -p slipring-link --example link_cost`
 
@@ -44,7 +44,7 @@ impl Carrier for Void {
 fn main() {
     let wire = || LinkSpec { delay: DelaySpec::constant(20_000_000), ..LinkSpec::wire("up") };
     let paced = || LinkSpec {
-        // 84 bytes a 100 ns are 6.72 Gbit/s: the line is nearly always busy.
+        // 84 bytes per 100 ns are 6.72 Gbit/s: the line is nearly always busy.
         rate: RateSpec::Constant { bps: 6_800_000_000 },
         framing: Framing::ETHER,
         ..wire()
@@ -81,7 +81,7 @@ fn main() {
     show_many(10_000);
 }
 
-/// With all stages that a link can have, though few frames are held, damaged or copied.
+/// Adds all stages that a link can have, though few frames are held, damaged or copied.
 fn every_stage(all: LinkSpec) -> LinkSpec {
     let chance = Chance::from_ratio(1, 1000).expect("a share");
     let ber = LossSpec { model: LossModel::Ber(1e-7), position: LossPosition::Post };
@@ -110,7 +110,7 @@ fn show(what: &str, spec: LinkSpec) {
     println!("{what:<36} {timely:6.1} ns/packet {early:6.1} early");
 }
 
-/// Nanoseconds per packet of the best run.
+/// Returns nanoseconds per packet of the best run.
 fn best(mut run: impl FnMut(usize)) -> f64 {
     let timed = (0..RUNS).map(|_| {
         let start = Instant::now();
@@ -136,7 +136,7 @@ fn measure(plan: &NetworkSpec, early: bool) -> f64 {
             network.run(now_ns, &mut carrier);
         }
     };
-    // First fills the delay.
+    // The first round fills the delay.
     round(1_000_000);
     let cost = best(round);
     black_box(carrier.0);
@@ -171,7 +171,7 @@ fn show_many(links: usize) {
     let mut round = |packets: usize| {
         for number in 0..packets {
             now_ns += gap_ns;
-            // Not in order of memory: as traffic of many sources is.
+            // Not in order of memory, like traffic from many sources.
             next = (next + 7919) % links;
             let arrival = FrameArrival { arrival_ns: now_ns, handle: FrameHandle(0), len: 60 };
             network.push(EntryId(next as u16), &[arrival], &mut carrier);

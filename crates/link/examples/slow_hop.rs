@@ -7,7 +7,7 @@ use slipring_link::{
     LinkQueueSpec, LinkSpec, LostFrame, Network, NetworkSpec, RateSpec, SpecError,
 };
 
-/// Prints what becomes of frames that are nothing but their numbers.
+/// Prints the fate of frames that consist of their numbers only.
 struct Printer;
 
 impl Carrier for Printer {

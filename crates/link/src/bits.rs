@@ -1,16 +1,15 @@
-//! Bit errors: where they are.
+//! Locates bit errors.
 //!
-//! Errors are independent of each other, so the number of right bits before a wrong one is
-//! geometrically distributed. Drawing that number, and not something per bit, is exact for every
-//! length; for the first one of a frame a comparison is enough while there is no error, which is
-//! hardly ever otherwise.
+//! Errors are independent, so the number of correct bits before an error has a geometric
+//! distribution. Drawing that number once, instead of drawing per bit, is exact for every length.
+//! Most frames have no error: for those, one comparison is enough.
 
 use slipring_model::Stream;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BitErrorSampler {
     ber: f64,
-    /// Natural logarithm of the chance that a bit is right; 0: none is ever wrong.
+    /// Natural logarithm of the probability that a bit is correct; 0 if no bit is ever wrong.
     log_right: f64,
 }
 
@@ -19,12 +18,13 @@ impl BitErrorSampler {
         Self { ber, log_right: libm::log1p(-ber) }
     }
 
-    /// The first wrong one of some bits, by one of 2⁶⁴ equally likely draws.
+    /// Returns the position of the first wrong bit of `bits`; `draw` is one of 2⁶⁴ equally likely
+    /// values.
     #[inline]
     pub(crate) fn first(&self, bits: u64, draw: u64) -> Option<u64> {
         const STEP: f64 = 1.0 / (1u128 << 64) as f64;
         let draw = draw as f64 * STEP;
-        // The chance of an error anywhere is at most the sum of those of all bits.
+        // The probability of any error is at most the sum over all bits.
         if draw >= bits as f64 * self.ber {
             return None;
         }
@@ -33,7 +33,7 @@ impl BitErrorSampler {
         (right < bits).then_some(right)
     }
 
-    /// The wrong ones of some bits: the first by `draw`, the others by a stream.
+    /// Calls `hit` for each wrong bit: `draw` decides the first one, `stream` the others.
     #[inline]
     pub(crate) fn each(
         &self,

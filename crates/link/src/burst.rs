@@ -1,57 +1,58 @@
-//! Trains: frames that arrive one behind the other and stay together through a plain link.
+//! Bursts: frames that arrive one after another and stay together through a plain link.
 //!
-//! A link that delays all frames alike need not look at each of them. It keeps a whole batch as one
-//! entry, and who stores the frames goes from one to the next when they leave.
+//! A link that delays all frames by the same time need not look at each frame. It keeps a whole
+//! batch as one entry. The carrier, which stores the frames, walks from one to the next when they
+//! leave.
 
 use crate::carrier::{Carrier, FrameArrival, FrameHandle, InFlightFrame};
 use crate::counters::PacketCounts;
 use crate::fifo::BlockFifo;
 
-/// Frames that arrived at one entry, in the order in which the caller stored them: from each of
-/// them [`Carrier::coupled`] leads to the next.
+/// Frames that arrived at one entry, in the order in which the caller stored them.
+/// [`Carrier::burst_item`] returns each frame and the handle of the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Burst {
-    /// The first one.
+    /// Handle of the first frame.
     pub handle: FrameHandle,
-    /// How many.
+    /// Number of frames.
     pub packets: u32,
-    /// Their bytes, without FCS.
+    /// Sum of their lengths in bytes, without FCS.
     pub bytes: u64,
-    /// When the first one arrived.
+    /// Arrival time of the first frame.
     pub first_ns: u64,
-    /// When the last one arrived.
+    /// Arrival time of the last frame.
     pub last_ns: u64,
 }
 
-/// A frame of a train.
+/// One frame of a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BurstItem {
-    /// It.
+    /// The frame itself.
     pub frame: FrameArrival,
-    /// The one behind it; anything behind the last one.
+    /// The next frame of the burst; unspecified for the last one.
     pub next: FrameHandle,
 }
 
 impl Burst {
-    /// Its frames.
+    /// Counts the frames and bytes of the burst.
     #[must_use]
     pub const fn counts(&self) -> PacketCounts {
         PacketCounts { packets: self.packets as u64, bytes: self.bytes }
     }
 
-    /// The first of its frames; `None` of none.
+    /// Returns the first frame; `None` if the burst is empty.
     ///
     /// # Panics
-    /// If the carrier knows of no trains.
+    /// If the carrier does not support bursts.
     pub fn front(&self, carrier: &mut impl Carrier) -> Option<BurstItem> {
         let told = "who pushes trains tells of their frames";
         (self.packets > 0).then(|| carrier.burst_item(self.handle).expect(told))
     }
 
-    /// Takes the first frame off; `None` when there are no more.
+    /// Removes and returns the first frame; `None` if the burst is empty.
     ///
     /// # Panics
-    /// If the carrier knows of no trains.
+    /// If the carrier does not support bursts.
     pub fn pop_front(&mut self, carrier: &mut impl Carrier) -> Option<FrameArrival> {
         let BurstItem { frame, next } = self.front(carrier)?;
         self.handle = next;
@@ -61,10 +62,10 @@ impl Burst {
         Some(frame)
     }
 
-    /// Takes off those that had arrived by `until_ns`.
+    /// Splits off the frames that arrived no later than `until_ns`.
     ///
     /// # Panics
-    /// If the carrier knows of no trains.
+    /// If the carrier does not support bursts.
     pub fn split_until(&mut self, until_ns: u64, carrier: &mut impl Carrier) -> Self {
         let mut front = Self { packets: 0, bytes: 0, ..*self };
         while let Some(BurstItem { frame, next }) = self.front(carrier)
@@ -82,7 +83,7 @@ impl Burst {
     }
 }
 
-/// Trains on their way through a plain link.
+/// Bursts in flight through a plain link.
 pub(crate) struct BurstFifo {
     fifo: BlockFifo<Burst>,
     packets: u64,
@@ -103,13 +104,13 @@ impl BurstFifo {
         self.fifo.push(train);
     }
 
-    /// When the first frame of all arrived.
+    /// Arrival time of the oldest frame.
     #[inline]
     pub(crate) fn first_ns(&self) -> Option<u64> {
         self.fifo.front().map(|train| train.first_ns)
     }
 
-    /// Takes out a train, or as much of it as had arrived by `until_ns`.
+    /// Takes out the first burst, or the part of it that arrived no later than `until_ns`.
     #[inline]
     pub(crate) fn pop(&mut self, until_ns: u64, carrier: &mut impl Carrier) -> Option<Burst> {
         let first = self.fifo.front_mut().filter(|train| train.first_ns <= until_ns)?;
@@ -122,7 +123,7 @@ impl BurstFifo {
         Some(due)
     }
 
-    /// All frames one by one, each released `delay_ns` after it arrived.
+    /// Passes every frame to `send` one by one, each released `delay_ns` after its arrival.
     #[cold]
     pub(crate) fn split_all(
         &mut self,

@@ -1,4 +1,4 @@
-//! What the engine asks of its caller: the storage of frames, and where frames go.
+//! What the engine needs from its caller: frame storage, and a destination for frames.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -6,28 +6,28 @@ use core::fmt;
 use crate::burst::{Burst, BurstItem};
 use crate::frame_id::FrameId;
 
-/// A frame of the caller's; the engine only passes it on.
+/// A frame that the caller stores; the engine only passes the handle on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameHandle(pub u32);
 
-/// A link of a network, by its place in the plan.
+/// A link of a network: its index in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u32);
 
-/// A place where frames enter a network, by its place in the plan.
+/// A point where frames enter a network: its index in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryId(pub u16);
 
-/// A place where frames leave a network, by its place in the plan.
+/// A point where frames leave a network: its index in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExitId(pub u16);
 
 /// A frame that reaches a network or a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameArrival {
-    /// When, on the caller's clock.
+    /// Arrival time on the caller's clock.
     pub arrival_ns: u64,
-    /// Which.
+    /// The frame.
     pub handle: FrameHandle,
     /// Its length in bytes, without FCS.
     pub len: u32,
@@ -56,34 +56,34 @@ impl From<LinkFrame> for FrameArrival {
     }
 }
 
-/// A frame that leaves the network, and when.
+/// A frame that leaves the network, and its release time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// When it is to leave: never before this.
+    /// Release time: the frame must not leave earlier.
     pub release_ns: u64,
-    /// Which.
+    /// The frame.
     pub handle: FrameHandle,
     /// Its length in bytes, without FCS.
     pub len: u32,
-    /// Where to.
+    /// The exit.
     pub exit: ExitId,
-    /// The last link that it passed.
+    /// The last link that the frame passed.
     pub link: LinkId,
 }
 
-/// A frame on its way to the end of a link.
+/// A frame that travels to the far end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFlightFrame {
-    /// When it is to leave: never before this.
+    /// Release time: the frame must not leave earlier.
     pub release_ns: u64,
-    /// Which.
+    /// The frame.
     pub handle: FrameHandle,
     /// Its length in bytes, without FCS.
     pub len: u32,
 }
 
 impl InFlightFrame {
-    /// Its delivery at the end of the last link.
+    /// Turns it into a delivery at the end of the last link.
     #[must_use]
     #[inline(always)]
     pub const fn to_delivery(self, exit: ExitId, link: LinkId) -> Delivery {
@@ -91,85 +91,86 @@ impl InFlightFrame {
         Delivery { release_ns, handle, len, exit, link }
     }
 
-    /// Its arrival at a node.
+    /// Turns it into an arrival at a node.
     pub(crate) const fn to_arrival(self) -> FrameArrival {
         FrameArrival { arrival_ns: self.release_ns, handle: self.handle, len: self.len }
     }
 }
 
-/// A frame that is lost.
+/// A lost frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostFrame {
-    /// When; for frames lost after they occupied the link, the end of that.
+    /// Time of the loss; for a frame lost after it occupied the line, the end of that occupation.
     pub at_ns: u64,
-    /// Which.
+    /// The frame.
     pub handle: FrameHandle,
     /// Its length in bytes, without FCS.
     pub len: u32,
-    /// Why.
+    /// Cause of the loss.
     pub cause: LinkDropCause,
-    /// By which link; `None` when no link wanted it ([`Cause::Route`]).
+    /// The link that lost it; `None` if no link accepted the frame ([`LinkDropCause::Route`]).
     pub link: Option<LinkId>,
 }
 
-/// A frame that left a queue towards the line.
+/// A frame that left a queue and goes on the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueDeparture {
-    /// The queue of which link.
+    /// The link that the queue belongs to.
     pub link: LinkId,
     /// When the frame began to occupy the line, rounded up.
     pub at_ns: u64,
-    /// How long it had waited by then.
+    /// How long the frame had waited by then.
     pub delay_ns: u64,
     /// Its length in bytes, without FCS.
     pub len: u32,
-    /// Bytes that it takes on the line, with framing.
+    /// Bytes that the frame occupies on the line, with framing.
     pub wire_bytes: u64,
 }
 
-/// A frame that joined a queue, and how deep that is with it. As for limits, the frame on the line
-/// counts.
+/// A frame that joined a queue, and the queue length including that frame. As for the queue limits,
+/// the frame on the line counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueArrival {
-    /// The queue of which link.
+    /// The link that the queue belongs to.
     pub link: LinkId,
-    /// When.
+    /// Arrival time.
     pub at_ns: u64,
-    /// Bytes.
+    /// Queue length in bytes.
     pub bytes: u64,
-    /// Packets.
+    /// Queue length in packets.
     pub packets: u64,
 }
 
-/// What a network runs on.
+/// The services that a network needs from its caller.
 ///
-/// Frames stay with the caller; the engine reads and changes bytes only in stages that need them
-/// (classes, ECN marks, corruption, models of the user), never on the plain path.
+/// The caller stores the frames. The engine reads and changes bytes only in stages that need them
+/// (classes, ECN marks, corruption, user models), never on the plain path.
 pub trait Carrier {
-    /// The stored bytes of a frame, possibly fewer than its length. Marks and bit errors are
-    /// written in place.
+    /// Returns the stored bytes of a frame, which may be fewer than its length. Marks and bit
+    /// errors are written in place.
     fn frame(&mut self, handle: FrameHandle) -> &mut [u8];
 
-    /// Stores a second copy of a frame; `None` when there is no room for it, which is counted as
-    /// [`Cause::Buffer`].
+    /// Stores a second copy of a frame; `None` if there is no space for it, which is counted as
+    /// [`LinkDropCause::Buffer`].
     fn copy(&mut self, handle: FrameHandle) -> Option<FrameHandle>;
 
-    /// Takes a frame that leaves the network. Its storage is the caller's again once it was sent.
+    /// Takes a frame that leaves the network. From then on its storage belongs to the caller.
     fn deliver(&mut self, delivery: Delivery);
 
-    /// Takes frames that leave by one link at one exit, in this order: the same as
-    /// [`Self::deliver`] for each of them.
+    /// Takes frames that leave one link at one exit, in this order. Equivalent to [`Self::deliver`]
+    /// for each of them.
     #[inline]
     fn deliver_all(&mut self, exit: ExitId, link: LinkId, frames: &[InFlightFrame]) {
         frames.iter().for_each(|frame| self.deliver(frame.to_delivery(exit, link)));
     }
 
-    /// A frame of a train, as it was pushed. Only those who push [trains](Train) are asked.
+    /// Returns a frame of a burst, as it was pushed. Only carriers that push [bursts](Burst) need
+    /// it.
     fn burst_item(&mut self, _handle: FrameHandle) -> Option<BurstItem> {
         None
     }
 
-    /// Adds all frames of a train to `frames`.
+    /// Appends all frames of a burst to `frames`.
     fn split_burst(&mut self, train: &Burst, frames: &mut Vec<FrameArrival>)
     where
         Self: Sized,
@@ -178,8 +179,8 @@ pub trait Carrier {
         frames.extend(core::iter::from_fn(|| train.pop_front(self)));
     }
 
-    /// Takes frames that leave by one link at one exit, each `delay_ns` after it arrived: the same
-    /// as [`Self::deliver`] for each of them.
+    /// Takes frames that leave one link at one exit, each `delay_ns` after its arrival. Equivalent
+    /// to [`Self::deliver`] for each of them.
     fn deliver_burst(&mut self, exit: ExitId, link: LinkId, delay_ns: u64, train: Burst)
     where
         Self: Sized,
@@ -191,21 +192,21 @@ pub trait Carrier {
         }
     }
 
-    /// Learns that a frame has come to the end of a link at a node, where it enters another link
-    /// or is lost. Never called for frames that leave the network.
+    /// Notes that a frame reached a node at the end of a link, where it enters another link or is
+    /// lost. Never called for frames that leave the network.
     fn on_hop(&mut self, _link: LinkId, _frame: &InFlightFrame) {}
 
-    /// Takes back a frame that is lost.
+    /// Takes back a lost frame.
     fn lose(&mut self, lost: LostFrame);
 
-    /// Learns that a frame joined a queue, for histograms.
+    /// Notes that a frame joined a queue; used for histograms.
     fn on_enqueue(&mut self, _joined: QueueArrival) {}
 
-    /// Learns that a frame left a queue, for histograms.
+    /// Notes that a frame left a queue; used for histograms.
     fn on_dequeue(&mut self, _queued: QueueDeparture) {}
 
-    /// Learns that frames found the line free one after another, each of which takes so many bytes
-    /// there: the same as [`Self::joined`] and [`Self::queued`] for each of them.
+    /// Notes that a sequence of frames found the line free; `wire_bytes` is what each occupies
+    /// there. Equivalent to [`Self::on_enqueue`] and [`Self::on_dequeue`] for each frame.
     #[inline]
     fn on_bypass(&mut self, link: LinkId, frames: &[FrameArrival], wire_bytes: &[u64]) {
         for (&FrameArrival { arrival_ns: at_ns, len, .. }, &wire_bytes) in
@@ -221,15 +222,15 @@ pub trait Carrier {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum LinkDropCause {
-    /// A loss model took it.
+    /// A loss model dropped it.
     Loss,
     /// A bit error of the loss model `ber` hit it.
     Ber,
-    /// The policer found it beyond its profile.
+    /// It exceeded the policer's profile.
     Police,
     /// The queue was full.
     Queue,
-    /// Active queue management took it.
+    /// Active queue management dropped it.
     Aqm,
     /// There was no storage for it.
     Buffer,
@@ -241,18 +242,18 @@ pub enum LinkDropCause {
     TxFull,
     /// It was not a frame.
     Malformed,
-    /// No class, and so no link, wanted it.
+    /// No class, and so no link, accepted it.
     Route,
     /// It would have overtaken another, and the order policy is `drop`.
     Order,
-    /// A link profile gave it up after it had occupied the link.
+    /// A link profile dropped it after it had occupied the line.
     Profile,
-    /// A model of the user's had no answer for it.
+    /// A user model had no answer for it.
     Model,
 }
 
 impl LinkDropCause {
-    /// How many causes there are.
+    /// Number of causes.
     pub const COUNT: usize = Self::ALL.len();
 
     /// All causes, in the order of their numbers.
@@ -273,7 +274,7 @@ impl LinkDropCause {
         Self::Model,
     ];
 
-    /// The name under which it is counted everywhere.
+    /// The name under which the cause is counted everywhere.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
-//! Checksums of a frame that are right before damage and shall be right after it.
+//! Keeps the checksums of a damaged frame correct.
 //!
-//! Headers are read before the damage, so that a hit on a length or a protocol number moves no
-//! checksum. Sums are brought up to date by what changed ([`Delta`]), so one that was wrong before
-//! is as wrong after.
+//! Headers are parsed before the damage, so a hit on a length or a protocol number does not move a
+//! checksum. The checksums are updated incrementally ([`Delta`]), so a checksum that was wrong
+//! before stays equally wrong.
 
 use core::ops::Range;
 
@@ -13,7 +13,7 @@ use slipring_wire::assigned::IpProto;
 use slipring_wire::checksum::Delta;
 use slipring_wire::view::{FragmentPosition, Ip, IpVersion};
 
-/// The checksums of a frame, and its bytes before.
+/// The checksums of a frame, and a copy of its bytes before the damage.
 pub(crate) struct FrameChecksums {
     before: Vec<u8>,
     header: Option<ChecksumField>,
@@ -21,11 +21,11 @@ pub(crate) struct FrameChecksums {
     addresses: Range<usize>,
 }
 
-/// A checksum, and what it covers.
+/// A checksum field and the range that it covers.
 struct ChecksumField {
     at: usize,
     covers: Range<usize>,
-    /// Whether the addresses of the IP header are covered, too.
+    /// Whether the checksum also covers the addresses of the IP header.
     pseudo: bool,
 }
 
@@ -49,7 +49,7 @@ impl FrameChecksums {
 
     fn update(&self, field: &ChecksumField, frame: &mut [u8]) {
         let place = field.at..field.at + 2;
-        // The checksum itself counts as nothing on both sides.
+        // The checksum field itself is excluded on both sides.
         frame[place.clone()].copy_from_slice(&self.before[place.clone()]);
         let checksum = u16::from_be_bytes([frame[field.at], frame[field.at + 1]]);
         let covers = field.covers.clone();
@@ -74,7 +74,8 @@ fn addresses(ip: &Ip, l3: usize) -> Range<usize> {
     }
 }
 
-/// The transport checksum, if the frame holds all that it covers and there is one.
+/// Finds the transport checksum; `None` if there is none or the frame does not hold all that it
+/// covers.
 fn transport(frame: &[u8], ip: &Ip) -> Option<ChecksumField> {
     let (offset, pseudo) = match ip.proto {
         IpProto::TCP => (16, true),

@@ -1,4 +1,4 @@
-//! Bit errors that are delivered.
+//! Bit errors in frames that are still delivered.
 
 use alloc::vec::Vec;
 
@@ -13,7 +13,7 @@ pub(crate) struct Corruptor {
     spec: CorruptSpec,
     errors: BitErrorModel,
     draws: Draws,
-    /// Wrong bits of the present frame, from the first that may be hit.
+    /// Wrong bits of the current frame, counted from the first byte that may be hit.
     hits: Vec<u64>,
 }
 
@@ -33,8 +33,8 @@ impl Corruptor {
         Self { spec, errors, draws, hits: Vec::new() }
     }
 
-    /// Inverts bits of a frame and says whether there were any. Bits that are not stored are hit
-    /// without effect.
+    /// Inverts bits of a frame; returns whether any bit was hit. A hit on a byte that is not stored
+    /// has no effect.
     #[inline]
     pub(crate) fn damage(
         &mut self,

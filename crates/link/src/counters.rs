@@ -1,10 +1,10 @@
-//! What is counted, per link.
+//! The counters of a link.
 
 use core::ops::{Add, AddAssign, Index, Sub};
 
 use crate::carrier::LinkDropCause;
 
-/// A number of packets and of their bytes (without FCS).
+/// A number of packets and their total length (without FCS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketCounts {
     /// Packets.
@@ -55,7 +55,7 @@ impl LinkDrops {
         self.0[cause as usize].count(len);
     }
 
-    /// Counts many packets.
+    /// Adds several packets.
     pub fn add(&mut self, cause: LinkDropCause, tally: PacketCounts) {
         self.0[cause as usize] += tally;
     }
@@ -66,7 +66,7 @@ impl LinkDrops {
         self.0.iter().fold(PacketCounts::default(), |sum, &tally| sum + tally)
     }
 
-    /// Every cause with its tally.
+    /// Iterates over every cause and its counts.
     pub fn iter(&self) -> impl Iterator<Item = (LinkDropCause, PacketCounts)> + '_ {
         LinkDropCause::ALL.into_iter().map(|cause| (cause, self[cause]))
     }
@@ -80,34 +80,34 @@ impl Index<LinkDropCause> for LinkDrops {
     }
 }
 
-/// The account of a link. At any moment `input + copies = output + drops + in_flight`; the
-/// packets in flight are those found in its queues, not the difference of the others.
+/// The counters of a link. At any time `input + copies = output + drops + in_flight`; the in-flight
+/// count comes from the queues, not from the other counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
     /// Frames that reached the link.
     pub input: PacketCounts,
-    /// Copies that the link made.
+    /// Copies made by the link.
     pub copies: PacketCounts,
     /// Frames that left the link.
     pub output: PacketCounts,
     /// Frames that the link lost.
     pub drops: LinkDrops,
-    /// Frames inside: held, queued, or on the line.
+    /// Frames inside the link: held, queued, on the line, or travelling.
     pub in_flight: PacketCounts,
-    /// Frames marked with congestion experienced (also counted where they went).
+    /// Frames marked "congestion experienced"; also counted under their outcome.
     pub marked: PacketCounts,
-    /// Frames of which bytes were written over (also counted where they went).
+    /// Frames of which bytes were overwritten; also counted under their outcome.
     pub mangled: PacketCounts,
-    /// Frames with bit errors that went on (also counted where they went).
+    /// Frames that continued with bit errors; also counted under their outcome.
     pub corrupted: PacketCounts,
     /// Frames held back before the queue.
     pub held: PacketCounts,
-    /// Frames whose release was put off so that they overtake none.
+    /// Frames whose release was deferred so that they do not overtake others.
     pub clamped: PacketCounts,
 }
 
 impl LinkCounters {
-    /// Whether nothing was lost uncounted.
+    /// Returns whether every frame is accounted for.
     #[must_use]
     pub fn is_balanced(&self) -> bool {
         self.input + self.copies == self.output + self.drops.total() + self.in_flight

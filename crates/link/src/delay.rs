@@ -1,4 +1,4 @@
-//! How long each frame travels.
+//! The delay of each frame.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -12,11 +12,11 @@ use crate::schedule::TraceSchedule;
 use crate::spec::{DelayModel, DelaySpec, DelayStep};
 use crate::user::{ModelPacket, UserDelayModel};
 
-/// A delay, and what comes with it.
+/// A delay and the constraints that come with it.
 pub(crate) struct FrameDelay {
     pub(crate) delay_ns: u64,
     pub(crate) route: u32,
-    /// The frame leaves at this time or later, whatever its delay.
+    /// Earliest release time, whatever the delay.
     pub(crate) not_before_ns: u64,
 }
 
@@ -36,7 +36,7 @@ enum DelayProcess {
     Constant(u64),
     Random(Dist),
     Correlated(Dist, Box<Correlated>),
-    /// The first of them is the delay of the first frames from `from` on.
+    /// `delays_ns[0]` applies to the first frame that `from` counts.
     InTurn {
         delays_ns: Vec<u64>,
         from: FirstFrameNumbers,
@@ -65,7 +65,7 @@ impl DelayStage {
         }
     }
 
-    /// Goes over to another delay; `next` are the next frames.
+    /// Switches to another delay; `next` holds the numbers of the next frames.
     pub(crate) fn change(
         &mut self,
         old: &DelaySpec,
@@ -74,7 +74,7 @@ impl DelayStage {
         at_ns: u64,
     ) {
         match (&mut self.model, &new.model) {
-            // The process goes on where it is; only what its values mean changes.
+            // The process continues; only the meaning of its values changes.
             (DelayProcess::Correlated(dist, _), DelayModel::Random(fresh))
                 if old.half_life_ns == new.half_life_ns =>
             {
@@ -92,7 +92,7 @@ impl DelayStage {
         }
     }
 
-    /// `None` when a model of the user's has no answer.
+    /// Returns the delay of a frame; `None` if a user model has no answer.
     #[inline(always)]
     pub(crate) fn delay(
         &mut self,
@@ -126,13 +126,14 @@ impl DelayStage {
         })
     }
 
-    /// Whether a delay depends on nothing but when it begins and which number it is.
+    /// Whether a delay depends only on the frame's number and on the time from which it counts.
     pub(crate) fn is_payload_agnostic(&self) -> bool {
         !matches!(self.model, DelayProcess::InterPacket { .. } | DelayProcess::User(_))
     }
 
-    /// The delays of frames whose delays count from `base_ns`, if it is [blind](Self::is_blind):
-    /// those that [`Self::delay`] gives, one after another.
+    /// Computes the delays of frames whose delays count from `base_ns`: the results of
+    /// [`Self::delay`] for one frame after another. Only for
+    /// [payload-agnostic](Self::is_payload_agnostic) delays.
     #[inline]
     pub(crate) fn delay_all(&mut self, first: u64, base_ns: &[u64], delays_ns: &mut [u64]) {
         let draws = self.draws;
@@ -160,7 +161,7 @@ impl DelayStage {
         }
     }
 
-    /// Learns when the frame leaves that was asked about last.
+    /// Records when the frame of the last [`Self::delay`] call is released.
     #[inline]
     pub(crate) fn released(&mut self, release_ns: u64) {
         if let DelayProcess::InterPacket { last_ns, .. } = &mut self.model {
@@ -202,16 +203,17 @@ impl DelayProcess {
 }
 
 impl LineDeparture {
-    /// By which it is drawn for: a copy's own, whatever other frames there are.
+    /// The number that the frame's delay is drawn by. A copy has its own, independent of other
+    /// frames.
     #[inline]
     const fn own_draw(&self) -> u64 {
-        // No link sees 2^53 frames, and there are 1000 copies at most.
+        // No link carries 2^53 frames, and a frame has at most 1000 copies.
         self.id.draw() ^ (self.copy as u64) << 53
     }
 }
 
-/// One of the delays, which start again after the last one; frames from before they began have
-/// the first.
+/// Returns the delay for a frame number; the list repeats. Frames numbered before `from` get the
+/// first delay.
 fn in_turn(delays_ns: &[u64], from: u64, number: u64) -> u64 {
     let place = number.saturating_sub(from) % (delays_ns.len() as u64).max(1);
     delays_ns.get(place as usize).copied().unwrap_or(0)
@@ -234,7 +236,7 @@ impl DelayTrace {
     }
 }
 
-/// The delay at `at_ns` on the straight line between two steps.
+/// Interpolates the delay at `at_ns` linearly between two steps.
 fn between(from: &DelayStep, to: &DelayStep, at_ns: u64) -> u64 {
     let (passed, whole) = (u128::from(at_ns - from.at_ns), u128::from(to.at_ns - from.at_ns));
     let sum = u128::from(from.delay_ns) * (whole - passed) + u128::from(to.delay_ns) * passed;

@@ -1,4 +1,4 @@
-//! The ECN field of a frame (RFC 3168): read, and set to "congestion experienced".
+//! The ECN field of a frame (RFC 3168): reading it and setting "congestion experienced".
 
 use slipring_model::aqm::Ecn;
 use slipring_wire::Headers;
@@ -8,13 +8,13 @@ use slipring_wire::view::IpVersion;
 /// Offset of the header checksum of IPv4.
 const IPV4_CHECKSUM: usize = 10;
 
-/// The ECN field of a frame; not capable when it is not IP.
+/// Returns the ECN field of a frame; `NotEct` if the frame is not IP.
 pub(crate) fn read(frame: &[u8]) -> Ecn {
     ip_header(frame).map_or(Ecn::NotEct, |(version, l3)| Ecn::from_tos(tos(frame, version, l3)))
 }
 
-/// Sets "congestion experienced" and keeps checksums right; `false`, and nothing happens, if the
-/// frame is not capable of ECN.
+/// Sets "congestion experienced" and updates the IPv4 header checksum. Returns `false` and leaves
+/// the frame unchanged if it is not ECN-capable.
 pub(crate) fn mark(frame: &mut [u8]) -> bool {
     let Some((version, l3)) = ip_header(frame) else { return false };
     if !Ecn::from_tos(tos(frame, version, l3)).is_capable() {
@@ -35,7 +35,7 @@ pub(crate) fn mark(frame: &mut [u8]) -> bool {
     true
 }
 
-/// Version and offset of the IP header, all of which is stored.
+/// Returns the version and the offset of the IP header.
 fn ip_header(frame: &[u8]) -> Option<(IpVersion, usize)> {
     let headers = Headers::parse(frame).ok()?;
     headers.ip.map(|ip| (ip.version, usize::from(headers.l3)))

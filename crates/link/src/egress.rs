@@ -1,4 +1,4 @@
-//! What happens to a frame after the line: lost, written over, damaged, copied.
+//! The stages after the line: loss, mangling, corruption, duplication.
 
 use alloc::vec::Vec;
 
@@ -23,13 +23,13 @@ pub(crate) struct EgressStages {
     corrupt_draws: Draws,
     duplicate: Option<DuplicateSpec>,
     duplicate_draws: Draws,
-    /// Copies that are sent on later.
+    /// Copies that continue later.
     delayed_copies: DelayLine<LineDeparture>,
-    /// When the first of them goes on.
+    /// When the first of them continues.
     next_ns: u64,
 }
 
-/// Whether a link has anything to do between its line and its delay.
+/// Whether a link has any stage between its line and its delay.
 pub(crate) fn is_needed(spec: &LinkSpec) -> bool {
     spec.mangle.is_some()
         || spec.corrupt.is_some()
@@ -54,7 +54,7 @@ impl EgressStages {
         }
     }
 
-    /// Goes over to another specification; streams and copies stay.
+    /// Switches to another specification; streams and delayed copies stay.
     pub(crate) fn change(
         &mut self,
         old: &LinkSpec,
@@ -74,7 +74,7 @@ impl EgressStages {
         self.duplicate = new.duplicate;
     }
 
-    /// Loses or damages a frame; `false` when it is lost.
+    /// Applies losses and damage to a frame; `false` if it is lost.
     #[inline]
     pub(crate) fn pass<C: Carrier>(
         &mut self,
@@ -99,7 +99,7 @@ impl EgressStages {
         true
     }
 
-    /// Whether all it does is to lose frames without a look at their bytes.
+    /// Whether these stages only lose frames and never look at their bytes.
     pub(crate) fn is_payload_agnostic(&self) -> bool {
         self.mangle.is_none()
             && self.corrupt.is_none()
@@ -107,7 +107,8 @@ impl EgressStages {
             && self.losses.iter().all(LossStage::is_payload_agnostic)
     }
 
-    /// Which of some frames it loses at the end of the line, if it is [blind](Self::is_blind).
+    /// Computes which frames are lost at the end of the line. Only for
+    /// [payload-agnostic](Self::is_payload_agnostic) stages.
     #[inline]
     pub(crate) fn judge(
         &mut self,
@@ -119,7 +120,7 @@ impl EgressStages {
         LossMask::of(&mut self.losses, frames, first, |index| end_ns[index], among)
     }
 
-    /// How many copies of a frame are to be made.
+    /// Number of copies to make of a frame.
     #[inline]
     pub(crate) fn copies(&self, frame: FrameId) -> u32 {
         match self.duplicate {
@@ -128,8 +129,8 @@ impl EgressStages {
         }
     }
 
-    /// Makes the `number`th copy, from 1. It is sent on at once if it is given back, and later
-    /// or never otherwise.
+    /// Makes copy `number`, from 1. A returned copy continues at once. `None`: the copy continues
+    /// later, or there was no buffer for it.
     pub(crate) fn copy<C: Carrier>(
         &mut self,
         frame: LineDeparture,
@@ -138,7 +139,7 @@ impl EgressStages {
     ) -> Option<LineDeparture> {
         let after_ns = self.duplicate.map_or(0, |spec| spec.after_ns);
         let Some(handle) = sink.carrier.copy(frame.handle) else {
-            // Made and lost: nobody's storage was taken, so there is nothing to give back.
+            // Counted as made and lost. No storage was taken, so there is nothing to give back.
             sink.counters.copies.count(frame.len);
             sink.counters.drops.count(LinkDropCause::Buffer, frame.len);
             return None;
@@ -151,13 +152,14 @@ impl EgressStages {
         if after_ns == 0 {
             return Some(copy);
         }
-        // Decided when it begins, as frames are: what is taken off its delay may be long.
+        // The delay is decided when the copy starts, as for frames: what is subtracted from it may
+        // be long.
         self.delayed_copies.push(start_ns, copy);
         self.next_ns = self.next_ns.min(start_ns);
         None
     }
 
-    /// When the next copy is sent on.
+    /// When the next copy continues.
     #[inline]
     pub(crate) fn next_ns(&self) -> u64 {
         self.next_ns

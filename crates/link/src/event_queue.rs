@@ -1,11 +1,11 @@
-//! Which of many has something to do next.
+//! Finds the member with the earliest event.
 //!
-//! Each member has at most one valid entry. Entries that no longer hold stay where they are until
-//! they come first and are thrown away then, which costs less than finding them.
+//! Each member has at most one valid entry. Stale entries stay in the wheel and are discarded when
+//! they come first; that costs less than searching for them.
 //!
 //! # Invariants
 //! 1. An entry `(at_ns, member)` is valid if and only if `armed[member] == at_ns`.
-//! 2. Of the entries, `stale` are not valid; the first one always is.
+//! 2. `stale` entries are invalid; the first entry is always valid.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ pub(crate) struct EventQueue {
     stale: usize,
 }
 
-/// Nothing to do.
+/// No event.
 const NEVER_NS: u64 = u64::MAX;
 
 impl EventQueue {
@@ -26,7 +26,7 @@ impl EventQueue {
         Self { wheel: Wheel::new(), armed: vec![NEVER_NS; members], stale: 0 }
     }
 
-    /// Sets when `member` has something to do; `None`: it has nothing.
+    /// Sets the time of `member`'s next event; `None`: it has none.
     #[inline]
     pub(crate) fn set(&mut self, member: u32, next_ns: Option<u64>) {
         let next_ns = next_ns.unwrap_or(NEVER_NS);
@@ -41,13 +41,13 @@ impl EventQueue {
         self.drop_stale();
     }
 
-    /// When the first of all has something to do.
+    /// Time of the earliest event.
     #[inline]
     pub(crate) fn next_ns(&self) -> Option<u64> {
         self.wheel.next_release_ns()
     }
 
-    /// Takes out the first member, and its time, if that has come.
+    /// Takes out the first member and its time if it is due.
     #[inline]
     pub(crate) fn pop_due(&mut self, now_ns: u64) -> Option<(u64, u32)> {
         let (at_ns, member) = self.wheel.pop_due(now_ns)?;
@@ -56,7 +56,7 @@ impl EventQueue {
         Some((at_ns, member))
     }
 
-    /// Throws entries away that come first and do not hold.
+    /// Discards invalid entries at the front.
     #[inline]
     fn drop_stale(&mut self) {
         while self.stale > 0

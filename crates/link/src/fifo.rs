@@ -1,8 +1,8 @@
-//! A queue of frames in blocks that are used again, the last emptied first.
+//! A queue of frames in blocks that are reused, the most recently emptied first.
 //!
-//! A ring as large as the queue has ever been is walked through from end to end however few are
-//! in it, and each turn meets memory that the caches have forgotten. Here what is written next is
-//! what was read last.
+//! A ring as large as the longest queue so far is traversed completely even when it holds few
+//! frames, so every lap touches memory that has left the caches. This queue writes next to the
+//! memory it read last.
 //!
 //! Not for: frames that overtake.
 
@@ -11,30 +11,30 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Frames in the first blocks: few, since thousands of links may each have some.
+/// Frames per small block. Small, since each of thousands of links may have such blocks.
 const SMALL_BLOCK_FRAMES: usize = 32;
 
-/// How many blocks have so few. Later ones have more, as whoever has many frames goes from block to
-/// block all the time, and what lies together is fetched before it is asked for.
+/// Number of small blocks. Later blocks are larger: a long queue moves from block to block all the
+/// time, and hardware prefetches contiguous memory.
 const SMALL_BLOCKS: usize = 4;
 
-/// Bytes of a later block: as far as processors fetch by themselves.
+/// Bytes of a large block: about as far as hardware prefetch reaches.
 const LARGE_BLOCK_BYTES: usize = 4096;
 
-/// Empty blocks that are kept, beside as many as there are others.
+/// Empty blocks to keep, in addition to one for each block in use after the first.
 const MIN_SPARE_BLOCKS: usize = 2;
 
-/// The queue.
+/// A FIFO of blocks.
 ///
-/// The first block is apart, so that who has few frames goes to them straight: where links are
-/// thousands, each step on the way there is one that no cache remembers.
+/// The first block is a field of its own, so that a short queue reaches its frames directly. With
+/// thousands of links, each pointer on the path is a cache miss.
 ///
 /// # Invariants
-/// 1. The frames are those from `next` on in the first block, all of those between, and those before
-///    `end` in the last one, which has room for `size`.
-/// 2. Only the first block may be without a frame, when there are no `more`; `next` and `end` are 0
-///    then.
-/// 3. `room` is that of all blocks.
+/// 1. The frames are those from `next` on in the first block, all frames of the blocks in between,
+///    and those before `end` in the last block, which has space for `size`.
+/// 2. Only the first block may be empty, and only when `more` is empty; `next` and `end` are then
+///    0.
+/// 3. `capacity` is the total of all blocks.
 pub(crate) struct BlockFifo<T> {
     first: Box<[T]>,
     more: VecDeque<Box<[T]>>,
@@ -98,14 +98,14 @@ impl<T: Copy> BlockFifo<T> {
         }
     }
 
-    /// The frames that come first: all that lie together.
+    /// Returns the first frames, as far as they are contiguous.
     #[inline]
     pub(crate) fn run(&self) -> &[T] {
         let end = if self.more.is_empty() { self.end } else { self.first.len() };
         &self.first[self.next..end]
     }
 
-    /// Forgets as many, at most a whole run.
+    /// Removes the first `count` frames, at most one whole [run](Self::run).
     #[inline]
     pub(crate) fn consume(&mut self, count: usize) {
         self.next += count;
@@ -125,7 +125,7 @@ impl<T: Copy> BlockFifo<T> {
         Some(frame)
     }
 
-    /// Goes on to the second block.
+    /// Advances to the second block.
     fn drop_block(&mut self) {
         let most = MIN_SPARE_BLOCKS + self.more.len();
         let Some(next) = self.more.pop_front() else { return };

@@ -1,7 +1,8 @@
-//! Which frame it is: the same answer on every link that it passes.
+//! The identity of a frame: the same on every link that it passes.
 //!
-//! A frame has the number with which it entered the network, counted by the link that it entered, and
-//! keeps it. So what becomes of it on a link is no matter of what others lose or copy on the way there.
+//! A frame keeps the number with which it entered the network, counted by the link that it entered
+//! by. So a link's decision on a frame does not depend on which other frames were lost or copied
+//! before.
 //!
 //! ```text
 //!   enters by `a`     copied on `a`       on `b`
@@ -13,61 +14,64 @@ use alloc::vec::Vec;
 
 use slipring_model::Draws;
 
-/// Which frame it is.
+/// The identity of a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FrameId {
-    /// Which one it was, from 0, of those that entered by one link. A copy has that of its original.
+    /// Position among the frames that entered by the same link, from 0. A copy has the number of
+    /// its original.
     pub(crate) number: u64,
-    /// What sets frames of one number apart: 0 where they entered; elsewhere the key of the link by
-    /// which they did and, in the lower half, of which copy made on links before this one it is a
-    /// trace. In one word, as frames are stored and loaded all the time.
+    /// Distinguishes frames of the same number. It is 0 on the link of entry. Elsewhere the upper
+    /// half is the key of that link and the lower half identifies the copy, made on an earlier
+    /// link, that the frame descends from. Both are in one word since frames are stored and loaded
+    /// constantly.
     branch: u64,
 }
 
 impl FrameId {
-    /// The frame of that number that enters.
+    /// Identifies the frame of that number on the link of entry.
     #[inline(always)]
     pub(crate) const fn entered(number: u64) -> Self {
         Self { number, branch: 0 }
     }
 
-    /// The frame of that number on a [branch](Self::branch).
+    /// Identifies the frame of that number on a [branch](Self::branch).
     #[inline(always)]
     pub(crate) const fn on_branch(number: u64, branch: u64) -> Self {
         Self { number, branch }
     }
 
-    /// The key of the link by which it entered; 0 while it is there.
+    /// The key of the link by which the frame entered; 0 on that link.
     #[inline(always)]
     pub(crate) const fn entered_by(self) -> u32 {
         (self.branch >> 32) as u32
     }
 
-    /// What sets frames of one number apart: 0 where they entered.
+    /// Distinguishes frames of the same number; 0 on the link of entry.
     #[inline(always)]
     pub(crate) const fn branch(self) -> u64 {
         self.branch
     }
 
-    /// By which random numbers are drawn for it.
+    /// The index for random draws.
     #[inline(always)]
     pub(crate) const fn draw(self) -> u64 {
-        // Odd, so that two branches never become one; far apart, as numbers are small.
+        // Odd, so that the product is injective in the branch; large, since frame numbers are
+        // small.
         self.number ^ self.branch.wrapping_mul(0x9E37_79B9_7F4A_7C15)
     }
 }
 
-/// How a link tells the next one which frame it is.
+/// Maps the identity of a frame to its identity on the next link.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameIdMapper {
-    /// The link's key, as [`FrameId::entered_by`]; not 0.
+    /// The link's key, see [`FrameId::entered_by`]; not 0.
     pub(crate) key: u32,
-    /// Tells copies of one frame apart that different links made.
+    /// Distinguishes copies of one frame that different links made.
     pub(crate) copies: Draws,
 }
 
 impl FrameIdMapper {
-    /// The identity of a frame, or of its `copy`th copy from 1 on, behind this link.
+    /// Returns the identity of a frame, or of its copy number `copy` (from 1), on the next link.
     #[inline]
     pub(crate) fn id(self, frame: FrameId, copy: u32) -> FrameId {
         let entered_by = if frame.entered_by() == 0 { self.key } else { frame.entered_by() };
@@ -79,17 +83,17 @@ impl FrameIdMapper {
     }
 }
 
-/// The first frames that a stage counts, by the links that they entered by.
+/// The first frame numbers that a stage counts, by link of entry.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FirstFrameNumbers {
-    /// Of those that enter by the link itself.
+    /// For frames that enter by this link.
     pub(crate) local: u64,
-    /// Of others, by the keys of their links, in order; 0 where one is not listed.
+    /// For other frames: link keys in ascending order and numbers; 0 for a key that is not listed.
     pub(crate) by_link: Vec<(u32, u64)>,
 }
 
 impl FirstFrameNumbers {
-    /// The number of the first one on the branch of this frame.
+    /// Returns the first number for the link by which this frame entered.
     #[inline]
     pub(crate) fn of(&self, frame: FrameId) -> u64 {
         if frame.entered_by() == 0 {

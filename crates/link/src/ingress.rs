@@ -1,4 +1,4 @@
-//! What happens to a frame before the queue: policed, lost, held back.
+//! The stages before the queue: policer, loss, hold.
 
 use alloc::vec::Vec;
 
@@ -20,11 +20,11 @@ pub(crate) struct IngressStages {
     hold: Option<HoldSpec>,
     hold_draws: Draws,
     held: DelayLine<LinkFrame>,
-    /// When the first of them goes on.
+    /// When the first of them continues.
     next_ns: u64,
 }
 
-/// Whether a link has anything to do before its queue.
+/// Whether a link has any stage before its queue.
 pub(crate) fn is_needed(spec: &LinkSpec) -> bool {
     spec.police.is_some()
         || spec.hold.is_some()
@@ -43,7 +43,7 @@ impl IngressStages {
         }
     }
 
-    /// Goes over to another specification; streams and held frames stay.
+    /// Switches to another specification; streams and held frames stay.
     pub(crate) fn change(
         &mut self,
         old: &LinkSpec,
@@ -58,7 +58,7 @@ impl IngressStages {
         self.hold = new.hold;
     }
 
-    /// Lets a frame pass on to the queue, or loses it, or holds it.
+    /// Returns a frame that continues to the queue; `None` if it is lost or held.
     #[inline(always)]
     pub(crate) fn pass<C: Carrier>(
         &mut self,
@@ -86,20 +86,21 @@ impl IngressStages {
         None
     }
 
-    /// Whether all it does is to lose frames without a look at their bytes.
+    /// Whether these stages only lose frames and never look at their bytes.
     pub(crate) fn is_payload_agnostic(&self) -> bool {
         self.police.is_none()
             && self.hold.is_none()
             && self.losses.iter().all(LossStage::is_payload_agnostic)
     }
 
-    /// Which of some frames it loses, if it is [blind](Self::is_blind).
+    /// Computes which frames are lost. Only for [payload-agnostic](Self::is_payload_agnostic)
+    /// stages.
     #[inline]
     pub(crate) fn judge(&mut self, frames: &[FrameArrival], first: u64, among: u64) -> LossMask {
         LossMask::of(&mut self.losses, frames, first, |index| frames[index].arrival_ns, among)
     }
 
-    /// When the next held frame goes on.
+    /// When the next held frame continues.
     #[inline]
     pub(crate) fn next_ns(&self) -> u64 {
         self.next_ns
@@ -116,7 +117,7 @@ impl IngressStages {
     }
 }
 
-/// Whether a frame passes a loss stage.
+/// Returns whether a frame passes a loss stage.
 #[inline(always)]
 pub(crate) fn passes_loss<C: Carrier>(
     loss: &mut LossStage,
@@ -206,7 +207,7 @@ impl PolicerMeter {
         Self::TwoRates(TwoRateThreeColour::new(&spec, now_ns).expect(CHECKED))
     }
 
-    /// One bucket knows green and, beyond, yellow.
+    /// Colours a frame. A single bucket yields green, or yellow beyond its rate.
     fn colour(&mut self, now_ns: u64, len: u32) -> Colour {
         match self {
             Self::Bucket(bucket) => {

@@ -1,30 +1,30 @@
-//! Emulated links, as a pure engine: what happens to each frame, and when.
+//! Emulated links, as a pure engine: it decides what happens to each frame, and when.
 //!
 //! ```text
 //!  push -> classes -> | police -> loss -> hold -> queue -> line -> loss -> mangle -> corrupt -> duplicate
-//!         (route)     | (front)                   (server)       (back)
+//!         (route)     | (ingress)                 (server)       (egress)
 //!                     |                        -> delay -> order -> | -> next link, or deliver
 //!                     |                           (output)          |
 //!                     +------------------- one link -----------------+        (network)
 //! ```
 //!
-//! The caller keeps the frames ([`Carrier`]) and the clock; the engine decides. It is driven by
-//! events on that clock: [`Network::push`] brings frames, [`Network::run`] performs what is due,
-//! [`Network::next_ns`] tells when that will be next. In real time and in virtual time it is the
-//! same engine, and the same seed and the same arrivals give the same deliveries on every machine.
+//! The caller keeps the frames ([`Carrier`]) and the clock; the engine decides. Events on that
+//! clock drive it: [`Network::push`] brings frames, [`Network::run`] performs what is due,
+//! [`Network::next_ns`] returns the time of the next event. The same engine serves real time and
+//! virtual time. The same seed and the same arrivals give the same deliveries on every machine.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`spec`] | what links are to do: plain data, judged before anything is built |
-//! | [`carrier`] | what the engine asks of its caller |
-//! | [`counters`] | what is counted |
-//! | [`user`] | models of the user's own |
+//! | [`spec`] | specifications of links: plain data, checked before anything is built |
+//! | [`carrier`] | what the engine needs from its caller |
+//! | [`counters`] | the counters |
+//! | [`user`] | user models |
 //!
 //! # Invariants
 //! 1. Every random decision is a function of the seed, the name of the link, the stage, and which
 //!    frame it is, or the time: another stage, or a change of one, shifts no decision of those that
 //!    are there, on this link or on the next ones. A frame keeps the number with which it entered.
-//! 2. Times are exact inside and rounded up to the next nanosecond when told: never early.
+//! 2. Times are exact inside and rounded up to the next nanosecond when reported: never early.
 //! 3. At any moment a link's `input + copies = output + drops by cause + in flight`.
 //!
 //! Not for: reading clocks, ports or files, or keeping payload.

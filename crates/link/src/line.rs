@@ -1,8 +1,8 @@
-//! The line: what serialises frames, one after another.
+//! The line: serialises frames, one after another.
 //!
-//! A line is asked for two things. [`Line::begin_ns`] tells from when it can take a frame, so that
-//! the queue before it decides at that moment and no earlier; [`Line::serve`] then takes the frame
-//! and tells when its last bit has left.
+//! A line answers two questions. [`LinkLine::begin_ns`] returns when it can take a frame, so that
+//! the queue before it decides at that moment and no earlier. [`LinkLine::serve`] then takes the
+//! frame and returns when its last bit has left.
 
 mod fluid;
 mod opportunities;
@@ -22,20 +22,20 @@ use opportunities::OpportunityLine;
 use segments::RateSegments;
 
 pub(crate) enum LinkLine {
-    /// Takes no time of its own; free from a time on.
+    /// Takes no time itself; free from `free_ns` on.
     Instant { free_ns: u64 },
-    /// The same rate all the time.
+    /// A constant rate.
     Constant(LineClock),
-    /// A rate that changes.
+    /// A varying rate.
     Fluid(Box<FluidLine>),
-    /// Moments at which bytes may leave.
+    /// A trace of moments at which bytes may leave.
     Opportunities(Box<OpportunityLine>),
-    /// A model of the user's.
+    /// A user model.
     User { model: Box<dyn UserRateModel>, draws: Draws, free: PreciseTime, unanswered: bool },
 }
 
 impl LinkLine {
-    /// A line that is free from `start_ns` on, when its trace begins, if it has one.
+    /// Builds a line; its trace, if it has one, begins at `start_ns`.
     pub(crate) fn new(spec: &RateSpec, streams: &LinkStreams<'_>, start_ns: u64) -> Self {
         match spec {
             RateSpec::Unlimited => Self::Instant { free_ns: 0 },
@@ -55,7 +55,7 @@ impl LinkLine {
         }
     }
 
-    /// The line of another specification, busy as long as this one is.
+    /// Builds a line for another specification that stays busy as long as this one.
     pub(crate) fn reconfigured(
         &self,
         spec: &RateSpec,
@@ -68,12 +68,12 @@ impl LinkLine {
             return Self::Constant(clock);
         }
         let mut line = Self::new(spec, streams, at_ns);
-        // What stood still for good is free now.
+        // A line that has stopped for good counts as free.
         line.occupy_until(Some(self.free_ns()).filter(|&ns| ns != u64::MAX).unwrap_or(at_ns));
         line
     }
 
-    /// From when the line is free, rounded up.
+    /// When the line is free, rounded up.
     #[inline(always)]
     pub(crate) fn free_ns(&self) -> u64 {
         match self {
@@ -85,13 +85,14 @@ impl LinkLine {
         }
     }
 
-    /// Whether the line would take a frame at `now_ns`, and can tell at once.
+    /// Whether the line takes a frame at `now_ns`. Only lines that can answer at once return
+    /// `true`.
     #[inline]
     pub(crate) fn is_free(&self, now_ns: u64) -> bool {
         matches!(self, Self::Instant { .. } | Self::Constant(_)) && self.free_ns() <= now_ns
     }
 
-    /// The rate, if that is always the same.
+    /// Returns the rate if it is constant.
     #[inline]
     pub(crate) fn rate(&self) -> Option<BitRate> {
         match self {
@@ -100,8 +101,8 @@ impl LinkLine {
         }
     }
 
-    /// From when the line can take a frame that is ready at `ready_ns`, rounded up; `u64::MAX`
-    /// when it never will.
+    /// When the line can take a frame that is ready at `ready_ns`, rounded up; `u64::MAX` if it
+    /// never will.
     #[inline]
     pub(crate) fn begin_ns(&mut self, ready_ns: u64) -> u64 {
         match self {
@@ -113,8 +114,8 @@ impl LinkLine {
         }
     }
 
-    /// Takes a frame of so many bytes that is ready at `ready_ns`, keeps the line `extra_ns` longer
-    /// than the frame needs, and tells when it is through, rounded up.
+    /// Takes a frame of `bytes` that is ready at `ready_ns`, and keeps the line busy for `extra_ns`
+    /// more. Returns when the line is done, rounded up.
     #[inline(always)]
     pub(crate) fn serve(&mut self, ready_ns: u64, bytes: u64, extra_ns: u64, id: FrameId) -> u64 {
         match self {
@@ -138,14 +139,14 @@ impl LinkLine {
         self.free_ns()
     }
 
-    /// Whether a model of the user's had no answer for the frame that was taken last.
+    /// Whether a user model had no answer for the last frame.
     #[inline]
     pub(crate) fn was_unanswered(&self) -> bool {
         matches!(self, Self::User { unanswered: true, .. })
     }
 
-    /// How long the line needs for so many bytes from `now_ns` on, beside what it is busy with:
-    /// what a frame may expect, exact where the rate is constant.
+    /// Estimates how long the line needs for `bytes` from `now_ns` on, including its current work;
+    /// exact if the rate is constant.
     pub(crate) fn estimate_ns(&mut self, now_ns: u64, bytes: u64) -> u64 {
         let busy_ns = self.begin_ns(now_ns).saturating_sub(now_ns);
         let work = u128::from(bytes) * 8 * u128::from(slipring_model::NANOS_PER_SEC);
@@ -169,7 +170,7 @@ impl LinkLine {
     }
 }
 
-/// A rate of at least one bit per second.
+/// Converts a rate, raised to at least one bit per second.
 fn bit_rate(bps: u64) -> BitRate {
     BitRate::new(NonZeroU64::new(bps).unwrap_or(NonZeroU64::MIN))
 }

@@ -1,10 +1,10 @@
 //! One link in one direction: its stages, and the events between them.
 //!
-//! A frame comes in by [`Link::arrive`] and is taken as far as it goes at that moment. What waits
-//! for time (held frames, the line, late copies) goes on in [`Link::settle`]; what has travelled
-//! to the end comes out of [`Link::deliver_due`] or [`Link::hop_due`].
+//! A frame enters by [`Link::arrive`] and goes as far as it can at that time. Whatever waits for
+//! time (held frames, the line, delayed copies) continues in [`Link::settle`]. Frames that reached
+//! the far end leave by [`Link::deliver_due`] or [`Link::hop_due`].
 //!
-//! A link that only delays, always as long and in order, is *plain*: whole batches go through
+//! A link that only applies a constant delay and keeps the order is *plain*: whole batches pass
 //! [`Link::arrive_all`] at the cost of a copy.
 
 use crate::burst::Burst;
@@ -26,25 +26,26 @@ use alloc::boxed::Box;
 mod fast_path;
 pub(crate) use fast_path::BatchScratch;
 
-/// The release of a frame that a line never lets through.
+/// A time that never comes: the release of a frame that the line never finishes.
 const NEVER_NS: u64 = u64::MAX;
 
-// Whole cache lines: links are many, and each is looked at when it has been forgotten.
+// Whole cache lines: there are many links, and each visit usually finds its link uncached.
 #[repr(align(64))]
 pub(crate) struct Link {
     id: LinkId,
     pub(crate) to: LinkTarget,
     input: PacketCounts,
     output: PacketCounts,
-    /// All but input and output. Apart, since plain links do not touch it: links are many.
+    /// All counters but input and output. Boxed, since plain links do not touch them and links are
+    /// many.
     counters: Box<LinkCounters>,
-    /// [`NEVER`] unless the link is plain.
+    /// [`NEVER_NS`] unless the link is plain.
     plain_delay_ns: u64,
-    /// Deliveries are made as soon as they are decided.
+    /// Whether deliveries are made as soon as they are decided.
     early_delivery: bool,
-    /// Every stage is blind: see [`blind`].
+    /// Whether every stage is payload-agnostic, see [`fast_path`].
     payload_agnostic: bool,
-    /// When the next frame moves inside the link; [`NEVER`] when none will.
+    /// Time of the next event inside the link; [`NEVER_NS`] if there is none.
     next_internal_ns: u64,
     ingress: Option<Box<IngressStages>>,
     server: Option<Box<LineServer>>,
@@ -53,8 +54,8 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// `key` is [what tells](FrameId::entered_by) the next link of frames that enter here, if one
-    /// follows.
+    /// Builds a link. `key` identifies this link on the next one, see [`FrameId::entered_by`];
+    /// `None` if no link follows.
     pub(crate) fn new(
         id: LinkId,
         spec: &LinkSpec,
@@ -87,9 +88,9 @@ impl Link {
         link
     }
 
-    /// Goes over to another specification, now that everything up to `at_ns` is settled. Frames,
-    /// streams, and the state of every stage that stays as it is are kept. `entered` tells how many
-    /// frames entered by other links, by their keys.
+    /// Switches to another specification; everything up to `at_ns` is settled. Frames, streams and
+    /// the state of unchanged stages are kept. `entered` holds the number of frames that entered by
+    /// each link, by link key.
     pub(crate) fn change(
         &mut self,
         (old, new): (&LinkSpec, &LinkSpec),
@@ -142,17 +143,17 @@ impl Link {
         self.payload_agnostic = self.is_payload_agnostic();
     }
 
-    /// Whether frames need nothing of this link but to be passed to [`Self::arrive_all`].
+    /// Whether frames can go straight to [`Self::arrive_all`].
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
         self.plain_delay_ns != NEVER_NS
     }
 
-    /// Takes a train into a plain link; `false`, and nothing is done, if its frames have to come
-    /// one by one.
+    /// Takes a burst into a plain link. Returns `false`, and does nothing, if its frames have to be
+    /// pushed one by one.
     #[inline]
     pub(crate) fn arrive_burst(&mut self, train: Burst) -> bool {
-        // An entry for one frame is smaller where it is no train.
+        // A single frame takes less memory as a plain entry than as a burst.
         let alone = train.packets == 1 && !self.far_end.has_bursts();
         if alone || self.early_delivery || !matches!(self.to, LinkTarget::Exit(_)) {
             return false;
@@ -188,19 +189,19 @@ impl Link {
         }
     }
 
-    /// How many frames have come in.
+    /// Number of frames that have entered the link.
     pub(crate) const fn entered(&self) -> u64 {
         self.input.packets
     }
 
-    /// Takes a frame in that enters the network. Everything before it must be settled.
+    /// Takes a frame that enters the network here. All earlier events must be settled.
     #[inline(always)]
     pub(crate) fn arrive(&mut self, frame: FrameArrival, carrier: &mut impl Carrier) {
         let id = FrameId::entered(self.input.packets);
         self.arrive_as(frame.with_id(id), carrier);
     }
 
-    /// Takes a frame in. Everything before it must be settled.
+    /// Takes a frame. All earlier events must be settled.
     #[inline(always)]
     pub(crate) fn arrive_as(&mut self, frame: LinkFrame, carrier: &mut impl Carrier) {
         self.input.count(frame.len);
@@ -214,7 +215,7 @@ impl Link {
         self.update_next_internal();
     }
 
-    /// Finds out when the next frame moves inside the link.
+    /// Updates the time of the next event inside the link.
     #[inline(always)]
     fn update_next_internal(&mut self) {
         let front = self.ingress.as_ref().map_or(NEVER_NS, |front| front.next_ns());
@@ -223,7 +224,7 @@ impl Link {
         self.next_internal_ns = front.min(server).min(back);
     }
 
-    /// When anything happens next; `None` when nothing will.
+    /// Time of the next event; `None` if there is none.
     #[inline]
     pub(crate) fn next_ns(&self) -> Option<u64> {
         let outside = self.far_end.next_ns(self.plain_delay_ns).unwrap_or(u64::MAX);
@@ -231,8 +232,8 @@ impl Link {
         (next_ns != u64::MAX).then_some(next_ns)
     }
 
-    /// Performs what happens inside the link up to `now_ns`, in order of time. At one moment the
-    /// line comes first, so that what it frees is free for what arrives.
+    /// Performs the events inside the link up to `now_ns`, in order of time. At equal times the
+    /// line comes first, so that an arrival finds the space that it freed.
     #[inline]
     pub(crate) fn settle(&mut self, now_ns: u64, carrier: &mut impl Carrier) {
         while self.next_internal_ns <= now_ns && self.next_internal_ns != NEVER_NS {
@@ -257,7 +258,7 @@ impl Link {
         }
     }
 
-    /// A frame reaches the queue, or passes by where there is no line.
+    /// Moves a frame to the queue, or past it if there is no line.
     #[inline(always)]
     fn enter(&mut self, frame: LinkFrame, carrier: &mut impl Carrier) {
         let Some(server) = &mut self.server else {
@@ -282,7 +283,7 @@ impl Link {
         }
     }
 
-    /// A frame leaves the line.
+    /// Moves a frame from the line to the egress stages.
     #[inline(always)]
     fn depart(&mut self, served: ServedFrame, carrier: &mut impl Carrier) {
         let ServedFrame { departed, end_ns, lost_to } = served;
@@ -305,7 +306,7 @@ impl Link {
         copies: u32,
         carrier: &mut impl Carrier,
     ) {
-        // Copies are made before the frame is sent: once delivered, it is the caller's.
+        // Copies are made before the frame is sent: a delivered frame belongs to the caller.
         let mut made = alloc::vec::Vec::new();
         for number in 1..=copies {
             let mut sink = LinkSink { carrier, counters: &mut self.counters, link: self.id };
@@ -319,7 +320,7 @@ impl Link {
         }
     }
 
-    /// A frame sets out for the far end.
+    /// Sends a frame towards the far end.
     #[inline(always)]
     fn propagate(&mut self, frame: LineDeparture, carrier: &mut impl Carrier) {
         match self.far_end.judge(frame, carrier) {
@@ -356,7 +357,7 @@ impl Link {
         Some(flight.to_arrival().with_id(id))
     }
 
-    /// Delivers what has reached the exit by `now_ns`.
+    /// Delivers the frames that have reached the exit by `now_ns`.
     #[inline]
     pub(crate) fn deliver_due(&mut self, now_ns: u64, carrier: &mut impl Carrier) {
         let LinkTarget::Exit(exit) = self.to else { return };

@@ -1,9 +1,9 @@
 //! Loss stages.
 //!
-//! What becomes of a frame is a function of the seed, the stage and the frame's identity. Models that
-//! go from state to state make a step for each number, whether or not its frame came as far, and
-//! remember what they said: frames that were held or queued come out of order. Frames that entered by
-//! different links, and copies, are counted apart: each have a chain of states of their own.
+//! The fate of a frame is a function of the seed, the stage and the frame's identity. Models with a
+//! state make one step per frame number, whether or not that frame reached the stage. They remember
+//! recent results, since held or queued frames come out of order. Frames that entered by different
+//! links, and copies, are counted apart: each branch has a chain of states of its own.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -22,9 +22,9 @@ use crate::user::{LossVerdict, ModelPacket, UserLossModel};
 pub(crate) struct LossStage {
     model: LossProcess,
     draws: Draws,
-    /// Of what is not the loss itself: changes of the state.
+    /// Draws for changes of state, as opposed to the loss itself.
     state_draws: Draws,
-    /// The first numbers that it judges.
+    /// The first frame numbers that the stage judges.
     first_numbers: FirstFrameNumbers,
     start_ns: u64,
 }
@@ -41,23 +41,23 @@ enum LossProcess {
     User(Box<dyn UserLossModel>),
 }
 
-/// The chains of all frames.
+/// The chains of all branches.
 struct LossChains {
-    /// Of those that enter here.
+    /// The chain of frames that enter by this link.
     local: LossChain,
-    /// Of others, by their branches.
+    /// The chains of other frames, by branch.
     by_branch: BTreeMap<u64, LossChain>,
     template: LossChainKind,
 }
 
-/// A chain that makes a step for each number.
+/// A chain that makes one step per frame number.
 struct LossChain {
     states: LossChainKind,
-    /// Whose numbers they are: [`FrameId::branch`].
+    /// The branch that the numbers belong to: [`FrameId::branch`].
     branch: u64,
     /// The number of the next step.
     next: u64,
-    /// What it said of the last [`REMEMBERED`] numbers, a bit each.
+    /// Results of the last [`MAX_REMEMBERED`] numbers, a bit each.
     recent_losses: Vec<u64>,
 }
 
@@ -67,7 +67,7 @@ enum LossChainKind {
     Four(FourState),
 }
 
-/// Numbers that a chain remembers; one that comes later than so many others counts as kept.
+/// Results that a chain remembers; a frame that is later than that counts as kept.
 const MAX_REMEMBERED: u64 = 1 << 16;
 
 impl LossChains {
@@ -76,7 +76,7 @@ impl LossChains {
         Box::new(Self { local: here, by_branch: BTreeMap::new(), template: fresh })
     }
 
-    /// Whether a frame is lost, of whose branch the first one is known.
+    /// Whether a frame is lost; `first` holds the first number of its branch.
     #[inline]
     fn lost(
         &mut self,
@@ -110,7 +110,7 @@ impl LossChain {
         }
     }
 
-    /// Whether the frame of that number is lost.
+    /// Whether the frame with this number is lost.
     #[inline]
     fn lost(&mut self, number: u64, draws: Draws, state_draws: Draws) -> bool {
         if self.recent_losses.is_empty() {
@@ -127,7 +127,7 @@ impl LossChain {
         self.next - number <= MAX_REMEMBERED && self.recent_losses[word] >> bit & 1 == 1
     }
 
-    /// Passes the numbers before this one.
+    /// Steps over the numbers before this one.
     #[inline]
     fn catch_up(&mut self, number: u64, draws: Draws, state_draws: Draws) {
         while self.next < number {
@@ -148,7 +148,7 @@ impl LossStage {
         Self { model, draws, state_draws, first_numbers, start_ns }
     }
 
-    /// Judges a frame that is here at `at_ns`.
+    /// Judges a frame that reaches the stage at `at_ns`.
     #[inline(always)]
     pub(crate) fn judge(
         &mut self,
@@ -186,13 +186,14 @@ impl LossStage {
         if lost { LossVerdict::Drop(LinkDropCause::Loss) } else { LossVerdict::Keep }
     }
 
-    /// Whether it looks at no frame's bytes, and loses or keeps without another answer.
+    /// Whether the stage never looks at bytes, and only keeps or loses frames.
     pub(crate) fn is_payload_agnostic(&self) -> bool {
         !matches!(self.model, LossProcess::User(_))
     }
 
-    /// Which of the frames `among` these are lost, as [`Self::judge`] would say of each; none if it
-    /// is not [blind](Self::is_blind). The first of them has the number `first`.
+    /// Computes which of the frames in the mask `among` are lost, as [`Self::judge`] would for
+    /// each; none if the stage is not [payload-agnostic](Self::is_payload_agnostic). `first` is the
+    /// number of the first frame.
     #[inline]
     fn judge_all(
         &mut self,
@@ -208,7 +209,7 @@ impl LossStage {
                 filter(among, |index| draws.chance(number(index), *chance))
             }
             LossProcess::Chain(chain) => {
-                // Whole batches enter here.
+                // Whole batches enter by this link.
                 let chain = &mut chain.local;
                 chain.catch_up(first, draws, state_draws);
                 let all = u64::MAX >> (64 - frames.len());
@@ -233,7 +234,7 @@ impl LossStage {
     }
 }
 
-/// Frames that losses take, a bit each.
+/// Lost frames of a batch, a bit each.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct LossMask {
     lost: u64,
@@ -241,8 +242,8 @@ pub(crate) struct LossMask {
 }
 
 impl LossMask {
-    /// Judges those of at most 64 frames that are `among` them by stages that look at no bytes;
-    /// `first` is the number of the first of all, `at_ns` tells when which one is there.
+    /// Applies payload-agnostic stages to the frames in the mask `among`; `frames` has at most 64.
+    /// `first` is the number of the first frame, `at_ns` returns when a frame reaches the stage.
     #[inline]
     pub(crate) fn of(
         stages: &mut [LossStage],
@@ -266,23 +267,23 @@ impl LossMask {
         self.lost | self.ber
     }
 
-    /// Whether the frame of that number is lost.
+    /// Whether the frame at this index is lost.
     pub(crate) fn has(self, number: usize) -> bool {
         number < 64 && self.all() >> number & 1 == 1
     }
 
-    /// Why it is.
+    /// Cause of the loss.
     pub(crate) const fn cause(self, number: usize) -> LinkDropCause {
         if self.ber >> number & 1 == 1 { LinkDropCause::Ber } else { LinkDropCause::Loss }
     }
 }
 
-/// Asks for each of the bits that are set; those of which the answer was yes.
+/// Calls `yes` for each set bit; returns the bits for which it returned `true`.
 #[inline(always)]
 fn filter(mut bits: u64, mut yes: impl FnMut(usize) -> bool) -> u64 {
     let mut filtered = 0;
     if bits & bits.wrapping_add(1) == 0 {
-        // All from the first one on, as usual: nothing is to be searched for.
+        // The usual case, a contiguous mask from bit 0: no search for set bits.
         let count = bits.trailing_ones();
         for index in 0..count {
             filtered = filtered >> 1 | u64::from(yes(index as usize)) << 63;
@@ -338,7 +339,7 @@ impl LossProcess {
         }
     }
 
-    /// Whether a list of frames to lose holds the one of that number, from 0.
+    /// Whether a list of frames to lose contains this number, counted from 0.
     fn lists(&self, number: u64) -> bool {
         match self {
             Self::Pattern(pattern) => pattern[(number % pattern.len() as u64) as usize],

@@ -1,4 +1,4 @@
-//! Bytes that are written over on purpose.
+//! Bytes that are overwritten on purpose.
 
 use slipring_model::Draws;
 
@@ -16,7 +16,7 @@ impl Mangler {
         Self { spec, draws }
     }
 
-    /// Writes over the bytes of a frame; whether any of them was stored.
+    /// Overwrites bytes of a frame; returns whether any of them was stored.
     pub(crate) fn mangle(
         &self,
         handle: FrameHandle,

@@ -1,11 +1,11 @@
 //! Links joined to a network, and the order of events over all of them.
 //!
-//! Links that can reach a common node form an *island*; what happens on one island matters to no
-//! other. Inside an island everything happens in order of time. A push performs what is due on its
-//! own island before the frame arrives; a run performs what is due on all of them, and delivers
-//! in order of time.
+//! Links that can reach a common node form an *island*. An event on one island does not affect
+//! others. Inside an island events happen in order of time. A push performs the events that are due
+//! on its own island before the frame arrives. A run performs the events that are due on all
+//! islands, and delivers in order of time.
 //!
-//! Not for: cycles (refused), or links that come and go (a change keeps the links).
+//! Not for: cycles (refused), or adding and removing links (a change keeps the links).
 
 mod changes;
 mod island;
@@ -30,29 +30,29 @@ use route::LinkRoutes;
 ///
 /// ```
 /// use slipring_link::{
-///     Arrival, Carrier, Delivery, DelaySpec, EntryId, Handle, LinkSpec, Lost, Network, NetworkSpec,
+///     FrameArrival, Carrier, Delivery, DelaySpec, EntryId, FrameHandle, LinkSpec, LostFrame, Network, NetworkSpec,
 /// };
 ///
 /// #[derive(Default)]
 /// struct Released(Vec<u64>);
 ///
 /// impl Carrier for Released {
-///     fn frame(&mut self, _: Handle) -> &mut [u8] {
+///     fn frame(&mut self, _: FrameHandle) -> &mut [u8] {
 ///         &mut []
 ///     }
-///     fn copy(&mut self, _: Handle) -> Option<Handle> {
+///     fn copy(&mut self, _: FrameHandle) -> Option<FrameHandle> {
 ///         None
 ///     }
 ///     fn deliver(&mut self, delivery: Delivery) {
 ///         self.0.push(delivery.release_ns);
 ///     }
-///     fn lose(&mut self, _: Lost) {}
+///     fn lose(&mut self, _: LostFrame) {}
 /// }
 ///
 /// let link = LinkSpec { delay: DelaySpec::constant(20_000_000), ..LinkSpec::wire("up") };
 /// let mut network = Network::new(&NetworkSpec::single(link), 42)?;
 /// let mut carrier = Released::default();
-/// let frame = Arrival { arrival_ns: 5, handle: Handle(0), len: 60 };
+/// let frame = FrameArrival { arrival_ns: 5, handle: FrameHandle(0), len: 60 };
 /// network.push(EntryId(0), &[frame], &mut carrier);
 /// assert_eq!(network.next_ns(), Some(20_000_005));
 /// network.run(20_000_005, &mut carrier);
@@ -62,15 +62,15 @@ use route::LinkRoutes;
 pub struct Network {
     plan: NetworkSpec,
     seed: u64,
-    /// By which frames of each link are known on the next ones.
+    /// Identifies each link on the links after it.
     keys: Vec<u32>,
     links: Vec<Link>,
     routes: LinkRoutes,
     islands: Vec<Island>,
-    /// Over islands, when there are several.
+    /// The next event of each island, if there are several.
     agenda: EventQueue,
     pending: PendingChanges,
-    /// Room for the frames of a train.
+    /// Scratch space for the frames of a burst.
     burst_frames: Vec<FrameArrival>,
     scratch: Box<BatchScratch>,
 }
@@ -79,7 +79,7 @@ impl Network {
     /// Builds a network in which time begins at 0.
     ///
     /// # Errors
-    /// The first thing in the plan that cannot be built.
+    /// The first part of the plan that cannot be built.
     pub fn new(plan: &NetworkSpec, seed: u64) -> Result<Self, SpecError> {
         Self::starting_at(plan, seed, 0)
     }
@@ -87,7 +87,7 @@ impl Network {
     /// Builds a network whose traces and schedules begin at `start_ns`.
     ///
     /// # Errors
-    /// The first thing in the plan that cannot be built.
+    /// The first part of the plan that cannot be built.
     pub fn starting_at(plan: &NetworkSpec, seed: u64, start_ns: u64) -> Result<Self, SpecError> {
         plan.check()?;
         let keys = keys::of(plan, seed);
@@ -111,8 +111,8 @@ impl Network {
         })
     }
 
-    /// Brings frames to an entry. Their times must not decrease, within a call and from call to
-    /// call; what is due before a frame on its island happens first.
+    /// Pushes frames into an entry. Their times must not decrease, within a call and from call to
+    /// call. Events on the frame's island that are due earlier happen first.
     ///
     /// # Panics
     /// If the network has no such entry.
@@ -132,11 +132,11 @@ impl Network {
         self.push_settled(entry, rest, carrier);
     }
 
-    /// Brings a train to an entry: the same as [`Self::push`] for its frames.
+    /// Pushes a burst into an entry: the same as [`Self::push`] for its frames.
     ///
     /// # Panics
-    /// If the network has no such entry, or the carrier [cannot tell](Carrier::coupled) of the
-    /// train's frames.
+    /// If the network has no such entry, or the carrier does not [support](Carrier::burst_item)
+    /// bursts.
     #[inline]
     pub fn push_burst(&mut self, entry: EntryId, train: Burst, carrier: &mut impl Carrier) {
         if self.try_push_burst(entry, train) {
@@ -150,7 +150,7 @@ impl Network {
         }
     }
 
-    /// Performs everything that is due up to `now_ns`.
+    /// Performs all events that are due up to `now_ns`.
     #[inline]
     pub fn run(&mut self, now_ns: u64, carrier: &mut impl Carrier) {
         while let Some(at_ns) = self.pending.next_ns().filter(|&at_ns| at_ns <= now_ns) {
@@ -160,7 +160,7 @@ impl Network {
         self.run_settled(now_ns, carrier);
     }
 
-    /// When something happens next: the time to run again.
+    /// Time of the next event: when to call [`Self::run`] again.
     #[must_use]
     #[inline]
     pub fn next_ns(&self) -> Option<u64> {
@@ -174,14 +174,14 @@ impl Network {
         }
     }
 
-    /// Whether frames are delivered as soon as it is decided when they are to leave, with that
-    /// time still to come: on links that end at an exit and keep order. Others deliver when the
-    /// time has come.
+    /// Sets whether frames are delivered as soon as their release time is decided, before that time
+    /// has come. Applies to links that end at an exit and keep order; others deliver at the release
+    /// time.
     pub fn deliver_early(&mut self, yes: bool) {
         self.links.iter_mut().for_each(|link| link.set_early(yes));
     }
 
-    /// The account of a link.
+    /// Returns the counters of a link.
     ///
     /// # Panics
     /// If the network has no such link.
@@ -190,7 +190,8 @@ impl Network {
         self.links[link.0 as usize].counters()
     }
 
-    /// The account of an entry: frames that no link wanted are its drops, all others its output.
+    /// Returns the counters of an entry: frames that no link accepted are its drops, all others its
+    /// output.
     ///
     /// # Panics
     /// If the network has no such entry.
@@ -199,7 +200,7 @@ impl Network {
         self.routes.entry(entry).counters()
     }
 
-    /// The account of a node, likewise.
+    /// Returns the counters of a node, as [`Self::entry_counters`] does.
     ///
     /// # Panics
     /// If the network has no such node.
@@ -246,7 +247,8 @@ impl Network {
         self.arm(island);
     }
 
-    /// Takes a train in whole, where it enters a plain link that stays so; whether it could.
+    /// Takes a whole burst, if it enters a plain link on which no change is due; returns whether it
+    /// did.
     #[inline]
     fn try_push_burst(&mut self, entry: EntryId, train: Burst) -> bool {
         if self.pending.next_ns().is_some_and(|at_ns| at_ns <= train.last_ns) {
@@ -266,7 +268,7 @@ impl Network {
         true
     }
 
-    /// Brings the frames of a train one by one.
+    /// Pushes the frames of a burst one by one.
     fn push_burst_frames(&mut self, entry: EntryId, train: Burst, carrier: &mut impl Carrier) {
         let mut frames = core::mem::take(&mut self.burst_frames);
         carrier.split_burst(&train, &mut frames);
@@ -281,7 +283,7 @@ impl Network {
             return island.run(now_ns, &mut self.links, &mut self.routes, carrier);
         }
         while let Some((_, first)) = self.agenda.pop_due(now_ns) {
-            // Up to where another island has something to do, so that deliveries stay in order.
+            // Stop where another island has an event, so that deliveries stay in order.
             let until_ns = self.agenda.next_ns().map_or(now_ns, |next_ns| next_ns.min(now_ns));
             let island = &mut self.islands[first as usize];
             island.run(until_ns, &mut self.links, &mut self.routes, carrier);

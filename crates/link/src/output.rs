@@ -1,17 +1,17 @@
-//! The far end of a link: delays, order, and the frames on their way.
+//! The far end of a link: delays, order, and the frames in flight.
 //!
 //! ```text
 //!   released in order:  | t1 | t2 | t3 | ...  a FIFO, at the cost of a copy
-//!   trains behind them: | t4 ... t68 | ...    of a link that is plain
+//!   bursts after them:  | t4 ... t68 | ...    of a link that is plain
 //!   overtaking:         { t2.5, ... }         only frames that really overtake
 //! ```
 //!
 //! # Invariants
 //! 1. The FIFO is sorted by release time; equal times keep the order of arrival.
-//! 2. With a policy that keeps order nothing is ever in `overtaking` but what an earlier policy
-//!    left there.
-//! 3. Trains leave after all other frames; who sends one of these [dissolves](Output::dissolve)
-//!    them first.
+//! 2. Under a policy that keeps order, `overtaking` only holds frames that an earlier policy left
+//!    there.
+//! 3. Bursts leave after all other frames; [split](LinkOutput::split_bursts) them before sending
+//!    a single frame.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -27,7 +27,7 @@ use crate::frame_id::{FirstFrameNumbers, FrameId, FrameIdMapper};
 use crate::spec::{LinkSpec, OrderPolicy};
 use crate::streams::LinkStreams;
 
-/// No delay at all is as long.
+/// Longer than any delay.
 const NEVER_NS: u64 = u64::MAX;
 
 /// A frame that left the line.
@@ -40,58 +40,58 @@ pub(crate) struct LineDeparture {
     /// From when its delay counts.
     pub(crate) base_ns: u64,
     pub(crate) id: FrameId,
-    /// Which copy of that frame, made here, it is; 0: itself.
+    /// Number of the copy made on this link; 0 for the frame itself.
     pub(crate) copy: u32,
 }
 
-/// What became of a frame that was to travel.
+/// The fate of a frame after the line.
 pub(crate) enum SendOutcome {
-    /// It is on its way; `clamped`: later than its delay says.
+    /// It is in flight; `clamped`: it leaves later than its delay says.
     Released { flight: InFlightFrame, clamped: bool },
-    /// It would have overtaken, and the policy forbids that.
+    /// It would have overtaken another frame, and the policy forbids that.
     Overtook,
-    /// A model of the user's has no delay for it.
+    /// A user model has no delay for it.
     Unanswered,
 }
 
 pub(crate) struct LinkOutput {
     fifo: BlockFifo<InFlightFrame>,
-    /// None until there was one.
+    /// `None` until the first burst.
     bursts: Option<Box<BurstFifo>>,
     last_release_ns: u64,
-    /// How many are overtaking: asked far more often than it changes.
+    /// Frames in `overtaking`; read far more often than it changes.
     overtakers: u32,
-    /// Another link follows.
+    /// Whether another link follows.
     has_next_link: bool,
-    /// The delay, where that is all that the rules say; [`NEVER`] otherwise.
+    /// The delay, if it is constant and there are no other rules; [`NEVER_NS`] otherwise.
     constant_delay_ns: u64,
-    /// What frames with a constant delay do not touch; links are many, caches small.
+    /// Data that frames with a constant delay do not touch: links are many, caches are small.
     rules: Box<OutputRules>,
     overtaking: Box<Wheel<InFlightFrame>>,
 }
 
-/// Which frames are on their way, in the order in which those are.
+/// Identities of the frames in flight, in the same order as the frames.
 struct NextLinkFrames {
     id_mapper: FrameIdMapper,
     in_order: BlockFifo<FrameId>,
     overtaking: Wheel<FrameId>,
 }
 
-/// How it is decided when a frame arrives.
+/// The rules that decide when a frame arrives.
 struct OutputRules {
     delayer: DelayStage,
     order: OrderPolicy,
-    /// The physical port behind the link.
+    /// Rate of the physical port after the link.
     port: Option<BitRate>,
     offset_ns: u64,
-    /// Last release of each path.
+    /// Last release time per path.
     paths: BTreeMap<u32, u64>,
-    /// Where another link follows: which frames are on their way.
+    /// Identities of frames in flight, if another link follows.
     next_link_frames: Option<NextLinkFrames>,
 }
 
 impl LinkOutput {
-    /// `onward` where another link follows.
+    /// Builds the far end; `onward` is set if another link follows.
     pub(crate) fn new(
         spec: &LinkSpec,
         streams: &LinkStreams<'_>,
@@ -121,7 +121,7 @@ impl LinkOutput {
         }
     }
 
-    /// Goes over to another specification; frames on their way stay on it.
+    /// Switches to another specification; frames in flight are not affected.
     pub(crate) fn change(
         &mut self,
         old: &LinkSpec,
@@ -139,12 +139,12 @@ impl LinkOutput {
         self.constant_delay_ns = rules.constant_delay_ns();
     }
 
-    /// The delay, when it is all there is to do here.
+    /// Returns the delay if it is constant and there are no other rules.
     pub(crate) fn plain_delay_ns(&self) -> Option<u64> {
         (self.constant_delay_ns != NEVER_NS).then_some(self.constant_delay_ns)
     }
 
-    /// Decides when a frame arrives. It is not on its way yet: see [`Self::send`].
+    /// Decides when a frame arrives. [`Self::send`] then puts it in flight.
     #[inline(always)]
     pub(crate) fn judge(
         &mut self,
@@ -158,7 +158,7 @@ impl LinkOutput {
         let FrameDelay { delay_ns, route, not_before_ns } = delayed;
         let own_ns = rules.own_ns(frame.len);
         let due_ns = frame.base_ns.saturating_add(delay_ns).saturating_sub(own_ns);
-        // Whatever is taken off, nothing leaves before it began to.
+        // Whatever is subtracted, no frame leaves before its first bit left the line.
         let due_ns = due_ns.max(frame.start_ns).max(not_before_ns);
         let last_ns = match rules.order {
             OrderPolicy::Strict | OrderPolicy::Correlated => self.last_release_ns,
@@ -176,17 +176,17 @@ impl LinkOutput {
         SendOutcome::Released { flight, clamped: release_ns > due_ns }
     }
 
-    /// Whether when a frame arrives depends on no look at its bytes, and it is certain to arrive.
+    /// Whether arrival times do not depend on payload, and every frame arrives.
     pub(crate) fn is_payload_agnostic(&self) -> bool {
         use OrderPolicy::{Correlated, Free, Strict};
         let rules = &*self.rules;
         rules.delayer.is_payload_agnostic() && matches!(rules.order, Strict | Correlated | Free)
     }
 
-    /// Puts frames on their way, if it is [blind](Self::is_blind), whose delays count from
-    /// `base_ns` and that began to leave when they arrived; gives back those of them that leave
-    /// later than their delay says. `first` is the number of the first one, `times_ns` is room for as
-    /// many.
+    /// Sends frames whose delays count from `base_ns` and that began to leave when they arrived.
+    /// Only for a [payload-agnostic](Self::is_payload_agnostic) output. Returns the frames that
+    /// leave later than their delay says. `first` is the number of the first frame; `times_ns` is
+    /// scratch space of the same length.
     #[inline(never)]
     pub(crate) fn send_batch(
         &mut self,
@@ -208,7 +208,7 @@ impl LinkOutput {
             clamped = self.keep_order(frames, times_ns);
             self.fifo.extend(flights(frames, times_ns));
         } else {
-            // Whole batches leave the network here.
+            // Whole batches only go to exits, so identities are not needed.
             flights(frames, times_ns).for_each(|flight| self.send(flight, FrameId::default(), 0));
             let last_ns = times_ns.iter().copied().max().unwrap_or(0);
             self.last_release_ns = self.last_release_ns.max(last_ns);
@@ -216,7 +216,7 @@ impl LinkOutput {
         clamped
     }
 
-    /// Puts off what would overtake; gives back what that was.
+    /// Defers frames that would overtake; returns their counts.
     #[inline]
     fn keep_order(&mut self, frames: &[FrameArrival], due_ns: &mut [u64]) -> PacketCounts {
         let (mut last_ns, mut late) = (self.last_release_ns, false);
@@ -225,7 +225,7 @@ impl LinkOutput {
             last_ns = last_ns.max(due_ns);
         };
         due_ns.iter().for_each(in_order);
-        // Hardly ever, or else it is no matter what it costs.
+        // The cold path: it is rare, or its cost does not matter.
         let clamped = if late { self.defer(frames, due_ns) } else { PacketCounts::default() };
         self.last_release_ns = last_ns;
         clamped
@@ -244,7 +244,7 @@ impl LinkOutput {
         clamped
     }
 
-    /// Puts a frame on its way, or its `copy`th copy.
+    /// Puts a frame in flight, or its copy number `copy`.
     #[inline(always)]
     pub(crate) fn send(&mut self, flight: InFlightFrame, id: FrameId, copy: u32) {
         let overtakes = self.fifo.back().is_some_and(|last| last.release_ns > flight.release_ns);
@@ -259,7 +259,7 @@ impl LinkOutput {
         }
     }
 
-    /// Puts frames on their way that only have a constant delay and come in order.
+    /// Puts frames in flight that have a constant delay and come in order.
     #[inline]
     pub(crate) fn send_all(&mut self, flights: impl ExactSizeIterator<Item = InFlightFrame>) {
         let mut last_ns = self.last_release_ns;
@@ -270,11 +270,11 @@ impl LinkOutput {
         self.last_release_ns = last_ns;
     }
 
-    /// Puts a train on its way, each of whose frames only has a delay of `delay_ns`; `false` when
-    /// they have to go one by one.
+    /// Puts a burst in flight whose frames all have the delay `delay_ns`; `false` if they have to
+    /// be sent one by one.
     #[inline]
     pub(crate) fn send_burst(&mut self, train: Burst, delay_ns: u64) -> bool {
-        // The last one may wait for those before it: never, if the first one does not.
+        // If the first frame need not wait for earlier frames, no later one does.
         if train.first_ns.saturating_add(delay_ns) < self.last_release_ns || self.overtakers > 0 {
             return false;
         }
@@ -283,8 +283,8 @@ impl LinkOutput {
         true
     }
 
-    /// Takes out a train, or the part of one, that has arrived by `now_ns` with this delay, once
-    /// nothing is before it.
+    /// Takes out a burst, or the part of it, that has arrived by `now_ns` with this delay, once no
+    /// frame is ahead of it.
     #[inline]
     pub(crate) fn pop_burst(
         &mut self,
@@ -296,32 +296,32 @@ impl LinkOutput {
         if self.overtakers > 0 || self.fifo.front().is_some() {
             return None;
         }
-        // Releases are rounded down to the end of time.
+        // Saturated release times fall on `u64::MAX`, the end of time.
         let until_ns = if now_ns == u64::MAX { now_ns } else { now_ns.checked_sub(delay_ns)? };
         trains.pop(until_ns, carrier)
     }
 
-    /// Whether trains are on their way.
+    /// Whether bursts are in flight.
     #[inline]
     pub(crate) fn has_bursts(&self) -> bool {
         self.bursts.as_ref().is_some_and(|trains| trains.packets() > 0)
     }
 
-    /// Has frames that travel in trains go on one by one.
+    /// Turns the bursts in flight into single frames.
     #[cold]
     pub(crate) fn split_bursts(&mut self, delay_ns: u64, carrier: &mut impl Carrier) {
         let Some(trains) = &mut self.bursts else { return };
         trains.split_all(delay_ns, carrier, |flight| self.fifo.push(flight));
     }
 
-    /// As [`Self::send_all`] for one frame that the caller delivers at once.
+    /// Like [`Self::send_all`] for one frame that the caller delivers at once.
     #[inline]
     pub(crate) fn pass(&mut self, flight: InFlightFrame) -> InFlightFrame {
         self.last_release_ns = flight.release_ns.max(self.last_release_ns);
         InFlightFrame { release_ns: self.last_release_ns, ..flight }
     }
 
-    /// Takes out the next frame that has arrived at a node by `now_ns`, and which one it is.
+    /// Takes out the next frame that has arrived at a node by `now_ns`, and its identity.
     #[inline]
     pub(crate) fn hop_due(&mut self, now_ns: u64) -> Option<(InFlightFrame, FrameId)> {
         let before = self.overtakers;
@@ -351,7 +351,7 @@ impl LinkOutput {
         self.fifo.pop()
     }
 
-    /// Takes out all frames that have arrived by `now_ns`, in order and in runs.
+    /// Passes all frames that have arrived by `now_ns` to `give`, in order and in runs.
     #[inline]
     pub(crate) fn take_due(&mut self, now_ns: u64, mut give: impl FnMut(&[InFlightFrame])) {
         while self.overtakers > 0 {
@@ -369,7 +369,7 @@ impl LinkOutput {
         }
     }
 
-    /// When the next frame arrives; `delay_ns` is that of trains.
+    /// When the next frame arrives; `delay_ns` is the delay of bursts.
     #[inline]
     pub(crate) fn next_ns(&self, delay_ns: u64) -> Option<u64> {
         let mut front = self.fifo.front().map(|flight| flight.release_ns);
@@ -387,19 +387,19 @@ impl LinkOutput {
         }
     }
 
-    /// Whether frames on their way leave in the order in which they were sent.
+    /// Whether the frames in flight leave in the order in which they were sent.
     pub(crate) fn in_order(&self) -> bool {
         self.rules.order.keeps_order() && self.overtakers == 0
     }
 
-    /// How many frames are on their way.
+    /// Number of frames in flight.
     pub(crate) fn len(&self) -> u64 {
         let trains = self.bursts.as_ref().map_or(0, |trains| trains.packets());
         self.fifo.len() as u64 + u64::from(self.overtakers) + trains
     }
 }
 
-/// Frames with the times of their releases.
+/// Combines frames with their release times.
 #[inline]
 fn flights(
     frames: &[FrameArrival],
@@ -413,8 +413,8 @@ fn flights(
 }
 
 impl OutputRules {
-    /// Keeps which frame it is that goes to another link, as its flight is kept. Apart, so that it costs
-    /// frames nothing that leave the network here.
+    /// Stores the identity of a frame that goes to another link. Not inlined, so that frames that
+    /// leave the network here pay nothing for it.
     #[inline(never)]
     fn send_to_next_link(&mut self, release_ns: u64, overtakes: bool, id: FrameId, copy: u32) {
         let Some(following) = &mut self.next_link_frames else { return };
@@ -425,14 +425,14 @@ impl OutputRules {
         }
     }
 
-    /// The delay, if it is all that there is to a release; [`NEVER`] otherwise.
+    /// Returns the delay if it is constant and there are no other rules; [`NEVER_NS`] otherwise.
     fn constant_delay_ns(&self) -> u64 {
         let steady = self.port.is_none() && self.offset_ns == 0 && self.order.keeps_order();
         let constant_ns = self.delayer.constant_ns().filter(|_| steady);
         constant_ns.unwrap_or(NEVER_NS)
     }
 
-    /// Turns the delays of frames, which count from `base_ns`, into the times when they are due.
+    /// Turns delays that count from `base_ns` into due times.
     #[inline]
     fn make_due(&self, frames: &[FrameArrival], base_ns: &[u64], times_ns: &mut [u64]) {
         let times = base_ns.iter().zip(times_ns);
@@ -445,7 +445,7 @@ impl OutputRules {
         }
     }
 
-    /// What is taken off the delay of a frame.
+    /// Returns what is subtracted from the delay of a frame.
     #[inline]
     fn own_ns(&self, len: u32) -> u64 {
         self.port.map_or(0, |port| Self::serialisation_ns(port, len)).saturating_add(self.offset_ns)
@@ -453,9 +453,9 @@ impl OutputRules {
 
     #[inline]
     fn serialisation_ns(port: BitRate, len: u32) -> u64 {
-        // Lengths below 2^32 bytes keep the product within 2^65: divide the wide way.
+        // Lengths below 2^32 bytes keep the product within 2^65, which needs the wide division.
         let work = u128::from(len) * 8 * u128::from(NANOS_PER_SEC);
-        // Rounded down: never early.
+        // Rounded down, so that no frame leaves early.
         u64::try_from(work).map_or_else(|_| port.divide_wide(work).0, |work| port.divide(work).0)
     }
 }

@@ -42,14 +42,14 @@ struct FifoQueue {
     bytes: u64,
 }
 
-/// A frame in a queue of several.
+/// A frame in a multi-queue discipline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct IdentifiedFrame {
     handle: FrameHandle,
     id: FrameId,
 }
 
-/// What a queue must know of the line behind it to judge an arrival.
+/// What a queue must know of the line after it to judge an arrival.
 pub(crate) struct LineBacklog {
     /// The frame on the line.
     pub(crate) busy: PacketCounts,
@@ -65,8 +65,8 @@ impl LinkQueue {
         Self { spec: spec.clone(), kind, draws, hasher }
     }
 
-    /// Goes over to another specification. What waits keeps waiting; an algorithm keeps its
-    /// state if only its parameters change.
+    /// Switches to another specification. Waiting frames stay; an algorithm keeps its state if only
+    /// its parameters change.
     pub(crate) fn change<C: Carrier>(
         &mut self,
         spec: &LinkQueueSpec,
@@ -109,7 +109,7 @@ impl LinkQueue {
         }
     }
 
-    /// Whether judging an arrival needs to know how long it would wait.
+    /// Whether judging an arrival needs the expected waiting time.
     #[inline]
     pub(crate) fn needs_wait_ns(&self) -> bool {
         let asks = |pie: &PieSpec| pie.delay_from == DelaySource::View;
@@ -117,8 +117,8 @@ impl LinkQueue {
             || matches!(&self.spec.discipline, Discipline::Pie(pie) if asks(pie))
     }
 
-    /// Takes a frame in, or loses it or others in its place; whether it was taken in. `wait_ns`
-    /// tells how long it would wait behind other frames than those that wait now.
+    /// Takes a frame, or drops it or others instead; returns whether it was taken. `wait_ns`
+    /// estimates the wait for a given backlog.
     #[inline]
     pub(crate) fn enqueue<C: Carrier>(
         &mut self,
@@ -160,8 +160,8 @@ impl LinkQueue {
         }
     }
 
-    /// Takes a frame in and loses the oldest ones until it fits; loses none but the frame itself if
-    /// that would not fit even alone.
+    /// Takes a frame and drops the oldest frames until it fits. If it does not fit even alone, only
+    /// that frame is dropped.
     fn replace<C: Carrier>(
         &mut self,
         frame: LinkFrame,
@@ -190,15 +190,14 @@ impl LinkQueue {
         true
     }
 
-    /// Whether it is empty, and one that a frame may [pass](Self::pass).
+    /// Whether the queue is empty and frames may [bypass](Self::bypass) it.
     #[inline(always)]
     pub(crate) fn is_bypassable(&self) -> bool {
         matches!(&self.kind, LinkQueueKind::Fifo(fifo) if fifo.waiting.is_empty())
             && !self.needs_wait_ns()
     }
 
-    /// Takes a frame in and out again at the same moment, with nobody on the line; `false` if it
-    /// is lost.
+    /// Enqueues and dequeues a frame at the same time, with an idle line; `false` if it is lost.
     #[inline(always)]
     pub(crate) fn bypass<C: Carrier>(
         &mut self,
@@ -226,14 +225,15 @@ impl LinkQueue {
         true
     }
 
-    /// Whether frames that find it empty and the line free are passed on by their length alone.
+    /// Whether the length alone decides on frames that find the queue empty and the line free.
     pub(crate) fn is_payload_agnostic(&self) -> bool {
         let by_length = |fifo: &FifoQueue| matches!(fifo.aqm, FifoAqm::None | FifoAqm::CoDel(_));
         self.spec.mark_above_ns != Some(0)
             && matches!(&self.kind, LinkQueueKind::Fifo(fifo) if by_length(fifo))
     }
 
-    /// The longest frame that it passes on if it is [blind](Self::is_blind).
+    /// The longest frame that the queue admits. Only for a
+    /// [payload-agnostic](Self::is_payload_agnostic) queue.
     pub(crate) fn max_len(&self) -> u64 {
         match self.spec.admit {
             AdmitPolicy::Strict => self.spec.bytes.unwrap_or(u64::MAX),
@@ -241,16 +241,16 @@ impl LinkQueue {
         }
     }
 
-    /// Whether there is an algorithm that [learns](Self::passed) of frames.
+    /// Whether there is an algorithm that must [note](Self::note_bypass) bypassing frames.
     pub(crate) fn has_aqm(&self) -> bool {
         !matches!(&self.kind, LinkQueueKind::Fifo(FifoQueue { aqm: FifoAqm::None, .. }))
     }
 
-    /// Learns that frames were passed on blindly, the last one at `at_ns`.
+    /// Notes that frames bypassed the queue, the last one at `at_ns`.
     #[inline]
     pub(crate) fn note_bypass(&mut self, at_ns: u64, len: u32) {
         if let LinkQueueKind::Fifo(fifo) = &mut self.kind {
-            // None of them waited, and that is all that CoDel learns of each.
+            // None of them waited, and CoDel only uses the sojourn time.
             let queue = AqmQueueView::default();
             let leaving = AqmDeparture { now_ns: at_ns, len, sojourn_ns: 0, queue };
             let verdict = fifo.aqm.dequeue(&leaving, || false);
@@ -282,7 +282,7 @@ impl LinkQueue {
         Some(frame)
     }
 
-    /// Puts a frame back that was in the queue already.
+    /// Puts back a frame that was already in the queue.
     fn restore<C: Carrier>(&mut self, frame: LinkFrame, now_ns: u64, sink: &mut LinkSink<'_, C>) {
         match &mut self.kind {
             LinkQueueKind::Fifo(fifo) => fifo.push(frame),
@@ -297,7 +297,7 @@ impl LinkQueue {
     }
 }
 
-/// Whether a frame of `len` does not fit any more.
+/// Whether a frame of `len` bytes does not fit.
 #[inline]
 fn is_full(spec: &LinkQueueSpec, queue: AqmQueueView, len: u32) -> bool {
     let (bytes, packets) = match spec.admit {
@@ -309,7 +309,7 @@ fn is_full(spec: &LinkQueueSpec, queue: AqmQueueView, len: u32) -> bool {
 }
 
 impl FifoQueue {
-    /// What is in the queue, the frame on the line with it.
+    /// The queue as the algorithm sees it, including the frame on the line.
     #[inline]
     fn view(&self, ahead: &LineBacklog) -> AqmQueueView {
         AqmQueueView {
@@ -319,7 +319,7 @@ impl FifoQueue {
         }
     }
 
-    /// Asks the algorithm about a frame that comes; it is lost if the answer is `false`.
+    /// Asks the algorithm about an arriving frame; drops it and returns `false` if it is refused.
     #[inline(always)]
     fn admits<C: Carrier>(
         &mut self,
@@ -359,7 +359,7 @@ impl FifoQueue {
         }
     }
 
-    /// Asks the algorithm about a frame that goes; it is lost if the answer is `false`.
+    /// Asks the algorithm about a departing frame; drops it and returns `false` if it is refused.
     #[inline(always)]
     fn admits_departure<C: Carrier>(
         &mut self,
@@ -425,7 +425,7 @@ impl LinkQueueKind {
         })
     }
 
-    /// Changes parameters in place; `false` when another discipline is needed.
+    /// Changes parameters in place; `false` if another discipline is needed.
     fn retune(&mut self, spec: &LinkQueueSpec) -> bool {
         match (self, &spec.discipline) {
             (Self::Fifo(fifo), discipline) => match (&mut fifo.aqm, discipline) {
@@ -452,7 +452,7 @@ impl LinkQueueKind {
         }
     }
 
-    /// All frames, in the order of their arrival, whatever the algorithm would think of them.
+    /// Returns all frames in order of arrival, without asking the algorithm.
     fn drain<C: Carrier>(self, sink: &mut LinkSink<'_, C>) -> Vec<LinkFrame> {
         match self {
             Self::Fifo(mut fifo) => core::iter::from_fn(|| fifo.pop()).collect(),
@@ -464,7 +464,7 @@ impl LinkQueueKind {
     }
 }
 
-/// The frame of a departure, marked if it is to be.
+/// Returns the frame of a departure, and marks it if required.
 fn departed<C: Carrier>(
     departure: &DequeuedPacket<IdentifiedFrame>,
     sink: &mut LinkSink<'_, C>,

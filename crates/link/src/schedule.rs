@@ -1,8 +1,8 @@
-//! Where in a trace a moment lies.
+//! The position of a time within a trace.
 
 use crate::spec::TraceEnd;
 
-/// A trace that begins at a time and has a length and an end.
+/// A trace: when it begins, its length, and what follows its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TraceSchedule {
     start_ns: u64,
@@ -10,12 +10,12 @@ pub(crate) struct TraceSchedule {
     end: TraceEnd,
 }
 
-/// A moment within a trace.
+/// A time within a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TracePosition {
-    /// When this round of the trace began.
+    /// Start of the current round of the trace.
     pub(crate) round_ns: u64,
-    /// How far into it.
+    /// Offset from there.
     pub(crate) offset_ns: u64,
 }
 
@@ -24,8 +24,8 @@ impl TraceSchedule {
         Self { start_ns, period_ns, end }
     }
 
-    /// Where `now_ns` lies; `None` after the end of a trace that has one. What lies before the
-    /// beginning counts as the beginning.
+    /// Returns the position of `now_ns`; `None` after the end of a trace that does not continue.
+    /// Times before the beginning count as the beginning.
     #[inline]
     pub(crate) fn position(&self, now_ns: u64) -> Option<TracePosition> {
         let since_ns = now_ns.saturating_sub(self.start_ns);

@@ -1,7 +1,7 @@
-//! Queue and line together: what waits, and when it goes.
+//! The queue and the line together.
 //!
 //! # Invariants
-//! 1. `begin_ns` is when the next waiting frame goes on the line; `u64::MAX` when none will.
+//! 1. `begin_ns` is when the next waiting frame goes on the line; `u64::MAX` if none does.
 //! 2. The frame on the line counts as waiting until `busy_until_ns`.
 
 use alloc::boxed::Box;
@@ -20,7 +20,7 @@ use crate::sink::LinkSink;
 use crate::spec::{Framing, LinkProfile, LinkSpec, SerialisePoint};
 use crate::streams::LinkStreams;
 
-// In this order: what frames touch that need not wait comes first, within two cache lines.
+// The order matters: the fields of frames that need not wait come first, within two cache lines.
 #[repr(C, align(64))]
 pub(crate) struct LineServer {
     line: LinkLine,
@@ -28,12 +28,12 @@ pub(crate) struct LineServer {
     busy_until_ns: u64,
     busy_len: u32,
     serialise: SerialisePoint,
-    /// The queue learns of frames that pass it by.
+    /// Whether the queue must note frames that bypass it.
     queue_has_aqm: bool,
     framing: Framing,
-    /// The longest frame that may pass it by.
+    /// The longest frame that may bypass the queue.
     max_len: u64,
-    /// A frame that the line cannot finish, as its trace has ended: it waits for another line.
+    /// A frame that the line cannot finish, as its trace has ended; it waits for another line.
     stuck: Option<Box<LinkFrame>>,
     queue: LinkQueue,
     profile: Option<LinkProfile>,
@@ -43,7 +43,7 @@ pub(crate) struct LineServer {
 /// A frame that went on the line.
 pub(crate) struct ServedFrame {
     pub(crate) departed: LineDeparture,
-    /// When its last bit left, with all that it occupied the line for.
+    /// When its last bit left, including extra occupation of the line.
     pub(crate) end_ns: u64,
     /// Why it is lost there, if it is.
     pub(crate) lost_to: Option<LinkDropCause>,
@@ -68,8 +68,8 @@ impl LineServer {
         }
     }
 
-    /// Goes over to another specification at `at_ns`. Waiting frames stay, and go at the new
-    /// rate; the frame on the line ends as it began.
+    /// Switches to another specification at `at_ns`. Waiting frames stay and go at the new rate;
+    /// the frame on the line finishes as it began.
     pub(crate) fn change<C: Carrier>(
         &mut self,
         old: &LinkSpec,
@@ -90,7 +90,7 @@ impl LineServer {
         self.begin_ns = if waits { self.line.begin_ns(at_ns) } else { u64::MAX };
     }
 
-    /// Takes a frame into the queue, or loses it or others in its place.
+    /// Takes a frame into the queue, or drops it or others instead.
     #[inline]
     pub(crate) fn enqueue<C: Carrier>(&mut self, frame: LinkFrame, sink: &mut LinkSink<'_, C>) {
         let busy = self.busy_until_ns > frame.arrival_ns;
@@ -112,7 +112,7 @@ impl LineServer {
         }
     }
 
-    /// Whether a frame that arrives at `now_ns` finds nothing before it that could keep it.
+    /// Whether a frame that arrives at `now_ns` need not wait.
     #[inline(always)]
     pub(crate) fn is_idle(&self, now_ns: u64) -> bool {
         self.begin_ns == u64::MAX
@@ -122,8 +122,8 @@ impl LineServer {
             && self.queue.is_bypassable()
     }
 
-    /// Does with a frame that finds all [idle](Self::is_idle) what [`Self::enqueue`] and
-    /// [`Self::serve`] would, without a queue.
+    /// Does the work of [`Self::enqueue`] and [`Self::serve`] without a queue, for a frame that
+    /// finds the server [idle](Self::is_idle).
     #[inline(always)]
     pub(crate) fn bypass<C: Carrier>(
         &mut self,
@@ -134,15 +134,15 @@ impl LineServer {
         passed.then(|| self.occupy(frame, frame.arrival_ns, sink)).flatten()
     }
 
-    /// Whether frames that find nothing before them are passed on without a look at their bytes, at
-    /// a constant rate.
+    /// Whether frames that find the server idle pass without a look at their bytes, at a constant
+    /// rate.
     pub(crate) fn is_payload_agnostic(&self) -> bool {
         self.profile.is_none() && self.queue.is_payload_agnostic() && self.line.rate().is_some()
     }
 
-    /// How many frames, from the first one, would find nothing before them even if all others were
-    /// there. Of those it tells when they are through and how many bytes they take on the line.
-    /// It must be [blind](Self::is_blind).
+    /// Returns how many leading frames would find the server idle, even if none of them is lost
+    /// before. Computes when each leaves the line and how many bytes it occupies there. Only for a
+    /// [payload-agnostic](Self::is_payload_agnostic) server.
     #[inline(never)]
     pub(crate) fn predict_departures(
         &self,
@@ -150,7 +150,7 @@ impl LineServer {
         end_ns: &mut [u64],
         wire_bytes: &mut [u64],
     ) -> usize {
-        // With a constant rate nothing waits, in the queue or stuck, while this is so.
+        // With a constant rate, these conditions imply that no frame waits or is stuck.
         let idle = |now_ns| {
             self.begin_ns == u64::MAX && self.busy_until_ns <= now_ns && self.line.is_free(now_ns)
         };
@@ -173,7 +173,8 @@ impl LineServer {
         count
     }
 
-    /// Learns that frames that it [surveyed](Self::survey) went on the line: the last one of them.
+    /// Notes that frames of [`Self::predict_departures`] went on the line; `last` is the last of
+    /// them.
     #[inline]
     pub(crate) fn note_bypass(&mut self, last: FrameArrival, wire_bytes: u64) {
         if self.queue_has_aqm {
@@ -183,19 +184,20 @@ impl LineServer {
         self.busy_len = last.len;
     }
 
-    /// From when a frame's delay counts that begins and ends then.
+    /// Whether delays count from the end on the line instead of the beginning.
     #[inline]
     pub(crate) fn counts_from_end(&self) -> bool {
         self.serialise == SerialisePoint::End
     }
 
-    /// When the next frame goes on the line; `u64::MAX` when none will.
+    /// When the next frame goes on the line; `u64::MAX` if none does.
     #[inline]
     pub(crate) fn next_ns(&self) -> u64 {
         self.begin_ns
     }
 
-    /// Puts the next frame on the line, at `next_ns`. `None` when the queue dropped all it had.
+    /// Puts the next frame on the line, at `next_ns`. `None` if the queue dropped all its frames,
+    /// or the line cannot finish the frame.
     #[inline]
     pub(crate) fn serve<C: Carrier>(&mut self, sink: &mut LinkSink<'_, C>) -> Option<ServedFrame> {
         let now_ns = self.begin_ns;
@@ -217,7 +219,7 @@ impl LineServer {
         sink: &mut LinkSink<'_, C>,
     ) -> Option<ServedFrame> {
         let (extra_ns, given_up) = self.extra(frame.id);
-        // A line that was busy goes on without a pause, to the fraction of a nanosecond.
+        // A busy line continues without a pause, to the fraction of a nanosecond.
         let ready_ns = if self.line.free_ns() < now_ns { now_ns } else { frame.arrival_ns };
         let wire_bytes = self.framing.wire_bytes(frame.len);
         let end_ns = self.line.serve(ready_ns, wire_bytes, extra_ns, frame.id);
@@ -241,12 +243,12 @@ impl LineServer {
         Some(ServedFrame { departed, end_ns, lost_to })
     }
 
-    /// How many frames wait.
+    /// Number of waiting frames.
     pub(crate) fn waiting(&self) -> u64 {
         self.queue.backlog().packets + u64::from(self.stuck.is_some())
     }
 
-    /// Extra occupation of the line, and whether the frame is lost after it.
+    /// Returns the extra occupation of the line, and whether the frame is lost after it.
     #[inline(always)]
     fn extra(&self, id: FrameId) -> (u64, bool) {
         let Some(profile) = &self.profile else { return (0, false) };
@@ -257,8 +259,8 @@ impl LineServer {
     }
 }
 
-/// How long a frame that arrives at `now_ns` will wait behind what is `waiting`: exact for a
-/// constant rate when all of that have one length.
+/// Returns how long a frame that arrives at `now_ns` waits for the frames in `waiting`: exact for a
+/// constant rate if all of them have the same length.
 fn wait_ns(line: &mut LinkLine, framing: Framing, now_ns: u64, waiting: PacketCounts) -> u64 {
     let mean_len = waiting.bytes.checked_div(waiting.packets).unwrap_or(0);
     let mean_len = u32::try_from(mean_len).unwrap_or(u32::MAX);

@@ -1,10 +1,10 @@
-//! What every stage may do with a frame that does not simply go on.
+//! How a stage loses or marks a frame.
 
 use crate::carrier::{Carrier, FrameArrival, FrameHandle, LinkDropCause, LinkId, LostFrame};
 use crate::counters::LinkCounters;
 use crate::ecn;
 
-/// The carrier and the account of one link.
+/// The carrier and the counters of one link.
 pub(crate) struct LinkSink<'a, C> {
     pub(crate) carrier: &'a mut C,
     pub(crate) counters: &'a mut LinkCounters,
@@ -12,7 +12,7 @@ pub(crate) struct LinkSink<'a, C> {
 }
 
 impl<C: Carrier> LinkSink<'_, C> {
-    /// Gives a frame up.
+    /// Drops a frame.
     #[inline]
     pub(crate) fn lose(
         &mut self,

@@ -1,11 +1,12 @@
-//! What links are to do: plain data that configuration files, flags and control messages produce.
+//! Specifications of links: plain data that configuration files, flags and control messages
+//! produce.
 //!
-//! Every value that can be written down can be judged by `check`, which names the field and what
-//! may stand there. An engine is only ever built from a specification that passed.
+//! `check` validates every value; its error names the field and the allowed values. An engine is
+//! only built from a valid specification.
 //!
-//! Times are in nanoseconds, rates in bits per second, lengths in bytes without FCS, in the names
-//! of the fields. What varies over time counts from when the engine began, or from when a change
-//! took effect.
+//! Times are in nanoseconds, rates in bits per second, lengths in bytes without FCS; field names
+//! carry the unit. Anything that varies over time counts from the start of the engine, or from when
+//! a change took effect.
 
 mod delay;
 mod error;
@@ -37,37 +38,37 @@ pub use rate::{
 /// One link in one direction. The default is a wire: it adds and takes nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkSpec {
-    /// Its name, which also names its random streams.
+    /// Name of the link; its random streams are derived from it.
     pub name: String,
-    /// Limits what may enter at all.
+    /// Limits what may enter.
     pub police: Option<PoliceSpec>,
     /// Losses before the queue or after the line.
     pub loss: Vec<LossSpec>,
     /// Frames held back before the queue.
     pub hold: Option<HoldSpec>,
-    /// What waits for the line.
+    /// The queue before the line.
     pub queue: LinkQueueSpec,
-    /// How fast the line is.
+    /// The speed of the line.
     pub rate: RateSpec,
-    /// What a frame costs on the line beside its bytes.
+    /// Bytes that a frame occupies on the line in addition to its own.
     pub framing: Framing,
     /// Extra occupation of the line, per frame.
     pub profile: Option<LinkProfile>,
-    /// Bytes that are written over.
+    /// Bytes to overwrite.
     pub mangle: Option<MangleSpec>,
     /// Bit errors that are delivered.
     pub corrupt: Option<CorruptSpec>,
-    /// Copies.
+    /// Copies of frames.
     pub duplicate: Option<DuplicateSpec>,
     /// How long a frame travels after the line.
     pub delay: DelaySpec,
-    /// What becomes of frames that would overtake.
+    /// What happens to frames that would overtake others.
     pub order: OrderPolicy,
-    /// From which end of its serialisation a frame's delay counts.
+    /// The end of its serialisation from which a frame's delay counts.
     pub serialise: SerialisePoint,
-    /// Speed of the port that sends the frames: its own serialisation is taken off the delay.
+    /// Rate of the port that sends the frames: its serialisation time is subtracted from the delay.
     pub output_bps: Option<u64>,
-    /// Taken off every delay: the fixed cost of the box.
+    /// Subtracted from every delay: the fixed cost of the box.
     pub offset_ns: u64,
 }
 
@@ -78,10 +79,10 @@ impl LinkSpec {
         Self { name: name.into(), ..Self::default() }
     }
 
-    /// Judges every part.
+    /// Validates every part.
     ///
     /// # Errors
-    /// The first field that no link can have; its path begins with `link.NAME`.
+    /// The first invalid field; its path begins with `link.NAME`.
     pub fn check(&self) -> Result<(), SpecError> {
         self.check_parts().map_err(|error| error.within(&self.name).within("link"))
     }

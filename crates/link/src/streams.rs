@@ -1,7 +1,7 @@
-//! The random numbers of a link: each stage has its own, by the identity of the frame.
+//! The random streams of a link: each stage has its own, indexed by the identity of the frame.
 //!
-//! A stage is known by its kind, and losses of one kind by their order among those: so another
-//! stage changes no decision of one that is there, wherever it is put.
+//! A stage is named by its kind, and losses of one kind by their order among each other. So adding
+//! a stage, wherever it is put, does not change the decisions of the others.
 
 use alloc::format;
 use alloc::string::String;
@@ -17,7 +17,7 @@ use crate::spec::{LinkSpec, LossModel, LossPosition, LossSpec};
 pub(crate) struct LinkStreams<'a> {
     pub(crate) seed: u64,
     pub(crate) link: &'a str,
-    /// The next frames.
+    /// The numbers of the next frames.
     pub(crate) next: FirstFrameNumbers,
 }
 
@@ -44,7 +44,7 @@ impl LinkStreams<'_> {
         named_losses(spec, place).iter().cloned().map(stage).collect()
     }
 
-    /// Goes over to other losses: those that stay keep their state.
+    /// Switches to other losses; unchanged ones keep their state.
     pub(crate) fn change_losses(
         &self,
         stages: &mut Vec<LossStage>,
@@ -74,7 +74,7 @@ impl LinkStreams<'_> {
     }
 }
 
-/// The losses at a place, each with the name of its stage.
+/// Returns the losses at a position, each with the name of its stage.
 fn named_losses(spec: &LinkSpec, place: LossPosition) -> Vec<(String, &LossSpec)> {
     let before = match place {
         LossPosition::Pre => "pre",
@@ -89,7 +89,7 @@ fn named_losses(spec: &LinkSpec, place: LossPosition) -> Vec<(String, &LossSpec)
     named
 }
 
-/// By which a stage is known, whatever its parameters.
+/// The name of a stage's kind, whatever its parameters.
 const fn kind(model: &LossModel) -> &'static str {
     match model {
         LossModel::Bernoulli(_) => "plr",

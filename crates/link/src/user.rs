@@ -1,9 +1,9 @@
-//! Models of the user's own: three traits, and how a specification carries them.
+//! User models: three traits, and how a specification carries them.
 //!
-//! A specification is plain data that is copied and compared, a model has state. So a
-//! specification holds a *maker* behind a shared pointer, which makes a fresh model for each link.
-//! Two such specifications are equal when they share the maker, or when their makers say by an
-//! identity that they make the same: a link that is changed otherwise keeps such a model as it is.
+//! A specification is plain data that is copied and compared; a model has state. So a specification
+//! holds a shared *factory*, which makes a fresh model for each link. Two such specifications are
+//! equal if they share the factory, or if their factories have the same identity. A change to other
+//! parts of a link then keeps the running model.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -14,32 +14,32 @@ use slipring_model::Stream;
 
 use crate::carrier::LinkDropCause;
 
-/// What a model of the user's sees of a frame.
+/// What a user model sees of a frame.
 #[derive(Debug)]
 pub struct ModelPacket<'a> {
-    /// The stored bytes; changes stay.
+    /// The stored bytes; changes are kept.
     pub data: &'a mut [u8],
     /// Its length in bytes, without FCS.
     pub len: u32,
     /// When it reached this stage.
     pub at_ns: u64,
     /// Its number: how many frames entered the network before it, by the link that it entered by. A
-    /// copy has that of its original.
+    /// copy has the number of its original.
     pub number: u64,
 }
 
-/// What a loss model says about a frame.
+/// The decision of a loss model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossVerdict {
-    /// It goes on.
+    /// The frame continues.
     Keep,
-    /// It is lost.
+    /// The frame is lost.
     Drop(LinkDropCause),
-    /// It is marked with congestion experienced, and lost when it cannot carry the mark.
+    /// The frame is marked "congestion experienced", and lost if it cannot carry the mark.
     Mark,
 }
 
-/// A moment finer than a nanosecond.
+/// A time finer than a nanosecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PreciseTime {
     /// Whole nanoseconds.
@@ -49,18 +49,18 @@ pub struct PreciseTime {
 }
 
 impl PreciseTime {
-    /// Rounded up to the next nanosecond.
+    /// Rounds up to the next nanosecond.
     #[must_use]
     pub const fn ceil_ns(self) -> u64 {
         self.ns.saturating_add((self.fraction > 0) as u64)
     }
 }
 
-/// How fast a line is.
+/// The speed of a line.
 pub trait UserRateModel: Send {
-    /// When the line is through with `wire_bytes` that begin at `start`. An answer before `start`
-    /// counts as `start`; without one the frame is lost, as [`Cause::Model`], and takes no time.
-    /// `number` is that of the frame ([`Packet::number`]).
+    /// Returns when the line finishes `wire_bytes` that begin at `start`. An answer before `start`
+    /// counts as `start`. `None` loses the frame ([`LinkDropCause::Model`]); it then takes no time.
+    /// `number` is that of the frame ([`ModelPacket::number`]).
     fn finish(
         &mut self,
         start: PreciseTime,
@@ -78,18 +78,18 @@ pub trait UserLossModel: Send {
 
 /// How long frames travel.
 pub trait UserDelayModel: Send {
-    /// The delay of a frame in ns; without one the frame is lost, as [`Cause::Model`].
+    /// Returns the delay of a frame in ns; `None` loses the frame ([`LinkDropCause::Model`]).
     fn delay_ns(&mut self, packet: &mut ModelPacket<'_>, stream: &mut Stream) -> Option<u64>;
 }
 
-/// A shared maker of models.
+/// A shared factory of models.
 pub struct ModelFactory<M: ?Sized> {
     make: Arc<dyn Fn() -> Box<M> + Send + Sync>,
     identity: Option<Arc<str>>,
     first_error: Option<Arc<FirstErrorFn>>,
 }
 
-/// What went wrong first, if anything did.
+/// Returns the first error of the models, if there was one.
 type FirstErrorFn = dyn Fn() -> Option<String> + Send + Sync;
 
 /// Makes rate models.
@@ -105,20 +105,20 @@ impl<M: ?Sized> ModelFactory<M> {
         Self { make: Arc::new(make), identity: None, first_error: None }
     }
 
-    /// The same maker, equal to any other with this identity, which must say all that its models
-    /// depend on.
+    /// Sets an identity: factories with the same identity are equal. It must cover everything that
+    /// the models depend on.
     #[must_use]
     pub fn identified(self, identity: &str) -> Self {
         Self { identity: Some(identity.into()), ..self }
     }
 
-    /// The same maker, whose models say by `trouble` why they had no answer for the first time.
+    /// Sets a function that returns the first error of the models.
     #[must_use]
     pub fn reporting(self, trouble: impl Fn() -> Option<String> + Send + Sync + 'static) -> Self {
         Self { first_error: Some(Arc::new(trouble)), ..self }
     }
 
-    /// Why its models had no answer for the first time, if that happened and they tell it.
+    /// Returns the first error of the models, if there was one and they report it.
     #[must_use]
     pub fn first_error(&self) -> Option<String> {
         self.first_error.as_ref()?()

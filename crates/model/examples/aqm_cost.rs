@@ -13,7 +13,7 @@ use slipring_model::aqm::{
 use slipring_model::bucket::{ColourMode, MeterKind, TokenBucket, TwoRateSpec, TwoRateThreeColour};
 use slipring_model::{ParameterError, Stream};
 
-/// Few enough that some run is not interrupted on a busy machine.
+/// Short enough that on a busy machine some run is not interrupted.
 const PACKETS: u64 = 20_000;
 const RUNS: usize = 201;
 /// 1000 bytes at 10 Gbit/s.
@@ -99,7 +99,7 @@ fn queues() -> Result<(), ParameterError> {
     Ok(())
 }
 
-/// One packet in and one out, with 1000 waiting.
+/// Enqueues one packet and dequeues one, with 1000 waiting.
 fn passes(name: &str, mut queue: MultiQueue<u32>, flows: u32) {
     let mut random = Stream::new(1, "cost");
     let entry = |n: u64| QueuedPacket {
@@ -117,7 +117,7 @@ fn passes(name: &str, mut queue: MultiQueue<u32>, flows: u32) {
     });
 }
 
-/// Each packet of a flow of its own into a full queue, none out.
+/// Enqueues packets of ever new flows into a full queue; dequeues none.
 fn flood(flows: u32) -> Result<(), ParameterError> {
     let fair = FairSpec { flows, ..FairSpec::default() };
     let mut queue = FqCoDel::new(&fair, &CoDelSpec::default())?;

@@ -87,8 +87,8 @@ fn losses() -> Result<(), ParameterError> {
     Ok(())
 }
 
-/// Pushes and pops with uniform delays around 5 ms, at the rate that keeps
-/// `in_flight` inside, popping after every 64 pushes.
+/// Pushes and pops with uniform delays around 5 ms, at the rate that keeps `in_flight` handles
+/// queued; pops after every 64 pushes.
 fn wheel(in_flight: u32) {
     let mut wheel = Wheel::new();
     let mut line = DelayLine::new();
@@ -109,7 +109,7 @@ fn flow<Q>(
     let gap_ns = 5e6 / f64::from(in_flight);
     let mut stream = Stream::new(1, "cost");
     let delays: Vec<u64> = (0..1 << 16).map(|_| 500_000 + stream.below(9_000_000)).collect();
-    // Some milliseconds a round, so that each has its share of rare work.
+    // A round takes a few milliseconds, so that each has its share of rare work.
     let batches = (in_flight as usize / BATCH).max(300);
     let (mut now_ns, mut best) = (1e15, f64::MAX);
     for _ in 0..(10_000_000 / (batches * BATCH)).max(20) {
@@ -128,7 +128,7 @@ fn flow<Q>(
     best
 }
 
-/// The least of many runs: what disturbs a machine only adds.
+/// Prints the minimum of many runs, because disturbances only add time.
 fn report(name: &str, mut once: impl FnMut() -> u64) {
     const COUNT: u32 = 50_000;
     let mut best = f64::MAX;

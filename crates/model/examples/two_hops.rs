@@ -1,5 +1,5 @@
-//! Sends ten packets at 1.5 Mpps over a link of 2 us delay and up to 3 us
-//! jitter, in virtual time, and prints when each one leaves the link.
+//! Sends ten packets at 1.5 Mpps over a link with a delay of 2 us and up to 3 us of jitter, in
+//! virtual time, and prints when each one leaves the link.
 
 use slipring_model::{DelayLine, Pacer, Rate, Stream};
 

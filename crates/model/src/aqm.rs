@@ -1,36 +1,37 @@
 //! Active queue management: when a queue drops or marks before it is full.
 //!
-//! Two families, told apart by who owns the packets:
+//! Two families of algorithms: either the caller owns the packets, or the algorithm does.
 //!
 //! | family | types | the caller |
 //! |---|---|---|
 //! | one FIFO | [`Red`], [`CoDel`], [`Pie`]; any of them as [`FifoAqm`] | keeps the FIFO and asks the [`Aqm`] |
-//! | several queues | [`FqCoDel`], [`FqPie`], [`DualPi2`]; any as [`MultiQueue`] | hands over opaque [`Entry`]s and takes them back |
+//! | several queues | [`FqCoDel`], [`FqPie`], [`DualPi2`]; any of them as [`MultiQueue`] | enqueues and dequeues [`QueuedPacket`]s |
 //!
 //! ```text
 //!   arrival --> admit? --> FIFO --> dequeue? --> link        Keep, Mark or Drop at each "?"
 //! ```
 //!
-//! A caller tells each decision the time and what is in the queue. Timers of the algorithms are
-//! made up for at the next call: as nothing happens to a queue between two calls, the result is
-//! the same as if they had fired on time.
+//! The caller passes the time and the queue's contents to each decision. A timer of the algorithm
+//! that expired between two calls runs at the next call. Nothing happens to the queue between two
+//! calls, so the result is the same as if the timer had fired on time.
 //!
 //! # Invariants
-//! 1. Times given to one object never decrease; an older one counts as the latest.
-//! 2. `Mark` is said only for packets whose ECN field allows it, and only if the parameters do.
-//! 3. In what owns packets: entries in = entries out + entries lost + [`MultiQueue::packets`].
+//! 1. Times given to one object never decrease. An earlier time counts as the latest.
+//! 2. The verdict is `Mark` only for packets whose ECN field allows it, and only if the
+//!    parameters do.
+//! 3. In types that own packets: entries in = entries out + entries lost + [`MultiQueue::packets`].
 //!
-//! Not for: limits of a plain FIFO (a comparison that its owner makes), payload, clocks.
+//! Not for: limits of a plain FIFO (its owner compares them), payload, clocks.
 //!
 //! ```
-//! use slipring_model::aqm::{Aqm, CoDel, CoDelSpec, Leaving, QueueView, Verdict};
+//! use slipring_model::aqm::{Aqm, CoDel, CoDelSpec, AqmDeparture, AqmQueueView, AqmVerdict};
 //!
 //! let mut codel = CoDel::new(&CoDelSpec::default())?;
-//! let queue = QueueView { bytes: 90_000, packets: 60, delay_ns: 0 };
-//! let leaving = |now_ns| Leaving { now_ns, len: 1500, sojourn_ns: 7_000_000, queue };
+//! let queue = AqmQueueView { bytes: 90_000, packets: 60, delay_ns: 0 };
+//! let leaving = |now_ns| AqmDeparture { now_ns, len: 1500, sojourn_ns: 7_000_000, queue };
 //! // Above the target of 5 ms, but not yet for an interval of 100 ms.
-//! assert_eq!(codel.dequeue(&leaving(0), || false), Verdict::Keep);
-//! assert_eq!(codel.dequeue(&leaving(100_000_000), || false), Verdict::Drop);
+//! assert_eq!(codel.dequeue(&leaving(0), || false), AqmVerdict::Keep);
+//! assert_eq!(codel.dequeue(&leaving(100_000_000), || false), AqmVerdict::Drop);
 //! # Ok::<(), slipring_model::ParameterError>(())
 //! ```
 

@@ -1,11 +1,11 @@
-//! Token buckets, exact to the nanosecond, and the two-rate meters built of them.
+//! Token buckets, exact to the nanosecond, and two-rate meters built from them.
 //!
-//! Tokens are counted in bits times 10⁹, so that a bucket of `bps` gains exactly `bps` of them in
-//! one nanosecond. Nothing is rounded, at 1 bit/s as at 400 Gbit/s and however often it is asked.
+//! Tokens are counted in bits times 10⁹, so that a bucket of `bps` gains exactly `bps` tokens per
+//! nanosecond. Nothing is rounded, at 1 bit/s as at 400 Gbit/s, however often the bucket is polled.
 //!
 //! # Invariants
 //! 1. `0 <= tokens <= burst`.
-//! 2. Time never goes back; an older time counts as the latest.
+//! 2. Time never goes back; an earlier time counts as the latest.
 //!
 //! Not for: keeping packets, or releasing them in time.
 
@@ -18,7 +18,7 @@ use crate::ParameterError;
 /// Tokens of one byte.
 const TOKENS_PER_BYTE: u128 = 8 * crate::NANOS_PER_SEC as u128;
 
-/// A bucket that fills at a rate and holds a burst.
+/// A bucket that fills at a fixed rate up to a maximum burst.
 ///
 /// ```
 /// use slipring_model::bucket::TokenBucket;
@@ -38,7 +38,7 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// Makes a bucket that is full at `now_ns`. At `bps` = 0 it never fills again.
+    /// Makes a bucket that is full at `now_ns`. With `bps` = 0 it never refills.
     ///
     /// # Errors
     /// [`ParameterError`] if `burst_bytes` is zero: nothing could ever pass.
@@ -49,7 +49,7 @@ impl TokenBucket {
         Ok(Self { bps, burst, tokens: burst, filled_ns: now_ns })
     }
 
-    /// Takes the tokens of `bytes` if there are as many; takes none otherwise.
+    /// Takes the tokens of `bytes` if there are enough; takes none otherwise.
     #[inline]
     pub fn take(&mut self, now_ns: u64, bytes: u32) -> bool {
         self.fill(now_ns);
@@ -62,8 +62,8 @@ impl TokenBucket {
         (self.tokens_at(now_ns) / TOKENS_PER_BYTE) as u64
     }
 
-    /// When `bytes` can be taken if nothing else is: `now_ns` or later, rounded up to a ns.
-    /// `None`: never, as the burst is too small or the rate zero.
+    /// When `bytes` can be taken if nothing else is taken: `now_ns` or later, rounded up to a ns.
+    /// `None`: never, because the burst is too small or the rate is zero.
     #[must_use]
     pub fn ready_ns(&self, now_ns: u64, bytes: u32) -> Option<u64> {
         let now_ns = now_ns.max(self.filled_ns);
@@ -78,10 +78,10 @@ impl TokenBucket {
         now_ns.checked_add(wait_ns)
     }
 
-    /// Changes rate and burst at `now_ns`; tokens stay, as far as the new burst holds them.
+    /// Changes rate and burst at `now_ns`; keeps the tokens up to the new burst.
     ///
     /// # Errors
-    /// As [`Self::new`]; nothing changes then.
+    /// Same as [`Self::new`]; nothing changes then.
     pub fn retune(
         &mut self,
         now_ns: u64,

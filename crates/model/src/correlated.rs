@@ -1,5 +1,5 @@
-//! A random process in time whose values are uniformly distributed, to feed
-//! the quantile function of any [`Dist`](crate::Dist).
+//! A random process in time with uniformly distributed values, which feeds the quantile function of
+//! any [`Dist`](crate::Dist).
 //!
 //! Two exponential filters in a row smooth white noise into a standard normal
 //! process `y`, whose distribution function makes it uniform:
@@ -9,36 +9,34 @@
 //!   dy =  a (x - y) dt          correlation over a time t: (1 + a t) e^(-a t)
 //! ```
 //!
-//! The half-life is where that correlation is a half. That is so of a delay of
-//! any normal law; of other laws it is near (0.48 of a uniform one), since they
-//! bend the process.
+//! The half-life is the time after which that correlation is one half. This holds exactly for a
+//! delay with a normal law. Other laws distort the process and come close (0.48 for a uniform one).
 //!
-//! One filter would give a path with corners everywhere, which falls faster
-//! than time passes however small the jitter; behind the second one the path
-//! has a slope, of deviation `a`. So a delay of deviation `sd` driven by it
-//! hardly ever lets a later packet overtake, once the half-life is 6.6 `sd` or
-//! more. The process runs in time, not in packets: its shape does not depend on
-//! the packet rate.
+//! One filter would give a path with corners everywhere, which falls faster than time passes
+//! however small the jitter. The second filter gives the path a slope, of deviation `a`. A delay of
+//! deviation `sd` driven by it therefore hardly ever lets a later packet overtake, once the
+//! half-life is 6.6 `sd` or more. The process runs in time, not in packets: its shape does not
+//! depend on the packet rate.
 //!
-//! The process is drawn exactly on a grid of 32 points per half-life, and is a
-//! cubic with the right value and slope at both ends between two of them. Its
-//! values are a function of time: every 32 half-lives there is a point of its
-//! own, and those between are drawn between two others, the middle first, from
-//! the exact law of the pair (x, y) under the condition of both. So a value
-//! costs the same however long nobody asked, and is the same whoever asked before.
+//! The process is drawn exactly on a grid of 32 points per half-life. Between two points it is a
+//! cubic with the right value and slope at both ends. Values are a function of time: every 32
+//! half-lives there is an independent point. The points in between are drawn from their two
+//! neighbours, the middle one first, from the exact conditional law of the pair (x, y). A value
+//! therefore costs the same however long ago the last one was drawn, and does not depend on
+//! earlier draws.
 //!
 //! ```text
-//!   0                        512                       1024     of its own
+//!   0                        512                       1024     independent
 //!   |            256          |           768           |       between those
 //!   |     128     |    384    |    640     |    896     |       ...
 //! ```
 //!
-//! Not for: processes of other correlation.
+//! Not for: processes with another correlation function.
 
 use crate::dist::{Tail, normal};
 use crate::{Draws, ParameterError};
 
-/// A smooth random process, uniformly distributed at each single time.
+/// A smooth random process, uniformly distributed at each point in time.
 ///
 /// ```
 /// use slipring_model::{Correlated, Dist, Draws};
@@ -55,18 +53,18 @@ pub struct Correlated {
     draws: Draws,
     start_ns: u64,
     step_ns: u64,
-    /// How a value and its slope are counted in the process.
+    /// The filters' rate per step.
     slope_scale: f64,
     bridges: [MidpointBridge; LEVELS],
-    /// The two points drawn last, by level, with their numbers.
+    /// The two points drawn last on each level, with their numbers.
     recent_points: [[(u64, FilterPairState); 2]; LEVELS + 1],
-    /// The current one.
+    /// The current cell.
     cell: GridCell,
 }
 
-/// How often the time between two points of their own is halved.
+/// How often the time between two independent points is halved.
 const LEVELS: usize = 10;
-/// No point's number.
+/// Not a number of any point.
 const NO_POINT: u64 = u64::MAX;
 /// Later times count as this one; it keeps all sums of times within 64 bits.
 const MAX_TIME_NS: u64 = 1 << 62;
@@ -75,9 +73,9 @@ const MAX_TIME_NS: u64 = 1 << 62;
 #[derive(Clone, Copy, Debug, Default)]
 struct GridCell {
     start_ns: u64,
-    /// A step; 0 before the first draw.
+    /// One step; 0 before the first draw.
     len_ns: u64,
-    /// Steps in a nanosecond.
+    /// Reciprocal of the step: steps per nanosecond.
     per_ns: f64,
     path: Cubic,
 }
@@ -86,10 +84,10 @@ impl Correlated {
     /// Grid points in a half-life.
     const POINTS_PER_HALF_LIFE: u64 = 32;
 
-    /// Where `(1 + k) e^(-k)` is a half.
+    /// The `k` for which `(1 + k) e^(-k)` is one half.
     const HALF_LIFE_RATE: f64 = 1.678_346_990_016_660_6;
 
-    /// Longer half-lives are as long as this: 104 days.
+    /// Upper limit of the half-life: 104 days. Longer ones are cut to it.
     const MAX_HALF_LIFE_NS: u64 = 1 << 53;
 
     /// Makes the process whose correlation has halved after `half_life_ns`, and whose grid begins
@@ -115,8 +113,8 @@ impl Correlated {
         })
     }
 
-    /// The value at `t_ns`, as one of 2⁶⁴ equally likely numbers: what
-    /// [`Stream::next_u64`](crate::Stream::next_u64) is for independent draws.
+    /// The value at `t_ns`, as one of 2⁶⁴ equally likely numbers, like
+    /// [`Stream::next_u64`](crate::Stream::next_u64) for independent draws.
     ///
     /// A time before the start counts as the start.
     #[inline]
@@ -128,10 +126,10 @@ impl Correlated {
         self.cell.draw_at(t_ns)
     }
 
-    /// The values at some times, one after another: the same as [`Self::draw_at`] for each.
+    /// The values at several times in order: the same as [`Self::draw_at`] for each.
     #[inline]
     pub fn draws_at(&mut self, times_ns: &[u64], draws: &mut [u64]) {
-        // At hand, and not where the process keeps it.
+        // A local copy stays in registers.
         let mut cell = self.cell;
         for (draw, &t_ns) in draws.iter_mut().zip(times_ns) {
             let t_ns = self.since_start(t_ns);
@@ -178,13 +176,13 @@ impl Correlated {
         state
     }
 
-    /// A state from the process's distribution at any one time.
+    /// A state drawn from the stationary distribution.
     fn stationary(&self, number: u64) -> FilterPairState {
         let (y, more) = self.normals(number);
         FilterPairState { x: y + more, y }
     }
 
-    /// Two independent standard normal numbers, a point's own.
+    /// The two independent standard normal numbers of a point.
     fn normals(&self, number: u64) -> (f64, f64) {
         let normal = |draw: u64| {
             normal::quantile(Tail::Low(((draw >> 11) as f64 + 0.5) / (1u64 << 53) as f64))
@@ -195,7 +193,7 @@ impl Correlated {
 }
 
 impl GridCell {
-    /// Whether it tells the value at `t_ns`.
+    /// Whether the cell covers `t_ns`.
     #[inline(always)]
     const fn has(&self, t_ns: u64) -> bool {
         t_ns.wrapping_sub(self.start_ns) < self.len_ns
@@ -203,10 +201,10 @@ impl GridCell {
 
     #[inline(always)]
     fn draw_at(&self, t_ns: u64) -> u64 {
-        // Less than a step, so it fits a signed number, which is converted faster.
+        // Less than one step, so it fits a signed integer, which converts faster.
         let inside = (t_ns - self.start_ns) as i64 as f64 * self.per_ns;
-        // Signed from the median, and then moved to count from the bottom. The
-        // cast saturates where the cubic overshoots the last draws.
+        // Signed relative to the median, then shifted to count from the bottom. The cast saturates
+        // where the cubic overshoots the last draws.
         (self.path.at(inside) as i64 as u64) ^ (1 << 63)
     }
 }
@@ -219,8 +217,8 @@ struct FilterPairState {
 }
 
 impl FilterPairState {
-    /// The uniform value, counted in draws from the median, and its slope per
-    /// cell; `slope_scale` is the filters' rate per cell.
+    /// The uniform value, counted in draws from the median, and its slope per cell; `slope_scale`
+    /// is the filters' rate per cell.
     fn uniform(self, slope_scale: f64) -> (f64, f64) {
         const TWO_64: f64 = 18_446_744_073_709_551_616.0;
         let value = 0.5 * libm::erf(self.y * core::f64::consts::FRAC_1_SQRT_2);
@@ -229,11 +227,11 @@ impl FilterPairState {
     }
 }
 
-/// A matrix of two rows.
+/// A 2×2 matrix, row by row.
 type Matrix2 = [[f64; 2]; 2];
 
-/// What the state in the middle of a time is, when those at its ends are known: the weights of
-/// both, and the deviations of what is new.
+/// The law of the state halfway between two known states: the weights of both, and the deviations
+/// of the new noise.
 #[derive(Clone, Copy, Debug)]
 struct MidpointBridge {
     from: Matrix2,
@@ -244,11 +242,11 @@ struct MidpointBridge {
 }
 
 impl MidpointBridge {
-    /// In the middle of twice a time of `k` over the filters' rate.
+    /// The bridge across twice a time of `k` over the filters' rate.
     ///
-    /// With F the change over half of the time and Q what is new in it, the gain of what comes
-    /// after is K = Q F' (F Q F' + Q)^-1; the middle is F from + K (to - F F from), and Q - K F Q
-    /// is new.
+    /// With F the transition over half of the time and Q its noise covariance, the gain of the
+    /// later state is K = Q F' (F Q F' + Q)^-1. The middle is F from + K (to - F F from), and the
+    /// remaining covariance is Q - K F Q.
     fn over(k: f64) -> Self {
         let (change, new) = (transition(k), noise(k));
         let spread = product(new, transposed(change));
@@ -282,14 +280,15 @@ impl MidpointBridge {
     }
 }
 
-/// What the state keeps over a time of `k` over the filters' rate, and what the first filter feeds
-/// to the second.
+/// The transition matrix over a time of `k` over the filters' rate: how the state decays, and what
+/// the first filter feeds to the second.
 fn transition(k: f64) -> Matrix2 {
     let keep = libm::exp(-k);
     [[keep, 0.0], [k * keep, keep]]
 }
 
-/// The covariance of what is new in that time: what the old state leaves of the stationary one.
+/// The covariance of the noise in that time: the stationary one minus what the old
+/// state contributes.
 fn noise(k: f64) -> Matrix2 {
     let kept = libm::exp(-2.0 * k);
     let xy = 1.0 - kept * (1.0 + 2.0 * k);
@@ -320,7 +319,7 @@ fn inverse([[a, b], [c, d]]: Matrix2) -> Matrix2 {
 struct Cubic([f64; 4]);
 
 impl Cubic {
-    /// The cubic with these values and slopes at 0 and 1 (Hermite's).
+    /// The cubic with these values and slopes at 0 and 1 (Hermite interpolation).
     fn between((from, slope): (f64, f64), (to, end_slope): (f64, f64)) -> Self {
         let rise = to - from;
         Self([from, slope, 3.0 * rise - 2.0 * slope - end_slope, slope + end_slope - 2.0 * rise])

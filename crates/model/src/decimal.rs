@@ -1,16 +1,16 @@
-//! Numbers written with as few digits as they can be read back from.
+//! Writes numbers with the fewest digits that read back to the same value.
 //!
-//! Configurations keep fractions in a few bits: 0.1 becomes 214748364 of 2147483647. What is written
-//! again is 0.1, not the 0.09999999979 that is kept.
+//! Configurations store fractions in a few bits: 0.1 becomes 214748364 of 2147483647. It is written
+//! back as 0.1, not as the stored 0.09999999979.
 
 use alloc::format;
 use alloc::string::String;
 
-/// Digits after the point that a 64-bit float can tell apart near 1.
+/// Digits after the point that a 64-bit float can distinguish near 1.
 const MAX_DIGITS: usize = 17;
 
-/// The decimal with the fewest digits that `reads_back` takes for the value, which is `least` or a
-/// little more: reading cuts off. Where there is none, `least` with all its digits.
+/// The decimal with the fewest digits for which `reads_back` holds. `least` is the smallest such
+/// value, because reading truncates. If there is none, `least` with all its digits.
 ///
 /// ```
 /// use slipring_model::decimal::shortest;
@@ -34,8 +34,8 @@ pub fn shortest(least: f64, reads_back: impl Fn(f64) -> bool) -> String {
     format!("{least}")
 }
 
-/// `value` in the unit that takes the fewest characters, the largest of those that do. Units come
-/// with their power of ten, the largest first; the last one is that of `value` itself.
+/// `value` in the unit that takes the fewest characters; of several, the largest unit. Each unit
+/// comes with its power of ten, the largest first; the last one is the unit of `value` itself.
 ///
 /// ```
 /// use slipring_model::decimal::in_units;
@@ -86,7 +86,7 @@ mod tests {
     }
 
     proptest! {
-        /// 31 bits tell nine digits apart, 16 bits four.
+        /// 31 bits distinguish nine digits, 16 bits four.
         #[test]
         fn a_fraction_that_was_cut_to_its_bits_is_written_as_it_was_typed(
             digits in 1u32..1_000_000_000, few in 1u32..10_000,

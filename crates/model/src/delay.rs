@@ -1,13 +1,13 @@
-//! A delay line: what goes in comes out at its release time.
+//! A delay line: each handle comes out at its release time.
 //!
-//! Two queues hide behind one face. Handles pushed in release order (constant
-//! delay, or any delay that never overtakes) go through a FIFO at constant
-//! cost; those that overtake go to a heap. Which is which is decided per push,
-//! so a line with rare reordering stays as cheap as one without.
+//! Two queues are behind one interface. Handles pushed in release order (constant delay, or
+//! any delay that never overtakes) go through a FIFO at constant cost; those that overtake go
+//! to a heap. Each push decides on its own, so a line with rare reordering stays as cheap as
+//! one without.
 //!
 //! # Invariants
 //! 1. The FIFO is sorted by (release time, order of pushing).
-//! 2. Handles leave in that order over both queues; equal times keep push order.
+//! 2. Handles leave in that order across both queues; equal times keep push order.
 //!
 //! Not for: reading the clock or owning packets. Handles are opaque.
 
@@ -46,17 +46,17 @@ impl<H> DelayLine<H> {
         Self { in_order: VecDeque::new(), overtaking: BinaryHeap::new(), pushed: 0 }
     }
 
-    /// Makes an empty line with room for `capacity` handles in release order
-    /// before it allocates again.
+    /// Makes an empty line that holds `capacity` handles in release order before it
+    /// allocates again.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         Self { in_order: VecDeque::with_capacity(capacity), ..Self::new() }
     }
 
-    /// Puts `handle` in, to come out at `release_ns`.
+    /// Adds `handle`, to come out at `release_ns`.
     ///
-    /// Constant time when no handle already in is due later; otherwise
-    /// logarithmic in the number of handles that overtook.
+    /// Constant time if no queued handle is due later; otherwise logarithmic in the number of
+    /// handles that overtook.
     #[inline]
     pub fn push(&mut self, release_ns: u64, handle: H) {
         let order = self.pushed;
@@ -68,7 +68,7 @@ impl<H> DelayLine<H> {
         }
     }
 
-    /// Takes out the first handle if its release time is `now_ns` or before.
+    /// Removes the first handle if its release time is `now_ns` or earlier.
     #[inline]
     pub fn pop_due(&mut self, now_ns: u64) -> Option<H> {
         if self.next_release_ns()? > now_ns {
@@ -77,7 +77,7 @@ impl<H> DelayLine<H> {
         self.pop().map(|(_, handle)| handle)
     }
 
-    /// Takes out the first handle, due or not, with its release time.
+    /// Removes the first handle, due or not, and returns it with its release time.
     pub fn pop(&mut self) -> Option<(u64, H)> {
         let entry = if self.first_overtakes() {
             self.overtaking.pop()?
@@ -87,7 +87,7 @@ impl<H> DelayLine<H> {
         Some((entry.release_ns, entry.handle))
     }
 
-    /// When the first handle is due: the time to sleep until.
+    /// When the first handle is due: how long the caller may sleep.
     #[must_use]
     #[inline]
     pub fn next_release_ns(&self) -> Option<u64> {
@@ -130,7 +130,7 @@ impl<H> DelayLineEntry<H> {
     }
 }
 
-/// Reversed, because [`BinaryHeap`] gives its greatest first and we want the earliest.
+/// Reversed, because [`BinaryHeap`] pops the greatest first and we want the earliest.
 impl<H> Ord for DelayLineEntry<H> {
     fn cmp(&self, other: &Self) -> Ordering {
         other.key().cmp(&self.key())
@@ -159,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    /// A list kept sorted by a stable sort: obviously right, slow.
+    /// A list kept sorted by a stable sort: obviously correct, but slow.
     #[derive(Default)]
     struct SortedList(Vec<(u64, usize)>);
 

@@ -1,19 +1,19 @@
 //! Text files that describe links: distributions, traces, profiles and loss patterns.
 //!
-//! Each reader takes the whole text and gives plain numbers; what they mean to a link is the
-//! engine's to say. Nothing is guessed: a number without a unit, a step back in time, an empty
-//! file are refused with line and column.
+//! Each reader parses a whole text into plain numbers; the engines decide what they mean to a link.
+//! Nothing is guessed: a number without a unit, a step back in time or an empty file is an error
+//! with line and column.
 //!
 //! | file | reader | gives |
 //! |---|---|---|
 //! | netem `.dist` | [`netem_table`] | an inverse CDF, 8192 = one standard deviation |
 //! | mahimahi trace | [`opportunities`] | when each packet may leave |
-//! | `time,rate` | [`rate_steps`] | from when on which rate holds |
-//! | `time,delay` | [`delay_steps`] | from when on which delay holds |
+//! | `time,rate` | [`rate_steps`] | the rate from each time on |
+//! | `time,delay` | [`delay_steps`] | the delay from each time on |
 //! | `delay,probability` | [`cdf`] | points of a distribution function |
-//! | one delay a line | [`samples`] | the delays as they stand |
+//! | one delay per line | [`samples`] | the delays in file order |
 //! | dummynet profile | [`DummynetProfile`] | extra time on the link, and the share lost |
-//! | `0` and `1` | [`loss_bits`] | which packets get through |
+//! | `0` and `1` | [`loss_bits`] | which packets are lost |
 //! | TheaterQ | [`theaterq`] | delay, rate and loss over time |
 //!
 //! Not for: opening files, or captures (those are the `pcap` crate's).
@@ -41,7 +41,7 @@ pub use points::{cdf, samples};
 pub use steps::{TraceStep, delay_steps, rate_steps};
 pub use theaterq::{TheaterqRow, theaterq};
 
-/// Why a text is not what it should be, and where.
+/// Why and where a text could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatError {
     /// Line, counted from 1.
@@ -50,7 +50,7 @@ pub struct FormatError {
     pub column: usize,
     /// What is wrong.
     pub what: String,
-    /// What would be right.
+    /// What is allowed there.
     pub allowed: &'static str,
 }
 
@@ -68,7 +68,7 @@ impl fmt::Display for FormatError {
 
 impl core::error::Error for FormatError {}
 
-/// A word and where it stands.
+/// A word and its position.
 #[derive(Clone, Copy, Debug)]
 struct FormatWord<'t> {
     text: &'t str,
@@ -82,7 +82,7 @@ impl FormatWord<'_> {
     }
 }
 
-/// The words of a text, without what follows a `#` in each line.
+/// The words of a text. A `#` starts a comment that ends with the line.
 fn words(text: &str) -> impl Iterator<Item = FormatWord<'_>> {
     text.lines().zip(1..).flat_map(|(line, number)| words_of(line, number))
 }
@@ -91,7 +91,7 @@ fn words(text: &str) -> impl Iterator<Item = FormatWord<'_>> {
 fn words_of(line: &str, number: usize) -> impl Iterator<Item = FormatWord<'_>> {
     let said = without_comment(line);
     said.split_whitespace().map(move |text| {
-        // A word is a part of its line, so the distance of their starts is its place.
+        // `text` is a slice of `line`, so the difference of their addresses is its offset.
         let before = text.as_ptr() as usize - line.as_ptr() as usize;
         FormatWord { text, line: number, column: column_of(line, before) }
     })
@@ -101,7 +101,7 @@ fn without_comment(line: &str) -> &str {
     line.split('#').next().unwrap_or_default()
 }
 
-/// The column, from 1, of a byte offset that lies on a character's edge.
+/// The column, counted from 1, of a byte offset on a character boundary.
 fn column_of(line: &str, before: usize) -> usize {
     line.get(..before).map_or(1, |text| text.chars().count() + 1)
 }

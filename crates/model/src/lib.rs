@@ -1,14 +1,12 @@
-//! Parts that several engines share, each written once: seeded random
-//! [`Stream`]s, the exact [`Pacer`], the [`DelayLine`] and the [`Wheel`], times
-//! drawn from a [`Dist`] or driven by a [`Correlated`] process, losses in bursts
-//! ([`GilbertElliott`], [`FourState`]), active queue management ([`aqm`]) and
-//! token buckets ([`bucket`]), and numbers written as they were typed ([`decimal`]).
+//! Components that several engines share: seeded random [`Stream`]s, the exact [`Pacer`], the
+//! [`DelayLine`] and the [`Wheel`], times drawn from a [`Dist`] or driven by a [`Correlated`]
+//! process, losses in bursts ([`GilbertElliott`], [`FourState`]), active queue management
+//! ([`aqm`]), token buckets ([`bucket`]), and numbers written as they were typed ([`decimal`]).
 //!
-//! Everything here is a pure function of its arguments. Time is a `u64` of
-//! nanoseconds on whatever clock the caller chose (monotonic, virtual, the
-//! capture file's) and is always passed in; randomness comes from a seed and
-//! is the same on every machine. Payload never enters: the delay line carries
-//! opaque handles.
+//! Everything here is a pure function of its arguments. Time is a `u64` of nanoseconds on whatever
+//! clock the caller chose (monotonic, virtual, the capture file's) and is always passed in.
+//! Randomness comes from a seed and is the same on every machine. No component sees payload: the
+//! delay line carries opaque handles.
 //!
 //! Not for: reading clocks, sleeping, or cryptographic randomness.
 //!

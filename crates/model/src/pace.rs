@@ -1,22 +1,22 @@
 //! An exact pacer: turns a rate into release times.
 //!
-//! Release times are rationals kept as whole nanoseconds plus a remainder over
-//! the rate, so nothing is rounded away: packet number *n* of a 3 pps schedule
-//! is due at exactly *n*/3 s, whatever *n*. A time is rounded up to the next
-//! nanosecond only when it is told, never in the state.
+//! Release times are rationals, kept as whole nanoseconds plus a remainder over the rate, so
+//! nothing is rounded away: packet number *n* of a 3 pps schedule is due at exactly *n*/3 s,
+//! whatever *n*. A time is rounded up to the next nanosecond only when it is returned, never in
+//! the state.
 //!
 //! ```text
 //!   ideal schedule   |-----.|-----.|-----.|      period 6.5 ns
-//!   told             0      7     13     20      ceil(n * 6.5)
+//!   returned         0      7     13     20      ceil(n * 6.5)
 //! ```
 //!
 //! # Invariants
 //! 1. The next packet is due at `due_ns + due_fraction / rate` ns, and
 //!    `due_fraction < rate`.
-//! 2. Without catch-up loss, the release time told for a packet is less than
-//!    1 ns after the exact one, and never before it.
+//! 2. Without catch-up loss, the returned release time of a packet is less than
+//!       1 ns after the exact one, and never before it.
 //!
-//! Not for: sleeping, or deciding which packet goes (the caller's).
+//! Not for: sleeping, or choosing which packet goes (the caller does).
 
 use core::num::NonZeroU64;
 
@@ -27,8 +27,8 @@ use crate::NANOS_PER_SEC;
 pub enum Rate {
     /// Packets per second, whatever their size.
     PacketsPerSec(u64),
-    /// Bits per second; the caller decides what a packet's bits are (with or
-    /// without preamble, gap and checksum).
+    /// Bits per second; the caller decides which bits count for a packet (with or without preamble,
+    /// gap and checksum).
     BitsPerSec(u64),
 }
 
@@ -48,7 +48,7 @@ pub struct Pacer {
     unit: PacerUnit,
     due_ns: u64,
     due_fraction: u64,
-    /// Each packet costs this many times its own cost: the other sharers' turns.
+    /// Each packet costs this many times its own cost: the turns of the other sharers.
     stride: u32,
     catch_up_ns: u64,
     forfeited_ns: u64,
@@ -61,8 +61,8 @@ enum PacerUnit {
 }
 
 impl Pacer {
-    /// How far a pacer may lag before it gives up the arrears, unless changed
-    /// by [`Self::with_catch_up`]: 100 ms.
+    /// How far a pacer may lag before it forfeits the arrears, unless changed by
+    /// [`Self::with_catch_up`]: 100 ms.
     pub const DEFAULT_CATCH_UP_NS: u64 = 100_000_000;
 
     /// Starts a schedule whose first packet is due at `start_ns`.
@@ -83,16 +83,16 @@ impl Pacer {
         }
     }
 
-    /// Sets how far the schedule may lag behind the caller's clock. What lies
-    /// further back is given up, so a stall is not followed by a longer burst.
+    /// Sets how far the schedule may lag behind the caller's clock. Older arrears are forfeited, so
+    /// a longer stall is not followed by a longer burst.
     #[must_use]
     pub fn with_catch_up(self, catch_up_ns: u64) -> Self {
         Self { catch_up_ns, ..self }
     }
 
-    /// Makes this the `index`th of `sharers` pacers that together keep the
-    /// rate: each takes every `sharers`th turn. Packet rates interleave
-    /// exactly; bit rates too when all packets have one size.
+    /// Makes this the `index`th of `sharers` pacers that together keep the rate: each takes every
+    /// `sharers`th turn. Packet rates interleave exactly; bit rates do too if all packets have
+    /// one size.
     ///
     /// # Panics
     /// If `index >= sharers`.
@@ -112,9 +112,8 @@ impl Pacer {
         self.due_ns.saturating_add(u64::from(self.due_fraction > 0))
     }
 
-    /// Schedules one packet of `wire_bits` and returns its release time, which
-    /// may lie before `now_ns` by up to the catch-up bound. An unlimited
-    /// pacer says `now_ns`.
+    /// Schedules one packet of `wire_bits` and returns its release time, which may be before
+    /// `now_ns` by up to the catch-up bound. An unlimited pacer returns `now_ns`.
     #[inline]
     pub fn next(&mut self, now_ns: u64, wire_bits: u32) -> u64 {
         if self.rate.is_none() {
@@ -126,15 +125,15 @@ impl Pacer {
         release_ns
     }
 
-    /// Schedules as many packets of `wire_bits` each as are due by `now_ns`,
-    /// at most `max`, and returns their number: the size of a batch.
+    /// Schedules all packets of `wire_bits` each that are due by `now_ns`, at most `max`, and
+    /// returns their number: the size of a batch.
     pub fn due(&mut self, now_ns: u64, wire_bits: u32, max: u32) -> u32 {
         let Some(rate) = self.rate else { return max };
         self.forfeit_arrears(now_ns);
         if self.due_ns() > now_ns {
             return 0;
         }
-        // Counted in 1/rate ns, as all costs are whole numbers of them.
+        // Counted in units of 1/rate ns; all costs are multiples of it.
         let rate = u128::from(rate.get());
         let lag = u128::from(now_ns - self.due_ns) * rate - u128::from(self.due_fraction);
         let cost = self.cost(wire_bits);
@@ -144,8 +143,8 @@ impl Pacer {
         count
     }
 
-    /// Changes the rate from the next packet's due time on. The schedule so
-    /// far, the share and the catch-up bound stay.
+    /// Changes the rate from the next packet's due time on. The schedule up to then, the share and
+    /// the catch-up bound stay.
     pub fn set_rate(&mut self, rate: Rate) {
         let due_ns = self.due_ns();
         let fresh = Self::new(rate, due_ns);
@@ -157,8 +156,8 @@ impl Pacer {
         };
     }
 
-    /// How much scheduled time was given up so far because the caller lagged
-    /// beyond the catch-up bound. Zero means the rate was kept exactly.
+    /// The scheduled time forfeited so far because the caller lagged beyond the catch-up bound.
+    /// Zero means the rate was kept exactly.
     #[must_use]
     pub const fn forfeited_ns(&self) -> u64 {
         self.forfeited_ns
@@ -194,8 +193,8 @@ impl Pacer {
     }
 }
 
-/// Divides, in 64 bits where that is enough: several times faster, and the
-/// usual case (any rate, batches below 18 s).
+/// Divides in 64 bits if they suffice: several times faster, and the usual case (any rate, batches
+/// below 18 s).
 #[inline]
 fn div_rem(total: u128, rate: NonZeroU64) -> (u64, u64) {
     if let Ok(total) = u64::try_from(total) {

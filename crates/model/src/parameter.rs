@@ -1,6 +1,6 @@
-//! What is wrong with a parameter, in words that a person can act on.
+//! Errors in parameters, in words that a user can act on.
 
-/// Why a parameter was refused.
+/// Why a parameter was rejected.
 ///
 /// ```
 /// use slipring_model::Dist;
@@ -11,16 +11,16 @@
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("{parameter} must be {must_be}, and is {value}")]
 pub struct ParameterError {
-    /// The parameter, by the name that users know it by.
+    /// The name of the parameter that users know.
     pub parameter: &'static str,
     /// What is allowed, to follow "must be".
     pub must_be: &'static str,
-    /// What it was.
+    /// The rejected value.
     pub value: f64,
 }
 
 impl ParameterError {
-    /// Passes `value` on when `allowed`; NaN never is.
+    /// Returns `value` if `allowed`; NaN never is.
     pub(crate) fn unless(
         allowed: bool,
         parameter: &'static str,
@@ -33,13 +33,13 @@ impl ParameterError {
         Err(Self { parameter, must_be, value })
     }
 
-    /// Passes on what is greater than zero and finite.
+    /// Returns `value` if it is greater than zero and finite.
     pub(crate) fn positive(parameter: &'static str, value: f64) -> Result<f64, Self> {
         let allowed = value > 0.0 && value.is_finite();
         Self::unless(allowed, parameter, "greater than 0", value)
     }
 
-    /// Passes on what is zero or more and finite.
+    /// Returns `value` if it is zero or more and finite.
     pub(crate) fn not_negative(parameter: &'static str, value: f64) -> Result<f64, Self> {
         let allowed = value >= 0.0 && value.is_finite();
         Self::unless(allowed, parameter, "0 or more", value)

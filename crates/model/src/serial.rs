@@ -1,13 +1,12 @@
 //! Exact serialisation: when the last bit of each frame has left a line.
 //!
-//! Work is counted in bits times 10⁹, so that a line of `bps` does `bps` units of it in one
-//! nanosecond and every time is a whole number of nanoseconds plus a remainder over the rate.
-//! Nothing is rounded in the state: after any number of frames the clock is exact, and only the
-//! time that is told is rounded up.
+//! Work is counted in bits times 10⁹, so a line of `bps` does `bps` units of it per nanosecond, and
+//! every time is a whole number of nanoseconds plus a remainder over the rate. The state is never
+//! rounded: after any number of frames the clock is exact. Only the returned times are rounded up.
 //!
 //! # Invariants
 //! 1. The line is free at `ns + rem / bps` nanoseconds, and `rem < bps`.
-//! 2. Quotients are exact: the reciprocal only guesses them, one correction makes them right.
+//! 2. Quotients are exact: the reciprocal gives an estimate, which is then corrected.
 //!
 //! Not for: queues, or rates that change by themselves.
 
@@ -15,11 +14,11 @@ use core::num::NonZeroU64;
 
 use crate::NANOS_PER_SEC;
 
-/// A bit rate, prepared so that dividing by it needs no division.
+/// A bit rate, prepared so that dividing by it needs no division instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BitRate {
     bps: NonZeroU64,
-    /// ⌊2⁶⁴ / bps⌋, or one less than that where it would not fit.
+    /// ⌊(2⁶⁴ - 1) / bps⌋.
     reciprocal: u64,
 }
 
@@ -44,7 +43,7 @@ impl BitRate {
         let bps = self.bps.get();
         let mut quotient = ((work as u128 * self.reciprocal as u128) >> 64) as u64;
         let mut rem = work - quotient * bps;
-        // The guess is at most two too small.
+        // The estimate is too small by at most two.
         while rem >= bps {
             quotient += 1;
             rem -= bps;
@@ -52,7 +51,7 @@ impl BitRate {
         (quotient, rem)
     }
 
-    /// How long so many bits take, in ns, rounded up; `None` where 64 bits do not hold the work.
+    /// How long this many bits take, in ns, rounded up; `None` if the work does not fit in 64 bits.
     #[inline]
     #[must_use]
     pub const fn time_of(self, bits: u64) -> Option<u64> {
@@ -60,11 +59,11 @@ impl BitRate {
             return None;
         }
         let (ns, rem) = self.divide(bits * NANOS_PER_SEC);
-        // Of at least one bit per second there is never a rest at the end of time.
+        // Cannot overflow: `ns` is `u64::MAX` only at 1 bit/s, where the remainder is 0.
         Some(ns + (rem > 0) as u64)
     }
 
-    /// As [`Self::divide`] for any amount of work; the quotient saturates.
+    /// Same as [`Self::divide`] for any amount of work; the quotient saturates.
     #[must_use]
     pub fn divide_wide(self, work: u128) -> (u64, u64) {
         let bps = u128::from(self.bps.get());
@@ -73,7 +72,7 @@ impl BitRate {
     }
 }
 
-/// The moment from which a line is free, kept exactly.
+/// The exact time from which a line is free.
 ///
 /// ```
 /// use core::num::NonZeroU64;
@@ -92,7 +91,7 @@ pub struct LineClock {
 }
 
 impl LineClock {
-    /// A line that is free from `start_ns` on.
+    /// Makes a line that is free from `start_ns` on.
     #[must_use]
     pub const fn new(rate: BitRate, start_ns: u64) -> Self {
         Self { rate, ns: start_ns, rem: 0 }
@@ -104,7 +103,7 @@ impl LineClock {
         self.rate
     }
 
-    /// From when the line is free, in ns, rounded up.
+    /// The time from which the line is free, in ns, rounded up.
     #[inline]
     #[must_use]
     pub const fn free_ns(&self) -> u64 {
@@ -118,7 +117,7 @@ impl LineClock {
         self.ns >= ns
     }
 
-    /// Moves the clock to `ready_ns` if the line is free before: the line idles until then.
+    /// Moves the clock to `ready_ns` if the line is free by then: the line idles until that time.
     #[inline]
     pub fn wait_for(&mut self, ready_ns: u64) {
         if self.free_ns() <= ready_ns {
@@ -127,8 +126,8 @@ impl LineClock {
         }
     }
 
-    /// Occupies the line with `bits` from the moment when it is free and they are ready, and
-    /// returns when the last one is through, in ns, rounded up.
+    /// Occupies the line with `bits` from the time when it is free and they are ready. Returns when
+    /// the last bit has left, in ns, rounded up.
     #[inline]
     pub fn occupy(&mut self, ready_ns: u64, bits: u64) -> u64 {
         self.wait_for(ready_ns);
@@ -141,15 +140,15 @@ impl LineClock {
         self.ns = self.ns.saturating_add(ns);
     }
 
-    /// Changes the rate from the moment when the line is free. What the old rate left of a
-    /// nanosecond is carried over, rounded down.
+    /// Changes the rate from the time when the line is free. The fraction of a nanosecond left by
+    /// the old rate is carried over, rounded down.
     pub fn set_rate(&mut self, rate: BitRate) {
         let rem = u128::from(self.rem) * u128::from(rate.bps()) / u128::from(self.rate.bps());
         (self.rate, self.rem) = (rate, rem as u64);
     }
 
-    /// Occupies the line with as many of `work` (bits times 10⁹) as it can do before `end_ns`
-    /// and returns what is left over. The clock stands at `end_ns` when anything is.
+    /// Occupies the line with as much of `work` (bits times 10⁹) as it can do before `end_ns`, and
+    /// returns the rest. The clock is at `end_ns` if there is a rest.
     #[must_use]
     pub fn work_until(&mut self, end_ns: u64, work: u128) -> u128 {
         let span = u128::from(end_ns.saturating_sub(self.ns)) * u128::from(self.rate.bps());
@@ -164,7 +163,7 @@ impl LineClock {
 
     #[inline]
     fn advance(&mut self, bits: u64) {
-        // Below these bounds neither product nor sum can leave 64 bits.
+        // Below these bounds neither the product nor the sum overflows 64 bits.
         if bits < 1 << 32 && self.rate.bps() < 1 << 62 {
             let (ns, rem) = self.rate.divide(bits * NANOS_PER_SEC + self.rem);
             (self.ns, self.rem) = (self.ns.saturating_add(ns), rem);

@@ -1,10 +1,10 @@
-//! The statistical tests that the tests of this crate use.
+//! Statistical tests for the unit tests of this crate.
 
 use std::vec::Vec;
 
-/// The distance of Kolmogorov and Smirnov between `drawn` and a continuous
-/// distribution function, times the root of the count: above 1.95 with a
-/// probability of 1 in 1000 when `drawn` does follow it.
+/// The Kolmogorov-Smirnov distance between `drawn` and a continuous distribution function, times
+/// the square root of the count. It is above 1.95 with a probability of 1 in 1000 if `drawn` does
+/// follow the function.
 pub(crate) fn kolmogorov(mut drawn: Vec<f64>, below: impl Fn(f64) -> f64) -> f64 {
     drawn.sort_by(f64::total_cmp);
     let count = drawn.len() as f64;
@@ -16,8 +16,8 @@ pub(crate) fn kolmogorov(mut drawn: Vec<f64>, below: impl Fn(f64) -> f64) -> f64
     drawn.iter().enumerate().map(gap).fold(0.0, f64::max) * count.sqrt()
 }
 
-/// How many standard deviations the chi-square of `seen` counts is above what
-/// it is on average when these shares hold.
+/// How many standard deviations the chi-square of the counts in `seen` exceeds its mean under the
+/// given shares.
 pub(crate) fn chi_square_excess(seen: &[u64], shares: &[f64]) -> f64 {
     assert_eq!(seen.len(), shares.len());
     let total = seen.iter().sum::<u64>() as f64;

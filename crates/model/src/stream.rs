@@ -1,11 +1,11 @@
 //! Seeded random streams.
 //!
-//! Every random decision of an engine draws from a stream of its own, named by
-//! a seed and a label. Adding a new decision, with a new label, then leaves
-//! all the others exactly as they were, and a run is repeated by its seed.
+//! Every random decision of an engine draws from its own stream, named by a seed and a label. A new
+//! decision with a new label therefore leaves all others exactly as they were, and the seed repeats
+//! a run.
 //!
-//! The generator is xoshiro256++: fast, well tested statistically, and not a
-//! secret of any kind.
+//! The generator is xoshiro256++: fast, well tested statistically, and not
+//! cryptographically secure.
 
 use core::num::NonZeroU64;
 
@@ -60,7 +60,7 @@ impl Stream {
         (self.next_u64() >> 11) as f64 * STEP
     }
 
-    /// Tells whether an event of probability `chance` happens this time.
+    /// Returns whether an event of probability `chance` happens this time.
     ///
     /// Draws exactly once whatever the probability, so changing it does not
     /// shift later decisions of the same stream.
@@ -69,9 +69,8 @@ impl Stream {
         chance.covers(self.next_u64())
     }
 
-    /// Tells which of two events that exclude each other happens this time, if
-    /// any, by a draw of [`Self::next_u64`]. The chances must not exceed
-    /// 1 together ([`Chance::or_else`]).
+    /// Returns which of two mutually exclusive events happens, if any, for a draw of
+    /// [`Self::next_u64`]. The chances must not exceed 1 together ([`Chance::or_else`]).
     #[inline]
     pub(crate) fn choose(draw: u64, [first, second]: [Chance; 2]) -> Option<usize> {
         let draw = draw >> 1;
@@ -88,8 +87,8 @@ impl Stream {
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         let bound = NonZeroU64::new(bound).expect("the range must not be empty");
-        // Lemire's multiplication: the high word is the result. The low words
-        // that would make some results likelier than others are drawn again.
+        // Lemire's multiplication: the high word is the result. Low words that would favour some
+        // results are drawn again.
         let mut wide = u128::from(self.next_u64()) * u128::from(bound.get());
         if (wide as u64) < bound.get() {
             let unfair_below = bound.get().wrapping_neg() % bound;
@@ -114,10 +113,11 @@ impl Stream {
     }
 }
 
-/// Random numbers by number: what is drawn for one frame depends on the seed, the label and that
-/// frame's number, and on nothing that was drawn for others, in whatever order and whether at all.
+/// Random numbers by index: a frame's numbers depend only on the seed, the label and the frame's
+/// index, not on the draws for other frames or their order.
 ///
-/// It is SplitMix64 asked at any place of its sequence: a multiplication more than a [`Stream`].
+/// This is SplitMix64 with random access to its sequence: one multiplication more than
+/// a [`Stream`].
 ///
 /// ```
 /// use slipring_model::Draws;
@@ -133,36 +133,36 @@ pub struct Draws {
 }
 
 impl Draws {
-    /// The numbers that `label` names under `seed`.
+    /// Opens the numbers that `label` names under `seed`.
     #[must_use]
     pub fn new(seed: u64, label: &str) -> Self {
-        // Apart from the stream of the same name.
+        // Differs from the stream with the same name.
         Self { key: mix(!absorb(seed, label)) }
     }
 
-    /// 64 random bits for that number.
+    /// Returns 64 random bits for `number`.
     #[inline(always)]
     #[must_use]
     pub const fn at(self, number: u64) -> u64 {
         mix(self.key.wrapping_add(number.wrapping_mul(GOLDEN_GAMMA)))
     }
 
-    /// Whether an event of probability `chance` happens to that number.
+    /// Returns whether an event of probability `chance` happens for `number`.
     #[inline(always)]
     #[must_use]
     pub const fn chance(self, number: u64, chance: Chance) -> bool {
         chance.covers(self.at(number))
     }
 
-    /// One of `0..bound` for that number, each as likely as the others to 2⁻⁶⁴ of `bound`; 0 where
-    /// there is none.
+    /// Returns one of `0..bound` for `number`, each equally likely up to 2⁻⁶⁴ of `bound`; 0 if
+    /// `bound` is 0.
     #[inline]
     #[must_use]
     pub const fn below(self, number: u64, bound: u64) -> u64 {
         ((self.at(number) as u128 * bound as u128) >> 64) as u64
     }
 
-    /// As many random numbers for that number as are asked for.
+    /// Opens a stream of random numbers for `number`.
     #[inline]
     #[must_use]
     pub fn stream(self, number: u64) -> Stream {
@@ -170,7 +170,7 @@ impl Draws {
     }
 }
 
-/// The odd constant by which SplitMix64 counts.
+/// The odd increment of SplitMix64.
 const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// A probability, exact to 2⁻⁶³.
@@ -179,7 +179,7 @@ const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 /// depends on how a machine rounds floating point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Chance {
-    /// Of 2⁶³ equally likely draws, how many are a yes.
+    /// How many of 2⁶³ equally likely draws make the event happen.
     threshold: u64,
 }
 
@@ -191,8 +191,8 @@ impl Chance {
     /// Always happens.
     pub const ALWAYS: Self = Self { threshold: Self::DRAWS };
 
-    /// The probability `yes / of`, rounded to the nearest representable one;
-    /// `None` when that is no probability (`of` zero or `yes` beyond it).
+    /// The probability `yes / of`, rounded to the nearest representable one; `None` if it is not a
+    /// probability (`of` is zero or `yes` is greater than `of`).
     ///
     /// ```
     /// use slipring_model::Chance;
@@ -216,20 +216,20 @@ impl Chance {
         (0.0..=1.0).contains(&p).then_some(Self { threshold: (p * Self::DRAWS as f64) as u64 })
     }
 
-    /// The probability as it is really kept.
+    /// The probability as stored.
     #[must_use]
     pub fn to_f64(self) -> f64 {
         self.threshold as f64 / Self::DRAWS as f64
     }
 
-    /// Whether the event happens on this draw of [`Stream::next_u64`].
+    /// Whether the event happens for this draw of [`Stream::next_u64`].
     #[inline(always)]
     pub(crate) const fn covers(self, draw: u64) -> bool {
         draw >> 1 < self.threshold
     }
 
-    /// The probability that one of two events happens that exclude each other;
-    /// `None` when their probabilities exceed 1 together.
+    /// The probability that one of two mutually exclusive events happens; `None` if their
+    /// probabilities exceed 1 together.
     #[must_use]
     pub fn or_else(self, other: Self) -> Option<Self> {
         let threshold = self.threshold + other.threshold;
@@ -237,8 +237,8 @@ impl Chance {
     }
 }
 
-/// Folds a label into a seed, eight bytes at a time; the length goes last so
-/// that padding cannot make two labels equal.
+/// Folds a label into a seed, eight bytes at a time. The length goes last, so that padding cannot
+/// make two labels equal.
 fn absorb(seed: u64, label: &str) -> u64 {
     let words = label.as_bytes().chunks(8).map(|chunk| {
         let mut word = [0; 8];
@@ -270,7 +270,7 @@ mod tests {
     fn stream_is_the_same_on_every_machine() {
         let mut stream = Stream::new(1, "golden");
         let drawn = [stream.next_u64(), stream.next_u64(), stream.next_u64()];
-        // Computed apart from this code, from the published definitions.
+        // Computed independently of this code, from the published definitions.
         let golden =
             [1_587_428_169_547_992_930, 6_494_835_090_851_581_069, 16_339_539_959_331_733_289];
         assert_eq!(drawn, golden);
@@ -317,7 +317,7 @@ mod tests {
             });
             products.sum::<f64>() / count as f64
         };
-        // 4.5 deviations of the mean of so many products.
+        // 4.5 standard deviations of the mean of this many products.
         for seen in [
             correlation(&|number| (a.at(number), a.at(number + 1))),
             correlation(&|number| (a.at(number), b.at(number))),
@@ -342,8 +342,8 @@ mod tests {
 
     #[test]
     fn below_draws_again_instead_of_favouring_some_values() {
-        // Of every four draws a plain multiplication maps two to the same
-        // multiple of three, and one to each of the other values.
+        // Of every four draws, a plain multiplication maps two to the same multiple of three, and
+        // one to each of the other values.
         let bound = (1u64 << 63) + (1 << 62);
         let mut stream = Stream::new(5, "reject");
         let threes = (0..30_000).filter(|_| stream.below(bound).is_multiple_of(3)).count();

@@ -1,9 +1,9 @@
-//! A timing wheel: handles with any release times, given out in order of time.
+//! A timing wheel: handles with any release times, returned in order of time.
 //!
-//! Time is cut into slots of some eight microseconds. A slot ahead is a list, so
-//! putting a handle in costs the same however many are there; a slot is sorted
-//! to the nanosecond when its time comes. Levels of 1024 slots each, every one 1024 times coarser
-//! than the one below, reach as far as a `u64` of nanoseconds:
+//! Time is divided into slots of about eight microseconds. A future slot is a list, so adding a
+//! handle costs the same however many there are; a slot is sorted to the nanosecond when its time
+//! comes. There are levels of 1024 slots, each level 1024 times coarser than the one below.
+//! Together they cover a `u64` of nanoseconds:
 //!
 //! ```text
 //!   release time   ... | 10 bits | 10 bits | 13 bits |
@@ -11,18 +11,17 @@
 //!                       8 ms      8 us      when due
 //! ```
 //!
-//! A handle is on the level of the highest digit in which its slot differs from
-//! the current one, as in Varghese and Lauck's hierarchical wheels (SOSP 1987);
-//! when time enters a slot of a higher level, its handles spread over the lower
-//! ones.
+//! A handle is on the level of the highest digit in which its slot differs from the current one, as
+//! in Varghese and Lauck's hierarchical wheels (SOSP 1987). When time enters a slot of a higher
+//! level, its handles spread over the lower ones.
 //!
 //! # Invariants
-//! 1. `near` and `late` hold the handles of slots up to `current`, the levels
-//!    all later ones.
-//! 2. `near` is sorted, the first handle last; `late` has what was pushed after
-//!    its slot had become current. Of equal times, `near` was pushed first.
-//! 3. A list is in order of pushing, because it is emptied into lower levels
-//!    before anything is pushed there directly.
+//! 1. `ready` and `late` hold the handles of slots up to `current`, the levels
+//!       all later ones.
+//! 2. `ready` is sorted, the first handle last; `late` holds handles pushed after
+//!       their slot had become current. Of equal times, those in `ready` were pushed first.
+//! 3. A list is in push order, because it is emptied into lower levels
+//!       before anything is pushed there directly.
 //! 4. Every slot that holds handles on a level comes before any on higher levels.
 //!
 //! Not for: delays that never overtake, where [`DelayLine`] alone is cheaper.
@@ -47,12 +46,12 @@ use crate::DelayLine;
 pub struct Wheel<H> {
     ready: Vec<WheelEntry<H>>,
     late: DelayLine<H>,
-    /// Room for sorting.
+    /// Scratch space for sorting.
     spare: Vec<WheelEntry<H>>,
     /// The slot that time has reached.
     current: u64,
     levels: [Option<Box<WheelLevel<H>>>; LEVELS],
-    /// Which levels hold handles, a bit each.
+    /// Which levels hold handles, one bit each.
     busy: u32,
     len: usize,
 }
@@ -62,7 +61,7 @@ const SLOT_BITS: u32 = 13;
 /// Slots in a level, as a power of two.
 const DIGIT_BITS: u32 = 10;
 const SLOTS: usize = 1 << DIGIT_BITS;
-/// As many as reach over all slots that there are.
+/// Enough levels to cover all slots.
 const LEVELS: usize = (64 - SLOT_BITS).div_ceil(DIGIT_BITS) as usize;
 
 impl<H: Copy> Wheel<H> {
@@ -80,10 +79,10 @@ impl<H: Copy> Wheel<H> {
         }
     }
 
-    /// Puts `handle` in, to come out at `release_ns`.
+    /// Adds `handle`, to come out at `release_ns`.
     ///
-    /// Constant time, unless `release_ns` is in the slot that time has reached
-    /// or before: then as [`DelayLine::push`].
+    /// Constant time, unless `release_ns` is in the current slot or before it: then the cost is
+    /// that of [`DelayLine::push`].
     #[inline]
     pub fn push(&mut self, release_ns: u64, handle: H) {
         self.len += 1;
@@ -94,7 +93,7 @@ impl<H: Copy> Wheel<H> {
         }
     }
 
-    /// Takes out the first handle if its release time is `now_ns` or before.
+    /// Removes the first handle if its release time is `now_ns` or earlier.
     #[inline]
     pub fn pop_due(&mut self, now_ns: u64) -> Option<H> {
         if self.ready.is_empty() && now_ns >> SLOT_BITS > self.current {
@@ -113,7 +112,7 @@ impl<H: Copy> Wheel<H> {
         Some(handle)
     }
 
-    /// When the first handle is due: the time to sleep until.
+    /// When the first handle is due: how long the caller may sleep.
     #[inline]
     #[must_use]
     pub fn next_release_ns(&self) -> Option<u64> {
@@ -138,8 +137,7 @@ impl<H: Copy> Wheel<H> {
         self.len == 0
     }
 
-    /// Moves time on to slot `target`, or to the first slot with handles if
-    /// that is before.
+    /// Advances time to slot `target`, or to the first slot with handles if that is earlier.
     fn advance(&mut self, target: u64) {
         while self.ready.is_empty() {
             let depth = self.busy.trailing_zeros();
@@ -165,8 +163,8 @@ impl<H: Copy> Wheel<H> {
         }
     }
 
-    /// Files the entries of a list that was just closed, now in `near`, on
-    /// lower levels; those of the current slot stay.
+    /// Distributes the entries of a list that was just closed, now in `ready`, to lower levels;
+    /// those of the current slot stay.
     fn spread(&mut self, depth: u32, list: u32) {
         let mut entries = core::mem::take(&mut self.ready);
         for entry in entries.drain(..) {
@@ -181,7 +179,7 @@ impl<H: Copy> Wheel<H> {
         }
     }
 
-    /// Puts an entry into the list of its slot, which lies ahead.
+    /// Adds an entry to the list of its slot, which is in the future.
     #[inline]
     fn file(&mut self, entry: WheelEntry<H>) {
         let slot = entry.release_ns >> SLOT_BITS;
@@ -215,11 +213,11 @@ fn sort<H: Copy>(entries: &mut Vec<WheelEntry<H>>, spare: &mut Vec<WheelEntry<H>
     }
 }
 
-/// Compares each of at most `N` entries with all others: as no comparison
-/// decides what is done next, none is guessed wrongly.
+/// Compares each of at most `N` entries with all others. No branch depends on a comparison, so none
+/// is mispredicted.
 fn rank<H: Copy, const N: usize>(entries: &mut [WheelEntry<H>], spare: &mut Vec<WheelEntry<H>>) {
     const LAST: u64 = (1 << SLOT_BITS) - 1;
-    // The later the less, and no two the same. Places without an entry come after all.
+    // Later times have smaller keys, and all keys differ. Unused elements sort last.
     let mut keys = [i32::MAX; N];
     for (index, (key, entry)) in keys.iter_mut().zip(&*entries).enumerate() {
         *key = ((!entry.release_ns & LAST) as i32) << 8 | (N - index) as i32;
@@ -232,8 +230,8 @@ fn rank<H: Copy, const N: usize>(entries: &mut [WheelEntry<H>], spare: &mut Vec<
     }
 }
 
-/// Sorts by the half of the bits below a slot that begins at `shift`; entries
-/// in which they are equal keep their order.
+/// Sorts by one digit of the release time within a slot, which starts at bit `shift`; entries with
+/// equal digits keep their order.
 fn distribute<H: Copy>(
     entries: &mut Vec<WheelEntry<H>>,
     spare: &mut Vec<WheelEntry<H>>,
@@ -265,15 +263,15 @@ struct WheelEntry<H> {
     handle: H,
 }
 
-/// Slots of one size, each with a list of entries while it has any.
+/// Slots of one size. A slot has a list of entries while it holds any.
 ///
-/// Lists are used again, the last closed first, and keep their memory: they
-/// stay few and as large as this level's need to be.
+/// Closed lists are reused, the last one first, and keep their memory: there are only as many lists
+/// as the level needs.
 #[derive(Clone, Debug)]
 struct WheelLevel<H> {
     heads: [u32; SLOTS],
     occupied: [u64; SLOTS / 64],
-    /// Which words of `occupied` are not 0.
+    /// One bit for each word of `occupied` that is not 0.
     words: u32,
     lists: Vec<WheelList<H>>,
     spare: Vec<u32>,
@@ -321,8 +319,8 @@ impl<H> WheelLevel<H> {
         });
     }
 
-    /// Exchanges the entries of a slot with the empty `entries`; returns the
-    /// list that had them.
+    /// Swaps the entries of a slot with the empty `entries`; returns the index of the list that
+    /// had them.
     fn close(&mut self, digit: usize, entries: &mut Vec<WheelEntry<H>>) -> u32 {
         let word = &mut self.occupied[digit / 64];
         *word &= !(1 << (digit % 64));

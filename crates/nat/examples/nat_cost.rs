@@ -1,4 +1,5 @@
-//! What a packet costs in a translator: `cargo run --release -p slipring-nat --example nat_cost`.
+//! Prints the cost of a packet in a translator:
+//! `cargo run --release -p slipring-nat --example nat_cost`.
 
 use std::time::Instant;
 
@@ -15,13 +16,13 @@ fn translator() -> Translator {
     Translator::new(NatConfig { outside, modes, ..NatConfig::default() }, 7)
 }
 
-/// Nanoseconds per packet, each the next of `flows` flows.
+/// Nanoseconds per packet; each packet belongs to the next of `flows` flows.
 fn cost(translator: &mut Translator, packet: &[u8], flows: u32) -> f64 {
     let mut packet = packet.to_vec();
     let start = Instant::now();
     for number in 0..PACKETS {
         let flow = number % flows;
-        // Clients differ by address and port, and by whom they talk to.
+        // Clients differ in their address, port and remote host.
         packet[12..16].copy_from_slice(&(0x0a00_0000 | flow >> 8).to_be_bytes());
         packet[20..22].copy_from_slice(&(1024 + (flow & 0xff) as u16).to_be_bytes());
         packet[16..20].copy_from_slice(&(0xc000_0000 | flow >> 8).to_be_bytes());

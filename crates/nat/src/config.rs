@@ -5,61 +5,62 @@ use core::net::Ipv4Addr;
 
 use crate::redirect::Redirect;
 
-/// What an instance is told to do: the parameters of `nat N config`.
+/// The configuration of an instance: the parameters of `nat N config`.
 ///
-/// Written as ipfw lists them, each behind a blank.
+/// Displays as in ipfw's list, each parameter after a space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NatConfig {
-    /// Its address.
+    /// The outside address.
     pub outside: OutsideAddress,
-    /// Its switches.
+    /// The mode switches.
     pub modes: NatModes,
-    /// Ports that it may use, inclusive; `None` is 32768 to 65535.
+    /// The ports that it may use, inclusive; `None` means 32768 to 65535.
     pub ports: Option<(u16, u16)>,
-    /// Redirections. Where two fit equally well, the later one wins.
+    /// Redirections. If two match equally well, the later one wins.
     pub redirects: Vec<Redirect>,
 }
 
-/// The address of an instance.
+/// The outside address of an instance.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OutsideAddress {
-    /// None is said. The caller tells one, or the instance has none: then redirections without an
-    /// address of their own take what comes in for any address, and nothing else goes out.
+    /// Not configured. The caller may set one later. Without any, redirections that have no address
+    /// of their own accept packets for any address, and outgoing packets that need the instance's
+    /// address are dropped.
     #[default]
     None,
-    /// This one.
+    /// A fixed address.
     Address(Ipv4Addr),
-    /// That of an interface, which the caller tells, too ([`crate::Translator::set_address`]).
+    /// The address of an interface; the caller supplies it ([`crate::Translator::set_address`]).
     Interface(String),
 }
 
-/// A switch of an instance.
+/// A mode switch of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum NatMode {
-    /// `log`: the numbers of its flows are kept for `nat show`. They always are here.
+    /// `log`: keep the numbers of flows for `nat show`. Here they are always kept.
     Log = 1,
-    /// `deny_in`: nobody outside begins anything, but through redirections of ports and protocols.
+    /// `deny_in`: only redirections of ports and protocols admit new flows from outside.
     DenyIn = 2,
-    /// `same_ports`: a flow keeps its port if that is free.
+    /// `same_ports`: a flow keeps its port if it is free.
     SamePorts = 4,
-    /// `skip_global`: `nat global` passes over this instance.
+    /// `skip_global`: `nat global` skips this instance.
     SkipGlobal = 8,
     /// `unreg_only`: only private sources (RFC 1918) are translated.
     UnregOnly = 16,
-    /// `unreg_cgn`: as `unreg_only`, and sources of RFC 6598.
+    /// `unreg_cgn`: same as `unreg_only`, but also sources of RFC 6598.
     UnregCgn = 32,
     /// `reset`: all flows end when the address changes.
     Reset = 64,
-    /// `reverse`: what comes in is what goes out and the other way round.
+    /// `reverse`: swaps the directions in and out.
     Reverse = 128,
-    /// `proxy_only`: nothing is translated but by rules for transparent proxies, of which there
+    /// `proxy_only`: translates nothing except by rules for transparent proxies, of which there
     /// are none.
     ProxyOnly = 256,
 }
 
 impl NatMode {
-    /// All of them by keyword, in the order in which ipfw lists them.
+    /// All switches by keyword, in the order in which ipfw lists them.
     pub const ALL: [(&str, Self); 9] = [
         ("log", Self::Log),
         ("deny_in", Self::DenyIn),
@@ -73,18 +74,18 @@ impl NatMode {
     ];
 }
 
-/// A set of switches.
+/// A set of mode switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NatModes(u16);
 
 impl NatModes {
-    /// With this one as well.
+    /// Returns the set with `mode` added.
     #[must_use]
     pub const fn with(self, mode: NatMode) -> Self {
         Self(self.0 | mode as u16)
     }
 
-    /// Whether it is there.
+    /// Whether the set contains `mode`.
     #[must_use]
     pub const fn has(self, mode: NatMode) -> bool {
         self.0 & mode as u16 != 0
@@ -92,7 +93,7 @@ impl NatModes {
 }
 
 impl NatConfig {
-    /// Whether a source is to be translated.
+    /// Whether a source address must be translated.
     pub(crate) fn translates_source(&self, source: Ipv4Addr) -> bool {
         let [a, b, ..] = source.octets();
         let is_cgn = a == 100 && (64..128).contains(&b);
@@ -102,7 +103,7 @@ impl NatConfig {
         !self.modes.has(NatMode::UnregOnly) || source.is_private()
     }
 
-    /// First port and number of ports to choose from.
+    /// The first port and the number of ports to choose from.
     pub(crate) fn port_range(&self) -> (u16, u32) {
         let (first, last) = self.ports.unwrap_or((0x8000, 0xffff));
         (first, u32::from(last) - u32::from(first) + 1)

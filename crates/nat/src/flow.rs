@@ -1,10 +1,10 @@
-//! One flow: who talks to whom, as seen from both sides, and how long it is remembered.
+//! One flow: its ends as seen from both sides, and its lifetime.
 
 use core::net::Ipv4Addr;
 
 use slipring_wire::assigned::IpProto;
 
-/// One end of a flow: an address, and a port or the identifier of ICMP; 0 where there is none.
+/// One end of a flow: an address, and a port or ICMP identifier; 0 if there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NatEndpoint {
     /// The address.
@@ -14,31 +14,31 @@ pub struct NatEndpoint {
 }
 
 impl NatEndpoint {
-    /// An end without a port.
+    /// Makes an end.
     #[must_use]
     pub const fn new(address: Ipv4Addr, port: u16) -> Self {
         Self { address, port }
     }
 }
 
-/// How long flows are remembered after their last packet, in seconds. The defaults are libalias'.
+/// Lifetimes of flows after their last packet, in seconds. The defaults are those of libalias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NatLifetimes {
-    /// Questions of ICMP.
+    /// ICMP queries.
     pub icmp: u32,
     /// UDP.
     pub udp: u32,
-    /// TCP before both sides have said SYN.
+    /// TCP until both sides have sent a SYN.
     pub tcp_opening: u32,
-    /// TCP while both sides are there.
+    /// TCP while both sides are open.
     pub tcp_open: u32,
-    /// TCP after one side has said FIN or RST.
+    /// TCP after one side has sent a FIN or RST.
     pub tcp_closing: u32,
-    /// TCP after both have.
+    /// TCP after both sides have.
     pub tcp_closed: u32,
-    /// Whatever else.
+    /// All other protocols.
     pub other: u32,
-    /// Where the later fragments of a packet go.
+    /// The addresses for later fragments of a packet.
     pub fragments: u32,
 }
 
@@ -57,7 +57,7 @@ impl Default for NatLifetimes {
     }
 }
 
-/// What one side of a TCP connection has said so far.
+/// The segments that one side of a TCP connection has sent so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum TcpSideState {
     #[default]
@@ -72,17 +72,17 @@ enum TcpSideState {
 pub struct NatFlow {
     /// The protocol.
     pub proto: IpProto,
-    /// Our end as it is inside.
+    /// Our end as seen from inside.
     pub inside: NatEndpoint,
-    /// Our end as the world sees it.
+    /// Our end as seen from outside.
     pub outside: NatEndpoint,
     /// The other end.
     pub remote: NatEndpoint,
-    /// When it ends if nothing more comes.
+    /// When it expires unless another packet comes.
     pub expires_ns: u64,
-    /// When it is looked at again; at or before `expires_ns`.
+    /// When it is checked next; at or before `expires_ns`.
     pub(crate) wake_ns: u64,
-    /// The inside's, then the outside's.
+    /// The state of the inside, then of the outside.
     tcp_states: [TcpSideState; 2],
 }
 
@@ -97,7 +97,7 @@ impl NatFlow {
         Self { proto, inside, outside, remote, expires_ns: 0, wake_ns: u64::MAX, tcp_states }
     }
 
-    /// A packet came; `tcp_flags` where it has any.
+    /// Updates the flow for a packet; `tcp_flags` is 0 if it has none.
     pub(crate) fn touch(&mut self, outwards: bool, tcp_flags: u8, life: &NatLifetimes, now: u64) {
         if self.proto == IpProto::TCP {
             self.track_tcp(usize::from(!outwards), tcp_flags);
@@ -107,7 +107,7 @@ impl NatFlow {
 
     fn track_tcp(&mut self, side: usize, flags: u8) {
         if flags & (SYN | ACK) == SYN && self.tcp_states.contains(&TcpSideState::FinOrRst) {
-            // The same ports begin anew.
+            // A new connection reuses the ports.
             self.tcp_states = [TcpSideState::Idle; 2];
         }
         self.tcp_states[side] = match self.tcp_states[side] {

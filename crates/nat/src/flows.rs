@@ -1,4 +1,4 @@
-//! All flows of an instance, found from either side, forgotten in time.
+//! All flows of an instance, with lookups from both sides and expiry.
 
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
@@ -11,21 +11,21 @@ use slipring_wire::assigned::IpProto;
 
 use crate::flow::{NatEndpoint, NatFlow, NatLifetimes};
 
-/// The side from which a flow is looked for.
+/// The side from which a flow is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LookupSide {
     Inside,
     Outside,
 }
 
-/// Protocol, our end as seen from there, far end.
+/// Protocol, our end as seen from that side, far end.
 pub(crate) type FlowTuple = (IpProto, NatEndpoint, NatEndpoint);
 
-/// Place of a flow.
+/// The slot index of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NatFlowId(u32);
 
-/// Hashes by a secret: who does not know it cannot prepare flows that collide.
+/// Hashes with a secret key, so that an attacker cannot prepare flows that collide.
 #[derive(Clone, Copy, Debug)]
 struct SecretBuildHasher([u64; 2]);
 
@@ -49,7 +49,7 @@ impl SecretBuildHasher {
     }
 }
 
-/// When a flow is to be looked at: place, generation, time.
+/// When to check a flow: slot index, generation, time.
 type FlowTimer = (u32, u32, u64);
 
 #[derive(Clone, Debug, Default)]
@@ -64,7 +64,7 @@ pub(crate) struct NatFlowTable {
     free: Vec<u32>,
     by_inside: HashTable<u32>,
     by_outside: HashTable<u32>,
-    /// How many flows an address has toward a remote end: so many ports are taken.
+    /// The number of flows of an address toward a remote end, which is the number of ports taken.
     used_ports: HashMap<(IpProto, Ipv4Addr, NatEndpoint), u32, SecretBuildHasher>,
     wheel: Wheel<FlowTimer>,
     secret: SecretBuildHasher,
@@ -109,7 +109,7 @@ impl NatFlowTable {
         self.slots[id.0 as usize].flow.as_ref().expect("an id is of a flow that is there")
     }
 
-    /// The flow of a tuple.
+    /// Finds the flow of a tuple.
     pub(crate) fn find(&self, from: LookupSide, tuple: FlowTuple) -> Option<NatFlowId> {
         let table = match from {
             LookupSide::Inside => &self.by_inside,
@@ -119,7 +119,7 @@ impl NatFlowTable {
         table.find(self.secret.hash_tuple(tuple), is_it).copied().map(NatFlowId)
     }
 
-    /// Adds a flow of which neither tuple is taken, and which [`Self::touch`] will wake.
+    /// Adds a flow. Neither of its tuples may be taken. [`Self::touch`] schedules its first check.
     pub(crate) fn insert(&mut self, flow: NatFlow) -> NatFlowId {
         *self.used_ports.entry(flow.port_pool()).or_insert(0) += 1;
         let tuples = [flow.tuple(LookupSide::Inside), flow.tuple(LookupSide::Outside)];
@@ -141,7 +141,7 @@ impl NatFlowTable {
         NatFlowId(id)
     }
 
-    /// A packet of the flow came.
+    /// Updates a flow for a packet.
     pub(crate) fn touch(
         &mut self,
         id: NatFlowId,
@@ -158,7 +158,7 @@ impl NatFlowTable {
         }
     }
 
-    /// Forgets flows that have ended; how many.
+    /// Removes flows that have expired; returns their number.
     pub(crate) fn expire(&mut self, now: u64) -> u64 {
         let mut ended = 0;
         while let Some((id, generation, wake)) = self.wheel.pop_due(now) {
@@ -187,7 +187,7 @@ impl NatFlowTable {
         *self = Self::new(self.secret.0);
     }
 
-    /// How many ports `address` uses toward a remote end.
+    /// The number of ports that `address` uses toward a remote end.
     pub(crate) fn used_ports(&self, proto: IpProto, address: Ipv4Addr, remote: NatEndpoint) -> u32 {
         self.used_ports.get(&(proto, address, remote)).copied().unwrap_or(0)
     }

@@ -1,21 +1,21 @@
-//! Where the later fragments of a packet go: they have no ports, so the first one tells.
+//! Addresses for later fragments: they have no ports, so the first fragment decides.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::net::Ipv4Addr;
 
 use crate::packet::Ipv4View;
 
-/// Most packets in pieces that are remembered; the oldest go first.
+/// Maximum number of fragmented packets that are remembered; the oldest are dropped first.
 const MAX_PACKETS: usize = 65_536;
 
-/// Outwards or not, source, destination, identification, protocol.
+/// Whether outwards, then source, destination, identification, protocol.
 type NatFragmentKey = (bool, Ipv4Addr, Ipv4Addr, u16, u8);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NatFragments {
-    /// The address that took the place of ours, and until when it does.
+    /// The address that replaces ours, and when the entry expires.
     addresses: BTreeMap<NatFragmentKey, (Ipv4Addr, u64)>,
-    /// In order of time.
+    /// In order of expiry time.
     expiry_queue: VecDeque<(u64, NatFragmentKey)>,
 }
 
@@ -24,7 +24,7 @@ fn key(view: &Ipv4View, outwards: bool) -> NatFragmentKey {
 }
 
 impl NatFragments {
-    /// A first fragment, whose header was `view`, went on with `address` in it.
+    /// Records that a first fragment, with the header `view`, was sent on with `address`.
     pub(crate) fn remember(
         &mut self,
         view: &Ipv4View,
@@ -40,7 +40,7 @@ impl NatFragments {
         self.expiry_queue.push_back((until, key));
     }
 
-    /// The address for a later fragment.
+    /// Finds the address for a later fragment.
     pub(crate) fn find(&self, view: &Ipv4View, outwards: bool, now: u64) -> Option<Ipv4Addr> {
         let (address, until) = self.addresses.get(&key(view, outwards))?;
         (*until > now).then_some(*address)
@@ -58,7 +58,7 @@ impl NatFragments {
 
     fn forget_oldest(&mut self) {
         let Some((until, key)) = self.expiry_queue.pop_front() else { return };
-        // The same key may have come again since.
+        // The same key may have been added again since.
         if self.addresses.get(&key).is_some_and(|(_, known_until)| *known_until == until) {
             self.addresses.remove(&key);
         }

@@ -1,4 +1,4 @@
-//! Errors of ICMP: they quote the packet that they are about, as the one who complains saw it.
+//! ICMP errors: they quote the offending packet as their sender saw it.
 
 use slipring_wire::checksum::Delta;
 
@@ -6,7 +6,7 @@ use crate::flow::NatEndpoint;
 use crate::packet::{Ipv4View, L4Content, SrcOrDst};
 use crate::rewrite::{self, be16, put16};
 
-/// Most bytes of a quoted packet that a translation changes: its header, and the checksum of TCP.
+/// Most bytes of a quoted packet that a translation changes: its header, and the TCP checksum.
 const MAX_REWRITTEN_LEN: usize = 60 + 18;
 
 /// The packet that an error quotes.
@@ -16,7 +16,7 @@ pub(crate) struct QuotedPacket {
     pub(crate) load: L4Content,
 }
 
-/// Reads the packet quoted at `at`; `None` where nobody could tell whose it was.
+/// Parses the packet quoted at `at`; `None` if it cannot be assigned to a flow.
 pub(crate) fn parse_quoted(packet: &[u8], at: usize) -> Option<QuotedPacket> {
     let inner = packet.get(at..)?;
     let view =
@@ -27,8 +27,8 @@ pub(crate) fn parse_quoted(packet: &[u8], at: usize) -> Option<QuotedPacket> {
 }
 
 impl QuotedPacket {
-    /// Gives a side of the quoted packet another end, and brings the checksum of the error, which
-    /// is behind the header of `outer`, up to date.
+    /// Sets one end of the quoted packet, and updates the checksum of the error, which follows the
+    /// header of `outer`.
     pub(crate) fn set_end(
         &self,
         packet: &mut [u8],

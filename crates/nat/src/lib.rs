@@ -1,40 +1,41 @@
-//! Translation of addresses: ipfw's `nat` for IPv4, and `nptv6` for IPv6.
+//! Network address translation: ipfw's `nat` for IPv4, and `nptv6` for IPv6.
 //!
 //! ```text
 //!   inside                    |  Translator  |                    outside
-//!   10.0.0.5:1025 -> 192.0.2.1:80   ==>   203.0.113.9:40001 -> 192.0.2.1:80     Way::Out
-//!   10.0.0.5:1025 <- 192.0.2.1:80   <==   203.0.113.9:40001 <- 192.0.2.1:80     Way::In
+//!   10.0.0.5:1025 -> 192.0.2.1:80   ==>   203.0.113.9:40001 -> 192.0.2.1:80     NatDirection::Out
+//!   10.0.0.5:1025 <- 192.0.2.1:80   <==   203.0.113.9:40001 <- 192.0.2.1:80     NatDirection::In
 //! ```
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
-//! | [`Settings`] | what `nat N config …` says |
-//! | [`Translator`] | one instance: flows, redirections, fragments, errors of ICMP |
-//! | [`nptv6`] | prefixes of IPv6, without any state |
+//! | [`NatConfig`] | the parameters of `nat N config …` |
+//! | [`Translator`] | one instance: flows, redirections, fragments, ICMP errors |
+//! | [`nptv6`] | stateless translation of IPv6 prefixes |
 //!
 //! # What an instance does
-//! - **Out**: the source becomes the instance's address and a port of its own; a flow is made that
-//!   brings answers back. With `unreg_only` other sources than private ones keep theirs, with
-//!   `proxy_only` everybody does: transparent proxies cannot be configured here.
-//! - **In**: packets of a flow get their inside address back. Of others, redirections come first:
-//!   of ports, then of protocols, then of addresses. What is left keeps its addresses, and so do
-//!   the answers to it; with `deny_in` it is dropped, as are new connections to a redirected
-//!   *address*: `redirect_port` and `redirect_proto` are what opens a door then.
-//! - **Static translation** (`redirect_addr`) keeps ports where it can.
-//! - **ICMP**: questions are told apart by their identifier, errors are brought to whom they are
-//!   for, with the packet that they quote. Other messages are left alone.
-//! - **Fragments**: later ones go the way of the first. One that comes in before its first cannot
-//!   be told apart and is dropped.
-//! - **SCTP** keeps its ports, since its checksum would have to be computed anew; protocols without
-//!   ports have one flow for each pair of addresses outside. Whoever comes second is refused, and
-//!   counted, rather than mixed up with the first.
+//! - **Out**: the source becomes the instance's address and a port chosen for the flow; the new
+//!   flow brings answers back. With `unreg_only`, sources that are not private keep their address;
+//!   with `proxy_only`, all sources do, because transparent proxies cannot be configured here.
+//! - **In**: packets of a flow get their inside address back. For other packets, redirections
+//!   apply: first of ports, then of protocols, then of addresses. Packets without a redirection
+//!   keep their addresses, and so do the answers to them. With `deny_in` they are dropped, and so
+//!   are new connections to a redirected *address*: then only `redirect_port` and `redirect_proto`
+//!   admit connections.
+//! - **Static translation** (`redirect_addr`) keeps ports if possible.
+//! - **ICMP**: the identifier distinguishes queries. Errors are delivered to the host they are for,
+//!   and the quoted packet is translated as well. Other messages pass unchanged.
+//! - **Fragments**: later ones get the address of the first. On the way in, a fragment that arrives
+//!   before its first one cannot be assigned and is dropped.
+//! - **SCTP** keeps its ports, because its checksum would have to be recomputed. Protocols without
+//!   ports have one flow for each pair of outside addresses. A second flow for the same pair is
+//!   refused and counted, rather than mixed up with the first.
 //!
 //! # Invariants
 //! 1. No two flows have the same protocol, outside end and remote end, nor the same protocol,
 //!    inside end and remote end.
-//! 2. A packet that is not translated is as it was, to the byte.
+//! 2. A packet that is not translated stays identical, byte for byte.
 //!
-//! Not for: rewriting payloads, choosing packets, clocks.
+//! Not for: rewriting payloads, choosing packets, reading clocks.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -1,7 +1,8 @@
-//! Prefixes of IPv6 exchanged one for one, without any state (RFC 6296): `nptv6`.
+//! Stateless one-to-one translation of IPv6 prefixes (RFC 6296): `nptv6`.
 //!
-//! The sum of all words of an address stays the same, for one word outside the prefix makes up for
-//! the change. So no checksum above is touched, and what the translator does it can undo.
+//! The sum of all words of an address stays the same, because one word outside the
+//! prefix compensates for the change. So no upper-layer checksum changes, and the
+//! translation is reversible.
 //!
 //! Not for: IPv4, ports, sharing one address.
 
@@ -15,37 +16,37 @@ pub struct Nptv6Prefixes {
     len: u8,
 }
 
-/// A length of prefixes that cannot be translated.
+/// A prefix length that cannot be translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a prefix of {0} bits: nptv6 translates prefixes of 8 to 64")]
 pub struct PrefixLengthError(pub u8);
 
-/// What became of a packet.
+/// The outcome for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nptv6Outcome {
     /// Its source was internal and is external now.
     Out,
     /// Its destination was external and is internal now.
     In,
-    /// Neither; or it stays inside.
+    /// Neither end matches, or both ends are internal.
     Untouched,
-    /// Its address has no word that could make up for the change, or it is too short.
+    /// Its address has no word that can compensate for the change, or it is too short.
     Dropped,
 }
 
-/// What an instance has done, in packets.
+/// Counters of an instance, in packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Nptv6Counters {
-    /// Translated on their way out.
+    /// Translated on the way out.
     pub out: u64,
-    /// Translated on their way in.
+    /// Translated on the way in.
     pub inwards: u64,
     /// Dropped.
     pub dropped: u64,
 }
 
 impl Nptv6Counters {
-    /// Counts what became of a packet.
+    /// Counts an outcome.
     pub const fn count(&mut self, outcome: Nptv6Outcome) {
         match outcome {
             Nptv6Outcome::Out => self.out += 1,
@@ -55,7 +56,7 @@ impl Nptv6Counters {
         }
     }
 
-    /// Counts what another instance of the same prefixes has done, too.
+    /// Adds the counters of another instance with the same prefixes.
     pub const fn add(&mut self, other: &Self) {
         self.out += other.out;
         self.inwards += other.inwards;
@@ -66,11 +67,11 @@ impl Nptv6Counters {
 const SRC_OFFSET: usize = 8;
 const DST_OFFSET: usize = 24;
 const HEADER_LEN: usize = 40;
-/// The place of the subnet, the word that changes in short prefixes (RFC 6296, 3.4).
+/// The index of the subnet word, which changes with short prefixes (RFC 6296, 3.4).
 const SUBNET_WORD: usize = 3;
 
 impl Nptv6Prefixes {
-    /// Least and greatest length.
+    /// Allowed prefix lengths.
     pub const LENGTHS: core::ops::RangeInclusive<u8> = 8..=64;
 
     /// Pairs the first `len` bits of two addresses.
@@ -86,27 +87,27 @@ impl Nptv6Prefixes {
         Ok(Self { internal: cut(internal), external: cut(external), len })
     }
 
-    /// The prefix inside.
+    /// The internal prefix.
     #[must_use]
     pub const fn internal(&self) -> Ipv6Addr {
         address(self.internal)
     }
 
-    /// The prefix outside.
+    /// The external prefix.
     #[must_use]
     pub const fn external(&self) -> Ipv6Addr {
         address(self.external)
     }
 
-    /// Bits of both.
+    /// The length of both prefixes, in bits.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a length in bits, never 0")]
     pub const fn len(&self) -> u8 {
         self.len
     }
 
-    /// Translates an IPv6 packet, from its header on. `icmp_at` is the offset of its ICMPv6
-    /// message, if it is one: errors quote a packet that is translated as well.
+    /// Translates an IPv6 packet that starts with its header. `icmp_at` is the offset of its ICMPv6
+    /// message, if it has one: the packet that an error quotes is translated as well.
     pub fn translate(&self, packet: &mut [u8], icmp_at: Option<usize>) -> Nptv6Outcome {
         let ends = words(packet, SRC_OFFSET).zip(words(packet, DST_OFFSET));
         let Some((src, dst)) = ends.filter(|_| packet.len() >= HEADER_LEN) else {
@@ -138,7 +139,7 @@ impl Nptv6Prefixes {
         both.leading_zeros() >= u32::from(self.len)
     }
 
-    /// Exchanges the prefix of the address at `at`; `None` where no word can make up for it.
+    /// Replaces the prefix of the address at `at`; `None` if no word can compensate for it.
     fn change(
         &self,
         packet: &mut [u8],
@@ -161,7 +162,7 @@ impl Nptv6Prefixes {
     }
 }
 
-/// Where an error of ICMPv6 quotes a packet with a whole header.
+/// The offset of the packet that an ICMPv6 error quotes, if its header is complete.
 fn quoted(packet: &[u8], icmp_at: Option<usize>) -> Option<usize> {
     let at = icmp_at?;
     let is_error = packet.get(at)? < &128;
@@ -179,7 +180,7 @@ const fn address(words: [u16; 8]) -> Ipv6Addr {
     Ipv6Addr::new(a, b, c, d, e, f, g, h)
 }
 
-/// The sum in one's complement.
+/// The one's complement sum.
 fn add(one: u16, other: u16) -> u16 {
     let (sum, carry) = one.overflowing_add(other);
     sum + u16::from(carry)

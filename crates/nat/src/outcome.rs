@@ -1,67 +1,67 @@
-//! What becomes of packets, and how many of each.
+//! Outcomes for packets, and counters of them.
 
 use crate::translator::NatDirection;
 
-/// What became of a packet.
+/// The outcome for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NatOutcome {
     /// It belongs to a flow and has been translated.
     Translated,
-    /// It belongs to a flow that keeps its ends, so it goes on as it is.
+    /// It belongs to a flow that keeps its ends, so it passes unchanged.
     Unmodified,
-    /// It is none of the instance's business and goes on as it is.
+    /// The instance does not translate it, so it passes unchanged.
     Untouched,
-    /// It must not go on.
+    /// It must be dropped.
     Dropped(NatDropReason),
 }
 
-/// Why a packet must not go on.
+/// Why a packet must be dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NatDropReason {
     /// It is too short to be translated.
     Malformed,
-    /// `deny_in`: nobody inside has asked for it.
+    /// `deny_in`: it comes from outside without a flow.
     Refused,
     /// The instance has no address yet.
     NoAddress,
-    /// All ports toward its remote end are taken.
+    /// All ports toward its remote end are in use.
     Exhausted,
-    /// Its tuple is another flow's, and its protocol has no port to change.
+    /// Its tuple belongs to another flow, and its protocol has no port to change.
     Collision,
-    /// There are as many flows as there may be.
+    /// The maximum number of flows is reached.
     Full,
-    /// A later fragment that came in before its first.
+    /// A later fragment that arrived before its first one.
     UnknownFragment,
 }
 
-/// What an instance has done, in packets where nothing else is said.
+/// Counters of an instance, in packets unless noted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NatCounters {
-    /// Translated on their way out.
+    /// Translated on the way out.
     pub out: u64,
-    /// Translated on their way in.
+    /// Translated on the way in.
     pub inwards: u64,
-    /// Left alone.
+    /// Passed unchanged.
     pub untouched: u64,
-    /// Flows made.
+    /// Flows created.
     pub created: u64,
     /// Flows that have ended.
     pub ended: u64,
-    /// Flows that could not keep their port, which another one had.
+    /// Flows that could not keep their port because another flow had it.
     pub port_taken: u64,
-    /// Dropped as [`Dropped::Malformed`].
+    /// Dropped as [`NatDropReason::Malformed`].
     pub malformed: u64,
-    /// Dropped as [`Dropped::Refused`].
+    /// Dropped as [`NatDropReason::Refused`].
     pub refused: u64,
-    /// Dropped as [`Dropped::NoAddress`].
+    /// Dropped as [`NatDropReason::NoAddress`].
     pub no_address: u64,
-    /// Dropped as [`Dropped::Exhausted`].
+    /// Dropped as [`NatDropReason::Exhausted`].
     pub exhausted: u64,
-    /// Dropped as [`Dropped::Collision`].
+    /// Dropped as [`NatDropReason::Collision`].
     pub collision: u64,
-    /// Dropped as [`Dropped::Full`].
+    /// Dropped as [`NatDropReason::Full`].
     pub full: u64,
-    /// Dropped as [`Dropped::UnknownFragment`].
+    /// Dropped as [`NatDropReason::UnknownFragment`].
     pub unknown_fragment: u64,
 }
 
@@ -78,7 +78,7 @@ impl NatCounters {
             + self.unknown_fragment
     }
 
-    /// Counts what another instance of the same settings has done, too.
+    /// Adds the counters of another instance with the same configuration.
     pub const fn add(&mut self, other: &Self) {
         self.out += other.out;
         self.inwards += other.inwards;

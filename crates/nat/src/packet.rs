@@ -1,4 +1,4 @@
-//! Where the fields of an IPv4 packet are.
+//! Parsing of IPv4 packets, as far as translation needs it.
 
 use core::net::Ipv4Addr;
 
@@ -17,7 +17,7 @@ pub(crate) enum FragmentPart {
     Later,
 }
 
-/// What is read of a header.
+/// The header fields that translation reads.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ipv4View {
     pub(crate) src: Ipv4Addr,
@@ -25,26 +25,26 @@ pub(crate) struct Ipv4View {
     pub(crate) proto: IpProto,
     pub(crate) id: u16,
     pub(crate) part: FragmentPart,
-    /// Offset of what is behind the header.
+    /// Offset of the first byte after the header.
     pub(crate) l4: usize,
 }
 
-/// What stands behind the header, as far as translation goes.
+/// The content after the header, as far as translation distinguishes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum L4Content {
     /// Source and destination port.
     Ports(u16, u16),
-    /// A question or answer of ICMP, and its identifier.
+    /// An ICMP query or reply, and its identifier.
     Query(u16),
-    /// An error of ICMP about the packet at this offset.
+    /// An ICMP error about the packet at this offset.
     Error(usize),
-    /// A message of ICMP that concerns nobody else.
+    /// Any other ICMP message; it passes unchanged.
     Message,
     /// A protocol without ports.
     Bare,
 }
 
-/// Which side of a packet.
+/// An end of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SrcOrDst {
     Src,
@@ -52,7 +52,7 @@ pub(crate) enum SrcOrDst {
 }
 
 impl Ipv4View {
-    /// Reads the header at the start of `packet`, which may be cut behind it.
+    /// Parses the header at the start of `packet`, which may be truncated after it.
     pub(crate) fn read(packet: &[u8]) -> Option<Self> {
         let head = packet.first_chunk::<20>()?;
         let l4 = usize::from(head[0] & 0xf) * 4;
@@ -71,7 +71,7 @@ impl Ipv4View {
         Some(Self { src: address(12), dst: address(16), proto: IpProto(head[9]), id, part, l4 })
     }
 
-    /// Reads what is behind the header of the first or only part; `None` if that is too short.
+    /// Parses the content after the header of a first or only fragment; `None` if it is too short.
     pub(crate) fn load(&self, packet: &[u8]) -> Option<L4Content> {
         if self.proto == IpProto::ICMP {
             let head = packet.get(self.l4..)?.first_chunk::<8>()?;
@@ -89,7 +89,7 @@ impl Ipv4View {
         Some(L4Content::Ports(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])))
     }
 
-    /// Both ends, that of `side` first. The identifier of a question belongs to our end only.
+    /// Both ends, that of `side` first. The identifier of a query belongs to our end only.
     pub(crate) fn ends(&self, load: L4Content, side: SrcOrDst) -> [NatEndpoint; 2] {
         let (src, dst) = match load {
             L4Content::Ports(src, dst) => (src, dst),
@@ -104,7 +104,7 @@ impl Ipv4View {
         }
     }
 
-    /// The flags of TCP, where there are any.
+    /// The TCP flags, or 0 if there are none.
     pub(crate) fn tcp_flags(&self, packet: &[u8]) -> u8 {
         let has = self.proto == IpProto::TCP && self.part != FragmentPart::Later;
         packet.get(self.l4 + 13).copied().filter(|_| has).unwrap_or(0)
@@ -123,7 +123,7 @@ pub(crate) const fn can_change_port(proto: IpProto) -> bool {
     matches!(proto, IpProto::TCP | IpProto::UDP | IpProto::ICMP | UDP_LITE | DCCP)
 }
 
-/// Where the checksum of a protocol is, from its header on, and whether it covers addresses.
+/// The checksum's offset from the start of a protocol's header, and whether it covers addresses.
 pub(crate) const fn checksum_at(proto: IpProto) -> Option<(usize, bool)> {
     match proto {
         IpProto::TCP => Some((16, true)),

@@ -1,4 +1,4 @@
-//! `redirect_port`, `redirect_addr`, `redirect_proto`, each to one target or, in turns, to several.
+//! `redirect_port`, `redirect_addr` and `redirect_proto`, to one target or to several in turn.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -8,26 +8,26 @@ use slipring_wire::assigned::IpProto;
 
 use crate::flow::NatEndpoint;
 
-/// A redirection: what is for an address outside goes to a host inside.
+/// A redirection: packets for an outside address go to an inside host.
 ///
-/// Written as ipfw lists it.
+/// Displays as in ipfw's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
     /// What is redirected.
     pub kind: RedirectKind,
-    /// Where to. Several share what comes in, one connection each, in turns (LSNAT, RFC 2391).
-    /// Ports are 0 but for [`RedirectKind::Ports`].
+    /// The targets. Several share the incoming connections in turn (LSNAT, RFC 2391). Ports are 0
+    /// except for [`RedirectKind::Ports`].
     pub targets: Vec<NatEndpoint>,
-    /// The address outside; 0.0.0.0 is that of the instance.
+    /// The outside address; 0.0.0.0 means that of the instance.
     pub alias: Ipv4Addr,
-    /// Whom it is for.
+    /// The remote ends that it applies to.
     pub remote: RedirectRemote,
 }
 
-/// What a redirection is about.
+/// What a redirection applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectKind {
-    /// `redirect_addr`: everything.
+    /// `redirect_addr`: all protocols and ports.
     Address,
     /// `redirect_proto`: one protocol.
     Protocol(IpProto),
@@ -35,29 +35,30 @@ pub enum RedirectKind {
     Ports {
         /// TCP, UDP or SCTP.
         proto: IpProto,
-        /// The first port outside.
+        /// The first outside port.
         first: u16,
-        /// How many; the target has as many, from its port on.
+        /// The number of ports; they map to as many ports of the target, from its port on.
         count: u16,
     },
 }
 
-/// Who is redirected: everybody where address and port are 0.
+/// The remote ends that are redirected: all, if address and port are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedirectRemote {
-    /// The address outside that packets come from; 0.0.0.0 is any.
+    /// The address that packets come from; 0.0.0.0 means any.
     pub address: Ipv4Addr,
-    /// The port there; 0 is any.
+    /// The port that packets come from; 0 means any.
     pub port: u16,
-    /// 1, or as many as there are ports outside: the first is redirected for the first, and so on.
+    /// 1, or the number of outside ports: then the first remote port belongs to the first outside
+    /// port, and so on.
     pub count: u16,
 }
 
 impl RedirectRemote {
-    /// Everybody.
+    /// All remote ends.
     pub const ANY: Self = Self { address: Ipv4Addr::UNSPECIFIED, port: 0, count: 1 };
 
-    /// Whether `far` is meant, for the port at `index`; the more exactly, the higher the rank.
+    /// Whether `far` matches, for the port at `index`. More specific matches have a higher rank.
     fn rank(&self, far: NatEndpoint, index: u16) -> Option<u8> {
         let port = if self.count > 1 { self.port.wrapping_add(index) } else { self.port };
         let by_address = !self.address.is_unspecified();
@@ -67,9 +68,9 @@ impl RedirectRemote {
     }
 }
 
-/// A redirection that fits, and how it changes our end.
+/// A matching redirection, and how it changes our end.
 pub(crate) struct RedirectMatch {
-    /// Its place among the redirections.
+    /// Its index among the redirections.
     pub(crate) index: usize,
     /// The end on the other side.
     pub(crate) end: NatEndpoint,
@@ -80,7 +81,7 @@ impl Redirect {
         if self.alias.is_unspecified() { own } else { Some(self.alias) }
     }
 
-    /// How far `port` lies behind `first`, if it is redirected.
+    /// The distance of `port` from the first redirected port, if it is redirected.
     fn index(&self, proto: IpProto, port: u16, first: impl Fn(u16) -> u16) -> Option<u16> {
         match self.kind {
             RedirectKind::Address => Some(0),
@@ -92,7 +93,7 @@ impl Redirect {
         }
     }
 
-    /// Where what comes in for `near` goes, the `turn`th time.
+    /// The inside end for packets to `near`, for the `turn`th connection.
     fn inwards(
         &self,
         (proto, near, far): (IpProto, NatEndpoint, NatEndpoint),
@@ -112,7 +113,7 @@ impl Redirect {
         Some((rank, NatEndpoint { port, ..target }))
     }
 
-    /// What the lone target's `near` is outside.
+    /// The outside end of `near`, if the only target matches it.
     fn outwards(
         &self,
         (proto, near, far): (IpProto, NatEndpoint, NatEndpoint),
@@ -136,10 +137,10 @@ impl Redirect {
     }
 }
 
-/// A packet as redirections see it: protocol, our end, the far end.
+/// The tuple that redirections match: protocol, our end, the far end.
 pub(crate) type RedirectTuple = (IpProto, NatEndpoint, NatEndpoint);
 
-/// Finds the redirection for what comes in; `turns` counts what each has taken.
+/// Finds the redirection of an incoming packet; `turns` counts the uses of each redirection.
 pub(crate) fn inwards(
     redirects: &[Redirect],
     turns: &[usize],
@@ -151,7 +152,7 @@ pub(crate) fn inwards(
     best(redirects, addresses, |place, redirect| redirect.inwards(seen, own, turn(place)))
 }
 
-/// Finds the redirection whose target sends something out.
+/// Finds the redirection whose target sends an outgoing packet.
 pub(crate) fn outwards(
     redirects: &[Redirect],
     seen: RedirectTuple,
@@ -161,7 +162,7 @@ pub(crate) fn outwards(
     best(redirects, addresses, |_, redirect| redirect.outwards(seen, own))
 }
 
-/// Of redirections of addresses, or of all others, the one that fits best; of equals the last.
+/// The best match among redirections of addresses, or among all others; of equal ones, the last.
 fn best(
     redirects: &[Redirect],
     addresses: bool,
@@ -242,7 +243,7 @@ fn ports(f: &mut fmt::Formatter<'_>, first: u16, count: u16) -> fmt::Result {
     if count > 1 { write!(f, "-{}", first.wrapping_add(count - 1)) } else { Ok(()) }
 }
 
-/// A protocol as protocols(5) names it.
+/// The name of a protocol from protocols(5).
 fn keyword(proto: IpProto) -> ProtocolKeyword {
     ProtocolKeyword(proto)
 }

@@ -1,4 +1,4 @@
-//! What libalias documents, packet by packet; then what holds whatever comes.
+//! The behaviour documented for libalias, packet by packet; then invariants for any traffic.
 
 mod any_traffic;
 mod errors;
@@ -68,7 +68,7 @@ impl Bed {
         outcome
     }
 
-    /// Both ends of a packet after it has gone out.
+    /// Both ends of a packet after it has left.
     fn out(&mut self, mut packet: Vec<u8>) -> Result<(At, At), NatOutcome> {
         match self.pass(&mut packet, NatDirection::Out) {
             NatOutcome::Dropped(why) => Err(NatOutcome::Dropped(why)),
@@ -83,7 +83,7 @@ impl Bed {
         }
     }
 
-    /// The end that a client has outside, by one more packet.
+    /// The outside end of a client, found by sending one more packet.
     fn outside(&mut self, client: At, server: At) -> At {
         self.out(udp(client, server)).unwrap().0
     }
@@ -108,7 +108,7 @@ fn echo(kind: EchoKind, src: [u8; 4], dst: [u8; 4], id: u16) -> Vec<u8> {
     l4_packet(src, dst, L4Spec::Echo(EchoSpec { kind, id, seq: 1 }))
 }
 
-/// A packet of a protocol that nothing is known about.
+/// A packet of an unknown protocol.
 fn bare(proto: u8, src: [u8; 4], dst: [u8; 4]) -> Vec<u8> {
     let mut packet = udp((src, 1), (dst, 2));
     packet[9] = proto;
@@ -117,7 +117,7 @@ fn bare(proto: u8, src: [u8; 4], dst: [u8; 4]) -> Vec<u8> {
     packet
 }
 
-/// Makes the checksum of the header right.
+/// Recomputes the header checksum.
 fn settle_header(packet: &mut [u8]) {
     packet[10..12].fill(0);
     let sum = checksum::of(&packet[..20]).to_be_bytes();
@@ -132,7 +132,7 @@ fn ends(packet: &[u8]) -> (At, At) {
     ((src.address.octets(), src.port), (dst.address.octets(), dst.port))
 }
 
-/// All checksums of a packet are those that a fresh computation gives.
+/// Asserts that all checksums of a packet equal recomputed ones.
 fn check(packet: &[u8]) {
     let Some(view) = Ipv4View::read(packet) else { return };
     assert_eq!(checksum::of(&packet[..view.l4]), 0, "IP header");

@@ -1,4 +1,4 @@
-//! One instance: packets through it, and what it counts.
+//! One instance: it translates packets and counts them.
 
 use alloc::vec::Vec;
 use core::net::Ipv4Addr;
@@ -16,59 +16,59 @@ use crate::packet::{self, FragmentPart, Ipv4View, L4Content, SrcOrDst};
 use crate::redirect;
 use crate::rewrite;
 
-/// Most tries for a free port where so many are taken that perhaps none is.
+/// Maximum number of attempts to find a free port when all may be taken.
 const MAX_PORT_TRIES: u32 = 64;
 
-/// Which way a packet goes.
+/// The direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NatDirection {
-    /// From inside to the world: the source is ours.
+    /// From inside to outside: the source is ours.
     Out,
-    /// From the world to inside: the destination is ours.
+    /// From outside to inside: the destination is ours.
     In,
 }
 
-/// What may be done for a packet.
+/// What may be done with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NatScope {
-    /// Everything.
+    /// Full translation.
     All,
-    /// What flows and redirections say: no new flow goes out, and what is not known is left
-    /// alone (`nat global`).
+    /// Only existing flows and redirections: makes no new flow on the way out, and passes unknown
+    /// packets unchanged (`nat global`).
     Known,
 }
 
 /// An instance of `nat`.
 ///
 /// ```
-/// use slipring_nat::{Outcome, Outside, Scope, Settings, Translator, Way};
+/// use slipring_nat::{NatOutcome, OutsideAddress, NatScope, NatConfig, Translator, NatDirection};
 /// use slipring_wire::FrameSpec;
 ///
-/// let outside = Outside::Address([203, 0, 113, 9].into());
-/// let mut nat = Translator::new(Settings { outside, ..Settings::default() }, 7);
+/// let outside = OutsideAddress::Address([203, 0, 113, 9].into());
+/// let mut nat = Translator::new(NatConfig { outside, ..NatConfig::default() }, 7);
 /// let mut frame = FrameSpec::default().build(60)?.bytes;
-/// assert_eq!(nat.translate(&mut frame[14..], Way::Out, Scope::All, 0), Outcome::Translated);
+/// assert_eq!(nat.translate(&mut frame[14..], NatDirection::Out, NatScope::All, 0), NatOutcome::Translated);
 /// assert_eq!(frame[26..30], [203, 0, 113, 9]);
 /// # Ok::<(), slipring_wire::frame::BuildError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Translator {
     config: NatConfig,
-    /// Of [`Outside::Interface`] and [`Outside::None`].
+    /// The address for [`OutsideAddress::Interface`] and [`OutsideAddress::None`].
     assigned_address: Option<Ipv4Addr>,
-    /// How often each redirection has been taken.
+    /// How often each redirection has been used.
     redirect_uses: Vec<usize>,
     flows: NatFlowTable,
     fragments: NatFragments,
     rng: Stream,
     counters: NatCounters,
-    /// How long flows are remembered.
+    /// Lifetimes of flows.
     pub lifetimes: NatLifetimes,
-    /// Most flows at once.
+    /// Maximum number of concurrent flows.
     pub max_flows: usize,
 }
 
-/// What is known of a packet under way: its header, ours and the far end.
+/// The context of a packet: its header, our end and the far end.
 #[derive(Clone, Copy)]
 struct PacketContext {
     view: Ipv4View,
@@ -84,7 +84,7 @@ impl PacketContext {
 }
 
 impl NatDirection {
-    /// The side of a packet on which our end stands.
+    /// The side of a packet that is our end.
     const fn side(self) -> SrcOrDst {
         match self {
             Self::Out => SrcOrDst::Src,
@@ -108,7 +108,7 @@ impl NatDirection {
 }
 
 impl Translator {
-    /// An instance without flows. All random decisions follow from `seed`.
+    /// Makes an instance without flows. All random decisions follow from `seed`.
     #[must_use]
     pub fn new(config: NatConfig, seed: u64) -> Self {
         let mut rng = Stream::new(seed, "nat/ports");
@@ -126,13 +126,13 @@ impl Translator {
         }
     }
 
-    /// What it is told to do.
+    /// The configuration.
     #[must_use]
     pub const fn config(&self) -> &NatConfig {
         &self.config
     }
 
-    /// Tells it to do something else. Flows go on; with `reset` they end if the address changes.
+    /// Replaces the configuration. Flows continue; with `reset` they end if the address changes.
     pub fn configure(&mut self, settings: NatConfig) {
         let before = self.address();
         self.redirect_uses = alloc::vec![0; settings.redirects.len()];
@@ -140,8 +140,7 @@ impl Translator {
         self.address_changed(before);
     }
 
-    /// Tells the address of its interface, or the one it has where none is said; or that there is
-    /// none.
+    /// Sets or clears the address of its interface, or its address if none is configured.
     pub fn set_address(&mut self, address: Option<Ipv4Addr>) {
         let before = self.address();
         self.assigned_address = address;
@@ -155,7 +154,7 @@ impl Translator {
         }
     }
 
-    /// Its address outside, if it has one.
+    /// The outside address, if there is one.
     #[must_use]
     pub const fn address(&self) -> Option<Ipv4Addr> {
         match self.config.outside {
@@ -164,36 +163,36 @@ impl Translator {
         }
     }
 
-    /// What it has done.
+    /// The counters.
     #[must_use]
     pub const fn counters(&self) -> &NatCounters {
         &self.counters
     }
 
-    /// Its flows.
+    /// The flows.
     pub fn flows(&self) -> impl Iterator<Item = &NatFlow> {
         self.flows.iter()
     }
 
-    /// Packets in pieces that it remembers.
+    /// The number of fragmented packets that are remembered.
     #[must_use]
     pub fn fragments(&self) -> usize {
         self.fragments.len()
     }
 
-    /// Forgets what is over.
+    /// Removes everything that has expired.
     pub fn tick(&mut self, now_ns: u64) {
         self.counters.ended += self.flows.expire(now_ns);
         self.fragments.expire(now_ns);
     }
 
-    /// When [`Self::tick`] has something to do next.
+    /// When [`Self::tick`] is next needed.
     #[must_use]
     pub fn next_tick_ns(&self) -> Option<u64> {
         self.flows.next_wake_ns()
     }
 
-    /// Translates an IPv4 packet, from its header on.
+    /// Translates an IPv4 packet that starts with its header.
     pub fn translate(
         &mut self,
         packet: &mut [u8],
@@ -201,7 +200,7 @@ impl Translator {
         scope: NatScope,
         now_ns: u64,
     ) -> NatOutcome {
-        // From here on all flows that are found are alive.
+        // Expire flows first, so that all flows found below are valid.
         self.tick(now_ns);
         let way = if self.config.modes.has(NatMode::Reverse) { way.reversed() } else { way };
         let outcome = if self.config.modes.has(NatMode::ProxyOnly) {
@@ -263,7 +262,7 @@ impl Translator {
         Ok(if end == seen.near { NatOutcome::Unmodified } else { NatOutcome::Translated })
     }
 
-    /// What our end becomes.
+    /// The new value of our end.
     fn other_end(&self, flow: NatFlowId, way: NatDirection) -> NatEndpoint {
         let flow = self.flows.get(flow);
         match way {
@@ -272,8 +271,8 @@ impl Translator {
         }
     }
 
-    /// The ends of a flow for a packet that belongs to none: inside, outside, remote. `None` is
-    /// for a packet that is left alone.
+    /// The ends of a new flow for a packet that belongs to none: inside, outside, remote. `None` if
+    /// the packet passes unchanged.
     fn new_ends(
         &mut self,
         seen: &PacketContext,
@@ -291,14 +290,14 @@ impl Translator {
         }
     }
 
-    /// Where a new flow that comes in goes.
+    /// The inside end of a new incoming flow.
     fn inside_of(
         &mut self,
         seen: &PacketContext,
         scope: NatScope,
     ) -> Result<Option<NatEndpoint>, NatDropReason> {
         let own = self.address();
-        // Without an address of its own, it is that of the packet.
+        // An instance without an address accepts the packet's own.
         let takes_any = self.config.outside == OutsideAddress::None;
         let own = own.or_else(|| takes_any.then_some(seen.near.address));
         let find = |addresses| {
@@ -318,7 +317,7 @@ impl Translator {
         }
     }
 
-    /// What a new flow that goes out has outside.
+    /// The outside end of a new outgoing flow.
     fn outside_of(
         &mut self,
         seen: &PacketContext,
@@ -344,7 +343,7 @@ impl Translator {
         self.port(seen, own, keeps).map(Some)
     }
 
-    /// A free port of `address`; the flow's own if it `keeps` that and it is free.
+    /// Finds a free port of `address`: the flow's own port if it `keeps` it and it is free.
     fn port(
         &mut self,
         seen: &PacketContext,
@@ -364,7 +363,7 @@ impl Translator {
             return Err(NatDropReason::Collision);
         }
         let (first, count) = self.config.port_range();
-        // A range that has room is searched wholly.
+        // A range with free ports is searched completely.
         let has_room = self.flows.used_ports(proto, address, far) < count;
         let tries = if has_room { count } else { count.min(MAX_PORT_TRIES) };
         let start = (self.rng.next_u64() % u64::from(count)) as u32;
@@ -392,7 +391,7 @@ impl Translator {
         Ok(self.flows.insert(NatFlow::new(proto, ends)))
     }
 
-    /// A fragment without ports goes where its first one went.
+    /// Translates a later fragment, which has no ports, like its first one.
     fn later_fragment(
         &mut self,
         packet: &mut [u8],
@@ -406,7 +405,8 @@ impl Translator {
             (Some(address), _) => address,
             (None, _) if scope == NatScope::Known => return Ok(NatOutcome::Untouched),
             (None, NatDirection::In) => return Err(NatDropReason::UnknownFragment),
-            // Ahead of its first: whatever port that will get, this will be its address.
+            // It precedes its first fragment. Whatever port that one gets, this will be
+            // the address.
             (None, NatDirection::Out) => self.usual_address(view)?,
         };
         if address == near(view, way) {
@@ -416,7 +416,7 @@ impl Translator {
         Ok(NatOutcome::Translated)
     }
 
-    /// The address that packets of a source mostly get.
+    /// The address that packets of a source usually get.
     fn usual_address(&self, view: &Ipv4View) -> Result<Ipv4Addr, NatDropReason> {
         let (near, far) = (NatEndpoint::new(view.src, 0), NatEndpoint::new(view.dst, 0));
         let (redirects, own) = (&self.config.redirects, self.address());
@@ -427,8 +427,8 @@ impl Translator {
         }
     }
 
-    /// An error about a packet of a flow goes to whom it is for. The quoted packet went the other
-    /// way, so our end is on its other side.
+    /// Delivers an error about a packet of a flow. The quoted packet went in the other direction,
+    /// so our end is on its other side.
     fn error(
         &mut self,
         packet: &mut [u8],
@@ -463,7 +463,7 @@ impl Translator {
     }
 }
 
-/// The address on our side of a packet that goes so.
+/// The address on our side of a packet in this direction.
 const fn near(view: &Ipv4View, way: NatDirection) -> Ipv4Addr {
     match way {
         NatDirection::Out => view.src,
@@ -471,7 +471,7 @@ const fn near(view: &Ipv4View, way: NatDirection) -> Ipv4Addr {
     }
 }
 
-/// What stands where a question would have its identifier: it stays.
+/// The field where a query has its identifier; it stays unchanged.
 fn echo_id(packet: &[u8], view: &Ipv4View) -> u16 {
     rewrite::be16(packet, view.l4 + 4).unwrap_or(0)
 }

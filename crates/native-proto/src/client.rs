@@ -1,4 +1,4 @@
-//! A program's side of the talk.
+//! The client's side of the protocol.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,22 +13,23 @@ use crate::delegation::RingDelegation;
 use crate::message::{MemoryFragment, NativeAnswer, NativeCall, NativeMessage, NativeOp};
 use crate::socket::{MAX_MESSAGE, connected, receive, send};
 
-/// One open file, by a connection of its own.
+/// One open file, on its own connection.
 #[derive(Debug)]
 pub struct NativeClient {
     socket: OwnedFd,
-    /// Held from a call to its answer.
+    /// Locked from a call to its answer.
     buffer: Mutex<Box<[u8]>>,
 }
 
-/// Where the body of a request is said to lie; any address would do.
+/// Address given for a request's body; the value does not matter.
 const BODY_ADDR: u64 = 0x1000;
 
 impl NativeClient {
-    /// Goes to the daemon whose socket is at `path`.
+    /// Connects to the daemon whose socket is at `path`.
     ///
     /// # Errors
-    /// The kernel's: nobody listens there, or the user may not; [`crate::trust::Untrusted`].
+    /// The kernel's: no daemon listens there, or the user may not connect;
+    /// [`TrustError`](crate::trust::TrustError).
     pub fn connect(path: &Path) -> io::Result<Self> {
         let buffer = vec![0; MAX_MESSAGE].into_boxed_slice();
         Ok(Self { socket: connected(path)?, buffer: Mutex::new(buffer) })
@@ -37,7 +38,7 @@ impl NativeClient {
     /// Performs a call.
     ///
     /// # Errors
-    /// What the call is answered, and `BrokenPipe` where the daemon is gone.
+    /// The call's error, and `BrokenPipe` if the daemon is gone.
     pub fn call(&self, call: &NativeCall) -> io::Result<(NativeAnswer, Vec<OwnedFd>)> {
         let mut buffer = self.buffer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         send(&self.socket, &call.to_bytes(), &[])?;
@@ -47,7 +48,7 @@ impl NativeClient {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
             match NativeMessage::read(&buffer[..got.len]) {
-                // Whoever sleeps has been woken by it, and asks.
+                // A caller asleep in poll has been woken by the message, and polls again.
                 Some(NativeMessage::Wake) => {}
                 Some(NativeMessage::Answer(answer)) if answer.result < 0 => {
                     return Err(io::Error::from_raw_os_error(-answer.result));
@@ -58,10 +59,10 @@ impl NativeClient {
         }
     }
 
-    /// Binds what `header` names as `register` asks; what was granted.
+    /// Binds the port in `header` as `register` requests; returns what was granted.
     ///
     /// # Errors
-    /// netmap's.
+    /// The error that netmap returns.
     pub fn register(
         &self,
         header: &NmreqHeader,
@@ -73,10 +74,10 @@ impl NativeClient {
         NmreqRegister::read_from(&body).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// Performs a request without options; header and body as they are answered.
+    /// Performs a request without options; returns its header and body.
     ///
     /// # Errors
-    /// netmap's.
+    /// The error that netmap returns.
     pub fn control(
         &self,
         header: &NmreqHeader,
@@ -101,36 +102,36 @@ impl NativeClient {
         ))
     }
 
-    /// Has the daemon send what was queued.
+    /// Makes the daemon send the queued frames.
     ///
     /// # Errors
-    /// netmap's.
+    /// The error that netmap returns.
     pub fn tx_sync(&self) -> io::Result<()> {
         self.call(&NativeCall::plain(NativeOp::Ioctl, NIOCTXSYNC)).map(|_| ())
     }
 
-    /// Has the daemon bring what arrived.
+    /// Makes the daemon deliver frames that have arrived.
     ///
     /// # Errors
-    /// netmap's.
+    /// The error that netmap returns.
     pub fn rx_sync(&self) -> io::Result<()> {
         self.call(&NativeCall::plain(NativeOp::Ioctl, NIOCRXSYNC)).map(|_| ())
     }
 
-    /// Which of `events` (Linux's) are so. With `arm`, the socket becomes readable when it is
-    /// worth while to ask again.
+    /// Returns which of `events` (Linux's poll flags) are ready. With `arm`, the socket becomes
+    /// readable when it is worth polling again.
     ///
     /// # Errors
-    /// That the daemon is gone.
+    /// The daemon is gone.
     pub fn poll(&self, events: u32, arm: bool) -> io::Result<u32> {
         let call = NativeCall { arm, ..NativeCall::plain(NativeOp::Poll, events) };
         Ok(self.call(&call)?.0.result as u32)
     }
 
-    /// The user's memory, to be mapped, and its bytes.
+    /// Returns the user's memory as a descriptor to be mapped, and its size in bytes.
     ///
     /// # Errors
-    /// That the daemon is gone.
+    /// The daemon is gone.
     pub fn memory(&self) -> io::Result<(OwnedFd, u64)> {
         let (answer, fds) = self.call(&NativeCall::plain(NativeOp::Memory, 0))?;
         let bytes = answer.argument.first_chunk::<8>().map(|bytes| u64::from_ne_bytes(*bytes));
@@ -138,10 +139,10 @@ impl NativeClient {
         fd.zip(bytes).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    /// The bound rings, to be synced by the program itself until the connection ends.
+    /// Borrows the bound rings, to be synced by the program itself until the connection ends.
     ///
     /// # Errors
-    /// `EOPNOTSUPP` where the port cannot be, `EBUSY` where another program syncs one.
+    /// `EOPNOTSUPP` if the port does not support it, `EBUSY` if another program syncs a ring.
     pub fn lend(&self) -> io::Result<RingDelegation> {
         let (answer, fds) = self.call(&NativeCall::plain(NativeOp::Lend, 0))?;
         RingDelegation::from_parts(&answer.argument, fds)

@@ -1,47 +1,48 @@
-//! The answer to [`crate::Op::Lend`]: where rings lie, and the descriptors that go with it.
+//! The answer to [`NativeOp::Lend`](crate::NativeOp::Lend): the layout of the lent rings, and their
+//! descriptors.
 
 use std::os::fd::OwnedFd;
 
 use slipring_ring::DirectionLayout;
 
-/// Most rings that one bind can be lent; each takes two of the descriptors of one message.
+/// Maximum number of rings lent with one bind; each takes two descriptors of one message.
 pub const MAX_RINGS: usize = 64;
 
-/// A ring.
+/// One lent ring.
 #[derive(Debug)]
 pub struct DelegatedRing {
-    /// Whether it is one to receive from.
+    /// Whether it is an rx ring.
     pub receives: bool,
-    /// Which one, as the port counts them.
+    /// The port's number of the ring.
     pub ring: u32,
-    /// Where its direction lies, in bytes from the start of the user's memory.
+    /// Layout of its direction, in bytes from the start of the user's memory.
     pub layout: DirectionLayout,
-    /// Rings when there is news for a program that said it sleeps.
+    /// Signalled when there is news for a program that has marked itself asleep.
     pub doorbell: OwnedFd,
-    /// To be rung where the program at the other end sleeps.
+    /// To be signalled if the program at the other end sleeps.
     pub peer_doorbell: OwnedFd,
 }
 
-/// What is lent.
+/// All rings lent to a program.
 #[derive(Debug)]
 pub struct RingDelegation {
-    /// The program's number among all who sync.
+    /// The program's id among all clients that sync.
     pub client_id: u32,
-    /// Whether each rx sync writes its time to the ring in any case.
+    /// Whether each rx sync writes its timestamp to the ring unconditionally.
     pub writes_timestamps: bool,
-    /// To be rung where the host has somebody to wake.
+    /// To be signalled if the host has listeners to wake.
     pub kick: OwnedFd,
-    /// The rings.
+    /// The lent rings.
     pub rings: Vec<DelegatedRing>,
 }
 
-/// who, stamps.
+/// Bytes of the header: client id, timestamps flag.
 const HEADER_LEN: usize = 8;
-/// receives, ring, slots, 0, words, tx, rx.
+/// Bytes of one ring: receives, ring, slots, 0, words, tx, rx.
 const RING_LEN: usize = 40;
 
 impl RingDelegation {
-    /// As it travels: the argument of an answer, and the descriptors.
+    /// Encodes the answer's argument, and returns it with the descriptors.
     #[must_use]
     pub fn into_parts(self) -> (Vec<u8>, Vec<OwnedFd>) {
         let (mut bytes, mut fds) = (Vec::new(), vec![self.kick]);
@@ -62,7 +63,7 @@ impl RingDelegation {
         (bytes, fds)
     }
 
-    /// Reads it; `None` if it makes no sense.
+    /// Decodes the argument; `None` if it is malformed.
     #[must_use]
     pub fn from_parts(bytes: &[u8], fds: Vec<OwnedFd>) -> Option<Self> {
         let (head, rest) = bytes.split_at_checked(HEADER_LEN)?;

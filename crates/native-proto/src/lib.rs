@@ -1,24 +1,23 @@
-//! What a program and `slipringd` say to each other over the native door's socket.
+//! The messages between a program and `slipringd` on the socket of the native socket API.
 //!
 //! ```text
-//!   program                            SOCK_SEQPACKET                         slipringd
-//!   Call { op, argument, pieces }  ------------------------>   as the ioctl or poll of the device
-//!                                  <------------------------   Answer { result, argument, pieces }, descriptors
-//!                                  <------------------------   Wake: a poll that was answered "not ready" is
-//!                                                              worth asking again
+//!   program                          SOCK_SEQPACKET             slipringd
+//!   NativeCall { op, argument, fragments }  ----------------->  as the ioctl or poll of the device
+//!          <-----------------  NativeAnswer { result, argument, fragments }, descriptors
+//!          <-----------------  Wake: a poll that was answered "not ready" is worth repeating
 //! ```
 //!
-//! One connection is one open file. A request of netmap's leads by addresses to its body and its
-//! options: *pieces* are those parts of the caller's memory, sent along and sent back.
+//! One connection is one open file. A netmap request refers to its body and options by address:
+//! *fragments* are those parts of the caller's memory, sent along and sent back.
 //!
 //! # Invariants
-//! 1. A message is read whole, its lengths are checked before anything else is believed.
-//! 2. Every call has one answer; wakes may come between the two.
+//! 1. A message is read as a whole, and its lengths are checked before anything else is used.
+//! 2. Every call has one answer; wakes may arrive in between.
 //!
-//! [`trust`] says whether the socket, or anything else in a run directory, may be believed.
+//! [`trust`] checks whether the socket, or anything else in a run directory, can be trusted.
 //!
 //! # Not for
-//! Deciding anything: what a call means is netmap's business, and `slipring-netmap`'s.
+//! Any semantics: `slipring-netmap` defines what a call does.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

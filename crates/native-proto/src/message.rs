@@ -1,17 +1,17 @@
-//! Messages as bytes, in the order of the machine: both parties run on it.
+//! Encoding of messages, in native byte order: both sides run on the same machine.
 
-/// What is asked.
+/// The operation of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NativeOp {
     /// An ioctl; `cmd` is its number.
     Ioctl = 1,
-    /// A poll; `cmd` are the events, `arm` whether a wake is wished for.
+    /// A poll; `cmd` is the event mask, `arm` whether a wake is wanted.
     Poll = 2,
-    /// The user's memory: its bytes, and a descriptor.
+    /// Returns the user's memory: its size, and a descriptor.
     Memory = 3,
-    /// The bound rings, to be synced by the program itself.
+    /// Lends the bound rings, to be synced by the program itself.
     Lend = 4,
-    /// The sockets of queues that were lent on the device; the argument is the token.
+    /// Returns the sockets of queues that were lent on the device; the argument is the token.
     Sockets = 5,
 }
 
@@ -26,70 +26,71 @@ impl NativeOp {
 /// Bytes of the caller's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryFragment {
-    /// Where they are there.
+    /// The caller's address of the bytes.
     pub addr: u64,
-    /// What they are.
+    /// The contents.
     pub bytes: Vec<u8>,
 }
 
-/// A call.
+/// A request to the daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NativeCall {
-    /// What.
+    /// The operation.
     pub op: NativeOp,
-    /// See [`Op`].
+    /// Its parameter; see [`NativeOp`].
     pub cmd: u32,
-    /// See [`Op`].
+    /// Whether a poll wants a wake; see [`NativeOp`].
     pub arm: bool,
-    /// What the ioctl's argument points to.
+    /// The bytes that the ioctl's argument points to.
     pub argument: Vec<u8>,
-    /// What that leads to.
+    /// The memory that those bytes refer to.
     pub fragments: Vec<MemoryFragment>,
 }
 
-/// An answer.
+/// The daemon's answer to a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NativeAnswer {
-    /// What the call returns; `-errno` where it fails.
+    /// The call's result; `-errno` if it failed.
     pub result: i32,
-    /// The argument as it is afterwards.
+    /// The argument after the call.
     pub argument: Vec<u8>,
-    /// The pieces as they are afterwards.
+    /// The fragments after the call.
     pub fragments: Vec<MemoryFragment>,
 }
 
-/// What a daemon says.
+/// A message from the daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NativeMessage {
     /// The answer to a call.
     Answer(NativeAnswer),
-    /// A poll is worth while again.
+    /// A poll is worth repeating.
     Wake,
 }
 
 const KIND_ANSWER: u16 = 1;
 const KIND_WAKE: u16 = 2;
 
-/// The head of every message: op or kind, pieces, cmd or result, bytes of the argument, arm.
+/// Bytes of every message's header: op or kind, number of fragments, cmd or result, argument
+/// length, arm.
 const HEADER_LEN: usize = 16;
-/// The head of a piece: address, bytes.
+/// Bytes of a fragment's header: address, length.
 const FRAGMENT_HEADER_LEN: usize = 16;
 
 impl NativeCall {
-    /// A call without argument.
+    /// Creates a call without an argument.
     #[must_use]
     pub fn plain(op: NativeOp, cmd: u32) -> Self {
         Self { op, cmd, arm: false, argument: Vec::new(), fragments: Vec::new() }
     }
 
-    /// As it travels.
+    /// Encodes the call.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let Self { op, cmd, arm, argument, fragments: pieces } = self;
         message([*op as u16, *cmd as u16, (*cmd >> 16) as u16], *arm, argument, pieces)
     }
 
-    /// Reads one; `None` if it makes no sense.
+    /// Decodes a call; `None` if it is malformed.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let ([op, low, high], arm, argument, pieces) = parse(bytes)?;
@@ -99,7 +100,7 @@ impl NativeCall {
 }
 
 impl NativeAnswer {
-    /// One without anything else.
+    /// Creates an answer that has only a result.
     #[must_use]
     pub fn plain(result: i32) -> Self {
         Self { result, argument: Vec::new(), fragments: Vec::new() }
@@ -107,7 +108,7 @@ impl NativeAnswer {
 }
 
 impl NativeMessage {
-    /// As it travels.
+    /// Encodes the message.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         match self {
@@ -124,7 +125,7 @@ impl NativeMessage {
         }
     }
 
-    /// Reads one; `None` if it makes no sense.
+    /// Decodes a message; `None` if it is malformed.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let ([kind, low, high], _, argument, pieces) = parse(bytes)?;

@@ -1,4 +1,4 @@
-//! The socket: whole messages, with descriptors beside them.
+//! The socket: whole messages, with descriptors.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -14,20 +14,20 @@ use rustix::net::{
 use crate::delegation::MAX_RINGS;
 use crate::trust::connect_to;
 
-/// Bytes of the longest message: netmap's longest request, with room for what is around it.
+/// Maximum size of a message in bytes: netmap's longest request and its framing.
 pub const MAX_MESSAGE: usize = 16 << 10;
-/// Most descriptors of a message.
+/// Maximum number of descriptors in a message.
 const MAX_FDS: usize = 1 + 2 * MAX_RINGS;
 
-/// Programs that may wait for being let in.
+/// Maximum number of connections waiting to be accepted.
 const BACKLOG: i32 = 128;
 
-/// A connection to the daemon at `path`, which is root's or this user's.
+/// Connects to the daemon at `path`, which must run as root or as this user.
 pub(crate) fn connected(path: &Path) -> io::Result<OwnedFd> {
     connect_to(path, SocketType::SEQPACKET, SocketFlags::empty())
 }
 
-/// A daemon's side of the socket: its file goes with it.
+/// The daemon's listening socket; its file is removed on drop.
 #[derive(Debug)]
 pub struct NativeListener {
     socket: OwnedFd,
@@ -35,7 +35,8 @@ pub struct NativeListener {
 }
 
 impl NativeListener {
-    /// At `path`, where nobody else may listen; what another daemon left there is replaced.
+    /// Listens at `path`, replacing a previous daemon's file there. No other daemon may be
+    /// listening on it.
     ///
     /// # Errors
     /// The kernel's.
@@ -52,10 +53,10 @@ impl NativeListener {
         Ok(Self { socket, path: path.to_owned() })
     }
 
-    /// The next who wants in, and who that is.
+    /// Accepts the next client and returns its credentials.
     ///
     /// # Errors
-    /// The kernel's; `WouldBlock` where nobody does.
+    /// The kernel's; `WouldBlock` if no client is waiting.
     pub fn accept(&self) -> io::Result<(OwnedFd, UCred)> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let client = accept_with(&self.socket, flags)?;
@@ -72,12 +73,12 @@ impl AsFd for NativeListener {
 
 impl Drop for NativeListener {
     fn drop(&mut self) {
-        // One that is gone already is fine.
+        // If the file is gone already, that is fine.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// Sends a message; never waits where the socket is not to.
+/// Sends a message; does not block on a non-blocking socket.
 ///
 /// # Errors
 /// The kernel's.
@@ -93,12 +94,12 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Resu
     Ok(())
 }
 
-/// A message that came.
+/// A received message.
 #[derive(Debug)]
 pub struct ReceivedMessage {
-    /// Bytes; 0 where the other party is gone.
+    /// Its length in bytes; 0 if the peer has closed the connection.
     pub len: usize,
-    /// Descriptors.
+    /// Its descriptors.
     pub fds: Vec<OwnedFd>,
 }
 

@@ -1,15 +1,15 @@
-//! Whether the files of a run directory and the process behind its sockets may be believed.
+//! Checks whether the files of a run directory and the process behind its sockets can be trusted.
 //!
 //! ```text
-//!   run directory   owned by root or by this user, writable for no other
-//!   lock files      mode 0600: what others cannot open they cannot lock
-//!   sockets         the listener is root or this user (SO_PEERCRED), or the connection is closed
+//!   run directory        owned by root or by this user, writable by no other
+//!   lock files           mode 0600: other users cannot open them, so cannot lock them
+//!   sockets              the listener is root or this user (SO_PEERCRED), else we disconnect
 //! ```
 //!
-//! Every program that makes or uses a run directory asks here first. An empty path stands for the
-//! directory that there is not: it is never trusted, so nothing is made or looked for anywhere else.
+//! Every program that creates or uses a run directory checks here first. An empty path means that
+//! there is no run directory: it is never trusted, so no other place is used instead.
 //!
-//! Not for: who may ask a server; each server decides that itself.
+//! Not for deciding who may use a server; each server does that itself.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -23,27 +23,27 @@ use rustix::net::{
 };
 use rustix::process::geteuid;
 
-/// Permission bits by which others could put files of their own into a directory.
+/// Permission bits with which other users could put files into a directory.
 const OTHERS_WRITE_MODE: u32 = 0o022;
-/// Permission bits of a lock file that only its owner can lock.
+/// Permission bits of a lock file that only its owner can open.
 const PRIVATE_FILE_MODE: u32 = 0o600;
 
-/// Why a run directory, or who answers in it, is not believed.
+/// Why a run directory, or the listener on a socket in it, is not trusted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
-    /// Nothing says where the run directory is.
+    /// The location of the run directory is unknown.
     #[error("there is no run directory: XDG_RUNTIME_DIR is not set")]
     NoDirectory,
-    /// It belongs to somebody else.
+    /// It belongs to another user.
     #[error("{} belongs to user {uid}, who is neither root nor this user", path.display())]
     Owner {
         /// The directory or file.
         path: PathBuf,
-        /// Whose it is.
+        /// Its owner.
         uid: u32,
     },
-    /// Others than its owner may write there.
+    /// Users other than its owner may write there.
     #[error("others than its owner may write to {} (mode {mode:03o})", path.display())]
     Writable {
         /// The directory.
@@ -51,24 +51,24 @@ pub enum TrustError {
         /// Its permission bits.
         mode: u32,
     },
-    /// Somebody else listens on the socket.
+    /// Another user's process listens on the socket.
     #[error("user {uid}, who is neither root nor this user, listens on {}", path.display())]
     Peer {
         /// The socket.
         path: PathBuf,
-        /// Who listens.
+        /// The user id of the listener.
         uid: u32,
     },
 }
 
 impl TrustError {
-    /// The refusal behind an error of this module, if it is one.
+    /// Returns the `TrustError` inside an I/O error, if there is one.
     #[must_use]
     pub fn of(error: &io::Error) -> Option<&Self> {
         error.get_ref()?.downcast_ref()
     }
 
-    /// What to try next.
+    /// Suggests what to do next.
     #[must_use]
     pub fn help(&self) -> String {
         match self {
@@ -100,11 +100,11 @@ impl From<TrustError> for io::Error {
     }
 }
 
-/// Insists that nobody but root and this user can put anything into `dir`. A link is followed if it
-/// is theirs.
+/// Checks that only root and this user can create files in `dir`. A symbolic link is followed if it
+/// belongs to one of them.
 ///
 /// # Errors
-/// [`Untrusted`], or the kernel's: there is no such directory.
+/// [`TrustError`], or the kernel's: there is no such directory.
 pub fn check_dir(dir: &Path) -> io::Result<()> {
     if dir.as_os_str().is_empty() {
         return Err(TrustError::NoDirectory.into());
@@ -125,10 +125,11 @@ pub fn check_dir(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes `dir` with permission bits `mode` where it is not there, and insists on [`check_dir`].
+/// Creates `dir` with permission bits `mode` if it does not exist, and checks it with
+/// [`check_dir`].
 ///
 /// # Errors
-/// As [`check_dir`], or it cannot be made.
+/// As [`check_dir`], or it cannot be created.
 pub fn make_dir(dir: &Path, mode: u32) -> io::Result<()> {
     if dir.as_os_str().is_empty() {
         return Err(TrustError::NoDirectory.into());
@@ -137,10 +138,10 @@ pub fn make_dir(dir: &Path, mode: u32) -> io::Result<()> {
     check_dir(dir)
 }
 
-/// Connects to a socket in a trusted directory, and insists that root or this user listens there.
+/// Connects to a socket in a trusted directory, and checks that root or this user listens on it.
 ///
 /// # Errors
-/// [`Untrusted`], or the kernel's: nobody listens.
+/// [`TrustError`], or the kernel's: no process listens.
 pub fn connect_to(path: &Path, kind: SocketType, flags: SocketFlags) -> io::Result<OwnedFd> {
     check_dir(path.parent().unwrap_or(Path::new("")))?;
     let socket = socket_with(AddressFamily::UNIX, kind, flags | SocketFlags::CLOEXEC, None)?;
@@ -149,10 +150,10 @@ pub fn connect_to(path: &Path, kind: SocketType, flags: SocketFlags) -> io::Resu
     Ok(socket)
 }
 
-/// Insists that root or this user listens on the socket at `path` that `socket` is connected to.
+/// Checks that root or this user listens on the socket at `path`, to which `socket` is connected.
 ///
 /// # Errors
-/// [`Untrusted`], or the kernel's.
+/// [`TrustError`], or the kernel's.
 pub fn check_peer(path: &Path, socket: impl AsFd) -> io::Result<()> {
     let uid = sockopt::socket_peercred(socket)?.uid.as_raw();
     if is_trusted(uid, geteuid().as_raw()) {
@@ -161,10 +162,10 @@ pub fn check_peer(path: &Path, socket: impl AsFd) -> io::Result<()> {
     Err(TrustError::Peer { path: path.to_owned(), uid }.into())
 }
 
-/// Opens a file that only its owner can open, and so lock; it is made where it is not there.
+/// Opens a file that only its owner can open, and so lock; creates it if needed.
 ///
 /// # Errors
-/// The kernel's; `ELOOP` for a link.
+/// The kernel's; `ELOOP` for a symbolic link.
 pub fn private_file(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK).bits() as i32;
     let mut options = OpenOptions::new();
@@ -177,13 +178,13 @@ pub fn private_file(path: &Path) -> io::Result<File> {
         .custom_flags(flags);
     let file = options.open(path)?;
     if file.metadata()?.mode() & 0o777 & !PRIVATE_FILE_MODE != 0 {
-        // An earlier version made it for everybody.
+        // An earlier version created it with wider permissions.
         file.set_permissions(Permissions::from_mode(PRIVATE_FILE_MODE))?;
     }
     Ok(file)
 }
 
-/// A lock on a private file, which exists only as long as somebody holds it or waits for it.
+/// A lock on a private file, which exists only while the lock is held or waited for.
 #[derive(Debug)]
 pub struct FileLock {
     path: PathBuf,
@@ -192,7 +193,7 @@ pub struct FileLock {
 }
 
 impl FileLock {
-    /// Waits for the lock on `path`, which lies in a directory that was checked.
+    /// Waits for the lock on `path`, which must be in a checked directory.
     ///
     /// # Errors
     /// The kernel's.
@@ -200,7 +201,7 @@ impl FileLock {
         Self::with_flock(FlockOperation::LockExclusive, path)
     }
 
-    /// Takes the lock on `path`; nothing where somebody holds it.
+    /// Takes the lock on `path`; `None` if it is held elsewhere.
     ///
     /// # Errors
     /// The kernel's.
@@ -215,7 +216,8 @@ impl FileLock {
         loop {
             let file = private_file(path)?;
             rustix::io::retry_on_intr(|| flock(&file, operation))?;
-            // The previous holder removes the file: what was waited for may have no name any more.
+            // The previous holder removes the file, so the one we waited for may have no name any
+            // more.
             let (held, named) = (file.metadata()?, fs::symlink_metadata(path));
             if named.is_ok_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino())) {
                 return Ok(Self { path: path.to_owned(), _file: file });
@@ -226,12 +228,12 @@ impl FileLock {
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // What cannot be removed is locked by the next as it is.
+        // If the file cannot be removed, the next holder locks it as it is.
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// Whether what belongs to `uid` is believed by `own`.
+/// Whether `own` trusts what belongs to `uid`.
 fn is_trusted(uid: u32, own: u32) -> bool {
     uid == 0 || uid == own
 }
@@ -244,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    /// Some user who is neither root nor we.
+    /// A user other than root and us.
     const STRANGER: u32 = 4242;
 
     fn refusal(checked: io::Result<()>) -> Option<TrustError> {

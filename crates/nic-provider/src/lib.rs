@@ -1,19 +1,20 @@
-//! Network interfaces behind netmap's requests.
+//! Provides network interfaces as netmap ports.
 //!
-//! A port is looked up when a request names it and taken from the host when it is first bound;
-//! its last opener gives it back. Both happen in the opener's network namespace, in a thread that
-//! moves there.
+//! A port is looked up when a request names it and taken from the host when it is first bound; when
+//! the last client closes it, the host gets it back. Both happen in the opener's network namespace,
+//! in a thread that enters it.
 //!
-//! Who may take an interface is for [`Access`] to say; the one that carries the default route is
-//! refused unless that says otherwise.
+//! [`NicAccess`] decides who may take an interface; the one that carries the default route is
+//! refused unless `take_over` is set.
 //!
-//! Virtual machines (`vhost:PATH`) are bound like interfaces that nobody has to be taken from. A
-//! socket is made with the rights of this process, so they are for root and its own user.
+//! Virtual machines (`vhost:PATH`) are bound like interfaces, but the host has nothing to give up.
+//! Their socket is created with the rights of this process, so only root and its own user may bind
+//! them.
 //!
-//! The host's side (`NR_REG_SW` and its like) has rings of its own, as many as its first opener asks
-//! for, up to those of the interface: what the host sends by
-//! the interface comes there, and what is sent there the host receives. Without a bind of the NIC's
-//! rings the host receives what arrives from the wire as ever.
+//! The host's side (`NR_REG_SW` and similar) has its own rings, as many as its first opener
+//! requests, up to those of the interface. Frames that the host sends through the interface arrive
+//! there, and the host receives what is sent there. Unless the NIC's rings are bound, the host
+//! still receives what arrives from the wire.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -41,12 +42,12 @@ use crate::side_rings::SideRings;
 /// Most ring pairs of a virtual machine.
 const MAX_RING_PAIRS: u16 = 16;
 
-/// Who may take which interface.
+/// Which interfaces may be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NicAccess {
-    /// Not only root, but everybody who may open the device.
+    /// Whether all users who may open the device may take interfaces, not only root.
     pub all_users: bool,
-    /// Also the interface that carries the default route.
+    /// Whether the interface that carries the default route may be taken too.
     pub take_over: bool,
 }
 
@@ -57,7 +58,7 @@ pub struct Nics {
 }
 
 impl Nics {
-    /// Interfaces for those who may take them.
+    /// Creates a provider with these access rights.
     #[must_use]
     pub fn new(access: NicAccess) -> Self {
         Self { access }
@@ -95,7 +96,7 @@ impl Provider for Nics {
 }
 
 impl Nics {
-    /// The interface, for one who may take what `access` says: everybody is he.
+    /// Finds an interface for a requester with the rights `access`: `all_users` includes it.
     ///
     /// # Errors
     /// As [`Provider::find`].
@@ -128,7 +129,7 @@ impl Nics {
     }
 }
 
-/// A virtual machine as a port. A request that wants several ring pairs gets them.
+/// Opens a virtual machine as a port, with as many ring pairs as the request wants.
 fn open_vhost(
     wanted: &AdapterRequest<'_>,
     name: PortName,
@@ -174,7 +175,7 @@ fn options(wanted: &AdapterRequest<'_>, access: NicAccess) -> OpenOptions {
     }
 }
 
-/// The interface, and what opening it takes at most, with no more rings of its host than it can have.
+/// Finds the interface and the memory needed to open it; caps the requested host rings.
 fn look_up(ifname: &str, options: &mut OpenOptions) -> Result<(Iface, RegionNeeds), Errno> {
     let iface = Iface::find(ifname).map_err(|_| Errno::NXIO)?;
     options.host_rings = slipring_port::host::rings(&iface, options.host_rings);

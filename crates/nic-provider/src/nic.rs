@@ -26,17 +26,17 @@ use crate::pump::Pump;
 use crate::queue_loans::{MonitorMinder, QueueLoans};
 use crate::side_rings::SideRings;
 
-/// How often, and after how long, what a killed process had is asked for again.
+/// How often and at what interval the queues of a killed process are requested again.
 const MAX_BUSY_RETRIES: u32 = 200;
 const BUSY_RETRY_DELAY: Duration = Duration::from_millis(5);
-/// How long a monitor's opener waits for a program that is just syncing; more than a sync takes.
+/// How long a monitor's opener waits for a running sync of the program; longer than a sync takes.
 const SYNC_DRAIN_TIMEOUT: Duration = Duration::from_millis(1);
 
 /// The port. Each of its two sides is taken with its first bind.
 #[derive(Debug)]
 pub(crate) struct Nic {
     name: PortName,
-    /// The kernel's number of the interface, which stays while it is there; a guest has none.
+    /// The kernel's interface index, which is stable while the interface exists; a guest has none.
     index: Option<u32>,
     netns: Arc<OwnedFd>,
     options: OpenOptions,
@@ -49,16 +49,17 @@ pub(crate) struct Nic {
     base: AdapterBase,
 }
 
-/// Ring pairs that a bound port has: those of the NIC, or that of the host.
+/// The open ring pairs of one side: NIC or host.
 #[derive(Debug)]
 struct LiveQueues {
-    /// Ends before the queues do.
+    /// Dropped before the queues.
     _pump: Pump,
     queues: Arc<Vec<NicQueue>>,
     monitor_minder: Arc<MonitorMinder>,
-    /// An XDP program in the stack has it, which would see what is sent to the host.
+    /// Whether a generic XDP program has the interface; it would also catch frames for the host.
     is_generic_xdp: bool,
-    /// What is left of a buffer beside the longest payload of a slot, where one is not cut to fit.
+    /// Bytes of a buffer that the longest payload leaves free; limits slot offsets. `u32::MAX`
+    /// where payloads have no such limit.
     slack_bytes: u32,
 }
 
@@ -74,14 +75,14 @@ pub(crate) struct NicQueue {
     pub(crate) driver: Mutex<Box<dyn Queue>>,
     pub(crate) views: [RingView; 2],
     pub(crate) listeners: [Listeners; 2],
-    /// The interface is no more. A driver does not say so at every sync.
+    /// Set when the interface no longer exists; a driver does not report that at every sync.
     vanished: AtomicBool,
-    /// Who else sees its frames, and the number of its rings.
+    /// The monitors of this ring pair's frames, and its number.
     monitor_taps: Arc<MonitorTaps>,
     number: usize,
-    /// First slot of the tx ring that nobody was shown. Belongs to whoever has the driver.
+    /// First tx slot not yet shown to monitors. Accessed only with the driver's lock.
     tx_observed: AtomicU32,
-    /// The program that syncs it in its own process, too; 0 for none.
+    /// Client id of the program that syncs this pair in its own process; 0 if none.
     pub(crate) holder: AtomicU32,
 }
 
@@ -108,12 +109,12 @@ impl NicQueue {
         }
     }
 
-    /// Shows what the next sync sends: a program stands still in its own call meanwhile.
+    /// Shows monitors what the next sync sends. The program waits in its own call meanwhile.
     fn observe_tx(&self) {
         let view = &self.views[TxRx::Tx as usize];
         let (from, head, n) =
             (self.tx_observed.load(Ordering::Relaxed), view.head(), view.num_slots());
-        // Impossible indices: the ring is about to be reinitialised.
+        // Invalid indices: the ring is about to be reinitialised.
         if head >= n || from >= n {
             return;
         }
@@ -123,7 +124,7 @@ impl NicQueue {
         self.tx_observed.store(to, Ordering::Relaxed);
     }
 
-    /// A monitor came or went.
+    /// Called when a monitor is added or removed.
     pub(crate) fn monitors_changed(&self) {
         let start = Instant::now();
         loop {
@@ -131,7 +132,7 @@ impl NicQueue {
             let lent = self.holder.load(Ordering::Acquire) != 0;
             let Some(lender) = driver.lender().filter(|_| lent) else { return };
             let free = lender.set_host_only(self.monitor_taps.has_monitors());
-            // What the program has sent itself was nobody's to see.
+            // Frames that the program has sent itself are not shown.
             self.tx_observed.store(self.views[TxRx::Tx as usize].hwcur(), Ordering::Relaxed);
             if free || start.elapsed() > SYNC_DRAIN_TIMEOUT {
                 return;
@@ -139,7 +140,7 @@ impl NicQueue {
         }
     }
 
-    /// What a program needs to sync it, of the rings that it has bound.
+    /// Returns what a program needs to sync this pair, limited to the rings that it has bound.
     pub(crate) fn lend(&self, rings: &[Range<usize>; 2]) -> Result<QueueDelegation, Errno> {
         let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
         let lender = driver.lender().ok_or(Errno::OPNOTSUPP)?;
@@ -169,13 +170,13 @@ impl NicQueue {
         if self.vanished.load(Ordering::Relaxed) {
             return SyncStatus::Gone;
         }
-        // Waited for, not skipped: both directions share this lock, and a sync is short.
+        // The lock is waited for, not skipped: both directions share it, and a sync is short.
         let mut driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
-        // What a program has found itself is not shown.
+        // Frames that a program has received itself are not shown.
         driver.catch_up();
         let tail = self.views[TxRx::Rx as usize].tail();
         self.monitor_taps.observe_releases(dir, self.number, &self.views[TxRx::Rx as usize]);
-        // An interface that has come up sends what waits for it at any sync.
+        // An interface that has come up sends queued frames at any sync.
         if dir == TxRx::Tx || driver.is_link_down() {
             self.observe_tx();
         }
@@ -198,14 +199,14 @@ impl NicQueue {
                     self.vanished.store(true, Ordering::Relaxed);
                     SyncStatus::Gone
                 }
-                // It may be up again by the next sync.
+                // The interface may be up again by the next sync.
                 _ => SyncStatus::Gone,
             },
         }
     }
 }
 
-/// The end of the last whole frame in the slots `from..to`.
+/// Returns the end of the last complete frame in the slots `from..to`.
 fn whole_frames(view: &RingView, from: u32, to: u32) -> u32 {
     let before = |i: u32| if i == 0 { view.num_slots() - 1 } else { i - 1 };
     let mut end = to;
@@ -274,12 +275,12 @@ impl Nic {
         })
     }
 
-    /// Goes on with rings of a process that is no more, of the sides that it had taken; whether that
-    /// could be.
+    /// Takes over the rings of a previous process, for each side that it had open; returns whether
+    /// that succeeded.
     pub(crate) fn resume(&self, rings: &[Vec<Option<RingView>>; 2]) -> bool {
         let nic_rings = usize::from(self.expected.rings[0]);
         let ring = |dir: TxRx, i: usize| rings[dir as usize].get(i).cloned().flatten();
-        // `None` where a ring lacks its other half, which nothing here leaves so.
+        // `None` if a ring lacks its other half, which nothing here leaves so.
         let pairs = |range: Range<usize>| {
             let pairs = range.filter_map(|i| match (ring(TxRx::Tx, i), ring(TxRx::Rx, i)) {
                 (None, None) => None,
@@ -291,18 +292,18 @@ impl Nic {
         let (Some(nic), Some(host)) = (pairs(0..nic_rings), pairs(nic_rings..all)) else {
             return false;
         };
-        // It may have what it had, though rules may say otherwise by now.
+        // The port keeps what it had, even if the rules have changed meanwhile.
         let options = OpenOptions { take_over: true, ..self.options.clone() };
         let nic_options =
             OpenOptions { uses_host_rings: !host.is_empty(), rings: nic, ..options.clone() };
         let host_options = OpenOptions { rings: host, ..options };
-        // The way to the host that the other process had.
+        // Removes the host connection of the previous process.
         let _ = in_netns(&self.netns, slipring_port::host::remove_stale);
         self.reopen(&self.nic, self.name.rings, &nic_options)
             && self.reopen(&self.host, RingSelection::Host, &host_options)
     }
 
-    /// Opens a side with the rings that the options have, if they have any.
+    /// Opens a side with the rings in the options, if there are any.
     fn reopen(
         &self,
         side: &OnceLock<LiveQueues>,
@@ -312,7 +313,7 @@ impl Nic {
         if options.rings.is_empty() {
             return true;
         }
-        // The kernel lets go of a killed process's queues a moment after its end, and does not say
+        // The kernel frees a killed process's queues a moment after its end, and does not report
         // when.
         let mut tries = 0..MAX_BUSY_RETRIES;
         let live = loop {
@@ -325,8 +326,8 @@ impl Nic {
         same.is_some_and(|live| side.set(live).is_ok())
     }
 
-    /// Takes the interface from the host. Beside host rings not by a program in the stack: that
-    /// would catch what is meant for the host once more.
+    /// Takes the interface from the host. With host rings, not by a generic XDP program: that would
+    /// catch frames for the host again.
     fn open_nic(&self, beside_host: bool) -> Result<(), Errno> {
         if let Some(nic) = self.nic.get() {
             return if beside_host && nic.is_generic_xdp { Err(Errno::BUSY) } else { Ok(()) };
@@ -334,22 +335,22 @@ impl Nic {
         let beside_host = beside_host || self.host.get().is_some();
         let options = OpenOptions { uses_host_rings: beside_host, ..self.options.clone() };
         let live = self.open(self.name.rings, &options)?;
-        // Rings of the host are numbered behind these, and may be bound already.
+        // Host rings are numbered after these, and may be bound already.
         if self.host.get().is_some() && live.queues.len() != usize::from(self.expected.rings[0]) {
             return Err(Errno::INVAL);
         }
-        // The lock is held, so nobody else has set it.
+        // The lock is held, so no other thread has set it.
         let _ = self.nic.set(live);
         Ok(())
     }
 
-    /// Without what it sends by the default route the host is cut off.
+    /// Whether host rings may be taken: without its default route the host is cut off.
     fn allows_host(&self) -> bool {
         let leads_out = || Iface::find(&self.name.name).is_ok_and(|iface| iface.default_route());
         self.options.take_over || in_netns(&self.netns, leads_out) == Some(false)
     }
 
-    /// Takes the host's side.
+    /// Opens the host's side.
     fn open_host(&self) -> Result<(), Errno> {
         if self.host.get().is_some() {
             return Ok(());
@@ -358,7 +359,7 @@ impl Nic {
             return Err(Errno::BUSY);
         }
         let live = self.open(RingSelection::Host, &self.options)?;
-        // As in `take`.
+        // As in `open_nic`.
         let _ = self.host.set(live);
         Ok(())
     }
@@ -373,16 +374,16 @@ impl Nic {
 }
 
 impl Drop for Nic {
-    /// What leads to the host lies in the interface's namespace and is removed from there.
+    /// The host connection is in the interface's namespace and must be removed there.
     fn drop(&mut self) {
         if let Some(host) = self.host.take() {
-            // Where the namespace cannot be entered it is gone with all that was in it.
+            // If the namespace cannot be entered, it is gone with everything in it.
             let _ = in_netns(&self.netns, move || drop(host));
         }
     }
 }
 
-/// What netmap would have answered.
+/// Maps an error to netmap's errno.
 fn errno(error: &OpenError) -> Errno {
     match &*error.cause {
         OpenCause::NoInterface { .. } => Errno::NXIO,
@@ -436,7 +437,7 @@ impl Adapter for Nic {
             || self.index.is_some_and(|index| match in_netns(&self.netns, find) {
                 Some(Ok(now)) => now != index,
                 Some(Err(OpenCause::NoInterface { .. })) => true,
-                // Not known: what is bound may well be there.
+                // Unknown: the bound interface may well exist.
                 _ => false,
             })
     }

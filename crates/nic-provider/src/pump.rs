@@ -1,5 +1,5 @@
-//! A thread that sleeps until an interface has something, and tells those who wait for it. Clients
-//! sync for themselves; it moves no frames.
+//! A thread that sleeps until an interface has events, and wakes the clients that wait for them.
+//! Clients sync themselves; the thread moves no frames.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,10 +14,10 @@ use slipring_port::{Interest, TxWait};
 
 use crate::nic::NicQueue;
 
-/// A client that was told needs time to come and sync; until then its descriptor stays readable.
+/// Pause after a wake-up: the descriptor stays readable until the client has synced.
 const CLIENT_SYNC_DELAY: Duration = Duration::from_micros(200);
 
-/// The thread, ended when this is dropped.
+/// The thread; it ends on drop.
 #[derive(Debug)]
 pub(crate) struct Pump {
     stop: Arc<PumpStop>,
@@ -30,7 +30,7 @@ struct PumpStop {
     wake_event: OwnedFd,
 }
 
-/// What one queue is waited for with.
+/// The descriptors on which one queue is polled.
 struct QueueFds {
     rx: Option<OwnedFd>,
     tx: Option<(OwnedFd, PollFlags)>,
@@ -56,7 +56,7 @@ impl Pump {
 impl Drop for Pump {
     fn drop(&mut self) {
         self.stop.requested.store(true, Ordering::Release);
-        // A full counter would wake it as well.
+        // If the counter is full, the thread is woken already.
         let _ = rustix::io::write(&self.stop.wake_event, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -64,7 +64,7 @@ impl Drop for Pump {
     }
 }
 
-/// Descriptors of its own, so that no lock is held while they are waited for.
+/// Duplicates the queue's descriptors, so that no lock is held while polling them.
 fn fds_of(queue: &NicQueue) -> io::Result<QueueFds> {
     let driver = queue.driver.lock().unwrap_or_else(PoisonError::into_inner);
     let fds = driver.wait_fds();
@@ -80,7 +80,7 @@ fn fds_of(queue: &NicQueue) -> io::Result<QueueFds> {
     Ok(QueueFds { rx: rx?, tx, link: link? })
 }
 
-/// Sleeps until a queue has something, and tells.
+/// Sleeps until a queue has events, and wakes its listeners.
 fn poll_once(queues: &[NicQueue], fds: &[QueueFds], bell: BorrowedFd<'_>) {
     let mut down = Vec::new();
     each_driver(queues, |driver| {
@@ -100,14 +100,14 @@ fn poll_once(queues: &[NicQueue], fds: &[QueueFds], bell: BorrowedFd<'_>) {
                 means.push((queue, dir));
             }
         }
-        // Room is waited for only where there is none, and not while nothing can be sent.
+        // Space is waited for only if there is none, and not while nothing can be sent.
         let full = !queue.views[TxRx::Tx as usize].is_ready() && !down;
         if let Some((fd, flags)) = fds.tx.as_ref().filter(|_| full) {
             polled.push(PollFd::from_borrowed_fd(fd.as_fd(), *flags));
             means.push((queue, TxRx::Tx));
         }
     }
-    // Rings fill up without telling us: whether room must be waited for is looked at anew.
+    // Rings fill up without notice, so the need to wait for space is checked again every 10 ms.
     let short = rustix::event::Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
     let woken = poll(&mut polled, Some(&short)).is_ok_and(|count| count > 0);
     each_driver(queues, |driver| driver.after_sleep());

@@ -1,4 +1,4 @@
-//! Queues that a program has been lent, to sync them in its own process.
+//! Queues lent to a program, which syncs them in its own process.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -8,7 +8,7 @@ use slipring_netmap::{Errno, MonitorAware, QueueDelegation};
 
 use crate::nic::NicQueue;
 
-/// Those of one program; given back when dropped.
+/// The queues lent to one program; returned on drop.
 #[derive(Debug)]
 pub(crate) struct QueueLoans {
     queues: Arc<Vec<NicQueue>>,
@@ -17,7 +17,7 @@ pub(crate) struct QueueLoans {
 }
 
 impl QueueLoans {
-    /// Lends the queues of which a ring is bound, all or none.
+    /// Lends all queues that have a bound ring, or none.
     pub(crate) fn lend(
         queues: &Arc<Vec<NicQueue>>,
         rings: &[Range<usize>; 2],
@@ -30,7 +30,7 @@ impl QueueLoans {
             let holder = &queues[i].holder;
             let taken = holder.compare_exchange(0, who, Ordering::AcqRel, Ordering::Relaxed);
             taken.map_err(|_| Errno::BUSY)?;
-            // Gives back what it has when something fails.
+            // If a later step fails, dropping `loans` returns what it has.
             loans.lent.push(i);
             lent.push(queues[i].lend(rings)?);
         }
@@ -51,7 +51,7 @@ impl Drop for QueueLoans {
     }
 }
 
-/// Hears of monitors.
+/// Forwards changes of monitors to the queues.
 #[derive(Debug)]
 pub(crate) struct MonitorMinder(pub(crate) Arc<Vec<NicQueue>>);
 

@@ -1,6 +1,6 @@
-//! Two clients on the two ends of a virtual cable: what one sends the other receives.
+//! Two clients on the two ends of a virtual cable: each receives what the other sends.
 //!
-//! Needs root. The cable lies in a network namespace that goes with the test.
+//! Needs root. The cable is in a network namespace that ends with the test.
 #![allow(clippy::unwrap_used)]
 
 use std::os::fd::AsFd;
@@ -15,7 +15,7 @@ use slipring_netmap::*;
 use slipring_nic_provider::{NicAccess, Nics};
 use slipring_port::netlink::Netlink;
 
-/// Wake-ups as messages.
+/// Sends wake-ups as messages.
 struct Bell(Sender<u64>);
 
 impl Notify for Bell {
@@ -25,10 +25,10 @@ impl Notify for Bell {
     }
 }
 
-/// A program's memory, of which address 8 is the first byte: a request's body, and behind it options.
+/// A program's memory, whose first byte has address 8: a request's body, followed by options.
 struct Body(Vec<u8>);
 
-/// Where an option lies.
+/// Address of an option.
 const OPTION: u64 = 512;
 
 impl Body {
@@ -65,12 +65,12 @@ struct Client {
 }
 
 impl World {
-    /// With a cable whose ends are `left` and `right`.
+    /// Creates a cable with the ends `left` and `right`.
     fn new(uid: u32, access: NicAccess) -> Self {
         Self::with_queues(uid, access, 1)
     }
 
-    /// The same, with so many queues each way.
+    /// The same, with this number of queues in each direction.
     fn with_queues(uid: u32, access: NicAccess, queues: u32) -> Self {
         let netns = Netns::new().unwrap();
         netns
@@ -100,7 +100,7 @@ impl World {
         Ok(Client { open, domain: self.domain.clone(), register })
     }
 
-    /// With payloads that begin 64 bytes into their buffers, at first, and `most` at most.
+    /// Opens with payloads that start 64 bytes into their buffers at first, and at most `most`.
     fn open_with_offsets(&self, name: &str, most: u64) -> Result<Client, Errno> {
         let option = NmreqOptOffsets {
             nro_opt: NmreqOption { nro_reqtype: NETMAP_REQ_OPT_OFFSETS, ..NmreqOption::default() },
@@ -114,7 +114,7 @@ impl World {
         asked.map(|(open, register)| Client { open, domain: self.domain.clone(), register })
     }
 
-    /// A request about `name` on a file of its own.
+    /// Sends a request about `name` on a new file.
     fn ask<T: Plain>(&self, name: &str, kind: u16, body: &T) -> Result<(OpenHandle, T), Errno> {
         self.ask_with(name, kind, body, None)
     }
@@ -163,14 +163,14 @@ impl Client {
         rustix::io::pwrite(self.domain.file(), bytes, at).unwrap();
     }
 
-    /// Ring `i` of tx, host tx, rx, host rx.
+    /// Returns ring `i`, counted over tx, host tx, rx, host rx.
     fn ring(&self, i: u64) -> (u64, NetmapRing) {
         let ofs: i64 = self.peek(self.register.nr_offset + NETMAP_IF_RING_OFS as u64 + 8 * i);
         let at = self.register.nr_offset.wrapping_add_signed(ofs);
         (at, self.peek(at))
     }
 
-    /// The number of the first ring to receive on.
+    /// Returns the number of the first rx ring.
     fn first_rx(&self) -> u64 {
         u64::from(self.register.nr_tx_rings + self.register.nr_host_tx_rings)
     }
@@ -202,12 +202,12 @@ impl Client {
         self.open.poll(PollEvents::OUT, None, Duration::ZERO);
     }
 
-    /// The next frame of our kind: the host's stack may have said something on the cable too.
+    /// Receives the next test frame, skipping frames of the host's stack.
     fn receive(&self, world: &World) -> Vec<u8> {
         self.receive_on(world, self.first_rx(), |frame| frame[12..14] == [0x88, 0xb5])
     }
 
-    /// All frames on a ring.
+    /// Receives all frames on a ring.
     fn drain(&self, i: u64) -> Vec<Vec<u8>> {
         let (at, mut ring) = self.ring(i);
         let mut frames = Vec::new();
@@ -223,7 +223,7 @@ impl Client {
         frames
     }
 
-    /// Frames of the host until `count` are `wanted`, each with the host ring that it came by.
+    /// Receives frames of the host until `count` are `wanted`, each with its host ring.
     fn receive_of_host(
         &self,
         world: &World,
@@ -244,7 +244,7 @@ impl Client {
         frames
     }
 
-    /// The next frame on a ring that is `wanted`.
+    /// Receives the next `wanted` frame on a ring.
     fn receive_on(&self, world: &World, i: u64, wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
         loop {
             while self.open.poll(PollEvents::IN, Some(5), Duration::ZERO) == PollEvents::default() {
@@ -268,7 +268,7 @@ impl Client {
 fn frame(last: u8) -> Vec<u8> {
     let mut frame = vec![0xff; 60];
     frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
-    // An ethertype for experiments.
+    // An ethertype for local experiments.
     frame[12..14].copy_from_slice(&[0x88, 0xb5]);
     frame[59] = last;
     frame
@@ -366,7 +366,7 @@ fn the_interface_of_the_default_route_is_kept_unless_said_otherwise() {
     }
 }
 
-/// The host has 10.9.9.1 on `left`.
+/// Gives the host the address 10.9.9.1 on `left`.
 fn give_host_an_address(world: &World) {
     let given = world.netns.run(|| {
         let netlink = Netlink::open()?;
@@ -376,7 +376,7 @@ fn give_host_an_address(world: &World) {
     given.unwrap();
 }
 
-/// Somebody who says to be 10.9.9.2 asks who has 10.9.9.1.
+/// Builds an ARP request of 10.9.9.2 for 10.9.9.1.
 fn question() -> Vec<u8> {
     let mut frame = frame(0);
     frame[12..14].copy_from_slice(&[8, 6]);
@@ -388,7 +388,7 @@ fn question() -> Vec<u8> {
     frame
 }
 
-/// Whether it answers [`question`].
+/// Whether a frame answers [`question`].
 fn is_answer(frame: &[u8]) -> bool {
     frame.len() >= 42 && frame[12..14] == [8, 6] && frame[21] == 2 && frame[28..32] == [10, 9, 9, 1]
 }
@@ -538,7 +538,7 @@ fn monitors_see_what_passes_an_interface_while_others_use_it() {
         assert_eq!(right.receive(&world), frame(i));
         assert_eq!(sent.receive(&world), frame(i));
         assert_eq!(got.receive(&world), frame(i));
-        // Gives the frame back.
+        // Returns the frame's slot.
         right.open.poll(PollEvents::IN, None, Duration::ZERO);
         assert_eq!(released.receive(&world), frame(i));
     }

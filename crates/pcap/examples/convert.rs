@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(converter.flush(&mut output)?)
 }
 
-/// Reads until `buffer` holds `need` bytes; false if the input ends before.
+/// Reads until `buffer` holds `need` bytes; returns `false` if the input ends before.
 fn refill(input: &mut impl Read, buffer: &mut Vec<u8>, need: usize) -> io::Result<bool> {
     let missing = need - buffer.len();
     let got = input.take(missing as u64).read_to_end(buffer)?;

@@ -1,4 +1,4 @@
-//! Classic pcap: a header of 24 bytes, then records of 16 bytes and a packet.
+//! Classic pcap: a file header of 24 bytes, then records of a 16-byte header and a packet.
 
 use alloc::string::String;
 
@@ -10,22 +10,22 @@ use crate::packet::CapturedPacket;
 use crate::scan::{MissingBytes, RecordScan, check_lengths};
 use crate::time::InterfaceClock;
 
-/// Magic numbers by unit of time, as an integer in the file's byte order.
+/// Magic numbers by unit of time, read as an integer in the file's byte order.
 pub(crate) const MAGIC_MICROS: u32 = 0xa1b2_c3d4;
 pub(crate) const MAGIC_NANOS: u32 = 0xa1b2_3c4d;
 pub(crate) const VERSION: (u16, u16) = (2, 4);
 const RECORD_LEN: usize = 16;
-/// Bit of the link type word: the top four bits count 16-bit words of frame check sequence.
+/// Flag in the link type word: the top four bits count 16-bit words of frame check sequence.
 const FCS_LEN_PRESENT: u32 = 0x0400_0000;
 
-/// What the file header says about the records.
+/// The file header.
 #[derive(Clone, Debug)]
 pub(crate) struct PcapFileHeader {
     unit: PcapMagic,
     link_type: LinkType,
 }
 
-/// What the magic number says.
+/// The information in the magic number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PcapMagic {
     endian: Endian,
@@ -35,7 +35,7 @@ pub(crate) struct PcapMagic {
 impl PcapFileHeader {
     pub(crate) const HEADER_LEN: usize = 24;
 
-    /// Byte order and unit of time, if the magic is one of classic pcap's four.
+    /// Byte order and unit of time, if `magic` is one of the four of classic pcap.
     pub(crate) fn unit(magic: [u8; 4]) -> Option<PcapMagic> {
         [Endian::Little, Endian::Big].into_iter().find_map(|endian| {
             let per_second = match endian.u32(magic) {
@@ -47,7 +47,7 @@ impl PcapFileHeader {
         })
     }
 
-    /// Reads the file header; `None` if `rest` does not hold it.
+    /// Reads the file header; `None` if `rest` is too short.
     pub(crate) fn parse(
         rest: &[u8],
         unit: PcapMagic,

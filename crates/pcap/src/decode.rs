@@ -1,4 +1,4 @@
-//! The incremental decoder: shown a buffer, it gives one packet or says how much more it must see.
+//! The incremental decoder: from a buffer it returns one packet, or how many more bytes it needs.
 //!
 //! ```text
 //!   file  |--- decoded ---|------- caller's buffer -------|--- not read yet ---|
@@ -19,12 +19,12 @@ use crate::ng::PcapngSection;
 use crate::packet::CapturedPacket;
 use crate::scan::{MissingBytes, RecordScan};
 
-/// Decodes a capture file piece by piece; finds out itself which format it is.
+/// Decodes a capture file incrementally; detects the file format.
 ///
-/// The caller keeps a buffer, drops what was consumed and appends what it reads:
+/// The caller keeps a buffer, drops the consumed bytes and appends what it reads:
 ///
 /// ```
-/// use slipring_pcap::{Decoder, LinkType, PcapWriter, Step};
+/// use slipring_pcap::{Decoder, LinkType, PcapWriter, DecodeStep};
 /// let mut file = Vec::new();
 /// PcapWriter::begin(&mut file, LinkType::ETHERNET, 0).packet(&mut file, 7, 60, &[0; 60])?;
 ///
@@ -33,9 +33,9 @@ use crate::scan::{MissingBytes, RecordScan};
 /// loop {
 ///     let decoded = decoder.decode(&buffer)?;
 ///     match decoded.step {
-///         Step::Packet(packet) => packets += usize::from(packet.ts_ns == 7),
-///         Step::NeedMore(_) if unread.is_empty() => break,
-///         Step::NeedMore(_) => {}
+///         DecodeStep::Packet(packet) => packets += usize::from(packet.ts_ns == 7),
+///         DecodeStep::NeedMore(_) if unread.is_empty() => break,
+///         DecodeStep::NeedMore(_) => {}
 ///     }
 ///     buffer.drain(..decoded.consumed);
 ///     let (piece, rest) = unread.split_at(unread.len().min(10));
@@ -53,7 +53,7 @@ pub struct Decoder {
     pub(crate) interfaces: Vec<CaptureInterface>,
 }
 
-/// What the file has turned out to be.
+/// The format of the file, once detected.
 #[derive(Clone, Debug, Default)]
 enum CaptureFormat {
     #[default]
@@ -62,49 +62,49 @@ enum CaptureFormat {
     Ng(PcapngSection),
 }
 
-/// What came of looking at a buffer.
+/// The result of decoding from a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeProgress<'b> {
-    /// Bytes at the start of the buffer that will not be asked for again.
+    /// Bytes at the start of the buffer that are no longer needed.
     pub consumed: usize,
-    /// A packet, or what is missing.
+    /// A packet, or the number of missing bytes.
     pub step: DecodeStep<'b>,
 }
 
-/// See [`Decoded`].
+/// The next packet of a [`DecodeProgress`], or what it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeStep<'b> {
     /// The next packet of the file.
     Packet(CapturedPacket<'b>),
-    /// There is none yet: the buffer must hold this many bytes *after* the consumed ones are
-    /// dropped. If the file has ended, [`Decoder::finish`] tells whether that is a place to end.
+    /// No packet yet: the buffer must hold this many bytes *after* the consumed ones are dropped.
+    /// If the file has ended, [`Decoder::finish`] returns whether it may end here.
     NeedMore(usize),
 }
 
 impl Decoder {
-    /// A decoder at the start of a file.
+    /// Makes a decoder at the start of a file.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The interfaces described so far, by the index that packets carry. A pcapng file of several
-    /// sections starts a new list with each.
+    /// The interfaces described so far, by the index that packets have. Each section of a pcapng
+    /// file starts a new list.
     #[must_use]
     pub fn interfaces(&self) -> &[CaptureInterface] {
         &self.interfaces
     }
 
-    /// Place in the file of the first byte not consumed.
+    /// Position in the file of the first byte that has not been consumed.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Looks for the next packet in `buffer`, whose first byte is the first not consumed.
+    /// Decodes the next packet in `buffer`, which starts with the first byte not yet consumed.
     ///
     /// # Errors
-    /// [`PcapError`] if the file is broken at [`Self::offset`]; nothing behind it can be read.
+    /// [`PcapError`] if the file is broken at [`Self::offset`]; the rest cannot be read.
     #[inline]
     pub fn decode<'b>(&mut self, buffer: &'b [u8]) -> Result<DecodeProgress<'b>, PcapError> {
         let mut consumed = 0;
@@ -122,11 +122,11 @@ impl Decoder {
         }
     }
 
-    /// Says whether the file may end here. `rest` is what was left in the buffer when the decoder
-    /// asked for more and there was no more.
+    /// Checks whether the file may end here. `rest` is the rest of the buffer when the decoder
+    /// needed more bytes and there were none.
     ///
     /// # Errors
-    /// [`PcapError::Truncated`] if it ends inside a record, or is empty altogether.
+    /// [`PcapError::Truncated`] if the file ends inside a record, or is empty.
     pub fn finish(&mut self, rest: &[u8]) -> Result<(), PcapError> {
         let RecordScan::NeedMore(missing) = self.advance(rest)? else {
             return Ok(());
@@ -143,7 +143,7 @@ impl Decoder {
         Err(PcapError::Truncated { offset: self.offset, what: missing.what, need, have })
     }
 
-    /// Takes one step; whatever it skips has a length above zero.
+    /// Advances by one record. Skipped records are never empty.
     #[inline]
     fn advance<'b>(&mut self, rest: &'b [u8]) -> Result<RecordScan<'b>, PcapError> {
         match &mut self.format {
@@ -153,7 +153,7 @@ impl Decoder {
         }
     }
 
-    /// Tells the format by the first four bytes.
+    /// Detects the format from the first four bytes.
     fn begin<'b>(&mut self, rest: &'b [u8]) -> Result<RecordScan<'b>, PcapError> {
         let Some(magic) = rest.first_chunk::<4>() else {
             return Ok(MissingBytes::advance(4, "file header"));

@@ -1,6 +1,6 @@
-//! Byte order of a file, and checked reads in it.
+//! Byte order of a file, and checked reads in that order.
 
-/// The order in which the machine that wrote the file stored integers.
+/// The byte order of the machine that wrote the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endian {
     Little,
@@ -32,7 +32,7 @@ impl Endian {
         }
     }
 
-    /// The `N` words at the start of `bytes`, if they are there.
+    /// The `N` words at the start of `bytes`, if there are enough.
     #[inline]
     pub(crate) fn words<const N: usize>(self, bytes: &[u8]) -> Option<[u32; N]> {
         let (words, _) = bytes.as_chunks::<4>();

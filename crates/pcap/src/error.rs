@@ -1,19 +1,19 @@
-//! What can be wrong with a capture file, with the place where it is.
+//! Errors in capture files, with their positions.
 
 use crate::limits::MAX_PACKET_LEN;
 
-/// Why a capture file cannot be read on. `offset` is that of the record or block in the file, in
-/// bytes.
+/// Why a capture file cannot be read further. `offset` is that of the record or block in the file,
+/// in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PcapError {
-    /// The file starts with no known magic number.
+    /// The file does not start with a known magic number.
     #[error("byte 0: {found:02x?} is the start of neither a pcap nor a pcapng file")]
     NotACapture {
         /// The first four bytes.
         found: [u8; 4],
     },
-    /// A version of the format that nobody writes.
+    /// A version of the format that is not supported.
     #[error("byte {offset}: format version {major}.{minor}, expected {expected}")]
     Version {
         /// Where the header starts.
@@ -22,7 +22,7 @@ pub enum PcapError {
         major: u16,
         /// Minor number found.
         minor: u16,
-        /// What can be read.
+        /// The supported version.
         expected: &'static str,
     },
     /// The file ends too early.
@@ -30,11 +30,11 @@ pub enum PcapError {
     Truncated {
         /// Where the record starts.
         offset: u64,
-        /// What kind of record.
+        /// The kind of record.
         what: &'static str,
-        /// Bytes it has, as far as known.
+        /// The bytes that it needs, as far as known.
         need: u64,
-        /// Bytes that the file holds from `offset` on.
+        /// The bytes in the file from `offset` on.
         have: u64,
     },
     /// A packet longer than any capture program writes.
@@ -42,7 +42,7 @@ pub enum PcapError {
     PacketLength {
         /// Where the record starts.
         offset: u64,
-        /// The captured length claimed.
+        /// The claimed captured length.
         found: u32,
     },
     /// More bytes captured than the packet had.
@@ -50,9 +50,9 @@ pub enum PcapError {
     CapturedExceedsOriginal {
         /// Where the record starts.
         offset: u64,
-        /// The captured length claimed.
+        /// The claimed captured length.
         captured: u32,
-        /// The original length claimed.
+        /// The claimed original length.
         original: u32,
     },
     /// A fraction of a second that is a second or more.
@@ -81,14 +81,14 @@ pub enum PcapError {
         /// The four bytes found.
         found: [u8; 4],
     },
-    /// A pcapng block length that cannot be.
+    /// An invalid pcapng block length.
     #[error("byte {offset}: block length {found}, expected {expected}")]
     BlockLength {
         /// Where the block starts.
         offset: u64,
         /// The length found.
         found: u32,
-        /// What it should have been.
+        /// The valid lengths.
         expected: &'static str,
     },
     /// The lengths before and after a pcapng block differ.
@@ -101,7 +101,7 @@ pub enum PcapError {
         /// The length after it.
         end: u32,
     },
-    /// An option runs out of its block.
+    /// An option extends beyond its block.
     #[error("byte {offset}: option {code} of {len} bytes in a block with {room} left")]
     Option {
         /// Where the block starts.
@@ -110,10 +110,10 @@ pub enum PcapError {
         code: u16,
         /// Its length in bytes.
         len: usize,
-        /// Bytes that the block has left for it.
+        /// Bytes left for it in the block.
         room: usize,
     },
-    /// An option that has another length than its kind.
+    /// An option whose length is wrong for its kind.
     #[error("byte {offset}: option {code} of {len} bytes, {expected} expected")]
     OptionLength {
         /// Where the block starts.
@@ -122,7 +122,7 @@ pub enum PcapError {
         code: u16,
         /// Its length in bytes.
         len: usize,
-        /// The length that it must have.
+        /// The required length.
         expected: usize,
     },
     /// A packet of an interface that the section does not describe.
@@ -140,12 +140,12 @@ pub enum PcapError {
     TooManyInterfaces {
         /// Where the block starts.
         offset: u64,
-        /// Most that are kept.
+        /// Maximum number of interfaces.
         limit: usize,
     },
 }
 
-/// Why a packet cannot be written; nothing was.
+/// Why a packet cannot be written; nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
@@ -155,7 +155,7 @@ pub enum WriteError {
         /// The time in nanoseconds since 1970.
         ts_ns: u64,
     },
-    /// More bytes than the packet is said to have had.
+    /// More bytes than the packet's original length.
     #[error("{captured} bytes captured of a packet of {original}")]
     CapturedExceedsOriginal {
         /// Captured bytes.

@@ -1,10 +1,10 @@
-//! Where packets were captured.
+//! Capture interfaces and their link types.
 
 use alloc::string::String;
 
 use crate::time::InterfaceClock;
 
-/// What the first byte of a packet belongs to (a "DLT" or "LINKTYPE" number).
+/// The protocol of a packet's first byte (a "DLT" or "LINKTYPE" number).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LinkType(pub u16);
 
@@ -13,7 +13,7 @@ impl LinkType {
     pub const NULL: Self = Self(0);
     /// Ethernet, without CRC unless the interface says otherwise.
     pub const ETHERNET: Self = Self(1);
-    /// IP without link header, version by the first nibble.
+    /// IP without a link header; the version is in the first nibble.
     pub const RAW: Self = Self(101);
     /// Linux "cooked" capture.
     pub const LINUX_SLL: Self = Self(113);
@@ -24,13 +24,13 @@ impl LinkType {
 /// An interface that a file describes. Classic pcap has one, without a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CaptureInterface {
-    /// Its name, empty if the file does not tell.
+    /// Its name, or empty if the file has none.
     pub name: String,
-    /// Kind of its packets.
+    /// The link type of its packets.
     pub link_type: LinkType,
-    /// Most bytes captured per packet; 0 for no limit.
+    /// Maximum number of bytes captured per packet; 0 for no limit.
     pub snaplen: u32,
-    /// Bytes of frame check sequence at the end of each packet, if the file tells.
+    /// Bytes of frame check sequence at the end of each packet, if the file specifies them.
     pub fcs_len: Option<u8>,
     pub(crate) clock: InterfaceClock,
 }

@@ -1,17 +1,17 @@
-//! Capture files, pcap and pcapng, read and written without I/O: bytes in, packets out, and back.
+//! Reads and writes capture files, pcap and pcapng, without I/O: bytes in, packets out, and back.
 //!
-//! | type | what |
+//! | type | purpose |
 //! |---|---|
-//! | [`Reader`] | iterates over the packets of a file that lies in memory |
-//! | [`Decoder`] | the same for a stream of any length, fed piece by piece |
+//! | [`PcapFileReader`] | iterates over the packets of a file in memory |
+//! | [`Decoder`] | the same for a stream of any length, incrementally |
 //! | [`PcapWriter`] | classic pcap with nanosecond times |
 //! | [`PcapngWriter`] | pcapng: interface names, direction, drop counts, comments, statistics |
 //!
 //! # Contract
-//! All times are nanoseconds since 1970-01-01 UTC, whatever the file's unit. Nothing is allocated
-//! by a length that a file claims: the decoder borrows packets from the caller's buffer and asks
-//! for at most [`MAX_BLOCK_LEN`] bytes at once. Absurd numbers give a [`PcapError`] that names the
-//! byte offset; no input makes a function here panic.
+//! All times are nanoseconds since 1970-01-01 UTC, whatever the file's unit. No allocation depends
+//! on a length in the file: the decoder borrows packets from the caller's buffer and asks for at
+//! most [`MAX_BLOCK_LEN`] bytes at once. Absurd numbers result in a [`PcapError`] with the byte
+//! offset; no input makes a function here panic.
 //!
 //! Not for: the contents of packets, compressed files, or editing a file in place.
 

@@ -4,8 +4,8 @@
 //!   type | length | body … | options … | length
 //! ```
 //!
-//! Looked into are the section header, interface descriptions and the three kinds of packet block;
-//! all others are skipped by their length.
+//! The section header, interface descriptions and the three kinds of packet block are decoded; all
+//! others are skipped.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,7 +19,7 @@ use crate::packet::CapturedPacket;
 use crate::scan::{MissingBytes, RecordScan, check_lengths};
 use crate::time::InterfaceClock;
 
-/// The same read in either byte order.
+/// This value reads the same in both byte orders.
 pub(crate) const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 pub(crate) const INTERFACE: u32 = 1;
 /// Obsolete packet block.
@@ -41,16 +41,16 @@ pub(crate) struct PcapngSection {
     skip: Option<SkippedBlock>,
 }
 
-/// A block without packets of which the head has been consumed.
+/// A block without packets whose head has been consumed.
 #[derive(Clone, Copy, Debug)]
 struct SkippedBlock {
-    /// Bytes of the body still to come.
+    /// Remaining bytes of the body.
     body_left: usize,
     total: u32,
     offset: u64,
 }
 
-/// A block that the buffer holds in full.
+/// A block that is completely in the buffer.
 struct PcapngBlock<'b> {
     endian: Endian,
     kind: u32,
@@ -60,7 +60,7 @@ struct PcapngBlock<'b> {
 }
 
 impl PcapngSection {
-    /// A section of which nothing has been read.
+    /// Makes a section of which nothing has been read.
     pub(crate) fn new() -> Self {
         Self { endian: Endian::Little, skip: None }
     }
@@ -108,7 +108,7 @@ impl PcapngSection {
         PcapngBlock { endian: self.endian, kind, body, total, offset }.read(interfaces)
     }
 
-    /// Takes over the byte order if a section starts here; its length cannot be read before.
+    /// Adopts the byte order if a section starts here, because its length cannot be read before.
     fn begin_section<'b>(
         &mut self,
         rest: &'b [u8],
@@ -139,7 +139,7 @@ impl PcapngSection {
         }
         let trailer = rest.get(..4).filter(|_| skip.body_left == 0);
         let Some(trailer) = trailer else {
-            // One byte is enough to go on with a body, however long it is.
+            // One byte is enough to continue with a body, however long it is.
             let need = if skip.body_left > 0 { 1 } else { 4 };
             return Ok(MissingBytes::advance(need, "block"));
         };
@@ -171,10 +171,10 @@ impl<'b> PcapngBlock<'b> {
     }
 
     fn check_version(&self) -> Result<(), PcapError> {
-        // Byte-order mark, versions, 64 bits of section length, which are not needed.
+        // Byte-order mark, versions, and 64 bits of section length, which are not needed.
         let version = self.body.get(4..16).and_then(|bytes| self.endian.halves(bytes));
         let (major, minor) = version.ok_or(self.too_short("at least 28 for a section header"))?;
-        // Some writers called 1.0 "1.2".
+        // Some writers use "1.2" for 1.0.
         if major != 1 || !matches!(minor, 0 | 2) {
             let expected = "1.0";
             return Err(PcapError::Version { offset: self.offset, major, minor, expected });
@@ -210,7 +210,7 @@ impl<'b> PcapngBlock<'b> {
         self.timed(interfaces, interface, [high, low, captured, original])
     }
 
-    /// As the enhanced block, but for 16 bits of interface and 16 of drops in the first word.
+    /// Like the enhanced block, but the first word has 16 bits of interface and 16 of drops.
     fn obsolete(&self, interfaces: &[CaptureInterface]) -> Result<RecordScan<'b>, PcapError> {
         let Some([_, high, low, captured, original]) = self.endian.words(self.body) else {
             return Err(self.too_short("at least 32 for a packet"));
@@ -243,7 +243,7 @@ impl<'b> PcapngBlock<'b> {
         Ok(RecordScan::Packet(self.total as usize, packet))
     }
 
-    /// Neither time, nor interface, nor captured length: the snap length of interface 0 rules.
+    /// It has no time, interface or captured length; the snap length of interface 0 applies.
     fn simple(&self, interfaces: &[CaptureInterface]) -> Result<RecordScan<'b>, PcapError> {
         let Some([original]) = self.endian.words(self.body) else {
             return Err(self.too_short("at least 16 for a simple packet"));

@@ -27,10 +27,10 @@ pub struct PcapngOptions<'b> {
 }
 
 impl<'b> PcapngOptions<'b> {
-    /// No options, as in classic pcap.
+    /// An empty list, as in classic pcap.
     pub(crate) const NONE: Self = Self { endian: Endian::Little, bytes: &[] };
 
-    /// Walks the list once, so that iteration can rely on it.
+    /// Walks the list once, so that iteration can rely on valid lengths.
     #[inline]
     pub(crate) fn check(endian: Endian, bytes: &'b [u8], offset: u64) -> Result<Self, PcapError> {
         let mut options = Self { endian, bytes };
@@ -49,7 +49,7 @@ impl<'b> PcapngOptions<'b> {
         self.find_map(|(found, value)| (found == code).then_some(value))
     }
 
-    /// The value of an option that has `N` bytes.
+    /// The value of an option that must have `N` bytes.
     pub(crate) fn fixed<const N: usize>(
         self,
         code: u16,
@@ -62,7 +62,7 @@ impl<'b> PcapngOptions<'b> {
         value.try_into().map(Some).map_err(|_| wrong)
     }
 
-    /// Number and length of the next option, unless the list ends here.
+    /// Number and length of the next option, or `None` at the end of the list.
     #[inline]
     fn head(&self) -> Option<(u16, usize)> {
         let (code, len) = self.endian.halves(self.bytes)?;
@@ -73,7 +73,7 @@ impl<'b> PcapngOptions<'b> {
     #[inline]
     fn advance(&mut self, len: usize) -> Option<&'b [u8]> {
         let value = self.bytes.get(4..4 + len)?;
-        // The last option of a list that has no end mark may lack its padding.
+        // The last option of a list without an end mark may lack its padding.
         self.bytes = self.bytes.get(4 + len.next_multiple_of(4)..).unwrap_or_default();
         Some(value)
     }

@@ -5,26 +5,26 @@ use crate::options::{
     COMMENT, EPB_DROPCOUNT, EPB_FLAGS, EPB_PACKETID, EPB_QUEUE, EPB_VERDICT, PcapngOptions,
 };
 
-/// A packet, its bytes borrowed from the buffer that was decoded.
+/// A packet that borrows its bytes from the decoded buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CapturedPacket<'b> {
-    /// When, in nanoseconds since 1970; 0 for a simple packet block, which has no time.
+    /// The time in nanoseconds since 1970; 0 for a simple packet block, which has no time.
     pub ts_ns: u64,
-    /// Length in bytes before the capture cut it.
+    /// The original length in bytes, before the capture truncated it.
     pub orig_len: u32,
-    /// What was captured.
+    /// The captured bytes.
     pub data: &'b [u8],
     /// Index among the interfaces of the section.
     pub interface: u32,
-    /// Kind of the packet.
+    /// The link type of the packet.
     pub link_type: LinkType,
-    /// What else the file says; nothing in classic pcap.
+    /// Further options in the file; empty in classic pcap.
     pub options: PcapngOptions<'b>,
-    /// Where its record starts in the file, in bytes.
+    /// The start of its record in the file, in bytes.
     pub offset: u64,
 }
 
-/// Which way a packet went through the interface.
+/// The direction of a packet at the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PcapDirection {
     /// Received.
@@ -33,21 +33,21 @@ pub enum PcapDirection {
     Outbound,
 }
 
-/// What became of a packet, in the words of Linux traffic control: the form of the verdict option
-/// that readers know how to show.
+/// The verdict on a packet in terms of Linux traffic control, which is the form of the verdict
+/// option that readers can display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TcVerdict {
-    /// It goes on (`TC_ACT_OK`).
+    /// It was passed on (`TC_ACT_OK`).
     Passed,
     /// It was dropped (`TC_ACT_SHOT`).
     Dropped,
 }
 
 impl TcVerdict {
-    /// The option's first byte: a verdict of Linux traffic control in eight bytes.
+    /// The option's first byte for a Linux traffic control verdict in eight bytes.
     pub(crate) const TC: u8 = 1;
 
-    /// Linux's number of it.
+    /// Linux's number for the verdict.
     pub(crate) const fn number(self) -> u64 {
         match self {
             Self::Passed => 0,
@@ -57,7 +57,7 @@ impl TcVerdict {
 }
 
 impl<'b> CapturedPacket<'b> {
-    /// Which way it went, if the file tells.
+    /// The direction, if the file has it.
     #[must_use]
     pub fn direction(&self) -> Option<PcapDirection> {
         match self.u32(EPB_FLAGS)? & 3 {
@@ -67,7 +67,7 @@ impl<'b> CapturedPacket<'b> {
         }
     }
 
-    /// Packets lost by the capture between the packet before and this one, if the file tells.
+    /// Packets that the capture lost between the previous packet and this one, if the file has it.
     #[must_use]
     pub fn drop_count(&self) -> Option<u64> {
         self.u64(EPB_DROPCOUNT)
@@ -79,13 +79,13 @@ impl<'b> CapturedPacket<'b> {
         self.u64(EPB_PACKETID)
     }
 
-    /// The queue of the interface that it came through.
+    /// The queue of the interface that the packet used.
     #[must_use]
     pub fn queue(&self) -> Option<u32> {
         self.u32(EPB_QUEUE)
     }
 
-    /// What became of it, if the file tells in the words of Linux traffic control.
+    /// The verdict, if the file has one in terms of Linux traffic control.
     #[must_use]
     pub fn verdict(&self) -> Option<TcVerdict> {
         let (&kind, number) = self.options.get(EPB_VERDICT)?.split_first()?;

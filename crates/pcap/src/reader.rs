@@ -1,4 +1,4 @@
-//! Packets of a file that lies in memory, mapped or read.
+//! Reads the packets of a file in memory, mapped or loaded.
 
 use crate::decode::{DecodeStep, Decoder};
 use crate::error::PcapError;
@@ -8,11 +8,11 @@ use crate::packet::CapturedPacket;
 /// Iterates over the packets of a whole file; stops after the first error.
 ///
 /// ```
-/// use slipring_pcap::{LinkType, PcapWriter, Reader};
+/// use slipring_pcap::{LinkType, PcapWriter, PcapFileReader};
 /// let mut file = Vec::new();
 /// let writer = PcapWriter::begin(&mut file, LinkType::ETHERNET, 0);
 /// writer.packet(&mut file, 1_700_000_000_123_456_789, 1514, &[0xff; 64])?;
-/// for packet in Reader::new(&file) {
+/// for packet in PcapFileReader::new(&file) {
 ///     let packet = packet?;
 ///     assert_eq!((packet.orig_len, packet.data.len()), (1514, 64));
 /// }
@@ -26,7 +26,7 @@ pub struct PcapFileReader<'b> {
 }
 
 impl<'b> PcapFileReader<'b> {
-    /// A reader at the start of `file`.
+    /// Makes a reader at the start of `file`.
     #[must_use]
     pub fn new(file: &'b [u8]) -> Self {
         Self { decoder: Decoder::new(), rest: file, ended: false }

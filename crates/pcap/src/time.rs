@@ -1,8 +1,8 @@
-//! Units of time stamps: powers of ten or of two, counted from an offset, made nanoseconds.
+//! Timestamp units: converts ticks of powers of ten or two, with an offset, to nanoseconds.
 
 const NS_PER_S: i128 = 1_000_000_000;
 
-/// What one tick of an interface's clock is, and when the clock was zero.
+/// The tick of an interface's clock, and its zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InterfaceClock {
     tick: ClockTick,
@@ -18,14 +18,14 @@ enum ClockTick {
 }
 
 impl Default for InterfaceClock {
-    /// Microseconds since 1970: what a file means that does not say.
+    /// Microseconds since 1970: the default of the format.
     fn default() -> Self {
         Self { tick: ClockTick::Decimal(6), offset_s: 0 }
     }
 }
 
 impl InterfaceClock {
-    /// As the option if_tsresol says: the top bit chooses powers of two.
+    /// Sets the tick from the option if_tsresol: the top bit selects powers of two.
     pub(crate) fn set_resolution(&mut self, value: u8) {
         self.tick = match value & 0x80 {
             0 => ClockTick::Decimal(value),
@@ -33,12 +33,12 @@ impl InterfaceClock {
         };
     }
 
-    /// As the option if_tsoffset says, in seconds.
+    /// Sets the offset from the option if_tsoffset, in seconds.
     pub(crate) fn set_offset(&mut self, seconds: i64) {
         self.offset_s = seconds;
     }
 
-    /// Nanoseconds since 1970, fractions dropped; `None` outside 64 bits of them.
+    /// Nanoseconds since 1970, with fractions dropped; `None` if they do not fit in 64 bits.
     #[inline]
     pub(crate) fn to_ns(self, ticks: u64) -> Option<u64> {
         match (self.tick, self.offset_s) {
@@ -52,7 +52,7 @@ impl InterfaceClock {
         let ticks = i128::from(ticks);
         let ns = match self.tick {
             ClockTick::Decimal(n @ 0..=9) => ticks * 10i128.pow(9 - u32::from(n)),
-            // 10^20 ticks of any finer unit are more than 64 bits count.
+            // 10^20 ticks of any finer unit exceed 64 bits.
             ClockTick::Decimal(n) => ticks / 10i128.pow((u32::from(n) - 9).min(20)),
             ClockTick::Binary(n) => (ticks * NS_PER_S) >> n.min(126),
         };

@@ -1,4 +1,4 @@
-//! Writes classic pcap with nanosecond times, little endian on every machine.
+//! Writes classic pcap with nanosecond times, little-endian on every machine.
 
 use alloc::vec::Vec;
 
@@ -9,31 +9,31 @@ use crate::limits::MAX_PACKET_LEN;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// Appends to a buffer that the caller empties into a file when it likes.
+/// Appends to a buffer that the caller may write to a file and clear at any time.
 #[derive(Clone, Copy, Debug)]
 pub struct PcapWriter {
     snaplen: u32,
 }
 
 impl PcapWriter {
-    /// Appends the file header. `snaplen` is the most bytes that are kept of a packet; 0 stands
-    /// for the most that readers take, [`MAX_PACKET_LEN`].
+    /// Appends the file header. `snaplen` is the maximum number of bytes kept per packet; 0 means
+    /// the maximum that readers accept, [`MAX_PACKET_LEN`].
     pub fn begin(out: &mut Vec<u8>, link_type: LinkType, snaplen: u32) -> Self {
         let snaplen = effective_snaplen(snaplen);
         out.extend(MAGIC_NANOS.to_le_bytes());
         out.extend(VERSION.0.to_le_bytes());
         out.extend(VERSION.1.to_le_bytes());
-        // Time zone and accuracy, which nobody sets.
+        // Time zone and accuracy, which are always 0 in practice.
         out.extend([0; 8]);
         out.extend(snaplen.to_le_bytes());
         out.extend(u32::from(link_type.0).to_le_bytes());
         Self { snaplen }
     }
 
-    /// Appends a packet, cut to the snap length. `ts_ns` counts from 1970.
+    /// Appends a packet, truncated to the snap length. `ts_ns` counts from 1970.
     ///
     /// # Errors
-    /// [`WriteError`] if the format cannot hold it; nothing is appended then.
+    /// [`WriteError`] if the format cannot represent it; nothing is appended then.
     #[inline]
     pub fn packet(
         &self,
@@ -53,12 +53,12 @@ impl PcapWriter {
     }
 }
 
-/// The snap length that is written for "all": readers do not know 0 in classic pcap.
+/// The snap length to write; 0 ("all") becomes the maximum, because classic pcap has no 0.
 pub(crate) fn effective_snaplen(snaplen: u32) -> u32 {
     if snaplen == 0 { MAX_PACKET_LEN } else { snaplen.min(MAX_PACKET_LEN) }
 }
 
-/// What of `data` is written.
+/// The part of `data` to write.
 #[inline]
 pub(crate) fn cut(data: &[u8], original: u32, snaplen: u32) -> Result<&[u8], WriteError> {
     let captured = data.len();

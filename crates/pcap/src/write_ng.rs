@@ -1,4 +1,4 @@
-//! Writes pcapng: one section, little endian, times in nanoseconds.
+//! Writes pcapng: one section, little-endian, with times in nanoseconds.
 
 use alloc::vec::Vec;
 
@@ -23,7 +23,7 @@ const ISB_OSDROP: u16 = 7;
 /// Ticks of 10^-9 s.
 const TSRESOL_NANOSECONDS: u8 = 9;
 
-/// What made the capture; empty texts are left out.
+/// The origin of a capture; empty texts are left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SectionInfo<'a> {
     /// The machine.
@@ -32,58 +32,58 @@ pub struct SectionInfo<'a> {
     pub os: &'a str,
     /// The program.
     pub application: &'a str,
-    /// Anything else, such as the command line.
+    /// Any other text, such as the command line.
     pub comment: &'a str,
 }
 
-/// An interface to be described; empty texts are left out.
+/// An interface to describe; empty texts are left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InterfaceInfo<'a> {
     /// Its name, such as `netmap:eth0`.
     pub name: &'a str,
-    /// What it is.
+    /// A description of it.
     pub description: &'a str,
-    /// The device behind it.
+    /// The underlying device.
     pub hardware: &'a str,
-    /// Kind of its packets.
+    /// The link type of its packets.
     pub link_type: LinkType,
-    /// Most bytes kept of a packet; 0 stands for the most that readers take.
+    /// Maximum number of bytes kept per packet; 0 means the maximum that readers accept.
     pub snaplen: u32,
 }
 
-/// An interface as this writer numbers them.
+/// The index of an interface in this writer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct InterfaceId(pub u32);
 
-/// A packet to be written; `None` and empty texts are left out.
+/// A packet to write; `None` and empty texts are left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PacketRecord<'a> {
-    /// Where it was captured.
+    /// The interface that captured it.
     pub interface: InterfaceId,
-    /// When, in nanoseconds since 1970.
+    /// The time in nanoseconds since 1970.
     pub ts_ns: u64,
-    /// Its length in bytes.
+    /// Its original length in bytes.
     pub orig_len: u32,
-    /// Its bytes, as far as they were captured.
+    /// Its captured bytes.
     pub data: &'a [u8],
-    /// Which way it went.
+    /// Its direction at the interface.
     pub direction: Option<PcapDirection>,
-    /// Packets lost by the capture since the one before.
+    /// Packets that the capture lost since the previous one.
     pub drop_count: Option<u64>,
     /// A number that links captures of the same packet at several interfaces.
     pub packet_id: Option<u64>,
-    /// The queue of the interface that it came through.
+    /// The queue of the interface that the packet used.
     pub queue: Option<u32>,
-    /// What became of it.
+    /// The verdict on the packet.
     pub verdict: Option<TcVerdict>,
-    /// Text for the reader, such as why it was dropped.
+    /// Text for the reader, such as why the packet was dropped.
     pub comment: &'a str,
 }
 
 /// Counters of an interface; `None` is left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InterfaceStats {
-    /// Whose they are.
+    /// The interface that they belong to.
     pub interface: InterfaceId,
     /// When they were read, in nanoseconds since 1970.
     pub ts_ns: u64,
@@ -93,13 +93,13 @@ pub struct InterfaceStats {
     pub end_ns: Option<u64>,
     /// Packets that the interface received.
     pub received: Option<u64>,
-    /// Packets that the interface dropped for lack of room.
+    /// Packets that the interface dropped for lack of buffers.
     pub dropped: Option<u64>,
     /// Packets that the operating system dropped.
     pub os_dropped: Option<u64>,
 }
 
-/// Appends to a buffer that the caller empties into a file when it likes.
+/// Appends to a buffer that the caller may write to a file and clear at any time.
 ///
 /// ```
 /// use slipring_pcap::*;
@@ -153,7 +153,7 @@ impl PcapngWriter {
         Ok(Self { snaplens: Vec::new() })
     }
 
-    /// Appends the description of an interface; packets refer to the id.
+    /// Appends the description of an interface; packets refer to the returned id.
     ///
     /// # Errors
     /// [`WriteError::OptionTooLong`] for a text beyond 65,535 bytes; nothing is appended then.
@@ -178,10 +178,10 @@ impl PcapngWriter {
         Ok(id)
     }
 
-    /// Appends a packet, cut to the snap length of its interface.
+    /// Appends a packet, truncated to the snap length of its interface.
     ///
     /// # Errors
-    /// [`WriteError`] if the format cannot hold it; nothing is appended then.
+    /// [`WriteError`] if the format cannot represent it; nothing is appended then.
     #[inline]
     pub fn packet(&self, out: &mut Vec<u8>, record: &PacketRecord<'_>) -> Result<(), WriteError> {
         let snaplen = self.snaplen(record.interface)?;
@@ -195,7 +195,7 @@ impl PcapngWriter {
         })
     }
 
-    /// Appends counters of an interface, usually last.
+    /// Appends the counters of an interface, usually at the end.
     ///
     /// # Errors
     /// [`WriteError::UnknownInterface`] if it was not described; nothing is appended then.
@@ -248,7 +248,7 @@ impl PacketRecord<'_> {
     }
 }
 
-/// Appends a block around what `body` appends, or nothing if that fails.
+/// Appends a block around what `body` appends, or nothing if `body` fails.
 #[inline]
 fn block(
     out: &mut Vec<u8>,
@@ -274,17 +274,17 @@ fn words<const N: usize>(out: &mut Vec<u8>, words: [u32; N]) {
     }
 }
 
-/// Times are written with the high word first, in either byte order.
+/// Splits a time into words, the high one first in either byte order.
 fn halves(ts_ns: u64) -> [u32; 2] {
     [(ts_ns >> 32) as u32, ts_ns as u32]
 }
 
-/// Pads to four bytes after `len` of them.
+/// Pads `len` bytes to a multiple of four.
 fn pad(out: &mut Vec<u8>, len: usize) {
     out.extend_from_slice(&[0; 3][..len.next_multiple_of(4) - len]);
 }
 
-/// Options as they are appended; the end mark is written only after at least one.
+/// Appends options; writes the end mark only if there is at least one option.
 struct OptionList<'o> {
     out: &'o mut Vec<u8>,
     is_empty: bool,

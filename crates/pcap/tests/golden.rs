@@ -11,7 +11,7 @@ fn read(file: &[u8]) -> Result<Vec<CapturedPacket<'_>>, PcapError> {
     PcapFileReader::new(file).collect()
 }
 
-/// Words in one byte order.
+/// Words in big-endian order.
 fn big(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
@@ -67,8 +67,8 @@ fn the_link_type_word_may_tell_of_a_frame_check_sequence() {
     assert_eq!(reader.interfaces()[0].fcs_len, Some(4));
 }
 
-/// A section with an interface of microseconds (the default) and one of 2^-10 s from 100 s on,
-/// a block of an unknown type, and a packet of each kind.
+/// A section with an interface in microseconds (the default) and one in 2^-10 s with an offset of
+/// 100 s, a block of an unknown type, and a packet of each kind.
 fn sections(is_big: bool) -> Vec<u8> {
     let order = if is_big { big } else { little };
     let mut file = order(&[0x0a0d_0d0a, 28, 0x1a2b_3c4d]);
@@ -101,7 +101,7 @@ fn sections(is_big: bool) -> Vec<u8> {
     file.extend(if is_big { big(&[0, 3]) } else { little(&[3, 0]) });
     file.extend(order(&[0, 60]));
 
-    // Simple: 9 bytes of which the first interface keeps 5.
+    // Simple: 9 bytes, of which the first interface keeps 5.
     file.extend(order(&[3, 24, 9]));
     file.extend(b"hello\0\0\0");
     file.extend(order(&[24]));
@@ -145,7 +145,7 @@ fn a_new_section_brings_its_own_byte_order_and_interfaces() {
     assert_eq!(reader.by_ref().count(), 9);
     assert_eq!(reader.interfaces().len(), 2);
 
-    // Without a description of its own the second section has no interface.
+    // Without its own description, the second section has no interface.
     let first = sections(false);
     let offset = first.len() as u64 + 28;
     let file = [&first[..], &first[..28], &first[124..184]].concat();

@@ -1,4 +1,4 @@
-//! Each way in which a file can lie, and the message that says so.
+//! Each way in which a file can be invalid, and its error message.
 
 #![allow(clippy::unwrap_used)]
 
@@ -196,7 +196,7 @@ fn interfaces_are_limited_in_number() {
     assert_eq!(message(&file), "byte 81948: more than 4096 interfaces in one section");
 }
 
-/// A gigabyte of unknown block neither asks for a gigabyte of buffer nor is taken for an end.
+/// An unknown block of a gigabyte neither requires a buffer of that size nor counts as the end.
 #[test]
 fn a_huge_unknown_block_is_skipped_in_pieces() {
     let mut decoder = Decoder::new();

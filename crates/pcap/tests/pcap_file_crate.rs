@@ -1,7 +1,7 @@
-//! The crate `pcap-file` as a second opinion, both ways.
+//! Cross-checks with the crate `pcap-file`, in both directions.
 //!
-//! It writes pcapng times in nanoseconds whatever the interface says, so the resolution option is
-//! given by hand there.
+//! It writes pcapng times in nanoseconds whatever the interface specifies, so the test adds the
+//! resolution option explicitly.
 
 #![allow(clippy::unwrap_used)]
 
@@ -127,7 +127,7 @@ proptest! {
             };
             writer.write_pcapng_block(packet).unwrap();
         }
-        // The trap: without the option the same ticks mean microseconds.
+        // Without the option, the same ticks mean microseconds.
         let unit = if resolution { 1 } else { 1000 };
         let fits = |(ts, ..): &Drawn| ts.checked_mul(unit).is_some();
         if packets.iter().all(fits) {

@@ -1,4 +1,4 @@
-//! What is written is read again, in one piece or in many.
+//! Written files are read again, in one part or in many.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ use slipring_pcap::{
     PcapWriter, PcapngWriter, SectionInfo, WriteError,
 };
 
-/// A packet as a test draws it.
+/// A randomly generated packet.
 #[derive(Clone, Debug)]
 struct Drawn {
     interface: u32,
@@ -96,7 +96,7 @@ fn write_classic(packets: &[Drawn]) -> Vec<u8> {
     file
 }
 
-/// Feeds a file in pieces; calls `each` for every packet.
+/// Feeds a file in parts; calls `each` for every packet.
 fn decode_in_pieces(
     file: &[u8],
     piece: usize,
@@ -171,7 +171,7 @@ proptest! {
         prop_assert_eq!(pieces, whole);
     }
 
-    /// A file that ends early is noticed wherever that is, unless it is between two records.
+    /// A truncated file is detected, unless it ends between two records.
     #[test]
     fn every_truncation_is_noticed(
         packets in prop::collection::vec(drawn(), 1..5), at in 0usize..2000, ng: bool,
@@ -185,7 +185,7 @@ proptest! {
                 prop_assert!(have < need && *offset <= at as u64);
             }
             Some(Err(other)) => prop_assert!(false, "{other}"),
-            // Between two records: a longer file has a record starting right here.
+            // Between two records: in a longer file, a record starts exactly here.
             _ => {
                 let mut longer = file[..at].to_vec();
                 longer.push(file[at]);
@@ -200,7 +200,7 @@ proptest! {
         prop_assert!(count <= packets.len());
     }
 
-    /// Whatever a file holds, the decoder ends with packets and at most one error.
+    /// For any file contents, the decoder ends with packets and at most one error.
     #[test]
     fn broken_files_do_no_harm(
         packets in prop::collection::vec(drawn(), 1..5), ng: bool, piece in 1usize..200,

@@ -1,4 +1,4 @@
-//! `slipring bridge`: joins two ports, or a NIC and the host's stack.
+//! `slipring bridge`: joins two ports, or a NIC and the host's network stack.
 
 pub(crate) mod engine;
 
@@ -27,11 +27,11 @@ use slipring_datapath::workers::{WorkerTask, Workers};
 pub(crate) const VERB: Verb =
     Verb { name: "bridge", classic: &[CLASSIC], command, plan, no_metrics: None };
 
-/// netmap's bridge: 1 for any failure.
+/// netmap's bridge exits with 1 for any failure.
 const CLASSIC: ClassicName =
     ClassicName { name: "bridge", status: |exit| u8::from(exit != Exit::Done) };
 
-/// What was asked for.
+/// The parsed command line.
 struct BridgePlan {
     ports: Vec<PortName>,
     opening: PortOpening,
@@ -171,7 +171,7 @@ impl BridgePlan {
         Ok(Exit::Done)
     }
 
-    /// netmap's bridge says on start whether it can exchange buffers.
+    /// Prints, as netmap's bridge does on start, whether it can exchange buffers.
     fn announce(&self, session: &mut Session<'_>, ports: &mut [Port]) -> Result<(), Failure> {
         if session.reporter.format() != ReportFormat::Text {
             return Ok(());
@@ -183,7 +183,7 @@ impl BridgePlan {
         session.reporter.say("Ready to go")
     }
 
-    /// Deals the queues out among the threads: a frame's two queues are always one thread's.
+    /// Distributes the queues over the threads: both queues of a frame belong to the same thread.
     fn tasks(&self, ports: Vec<Port>) -> Vec<WorkerTask> {
         let most = ports.iter().map(|port| port.queues.len() as u32).min().unwrap_or(1);
         let threads = self.threads.min(most).max(1) as usize;
@@ -204,9 +204,10 @@ impl BridgePlan {
     }
 }
 
-/// Frames pass at least one way; the user learns where they do not pass the other one.
+/// Checks that frames pass in at least one direction, and warns about a direction in which they do
+/// not.
 fn check_paths(ports: &[Port], session: &mut Session<'_>) -> Result<(), Failure> {
-    // One port alone sends its frames back.
+    // A single port sends its frames back.
     let (left, right) = (&ports[0].info, &ports[ports.len() - 1].info);
     if !port_pair::can_pass(left, right) && !port_pair::can_pass(right, left) {
         return Err(port_pair::no_path(left, right).into());
@@ -222,7 +223,7 @@ fn check_paths(ports: &[Port], session: &mut Session<'_>) -> Result<(), Failure>
     Ok(())
 }
 
-/// An interface that is named twice is meant with its host, as netmap's bridge takes it.
+/// Whether an interface is named twice; netmap's bridge then joins it with its host rings.
 fn is_one_interface(ports: &[PortName]) -> bool {
     let [one, other] = ports else { return false };
     let nic = matches!(one.kind, PortNameKind::Netmap | PortNameKind::Xdp | PortNameKind::Kernel)
@@ -230,14 +231,14 @@ fn is_one_interface(ports: &[PortName]) -> bool {
     nic && one == other && one.rings == RingSelection::All
 }
 
-/// One port alone is joined to the host's side of its interface.
+/// Joins a single port to the host rings of its interface.
 fn complete(mut ports: Vec<PortName>, turn_back: bool) -> Result<Vec<PortName>, Failure> {
     match (ports.len(), turn_back) {
         (1, true) | (2, false) => Ok(ports),
         (1, false) => {
             let mut host = ports[0].clone();
             host.rings = RingSelection::Host;
-            // The host's way first, so that no frame of the host is lost in between.
+            // The host rings come last, so that no frame of the host is lost in between.
             ports.push(host);
             Ok(ports)
         }
@@ -245,7 +246,7 @@ fn complete(mut ports: Vec<PortName>, turn_back: bool) -> Result<Vec<PortName>, 
     }
 }
 
-/// The number of ports does not fit.
+/// The error for a wrong number of ports.
 fn wrong_ports(count: usize, turn_back: bool) -> Diagnostic {
     let (code, summary, cause, help) = match (count, turn_back) {
         (0, _) => (
@@ -275,7 +276,7 @@ fn sample(meter: &PortMeter) -> ReportSample<NoExtra> {
         elapsed: meter.elapsed(),
         ports: meter.reports(),
         in_flight: meter.in_flight(),
-        // A frame leaves once, whether its bytes are copied or its buffer is exchanged.
+        // A frame leaves only once, whether its bytes are copied or its buffer is exchanged.
         copies: 0,
         extra: NoExtra {},
     }

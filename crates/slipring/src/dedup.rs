@@ -1,4 +1,4 @@
-//! `slipring dedup`: passes frames from one port to another, each only once.
+//! `slipring dedup`: forwards frames from one port to another, each only once.
 
 mod engine;
 mod flags;
@@ -29,11 +29,11 @@ use slipring_datapath::workers::{WorkerTask, Workers};
 pub(crate) const VERB: Verb =
     Verb { name: "dedup", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
-/// netmap's dedup: 1 for any failure.
+/// netmap's dedup exits with 1 for any failure.
 const CLASSIC: ClassicName =
     ClassicName { name: "dedup", status: |exit| u8::from(exit != Exit::Done) };
 
-/// What was asked for.
+/// The parsed command line.
 struct DedupPlan {
     ports: [PortName; 2],
     opening: PortOpening,
@@ -86,7 +86,7 @@ impl DedupPlan {
         self.check_expectations(session, &figures)
     }
 
-    /// The window, keyed by the process's own randomness.
+    /// Creates the window, keyed with random words of this process.
     fn window(&self) -> Result<Dedup, Failure> {
         let window = Dedup::new(self.limits, engine::secret()).map_err(|error| {
             Diagnostic::new(codes::SR0003, "the window makes no sense")

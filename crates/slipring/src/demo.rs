@@ -1,12 +1,12 @@
-//! `slipring demo`: two networks, an emulated link between them, and real traffic of real programs.
+//! `slipring demo`: two networks, an emulated link between them, and traffic of real programs.
 //!
 //! ```text
 //!   namespace "left"            the program's own             namespace "right"
 //!   10.77.0.1  eth0 ===veth=== left -[xdp]-link-[xdp]- right ===veth=== eth0  10.77.0.2
 //!   10.77.0.1  left -------------[tap]-link-[tap]------------- right  10.77.0.2   (no root)
 //! ```
-//! Nothing has a name that outlives the program: namespaces are held by descriptors, links vanish
-//! with their namespaces, programs that it starts are killed by the kernel when it ends.
+//! Nothing outlives the process: descriptors hold the namespaces, links vanish with their
+//! namespaces, and the kernel kills the child programs when the process ends.
 
 mod builtin_probes;
 mod probes;
@@ -44,14 +44,14 @@ pub(crate) const VERB: Verb = Verb {
     no_metrics: Some("ends after its transfers"),
 };
 
-/// How often figures are shown.
+/// Interval between reports.
 const REPORT_PERIOD: Duration = Duration::from_secs(1);
-/// The link, each way: its rate on the wire, its delay, and the bytes that may wait for it, which
-/// is what one TCP needs to fill it.
+/// The link in each direction: its rate on the wire, its delay, and the size of its queue, which is
+/// what one TCP connection needs to fill the link.
 const RATE_BPS: u64 = 10_000_000;
 const DELAY_NS: u64 = 20_000_000;
 const QUEUE_BYTES: u64 = 64_000;
-/// The same in every run.
+/// The same seed in every run.
 const SEED: u64 = 1;
 
 const EXAMPLES: &str = "\
@@ -97,7 +97,7 @@ fn run(
     duration: Duration,
     session: &mut Session<'_>,
 ) -> Result<Exit, Failure> {
-    // Before anything else: a process with threads cannot change its user namespace.
+    // This comes first: a process with threads cannot change its user namespace.
     let ground = sandbox::become_private()?;
     let signals = Signals::install()?;
     let (site, ports) = DemoSandbox::build(ground, wanted)?;
@@ -121,7 +121,7 @@ fn run(
     demo.verdict(&signals)
 }
 
-/// The same link both ways.
+/// The same link in both directions.
 fn links() -> NetworkSpec {
     let link = |name: &str| LinkSpec {
         rate: RateSpec::Constant { bps: RATE_BPS },
@@ -151,7 +151,7 @@ struct DemoRun {
 }
 
 impl DemoRun {
-    /// Sends traffic through, one witness after the other.
+    /// Sends traffic through, one probe after the other.
     fn run_probes(
         &mut self,
         site: &DemoSandbox,
@@ -173,7 +173,7 @@ impl DemoRun {
         narrate(session, script::tcp(self.findings.tcp.as_ref()))
     }
 
-    /// Runs one witness in a thread of its own and shows figures meanwhile.
+    /// Runs one probe in its own thread and reports meanwhile.
     fn run_probe<T: Send + 'static>(
         &mut self,
         signals: &Signals,
@@ -207,7 +207,7 @@ impl DemoRun {
         ReportSample { elapsed, ports, in_flight, copies, extra }
     }
 
-    /// Whether all that was to be seen was seen, unless the user ended it early.
+    /// Whether every probe succeeded, unless the user ended the demo early.
     fn verdict(&self, signals: &Signals) -> Result<Exit, Failure> {
         let silent = match &self.findings {
             _ if signals.stopping() => return Ok(Exit::Done),
@@ -223,7 +223,7 @@ impl DemoRun {
     }
 }
 
-/// Tells the story, which is for people only.
+/// Prints the narration, in text format only.
 fn narrate(session: &mut Session<'_>, text: impl Into<String>) -> Result<(), Failure> {
     match session.reporter.format() {
         ReportFormat::Text => session.reporter.raw(format!("{}\n", text.into()).as_bytes()),

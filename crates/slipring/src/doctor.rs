@@ -1,11 +1,11 @@
-//! `slipring doctor`: what this machine can do for slipring, and what would make it do more.
+//! `slipring doctor`: what this machine can do for slipring, and how to make it do more.
 //!
-//! Facts are read from `/proc`, `/sys` and netlink. What cannot be known without trying is tried
-//! on things that nobody else sees: a socket that is bound to nothing, a program that is attached
-//! to nothing, a pair of links in a network namespace that vanishes with the trial.
+//! Facts are read from `/proc`, `/sys` and netlink. Facts that need a trial are tried on objects
+//! that no other process can see: an unbound socket, a program that is not attached, a pair of
+//! links in a network namespace that vanishes with the trial.
 //!
-//! A *warning* is something that costs speed or a feature. A *failure* keeps slipring, or the port
-//! that was asked about, from working here.
+//! A *warning* costs speed or a feature. A *failure* keeps slipring, or the requested port, from
+//! working here.
 
 mod machine;
 mod moderation;
@@ -78,7 +78,7 @@ fn examine(port: Option<&PortName>, run_dir: &Path) -> Vec<Finding> {
         };
         findings.extend(kinds::examine(port, &context));
     }
-    // Last, as it may move this process into a namespace of its own.
+    // This check comes last, since it may move this process into another namespace.
     findings.push(privilege::user_namespaces(&privileges));
     findings
 }

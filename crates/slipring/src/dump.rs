@@ -1,5 +1,5 @@
-//! `slipring dump`: tcpdump on any port. The work is `slipring-dump`'s; here it learns what
-//! `slipring ports` knows.
+//! `slipring dump`: tcpdump on any port. `slipring-dump` does the work; this module lists the
+//! ports.
 
 use std::path::Path;
 
@@ -17,8 +17,8 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     slipring_dump::plan(matches, interfaces)
 }
 
-/// What can be captured from here: interfaces, and the ports that programs have bound at the daemon of
-/// this run directory, by a monitor.
+/// Returns what can be captured here: interfaces, and the ports that programs have bound at the
+/// daemon of this run directory, each through a monitor port.
 pub(crate) fn interfaces(run_dir: &Path) -> Vec<DumpInterface> {
     let rows = ports::list().unwrap_or_default();
     let interfaces = rows.iter().filter(|row| !row.modes.is_empty()).map(interface);

@@ -1,5 +1,5 @@
-//! `slipring extcap`: Wireshark's way to slipring's ports. The work is `slipring-dump`'s; here it
-//! learns what there is.
+//! `slipring extcap`: Wireshark's access to slipring's ports. `slipring-dump` does the work; this
+//! module lists the ports.
 
 use clap::ArgMatches;
 use slipring_cli::{Failure, Job, Verb};

@@ -1,14 +1,14 @@
-//! `slipring gen`: sends and receives packets, and says exactly what became of them. pkt-gen's
-//! flags and words under pkt-gen's name.
+//! `slipring gen`: sends and receives packets, and reports exactly what became of them. Under
+//! pkt-gen's name, it takes pkt-gen's flags and prints pkt-gen's texts.
 //!
 //! ```text
 //!   tx    source -> schedule -> tx ring -> port            send.rs
 //!   rx    port -> rx ring -> tracker, histogram            receive.rs
-//!   ping  both, pong turns frames round                    ping.rs
-//!         threads -> progress, ears -> board -> reports    board.rs
+//!   ping  both, pong sends frames back                     ping.rs
+//!         threads -> progress, rx stats -> reports         shared_stats.rs
 //! ```
 //!
-//! Not for connections: there is no TCP here that listens.
+//! Not for connections: there is no listening TCP here.
 
 mod classic;
 mod dump;
@@ -46,7 +46,7 @@ use slipring_datapath::workers::Workers;
 pub(crate) const VERB: Verb =
     Verb { name: "gen", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
-/// pkt-gen: 255 for usage, 1 for what fails later.
+/// pkt-gen exits with 255 for usage, 1 for later failures.
 const CLASSIC: ClassicName = ClassicName {
     name: "pkt-gen",
     status: |exit| match exit {
@@ -102,7 +102,7 @@ impl GenPlan {
         self.check_expectations(&board)
     }
 
-    /// Holds what was reached against what was expected.
+    /// Compares the result with the expectations.
     fn check_expectations(&self, board: &SharedGenStats) -> Result<Exit, Failure> {
         let unmet = self.expectations.unmet(&board.total(true).outcome());
         if unmet.is_empty() {
@@ -114,7 +114,7 @@ impl GenPlan {
     }
 }
 
-/// Reports, in our words or in pkt-gen's.
+/// Prints reports, in our format or in pkt-gen's.
 struct GenOutput<'r, 's, 'p> {
     plan: &'r GenPlan,
     session: &'s mut Session<'p>,
@@ -127,7 +127,7 @@ impl<'r, 's, 'p> GenOutput<'r, 's, 'p> {
         Self { plan, session, rate_deviation }
     }
 
-    /// Whether to speak as pkt-gen does; JSON is the same under every name.
+    /// Whether to print pkt-gen's texts; JSON is the same under every name.
     fn is_classic(&self) -> bool {
         self.session.classic.is_some() && self.session.reporter.format() == ReportFormat::Text
     }
@@ -188,7 +188,7 @@ impl<'r, 's, 'p> GenOutput<'r, 's, 'p> {
         self.session.reporter.end(&sample, text)
     }
 
-    /// Says what pkt-gen never did, beside its words: what was lost, and how late frames were.
+    /// Prints what pkt-gen never reported, in addition to its texts: losses and latencies.
     fn print_losses(&mut self, figures: &GenFigures, ports: &[PortReport]) -> Result<(), Failure> {
         let heard = figures.received.as_ref().map(|heard| report::receive_summary(figures, heard));
         let text = heard.unwrap_or_default() + &report::drops(ports);

@@ -29,18 +29,18 @@ use slipring_datapath::workers::Workers;
 pub(crate) const VERB: Verb =
     Verb { name: "lb", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
-/// netmap's lb: 1 for any failure (it said 0 for a wrong flag).
+/// netmap's lb exits with 1 for any failure (it gave 0 for a wrong flag).
 const CLASSIC: ClassicName =
     ClassicName { name: "lb", status: |exit| u8::from(exit != Exit::Done) };
 
-/// What was asked for.
+/// The parsed command line.
 struct LbPlan {
     input: PortName,
     groups: Vec<OutputGroup>,
     opening: PortOpening,
     settings: LbSettings,
     link_wait: Duration,
-    /// Classic JSON: how often to stdout, and to the system log.
+    /// Classic JSON: reporting periods for stdout and for the system log.
     to_stdout: Option<Duration>,
     to_syslog: Option<Duration>,
     period: Option<Duration>,
@@ -83,12 +83,12 @@ impl LbPlan {
         Ok(Exit::Done)
     }
 
-    /// The input, and then the outputs.
+    /// Returns the input, followed by the outputs.
     fn names(&self) -> Vec<PortName> {
         std::iter::once(&self.input).chain(outputs(&self.groups)).cloned().collect()
     }
 
-    /// How often something is reported, whatever it is.
+    /// Returns the shortest reporting period.
     fn tick(&self) -> Option<Duration> {
         self.period.into_iter().chain(self.to_stdout).chain(self.to_syslog).min()
     }
@@ -113,7 +113,7 @@ impl LbPlan {
         }
     }
 
-    /// Whether stdout belongs to the classic program's lines.
+    /// Whether stdout is used for the classic program's lines.
     fn is_classic_text(&self, session: &Session<'_>) -> bool {
         self.to_stdout.is_some() && session.reporter.format() == ReportFormat::Text
     }

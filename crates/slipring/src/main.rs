@@ -1,4 +1,4 @@
-//! netmap for stock Linux: one binary, every program.
+//! netmap for stock Linux: one binary for every program.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

@@ -1,14 +1,14 @@
-//! What the programs that join two ports ask about them.
+//! Checks of programs that join two ports.
 
 use slipring_cli::{Diagnostic, codes};
 use slipring_port::{Port, PortInfo};
 
-/// Whether frames can go from the one port to the other.
+/// Whether frames can go from one port to the other.
 pub(crate) fn can_pass(from: &PortInfo, to: &PortInfo) -> bool {
     from.caps.rx && to.caps.tx
 }
 
-/// The one port does not send what the other one receives.
+/// The error for two ports between which no frame can pass.
 pub(crate) fn no_path(left: &PortInfo, right: &PortInfo) -> Diagnostic {
     let summary = format!("no frame can pass between {} and {}", left.name, right.name);
     Diagnostic::new(codes::SR0002, summary)

@@ -1,6 +1,7 @@
-//! `slipring ports`: what can be opened in this network namespace, how well, and who holds it.
+//! `slipring ports`: lists what can be opened in this network namespace, the best mode for each,
+//! and the processes that use it.
 //!
-//! Everything is asked; nothing is attached, opened or changed.
+//! It only queries: nothing is attached, opened or changed.
 
 mod features;
 mod message;
@@ -60,7 +61,7 @@ fn run(names_only: bool, session: &mut Session<'_>) -> Result<Exit, Failure> {
         true => rows.iter().map(|row| row.port.clone()).collect::<Vec<_>>().join("\n"),
         false => table(&rows),
     };
-    // A list of nothing is no line, rather than an empty one.
+    // An empty list prints nothing, rather than an empty line.
     if !(text.is_empty() && session.reporter.format() == slipring_cli::ReportFormat::Text) {
         session.reporter.document(&serde_json::json!({ "interfaces": rows }), text)?;
     }
@@ -70,39 +71,39 @@ fn run(names_only: bool, session: &mut Session<'_>) -> Result<Exit, Failure> {
 /// One interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct InterfaceRow {
-    /// The name to open it by.
+    /// The name to open it with.
     pub(crate) port: String,
-    /// Its own name.
+    /// The name of the interface.
     pub(crate) interface: String,
     /// `veth`, `tun`, …; empty for hardware.
     pub(crate) link_kind: String,
-    /// Its driver, where it says.
+    /// Its driver, if it reports one.
     pub(crate) driver: String,
     /// Whether it is up.
     pub(crate) up: bool,
-    /// In bytes.
+    /// MTU in bytes.
     pub(crate) mtu: u32,
-    /// Queues that receive.
+    /// Number of receive queues.
     pub(crate) rx_queues: u32,
-    /// Queues that send.
+    /// Number of transmit queues.
     pub(crate) tx_queues: u32,
-    /// Ways into it, best first; none where it has no Ethernet frames.
+    /// Modes that can open it, best first; empty if it has no Ethernet frames.
     pub(crate) modes: Vec<InterfaceMode>,
-    /// Whether frames of several buffers pass natively; `null` where the kernel cannot be asked.
+    /// Whether multi-buffer frames pass natively; `null` if the kernel cannot be asked.
     pub(crate) multi_buffer: Option<bool>,
-    /// Whether a default route leads out of it.
+    /// Whether a default route uses it.
     pub(crate) default_route: bool,
-    /// Who holds it.
+    /// Processes that hold it.
     pub(crate) owners: Vec<InterfaceOwner>,
 }
 
-/// Every interface of this network namespace, as it is now.
+/// Returns every interface of this network namespace, in its present state.
 pub(crate) fn list() -> io::Result<Vec<InterfaceRow>> {
     let links = Netlink::open()?.links()?;
     let features = features::all().unwrap_or_default();
     let owners = owners::all();
     let row = |link: &NetlinkLink| {
-        // An interface may have gone since it was listed.
+        // An interface may have vanished since it was listed.
         let iface = Iface::find(&link.name).ok()?;
         let features = features.get(&link.index).copied();
         Some(InterfaceRow {
@@ -123,7 +124,7 @@ pub(crate) fn list() -> io::Result<Vec<InterfaceRow>> {
     Ok(links.iter().filter_map(row).collect())
 }
 
-/// `netmap:IF`, with what would start a suffix written twice.
+/// Returns `netmap:IF`, with characters that would start a suffix doubled.
 pub(crate) fn port_name(interface: &str) -> String {
     let mut name = String::from("netmap:");
     for c in interface.chars() {
@@ -134,7 +135,7 @@ pub(crate) fn port_name(interface: &str) -> String {
 
 const TABLE_HEADINGS: [&str; 7] = ["PORT", "DRIVER", "STATE", "MTU", "QUEUES", "BEST MODE", "NOTE"];
 
-/// Columns as wide as their widest cell, the last one ragged.
+/// Formats the table: columns are as wide as their widest cell, the last one ragged.
 fn table(rows: &[InterfaceRow]) -> String {
     let mut lines = vec![TABLE_HEADINGS.map(str::to_owned)];
     lines.extend(rows.iter().map(cells));

@@ -1,16 +1,16 @@
-//! `slipring replay`: sends a capture with its own timing, and says how well that was kept.
+//! `slipring replay`: sends a capture with its own timing, and reports how accurately. Takes
 //! nmreplay's flags under nmreplay's name.
 //!
 //! ```text
-//!   capture -> pace (when each frame is to go) -> network (what the link does) -> port
+//!   capture -> pace (when each frame is due) -> network (effects of the link) -> port
 //! ```
 //!
-//! The schedule is known ahead of time, so the same engine that emulates links decides some
-//! milliseconds ahead what happens to each frame, and the loop that sends has only to be on time.
-//! With `--virtual` the frames go to a capture instead of a port, stamped with the times at which
-//! they were to leave: the proof of the timing, without a port or a privilege.
+//! The schedule is known ahead of time. So the engine that emulates links decides some milliseconds
+//! ahead what happens to each frame, and the sending loop only has to be on time. With `--virtual`
+//! the frames go to a capture instead of a port, with the times at which they were due: this proves
+//! the timing, without a port or a privilege.
 //!
-//! Not for: making up frames (`slipring gen`) or waiting for answers.
+//! Not for: generating frames (`slipring gen`) or waiting for answers.
 
 mod flags;
 mod pace;
@@ -43,24 +43,24 @@ use slipring_emulation::{
 pub(crate) const VERB: Verb =
     Verb { name: "replay", classic: &[CLASSIC], command: flags::command, plan, no_metrics: None };
 
-/// nmreplay: 1 for any failure.
+/// nmreplay exits with 1 for any failure.
 const CLASSIC: ClassicName =
     ClassicName { name: "nmreplay", status: |exit| u8::from(exit != Exit::Done) };
 
-/// What was asked for.
+/// The parsed command line.
 struct ReplayPlan {
     file: String,
     target: ReplayTarget,
-    /// When to end; none: with the capture.
+    /// When to end; `None` means at the end of the capture.
     duration: Option<Duration>,
-    /// How often the capture is sent; `None` where nothing was said.
+    /// How often the capture is sent; `None` if the flag is missing.
     loops: Option<u64>,
     pacing: PacingMode,
-    /// The link, whose first direction the frames take.
+    /// The link; the frames take its first direction.
     links: EmulationPlan,
 }
 
-/// Where frames go.
+/// Destination of the frames.
 enum ReplayTarget {
     /// A capture.
     Capture(String),
@@ -72,9 +72,9 @@ struct ReplayPort {
     name: PortName,
     opening: PortOpening,
     link_wait: Duration,
-    /// The processor that the sending thread is bound to.
+    /// The CPU that the sending thread is bound to.
     cpu: Option<u32>,
-    /// At most between two syncs.
+    /// Limit between two syncs.
     burst: BurstLimit,
     period: Option<Duration>,
 }
@@ -92,7 +92,7 @@ impl ReplayPlan {
             error.with_help("name it: slipring replay -f trace.pcap -i netmap:eth0")
         })?;
         let target = target(matches, file)?;
-        // The clock of the links is the capture's, whatever sends the frames then.
+        // The links run on the capture's clock, whatever sends the frames afterwards.
         let output = match &target {
             ReplayTarget::Capture(path) => {
                 refuse_ports_flags(matches)?;
@@ -134,7 +134,7 @@ impl ReplayPlan {
         }
     }
 
-    /// How often the capture is sent; `None` is for ever. nmreplay knew no end.
+    /// Returns how often the capture is sent; `None` means forever. nmreplay never ends.
     fn passes(&self, session: &mut Session<'_>) -> Result<Option<u64>, Failure> {
         match (self.loops, session.classic) {
             (Some(0), _)
@@ -153,7 +153,7 @@ impl ReplayPlan {
         }
     }
 
-    /// The capture in its own time, and how its frames are paced.
+    /// Returns the capture with its own times, and the pacing of its frames.
     fn source(
         &self,
         passes: Option<u64>,
@@ -198,7 +198,7 @@ impl ReplayPlan {
         self.report(&done, quiet, session)
     }
 
-    /// With `quiet`, standard output is a capture's: the report is said where errors are.
+    /// Reports the result. With `quiet`, the capture uses stdout, so the report goes to stderr.
     fn report(
         &self,
         done: &VirtualResult,
@@ -227,9 +227,9 @@ impl ReplayPlan {
         Ok(Exit::Done)
     }
 
-    /// There is nothing to be sent.
+    /// Returns an error if there was nothing to send.
     fn refuse_empty(&self, frames: u64, signals: &Signals) -> Result<(), Failure> {
-        // Who ends it before the first frame came through a pipe knows that.
+        // No error if the user ended it before the first frame came through a pipe.
         if frames > 0 || signals.stopping() {
             return Ok(());
         }
@@ -240,7 +240,7 @@ impl ReplayPlan {
     }
 }
 
-/// Frames that are late go all the same: the capture is to be sent whole.
+/// Refuses to drop late frames: the whole capture must be sent, even late.
 fn refuse_late_drop(links: &EmulationPlan) -> Result<(), Failure> {
     if links.outputs.late_drop_ns.is_none() {
         return Ok(());

@@ -1,27 +1,27 @@
-//! `slipring run`: a command behind an emulated link.
+//! `slipring run`: runs a command behind an emulated link.
 //!
 //! ```text
 //!   the command's namespace                       the namespace that we were called in
 //!   eth0 100.64.N.2 --[tap]--[emulator]--[tap]-- slipN 100.64.N.1 == nf_tables: masquerade == ...
 //!   eth0 100.64.N.2 --[tap]--[emulator]--[packet]-- TAP of slirp4netns == its sockets ======= ...
 //! ```
-//! The first way is root's where this namespace forwards; the second needs no privilege at all,
-//! nor a setting. Neither changes one: not `ip_forward`, no interface but our own, no table but our
-//! own, no file. Where nothing forwards, root gets the second way, or is told what the first
-//! lacks. Within the command's namespace, which is ours, forwarding is on, so that runs nest, as
+//! Root gets the first variant if this namespace forwards; the second needs no privilege and no
+//! setting. Neither changes any setting here: not `ip_forward`, no interface, table or file except
+//! our own. If nothing forwards, root gets the second variant, or a warning that names what the
+//! first lacks. In the command's namespace, which is ours, forwarding is on, so that runs nest, as
 //! mahimahi's shells do, and each adds its delay.
 //!
-//! # What is left behind
-//! Nothing, on any way out: namespaces and devices are held by descriptors, the translation by a
-//! socket, the command and slirp4netns by the kernel's parent-death signal. When the command ends,
-//! what it left running is ended too. After KILL only the command's own children may live on, in
-//! a namespace without a link.
+//! # Cleanup
+//! Nothing remains, however the run ends: descriptors hold namespaces and devices, a socket holds
+//! the address translation, and the kernel's parent-death signal ends the command and slirp4netns.
+//! When the command ends, its remaining processes are ended too. After KILL, only the command's own
+//! children may survive, in a namespace without a link.
 //!
 //! # Not for
-//! A wall: the command is an ordinary process of this user. It can reach this host's sockets in
-//! the file system, such as a resolver that is asked over D-Bus, around the link. And a
-//! firewall here that drops what is forwarded drops it for the command as well: `--nat user` does
-//! not need forwarding.
+//! Isolation: the command is an ordinary process of this user. It can bypass the link through this
+//! host's sockets in the file system, such as a resolver reached over D-Bus. And a firewall here
+//! that drops forwarded packets drops those of the command as well: `--nat user` does not need
+//! forwarding.
 
 mod addresses;
 mod command;
@@ -57,7 +57,7 @@ use slipring_emulation::{
 
 pub(crate) const VERB: Verb = Verb { name: "run", classic: &[], command, plan, no_metrics: None };
 
-/// What a shell says when there is no such program, and when there is one that it may not execute.
+/// A shell's statuses for a missing program, and for one that it may not execute.
 const STATUS_NOT_FOUND: i32 = 127;
 const STATUS_NOT_EXECUTABLE: i32 = 126;
 
@@ -95,12 +95,12 @@ fn command() -> Command {
     flags::reporting(emulation::links(command))
 }
 
-/// What was asked for.
+/// The parsed command line.
 struct RunPlan {
     links: emulation::EmulationPlan,
     nat_choice: NatChoice,
     report: Option<PathBuf>,
-    /// Not a word but what the command says.
+    /// Whether to print nothing but the command's own output.
     quiet: bool,
     words: Vec<OsString>,
 }
@@ -120,7 +120,7 @@ impl RunPlan {
         let report = matches.get_one::<PathBuf>("report").cloned();
         let quiet = flags::format(matches) == ReportFormat::Text && flags::verbosity(matches) < 0;
         let quiet = quiet && report.is_none();
-        // The ports are ours to make, so the clock is nothing to be asked for.
+        // We create the ports ourselves, so there is no clock to choose.
         let mut links = emulation::EmulationPlan::with_clock(matches, |_| {
             Ok(RunClock::Virtual(CapturePairs::default()))
         })?;
@@ -143,7 +143,7 @@ impl RunPlan {
             return Ok(exit);
         }
         match &self.report {
-            // stdout is the command's.
+            // stdout belongs to the command.
             None => session.reporter.redirect(Box::new(io::stderr())),
             Some(path) => session.reporter.redirect(Box::new(create(path)?)),
         }
@@ -158,11 +158,11 @@ impl RunPlan {
         }
         let status = self.run_command(&site, ports, place, &mut forwarded, session)?;
         drop(site);
-        // Everything is reported and taken down: what is left to tell is the command's status.
+        // Everything is reported and cleaned up; only the command's status is left.
         std::process::exit(status)
     }
 
-    /// From the first frame to the last; the status to end with.
+    /// Runs the command from the first frame to the last; returns the exit status.
     fn run_command(
         &self,
         site: &RunSandbox,
@@ -214,7 +214,7 @@ impl RunPlan {
         }
     }
 
-    /// The command, or the user's shell.
+    /// Returns the command, or the user's shell.
     fn command_to_run(&self, site: &RunSandbox) -> RunCommand {
         let mut words = self.words.iter().cloned();
         let gateway = ("SLIPRING_GATEWAY", site.addresses.gateway.to_string());
@@ -227,8 +227,8 @@ impl RunPlan {
         RunCommand { program, args: words.collect(), env }
     }
 
-    /// Puts the link into a shell's prompt, after those around it. Shells make their prompts when
-    /// they start; bash lets us add to it afterwards.
+    /// Adds the link to a shell's prompt, after those of outer runs. Shells set their prompts when
+    /// they start; bash lets us change it afterwards.
     fn prompt(&self) -> [(&'static str, String); 2] {
         let outer = std::env::var("SLIPRING_PROMPT").unwrap_or_default();
         let mut links: Vec<_> = self
@@ -240,7 +240,7 @@ impl RunPlan {
             .map(|asked| format!("{} {}", asked.rate, asked.delay))
             .collect();
         links.dedup();
-        // What the user typed, such as a file's name, is not for the shell to take apart.
+        // The shell must not expand what the user typed, such as a file name.
         let plain = |c: &char| c.is_ascii_alphanumeric() || " ./,+-:%()".contains(*c);
         let own: String = links.join(", ").chars().filter(plain).collect();
         let prompt = format!("{outer}[{own}] ");
@@ -249,7 +249,7 @@ impl RunPlan {
     }
 }
 
-/// Words why there is no command, and returns the status that a shell has for it.
+/// Reports why the command cannot run, and returns the status that a shell has for it.
 fn not_executed(
     program: &OsStr,
     error: &io::Error,
@@ -266,10 +266,10 @@ fn not_executed(
     Ok(if missing { STATUS_NOT_FOUND } else { STATUS_NOT_EXECUTABLE })
 }
 
-/// Answers for a name server that the command cannot reach.
+/// Relays queries to a name server that the command cannot reach.
 fn relay_names(site: &RunSandbox, server: IpAddr) -> Result<(), Failure> {
     match relay::start(site.addresses.gateway.into(), server) {
-        // Who listens on all addresses answers at this one, too.
+        // A server that listens on all addresses answers at this one, too.
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(()),
         started => {
             started.map_err(|error| setup_failure("ask for names on the command's behalf", &error))
@@ -281,7 +281,7 @@ fn create(path: &Path) -> Result<File, Failure> {
     File::create(path).map_err(|error| Diagnostic::unwritable(path, &error).into())
 }
 
-/// Rings when the task ends, however it does.
+/// Rings the doorbell when the task ends, even by an error.
 fn ring_when_done(task: WorkerTask, bell: Arc<Doorbell>) -> WorkerTask {
     Box::new(move |stop| {
         let result = task(stop);

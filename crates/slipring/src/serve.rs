@@ -1,6 +1,6 @@
 //! `slipring serve`: the web page of running emulators, and their JSON API over HTTP.
 //!
-//! All of it is the web crate's; here are its flags, and the signals that end it.
+//! The web crate does the work; this module has its flags, and the signals that end it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -69,7 +69,7 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
 
 fn run(options: WebOptions, session: &mut Session<'_>) -> Result<Exit, Failure> {
     let signals = Signals::install()?;
-    // Runs of other users are opened by their names.
+    // Control sockets of other users' runs are opened by name.
     Confinement::drop_all().opening_files().listening_on(options.listen.port()).begin(session)?;
     let gateway = WebGateway::open(options)?;
     let url = format!("http://{}/", gateway.address());
@@ -85,7 +85,7 @@ fn run(options: WebOptions, session: &mut Session<'_>) -> Result<Exit, Failure> 
     let counts = gateway.counters();
     let _metrics = metrics::serve(session, move || Ok(counts.text()))?;
     while !signals.stopping() {
-        // Interrupted or not: what was asked is looked at.
+        // Interrupted or not: the stop flag is checked again.
         let _ = poll(&mut [PollFd::from_borrowed_fd(signals.wake_fd(), PollFlags::IN)], None);
         signals.acknowledge();
     }

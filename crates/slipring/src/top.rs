@@ -1,6 +1,6 @@
-//! `slipring top`: shows what a running program does, without asking it anything.
+//! `slipring top`: shows what a running program does, from its shared counters only.
 //!
-//! All of it is the monitor crate's; here are its flags.
+//! The `top` crate does the work; this module has its flags.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -38,14 +38,14 @@ fn command() -> Command {
     flags::run_dir(flags::configuration(flags::reporting(metrics::flag(command))))
 }
 
-/// What was asked for.
+/// The parsed command line.
 struct TopCommand {
     target: Option<String>,
     once: bool,
     period: Duration,
 }
 
-/// One frame beside the common keys.
+/// One sample, in addition to the common keys.
 #[derive(Serialize)]
 struct TopDocument {
     run: TopSample,
@@ -55,12 +55,12 @@ fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let top = TopCommand {
         target: matches.get_one::<String>("target").cloned(),
         once: matches.get_flag("once"),
-        // Without a period there would be nothing to show.
+        // A period of 0 would show nothing, so it means the default.
         period: flags::period_of(matches).unwrap_or(Duration::from_secs(1)),
     };
     Ok(Box::new(move |session| {
         let signals = Signals::install()?;
-        // Runs of other users are opened by their names.
+        // Counters of other users' runs are opened by name.
         Confinement::drop_all().opening_files().begin(session)?;
         let _metrics = top.serve(session)?;
         match session.reporter.format() {
@@ -87,7 +87,7 @@ impl TopCommand {
         Ok(Exit::Done)
     }
 
-    /// An object per period, until a signal or the end of the program.
+    /// Prints an object per period, until a signal or the end of the program.
     fn lines(&self, session: &mut Session<'_>, signals: &Signals) -> Result<Exit, Failure> {
         let mut watch = self.begin(session)?;
         while !signals.stopping() && watch.is_alive() {
@@ -97,7 +97,7 @@ impl TopCommand {
         Ok(Exit::Done)
     }
 
-    /// Shows the watched program's figures to Prometheus as well, where `--metrics` asks for that.
+    /// Serves the watched program's counters to Prometheus as well, if `--metrics` asks for that.
     fn serve(&self, session: &Session<'_>) -> Result<Option<MetricsEndpoint>, Failure> {
         if session.metrics.is_none() {
             return Ok(None);

@@ -1,11 +1,11 @@
-//! `slipring trace`: shows what passes, one line per frame, in tcpdump's manner and language.
+//! `slipring trace`: shows passing frames, one line each, with tcpdump's format and filters.
 //!
-//! Ports are what they are to `slipring dump`: an interface named alone or by `packet:` is only
-//! listened to, so that nothing is taken from it and both directions are seen; a capture is read;
-//! any other port, `netmap:eth0` too, is opened as every command opens it, and what arrives there
-//! is taken.
+//! Ports have the same meaning as for `slipring dump`. An interface named alone or by `packet:` is
+//! only monitored, so that nothing is taken from it and both directions are visible. A capture is
+//! read. Any other port, `netmap:eth0` too, is opened as by every command, and its frames are
+//! taken.
 //!
-//! Not for capturing at full speed: `--capture` of any command writes what passes its ports.
+//! Not for capturing at full speed: `--capture` of any command writes the frames of its ports.
 
 mod show;
 mod source;
@@ -117,12 +117,12 @@ struct TracePlan {
     style: PrintStyle,
 }
 
-/// The command's own keys at the end.
+/// The command's own keys at the end of the run.
 #[derive(Debug, Clone, Serialize)]
 struct TraceReportExtra {
-    /// Frames that the filter let through.
+    /// Frames that matched the filter.
     matched: u64,
-    /// Those of them that one JSON document holds; with `--json` only.
+    /// The matching frames, in one JSON document; with `--json` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     frames: Option<Vec<serde_json::Value>>,
 }
@@ -134,7 +134,7 @@ impl TracePlan {
         for note in source::notes(&self.from, &source) {
             session.reporter.say(note)?;
         }
-        // Frames that go to the standard output leave no room for anything else there.
+        // If frames go to stdout, nothing else may be written there.
         let quiet = self.write.as_deref() == Some("-");
         if !quiet {
             session.reporter.start(None, "realtime", &[source.report()])?;
@@ -170,11 +170,11 @@ struct TraceRun {
     plan: TracePlan,
     source: DumpSource,
     sink: TraceSink,
-    /// All that came in, and all that went out.
+    /// Totals of received and sent frames.
     received: PortTraffic,
     sent: PortTraffic,
     matched: u64,
-    /// Where `--metrics` shows all of this.
+    /// The counters that `--metrics` serves.
     metrics: Option<DumpMetrics>,
 }
 
@@ -193,7 +193,7 @@ impl TraceRun {
                 let enough = plan.count == Some(*matched) || signals.stopping();
                 Ok(if enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
             })?;
-            // What was seen is written before waiting for more.
+            // Write what is buffered before waiting for more.
             sink.flush()?;
             if let Some(shown) = &*shown {
                 shown.update(source, |report| {
@@ -215,7 +215,7 @@ impl TraceRun {
         ReportSample { elapsed, ports: vec![report], in_flight: 0, copies: 0, extra }
     }
 
-    /// Ends the capture, if one is written, with the figures of the trace.
+    /// Ends the capture, if there is one, with the totals of the trace.
     fn finish(&mut self, sample: &ReportSample<TraceReportExtra>) -> Result<(), Failure> {
         let lost = sample.ports.iter().flat_map(|port| port.drops.values()).sum();
         self.sink.finish(self.received.packets + self.sent.packets, lost)

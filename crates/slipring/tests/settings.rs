@@ -1,11 +1,12 @@
-//! The settings of `slipring emulate` through the binary: nothing is opened, no privilege needed.
+//! The settings of `slipring emulate` through the binary: nothing is opened, and no privilege is
+//! needed.
 #![allow(clippy::unwrap_used)]
 
 use std::process::{Command, Output};
 
 fn slipring(args: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slipring"));
-    // No directory: nothing is opened.
+    // Not a directory: nothing is opened.
     command
         .args(args.split_ascii_whitespace())
         .env("SLIPRING_RUN", "/dev/null/run")
@@ -19,7 +20,7 @@ fn stdout(args: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Exit status and what was said of it.
+/// Returns exit status and error text.
 fn failure(args: &str) -> (i32, String) {
     let output = slipring(args);
     (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())

@@ -1,10 +1,10 @@
-//! gen, bridge, gen for minutes at half of what the way can carry: nothing is lost, and the
+//! gen, bridge, gen for minutes at half the rate that the path can carry: nothing is lost, and the
 //! counters of the three programs and of the links between them balance to the packet.
 //!
 //! ```text
 //!   left: gen tx -- veth --> mid: bridge -- veth --> right: gen rx
 //! ```
-//! Run by `make soak`; `SLIPRING_SOAK_SECONDS` says how long.
+//! Run by `make soak`; `SLIPRING_SOAK_SECONDS` sets the time.
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -18,19 +18,19 @@ use support::lab::{Lab, Way};
 use support::namespace::Namespace;
 use support::program::{Program, SLIPRING};
 
-/// Rings so long that a busy machine may look away for a while.
+/// Rings long enough for the stalls of a busy machine.
 const RINGS: &str = "--slots 65536";
-/// How long the saturation rate is measured.
+/// Time for measuring the saturation rate.
 const TRIAL_SECONDS: u64 = 2;
 
-/// What the three programs counted in one run.
+/// The counters of the three programs in one run.
 struct Run {
     sender: Report,
     bridge: Report,
     receiver: Report,
 }
 
-/// Sends for `seconds` at `rate`, 0 for all there is, and takes down what came of it.
+/// Sends for `seconds` at `rate`, 0 for the maximum, and collects the counters.
 fn run(lab: &Lab, rate: u64, seconds: u64) -> Run {
     let bridge = lab.bridge(RINGS);
     let receiver = generator(&lab.right, "-f rx");
@@ -66,7 +66,7 @@ fn settle(bridge: &Bridge, receiver: &Program) {
 fn half_of_the_saturation_rate_crosses_without_loss() {
     let seconds = std::env::var("SLIPRING_SOAK_SECONDS").map_or(600, |text| text.parse().unwrap());
     let Some(lab) = Lab::quiet(Way::Native) else { return };
-    // What else the machine does is not what is tested.
+    // Reduces the effect of other load on the machine.
     lab.left.hurry();
     [&lab.mid, &lab.right].into_iter().for_each(Namespace::real_time);
     let trial = run(&lab, 0, TRIAL_SECONDS);
@@ -77,7 +77,7 @@ fn half_of_the_saturation_rate_crosses_without_loss() {
     println!("{:#}", soak.bridge.0["ports"]);
     balance(&soak);
     let Run { sender, bridge, receiver } = &soak;
-    // Less would prove less; how well gen keeps a rate is measured elsewhere.
+    // A lower rate would prove less; other tests measure how well gen keeps a rate.
     let kept = sender.tx(0) >= rate * seconds / 2;
     assert!(kept, "the sender did not keep its rate: {sender:?}");
     sender.lossless();
@@ -89,7 +89,7 @@ fn half_of_the_saturation_rate_crosses_without_loss() {
     println!("{} packets sent, none lost", sender.tx(0));
 }
 
-/// Insists that each program received, or lost by a named cause, what the one before it sent.
+/// Asserts that each program received, or lost by a named cause, what the one before it sent.
 fn balance(run: &Run) {
     let Run { sender, bridge, receiver } = run;
     assert_eq!(bridge.rx(0) + bridge.drops(0, "rx"), sender.tx(0), "sender to bridge: {bridge:?}");

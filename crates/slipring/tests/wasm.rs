@@ -1,5 +1,5 @@
-//! Models of the user's own in the settings of links, through the binary: captures in virtual
-//! time, no privilege needed.
+//! User models in the settings of links, through the binary: captures in virtual time, no privilege
+//! needed.
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ impl Site {
         command.env("SLIPRING_RUN", self.path("run")).output().unwrap()
     }
 
-    /// The one link of a run in virtual time, and what it wrote.
+    /// Runs one link in virtual time; returns its report and the output.
     fn emulate(&self, words: &str) -> (Value, Vec<u8>) {
         let output = self.run(&format!("emulate --virtual in.pcap out.pcap --json {words}"));
         assert!(output.status.success(), "{words}: {output:?}");
@@ -68,7 +68,7 @@ fn a_delay_of_a_module_is_told_by_flag_or_file_and_repeats_byte_for_byte() {
 #[test]
 fn a_frame_that_a_module_fails_for_is_lost_as_model() {
     let site = Site::new();
-    // No third parameter: every call traps.
+    // The third parameter is missing: every call traps.
     let (link, _) = site.emulate("-D wasm,spikes.wasm,20,150 --seed 7");
     assert_eq!(link["lost"]["model"]["packets"], 500, "{link}");
     let told = link["model_failures"][0].as_str().unwrap();

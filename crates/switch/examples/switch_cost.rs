@@ -1,5 +1,5 @@
-//! Nanoseconds per frame of 64 bytes: to decide, and to decide and copy, by number of addresses
-//! and ports; the same per copy for flooding.
+//! Prints nanoseconds per frame of 64 bytes: to decide, and to decide and copy, by number of
+//! addresses and ports; and the same per copy for flooding.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -42,7 +42,7 @@ impl Bed {
         }
     }
 
-    /// Lets `macs` stations speak, spread over all ports but the first.
+    /// Makes `macs` stations send a frame each, spread over all ports but the first.
     fn teach(&mut self, macs: u64) {
         let ports = self.switch.ports().count() as u32;
         for mac in 0..macs {
@@ -78,7 +78,7 @@ impl Bed {
         made
     }
 
-    /// The least of several measurements, so that other programs on the machine matter less.
+    /// The minimum of several measurements, which reduces the effect of other programs.
     fn measure(&mut self, copies: bool) -> f64 {
         (0..20)
             .map(|_| {
@@ -117,7 +117,7 @@ fn main() {
             let mut bed = Bed::new(ports);
             bed.teach(macs);
             for i in 0..(BATCH * RINGS) as u64 {
-                // Spread over all stations, in no order that a prefetcher knows.
+                // Spread over all stations, in an order that no prefetcher predicts.
                 let to = i * 7919 % macs;
                 write(&mut bed.frames[i as usize * BUF..], station(to), station(1 << 20));
             }

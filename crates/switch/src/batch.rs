@@ -1,9 +1,9 @@
-//! What one source sends in one go: the destinations, and for each the frames in order.
+//! The frames that one source sends at once: the destinations, and the frames for each in order.
 //!
 //! ```text
 //!   entries   0:a   1:b   2:c   3:d(flood)   4:e          every frame once
 //!   chains    port 2: 0 -> 2          port 7: 1 -> 4      frames to one port, linked by entry
-//!   floods    3                                           frames to several, once for all
+//!   floods    3                                           frames to several ports, stored once
 //!   port 2 gets 0, 2, 3: its chain and the floods, merged by entry number
 //! ```
 //!
@@ -20,14 +20,14 @@ use crate::vlan::{FrameTag, TagAction, VlanEgress};
 /// No entry, or no destination.
 const NO_INDEX: u32 = u32::MAX;
 
-/// A frame that goes somewhere.
+/// A frame with at least one destination.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BatchEntry {
     pub(crate) slots: FrameSlots,
     pub(crate) len: u32,
     pub(crate) vlan: u16,
     pub(crate) tagged: FrameTag,
-    /// Its flood set, for a frame to several ports.
+    /// Its flood set, if it goes to several ports.
     pub(crate) set: u8,
     /// The next entry of its chain.
     next: u32,
@@ -44,48 +44,48 @@ impl BatchEntry {
 struct RingFrameList {
     head: u32,
     tail: u32,
-    /// Frames in it.
+    /// The number of frames in the list.
     count: u32,
-    /// Index of its destination; [`NONE`] while nothing goes there.
+    /// Index of its destination; [`NO_INDEX`] while there is none.
     dest: u32,
 }
 
 const EMPTY: RingFrameList =
     RingFrameList { head: NO_INDEX, tail: NO_INDEX, count: 0, dest: NO_INDEX };
 
-/// A ring that gets frames.
+/// A ring that receives frames.
 #[derive(Debug)]
 pub(crate) struct BatchRing {
     pub(crate) target: DeliveryTarget,
-    /// The flood sets that it is in.
+    /// The flood sets that it belongs to.
     sets: u64,
     pub(crate) delivered: DeliveryCounts,
 }
 
-/// Facts of a ring that the switch knows and delivery needs.
+/// Properties of a ring that delivery needs from the switch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct DeliveryTarget {
     pub(crate) port: SwitchPortId,
     pub(crate) ring: u32,
-    /// The ring's number among those of all ports.
+    /// The ring's index among those of all ports.
     pub(crate) queue: u32,
     pub(crate) egress: VlanEgress,
 }
 
-/// What really went to a destination.
+/// The frames delivered to a destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DeliveryCounts {
-    /// Frames, and their bytes.
+    /// The number of frames.
     pub packets: u32,
-    /// Bytes of them.
+    /// The sum of their lengths in bytes.
     pub bytes: u64,
 }
 
-/// The frames of one source by destination. Made once per thread and used again and again.
+/// The frames of one source by destination. A thread makes one and reuses it.
 #[derive(Debug, Default)]
 pub struct SwitchBatch {
     entries: Vec<BatchEntry>,
-    /// By ring, over all ports.
+    /// Indexed by ring, over all ports.
     chains: Vec<RingFrameList>,
     floods: Vec<u32>,
     dests: Vec<BatchRing>,
@@ -93,43 +93,43 @@ pub struct SwitchBatch {
 }
 
 impl SwitchBatch {
-    /// A batch without frames.
+    /// Makes a batch without frames.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The rings that get frames, those first that were first sent to.
+    /// The rings that receive frames, in the order of their first frame.
     pub fn destinations(&self) -> impl ExactSizeIterator<Item = BatchDestination<'_>> + '_ {
         (0..self.dests.len()).map(|index| self.destination(index))
     }
 
-    /// How many rings get frames.
+    /// The number of rings that receive frames.
     #[must_use]
     pub fn len(&self) -> usize {
         self.dests.len()
     }
 
-    /// Whether no ring gets a frame.
+    /// Whether no ring receives a frame.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.dests.is_empty()
     }
 
-    /// The `index`-th ring that gets frames.
+    /// The `index`-th ring that receives frames.
     ///
     /// # Panics
-    /// From [`Self::len`] on.
+    /// If `index` is not less than [`Self::len`].
     #[must_use]
     pub fn destination(&self, index: usize) -> BatchDestination<'_> {
         BatchDestination { batch: self, dest: &self.dests[index] }
     }
 
-    /// Notes what went to the `index`-th destination; the rest counts as dropped because the
-    /// destination was full. What is never reported was not delivered.
+    /// Records what was delivered to the `index`-th destination. The rest counts as dropped because
+    /// the destination was full. Without a report, nothing counts as delivered.
     ///
     /// # Panics
-    /// From [`Self::len`] on.
+    /// If `index` is not less than [`Self::len`].
     pub fn report(&mut self, index: usize, delivered: DeliveryCounts) {
         self.dests[index].delivered = delivered;
     }
@@ -143,7 +143,7 @@ impl SwitchBatch {
             + if dest.sets == 0 { 0 } else { self.sets.packets(dest.sets) }
     }
 
-    /// Empties the batch, for rings numbered below `queues`.
+    /// Empties the batch, for rings with indexes below `queues`.
     pub(crate) fn begin(&mut self, queues: usize) {
         for dest in &self.dests {
             self.chains[dest.target.queue as usize] = EMPTY;
@@ -157,7 +157,7 @@ impl SwitchBatch {
         }
     }
 
-    /// Whether a ring gets frames already.
+    /// Whether a ring is a destination already.
     #[inline(always)]
     pub(crate) fn is_open(&self, queue: u32) -> bool {
         self.chains[queue as usize].dest != NO_INDEX
@@ -184,13 +184,13 @@ impl SwitchBatch {
         self.entries.push(entry);
     }
 
-    /// Puts an open ring into a flood set.
+    /// Adds an open ring to a flood set.
     pub(crate) fn join(&mut self, queue: u32, set: usize) {
         let dest = self.chains[queue as usize].dest as usize;
         self.dests[dest].sets |= 1 << set;
     }
 
-    /// Adds a frame for all rings of a set.
+    /// Adds a frame for all rings in a flood set.
     pub(crate) fn flood(&mut self, set: usize, entry: BatchEntry) {
         self.floods.push(self.entries.len() as u32);
         self.sets.get_mut(set).packets += 1;
@@ -198,7 +198,7 @@ impl SwitchBatch {
     }
 }
 
-/// A ring that gets frames.
+/// A ring that receives frames.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchDestination<'b> {
     batch: &'b SwitchBatch,
@@ -206,31 +206,31 @@ pub struct BatchDestination<'b> {
 }
 
 impl<'b> BatchDestination<'b> {
-    /// The port.
+    /// The port of the ring.
     #[must_use]
     pub fn port(&self) -> SwitchPortId {
         self.dest.target.port
     }
 
-    /// Its ring.
+    /// The index of the ring in its port.
     #[must_use]
     pub fn ring(&self) -> u32 {
         self.dest.target.ring
     }
 
-    /// Frames for it.
+    /// The number of frames for it.
     #[must_use]
     pub fn packets(&self) -> u32 {
         self.batch.copies_to(self.dest)
     }
 
-    /// Whether all frames go there as they are, because the switch knows no VLANs.
+    /// Whether all frames are delivered unchanged, because the switch is not VLAN-aware.
     #[must_use]
     pub fn is_as_is(&self) -> bool {
         self.dest.target.egress == VlanEgress::AsIs
     }
 
-    /// The frames, in the order in which they were sent.
+    /// The frames, in the order in which the source sent them.
     #[must_use]
     pub fn copies(&self) -> Copies<'b> {
         let chain = self.batch.chains[self.dest.target.queue as usize];
@@ -245,24 +245,24 @@ impl<'b> BatchDestination<'b> {
     }
 }
 
-/// A frame to be copied.
+/// A frame to copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameCopy {
-    /// Where it lies in the source's ring.
+    /// The slots of the frame in the source's ring.
     pub slots: FrameSlots,
-    /// Its bytes, before anything is done to its tag.
+    /// Its length in bytes, before any change to its tag.
     pub len: u32,
-    /// What to do to its tag.
+    /// How to change its tag.
     pub tag: TagAction,
 }
 
-/// Iterator of [`Destination::copies`].
+/// Iterator of [`BatchDestination::copies`].
 #[derive(Debug, Clone)]
 pub struct Copies<'b> {
     entries: &'b [BatchEntry],
-    /// Next of the ring's own frames.
+    /// The next of the frames for this ring only.
     next: u32,
-    /// Flooded frames that were not looked at.
+    /// The remaining flooded frames.
     floods: &'b [u32],
     sets: u64,
     egress: VlanEgress,
@@ -273,7 +273,7 @@ impl Iterator for Copies<'_> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<FrameCopy> {
-        // [`NONE`] is above all entries, so an ended chain never goes first.
+        // [`NO_INDEX`] is greater than all entries, so an ended chain is never first.
         while let Some((&flood, rest)) = self.floods.split_first() {
             if flood > self.next {
                 break;

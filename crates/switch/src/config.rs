@@ -1,28 +1,28 @@
-//! Settings of a whole switch, and what is wrong with settings.
+//! The configuration of a switch, and configuration errors.
 
-/// What happens to frames for an address that nobody is known to have.
+/// What to do with frames to unknown addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownUnicast {
-    /// They go to every port that takes them.
+    /// Send them to every port that takes them.
     #[default]
     Flood,
-    /// They are dropped, and counted as such.
+    /// Drop them and count them as such.
     Drop,
 }
 
-/// Settings of a [`crate::Switch`].
+/// The configuration of a [`crate::Switch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwitchConfig {
-    /// An address that was silent for so many nanoseconds is forgotten, give or take 17 ms;
+    /// The time without frames after which an address is forgotten, in ns, give or take 17 ms;
     /// `None`: never, as in netmap.
     pub ageing_ns: Option<u64>,
-    /// Most addresses that are learned.
+    /// Maximum number of learned addresses.
     pub max_addresses: usize,
-    /// Frames for unknown addresses.
+    /// What to do with frames to unknown addresses.
     pub unknown_unicast: UnknownUnicast,
-    /// Whether VLAN tags count; ports' VLAN settings are ignored otherwise.
+    /// Whether VLAN tags matter; otherwise the ports' VLAN configuration is ignored.
     pub is_vlan_aware: bool,
-    /// Keys the address table; should be random.
+    /// The key of the address table's hash; should be random.
     pub secret: [u64; 2],
 }
 
@@ -39,23 +39,23 @@ impl Default for SwitchConfig {
     }
 }
 
-/// Why a port or an address cannot be had.
+/// Why a port or an address was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SwitchConfigError {
-    /// A port needs a ring to deliver to.
+    /// The number of rings is out of range.
     #[error("a switch port has 1 to 1024 rings, not {0}")]
     Rings(u32),
     /// VLAN ids are 1 to 4094.
     #[error("{0} is no VLAN id (1 to 4094)")]
     VlanId(u16),
-    /// A storm limit of nothing.
+    /// The burst of a storm limit is zero.
     #[error("a storm limit needs a burst of at least 1")]
     Burst,
     /// There is no such port.
     #[error("the switch has no port {0}")]
     NoSuchPort(u32),
-    /// The address cannot be one station's.
+    /// The address cannot belong to a single station.
     #[error("a group address belongs to no port")]
     GroupAddress,
     /// The table is full.

@@ -1,22 +1,22 @@
-//! What the switch counts.
+//! Counters of the switch.
 
-/// Why a frame was not passed on, or not to all.
+/// Why a frame was not delivered, or not to all destinations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum SwitchDropReason {
     /// Shorter than an Ethernet header.
     Runt,
-    /// The destination is behind the port that it came from.
+    /// The destination is at the port that the frame came from.
     SamePort,
-    /// Nobody is known to have the address, and such frames are not flooded.
+    /// The address is unknown, and such frames are not flooded.
     UnknownUnicast,
-    /// To be flooded, but no port takes it.
+    /// The frame would be flooded, but no port takes it.
     NoDestination,
     /// The slot names a port that does not exist.
     NoSuchPort,
     /// Source and destination are isolated from each other.
     Isolated,
-    /// The source port does not take this VLAN.
+    /// The source port does not accept this VLAN.
     VlanIngress,
     /// The destination port is not in this VLAN.
     VlanEgress,
@@ -26,14 +26,15 @@ pub enum SwitchDropReason {
     StormMulticast,
     /// More frames to unknown addresses than the storm limit allows.
     StormUnknown,
-    /// A custom lookup said so.
+    /// A custom lookup dropped it.
     Lookup,
-    /// The destination had no room; counted there.
+    /// The destination ring was full; counted at the destination.
     DestinationFull,
-    /// Longer than frames can be, so the switch never saw it ([`crate::Switch::refuse`]).
+    /// Longer than the maximum frame length, so it never reached the
+    /// switch ([`crate::Switch::refuse`]).
     TooLong,
-    /// Under way when the switch's process was killed, which its successor tells of
-    /// ([`crate::Switch::refuse`]). Some may have arrived.
+    /// In transit when the switch's process was killed; reported by its successor
+    /// ([`crate::Switch::refuse`]). Some may have been delivered.
     Restart,
 }
 
@@ -57,7 +58,7 @@ impl SwitchDropReason {
         Self::Restart,
     ];
 
-    /// The name in reports; part of their contract.
+    /// The name in reports; a stable part of their format.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -83,9 +84,9 @@ impl SwitchDropReason {
 /// Frames and their bytes, without CRC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SwitchTraffic {
-    /// Whole frames.
+    /// The number of complete frames.
     pub packets: u64,
-    /// Bytes of them.
+    /// The sum of their lengths in bytes.
     pub bytes: u64,
 }
 
@@ -105,13 +106,13 @@ pub struct SwitchPortCounters {
     pub rx: SwitchTraffic,
     /// Frames delivered here.
     pub tx: SwitchTraffic,
-    /// Of `rx`, frames to more than one port.
+    /// Frames in `rx` that went to more than one port.
     pub flooded: u64,
-    /// Frames made by sending those of `rx` to more than one port.
+    /// Additional frames made by sending those in `rx` to more than one port.
     pub copies: u64,
-    /// Addresses learned here.
+    /// Addresses learned at this port.
     pub learned: u64,
-    /// Addresses that came here from another port.
+    /// Addresses that moved to this port from another one.
     pub moved: u64,
     /// Addresses that were not learned because the table was full.
     pub not_learned: u64,
@@ -125,7 +126,7 @@ impl SwitchPortCounters {
         self.drops[reason as usize]
     }
 
-    /// Reasons that lost something, with how many.
+    /// The reasons with lost frames, and their numbers.
     pub fn drops(&self) -> impl Iterator<Item = (SwitchDropReason, u64)> + '_ {
         SwitchDropReason::ALL.into_iter().zip(self.drops).filter(|&(_, count)| count > 0)
     }

@@ -1,4 +1,4 @@
-//! Frames for more than one port: who they go to is found once per batch, not once per frame.
+//! Frames for more than one port: their destinations are determined once per batch, not per frame.
 
 use alloc::vec::Vec;
 
@@ -7,21 +7,21 @@ use alloc::vec::Vec;
 pub(crate) enum FloodClass {
     Broadcast,
     Multicast,
-    /// To an address that nobody is known to have, or because a lookup said so.
+    /// To an unknown address, or because a lookup requested it.
     Unknown,
 }
 
-/// Most kinds of flooding in one batch that share lists: as many as a mask has bits.
+/// Maximum number of flood sets in one batch: the number of bits in a mask.
 pub(crate) const MAX_SETS: usize = 64;
 
-/// The ports that frames of one class and VLAN go to.
+/// The ports for frames of one class and VLAN.
 #[derive(Debug)]
 pub(crate) struct FloodSet {
     pub(crate) vlan: u16,
     pub(crate) class: FloodClass,
-    /// How many ports.
+    /// The number of ports.
     pub(crate) ports: u32,
-    /// How many frames of the batch.
+    /// The number of frames in the batch.
     pub(crate) packets: u32,
 }
 
@@ -40,7 +40,7 @@ impl FloodSets {
         self.sets.iter().position(|set| set.vlan == vlan && set.class == class)
     }
 
-    /// Adds a set, unless there are as many as can be.
+    /// Adds a set; `None` if the maximum number is reached.
     pub(crate) fn add(&mut self, vlan: u16, class: FloodClass) -> Option<usize> {
         let at = self.sets.len();
         (at < MAX_SETS).then(|| {
@@ -53,7 +53,7 @@ impl FloodSets {
         &mut self.sets[at]
     }
 
-    /// Frames in all sets of a mask.
+    /// The number of frames in all sets of a mask.
     pub(crate) fn packets(&self, mask: u64) -> u32 {
         let in_mask = |at: usize| mask >> at & 1 != 0;
         self.sets.iter().enumerate().filter(|(at, _)| in_mask(*at)).map(|(_, s)| s.packets).sum()

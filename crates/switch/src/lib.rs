@@ -1,31 +1,32 @@
-//! A learning Ethernet switch: netmap's VALE, as decisions without packets, threads or clocks.
+//! A learning Ethernet switch: netmap's VALE as a decision engine without packets, threads
+//! or clocks.
 //!
 //! ```text
-//!   a port's tx slots                    Batch                     other ports' rx slots
+//!   a port's tx slots                 SwitchBatch                  other ports' rx slots
 //!   |a|b|c|d|e|  -> Switch::forward ->  port 2, ring 0: a, c, d  -> the caller copies
-//!    headers only                       port 7, ring 0: b, d        what each list says,
-//!                                       port 9, ring 0: d, e        and reports what fitted
+//!    headers only                       port 7, ring 0: b, d        according to each list
+//!                                       port 9, ring 0: d, e        and reports the delivery
 //!                                                          `d` is flooded: stored once
 //! ```
 //!
-//! | part | what |
+//! | part | purpose |
 //! |---|---|
 //! | [`Switch`] | ports, addresses, decisions, counters |
-//! | [`Batch`] | what one source sends: the destinations, and for each the frames in order |
-//! | [`Lookup`] | a hook that decides instead of the address table |
-//! | [`MacTable`] | which address lives behind which port, with ageing |
+//! | [`SwitchBatch`] | the frames of one source: the destinations, and the frames for each in order |
+//! | [`SwitchLookup`] | a hook that decides instead of the address table |
+//! | [`MacTable`] | the port of each address, with ageing |
 //!
-//! A turn has three steps: [`Switch::forward`] decides and fills a [`Batch`]; the caller copies
-//! with only the batch in hand, so other threads can decide meanwhile; [`Switch::settle`] takes
-//! back what was delivered. Deciding costs a few nanoseconds a frame, delivery in proportion to
-//! the copies made.
+//! A turn has three steps. [`Switch::forward`] decides and fills a [`SwitchBatch`]. The caller then
+//! copies and needs only the batch for this, so other threads can decide meanwhile. Finally,
+//! [`Switch::settle`] counts what was delivered. A decision costs a few nanoseconds per frame;
+//! delivery costs in proportion to the copies made.
 //!
 //! # Invariants
 //! 1. Frames from one source to one destination ring stay in order, flooded or not.
-//! 2. A frame never goes back to where it came from.
+//! 2. A frame is never sent back to its source port.
 //! 3. Every frame is counted: received + copies = delivered + drops by reason.
-//! 4. The table is keyed by a secret and probes a bounded number of places, so chosen addresses
-//!    cannot slow it down; it holds a bounded number of them.
+//! 4. The table is keyed by a secret and probes a bounded number of buckets, so chosen addresses
+//!    cannot slow it down. The number of addresses is bounded.
 //!
 //! Not for: frame contents beyond the first 18 bytes, spanning tree, checksum offloads.
 #![no_std]

@@ -1,18 +1,18 @@
-//! What the switch is told of a frame, and the hook that decides where it goes.
+//! The switch's view of a frame, and the hook that selects its destination.
 
 use crate::port::SwitchPortId;
 
-/// Where a frame lies: so many slots of the source's ring from one on. The switch only passes it
-/// through.
+/// The position of a frame: consecutive slots in the source's ring. The switch only passes
+/// it through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FrameSlots {
     /// Index of the first slot.
     pub first: u32,
-    /// Slots that the frame takes.
+    /// The number of slots.
     pub count: u16,
 }
 
-/// What a slot's flags ask of the switch.
+/// Requests in a slot's flags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SlotMarks {
     /// Do not learn the source (`NS_NO_LEARN`).
@@ -21,43 +21,43 @@ pub struct SlotMarks {
     pub to: Option<SwitchPortId>,
 }
 
-/// A frame, as far as the switch looks.
+/// The part of a frame that the switch reads.
 #[derive(Debug, Clone, Copy)]
 pub struct SwitchPacket<'a> {
-    /// Its first bytes, at least 18 where it has as many. Where the source may write to them
-    /// meanwhile, a copy.
+    /// Its first bytes, at least 18 unless the frame is shorter. A copy, if the source may write to
+    /// the frame meanwhile.
     pub header: &'a [u8],
-    /// Bytes in all slots.
+    /// The length in bytes, over all slots.
     pub len: u32,
-    /// Where it lies.
+    /// The slots of the frame.
     pub slots: FrameSlots,
-    /// What its flags ask for.
+    /// The requests in its flags.
     pub marks: SlotMarks,
 }
 
-/// Where a [`Lookup`] sends a frame.
+/// The destination that a [`SwitchLookup`] selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SwitchRoute {
-    /// To where the address table says.
+    /// The port that the address table has.
     Learned,
-    /// To a port; its ring is the source's, modulo their number.
+    /// A port. The ring is the source ring's index modulo the number of rings.
     Port(SwitchPortId),
-    /// To a ring of a port, modulo their number.
+    /// A ring of a port, modulo the number of rings.
     Ring(SwitchPortId, u32),
-    /// To all ports that take unknown addresses.
+    /// All ports that take unknown addresses.
     Flood,
-    /// Nowhere.
+    /// No destination.
     Drop,
 }
 
 /// Decides instead of the address table; see [`crate::Switch::forward_by`].
 pub trait SwitchLookup {
-    /// Where a frame from `source` goes. Isolation and VLANs are checked afterwards. Called for
-    /// frames that have a header and whose slot names no port.
+    /// Selects the destination of a frame from `source`. Isolation and VLANs are checked
+    /// afterwards. Not called for frames without a complete header, or whose slot names a port.
     fn route(&mut self, source: SwitchPortId, packet: &SwitchPacket<'_>) -> SwitchRoute;
 }
 
-/// The ordinary switch: always [`Route::Learned`].
+/// The standard lookup: always [`SwitchRoute::Learned`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct LearnedLookup;
 

@@ -8,7 +8,7 @@ use crate::flood::FloodClass;
 use crate::storm::{StormControl, StormLimits};
 use crate::vlan::{VlanEgress, VlanMembership};
 
-/// A port's number in its switch: the lowest that is free when it is attached.
+/// A port's number in its switch: the lowest free one when it is attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SwitchPortId(pub u32);
 
@@ -18,29 +18,29 @@ impl fmt::Display for SwitchPortId {
     }
 }
 
-/// Settings of a port.
+/// The configuration of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwitchPortConfig {
-    /// Rings that frames can be delivered to.
+    /// The number of rings for delivery.
     pub rings: u32,
-    /// Whether addresses are learned here.
+    /// Whether the switch learns addresses at this port.
     pub learns: bool,
-    /// Isolated ports reach only ports that are not.
+    /// Whether it is isolated: isolated ports reach only ports that are not.
     pub is_isolated: bool,
-    /// Whether broadcasts go here.
+    /// Whether it receives broadcasts.
     pub takes_broadcast: bool,
-    /// Whether multicasts go here.
+    /// Whether it receives multicasts.
     pub takes_multicast: bool,
-    /// Whether frames for unknown addresses go here.
+    /// Whether it receives frames to unknown addresses.
     pub takes_unknown: bool,
-    /// Its VLANs; ignored by a switch that is not VLAN-aware.
+    /// Its VLANs; ignored if the switch is not VLAN-aware.
     pub vlan: VlanMembership,
-    /// Limits of what is flooded from here.
+    /// Limits of flooding from this port.
     pub storm: StormLimits,
 }
 
 impl Default for SwitchPortConfig {
-    /// One ring, learning, taking everything, without limits.
+    /// One ring, learning, receiving everything, without limits.
     fn default() -> Self {
         Self {
             rings: 1,
@@ -55,12 +55,12 @@ impl Default for SwitchPortConfig {
     }
 }
 
-/// What deciding on a frame for a port needs, close together.
+/// The data that a decision about a port needs, close together in memory.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PortForwarding {
-    /// Number of its ring 0 among the rings of all ports.
+    /// The index of its ring 0 among the rings of all ports.
     pub(crate) first_queue: u32,
-    /// 0 where there is no port.
+    /// 0 if there is no port.
     pub(crate) rings: u32,
     pub(crate) is_isolated: bool,
 }

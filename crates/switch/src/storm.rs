@@ -1,4 +1,4 @@
-//! Storm limits: how much of what is flooded may enter at a port.
+//! Storm limits: how much traffic to be flooded may enter at a port.
 
 use slipring_model::bucket::TokenBucket;
 
@@ -8,34 +8,34 @@ use crate::flood::FloodClass;
 /// A rate and a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StormLimit {
-    /// Frames per second, and so many at once.
+    /// Frames per second, with a burst in frames.
     Packets {
         /// Frames per second.
         per_sec: u64,
-        /// Frames at once.
+        /// Maximum burst in frames.
         burst: u64,
     },
-    /// Bits per second, and so many bytes at once.
+    /// Bits per second, with a burst in bytes.
     Bits {
         /// Bits per second.
         per_sec: u64,
-        /// Bytes at once; longer frames never pass.
+        /// Maximum burst in bytes; longer frames never pass.
         burst_bytes: u64,
     },
 }
 
-/// A port's limits; `None` for no limit.
+/// A port's limits; `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StormLimits {
     /// For broadcasts.
     pub broadcast: Option<StormLimit>,
-    /// For multicasts, broadcasts apart.
+    /// For multicasts other than broadcasts.
     pub multicast: Option<StormLimit>,
-    /// For frames to addresses that nobody is known to have.
+    /// For frames to unknown addresses.
     pub unknown: Option<StormLimit>,
 }
 
-/// The buckets of a port.
+/// The token buckets of a port.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct StormControl {
     buckets: [Option<StormBucket>; 3],
@@ -54,7 +54,7 @@ impl StormControl {
         Ok(Self { buckets: [make(broadcast)?, make(multicast)?, make(unknown)?] })
     }
 
-    /// Whether a frame may still pass.
+    /// Whether a frame may pass.
     #[inline]
     pub(crate) fn admits(&mut self, class: FloodClass, now_ns: u64, len: u32) -> bool {
         match &mut self.buckets[class as usize] {
@@ -66,7 +66,7 @@ impl StormControl {
 
 impl StormBucket {
     fn new(limit: StormLimit) -> Result<Self, SwitchConfigError> {
-        // A packet is a "byte": eight "bits" of the bucket.
+        // A packet counts as one byte, which is eight bits in the bucket.
         let (bps, burst, counts_packets) = match limit {
             StormLimit::Packets { per_sec, burst } => (per_sec.saturating_mul(8), burst, true),
             StormLimit::Bits { per_sec, burst_bytes } => (per_sec, burst_bytes, false),

@@ -16,27 +16,27 @@ use crate::table::{MacEntry, MacTable, key_of, tick_of};
 use crate::vlan::VlanMembership;
 use decide::BatchForwarder;
 
-/// Buckets of the address table that every batch looks through for old addresses.
+/// Buckets of the address table that every batch checks for old addresses.
 const SWEEP_BUCKETS: usize = 8;
 
-/// A learning switch; see the crate.
+/// A learning switch; see the [crate documentation](crate).
 ///
 /// ```
-/// use slipring_switch::{Batch, Config, Delivered, Marks, Packet, PortConfig, SlotRange, Switch};
+/// use slipring_switch::{SwitchBatch, SwitchConfig, DeliveryCounts, SlotMarks, SwitchPacket, SwitchPortConfig, FrameSlots, Switch};
 ///
-/// let mut switch = Switch::new(Config::default());
-/// let [a, b, c] = [(); 3].map(|()| switch.attach(PortConfig::default()).unwrap());
-/// let mut batch = Batch::new();
+/// let mut switch = Switch::new(SwitchConfig::default());
+/// let [a, b, c] = [(); 3].map(|()| switch.attach(SwitchPortConfig::default()).unwrap());
+/// let mut batch = SwitchBatch::new();
 /// let frame = b"\xff\xff\xff\xff\xff\xff\x02\x00\x00\x00\x00\x01\x08\x06";
-/// let slots = SlotRange { first: 5, count: 1 };
-/// let packet = Packet { header: frame, len: 60, slots, marks: Marks::default() };
+/// let slots = FrameSlots { first: 5, count: 1 };
+/// let packet = SwitchPacket { header: frame, len: 60, slots, marks: SlotMarks::default() };
 ///
 /// switch.forward(0, a, 0, [packet], &mut batch);
 /// let ports: Vec<_> = batch.destinations().map(|to| to.port()).collect();
 /// assert_eq!(ports, [b, c]);
 /// assert!(batch.destinations().all(|to| to.copies().next().unwrap().slots == slots));
 /// for i in 0..batch.len() {
-///     batch.report(i, Delivered { packets: 1, bytes: 60 });
+///     batch.report(i, DeliveryCounts { packets: 1, bytes: 60 });
 /// }
 /// switch.settle(&mut batch);
 /// assert_eq!(switch.counters(c).unwrap().tx.packets, 1);
@@ -46,18 +46,18 @@ pub struct Switch {
     config: SwitchConfig,
     table: MacTable,
     ports: Vec<Option<SwitchPort>>,
-    /// By port number.
+    /// Indexed by port number.
     forwarding: Vec<PortForwarding>,
-    /// Numbers of the ports that are there.
+    /// The numbers of the attached ports.
     present: Vec<u32>,
-    /// The same by VLAN, for those VLANs that were flooded to since the ports last changed.
+    /// The same by VLAN, for each VLAN that was flooded since the ports last changed.
     members: BTreeMap<u16, Vec<u32>>,
-    /// Rings of all ports.
+    /// The number of rings of all ports.
     queues: u32,
 }
 
 impl Switch {
-    /// A switch without ports.
+    /// Makes a switch without ports.
     #[must_use]
     pub fn new(config: SwitchConfig) -> Self {
         Self {
@@ -71,10 +71,10 @@ impl Switch {
         }
     }
 
-    /// Adds a port; its number is the lowest that is free.
+    /// Attaches a port; its number is the lowest free one.
     ///
     /// # Errors
-    /// [`ConfigError`] when its settings make no sense.
+    /// [`SwitchConfigError`] if its configuration is invalid.
     pub fn attach(&mut self, config: SwitchPortConfig) -> Result<SwitchPortId, SwitchConfigError> {
         let port = SwitchPort::new(config)?;
         let at = self.ports.iter().position(Option::is_none).unwrap_or(self.ports.len());
@@ -86,8 +86,8 @@ impl Switch {
         Ok(SwitchPortId(at as u32))
     }
 
-    /// Removes a port and forgets its addresses; its last counters, or `None` if it was not there.
-    /// Settle batches first that name it.
+    /// Detaches a port and forgets its addresses. Returns its final counters, or `None` if it does
+    /// not exist. Batches that refer to it must be settled first.
     pub fn detach(&mut self, id: SwitchPortId) -> Option<SwitchPortCounters> {
         let port = self.ports.get_mut(id.0 as usize)?.take()?;
         self.table.flush(0, |entry| entry.port == id);
@@ -95,11 +95,12 @@ impl Switch {
         Some(port.counters)
     }
 
-    /// Changes a port's settings; its counters stay, its addresses are forgotten if its VLANs
-    /// changed.
+    /// Changes a port's configuration. Its counters stay. Its addresses are forgotten if its
+    /// VLANs changed.
     ///
     /// # Errors
-    /// [`ConfigError`] when it is not there or the settings make no sense; nothing changes then.
+    /// [`SwitchConfigError`] if the port does not exist or the configuration is invalid; nothing
+    /// changes then.
     pub fn reconfigure(
         &mut self,
         id: SwitchPortId,
@@ -116,14 +117,14 @@ impl Switch {
         Ok(())
     }
 
-    /// Changes how long silent addresses are kept; `None`: for ever.
+    /// Changes how long silent addresses are remembered; `None`: for ever.
     pub fn set_ageing(&mut self, ageing_ns: Option<u64>) {
         self.config.ageing_ns = ageing_ns;
         self.table.set_ageing(ageing_ns);
     }
 
-    /// Makes it heed VLANs or not; a change forgets all addresses, since what stood for one VLAN
-    /// stands for another now.
+    /// Switches VLAN awareness. A change forgets all addresses, because their VLANs have a
+    /// new meaning.
     pub fn set_vlan_aware(&mut self, is_vlan_aware: bool) {
         if self.config.is_vlan_aware != is_vlan_aware {
             self.config.is_vlan_aware = is_vlan_aware;
@@ -132,23 +133,23 @@ impl Switch {
         }
     }
 
-    /// Changes what happens to frames for unknown addresses.
+    /// Changes what to do with frames to unknown addresses.
     pub fn set_unknown_unicast(&mut self, unknown_unicast: UnknownUnicast) {
         self.config.unknown_unicast = unknown_unicast;
     }
 
-    /// The switch's settings.
+    /// The switch's configuration.
     #[must_use]
     pub fn config(&self) -> &SwitchConfig {
         &self.config
     }
 
-    /// The ports that are there.
+    /// The attached ports.
     pub fn ports(&self) -> impl Iterator<Item = SwitchPortId> + '_ {
         self.present.iter().map(|&at| SwitchPortId(at))
     }
 
-    /// A port's settings.
+    /// A port's configuration.
     #[must_use]
     pub fn port(&self, id: SwitchPortId) -> Option<&SwitchPortConfig> {
         self.ports.get(id.0 as usize)?.as_ref().map(|port| &port.config)
@@ -166,17 +167,17 @@ impl Switch {
         &self.table
     }
 
-    /// The port behind which an address lives.
+    /// The port at which an address is known.
     #[must_use]
     pub fn find(&self, now_ns: u64, mac: MacAddr, vlan: u16) -> Option<SwitchPortId> {
         let key = self.table.locate(key_of(mac.to_u64(), vlan));
         self.table.find(key, tick_of(now_ns)).map(SwitchPortId)
     }
 
-    /// Sets an address by hand: it neither ages nor moves.
+    /// Sets a static address, which neither ages nor moves.
     ///
     /// # Errors
-    /// [`ConfigError`] for a group address, a port that is not there, or a full table.
+    /// [`SwitchConfigError`] for a group address, a port that does not exist, or a full table.
     pub fn pin(
         &mut self,
         now_ns: u64,
@@ -192,19 +193,19 @@ impl Switch {
         if fits { Ok(()) } else { Err(SwitchConfigError::TableFull(self.config.max_addresses)) }
     }
 
-    /// Forgets one address; whether it was there.
+    /// Forgets one address; returns whether it was known.
     pub fn remove_mac(&mut self, mac: MacAddr, vlan: u16) -> bool {
         self.table.remove(key_of(mac.to_u64(), vlan))
     }
 
-    /// Forgets the addresses that `which` picks; how many.
+    /// Forgets the addresses that `which` selects; returns their number.
     pub fn flush(&mut self, now_ns: u64, which: impl FnMut(&MacEntry) -> bool) -> usize {
         self.table.flush(now_ns, which)
     }
 
-    /// Decides where frames go that `source` sends from its tx ring `ring`, in this order. Learns
-    /// from each. What `batch` held before is gone: settle it first. Nothing if the port is not
-    /// there.
+    /// Decides the destinations of frames that `source` sends from its tx ring `ring`, in this
+    /// order, and learns from each. Clears `batch`, so settle it first. Has no effect if the port
+    /// does not exist.
     #[inline]
     pub fn forward<'p>(
         &mut self,
@@ -217,7 +218,7 @@ impl Switch {
         self.forward_by(now_ns, source, ring, packets, &mut LearnedLookup, batch);
     }
 
-    /// As [`Self::forward`], but `lookup` is asked first.
+    /// Same as [`Self::forward`], but asks `lookup` first.
     #[inline]
     pub fn forward_by<'p>(
         &mut self,
@@ -251,8 +252,8 @@ impl Switch {
         batch.begin(self.queues as usize);
     }
 
-    /// Counts frames of `source` that were lost before the switch could be asked; without their
-    /// bytes. Nothing if the port is not there.
+    /// Counts frames of `source` that were lost before the switch could decide, without their
+    /// bytes. Has no effect if the port does not exist.
     pub fn refuse(&mut self, source: SwitchPortId, reason: SwitchDropReason, packets: u64) {
         if let Some(port) = self.port_mut(source) {
             port.counters.rx.packets += packets;
@@ -264,7 +265,7 @@ impl Switch {
         self.ports.get_mut(id.0 as usize)?.as_mut()
     }
 
-    /// Numbers the rings of all ports anew, and forgets who is where.
+    /// Renumbers the rings of all ports, and clears the lists of VLAN members.
     fn renumber(&mut self) {
         self.queues = 0;
         self.present.clear();
@@ -282,7 +283,7 @@ impl Switch {
         }
     }
 
-    /// The ports that may get frames of a VLAN.
+    /// The ports that may receive frames of a VLAN.
     fn members(&mut self, vlan: u16) -> &[u32] {
         if !self.config.is_vlan_aware {
             return &self.present;

@@ -1,15 +1,16 @@
-//! Which address lives behind which port.
+//! Maps addresses to ports.
 //!
-//! Buckets of four addresses, each a cache line; what does not fit its bucket is in the next one.
-//! The array doubles when five eighths are taken. A slot says when its address was last seen, to
-//! the 17 ms, so that a busy address is written to sixty times a second and not once a frame.
+//! A bucket holds four addresses and is one cache line; an address that does not fit in its bucket
+//! goes to the next one. The array doubles when five eighths of the slots are taken. A slot records
+//! when its address was last seen, to within 17 ms, so a busy address is written sixty times a
+//! second and not once per frame.
 //!
 //! # Invariants
-//! 1. From the bucket that its hash names to the one before its own, all buckets are full.
-//! 2. No address is further than [`MAX_PROBES`] buckets from there.
+//! 1. From the bucket that its hash selects to the one before its own, all buckets are full.
+//! 2. No address is [`MAX_PROBES`] buckets or more from its hashed position.
 //!
-//! Old addresses count as absent at once; their slots are freed by [`MacTable::sweep`], a few at a
-//! time, or taken by new addresses.
+//! Old addresses count as absent at once. Their slots are freed by [`MacTable::sweep`], a few at a
+//! time, or reused for new addresses.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -18,23 +19,23 @@ use slipring_wire::MacAddr;
 
 use crate::port::SwitchPortId;
 
-/// Nanoseconds of a tick, as a power of two: 16.8 ms. 32 bits of ticks last two years.
+/// Nanoseconds in a tick, as a power of two: 16.8 ms. 32 bits of ticks last two years.
 const TICK_SHIFT: u32 = 24;
-/// Furthest that an address is put from where its hash points, in buckets.
+/// Number of buckets that may be probed from an address's hashed position on.
 const MAX_PROBES: usize = 32;
 const MIN_BUCKETS: usize = 256;
-/// Slots of a bucket.
+/// Slots in a bucket.
 const SLOTS_PER_BUCKET: usize = 4;
-/// An address in a VLAN, and where it stands if it does.
+/// An address in a VLAN, with its hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct MacKey {
     pub(crate) key: u64,
     hash: u64,
 }
 
-/// Marks a taken slot in its key; above 48 bits of address and 12 of VLAN.
+/// Set in the key of a taken slot; above 48 bits of address and 12 of VLAN.
 const TAKEN_FLAG: u64 = 1 << 63;
-/// Marks an address that neither ages nor moves in its port.
+/// Set in the port of an address that neither ages nor moves.
 const PINNED_FLAG: u32 = 1 << 31;
 
 /// An address in the table.
@@ -44,15 +45,15 @@ pub struct MacEntry {
     pub mac: MacAddr,
     /// Its VLAN; 0 in a switch that is not VLAN-aware.
     pub vlan: u16,
-    /// The port behind which it lives.
+    /// The port at which it is known.
     pub port: SwitchPortId,
-    /// Since it was last seen, to the 17 ms.
+    /// The time since it was last seen, in ns, to within 17 ms.
     pub age_ns: u64,
-    /// Whether it was set by hand: it neither ages nor moves.
+    /// Whether it is static: it neither ages nor moves.
     pub is_pinned: bool,
 }
 
-/// What learning did.
+/// The result of learning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LearnOutcome {
     Known,
@@ -64,13 +65,13 @@ pub(crate) enum LearnOutcome {
 /// One address.
 #[derive(Debug, Clone, Copy, Default)]
 struct MacSlot {
-    /// 0 when free.
+    /// 0 if the slot is free.
     key: u64,
     port: u32,
     last_seen: u32,
 }
 
-/// Four addresses in one cache line. Free slots are behind taken ones.
+/// Four addresses in one cache line. Free slots follow taken ones.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
 struct MacBucket {
@@ -79,7 +80,7 @@ struct MacBucket {
     last_seen: [u32; SLOTS_PER_BUCKET],
 }
 
-/// A slot's bucket, and its place there.
+/// A slot's bucket, and its index there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct MacSlotIndex {
     bucket: usize,
@@ -93,7 +94,7 @@ impl MacBucket {
 
     #[inline(always)]
     fn find(&self, key: u64) -> Option<usize> {
-        // All four at once: where a key stands in its bucket cannot be predicted.
+        // Compares all four at once, because the position of a key in its bucket is unpredictable.
         let mask =
             (0..SLOTS_PER_BUCKET).fold(0, |mask, i| mask | u32::from(self.keys[i] == key) << i);
         (mask != 0).then(|| mask.trailing_zeros() as usize & (SLOTS_PER_BUCKET - 1))
@@ -113,7 +114,7 @@ impl MacBucket {
         self.set(at, slot);
     }
 
-    /// Takes an address out; the last one takes its place.
+    /// Removes an address; the last one of the bucket moves to its slot.
     fn remove(&mut self, at: usize) {
         let last = self.keys.iter().rposition(|&key| key != 0).unwrap_or(at);
         self.set(at, self.slot(last));
@@ -138,26 +139,26 @@ impl MacSlot {
     }
 }
 
-/// Addresses with ageing; see the module.
+/// A table of addresses with ageing.
 #[derive(Debug)]
 pub struct MacTable {
     buckets: Vec<MacBucket>,
     len: usize,
     limit: usize,
-    /// In ticks; `u32::MAX` for never.
+    /// In ticks; `u32::MAX` means never.
     max_age: u32,
     secret: [u64; 2],
-    /// The bucket where the next sweep begins.
+    /// The bucket where the next sweep starts.
     swept: usize,
 }
 
-/// The table's key of an address in a VLAN.
+/// The table's key for an address in a VLAN.
 #[inline(always)]
 pub(crate) fn key_of(mac: u64, vlan: u16) -> u64 {
     mac | u64::from(vlan) << 48 | TAKEN_FLAG
 }
 
-/// The table's time.
+/// The table's time for `now_ns`.
 #[inline(always)]
 pub(crate) fn tick_of(now_ns: u64) -> u32 {
     (now_ns >> TICK_SHIFT) as u32
@@ -176,7 +177,7 @@ impl MacTable {
         self.max_age = ticks.map_or(u32::MAX, |ticks| ticks.min(u64::from(u32::MAX / 2)) as u32);
     }
 
-    /// Addresses in it, old ones that were not swept yet included.
+    /// The number of addresses, including old ones that were not swept yet.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len
@@ -188,7 +189,7 @@ impl MacTable {
         self.len == 0
     }
 
-    /// All addresses that are not too old, in no order.
+    /// All addresses that are not too old, in any order.
     pub fn entries(&self, now_ns: u64) -> impl Iterator<Item = MacEntry> + '_ {
         let tick = tick_of(now_ns);
         let live = self.taken().filter(move |slot| self.is_live(slot.port, slot.last_seen, tick));
@@ -210,7 +211,7 @@ impl MacTable {
         self.is_live(port, bucket.last_seen[slot], tick).then_some(port & !PINNED_FLAG)
     }
 
-    /// Notes that an address was seen at a port.
+    /// Records that an address was seen at a port.
     #[inline(always)]
     pub(crate) fn learn(&mut self, key: MacKey, port: u32, tick: u32) -> LearnOutcome {
         if let Some(MacSlotIndex { bucket, slot }) = self.position(key) {
@@ -222,7 +223,7 @@ impl MacTable {
         self.learn_slowly(key, port, tick)
     }
 
-    /// Sets an address by hand; false when the table is full.
+    /// Sets a static address; returns `false` if the table is full.
     pub(crate) fn pin(&mut self, key: u64, port: u32, tick: u32) -> bool {
         let slot = MacSlot { key, port: port | PINNED_FLAG, last_seen: tick };
         match self.position(self.locate(key)) {
@@ -232,7 +233,7 @@ impl MacTable {
         true
     }
 
-    /// Forgets one address; whether it was there.
+    /// Forgets one address; returns whether it was known.
     pub(crate) fn remove(&mut self, key: u64) -> bool {
         let found = self.position(self.locate(key));
         if let Some(at) = found {
@@ -241,7 +242,7 @@ impl MacTable {
         found.is_some()
     }
 
-    /// Forgets the addresses that `which` picks, old ones included; how many.
+    /// Forgets the addresses that `which` selects, including old ones; returns their number.
     pub(crate) fn flush(&mut self, now_ns: u64, mut which: impl FnMut(&MacEntry) -> bool) -> usize {
         let tick = tick_of(now_ns);
         let picked = self.taken().filter(|slot| which(&slot.entry(tick)));
@@ -258,7 +259,7 @@ impl MacTable {
         for _ in 0..count.min(self.buckets.len()) {
             let bucket = self.swept & self.mask();
             self.swept = bucket + 1;
-            // From the last on, since freeing one moves others forward.
+            // From the last slot to the first, because freeing a slot moves the last address to it.
             for slot in (0..SLOTS_PER_BUCKET).rev() {
                 let MacSlot { key, port, last_seen: seen } = self.buckets[bucket].slot(slot);
                 if key != 0 && !self.is_live(port, seen, tick) {
@@ -275,7 +276,7 @@ impl MacTable {
     #[inline(always)]
     fn is_live(&self, port: u32, seen: u32, tick: u32) -> bool {
         let age = tick.wrapping_sub(seen);
-        // Another thread's time may be older than what the slot says: an age below zero.
+        // Another thread's clock may be behind the slot's time, which makes the age negative.
         age <= self.max_age || age > u32::MAX / 2 || port & PINNED_FLAG != 0
     }
 
@@ -315,7 +316,7 @@ impl MacTable {
         }
     }
 
-    /// Puts an address in the place of an old one on its way; false if there is none.
+    /// Replaces an old address on the probe path of `fresh`; returns `false` if there is none.
     fn replace_old(&mut self, fresh: MacSlot) -> bool {
         let mut at = self.home(fresh.key);
         loop {
@@ -333,7 +334,7 @@ impl MacTable {
         }
     }
 
-    /// Adds an address that is not there; false when there is no room.
+    /// Adds an address that is not in the table; returns `false` if the table is full.
     fn insert(&mut self, fresh: MacSlot) -> bool {
         if self.len >= self.limit {
             return false;
@@ -348,7 +349,8 @@ impl MacTable {
         true
     }
 
-    /// Writes an address into the first bucket on its way that is not full; false if that is far.
+    /// Writes an address to the first bucket on its probe path that is not full; returns `false` if
+    /// none is within reach.
     fn put(&mut self, slot: MacSlot) -> bool {
         let home = self.home(slot.key);
         let mut way = (0..MAX_PROBES).map(|step| (home + step) & self.mask());
@@ -357,7 +359,7 @@ impl MacTable {
         true
     }
 
-    /// Doubles the array; more often, should addresses crowd in one place nonetheless.
+    /// Doubles the array, repeatedly if addresses still crowd in one region.
     fn grow(&mut self) {
         let old: Vec<MacSlot> = self.taken().collect();
         let mut count = self.buckets.len();
@@ -371,7 +373,8 @@ impl MacTable {
         self.swept = 0;
     }
 
-    /// Frees a slot, and brings back what is further on only because its bucket was full.
+    /// Frees a slot, and moves back addresses that are further on only because this bucket
+    /// was full.
     fn free(&mut self, at: MacSlotIndex) {
         self.len -= 1;
         let mut hole = at.bucket;
@@ -390,7 +393,7 @@ impl MacTable {
         }
     }
 
-    /// The place in bucket `from` of an address that passed bucket `hole` on its way.
+    /// The slot in bucket `from` of an address whose probe path passed bucket `hole`.
     fn displaced_entry(&self, from: usize, hole: usize) -> Option<usize> {
         let distance = |to: usize| from.wrapping_sub(to) & self.mask();
         let bucket = &self.buckets[from];
@@ -410,8 +413,8 @@ impl MacTable {
         self.hash(key) as usize & self.mask()
     }
 
-    /// The two halves of a 128-bit product, folded: whoever does not know the secret cannot
-    /// aim at a bucket.
+    /// Folds the two halves of a 128-bit product. A sender that does not know the secret cannot aim
+    /// at a bucket.
     #[inline(always)]
     fn hash(&self, key: u64) -> u64 {
         let product = u128::from(key ^ self.secret[0]) * u128::from(self.secret[1] | 1);

@@ -1,23 +1,23 @@
-//! VLANs: who is in which, and what that does to a frame's tag.
+//! VLANs: the membership of ports, and its effect on a frame's tag.
 //!
-//! Only the customer tag (0x8100) counts; a service tag (0x88a8) makes a frame untagged here.
+//! Only the customer tag (0x8100) counts; a frame with a service tag (0x88a8) is untagged here.
 
 use alloc::boxed::Box;
 
 use crate::config::SwitchConfigError;
 
-/// A VLAN's number, 1 to 4094.
+/// A VLAN id, 1 to 4094.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VlanId(u16);
 
 impl VlanId {
-    /// The VLAN of ports that were told nothing.
+    /// The VLAN of ports without VLAN configuration.
     pub const DEFAULT: Self = Self(1);
 
-    /// Checks a number.
+    /// Checks an id.
     ///
     /// # Errors
-    /// [`ConfigError::VlanId`] outside 1 to 4094.
+    /// [`SwitchConfigError::VlanId`] if `id` is not 1 to 4094.
     pub const fn new(id: u16) -> Result<Self, SwitchConfigError> {
         if id >= 1 && id <= 4094 { Ok(Self(id)) } else { Err(SwitchConfigError::VlanId(id)) }
     }
@@ -40,7 +40,7 @@ impl VlanSet {
         Self(Box::new([u64::MAX; 64]))
     }
 
-    /// Whether a VLAN is in it.
+    /// Whether the set contains a VLAN.
     #[must_use]
     pub fn contains(&self, id: VlanId) -> bool {
         self.has(id.0)
@@ -61,16 +61,16 @@ impl FromIterator<VlanId> for VlanSet {
     }
 }
 
-/// A port's place among the VLANs.
+/// The VLAN membership of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VlanMembership {
-    /// In one VLAN: what leaves is untagged; what enters untagged, or tagged with that VLAN.
+    /// In one VLAN: frames leave untagged; they enter untagged or tagged with that VLAN.
     Access(VlanId),
-    /// In several: frames carry a tag, but those of the native VLAN.
+    /// In several VLANs: frames are tagged, except those of the native VLAN.
     Trunk {
-        /// The VLAN of untagged frames; without it they are dropped.
+        /// The VLAN of untagged frames; without one they are dropped.
         native: Option<VlanId>,
-        /// The VLANs that may pass.
+        /// The permitted VLANs.
         allowed: VlanSet,
     },
 }
@@ -81,29 +81,29 @@ impl Default for VlanMembership {
     }
 }
 
-/// What the caller does to the tag of a copy: the four bytes behind the addresses.
+/// How the caller must change the tag of a copy: the four bytes after the addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TagAction {
-    /// Nothing.
+    /// Leave the tag unchanged.
     Keep,
-    /// Takes it out.
+    /// Remove the tag.
     Remove,
-    /// Puts a tag with this VLAN in.
+    /// Insert a tag with this VLAN.
     Insert(u16),
-    /// Puts this VLAN into the tag that is there; priority bits stay.
+    /// Write this VLAN to the existing tag; the priority bits stay.
     Replace(u16),
 }
 
-/// What a frame's own tag says.
+/// The tag in a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FrameTag {
     No,
-    /// With a VLAN, or 0 for priority only.
+    /// With a VLAN id, or 0 for priority only.
     With(u16),
 }
 
 impl VlanMembership {
-    /// The VLAN of a frame that enters here; `None` if it may not.
+    /// The VLAN of a frame that enters here; `None` if it is not permitted.
     pub(crate) fn ingress(&self, tag: FrameTag) -> Option<u16> {
         match (self, tag) {
             (Self::Access(own), FrameTag::No | FrameTag::With(0)) => Some(own.0),
@@ -137,17 +137,17 @@ impl VlanMembership {
 /// How frames leave a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum VlanEgress {
-    /// As they came: the switch knows no VLANs.
+    /// Unchanged: the switch is not VLAN-aware.
     AsIs,
     Untagged,
-    /// Tagged, but for the native VLAN (0: none).
+    /// Tagged, except frames of the native VLAN (0: none).
     Tagged {
         native: u16,
     },
 }
 
 impl VlanEgress {
-    /// What to do to a frame of VLAN `id` that came tagged like this.
+    /// How to change the tag of a frame of VLAN `id` that arrived with the tag `tagged`.
     #[inline]
     pub(crate) fn tag(self, id: u16, tagged: FrameTag) -> TagAction {
         let untagged = match self {

@@ -1,4 +1,4 @@
-//! Finds the programs that run, and looks at what they publish.
+//! Finds running programs, and reads their published counters.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,38 +12,38 @@ use slipring_port::{Nanos, now};
 
 use crate::schema::MetricSchema;
 
-/// Words older than this may be those of a program that rests.
+/// Older words may come from a program whose publisher sleeps.
 const FRESH_FOR_NS: Nanos = 150_000_000;
-/// How long newer ones may take.
+/// Maximum time to wait for newer words.
 const PUBLISH_TIMEOUT_NS: Nanos = 250_000_000;
-/// Between two looks whether they are there.
+/// Interval for checking for newer words.
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Why there is nothing to watch.
+/// Why no program can be watched.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
-    /// No program publishes anything.
+    /// No program publishes counters.
     #[error("nothing runs that could be watched")]
     NothingRuns {
-        /// Where it was looked for.
+        /// The directory that was searched.
         dir: PathBuf,
     },
-    /// More than one does, and none was named.
+    /// There are several programs, and the name is missing.
     #[error("more than one program runs")]
     Several {
-        /// All of them.
+        /// All programs.
         running: Vec<TopProgram>,
     },
-    /// None has this name.
+    /// No program has this name.
     #[error("nothing called `{target}` runs")]
     Unknown {
-        /// The name or process number.
+        /// The name or process id.
         target: String,
-        /// Those that run.
+        /// All programs.
         running: Vec<TopProgram>,
     },
-    /// The run directory is not believed.
+    /// The run directory is not trusted.
     #[error("{0}")]
     Untrusted(TrustError),
     /// Its counters cannot be read.
@@ -51,26 +51,26 @@ pub enum AttachError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: CountersReadError,
     },
-    /// Its counters have names that make no sense.
+    /// Its counters have an invalid schema.
     #[error("cannot understand {path}", path = path.display())]
     Nonsense {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: String,
     },
 }
 
-/// A program that runs.
+/// A running program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopProgram {
-    /// Its process number.
+    /// Its process id.
     pub pid: u32,
-    /// The name that was given to the run.
+    /// The name given to the run.
     pub name: Option<String>,
     /// The whole command line.
     pub line: String,
@@ -85,7 +85,7 @@ impl std::fmt::Display for TopProgram {
     }
 }
 
-/// A program that is watched.
+/// A program that is being watched.
 #[derive(Debug)]
 pub struct AttachedProgram {
     reader: CountersReader,
@@ -94,11 +94,11 @@ pub struct AttachedProgram {
 }
 
 impl AttachedProgram {
-    /// Attaches to the program of this name or process number; without one, to the only one.
+    /// Attaches to the program of this name or process id; without a target, to the only one.
     ///
     /// # Errors
-    /// If there is none, or more than one and none was named, its counters are nonsense, or the
-    /// directory is not to be trusted.
+    /// If there is none, if there are several and no target, if its counters are invalid, or if the
+    /// directory is not trusted.
     pub fn find(dir: &Path, target: Option<&str>) -> Result<Self, AttachError> {
         if let Err(error) = trust::check_dir(dir)
             && let Some(why) = TrustError::of(&error)
@@ -131,7 +131,7 @@ impl AttachedProgram {
     /// Attaches to the program that publishes this file.
     ///
     /// # Errors
-    /// If the file is unreadable or nonsense.
+    /// If the file is unreadable or invalid.
     pub fn open(path: &Path) -> Result<Self, AttachError> {
         let unreadable = |source| AttachError::Unreadable { path: path.to_owned(), source };
         let reader = CountersReader::open(path).map_err(unreadable)?;
@@ -140,45 +140,46 @@ impl AttachedProgram {
         Ok(Self { schema: names.map_err(nonsense)?, reader, path: path.to_owned() })
     }
 
-    /// What it publishes.
+    /// Returns the schema of its words.
     #[must_use]
     pub fn schema(&self) -> &MetricSchema {
         &self.schema
     }
 
-    /// Its process number.
+    /// Returns its process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.reader.pid()
     }
 
-    /// When it began to publish, CLOCK_MONOTONIC in ns.
+    /// Returns when it began to publish, CLOCK_MONOTONIC in ns.
     #[must_use]
     pub fn start_ns(&self) -> u64 {
         self.reader.start_ns()
     }
 
-    /// Whether it lives.
+    /// Whether the program is alive.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.reader.is_alive()
     }
 
-    /// Its words of now. A program that nobody looked at has published nothing for long: this
-    /// look wakes it, and waits a moment for what it says then.
+    /// Returns its current words. A program without readers has not published for long: this read
+    /// wakes it, and briefly waits for new words.
     ///
     /// # Errors
-    /// If the file was cut off, or the program died while it wrote.
+    /// If the file was truncated, or the program died while writing.
     pub fn snapshot(&mut self) -> Result<CountersSnapshot, AttachError> {
         let seen = self.read()?;
         let age_ns = now().saturating_sub(seen.at_ns);
         if age_ns <= FRESH_FOR_NS { Ok(seen) } else { self.newer(seen) }
     }
 
-    /// The same, and surely nothing that was there before, unless the program is too slow.
+    /// Does the same, but always waits for words newer than those already published, unless the
+    /// program is too slow.
     ///
     /// # Errors
-    /// As of [`Self::look`].
+    /// As for [`Self::snapshot`].
     pub fn fresh_snapshot(&mut self) -> Result<CountersSnapshot, AttachError> {
         let seen = self.read()?;
         self.newer(seen)
@@ -204,7 +205,7 @@ impl AttachedProgram {
     }
 }
 
-/// Every program that publishes in `dir` what can be understood, by process number.
+/// Returns every program that publishes valid counters in `dir`, by process id.
 #[must_use]
 pub fn programs(dir: &Path) -> Vec<TopProgram> {
     let known = |published: PublishedCounters| {

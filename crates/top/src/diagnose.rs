@@ -1,4 +1,4 @@
-//! What goes wrong, in the four parts of every error.
+//! Diagnostics for attach errors.
 
 use std::error::Error;
 

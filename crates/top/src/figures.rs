@@ -1,4 +1,4 @@
-//! Two looks side by side: what passed in between, and what holds now.
+//! Computes figures from two snapshots: what passed in between, and the present state.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use crate::schema::{MetricObject, MetricSchema, NO_VALUE};
 /// The figures of a program at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TopSample {
-    /// Its process number.
+    /// Its process id.
     pub pid: u32,
-    /// The name that was given to the run.
+    /// The name given to the run.
     pub name: Option<String>,
     /// The whole command line.
     pub command: String,
     /// Time since it began to publish, in ns.
     pub elapsed_ns: u64,
-    /// Time to which rates belong, in ns.
+    /// Length of the interval of rates, in ns.
     pub interval_ns: u64,
     /// Every link.
     pub links: Vec<TopLink>,
@@ -32,65 +32,65 @@ pub struct TopSample {
 pub struct TopLink {
     /// Its name.
     pub name: String,
-    /// Where its frames come from.
+    /// Source of its frames.
     pub from: String,
-    /// Where they go.
+    /// Destination of its frames.
     pub to: String,
-    /// What was asked of it.
+    /// Its settings.
     pub asked: TopLinkSettings,
     /// Frames that reached it.
     pub input: TopTraffic,
     /// Frames that left it.
     pub output: TopTraffic,
-    /// Frames inside.
+    /// Frames inside the link.
     pub inside: TopTraffic,
-    /// Frames lost since the start, by cause; those without a loss are left out.
+    /// Frames lost since the start, by cause; causes without a loss are left out.
     pub lost: BTreeMap<String, u64>,
-    /// Frames that left it later than was to be warned of.
+    /// Frames that left it later than the warning limit.
     pub late: u64,
     /// Bits per second that left, over the interval.
     pub rate_bps: f64,
     /// Frames per second that left, over the interval.
     pub rate_pps: f64,
-    /// Share of the frames that came to an end in the interval which were lost.
+    /// Share of lost frames among those that left or were lost in the interval.
     pub loss_share: Option<f64>,
-    /// How long frames took in the last second.
+    /// Delay of frames in the last second.
     pub delay_ns: Option<TopQuantiles>,
-    /// How long frames took since the start.
+    /// Delay of frames since the start.
     pub total_delay_ns: Option<TopQuantiles>,
-    /// How much later than asked they left in the last second.
+    /// Lateness of frames in the last second, relative to the settings.
     pub error_ns: Option<TopQuantiles>,
-    /// How much later than asked they left since the start.
+    /// Lateness of frames since the start, relative to the settings.
     pub total_error_ns: Option<TopQuantiles>,
-    /// Bytes that waited for the line in the last second.
+    /// Queued bytes in the last second.
     pub queue_bytes: Option<TopQuantiles>,
 }
 
-/// What was asked of a link.
+/// Settings of a link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct TopLinkSettings {
     /// Its rate.
     pub rate: TopLinkRate,
     /// Its delay.
     pub delay_ns: Option<TopQuantiles>,
-    /// The mean share of frames to lose, where it is one.
+    /// The mean loss share, if there is one.
     pub loss_share: Option<f64>,
 }
 
-/// A rate that was asked for.
+/// The configured rate of a link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TopLinkRate {
-    /// As fast as it goes.
+    /// No limit.
     #[default]
     Unlimited,
-    /// So many bits per second.
+    /// This many bits per second.
     Bps(u64),
-    /// One that changes.
+    /// A rate that changes.
     Varies,
 }
 
-/// The middle and the end of a distribution.
+/// The median and the tail of a distribution.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TopQuantiles {
     /// Half of all are at most this.
@@ -102,7 +102,7 @@ pub struct TopQuantiles {
 /// Frames and their bytes, without FCS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TopTraffic {
-    /// Frames.
+    /// Number of frames.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -113,11 +113,11 @@ pub struct TopTraffic {
 pub struct TopPort {
     /// Its name.
     pub name: String,
-    /// Received.
+    /// Received frames.
     pub rx: TopTraffic,
-    /// Sent.
+    /// Sent frames.
     pub tx: TopTraffic,
-    /// Frames lost since the start, by cause; those without a loss are left out.
+    /// Frames lost since the start, by cause; causes without a loss are left out.
     pub lost: BTreeMap<String, u64>,
     /// Received over the interval.
     pub rx_rate: TopSpeed,
@@ -125,7 +125,7 @@ pub struct TopPort {
     pub tx_rate: TopSpeed,
 }
 
-/// A speed.
+/// A rate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct TopSpeed {
     /// Bits per second.
@@ -135,7 +135,8 @@ pub struct TopSpeed {
 }
 
 impl TopSample {
-    /// What holds at `now`, with rates since `before`; without that, since the program began.
+    /// Returns the figures at `now`, with rates since `before`; without it, since the program
+    /// began.
     #[must_use]
     pub fn of(
         attached: &AttachedProgram,
@@ -163,7 +164,7 @@ impl TopSample {
     }
 }
 
-/// Two looks at all objects.
+/// Two snapshots of all objects.
 struct SnapshotPair<'l> {
     schema: &'l MetricSchema,
     before: Option<&'l CountersSnapshot>,
@@ -177,7 +178,7 @@ impl<'l> SnapshotPair<'l> {
     }
 }
 
-/// Two looks at one object.
+/// Two snapshots of one object.
 struct ObjectSample<'l> {
     snapshots: &'l SnapshotPair<'l>,
     object: &'l MetricObject,
@@ -231,7 +232,7 @@ impl ObjectSample<'_> {
         }
     }
 
-    /// A word now, and before.
+    /// Returns the value of a word now, and in the snapshot before.
     fn words(&self, name: &str) -> Option<(u64, u64)> {
         let mut counters = self.snapshots.schema.counters(self.object).iter();
         let place = self.object.first + counters.position(|counter| counter.name == name)?;

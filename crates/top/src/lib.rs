@@ -1,30 +1,29 @@
-//! What a running program publishes of itself, and how a terminal shows it.
+//! Counters that a running program publishes, and their display on a terminal.
 //!
 //! ```text
-//!   the program                              who watches
-//!   Names + words ──> core::counters ──> Attached ──> Frame ──> Model ──> view ──> terminal
-//!   what they mean      PID.stats        two looks    figures   history   text, JSON
+//!   the program                                    the watcher
+//!   MetricSchema + words ──> core::counters ──> AttachedProgram ──> TopSample ──> TopModel ──> view
+//!   meaning        values    PID.stats          two snapshots       figures       history
 //! ```
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
-//! | [`names`] | what the published words mean: objects, their counters, units |
-//! | [`attach`] | finds the programs that run, and looks at their words |
-//! | [`figures`] | two looks side by side: rates, delays, losses of every link and port |
-//! | [`model`] | what the person watches: history, selection, pause; and what keys do |
-//! | [`view`] | a model on a screen |
-//! | [`plain`] | a frame as plain text |
+//! | [`schema`] | the meaning of the published words: objects, their counters, units |
+//! | [`attach`] | finds running programs, and reads their words |
+//! | [`figures`] | compares two snapshots: rates, delays, losses of every link and port |
+//! | [`model`] | the state of the screen: history, selection, pause; and the effect of keys |
+//! | [`view`] | draws a model on a screen |
+//! | [`plain`] | a sample as plain text |
 //! | [`openmetrics`] | the words as OpenMetrics text |
-//! | [`watch`] | looks again and again, until a key or a signal |
-//! | [`screen`] | the terminal, taken and given back |
+//! | [`watch`] | reads samples until a key or a signal |
+//! | [`screen`] | takes and restores the terminal |
 //!
 //! # Invariants
-//! 1. Nothing is asked of the program that is watched: it is not slowed down, and it need not
-//!    answer.
-//! 2. What another process published is checked before it is used.
-//! 3. The terminal is given back on every way out.
+//! 1. The watched program receives no requests: it is not slowed down, and need not answer.
+//! 2. Data of another process is checked before use.
+//! 3. The terminal is always restored.
 //!
-//! Not for: changing anything (that is the control socket's), or keeping figures over time.
+//! Not for: changing anything (use the control socket), or storing figures over time.
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 

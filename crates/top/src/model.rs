@@ -1,4 +1,4 @@
-//! What a person watches: the last frames, the one that is selected, and what keys do.
+//! The state of the screen: recent samples, the selected link, and the effect of keys.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,39 +8,39 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use crate::attach::TopProgram;
 use crate::figures::TopSample;
 
-/// Rates remembered of each link.
+/// Number of rates kept for each link.
 const RATE_HISTORY_LEN: usize = 240;
 
 /// Everything on the screen.
 #[derive(Debug, Clone, Default)]
 pub struct TopModel {
-    /// The figures shown.
+    /// The current sample.
     pub sample: TopSample,
-    /// Of each link, the rates of the last frames in bits per second, the newest last.
+    /// For each link, the rates of recent samples in bits per second, the newest last.
     pub rates: Vec<VecDeque<u64>>,
-    /// The link that is shown in full.
+    /// The link shown in detail.
     pub selected: usize,
-    /// Whether new frames are left out.
+    /// Whether new samples are ignored.
     pub paused: bool,
-    /// Whether the keys are explained.
+    /// Whether help on the keys is shown.
     pub shows_help: bool,
     /// Whether the program has ended.
     pub ended: bool,
 }
 
-/// What a key asks for beyond the screen.
+/// The action that a key requests outside the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyAction {
-    /// To go on.
+    /// No action.
     Nothing,
-    /// To end.
+    /// End the program.
     Quit,
-    /// To take what is selected.
+    /// Take the selected program.
     Choose,
 }
 
 impl TopModel {
-    /// Takes a new frame in, unless paused.
+    /// Stores a new sample, unless paused.
     pub fn update(&mut self, frame: TopSample) {
         if self.paused {
             return;
@@ -56,10 +56,10 @@ impl TopModel {
         self.sample = frame;
     }
 
-    /// Obeys a key.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> KeyAction {
         if is_quit(key) {
-            // The first one closes what lies above.
+            // The first Esc only closes the help.
             let closes = self.shows_help && key.code == KeyCode::Esc;
             self.shows_help &= !closes;
             return if closes { KeyAction::Nothing } else { KeyAction::Quit };
@@ -72,24 +72,24 @@ impl TopModel {
         KeyAction::Nothing
     }
 
-    /// How long it has run.
+    /// Returns how long the program has run.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         Duration::from_nanos(self.sample.elapsed_ns)
     }
 }
 
-/// A list of programs of which one is to be chosen.
+/// A list of programs from which the user chooses one.
 #[derive(Debug, Clone, Default)]
 pub struct ProgramChooser {
-    /// Those that run.
+    /// All programs.
     pub running: Vec<TopProgram>,
-    /// The one that is marked.
+    /// Index of the selected program.
     pub selected: usize,
 }
 
 impl ProgramChooser {
-    /// Obeys a key.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> KeyAction {
         match key.code {
             _ if is_quit(key) => KeyAction::Quit,
@@ -107,7 +107,7 @@ fn is_quit(key: KeyEvent) -> bool {
     interrupt || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc)
 }
 
-/// Where the arrows lead in a list of `count`.
+/// Returns the selection after a key, in a list of `count`.
 fn move_selection(selected: usize, count: usize, key: KeyCode) -> usize {
     const PAGE_ROWS: usize = 10;
     let last = count.saturating_sub(1);

@@ -1,8 +1,8 @@
-//! What a program publishes, as OpenMetrics text.
+//! The published counters of a program as OpenMetrics text.
 //!
-//! A family is a counter of a kind of objects: `rx.packets` of ports is
+//! Each counter of a kind of objects is a family: `rx.packets` of ports becomes
 //! `slipring_port_rx_packets`, with the port as a label. Losses are one family with a label for the
-//! cause. Times are in seconds, as that format has it.
+//! cause. Times are in seconds, as OpenMetrics requires.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use slipring_cli::metrics::MetricsText;
 
 use crate::schema::{MetricCounter, MetricKind, MetricObject, MetricSchema, NO_VALUE};
 
-/// Before the cause in the name of a counter of losses.
+/// Prefix of the names of loss counters, before the cause.
 const LOSS_PREFIX: &str = "lost.";
 
-/// The text for these words. A word that is not there is left out, as is a gauge without a value.
+/// Returns the text for these words. Missing words and gauges without a value are left out.
 #[must_use]
 pub fn text(names: &MetricSchema, words: &[u64]) -> String {
     let mut text = MetricsText::default();
@@ -32,7 +32,7 @@ pub fn text(names: &MetricSchema, words: &[u64]) -> String {
     text.finish()
 }
 
-/// The objects of a kind with names that differ: a second `null:` is `null:#2`.
+/// Returns the objects of a kind with unique names: a second `null:` becomes `null:#2`.
 fn objects<'n>(names: &'n MetricSchema, kind: &str) -> Vec<(String, &'n MetricObject)> {
     let mut met: BTreeMap<&str, u32> = BTreeMap::new();
     let of_kind = names.objects.iter().filter(|object| object.kind == kind);

@@ -1,4 +1,4 @@
-//! A frame as plain text: what is seen without a terminal, and what each cell of the screen says.
+//! A sample as plain text: for output without a terminal, and for the cells of the screen.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -8,7 +8,7 @@ use slipring_cli::units::human;
 
 use crate::figures::{TopLink, TopLinkRate, TopPort, TopQuantiles, TopSample, TopSpeed};
 
-/// A column: its heading, and what stands in it.
+/// A column: its heading, and the text of its cells.
 pub(crate) type TopColumn<T> = (&'static str, fn(&T) -> String);
 
 /// The columns of a link.
@@ -31,7 +31,7 @@ pub(crate) const PORT_COLUMNS: [TopColumn<TopPort>; 4] = [
     ("lost", |port| lost(&port.lost)),
 ];
 
-/// The whole frame.
+/// Formats the whole sample.
 #[must_use]
 pub fn text(frame: &TopSample) -> String {
     let mut text = head(frame) + "\n";
@@ -46,7 +46,7 @@ pub fn text(frame: &TopSample) -> String {
     text + &table(&PORT_COLUMNS, &frame.ports)
 }
 
-/// `lab, process 42, 12.5 s: slipring emulate …`
+/// Formats `lab, process 42, 12.5 s: slipring emulate …`
 #[must_use]
 pub fn head(frame: &TopSample) -> String {
     let name = frame.name.as_ref().map_or(String::new(), |name| format!("{name}, "));
@@ -54,7 +54,7 @@ pub fn head(frame: &TopSample) -> String {
     format!("{name}process {}, {elapsed}: {}", frame.pid, printable(&frame.command))
 }
 
-/// `100 in, 97 out, 2 inside, lost 1 (queue)`
+/// Formats `100 in, 97 out, 2 inside, lost 1 (queue)`
 #[must_use]
 pub fn totals(link: &TopLink) -> String {
     let [input, output, inside] =
@@ -62,14 +62,14 @@ pub fn totals(link: &TopLink) -> String {
     format!("{input} in, {output} out, {inside} inside, lost {}", lost(&link.lost))
 }
 
-/// `3 queue, 1 loss`
+/// Formats `3 queue, 1 loss`
 #[must_use]
 pub fn lost(lost: &BTreeMap<String, u64>) -> String {
     let causes: Vec<_> = lost.iter().map(|(cause, count)| format!("{count} {cause}")).collect();
     if causes.is_empty() { "0".to_owned() } else { causes.join(", ") }
 }
 
-/// What another program said, without what would move the cursor.
+/// Replaces control characters in another program's text, which could move the cursor.
 #[must_use]
 pub fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
@@ -117,7 +117,7 @@ fn spread_bytes(spread: TopQuantiles) -> String {
     if p50 == p99 { p50 } else { format!("{p50} / {p99}") }
 }
 
-/// A share with as many digits as tell something.
+/// Formats a share with the significant digits.
 pub(crate) fn percent(share: f64) -> String {
     match share * 100.0 {
         0.0 => "0 %".to_owned(),

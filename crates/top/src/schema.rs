@@ -1,7 +1,8 @@
-//! What published words mean: the text in front of them, as JSON.
+//! The meaning of published words: a JSON text stored before them.
 //!
-//! Objects of a kind have the same counters in the same order, so each kind is told once and each
-//! object only says where its words begin. That keeps the text of ten thousand links short.
+//! Objects of a kind have the same counters in the same order, so each kind is described once and
+//! each object only stores the index of its first word. That keeps the text of ten thousand links
+//! short.
 //!
 //! ```json
 //! {"schema": 1, "line": "slipring emulate …", …,
@@ -10,35 +11,35 @@
 //!                      "direction": "out"}, …]}}
 //! ```
 //!
-//! A counter only grows, so two looks may be subtracted. A gauge holds for its moment, and is
-//! [`NONE`] where there is nothing to tell.
+//! A counter only grows, so two snapshots may be subtracted. A gauge is a momentary value, and is
+//! [`NO_VALUE`] if there is none.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Version of these keys. Keys may be added under a version; none changes its meaning.
+/// Version of these keys. A version may gain keys; no key changes its meaning.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// The value of a gauge that has none.
+/// The value of a gauge without a value.
 pub const NO_VALUE: u64 = u64::MAX;
 
-/// A program and what it publishes.
+/// A program and its published objects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricSchema {
-    /// [`SCHEMA`].
+    /// Always [`SCHEMA_VERSION`].
     pub schema: u32,
     /// The whole command line.
     pub line: String,
     /// Version of the program.
     pub version: String,
-    /// The name that was given to the run.
+    /// The name given to the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Seed of every random choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// What is counted.
+    /// The objects with counters.
     pub objects: Vec<MetricObject>,
     /// The counters of the objects of each kind, in the order of their words.
     pub kinds: BTreeMap<String, Vec<MetricCounter>>,
@@ -47,17 +48,17 @@ pub struct MetricSchema {
 /// Something that has counters: a link, a port.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricObject {
-    /// What it is: `link` or `port`.
+    /// Its kind: `link` or `port`.
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// Where its frames come from.
+    /// Source of its frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Where they go.
+    /// Destination of its frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// The place of its first word.
+    /// Index of its first word.
     pub first: usize,
 }
 
@@ -66,26 +67,26 @@ pub struct MetricObject {
 pub struct MetricCounter {
     /// Its name, such as `lost.queue`.
     pub name: String,
-    /// What it counts: `packets`, `bytes`, `ns`, `bit/s`.
+    /// Its unit: `packets`, `bytes`, `ns`, `bit/s`.
     pub unit: String,
-    /// How it behaves.
+    /// Counter or gauge.
     pub kind: MetricKind,
-    /// Which way the frames go that it counts, where that is one.
+    /// Direction of the frames that it counts, if they have one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub direction: Option<MetricDirection>,
 }
 
-/// How a word behaves.
+/// The type of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricKind {
-    /// It only grows.
+    /// Only grows.
     Counter,
-    /// It holds for its moment.
+    /// A momentary value.
     Gauge,
 }
 
-/// Which way frames go.
+/// Direction of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MetricDirection {
@@ -96,13 +97,13 @@ pub enum MetricDirection {
 }
 
 impl MetricCounter {
-    /// A word that only grows.
+    /// Creates a counter that only grows.
     #[must_use]
     pub fn growing(name: impl Into<String>, unit: &str) -> Self {
         Self::new(name.into(), unit, MetricKind::Counter)
     }
 
-    /// A word that holds for its moment.
+    /// Creates a gauge.
     #[must_use]
     pub fn gauge(name: impl Into<String>, unit: &str) -> Self {
         Self::new(name.into(), unit, MetricKind::Gauge)
@@ -119,18 +120,18 @@ impl MetricCounter {
 }
 
 impl MetricSchema {
-    /// Says what the words of the objects of a kind mean.
+    /// Describes the words of the objects of a kind.
     pub fn describe(&mut self, kind: &str, counters: Vec<MetricCounter>) {
         self.kinds.insert(kind.to_owned(), counters);
     }
 
-    /// Adds an object, whose words follow those of the ones before.
+    /// Adds an object, whose words follow those of the objects before.
     pub fn add(&mut self, object: MetricObject) {
         let first = self.words();
         self.objects.push(MetricObject { first, ..object });
     }
 
-    /// How many words all objects have together.
+    /// Returns the number of words of all objects.
     #[must_use]
     pub fn words(&self) -> usize {
         let end =
@@ -138,13 +139,13 @@ impl MetricSchema {
         self.objects.last().and_then(end).unwrap_or(0)
     }
 
-    /// The counters of an object.
+    /// Returns the counters of an object.
     #[must_use]
     pub fn counters(&self, object: &MetricObject) -> &[MetricCounter] {
         self.kinds.get(&object.kind).map_or(&[], Vec::as_slice)
     }
 
-    /// The text to publish.
+    /// Returns the text to publish.
     ///
     /// # Panics
     /// Never: texts, numbers and lists are always JSON.
@@ -153,10 +154,10 @@ impl MetricSchema {
         serde_json::to_string(self).expect("texts, numbers and lists are JSON")
     }
 
-    /// Reads the text of another process, which publishes `words` words.
+    /// Parses the text of another process, which publishes `words` words.
     ///
     /// # Errors
-    /// What is wrong with it: no such JSON, another version, or objects beyond the words.
+    /// What is wrong with it: invalid JSON, another version, or objects beyond the words.
     pub fn read(text: &str, words: usize) -> Result<Self, String> {
         let names: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if names.schema != SCHEMA_VERSION {

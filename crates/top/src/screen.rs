@@ -1,7 +1,7 @@
-//! The terminal, taken for drawing and given back on every way out.
+//! The terminal, taken for drawing and always restored.
 //!
-//! A panic gives it back before it says what went wrong, so that the message is seen; a signal is
-//! looked for between two frames by the loop.
+//! A panic hook restores it before the panic message, so that the message is visible; the drawing
+//! loop checks for signals between two frames.
 
 use std::io::{self, IsTerminal, Stdout, stdout};
 use std::panic;
@@ -16,7 +16,7 @@ use ratatui::crossterm::terminal::{
 };
 use ratatui::crossterm::{cursor, execute};
 
-/// Whether the terminal is ours.
+/// Whether we have taken the terminal.
 static IS_TERMINAL_TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Whether there is a terminal to draw on.
@@ -25,19 +25,19 @@ pub fn is_there() -> bool {
     stdout().is_terminal()
 }
 
-/// A terminal that is ours until this is dropped.
+/// The taken terminal, which is restored on drop.
 pub struct TopScreen {
     terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
-/// What the person did.
+/// An event of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TerminalEvent {
-    /// Pressed a key.
+    /// A pressed key.
     Key(KeyEvent),
-    /// Something else, such as another size of the terminal.
+    /// Another event, such as a new size of the terminal.
     Other,
-    /// Nothing.
+    /// No event.
     Nothing,
 }
 
@@ -45,7 +45,7 @@ impl TopScreen {
     /// Takes the terminal.
     ///
     /// # Errors
-    /// If there is none, or it refuses.
+    /// If there is none, or it fails.
     pub fn take() -> io::Result<Self> {
         enable_raw_mode()?;
         IS_TERMINAL_TAKEN.store(true, Ordering::Relaxed);
@@ -54,7 +54,7 @@ impl TopScreen {
             restore_terminal();
             before(info);
         }));
-        // From here on the terminal is given back, also where the next step fails.
+        // From here on the terminal is restored, even if the next step fails.
         let guard = TerminalGuard;
         execute!(stdout(), EnterAlternateScreen, cursor::Hide)?;
         let terminal = Terminal::new(CrosstermBackend::new(stdout()))?;
@@ -70,8 +70,7 @@ impl TopScreen {
         self.terminal.draw(draw).map(drop)
     }
 
-    /// Waits for a key until `until`, in steps of at most `step` so that the caller can look for
-    /// signals.
+    /// Waits for a key until `until`, but at most `step`, so that the caller can check for signals.
     ///
     /// # Errors
     /// If the terminal is gone.
@@ -105,8 +104,8 @@ impl Drop for TerminalGuard {
     }
 }
 
-/// A terminal that does not take it back is gone, and nothing is left to do. To give back what was
-/// given back would put the cursor where it was, over what was said since.
+/// Restores the terminal, once: a second time would move the cursor back over later output. Errors
+/// mean that the terminal is gone, and nothing is left to do.
 fn restore_terminal() {
     if !IS_TERMINAL_TAKEN.swap(false, Ordering::Relaxed) {
         return;

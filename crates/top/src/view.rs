@@ -1,4 +1,4 @@
-//! A model on a screen.
+//! Draws a model on a screen.
 //!
 //! ```text
 //!   slipring top  lab, process 42, 12.5 s: slipring emulate …
@@ -12,7 +12,7 @@
 //!   q quit  arrows select  p pause  ? help
 //! ```
 //!
-//! Only rows that are seen are made, so ten thousand links cost what fits on the screen.
+//! Only visible rows are built, so the cost for ten thousand links depends on the screen only.
 
 mod detail;
 mod table;
@@ -26,10 +26,10 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 use crate::model::{ProgramChooser, TopModel};
 use crate::plain::{self, printable};
 
-/// The line at the bottom.
+/// The bottom line.
 const KEYS_LINE: &str = "q quit   arrows select   p pause   ? help";
 
-/// What the help says.
+/// The help text.
 const HELP_LINES: [&str; 9] = [
     "asked     what the link is to do",
     "measured  what left it in the last interval",
@@ -42,7 +42,7 @@ const HELP_LINES: [&str; 9] = [
     "p pause   ? this help   q, Esc, Ctrl-C quit",
 ];
 
-/// Rows of the part below the links.
+/// Height of the detail part below the links.
 const DETAIL_ROWS: u16 = 10;
 
 /// Draws a model.
@@ -65,7 +65,7 @@ pub fn draw(screen: &mut Screen<'_>, model: &TopModel) {
     }
 }
 
-/// How many rows each part gets.
+/// The number of rows of each part.
 struct RowLayout {
     links: u16,
     detail: u16,
@@ -73,7 +73,7 @@ struct RowLayout {
 }
 
 impl RowLayout {
-    /// The links come first, then the ports, and the detail where there is room for all of it.
+    /// Distributes rows: links first, then ports, and the detail if all of it fits.
     fn of(model: &TopModel, height: u16) -> Self {
         let table = |count: usize| match count {
             0 => 0,
@@ -135,7 +135,7 @@ fn centred(area: Rect, width: u16, height: u16) -> Rect {
     Rect { x, y, width, height }
 }
 
-/// How the selected row looks.
+/// Returns the style of a row.
 fn selection_style(selected: bool) -> Style {
     if selected { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() }
 }

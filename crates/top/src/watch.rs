@@ -1,4 +1,4 @@
-//! Looks at a program again and again: on a terminal until the person has seen enough, or once.
+//! Watches a program: on a terminal until the user quits, or once.
 
 use std::io;
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::model::{KeyAction, ProgramChooser, TopModel};
 use crate::screen::{TerminalEvent, TopScreen};
 use crate::view;
 
-/// How often the loop looks for signals.
+/// Interval in which the loop checks for signals.
 const SIGNAL_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A program, and how it was at the last look.
+/// A watched program, and its last snapshot.
 #[derive(Debug)]
 pub struct ProgramWatch {
     attached: AttachedProgram,
@@ -24,7 +24,7 @@ pub struct ProgramWatch {
 }
 
 impl ProgramWatch {
-    /// Begins to watch a program.
+    /// Starts to watch a program.
     ///
     /// # Errors
     /// If its words cannot be read.
@@ -33,16 +33,16 @@ impl ProgramWatch {
         Ok(Self { attached, last })
     }
 
-    /// The figures since the program began.
+    /// Returns the figures since the program began.
     #[must_use]
     pub fn since_start(&self) -> TopSample {
         TopSample::of(&self.attached, None, &self.last)
     }
 
-    /// The figures since the last call that had any; `None` where nothing new was published.
+    /// Returns the figures since the last new snapshot; `None` if nothing new was published.
     ///
     /// # Errors
-    /// If its words cannot be read any more.
+    /// If its words can no longer be read.
     pub fn next_sample(&mut self) -> Result<Option<TopSample>, AttachError> {
         let now = self.attached.snapshot()?;
         if now.edition == self.last.edition {
@@ -53,11 +53,11 @@ impl ProgramWatch {
         Ok(Some(frame))
     }
 
-    /// The figures over a `period` that begins now; over all of its life, if it publishes nothing
-    /// meanwhile.
+    /// Returns the figures over a `period` that starts now; over the program's whole life, if it
+    /// publishes nothing meanwhile.
     ///
     /// # Errors
-    /// If its words cannot be read any more.
+    /// If its words can no longer be read.
     pub fn sample_over(
         &mut self,
         period: Duration,
@@ -72,15 +72,15 @@ impl ProgramWatch {
         Ok(self.next_sample()?.unwrap_or_else(|| self.since_start()))
     }
 
-    /// Whether the program lives.
+    /// Whether the program is alive.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         self.attached.is_alive()
     }
 }
 
-/// Shows a program of `dir` on the terminal, or lets the person choose one, until a key or a
-/// signal ends it.
+/// Shows a program of `dir` on the terminal, or lets the user choose one, until a key or a signal
+/// ends it.
 ///
 /// # Errors
 /// If there is nothing to watch, or the terminal is gone.
@@ -130,7 +130,7 @@ fn show(
             model.ended = !watch.is_alive();
             match watch.next_sample() {
                 Ok(frame) => frame.into_iter().for_each(|frame| model.update(frame)),
-                // What was seen last stays on the screen.
+                // The last figures stay on the screen.
                 Err(_) if model.ended => {}
                 Err(error) => return Err(failure(error)),
             }
@@ -158,7 +158,7 @@ fn choose(
     Ok(None)
 }
 
-/// Words an error for the person.
+/// Converts an error for the user.
 #[must_use]
 pub fn failure(error: AttachError) -> Failure {
     Diagnostic::of(&error).into()

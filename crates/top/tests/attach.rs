@@ -1,4 +1,4 @@
-//! Programs that publish, and those who look for them.
+//! Programs that publish, and programs that look for them.
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
@@ -83,7 +83,7 @@ fn one_of_several_has_to_be_named() {
     let dir = tempfile::tempdir().unwrap();
     let other = tempfile::tempdir().unwrap();
     let (_first, second) = (publish(dir.path()), publish(other.path()));
-    // The same open file under another number is a second program to whoever looks.
+    // A second name for the same open file looks like a second program.
     std::fs::hard_link(second.path(), dir.path().join("1.stats")).unwrap();
     let several = AttachedProgram::find(dir.path(), None).unwrap_err();
     assert!(matches!(&several, AttachError::Several { running } if running.len() == 2));

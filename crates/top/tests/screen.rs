@@ -1,6 +1,6 @@
-//! The terminal is given back on every way out.
+//! The terminal is always restored.
 //!
-//! The program on the terminal is this test itself, called with a word in its environment.
+//! The program on the terminal is this test itself, called with a variable in its environment.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../slipring/tests/support/pty.rs"]
@@ -16,7 +16,7 @@ use slipring_top::schema::{MetricObject, MetricSchema, SCHEMA_VERSION};
 use slipring_top::screen::TopScreen;
 use slipring_top::watch;
 
-/// Says what the program on the terminal does.
+/// The variable that selects what the program on the terminal does.
 const PART: &str = "SLIPRING_SCREEN_TEST";
 
 fn play(part: &str) -> OnTerminal {
@@ -25,7 +25,7 @@ fn play(part: &str) -> OnTerminal {
     OnTerminal::start(&mut command, |mut command| command.spawn().unwrap())
 }
 
-/// Not a test by itself: what [`play`] runs.
+/// Not a test by itself: the code that [`play`] runs.
 #[test]
 fn the_program_on_the_terminal() {
     match std::env::var(PART).as_deref() {
@@ -53,7 +53,7 @@ fn the_program_on_the_terminal() {
     }
 }
 
-/// What is to be seen after the screen was given back.
+/// Returns the output after the screen was restored.
 fn after(program: &OnTerminal) -> String {
     program.wait_for(GIVEN_BACK);
     let seen = program.seen();

@@ -1,6 +1,6 @@
-//! Sends a million frames over an imaginary wire that loses 1 in 1000, doubles
-//! 1 in 2000 and delays up to 40 us, in virtual time, and prints what the wire
-//! did beside what the receiver found out.
+//! Sends a million frames over a simulated wire that loses 1 in 1000, duplicates 1 in 2000
+//! and delays up to 40 us, in virtual time. Prints what the wire did next to what the
+//! receiver detected.
 
 use slipring_model::{Chance, DelayLine, Pacer, Rate, Stream};
 use slipring_traffic::{

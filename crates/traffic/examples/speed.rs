@@ -1,5 +1,5 @@
-//! Measures how many frames one core writes, patches and tracks per second,
-//! over as many buffers as a large ring has. The median of nine rounds counts.
+//! Measures how many frames one core writes, patches and tracks per second, over as many buffers as
+//! a large ring has. Reports the median of nine rounds.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -55,7 +55,7 @@ fn report(name: &str, pattern: &TrafficPattern) -> Result<(), Box<dyn std::error
     let patch = mpps(&mut buffers, |buffer, now_ns| {
         black_box(generator.patch(now_ns, buffer));
     });
-    // New numbers every time: a frame seen again would take another path.
+    // Numbers are new every time: a repeated frame would take another path.
     let mut trackers = [StampCheck::Mark, StampCheck::Checksum].map(Tracker::new);
     let [mark, checksum] = trackers.each_mut().map(|tracker| {
         mpps(&mut buffers, |buffer, now_ns| {

@@ -1,4 +1,4 @@
-//! Sets of (address, port) pairs, and the classic ways to write them.
+//! Sets of (address, port) pairs, and their traditional notations.
 //!
 //! ```text
 //!   10.0.0.1                        one address, port 1234
@@ -6,14 +6,14 @@
 //!   10.0.0.0/24:80                  all addresses of a prefix
 //!   [fd00::/120]:80-99              the same for IPv6, times ports
 //!   [fd00::1]:1000-[fd00::ff]:2000  IPv6
-//!   3@[2001:db8::1]-[2001:db8:0:9::1]   only the 16-bit group 3 counts up
+//!   3@[2001:db8::1]-[2001:db8:0:9::1]   counts up only 16-bit group 3
 //!   10.0.0.1:80,10.0.7.7:443        a list of any of these
 //! ```
 //!
 //! # Invariants
 //! 1. There is at least one block, and all blocks are of one family.
-//! 2. In a block `first + last_index * step` does not pass the end of the
-//!    address space, and `first_port <= last_port`.
+//! 2. In a block `first + last_index * step` is within the address space,
+//!    and `first_port <= last_port`.
 
 mod cursor;
 mod parse;
@@ -51,10 +51,10 @@ struct EndpointBlock {
 }
 
 impl Endpoints {
-    /// The port that is meant where none is written.
+    /// The port used if none is given.
     pub const DEFAULT_PORT: u16 = 1234;
 
-    /// One address and port.
+    /// Makes a set of one address and port.
     #[must_use]
     pub fn one(address: IpAddr, port: u16) -> Self {
         let (family, first) = match address {
@@ -66,22 +66,22 @@ impl Endpoints {
         Self { blocks: Vec::from([block]), family }
     }
 
-    /// Version of all the addresses.
+    /// The IP version of all addresses.
     #[must_use]
     pub fn family(&self) -> IpVersion {
         self.family
     }
 
-    /// How many pairs there are; `u128::MAX` stands for that many or more.
+    /// The number of pairs; saturates at `u128::MAX`.
     #[must_use]
     pub fn count(&self) -> u128 {
         let counts = self.blocks.iter().map(EndpointBlock::count);
         counts.fold(0, u128::saturating_add)
     }
 
-    /// What "random addresses" means for this set: a set of more than one
-    /// pair stays as it is, to be drawn from; a single pair becomes every port
-    /// of every IPv4 address, or of all IPv6 addresses with its first 64 bits.
+    /// Returns the set to draw random addresses from: a set of more than one pair stays unchanged;
+    /// a single pair becomes every port of every IPv4 address, or of all IPv6 addresses with its
+    /// first 64 bits.
     #[must_use]
     pub fn widened(self) -> Self {
         if self.count() > 1 {

@@ -1,5 +1,5 @@
-//! Whether a run was good enough: stated limits against counted figures, in
-//! whole numbers, so that exactly the limit always passes.
+//! Compares the results of a run with required limits, in whole numbers, so that a result exactly
+//! at the limit always passes.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -8,38 +8,38 @@ use slipring_model::{NANOS_PER_SEC, Rate};
 
 use crate::fraction::Fraction;
 
-/// What a run must achieve. Nothing is expected by default.
+/// The requirements for a run. There are none by default.
 ///
 /// ```
-/// use slipring_traffic::{Expectations, Outcome};
+/// use slipring_traffic::{Expectations, TrafficOutcome};
 ///
 /// let expected = Expectations {
 ///     max_loss: Some("0.1%".parse()?),
 ///     ..Expectations::default()
 /// };
-/// let outcome = Outcome { sent: 1_000_000, lost: 1_001, ..Outcome::default() };
+/// let outcome = TrafficOutcome { sent: 1_000_000, lost: 1_001, ..TrafficOutcome::default() };
 /// let unmet = expected.unmet(&outcome);
 /// assert_eq!(unmet[0].to_string(), "lost 1001 of 1000000 frames (0.1001%), allowed 0.1%");
 /// # Ok::<(), slipring_traffic::FractionError>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Expectations {
-    /// Greatest part of the frames that may be lost.
+    /// The greatest fraction of frames that may be lost.
     pub max_loss: Option<Fraction>,
-    /// Least average rate.
+    /// The minimum average rate.
     pub min_rate: Option<Rate>,
 }
 
-/// What a run achieved.
+/// The results of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficOutcome {
-    /// Frames sent (or expected, where only the receiver is known).
+    /// Frames sent (or expected, if only the receiver is known).
     pub sent: u64,
-    /// Of those, lost.
+    /// The number of those that were lost.
     pub lost: u64,
     /// Frames that count for the rate.
     pub packets: u64,
-    /// Their bits.
+    /// The bits of those frames.
     pub bits: u64,
     /// How long the run took, in ns.
     pub elapsed_ns: u64,
@@ -48,9 +48,9 @@ pub struct TrafficOutcome {
 /// An expectation that was not met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnmetExpectation {
-    /// A limit on loss, but there was nothing that could be lost.
+    /// There is a limit on loss, but nothing was sent.
     NothingSent,
-    /// More was lost than allowed.
+    /// More frames were lost than allowed.
     Loss {
         /// Frames lost.
         lost: u64,
@@ -59,7 +59,7 @@ pub enum UnmetExpectation {
         /// The limit.
         allowed: Fraction,
     },
-    /// It was too slow.
+    /// The rate was too low.
     Rate {
         /// Packets or bits per second, rounded down.
         reached: u64,
@@ -69,7 +69,7 @@ pub enum UnmetExpectation {
 }
 
 impl Expectations {
-    /// Which expectations `outcome` does not meet; none is a success.
+    /// Returns the requirements that `outcome` does not meet; an empty list is a success.
     #[must_use]
     pub fn unmet(&self, outcome: &TrafficOutcome) -> Vec<UnmetExpectation> {
         let loss = self.max_loss.and_then(|allowed| outcome.excess_loss(allowed));

@@ -1,12 +1,12 @@
-//! In which order a generator goes through its sources and destinations.
+//! The order in which a generator goes through its sources and destinations.
 //!
-//! Swept, the pair counts up like an odometer: source port first, then source
-//! address, destination port, destination address. A random side is drawn for
-//! every frame and takes no part in the counting.
+//! A sweep counts the pair up like an odometer: source port first, then source address,
+//! destination port, destination address. A random side is drawn for every frame and takes no part
+//! in the counting.
 //!
-//! Several lanes (threads, queues) divide the flows among them: each lane has
-//! a contiguous share, so a flow belongs to one lane and keeps its order. Only
-//! when there are fewer flows than lanes do lanes share flows.
+//! Several generators (one per thread or queue) divide the flows among them: each has a contiguous
+//! share, so a flow belongs to one generator and keeps its order. Generators share flows only if
+//! there are fewer flows than generators.
 
 use slipring_model::Stream;
 
@@ -16,14 +16,14 @@ use crate::pattern::TrafficPattern;
 /// How the endpoints of one side are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EndpointOrder {
-    /// One after another, then again.
+    /// One after another, repeatedly.
     #[default]
     Sweep,
-    /// Each frame at random.
+    /// At random for each frame.
     Random,
 }
 
-/// Which of several generators that share one pattern this is.
+/// The share of one generator among several that use one pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GeneratorShare {
     index: u16,
@@ -34,25 +34,25 @@ impl GeneratorShare {
     /// The only generator of its pattern.
     pub const ONLY: Self = Self { index: 0, of: 1 };
 
-    /// Lane number `index`, from 0, of `of` lanes; `None` if there is no such lane.
+    /// Share number `index`, from 0, of `of` shares; `None` if there is no such share.
     #[must_use]
     pub const fn new(index: u16, of: u16) -> Option<Self> {
         if index < of { Some(Self { index, of }) } else { None }
     }
 
-    /// Its number, from 0.
+    /// Its index, counted from 0.
     #[must_use]
     pub const fn index(self) -> u16 {
         self.index
     }
 
-    /// How many lanes there are.
+    /// The number of shares.
     #[must_use]
     pub const fn of(self) -> u16 {
         self.of
     }
 
-    /// First and number of this lane's share of `total` things (at least 1).
+    /// The first and the number of the items in this share of `total` items (at least 1).
     fn share(self, total: u128) -> (u128, u128) {
         let (index, of) = (u128::from(self.index), u128::from(self.of));
         if total < of {
@@ -63,17 +63,17 @@ impl GeneratorShare {
     }
 }
 
-/// The pairs of endpoints that one lane goes through.
+/// The pairs of endpoints that one generator goes through.
 #[derive(Clone, Debug)]
 pub(crate) struct EndpointPairs {
     src: EndpointSide,
     dst: EndpointSide,
-    /// `None`: all flows, so the end is where the counting wraps by itself.
+    /// `None`: all flows, and the counting wraps by itself at the end.
     share: Option<SweepShare>,
     stream: Stream,
 }
 
-/// A lane's part of all the swept positions.
+/// This generator's part of all swept positions.
 #[derive(Clone, Debug)]
 struct SweepShare {
     first: u128,
@@ -101,7 +101,7 @@ impl EndpointPairs {
         flows
     }
 
-    /// Whether every frame of this lane has the same endpoints.
+    /// Whether every frame of this generator has the same endpoints.
     pub(crate) fn is_single(&self) -> bool {
         let swept = match &self.share {
             Some(share) => share.count,
@@ -116,7 +116,7 @@ impl EndpointPairs {
         (self.src.cursor.endpoint(), self.dst.cursor.endpoint())
     }
 
-    /// Moves on to the following frame's endpoints.
+    /// Moves to the endpoints of the following frame.
     #[inline]
     pub(crate) fn advance(&mut self) {
         if let Some(share) = &mut self.share {
@@ -145,7 +145,7 @@ impl EndpointSide {
         Self { cursor: EndpointCursor::at(endpoints, 0), endpoints: endpoints.clone(), order }
     }
 
-    /// How many positions this side has in the counting.
+    /// How many positions this side contributes to the counting.
     fn swept(&self) -> u128 {
         match self.order {
             EndpointOrder::Sweep => self.endpoints.count(),
@@ -153,7 +153,7 @@ impl EndpointSide {
         }
     }
 
-    /// Whether there is a choice for each frame.
+    /// Whether each frame draws an endpoint.
     fn is_drawn(&self) -> bool {
         self.order == EndpointOrder::Random && self.endpoints.count() > 1
     }
@@ -165,7 +165,7 @@ impl EndpointSide {
         };
     }
 
-    /// Takes the next endpoint and says whether the other side moves too.
+    /// Moves to the next endpoint; returns whether the other side moves too.
     #[inline]
     fn advance(&mut self, stream: &mut Stream) -> bool {
         match self.order {
@@ -274,7 +274,7 @@ mod tests {
             let mut visits: BTreeMap<Pair, (u32, u16)> = BTreeMap::new();
             for index in 0..of {
                 let mut flows = flows((&src, SWEPT), (dst, SWEPT), GeneratorShare::new(index, of).unwrap());
-                // Two rounds, to see the wrap too.
+                // Two rounds also cover the wrap.
                 let share = flows.share.as_ref().map_or(total, |share| share.count as usize);
                 let rounds = 2 * share;
                 for pair in take(&mut flows, rounds) {

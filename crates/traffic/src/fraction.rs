@@ -1,10 +1,10 @@
-//! Exact fractions as people write them.
+//! Exact fractions in decimal, percent or ratio notation.
 
 use core::fmt;
 use core::num::NonZeroU64;
 use core::str::FromStr;
 
-/// A fraction of two whole numbers, not negative.
+/// A non-negative fraction of two whole numbers.
 ///
 /// ```
 /// use slipring_traffic::Fraction;
@@ -20,7 +20,7 @@ pub struct Fraction {
     den: NonZeroU64,
 }
 
-/// Why a text is not a fraction.
+/// Why a text was not parsed as a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FractionError {
     /// Not of the form `0.1%`, `0.001` or `1/1000`.
@@ -47,20 +47,20 @@ impl Fraction {
         }
     }
 
-    /// The upper part.
+    /// The numerator.
     #[must_use]
     pub const fn num(self) -> u64 {
         self.num
     }
 
-    /// The lower part.
+    /// The denominator.
     #[must_use]
     pub const fn den(self) -> u64 {
         self.den.get()
     }
 
-    /// Whether this is `num / den` or more. Anything is more than nothing of
-    /// nothing.
+    /// Whether this is `num / den` or more. If `den` is 0, the result is true only for a `num`
+    /// of 0.
     #[must_use]
     pub fn is_at_least(self, num: u64, den: u64) -> bool {
         u128::from(self.num) * u128::from(den) >= u128::from(num) * u128::from(self.den.get())
@@ -95,7 +95,7 @@ impl FromStr for Fraction {
         }
         let (whole, decimals) = match number.split_once('.') {
             None => (number, "0"),
-            // `.5` is a half, `.` is nothing.
+            // `.5` is a half; a lone `.` is an error.
             Some(("", decimals)) if !decimals.is_empty() => ("0", decimals),
             Some(parts) => parts,
         };
@@ -113,7 +113,7 @@ impl FromStr for Fraction {
 }
 
 impl Fraction {
-    /// `mantissa` times ten to `power`, of `whole`.
+    /// Returns `mantissa` times ten to the power `power`, divided by `whole`.
     fn scaled(mantissa: Self, power: &str, whole: u64) -> Result<Self, FractionError> {
         let (down, places) = match power.strip_prefix('-') {
             Some(places) => (true, places),
@@ -139,7 +139,7 @@ fn digits(text: &str) -> Result<u64, FractionError> {
     text.parse().map_err(|_| FractionError::Digits)
 }
 
-/// As a percentage, with the decimals it needs, at most six, rounded down.
+/// Displays a percentage with as many decimals as needed, at most six, rounded down.
 impl fmt::Display for Fraction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const PLACES: usize = 6;

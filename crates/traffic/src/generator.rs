@@ -1,10 +1,9 @@
 //! Writes one frame after another, at the speed of a copy.
 //!
-//! A generator keeps the first bytes of the next frame (headers and stamp, the
-//! *head*) up to date in place and copies them out; what follows never
-//! changes. Checksums are not recomputed over the frame: all that stays the
-//! same is summed up once for each length, and a frame adds its few changing
-//! numbers to that sum.
+//! A generator keeps the first bytes of the next frame (headers and stamp, the *head*) up to date
+//! in place and copies them out; the rest never changes. It does not recompute checksums over the
+//! frame: the constant parts are summed up once for each length, and each frame adds its few
+//! changing fields to that sum.
 //!
 //! ```text
 //!   | Ethernet, tags | IP | UDP, TCP or ICMP | stamp | fill ...            |
@@ -12,8 +11,8 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Frame number *n* of a lane is a function of pattern, seed, lane, *n* and
-//!    the time given for it, and of nothing else.
+//! 1. Frame number *n* of a generator is a function only of pattern, seed, share, *n*
+//!    and the time given for it.
 //! 2. Every frame has valid checksums.
 //!
 //! Not for: pacing (see `slipring_model::Pacer`) or splitting a frame over slots.
@@ -33,22 +32,22 @@ use crate::stamp::StampForm;
 use head::FrameHead;
 use shape::{FrameShape, FrameShapes};
 
-/// The frames of one lane of a [`Pattern`], one after another.
+/// The frames of one share of a [`TrafficPattern`], one after another.
 ///
 /// ```
-/// use slipring_traffic::{Generator, Lane, Pattern, Stamp, Verify};
+/// use slipring_traffic::{Generator, GeneratorShare, TrafficPattern, Stamp, StampCheck};
 ///
-/// let mut generator = Generator::new(&Pattern::default(), 42, Lane::ONLY)?;
+/// let mut generator = Generator::new(&TrafficPattern::default(), 42, GeneratorShare::ONLY)?;
 /// let mut buffer = [0; 2048];
 /// let len = generator.write(1_000, &mut buffer).unwrap();
 /// assert_eq!(len, 60);
-/// let stamp = Stamp::read(&buffer[..len], Verify::Checksum).unwrap();
+/// let stamp = Stamp::read(&buffer[..len], StampCheck::Checksum).unwrap();
 /// assert_eq!((stamp.number, stamp.sent_ns), (0, Some(1_000)));
 /// # Ok::<(), slipring_traffic::PatternError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Generator {
-    /// The longest frame, zeros where frames differ.
+    /// A frame of maximum length, with zeros where frames differ.
     template: Vec<u8>,
     head: FrameHead,
     number: u64,
@@ -91,8 +90,8 @@ impl Generator {
         Ok(generator.with_stream_id(lane.index()))
     }
 
-    /// Gives the frames another stream id than the lane's number, so that a
-    /// receiver can tell this run from an earlier one.
+    /// Sets the stream id of the frames, which is otherwise the index of the share, so that a
+    /// receiver can distinguish this run from an earlier one.
     #[must_use]
     pub fn with_stream_id(mut self, stream_id: u16) -> Self {
         let (src, dst) = self.flows.current();
@@ -109,28 +108,28 @@ impl Generator {
         usize::from(self.shape.len)
     }
 
-    /// Length of the longest frame in bytes: what a buffer must hold.
+    /// Length of the longest frame in bytes: the minimum buffer length.
     #[must_use]
     pub fn max_len(&self) -> usize {
         self.template.len()
     }
 
-    /// Number of the next frame: how many were written.
+    /// Number of the next frame, which is the number of frames written so far.
     #[must_use]
     #[inline]
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// What the frames say about themselves; `None` when even the shortest
-    /// stamp does not fit the shortest frame.
+    /// The form of the frames' stamps; `None` if even the shortest stamp does not fit in the
+    /// shortest frame.
     #[must_use]
     pub fn stamp_form(&self) -> Option<StampForm> {
         self.head.form()
     }
 
-    /// Writes the next frame, sent at `now_ns`, to the start of `out` and
-    /// returns its length. `None`, and nothing happens, if `out` is shorter.
+    /// Writes the next frame, sent at `now_ns`, to the start of `out` and returns its length.
+    /// Returns `None` without effect if `out` is shorter.
     #[inline]
     pub fn write(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
         let (len, head_len) = (self.next_len(), self.head.bytes().len());
@@ -141,9 +140,8 @@ impl Generator {
         self.patch(now_ns, frame)
     }
 
-    /// As [`Self::write`], for a buffer that already went through
-    /// [`Self::prepare`] or held a frame of this length from this generator: only
-    /// the head is written.
+    /// Same as [`Self::write`], but writes only the head. The buffer must have gone through
+    /// [`Self::prepare`], or contain a frame of this length from this generator.
     #[inline]
     pub fn patch(&mut self, now_ns: u64, out: &mut [u8]) -> Option<usize> {
         let len = self.next_len();
@@ -157,14 +155,14 @@ impl Generator {
         Some(len)
     }
 
-    /// Writes what all frames have in common, so that [`Self::patch`] suffices
-    /// from now on. Does nothing beyond the end of `out`.
+    /// Writes the bytes that all frames share, after which [`Self::patch`] suffices. Writes nothing
+    /// beyond the end of `out`.
     pub fn prepare(&self, out: &mut [u8]) {
         let len = out.len().min(self.template.len());
         out[..len].copy_from_slice(&self.template[..len]);
     }
 
-    /// Makes the head that of the following frame, but for its stamp.
+    /// Updates the head for the following frame, except its stamp.
     #[inline]
     fn advance(&mut self) {
         self.number += 1;

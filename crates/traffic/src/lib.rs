@@ -1,25 +1,24 @@
-//! The engine of the traffic generator: what to send, and what to make of what
-//! arrives.
+//! The engine of the traffic generator: it makes the frames to send and analyses the
+//! frames received.
 //!
-//! | part | what |
+//! | part | purpose |
 //! |---|---|
-//! | [`Pattern`] | the frames to send: addresses, ports, protocol, sizes |
+//! | [`TrafficPattern`] | the frames to send: addresses, ports, protocol, sizes |
 //! | [`Generator`] | writes one frame after another into the caller's buffers |
-//! | [`Stamp`] | the number and time that a frame carries in its payload |
-//! | [`Tracker`] | loss, duplicates, reordering and latency of what arrives |
-//! | [`turn_around`] | makes a ping into its pong |
-//! | [`Timeline`] | release times for packets of a capture |
-//! | [`Expectations`] | whether a run was good enough, decided exactly |
+//! | [`Stamp`] | the number and time that a frame contains in its payload |
+//! | [`Tracker`] | loss, duplicates, reordering and latency of received frames |
+//! | [`turn_around`] | turns a ping into its pong |
+//! | [`ReplayTimeline`] | release times for packets of a capture |
+//! | [`Expectations`] | exact pass or fail limits for a run |
 //!
-//! One frame's way: `Generator::write` → (ports, wires) → [`turn_around`] at
-//! the far end of a ping → `Tracker::observe`.
+//! The path of a frame: `Generator::write` → (ports, wires) → [`turn_around`] at the far end of a
+//! ping → `Tracker::observe`.
 //!
-//! Everything is a pure function of pattern, seed and the times passed in; the
-//! same arguments give the same bytes on every machine. Lengths count from the
-//! destination MAC to the end of the payload, without the CRC: 60 here is 64 on
-//! the wire.
+//! Everything is a pure function of pattern, seed and the times passed in; the same arguments give
+//! the same bytes on every machine. Lengths count from the destination MAC to the end of the
+//! payload, without the CRC: 60 here is 64 on the wire.
 //!
-//! Not for: sockets, rings, threads, clocks, histograms. Those are the caller's.
+//! Not for: sockets, rings, threads, clocks, histograms. The caller provides those.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

@@ -1,4 +1,4 @@
-//! What a generator sends: one description for all frames.
+//! The frames of a generator, in one description.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr};
@@ -14,59 +14,59 @@ use crate::endpoints::Endpoints;
 use crate::flows::EndpointOrder;
 use crate::sizes::Sizes;
 
-/// The frames to send. The default is the classic one: 60 bytes of UDP from
-/// 10.0.0.1 to 10.1.0.1, both port 1234, to all stations.
+/// The frames to send. The default is the classic pkt-gen frame: 60 bytes of UDP from 10.0.0.1 to
+/// 10.1.0.1, both port 1234, to the broadcast address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrafficPattern {
-    /// Source address of the link.
+    /// Source MAC address.
     pub src_mac: MacAddr,
-    /// Destination address of the link.
+    /// Destination MAC address.
     pub dst_mac: MacAddr,
     /// VLAN tags, outermost first; at most two.
     pub tags: Vec<TagSpec>,
-    /// Where the packets come from.
+    /// The sources of the packets.
     pub src: Endpoints,
-    /// How sources follow each other.
+    /// The order of the sources.
     pub src_order: EndpointOrder,
-    /// Where the packets go. Of the same family as `src`.
+    /// The destinations of the packets, of the same family as `src`.
     pub dst: Endpoints,
-    /// How destinations follow each other.
+    /// The order of the destinations.
     pub dst_order: EndpointOrder,
     /// The header above IP.
     pub protocol: TrafficProtocol,
-    /// Lengths of the frames, without CRC.
+    /// Lengths of the frames, without the CRC.
     pub sizes: Sizes,
     /// Time to live (hop limit).
     pub ttl: u8,
     /// Type of service (traffic class).
     pub tos: u8,
-    /// What follows the stamp in the payload.
+    /// The payload after the stamp.
     pub fill: Fill,
 }
 
-/// The header above IP, and what ports mean in it.
+/// The header above IP, and the meaning of ports in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrafficProtocol {
     /// UDP datagrams.
     Udp,
-    /// TCP segments without connection.
+    /// TCP segments without a connection.
     Tcp {
         /// Flag bits as on the wire: FIN 0x01, SYN 0x02, RST 0x04, PSH 0x08, ACK 0x10.
         flags: u8,
     },
-    /// ICMP echo requests. The source port is the identifier, the destination
-    /// port the sequence number.
+    /// ICMP echo requests. The source port becomes the identifier, the destination port the
+    /// sequence number.
     Echo,
 }
 
-/// Why a pattern cannot be sent.
+/// Why a pattern was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PatternError {
     /// Source and destination are of different families.
     #[error("source and destination must both be IPv4 or both IPv6")]
     MixedFamilies,
-    /// The shortest or longest length, or the tags, do not make a frame.
+    /// The shortest or longest length, or the tags, do not result in a valid frame.
     #[error(transparent)]
     Frame(#[from] BuildError),
 }
@@ -95,7 +95,7 @@ impl Default for TrafficPattern {
 }
 
 impl TrafficPattern {
-    /// Checks what [`Generator::new`](crate::Generator::new) would refuse.
+    /// Checks the pattern as [`Generator::new`](crate::Generator::new) does.
     ///
     /// # Errors
     /// [`PatternError`] names the contradiction.
@@ -116,7 +116,8 @@ impl TrafficPattern {
         self.frame_spec().header_len()
     }
 
-    /// The frames without addresses and ports, which differ from frame to frame.
+    /// The specification of all frames without addresses and ports, which differ from frame
+    /// to frame.
     pub(crate) fn frame_spec(&self) -> FrameSpec {
         FrameSpec {
             src_mac: self.src_mac,

@@ -1,18 +1,17 @@
-//! The far end of a ping: sends a frame back where it came from.
+//! The far end of a ping: returns a frame to its sender.
 
 use slipring_wire::assigned::IpProto;
 use slipring_wire::checksum::Delta;
 use slipring_wire::view::{FragmentPosition, Ip, IpVersion};
 use slipring_wire::{Headers, MacAddr};
 
-/// Turns a frame round: MAC addresses, IP addresses and ports change places,
-/// and an ICMP echo request becomes its reply. Checksums stay as right or wrong
-/// as they were; all sums but the echo's are the same in either direction.
+/// Turns a frame around: swaps MAC addresses, IP addresses and ports, and turns an ICMP echo
+/// request into its reply. Checksums stay as valid or invalid as they were; only that of an echo
+/// changes, because all others are the same in either direction.
 ///
-/// A frame for many stations is answered from `own`, since no frame may come
-/// from a group address. What is not recognised stays: at least the MAC
-/// addresses of every frame are swapped. `false`, and nothing changes, if there
-/// are none.
+/// A frame to a group address is answered from `own`, because no frame may have a group address as
+/// its source. Unknown payload stays unchanged: at least the MAC addresses of every frame are
+/// swapped. Returns `false` without effect if there are none.
 ///
 /// ```
 /// use slipring_traffic::turn_around;
@@ -56,8 +55,8 @@ fn swap_packet_ends(frame: &mut [u8], l3: usize, ip: &Ip) {
     }
 }
 
-/// Exchanges the `len` bytes at `a` with those at `b`, if the frame has them.
-/// `b` is not before `a + len`.
+/// Swaps the `len` bytes at `a` with those at `b`, if the frame is long enough. `b` is at least `a
+/// + len`.
 fn swap(frame: &mut [u8], a: usize, b: usize, len: usize) {
     if let Some((left, right)) = frame.split_at_mut_checked(b)
         && let (Some(left), Some(right)) = (left.get_mut(a..a + len), right.get_mut(..len))

@@ -1,20 +1,20 @@
-//! When the packets of a capture go out again.
+//! Release times for the packets of a capture.
 //!
-//! A [`Timeline`] turns the time stamps of a capture, packet by packet, into
-//! release times that start at zero: scaled by a speed, with long pauses cut
-//! short, for one pass over the capture or many. Time is summed up unscaled and
-//! scaled once for each packet, so no error grows.
+//! A [`ReplayTimeline`] turns the timestamps of a capture, packet by packet, into release
+//! times that start at zero: scaled by a speed, with long pauses limited, for one or more
+//! passes over the capture. Time is summed up unscaled and scaled once for each packet, so
+//! errors do not accumulate.
 //!
-//! Not for: reading captures or holding packets.
+//! Not for: reading captures or storing packets.
 
 use crate::fraction::Fraction;
 
 /// Release times for the packets of a capture.
 ///
 /// ```
-/// use slipring_traffic::Timeline;
+/// use slipring_traffic::ReplayTimeline;
 ///
-/// let mut line = Timeline::new().with_speed("2".parse()?).with_passes(Some(2));
+/// let mut line = ReplayTimeline::new().with_speed("2".parse()?).with_passes(Some(2));
 /// let mut times = Vec::new();
 /// while line.next_pass() {
 ///     times.extend([700, 800, 1000].map(|captured_ns| line.release_ns(captured_ns)));
@@ -28,15 +28,15 @@ pub struct ReplayTimeline {
     speed: Fraction,
     max_gap_ns: u64,
     pass_gap_ns: Option<u64>,
-    /// `None`: for ever.
+    /// `None` repeats for ever.
     passes_left: Option<u64>,
-    /// Time in the capture's own measure since the first packet of all.
+    /// Unscaled time since the very first packet.
     elapsed_ns: u64,
     pass: ReplayPass,
     out_of_order: u64,
 }
 
-/// The pass over the capture that is under way.
+/// The current pass over the capture.
 #[derive(Clone, Copy, Debug, Default)]
 struct ReplayPass {
     latest_ns: Option<u64>,
@@ -45,7 +45,7 @@ struct ReplayPass {
 }
 
 impl ReplayTimeline {
-    /// One pass at the speed of the capture, all pauses kept.
+    /// Makes one pass at the speed of the capture, with unlimited pauses.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -59,33 +59,33 @@ impl ReplayTimeline {
         }
     }
 
-    /// Sets how many times faster than captured the packets go; 0 is for
-    /// packets that never follow the first.
+    /// Sets how many times faster than captured the packets are sent. With 0, only the first packet
+    /// is ever due.
     #[must_use]
     pub fn with_speed(self, speed: Fraction) -> Self {
         Self { speed, ..self }
     }
 
-    /// Cuts pauses of the capture, before scaling, to `max_gap_ns`.
+    /// Limits pauses of the capture, before scaling, to `max_gap_ns`.
     #[must_use]
     pub fn with_max_gap(self, max_gap_ns: u64) -> Self {
         Self { max_gap_ns, ..self }
     }
 
-    /// Sets the pause, before scaling, from the last packet of a pass to the
-    /// first of the next. Otherwise it is the average gap of the pass.
+    /// Sets the pause, before scaling, from the last packet of a pass to the first of the next. The
+    /// default is the average gap of the pass.
     #[must_use]
     pub fn with_pass_gap(self, pass_gap_ns: u64) -> Self {
         Self { pass_gap_ns: Some(pass_gap_ns), ..self }
     }
 
-    /// Sets how often the capture is gone through; `None` is for ever.
+    /// Sets the number of passes over the capture; `None` repeats for ever.
     #[must_use]
     pub fn with_passes(self, passes: Option<u64>) -> Self {
         Self { passes_left: passes, ..self }
     }
 
-    /// Begins the first or next pass; `false` when all are done.
+    /// Starts the first or next pass; returns `false` when all are done.
     pub fn next_pass(&mut self) -> bool {
         match &mut self.passes_left {
             Some(0) => return false,
@@ -100,9 +100,9 @@ impl ReplayTimeline {
         true
     }
 
-    /// When the next packet of the pass, captured at `captured_ns`, goes out,
-    /// in ns after the first packet of all. Times never go back: a packet
-    /// stamped before its predecessor goes out together with it.
+    /// When to send the next packet of the pass, captured at `captured_ns`, in ns after the very
+    /// first packet. Times never go back: a packet with an earlier timestamp than its predecessor
+    /// is sent together with it.
     pub fn release_ns(&mut self, captured_ns: u64) -> u64 {
         let latest_ns = self.pass.latest_ns.unwrap_or(captured_ns);
         self.out_of_order += u64::from(captured_ns < latest_ns);
@@ -113,7 +113,7 @@ impl ReplayTimeline {
         self.scaled(self.elapsed_ns)
     }
 
-    /// How many packets so far were stamped before their predecessors.
+    /// How many packets so far had an earlier timestamp than their predecessors.
     #[must_use]
     pub fn out_of_order(&self) -> u64 {
         self.out_of_order
@@ -125,7 +125,7 @@ impl ReplayTimeline {
         length_ns.checked_div(gaps).unwrap_or(0)
     }
 
-    /// Rounded up: no packet goes early.
+    /// Rounds up, so that no packet is early.
     fn scaled(&self, elapsed_ns: u64) -> u64 {
         let scaled = u128::from(elapsed_ns) * u128::from(self.speed.den());
         match self.speed.num() {

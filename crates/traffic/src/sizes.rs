@@ -1,7 +1,6 @@
-//! How long the frames are.
+//! Lengths of frames.
 //!
-//! Lengths are those of a frame without CRC, as everywhere in this crate: the
-//! smallest Ethernet frame is 60.
+//! Lengths exclude the CRC, as everywhere in this crate: the smallest Ethernet frame has 60 bytes.
 
 use alloc::vec::Vec;
 use core::str::FromStr;
@@ -31,38 +30,38 @@ pub(crate) enum SizeKind {
     Cycle(Vec<u16>),
 }
 
-/// Why there is no such distribution.
+/// Why a distribution was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SizeError {
     /// Not a number from 1 to 65535.
     #[error("a frame length is a number from 1 to 65535, at column {column}")]
     Length {
-        /// Column of the faulty part, from 1.
+        /// Column of the faulty part, counted from 1.
         column: usize,
     },
     /// Not a number from 1 to 65535.
     #[error("a weight is a number from 1 to 65535, at column {column}")]
     Weight {
-        /// Column of the faulty part, from 1.
+        /// Column of the faulty part, counted from 1.
         column: usize,
     },
-    /// The weights have too large a sum even when divided by their common factor.
+    /// The sum of the weights is too large even after division by their common factor.
     #[error("weights sum to {sum}, at most {max} can be kept exactly", max = Sizes::MAX_ROUND)]
     Round {
         /// The sum of the reduced weights.
         sum: u32,
     },
-    /// A mix of nothing.
+    /// The mix is empty.
     #[error("a mix needs at least one length")]
     Empty,
 }
 
 impl Sizes {
-    /// Most frames in one round of a mix.
+    /// Maximum number of frames in one round of a mix.
     pub const MAX_ROUND: u32 = 4096;
 
-    /// All frames of one length.
+    /// All frames have one length.
     ///
     /// # Errors
     /// [`SizeError::Length`] if it is 0.
@@ -70,16 +69,16 @@ impl Sizes {
         Self::mix(&[(len, 1)])
     }
 
-    /// All frames as short as Ethernet allows: 60 bytes.
+    /// All frames have the minimum length on Ethernet: 60 bytes.
     #[must_use]
     pub fn smallest() -> Self {
         Self(SizeKind::Cycle(Vec::from([60])))
     }
 
-    /// Each length from one end to the other (in either order) equally likely.
+    /// Each length between two limits (in either order) is equally likely.
     ///
     /// # Errors
-    /// [`SizeError::Length`] if one is 0.
+    /// [`SizeError::Length`] if a limit is 0.
     pub fn random(a: u16, b: u16) -> Result<Self, SizeError> {
         let (min, max) = (a.min(b), a.max(b));
         if min == 0 {
@@ -96,12 +95,11 @@ impl Sizes {
         Self(SizeKind::Cycle(round))
     }
 
-    /// Lengths with weights, kept exactly in every round and spread evenly
-    /// over it.
+    /// Lengths with weights, which are exact in every round and spread evenly over it.
     ///
     /// # Errors
-    /// [`SizeError`] if there is no length, one is 0, a weight is 0, or a round
-    /// would be longer than [`Self::MAX_ROUND`].
+    /// [`SizeError`] if there is no length, a length or weight is 0, or a round would be longer
+    /// than [`Self::MAX_ROUND`].
     pub fn mix(weighted: &[(u16, u16)]) -> Result<Self, SizeError> {
         let common = weighted.iter().fold(0, |common, &(_, weight)| gcd(common, weight));
         if common == 0 {
@@ -141,8 +139,8 @@ impl Sizes {
     }
 }
 
-/// Orders a round so that each length is spread evenly: every turn each length
-/// gains its weight, and the one with the most goes and pays the sum.
+/// Orders a round so that each length is spread evenly. On every turn each length gains its weight;
+/// the one with the most credit goes next and pays the sum.
 fn smooth_round(weighted: &[(u16, u16)]) -> Vec<u16> {
     let sum: i32 = weighted.iter().map(|&(_, weight)| i32::from(weight)).sum();
     let mut credit: Vec<i32> = weighted.iter().map(|_| 0).collect();
@@ -167,7 +165,7 @@ const fn gcd(a: u16, b: u16) -> u16 {
 impl FromStr for Sizes {
     type Err = SizeError;
 
-    /// Reads `60`, `60-1514`, `imix` or `60:7,590:4,1514:1`.
+    /// Parses `60`, `60-1514`, `imix` or `60:7,590:4,1514:1`.
     fn from_str(text: &str) -> Result<Self, SizeError> {
         if text.eq_ignore_ascii_case("imix") {
             return Ok(Self::imix());

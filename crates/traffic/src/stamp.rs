@@ -1,4 +1,4 @@
-//! The stamp: who sent a frame, as which, and when, at the start of its payload.
+//! The stamp at the start of a frame's payload: stream, number and send time.
 //!
 //! ```text
 //!   0        4      6       8        10                18
@@ -7,13 +7,13 @@
 //!   `------------- numbered ---------`---- timed ------'
 //! ```
 //!
-//! The low half of the number comes first because that is where netmap's
-//! `txseq` puts its own: a netmap `rxseq` can follow our frames. The mark tells
-//! the two forms apart and both from other traffic. Numbers are 48 bits and
-//! wrap; at a thousand million frames per second that takes three days.
+//! The low half of the number comes first because netmap's `txseq` puts its number there, so a
+//! netmap `rxseq` can follow our frames. The mark distinguishes the two forms from each other and
+//! from other traffic. Numbers have 48 bits and wrap; at a thousand million frames per second that
+//! takes three days.
 //!
-//! The timed form fits the smallest frame of the commonest kind exactly, 60
-//! bytes of UDP over IPv4. Smallest frames (add 4 for each VLAN tag):
+//! The timed form exactly fits the smallest frame of the most common kind, 60 bytes of UDP over
+//! IPv4. Smallest frames (add 4 for each VLAN tag):
 //!
 //! | | numbered | timed |
 //! |---|---|---|
@@ -22,26 +22,26 @@
 //! | UDP, ICMP over IPv6 | 72 | 80 |
 //! | TCP over IPv6 | 84 | 92 |
 //!
-//! Not for: authentication. Anyone can write a stamp; a wrong one can spoil a
-//! report and nothing else.
+//! Not for: authentication. Anyone can write a stamp; a forged one can distort a report but do
+//! nothing else.
 
 use slipring_wire::Headers;
 use slipring_wire::assigned::IpProto;
 use slipring_wire::checksum::Sum;
 use slipring_wire::view::{FragmentPosition, Ip, IpVersion};
 
-/// What a stamp says.
+/// The contents of a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Which generator sent the frame.
+    /// The generator that sent the frame.
     pub stream: u16,
     /// The frame's number in its stream, modulo 2⁴⁸.
     pub number: u64,
-    /// When it was written, in ns on the sender's clock, if it says.
+    /// When it was written, in ns on the sender's clock, if the stamp is timed.
     pub sent_ns: Option<u64>,
 }
 
-/// How much of a stamp there is.
+/// The form of a stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampForm {
     /// Stream and number.
@@ -50,22 +50,22 @@ pub enum StampForm {
     Timed,
 }
 
-/// Why a frame says nothing about itself.
+/// Why a frame has no valid stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StampError {
-    /// It is of other origin, or too short for a stamp.
+    /// The frame comes from another sender, or is too short for a stamp.
     Foreign,
-    /// It bears the mark, but its checksum is wrong or a part is missing.
+    /// The frame has the mark, but its checksum is wrong or a part is missing.
     Corrupt,
 }
 
-/// How closely a received frame is looked at.
+/// How closely to check a received frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StampCheck {
-    /// Headers and mark. Takes about the same time for every length; right where
-    /// the rest of a frame is in other slots, or checksums are left to hardware.
+    /// Headers and mark. Takes about the same time for every length. Suitable if the rest of a
+    /// frame is in other slots, or checksums are left to hardware.
     Mark,
-    /// The transport checksum too.
+    /// The transport checksum as well.
     #[default]
     Checksum,
 }
@@ -74,7 +74,7 @@ const NUMBERED_MARK: u16 = 0x51d0;
 const TIMED_MARK: u16 = 0x51d1;
 
 impl StampForm {
-    /// How many bytes of payload it takes.
+    /// The number of payload bytes that it takes.
     #[must_use]
     pub const fn bytes(self) -> usize {
         match self {
@@ -83,7 +83,7 @@ impl StampForm {
         }
     }
 
-    /// The fullest form that `room` bytes of payload hold.
+    /// The longest form that fits in `room` bytes of payload.
     #[must_use]
     pub const fn fitting(room: usize) -> Option<Self> {
         if room >= Self::Timed.bytes() {
@@ -104,19 +104,19 @@ impl StampForm {
 }
 
 impl Stamp {
-    /// Bits of a frame number.
+    /// Bits in a frame number.
     pub const NUMBER_BITS: u32 = 48;
 
-    /// Finds the stamp of a received frame.
+    /// Reads the stamp of a received frame.
     ///
     /// # Errors
-    /// [`Unstamped`] says why there is none.
+    /// [`StampError`] if there is no valid one.
     #[inline]
     pub fn read(frame: &[u8], verify: StampCheck) -> Result<Self, StampError> {
         let headers = Headers::parse(frame).map_err(|_| StampError::Foreign)?;
         let ip = headers.ip.ok_or(StampError::Foreign)?;
         let start = payload(frame, &ip).ok_or(StampError::Foreign)?;
-        // The claimed end may lie before the payload or beyond the frame.
+        // The claimed end may be before the payload or beyond the frame.
         let end = frame.len().min(ip.end as usize);
         let stamp = Self::decode(frame.get(start..end).ok_or(StampError::Foreign)?)?;
         match verify {
@@ -160,8 +160,8 @@ fn payload(frame: &[u8], ip: &Ip) -> Option<usize> {
     }
 }
 
-/// Whether all of the packet is here and its transport checksum is right. A
-/// fragment has none of its own; UDP over IPv4 may go without.
+/// Whether the packet is complete and its transport checksum is correct. Fragments have no checksum
+/// of their own, and UDP over IPv4 may omit it; both count as correct.
 fn checksum_holds(frame: &[u8], l3: usize, ip: &Ip) -> bool {
     let Some(l4) = ip.l4_bytes(frame) else {
         return false;
@@ -199,7 +199,7 @@ mod tests {
 
     const BOTH: [StampCheck; 2] = [StampCheck::Mark, StampCheck::Checksum];
 
-    /// A classic frame and what its stamp says.
+    /// A default frame and the contents of its stamp.
     fn stamped() -> (Vec<u8>, Stamp) {
         let mut frame = std::vec![0; 60];
         let generator =

@@ -1,17 +1,16 @@
-//! The receiving side: what was lost, doubled, overtaken, and how long it took.
+//! The receiving side: counts loss, duplicates and reordering, and measures latency.
 //!
 //! # Definitions
 //! Per stream, by the numbers in the [`Stamp`]s (RFC 4737 for reordering):
 //!
-//! - *new*: a number seen for the first time. It is *reordered* if a greater
-//!   one arrived before it, and *displaced* by the difference to the greatest.
-//! - *duplicate*: a number seen before.
-//! - *late*: a number [`Tracker::WINDOW`] or more below the greatest. So far
-//!   back nobody remembers whether it is new or a duplicate; it counts as
-//!   neither, and its number stays lost.
-//! - *expected*: all numbers from the smallest to the greatest of the new ones.
-//!   What was sent before the first or after the last arrival is not known
-//!   here; who knows how many were sent asks [`StreamTally::lost_of`].
+//! - *new*: a number that arrives for the first time. It is *reordered* if a greater one arrived
+//!   before it, and *displaced* by the difference to the greatest.
+//! - *duplicate*: a number that has arrived before.
+//! - *late*: a number [`Tracker::WINDOW`] or more below the greatest. The tracker no longer knows
+//!   whether it is new or a duplicate. It counts as neither, and its number stays lost.
+//! - *expected*: all numbers from the smallest to the greatest of the new ones. Frames sent before
+//!   the first or after the last arrival are unknown here. A caller that knows how many were sent
+//!   uses [`StreamCounters::lost_of`].
 //! - *lost*: expected, but not (yet) arrived.
 //!
 //! # Invariants
@@ -34,13 +33,13 @@ use crate::stamp::{Stamp, StampCheck, StampError};
 pub use report::{StreamCounters, TrackerReport, TrafficCounters};
 use window::{NumberArrival, SequenceWindow};
 
-/// Follows all streams that arrive at one place.
+/// Tracks all streams that arrive at one receiver.
 ///
 /// ```
-/// use slipring_traffic::{Generator, Lane, Pattern, Tracker, Verify};
+/// use slipring_traffic::{Generator, GeneratorShare, TrafficPattern, Tracker, StampCheck};
 ///
-/// let mut generator = Generator::new(&Pattern::default(), 1, Lane::ONLY)?;
-/// let mut tracker = Tracker::new(Verify::Checksum);
+/// let mut generator = Generator::new(&TrafficPattern::default(), 1, GeneratorShare::ONLY)?;
+/// let mut tracker = Tracker::new(StampCheck::Checksum);
 /// let mut frame = [0; 60];
 /// for n in 0..10 {
 ///     generator.write(n * 100, &mut frame);
@@ -61,19 +60,19 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// How far behind the greatest number of a stream arrivals are remembered.
+    /// The distance below the greatest number of a stream within which arrivals are remembered.
     pub const WINDOW: u64 = window::WINDOW_BITS;
-    /// Most streams that are followed, about 1 KiB each.
+    /// Maximum number of streams that are tracked, about 1 KiB each.
     pub const MAX_STREAMS: usize = 256;
 
-    /// Follows nothing yet. `verify` says how closely frames are looked at.
+    /// Makes an empty tracker. `verify` sets how closely it checks frames.
     #[must_use]
     pub fn new(verify: StampCheck) -> Self {
         Self { verify, streams: Vec::new(), counters: TrafficCounters::default() }
     }
 
-    /// Takes a frame that arrived at `now_ns` into account. Returns its age in
-    /// ns if it is a new one, says when it was sent, and that is not after now.
+    /// Records a frame that arrived at `now_ns`. Returns its age in ns if it is new, has a send
+    /// time, and was not sent after `now_ns`.
     #[inline]
     pub fn observe(&mut self, frame: &[u8], now_ns: u64) -> Option<u64> {
         match Stamp::read(frame, self.verify) {
@@ -85,7 +84,7 @@ impl Tracker {
         None
     }
 
-    /// As [`Self::observe`], for a frame whose stamp was read before.
+    /// Same as [`Self::observe`], for a frame whose stamp was already read.
     #[inline]
     pub fn observe_stamp(&mut self, stamp: Stamp, now_ns: u64) -> Option<u64> {
         self.counters.frames += 1;
@@ -101,7 +100,7 @@ impl Tracker {
         age_ns
     }
 
-    /// All counts so far. Lost ones may still arrive and leave the count.
+    /// All counters so far. A lost frame may still arrive, and is then no longer counted as lost.
     #[must_use]
     pub fn report(&self) -> TrackerReport {
         let streams: Vec<StreamCounters> = self.streams.iter().map(stream_counters).collect();

@@ -1,4 +1,4 @@
-//! What the device is asked, and how the answer is told.
+//! Requests to the device, and the output of their answers.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -11,42 +11,42 @@ use slipring_cli::{Diagnostic, Failure};
 
 use crate::device::NetmapDevice;
 
-/// One request in words.
+/// One request to the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ValeAction {
-    /// Everything that is plugged in.
+    /// Lists all attached ports.
     ListAll,
-    /// Where a name stands.
+    /// Shows the switch index and port index of a name.
     List(String),
-    /// Figures of a port.
+    /// Shows slots, rings and memory of a port.
     Info(String),
-    /// Plugs in, with the host stack if `host`.
+    /// Attaches a port, with the host stack if `host`.
     Attach { name: String, host: bool, memory: ValeMemory },
-    /// Plugs out.
+    /// Detaches a port.
     Detach(String),
-    /// Makes a persistent port.
+    /// Creates a persistent port.
     New { name: String, sizes: NmreqValeNewif, memory: ValeMemory },
-    /// Removes it.
+    /// Removes a persistent port.
     Remove(String),
-    /// Lets processors poll an interface.
+    /// Starts polling an interface on processors.
     Poll { name: String, polling: NmreqValePolling },
-    /// Lets them rest.
+    /// Stops polling it.
     StopPolling(String),
 }
 
 /// The memory of a new port.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) enum ValeMemory {
-    /// One of its own.
+    /// A memory of its own.
     #[default]
     Own,
-    /// By number.
+    /// The memory with this number.
     Number(u16),
-    /// That of a port.
+    /// The memory of this port.
     Of(String),
 }
 
-/// JSON and text.
+/// Output as JSON and as text.
 pub(crate) type ValeOutput = (Value, String);
 
 pub(crate) fn perform(path: &Path, action: &ValeAction) -> Result<ValeOutput, Failure> {
@@ -100,10 +100,10 @@ fn list_all(device: &NetmapDevice) -> Result<ValeOutput, Failure> {
         };
         let NmreqValeList { nr_bridge_idx: switch, nr_port_idx: port, .. } = got.body;
         let name = got.name;
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "{name} bridge_idx {switch} port_idx {port}");
         rows.push(json!({ "port": name, "bridge_index": switch, "port_index": port }));
-        // An answer that does not move on would be asked for without end.
+        // An answer that does not advance would repeat for ever.
         let next = (switch, port.saturating_add(1));
         if next <= (place.nr_bridge_idx, place.nr_port_idx) {
             break;
@@ -138,7 +138,7 @@ fn info(device: &NetmapDevice, name: &str) -> Result<ValeOutput, Failure> {
     let mut text = String::new();
     for (field, value) in fields {
         json[field] = value.into();
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "{field}: {value}");
     }
     Ok((json, text))

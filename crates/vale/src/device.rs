@@ -1,4 +1,4 @@
-//! The device as a client of it: requests by name and body.
+//! A client of the netmap device: requests by name and body.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsFd;
@@ -16,7 +16,7 @@ pub(crate) struct NetmapDevice(File);
 
 /// The answer to a request.
 pub(crate) struct DeviceAnswer<T> {
-    /// The name, which lists fill in.
+    /// The name in the answer, which lists fill in.
     pub(crate) name: String,
     pub(crate) body: T,
 }
@@ -27,7 +27,7 @@ impl NetmapDevice {
         file.map(Self).map_err(|error| refused(path.to_owned(), &error).into())
     }
 
-    /// Asks `kind` of `name`.
+    /// Sends request `kind` about `name`.
     pub(crate) fn request<T: Plain>(
         &self,
         kind: u16,
@@ -50,8 +50,8 @@ impl NetmapDevice {
     }
 }
 
-/// What a device would say of a name that no request can carry: nothing has it, and nothing can be
-/// given it.
+/// Returns a device's error for a name that is too long for a request: no port has it, and none can
+/// get it.
 fn too_long(kind: u16) -> Errno {
     match kind {
         NETMAP_REQ_VALE_NEWIF | NETMAP_REQ_VALE_ATTACH => Errno::INVAL,

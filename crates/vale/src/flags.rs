@@ -1,4 +1,4 @@
-//! The flags, those of netmap's vale-ctl among them, and what they mean.
+//! The flags, including those of netmap's vale-ctl, and their meaning.
 
 use std::path::PathBuf;
 
@@ -13,21 +13,21 @@ use crate::action::{ValeAction, ValeMemory};
 use crate::settings::{KEYS, SettingChange};
 use crate::show::{DaemonRequest, FreeTarget};
 
-/// What was asked for.
+/// The parsed command line.
 #[derive(Debug)]
 pub(crate) struct ValePlan {
     pub(crate) device: Option<PathBuf>,
     pub(crate) action: ValeRequest,
 }
 
-/// Whom to ask what.
+/// A request, by its recipient.
 #[derive(Debug)]
 pub(crate) enum ValeRequest {
     Device(ValeAction),
     Daemon(DaemonRequest),
 }
 
-/// One flag per request: letter, word, value, help.
+/// One flag per request: short flag, long flag, value name, help.
 const ACTIONS: [(char, &str, &str, &str); 8] = [
     ('a', "attach", "SWITCH:IF", "Plug an interface or persistent port into a switch"),
     ('h', "attach-host", "SWITCH:IF", "Plug an interface and its host stack into a switch"),
@@ -191,7 +191,7 @@ fn bad_flag(flag: &str, why: &str) -> Failure {
         .into()
 }
 
-/// A number, or the port whose memory it is.
+/// Parses a memory number, or the port whose memory is shared.
 fn memory(text: &str) -> Result<ValeMemory, String> {
     match text.strip_prefix("netmap:") {
         Some("") => Err("netmap: needs a port behind it".to_owned()),
@@ -203,14 +203,14 @@ fn memory(text: &str) -> Result<ValeMemory, String> {
     }
 }
 
-/// Numbers behind `-C`.
+/// Parses the numbers of `-C`.
 fn numbers(text: Option<&str>) -> Result<Vec<u32>, String> {
     let words = text.into_iter().flat_map(|text| text.split(','));
     let read = |word: &str| word.trim().parse().map_err(|_| format!("`{word}` is no number"));
     words.map(read).collect()
 }
 
-/// `tx slots, rx slots, tx rings, rx rings`; those that are left out are as the ones before them.
+/// Reads `tx slots, rx slots, tx rings, rx rings`; a missing rx value equals the tx value.
 fn sizes(conf: &[u32]) -> Result<NmreqValeNewif, String> {
     let ring = |count: u32| u16::try_from(count).map_err(|_| format!("{count} rings are too many"));
     let (slots, rings) = match *conf {
@@ -230,7 +230,7 @@ fn sizes(conf: &[u32]) -> Result<NmreqValeNewif, String> {
     })
 }
 
-/// `0, processor` for one that polls all rings; `1, first, how many` for one per ring.
+/// Reads `0, processor` (it polls all rings), or `1, first, count` (one processor per ring).
 fn polling(conf: &[u32]) -> Result<NmreqValePolling, String> {
     let (nr_mode, first, count) = match *conf {
         [] | [0] => (NETMAP_POLLING_MODE_SINGLE_CPU, 0, 1),

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   slipring vale -a vale0:eth0   -- NIOCCTRL -->   /dev/netmap (of slipringd, or of netmap itself)
-//!   slipring vale --show          -- JSON line -->  control socket of slipringd --> Switches
+//!   slipring vale --show    -- JSON line -->        control socket of slipringd --> SwitchService
 //! ```
 //!
-//! What netmap's requests can say goes to the device; counters, addresses and settings, which they
-//! know nothing of, to the daemon.
+//! Requests that netmap has go to the device. Counters, addresses and settings, which netmap's
+//! requests lack, go to the daemon.
 //!
 //! # Not for
 //! Sending or receiving.
@@ -40,14 +40,14 @@ pub const VERB: Verb = Verb {
     no_metrics: Some("asks a daemon, which has them"),
 };
 
-/// netmap's own name for it.
+/// netmap's name for this command.
 const VALE_CTL: &str = "vale-ctl";
 
-/// netmap's vale-ctl: 1 for any failure, and for a list of all ports, which [`run`] sees to.
+/// netmap's vale-ctl exits with 1 on any failure, and after listing all ports; see [`run`].
 const CLASSIC: ClassicName =
     ClassicName { name: VALE_CTL, status: |exit| u8::from(exit != Exit::Done) };
 
-/// The name that the daemon's control socket has.
+/// The daemon's name on its control socket.
 pub const DAEMON_NAME: &str = "slipringd";
 
 fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
@@ -66,7 +66,7 @@ fn run(plan: &flags::ValePlan, session: &mut Session<'_>) -> Result<Exit, Failur
     if !text.is_empty() || session.reporter.format() != slipring_cli::ReportFormat::Text {
         session.reporter.document(&json, text.trim_end())?;
     }
-    // The old program ended its list so; scripts may rely on it.
+    // netmap's vale-ctl exits with 1 after a list; scripts may rely on it.
     let listed = matches!(plan.action, flags::ValeRequest::Device(ValeAction::ListAll));
     let classic = session.classic == Some(VALE_CTL) && listed;
     Ok(if classic { Exit::Expectation } else { Exit::Done })

@@ -1,4 +1,4 @@
-//! Settings of switches and ports as words: `isolated=on`, `vlan=5`, `storm=1000`.
+//! Settings of switches and ports in text form: `isolated=on`, `vlan=5`, `storm=1000`.
 
 use serde_json::{Value, json};
 use slipring_cli::units::TimeSpan;
@@ -8,14 +8,14 @@ use slipring_netmap::switch::{
 };
 use std::time::Duration;
 
-/// `KEY=VALUE`.
+/// One `KEY=VALUE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SettingChange {
     pub(crate) key: String,
     pub(crate) value: String,
 }
 
-/// Keys of a switch, then those of a port, with what they take.
+/// The keys of a switch and of a port, with their values.
 pub(crate) const KEYS: &str = "of a switch: ageing=TIME|off vlans=on|off unknown=flood|drop; \
                     of a port: isolated=on|off learning=on|off vlan=ID|trunk[:ID,..] storm=PPS|off";
 
@@ -26,7 +26,7 @@ impl SettingChange {
         Ok(Self { key: key.to_owned(), value: value.to_owned() })
     }
 
-    /// Changes a switch.
+    /// Applies the change to a switch.
     pub(crate) fn apply_to_switch(&self, switch: &mut Switch) -> Result<(), String> {
         match self.key.as_str() {
             "ageing" if self.value == "off" => switch.set_ageing(None),
@@ -45,7 +45,7 @@ impl SettingChange {
         Ok(())
     }
 
-    /// Changes what a port's settings will be.
+    /// Applies the change to a port's configuration.
     pub(crate) fn apply_to_port(&self, config: &mut SwitchPortConfig) -> Result<(), String> {
         match self.key.as_str() {
             "isolated" => config.is_isolated = self.parse_switch()?,
@@ -65,7 +65,7 @@ impl SettingChange {
         }
     }
 
-    /// `5`, or `trunk`, or `trunk:5,6`.
+    /// Parses `5`, `trunk` or `trunk:5,6`.
     fn vlan(&self) -> Result<VlanMembership, String> {
         let id = |text: &str| {
             let id = text.parse().map_err(|_| self.wrong("a number, trunk or trunk:ID,.."))?;
@@ -82,7 +82,7 @@ impl SettingChange {
         }
     }
 
-    /// Frames of each flooded kind per second, a tenth of a second's worth at once.
+    /// Parses a limit in frames per second for each flooded kind; the burst is a tenth of a second.
     fn storm(&self) -> Result<StormLimits, String> {
         if self.value == "off" {
             return Ok(StormLimits::default());
@@ -98,7 +98,7 @@ impl SettingChange {
     }
 }
 
-/// A port's settings for reports.
+/// Describes a port's settings as JSON.
 pub(crate) fn port_json(config: &SwitchPortConfig) -> Value {
     let vlan = match &config.vlan {
         VlanMembership::Access(id) => json!(id.get()),
@@ -114,7 +114,8 @@ pub(crate) fn port_json(config: &SwitchPortConfig) -> Value {
     })
 }
 
-/// Settings that are not what they are by default, as [`Change::parse`] takes them.
+/// Lists the settings that differ from their defaults, in the form that [`SettingChange::parse`]
+/// reads.
 fn changed(config: &SwitchPortConfig) -> Vec<String> {
     let usual = SwitchPortConfig::default();
     let vlan = match &config.vlan {
@@ -135,7 +136,7 @@ fn changed(config: &SwitchPortConfig) -> Vec<String> {
     told.map(|(_, key, value)| format!("{key}={value}")).collect()
 }
 
-/// `trunk`, or `trunk:5,6`.
+/// Formats `trunk`, or `trunk:5,6`.
 fn trunk(allowed: &VlanSet) -> String {
     if *allowed == VlanSet::all() {
         return "trunk".to_owned();

@@ -1,4 +1,4 @@
-//! What the daemon is asked, and how its answers are told.
+//! Requests to the daemon, and the output of its answers.
 
 use std::fmt::Write;
 use std::os::unix::fs::MetadataExt;
@@ -16,22 +16,22 @@ use crate::settings::SettingChange;
 /// One request to the daemon.
 #[derive(Debug)]
 pub(crate) enum DaemonRequest {
-    /// Figures of all switches, or of one.
+    /// Shows all switches, or one.
     Show(Option<String>),
-    /// Forgets addresses.
+    /// Forgets learned addresses.
     Flush(String),
     /// Changes settings.
     Set(String, Vec<SettingChange>),
-    /// Removes, or plugs out, what another user has left.
+    /// Removes or detaches a port of another user.
     Free { what: FreeTarget, name: String, owner: String },
 }
 
-/// What is left.
+/// What to remove.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FreeTarget {
     /// A persistent port.
     Port,
-    /// A place in a switch.
+    /// A port in a switch.
     AttachedPort,
 }
 
@@ -77,8 +77,8 @@ pub struct BoundPortRow {
     pub kind: String,
 }
 
-/// Ports of our own user in our own network namespace that the daemon of this run directory says are
-/// bound; none where no daemon serves it.
+/// Returns the ports bound by our own user in our own network namespace, according to the daemon of
+/// this run directory; none if no daemon serves it.
 #[must_use]
 pub fn bound_ports(run_dir: &Path) -> Vec<BoundPortRow> {
     let client = ControlClient::find(run_dir, Some(DAEMON_NAME));
@@ -91,7 +91,7 @@ pub fn bound_ports(run_dir: &Path) -> Vec<BoundPortRow> {
     answer["ports"].as_array().into_iter().flatten().map(one).collect()
 }
 
-/// A name that was asked for and stands for nothing is no empty answer.
+/// Reports a named switch that does not exist as an error, not as an empty answer.
 fn check_found(name: &str, answer: &Value) -> Result<(), Failure> {
     if answer["switches"].as_array().is_some_and(|switches| !switches.is_empty()) {
         return Ok(());
@@ -101,12 +101,12 @@ fn check_found(name: &str, answer: &Value) -> Result<(), Failure> {
     Err(said.with_help("list them: slipring vale --show").into())
 }
 
-/// Switches of our own user in our own network namespace.
+/// Selects switches of our own user in our own network namespace.
 fn selector(switch: Option<&str>, port: Option<&str>) -> Value {
     let netns = std::fs::metadata("/proc/thread-self/ns/net").map(|meta| meta.ino());
     let uid = rustix::process::geteuid().as_raw();
     let mut args = json!({ "uid": uid });
-    // Where that cannot be seen there is but one, most likely.
+    // If the namespace cannot be determined, there is most likely only one.
     if let Ok(netns) = netns {
         args["netns"] = netns.into();
     }
@@ -118,7 +118,7 @@ fn selector(switch: Option<&str>, port: Option<&str>) -> Value {
     args
 }
 
-/// `vale0` or `vale0:a`.
+/// Selects `vale0` or `vale0:a`.
 fn port_selector(place: &str) -> Value {
     match place.split_once(':') {
         Some((switch, port)) => selector(Some(switch), Some(port)),
@@ -136,14 +136,14 @@ fn control_error(error: &ControlError) -> Failure {
     }
 }
 
-/// Switches, ports and addresses, a line each.
+/// Formats switches, ports and addresses, one per line.
 pub(crate) fn table(answer: &Value) -> String {
     let (mut text, none) = (String::new(), Vec::new());
     let list = |value: &Value| value.as_array().unwrap_or(&none).clone();
     for switch in list(&answer["switches"]) {
         let (ports, addresses) = (list(&switch["ports"]), list(&switch["addresses"]));
         let name = word(&switch["switch"]);
-        // Writing to a text cannot fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "{name}: {} ports, {} addresses", ports.len(), addresses.len());
         for port in &ports {
             port_line(&mut text, port);
@@ -164,7 +164,7 @@ pub(crate) fn table(answer: &Value) -> String {
 fn port_line(text: &mut String, port: &Value) {
     let (name, index) = (word(&port["port"]), &port["port_index"]);
     let (sent, got) = (&port["tx"]["packets"], &port["rx"]["packets"]);
-    // Writing to a text cannot fail.
+    // Writing to a string cannot fail.
     let _ = write!(text, "  {index:>3} {name:<16} sent {sent}, received {got}");
     for change in port["settings"]["changed"].as_array().into_iter().flatten() {
         let _ = write!(text, ", {}", word(change));

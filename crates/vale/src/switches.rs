@@ -1,4 +1,4 @@
-//! The daemon's side: switches for those who ask by the control socket.
+//! The daemon's side: answers requests about switches on the control socket.
 
 use std::sync::Arc;
 
@@ -11,25 +11,25 @@ use slipring_netmap::{
 
 use crate::settings::{self, SettingChange};
 
-/// Requests about the switches of all users, or of the one that a request names by `uid`; of all
-/// network namespaces, or of the one that it names by `netns`.
+/// Answers requests about the switches of all users, or of the user given by `uid`; in all network
+/// namespaces, or in the one given by `netns`.
 pub struct SwitchService<F>(F);
 
 impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> SwitchService<F> {
-    /// Of the domains that `domains` says.
+    /// Serves the domains that `domains` returns.
     #[must_use]
     pub fn new(domains: F) -> Self {
         Self(domains)
     }
 
-    /// Of the users that a request means.
+    /// The domains of the users that a request selects.
     fn domains(&self, request: &ControlRequest) -> impl Iterator<Item = Arc<Domain>> {
         let uid = number(request, "uid");
         let domains = (self.0)().into_iter();
         domains.filter(move |one| uid.is_none_or(|uid| uid == u64::from(one.uid())))
     }
 
-    /// Ports that a request means and programs have bound.
+    /// The bound ports that a request selects.
     fn bound(&self, request: &ControlRequest) -> Vec<Value> {
         let netns = number(request, "netns");
         let ports = self.domains(request).flat_map(|one| {
@@ -40,7 +40,7 @@ impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> SwitchService<F> {
         meant.map(|(uid, port)| bound_json(uid, &port)).collect()
     }
 
-    /// Switches that a request means, with their users' domains.
+    /// The switches that a request selects, with their users' domains.
     fn selected(&self, request: &ControlRequest) -> Vec<(Arc<Domain>, SwitchInfo)> {
         let text = |key: &str| request.args.get(key).and_then(Value::as_str);
         let (netns, name) = (number(request, "netns"), text("switch"));
@@ -53,7 +53,8 @@ impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> SwitchService<F> {
         .collect()
     }
 
-    /// The one switch that a request means, and the port of it, if it names one.
+    /// Calls `visit` with the one switch that a request selects, and its port if the request names
+    /// one.
     fn one<T>(
         &self,
         request: &ControlRequest,
@@ -97,7 +98,7 @@ impl<F: Fn() -> Vec<Arc<Domain>> + Send + Sync> SwitchService<F> {
     }
 }
 
-/// All of the changes of a port, or none; those of a switch up to the first wrong one.
+/// Applies all changes to a port or none; to a switch, those before the first invalid one.
 fn change(
     switch: &mut Switch,
     port: Option<SwitchPortId>,

@@ -1,8 +1,8 @@
-//! What it costs to pass frames from one guest to another through two ports:
+//! Measures the cost of passing frames from one guest to another through two ports:
 //! `cargo run --release -p slipring-vhost --example guests [BYTES]`.
 //!
-//! The guests have no machines, and take turns with the ports in one thread; only the ports' turns
-//! are timed. The middle one of many counts, so other programs of the machine hardly disturb.
+//! The guests are simulated, and take turns with the ports in one thread; only the ports' turns are
+//! timed. The result is the median of many turns, so other programs on the machine hardly matter.
 #![allow(dead_code, clippy::unwrap_used, reason = "the guest is that of the tests")]
 
 #[path = "../tests/vhost/guest.rs"]
@@ -60,7 +60,7 @@ fn fill(ring: &mut Ring, len: u32, flags: u16) {
     }
 }
 
-/// Offers what comes back again, at once; how many.
+/// Offers returned buffers again at once; returns how many.
 fn recycle(ring: &mut Ring) -> u32 {
     let mut count = 0;
     while let Some((head, _)) = ring.take() {

@@ -1,7 +1,7 @@
-//! One chain of descriptors (virtio 1.2, 2.7.5), and the memory that its parts name.
+//! One chain of descriptors (virtio 1.2, 2.7.5), and the guest memory that its segments name.
 //!
-//! Descriptors are read once. A walk ends at the end of the chain, or at what cannot be right; then
-//! the chain is not [whole](Chain::is_whole).
+//! Descriptors are read once. A walk ends at the end of the chain, or at an invalid descriptor;
+//! then the chain is not [whole](DescriptorChain::is_whole).
 
 use virtio_bindings::bindings::virtio_ring::{
     VRING_DESC_F_INDIRECT, VRING_DESC_F_NEXT, VRING_DESC_F_WRITE,
@@ -10,23 +10,23 @@ use vm_memory::{
     Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap, VolatileMemory, VolatileSlice,
 };
 
-/// Most parts of one chain that are looked at: a Linux guest's have 19 at most.
+/// Maximum number of descriptors followed in one chain; a Linux guest's have at most 19.
 const MAX_CHAIN_SEGMENTS: u32 = 64;
-/// Bytes of a descriptor.
+/// Size of a descriptor in bytes.
 const DESCRIPTOR_LEN: usize = 16;
 
-/// A stretch of the guest's memory; whether it is there shows when it is used.
+/// A segment of the guest's memory. Whether it exists is checked at access.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GuestSegment {
     pub(crate) at: u64,
     pub(crate) len: usize,
-    /// For us to write to, and not to read.
+    /// Whether the device writes to it; otherwise it only reads it.
     pub(crate) is_writable: bool,
 }
 
-/// The chain; an iterator over its parts.
+/// The chain; an iterator over its segments.
 pub(crate) struct DescriptorChain<'v> {
-    /// Its first descriptor, as the guest offered it.
+    /// Index of its first descriptor, as the guest offered it.
     pub(crate) head: u16,
     memory: &'v GuestMemoryMmap,
     table: VolatileSlice<'v>,
@@ -48,7 +48,7 @@ impl<'v> DescriptorChain<'v> {
         self.is_whole
     }
 
-    /// Goes on in a table of the guest's own, of which there is one at most.
+    /// Continues in the indirect table given by a descriptor; a chain has at most one.
     fn enter_indirect(&mut self, at: u64, len: usize) -> Option<()> {
         if self.is_indirect || len == 0 || !len.is_multiple_of(DESCRIPTOR_LEN) {
             return None;
@@ -67,7 +67,7 @@ impl Iterator for DescriptorChain<'_> {
         loop {
             let at = DESCRIPTOR_LEN * usize::from(self.next.take()?);
             self.remaining = self.remaining.checked_sub(1)?;
-            // Beyond the table: an error.
+            // Fails beyond the end of the table.
             let word = |at| Some(u64::from_le(self.table.get_ref::<u64>(at).ok()?.load()));
             let (address, rest) = (word(at)?, word(at + 8)?);
             let (len, flags, next) =
@@ -86,24 +86,24 @@ impl Iterator for DescriptorChain<'_> {
     }
 }
 
-/// Copies from the guest's memory; `None` where it has none.
+/// Copies from the guest's memory; `None` if it is not mapped.
 #[inline]
 pub(crate) fn read(memory: &GuestMemoryMmap, at: u64, into: &mut [u8]) -> Option<()> {
     let at = GuestAddress(at);
     match memory.get_slice(at, into.len()) {
         Ok(bytes) => bytes.read_slice(into, 0).ok(),
-        // It may go on in the next region.
+        // The segment may continue in the next region.
         Err(_) => memory.read_slice(into, at).ok(),
     }
 }
 
-/// Copies to the guest's memory; `None` where it has none.
+/// Copies to the guest's memory; `None` if it is not mapped.
 #[inline]
 pub(crate) fn write(memory: &GuestMemoryMmap, at: u64, from: &[u8]) -> Option<()> {
     let at = GuestAddress(at);
     match memory.get_slice(at, from.len()) {
         Ok(bytes) => bytes.write_slice(from, 0).ok(),
-        // As above.
+        // As in `read`.
         Err(_) => memory.write_slice(from, at).ok(),
     }
 }

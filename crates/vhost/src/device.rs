@@ -1,7 +1,7 @@
-//! The device as its monitor sees it: what it is told to do with its virtqueues.
+//! The vhost-user device: carries out the monitor's requests on its virtqueues.
 //!
-//! A virtqueue runs while it has memory, a place, a notification and leave to run; whatever a
-//! message changes, the queue is taken from its link and put there anew.
+//! A virtqueue runs while it has memory, a layout, and is started and enabled. When a message
+//! changes any of these, the queue is removed from its link and created again.
 
 use std::fs::File;
 use std::io;
@@ -28,14 +28,14 @@ use crate::link::VhostLink;
 use crate::memory::VhostMemory;
 use crate::vring::{NegotiatedFeatures, VirtqLayout, Vring};
 
-/// Descriptors that a queue may have: more than any monitor offers its guests for virtio-net.
+/// Maximum queue size: more than any monitor offers its guests for virtio-net.
 const MAX_QUEUE_SIZE: u32 = 4096;
 
 const fn bit(feature: u32) -> u64 {
     1 << feature
 }
 
-/// What guests are offered. No offloads: there is nobody here who would finish frames.
+/// The offered features. No offloads: the port could not complete such frames.
 pub(crate) const FEATURES: u64 = bit(VIRTIO_F_VERSION_1)
     | bit(VIRTIO_NET_F_MRG_RXBUF)
     | bit(VIRTIO_RING_F_EVENT_IDX)
@@ -47,20 +47,20 @@ pub(crate) struct VhostDevice {
     links: Vec<Arc<VhostLink>>,
     features: u64,
     memory: Option<VhostMemory>,
-    /// Two for each pair: the guest's receive queue, then its transmit queue.
+    /// Two per pair: the guest's receive queue, then its transmit queue.
     queues: Vec<VirtqConfig>,
 }
 
-/// What the monitor said of a virtqueue.
+/// The monitor's settings of a virtqueue.
 #[derive(Debug, Default)]
 struct VirtqConfig {
     size: u16,
     base: u16,
-    /// Descriptors, avail and used ring, in the monitor's addresses.
+    /// Descriptor table, avail ring and used ring, in the monitor's addresses.
     layout: Option<[u64; 3]>,
     kick: Option<OwnedFd>,
     call: Option<Arc<OwnedFd>>,
-    /// It was started, and not stopped since.
+    /// Whether it was started, and not stopped since.
     started: bool,
     enabled: bool,
 }
@@ -75,7 +75,7 @@ impl VhostDevice {
         self.queues.get_mut(index as usize).ok_or(Error::InvalidParam)
     }
 
-    /// Puts a virtqueue into its link as it is to run now, or takes it away.
+    /// Removes a virtqueue from its link, and creates it again if it should run.
     fn apply(&mut self, index: u32) -> Result<()> {
         let Self { links, queues, features, memory } = self;
         let (i, wish) = (index as usize, &mut queues[index as usize]);
@@ -91,7 +91,7 @@ impl VhostDevice {
             *place = Some(wish.start(memory, negotiated(*features)).ok_or(Error::InvalidParam)?);
         }
         drop(rings);
-        // What has been waiting in it.
+        // Frames may already be waiting in it.
         link.notify();
         Ok(())
     }
@@ -100,7 +100,7 @@ impl VhostDevice {
         (0..self.queues.len() as u32).try_for_each(|index| self.apply(index))
     }
 
-    /// Stops a virtqueue; where it stood.
+    /// Stops a virtqueue; returns the index of the next chain.
     fn stop(&mut self, index: u32) -> Result<u16> {
         self.queue_config(index)?.started = false;
         self.apply(index)?;
@@ -113,10 +113,10 @@ impl VhostDevice {
         Ok(wish.base)
     }
 
-    /// Leaves the guest's memory alone from now on.
+    /// Stops all virtqueues; the guest's memory is not accessed any more.
     pub(crate) fn stop_all(&mut self) {
         for index in 0..self.queues.len() as u32 {
-            // Stopping starts nothing, so nothing can be wrong with it.
+            // Stopping starts nothing, so it cannot fail.
             let _ = self.stop(index);
         }
         self.memory = None;
@@ -130,7 +130,7 @@ impl Drop for VhostDevice {
 }
 
 impl VirtqConfig {
-    /// The queue, if what was said of it makes one.
+    /// Creates the queue; `None` if its settings are incomplete or invalid.
     fn start(&self, memory: &VhostMemory, agreed: NegotiatedFeatures) -> Option<Vring> {
         let [descriptors, avail, used] = self.layout?.map(|at| memory.guest_address(at));
         let (descriptors, avail, used) = (descriptors?, avail?, used?);
@@ -149,7 +149,7 @@ fn negotiated(features: u64) -> NegotiatedFeatures {
     }
 }
 
-/// A descriptor that can be listened to or written to without waiting: nothing but an eventfd.
+/// Checks that a descriptor is an eventfd, and so can be polled and written without blocking.
 fn into_eventfd(fd: File) -> Result<OwnedFd> {
     let checked = || -> io::Result<OwnedFd> {
         let fd = OwnedFd::from(fd);

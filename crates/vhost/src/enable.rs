@@ -1,7 +1,7 @@
-//! Leave for a virtqueue to run, given before features are agreed.
+//! Handles `VHOST_USER_SET_VRING_ENABLE` before features are negotiated.
 //!
-//! QEMU gives it as soon as it has connected, which the handler of messages takes for an error. So
-//! these messages are taken from the socket before it sees them.
+//! QEMU sends it as soon as it has connected, which the message handler rejects. So these messages
+//! are taken from the socket before the handler sees them.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -11,16 +11,16 @@ use vhost::vhost_user::VhostUserBackendReqHandlerMut;
 
 use crate::device::VhostDevice;
 
-/// `VHOST_USER_SET_VRING_ENABLE`.
+/// Request number of `VHOST_USER_SET_VRING_ENABLE`.
 const SET_VRING_ENABLE: u32 = 18;
-/// Words of the message: request, flags, bytes of what follows; index, and 1 or 0.
+/// Words of the message: request, flags, payload size; index, and 1 or 0.
 const MESSAGE_WORDS: usize = 5;
-/// In the flags: version 1, and that this is an answer.
+/// Flags of a reply: version 1, and the reply bit.
 const REPLY_FLAGS: u32 = 1 | 1 << 2;
-/// In the flags: that one is wanted.
+/// Flag of a request that wants a reply.
 const NEED_REPLY_FLAG: u32 = 1 << 3;
 
-/// Takes such a message, if it is the next one, and does what it says; whether it was.
+/// Handles the next message if it is of this kind; returns whether it was.
 ///
 /// # Errors
 /// Those of the socket.

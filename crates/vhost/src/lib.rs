@@ -1,27 +1,29 @@
-//! `vhost:PATH`: a port that a virtual machine plugs into by vhost-user, with a stock virtio-net
+//! `vhost:PATH`: a port that a virtual machine connects to by vhost-user, with a stock virtio-net
 //! device.
 //!
 //! ```text
 //!   program --> tx slots --copy--> | guest's receive queue  |
 //!   program <-- rx slots <--copy-- | guest's transmit queue |   in the guest's memory, mapped here
-//!                                            ^
-//!              one thread per port <--PATH-- QEMU: says where all that lies, and starts and stops it
+//!                     ^
+//!           one thread per port <--PATH-- QEMU: sends the layout, and starts and stops the queues
 //! ```
 //!
-//! The port listens at `PATH` and the virtual machine monitor connects ([`Role::Server`]), or the
-//! other way round ([`Role::Client`]). One guest at a time; when it goes, or is reset, the port has
-//! no peer: what is sent is dropped and counted, nothing is received, and the next guest may come.
+//! The port listens at `PATH` and the virtual machine monitor connects ([`VhostRole::Server`]), or
+//! the other way round ([`VhostRole::Client`]). The port serves one guest at a time. When the guest
+//! disconnects or is reset, the port has no peer: sent frames are dropped and counted, nothing is
+//! received, and the next guest may connect.
 //!
 //! Frames are plain Ethernet: no checksum, segmentation or merging offload is offered, so guests do
-//! all that themselves. They are as long as one buffer of the port's region at most.
+//! all that themselves. A received frame is at most as long as one buffer of the port's region.
 //!
 //! # Invariants
 //! 1. Everything in the guest's memory may change at any time. Indices, addresses and lengths are
 //!    read once and checked; the work of a sync is bounded, whatever the guest wrote.
-//! 2. The guest's memory is there when it is touched: a memfd sealed against shrinking, of ordinary
-//!    pages; other memory is refused. A guest, or its monitor, can so lose its own port and no more.
-//! 3. A virtqueue is touched by a sync or by the thread of the port, never both: its link is
-//!    locked. So a stopped queue is not used any more once the monitor is told so.
+//! 2. Access to the guest's memory cannot fault: it must be a memfd sealed against shrinking, of
+//!    ordinary pages; other memory is refused. So a guest or its monitor can break only its own
+//!    port.
+//! 3. A virtqueue is accessed either by a sync or by the port's thread, never by both: its link is
+//!    locked. So a stopped queue is no longer in use when the monitor gets the reply.
 //!
 //! Not for: migration of guests, packed virtqueues, devices other than virtio-net.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Where the thread of a port and a queue pair meet: the virtqueues that run, and what wakes.
+//! The link between a port's thread and a queue pair: the running virtqueues, and the wake-ups.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,17 +10,17 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 
 use crate::vring::Vring;
 
-/// What a queue pair is connected to.
+/// The guest's end of a queue pair.
 #[derive(Debug)]
 pub(crate) struct VhostLink {
     rings: Mutex<VhostRings>,
-    /// Readable when a sync may be worth while: the guest's two notifications, and the bell.
+    /// Readable when a sync may be worthwhile: the guest's two kicks, and the wake event.
     epoll: OwnedFd,
     wake_event: OwnedFd,
     is_notified: AtomicBool,
 }
 
-/// The virtqueues that run; none while there is no guest.
+/// The running virtqueues; none while there is no guest.
 #[derive(Debug, Default)]
 pub(crate) struct VhostRings {
     /// The guest's receive queue.
@@ -30,7 +30,7 @@ pub(crate) struct VhostRings {
 }
 
 impl VhostRings {
-    /// One of them, by its number within the pair.
+    /// Returns one of them, by its number within the pair.
     pub(crate) fn vring_mut(&mut self, number: usize) -> &mut Option<Vring> {
         if number == 0 { &mut self.send } else { &mut self.receive }
     }
@@ -53,37 +53,37 @@ impl VhostLink {
         self.rings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Readable when a sync may be worth while.
+    /// Readable when a sync may be worthwhile.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
 
-    /// Listens to a notification of the guest. By its edges: it is never read, which a stranger
-    /// could make wait.
+    /// Polls a kick eventfd of the guest, edge-triggered: it is never read, because another process
+    /// that holds it could make the read block.
     pub(crate) fn add_kick(&self, kick: &OwnedFd) -> io::Result<()> {
         let flags = EventFlags::IN | EventFlags::ET;
         Ok(epoll::add(&self.epoll, kick, EventData::new_u64(0), flags)?)
     }
 
     pub(crate) fn remove_kick(&self, kick: &OwnedFd) {
-        // One that was never listened to is not there to be taken away.
+        // One that was never added cannot be deleted, which is fine.
         let _ = epoll::delete(&self.epoll, kick);
     }
 
-    /// Wakes whoever sleeps, or is about to.
+    /// Wakes the program if it sleeps or is about to.
     pub(crate) fn notify(&self) {
         self.is_notified.store(true, Ordering::Release);
-        // A full counter wakes as well.
+        // If the counter is full, the descriptor is readable already.
         let _ = rustix::io::write(&self.wake_event, &1u64.to_ne_bytes());
     }
 
-    /// Takes note of all that woke.
+    /// Clears all pending wake-ups.
     pub(crate) fn clear_notification(&self) {
         let mut events = [const { std::mem::MaybeUninit::<Event>::uninit() }; 4];
-        // Whatever it says: edges that were seen do not wake again.
+        // The result does not matter: edges that were reported do not wake again.
         let _ = epoll::wait(&self.epoll, &mut events[..], Some(&Timespec::default()));
         if self.is_notified.swap(false, Ordering::Acquire) {
-            // An empty counter has been read by another one.
+            // If the counter is 0, another caller has read it.
             let _ = rustix::io::read(&self.wake_event, &mut [0; 8]);
         }
     }

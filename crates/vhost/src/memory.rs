@@ -1,4 +1,4 @@
-//! The memory of a guest: its regions, mapped, and where addresses of the monitor lie in it.
+//! The memory of a guest: its mapped regions, and the translation of the monitor's addresses.
 
 use std::fs::File;
 use std::io;
@@ -8,20 +8,20 @@ use rustix::fs::{SealFlags, fcntl_get_seals, fstatfs};
 use vhost::vhost_user::message::VhostUserMemoryRegion;
 use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, MmapRegion};
 
-/// The file system of huge pages, as linux/magic.h has it.
+/// File system type of hugetlbfs (linux/magic.h).
 const HUGETLBFS_MAGIC: u32 = 0x9584_58f6;
 
-/// What virtqueues are read and written through.
+/// The mapping through which virtqueues are accessed.
 pub(crate) type GuestMapping = Arc<GuestMemoryMmap>;
 
-/// All of it.
+/// All regions of a guest.
 #[derive(Debug, Clone)]
 pub(crate) struct VhostMemory {
     pub(crate) mapped: GuestMapping,
     regions: Vec<VhostRegion>,
 }
 
-/// Where one region lies for the monitor and for the guest.
+/// Start of one region in the monitor's and in the guest's address space, and its size in bytes.
 #[derive(Debug, Clone, Copy)]
 struct VhostRegion {
     monitor: u64,
@@ -33,7 +33,7 @@ impl VhostMemory {
     /// Maps the regions of a table.
     ///
     /// # Errors
-    /// A file that may shrink or is too short, regions that overlap, and the kernel's.
+    /// A file that may shrink or is too short, regions that overlap, and the kernel's errors.
     pub(crate) fn map(table: &[VhostUserMemoryRegion], files: Vec<File>) -> io::Result<Self> {
         let mapped = table.iter().zip(files).map(|(region, file)| map(region, file));
         let mapped = mapped.collect::<io::Result<Vec<_>>>()?;
@@ -46,7 +46,7 @@ impl VhostMemory {
         Ok(Self { mapped: Arc::new(mapped), regions: regions.collect() })
     }
 
-    /// The guest's address of what has this one in the monitor.
+    /// Translates an address of the monitor to the guest's.
     pub(crate) fn guest_address(&self, monitor: u64) -> Option<GuestAddress> {
         self.regions.iter().find_map(|region| {
             let offset = monitor.checked_sub(region.monitor)?;
@@ -68,8 +68,8 @@ fn map(region: &VhostUserMemoryRegion, file: File) -> io::Result<GuestRegionMmap
         .ok_or_else(|| refused("the guest's memory ends beyond the last address"))
 }
 
-/// Bytes that are not there when they are touched kill who touches them: those of a file that was
-/// cut, and those of a huge page where no more are free.
+/// Refuses memory whose access may raise SIGBUS: that of a file that may shrink, and huge pages,
+/// which may run out.
 fn require_sealed(file: &File) -> io::Result<()> {
     if fstatfs(file)?.f_type as u32 == HUGETLBFS_MAGIC {
         return Err(refused("the guest's memory is of huge pages: leave hugetlb out"));

@@ -11,20 +11,20 @@ use slipring_ring::Region;
 use crate::queue::VhostQueue;
 use crate::server::{VhostRole, VhostServer};
 
-/// Most ring pairs of a port.
+/// Maximum number of ring pairs of a port.
 pub const MAX_PAIRS: u32 = 16;
 
-/// What the port takes from a region.
+/// Returns the memory that the port needs from a region.
 #[must_use]
 pub fn needs(pairs: u32, options: &OpenOptions) -> RegionNeeds {
     RegionNeeds::pairs(pairs.clamp(1, MAX_PAIRS), options.slots)
 }
 
-/// Opens a port of `pairs` ring pairs for the guest whose monitor is met at `socket`. It is open
-/// whether or not somebody is there.
+/// Opens a port of `pairs` ring pairs for the guest whose monitor connects through `socket`. The
+/// port is open whether or not a guest is connected.
 ///
 /// # Errors
-/// [`OpenError`]: a socket that cannot be made or is another program's, too many ring pairs, region
+/// [`OpenError`]: the socket cannot be created or is in use, too many ring pairs, or the region is
 /// too small.
 pub fn open(
     name: &str,

@@ -20,12 +20,12 @@ pub(crate) struct VhostQueue {
     rx_kern: KernRing,
     counters: Arc<QueueCounters>,
     link: Arc<VhostLink>,
-    /// That of the first pair, which every guest uses.
+    /// The link of the first pair, which every guest uses.
     first: Arc<VhostLink>,
     scratch: SendScratch,
-    /// Frames wait for buffers of the guest.
+    /// Whether frames wait for buffers of the guest.
     waiting: bool,
-    /// Ends with the last queue.
+    /// The server; it ends with the last queue.
     _server: Arc<VhostServer>,
 }
 
@@ -59,7 +59,7 @@ impl VhostQueue {
         RunError::new(&self.name, fault.into())
     }
 
-    /// Sends what was released; drops it where nobody is there.
+    /// Sends released frames; drops them if no guest is connected.
     fn process_tx(&mut self) -> Result<(), RunError> {
         let head = self.tx_kern.released().map_err(|fault| self.fail(fault))?;
         if head == self.tx_kern.hwcur() {
@@ -69,7 +69,7 @@ impl VhostQueue {
         }
         let mut end = self.tx_kern.hwcur();
         let mut own = self.link.lock();
-        // A guest may use fewer pairs than there are.
+        // A guest may use fewer pairs than the port has.
         let fewer = own.send.is_none() && !Arc::ptr_eq(&self.link, &self.first);
         if fewer {
             drop(own);
@@ -95,14 +95,14 @@ impl VhostQueue {
         Ok(())
     }
 
-    /// Gives the slots before `end` back.
+    /// Returns the slots before `end` to the program.
     fn release_tx(&mut self, end: u32) {
         self.tx_kern.complete_to(end);
         self.tx_kern.set_tail(self.tx_kern.prev(end));
     }
 
-    /// Asks the guest to tell of frames, and of room where frames wait for it; whether there is
-    /// some already.
+    /// Asks the guest for notifications of frames, and of buffers if frames wait for them; returns
+    /// whether there are some already.
     fn enable_notifications(&self) -> bool {
         let mut rings = self.link.lock();
         let mut ready = false;
@@ -122,7 +122,7 @@ impl VhostQueue {
     }
 }
 
-/// Frames in the slots from `from` to `to`, a last one without its end included.
+/// Counts the frames in the slots from `from` to `to`, including an incomplete last one.
 fn frames(ring: &mut KernRing, from: u32, to: u32) -> u64 {
     let (mut at, mut count) = (from, 0);
     while at != to {
@@ -168,7 +168,7 @@ impl Queue for VhostQueue {
 
     fn before_sleep(&mut self, interest: Interest) {
         if self.waiting {
-            // A damaged ring is reported by the next sync.
+            // The next sync reports a damaged ring.
             let _ = self.process_tx();
         }
         if interest != Interest::NONE && self.enable_notifications() {
@@ -181,7 +181,7 @@ impl Queue for VhostQueue {
         let mut rings = self.link.lock();
         let link::VhostRings { send, receive } = &mut *rings;
         for vring in send.iter_mut().chain(receive) {
-            // One that cannot be told so shows it at the next sync.
+            // If this fails, the next sync reports it.
             let _ = vring.disable_notification();
         }
     }

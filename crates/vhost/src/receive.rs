@@ -1,4 +1,4 @@
-//! Frames of the guest: from its transmit queue into rx slots.
+//! Copies frames of the guest from its transmit queue into rx slots.
 
 use slipring_port::{DropCause, QueueCounters, TrafficCounts};
 use slipring_ring::{KernRing, SharedBuf, SlotFlags};
@@ -8,12 +8,12 @@ use vm_memory::GuestMemoryMmap;
 use crate::chain::{DescriptorChain, read};
 use crate::vring::{QueueViolation, UsedElem, Vring};
 
-/// The shortest frame, in bytes: a bare Ethernet header.
+/// Minimum frame length in bytes: a bare Ethernet header.
 const MIN_FRAME_LEN: usize = 14;
-/// The longest header.
+/// Maximum length of the virtio-net header in bytes.
 const MAX_HEADER_LEN: usize = 12;
 
-/// Takes as many frames as there are slots for; the guest gets their chains back.
+/// Receives as many frames as there are free slots; returns their chains to the guest.
 pub(crate) fn receive(
     vring: &mut Vring,
     ring: &mut KernRing,
@@ -79,7 +79,7 @@ fn take_frame(
     Ok(filled)
 }
 
-/// Whether the guest did what it was not offered to leave undone.
+/// Whether the frame is complete, as it must be since no offload was offered.
 fn needs_no_offload(head: [u8; MAX_HEADER_LEN]) -> bool {
     u32::from(head[0]) & VIRTIO_NET_HDR_F_NEEDS_CSUM == 0
         && u32::from(head[1]) == VIRTIO_NET_HDR_GSO_NONE

@@ -1,4 +1,4 @@
-//! Frames for the guest: from tx slots into the buffers that its receive queue offers.
+//! Copies frames from tx slots into the buffers of the guest's receive queue.
 
 use slipring_port::{DropCause, QueueCounters, TrafficCounts};
 use slipring_ring::{KernRing, SlotFlags, SlotIdx};
@@ -6,20 +6,20 @@ use slipring_ring::{KernRing, SlotFlags, SlotIdx};
 use crate::chain::{GuestSegment, write};
 use crate::vring::{AvailChains, QueueViolation, UsedElem, Vring};
 
-/// Most parts of the guest's memory that one frame is spread over.
+/// Maximum number of guest memory segments for one frame.
 const MAX_FRAME_SEGMENTS: usize = 256;
-/// Bytes of the longest header.
+/// Maximum length of the virtio-net header in bytes.
 const MAX_HEADER_LEN: usize = 12;
 
-/// How far a batch came.
+/// The result of sending a batch.
 pub(crate) struct SendProgress {
-    /// The first slot that stays.
+    /// The first slot that was not sent.
     pub(crate) end: SlotIdx,
-    /// The guest's queue cannot be used any more.
+    /// Whether the guest's queue is unusable.
     pub(crate) broken: bool,
 }
 
-/// Sends the frames up to `head`, as many as the guest has room for.
+/// Sends the frames up to `head`, as long as the guest has buffers.
 pub(crate) fn send(
     vring: &mut Vring,
     scratch: &mut SendScratch,
@@ -58,10 +58,10 @@ pub(crate) fn send(
 /// A frame of one or several slots.
 pub(crate) struct TxFrame {
     start: SlotIdx,
-    /// The slot behind it.
+    /// The slot after it.
     pub(crate) end: SlotIdx,
     len: usize,
-    /// Why it cannot be sent.
+    /// Why it cannot be sent, if so.
     fault: Option<DropCause>,
 }
 
@@ -90,13 +90,13 @@ impl TxFrame {
 /// Whether the guest has buffers for a frame.
 enum GuestRoom {
     Enough,
-    /// When it offers more.
+    /// Not yet: wait until it offers more.
     Wait,
-    /// It will not fit what the guest offers.
+    /// Never: the frame does not fit what the guest offers.
     Never,
 }
 
-/// Where one frame goes; kept from frame to frame for its memory.
+/// The destination of one frame; reused to avoid allocations.
 #[derive(Debug, Default)]
 pub(crate) struct SendScratch {
     segments: Vec<GuestSegment>,
@@ -112,7 +112,7 @@ impl SendScratch {
     }
 }
 
-/// A chain of the guest.
+/// A chain taken from the guest.
 #[derive(Debug, Clone, Copy)]
 struct TakenChain {
     head: u16,
@@ -145,15 +145,15 @@ impl ChainFiller<'_> {
         Ok(GuestRoom::Enough)
     }
 
-    /// Takes one chain; its length.
+    /// Takes one chain; returns its length.
     fn pop_chain(&mut self) -> Result<Option<usize>, QueueViolation> {
         let Some(mut chain) = self.chains.pop()? else { return Ok(None) };
         let before = self.scratch.segments.len();
         self.scratch.segments.extend(chain.by_ref());
         let parts = &self.scratch.segments[before..];
         let len = parts.iter().map(|part| part.len).sum();
-        // One that we may not write to, or that cannot hold anything, is no buffer; nor one whose
-        // end was not found.
+        // A chain that we may not write to, that cannot hold the header, or whose end was not found
+        // is not a buffer.
         let writable = parts.iter().all(|part| part.is_writable);
         if !(writable && chain.is_whole() && len >= self.chains.negotiated.header) {
             return Err(QueueViolation);
@@ -163,16 +163,16 @@ impl ChainFiller<'_> {
     }
 
     fn unpop_chains(&mut self) {
-        // Fewer than the queue has descriptors.
+        // Fits u16: fewer than the queue has descriptors.
         self.chains.unpop(self.scratch.chains.len() as u16);
         self.scratch.chains.clear();
     }
 
-    /// Writes a frame into what was taken for it.
+    /// Writes a frame into the chains taken for it.
     fn fill(&mut self, ring: &mut KernRing, frame: &TxFrame) -> Result<(), DropCause> {
         let header = self.chains.negotiated.header;
         let mut head = [0; MAX_HEADER_LEN];
-        // The number of chains, where the header has that field.
+        // `num_buffers`, in headers that have that field.
         head[10..].copy_from_slice(&(self.scratch.chains.len() as u16).to_le_bytes());
         let mut cursor = SegmentCursor::default();
         let mut written = self.write(&mut cursor, &head[..header]);
@@ -189,7 +189,7 @@ impl ChainFiller<'_> {
         if written { Ok(()) } else { Err(DropCause::TxRefused) }
     }
 
-    /// Writes on where the last write ended; whether the memory is there.
+    /// Writes `bytes` at the cursor and advances it; returns whether the memory is mapped.
     fn write(&self, cursor: &mut SegmentCursor, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             let Some(part) = self.scratch.segments.get(cursor.segment) else { return false };
@@ -208,7 +208,7 @@ impl ChainFiller<'_> {
         true
     }
 
-    /// Gives the chains back, with `len` bytes in them.
+    /// Returns the chains to the guest, with `len` bytes in them.
     fn push_used(&mut self, mut len: usize) {
         for chain in self.scratch.chains.drain(..) {
             let filled = len.min(chain.len);
@@ -218,7 +218,7 @@ impl ChainFiller<'_> {
     }
 }
 
-/// The place in the parts of a frame.
+/// A position in the segments of a frame.
 #[derive(Debug, Default)]
 struct SegmentCursor {
     segment: usize,

@@ -1,4 +1,4 @@
-//! The thread of a port: meets monitors at a socket, one after the other, and does what they say.
+//! The thread of a port: accepts or contacts monitors, one after the other, and serves them.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,22 +20,22 @@ use crate::device::VhostDevice;
 use crate::enable;
 use crate::link::VhostLink;
 
-/// How long the rest of a message may take, or the reading of an answer.
+/// Time limit for the rest of a message, and for the monitor to read a reply.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Between two attempts to connect.
+/// Delay between two attempts to connect.
 const RECONNECT_DELAY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
-/// Who waits at the socket and who comes.
+/// Which side creates the socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VhostRole {
-    /// The port makes the socket and waits for monitors.
+    /// The port creates the socket and waits for monitors.
     Server,
-    /// A monitor makes it; the port connects, as often as it must.
+    /// A monitor creates it; the port connects, and reconnects when needed.
     Client,
 }
 
 impl VhostRole {
-    /// The word for it.
+    /// The role's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -45,13 +45,13 @@ impl VhostRole {
     }
 }
 
-/// The thread, ended when this is dropped.
+/// The port's thread; it ends on drop.
 #[derive(Debug)]
 pub(crate) struct VhostServer {
     links: Vec<Arc<VhostLink>>,
     stop: Arc<StopSignal>,
     thread: Option<JoinHandle<()>>,
-    /// Removed at the end: the socket that was made.
+    /// The socket that was created, to be removed at the end.
     socket: Option<PathBuf>,
 }
 
@@ -80,7 +80,7 @@ impl VhostServer {
         let made = (role == VhostRole::Server).then(|| socket.to_owned());
         let host = VhostThread { name: name.to_owned(), links: links.clone(), stop: stop.clone() };
         let thread = thread::Builder::new().name("vhost".to_owned());
-        // Made first: where there can be no thread, the socket goes with it.
+        // Created first: if the thread cannot start, dropping it removes the socket.
         let mut server = Self { links, stop, thread: None, socket: made };
         let work = move || {
             meeting.confine();
@@ -98,23 +98,23 @@ impl VhostServer {
 impl Drop for VhostServer {
     fn drop(&mut self) {
         self.stop.requested.store(true, Ordering::Release);
-        // A full counter would wake it as well.
+        // If the counter is full, the thread is woken already.
         let _ = rustix::io::write(&self.stop.wake_event, &1u64.to_ne_bytes());
         if let Some(thread) = self.thread.take() {
-            // One that panicked has said so already.
+            // A thread that panicked has already reported it.
             let _ = thread.join();
         }
         if let Some(socket) = &self.socket {
-            // Somebody may have tidied up already.
+            // The file may have been removed already.
             let _ = std::fs::remove_file(socket);
         }
     }
 }
 
-/// What connecting says where nobody listens any more.
+/// The error of connecting to a socket on which no process listens.
 const NO_LISTENER_ERROR: io::ErrorKind = io::ErrorKind::ConnectionRefused;
 
-/// Makes the socket. One that a killed program left is taken over, one that is listened to is not.
+/// Creates the socket. One that a killed program left is replaced, one in use is not.
 fn listen(path: &Path) -> Result<UnixListener, OpenCause> {
     let file = |source| OpenCause::File { path: path.display().to_string(), source };
     let is_socket = path.symlink_metadata().is_ok_and(|facts| facts.file_type().is_socket());
@@ -129,26 +129,26 @@ fn listen(path: &Path) -> Result<UnixListener, OpenCause> {
     Ok(listener)
 }
 
-/// How monitors are met.
+/// How the port meets monitors.
 enum MonitorEndpoint {
     Listen(UnixListener),
     Connect(PathBuf),
 }
 
 impl MonitorEndpoint {
-    /// Has the calling thread give up all that it does not need, for it reads what guests write. A
-    /// monitor's socket may be another user's.
+    /// Drops all privileges of the calling thread that it does not need, since it reads what guests
+    /// write. To connect, it keeps DAC_OVERRIDE: a monitor's socket may be another user's.
     fn confine(&self) {
         let kept = match self {
             Self::Listen(_) => CapabilitySet::empty(),
             Self::Connect(_) => CapabilitySet::DAC_OVERRIDE,
         };
-        // A program that confines itself says what could not be given up.
+        // Ignored: a program that confines itself reports what could not be restricted.
         let _ = slipring_confine::confine(kept, &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
     }
 }
 
-/// What the thread works with.
+/// The state of the port's thread.
 struct VhostThread {
     name: String,
     links: Vec<Arc<VhostLink>>,
@@ -164,7 +164,7 @@ impl VhostThread {
                 continue;
             };
             let why = self.serve_monitor(monitor, meeting);
-            // One that tries again and again is told of once.
+            // A repeated reason is reported once.
             if let Some(why) = why.filter(|why| *why != told) {
                 eprintln!("{}: the guest's monitor is disconnected: {why}", self.name);
                 told = why;
@@ -175,9 +175,9 @@ impl VhostThread {
         }
     }
 
-    /// Until it is time to try again.
+    /// Sleeps until it is time to try again, or until stopped.
     fn sleep_before_retry(&self) {
-        // Whatever it says: all is looked at anew.
+        // The result does not matter: the caller checks everything again.
         let _ =
             poll(&mut [PollFd::new(&self.stop.wake_event, PollFlags::IN)], Some(&RECONNECT_DELAY));
     }
@@ -186,14 +186,14 @@ impl VhostThread {
         self.stop.requested.load(Ordering::Acquire)
     }
 
-    /// The next monitor, if there is one. Waits for it where monitors come here.
+    /// Returns the next monitor, if there is one. As the server, waits for it.
     fn next_monitor(&self, meeting: &MonitorEndpoint) -> Option<UnixStream> {
         match meeting {
             MonitorEndpoint::Listen(listener) => {
                 let flags = PollFlags::IN;
                 let mut fds =
                     [PollFd::new(&self.stop.wake_event, flags), PollFd::new(listener, flags)];
-                // What goes wrong here is seen by the accept.
+                // If this fails, the accept fails too.
                 let _ = poll(&mut fds, None);
                 listener.accept().ok().map(|(monitor, _)| monitor)
             }
@@ -201,7 +201,7 @@ impl VhostThread {
         }
     }
 
-    /// Does what a monitor says until it goes, or until it must; why it must.
+    /// Serves a monitor until it disconnects or must be disconnected; returns why it must.
     fn serve_monitor(&self, monitor: UnixStream, meeting: &MonitorEndpoint) -> Option<String> {
         let socket = prepare(&monitor).ok()?;
         let device = Arc::new(Mutex::new(VhostDevice::new(&self.links)));
@@ -224,7 +224,7 @@ impl VhostThread {
         None
     }
 
-    /// Waits for a message; `false` at the end.
+    /// Waits for a message; returns `false` at the end.
     fn await_message(&self, socket: &UnixStream, meeting: &MonitorEndpoint) -> bool {
         let flags = PollFlags::IN;
         let mut fds = vec![PollFd::new(&self.stop.wake_event, flags), PollFd::new(socket, flags)];
@@ -236,15 +236,16 @@ impl VhostThread {
             if self.is_stopped() || polled.is_err_and(|error| error != Errno::INTR) {
                 return false;
             }
-            // Also when it has gone, which makes way for the next.
+            // Also readable when the monitor is gone, so that the next one can be served.
             if is_readable(&&fds[1]) {
                 return true;
             }
             if let (Some(_), MonitorEndpoint::Listen(listener)) =
                 (fds.get(2).filter(is_readable), meeting)
             {
-                // A second monitor would wait for answers in vain. Where it cannot even be turned
-                // away, for want of descriptors, nobody is looked after until the next message.
+                // A second monitor would wait for replies in vain, so it is disconnected. If even
+                // that fails for lack of descriptors, the listener is not polled until the next
+                // message.
                 if listener.accept().is_err() {
                     fds.truncate(2);
                 }
@@ -257,7 +258,8 @@ fn is_readable(fd: &&PollFd<'_>) -> bool {
     !fd.revents().is_empty()
 }
 
-/// A monitor that sends half a message, or reads no answers, does not hold the thread for ever.
+/// Sets timeouts, so that a monitor that sends half a message or reads no replies cannot block the
+/// thread for ever.
 fn prepare(monitor: &UnixStream) -> io::Result<UnixStream> {
     monitor.set_nonblocking(false)?;
     monitor.set_read_timeout(Some(MESSAGE_TIMEOUT))?;

@@ -1,11 +1,11 @@
-//! One running virtqueue (split, virtio 1.2 section 2.7): chains that the guest offers, and those
-//! that it gets back.
+//! One running virtqueue (split, virtio 1.2 section 2.7): chains that the guest offers, and chains
+//! that are returned to it.
 //!
-//! Chains are walked in [`crate::chain`]. What is given back is published once for a batch: a frame
-//! over several chains must not be seen half, and a store per frame would cost the guest's
-//! processor a cache line each.
+//! Chains are walked in [`crate::chain`]. Used chains are published once per batch: the guest must
+//! never see part of a frame in several chains, and a store per frame would cost the guest's
+//! processor a cache miss each.
 //!
-//! Where the queue lies is looked up once for a batch, not for each access.
+//! The queue's addresses are translated once per batch, not at each access.
 
 use std::num::Wrapping;
 use std::os::fd::OwnedFd;
@@ -20,10 +20,10 @@ use vm_memory::{
 use crate::chain::DescriptorChain;
 use crate::memory::GuestMapping;
 
-/// Most descriptors of a queue: its indices have 16 bits.
+/// Maximum number of descriptors of a queue: its indices have 16 bits.
 const MAX_QUEUE_SIZE: u16 = 32_768;
 
-/// The guest broke the rules of its queue, which is stopped.
+/// The guest violated the rules of its queue; the queue is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct QueueViolation;
 
@@ -39,10 +39,10 @@ impl From<vm_memory::GuestMemoryError> for QueueViolation {
     }
 }
 
-/// Where a queue lies, in the guest's addresses.
+/// Location of a queue, in the guest's addresses.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct VirtqLayout {
-    /// Descriptors that it has room for; a power of two.
+    /// Number of descriptors; a power of two.
     pub(crate) size: u16,
     pub(crate) descriptors: GuestAddress,
     pub(crate) avail: GuestAddress,
@@ -56,12 +56,12 @@ impl VirtqLayout {
         size.is_power_of_two() && size <= MAX_QUEUE_SIZE && aligned
     }
 
-    /// Byte in the avail ring where the guest says which chain it wants to be told of.
+    /// Offset in the avail ring of `used_event`, in which the guest asks for notifications.
     fn used_event(&self) -> usize {
         4 + 2 * usize::from(self.size)
     }
 
-    /// Byte in the used ring where it is told which chain we want to be told of.
+    /// Offset in the used ring of `avail_event`, in which we ask for notifications.
     fn avail_event(&self) -> usize {
         4 + 8 * usize::from(self.size)
     }
@@ -79,27 +79,27 @@ impl VirtqLayout {
     }
 }
 
-/// What was agreed with the guest.
+/// The negotiated features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NegotiatedFeatures {
-    /// Notifications are asked for by index.
+    /// Notifications are requested by index (VIRTIO_RING_F_EVENT_IDX).
     pub(crate) event_idx: bool,
-    /// A frame may lie in several chains.
+    /// A frame may span several chains (VIRTIO_NET_F_MRG_RXBUF).
     pub(crate) mergeable: bool,
-    /// Bytes of the virtio-net header before each frame: 10 or 12.
+    /// Length of the virtio-net header before each frame in bytes: 10 or 12.
     pub(crate) header: usize,
 }
 
-/// A chain that is given back.
+/// A chain to be returned.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UsedElem {
-    /// Its first descriptor.
+    /// Index of its first descriptor.
     pub(crate) head: u16,
-    /// Bytes that were written to it.
+    /// Number of bytes written to it.
     pub(crate) len: u32,
 }
 
-/// The queue.
+/// A running queue.
 #[derive(Debug)]
 pub(crate) struct Vring {
     layout: VirtqLayout,
@@ -112,17 +112,17 @@ pub(crate) struct Vring {
     used: Vec<UsedElem>,
 }
 
-/// What a batch of chains is worked on with.
+/// A batch of available chains.
 pub(crate) struct AvailChains<'v> {
     pub(crate) memory: &'v GuestMemoryMmap,
     pub(crate) negotiated: NegotiatedFeatures,
-    /// Those to be given back.
+    /// Chains to be returned.
     pub(crate) used: &'v mut Vec<UsedElem>,
     table: VolatileSlice<'v>,
     avail: VolatileSlice<'v>,
     size: u16,
     next: &'v mut Wrapping<u16>,
-    /// Behind the last on offer, as of the start of the batch.
+    /// One past the last available chain at the start of the batch.
     end: Wrapping<u16>,
 }
 
@@ -139,14 +139,14 @@ impl<'v> AvailChains<'v> {
         Ok(Some(DescriptorChain::new(self.memory, self.table, head)))
     }
 
-    /// Leaves the last `count` chains for another time.
+    /// Puts the last `count` chains back, to be taken again later.
     pub(crate) fn unpop(&mut self, count: u16) {
         *self.next -= count;
     }
 }
 
 impl Vring {
-    /// A queue that goes on at `base`.
+    /// Creates a queue that resumes at `base`.
     pub(crate) fn new(
         place: VirtqLayout,
         memory: GuestMapping,
@@ -177,12 +177,12 @@ impl Vring {
         Ok(vring)
     }
 
-    /// The first chain that was not taken.
+    /// Index of the first chain that was not taken.
     pub(crate) fn base(&self) -> u16 {
         self.next_avail.0
     }
 
-    /// How many chains the guest had offered in all when the last batch began.
+    /// The guest's avail index at the start of the last batch.
     pub(crate) fn last_avail(&self) -> u16 {
         self.last_avail.0
     }
@@ -190,12 +190,12 @@ impl Vring {
     fn avail_index(&self) -> Result<Wrapping<u16>, QueueViolation> {
         let offered = self.layout.avail(&self.memory)?.load::<u16>(2, Ordering::Acquire)?;
         let offered = Wrapping(u16::from_le(offered));
-        // No more than the queue has descriptors, or a chain would be offered twice.
+        // At most the queue size, or a chain would be offered twice.
         let right = (offered - self.next_avail).0 <= self.layout.size;
         if right { Ok(offered) } else { Err(QueueViolation) }
     }
 
-    /// Begins a batch, which [`Self::settle`] ends.
+    /// Begins a batch, which [`Self::publish_used`] ends.
     pub(crate) fn chains(&mut self) -> Result<AvailChains<'_>, QueueViolation> {
         self.last_avail = self.avail_index()?;
         let (memory, place) = (&*self.memory, self.layout);
@@ -211,7 +211,7 @@ impl Vring {
         })
     }
 
-    /// Gives back what the batch is done with, and tells the guest if it wants to be told.
+    /// Publishes the used chains of the batch, and notifies the guest if it wants that.
     pub(crate) fn publish_used(&mut self) -> Result<(), QueueViolation> {
         if self.used.is_empty() {
             return Ok(());
@@ -224,7 +224,7 @@ impl Vring {
             used.get_ref::<u64>(at)?.store(element.to_le());
             self.next_used += 1;
         }
-        // Release: the guest sees what was written before it sees that it is done.
+        // Release: the guest sees the data before it sees the new index.
         used.store(self.next_used.0.to_le(), 2, Ordering::Release)?;
         if self.needs_call(old)? {
             self.signal_used();
@@ -232,9 +232,10 @@ impl Vring {
         Ok(())
     }
 
-    /// Whether the guest wants to hear of what was given back since `old`.
+    /// Whether the guest wants a notification of the chains returned since `old`.
     fn needs_call(&self, old: Wrapping<u16>) -> Result<bool, QueueViolation> {
-        // The guest first asks and then looks; we first give back and then look.
+        // Pairs with the guest's barrier: it writes its request and then reads the used index; we
+        // have written the used index and now read its request.
         fence(Ordering::SeqCst);
         let avail = self.layout.avail(&self.memory)?;
         if !self.negotiated.event_idx {
@@ -248,27 +249,28 @@ impl Vring {
 
     fn signal_used(&self) {
         if let Some(call) = &self.call {
-            // A counter that is full has told already.
+            // If the counter is full, the guest is notified already.
             let _ = rustix::io::write(call, &1u64.to_ne_bytes());
         }
     }
 
-    /// Asks for a notification as soon as there are more chains than now; how many the guest has
-    /// offered in all, looked at after that.
+    /// Requests a notification as soon as there are more chains than now; returns the avail index
+    /// read after that.
     pub(crate) fn enable_notification(&mut self) -> Result<u16, QueueViolation> {
         match self.negotiated.event_idx {
             true => self.set_event(self.avail_index()?.0)?,
             false => self.set_flags(0)?,
         }
-        // We first ask and then look; the guest first offers and then looks.
+        // Pairs with the guest's barrier: we write our request and then read the avail index; it
+        // writes the avail index and then reads our request.
         fence(Ordering::SeqCst);
         Ok(self.avail_index()?.0)
     }
 
-    /// Asks for no more notifications.
+    /// Stops requesting notifications.
     pub(crate) fn disable_notification(&mut self) -> Result<(), QueueViolation> {
         match self.negotiated.event_idx {
-            // Behind us, where the guest does not come by before it has offered 65536 more.
+            // An index just passed: the guest reaches it only after 65536 more chains.
             true => self.set_event(self.base().wrapping_sub(1)),
             false => self.set_flags(VRING_USED_F_NO_NOTIFY as u16),
         }

@@ -1,59 +1,59 @@
-//! Why a module cannot be a model.
+//! Errors of modules that cannot be models.
 
-/// See the module.
+/// Why a module cannot be a model.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModuleError {
-    /// The bytes are no module.
+    /// The bytes are not a module.
     #[error("it is no WebAssembly module: {0}")]
     NotAModule(String),
-    /// It wants something that there is not.
+    /// It imports something that does not exist.
     #[error("it imports `{module}.{name}`, which there is not")]
     Import {
-        /// From where.
+        /// The module it imports from.
         module: String,
-        /// What.
+        /// Name of the import.
         name: String,
     },
-    /// It wants something in another form than it is.
+    /// It imports a function with a wrong type.
     #[error("it imports `slipring.{name}` with a wrong type")]
     ImportType {
-        /// What.
+        /// Name of the import.
         name: String,
     },
     /// It lacks an export.
     #[error("it exports no function `{0}`")]
     Missing(String),
-    /// An export has another type.
+    /// An export has a wrong type.
     #[error("its `{name}` is {found}, and must be {wanted}")]
     Type {
-        /// Which.
+        /// Name of the export.
         name: String,
-        /// What it is.
+        /// Its type.
         found: String,
-        /// What it must be.
+        /// The required type.
         wanted: &'static str,
     },
     /// It is written for another interface.
     #[error("its slipring_abi says {found}; this program knows version {known}", known = crate::ABI_VERSION)]
     Abi {
-        /// The version that it says.
+        /// The version that it requires.
         found: i32,
     },
-    /// It wants more memory than it may have.
+    /// It needs more memory than allowed.
     #[error("it wants {wanted} bytes of memory, and may have {allowed}")]
     Memory {
-        /// What it wants at the start.
+        /// Bytes it needs at the start.
         wanted: u64,
-        /// What it may have.
+        /// Bytes allowed.
         allowed: u64,
     },
-    /// The room for headers lies outside of its memory.
+    /// The window for headers is outside of its memory.
     #[error("its room for headers, {len} bytes at {at}, lies outside of its memory")]
     Header {
-        /// Where it begins.
+        /// Start of the window.
         at: i32,
-        /// How long it is.
+        /// Length of the window.
         len: i32,
     },
     /// It cannot be started.
@@ -62,7 +62,7 @@ pub enum ModuleError {
 }
 
 impl ModuleError {
-    /// What to try, for the person.
+    /// Returns what the user can try.
     #[must_use]
     pub fn help(&self) -> &'static str {
         match self {

@@ -1,7 +1,7 @@
-//! What runs modules.
+//! Runs modules.
 //!
-//! All that engines do differently is in one small file for each: `wasmi`, an interpreter, and
-//! `wasmtime`, a compiler, which a build takes instead where the feature of that name is on.
+//! Engines differ only in one small file each: `wasmi`, an interpreter, and `wasmtime`, a compiler,
+//! which a build uses instead if the feature of that name is enabled.
 
 #[cfg(not(feature = "wasmtime"))]
 #[path = "machine/wasmi.rs"]
@@ -23,22 +23,22 @@ use engine::{
 use crate::module::{ModuleLimits, ResultWidth};
 use crate::{ABI_VERSION, ModuleError};
 
-/// Fuel to start a module and to ask for its version; more than a call has, and yet a fraction of
-/// a second.
+/// Fuel to start a module and to read its version: more than for a call, but still a fraction of a
+/// second.
 const START_FUEL: u64 = 100_000_000;
-/// Bytes of a page of memory.
+/// Bytes of a WebAssembly page.
 const PAGE_BYTES: u64 = 1 << 16;
-/// Elements that all tables of a module may have.
+/// Maximum elements of all tables of a module.
 const MAX_TABLE_ELEMENTS: usize = 1 << 16;
-/// Bytes of a header at most.
+/// Maximum bytes of a header.
 const MAX_HEADER_BYTES: i32 = 1 << 16;
 
-/// What a model is asked.
+/// The arguments of a model's call.
 pub(crate) struct ModelCall<'c> {
     pub(crate) at_ns: u64,
     pub(crate) len: u32,
     pub(crate) number: u64,
-    /// The bytes of the frame that are stored, which a module that rewrites them changes.
+    /// The stored bytes of the frame, which a module may rewrite.
     pub(crate) frame: &'c mut [u8],
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct CompiledModule {
     limits: ModuleLimits,
 }
 
-/// A module at work.
+/// A running instance of a module.
 pub(crate) struct ModuleInstance {
     store: Store<InstanceState>,
     function: ModelFunction,
@@ -57,22 +57,22 @@ pub(crate) struct ModuleInstance {
     fuel: u64,
 }
 
-/// Why a call had no answer.
+/// Why a call returned no value.
 #[derive(Debug)]
 pub(crate) enum ModelCallError {
-    /// Time, length or header cannot be told to the module.
+    /// Time, length or header does not fit the module's types.
     Argument,
-    /// It ran for longer than this.
+    /// It used up its fuel, which was this much.
     Fuel(u64),
-    /// It, or something that it called, failed.
+    /// The module, or an import that it called, failed.
     Trap(String),
 }
 
-/// What imports of a module see.
+/// The host state that imports access.
 struct InstanceState {
     limits: StoreLimits,
     params: Arc<[f64]>,
-    /// There during a call only.
+    /// Present only during a call.
     stream: Option<Stream>,
 }
 
@@ -81,12 +81,12 @@ enum ModelFunction {
     Long(TypedFunc<(i64, i32, i64), i64>),
 }
 
-/// Where the module wants the first bytes of a frame.
+/// The window for the first bytes of a frame.
 struct HeaderWindow {
     memory: Memory,
     at: usize,
     len: usize,
-    /// Whether the module gives them back as they are to be.
+    /// Whether the module may change the bytes of the frame.
     rewrites: bool,
 }
 
@@ -101,7 +101,7 @@ impl CompiledModule {
         Ok(Self { module, linker, limits })
     }
 
-    /// Starts an instance whose `function` is to be called.
+    /// Starts an instance that calls `function`.
     pub(crate) fn start(
         &self,
         function: &str,
@@ -131,7 +131,7 @@ impl CompiledModule {
 }
 
 impl ModuleInstance {
-    /// Asks the module.
+    /// Calls the module.
     pub(crate) fn call(
         &mut self,
         call: &mut ModelCall<'_>,
@@ -196,7 +196,7 @@ impl ModelFunction {
 }
 
 impl HeaderWindow {
-    /// Where a module wants headers, if it does.
+    /// Returns the header window, if the module has one.
     fn of(
         store: &mut Store<InstanceState>,
         instance: &Instance,
@@ -220,7 +220,7 @@ impl HeaderWindow {
         }
     }
 
-    /// The bytes as the module left them.
+    /// Copies the bytes back as the module left them.
     fn read_back(&self, bytes: &mut [u8], store: &Store<InstanceState>) -> Option<()> {
         let room = self.memory.data(store).get(self.at..self.at + self.len)?;
         let count = bytes.len().min(self.len);
@@ -228,7 +228,8 @@ impl HeaderWindow {
         Some(())
     }
 
-    /// Memory never shrinks, so what was inside stays so; `None` all the same if it were not.
+    /// Copies the bytes in. Memory never shrinks, so the window stays valid; returns `None`
+    /// otherwise.
     fn write(&self, bytes: &[u8], store: &mut Store<InstanceState>) -> Option<()> {
         let memory = self.memory.data_mut(store);
         let room = memory.get_mut(self.at..self.at + self.len)?;
@@ -239,10 +240,10 @@ impl HeaderWindow {
     }
 }
 
-/// By which a module says that it gives back the bytes of a frame.
+/// The export by which a module declares that it changes the bytes of a frame.
 const REWRITES_EXPORT: &str = "slipring_rewrites";
 
-/// What an exported function without parameters answers.
+/// Returns the result of an exported function without parameters.
 fn exported_number(
     store: &mut Store<InstanceState>,
     instance: &Instance,
@@ -253,7 +254,7 @@ fn exported_number(
     asked.map_err(|error| ModuleError::Start(engine::cause(&error)))
 }
 
-/// The imports that there are: [`linker`] has the same.
+/// The available imports: [`linker`] defines the same.
 const IMPORTS: [(&str, &[ValType], ValType); 3] = [
     ("random", &[], ValType::I64),
     ("uniform", &[], ValType::F64),
@@ -287,13 +288,13 @@ fn linker(engine: &Engine) -> Linker<InstanceState> {
     linker
 }
 
-/// The stream of the call under way.
+/// Returns the stream of the current call.
 fn random_stream<'s>(caller: &'s mut Caller<'_, InstanceState>) -> Result<&'s mut Stream, Error> {
     let stream = caller.data_mut().stream.as_mut();
     stream.ok_or_else(|| engine::refused("random numbers are drawn for frames only"))
 }
 
-/// Says by name what would be refused at the start anyway.
+/// Rejects, with its name, an import that the start would reject anyway.
 fn check_imports(module: &engine::Module) -> Result<(), ModuleError> {
     for import in module.imports() {
         let (from, name) = (import.module().to_owned(), import.name().to_owned());
@@ -309,7 +310,7 @@ fn check_imports(module: &engine::Module) -> Result<(), ModuleError> {
     Ok(())
 }
 
-/// Says in numbers what would be refused at the start anyway.
+/// Rejects, with numbers, memory that the start would reject anyway.
 fn check_memory(module: &engine::Module, limits: ModuleLimits) -> Result<(), ModuleError> {
     let memories = module.exports().filter_map(|export| match export.ty() {
         ExternType::Memory(memory) => Some(memory.minimum().saturating_mul(PAGE_BYTES)),
@@ -322,7 +323,7 @@ fn check_memory(module: &engine::Module, limits: ModuleLimits) -> Result<(), Mod
     }
 }
 
-/// The exported function of this name, which must be of this type.
+/// Returns the exported function of this name, which must have this type.
 fn typed_export<P: WasmParams, R: WasmResults>(
     store: &mut Store<InstanceState>,
     instance: &Instance,

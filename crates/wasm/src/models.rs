@@ -1,4 +1,4 @@
-//! The models of the link crate, asked of a module.
+//! Implements the models of the link crate with modules.
 
 use std::fmt::Display;
 use std::sync::{Arc, OnceLock};
@@ -11,26 +11,26 @@ use slipring_model::Stream;
 
 use crate::machine::{ModelCall, ModuleInstance};
 
-/// Why a model had no answer for the first time; all models of one maker share it.
+/// The first error of a model; all models of one factory share it.
 pub(crate) type FirstError = Arc<OnceLock<String>>;
 
-/// A module that is asked, or why it cannot be.
+/// An instance of a module, or none if it could not be started.
 pub(crate) struct ModelInstance {
     instance: Option<ModuleInstance>,
     first_error: FirstError,
 }
 
-/// A delay.
-pub(crate) struct DelayModel(pub(crate) ModelInstance);
+/// A delay model.
+pub(crate) struct WasmDelayModel(pub(crate) ModelInstance);
 
-/// A loss.
-pub(crate) struct LossModel(pub(crate) ModelInstance);
+/// A loss model.
+pub(crate) struct WasmLossModel(pub(crate) ModelInstance);
 
-/// A rate.
-pub(crate) struct RateModel(pub(crate) ModelInstance);
+/// A rate model.
+pub(crate) struct WasmRateModel(pub(crate) ModelInstance);
 
 impl ModelInstance {
-    /// Asks this machine; a machine that could not be started has no answers.
+    /// Wraps an instance; one that could not be started never returns a value.
     pub(crate) fn new(
         machine: Result<ModuleInstance, impl Display>,
         first_error: FirstError,
@@ -41,7 +41,7 @@ impl ModelInstance {
         Self { instance: machine.ok(), first_error }
     }
 
-    /// The answer, if it is one: `fit` says in words why it is none.
+    /// Returns the module's result if `fit` accepts it; `fit` returns the error text otherwise.
     fn call<T>(
         &mut self,
         mut call: ModelCall<'_>,
@@ -60,7 +60,7 @@ impl ModelInstance {
     }
 }
 
-impl UserDelayModel for DelayModel {
+impl UserDelayModel for WasmDelayModel {
     fn delay_ns(&mut self, packet: &mut ModelPacket<'_>, stream: &mut Stream) -> Option<u64> {
         let fit = |answer| {
             u64::try_from(answer).map_err(|_| format!("it answered a delay of {answer} ns"))
@@ -69,7 +69,7 @@ impl UserDelayModel for DelayModel {
     }
 }
 
-impl UserLossModel for LossModel {
+impl UserLossModel for WasmLossModel {
     fn judge(&mut self, packet: &mut ModelPacket<'_>, stream: &mut Stream) -> LossVerdict {
         let fit = |answer| match answer {
             0 => Ok(LossVerdict::Keep),
@@ -81,8 +81,8 @@ impl UserLossModel for LossModel {
     }
 }
 
-impl UserRateModel for RateModel {
-    /// Modules know whole nanoseconds: a line is free from the next one on.
+impl UserRateModel for WasmRateModel {
+    /// Modules use whole nanoseconds: a line becomes free at the next one.
     fn finish(
         &mut self,
         start: PreciseTime,

@@ -1,4 +1,4 @@
-//! A module that was read and found fit, and the makers of its models.
+//! A checked module, and the factories of its models.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use slipring_link::user::{
 
 use crate::ModuleError;
 use crate::machine::CompiledModule;
-use crate::models::{DelayModel, FirstError, LossModel, ModelInstance, RateModel};
+use crate::models::{FirstError, ModelInstance, WasmDelayModel, WasmLossModel, WasmRateModel};
 
-/// What a module may use.
+/// The limits of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ModuleLimits {
     /// Fuel of one call; an instruction costs about 1.
@@ -23,17 +23,17 @@ pub struct ModuleLimits {
 }
 
 impl Default for ModuleLimits {
-    /// A million, and 16 MiB.
+    /// Returns a million units of fuel, and 16 MiB.
     fn default() -> Self {
         Self { fuel: 1_000_000, memory_bytes: 16 << 20 }
     }
 }
 
-/// A module.
+/// A checked WebAssembly module.
 #[derive(Clone)]
 pub struct WasmModule {
     compiled: Arc<CompiledModule>,
-    /// Of its bytes and limits.
+    /// A hash of its bytes and limits.
     fingerprint: u128,
 }
 
@@ -41,7 +41,7 @@ impl WasmModule {
     /// Reads and compiles a module, and refuses one that is not written for slipring.
     ///
     /// # Errors
-    /// [`ModuleError`] says what is wrong with it.
+    /// [`ModuleError`] describes what is wrong with it.
     pub fn read(bytes: &[u8], limits: ModuleLimits) -> Result<Self, ModuleError> {
         let compiled = Arc::new(CompiledModule::new(bytes, limits)?);
         let mut hasher = SipHasher13::new();
@@ -51,32 +51,36 @@ impl WasmModule {
         Ok(Self { compiled, fingerprint: hasher.finish128().as_u128() })
     }
 
-    /// Makes delays of its function of this name.
+    /// Creates a factory of delay models from its function of this name.
     ///
     /// # Errors
-    /// If the module cannot be started, or its function is none.
+    /// If the module cannot be started, or the function does not fit.
     pub fn delay(&self, function: &str, params: &[f64]) -> Result<DelayFactory, ModuleError> {
-        self.maker(function, params, |asked| Box::new(DelayModel(asked)) as Box<dyn UserDelayModel>)
+        self.maker(function, params, |asked| {
+            Box::new(WasmDelayModel(asked)) as Box<dyn UserDelayModel>
+        })
     }
 
-    /// Makes losses of its function of this name.
+    /// Creates a factory of loss models from its function of this name.
     ///
     /// # Errors
-    /// If the module cannot be started, or its function is none.
+    /// If the module cannot be started, or the function does not fit.
     pub fn loss(&self, function: &str, params: &[f64]) -> Result<LossFactory, ModuleError> {
-        self.maker(function, params, |asked| Box::new(LossModel(asked)) as Box<dyn UserLossModel>)
+        self.maker(function, params, |asked| {
+            Box::new(WasmLossModel(asked)) as Box<dyn UserLossModel>
+        })
     }
 
-    /// Makes rates of its function of this name.
+    /// Creates a factory of rate models from its function of this name.
     ///
     /// # Errors
-    /// If the module cannot be started, or its function is none.
+    /// If the module cannot be started, or the function does not fit.
     pub fn rate(&self, function: &str, params: &[f64]) -> Result<RateFactory, ModuleError> {
-        let model = |asked| Box::new(RateModel(asked)) as Box<dyn UserRateModel>;
+        let model = |asked| Box::new(WasmRateModel(asked)) as Box<dyn UserRateModel>;
         self.maker(function, params, model)
     }
 
-    /// Tries the module once, so that what is wrong with it is said before anything runs.
+    /// Creates a factory. Starts the module once, so that errors appear before anything runs.
     fn maker<M: ?Sized + WasmModel + 'static>(
         &self,
         function: &str,
@@ -85,14 +89,14 @@ impl WasmModule {
     ) -> Result<ModelFactory<M>, ModuleError> {
         let params: Arc<[f64]> = params.into();
         self.compiled.start(function, M::RESULT_WIDTH, params.clone())?;
-        // Params by their bits: numbers that print alike may differ.
+        // Parameters by their bits: numbers that print alike may differ.
         let bits: Vec<_> = params.iter().map(|param| param.to_bits()).collect();
         let identity = format!("wasm {:032x} {function} {bits:x?}", self.fingerprint);
         let (compiled, function) = (self.compiled.clone(), function.to_owned());
         let trouble = FirstError::default();
         let told = trouble.clone();
-        // What could be started can be started again, but for lack of memory: then the model has
-        // no answers, which is counted.
+        // A module that started once can start again, except if memory is short: then the model
+        // returns no values, which is counted.
         let make = move || {
             let machine = compiled.start(&function, M::RESULT_WIDTH, params.clone());
             model(ModelInstance::new(machine, trouble.clone()))
@@ -102,14 +106,14 @@ impl WasmModule {
     }
 }
 
-/// The type of a model's answer.
+/// The result type of a model's function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResultWidth {
     Short,
     Long,
 }
 
-/// What its answers are.
+/// Maps a model to its result type.
 trait WasmModel {
     const RESULT_WIDTH: ResultWidth;
 }

@@ -7,7 +7,7 @@ use network::{Sim, delay, loss, rate};
 use slipring_link::LinkDropCause;
 use slipring_wasm::{ModuleError, ModuleLimits, WasmModule};
 
-/// A module of this interface with these parts.
+/// Builds a module of this interface from these parts.
 fn module(parts: &str) -> WasmModule {
     read(parts, ModuleLimits::default()).unwrap()
 }
@@ -17,7 +17,7 @@ fn read(parts: &str, limits: ModuleLimits) -> Result<WasmModule, ModuleError> {
     WasmModule::read(&wat::parse_str(format!("(module {parts} {abi})")).unwrap(), limits)
 }
 
-/// A function of the type that models have, with this result and body.
+/// Builds a function with the parameters of models, and this result and body.
 fn function(name: &str, result: &str, body: &str) -> String {
     format!(
         r#"(func (export "{name}") (param $now i64) (param $len i32) (param $number i64)
@@ -27,7 +27,7 @@ fn function(name: &str, result: &str, body: &str) -> String {
 
 const RANDOM: &str = r#"(import "slipring" "random" (func $random (result i64)))"#;
 
-/// Room for 20 bytes of each frame, which are given back.
+/// A window for 20 bytes of each frame, which are copied back.
 const REWRITES: &str = r#"(memory (export "memory") 1)
     (func (export "slipring_header") (result i32) (i32.const 100))
     (func (export "slipring_header_len") (result i32) (i32.const 20))
@@ -35,7 +35,7 @@ const REWRITES: &str = r#"(memory (export "memory") 1)
 
 #[test]
 fn a_module_that_says_so_rewrites_the_bytes_of_frames() {
-    // The second byte becomes the frame's number, and one behind the frame is written too.
+    // The second byte becomes the frame's number, and a byte after the frame is written too.
     let body = "(i32.store8 (i32.const 101) (i32.wrap_i64 (local.get $number)))
                 (i32.store8 (i32.const 119) (i32.const 99)) (i32.const 0)";
     let module = module(&(REWRITES.to_owned() + &function("lose", "i32", body)));
@@ -79,7 +79,7 @@ fn a_delay_sees_time_length_and_number() {
     for (at_ns, len) in [(100, 60), (200, 1000), (300, 60)] {
         sim.push(at_ns, &vec![0; len]);
     }
-    // Each leaves at its arrival, and the delay: number * 1 ms + arrival + length.
+    // Each leaves after its delay: number * 1 ms + arrival + length.
     assert_eq!(sim.releases(), [260, 1_001_400, 2_000_660]);
 }
 
@@ -90,7 +90,7 @@ fn a_loss_keeps_loses_and_marks() {
     let mut sim = Sim::new(loss("up", module.loss("lose", &[]).unwrap()), 1);
     (0..9).for_each(|at| sim.push(at, &[0; 60]));
     assert_eq!(sim.releases().len(), 3);
-    // Frames that cannot carry a mark are lost for it.
+    // Frames that cannot carry a mark are lost instead.
     assert_eq!(sim.lost(LinkDropCause::Loss), 6);
 }
 
@@ -107,7 +107,7 @@ fn a_rate_holds_the_line_for_as_long_as_it_says() {
 
 #[test]
 fn a_rate_is_told_the_number_of_the_frame_whatever_was_lost_before_the_line() {
-    // 1 us for each frame before.
+    // 1 us for each earlier frame.
     let body = "(i64.add (local.get $now) (i64.mul (local.get $number) (i64.const 1000)))";
     let module = module(&function("finish_ns", "i64", body));
     let finish = module.rate("finish_ns", &[]).unwrap();
@@ -123,7 +123,7 @@ fn the_first_bytes_of_a_frame_are_put_where_the_module_wants_them() {
     let header = r#"(memory (export "memory") 1)
         (func (export "slipring_header") (result i32) (i32.const 100))
         (func (export "slipring_header_len") (result i32) (i32.const 4))"#;
-    // The fourth byte, and the fifth, which is never put anywhere.
+    // The fourth byte, and the fifth, which is never copied in.
     let body = "(i32.add (i32.load8_u (i32.const 103)) (i32.load8_u (i32.const 104)))";
     let module = module(&(header.to_owned() + &function("lose", "i32", body)));
     let mut sim = Sim::new(loss("up", module.loss("lose", &[]).unwrap()), 1);
@@ -150,7 +150,7 @@ fn random_numbers_are_those_of_link_stage_and_frame() {
     assert_eq!(run(7, "up"), run(7, "up"));
     assert_ne!(run(7, "up"), run(8, "up"));
     assert_ne!(run(7, "up"), run(7, "down"));
-    // The engine's own draws of that name, for the first frame and the last.
+    // The engine's own draws for that name, for the first frame and the last.
     let draws = slipring_model::Draws::new(7, "link/up/delay");
     let drawn = |number| draws.stream(number).next_u64() & 0xf_ffff;
     assert_eq!(run(7, "up")[0], drawn(0));
@@ -212,7 +212,7 @@ fn nonsense_from_losses_and_rates_is_counted_too() {
 
 #[test]
 fn fuel_bounds_a_call() {
-    // As many rounds as the frame is long.
+    // As many rounds as the frame has bytes.
     let body = "(local $left i32) (local.set $left (local.get $len))
         (loop $next (local.set $left (i32.sub (local.get $left) (i32.const 1)))
                     (br_if $next (local.get $left)))
@@ -228,7 +228,7 @@ fn fuel_bounds_a_call() {
 
 #[test]
 fn memory_grows_to_its_limit_and_no_further() {
-    // Each call asks for one page more, and answers what it got: the pages before, or -1.
+    // Each call grows the memory by a page, and returns the previous number of pages, or -1.
     let body = "(i64.extend_i32_s (memory.grow (i32.const 1)))";
     let parts = "(memory 1)".to_owned() + &function("delay_ns", "i64", body);
     let module =
@@ -259,7 +259,7 @@ fn a_change_keeps_the_instance_unless_the_model_is_another() {
         let mut sim = Sim::new(link(&[1.0], 1_000_000_000_000), 1);
         sim.push(0, &[0; 60]);
         sim.push(0, &[0; 60]);
-        // The module is read anew, as the settings are: what counts is that it is the same.
+        // The module is read again, as the settings are: only its contents matter.
         sim.change(10_000, link(params, 2_000_000_000_000));
         sim.push(10_000, &[0; 60]);
         assert_eq!(*sim.releases().last().unwrap(), 10_000 + last);
@@ -371,7 +371,7 @@ fn why_losses_and_rates_fail_is_told_too() {
     assert!(told.contains("it answered 4 ns, before its start at 5 ns"), "{told}");
 }
 
-/// Whether a C compiler for WebAssembly is there.
+/// Whether a C compiler for WebAssembly is installed; compiles `source`.
 fn clang(source: &str, module: &std::path::Path) -> bool {
     let flags =
         ["--target=wasm32", "-O2", "-nostdlib", "-Wl,--no-entry", "-Wall", "-Wextra", "-Werror"];
@@ -380,7 +380,7 @@ fn clang(source: &str, module: &std::path::Path) -> bool {
     match built {
         Ok(built) if built.status.success() => true,
         Ok(built) => {
-            // A clang without this target or without wasm-ld says so; all else is a mistake of ours.
+            // A clang without this target or without wasm-ld reports that; other errors are ours.
             let said = String::from_utf8_lossy(&built.stderr).into_owned();
             let lacks = ["wasm-ld", "unable to create target", "No available targets"];
             assert!(lacks.iter().any(|lack| said.contains(lack)), "{said}");
@@ -422,7 +422,7 @@ fn the_example_in_c_takes_hops_and_keeps_the_checksum_right() {
     assert_eq!(sim.bytes()[256], [9; 60], "no IPv4");
 }
 
-/// The Internet checksum, plainly.
+/// The Internet checksum, in its simplest form.
 fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1]));
     let mut sum: u32 = words.sum();

@@ -1,4 +1,4 @@
-//! Who may ask: the users of the control socket, or whoever has the token.
+//! Access control: the users of the control socket, or clients with the token.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,20 +7,20 @@ use slipring_cli::codes::SR0006;
 
 use crate::AccessToken;
 
-/// The rule of a gateway.
+/// The access rule of a gateway.
 #[derive(Debug, Clone)]
 pub(crate) enum WebAccess {
-    /// Programs of this user and of root, on this machine, over this address of loopback.
+    /// Programs of this user and of root, on this machine, over this loopback address.
     Own(IpAddr),
-    /// Whoever has this.
+    /// Clients that have this token.
     Token(AccessToken),
 }
 
 impl WebAccess {
-    /// The rule for an address to listen on.
+    /// Returns the rule for a listening address.
     ///
     /// # Errors
-    /// If others could reach it and there is no token.
+    /// If other machines could reach it and there is no token.
     pub(crate) fn of(listen: SocketAddr, token: Option<AccessToken>) -> Result<Self, Diagnostic> {
         match token {
             Some(token) => Ok(Self::Token(token)),
@@ -34,8 +34,9 @@ impl WebAccess {
         }
     }
 
-    /// Whether a name, without its port, is one of ours. A page that had its own name lead here
-    /// would say that name. With a token no name matters: such a page cannot know the token.
+    /// Whether a host name, without its port, is ours. In DNS rebinding, a foreign page makes its
+    /// own name point here; its requests then carry that name. With a token the name does not
+    /// matter, since such a page cannot know the token.
     pub(crate) fn is_named(&self, host: &str) -> bool {
         let Self::Own(ip) = self else { return true };
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);

@@ -1,4 +1,4 @@
-//! The JSON API: requests become those of the control socket, answers come back as they are.
+//! The JSON API: forwards requests to the control socket, and returns its answers unchanged.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -24,32 +24,32 @@ use crate::events::{EventStream, watch_run};
 use crate::response::{HttpRefusal, JsonBody};
 use crate::{guard, page};
 
-/// Bytes of a body at most: those of a line on the control socket.
+/// Maximum bytes of a body: those of a line on the control socket.
 const MAX_BODY_BYTES: usize = 1 << 20;
-/// How long a body may take.
+/// Maximum time to receive a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Looks that a client may ask for.
+/// The periods that a client may request.
 const WATCH_PERIODS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(20)..=Duration::from_secs(10);
-/// TARGET for the only one that runs.
+/// The TARGET that means the only run.
 const ONLY_TARGET: &str = "-";
 
-/// What all requests need.
+/// The state shared by all requests.
 pub(crate) struct WebState {
     pub(crate) access: WebAccess,
-    /// Where it listens.
+    /// The TCP port it listens on.
     pub(crate) port: u16,
     pub(crate) run_dir: PathBuf,
-    /// The only run to be shown, where one was named.
+    /// The only run to be shown, if one was named.
     pub(crate) target: Option<String>,
     pub(crate) presets: Value,
-    /// Places for those who watch.
+    /// Permits for clients that watch.
     pub(crate) watcher_permits: Arc<Semaphore>,
     pub(crate) stop: watch::Receiver<bool>,
     pub(crate) counters: Arc<HttpCounters>,
 }
 
-/// Everything that is answered.
+/// Returns the router of all requests.
 pub(crate) fn router(gate: Arc<WebState>) -> Router {
     Router::new()
         .route("/api/v1/running", get(list))
@@ -118,7 +118,7 @@ async fn watch_target(
     Ok(([(header::CONTENT_TYPE, "text/event-stream")], Body::new(events)).into_response())
 }
 
-/// The run that is meant, if it may be asked.
+/// Returns the requested run, if the gateway may access it.
 fn resolve_target(gate: &WebState, target: String) -> Result<Option<String>, HttpRefusal> {
     match (&gate.target, target.as_str()) {
         (Some(only), ONLY_TARGET) => Ok(Some(only.clone())),
@@ -132,7 +132,7 @@ fn resolve_target(gate: &WebState, target: String) -> Result<Option<String>, Htt
     }
 }
 
-/// The body: an object, or nothing.
+/// Parses the body: an object, or nothing.
 async fn arguments(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>, HttpRefusal> {
     let body = read_body(body).await?;
     if body.is_empty() {
@@ -148,7 +148,7 @@ async fn arguments(headers: &HeaderMap, body: Body) -> Result<Map<String, Value>
     let unfit = |why: &str| malformed(format!("the body is no JSON object: {why}"));
     let value = serde_json::from_slice(&body).map_err(|error| unfit(&error.to_string()))?;
     let UniqueKeys(Value::Object(args)) = value else { return Err(unfit("it is another value")) };
-    // They would take the place of what the path says.
+    // These keys would replace those of the path.
     match ["id", "do"].iter().find(|key| args.contains_key(**key)) {
         Some(key) => Err(malformed(format!("`{key}` is said by the path"))),
         None => Ok(args),
@@ -193,7 +193,7 @@ fn period(uri: &Uri, args: &Map<String, Value>) -> Result<Duration, HttpRefusal>
     })
 }
 
-/// What a thread found; none only if it could not run to its end.
+/// Returns the result of a thread; it is missing only if the thread panicked.
 fn join_result<T>(joined: Result<T, tokio::task::JoinError>) -> Result<T, HttpRefusal> {
     joined.map_err(|_| {
         let help = "see what slipring serve wrote, and report it";

@@ -2,7 +2,7 @@
 //!
 //! Who has to make room says [`slipring_control::peer_table`].
 //!
-//! Not for: whether a request is admitted; that is the guard's.
+//! Not for: admitting requests, which the guard does.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +15,7 @@ pub(crate) struct ConnectionTable {
     peers: Mutex<PeerTable<Arc<Notify>>>,
 }
 
-/// A place. Dropped, it is free.
+/// The slot of a connection, freed on drop.
 #[derive(Debug)]
 pub(crate) struct ConnectionSlot {
     table: Arc<ConnectionTable>,
@@ -24,7 +24,7 @@ pub(crate) struct ConnectionSlot {
 }
 
 impl ConnectionTable {
-    /// Takes a place, ending another connection where that must be; none where all are busy.
+    /// Takes a slot, closing another connection if necessary; `None` if all are busy.
     pub(crate) fn acquire(self: &Arc<Self>, peer: ConnectionPeer) -> Option<ConnectionSlot> {
         let end = Arc::new(Notify::new());
         let (number, evicted) = self.lock().acquire(peer, end.clone())?;
@@ -40,12 +40,12 @@ impl ConnectionTable {
 }
 
 impl ConnectionSlot {
-    /// Waits until the place is taken away.
+    /// Waits until the connection must close.
     pub(crate) async fn wait_evicted(&self) {
         self.evicted.notified().await;
     }
 
-    /// Says that a request was admitted; its answer is over when what comes back is dropped.
+    /// Marks a request as admitted; it is over when the result is dropped.
     pub(crate) fn admit(place: &Arc<Self>) -> ActiveRequest {
         place.table.lock().change(place.number, |state| match state {
             ConnectionState::Busy(count) => ConnectionState::Busy(count + 1),

@@ -1,4 +1,4 @@
-//! What a gateway counts.
+//! Counters of a gateway.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,10 +15,10 @@ pub struct HttpCounters {
 }
 
 impl HttpCounters {
-    /// The counters as OpenMetrics text.
+    /// Returns the counters as OpenMetrics text.
     #[must_use]
     pub fn text(&self) -> String {
-        // Relaxed: each tells of nothing but itself.
+        // Relaxed: each counter guards no other data.
         let value = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let mut text = MetricsText::default();
         let name = "slipring_serve_connections";

@@ -1,4 +1,5 @@
-//! What is watched, as a body of server-sent events that ends when nobody wants it any more.
+//! Watched values as a body of server-sent events, which ends with the client, the run
+//! or the gateway.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -16,12 +17,12 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use crate::response::HttpRefusal;
 
-/// Values that wait for a slow client at most; it misses those that come then.
+/// Maximum values queued for a slow client; it misses further ones.
 const MAX_QUEUED_EVENTS: usize = 2;
-/// How long a client may take nothing until it is given up.
+/// How long a client may stall before its stream ends.
 const CLIENT_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a run says, or why it says no more.
+/// A value of the run, or the error that ends the stream.
 pub(crate) type WatchUpdate = Result<Value, ControlError>;
 
 /// Starts a thread that watches a run.
@@ -33,7 +34,7 @@ pub(crate) fn watch_run(
     let (says, said) = mpsc::channel(MAX_QUEUED_EVENTS);
     let handle = Handle::current();
     tokio::task::spawn_blocking(move || {
-        // Waits in this thread, and so in the socket's, which skips what was not taken in time.
+        // Blocks this thread, and so the socket's, which skips values that were not read in time.
         let hand = |value| send_update(&handle, &says, Ok(value));
         let watched = ControlClient::find(&dir, target.as_deref())
             .and_then(|mut client| client.watch(period, hand));
@@ -48,18 +49,18 @@ fn send_update(handle: &Handle, says: &Sender<WatchUpdate>, said: WatchUpdate) -
     handle.block_on(says.send_timeout(said, CLIENT_STALL_TIMEOUT)).is_ok()
 }
 
-/// The body.
+/// The body of an event stream.
 pub(crate) struct EventStream {
     first: Option<Value>,
     updates: Receiver<WatchUpdate>,
     is_over: bool,
     stopped: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// Of those that may watch at a time.
+    /// Permit of a client that watches.
     _place: OwnedSemaphorePermit,
 }
 
 impl EventStream {
-    /// Events that go on from a first value until `stop` says true.
+    /// Creates events that start with a first value and continue until `stop` becomes true.
     pub(crate) fn new(
         first: Value,
         updates: Receiver<WatchUpdate>,
@@ -67,7 +68,7 @@ impl EventStream {
         place: OwnedSemaphorePermit,
     ) -> Self {
         let stopped = Box::pin(async move {
-            // It cannot be said any more when the gateway is gone, which is a stop too.
+            // An error means that the gateway is gone, which is a stop too.
             let _ = stop.wait_for(|stop| *stop).await;
         });
         Self { first: Some(first), updates, is_over: false, stopped, _place: place }

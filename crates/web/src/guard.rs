@@ -1,11 +1,11 @@
-//! What is looked at before any request is obeyed, and said with every answer.
+//! Checks before any request is handled, and headers sent with every answer.
 //!
-//! | attack | what stops it |
+//! | attack | defence |
 //! |---|---|
 //! | another user of this machine | the owner of the client's socket, or the token |
 //! | another machine | the token |
 //! | a page of another origin sends requests | `Origin` and `Sec-Fetch-Site`; `SameSite=Strict` |
-//! | a page whose name is led here (DNS rebinding) | `Host`, or the token |
+//! | a page whose name is made to point here (DNS rebinding) | `Host`, or the token |
 //! | a script in a name or a value | the content security policy, and a page that sets text only |
 //! | framing | `frame-ancestors 'none'` |
 
@@ -26,16 +26,16 @@ use crate::api::WebState;
 use crate::connections::{ActiveRequest, ConnectionSlot};
 use crate::response::HttpRefusal;
 
-/// Whether the client of a connection is one whom the control socket would answer.
+/// A client, and whether the control socket would answer it.
 #[derive(Debug, Clone)]
 pub(crate) struct WebClient {
     pub(crate) may_ask: bool,
-    /// Its place among the connections.
+    /// Its slot among the connections.
     pub(crate) slot: Arc<ConnectionSlot>,
 }
 
 const API_PREFIX: &str = "/api/";
-/// The bundle holds all that the page needs, and talks to us only.
+/// The bundle contains all that the page needs, and connects only to us.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
                       connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 const SECURITY_HEADERS: [(HeaderName, &str); 6] = [
@@ -71,7 +71,7 @@ pub(crate) async fn guard(
     response
 }
 
-/// Answers a request whose connection keeps its place until all of the answer is gone.
+/// Answers a request; its connection counts as busy until the whole answer is sent.
 async fn track_request(request: Request, next: Next) -> Response {
     let client = request.extensions().get::<WebClient>();
     let held = client.map(|client| ConnectionSlot::admit(&client.slot));
@@ -79,7 +79,7 @@ async fn track_request(request: Request, next: Next) -> Response {
     response.map(|body| Body::new(TrackedBody { body, _held: held }))
 }
 
-/// A body that holds a place.
+/// A body that keeps its request active.
 struct TrackedBody {
     body: Body,
     _held: Option<ActiveRequest>,
@@ -105,8 +105,8 @@ impl HttpBody for TrackedBody {
     }
 }
 
-/// Names that say who asks and for what. Of one that stands twice, two programs on the way could
-/// each take another value.
+/// Headers that identify the client and its request. If one is repeated, two programs on the path
+/// could use different values.
 static UNIQUE_HEADERS: [HeaderName; 5] = [
     header::HOST,
     header::ORIGIN,
@@ -115,7 +115,7 @@ static UNIQUE_HEADERS: [HeaderName; 5] = [
     HeaderName::from_static("sec-fetch-site"),
 ];
 
-/// Refuses a request in which a name stands twice.
+/// Refuses a request in which a name is repeated.
 fn refuse_repeated(request: &Request, port: u16) -> Result<(), HttpRefusal> {
     let headers = request.headers();
     let header = UNIQUE_HEADERS.iter().find(|name| headers.get_all(*name).iter().count() > 1);
@@ -134,7 +134,7 @@ fn refuse_repeated(request: &Request, port: u16) -> Result<(), HttpRefusal> {
     }
 }
 
-/// A name that stands twice among the parameters of an address.
+/// Returns a name that is repeated among the parameters of an address.
 fn repeated_name(uri: &Uri) -> Option<&str> {
     let pairs = uri.query()?.split('&').filter(|pair| !pair.is_empty());
     let names: Vec<_> = pairs.map(|pair| pair.split('=').next().unwrap_or_default()).collect();
@@ -142,7 +142,7 @@ fn repeated_name(uri: &Uri) -> Option<&str> {
     Some(names[at])
 }
 
-/// The cookie to be set, if the client came with the token in its address.
+/// Checks a request; returns the cookie to set, if the client sent the token in its address.
 fn check(gate: &WebState, request: &Request) -> Result<Option<HeaderValue>, HttpRefusal> {
     let headers = request.headers();
     refuse_repeated(request, gate.port)?;
@@ -173,7 +173,7 @@ fn forbidden(cause: &str, help: &str) -> HttpRefusal {
     HttpRefusal::new(StatusCode::FORBIDDEN, cause, help)
 }
 
-/// Looks for the token in header, cookie and address; only the last is worth a new cookie.
+/// Looks for the token in header, cookie and address; only the last one sets a new cookie.
 fn authenticate(
     token: &AccessToken,
     port: u16,
@@ -195,7 +195,7 @@ fn authenticate(
     ))
 }
 
-/// The one `Host`.
+/// Returns the `Host` header, if there is exactly one.
 fn host(headers: &HeaderMap) -> Option<&str> {
     let mut all = headers.get_all(header::HOST).iter();
     let only = all.next().filter(|_| all.next().is_none())?;
@@ -209,7 +209,7 @@ fn without_port(host: &str) -> &str {
     }
 }
 
-/// Whether a browser says that it comes from elsewhere. Links to the page may be anywhere.
+/// Whether a browser reports a foreign origin. Links to the page may be anywhere.
 fn is_foreign(headers: &HeaderMap, host: &str, to_api: bool) -> bool {
     let origin = headers.get(header::ORIGIN).map(|origin| {
         let origin = origin.to_str().unwrap_or_default();
@@ -230,7 +230,7 @@ fn query_token(uri: &Uri) -> Option<&str> {
     uri.query()?.split('&').find_map(|pair| pair.strip_prefix("token="))
 }
 
-/// Cookies know no ports, so that the name has it.
+/// Cookies ignore ports, so the name contains the port.
 fn cookie_name(port: u16) -> String {
     format!("slipring-{port}")
 }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   browser ──HTTP──> server.rs ──> guard.rs ──> api.rs ──> slipring-control ──> RUN/PID.sock
-//!                     connections   who may      asks       (threads that
-//!                     and limits    ask what     and watches may wait)
+//!                     connections   checks       requests   (threads that
+//!                     and limits    access       and watch  may wait)
 //!                                       └──────> page.rs    the bundle of web/
 //! ```
 //!
@@ -12,11 +12,11 @@
 //! | `GET /` | the page |
 //! | `GET /api/v1/running` | `[{"pid":4121,"names":["lab"]}]` |
 //! | `GET /api/v1/presets` | settings of known kinds of links |
-//! | `POST /api/v1/TARGET/WHAT` | what `{"do":WHAT,…}` is answered by on the control socket of TARGET |
-//! | `GET /api/v1/TARGET/watch?period=250ms` | the figures again and again, as server-sent events |
+//! | `POST /api/v1/TARGET/WHAT` | the answer to `{"do":WHAT,…}` on the control socket of TARGET |
+//! | `GET /api/v1/TARGET/watch?period=250ms` | the counters periodically, as server-sent events |
 //!
-//! TARGET is a name or a process number, or `-` for the only one that runs. A body is the object
-//! of arguments, or nothing. Errors have the parts of every error, and a status that fits.
+//! TARGET is a name or a process id, or `-` for the only run. A body is an object of arguments, or
+//! empty. Errors have the usual four parts, and a matching status.
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -33,14 +33,14 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Nobody gets further here than on the control socket, unless a token says so: without one,
-//!    only this user and root on this machine are answered.
+//! 1. A client has no more access here than on the control socket, unless it has a token: without
+//!    one, only this user and root on this machine are answered.
 //! 2. A page of another origin can neither read nor change anything.
-//! 3. No request costs more than its own bounded memory and one thread that waits; nothing here
-//!    is ever waited for by a thread that moves frames.
+//! 3. No request costs more than its own bounded memory and one waiting thread; no thread that
+//!    moves frames ever waits for this crate.
 //!
 //! # Not for
-//! TLS, users and rights: that is a proxy's. Knowing what requests mean: that is the emulator's.
+//! TLS, users and permissions: use a proxy. The meaning of requests: that is up to the emulator.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::unwrap_used))]

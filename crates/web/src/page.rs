@@ -1,4 +1,4 @@
-//! The page: the bundle that the build made, or what to say where it made none.
+//! The page: the bundle made by the build, or an error page if there is none.
 
 use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
@@ -12,16 +12,16 @@ struct File {
     bytes: &'static [u8],
 }
 
-// The build script says `Ok` and the files, or `Err` and why there are none.
+// The build script writes `Ok` and the files, or `Err` and the reason why there are none.
 include!(concat!(env!("OUT_DIR"), "/page.rs"));
 
-/// Why this build has no page; `None` if it has one.
+/// Returns why this build has no page; `None` if it has one.
 #[must_use]
 pub fn page_missing() -> Option<&'static str> {
     PAGE.err()
 }
 
-/// Everything that is not the API.
+/// Answers every request that is not for the API.
 pub(crate) async fn answer(method: Method, uri: Uri) -> Response {
     if method != Method::GET && method != Method::HEAD {
         let help = "GET the page, or POST to /api/v1/TARGET/WHAT";

@@ -1,4 +1,4 @@
-//! Answers: values, and errors with their four parts and a status that fits.
+//! Answers: values, and errors with their four parts and a matching status.
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -7,11 +7,11 @@ use slipring_cli::codes::{SR0014, SR0015, SR0016};
 use slipring_cli::{Diagnose, Diagnostic, Exit};
 use slipring_control::{ControlError, ControlRefusal};
 
-/// How requests are written here.
+/// The syntax of requests.
 const REQUEST_SYNTAX: &str = "POST /api/v1/TARGET/WHAT with an object of arguments, or nothing: \
     {\"changes\":{\"link.up.delay\":\"40ms\"}}";
 
-/// A value as JSON.
+/// A JSON value as the body.
 pub(crate) struct JsonBody(pub(crate) Value);
 
 impl IntoResponse for JsonBody {
@@ -21,22 +21,22 @@ impl IntoResponse for JsonBody {
     }
 }
 
-/// Why a request is not obeyed.
+/// Why a request is refused.
 #[derive(Debug)]
 pub(crate) struct HttpRefusal {
     status: StatusCode,
-    /// On the heap: errors are rare, and results are passed by value.
+    /// Boxed: errors are rare, and results are passed by value.
     error: Box<Diagnostic>,
 }
 
 impl HttpRefusal {
-    /// A refusal of the gateway itself.
+    /// Creates a refusal by the gateway itself.
     pub(crate) fn new(status: StatusCode, cause: &str, help: &str) -> Self {
         let error = Diagnostic::new(SR0016, "the request is refused");
         Self { status, error: Box::new(error.with_cause(cause).with_help(help)) }
     }
 
-    /// The object that stands for it.
+    /// Returns the refusal as a JSON object.
     pub(crate) fn json(&self) -> Value {
         self.error.to_json()
     }

@@ -1,4 +1,4 @@
-//! Connections: how many, how long, and their end.
+//! Connections: limits, timeouts and shutdown.
 
 use std::convert::Infallible;
 use std::net::{SocketAddr, TcpListener as StdListener};
@@ -33,41 +33,41 @@ use crate::connections::ConnectionTable;
 use crate::counters::HttpCounters;
 use crate::guard::WebClient;
 
-/// Of them, those that may watch.
+/// Maximum connections that may watch.
 const MAX_WATCHERS: usize = 32;
-/// Bytes of a request's head at most.
+/// Maximum bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 16 << 10;
-/// How long a client may take to ask.
+/// Maximum time to receive a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long answers on their way may take at the end.
+/// Maximum time for pending answers at the end.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a full table of descriptors is left to empty before the next look.
+/// Delay before the next accept when the process is out of descriptors.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// What a gateway is to do.
+/// Options of a gateway.
 #[derive(Debug, Clone)]
 pub struct WebOptions {
-    /// Where to listen; port 0 takes a free one.
+    /// Address to listen on; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// What clients must know; needed beyond loopback.
+    /// The token that clients must have; required beyond loopback.
     pub token: Option<AccessToken>,
-    /// The only run to lead to, by name or process number.
+    /// The only run to give access to, by name or process id.
     pub target: Option<String>,
-    /// Where control sockets are.
+    /// Directory of the control sockets.
     pub run_dir: PathBuf,
     /// Settings of known kinds of links, for the page.
     pub presets: Value,
 }
 
 impl WebOptions {
-    /// To all runs of a directory, without a token and presets.
+    /// Creates options for all runs of a directory, without a token and presets.
     #[must_use]
     pub fn on(listen: SocketAddr, run_dir: &Path) -> Self {
         Self { listen, token: None, target: None, run_dir: run_dir.to_owned(), presets: json!([]) }
     }
 }
 
-/// A gateway that answers. Dropped, it stops.
+/// A running gateway, which stops on drop.
 #[derive(Debug)]
 pub struct WebGateway {
     address: SocketAddr,
@@ -77,10 +77,10 @@ pub struct WebGateway {
 }
 
 impl WebGateway {
-    /// Starts to answer.
+    /// Starts the gateway.
     ///
     /// # Errors
-    /// If the address needs a token and there is none, or cannot be had.
+    /// If the address needs a token and there is none, or cannot be bound.
     pub fn open(options: WebOptions) -> Result<Self, Diagnostic> {
         let access = WebAccess::of(options.listen, options.token)?;
         let refused = |error: std::io::Error| {
@@ -110,19 +110,19 @@ impl WebGateway {
         Ok(Self { address, counters: counts, stop, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Returns the address it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What is counted as long as the gateway answers, and after that what was.
+    /// Returns the counters, which are valid even after the gateway has stopped.
     #[must_use]
     pub fn counters(&self) -> Arc<HttpCounters> {
         self.counters.clone()
     }
 
-    /// Takes no more requests, ends what is watched, and lets other answers go out.
+    /// Stops accepting, ends watches, and lets other answers finish.
     pub fn stop(self) {
         drop(self);
     }
@@ -130,23 +130,24 @@ impl WebGateway {
 
 impl Drop for WebGateway {
     fn drop(&mut self) {
-        // Nobody hears it only if the thread has ended.
+        // There is no receiver only if the thread has ended.
         let _ = self.stop.send(true);
         if let Some(thread) = self.thread.take() {
-            // A panic was told by its thread already.
+            // The thread has already reported its panic.
             let _ = thread.join();
         }
     }
 }
 
-/// One thread for all connections, and one for each request that waits for a run.
+/// Creates a runtime: one thread for all connections, and one for each request that waits for a
+/// run.
 fn runtime() -> std::io::Result<Runtime> {
     Builder::new_current_thread().enable_all().max_blocking_threads(2 * MAX_CONNECTIONS).build()
 }
 
 fn serve(runtime: Runtime, listener: StdListener, gate: Arc<WebState>) {
     runtime.block_on(async {
-        // It was made non-blocking, and this is a runtime: there is no other reason to fail.
+        // The listener is non-blocking and this is a runtime, so there is no other reason to fail.
         if let Ok(listener) = TcpListener::from_std(listener) {
             accept_all(listener, &gate).await;
         }
@@ -186,11 +187,11 @@ async fn accept_all(listener: TcpListener, gate: &Arc<WebState>) {
         });
     }
     drop(listener);
-    // What is not gone by then is cut off.
+    // Connections still open after that are closed.
     let _ = timeout(SHUTDOWN_TIMEOUT, graceful.shutdown()).await;
 }
 
-/// What serves a connection to its end.
+/// Serves a connection to its end.
 fn connection(
     stream: TcpStream,
     client: WebClient,
@@ -215,7 +216,7 @@ fn connection(
         .serve_connection(TokioIo::new(stream), service);
     let served = graceful.watch(served);
     async move {
-        // A client that leaves in the middle is nobody's loss.
+        // A client that closes early is no error.
         let _ = served.await;
     }
 }

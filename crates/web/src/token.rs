@@ -1,4 +1,4 @@
-//! The token that opens the gateway to other machines.
+//! The token that gives other machines access to the gateway.
 
 use std::fmt;
 use std::fs::{File, Metadata};
@@ -9,9 +9,9 @@ use std::path::Path;
 use slipring_cli::Diagnostic;
 use slipring_cli::codes::{SR0002, SR0201};
 
-/// Letters of a token at least: one that is guessed in years, not in minutes.
+/// Minimum characters of a token: guessing it must take years, not minutes.
 const MIN_TOKEN_CHARS: usize = 16;
-/// Letters of a token at most.
+/// Maximum characters of a token.
 const MAX_TOKEN_CHARS: usize = 512;
 
 /// A secret that a client must know.
@@ -19,10 +19,10 @@ const MAX_TOKEN_CHARS: usize = 512;
 pub struct AccessToken(String);
 
 impl AccessToken {
-    /// Takes a token of 16 to 512 letters that need no quoting in an address or a cookie.
+    /// Accepts a token of 16 to 512 characters that need no quoting in an address or a cookie.
     ///
     /// # Errors
-    /// If it is shorter, longer, or has other letters.
+    /// If it is shorter, longer, or has other characters.
     pub fn new(text: &str) -> Result<Self, Diagnostic> {
         let fits = |c: u8| c.is_ascii_alphanumeric() || b"-_.~".contains(&c);
         let cause = match text.len() {
@@ -45,7 +45,7 @@ impl AccessToken {
     /// Reads a token from the first line of a file.
     ///
     /// # Errors
-    /// If the file cannot be read, has no token, or others may read it.
+    /// If the file cannot be read, has no token, or is accessible to others.
     pub fn read(path: &Path) -> Result<Self, Diagnostic> {
         let unreadable = |error: io::Error| {
             let failed = Diagnostic::new(SR0201, format!("cannot open {}", path.display()));
@@ -55,26 +55,25 @@ impl AccessToken {
         let file = File::open(path).map_err(unreadable)?;
         refuse_shared(path, &file.metadata().map_err(unreadable)?)?;
         let mut text = String::new();
-        // Whatever the file is, no more of it is looked at than a token may have.
+        // Whatever the file is, read no more than a token can have.
         file.take(MAX_TOKEN_CHARS as u64 + 2).read_to_string(&mut text).map_err(unreadable)?;
         Self::new(text.lines().next().unwrap_or_default().trim())
     }
 
-    /// Whether this is the token. Takes as long for a wrong letter at the end as for one at the
-    /// start.
+    /// Whether this is the token. Takes the same time for a wrong character at any position.
     pub(crate) fn matches(&self, given: &str) -> bool {
         let (own, given) = (self.0.as_bytes(), given.as_bytes());
         let differing = own.iter().zip(given).fold(0, |differing, (a, b)| differing | (a ^ b));
         std::hint::black_box(differing) == 0 && own.len() == given.len()
     }
 
-    /// What a browser keeps.
+    /// Returns the text for a browser's cookie.
     pub(crate) fn text(&self) -> &str {
         &self.0
     }
 }
 
-/// Refuses a file whose secret others know, or may have written.
+/// Refuses a file that others may have read or written.
 fn refuse_shared(path: &Path, file: &Metadata) -> Result<(), Diagnostic> {
     const GROUP_AND_OTHER_BITS: u32 = 0o077;
     let shown = path.display();
@@ -91,7 +90,7 @@ fn refuse_shared(path: &Path, file: &Metadata) -> Result<(), Diagnostic> {
     Err(error.with_help(help))
 }
 
-/// Nothing of it, so that no log has it.
+/// Prints nothing of the token, so that no log contains it.
 impl fmt::Debug for AccessToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token")

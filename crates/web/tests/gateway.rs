@@ -1,4 +1,4 @@
-//! The gateway before runs of the test's own: what passes, what is refused, and how it ends.
+//! The gateway with the test's own runs: what passes, what is refused, and how it ends.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,7 @@ use slipring_web::{AccessToken, WebGateway, WebOptions};
 
 const TOKEN: &str = "0123456789abcdef";
 
-/// Answers as an emulator would, and counts how often.
+/// Answers as an emulator would, and counts requests.
 #[derive(Default)]
 struct Told(AtomicU64);
 
@@ -42,7 +42,7 @@ impl ControlService for Told {
     }
 }
 
-/// A run, and a gateway before it.
+/// A run and its gateway.
 struct Site {
     gateway: WebGateway,
     run: Option<ControlServer>,
@@ -77,10 +77,10 @@ impl Site {
         stream
     }
 
-    /// Sends bytes as they are; what comes until the end.
+    /// Sends raw bytes; returns everything until the end of the stream.
     fn raw(&self, request: &[u8]) -> String {
         let mut stream = self.connect();
-        // What is refused early may be refused while it is still being sent.
+        // An early refusal may come while the request is still being sent.
         let _ = stream.write_all(request);
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -105,7 +105,7 @@ impl Site {
         self.request(&format!("POST {path}"), "Content-Type: application/json\r\n", body)
     }
 
-    /// Starts to watch; the stream after its head.
+    /// Starts to watch; returns the stream after its head.
     fn watch(&self, period: &str) -> BufReader<TcpStream> {
         let mut stream = self.connect();
         let path = format!("/api/v1/lab/watch?period={period}");
@@ -145,7 +145,7 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|_| panic!("{self:?}"))
     }
 
-    /// Insists on a refusal with all its parts; its cause.
+    /// Asserts a refusal with all its parts; returns its cause.
     fn refused(&self, status: u16) -> String {
         assert_eq!(self.status, status, "{self:?}");
         let error = self.json();
@@ -380,7 +380,7 @@ fn nonsense_harms_nobody_else() {
     }
     let headers = "X: y\r\n".repeat(500);
     assert_ne!(site.request("GET /api/v1/running", &headers, "").status, 200);
-    // Those who connect and say nothing do not keep others out.
+    // Clients that connect and send nothing do not keep others out.
     let silent: Vec<_> = (0..40).map(|_| site.connect()).collect();
     assert_eq!(site.post("/api/v1/lab/stats", "").json()["look"], 0);
     drop(silent);
@@ -389,7 +389,7 @@ fn nonsense_harms_nobody_else() {
 #[test]
 fn half_open_connections_lock_nobody_out() {
     let site = Site::new();
-    // More than there are places, each in another state of not having asked yet.
+    // More than the limit, each in another half-open state.
     let heads =
         [&b""[..], b"G", b"POST /api/v1/lab/stats HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nHost: "];
     let held: Vec<_> = heads
@@ -398,7 +398,7 @@ fn half_open_connections_lock_nobody_out() {
         .take(200)
         .map(|head| {
             let mut stream = site.connect();
-            // It may be ended already.
+            // It may already be closed.
             let _ = stream.write_all(head);
             stream
         })
@@ -477,7 +477,7 @@ fn where_npm_is_the_page_is_built_in_and_asks_nobody_else() {
     for path in ["/", "/main.js", "/main.css"] {
         let body = site.get(path).body;
         for scheme in ["http://", "https://"] {
-            // A name space of XML is a name, and not asked.
+            // An XML namespace is a name, and is not requested.
             let found = body.replace("http://www.w3.org/", "");
             assert!(!found.contains(scheme), "{path} has {scheme}");
         }

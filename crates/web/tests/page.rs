@@ -1,4 +1,4 @@
-//! The sources of the page: their types, and the tests that they have of their own.
+//! The sources of the page: their types, and their own tests.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A copy of the sources, so that nothing is written beside them.
+/// Copies the sources, so that nothing is written next to them.
 fn copy(from: &Path, to: &Path) {
     if !from.is_dir() {
         fs::copy(from, to).unwrap();

@@ -1,7 +1,7 @@
-//! Half-open HTTP for minutes: programs that connect, say a part of a request or nothing, and stay.
-//! Whoever asks meanwhile is answered.
+//! Half-open HTTP for minutes: clients that connect, send a part of a request or nothing, and stay.
+//! Other clients are answered meanwhile.
 //!
-//! Run by `make soak`; `SLIPRING_SOAK_SECONDS` says how long.
+//! Run by `make soak`; `SLIPRING_SOAK_SECONDS` sets the time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use slipring_web::{WebGateway, WebOptions};
 
-/// Programs that attack, and connections that each keeps.
+/// Attacking threads, and connections that each keeps open.
 const ATTACKERS: usize = 4;
 const KEPT: usize = 100;
-/// What they say: nothing, a letter, a line, a head without its end, a body that does not come.
+/// What they send: nothing, a letter, a line, a head without its end, a body that does not come.
 const PARTS: [&[u8]; 5] = [
     b"",
     b"G",
@@ -26,7 +26,7 @@ const PARTS: [&[u8]; 5] = [
     b"POST /api/v1/lab/set HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 9\r\n\r\n",
 ];
 
-/// Connects again and again until told to stop; how often it did.
+/// Connects repeatedly until stopped; returns how often.
 fn attack(address: SocketAddr, stop: &AtomicBool) -> usize {
     let mut kept = Vec::new();
     for at in 0.. {
@@ -44,13 +44,13 @@ fn attack(address: SocketAddr, stop: &AtomicBool) -> usize {
     unreachable!("it counts until it is stopped")
 }
 
-/// One whole request; the first line of its answer.
+/// Sends one whole request; returns the first line of the answer.
 fn ask(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let request = "GET /api/v1/running HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let mut answer = String::new();
-    // Among thousands of newcomers one may be ended before it is heard; the next is not.
+    // Among thousands of new connections one may be closed before it is read; the next is not.
     let asked =
         stream.write_all(request.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
     match asked {

@@ -1,11 +1,11 @@
-//! A TCP super-frame, as a TAP device with offloads hands it over, becomes frames for the wire.
+//! Splits a TCP super-frame, as delivered by a TAP device with offloads, into frames for the wire.
 
 use slipring_wire::frame::{Fill, FrameSpec, L4Spec, TcpSpec};
 use slipring_wire::offload::{Segmenter, VnetForm, VnetHeader};
 use slipring_wire::summary::Summary;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // What the kernel writes: a virtio header, then 9 kB of TCP in one frame.
+    // The kernel writes a virtio header, then 9 kB of TCP in one frame.
     let spec = FrameSpec {
         l4: L4Spec::Tcp(TcpSpec { flags: 0x18, ..TcpSpec::default() }),
         fill: Fill::Counting,
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let read = [&header.encode()[..VnetForm::Short.byte_len()], &super_frame].concat();
 
-    // What slipring does with it.
+    // slipring segments it.
     let (header, frame) = read.split_at(VnetForm::Short.byte_len());
     let header = VnetHeader::parse(header, VnetForm::Short)?;
     println!("in:  {}", Summary::new(frame));

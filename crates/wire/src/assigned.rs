@@ -1,4 +1,4 @@
-//! Numbers that standards assign: EtherTypes, IP protocols, VLAN tags.
+//! Numbers assigned by standards: EtherTypes, IP protocols, VLAN tags.
 
 use core::fmt;
 
@@ -17,10 +17,10 @@ impl EtherType {
     pub const IPV6: Self = Self(0x86dd);
     /// Service VLAN tag, IEEE 802.1ad.
     pub const QINQ: Self = Self(0x88a8);
-    /// The service tag as switches wrote it before 802.1ad.
+    /// The service tag that switches used before 802.1ad.
     pub const QINQ_OLD: Self = Self(0x9100);
 
-    /// Says whether a VLAN tag follows instead of a payload.
+    /// Returns whether a VLAN tag follows instead of a payload.
     #[inline]
     #[must_use]
     pub const fn is_vlan(self) -> bool {
@@ -29,7 +29,7 @@ impl EtherType {
 }
 
 impl EtherType {
-    /// Its name, as tcpdump has it.
+    /// Its name in tcpdump.
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
         let at = ETHERTYPES.binary_search_by_key(&self.0, |(number, _)| *number).ok()?;
@@ -46,7 +46,7 @@ impl fmt::Display for EtherType {
     }
 }
 
-/// Types that have names, in the order of their numbers.
+/// Types with names, sorted by number.
 const ETHERTYPES: [(u16, &str); 48] = [
     (0x0600, "NS"),
     (0x0707, "GeoNet (old)"),

@@ -1,8 +1,9 @@
 //! The Internet checksum (RFC 1071) and its incremental update (RFC 1624).
 //!
-//! [`Sum`] adds slices of any length and alignment and keeps count of odd positions, so a sum can
-//! be chained over header, payload and pseudo header in pieces. Inside it adds 64-bit words in host
-//! byte order: the one's complement sum commutes with a swap of bytes, which is done once at the end.
+//! [`Sum`] adds slices of any length and alignment and keeps track of odd positions, so a sum
+//! can be chained over header, payload and pseudo header in parts. Internally it adds 64-bit
+//! words in host byte order: the one's complement sum commutes with a byte swap, which is done
+//! once at the end.
 //!
 //! Not for: CRCs (Ethernet, SCTP).
 
@@ -10,7 +11,7 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::assigned::IpProto;
 
-/// A one's complement sum under way.
+/// A one's complement sum in progress.
 ///
 /// ```
 /// use slipring_wire::checksum::{self, Sum};
@@ -29,7 +30,7 @@ pub struct Sum {
 }
 
 impl Sum {
-    /// The sum of nothing.
+    /// The empty sum.
     #[inline]
     #[must_use]
     pub const fn new() -> Self {
@@ -50,7 +51,7 @@ impl Sum {
         Self::new().bytes(&src.octets()).bytes(&dst.octets()).proto_and_len(proto, len)
     }
 
-    /// Adds a pseudo header whose addresses are already at hand as they lie in the IP header.
+    /// Adds a pseudo header whose addresses are in the form of the IP header.
     #[inline]
     pub(crate) fn pseudo<const N: usize>(addresses: [u8; N], proto: IpProto, len: u32) -> Self {
         let mut sum = Self::new();
@@ -71,7 +72,7 @@ impl Sum {
     #[must_use]
     pub fn bytes(self, bytes: &[u8]) -> Self {
         let part = fold(sum_words(bytes));
-        // At an odd position every byte changes place within its word.
+        // At an odd position each byte is in the other half of its word.
         let part = if self.odd { part.swap_bytes() } else { part };
         let mut next = self.native(u64::from(part));
         next.odd ^= bytes.len() % 2 == 1;
@@ -99,15 +100,15 @@ impl Sum {
         self
     }
 
-    /// The sum folded to 16 bits, *not* complemented: what Linux leaves in the field of a frame
-    /// whose checksum it did not finish.
+    /// The sum folded to 16 bits, *not* complemented: the value that Linux leaves in the checksum
+    /// field of a frame with an unfinished checksum.
     #[inline]
     #[must_use]
     pub fn folded(self) -> u16 {
         u16::from_be(fold(self.words))
     }
 
-    /// The checksum, to be stored in a header (UDP stores 0xffff for 0: see [`nonzero`]).
+    /// The checksum to store in a header (UDP stores 0xffff for 0: see [`nonzero`]).
     #[inline]
     #[must_use]
     pub fn checksum(self) -> u16 {
@@ -122,7 +123,7 @@ pub fn of(bytes: &[u8]) -> u16 {
     Sum::new().bytes(bytes).checksum()
 }
 
-/// Replaces 0 by the other zero of one's complement arithmetic, as UDP demands: there 0 means
+/// Replaces 0 by the other zero of one's complement arithmetic, as UDP requires: there, 0 means
 /// "no checksum".
 #[inline]
 #[must_use]
@@ -130,7 +131,7 @@ pub const fn nonzero(checksum: u16) -> u16 {
     if checksum == 0 { 0xffff } else { checksum }
 }
 
-/// The change that edits of fields bring to a checksum (RFC 1624, equation 3).
+/// The effect of field changes on a checksum (RFC 1624, equation 3).
 ///
 /// ```
 /// use slipring_wire::checksum::{self, Delta};
@@ -150,21 +151,21 @@ impl Delta {
         Self(Sum::new())
     }
 
-    /// A 16-bit field changes. It lies at an even offset of what the checksum covers.
+    /// Changes a 16-bit field at an even offset within the bytes that the checksum covers.
     #[inline]
     #[must_use]
     pub fn u16(self, old: u16, new: u16) -> Self {
         Self(self.0.u16(!old).u16(new))
     }
 
-    /// A 32-bit field changes. It lies at an even offset of what the checksum covers.
+    /// Changes a 32-bit field at an even offset within the bytes that the checksum covers.
     #[inline]
     #[must_use]
     pub fn u32(self, old: u32, new: u32) -> Self {
         Self(self.0.u32(!old).u32(new))
     }
 
-    /// Bytes change. The first lies at an even offset of what the checksum covers.
+    /// Changes bytes that start at an even offset within the bytes that the checksum covers.
     #[inline]
     #[must_use]
     pub fn bytes(self, old: &[u8], new: &[u8]) -> Self {
@@ -173,8 +174,8 @@ impl Delta {
         Self(self.0.u16(removed).u16(added))
     }
 
-    /// The checksum after the change: bit for bit what a fresh computation gives, for every
-    /// message that is not all zeros.
+    /// The checksum after the change: identical to a fresh computation for every message that is
+    /// not all zeros.
     #[inline]
     #[must_use]
     pub fn apply(self, checksum: u16) -> u16 {
@@ -182,18 +183,18 @@ impl Delta {
     }
 }
 
-/// Adds with the carry brought round to the low end.
+/// Adds with end-around carry.
 #[inline]
 fn add(a: u64, b: u64) -> u64 {
     let (sum, carry) = a.overflowing_add(b);
     sum + u64::from(carry)
 }
 
-/// Adds all 16-bit words in host order; an odd last byte is followed by a zero.
+/// Adds all 16-bit words in host order; an odd last byte is padded with a zero.
 #[inline]
 fn sum_words(bytes: &[u8]) -> u64 {
     let (blocks, rest) = bytes.as_chunks::<32>();
-    // Four independent chains: one chain would wait for its own carry at each step.
+    // Four independent chains, because one chain would wait for its own carry at each step.
     let mut lanes = [0u64; 4];
     for block in blocks {
         let (words, _) = block.as_chunks::<8>();
@@ -213,7 +214,8 @@ fn sum_tail(bytes: &[u8]) -> u64 {
     add(sum, sum_end(rest))
 }
 
-/// [`sum_words`] for fewer than 8 bytes: at most a word of each smaller size, so no carry.
+/// [`sum_words`] for fewer than 8 bytes: at most one word of each smaller size, so there is
+/// no carry.
 #[inline]
 fn sum_end(mut bytes: &[u8]) -> u64 {
     let mut sum = 0;
@@ -231,7 +233,7 @@ fn sum_end(mut bytes: &[u8]) -> u64 {
     sum
 }
 
-/// Folds to 16 bits; 0 only where every word added was 0.
+/// Folds to 16 bits; the result is 0 only if every word added was 0.
 #[inline]
 fn fold(sum: u64) -> u16 {
     let sum = (sum >> 32) + (sum & 0xffff_ffff);

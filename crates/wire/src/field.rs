@@ -1,9 +1,9 @@
 //! Checked reads and writes of big-endian fields at byte offsets.
 //!
-//! Everything in this crate that touches a frame goes through here, so an offset that a header
-//! claims can be wrong without harm.
+//! All frame accesses of this crate go through these functions, so a wrong offset in a header does
+//! no harm.
 
-/// Copies `N` bytes at offset `at`, if the frame holds them.
+/// Copies `N` bytes at offset `at`, if the frame has them.
 #[inline(always)]
 pub(crate) fn array<const N: usize>(frame: &[u8], at: usize) -> Option<[u8; N]> {
     frame.get(at..)?.first_chunk::<N>().copied()
@@ -21,7 +21,7 @@ pub(crate) fn be32(frame: &[u8], at: usize) -> Option<u32> {
     array(frame, at).map(u32::from_be_bytes)
 }
 
-/// Writes `bytes` at `at`; `None` and no change where they do not fit.
+/// Writes `bytes` at `at`; returns `None` without effect if they do not fit.
 #[inline(always)]
 pub(crate) fn put<const N: usize>(frame: &mut [u8], at: usize, bytes: [u8; N]) -> Option<()> {
     *frame.get_mut(at..)?.first_chunk_mut::<N>()? = bytes;

@@ -1,4 +1,4 @@
-//! Which flow a frame belongs to, and a hash of that to spread flows over queues or servers.
+//! The flow of a frame, and a hash that spreads flows over queues or servers.
 //!
 //! | frame | key |
 //! |---|---|
@@ -6,11 +6,12 @@
 //! | other IP, any fragment | addresses, protocol, VLAN ids |
 //! | anything else, or broken | MAC addresses, type, VLAN ids |
 //!
-//! Only the first fragment of a packet holds ports, so no fragment's ports count: all go one way.
-//! The hash is SipHash-1-3 over the key: who does not know its two secret words cannot choose
-//! flows that collide. The same words give the same hashes on every machine.
+//! Only the first fragment of a packet has ports, so the ports of fragments are ignored: all
+//! fragments have the same key. The hash is SipHash-1-3 over the key: an attacker without its
+//! two secret words cannot choose flows that collide. The same words give the same hashes on
+//! every machine.
 //!
-//! Not for: connection state, or hashes that must equal those of a network card (Toeplitz).
+//! Not for: connection state, or hashes that must match those of a network card (Toeplitz).
 
 use siphasher::sip::SipHasher13;
 
@@ -21,39 +22,39 @@ use crate::view::{FragmentPosition, Headers, Ip, IpVersion};
 /// One end of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowEndpoint {
-    /// An IPv6, IPv4 or MAC address as a number: [`FlowKind`] says which.
+    /// An IPv6, IPv4 or MAC address as a number, depending on [`FlowKind`].
     pub address: u128,
-    /// The transport port; 0 where there is none.
+    /// The transport port; 0 if there is none.
     pub port: u16,
 }
 
-/// What the addresses of a [`FlowKey`] are.
+/// The kind of the addresses in a [`FlowKey`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FlowKind {
-    /// MAC addresses, and what the frame carries.
+    /// MAC addresses, and the EtherType of the payload.
     Link(EtherType),
-    /// IPv4 addresses, and the protocol above.
+    /// IPv4 addresses, and the protocol above IP.
     V4(IpProto),
-    /// IPv6 addresses, and the protocol above.
+    /// IPv6 addresses, and the protocol above IP.
     V6(IpProto),
 }
 
-/// What frames of one flow, in one direction, have in common.
+/// The fields that all frames of one flow share, in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlowKey {
-    /// What the addresses are.
+    /// The kind of the addresses.
     pub kind: FlowKind,
     /// VLAN ids, 12 bits each, the inner one lowest; 0 without tags.
     pub vlans: u32,
-    /// Where the frame comes from.
+    /// The source of the frame.
     pub src: FlowEndpoint,
-    /// Where it goes to.
+    /// The destination of the frame.
     pub dst: FlowEndpoint,
 }
 
 impl FlowKey {
-    /// Finds the flow of `frame`. Every frame has one: those with broken headers are told apart
-    /// by their MAC addresses, those without even these are one flow.
+    /// Returns the flow of `frame`. Every frame has one: frames with broken headers are
+    /// distinguished by their MAC addresses, and frames too short for these are one flow.
     #[must_use]
     pub fn of(frame: &[u8]) -> Self {
         match Headers::parse(frame).or_else(|_| Headers::link(frame)) {
@@ -62,7 +63,7 @@ impl FlowKey {
         }
     }
 
-    /// Finds the flow of `frame`, whose headers were parsed before.
+    /// Returns the flow of `frame`, whose headers were already parsed.
     #[must_use]
     pub fn from_headers(frame: &[u8], headers: &Headers) -> Self {
         let vlans =
@@ -117,7 +118,7 @@ impl FlowKey {
         Self { kind: FlowKind::Link(ethertype), vlans, src: mac(6), dst: mac(0) }
     }
 
-    /// The key as bytes, each field at a place of its own.
+    /// The key as bytes, each field at a fixed offset.
     fn to_bytes(self) -> [u8; 44] {
         let (kind, detail) = match self.kind {
             FlowKind::Link(ethertype) => (0, ethertype.0),
@@ -155,7 +156,7 @@ pub struct FlowHasher {
 }
 
 impl FlowHasher {
-    /// A hasher that tells the two directions of a flow apart.
+    /// Makes a hasher that distinguishes the two directions of a flow.
     #[must_use]
     pub fn new(secret: [u64; 2]) -> Self {
         Self { sip: SipHasher13::new_with_keys(secret[0], secret[1]), is_symmetric: false }

@@ -1,9 +1,9 @@
 //! Builds Ethernet frames of an exact length and patches their fields afterwards.
 //!
-//! A [`FrameSpec`] says what is wanted, [`FrameSpec::build`] gives a [`FrameTemplate`]: valid bytes
-//! plus the [`Layout`] of their fields. A generator copies the bytes into a buffer and changes what
-//! differs from frame to frame through the layout, which keeps the checksums right at the cost of a
-//! few additions.
+//! A [`FrameSpec`] describes a frame. [`FrameSpec::build`] returns a [`FrameTemplate`]: valid bytes
+//! plus the [`FrameLayout`] of their fields. A generator copies the bytes into a buffer and changes
+//! the fields that differ from frame to frame through the layout, which keeps the checksums valid
+//! at the cost of a few additions.
 //!
 //! Not for: fragments, IP options, TCP options.
 
@@ -19,8 +19,8 @@ pub use layout::{FrameLayout, FrameTemplate};
 use crate::assigned::{EtherType, VlanTag};
 use crate::mac::MacAddr;
 
-/// What a frame is to contain. The default is a UDP datagram from 10.0.0.1 to 10.1.0.1, both port
-/// 1234, to all stations, payload zeros.
+/// The contents of a frame. The default is a UDP datagram from 10.0.0.1 to 10.1.0.1, both port
+/// 1234, to the broadcast address, with a payload of zeros.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameSpec {
     /// Source address.
@@ -33,7 +33,7 @@ pub struct FrameSpec {
     pub ip: IpSpec,
     /// The header above IP.
     pub l4: L4Spec,
-    /// What fills the payload.
+    /// The contents of the payload.
     pub fill: Fill,
 }
 
@@ -50,7 +50,7 @@ impl Default for FrameSpec {
     }
 }
 
-/// A VLAN tag and the type that announces it.
+/// A VLAN tag and its EtherType.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagSpec {
     /// [`EtherType::VLAN`], or [`EtherType::QINQ`] for the outer of two.
@@ -66,7 +66,7 @@ impl From<VlanTag> for TagSpec {
     }
 }
 
-/// Either IP header.
+/// An IP header of either version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IpSpec {
     /// IPv4, no options.
@@ -112,7 +112,7 @@ pub struct Ipv6Spec {
     pub src: Ipv6Addr,
     /// Destination address.
     pub dst: Ipv6Addr,
-    /// Hops left.
+    /// Hop limit.
     pub hop_limit: u8,
     /// DSCP and ECN.
     pub traffic_class: u8,
@@ -182,30 +182,30 @@ impl Default for TcpSpec {
 /// Fields of an ICMP echo message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EchoSpec {
-    /// Question or answer.
+    /// Request or reply.
     pub kind: EchoKind,
-    /// Tells pingers apart.
+    /// Distinguishes senders.
     pub id: u16,
-    /// Tells the messages of one pinger apart.
+    /// Distinguishes the messages of one sender.
     pub seq: u16,
 }
 
 /// Direction of an echo message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EchoKind {
-    /// "Send this back."
+    /// A request to send the message back.
     Request,
-    /// What came back.
+    /// The answer to a request.
     Reply,
 }
 
-/// What fills the payload.
+/// The contents of the payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fill {
     /// One byte value throughout.
     Byte(u8),
     /// 0, 1, 2, … 255, 0, …
     Counting,
-    /// These bytes, again and again; an empty pattern is zeros.
+    /// These bytes, repeated; an empty pattern means zeros.
     Pattern(Vec<u8>),
 }

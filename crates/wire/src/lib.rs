@@ -1,19 +1,19 @@
-//! Facts about frames: what lies where, what the checksums are, how to make one.
+//! Parses, checksums, summarizes and builds Ethernet frames.
 //!
-//! | module | what |
+//! | module | purpose |
 //! |---|---|
-//! | [`view`] | where the headers of a frame are, for fast paths |
-//! | [`flow`] | which flow a frame belongs to, and a keyed hash of that |
+//! | [`view`] | the offsets of a frame's headers, for fast paths |
+//! | [`flow`] | the flow of a frame, and a keyed hash of it |
 //! | [`checksum`] | the Internet checksum: whole, chained, incremental |
-//! | [`offload`] | finishes what a kernel left to "hardware": checksums and segmentation |
+//! | [`offload`] | finishes what a kernel left to hardware: checksums and segmentation |
 //! | [`frame`] | builds frames of an exact length and patches their fields |
-//! | [`summary`] | one line of text about a frame, and a hex dump |
+//! | [`summary`] | a one-line description of a frame, and a hex dump |
 //! | [`mac`], [`assigned`] | addresses, tags and numbers |
 //!
 //! # Contract
-//! Offsets count bytes from the first byte of the destination MAC; frames carry no CRC. Multi-byte
-//! values are in host order once read. No input makes a function here panic: truncated or absurd
-//! frames give a named error, or leave the frame alone where the documentation says so.
+//! Offsets count bytes from the first byte of the destination MAC address; frames have no CRC.
+//! Multi-byte values are in host order once read. No input makes a function here panic: truncated
+//! or absurd frames result in a named error, or stay unchanged where the documentation says so.
 //!
 //! Not for: reassembly, connection state, options inside headers, or anything beyond two VLAN tags
 //! and one IP header (tunnels are payload).

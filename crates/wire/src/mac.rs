@@ -13,13 +13,13 @@ impl MacAddr {
     /// `00:00:00:00:00:00`, which no interface has.
     pub const ZERO: Self = Self([0; 6]);
 
-    /// Says whether frames to this address go to many (broadcast included).
+    /// Returns whether this is a group address (multicast or broadcast).
     #[must_use]
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
 
-    /// Says whether this is the address of all stations.
+    /// Returns whether this is the broadcast address.
     #[must_use]
     pub fn is_broadcast(self) -> bool {
         self == Self::BROADCAST
@@ -31,7 +31,7 @@ impl MacAddr {
         self.0.iter().fold(0, |value, byte| value << 8 | u64::from(*byte))
     }
 
-    /// The address of a number; bits above the 48th are dropped.
+    /// The address with this number; bits above the lower 48 are dropped.
     #[must_use]
     pub const fn from_u64(value: u64) -> Self {
         let [_, _, a, b, c, d, e, f] = value.to_be_bytes();
@@ -64,13 +64,13 @@ pub enum MacParseError {
     /// Not six groups.
     #[error("an Ethernet address has 6 groups of two hex digits, not {found}")]
     Groups {
-        /// How many groups there are.
+        /// The number of groups.
         found: usize,
     },
     /// A group that is not one or two hex digits.
     #[error("group {group} of the Ethernet address is not one or two hex digits")]
     Digits {
-        /// Which group, from 1.
+        /// The index of the group, counted from 1.
         group: usize,
     },
 }
@@ -78,7 +78,7 @@ pub enum MacParseError {
 impl FromStr for MacAddr {
     type Err = MacParseError;
 
-    /// Reads `02:0:5e:10:0:1` or the same with `-`; a group may have one digit.
+    /// Parses `02:0:5e:10:0:1`, or the same with `-`; a group may have one digit.
     fn from_str(text: &str) -> Result<Self, MacParseError> {
         let separator = if text.contains('-') { '-' } else { ':' };
         let found = text.split(separator).count();
@@ -93,7 +93,7 @@ impl FromStr for MacAddr {
     }
 }
 
-/// One or two hex digits; `from_str_radix` alone would also take a sign.
+/// Parses one or two hex digits; `from_str_radix` alone would also accept a sign.
 fn hex_byte(group: &str) -> Option<u8> {
     if group.len() > 2 || !group.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;

@@ -1,13 +1,13 @@
-//! Finishes what a kernel path left to "hardware": checksums and segmentation.
+//! Finishes what a kernel path left to the hardware: checksums and segmentation.
 //!
-//! Linux hands frames of local programs over with the checksum half done and, where asked for it,
-//! with 64 KiB of TCP in one frame; a NIC is expected to do the rest. A frame that leaves through
-//! slipring meets no such NIC, so ports pass it through here first:
-//! [`complete_partial`] where only the frame is known, [`complete_at`] and [`Segmenter`] where a
+//! Linux passes on frames of local programs with unfinished checksums and, if offloads are
+//! enabled, with 64 KiB of TCP in one frame. It expects a NIC to do the rest. A frame that leaves
+//! through slipring does not pass such a NIC, so ports finish it here first: with
+//! [`complete_partial`] if only the frame is known, with [`complete_at`] and [`Segmenter`] if a
 //! [`VnetHeader`] came with it.
 //!
-//! Not for: tunnels (an unfinished checksum of an inner header is not seen without a vnet header),
-//! SCTP's CRC, IP fragmentation offload (UFO), or packets beyond 64 KiB ("BIG TCP").
+//! Not for: tunnels (an unfinished checksum of an inner header is not detected without a vnet
+//! header), SCTP's CRC, IP fragmentation offload (UFO), or packets beyond 64 KiB ("BIG TCP").
 
 mod partial;
 mod segment;

@@ -1,11 +1,12 @@
-//! What a frame is, in the words of tcpdump, and a hex dump.
+//! Describes a frame in the format of tcpdump, and prints hex dumps.
 //!
-//! `{}` gives `IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length 18`; `{:#}` puts addresses, type, length
-//! and VLAN tags of the link layer in the place of `IP`. Where tcpdump prints the same, the text is
-//! equal to tcpdump's to the byte. What the captured bytes cut short ends with `[|tcp]`.
+//! `{}` prints `IP 10.0.0.1.1234 > 10.1.0.1.1234: UDP, length 18`; `{:#}` prints addresses, type,
+//! length and VLAN tags of the link layer instead of `IP`. Where tcpdump prints the same
+//! information, the text is identical to tcpdump's, byte for byte. If the captured bytes end too
+//! early, the text ends with `[|tcp]`.
 //!
 //! ```text
-//!   link ──> arp, stp                text: the line as it grows, and reads that may find the end
+//!   link ──> arp, stp                text: the line as it grows, and bounds-checked reads
 //!     └──> ip, ip6 ──> tcp ──> lines, dns
 //!                  ├─> udp ──> dns, dhcp, ntp, bfd, vxlan ──> link
 //!                  ├─> icmp ──> ip: the packet that an error quotes
@@ -14,10 +15,10 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Whatever the bytes are, nothing panics and nothing recurses without a bound.
-//! 2. Bytes of a stranger reach the text only as printable characters.
+//! 1. No bytes make it panic or recurse without a bound.
+//! 2. Bytes from the network reach the text only as printable characters.
 //!
-//! Not for fast paths: it is as slow as text is. Not for reassembly.
+//! Not for fast paths: text output is slow. Not for reassembly.
 
 mod arp;
 mod bfd;
@@ -53,7 +54,7 @@ pub use conversations::Conversations;
 pub use dump::{Hex, HexDump, TextDump};
 use text::SummaryLine;
 
-/// A frame that prints as a line, or with [`Detail::verbose`] as some.
+/// A frame that prints as one line, or with [`Detail::verbose`] as several.
 ///
 /// ```
 /// use slipring_wire::{FrameSpec, summary::Summary};
@@ -69,19 +70,20 @@ pub struct Summary<'f> {
     detail: Detail,
 }
 
-/// How much is said.
+/// How much detail to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Detail {
-    /// Little is said of protocols: tcpdump's `-q`.
+    /// Less information about protocols: tcpdump's `-q`.
     pub is_quick: bool,
-    /// How often tcpdump's `-v` is given: header fields and options too, on lines of their own.
+    /// The number of `-v` options of tcpdump: prints header fields and options as well, on
+    /// separate lines.
     pub verbose: u8,
-    /// Whether checksums of IPv4, TCP and UDP are verified and told, with `verbose`.
+    /// Whether to verify checksums of IPv4, TCP and UDP and print the results, with `verbose`.
     pub checksums: bool,
-    /// TCP's numbers are those of the header, and not counted from the beginning of a
+    /// Print TCP numbers as in the header, instead of relative to the start of the
     /// conversation: `-S`.
     pub is_absolute: bool,
-    /// The bytes are printed in any case, so that those nobody decodes need not be here.
+    /// The caller prints the bytes in any case, so undecoded bytes need not be printed here.
     pub bytes_follow: bool,
 }
 
@@ -100,34 +102,35 @@ impl Default for Detail {
 /// The text of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameText {
-    /// What was said, without a line break at the end.
+    /// The text, without a line break at the end.
     pub text: String,
-    /// Length of the link layer's header in bytes: the whole frame, where that is cut short.
+    /// Length of the link layer's header in bytes, or of the whole frame if the header
+    /// is truncated.
     pub link_len: usize,
 }
 
 impl<'f> Summary<'f> {
-    /// The summary of a whole frame.
+    /// Makes the summary of a whole frame.
     #[must_use]
     pub fn new(frame: &'f [u8]) -> Self {
         Self { frame, wire_len: frame.len(), detail: Detail::default() }
     }
 
-    /// Says how long the frame was, in bytes, before a capture cut it.
+    /// Sets the length of the frame, in bytes, before a capture truncated it.
     #[must_use]
     pub fn with_wire_len(self, wire_len: usize) -> Self {
         Self { wire_len: wire_len.max(self.frame.len()), ..self }
     }
 
-    /// Says more or less.
+    /// Sets the amount of detail.
     #[must_use]
     pub fn with_detail(self, detail: Detail) -> Self {
         Self { detail, ..self }
     }
 
-    /// Writes it, with the header of the link layer if `link`. TCP's numbers count from the
-    /// beginning of conversations that `conversations` knows, and it learns of new ones; without
-    /// it they are absolute.
+    /// Writes the summary, with the header of the link layer if `link`. TCP numbers are relative to
+    /// the start of conversations that `conversations` knows, and it records new ones; without it
+    /// they are absolute.
     #[must_use]
     pub fn write(&self, link: bool, conversations: Option<&mut Conversations>) -> FrameText {
         let mut line = SummaryLine {

@@ -1,4 +1,4 @@
-//! Where the headers of a frame are: one pass over link and IP headers, for fast paths.
+//! The offsets of a frame's headers: one pass over link and IP headers, for fast paths.
 //!
 //! ```text
 //!   dst src | tag tag | type | IPv4 or IPv6 | extensions | UDP, TCP, … | padding
@@ -6,19 +6,20 @@
 //! ```
 //!
 //! # Invariants of a [`Headers`] for the frame it was parsed from
-//! 1. `l3 <= frame.len()`, and `l4 <= frame.len()` where there is an IP header.
-//! 2. `l3 < l4 <= end`. `end` is what the header claims: a frame cut short by a capture has less.
+//! 1. `l3 <= frame.len()`, and `l4 <= frame.len()` if there is an IP header.
+//! 2. `l3 < l4 <= end`. `end` is what the header claims: a truncated frame is shorter.
 //!
-//! Not for: the contents of transport headers ([`Headers::ports`] apart) or tunnels.
+//! Not for: the contents of transport headers (except [`Headers::ports`]) or tunnels.
 
 use core::fmt;
 
 use crate::assigned::{EtherType, IpProto, VlanTag};
 use crate::field::{array, be16};
 
-/// Most VLAN tags that are looked through.
+/// Maximum number of VLAN tags that are parsed.
 pub const MAX_TAGS: usize = 2;
-/// Most IPv6 extension headers that are looked through. More is an attack on the parser's time.
+/// Maximum number of IPv6 extension headers that are parsed, which limits the time on
+/// hostile input.
 const MAX_EXTENSIONS: u32 = 8;
 /// Bytes of destination MAC, source MAC and type.
 const ETHERNET_LEN: usize = 14;
@@ -26,10 +27,10 @@ const TAG_LEN: usize = 4;
 const IPV4_MIN_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
 
-/// Offsets and numbers that forwarding and classification ask for.
+/// The offsets and numbers that forwarding and classification need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// Type of the payload, behind any tags that were looked through.
+    /// Type of the payload, after any tags.
     pub ethertype: EtherType,
     /// Offset of the first byte after the Ethernet header and its tags.
     pub l3: u16,
@@ -39,21 +40,21 @@ pub struct Headers {
     pub ip: Option<Ip>,
 }
 
-/// What the IP headers of a frame say.
+/// The contents of a frame's IP headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ip {
     /// Version 4 or 6.
     pub version: IpVersion,
-    /// What follows at `l4`. In a later fragment the bytes there are the middle of that.
+    /// The protocol at `l4`. In a later fragment the bytes there are from the middle of its data.
     pub proto: IpProto,
     /// Whether the packet is a fragment.
     pub fragment: FragmentPosition,
     /// Offset of the first byte after the IP header with its options and extension headers.
     pub l4: u16,
-    /// Offset of the end of the IP packet as its header claims; Ethernet padding begins here.
+    /// Offset of the end of the IP packet according to its header; Ethernet padding starts here.
     pub end: u32,
-    /// An IPv6 routing header has stops left, so the destination in the IPv6 header is not the
-    /// one that transport checksums cover.
+    /// Whether an IPv6 routing header has segments left, so that the destination in the IPv6 header
+    /// is not the one that transport checksums cover.
     pub rerouted: bool,
 }
 
@@ -66,10 +67,10 @@ pub enum IpVersion {
     V6,
 }
 
-/// Which part of a fragmented packet a frame holds.
+/// The part of a fragmented packet in a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FragmentPosition {
-    /// All of it: not fragmented.
+    /// The whole packet, not fragmented.
     Whole,
     /// The first fragment, which has the transport header.
     First,
@@ -104,24 +105,24 @@ impl fmt::Display for HeaderLayer {
     }
 }
 
-/// Why the headers of a frame cannot be trusted.
+/// Why the headers of a frame are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ViewError {
     /// The frame ends within a header.
     #[error("the frame ends at byte {have}, its {layer} header at byte {need}")]
     Truncated {
-        /// Which header.
+        /// The truncated header.
         layer: HeaderLayer,
-        /// Least frame length, in bytes, that holds this header.
+        /// Minimum length of a frame with this header, in bytes.
         need: u32,
         /// Length of the frame in bytes.
         have: u32,
     },
-    /// The version in the IP header is not the one of the EtherType.
+    /// The version in the IP header does not match the EtherType.
     #[error("the {layer} header says version {found}")]
     Version {
-        /// Which header.
+        /// The header.
         layer: HeaderLayer,
         /// The version found.
         found: u8,
@@ -135,24 +136,24 @@ pub enum ViewError {
     /// The length of the whole packet is less than that of its headers.
     #[error("an {layer} packet of {found} bytes ends inside its {headers} bytes of headers")]
     TotalLength {
-        /// Which header.
+        /// The header.
         layer: HeaderLayer,
-        /// Length of the packet as the header claims, in bytes.
+        /// Length of the packet according to the header, in bytes.
         found: u32,
         /// Length of its headers, in bytes.
         headers: u32,
     },
-    /// More IPv6 extension headers than anyone sends in earnest.
+    /// There are more IPv6 extension headers than legitimate packets have.
     #[error("more than {MAX_EXTENSIONS} IPv6 extension headers")]
     TooManyExtensions,
 }
 
 impl Headers {
-    /// Finds the headers of `frame`.
+    /// Parses the headers of `frame`.
     ///
     /// # Errors
-    /// [`ViewError`] if the frame ends within a link or IP header, or such a header contradicts
-    /// itself. A frame that carries neither IPv4 nor IPv6 is no error: `ip` is `None`.
+    /// [`ViewError`] if the frame ends within a link or IP header, or such a header is
+    /// inconsistent. A frame with neither IPv4 nor IPv6 is not an error: `ip` is `None`.
     #[inline]
     pub fn parse(frame: &[u8]) -> Result<Self, ViewError> {
         match Self::plain_ipv4(frame) {
@@ -161,8 +162,8 @@ impl Headers {
         }
     }
 
-    /// The commonest frame by far: IPv4 without tags and options, 34 bytes of headers at fixed
-    /// places. `None` is no verdict: [`Self::parse_any`] gives that.
+    /// Parses the most common kind of frame: IPv4 without tags and options, 34 bytes of headers at
+    /// fixed offsets. `None` means only that [`Self::parse_any`] must decide.
     #[inline(always)]
     pub(crate) fn plain_ipv4(frame: &[u8]) -> Option<Self> {
         let head = frame.first_chunk::<{ ETHERNET_LEN + IPV4_MIN_LEN }>()?;
@@ -195,7 +196,7 @@ impl Headers {
         Ok(headers)
     }
 
-    /// Finds the Ethernet header and its tags only; `ip` stays `None`.
+    /// Parses only the Ethernet header and its tags; `ip` stays `None`.
     ///
     /// # Errors
     /// [`ViewError::Truncated`] if the frame ends within them.
@@ -241,7 +242,7 @@ impl Headers {
         &self.tags[..usize::from(self.tag_count)]
     }
 
-    /// Source and destination port of a UDP, TCP or SCTP packet that holds them.
+    /// Source and destination port of a UDP, TCP or SCTP packet, if the frame contains them.
     #[inline]
     #[must_use]
     pub fn ports(&self, frame: &[u8]) -> Option<(u16, u16)> {
@@ -256,14 +257,14 @@ impl Headers {
 }
 
 impl Ip {
-    /// Bytes from `l4` to the end of the packet, as the IP header claims.
+    /// Bytes from `l4` to the end of the packet, according to the IP header.
     #[inline]
     #[must_use]
     pub fn l4_len(&self) -> u32 {
         self.end - u32::from(self.l4)
     }
 
-    /// The transport header and payload, without Ethernet padding, if the frame holds all of it.
+    /// The transport header and payload, without Ethernet padding, if the frame contains all of it.
     #[inline]
     #[must_use]
     pub fn l4_bytes<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
@@ -334,8 +335,8 @@ fn ipv6(frame: &[u8], l3: usize) -> Result<Ip, ViewError> {
     Ok(ip)
 }
 
-/// Moves `ip` past the extension headers. Apart from the other bounds each is at most 2,048 bytes
-/// long, so [`MAX_EXTENSIONS`] of them leave `l4` within 16 bits.
+/// Advances `ip` past the extension headers. Each is at most 2,048 bytes long, so
+/// [`MAX_EXTENSIONS`] of them keep `l4` within 16 bits even without the other bounds.
 fn extensions(frame: &[u8], l3: usize, ip: &mut Ip) -> Result<(), ViewError> {
     for _ in 0..MAX_EXTENSIONS {
         let at = usize::from(ip.l4);
@@ -343,7 +344,7 @@ fn extensions(frame: &[u8], l3: usize, ip: &mut Ip) -> Result<(), ViewError> {
         let header: [u8; 8] = array(frame, at).ok_or_else(|| cut(at + 8))?;
         let len = match ip.proto {
             IpProto::FRAGMENT => 8,
-            // RFC 4302: in words of four bytes, less two.
+            // RFC 4302: in words of four bytes, minus two.
             IpProto::AUTHENTICATION => (usize::from(header[1]) + 2) * 4,
             _ => (usize::from(header[1]) + 1) * 8,
         };
@@ -358,13 +359,13 @@ fn extensions(frame: &[u8], l3: usize, ip: &mut Ip) -> Result<(), ViewError> {
             IpProto::FRAGMENT => {
                 ip.fragment = ipv6_fragment(u16::from_be_bytes([header[2], header[3]]));
             }
-            // Byte 3 counts the stops left.
+            // Byte 3 is the number of segments left.
             IpProto::ROUTING => ip.rerouted |= header[3] != 0,
             _ => {}
         }
         ip.l4 = (at + len) as u16;
         ip.proto = IpProto(header[0]);
-        // What follows a later fragment's header is no header.
+        // The bytes after a later fragment's header are not a header.
         if !is_extension(ip.proto) || ip.fragment == FragmentPosition::Later {
             return Ok(());
         }
@@ -372,7 +373,7 @@ fn extensions(frame: &[u8], l3: usize, ip: &mut Ip) -> Result<(), ViewError> {
     Err(ViewError::TooManyExtensions)
 }
 
-/// Bits: 13 of offset, 2 reserved, more fragments. A lone ("atomic") fragment is whole.
+/// Bits: 13 of offset, 2 reserved, more fragments. An atomic fragment counts as whole.
 fn ipv6_fragment(bits: u16) -> FragmentPosition {
     match bits & 0xfff9 {
         0 => FragmentPosition::Whole,

@@ -8,25 +8,25 @@ use crate::Exit;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ErrorCode(pub(super) u16);
 
-/// What is known about one code, independent of the case at hand.
+/// The general explanation of one code, independent of the case at hand.
 #[derive(Debug)]
 pub struct CodeEntry {
-    /// The code itself.
+    /// The code.
     pub code: ErrorCode,
     /// The exit status of a command that fails with it.
     pub exit: Exit,
-    /// One line, lower case, without a full stop.
+    /// Title: one line, lower case, without a full stop.
     pub title: &'static str,
     /// Why it happens.
     pub cause: &'static str,
     /// What to try.
     pub remedy: &'static str,
-    /// Commands that show or mend it.
+    /// Commands that show or fix the problem.
     pub example: &'static str,
 }
 
 impl ErrorCode {
-    /// The code that a constant's own name spells: `SR` and digits.
+    /// Parses the name of a constant: `SR` and digits.
     pub(super) const fn named(name: &str) -> Self {
         let digits = name.as_bytes();
         let mut number = 0;
@@ -60,7 +60,7 @@ fn indented(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Makes, for each row, a public constant of type [`ErrorCode`] and its [`CodeEntry`].
+/// Defines, for each row, a public constant of type [`ErrorCode`] and its [`CodeEntry`].
 macro_rules! codes {
     ($($name:ident $exit:ident $title:literal {
         cause: $cause:literal, remedy: $remedy:literal, example: $example:literal $(,)?

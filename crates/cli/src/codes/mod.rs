@@ -1,7 +1,7 @@
-//! The registry of stable error codes, with the long text behind `slipring explain CODE`.
+//! The registry of stable error codes, with the long text for `slipring explain CODE`.
 //!
-//! A code, once released, keeps its meaning for ever; a code that falls out of use is not given
-//! away again. Each is a constant made together with its [`Entry`], so none can lack a text.
+//! Once released, a code keeps its meaning for ever; a code that falls out of use is not reused.
+//! Each is a constant defined together with its [`CodeEntry`], so that no code lacks a text.
 //!
 //! | range | subject |
 //! |---|---|

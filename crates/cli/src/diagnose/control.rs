@@ -1,4 +1,4 @@
-//! The words for what goes wrong between a client and a running program.
+//! Diagnostics for errors between a client and a running program.
 
 use std::io::ErrorKind::PermissionDenied;
 

@@ -2,15 +2,15 @@
 
 use std::fmt::{Display, Write};
 
-/// Labels of one value: names and values.
+/// Labels of one value, as pairs of name and text.
 pub type MetricLabels<'l> = &'l [(&'l str, &'l str)];
 
-/// A text that grows by whole families and ends with its mark.
+/// An OpenMetrics text, built family by family.
 #[derive(Debug, Default)]
 pub struct MetricsText(String);
 
 impl MetricsText {
-    /// Adds a family that only grows: `name` without `_total`, which each value gets.
+    /// Adds a family of counters: `name` is without `_total`, which each value gets.
     pub fn counter<'l, V: Display>(
         &mut self,
         name: &str,
@@ -23,7 +23,7 @@ impl MetricsText {
         }
     }
 
-    /// Adds a family that holds for its moment.
+    /// Adds a family of gauges.
     pub fn gauge<'l, V: Display>(
         &mut self,
         name: &str,
@@ -36,7 +36,7 @@ impl MetricsText {
         }
     }
 
-    /// The text with its end mark.
+    /// Returns the text with its end mark.
     #[must_use]
     pub fn finish(mut self) -> String {
         self.0 += "# EOF\n";
@@ -62,7 +62,7 @@ impl MetricsText {
     }
 }
 
-/// A text between quotes, or of a HELP line.
+/// Escapes a label value or the text of a HELP line.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

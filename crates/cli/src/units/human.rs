@@ -1,24 +1,25 @@
 //! Measured figures for people: four significant digits and a fitting prefix.
 //!
-//! These round; never feed them back. Not for machine output, which has plain integers.
+//! These functions round, so their output must not be parsed again. Machine output has plain
+//! integers instead.
 
 use std::time::Duration;
 
 const SI_PREFIXES: [&str; 5] = ["", "k", "M", "G", "T"];
 
-/// `14.88 Mpps`.
+/// Formats `14.88 Mpps`.
 #[must_use]
 pub fn packets_per_sec(rate: f64) -> String {
     scaled(rate, 1000.0, &SI_PREFIXES, "pps")
 }
 
-/// `9.416 Gbit/s`.
+/// Formats `9.416 Gbit/s`.
 #[must_use]
 pub fn bits_per_sec(rate: f64) -> String {
     scaled(rate, 1000.0, &SI_PREFIXES, "bit/s")
 }
 
-/// `12.35 M`: a count of packets or the like.
+/// Formats `12.35 M`: a count of packets or the like.
 #[must_use]
 pub fn count(number: u64) -> String {
     if number < 10_000 {
@@ -27,14 +28,14 @@ pub fn count(number: u64) -> String {
     scaled(number as f64, 1000.0, &SI_PREFIXES, "").trim_end().to_owned()
 }
 
-/// `16 MiB`, `1.5 KiB`.
+/// Formats `16 MiB`, `1.5 KiB`.
 #[must_use]
 pub fn bytes(number: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     scaled(number as f64, 1024.0, &units, "")
 }
 
-/// `37.2 us`, `1.5 s`: at most four digits.
+/// Formats `37.2 us`, `1.5 s`: at most four digits.
 #[must_use]
 pub fn span(time: Duration) -> String {
     if time < Duration::from_micros(1) {
@@ -43,7 +44,7 @@ pub fn span(time: Duration) -> String {
     scaled(time.as_secs_f64() * 1e6, 1000.0, &["us", "ms", "s"], "")
 }
 
-/// `0.012 %`: a part of a whole; `0 %` of nothing.
+/// Formats `0.012 %`: a part of a whole; `0 %` if the whole is 0.
 #[must_use]
 pub fn share(part: u64, whole: u64) -> String {
     let percent = match whole {
@@ -56,11 +57,11 @@ pub fn share(part: u64, whole: u64) -> String {
     format!("{} %", trimmed(format!("{percent:.4}")))
 }
 
-/// Divides by `base` until what is left prints below it, and adds the matching unit.
+/// Divides by `base` until the value prints below it, and adds the matching unit.
 fn scaled(value: f64, base: f64, prefixes: &[&str], unit: &str) -> String {
     let mut value = value;
     let mut power = 0;
-    // 999.95 would print as 1000.0: rounding decides, not the value.
+    // 999.95 would print as 1000.0, so the threshold is the rounded value.
     while value >= base * 0.999_95 && power + 1 < prefixes.len() {
         value /= base;
         power += 1;

@@ -1,10 +1,10 @@
 //! Numbers with units, read exactly and printed back.
 //!
-//! Reading never rounds: `1.5Mpps` is 1,500,000 packets per second, and `0.3ns` is an error. What
-//! is printed by `Display` reads back as the same value. Measured figures, where three or four
-//! digits say enough, are printed by [`human`].
+//! Reading never rounds: `1.5Mpps` is 1,500,000 packets per second, and `0.3ns` is an error. The
+//! output of `Display` reads back as the same value. [`human`] prints measured figures, for which
+//! three or four digits are enough.
 //!
-//! Not for: the classic programs' own odd spellings; their verbs read those.
+//! Not for: the odd spellings of the classic programs; their verbs read those.
 
 pub mod human;
 mod quantity;

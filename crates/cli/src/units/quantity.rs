@@ -103,7 +103,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// A part of a whole, in parts of 10^9; never more than the whole.
+/// A part of a whole, in parts per 10^9; never more than the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShareOfWhole {
     ppb: u64,
@@ -112,13 +112,13 @@ pub struct ShareOfWhole {
 impl ShareOfWhole {
     const WHOLE_PPB: u64 = 1_000_000_000;
 
-    /// The share in parts of 10^9.
+    /// Returns the share in parts per 10^9.
     #[must_use]
     pub const fn ppb(self) -> u64 {
         self.ppb
     }
 
-    /// Whether `part` of `whole` is more than this share; nothing of nothing is not.
+    /// Whether `part` of `whole` is more than this share; 0 of 0 is not.
     ///
     /// ```
     /// let bound: slipring_cli::units::Share = "0.1%".parse().unwrap();
@@ -134,8 +134,8 @@ impl ShareOfWhole {
 impl FromStr for ShareOfWhole {
     type Err = UnitError;
 
-    /// Reads `0.1%`, `250ppm`, `1e-6` and `0`. Any other number alone has two readings: programs
-    /// differ in whether `1` is all or one in a hundred.
+    /// Reads `0.1%`, `250ppm`, `1e-6` and `0`. Any other number without a unit is ambiguous:
+    /// programs differ in whether `1` means all or one in a hundred.
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let mut scanned = ScannedNumber::read(text, QuantityKind::Share)?;
         let is_exponent = scanned.take_negative_exponent();

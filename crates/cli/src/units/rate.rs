@@ -4,12 +4,12 @@ use std::fmt;
 
 use super::scan::{QuantityKind, ScannedNumber, UnitError, exact, prefix};
 
-/// A rate that remembers what it counts.
+/// A rate with the unit that it counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RateWithUnit {
     /// Packets per second.
     Packets(u64),
-    /// Bits per second. Whether framing counts (L1) or not (L2) is the command's to say.
+    /// Bits per second. The command decides whether framing counts (L1) or not (L2).
     Bits(u64),
 }
 
@@ -22,7 +22,7 @@ pub enum RateUnit {
     Bits,
 }
 
-/// Unit, what it counts, and how many of that make one; longer spellings before their own tails.
+/// Spelling, unit, and how many of that unit make one; longer spellings before their own suffixes.
 const RATE_UNITS: [(&str, RateUnit, u128); 6] = [
     ("pps", RateUnit::Packets, 1),
     ("bit/s", RateUnit::Bits, 1),
@@ -36,10 +36,10 @@ impl RateWithUnit {
     /// Reads `1.5Mpps`, `10Gbit`, `9.5Gbit/s`, `125MB/s`; `10G` counts what `bare` says.
     ///
     /// ```
-    /// use slipring_cli::units::{Rate, RateUnit};
-    /// let rate = |text| Rate::parse(text, RateUnit::Packets).unwrap();
-    /// assert_eq!(rate("14.88M"), Rate::Packets(14_880_000));
-    /// assert_eq!(rate("10Gbit"), Rate::Bits(10_000_000_000));
+    /// use slipring_cli::units::{RateWithUnit, RateUnit};
+    /// let rate = |text| RateWithUnit::parse(text, RateUnit::Packets).unwrap();
+    /// assert_eq!(rate("14.88M"), RateWithUnit::Packets(14_880_000));
+    /// assert_eq!(rate("10Gbit"), RateWithUnit::Bits(10_000_000_000));
     /// ```
     ///
     /// # Errors

@@ -1,11 +1,11 @@
-//! The one reader of decimal numbers with a unit behind.
+//! The parser of decimal numbers followed by a unit.
 
 use std::fmt;
 
 use crate::Diagnose;
 use crate::codes::{ErrorCode, SR0007};
 
-/// What kind of value was being read.
+/// The kind of value being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuantityKind {
     /// Packets or bits per second.
@@ -63,20 +63,20 @@ pub enum UnitErrorReason {
     TwoReadings,
     /// The value is finer than the smallest unit.
     NotWhole,
-    /// The value is larger than what can be held, or than the whole.
+    /// The value is larger than the type can hold, or than the whole.
     TooLarge,
 }
 
 /// A value that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnitError {
-    /// The text as it was given.
+    /// The text as given.
     pub text: String,
-    /// Where reading stopped, counted in characters from 1.
+    /// Where reading stopped, in characters counted from 1.
     pub column: usize,
-    /// Why.
+    /// Why reading stopped.
     pub reason: UnitErrorReason,
-    /// What was wanted.
+    /// The kind of value that was expected.
     pub quantity: QuantityKind,
 }
 
@@ -102,7 +102,7 @@ impl fmt::Display for UnitError {
     }
 }
 
-/// Whether a text would be a number, if it had no sign before it.
+/// Whether the text would be a number without its sign.
 fn is_negative(text: &str) -> bool {
     let behind = text.strip_prefix(['-', '−']);
     behind.is_some_and(|text| text.starts_with(|c: char| c.is_ascii_digit() || c == '.'))
@@ -128,7 +128,7 @@ impl Diagnose for UnitError {
     }
 }
 
-/// A decimal number, `mantissa / 10^decimals`, and the unit behind it.
+/// A decimal number, `mantissa / 10^decimals`, and the unit after it.
 #[derive(Debug)]
 pub(super) struct ScannedNumber<'t> {
     text: &'t str,
@@ -139,8 +139,8 @@ pub(super) struct ScannedNumber<'t> {
 }
 
 impl<'t> ScannedNumber<'t> {
-    /// Reads digits, with or without a fraction (`1`, `1.5`, `.5`), and takes what follows (but one
-    /// space) as the unit.
+    /// Reads digits, with or without a fraction (`1`, `1.5`, `.5`), and takes the rest (without one
+    /// leading space) as the unit.
     pub(super) fn read(text: &'t str, quantity: QuantityKind) -> Result<Self, UnitError> {
         let (whole, rest) = split_digits(text);
         let (fraction, rest) = match rest.strip_prefix('.') {
@@ -168,7 +168,7 @@ impl<'t> ScannedNumber<'t> {
         Ok(scanned)
     }
 
-    /// Takes a decimal exponent `e-6` off the front of the unit; returns whether there was one.
+    /// Removes a decimal exponent `e-6` from the front of the unit; returns whether there was one.
     pub(super) fn take_negative_exponent(&mut self) -> bool {
         let Some(rest) = self.unit.strip_prefix("e-").or(self.unit.strip_prefix("E-")) else {
             return false;
@@ -188,7 +188,7 @@ impl<'t> ScannedNumber<'t> {
         self.error(0, UnitErrorReason::TwoReadings)
     }
 
-    /// The value in smallest units, where one of the written unit makes `per_unit` of them.
+    /// Returns the value in smallest units, if one written unit is `per_unit` of them.
     pub(super) fn exactly(&self, per_unit: u128) -> Result<u64, UnitError> {
         let product = self.mantissa.checked_mul(per_unit).ok_or_else(|| self.too_large())?;
         let value = self.without_decimals(product)?;
@@ -200,7 +200,7 @@ impl<'t> ScannedNumber<'t> {
         match scale {
             _ if product == 0 => Ok(0),
             Some(scale) if product.is_multiple_of(scale) => Ok(product / scale),
-            // More decimals than a 128-bit product has digits: cannot be whole.
+            // The number has more decimals than a 128-bit product has digits: it cannot be whole.
             _ => Err(self.error(0, UnitErrorReason::NotWhole)),
         }
     }
@@ -226,7 +226,7 @@ impl<'t> ScannedNumber<'t> {
     }
 }
 
-/// The factor of an SI or binary prefix; letters in either case, since no unit here is milli.
+/// Returns the factor of an SI or binary prefix; in either case, since no unit here is milli.
 pub(super) fn prefix(text: &str) -> Option<u128> {
     let (letter, base) = match text.strip_suffix('i') {
         Some(letter) => (letter, 1024_u128),
@@ -243,7 +243,8 @@ pub(super) fn prefix(text: &str) -> Option<u128> {
     Some(base.pow(power))
 }
 
-/// Prints `value` in the largest of `steps` (descending, the last being 1), with all its digits.
+/// Prints `value` in the largest fitting unit of `steps` (descending, the last being 1), with all
+/// its digits.
 pub(super) fn exact(value: u64, steps: &[(u64, &str)]) -> String {
     let (step, unit) = steps
         .iter()

@@ -93,7 +93,7 @@ fn every_shell_has_a_script() {
     assert_eq!(run("slipring completions tcsh").status, 2);
 }
 
-/// What each shell says against its script; `-n` reads it without running it.
+/// Each shell must accept its script; `-n` reads it without running it.
 #[test]
 fn the_shells_take_their_scripts() {
     for (shell, flag) in [(Shell::Bash, "-n"), (Shell::Zsh, "-n"), (Shell::Fish, "--no-execute")] {
@@ -110,9 +110,9 @@ fn the_shells_take_their_scripts() {
     }
 }
 
-/// What can stand for the last word, without what it means. `_` is an empty last word.
+/// Candidates for the last word, without their meaning. `_` is an empty last word.
 fn candidates(line: &str) -> Vec<String> {
-    // A word that is nothing cannot be typed here with spaces only.
+    // Spaces alone cannot express an empty word here.
     let words = ["slipring", "candidates", "--"].into_iter().chain(line.split(' '));
     let words: Vec<_> = words.map(|word| if word == "_" { "" } else { word }.into()).collect();
     let outcome = crate::stage::run_words(&words);

@@ -1,4 +1,4 @@
-//! A program of two commands, and a stage that catches what it prints.
+//! A program of two commands, and a harness that captures what it prints.
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -55,7 +55,7 @@ static VERBS: [Verb; 3] = [
     },
 ];
 
-/// As `pkt-gen` does: 255 for usage, 1 for a failure, and a careless 0 for a lost peer.
+/// As `pkt-gen` does: 255 for usage, 1 for a failure, and 0 by mistake for a lost peer.
 fn classic_status(exit: Exit) -> u8 {
     match exit {
         Exit::Done | Exit::PeerLost => 0,
@@ -143,7 +143,7 @@ fn port() -> PortReport {
     }
 }
 
-/// What a run left behind.
+/// The result of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) status: u8,
@@ -169,7 +169,7 @@ pub(crate) fn run_words(args: &[OsString]) -> Outcome {
     Outcome { status, data: data.text(), talk: talk.text() }
 }
 
-/// A file with this text, in a directory that goes away with the test.
+/// Writes a file with this text, in a directory that the test removes.
 pub(crate) fn file(dir: &tempfile::TempDir, text: &str) -> PathBuf {
     let path = dir.path().join("gen.toml");
     std::fs::write(&path, text).unwrap();

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-/// The document.
+/// Reads the schema.
 pub(crate) fn schema() -> Value {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/report-1.json");
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-/// The first fault of `value`.
+/// Returns the first fault of `value`.
 pub(crate) fn fault(root: &Value, schema: &Value, value: &Value) -> Option<String> {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         let target = root.pointer(reference.trim_start_matches('#')).unwrap();

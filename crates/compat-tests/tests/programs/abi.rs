@@ -1,5 +1,5 @@
-//! Every request, every error, every rule of syncs and polls: static programs that make nothing but
-//! system calls, one test for each of their scenarios.
+//! Every request, every error, every rule of syncs and polls: static programs that use only system
+//! calls, one test per scenario.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::builds::c_program;
 use super::pcap::CABLE;
 use super::stage::Stage;
 
-/// The cable, at whose left end the host has an address and a neighbour.
+/// The cable, with an address and a neighbour for the host at its left end.
 const ADDRESSED: &str = "
     sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
     ip link add left type veth peer name right
@@ -18,7 +18,7 @@ const ADDRESSED: &str = "
     ip addr add 10.9.9.1/24 dev left
     ip neigh add 10.9.9.2 lladdr 02:00:00:00:00:02 dev left";
 
-/// One test for each scenario of `tests/c/PROGRAM.c`, after a line of shell on its stage.
+/// Defines one test per scenario of `tests/c/PROGRAM.c`, after a line of shell on its stage.
 macro_rules! scenarios {
     ($program:ident after $shell:expr; $($name:ident)*) => {
         mod $program {
@@ -241,7 +241,7 @@ scenarios! {
     many_loops_run_beside_each_other
 }
 
-/// The kernel makes huge pages as they are asked for, a few, until this is dropped.
+/// Lets the kernel create a few huge pages on demand, until dropped.
 struct HugePages {
     before: String,
 }

@@ -1,4 +1,4 @@
-//! Programs and libraries from their sources.
+//! Builds programs and libraries from their sources.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,25 +7,25 @@ use std::sync::OnceLock;
 
 use super::stage::good;
 
-/// What `build.sh` says with where sources cannot be fetched.
+/// Exit status of `build.sh` if sources cannot be fetched.
 const NO_SOURCES: i32 = 77;
 
-/// The root of the tree.
+/// Returns the root of the repository.
 pub(crate) fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Where our headers are.
+/// Returns the directory of our headers.
 pub(crate) fn include() -> PathBuf {
     root().join("include").canonicalize().unwrap()
 }
 
-/// A directory or file of these tests.
+/// Returns a directory or file of these tests.
 pub(crate) fn of_tests(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(path)
 }
 
-/// Where things are built, and kept for the next run.
+/// Returns the directory for build results, which is kept for the next run.
 pub(crate) fn built() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR"))
 }
@@ -52,14 +52,14 @@ pub(crate) fn libnetmap() -> &'static Path {
     })
 }
 
-/// A static program from `tests/c/NAME.c` and our headers; `more` goes behind it.
+/// Builds a static program from `tests/c/NAME.c` and our headers, with the arguments `more`.
 pub(crate) fn c_program(name: &str, more: &[&str]) -> PathBuf {
     c_source(name, &[&["-static", "-pthread"], more].concat())
 }
 
-/// A program from `tests/c/NAME.c` and our headers, linked as the machine likes it.
+/// Builds a program from `tests/c/NAME.c` and our headers, linked in the machine's default way.
 pub(crate) fn c_source(name: &str, more: &[&str]) -> PathBuf {
-    // Under a name of its own first: another run may be using the old one.
+    // Under a temporary name first: another run may be using the old program.
     let fresh = built().join(format!("{name}-{}", std::process::id()));
     let include = format!("-I{}", include().display());
     let mut cc = Command::new("cc");
@@ -71,7 +71,7 @@ pub(crate) fn c_source(name: &str, more: &[&str]) -> PathBuf {
     program
 }
 
-/// The directory of what `third-party/build.sh` made of the sources of others.
+/// Builds third-party sources with `third-party/build.sh`; returns the directory.
 ///
 /// # Errors
 /// Why the sources cannot be fetched.

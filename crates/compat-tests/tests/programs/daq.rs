@@ -1,4 +1,5 @@
-//! Snort's DAQ, its netmap module: two interfaces in one mapping, frames copied from one to the other.
+//! The netmap module of Snort's DAQ: two interfaces in one mapping, frames copied from one to the
+//! other.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
@@ -7,7 +8,7 @@ use super::builds::{c_source, third_party};
 use super::pcap::{CABLE, Dump, inject, numbers};
 use super::stage::Stage;
 
-/// A second cable, whose `near` end stands beside `left`.
+/// A second cable, whose `near` end is next to `left`.
 const SECOND: &str = "
     ip link add near type veth peer name far
     ip link set near up

@@ -15,7 +15,7 @@ fn answering() -> &'static Path {
     PROGRAM.get_or_init(|| c_program("answer", &[]))
 }
 
-/// The Go program, or why there is none.
+/// Returns the Go program, or why there is none.
 fn exchange() -> Result<&'static Path, String> {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let program = PROGRAM.get_or_init(|| {
@@ -30,7 +30,7 @@ fn exchange() -> Result<&'static Path, String> {
     program.as_deref().map_err(Clone::clone)
 }
 
-/// Lets the C program answer at one port what the Go program sends from the other.
+/// Makes the C program answer on one port what the Go program sends on the other.
 fn exchange_over(go_port: &str, c_port: &str) {
     let exchange = match exchange() {
         Ok(program) => program,

@@ -1,7 +1,7 @@
-//! The C headers say what `slipring-abi` says: every size, every offset, every number.
+//! The C headers agree with `slipring-abi` in every size, every offset and every number.
 //!
-//! The Rust side is read as text, so that nothing can be added there and forgotten here; that it is
-//! right itself is asserted when it is compiled.
+//! The Rust source is read as text, so that nothing can be added there and forgotten here; that it
+//! is right itself is asserted when it is compiled.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,7 +19,7 @@ const SOURCES: [&str; 6] = [
     include_str!("../../../abi/src/ioctl.rs"),
 ];
 
-/// What C has no name for.
+/// Names that C does not have.
 const RUST_ONLY: [&str; 7] = [
     "NETMAP_RING_TX",
     "NETMAP_RING_RX",
@@ -30,7 +30,7 @@ const RUST_ONLY: [&str; 7] = [
     "Timeval",
 ];
 
-/// `NmreqHeader` as C spells it.
+/// Returns the C name of `NmreqHeader` and the like.
 fn c_name(name: &str) -> String {
     let mut c = String::new();
     for letter in name.chars() {
@@ -42,7 +42,7 @@ fn c_name(name: &str) -> String {
     c
 }
 
-/// The C statement that a line of Rust amounts to, within a structure.
+/// Converts a line of Rust within a structure to a C assertion.
 fn assertion(line: &str, structure: &mut String) -> Option<String> {
     let line = line.trim();
     if let Some((name, size)) = line.strip_prefix("struct ").and_then(|rest| rest.split_once(": "))

@@ -1,4 +1,4 @@
-//! The C library and the header-only client, by programs that use them.
+//! The C library and the header-only client, tested by programs that use them.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -14,7 +14,7 @@ fn program() -> &'static Path {
     })
 }
 
-/// One test for each scenario of `tests/c/library.c`, with syncs in the program and without.
+/// Defines one test per scenario of `tests/c/library.c`, with syncs in the program and without.
 macro_rules! scenarios {
     ($($name:ident)*) => {$(
         #[test]

@@ -1,4 +1,4 @@
-//! libnetmap and slipring read names alike: many names, two parsers.
+//! libnetmap and slipring parse names alike: many names, two parsers.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -14,15 +14,15 @@ use slipring_abi::name::{MemorySource, PoolSpec, PortName, PortNameKind};
 use super::builds::{c_program, libnetmap};
 use super::stage::good;
 
-/// What `tests/c/names.c` prints of a name; `None` where the two are known to differ.
+/// Returns what `tests/c/names.c` prints for a name; `None` where the two are known to differ.
 fn expected(name: &str) -> Option<String> {
     let refused = Some("refused".to_owned());
-    // libnetmap asks the device at once, and refuses even the same file twice.
+    // libnetmap queries the device at once, and refuses even the same file twice.
     if name.contains("@share") || name.matches("@extmem").count() > 1 {
         return None;
     }
     let Ok(port) = PortName::parse(name) else { return refused };
-    // libnetmap knows two kinds, and has no short form for pipes.
+    // libnetmap has only two kinds, and no short form for pipes.
     let known = match port.kind {
         PortNameKind::Netmap => name.starts_with("netmap:"),
         PortNameKind::Vale { .. } => true,
@@ -63,7 +63,7 @@ fn expected(name: &str) -> Option<String> {
     ))
 }
 
-/// Names in which each part is likely right; `file` exists.
+/// Names whose parts are all likely to be valid; `file` exists.
 fn names(file: &str) -> impl Strategy<Value = String> {
     let kind = prop_oneof![
         8 => Just("netmap:"),
@@ -111,7 +111,7 @@ fn option(file: &str) -> impl Strategy<Value = String> + use<> {
     ]
 }
 
-/// The same with one character more, less or other.
+/// The same with one character added, removed or changed.
 fn damaged(name: String, at: usize, how: u8, with: char) -> String {
     let mut chars: Vec<char> = name.chars().collect();
     let at = at % (chars.len() + 1);

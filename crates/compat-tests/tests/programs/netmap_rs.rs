@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use super::builds::third_party;
 use super::stage::{Stage, end};
 
-/// The directory of its programs, or why there is none.
+/// Returns the directory of its programs, or why there is none.
 fn programs() -> Result<&'static Path, String> {
     static PROGRAMS: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let programs = PROGRAMS.get_or_init(|| Ok(third_party("netmap-rs")?.join("bin")));
@@ -26,7 +26,7 @@ macro_rules! programs_or_skip {
     };
 }
 
-/// A program that goes on until it is dropped.
+/// A program that runs until it is dropped.
 struct Running {
     child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
@@ -61,7 +61,7 @@ impl Drop for Running {
     }
 }
 
-/// Its generator sends from one port what its sink counts at the other.
+/// Its generator sends on one port what its sink counts on the other.
 fn generate(stage: &Stage, programs: &Path, from: &str, to: &str) {
     let sink = ["-i", to, "-f", "rx"];
     let mut sink = Running::start(stage, programs.join("pkt-gen"), &sink, "draining");

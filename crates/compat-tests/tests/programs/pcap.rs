@@ -1,4 +1,4 @@
-//! Stock tcpdump, and injection, over Debian's libpcap rebuilt with our headers.
+//! Unmodified tcpdump, and injection, with Debian's libpcap rebuilt with our headers.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -8,32 +8,33 @@ use std::sync::OnceLock;
 use super::builds::{c_source, third_party};
 use super::stage::{Stage, good};
 
-/// The directory of the rebuilt library, or why there is none.
+/// Returns the directory of the rebuilt library, or why there is none.
 fn libpcap() -> Result<PathBuf, String> {
     third_party("libpcap")
 }
 
-/// A program that sends by libpcap, by whichever it finds.
+/// A program that sends through whichever libpcap it finds.
 fn injector() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| c_source("inject", &[]))
 }
 
-/// Two interfaces, `left` and `right`, that are one cable, on which nobody speaks unasked.
+/// One cable with the ends `left` and `right`, on which the hosts send nothing by themselves.
 pub(crate) const CABLE: &str = "
     sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
     ip link add left type veth peer name right
     ip link set left up
     ip link set right up";
 
-/// A tcpdump that listens.
+/// A running tcpdump.
 pub(crate) struct Dump {
     child: Child,
     said: BufReader<ChildStderr>,
 }
 
 impl Dump {
-    /// Starts it on `port`, for `count` frames that match `filter`; over `lib`, if given.
+    /// Starts it on `port`, for `count` frames that match `filter`, with the libpcap in `lib` if
+    /// given.
     pub(crate) fn start(
         stage: &Stage,
         lib: Option<&Path>,
@@ -55,7 +56,7 @@ impl Dump {
         Self { child, said }
     }
 
-    /// What it printed of the frames, when all have come.
+    /// Waits for all frames and returns its output.
     pub(crate) fn finish(mut self) -> String {
         let mut said = String::new();
         self.said.read_to_string(&mut said).unwrap();
@@ -65,7 +66,7 @@ impl Dump {
     }
 }
 
-/// The numbers that `inject` wrote into frames, as tcpdump printed them.
+/// Returns the numbers that `inject` wrote into frames, from tcpdump's output.
 pub(crate) fn numbers(dump: &str) -> Vec<u8> {
     let first = dump.lines().filter(|line| line.contains("0x0000:"));
     first
@@ -81,7 +82,7 @@ pub(crate) fn inject(stage: &Stage, lib: Option<&Path>, port: &str, count: usize
     assert_eq!(good(command.args([port, &count.to_string()]).output().unwrap()), "sent\n");
 }
 
-/// The rebuilt library, or a line that says why the test cannot run.
+/// Returns the rebuilt library, or prints why the test cannot run.
 macro_rules! libpcap_or_skip {
     () => {
         match libpcap() {
@@ -102,7 +103,7 @@ fn stock_tcpdump_sees_what_arrives_at_an_interface() {
         ip neigh add 10.9.9.2 lladdr 02:00:00:00:00:02 dev right",
     );
     let dump = Dump::start(&stage, Some(&lib), "netmap:left", 3, "icmp and dst host 10.9.9.2");
-    // Nobody answers: the interface is tcpdump's.
+    // There is no answer: tcpdump has taken the interface.
     stage.shell("ping -q -c 3 -i 0.01 -W 0.01 10.9.9.2 || true");
     let said = dump.finish();
     assert_eq!(said.matches("IP 10.9.9.1 > 10.9.9.2: ICMP echo request").count(), 3, "{said}");

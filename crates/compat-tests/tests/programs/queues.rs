@@ -11,7 +11,7 @@ fn program() -> &'static Path {
     PROGRAM.get_or_init(|| c_program("queues", &[]))
 }
 
-/// A cable of one queue each way, on which the host says nothing.
+/// A cable with one queue in each direction, on which the host sends nothing.
 const CABLE: &str = "
     ip link add near numtxqueues 1 numrxqueues 1 type veth peer name far numtxqueues 1 numrxqueues 1
     ip link set near addrgenmode none

@@ -1,4 +1,4 @@
-//! Sources written for netmap, in the languages that they are compiled as.
+//! Compiles sources written for netmap in their languages.
 
 use std::process::Command;
 

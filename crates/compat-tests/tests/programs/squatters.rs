@@ -1,4 +1,4 @@
-//! Strangers who sit where a program looks that was compiled with our headers.
+//! Processes of other users that listen where a program compiled with our headers connects.
 
 use std::fs::{self, File, Permissions};
 use std::os::fd::OwnedFd;
@@ -21,7 +21,7 @@ use super::stage::good;
 
 const ROOT: u32 = 0;
 const STRANGER: u32 = 4242;
-/// Bytes of what the program asks.
+/// Size of the program's request in bytes.
 const QUESTION: usize = 24;
 
 fn program() -> &'static Path {
@@ -29,14 +29,14 @@ fn program() -> &'static Path {
     PROGRAM.get_or_init(|| c_program("squatters", &[]))
 }
 
-/// A device's directory, and that of its sockets around it.
+/// A device's directory, inside the directory of its sockets.
 struct Site {
     _dir: TempDir,
     around: PathBuf,
 }
 
 impl Site {
-    /// Both are root's; `None` for who is not root.
+    /// Creates both for root; `None` if we are not root.
     fn new() -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let around = dir.path().join("run");
@@ -74,12 +74,12 @@ fn new_socket() -> OwnedFd {
     socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
 }
 
-/// A socket on which `user` listens.
+/// Creates a socket on which `user` listens.
 fn listener(user: u32, path: &Path) -> OwnedFd {
     let (user, socket) = (Uid::from_raw(user), new_socket());
     bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
     fs::set_permissions(path, Permissions::from_mode(0o666)).unwrap();
-    // Who listens is who calls listen; a thread of its own can be somebody else.
+    // The listener's credentials are those of the thread that calls listen, so it changes its user.
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             rustix::thread::set_thread_res_uid(user, user, user).unwrap();
@@ -90,13 +90,13 @@ fn listener(user: u32, path: &Path) -> OwnedFd {
     socket
 }
 
-/// What each of those who have come has said, in bytes; all of them have gone.
+/// Returns how many bytes each accepted client has sent; all of them have disconnected.
 fn heard(listener: &OwnedFd) -> Vec<usize> {
     let come = std::iter::from_fn(|| accept(listener).ok());
     come.map(|one| recv(&one, &mut [0; 64][..], RecvFlags::empty()).unwrap().1).collect()
 }
 
-/// What `act` makes of a socket when something has come.
+/// Waits until a socket is readable and returns the result of `act`.
 fn ready<T>(socket: OwnedFd, act: impl Fn(&OwnedFd) -> rustix::io::Result<T>) -> T {
     poll(&mut [PollFd::new(&socket, PollFlags::IN)], None).unwrap();
     act(&socket).unwrap()
@@ -112,7 +112,7 @@ fn who_is_trusted_is_asked() {
         let one = ready(listener, |listener| accept(listener));
         let question = ready(one, |one| recv(one, &mut [0; 64][..], RecvFlags::empty()));
         assert_eq!(question.1, QUESTION, "{user} {owner}");
-        // Whoever was asked has gone.
+        // The listener has closed the connection.
         assert_eq!(good(asking.wait_with_output().unwrap()), "0 sockets\n");
     }
 }
@@ -121,7 +121,7 @@ fn who_is_trusted_is_asked() {
 fn hostile_directories_are_not_looked_into() {
     for (owner, mode) in [(STRANGER, 0o755), (ROOT, 0o777), (ROOT, 0o775), (ROOT, 0o1777)] {
         let Some(site) = Site::new() else { return };
-        // Whoever listens there may have been put there.
+        // An untrusted user may have put the listener there.
         let listener = listener(ROOT, &site.socket());
         chown(&site.around, Some(owner), None).unwrap();
         fs::set_permissions(&site.around, Permissions::from_mode(mode)).unwrap();
@@ -161,6 +161,6 @@ fn hostile_listeners_who_accept_nobody_hold_nobody_up() {
         connect(&other, &address).map(|()| other)
     });
     let _others: Vec<_> = others.map_while(Result::ok).collect();
-    // One more would wait until somebody is accepted.
+    // One more connection would wait until one is accepted.
     assert_eq!(site.ask(ROOT), "0 sockets\n");
 }

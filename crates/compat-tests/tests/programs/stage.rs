@@ -1,4 +1,4 @@
-//! A device of the test's own, and namespaces in which it is `/dev/netmap`.
+//! The test's own device, and namespaces in which it is `/dev/netmap`.
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -11,7 +11,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// Makes a `/dev` that has the device in it, and waits: namespaces live as long as this process.
+/// Makes a `/dev` that contains the device, and waits: the namespaces live as long as this process.
 const SPACE: &str = r#"
 dev=$1 netmap=$2
 mount -t tmpfs dev "$dev"
@@ -26,7 +26,7 @@ echo ready
 exec cat
 "#;
 
-/// Where a test's programs run. Ends with the test, and all that was made in it.
+/// The environment of a test's programs. It ends with the test.
 pub(crate) struct Stage {
     dir: TempDir,
     device: Child,
@@ -48,12 +48,12 @@ impl Stage {
         Self { dir, device, space }
     }
 
-    /// The process that serves the device.
+    /// Process id of the device's server.
     pub(crate) fn daemon(&self) -> u32 {
         self.device.id()
     }
 
-    /// A program to run on the stage; for a minute at most.
+    /// Returns a command to run on the stage, for a minute at most.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new("nsenter");
         let space = self.space.id().to_string();
@@ -61,12 +61,12 @@ impl Stage {
         command
     }
 
-    /// Runs a program to its good end, and returns what it said.
+    /// Runs a program, which must succeed, and returns its output.
     pub(crate) fn run(&self, program: impl AsRef<OsStr>, args: &[&str]) -> String {
         good(self.command(program).args(args).output().unwrap())
     }
 
-    /// Runs a line of shell to its good end.
+    /// Runs a line of shell, which must succeed.
     pub(crate) fn shell(&self, line: &str) -> String {
         self.run("sh", &["-ec", line])
     }
@@ -86,13 +86,13 @@ impl Drop for Stage {
     }
 }
 
-/// Ends a program of [`Stage::command`]. By TERM, which `timeout` hands on to what it runs.
+/// Ends a program of [`Stage::command`] by TERM, which `timeout` forwards to the program.
 pub(crate) fn end(child: &mut Child) {
     let _ = kill_process(Pid::from_child(child), Signal::TERM);
     let _ = child.wait();
 }
 
-/// Starts a program that says `ready` when it is.
+/// Starts a program and waits until it prints `ready`.
 fn start(command: &mut Command) -> Child {
     let mut child = command
         .stdin(Stdio::piped())
@@ -110,7 +110,7 @@ fn start(command: &mut Command) -> Child {
     child
 }
 
-/// What a program said that must have succeeded.
+/// Returns the output of a program, which must have succeeded.
 pub(crate) fn good(output: Output) -> String {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let complained = String::from_utf8_lossy(&output.stderr);

@@ -1,4 +1,4 @@
-//! The files of a run directory: which there are, and which of them are dead.
+//! The published files of a run directory, and which of their programs still run.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -10,20 +10,20 @@ use slipring_native_proto::trust;
 
 use crate::sys::lock;
 
-/// The end of the names of published files.
+/// Extension of published files.
 const FILE_SUFFIX: &str = "stats";
 
-/// A file that a living program publishes.
+/// A file published by a running program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PublishedCounters {
-    /// Process number of the program, by the name of the file.
+    /// Process id of the program, from the file's name.
     pub pid: u32,
     /// The file.
     pub path: PathBuf,
 }
 
-/// Every file in `dir` whose program lives, by process number. A directory that cannot be read or
-/// trusted ([`trust::check_dir`]) has none.
+/// Returns all files in `dir` whose program is running, by process id. A directory that cannot be
+/// read or trusted ([`trust::check_dir`]) has none.
 #[must_use]
 pub fn running(dir: &Path) -> Vec<PublishedCounters> {
     if trust::check_dir(dir).is_err() {
@@ -34,31 +34,30 @@ pub fn running(dir: &Path) -> Vec<PublishedCounters> {
     found
 }
 
-/// Where a process publishes.
+/// Returns the path at which a process publishes.
 pub(super) fn path_of(dir: &Path, pid: u32) -> PathBuf {
     dir.join(format!("{pid}.{FILE_SUFFIX}"))
 }
 
-/// Removes what the dead left; what cannot be removed is left to others.
+/// Removes the files of ended programs; ignores those that cannot be removed.
 pub(super) fn remove_dead(dir: &Path) {
     for dead in published(dir).filter(|found| !is_alive(&found.path)) {
         let _ = fs::remove_file(dead.path);
     }
 }
 
-/// Opens a file for reading without being led astray or held up: no link is followed, no FIFO
-/// waited for.
+/// Opens a file for reading, safely: without following a symbolic link or blocking on a FIFO.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC).bits() as i32;
     OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
-/// Whether the publisher of an open file lives: it holds the lock, which takes the right to write.
+/// Whether the publisher of an open file is running: it holds the write lock.
 pub(super) fn is_locked(file: &File) -> bool {
     lock::is_locked(file)
 }
 
-/// A file that cannot be looked at is not declared dead.
+/// Whether the publisher is running, or the file cannot be examined.
 fn is_alive(path: &Path) -> bool {
     open(path).map_or_else(|error| error.kind() != io::ErrorKind::NotFound, |file| is_locked(&file))
 }

@@ -1,35 +1,35 @@
-//! The file, word by word.
+//! The file format, word by word.
 
-/// "This is such a file", and in which byte order.
+/// Identifies the format and its byte order.
 pub(super) const MAGIC: u64 = u64::from_ne_bytes(*b"slipstat");
-/// Raised when a reader of the old version would misread.
+/// Incremented when a reader of the previous version would misread the file.
 pub(super) const VERSION: u64 = 1;
-/// Words before the text.
+/// Number of words before the text.
 pub(super) const HEADER_WORDS: usize = 9;
-/// Bytes of a word.
+/// Size of a word in bytes.
 pub(super) const WORD_BYTES: usize = 8;
-/// Bytes of a whole file at most: some ten thousand objects.
+/// Maximum file size in bytes: some ten thousand objects.
 pub(super) const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// Where each word of the header stands.
+/// Index of each header word.
 pub(super) mod at {
     /// [`super::MAGIC`].
     pub(crate) const MAGIC: usize = 0;
     /// [`super::VERSION`].
     pub(crate) const VERSION: usize = 1;
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub(crate) const LENGTH: usize = 2;
-    /// Process number of the publisher.
+    /// Process id of the publisher.
     pub(crate) const PID: usize = 3;
     /// When publishing began, CLOCK_MONOTONIC in ns.
     pub(crate) const START: usize = 4;
-    /// Bytes of the text, without what fills its last word up.
+    /// Length of the text in bytes, without padding of its last word.
     pub(crate) const TEXT: usize = 5;
-    /// Number of words behind the text.
+    /// Number of words after the text.
     pub(crate) const WORDS: usize = 6;
-    /// How often words were published, twice; odd in between.
+    /// Twice the number of times that words were published; odd during an update.
     pub(crate) const EDITION: usize = 7;
-    /// From when the words are, CLOCK_MONOTONIC in ns.
+    /// Timestamp of the words, CLOCK_MONOTONIC in ns.
     pub(crate) const PUBLISHED: usize = 8;
 }
 
@@ -41,8 +41,8 @@ pub(super) struct CountersLayout {
 }
 
 impl CountersLayout {
-    /// The shape that a header tells; `None` if it is not one, or not that of a file of `length`
-    /// bytes.
+    /// Reads the layout from a header; `None` if the header is invalid or does not fit a file of
+    /// `length` bytes.
     pub(super) fn of_header(header: &[u64; HEADER_WORDS], length: u64) -> Option<Self> {
         let size = |word: usize| (header[word] <= MAX_FILE_BYTES).then_some(header[word] as usize);
         let shape = Self { text_bytes: size(at::TEXT)?, words: size(at::WORDS)? };
@@ -50,23 +50,23 @@ impl CountersLayout {
         (whole && length <= MAX_FILE_BYTES).then_some(shape)
     }
 
-    /// The first word behind the text.
+    /// Index of the first word after the text.
     pub(super) fn first_word(self) -> usize {
         HEADER_WORDS + self.text_bytes.div_ceil(WORD_BYTES)
     }
 
-    /// All words of the file.
+    /// Number of words in the file.
     pub(super) fn all_words(self) -> usize {
         self.first_word() + self.words
     }
 
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub(super) fn length(self) -> u64 {
         (self.all_words() * WORD_BYTES) as u64
     }
 }
 
-/// Words out of the bytes of a file; what is left over at the end is no word.
+/// Splits the bytes of a file into words, ignoring an incomplete last one.
 pub(super) fn words_of(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     let (words, _) = bytes.as_chunks::<WORD_BYTES>();
     words.iter().map(|word| u64::from_ne_bytes(*word))

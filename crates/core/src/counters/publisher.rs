@@ -1,4 +1,4 @@
-//! The side that writes.
+//! The writing side.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -19,24 +19,24 @@ use super::reader_events::ReaderEvents;
 use crate::sys::lock;
 use crate::sys::shared::MappedWords;
 
-/// The counters of this process. The file is gone when this is dropped.
+/// Publishes the counters of this process. The file is removed on drop.
 #[derive(Debug)]
 pub struct Publisher {
     memory: MappedWords,
     first: usize,
     edition: u64,
     path: PathBuf,
-    /// Holds the lock that says that we live.
+    /// Holds the lock that shows that we are running.
     _file: File,
 }
 
 impl Publisher {
-    /// Publishes `words` words, all 0 so far, that `text` tells the meaning of, and removes what
-    /// the dead left in `dir`. The directory is made if there is none, for this user only.
+    /// Publishes `words` words, initially 0, which `text` describes, and removes the files of ended
+    /// programs in `dir`. If the directory does not exist, it is created, for this user only.
     ///
     /// # Errors
-    /// If the directory or the file cannot be made or trusted, this process publishes there already, or there
-    /// is more to publish than a file may hold.
+    /// The directory or the file cannot be created or trusted, this process publishes there
+    /// already, or the counters exceed the maximum file size.
     pub fn open(dir: &Path, text: &str, words: usize) -> io::Result<Self> {
         trust::make_dir(dir, 0o700)?;
         directory::remove_dead(dir);
@@ -56,7 +56,7 @@ impl Publisher {
     }
 
     /// Publishes values as of `at_ns` (CLOCK_MONOTONIC), the first one in word 0 and so on. Words
-    /// without a value stay as they were, values without a word are not published.
+    /// without a value keep theirs; values without a word are ignored.
     pub fn publish(&mut self, at_ns: u64, values: impl IntoIterator<Item = u64>) {
         let words = self.memory.words();
         let time = (&words[at::PUBLISHED], at_ns);
@@ -64,15 +64,15 @@ impl Publisher {
         publish_edition(&words[at::EDITION], &mut self.edition, values);
     }
 
-    /// Tells when somebody reads.
+    /// Returns a descriptor that reports when the file is read.
     ///
     /// # Errors
-    /// If the system tells this user nothing more of files (`fs.inotify.max_user_instances`).
+    /// The limit of inotify instances is reached (`fs.inotify.max_user_instances`).
     pub fn readers(&self) -> io::Result<ReaderEvents> {
         ReaderEvents::watch(&self.path)
     }
 
-    /// Where readers find it.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -81,7 +81,7 @@ impl Publisher {
 
 impl Drop for Publisher {
     fn drop(&mut self) {
-        // What cannot be removed now, the next publisher removes.
+        // If the file cannot be removed now, the next publisher removes it.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -106,7 +106,7 @@ fn write_head(memory: &MappedWords, text: &str, shape: CountersLayout) {
     }
 }
 
-/// A file that nobody sees yet under its final name; without that it goes away again.
+/// A file that is not visible under its final name yet; removed on drop.
 struct UnpublishedFile {
     path: PathBuf,
     file: File,
@@ -114,7 +114,7 @@ struct UnpublishedFile {
 
 impl UnpublishedFile {
     fn create(path: PathBuf, length: u64) -> io::Result<Self> {
-        // Left by a process that had our number and died in between.
+        // Left by a killed process that had our process id.
         let _ = fs::remove_file(&path);
         let file = OpenOptions::new()
             .read(true)
@@ -125,9 +125,9 @@ impl UnpublishedFile {
             .open(&path)?;
         let new = Self { path, file };
         lock::acquire(&new.file)?;
-        // Not before: a reader's lock on it would have been in the way of ours.
+        // Only now: an earlier reader could have taken a lock that conflicts with ours.
         new.file.set_permissions(Permissions::from_mode(0o644))?;
-        // Taken now: a full disk is an error here, and would be a signal at the first store.
+        // Allocated now: a full disk is an error here, but would be a signal at a later store.
         rustix::fs::fallocate(&new.file, rustix::fs::FallocateFlags::empty(), 0, length)?;
         Ok(new)
     }

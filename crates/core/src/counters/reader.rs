@@ -1,4 +1,4 @@
-//! The side that reads, and believes nothing.
+//! The reading side, which trusts nothing in the file.
 
 use std::fs::File;
 use std::io;
@@ -11,36 +11,35 @@ use super::directory;
 use super::edition::{EditionSource, read_edition};
 use super::format::{CountersLayout, HEADER_WORDS, MAGIC, VERSION, WORD_BYTES, at, words_of};
 
-/// How often a reader that met a writer looks again, and how long it waits in between: a writer
-/// takes microseconds.
+/// How often and at what interval a reader retries during an update, which takes microseconds.
 const MAX_READ_ATTEMPTS: u32 = 50;
 const RETRY_DELAY: Duration = Duration::from_millis(1);
 
-/// Why there is nothing to read.
+/// Why counters could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CountersReadError {
-    /// The system refuses.
+    /// A system call failed.
     #[error(transparent)]
     System(#[from] io::Error),
-    /// It is no file of counters.
+    /// The file does not contain counters.
     #[error("it is no file of counters: {0}")]
     Foreign(&'static str),
-    /// It was written by another version.
+    /// The file was written by another version.
     #[error("it has version {found} of the format; this program reads version {VERSION}")]
     Version {
-        /// The version that it says.
+        /// The file's version.
         found: u64,
     },
-    /// It is shorter than it was.
+    /// The file has been truncated.
     #[error("it was cut off")]
     Cut,
-    /// The writer ended, or was stopped, in the middle.
+    /// The writer ended, or was stopped, during an update.
     #[error("its writer does not finish writing")]
     Unfinished,
 }
 
-/// The counters of another process.
+/// Reads the counters of another process.
 #[derive(Debug)]
 pub struct CountersReader {
     file: File,
@@ -51,22 +50,22 @@ pub struct CountersReader {
     bytes: Vec<u8>,
 }
 
-/// Words of one moment.
+/// The words of one update.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CountersSnapshot {
-    /// From when they are, CLOCK_MONOTONIC in ns; 0 if nothing was published yet.
+    /// Their timestamp, CLOCK_MONOTONIC in ns; 0 if nothing was published yet.
     pub at_ns: u64,
-    /// How many times words were published.
+    /// Number of updates so far.
     pub edition: u64,
-    /// All of them.
+    /// The words, in order.
     pub words: Vec<u64>,
 }
 
 impl CountersReader {
-    /// Opens a file, which may be anything.
+    /// Opens a file, whose contents are untrusted.
     ///
     /// # Errors
-    /// If it cannot be read, or is no file of counters of this version.
+    /// The file cannot be read, or does not contain counters of this version.
     pub fn open(path: &Path) -> Result<Self, CountersReadError> {
         let file = directory::open(path)?;
         let metadata = file.metadata()?;
@@ -92,7 +91,7 @@ impl CountersReader {
         Ok(Self { file, shape, pid, start_ns, text, bytes: Vec::new() })
     }
 
-    /// What the words mean.
+    /// Returns the description of the words.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -104,28 +103,28 @@ impl CountersReader {
         self.shape.words
     }
 
-    /// Process number of the writer, as it says.
+    /// Process id of the writer, according to the file.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// When it began, CLOCK_MONOTONIC in ns, as it says.
+    /// When publishing began, CLOCK_MONOTONIC in ns, according to the file.
     #[must_use]
     pub fn start_ns(&self) -> u64 {
         self.start_ns
     }
 
-    /// Whether the writer lives.
+    /// Whether the writer is running.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         directory::is_locked(&self.file)
     }
 
-    /// The words of one moment.
+    /// Reads the words of one update.
     ///
     /// # Errors
-    /// If the file was cut off, or its writer stopped in the middle of writing.
+    /// The file was truncated, or its writer stopped during an update.
     pub fn read(&mut self) -> Result<CountersSnapshot, CountersReadError> {
         for _ in 0..MAX_READ_ATTEMPTS {
             if let Some(snapshot) = self.try_read()? {
@@ -136,7 +135,7 @@ impl CountersReader {
         Err(CountersReadError::Unfinished)
     }
 
-    /// `None` if words were written meanwhile.
+    /// Reads once; `None` if an update happened meanwhile.
     fn try_read(&mut self) -> Result<Option<CountersSnapshot>, CountersReadError> {
         let Some(head) = read_edition(self)? else { return Ok(None) };
         Ok(Some(CountersSnapshot {
@@ -180,7 +179,7 @@ fn read_header(file: &File) -> Result<[u64; HEADER_WORDS], CountersReadError> {
     Ok(header)
 }
 
-/// Fills `bytes` from the word `first` on.
+/// Fills `bytes`, starting at word `first`.
 fn read_all(file: &File, bytes: &mut [u8], first: usize) -> Result<(), CountersReadError> {
     file.read_exact_at(bytes, (first * WORD_BYTES) as u64).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => CountersReadError::Cut,

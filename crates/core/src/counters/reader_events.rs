@@ -1,5 +1,5 @@
-//! Who reads the counters of this process: the kernel tells, so that readers need no more than the
-//! right to read, and a process that nobody looks at has nothing to publish.
+//! Detects readers of this process's counters by inotify. So readers need only read access, and a
+//! process without readers need not publish.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 
-/// Readable when somebody has opened or read the file since [`Self::take`].
+/// Readable when the file was opened or read since [`Self::take_events`].
 #[derive(Debug)]
 pub struct ReaderEvents(OwnedFd);
 
@@ -19,7 +19,7 @@ impl ReaderEvents {
         Ok(Self(watch))
     }
 
-    /// Whether somebody has read since the last call.
+    /// Whether the file was read since the last call.
     #[must_use]
     pub fn take_events(&self) -> bool {
         let mut bytes = [MaybeUninit::uninit(); 1024];

@@ -1,30 +1,30 @@
-//! Locks of open files that nobody who may only read the file can take.
+//! Open-file locks that a process with read access only cannot take.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// Takes the write lock on a file that is open for writing, until its last descriptor is closed;
-/// an error if somebody has any lock on it.
+/// Takes the write lock on a file open for writing, until its last descriptor is closed; fails if
+/// the file is locked already.
 pub(crate) fn acquire(file: &File) -> io::Result<()> {
     fcntl_lock(file, libc::F_OFD_SETLK, libc::F_WRLCK).map(drop)
 }
 
-/// Whether another opener has the write lock on a file.
+/// Whether another open file description has the write lock on a file.
 pub(crate) fn is_locked(file: &File) -> bool {
-    // A read lock that others hold is in nobody's way.
+    // Read locks held by others do not conflict with a read lock.
     fcntl_lock(file, libc::F_OFD_GETLK, libc::F_RDLCK).is_ok_and(|found| found == libc::F_WRLCK)
 }
 
-/// The type of the lock as the kernel answers it.
+/// Performs a lock command; returns the type of lock that the kernel reports.
 fn fcntl_lock(file: &File, command: i32, kind: i32) -> io::Result<i32> {
     let mut lock = libc::flock {
         l_type: kind as i16,
         l_whence: libc::SEEK_SET as i16,
-        // The whole file, however long it is.
+        // The whole file, whatever its length.
         l_start: 0,
         l_len: 0,
-        // Required of locks that belong to the open file.
+        // Required for open file description locks.
         l_pid: 0,
     };
     // SAFETY: both commands read and write a `flock`, which lives during the call.

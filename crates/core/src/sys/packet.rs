@@ -1,39 +1,39 @@
-//! The AF_PACKET socket behind [`crate::listen`].
+//! The AF_PACKET socket used by [`crate::listen`].
 
 use std::ffi::c_int;
 use std::io;
 use std::mem::{size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Bytes of memory for frames that wait to be heard.
+/// Size of the socket buffer for frames not yet received, in bytes.
 const SOCKET_BUFFER_BYTES: c_int = 8 << 20;
 
-/// What is known of a frame beside its bytes.
+/// The metadata of a frame.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct FrameInfo {
-    /// Its length in bytes, even where it did not fit.
+    /// Its length in bytes, even if it did not fit.
     pub(crate) len: usize,
     /// Nanoseconds since 1970.
     pub(crate) ts_ns: u64,
     pub(crate) outgoing: bool,
-    /// The tag that the kernel took out.
+    /// The tag that the kernel has stripped.
     pub(crate) vlan: Option<[u8; 4]>,
 }
 
-/// A socket that hears all frames of the interface with this index, and never blocks.
+/// Opens a non-blocking socket that receives all frames of the interface with this index.
 pub(crate) fn socket(ifindex: u32) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // Protocol 0 hears nothing until the socket is bound to its interface.
+    // Protocol 0 receives nothing until the socket is bound to its interface.
     // SAFETY: no pointers.
     let fd = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
     if fd < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: a descriptor just made, owned by nobody else.
+    // SAFETY: the descriptor was just created, and nothing else owns it.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     set(&socket, libc::SOL_PACKET, libc::PACKET_AUXDATA, 1)?;
     set(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
-    // Beyond the limit for ordinary users the default has to do.
+    // Without the privilege to exceed the limit, the default size must do.
     let _ = set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, SOCKET_BUFFER_BYTES);
     bind(&socket, ifindex)?;
     Ok(socket)
@@ -41,7 +41,7 @@ pub(crate) fn socket(ifindex: u32) -> io::Result<OwnedFd> {
 
 fn set(socket: &OwnedFd, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
     let pointer = (&raw const value).cast();
-    // SAFETY: `pointer` leads to `size_of::<c_int>()` live bytes, which the kernel only reads.
+    // SAFETY: `pointer` points to `size_of::<c_int>()` live bytes, which the kernel only reads.
     let rc = unsafe {
         libc::setsockopt(socket.as_raw_fd(), level, option, pointer, size_of::<c_int>() as u32)
     };
@@ -59,16 +59,16 @@ fn bind(socket: &OwnedFd, ifindex: u32) -> io::Result<()> {
         sll_addr: [0; 8],
     };
     let len = size_of::<libc::sockaddr_ll>() as u32;
-    // SAFETY: the pointer leads to `len` live bytes, which the kernel only reads.
+    // SAFETY: the pointer points to `len` live bytes, which the kernel only reads.
     let rc = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) };
     if rc < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Room for control messages, aligned as the kernel lays them out.
+/// A buffer for control messages, aligned as the kernel lays them out.
 #[repr(C, align(8))]
 struct ControlBuffer([u8; 128]);
 
-/// Takes a frame into `buffer`, or says that there is none.
+/// Receives a frame into `buffer`; returns `None` if there is none.
 pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<FrameInfo>> {
     let mut control = ControlBuffer([0; 128]);
     // SAFETY: plain integers, for which zero is a value.
@@ -82,8 +82,8 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<O
     message.msg_iovlen = 1;
     message.msg_control = (&raw mut control).cast();
     message.msg_controllen = control.0.len() as _;
-    // SAFETY: each pointer leads to live memory that nothing else uses during the call, of the
-    // length that stands beside it, and every byte pattern is valid in each.
+    // SAFETY: each pointer points to live memory that nothing else uses during the call, of the
+    // length given with it, and every byte pattern is valid in each.
     let len = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_TRUNC) };
     if len < 0 {
         let error = io::Error::last_os_error();
@@ -102,7 +102,7 @@ pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<O
     Ok(Some(received))
 }
 
-/// Walks `struct cmsghdr` after `struct cmsghdr`: length, level, type, data, padding.
+/// Iterates over consecutive `struct cmsghdr`: length, level, type, data, padding.
 fn each_control(mut rest: &[u8], mut each: impl FnMut(c_int, c_int, &[u8])) {
     const HEADER: usize = 16;
     while rest.len() >= HEADER {
@@ -114,7 +114,7 @@ fn each_control(mut rest: &[u8], mut each: impl FnMut(c_int, c_int, &[u8])) {
     }
 }
 
-/// `struct timespec` in nanoseconds.
+/// Converts `struct timespec` to nanoseconds.
 fn timestamp(data: &[u8]) -> u64 {
     let word = |at| u64::from_ne_bytes(array(data, at));
     word(0).wrapping_mul(1_000_000_000).wrapping_add(word(8))
@@ -129,17 +129,17 @@ fn stripped_vlan_tag(data: &[u8]) -> Option<[u8; 4]> {
     (status & libc::TP_STATUS_VLAN_VALID != 0).then_some([a, b, c, d])
 }
 
-/// `N` bytes at `at`; zeros where there are none.
+/// Returns `N` bytes at `at`; zeros beyond the end.
 fn array<const N: usize>(data: &[u8], at: usize) -> [u8; N] {
     data.get(at..).and_then(|data| data.first_chunk()).copied().unwrap_or([0; N])
 }
 
-/// Frames dropped since the last call.
+/// Returns the number of frames dropped since the last call.
 pub(crate) fn take_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     // `struct tpacket_stats`: packets, drops.
     let mut stats = [0u32; 2];
     let mut len = size_of::<[u32; 2]>() as u32;
-    // SAFETY: the pointer leads to `len` live, exclusive bytes of which every pattern is valid.
+    // SAFETY: the pointer points to `len` live, exclusive bytes, for which every pattern is valid.
     let rc = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),

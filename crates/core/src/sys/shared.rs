@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// A mapped file, seen as words that others may read at any time.
+/// A mapped file, as words that other processes may read at any time.
 #[derive(Debug)]
 pub(crate) struct MappedWords {
     base: NonNull<AtomicU64>,
@@ -20,30 +20,30 @@ unsafe impl Send for MappedWords {}
 unsafe impl Sync for MappedWords {}
 
 impl MappedWords {
-    /// Maps the first `words` words of a file of our own making, which must be as long.
+    /// Maps the first `words` words of a file that we created, which must be long enough.
     pub(crate) fn map(file: &File, words: usize) -> io::Result<Self> {
         let length = words * size_of::<AtomicU64>();
         if length == 0 || file.metadata()?.len() < length as u64 {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at a place of the kernel's choice replaces nothing.
+        // SAFETY: a new mapping at an address that the kernel chooses replaces nothing.
         let base =
             unsafe { mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, file, 0)? };
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::InvalidInput)?;
         Ok(Self { base, words })
     }
 
-    /// All of its words.
+    /// Returns all of its words.
     pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY:
         // - In bounds: `map` made the mapping `words` words long, of a file that is as long.
         // - Aligned: mappings begin at a page.
         // - Mapped: until `Drop`, and so for as long as the borrow of `self`.
-        // - Shared: other processes may write too; atomics stand for that, and every pattern of
-        //   bits is a word.
-        // - Whole: only who may write our own files could shorten this one, and so end us by
-        //   SIGBUS; it could as well kill us.
+        // - Shared: other processes may write too; the words are atomics, and every bit pattern is
+        //   valid.
+        // - Complete: only a process that may write our files could shorten this one, which would
+        //   end us by SIGBUS; such a process could kill us anyway.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.words) }
     }
 }

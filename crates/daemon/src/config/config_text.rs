@@ -1,10 +1,10 @@
-//! Where in a file something stands, and errors that say so.
+//! Positions in a file, and errors that report them.
 
 use slipring_cli::Diagnostic;
 use slipring_cli::codes::SR0010;
 use toml::Spanned;
 
-/// A file's text.
+/// A file's name and text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConfigText<'t> {
     pub(super) name: &'t str,
@@ -12,7 +12,7 @@ pub(super) struct ConfigText<'t> {
 }
 
 impl ConfigText<'_> {
-    /// Line and column of a byte, both from 1.
+    /// Formats line and column of a byte offset, both counted from 1.
     pub(super) fn location(&self, offset: usize) -> String {
         let before = self.text.get(..offset).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
@@ -20,14 +20,14 @@ impl ConfigText<'_> {
         format!("line {line}, column {}", before[start..].chars().count() + 1)
     }
 
-    /// An error at a byte.
+    /// Builds an error at a byte offset.
     pub(super) fn refusal(&self, offset: usize, said: String, allowed: String) -> Diagnostic {
         Diagnostic::new(SR0010, format!("{}: {said}", self.name))
             .with_cause(format!("{} of it", self.location(offset)))
             .with_help(format!("allowed: {allowed}"))
     }
 
-    /// Reads a value; what is wrong with it is told with its place.
+    /// Parses a value; an error reports its position.
     pub(super) fn read<V: std::fmt::Debug, T>(
         &self,
         value: &Spanned<V>,

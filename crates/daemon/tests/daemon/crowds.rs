@@ -1,5 +1,5 @@
-//! Programs in crowds: killed in mid-traffic, hostile, very many. `SLIPRING_SOAK_SECONDS` makes the
-//! hostile ones go on longer (`make soak`).
+//! Programs in large numbers: killed during traffic, hostile, very many. `SLIPRING_SOAK_SECONDS`
+//! makes the hostile ones run longer (`make soak`).
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -15,10 +15,10 @@ use crate::settings::vale;
 use crate::site::{NOBODY, Site};
 use crate::support::program::{Ended, Program, SLIPRING};
 
-/// One more user who is nobody else here.
+/// A user whom no other test uses.
 const NOBODY_ELSE: u32 = NOBODY - 1;
 
-/// The C program, compiled once.
+/// Compiles the C program once.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -47,13 +47,13 @@ fn start_as(site: &Site, uid: u32, words: &str) -> Program {
     Program::launch(&site.inside, command)
 }
 
-/// Milliseconds in which a pair that behaves saw nothing, at most.
+/// Longest time in milliseconds for which a well-behaved pair received nothing.
 fn worst_ms(ended: &Ended) -> u64 {
     let words = ended.stdout.split_whitespace();
     words.skip_while(|word| *word != "worst").nth(1).unwrap().parse().unwrap()
 }
 
-/// A number of the daemon's status in KiB.
+/// Returns a value of the daemon's `/proc/PID/status` in KiB.
 fn kib(daemon: &Program, key: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
     let line = status.lines().find(|line| line.starts_with(key)).unwrap();
@@ -82,7 +82,7 @@ fn programs_and_persistent_ports_take_no_descriptors_of_the_daemon() {
 
 const PIPES: usize = 3;
 
-/// Starts programs on both ends of some pipes and kills each in mid-traffic, again and again.
+/// Starts programs on both ends of some pipes and kills each during traffic, repeatedly.
 fn kill_many(site: &Site, extra: u32) {
     let mut random = 7u64;
     for round in 0..25 {
@@ -100,7 +100,7 @@ fn kill_many(site: &Site, extra: u32) {
     }
 }
 
-/// Buffers that can be had, and the names that cannot.
+/// Returns the buffers that can be allocated, and the names that cannot be bound.
 fn whole(site: &Site) -> String {
     start(site, &format!("whole {PIPES}")).finish().well().stdout
 }
@@ -109,7 +109,7 @@ fn whole(site: &Site) -> String {
 fn programs_killed_in_mid_traffic_leave_no_buffer_ring_or_name() {
     let Some(site) = Site::new() else { return };
     let daemon = site.daemon("");
-    // Somebody keeps the memory, or it would be new each time.
+    // Keeps the memory alive, which would otherwise be new each time.
     let keeper = site.client("hold keep{1");
     keeper.wait_for_text("bound");
     let before = whole(&site);
@@ -149,7 +149,7 @@ fn hostile_programs_neither_stop_the_daemon_nor_see_what_is_not_theirs() {
     assert!(worst_ms(&good) < 5000, "{good:?}");
     for one in hostile {
         let ended = one.finish_after(time);
-        // By its own signal at most: it has punched and scribbled in what it executes on.
+        // At most it dies by its own signal: it has damaged memory that it uses itself.
         assert!(!ended.stdout.contains("leak"), "{ended:?}");
     }
     control.join();
@@ -161,7 +161,7 @@ fn hostile_programs_neither_stop_the_daemon_nor_see_what_is_not_theirs() {
     site.is_clean();
 }
 
-/// One who writes nonsense to the control socket.
+/// A thread that writes nonsense to the control socket.
 struct Babbler(std::thread::JoinHandle<()>);
 
 impl Babbler {
@@ -176,7 +176,7 @@ impl Babbler {
                     random ^= random << 13;
                     random ^= random >> 7;
                     random ^= random << 17;
-                    // One who was told enough may be left alone.
+                    // The daemon may disconnect a client that sends too much.
                     if stream.write_all(&nonsense(random)).is_err() {
                         break;
                     }
@@ -195,7 +195,7 @@ impl Babbler {
     }
 }
 
-/// A request that is none, or nearly one.
+/// Builds an invalid request, or an almost valid one.
 fn nonsense(random: u64) -> Vec<u8> {
     let words = ["params", "set-param", "reload", "switches", "flush", "set", "hello", "\u{1}"];
     let what = words[(random >> 8) as usize % words.len()];

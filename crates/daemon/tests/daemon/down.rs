@@ -1,4 +1,4 @@
-//! Interfaces that are down, where the driver gives no AF_XDP queue away until they are up.
+//! Interfaces that are down, where the driver provides no AF_XDP queue until they are up.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use crate::site::{FEW, Site, said};
 use crate::support::program::{Program, SLIPRING};
 
-/// The C program that keeps AF_XDP queues from what it starts, compiled once.
+/// Compiles, once, the C program that denies AF_XDP queues to the programs that it starts.
 fn refuse() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {

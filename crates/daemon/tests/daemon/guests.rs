@@ -1,4 +1,4 @@
-//! Virtual machines in switches: QEMU, with a kernel of Debian's that knows nothing of us.
+//! Virtual machines in switches: QEMU, with an unmodified Debian kernel.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::support::program::Program;
 
 static VERBS: [Verb; 1] = [slipring_vale::VERB];
 
-/// `slipring vale` with these words: its report.
+/// Runs `slipring vale` with these words; returns its report.
 pub(crate) fn vale(site: &Site, words: &str) -> serde_json::Value {
     let (device, run_dir) = (site.run_dir().join("netmap"), site.run_dir());
     let (device, run_dir) = (device.display(), run_dir.display());
@@ -27,7 +27,7 @@ pub(crate) fn vale(site: &Site, words: &str) -> serde_json::Value {
     serde_json::from_str(&told.1).expect(&told.2)
 }
 
-/// Where kernel and initrd are, or why there are none.
+/// Returns the directory of kernel and initrd, or why there are none.
 pub(crate) fn kit() -> Result<PathBuf, String> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/guest/kit.sh");
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guest");
@@ -46,7 +46,7 @@ fn is_there(program: &str) -> bool {
         .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).exists()))
 }
 
-/// Boots a machine that pings its peers, plugged in at a socket.
+/// Boots a machine that pings its peers, connected through a socket.
 pub(crate) fn boot(site: &Site, kit: &Path, socket: &Path, host: u8, peers: &str) -> Program {
     let mut qemu = Command::new("qemu-system-x86_64");
     qemu.args(
@@ -56,7 +56,7 @@ pub(crate) fn boot(site: &Site, kit: &Path, socket: &Path, host: u8, peers: &str
     qemu.args(["-object", "memory-backend-memfd,id=memory,size=128M,share=on"]);
     qemu.arg("-chardev").arg(format!("socket,id=port,path={},reconnect=1", socket.display()));
     qemu.args(["-netdev", "vhost-user,id=net,chardev=port"]);
-    // Without vectors: QEMU 7.2 crashes where there are some, and neither KVM nor its own queues.
+    // Without vectors: QEMU 7.2 crashes with them if it has neither KVM nor its own virtqueues.
     let device = format!("virtio-net-pci,netdev=net,mac=52:54:00:00:00:{host:02x}");
     qemu.arg("-device").arg(format!("{device},romfile=,vectors=0"));
     qemu.arg("-kernel").arg(kit.join("kernel")).arg("-initrd").arg(kit.join("initrd"));
@@ -101,7 +101,7 @@ fn virtual_machines_and_a_namespace_reach_each_other_through_a_switch() {
     let pinged = outside.command("ping", "-q -c 20 -i 0.01 -s 1472 10.9.8.2");
     assert!(pinged.contains("20 received"), "{pinged}");
 
-    // A machine that dies takes nothing with it, and makes way for the next.
+    // A machine that dies takes nothing with it, and the next one can connect.
     drop(second);
     eventually("its silence", || (!answers(&outside, 2)).then_some(()));
     assert!(answers(&outside, 1));
@@ -118,7 +118,7 @@ fn virtual_machines_and_a_namespace_reach_each_other_through_a_switch() {
     daemon.stop(Signal::TERM).well();
     assert!(!sockets[1].exists());
 
-    // The machine plugs in again as soon as there is something to plug into.
+    // The machine reconnects as soon as there is a socket to connect to.
     let _next = site.daemon("");
     vale(&site, "-a vale0:e0");
     vale(&site, &format!("-a vale0:vhost:{}", sockets[1].display()));

@@ -1,4 +1,4 @@
-//! `kernel:` ports, which are clients of the device as any program written for netmap is.
+//! `kernel:` ports, which are clients of the device like any program written for netmap.
 
 use clap::ArgMatches;
 use slipring_cli::{Failure, Job, Verb};
@@ -12,12 +12,12 @@ use crate::support::eventually;
 /// Frames for a pipe: several times its rings.
 const MANY: u64 = 5000;
 
-/// `kernel:NAME` at the device of the test's own daemon.
+/// Returns `kernel:NAME` for the device of the test's own daemon.
 fn named(site: &Site, name: &str) -> String {
     format!("kernel:{name}@{}", site.run_dir().join("netmap").display())
 }
 
-/// Opens a port where the daemon is.
+/// Opens a port in the daemon's namespaces.
 fn try_open(site: &Site, name: String) -> Result<Port, OpenError> {
     site.inside.run(move || slipring_core::open(&name))
 }
@@ -26,7 +26,7 @@ pub(crate) fn open(site: &Site, name: &str) -> Port {
     try_open(site, named(site, name)).unwrap()
 }
 
-/// A frame to everybody, with a number in it.
+/// Builds a broadcast frame that contains a number.
 fn frame(number: u64) -> [u8; 64] {
     let mut frame = [0xff; 64];
     frame[6..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 0x88, 0xb5]);
@@ -47,7 +47,7 @@ fn both_ends_of_a_pipe_count_every_frame_and_get_every_slot_back() {
     pass(&mut a, &mut b, MANY);
     pass(&mut b, &mut a, MANY);
     for port in [&mut a, &mut b] {
-        // What was read last is given back by one more sync.
+        // One more sync returns the slots that were read last.
         port.rx_sync().unwrap();
     }
     for port in [&mut a, &mut b] {
@@ -114,7 +114,7 @@ fn ports_of_a_switch_and_interfaces_go_by_their_names_there() {
         let (mut to, mut from) = (open(&site, to), open(&site, from));
         pass(&mut from, &mut to, 100);
     }
-    // What is longer the interface would refuse, and say so to nobody.
+    // The interface would silently reject longer frames.
     assert_eq!(open(&site, "e0").info.caps.max_packet, 1500 + 22);
 }
 
@@ -213,7 +213,7 @@ fn dump_captures_from_the_device() {
         assert!(sender.queues[0].rings().tx.push(&vec![0xff; length]));
     }
     sender.tx_sync().unwrap();
-    // Behind one @, a word has a file of the test's.
+    // In these words, a single `@` would mean a file of the test.
     let port = named(&site, "x}1").replace('@', "@@");
     let args = format!("-i {port} -c 3 --json");
     let told = site.inside.run(move || {
@@ -228,7 +228,7 @@ fn dump_captures_from_the_device() {
     assert!(!told.1.contains("monitoring"), "{}", told.1);
 }
 
-/// `slipring dump` with these words: its report.
+/// Runs `slipring dump` with these words; returns its report.
 fn dumped(args: &str) -> serde_json::Value {
     let told = run_captured(&VERBS, "dump", &format!("{args} --json"), std::path::Path::new(""));
     assert_eq!(told.status, 0, "{}", told.stderr);
@@ -244,7 +244,7 @@ fn dump_of_a_monitor_tells_both_ways_and_ends_with_its_port() {
     let port = named(&site, "x{1/rt").replace('@', "@@");
     let watching = format!("-i {port} -w {}", capture.display());
     let watching = site.inside.run(move || std::thread::spawn(move || dumped(&watching)));
-    // Its head is written when the port is open.
+    // The file's header is written once the port is open.
     eventually("the capture", || capture.metadata().ok().filter(|file| file.len() > 0));
     pass(&mut a, &mut b, 3);
     pass(&mut b, &mut a, 2);

@@ -1,4 +1,4 @@
-//! The daemon around the device: settings, service manager, ends. What programs see of it is
+//! The process around the device: settings, service manager, shutdown. What programs see of it is
 //! tested with the whole binary.
 #![allow(clippy::unwrap_used)]
 

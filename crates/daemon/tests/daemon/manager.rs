@@ -1,4 +1,4 @@
-//! Under a service manager: the tests play it.
+//! Under a service manager, whose part the tests play.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -30,7 +30,7 @@ impl Manager {
         Program::launch(&site.inside, command)
     }
 
-    /// The next message in which `text` is, whatever is told before.
+    /// Waits for the next message that contains `text`, skipping others.
     fn hears(&self, text: &str) {
         let mut message = [0; 4096];
         loop {
@@ -96,7 +96,7 @@ fn a_control_socket_that_a_manager_holds_is_answered() {
     let mut daemon = site.inside.spawn(command);
     let asked = ask(&path, "{\"id\":7,\"do\":\"hello\"}\n");
     assert!(asked.contains("\"id\":7") && asked.contains("slipringd"), "{asked}");
-    // That of the native door is no control socket.
+    // The native API's socket is not a control socket.
     let names = fs::read_dir(site.run_dir()).unwrap().flatten().map(|entry| entry.path());
     let mut sockets = names.filter(|path| path.extension().is_some_and(|end| end == "sock"));
     assert!(sockets.all(|path| path.ends_with("native.sock")), "it makes no other");
@@ -106,7 +106,7 @@ fn a_control_socket_that_a_manager_holds_is_answered() {
 
 fn ask(path: &Path, line: &str) -> String {
     use std::io::{BufRead, BufReader, Write};
-    // Connected before the daemon listens: what is asked waits for it.
+    // Connected before the daemon listens: the request waits for it.
     let mut stream = std::os::unix::net::UnixStream::connect(path).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(line.as_bytes()).unwrap();
@@ -140,7 +140,7 @@ fn the_units_are_what_systemd_takes() {
 
 #[test]
 fn the_service_is_exposed_no_more_than_a_daemon_that_mounts_has_to_be() {
-    // Of 100: what systemd calls 5.5.
+    // On a scale of 100: systemd's exposure level 5.5.
     const MOST: &str = "--threshold=55";
     let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
     let dir = tempfile::tempdir().unwrap();

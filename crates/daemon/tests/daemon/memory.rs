@@ -1,4 +1,4 @@
-//! What users' memory comes to, and where it goes.
+//! How much memory users have, and when it is freed.
 
 use std::fs;
 use std::process::Command;
@@ -10,10 +10,10 @@ use crate::site::{NOBODY, Site, client};
 use crate::support::eventually;
 use crate::support::program::{Program, SLIPRING};
 
-/// What a hostile program touches.
+/// MiB that a hostile program touches.
 const MIB: u64 = 64;
 
-/// A program of nobody's on the device.
+/// Starts a program of user `nobody` on the device.
 fn nobodys(site: &Site, words: &str) -> Program {
     use std::os::unix::process::CommandExt;
     let mut command = client(&site.run_dir().join("netmap"), words);
@@ -21,7 +21,7 @@ fn nobodys(site: &Site, words: &str) -> Program {
     Program::launch(&site.inside, command)
 }
 
-/// The line of a user, if he has any memory.
+/// Returns the line of a user who has memory.
 fn shown(site: &Site, uid: u32) -> Option<String> {
     let mut command = Command::new(SLIPRING);
     command.args(["daemon", "ctl", "memory", "--run-dir"]).arg(site.run_dir());
@@ -29,14 +29,14 @@ fn shown(site: &Site, uid: u32) -> Option<String> {
     shown.lines().find(|line| line.starts_with(&format!("user {uid} "))).map(str::to_owned)
 }
 
-/// The number before a word of a line.
+/// Returns the number before a word of a line.
 fn figure(line: &str, word: &str) -> u64 {
     let words: Vec<_> = line.split([' ', ',', ';']).filter(|word| !word.is_empty()).collect();
     let at = words.iter().position(|&one| one == word).unwrap();
     words[at - 2].parse().unwrap()
 }
 
-/// Users' files that the daemon has.
+/// Counts users' memory files that the daemon has open.
 fn files(daemon: &Program) -> usize {
     let fds = fs::read_dir(format!("/proc/{}/fd", daemon.pid())).unwrap();
     let names = fds.filter_map(|fd| fs::read_link(fd.unwrap().path()).ok());

@@ -1,4 +1,5 @@
-//! Pipes of the daemon by its native door: synced in the programs, whatever is at the other end.
+//! Pipes of the daemon through its native socket API: synced in the programs, whatever is at the
+//! other end.
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ pub(crate) fn open(site: &Site, name: &str) -> Port {
     try_open(site, name).unwrap()
 }
 
-/// A frame as the program in C sends and expects it.
+/// Builds a frame as the C program sends and expects it.
 fn frame(number: u64) -> [u8; 60] {
     let mut frame = [0; 60];
     frame[..6].fill(0xff);
@@ -53,7 +54,7 @@ fn pass(from: &mut Port, to: &mut Port, count: u64) {
     numbered::pass(frame, from, to, count);
 }
 
-/// Sends to, or receives from, a program of another thread, and sleeps in between.
+/// Sends to or receives from a program, in another thread that sleeps in between.
 fn asleep(mut port: Port, sends: bool) -> thread::JoinHandle<Port> {
     thread::spawn(move || {
         let mut waiter = Waiter::new(
@@ -72,7 +73,7 @@ fn asleep(mut port: Port, sends: bool) -> thread::JoinHandle<Port> {
                 waiter.wait_ports(&mut [&mut port], wish, Some(PATIENCE)).unwrap();
             }
         }
-        // What was read last is given back by one more.
+        // One more sync returns the slots that were read last.
         port.rx_sync().unwrap();
         port
     })
@@ -117,7 +118,7 @@ fn an_unmodified_program_at_the_other_end_sleeps_and_is_woken() {
     receiver.wait_for_text("received");
     drop(sender.join().unwrap());
     receiver.finish().well();
-    // And the other way.
+    // And in the other direction.
     let receiver = asleep(open(&site, "x{1"), false);
     site.client(&format!("send x}}1 {MANY}")).finish().well();
     assert_eq!(receiver.join().unwrap().stats().rx.packets, MANY);
@@ -215,7 +216,7 @@ fn who_may_not_open_the_device_is_not_let_in_and_users_do_not_meet() {
 
 const ASK: &str = "SLIPRING_NATIVE_TEST_DOOR";
 
-/// Not a test: what this program does as somebody else.
+/// Not a test: what this program does as another user.
 #[test]
 fn ask_as_somebody() {
     let Some(door) = std::env::var_os(ASK) else { return };
@@ -230,7 +231,7 @@ fn ask_as_somebody() {
     }
 }
 
-/// Numbers that look random, the same each time.
+/// A simple pseudo-random number generator.
 fn random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -250,7 +251,7 @@ fn a_program_that_says_and_writes_nonsense_hurts_nobody_else() {
             let len = random(&mut state) as usize % 4000;
             let mut bytes: Vec<u8> = (0..len).map(|_| random(&mut state) as u8).collect();
             if round % 2 == 0 && len > 16 {
-                // One that begins well.
+                // A call that begins correctly.
                 let op = 1 + random(&mut state) as u16 % 4;
                 bytes[..2].copy_from_slice(&op.to_ne_bytes());
                 bytes[2..4].fill(0);
@@ -265,7 +266,8 @@ fn a_program_that_says_and_writes_nonsense_hurts_nobody_else() {
     pass(&mut a, &mut b, 100);
 }
 
-/// Takes a pipe's end and writes nonsense to all that it shares, while a program is at the other.
+/// Takes one end of a pipe and writes nonsense to all shared words, while a program is at the
+/// other.
 fn spoil(site: &Site, state: &mut u64) {
     let victim = site.client("hold bad}1");
     victim.wait_for_text("bound");

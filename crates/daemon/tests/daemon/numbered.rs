@@ -1,13 +1,13 @@
-//! Numbered frames from port to port. What a frame looks like is for each group of tests to say.
+//! Numbered frames from port to port. Each group of tests defines the frame's contents.
 
 use slipring_port::Port;
 
 use crate::support::eventually;
 
-/// Makes the frame of a number.
+/// Builds the frame of a number.
 pub(crate) type Frame<const N: usize> = fn(u64) -> [u8; N];
 
-/// Sends as many of the frames from `sent` up to `count` as there is room for.
+/// Sends as many of the frames from `sent` up to `count` as there are free slots.
 pub(crate) fn fill<const N: usize>(frame: Frame<N>, from: &mut Port, sent: &mut u64, count: u64) {
     while *sent < count && from.queues[0].rings().tx.push(&frame(*sent)) {
         *sent += 1;
@@ -15,7 +15,7 @@ pub(crate) fn fill<const N: usize>(frame: Frame<N>, from: &mut Port, sent: &mut 
     from.tx_sync().unwrap();
 }
 
-/// Looks at all that has come.
+/// Checks all received frames.
 pub(crate) fn check<const N: usize>(
     frame: Frame<N>,
     to: &mut Port,
@@ -30,7 +30,7 @@ pub(crate) fn check<const N: usize>(
     }
 }
 
-/// Sends frames until all have come, and looks at each.
+/// Sends frames until all have arrived, and checks each.
 pub(crate) fn pass<const N: usize>(frame: Frame<N>, from: &mut Port, to: &mut Port, count: u64) {
     let (mut sent, mut seen, mut scratch) = (0, 0, Vec::new());
     eventually("all frames", || {
@@ -40,7 +40,7 @@ pub(crate) fn pass<const N: usize>(frame: Frame<N>, from: &mut Port, to: &mut Po
     });
 }
 
-/// Sends one frame by each queue of `a`, which must come by the same one of `b`, and no other.
+/// Sends one frame by each queue of `a`; it must arrive at the same queue of `b`, and no other.
 pub(crate) fn queues_keep_apart<const N: usize>(frame: Frame<N>, a: &mut Port, b: &mut Port) {
     for (number, queue) in (0..).zip(&mut a.queues) {
         assert!(queue.rings().tx.push(&frame(number)));

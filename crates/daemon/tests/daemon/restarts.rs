@@ -1,4 +1,4 @@
-//! A worker that is killed under programs that go on.
+//! A worker is killed while programs run, and they continue.
 
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
@@ -18,10 +18,10 @@ use crate::support::eventually;
 use crate::support::namespace::Namespace;
 use crate::support::program::Program;
 
-/// Frames that take seconds.
+/// Number of frames that take seconds to send.
 const LONG: u64 = 30_000_000;
 
-/// `NR_EXCLUSIVE`.
+/// The flag `NR_EXCLUSIVE`.
 const EXCLUSIVE: &str = "0x800";
 
 /// A supervisor and its workers.
@@ -49,7 +49,7 @@ impl Supervised {
         self.workers += 1;
     }
 
-    /// Waits for the worker that follows the one that was killed.
+    /// Waits for the successor of the killed worker.
     fn goes_on(&self) {
         let workers = self.workers;
         self.supervisor.wait_for("the next worker", |output| {
@@ -63,7 +63,7 @@ impl Supervised {
     }
 }
 
-/// A worker that is stopped answers nobody, as one that hangs does.
+/// A stopped worker answers no request, like one that hangs.
 #[test]
 fn a_worker_that_does_not_answer_is_replaced_and_programs_go_on() {
     let Some(site) = Site::new() else { return };
@@ -88,7 +88,7 @@ fn a_worker_that_does_not_answer_is_replaced_and_programs_go_on() {
     site.is_clean();
 }
 
-/// How often a process's first thread has gone to sleep.
+/// Number of times that a process's first thread has gone to sleep.
 fn wakes(pid: Pid) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", pid.as_raw_nonzero())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
@@ -103,13 +103,13 @@ fn a_supervisor_that_was_stopped_itself_blames_no_worker() {
     let supervisor = Pid::from_raw(daemon.supervisor.pid() as i32).unwrap();
     for _ in 0..3 {
         daemon.supervisor.signal(Signal::STOP);
-        // Each time that it says that it is alive the worker wakes, and nobody hears it.
+        // The worker wakes for each heartbeat, and the stopped supervisor does not read it.
         let before = wakes(worker);
         eventually("the worker to be long alive", || (wakes(worker) >= before + 8).then_some(()));
         site.exchange("x{1", "x}1", 500);
         daemon.supervisor.signal(Signal::CONT);
-        // What the worker has told it waits in a queue of ten, where the worker waits if it is full;
-        // one that sleeps has heard all of it.
+        // Messages of the worker wait in a queue of ten, and the worker blocks if it is full; a
+        // sleeping supervisor has read them all.
         let before = wakes(supervisor);
         eventually("the supervisor to sleep", || (wakes(supervisor) > before).then_some(()));
     }
@@ -120,7 +120,7 @@ fn a_supervisor_that_was_stopped_itself_blames_no_worker() {
     site.is_clean();
 }
 
-/// Not where a test looks, and not the same each time: a moment in mid-traffic.
+/// Waits for a pseudo-random time, so that kills hit any moment of the traffic.
 fn some_time(random: &mut u64) {
     *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     std::thread::sleep(Duration::from_micros((*random >> 33) % 30_000));
@@ -146,7 +146,7 @@ fn every_frame_of_a_pipe_arrives_once_though_the_worker_is_killed_again_and_agai
     site.is_clean();
 }
 
-/// A program that sends bursts from one port to another, and insists that nothing comes twice or
+/// A program that sends bursts from one port to another, and checks that nothing arrives twice or
 /// out of order.
 struct Shuttle {
     program: Program,
@@ -160,7 +160,7 @@ impl Shuttle {
         Self { program, asked: 0 }
     }
 
-    /// Waits until nothing of many bursts in a row is missing.
+    /// Waits until many bursts in a row arrive complete.
     fn is_whole_again(&mut self) {
         self.asked += 1;
         self.program.signal(Signal::USR1);
@@ -169,14 +169,14 @@ impl Shuttle {
         });
     }
 
-    /// Ends it; how many frames never came.
+    /// Ends it; returns how many frames never arrived.
     fn missing(self) -> u64 {
         let said = said(self.program.stop(Signal::TERM));
         said.rsplit(' ').next().unwrap().parse().unwrap()
     }
 }
 
-/// Frames that a port of a switch counts as lost by the restart before this worker.
+/// Frames that a port of a switch counts as lost in the restart that started this worker.
 fn lost_by_restart(site: &Site, port: &str) -> u64 {
     let shown = vale(site, "--show");
     let ports = shown["switches"][0]["ports"].as_array().unwrap();
@@ -268,7 +268,7 @@ fn host_rings_that_differ_in_number_each_way_go_on() {
         let mut daemon = Supervised::start(&site, "");
         let client = site.client(&format!("echo e0 {rings}"));
         client.wait_for_text("bound");
-        // The host asks who has an address that nobody has.
+        // The host asks for the MAC address of an unused IP address.
         let asks = |heard: usize| {
             eventually("frames of the host", || {
                 site.inside.attempt("ping", "-q -c 1 -W 1 10.9.8.9");
@@ -324,7 +324,7 @@ fn an_interface_that_was_polled_for_a_switch_is_polled_again() {
         shuttle.is_whole_again();
     }
     shuttle.missing();
-    // Only what is polled can be polled no longer.
+    // Stopping fails unless the interface is being polled.
     vale(&site, "-P vale0:e0");
     vale(&site, "-d vale0:e0");
     assert_eq!(site.bind("e0"), "bound", "it can be had again");
@@ -418,7 +418,7 @@ fn what_happens_while_there_is_no_worker_is_caught_up_on() {
     doomed.wait_for_text("bound");
     daemon.supervisor.signal(Signal::STOP);
     daemon.kill();
-    // It ends now, or, if a call of its was under way, once that is answered.
+    // It ends now, or after a call in progress is answered.
     doomed.signal(Signal::KILL);
     let early = site.client("receive y}1 10");
     daemon.supervisor.signal(Signal::CONT);
@@ -430,7 +430,7 @@ fn what_happens_while_there_is_no_worker_is_caught_up_on() {
     eventually("the name", || (site.bind(&format!("x{{1 1 {EXCLUSIVE}")) == "bound").then_some(()));
 }
 
-/// The supervisor's descriptor whose file has this name.
+/// Returns the supervisor's descriptor whose file's name contains `name`.
 fn kept(daemon: &Supervised, name: &str) -> PathBuf {
     let fds = fs::read_dir(format!("/proc/{}/fd", daemon.supervisor.pid())).unwrap();
     let mut fds = fds.map(|fd| fd.unwrap().path());
@@ -470,7 +470,7 @@ fn a_worker_that_cannot_start_is_not_tried_for_ever() {
     first.supervisor.stop(Signal::TERM).well();
 }
 
-/// Kills whichever worker there is, until `over` says that it is enough.
+/// Kills each worker until `over` returns true.
 fn kill_until(daemon: &Supervised, over: impl Fn(&str) -> bool) {
     let pid = daemon.supervisor.pid();
     eventually("the supervisor to give up", || {
@@ -478,7 +478,7 @@ fn kill_until(daemon: &Supervised, over: impl Fn(&str) -> bool) {
         let children = children.unwrap_or_default();
         let worker = children.split_whitespace().next().and_then(|pid| pid.parse().ok());
         if let Some(worker) = worker.and_then(Pid::from_raw) {
-            // It may have gone by itself.
+            // It may have ended by itself.
             let _ = kill_process(worker, Signal::KILL);
         }
         over(&daemon.supervisor.so_far().stderr).then_some(())
@@ -508,7 +508,7 @@ fn hostile_messages_never_reach_a_supervisor() {
     let Some(site) = Site::new() else { return };
     let daemon = Supervised::start(&site, "");
     let pid = daemon.supervisor.pid();
-    // A name without a file would be for everybody to write to.
+    // An abstract socket would be writable by all users.
     let sockets = fs::read_to_string(format!("/proc/{pid}/net/unix")).unwrap();
     assert!(!sockets.contains(&format!("@slipring-{pid}")), "{sockets}");
     let dir = site.run_dir().join(format!("supervisor-{pid}"));

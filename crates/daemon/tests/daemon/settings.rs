@@ -1,4 +1,4 @@
-//! `daemon.toml`, the control socket and the parameters, on a daemon that runs.
+//! `daemon.toml`, the control socket and the parameters, on a running daemon.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -23,7 +23,7 @@ fn ctl(site: &Site, words: &str) -> Ended {
 
 static VERBS: [Verb; 1] = [slipring_vale::VERB];
 
-/// What `slipring vale` says against these words; nothing if it does as it is told.
+/// Runs `slipring vale` with these words; returns its error output, empty on success.
 pub(crate) fn vale(site: &Site, words: &str) -> String {
     let words = format!("{words} --device {}", site.run_dir().join("netmap").display());
     site.inside.run(move || run_captured(&VERBS, "vale", &words, Path::new("")).stderr)
@@ -35,7 +35,7 @@ fn with_file(site: &Site, text: &str) -> String {
     format!("--config {}", path.display())
 }
 
-/// A program in the daemon's own view of files.
+/// Runs a script with the daemon's view of files.
 fn shell(site: &Site, daemon: &Program, script: &str, uid: u32) -> String {
     let mut command = Command::new("nsenter");
     command.arg(format!("--mount=/proc/{}/ns/mnt", daemon.pid()));
@@ -194,7 +194,7 @@ fn an_interface_that_is_deleted_leaves_its_switch_which_is_logged() {
 fn what_an_interface_lost_is_told_of_its_port() {
     let Some(site) = Site::with_cable() else { return };
     let _daemon = site.daemon("");
-    // They take nothing out of their rings.
+    // These programs take nothing out of their rings.
     let holders = [site.client("outlive e0"), site.client("hold x{1")];
     holders.iter().for_each(|holder| holder.wait_for_text("bound"));
     site.client("send e1 5000").finish().well();
@@ -206,7 +206,7 @@ fn what_an_interface_lost_is_told_of_its_port() {
         let port = port.unwrap();
         let lost = port["drops"].as_object().unwrap().values().filter_map(|count| count.as_u64());
         let (came, lost) = (port["rx"]["packets"].as_u64().unwrap(), lost.sum::<u64>());
-        // One waits in the kernel's ring for a slot.
+        // One frame waits in the kernel's ring for a slot.
         (lost > 0 && came + lost >= 4999).then_some(())
     });
     let told = ctl(&site, "ports").well().stdout;
@@ -234,7 +234,7 @@ fn all_threads_have_the_scheduling_that_is_asked_for() {
         let tasks = fs::read_dir(format!("/proc/{}/task", daemon.pid())).unwrap();
         for task in tasks {
             let stat = fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
-            // Fields 40 and 41, counted behind the name, which is field 2.
+            // Fields 40 and 41, counted after the name, which is field 2.
             let fields: Vec<_> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
             assert_eq!(fields[37..39], ["5", "1"], "{stat}");
         }

@@ -1,5 +1,5 @@
-//! Programs that sleep on the device, and others that come later and sync pipes by themselves.
-//! `SLIPRING_SOAK_SECONDS` makes the hostile orders go on longer (`make soak`).
+//! Programs that sleep on the device, and others that come later and sync pipes themselves.
+//! `SLIPRING_SOAK_SECONDS` makes the hostile sequences run longer (`make soak`).
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -11,12 +11,12 @@ use crate::site::{Site, said};
 use crate::support::program::Program;
 use crate::support::{PATIENCE, eventually};
 
-/// More than the ring of an end holds.
+/// More frames than the ring of one end holds.
 const MANY: u64 = 5000;
-/// Few enough to be sent at once.
+/// Few enough frames to be sent at once.
 const FEW: u64 = 500;
 
-/// Waits until a program does nothing but wait in `poll`.
+/// Waits until a program is blocked in `poll`.
 fn wait_for_sleep(program: &Program) {
     let look = |file: &str| {
         let text = fs::read_to_string(format!("/proc/{}/{file}", program.pid()));
@@ -35,12 +35,12 @@ fn wait_for_sleep(program: &Program) {
     });
 }
 
-/// The number of the system call.
+/// The number of the `poll` system call.
 const fn libc_poll() -> u32 {
     if cfg!(target_arch = "x86_64") { 7 } else { 73 }
 }
 
-/// Sends all by a program's own syncs, from the frame number `sent` on.
+/// Sends all frames from number `sent` on, with the program's own syncs.
 fn send(port: &mut Port, sent: &mut u64, count: u64) {
     until(port, Interest::TX, |port| {
         fill(port, sent, count);
@@ -48,18 +48,18 @@ fn send(port: &mut Port, sent: &mut u64, count: u64) {
     });
 }
 
-/// Reads all by them.
+/// Receives all frames with the program's own syncs.
 fn read(port: &mut Port, count: u64) {
     let (mut seen, mut scratch) = (0, Vec::new());
     until(port, Interest::RX, |port| {
         check(port, &mut seen, &mut scratch);
         seen == count
     });
-    // What was read last is given back by one more.
+    // One more sync returns the slots that were read last.
     port.rx_sync().unwrap();
 }
 
-/// Sleeps in between.
+/// Sleeps until `is_done`.
 fn until(port: &mut Port, wish: Interest, mut is_done: impl FnMut(&mut Port) -> bool) {
     let queues = port.queues.iter().map(|queue| &**queue as &dyn Queue);
     let mut waiter = Waiter::new(queues, WaitStrategy::Sleep).unwrap();
@@ -108,15 +108,15 @@ fn hostile_orders_of_sleeping_and_sharing_leave_nobody_asleep() {
     assert_eq!(daemon.so_far().stderr, "");
 }
 
-/// A program of the device on one end of a new pipe, and programs that sync by themselves on the
-/// other, which come at any moment and of which the first may go without a word to anybody.
+/// A program of the device on one end of a new pipe, and programs that sync themselves on the
+/// other. They start at any moment, and the first may end abruptly.
 fn round(site: &Site, number: u32, random: u64) {
     let (name, sends, comes_twice) =
         (format!("s{number}"), random.is_multiple_of(2), random.is_multiple_of(3));
     let (verb, own, other) = if sends { ("send", "{", "}") } else { ("receive", "}", "{") };
     let other = format!("{name}{other}1");
     let sleeper = site.client(&format!("{verb} {name}{own}1 {MANY}"));
-    // Before it is there, while it falls asleep, or long after.
+    // Before the sleeper exists, while it falls asleep, or long after.
     let pause = Instant::now() + Duration::from_micros((random >> 8) % 4000);
     while Instant::now() < pause {
         std::hint::spin_loop();
@@ -125,7 +125,7 @@ fn round(site: &Site, number: u32, random: u64) {
     if comes_twice {
         let mut first = open(site, &other);
         if !sends {
-            // Frames in a pipe that nobody else has open go with it.
+            // Frames in a pipe with no other opener disappear with it.
             sleeper.wait_for_text("bound");
             fill(&mut first, &mut sent, MANY);
         }

@@ -1,4 +1,4 @@
-//! What the end-to-end tests of all programs stand on, as far as it is used here.
+//! Support for the end-to-end tests of all programs, as far as it is used here.
 #![allow(dead_code, reason = "other programs' tests use the rest")]
 
 #[path = "../../../slipring/tests/support/namespace.rs"]
@@ -8,13 +8,13 @@ pub(crate) mod program;
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take that will happen. Far more than it takes on a busy machine.
+/// Timeout for anything that must happen; far more than it takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Looks again and again until `look` finds something.
+/// Calls `look` until it returns something.
 ///
 /// # Panics
-/// After [`PATIENCE`], saying what was waited for.
+/// After [`PATIENCE`], naming what was awaited.
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {

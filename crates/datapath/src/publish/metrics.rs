@@ -1,4 +1,4 @@
-//! `--metrics` of a program whose figures are those of its ports.
+//! `--metrics` of a program that has only port counters.
 
 use slipring_cli::{Failure, Session, metrics};
 use slipring_control::metrics::MetricsEndpoint;
@@ -8,10 +8,10 @@ use slipring_top::schema::{MetricObject, MetricSchema};
 use super::ports;
 use crate::meter::PortMeter;
 
-/// Serves the counters of ports, where `--metrics` asks for it, until the endpoint is dropped.
+/// Serves the counters of ports, if `--metrics` asks for it, until the endpoint is dropped.
 ///
 /// # Errors
-/// If the address is taken, or none of this machine.
+/// If the address is in use, or does not belong to this machine.
 pub fn serve_metrics(
     meter: &PortMeter,
     session: &Session<'_>,

@@ -1,9 +1,9 @@
-//! The words of a port.
+//! The published words of a port.
 
 use slipring_port::{DropCause, QueueSnapshot};
 use slipring_top::schema::MetricCounter;
 
-/// What they mean; `between` are the causes of losses between it and what is behind it.
+/// Describes the words; `between` are the causes of losses between a port and the links.
 pub(super) fn counters(between: &[&'static str]) -> Vec<MetricCounter> {
     let traffic = [
         ("rx.packets", "packets"),
@@ -17,7 +17,7 @@ pub(super) fn counters(between: &[&'static str]) -> Vec<MetricCounter> {
     traffic.chain(lost.map(|name| MetricCounter::growing(name, "packets"))).collect()
 }
 
-/// What they are, in the same order, without those of losses between.
+/// Adds the values in the same order, without the losses between port and links.
 pub(super) fn values(counts: &QueueSnapshot, words: &mut Vec<u64>) {
     let (rx, tx) = (counts.rx, counts.tx);
     words.extend([rx.packets, rx.bytes, tx.packets, tx.bytes]);

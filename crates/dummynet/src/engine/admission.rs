@@ -1,4 +1,5 @@
-//! The gate of a queue: random losses, limits and active queue management, in dummynet's order.
+//! The admission of a queue: random losses, limits and active queue management, in dummynet's
+//! order.
 //!
 //! ```text
 //!   packet --> plr --> RED --> size of the queue --> PIE --> in      CoDel asks on the way out
@@ -16,15 +17,15 @@ use super::counters::ShaperDropCause;
 use super::pool::PooledPacket;
 use crate::spec::{AqmSpec, PolicySpec, QueueLimit, ShaperLoss, ShaperRedSpec};
 
-/// Sizes of packets that RED counts by, with their names as sysctls. A queue keeps those it was
-/// configured under, as in dummynet.
+/// Packet sizes that RED uses, with their sysctl names. A queue keeps the values it was configured
+/// with, as in dummynet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RedSizes {
-    /// `net.inet.ip.dummynet.red_avg_pkt_size`: an idle queue's average decays once per time that
-    /// a packet of so many bytes takes on the link; 512.
+    /// `net.inet.ip.dummynet.red_avg_pkt_size`: the average of an idle queue decays once per time
+    /// that a packet of this many bytes takes on the link; 512.
     pub mean_len: u32,
-    /// `net.inet.ip.dummynet.red_max_pkt_size`: in a queue in bytes, a packet of so many is hit with
-    /// the whole probability and a smaller one with its share; 1500.
+    /// `net.inet.ip.dummynet.red_max_pkt_size`: in a queue limited in bytes, a packet of this
+    /// length is hit with the full probability and a shorter one in proportion; 1500.
     pub max_len: u32,
 }
 
@@ -34,10 +35,10 @@ impl Default for RedSizes {
     }
 }
 
-/// What a packet of a queue in slots counts for PIE's `onoff`, in bytes.
+/// Length in bytes that PIE's `onoff` assumes for a packet, in a queue limited in slots.
 const PIE_MEAN_LEN: u64 = 1000;
 
-/// What all queues of a flowset share.
+/// The state that all queues of a flowset share.
 #[derive(Clone, Debug)]
 pub(crate) struct QueuePolicy {
     pub(crate) spec: PolicySpec,
@@ -47,7 +48,7 @@ pub(crate) struct QueuePolicy {
     aqm_draws: Stream,
 }
 
-/// What one queue has for itself; queues with neither AQM nor a chain of losses have none.
+/// The state of a single queue; queues with neither AQM nor a chain of losses have none.
 #[derive(Clone, Debug)]
 pub(crate) struct AdmissionState {
     aqm: FifoAqm,
@@ -77,7 +78,7 @@ impl QueuePolicy {
         self.uniform = uniform(spec.loss);
     }
 
-    /// The gate of a new queue on a link of `bits_per_sec`.
+    /// Builds the admission state of a new queue on a link of `bits_per_sec`.
     ///
     /// # Errors
     /// If a parameter is out of range.
@@ -91,7 +92,8 @@ impl QueuePolicy {
         Ok((!bare).then(|| Box::new(AdmissionState { aqm, loss_chain: chain })))
     }
 
-    /// Changes the gate of a queue to this policy; an algorithm that stays keeps its state.
+    /// Updates the admission state of a queue to this policy; an unchanged algorithm keeps its
+    /// state.
     pub(crate) fn update_admission(
         &self,
         gate: &mut Option<Box<AdmissionState>>,
@@ -115,12 +117,12 @@ impl QueuePolicy {
         *gate = Some(fresh);
     }
 
-    /// The draws of active queue management.
+    /// The random draws of active queue management.
     pub(crate) const fn aqm_draws(&mut self) -> &mut Stream {
         &mut self.aqm_draws
     }
 
-    /// Draws whether a packet is lost before anything else is asked.
+    /// Draws whether a packet is lost, before all other tests.
     #[inline]
     pub(crate) fn loses(&mut self, gate: Option<&mut AdmissionState>) -> bool {
         match self.spec.loss {
@@ -133,7 +135,7 @@ impl QueuePolicy {
         }
     }
 
-    /// Decides about a packet that comes to a queue that is as `queue` says.
+    /// Decides on a packet that arrives at a queue in the state `queue`.
     #[inline]
     pub(crate) fn admit<H>(
         &mut self,
@@ -173,7 +175,7 @@ impl QueuePolicy {
 const QUEUE_FULL: AdmissionDecision = AdmissionDecision::Lost(ShaperDropCause::Full);
 
 impl AdmissionState {
-    /// Decides about a packet that was taken from the queue.
+    /// Decides on a packet that was taken from the queue.
     #[inline]
     pub(crate) fn dequeue<H>(
         &mut self,
@@ -203,7 +205,7 @@ fn chance(loss: u32) -> Chance {
     Chance::from_ratio(loss.into(), ShaperLoss::SCALE.into()).unwrap_or(Chance::ALWAYS)
 }
 
-/// The algorithm that a policy asks for.
+/// Builds the algorithm of a policy.
 ///
 /// # Errors
 /// If a parameter is out of range.
@@ -231,7 +233,7 @@ fn red_model(
     let scale = |value: u32| f64::from(value) / f64::from(ShaperRedSpec::SCALE);
     let in_bytes = matches!(limit, QueueLimit::Bytes(_));
     let min = f64::from(red.min);
-    // With `ecn` everything above min is hit: as if max followed min at once.
+    // With `ecn` all packets above min are hit: as if max immediately followed min.
     let max = if red.ecn { min + 1e-6 } else { f64::from(red.max) };
     RedModel {
         unit: if in_bytes { RedUnit::Bytes } else { RedUnit::Packets },
@@ -249,13 +251,13 @@ fn red_model(
     }
 }
 
-/// How long a packet of the mean size takes on the link; 0 where that has no limit.
+/// How long a packet of the mean size takes on the link; 0 if the rate is unlimited.
 fn idle_packet_ns(sizes: RedSizes, bits_per_sec: u64) -> u64 {
     let ns = (u128::from(sizes.mean_len) * 8_000_000_000).checked_div(bits_per_sec.into());
     ns.map_or(0, |ns| u64::try_from(ns).unwrap_or(u64::MAX))
 }
 
-/// `onoff` wakes PIE when a third of the queue is in use.
+/// Returns PIE's parameters: `onoff` wakes it when a third of the queue is in use.
 fn pie_model(pie: &PieSpec, limit: QueueLimit) -> PieSpec {
     let bytes = match limit {
         QueueLimit::Slots(slots) => u64::from(slots) * PIE_MEAN_LEN,

@@ -1,4 +1,4 @@
-//! Objects made, changed and deleted while packets go through.
+//! Creating, changing and deleting objects while packets are inside.
 
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
@@ -22,7 +22,7 @@ use crate::spec::{
     ShareSpec,
 };
 
-/// What is made or changed.
+/// The object to create or change.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ShaperConfig {
     /// `pipe N config`.
@@ -34,8 +34,9 @@ pub enum ShaperConfig {
 }
 
 impl ShaperConfig {
-    /// The same as commands that can be written: the parameters of CoDel and PIE take all that is
-    /// left of one, so what has some for its flows and some for its queue takes two.
+    /// Splits the configuration into commands that can be printed. Parameters of CoDel and PIE
+    /// extend to the end of a command, so an object that has some for its flows and some for its
+    /// queue needs two.
     #[must_use]
     pub fn into_commands(self) -> Vec<Self> {
         let (kind, policy) = match &self {
@@ -61,7 +62,7 @@ impl ShaperConfig {
     }
 }
 
-/// Sorts of objects.
+/// Kinds of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ObjectKind {
     /// `pipe`.
@@ -73,7 +74,7 @@ pub enum ObjectKind {
 }
 
 impl ObjectKind {
-    /// The word for it.
+    /// The command word.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -84,46 +85,46 @@ impl ObjectKind {
     }
 }
 
-/// Why a change was refused. Nothing changed then.
+/// Why a change was refused. Nothing has changed then.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShaperConfigError {
-    /// Numbers are 1 to 65535.
+    /// An object number is not in 1 to 65535.
     #[error("0 is no number of a pipe, queue or scheduler: they are 1 to 65535")]
     NumberZero,
-    /// A new queue must say which pipe or scheduler it belongs to.
+    /// A new queue must name its pipe or scheduler.
     #[error("queue {0} is new and names no `pipe N` or `sched N`")]
     NoParent(ObjectNumber),
     /// A parameter is out of range.
     #[error("{0}")]
     Parameter(#[from] ParameterError),
-    /// There is nothing to delete.
+    /// There is no such object to delete.
     #[error("there is no {} {number}", kind.name())]
     NotFound {
-        /// What was named.
+        /// The kind that was named.
         kind: ObjectKind,
-        /// Its number.
+        /// The number that was named.
         number: ObjectNumber,
     },
 }
 
 impl<H: Copy> Dummynet<H> {
-    /// Makes or changes an object. As in dummynet a pipe is configured whole: what is not said is
-    /// the default.
+    /// Creates or changes an object. As in dummynet, a pipe is configured as a whole: omitted
+    /// parameters get their defaults.
     ///
-    /// What goes on over a change:
-    /// - Packets that wait keep waiting, in their order; none is lost by a change.
-    /// - A new bandwidth holds from the next packet on the link, a new delay for packets that
+    /// Effects of a change on the packets inside:
+    /// - Waiting packets keep waiting, in their order; a change loses none.
+    /// - A new bandwidth applies from the next packet on the link, a new delay to packets that
     ///   leave the link from now on; none overtakes.
-    /// - New limits and losses hold for packets that come. AQM keeps its state if only parameters
-    ///   change, and starts afresh if another one is chosen.
-    /// - Queues keep their turn when weights change; the next packet counts by the new one.
-    /// - With another scheduler, what waits leaves first, in the order of the old one.
-    /// - With another mask, old dynamic queues and pipes drain beside the new ones. A queue that
-    ///   moves to another parent leaves its packets to the old one.
+    /// - New limits and losses apply to arriving packets. AQM keeps its state if only parameters
+    ///   change, and starts fresh if another algorithm is chosen.
+    /// - Queues keep their turn when weights change; the next packet uses the new weight.
+    /// - With another scheduler, waiting packets leave first, in the order of the old one.
+    /// - With another mask, old dynamic queues and pipes drain in parallel with the new ones. A
+    ///   queue that moves to another parent leaves its packets to the old one.
     ///
     /// # Errors
-    /// [`ConfigError`] if a parameter is out of range or something is missing.
+    /// [`ShaperConfigError`] if a parameter is out of range or something is missing.
     pub fn configure(
         &mut self,
         now_ns: u64,
@@ -198,7 +199,7 @@ impl<H: Copy> Dummynet<H> {
         Ok(())
     }
 
-    /// Makes or changes a scheduler; its place.
+    /// Creates or changes a scheduler; returns its index.
     fn put_sched(
         &mut self,
         number: u32,
@@ -222,7 +223,7 @@ impl<H: Copy> Dummynet<H> {
                 sweep_position: 0,
                 counters: ShaperCounters::default(),
             };
-            // Packets in the delay are counted by the place of their scheduler.
+            // Packets in the delay are counted by the index of their scheduler.
             let delayed = &self.delay_lines;
             return self.objects.add_sched(sched, |place| delayed.is_clear(place));
         };
@@ -273,7 +274,7 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Gives the queues of a scheduler the algorithms of their policies.
+    /// Updates the queues of a scheduler to the algorithms of their policies.
     fn apply_policies(&mut self, place: u32) {
         let sched = self.objects.sched(place);
         let bits_per_sec = sched.link.spec.bits_per_sec;
@@ -340,7 +341,7 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Changes the parameters of an instance's scheduler; `false`: it is another one.
+    /// Changes the parameters of an instance's scheduler; `false` if it is of another kind.
     fn retune(&mut self, at: u32, kind: &SchedKind) -> bool {
         let InstanceQueues::Fair(fair) = &mut self.instances[at as usize].queues else {
             return false;
@@ -356,7 +357,8 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Gives an instance the queues of its scheduler as it is now; what waits goes first.
+    /// Replaces the queues of an instance after its scheduler has changed; waiting packets leave
+    /// first.
     fn replace_queues(&mut self, at: u32, tell: &mut impl FnMut(ShaperEvent<H>)) {
         let instance = &mut self.instances[at as usize];
         let own = &mut self.objects.sched_mut(instance.sched).counters;
@@ -372,20 +374,19 @@ impl<H: Copy> Dummynet<H> {
             Some(flowset) => queues(sched, flowset),
             None => InstanceQueues::Fifo(super::flows::FlowQueue::default()),
         };
-        // Without flowsets no packet can come before one is added; the queues are made anew then.
+        // Without flowsets no packet can arrive before one is added; the queues are then rebuilt.
         instance.is_listed &= flowset.is_some();
         if flowset.is_none() {
             self.unlist(at);
         }
     }
 
-    /// Deletes objects. What waits in them is lost, what has left for the delay is not.
+    /// Deletes objects. Packets that wait in them are lost; packets in the delay are not.
     ///
-    /// Queues whose pipe or scheduler is deleted stay, and lose all packets until it is there
-    /// again.
+    /// Queues whose pipe or scheduler is deleted stay, and lose all packets until it exists again.
     ///
     /// # Errors
-    /// [`ConfigError::NotFound`] if none of the numbers is there.
+    /// [`ShaperConfigError::NotFound`] if none of the objects exists.
     pub fn delete(
         &mut self,
         now_ns: u64,
@@ -467,7 +468,7 @@ impl<H: Copy> Dummynet<H> {
     }
 }
 
-/// Whether the parameters of a scheduler are in their ranges.
+/// Checks that the parameters of a scheduler are in range.
 fn validate(kind: Option<&SchedKind>) -> Result<(), ShaperConfigError> {
     match kind {
         Some(SchedKind::FqCodel(fair, codel)) => {
@@ -487,7 +488,7 @@ fn check_number(number: ObjectNumber) -> Result<u32, ShaperConfigError> {
     if number == 0 { Err(ShaperConfigError::NumberZero) } else { Ok(number.into()) }
 }
 
-/// Whether two masks tell the same flows apart.
+/// Whether two masks distinguish the same flows.
 fn same_flows(one: &FlowMask, other: &FlowMask) -> bool {
     FlowMask { shown_as_v6: false, ..*one } == FlowMask { shown_as_v6: false, ..*other }
 }

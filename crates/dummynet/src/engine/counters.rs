@@ -1,4 +1,4 @@
-//! What happened to packets, and what is counted.
+//! The fate of packets, and their counters.
 
 /// Why a packet was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -10,11 +10,11 @@ pub enum ShaperDropCause {
     Loss,
     /// The queue was full.
     Full,
-    /// Active queue management chose it.
+    /// Active queue management dropped it.
     Aqm,
-    /// The profile of the link lost it, after its time.
+    /// The profile of the link lost it, at the end of its delay.
     Profile,
-    /// There is no room for another flow.
+    /// There was no space for another flow.
     NoRoom,
     /// Its pipe, queue or scheduler was deleted.
     Deleted,
@@ -32,7 +32,7 @@ impl ShaperDropCause {
         Self::Deleted,
     ];
 
-    /// Its name in reports.
+    /// The name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -52,13 +52,13 @@ impl ShaperDropCause {
 pub struct ShaperDrops([u64; ShaperDropCause::ALL.len()]);
 
 impl ShaperDrops {
-    /// Those lost for one cause.
+    /// Number of packets lost for one cause.
     #[must_use]
     pub const fn of(&self, cause: ShaperDropCause) -> u64 {
         self.0[cause as usize]
     }
 
-    /// All of them.
+    /// Number of packets lost in total.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
@@ -74,21 +74,21 @@ impl ShaperDrops {
 /// delayed`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShaperCounters {
-    /// Packets handed in.
+    /// Packets submitted.
     pub received: u64,
-    /// Packets given back.
+    /// Packets released.
     pub released: u64,
-    /// Packets marked with "congestion experienced".
+    /// Packets marked "congestion experienced".
     pub marked: u64,
     /// Packets lost.
     pub drops: ShaperDrops,
     /// Packets that wait in queues.
     pub queued: u64,
-    /// Packets on links and in their delays.
+    /// Packets on links and in their delay lines.
     pub delayed: u64,
 }
 
-/// What a queue or the instance of a scheduler saw, as listings show it.
+/// Counters of a queue or of a scheduler instance, as in listings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FlowTotals {
     pub(crate) packets: u64,

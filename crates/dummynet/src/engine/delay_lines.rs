@@ -1,11 +1,12 @@
-//! What is on its way through the delays: a line for each scheduler, given out in order of time.
+//! Packets in the delays: one line per scheduler, emitted in order of time.
 //!
-//! All instances of a scheduler have one delay, so without a mask its packets never overtake, and
-//! a line is a plain queue. With one, links of different load end out of order: a wheel.
+//! All instances of a scheduler have the same delay. So without a mask its packets never overtake,
+//! and a line is a plain queue. With a mask, links of different load finish out of order, and a
+//! line is a wheel.
 //!
 //! # Invariants
-//! 1. Each line that has packets has an entry at its `head_ns`, which is when the first of them is
-//!    due. Other entries are left over, and are passed over.
+//! 1. Each line with packets has an entry at its `head_ns`, which is when its first packet is due.
+//!    Other entries are stale and are skipped.
 //! 2. The earliest entry is `first`, all others are in `heads`: a single pipe needs no heap.
 
 use alloc::boxed::Box;
@@ -18,14 +19,14 @@ use slipring_model::{DelayLine, Wheel};
 
 use super::instance::NEVER_NS;
 
-/// When to look at which line.
+/// When to look at a line, and which.
 type LineEvent = (u64, u32);
 
-/// The lines, by the place of their scheduler.
+/// The lines, by the index of their scheduler.
 #[derive(Clone, Debug)]
 pub(crate) struct DelayLines<T> {
     lines: Vec<SchedDelayLine<T>>,
-    /// When to look at which line first; at [`NEVER`] there is none.
+    /// The earliest entry; at [`NEVER_NS`] there is none.
     first: LineEvent,
     heads: BinaryHeap<Reverse<LineEvent>>,
 }
@@ -33,7 +34,7 @@ pub(crate) struct DelayLines<T> {
 #[derive(Clone, Debug)]
 struct SchedDelayLine<T> {
     packets: LinePackets<T>,
-    /// When the first packet is due, or [`NEVER`].
+    /// When the first packet is due, or [`NEVER_NS`].
     head_ns: u64,
 }
 
@@ -83,13 +84,13 @@ impl<T: Copy> DelayLines<T> {
         self.lines.get(sched as usize).is_none_or(|line| line.head_ns == NEVER_NS)
     }
 
-    /// When something may come out next.
+    /// When a packet may be due next.
     #[inline]
     pub(crate) fn next_ns(&self) -> Option<u64> {
         (self.first.0 != NEVER_NS).then_some(self.first.0)
     }
 
-    /// Puts a packet in that comes out at `out_ns`. `overtakes`: that may be before others of this
+    /// Adds a packet that is due at `out_ns`. `overtakes`: it may be due before others of this
     /// scheduler.
     #[inline]
     pub(crate) fn push(&mut self, sched: u32, out_ns: u64, packet: T, overtakes: bool) {
@@ -117,13 +118,14 @@ impl<T: Copy> DelayLines<T> {
             return;
         }
         let first = core::mem::replace(&mut self.first, entry);
-        // An entry of the same line is left over by now.
+        // An entry of the same line is stale by now.
         if first.0 != NEVER_NS && first.1 != entry.1 {
             self.heads.push(Reverse(first));
         }
     }
 
-    /// Takes out the first packet that is due by `now_ns`, when it was, and whose.
+    /// Takes out the first packet that is due by `now_ns`; returns its due time, its scheduler and
+    /// the packet.
     #[inline]
     pub(crate) fn pop(&mut self, now_ns: u64) -> Option<(u64, u32, T)> {
         loop {
@@ -136,7 +138,7 @@ impl<T: Copy> DelayLines<T> {
             if packet.is_some() {
                 line.head_ns = line.packets.first_ns().unwrap_or(NEVER_NS);
             }
-            // A line with an entry left over has another one, where it belongs.
+            // A line with a stale entry has another one at the correct time.
             let next_ns = if packet.is_some() { line.head_ns } else { NEVER_NS };
             if next_ns != at_ns {
                 self.reenter((next_ns, sched));
@@ -147,7 +149,7 @@ impl<T: Copy> DelayLines<T> {
         }
     }
 
-    /// Puts `entry` in the place of the first, which is not later.
+    /// Replaces the first entry by `entry`, which is not earlier.
     #[inline]
     fn reenter(&mut self, entry: LineEvent) {
         self.first = match self.heads.peek_mut() {

@@ -1,8 +1,8 @@
-//! The queues of one scheduler instance: found by flow, served in turns, forgotten when idle.
+//! The queues of one scheduler instance: found by flow, served by the scheduler, removed when idle.
 //!
 //! # Invariants
-//! 1. A queue in `index` is in use; one that is not in `index` and not in `free` only drains.
-//! 2. `turns` knows exactly the queues that are in use, and has those with packets.
+//! 1. A queue in `index` is in use; a queue neither in `index` nor in `free` only drains.
+//! 2. `scheduler` knows exactly the queues in use, and which of them have packets.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -23,9 +23,9 @@ pub(crate) struct FlowQueue {
     pub(crate) chain: PacketChain,
     pub(crate) admission: Option<Box<AdmissionState>>,
     pub(crate) totals: FlowTotals,
-    /// When a packet came last.
+    /// When the last packet arrived.
     pub(crate) last_ns: u64,
-    /// The flowset it is of.
+    /// The flowset that the queue belongs to.
     pub(crate) flowset: u32,
     pub(crate) state: FlowQueueState,
 }
@@ -42,18 +42,18 @@ pub(crate) enum FlowQueueState {
 pub(crate) struct FlowQueues {
     pub(crate) scheduler: FlowScheduler,
     flows: Vec<FlowQueue>,
-    /// Cold: who they are, and their hash.
+    /// Cold data: identity and hash of each queue.
     names: Vec<(ShaperFlowId, u64)>,
     index: HashTable<u32>,
     free: Vec<u32>,
-    /// Where the search for idle queues goes on.
+    /// Where the search for idle queues continues.
     sweep_position: usize,
     /// Packets in all queues.
     queued: u32,
 }
 
 impl FlowQueue {
-    /// Takes the next packet that the gate lets out.
+    /// Takes the next packet that the AQM does not drop.
     #[inline]
     pub(crate) fn pop<H: Copy>(
         &mut self,
@@ -100,7 +100,7 @@ impl FlowQueues {
         self.index.find(hash, is_it).copied()
     }
 
-    /// Makes a queue.
+    /// Creates a queue.
     pub(crate) fn make(
         &mut self,
         flow: FlowQueue,
@@ -129,7 +129,7 @@ impl FlowQueues {
         &mut self.flows[at as usize]
     }
 
-    /// Queues a packet that was let in.
+    /// Enqueues an admitted packet.
     #[inline]
     pub(crate) fn push<H: Copy>(
         &mut self,
@@ -146,7 +146,7 @@ impl FlowQueues {
         }
     }
 
-    /// Takes the packet whose turn it is.
+    /// Takes the next packet in the scheduler's order.
     #[inline]
     pub(crate) fn pop<H: Copy>(
         &mut self,
@@ -172,8 +172,8 @@ impl FlowQueues {
         }
     }
 
-    /// Looks at two queues and forgets those that had no packet for `idle_ns`; called whenever one
-    /// is made, so their number stays within twice those in use.
+    /// Checks two queues and removes those without a packet for `idle_ns`. Called whenever a queue
+    /// is created, so the number of queues stays within twice those in use.
     pub(crate) fn expire_some(&mut self, now_ns: u64, idle_ns: u64) {
         for _ in 0..2 {
             if self.flows.is_empty() {
@@ -184,7 +184,7 @@ impl FlowQueues {
         }
     }
 
-    /// Forgets all queues that had no packet for `idle_ns`.
+    /// Removes all queues without a packet for `idle_ns`.
     pub(crate) fn expire_all(&mut self, now_ns: u64, idle_ns: u64) {
         for at in 0..self.flows.len() as u32 {
             self.expire(at, now_ns, idle_ns);
@@ -199,7 +199,7 @@ impl FlowQueues {
         }
     }
 
-    /// Lets queues of a flowset drain; new packets get new ones.
+    /// Lets the queues of a flowset drain; new packets get new queues.
     pub(crate) fn retire(&mut self, flowset: u32) {
         for at in 0..self.flows.len() as u32 {
             let flow = &mut self.flows[at as usize];
@@ -215,7 +215,7 @@ impl FlowQueues {
         }
     }
 
-    /// Takes a flowset's queues out with all packets, which `lost` gets.
+    /// Removes the queues of a flowset and passes all their packets to `lost`.
     pub(crate) fn remove<H: Copy>(
         &mut self,
         flowset: u32,
@@ -258,7 +258,7 @@ impl FlowQueues {
         }
     }
 
-    /// Every queue in use, with its name.
+    /// Iterates over the queues in use, with their identity and hash.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&FlowQueue, &ShaperFlowId, u64)> {
         let used =
             |(flow, _): &(&FlowQueue, &(ShaperFlowId, u64))| flow.state == FlowQueueState::Used;
@@ -284,7 +284,7 @@ impl FlowQueues {
         self.flows.iter().fold((0, 0), add)
     }
 
-    /// Queues in use.
+    /// Number of queues in use.
     pub(crate) fn len(&self) -> usize {
         self.flows.len() - self.free.len()
     }

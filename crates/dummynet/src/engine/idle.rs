@@ -1,4 +1,4 @@
-//! Instances come and go: lists of those that new packets find, and what is idle.
+//! Creation and removal of instances: which ones new packets find, and which are idle.
 
 use alloc::vec::Vec;
 
@@ -6,17 +6,17 @@ use super::Dummynet;
 use super::flows::FlowQueue;
 use super::instance::{InstanceQueues, NEVER_NS};
 
-/// The scheduler of a place that has no instance.
+/// The `sched` of a slot without an instance.
 const NO_SCHED: u32 = u32::MAX;
 
 impl<H: Copy> Dummynet<H> {
-    /// Every instance of a scheduler, also those that only drain.
+    /// Returns every instance of a scheduler, including those that only drain.
     pub(super) fn instances_of(&self, sched: u32) -> Vec<u32> {
         let numbered = (0u32..).zip(&self.instances);
         numbered.filter(|(_, one)| one.sched == sched).map(|(at, _)| at).collect()
     }
 
-    /// Lets new packets make new instances; the old ones drain.
+    /// Makes new packets create new instances; the old ones drain.
     pub(super) fn unlist_all(&mut self, sched: u32) {
         for at in self.instances_of(sched) {
             self.unlist(at);
@@ -35,7 +35,7 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Gives the place of an empty instance back.
+    /// Frees the slot of an empty instance.
     pub(super) fn free_instance(&mut self, at: u32) {
         let instance = &mut self.instances[at as usize];
         instance.due_ns = NEVER_NS;
@@ -44,8 +44,8 @@ impl<H: Copy> Dummynet<H> {
         self.free.push(at);
     }
 
-    /// Looks at two instances of a scheduler and forgets those that are idle; called whenever one
-    /// is made, so their number stays within twice those in use.
+    /// Checks two instances of a scheduler and removes those that are idle. Called whenever one is
+    /// created, so the number of instances stays within twice those in use.
     pub(super) fn expire_some_instances(&mut self, sched: u32) {
         let number = self.instances.len() as u32;
         for _ in 0..2.min(number) {
@@ -56,7 +56,7 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// Forgets all queues and instances that are idle.
+    /// Removes all queues and instances that are idle.
     pub(super) fn expire_all(&mut self) {
         for at in 0..self.instances.len() as u32 {
             self.expire_instance(at);

@@ -1,8 +1,8 @@
-//! One instance of a scheduler: queues, and the link that they share.
+//! One instance of a scheduler: its queues and the link that they share.
 //!
 //! # Invariants
-//! 1. `due_ns` is when the link is free, if a packet waits; otherwise [`NEVER`].
-//! 2. An instance has an event at or before `due_ns`, unless that is [`NEVER`].
+//! 1. `due_ns` is when the link is free, if a packet waits; otherwise [`NEVER_NS`].
+//! 2. An instance has an event at or before `due_ns`, unless that is [`NEVER_NS`].
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -17,45 +17,45 @@ use super::pool::{PacketChain, PacketPool, PooledPacket};
 use super::sink::EventSink;
 use crate::flow::ShaperFlowId;
 
-/// No time.
+/// A time that never comes.
 pub(crate) const NEVER_NS: u64 = u64::MAX;
 
 #[derive(Clone, Debug)]
 pub(crate) struct SchedInstance<H> {
-    /// The scheduler it is of.
+    /// The scheduler that the instance belongs to.
     pub(crate) sched: u32,
     pub(crate) id: ShaperFlowId,
     pub(crate) hash: u64,
     pub(crate) line: PipeLinkState,
     pub(crate) due_ns: u64,
-    /// When its event is; [`NEVER`]: it has none.
+    /// When its event is due; [`NEVER_NS`] if it has none.
     pub(crate) event_ns: u64,
-    /// When a packet came last.
+    /// When the last packet arrived.
     pub(crate) last_ns: u64,
     pub(crate) totals: FlowTotals,
-    /// What waited when the scheduler changed; it goes first.
+    /// Packets that waited when the scheduler changed; they leave first.
     pub(crate) leftover: PacketChain,
     pub(crate) queues: InstanceQueues<H>,
-    /// New packets find it.
+    /// Whether new packets find the instance.
     pub(crate) is_listed: bool,
 }
 
 /// The queues of an instance.
 #[derive(Clone, Debug)]
 pub(crate) enum InstanceQueues<H> {
-    /// One.
+    /// A single queue.
     Fifo(FlowQueue),
-    /// One for each flow.
+    /// One queue for each flow.
     Flows(Box<FlowQueues>),
-    /// Those of flow queueing.
+    /// The queues of flow queueing.
     Fair(Box<FairQueues<H>>),
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct FairQueues<H> {
-    /// Of handles and rules.
+    /// Entries are handles and rules.
     pub(crate) multi: MultiQueue<(H, u32)>,
-    /// For the losses of the flowset.
+    /// For the random losses of the flowset.
     pub(crate) admission: Option<Box<super::admission::AdmissionState>>,
 }
 
@@ -87,7 +87,7 @@ impl<H: Copy> SchedInstance<H> {
         is_empty && self.leftover.is_empty()
     }
 
-    /// Sends what the link has been free for by `now_ns`, each packet at its own time.
+    /// Sends the packets for which the link is free by `now_ns`, each at its own time.
     pub(crate) fn serve(
         &mut self,
         now_ns: u64,
@@ -141,7 +141,7 @@ impl<H: Copy> SchedInstance<H> {
         held
     }
 
-    /// Takes all packets out, in the order in which the scheduler would have sent them.
+    /// Takes out all packets, in the order in which the scheduler would have sent them.
     pub(crate) fn drain(
         &mut self,
         now_ns: u64,
@@ -154,7 +154,7 @@ impl<H: Copy> SchedInstance<H> {
                 all.extend(core::iter::from_fn(|| pool.pop(&mut flow.chain)))
             }
             InstanceQueues::Flows(flows) => {
-                // Algorithms that drop on the way out are not asked: nothing leaves yet.
+                // Algorithms that drop on dequeue are not asked, since nothing leaves yet.
                 flows.iter_mut().for_each(|flow| flow.admission = None);
                 all.extend(core::iter::from_fn(|| flows.pop(now_ns, pool, sink)));
             }
@@ -182,7 +182,7 @@ impl<H: Copy> FairQueues<H> {
     }
 }
 
-/// The packet of a departure, marked if it is to be.
+/// Returns the packet of a departure, and marks it if required.
 #[inline]
 fn pooled_packet<H: Copy>(
     departure: &DequeuedPacket<(H, u32)>,

@@ -17,19 +17,19 @@ pub(crate) struct PipeLink {
 /// The state of one instance's link.
 #[derive(Clone, Debug)]
 pub(crate) struct PipeLinkState {
-    /// `None`: without limit.
+    /// `None` if the bandwidth is unlimited.
     clock: Option<LineClock>,
-    /// When the last packet comes out of the delay: none overtakes it.
+    /// When the last packet leaves the delay; no packet overtakes it.
     last_out_ns: u64,
-    /// Draws of the profile; only with one.
+    /// Draws of the profile; `None` without one.
     draws: Option<Stream>,
 }
 
-/// What the link did to a packet.
+/// The result of sending a packet.
 pub(crate) struct LinkTransmission {
-    /// When it comes out of the delay.
+    /// When the packet leaves the delay.
     pub(crate) out_ns: u64,
-    /// The profile lost it.
+    /// Whether the profile lost it.
     pub(crate) lost: bool,
 }
 
@@ -41,14 +41,14 @@ impl PipeLink {
         Self { spec: spec.clone(), rate, burst_ns }
     }
 
-    /// A line that was idle for ever.
+    /// Builds a line that has been idle forever.
     pub(crate) fn line(&self, stream: impl FnOnce() -> Stream) -> PipeLinkState {
         let clock = self.rate.map(|rate| LineClock::new(rate, 0));
         PipeLinkState { clock, last_out_ns: 0, draws: self.spec.profile.as_ref().map(|_| stream()) }
     }
 
-    /// Changes a line to this link at `now_ns`. A packet on it ends when it would have; what comes
-    /// next goes by the new bandwidth.
+    /// Changes a line to this link at `now_ns`. A packet on the line finishes when it would have;
+    /// later packets use the new bandwidth.
     pub(crate) fn relink(
         &self,
         line: &mut PipeLinkState,
@@ -80,7 +80,7 @@ impl PipeLink {
         let sent_ns = match &mut line.clock {
             Some(clock) => {
                 let rested_ns = now_ns.saturating_sub(self.burst_ns);
-                // A line that is free just now keeps its fraction of a nanosecond.
+                // A line that has just become free keeps its fraction of a nanosecond.
                 if clock.free_ns() < rested_ns {
                     clock.wait_for(rested_ns);
                 }
@@ -101,7 +101,7 @@ impl PipeLink {
         (u64::try_from(bits).unwrap_or(u64::MAX >> 8), index >= profile.first_lost)
     }
 
-    /// Whether a line has been idle for so long that a new one would do the same.
+    /// Whether a line has been idle for so long that it equals a new one.
     pub(crate) fn is_as_new(&self, line: &PipeLinkState, now_ns: u64) -> bool {
         let rested = now_ns.saturating_sub(self.burst_ns);
         line.last_out_ns <= now_ns
@@ -110,7 +110,7 @@ impl PipeLink {
 }
 
 impl PipeLinkState {
-    /// From when it is free.
+    /// When the line is free.
     #[inline]
     pub(crate) fn free_ns(&self) -> u64 {
         self.clock.as_ref().map_or(0, LineClock::free_ns)

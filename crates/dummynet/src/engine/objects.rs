@@ -1,7 +1,7 @@
 //! Pipes, queues and schedulers by number.
 //!
-//! dummynet's numbers: the scheduler of queues is N, the one that `pipe N` rules send to is
-//! N + 65536; queue N is flowset N, the flowset of a pipe's FIFO is N + 131072.
+//! The numbering is dummynet's: the scheduler of queues is N, the scheduler of `pipe N` rules is N
+//! + 65536. Queue N is flowset N, the flowset of a pipe's FIFO is N + 131072.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -16,19 +16,19 @@ use crate::flow::FlowMask;
 use crate::sched::QueueShare;
 use crate::spec::{SchedKind, ShareSpec};
 
-/// Added to the number of a pipe: its FIFO scheduler.
+/// Added to the number of a pipe, gives the number of its FIFO scheduler.
 pub(crate) const FIFO_SCHED: u32 = 1 << 16;
-/// Added to the number of a pipe: the flowset of its FIFO.
+/// Added to the number of a pipe, gives the flowset of its FIFO.
 pub(crate) const FIFO_FLOWSET: u32 = 1 << 17;
 const NO_FLOWSET: u32 = u32::MAX;
 
-/// What sends packets to a scheduler.
+/// A source of packets for a scheduler.
 #[derive(Clone, Debug)]
 pub(crate) struct Flowset {
     pub(crate) number: u32,
     /// Number of its scheduler, which need not exist.
     pub(crate) parent: u32,
-    /// Place of its scheduler.
+    /// Index of its scheduler, if it exists.
     pub(crate) sched: Option<u32>,
     pub(crate) policy: QueuePolicy,
     pub(crate) share: ShareSpec,
@@ -41,26 +41,26 @@ pub(crate) struct Sched {
     pub(crate) number: u32,
     pub(crate) kind: SchedKind,
     pub(crate) link: PipeLink,
-    /// Of the one queue of a FIFO that is no pipe's.
+    /// Policy of the single queue of a FIFO that is not a pipe's.
     pub(crate) policy: Option<QueuePolicy>,
     pub(crate) mask: FlowMask,
     pub(crate) buckets: Option<u32>,
-    /// The instance without a mask.
+    /// The instance, if there is no mask.
     pub(crate) single: Option<u32>,
-    /// The instances by mask.
+    /// The instances, by masked flow.
     pub(crate) index: HashTable<u32>,
-    /// Where the search for idle instances goes on.
+    /// Where the search for idle instances continues.
     pub(crate) sweep_position: u32,
-    /// What happened to its packets.
+    /// The counters of its packets.
     pub(crate) counters: ShaperCounters,
 }
 
-/// All objects. Places are used again.
+/// All objects. Indexes are reused.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ShaperObjectTable {
     flowsets: Vec<Option<Flowset>>,
     scheds: Vec<Option<Sched>>,
-    /// Places of the flowsets that rules name, by number.
+    /// Indexes of the flowsets that `pipe N` rules refer to, by N.
     pipes: Vec<u32>,
     queues: Vec<u32>,
     pub(crate) sched_places: BTreeMap<u32, u32>,
@@ -68,14 +68,14 @@ pub(crate) struct ShaperObjectTable {
 }
 
 impl Flowset {
-    /// Its share under a scheduler.
+    /// Returns its share under a scheduler of this kind.
     pub(crate) fn share_in(&self, kind: &SchedKind) -> QueueShare {
         QueueShare::new(kind, &self.share)
     }
 }
 
 impl ShaperObjectTable {
-    /// The place of what a rule names.
+    /// Returns the index of the flowset that a rule refers to.
     #[inline]
     pub(crate) fn find(&self, object: ShaperTarget) -> Option<u32> {
         let (places, number) = match object {
@@ -97,7 +97,7 @@ impl ShaperObjectTable {
         sched.as_mut().expect("instances and flowsets name schedulers that exist")
     }
 
-    /// The counters of a scheduler; nobody's, if it is gone.
+    /// Returns the counters of a scheduler; `none` if it no longer exists.
     #[inline]
     pub(crate) fn counters<'c>(
         &'c mut self,
@@ -122,7 +122,7 @@ impl ShaperObjectTable {
         flowset.as_mut().expect("places are those of flowsets that exist")
     }
 
-    /// A flowset and its scheduler.
+    /// Returns a flowset, its scheduler and the scheduler's index.
     #[inline]
     pub(crate) fn pair_mut(&mut self, place: u32) -> Option<(&mut Flowset, &mut Sched, u32)> {
         let flowset = self.flowsets[place as usize].as_mut()?;
@@ -130,9 +130,9 @@ impl ShaperObjectTable {
         Some((flowset, self.scheds[sched_place as usize].as_mut()?, sched_place))
     }
 
-    /// Puts a scheduler in and attaches the flowsets that name it; its place.
+    /// Adds a scheduler and attaches the flowsets that name it; returns its index.
     ///
-    /// `is_clear` tells whether a place may be used again.
+    /// `is_clear` returns whether an index may be reused.
     pub(crate) fn add_sched(&mut self, sched: Sched, is_clear: impl Fn(u32) -> bool) -> u32 {
         let number = sched.number;
         let place = put(&mut self.scheds, self.sched_places.len(), sched, is_clear);
@@ -169,7 +169,7 @@ impl ShaperObjectTable {
         self.flowsets[place as usize].take()
     }
 
-    /// Lets rules find a flowset.
+    /// Makes a flowset visible to rules.
     fn bind_number(&mut self, number: u32, place: u32) {
         let places = if number > FIFO_FLOWSET { &mut self.pipes } else { &mut self.queues };
         let at = (number % FIFO_SCHED) as usize;
@@ -179,16 +179,16 @@ impl ShaperObjectTable {
         places[at] = place;
     }
 
-    /// Places of the flowsets of a scheduler.
+    /// Returns the indexes of the flowsets of a scheduler.
     pub(crate) fn children(&self, sched: u32) -> Vec<u32> {
         let is_child = |&&place: &&u32| self.flowset(place).sched == Some(sched);
         self.flowset_places.values().filter(is_child).copied().collect()
     }
 }
 
-/// Puts an item into a place of `all`, of which `used` are in use.
+/// Stores an item in a free slot of `all`; `used` is the number of slots in use.
 fn put<T>(all: &mut Vec<Option<T>>, used: usize, item: T, is_clear: impl Fn(u32) -> bool) -> u32 {
-    // Holes are rare, so a long list is not searched for nothing.
+    // Holes are rare: a long list without one is not searched.
     let mut holes = (0..all.len()).filter(|&at| all[at].is_none() && is_clear(at as u32));
     let at = if used < all.len() { holes.next() } else { None }.unwrap_or(all.len());
     if at == all.len() {

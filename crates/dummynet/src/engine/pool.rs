@@ -1,10 +1,10 @@
-//! Where waiting packets are: one slab, a chain through it for each queue.
+//! Storage of waiting packets: one slab, with a chain through it for each queue.
 //!
 //! # Invariants
 //! 1. Each slot is in exactly one chain or in the free list.
-//! 2. A chain's `packets` and `bytes` are those of the packets in it.
+//! 2. A chain's `packets` and `bytes` are the totals of the packets in it.
 //!
-//! Slots freed last are used first, so that the memory in use stays small and warm.
+//! The most recently freed slots are used first, so that the memory in use stays small and warm.
 
 use alloc::vec::Vec;
 
@@ -25,7 +25,7 @@ pub(crate) struct PooledPacket<H> {
 
 #[derive(Clone, Debug)]
 struct PoolSlot<H> {
-    /// Left over from last time in the free list.
+    /// Stale while the slot is in the free list.
     packet: PooledPacket<H>,
     next: u32,
 }
@@ -36,7 +36,7 @@ pub(crate) struct PacketPool<H> {
     free: u32,
 }
 
-/// A queue through the slab, first in first out.
+/// A FIFO queue through the slab.
 #[derive(Clone, Debug)]
 pub(crate) struct PacketChain {
     head: u32,
@@ -104,7 +104,7 @@ impl<H: Copy> PacketPool<H> {
         Some(held)
     }
 
-    /// Length of the packet at the head.
+    /// Returns the length of the packet at the head.
     #[inline]
     pub(crate) fn first_len(&self, chain: &PacketChain) -> Option<u32> {
         self.slots.get(chain.head as usize).map(|slot| slot.packet.len)

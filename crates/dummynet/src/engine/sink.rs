@@ -1,4 +1,4 @@
-//! Where what happens to packets is told and counted: for the engine, and for the scheduler.
+//! Emits and counts packet events, for the engine and for the scheduler.
 
 use super::counters::{ShaperCounters, ShaperDropCause};
 use super::event::ShaperEvent;
@@ -20,7 +20,7 @@ impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
         Self { total, own, emit, handles: core::marker::PhantomData }
     }
 
-    /// A packet has come, and waits until it is lost or sent.
+    /// Counts an arriving packet, which waits until it is lost or sent.
     #[inline]
     pub(crate) fn arrived(&mut self) {
         self.each(|counters| {
@@ -29,7 +29,7 @@ impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
         });
     }
 
-    /// A packet that waited is on the link.
+    /// Counts a waiting packet that goes on the link.
     #[inline]
     pub(crate) fn sent(&mut self) {
         self.each(|counters| {
@@ -38,7 +38,7 @@ impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
         });
     }
 
-    /// A packet is through.
+    /// Counts and emits a released packet.
     #[inline]
     pub(crate) fn released(&mut self, event: ShaperEvent<H>) {
         self.each(|counters| {
@@ -54,7 +54,7 @@ impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
         (self.emit)(ShaperEvent::Marked { handle });
     }
 
-    /// A packet is lost that waited.
+    /// Counts and emits the loss of a waiting packet.
     pub(crate) fn lose(&mut self, handle: H, at_ns: u64, cause: ShaperDropCause) {
         self.each(|counters| {
             counters.queued -= 1;
@@ -63,7 +63,7 @@ impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
         (self.emit)(ShaperEvent::Dropped { handle, at_ns, cause });
     }
 
-    /// A packet is lost that came out of the delay.
+    /// Counts and emits the loss of a packet that left the delay.
     pub(crate) fn lose_delayed(&mut self, handle: H, at_ns: u64, cause: ShaperDropCause) {
         self.each(|counters| {
             counters.delayed -= 1;
@@ -72,7 +72,7 @@ impl<'s, H: Copy, F: FnMut(ShaperEvent<H>)> EventSink<'s, H, F> {
         (self.emit)(ShaperEvent::Dropped { handle, at_ns, cause });
     }
 
-    /// Packets that algorithms chose so far.
+    /// Number of packets that AQM has dropped.
     pub(crate) const fn hits(&self) -> u64 {
         self.total.drops.of(ShaperDropCause::Aqm)
     }

@@ -1,4 +1,4 @@
-//! What listings show, taken at one moment.
+//! The contents of listings at one time.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -16,12 +16,13 @@ use crate::show::{
 };
 use crate::spec::{ObjectNumber, PipeSpec, SchedKind, SchedSpec, ShaperQueueSpec, ShareSpec};
 
-/// The masks' flag in a scheduler's `flags`.
+/// The flag for a mask in a scheduler's `flags`.
 const HAVE_MASK: u32 = 1;
 
 impl<H: Copy> Dummynet<H> {
-    /// What `pipe show`, `queue show` or `sched show` tells of objects in `ranges`; without
-    /// ranges, of all. Queues are as the last [`Self::release`] or [`Self::submit`] left them.
+    /// Returns the listing of `pipe show`, `queue show` or `sched show` for objects in `ranges`, or
+    /// for all without ranges. Queues are shown as the last [`Self::release`] or [`Self::submit`]
+    /// left them.
     pub fn show(
         &mut self,
         now_ns: u64,
@@ -55,14 +56,14 @@ impl<H: Copy> Dummynet<H> {
         }
     }
 
-    /// What `pipe show` tells, in the order of numbers.
+    /// Returns the contents of `pipe show`, ordered by number.
     pub fn show_pipes(&mut self, now_ns: u64) -> Vec<PipeView> {
         self.refresh(now_ns);
         let numbers: Vec<u32> = self.objects.sched_places.range(FIFO_SCHED..).map(pair).collect();
         numbers.into_iter().filter_map(|number| self.pipe_view(number)).collect()
     }
 
-    /// What `queue show` tells, in the order of numbers.
+    /// Returns the contents of `queue show`, ordered by number.
     pub fn show_queues(&mut self, now_ns: u64) -> Vec<ShaperQueueView> {
         self.refresh(now_ns);
         let places = self.objects.flowset_places.range(..FIFO_FLOWSET);
@@ -74,7 +75,7 @@ impl<H: Copy> Dummynet<H> {
         places.map(view).collect()
     }
 
-    /// What `sched show` tells, in the order of numbers.
+    /// Returns the contents of `sched show`, ordered by number.
     pub fn show_scheds(&mut self, now_ns: u64) -> Vec<SchedListing> {
         self.refresh(now_ns);
         let places = self.objects.sched_places.range(..FIFO_SCHED);
@@ -91,7 +92,7 @@ impl<H: Copy> Dummynet<H> {
         places.map(view).collect()
     }
 
-    /// The commands that would make all objects as they are, in an order that works.
+    /// Returns the commands that recreate all objects, in a valid order.
     #[must_use]
     pub fn configuration(&self) -> Vec<ShaperConfig> {
         let scheds = self.objects.sched_places.range(..FIFO_SCHED);
@@ -109,14 +110,14 @@ impl<H: Copy> Dummynet<H> {
         let fifo = self.objects.sched(flowset.sched?);
         let Sched { link, mask, buckets, .. } = fifo;
         let (link, policy) = (link.spec.clone(), flowset.policy.spec);
-        // What `sched N config` said stands in a command of its own.
+        // The parameters of `sched N config` are a command of their own.
         let is_own = sched.policy.is_none() && sched.kind != SchedKind::default();
         let kind = is_own.then_some(sched.kind);
         let spec = PipeSpec { link, policy, mask: *mask, buckets: *buckets, kind };
         Some(ShaperConfig::Pipe(sched.number as u16, spec))
     }
 
-    /// What `pipe N config` alone would not have made.
+    /// Returns the part of a scheduler that `pipe N config` alone would not create.
     fn sched_config(&self, sched: &Sched) -> Option<ShaperConfig> {
         let Sched { kind, mask, buckets, policy, .. } = sched;
         let policy = policy.as_ref()?.spec;
@@ -124,7 +125,7 @@ impl<H: Copy> Dummynet<H> {
         Some(ShaperConfig::Sched(sched.number as u16, spec))
     }
 
-    /// Brings everything to `now_ns` that may happen without a word to the caller.
+    /// Updates everything to `now_ns` that does not cause events.
     fn refresh(&mut self, now_ns: u64) {
         self.tick(now_ns);
         self.expire_all();
@@ -239,8 +240,8 @@ fn link_view(sched: &Sched) -> LinkView {
     }
 }
 
-/// `weight`, `lmax`, `pri` as listings show them: what the scheduler reads is within its limits,
-/// what it does not is as given.
+/// Returns `weight`, `lmax`, `pri` as listings show them: values that the scheduler uses are
+/// clamped to its limits, others are shown as given.
 fn listed_share(kind: &SchedKind, spec: &ShareSpec) -> [u32; 3] {
     let QueueShare { weight, lmax, .. } = QueueShare::new(kind, spec);
     let given = [spec.weight, spec.lmax, spec.priority].map(Option::unwrap_or_default);

@@ -1,4 +1,4 @@
-//! The way in: from the rule to the queue.
+//! The path of a packet from the rule to the queue.
 
 use alloc::boxed::Box;
 
@@ -22,10 +22,10 @@ use crate::sched::FlowScheduler;
 use crate::spec::SchedKind;
 
 impl<H: Copy> Dummynet<H> {
-    /// Takes a packet that a rule sends to `object`. It, or others in its place, may be lost:
-    /// `tell` hears of it, and of marks. A time before the latest one counts as that.
+    /// Takes a packet that a rule sends to `object`. It, or others instead, may be lost: `tell`
+    /// receives losses and marks. A time before the latest one counts as the latest.
     ///
-    /// With flow queueing the report is [`Report::Accepted`] even if the packet is lost.
+    /// With flow queueing the result is [`SubmitResult::Accepted`] even if the packet is lost.
     pub fn submit(
         &mut self,
         now_ns: u64,
@@ -49,7 +49,7 @@ impl<H: Copy> Dummynet<H> {
         report
     }
 
-    /// Loses a packet that has nowhere to go.
+    /// Drops a packet without a valid target.
     #[cold]
     fn refuse(
         &mut self,
@@ -72,7 +72,7 @@ impl<H: Copy> Dummynet<H> {
         report(noerror)
     }
 
-    /// The instance that a packet of a flowset goes to, made if need be.
+    /// Returns the instance for a packet of a flowset; creates it if needed.
     #[inline]
     fn instance(&mut self, place: u32, key: &ShaperFlowKey) -> Option<u32> {
         let (flowset, sched, _) = self.objects.pair_mut(place)?;
@@ -117,7 +117,7 @@ impl<H: Copy> Dummynet<H> {
         };
         let at = match self.free.pop() {
             Some(at) => {
-                // An event of its predecessor may be left; it does no harm.
+                // A stale event of its predecessor is harmless.
                 self.instances[at as usize] = instance;
                 at
             }
@@ -135,7 +135,7 @@ impl<H: Copy> Dummynet<H> {
         Some(at)
     }
 
-    /// Judges a packet and queues it, or sends it at once over a link that is free.
+    /// Admits a packet and enqueues it, or sends it at once over a free link.
     #[inline]
     fn enqueue(
         &mut self,
@@ -205,7 +205,7 @@ const fn report(noerror: bool) -> SubmitResult {
     if noerror { SubmitResult::Accepted } else { SubmitResult::Refused }
 }
 
-/// The way of a flowset's packets to queues by flow.
+/// Admits the packets of a flowset to per-flow queues.
 struct QueueAdmitter<'o> {
     flowset: &'o mut Flowset,
     kind: &'o SchedKind,
@@ -215,7 +215,7 @@ struct QueueAdmitter<'o> {
 }
 
 impl QueueAdmitter<'_> {
-    /// Judges a packet at its queue, and queues it.
+    /// Admits a packet to its queue and enqueues it.
     #[inline]
     fn admit<H: Copy>(
         self,
@@ -245,7 +245,7 @@ impl QueueAdmitter<'_> {
         admission
     }
 
-    /// Makes a queue, if there is room.
+    /// Creates a queue; `None` if there is no space.
     #[cold]
     fn make(
         &self,
@@ -272,7 +272,7 @@ impl QueueAdmitter<'_> {
 }
 
 impl<H: Copy> FairQueues<H> {
-    /// Judges a packet and queues it; it or others may be lost on the way.
+    /// Admits a packet and enqueues it; it or others may be dropped.
     fn admit(
         &mut self,
         flow: u32,
@@ -298,7 +298,7 @@ impl<H: Copy> FairQueues<H> {
     }
 }
 
-/// The queues of a new instance.
+/// Builds the queues of a new instance.
 pub(crate) fn queues<H>(sched: &Sched, flowset: &Flowset) -> InstanceQueues<H> {
     const JUDGED: &str = "parameters are judged when configured";
     let bits_per_sec = sched.link.spec.bits_per_sec;

@@ -1,17 +1,17 @@
-//! `sysctl net.inet.ip.dummynet.…`: what can be set, and what is counted.
+//! `sysctl net.inet.ip.dummynet.…`: settings and counters.
 
 use alloc::format;
 use alloc::string::String;
 
 use super::{Dummynet, ShaperSettings};
 
-/// What the names of all begin with.
+/// The prefix of all names.
 pub const SYSCTL_PREFIX: &str = "net.inet.ip.dummynet.";
 
-/// Idle queues stay for ever.
+/// The `expire_ns` with which idle queues stay forever.
 const NEVER_NS: u64 = u64::MAX;
 
-/// Name, least and highest value of each one that can be set.
+/// Name, minimum and maximum of each sysctl that can be set.
 const SETTABLE: &[(&str, u32, u32)] = &[
     ("hash_size", 16, 65_536),
     ("pipe_slot_limit", 1, u32::MAX),
@@ -23,7 +23,7 @@ const SETTABLE: &[(&str, u32, u32)] = &[
     ("red_max_pkt_size", 1, u32::MAX),
 ];
 
-/// Names of those that can only be read.
+/// Names of read-only sysctls.
 const READ_ONLY: &[&str] = &[
     "io_pkt",
     "io_pkt_fast",
@@ -35,24 +35,24 @@ const READ_ONLY: &[&str] = &[
     "tick_delta_sum",
 ];
 
-/// A sysctl that is not there, or cannot be set so.
+/// A sysctl that does not exist or cannot be set to a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShaperSysctlError {
-    /// There is none of that name.
+    /// There is no sysctl with this name.
     #[error("unknown oid '{0}'")]
     Unknown(String),
-    /// It cannot be set, or not to that.
+    /// It cannot be set, or not to this value.
     #[error("sysctl {name}: {reason}")]
     Value {
-        /// Its name.
+        /// The name of the sysctl.
         name: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What cannot be set, with the value that FreeBSD has at first and the reason. To set that value
-/// changes nothing, so scripts that do go on.
+/// Sysctls with a fixed value: FreeBSD's default and the reason. Setting that value has no effect
+/// and is allowed, so that scripts run.
 const FIXED_VALUES: &[(&str, u32, &str)] = &[
     ("io_fast", 0, "links have no ticks here: a packet leaves an idle link when its last bit has"),
     (
@@ -63,10 +63,10 @@ const FIXED_VALUES: &[(&str, u32, &str)] = &[
 ];
 
 impl<H: Copy> Dummynet<H> {
-    /// Tells a sysctl, all of them where the name is empty, or sets one; what sysctl(8) says.
+    /// Returns a sysctl (all if the name is empty), or sets one; the text is that of sysctl(8).
     ///
     /// # Errors
-    /// [`SysctlError`]; nothing has changed.
+    /// [`ShaperSysctlError`]; nothing has changed.
     pub fn sysctl(&mut self, name: &str, value: Option<u32>) -> Result<String, ShaperSysctlError> {
         if name.is_empty() {
             let names = SETTABLE.iter().map(|entry| entry.0).chain(READ_ONLY.iter().copied());
@@ -107,7 +107,7 @@ impl<H: Copy> Dummynet<H> {
             "red_max_pkt_size" => red.max_len.into(),
             "io_pkt" => self.counters.received,
             "io_pkt_drop" => self.counters.drops.total(),
-            // Nothing passes a link unpaced, and a clock in nanoseconds misses no tick.
+            // No packet passes a link unpaced, and a clock in nanoseconds misses no tick.
             name => return READ_ONLY.contains(&name).then_some(0),
         })
     }

@@ -1,4 +1,4 @@
-//! The engine in virtual time.
+//! Tests of the engine in virtual time.
 
 mod changes;
 mod conservation;
@@ -14,14 +14,14 @@ use super::*;
 use crate::flow::ShaperFlowKey;
 use crate::text::DummynetCommand;
 
-/// An engine with the commands of `text` carried out at time 0, a line each.
+/// Builds an engine and executes the commands in `text`, one per line, at time 0.
 pub(super) fn engine(text: &str) -> Bench {
     let mut bench = Bench { dummynet: Dummynet::new(1), events: Vec::new() };
     bench.command(0, text);
     bench
 }
 
-/// An engine and what it told.
+/// An engine and its events.
 pub(super) struct Bench {
     pub(super) dummynet: Dummynet<u32>,
     pub(super) events: Vec<ShaperEvent<u32>>,
@@ -79,7 +79,7 @@ impl Bench {
         self.dummynet.submit(now_ns, object, key, packet, tell)
     }
 
-    /// Everything until `end_ns`, waking only when asked to; what came out and when.
+    /// Runs until `end_ns`, waking only when the engine asks; returns the releases and their times.
     pub(super) fn run(&mut self, end_ns: u64) -> Vec<(u32, u64)> {
         while let Some(at_ns) = self.dummynet.next_release().filter(|&at_ns| at_ns <= end_ns) {
             self.dummynet.release(at_ns, &mut |event| self.events.push(event));
@@ -89,7 +89,7 @@ impl Bench {
         released(&core::mem::take(&mut self.events))
     }
 
-    /// That nothing is lost uncounted, by the engine and by each scheduler.
+    /// Asserts that the engine and each scheduler account for all packets.
     pub(super) fn check(&self) {
         let balances = |counters: ShaperCounters| {
             let ShaperCounters { received, released, drops, queued, delayed, .. } = counters;
@@ -114,7 +114,7 @@ pub(super) fn released(events: &[ShaperEvent<u32>]) -> Vec<(u32, u64)> {
     events.iter().filter_map(one).collect()
 }
 
-/// A flow by the last byte of its source.
+/// Returns a flow with this last byte of the source.
 pub(super) fn host(number: u32) -> ShaperFlowKey {
     ShaperFlowKey {
         proto: 17,

@@ -1,5 +1,5 @@
-//! A heap of queues by a key, the least first; each node has four children, so that one cache
-//! line holds all of them and a heap of 10,000 is seven levels deep.
+//! A min-heap of queues by key. Each node has four children, so that one cache line holds all of
+//! them and a heap of 10,000 is seven levels deep.
 
 use alloc::vec::Vec;
 
@@ -20,7 +20,7 @@ impl IndexHeap {
         self.0.is_empty()
     }
 
-    /// The least key and whose it is.
+    /// Returns the smallest key and its queue.
     #[inline]
     pub(super) fn first(&self) -> Option<(u64, u32)> {
         self.0.first().map(|item| (item.key, item.index))
@@ -51,7 +51,7 @@ impl IndexHeap {
         Some((first.key, first.index))
     }
 
-    /// Gives the first another key, not less than before.
+    /// Increases the key of the first item.
     #[inline]
     pub(super) fn rekey_first(&mut self, key: u64) {
         if let Some(first) = self.0.first().copied() {
@@ -59,7 +59,7 @@ impl IndexHeap {
         }
     }
 
-    /// Subtracts from all keys; those that are less become 0.
+    /// Subtracts `base` from all keys; smaller keys become 0.
     pub(super) fn rebase(&mut self, base: u64) {
         self.0.iter_mut().for_each(|item| item.key = item.key.saturating_sub(base));
     }
@@ -72,7 +72,7 @@ impl IndexHeap {
         }
     }
 
-    /// Puts `item` at the top and lets it sink to its place.
+    /// Puts `item` at the top and lets it sink to its position.
     #[inline]
     fn sink(&mut self, item: HeapItem) {
         let items = &mut self.0[..];

@@ -1,4 +1,4 @@
-//! PRIO: strict priority; queues of one priority take turns packet by packet.
+//! PRIO: strict priority; queues of equal priority take turns packet by packet.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -10,7 +10,7 @@ pub(crate) struct Prio {
     /// Priority of each queue.
     priorities: Vec<u32>,
     levels: [VecDeque<u32>; LEVELS],
-    /// Which levels have packets, a bit each.
+    /// Levels with packets, one bit each.
     busy: u64,
 }
 
@@ -63,7 +63,7 @@ impl Prio {
         self.busy |= 1 << priority;
     }
 
-    /// Whether it was in.
+    /// Removes a queue from its level; returns whether it was there.
     fn take_out(&mut self, index: u32, priority: u32) -> bool {
         let level = &mut self.levels[priority as usize];
         let before = level.len();

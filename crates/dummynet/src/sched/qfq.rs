@@ -1,32 +1,32 @@
-//! QFQ: quick fair queueing (Checconi, Rizzo and Valente, 2013), constant cost.
+//! QFQ: quick fair queueing (Checconi, Rizzo and Valente, 2013), at constant cost.
 //!
-//! An approximation of WF2Q+ whose fairness is off by a few packets at most. Queues are grouped by
-//! the logarithm of lmax / weight, the longest virtual time that a packet of theirs can take;
-//! group g rounds virtual starts to slots of 2^g and keeps queues by slot. Whole groups are sorted
-//! by four bit masks, so picking the next queue is a few bit scans:
+//! An approximation of WF2Q+ that deviates from fairness by at most a few packets. Queues are
+//! grouped by the logarithm of lmax / weight, the longest virtual time that one of their packets
+//! can take. Group g rounds virtual starts to slots of 2^g and keeps queues by slot. Whole groups
+//! are sorted by four bit masks, so picking the next queue takes a few bit scans:
 //!
-//! | set | start of the group | earlier finish in a higher group that is ready |
+//! | set | start of the group | earlier finish in a higher ready group |
 //! |---|---|---|
 //! | ready | not after V | no: the lowest one has the earliest finish |
 //! | blocked | not after V | yes |
-//! | ready later | after V | no |
-//! | blocked later | after V | yes |
+//! | ineligible | after V | no |
+//! | blocked ineligible | after V | yes |
 //!
 //! # Invariants
-//! 1. A group with queues is in exactly one of the sets, one without in none.
-//! 2. Finishes of the groups in `ready` rise with the group.
-//! 3. A group's start is a multiple of its slot, its finish two slots later.
+//! 1. A group with queues is in exactly one of the sets; an empty group is in none.
+//! 2. The finish times of the groups in `ready` increase with the group.
+//! 3. A group's start is a multiple of its slot; its finish is two slots later.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::queue_share::{MAX_PACKET_LEN, QueueShare, grown};
 
-/// Virtual time per byte at weight 1, as a power of two: a byte is a whole number at any weight.
+/// Virtual time per byte at weight 1, as a power of two: a byte is an integer at any weight.
 const FRACTION_BITS: u32 = 28;
-/// When the virtual time is beyond this all of them are moved back.
+/// When the virtual time exceeds this, all virtual times are moved back.
 const REBASE_THRESHOLD: u64 = 1 << 62;
-/// Slots of a group, and the last one that queues are put in.
+/// Slots per group, and the last slot that queues are put in.
 const SLOTS: u64 = 64;
 const LAST_SLOT: u64 = SLOTS - 2;
 const GROUPS: usize = 64;
@@ -37,7 +37,7 @@ pub(crate) struct Qfq {
     queues: Vec<QfqQueue>,
     groups: [Option<Box<QfqGroup>>; GROUPS],
     sets: [u64; 4],
-    /// The virtual time.
+    /// The virtual time V.
     now: u64,
     /// Sum of the weights of the queues that have packets.
     weights: u64,
@@ -51,7 +51,7 @@ struct QfqQueue {
     lmax: u32,
     head_len: u32,
     group: u32,
-    /// The next in its slot.
+    /// The next queue in the same slot.
     next: u32,
     has_packets: bool,
 }
@@ -60,13 +60,13 @@ struct QfqQueue {
 struct QfqGroup {
     start: u64,
     finish: u64,
-    /// Which slots have queues: bit n is slot `front` + n.
+    /// Slots with queues: bit n is slot `front` + n.
     full: u64,
     front: u64,
     heads: [u32; SLOTS as usize],
 }
 
-/// The sets, by the bits of their number.
+/// The sets; the bits of an index give the properties.
 const READY: usize = 0;
 const INELIGIBLE: usize = 1;
 const BLOCKED: usize = 2;
@@ -89,7 +89,7 @@ impl QfqQueue {
         (u64::from(len.min(MAX_PACKET_LEN)) << FRACTION_BITS) / u64::from(self.weight)
     }
 
-    /// The group of packets up to `lmax`.
+    /// Returns the group for packets up to `lmax`.
     fn home(&self) -> u32 {
         let longest = self.span(self.lmax.max(1));
         64 - longest.saturating_sub(1).leading_zeros()
@@ -100,7 +100,7 @@ const fn round_down(time: u64, group: u32) -> u64 {
     time >> group << group
 }
 
-/// The bits of a set from `group` on.
+/// Returns the bits of a set from `group` on.
 const fn bits_from(set: u64, group: u32) -> u64 {
     if group >= 64 { 0 } else { set >> group << group }
 }
@@ -156,7 +156,7 @@ impl Qfq {
         } else if let Some(next) = next
             && self.queues[index as usize].group != number
         {
-            // A packet longer than any before: it belongs to another group.
+            // A packet longer than any before: the queue belongs to another group.
             self.activate(index, next);
         }
         self.catch_up(before);
@@ -165,8 +165,8 @@ impl Qfq {
         }
     }
 
-    /// Takes the queue off the head of its group's first slot and puts it into the slot of its
-    /// next packet, if it has one of this group; whether it left the slot.
+    /// Removes the queue from the head of its group's first slot and puts it into the slot of its
+    /// next packet, if that is in this group; returns whether it left the slot.
     fn move_to_next_slot(&mut self, index: u32, number: u32, next: Option<u32>) -> bool {
         let queue = &mut self.queues[index as usize];
         let Some(group) = &mut self.groups[number as usize] else { return false };
@@ -196,7 +196,7 @@ impl Qfq {
         true
     }
 
-    /// Brings a group up to date whose first slot may have run empty.
+    /// Updates a group whose first slot may have become empty.
     fn renew(&mut self, number: u32) {
         let Some(group) = &mut self.groups[number as usize] else { return };
         let old_finish = group.finish;
@@ -228,7 +228,7 @@ impl Qfq {
         self.sets[set] |= 1 << number;
     }
 
-    /// Frees the groups that group `number` blocked while it finished at `old_finish`.
+    /// Unblocks the groups that group `number` blocked while its finish was `old_finish`.
     fn unblock(&mut self, number: u32, old_finish: u64) {
         let above = self.lowest(bits_from(self.sets[READY], number + 1));
         if above.is_some_and(|next| next.finish <= old_finish) {
@@ -239,8 +239,8 @@ impl Qfq {
         self.shift(below, BLOCKED_INELIGIBLE, INELIGIBLE);
     }
 
-    /// After V moved from `before`: groups whose start it reached are later no more; if none is
-    /// ready, V jumps to the first that will be.
+    /// Updates the sets after V moved from `before`: groups whose start it reached become eligible.
+    /// If none is ready, V first jumps to the earliest start.
     fn catch_up(&mut self, before: u64) {
         let later = self.sets[INELIGIBLE] | self.sets[BLOCKED_INELIGIBLE];
         if later == 0 {
@@ -265,13 +265,13 @@ impl Qfq {
         self.sets[target] |= moved;
     }
 
-    /// The lowest group of a set.
+    /// Returns the lowest group of a set.
     #[inline]
     fn lowest(&self, set: u64) -> Option<&QfqGroup> {
         self.groups.get(set.trailing_zeros() as usize)?.as_deref()
     }
 
-    /// Puts a queue in that had no packets.
+    /// Adds a queue that had no packets.
     fn activate(&mut self, index: u32, len: u32) {
         let queue = &mut self.queues[index as usize];
         queue.lmax = queue.lmax.max(len);
@@ -306,8 +306,8 @@ impl Qfq {
         }
     }
 
-    /// Where a queue starts that finished its last packet at `finish`: there, unless that is past
-    /// or too far ahead; then at V, or where the rule of the sets wants it.
+    /// Returns the start of a queue whose last packet finished at `finish`: that time, unless it is
+    /// past or too far ahead; otherwise V, or the time that the ordering of the sets requires.
     fn fresh_start(&self, number: u32, finish: u64) -> u64 {
         let limit = round_down(self.now, number) + (1 << number);
         let rounded = round_down(finish, number);
@@ -321,7 +321,7 @@ impl Qfq {
         }
     }
 
-    /// Files everything anew: for the rare changes that the sets do not foresee.
+    /// Rebuilds all sets, for the rare changes that they do not support incrementally.
     #[cold]
     fn rebuild(&mut self) {
         self.sets = [0; 4];
@@ -337,7 +337,7 @@ impl Qfq {
         self.catch_up(0);
     }
 
-    /// Moves all virtual times back, far before they could overflow.
+    /// Moves all virtual times back, long before they could overflow.
     #[cold]
     fn rebase(&mut self) {
         // A multiple of every slot.
@@ -359,7 +359,7 @@ fn insert(group: &mut QfqGroup, queues: &mut [QfqQueue], index: u32, number: u32
     let queue = &mut queues[index as usize];
     let mut slot = round_down(queue.start, number).saturating_sub(group.start) >> number;
     if slot > LAST_SLOT {
-        // It is served a little early rather than lost.
+        // The queue is served slightly early instead of being lost.
         let early = (slot - LAST_SLOT) << number;
         queue.start -= early;
         queue.finish -= early;

@@ -1,8 +1,8 @@
-//! RR: deficit round robin (Shreedhar and Varghese, 1995), constant cost.
+//! RR: deficit round robin (Shreedhar and Varghese, 1995), at constant cost.
 //!
-//! A queue whose turn begins may send a quantum more, `weight` times `lmax` bytes; its turn ends
-//! when what is left is less than the packet at its head. A queue that runs empty forfeits the
-//! rest.
+//! When its turn begins, a queue may send a further quantum of `weight` times `lmax` bytes. The
+//! turn ends when the remaining credit is less than the packet at its head. A queue that becomes
+//! empty forfeits the rest.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

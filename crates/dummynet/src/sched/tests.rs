@@ -1,4 +1,4 @@
-//! Schedulers against fluid shares, in bytes instead of time.
+//! Tests schedulers against fluid shares, in bytes instead of time.
 
 use std::collections::VecDeque;
 use std::vec;
@@ -34,7 +34,7 @@ impl Bench {
         }
     }
 
-    /// Who sends, and how much.
+    /// Removes the next packet; returns its queue and its length.
     fn pop(&mut self) -> Option<(u32, u32)> {
         let index = self.turns.next()?;
         assert_eq!(self.turns.next(), Some(index), "asking changes nothing");
@@ -64,7 +64,7 @@ fn shares_of_backlogged_queues_are_within_two_percent_of_their_weights() {
     for kind in WEIGHTED {
         let all = [1, 2, 7, 30, 60];
         let mut bench = Bench::new(&kind, &weights(&all));
-        // Short packets for the heavy ones: shares are of bytes.
+        // Short packets for the heavy queues: shares are of bytes.
         let len = |index| [1500, 1000, 700, 300, 64][index as usize];
         bench.backlog(60_000, len);
         let mut sent = [0u64; 5];
@@ -76,14 +76,14 @@ fn shares_of_backlogged_queues_are_within_two_percent_of_their_weights() {
         }
         for (sent, weight) in sent.iter().zip(all) {
             let share = *sent as f64 / total as f64 * 100.0 / f64::from(weight);
-            // A turn of RR here is 1500 * 100 bytes: 4 million are 27 of them.
+            // A turn of RR here is 1500 * 100 bytes: 4 million are 27 turns.
             let bound = if kind == SchedKind::Rr { 0.05 } else { 0.02 };
             assert!((share - 1.0).abs() < bound, "{}: {weight} got {share}", kind.name());
         }
     }
 }
 
-/// One queue of weight 50 and fifty of weight 1, equal packets: where the first one's turns are.
+/// One queue of weight 50 and fifty of weight 1, equal packets: returns the turns of the first.
 fn turns_of_the_heavy(kind: SchedKind) -> Vec<usize> {
     let mut all = vec![50];
     all.extend([1; 50]);
@@ -95,7 +95,7 @@ fn turns_of_the_heavy(kind: SchedKind) -> Vec<usize> {
 
 #[test]
 fn wf2q_interleaves_as_its_authors_show() {
-    // Every other packet, where plain WFQ sends all of the heavy one's first fifty at once.
+    // Every other packet, where plain WFQ sends the first fifty of the heavy queue at once.
     let turns = turns_of_the_heavy(SchedKind::Wf2q);
     let exact: Vec<usize> = (0..50).map(|n| 2 * n).collect();
     assert_eq!(turns, exact);
@@ -103,7 +103,7 @@ fn wf2q_interleaves_as_its_authors_show() {
 
 #[test]
 fn qfq_interleaves_within_a_slot() {
-    // A slot of the heavy one is up to two of its longest packets, here three of those sent.
+    // A slot of the heavy queue is up to two of its longest packets, which are three of those sent.
     let turns = turns_of_the_heavy(SchedKind::Qfq);
     assert!((45..=55).contains(&turns.len()), "{turns:?}");
     let runs = turns.chunk_by(|a, b| a + 1 == *b).map(<[_]>::len);
@@ -116,8 +116,8 @@ fn rr_sends_a_quantum_a_turn_and_keeps_what_is_left() {
     let mut bench = Bench::new(&SchedKind::Rr, &[share(1, 1000), share(2, 1000)]);
     bench.backlog(20, |_| 600);
     let order: Vec<u32> = (0..15).map(|_| bench.pop().unwrap().0).collect();
-    // 1000 bytes: one packet, 400 left; then two, 200 left. 2000 bytes: three, 200 left; then three,
-    // 400 left; then four.
+    // 1000 bytes: one packet, 400 left; then two, 200 left. 2000 bytes: three, 200 left; then
+    // three, 400 left; then four.
     assert_eq!(order, [0, 1, 1, 1, 0, 0, 1, 1, 1, 0, 0, 1, 1, 1, 1]);
 }
 
@@ -138,7 +138,7 @@ fn prio_sends_nothing_of_a_later_priority_while_an_earlier_one_waits() {
     let mut order: Vec<u32> = (0..5).map(|_| bench.pop().unwrap().0).collect();
     bench.push(1, 100);
     order.extend(core::iter::from_fn(|| bench.pop()).map(|(index, _)| index));
-    // Queues of one priority take turns; without `pri` the weight is the priority.
+    // Queues of equal priority take turns; without `pri` the weight is the priority.
     assert_eq!(order, [1, 1, 1, 0, 3, 1, 0, 3, 0, 3, 2, 2, 2]);
 }
 
@@ -155,7 +155,7 @@ fn weights_out_of_range_are_clamped_as_dummynet_does() {
     assert_eq!(share(SchedKind::Prio, 1).priority, 63);
 }
 
-/// What a queue with packets all along got, at least and at most, against its fluid share.
+/// Returns the minimum and maximum that a backlogged queue got, relative to its fluid share.
 fn lag(kind: &SchedKind, all: &[u32], lens: &[u32], seed: u64) -> Vec<(f64, f64)> {
     let mut stream = Stream::new(seed, "test/lag");
     let mut bench = Bench::new(kind, &weights(all));
@@ -182,8 +182,8 @@ fn lag(kind: &SchedKind, all: &[u32], lens: &[u32], seed: u64) -> Vec<(f64, f64)
 }
 
 proptest! {
-    /// Bennett and Zhang, theorem 4: no queue is behind its fluid share by more than its own
-    /// longest packet and the longest of all; worst-case fair: nor ahead by more than its own.
+    /// Bennett and Zhang, theorem 4: a queue lags its fluid share by at most its own longest packet
+    /// and the longest of all; worst-case fair: it leads by at most its own longest packet.
     #[test]
     fn wf2q_is_within_a_packet_of_the_fluid_share(
         queues in prop::collection::vec((1u32..=100, 64u32..=1500), 2..12), seed: u64,
@@ -226,7 +226,7 @@ proptest! {
         prop_assert!(worst.iter().all(|(behind, ahead)| -behind <= bound && *ahead <= bound));
     }
 
-    /// Whatever comes, goes, changes or is dropped, every packet is sent once and the scheduler
+    /// Whatever arrives, leaves, changes or is dropped, every packet is sent once and the scheduler
     /// never idles while one waits.
     #[test]
     fn schedulers_neither_lose_nor_invent_packets(
@@ -244,7 +244,7 @@ proptest! {
                     bench.turns.set(index, QueueShare::new(&kind, &weight(1 + len % 100)));
                 }
                 6 => if let Some(index) = bench.turns.next() {
-                    // All that waits is dropped, as an algorithm may.
+                    // All waiting packets are dropped, as an algorithm may do.
                     bench.queues[index as usize].clear();
                     bench.turns.sent(index, 0, None);
                 }
@@ -265,11 +265,11 @@ fn a_queue_that_slept_is_owed_nothing_and_owes_nothing() {
         let mut bench = Bench::new(&kind, &weights(&[1, 1]));
         (0..1000).for_each(|_| bench.push(0, 1000));
         (0..500).for_each(|_| _ = bench.pop());
-        // The other comes late: from now on they alternate.
+        // The other queue comes late: from now on they alternate.
         (0..200).for_each(|_| bench.push(1, 1000));
         let first: usize = (0..100).filter(|_| bench.pop().unwrap().0 == 1).count();
         assert!((48..=52).contains(&first), "{}: {first}", kind.name());
-        // After a pause of everything, likewise.
+        // The same after a pause of all queues.
         while bench.pop().is_some() {}
         bench.backlog(100, |_| 1000);
         let first: usize = (0..100).filter(|_| bench.pop().unwrap().0 == 1).count();

@@ -1,7 +1,8 @@
-//! WF2Q+: worst-case fair weighted fair queueing (Bennett and Zhang, 1997), logarithmic cost.
+//! WF2Q+: worst-case fair weighted fair queueing (Bennett and Zhang, 1997), at logarithmic cost.
 //!
-//! Each packet at a head has a virtual start and finish; finish is start + length / weight. Of the
-//! queues whose start is not after the virtual time, the one with the least finish sends.
+//! Each packet at a head has a virtual start and a virtual finish; finish is start + length /
+//! weight. Among the queues whose start is not after the virtual time, the one with the smallest
+//! finish sends.
 //!
 //! ```text
 //!   waiting, by start  --start <= V-->  ready, by finish  --> sends
@@ -10,11 +11,11 @@
 //! ```
 //!
 //! The virtual time V advances by length / (sum of the weights of queues that have packets), and
-//! jumps to the earliest start when nothing else is ready.
+//! jumps to the earliest start if no queue is ready.
 //!
 //! # Invariants
 //! 1. A queue with packets is in exactly one of the heaps.
-//! 2. `ready` has no start after `now`.
+//! 2. `ready` contains no start after `now`.
 
 use alloc::vec::Vec;
 
@@ -26,7 +27,7 @@ pub(crate) struct Wf2q {
     queues: Vec<Wf2qQueue>,
     ready: IndexHeap,
     waiting: IndexHeap,
-    /// The virtual time.
+    /// The virtual time V.
     now: u64,
     /// The latest finish of any packet so far.
     latest: u64,
@@ -40,17 +41,17 @@ struct Wf2qQueue {
     /// 2^40 / weight.
     per_byte: u64,
     start: u64,
-    /// Of the packet at the head, or of the last one.
+    /// Finish of the packet at the head, or of the last packet.
     finish: u64,
     weight: u32,
     has_packets: bool,
 }
 
 const SCALE_BITS: u32 = 40;
-/// When the virtual time is beyond this all of them are moved back; tests get there.
+/// When the virtual time exceeds this, all virtual times are moved back; tests reach it.
 const REBASE_THRESHOLD: u64 = if cfg!(test) { 1 << 52 } else { 1 << 62 };
 
-/// Virtual time of `len` bytes; `per_byte` is 2^40 / weight.
+/// Returns the virtual time of `len` bytes; `per_byte` is 2^40 / weight.
 #[inline]
 fn span(len: u32, per_byte: u64) -> u64 {
     (u64::from(len.min(MAX_PACKET_LEN)) * per_byte) >> (SCALE_BITS - FRACTION_BITS)
@@ -63,12 +64,12 @@ impl Wf2q {
         queue.weight = share.weight;
         queue.per_byte = (1 << SCALE_BITS) / new;
         if queue.has_packets {
-            // The packet at the head keeps its place; the next one is by the new weight.
+            // The packet at the head keeps its position; the next one uses the new weight.
             self.set_weights(self.weights + new - old);
         }
     }
 
-    /// Takes a queue out, with packets or without.
+    /// Removes a queue, with or without packets.
     pub(super) fn remove(&mut self, index: u32) {
         let queue = grown(&mut self.queues, index);
         let weight = u64::from(queue.weight);
@@ -81,7 +82,7 @@ impl Wf2q {
 
     pub(super) fn arrive(&mut self, index: u32, len: u32) {
         if self.weights == 0 {
-            // Nobody waits, so nobody is owed anything.
+            // No queue waits, so no queue has earned service.
             self.now = self.latest;
             self.rebase();
         }
@@ -110,11 +111,11 @@ impl Wf2q {
 
     #[inline]
     pub(super) fn sent(&mut self, index: u32, len: u32, next: Option<u32>) {
-        // Rounded up: the last bit keeps no queue out whose start it has just reached.
+        // Rounded up, so that rounding does not exclude a queue whose start was just reached.
         self.now += span(len, self.per_byte) + 1;
         let now = self.now;
         let queue = &mut self.queues[index as usize];
-        // By what was sent, which is not the head if that was dropped.
+        // By the length that was sent, which is not the head's if that was dropped.
         let finish = queue.start + span(len, queue.per_byte);
         self.latest = self.latest.max(finish);
         queue.finish = finish;
@@ -151,13 +152,13 @@ impl Wf2q {
         self.per_byte = (1u64 << SCALE_BITS).checked_div(weights).unwrap_or(0);
     }
 
-    /// Moves all virtual times back, far before they could overflow.
+    /// Moves all virtual times back, long before they could overflow.
     #[cold]
     fn rebase(&mut self) {
         if self.now < REBASE_THRESHOLD {
             return;
         }
-        // Packets that are ready started before now, by at most the longest span.
+        // Ready packets started before now, by at most the longest span.
         let base = self.now - (REBASE_THRESHOLD >> 2);
         self.now -= base;
         self.latest = self.latest.saturating_sub(base);

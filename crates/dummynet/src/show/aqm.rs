@@ -1,4 +1,4 @@
-//! Parameters of active queue management, as ipfw prints them.
+//! Formats parameters of active queue management as ipfw does.
 
 use alloc::format;
 use alloc::string::String;
@@ -19,13 +19,13 @@ pub(super) const fn ecn(ecn: bool) -> &'static str {
     if ecn { "ECN" } else { "NoECN" }
 }
 
-/// The part of flow queueing.
+/// Formats the parameters of flow queueing.
 pub(super) fn fair(fair: &FairSpec) -> String {
     let FairSpec { quantum, limit_packets, flows, .. } = fair;
     format!(" quantum {quantum} limit {limit_packets} flows {flows}")
 }
 
-/// `fair` goes before the flags.
+/// Formats PIE's parameters; `fair` goes before the flags.
 pub(super) fn pie(pie: &PieSpec, fair: &str) -> String {
     let times = format!("target {} tupdate {}", time(pie.target_ns), time(pie.update_ns));
     let gains = format!("alpha {} beta {}", general(pie.alpha, 6), general(pie.beta, 6));

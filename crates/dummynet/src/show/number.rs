@@ -1,9 +1,9 @@
-//! Numbers as ipfw prints them.
+//! Formats numbers as ipfw does.
 
 use alloc::format;
 use alloc::string::{String, ToString};
 
-/// `%7.3f` and a unit, all of one width.
+/// Formats a rate as `%7.3f` and a unit, with constant width.
 pub(super) fn rate(bits_per_sec: u64) -> String {
     let (scale, unit) = match bits_per_sec {
         0 => return "unlimited     ".into(),
@@ -15,12 +15,12 @@ pub(super) fn rate(bits_per_sec: u64) -> String {
     format!("{:7.3} {unit}", bits_per_sec as f64 / scale)
 }
 
-/// Whole milliseconds; a fraction, which dummynet does not have, as far as needed.
+/// Formats milliseconds; fractions, which dummynet does not have, are shown as far as needed.
 pub(super) fn milliseconds(ns: u64) -> String {
     (ns as f64 / 1e6).to_string()
 }
 
-/// A number in at most nine digits, then a blank and K, M, G, … by 1024.
+/// Formats a number in at most nine digits, then a blank and K, M, G, … by 1024.
 pub(super) fn humanized(number: u64) -> String {
     const MAX_SHOWN: u64 = 1_000_000_000;
     let (mut value, mut rest, mut prefix) = (number, 0, 0);
@@ -33,7 +33,7 @@ pub(super) fn humanized(number: u64) -> String {
     format!("{} {}", value + (rest + 512) / 1024, prefixes[prefix])
 }
 
-/// A time in the largest unit that does not make it less than 1: `15ms`, `1.5fs` (sic).
+/// Formats a time in the largest unit that does not make it less than 1: `15ms`, `1.5fs` (sic).
 pub(super) fn time(ns: u64) -> String {
     let us = ns / 1000;
     match us {

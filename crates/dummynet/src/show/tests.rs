@@ -1,4 +1,4 @@
-//! Listings, to the byte.
+//! Tests that listings are identical to ipfw's.
 
 use std::string::String;
 
@@ -35,7 +35,7 @@ fn send(dummynet: &mut Dummynet<u32>, object: ShaperTarget, key: &ShaperFlowKey,
     }
 }
 
-/// Buckets are hashes: not part of what is compared.
+/// Buckets are hashes, so they are not compared.
 fn without_buckets(text: &str) -> String {
     let line = |line: &str| match line.get(..4) {
         Some(start) if line.len() > 60 && start[..3].trim().parse::<u8>().is_ok() => {

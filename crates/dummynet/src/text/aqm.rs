@@ -1,4 +1,4 @@
-//! Parameters of CoDel, PIE and flow queueing. They come last: all words behind are theirs.
+//! Parameters of CoDel, PIE and flow queueing. They come last: all following words belong to them.
 
 use alloc::format;
 
@@ -8,7 +8,7 @@ use super::cursor::{ShaperCursor, ShaperWord};
 use super::error::ShaperTextError;
 use super::number;
 
-/// Times up to here, and gains as PIE keeps them, in 13 bits behind the point.
+/// Maximum of times; and the precision of PIE's gains, 13 bits after the binary point.
 const MAX_TIME_NS: u64 = 10_000_000_000;
 const GAIN_SCALE: f64 = 8192.0;
 
@@ -42,7 +42,7 @@ pub(super) fn codel_of(
     Ok(spec)
 }
 
-/// dummynet's defaults: timestamps, no marks.
+/// Returns dummynet's defaults: timestamps, no marks.
 pub(super) fn default_pie() -> PieSpec {
     let max_ecn_p = fixed(0.1);
     PieSpec { delay_from: DelaySource::Timestamps, max_ecn_p, ..PieSpec::default() }
@@ -88,7 +88,7 @@ fn expected(words: &str, is_fair: bool) -> alloc::string::String {
     format!("{words}{more} (these come last)")
 }
 
-/// A parameter of flow queueing.
+/// Parses a parameter of flow queueing.
 fn of_fair(
     word: ShaperWord<'_>,
     cursor: &mut ShaperCursor<'_>,
@@ -105,7 +105,7 @@ fn of_fair(
     Ok(true)
 }
 
-/// A time that is not zero.
+/// Parses a time other than zero.
 fn time(cursor: &mut ShaperCursor<'_>) -> Result<u64, ShaperTextError> {
     let word = cursor.next("a time")?;
     let ns = number::time(word, MAX_TIME_NS)?;
@@ -118,7 +118,7 @@ fn gain(cursor: &mut ShaperCursor<'_>, most: f64) -> Result<f64, ShaperTextError
     value.map(fixed).ok_or_else(|| word.wrong(format!("a number from 0 to {most}")))
 }
 
-/// What is kept of a gain.
+/// Rounds a gain down to the stored precision.
 pub(super) fn fixed(value: f64) -> f64 {
     libm::floor(value * GAIN_SCALE) / GAIN_SCALE
 }

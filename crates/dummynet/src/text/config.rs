@@ -1,4 +1,4 @@
-//! What follows `config`: parameters in any order.
+//! The parameters after `config`, in any order.
 
 use alloc::format;
 use alloc::string::String;
@@ -23,7 +23,7 @@ const PARAMETERS: &str = "a parameter: bw, delay, burst, profile, profile-values
                           mask, buckets, red, gred, codel, pie, ecn, droptail, noerror, weight, \
                           lmax, pri, pipe, sched or type";
 
-/// All that any object may be told.
+/// The parameters of any object.
 #[derive(Default)]
 struct ParameterReader {
     link: PipeLinkSpec,
@@ -38,7 +38,8 @@ struct ParameterReader {
     ecn: bool,
 }
 
-/// RED, before it is known whether the queue is in bytes and whether packets are marked.
+/// RED's parameters, before it is known whether the queue is in bytes and whether packets are
+/// marked.
 struct UnresolvedRed {
     spec: ShaperRedSpec,
     column: usize,
@@ -151,7 +152,7 @@ impl ParameterReader {
         Ok(())
     }
 
-    /// Brings together what depends on each other; `last` is where the command ends.
+    /// Resolves parameters that depend on each other; `last` is the end of the command.
     fn resolve(&mut self, last: ShaperWord<'_>) -> Result<(), ShaperTextError> {
         if let Some(UnresolvedRed { mut spec, column }) = self.red.take() {
             spec.ecn = self.ecn;
@@ -176,7 +177,7 @@ impl ParameterReader {
     }
 }
 
-/// Refuses parameters of other objects by name.
+/// Refuses parameters of other kinds of objects, by name.
 fn check_applicable(word: ShaperWord<'_>, kind: ObjectKind) -> Result<(), ShaperTextError> {
     let only = match word.text {
         "bw" | "bandwidth" | "delay" | "burst" | "profile" | "profile-values"
@@ -197,7 +198,7 @@ fn check_applicable(word: ShaperWord<'_>, kind: ObjectKind) -> Result<(), Shaper
     Err(word.error(what, format!("a parameter of a {}", kind.name())))
 }
 
-/// `pipe N` of a scheduler: it has the link of that number, so it can be no other one.
+/// Parses `pipe N` of a scheduler: it always has the link of its own number.
 fn own_pipe(cursor: &mut ShaperCursor<'_>, number: ObjectNumber) -> Result<(), ShaperTextError> {
     let word = cursor.next("a number")?;
     let pipe = number::object(word)?;
@@ -255,7 +256,7 @@ fn loss(word: ShaperWord<'_>) -> Result<ShaperLoss, ShaperTextError> {
     }
 }
 
-/// A threshold of RED; K is 1024.
+/// Parses a threshold of RED; K is 1024.
 fn threshold(text: &str) -> Option<u32> {
     let (digits, scale) = match text.strip_suffix(['K', 'k']) {
         Some(digits) => (digits, 1024),
@@ -300,7 +301,7 @@ fn mask(cursor: &mut ShaperCursor<'_>) -> Result<FlowMask, ShaperTextError> {
                 cursor.take();
                 return Ok(FlowMask { queue: mask.queue, ..FlowMask::ALL });
             }
-            // A number behind it is the size of the queue, not the end of the mask.
+            // A number after it is the size of the queue, not the end of the mask.
             "queue" if !followed_by_size(cursor) => {
                 cursor.take();
                 mask.queue = true;
@@ -364,7 +365,7 @@ fn field(
     Ok(())
 }
 
-/// IPv6 addresses are masked by prefixes.
+/// Parses an IPv6 mask, which is a prefix length.
 fn field6(
     mask: &mut FlowMask,
     name: ShaperWord<'_>,

@@ -1,15 +1,15 @@
-//! Words of a command, one after the other.
+//! The words of a command, one after another.
 
 use alloc::format;
 use alloc::string::String;
 
 use super::error::ShaperTextError;
 
-/// A word and where it stands.
+/// A word and its position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShaperWord<'t> {
     pub(super) text: &'t str,
-    /// In characters, from 1.
+    /// Column in characters, from 1.
     pub(super) column: usize,
 }
 
@@ -35,12 +35,12 @@ pub(super) struct ShaperCursor<'t> {
 
 impl<'t> ShaperCursor<'t> {
     pub(super) fn new(text: &'t str) -> Self {
-        // A comment ends the line.
+        // A comment ends the command.
         let said = text.split_once('#').map_or(text, |(said, _)| said);
         Self { rest: said, column: 1 }
     }
 
-    /// The next word, if there is one.
+    /// Takes the next word, if there is one.
     pub(super) fn take(&mut self) -> Option<ShaperWord<'t>> {
         let start = self.rest.find(|c: char| !c.is_whitespace())?;
         let (blank, rest) = self.rest.split_at(start);
@@ -56,7 +56,7 @@ impl<'t> ShaperCursor<'t> {
         self.clone().take()
     }
 
-    /// The next word, which must be there.
+    /// Takes the next word, which must exist.
     pub(super) fn next(&mut self, expected: &str) -> Result<ShaperWord<'t>, ShaperTextError> {
         let column = self.column;
         self.take().ok_or_else(|| ShaperTextError {

@@ -1,4 +1,4 @@
-//! Numbers with units, as dummynet reads them.
+//! Parses numbers with units as dummynet does.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -8,13 +8,13 @@ use super::cursor::ShaperWord;
 use super::error::ShaperTextError;
 use crate::spec::ObjectNumber;
 
-/// The number of an object.
+/// Parses the number of an object.
 pub(super) fn object(word: ShaperWord<'_>) -> Result<ObjectNumber, ShaperTextError> {
     let number = word.text.parse().ok().filter(|&number| number > 0);
     number.ok_or_else(|| word.wrong("a number from 1 to 65535"))
 }
 
-/// `N`, `N-M`, and several with commas.
+/// Parses `N`, `N-M`, or several of them separated by commas.
 pub(super) fn range(
     word: ShaperWord<'_>,
 ) -> Result<Vec<RangeInclusive<ObjectNumber>>, ShaperTextError> {
@@ -27,19 +27,19 @@ pub(super) fn range(
     word.text.split(',').map(|text| one(text).ok_or_else(wrong)).collect()
 }
 
-/// A whole number, decimal, `0x` hexadecimal or `0` octal, as C reads them.
+/// Parses an integer in decimal, `0x` hexadecimal or `0` octal, as C does.
 pub(super) fn whole(text: &str) -> Option<u64> {
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => (digits, 16),
         None if text.len() > 1 && text.starts_with('0') => (&text[1..], 8),
         None => (text, 10),
     };
-    // `from_str_radix` takes a sign.
+    // `from_str_radix` would accept a sign.
     let is_plain = digits.starts_with(|c: char| c.is_ascii_hexdigit());
     u64::from_str_radix(digits, radix).ok().filter(|_| is_plain)
 }
 
-/// A whole number within a range.
+/// Parses an integer within a range.
 pub(super) fn within(
     word: ShaperWord<'_>,
     range: RangeInclusive<u64>,
@@ -50,20 +50,20 @@ pub(super) fn within(
         .ok_or_else(|| word.wrong(format!("{name} from {} to {}", range.start(), range.end())))
 }
 
-/// A decimal number without sign or exponent, and what follows it.
+/// Parses a decimal number without sign or exponent; returns it and the rest of the text.
 pub(super) fn decimal(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
     digits.parse().ok().map(|value| (value, rest))
 }
 
-/// A decimal number in a range, and nothing else.
+/// Parses a decimal number in a range, without anything after it.
 pub(super) fn share(text: &str, range: RangeInclusive<f64>) -> Option<f64> {
     let (value, rest) = decimal(text)?;
     (rest.is_empty() && range.contains(&value)).then_some(value)
 }
 
-/// K, M, G: the rest behind the letter, and how many times three (or ten) powers.
+/// Parses K, M, G or T: returns the power of 1000 (or 1024) and the rest.
 fn prefix(unit: &str) -> (i32, &str) {
     let power = match unit.bytes().next() {
         Some(b'k' | b'K') => 1,
@@ -75,7 +75,7 @@ fn prefix(unit: &str) -> (i32, &str) {
     (power, &unit[usize::from(power > 0)..])
 }
 
-/// `10Mbit/s`, `30Byte/s`, `2.5G`, a bare number in bit/s.
+/// Parses `10Mbit/s`, `30Byte/s`, `2.5G`, or a bare number in bit/s.
 pub(super) fn rate(word: ShaperWord<'_>) -> Result<u64, ShaperTextError> {
     const EXPECTED: &str = "a rate such as 10Mbit/s, 2.5Gbit/s or 30Byte/s";
     if word.text.starts_with(|c: char| c.is_ascii_lowercase()) {
@@ -95,11 +95,11 @@ pub(super) fn rate(word: ShaperWord<'_>) -> Result<u64, ShaperTextError> {
     if rate >= 1e18 {
         return Err(word.error(format!("`{}` is beyond all links", word.text), EXPECTED));
     }
-    // 0.3 Gbit/s is a whole number but for the last bits of the product.
+    // 0.3 Gbit/s is an integer except for the last bits of the product.
     Ok(libm::round(rate) as u64)
 }
 
-/// Milliseconds, or with `ns`, `us`, `ms`, `s`.
+/// Parses a time in `ns`, `us`, `ms` or `s`; milliseconds without a unit.
 pub(super) fn time(word: ShaperWord<'_>, most_ns: u64) -> Result<u64, ShaperTextError> {
     let most_ms = most_ns / 1_000_000;
     let wrong = || word.wrong(format!("a time up to {most_ms}ms, such as 250ms, 50us or 1s"));
@@ -115,7 +115,7 @@ pub(super) fn time(word: ShaperWord<'_>, most_ns: u64) -> Result<u64, ShaperText
     if ns > most_ns as f64 { Err(wrong()) } else { Ok(ns as u64) }
 }
 
-/// Bytes with k, M, G by 1024, below 2^48.
+/// Parses bytes with k, M, G by 1024, below 2^48.
 pub(super) fn bytes(word: ShaperWord<'_>) -> Result<u64, ShaperTextError> {
     let wrong = || word.wrong("bytes below 2^48, with k, M or G");
     let (value, unit) = decimal(word.text).ok_or_else(wrong)?;
@@ -131,7 +131,7 @@ pub(super) enum ParsedSize {
     Bytes(u64),
 }
 
-/// `50`, `50KBytes`, `5000B`; a bare K means bytes.
+/// Parses `50`, `50KBytes`, `5000B`; a bare K means bytes.
 pub(super) fn size(word: ShaperWord<'_>) -> Result<ParsedSize, ShaperTextError> {
     let wrong = || word.wrong("slots, or bytes such as 50KBytes or 5000B");
     let end = word.text.find(|c: char| !c.is_ascii_digit()).unwrap_or(word.text.len());

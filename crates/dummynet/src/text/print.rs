@@ -1,5 +1,5 @@
-//! Configurations as the commands that make them, with numbers as people type them: what reads back
-//! as the same value in the fewest characters.
+//! Prints configurations as the commands that create them. Numbers are printed as people type them:
+//! the shortest text that parses to the same value.
 
 use alloc::format;
 use alloc::string::String;
@@ -17,7 +17,8 @@ use crate::spec::{
     ShaperQueueSpec, ShaperRedSpec, ShareSpec,
 };
 
-/// The command, canonically: what [`Config::said`] gives can be read again. A profile is in it with its values: it has no file any more.
+/// Prints the canonical command. The output of [`ShaperConfig::into_commands`] can be parsed again.
+/// A profile is printed with its values, since it no longer has a file.
 impl Display for ShaperConfig {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {
@@ -55,7 +56,7 @@ fn time(ns: u64) -> String {
     decimal::in_units(ns, TIME_UNITS)
 }
 
-/// Bytes with M or K where that leaves a whole number, and `unit` behind it.
+/// Formats bytes with M or K if that leaves an integer, followed by `unit`.
 fn bytes(count: u64, unit: &str) -> String {
     let is_whole = |shift: u32| count > 0 && count.trailing_zeros() >= shift;
     match [(20, "M"), (10, "K")].into_iter().find(|(shift, _)| is_whole(*shift)) {
@@ -127,7 +128,7 @@ fn mask(f: &mut Formatter<'_>, mask: &FlowMask, buckets: Option<u32>) -> fmt::Re
     if mask.queue { f.write_str(" queue") } else { Ok(()) }
 }
 
-/// All words behind the parameters of CoDel and PIE are theirs, so whatever has some comes last.
+/// All words after the parameters of CoDel and PIE belong to them, so an object prints them last.
 fn kind_and_policy_of(
     f: &mut Formatter<'_>,
     kind: Option<&SchedKind>,
@@ -179,7 +180,7 @@ fn policy_of(f: &mut Formatter<'_>, policy: &PolicySpec) -> fmt::Result {
     }
 }
 
-/// A fraction as it is kept, in parts of the second number: reading cuts off.
+/// A stored fraction, in units of the second number; parsing rounds down.
 struct ExactFraction(u32, u32);
 
 impl Display for ExactFraction {
@@ -190,7 +191,7 @@ impl Display for ExactFraction {
     }
 }
 
-/// A number as PIE keeps it.
+/// Formats a number with PIE's precision.
 fn gain(value: f64) -> String {
     decimal::shortest(value, |typed| fixed(typed) == value)
 }

@@ -1,4 +1,4 @@
-//! Commands read, refused and written.
+//! Tests of parsing, refusing and printing commands.
 
 use std::string::{String, ToString};
 
@@ -220,7 +220,7 @@ fn configurations_print_as_they_were_typed() {
 }
 
 prop_compose! {
-    /// A number as a person types it: few digits, any place of the point.
+    /// A number as a person types it: few digits, the point anywhere.
     fn typed()(whole in 0u32..1000, rest in 0u32..10_000, digits in 0usize..=4) -> String {
         let rest = rest % 10_u32.pow(digits as u32);
         if digits == 0 { whole.to_string() } else { std::format!("{whole}.{rest:0digits$}") }
@@ -279,8 +279,8 @@ proptest! {
         prop_assert_eq!(config(&first.to_string()), first);
     }
 
-    /// What is printed is read as the same, printed the same again, and no longer than what was
-    /// typed.
+    /// The output parses to the same configuration, prints the same again, and is no longer than
+    /// the input.
     #[test]
     fn any_configuration_prints_as_one_that_means_the_same_and_prints_the_same(
         bw in (typed(), prop_oneof![Just("bit/s"), Just("Kbit/s"), Just("Mbit/s"), Just("Gbit/s")]),
@@ -305,7 +305,7 @@ proptest! {
         );
         let first = match DummynetCommand::parse_within(&text, &QueueCaps::NONE) {
             Ok(DummynetCommand::Config(first)) => first,
-            // A delay beyond 10 s, say.
+            // For example, a delay above 10 s.
             _ => return Ok(()),
         };
         let printed = first.to_string();

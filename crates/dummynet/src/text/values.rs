@@ -1,10 +1,10 @@
-//! `profile-values`: what a profile's file said, in one word, so that it needs no file any more.
+//! `profile-values`: the contents of a profile file in one word, so that the file is not needed.
 //!
 //! ```text
 //! bad_wireless/8/200x8,300x2      NAME/FIRST_LOST/MS[xTIMES],…
 //! ```
 //!
-//! A name's bytes that a word of a command cannot have are written as `%` and two digits.
+//! Bytes of the name that cannot be in a word are written as `%` and two digits.
 
 use alloc::format;
 use alloc::string::String;
@@ -18,7 +18,7 @@ use crate::spec::PipeProfile;
 
 const EXPECTED: &str = "NAME/FIRST_LOST/MS[xTIMES],..., as `save` writes it: wifi/8/200x8,300x2";
 
-/// Reads the word.
+/// Parses the word.
 pub(super) fn read(word: ShaperWord<'_>) -> Result<PipeProfile, ShaperTextError> {
     let wrong = || word.wrong(EXPECTED);
     let mut parts = word.text.splitn(3, '/');
@@ -46,7 +46,7 @@ pub(super) fn read(word: ShaperWord<'_>) -> Result<PipeProfile, ShaperTextError>
     Ok(PipeProfile { name, extra_ms, first_lost: first_lost as u32 })
 }
 
-/// Writes the word.
+/// Prints the word.
 pub(super) fn write(f: &mut Formatter<'_>, profile: &PipeProfile) -> fmt::Result {
     for byte in profile.name.bytes() {
         match byte {

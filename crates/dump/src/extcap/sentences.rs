@@ -1,18 +1,19 @@
-//! What the plug-in says: one sentence a line, a word and values in braces.
+//! The output of the plug-in: one sentence a line, made of a word and values in braces.
 //!
-//! A value ends at its first closing brace, and pipes have braces in their names: there they are
+//! A value ends at its first closing brace, but names of pipes contain braces. Those are encoded as
+//! `%7B` and `%7D`, which no port name contains.
 //! written as `%7B` and `%7D`, which no port name contains.
 
 use std::fmt::Write;
 
 use crate::listing::DumpInterface;
 
-/// The interface whose port is named in the dialogue.
+/// The interface whose port the user names in the dialog.
 pub(super) const ANY_PORT_INTERFACE: &str = "slipring-port";
-/// What all other names begin with.
+/// Prefix of all other names.
 const INTERFACE_PREFIX: &str = "slipring:";
 
-/// The version of the plug-in, and a line for each interface.
+/// Returns the version of the plug-in, and a line for each interface.
 pub(super) fn interfaces(interfaces: &[DumpInterface]) -> String {
     let version = env!("CARGO_PKG_VERSION");
     let mut text = format!("extcap {{version={version}}}{{display=slipring}}\n");
@@ -27,12 +28,12 @@ pub(super) fn interfaces(interfaces: &[DumpInterface]) -> String {
     )
 }
 
-/// Ethernet, whatever the port.
+/// Returns the link type, which is Ethernet for every port.
 pub(super) fn link_types() -> String {
     "dlt {number=1}{name=EN10MB}{display=Ethernet}\n".to_owned()
 }
 
-/// The settings of the dialogue; `any` for the interface whose port is named there.
+/// Returns the settings of the dialog; `any` for the interface whose port is named there.
 pub(super) fn settings(any: bool) -> String {
     let first = match any {
         true => {
@@ -58,12 +59,12 @@ fn encoded(port: &str) -> String {
     format!("{INTERFACE_PREFIX}{}", port.replace('{', "%7B").replace('}', "%7D"))
 }
 
-/// The port of an encoded name.
+/// Decodes a name.
 pub(super) fn decoded(value: &str) -> Option<String> {
     Some(value.strip_prefix(INTERFACE_PREFIX)?.replace("%7B", "{").replace("%7D", "}"))
 }
 
-/// A text within braces.
+/// Makes a text safe within braces.
 fn shown(text: &str) -> String {
     text.replace(['{', '}'], "|")
 }

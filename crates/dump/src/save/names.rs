@@ -1,4 +1,4 @@
-//! When the next file of a capture begins, and what it is called: tcpdump's `-C`, `-G` and `-W`.
+//! When the next file of a capture begins, and its name: tcpdump's `-C`, `-G` and `-W`.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use slipring_cli::{Diagnostic, Failure};
 /// When the next file begins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FileRotation {
-    /// After so many bytes.
+    /// After this many bytes.
     pub size: Option<u64>,
-    /// After so long, by the frames' own times; names are then forms of strftime(3).
+    /// After this time, by the frames' own times; names are then patterns for strftime(3).
     pub period: Option<Duration>,
-    /// How many: with a size the oldest is written over, with a period alone the capture ends.
+    /// Number of files: with a size the oldest is overwritten, with only a period the capture ends.
     pub files: Option<u64>,
 }
 
@@ -28,12 +28,12 @@ impl FileRotation {
         self.period.is_some_and(|period| u128::from(open_ns) >= period.as_nanos())
     }
 
-    /// Whether the capture is over when this many files are.
+    /// Whether the capture ends after this many files.
     pub(super) fn ends_after(&self, files: u64) -> bool {
         self.size.is_none() && self.files.is_some_and(|most| files >= most)
     }
 
-    /// The name of the file that begins now, the `at`-th of its time.
+    /// Returns the name of the next file, the `at`-th of its period.
     pub(super) fn name(&self, path: &str, at: u64, now_ns: u64) -> Result<String, Failure> {
         let mut name = match self.period {
             Some(_) => timed(path, now_ns)?,

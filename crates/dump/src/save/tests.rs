@@ -22,7 +22,7 @@ fn saving(path: &str, rotation: FileRotation) -> SaveOptions {
     SaveOptions { path: path.to_owned(), pcapng, rotation, ..SaveOptions::default() }
 }
 
-/// Saves frames at these seconds; the names and numbers of frames of the files there are then.
+/// Saves frames at these seconds; returns names and frame counts of the resulting files.
 fn saved(name: &str, rotation: FileRotation, seconds: &[u64]) -> Vec<(String, usize)> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(name);

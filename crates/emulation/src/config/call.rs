@@ -1,8 +1,8 @@
-//! Models written in one line: `normal,20ms,3ms` as TLEM has it, or `normal(20ms, sd=3ms)`.
+//! Models written in one line: `normal,20ms,3ms` as in TLEM, or `normal(20ms, sd=3ms)`.
 //!
 //! ```text
 //!   call  := [name,] args  |  name ( args )
-//!   args  := arg { , arg }          commas inside of brackets do not count
+//!   args  := arg { , arg }          commas inside brackets do not count
 //!   arg   := [key =] value
 //!   parts := part = call { , part = call }            the values of --up and --down
 //! ```
@@ -13,7 +13,7 @@ use super::quantity;
 use super::section::unknown_word;
 use super::tree::{ConfigEntry, ConfigLocation, ConfigNode, ConfigTable, ConfigValue};
 
-/// A piece of a text and the number of characters before it.
+/// A part of a text, and the number of characters before it.
 #[derive(Clone, Copy)]
 struct CallText<'t> {
     text: &'t str,
@@ -36,7 +36,7 @@ impl<'t> CallText<'t> {
         Self { text: &self.text[bytes..], at }
     }
 
-    /// Splits at the commas outside of brackets.
+    /// Splits at the commas outside brackets.
     fn at_commas(self) -> Result<Vec<Self>, (&'static str, usize)> {
         let (mut pieces, mut start, mut depth) = (Vec::new(), (0, self.at), 0_usize);
         let mut chars = self.at;
@@ -60,7 +60,7 @@ impl<'t> CallText<'t> {
         Ok(pieces)
     }
 
-    /// Splits `key=value`, where a key is letters before the first bracket.
+    /// Splits `key=value`; a key ends before the first bracket.
     fn key(self) -> (Option<&'t str>, Self) {
         let end = self.text.find(['=', '(']).filter(|end| self.text[*end..].starts_with('='));
         match end {
@@ -72,7 +72,7 @@ impl<'t> CallText<'t> {
         }
     }
 
-    /// Takes `name(args)` apart.
+    /// Splits `name(args)`.
     fn call(self) -> Option<(&'t str, Self)> {
         let open = self.text.find('(')?;
         let inner = self.text[open + 1..].strip_suffix(')')?;
@@ -80,7 +80,7 @@ impl<'t> CallText<'t> {
     }
 }
 
-/// Reads a part of a link from one line; none for `none`, where it can be left out.
+/// Parses a part of a link from one line. Returns `None` for `none` if the part is optional.
 pub(crate) fn part(
     part: &LinkPart,
     path: &str,
@@ -88,7 +88,7 @@ pub(crate) fn part(
     place: &ConfigLocation,
 ) -> Result<Option<ConfigTable>, EmulationConfigError> {
     let whole = CallText::whole(text);
-    // Where there is always something, none is one of its kinds.
+    // If the part has a model called `none`, that is meant.
     if whole.text == "none" && part.model("none").is_none() {
         return Ok(None);
     }
@@ -127,7 +127,7 @@ pub(crate) fn part(
     Ok(Some(table))
 }
 
-/// A first word that names a model is its name; so is one that can be nothing else.
+/// Splits off the model name: a first word that is a model, or that can be nothing else.
 fn split_name<'t>(
     part: &LinkPart,
     mut pieces: Vec<CallText<'t>>,
@@ -192,7 +192,7 @@ fn too_many(
     error.help(format!("{} takes: {}", model.name, listed(model.arguments)))
 }
 
-/// Reads the parts of a whole link: `rate=50m,delay=normal(20ms,3ms)`.
+/// Parses the parts of a whole link: `rate=50m,delay=normal(20ms,3ms)`.
 pub(crate) fn parts(
     text: &str,
     place: &ConfigLocation,
@@ -216,7 +216,7 @@ pub(crate) fn parts(
         };
         let node = ConfigNode::text(value.text, at);
         match (key, table.get_mut(key)) {
-            // Losses add up: each is judged by itself.
+            // Losses accumulate: each is applied independently.
             ("loss", Some(ConfigNode { value: ConfigValue::List(list), .. })) => list.push(node),
             ("loss", Some(first)) => {
                 let list = vec![first.clone(), node.clone()];
@@ -232,10 +232,10 @@ pub(crate) fn parts(
     Ok(table)
 }
 
-/// Writes every part of a link that is in one line as a table.
+/// Expands every part of a link that is written in one line into a table.
 ///
 /// # Errors
-/// If a line names no model of its part, or has too many values.
+/// If a line names an unknown model, or has too many values.
 pub(crate) fn expand(link: &mut ConfigTable, path: &str) -> Result<(), EmulationConfigError> {
     for shape in &super::parts::LINK_PARTS {
         let path = format!("{path}.{}", shape.name);

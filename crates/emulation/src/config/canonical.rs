@@ -1,7 +1,7 @@
-//! Settings of flags as a file has them: with units, written in full.
+//! Converts settings of flags to the form of a file, with full units.
 //!
-//! In a flag `10m` may be ten milliseconds or ten megabits, by the setting that it is for. Here
-//! stands which setting is what.
+//! In a flag `10m` may be ten milliseconds or ten megabits, depending on the setting. The table
+//! here defines the dimension of each setting.
 
 use slipring_cli::units::{ByteCount, RateWithUnit};
 use slipring_link::Framing;
@@ -12,7 +12,7 @@ use super::quantity;
 use super::section;
 use super::tree::{ConfigNode, ConfigTable, ConfigValue};
 
-/// What a setting measures, where that has a unit, or that it is true or false.
+/// The dimension of a setting, or that it is a boolean.
 #[derive(Clone, Copy)]
 enum CanonicalKind {
     Time,
@@ -21,7 +21,7 @@ enum CanonicalKind {
     Flag,
 }
 
-/// Settings that are written otherwise in files, by part; those of a link itself have no part.
+/// Settings that files write differently, by part; settings of the link itself have no part.
 const SETTING_KINDS: [(&str, CanonicalKind, &[&str]); 19] = [
     ("hold", CanonicalKind::Time, &["time"]),
     ("police", CanonicalKind::Rate, &["bps", "cir", "pir", "eir"]),
@@ -52,7 +52,7 @@ const SETTING_KINDS: [(&str, CanonicalKind, &[&str]); 19] = [
     ("", CanonicalKind::Rate, &["output"]),
 ];
 
-/// The settings as a file has them.
+/// Returns the settings in the form of a file.
 pub(super) fn written(root: &ConfigTable) -> ConfigTable {
     let mut root = root.clone();
     if let Some(ConfigNode { value: ConfigValue::Table(links), .. }) = root.get_mut("link") {
@@ -88,7 +88,7 @@ fn write_link(link: &mut ConfigTable) {
     }
 }
 
-/// In a flag a rate of 0 is none; in a file it is an error.
+/// Removes a rate of 0: in a flag that means no rate, in a file it is an error.
 fn write_no_rate(link: &mut ConfigTable) {
     let Some(ConfigNode { value: ConfigValue::Table(rate), location: place }) =
         link.get_mut("rate")
@@ -100,7 +100,7 @@ fn write_no_rate(link: &mut ConfigTable) {
     if rate.get("bps").filter(none).is_none() {
         return;
     }
-    // What a frame takes up still counts, where a profile has a rate.
+    // The frame overhead still matters if a profile sets a rate.
     if rate.word("model") == Some("ether") && rate.get("overhead").is_none() {
         let value = ConfigValue::Number(Framing::ETHER.overhead_bytes.to_string());
         rate.put("overhead", ConfigNode { location: place.clone(), value });
@@ -117,7 +117,7 @@ fn write_part(part: &str, table: &mut ConfigTable) {
     }
 }
 
-/// What cannot be read stays as it is: building the network says what is wrong with it.
+/// Converts a value. An invalid one stays as it is: building the network reports it.
 fn write_value(part: &str, key: &str, node: &mut ConfigNode) {
     if let ("rate", "states", ConfigValue::List(states)) = (part, key, &mut node.value) {
         states.iter_mut().for_each(write_state);
@@ -145,7 +145,7 @@ fn write_value(part: &str, key: &str, node: &mut ConfigNode) {
     }
 }
 
-/// `10m:2` is `10Mbit/s:2s`.
+/// Converts `10m:2` to `10Mbit/s:2s`.
 fn write_state(node: &mut ConfigNode) {
     let ConfigValue::Text(text) = &node.value else { return };
     let Some((rate, time)) = text.split_once(':') else { return };

@@ -1,6 +1,6 @@
-//! Which frames take which link: the settings of `[[class]]`.
+//! The settings of `[[class]]`: which frames take which link.
 //!
-//! What a class says of a frame becomes a pcap filter, every word of which has to hold:
+//! The conditions of a class become a pcap filter; all of them must hold:
 //!
 //! ```text
 //!   vlan = 5                         vlan 5 and
@@ -11,7 +11,7 @@
 //!   match = "len < 200"              (len < 200)
 //! ```
 //!
-//! Not for: how filters are read; that is `slipring-filter`'s.
+//! Not for: parsing filters; `slipring-filter` does that.
 
 use std::net::IpAddr;
 
@@ -24,9 +24,9 @@ use super::quantity;
 use super::section::{self, ConfigSection, unknown_word};
 use super::tree::{ConfigNode, ConfigTable, ConfigValue};
 
-/// Protocols above IP by name.
+/// Names of protocols above IP.
 const PROTOCOL_NAMES: [&str; 6] = ["tcp", "udp", "sctp", "icmp", "icmp6", "esp"];
-/// What a filter has to look at after a VLAN tag lies behind it, so the tag comes first.
+/// In a filter, `vlan` changes the offsets of all later terms, so it comes first.
 const CLAUSE_READERS: [(&str, ClauseReader); 10] = [
     ("vlan", vlan),
     ("mac", |path, node| mac(path, node, "host")),
@@ -40,10 +40,10 @@ const CLAUSE_READERS: [(&str, ClauseReader); 10] = [
     ("dst_port", |path, node| ports(path, node, "dst")),
 ];
 
-/// Makes a part of a filter of a setting.
+/// Converts a setting to a term of a filter.
 type ClauseReader = fn(&str, &ConfigNode) -> Result<String, EmulationConfigError>;
 
-/// Reads the classes, in the order in which they are asked.
+/// Reads the classes, in the order of their evaluation.
 pub(super) fn read(
     root: &ConfigTable,
     network: &NetworkSpec,
@@ -126,7 +126,7 @@ fn mac(path: &str, node: &ConfigNode, end: &str) -> Result<String, EmulationConf
     Ok(format!("ether {end} {mac}"))
 }
 
-/// A number, or its name in RFC 2474, 2597, 3246 and 5865.
+/// Converts a DSCP: a number, or a name of RFC 2474, 2597, 3246 and 5865.
 fn dscp(path: &str, node: &ConfigNode) -> Result<String, EmulationConfigError> {
     let named = match &node.value {
         ConfigValue::Text(text) => code_point(text).map(Some).ok_or_else(|| {
@@ -172,7 +172,7 @@ fn proto(path: &str, node: &ConfigNode) -> Result<String, EmulationConfigError> 
     }
 }
 
-/// An address, or a network as `10.0.0.0/8`; what lies behind its prefix does not matter.
+/// Converts an address, or a network such as `10.0.0.0/8`; bits after the prefix are ignored.
 fn address(path: &str, node: &ConfigNode, end: &str) -> Result<String, EmulationConfigError> {
     let text = section::text(path, node)?;
     let refused = |why: &str| {
@@ -203,7 +203,7 @@ fn address(path: &str, node: &ConfigNode, end: &str) -> Result<String, Emulation
     Ok(format!("{end} net {network}/{length}"))
 }
 
-/// A port, or `5004-5010`.
+/// Converts a port, or a range such as `5004-5010`.
 fn ports(path: &str, node: &ConfigNode, end: &str) -> Result<String, EmulationConfigError> {
     const PORT_SYNTAX: &str = "write 5004, or \"5004-5010\"";
     let ConfigValue::Text(text) = &node.value else {
@@ -250,7 +250,7 @@ mod tests {
         network.map(|network| network.classes).map_err(|error| Diagnostic::of(&error))
     }
 
-    /// UDP from 10.0.0.1:1000 to 10.0.0.2:5004, with this DSCP, in a VLAN or none.
+    /// Builds UDP from 10.0.0.1:1000 to 10.0.0.2:5004, with this DSCP, in a VLAN or none.
     fn udp4(dscp: u8, vlan: Option<u16>) -> Vec<u8> {
         let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
         if let Some(id) = vlan {
@@ -262,7 +262,7 @@ mod tests {
         frame
     }
 
-    /// The same from fd00::1 to fd00::2.
+    /// Builds the same from fd00::1 to fd00::2.
     fn udp6(dscp: u8) -> Vec<u8> {
         let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd];
         frame.extend([0x60 | dscp >> 2, dscp << 6, 0, 0, 0, 8, 17, 64]);

@@ -1,4 +1,4 @@
-//! How long frames travel: the settings of `delay`.
+//! The settings of `delay`.
 
 use std::fmt;
 use std::time::Duration;
@@ -64,7 +64,7 @@ pub(super) const ORDER_POLICIES: [(&str, OrderPolicy); 5] = [
 const TRACE_ENDS: [(&str, TraceEnd); 3] =
     [("loop", TraceEnd::Loop), ("hold", TraceEnd::Hold), ("once", TraceEnd::Once)];
 
-/// Reads a delay and the order that it keeps: correlated where there is a half-life, else strict.
+/// Reads a delay and its order policy: correlated if there is a half-life, else unset.
 pub(super) fn read(
     path: &str,
     node: &ConfigNode,
@@ -133,11 +133,11 @@ fn dist(
     Ok(dist)
 }
 
-/// By which share of the mean that was asked for another one may be delivered.
+/// Greatest relative error of the mean that is accepted.
 const MAX_MEAN_ERROR_SHARE: f64 = 0.05;
 
-/// Refuses what loses so much below 0 that its mean is another one. A range that was asked for
-/// (`min`, `max`) is a wish, and only told of.
+/// Refuses a distribution that is cut at 0 so much that its mean changes. A range that the user set
+/// (`min`, `max`) is intended, and only yields a warning.
 fn refuse_missed_mean(
     section: &ConfigSection<'_>,
     dist: &Dist,
@@ -154,7 +154,7 @@ fn refuse_missed_mean(
     Err(error.at(section.location_of("mean")).help(help))
 }
 
-/// A mean that was asked for, and the one that is delivered.
+/// A requested mean, and the actual one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct MissedMean {
     asked_ns: f64,
@@ -162,12 +162,12 @@ pub(crate) struct MissedMean {
 }
 
 impl MissedMean {
-    /// The means of a distribution, where one was asked for.
+    /// Returns the means of a distribution, if a mean was requested.
     pub(crate) fn of(dist: &Dist) -> Option<Self> {
         dist.requested_mean_ns().map(|asked_ns| Self { asked_ns, drawn_ns: dist.mean_ns() })
     }
 
-    /// How far the one is off, as a share of the other.
+    /// Returns the relative error.
     pub(crate) fn share(self) -> f64 {
         let off_ns = (self.drawn_ns - self.asked_ns).abs();
         if off_ns == 0.0 { 0.0 } else { off_ns / self.asked_ns.max(0.0) }
@@ -182,10 +182,10 @@ impl fmt::Display for MissedMean {
     }
 }
 
-/// Means that a deviation may be: the shape is at least 0.1.
+/// Greatest deviation of gamma, in means: the shape is then at least 0.1.
 const MAX_DEVIATION_MEANS: f64 = 3.0;
 
-/// Mean and deviation, or shape and scale.
+/// Builds a gamma distribution from mean and deviation, or from shape and scale.
 fn gamma(
     section: &mut ConfigSection<'_>,
 ) -> Result<Result<Dist, ParameterError>, EmulationConfigError> {
@@ -193,7 +193,7 @@ fn gamma(
         return Ok(Dist::gamma(shape(section)?, real_ns(section, "scale")?));
     }
     let (mean, sd) = (real_ns(section, "mean")?, real_ns(section, "sd")?);
-    // What the shape may be, in the words of who has not said it.
+    // Report the limit of the shape in terms of the given parameters.
     if !(mean / 1000.0..=mean * MAX_DEVIATION_MEANS).contains(&sd) || mean == 0.0 {
         let must_be = "from a thousandth of the mean to three times as much as it";
         return Ok(Err(ParameterError { parameter: "sd", must_be, value: sd }));
@@ -201,7 +201,7 @@ fn gamma(
     Ok(Dist::gamma((mean / sd) * (mean / sd), sd * sd / mean))
 }
 
-/// Keeps what lies between `min` and `max`.
+/// Truncates a distribution to `min` and `max`.
 fn within(section: &mut ConfigSection<'_>, dist: Dist) -> Result<Dist, EmulationConfigError> {
     let (min, max) = (section.time("min")?, section.time("max")?);
     if min.is_none() && max.is_none() {
@@ -211,7 +211,7 @@ fn within(section: &mut ConfigSection<'_>, dist: Dist) -> Result<Dist, Emulation
     dist.within(min.unwrap_or(0) as f64, max).map_err(|error| refused(section, &error))
 }
 
-/// `min` of the exponential is where it begins; only `max` cuts.
+/// Applies the upper limit of the exponential, whose `min` is an offset; only `max` truncates.
 fn upper(
     section: &mut ConfigSection<'_>,
     dist: Dist,

@@ -1,7 +1,7 @@
-//! What the engine refuses, in the words of settings. It names a value by what that is and its unit,
-//! `target_ns`; settings have other names, and values with their units behind them.
+//! Translates errors of the engine to the names of settings. The engine names a field with its
+//! unit, such as `target_ns`; settings have other names, and values with units.
 //!
-//! Not for: values that cannot be read; those are refused where they are.
+//! Not for: values that cannot be parsed; those are refused where they are read.
 
 use std::time::Duration;
 
@@ -12,8 +12,7 @@ use slipring_model::ParameterError;
 use super::error::EmulationConfigError;
 use super::tree::{ConfigNode, ConfigTable, ConfigValue};
 
-/// Settings that are called otherwise than by the engine, by part. A table that has no setting of
-/// the third name says it by that of the fourth.
+/// Part, field of the engine, setting, and alternative setting for a table that lacks the third.
 const SETTING_NAMES: [(&str, &str, &str, &str); 24] = [
     ("hold", "hold_ns", "time", ""),
     ("police", "committed_bps", "cir", ""),
@@ -25,7 +24,7 @@ const SETTING_NAMES: [(&str, &str, &str, &str); 24] = [
     ("loss", "good_ns", "good_time", ""),
     ("loss", "bad_ns", "bad_time", ""),
     ("loss", "pattern", "bits", "file"),
-    // Unsaid, it is the last one of each row.
+    // If absent, it defaults to the last of each row.
     ("loss", "nth", "nth", "every"),
     ("loss", "p13 + p14", "p14", "p13"),
     ("loss", "p31 + p32", "p32", "p31"),
@@ -42,7 +41,7 @@ const SETTING_NAMES: [(&str, &str, &str, &str); 24] = [
     ("delay", "steps.at_ns", "file", ""),
 ];
 
-/// What is measured.
+/// The dimension of a field.
 #[derive(Clone, Copy)]
 enum TermUnit {
     Time,
@@ -67,7 +66,7 @@ impl TermUnit {
         }
     }
 
-    /// A text with the number in it, if there is one, as settings have it.
+    /// Rewrites the number in a text, if there is one, in the form of settings.
     fn reworded(self, text: &str) -> String {
         let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         let start = text.find(|c: char| c.is_ascii_digit()).unwrap_or(text.len());
@@ -82,14 +81,14 @@ impl TermUnit {
     }
 }
 
-/// A time as settings have it.
+/// Formats a time in the form of settings.
 pub(super) fn time(ns: u64) -> String {
     let span = TimeSpan::parse(&ns.to_string(), Duration::from_nanos(1));
     span.map_or_else(|_| format!("{ns}ns"), |span| span.to_string())
 }
 
-/// What a link cannot have, where it is written: `node` is the link at `path`. Where a part is a
-/// list, `entry` is the one of it that is meant.
+/// Translates an error of a link, with its location. `node` is the link at `path`; `entry` is the
+/// index in a part that is a list.
 pub(super) fn refused(
     error: SpecError,
     path: &str,
@@ -117,7 +116,7 @@ pub(super) fn refused(
     told.at(&value.unwrap_or(place).location).help(format!("allowed: {allowed}"))
 }
 
-/// The setting that a field of the engine stands for.
+/// Returns the setting for a field of the engine.
 fn key(part: &str, field: &str, said: &dyn Fn(&str) -> bool) -> String {
     let other = SETTING_NAMES.iter().find(|(of, name, ..)| (*of, *name) == (part, field));
     if let Some((_, _, first, second)) = other {
@@ -145,7 +144,7 @@ fn held<'n>(node: &'n ConfigNode, key: &str) -> Option<&'n ConfigNode> {
     }
 }
 
-/// Why a distribution of times cannot be, with what stands in its table.
+/// Formats why a distribution of times is invalid, with the values of its table.
 pub(super) fn mismatch(error: &ParameterError, table: &ConfigTable) -> String {
     let counted = ["shape", "the number of", "a probability", "the last", "what min"];
     let is_time = !counted.iter().any(|start| error.parameter.starts_with(start));
@@ -153,7 +152,7 @@ pub(super) fn mismatch(error: &ParameterError, table: &ConfigTable) -> String {
         true => time(error.value as u64),
         false => error.value.to_string(),
     };
-    // The other one, which it has to fit.
+    // The limit that it must match.
     let must_be = match table.get("min") {
         Some(min) if error.must_be.ends_with(" min") => {
             format!("{}, {},", error.must_be, min.shown())

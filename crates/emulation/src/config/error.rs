@@ -8,7 +8,7 @@ use slipring_model::format::FormatError;
 
 use super::tree::ConfigLocation;
 
-/// A setting that cannot be, where it stands, and what could stand there.
+/// An invalid setting, its location, and what is allowed there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmulationConfigError {
     code: ErrorCode,
@@ -19,7 +19,7 @@ pub struct EmulationConfigError {
 }
 
 impl EmulationConfigError {
-    /// A value that a setting cannot have.
+    /// Creates an error for an invalid value of a setting.
     pub fn value(setting: &str, value: &str, cause: impl Into<String>) -> Self {
         let summary = match value {
             "" => format!("the value of {setting} is empty"),
@@ -28,23 +28,23 @@ impl EmulationConfigError {
         Self::new(SR0007, summary, cause)
     }
 
-    /// A name that is not known, or a value of the wrong kind.
+    /// Creates an error for an unknown name, or a value of the wrong type.
     pub fn key(summary: impl Into<String>, cause: impl Into<String>) -> Self {
         Self::new(SR0011, summary, cause)
     }
 
-    /// A file that cannot be opened.
+    /// Creates an error for a file that cannot be opened.
     pub fn unreadable(file: &str, cause: impl Into<String>) -> Self {
         Self::new(SR0201, format!("cannot open {file}"), cause)
     }
 
-    /// A trace, table or profile with an error inside.
+    /// Creates an error for a trace, table or profile with invalid contents.
     pub fn format(file: &str, error: &FormatError) -> Self {
         let error_in = Self::new(SR0205, format!("{file} cannot be used"), error.to_string());
         error_in.help(format!("allowed: {}", error.allowed))
     }
 
-    /// What is no name of a port.
+    /// Creates an error for an invalid port name.
     pub fn port(error: &PortNameError, place: &ConfigLocation) -> Self {
         let told = Self::new(error.code(), error.summary(), error.reason.to_string());
         told.at(&place.advanced_by(error.column - 1))
@@ -61,13 +61,13 @@ impl EmulationConfigError {
         }
     }
 
-    /// Says where.
+    /// Sets the location, unless there is one.
     pub fn at(mut self, place: &ConfigLocation) -> Self {
         self.location = self.location.or_else(|| Some(place.clone()));
         self
     }
 
-    /// Says what would do.
+    /// Sets the advice.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = help.into();
         self
@@ -110,14 +110,14 @@ impl std::fmt::Display for EmulationConfigError {
     }
 }
 
-/// The known name that is written most like `name`, if one is near.
+/// Returns the known name that is most similar to `name`, if one is close.
 pub(crate) fn nearest<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
     let near = |other: &&'n str| (distance(name, other), *other);
     let (distance, other) = known.iter().map(near).min()?;
     (distance <= other.len().min(name.len()).div_ceil(3)).then_some(other)
 }
 
-/// How many letters must be put in, taken out, changed or swapped with their neighbour.
+/// Returns the edit distance: insertions, deletions, changes and swaps of neighbours.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
@@ -136,7 +136,7 @@ fn distance(a: &str, b: &str) -> usize {
     rows[a.len()][b.len()]
 }
 
-/// `a, b, c`.
+/// Joins names as `a, b, c`.
 pub(crate) fn listed(names: &[&str]) -> String {
     names.join(", ")
 }

@@ -1,5 +1,5 @@
-//! What links really do, after all rounding: probabilities as they are drawn, delays as they are
-//! cut, the memory that they take.
+//! Explains what links do after all rounding: the probabilities in use, the truncated delays, the
+//! memory they need.
 
 mod models;
 
@@ -30,18 +30,18 @@ pub(crate) struct ExplainedLink {
     pub figures: Vec<ExplainedFigure>,
 }
 
-/// One part of a link.
+/// One figure of a link.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ExplainedFigure {
     pub name: &'static str,
-    /// For people.
+    /// Text for people.
     pub text: String,
-    /// For machines; units stand in the names.
+    /// JSON value; its keys contain the units.
     pub value: Value,
 }
 
 impl ExplainedNetwork {
-    /// A block for each link.
+    /// Formats the figures as text, a block for each link.
     pub(crate) fn text(&self) -> String {
         let mut text = format!("seed {}\n", self.seed);
         for link in &self.links {
@@ -53,12 +53,12 @@ impl ExplainedNetwork {
         text
     }
 
-    /// The same for machines, beside the common keys of a report.
+    /// Returns the JSON fields for a report.
     pub(crate) fn fields(&self) -> Value {
         json!({ "seed": self.seed, "explained": self.links() })
     }
 
-    /// The same as an answer over a control socket.
+    /// Returns the JSON answer for the control socket.
     pub(crate) fn json(&self) -> Value {
         json!({ "schema": 1, "event": "explain", "seed": self.seed, "links": self.links() })
     }
@@ -151,7 +151,7 @@ fn bps(bps: u64) -> String {
     slipring_cli::units::RateWithUnit::Bits(bps).to_string()
 }
 
-/// The probability that is really drawn: a whole number of 2^-63.
+/// Returns the probability in use: a multiple of 2^-63.
 fn probability(chance: Chance) -> f64 {
     chance.to_f64()
 }
@@ -186,7 +186,7 @@ fn rate(link: &LinkSpec) -> ExplainedFigure {
     figure("rate", text, value)
 }
 
-/// What is added to each frame before it is cut into cells.
+/// Describes the bytes that are added to each frame before it is split into cells.
 fn overhead(framing: &Framing) -> String {
     match framing.overhead_bytes {
         0 => String::new(),
@@ -257,11 +257,11 @@ fn delay(link: &LinkSpec) -> ExplainedFigure {
     figure("delay", text, value)
 }
 
-/// What a full link holds: the line at its rate for the longest delay, and the queue.
+/// Explains the contents of a full link: the line at its rate for the longest delay, and the queue.
 fn memory(link: &LinkSpec) -> ExplainedFigure {
     let limits = &link.queue;
     let bounded = limits.bytes.or(limits.packets).or(limits.delay_ns).is_some();
-    // Only a limit in bytes says how much memory the queue takes.
+    // Only a limit in bytes bounds the memory of the queue.
     let (bytes, beside) = match bytes_when_full(link) {
         Some(bytes) if !bounded => (None, Some((bytes, "the queue has no bound"))),
         Some(bytes) if limits.bytes.is_none() => (None, Some((bytes, "what the queue holds"))),
@@ -277,14 +277,14 @@ fn memory(link: &LinkSpec) -> ExplainedFigure {
     figure("memory", text, json!({ "bytes_when_full": bytes }))
 }
 
-/// The bytes inside a link that is full, where its rate bounds them.
+/// Returns the bytes in a full link, if its rate is constant.
 fn bytes_when_full(link: &LinkSpec) -> Option<u64> {
     let RateSpec::Constant { bps } = link.rate else { return None };
     let travelling = bps as f64 / 8.0 * greatest_delay_ns(link) as f64 / 1e9;
     Some((travelling as u64).saturating_add(link.queue.bytes.unwrap_or(0)))
 }
 
-/// The bytes that are inside a link at once, but for the rarest delays, where its rate bounds them.
+/// Returns the bytes in a full link except for the rarest delays, if its rate is constant.
 pub(crate) fn likely_bytes(link: &LinkSpec) -> Option<u64> {
     let RateSpec::Constant { bps } = link.rate else { return None };
     let delay_ns = match &link.delay.model {
@@ -295,7 +295,7 @@ pub(crate) fn likely_bytes(link: &LinkSpec) -> Option<u64> {
     Some((travelling as u64).saturating_add(link.queue.bytes.unwrap_or(0)))
 }
 
-/// The mean delay behind the line, in ns.
+/// Returns the mean propagation delay, in ns.
 pub(crate) fn mean_delay_ns(link: &LinkSpec) -> f64 {
     match &link.delay.model {
         DelayModel::Constant(ns) => *ns as f64,
@@ -311,8 +311,8 @@ pub(crate) fn mean_delay_ns(link: &LinkSpec) -> f64 {
     }
 }
 
-/// The mean over a round of a trace, in ns: each delay counts for as long as it holds, and the
-/// first one holds from the beginning.
+/// Returns the mean over one period of a trace, in ns: each delay is weighted by its duration, and
+/// the first one holds from the start.
 fn mean_of_trace(steps: &[DelayStep], period_ns: u64, smooth: bool) -> f64 {
     let head = steps.first().map_or(0.0, |first| first.at_ns as f64 * first.delay_ns as f64);
     let area = |(index, step): (usize, &DelayStep)| {
@@ -327,7 +327,7 @@ fn mean_of_trace(steps: &[DelayStep], period_ns: u64, smooth: bool) -> f64 {
     (head + steps.iter().enumerate().map(area).sum::<f64>()) / period_ns.max(1) as f64
 }
 
-/// The greatest delay that is ever drawn, in ns.
+/// Returns the greatest delay that can occur, in ns.
 pub(crate) fn greatest_delay_ns(link: &LinkSpec) -> u64 {
     match &link.delay.model {
         DelayModel::Constant(ns) => *ns,

@@ -14,29 +14,29 @@ use slipring_model::format::FormatError;
 use super::error::EmulationConfigError;
 use super::tree::{ConfigNode, ConfigOrigin};
 
-/// Finds files beside the configuration that names them.
+/// Finds files in the directory of the configuration that names them.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigFiles {
     base: PathBuf,
-    /// Whether errors keep to themselves what is wrong with a file, and whether there is one: who
-    /// changes a run may not be who may look at its files.
+    /// Whether errors hide what is wrong with a file, and whether it exists: a client that changes
+    /// a run may not be allowed to read its files.
     pub hides_details: bool,
-    /// Paths that were looked at: by all that go back to one configuration.
+    /// Paths that were accessed; shared by all clones of one configuration.
     paths: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
-/// More than this is no description of a link; a device would never end.
+/// A larger file is no description of a link; reading a device would never end.
 const MAX_FILE_BYTES: u64 = 1 << 30;
-/// More than this is no configuration: 10,000 links take less than a tenth of it.
+/// A larger file is no configuration: 10,000 links take less than a tenth of it.
 const MAX_CONFIG_BYTES: u64 = 1 << 24;
 
-/// The text of a configuration.
+/// Reads the text of a configuration.
 ///
 /// # Errors
 /// If the file cannot be read, is longer than 16 MiB or is not UTF-8.
 pub(super) fn configuration(path: &Path) -> Result<String, EmulationConfigError> {
     let shown = path.display().to_string();
-    // One from a pipe is welcome: it is read at the start, where nothing waits for it.
+    // A pipe is allowed: it is read at the start, when nothing else waits.
     let read = File::open(path).and_then(|file| read(file, MAX_CONFIG_BYTES));
     let bytes = read.map_err(|error| {
         let error = EmulationConfigError::unreadable(&shown, error.to_string());
@@ -53,15 +53,15 @@ pub(super) fn configuration(path: &Path) -> Result<String, EmulationConfigError>
     })
 }
 
-/// The bytes of a file; none where there are more than `most`.
+/// Reads a file; `None` if it has more than `most` bytes.
 fn read(file: File, most: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     file.take(most + 1).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= most).then_some(bytes))
 }
 
-/// A file that a setting names, also one of a run that goes on: a pipe could keep it waiting for
-/// ever, and a device has no end.
+/// Opens a file that a setting names, possibly during a run: a pipe could block it for ever, and a
+/// device has no end.
 fn regular(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     match file.metadata()?.is_file() {
@@ -75,23 +75,23 @@ fn no_text(error: &FromUtf8Error) -> String {
 }
 
 impl ConfigFiles {
-    /// Files named in `config` are looked for in its directory.
+    /// Resolves file names in the directory of `config`.
     pub fn beside(config: &Path) -> Self {
         let base = config.parent().map(Path::to_owned).unwrap_or_default();
         Self { base, ..Self::default() }
     }
 
-    /// The files that settings have named so far.
+    /// Returns the files that settings have named so far.
     pub fn paths(&self) -> Vec<PathBuf> {
         self.paths.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// The path of a file that a setting names.
+    /// Returns the path of a file that a setting names.
     pub fn path(&self, name: &str) -> PathBuf {
         self.base.join(name)
     }
 
-    /// The bytes of a file.
+    /// Reads the bytes of a file.
     ///
     /// # Errors
     /// If it cannot be read, or is longer than a GiB.
@@ -117,7 +117,7 @@ impl ConfigFiles {
         bytes.ok_or_else(|| unreadable("more than 1 GiB".into()))
     }
 
-    /// Reads a file with `reader`.
+    /// Parses a file with `reader`.
     ///
     /// # Errors
     /// If it cannot be read, is not UTF-8 or not in its format.
@@ -143,7 +143,7 @@ impl ConfigFiles {
         })
     }
 
-    /// The one thing that is said of whatever file cannot be used.
+    /// Returns the same error for any file that cannot be used.
     pub fn unusable(&self, name: &str, node: &ConfigNode) -> EmulationConfigError {
         let shown = self.path(name).display().to_string();
         let cause = "it is not there, not to be read, or of another format";

@@ -8,10 +8,10 @@ use super::section::{self, ConfigSection};
 use super::tree::{ConfigEntry, ConfigNode, ConfigTable, ConfigValue};
 use super::{delay, engine_errors, loss, mangle, queue, rate};
 
-/// Names under a link that say where it lies rather than what it does.
+/// Keys of a link for its place in the network rather than its behaviour.
 pub(super) const WIRING_KEYS: [&str; 3] = ["from", "to", "like"];
 
-/// Reads what a link does. Its parts are tables already.
+/// Reads the behaviour of a link. Its parts are already tables.
 pub(super) fn read(
     name: &str,
     path: &str,
@@ -65,8 +65,8 @@ pub(super) fn read(
     Ok(link)
 }
 
-/// The settings of a link with those of the link that it is like. A part that names another model
-/// stands for itself; of others, each value counts that is its own.
+/// Merges the settings of a link with those of its `like` link. A part with another model replaces
+/// the inherited one; otherwise single values do.
 pub(super) fn merged(base: &ConfigTable, own: &ConfigTable) -> ConfigTable {
     let mut merged = base.clone();
     for key in WIRING_KEYS {
@@ -97,7 +97,7 @@ fn same_model(part: &str, base: &ConfigTable, own: &ConfigTable) -> bool {
     model(own).is_none() || model(own) == model(base)
 }
 
-/// The name of the link that this one is like.
+/// Returns the name of the link that this one inherits from.
 pub(super) fn like<'n>(
     path: &str,
     table: &'n ConfigTable,

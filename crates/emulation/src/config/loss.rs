@@ -1,4 +1,4 @@
-//! Which frames are lost: the settings of `loss`.
+//! The settings of `loss`.
 
 use slipring_link::{LossModel, LossPosition, LossSpec, LossWindow};
 use slipring_model::{Chance, format};
@@ -111,7 +111,7 @@ fn model(
     })
 }
 
-/// Zeros and ones as they stand, or the name of a file of them.
+/// Reads a pattern: literal zeros and ones, or the name of a file of them.
 fn pattern(
     section: &mut ConfigSection<'_>,
     files: &ConfigFiles,
@@ -175,6 +175,6 @@ fn window(
         until_ns: section.required("until", quantity::time_ns)?,
         chance: section.chance("p")?.unwrap_or(Chance::ALWAYS),
     };
-    // A window of its own has no other names; within the loss there are some.
+    // A window in a table of its own has no other keys; one within the loss has.
     if alone { section.finish().map(|()| window) } else { Ok(window) }
 }

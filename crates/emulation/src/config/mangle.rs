@@ -1,5 +1,4 @@
-//! What else happens to frames: the settings of `hold`, `police`, `mangle`, `corrupt`, `duplicate`
-//! and `profile`.
+//! The settings of `hold`, `police`, `mangle`, `corrupt`, `duplicate` and `profile`.
 
 use slipring_link::{
     BitErrorSpec, CorruptSpec, DuplicateSpec, HoldSpec, LinkProfile, MangleEdit, MangleSpec,
@@ -81,7 +80,7 @@ fn meter(
     })
 }
 
-/// Ten milliseconds of the rate, and room for two of the longest ordinary frames.
+/// Returns the default burst: ten milliseconds of the rate, at least two full-size frames.
 fn usual_burst(bps: u64) -> u64 {
     (bps / 800).max(2 * 1514)
 }
@@ -93,7 +92,7 @@ enum MangleKind {
     Random,
 }
 
-/// Reads what is written over frames.
+/// Reads an edit of frame bytes.
 pub(super) fn mangle(path: &str, node: &ConfigNode) -> Result<MangleSpec, EmulationConfigError> {
     let names =
         [("set", MangleKind::Set), ("invert", MangleKind::Invert), ("random", MangleKind::Random)];
@@ -113,7 +112,7 @@ pub(super) fn mangle(path: &str, node: &ConfigNode) -> Result<MangleSpec, Emulat
     Ok(mangle)
 }
 
-/// Bytes as `0a00ff` or `0a:00:ff`.
+/// Parses bytes such as `0a00ff` or `0a:00:ff`.
 fn hex(path: &str, node: &ConfigNode) -> Result<Vec<u8>, EmulationConfigError> {
     let text = node.shown();
     let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b':').collect();

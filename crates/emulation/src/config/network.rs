@@ -1,4 +1,4 @@
-//! Links joined to a network: the settings `ports`, `nodes`, `link` and `class`.
+//! The network of links: the settings `ports`, `nodes`, `link` and `class`.
 
 use slipring_link::{LinkSource, LinkTarget, NetworkLink, NetworkSpec, SpecError};
 
@@ -11,16 +11,16 @@ use super::section::{self, ConfigSection, unknown_word};
 use super::tree::{ConfigEntry, ConfigLocation, ConfigNode, ConfigTable, ConfigValue};
 use super::{EmulationConfig, class, link};
 
-/// A place where frames enter and leave.
+/// A port, where frames enter and leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortSetting {
     /// Its name in the configuration.
     pub name: String,
-    /// The name by which it is opened, and where that stands; virtual time needs none.
+    /// The port name to open, and its location; virtual time needs none.
     pub device: Option<(String, ConfigLocation)>,
 }
 
-/// The ports, in the order in which they stand.
+/// Returns the ports, in the order of the file.
 pub(super) fn ports(root: &ConfigTable) -> Result<Vec<PortSetting>, EmulationConfigError> {
     let mut ports = Vec::new();
     for entry in entries(root, "ports")? {
@@ -39,7 +39,7 @@ pub(super) fn ports(root: &ConfigTable) -> Result<Vec<PortSetting>, EmulationCon
     Ok(ports)
 }
 
-/// Gives a file that names no ports those of flags, and the links of flags their ends there.
+/// Adds the usual ports to a file that names none, and connects the usual links to them.
 pub(super) fn put_usual_ports(root: &mut ConfigTable, file: &str) {
     let source = super::ConfigOrigin::File { name: file.into(), line: 1 };
     let place = ConfigLocation { origin: source, column: 1 };
@@ -63,7 +63,7 @@ pub(super) fn put_usual_ports(root: &mut ConfigTable, file: &str) {
     }
 }
 
-/// The entries of a table of tables; none where it is absent.
+/// Returns the entries of a table of tables; none if it is absent.
 fn entries<'n>(
     root: &'n ConfigTable,
     key: &str,
@@ -103,7 +103,7 @@ pub(super) fn read(config: &EmulationConfig) -> Result<NetworkSpec, EmulationCon
     Ok(network)
 }
 
-/// Refuses nodes where links end and none begins: all that comes there would be lost.
+/// Refuses nodes where links end and none begins: all their frames would be lost.
 fn refuse_dead_ends(root: &ConfigTable, network: &NetworkSpec) -> Result<(), EmulationConfigError> {
     let leads_on =
         |node: usize| network.links.iter().any(|link| link.from == LinkSource::Node(node));
@@ -121,7 +121,7 @@ fn refuse_dead_ends(root: &ConfigTable, network: &NetworkSpec) -> Result<(), Emu
     Err(place.iter().fold(error.help(help), |error, place| error.at(place)))
 }
 
-/// Where a link begins or ends, as it is written.
+/// Returns the value of `from` or `to` as it is written.
 fn end<'n>(entry: &'n ConfigEntry, key: &str) -> Option<&'n ConfigNode> {
     match &entry.node.value {
         ConfigValue::Table(link) => link.get(key),
@@ -129,7 +129,7 @@ fn end<'n>(entry: &'n ConfigEntry, key: &str) -> Option<&'n ConfigNode> {
     }
 }
 
-/// What the network cannot have, where it is written.
+/// Adds the location to an error of the network.
 fn with_location(error: SpecError, root: &ConfigTable) -> EmulationConfigError {
     let SpecError { field, value, .. } = &error;
     let links = || entries(root, "link").unwrap_or_default().iter();
@@ -138,7 +138,7 @@ fn with_location(error: SpecError, root: &ConfigTable) -> EmulationConfigError {
             let from = end(entry, field.rsplit('.').next().unwrap_or_default());
             from.map_or_else(|| entry.location.clone(), |node| node.location.clone())
         }),
-        // A circle: the last link that leads into it, since the first one may come from outside.
+        // A loop: the last link that leads to the node, since the first may come from outside.
         ["node"] => links().rev().find_map(|entry| {
             let to = end(entry, "to")?;
             (to.shown() == *value).then(|| to.location.clone())

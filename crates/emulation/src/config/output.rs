@@ -1,4 +1,4 @@
-//! What is written down, and where: the settings of `output`.
+//! The settings of `output`: what is written, and where.
 
 use std::path::PathBuf;
 
@@ -9,18 +9,18 @@ use super::quantity;
 use super::section::{self, ConfigSection};
 use super::tree::ConfigNode;
 
-/// What a run writes beside its report.
+/// Output of a run besides its report.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunOutputs {
-    /// Every frame with its fate: pcapng.
+    /// pcapng log of every frame and its fate.
     pub log: Option<PathBuf>,
-    /// For each direction a log in mahimahi's format: this, a dot and the name of its first link.
+    /// Prefix of the logs in mahimahi's format: a dot and the direction's first link follow.
     pub mahimahi: Option<PathBuf>,
-    /// Where counters are served as OpenMetrics: an address and port, or the path of a socket.
+    /// Where counters are served as OpenMetrics: an address and port, or a socket path.
     pub metrics: Option<String>,
     /// Releases later than this are counted as late, in ns.
     pub late_warn_ns: Option<u64>,
-    /// Frames later than this are dropped and counted, in ns; else they are only counted.
+    /// Frames later than this are dropped and counted, in ns; without it they are only counted.
     pub late_drop_ns: Option<u64>,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn read(node: &ConfigNode) -> Result<RunOutputs, EmulationConfigError
     Ok(outputs)
 }
 
-/// Nothing leaves at the very nanosecond at which it is due.
+/// Reads `late_drop`. 0 is refused: no frame leaves at the exact nanosecond when it is due.
 fn late_drop(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     match quantity::time_ns(path, node)? {
         0 if !node.location.is_classic() => {

@@ -1,4 +1,4 @@
-//! Which models each part of a link has, and what their unnamed arguments mean.
+//! The models of each part of a link, and the names of their positional arguments.
 //!
 //! This one table serves `-D normal,20ms,3ms`, `--up 'delay=normal(20ms,sd=3ms)'`, the TOML text
 //! `delay = "normal(20ms, 3ms)"` and the errors of all three.
@@ -10,13 +10,13 @@ pub(crate) struct LinkPart {
     pub name: &'static str,
     /// The key that names the model.
     pub selector: &'static str,
-    /// The model where none is named.
+    /// The model if none is named.
     pub default: &'static str,
     pub models: &'static [PartModel],
 }
 
 impl LinkPart {
-    /// Whether the first value of the default model is a share of the frames.
+    /// Returns whether the first argument of the default model is a probability.
     pub(crate) fn is_share(&self) -> bool {
         self.model(self.default).and_then(|model| model.arguments.first()) == Some(&"p")
     }
@@ -26,8 +26,7 @@ impl LinkPart {
 #[derive(Debug)]
 pub(crate) struct PartModel {
     pub name: &'static str,
-    /// The names of its arguments in the order in which they may stand without them. The last one
-    /// takes all that are left where it ends in `…`.
+    /// Names of its positional arguments. A last one that ends in `…` takes all the rest.
     pub arguments: &'static [&'static str],
 }
 
@@ -35,7 +34,7 @@ const fn model(name: &'static str, arguments: &'static [&'static str]) -> PartMo
     PartModel { name, arguments }
 }
 
-/// The parts that are written as a call.
+/// The parts that can be written as a call.
 pub(crate) static LINK_PARTS: [LinkPart; 9] = [
     LinkPart {
         name: "hold",
@@ -150,7 +149,7 @@ pub(crate) static LINK_PARTS: [LinkPart; 9] = [
 ];
 
 impl LinkPart {
-    /// The part of that name.
+    /// Returns the part of that name.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         LINK_PARTS.iter().find(|part| part.name == name)
     }
@@ -159,14 +158,14 @@ impl LinkPart {
         self.models.iter().find(|model| model.name == name)
     }
 
-    /// The names of its models.
+    /// Returns the names of its models.
     pub(crate) fn names(&self) -> Vec<&'static str> {
         self.models.iter().map(|model| model.name).collect()
     }
 }
 
 impl PartModel {
-    /// The argument that stands at a place without its name, and whether it takes all the rest.
+    /// Returns the name of the positional argument at `place`, and whether it takes all the rest.
     pub(crate) fn argument(&self, place: usize) -> Option<(&'static str, bool)> {
         let rest = |name: &'static str| name.strip_suffix('…').map(|name| (name, true));
         match self.arguments.get(place) {

@@ -1,17 +1,17 @@
 //! Paths of settings: `link.up.rate.bps`, or `up.rate.bps` for short.
 //!
 //! # Invariants
-//! 1. Of values that are set together, each setting has one at most, however its path is written:
-//!    which of two would hold is said nowhere.
+//! 1. In a set of changes, each setting has at most one value, however its path is written:
+//!    otherwise it would be undefined which one holds.
 //!
-//! Not for: what stands at a path.
+//! Not for: the values at a path.
 
 use std::borrow::Cow;
 
 use super::error::EmulationConfigError;
 use super::tree::ConfigEntry;
 
-/// The whole path: a leading `link.` may be left out.
+/// Returns the full path: a leading `link.` is optional.
 pub(super) fn full(path: &str) -> Cow<'_, str> {
     match path.starts_with("link.") {
         true => path.into(),
@@ -19,7 +19,7 @@ pub(super) fn full(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// The last name of a path and those before it.
+/// Splits a path into its last name and those before it.
 pub(super) fn split(path: &str) -> Result<(&str, Vec<&str>), EmulationConfigError> {
     let mut names: Vec<_> = path.split('.').collect();
     match names.pop() {
@@ -34,12 +34,12 @@ pub(super) fn split(path: &str) -> Result<(&str, Vec<&str>), EmulationConfigErro
     }
 }
 
-/// Refuses two values for one setting, and one for a part beside one for something in it.
+/// Refuses two values for one setting, and a value for a part along with one inside it.
 pub(super) fn refuse_twice(entries: &[ConfigEntry]) -> Result<(), EmulationConfigError> {
     let names =
         |entry: &ConfigEntry| full(&entry.key).split('.').map(str::to_owned).collect::<Vec<_>>();
     let mut named: Vec<_> = entries.iter().map(|entry| (names(entry), entry)).collect();
-    // So a part stands before what is in it, and nothing else between them.
+    // Sorted, a part is directly followed by what is in it.
     named.sort_by(|(one, _), (other, _)| one.cmp(other));
     let twice = named.windows(2).find(|pair| pair[1].0.starts_with(&pair[0].0));
     let Some([(whole, first), (inner, second)]) = twice else { return Ok(()) };

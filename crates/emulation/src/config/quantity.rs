@@ -1,10 +1,10 @@
-//! Values with units, read as the place where they stand allows.
+//! Values with units, interpreted by their location.
 //!
-//! Flags, files and control messages are read alike. A unit may be one letter: times (`n u m s`),
-//! rates in bit/s and sizes in bytes (`k m g`, powers of 1000). Longer units mean what they say:
-//! `10m` is 10 ms, `10min` is ten minutes. A time, a rate or a share of a number alone is refused,
-//! because it has two readings; a size is bytes, and 0 is 0. Called as `tlem` or `nmreplay`, a number
-//! alone is seconds or bit/s, and `k m g` of sizes are powers of 1024, as those programs have it.
+//! Flags, files and control messages follow the same rules. A unit may be one letter: times (`n u m
+//! s`), rates in bit/s and sizes in bytes (`k m g`, powers of 1000). Longer units are literal:
+//! `10m` is 10 ms, `10min` is ten minutes. A time, a rate or a share without a unit is refused,
+//! because it is ambiguous; a size is in bytes, and 0 is 0. Called as `tlem` or `nmreplay`, a bare
+//! number is seconds or bit/s, and `k m g` of sizes are powers of 1024, as in those programs.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use slipring_model::Chance;
 use super::error::EmulationConfigError;
 use super::tree::{ConfigLocation, ConfigNode, ConfigValue};
 
-/// What is measured.
+/// The dimension of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UnitKind {
     Time,
@@ -34,7 +34,7 @@ impl UnitKind {
         }
     }
 
-    /// What a unit stands for, TLEM's own where `classic`.
+    /// Returns the full unit; TLEM's own if `classic`.
     fn full(self, unit: &str, classic: bool) -> &str {
         match (self, unit) {
             (Self::Size, "k" | "K" | "m" | "M" | "g" | "G") if !classic => unit,
@@ -51,7 +51,7 @@ impl UnitKind {
         }
     }
 
-    /// The readings of a number without a unit.
+    /// Returns the possible meanings of a number without a unit.
     fn readings(self, number: &str) -> Option<String> {
         match self {
             Self::Time => Some(format!("{number}s or {number}ms")),
@@ -60,7 +60,7 @@ impl UnitKind {
         }
     }
 
-    /// Refuses a number without a unit, unless it has one reading only.
+    /// Refuses a number without a unit, unless it is unambiguous.
     fn refuse_bare(
         self,
         setting: &str,
@@ -77,14 +77,14 @@ impl UnitKind {
     }
 }
 
-/// Nanoseconds.
+/// Parses a time in nanoseconds.
 pub(crate) fn time_ns(setting: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     let second = Duration::from_secs(1);
     read(setting, node, UnitKind::Time, |text| TimeSpan::parse(text, second).map(TimeSpan::nanos))
 }
 
-/// Nanoseconds, of a setting that TLEM did not have: a number alone has two readings under its name
-/// as well.
+/// Parses a time in nanoseconds for a setting that TLEM did not have: a bare number is ambiguous
+/// under TLEM's name as well.
 pub(crate) fn full_time_ns(setting: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     if let ConfigValue::Text(text) | ConfigValue::Number(text) = &node.value {
         UnitKind::Time.refuse_bare(setting, text, &node.location)?;
@@ -92,7 +92,7 @@ pub(crate) fn full_time_ns(setting: &str, node: &ConfigNode) -> Result<u64, Emul
     time_ns(setting, node)
 }
 
-/// Bits per second.
+/// Parses a rate in bits per second.
 pub(crate) fn rate_bps(setting: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     let rate =
         read(setting, node, UnitKind::Rate, |text| RateWithUnit::parse(text, RateUnit::Bits))?;
@@ -105,7 +105,7 @@ pub(crate) fn rate_bps(setting: &str, node: &ConfigNode) -> Result<u64, Emulatio
     }
 }
 
-/// Bytes.
+/// Parses a size in bytes.
 pub(crate) fn size_bytes(setting: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     read(setting, node, UnitKind::Size, |text| text.parse::<ByteCount>().map(|bytes| bytes.0))
 }
@@ -129,7 +129,7 @@ fn read<T>(
         kind.refuse_bare(setting, text, &node.location)?;
     }
     let unit = kind.full(unit, node.location.is_classic());
-    // Written together, the digits of `1 2` would be another number.
+    // Joined, the digits of `1 2` would be another number.
     if unit.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return Err(bad(&format!("unknown unit `{unit}`"), unit_at));
     }
@@ -144,7 +144,7 @@ fn read<T>(
     })
 }
 
-/// Refuses a number that could be either of two values.
+/// Creates the error for an ambiguous number.
 pub(super) fn ambiguous(
     setting: &str,
     text: &str,
@@ -156,7 +156,7 @@ pub(super) fn ambiguous(
     error.help(format!("write {readings}"))
 }
 
-/// Refuses a share that is a number alone, wherever it is written: other programs take `1` for 1 %.
+/// Refuses a share without a unit: other programs take `1` for 1 %.
 pub(super) fn clear_share(
     setting: &str,
     text: &str,
@@ -173,7 +173,7 @@ pub(super) fn clear_share(
     Err(ambiguous(setting, text, &format!("{whole}% or {}%", shortest(&percent)), place))
 }
 
-/// A plain number without zeros that say nothing.
+/// Removes redundant zeros from a plain number.
 fn shortest(number: &str) -> &str {
     let number = match number.contains('.') {
         true => number.trim_end_matches('0').trim_end_matches('.'),
@@ -187,7 +187,7 @@ fn shortest(number: &str) -> &str {
     }
 }
 
-/// Why no number begins a text.
+/// Returns why a text does not begin with a number.
 fn no_number(text: &str) -> &'static str {
     match text.strip_prefix(['-', '−']) {
         Some(rest) if split(rest).is_some() => "it is negative",
@@ -198,7 +198,7 @@ fn no_number(text: &str) -> &'static str {
     }
 }
 
-/// Whether a text is meant as a number that is none: `NaN` or `inf`, with a unit or without.
+/// Returns whether a text is `NaN` or `inf`, with or without a unit.
 pub(crate) fn is_no_number(text: &str) -> bool {
     let text = text.trim_start_matches(['-', '+']).to_ascii_lowercase();
     let units = ["", "s", "ms", "us", "ns", "bit", "kbit", "mbit", "gbit", "b", "%"];
@@ -214,7 +214,7 @@ pub(crate) fn wrong_kind(
     EmulationConfigError::key(format!("{setting} cannot be {}", value.kind()), "").at(place)
 }
 
-/// Splits a number off; one space may stand before the unit.
+/// Splits off a number; one space may precede the unit.
 fn split(text: &str) -> Option<(&str, &str)> {
     let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let whole = digits(text);
@@ -231,7 +231,7 @@ fn split(text: &str) -> Option<(&str, &str)> {
     Some((number, unit.strip_prefix(' ').unwrap_or(unit)))
 }
 
-/// The length of `e-3` and the like at the front.
+/// Returns the length of an exponent such as `e-3` at the start.
 fn exponent(text: &str) -> usize {
     let Some(rest) = text.strip_prefix(['e', 'E']) else { return 0 };
     let sign = usize::from(rest.starts_with(['+', '-']));
@@ -239,7 +239,7 @@ fn exponent(text: &str) -> usize {
     if digits == 0 { 0 } else { 1 + sign + digits }
 }
 
-/// The number without an exponent; none where it would be absurdly long.
+/// Returns the number without an exponent; `None` if it would be absurdly long.
 fn plain(number: &str) -> Option<String> {
     let (mantissa, power) = match number.split_once(['e', 'E']) {
         Some((mantissa, power)) => (mantissa, power.parse::<i32>().ok()?),
@@ -272,7 +272,7 @@ fn plain(number: &str) -> Option<String> {
     Some(if fraction.is_empty() { whole.into() } else { format!("{whole}.{fraction}") })
 }
 
-/// A probability: `0.1%`, `0.001`, `250ppm`, `1e-15`.
+/// Parses a probability: `0.1%`, `0.001`, `250ppm`, `1e-15`.
 pub(crate) fn probability(setting: &str, node: &ConfigNode) -> Result<f64, EmulationConfigError> {
     let value = number(setting, node, &[("", 1.0), ("%", 1e-2), ("ppm", 1e-6), ("ppb", 1e-9)])
         .map_err(|error| error.help(PROBABILITY_SYNTAX))?;
@@ -280,7 +280,7 @@ pub(crate) fn probability(setting: &str, node: &ConfigNode) -> Result<f64, Emula
         let error = EmulationConfigError::value(setting, &node.shown(), "more than 1");
         return Err(error.at(&node.location).help(PROBABILITY_SYNTAX));
     }
-    // A number with a digit that counts and a value of 0 was too small to be read at all.
+    // A nonzero number whose value rounds to 0 is too small to represent.
     let is_some = || split(&node.shown()).is_some_and(|(number, _)| is_above_zero(number));
     if Chance::from_f64(value) == Some(Chance::NEVER) && is_some() {
         let error =
@@ -297,7 +297,7 @@ fn is_above_zero(number: &str) -> bool {
 
 const PROBABILITY_SYNTAX: &str = "write it as 0.1%, 250ppm or 1e-15; from 0 to 100%";
 
-/// A number of no dimension, 0 or more.
+/// Parses a dimensionless number, 0 or more.
 pub(crate) fn real(setting: &str, node: &ConfigNode) -> Result<f64, EmulationConfigError> {
     number(setting, node, &[("", 1.0)]).map_err(|error| error.help("write a number, 0 or more"))
 }
@@ -318,12 +318,12 @@ fn number(
     let at = text.chars().count() - unit.chars().count();
     let scale = units.iter().find(|(name, _)| *name == unit);
     let (_, scale) = scale.ok_or_else(|| bad(format!("unknown unit `{unit}`"), at))?;
-    // Dividing by a whole power of ten rounds once; multiplying by its inverse would twice.
+    // Dividing by a power of ten rounds once; multiplying by its inverse would round twice.
     let value = number.parse::<f64>().map(|value| value / (1.0 / scale).round());
     value.ok().filter(|value| value.is_finite()).ok_or_else(|| bad("too large".into(), 0))
 }
 
-/// A whole number.
+/// Parses a whole number.
 pub(crate) fn count(setting: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     signed(setting, node).and_then(|value| {
         u64::try_from(value).map_err(|_| {
@@ -333,7 +333,7 @@ pub(crate) fn count(setting: &str, node: &ConfigNode) -> Result<u64, EmulationCo
     })
 }
 
-/// A whole number, negative ones too.
+/// Parses a whole number, which may be negative.
 pub(crate) fn signed(setting: &str, node: &ConfigNode) -> Result<i128, EmulationConfigError> {
     let text = match &node.value {
         ConfigValue::Text(text) | ConfigValue::Number(text) => text,
@@ -341,7 +341,7 @@ pub(crate) fn signed(setting: &str, node: &ConfigNode) -> Result<i128, Emulation
             return Err(wrong_kind(setting, other, &node.location).help("write a whole number"));
         }
     };
-    // Leading zeros and `+` are nobody's wish; i64 and u64 both fit.
+    // Accepts the range of both i64 and u64.
     let value = text.parse::<i128>().ok().filter(|value| value.unsigned_abs() <= u64::MAX.into());
     value.ok_or_else(|| {
         let error = EmulationConfigError::value(setting, text, "it is no whole number");

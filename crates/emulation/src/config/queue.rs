@@ -1,4 +1,4 @@
-//! What waits for the line: the settings of `queue`.
+//! The settings of `queue`.
 
 use slipring_link::{AdmitPolicy, Discipline, LinkQueueSpec, RateSpec};
 use slipring_model::aqm::{CoDelSpec, DualPi2Spec, FairSpec, PieSpec, RedSpec, RedUnit};
@@ -32,17 +32,17 @@ const QUEUE_KINDS: [(&str, QueueSetting); 10] = [
     ("fq_codel", QueueSetting::FqCoDel),
     ("fq_pie", QueueSetting::FqPie),
     ("dualpi2", QueueSetting::DualPi2),
-    // Said, unlike nothing at all: as many as come.
+    // Explicit, unlike no setting at all: unlimited.
     ("none", QueueSetting::DropTail),
 ];
 
 const ADMIT_MODES: [(&str, AdmitPolicy); 2] =
     [("strict", AdmitPolicy::Strict), ("tlem", AdmitPolicy::Tlem)];
 
-/// Bytes that wait for a line of a constant rate at most, where nothing is said of them: TLEM's.
+/// Default queue limit of a line with a constant rate, in bytes: TLEM's.
 pub(crate) const DEFAULT_QUEUE_BYTES: u64 = 50_000;
 
-/// That limit, if it is the one of a line: where neither a kind of queue nor a limit is given.
+/// Returns the default limit if it applies: neither a kind of queue nor a limit is given.
 pub(super) fn usual_bytes(queue: Option<&ConfigNode>, rate: &RateSpec) -> Option<u64> {
     let says = |table: &ConfigTable| {
         ["kind", "bytes", "packets", "time", "trace"].iter().any(|key| table.get(key).is_some())
@@ -67,7 +67,7 @@ pub(super) fn read(
     let admit = section.one_of("admit", &ADMIT_MODES)?.unwrap_or_default();
     let bytes = section.read("bytes", |path, node| limit(path, node, admit))?;
     let queue = LinkQueueSpec {
-        // As for TLEM, 0 is no limit.
+        // As in TLEM, 0 is no limit.
         bytes: bytes.filter(|bytes| *bytes > 0),
         packets: section.count("packets")?.or(traced).filter(|packets| *packets > 0),
         delay_ns: section.time("time")?.filter(|time| *time > 0),
@@ -82,7 +82,7 @@ pub(super) fn read(
     Ok(LinkQueueSpec { packets, ..queue })
 }
 
-/// Bytes that some frame fits into; a few are meant as packets.
+/// Reads a limit in bytes; refuses less than a frame, which is probably meant as packets.
 fn limit(path: &str, node: &ConfigNode, admit: AdmitPolicy) -> Result<u64, EmulationConfigError> {
     let bytes = quantity::size_bytes(path, node)?;
     if matches!((bytes, admit), (0 | MIN_FRAME_BYTES.., _) | (_, AdmitPolicy::Tlem)) {
@@ -96,8 +96,8 @@ fn limit(path: &str, node: &ConfigNode, admit: AdmitPolicy) -> Result<u64, Emula
 /// Bytes of the shortest frame.
 const MIN_FRAME_BYTES: u64 = slipring_link::MIN_FRAME_LEN as u64;
 
-/// The limit of those disciplines that do not keep a queue short by themselves where traffic does
-/// not yield, if none is given: the defaults of Linux.
+/// Returns Linux's default limit in packets for disciplines that do not bound the queue themselves
+/// if traffic does not yield.
 fn usual_packets(kind: QueueSetting) -> Option<u64> {
     match kind {
         QueueSetting::CoDel | QueueSetting::Pie => Some(1000),
@@ -123,7 +123,7 @@ fn discipline(
     })
 }
 
-/// Thresholds in bytes, or in packets.
+/// Reads thresholds in bytes or in packets.
 fn red(section: &mut ConfigSection<'_>) -> Result<RedSpec, EmulationConfigError> {
     let usual = RedSpec::default();
     let sizes = (section.size("min")?, section.size("max")?);

@@ -1,4 +1,4 @@
-//! How fast a line is: the settings of `rate`.
+//! The settings of `rate`.
 
 use slipring_link::{Framing, LineCells, MarkovState, RateSlot, RateSpec, RateStep, TraceEnd};
 use slipring_model::format::{self, TimeUnit, TraceStep};
@@ -11,10 +11,10 @@ use super::theaterq::TheaterqTrace;
 use super::tree::{ConfigNode, ConfigValue};
 use super::wasm;
 
-/// Bytes that one opportunity of a mahimahi trace carries, in mahimahi's code.
+/// Bytes per opportunity of a mahimahi trace, as in mahimahi's code.
 const MAHIMAHI_MTU: u32 = 1504;
 
-/// Time for which a model's rate stays the same, where none is given and that is not too fine.
+/// Default time step of a rate model, unless that makes too many steps.
 const DEFAULT_STEP_NS: u64 = 1_000_000;
 
 const TRACE_ENDS: [(&str, TraceEnd); 3] =
@@ -48,7 +48,7 @@ const RATE_KINDS: [(&str, RateKind); 11] = [
     ("wasm", RateKind::Wasm),
 ];
 
-/// Reads the rate of a line and what frames cost on it.
+/// Reads the rate of a line and its framing.
 pub(super) fn read(
     path: &str,
     node: &ConfigNode,
@@ -78,7 +78,7 @@ pub(super) fn read(
     Ok((rate, framing))
 }
 
-/// In flags a rate of 0 is none at all, as for TLEM; so is a framing alone.
+/// Reads a constant rate. In flags a rate of 0 means no limit, as in TLEM; so does a framing alone.
 fn constant(
     section: &mut ConfigSection<'_>,
     named: bool,
@@ -135,7 +135,7 @@ fn opportunities(
     Ok(RateSpec::Opportunities { at_ns, mtu, end })
 }
 
-/// Bytes, with or without a unit: nothing else is meant by an MTU.
+/// Reads an MTU. A bare number is unambiguous here: bytes.
 fn mtu(path: &str, node: &ConfigNode) -> Result<u32, EmulationConfigError> {
     let bytes = match &node.value {
         ConfigValue::Number(_) => quantity::count(path, node)?,
@@ -162,8 +162,8 @@ fn steps(
     Ok(RateSpec::Steps { steps: steps.collect(), period_ns, end })
 }
 
-/// The length of a trace of steps: as said, or else so that the last step lasts as long as the one
-/// before it; a second for a single one.
+/// Returns the period of a trace of steps: as given, or such that the last step is as long as the
+/// one before it, or a second for a single one.
 pub(super) fn period(
     section: &mut ConfigSection<'_>,
     steps: &[TraceStep],
@@ -186,8 +186,8 @@ fn theaterq(
     Ok(RateSpec::Steps { steps: trace.rates(), period_ns: trace.period_ns, end })
 }
 
-/// CellReplay's light file says what a sender gets that pauses, its heavy trace what one gets that
-/// does not: which holds depends on the traffic, and so on no time of a trace.
+/// Refuses CellReplay's format. Its light file is about a sender that pauses, its heavy trace about
+/// one that does not: which one applies depends on the traffic, not on time.
 fn refuse_cellreplay(section: &mut ConfigSection<'_>) -> Result<(), EmulationConfigError> {
     let path = section.path_of("format");
     let node = section.get("format").filter(|node| node.shown() == "cellreplay");
@@ -217,7 +217,7 @@ fn tdm(section: &mut ConfigSection<'_>) -> Result<RateSpec, EmulationConfigError
     Ok(RateSpec::Slots { bps, period_ns, slots, whole_frames })
 }
 
-/// `[["0ms", "2ms"], ["5ms", "1ms"]]`: start and length of each.
+/// Reads start and length of each slot: `[["0ms", "2ms"], ["5ms", "1ms"]]`.
 fn slots(path: &str, node: &ConfigNode) -> Result<Vec<RateSlot>, EmulationConfigError> {
     let pair = |node: &ConfigNode| match &node.value {
         ConfigValue::List(list) if list.len() == 2 => Ok(RateSlot {
@@ -276,7 +276,7 @@ fn wander(section: &mut ConfigSection<'_>) -> Result<RateSpec, EmulationConfigEr
     })
 }
 
-/// As fine as usual, or as a link allows during so long a time.
+/// Returns the default time step, or the finest that a link allows for this duration.
 fn usual_step_ns(whole_ns: u64) -> u64 {
     DEFAULT_STEP_NS.max(whole_ns.div_ceil(RateSpec::MAX_STEPS))
 }
@@ -291,7 +291,7 @@ fn markov(section: &mut ConfigSection<'_>) -> Result<RateSpec, EmulationConfigEr
 
 const STATES_SYNTAX: &str = "write each state with its rate and mean time: { bps = \"10Mbit\", mean = \"2s\" }, or 10Mbit/2s";
 
-/// `{ bps = "10Mbit", mean = "2s", next = [0, 1] }`, or in one word `10Mbit:2s`.
+/// Reads `{ bps = "10Mbit", mean = "2s", next = [0, 1] }`, or in one word `10Mbit:2s`.
 fn state(path: &str, node: &ConfigNode) -> Result<MarkovState, EmulationConfigError> {
     if let ConfigValue::Text(text) = &node.value {
         let Some((bps, mean)) = text.split_once(':') else {
@@ -326,7 +326,7 @@ fn weights(path: &str, node: &ConfigNode) -> Result<Vec<f64>, EmulationConfigErr
     }
 }
 
-/// What a frame costs beside its bytes. ATM adds AAL5's trailer of 8 bytes.
+/// Reads the overhead of frames. The default for ATM is AAL5's trailer of 8 bytes.
 fn framing(section: &mut ConfigSection<'_>, ether: bool) -> Result<Framing, EmulationConfigError> {
     let cells = section.one_of("cells", &[("none", 0), ("atm", 1), ("docsis", 2)])?.unwrap_or(0);
     let minislot = section.small("minislot")?;
@@ -347,9 +347,9 @@ fn framing(section: &mut ConfigSection<'_>, ether: bool) -> Result<Framing, Emul
     })
 }
 
-/// Less takes the longest ordinary frame off whole.
+/// A lower value would remove all bytes of a full-size frame.
 const MIN_OVERHEAD_BYTES: i32 = -1513;
-/// As much as the longest packet there is.
+/// The length of the longest packet.
 const MAX_OVERHEAD_BYTES: i32 = 65_535;
 
 fn overhead(path: &str, node: &ConfigNode) -> Result<i32, EmulationConfigError> {
@@ -363,5 +363,5 @@ fn overhead(path: &str, node: &ConfigNode) -> Result<i32, EmulationConfigError> 
     Err(error.help(format!("write bytes from {MIN_OVERHEAD_BYTES} to {MAX_OVERHEAD_BYTES}")))
 }
 
-/// Bytes of a DOCSIS minislot, where none are given.
+/// Default bytes of a DOCSIS minislot.
 const DOCSIS_MINISLOT_BYTES: u32 = 16;

@@ -1,4 +1,4 @@
-//! Whether it is a router between its ports, and how: the settings of `route`.
+//! The settings of `route`: whether the run is a router between its ports.
 
 use std::net::IpAddr;
 
@@ -6,20 +6,20 @@ use super::error::EmulationConfigError;
 use super::section::{self, ConfigSection};
 use super::tree::{ConfigLocation, ConfigNode, ConfigValue};
 
-/// What a file, or `-r`, says of a router.
+/// Router settings of a file or of `-r`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RouteSetting {
-    /// The gateway behind each port, where there is one.
+    /// The gateway behind each port, if there is one.
     pub(crate) gateways: [Option<RouteGateway>; 2],
-    /// Whether TTL and hop limit become fewer.
+    /// Whether TTL and hop limit are decremented.
     pub(crate) decrement_ttl: bool,
 }
 
-/// A host that knows the way to all else; the same wherever it was named.
+/// A gateway. Two are equal if their addresses are, wherever they were set.
 #[derive(Debug, Clone, Eq)]
 pub(crate) struct RouteGateway {
     pub(crate) address: IpAddr,
-    /// Where it was named.
+    /// Where it was set.
     pub(crate) location: ConfigLocation,
 }
 
@@ -86,7 +86,7 @@ fn gateway(path: &str, node: &ConfigNode) -> Result<Option<RouteGateway>, Emulat
     }
 }
 
-/// Why no neighbour can have this address, whatever the subnets are.
+/// Returns why no neighbour can have this address, whatever the subnets are.
 fn no_host(address: IpAddr) -> Option<&'static str> {
     if address.is_unspecified() {
         Some("it stands for no host; the word for that is none")

@@ -1,4 +1,4 @@
-//! Changes at given times: the settings `[[at]]`.
+//! The settings `[[at]]`: changes at given times.
 
 use super::EmulationConfig;
 use super::error::EmulationConfigError;
@@ -6,27 +6,27 @@ use super::quantity::{self, wrong_kind};
 use super::section::ConfigSection;
 use super::tree::{ConfigEntry, ConfigNode, ConfigValue};
 
-/// A change of settings and its time.
+/// A change of settings, with its time.
 #[derive(Debug, Clone)]
 pub struct ScheduledChange {
     /// From the start of the run.
     pub at_ns: u64,
-    /// What it sets.
+    /// The values that it sets.
     pub set: Vec<ConfigEntry>,
     /// All settings from then on.
     pub config: EmulationConfig,
 }
 
-/// A change of a script.
+/// A change in a script.
 #[derive(Debug, Clone)]
 pub(crate) struct ScriptStep {
-    /// From when the script is handed in.
+    /// Time from the submission of the script.
     pub(crate) at_ns: u64,
-    /// What it sets.
+    /// The values that it sets.
     pub(crate) set: Vec<ConfigEntry>,
 }
 
-/// Reads the changes in the order of their times; each goes on from the one before.
+/// Reads the changes in the order of their times; each builds on the one before.
 pub(super) fn read(config: &EmulationConfig) -> Result<Vec<ScheduledChange>, EmulationConfigError> {
     let Some(node) = config.root.get("at") else { return Ok(Vec::new()) };
     let mut changes = Vec::new();
@@ -34,14 +34,14 @@ pub(super) fn read(config: &EmulationConfig) -> Result<Vec<ScheduledChange>, Emu
     config.root.remove("at");
     for ScriptStep { at_ns, set } in steps(node)?.into_iter().filter(|step| !step.set.is_empty()) {
         config = config.changed(&set)?;
-        // Refused now rather than in the middle of the run.
+        // An invalid network is refused now rather than in the middle of the run.
         config.network()?;
         changes.push(ScheduledChange { at_ns, set, config: config.clone() });
     }
     Ok(changes)
 }
 
-/// The blocks of `[[at]]` in the order of their times.
+/// Returns the `[[at]]` blocks in the order of their times.
 fn steps(node: &ConfigNode) -> Result<Vec<ScriptStep>, EmulationConfigError> {
     let ConfigValue::List(list) = &node.value else {
         let error = wrong_kind("at", &node.value, &node.location);
@@ -52,10 +52,10 @@ fn steps(node: &ConfigNode) -> Result<Vec<ScriptStep>, EmulationConfigError> {
     Ok(steps)
 }
 
-/// Reads the changes of a script, of a file of that name, in the order of their times.
+/// Parses a script; `name` is that of its file. Returns the changes in the order of their times.
 ///
 /// # Errors
-/// If it is not TOML, or has more than `[[at]]`.
+/// If it is not TOML, or has other keys than `[[at]]`.
 pub(crate) fn script(name: &str, text: &str) -> Result<Vec<ScriptStep>, EmulationConfigError> {
     let root = super::toml::read(name, text)?;
     if let Some(entry) = root.entries.iter().find(|entry| entry.key != "at") {
@@ -74,7 +74,7 @@ pub(crate) fn script(name: &str, text: &str) -> Result<Vec<ScriptStep>, Emulatio
 fn step(node: &ConfigNode) -> Result<ScriptStep, EmulationConfigError> {
     let mut section = ConfigSection::new("at", node)?;
     let (t, set) = (section.get("t"), section.get("set"));
-    // A name that is misspelt is told as such, not as one that is missing.
+    // Report a misspelt key before a missing one.
     section.finish()?;
     let at_ns = quantity::time_ns("at.t", t.ok_or_else(|| section.missing("t"))?)?;
     let set = set.ok_or_else(|| section.missing("set"))?;

@@ -1,4 +1,4 @@
-//! Reads the named values of one table, and refuses what nobody asked for.
+//! Reads the values of one table by key, and refuses unknown keys.
 
 use slipring_model::Chance;
 
@@ -7,7 +7,7 @@ use super::parts::LinkPart;
 use super::quantity;
 use super::tree::{ConfigLocation, ConfigNode, ConfigTable, ConfigValue};
 
-/// A table being read. Every name that is asked for counts as known.
+/// A table being read. Every key that is requested counts as known.
 pub(crate) struct ConfigSection<'n> {
     /// Its path, such as `link.up.rate`.
     pub path: String,
@@ -41,7 +41,7 @@ impl<'n> ConfigSection<'n> {
         Self { path: path.to_owned(), location, table, known_keys: Vec::new() }
     }
 
-    /// The path of a name in this table.
+    /// Returns the path of a key in this table.
     pub(crate) fn path_of(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
@@ -55,7 +55,7 @@ impl<'n> ConfigSection<'n> {
         self.table.get(key).is_some()
     }
 
-    /// Reads a value with `reader`, where there is one.
+    /// Reads a value with `reader`, if the key is present.
     pub(crate) fn read<T>(
         &mut self,
         key: &'static str,
@@ -65,7 +65,7 @@ impl<'n> ConfigSection<'n> {
         self.get(key).map(|node| reader(&path, node)).transpose()
     }
 
-    /// Reads a value that must be there.
+    /// Reads a required value.
     pub(crate) fn required<T>(
         &mut self,
         key: &'static str,
@@ -130,7 +130,7 @@ impl<'n> ConfigSection<'n> {
         self.read(key, text)
     }
 
-    /// One of a few words.
+    /// Reads one of several words.
     pub(crate) fn one_of<T: Copy>(
         &mut self,
         key: &'static str,
@@ -139,17 +139,17 @@ impl<'n> ConfigSection<'n> {
         self.read(key, |path, node| one_of(path, node, words))
     }
 
-    /// The values themselves.
+    /// Returns the table itself.
     pub(crate) const fn table(&self) -> &'n ConfigTable {
         self.table
     }
 
-    /// Where the value of that name stands, or else the table.
+    /// Returns the location of the value, or else of the table.
     pub(crate) fn location_of(&self, key: &str) -> &'n ConfigLocation {
         self.table.get(key).map_or(self.location, |node| &node.location)
     }
 
-    /// Refuses the first name that was not asked for.
+    /// Refuses the first unknown key.
     pub(crate) fn finish(&self) -> Result<(), EmulationConfigError> {
         let strange = |key: &str| !self.known_keys.contains(&key);
         let Some(entry) = self.table.entries.iter().find(|entry| strange(&entry.key)) else {
@@ -180,7 +180,7 @@ pub(crate) fn small(path: &str, node: &ConfigNode) -> Result<u32, EmulationConfi
     })
 }
 
-/// In a flag nothing has a kind, so there are words for it.
+/// Reads a boolean. Flags have no types, so words are allowed there.
 pub(crate) fn truth(path: &str, node: &ConfigNode) -> Result<bool, EmulationConfigError> {
     match &node.value {
         ConfigValue::Flag(flag) => Ok(*flag),
@@ -210,7 +210,7 @@ pub(crate) fn text(path: &str, node: &ConfigNode) -> Result<String, EmulationCon
     }
 }
 
-/// One of a few words.
+/// Reads one of several words.
 pub(crate) fn one_of<T: Copy>(
     path: &str,
     node: &ConfigNode,

@@ -1,12 +1,12 @@
-//! TheaterQ traces: each part of a link takes its own columns of the same file.
+//! TheaterQ traces: each part of a link uses its own columns of the same file.
 //!
 //! | part | columns |
 //! |---|---|
 //! | rate | `rate` |
 //! | delay | `latency`, `route_id`; `jitter` is refused: a trace holds one delay at a time |
 //! | loss | `loss` |
-//! | queue | `limit`, where it is the same all the time |
-//! | duplicate | `dup_prob`, `dup_delay`, where they are the same all the time |
+//! | queue | `limit`, which must be constant |
+//! | duplicate | `dup_prob`, `dup_delay`, which must be constant |
 //!
 //! `queue_id` has no meaning here: a link has one queue.
 
@@ -22,21 +22,21 @@ use super::files::ConfigFiles;
 use super::section::{self, ConfigSection};
 use super::tree::ConfigNode;
 
-/// What a trace without a rate at some time stands for: 100 Tbit/s.
+/// The rate of rows without one: 100 Tbit/s.
 const UNBOUNDED_BPS: u64 = 100_000_000_000_000;
 
-/// A trace, and where it was named.
+/// A trace, with its location.
 pub(super) struct TheaterqTrace<'n> {
     path: String,
     name: String,
     node: &'n ConfigNode,
-    /// Rows that last, and when each begins.
+    /// Rows with a duration, with their start times.
     rows: Vec<(u64, TheaterqRow)>,
     pub(super) period_ns: u64,
 }
 
 impl<'n> TheaterqTrace<'n> {
-    /// The file that `key` names.
+    /// Reads the file that `key` names.
     pub(super) fn read(
         section: &mut ConfigSection<'n>,
         key: &'static str,
@@ -96,16 +96,16 @@ impl<'n> TheaterqTrace<'n> {
         }
     }
 
-    /// Packets in the queue.
+    /// Returns the packets in the queue.
     ///
     /// # Errors
-    /// If that changes.
+    /// If the column is not constant.
     pub(super) fn limit(&self) -> Result<u64, EmulationConfigError> {
         self.constant("limit", "up.queue.packets = 100", |row| row.limit)
     }
 
     /// # Errors
-    /// If that changes.
+    /// If a column is not constant.
     pub(super) fn duplicate(&self) -> Result<DuplicateSpec, EmulationConfigError> {
         let later = |row: &TheaterqRow| row.duplicate_delay_ns;
         let set = "up.duplicate.p = 0.01";
@@ -116,7 +116,7 @@ impl<'n> TheaterqTrace<'n> {
         })
     }
 
-    /// A column that has one value.
+    /// Returns the value of a constant column.
     fn constant<T: Copy + PartialEq>(
         &self,
         column: &str,
@@ -142,7 +142,7 @@ impl<'n> TheaterqTrace<'n> {
     }
 }
 
-/// All ones is every packet, so the whole is one less than a power of two.
+/// Converts a share, where all ones means every packet: the divisor is 2^32 - 1.
 fn share(of_all_ones: u32) -> Chance {
     let chance = Chance::from_ratio(u64::from(of_all_ones), u64::from(u32::MAX));
     chance.expect("no u32 is above the greatest")

@@ -1,4 +1,4 @@
-//! TOML to settings and back.
+//! Converts TOML to settings and back.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::tree::{
     ConfigEntry, ConfigLocation, ConfigNode, ConfigOrigin, ConfigTable, ConfigValue,
 };
 
-/// Reads a file's text.
+/// Parses the text of a file.
 ///
 /// # Errors
-/// If it is not TOML, or holds a date.
+/// If it is not TOML, or contains a date.
 pub(crate) fn read(name: &str, text: &str) -> Result<ConfigTable, EmulationConfigError> {
     let reader = TomlReader { name: name.into(), lines: line_starts(text), text };
     let table = DeTable::parse(text).map_err(|error| {
@@ -32,7 +32,7 @@ struct TomlReader<'t> {
     text: &'t str,
 }
 
-/// Where each line begins.
+/// Returns the offset of each line.
 fn line_starts(text: &str) -> Vec<usize> {
     let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
     std::iter::once(0).chain(breaks.map(|(at, _)| at + 1)).collect()
@@ -46,7 +46,7 @@ impl TomlReader<'_> {
         ConfigLocation { origin: source, column: before.chars().count() + 1 }
     }
 
-    /// Names in the order in which they stand in the file.
+    /// Converts a table, with the keys in the order of the file.
     fn table(&self, table: &DeTable<'_>) -> Result<ConfigTable, EmulationConfigError> {
         let mut entries: Vec<_> = table.iter().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
@@ -67,7 +67,7 @@ impl TomlReader<'_> {
         let mut place = self.location(start);
         let value = match value.get_ref() {
             DeValue::String(text) => {
-                // Columns inside of the text count from behind its quote.
+                // Columns inside the text count from after the quote.
                 place = place.advanced_by(usize::from(self.text[start..].starts_with(['"', '\''])));
                 ConfigValue::Text(text.to_string())
             }
@@ -95,8 +95,8 @@ impl TomlReader<'_> {
     }
 }
 
-/// Writes settings so that [`read`] gives the same back: one heading for each port, link and
-/// scheduled change, all else in lines.
+/// Writes settings so that [`read`] returns the same: a heading for each port, link and scheduled
+/// change, all else as lines.
 pub(crate) fn write(table: &ConfigTable) -> String {
     let mut text = String::new();
     let is_section = |node: &ConfigNode| match &node.value {
@@ -166,7 +166,7 @@ fn name(key: &str) -> String {
     if !key.is_empty() && key.chars().all(bare) { key.to_owned() } else { quoted(key) }
 }
 
-/// JSON's escapes are a part of those of a basic string in TOML.
+/// Quotes a text. JSON's escapes are a subset of those of a basic string in TOML.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

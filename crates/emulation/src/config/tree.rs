@@ -1,7 +1,7 @@
-//! Settings as they were written: a tree of named values that know their place.
+//! Settings as they were written: a tree of named values with their locations.
 //!
-//! Files, flags and control messages all end here, and the links are built from it. So a value
-//! means the same wherever it was written, and an error can always say where that was.
+//! Files, flags and control messages all become such a tree, from which the links are built. So a
+//! value has the same meaning wherever it was written, and every error has a location.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigLocation {
     pub origin: ConfigOrigin,
-    /// In characters from 1.
+    /// In characters, from 1.
     pub column: usize,
 }
 
-/// What a value was written in.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigOrigin {
     /// A line of a file.
     File { name: Arc<str>, line: usize },
     /// The value of a flag.
     Flag(Arc<str>),
-    /// The value of a flag of `tlem` or `nmreplay`: numbers may stand alone as well, and the
-    /// prefixes of sizes are powers of 1024.
+    /// The value of a flag of `tlem` or `nmreplay`: bare numbers are allowed, and the prefixes of
+    /// sizes are powers of 1024.
     Classic(Arc<str>),
     /// A control message.
     Message,
@@ -33,7 +33,7 @@ impl ConfigLocation {
         Self { origin: ConfigOrigin::Flag(name.into()), column: 1 }
     }
 
-    /// The same place in the command line of `tlem` or `nmreplay`, where `classic` says so.
+    /// Marks a flag as one of `tlem` or `nmreplay`, if `classic`.
     pub fn classic_if(self, classic: bool) -> Self {
         match self.origin {
             ConfigOrigin::Flag(name) if classic => {
@@ -43,17 +43,17 @@ impl ConfigLocation {
         }
     }
 
-    /// The place so many characters further right.
+    /// Returns the location `chars` characters further right.
     pub fn advanced_by(&self, chars: usize) -> Self {
         Self { origin: self.origin.clone(), column: self.column + chars }
     }
 
-    /// Whether this is a flag.
+    /// Returns whether the value is that of a flag.
     pub fn is_flag(&self) -> bool {
         matches!(self.origin, ConfigOrigin::Flag(_) | ConfigOrigin::Classic(_))
     }
 
-    /// Whether numbers mean what they meant to TLEM.
+    /// Returns whether numbers have TLEM's meaning.
     pub fn is_classic(&self) -> bool {
         matches!(self.origin, ConfigOrigin::Classic(_))
     }
@@ -72,14 +72,14 @@ impl fmt::Display for ConfigLocation {
     }
 }
 
-/// A value and its place.
+/// A value with its location.
 #[derive(Debug, Clone)]
 pub struct ConfigNode {
     pub location: ConfigLocation,
     pub value: ConfigValue,
 }
 
-/// What can be written.
+/// A value as it was written.
 #[derive(Debug, Clone)]
 pub enum ConfigValue {
     /// A string.
@@ -92,7 +92,7 @@ pub enum ConfigValue {
 }
 
 impl ConfigValue {
-    /// What it is, for messages.
+    /// Returns its type, for messages.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Text(_) => "a text",
@@ -109,7 +109,7 @@ impl ConfigNode {
         Self { location, value: ConfigValue::Text(text.into()) }
     }
 
-    /// A word of a line, where nothing stands in quotes.
+    /// Converts an unquoted word.
     pub fn word(text: &str, place: ConfigLocation) -> Self {
         match text {
             "true" => Self { location: place, value: ConfigValue::Flag(true) },
@@ -122,7 +122,7 @@ impl ConfigNode {
         Self { location, value: ConfigValue::Table(table) }
     }
 
-    /// What was written, in one line.
+    /// Returns the value in one line.
     pub fn shown(&self) -> String {
         match &self.value {
             ConfigValue::Text(text) | ConfigValue::Number(text) => text.clone(),
@@ -138,7 +138,7 @@ pub struct ConfigTable {
     pub entries: Vec<ConfigEntry>,
 }
 
-/// A named value; `place` is that of the name.
+/// A named value; `location` is that of the name.
 #[derive(Debug, Clone)]
 pub struct ConfigEntry {
     pub key: String,
@@ -155,7 +155,7 @@ impl ConfigTable {
         self.entries.iter_mut().find(|entry| entry.key == key).map(|entry| &mut entry.node)
     }
 
-    /// The word under a key, where it is one.
+    /// Returns the text under a key, if it is one.
     pub fn word(&self, key: &str) -> Option<&str> {
         match &self.get(key)?.value {
             ConfigValue::Text(text) => Some(text),
@@ -163,13 +163,13 @@ impl ConfigTable {
         }
     }
 
-    /// Puts a value in place of the one of that name.
+    /// Sets a value, in place of the old one if the key exists.
     pub fn put(&mut self, key: &str, node: ConfigNode) {
         let place = node.location.clone();
         self.put_entry(ConfigEntry { key: key.to_owned(), location: place, node });
     }
 
-    /// Puts a named value in place of the one of that name.
+    /// Sets a named value, in place of the old one if the key exists.
     pub fn put_entry(&mut self, entry: ConfigEntry) {
         match self.entries.iter_mut().find(|old| old.key == entry.key) {
             Some(old) => *old = entry,
@@ -181,7 +181,7 @@ impl ConfigTable {
         self.entries.retain(|entry| entry.key != key);
     }
 
-    /// The table of that name, made where there is none; none where something else has the name.
+    /// Returns the table under a key and creates it if needed; `None` if the key is another value.
     pub fn table_at(&mut self, key: &str, place: &ConfigLocation) -> Option<&mut Self> {
         if self.get(key).is_none() {
             self.put(key, ConfigNode::table(Self::default(), place.clone()));

@@ -1,5 +1,5 @@
-//! Models of the user's own: the settings `wasm`, `function`, `params`, `fuel` and `memory` of a
-//! delay, a loss or a rate.
+//! User-supplied models: the settings `wasm`, `function`, `params`, `fuel` and `memory` of a delay,
+//! a loss or a rate.
 
 use slipring_cli::codes::SR0205;
 use slipring_link::user::{DelayFactory, LossFactory, RateFactory};
@@ -11,7 +11,7 @@ use super::quantity;
 use super::section::{self, ConfigSection};
 use super::tree::{ConfigNode, ConfigValue};
 
-/// A delay of a module; its function is `delay_ns` where none is named.
+/// Reads a delay model; its function is `delay_ns` by default.
 pub(super) fn delay(
     section: &mut ConfigSection<'_>,
     files: &ConfigFiles,
@@ -20,7 +20,7 @@ pub(super) fn delay(
     source.build(|module, function, params| module.delay(function, params))
 }
 
-/// A loss of a module; its function is `lose` where none is named.
+/// Reads a loss model; its function is `lose` by default.
 pub(super) fn loss(
     section: &mut ConfigSection<'_>,
     files: &ConfigFiles,
@@ -29,7 +29,7 @@ pub(super) fn loss(
     source.build(|module, function, params| module.loss(function, params))
 }
 
-/// A rate of a module; its function is `finish_ns` where none is named.
+/// Reads a rate model; its function is `finish_ns` by default.
 pub(super) fn rate(
     section: &mut ConfigSection<'_>,
     files: &ConfigFiles,
@@ -38,10 +38,10 @@ pub(super) fn rate(
     source.build(|module, function, params| module.rate(function, params))
 }
 
-/// Bytes of memory that a module may be allowed.
+/// Most bytes of memory that a module may be allowed.
 const MAX_MEMORY_BYTES: u64 = 1 << 30;
 
-/// What the settings say.
+/// The module and its settings.
 struct WasmSource<'n, 'f> {
     node: &'n ConfigNode,
     name: String,
@@ -85,12 +85,12 @@ impl<'n, 'f> WasmSource<'n, 'f> {
         let module = WasmModule::read(&self.bytes, self.limits);
         let made = module.and_then(|module| make(&module, &self.function, &self.params));
         made.map_err(|error| {
-            // What is a module is known to be no secret.
+            // Details are hidden only if it is no module: such a file may be secret.
             if self.files.hides_details && matches!(error, ModuleError::NotAModule(_)) {
                 return self.files.unusable(&self.name, self.node);
             }
             let summary = format!("{} cannot be used", self.files.path(&self.name).display());
-            // What an engine says of other bytes is a list of them, over many lines.
+            // For other bytes, the runtime's message lists them over many lines.
             let cause = match error {
                 ModuleError::NotAModule(_) if !self.bytes.starts_with(b"\0asm") => {
                     "it is no WebAssembly module: it does not begin as one".to_owned()
@@ -103,7 +103,7 @@ impl<'n, 'f> WasmSource<'n, 'f> {
     }
 }
 
-/// Of one call; without any, no call would have an answer.
+/// Reads the fuel per call; 0 is refused, as no call would return.
 fn fuel(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     match quantity::count(path, node)? {
         0 => {
@@ -115,7 +115,7 @@ fn fuel(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     }
 }
 
-/// Of one instance, of which each link and direction has one.
+/// Reads the memory limit of an instance; each link and direction has its own.
 fn memory(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     match quantity::size_bytes(path, node)? {
         bytes @ ..=MAX_MEMORY_BYTES => Ok(bytes),
@@ -127,7 +127,7 @@ fn memory(path: &str, node: &ConfigNode) -> Result<u64, EmulationConfigError> {
     }
 }
 
-/// Numbers of any sign, in a list or alone.
+/// Reads numbers of any sign, as a list or alone.
 fn params(path: &str, node: &ConfigNode) -> Result<Vec<f64>, EmulationConfigError> {
     let number = |node: &ConfigNode| match &node.value {
         ConfigValue::Text(text) | ConfigValue::Number(text) => {

@@ -1,4 +1,4 @@
-//! When a change is to hold: `+2s` is so long from now, `10s` so long from the start of the run.
+//! The time of a change: `+2s` counts from now, `10s` from the start of the run.
 
 use serde_json::{Value, json};
 use slipring_port::Nanos;
@@ -7,7 +7,7 @@ use crate::config::EmulationConfigError;
 use crate::config::quantity::time_ns;
 use crate::config::tree::ConfigNode;
 
-/// See the module.
+/// When a change takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChangeTime {
     FromNow(Nanos),
@@ -15,10 +15,10 @@ pub(super) enum ChangeTime {
 }
 
 impl ChangeTime {
-    /// Reads one.
+    /// Parses a time.
     ///
     /// # Errors
-    /// If it is no time, named by what it was written for.
+    /// If it is not a time; `setting` names it in the error.
     pub(super) fn read(setting: &str, node: &ConfigNode) -> Result<Self, EmulationConfigError> {
         let text = node.shown();
         match text.strip_prefix('+') {
@@ -28,7 +28,7 @@ impl ChangeTime {
         }
     }
 
-    /// As a request has it.
+    /// Returns the form for a request.
     pub(super) fn to_request(self) -> Value {
         match self {
             Self::FromNow(ns) => json!(format!("+{ns}ns")),

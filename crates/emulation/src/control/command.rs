@@ -7,7 +7,7 @@ use clap::{Arg, Command, ValueHint, value_parser};
 use slipring_cli::flags;
 use slipring_cli::units::{TimeSpan, UnitError};
 
-/// What it is called behind `slipring emulate`.
+/// Its name after `slipring emulate`.
 pub(crate) const COMMAND_NAME: &str = "ctl";
 
 const EXAMPLES: &str = "\
@@ -17,7 +17,7 @@ Examples:
   slipring emulate ctl script --name lab handover.toml
   slipring emulate ctl stats --json";
 
-/// A request, what it is for, and how it is typed.
+/// Name of a request, its purpose, and its usage examples.
 type CtlCommand = (&'static str, &'static str, &'static str);
 
 const SET_COMMAND: CtlCommand = (
@@ -58,7 +58,7 @@ Examples:
   slipring emulate ctl watch --period 100ms --name lab | jq .in_flight",
 );
 
-/// Those that have nothing to say but themselves.
+/// Commands without arguments.
 const PLAIN_COMMANDS: [CtlCommand; 7] = [
     (
         "stats",
@@ -89,7 +89,7 @@ const PLAIN_COMMANDS: [CtlCommand; 7] = [
     ("quit", "End the run with its summary", "Examples:\n  slipring emulate ctl quit --name lab"),
 ];
 
-/// The one flag table.
+/// The flag table of `ctl`.
 pub(crate) fn command() -> Command {
     let name = Arg::new("name")
         .long("name")

@@ -1,4 +1,4 @@
-//! `slipring emulate ctl`: asks a running emulator, and changes it.
+//! `slipring emulate ctl`: queries and changes a running emulator.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,13 +15,13 @@ use super::diagnose::diagnostic;
 use super::settings_history::flattened;
 use crate::config::tree::{ConfigLocation, ConfigNode};
 
-/// What is to be asked.
+/// A request to the emulator.
 enum CtlRequest {
     Once(&'static str, Value),
     Watch(Duration),
 }
 
-/// Turns what was typed into what is asked.
+/// Converts the command line to a request.
 pub(crate) fn plan(matches: &ArgMatches) -> Result<Job, Failure> {
     let (word, args) = matches.subcommand().expect("clap requires one");
     let name = args.get_one::<String>("name").cloned();
@@ -120,7 +120,7 @@ fn watch(
         shown = session.reporter.raw(format!("{value}\n").as_bytes());
         shown.is_ok()
     });
-    // What could not be written says why the watch ended.
+    // A write error is the reason why the watch ended.
     shown?;
     watched.map_err(failure)?;
     Ok(Exit::Done)
@@ -134,14 +134,14 @@ fn show(
 ) -> Result<Exit, Failure> {
     match session.reporter.format() {
         ReportFormat::Text => session.reporter.raw(text(what, &answer, path).as_bytes())?,
-        // A report already, by whoever was asked.
+        // The emulator's answer already is a report.
         _ if what == "stats" => session.reporter.raw(format!("{answer}\n").as_bytes())?,
         _ => session.reporter.document(&json!({ "answer": answer }), "")?,
     }
     Ok(Exit::Done)
 }
 
-/// An answer for people.
+/// Formats an answer as text.
 fn text(what: &str, answer: &Value, path: Option<&str>) -> String {
     let list = |entry: fn(&Value) -> String| {
         answer.as_array().into_iter().flatten().map(entry).collect::<String>()
@@ -173,7 +173,7 @@ fn settings(answer: &Value, path: Option<&str>) -> String {
     held.map(|(key, value)| format!("{key} = {}\n", toml_of(value))).collect()
 }
 
-/// As a file has it, so that what is got can be started from.
+/// Formats a value as in a file, so that the output can be used as one.
 fn toml_of(value: &Value) -> String {
     match value {
         Value::Object(table) => {
@@ -183,7 +183,7 @@ fn toml_of(value: &Value) -> String {
         Value::Array(list) => {
             format!("[{}]", list.iter().map(toml_of).collect::<Vec<_>>().join(", "))
         }
-        // Texts and numbers are written alike.
+        // Texts and numbers have the same form in JSON and TOML.
         _ => value.to_string(),
     }
 }
@@ -196,14 +196,14 @@ fn accepted(answer: &Value) -> String {
     }
 }
 
-/// Which links are others: more than were named, where some are like those.
+/// Lists the changed links: more than were named, if others inherit from those.
 fn links(answer: &Value) -> String {
     let links: Vec<_> = answer["links"].as_array().into_iter().flatten().collect();
     let links: Vec<_> = links.into_iter().filter_map(Value::as_str).collect();
     if links.is_empty() { String::new() } else { format!(": {}", links.join(", ")) }
 }
 
-/// What was handed in together went together.
+/// Reports an undo. Changes that were submitted together are undone together.
 fn undone(answer: &Value) -> String {
     let gone: Vec<_> = answer["taken_back"].as_array().into_iter().flatten().collect();
     let gone: Vec<_> = gone.iter().map(ToString::to_string).collect();
@@ -223,7 +223,7 @@ fn version(version: &Value) -> String {
     format!("{}  {}{changes}{state}\n", version["version"], seconds_of(&version["at_ns"]))
 }
 
-/// A time from the start of the run.
+/// Formats a time since the start of the run.
 fn seconds_of(ns: &Value) -> String {
     format!("{:.6}s", ns.as_u64().unwrap_or(0) as f64 / 1e9)
 }

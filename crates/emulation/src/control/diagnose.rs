@@ -1,14 +1,14 @@
-//! What went wrong on the control socket, in the four parts of every error.
+//! Errors of the control socket, in the four parts of every error.
 
 use slipring_cli::{Diagnose, Diagnostic};
 use slipring_control::{ControlError, ControlRefusal};
 
-/// An error of the socket for the person.
+/// Converts an error of the socket for the user.
 pub(super) fn diagnostic(error: &ControlError) -> Diagnostic {
     Diagnostic::of(error)
 }
 
-/// An error for the client.
+/// Converts an error for the client.
 pub(super) fn refusal(error: &(impl Diagnose + ?Sized)) -> ControlRefusal {
     ControlRefusal {
         code: error.code().to_string(),

@@ -1,10 +1,10 @@
-//! Hands what a timeline says to the thread that moves frames, whole or not at all.
+//! Hands a timeline over to the thread that moves frames, wholly or not at all.
 //!
 //! # Invariants
-//! 1. Where it fails, that thread has what it had before, or will once it looks: whoever does not
-//!    answer in time finds the old plans behind the new ones.
+//! 1. After a failure that thread has its old plans, or will have: if it does not answer in time,
+//!    it finds the old plans queued after the new ones.
 //!
-//! Not for: whether the settings make links.
+//! Not for: checking whether the settings make links.
 
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -20,13 +20,12 @@ use super::timeline::SettingsTimeline;
 use crate::config;
 use crate::realtime::{EmulatorChannel, PlanChange};
 
-/// How long the thread that moves frames may take to look at what is handed over at once. It may
-/// not have begun: where it first touches its memory, that takes seconds on a busy machine. Who
-/// asked still waits then.
+/// How long the thread that moves frames may take to answer. It may not have started yet: the first
+/// touch of its memory takes seconds on a busy machine. It is shorter than the client's timeout.
 const HANDOVER_TIMEOUT: Duration =
     REPLY_TIMEOUT.checked_sub(Duration::from_secs(2)).expect("it is longer");
 
-/// See the module.
+/// Submits plans to the thread that moves frames.
 pub(super) struct PlanHandover {
     channel: Arc<EmulatorChannel>,
     reply_timeout: Duration,
@@ -41,7 +40,7 @@ impl PlanHandover {
         &self.channel
     }
 
-    /// Hands over versions to come of a timeline that nobody has seen yet, and waits for nobody.
+    /// Submits the future versions of a new timeline, without waiting for answers.
     pub(super) fn begin(&self, timeline: &SettingsTimeline) {
         let (answer, _) = mpsc::channel();
         for version in &timeline.versions()[1..] {
@@ -49,10 +48,10 @@ impl PlanHandover {
         }
     }
 
-    /// Goes over from one timeline to another, whose versions are others from `first` on.
+    /// Replaces one timeline by another that differs from index `first` on.
     ///
     /// # Errors
-    /// If the running links cannot take it, or nobody answers.
+    /// If the running links cannot apply it, or the thread does not answer.
     pub(super) fn replace_timeline(
         &self,
         old: &SettingsTimeline,
@@ -64,8 +63,8 @@ impl PlanHandover {
         let deadline = Instant::now() + self.reply_timeout;
         let submit = |at_ns, replaces, network: &_| self.submit(deadline, at_ns, replaces, network);
         let passed = (|| {
-            // A version is handed in alone at first: what is said of it holds for all of them,
-            // whose ports and links are the same.
+            // Submit one version alone first: the result holds for all of them, since their ports
+            // and links are the same.
             if let Some(version) = versions.get(first) {
                 submit(version.at_ns, false, &version.network)?;
             }
@@ -80,10 +79,10 @@ impl PlanHandover {
         passed.inspect_err(|_| self.restore(old, time))
     }
 
-    /// Lets what holds go on and nothing come.
+    /// Keeps the current version and cancels all future ones.
     ///
     /// # Errors
-    /// If nobody answers.
+    /// If the thread does not answer.
     pub(super) fn stop(
         &self,
         timeline: &SettingsTimeline,
@@ -94,7 +93,7 @@ impl PlanHandover {
         stopped.inspect_err(|_| self.restore(timeline, time))
     }
 
-    /// Puts a timeline behind whatever was handed over meanwhile.
+    /// Queues a timeline after everything that was submitted meanwhile.
     fn restore(&self, timeline: &SettingsTimeline, time: Nanos) {
         let (answer, _) = mpsc::channel();
         self.post(time, true, &timeline.current(time).network, answer.clone());
@@ -103,7 +102,7 @@ impl PlanHandover {
         }
     }
 
-    /// Hands a plan over, and waits for the answer.
+    /// Submits a plan and waits for the answer.
     fn submit(
         &self,
         deadline: Instant,
@@ -171,7 +170,7 @@ mod tests {
         timeline
     }
 
-    /// Takes changes in the stead of the thread that moves frames, and accepts so many of them.
+    /// Acts as the thread that moves frames: takes and accepts `count` changes.
     fn accept(board: &EmulatorChannel, count: usize) -> Vec<PlanChange> {
         let mut taken = Vec::new();
         while taken.len() < count {
@@ -195,7 +194,7 @@ mod tests {
             let taker = board.clone();
             let taker = thread::spawn(move || {
                 accept(&taker, accepted);
-                // The next one gets no answer.
+                // The next change gets no answer.
                 while taker.take_changes().is_empty() {
                     thread::yield_now();
                 }
@@ -217,7 +216,7 @@ mod tests {
         let handing = PlanHandover::new(board.clone());
         let old = timeline();
         let taker = thread::spawn(move || {
-            // As where its memory is made ready first, on a busy machine.
+            // As if its memory were being prepared first, on a busy machine.
             thread::sleep(Duration::from_millis(2500));
             accept(&board, 1)
         });

@@ -1,4 +1,4 @@
-//! What requests mean to an emulation.
+//! Answers requests to an emulation.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,7 +20,7 @@ use crate::config::tree::{ConfigLocation, ConfigNode, ConfigOrigin};
 use crate::realtime::job;
 use slipring_datapath::meter::PortMeter;
 
-/// Every request with what it may say beside `id` and `do`.
+/// Every request with its arguments besides `id` and `do`.
 const REQUEST_KEYS: [(&str, &[&str]); 11] = [
     ("hello", &[]),
     ("config", &[]),
@@ -34,10 +34,10 @@ const REQUEST_KEYS: [(&str, &[&str]); 11] = [
     ("watch", &["period"]),
     ("quit", &[]),
 ];
-/// Looks come once a millisecond at most.
+/// Shortest period of a watch.
 const MIN_PERIOD_NS: Nanos = 1_000_000;
 
-/// A run that can be asked.
+/// The control service of a run.
 pub(super) struct EmulationService {
     name: Option<String>,
     seed: u64,
@@ -80,7 +80,8 @@ impl EmulationService {
         accepted.map(|accepted| accepted_json(&accepted)).map_err(|error| refusal(&*error))
     }
 
-    /// `+2s` from now, `10s` or a number of ns from the start of the run; nothing is now.
+    /// Parses `+2s` from now, or `10s` or a number of ns from the start of the run;
+    /// absent means now.
     fn time(&self, at: Option<&Value>) -> Result<Nanos, ControlRefusal> {
         let (time, start_ns) = (now(), self.history.start_ns());
         let moment = match at {
@@ -188,13 +189,13 @@ fn command_line() -> String {
     words.join(" ")
 }
 
-/// Wall-clock time, as every report has it.
+/// Returns wall-clock time, as in every report.
 fn unix_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |time| time.as_nanos() as u64)
 }
 
-/// Refuses words that have no meaning here.
+/// Refuses unknown requests and arguments.
 fn check(request: &ControlRequest) -> Result<(), ControlRefusal> {
     let Some((_, known)) = REQUEST_KEYS.iter().find(|(what, _)| *what == request.what) else {
         let all: Vec<_> = REQUEST_KEYS.iter().map(|(what, _)| *what).collect();
@@ -235,7 +236,7 @@ fn message(text: &str) -> ConfigNode {
     ConfigNode::text(text, ConfigLocation { origin: ConfigOrigin::Message, column: 1 })
 }
 
-/// Ends the run as TERM does: with its summary.
+/// Ends the run with its summary, as TERM does.
 fn terminate() {
     // A process may always signal itself.
     let _ = kill_process(getpid(), Signal::TERM);

@@ -1,4 +1,4 @@
-//! The settings that hold, those that held, and those that will.
+//! The current, past and future settings of a run.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::plan::EmulationPlan;
 use crate::realtime::{EmulatorChannel, RunStart};
 use crate::report::SettingsChanges;
 
-/// See the module.
+/// The settings of a run over time, with the means to change them.
 pub(crate) struct SettingsHistory {
     handover: PlanHandover,
     bounds: ChangeBounds,
@@ -33,28 +33,28 @@ pub(crate) struct SettingsHistory {
 
 struct HistoryState {
     timeline: SettingsTimeline,
-    /// How often settings changed without a version that tells of it: by going back, by what was
-    /// gone back from, and so long ago that it is forgotten.
+    /// Number of changes that have no version: undos, the versions they removed, and versions that
+    /// were forgotten because of their age.
     unversioned_changes: u64,
-    /// When they were gone back from last, or 0.
+    /// Time of the last undo, or 0.
     undone_at_ns: Nanos,
-    /// Versions that were taken back, as [`Versions::history`] tells of them.
+    /// Undone versions, in the form of [`SettingsHistory::history`].
     undone: Vec<Value>,
 }
 
-/// Versions that were taken back of which the history tells at most.
+/// Most undone versions in the history.
 const MAX_UNDONE_VERSIONS: usize = 1000;
 
-/// A change that was accepted.
+/// An accepted change.
 #[derive(Debug, Clone)]
 pub(super) struct AcceptedChange {
     /// From the start of the run.
     pub(super) applies_at_ns: Nanos,
-    /// The version that holds from then on.
+    /// The version in force from then on.
     pub(super) version: u64,
-    /// Whether it is another than before.
+    /// Whether it differs from the one before.
     pub(super) changed: bool,
-    /// The links that are others, also those that are like one that was named.
+    /// The changed links, including those that inherit from one that was named.
     pub(super) links: Vec<String>,
 }
 
@@ -62,10 +62,10 @@ pub(super) struct AcceptedChange {
 pub(super) type ChangeRefusal = Box<Diagnostic>;
 
 impl SettingsHistory {
-    /// The settings of a plan whose emulation starts then; hands in the changes that it knows of.
+    /// Starts with the settings of a plan, and submits its scheduled changes.
     ///
     /// # Errors
-    /// If one of those cannot be.
+    /// If one of them is invalid.
     pub(crate) fn start(
         plan: &EmulationPlan,
         start: RunStart,
@@ -92,22 +92,22 @@ impl SettingsHistory {
         Ok(Self { handover: handing, bounds: plan.bounds, storage_bytes, start_ns, state: held })
     }
 
-    /// Where states come from.
+    /// Returns the channel to the thread that moves frames.
     pub(super) fn channel(&self) -> &EmulatorChannel {
         self.handover.channel()
     }
 
-    /// When the run started, on the clock of [`now`].
+    /// Returns the start of the run, on the clock of [`now`].
     pub(super) fn start_ns(&self) -> Nanos {
         self.start_ns
     }
 
-    /// The links as they are now.
+    /// Returns the links as they are now.
     pub(crate) fn network(&self) -> Arc<NetworkSpec> {
         self.state().timeline.current(now()).network.clone()
     }
 
-    /// What changed since the start.
+    /// Returns how often settings changed since the start.
     pub(crate) fn changes(&self) -> SettingsChanges {
         let (held, time) = (self.state(), now());
         let timeline = &held.timeline;
@@ -117,13 +117,12 @@ impl SettingsHistory {
         SettingsChanges { times, since_ns: since.saturating_sub(self.start_ns) }
     }
 
-    /// The settings that hold now, with the keys of a file.
+    /// Returns the current settings, with the keys of a file.
     pub(super) fn settings(&self) -> Value {
         self.state().timeline.current(now()).config.to_json()
     }
 
-    /// Sets values at `at_ns`; earlier than now means now. What is to come after that goes on from
-    /// there.
+    /// Sets values at `at_ns`; a time in the past means now. Later versions build on them.
     pub(super) fn set(
         &self,
         at_ns: Nanos,
@@ -136,7 +135,7 @@ impl SettingsHistory {
         .map(|mut accepted| accepted.remove(0))
     }
 
-    /// Makes versions of the `[[at]]` of a script that starts now; `name` is that of its file.
+    /// Creates versions from the `[[at]]` of a script that starts now; `name` is that of its file.
     pub(super) fn script(
         &self,
         name: &str,
@@ -151,7 +150,7 @@ impl SettingsHistory {
         self.change(steps.collect())
     }
 
-    /// Makes a version of whole new settings, for now.
+    /// Creates a version of entirely new settings, for now.
     pub(crate) fn replace(&self, mut config: EmulationConfig) -> Result<(), ChangeRefusal> {
         refuse_fixed(&self.settings(), &config.to_json())?;
         config.network().map_err(|error| diagnostic_of(&error))?;
@@ -161,7 +160,7 @@ impl SettingsHistory {
             .map(|_| ())
     }
 
-    /// Makes versions, all or none.
+    /// Creates versions, all or none.
     fn change(
         &self,
         edits: Vec<(Nanos, SettingsEdit)>,
@@ -190,7 +189,7 @@ impl SettingsHistory {
         Ok(accepted)
     }
 
-    /// Takes a timeline for the one that holds; from `first` on, its versions are others.
+    /// Adopts a new timeline, whose versions differ from `first` on.
     fn adopt(
         &self,
         held: &mut HistoryState,
@@ -207,8 +206,8 @@ impl SettingsHistory {
         Ok(())
     }
 
-    /// Takes back all that was handed in last, whether it has begun or not; the numbers of what is
-    /// gone.
+    /// Undoes the last submission as a whole, whether it has begun or not. Returns the numbers of
+    /// the removed versions.
     pub(super) fn undo(&self) -> Result<(AcceptedChange, Vec<u64>), ChangeRefusal> {
         let (mut held, time) = (self.state(), self.channel().earliest_change_ns());
         let mut timeline = held.timeline.clone();
@@ -237,7 +236,7 @@ impl SettingsHistory {
         Ok((AcceptedChange { applies_at_ns, version, changed: begun > 0, links }, gone))
     }
 
-    /// Takes back every version that is still to come; how many there were.
+    /// Cancels all future versions. Returns how many there were.
     pub(super) fn stop_script(&self) -> Result<usize, ChangeRefusal> {
         let (mut held, time) = (self.state(), self.channel().earliest_change_ns());
         self.handover.stop(&held.timeline, time)?;
@@ -247,9 +246,9 @@ impl SettingsHistory {
         Ok(held.timeline.cancel_pending(time))
     }
 
-    /// Every version in order of time: its number, its time from the start of the run, whether it
-    /// has begun, what it changed, also in links that are like others, and, where it was taken
-    /// back, when that was.
+    /// Returns every version in order of time: its number, its time since the start of the run,
+    /// whether it has begun, its changes including those in inheriting links, and the time of its
+    /// undo, if any.
     pub(super) fn history(&self) -> Value {
         let held = self.state();
         let mut versions = self.version_list(&held.timeline, now());
@@ -258,7 +257,7 @@ impl SettingsHistory {
         Value::Array(versions)
     }
 
-    /// The versions that hold or will.
+    /// Returns the versions of a timeline.
     fn version_list(&self, timeline: &SettingsTimeline, time: Nanos) -> Vec<Value> {
         let mut before: Option<Map<String, Value>> = None;
         let versions = timeline.versions().iter().map(|version| {
@@ -275,7 +274,7 @@ impl SettingsHistory {
         versions.collect()
     }
 
-    /// Refuses what is beyond `-M`, and what needs more memory than there is for frames.
+    /// Refuses what exceeds `-M`, or needs more memory than there is for frames.
     fn check(&self, old: &SettingsVersion, network: &NetworkSpec) -> Result<(), ChangeRefusal> {
         match self.bounds.allow_change(&old.network, network) {
             Err(Failure::Error(error)) => return Err(error),
@@ -287,7 +286,7 @@ impl SettingsHistory {
         refuse_beyond(self.storage_bytes, network)
     }
 
-    /// What is behind the lock is whole at any time, also when a thread that held it panicked.
+    /// A poisoned lock is fine: its contents are always consistent.
     fn state(&self) -> MutexGuard<'_, HistoryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -298,7 +297,7 @@ impl HistoryState {
         Self { timeline, unversioned_changes: 0, undone_at_ns: 0, undone: Vec::new() }
     }
 
-    /// Remembers versions that were taken back then; the oldest ones are forgotten.
+    /// Stores undone versions; the oldest are forgotten.
     fn keep_undone(&mut self, versions: impl Iterator<Item = Value>, time_ns: Nanos) {
         self.undone.extend(versions.map(|mut version| {
             version["taken_back_at_ns"] = json!(time_ns);
@@ -309,7 +308,7 @@ impl HistoryState {
     }
 }
 
-/// The bytes that all links hold when they are full, where their rates bound that.
+/// Returns the bytes in all full links, as far as their rates bound them.
 fn needed_bytes(network: &NetworkSpec) -> u64 {
     let links = network.links.iter().filter_map(|link| likely_bytes(&link.spec));
     links.fold(0, u64::saturating_add)
@@ -326,12 +325,12 @@ fn refuse_beyond(most: u64, network: &NetworkSpec) -> Result<(), ChangeRefusal> 
     Err(Box::new(error.with_cause(cause).with_help("ask for a lower rate or a shorter delay")))
 }
 
-/// A setting that cannot be, for the person.
+/// Converts an error in a setting for the user.
 fn diagnostic_of(error: &EmulationConfigError) -> ChangeRefusal {
     Box::new(Diagnostic::of(error))
 }
 
-/// Why settings cannot be: those that were asked for, or those to come that build on them.
+/// Explains why settings are invalid: the submitted ones, or later ones that build on them.
 fn unbuildable(unfit: &UnbuildableSettings, time: Nanos) -> ChangeRefusal {
     if unfit.is_handed_in {
         return diagnostic_of(&unfit.error);
@@ -345,7 +344,7 @@ fn unbuildable(unfit: &UnbuildableSettings, time: Nanos) -> ChangeRefusal {
     Box::new(Diagnostic::new(SR0015, summary).with_cause(cause).with_help(help))
 }
 
-/// Refuses settings that hold for a whole run, where they are others than before.
+/// Refuses changes of settings that are fixed for a run.
 fn refuse_fixed(before: &Value, after: &Value) -> Result<(), ChangeRefusal> {
     let others = difference(&flattened(before), &flattened(after));
     let is_fixed = |path: &&String| {
@@ -358,7 +357,7 @@ fn refuse_fixed(before: &Value, after: &Value) -> Result<(), ChangeRefusal> {
     Err(Box::new(error.with_help("put it back, or end the run and start anew from the file")))
 }
 
-/// Settings by path: `link.up.rate.bps`.
+/// Returns settings by path: `link.up.rate.bps`.
 pub(super) fn flattened(settings: &Value) -> Map<String, Value> {
     fn walk(path: &str, value: &Value, flat: &mut Map<String, Value>) {
         match value {
@@ -378,7 +377,7 @@ pub(super) fn flattened(settings: &Value) -> Map<String, Value> {
     flat
 }
 
-/// What is new or other in `after`, and what is gone, as null.
+/// Returns what is new or different in `after`; removed settings are null.
 fn difference(before: &Map<String, Value>, after: &Map<String, Value>) -> Map<String, Value> {
     let gone = before.keys().filter(|path| !after.contains_key(*path));
     let gone = gone.map(|path| (path.clone(), Value::Null));
@@ -412,7 +411,7 @@ mod tests {
         }
     }
 
-    /// Versions of a run whose frames nobody moves; changes are accepted by a thread of the test.
+    /// Creates the history of a run without an engine; a thread of the test accepts all changes.
     fn versions() -> (SettingsHistory, impl Drop) {
         struct Taker(Arc<AtomicBool>, Option<thread::JoinHandle<()>>);
         impl Drop for Taker {
@@ -426,7 +425,7 @@ mod tests {
         let stop = over.clone();
         let thread = thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
-                // Whoever handed it in may be gone.
+                // The submitter may be gone.
                 taker.take_changes().iter().for_each(|change| drop(change.answer.send(Ok(()))));
                 thread::yield_now();
             }
@@ -474,7 +473,7 @@ mod tests {
         let kept = [1, 2].map(|version| (Some(version), false));
         assert_eq!(told, [kept, [3, 4].map(|version| (Some(version), true))].concat());
         assert_eq!(history[2]["changes"]["link.up.delay.mean"], "30ms");
-        // Set, handed in, gone back from: three times settings changed.
+        // Set, submitted, undone: settings changed three times.
         assert_eq!(versions.changes().times, 3);
     }
 
@@ -542,7 +541,7 @@ mod tests {
                 versions.undo().unwrap();
             }
         }
-        // 900 that stayed, and 300 that did not, which count twice.
+        // 900 that stayed, and 300 undone ones, which count twice.
         assert_eq!(versions.changes().times, 900 + 2 * 300);
         for time in 0..300 {
             versions.set(0, delay(&format!("{time}ms"))).unwrap();

@@ -1,12 +1,13 @@
-//! Settings over time: each version is the one before it and what was set in it.
+//! Settings over time: each version is the one before it plus its own changes.
 //!
 //! # Invariants
 //! 1. Versions are in the order of their times; the first one has begun.
-//! 2. A version is more than the one before it, or will be: what changes nothing makes none.
-//! 3. A version holds all that was set by then, whenever that was handed in: one that comes in
-//!    before others is met by what they set, and when one is taken back, so are its settings.
+//! 2. A version differs from the one before it, or may later: a change without effect creates none.
+//! 3. A version contains all that was set by then, in whatever order it was submitted: the changes
+//!    of later versions also apply to one that is inserted before them, and undoing a version
+//!    removes its changes from all.
 //!
-//! Not for: whether the running links can take them.
+//! Not for: checking whether the running links can apply them.
 
 use std::sync::Arc;
 
@@ -16,13 +17,13 @@ use slipring_port::Nanos;
 use crate::config::tree::ConfigEntry;
 use crate::config::{EmulationConfig, EmulationConfigError};
 
-/// Versions that can be gone back to at most.
+/// Most versions that are kept for undo.
 const MAX_PAST_VERSIONS: usize = 1000;
 
-/// What a version sets.
+/// The changes of a version.
 #[derive(Debug, Clone)]
 pub(super) enum SettingsEdit {
-    /// Everything.
+    /// All settings.
     Whole(EmulationConfig),
     /// Values by their paths.
     Set(Vec<ConfigEntry>),
@@ -32,7 +33,7 @@ pub(super) enum SettingsEdit {
 #[derive(Debug, Clone)]
 pub(super) struct SettingsVersion {
     pub(super) number: u64,
-    /// Versions that were handed in together have the same, and are taken back together.
+    /// Versions that were submitted together have the same batch, and are undone together.
     batch: u64,
     pub(super) at_ns: Nanos,
     edit: Arc<SettingsEdit>,
@@ -40,7 +41,7 @@ pub(super) struct SettingsVersion {
     pub(super) network: Arc<NetworkSpec>,
 }
 
-/// See the module.
+/// All versions of the settings, past and future.
 #[derive(Debug, Clone)]
 pub(super) struct SettingsTimeline {
     versions: Vec<SettingsVersion>,
@@ -48,30 +49,30 @@ pub(super) struct SettingsTimeline {
     batches: u64,
 }
 
-/// What came of an edit that was handed in.
+/// The result of a submitted edit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HandInOutcome {
-    /// It is the version of that number.
+    /// It became the version of that number.
     NewVersion(u64),
-    /// It changed nothing: the version of that number holds then.
+    /// It changed nothing: the version of that number holds at its time.
     Unchanged(u64),
 }
 
-/// What was taken back.
+/// The result of an undo.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct UndoneVersions {
-    /// From this place on, versions are others.
+    /// Versions from this index on have changed.
     pub(super) first: usize,
-    /// Numbers of those that are gone, and when they began or would have.
+    /// Numbers of the removed versions, and their start times.
     pub(super) removed: Vec<(u64, Nanos)>,
 }
 
-/// Settings that make no links.
+/// Settings that make no valid links.
 #[derive(Debug)]
 pub(super) struct UnbuildableSettings {
-    /// Whether they are those that were handed in, and not others that would go on from them.
+    /// Whether these are the submitted settings, and not later ones that build on them.
     pub(super) is_handed_in: bool,
-    /// Of the version that makes none.
+    /// Number of the invalid version.
     pub(super) number: u64,
     /// When it was to begin.
     pub(super) at_ns: Nanos,
@@ -79,7 +80,7 @@ pub(super) struct UnbuildableSettings {
 }
 
 impl SettingsTimeline {
-    /// With these settings for a start.
+    /// Creates a timeline that starts with these settings.
     pub(super) fn new(at_ns: Nanos, config: EmulationConfig, network: NetworkSpec) -> Self {
         let edit = Arc::new(SettingsEdit::Whole(config.clone()));
         let (config, network) = (Arc::new(config), Arc::new(network));
@@ -87,12 +88,12 @@ impl SettingsTimeline {
         Self { versions: vec![start], next: 2, batches: 0 }
     }
 
-    /// All versions.
+    /// Returns all versions.
     pub(super) fn versions(&self) -> &[SettingsVersion] {
         &self.versions
     }
 
-    /// The names of the links that are others from the version of that number on.
+    /// Returns the names of the links that the version of that number changes.
     pub(super) fn changed_by(&self, number: u64) -> Vec<String> {
         let pairs = self.versions.iter().zip(&self.versions[1..]);
         let mut pairs = pairs.filter(|(_, version)| version.number == number);
@@ -101,25 +102,26 @@ impl SettingsTimeline {
             .map_or(Vec::new(), |(before, after)| changed_links(&before.network, &after.network))
     }
 
-    /// The last version that has begun.
+    /// Returns the last version that has begun at `time`.
     pub(super) fn current(&self, time: Nanos) -> &SettingsVersion {
         let begun = self.versions.iter().rev().find(|version| version.at_ns <= time);
         begun.unwrap_or(&self.versions[0])
     }
 
-    /// The versions that have not begun.
+    /// Returns the versions that have not begun at `time`.
     pub(super) fn pending(&self, time: Nanos) -> &[SettingsVersion] {
         let begun = self.versions.partition_point(|version| version.at_ns <= time);
         &self.versions[begun..]
     }
 
-    /// Adds versions together, each behind those of the same time; the place of the first one that
-    /// is another now, if any is, and what came of each. Of edits for `time`, which is now, and
-    /// before, only those count that change something. One to come may be the same as what holds
-    /// today and another than what will hold.
+    /// Inserts versions as one batch, each after those of the same time. Returns the index of the
+    /// first version that changed, if any did, and the result of each edit. Edits for `time`, which
+    /// is now, and before are dropped if they change nothing. A future edit may equal the current
+    /// settings and still differ from the future ones.
     ///
     /// # Errors
-    /// [`Unfit`], where one of them, or a later one, makes no links; then this timeline is spoilt.
+    /// [`UnbuildableSettings`], if one of them, or a later version, makes no valid links; this
+    /// timeline is then inconsistent and must be discarded.
     pub(super) fn insert_batch(
         &mut self,
         time: Nanos,
@@ -144,7 +146,7 @@ impl SettingsTimeline {
         Ok((first, outcomes))
     }
 
-    /// A version to be put at `index`.
+    /// Builds a version to be inserted at `index`.
     fn build_version(
         &self,
         index: usize,
@@ -164,10 +166,10 @@ impl SettingsTimeline {
         Ok(SettingsVersion { number, batch: self.batches, at_ns, edit, config, network })
     }
 
-    /// Takes back what was handed in last, all of it; none where there is only the start.
+    /// Undoes the last batch; returns `None` if there is only the start.
     ///
     /// # Errors
-    /// As of [`Self::hand_in`].
+    /// As [`Self::insert_batch`].
     pub(super) fn undo_newest(&mut self) -> Result<Option<UndoneVersions>, UnbuildableSettings> {
         let newest = self.versions[1..].iter().map(|version| version.batch).max();
         let Some(newest) = newest else { return Ok(None) };
@@ -179,14 +181,14 @@ impl SettingsTimeline {
         Ok(Some(UndoneVersions { first, removed: gone }))
     }
 
-    /// Takes all out that have not begun; how many there were.
+    /// Removes all versions that have not begun. Returns how many there were.
     pub(super) fn cancel_pending(&mut self, time: Nanos) -> usize {
         let count = self.pending(time).len();
         self.versions.truncate(self.versions.len() - count);
         count
     }
 
-    /// Forgets the oldest ones that were gone by at that time; how many.
+    /// Forgets the oldest past versions. Returns how many.
     pub(super) fn forget(&mut self, time: Nanos) -> usize {
         let begun = self.versions.len() - self.pending(time).len();
         let surplus =
@@ -228,7 +230,8 @@ impl SettingsEdit {
             Self::Set(entries) => before.config.changed(entries)?,
         };
         let mut network = config.network()?;
-        // What fails in a model of the user's is told by what made it, which outlives the change.
+        // Keep the factories: a failing user model is reported through its factory, which then
+        // outlives the change.
         for (link, before) in network.links.iter_mut().zip(&before.network.links) {
             link.spec.reuse_factories(&before.spec);
         }
@@ -236,7 +239,7 @@ impl SettingsEdit {
     }
 }
 
-/// The names of the links that differ.
+/// Returns the names of the links that differ.
 pub(super) fn changed_links(before: &NetworkSpec, after: &NetworkSpec) -> Vec<String> {
     let pairs = before.links.iter().zip(&after.links);
     let others = pairs.filter(|(before, after)| before != after);
@@ -273,7 +276,7 @@ mod tests {
         timeline.versions().iter().map(shown).collect()
     }
 
-    /// Hands in one edit; its number.
+    /// Submits one edit. Returns its version number.
     fn add(
         timeline: &mut SettingsTimeline,
         at_ns: Nanos,
@@ -343,7 +346,7 @@ mod tests {
             timeline.insert_batch(100, vec![(100, whole), (900, SettingsEdit::Set(Vec::new()))]);
         assert_eq!(handed.unwrap().0, None);
         assert_eq!((timeline.versions().len(), timeline.undo_newest().unwrap()), (1, None));
-        // By then it may be another.
+        // At that time it may make a difference.
         add(&mut timeline, 900, same()).unwrap();
         add(&mut timeline, 500, set("up.delay", "50ms")).unwrap();
         assert!(shown(timeline.current(900)).contains("20ms"));

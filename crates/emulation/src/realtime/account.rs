@@ -1,59 +1,61 @@
-//! What an emulation has done so far, taken at one moment between two batches.
+//! The frame counts of an emulation, taken at one moment between two batches.
 
 use std::collections::BTreeMap;
 
 use slipring_link::{LinkCounters, LinkDrops, LinkId, PacketCounts};
 use slipring_port::Nanos;
 
-/// The whole account, or that of one thread. At any moment what was received is what was sent,
-/// lost by cause, or is still inside: see [`Self::balance`]. What the ports have received is that and what is untaken.
+/// The account of an emulation or of one of its threads. At any moment, frames received are either
+/// sent, lost by cause, or still inside: see [`Self::is_balanced`]. What the ports have received
+/// also includes the ring backlog.
 #[derive(Debug, Clone, Default)]
 pub struct EmulationAccount {
     /// When it was taken, on the clock of [`slipring_port::now`].
     pub at_ns: Nanos,
-    /// The links' own accounts, in the order of the plan.
+    /// The counters of the links, in the order of the plan.
     pub links: Vec<LinkCounters>,
-    /// Frames taken in, per entry.
+    /// Frames received, per entry.
     pub entries: Vec<EntryAccount>,
     /// Frames sent, per exit.
     pub exits: Vec<ExitAccount>,
-    /// Frames that no link wanted.
+    /// Frames that no link accepts.
     pub unrouted: PacketCounts,
-    /// Frames in the ports' rings, or between two threads, that were not taken in yet.
+    /// Frames in the ports' rings, or between two threads, that were not received yet.
     pub ring_backlog: PacketCounts,
-    /// Frames given to another thread, by one thread of a pipeline.
+    /// Frames handed to the other thread of a pipeline.
     pub handed_over: PacketCounts,
-    /// Frames taken over from another thread.
+    /// Frames taken over from the other thread.
     pub taken_over: PacketCounts,
-    /// Memory held for frames, in bytes.
+    /// Memory for frames in use, in bytes.
     pub storage_bytes: u64,
 }
 
-/// What came in at one place.
+/// The input of one port.
 #[derive(Debug, Clone, Default)]
 pub struct EntryAccount {
-    /// Frames received, those refused included.
+    /// Frames received, including refused ones.
     pub received: PacketCounts,
-    /// Frames that no link got to see: no storage, or no frames at all.
+    /// Frames that never reached a link: no memory left, or invalid frames.
     pub refused: LinkDrops,
-    /// Frames of a capture that were stamped before their predecessors; ports have no stamps.
+    /// Frames of a capture with an earlier timestamp than their predecessor; ports
+    /// have no timestamps.
     pub unordered: Option<u64>,
 }
 
-/// What left at one place.
+/// The output of one port.
 #[derive(Debug, Clone, Default)]
 pub struct ExitAccount {
-    /// Frames given to the port.
+    /// Frames handed to the port.
     pub sent: PacketCounts,
-    /// Frames that left the links and could not be sent in time, by link.
+    /// Frames that left the links but could not be sent in time, by link.
     pub dropped: BTreeMap<LinkId, LinkDrops>,
-    /// Frames that are due and wait for the port.
+    /// Frames that are due and wait for room in the tx ring.
     pub waiting: PacketCounts,
 }
 
 impl EmulationAccount {
-    /// Has the links answer for what their exits dropped: to the engine it had left, to everyone
-    /// else it is lost.
+    /// Charges the drops of the exits to the links: for the engine the frame had left, but for the
+    /// user it is lost.
     pub(super) fn charge_links(&mut self) {
         for (link, dropped) in self.exits.iter().flat_map(|exit| &exit.dropped) {
             let counters = &mut self.links[link.0 as usize];
@@ -62,41 +64,41 @@ impl EmulationAccount {
         }
     }
 
-    /// Frames received.
+    /// Returns the frames received.
     pub fn received(&self) -> PacketCounts {
         sum(self.entries.iter().map(|entry| entry.received))
     }
 
-    /// Copies made by links.
+    /// Returns the copies made by links.
     pub fn copies(&self) -> PacketCounts {
         sum(self.links.iter().map(|link| link.copies))
     }
 
-    /// Frames stamped before their predecessors, where captures were read.
+    /// Returns the frames with an earlier timestamp than their predecessor, if captures were read.
     pub fn unordered(&self) -> Option<u64> {
         self.entries.iter().filter_map(|entry| entry.unordered).reduce(|sum, one| sum + one)
     }
 
-    /// Frames sent.
+    /// Returns the frames sent.
     pub fn sent(&self) -> PacketCounts {
         sum(self.exits.iter().map(|exit| exit.sent))
     }
 
-    /// Frames lost, for whatever cause.
+    /// Returns the frames lost for any cause.
     pub fn lost(&self) -> PacketCounts {
         let links = self.links.iter().map(|link| link.drops.total());
         let entries = self.entries.iter().map(|entry| entry.refused.total());
         sum(links.chain(entries).chain([self.unrouted]))
     }
 
-    /// Frames inside.
+    /// Returns the frames inside.
     pub fn in_flight(&self) -> PacketCounts {
         let links = self.links.iter().map(|link| link.in_flight);
         let waiting = self.exits.iter().map(|exit| exit.waiting);
         sum(links.chain(waiting).chain([self.ring_backlog]))
     }
 
-    /// Whether nothing was lost uncounted.
+    /// Returns whether every frame is accounted for.
     pub fn is_balanced(&self) -> bool {
         let came = self.received() + self.ring_backlog + self.copies() + self.taken_over;
         came == self.sent() + self.lost() + self.in_flight() + self.handed_over

@@ -1,5 +1,6 @@
-//! Between the thread that moves frames and those that look at it or change it: states one way,
-//! plans the other. Neither costs anything per frame; the busy thread looks at two words per turn.
+//! Connects the thread that moves frames with the threads that observe or change it: states in
+//! one direction, plans in the other. There is no cost per frame; the busy thread reads two
+//! words per turn.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,42 +17,42 @@ use crate::report::measurement::LinkMeasurement;
 
 /// How long an answer may take; a thread that takes longer has ended.
 const STATE_TIMEOUT: Duration = Duration::from_millis(500);
-/// How long two threads may take to learn of a change, so that both make it at the same time.
+/// Notice that two threads need of a change, so that both apply it at the same time.
 const CHANGE_NOTICE_NS: Nanos = 2_000_000;
 
-/// Another plan, and from when it is to hold.
+/// A new plan, and the time from which it holds.
 #[derive(Debug, Clone)]
 pub struct PlanChange {
-    /// On the clock of [`slipring_port::now`]; a time that has passed means at once.
+    /// On the clock of [`slipring_port::now`]; a past time means at once.
     pub at_ns: Nanos,
-    /// Whether changes that have not taken effect are taken back first.
+    /// Whether pending changes are cancelled first.
     pub replaces: bool,
     /// The whole plan.
     pub plan: Box<NetworkSpec>,
-    /// Where the engine says whether it can hold it; when not, the old one goes on.
+    /// Receives whether the engine accepts the plan; if not, the old one stays.
     pub answer: mpsc::Sender<Result<(), ChangeError>>,
 }
 
-/// See the module.
+/// The channel to an emulation, or to one of its threads.
 #[derive(Debug)]
 pub struct EmulatorChannel {
     state_requested: AtomicBool,
     has_changes: AtomicBool,
-    /// Rings when something was asked.
+    /// Rings after a request.
     doorbell: Doorbell,
     published: Mutex<PublishedState>,
     published_changed: Condvar,
     pending: Mutex<Vec<PlanChange>>,
-    /// The boards of two threads, which this one stands for.
+    /// The channels of two threads, which this one combines.
     threads: Option<(LinkDirections, [Arc<EmulatorChannel>; 2])>,
 }
 
-/// What a running emulation shows of itself.
+/// A snapshot of a running emulation.
 #[derive(Debug, Clone, Default)]
 pub struct EmulationState {
-    /// What was counted.
+    /// The frame counts.
     pub account: EmulationAccount,
-    /// What was seen of the frames that left by each link, in the order of the plan.
+    /// Measurements of the frames that left by each link, in the order of the plan.
     pub measured: Vec<LinkMeasurement>,
 }
 
@@ -62,7 +63,7 @@ struct PublishedState {
 }
 
 impl EmulatorChannel {
-    /// An empty board.
+    /// Creates a channel without a state.
     ///
     /// # Errors
     /// If the process is out of descriptors.
@@ -78,7 +79,7 @@ impl EmulatorChannel {
         })
     }
 
-    /// A board that stands for those of two threads: they are looked at and changed as one.
+    /// Creates a channel that combines those of two threads.
     ///
     /// # Errors
     /// If the process is out of descriptors.
@@ -89,25 +90,25 @@ impl EmulatorChannel {
         Ok(Self { threads: Some((directions, threads)), ..Self::new()? })
     }
 
-    /// The earliest time for a change that is decided now: where there are two threads, both must
-    /// have learnt of it by then.
+    /// Returns the earliest time for a change that is submitted now: with two threads, both must
+    /// have received it by then.
     pub fn earliest_change_ns(&self) -> Nanos {
         now() + if self.threads.is_some() { CHANGE_NOTICE_NS } else { 0 }
     }
 
-    /// The state as of now; the last one if nobody answers any more.
+    /// Returns the current state, or the last one if the thread does not answer.
     pub fn request_state(&self) -> Arc<EmulationState> {
         self.request_state_within(STATE_TIMEOUT)
     }
 
-    /// The same for those who would rather have the last one than wait longer than `patience`.
+    /// Returns the current state, or the last one if the thread does not answer within `patience`.
     pub fn request_state_within(&self, patience: Duration) -> Arc<EmulationState> {
         if let Some((directions, threads)) = &self.threads {
             let states = threads.each_ref().map(|thread| thread.request_state_within(patience));
             return Arc::new(directions.join(states.each_ref().map(AsRef::as_ref)));
         }
         let before = lock(&self.published).edition;
-        // Release: pairs with the acquire in `is_asked`.
+        // Release: pairs with the Acquire in `is_state_requested`.
         self.state_requested.store(true, Ordering::Release);
         self.doorbell.ring();
         let stale = |shown: &mut PublishedState| shown.edition == before;
@@ -116,25 +117,25 @@ impl EmulatorChannel {
         waited.unwrap_or_else(PoisonError::into_inner).0.state.clone()
     }
 
-    /// Hands in another plan. Threads that are joined answer alike, both to the same channel.
+    /// Submits a plan. With two threads, both give the same answer, each on the same channel.
     pub fn change(&self, change: PlanChange) {
         if let Some((_, threads)) = &self.threads {
             return threads.iter().for_each(|thread| thread.change(change.clone()));
         }
         lock(&self.pending).push(change);
-        // Release: pairs with the acquire in `take_changes`.
+        // Release: pairs with the Acquire in `take_changes`.
         self.has_changes.store(true, Ordering::Release);
         self.doorbell.ring();
     }
 
-    /// Whether somebody waits for a state.
+    /// Returns whether a state was requested.
     #[inline(always)]
     pub fn is_state_requested(&self) -> bool {
-        // Acquire: pairs with the release in `ask`.
+        // Acquire: pairs with the Release in `request_state_within`.
         self.state_requested.load(Ordering::Acquire)
     }
 
-    /// The state that was shown last.
+    /// Returns the state that was published last.
     pub fn last_state(&self) -> Arc<EmulationState> {
         if let Some((directions, threads)) = &self.threads {
             let states = threads.each_ref().map(|thread| thread.last_state());
@@ -143,7 +144,7 @@ impl EmulatorChannel {
         lock(&self.published).state.clone()
     }
 
-    /// Shows a state.
+    /// Publishes a state.
     pub fn publish(&self, state: EmulationState) {
         self.state_requested.store(false, Ordering::Relaxed);
         let state = Arc::new(state);
@@ -153,10 +154,10 @@ impl EmulatorChannel {
         self.published_changed.notify_all();
     }
 
-    /// Plans that were handed in since the last call.
+    /// Takes the plans submitted since the last call.
     #[inline(always)]
     pub fn take_changes(&self) -> Vec<PlanChange> {
-        // Acquire: pairs with the release in `change`.
+        // Acquire: pairs with the Release in `change`.
         if !self.has_changes.load(Ordering::Acquire) {
             return Vec::new();
         }
@@ -164,7 +165,7 @@ impl EmulatorChannel {
         std::mem::take(&mut lock(&self.pending))
     }
 
-    /// Lets the bell be rung anew.
+    /// Resets the doorbell.
     pub(super) fn acknowledge(&self) {
         self.doorbell.clear();
     }
@@ -176,7 +177,7 @@ impl AsFd for EmulatorChannel {
     }
 }
 
-/// What is behind the locks is whole at any time, also when a thread that held one panicked.
+/// Locks a mutex. A poisoned lock is fine: its contents are always consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,13 +1,13 @@
-//! The emulation loop, run to completion in one thread: the heart of `slipring emulate`.
+//! The emulation loop, run to completion in one thread: the core of `slipring emulate`.
 //!
 //! ```text
 //!   rx rings --take--> store --push--> network --deliver--> outlets --flush--> tx rings
-//!             stamps    bytes  trains   decides   trains       copies
+//!             stamps    bytes  bursts   decides   bursts       copies
 //! ```
 //!
-//! One turn does all of that once, for a batch: one look at the clock, one sync per ring. Where there
-//! is little to do, what is due comes first, and the clock is looked at again. A turn never waits; who
-//! calls it decides what happens between two ([`super::drive`]).
+//! One turn does all of that once for a batch, with one clock read and one sync per ring. Under
+//! light load, due frames are sent first and the clock is read again. A turn never waits; its
+//! caller decides what happens between two ([`super::emulator_loop`]).
 
 use slipring_link::{
     Burst, BurstItem, Carrier, Delivery, ExitId, FrameArrival, FrameHandle, InFlightFrame, LinkId,
@@ -28,40 +28,40 @@ use crate::report::hop_times::HopEntry;
 use crate::report::measurement::LinkMeasurement;
 use crate::store::{EmulationStore, StoredFrame};
 
-/// Memory taken at the start, in bytes, so that the first frames do not wait for it.
+/// Memory allocated at the start, in bytes, so that the first frames do not wait for it.
 const PREALLOCATED_BYTES: u64 = 8 << 20;
 
-/// Frames that a turn may always send.
+/// Frames that a turn may send at any load.
 const MIN_SEND_FRAMES: usize = 512;
-/// Frames in a turn that has little to do.
+/// Most frames of a turn under light load.
 const IDLE_TURN_FRAMES: usize = 8;
-/// How much of the time that was missed the network makes up for in one go.
+/// First step by which the network catches up after a delay; each further step doubles.
 const CATCH_UP_STEP_NS: Nanos = 16_000;
 
-/// One port: its queues, and what they mean to the network.
+/// One port: its queues, and their role in the network.
 pub(super) struct EmulatorPort {
     pub(super) queues: Vec<Box<dyn Queue>>,
-    /// What enters here; nothing does where the network has no such entry.
+    /// The input; `None` if the network has no such entry.
     pub(super) inlet: Option<PortInlet>,
-    /// Place in the list of outlets.
+    /// Index in the list of outlets.
     pub(super) outlet: Option<usize>,
-    /// The thread of the other port, in a pipeline: where frames go from here, and come from. Apart,
-    /// since ports may be thousands.
+    /// The thread of the other port, in a pipeline: destination and source of frames. Boxed, since
+    /// there may be thousands of ports.
     pub(super) peer: Option<Box<PeerThread>>,
 }
 
-/// Frames between the rings: what the network runs on.
+/// The network's access to frames between the rings.
 pub(super) struct RealtimeCarrier<T> {
     pub(super) store: EmulationStore,
     pub(super) outlets: Vec<PortOutlet>,
     pub(super) measured: Vec<LinkMeasurement>,
     pub(super) unrouted: PacketCounts,
-    /// Frames that the network has handed over.
+    /// Frames that the network has delivered.
     pub(super) delivered: usize,
     pub(super) tap: T,
 }
 
-/// Everything that one thread emulates.
+/// All that one thread emulates.
 pub struct Emulator<T> {
     pub(super) ports: Vec<EmulatorPort>,
     pub(super) network: Network,
@@ -71,14 +71,14 @@ pub struct Emulator<T> {
     is_lightly_loaded: bool,
 }
 
-/// What a turn did.
+/// The result of a turn.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TurnResult {
-    /// Frames taken in.
+    /// Frames received.
     pub received: usize,
     /// Frames sent.
     pub sent: usize,
-    /// When.
+    /// Its time.
     pub at_ns: Nanos,
 }
 
@@ -86,7 +86,7 @@ impl<T: FrameTap> Emulator<T> {
     /// Emulates `plan` from `now` on: its entry and exit `i` are `ports[i]`.
     ///
     /// # Errors
-    /// A plan that cannot be built.
+    /// If the plan cannot be built.
     pub fn between(
         ports: Vec<Port>,
         plan: &NetworkSpec,
@@ -104,7 +104,7 @@ impl<T: FrameTap> Emulator<T> {
         Self::of(sides, plan, manner, tap, now)
     }
 
-    /// Emulates `plan` from `now` on, as far as it concerns these ports.
+    /// Emulates the part of `plan` for these ports from `now` on.
     pub(super) fn of(
         sides: Vec<EmulatorPort>,
         plan: &NetworkSpec,
@@ -133,18 +133,18 @@ impl<T: FrameTap> Emulator<T> {
         })
     }
 
-    /// Takes what has arrived, runs the network up to now, sends what is due; some of it, if a
-    /// loop that was late has much to make up for.
+    /// Receives what has arrived, runs the network up to now, and sends what is due. After a delay
+    /// it sends only part of that.
     pub fn turn(&mut self, clock: impl Fn() -> Nanos) -> Result<TurnResult, RunError> {
         for queue in self.ports.iter_mut().flat_map(|side| &mut side.queues) {
             queue.rx_sync()?;
         }
-        // What the syncs found had arrived by now, and what is due by now may leave.
+        // Frames that the syncs found had arrived by now, and frames that are due by now may leave.
         let at_ns = clock();
         self.carrier.store.set_time(at_ns);
         let first = if self.is_lightly_loaded { self.send_due(at_ns, &clock)? } else { 0 };
         let taken = self.receive(at_ns);
-        // What became due while one frame was taken in need not wait for the next turn.
+        // A frame that became due while one was received need not wait for the next turn.
         let late_ns = if self.is_lightly_loaded && taken > 0 { clock() } else { at_ns };
         self.release(late_ns, MIN_SEND_FRAMES.max(2 * taken));
         let sent = first + self.send(late_ns, clock)?;
@@ -152,8 +152,8 @@ impl<T: FrameTap> Emulator<T> {
         Ok(TurnResult { received: taken, sent, at_ns })
     }
 
-    /// Sends what is due before anything else is done. Frames that have come by then enter a network
-    /// that has gone on to the same moment.
+    /// Sends what is due before anything else. Received frames then enter a network that has
+    /// advanced to the same moment.
     #[inline]
     fn send_due(&mut self, now: Nanos, clock: impl Fn() -> Nanos) -> Result<usize, RunError> {
         if self.network.next_ns().is_none_or(|due| due > now) {
@@ -186,9 +186,9 @@ impl<T: FrameTap> Emulator<T> {
         taken
     }
 
-    /// Runs the network up to `now`, or until it has delivered about `most` frames. After a pause
-    /// everything that was in flight may be due: all of it at once would keep arrivals waiting,
-    /// whose frames would then be a burst of their own, and nothing would be in the caches.
+    /// Runs the network up to `now`, or until it has delivered about `most` frames. After a pause,
+    /// all frames in flight may be due. Releasing them at once would delay arrivals, which would
+    /// then form a burst of their own, and would overflow the caches.
     #[inline]
     fn release(&mut self, now: Nanos, most: usize) {
         let delivered = self.carrier.delivered;
@@ -202,7 +202,7 @@ impl<T: FrameTap> Emulator<T> {
         }
     }
 
-    /// Frames leave by the first queue of a port: on several they would overtake each other.
+    /// Sends due frames by the first queue of each port: on several they would overtake each other.
     fn send(&mut self, now: Nanos, clock: impl Fn() -> Nanos) -> Result<usize, RunError> {
         let RealtimeCarrier { store, outlets, measured, tap, .. } = &mut self.carrier;
         let mut sent = 0;
@@ -214,18 +214,18 @@ impl<T: FrameTap> Emulator<T> {
         Ok(sent)
     }
 
-    /// When something will happen by itself.
+    /// Returns when the network next has something to do.
     pub fn next_ns(&self) -> Option<Nanos> {
         self.network.next_ns()
     }
 
-    /// Whether frames that are due wait for room at a port.
+    /// Returns whether due frames wait for room in a tx ring.
     pub(super) fn is_blocked(&self) -> bool {
         self.carrier.outlets.iter().any(PortOutlet::is_waiting)
     }
 
-    /// Whether a port will bring no more frames, and all that came have left. A turn that did
-    /// something is no end.
+    /// Returns whether a port has ended and all received frames have left. A turn that moved frames
+    /// is not the end.
     pub(super) fn is_done(&mut self, turn: TurnResult) -> bool {
         if turn.received + turn.sent > 0 && !self.peer().is_some_and(PeerThread::is_over) {
             return false;
@@ -243,13 +243,13 @@ impl<T: FrameTap> Emulator<T> {
         }
     }
 
-    /// The other thread of a pipeline.
+    /// Returns the other thread of a pipeline.
     #[inline]
     pub(super) fn peer(&self) -> Option<&PeerThread> {
         self.ports.first().and_then(|side| side.peer.as_deref())
     }
 
-    /// What there is to see at `at_ns`.
+    /// Returns the state at `at_ns`.
     pub(super) fn state(&mut self, at_ns: Nanos) -> EmulationState {
         let mut account = self.account(at_ns);
         account.ring_backlog = self.ring_backlog();
@@ -257,7 +257,7 @@ impl<T: FrameTap> Emulator<T> {
         EmulationState { account, measured: self.carrier.measured.clone() }
     }
 
-    /// Frames in the rings that the ports have filled and nobody has emptied.
+    /// Returns the frames in the rx rings.
     fn ring_backlog(&mut self) -> PacketCounts {
         let mut untaken = PacketCounts::default();
         let entries = self.ports.iter_mut().filter(|side| side.inlet.is_some());
@@ -272,12 +272,12 @@ impl<T: FrameTap> Emulator<T> {
         untaken
     }
 
-    /// How late the frames of each link were sent, in ns.
+    /// Returns how late the frames of each link were sent, in ns.
     pub fn errors(&self) -> Vec<Histogram> {
         self.carrier.measured.iter().map(|link| link.error.clone()).collect()
     }
 
-    /// What was done so far.
+    /// Returns the account so far.
     pub fn account(&self, at_ns: Nanos) -> EmulationAccount {
         let links =
             (0..self.carrier.measured.len() as u32).map(|link| self.network.counters(LinkId(link)));
@@ -380,12 +380,12 @@ impl<T: FrameTap> Carrier for RealtimeCarrier<T> {
     }
 }
 
-/// Waits for frames, and where some are due at a full port, for room there.
+/// Waits for frames, and if some are due at a full port, for room there.
 impl<T> WaitSet for Emulator<T> {
     fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
         for side in &mut self.ports {
             let waiting = side.outlet.is_some_and(|i| self.carrier.outlets[i].is_waiting());
-            // What cannot be taken does not wake us.
+            // Frames that cannot be taken must not wake the thread.
             let starved = side.peer.as_deref().is_some_and(PeerThread::lacks_chunks);
             let rx = side.inlet.is_some() && !starved;
             for (i, queue) in side.queues.iter_mut().enumerate() {

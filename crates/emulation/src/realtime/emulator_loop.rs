@@ -1,4 +1,4 @@
-//! What happens between two turns: sleeping until shortly before something is due, then spinning.
+//! The time between two turns: sleeps until shortly before something is due, then spins.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -12,19 +12,19 @@ use super::frame_tap::FrameTap;
 use super::placement::{PausePacer, ThreadPlacement};
 use slipring_datapath::workers::WorkersStop;
 
-/// How long before something is due a sleep ends. A sleep ends late by about as much; what is
-/// left is spun.
+/// A sleep ends this long before something is due. It ends late by about as much; the rest
+/// is spent spinning.
 const WAKE_MARGIN_NS: Nanos = 30_000;
-/// A sleep that nothing ends is ended anyway, to look at everything again.
+/// Longest sleep, after which everything is checked again.
 const MAX_SLEEP_NS: Nanos = 500_000_000;
-/// How often ports are looked at where frames wait for room.
+/// Poll interval of ports with frames that wait for room.
 const BLOCKED_SLEEP_NS: Nanos = 1_000_000;
-/// How often the kernel's drop counts are fetched.
+/// Interval at which the kernel's drop counts are read.
 const STATS_PERIOD_NS: Nanos = 500_000_000;
 /// How long frames in the ports' rings may take to leave at the end.
 const DRAIN_TIMEOUT_NS: Nanos = 100_000_000;
 
-/// An emulator at work.
+/// Runs an emulator.
 pub(super) struct EmulatorLoop<'d, T> {
     emulator: Emulator<T>,
     wait_policy: WaitStrategy,
@@ -34,7 +34,7 @@ pub(super) struct EmulatorLoop<'d, T> {
     pauses: PausePacer,
 }
 
-/// How long nothing has happened, and how long that usually takes.
+/// Since when nothing has happened, and the average length of such periods.
 #[derive(Debug, Default)]
 struct IdleEstimate {
     since: Nanos,
@@ -42,7 +42,7 @@ struct IdleEstimate {
 }
 
 impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
-    /// An emulator that answers to `board`.
+    /// Creates a loop that answers requests on `channel`.
     pub(super) fn new(
         emulator: Emulator<T>,
         wait_policy: WaitStrategy,
@@ -53,13 +53,13 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         Self { emulator, wait_policy, channel, next_stats: 0, idle, pauses }
     }
 
-    /// With the pauses that its thread needs.
+    /// Sets the pauses that its thread needs.
     pub(super) fn with_pauses(self, breather: PausePacer) -> Self {
         Self { pauses: breather, ..self }
     }
 
-    /// Emulates until it is told to stop, or a capture was read through and all of it has left.
-    /// The last state stands on the board afterwards, whatever happened.
+    /// Emulates until it is stopped, or until a capture has ended and all its frames have left.
+    /// Publishes the last state in any case.
     pub(super) fn run(&mut self, stop: &WorkersStop) -> Result<(), RunError> {
         let result = self.run_turns(stop).and_then(|()| self.drain());
         self.update_stats(now());
@@ -88,7 +88,7 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         let failed = |error| RunError::system("emulate", "wait for frames", error);
         let queues = self.emulator.ports.iter().flat_map(|side| &side.queues);
         let far = self.emulator.peer();
-        // A waiter looks at queues only: for what another thread brings, turns are made instead.
+        // A waiter polls queues only; frames of another thread need turns, so it must sleep.
         let patience = if far.is_some() { WaitStrategy::Sleep } else { self.wait_policy };
         let mut waiter = Waiter::new(queues.map(AsRef::as_ref), patience).map_err(failed)?;
         far.map_or(Ok(()), |far| waiter.add_fd(far.as_fd())).map_err(failed)?;
@@ -97,11 +97,11 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         Ok(waiter)
     }
 
-    /// Does what other threads asked for.
+    /// Handles the requests of other threads.
     #[inline]
     fn handle_requests(&mut self, now: Nanos) {
         for change in self.channel.take_changes() {
-            // Nobody may wait for the answer any more.
+            // The requester may be gone.
             let _ = change.answer.send(self.change(&change, now));
         }
         if self.channel.is_state_requested() {
@@ -112,8 +112,8 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         }
     }
 
-    /// Accepts a change or not, by its plan alone: two threads that are handed the same changes
-    /// answer alike.
+    /// Applies a change. The answer depends on the plan alone, so two threads with the same changes
+    /// give the same answer.
     fn change(&mut self, change: &PlanChange, now: Nanos) -> Result<(), ChangeError> {
         if change.replaces {
             self.emulator.network.cancel_changes();
@@ -140,14 +140,15 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         woken.map(drop)
     }
 
-    /// Whether the other thread of a pipeline is to wake this one from now on.
+    /// Announces the sleep to the other thread of a pipeline; returns whether this
+    /// thread may sleep.
     fn may_sleep(&self, now: Nanos) -> bool {
         let Some(far) = self.emulator.peer() else { return true };
         let patient = matches!(self.wait_policy, WaitStrategy::Adaptive(most) if self.idle.is_short(now, most));
         !patient && far.may_sleep()
     }
 
-    /// How long nothing will be due.
+    /// Returns how long nothing will be due; `None` if there is no time to sleep.
     fn time_to_sleep(&self, now: Nanos) -> Option<Nanos> {
         if self.wait_policy == WaitStrategy::Spin {
             return None;
@@ -164,8 +165,8 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
         self.next_stats = now + STATS_PERIOD_NS;
     }
 
-    /// Lets frames that the ports have leave, for a bounded time. Those inside the links stay
-    /// there, counted as in flight.
+    /// Waits for a bounded time until the ports have sent their frames. Frames inside the links
+    /// stay there, counted as in flight.
     fn drain(&mut self) -> Result<(), RunError> {
         let until = now() + DRAIN_TIMEOUT_NS;
         for queue in self.emulator.ports.iter_mut().flat_map(|side| &mut side.queues) {
@@ -179,13 +180,13 @@ impl<'d, T: FrameTap> EmulatorLoop<'d, T> {
 }
 
 impl IdleEstimate {
-    /// Something happened.
+    /// Ends an idle period.
     fn end(&mut self, now: Nanos) {
         self.typical_ns = (self.typical_ns * 7 + now.saturating_sub(self.since)) / 8;
         self.since = now;
     }
 
-    /// Whether something will probably happen before it has lasted that long.
+    /// Returns whether the idle period will probably end before it has lasted `most`.
     fn is_short(&self, now: Nanos, most: Nanos) -> bool {
         self.typical_ns <= most && now.saturating_sub(self.since) < most
     }

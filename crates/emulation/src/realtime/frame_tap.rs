@@ -1,16 +1,16 @@
-//! Who watches single frames: captures and logs. Without one, nothing is compiled for it.
+//! Observers of single frames, such as captures and logs. Without one, no code is compiled for it.
 
 use slipring_link::{Delivery, EntryId, FrameArrival, LinkDropCause, LostFrame, QueueDeparture};
 use slipring_port::Nanos;
 
 use crate::store::EmulationStore;
 
-/// Watches frames go by, in the thread that moves them: it must not wait for anything.
+/// Observes frames in the thread that moves them; its methods must not block.
 pub trait FrameTap: Send + Sized {
-    /// Whether to call it at all.
+    /// Whether it is called at all.
     const IS_ENABLED: bool = true;
 
-    /// A second one, for another thread.
+    /// Creates a second observer, for another thread.
     fn split(&mut self) -> Self;
 
     /// A frame came in and was stored.
@@ -36,7 +36,7 @@ pub trait FrameTap: Send + Sized {
     fn queued(&mut self, _queued: &QueueDeparture) {}
 }
 
-/// Nobody.
+/// No observer.
 impl FrameTap for () {
     const IS_ENABLED: bool = false;
 

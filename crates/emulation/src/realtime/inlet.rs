@@ -1,4 +1,4 @@
-//! The way in at one port: takes frames off its rings, stamps and stores them.
+//! The input of one port: takes frames off its rings, timestamps and stores them.
 
 use std::cell::Cell;
 
@@ -14,13 +14,13 @@ use super::stamp::{BatchTimes, ETHER_OVERHEAD_BYTES, Stamper};
 use crate::flags::BurstLimit;
 use crate::store::{BatchLoader, EmulationStore, MAX_FRAME_BYTES, StoreLane};
 
-/// The speed of a line that tells none, in bits per second: that of memory.
+/// Speed of a line that reports none, in bits per second: that of memory.
 const DEFAULT_LINE_BPS: u64 = 100_000_000_000;
 
-/// What a frame takes in the store beside its bytes, at most.
+/// Most bytes that the store adds to a frame.
 const MAX_HEADER_BYTES: usize = 16;
 
-/// How many of some slots are taken at most when so many bytes may be: those that fit, and the first
+/// Returns how many slots to take if they may have `most` bytes: those that fit, and the first
 /// frame in any case.
 #[inline]
 fn within_bytes(rx: &RxRing, slots: u32, most: u64) -> u32 {
@@ -39,33 +39,33 @@ fn within_bytes(rx: &RxRing, slots: u32, most: u64) -> u32 {
     taken.get()
 }
 
-/// The way in at one port.
+/// The input of one port.
 #[derive(Debug)]
 pub(super) struct PortInlet {
     entry: EntryId,
     stamper: Stamper,
-    /// Whose memory the frames share.
+    /// The lane whose memory the frames share.
     lane: StoreLane,
-    /// What is taken from a queue at most at a time.
+    /// The most that is taken from a queue at once.
     burst: BurstLimit,
     received: PacketCounts,
-    /// A frame of several slots.
+    /// Gathers a frame of several slots.
     scratch: Vec<u8>,
-    /// Frames that could not be stored: rare, and so apart.
+    /// Frames that could not be stored. Rare, so boxed.
     refused: Box<LinkDrops>,
 }
 
-/// What is at hand while frames are taken in, used for one port after another.
+/// Scratch buffers for receiving, shared by all ports in turn.
 #[derive(Debug, Default)]
 pub(super) struct RxScratch {
-    /// Slots of whole frames that each queue has ready.
+    /// Slots of complete frames, by queue.
     ready: Vec<u32>,
     /// The batch.
     bursts: Vec<Burst>,
 }
 
 impl PortInlet {
-    /// For frames that come from `port` and enter at `entry`.
+    /// Creates the input for frames from `port` that enter at `entry`.
     pub(super) fn of(port: &Port, entry: usize, manner: &RealtimeOptions, now: Nanos) -> Self {
         Self {
             entry: EntryId(entry as u16),
@@ -78,12 +78,12 @@ impl PortInlet {
         }
     }
 
-    /// What came in so far.
+    /// Returns the account so far.
     pub(super) fn account(&self) -> EntryAccount {
         EntryAccount { received: self.received, refused: *self.refused, unordered: None }
     }
 
-    /// What the largest batch from `queues` takes, in bytes.
+    /// Returns the memory that the largest batch from `queues` takes, in bytes.
     pub(super) fn batch_bytes(&self, queues: &mut [Box<dyn Queue>]) -> usize {
         let slots = |queue: &mut Box<dyn Queue>| {
             let rx = queue.rings().rx;
@@ -93,13 +93,13 @@ impl PortInlet {
         queues.iter_mut().map(slots).sum()
     }
 
-    /// Where its frames enter.
+    /// Returns the entry of its frames.
     pub(super) fn entry(&self) -> EntryId {
         self.entry
     }
 
-    /// Takes a burst of whole frames off each queue, found there at `now`; those that could be
-    /// stored are the batch.
+    /// Takes a burst of complete frames off each queue, found there at `now`. Returns those that
+    /// could be stored.
     pub(super) fn take<'h, T: FrameTap>(
         &mut self,
         queues: &mut [Box<dyn Queue>],
@@ -136,7 +136,7 @@ impl PortInlet {
         trains
     }
 
-    /// Notes how many slots of whole frames each queue has, and what they take on the wire.
+    /// Determines the slots of complete frames in each queue. Returns their bytes on the wire.
     #[inline]
     fn count_ready(&self, queues: &mut [Box<dyn Queue>], ready: &mut Vec<u32>) -> u64 {
         let mut wire_bytes = 0;
@@ -152,8 +152,8 @@ impl PortInlet {
         wire_bytes
     }
 
-    /// Takes the first slot, if that is a frame that can be stored, without what pays for many only:
-    /// there may be thousands of ports with a frame each.
+    /// Takes the first slot, if it is a complete frame that can be stored. It avoids the setup cost
+    /// of a batch: there may be thousands of ports with a frame each.
     #[inline]
     fn take_one(
         &mut self,
@@ -207,7 +207,7 @@ impl PortInlet {
         *so_far = wire_bytes;
     }
 
-    /// Takes a part of a frame of several slots, and with the last one the frame.
+    /// Collects a part of a frame of several slots, and stores the frame with the last one.
     #[cold]
     fn gather(&mut self, part: &FrameMut<'_>, at_ns: Nanos, loader: &mut BatchLoader<'_>) {
         self.scratch.extend_from_slice(part.bytes);
@@ -235,7 +235,7 @@ impl PortInlet {
     }
 }
 
-/// Has every frame of a train seen.
+/// Notifies the tap of every frame of a burst.
 pub(super) fn notify_arrivals<T: FrameTap>(
     entry: EntryId,
     train: &Burst,
@@ -250,13 +250,13 @@ pub(super) fn notify_arrivals<T: FrameTap>(
     }
 }
 
-/// What a slot's bytes take on an Ethernet line.
+/// Returns the bytes of a slot on an Ethernet line.
 #[inline(always)]
 fn wire_bytes_of(len: u64, flags: SlotFlags) -> u64 {
     len + if flags.has(SlotFlags::MOREFRAG) { 0 } else { ETHER_OVERHEAD_BYTES }
 }
 
-/// What the kernel says of the interface behind a port, in bits per second.
+/// Returns the speed of the interface of a port as the kernel reports it, in bits per second.
 fn line_speed(port: &Port) -> Option<u64> {
     let name = PortName::parse_classic(&port.info.name).ok()?;
     if !name.kind.names_interface() || name.pipe.is_some() {

@@ -18,7 +18,8 @@ use slipring_datapath::meter::{PortMeter, bps, pps};
 use slipring_datapath::opening;
 use slipring_datapath::workers::{Workers, WorkersEvent};
 
-/// Memory for frames at most: more than any link is long on this machine, and less than it has.
+/// Frames may take the machine's memory divided by this: enough for any link, and the rest is
+/// left to others.
 const STORAGE_MEMORY_DIVISOR: u64 = 2;
 
 /// Runs a plan between ports, until a signal, its end, or the loss of a port.
@@ -81,7 +82,7 @@ pub(crate) fn run(
     Ok(Exit::Done)
 }
 
-/// The ports that cannot send what others receive, such as captures that are read.
+/// Returns the ports that cannot send what others receive, such as captures that are read.
 fn receive_only_ports(ports: &[Port]) -> Vec<&str> {
     let from_others = |at: usize| {
         let mut others = ports.iter().enumerate().filter(|(other, _)| *other != at);
@@ -105,19 +106,19 @@ fn options(plan: &EmulationPlan, how: &RealtimePlan) -> RealtimeOptions {
     }
 }
 
-/// Memory for frames at most, in bytes.
+/// Returns the most memory for frames, in bytes.
 pub fn storage_bytes() -> u64 {
     let memory = sysinfo();
     let bytes = memory.totalram.saturating_mul(memory.mem_unit.into());
     bytes / STORAGE_MEMORY_DIVISOR
 }
 
-/// What the links did, as far as it is known at `state`.
+/// Returns the report on the links at `state`.
 pub fn report<'s>(network: &NetworkSpec, state: &'s EmulationState) -> EmulationReport<'s> {
     EmulationReport::of(network, &state.account.links, &state.measured, state.account.unrouted)
 }
 
-/// What an interval is reported by.
+/// Returns the sample for an interim report.
 pub fn sample(
     network: &NetworkSpec,
     meter: &PortMeter,
@@ -132,8 +133,8 @@ pub fn sample(
     }
 }
 
-/// The ports with what links and outlets lost: what a link loses, at the port where it begins,
-/// and what could not be sent, at the port that was to send it.
+/// Returns the ports with the losses of links and outlets: losses in a link count at the port where
+/// it begins, frames that could not be sent at their output port.
 fn ports(network: &NetworkSpec, meter: &PortMeter, state: &EmulationState) -> Vec<PortReport> {
     let (account, mut ports) = (&state.account, meter.reports());
     for (port, entry) in ports.iter_mut().zip(&account.entries) {
@@ -145,7 +146,7 @@ fn ports(network: &NetworkSpec, meter: &PortMeter, state: &EmulationState) -> Ve
     for (link, counters) in network.links.iter().zip(&account.links) {
         let entry = match link.from {
             LinkSource::Entry(entry) => entry,
-            // Behind a node frames of several ports meet: the first one stands for them.
+            // After a node, frames of several ports mix: they count at the first one.
             LinkSource::Node(_) => 0,
         };
         let on_the_way = |&(cause, _): &(LinkDropCause, _)| {
@@ -167,7 +168,8 @@ fn add(port: &mut PortReport, drops: impl Iterator<Item = (LinkDropCause, Packet
     }
 }
 
-/// `12.0s  netmap:a rx 1.20 Mpps tx 0.98 Mpps …  inside 240 lost 3  late p99 45 us`
+/// Formats an interim line: `12.0s  netmap:a rx 1.20 Mpps tx 0.98 Mpps …  inside 240 lost 3  late
+/// p99 45 us`
 fn line(meter: &mut PortMeter, state: &EmulationState, time: Duration) -> String {
     let mut text = format!("{:6.1}s", meter.elapsed().as_secs_f64());
     for interval in meter.intervals() {

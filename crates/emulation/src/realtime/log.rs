@@ -1,6 +1,6 @@
-//! The log of every frame, in real time: the thread that moves frames copies them and hands them
-//! to another one, which writes. It never waits for the file; what the writer cannot follow is
-//! missing in the log, and counted.
+//! The log of every frame in real time. The thread that moves frames copies them to another thread,
+//! which writes. It never waits for the file; records that the writer cannot follow are missing in
+//! the log, and counted.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,30 +23,30 @@ use crate::report::mahimahi::MahimahiLog;
 use crate::report::packets::{LoggedFrame, PacketLog, PortTotals};
 use crate::store::{EmulationStore, StoredFrame};
 
-/// Frames that the writer may be behind.
+/// Most records that wait for the writer.
 const MAX_QUEUED_RECORDS: usize = 1 << 16;
 
-/// Watches frames, or does not.
+/// The tap that logs frames; a default one does nothing.
 #[derive(Debug, Default)]
 pub struct LogTap {
-    /// Where to: nowhere once the writer has failed.
+    /// The queue to the writer; `None` once the writer has failed.
     writer: Option<SyncSender<LogRecord>>,
-    /// Number and entry of each frame inside, and when it came in.
+    /// By handle of each frame inside: its number and entry, and its arrival time.
     inside: HashMap<u32, ((u64, usize), Nanos)>,
-    /// The last number given, and the way to the next one: threads give numbers in turn.
+    /// The last number used, and the step to the next one: two threads alternate.
     last_id: u64,
     step: u64,
     missed: Arc<AtomicU64>,
 }
 
-/// A frame as whoever moves it knows it.
+/// A frame as known to the thread that moves it.
 #[derive(Debug, Clone, Copy)]
 pub struct ObservedFrame<'f> {
-    /// Its name inside.
+    /// Its handle in the store.
     pub handle: FrameHandle,
-    /// When it happens, on the clock of [`slipring_port::now`].
+    /// Time of the event, on the clock of [`slipring_port::now`].
     pub at_ns: Nanos,
-    /// How long it is, in bytes without FCS.
+    /// Its length in bytes, without FCS.
     pub len: u32,
     /// Its bytes, as far as they are known.
     pub bytes: &'f [u8],
@@ -59,11 +59,11 @@ pub struct FrameLogWriter {
     missed: Arc<AtomicU64>,
 }
 
-/// What happened to a frame.
+/// An event of a frame.
 #[derive(Debug)]
 struct LogRecord {
     id: u64,
-    /// Where it came in.
+    /// The entry where it arrived.
     entry: usize,
     at_ns: Nanos,
     len: u32,
@@ -78,20 +78,20 @@ enum FrameFate {
     Lost { cause: LinkDropCause, link: Option<usize> },
 }
 
-/// The files.
+/// The log files.
 #[derive(Debug)]
 struct RealtimeLogs {
     packets: Option<PacketLog>,
     /// One per entry, for the link that begins there.
     mahimahi: Vec<Option<MahimahiLog>>,
     links: Vec<String>,
-    /// The clock of the frames reads 0 at the start of the run here.
+    /// The time on the clock of the frames that is 0 in the logs: the start of the run.
     start: Nanos,
-    /// What the wall clock said then, in ns since 1970.
+    /// Wall-clock time of the start, in ns since 1970.
     epoch_ns: u64,
 }
 
-/// Opens what `outputs` name; nothing is watched if that is nothing.
+/// Opens the logs that `outputs` name; returns `None` if there are none.
 ///
 /// # Errors
 /// If a file cannot be created.
@@ -111,7 +111,8 @@ pub fn open(
 }
 
 impl FrameLogWriter {
-    /// Waits until all is written, which needs the tap to be gone; how many entries are missing.
+    /// Waits until everything is written; all taps must have been dropped. Returns how many
+    /// records are missing.
     ///
     /// # Errors
     /// If a file could not be written.
@@ -123,14 +124,14 @@ impl FrameLogWriter {
 }
 
 impl LogTap {
-    /// A frame came in.
+    /// Logs the arrival of a frame.
     pub fn log_arrival(&mut self, entry: EntryId, frame: &ObservedFrame<'_>) {
         let who = (self.new_id(), usize::from(entry.0));
         self.inside.insert(frame.handle.0, (who, frame.at_ns));
         self.send_record(who, frame, FrameFate::Arrived);
     }
 
-    /// A frame was lost, by a link if one is named.
+    /// Logs the loss of a frame, by a link if one is given.
     pub fn log_loss(
         &mut self,
         frame: &ObservedFrame<'_>,
@@ -145,8 +146,8 @@ impl LogTap {
         );
     }
 
-    /// A frame left, which was to leave at `release_ns`; `arrival_ns` is when it came, where it is
-    /// a copy that a link made.
+    /// Logs the departure of a frame that was due at `release_ns`. `arrival_ns` is used for a copy
+    /// that a link made.
     pub fn log_departure(
         &mut self,
         frame: &ObservedFrame<'_>,
@@ -182,8 +183,8 @@ impl LogTap {
         self.last_id
     }
 
-    /// The number of a frame that leaves, and when it came in; copies that links made get a number
-    /// now.
+    /// Returns the number of a frame that leaves, and its arrival time. Copies that links made get
+    /// a new number.
     fn take_id(&mut self, handle: FrameHandle) -> ((u64, usize), Option<Nanos>) {
         if let Some((who, came_ns)) = self.inside.remove(&handle.0) {
             return (who, Some(came_ns));
@@ -193,7 +194,7 @@ impl LogTap {
 }
 
 impl FrameTap for LogTap {
-    /// Before any frame.
+    /// Must be called before any frame arrives.
     fn split(&mut self) -> Self {
         let (writer, missed) = (self.writer.clone(), self.missed.clone());
         self.step = 2;
@@ -226,7 +227,7 @@ impl FrameTap for LogTap {
 
     fn sent(&mut self, frame: &Delivery, now: Nanos, store: &mut EmulationStore) {
         let &Delivery { handle, len, exit, release_ns, .. } = frame;
-        // The store knows when a frame came to its link, which need not be the first.
+        // The store knows when a frame arrived at its last link, which may not be the first one.
         let StoredFrame { bytes, arrival_ns, .. } = store.get(handle);
         self.log_departure(
             &ObservedFrame { handle, at_ns: now, len, bytes },

@@ -1,10 +1,10 @@
-//! The way out at one port: frames that are due, in the order in which they are to leave.
+//! The output of one port: frames that are due, in the order in which they leave.
 //!
-//! A wire does not queue. But a port that takes nothing for a moment, since its reader was not
-//! running or its device is as fast as the emulated line, would make losses that nobody asked for
-//! out of microseconds; so a frame that the port refused waits for room for as long as the outlet
-//! has patience, and is dropped as `tx_full` after that. How late it left is measured either way.
-//! Frames that are late only because nobody flushed are no fault of the port and are sent.
+//! A wire has no queue. But a port may refuse frames for microseconds, because its reader was not
+//! running or because its device is only as fast as the emulated line. To avoid such losses, a
+//! refused frame waits for room up to a time limit, and is dropped as `tx_full` after that. Its
+//! lateness is measured in either case. Frames that are late only because this thread did not flush
+//! are not the port's fault and are sent.
 
 mod submitted;
 
@@ -24,49 +24,48 @@ use crate::report::measurement::LinkMeasurement;
 use crate::store::{EmulationStore, StoreHeader, StoredFrames, after, copy_frame};
 use submitted::SubmittedFrames;
 
-/// How long a refused frame waits for room, where nothing else is asked for.
+/// Default time that a refused frame waits for room.
 const REFUSED_TIMEOUT_NS: Nanos = 10_000_000;
 
-/// From how many frames on those that lie together are worth a walk of their own.
+/// Fewest contiguous frames that are worth a separate copy loop.
 const MIN_CONTIGUOUS_FRAMES: u32 = 8;
 
-/// The way out at one port.
+/// The output of one port.
 #[derive(Debug)]
 pub(super) struct PortOutlet {
     exit: ExitId,
     due: VecDeque<DueBurst>,
-    /// How many of these the processor was told to fetch.
+    /// How many of these bursts have been prefetched.
     prefetched: usize,
-    /// When those are to leave of which each has a time of its own, in their order.
+    /// Release times of the frames in bursts without a common delay, in order.
     releases: VecDeque<Nanos>,
-    /// Frames that have ever been due, and those of them that are no more.
+    /// Frames enqueued, and frames sent or dropped, since the start.
     total_due: u64,
     total_done: u64,
-    /// Since when the port refuses the frames that wait, in their order.
+    /// When the port refused the waiting frames, in order.
     refused: VecDeque<RefusedFrames>,
-    /// What the port was given since its last sync.
+    /// Frames submitted to the port since its last sync.
     submitted: SubmittedFrames,
-    /// How long a frame waits for room.
+    /// How long a refused frame waits for room.
     refused_timeout: Nanos,
-    /// Frames later than this are not sent any more.
+    /// Frames later than this are dropped.
     late_drop: Option<Nanos>,
     account: ExitAccount,
 }
 
-/// Frames that are due and lie one behind the other.
+/// Due frames that are contiguous in the store.
 #[derive(Debug, Clone, Copy)]
 struct DueBurst {
     burst: Burst,
-    /// How long after they arrived they are to leave; none where each has a time of its own.
+    /// Delay between arrival and release; `None` if each frame has its own release time.
     delay_ns: Option<Nanos>,
-    /// The link that they came by.
+    /// The link that delivered them.
     link: LinkId,
-    /// Where a frame would lie behind them.
+    /// Where a contiguous next frame would be.
     next: FrameHandle,
 }
 
-/// Frames up to `end` of those that came, and behind those that were refused earlier, found no room
-/// at `since`.
+/// The port refused frames at `since`: those up to number `end`, except those refused earlier.
 #[derive(Debug, Clone, Copy)]
 struct RefusedFrames {
     end: u64,
@@ -74,7 +73,7 @@ struct RefusedFrames {
 }
 
 impl PortOutlet {
-    /// Frames later than `late_drop` are dropped instead of sent.
+    /// Creates an output that drops frames later than `late_drop`.
     pub(super) fn new(exit: ExitId, late_drop: Option<Nanos>) -> Self {
         Self {
             exit,
@@ -91,7 +90,7 @@ impl PortOutlet {
         }
     }
 
-    /// Takes a frame that is due.
+    /// Enqueues a frame that is due.
     #[inline(always)]
     pub(super) fn push(&mut self, link: LinkId, frame: InFlightFrame) {
         let InFlightFrame { release_ns, handle, len } = frame;
@@ -112,7 +111,7 @@ impl PortOutlet {
         }
     }
 
-    /// Takes a train that is due, each frame `delay_ns` after it arrived.
+    /// Enqueues a burst that is due, each frame `delay_ns` after its arrival.
     #[inline]
     pub(super) fn push_burst(&mut self, link: LinkId, delay_ns: Nanos, train: Burst) {
         self.total_due += u64::from(train.packets);
@@ -120,14 +119,14 @@ impl PortOutlet {
         self.due.push_back(DueBurst { burst: train, delay_ns: Some(delay_ns), link, next });
     }
 
-    /// Whether frames wait.
+    /// Returns whether frames wait.
     #[inline(always)]
     pub(super) fn is_waiting(&self) -> bool {
         !self.due.is_empty()
     }
 
-    /// Sends what is due, as far as the port takes it; returns how many frames. What was found
-    /// due at `now` has left by what `clock` says afterwards.
+    /// Sends due frames, as far as the port accepts them. Returns how many. Frames that were due at
+    /// `now` leave at the time that `clock` returns afterwards.
     pub(super) fn flush<T: FrameTap>(
         &mut self,
         queue: &mut dyn Queue,
@@ -140,7 +139,7 @@ impl PortOutlet {
         if let Some(most) = self.late_drop {
             self.drop_later_than(most, store, tap, now);
         }
-        // A sync also fetches the slots that the port is done with, so there may be room again.
+        // A sync also reclaims completed slots, so there may be room again.
         let mut sent = 0;
         loop {
             let tx = queue.rings().tx;
@@ -166,7 +165,7 @@ impl PortOutlet {
         Ok(sent)
     }
 
-    /// The account, with what waits.
+    /// Returns the account, with the waiting frames.
     pub(super) fn account(&self) -> ExitAccount {
         let mut account = self.account.clone();
         let waiting = self.due.iter().map(|due| due.burst.counts());
@@ -174,7 +173,7 @@ impl PortOutlet {
         account
     }
 
-    /// Drops frames from the front while they are that late.
+    /// Drops frames from the front as long as they are later than `most`.
     fn drop_later_than<T: FrameTap>(
         &mut self,
         most: Nanos,
@@ -189,7 +188,7 @@ impl PortOutlet {
         }
     }
 
-    /// When the first frame was to leave.
+    /// Returns when the first frame was due.
     fn first_release_ns(&self) -> Option<Nanos> {
         let DueBurst { burst: train, delay_ns, .. } = self.due.front()?;
         match delay_ns {
@@ -198,7 +197,7 @@ impl PortOutlet {
         }
     }
 
-    /// Remembers since when the frames that wait do so.
+    /// Records since when the waiting frames are refused.
     fn note_refused(&mut self, now: Nanos) {
         let end = self.total_due;
         if self.refused.back().is_none_or(|last| last.end < end) {
@@ -237,7 +236,7 @@ impl PortOutlet {
         }
     }
 
-    /// Takes the first frames, at most `most`, of those that lie together; their own releases stay.
+    /// Takes at most `most` of the first contiguous frames; `releases` is unchanged.
     #[inline]
     fn take_front(&mut self, most: u32, store: &EmulationStore) -> Option<DueBurst> {
         let first = self.due.front_mut()?;
@@ -251,7 +250,8 @@ impl PortOutlet {
         Some(taken)
     }
 
-    /// Copies frames that fit a slot each, up to one that does not; whether there were any.
+    /// Copies frames that fit into a slot each, up to one that does not. Returns whether
+    /// there were any.
     #[inline]
     fn fill_slots<T: FrameTap>(
         &mut self,
@@ -276,7 +276,7 @@ impl PortOutlet {
         filled > 0
     }
 
-    /// Copies frames that lie together.
+    /// Copies contiguous frames.
     #[inline]
     fn fill_contiguous(&mut self, tx: &mut TxRing, store: &EmulationStore) -> u32 {
         let Some(due) = self.due.front() else { return 0 };
@@ -287,7 +287,7 @@ impl PortOutlet {
         })
     }
 
-    /// Copies frames wherever they lie, as many as were fetched.
+    /// Copies frames from several bursts, as many as were prefetched.
     #[inline]
     fn fill_scattered(&mut self, tx: &mut TxRing, store: &EmulationStore) -> u32 {
         let (mut due, mut frames) =
@@ -305,7 +305,7 @@ impl PortOutlet {
         })
     }
 
-    /// One frame that takes several slots; whether there was one, and room for it.
+    /// Copies one frame into several slots. Returns whether there was one, with room for it.
     fn fill_chain<T: FrameTap>(
         &mut self,
         tx: &mut TxRing,
@@ -323,8 +323,8 @@ impl PortOutlet {
         true
     }
 
-    /// Notes that the port was given the first frames, as many as that of those that lie together;
-    /// returns how many those were.
+    /// Records that the port received up to `count` of the first contiguous frames. Returns how
+    /// many those were.
     #[inline]
     fn submit<T: FrameTap>(
         &mut self,
@@ -342,7 +342,7 @@ impl PortOutlet {
         due.burst.packets
     }
 
-    /// The frames that were taken off the front.
+    /// Returns the frames that were taken off the front.
     fn deliveries(&self, due: &DueBurst, store: &EmulationStore) -> Vec<Delivery> {
         let (mut next, mut own) = (due.burst.handle, self.releases.iter());
         let frame = |_| {
@@ -359,7 +359,8 @@ impl PortOutlet {
     }
 }
 
-/// Copies a frame into a buffer and notes its head; 0, where it does not fit, its length otherwise.
+/// Copies a frame into a buffer and records its header. Returns its length, or 0 if it
+/// does not fit.
 #[inline(always)]
 fn copy(
     (head, frame): (StoreHeader, &[u8]),
@@ -374,7 +375,7 @@ fn copy(
 }
 
 impl DueBurst {
-    /// Whether a frame with a release of its own is one more of these.
+    /// Returns whether a frame with its own release time continues this burst.
     #[inline(always)]
     fn takes(&self, link: LinkId, frame: FrameHandle) -> bool {
         self.next == frame && self.link == link && self.delay_ns.is_none()

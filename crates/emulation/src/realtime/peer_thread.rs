@@ -1,20 +1,21 @@
-//! The other thread of a [pipeline](super::pipeline), as each of the two sees it: frames go there
-//! from the port of this one, and come from there to leave by it.
+//! The other thread of a [pipeline](super::pipeline), as seen by each of the two: frames go there
+//! from this thread's port, and come from there to leave by it.
 //!
 //! ```text
-//!   inlet --> store --give--> | parcels  > | --adopt--> store --> network --> outlet
-//!                   <-get back| < parcels  |
+//!   inlet --> store --send--> | outgoing > | --adopt--> store --> network --> outlet
+//!                  <-reclaim- | < returned |
 //!        this thread                              the other thread
 //! ```
 //!
-//! Frames travel in the chunks that they were stored in. A chunk goes over when it is full, and
-//! before that when the other thread has taken all earlier ones and no more frames wait at the port: so they
-//! are few where that is busy, none waits where it is not, and under full load all are full, which
-//! the other thread need not copy.
+//! Frames travel in the chunks that they were stored in. A chunk is sent when it is full. It is
+//! sent earlier if the other thread has taken all previous ones and no more frames wait at the
+//! port. So a busy peer gets few partial chunks, an idle one gets them without delay, and under
+//! full load all chunks are full, so the other thread need not copy them.
 //!
 //! # Invariants
-//! 1. A chunk is away from its store or not; the rings have a place for each, so none is ever full.
-//! 2. What cannot be stored stays in the port's rings: a thread without chunks takes nothing.
+//! 1. The rings have capacity for all chunks, so they are never full.
+//! 2. Frames that cannot be stored stay in the port's rings: without free chunks, a
+//!    thread takes nothing.
 
 mod flag;
 #[cfg(test)]
@@ -39,14 +40,14 @@ use crate::store::{
 use termination::Termination;
 use wake_flag::{WakeFlag, WakeReason};
 
-/// Frames that come over at a time, or one train: what is due is looked at in between.
+/// Frames taken over at once, or one burst: due frames are checked in between.
 const MAX_TRANSFER_FRAMES: u64 = 256;
-/// Chunks for what the other thread has not taken, beside those for one batch.
+/// Chunks for frames that the other thread has not taken, in addition to those for one batch.
 const SPARE_CHUNKS: usize = 12;
 
-/// See the module.
+/// This thread's end of the connection to the other one.
 pub(super) struct PeerThread {
-    /// Where what comes over enters the network.
+    /// The entry of frames from the other thread.
     pub(super) entry: EntryId,
     tx: PeerTx,
     rx: PeerRx,
@@ -54,61 +55,61 @@ pub(super) struct PeerThread {
     index: usize,
     /// Wakes this thread.
     own_parker: Arc<Parker>,
-    /// Wakes the other one.
+    /// Wakes the other thread.
     peer_parker: Arc<Parker>,
     termination: Arc<Termination>,
-    /// It is all over, and this thread knows.
+    /// Both threads have finished, and this one knows.
     is_over: bool,
-    /// Nothing but what the other thread has not taken keeps this one from being calm.
+    /// This thread may go idle as soon as its peer has drained the ring.
     waits_for_peer: bool,
 }
 
-/// Where a thread sleeps.
+/// A place to sleep: the flag that announces it, and the doorbell that ends it.
 #[derive(Debug)]
 struct Parker {
     wake_flag: WakeFlag,
     doorbell: Doorbell,
 }
 
-/// The way there.
+/// The direction to the other thread.
 struct PeerTx {
     store: EmulationStore,
     /// Chunks that the largest batch fills.
     batch_chunks: usize,
     /// Frames in the chunk that is being filled.
     open: Vec<Burst>,
-    /// Lists to be used again.
+    /// Empty lists for reuse.
     lists: Vec<Vec<Burst>>,
     outgoing: Producer<ChunkTransfer>,
     returned: Consumer<ChunkTransfer>,
     handed_over: PacketCounts,
-    /// The other thread has nothing more to take.
+    /// Whether the other thread has nothing more to take.
     peer_is_starved: Arc<SharedHint>,
 }
 
-/// The way from there.
+/// The direction from the other thread.
 struct PeerRx {
     incoming: Consumer<ChunkTransfer>,
     returns: Producer<ChunkTransfer>,
     lane: StoreLane,
-    /// What there was no room for.
+    /// A chunk that does not fit into the store yet.
     waiting: Option<ChunkTransfer>,
-    /// Frames of the last chunk, those from `next` on not yet taken in.
+    /// Frames of the last chunk; those from `next` on are not taken yet.
     bursts: Vec<Burst>,
     next: usize,
     taken_over: PacketCounts,
-    /// This thread has nothing more to take.
+    /// Whether this thread has nothing more to take.
     is_starved: Arc<SharedHint>,
 }
 
-/// What one thread would like the other to know. Nothing rests on it: it is in no order with
-/// anything else, and who misses it sends what it has once its port brings nothing more.
+/// A hint to the other thread. Correctness does not depend on it and it has no ordering: if it is
+/// missed, a partial chunk is sent once the port brings nothing more.
 #[derive(Debug)]
 struct SharedHint(AtomicBool);
 
 impl PeerThread {
-    /// Each of two threads, as the other sees it; what the largest batch of their ports takes, in
-    /// bytes.
+    /// Creates the two ends. `batch_bytes` is what the largest batch of each port takes
+    /// in the store.
     ///
     /// # Errors
     /// If the process is out of descriptors.
@@ -133,7 +134,7 @@ impl PeerThread {
         }))
     }
 
-    /// Takes what has come to the port of this thread and passes it on; how many frames.
+    /// Takes frames from this thread's port and passes them on. Returns how many.
     #[inline]
     pub(super) fn forward(
         &mut self,
@@ -155,7 +156,7 @@ impl PeerThread {
         batch.iter().map(|train| train.packets as usize).sum()
     }
 
-    /// Takes over some of what has come to the other thread.
+    /// Takes over some frames from the other thread.
     #[inline]
     pub(super) fn receive<T: FrameTap>(
         &mut self,
@@ -172,23 +173,23 @@ impl PeerThread {
         batch
     }
 
-    /// Whether nothing can be taken from the port.
+    /// Returns whether no frames can be taken from the port.
     pub(super) fn lacks_chunks(&self) -> bool {
         self.tx.lacks_chunks()
     }
 
-    /// Frames given to the other thread so far, and taken from it.
+    /// Returns the frames handed to the other thread so far, and those taken over from it.
     pub(super) fn account(&self) -> (PacketCounts, PacketCounts) {
         (self.tx.handed_over, self.rx.taken_over)
     }
 
-    /// Memory held for what is to go over, in bytes.
+    /// Returns the memory for frames on their way to the other thread, in bytes.
     pub(super) fn memory_bytes(&self) -> u64 {
         self.tx.store.memory_bytes()
     }
 
-    /// Whether this thread is to go. It tells of its port whether that has `ended` and has
-    /// `frames` that were not taken, and of its network whether it `is_empty`.
+    /// Returns whether this thread must end. The caller states whether its port has `ended` or has
+    /// untaken `frames`, and whether its network `is_empty`.
     pub(super) fn is_done(&mut self, ended: bool, frames: bool, is_empty: bool) -> bool {
         let is_empty = is_empty && self.rx.is_empty();
         self.is_over |= self.termination.is_over();
@@ -204,14 +205,15 @@ impl PeerThread {
         self.is_over && is_empty
     }
 
-    /// This thread had something to do; whether it was to go, and has only to become empty.
+    /// Reports that this thread had something to do. Returns whether both threads have finished, so
+    /// that it only has to drain.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         self.termination.report_busy(self.index);
         self.termination.is_over()
     }
 
-    /// Announces that this thread is about to sleep; not if there is something to do.
+    /// Announces that this thread is about to sleep. Returns false if there is something to do.
     pub(super) fn may_sleep(&self) -> bool {
         let starved = self.tx.lacks_chunks();
         self.own_parker.wake_flag.may_sleep(starved, || {
@@ -222,7 +224,7 @@ impl PeerThread {
         })
     }
 
-    /// The sleep is over; the bell may have been rung.
+    /// Ends the sleep; `rung` tells whether the doorbell may have been rung.
     pub(super) fn end_sleep(&self, rung: bool) {
         self.own_parker.wake_flag.revoke();
         if rung {
@@ -232,15 +234,15 @@ impl PeerThread {
 }
 
 impl AsFd for PeerThread {
-    /// What is readable when this thread is woken.
+    /// Returns the descriptor that is readable when this thread is woken.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.own_parker.doorbell.as_fd()
     }
 }
 
-/// One way, for batches of so many bytes from port `index`.
+/// Creates one direction, for batches of `batch_bytes` from port `index`.
 fn channel(batch_bytes: usize, index: usize) -> (PeerTx, PeerRx) {
-    // At the end of a chunk less than the longest frame is left over.
+    // The unused end of a chunk is shorter than the longest frame.
     let batch_chunks = batch_bytes.div_ceil(CHUNK_BYTES - MAX_FRAME_BYTES - 8) + 1;
     let chunks = 2 * batch_chunks + SPARE_CHUNKS;
     let (there, from) = RingBuffer::new(chunks);
@@ -275,7 +277,7 @@ impl PeerTx {
         self.store.chunks_left() < self.batch_chunks
     }
 
-    /// Whether the other thread has taken everything.
+    /// Returns whether the other thread has taken everything.
     fn is_empty(&self) -> bool {
         self.open.is_empty() && self.outgoing.slots() == self.outgoing.buffer().capacity()
     }
@@ -286,8 +288,7 @@ impl PeerTx {
         }
     }
 
-    /// Files frames by the chunks that they are in, and sends those that are to go; whether there
-    /// were any.
+    /// Groups frames by chunk and sends the chunks that are ready. Returns whether there were any.
     #[inline]
     fn pack(&mut self, batch: &[Burst], more: bool) -> bool {
         let mut sent = false;
@@ -302,14 +303,14 @@ impl PeerTx {
         sent | (now && self.send())
     }
 
-    /// Sends the chunk that is being filled, unless nothing is in it.
+    /// Sends the chunk that is being filled, unless it is empty.
     fn send(&mut self) -> bool {
         if self.open.is_empty() {
             return false;
         }
         let trains = std::mem::replace(&mut self.open, self.lists.pop().unwrap_or_default());
         let parcel = self.store.give_chunk(trains);
-        // Before it is there: who takes it will say again that there is nothing more.
+        // Clear it before the push: the receiver sets it again when it has nothing more.
         self.peer_is_starved.set(false);
         self.outgoing.push(parcel).expect("the ring has a place for every chunk");
         true
@@ -317,7 +318,7 @@ impl PeerTx {
 }
 
 impl PeerRx {
-    /// Takes over a chunk, if there is one and room for it.
+    /// Takes over a chunk, if there is one and the store has room for it.
     fn unpack(&mut self, store: &mut EmulationStore) -> bool {
         let Some(mut parcel) = self.waiting.take().or_else(|| self.incoming.pop().ok()) else {
             return false;
@@ -332,7 +333,7 @@ impl PeerRx {
         true
     }
 
-    /// The next frames.
+    /// Returns the next frames.
     #[inline]
     fn next_bursts(&mut self) -> &[Burst] {
         let (from, mut tally) = (self.next, PacketCounts::default());
@@ -363,7 +364,7 @@ impl SharedHint {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Written only where that changes it: the cache line of a word that is written goes to and fro.
+    /// Writes only a changed value: each write moves the cache line between the CPUs.
     #[inline]
     fn set(&self, value: bool) {
         if self.is_set() != value {

@@ -1,16 +1,16 @@
-//! Two threads instead of one, each with a port: what comes to the port is stored and handed
-//! over, what the other thread hands over passes the network and leaves by the port.
+//! Two threads instead of one, each with a port. Frames from the port are stored and handed to the
+//! other thread; frames from the other thread pass the network and leave by the port.
 //!
 //! ```text
-//!   thread 0, port 0: input stage of entry 0 --far--> output stage of exit 1 :thread 1, port 1
-//!                     output stage of exit 0 <--far-- input stage of entry 1
+//!   thread 0, port 0: input stage of entry 0 --peer--> output stage of exit 1 :thread 1, port 1
+//!                     output stage of exit 0 <--peer-- input stage of entry 1
 //! ```
 //!
-//! Each thread has the whole network, of the same plan and seed, and is given the frames of one
-//! direction. What a direction does is decided by its own links and their random streams alone, so
-//! it does the same as in one thread; which is why directions must share nothing.
+//! Each thread has the whole network, of the same plan and seed, but only the frames of one
+//! direction. A direction depends on its own links and their random streams alone, so it behaves as
+//! in one thread; this is why directions must share nothing.
 //!
-//! Not for: what lies between the threads ([`super::far`]), and more than two ports.
+//! Not for: the connection between the threads ([`super::peer_thread`]), and more than two ports.
 
 use std::collections::BTreeSet;
 
@@ -27,15 +27,15 @@ use super::inlet::PortInlet;
 use super::peer_thread::PeerThread;
 use super::wrong_plan;
 
-/// Which thread each link of a plan belongs to.
+/// The thread of each link of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct LinkDirections(Vec<usize>);
 
 impl LinkDirections {
-    /// The directions of a plan.
+    /// Determines the directions of a plan.
     ///
     /// # Errors
-    /// If they share a link or a node, or there are not two of them between two ports.
+    /// If they share a link or a node, or are not two between two ports.
     pub(super) fn of(plan: &NetworkSpec) -> Result<Self, Failure> {
         if plan.entries.len() != 2 || plan.exits.len() != 2 {
             let ports = plan.entries.len().max(plan.exits.len());
@@ -56,7 +56,7 @@ impl LinkDirections {
         Ok(Self((0..plan.links.len()).map(|link| usize::from(up.contains(&link))).collect()))
     }
 
-    /// What both threads show, as one: nothing before both have shown something.
+    /// Combines the states of both threads; empty until both have published one.
     pub(super) fn join(&self, states: [&EmulationState; 2]) -> EmulationState {
         if states.iter().any(|state| state.account.links.len() < self.0.len()) {
             return EmulationState::default();
@@ -73,9 +73,9 @@ impl LinkDirections {
     }
 }
 
-/// All but the links. Received is what the other thread has taken over: what is between the two is
-/// as untaken as what is in a port's ring. They were asked one after the other, so that more may
-/// have been taken over than had been given.
+/// Combines all but the links. Received are the frames that the other thread has taken over; frames
+/// between the two count as backlog, like those in a port's ring. The states are not simultaneous,
+/// so more frames may have been taken over than were handed over.
 fn joined(parts: [&EmulationAccount; 2]) -> EmulationAccount {
     let mut account = EmulationAccount {
         at_ns: parts[0].at_ns.max(parts[1].at_ns),
@@ -100,7 +100,7 @@ fn exit(account: &EmulationAccount, index: usize) -> ExitAccount {
     account.exits.get(index).cloned().unwrap_or_default()
 }
 
-/// The links that frames from an entry may pass.
+/// Returns the links that frames from an entry may pass.
 fn reachable_links(plan: &NetworkSpec, entry: usize) -> BTreeSet<usize> {
     let mut links = BTreeSet::new();
     let mut places = vec![LinkSource::Entry(entry)];
@@ -116,7 +116,7 @@ fn reachable_links(plan: &NetworkSpec, entry: usize) -> BTreeSet<usize> {
     links
 }
 
-/// Refuses another number of ports than two.
+/// Creates the error for a number of ports other than two.
 pub(super) fn refused_ports(ports: usize) -> Failure {
     refused(&format!("there are {ports} ports"))
 }
@@ -128,11 +128,11 @@ fn refused(cause: &str) -> Failure {
 }
 
 impl<T: FrameTap> Emulator<T> {
-    /// Two halves of an emulation from `now` on, each for a thread of its own; entry and exit `i`
-    /// of the plan are `ports[i]`.
+    /// Creates the two halves of an emulation from `now` on, each for its own thread; entry and
+    /// exit `i` of the plan are `ports[i]`.
     ///
     /// # Errors
-    /// A plan that cannot be built, or no descriptors.
+    /// If the plan cannot be built, or the process is out of descriptors.
     pub fn pair(
         ports: [Port; 2],
         plan: &NetworkSpec,
@@ -157,7 +157,7 @@ impl<T: FrameTap> Emulator<T> {
         });
         let fars = PeerThread::pair([ends[0].0, ends[1].0])?;
         ends.iter_mut().zip(fars).for_each(|((_, side), far)| side.peer = Some(Box::new(far)));
-        // What the threads may hold together.
+        // The limit is for both threads together.
         let manner = RealtimeOptions { storage_bytes: manner.storage_bytes / 2, ..manner.clone() };
         let second = tap.split();
         let [(_, left), (_, right)] = ends;

@@ -1,17 +1,18 @@
-//! Where and how eagerly the kernel runs a thread that must not be late.
+//! CPU and scheduling of a thread with real-time needs.
 //!
 //! | the thread | its CPU | scheduling |
 //! |---|---|---|
-//! | sleeps between frames | any | SCHED_FIFO, with pauses ([`Breather`]) while it is always busy |
+//! | sleeps between frames | any | SCHED_FIFO, with pauses ([`PausePacer`]) while it is always busy |
 //! | never sleeps (`--spin`) | isolated | SCHED_FIFO |
 //! | never sleeps (`--spin`) | shared, and free | ordinary, nice -20 |
-//! | never sleeps (`--spin`) | shared, and was kept from it | SCHED_FIFO, with pauses |
+//! | never sleeps (`--spin`) | shared, and was preempted | SCHED_FIFO, with pauses |
 //!
-//! The kernel does not let real-time threads have more than 95 % of a CPU (`sched_rt_runtime_us`):
-//! one that is always busy is stopped for 50 ms in each second, in one piece. So only a thread that
-//! has a CPU to itself is a real-time one without pauses. An ordinary thread needs none, but another one
-//! takes a slice of several milliseconds from it now and then, whatever their shares. So a thread that
-//! spins is ordinary until that happens, and then makes short pauses of its own instead.
+//! The kernel limits real-time threads to 95 % of a CPU (`sched_rt_runtime_us`): one that is
+//! always busy is stopped for 50 ms in each second, at a stretch. So only a thread with a CPU of
+//! its own is a real-time thread without pauses. An ordinary thread needs no pauses, but now and
+//! then another one preempts it for several milliseconds, whatever their priorities. So a
+//! spinning thread is ordinary until that happens, and then becomes a real-time thread that
+//! makes short pauses.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -26,45 +27,45 @@ use thread_priority::unix::{
 };
 use thread_priority::{ThreadPriority, ThreadPriorityValue};
 
-/// What a thread got of what it asked for.
+/// The placement that a thread got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadPlacement {
     /// The CPU that it is bound to.
     pub cpu: Option<usize>,
-    /// How it is scheduled.
+    /// Its scheduling class.
     pub scheduling: ThreadScheduling,
-    /// Whether no other thread is put on its CPUs.
+    /// Whether its CPUs are isolated: the kernel places no other thread there.
     pub isolated: bool,
 }
 
-/// How eagerly a thread is run.
+/// The scheduling class of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ThreadScheduling {
     /// Before all ordinary threads (SCHED_FIFO).
     Fifo,
-    /// An ordinary one with the largest share (nice -20).
+    /// Ordinary, with the highest weight (nice -20).
     Favoured,
-    /// As any other.
+    /// Ordinary, with the default weight.
     #[default]
     Ordinary,
 }
 
-/// Priority among real-time threads: before ordinary ones, behind the kernel's own.
+/// Priority among real-time threads: above ordinary ones, below the kernel's own.
 const RT_PRIORITY: u8 = 10;
-/// The largest share of ordinary threads.
+/// The highest weight of ordinary threads.
 const MIN_NICE: i32 = -20;
 
-/// Moves the calling thread to `cpu`, if one is named, has it run as eagerly as the kernel permits
-/// and as others can bear, and has its sleeps end on time.
+/// Binds the calling thread to `cpu`, if one is given, gives it the highest suitable scheduling
+/// class that the kernel permits, and makes its sleeps end on time.
 ///
-/// On a machine with no more CPUs than there are such `threads` they stay ordinary ones: they could
-/// keep everything else from running, the shell that would stop them included.
+/// If the machine has no more CPUs than there are such `threads`, they stay ordinary: otherwise
+/// they could starve everything else, including the shell that would stop them.
 pub(crate) fn place_thread(
     cpu: Option<usize>,
     threads: usize,
     patience: WaitStrategy,
 ) -> ThreadPlacement {
-    // Without it the kernel may end each sleep up to 50 us late.
+    // Without it, the kernel may end each sleep up to 50 us late.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let enough = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > threads);
     let cpu = cpu.filter(|&cpu| bind(cpu));
@@ -94,7 +95,7 @@ fn set_fifo() -> bool {
     set_thread_priority_and_policy(thread_native_id(), priority, policy).is_ok()
 }
 
-/// Of Linux, "this process" is the calling thread.
+/// On Linux, "this process" is the calling thread.
 fn raise_nice() -> ThreadScheduling {
     match setpriority_process(None, MIN_NICE) {
         Ok(()) if getpriority_process(None) == Ok(MIN_NICE) => ThreadScheduling::Favoured,
@@ -102,14 +103,14 @@ fn raise_nice() -> ThreadScheduling {
     }
 }
 
-/// CPUs on which the kernel puts no thread by itself: those of the boot, and of cpusets.
+/// Returns the isolated CPUs: those of the boot command line, and of cpusets.
 fn isolated_cpus() -> Vec<usize> {
     let lists = ["/sys/devices/system/cpu/isolated", "/sys/fs/cgroup/cpuset.cpus.isolated"];
     let read = lists.into_iter().filter_map(|path| std::fs::read_to_string(path).ok());
     read.flat_map(|list| cpus_of(&list)).collect()
 }
 
-/// Reads a list as the kernel writes it: `2-3,7`.
+/// Parses a CPU list in the kernel's format: `2-3,7`.
 fn cpus_of(list: &str) -> Vec<usize> {
     let range = |range: &str| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -118,45 +119,45 @@ fn cpus_of(list: &str) -> Vec<usize> {
     list.trim().split(',').filter_map(range).flatten().collect()
 }
 
-/// Whether the calling thread runs on such CPUs only.
+/// Returns whether the calling thread runs on isolated CPUs only.
 fn is_isolated(isolated: &[usize]) -> bool {
     let Ok(allowed) = sched_getaffinity(None) else { return false };
     let mut cpus = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).peekable();
     cpus.peek().is_some() && cpus.all(|cpu| isolated.contains(&cpu))
 }
 
-/// Pauses of a real-time thread that is always busy: short and often, before the kernel makes a long
-/// one.
+/// Makes a real-time thread that is always busy pause: briefly and often, before the kernel stops
+/// it for long.
 #[derive(Debug)]
 pub(crate) struct PausePacer {
     need: PauseNeed,
-    /// How often it is looked whether a pause is due.
+    /// Interval between checks whether a pause is due.
     period: Nanos,
     since: Nanos,
     worked_ns: Nanos,
 }
 
-/// What a thread has to see to.
+/// What a thread has to do about its scheduling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PauseNeed {
     Nothing,
-    /// To make pauses.
+    /// Make pauses.
     Pauses,
-    /// To become a real-time thread once others keep it from its CPU.
+    /// Become a real-time thread once others preempt it.
     Precedence,
 }
 
 impl PausePacer {
-    /// The period of a thread that sleeps between frames: it hardly ever needs a pause.
+    /// Check interval of a thread that sleeps between frames: it hardly ever needs a pause.
     const LONG_PERIOD_NS: Nanos = 10_000_000;
-    /// The period of a thread that spins: it needs a pause in each, and a short one.
+    /// Check interval of a thread that spins: it needs a short pause in each.
     const SHORT_PERIOD_NS: Nanos = 1_000_000;
-    /// Of so much time, in thousandths, may be worked: less than the kernel's 950.
+    /// Largest permille of time to work: less than the kernel's 950.
     const MAX_WORK_PERMILLE: Nanos = 940;
-    /// A thread that ran for so much less than the time that passed was kept from its CPU.
+    /// A thread whose CPU time is less than the elapsed time by more than this was preempted.
     const MAX_PREEMPTED_NS: Nanos = 300_000;
 
-    /// For a thread that runs so.
+    /// Creates the pacer for a thread with this placement.
     pub(crate) fn of(place: &ThreadPlacement) -> Self {
         let (need, period) = match place.scheduling {
             ThreadScheduling::Fifo if !place.isolated => (PauseNeed::Pauses, Self::LONG_PERIOD_NS),
@@ -168,7 +169,7 @@ impl PausePacer {
         Self { need, period, since: 0, worked_ns: 0 }
     }
 
-    /// Sleeps, if a pause is due.
+    /// Sleeps if a pause is due.
     #[inline]
     pub(crate) fn pause_if_due(&mut self, now: Nanos) {
         if self.need != PauseNeed::Nothing && now >= self.since + self.period {
@@ -196,20 +197,20 @@ impl PausePacer {
     }
 }
 
-/// How long to pause after so much time, of which so much was worked.
+/// Returns how long to pause after `time`, of which `worked` was CPU time.
 fn pause(period: Nanos, time: Nanos, worked: Nanos) -> Nanos {
     let time = time.min(2 * period);
     (worked.min(time) * 1000 / PausePacer::MAX_WORK_PERMILLE).saturating_sub(time)
 }
 
-/// The CPU time of the calling thread.
+/// Returns the CPU time of the calling thread.
 fn thread_cpu_ns() -> Nanos {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
 impl std::fmt::Display for ThreadPlacement {
-    /// `cpu=1 sched=fifo`
+    /// Formats as `cpu=1 sched=fifo`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.cpu {
             Some(cpu) => write!(f, "cpu={cpu} ")?,
@@ -255,7 +256,7 @@ mod tests {
         for (period, most) in
             [(PausePacer::LONG_PERIOD_NS, 1_000_000), (PausePacer::SHORT_PERIOD_NS, 100_000)]
         {
-            // In a second of such periods, always busy but for the pauses.
+            // A second of such periods, always busy except for the pauses.
             let (mut time, mut worked, mut longest) = (0, 0, 0);
             while time < 1_000_000_000 {
                 let pause = pause(period, period, period);
@@ -273,7 +274,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_spins_goes_first_only_once_others_kept_it_from_its_cpu() {
-        // What scheduling it may have, and get, is the machine's: the test is about when it asks.
+        // The permitted scheduling depends on the machine: the test is about when it is requested.
         let spins = ThreadPlacement {
             scheduling: ThreadScheduling::Favoured,
             ..ThreadPlacement::default()
@@ -283,7 +284,7 @@ mod tests {
             let start = slipring_port::now();
             breather.pause_if_due(start);
             assert_eq!(breather.need, PauseNeed::Precedence, "nothing is known yet");
-            // No more time than work: nobody was in the way.
+            // No more time than work: no preemption.
             breather.check(start);
             assert_eq!(breather.need, PauseNeed::Precedence);
             breather.check(start + 5 * PausePacer::SHORT_PERIOD_NS);

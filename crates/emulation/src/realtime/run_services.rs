@@ -1,7 +1,7 @@
-//! What stands around the thread that moves frames, whichever command runs it: where it is asked
-//! and changed, where its figures are fetched, and where its frames are written down.
+//! Services around the thread that moves frames, for every command that runs one: control and
+//! settings changes, figures, and logs.
 //!
-//! Nothing of it is left when the desk is closed: neither socket nor thread.
+//! After [`RunServices::close`], no socket or thread is left.
 
 use std::sync::Arc;
 
@@ -21,35 +21,35 @@ use crate::report::document::EmulationDocument;
 use slipring_datapath::meter::PortMeter;
 use slipring_datapath::publish::{self, PublishGuard};
 
-/// See the module.
+/// The services of a run.
 pub struct RunServices {
-    /// Where the thread that moves frames is asked and changed.
+    /// The channel to the thread that moves frames.
     pub channel: Arc<EmulatorChannel>,
     history: Arc<SettingsHistory>,
     log: Option<log::FrameLogWriter>,
-    /// Whether all figures are told at the end.
+    /// Whether all figures are printed at the end.
     reports_all: bool,
     _endpoint: Option<MetricsEndpoint>,
     _control: Option<ControlServer>,
     _publishing: Option<PublishGuard>,
 }
 
-/// What a run begins with.
+/// The start of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunStart {
-    /// When, on the clock of [`now`]: the times of the plan's changes count from here.
+    /// Its time, on the clock of [`now`]: the scheduled changes count from it.
     pub at_ns: Nanos,
-    /// Memory for frames at most, in bytes.
+    /// Most memory for frames, in bytes.
     pub storage_bytes: u64,
 }
 
 impl RunServices {
-    /// Takes the run's place in the run directory, and its name, before any port is opened: a run
-    /// that cannot have its name takes no interface from its host for it. A run that asked for no
-    /// name goes on without a place where there can be none.
+    /// Reserves the run's name and control socket before any port is opened, so that a run without
+    /// its name does not take an interface from the host. A run without a requested name continues
+    /// without a socket if there can be none.
     ///
     /// # Errors
-    /// If the name that was asked for cannot be had.
+    /// If the requested name cannot be reserved.
     pub fn reserve(
         plan: &EmulationPlan,
         session: &mut Session<'_>,
@@ -64,10 +64,10 @@ impl RunServices {
         }
     }
 
-    /// Makes an emulation between ports, and the desk around it.
+    /// Creates an emulation between ports, and its services.
     ///
     /// # Errors
-    /// If the network cannot be built, or something that was asked for cannot be had.
+    /// If the network cannot be built, or a requested service cannot be provided.
     pub fn start(
         ports: Vec<Port>,
         plan: &EmulationPlan,
@@ -87,11 +87,11 @@ impl RunServices {
         Ok((emulation, desk.with_log(log)))
     }
 
-    /// The desk of whoever answers to `board`, with no log of frames. Hands in the changes that
-    /// the plan knows of.
+    /// Starts the services for `board`, without a log of frames. Submits the scheduled changes
+    /// of the plan.
     ///
     /// # Errors
-    /// If something that was asked for cannot be had.
+    /// If a requested service cannot be provided.
     pub fn open(
         plan: &EmulationPlan,
         start: RunStart,
@@ -123,18 +123,18 @@ impl RunServices {
         })
     }
 
-    /// The same, with the writer of a log that it waits for at the end.
+    /// Adds the writer of a log, which [`Self::close`] waits for.
     #[must_use]
     pub fn with_log(self, log: Option<log::FrameLogWriter>) -> Self {
         Self { log, ..self }
     }
 
-    /// The links as they are now.
+    /// Returns the links as they are now.
     pub fn network(&self) -> Arc<NetworkSpec> {
         self.history.network()
     }
 
-    /// The summary for people; with `--stats`, all figures below it.
+    /// Returns the summary as text; with `--stats`, followed by all figures.
     pub fn summary(&self, meter: &PortMeter, state: &EmulationState) -> String {
         let network = self.network();
         let text = summary(&network, meter, state) + &self.history.changes().line();
@@ -144,7 +144,7 @@ impl RunServices {
         }
     }
 
-    /// What an interval is reported by.
+    /// Returns the sample for an interim report.
     pub fn sample(
         &self,
         meter: &PortMeter,
@@ -155,11 +155,11 @@ impl RunServices {
         sample
     }
 
-    /// Reads the file of the settings again, and tells what came of it: what cannot be is refused
-    /// whole, and the run goes on as it was.
+    /// Reads the settings file again and prints the result: invalid settings are refused as a
+    /// whole, and the run continues unchanged.
     ///
     /// # Errors
-    /// If nothing can be told.
+    /// If the output cannot be written.
     pub fn reload(&self, plan: &EmulationPlan, session: &mut Session<'_>) -> Result<(), Failure> {
         let read = plan.reread_config().and_then(|config| match config {
             None => Ok("there is no file to read again: start with --config"),
@@ -178,7 +178,7 @@ impl RunServices {
         }
     }
 
-    /// Reports the whole run.
+    /// Reports on the whole run.
     ///
     /// # Errors
     /// If the output cannot be written.
@@ -188,7 +188,8 @@ impl RunServices {
         session.reporter.end(&sample, self.summary(meter, &state))
     }
 
-    /// Ends it, once the thread that moves frames has ended: waits for what is being written.
+    /// Closes the services after the thread that moves frames has ended; waits until the
+    /// log is written.
     ///
     /// # Errors
     /// If a log could not be written.

@@ -1,28 +1,28 @@
-//! When each frame of a batch arrived.
+//! Arrival times for the frames of a batch.
 //!
-//! A poll finds frames that came since the poll before. On a line of known speed they came no
-//! closer together than their bytes take, so the last one is taken to have come now and the others
-//! back to back before it; where that would reach back before the poll that did not find them yet,
-//! they are spread over the time since then instead. One stamp for the whole batch would put a
-//! burst into an emulated queue that never was on the line.
+//! A poll finds the frames that arrived since the previous poll. On a line of known speed their
+//! distances are at least the transmission times. So the last frame is assumed to have arrived now,
+//! and the others back to back before it; if that would reach back before the previous poll, which
+//! did not find them, they are spread over the time since then instead. A single timestamp for the
+//! whole batch would put a burst into an emulated queue that never existed on the line.
 
 use slipring_port::Nanos;
 
-/// What a frame costs on an Ethernet line beside its bytes: FCS, preamble and gap.
+/// Overhead of a frame on an Ethernet line: FCS, preamble and gap.
 pub(super) const ETHER_OVERHEAD_BYTES: u64 = 24;
-/// Longest time that a batch is spread over.
+/// Longest time over which a batch is spread.
 const MAX_SPREAD_NS: Nanos = 1_000_000_000;
 
-/// Stamps the batches of one port.
+/// Assigns arrival times to the batches of one port.
 #[derive(Debug)]
 pub(super) struct Stamper {
-    /// Picoseconds that a byte takes.
+    /// Picoseconds per byte.
     byte_ps: u64,
-    /// The last poll, and so the latest stamp given.
+    /// The last poll, and so the latest time assigned.
     last_poll: Nanos,
 }
 
-/// The times of one batch.
+/// The arrival times of one batch.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BatchTimes {
     start: Nanos,
@@ -32,12 +32,12 @@ pub(super) struct BatchTimes {
 }
 
 impl Stamper {
-    /// For a line of this speed, polled for the first time at `now`.
+    /// Creates a stamper for a line of this speed that is first polled at `now`.
     pub(super) fn new(bits_per_sec: u64, now: Nanos) -> Self {
         Self { byte_ps: 8_000_000_000_000 / bits_per_sec.max(1), last_poll: now }
     }
 
-    /// The times of frames that take `wire_bytes` in all and are found at `now`.
+    /// Returns the times for frames of `wire_bytes` in total that are found at `now`.
     #[inline]
     pub(super) fn spread(&mut self, now: Nanos, wire_bytes: u64) -> BatchTimes {
         let now = now.max(self.last_poll);
@@ -49,15 +49,15 @@ impl Stamper {
 }
 
 impl BatchTimes {
-    /// When the last one had arrived.
+    /// Returns when the last frame arrived.
     pub(super) fn end(self) -> Nanos {
         self.end
     }
 
-    /// When the frame had arrived with which `so_far` bytes of the batch were complete.
+    /// Returns when the frame arrived that completed the first `so_far` bytes of the batch.
     #[inline(always)]
     pub(super) fn at(self, so_far: u64) -> Nanos {
-        // A peer that changes its slots while we look must not send us into the future.
+        // Clamped: a peer that changes its slots meanwhile must not yield a time in the future.
         (self.start + (so_far.wrapping_mul(self.slope) >> 32)).min(self.end)
     }
 }

@@ -1,4 +1,4 @@
-//! The loop between pipes, on a clock that only the test moves.
+//! The loop between pipes, on a clock that only the test advances.
 
 use std::cell::Cell;
 
@@ -16,7 +16,7 @@ use crate::report::measurement::LinkMeasurement;
 const DELAY: Nanos = 20_000_000;
 const START: Nanos = 1_000_000_000;
 
-/// Two hosts, each with its end of a pipe, and the emulator between the other ends.
+/// Two hosts, each with one end of a pipe, and the emulator between the other ends.
 struct Bench {
     left: Port,
     right: Port,
@@ -49,20 +49,20 @@ impl Bench {
         Self { left, right, emulator, clock }
     }
 
-    /// The frame is on the left pipe from now on.
+    /// Puts a frame on the left pipe.
     fn send(&mut self, frame: &[u8]) {
         let queue = &mut self.left.queues[0];
         assert!(queue.rings().tx.push(frame));
         queue.tx_sync().unwrap();
     }
 
-    /// A turn at this time.
+    /// Runs a turn at this time.
     fn turn(&mut self, at_ns: Nanos) -> TurnResult {
         self.clock.set(at_ns);
         self.emulator.turn(|| self.clock.get()).unwrap()
     }
 
-    /// The frames that have come out on the right.
+    /// Returns the frames that have arrived on the right.
     fn received(&mut self) -> Vec<Vec<u8>> {
         received(&mut self.right)
     }
@@ -171,10 +171,10 @@ fn a_port_that_takes_nothing_keeps_frames_for_a_while_and_loses_them_by_name() {
     for round in 0..4u8 {
         (0..40).for_each(|i| bench.send(&frame(round * 40 + i, 60)));
         bench.turn(START);
-        // The slots that were read go back.
+        // Return the slots that were read.
         bench.turn(START);
     }
-    // The pipe has 63 slots, and nobody reads.
+    // The pipe has 63 slots, and there is no reader.
     bench.turn(START + DELAY);
     bench.turn(START + DELAY + 10_000_000);
     assert_eq!(bench.account().exits[1].waiting.packets, 160 - 63);
@@ -182,7 +182,7 @@ fn a_port_that_takes_nothing_keeps_frames_for_a_while_and_loses_them_by_name() {
     bench.turn(START + DELAY + 10_000_000);
     assert_eq!(bench.received().len(), 63, "there was room again in time");
     assert_eq!(bench.account().exits[1].waiting.packets, 160 - 2 * 63);
-    // The pipe is not read any more.
+    // The pipe is no longer read.
     bench.turn(START + DELAY + 10_000_001);
     let account = bench.account();
     assert_eq!(account.exits[1].waiting.packets, 0);

@@ -1,5 +1,4 @@
-//! The report for machines: the keys below `links` in JSON, as `docs/schema/report-1.json` has
-//! them.
+//! The report as JSON: the keys below `links`, as specified in `docs/schema/report-1.json`.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +9,14 @@ use super::histogram::Histogram;
 use super::link_report::{LinkReport, SettingsChanges};
 use super::requested::RequestedLink;
 
-/// The keys of an emulation beside the common ones.
+/// The keys of an emulation besides the common ones.
 #[derive(Debug, Clone, Serialize)]
 pub struct EmulationDocument {
     /// One for each link.
     links: Vec<LinkDocument>,
-    /// Frames that no link wanted.
+    /// Frames that no link accepts.
     unrouted: u64,
-    /// Frames stamped before their predecessors, where captures were read.
+    /// Frames with an earlier timestamp than their predecessor, if captures were read.
     #[serde(skip_serializing_if = "Option::is_none")]
     unordered: Option<u64>,
     /// Changes of settings since the start.
@@ -30,7 +29,7 @@ struct LinkDocument {
     name: String,
     from: String,
     to: String,
-    /// The filters that lead frames here.
+    /// The filters that direct frames to it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     classes: Vec<String>,
     asked: RequestedLink,
@@ -44,14 +43,14 @@ struct LinkDocument {
     corrupted: FrameAmount,
     held: FrameAmount,
     clamped: FrameAmount,
-    /// Why models of the user's had no answer for the first time.
+    /// First error of each user model.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     model_failures: Vec<String>,
     #[serde(flatten)]
     seen: Option<MeasuredDocument>,
 }
 
-/// What the engine does not count.
+/// Figures that the engine does not count.
 #[derive(Debug, Clone, Serialize)]
 struct MeasuredDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,18 +93,18 @@ struct DistributionDocument {
 }
 
 impl EmulationDocument {
-    /// Of these links.
+    /// Creates the document for these links.
     pub fn of(links: &[LinkReport<'_>], unrouted: PacketCounts) -> Self {
         let links = links.iter().map(link).collect();
         Self { links, unrouted: unrouted.packets, unordered: None, changes: None }
     }
 
-    /// The same, where so many frames were stamped before their predecessors.
+    /// Adds the number of frames with an earlier timestamp than their predecessor.
     pub fn unordered(self, unordered: Option<u64>) -> Self {
         Self { unordered, ..self }
     }
 
-    /// The same, where settings changed.
+    /// Adds the changes of settings.
     pub fn changed(self, changes: SettingsChanges) -> Self {
         Self { changes: Some(changes).filter(|changes| changes.times > 0), ..self }
     }

@@ -1,6 +1,6 @@
-//! What is seen of a flow of frames where it leaves: the rate over windows, and the order.
+//! Measurements of departing frames: the rate over windows, and reordering.
 
-/// Bytes over windows of one width.
+/// Bytes in windows of one width.
 #[derive(Debug, Clone)]
 pub(crate) struct RateWindows {
     width_ns: u64,
@@ -10,12 +10,12 @@ pub(crate) struct RateWindows {
 }
 
 impl RateWindows {
-    /// Windows of `width_ns`, aligned to multiples of it.
+    /// Creates windows of `width_ns`, aligned to multiples of it.
     pub(crate) const fn new(width_ns: u64) -> Self {
         Self { width_ns, end_ns: 0, bytes: 0, peak: 0 }
     }
 
-    /// Counts a frame; times do not go back.
+    /// Counts a frame; times must not decrease.
     #[inline]
     pub(crate) fn add(&mut self, at_ns: u64, bytes: u64) {
         if at_ns >= self.end_ns {
@@ -30,14 +30,14 @@ impl RateWindows {
         self.end_ns = (at_ns / self.width_ns + 1).saturating_mul(self.width_ns);
     }
 
-    /// The rate of the fullest window, in bits per second.
+    /// Returns the rate of the fullest window, in bits per second.
     pub(crate) fn peak_bps(&self) -> f64 {
         self.peak.max(self.bytes) as f64 * 8e9 / self.width_ns as f64
     }
 }
 
-/// Reordering as RFC 4737 defines it (section 3): a frame is reordered if one that was sent after
-/// it was received before it.
+/// Reordering as RFC 4737 defines it (section 3): a frame is reordered if a frame sent later
+/// was received earlier.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reordering {
     expected: u64,
@@ -46,7 +46,7 @@ pub struct Reordering {
 }
 
 impl Reordering {
-    /// Counts a frame by its place in the order of arrival.
+    /// Counts a frame by its number in the order of arrival.
     #[inline]
     pub fn received(&mut self, sequence: u64) {
         self.received += 1;
@@ -57,8 +57,7 @@ impl Reordering {
         }
     }
 
-    /// Counts a frame by when it arrived, where frames have no numbers: those of one moment count
-    /// as in order.
+    /// Counts a frame without a number by its arrival time: frames of one time count as in order.
     #[inline]
     pub fn received_of(&mut self, arrival_ns: u64) {
         self.received += 1;
@@ -66,7 +65,7 @@ impl Reordering {
         self.expected = self.expected.max(arrival_ns);
     }
 
-    /// The same for frames that arrived one after another, the last one at `last_ns`.
+    /// Counts frames that arrived one after another, the last one at `last_ns`.
     #[inline]
     pub fn received_in_order(
         &mut self,
@@ -79,12 +78,12 @@ impl Reordering {
         self.expected = expected.max(last_ns);
     }
 
-    /// How many were reordered.
+    /// Returns the number of reordered frames.
     pub fn reordered(&self) -> u64 {
         self.reordered
     }
 
-    /// The share of reordered frames among all.
+    /// Returns the share of reordered frames.
     pub fn ratio(&self) -> f64 {
         self.reordered as f64 / self.received.max(1) as f64
     }

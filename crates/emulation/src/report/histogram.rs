@@ -1,21 +1,21 @@
-//! How often which value was seen: the figures behind every asked-versus-measured line.
+//! Histograms: the figures for every comparison of requested and measured values.
 //!
-//! Least, greatest, mean and deviation are exact; quantiles are within 1 %, and 0.2 % from
-//! [`FAR`] on (and never outside of least and greatest, so a constant is shown as what it is). A value costs two or three
-//! nanoseconds, and only the span of buckets that was really seen takes memory, so that thousands
-//! of links can each have several.
+//! Minimum, maximum, mean and deviation are exact; quantiles are within 1 %, and within 0.2 % from
+//! [`FINE_FROM`] on (and never outside the minimum and maximum, so a constant is exact). Recording
+//! a value takes two or three nanoseconds. Only the range of buckets in use takes memory, so that
+//! thousands of links can each have several.
 //!
 //! # Invariants
-//! 1. `counts[i]` belongs to bucket `base + i`; outside of these nothing was counted.
+//! 1. `counts[i]` belongs to bucket `base + i`; nothing was counted outside these buckets.
 //! 2. The sum of `counts` is `count`.
 //!
-//! Not for: sharing between threads. A thread fills its own and gives copies away.
+//! Not for: sharing between threads. Each thread fills its own and passes copies on.
 
-/// Buckets per power of two, as a power of two: of values below [`FAR`], which are many and
-/// various, and of those from there on.
+/// log2 of the buckets per power of two: for values below [`FINE_FROM`], which are many and varied,
+/// and for those from there on.
 const COARSE_BITS: u32 = 7;
 const FINE_BITS: u32 = 9;
-/// About an eighth of a millisecond: links delay by more, and programs are late by less.
+/// About an eighth of a millisecond: link delays are longer, program delays shorter.
 const FINE_FROM: u64 = 1 << 17;
 
 /// Values of nanoseconds, bytes or packets.
@@ -26,9 +26,9 @@ pub struct Histogram {
     count: u64,
     min: u64,
     max: u64,
-    /// The first value: deviations are summed from there, which keeps small ones exact.
+    /// The first value. Deviations are relative to it, which keeps small ones exact.
     origin: u64,
-    /// Where in `counts` the first value is.
+    /// Index of the first value in `counts`.
     origin_bucket: usize,
     sum: f64,
     squares: f64,
@@ -38,7 +38,7 @@ impl Histogram {
     /// Counts one value.
     #[inline]
     pub fn record(&mut self, value: u64) {
-        // Most frames of a link that is not full wait for nothing.
+        // Fast path: on a link that is not full, most frames do not wait.
         if value == self.origin
             && let Some(count) = self.counts.get_mut(self.origin_bucket)
         {
@@ -59,12 +59,12 @@ impl Histogram {
         self.squares += deviation * deviation;
     }
 
-    /// Counts one value so many times.
+    /// Counts one value `count` times.
     #[inline]
     pub fn record_equal(&mut self, value: u64, count: u64) {
         let Some(more) = count.checked_sub(1) else { return };
         self.record(value);
-        // Where it is now there is a bucket for it.
+        // The bucket exists now.
         self.counts[bucket(value) - self.base] += more;
         self.count += more;
         let deviation = value.wrapping_sub(self.origin) as i64 as f64;
@@ -72,8 +72,8 @@ impl Histogram {
         self.squares += deviation * deviation * more as f64;
     }
 
-    /// Counts values that lie close together, at a fraction of what each of them costs alone.
-    /// `batch` has them all.
+    /// Counts values that are close together, at a fraction of the cost per value. `batch` must
+    /// summarize the same values.
     #[inline]
     pub fn record_all(&mut self, batch: &HistogramBatch, values: impl Iterator<Item = u64>) {
         if !batch.is_exact() {
@@ -97,7 +97,7 @@ impl Histogram {
         self.squares += batch.squares as f64;
     }
 
-    /// Makes sure that there are buckets for the values of a batch.
+    /// Ensures that there are buckets for the values of a batch.
     #[inline]
     fn reach(&mut self, batch: &HistogramBatch) {
         if self.count == 0 {
@@ -126,7 +126,7 @@ impl Histogram {
         }
     }
 
-    /// Counts a value outside of the buckets so far.
+    /// Counts a value outside the current buckets.
     #[cold]
     fn widen(&mut self, value: u64) {
         let at = bucket(value);
@@ -139,33 +139,33 @@ impl Histogram {
         self.counts[at - self.base] += 1;
     }
 
-    /// Values counted.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The least value; 0 of none.
+    /// Returns the minimum, or 0 if empty.
     pub fn min(&self) -> u64 {
         self.min
     }
 
-    /// The greatest value; 0 of none.
+    /// Returns the maximum, or 0 if empty.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// The mean; 0 of none.
+    /// Returns the mean, or 0 if empty.
     pub fn mean(&self) -> f64 {
         self.origin as f64 + self.mean_deviation()
     }
 
-    /// The standard deviation; 0 of none.
+    /// Returns the standard deviation, or 0 if empty.
     pub fn sd(&self) -> f64 {
         let variance = self.squares / self.count.max(1) as f64 - self.mean_deviation().powi(2);
         variance.max(0.0).sqrt()
     }
 
-    /// The value that a share of `quantile` is not above.
+    /// Returns the smallest value that a share of `quantile` of all values does not exceed.
     pub fn quantile(&self, quantile: f64) -> u64 {
         let rank = ((quantile * self.count as f64).ceil() as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
@@ -178,8 +178,8 @@ impl Histogram {
         self.max
     }
 
-    /// The same of the values that were counted since `before`, an earlier state of this; `None`
-    /// if there are none.
+    /// Returns the quantile of the values counted since `before`, an earlier state of this
+    /// histogram; `None` if there are none.
     pub fn quantile_since(&self, before: &Self, quantile: f64) -> Option<u64> {
         let count = self.count.checked_sub(before.count).filter(|count| *count > 0)?;
         let rank = ((quantile * count as f64).ceil() as u64).clamp(1, count);
@@ -195,19 +195,19 @@ impl Histogram {
         Some(self.max)
     }
 
-    /// Values at most `bound`, up to the width of a bucket.
+    /// Returns the number of values up to `bound`, with the precision of a bucket.
     pub fn at_most(&self, bound: u64) -> u64 {
         let end = (bucket(bound) + 1).saturating_sub(self.base).min(self.counts.len());
         self.counts[..end].iter().sum()
     }
 
-    /// The sum of all values.
+    /// Returns the sum of all values.
     pub fn sum(&self) -> f64 {
         self.mean() * self.count as f64
     }
 
-    /// The value number `rank`, from 1 on, of `count` in a bucket, if they lie evenly where there
-    /// can be any.
+    /// Returns value number `rank`, from 1 on, of the `count` values in a bucket, assumed to be
+    /// evenly spread over its possible values.
     fn within(&self, bucket: usize, rank: u64, count: u64) -> u64 {
         let (first, last) = edges(bucket);
         let (first, last) = (first.max(self.min), last.min(self.max));
@@ -220,7 +220,7 @@ impl Histogram {
     }
 }
 
-/// Values that are counted together.
+/// Sums over values that are counted together.
 #[derive(Debug, Clone, Copy)]
 pub struct HistogramBatch {
     origin: u64,
@@ -232,12 +232,12 @@ pub struct HistogramBatch {
 }
 
 impl HistogramBatch {
-    /// How many values a batch may have.
+    /// Most values in a batch.
     pub const MAX_VALUES: usize = 512;
-    /// Up to which deviation the sums over so many values certainly fit.
+    /// Deviations below this cannot overflow the sums of so many values.
     const MAX_EXACT_DEVIATION: u64 = 1 << 27;
 
-    /// No values yet, of those that `histogram` is to count; `first` will be the first one.
+    /// Creates an empty batch for `histogram`; `first` will be its first value.
     #[inline(always)]
     pub fn of(histogram: &Histogram, first: u64) -> Self {
         let origin = if histogram.count == 0 { first } else { histogram.origin };
@@ -255,13 +255,13 @@ impl HistogramBatch {
         self.squares = self.squares.wrapping_add(deviation.wrapping_mul(deviation) as u64);
     }
 
-    /// Values that fall from `top`.
+    /// Creates a batch of the values `top - offset`.
     #[inline]
     pub fn descending(histogram: &Histogram, top: u64, falls: &DescendingOffsets) -> Self {
         let &DescendingOffsets { count, first, last, sum, squares } = falls;
         let (min, max) = (top - last, top - first);
         let origin = if histogram.count == 0 { max } else { histogram.origin };
-        // The sums over (top - origin) - fall, multiplied out. They wrap where they are not exact.
+        // The sums over (top - origin) - offset, multiplied out. They wrap if they are not exact.
         let from = top.wrapping_sub(origin);
         let mixed = from.wrapping_mul(sum).wrapping_mul(2);
         let of_top = count.wrapping_mul(from);
@@ -270,32 +270,32 @@ impl HistogramBatch {
         Self { origin, count, min, max, sum, squares }
     }
 
-    /// The greatest value.
+    /// Returns the maximum.
     pub fn max(&self) -> u64 {
         self.max
     }
 
-    /// Whether the sums are what they should be.
+    /// Returns whether the sums are exact.
     fn is_exact(&self) -> bool {
         let near = |value: u64| value.abs_diff(self.origin) < Self::MAX_EXACT_DEVIATION;
         (1..=Self::MAX_VALUES as u64).contains(&self.count) && near(self.min) && near(self.max)
     }
 }
 
-/// By how much values lie below another, none below the next.
+/// Offsets of values below another one; they never decrease.
 #[derive(Debug, Clone, Copy)]
 pub struct DescendingOffsets {
     count: u64,
-    /// Of the first one.
+    /// The first offset.
     pub first: u64,
-    /// Of the last one.
+    /// The last offset.
     pub last: u64,
     sum: u64,
     squares: u64,
 }
 
 impl DescendingOffsets {
-    /// Sums up some that do not decrease.
+    /// Sums up offsets that do not decrease.
     #[inline]
     pub fn of(falls: &[u32]) -> Self {
         let (mut sum, mut squares) = (0, 0u64);
@@ -309,11 +309,11 @@ impl DescendingOffsets {
     }
 }
 
-/// Where the finer buckets begin, and how many of that kind there would be before them.
+/// First of the finer buckets, and the number of fine buckets that would precede it.
 const FINE_BUCKET: usize = bucket_of(FINE_FROM, COARSE_BITS);
 const FINE_SKIPPED: usize = bucket_of(FINE_FROM, FINE_BITS) - FINE_BUCKET;
 
-/// The bucket of a value.
+/// Returns the bucket of a value.
 #[inline]
 const fn bucket(value: u64) -> usize {
     if value < FINE_FROM {
@@ -323,8 +323,8 @@ const fn bucket(value: u64) -> usize {
     }
 }
 
-/// By how many bits values from `min` to `max` are shifted to tell their buckets apart, if it is
-/// the same for all of them.
+/// Returns the shift that maps the values from `min` to `max` to their buckets, if it is the same
+/// for all of them.
 #[inline]
 fn common_shift(min: u64, max: u64) -> Option<u32> {
     let bits = if min < FINE_FROM { COARSE_BITS } else { FINE_BITS };
@@ -332,7 +332,7 @@ fn common_shift(min: u64, max: u64) -> Option<u32> {
     ((min < FINE_FROM) == (max < FINE_FROM) && shift(min) == shift(max)).then(|| shift(min))
 }
 
-/// The least and the greatest value of a bucket.
+/// Returns the minimum and the maximum of a bucket.
 const fn edges(bucket: usize) -> (u64, u64) {
     if bucket < FINE_BUCKET {
         edges_of(bucket, COARSE_BITS)
@@ -341,7 +341,8 @@ const fn edges(bucket: usize) -> (u64, u64) {
     }
 }
 
-/// With `1 << bits` buckets per power of two, and one per value where those would be more.
+/// Returns the bucket with `1 << bits` buckets per power of two, or one per value where those
+/// would be more.
 #[inline]
 const fn bucket_of(value: u64, bits: u32) -> usize {
     let shift = (u64::BITS - 1 - bits).saturating_sub(value.leading_zeros());
@@ -376,7 +377,7 @@ mod tests {
 
     #[test]
     fn quantiles_of_a_narrow_distribution_are_told_apart() {
-        // Around 20.2 ms, 0.2 ms wide and even: a few buckets, of which two are partly used.
+        // Around 20.2 ms, 0.2 ms wide, uniform: a few buckets, two of them partly used.
         let narrow = of((0..=1000).map(|i| 20_120_000 + i * 200));
         for (quantile, exact) in [(0.01, 20_122_000), (0.5, 20_220_000), (0.99, 20_318_000)] {
             let found = narrow.quantile(quantile);

@@ -1,41 +1,42 @@
-//! When frames entered the link that they are on, in networks where they pass several.
+//! When frames entered their current link, in networks where they pass several.
 //!
-//! A frame on its first link entered it when it arrived, which its storage knows: nothing is kept
-//! of it. So where no frame passes from one link to another nothing is kept at all.
+//! On its first link, a frame entered when it arrived, which its storage records. So nothing is
+//! stored for networks with single links.
 
 use std::collections::HashMap;
 
 use slipring_link::FrameHandle;
 
-/// See the module. Frames that leave or are lost must be [taken out](Hops::leave), since others
-/// get their handles.
+/// Entry times by handle. Frames that leave or are lost must be [removed](HopTimes::take), since
+/// their handles are reused.
 #[derive(Debug, Default)]
 pub struct HopTimes(HashMap<FrameHandle, HopEntry>);
 
-/// How a frame came to be on its link.
+/// How a frame entered its link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HopEntry {
-    /// When.
+    /// The time.
     pub at_ns: u64,
-    /// Whether that link made it.
+    /// Whether that link created it as a copy.
     pub is_copy: bool,
 }
 
 impl HopTimes {
-    /// A frame enters another link; how it came to be on the one before, unless that was its
-    /// first.
+    /// Records that a frame enters another link. Returns how it entered the previous one, unless
+    /// that was its first.
     pub fn enter_next(&mut self, handle: FrameHandle, at_ns: u64) -> Option<HopEntry> {
         self.0.insert(handle, HopEntry { at_ns, is_copy: false })
     }
 
-    /// A link made a copy of a frame.
+    /// Records a copy that a link made of a frame.
     pub fn copied(&mut self, handle: FrameHandle, copy: FrameHandle) {
         if let Some(&entered) = self.0.get(&handle) {
             self.0.insert(copy, HopEntry { is_copy: true, ..entered });
         }
     }
 
-    /// A frame leaves the last link; how it came to be there, unless that was its first.
+    /// Removes a frame that leaves its last link. Returns how it entered, unless that
+    /// was its first.
     #[inline]
     pub fn take(&mut self, handle: FrameHandle) -> Option<HopEntry> {
         if self.0.is_empty() { None } else { self.0.remove(&handle) }

@@ -1,17 +1,17 @@
-//! Logs in the form of mahimahi's links, which its plotting scripts read.
+//! Logs in the format of mahimahi's links, which its plotting scripts read.
 //!
 //! ```text
 //!   # base timestamp: 0
-//!   12 + 1504          1504 bytes came in at 12 ms
+//!   12 + 1504          1504 bytes arrived at 12 ms
 //!   15 # 1504          1504 bytes could have left at 15 ms
-//!   15 - 1504 3        1504 bytes left, 3 ms after they came
+//!   15 - 1504 3        1504 bytes left, 3 ms after their arrival
 //!   16 d 1 1504        1 packet of 1504 bytes was dropped
 //! ```
 //!
-//! One file for each port where frames come in, under the name of the link where their way begins.
-//! Where that is one link of several it tells of the whole way. Times are whole milliseconds, rounded down, from the first frame.
-//! Opportunities are told of links whose rate can be known beforehand: constant ones, by the
-//! millisecond, and traces of opportunities.
+//! There is one file for each port where frames arrive, with the name of the first link. If there
+//! are several links, it covers the whole path. Times are whole milliseconds since the first frame,
+//! rounded down. Opportunities are logged for links whose rate is known in advance: constant rates,
+//! by the millisecond, and traces of opportunities.
 
 use std::io::Write;
 
@@ -22,7 +22,7 @@ use crate::virtual_time::output::OutputFile;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 
-/// A log that is being written.
+/// A log file.
 #[derive(Debug)]
 pub(crate) struct MahimahiLog {
     file: OutputFile,
@@ -45,15 +45,15 @@ impl MahimahiLog {
         Ok(Self { file, capacity: LinkCapacity::of(link) })
     }
 
-    /// A frame of `len` bytes came in.
+    /// Logs the arrival of a frame of `len` bytes.
     ///
     /// # Errors
-    /// If the log cannot be written, as for all that follow.
+    /// If the log cannot be written.
     pub(crate) fn arrived(&mut self, at_ns: u64, len: u32) -> Result<(), Failure> {
         self.line(at_ns, format_args!("+ {len}"))
     }
 
-    /// A frame of `len` bytes left, `delay_ns` after it came.
+    /// Logs the departure of a frame of `len` bytes, `delay_ns` after its arrival.
     ///
     /// # Errors
     /// If the log cannot be written.
@@ -61,7 +61,7 @@ impl MahimahiLog {
         self.line(at_ns, format_args!("- {len} {}", delay_ns / NANOS_PER_MS))
     }
 
-    /// A frame of `len` bytes was dropped.
+    /// Logs the loss of a frame of `len` bytes.
     ///
     /// # Errors
     /// If the log cannot be written.
@@ -84,7 +84,7 @@ impl MahimahiLog {
         self.file.flush_if_full()
     }
 
-    /// Tells of the opportunities up to `until_ns`.
+    /// Logs the opportunities up to `until_ns`.
     fn opportunities(&mut self, until_ns: u64) -> Result<(), Failure> {
         while let Some((at_ns, bytes)) = self.capacity.next_until(until_ns) {
             if bytes > 0 {
@@ -100,7 +100,7 @@ impl MahimahiLog {
 #[derive(Debug)]
 enum LinkCapacity {
     Unknown,
-    /// Bits per second, told at the end of each millisecond.
+    /// Bits per second, logged at the end of each millisecond.
     Constant {
         bps: u64,
         reported_ms: u64,
@@ -125,7 +125,7 @@ impl LinkCapacity {
         }
     }
 
-    /// The next opportunity, if it is not after `until_ns`.
+    /// Returns the next opportunity, if it is not after `until_ns`.
     fn next_until(&mut self, until_ns: u64) -> Option<(u64, u64)> {
         match self {
             Self::Unknown => None,

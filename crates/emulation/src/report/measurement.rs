@@ -1,4 +1,4 @@
-//! What was measured of one link: the achieved half of asked versus achieved.
+//! Measurements of one link: the measured half of requested versus measured.
 
 use slipring_link::{FrameArrival, QueueArrival, QueueDeparture};
 
@@ -14,78 +14,79 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 pub struct DeliveredFrame {
     /// When it arrived.
     pub arrival_ns: u64,
-    /// When it was to leave.
+    /// When it was due.
     pub release_ns: u64,
-    /// When it left; the same in virtual time.
+    /// When it left; equal to `release_ns` in virtual time.
     pub sent_ns: u64,
     /// Bytes, without FCS.
     pub len: u32,
-    /// Its place in the order of arrival; `None` for copies that links made.
+    /// Its number in the order of arrival; `None` for copies that links made.
     pub sequence: Option<u64>,
 }
 
-/// A frame that left together with others: what [`Seen`] tells of a frame, for many of them.
+/// A frame that left together with others: [`DeliveredFrame`] without the common fields.
 #[derive(Debug, Clone, Copy)]
 pub struct SentFrame {
     /// When it arrived.
     pub arrival_ns: u64,
-    /// When it was to leave.
+    /// When it was due.
     pub release_ns: u64,
-    /// Whether a link made it.
+    /// Whether it is a copy that a link made.
     pub is_copy: bool,
 }
 
-/// The figures of one link. Counters are the engine's own; these are what it does not know.
+/// The measurements of one link. Counters are the engine's; these are what it does not count.
 #[derive(Debug, Clone)]
 pub struct LinkMeasurement {
-    /// From arrival to when the frame left, in ns.
+    /// Time from arrival to departure, in ns.
     pub delay: Histogram,
-    /// How much later than asked frames left, in ns.
+    /// Lateness of departures, in ns.
     pub error: Histogram,
-    /// How long frames waited for the line, in ns.
+    /// Time that frames waited for the line, in ns.
     pub queue_delay: Histogram,
     /// Bytes in the queue and on the line when a frame joined them.
     pub queue_bytes: Histogram,
-    /// Packets there, likewise.
+    /// Packets in the queue and on the line when a frame joined them.
     pub queue_packets: Histogram,
     /// The order in which frames left.
     pub order: Reordering,
-    /// Frames later than was to be warned of.
+    /// Frames later than `late_above_ns`.
     pub late: u64,
-    /// More than this is to be warned of.
+    /// Lateness above which frames count as late, in ns.
     pub late_above_ns: u64,
     per_ms: RateWindows,
     per_s: RateWindows,
     bytes: u64,
     span: Option<DepartureSpan>,
-    /// Bytes of frames that went on the line, without and with its framing.
+    /// Bytes of frames sent on the line, without and with its framing.
     line: (u64, u64),
 }
 
-/// Times between which frames left.
+/// The first and the last departure.
 #[derive(Debug, Clone, Copy)]
 struct DepartureSpan {
     first_ns: u64,
     last_ns: u64,
-    /// What left first: it took the time before.
+    /// Bytes of the first departure: they took the time before it.
     first_bytes: u64,
 }
 
 /// Rates at which frames left, in bits per second, without FCS and framing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct MeasuredRates {
-    /// From the first departure to the last, or over a millisecond if that is longer.
+    /// From the first departure to the last; for less than a millisecond, that of one millisecond.
     pub mean_bps: f64,
-    /// The same with the framing of the line, if there is one: what a rate asked for is about.
+    /// The same with the framing of the line, if there is one: comparable to the requested rate.
     pub line_bps: Option<f64>,
     /// In the fullest millisecond.
     pub peak_ms_bps: f64,
-    /// In the fullest second, once there was one.
+    /// In the fullest second, if the run lasted one.
     pub peak_s_bps: Option<f64>,
 }
 
 impl LinkMeasurement {
-    /// Nothing yet; frames that leave more than `late_above_ns` too late are counted as late.
+    /// Creates an empty measurement; frames that leave more than `late_above_ns` late
+    /// count as late.
     pub fn new(late_above_ns: u64) -> Self {
         Self {
             delay: Histogram::default(),
@@ -104,7 +105,7 @@ impl LinkMeasurement {
         }
     }
 
-    /// Counts a frame in virtual time, where none is late.
+    /// Counts a departure in virtual time, where no frame is late.
     #[inline]
     pub fn released(&mut self, seen: &DeliveredFrame) {
         self.delay.record(seen.sent_ns.saturating_sub(seen.arrival_ns));
@@ -114,7 +115,7 @@ impl LinkMeasurement {
         self.count_departure(seen.sent_ns, u64::from(seen.len));
     }
 
-    /// Counts a frame that came from another link, or goes on to one, in virtual time.
+    /// Counts a frame that came from another link, or continues to one, in virtual time.
     pub fn passed(&mut self, entered: HopEntry, left_ns: u64, len: u32) {
         if !entered.is_copy {
             self.order.received_of(entered.at_ns);
@@ -124,7 +125,7 @@ impl LinkMeasurement {
         self.released(&DeliveredFrame { arrival_ns, release_ns, sent_ns, len, sequence });
     }
 
-    /// Counts a frame in real time.
+    /// Counts a departure in real time.
     #[inline]
     pub fn sent(&mut self, seen: &DeliveredFrame) {
         let error_ns = seen.sent_ns.saturating_sub(seen.release_ns);
@@ -133,8 +134,8 @@ impl LinkMeasurement {
         self.released(seen);
     }
 
-    /// Counts frames of so many bytes in all that left at `sent_ns`, by when they arrived where they
-    /// have no number.
+    /// Counts frames of `bytes` in total that left at `sent_ns`. Frames without a number are
+    /// ordered by their arrival.
     #[inline]
     pub fn sent_all(&mut self, sent_ns: u64, bytes: u64, frames: &[SentFrame]) {
         for frames in frames.chunks(HistogramBatch::MAX_VALUES) {
@@ -162,8 +163,8 @@ impl LinkMeasurement {
         self.count_departure(sent_ns, bytes);
     }
 
-    /// The same for frames that were to leave, and had left, `delay_ns` after they arrived: each by
-    /// as much after `first_ns` as `later` says, in order.
+    /// Counts frames that were due `delay_ns` after their arrival and left at `sent_ns`. Each
+    /// arrived `later` ns after `first_ns`, in order.
     #[inline]
     pub fn sent_burst(
         &mut self,
@@ -225,8 +226,8 @@ impl LinkMeasurement {
         self.queue_packets.record(joined.packets);
     }
 
-    /// Counts frames that found the line free, each of which takes so many bytes there: as
-    /// [`Self::joined`] and [`Self::queued`] do.
+    /// Counts frames that found the line free, with their bytes on the line; equivalent to
+    /// [`Self::joined`] and [`Self::queued`] for each.
     #[inline]
     pub fn passed_line(&mut self, frames: &[FrameArrival], wire_bytes: &[u64]) {
         let count = frames.len() as u64;
@@ -240,7 +241,7 @@ impl LinkMeasurement {
         self.line.1 += wire_bytes.iter().sum::<u64>();
     }
 
-    /// The rates at which frames left.
+    /// Returns the rates at which frames left.
     pub fn rates(&self) -> MeasuredRates {
         let Some(span) = self.span else { return MeasuredRates::default() };
         let time_ns = span.last_ns.saturating_sub(span.first_ns);
@@ -249,7 +250,7 @@ impl LinkMeasurement {
             _ => (self.bytes - span.first_bytes) as f64 * 8e9 / time_ns as f64,
         };
         let (bytes, wire_bytes) = self.line;
-        // Windows lie at fixed times: a fuller one may lie across two of them.
+        // Windows are at fixed times, so a fuller one may straddle two of them.
         let peak = |windows: &RateWindows| windows.peak_bps().max(mean_bps);
         MeasuredRates {
             mean_bps,
@@ -359,7 +360,7 @@ mod tests {
             }
             measured.rates()
         };
-        // One frame each millisecond, each 950 us, all within a microsecond, and one alone.
+        // One frame per millisecond, one per 950 us, all within a microsecond, and a single one.
         for (count, gap_ns, bps) in
             [(20, 1_000_000, 8e5), (4, 950_000, 8e5 / 0.95), (1000, 1, 8e8), (1, 0, 8e5)]
         {

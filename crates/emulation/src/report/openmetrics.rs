@@ -1,6 +1,6 @@
 //! The report as OpenMetrics text (version 1.0.0), which Prometheus reads.
 //!
-//! Few labels: the link, and the cause of losses. Times are in seconds, as that format has it.
+//! Few labels: the link, and the cause of losses. Times are in seconds, as the format requires.
 
 use std::fmt::Write;
 
@@ -10,18 +10,18 @@ use super::histogram::Histogram;
 use super::link_report::LinkReport;
 use super::measurement::LinkMeasurement;
 
-/// Bounds of the buckets of times, in ns: 1, 2 and 5 of each decade from 100 ns to 10 s.
+/// Returns the bounds of time buckets, in ns: 1, 2 and 5 of each decade from 100 ns to 10 s.
 fn time_bounds() -> impl Iterator<Item = u64> {
     let decades = (2..10).map(|power| 10u64.pow(power));
     decades.flat_map(|decade| [decade, 2 * decade, 5 * decade]).chain([10_000_000_000])
 }
 
-/// Bounds of the buckets of bytes: powers of four from 256 to 1 GiB.
+/// Returns the bounds of byte buckets: powers of four from 256 to 1 GiB.
 fn byte_bounds() -> impl Iterator<Item = u64> {
     (4..=15).map(|power| 1 << (2 * power))
 }
 
-/// A counter of a link: its name, what it means, and where it stands.
+/// A counter of a link: its name, its description, and its source.
 type LinkCounter = (&'static str, &'static str, fn(&LinkCounters) -> PacketCounts);
 
 const COUNTERS: [LinkCounter; 8] = [
@@ -35,10 +35,10 @@ const COUNTERS: [LinkCounter; 8] = [
     ("clamped", "put off so that they overtake none", |counters| counters.clamped),
 ];
 
-/// A part of a tally: its unit, what it counts, and where it stands.
+/// A part of a tally: its unit, its description, and its source.
 type TallyPart = (&'static str, &'static str, fn(PacketCounts) -> u64);
 
-/// A histogram of a link: its name, what it means, its values per unit, and where it stands.
+/// A histogram of a link: its name, its description, its values per unit, and its source.
 type LinkHistogram = (&'static str, &'static str, f64, fn(&LinkMeasurement) -> &Histogram);
 
 const DISTRIBUTIONS: [LinkHistogram; 4] = [
@@ -48,7 +48,7 @@ const DISTRIBUTIONS: [LinkHistogram; 4] = [
     ("queue_bytes", "Bytes in the queue when a frame joined it", 1.0, |seen| &seen.queue_bytes),
 ];
 
-/// The text for these links, with its end mark.
+/// Returns the text for these links, with its end mark.
 pub(crate) fn text(links: &[LinkReport<'_>], unrouted: PacketCounts) -> String {
     let mut text = String::new();
     for (name, meaning, tally) in COUNTERS {
@@ -143,7 +143,7 @@ fn line(text: &mut String, name: &str, value: impl std::fmt::Display) {
     let _ = writeln!(text, "{name} {value}");
 }
 
-/// A label's value between quotes.
+/// Escapes the value of a label.
 fn label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

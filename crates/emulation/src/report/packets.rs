@@ -1,10 +1,10 @@
-//! The packet log: a pcapng file with every frame where it came in, where it went out, and where
-//! and why it was lost.
+//! The packet log: a pcapng file with every frame at its arrival, at its departure, and
+//! at its loss.
 //!
-//! Each port has two interfaces, `NAME in` and `NAME out`. All records of one frame carry one
-//! packet id. What was lost is recorded once more where it came in, with the verdict "dropped"
-//! and the cause as a comment; what went out, with the verdict "passed", and in real time with a
-//! comment that tells how late it was.
+//! Each port has two interfaces, `NAME in` and `NAME out`. All records of a frame have the same
+//! packet id. A lost frame is recorded again at its input interface, with the verdict "dropped" and
+//! the cause as a comment; a departing frame has the verdict "passed", and in real time a comment
+//! with its lateness.
 
 use slipring_cli::Failure;
 use slipring_link::LinkDropCause;
@@ -15,39 +15,39 @@ use slipring_pcap::{
 
 use crate::virtual_time::output::OutputFile;
 
-/// A log that is being written.
+/// A log file.
 #[derive(Debug)]
 pub(crate) struct PacketLog {
     file: OutputFile,
     writer: PcapngWriter,
-    /// The comment in the making.
+    /// Buffer for the comment of a record.
     comment: String,
 }
 
-/// A frame as it is logged.
+/// A frame to be logged.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LoggedFrame<'f> {
-    /// Number that its records share.
+    /// The number that its records share.
     pub id: u64,
-    /// When, in ns since 1970.
+    /// Time of the event, in ns since 1970.
     pub ts_ns: u64,
-    /// Bytes that it has, without FCS.
+    /// Its length in bytes, without FCS.
     pub len: u32,
     /// Its bytes, as far as they are known.
     pub bytes: &'f [u8],
 }
 
-/// Frames of a port, for the statistics at the end of the log.
+/// Frame counts of a port, for the statistics at the end of the log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PortTotals {
-    /// Frames that came in.
+    /// Frames received.
     pub received: u64,
-    /// Frames that went out.
+    /// Frames sent.
     pub sent: u64,
 }
 
 impl PacketLog {
-    /// Creates a log; `ports` are the names of the ports, `command` the line that was typed.
+    /// Creates a log; `ports` are the names of the ports, `command` is the command line.
     ///
     /// # Errors
     /// If the file cannot be created.
@@ -58,16 +58,16 @@ impl PacketLog {
         Ok(Self { file, writer, comment: String::new() })
     }
 
-    /// A frame came in at a port.
+    /// Logs the arrival of a frame at a port.
     ///
     /// # Errors
-    /// If the log cannot be written, as for all that follow.
+    /// If the log cannot be written.
     pub(crate) fn arrived(&mut self, port: usize, frame: &LoggedFrame<'_>) -> Result<(), Failure> {
         self.comment.clear();
         self.write(record(rx_interface(port), frame, None))
     }
 
-    /// A frame went out at a port, `late_ns` after it was to.
+    /// Logs the departure of a frame at a port, `late_ns` after it was due.
     ///
     /// # Errors
     /// If the log cannot be written.
@@ -84,7 +84,7 @@ impl PacketLog {
         self.write(record(tx_interface(port), frame, Some(TcVerdict::Passed)))
     }
 
-    /// A frame that came in at a port was lost, by the link of that name if there is one.
+    /// Logs the loss of a frame that arrived at a port, by a link if one is given.
     ///
     /// # Errors
     /// If the log cannot be written.

@@ -1,4 +1,4 @@
-//! What was asked of a link, as it really is after rounding: the left column of every report.
+//! The requested behaviour of a link, after rounding: the left column of every report.
 
 use serde::Serialize;
 use slipring_cli::units::human;
@@ -10,53 +10,53 @@ use slipring_link::{
 
 use std::time::Duration;
 
-/// One link, in words for people and, where there is one number, in numbers.
+/// A link as text for people and, where it is a single number, as that number.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct RequestedLink {
     /// The rate of the line.
     pub rate: String,
-    /// Of a constant rate, framing included.
+    /// The rate if it is constant, including framing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
-    /// Its queue: limits and discipline.
+    /// The queue: limits and discipline.
     pub queue: String,
-    /// The delay behind the line.
+    /// The propagation delay.
     pub delay: String,
-    /// Of the delay, in nanoseconds.
+    /// Figures of the delay, in nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_ns: Option<DelayQuantiles>,
     /// The order policy.
     pub order: &'static str,
-    /// Losses before and behind the queue.
+    /// Losses before and after the queue.
     pub loss: String,
     /// The policer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub police: Option<String>,
-    /// Which frames are held back so that others overtake them.
+    /// Frames that are held back so that others overtake them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<String>,
-    /// What is written over.
+    /// Bytes that are overwritten.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mangle: Option<String>,
-    /// What is corrupted.
+    /// Bit errors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<String>,
-    /// What is duplicated.
+    /// Duplication.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<String>,
-    /// A dummynet profile: time that frames occupy the line beyond their own.
+    /// A dummynet profile: extra time of frames on the line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// What is taken off every delay.
+    /// Time that is subtracted from every delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offset: Option<String>,
-    /// The mean share of frames that all loss models together take, where it does not depend on
-    /// the frames.
+    /// The mean share of frames that all loss models together drop, if it does not depend
+    /// on the frames.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_share: Option<f64>,
 }
 
-/// Figures of an asked distribution of delays, in ns.
+/// Figures of a requested distribution of delays, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct DelayQuantiles {
     pub mean: f64,
@@ -67,7 +67,7 @@ pub struct DelayQuantiles {
 }
 
 impl RequestedLink {
-    /// What this link is to do.
+    /// Describes a link.
     pub fn of(link: &LinkSpec) -> Self {
         Self {
             rate: rate(&link.rate) + framing(&link.framing).as_str(),
@@ -122,7 +122,7 @@ fn police(police: &PoliceSpec) -> String {
     }
 }
 
-/// What is written over, and where.
+/// Describes which bytes are overwritten, and how.
 pub(crate) fn mangled(mangle: &MangleSpec) -> String {
     let at = mangle.at;
     let text = match &mangle.edit {
@@ -155,7 +155,8 @@ fn duplicate(duplicate: &DuplicateSpec) -> String {
     }
 }
 
-/// What is taken off the delay: the cost of the box, and the time on the wire behind it.
+/// Describes what is subtracted from the delay: the fixed cost of the emulator, and the
+/// transmission time of the outgoing wire.
 fn offset(link: &LinkSpec) -> Option<String> {
     let fixed = (link.offset_ns > 0).then(|| time(link.offset_ns));
     let wire = link
@@ -309,13 +310,13 @@ fn loss(loss: &LossSpec) -> String {
     }
 }
 
-/// The share that is lost if every model takes its part of what the ones before have left.
+/// Returns the share that is lost if the models act independently, one after the other.
 fn share(losses: &[LossSpec]) -> Option<f64> {
     let kept = |kept: f64, loss: &LossSpec| Some(kept * (1.0 - model_share(&loss.model)?));
     losses.iter().try_fold(1.0, kept).map(|kept| 1.0 - kept)
 }
 
-/// The mean share of frames that a model takes, where it does not depend on the frames.
+/// Returns the mean share of frames that a model drops, if it does not depend on the frames.
 fn model_share(model: &LossModel) -> Option<f64> {
     match model {
         LossModel::Bernoulli(chance) => Some(chance.to_f64()),
@@ -335,7 +336,7 @@ fn model_share(model: &LossModel) -> Option<f64> {
     }
 }
 
-/// `0.1 %`, with as many digits as it takes.
+/// Formats a share as `0.1 %`, with as many digits as necessary.
 pub(super) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
@@ -345,7 +346,7 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
-/// `20 ms`.
+/// Formats a time as `20 ms`.
 pub(super) fn time(ns: u64) -> String {
     human::span(Duration::from_nanos(ns))
 }

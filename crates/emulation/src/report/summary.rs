@@ -1,4 +1,4 @@
-//! The report for people: what was asked, and beside it what was measured.
+//! The report as text: requested and measured figures side by side.
 
 use slipring_cli::units::human;
 use slipring_link::{LinkDropCause, PacketCounts};
@@ -12,7 +12,7 @@ use super::requested::{percent, time};
 const NAME_WIDTH: usize = 8;
 const REQUESTED_WIDTH: usize = 34;
 
-/// A few lines for each link that saw frames; all of them if none did.
+/// Returns a few lines for each link with frames, or for all links if none had any.
 pub(crate) fn summary(links: &[LinkReport<'_>]) -> String {
     let busy = |link: &&LinkReport<'_>| link.counters.input.packets > 0;
     let any = links.iter().any(|link| busy(&link));
@@ -71,7 +71,7 @@ fn link(link: &LinkReport<'_>) -> String {
 fn row(name: &str, asked: &str, measured: &str) -> String {
     let row = format!("\n  {name:<NAME_WIDTH$}{asked:<REQUESTED_WIDTH$}");
     let fits = asked.chars().count() < REQUESTED_WIDTH || measured.is_empty();
-    // What does not fit beside stands below, in its column.
+    // A value that does not fit next to the first goes on the line below, in its column.
     let text = match fits {
         true => row + measured,
         false => {
@@ -153,7 +153,7 @@ fn errors(measured: &LinkMeasurement) -> String {
     }
 }
 
-/// `100 in + 0 copies = 99 out + 1 loss + 0 inside`.
+/// Formats a balance: `100 in + 0 copies = 99 out + 1 loss + 0 inside`.
 fn balance(link: &LinkReport<'_>) -> String {
     let counters = &link.counters;
     let mut text = format!("{} in", counters.input.packets);

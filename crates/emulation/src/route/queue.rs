@@ -1,13 +1,13 @@
-//! A port behind its gate of the router: frames pass between the program and the port by its
-//! verdicts.
+//! A port behind its gate of the router: frames pass between the program and the port according to
+//! the gate's verdicts.
 //!
 //! ```text
-//!   program  <- front rx <- Gate::receive <- inner rx  <- port
-//!            -> front tx -> Gate::send    -> inner tx  ->
-//!                              outbox ----^  requests, answers, frames that have waited
+//!   program  <- front rx <- GatewayPort::receive <- inner rx  <- port
+//!            -> front tx -> GatewayPort::send    -> inner tx  ->
+//!                              own frames ----^  requests, replies, frames that have waited
 //! ```
-//! What comes in keeps its buffer, what goes out is copied. All queues of a port share its gate;
-//! the first one sends the outbox, so that nothing overtakes.
+//! Received frames keep their buffers, sent frames are copied. All queues of a port share its gate;
+//! the first one sends the gate's own frames, which preserves their order.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,19 +19,19 @@ use slipring_ring::{KernRing, RingHalves, RxRing, SlotFlags, SyncFault, TxRing};
 
 use slipring_datapath::slots;
 
-/// How many times a port's own needs its front rings take.
+/// Number of additional sets of rings that the front rings need.
 pub(crate) const RING_LAYERS: u32 = 1;
-/// When to look again where the port has no room for what the gate has to say.
+/// Retry interval if the port has no room for the gate's own frames.
 const RETRY_NS: Nanos = 50_000;
 
-/// A gate, and who uses it.
+/// A gate, shared by the queues of a port.
 pub(super) type SharedGate = Arc<Mutex<GatewayPort>>;
 
 /// A queue behind a gate.
 pub(super) struct GatedQueue {
     name: String,
     gate: SharedGate,
-    /// Whether it sends what the gate itself has to say.
+    /// Whether it sends the gate's own frames.
     sends_own_frames: bool,
     inner: Box<dyn Queue>,
     counters: Arc<QueueCounters>,
@@ -43,7 +43,7 @@ pub(super) struct GatedQueue {
 }
 
 impl GatedQueue {
-    /// Puts queue number `index` of port `name` behind a gate.
+    /// Puts queue `index` of port `name` behind a gate.
     pub(super) fn new(
         name: &str,
         index: u64,
@@ -70,7 +70,7 @@ impl GatedQueue {
         })
     }
 
-    /// Judges what has come, as far as there is room for it.
+    /// Checks received frames, as far as there is room for them.
     fn receive(&mut self, gate: &mut GatewayPort, time: Nanos) -> Result<(), RunError> {
         let head = self.rx_kern.released().map_err(|fault| broken(&self.name, fault))?;
         self.rx_kern.complete_to(head);
@@ -88,7 +88,7 @@ impl GatedQueue {
         Ok(())
     }
 
-    /// Addresses and sends what the program queued, as far as there is room for it.
+    /// Addresses and sends the program's frames, as far as there is room for them.
     fn transmit(&mut self, gate: &mut GatewayPort, time: Nanos) -> Result<(), RunError> {
         let head = self.tx_kern.released().map_err(|fault| broken(&self.name, fault))?;
         let mut at = self.tx_kern.hwcur();
@@ -99,14 +99,14 @@ impl GatedQueue {
                 break;
             }
             let verdict = gate.send(&mut self.scratch, time);
-            // There is room: it was looked for above.
+            // The room was checked above.
             if verdict == GatewayVerdict::Pass && !self.inner.rings().tx.push(&self.scratch) {
                 self.counters.dropped(DropCause::TxRefused, 1);
             }
             if let GatewayVerdict::Drop(refusal) = verdict {
                 self.counters.dropped(cause(refusal), 1);
             }
-            // A request goes before what it was asked for is sent.
+            // A request must precede the frame that needs its answer.
             self.send_gate_frames(gate);
             at = end;
         }
@@ -115,7 +115,7 @@ impl GatedQueue {
         Ok(())
     }
 
-    /// Copies the packet that begins at `at` to the scratch; where the next one begins.
+    /// Copies the packet at `at` to the scratch buffer. Returns the slot after it.
     fn gather(&mut self, mut at: u32, head: u32) -> u32 {
         self.scratch.clear();
         while at != head {
@@ -129,7 +129,7 @@ impl GatedQueue {
         at
     }
 
-    /// Sends what the gate itself has to say; whether that was all.
+    /// Sends the gate's own frames. Returns whether all were sent.
     fn send_gate_frames(&mut self, gate: &mut GatewayPort) -> bool {
         let tx = self.inner.rings().tx;
         while let Some(frame) = self.sends_own_frames.then(|| gate.pop()).flatten() {
@@ -142,7 +142,7 @@ impl GatedQueue {
     }
 }
 
-/// The gate is whole at any time, also when a thread that held it panicked.
+/// Locks the gate. A poisoned lock is fine: its state is always consistent.
 fn lock(gate: &SharedGate) -> MutexGuard<'_, GatewayPort> {
     gate.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -151,14 +151,14 @@ fn broken(name: &str, fault: impl Into<SyncFault>) -> RunError {
     RunError::new(name, fault.into())
 }
 
-/// Slots of the first packet on a ring, if it is there as a whole.
+/// Returns the number of slots of the first packet on a ring, if it is complete.
 fn packet_slots(ring: &mut RxRing) -> Option<u32> {
     let waiting = ring.avail();
     let ends = |i: &u32| ring.slot(*i).is_some_and(|slot| !slot.flags.has(SlotFlags::MOREFRAG));
     (0..waiting).find(ends).map(|last| last + 1)
 }
 
-/// Exchanges the buffers of the first packet for free ones of a ring that has room.
+/// Swaps the buffers of the first packet with free ones of a ring that has room.
 fn move_packet(from: &mut RxRing, to: &mut KernRing, slots: u32) {
     for i in 0..slots {
         let Some(slot) = from.slot(i) else { return };
@@ -180,7 +180,7 @@ fn cause(refusal: GatewayDropReason) -> DropCause {
         GatewayDropReason::NoRoute => DropCause::RouteNoWay,
         GatewayDropReason::Expired => DropCause::RouteExpired,
         GatewayDropReason::Unresolved => DropCause::RouteUnresolved,
-        // All others are about the frame itself.
+        // All others concern the frame itself.
         _ => DropCause::RxMalformed,
     }
 }
@@ -196,7 +196,7 @@ impl Queue for GatedQueue {
         self.inner.tx_sync()
     }
 
-    /// Also sends what was learnt to be due: nobody may have anything to send.
+    /// Also sends the gate's own frames and handles timeouts: the program may have nothing to send.
     fn rx_sync(&mut self) -> Result<(), RunError> {
         self.inner.rx_sync()?;
         let (shared, time) = (self.gate.clone(), now());
@@ -251,7 +251,7 @@ impl Queue for GatedQueue {
     }
 }
 
-/// Frames that wait for an answer when the run ends get none.
+/// Counts frames that still wait for an answer when the run ends.
 impl Drop for GatedQueue {
     fn drop(&mut self) {
         if self.sends_own_frames {

@@ -1,15 +1,15 @@
-//! Chunks that go from the store of one thread to that of another, with the frames in them.
+//! Transfers chunks with their frames from the store of one thread to that of another.
 //!
 //! ```text
-//!   giver:  give ---- chunk 3, full of frames ----> adopt  :taker
-//!           get back <-- chunk 3, other memory ---- adopt
+//!   giver:  give_chunk -- chunk 3, full of frames --> adopt  :taker
+//!           take_back <-- chunk 3, other memory ----- adopt
 //! ```
 //!
-//! The giver keeps the chunk's number, so that it never has more chunks than its limit, and gets
-//! memory for it at once: that of a chunk which the taker has emptied. A chunk with little in it
-//! is emptied by copying, and goes back as it is: a frame that stays long would hold all of it.
+//! The giver keeps the chunk's number, so it never has more chunks than its limit, and gets other
+//! memory for it at once: that of a chunk that the taker has emptied. A chunk with few frames is
+//! copied, and its own memory goes back: a frame that stays long would pin all of it.
 //!
-//! Not for: how parcels get to the other thread.
+//! Not for: transporting transfers to the other thread.
 
 use slipring_link::{Burst, FrameHandle};
 
@@ -18,28 +18,28 @@ use super::{
     header_offset, number,
 };
 
-/// A chunk with less in it than this is copied.
+/// A chunk with fewer bytes than this is copied.
 const MIN_KEPT_BYTES: usize = CHUNK_BYTES / 8 * 7;
 
-/// A chunk on its way, from its giver with frames, or back with none.
+/// A chunk in transit: with frames from its giver, or empty on its way back.
 #[derive(Debug)]
 pub(crate) struct ChunkTransfer {
-    /// Its number at the giver.
+    /// Its number in the giver's store.
     number: u32,
     chunk: StoreChunk,
-    /// All frames in it, in their order. The handles are the giver's, and the taker's once that
-    /// has adopted it.
+    /// All frames in it, in order. The handles are the giver's until the taker has adopted it,
+    /// then the taker's.
     pub(crate) bursts: Vec<Burst>,
 }
 
-/// Whether two trains of a store are in the same chunk.
+/// Returns whether two bursts of a store are in the same chunk.
 #[inline(always)]
 pub(crate) fn share_chunk(a: &Burst, b: &Burst) -> bool {
     number(a.handle) == number(b.handle)
 }
 
 impl EmulationStore {
-    /// Chunks that can still be filled: empty ones, and new ones within the limit.
+    /// Returns how many chunks can still be filled: empty ones, and new ones within the limit.
     #[inline]
     pub(crate) fn chunks_left(&self) -> usize {
         self.spare.len() + self.numbers_left()
@@ -49,10 +49,10 @@ impl EmulationStore {
         self.limit - (self.chunks.len() - self.vacant.len())
     }
 
-    /// Gives the chunk of these frames away; they must be all that are in it.
+    /// Gives the chunk of these frames away; they must be all of its frames.
     ///
     /// # Panics
-    /// If there are none.
+    /// If there are no frames.
     pub(crate) fn give_chunk(&mut self, trains: Vec<Burst>) -> ChunkTransfer {
         let number = number(trains[0].handle);
         let mut chunk = std::mem::take(&mut self.chunks[number]);
@@ -63,7 +63,7 @@ impl EmulationStore {
         ChunkTransfer { number: number as u32, chunk, bursts: trains }
     }
 
-    /// Takes back what came for a parcel that was given away.
+    /// Takes back the memory for a chunk that was given away.
     pub(crate) fn take_back(&mut self, parcel: ChunkTransfer) -> Vec<Burst> {
         let ChunkTransfer { number, chunk, bursts: mut trains } = parcel;
         if chunk.bytes.is_empty() {
@@ -76,8 +76,8 @@ impl EmulationStore {
         trains
     }
 
-    /// Makes the frames of a parcel ones of this store; what is left in it is to go back. Nothing
-    /// has happened where there is no room for them.
+    /// Moves the frames of a transfer into this store; the transfer must then go back. Returns
+    /// false, without any effect, if there is no room.
     pub(crate) fn adopt(&mut self, lane: StoreLane, parcel: &mut ChunkTransfer) -> bool {
         let latest = parcel.bursts.last().map_or(0, |train| train.last_ns);
         self.set_time(latest);
@@ -92,7 +92,7 @@ impl EmulationStore {
         true
     }
 
-    /// There is a chunk left, which has room for all that is in one.
+    /// Copies the frames. There is a free chunk, which has room for the contents of one.
     fn copy_from(&mut self, lane: StoreLane, parcel: &mut ChunkTransfer) {
         let ChunkTransfer { chunk, bursts: trains, .. } = parcel;
         let (latest_ns, old) = (self.latest_ns, std::mem::take(trains));
@@ -110,7 +110,7 @@ impl EmulationStore {
         (chunk.bytes_used, chunk.live_frames) = (0, 0);
     }
 
-    /// The chunk becomes one of ours, and the memory of an empty one, if there is any, goes back.
+    /// Adopts the chunk, and puts the memory of an empty one, if there is any, into the transfer.
     fn swap_chunk(&mut self, lane: StoreLane, parcel: &mut ChunkTransfer) {
         let number = self.pop_spare().unwrap_or_else(|| self.new_number());
         let place = &mut self.chunks[number as usize];

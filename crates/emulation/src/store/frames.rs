@@ -1,4 +1,4 @@
-//! Frames that were loaded together, found again one behind the other.
+//! Iteration over frames that were loaded together and are contiguous.
 
 use slipring_link::{Burst, BurstItem, FrameArrival, FrameHandle};
 
@@ -8,20 +8,20 @@ use super::{
     EmulationStore, HEADER_ALIGN, StoreHeader, after, header_offset, next_header_offset, number,
 };
 
-/// Bytes fetched together at most: less than the nearest cache holds.
+/// Most bytes that are prefetched at once: less than the L1 cache.
 const MAX_PREFETCH_BYTES: usize = 16 << 10;
-/// How far ahead of what is read the processor fetches, in bytes: what is read while memory
-/// answers, and a little more.
+/// How far to prefetch ahead of the current read, in bytes: a little more than what is read during
+/// a memory access.
 const PREFETCH_DISTANCE: usize = 2 << 10;
-/// Bytes that are fetched together.
+/// Bytes of a cache line.
 const CACHE_LINE_BYTES: usize = 64;
 
-/// Stored frames one behind the other. See [`Store::frames`].
+/// Iterator over contiguous stored frames. See [`EmulationStore::frames`].
 #[derive(Debug, Default)]
 pub(crate) struct StoredFrames<'s> {
-    /// From the next one's head on.
+    /// Memory from the next header on.
     pub(super) rest: &'s [u8],
-    /// How many.
+    /// Number of frames left.
     pub(super) remaining: u32,
 }
 
@@ -48,7 +48,7 @@ impl<'s> Iterator for StoredFrames<'s> {
 }
 
 impl EmulationStore {
-    /// The frames of a train.
+    /// Returns the frames of a burst.
     #[inline(always)]
     pub(crate) fn frames(&self, train: &Burst) -> StoredFrames<'_> {
         let (number, place) = (number(train.handle), header_offset(train.handle));
@@ -56,8 +56,8 @@ impl EmulationStore {
         StoredFrames { rest, remaining: train.packets }
     }
 
-    /// Has the processor fetch what the first of these trains begin with: going from frame to frame
-    /// fetches what follows. Returns how many trains need no more thought.
+    /// Prefetches the start of the first bursts; iterating over frames prefetches the rest. Returns
+    /// the number of bursts that need no further prefetch.
     #[inline]
     pub(crate) fn prefetch<'t>(&self, trains: impl Iterator<Item = &'t Burst>) -> usize {
         let (mut count, mut sum) = (0, 0);
@@ -76,7 +76,7 @@ impl EmulationStore {
         count
     }
 
-    /// The same for who goes from frame to frame by [`Self::coupled`].
+    /// Prefetches for a caller that walks through frames by [`Self::burst_item`].
     #[inline]
     pub(crate) fn prefetch_ahead(&mut self, handle: FrameHandle) {
         if handle.0.wrapping_sub(self.prefetched.0) >= (PREFETCH_DISTANCE / 2 / HEADER_ALIGN) as u32
@@ -92,7 +92,7 @@ impl EmulationStore {
         prefetch_lines(&chunk[place..(place + span).min(chunk.len())]);
     }
 
-    /// A stored frame, and where the one behind it is if both were loaded together.
+    /// Returns a stored frame, and the handle of the next one if both were loaded together.
     #[inline]
     pub(crate) fn burst_item(&self, handle: FrameHandle) -> BurstItem {
         let bytes = self.chunks[number(handle)].bytes[header_offset(handle)..].first_chunk();
@@ -102,7 +102,7 @@ impl EmulationStore {
         BurstItem { frame, next: after(handle, frame.len) }
     }
 
-    /// Adds the frames of a train to `frames`.
+    /// Appends the frames of a burst to `frames`.
     #[inline]
     pub(crate) fn split(&self, train: &Burst, frames: &mut Vec<FrameArrival>) {
         let mut handle = train.handle;
@@ -114,7 +114,7 @@ impl EmulationStore {
         }
     }
 
-    /// Takes the first `count` frames off a train that has more.
+    /// Splits the first `count` frames off a longer burst.
     pub(crate) fn take_front(&self, train: &mut Burst, count: u32) -> Burst {
         let mut front = Burst { packets: count, bytes: 0, ..*train };
         for _ in 0..count {

@@ -1,6 +1,6 @@
-//! Frames that are stored one behind the other, as they come in a batch.
+//! Stores frames contiguously as they arrive in a batch.
 //!
-//! The chunk is in hand while they come, so that a frame costs little more than its copy.
+//! The loader holds the chunk meanwhile, so a frame costs little more than its copy.
 
 use slipring_link::{Burst, FrameHandle};
 
@@ -9,11 +9,12 @@ use super::{
     next_header_offset,
 };
 
-/// Stores frames of one batch; see [`Store::load`].
+/// Stores frames of one batch; see [`EmulationStore::load`].
 ///
 /// # Invariants
-/// 1. `bytes` are those of chunk `number`, which has none as long, or there is no room.
-/// 2. Frames of this batch lie from `start` on up to `taken`.
+/// 1. `bytes` is the memory of chunk `number`, which is taken out of it meanwhile, or empty if
+///    there is no room.
+/// 2. Frames of this batch are at `start..bytes_used`.
 pub(crate) struct BatchLoader<'s> {
     store: &'s mut EmulationStore,
     bursts: &'s mut Vec<Burst>,
@@ -53,15 +54,15 @@ impl<'s> BatchLoader<'s> {
         loader
     }
 
-    /// Stores a frame that arrived when those before it had, at a time that was
-    /// [told](Store::tick) or before; `false` when there is no room, or for a frame of no bytes or
-    /// more than [`MAX_FRAME`].
+    /// Stores a frame that arrived no earlier than the previous ones, and no later than the [time
+    /// set](EmulationStore::set_time). Returns false if there is no room, or if the frame is empty
+    /// or longer than [`MAX_FRAME_BYTES`].
     pub(crate) fn put(&mut self, arrival_ns: u64, frame: &[u8]) -> bool {
         self.add(arrival_ns, frame) || self.add_elsewhere(arrival_ns, frame)
     }
 
-    /// Stores frames, each with its time as for [`Self::put`], up to one that could not be stored
-    /// here, which is given back.
+    /// Stores frames with their times as [`Self::put`] does, up to one that does not fit here,
+    /// which it returns.
     #[inline(always)]
     pub(crate) fn put_all<'f>(
         &mut self,
@@ -90,7 +91,7 @@ impl<'s> BatchLoader<'s> {
         left
     }
 
-    /// All of them are there.
+    /// Ends the batch.
     #[inline]
     pub(crate) fn end(&mut self) {
         self.close();
@@ -101,7 +102,7 @@ impl<'s> BatchLoader<'s> {
         self.put_all(std::iter::once((arrival_ns, frame))).is_none()
     }
 
-    /// Goes on in another chunk.
+    /// Continues in another chunk.
     #[cold]
     fn add_elsewhere(&mut self, arrival_ns: u64, frame: &[u8]) -> bool {
         if frame.len().wrapping_sub(1) >= MAX_FRAME_BYTES {
@@ -121,7 +122,7 @@ impl<'s> BatchLoader<'s> {
         (self.packets, self.sum) = (0, 0);
     }
 
-    /// Gives the chunk back, and notes what is new in it.
+    /// Returns the memory to the chunk, and records the new burst.
     #[inline]
     fn close(&mut self) {
         let Some(chunk) = self.store.chunks.get_mut(self.number as usize) else { return };
@@ -141,7 +142,7 @@ impl<'s> BatchLoader<'s> {
     }
 }
 
-/// Puts a frame down behind its head.
+/// Writes a frame after its header.
 #[inline(always)]
 fn write_frame(place: &mut [u8], head: StoreHeader, frame: &[u8]) {
     if let Some((first, room)) = place.split_first_chunk_mut() {

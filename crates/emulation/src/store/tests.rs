@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 const LANE: StoreLane = StoreLane(0);
-/// Longest frames in a chunk.
+/// Frames of maximum length per chunk.
 const PER_CHUNK: usize = CHUNK_BYTES / (MAX_FRAME_BYTES + HEADER_ALIGN);
 
 impl EmulationStore {
@@ -155,7 +155,7 @@ fn an_empty_store_begins_again_where_it_is_warm() {
     assert_eq!(store.put_bytes(LANE, 5, &[1; 64]), Some(first));
 }
 
-/// Fills so many chunks, and empties them.
+/// Fills `chunks` chunks and empties them.
 fn fill(store: &mut EmulationStore, chunks: usize, at_ns: u64) {
     let frame = [0; MAX_FRAME_BYTES];
     let handles: Vec<_> =
@@ -233,8 +233,8 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever is stored, copied, changed in place and freed in whatever order: every frame is
-    /// found as a map would find it, and no two frames share a byte.
+    /// Frames may be stored, copied, changed in place and freed in any order: every frame is found
+    /// as in a map, and no two frames share a byte.
     #[test]
     fn it_behaves_like_a_map(steps in proptest::collection::vec(step(), 1..600)) {
         let mut store = EmulationStore::new(8 * CHUNK_BYTES as u64);

@@ -1,4 +1,4 @@
-//! What is accepted, and what it means.
+//! Accepted values and their meaning.
 
 use slipring_link::{
     AdmitPolicy, BitErrorSpec, DelayModel, Discipline, Framing, LineCells, LossModel, LossPosition,

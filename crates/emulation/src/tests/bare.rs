@@ -1,4 +1,4 @@
-//! Numbers without a unit: what TLEM took them for holds under its name, and nowhere else.
+//! Numbers without a unit: TLEM's interpretation applies under its name, and nowhere else.
 
 use slipring_cli::Diagnose as _;
 use slipring_cli::Diagnostic;
@@ -77,8 +77,8 @@ fn a_k_of_a_queue_is_1000_bytes_except_under_the_name_of_tlem() {
     assert!(bytes(classic("-Q 64k").unwrap()).contains("65536"));
 }
 
-/// The same value of a setting in a flag, in a file, in `--set` and over the socket: what the link
-/// becomes, or why not, without the place.
+/// Returns the result of one setting as a flag, in a file (quoted and bare), in `--set` and over
+/// the socket: the link, or the refusal without its location.
 fn everywhere(flag: &str, setting: &str, value: &str) -> [Result<String, String>; 5] {
     let link = |network: slipring_link::NetworkSpec| format!("{:?}", network.links[0].spec);
     let why = |error: String| {
@@ -95,7 +95,7 @@ fn everywhere(flag: &str, setting: &str, value: &str) -> [Result<String, String>
         let changed = entries.and_then(|entries| config.changed(&entries)?.network());
         changed.map(link).map_err(|error| why(told(&Diagnostic::of(&error))))
     };
-    // A number of JSON has no power of ten of its own.
+    // JSON would not keep the exponent as it is written.
     let is_number = value.parse::<f64>().is_ok() && !value.contains('e');
     let number = match is_number {
         true => serde_json::from_str(value).expect("TOML's numbers are those of JSON here"),
@@ -104,7 +104,7 @@ fn everywhere(flag: &str, setting: &str, value: &str) -> [Result<String, String>
     [
         typed.map_err(|error| why(told(&error))),
         quoted.clone().map(link).map_err(why),
-        // What is no number needs its quotes in TOML.
+        // In TOML, anything but a number needs quotes.
         if value.parse::<f64>().is_ok() { bare } else { quoted.clone() }.map(link).map_err(why),
         set(serde_json::json!(value)),
         set(number),

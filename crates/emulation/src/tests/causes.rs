@@ -1,8 +1,8 @@
-//! A refusal says what is wrong with what was written, in the words and units of who wrote it.
+//! Refusals state what is wrong with the input, in the user's own terms and units.
 
 use super::{file, network, plan, plan_of, refusal, told};
 
-/// Why a file with these settings of the link up is refused.
+/// Returns why a file with these settings of the link up is refused.
 fn refused(up: &str) -> String {
     network(&file(up)).unwrap_err()
 }
@@ -212,7 +212,7 @@ fn truths_of_flags_are_printed_as_a_file_has_them() {
     assert!(set.network.links[0].spec.queue.ecn);
 }
 
-/// Why a file with these ports, and more, is refused.
+/// Returns why a file with these ports, and more, is refused.
 fn refused_ports(ports: [&str; 2], more: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("link.toml");

@@ -1,5 +1,5 @@
-//! What TLEM and nmreplay got wrong in their configuration and must not come back. What went
-//! wrong while they ran is tested with the engine and the runners.
+//! Configuration defects of TLEM and nmreplay that must not return. Their runtime defects are
+//! tested with the engine and the runners.
 
 use slipring_link::{DelayModel, LossModel, RateSpec};
 use slipring_model::Chance;
@@ -118,7 +118,7 @@ fn avg_polices_slow_rates_exactly() {
 
 #[test]
 fn a_bad_value_ends_the_run_before_it_begins() {
-    // nmreplay printed a message and went on without the impairment.
+    // nmreplay printed a message and continued without the impairment.
     for args in ["-B fast", "-D later", "-L often", "-B ether", "-L plr", "-D uniform,1ms"] {
         assert!(plan(&format!("--virtual a b {args}")).is_err(), "{args}");
     }

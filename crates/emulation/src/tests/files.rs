@@ -1,4 +1,4 @@
-//! Settings from files: what they mean, what is refused where, and that they are written back.
+//! Settings in files: their meaning, refusals with locations, and the round trip through output.
 
 use proptest::prelude::*;
 use slipring_link::{
@@ -10,7 +10,7 @@ use super::super::config::EmulationConfig;
 use super::super::plan::RunClock;
 use super::{file, network, plan, refusal, told};
 
-/// The example of the reference, whole.
+/// The complete example of the reference.
 const EXAMPLE: &str = r#"
 seed = 7
 [ports.left]
@@ -305,7 +305,7 @@ fn changes_at_given_times_are_tried_before_the_run() {
     );
 }
 
-/// Command lines whose printed settings are read back.
+/// Command lines whose printed settings are parsed again.
 const LINES: [&str; 8] = [
     "-B 10m -D 20m -Q 50k",
     "-B ether,10g -D normal,20ms,3ms,corr=50ms -L ge,0.01,0.25 -L none",
@@ -348,7 +348,7 @@ fn a_queue_without_a_kind_is_a_fifo() {
 }
 
 proptest! {
-    /// Words that come near to settings, in any order.
+    /// Words similar to settings, in any order.
     #[test]
     fn no_flag_value_panics(
         part in prop::sample::select(vec!["-B", "-D", "-L", "-R", "-Q", "-O", "--police", "--corrupt",
@@ -587,14 +587,14 @@ fn a_trace_that_begins_late_is_explained_with_its_first_value_from_the_start() {
         let plan = plan(&format!("--virtual a b {flag}")).unwrap();
         crate::config::explain(&plan.network, 1).text()
     };
-    // 10 Mbit/s for 6 s and 20 Mbit/s for 2 s, as the last row lasts as long as the one before it.
+    // 10 Mbit/s for 6 s and 20 Mbit/s for 2 s: the last row lasts as long as the one before it.
     let rate = explained("-B steps,@", "late.csv", "time_s,rate_mbit\n4,10\n6,20\n");
     assert!(rate.contains("2 steps in 8 s, mean 12.5 Mbit/s"), "{rate}");
     // 10 ms for 9 s, then 90 ms for 1 s.
     let rows = "time_s,delay_ms\n8,10\n9,90\n";
     let delay = explained("-D trace,@", "delay.csv", rows);
     assert!(delay.contains("trace of 2 steps in 10 s, mean 18 ms"), "{delay}");
-    // 10 ms for 8 s, from there to 90 ms within a second, and a second more.
+    // 10 ms for 8 s, then up to 90 ms within a second, and a second more.
     let smooth = explained("-D trace,@,smooth=true", "smooth.csv", rows);
     assert!(smooth.contains("mean 22 ms"), "{smooth}");
 }

@@ -1,4 +1,4 @@
-//! Settings changed while they are in force: all or nothing, by the same names.
+//! Live changes of settings: all or nothing, with the same names.
 
 use serde_json::{Value, json};
 use slipring_cli::Diagnostic;
@@ -17,7 +17,7 @@ fn set(config: &mut EmulationConfig, path: &str, value: Value) -> Result<(), Str
     done.map(|_| ()).map_err(|error| told(&Diagnostic::of(&error)))
 }
 
-/// As a live change does: all or nothing.
+/// Applies settings as a live change does: all or nothing.
 fn apply(
     config: &mut EmulationConfig,
     settings: &[(&str, &Value)],
@@ -161,7 +161,7 @@ fn what_stands_in_a_file_is_not_told_to_who_changes_a_run() {
             of("up.delay", json!({ "wasm": file })),
         ]
     };
-    // The first bytes of what should be a module are told in hexadecimal digits.
+    // The error quotes the first bytes of an invalid module in hexadecimal.
     let is_told = |told: &String| told.contains("hunter2") || told.contains("0x68");
     assert!(told(false).iter().any(is_told), "at the start they help: {:?}", told(false));
     assert!(!told(true).iter().any(is_told), "{:?}", told(true));

@@ -1,4 +1,4 @@
-//! What is refused, in its exact words.
+//! Refused values, with the exact messages.
 
 use super::super::RunClock;
 use super::{plan, plan_of, refusal, told};
@@ -117,10 +117,11 @@ fn a_delay_that_would_miss_its_mean_is_refused_with_the_mean_that_it_would_have(
     };
     assert_eq!(warnings(&table("2ms")), "");
     assert_eq!(warnings("-D normal,20ms,3ms"), "");
-    // The normal law of 2 deviations above 0: 20 ms + 10 ms * density(2) / below(2).
+    // A normal distribution truncated 2 deviations below its mean: 20 ms + 10 ms *
+    // density(2) / below(2).
     let told = "the delay of up is cut: its mean is 20.55 ms, not 20 ms";
     assert_eq!(warnings("-D normal,20ms,10ms"), told);
-    // A range is a wish, and so is min=0, which says as much.
+    // A range expresses intent; so does min=0.
     assert!(warnings("-D normal,5ms,50ms,min=0").contains("is 41.77 ms, not 5 ms"));
     let cut = warnings("-D exp,0,20ms,max=20ms");
     assert!(cut.contains("is 8.36"), "{cut}");

@@ -1,4 +1,5 @@
-//! What the engine runs on in virtual time: chunks of the input, and captures for what leaves.
+//! The engine's access to frames in virtual time: chunks of the inputs, and
+//! captures for departures.
 
 use slipring_cli::Failure;
 use slipring_link::{
@@ -13,29 +14,29 @@ use crate::report::mahimahi::MahimahiLog;
 use crate::report::measurement::{DeliveredFrame, LinkMeasurement};
 use crate::report::packets::{LoggedFrame, PacketLog};
 
-/// See the module. Errors are kept until the loop asks for them: the engine knows of none.
+/// The carrier. It stores errors until the loop checks for them, as the engine has no errors.
 pub(super) struct OfflineCarrier {
     pub(super) chunks: ChunkTable,
-    /// A capture for each input, of what is left of it.
+    /// An output for the surviving frames of each input.
     pub(super) outputs: Vec<CaptureOutput>,
-    /// What left, per exit.
+    /// Frames that left, per exit.
     pub(super) sent: Vec<PacketCounts>,
-    /// What no link wanted.
+    /// Frames that no link accepts.
     pub(super) unrouted: LinkDrops,
-    /// What was seen, per link.
+    /// Measurements per link.
     pub(super) measured: Vec<LinkMeasurement>,
     pub(super) hop_times: HopTimes,
     pub(super) logs: OfflineLogs,
-    /// The clock of the engine counts from here, in ns since 1970.
+    /// Zero of the engine's clock, in ns since 1970.
     pub(super) base_ns: u64,
-    /// When the last frame left or was lost, on the clock of the engine.
+    /// When the last frame left or was lost, on the engine's clock.
     pub(super) end_ns: u64,
-    /// Chunks that are empty again, behind the number of the input that they came from.
+    /// Empty chunks, each with the index of its input.
     pub(super) emptied: Vec<(usize, CaptureChunk)>,
     pub(super) failure: Option<Failure>,
 }
 
-/// Who is told of every frame. See [`PacketLog`] and [`MahimahiLog`].
+/// The logs of every frame. See [`PacketLog`] and [`MahimahiLog`].
 #[derive(Debug, Default)]
 pub(super) struct OfflineLogs {
     pub(super) packets: Option<PacketLog>,
@@ -50,7 +51,7 @@ pub(super) struct OfflineLogs {
 }
 
 impl OfflineLogs {
-    /// Whether anyone is told.
+    /// Returns whether there is any log.
     pub(super) fn any(&self) -> bool {
         self.packets.is_some() || !self.mahimahi.is_empty()
     }
@@ -104,13 +105,13 @@ impl OfflineLogs {
 }
 
 impl OfflineCarrier {
-    /// Tells the logs of a frame that came in.
+    /// Logs the arrival of a frame.
     pub(super) fn arrived(&mut self, handle: FrameHandle) {
         let told = self.logs.arrived(&self.chunks.get(handle), self.base_ns);
         self.keep_error(told);
     }
 
-    /// A frame came in that is none.
+    /// Refuses and logs a malformed frame.
     pub(super) fn refuse(&mut self, arrival: &FrameArrival) {
         let &FrameArrival { arrival_ns, handle, len } = arrival;
         if self.logs.any() {
@@ -124,13 +125,13 @@ impl OfflineCarrier {
         self.free(handle);
     }
 
-    /// Forgets a frame.
+    /// Frees a frame.
     #[inline]
     pub(super) fn free(&mut self, handle: FrameHandle) {
         self.emptied.extend(self.chunks.free(handle));
     }
 
-    /// Keeps the first error.
+    /// Stores the first error.
     #[inline]
     fn keep_error(&mut self, result: Result<(), Failure>) {
         if let Err(failure) = result {

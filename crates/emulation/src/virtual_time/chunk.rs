@@ -1,42 +1,43 @@
-//! Frames where they were read: pieces of a capture that live until their last frame has left.
+//! Frames in the memory that they were read into: parts of a capture that exist until their last
+//! frame has left.
 //!
 //! ```text
 //!   chunk | header | frame 0 | header | frame 1 | ... | header | frame n |
-//!          records of the file as it is; `frames` says where each frame lies
+//!          records of the file unchanged; `frames` has the position of each frame
 //! ```
 //!
-//! Nothing is copied between reading and writing. A [`Handle`] is the number of a chunk and of a
-//! frame in it. Copies that links make are put into chunks of their own.
+//! Nothing is copied between reading and writing. A [`FrameHandle`] consists of the number of a
+//! chunk and of a frame in it. Copies that links make go into chunks of their own.
 //!
 //! # Invariants
-//! 1. A slot is in use as long as one of its frames is live or copies are put into it.
+//! 1. A slot is in use as long as one of its frames is live or it receives copies.
 //! 2. `live` counts the frames of the slot that were neither delivered nor lost.
 
 use slipring_link::FrameHandle;
 
 use crate::report::hop_times::HopEntry;
 
-/// Bytes of a chunk. A record that does not fit gets a longer one.
+/// Bytes of a chunk. A record that does not fit gets a larger one.
 pub(crate) const CHUNK_BYTES: usize = 1 << 19;
-/// Bits of a handle that number a frame within its chunk; the others number the chunk.
+/// Bits of a handle for the number of a frame within its chunk; the others are the chunk number.
 const NUMBER_BITS: u32 = 15;
-/// Frames in a chunk at most: as many as there are records without a byte.
+/// Most frames in a chunk; more could only be records without data.
 pub(crate) const MAX_FRAMES: usize = 1 << NUMBER_BITS;
-/// Chunks at most: 64 GiB.
+/// Most chunks: 64 GiB.
 const MAX_CHUNKS: usize = 1 << (u32::BITS - NUMBER_BITS);
-/// Bytes that a copy costs beside its own: its entries here and inside the links.
+/// Overhead of a copy, in bytes: its entries here and inside the links.
 const COPY_OVERHEAD_BYTES: usize = 64;
 
-/// A piece of a capture.
+/// A part of a capture.
 #[derive(Debug, Default)]
 pub struct CaptureChunk {
-    /// Bytes as they were read.
+    /// Bytes of the file.
     pub bytes: Vec<u8>,
     /// The frames among them.
     pub frames: Vec<CaptureFrame>,
-    /// How often the capture was read through before.
+    /// How many times the capture was read completely before.
     pub pass: u64,
-    /// Frames among them that were stamped before their predecessors.
+    /// How many of them have an earlier timestamp than their predecessor.
     pub unordered: u64,
 }
 
@@ -45,53 +46,53 @@ pub struct CaptureChunk {
 pub struct CaptureFrame {
     /// When it was captured, in ns since 1970; never before its predecessor.
     pub captured_ns: u64,
-    /// Where it begins.
+    /// Its offset in the chunk.
     pub start: u32,
-    /// Bytes that were captured.
+    /// Captured bytes.
     pub kept: u32,
-    /// Bytes that it had, without FCS.
+    /// Original length in bytes, without FCS.
     pub len: u32,
 }
 
 impl CaptureChunk {
-    /// The bytes of a frame, as far as they were captured.
+    /// Returns the captured bytes of a frame.
     #[inline]
     pub fn bytes_of(&self, frame: &CaptureFrame) -> &[u8] {
         &self.bytes[frame.start as usize..][..frame.kept as usize]
     }
 }
 
-/// What is told of a stored frame.
+/// A view of a stored frame.
 #[derive(Debug, Clone, Copy)]
 pub struct ChunkFrame<'c> {
-    /// Its bytes, as far as they were captured.
+    /// Its captured bytes.
     pub bytes: &'c [u8],
-    /// When it was captured, and how long it was.
+    /// Its capture time and length.
     pub frame: CaptureFrame,
-    /// Its place among the frames of its input.
+    /// Its number among the frames of its input.
     pub sequence: u64,
-    /// Which input it came from.
+    /// The index of its input.
     pub input: usize,
-    /// Whether a link made it.
+    /// Whether it is a copy that a link made.
     pub is_copy: bool,
 }
 
 impl ChunkFrame<'_> {
-    /// How it came to be on its first link, where times count from `base_ns`.
+    /// Returns how it entered its first link, with times relative to `base_ns`.
     pub fn hop_entry(&self, base_ns: u64) -> HopEntry {
         HopEntry { at_ns: self.frame.captured_ns - base_ns, is_copy: self.is_copy }
     }
 }
 
-/// Chunks in use.
+/// The chunks in use.
 #[derive(Debug, Default)]
 pub struct ChunkTable {
-    /// How many there may be.
+    /// Most chunks.
     max_chunks: usize,
     slots: Vec<ChunkSlot>,
     /// Slots without a chunk.
     vacant: Vec<u32>,
-    /// The slot that copies are put into.
+    /// The slot that receives copies.
     open: Option<u32>,
 }
 
@@ -99,22 +100,22 @@ pub struct ChunkTable {
 struct ChunkSlot {
     chunk: CaptureChunk,
     live: u32,
-    /// Sequence numbers begin here; copies have their own each.
+    /// Number of its first frame; copies have their own numbers.
     first: u64,
-    /// Of copies: the frames that they are copies of.
+    /// For copies: input and number of the original.
     origins: Vec<(usize, u64)>,
     input: usize,
 }
 
 impl ChunkTable {
-    /// None yet, and never more than fit into so many bytes.
+    /// Creates an empty table for at most `bytes`.
     pub fn within(bytes: u64) -> Self {
         let most = usize::try_from(bytes / CHUNK_BYTES as u64).unwrap_or(usize::MAX);
         Self { max_chunks: most.clamp(1, MAX_CHUNKS), ..Self::default() }
     }
 
-    /// Takes a chunk of `input` over, whose first frame has the number `first`, and returns the
-    /// number of the slot; `None` when there are too many.
+    /// Adds a chunk of `input` whose first frame has the number `first`. Returns the number of its
+    /// slot, or `None` if there are too many.
     pub fn add(&mut self, chunk: CaptureChunk, input: usize, first: u64) -> Option<u32> {
         let live = chunk.frames.len() as u32;
         let number = self.vacant.pop().or_else(|| self.new_slot())?;
@@ -122,18 +123,18 @@ impl ChunkTable {
         Some(number)
     }
 
-    /// The handle of the `place`-th frame of a slot.
+    /// Returns the handle of frame `place` of a slot.
     #[inline]
     pub fn handle(number: u32, place: usize) -> FrameHandle {
         FrameHandle(number << NUMBER_BITS | place as u32)
     }
 
-    /// The chunk of a slot.
+    /// Returns the chunk of a slot.
     pub fn chunk(&self, number: u32) -> &CaptureChunk {
         &self.slots[number as usize].chunk
     }
 
-    /// A stored frame.
+    /// Returns a stored frame.
     #[inline]
     pub fn get(&self, handle: FrameHandle) -> ChunkFrame<'_> {
         let (number, place) = parts(handle);
@@ -149,7 +150,7 @@ impl ChunkTable {
         }
     }
 
-    /// The bytes of a frame, to be changed.
+    /// Returns the bytes of a frame for modification.
     pub fn bytes_mut(&mut self, handle: FrameHandle) -> &mut [u8] {
         let (number, place) = parts(handle);
         let chunk = &mut self.slots[number as usize].chunk;
@@ -157,7 +158,7 @@ impl ChunkTable {
         &mut chunk.bytes[start as usize..][..kept as usize]
     }
 
-    /// Stores a second copy of a frame; `None` when there are too many chunks.
+    /// Stores a copy of a frame; `None` if there are too many chunks.
     pub fn copy(&mut self, handle: FrameHandle) -> Option<FrameHandle> {
         let ChunkFrame { bytes, frame, sequence, input, .. } = self.get(handle);
         let bytes = bytes.to_vec();
@@ -171,7 +172,7 @@ impl ChunkTable {
         Some(Self::handle(number, slot.chunk.frames.len() - 1))
     }
 
-    /// Forgets a frame; returns the chunk, and whose it was, if it was the last one.
+    /// Frees a frame. After the last one of a chunk, returns the chunk and its input.
     #[inline]
     pub fn free(&mut self, handle: FrameHandle) -> Option<(usize, CaptureChunk)> {
         let number = parts(handle).0;
@@ -190,7 +191,7 @@ impl ChunkTable {
         slot.origins.is_empty().then_some((slot.input, slot.chunk))
     }
 
-    /// The slot for a copy of `len` bytes.
+    /// Returns the slot for a copy of `len` bytes.
     fn slot_for_copy(&mut self, len: usize) -> Option<u32> {
         let fits = |slot: &ChunkSlot| {
             let cost = slot.chunk.bytes.len() + COPY_OVERHEAD_BYTES * slot.chunk.frames.len();
@@ -213,7 +214,7 @@ impl ChunkTable {
     }
 }
 
-/// Number of the slot and place in it.
+/// Splits a handle into the slot number and the index in it.
 #[inline]
 fn parts(handle: FrameHandle) -> (u32, usize) {
     (handle.0 >> NUMBER_BITS, handle.0 as usize % MAX_FRAMES)

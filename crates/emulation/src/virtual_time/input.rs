@@ -1,8 +1,8 @@
-//! Captures as they are read: a thread decodes ahead, chunk after chunk, of files of any length.
+//! Reads captures: a thread decodes ahead, chunk by chunk, for files of any length.
 //!
-//! Times never go back: a frame stamped before its predecessor counts as captured together with
-//! it, and is counted as unordered. Chunks end where they are full, wherever the system ends its
-//! reads, so that a pipe and a file give the same chunks.
+//! Times never decrease: a frame with an earlier timestamp than its predecessor counts as captured
+//! together with it, and as unordered. Chunks end when they are full, independently of read sizes,
+//! so a pipe and a file yield the same chunks.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -20,9 +20,9 @@ use slipring_pcap::{CapturedPacket, DecodeStep, Decoder, LinkType, MAX_PACKET_LE
 
 use super::chunk::{CHUNK_BYTES, CaptureChunk, CaptureFrame, MAX_FRAMES};
 
-/// Chunks that are decoded ahead.
+/// Chunks that are decoded in advance.
 const READ_AHEAD_CHUNKS: usize = 4;
-/// Between two looks whether to stop, while a pipe has nothing.
+/// Interval between checks for a stop while a pipe has no data.
 const PIPE_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A capture that is being read.
@@ -31,40 +31,40 @@ pub struct CaptureInput {
     path: String,
     chunks: Receiver<Result<CaptureChunk, CaptureFault>>,
     spare: Sender<CaptureChunk>,
-    /// The first frames, where somebody looked at them already.
+    /// The first frames, if [`Self::begin`] has read them.
     first: Option<CaptureChunk>,
     unordered: u64,
-    /// Set where nothing more is wanted, also while a pipe keeps silent.
+    /// Set to stop reading, even while a pipe has no data.
     stop: Arc<AtomicBool>,
 }
 
-/// Why a capture cannot be read on.
+/// Why reading a capture failed.
 #[derive(Debug)]
 enum CaptureFault {
     Format(PcapError),
-    /// A kind of packet that is no Ethernet frame.
+    /// A packet that is no Ethernet frame.
     LinkType {
         offset: u64,
         found: u16,
     },
-    /// A length that no frame has.
+    /// An impossible frame length.
     Length {
         offset: u64,
         found: u32,
     },
     Open(io::Error),
     Io(io::Error),
-    /// The frames of the next pass cannot be had: it is a pipe.
+    /// A pipe cannot be read a second time.
     ReadOnce,
 }
 
 impl CaptureInput {
-    /// Opens a capture, to be read through `passes` times, or for ever; once `stop` is set, it
-    /// ends wherever it is.
+    /// Opens a capture to be read `passes` times, or for ever. Once `stop` is set, it ends
+    /// at any point.
     ///
     /// # Errors
-    /// If the file cannot be opened. A pipe may have no writer yet: it is opened by the thread that
-    /// reads it, so that whoever waits for it can be stopped.
+    /// If the file cannot be opened. A pipe may have no writer yet: the reading thread opens it, so
+    /// that the wait can be stopped.
     pub fn open(path: &str, passes: Option<u64>, stop: Arc<AtomicBool>) -> Result<Self, Failure> {
         let file = match is_pipe(path) {
             true => None,
@@ -75,32 +75,32 @@ impl CaptureInput {
         let path = path.to_owned();
         let reading = path.clone();
         thread::Builder::new().name("read capture".to_owned()).spawn(move || {
-            // It reads what strangers may have written, and needs nothing else.
+            // It parses untrusted data and needs nothing else.
             let _ = confine(CapabilitySet::DAC_OVERRIDE, &[FORBIDDEN_CALLS, SETUP_ONLY_CALLS]);
             let file = file.map_or_else(|| open(&reading), Ok).map_err(CaptureFault::Open);
             let read = |file| CaptureReader::new(&reading, file).run(passes, &filled, &emptied);
             if let Err(fault) = file.and_then(read) {
-                // Whoever waited for more has gone: nobody is left to tell.
+                // The receiver may be gone.
                 let _ = filled.send(Err(fault));
             }
         })?;
         Ok(Self { path, chunks, spare, first: None, unordered: 0, stop })
     }
 
-    /// Waits for the first frames, so that what is no capture is refused before anything is
-    /// written.
+    /// Waits for the first frames, so that an invalid capture is refused before
+    /// anything is written.
     ///
     /// # Errors
-    /// Where the capture is damaged, or cannot be read.
+    /// If the capture is damaged or cannot be read.
     pub fn begin(&mut self) -> Result<(), Failure> {
         self.first = self.read()?;
         Ok(())
     }
 
-    /// The next chunk with frames in it; `None` at the end, or when it is to stop.
+    /// Returns the next chunk with frames; `None` at the end or after a stop.
     ///
     /// # Errors
-    /// Where the capture is damaged, or cannot be read.
+    /// If the capture is damaged or cannot be read.
     pub fn read(&mut self) -> Result<Option<CaptureChunk>, Failure> {
         if let Some(first) = self.first.take() {
             return Ok(Some(first));
@@ -116,26 +116,26 @@ impl CaptureInput {
         Ok(Some(chunk))
     }
 
-    /// Takes a chunk back, to be filled again.
+    /// Returns a chunk for reuse.
     pub fn recycle(&self, chunk: CaptureChunk) {
-        // At the end of the capture nobody wants it.
+        // At the end of the capture the thread is gone.
         let _ = self.spare.send(chunk);
     }
 
-    /// Frames so far that were stamped before their predecessors.
+    /// Returns the number of frames so far with an earlier timestamp than their predecessor.
     pub fn unordered(&self) -> u64 {
         self.unordered
     }
 }
 
-/// The thread's half.
+/// The half of the reading thread.
 struct CaptureReader<'p> {
     path: &'p str,
     file: File,
     decoder: Decoder,
-    /// Bytes read that belong to the next chunk.
+    /// Bytes that were read and belong to the next chunk.
     rest: Vec<u8>,
-    /// What the decoder must see to go on.
+    /// Bytes that the decoder needs to continue.
     need: usize,
     latest_ns: u64,
     pass: u64,
@@ -176,7 +176,7 @@ impl<'p> CaptureReader<'p> {
         Ok(())
     }
 
-    /// Goes back to the start of the file.
+    /// Returns to the start of the file.
     fn rewind(&mut self) -> Result<(), CaptureFault> {
         if !self.file.metadata()?.is_file() {
             return Err(CaptureFault::ReadOnce);
@@ -188,7 +188,7 @@ impl<'p> CaptureReader<'p> {
         Ok(())
     }
 
-    /// Reads until the chunk is full; false at the end of the file.
+    /// Fills the chunk; returns false at the end of the file.
     fn fill(&mut self, chunk: &mut CaptureChunk) -> Result<bool, CaptureFault> {
         chunk.frames.clear();
         (chunk.pass, chunk.unordered) = (self.pass, 0);
@@ -212,7 +212,7 @@ impl<'p> CaptureReader<'p> {
         Ok(true)
     }
 
-    /// Finds the frames among the first `filled` bytes; returns how many bytes were used.
+    /// Finds the frames among the first `filled` bytes. Returns how many bytes were used.
     fn decode(&mut self, chunk: &mut CaptureChunk, filled: usize) -> Result<usize, CaptureFault> {
         let mut used = 0;
         while chunk.frames.len() < MAX_FRAMES {
@@ -239,7 +239,7 @@ impl<'p> CaptureReader<'p> {
     }
 }
 
-/// The frame that a packet is, without FCS.
+/// Converts a packet to a frame, without FCS.
 #[inline]
 fn frame(
     decoder: &Decoder,
@@ -275,12 +275,12 @@ fn read_full(file: &mut File, room: &mut [u8]) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// Whether opening it may wait for somebody who writes.
+/// Returns whether opening the file may block until there is a writer.
 fn is_pipe(path: &str) -> bool {
     path != "-" && std::fs::metadata(path).is_ok_and(|found| found.file_type().is_fifo())
 }
 
-/// `-` is standard input.
+/// Opens a file; `-` is standard input.
 fn open(path: &str) -> io::Result<File> {
     let file = File::open(if path == "-" { "/dev/stdin" } else { path })?;
     if file.metadata()?.is_dir() {
@@ -306,7 +306,7 @@ impl From<io::Error> for CaptureFault {
 }
 
 impl CaptureFault {
-    /// In words.
+    /// Describes the fault.
     fn into_failure(self, path: &str) -> Failure {
         let damaged = format!("`{path}` is damaged");
         let unfit = format!("`{path}` is no capture of Ethernet frames");

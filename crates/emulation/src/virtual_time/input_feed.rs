@@ -1,4 +1,4 @@
-//! The inputs of a run side by side: which frames come next.
+//! Merges the inputs of a run: determines which frames come next.
 
 use slipring_cli::Failure;
 use slipring_link::{EntryId, FrameArrival, LinkDropCause, LinkDrops, PacketCounts};
@@ -6,28 +6,28 @@ use slipring_link::{EntryId, FrameArrival, LinkDropCause, LinkDrops, PacketCount
 use super::chunk::{CaptureChunk, ChunkTable};
 use super::input::CaptureInput;
 
-/// Bytes of the shortest frame: an Ethernet header. What is shorter is malformed.
+/// Bytes of the shortest frame: an Ethernet header. Shorter ones are malformed.
 const MIN_FRAME_BYTES: u32 = 14;
 
-/// Changes the times of frames, chunk after chunk.
+/// Changes the timestamps of frames, chunk by chunk.
 pub(crate) type Retime = Box<dyn FnMut(&mut CaptureChunk) + Send>;
 
-/// One input and where its frames enter.
+/// An input, and the entry of its frames.
 pub struct InputFeed {
-    /// What is read.
+    /// The capture to read.
     pub input: CaptureInput,
-    /// Where its frames enter the network.
+    /// The entry of its frames.
     pub entry: EntryId,
-    /// What changes their times first.
+    /// Changes their timestamps first.
     pub retime: Option<Retime>,
-    /// Its number among the inputs.
+    /// Its index among the inputs.
     pub index: usize,
     /// Frames that were read.
     pub received: PacketCounts,
-    /// Frames that are none.
+    /// Malformed frames.
     pub refused: LinkDrops,
     pending: Option<PendingChunk>,
-    /// Frames in the chunks before.
+    /// Frames in the previous chunks.
     frames: u64,
     ended: bool,
 }
@@ -40,7 +40,7 @@ struct PendingChunk {
 }
 
 impl InputFeed {
-    /// A feed of which nothing was read.
+    /// Creates a feed; reads nothing yet.
     pub fn new(input: CaptureInput, entry: EntryId, retime: Option<Retime>, index: usize) -> Self {
         Self {
             input,
@@ -55,7 +55,7 @@ impl InputFeed {
         }
     }
 
-    /// Sees to it that a chunk is at hand, unless the input has ended.
+    /// Ensures that a chunk is available, unless the input has ended.
     pub fn refill(&mut self, chunks: &mut ChunkTable) -> Result<(), Failure> {
         if self.pending.is_some() || self.ended {
             return Ok(());
@@ -75,28 +75,28 @@ impl InputFeed {
         Ok(())
     }
 
-    /// When the next frame was captured.
+    /// Returns when the next frame was captured.
     pub fn next_ns(&self, chunks: &ChunkTable) -> Option<u64> {
         let pending = self.pending.as_ref()?;
         Some(chunks.chunk(pending.slot).frames[pending.next].captured_ns)
     }
 
-    /// When the last frame at hand was captured.
+    /// Returns when the last available frame was captured.
     pub fn last_ns(&self) -> Option<u64> {
         Some(self.pending.as_ref()?.last_ns)
     }
 
-    /// Whether a frame captured up to `until_ns` is at hand, or may be in the next chunk.
+    /// Returns whether a frame captured up to `until_ns` is available, or may be in the next chunk.
     pub fn is_behind(&self, until_ns: u64, chunks: &ChunkTable) -> bool {
         !self.ended && self.next_ns(chunks).is_none_or(|next_ns| next_ns <= until_ns)
     }
 
-    /// Whether all frames have entered.
+    /// Returns whether all frames have entered.
     pub fn is_done(&self) -> bool {
         self.ended && self.pending.is_none()
     }
 
-    /// Takes the frames captured up to `until_ns`, at most so many, into `taken`.
+    /// Takes the frames captured up to `until_ns`, at most `most`, into `taken`.
     pub fn take(
         &mut self,
         until_ns: u64,
@@ -131,18 +131,18 @@ impl InputFeed {
     }
 }
 
-/// Frames that enter.
+/// Frames that are about to enter the network.
 #[derive(Debug, Default)]
 pub struct EnteringFrames {
-    /// Where the clock begins, in ns since 1970.
+    /// Zero of the engine's clock, in ns since 1970.
     pub base_ns: u64,
     /// Frames for the network.
     pub arrivals: Vec<FrameArrival>,
-    /// What is no frame, to be refused.
+    /// Malformed frames, to be refused.
     pub malformed: Vec<FrameArrival>,
 }
 
-/// There are no more numbers for chunks.
+/// Creates the error for the case that there are too many chunks.
 fn too_much() -> Failure {
     let summary = "more frames are inside the links than there is memory for";
     let error = slipring_cli::Diagnostic::new(slipring_cli::codes::SR0403, summary);

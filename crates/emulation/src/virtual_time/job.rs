@@ -43,7 +43,7 @@ pub(crate) fn run(
         text += &format!("\n{}", report.openmetrics());
     }
     if to_stdout {
-        // Standard output is a capture's.
+        // Standard output is used by a capture.
         session.reporter.say(text)?;
     } else {
         let sample = ReportSample {
@@ -87,7 +87,7 @@ fn text(report: &EmulationReport<'_>, network: &NetworkSpec, done: &VirtualResul
     format!("{}\n{elapsed} of virtual time{remarks}", report.summary())
 }
 
-/// The places of the network as ports: what came in there, and what went out.
+/// Reports the entries and exits of the network as ports, with their frame counts.
 pub fn ports(network: &NetworkSpec, account: &EmulationAccount) -> Vec<PortReport> {
     let mut names = network.entries.clone();
     names.extend(network.exits.iter().filter(|name| !network.entries.contains(name)).cloned());
@@ -119,7 +119,7 @@ pub fn ports(network: &NetworkSpec, account: &EmulationAccount) -> Vec<PortRepor
     ports
 }
 
-/// The place where frames of a link entered. Behind a node it may be any: the first then.
+/// Returns the entry of a link's frames. After a node it may be any: the first one then.
 fn beginning(network: &NetworkSpec, from: LinkSource) -> usize {
     match from {
         LinkSource::Entry(entry) => entry,

@@ -1,4 +1,4 @@
-//! Captures as they are written: pcapng where the name ends so, nanosecond pcap otherwise.
+//! Writes captures: pcapng if the file name has its suffix, nanosecond pcap otherwise.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,10 +10,10 @@ use slipring_pcap::{
     SectionInfo, WriteError,
 };
 
-/// Bytes written at a time.
+/// Bytes per write.
 const WRITE_CHUNK_BYTES: usize = 1 << 18;
 
-/// A capture of what leaves, at one place or several.
+/// A capture of departing frames, at one or several exits.
 #[derive(Debug)]
 pub(crate) struct CaptureOutput {
     file: OutputFile,
@@ -23,13 +23,13 @@ pub(crate) struct CaptureOutput {
 #[derive(Debug)]
 enum OutputFormat {
     Pcap(PcapWriter),
-    /// Behind each exit its interface.
+    /// With the interface of each exit.
     Pcapng(PcapngWriter, Vec<(usize, InterfaceId)>),
 }
 
 impl CaptureOutput {
-    /// Creates a capture, or empties the one there. Frames leave at `exits`, each behind its
-    /// number; pcapng has an interface for each.
+    /// Creates or truncates a capture. Frames leave at `exits`, given by number and name; pcapng
+    /// has an interface for each.
     ///
     /// # Errors
     /// If the file cannot be created.
@@ -45,7 +45,7 @@ impl CaptureOutput {
         Ok(Self { file, format })
     }
 
-    /// Appends a frame of `len` bytes, of which `bytes` are known, that left at `exit`.
+    /// Appends a frame of `len` bytes that left at `exit`; `bytes` are those that are known.
     ///
     /// # Errors
     /// If the disk is full, or the format cannot hold it.
@@ -109,22 +109,22 @@ fn begin(
     Ok((writer, interfaces))
 }
 
-/// Whether a file is to be pcapng.
+/// Returns whether a file name is one of pcapng.
 fn is_pcapng(path: &str) -> bool {
     path.ends_with(".pcapng") || path.ends_with(".ntar")
 }
 
-/// A file that is written in large pieces, and says whose fault it is when it cannot be.
+/// A file that is written in large blocks, with errors that name it.
 #[derive(Debug)]
 pub(crate) struct OutputFile {
     path: String,
     file: File,
-    /// What is not written yet; append here.
+    /// Bytes that are not written yet; append here.
     pub buffer: Vec<u8>,
 }
 
 impl OutputFile {
-    /// Creates a file, or empties the one there; `-` is standard output.
+    /// Creates or truncates a file; `-` is standard output.
     ///
     /// # Errors
     /// If it cannot be created.
@@ -139,7 +139,7 @@ impl OutputFile {
         })
     }
 
-    /// Writes when there is enough.
+    /// Writes the buffer if there is enough in it.
     ///
     /// # Errors
     /// If the disk is full.
@@ -148,7 +148,7 @@ impl OutputFile {
         if self.buffer.len() < WRITE_CHUNK_BYTES { Ok(()) } else { self.flush() }
     }
 
-    /// Writes all.
+    /// Writes the whole buffer.
     ///
     /// # Errors
     /// If the disk is full.
@@ -167,7 +167,7 @@ impl OutputFile {
         }
     }
 
-    /// What the format cannot hold.
+    /// Creates the error for data that the format cannot represent.
     pub(crate) fn refused(&self, error: &WriteError) -> Failure {
         let summary = format!("cannot write `{}`", self.path);
         let error = Diagnostic::new(codes::SR0204, summary).with_cause(error.to_string());

@@ -1,5 +1,5 @@
-//! Captures in, captures out, through the flags that a person types: what links must do, to the
-//! nanosecond, and what becomes of files that are no good.
+//! Captures in, captures out, through the user's flags: the exact behaviour of links, to the
+//! nanosecond, and the handling of bad files.
 
 mod behaviour;
 mod files;
@@ -16,12 +16,12 @@ use slipring_datapath::captured_run::{CapturedRun, run_captured};
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
-/// When captures of tests begin, in ns since 1970.
+/// Start of the captures in tests, in ns since 1970.
 const EPOCH: u64 = 1_700_000_000 * SECOND;
-/// Bytes kept of each frame: header, number, two more.
+/// Captured bytes of each frame: header, number, two more.
 const KEPT: usize = 24;
 
-/// A frame of a capture: when, counted from [`EPOCH`], which, and how long.
+/// A frame of a capture: time since [`EPOCH`], number, and length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Frame {
     at_ns: u64,
@@ -29,7 +29,7 @@ struct Frame {
     len: u32,
 }
 
-/// A directory with captures, and the program.
+/// A directory with captures, in which the program runs.
 struct Lab {
     dir: tempfile::TempDir,
 }
@@ -51,17 +51,17 @@ impl Lab {
         std::fs::read(self.path(name)).unwrap()
     }
 
-    /// Frames of a capture that the program wrote.
+    /// Returns the frames of a capture that the program wrote.
     fn frames(&self, name: &str) -> Vec<Frame> {
         frames(&self.bytes(name))
     }
 
-    /// Runs `slipring emulate`: behind an `@` stands a file of the directory.
+    /// Runs `slipring emulate`; an `@` precedes file names in the directory.
     fn run(&self, args: &str) -> CapturedRun {
         run_captured(&[crate::VERB], "emulate", args, self.dir.path())
     }
 
-    /// Runs a link between `in.pcap` and `out.pcap`; the report at its end.
+    /// Runs a link between `in.pcap` and `out.pcap`. Returns the final report.
     fn emulate(&self, args: &str) -> Value {
         let said = self.run(&format!("--virtual @in.pcap @out.pcap --seed 7 --json {args}"));
         assert_eq!(said.status, 0, "{args}: {}", said.stderr);
@@ -69,7 +69,7 @@ impl Lab {
     }
 }
 
-/// What leaves a link upwards, and the report.
+/// Returns the frames that leave the link up, and the report.
 fn link(args: &str, input: impl IntoIterator<Item = (u64, u32)>) -> (Vec<Frame>, Value) {
     let lab = Lab::new();
     lab.write("in.pcap", &capture(input));
@@ -77,7 +77,7 @@ fn link(args: &str, input: impl IntoIterator<Item = (u64, u32)>) -> (Vec<Frame>,
     (lab.frames("out.pcap"), report)
 }
 
-/// A capture of frames by time and length, numbered from 0.
+/// Builds a capture of frames by time and length, numbered from 0.
 fn capture(frames: impl IntoIterator<Item = (u64, u32)>) -> Vec<u8> {
     let mut bytes = Vec::new();
     let writer = PcapWriter::begin(&mut bytes, LinkType::ETHERNET, 0);
@@ -87,7 +87,7 @@ fn capture(frames: impl IntoIterator<Item = (u64, u32)>) -> Vec<u8> {
     bytes
 }
 
-/// The bytes kept of a frame.
+/// Returns the captured bytes of a frame.
 fn data(id: u64, len: u32) -> Vec<u8> {
     let mut data = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5];
     data.extend(id.to_le_bytes());
@@ -104,12 +104,12 @@ fn frames(capture: &[u8]) -> Vec<Frame> {
     PcapFileReader::new(capture).map(|packet| frame(packet.unwrap())).collect()
 }
 
-/// Times at which frames left.
+/// Returns the departure times.
 fn times(frames: &[Frame]) -> Vec<u64> {
     frames.iter().map(|frame| frame.at_ns).collect()
 }
 
-/// The part of a report about the link up.
+/// Returns the part of a report about the link up.
 fn up(report: &Value) -> &Value {
     &report["links"][0]
 }

@@ -1,4 +1,4 @@
-//! Expressions: printed and parsed back, compiled, and refused with the right words.
+//! Expressions: printed and parsed back, compiled, and rejected with the right message.
 
 use std::format;
 use std::string::String;
@@ -83,7 +83,7 @@ fn binary_op() -> impl Strategy<Value = BinaryOp> {
     select(vec![Add, Sub, Mul, Div, Mod, And, Or, Xor, Shl, Shr])
 }
 
-/// Constants that the parser refuses on the right are made 1.
+/// Replaces constants that the parser rejects on the right by 1.
 fn valid_right(op: BinaryOp, right: Arith) -> Arith {
     match (op, &right) {
         (BinaryOp::Div | BinaryOp::Mod, Arith::Number(0))
@@ -128,7 +128,7 @@ fn joined(leaf: impl Strategy<Value = Expr> + 'static) -> impl Strategy<Value = 
     })
 }
 
-/// Expressions behind MPLS labels or a PPPoE header, where not every primitive is allowed.
+/// Expressions after MPLS labels or a PPPoE header, where not every primitive is allowed.
 fn encapsulated() -> impl Strategy<Value = Expr> {
     let shim = prop_oneof![
         proptest::option::of(0u32..1 << 20).prop_map(Primitive::Mpls),
@@ -147,7 +147,7 @@ fn expr() -> impl Strategy<Value = Expr> {
     prop_oneof![4 => joined(primitive().prop_map(Expr::Test)), 1 => encapsulated()]
 }
 
-/// Words of the language in any order, some of them glued together.
+/// Words of the language in any order, some of them concatenated.
 fn word_salad() -> impl Strategy<Value = String> {
     let words: Vec<&str> = "and or not ( ) [ ] : / \\ - + & | < = != >> % ^ ! src dst host net \
         mask port portrange proto ip ip6 tcp udp icmp6 ether arp vlan mpls pppoes less greater \
@@ -240,7 +240,7 @@ fn nesting_has_a_limit_everywhere() {
         let text = format!("{}{inner}{}", open.repeat(5000), close.repeat(5000));
         let error = Filter::parse(&text).unwrap_err();
         let too_deep = matches!(error, FilterError::TooDeep { limit: 200, .. });
-        // `port (port (` is a mistake at its second word already.
+        // `port (port (` is an error at its second word already.
         assert!(too_deep || open == "port (", "{open}: {error}");
         assert!(Filter::parse(&format!("{open}{inner}{}", &close)).is_ok(), "{open}");
     }
@@ -270,7 +270,7 @@ fn what_is_in_a_register_is_not_loaded_again() {
 
 #[test]
 fn a_field_behind_another_header_is_loaded_again() {
-    // Both read the half word at `x + 18`, but x is the length of another header each time.
+    // Both read the half word at `x + 18`, but X is the length of a different header each time.
     let program = compile("tcp[4:2] = 7 or vlan and tcp[0:2] = 7").unwrap();
     let mut frame = [0u8; 80];
     frame[12..20].copy_from_slice(&[0x81, 0, 0, 5, 8, 0, 0x46, 0]);

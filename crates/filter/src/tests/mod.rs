@@ -1,4 +1,4 @@
-//! Tests that need the inside of the crate.
+//! Tests that need access to the internals of the crate.
 
 mod expressions;
 mod programs;

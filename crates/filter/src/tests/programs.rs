@@ -1,4 +1,4 @@
-//! Programs: the check against every way through them, the interpreter against a plain one.
+//! Programs: the check against all paths, and the interpreter against a simple one.
 
 use std::collections::BTreeSet;
 use std::format;
@@ -12,7 +12,7 @@ use proptest::sample::select;
 use crate::insn::{self, CbpfInsn};
 use crate::{CbpfProgram, CbpfProgramError};
 
-/// Instructions likely enough to pass the check, among them loads with a comparison behind.
+/// Instructions that are likely to pass the check, among them loads followed by a comparison.
 fn insns() -> impl Strategy<Value = Vec<CbpfInsn>> {
     let chunk = prop_oneof![
         4 => insn(KNOWN_CODES).prop_map(|insn| vec![insn]),
@@ -39,7 +39,7 @@ fn insn(codes: &'static [u16]) -> impl Strategy<Value = CbpfInsn> {
     (select(codes), 0u8..3, 0u8..3, k).prop_map(|(code, jt, jf, k)| CbpfInsn { code, jt, jf, k })
 }
 
-/// Runs instructions one by one, taking their codes apart into class, size and mode.
+/// Runs instructions one by one; decodes class, size and mode of each code.
 fn run_plainly(insns: &[CbpfInsn], frame: &[u8], wire_len: u32) -> Option<u32> {
     let (mut a, mut x, mut mem) = (0u32, 0u32, [0u32; 16]);
     let mut at = 0;
@@ -100,7 +100,7 @@ fn load(code: u16, k: u32, x: u32, frame: &[u8], wire_len: u32, mem: &[u32; 16])
     Some(bytes.iter().fold(0, |value, &byte| value << 8 | u32::from(byte)))
 }
 
-/// Whether some way through the program reads a slot that it has not written: every way is tried.
+/// Whether some path reads a slot that it has not written. Tries every path.
 fn reads_before_writing(insns: &[CbpfInsn]) -> bool {
     let mut seen = BTreeSet::new();
     let mut ways = vec![(0usize, 0u16)];

@@ -1,6 +1,6 @@
 //! Expressions for the comparison with libpcap.
 
-/// Expressions that both compile.
+/// Expressions that both compilers accept.
 pub(crate) const ACCEPTED: &[&str] = &[
     "",
     "ip",
@@ -309,8 +309,8 @@ pub(crate) const ACCEPTED: &[&str] = &[
     "!(tcp)&&!udp",
 ];
 
-/// Expressions that read outside of frames or divide by zero, which libpcap's optimizer does not
-/// care to keep; only its plain program is compared.
+/// Expressions that read outside frames or divide by zero. libpcap's optimizer does not preserve
+/// that, so only its unoptimized program is compared.
 pub(crate) const FAULTING: &[&str] = &[
     "ip[0xffffffff] = 1",
     "ip[0x7fffffff] = 1",
@@ -328,7 +328,7 @@ pub(crate) const FAULTING: &[&str] = &[
 ];
 
 /// Expressions that index a header in a right operand. The manual says that indexing implies a
-/// check for the header; libpcap forgets it there, so the second text writes the check out.
+/// check for the header. libpcap omits it there, so the second text spells the check out.
 pub(crate) const CHECKED_RIGHT_OPERANDS: &[(&str, &str)] = &[
     ("100 - ip[0] > 5", "ip and 100 - ip[0] > 5"),
     ("not 100 - ip[0] > 5", "not (ip and 100 - ip[0] > 5)"),
@@ -343,7 +343,7 @@ pub(crate) const CHECKED_RIGHT_OPERANDS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Expressions that both refuse.
+/// Expressions that both compilers reject.
 pub(crate) const REFUSED: &[&str] = &[
     "1.2.3.4",
     "foo",
@@ -489,7 +489,7 @@ pub(crate) const REFUSED: &[&str] = &[
     "port \\",
 ];
 
-/// Expressions that libpcap compiles and we refuse by name.
+/// Expressions that libpcap compiles and we reject by name.
 pub(crate) const REFUSED_BY_US: &[&str] = &[
     "ip broadcast",
     "protochain 6",

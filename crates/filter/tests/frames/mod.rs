@@ -1,5 +1,5 @@
-//! Frames of many protocols for filters to be tried on. Addresses, ports and labels come from
-//! small pools that the expressions name too, so that tests do match.
+//! Test frames of many protocols. Addresses, ports and labels come from small pools that the
+//! expressions use too, so that tests do match.
 
 use proptest::prelude::*;
 
@@ -165,7 +165,7 @@ fn pppoe() -> impl Strategy<Value = (u16, Vec<u8>)> {
     })
 }
 
-/// A whole frame, longer than any header that a filter may ask for.
+/// A whole frame, longer than any header that a filter can read.
 pub(crate) fn frame() -> impl Strategy<Value = Vec<u8>> {
     let mac = || proptest::sample::select(MACS.to_vec());
     let tag = (
@@ -186,7 +186,7 @@ pub(crate) fn frame() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// A frame that may be cut off anywhere.
+/// A frame that may be truncated anywhere.
 pub(crate) fn short_frame() -> impl Strategy<Value = Vec<u8>> {
     (frame(), 0usize..90).prop_map(|(mut frame, len)| {
         frame.truncate(len);

@@ -1,4 +1,4 @@
-//! What commands change, and so what engines have to be told.
+//! Classifies commands by what they change, and so by what the engines must receive.
 
 use slipring_dummynet::text::DummynetCommand as ShaperCommand;
 use slipring_ipfw::rule::RESERVED_SET;
@@ -8,10 +8,10 @@ use slipring_ipfw::text::{
     TableVerb,
 };
 
-use crate::command_batch::CommandStep;
+use crate::command_batch::{CommandStep, MAX_FAULTS};
 
-/// What the engines have to adopt. Rules take long to be made ready, so that is done only where
-/// it is needed.
+/// Returns the rules for the engines to adopt. Compiling rules is slow, so it is done
+/// only if needed.
 pub(super) fn ruleset_after(master: &Firewall, steps: &[CommandStep]) -> Option<Ruleset> {
     let does = |changes: fn(&IpfwCommand) -> bool| steps.iter().any(|step| changes(&step.command));
     if does(changes_rules) {
@@ -20,7 +20,7 @@ pub(super) fn ruleset_after(master: &Firewall, steps: &[CommandStep]) -> Option<
     does(changes_tables).then(|| master.before())
 }
 
-/// Whether what a state file has is another one afterwards.
+/// Returns whether the step changes what a state file contains.
 pub(super) fn changes_anything(step: &CommandStep) -> bool {
     let shapes = |shaper: &ShaperCommand| {
         !matches!(shaper, ShaperCommand::Show(..) | ShaperCommand::Sysctl(_, None))
@@ -43,7 +43,7 @@ const fn changes_rules(command: &IpfwCommand) -> bool {
     }
 }
 
-/// Tables and translators: rules that were made ready stay so.
+/// Tables and translators: compiled rules stay valid.
 const fn changes_tables(command: &IpfwCommand) -> bool {
     match command {
         IpfwCommand::Table(table) => !matches!(
@@ -74,8 +74,8 @@ pub(super) const fn shows_translations(command: &IpfwCommand) -> bool {
     }
 }
 
-/// What takes away all rules, and each table and instance of `nptv6` that `steps` make and
-/// `firewall` has.
+/// Returns the steps that remove all rules, and each table and `nptv6` instance that `steps` create
+/// and `firewall` already has.
 pub(super) fn cleared_for(firewall: &Firewall, steps: &[CommandStep]) -> Vec<CommandStep> {
     let step = |command| CommandStep { line: 0, command, shaper: None };
     let mut cleared = vec![step(IpfwCommand::Flush { set: None })];
@@ -97,7 +97,7 @@ pub(super) fn cleared_for(firewall: &Firewall, steps: &[CommandStep]) -> Vec<Com
                     verb: Nptv6Verb::Destroy,
                 })
             }
-            // `flush` spares it.
+            // `flush` does not remove the reserved set.
             IpfwCommand::Add(add) if add.rule.set == RESERVED_SET => {
                 IpfwCommand::Delete(DeleteTarget::Set(RESERVED_SET))
             }
@@ -109,4 +109,40 @@ pub(super) fn cleared_for(firewall: &Firewall, steps: &[CommandStep]) -> Vec<Com
         }
     }
     cleared
+}
+
+/// Returns warnings about states that were not restored.
+pub(super) fn unrestored_states(refused: Vec<(u32, String)>) -> Vec<String> {
+    let more = refused.len().saturating_sub(MAX_FAULTS);
+    let told = refused.into_iter().take(MAX_FAULTS);
+    let mut told: Vec<_> = told.map(|(line, why)| format!("line {line}: {why}")).collect();
+    if more > 0 {
+        told.push(format!("{more} more states are left out"));
+    }
+    told
+}
+
+/// Tries commands on the master. A single command may do part of its work and report that.
+pub(super) fn dry_run(
+    master: &mut Firewall,
+    order: &CommandBatch,
+    steps: &[CommandStep],
+    now: DataplaneNanos,
+) -> Result<(Vec<String>, Option<CommandFault>), Vec<LineError>> {
+    let manner = order.options();
+    if let (false, [step]) = (order.is_file, steps) {
+        return Ok(match master.execute(&step.command, now, manner) {
+            Ok(reply) => (vec![reply.text], None),
+            Err(error) => {
+                let fault = CommandFault::new(error.message, error.exit_code);
+                (vec![error.text], Some(fault))
+            }
+        });
+    }
+    let commands: Vec<_> = steps.iter().map(|step| (step.line, step.command.clone())).collect();
+    match master.batch(&commands, now, manner) {
+        Ok(replies) => Ok((replies.into_iter().map(|reply| reply.text).collect(), None)),
+        Err(CommandFileError::Commands(mistakes)) => Err(mistakes),
+        Err(CommandFileError::Text(_)) => unreachable!("commands were read before"),
+    }
 }

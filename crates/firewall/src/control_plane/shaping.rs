@@ -1,4 +1,4 @@
-//! What pipes do for commands.
+//! Executes shaper commands.
 
 use slipring_dummynet::show::RowOrder;
 use slipring_dummynet::text::DummynetCommand as ShaperCommand;
@@ -88,7 +88,7 @@ fn shape_once(
     Ok(ShaperReply::default())
 }
 
-/// What `sysctl` of pipes ends with.
+/// Returns the exit code for an error of a shaper `sysctl`.
 pub(crate) fn sysctl_exit(error: &ShaperSysctlError) -> u8 {
     match error {
         ShaperSysctlError::Unknown(_) => sysexits::UNAVAILABLE,
@@ -96,7 +96,7 @@ pub(crate) fn sysctl_exit(error: &ShaperSysctlError) -> u8 {
     }
 }
 
-/// The name of a protocol in rows of pipes, where none is told apart as `ip`, as protocols(5) has it.
+/// Returns the name of a protocol in pipe listings, as protocols(5) has it; 0 means `ip`.
 pub(crate) fn protocol(number: u8) -> Option<&'static str> {
     if number == 0 { Some("ip") } else { proto_name(number) }
 }

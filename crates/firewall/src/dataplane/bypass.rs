@@ -1,4 +1,4 @@
-//! Frames that the rules are not asked about: FreeBSD's bridge passes ARP by itself, too.
+//! Frames that bypass the rules: FreeBSD's bridge passes ARP by itself, too.
 //!
 //! | frame | setting | by default |
 //! |---|---|---|
@@ -6,7 +6,7 @@
 //! | ARP, RARP | `net.link.bridge.ipfw_arp` | passes |
 //! | any other EtherType | `net.link.bridge.pfil_onlyip` | meets the rules |
 //!
-//! VLAN tags are looked through. A frame too short to tell meets the rules, and is malformed there.
+//! VLAN tags are skipped. A frame too short to classify meets the rules, and is malformed there.
 
 use slipring_ipfw::packet::{IpFamily, PacketHeaders};
 use slipring_ipfw::run::{FrameBatch, IpfwSettings, NonIpPolicy, PortIndex};
@@ -16,7 +16,7 @@ use super::{Dataplane, DataplaneLoss, DataplaneOutput};
 const ETHERTYPE_ARP: u16 = 0x0806;
 const ETHERTYPE_RARP: u16 = 0x8035;
 
-/// What becomes of a frame without the rules.
+/// The fate of a frame that bypasses the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BypassVerdict {
     /// ARP or RARP: it passes.
@@ -27,7 +27,7 @@ pub(crate) enum BypassVerdict {
     Dropped,
 }
 
-/// What becomes of a frame without the rules; `None`: the rules are asked.
+/// Classifies a frame; `None`: it meets the rules.
 #[inline]
 pub(crate) fn bypass(settings: &IpfwSettings, frame: &[u8]) -> Option<BypassVerdict> {
     // The two EtherTypes of nearly all frames.
@@ -53,7 +53,7 @@ fn bypass_of_others(settings: &IpfwSettings, frame: &[u8]) -> Option<BypassVerdi
     }
 }
 
-/// Some of many frames.
+/// A suffix of a frame batch, from index `first`.
 pub(super) struct FrameRange<'f, F: ?Sized> {
     pub(super) frames: &'f mut F,
     pub(super) first: usize,
@@ -67,7 +67,7 @@ impl<F: FrameBatch + ?Sized> FrameBatch for FrameRange<'_, F> {
 }
 
 impl Dataplane {
-    /// Where a frame goes that the rules are not asked about.
+    /// Counts a frame that bypasses the rules, and returns its port as [`Self::offer`] does.
     pub(super) fn forward_bypassed(
         &mut self,
         what: BypassVerdict,

@@ -1,44 +1,44 @@
-//! What became of frames.
+//! Counts of frames by outcome.
 
 use serde::Serialize;
 use slipring_dummynet::{ShaperCounters, ShaperDropCause};
 use slipring_ipfw::packet::{MalformedCounters, MalformedReason};
 use slipring_ipfw::run::{DenyReason, FragmentCounters};
 
-/// Why a frame is lost here; pipes and fragments have causes of their own.
+/// Why a frame is lost here. Pipes and fragments have their own causes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DataplaneLoss {
     /// A rule denies it.
     Denied,
-    /// Its headers cannot be believed.
+    /// Its headers are invalid.
     Malformed,
-    /// There is no room for its state.
+    /// The state table is full.
     StatesFull,
     /// The limit of a rule is reached.
     StateLimit,
-    /// Calls of rules too deep, or going round.
+    /// Calls of rules are too deep or form a loop.
     CallDepth,
     /// A table has no number for the pipe or queue.
     NoNumber,
-    /// Nobody has told of the next hop yet, or there is no such port.
+    /// The next hop has not been learned yet, or there is no such port.
     NoHop,
-    /// Frames of its port go nowhere.
+    /// The map sends the frames of its port nowhere.
     NoTarget,
-    /// `nat` or `nptv6` could not translate it, or would not let it in.
+    /// `nat` or `nptv6` could not translate it, or refused it.
     Translation,
-    /// The port it was to leave by has no room.
+    /// The transmit ring of its output port is full.
     TxFull,
-    /// The port it was to leave by only receives.
+    /// Its output port only receives.
     NoTx,
-    /// The thread that has the pipes is behind.
+    /// The thread with the pipes is overloaded.
     ShaperCongested,
     /// It is neither IP nor ARP, and a setting drops such frames.
     NonIp,
 }
 
 impl DataplaneLoss {
-    /// All of them.
+    /// All causes.
     pub const ALL: [Self; 13] = [
         Self::Denied,
         Self::Malformed,
@@ -55,7 +55,7 @@ impl DataplaneLoss {
         Self::NonIp,
     ];
 
-    /// Its name in reports.
+    /// Returns the name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -76,7 +76,7 @@ impl DataplaneLoss {
     }
 }
 
-/// Frames that passed and met no rules. They are among those sent, or lost.
+/// Frames that bypassed the rules and passed. They also count as sent or lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct BypassCounters {
     /// ARP and RARP.
@@ -88,28 +88,28 @@ pub struct BypassCounters {
 /// Counts of frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DataplaneCounters {
-    /// Came by ports.
+    /// Received from ports.
     pub offered: u64,
-    /// Made by sending one to several ports.
+    /// Copies made to send one frame to several ports.
     pub copies: u64,
-    /// Made here: answers and keepalives.
+    /// Made here: replies and keepalives.
     pub made: u64,
-    /// Met no rules.
+    /// Bypassed the rules.
     pub bypassed: BypassCounters,
     /// Sent.
     pub sent: u64,
-    /// In pipes, or fragments that wait for others.
+    /// In pipes, or fragments that wait for the rest.
     pub waiting: u64,
-    /// Handed to other threads, for their pipes and back.
+    /// Handed to other threads, for shaping or back.
     pub handed_off: u64,
-    /// Taken from other threads so.
+    /// Received from other threads.
     pub foreign: u64,
     lost: [u64; DataplaneLoss::ALL.len()],
-    /// Those of [`Loss::Malformed`], by kind.
+    /// Frames lost as [`DataplaneLoss::Malformed`], by kind.
     malformed: MalformedCounters,
-    /// What the shaper did.
+    /// Counters of the shaper.
     pub shaper: ShaperCounters,
-    /// What became of fragments.
+    /// Counters of fragments.
     pub fragments: FragmentCounters,
 }
 
@@ -125,13 +125,13 @@ impl DataplaneCounters {
         self.count_loss(why.into());
     }
 
-    /// Frames lost here for one cause.
+    /// Returns the frames lost here for one cause.
     #[must_use]
     pub const fn of(&self, why: DataplaneLoss) -> u64 {
         self.lost[why as usize]
     }
 
-    /// Everything that was lost, by cause.
+    /// Returns all losses by cause.
     pub fn losses(&self) -> impl Iterator<Item = (String, u64)> {
         let own = DataplaneLoss::ALL.into_iter().filter(|why| *why != DataplaneLoss::Malformed);
         let own = own.map(|why| (why.name().to_owned(), self.of(why)));
@@ -151,20 +151,20 @@ impl DataplaneCounters {
         own.chain(malformed).chain(shaper).chain(fragments)
     }
 
-    /// All that was lost.
+    /// Returns all losses.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.losses().map(|(_, count)| count).sum()
     }
 
-    /// Whether every frame is accounted for.
+    /// Returns whether every frame is accounted for.
     #[must_use]
     pub fn is_balanced(&self) -> bool {
         let came = self.offered + self.copies + self.made + self.foreign;
         came == self.sent + self.lost() + self.waiting + self.handed_off
     }
 
-    /// Those of several engines together, the one that has the pipes first.
+    /// Adds the counters of another engine. `self` must be the one with the pipes.
     #[must_use]
     pub fn plus(mut self, other: &Self) -> Self {
         self.offered += other.offered;

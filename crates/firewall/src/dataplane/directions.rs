@@ -1,10 +1,10 @@
-//! Whether frames are to be checked on their way out as well.
+//! Decides whether frames are also checked on output.
 
 use slipring_ipfw::rule::{Condition, RuleAction};
 use slipring_ipfw::run::IpfwConfig;
 
-/// Whether some rule that is run tells directions apart. Translators do: one way the source is
-/// translated, the other way the destination.
+/// Returns whether any enabled rule depends on the direction. Translators do: they translate the
+/// source in one direction and the destination in the other.
 pub(super) fn asks_directions(config: &IpfwConfig) -> bool {
     let rules = config.list.iter().map(|(entry, _)| &entry.rule);
     let mut run = rules.filter(|rule| config.is_enabled(rule.set));

@@ -1,20 +1,20 @@
-//! Frames in the shaper: their bytes, and what is known of them.
+//! Frames in the shaper, with their metadata.
 
 use slipring_ipfw::run::PacketMetadata;
 
 use super::DataplaneId;
 
-/// A frame that waits.
+/// A frame in the shaper.
 #[derive(Debug)]
 pub(super) struct ShapedFrame {
     pub(super) bytes: Vec<u8>,
     pub(super) crossing: PacketMetadata,
-    /// The join where its flow is known.
+    /// The dataplane that handles its flow.
     pub(super) owner: DataplaneId,
 }
 
-/// All of them, by handle. The room of one that left is given to the next: it is still in the
-/// cache.
+/// All shaped frames, by handle. The most recently freed buffer is reused first: it is still
+/// in the cache.
 #[derive(Debug, Default)]
 pub(super) struct FrameStore {
     frames: Vec<ShapedFrame>,
@@ -22,7 +22,7 @@ pub(super) struct FrameStore {
 }
 
 impl FrameStore {
-    /// Keeps a copy.
+    /// Stores a copy and returns its handle.
     pub(super) fn insert(
         &mut self,
         frame: &[u8],
@@ -43,14 +43,14 @@ impl FrameStore {
         &mut self.frames[handle as usize]
     }
 
-    /// Lends one out, to be put back by [`Self::free`] with its room.
+    /// Takes a frame out; [`Self::release`] returns its buffer.
     pub(super) fn take_frame(&mut self, handle: u32) -> ShapedFrame {
         let empty =
             ShapedFrame { bytes: Vec::new(), crossing: PacketMetadata::incoming(0), owner: 0 };
         std::mem::replace(&mut self.frames[handle as usize], empty)
     }
 
-    /// Takes room back.
+    /// Frees a handle, and takes the frame's buffer back if given.
     pub(super) fn release(&mut self, handle: u32, room: Option<ShapedFrame>) {
         if let Some(room) = room {
             self.frames[handle as usize] = room;
@@ -58,7 +58,7 @@ impl FrameStore {
         self.free.push(handle);
     }
 
-    /// How many wait.
+    /// Returns how many frames are stored.
     pub(super) fn len(&self) -> usize {
         self.frames.len() - self.free.len()
     }

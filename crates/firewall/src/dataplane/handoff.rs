@@ -1,4 +1,4 @@
-//! Frames that one join has another one shape: pipes and queues are in one place, flows are not.
+//! Frames that one dataplane hands to another for shaping: all pipes are in one, flows are spread.
 
 use slipring_dummynet::ShaperTarget;
 use slipring_ipfw::run::PacketMetadata;
@@ -7,41 +7,41 @@ use super::frame_store::ShapedFrame;
 use super::neighbors::LearnedNeighbor;
 use super::{Dataplane, DataplaneLoss, DataplaneNanos, DataplaneOutput};
 
-/// Number of a join among those that share ports.
+/// Number of a dataplane among those that share ports.
 pub type DataplaneId = u16;
-/// The join that shapes for all.
+/// The dataplane that shapes for all.
 const SHAPER_ID: DataplaneId = 0;
 
-/// A frame on its way between two joins.
+/// A frame in transit between two dataplanes.
 #[derive(Debug)]
 pub struct Handoff {
     bytes: Vec<u8>,
     crossing: PacketMetadata,
-    /// Where its flow is known.
+    /// The dataplane that handles its flow.
     owner: DataplaneId,
-    /// Where it wants to be shaped; `None` on its way back.
+    /// The pipe or queue that shapes it; `None` on its way back.
     object: Option<ShaperTarget>,
 }
 
 impl Handoff {
-    /// The join that it belongs to.
+    /// Returns the dataplane that handles its flow.
     #[must_use]
     pub const fn owner(&self) -> DataplaneId {
         self.owner
     }
 }
 
-/// What a join has to do with others. Nothing, mostly.
+/// Exchange with the other dataplanes; mostly empty.
 #[derive(Debug, Default)]
 pub(super) struct RemotePackets {
     own_id: DataplaneId,
-    /// There are others.
+    /// There are other dataplanes.
     is_shared: bool,
-    /// The one that shapes has too much to do.
+    /// The dataplane that shapes is overloaded.
     pub(super) is_congested: bool,
     handoffs: Vec<Handoff>,
     learned_neighbors: Vec<LearnedNeighbor>,
-    /// Frames of others that were lost in pipes.
+    /// Frames of other dataplanes that were lost in pipes here.
     foreign_losses: u64,
 }
 
@@ -54,7 +54,7 @@ impl RemotePackets {
         self.own_id != SHAPER_ID
     }
 
-    /// Others shall know, too, where a neighbour is.
+    /// Queues a learned neighbour for the other dataplanes.
     pub(super) fn announce(&mut self, told: LearnedNeighbor) {
         if self.is_shared {
             self.learned_neighbors.push(told);
@@ -63,41 +63,41 @@ impl RemotePackets {
 }
 
 impl Dataplane {
-    /// The same as one of several, to which flows are dealt out.
+    /// Makes this dataplane one of several that share the flows.
     #[must_use]
     pub fn with_id(mut self, own: DataplaneId) -> Self {
         self.remote = RemotePackets { own_id: own, is_shared: true, ..RemotePackets::default() };
         self
     }
 
-    /// What is to go to other joins: for the one that shapes, or from it to their homes.
+    /// Takes the frames for other dataplanes: for the shaping one, or from it to their owners.
     pub fn take_handoffs(&mut self) -> Vec<Handoff> {
         std::mem::take(&mut self.remote.handoffs)
     }
 
-    /// What other joins should [hear](Self::hear).
+    /// Takes the neighbours that other dataplanes should [merge](Self::merge_neighbors).
     pub fn take_learned_neighbors(&mut self) -> Vec<LearnedNeighbor> {
         std::mem::take(&mut self.remote.learned_neighbors)
     }
 
-    /// Frames of others that were lost here since this was asked last.
+    /// Takes the count of foreign frames lost here since the last call.
     pub fn take_foreign_losses(&mut self) -> u64 {
         std::mem::take(&mut self.remote.foreign_losses)
     }
 
-    /// Says whether the join that shapes is behind: frames for pipes are lost then.
+    /// Sets whether the shaping dataplane is overloaded. Frames for pipes are then dropped.
     pub fn set_congested(&mut self, is_crowded: bool) {
         self.remote.is_congested = is_crowded;
     }
 
-    /// Takes over what others have learned.
+    /// Merges what other dataplanes have learned.
     pub fn merge_neighbors(&mut self, news: Vec<LearnedNeighbor>) {
         for told in news {
             self.neighbors.insert(told);
         }
     }
 
-    /// Takes frames that others want to be shaped, or that come home.
+    /// Accepts frames that others want shaped, or that return to this owner.
     pub fn accept_handoffs(
         &mut self,
         parcels: Vec<Handoff>,
@@ -136,7 +136,7 @@ impl Dataplane {
         self.remote.handoffs.push(Handoff { bytes, crossing, owner: home, object: None });
     }
 
-    /// The shaper has dropped a frame.
+    /// Counts a frame that the shaper has dropped, and frees it.
     pub(super) fn count_shaper_drop(&mut self, handle: u32) {
         let home = self.frames.get_mut(handle).owner;
         self.remote.foreign_losses += u64::from(home != self.remote.own_id);

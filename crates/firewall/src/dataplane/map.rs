@@ -1,4 +1,4 @@
-//! Where frames go that came by a port.
+//! The output ports of each input port.
 
 use slipring_ipfw::run::PortIndex;
 
@@ -6,7 +6,7 @@ use slipring_ipfw::run::PortIndex;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PortMap(Vec<Vec<PortIndex>>);
 
-/// Why words make no map.
+/// Why a map is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PortMapError {
     /// It is not written as a map.
@@ -15,27 +15,27 @@ pub enum PortMapError {
     /// There is no such port.
     #[error("there is no port {number}: they are 1 to {ports}")]
     NoPort {
-        /// As it was written.
+        /// The number as written.
         number: u64,
-        /// How many there are.
+        /// How many ports there are.
         ports: usize,
     },
-    /// A port's frames would go nowhere, as nothing says where.
+    /// Nothing says where the frames of a port go.
     #[error("with {0} ports it must be said which frames go where")]
     Missing(usize),
 }
 
 impl PortMap {
-    /// Two ports: what comes by one leaves by the other.
+    /// Connects two ports to each other.
     #[must_use]
     pub fn crossed() -> Self {
         Self(vec![vec![1], vec![0]])
     }
 
-    /// What words like `1=2,3` say of so many ports, counted from 1.
+    /// Parses words like `1=2,3` for `ports` ports, counted from 1.
     ///
     /// # Errors
-    /// [`MapError`].
+    /// [`PortMapError`].
     pub fn read<'w>(
         words: impl IntoIterator<Item = &'w str>,
         ports: usize,
@@ -63,13 +63,13 @@ impl PortMap {
         }
     }
 
-    /// Where the frames of a port go.
+    /// Returns the output ports for the frames of a port.
     #[must_use]
     pub fn targets(&self, from: PortIndex) -> &[PortIndex] {
         self.0.get(usize::from(from)).map_or(&[], |targets| targets)
     }
 
-    /// How many ports it knows.
+    /// Returns how many ports the map has.
     #[must_use]
     pub fn ports(&self) -> usize {
         self.0.len()

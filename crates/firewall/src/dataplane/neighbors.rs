@@ -1,4 +1,4 @@
-//! Who answers for which address: what `fwd` needs to send a frame to a next hop.
+//! Maps addresses to neighbours: `fwd` needs it to send a frame to a next hop.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,37 +7,37 @@ use slipring_ipfw::packet::PacketHeaders;
 use slipring_ipfw::rule::NextHop;
 use slipring_ipfw::run::PortIndex;
 
-/// Most addresses that are remembered: anybody can claim some.
+/// Most addresses that are stored: anyone on the link can claim some.
 const MAX_NEIGHBORS: usize = 65_536;
 const ETHERTYPE_ARP: u16 = 0x0806;
 const PROTO_ICMPV6: u8 = 58;
 const ICMPV6_NEIGHBOR_ADVERTISEMENT: u8 = 136;
 
-/// What a frame told of a neighbour: its address, the port behind which it is, its MAC address.
+/// A neighbour learned from a frame: its address, its port and its MAC address.
 pub type LearnedNeighbor = (IpAddr, (PortIndex, [u8; 6]));
 
-/// What ARP and neighbour discovery told.
+/// Neighbours learned from ARP and neighbour discovery.
 #[derive(Debug, Default)]
 pub(super) struct NeighborTable {
-    /// Whether any rule asks.
+    /// Whether any rule needs the table.
     pub(super) is_needed: bool,
     entries: HashMap<IpAddr, (PortIndex, [u8; 6])>,
 }
 
 impl NeighborTable {
-    /// Remembers what a frame tells of its sender; what that is, if it was not known.
+    /// Learns the sender of a frame. Returns it if it is new.
     pub(super) fn learn(&mut self, frame: &[u8], from: PortIndex) -> Option<LearnedNeighbor> {
         let (address, mac) = advertised_address(frame)?;
         self.insert((address, (from, mac))).then_some((address, (from, mac)))
     }
 
-    /// Remembers where a neighbour is; whether that is new.
+    /// Stores a neighbour. Returns whether that changed the table.
     pub(super) fn insert(&mut self, (address, place): LearnedNeighbor) -> bool {
         let has_room = self.entries.len() < MAX_NEIGHBORS || self.entries.contains_key(&address);
         has_room && self.entries.insert(address, place) != Some(place)
     }
 
-    /// Addresses a frame to a next hop; the port behind which that is.
+    /// Sets the destination MAC address of a frame to the next hop. Returns the port of that hop.
     pub(super) fn resolve(&self, hop: &NextHop, frame: &mut [u8]) -> Option<PortIndex> {
         let address = match hop {
             NextHop::V4(address, _) => IpAddr::V4(*address),

@@ -10,12 +10,13 @@ pub trait DataplaneOutput {
     /// Why it cannot be sent.
     fn send(&mut self, port: PortIndex, frame: &[u8]) -> Result<(), DataplaneLoss>;
 
-    /// Takes a line of a rule with `log`.
+    /// Takes the log line of a rule with `log`.
     fn log(&mut self, event: LogEvent);
 
-    /// Whether anybody reads lines that are not for the log. Rules are spared the writing else.
+    /// Returns whether anyone reads lines that are not for the log. If not, rules do
+    /// not format them.
     fn is_watched(&self) -> bool;
 
-    /// Takes how many lines were not written, since nobody is watching.
+    /// Counts lines that were not formatted because there is no monitor.
     fn count_unwatched(&mut self, lines: u64);
 }

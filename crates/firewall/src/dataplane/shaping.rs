@@ -1,4 +1,4 @@
-//! Frames on their way into pipes and queues and out of them.
+//! Moves frames into pipes and queues and out of them.
 
 use slipring_dummynet::flow::ShaperFlowKey;
 use slipring_dummynet::{ShaperEvent, ShaperPacket as Shaped, ShaperTarget};
@@ -28,17 +28,17 @@ impl Dataplane {
         self.submit(object, handle, now);
     }
 
-    /// Has the shaper take a frame that is in the hall.
+    /// Submits a frame of the frame store to the shaper.
     pub(super) fn submit(&mut self, object: ShaperTarget, handle: u32, now: DataplaneNanos) {
         let frame = &self.frames.get_mut(handle).bytes;
         let (key, ecn) = flow_of(frame);
-        // The rule is in the crossing.
+        // The rule is in the packet metadata.
         let packet = Shaped { handle, rule: 0, len: frame.len() as u32, ecn };
         let events = &mut self.events;
         self.shaper.submit(now, object, &key, packet, &mut |event| events.push(event));
     }
 
-    /// Does what the shaper told of. Frames that go on may have it tell more.
+    /// Handles the events of the shaper. Frames that continue may add more events.
     pub(super) fn process_shaper_events(
         &mut self,
         now: DataplaneNanos,
@@ -70,7 +70,7 @@ impl Dataplane {
     }
 }
 
-/// What masks of the shaper ask for.
+/// Returns the flow key for the shaper's masks, and the ECN field.
 fn flow_of(frame: &[u8]) -> (ShaperFlowKey, Ecn) {
     let Ok(packet) = PacketHeaders::parse(frame) else {
         return (ShaperFlowKey::default(), Ecn::NotEct);

@@ -1,4 +1,4 @@
-//! The way to the running firewall.
+//! The client of the control socket of a running firewall.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::command_batch::{CommandBatch, CommandFault, CommandOutcome, sysexits}
 use crate::save::NOT_SAVED_PREFIX;
 use crate::service::PROGRAM_NAME;
 
-/// Has a firewall carry out an order.
+/// Has a firewall execute a batch.
 pub(super) fn execute(
     input: &IpfwInput,
     order: &CommandBatch,
@@ -33,7 +33,7 @@ pub(super) fn execute(
     })
 }
 
-/// How long an order may take: a second more for each thousand rules or so.
+/// Returns how long a batch may take: a second more for each thousand rules or so.
 fn reply_timeout(order: &CommandBatch) -> Duration {
     REPLY_TIMEOUT + Duration::from_secs(order.text.len() as u64 >> 16)
 }
@@ -70,7 +70,7 @@ pub(super) fn monitor(
     }
 }
 
-/// Has packets explained.
+/// Has the firewall explain packets.
 pub(super) fn explain(
     input: &IpfwInput,
     args: &Value,
@@ -100,7 +100,7 @@ pub(super) fn metrics(
     }
 }
 
-/// Shows the commands that make what runs.
+/// Shows the commands that recreate the current configuration.
 pub(super) fn save(input: &IpfwInput, session: &mut Session<'_>) -> Result<(), IpfwCommandError> {
     let asked = json!({ "states": input.with_states });
     let answer = find(input, session)?.request("save", asked).map_err(fault)?;
@@ -128,7 +128,7 @@ fn values(text: &str) -> Vec<Value> {
     text.lines().filter(|line| !line.starts_with('#')).filter_map(value).collect()
 }
 
-/// The firewall of this name, or the only one.
+/// Connects to the firewall of this name, or to the only one.
 fn find(input: &IpfwInput, session: &mut Session<'_>) -> Result<ControlClient, IpfwCommandError> {
     let dir = session.run_dir.clone();
     let dir = dir.as_path();
@@ -162,8 +162,8 @@ fn find(input: &IpfwInput, session: &mut Session<'_>) -> Result<ControlClient, I
     }
 }
 
-/// A connection, if what answers is a firewall. What does not answer may be one: of another user,
-/// perhaps.
+/// Connects to a process, and returns the client if that is a firewall. A process that does not
+/// answer may be one, perhaps of another user.
 fn client_of(dir: &Path, pid: u32) -> Result<Option<ControlClient>, ControlError> {
     let mut client = ControlClient::find(dir, Some(&pid.to_string()))?;
     let hello: Value = client.request("hello", json!({}))?;

@@ -1,4 +1,4 @@
-//! `ipfw explain`: packets as words or from a capture, and what rules make of them.
+//! `ipfw explain`: takes packets as words or from a capture, and shows what rules do to them.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -14,12 +14,12 @@ use super::input::IpfwInput;
 use super::{IpfwCommandError, client};
 use crate::command_batch::{CommandFault, sysexits};
 
-/// Packets of a capture at most.
+/// Most packets that are read from a capture.
 const MAX_PACKETS: usize = 100;
 const EXPECTED_PACKET_SYNTAX: &str = "a capture, or PROTO SOURCE[:PORT] DESTINATION[:PORT] [recv PORT] [out], as in: \
                         explain tcp 10.0.0.1:1024 10.1.0.1:22 recv eth0";
 
-/// Carries out `explain WORDS`.
+/// Executes `explain WORDS`.
 pub(super) fn run(
     input: &IpfwInput,
     words: &[String],
@@ -33,7 +33,7 @@ pub(super) fn run(
     Ok(session.reporter.raw(text_of(&answer, many).as_bytes())?)
 }
 
-/// What the firewall is asked, and whether that is about several packets.
+/// Returns the request to the firewall, and whether it has several packets.
 pub(super) fn question(words: &[String]) -> Result<(Value, bool), CommandFault> {
     let words: Vec<_> = words.iter().map(String::as_str).collect();
     let (packet, more) = match words[..] {
@@ -53,7 +53,7 @@ pub(super) fn question(words: &[String]) -> Result<(Value, bool), CommandFault> 
     Ok((json!({ "frames": frames, "port": port, "out": is_out }), frames.len() > 1))
 }
 
-/// The answer for people.
+/// Formats the answer as text.
 pub(super) fn text_of(answer: &Value, many: bool) -> String {
     let told = answer.as_array().into_iter().flatten().enumerate();
     told.map(|(at, told)| text(at + 1, many, told)).collect()
@@ -96,7 +96,7 @@ fn captured(path: &str) -> Result<Vec<Vec<u8>>, CommandFault> {
         .map_err(|error| failed(error.to_string()))
 }
 
-/// A frame of these words.
+/// Builds the frame that these words describe.
 fn frame(proto: &str, src: &str, dst: &str) -> Result<Vec<u8>, CommandFault> {
     let unread =
         |word: &str| usage_fault(&format!("`{word}` is no address with or without a port"));
@@ -130,7 +130,7 @@ fn frame(proto: &str, src: &str, dst: &str) -> Result<Vec<u8>, CommandFault> {
     built.map(|frame| frame.bytes.to_vec()).map_err(|error| usage_fault(&error.to_string()))
 }
 
-/// `10.0.0.1`, `10.0.0.1:80`, `fd00::1`, `[fd00::1]:80`.
+/// Parses `10.0.0.1`, `10.0.0.1:80`, `fd00::1` or `[fd00::1]:80`.
 pub(super) fn end(text: &str) -> Option<(IpAddr, u16)> {
     if let Ok(address) = text.parse::<IpAddr>() {
         return Some((address, 0));

@@ -1,4 +1,4 @@
-//! What was typed, and the files that it names.
+//! The command line, and the files that it names.
 
 use std::fs::File;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
@@ -12,38 +12,38 @@ use slipring_ipfw::text::{IpfwCommand, printable};
 use super::{IpfwCommandError, flags};
 use crate::command_batch::{CommandFault, CommandStep, sysexits};
 
-/// A command line.
+/// A parsed command line.
 pub(super) struct IpfwInput {
     pub(super) action: IpfwAction,
     /// `save --states`.
     pub(super) with_states: bool,
-    /// Letters of flags.
+    /// Flag letters.
     pub(super) flags: String,
     /// `-s`.
     pub(super) sort: i32,
     pub(super) is_dry_run: bool,
     pub(super) name: Option<String>,
     pub(super) words: Vec<String>,
-    /// The format of the report, where it was asked for behind the command.
+    /// The report format, if given after the command.
     pub(super) format: Option<ReportFormat>,
     preprocessor: Option<String>,
     is_dnctl: bool,
 }
 
-/// What is to be done.
+/// What to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IpfwAction {
-    /// Nothing was said.
+    /// There is no command.
     Nothing,
-    /// Lines of rules with `log` are shown as they come.
+    /// Show lines of rules with `log` as they come.
     Monitor,
-    /// What rules make of a packet is told.
+    /// Explain what rules do to a packet.
     Explain,
-    /// Rules, pipes and losses are shown as OpenMetrics text.
+    /// Show rules, pipes and losses as OpenMetrics text.
     Metrics,
-    /// What runs is shown as a file that makes it.
+    /// Show the running configuration as a file of commands.
     Save,
-    /// Commands are carried out.
+    /// Execute commands.
     Order,
 }
 
@@ -76,7 +76,7 @@ impl IpfwInput {
         })
     }
 
-    /// The commands, and whether they come from a file.
+    /// Returns the commands, and whether they come from a file.
     pub(super) fn text(&self) -> Result<(String, bool), IpfwCommandError> {
         let (last, before) = self.words.split_last().expect("there is a command");
         if let Some(preprocessor) = &self.preprocessor {
@@ -89,7 +89,7 @@ impl IpfwInput {
         Ok((self.words.join(" "), false))
     }
 
-    /// A fault of what was read from a file, with the file.
+    /// Adds the file name to a fault in its text.
     pub(super) fn with_file(&self, fault: CommandFault) -> CommandFault {
         let path = match self.words.last().map(String::as_str) {
             Some("-") | None => "standard input",
@@ -98,7 +98,7 @@ impl IpfwInput {
         CommandFault { message: format!("{}: {}", printable(path), fault.message), ..fault }
     }
 
-    /// Whether dnctl may do this.
+    /// Checks that dnctl may execute these commands.
     pub(super) fn allows(&self, steps: &[CommandStep]) -> Result<(), IpfwCommandError> {
         let known = |step: &CommandStep| {
             matches!(step.command, IpfwCommand::Shaper(_) | IpfwCommand::Sysctl { .. })
@@ -112,7 +112,7 @@ impl IpfwInput {
         Err(CommandFault { expected, ..fault }.into())
     }
 
-    /// Asks the person before everything is thrown away.
+    /// Asks the user for confirmation before a flush.
     pub(super) fn is_confirmed(
         &self,
         steps: &[CommandStep],
@@ -136,17 +136,17 @@ impl IpfwInput {
     }
 }
 
-/// Bytes of rules at most: five times a million prefixes, and with what JSON writes before line ends
-/// and quotes not more than the firewall takes.
+/// Most bytes of rules: five times as many as a million prefixes take. Even with the escapes that
+/// JSON adds to line ends and quotes, it stays within the firewall's request limit.
 const MAX_RULES_BYTES: usize = 128 << 20;
 
-/// A file, or standard input.
+/// Reads a file, or standard input.
 pub(super) fn read(path: &str) -> Result<String, CommandFault> {
     if path == "-" { read_from(path, Ok(io::stdin().lock())) } else { read_file(path) }
 }
 
-/// A file. Comments may be in any encoding: bytes that are no UTF-8 become a character that no command
-/// has, so that elsewhere they are told with their place.
+/// Reads a file. Comments may have any encoding: invalid UTF-8 becomes a character that no command
+/// contains, so anywhere else it is reported with its position.
 pub(crate) fn read_file(path: &str) -> Result<String, CommandFault> {
     read_from(path, File::open(path))
 }
@@ -169,7 +169,7 @@ fn text_of(path: &str, bytes: &[u8]) -> Result<String, CommandFault> {
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// What a preprocessor makes of a file.
+/// Returns the output of a preprocessor for a file.
 fn preprocessed(command: &str, flags: &[String], path: &str) -> Result<String, CommandFault> {
     let failed = |error: io::Error| {
         CommandFault::new(format!("cannot run {command}: {error}"), sysexits::SYSTEM)
@@ -182,10 +182,10 @@ fn preprocessed(command: &str, flags: &[String], path: &str) -> Result<String, C
         .spawn()
         .map_err(failed)?;
     let mut input = process.stdin.take().expect("it is piped");
-    // Beside reading: a full pipe would stop both.
+    // Write in a second thread: a full pipe would block both processes.
     let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
     let output = process.wait_with_output().map_err(failed)?;
-    // Who does not read to the end tells by its status.
+    // A process that stops reading early reports it by its status.
     let _ = writer.join();
     if !output.status.success() {
         let message = format!("{command} failed on {path}: {}", output.status);
@@ -194,7 +194,7 @@ fn preprocessed(command: &str, flags: &[String], path: &str) -> Result<String, C
     text_of(path, &output.stdout)
 }
 
-/// Takes `--json`, `--json=lines` and `-j` off the end of a command, none of whose words they are.
+/// Removes `--json`, `--json=lines` or `-j` from the end of a command; no command has such a word.
 fn trailing_format(words: &mut Vec<String>) -> Option<ReportFormat> {
     let format = match words.last()?.as_str() {
         "--json" | "--json=document" | "-j" => ReportFormat::Json,

@@ -1,19 +1,20 @@
-//! Sessions with a firewall as text: what is typed, what comes and goes, and how time passes.
+//! Sessions with a firewall as text: commands, frames in and out, and the passing of time.
 //!
 //! ```text
 //! ; a remark
 //! @ netmap:em0 netmap:em1 --default accept    the firewall, as `slipring firewall` takes it
-//! $ ipfw add 100 deny udp from any to any 53  a command; its output stands below
+//! $ ipfw add 100 deny udp from any to any 53  a command; its output follows
 //! 00100 deny udp from any to any dst-port 53
 //! > em0 udp 10.0.0.1:1000 10.1.0.1:53 x2 => lost denied x2
-//! + 10s => em1@20ms                           time, and what left meanwhile
+//! + 10s => em1@20ms                           time, and the frames sent meanwhile
 //! ```
 //!
-//! Everything but sockets and ports is the program's own; the clock is the script's. A mistake is
-//! a line with `!`, an exit code other than 0 one with `exit`. Below `>` and `+` stand log lines.
+//! Everything but sockets and ports is the program's own code; the script controls the clock. A
+//! mistake prints a line with `!`, an exit code other than 0 one with `exit`. Log lines follow `>`
+//! and `+`.
 //!
-//! `SLIPRING_BLESS=1` writes outputs anew, but of what stands behind `=>` only a `?`: what frames
-//! are to do is for people to say.
+//! `SLIPRING_BLESS=1` rewrites the outputs, but after `=>` it only fills in a `?`: the expected
+//! fate of frames is for people to decide.
 
 mod files;
 mod frames;
@@ -28,7 +29,7 @@ use slipring_cli::units::TimeSpan;
 
 use script_firewall::ScriptFirewall;
 
-/// Plays the script of this name and compares.
+/// Plays the script of this name and compares the output.
 pub(super) fn play(folder: &str, name: &str) {
     let path: PathBuf =
         [env!("CARGO_MANIFEST_DIR"), "tests", folder, &format!("{name}.txt")].iter().collect();
@@ -46,7 +47,7 @@ pub(super) fn play(folder: &str, name: &str) {
     assert_eq!(played, wanted, "{}", path.display());
 }
 
-/// The script with the outputs that came.
+/// Returns the script with the actual outputs.
 fn played(script: &str, fills: bool) -> String {
     let mut lines = script.lines().peekable();
     let setup = lines.clone().find_map(|line| line.strip_prefix("@ "));

@@ -1,9 +1,9 @@
-//! Outputs and behaviours, each as a session in a file of its own: see [`super::script`].
+//! Outputs and behaviour, each as a session in a file of its own: see [`super::script`].
 //!
-//! # Where ipfw's documented behaviours are held
-//! In `slipring_ipfw::run::tests` unless another place is named: `scenarios` and `golden` are the
-//! folders here, `between` the tests with namespaces, `join` those of the engines joined,
-//! `dummynet` the tests of that crate.
+//! # Tests for ipfw's documented behaviour
+//! They are in `slipring_ipfw::run::tests` unless stated otherwise: `scenarios` and `golden` are
+//! folders here, `between` are the tests with namespaces, `join` those of the combined engines,
+//! `dummynet` those of that crate.
 //!
 //! | behaviour | test |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | `deny … out` keeps frames from the far port | `control::deny_out_stops_frames_on_their_way_out_only` |
 //! | `{ a or b }` | `fields::or_blocks_match_any_of_their_members` |
 //! | lists and ranges of ports | `fields::lists_of_ports_match_their_members_only` |
-//! | numbers that nobody gave, `autoinc_step` | `control::a_rule_without_a_number_comes_a_step_behind_the_last` |
+//! | automatic numbers, `autoinc_step` | `control::a_rule_without_a_number_comes_a_step_behind_the_last` |
 //! | `skipto` | `control::skipto_…`, `scenarios::skipto_tablearg_…` |
 //! | `call`, `return` | `control::call_returns_above_the_caller`, `control::return_without_a_call_goes_on`, `scenarios::call_and_return_…` |
 //! | `prob` | `control::prob_denies_its_share_and_counts_it` |
@@ -32,24 +32,24 @@
 //! | masked look-ups; of a DSCP that was set | `lookups::masked_lookups_…` |
 //! | tables that change all the time | `lookups::random_changes_…`, `between::tables_that_change_all_the_time_…` |
 //! | named states | `states::names_tell_states_apart`, `scenarios::names_tell_states_apart` |
-//! | lifetimes | `states::a_udp_state_ends_…` and those behind it, `scenarios::states_end_at_their_times_…` |
+//! | lifetimes | `states::a_udp_state_ends_…` and the following tests, `scenarios::states_end_at_their_times_…` |
 //! | a slow pipe and large pings | `dummynet::one_ping_passes_…`, `scenarios::a_slow_pipe_…` |
 //! | delay both ways, `plr` | `dummynet::a_round_trip_…`, `dummynet::plr_loses_its_share`, `scenarios::a_delay_both_ways_…`, `between::a_pipe_delays_both_ways` |
 //! | a pipe for each host of a mask | `dummynet::a_masked_pipe_…`, `scenarios::per_host_pipes_…` |
 //!
-//! # Where netmap-ipfw's defects are held not to come back
+//! # Tests that netmap-ipfw's defects do not return
 //! | defect | test |
 //! |---|---|
 //! | queues deliver nothing | `join::a_queue_delivers_under_every_scheduler` |
 //! | `type rr` ends the program | `dummynet::a_pipe_survives_becoming_a_round_robin_scheduler` |
-//! | a file hangs behind `pipe config` | `between::a_file_is_loaded_wholly_or_not_at_all`, `golden::errors` |
+//! | a file hangs after `pipe config` | `between::a_file_is_loaded_wholly_or_not_at_all`, `golden::errors` |
 //! | states never end, times stay blank | `states`, `golden::list_flags`, `golden::states` |
-//! | `dyn_max` is not looked at | `defects::dyn_max_is_enforced`, `scenarios::a_full_state_table_…` |
-//! | `one_pass` is not looked at | `join::with_one_pass_off_…`, `scenarios::per_host_pipes_…` |
+//! | `dyn_max` is ignored | `defects::dyn_max_is_enforced`, `scenarios::a_full_state_table_…` |
+//! | `one_pass` is ignored | `join::with_one_pass_off_…`, `scenarios::per_host_pipes_…` |
 //! | rates of 2^31 bit/s and above | `dummynet::rates_beyond_31_bits_hold_as_said` |
 //! | `deny` ends the source | `defects::a_deny_verdict_is_only_a_verdict` |
 //! | listings repeat rows and addresses | `defects::rows_of_flows_…`, `defects::a_hidden_disabled_rule_…`, `defects::an_address_with_a_mask_…` |
-//! | `pri` is not looked at | `dummynet::prio_sends_nothing_of_a_later_priority_…`, `scenarios::setdscp_marks_calls_…` |
+//! | `pri` is ignored | `dummynet::prio_sends_nothing_of_a_later_priority_…`, `scenarios::setdscp_marks_calls_…` |
 //! | unknown verdicts and headers pass | `defects::unknown_ipv6_next_headers_meet_the_rules`, `hostile` |
 //! | tags leak and hide each other | `defects::a_later_tag_hides_no_earlier_one_…`, `scenarios::a_tag_carries_…` |
 
@@ -59,7 +59,7 @@ use std::path::Path;
 
 use super::script::play;
 
-/// A test for each script of a folder; its name is what it shows.
+/// Defines a test for each script of a folder.
 macro_rules! scripts {
     ($folder:ident: $($name:ident)*) => {
         mod $folder {

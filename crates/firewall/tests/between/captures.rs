@@ -1,4 +1,4 @@
-//! Captures in place of links.
+//! Captures as ports.
 
 use slipring_pcap::{LinkType, PcapFileReader, PcapWriter};
 use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, PortPair};
@@ -6,7 +6,7 @@ use slipring_wire::{FrameSpec, MacAddr};
 
 use super::*;
 
-/// A capture of UDP to ports 1 to `count`.
+/// Writes a capture of UDP to ports 1 to `count`.
 fn capture(site: &Site, count: u16) -> String {
     let from = site.write("from.pcap", "");
     let mut bytes = Vec::new();
@@ -26,7 +26,7 @@ fn capture(site: &Site, count: u16) -> String {
     from
 }
 
-/// A firewall from such a capture into another, once it has ended.
+/// Runs a firewall from such a capture into another, until it ends.
 fn pass(site: &Site, count: u16, words: &str) -> (Ended, usize) {
     let (from, to) = (capture(site, count), site.dir.path().join("to.pcap"));
     let _ = std::fs::remove_file(&to);

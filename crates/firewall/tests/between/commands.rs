@@ -1,4 +1,4 @@
-//! Exit codes, files, and firewalls told apart.
+//! Exit codes, files, and choosing among several firewalls.
 
 use super::*;
 

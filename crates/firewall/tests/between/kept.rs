@@ -1,4 +1,4 @@
-//! What outlives a run, what runs without ports, and the service.
+//! State that outlives a run, runs without ports, and the service.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -25,7 +25,7 @@ fn rules_made_at_run_time_are_there_again_after_a_restart_with_the_state_file() 
     }
     let listings = ["-S list", "table all list", "pipe show", "set show", "sysctl -a"];
     let before = listings.map(|listing| site.ipfw(listing));
-    // Whatever way it ends.
+    // However it ends.
     firewall.signal(Signal::KILL);
     drop(firewall);
     let firewall = site.firewall(&words);
@@ -55,7 +55,7 @@ fn an_open_connection_goes_on_after_a_restart_that_keeps_states_and_not_after_on
         let kept = std::fs::read_to_string(&state).unwrap_or_default();
         assert_eq!(kept.matches("\nstate ").count(), usize::from(goes_on), "{kept}");
         let firewall = site.firewall(&words);
-        // What answers nothing within this time was denied, again and again.
+        // Denied: no answer within this time, on every attempt.
         assert_eq!(says(&far, &near), goes_on, "{}", site.ipfw("-ad list"));
         assert_eq!(says(&near, &far), goes_on);
         firewall.stop(Signal::INT).well();
@@ -127,14 +127,14 @@ fn writers_at_once_leave_a_state_file_that_is_whole_while_frames_pass_and_rules_
     firewall.stop(Signal::INT).well();
 }
 
-/// A connection from the left side to the right one.
+/// Opens a connection from the left side to the right one.
 fn connection(site: &Site) -> (TcpStream, TcpStream) {
     let listener = site.lab.right.run(|| TcpListener::bind("10.9.0.2:80").unwrap());
     let near = site.lab.left.run(|| TcpStream::connect("10.9.0.2:80").unwrap());
     (near, listener.accept().unwrap().0)
 }
 
-/// Whether a word gets from one end to the other within two seconds.
+/// Returns whether a byte gets from one end to the other within two seconds.
 fn says(mut from: &TcpStream, mut to: &TcpStream) -> bool {
     from.write_all(b"x").unwrap();
     to.set_read_timeout(Some(Duration::from_secs(2))).unwrap();

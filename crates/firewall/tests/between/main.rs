@@ -1,4 +1,4 @@
-//! `slipring firewall` between namespaces, and `slipring ipfw` and `slipring dnctl` that ask it.
+//! `slipring firewall` between namespaces, queried by `slipring ipfw` and `slipring dnctl`.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../../slipring/tests/support/mod.rs"]
@@ -18,14 +18,14 @@ use rustix::process::Signal;
 use support::lab::{Lab, Way};
 use support::program::{Ended, Program, SLIPRING};
 
-/// A firewall between the sides of a laboratory, and where it listens.
+/// A firewall between the sides of a laboratory, with its run directory.
 struct Site {
     lab: Lab,
     dir: tempfile::TempDir,
 }
 
 impl Site {
-    /// `None`, and a line that says why, where namespaces are not permitted.
+    /// Returns `None`, after printing why, where namespaces are not permitted.
     fn new() -> Option<Self> {
         Some(Self { lab: Lab::new(Way::Packet)?, dir: tempfile::tempdir().unwrap() })
     }
@@ -37,7 +37,7 @@ impl Site {
         command
     }
 
-    /// Starts a firewall and waits until it can be asked.
+    /// Starts a firewall and waits until it answers commands.
     fn firewall(&self, words: &str) -> Program {
         let words = format!("-T 0 {} {words}", self.lab.ports());
         let program = Program::launch(&self.lab.mid, self.command("firewall", &words));
@@ -45,12 +45,12 @@ impl Site {
         program
     }
 
-    /// What `slipring ipfw` did.
+    /// Runs `slipring ipfw` to its end.
     fn try_ipfw(&self, words: &str) -> Ended {
         Program::launch(&self.lab.mid, self.command("ipfw", words)).finish()
     }
 
-    /// What `slipring ipfw` said.
+    /// Returns the output of `slipring ipfw`.
     fn ipfw(&self, words: &str) -> String {
         self.try_ipfw(words).well().stdout
     }
@@ -61,18 +61,18 @@ impl Site {
         path.display().to_string()
     }
 
-    /// Whether the right side answers a ping of the left side. Who asked for its MAC address in vain
-    /// asks again after a second only.
+    /// Returns whether the right side answers a ping of the left side. A failed ARP request is
+    /// repeated only after a second, so it waits longer.
     fn pings(&self) -> bool {
         self.lab.left.attempt("ping", "-n -c 1 -W 10 10.9.0.2").0
     }
 
-    /// Whether it does not, within a second.
+    /// Returns whether a ping has no answer within a second.
     fn is_cut_off(&self) -> bool {
         !self.lab.left.attempt("ping", "-n -c 1 -W 1 10.9.0.2").0
     }
 
-    /// Packets that a rule has counted.
+    /// Returns the packets that a rule has counted.
     fn count(&self, number: u32) -> u64 {
         let row = self.ipfw(&format!("-a list {number}"));
         row.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()

@@ -1,5 +1,5 @@
-//! The service under a systemd of the test's own: PID 1 of new namespaces, over a copy of this
-//! machine's files that is thrown away, in a group of processes that is removed.
+//! The service under the test's own systemd: PID 1 of new namespaces, over a disposable copy of
+//! this machine's files, in a cgroup that is removed.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use super::*;
 const UNIT: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd/slipring-firewall@.service");
 
-/// Becomes PID 1: mounts, puts the files of the test over those of the machine, and hands over.
-/// `$1` is the directory of the test.
+/// Script of PID 1: mounts, overlays the files of the test on those of the machine, and execs
+/// systemd. `$1` is the directory of the test.
 const BOOT: &str = r#"
 set -e
 mount -t tmpfs tmpfs "$1/over"
@@ -41,7 +41,7 @@ exec chroot . /usr/bin/env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin 
     /lib/systemd/systemd --system --unit=try.target --log-target=console --show-status=no
 "#;
 
-/// What the service is put through, a line of its output for each step.
+/// Steps that exercise the service; each prints its result.
 const TRY: &str = r#"
 exec > /result/said 2>&1
 export SLIPRING_RUN=/run/slipring
@@ -104,11 +104,11 @@ systemctl stop slipring-firewall@edge
 step end
 "#;
 
-/// A group of processes that is gone, with all that is in it, when this is dropped.
+/// A cgroup that is removed on drop, with all its processes.
 struct Group(PathBuf);
 
 impl Group {
-    /// `None` where there is no hierarchy of version 2 that may be written to.
+    /// Returns `None` where there is no writable cgroup v2 hierarchy.
     fn new() -> Option<Self> {
         let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(Path::new);
         let root = roots.into_iter().find(|root| root.join("cgroup.procs").exists())?;
@@ -120,7 +120,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         let _ = std::fs::write(self.0.join("cgroup.kill"), "1");
-        // Groups below come first; they empty as their last processes go.
+        // Child groups come first; a group empties as its last processes exit.
         for _ in 0..1000 {
             let _ = Command::new("find")
                 .arg(&self.0)
@@ -134,7 +134,7 @@ impl Drop for Group {
     }
 }
 
-/// What the steps said, or why they could not be gone through.
+/// Returns the output of the steps, or why they could not run.
 fn tried(dir: &Path) -> Result<String, String> {
     if !rustix::process::geteuid().is_root() {
         return Err("only root can start a systemd".to_owned());
@@ -188,7 +188,7 @@ fn tried(dir: &Path) -> Result<String, String> {
     ]);
     systemd.arg("sh").arg(dir.join("boot")).arg(dir);
     let procs = group.0.join("cgroup.procs");
-    // The new root of the hierarchy is that of the process that unshares.
+    // The root of a new cgroup namespace is the group of the process that unshares.
     let mut inside = Command::new("sh");
     inside.args(["-c", r#"echo $$ > "$0" && exec "$@""#]).arg(procs);
     inside.arg(systemd.get_program()).args(systemd.get_args()).process_group(0);
@@ -220,7 +220,7 @@ fn the_service_starts_passes_frames_reloads_comes_back_and_tells_a_mistake_under
             assert!(step.lines().any(|said| said == *line), "{name}: no `{line}`\n{said}");
         }
     };
-    // Ready means that it answers, and that frames pass.
+    // Ready means that it answers commands and forwards frames.
     let rules = ["00100 allow ip from any to any", "65535 deny ip from any to any"];
     holds("start", &["start: 0", rules[0], rules[1], "ping: 0", "NoNewPrivs:\t1", "Seccomp:\t2"]);
     holds("command", &["restart: 0", "00050 count icmp from any to any keep-state :default"]);

@@ -1,8 +1,8 @@
-//! The same in several threads.
+//! The firewall with several threads.
 
 use super::*;
 
-/// More hosts on the right side, so that flows are dealt out.
+/// Adds hosts on the right side, so that flows are distributed.
 fn hosts(site: &Site) -> Vec<String> {
     let hosts: Vec<_> = (10..18).map(|n| format!("10.9.0.{n}")).collect();
     for host in &hosts {
@@ -26,7 +26,7 @@ fn both_ways_of_a_flow_meet_in_one_thread_and_counts_are_those_of_all() {
     }
     let states = site.ipfw("-d list");
     assert_eq!(states.matches("STATE").count(), hosts.len(), "{states}");
-    // The request makes the state, the answer meets it.
+    // The request creates the state, the reply matches it.
     assert_eq!(site.count(200), 2 * hosts.len() as u64, "{}", site.ipfw("-a list"));
     assert_eq!(site.count(400), 0);
     let ended = firewall.stop(Signal::INT).well();

@@ -1,4 +1,4 @@
-//! What must not stop frames: clients that die, logs that are full, changes without end.
+//! Trouble that must not stop frames: clients that die, full logs, endless changes.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -7,7 +7,7 @@ use super::*;
 use crate::support::eventually;
 
 impl Site {
-    /// A connection to the firewall's socket.
+    /// Connects to the firewall's socket.
     fn knock(&self) -> UnixStream {
         let entries = std::fs::read_dir(self.dir.path()).unwrap();
         let sockets = entries.map(|entry| entry.unwrap().path());
@@ -21,7 +21,7 @@ fn clients_that_die_or_never_read_stop_neither_frames_nor_other_clients() {
     let Some(site) = Site::new() else { return };
     let _firewall = site.firewall("--default accept");
     assert!(site.pings());
-    // Half a request and no more; many questions and nobody who reads the answers; garbage.
+    // Half a request; many requests whose answers are never read; garbage.
     let mut half = site.knock();
     half.write_all(br#"{"id":1,"do":"ipfw","text":"show"#).unwrap();
     let mut deaf = site.knock();
@@ -59,7 +59,7 @@ fn who_monitors_and_does_not_read_holds_nothing_up() {
     let firewall = site.firewall("--default accept");
     site.ipfw("add 100 count log icmp from any to any");
     let monitor = Program::launch(&site.lab.mid, site.command("ipfw", "monitor"));
-    // Lines from the moment on when it has asked for the first time.
+    // A monitor receives lines only from its first request on.
     let pinged = eventually("a line", || {
         assert!(site.pings());
         monitor.so_far().stdout.lines().next().map(str::to_owned)
@@ -117,7 +117,7 @@ fn tables_that_change_all_the_time_neither_crash_nor_hold_a_ping() {
     for _ in 0..10 {
         site.ipfw("table one flush");
         site.ipfw("table two flush");
-        // Entries that are there, or not, end the file as a whole: nothing of it is done then.
+        // Entries that already exist, or do not, fail the file as a whole.
         site.try_ipfw(&format!("-f -q {path}"));
         site.ipfw("table one swap two");
     }
@@ -131,7 +131,7 @@ fn a_name_or_a_run_directory_that_cannot_be_had_is_told_before_any_port_is_opene
     let Some(site) = Site::new() else { return };
     let first = site.firewall("--name edge");
     let ports = site.lab.ports();
-    // Its ports are taken, or not there: the name comes first.
+    // Its ports are taken or missing: the name is checked first.
     let closed = site.write("file", "");
     for (words, cause) in [
         (format!("{ports} --name edge"), "edge"),

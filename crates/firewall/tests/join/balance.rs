@@ -1,4 +1,4 @@
-//! Nothing is lost uncounted.
+//! Every loss is counted.
 
 use super::*;
 

@@ -32,7 +32,7 @@ fn neighbour_solicitation() -> Vec<u8> {
     frame
 }
 
-/// Where a frame goes that comes by the first port.
+/// Returns the output port of each frame from the first port.
 fn ways(bed: &mut Bed, frames: &[Vec<u8>]) -> Vec<Option<PortIndex>> {
     frames.iter().map(|frame| bed.offer(frame.clone(), 0)).collect()
 }
@@ -71,7 +71,7 @@ fn neighbour_discovery_is_ipv6_and_meets_the_rules() {
 fn other_ethertypes_meet_the_rules_pass_or_are_dropped_as_their_setting_says() {
     let mut bed = Bed::new("add 100 allow mac-type 0x88cc\nadd 200 deny ip from any to any");
     let stp = {
-        // A length instead of an EtherType, and the link header of spanning tree.
+        // A length instead of an EtherType, and the LLC header of spanning tree.
         let mut frame = ether(38);
         frame[14..17].copy_from_slice(&[0x42, 0x42, 3]);
         frame

@@ -1,4 +1,4 @@
-//! Checks on the way in and out, maps, next hops.
+//! Checks on input and output, maps, next hops.
 
 use super::*;
 
@@ -82,7 +82,7 @@ fn fwd_sends_to_a_port_or_to_the_next_hop_that_arp_told_of() {
     assert_eq!(frame[..6], [2, 0, 0, 0, 0, 9]);
 }
 
-/// A datagram of 100 bytes to a port, in two fragments.
+/// Returns a datagram of 100 bytes to a port, in two fragments.
 fn fragments(dst_port: u16) -> [Vec<u8>; 2] {
     let whole = udp(dst_port, 114);
     [(34..82, 0x20, 0), (82..114, 0, 6)].map(|(part, more, offset)| {

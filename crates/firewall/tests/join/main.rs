@@ -1,4 +1,4 @@
-//! The join by itself, in virtual time.
+//! The dataplane alone, in virtual time.
 #![allow(clippy::unwrap_used)]
 
 mod balance;
@@ -17,7 +17,7 @@ use slipring_ipfw::run::{Firewall, LogEvent, PortIndex};
 use slipring_wire::frame::{IpSpec, Ipv4Spec, L4Spec, PortPair};
 use slipring_wire::{FrameSpec, MacAddr};
 
-/// What left, and what was logged.
+/// Frames sent and lines logged.
 #[derive(Debug, Default)]
 struct Sink {
     sent: Vec<(PortIndex, Vec<u8>)>,
@@ -47,7 +47,7 @@ impl DataplaneOutput for Sink {
     }
 }
 
-/// A join between ports em0, em1, …, and a clock.
+/// A dataplane between ports em0, em1, …, and a clock.
 struct Bed {
     master: Firewall,
     join: Dataplane,
@@ -73,7 +73,7 @@ impl Bed {
         Self::with(rules, PortMap::crossed(), Passes::Auto)
     }
 
-    /// One of several joins.
+    /// Creates one of several dataplanes.
     fn at(place: u16, rules: &str) -> Self {
         let mut bed = Self::new("");
         bed.join = bed.join.with_id(place);
@@ -81,7 +81,7 @@ impl Bed {
         bed
     }
 
-    /// Commands of rules and pipes.
+    /// Executes commands for rules and pipes.
     fn load(&mut self, rules: &str) {
         for reply in self.master.load(rules, self.now).unwrap() {
             let Some(shaper) = reply.shaper else { continue };
@@ -93,14 +93,14 @@ impl Bed {
         self.join.adopt(&mut self.master.ruleset());
     }
 
-    /// Offers a frame that came by a port; where it goes at once.
+    /// Offers a frame from a port. Returns its immediate output port.
     fn offer(&mut self, mut frame: Vec<u8>, from: PortIndex) -> Option<PortIndex> {
         let way = self.join.offer(&mut frame, from, self.now, &mut self.sink);
         assert!(self.join.is_balanced(), "{:?}", self.join.counters());
         way
     }
 
-    /// Lets time pass; what left meanwhile, with the times.
+    /// Advances the clock. Returns the frames that left, with their times.
     fn pass(&mut self, time: DataplaneNanos) -> Vec<(DataplaneNanos, PortIndex)> {
         let (until, mut left) = (self.now + time, Vec::new());
         while let Some(due) = self.join.next_ns().filter(|&due| due <= until) {

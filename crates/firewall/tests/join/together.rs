@@ -1,4 +1,4 @@
-//! Frames together do what they do one by one; several joins do what one does.
+//! A batch behaves like its frames one by one; several dataplanes behave like one.
 
 use super::*;
 use slipring_firewall::dataplane::DataplaneCounters;
@@ -31,7 +31,7 @@ fn frames_offered_together_go_where_each_would_go() {
     }
 }
 
-/// Three joins among which hosts are dealt out; letters are delivered at once.
+/// Three dataplanes among which hosts are distributed; handoffs are delivered at once.
 struct Beds(Vec<Bed>);
 
 impl Beds {
@@ -65,7 +65,7 @@ impl Beds {
         }
     }
 
-    /// When frames left, and from which join.
+    /// Advances the clock. Returns when frames left, and from which dataplane.
     fn pass(&mut self, time: DataplaneNanos) -> Vec<(DataplaneNanos, usize)> {
         let mut left = Vec::new();
         let until = self.0[0].now + time;

@@ -1,34 +1,34 @@
-//! Requests by io_uring: what the device would have handed out as one message lies in parts here,
-//! by the layout of `struct fuse_uring_req_header`.
+//! Requests by io_uring. What the device would deliver as one message is split into parts here, as
+//! `struct fuse_uring_req_header` defines.
 //!
 //! ```text
 //!   0         128              256                      288
-//!   | header  | first argument | what the ring itself   | payload: all other arguments,
-//!   |         |                | has to say             | or the answer's bytes
+//!   | header  | first argument | ring's own fields     | payload: all other arguments,
+//!   |         |                |                       | or the reply's bytes
 //! ```
 
-/// Command: here is an entry for requests.
+/// Command that registers an entry for requests.
 pub(crate) const REGISTER: u32 = 1;
-/// Command: here is an answer, and the entry for the next request.
+/// Command that commits a reply and returns the entry for the next request.
 pub(crate) const COMMIT_AND_FETCH: u32 = 2;
 /// Bytes before the payload.
 pub(crate) const HEAD_LEN: usize = 288;
-/// Where the number of bytes of the payload stands.
+/// Offset of the payload's length in bytes.
 pub(crate) const PAYLOAD_LEN_OFFSET: usize = COMMIT_ID_OFFSET + 8;
 
 const ARGUMENT_OFFSET: usize = 128;
 const COMMIT_ID_OFFSET: usize = 256 + 8;
 
-/// The bytes that the kernel wants to have for a payload.
+/// Returns the payload size in bytes that the kernel requires.
 pub(crate) fn payload(page_size: usize) -> usize {
-    /// What it takes as a buffer for messages at least.
+    /// The kernel's minimum for a message buffer.
     const MIN_PAYLOAD_LEN: usize = 8192;
     MIN_PAYLOAD_LEN
         .max(super::init::MAX_WRITE as usize)
         .max(super::init::MAX_PAGES as usize * page_size)
 }
 
-/// What a command says beside its number: `struct fuse_uring_cmd_req`.
+/// Builds the command's own data, `struct fuse_uring_cmd_req`.
 pub(crate) fn command(commit: u64, queue: u16) -> [u8; 80] {
     let mut bytes = [0; 80];
     bytes[8..16].copy_from_slice(&commit.to_ne_bytes());
@@ -36,28 +36,28 @@ pub(crate) fn command(commit: u64, queue: u16) -> [u8; 80] {
     bytes
 }
 
-/// All before the payload of a request.
+/// Everything before the payload of a request.
 pub(crate) struct UringHead<'h>(pub(crate) &'h [u8; HEAD_LEN]);
 
 impl<'h> UringHead<'h> {
-    /// The name that the answer has to give.
+    /// The commit id that the reply must carry.
     pub(crate) fn commit(&self) -> u64 {
         super::word64(self.0, COMMIT_ID_OFFSET)
     }
 
-    /// As messages have it.
+    /// The header, as it starts a message.
     pub(crate) fn header(&self) -> &'h [u8] {
         &self.0[..super::IN_HEADER_LEN]
     }
 
-    /// The first argument: what the message's length leaves beside header and payload.
+    /// The first argument: the message's length less header and payload.
     pub(crate) fn arguments(&self) -> &'h [u8] {
         let all = (super::word32(self.0, 0) as usize).saturating_sub(super::IN_HEADER_LEN);
         let len = all.saturating_sub(self.payload()).min(PAYLOAD_LEN_OFFSET - 16 - ARGUMENT_OFFSET);
         &self.0[ARGUMENT_OFFSET..ARGUMENT_OFFSET + len]
     }
 
-    /// Bytes of the payload.
+    /// Length of the payload in bytes.
     pub(crate) fn payload(&self) -> usize {
         super::word32(self.0, PAYLOAD_LEN_OFFSET) as usize
     }
@@ -67,7 +67,7 @@ impl<'h> UringHead<'h> {
 mod tests {
     use super::*;
 
-    /// A request of `len` bytes, of which `payload` are payload.
+    /// Builds the head of a request of `len` bytes, `payload` of which are payload.
     fn head(len: u32, payload: u32) -> [u8; HEAD_LEN] {
         let mut head = [7; HEAD_LEN];
         head[..4].copy_from_slice(&len.to_ne_bytes());

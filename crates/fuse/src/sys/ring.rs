@@ -1,16 +1,16 @@
-//! One io_uring by which the kernel hands requests over and takes answers, and the buffers for
+//! An io_uring through which the kernel delivers requests and takes replies, and the buffers for
 //! both.
 //!
 //! ```text
-//!   lend --->  the kernel has the entry  --- a request comes --->  ours: read, answered at any time
+//!   register --->  the kernel has the entry  --- a request ----->  ours: read, answered later
 //!                        ^                                            |
 //!                        '------------------ commit ------------------'
 //! ```
 //!
 //! # Invariants
-//! 1. A buffer is touched only while its entry is ours; the kernel touches it only while it is not.
+//! 1. We touch a buffer only while its entry is ours; the kernel touches it only while it is not.
 //! 2. Buffers are unmapped only when all entries are ours.
-//! 3. The thread that made the ring submits to it and takes from it; the kernel enforces that.
+//! 3. Only the thread that made the ring submits to it and reads it; the kernel enforces that.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -26,14 +26,14 @@ mod slab;
 
 use slab::Slab;
 
-/// Commands that are handed to the kernel at once.
+/// Number of commands submitted to the kernel at once.
 const SUBMISSION_ENTRIES: u32 = 64;
-/// Completions that have room; the kernel keeps more until they do.
+/// Size of the completion ring; the kernel holds further completions back until there is space.
 const COMPLETION_ENTRIES: u32 = 512;
-/// Marks the one command that is no entry's.
+/// User data of the one command that belongs to no entry.
 const WAKEUP_TOKEN: u64 = u64::MAX;
 
-/// An entry of the ring.
+/// The index of a ring entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UringEntryId(usize);
 
@@ -44,23 +44,23 @@ impl UringEntryId {
     }
 }
 
-/// What comes out of the ring.
+/// An event from the ring.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum UringEvent {
-    /// A request, which is ours until [`Ring::commit`].
+    /// A request, whose entry is ours until [`FuseUring::commit`].
     Request(UringEntryId),
-    /// The descriptor that was listened to is readable.
+    /// The polled descriptor is readable.
     Wakeup,
-    /// The kernel has given the entry up: the device is unmounted, or we asked what cannot be.
+    /// The kernel has ended the entry: the device is unmounted, or a command was invalid.
     Ended(Errno),
 }
 
-/// The ring.
+/// The ring and its entries.
 pub(crate) struct FuseUring {
     uring: IoUring<Entry128>,
     device: RawFd,
     entries: Vec<UringEntry>,
-    /// How many of each queue the kernel has.
+    /// Number of entries of each queue that the kernel has.
     kernel_entries: Vec<u32>,
     slabs: Vec<Slab>,
     payload: usize,
@@ -68,21 +68,21 @@ pub(crate) struct FuseUring {
 
 #[derive(Debug, Clone, Copy)]
 struct UringEntry {
-    /// The kernel's queue that it belongs to.
+    /// The kernel's queue that the entry belongs to.
     queue: u16,
     is_ours: bool,
-    /// What the kernel calls the request that it carries.
+    /// The kernel's commit id of the current request.
     commit: u64,
 }
 
 impl FuseUring {
-    /// A ring of the calling thread, for the connection `device`, which has to stay open.
+    /// Creates a ring of the calling thread for the connection `device`, which must stay open.
     ///
     /// # Errors
-    /// The kernel's, where there is no io_uring to be had.
+    /// The kernel's, if io_uring is unavailable.
     pub(crate) fn new(device: BorrowedFd<'_>) -> io::Result<Self> {
         let mut builder = IoUring::<Entry128>::builder();
-        // Requests are handed over when this thread asks for them.
+        // Task work runs only when this thread waits for completions.
         builder.setup_single_issuer().setup_defer_taskrun().setup_submit_all();
         let uring = builder.setup_cqsize(COMPLETION_ENTRIES).build(SUBMISSION_ENTRIES)?;
         let payload = uring::payload(rustix::param::page_size());
@@ -91,10 +91,10 @@ impl FuseUring {
         Ok(Self { uring, device, entries, kernel_entries: lent, slabs, payload })
     }
 
-    /// Gives the kernel one more entry for `queue`.
+    /// Registers one more entry for `queue` with the kernel.
     ///
     /// # Errors
-    /// There is no memory for it, or the kernel's.
+    /// No memory is left, or the kernel's error.
     pub(crate) fn register_entry(&mut self, queue: u16) -> io::Result<()> {
         let slot = UringEntryId(self.entries.len());
         if slot.0 == self.slabs.len() * Slab::PLACES_PER_SLAB {
@@ -110,7 +110,7 @@ impl FuseUring {
         self.submit()
     }
 
-    /// Asks to be told once when `bell` is readable.
+    /// Requests one [`UringEvent::Wakeup`] when `bell` becomes readable.
     ///
     /// # Errors
     /// The kernel's.
@@ -119,10 +119,10 @@ impl FuseUring {
         self.push(&poll.user_data(WAKEUP_TOKEN).into())
     }
 
-    /// Submits what is to be submitted and sleeps until something comes.
+    /// Submits pending commands and sleeps until an event arrives.
     ///
     /// # Errors
-    /// The kernel's; a signal is none.
+    /// The kernel's; a signal is not an error.
     #[inline]
     pub(crate) fn wait(&mut self) -> io::Result<()> {
         match self.uring.submit_and_wait(1) {
@@ -131,7 +131,7 @@ impl FuseUring {
         }
     }
 
-    /// Submits what is to be submitted.
+    /// Submits pending commands.
     ///
     /// # Errors
     /// The kernel's.
@@ -139,7 +139,7 @@ impl FuseUring {
         self.uring.submit().map(drop)
     }
 
-    /// What came, one by one.
+    /// Returns the next event, if there is one.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<UringEvent> {
         let done = self.uring.completion().next()?;
@@ -148,7 +148,7 @@ impl FuseUring {
         }
         let slot = UringEntryId(done.user_data() as usize);
         let entry = &mut self.entries[slot.0];
-        // Whatever became of the command, the kernel is done with the entry.
+        // Whatever the result of the command, the kernel is done with the entry.
         entry.is_ours = true;
         self.kernel_entries[usize::from(entry.queue)] -= 1;
         match done.result() {
@@ -157,20 +157,20 @@ impl FuseUring {
         }
     }
 
-    /// How many entries of a queue the kernel has.
+    /// Number of entries of a queue that the kernel has.
     #[inline]
     pub(crate) fn kernel_entries(&self, queue: u16) -> u32 {
         self.kernel_entries[usize::from(queue)]
     }
 
-    /// The kernel's queue that an entry is for, while the entry is ours.
+    /// Returns the kernel's queue of an entry while the entry is ours.
     #[inline]
     pub(crate) fn owned_queue(&self, slot: UringEntryId) -> Option<u16> {
         let entry = self.entries[slot.0];
         entry.is_ours.then_some(entry.queue)
     }
 
-    /// Writes the request in `slot` to `message` as one that was read from the device.
+    /// Writes the request in `slot` to `message` in the form in which the device delivers it.
     #[inline]
     pub(crate) fn read(&mut self, slot: UringEntryId, message: &mut Vec<u8>) {
         message.clear();
@@ -189,8 +189,7 @@ impl FuseUring {
         self.entries[slot.0].commit = head.commit();
     }
 
-    /// Answers the request in `slot`, and gives the entry back to the kernel, when the ring is
-    /// submitted next.
+    /// Answers the request in `slot`; the entry returns to the kernel at the next submit.
     ///
     /// # Errors
     /// The kernel's.
@@ -221,7 +220,7 @@ impl FuseUring {
         (&self.slabs[slot.0 / Slab::PLACES_PER_SLAB], slot.0 % Slab::PLACES_PER_SLAB)
     }
 
-    /// Adds a command about an entry.
+    /// Pushes a command for an entry.
     fn command(
         &mut self,
         slot: UringEntryId,
@@ -245,17 +244,17 @@ impl FuseUring {
             self.submit()?;
         }
         // SAFETY:
-        // - All commands are made in this module: what they point to lies in slabs, which stay
-        //   mapped while the kernel has an entry (invariant 2), and is not touched meanwhile
-        //   (invariant 1).
+        // - All commands are made in this module. What they point to is in slabs, which stay mapped
+        //   while the kernel has an entry (invariant 2) and are not touched meanwhile (invariant
+        //   1).
         let pushed = unsafe { self.uring.submission().push(command) };
         pushed.map_err(io::Error::other)
     }
 }
 
-/// Says how many parts the command's address points to, for which the crate has no way.
+/// Sets how many iovecs the command's address points to; the io_uring crate cannot.
 fn set_len(command: &mut Entry128, parts: u32) {
-    /// Of `struct io_uring_sqe`.
+    /// Offset of `len` in `struct io_uring_sqe`.
     const LEN: usize = 24;
     const { assert!(size_of::<Entry128>() == 128) };
     let start = std::ptr::from_mut(command).cast::<u8>();
@@ -263,15 +262,15 @@ fn set_len(command: &mut Entry128, parts: u32) {
     // - `Entry128` is 128 bytes in C's layout, as asserted, and borrowed for writing here.
     let len = unsafe { start.add(LEN) };
     // SAFETY:
-    // - The four bytes behind `LEN` are a plain number of the first `struct io_uring_sqe`, and
-    //   aligned as that is to 8.
+    // - The four bytes at `LEN` are a plain integer of the first `struct io_uring_sqe`, and aligned
+    //   because that struct is aligned to 8.
     unsafe { len.cast::<u32>().write(parts) };
 }
 
 impl Drop for FuseUring {
     fn drop(&mut self) {
         if self.entries.iter().any(|entry| !entry.is_ours) {
-            // The kernel ends a ring later than we do: invariant 2.
+            // The kernel releases a ring later than we do: invariant 2.
             std::mem::forget(std::mem::take(&mut self.slabs));
         }
     }

@@ -1,4 +1,4 @@
-/// Why a frame is no packet that rules could be asked about.
+/// Why a frame cannot be matched against rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum MalformedReason {
@@ -12,20 +12,20 @@ pub enum MalformedReason {
     HeaderLength,
     /// The IP packet claims to end within its own headers.
     TotalLength,
-    /// More extension headers than anyone sends in earnest, or cut ones.
+    /// Too many extension headers, or truncated ones.
     Extensions,
-    /// No fragment, or the first one, and shorter than its transport header.
+    /// A first or only fragment that is shorter than its transport header.
     ShortTransport,
-    /// A TCP fragment at offset 8 bytes, which could rewrite the flags of the first.
+    /// A TCP fragment at offset 8 bytes, which could overwrite the flags in the first fragment.
     TinyFragment,
 }
 
-/// How many frames of each kind were dropped.
+/// Number of dropped frames per reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MalformedCounters([u64; 8]);
 
 impl MalformedReason {
-    /// All kinds with the names that listings give them.
+    /// All reasons with their names in listings.
     pub const ALL: [(Self, &'static str); 8] = [
         (Self::ShortLink, "short_link"),
         (Self::ShortIp, "short_ip"),
@@ -39,23 +39,23 @@ impl MalformedReason {
 }
 
 impl MalformedCounters {
-    /// Counts one.
+    /// Counts one frame.
     pub fn count(&mut self, kind: MalformedReason) {
         self.0[kind as usize] += 1;
     }
 
-    /// Adds those of another.
+    /// Adds the counters of another.
     pub fn add(&mut self, more: &Self) {
         self.0.iter_mut().zip(more.0).for_each(|(to, more)| *to += more);
     }
 
-    /// How many there were of `kind`.
+    /// Number of frames with this reason.
     #[must_use]
     pub const fn of(&self, kind: MalformedReason) -> u64 {
         self.0[kind as usize]
     }
 
-    /// How many there were.
+    /// Number of frames in total.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().sum()

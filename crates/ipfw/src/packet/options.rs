@@ -1,8 +1,8 @@
-//! Options of IPv4 and TCP, read when a rule asks.
+//! IPv4 and TCP options, parsed when a rule tests them.
 
 use super::{IpFamily, PacketHeaders};
 
-/// Kinds of options, the value of each, walked until one that does not fit.
+/// Iterates over option kinds and values, up to the first option that does not fit.
 fn walk(bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     let mut rest = bytes;
     core::iter::from_fn(move || {
@@ -20,7 +20,7 @@ fn walk(bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
     })
 }
 
-/// Which of `ssrr` 1, `lsrr` 2, `rr` 4, `ts` 8 an IPv4 header has.
+/// Returns which of `ssrr` 1, `lsrr` 2, `rr` 4, `ts` 8 an IPv4 header has.
 #[must_use]
 pub fn ip_options(frame: &[u8], packet: &PacketHeaders) -> u8 {
     if packet.version != IpFamily::V4 {
@@ -44,7 +44,7 @@ fn tcp_option_bytes<'f>(frame: &'f [u8], packet: &PacketHeaders) -> &'f [u8] {
     frame.get(packet.l4 + 20..end).unwrap_or(&[])
 }
 
-/// Which of `mss` 1, `window` 2, `sack` 4, `ts` 8, `cc` 16 a TCP header has.
+/// Returns which of `mss` 1, `window` 2, `sack` 4, `ts` 8, `cc` 16 a TCP header has.
 #[must_use]
 pub fn tcp_options(frame: &[u8], packet: &PacketHeaders) -> u8 {
     if !packet.is_tcp() {
@@ -62,7 +62,7 @@ pub fn tcp_options(frame: &[u8], packet: &PacketHeaders) -> u8 {
     })
 }
 
-/// The MSS option of a segment, in bytes, and the offset of its value in the frame.
+/// Returns the MSS option of a segment, in bytes, and the offset of its value in the frame.
 #[must_use]
 pub fn tcp_mss(frame: &[u8], packet: &PacketHeaders) -> Option<(u16, usize)> {
     if !packet.is_tcp() {
@@ -70,12 +70,12 @@ pub fn tcp_mss(frame: &[u8], packet: &PacketHeaders) -> Option<(u16, usize)> {
     }
     let options = tcp_option_bytes(frame, packet);
     let value = walk(options).find(|(kind, value)| *kind == 2 && value.len() == 2)?.1;
-    // The value is a part of the options, which begin behind the fixed header.
+    // The value is a part of the options, which begin after the fixed header.
     let at = value.as_ptr() as usize - options.as_ptr() as usize + packet.l4 + 20;
     Some((u16::from_be_bytes([value[0], value[1]]), at))
 }
 
-/// Bytes of TCP payload.
+/// Returns the length of the TCP payload in bytes.
 #[must_use]
 pub fn tcp_data_len(frame: &[u8], packet: &PacketHeaders) -> u32 {
     let Some(offset) = frame.get(packet.l4 + 12) else { return 0 };
@@ -83,7 +83,7 @@ pub fn tcp_data_len(frame: &[u8], packet: &PacketHeaders) -> u32 {
     packet.ip_len.saturating_sub(headers as u32)
 }
 
-/// The 32-bit number at `at` in the TCP header.
+/// Returns the 32-bit field at offset `at` in the TCP header.
 #[must_use]
 pub fn tcp_word(frame: &[u8], packet: &PacketHeaders, at: usize) -> u32 {
     let word = frame.get(packet.l4 + at..).and_then(|rest| rest.first_chunk::<4>());

@@ -1,4 +1,4 @@
-//! One pass over the headers of a frame.
+//! Parses the headers of a frame in one pass.
 
 use slipring_wire::assigned::IpProto;
 use slipring_wire::view::{FragmentPosition, HeaderLayer, Headers, Ip, IpVersion, ViewError};
@@ -7,10 +7,10 @@ use super::{IpFamily, MalformedReason, PacketHeaders};
 use crate::rule::Ipv6Extension;
 
 impl PacketHeaders {
-    /// Reads `frame`.
+    /// Parses `frame`.
     ///
     /// # Errors
-    /// [`Malformed`] if its headers cannot be believed.
+    /// [`MalformedReason`] if the headers are inconsistent.
     #[inline]
     pub fn parse(frame: &[u8]) -> Result<Self, MalformedReason> {
         let mut packet = Self::EMPTY;
@@ -18,18 +18,18 @@ impl PacketHeaders {
         Ok(packet)
     }
 
-    /// Reads `frame` into the place of what was there: a packet is much to copy, for a CPU that
-    /// has just written it piece by piece.
+    /// Parses `frame` in place: a packet is expensive to copy just after its fields have been
+    /// written one by one.
     ///
     /// # Errors
-    /// [`Malformed`] if its headers cannot be believed; what is there then is of no use.
+    /// [`MalformedReason`] if the headers are inconsistent; the fields are then meaningless.
     #[inline]
     pub fn read(&mut self, frame: &[u8]) -> Result<(), MalformedReason> {
         if self.plain_v4(frame) { self.transport(frame) } else { self.general(frame) }
     }
 
-    /// The commonest frame by far: IPv4 without tags and options. The fields up to the transport
-    /// header in one go; `false` is no verdict.
+    /// Fast path for the most common frame: IPv4 without tags and options. Reads the fields up to
+    /// the transport header at once. `false` only means that the general path must decide.
     #[inline(always)]
     fn plain_v4(&mut self, frame: &[u8]) -> bool {
         const L3: u16 = 14;
@@ -63,7 +63,7 @@ impl PacketHeaders {
         true
     }
 
-    /// Whatever else.
+    /// Slow path for all other frames.
     #[inline(never)]
     fn general(&mut self, frame: &[u8]) -> Result<(), MalformedReason> {
         let headers = Headers::parse(frame).map_err(|error| cause(&error))?;
@@ -82,7 +82,7 @@ impl PacketHeaders {
         self.transport(frame)
     }
 
-    /// Starts over with the Ethernet header.
+    /// Resets all fields and reads the Ethernet header.
     fn link(&mut self, frame: &[u8], headers: &Headers) {
         *self = Self::EMPTY;
         let found = headers.tags_found();
@@ -127,7 +127,7 @@ impl PacketHeaders {
         Some(())
     }
 
-    /// Ports, flags and types, where there is a transport header.
+    /// Reads ports, flags and types, if there is a transport header.
     #[inline(always)]
     fn transport(&mut self, frame: &[u8]) -> Result<(), MalformedReason> {
         if self.later_fragment {
@@ -164,7 +164,7 @@ impl PacketHeaders {
 
 const UDP_LITE: IpProto = IpProto(136);
 
-/// The extension headers between `at` and `end`, which the link view found to lie in the frame.
+/// Returns the extension headers between `at` and `end`, which the link view has checked.
 fn extensions(frame: &[u8], first: u8, at: usize, end: usize) -> u8 {
     let (mut next, mut at, mut seen) = (IpProto(first), at, 0);
     while at < end {

@@ -3,58 +3,58 @@ use core::net::{Ipv4Addr, Ipv6Addr};
 
 use super::name::ObjectName;
 
-/// A number, or the value that the rule's last table lookup found.
+/// A number, or the value found by the rule's last table lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arg {
     /// This number.
     Number(u32),
-    /// The table's value, of the kind that the place asks for.
+    /// The table's value, of the kind that the context requires.
     Tablearg,
 }
 
-/// What a rule does with a packet that matches.
+/// What a rule does with a matching packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleAction {
-    /// Passes; the search ends.
+    /// Passes the packet; the search ends.
     Allow,
-    /// Drops; the search ends.
+    /// Drops the packet; the search ends.
     Deny,
-    /// Counts; the search goes on.
+    /// Counts; the search continues.
     Count,
-    /// Runs the action of the rule that made the packet's state, if there is one. `None` is any
-    /// name.
+    /// Runs the action of the rule that created the packet's state, if there is one. `None` matches
+    /// any name.
     CheckState(Option<ObjectName>),
-    /// Goes on at a later rule.
+    /// Continues at a later rule.
     SkipTo(Arg),
-    /// Goes on at a rule and remembers where to return to.
+    /// Continues at a rule and remembers where to return to.
     Call(Arg),
-    /// Goes back to behind the last call.
+    /// Returns to the rule after the last call.
     Return(ReturnTo),
-    /// Hands over to a pipe.
+    /// Hands the packet to a pipe.
     Pipe(Arg),
-    /// Hands over to a queue.
+    /// Hands the packet to a queue.
     Queue(Arg),
-    /// Drops, and answers with an ICMP error.
+    /// Drops the packet and answers with an ICMP error.
     Unreach(Unreach),
-    /// Drops, and answers with an ICMPv6 error of this code.
+    /// Drops the packet and answers with an ICMPv6 error of this code.
     Unreach6(u8),
-    /// Drops, and answers TCP with a reset.
+    /// Drops the packet and answers TCP with a reset.
     Reset,
-    /// The same for IPv6 only.
+    /// The same, for IPv6 only.
     Reset6,
-    /// Drops, and answers SCTP with an abort.
+    /// Drops the packet and answers SCTP with an abort.
     Abort,
-    /// The same for IPv6 only.
+    /// The same, for IPv6 only.
     Abort6,
     /// Sends to another next hop or port.
     Forward(NextHop),
-    /// Rewrites the DSCP; the search goes on.
+    /// Rewrites the DSCP; the search continues.
     SetDscp(Arg),
-    /// Sets the packet's mark; the search goes on.
+    /// Sets the packet's mark; the search continues.
     SetMark(Arg),
-    /// Lowers the MSS option of a SYN; the search goes on.
+    /// Lowers the MSS option of a SYN; the search continues.
     TcpSetMss(u16),
-    /// Puts IPv4 fragments together.
+    /// Reassembles IPv4 fragments.
     Reass,
     /// Translates addresses.
     Nat(NatRef),
@@ -63,19 +63,19 @@ pub enum RuleAction {
 }
 
 impl RuleAction {
-    /// Whether it needs to know who has an address.
+    /// Whether the caller must resolve an address to forward the packet.
     #[must_use]
     pub const fn forwards_to_address(&self) -> bool {
         matches!(self, Self::Forward(NextHop::V4(..) | NextHop::V6(..) | NextHop::Tablearg(_)))
     }
 }
 
-/// Where `return` goes on.
+/// Where `return` continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReturnTo {
-    /// At the first rule numbered higher than the caller.
+    /// At the first rule with a number higher than the caller's.
     NextNumber,
-    /// At the rule behind the caller, whatever its number.
+    /// At the rule after the caller, whatever its number.
     NextRule,
 }
 
@@ -84,19 +84,19 @@ pub enum ReturnTo {
 pub struct Unreach {
     /// The ICMP code.
     pub code: u8,
-    /// MTU told with code 4, in bytes; 0 where none is told.
+    /// MTU reported with code 4, in bytes; 0 if none is reported.
     pub mtu: u16,
 }
 
 impl Unreach {
-    /// What `reject` sends.
+    /// The answer of `reject`.
     pub const HOST: Self = Self { code: 1, mtu: 0 };
 }
 
 /// Where `fwd` sends a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextHop {
-    /// The address that the table holds; the port, if not 0.
+    /// The address in the table; the port, if not 0.
     Tablearg(u16),
     /// An IPv4 next hop; the port, if not 0.
     V4(Ipv4Addr, u16),
@@ -106,36 +106,36 @@ pub enum NextHop {
     Port(String),
 }
 
-/// Which translator `nat` means.
+/// The translators of a `nat` action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NatRef {
     /// All of them, in order.
     Global,
-    /// This one.
+    /// A single instance.
     Instance(Arg),
 }
 
-/// Whether and how much a rule logs.
+/// Whether and how often a rule logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleLog {
-    /// Most lines until `resetlog`; 0 is no limit, `None` the default of the engine.
+    /// Maximum lines until `resetlog`; 0 is no limit, `None` the default of the engine.
     pub amount: Option<u32>,
-    /// Where lines go; all `false` is the default of the engine.
+    /// Where lines go; all `false` means the default of the engine.
     pub to: LogDestination,
 }
 
 /// Where the lines of a rule go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogDestination {
-    /// To the log.
+    /// To the system log.
     pub syslog: bool,
-    /// To who captures packets that were logged.
+    /// To captures of logged packets.
     pub ipfw0: bool,
-    /// To who listens for events.
+    /// To event listeners.
     pub rtsock: bool,
 }
 
-/// Whether a tag is put on or taken off.
+/// Whether a tag is added or removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagOp {
     /// `tag`.
@@ -144,10 +144,10 @@ pub enum TagOp {
     Remove,
 }
 
-/// A tag put on a packet, or taken off.
+/// A tag to add to a packet, or to remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TagChange {
-    /// Which of both.
+    /// The operation.
     pub op: TagOp,
     /// The tag, 1..=65534.
     pub tag: Arg,

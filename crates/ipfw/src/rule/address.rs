@@ -4,14 +4,14 @@ use alloc::vec::Vec;
 use super::name::ObjectName;
 use crate::table::ValueKind;
 
-/// Which addresses a packet may have.
+/// The addresses that match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AddressPattern {
-    /// Every one.
+    /// Any address.
     Any,
-    /// Those that the engine was told to be its own.
+    /// The engine's own addresses.
     Me,
-    /// Those of them that are IPv6.
+    /// The engine's own IPv6 addresses.
     Me6,
     /// Any of these IPv4 addresses and networks.
     V4(Vec<V4Mask>),
@@ -19,29 +19,29 @@ pub enum AddressPattern {
     Hosts(Box<HostSet>),
     /// Any of these IPv6 addresses and networks.
     V6(Vec<V6Mask>),
-    /// Those in a table.
+    /// The addresses in a table.
     Table(TableTest),
 }
 
-/// An IPv4 address of which some bits count.
+/// An IPv4 address and a mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct V4Mask {
     /// The address; bits outside the mask are 0.
     pub address: u32,
-    /// The bits that count; need not be contiguous.
+    /// The bits to compare; need not be contiguous.
     pub mask: u32,
 }
 
-/// An IPv6 address of which some bits count.
+/// An IPv6 address and a mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct V6Mask {
     /// The address; bits outside the mask are 0.
     pub address: u128,
-    /// The bits that count; need not be contiguous.
+    /// The bits to compare; need not be contiguous.
     pub mask: u128,
 }
 
-/// Some hosts of a network of at most 256.
+/// Some hosts of a network of at most 256 addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostSet {
     /// First address of the network.
@@ -53,20 +53,20 @@ pub struct HostSet {
 }
 
 impl V4Mask {
-    /// Bits outside the mask are dropped.
+    /// Builds a mask; clears address bits outside it.
     #[must_use]
     pub const fn new(address: u32, mask: u32) -> Self {
         Self { address: address & mask, mask }
     }
 
-    /// Whether `address` agrees in the bits that count.
+    /// Whether `address` is equal in the masked bits.
     #[inline]
     #[must_use]
     pub const fn contains(self, address: u32) -> bool {
         address & self.mask == self.address
     }
 
-    /// Prefix length, if the mask is one.
+    /// Returns the prefix length, if the mask is a prefix.
     #[must_use]
     pub const fn prefix_len(self) -> Option<u32> {
         let len = self.mask.leading_ones();
@@ -75,20 +75,20 @@ impl V4Mask {
 }
 
 impl V6Mask {
-    /// Bits outside the mask are dropped.
+    /// Builds a mask; clears address bits outside it.
     #[must_use]
     pub const fn new(address: u128, mask: u128) -> Self {
         Self { address: address & mask, mask }
     }
 
-    /// Whether `address` agrees in the bits that count.
+    /// Whether `address` is equal in the masked bits.
     #[inline]
     #[must_use]
     pub const fn contains(self, address: u128) -> bool {
         address & self.mask == self.address
     }
 
-    /// Prefix length, if the mask is one.
+    /// Returns the prefix length, if the mask is a prefix.
     #[must_use]
     pub const fn prefix_len(self) -> Option<u32> {
         let len = self.mask.leading_ones();
@@ -106,7 +106,7 @@ impl HostSet {
             && self.last_bytes[(last >> 6) as usize] >> (last & 63) & 1 == 1
     }
 
-    /// First and last host of the network, as last bytes.
+    /// Returns the last bytes of the first and the last address of the network.
     #[must_use]
     pub const fn bounds(&self) -> (u8, u8) {
         let first = self.base as u8;
@@ -114,20 +114,20 @@ impl HostSet {
     }
 }
 
-/// A table that must hold something, and perhaps with which value.
+/// A table lookup that must succeed, optionally with a certain value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableTest {
     /// The table.
     pub table: ObjectName,
-    /// What its value must be.
+    /// The required value.
     pub value: Option<ValueTest>,
 }
 
-/// What the value in a table must be.
+/// A test of a table's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValueTest {
-    /// Which value; `None` is the first that the table has.
+    /// The kind of value; `None` is the first kind that the table has.
     pub kind: Option<ValueKind>,
-    /// What it must be.
+    /// The required number.
     pub value: u32,
 }

@@ -8,59 +8,59 @@ use slipring_wire::MacAddr;
 use super::address::{AddressPattern, TableTest};
 use super::name::ObjectName;
 
-/// One question about a packet.
+/// A condition on a packet.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
     /// The protocol above IP.
     Proto(u8),
-    /// It is IPv4.
+    /// The packet is IPv4.
     Ip4,
-    /// It is IPv6.
+    /// The packet is IPv6.
     Ip6,
-    /// Where from.
+    /// Source address.
     Src(AddressPattern),
-    /// Where to.
+    /// Destination address.
     Dst(AddressPattern),
-    /// A number of a header lies in one of some ranges.
+    /// A header field lies in one of the ranges.
     Number(HeaderField, Ranges),
     /// Ethernet addresses.
     Mac {
-        /// Where to.
+        /// Destination.
         dst: MacMask,
-        /// Where from.
+        /// Source.
         src: MacMask,
     },
-    /// The destination MAC stands in a table.
+    /// The destination MAC is in a table.
     DstMac(TableTest),
-    /// The source MAC stands in a table.
+    /// The source MAC is in a table.
     SrcMac(TableTest),
-    /// Is checked as it comes in.
+    /// The packet is checked when it comes in.
     In,
-    /// Is checked as it goes out.
+    /// The packet is checked when it goes out.
     Out,
-    /// Is seen as an Ethernet frame.
+    /// The packet is seen as an Ethernet frame.
     Layer2,
-    /// Came in by a port.
+    /// The packet came in by this port.
     Recv(InterfacePattern),
-    /// Goes out by a port.
+    /// The packet goes out by this port.
     Xmit(InterfacePattern),
-    /// By the port that it comes in by when `in`, that it goes out by when `out`.
+    /// With `in` the port by which the packet comes in, with `out` the port by which it goes out.
     Via(InterfacePattern),
-    /// Bits of the type of service, of IPv4 only.
+    /// Bits of the type of service, for IPv4 only.
     IpTos(BitTest),
-    /// Any DSCP of this set, one bit for each, of both versions.
+    /// Any DSCP of this set, one bit each, for both IP versions.
     Dscp(u64),
-    /// The upper three bits of the type of service, of IPv4 only.
+    /// The upper three bits of the type of service, for IPv4 only.
     IpPrecedence(u8),
     /// The version in the IP header.
     IpVersion(u8),
     /// IPv4 options present and absent.
     IpOptions(BitTest),
-    /// Fragment flags of IPv4.
+    /// IPv4 fragment flags.
     Frag(BitTest),
     /// TCP flags set and clear.
     TcpFlags(BitTest),
-    /// A TCP segment that does not merely open a connection.
+    /// A TCP segment other than one that only opens a connection.
     Established,
     /// TCP sequence number.
     TcpSeq(u32),
@@ -76,26 +76,26 @@ pub enum Condition {
     Ext6Hdr(u8),
     /// Any of these IPv6 flow labels.
     FlowId(Vec<u32>),
-    /// Has a tag in one of these ranges.
+    /// The packet has a tag in one of the ranges.
     Tagged(Ranges),
-    /// Has the tag that the table holds.
+    /// The packet has the tag that the table lookup found.
     TaggedTablearg,
     /// The mark of the packet, in the bits of the mask.
     Mark {
-        /// What it must be.
+        /// The required value.
         value: u32,
-        /// The bits that count.
+        /// The bits to compare.
         mask: u32,
     },
-    /// The mark that the table holds.
+    /// The mark is the one that the table lookup found.
     MarkTablearg,
-    /// The flow stands in a table.
+    /// The flow is in a table.
     Flow(TableTest),
-    /// A field stands in a table.
+    /// A field is in a table.
     Lookup {
         /// The field.
         key: LookupKey,
-        /// The bits of it that count.
+        /// The bits of the field to compare.
         mask: Option<LookupMask>,
         /// The table.
         table: ObjectName,
@@ -103,7 +103,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Whether every packet meets it.
+    /// Whether the condition holds for every packet.
     #[must_use]
     pub const fn is_always(&self) -> bool {
         matches!(self, Self::Src(AddressPattern::Any) | Self::Dst(AddressPattern::Any))
@@ -115,7 +115,7 @@ impl Condition {
 pub struct Ranges(pub Vec<(u16, u16)>);
 
 impl Ranges {
-    /// Whether one of the ranges holds `value`.
+    /// Whether one of the ranges contains `value`.
     #[inline]
     #[must_use]
     pub fn contains(&self, value: u16) -> bool {
@@ -123,28 +123,28 @@ impl Ranges {
     }
 }
 
-/// A header number that is compared with ranges.
+/// A header field that is compared with ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HeaderField {
     /// Source port of TCP, UDP, UDP-Lite and SCTP.
     SrcPort,
     /// Destination port.
     DstPort,
-    /// The type behind all VLAN tags.
+    /// The EtherType after all VLAN tags.
     MacType,
     /// Id of the outermost VLAN tag.
     Vlan,
     /// Id of the second VLAN tag.
     InnerVlan,
-    /// Bytes of an IP packet with its header, of both versions.
+    /// Length of an IP packet with its header, in bytes, for both IP versions.
     IpLen,
-    /// Identification of IPv4.
+    /// IPv4 identification.
     IpId,
-    /// Time to live, of IPv4 only.
+    /// Time to live, for IPv4 only.
     IpTtl,
     /// TCP window, unscaled.
     TcpWin,
-    /// Bytes of TCP payload.
+    /// TCP payload in bytes.
     TcpDataLen,
     /// The MSS option of a SYN.
     TcpMss,
@@ -160,7 +160,7 @@ pub struct BitTest {
 }
 
 impl BitTest {
-    /// Whether `bits` are as asked.
+    /// Whether `bits` pass the test.
     #[inline]
     #[must_use]
     pub const fn holds(self, bits: u8) -> bool {
@@ -168,12 +168,12 @@ impl BitTest {
     }
 }
 
-/// An Ethernet address of which some bits count.
+/// An Ethernet address and a mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MacMask {
     /// The address; bits outside the mask are 0.
     pub address: MacAddr,
-    /// The bits that count, as an address.
+    /// The bits to compare, as an address.
     pub mask: MacAddr,
 }
 
@@ -181,13 +181,13 @@ impl MacMask {
     /// Every address.
     pub const ANY: Self = Self { address: MacAddr::ZERO, mask: MacAddr::ZERO };
 
-    /// Bits outside the mask are dropped.
+    /// Builds a mask; clears address bits outside it.
     #[must_use]
     pub fn new(address: MacAddr, mask: MacAddr) -> Self {
         Self { address: MacAddr::from_u64(address.to_u64() & mask.to_u64()), mask }
     }
 
-    /// Whether `mac` agrees in the bits that count.
+    /// Whether `mac` is equal in the masked bits.
     #[inline]
     #[must_use]
     pub fn contains(self, mac: MacAddr) -> bool {
@@ -195,16 +195,16 @@ impl MacMask {
     }
 }
 
-/// A port of the firewall.
+/// The ports that match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InterfacePattern {
-    /// Every one that is known.
+    /// Any known port.
     Any,
     /// Names that match, with `*`, `?` and `[…]`.
     Glob(String),
-    /// The one that has this address.
+    /// The port that has this address.
     Address(Ipv4Addr),
-    /// Those in a table.
+    /// The ports in a table.
     Table(TableTest),
 }
 
@@ -230,7 +230,7 @@ pub enum Ipv6Extension {
     Route2 = 0x80,
 }
 
-/// What `lookup` looks up.
+/// The field that `lookup` looks up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LookupKey {
     /// Destination address of either version.
@@ -261,7 +261,7 @@ pub enum LookupKey {
     RuleNumber,
 }
 
-/// The bits of a key that count.
+/// The bits of a key to compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LookupMask {
     /// Of an IPv4 address.

@@ -6,14 +6,14 @@ use core::str::FromStr;
 
 /// Name of a table, a kind of state or another object: 1 to 63 letters, digits, `_`, `-`, `.`.
 ///
-/// A copy shares the text: every state has one.
+/// Copies share the text, since every state has one.
 #[derive(Clone, Debug, Eq, PartialOrd, Ord)]
 pub struct ObjectName(Arc<str>);
 
 impl PartialEq for ObjectName {
     #[inline]
     fn eq(&self, other: &Self) -> bool {
-        // Names of states are mostly copies of their rule's, whose text need not be looked at.
+        // Names of states are mostly copies of their rule's name, so comparing pointers is enough.
         Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
     }
 }
@@ -24,13 +24,13 @@ impl Hash for ObjectName {
     }
 }
 
-/// A text that is no [`Name`].
+/// A text that is not an [`ObjectName`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a name has 1 to 63 letters, digits, `_`, `-` and `.`")]
 pub struct ObjectNameError;
 
 impl ObjectName {
-    /// Most bytes of a name.
+    /// Maximum length of a name, in bytes.
     pub const MAX_LEN: usize = 63;
 
     /// The name as text.
@@ -39,7 +39,7 @@ impl ObjectName {
         &self.0
     }
 
-    /// The name of states that have been given none.
+    /// The name of states without an explicit name.
     #[must_use]
     pub fn default_state() -> Self {
         Self("default".into())

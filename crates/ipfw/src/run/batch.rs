@@ -1,4 +1,4 @@
-//! Packets that come together through the rules.
+//! Batches of packets through the rules.
 
 use alloc::vec::Vec;
 
@@ -11,13 +11,14 @@ use super::metadata::PacketMetadata;
 use super::reply::CheckOutputs;
 use crate::table::FoundValues;
 
-/// Packets of which one field is looked up after the other: so many that none waits for memory
-/// that another one needs, so few that they stay in the nearest cache.
+/// Packets per group; each field is looked up for all of them. Large enough that memory accesses
+/// overlap, small enough that the group stays in the L1 cache.
 const GROUP_PACKETS: usize = FoundValues::MAX_LOOKUPS;
 
-/// Frames that are checked together, wherever they lie: each is lent for a moment, again and again.
+/// Frames that are checked together, wherever they are stored. The engine borrows each one briefly,
+/// and more than once.
 pub trait FrameBatch {
-    /// The frame at a place.
+    /// Returns the frame at an index.
     fn frame(&mut self, at: usize) -> &mut [u8];
 }
 
@@ -28,27 +29,27 @@ impl<F: AsMut<[u8]>> FrameBatch for [F] {
     }
 }
 
-/// What came of frames that were checked together. Its room is used again.
+/// The results of frames that were checked together. The buffers are reused.
 #[derive(Debug, Default)]
 pub struct CheckedBatch {
     ends: Vec<RunEnd>,
-    /// Of those that ended otherwise, in their order.
+    /// Verdicts of the frames that ended otherwise, in their order.
     other_verdicts: Vec<(RuleVerdict, PacketMetadata)>,
 }
 
-/// What to do with a frame that was checked together with others.
+/// What to do with a frame of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckResult {
-    /// It passes.
+    /// The frame passes.
     Accepted,
-    /// A rule drops it.
+    /// A rule drops the frame.
     Denied,
-    /// Whatever else, and what is known of the frame now besides its bytes.
+    /// Any other verdict, and the metadata of the frame.
     Other(RuleVerdict, PacketMetadata),
 }
 
 impl CheckedBatch {
-    /// Takes out what came of each frame, in their order.
+    /// Removes and returns the result of each frame, in their order.
     pub fn drain(&mut self) -> impl Iterator<Item = CheckResult> + '_ {
         let mut others = self.other_verdicts.drain(..);
         self.ends.drain(..).map(move |end| match end {
@@ -80,8 +81,8 @@ impl CheckedBatch {
 }
 
 impl Firewall {
-    /// Does the same as [`Self::check`] with `count` frames that came in by `from` together, in
-    /// their order, for less.
+    /// Does the same as [`Self::check`] for `count` frames that came in by `from` together, in
+    /// their order, at a lower cost.
     pub fn check_all<F: FrameBatch + ?Sized>(
         &mut self,
         frames: &mut F,
@@ -148,7 +149,7 @@ impl Firewall {
         self.buffers.group = room;
     }
 
-    /// Takes over how the packets of a group ended, if all of them have.
+    /// Takes over the results of a group, if all its packets have one.
     fn take_ends(&mut self, ends: &[Option<RunEnd>], batch: &mut CheckedBatch) -> bool {
         if ends.iter().any(Option::is_none) {
             return false;
@@ -167,14 +168,14 @@ impl Firewall {
         self.drops.accepted += count as u64;
     }
 
-    /// What is left to do for a frame of a group.
+    /// Finishes the check of one frame of a group.
     #[inline]
     fn check_parsed(&mut self, mut case: PacketCheck<'_>) -> RuleVerdict {
         if let Some(kind) = case.parsed.fault {
             return self.drop_malformed(kind);
         }
         if case.frame.len() != case.parsed.len {
-            // Whoever shares the memory has changed it meanwhile: what was read holds no more.
+            // The owner of the memory has changed the frame: the parsed headers are stale.
             return self.check(case.frame, case.crossing, case.now, case.out);
         }
         match self.run(&mut case) {
@@ -183,7 +184,8 @@ impl Firewall {
         }
     }
 
-    /// Looks up what rules ask of tables, and leads the packets of a group on with it.
+    /// Looks up the tables that rules test, and runs static rules on the packets of a group with
+    /// the results.
     fn run_table_rules(
         &mut self,
         parsed: &mut [ParsedPacket],
@@ -205,13 +207,13 @@ impl Firewall {
         program.resume_static_rules(parsed, (&mut self.config.list.counters, now), ends);
     }
 
-    /// Brings near the states that rules will ask for. Packets before others may change them, so
-    /// the answers are forgotten.
+    /// Prefetches the states that rules will look up. Earlier packets may change them, so the
+    /// results are discarded.
     fn prefetch_states(&self, parsed: &mut [ParsedPacket], ends: &[Option<RunEnd>]) {
         if !self.program.as_ref().is_some_and(|program| program.asks_states()) {
             return;
         }
-        // In three goes, so that memory is waited for together.
+        // In three passes, so that memory accesses overlap.
         for (parsed, _) in parsed.iter_mut().zip(ends).filter(|(_, end)| end.is_none()) {
             parsed.hash = Some(self.states.hash(&parsed.packet.flow()));
         }

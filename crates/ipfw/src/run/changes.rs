@@ -14,64 +14,65 @@ use crate::text::{
     RuleTextError, SetCommand, ShaperCommand, StyledRule, parse_file,
 };
 
-/// Rules at most. Ten thousand are many; a quarter of a million take a gigabyte and seconds.
+/// Maximum number of rules. Ten thousand are many; a quarter of a million take a gigabyte and
+/// several seconds.
 const MAX_RULES: usize = 1 << 18;
 
-/// How commands behave: the flags of the command line.
+/// How commands behave: the command line flags.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandFlags {
-    /// `-q`: says nothing, and `table add` changes what is there.
+    /// `-q`: no output, and `table add` changes existing entries.
     pub quiet: bool,
-    /// `-f`: what is not there is no error.
+    /// `-f`: a missing object is not an error.
     pub force: bool,
-    /// `-i`: values of tables as addresses.
+    /// `-i`: table values as addresses.
     pub values_as_ip: bool,
     /// How rules are listed.
     pub list: ListOptions,
 }
 
-/// What a command says.
+/// The result of a command.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RuleCommandReply {
     /// Lines for the output.
     pub text: String,
-    /// What the shaper has to do; the caller hands it on once all commands have succeeded.
+    /// A command for the shaper; the caller passes it on once all commands have succeeded.
     pub shaper: Option<ShaperCommand>,
 }
 
-/// Why a command is not carried out.
+/// Why a command failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct CommandError {
     /// What is wrong.
     pub message: String,
-    /// Lines for the output all the same.
+    /// Output lines that are printed nevertheless.
     pub text: String,
     /// The exit code of sysexits(3).
     pub exit_code: u8,
 }
 
-/// Mistakes of a file that are told.
+/// Maximum number of reported errors of a file.
 pub const MAX_LINE_ERRORS: usize = 20;
 
-/// Why a file of commands is not carried out: none of them was.
+/// Why a file of commands failed; none of them was executed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandFileError {
-    /// A line is no command.
+    /// A line is not a command.
     #[error(transparent)]
     Text(#[from] RuleTextError),
-    /// Commands cannot be carried out: the first [`MOST_MISTAKES`] of them.
+    /// Commands failed: the first [`MAX_LINE_ERRORS`] errors.
     #[error("{}", .0.iter().map(LineError::to_string).collect::<Vec<_>>().join("\n"))]
     Commands(Vec<LineError>),
 }
 
-/// A command of a file that cannot be carried out.
+/// A command of a file that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {error}")]
 pub struct LineError {
-    /// Its line.
+    /// The line number.
     pub line: u32,
-    /// Why.
+    /// The error.
     pub error: CommandError,
 }
 
@@ -96,10 +97,10 @@ impl From<String> for RuleCommandReply {
 }
 
 impl Firewall {
-    /// Reads and carries out a file of commands, wholly or not at all. Packets never see half.
+    /// Parses and executes a file of commands, all or none. Packets never see a partial change.
     ///
     /// # Errors
-    /// [`BatchError`] names the line; nothing has changed.
+    /// [`CommandFileError`] names the line; nothing has changed.
     pub fn load(
         &mut self,
         text: &str,
@@ -108,11 +109,11 @@ impl Firewall {
         self.batch(&parse_file(text)?, now_ns, CommandFlags::default())
     }
 
-    /// Carries out commands, all or none. A rule that is taken out and put in again as it was is the
-    /// old one, with its counters and states.
+    /// Executes commands, all or none. A rule that is removed and added again unchanged remains the
+    /// same rule, with its counters and states.
     ///
     /// # Errors
-    /// [`BatchError::Commands`] names the lines; nothing has changed.
+    /// [`CommandFileError::Commands`] names the lines; nothing has changed.
     pub fn batch(
         &mut self,
         commands: &[(u32, IpfwCommand)],
@@ -151,10 +152,10 @@ impl Firewall {
         Ok(replies)
     }
 
-    /// Carries out one command.
+    /// Executes one command.
     ///
     /// # Errors
-    /// [`CommandError`]; nothing has changed, but for tables whose entries say so in its text.
+    /// [`CommandError`]; nothing has changed, except table entries that its text lists as changed.
     pub fn execute(
         &mut self,
         command: &IpfwCommand,
@@ -166,7 +167,7 @@ impl Firewall {
         self.settle_one(now_ns)?;
         match rebuild_scope(command) {
             RebuildScope::Rules => {
-                // Rules make tables that are not there.
+                // Rules create missing tables.
                 self.config.tables.settle();
                 self.compile();
             }
@@ -177,7 +178,7 @@ impl Firewall {
         reply
     }
 
-    /// States of rules that are gone go too, or hang off the default rule.
+    /// Removes the states of deleted rules, or moves them to the default rule.
     fn settle_states(&mut self) {
         let mut gone = core::mem::take(&mut self.removed_rules);
         if gone.is_empty() {
@@ -265,7 +266,7 @@ impl Firewall {
         Ok(format!("{number:05} {}\n", StyledRule(&shown, manner.list.style)))
     }
 
-    /// A port that `fwd` names must be there.
+    /// Checks that the port named by `fwd` exists.
     fn check_hop(&self, action: &RuleAction) -> Result<(), CommandError> {
         match action {
             RuleAction::Forward(NextHop::Port(name)) if !self.config.ports.contains(name) => {
@@ -419,7 +420,7 @@ impl Firewall {
     }
 }
 
-/// What has to be made ready again after a command.
+/// What has to be rebuilt after a command.
 enum RebuildScope {
     Rules,
     Tables,
@@ -446,7 +447,7 @@ const fn rebuild_scope(command: &IpfwCommand) -> RebuildScope {
 }
 
 impl NumberRange {
-    /// Whether a number lies in it.
+    /// Whether the range contains `number`.
     #[must_use]
     pub const fn holds(&self, number: u16) -> bool {
         self.first <= number && number <= self.last

@@ -1,4 +1,4 @@
-//! Packets through the rules.
+//! Checks single packets against the rules.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ use super::rewrite;
 use super::translate::TranslationOutcome;
 use crate::packet::{MalformedReason, PacketHeaders};
 
-/// A frame that is checked: all that a check is told, and may change, besides the firewall.
+/// A frame that is being checked: everything but the firewall that a check reads or changes.
 pub(super) struct PacketCheck<'c> {
     pub(super) parsed: &'c mut ParsedPacket,
     pub(super) frame: &'c mut [u8],
@@ -21,8 +21,8 @@ pub(super) struct PacketCheck<'c> {
 }
 
 impl Firewall {
-    /// Says what to do with `frame`, and changes its headers where rules say so. What is to be
-    /// sent and logged besides is added to `outputs`.
+    /// Decides what to do with `frame`, and changes its headers as rules require. Frames to send
+    /// and lines to log are added to `outputs`.
     pub fn check(
         &mut self,
         frame: &mut [u8],
@@ -33,7 +33,7 @@ impl Firewall {
         if !self.config.settings.enable {
             return self.accept();
         }
-        // Out of the way of the firewall, and put back: one pointer.
+        // Taken out and put back, at the cost of one pointer, to avoid borrowing the firewall.
         let mut parsed = self.buffers.one.take().unwrap_or_default();
         if let Err(kind) = parsed.read(frame) {
             self.buffers.one = Some(parsed);
@@ -47,12 +47,12 @@ impl Firewall {
             self.buffers.one = Some(parsed);
             return verdict;
         }
-        // Before there is a verdict, which would have to be kept meanwhile.
+        // Before there is a verdict, which would have to be kept across this store.
         self.buffers.one = Some(parsed);
         self.common_verdict(end)
     }
 
-    /// The common verdicts, counted.
+    /// Counts and returns the common verdicts.
     #[inline]
     pub(super) fn common_verdict(&mut self, end: RunEnd) -> RuleVerdict {
         if end == RunEnd::Accept {
@@ -77,7 +77,7 @@ impl Firewall {
         verdict
     }
 
-    /// Less common verdicts.
+    /// Handles the less common verdicts.
     #[inline(never)]
     pub(super) fn uncommon_verdict(&mut self, case: &mut PacketCheck<'_>) -> RuleVerdict {
         let verdict = self.take_other_verdict();
@@ -89,7 +89,7 @@ impl Firewall {
         verdict
     }
 
-    /// Takes a packet through translators until it has another verdict.
+    /// Applies translators to a packet until it has another verdict.
     fn run_translators(
         &mut self,
         mut verdict: RuleVerdict,
@@ -112,7 +112,7 @@ impl Firewall {
         }
     }
 
-    /// A packet that has changed goes on behind the rule that changed it.
+    /// Continues with a changed packet after the rule that changed it.
     fn resume_rules(&mut self, case: &mut PacketCheck<'_>) -> RuleVerdict {
         let flow = case.parsed.packet.flow();
         if let Err(kind) = case.parsed.read(case.frame) {
@@ -132,9 +132,9 @@ impl Firewall {
         self.buffers.other.take().expect("a run that ends otherwise says how")
     }
 
-    /// Keeps a fragment, or goes on with the packet that it completes.
+    /// Stores a fragment, or continues with the packet that it completes.
     fn reassemble_fragment(&mut self, case: &mut PacketCheck<'_>) -> RuleVerdict {
-        // Rules before this one may have changed the frame: what waits is the frame as it is now.
+        // Earlier rules may have changed the frame: the current frame is stored.
         let offered = self.reassembly.offer(case.frame, &case.parsed.packet, case.now);
         let Some(mut whole) = offered else { return RuleVerdict::Held };
         let before = case.out.released.len();
@@ -155,8 +155,8 @@ impl Firewall {
         verdict
     }
 
-    /// Says what to do with a packet that was put together, and so with its fragments, which
-    /// take over what changes in its headers.
+    /// Checks a reassembled packet. Its fragments share the verdict and take over its header
+    /// changes.
     pub fn check_whole(
         &mut self,
         whole: &mut [u8],
@@ -175,10 +175,11 @@ impl Firewall {
         RuleVerdict::Deny(DenyReason::Malformed(kind))
     }
 
-    /// A packet through the list.
+    /// Runs a packet through the list.
     #[inline]
     pub(super) fn run(&mut self, case: &mut PacketCheck<'_>) -> RunEnd {
-        // Counters leave the list for the run, so that rules can be read while they change.
+        // The counters are moved out of the list for the run, so that they can change while rules
+        // are borrowed.
         let mut counters = core::mem::take(&mut self.config.list.counters);
         let ParsedPacket { packet, state: sight, hash, .. } = &mut *case.parsed;
         let CheckBuffers { finders, other, .. } = &mut self.buffers;
@@ -208,7 +209,7 @@ impl Firewall {
 fn apply_to_fragments<'p>(parts: impl Iterator<Item = &'p mut [u8]>, whole: &[u8]) {
     if let Ok(after) = PacketHeaders::parse(whole) {
         for part in parts {
-            // A part without a header of the transport layer has none to take over.
+            // A fragment without a transport header has none to update.
             let _ = rewrite::copy_rewritten_fields(part, (whole, &after));
         }
     }

@@ -1,5 +1,5 @@
-//! A list of rules made ready to be searched: the same verdicts, counters and side effects as the
-//! plain interpreter, in nearly the same time however many rules there are.
+//! A list of rules compiled for searching: the same verdicts, counters and side effects as the
+//! plain interpreter, in nearly constant time for any number of rules.
 //!
 //! ```text
 //!   list --compile--> fields  (class of each header value)      packet --> classes
@@ -7,20 +7,21 @@
 //!                     plans   (checks that are left, what to do)       --> walked in order
 //! ```
 //!
-//! Every clause of a rule that is a set of values of one header field goes into the rows; all
-//! others stay as checks. Rows leave out only rules that would do nothing to the packet. Where states
-//! are looked up is known apart ([`lookups`]): a packet is looked up once for each name, before it
-//! goes further than the first rule that asks for it. What a candidate does is done here if it is simple, else by a step of the plain interpreter, which
-//! asks everything again. Header values that rules can change (`setdscp`, tags, marks) are no
-//! fields, so classes hold for a packet's whole way through the list, jumps included.
+//! A clause that is a set of values of one header field becomes a row; all other clauses remain
+//! checks. Rows only exclude rules that would not affect the packet. State lookups are stored
+//! separately ([`state_lookups`]): a packet is looked up once per name, before it passes the first
+//! rule that uses the name. Simple effects of a candidate are applied here; others run a step of
+//! the plain interpreter, which tests everything again. Header values that rules can change
+//! (`setdscp`, tags, marks) are not fields, so the classes of a packet hold for the whole list,
+//! jumps included.
 //!
-//! Candidates that were found are remembered by their flow and by their classes ([`memo`]). Packets
-//! that come together go as far as their headers lead before any of them goes further ([`lead`]).
+//! Candidates are cached by flow and by classes ([`flow_cache`]). Packets of a batch advance as far
+//! as their headers allow before any of them goes further ([`fast_path`]).
 //!
 //! Short lists are walked rule by rule, with all clauses as checks.
 //!
-//! Not for: changing rules. A changed list, set, port or address of `me` wants a new program, a
-//! changed table that tables are bound again.
+//! Not for: changing rules. A changed list, set, port or address of `me` needs a new program. A
+//! changed table only has to be settled.
 
 mod bytes;
 mod check;

@@ -7,11 +7,11 @@ use super::settings::IpfwSettings;
 use super::translations::Translations;
 use crate::table::{LookupTable, Tables};
 
-/// Index of a port in [`Config::ports`].
+/// Index of a port in [`IpfwConfig::ports`].
 pub type PortIndex = u16;
 
-/// All that commands change and packets do not. A copy is cheap: rules and tables are shared
-/// until one side changes them.
+/// Everything that commands change and packets do not. A copy is cheap: rules and tables are shared
+/// until either side changes them.
 #[derive(Clone, Debug)]
 pub struct IpfwConfig {
     /// The rules with their counters.
@@ -20,36 +20,36 @@ pub struct IpfwConfig {
     pub tables: Tables,
     /// Disabled sets, one bit each.
     pub disabled_sets: u32,
-    /// What the sysctls say.
+    /// The values of the sysctls.
     pub settings: IpfwSettings,
-    /// Instances of `nat` and `nptv6`.
+    /// The instances of `nat` and `nptv6`.
     pub translations: Translations,
     /// Names of the ports.
     pub ports: Vec<String>,
-    /// Addresses that `me` means, and the port that has each, if one has.
+    /// The addresses of `me`, and the port that has each, if any.
     pub me: Vec<(IpAddr, Option<PortIndex>)>,
 }
 
 impl IpfwConfig {
-    /// The table that rules of `set` mean by `name`.
+    /// Returns the table that rules of `set` refer to by `name`.
     #[must_use]
     pub fn table(&self, set: u8, name: &str) -> Option<&LookupTable> {
         self.tables.get(self.table_set(set), name)
     }
 
-    /// The set in which names of tables are looked up: 0 unless sets have tables of their own.
+    /// The set in which table names are looked up: 0 unless sets have their own tables.
     #[must_use]
     pub const fn table_set(&self, set: u8) -> u8 {
         if self.settings.tables_sets { set } else { 0 }
     }
 
-    /// The name of a port; empty where there is none.
+    /// The name of a port; empty if it has none.
     #[must_use]
     pub fn port_name(&self, port: Option<PortIndex>) -> &str {
         port.and_then(|port| self.ports.get(usize::from(port))).map_or("", |name| name)
     }
 
-    /// Whether rules of a set are run.
+    /// Whether the rules of a set are run.
     #[inline]
     #[must_use]
     pub const fn is_enabled(&self, set: u8) -> bool {

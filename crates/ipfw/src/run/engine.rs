@@ -23,16 +23,16 @@ use crate::state::StateTable;
 use crate::table::Tables;
 use crate::text::StateCommand;
 
-/// A firewall: rules, tables, states, and what it has counted.
+/// A firewall: rules, tables, states and counters.
 ///
 /// ```
-/// use slipring_ipfw::run::{Crossing, Firewall, Outputs, Verdict};
+/// use slipring_ipfw::run::{PacketMetadata, Firewall, CheckOutputs, RuleVerdict};
 ///
 /// let mut firewall = Firewall::new(7);
 /// firewall.load("add 100 deny udp from any to any 53\nadd 200 allow ip from any to any", 0)?;
 /// let mut frame = slipring_wire::FrameSpec::default().build(64)?.bytes.to_vec();
-/// let (mut crossing, mut outputs) = (Crossing::incoming(0), Outputs::default());
-/// assert_eq!(firewall.check(&mut frame, &mut crossing, 0, &mut outputs), Verdict::Accept);
+/// let (mut crossing, mut outputs) = (PacketMetadata::incoming(0), CheckOutputs::default());
+/// assert_eq!(firewall.check(&mut frame, &mut crossing, 0, &mut outputs), RuleVerdict::Accept);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -45,18 +45,18 @@ pub struct Firewall {
     pub(super) reassembly: Reassembly,
     pub(super) translators: Translators,
     pub(super) epoch_ns: u64,
-    /// Rules that went during commands whose states have not gone yet.
+    /// Rules removed by commands whose states have not been removed yet.
     pub(super) removed_rules: Vec<u64>,
-    /// `state` commands that wait for all rules of their file.
+    /// `state` commands that wait until all rules of their file are loaded.
     pub(super) pending_states: Vec<StateCommand>,
     pub(super) restored: RestoredStates,
-    /// The list made ready; `None` while it changes, and for who wants the plain interpreter.
+    /// The compiled list; `None` while it changes, and for the plain interpreter.
     pub(super) program: Option<Arc<CompiledRules>>,
     plain: bool,
     pub(super) buffers: CheckBuffers,
 }
 
-/// Packets that came, and what became of them. `checked` is the sum of all others.
+/// Packets by outcome. `checked` is the sum of all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckCounters {
     /// Packets checked.
@@ -71,20 +71,21 @@ pub struct CheckCounters {
     pub by_rule: u64,
     /// Dropped as malformed.
     pub malformed: u64,
-    /// Dropped for want of room for a state.
+    /// Dropped because the state table was full.
     pub states_full: u64,
     /// Dropped by the limit of a rule.
     pub state_limit: u64,
-    /// Dropped since calls were too deep or went round.
+    /// Dropped because calls were too deep or too many.
     pub calls: u64,
-    /// Dropped since a table had no number for a pipe or queue.
+    /// Dropped because a table had no number for a pipe or queue.
     pub no_number: u64,
-    /// Dropped since `nat` or `nptv6` could not translate them, or would not let them in.
+    /// Dropped because `nat` or `nptv6` could not translate them or did not admit them.
     pub translation: u64,
 }
 
 impl Firewall {
-    /// Only the default rule, which denies. All random decisions follow from `seed`.
+    /// Builds a firewall with only the default rule, which denies. All random decisions derive from
+    /// `seed`.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut secret = Stream::new(seed, "ipfw/states");
@@ -116,7 +117,7 @@ impl Firewall {
         firewall
     }
 
-    /// The same with a default rule that allows, as netmap-ipfw has it.
+    /// The same with a default rule that allows, as in netmap-ipfw.
     #[must_use]
     pub fn open(seed: u64) -> Self {
         let mut firewall = Self::new(seed);
@@ -125,39 +126,39 @@ impl Firewall {
         firewall
     }
 
-    /// Names the ports; the index of a name is its [`PortId`].
+    /// Names the ports; the index of a name is its [`PortIndex`].
     pub fn set_ports(&mut self, names: Vec<String>) {
         self.config.ports = names;
         self.translators.settle(&self.config);
         self.compile();
     }
 
-    /// Tells which addresses `me` means, and which port has each: `nat … if PORT` takes it.
+    /// Sets the addresses of `me` and the port that has each, for `nat … if PORT`.
     pub fn set_me(&mut self, addresses: Vec<(IpAddr, Option<PortIndex>)>) {
         self.config.me = addresses;
         self.translators.settle(&self.config);
         self.compile();
     }
 
-    /// Rules are asked one by one from now on, or found by a [`Program`] again. Both do the same.
+    /// Selects the plain interpreter, or [`CompiledRules`]. Both behave the same.
     pub fn set_plain(&mut self, plain: bool) {
         self.plain = plain;
         self.compile();
     }
 
-    /// The rules made ready, unless they are asked one by one.
+    /// The compiled rules; `None` with the plain interpreter.
     #[must_use]
     pub fn program(&self) -> Option<&CompiledRules> {
         self.program.as_deref()
     }
 
-    /// Makes the rules ready, after any change of what a program is made of.
+    /// Compiles the rules, after any change that the program depends on.
     pub(super) fn compile(&mut self) {
         self.buffers.finders.clear();
         self.program = (!self.plain).then(|| Arc::new(CompiledRules::compile(&self.config)));
     }
 
-    /// Tells what time the engine's clock began, in nanoseconds since 1970, for listings.
+    /// Sets when the engine's clock began, in nanoseconds since 1970, for listings.
     pub fn set_epoch_ns(&mut self, epoch_ns: u64) {
         self.epoch_ns = epoch_ns;
     }
@@ -180,33 +181,33 @@ impl Firewall {
         &self.malformed
     }
 
-    /// Fragments that a rule with `reass` saw, by what became of them.
+    /// Fragments that reached a `reass` rule, by outcome.
     #[must_use]
     pub const fn fragments(&self) -> &FragmentCounters {
         self.reassembly.counters()
     }
 
-    /// Fragments that wait for others.
+    /// Number of fragments that wait for others.
     #[must_use]
     pub fn fragments_held(&self) -> usize {
         self.reassembly.held()
     }
 
-    /// Packets by what became of them.
+    /// Packets by outcome.
     #[must_use]
     pub const fn drops(&self) -> &CheckCounters {
         &self.drops
     }
 
-    /// Whether a packet that left a pipe or queue is to be checked again, with the crossing that
-    /// it went in with: it goes on behind the rule that sent it there.
+    /// Whether a packet that left a pipe or queue has to be checked again, with the metadata that
+    /// it entered with. It continues after the rule that sent it there.
     #[must_use]
     pub const fn continues_after_shaper(&self) -> bool {
         !self.config.settings.one_pass
     }
 
-    /// Forgets states that have ended and fragments that waited too long, and adds the keepalives
-    /// that are due.
+    /// Removes expired states and late fragments, and adds the keepalives that are due to
+    /// `outputs`.
     pub fn tick(&mut self, now_ns: u64, outputs: &mut CheckOutputs) {
         self.reassembly.forget_late(now_ns);
         self.translators.tick(now_ns);
@@ -220,7 +221,7 @@ impl Firewall {
         });
     }
 
-    /// When [`Self::tick`] has something to do next.
+    /// When [`Self::tick`] must be called next.
     #[must_use]
     pub fn next_tick_ns(&self) -> Option<u64> {
         let (states, flows) = (self.states.next_wake_ns(), self.translators.next_tick_ns());

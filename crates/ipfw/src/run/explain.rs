@@ -1,4 +1,4 @@
-//! One packet through the list, told rule by rule.
+//! Traces one packet through the list, rule by rule.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -14,47 +14,47 @@ use crate::packet::PacketHeaders;
 use crate::rule::{RuleAction, RuleNumber};
 use crate::text::ClauseText;
 
-/// What a rule made of a packet.
+/// The result of a rule for a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleTrace {
     /// The rule's number.
     pub number: RuleNumber,
-    /// What it says.
+    /// The text of the rule.
     pub rule: String,
-    /// What came of it.
+    /// The result.
     pub outcome: RuleOutcome,
 }
 
-/// What came of a rule.
+/// The outcome of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleOutcome {
     /// Its set is disabled.
     Disabled,
-    /// `prob` left it out.
+    /// `prob` skipped it.
     Chance,
-    /// There is no state of the packet.
+    /// The packet has no state.
     NoState,
     /// The packet has a state of this rule, whose action was run.
     State(RuleNumber),
-    /// What it asks for first that the packet is not.
+    /// The first clause that does not hold.
     Unmet(String),
-    /// It matched, and the search went on.
+    /// It matched, and the search continued.
     Passed,
-    /// It matched, and the search went on elsewhere.
+    /// It matched, and the search continued elsewhere.
     Jumped,
     /// It matched, and the search ended.
     Ended,
-    /// It matched, and the packet is now one of these ends.
+    /// It matched and translated the packet; these are the new endpoints.
     Translated(String),
     /// It matched, and its translator had nothing to change.
     Untranslated,
-    /// It matched, and its translator could not or would not let the packet through.
+    /// It matched, and its translator dropped the packet.
     Refused,
 }
 
 impl Firewall {
-    /// The rules that a packet crosses and what each makes of it, as [`Self::check`] would. It
-    /// counts and makes states, so ask one that checks no others.
+    /// Returns the rules that a packet meets and their outcomes, as [`Self::check`] would process
+    /// it. It counts and creates states, so use a firewall that checks no other packets.
     pub fn explain(
         &mut self,
         frame: &mut [u8],
@@ -98,7 +98,7 @@ impl Firewall {
         }
     }
 
-    /// From where the crossing says to the next verdict.
+    /// Traces from the resume point in `crossing` to the next verdict.
     fn trace(
         &mut self,
         frame: &mut [u8],
@@ -158,7 +158,7 @@ impl RuleRun<'_> {
         }
     }
 
-    /// The first clause of a rule that does not hold.
+    /// Returns the first clause of a rule that does not hold.
     fn unmet(&self, at: usize) -> Option<String> {
         let entry = &self.entries[at];
         let mut question = self.question(entry);
@@ -189,7 +189,7 @@ impl RuleRun<'_> {
             }
             (Some(_), _) => match step {
                 RuleStep::Next => RuleOutcome::Passed,
-                // Its own state was found.
+                // The packet's state belongs to this rule.
                 RuleStep::Jump(to) if *to == at + 1 => RuleOutcome::Passed,
                 RuleStep::Jump(_) => RuleOutcome::Jumped,
                 RuleStep::Done(_) => RuleOutcome::Ended,
@@ -199,7 +199,7 @@ impl RuleRun<'_> {
                 RuleOutcome::NoState
             }
             (None, None) if rule.chance.is_some() => RuleOutcome::Chance,
-            // `record-state` with a deferred action, or no room for a state: the verdict says.
+            // `record-state` with a deferred action, or no space for a state: the verdict shows it.
             (None, None) => match step {
                 RuleStep::Done(_) => RuleOutcome::Ended,
                 _ => RuleOutcome::Passed,

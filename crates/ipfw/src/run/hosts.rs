@@ -1,8 +1,8 @@
-//! The hosts inside, by the Ethernet addresses that their frames go out with.
+//! The MAC addresses of inside hosts, learned from outgoing frames.
 //!
-//! Who answers a translated packet knows one address for all hosts behind the translator, and so
-//! one MAC address. Between two ports nobody routes: the frame has to be addressed to the host
-//! that the packet is for.
+//! The peer of a translated packet knows one address for all hosts behind the translator, and so
+//! one MAC address. Between two ports no router corrects it, so the frame must be addressed to the
+//! host that the packet is for.
 
 use core::net::Ipv4Addr;
 
@@ -34,7 +34,7 @@ impl HostMacs {
         }
     }
 
-    /// Addresses a frame that comes in to the host that its packet is for now.
+    /// Sets the destination MAC of an incoming frame to that of the host at `to`.
     pub(super) fn set_dst_mac(&self, frame: &mut [u8], to: Ipv4Addr) {
         if let (Some(mac), Some(field)) = (self.macs.get(&to), frame.get_mut(..6)) {
             field.copy_from_slice(&mac.0);

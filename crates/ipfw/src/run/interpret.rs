@@ -1,4 +1,4 @@
-//! One packet through the list, rule by rule.
+//! The plain interpreter: one packet through the list, rule by rule.
 
 use slipring_model::Stream;
 
@@ -17,46 +17,46 @@ use crate::rule::{
 use crate::state::{FlowEthernet, NewState, StateHash, StateRefusal, StateTable, StateUpdate};
 use crate::table::{TableValue, ValueKind};
 
-/// What is to be done with a packet.
+/// The verdict on a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleVerdict {
-    /// It passes.
+    /// The packet passes.
     Accept,
-    /// It is dropped.
+    /// The packet is dropped.
     Deny(DenyReason),
-    /// It goes to another next hop or port.
+    /// The packet goes to another next hop or port.
     Forward(NextHop),
-    /// It goes into a pipe.
+    /// The packet goes into a pipe.
     Pipe(u32),
-    /// It goes into a queue.
+    /// The packet goes into a queue.
     Queue(u32),
-    /// Its addresses are translated: the firewall does that itself and goes on, so that no caller
-    /// ever sees this.
+    /// The addresses of the packet are translated. The firewall handles this itself and continues;
+    /// callers never see it.
     Nat(NatRef),
-    /// Its IPv6 prefix is translated, in the same way.
+    /// The IPv6 prefix of the packet is translated, in the same way.
     Nptv6(ObjectName),
-    /// It is a fragment that waits for the others; the firewall has a copy.
+    /// The packet is a fragment that waits for the others; the firewall has a copy.
     Held,
 }
 
 /// Why a packet is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DenyReason {
-    /// A rule says so.
+    /// A rule drops it.
     Rule,
-    /// Its headers cannot be believed.
+    /// Its headers are invalid.
     Malformed(crate::packet::MalformedReason),
-    /// No room for its state.
+    /// There is no space for its state.
     StatesFull,
     /// The limit of a rule is reached.
     StateLimit,
-    /// Calls within calls, too deep.
+    /// Calls are nested too deeply.
     CallDepth,
-    /// Too many calls, or translations, in one check.
+    /// Too many calls or translations in one check.
     CallLoop,
     /// The table has no number for the pipe or queue.
     NoNumber,
-    /// `nat` or `nptv6` could not translate it, or would not let it in.
+    /// `nat` or `nptv6` could not translate it or did not admit it.
     Translation,
 }
 
@@ -66,7 +66,7 @@ pub(super) enum RuleStep {
     Done(RuleVerdict),
 }
 
-/// A packet on its way through the list.
+/// The run of a packet through the list.
 pub(super) struct RuleRun<'a> {
     pub(super) config: &'a IpfwConfig,
     pub(super) counters: &'a mut [RuleCounters],
@@ -78,18 +78,18 @@ pub(super) struct RuleRun<'a> {
     pub(super) crossing: &'a mut PacketMetadata,
     pub(super) now: u64,
     pub(super) out: &'a mut CheckOutputs,
-    /// The verdict of a run that ends by [`End::Other`].
+    /// The verdict of a run that ends with [`RunEnd::Other`].
     pub(super) other: &'a mut Option<RuleVerdict>,
-    /// That of the packet's flow, once a rule has asked for states.
+    /// Hash of the packet's flow, once a rule has looked up states.
     pub(super) hash: &'a mut Option<StateHash>,
 }
 
-/// How a run ends. The commonest verdicts are told by it alone: a [`Verdict`] handed from function
-/// to function costs more than they do.
+/// How a run ends. The common verdicts are variants of their own: passing a [`RuleVerdict`] from
+/// function to function costs more than they do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RunEnd {
     Accept,
-    /// By a rule.
+    /// Dropped by a rule.
     Deny,
     Other,
 }
@@ -123,7 +123,8 @@ impl RuleRun<'_> {
         }
     }
 
-    /// The place behind a rule, or where it was.
+    /// Returns the index after a rule; if the rule no longer exists, the first index with a higher
+    /// number.
     fn position_after(&self, resume: ResumePoint, to: ReturnTo) -> usize {
         let last = self.entries.len() - 1;
         match self.config.list.position(resume.rule) {
@@ -132,8 +133,8 @@ impl RuleRun<'_> {
         }
     }
 
-    /// What a rule makes of the packet: `prob`, states, patterns, a new state and the action, in
-    /// ipfw's order. Lots that change nothing but this rule are drawn once its patterns hold.
+    /// Runs one rule: `prob`, states, patterns, a new state and the action, in ipfw's order. A draw
+    /// that only affects this rule is made after its patterns match.
     pub(super) fn step(&mut self, at: usize) -> RuleStep {
         let config = self.config;
         let entry = &self.entries[at];
@@ -157,7 +158,7 @@ impl RuleRun<'_> {
         rule.chance.is_none_or(|chance| chance.admits(self.draws.next_u64()))
     }
 
-    /// A rule behind its lookup. `is_drawn`: its lot has been drawn.
+    /// Runs a rule after its state lookup. `is_drawn`: `prob` has been drawn.
     fn ask(&mut self, at: usize, is_drawn: bool) -> RuleStep {
         let entry = &self.entries[at];
         let rule = &*entry.rule;
@@ -168,7 +169,7 @@ impl RuleRun<'_> {
         if !question.matches(rule) {
             return RuleStep::Next;
         }
-        // The value lives in a table of `config`, not in what the question borrows.
+        // The value is in a table of `config`, not in what the query borrows.
         let tablearg = question.tablearg.cloned();
         if !is_drawn && !self.is_drawn(rule) {
             return RuleStep::Next;
@@ -176,7 +177,7 @@ impl RuleRun<'_> {
         if let Some(keep) = &rule.keep {
             match self.keep(entry, keep, tablearg.as_ref()) {
                 Err(refusal) => {
-                    // It is this rule that drops the packet.
+                    // The drop counts for this rule.
                     self.count(at);
                     return RuleStep::Done(RuleVerdict::Deny(match refusal {
                         StateRefusal::Full => DenyReason::StatesFull,
@@ -190,7 +191,7 @@ impl RuleRun<'_> {
         self.act(at, tablearg.as_ref())
     }
 
-    /// Does what the rule of a state says; if that does not end the search, it goes on behind that
+    /// Runs the action of a state's rule. If that does not end the search, it continues after that
     /// rule, wherever the state was looked up.
     pub(super) fn act_for_state(&mut self, place: usize) -> RuleStep {
         match self.act(place, None) {
@@ -199,7 +200,8 @@ impl RuleRun<'_> {
         }
     }
 
-    /// The place of the rule that made the packet's state, for a rule that looks it up.
+    /// Looks up the packet's state for the rule at `at`; returns the index of the rule that created
+    /// it.
     #[inline]
     pub(super) fn look_up(&mut self, id: StateNameId, at: usize) -> Option<usize> {
         self.crossing.search.record(id);
@@ -240,7 +242,7 @@ impl RuleRun<'_> {
         }
     }
 
-    /// Makes the state of a rule. What is not IP has no flow and needs none.
+    /// Creates the state of a rule. Packets other than IP have no flow and need none.
     fn keep(
         &mut self,
         entry: &RuleEntry,
@@ -273,7 +275,7 @@ impl RuleRun<'_> {
         self.counters[at].count(1, self.packet.counted_len.into(), self.now);
     }
 
-    /// Counts, logs, tags, and does what the rule at `at` says.
+    /// Counts, logs, tags, and runs the action of the rule at `at`.
     pub(super) fn act(&mut self, at: usize, tablearg: Option<&TableValue>) -> RuleStep {
         let entry = &self.entries[at];
         let rule = &*entry.rule;

@@ -8,7 +8,8 @@ use hashbrown::HashMap;
 use super::search::{StateNameId, StateNames};
 use crate::rule::{DEFAULT_RULE, RESERVED_SET, Rule, RuleAction, RuleNumber};
 
-/// Old rules of a number that a new one is compared with: thousands may share one.
+/// Maximum number of old rules with the same number that are compared with a new one, since
+/// thousands may share a number.
 const MAX_COMPARED_RULES: usize = 64;
 
 /// A rule in the list.
@@ -16,22 +17,22 @@ const MAX_COMPARED_RULES: usize = 64;
 pub struct RuleEntry {
     /// Its number.
     pub number: RuleNumber,
-    /// Tells it from all rules that ever were.
+    /// Unique among all rules that ever existed in this list.
     pub id: u64,
-    /// What it says.
+    /// The rule itself.
     pub rule: Arc<Rule>,
-    /// The name of the states that it looks up before it asks anything else.
+    /// The name of the states that the rule looks up before any other test.
     pub(super) lookup: Option<StateNameId>,
 }
 
-/// What a rule has counted.
+/// The counters of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleCounters {
     /// Packets that matched.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// When the last one did, in nanoseconds of the engine's clock.
+    /// Time of the last match, in nanoseconds of the engine's clock.
     pub last_match_ns: Option<u64>,
     /// Lines logged since the last `resetlog`.
     pub logged: u64,
@@ -49,13 +50,14 @@ impl RuleCounters {
     }
 }
 
-/// For numbers that the list itself gives: nobody else can make them collide.
+/// A hasher for ids that the list assigns itself, so nobody can cause collisions.
 #[derive(Clone, Copy, Debug, Default)]
 struct IdHasher(u64);
 
 impl Hasher for IdHasher {
     fn finish(&self) -> u64 {
-        // Fibonacci hashing, with the high bits, which mix best, where tables look first.
+        // Fibonacci hashing; rotates the high bits, which are mixed best, to where hash tables look
+        // first.
         self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
     }
 
@@ -68,9 +70,9 @@ impl Hasher for IdHasher {
     }
 }
 
-/// Rules in the order in which they are asked, and their counters at the same places.
+/// Rules in the order in which they are tested, and their counters at the same indexes.
 ///
-/// The last one is the default rule: it is always there, and matches.
+/// The last one is the default rule: it always exists and matches.
 #[derive(Clone, Debug)]
 pub struct RuleList {
     pub(super) entries: Vec<RuleEntry>,
@@ -81,7 +83,7 @@ pub struct RuleList {
 }
 
 impl RuleList {
-    /// Only the default rule, with `action`.
+    /// Builds a list with only the default rule, with `action`.
     #[must_use]
     pub fn new(action: RuleAction) -> Self {
         let rule = Rule {
@@ -106,37 +108,37 @@ impl RuleList {
         }
     }
 
-    /// The rules with what they have counted.
+    /// Iterates over the rules and their counters.
     pub fn iter(&self) -> impl Iterator<Item = (&RuleEntry, &RuleCounters)> {
         self.entries.iter().zip(&self.counters)
     }
 
-    /// How many rules there are, the default rule included.
+    /// Number of rules, the default rule included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Never: there is always the default rule.
+    /// Always `false`: the default rule always exists.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Where the rule with an id is.
+    /// Returns the index of the rule with this id.
     #[must_use]
     pub fn position(&self, id: u64) -> Option<usize> {
         self.positions.get(&id).copied()
     }
 
-    /// The first rule whose number is `number` or higher.
+    /// Returns the index of the first rule with a number of at least `number`.
     #[must_use]
     pub fn first_from(&self, number: RuleNumber) -> usize {
         let at = self.entries.partition_point(|entry| entry.number < number);
         at.min(self.entries.len() - 1)
     }
 
-    /// Puts a rule behind those of its number, or behind the last one; returns its number.
+    /// Adds a rule after those of its number, or after the last one; returns its number.
     pub fn add(&mut self, number: Option<RuleNumber>, mut rule: Rule, step: u32) -> RuleNumber {
         let number = number.unwrap_or_else(|| self.next_number(step));
         let at = self.entries.partition_point(|entry| entry.number <= number);
@@ -150,7 +152,7 @@ impl RuleList {
         number
     }
 
-    /// The number behind the last rule; the last one again where that is too high.
+    /// The number after the last rule; the last number again if that would be too high.
     fn next_number(&self, step: u32) -> RuleNumber {
         let before = self.entries.len().checked_sub(2).map_or(0, |at| self.entries[at].number);
         let next = u32::from(before) + step;
@@ -163,7 +165,7 @@ impl RuleList {
         }
     }
 
-    /// Takes out every rule but the default one that `of` picks; returns their ids.
+    /// Removes the rules that `of` selects, except the default rule; returns their ids.
     pub fn remove(&mut self, of: impl Fn(&RuleEntry) -> bool) -> Vec<u64> {
         let picked = |entry: &RuleEntry| entry.number != DEFAULT_RULE && of(entry);
         let mut gone: Vec<_> =
@@ -179,8 +181,8 @@ impl RuleList {
         gone
     }
 
-    /// Rules that `before` had, that went and were put in again as they were, are the old ones: with
-    /// their ids and counters. Returns those ids, sorted.
+    /// Recognises rules that were removed and added again unchanged since `before`: they keep their
+    /// old ids and counters. Returns those ids, sorted.
     pub fn recognize(&mut self, before: &Self) -> Vec<u64> {
         let mut went: BTreeMap<RuleNumber, VecDeque<usize>> = BTreeMap::new();
         if self.last_id != before.last_id {
@@ -211,7 +213,7 @@ impl RuleList {
         stayed
     }
 
-    /// Changes the sets of rules other than the default one.
+    /// Changes the sets of all rules but the default rule.
     pub fn change_sets(&mut self, new_set: impl Fn(&RuleEntry) -> u8) {
         for entry in self.entries.iter_mut().filter(|entry| entry.number != DEFAULT_RULE) {
             let set = new_set(entry);
@@ -221,7 +223,7 @@ impl RuleList {
         }
     }
 
-    /// Changes the counters of rules that `of` picks; how many.
+    /// Changes the counters of the rules that `of` selects; returns their number.
     pub fn reset(
         &mut self,
         of: impl Fn(&RuleEntry) -> bool,

@@ -1,4 +1,4 @@
-//! Lines that rules with `log` write.
+//! Log lines of rules with `log`.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -13,15 +13,15 @@ use crate::text::proto_name;
 /// A line to be logged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogEvent {
-    /// The rule.
+    /// The rule number.
     pub number: RuleNumber,
-    /// The line, without its end.
+    /// The line, without a line terminator.
     pub line: String,
     /// Where it goes.
     pub to: LogDestination,
 }
 
-/// The line of a packet that a rule logs.
+/// Returns the log line of a packet.
 pub(super) fn line(
     config: &IpfwConfig,
     number: RuleNumber,
@@ -69,7 +69,7 @@ fn verb(action: &RuleAction) -> String {
     }
 }
 
-/// Source and destination, with ports where there are any.
+/// Formats source and destination, with ports if there are any.
 pub(super) fn ends(packet: &PacketHeaders) -> String {
     let (src, dst) = addresses(packet);
     if packet.has_ports {

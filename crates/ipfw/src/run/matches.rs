@@ -1,4 +1,4 @@
-//! Whether a packet is what a rule asks for.
+//! Whether a packet meets the conditions of a rule.
 
 use core::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::rule::{
 };
 use crate::table::{LookupTable, TableValue, ValueKind, ValueKinds};
 
-/// A packet in front of a rule.
+/// A packet and the rule that it is matched against.
 pub(super) struct RuleQuery<'a> {
     pub(super) config: &'a IpfwConfig,
     pub(super) packet: &'a PacketHeaders,
@@ -19,12 +19,12 @@ pub(super) struct RuleQuery<'a> {
     pub(super) crossing: &'a PacketMetadata,
     pub(super) number: RuleNumber,
     pub(super) set: u8,
-    /// What the last lookup of this rule found.
+    /// The result of this rule's last table lookup.
     pub(super) tablearg: Option<&'a TableValue>,
 }
 
 impl<'a> RuleQuery<'a> {
-    /// Every clause has a pattern that holds.
+    /// Whether every clause has a pattern that holds.
     pub(super) fn matches(&mut self, rule: &Rule) -> bool {
         rule.body.all_clauses(|patterns| {
             patterns.iter().any(|pattern| self.holds(&pattern.condition) != pattern.not)
@@ -77,7 +77,7 @@ impl<'a> RuleQuery<'a> {
             C::IpOptions(bits) => is_v4 && bits.holds(options::ip_options(frame, packet)),
             C::Frag(bits) => packet.version != IpFamily::None && bits.holds(fragment_bits(packet)),
             C::TcpFlags(bits) => packet.is_tcp() && bits.holds(packet.tcp_flags),
-            // As ipfw's code has it: anything but a lone SYN among SYN, ACK and RST.
+            // As in ipfw's code: any combination of SYN, ACK and RST other than SYN alone.
             C::Established => packet.is_tcp() && packet.tcp_flags & 0x16 != 0x02,
             C::TcpSeq(seq) => packet.is_tcp() && options::tcp_word(frame, packet, 4) == *seq,
             C::TcpAck(ack) => packet.is_tcp() && options::tcp_word(frame, packet, 8) == *ack,
@@ -194,7 +194,7 @@ impl<'a> RuleQuery<'a> {
         }
     }
 
-    /// Whether a table holds what `find` looks for, with the value that is asked for.
+    /// Whether a table has an entry that `find` finds, with the required value.
     fn table_holds(
         &mut self,
         test: &TableTest,
@@ -219,7 +219,7 @@ impl<'a> RuleQuery<'a> {
     }
 }
 
-/// Whether a value of a table is the one that is asked for, if one is.
+/// Whether a table's value is the required one, if there is a requirement.
 pub(super) fn is_wanted(
     table: &LookupTable,
     value: &TableValue,
@@ -231,7 +231,7 @@ pub(super) fn is_wanted(
     })
 }
 
-/// What a value is compared by when a rule does not say.
+/// The kind of value that is compared if the rule does not name one.
 fn first_kind(kinds: ValueKinds) -> ValueKind {
     kinds.iter().next().unwrap_or(ValueKind::Tag)
 }
@@ -284,8 +284,7 @@ fn lookup<'t>(
     }
 }
 
-/// Whether `name` matches a pattern with `*`, `?` and `[…]`. Linear in both, but for one star at a
-/// time to come back to.
+/// Whether `name` matches a pattern with `*`, `?` and `[…]`. Only the last star is retried.
 pub(super) fn glob(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut here, mut star) = (0, 0, None);
     while here < name.len() {
@@ -304,7 +303,7 @@ pub(super) fn glob(pattern: &[u8], name: &[u8]) -> bool {
     pattern[at..].iter().all(|byte| *byte == b'*')
 }
 
-/// Where the pattern goes on behind what matches `byte`.
+/// Returns the index in the pattern after the element that matches `byte`.
 fn one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     match *pattern.get(at)? {
         b'?' => Some(at + 1),

@@ -4,48 +4,48 @@ use super::config::PortIndex;
 use super::search::StateSearch;
 use crate::rule::RuleNumber;
 
-/// Most calls within each other.
+/// Maximum depth of calls.
 pub(super) const MAX_CALLS: usize = 16;
 
 /// When a packet is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CheckPass {
-    /// As it comes in: `in` holds, `via` is the port it came by.
+    /// When it comes in: `in` holds, `via` is the port by which it came.
     In,
-    /// As it goes out: `out` holds, `via` is the port it leaves by.
+    /// When it goes out: `out` holds, `via` is the port by which it leaves.
     Out,
 }
 
-/// What is known of a packet besides its bytes, and goes with it from check to check.
+/// What is known of a packet apart from its bytes; passed from check to check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PacketMetadata {
-    /// When it is checked.
+    /// When the packet is checked.
     pub pass: CheckPass,
-    /// The port it came by; `None` for a frame that the firewall itself made.
+    /// The port by which it came; `None` for a frame that the firewall itself sends.
     pub recv: Option<PortIndex>,
-    /// The port it leaves by, once known.
+    /// The port by which it leaves, once known.
     pub xmit: Option<PortIndex>,
     /// Its tags.
     pub tags: Vec<u16>,
     /// Its mark.
     pub mark: u32,
-    /// Where to go on, after a pipe, queue, translator or reassembly.
+    /// Where to continue after a pipe, queue, translator or reassembly.
     pub resume: Option<ResumePoint>,
     pub(super) calls: Vec<ResumePoint>,
-    /// What it may do only so often before it goes out.
+    /// Operations of which a pass allows only a limited number.
     pub(super) search: StateSearch,
 }
 
-/// A place in the list: the rule behind which to go on.
+/// A position in the list: the rule after which to continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResumePoint {
     pub(super) rule: u64,
-    /// The number of the rule, for when it is gone.
+    /// The number of the rule, in case it no longer exists.
     pub number: RuleNumber,
 }
 
 impl PacketMetadata {
-    /// A packet that comes in by `recv`.
+    /// The metadata of a packet that comes in by `recv`.
     #[must_use]
     pub const fn incoming(recv: PortIndex) -> Self {
         Self {
@@ -60,7 +60,8 @@ impl PacketMetadata {
         }
     }
 
-    /// The same packet as it goes out by `xmit`: tags and mark stay, the list starts over.
+    /// The metadata of the same packet when it goes out by `xmit`: tags and mark stay, the list
+    /// starts over.
     #[must_use]
     pub fn outgoing(self, xmit: PortIndex) -> Self {
         let (calls, search) = (Vec::new(), StateSearch::NEW);

@@ -1,48 +1,48 @@
-//! IPv4 fragments that wait for the others, so that rules see the whole packet.
+//! Reassembly of IPv4 fragments, so that rules see the whole packet.
 //!
-//! The firewall stands between two ports and changes no packet's size: what it puts together is
-//! for the rules' eyes, and the fragments go on as they came, once all are there.
+//! The firewall is between two ports and does not change packet sizes. Reassembled packets are only
+//! for the rules; the fragments leave as they came, once all have arrived.
 //!
 //! # Invariants
 //! 1. At most [`MAX_PACKETS`] packets wait, of at most [`MAX_FRAGMENTS`] fragments each.
-//! 2. Fragments of one packet never overlap: a packet whose fragments do is forgotten wholly, for
-//!    which bytes a host would believe nobody knows (RFC 5722 says so for IPv6). One that comes
-//!    again with the same bytes is dropped alone.
+//! 2. Fragments of one packet never overlap. A packet with overlapping fragments is discarded,
+//!    since it is unknown which bytes a host would accept (RFC 5722 requires the same for IPv6). A
+//!    repeated fragment with the same bytes is dropped alone.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::packet::PacketHeaders;
 
-/// Most packets that wait at once.
+/// Maximum number of packets that wait at once.
 const MAX_PACKETS: usize = 1024;
-/// Most fragments of a packet.
+/// Maximum number of fragments per packet.
 const MAX_FRAGMENTS: usize = 64;
-/// How long fragments wait: what hosts give them.
+/// How long fragments wait, as on hosts.
 const WAIT_NS: u64 = 30_000_000_000;
 const MORE_FRAGMENTS: u16 = 0x2000;
 
-/// What became of fragments, in frames; `whole` counts packets.
+/// Fragments by outcome, in frames; `whole` counts packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FragmentCounters {
-    /// Frames that came.
+    /// Frames offered.
     pub fragments: u64,
-    /// Packets put together.
+    /// Packets reassembled.
     pub whole: u64,
-    /// Frames that went on with their packet.
+    /// Frames that left with their packet.
     pub released: u64,
-    /// Frames dropped since others did not come in time.
+    /// Frames dropped because others did not arrive in time.
     pub late: u64,
-    /// Frames dropped since they overlapped, or claimed more than a packet can hold.
+    /// Frames dropped because they overlapped, or exceeded the maximum packet size.
     pub overlapping: u64,
-    /// Frames dropped for want of room.
+    /// Frames dropped because too many packets waited.
     pub crowded: u64,
-    /// Frames dropped since the same one waits already.
+    /// Frames dropped because the same fragment already waits.
     pub repeated: u64,
 }
 
 impl FragmentCounters {
-    /// Adds those of another engine.
+    /// Adds the counters of another engine.
     pub const fn add(&mut self, other: &Self) {
         let Self { fragments, whole, released, late, overlapping, crowded, repeated } = *other;
         self.fragments += fragments;
@@ -61,9 +61,9 @@ type FragmentKey = (u128, u128, u16, u8);
 #[derive(Debug)]
 struct PartialPacket {
     since_ns: u64,
-    /// By offset in bytes.
+    /// Fragments by offset in bytes.
     fragments: BTreeMap<u32, WaitingFragment>,
-    /// Bytes of the whole payload, once the last fragment has come.
+    /// Payload bytes of the whole packet, once the last fragment has arrived.
     total: Option<u32>,
 }
 
@@ -71,20 +71,20 @@ struct PartialPacket {
 struct WaitingFragment {
     frame: Vec<u8>,
     payload: core::ops::Range<usize>,
-    /// Which came when: frames go on in the order in which they came.
+    /// Order of arrival: frames leave in the order in which they came.
     order: u64,
 }
 
-/// A packet put together.
+/// A reassembled packet.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ReassembledPacket {
-    /// A frame with all of it, without the fragment fields.
+    /// The whole packet as a frame, with cleared fragment fields.
     pub(super) frame: Vec<u8>,
-    /// The fragments that waited, in the order in which they came, without the last.
+    /// The fragments that waited, in order of arrival, without the last one to arrive.
     pub(super) earlier: Vec<Vec<u8>>,
 }
 
-/// All that waits.
+/// All waiting packets.
 #[derive(Debug, Default)]
 pub(super) struct Reassembly {
     waiting: BTreeMap<FragmentKey, PartialPacket>,
@@ -99,12 +99,12 @@ impl Reassembly {
         &self.counters
     }
 
-    /// How many frames wait.
+    /// Number of waiting frames.
     pub(super) fn held(&self) -> usize {
         self.waiting.values().map(|waiting| waiting.fragments.len()).sum()
     }
 
-    /// Takes a fragment; the packet, if it was the last one missing.
+    /// Takes a fragment; returns the packet if this fragment completes it.
     pub(super) fn offer(
         &mut self,
         frame: &[u8],
@@ -163,18 +163,18 @@ impl Reassembly {
     }
 }
 
-/// What a fragment did.
+/// The result of adding a fragment.
 enum AddOutcome {
-    /// Others are missing.
+    /// Other fragments are missing.
     Waits,
-    /// It was the last one missing.
+    /// The packet is complete.
     Last,
-    /// It had come before.
+    /// The fragment had already arrived.
     Repeated,
 }
 
 impl PartialPacket {
-    /// Adds a fragment. An error means the packet is not to be trusted.
+    /// Adds a fragment. An error means that the packet is not trustworthy.
     fn add(&mut self, frame: &[u8], packet: &PacketHeaders, order: u64) -> Result<AddOutcome, ()> {
         let start = u32::from(packet.ip_off & 0x1fff) * 8;
         let payload = packet.l4..packet.end;
@@ -212,7 +212,7 @@ impl PartialPacket {
         Ok(if self.total == Some(have) { AddOutcome::Last } else { AddOutcome::Waits })
     }
 
-    /// Links and IP header of the first fragment, all payloads behind it.
+    /// Joins the link and IP header of the first fragment and all payloads.
     fn assemble(self, last: &PacketHeaders) -> ReassembledPacket {
         let mut frame = Vec::new();
         let mut fragments: Vec<_> = self.fragments.into_values().collect();
@@ -222,7 +222,7 @@ impl PartialPacket {
         }
         clear_fragment_fields(&mut frame, last.l3);
         fragments.sort_by_key(|fragment| fragment.order);
-        // The last to come is the frame in the caller's hands.
+        // The last fragment to arrive is the frame that the caller has.
         fragments.pop();
         ReassembledPacket {
             frame,
@@ -241,7 +241,7 @@ impl WaitingFragment {
     }
 }
 
-/// Makes the header at `l3` that of a whole packet.
+/// Turns the IP header at `l3` into that of a whole packet.
 fn clear_fragment_fields(frame: &mut [u8], l3: usize) {
     let len = (frame.len() - l3) as u16;
     let Some(header) = frame.get_mut(l3..) else { return };

@@ -1,7 +1,7 @@
-//! Answers to packets that a rule rejects.
+//! Answers to rejected packets.
 //!
-//! A bridge has no address of its own, so an ICMP error comes from the address that the packet
-//! was for. Errors, groups, broadcasts and later fragments are never answered, nor resets.
+//! A bridge has no address of its own, so the source of an ICMP error is the packet's destination
+//! address. Errors, multicasts, broadcasts, later fragments and resets are never answered.
 
 use alloc::vec::Vec;
 
@@ -15,26 +15,25 @@ use crate::rule::Unreach;
 use crate::state::{FlowEthernet, ip_frame, pseudo, reversed, tcp_frame};
 use crate::table::IpfwFlowKey;
 
-/// What a check gives besides its verdict. Empty for most packets.
+/// The outputs of a check apart from its verdict. Empty for most packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckOutputs {
     /// Frames to send.
     pub frames: Vec<EmittedFrame>,
-    /// Fragments that waited for the frame that was checked: its verdict is theirs, and they go
-    /// before it.
+    /// Fragments that waited for the checked frame. They share its verdict and leave before it.
     pub released: Vec<Vec<u8>>,
-    /// The packet that these and the frame that was checked are parts of.
+    /// The reassembled packet that these fragments and the checked frame belong to.
     pub whole: Option<Vec<u8>>,
     /// Lines to log.
     pub log: Vec<LogEvent>,
-    /// Whether anybody reads lines that are not for the system's log: said by the caller.
+    /// Whether lines outside the system log have a reader; set by the caller.
     pub is_watched: bool,
-    /// Lines that are not in `log`, since nobody would read them.
+    /// Number of lines omitted from `log`, since they have no reader.
     pub unseen: u64,
 }
 
 impl Default for CheckOutputs {
-    /// Empty, and somebody reads.
+    /// Empty outputs with a reader.
     fn default() -> Self {
         Self {
             frames: Vec::new(),
@@ -47,27 +46,27 @@ impl Default for CheckOutputs {
     }
 }
 
-/// A frame that the firewall itself sends.
+/// A frame sent by the firewall itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmittedFrame {
-    /// Where.
+    /// Where it goes.
     pub target: EmissionTarget,
     /// The whole frame.
     pub frame: Vec<u8>,
 }
 
-/// Where a frame of the firewall goes.
+/// The destination of a frame sent by the firewall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EmissionTarget {
     /// Out by this port.
     Port(PortIndex),
-    /// Wherever a frame that came by this port would go.
+    /// Where a frame that came in by this port would go.
     From(PortIndex),
     /// Out by every port.
     All,
 }
 
-/// What is answered.
+/// The kind of answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RejectReply {
     Unreach(Unreach),
@@ -80,10 +79,10 @@ const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
-/// Most bytes of an IPv6 packet that quotes another: the least MTU.
+/// Maximum bytes of a packet quoted in an ICMPv6 error, from the minimum MTU.
 const V6_QUOTE_MAX: usize = 1280 - 40 - 8;
 
-/// The frame that answers, if the packet may be answered.
+/// Builds the answer; `None` if the packet must not be answered.
 pub(super) fn answer(frame: &[u8], packet: &PacketHeaders, answer: RejectReply) -> Option<Vec<u8>> {
     let is_group = packet.is_multicast() || packet.src_mac().is_multicast();
     if packet.later_fragment || is_group || !is_one_host(packet) {
@@ -112,7 +111,7 @@ pub(super) fn answer(frame: &[u8], packet: &PacketHeaders, answer: RejectReply) 
     }
 }
 
-/// The ICMPv6 code that says what an ICMP code does.
+/// Returns the ICMPv6 code that corresponds to an ICMP code.
 const fn v6_code(code: u8) -> u8 {
     match code {
         3 => 4,
@@ -122,8 +121,8 @@ const fn v6_code(code: u8) -> u8 {
     }
 }
 
-/// Whether the source is an address that a host can have: nothing is sent to others
-/// (RFC 1122, 3.2.2; RFC 4443, 2.4 e).
+/// Whether the source is a valid host address: errors are only sent to such addresses (RFC 1122,
+/// 3.2.2; RFC 4443, 2.4 e).
 const fn is_one_host(packet: &PacketHeaders) -> bool {
     match packet.version {
         IpFamily::V4 => !matches!((packet.src >> 24) as u8, 0 | 127 | 224..),
@@ -132,8 +131,8 @@ const fn is_one_host(packet: &PacketHeaders) -> bool {
     }
 }
 
-/// Of ICMP only questions are answered, as ipfw does: an error about an error or an answer helps
-/// nobody.
+/// Whether the packet is ICMP other than a request. As in ipfw, only requests are answered: an
+/// error about an error or a reply is useless.
 const fn is_icmp_without_question(packet: &PacketHeaders) -> bool {
     match packet.proto {
         1 => !matches!(packet.icmp.0, 8 | 10 | 13 | 15 | 17),
@@ -142,7 +141,7 @@ const fn is_icmp_without_question(packet: &PacketHeaders) -> bool {
     }
 }
 
-/// RFC 9293, 3.10.7.1: what no connection answers to a segment.
+/// Builds the reset for a segment without a connection (RFC 9293, 3.10.7.1).
 fn reset(
     frame: &[u8],
     packet: &PacketHeaders,
@@ -162,7 +161,7 @@ fn reset(
     Some(tcp_frame(link, flow, 0, ack, RST | ACK))
 }
 
-/// RFC 9260, 8.4: an ABORT with the tag of the packet and the T bit.
+/// Builds an ABORT with the tag of the packet and the T bit (RFC 9260, 8.4).
 fn abort(
     frame: &[u8],
     packet: &PacketHeaders,
@@ -186,7 +185,7 @@ fn abort(
     Some(ip_frame(link, flow, 132, &sctp))
 }
 
-/// The checksum of SCTP (RFC 9260, appendix A), bit by bit: aborts are few and short.
+/// Computes SCTP's checksum (RFC 9260, appendix A) bit by bit: aborts are rare and short.
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(u32::MAX, |crc, byte| {
         (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
@@ -195,7 +194,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
     })
 }
 
-/// RFC 792: the IP header and 8 bytes behind it are quoted.
+/// Builds an ICMP error that quotes the IP header and 8 bytes after it (RFC 792).
 fn icmp4(
     frame: &[u8],
     packet: &PacketHeaders,
@@ -213,7 +212,7 @@ fn icmp4(
     ip_frame(link, flow, 1, &icmp)
 }
 
-/// RFC 4443: as much of the packet as fits is quoted.
+/// Builds an ICMPv6 error that quotes as much of the packet as fits (RFC 4443).
 fn icmp6(
     frame: &[u8],
     packet: &PacketHeaders,

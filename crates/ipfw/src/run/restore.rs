@@ -1,4 +1,4 @@
-//! States that commands bring back, and states as the commands that do.
+//! Saves states as commands, and restores them from commands.
 
 use alloc::format;
 use alloc::string::String;
@@ -13,25 +13,26 @@ use crate::text::StateCommand;
 
 /// Why a state is not there again.
 enum RestoreRefusal {
-    /// Its time was over.
+    /// It has expired.
     Late,
-    /// The reason.
+    /// Another reason.
     For(String),
 }
 
 impl Firewall {
-    /// What came of the `state` commands since the last call, for others that know flows.
+    /// Takes the results of the `state` commands since the last call, for the engines that own the
+    /// flows.
     pub fn take_restored(&mut self) -> RestoredStates {
         core::mem::take(&mut self.restored)
     }
 
-    /// Makes states that were written down; how many there is no room for.
+    /// Restores saved states; returns how many were refused for lack of space.
     pub fn restore(&mut self, states: Vec<SavedState>, now_ns: u64) -> usize {
         let restored = states.into_iter().map(|written| self.states.restore(written, now_ns));
         restored.filter(Result::is_err).count()
     }
 
-    /// The commands that bring back the states of these firewalls, which have the same list.
+    /// Returns the commands that restore the states of these firewalls, which have the same list.
     #[must_use]
     pub fn state_commands(&self, of_all: &[StateSnapshot], now_ns: u64) -> Vec<StateCommand> {
         let mut living: Vec<&FlowState> = of_all.iter().flat_map(StateSnapshot::states).collect();
@@ -61,13 +62,13 @@ impl Firewall {
         })
     }
 
-    /// Does what `state` commands have asked for, once all rules are there. A state that cannot be
-    /// there again ends no file.
+    /// Executes the pending `state` commands, once all rules are loaded. A state that cannot be
+    /// restored does not fail the file.
     pub(super) fn settle_restoring(&mut self, now_ns: u64) {
         for command in core::mem::take(&mut self.pending_states) {
             match self.resolve(&command, now_ns) {
                 Ok(written) => {
-                    // Where there is no room, those who know flows tell.
+                    // The engines that own the flows report a lack of space.
                     let _ = self.states.restore(written.clone(), now_ns);
                     self.restored.states.push(written);
                 }
@@ -77,7 +78,7 @@ impl Firewall {
         }
     }
 
-    /// The one state of a command that stands alone, which must be possible.
+    /// Executes a `state` command outside a file, which must succeed.
     pub(super) fn settle_one(&mut self, now_ns: u64) -> Result<(), CommandError> {
         if self.pending_states.is_empty() {
             return Ok(());
@@ -89,7 +90,7 @@ impl Firewall {
         refused.or(late).map_or(Ok(()), |why| Err(CommandError::missing(why)))
     }
 
-    /// What a state has left of its time. A clock that was set back gives it no more than it had.
+    /// Returns the remaining lifetime of a state. A clock that was set back does not extend it.
     fn left_ns(&self, command: &StateCommand, now_ns: u64) -> u64 {
         let passed = |at: u64| self.unix_ns(now_ns).saturating_sub(at);
         command.left_ns.saturating_sub(command.at_unix_ns.map_or(0, passed))
@@ -117,7 +118,7 @@ impl Firewall {
         let ports = &self.config.ports;
         let port = command.port.as_ref();
         let port = port.and_then(|name| ports.iter().position(|port| port == name));
-        // Equal names that share their text are told by that at once.
+        // Sharing the text makes comparing equal names fast.
         let of_rule = entry.rule.keep.as_ref().map(|keep| &keep.name);
         let name = of_rule.filter(|name| **name == command.name).unwrap_or(&command.name);
         Ok(SavedState {
@@ -137,7 +138,7 @@ impl Firewall {
     }
 }
 
-/// Whether a rule makes states of this name, counted by the same fields.
+/// Whether a rule creates states of this name, with the same limit fields.
 fn keeps(rule: &Rule, command: &StateCommand) -> bool {
     rule.keep.as_ref().is_some_and(|keep| {
         keep.name == command.name && keep.limit.map(|limit| limit.fields) == command.limit

@@ -1,4 +1,4 @@
-//! Changes in the headers of a frame, checksums kept right.
+//! Changes headers of a frame and updates checksums.
 
 use slipring_wire::checksum::Delta;
 
@@ -13,12 +13,12 @@ fn put_be16(frame: &mut [u8], at: usize, value: u16) -> Option<()> {
     Some(())
 }
 
-/// Sets the DSCP and leaves ECN alone. Nothing happens to what is not IP.
+/// Sets the DSCP and keeps ECN. Frames other than IP are not changed.
 pub(super) fn set_dscp(frame: &mut [u8], packet: &mut PacketHeaders, dscp: u8) -> Option<()> {
     set_tos(frame, packet, dscp << 2 | packet.tos & 3)
 }
 
-/// Sets the ECN field of a frame with IP in it to "congestion experienced".
+/// Sets the ECN field of an IP frame to "congestion experienced".
 pub fn mark_congestion(frame: &mut [u8]) {
     if let Ok(mut packet) = PacketHeaders::parse(frame) {
         let tos = packet.tos | 3;
@@ -52,7 +52,7 @@ pub(super) fn set_mss(frame: &mut [u8], packet: &PacketHeaders, mss: u16) -> Opt
     if old <= mss {
         return None;
     }
-    // A field at an odd offset counts in the sum with its bytes swapped.
+    // A field at an odd offset enters the sum with its bytes swapped.
     let is_odd = (at - packet.l4) % 2 == 1;
     let (was, is) = if is_odd { (old.swap_bytes(), mss.swap_bytes()) } else { (old, mss) };
     let sum = be16(frame, packet.l4 + 16)?;
@@ -60,8 +60,8 @@ pub(super) fn set_mss(frame: &mut [u8], packet: &PacketHeaders, mss: u16) -> Opt
     put_be16(frame, packet.l4 + 16, Delta::new().u16(was, is).apply(sum))
 }
 
-/// Makes a fragment a piece of `whole` again, which rules have changed since it was put together:
-/// its DSCP, addresses and payload.
+/// Copies to a fragment what rules have changed in the reassembled packet `whole`: DSCP, addresses
+/// and payload.
 pub(super) fn copy_rewritten_fields(
     part: &mut [u8],
     (whole, after): (&[u8], &PacketHeaders),

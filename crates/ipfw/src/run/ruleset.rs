@@ -1,4 +1,4 @@
-//! Rules that one firewall reads and makes ready, and others check packets by.
+//! A ruleset that one firewall parses and compiles, and others use to check packets.
 //!
 //! ```text
 //!   commands --> Firewall (plain, sees no packet) --ruleset--> Ruleset
@@ -6,8 +6,8 @@
 //!                     '--------------- counters ---- Firewall <---'
 //! ```
 //!
-//! Making ten thousand rules ready takes long; adopting them takes no longer than finding each
-//! rule's counters once. So who checks packets never waits for who reads commands.
+//! Compiling ten thousand rules takes long. Adopting them only takes the time to find each rule's
+//! counters once. So packet checks never wait for command parsing.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -20,7 +20,7 @@ use super::translate::Translators;
 use crate::rule::DEFAULT_RULE;
 use crate::state::{StateLifetimes, StateSnapshot, StateTable};
 
-/// All that commands change, made ready.
+/// Everything that commands change, compiled.
 #[derive(Clone, Debug)]
 pub struct Ruleset {
     config: IpfwConfig,
@@ -30,7 +30,7 @@ pub struct Ruleset {
     keepalive: bool,
 }
 
-/// States and translated flows: what becomes of a packet hangs on them as on the rules.
+/// States and translated flows: the fate of a packet depends on them as much as on the rules.
 #[derive(Clone, Debug)]
 pub struct FlowSnapshot {
     states: StateTable,
@@ -44,7 +44,7 @@ impl Ruleset {
         &self.config
     }
 
-    /// A firewall of its own that has all this, to try things on.
+    /// Builds a separate firewall from the ruleset, to try changes on.
     #[must_use]
     pub fn into_firewall(self) -> Firewall {
         let mut firewall = Firewall::new(0);
@@ -53,8 +53,8 @@ impl Ruleset {
         firewall
     }
 
-    /// The same for one of several firewalls among which the flows are dealt out: each may have
-    /// its share of the states.
+    /// The same ruleset for one of `firewalls` firewalls that share the flows: the maximum number
+    /// of states is divided among them.
     #[must_use]
     pub fn shared_among(mut self, firewalls: u32) -> Self {
         self.max = self.max.div_ceil(firewalls.max(1));
@@ -63,15 +63,15 @@ impl Ruleset {
 }
 
 impl Firewall {
-    /// What commands have made of this firewall, ready for others.
+    /// Returns the ruleset after the commands so far, compiled for others.
     #[must_use]
     pub fn ruleset(&self) -> Ruleset {
         let program = Some(Arc::new(CompiledRules::compile(&self.config)));
         Ruleset { program, ..self.before() }
     }
 
-    /// The same without the rules made ready: for a change to be undone, and for others that have
-    /// the same rules and shall have other tables.
+    /// The same without compiled rules: to undo a change, or for others that have the same rules
+    /// and need other tables.
     #[must_use]
     pub fn before(&self) -> Ruleset {
         Ruleset {
@@ -83,9 +83,9 @@ impl Firewall {
         }
     }
 
-    /// Takes over rules that were made ready elsewhere; rules that stay keep their counters, states
-    /// of rules that went go too. What was is left in `ruleset`, to be dropped where it harms
-    /// nobody.
+    /// Takes over rules that were compiled elsewhere. Remaining rules keep their counters; the
+    /// states of removed rules are removed. `ruleset` receives the old values, so that the caller
+    /// can drop them outside the packet path.
     pub fn adopt(&mut self, ruleset: &mut Ruleset) {
         let old = &self.config.list;
         let counters =
@@ -104,7 +104,7 @@ impl Firewall {
         self.forget_states_of(&ruleset.config);
     }
 
-    /// States of rules that were in `old` and are gone go too, or hang off the default rule.
+    /// Removes the states of rules that only `old` has, or moves them to the default rule.
     fn forget_states_of(&mut self, old: &IpfwConfig) {
         let list = &self.config.list;
         let went = old.list.entries.iter().any(|entry| list.position(entry.id).is_none());
@@ -118,7 +118,7 @@ impl Firewall {
         }
     }
 
-    /// Goes back to what there was [before](Self::before).
+    /// Restores a ruleset from [`Self::before`].
     pub fn undo(&mut self, before: Ruleset) {
         let Ruleset { config, lifetimes, max, keepalive, .. } = before;
         self.config = config;
@@ -128,19 +128,19 @@ impl Firewall {
             (lifetimes, max, keepalive);
     }
 
-    /// A time of its clock in nanoseconds since 1970.
+    /// Converts a time of the engine's clock to nanoseconds since 1970.
     #[must_use]
     pub const fn unix_ns(&self, ns: u64) -> u64 {
         self.epoch_ns.saturating_add(ns)
     }
 
-    /// What its rules have counted, in the order of the list.
+    /// The counters of the rules, in the order of the list.
     #[must_use]
     pub fn counters(&self) -> &[RuleCounters] {
         &self.config.list.counters
     }
 
-    /// Shows, for the same list, what others have counted instead of its own.
+    /// Replaces the counters, for the same list, by the sum of others' counters.
     pub fn show_counters(&mut self, of_all: &[Vec<RuleCounters>]) {
         for (at, shown) in self.config.list.counters.iter_mut().enumerate() {
             *shown = RuleCounters::default();
@@ -148,18 +148,18 @@ impl Firewall {
         }
     }
 
-    /// A copy of what it knows of flows.
+    /// Copies the states and translated flows.
     #[must_use]
     pub fn flow_snapshot(&self) -> FlowSnapshot {
         FlowSnapshot { states: self.states.clone(), translators: self.translators.clone() }
     }
 
-    /// Knows these flows instead of its own.
+    /// Replaces the states and translated flows.
     pub fn take_flows(&mut self, known: FlowSnapshot) {
         (self.states, self.translators) = (known.states, known.translators);
     }
 
-    /// Shows the states of others instead of its own.
+    /// Replaces the states by those of others, for listings.
     pub fn show_states(&mut self, of_all: Vec<StateSnapshot>) {
         self.states.show(of_all);
     }

@@ -1,17 +1,16 @@
-//! What bounds a packet's way through the list: which states it was looked up for, how often it
-//! was called.
+//! Bounds a packet's path through the list: state lookups, calls and flow changes.
 //!
-//! A packet goes back in the list in two ways only: to behind the rule of a state that was found,
-//! and by `call` and `return`. Each name is looked up once and calls are counted, so every way ends.
+//! A packet goes back in the list in two cases only: to the rule after that of a found state, and
+//! by `call` and `return`. Each name is looked up once and calls are counted, so every path ends.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::rule::{ObjectName, Rule, RuleAction};
 
-/// Calls that one packet makes in a check: far more than any list that does not go round.
+/// Maximum number of calls of one packet in a check: far more than a list without a loop makes.
 pub(super) const MAX_CALLS_MADE: u32 = 1024;
-/// How often one packet becomes one of another flow in a check, by translation and reassembly.
+/// Maximum number of flow changes of one packet in a check, by translation and reassembly.
 const MAX_FLOW_CHANGES: u32 = 32;
 
 /// The name by which a rule looks up states, as a small number of its list.
@@ -21,7 +20,7 @@ pub(super) struct StateNameId(u32);
 impl StateNameId {
     /// `:any`: states of all names.
     pub(super) const ANY: Self = Self(0);
-    /// How many numbers [`Search`] holds in its first word.
+    /// How many numbers the first word of a [`StateSearch`] holds.
     pub(super) const FIRST_WORD: usize = u64::BITS as usize;
 
     /// The number as an index.
@@ -36,8 +35,8 @@ impl StateNameId {
 pub(super) struct StateNames(BTreeMap<ObjectName, StateNameId>);
 
 impl StateNames {
-    /// Has a rule share the text of its name with rules that came before: equal names are told by
-    /// that at once.
+    /// Makes a rule share the text of its name with earlier rules, so that comparing equal names is
+    /// fast.
     pub(super) fn share(&self, rule: &mut Rule) {
         let keep = rule.keep.as_mut().map(|keep| &mut keep.name);
         let check = match &mut rule.action {
@@ -51,7 +50,7 @@ impl StateNames {
         }
     }
 
-    /// The number of the name that a rule looks up, which is given one if it has none.
+    /// Returns the number of the name that a rule looks up; assigns one if it has none.
     pub(super) fn id_of(&mut self, rule: &Rule) -> Option<StateNameId> {
         let Some(name) = probes(rule)? else { return Some(StateNameId::ANY) };
         if let Some(id) = self.0.get(name) {
@@ -63,17 +62,17 @@ impl StateNames {
         Some(free)
     }
 
-    /// Takes back the numbers of names that no rule looks up any more.
+    /// Frees the numbers of names that no rule looks up any longer.
     pub(super) fn retain(&mut self, used: impl Iterator<Item = StateNameId>) {
         let used: BTreeSet<_> = used.collect();
         self.0.retain(|_, id| used.contains(id));
     }
 }
 
-/// What a packet has done so far that it may do only so often.
+/// The operations that a packet may only do a limited number of times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct StateSearch {
-    /// A bit for each name that was looked up; [`StateNameId::ANY`] stands for all.
+    /// One bit for each name that was looked up; [`StateNameId::ANY`] stands for all names.
     first: u64,
     /// The bits of further names.
     more: Vec<u64>,
@@ -82,11 +81,11 @@ pub(super) struct StateSearch {
 }
 
 impl StateSearch {
-    /// Nothing done yet.
+    /// No operations yet.
     pub(super) const NEW: Self =
         Self { first: 0, more: Vec::new(), calls_made: 0, flow_changes: 0 };
 
-    /// Another packet.
+    /// Resets everything, for another packet.
     #[inline]
     pub(super) fn restart(&mut self) {
         self.first = 0;
@@ -94,8 +93,8 @@ impl StateSearch {
         (self.calls_made, self.flow_changes) = (0, 0);
     }
 
-    /// The packet belongs to another flow from now on, whose states are looked up again; whether
-    /// that is once too often.
+    /// Notes that the packet now belongs to another flow, whose states are looked up again; returns
+    /// whether that happened too often.
     pub(super) fn flow_change_is_too_many(&mut self) -> bool {
         self.first = 0;
         self.more.clear();
@@ -114,13 +113,13 @@ impl StateSearch {
         (done >> bit | self.first) & 1 == 0
     }
 
-    /// The names of the first word that are still to be looked up, of those in `asked`.
+    /// Returns the names in `asked` (first word only) that are still to be looked up.
     #[inline]
     pub(super) const fn wanted_of(&self, asked: u64) -> u64 {
         if self.first & 1 == 1 { 0 } else { asked & !self.first }
     }
 
-    /// States of a name are looked up now.
+    /// Records the lookup of a name.
     #[inline]
     pub(super) fn record(&mut self, id: StateNameId) {
         let (word, bit) = (id.index() / StateNameId::FIRST_WORD, 1 << (id.0 % u64::BITS));
@@ -134,7 +133,7 @@ impl StateSearch {
         self.more[at] |= bit;
     }
 
-    /// Counts a call; whether it is one too many.
+    /// Counts a call; returns whether there are too many.
     pub(super) const fn call_is_too_many(&mut self) -> bool {
         self.calls_made += 1;
         self.calls_made > MAX_CALLS_MADE
@@ -157,7 +156,7 @@ pub(super) mod steps {
 
     std::thread_local!(static STEPS: Cell<u64> = const { Cell::new(0) });
 
-    /// Far beyond what any test allows: a search without end fails instead of hanging.
+    /// Far more than any test needs: an endless search fails instead of hanging.
     const MOST: u64 = 1 << 28;
 
     pub(in super::super) fn count() {

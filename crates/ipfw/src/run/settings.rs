@@ -3,42 +3,42 @@ use alloc::string::String;
 
 use crate::state::StateTable;
 
-/// What the sysctls of ipfw set. The names stand in [`Settings::get`].
+/// The values of ipfw's sysctls. [`IpfwSettings::get`] lists the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpfwSettings {
-    /// Off: everything passes unseen.
+    /// If off, every packet passes unchecked.
     pub enable: bool,
-    /// What leaves a pipe is accepted; otherwise it goes on at the next rule.
+    /// Whether packets that leave a pipe are accepted; otherwise they continue at the next rule.
     pub one_pass: bool,
-    /// Step between numbers of rules that are given none, 1..=1000.
+    /// Step between the numbers of rules added without one, 1..=1000.
     pub autoinc_step: u32,
-    /// Lines of rules with `log` go to the log; otherwise only to who captures them.
+    /// Whether lines of rules with `log` go to the log; otherwise they only go to captures.
     pub verbose: bool,
-    /// Lines a rule logs when it does not say; 0 is no limit.
+    /// Maximum lines of a rule without a limit of its own; 0 is no limit.
     pub verbose_limit: u32,
-    /// Most tables.
+    /// Maximum number of tables.
     pub tables_max: u32,
-    /// Sets have tables of their own.
+    /// Whether sets have their own tables.
     pub tables_sets: bool,
-    /// States outlive the rule that made them.
+    /// Whether states outlive the rule that created them.
     pub dyn_keep_states: bool,
-    /// Does nothing; kept so that scripts run.
+    /// Has no effect; accepted so that scripts run.
     pub debug: u32,
-    /// ARP and RARP meet the rules. Who passes frames on asks this before each check; a check
-    /// asks rules about whatever it is given.
+    /// Whether ARP and RARP are checked. The caller evaluates this before each check; a check
+    /// itself applies the rules to any frame.
     pub arp_meets_rules: bool,
-    /// What becomes of frames that are neither IP nor ARP nor RARP. Asked before a check, too.
+    /// What happens to frames other than IP, ARP and RARP. The caller evaluates this, too.
     pub non_ip: NonIpPolicy,
 }
 
-/// What becomes of frames that are neither IP nor ARP nor RARP.
+/// What happens to frames other than IP, ARP and RARP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NonIpPolicy {
-    /// They pass, and no rule sees them: FreeBSD's `net.link.bridge.pfil_onlyip=0`.
+    /// They pass unchecked: FreeBSD's `net.link.bridge.pfil_onlyip=0`.
     Pass,
-    /// They are dropped, and no rule sees them: FreeBSD's 1.
+    /// They are dropped unchecked: FreeBSD's `net.link.bridge.pfil_onlyip=1`.
     Drop,
-    /// They meet the rules.
+    /// They are checked.
     #[default]
     Rules,
 }
@@ -71,7 +71,7 @@ impl Default for IpfwSettings {
     }
 }
 
-/// Name, least and highest value of each sysctl that can be set.
+/// Name, minimum and maximum of each sysctl that can be set.
 const SYSCTLS: &[(&str, u32, u32)] = &[
     ("net.inet.ip.fw.enable", 0, 1),
     ("net.inet6.ip6.fw.enable", 0, 1),
@@ -96,11 +96,11 @@ const SYSCTLS: &[(&str, u32, u32)] = &[
     ("net.inet.ip.fw.dyn_short_lifetime", 1, u32::MAX),
 ];
 
-/// Names that can only be read: what they are is asked of the engine.
+/// Names of read-only sysctls; the engine computes their values.
 pub(super) const READ_ONLY: &[&str] =
     &["net.inet.ip.fw.default_rule", "net.inet.ip.fw.static_count", "net.inet.ip.fw.dyn_count"];
 
-/// A sysctl that cannot be set so.
+/// A sysctl that cannot be set to a value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("sysctl {name}: {reason}")]
 pub struct IpfwSysctlError {
@@ -108,13 +108,13 @@ pub struct IpfwSysctlError {
     reason: String,
 }
 
-/// Names of all sysctls that can be set.
+/// Iterates over the names of all sysctls that can be set.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     SYSCTLS.iter().map(|entry| entry.0)
 }
 
 impl IpfwSettings {
-    /// What a sysctl is.
+    /// Returns the value of a sysctl.
     #[must_use]
     pub fn get(&self, states: &StateTable, name: &str) -> Option<u32> {
         let life = &states.lifetimes;
@@ -145,7 +145,7 @@ impl IpfwSettings {
     /// Sets a sysctl.
     ///
     /// # Errors
-    /// [`SysctlError`] if there is none of that name, or the value is out of its range.
+    /// [`IpfwSysctlError`] if no such sysctl can be set, or the value is out of range.
     pub fn set(
         &mut self,
         states: &mut StateTable,

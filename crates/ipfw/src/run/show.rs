@@ -1,4 +1,4 @@
-//! Listings of rules, states and sets, as ipfw writes them.
+//! Listings of rules, states and sets, in ipfw's format.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -14,7 +14,7 @@ use crate::state::{FlowState, StateKind};
 use crate::table::IpfwFlowKey;
 use crate::text::{NumberRange, RuleStyle, StyledRule, proto_name};
 
-/// What a listing shows.
+/// What a listing contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListOptions {
     /// `-a`, `show`: packets and bytes.
@@ -23,9 +23,9 @@ pub struct ListOptions {
     pub times: TimeFormat,
     /// `-d`, `-D`, `-e`: states.
     pub states: StateListing,
-    /// `-S`: sets, and rules of disabled ones.
+    /// `-S`: sets, and the rules of disabled sets.
     pub sets: bool,
-    /// How rules are written.
+    /// The format of rules.
     pub style: RuleStyle,
     /// Only rules of this set.
     pub set: Option<u8>,
@@ -47,22 +47,22 @@ pub enum TimeFormat {
 pub enum StateListing {
     /// None.
     None,
-    /// Those that live, behind the rules.
+    /// Living states, after the rules.
     Living,
-    /// Those that have ended, too.
+    /// Living and expired states.
     All,
-    /// Those that live, and no rules.
+    /// Living states, without rules.
     Only,
 }
 
-/// Bytes that FreeBSD counts for a state in a listing.
+/// Size of a state in FreeBSD's listings, in bytes.
 const STATE_LEN: usize = 136;
 
 impl Firewall {
-    /// Rules with numbers in `ranges`, all if there are none.
+    /// Lists the rules with numbers in `ranges`, or all if there are none.
     ///
     /// # Errors
-    /// [`CommandError`] if a range holds no rule; its text has what the others hold.
+    /// [`CommandError`] if a range contains no rule; its text lists the rules of the other ranges.
     pub fn list(
         &self,
         ranges: &[NumberRange],
@@ -119,7 +119,7 @@ impl Firewall {
         picked.filter_map(|(entry, counters)| self.row(entry, counters, options, widths)).collect()
     }
 
-    /// A line; `None` for a rule of a disabled set unless sets are shown.
+    /// Formats a line; `None` for a rule of a disabled set unless sets are shown.
     fn row(
         &self,
         entry: &RuleEntry,
@@ -262,7 +262,7 @@ fn flow_text(flow: &IpfwFlowKey) -> String {
     format!(" {proto} {src} {} <-> {dst} {}", flow.src_port, flow.dst_port)
 }
 
-/// Seconds since 1970 as `Thu Jan  1 00:00:00 1970`.
+/// Formats seconds since 1970 as `Thu Jan  1 00:00:00 1970`.
 fn ctime(seconds: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =
@@ -274,7 +274,8 @@ fn ctime(seconds: u64) -> String {
     format!("{weekday} {month} {day:2} {hour:02}:{minute:02}:{second:02} {year}")
 }
 
-/// Year, month from 0 and day from 1 of a day counted from 1970, by walking years and months.
+/// Converts a day counted from 1970 to year, month (from 0) and day (from 1), by walking years and
+/// months.
 fn civil(days: u64) -> (u64, usize, u64) {
     let is_leap = |year: u64| {
         year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))

@@ -1,4 +1,4 @@
-//! Commands about tables.
+//! Table commands.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -134,7 +134,7 @@ impl Firewall {
         Ok(())
     }
 
-    /// A table that entries are put into without one is made, with a notice.
+    /// Creates the missing table of an `add` command, with a notice.
     fn create_for(&mut self, at: (u8, &ObjectName), key: &str) -> Result<String, CommandError> {
         let (set, name) = at;
         if self.config.tables.get(set, name.as_str()).is_some() {
@@ -189,7 +189,7 @@ impl Firewall {
         Ok(format!("{} {value}\n", key.show(table.options.kind)))
     }
 
-    /// How many rules name a table.
+    /// Returns how many rules name a table.
     fn references(&self, (set, name): (u8, &ObjectName)) -> usize {
         let uses = |rule: &Rule| {
             let of_set = self.config.table_set(rule.set) == set;
@@ -198,7 +198,7 @@ impl Firewall {
         self.config.list.iter().filter(|(entry, _)| uses(&entry.rule)).count()
     }
 
-    /// Rules may name tables before there are any: those are made empty.
+    /// Creates empty tables that a rule names and that do not exist.
     pub(super) fn make_missing_tables(&mut self, rule: &Rule) -> Result<(), CommandError> {
         let set = self.config.table_set(rule.set);
         for (name, kind) in tables_of(rule) {
@@ -224,7 +224,7 @@ impl Firewall {
     }
 }
 
-/// Bytes that FreeBSD's listing of an entry takes, and of what stands before all entries.
+/// Sizes of an entry and of the header in FreeBSD's table listing, in bytes.
 const ENTRY_LEN: usize = 120;
 const HEAD_LEN: usize = 296;
 
@@ -242,7 +242,7 @@ fn detail(table: &LookupTable) -> String {
     let name = algorithm(&table.options).split(' ').next().unwrap_or("");
     let class = name.rsplit(':').next().unwrap_or("");
     let part = |family: &str, items: usize, item_len: usize| {
-        // Trees have no size of their own.
+        // Trees have no size.
         let size = if class == "radix" { String::new() } else { format!("size: {items} ") };
         format!(" {family}algorithm {class} info\n  {size}items: {items} itemsize: {item_len}\n")
     };
@@ -260,7 +260,7 @@ fn rows(table: &LookupTable, manner: CommandFlags) -> String {
     table.sorted().into_iter().map(row).collect()
 }
 
-/// Doubled keys and missing ones are no error for who asked to hear nothing.
+/// With `-q`, existing and missing keys are not errors.
 const fn is_silent(error: Option<&TableError>, manner: CommandFlags) -> bool {
     let is_harmless = matches!(error, None | Some(TableError::Exists | TableError::NotFound));
     manner.quiet && is_harmless
@@ -290,7 +290,7 @@ fn changed(
     }
 }
 
-/// Names of the tables that a rule looks up, with the kind that each place asks for.
+/// Returns the tables that a rule looks up, with the kind that each use requires.
 #[must_use]
 pub fn tables_of(rule: &Rule) -> Vec<(&ObjectName, TableKind)> {
     let conditions = rule.body.clauses().flatten().map(|pattern| &pattern.condition);

@@ -1,4 +1,4 @@
-//! ipfw's documented behaviour, seen from outside: rules and frames in, verdicts and counters out.
+//! Tests ipfw's documented behaviour from outside: rules and frames in, verdicts and counters out.
 
 mod commands;
 mod control;
@@ -29,7 +29,7 @@ use slipring_wire::{FrameSpec, MacAddr};
 use super::*;
 use crate::text::parse_command;
 
-/// A firewall with ports and rules, a clock, and what it put out.
+/// A firewall with ports, rules and a clock, and its outputs.
 struct Bed {
     firewall: Firewall,
     outputs: CheckOutputs,
@@ -51,12 +51,12 @@ impl Bed {
         self.firewall.load(rules, self.now).unwrap();
     }
 
-    /// The output of a command.
+    /// Returns the output of a command.
     fn run(&mut self, command: &str) -> String {
         self.try_run(command).unwrap()
     }
 
-    /// What `table NAME list` says below its heading.
+    /// Returns the output of `table NAME list` without its heading.
     fn entries(&mut self, table: &str) -> String {
         let text = self.run(&format!("table {table} list"));
         let (heading, rows) = text.split_once('\n').unwrap();
@@ -82,7 +82,7 @@ impl Bed {
         self.check(frame) == RuleVerdict::Accept
     }
 
-    /// Packets that the first rule of a number has counted.
+    /// Returns how many packets the first rule of a number has counted.
     fn count(&self, number: u16) -> u64 {
         let mut rules = self.firewall.config().list.iter();
         rules.find(|(entry, _)| entry.number == number).unwrap().1.packets
@@ -123,7 +123,7 @@ fn udp() -> Vec<u8> {
     udp_ports(1000, 53)
 }
 
-/// The same flow the other way.
+/// Returns the same flow in the opposite direction.
 fn udp_back() -> Vec<u8> {
     bytes(&spec(B, A, L4Spec::Udp(PortPair { src: 53, dst: 1000 })))
 }
@@ -132,7 +132,7 @@ fn tcp(flags: u8) -> Vec<u8> {
     tcp_seq(false, flags, 1, 1)
 }
 
-/// A segment from the client, or back to it.
+/// Builds a segment from the client, or one to it.
 fn tcp_seq(back: bool, flags: u8, seq: u32, ack: u32) -> Vec<u8> {
     let (src, dst) = if back { (B, A) } else { (A, B) };
     let ports =
@@ -169,7 +169,7 @@ fn arp() -> Vec<u8> {
     frame
 }
 
-/// A v4 frame of which some bytes of the IP header are changed, with the checksum right again.
+/// Builds a v4 frame with changed bytes in the IP header, and updates the checksum.
 fn v4_with(frame: &[u8], change: impl FnOnce(&mut [u8])) -> Vec<u8> {
     let mut frame = frame.to_vec();
     change(&mut frame[14..34]);

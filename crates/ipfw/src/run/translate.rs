@@ -1,8 +1,8 @@
-//! `nat` and `nptv6`: instances as commands make them, and packets through them.
+//! `nat` and `nptv6`: configured instances, and packets through them.
 //!
-//! Which way a packet is translated follows from when it is checked, as in FreeBSD: on its way in
-//! the destination is ours, on its way out the source. What comes of it goes on behind the rule,
-//! or is accepted at once with `one_pass`.
+//! As in FreeBSD, the pass decides the direction: on the way in the destination is translated, on
+//! the way out the source. The translated packet continues after the rule, or is accepted at once
+//! with `one_pass`.
 
 use alloc::collections::BTreeMap;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -27,16 +27,16 @@ use crate::text::{Nptv6External, Nptv6Options};
 pub(super) struct Translators {
     seeds: Stream,
     hosts: HostMacs,
-    /// What others have counted, where that is shown.
+    /// The counters of other engines, if those are shown.
     pub(super) shown: Option<TranslationStats>,
     pub(super) nat: BTreeMap<u16, (u64, Translator)>,
     pub(super) nptv6: BTreeMap<ObjectName, (u64, Nptv6Instance)>,
 }
 
-/// An instance of `nptv6` at work.
+/// A running instance of `nptv6`.
 #[derive(Clone, Debug)]
 pub(super) struct Nptv6Instance {
-    /// `None` while the port that has the prefix has no address.
+    /// `None` while the port with the prefix has no address.
     prefixes: Option<Nptv6Prefixes>,
     pub(super) counters: nptv6::Nptv6Counters,
 }
@@ -54,7 +54,7 @@ impl Translators {
         }
     }
 
-    /// Makes the instances what the configuration says.
+    /// Updates the running instances to the configuration.
     pub(super) fn settle(&mut self, config: &IpfwConfig) {
         let wanted = &config.translations;
         self.nat.retain(|number, at_work| {
@@ -104,7 +104,7 @@ fn v4_of(config: &IpfwConfig, port: &str) -> Option<Ipv4Addr> {
     })
 }
 
-/// The address of an instance that has neither `ip` nor `if`: the first one of `me`.
+/// Returns the address of an instance with neither `ip` nor `if`: the first one of `me`.
 fn first_v4(config: &IpfwConfig) -> Option<Ipv4Addr> {
     config.me.iter().find_map(|(address, _)| match address {
         IpAddr::V4(address) => Some(*address),
@@ -112,7 +112,7 @@ fn first_v4(config: &IpfwConfig) -> Option<Ipv4Addr> {
     })
 }
 
-/// The first address of a port that is known beyond its link.
+/// Returns the first address of a port that is not link-local.
 fn v6_of(config: &IpfwConfig, port: &str) -> Option<Ipv6Addr> {
     addresses(config, port).find_map(|address| match address {
         IpAddr::V6(address) if !address.is_unicast_link_local() => Some(*address),
@@ -128,18 +128,18 @@ fn prefixes(config: &IpfwConfig, options: &Nptv6Options) -> Option<Nptv6Prefixes
     Nptv6Prefixes::new(options.internal, external?, options.len).ok()
 }
 
-/// What becomes of a packet that met a translator.
+/// The outcome of a packet at a translator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TranslationOutcome {
-    /// It goes on, or is accepted with `one_pass`.
+    /// The packet continues, or is accepted with `one_pass`.
     Translated,
-    /// It was not what the translator is for and goes on.
+    /// The translator does not apply to the packet, which continues.
     Other,
     Dropped,
 }
 
 impl Firewall {
-    /// Carries out a verdict that a translator has to.
+    /// Executes a verdict that needs a translator.
     pub(super) fn translate(
         &mut self,
         verdict: &RuleVerdict,
@@ -164,7 +164,7 @@ impl Firewall {
         fate
     }
 
-    /// Remembers who has sent a packet out; has one that came in go to the host that it is for.
+    /// Learns the sender of an outgoing packet, or sets the destination MAC of an incoming one.
     fn find_host(&mut self, (frame, before): (&mut [u8], &PacketHeaders), pass: CheckPass) {
         let address = |at: usize| frame.get(before.l3 + at..)?.first_chunk::<4>().copied();
         let (Some(src), Some(dst)) = (address(12), address(16)) else { return };
@@ -188,7 +188,7 @@ impl Firewall {
         now: u64,
     ) -> TranslationOutcome {
         let instance = number.try_into().ok().and_then(|number| self.nat_mut(number));
-        // FreeBSD drops what is for an instance that is not there.
+        // As in FreeBSD, packets for an instance that does not exist are dropped.
         let Some(translator) = instance else { return TranslationOutcome::Dropped };
         match translator.translate(bytes, direction(pass), NatScope::All, now) {
             NatOutcome::Translated | NatOutcome::Unmodified | NatOutcome::Untouched => {
@@ -202,7 +202,7 @@ impl Firewall {
         self.translators.nat.get_mut(&number).map(|(_, translator)| translator)
     }
 
-    /// The first instance that knows the packet translates it.
+    /// Lets the first instance that knows the packet's flow translate it.
     fn nat_global(&mut self, bytes: &mut [u8], pass: CheckPass, now: u64) -> TranslationOutcome {
         let skips = |settings: &NatConfig| settings.modes.has(slipring_nat::NatMode::SkipGlobal);
         let all = self.translators.nat.values_mut().map(|(_, translator)| translator);
@@ -239,18 +239,18 @@ impl Firewall {
         }
     }
 
-    /// An instance of `nat`, with its flows and counters.
+    /// Returns an instance of `nat`, with its flows and counters.
     #[must_use]
     pub fn nat_instance(&self, number: u16) -> Option<&Translator> {
         self.translators.nat.get(&number).map(|(_, translator)| translator)
     }
 
-    /// All instances of `nat` by number.
+    /// Iterates over all instances of `nat`, by number.
     pub fn nat_instances(&self) -> impl Iterator<Item = (u16, &Translator)> {
         self.translators.nat.iter().map(|(&number, (_, translator))| (number, translator))
     }
 
-    /// What each instance of `nptv6` has done.
+    /// Iterates over the counters of all instances of `nptv6`.
     pub fn nptv6_counters(&self) -> impl Iterator<Item = (&ObjectName, &nptv6::Nptv6Counters)> {
         self.translators.nptv6.iter().map(|(name, (_, exchange))| (name, &exchange.counters))
     }

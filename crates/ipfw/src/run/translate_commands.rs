@@ -1,4 +1,4 @@
-//! `nat …` and `nptv6 …`: what is made, removed and shown.
+//! The commands `nat …` and `nptv6 …`.
 
 use alloc::format;
 use alloc::string::String;
@@ -18,7 +18,7 @@ impl Firewall {
         match command {
             NatCommand::Config { number, settings } => {
                 self.config.translations.configure(*number, settings.clone());
-                // As ipfw says what it has understood.
+                // As ipfw echoes the parsed configuration.
                 Ok(format!("ipfw nat {number} config{settings}\n"))
             }
             NatCommand::Delete(ranges) => {
@@ -46,7 +46,7 @@ impl Firewall {
                 (NatShow::Config, _) => format!("ipfw nat {number} config{}\n", made.settings),
                 (NatShow::Flows, Some(figures)) => figures.flows_text(number),
                 (NatShow::Stats, Some(figures)) => figures.stats_text(number),
-                // Made by an earlier line of the same file.
+                // Created by an earlier line of the same file.
                 (_, None) => String::new(),
             })
             .collect()
@@ -118,7 +118,8 @@ impl Firewall {
         }
     }
 
-    /// A rule may name only instances of `nptv6` that are there; `nat` may come later.
+    /// Checks the translator that a rule names: an instance of `nptv6` must exist, one of `nat` may
+    /// be created later.
     pub(super) fn check_translator(&self, action: &RuleAction) -> Result<(), CommandError> {
         match action {
             RuleAction::Nptv6(name) => self.nptv6_names(Some(name)).map(drop),

@@ -1,4 +1,4 @@
-//! What translators have counted: of this firewall, or of those that check packets for it.
+//! The counters of translators, of this firewall or of those that check packets for it.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -11,34 +11,34 @@ use slipring_wire::assigned::IpProto;
 use super::engine::Firewall;
 use crate::rule::ObjectName;
 
-/// Flows and packets of instances of `nat` and `nptv6`.
+/// Flow and packet counts of the instances of `nat` and `nptv6`.
 #[derive(Clone, Debug, Default)]
 pub struct TranslationStats {
     pub(super) nat: BTreeMap<u16, NatStats>,
     pub(super) nptv6: BTreeMap<ObjectName, nptv6::Nptv6Counters>,
 }
 
-/// An instance of `nat`.
+/// A view of an instance of `nat`.
 #[derive(Clone, Debug)]
 pub struct NatView {
     /// Its number.
     pub number: u16,
-    /// What stands behind `config`.
+    /// The text after `config`.
     pub config: String,
-    /// Flows there are, by their sort; `None` before it has met a packet.
+    /// Current flows by kind; `None` before the first packet.
     pub flows: Option<[(&'static str, u64); 6]>,
-    /// Packets and flows, by what became of them.
+    /// Packets and flows by outcome.
     pub outcomes: Option<[(&'static str, u64); 13]>,
 }
 
-/// Those of one instance of `nat`.
+/// The counts of one instance of `nat`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NatStats {
     flows: NatFlowCounts,
     counters: NatCounters,
 }
 
-/// Flows there are, by protocol.
+/// Current flows by protocol.
 #[derive(Clone, Copy, Debug, Default)]
 struct NatFlowCounts {
     icmp: usize,
@@ -50,7 +50,7 @@ struct NatFlowCounts {
 }
 
 impl Firewall {
-    /// What its translators have counted.
+    /// Returns the counts of all translators.
     #[must_use]
     pub fn translation_stats(&self) -> TranslationStats {
         let nat = self.nat_instances().map(|(number, made)| (number, NatStats::of(made)));
@@ -58,14 +58,14 @@ impl Firewall {
         TranslationStats { nat: nat.collect(), nptv6: nptv6.collect() }
     }
 
-    /// Shows what the translators of others have counted instead of its own.
+    /// Replaces the shown counts by the sum of others' counts.
     pub fn show_translations(&mut self, of_all: impl IntoIterator<Item = TranslationStats>) {
         let mut sum = TranslationStats::default();
         of_all.into_iter().for_each(|figures| sum.add(figures));
         self.translators.shown = Some(sum);
     }
 
-    /// What each instance of `nat` is told, and what it has counted.
+    /// Returns the configuration and counts of each instance of `nat`.
     #[must_use]
     pub fn nats(&self) -> Vec<NatView> {
         let figures = self.shown_translations().nat;
@@ -124,7 +124,7 @@ impl NatStats {
         self.counters.add(&other.counters);
     }
 
-    /// Flows there are, by their sort.
+    /// Returns the current flows by kind.
     fn flows(&self) -> [(&'static str, u64); 6] {
         let NatFlowCounts { icmp, udp, tcp, sctp, other, fragments } = self.flows;
         let all = [
@@ -138,7 +138,7 @@ impl NatStats {
         all.map(|(sort, count)| (sort, count as u64))
     }
 
-    /// Packets and flows by what became of them, in two ways of saying it.
+    /// Returns packets and flows by outcome: count, key and description.
     const fn outcomes(&self) -> [(u64, &'static str, &'static str); 13] {
         let counters = &self.counters;
         [
@@ -170,7 +170,7 @@ impl NatStats {
         ]
     }
 
-    /// How many flows there are, as libalias logs it.
+    /// Formats the number of flows as libalias logs it.
     pub(super) fn flows_text(&self, number: u16) -> String {
         let [icmp, udp, tcp, sctp, other, fragments] = self.flows().map(|(_, count)| count);
         let total = icmp + udp + tcp + sctp + other + fragments;

@@ -4,11 +4,11 @@ use siphasher::sip::SipHasher13;
 
 use crate::table::IpfwFlowKey;
 
-/// What a flow is found by, the same in both directions.
+/// The lookup hash of a flow, the same in both directions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateHash(pub(super) u64);
 
-/// Takes hashes as they are.
+/// Passes hashes through unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct IdentityHasher(u64);
 
@@ -18,7 +18,7 @@ impl Hasher for IdentityHasher {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        // Keys are `u64` and come by the method below.
+        // Keys are `u64` and use the method below.
         self.0 = bytes.iter().fold(self.0, |hash, byte| hash << 8 | u64::from(*byte));
     }
 
@@ -28,8 +28,8 @@ impl Hasher for IdentityHasher {
 }
 
 impl StateHash {
-    /// Of both directions of a flow. Who does not know the secret cannot prepare flows that
-    /// collide.
+    /// Computes the hash for both directions of a flow. Without the secret, nobody can construct
+    /// colliding flows.
     pub(super) fn of(flow: &IpfwFlowKey, secret: [u64; 2]) -> Self {
         let [(low, low_port), (high, high_port)] = ends(flow);
         let hasher = SipHasher13::new_with_keys(secret[0], secret[1]);
@@ -48,7 +48,7 @@ impl StateHash {
     }
 }
 
-/// Source and destination, the lower first, so that both directions are the same.
+/// Returns source and destination, the lower one first, so that both directions are equal.
 fn ends(flow: &IpfwFlowKey) -> [(u128, u16); 2] {
     let ends = [(flow.src, flow.src_port), (flow.dst, flow.dst_port)];
     if ends[0] <= ends[1] { ends } else { [ends[1], ends[0]] }

@@ -7,31 +7,31 @@ use slipring_wire::checksum::{self, Sum};
 use crate::packet::{IpFamily, PacketHeaders};
 use crate::table::IpfwFlowKey;
 
-/// The Ethernet side of a flow's first packet.
+/// The Ethernet addresses and tags of a flow's first packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowEthernet {
-    /// Who sent it.
+    /// The sender.
     pub src_mac: MacAddr,
-    /// Who it was sent to.
+    /// The receiver.
     pub dst_mac: MacAddr,
-    /// Its tags, outermost first.
+    /// VLAN tags, outermost first.
     pub tags: [Option<VlanTag>; 2],
 }
 
 impl FlowEthernet {
-    /// That of `packet`.
+    /// Returns those of `packet`.
     #[must_use]
     pub const fn of(packet: &PacketHeaders) -> Self {
         Self { src_mac: packet.src_mac(), dst_mac: packet.dst_mac(), tags: packet.tags }
     }
 
-    /// The other way round.
+    /// Swaps sender and receiver.
     #[must_use]
     pub const fn reversed(self) -> Self {
         Self { src_mac: self.dst_mac, dst_mac: self.src_mac, tags: self.tags }
     }
 
-    /// The Ethernet header of a frame with IP in it.
+    /// Builds the Ethernet header of an IP frame.
     #[must_use]
     pub fn header(&self, version: IpFamily) -> Vec<u8> {
         let mut frame = Vec::with_capacity(128);
@@ -48,16 +48,16 @@ impl FlowEthernet {
     }
 }
 
-/// A TCP segment without payload that asks one end whether it still lives.
+/// A TCP segment without payload that probes whether one end is still alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keepalive {
-    /// It goes to who opened the connection.
+    /// Whether it goes to the end that opened the connection.
     pub to_source: bool,
     /// The frame to send.
     pub frame: Vec<u8>,
 }
 
-/// A frame with a bare TCP header in it.
+/// Builds a frame with a bare TCP header.
 #[must_use]
 pub fn tcp_frame(
     link: &FlowEthernet,
@@ -77,7 +77,7 @@ pub fn tcp_frame(
     ip_frame(link, flow, 6, &tcp)
 }
 
-/// A frame with `payload` in an IP packet of protocol `proto`.
+/// Builds a frame with `payload` in an IP packet of protocol `proto`.
 #[must_use]
 pub fn ip_frame(link: &FlowEthernet, flow: &IpfwFlowKey, proto: u8, payload: &[u8]) -> Vec<u8> {
     let version = if flow.is_v6 { IpFamily::V6 } else { IpFamily::V4 };
@@ -102,7 +102,7 @@ pub fn ip_frame(link: &FlowEthernet, flow: &IpfwFlowKey, proto: u8, payload: &[u
     frame
 }
 
-/// The pseudo header of a transport checksum.
+/// Computes the pseudo-header part of a transport checksum.
 #[must_use]
 pub fn pseudo(flow: &IpfwFlowKey, proto: IpProto, len: u32) -> Sum {
     if flow.is_v6 {
@@ -112,7 +112,7 @@ pub fn pseudo(flow: &IpfwFlowKey, proto: IpProto, len: u32) -> Sum {
     }
 }
 
-/// The flow as its answers have it.
+/// Returns the flow of the opposite direction.
 #[must_use]
 pub const fn reversed(flow: IpfwFlowKey) -> IpfwFlowKey {
     IpfwFlowKey {

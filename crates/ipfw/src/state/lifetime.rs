@@ -2,10 +2,10 @@ use super::table::{FlowDirection, FlowState, StateUpdate};
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
-/// How long states live, in seconds, as the sysctls `dyn_*_lifetime` say.
+/// Lifetimes of states in seconds, as set by the sysctls `dyn_*_lifetime`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateLifetimes {
-    /// TCP, both sides heard and acknowledging.
+    /// TCP, established: both sides have sent SYN and acknowledge data.
     pub ack: u32,
     /// TCP, connection being opened.
     pub syn: u32,
@@ -30,12 +30,12 @@ const SYN: u16 = 0x02;
 const RST: u16 = 0x04;
 const BOTH_SYN: u16 = SYN | SYN << 8;
 const BOTH_FIN: u16 = FIN | FIN << 8;
-/// Who has acknowledged something since the lifetime was last renewed.
+/// Which sides have acknowledged something since the lifetime was last renewed.
 const FORWARD_ACK: u8 = 1;
 const BOTH_ACK: u8 = 3;
 
 impl FlowState {
-    /// Takes a packet of the flow into account: what TCP says, and how long to live from now on.
+    /// Updates the TCP flags and the lifetime for a packet of the flow.
     pub(super) fn update(
         &mut self,
         update: &StateUpdate,
@@ -53,7 +53,7 @@ impl FlowState {
         }
     }
 
-    /// The new lifetime, if the segment earns one.
+    /// Returns the new lifetime, if the segment renews it.
     fn update_tcp(
         &mut self,
         update: &StateUpdate,
@@ -71,8 +71,8 @@ impl FlowState {
         }
     }
 
-    /// Whether both sides have acknowledged more, so that the connection is truly alive. Segments
-    /// with old acknowledgements, and one side alone, keep nothing alive.
+    /// Whether both sides have acknowledged new data, so that the connection is really alive. Old
+    /// acknowledgements, or one side alone, do not renew the lifetime.
     fn progress(&mut self, update: &StateUpdate, direction: FlowDirection) -> bool {
         let (known, bit) = match direction {
             FlowDirection::Forward => (&mut self.ack_forward, FORWARD_ACK),
@@ -91,7 +91,7 @@ impl FlowState {
         both
     }
 
-    /// TCP, opened by both sides and closed by neither: worth keeping alive.
+    /// Whether this is TCP, opened by both sides and closed by neither: worth keeping alive.
     #[must_use]
     pub fn is_open_tcp(&self) -> bool {
         self.flow.proto == 6

@@ -19,33 +19,33 @@ use super::masked;
 use crate::rule::{LimitFields, ObjectName, RuleNumber};
 use crate::table::IpfwFlowKey;
 
-/// The time in which keepalives are sent before a state ends.
+/// Keepalives are sent in this period before a state expires.
 const KEEPALIVE_WINDOW_NS: u64 = 20_000_000_000;
 /// Time between two keepalives.
 const KEEPALIVE_PERIOD_NS: u64 = 5_000_000_000;
 
-/// What is remembered of a flow.
+/// The state of a flow.
 ///
-/// Laid out by cache lines: the first says whether a packet belongs to it, the second is what the
-/// packet changes, and only the third is not asked for by a hit.
+/// Laid out by cache lines: the first decides whether a packet belongs to the state, the second
+/// holds what a packet changes, and only the third is not read on a hit.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct FlowState {
-    /// The flow as its first packet had it.
+    /// The flow in the direction of its first packet.
     pub flow: IpfwFlowKey,
-    /// When it ends.
+    /// When the state expires.
     pub expires_ns: u64,
-    /// When its one valid wake-up is due; others in the heap are ignored.
+    /// When its only valid wake-up is due; other heap entries for it are ignored.
     wakes_ns: u64,
     /// Packets after the first.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Whose action runs on a hit.
+    /// The id of the rule whose action runs on a hit.
     pub rule: u64,
     /// The name of the state.
     pub name: ObjectName,
-    /// The next state of the same pair of ends.
+    /// The next state with the same hash.
     next: Option<u32>,
     generation: u32,
     pub(super) ack_forward: u32,
@@ -56,7 +56,7 @@ pub struct FlowState {
     pub set: u8,
     /// The number of that rule.
     pub number: RuleNumber,
-    /// By `keep-state` or by `limit`.
+    /// Created by `keep-state` or by `limit`.
     pub kind: StateKind,
     link: FlowEthernet,
     port: Option<u16>,
@@ -64,8 +64,8 @@ pub struct FlowState {
 }
 
 impl FlowState {
-    /// When there is something to do next: its end, or from `earliest` on a keepalive, if it gets
-    /// any.
+    /// Returns when the state needs attention next: at its end, or for a keepalive (not before
+    /// `earliest`) if it gets any.
     #[inline]
     fn wake_from(&self, earliest: u64, keepalive: bool) -> u64 {
         if !(keepalive && self.is_open_tcp()) {
@@ -76,10 +76,10 @@ impl FlowState {
     }
 }
 
-// An empty place costs no more than a state.
+// An empty slot takes no more memory than a state.
 const _: () = assert!(size_of::<Option<FlowState>>() == 3 * 64);
 
-/// What made a state.
+/// How a state was created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateKind {
     /// `keep-state` or `record-state`.
@@ -88,73 +88,73 @@ pub enum StateKind {
     Limit(LimitFields),
 }
 
-/// Which way a packet goes in a flow.
+/// The direction of a packet in its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowDirection {
-    /// As the first one.
+    /// As the first packet.
     Forward,
-    /// As its answers.
+    /// As the replies.
     Reverse,
 }
 
-/// What a packet tells a state.
+/// The fields of a packet that update a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateUpdate {
-    /// Flags of TCP; 0 for anything else.
+    /// TCP flags; 0 for other protocols.
     pub tcp_flags: u8,
-    /// Acknowledgement number of TCP.
+    /// TCP acknowledgement number.
     pub tcp_ack: u32,
     /// Bytes to count.
     pub bytes: u32,
 }
 
-/// A state that a packet belongs to.
+/// The state that a packet belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateHit {
-    /// Whose action runs.
+    /// The id of the rule whose action runs.
     pub rule: u64,
-    /// Which way the packet goes.
+    /// The direction of the packet.
     pub direction: FlowDirection,
 }
 
-/// A state to be made.
+/// A state to create.
 #[derive(Clone, Debug)]
 pub struct NewState {
     /// The flow of the first packet.
     pub flow: IpfwFlowKey,
     /// The name.
     pub name: ObjectName,
-    /// Whose action runs on a hit.
+    /// The id of the rule whose action runs on a hit.
     pub rule: u64,
     /// The number of that rule.
     pub number: RuleNumber,
     /// The set of that rule.
     pub set: u8,
-    /// Fields to count by, and how many may be.
+    /// The fields to count by, and the maximum count.
     pub limit: Option<(LimitFields, u32)>,
-    /// The Ethernet side.
+    /// Ethernet addresses and tags of the first packet.
     pub link: FlowEthernet,
-    /// Where the first packet came in.
+    /// The port where the first packet came in.
     pub port: Option<u16>,
 }
 
-/// Why a state is not made; the packet is dropped.
+/// Why a state is not created; the packet is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StateRefusal {
-    /// There are `dyn_max` states.
+    /// There already are `dyn_max` states.
     Full,
     /// The limit of the rule is reached.
     Limit,
 }
 
-/// What happened to states so far.
+/// Counters of the state table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StateCounters {
-    /// Made.
+    /// Created.
     pub made: u64,
-    /// Ended in time.
+    /// Expired.
     pub expired: u64,
-    /// Not made for want of room.
+    /// Not created, because the table was full.
     pub refused_full: u64,
     /// Not made because of a limit.
     pub refused_limit: u64,
@@ -174,12 +174,12 @@ impl BuildHasher for KeyedBuildHasher {
     }
 }
 
-/// All states.
+/// The state table.
 #[derive(Clone, Debug)]
 pub struct StateTable {
     secret: [u64; 2],
-    /// First of the states whose pair of ends has a hash. It is small, and keyed by a secret; that
-    /// the ends are the same is seen at the state.
+    /// Index of the first state per hash of both endpoints. The map is small, and the hash is keyed
+    /// by a secret; the flow itself is compared at the state.
     heads: HashMap<u64, u32, BuildHasherDefault<IdentityHasher>>,
     slots: Vec<Option<FlowState>>,
     free: Vec<u32>,
@@ -187,16 +187,16 @@ pub struct StateTable {
     wakes: BinaryHeap<Reverse<(u64, u32, u32)>>,
     generation: u32,
     counters: StateCounters,
-    /// Lifetimes from now on.
+    /// Lifetimes to apply from now on.
     pub lifetimes: StateLifetimes,
-    /// Most states.
+    /// Maximum number of states.
     pub max: u32,
-    /// Keepalives are sent.
+    /// Whether keepalives are sent.
     pub keepalive: bool,
 }
 
 impl StateTable {
-    /// None yet. `secret` keys the hash, so nobody can prepare flows that collide.
+    /// Builds an empty table. `secret` keys the hash, so nobody can construct colliding flows.
     #[must_use]
     pub fn new(secret: [u64; 2]) -> Self {
         Self {
@@ -214,25 +214,25 @@ impl StateTable {
         }
     }
 
-    /// How many there are.
+    /// Number of states.
     #[must_use]
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no states.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What happened so far.
+    /// Returns the counters.
     #[must_use]
     pub const fn counters(&self) -> StateCounters {
         self.counters
     }
 
-    /// All states, in order of their rules.
+    /// Returns all states, ordered by rule.
     #[must_use]
     pub fn sorted(&self) -> Vec<&FlowState> {
         let mut all: Vec<_> = self.slots.iter().flatten().collect();
@@ -240,33 +240,33 @@ impl StateTable {
         all
     }
 
-    /// Counts of limits: rule, masked flow, how many states.
+    /// Iterates over the counts of limits: rule, masked flow, number of states.
     pub fn parents(&self) -> impl Iterator<Item = (u64, IpfwFlowKey, u32)> {
         self.parents.iter().map(|(&(rule, flow), &count)| (rule, flow, count))
     }
 
-    /// What the states of a flow are found by.
+    /// Returns the hash by which the states of a flow are found.
     #[must_use]
     pub fn hash(&self, flow: &IpfwFlowKey) -> StateHash {
         StateHash::of(flow, self.secret)
     }
 
-    /// Where the first state with a hash is.
+    /// Returns the index of the first state with this hash.
     #[inline]
     #[must_use]
     pub(crate) fn head(&self, hash: StateHash) -> Option<u32> {
         self.heads.get(&hash.0).copied()
     }
 
-    /// Brings near what hits of states will need; does nothing else.
+    /// Prefetches what hits of these states will read; has no other effect.
     pub(crate) fn prefetch(&self, heads: &[u32]) {
         for state in heads.iter().filter_map(|&at| self.slots[at as usize].as_ref()) {
             core::hint::black_box(state.expires_ns ^ state.packets);
         }
     }
 
-    /// Finds the state of a packet, of any name if `name` is `None`, and takes the packet into
-    /// account. `hash` is that of `flow`.
+    /// Finds the state of a packet (of any name if `name` is `None`) and updates it. `hash` is the
+    /// hash of `flow`.
     pub fn hit(
         &mut self,
         (flow, hash): (IpfwFlowKey, StateHash),
@@ -296,11 +296,11 @@ impl StateTable {
         None
     }
 
-    /// Makes a state for the packet that `update` tells of, unless its flow has one of that name.
-    /// `hash` is that of the flow.
+    /// Creates a state for the packet described by `update`, unless its flow already has one of
+    /// that name. `hash` is the hash of the flow.
     ///
     /// # Errors
-    /// [`Refusal`]; nothing changes but its counter.
+    /// [`StateRefusal`]; nothing changes but its counter.
     pub fn make(
         &mut self,
         new: NewState,
@@ -370,7 +370,7 @@ impl StateTable {
         self.put(state, hash);
     }
 
-    /// Puts a state into a place.
+    /// Stores a state in a slot.
     fn put(&mut self, mut state: FlowState, hash: StateHash) {
         self.generation = self.generation.wrapping_add(1);
         state.generation = self.generation;
@@ -420,8 +420,8 @@ impl StateTable {
         }
     }
 
-    /// Forgets what has ended by `now`, and hands out the keepalives that are due, with the port
-    /// by which the flow came.
+    /// Removes states that have expired by `now`, and passes the keepalives that are due to `send`,
+    /// with the port by which the flow came.
     pub fn tick(&mut self, now: u64, send: &mut dyn FnMut(Keepalive, Option<u16>, &FlowState)) {
         while let Some(&Reverse((wake, index, generation))) = self.wakes.peek() {
             if wake > now {
@@ -450,13 +450,13 @@ impl StateTable {
         }
     }
 
-    /// When [`Self::tick`] has something to do next.
+    /// When [`Self::tick`] must be called next.
     #[must_use]
     pub fn next_wake_ns(&self) -> Option<u64> {
         self.wakes.peek().map(|Reverse((wake, _, _))| *wake)
     }
 
-    /// Forgets states that `of` picks; how many.
+    /// Removes the states that `of` selects; returns their number.
     pub fn remove_where(&mut self, of: impl Fn(&FlowState) -> bool) -> usize {
         let picked: Vec<u32> = (0..)
             .zip(&self.slots)
@@ -466,7 +466,7 @@ impl StateTable {
         picked.len()
     }
 
-    /// States that `of` picks hang off another rule from now on.
+    /// Moves the states that `of` selects to another rule.
     pub fn adopt(&mut self, of: impl Fn(&FlowState) -> bool, rule: u64, number: RuleNumber) {
         for state in self.slots.iter_mut().flatten().filter(|state| of(state)) {
             let StateKind::Limit(fields) = state.kind else {
@@ -482,7 +482,8 @@ impl StateTable {
     }
 }
 
-/// One segment for each end, one byte before what it expects, so that it answers.
+/// Builds one segment for each end, one byte before the expected sequence number, so that it is
+/// answered.
 fn keepalives(state: &FlowState) -> [Keepalive; 2] {
     const ACK: u8 = 0x10;
     let answer = reversed(state.flow);

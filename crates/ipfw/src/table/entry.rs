@@ -26,34 +26,34 @@ enum TableEntries {
     },
     Iface(ValueMap<String>),
     Number(ValueMap<u32>),
-    /// The bits of an address first, then 16 that are 0.
+    /// Keys are the bits of the address, followed by 16 zero bits.
     Mac(PrefixMap<u64>),
     Flow(ValueMap<IpfwFlowKey>),
 }
 
-/// A table: what it is, and its entries.
+/// A table: its options and its entries.
 #[derive(Clone, Debug)]
 pub struct LookupTable {
-    /// How it was made; limit and lock as they are now.
+    /// The options it was created with; limit and lock are current.
     pub options: TableOptions,
     /// Its number in listings.
     pub index: u32,
     entries: TableEntries,
-    /// Every value once, with how many entries have it.
+    /// Every distinct value, with the number of entries that have it.
     values: Vec<(TableValue, u32)>,
     value_indices: ValueMap<TableValue>,
     free: Vec<u32>,
-    /// That of the entry which came last.
+    /// Index of the value that was added last.
     last: u32,
 }
 
-/// Why an entry did not change.
+/// Why an entry was not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
-    /// The key is there already.
+    /// The key already exists.
     #[error("record already exists")]
     Exists,
-    /// The key is not there.
+    /// The key does not exist.
     #[error("record not found")]
     NotFound,
     /// The table is full.
@@ -62,16 +62,16 @@ pub enum TableError {
     /// The table is locked.
     #[error("table is locked")]
     Locked,
-    /// No key of such a table.
+    /// The key is not valid for this table.
     #[error(transparent)]
     Key(#[from] TableKeyError),
-    /// No value of such a table.
+    /// The value is not valid for this table.
     #[error(transparent)]
     Value(#[from] TableValueError),
 }
 
 impl LookupTable {
-    /// An empty one.
+    /// Builds an empty table.
     #[must_use]
     pub fn new(options: TableOptions, index: u32) -> Self {
         let entries = TableEntries::new(options.kind);
@@ -79,7 +79,7 @@ impl LookupTable {
         Self { options, index, entries, values, value_indices, free, last: 0 }
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         match &self.entries {
@@ -91,7 +91,7 @@ impl LookupTable {
         }
     }
 
-    /// How many prefixes there are of IPv4 and of IPv6.
+    /// Numbers of IPv4 and of IPv6 prefixes, of an address table.
     #[must_use]
     pub fn family_lens(&self) -> Option<(usize, usize)> {
         match &self.entries {
@@ -100,22 +100,22 @@ impl LookupTable {
         }
     }
 
-    /// Whether there is none.
+    /// Whether the table has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Forgets every entry.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         *self = Self::new(self.options.clone(), self.index);
     }
 
-    /// Puts an entry in. With `update`, the value of a key that is there changes, and the old one
-    /// is returned.
+    /// Inserts an entry. With `update`, the value of an existing key is replaced and the old one is
+    /// returned.
     ///
     /// # Errors
-    /// [`TableError::Exists`] or [`TableError::Limit`]; the table stays as it was.
+    /// [`TableError::Exists`] or [`TableError::Limit`]; the table is unchanged.
     pub fn insert(
         &mut self,
         key: &TableKey,
@@ -134,7 +134,7 @@ impl LookupTable {
         }
     }
 
-    /// Takes an entry out.
+    /// Removes an entry and returns its value.
     ///
     /// # Errors
     /// [`TableError::NotFound`].
@@ -156,7 +156,7 @@ impl LookupTable {
     }
 
     fn intern(&mut self, value: TableValue) -> u32 {
-        // Entries that come together mostly have the same.
+        // Consecutive entries mostly have the same value.
         let last = self.values.get_mut(self.last as usize);
         if let Some((_, uses)) = last.filter(|(last, uses)| *uses > 0 && *last == value) {
             *uses += 1;
@@ -195,7 +195,7 @@ impl LookupTable {
         &self.values[index as usize].0
     }
 
-    /// Whether lookups are as fast as they can be.
+    /// Whether lookups are at full speed.
     #[must_use]
     pub const fn is_settled(&self) -> bool {
         match &self.entries {
@@ -205,7 +205,7 @@ impl LookupTable {
         }
     }
 
-    /// Makes lookups fast again after changes.
+    /// Restores full lookup speed after changes.
     pub fn settle(&mut self) {
         match &mut self.entries {
             TableEntries::Addr { v4, v6 } => {
@@ -217,15 +217,14 @@ impl LookupTable {
         }
     }
 
-    /// The value for an IPv4 address.
+    /// Returns the value for an IPv4 address.
     #[must_use]
     pub fn find_v4(&self, address: u32) -> Option<&TableValue> {
         let TableEntries::Addr { v4, .. } = &self.entries else { return None };
         v4.get(address).map(|index| self.value(index))
     }
 
-    /// Looks up addresses, as many as there is room for in `found`: none waits for memory that
-    /// another one needs.
+    /// Looks up as many addresses as fit into `found`, so that memory accesses overlap.
     pub fn find_all(
         &self,
         addresses: impl Iterator<Item = (IpFamily, u128)> + Clone,
@@ -240,40 +239,40 @@ impl LookupTable {
         look_up(wide, of(IpFamily::V6), found);
     }
 
-    /// The values that were found, in the order of the addresses.
+    /// Iterates over the values found, in the order of the addresses.
     pub fn values_of(&self, found: &FoundValues) -> impl Iterator<Item = Option<&TableValue>> {
         found.0.map(|index| (index != NO_PREFIX).then(|| self.value(index))).into_iter()
     }
 
-    /// The value for an IPv6 address.
+    /// Returns the value for an IPv6 address.
     #[must_use]
     pub fn find_v6(&self, address: u128) -> Option<&TableValue> {
         let TableEntries::Addr { v6, .. } = &self.entries else { return None };
         v6.get(address).map(|index| self.value(index))
     }
 
-    /// The value for a port name.
+    /// Returns the value for a port name.
     #[must_use]
     pub fn find_iface(&self, name: &str) -> Option<&TableValue> {
         let TableEntries::Iface(map) = &self.entries else { return None };
         map.get(name).map(|&index| self.value(index))
     }
 
-    /// The value for a number.
+    /// Returns the value for a number.
     #[must_use]
     pub fn find_number(&self, number: u32) -> Option<&TableValue> {
         let TableEntries::Number(map) = &self.entries else { return None };
         map.get(&number).map(|&index| self.value(index))
     }
 
-    /// The value for an Ethernet address.
+    /// Returns the value for an Ethernet address.
     #[must_use]
     pub fn find_mac(&self, mac: MacAddr) -> Option<&TableValue> {
         let TableEntries::Mac(map) = &self.entries else { return None };
         map.get(left_mac(mac.to_u64())).map(|index| self.value(index))
     }
 
-    /// The value for a flow, of which only the fields of the table count.
+    /// Returns the value for a flow; only the fields of the table are compared.
     #[must_use]
     pub fn find_flow(&self, flow: IpfwFlowKey) -> Option<&TableValue> {
         let (TableEntries::Flow(map), TableKind::Flow(fields)) = (&self.entries, self.options.kind)
@@ -283,7 +282,7 @@ impl LookupTable {
         map.get(&flow.only(fields)).map(|&index| self.value(index))
     }
 
-    /// The entry that a packet with `key` would find.
+    /// Returns the entry that a packet with `key` would find.
     #[must_use]
     pub fn lookup(&self, key: &TableKey) -> Option<(TableKey, &TableValue)> {
         let (found, index) = match (&self.entries, key) {
@@ -316,7 +315,7 @@ impl LookupTable {
         Some((found, self.value(index)))
     }
 
-    /// All entries, sorted by key.
+    /// Returns all entries, sorted by key.
     #[must_use]
     pub fn sorted(&self) -> Vec<(TableKey, &TableValue)> {
         let mut all: Vec<_> = self.entries.keys();
@@ -325,12 +324,12 @@ impl LookupTable {
     }
 }
 
-/// What many addresses were found to map to, by their place.
+/// Results of looking up several addresses, by index.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundValues([u32; Self::MAX_LOOKUPS]);
 
 impl FoundValues {
-    /// Most addresses that are looked up together.
+    /// Maximum number of addresses that are looked up together.
     pub const MAX_LOOKUPS: usize = 32;
 }
 
@@ -389,7 +388,7 @@ impl TableEntries {
         }
     }
 
-    /// As [`PrefixMap::insert_if`].
+    /// Like [`PrefixMap::insert_if`].
     fn insert_if(
         &mut self,
         key: &TableKey,

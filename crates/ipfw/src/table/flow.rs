@@ -5,7 +5,7 @@ use core::net::IpAddr;
 
 use crate::text::{proto_value, service_value};
 
-/// Which fields of a flow a table tells apart.
+/// The fields of a flow that a table compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowFields(u8);
 
@@ -24,10 +24,10 @@ impl FlowFields {
     const SRC_PORT: u8 = 4;
     const DST_IP: u8 = 8;
     const DST_PORT: u8 = 16;
-    /// All five.
+    /// All five fields.
     pub const ALL: Self = Self(31);
 
-    /// Reads `src-ip,proto,…`, in any order.
+    /// Parses `src-ip,proto,…`, in any order.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let bit = |item: &str| FIELDS.iter().find(|(_, name)| *name == item).map(|&(bit, _)| bit);
@@ -46,10 +46,10 @@ impl fmt::Display for FlowFields {
     }
 }
 
-/// The fields of a flow; those that a table does not tell apart are 0.
+/// The fields of a flow; those that a table does not compare are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IpfwFlowKey {
-    /// Addresses are IPv6.
+    /// Whether the addresses are IPv6.
     pub is_v6: bool,
     /// Source address.
     pub src: u128,
@@ -64,7 +64,7 @@ pub struct IpfwFlowKey {
 }
 
 impl IpfwFlowKey {
-    /// Only the fields that count.
+    /// Keeps only the given fields.
     #[must_use]
     pub fn only(self, fields: FlowFields) -> Self {
         let addresses = fields.has(FlowFields::SRC_IP) || fields.has(FlowFields::DST_IP);
@@ -78,7 +78,7 @@ impl IpfwFlowKey {
         }
     }
 
-    /// Reads one item for each of `fields`, in their order.
+    /// Parses one item for each of `fields`, in their order.
     #[must_use]
     pub fn parse(text: &str, fields: FlowFields) -> Option<Self> {
         let mut key = Self::default();
@@ -111,7 +111,7 @@ impl IpfwFlowKey {
         Some(())
     }
 
-    /// The key as listings show it.
+    /// Formats the key for listings.
     #[must_use]
     pub fn show(&self, fields: FlowFields) -> String {
         let address = |bits: u128| {

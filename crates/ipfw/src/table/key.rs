@@ -25,7 +25,7 @@ pub enum TableKey {
     Flow(IpfwFlowKey),
 }
 
-/// A text that is no key of a table.
+/// A text that is not a valid table key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no {wanted}")]
 pub struct TableKeyError {
@@ -34,10 +34,10 @@ pub struct TableKeyError {
 }
 
 impl TableKey {
-    /// Reads a key for a table of `kind`.
+    /// Parses a key for a table of `kind`.
     ///
     /// # Errors
-    /// [`KeyError`] says what a key of such a table is.
+    /// [`TableKeyError`] names the expected kind of key.
     pub fn parse(text: &str, kind: TableKind) -> Result<Self, TableKeyError> {
         let (found, wanted) = match kind {
             TableKind::Addr => (prefix(text), "address or prefix"),
@@ -55,10 +55,10 @@ impl TableKey {
         found.ok_or_else(|| TableKeyError { text: shortened(text.into()), wanted })
     }
 
-    /// Reads a key that is to be put into a table made so.
+    /// Parses a key that is to be inserted into a table with these options.
     ///
     /// # Errors
-    /// [`KeyError`], also for a prefix of another length than all of the table have.
+    /// [`TableKeyError`], also for a prefix of another length than the table allows.
     pub fn for_table(text: &str, options: &TableOptions) -> Result<Self, TableKeyError> {
         let key = Self::parse(text, options.kind)?;
         let fits = match (options.masks, &key) {
@@ -71,7 +71,7 @@ impl TableKey {
         if fits { Ok(key) } else { Err(TableKeyError { text: shortened(text.into()), wanted }) }
     }
 
-    /// The kind of table that a key is meant for when there is none yet.
+    /// Guesses the kind of table for a key, when the table does not exist.
     #[must_use]
     pub fn guess(text: &str) -> TableKind {
         if prefix(text).is_some() {
@@ -83,7 +83,7 @@ impl TableKey {
         }
     }
 
-    /// The key as listings show it.
+    /// Formats the key for listings.
     #[must_use]
     pub fn show(&self, kind: TableKind) -> String {
         self.display(kind).to_string()

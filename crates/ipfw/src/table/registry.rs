@@ -10,47 +10,48 @@ use super::value::TableValue;
 use crate::rule::ObjectName;
 use crate::text::TableOptions;
 
-/// All tables of a firewall, by set and name. A copy shares every table that neither changes.
+/// All tables of a firewall, by set and name. A copy shares each table until either side changes
+/// it.
 #[derive(Clone, Debug, Default)]
 pub struct Tables {
     sets: BTreeMap<u8, BTreeMap<ObjectName, Arc<LookupTable>>>,
     last_index: u32,
 }
 
-/// What became of one entry of `add` or `delete`.
+/// The result of one entry of `add` or `delete`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryChange {
-    /// What became of it.
+    /// The outcome.
     pub result: EntryChangeResult,
-    /// It was undone, since another entry of an atomic change failed.
+    /// Whether it was undone because another entry of an atomic change failed.
     pub reverted: bool,
-    /// Key and value as listings show them.
+    /// Key and value as in listings.
     pub row: String,
 }
 
-/// What became of an entry.
+/// The outcome of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryChangeResult {
     /// It is new.
     Added,
     /// Its value changed.
     Updated,
-    /// It is gone.
+    /// It was removed.
     Deleted,
-    /// It was there already.
+    /// It already existed.
     Exists,
-    /// It was not there.
+    /// It did not exist.
     NotFound,
-    /// There was no room.
+    /// The table was full.
     Limit,
-    /// Its key or value is none of this table.
+    /// Its key or value is not valid for this table.
     Error,
-    /// An earlier one failed, so it was not tried.
+    /// It was not tried because an earlier entry failed.
     Ignored,
 }
 
 impl EntryChangeResult {
-    /// The word in the listing.
+    /// The word in listings.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -76,25 +77,25 @@ impl EntryChangeResult {
 }
 
 impl Tables {
-    /// How many there are.
+    /// Number of tables.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sets.values().map(BTreeMap::len).sum()
     }
 
-    /// Whether there is none.
+    /// Whether there are no tables.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The table of a name.
+    /// Returns the table with this name.
     #[must_use]
     pub fn get(&self, set: u8, name: &str) -> Option<&LookupTable> {
         self.sets.get(&set)?.get(name).map(|table| &**table)
     }
 
-    /// The table of a name, to be changed.
+    /// Returns the table with this name, for changes.
     pub fn get_mut(&mut self, set: u8, name: &ObjectName) -> Option<&mut LookupTable> {
         self.shared_mut(set, name).map(Arc::make_mut)
     }
@@ -103,13 +104,13 @@ impl Tables {
         self.sets.get_mut(&set)?.get_mut(name)
     }
 
-    /// The table of a name, shared.
+    /// Returns the table with this name, shared.
     #[must_use]
     pub fn shared(&self, set: u8, name: &ObjectName) -> Option<&Arc<LookupTable>> {
         self.sets.get(&set)?.get(name)
     }
 
-    /// Makes lookups fast again after changes.
+    /// Restores full lookup speed after changes.
     pub fn settle(&mut self) {
         for table in self.sets.values_mut().flat_map(BTreeMap::values_mut) {
             if !table.is_settled() {
@@ -118,7 +119,7 @@ impl Tables {
         }
     }
 
-    /// Makes a table; `false` if there is one of that name.
+    /// Creates a table; `false` if the name exists.
     pub fn create(&mut self, set: u8, name: &ObjectName, options: TableOptions) -> bool {
         let tables = self.sets.entry(set).or_default();
         if tables.contains_key(name) {
@@ -129,12 +130,12 @@ impl Tables {
         true
     }
 
-    /// Removes a table; `false` if there is none.
+    /// Removes a table; `false` if it does not exist.
     pub fn destroy(&mut self, set: u8, name: &ObjectName) -> bool {
         self.sets.get_mut(&set).is_some_and(|tables| tables.remove(name).is_some())
     }
 
-    /// Two tables change places.
+    /// Swaps the contents of two tables.
     pub fn swap(&mut self, set: u8, one: &ObjectName, other: &ObjectName) {
         let Some(tables) = self.sets.get_mut(&set) else { return };
         if let (Some(a), Some(b)) = (tables.get(one).cloned(), tables.get(other).cloned()) {
@@ -143,7 +144,7 @@ impl Tables {
         }
     }
 
-    /// All tables, sorted by name; numbers sort as numbers.
+    /// Returns all tables, sorted by name; numbers sort numerically.
     #[must_use]
     pub fn sorted(&self) -> Vec<(u8, &ObjectName, &LookupTable)> {
         let sets = self.sets.iter();
@@ -157,8 +158,8 @@ impl Tables {
         all
     }
 
-    /// Puts entries into a table. Returns what became of each, without rows
-    /// ([`Self::rows_of`]), and the first error.
+    /// Adds entries to a table. Returns the result of each, without rows ([`Self::rows_of`]), and
+    /// the first error.
     pub fn add(
         &mut self,
         at: (u8, &ObjectName),
@@ -173,7 +174,8 @@ impl Tables {
         })
     }
 
-    /// Gives the changes of [`Self::add`] their rows: a file of many entries is spared them.
+    /// Fills in the rows of [`Self::add`]'s results. Separate, since a file with many entries does
+    /// not need them.
     pub fn rows_of(
         &self,
         (set, name): (u8, &ObjectName),
@@ -183,7 +185,7 @@ impl Tables {
         let Some(table) = self.get(set, name.as_str()) else { return };
         for (change, entry) in changes.iter_mut().zip(entries) {
             change.row = match parsed(entry, &table.options) {
-                // Shown as it was written: it was not tried on the table.
+                // Shown as written: it was not tried on the table.
                 _ if change.result == EntryChangeResult::Ignored => entry.0.clone(),
                 Ok((key, value)) => row(table, &key, &value),
                 Err(_) => format!("{} {}", entry.0, entry.1.as_deref().unwrap_or("0")),
@@ -191,7 +193,7 @@ impl Tables {
         }
     }
 
-    /// Takes entries out of a table. Returns what became of each, and the first error.
+    /// Removes entries from a table. Returns the result of each, and the first error.
     pub fn remove(
         &mut self,
         at: (u8, &ObjectName),
@@ -206,7 +208,7 @@ impl Tables {
             rows.push(row(table, &key, removed.as_ref().unwrap_or(&TableValue::default())));
             removed.map(|_| EntryChangeResult::Deleted)
         });
-        // Those that were not tried are shown as they were written.
+        // Entries that were not tried are shown as written.
         let rows = rows.iter().chain(keys.get(rows.len()..).unwrap_or_default());
         changes.iter_mut().zip(rows).for_each(|(change, row)| change.row.clone_from(row));
         (changes, error)
@@ -225,7 +227,7 @@ impl Tables {
         if shared.options.locked {
             return (Vec::new(), Some(TableError::Locked));
         }
-        // The copy is what an atomic change falls back to; a plain one needs none.
+        // An atomic change falls back to this copy; others need none.
         let before = atomic.then(|| Arc::clone(shared));
         let table = Arc::make_mut(shared);
         let (mut changes, mut first_error) = (Vec::with_capacity(count), None);

@@ -11,10 +11,10 @@ use crate::text::{dscp_value, shortened};
 pub struct ValueKinds(u16);
 
 impl ValueKinds {
-    /// One number that serves for all.
+    /// One number for all purposes.
     pub const LEGACY: Self = Self(u16::MAX);
 
-    /// The kinds in the order of their text.
+    /// Iterates over the kinds in the order of their text.
     pub fn iter(self) -> impl Iterator<Item = ValueKind> {
         KINDS.iter().map(|&(kind, _)| kind).filter(move |&kind| self.0 >> kind as u16 & 1 == 1)
     }
@@ -36,14 +36,14 @@ impl core::fmt::Display for ValueKinds {
     }
 }
 
-/// What a table holds for a key. Numbers that its table does not have are 0.
+/// The value of a table entry. Numbers that the table does not have are 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TableValue {
     numbers: [u32; KINDS.len()],
     ipv6: u128,
 }
 
-/// A text that is no value for its table.
+/// A text that is not a valid value for its table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no {wanted}")]
 pub struct TableValueError {
@@ -52,13 +52,13 @@ pub struct TableValueError {
 }
 
 impl TableValue {
-    /// One number for all purposes.
+    /// A value with one number for all purposes.
     #[must_use]
     pub const fn legacy(number: u32) -> Self {
         Self { numbers: [number; KINDS.len()], ipv6: 0 }
     }
 
-    /// The number for one purpose.
+    /// Returns the number for one purpose.
     #[must_use]
     pub const fn number(&self, kind: ValueKind) -> u32 {
         self.numbers[kind as usize]
@@ -70,11 +70,11 @@ impl TableValue {
         self.ipv6
     }
 
-    /// Reads what `table add` gives behind a key: one number or address for a legacy table, else
-    /// one item for each of `kinds`.
+    /// Parses the text after a key in `table add`: one number or address for a legacy table,
+    /// otherwise one item for each of `kinds`.
     ///
     /// # Errors
-    /// [`ValueError`] names the item that is wrong or missing.
+    /// [`TableValueError`] names the item that is wrong or missing.
     pub fn parse(text: &str, kinds: ValueKinds) -> Result<Self, TableValueError> {
         if kinds == ValueKinds::LEGACY {
             let wanted = "number or IPv4 address";
@@ -87,7 +87,8 @@ impl TableValue {
         let mut items = text.split(',');
         let mut last = None;
         for kind in kinds.iter() {
-            // Fewer items than kinds: the last one serves for the rest, if it fits.
+            // With fewer items than kinds, the last item is used for the rest, if it is valid
+            // there.
             let item = items.next().or(last).unwrap_or("");
             last = Some(item);
             value.set(kind, item).ok_or_else(|| TableValueError {
@@ -114,7 +115,7 @@ impl TableValue {
         Some(())
     }
 
-    /// The value as listings show it; a legacy one as an address if `as_ip`.
+    /// Formats the value for listings; a legacy one as an address if `as_ip`.
     #[must_use]
     pub fn show(&self, kinds: ValueKinds, as_ip: bool) -> String {
         self.display(kinds, as_ip).to_string()

@@ -18,7 +18,7 @@ use crate::table::ValueKind;
 
 const EXPECTED: &str = "`any`, `me`, an address, a network, a list of them, or `table(NAME)`";
 
-/// Which versions a place takes.
+/// The address families that are accepted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum AcceptedVersions {
     Both,
@@ -77,7 +77,7 @@ fn list(word: &SourceWord, is_v6: bool) -> Result<AddressPattern, RuleTextError>
     Ok(if any { AddressPattern::Any } else { AddressPattern::V4(all) })
 }
 
-/// `a`, `a/len` or `a:mask`.
+/// Parses `a`, `a/len` or `a:mask`.
 fn v4(item: &str) -> Option<V4Mask> {
     let (address, mask) = if let Some((address, len)) = item.split_once('/') {
         (address, v4_prefix(len)?)
@@ -94,7 +94,7 @@ fn v4_prefix(len: &str) -> Option<u32> {
     Some(u32::MAX.checked_shl(32 - len).unwrap_or(0))
 }
 
-/// `a`, `a/len` or `a/mask`.
+/// Parses `a`, `a/len` or `a/mask`.
 fn v6(item: &str) -> Option<V6Mask> {
     let (address, mask) = match item.split_once('/') {
         None => (item, u128::MAX),
@@ -109,7 +109,7 @@ fn v6(item: &str) -> Option<V6Mask> {
     Some(V6Mask::new(Ipv6Addr::from_str(address).ok()?.to_bits(), mask))
 }
 
-/// `a/24{1,5-9}`: a network of at most 256 hosts, and the last bytes of some of them.
+/// Parses `a/24{1,5-9}`: a network of at most 256 hosts, and the last bytes of some of them.
 fn hosts(text: &str) -> Option<Box<HostSet>> {
     let (network, bytes) = text.strip_suffix('}')?.split_once('{')?;
     let (address, len) = network.split_once('/').unwrap_or((network, "24"));
@@ -132,7 +132,7 @@ fn v4_prefix_mask(len: u32) -> u32 {
     u32::MAX << (32 - len)
 }
 
-/// `table(NAME)`, `table(NAME,value)` or `table(NAME,kind=value)`.
+/// Parses `table(NAME)`, `table(NAME,value)` or `table(NAME,kind=value)`.
 pub(super) fn table(word: &SourceWord) -> Result<TableTest, RuleTextError> {
     let expected = "`table(NAME)`, `table(NAME,VALUE)` or `table(NAME,VALTYPE=VALUE)`";
     let inner = word.text.strip_prefix("table(").and_then(|rest| rest.strip_suffix(')'));
@@ -157,12 +157,12 @@ fn value_test(text: &str) -> Option<ValueTest> {
     Some(ValueTest { kind, value })
 }
 
-/// A name that a table may have: `all` is taken.
+/// Parses a table name; `all` is reserved.
 pub(super) fn table_name(text: &str) -> Option<ObjectName> {
     text.parse().ok().filter(|_| text != "all")
 }
 
-/// `any`, `m`, `m/bits` or `m&mask`.
+/// Parses `any`, `m`, `m/bits` or `m&mask`.
 pub(super) fn mac(word: &SourceWord) -> Result<MacMask, RuleTextError> {
     let read = |text: &str| {
         let (address, mask) = if let Some((address, bits)) = text.split_once('/') {

@@ -34,8 +34,8 @@ pub(super) fn read(cursor: &mut WordCursor<'_>, rule: &mut Rule) -> Result<(), R
     Ok(())
 }
 
-/// Refuses a rule that asks for nothing: its author has forgotten something, or means every packet
-/// and can say so. `check-state` and `return` need no body, a comment may stand alone.
+/// Refuses a rule without a condition: its author has forgotten something, or means every packet
+/// and can say so. `check-state` and `return` need no body; a comment may stand alone.
 pub(super) fn require_body(rule: &Rule, action: &SourceWord) -> Result<(), RuleTextError> {
     let needs_none = matches!(rule.action, RuleAction::CheckState(_) | RuleAction::Return(_))
         || matches!(rule.action, RuleAction::Count) && rule.comment.is_some();
@@ -47,7 +47,7 @@ pub(super) fn require_body(rule: &Rule, action: &SourceWord) -> Result<(), RuleT
     Err(RuleTextError::at(action, message, "a body; for every packet it is `ip from any to any`"))
 }
 
-/// Refuses patterns of which none can ever hold, as a lone `not any`.
+/// Refuses patterns that can never hold, such as a lone `not any`.
 pub(super) fn can_hold(
     word: Option<&SourceWord>,
     patterns: &[ConditionPattern],
@@ -63,7 +63,7 @@ pub(super) fn can_hold(
     }
 }
 
-/// Whether a protocol comes next, and not an option: one that `from` follows, or whose name
+/// Whether a protocol comes next rather than an option: it is followed by `from`, or its name
 /// cannot begin an option.
 fn has_head(cursor: &WordCursor<'_>) -> bool {
     let (mut ahead, mut second) = (cursor.clone(), cursor.clone());
@@ -72,7 +72,7 @@ fn has_head(cursor: &WordCursor<'_>) -> bool {
         return true;
     }
     second.skip();
-    // A word before `from` is meant as a protocol, also where it is none.
+    // A word before `from` is meant as a protocol, even if it is invalid.
     (known || second.peek_text() == "from") && !is_option_start(cursor)
 }
 
@@ -96,7 +96,7 @@ fn head(cursor: &mut WordCursor<'_>, options: &mut Vec<Clause>) -> Result<RuleHe
     Ok(RuleHead { protocols, src, src_ports, dst })
 }
 
-/// A part of the head: patterns that can hold, none where they always do.
+/// Parses a part of the head; returns no patterns if they always hold.
 fn patterns<'w>(
     cursor: &mut WordCursor<'w>,
     one: impl FnMut(&mut WordCursor<'w>) -> Result<Condition, RuleTextError>,
@@ -107,7 +107,7 @@ fn patterns<'w>(
     Ok(patterns.into_iter().flatten_any())
 }
 
-/// One pattern, or several in brackets with `or` between them.
+/// Parses one pattern, or several in brackets with `or` between them.
 pub(super) fn block<'w>(
     cursor: &mut WordCursor<'w>,
     mut one: impl FnMut(&mut WordCursor<'w>) -> Result<Condition, RuleTextError>,
@@ -129,7 +129,7 @@ pub(super) fn block<'w>(
     }
 }
 
-/// A single pattern that is always true is written as none.
+/// Replaces patterns that always hold by an empty list.
 trait FlattenAny {
     fn flatten_any(self) -> Vec<ConditionPattern>;
 }
@@ -155,7 +155,7 @@ fn protocol_word(text: &str) -> Option<Condition> {
         "icmp6" | "icmpv6" => Condition::Proto(58),
         _ => {
             let by_number = || number::decimal(text).and_then(|proto| u8::try_from(proto).ok());
-            // protocols(5) has each name in capitals, too.
+            // protocols(5) also has each name in capitals.
             let by_name = || names::value(names::PROTOCOLS, &text.to_ascii_lowercase());
             Condition::Proto(by_name().or_else(by_number)?)
         }
@@ -170,14 +170,14 @@ fn side(
     address::addresses(word, AcceptedVersions::Both).map(make)
 }
 
-/// Ports, where the next word is some and no option.
+/// Parses ports, if the next word is a list of ports and not an option.
 fn ports(
     cursor: &mut WordCursor<'_>,
     field: HeaderField,
 ) -> Result<Option<ConditionPattern>, RuleTextError> {
     let mut ahead = cursor.clone();
     let not = ahead.eat("not");
-    // Any port: nothing is asked for.
+    // `any` port is no condition.
     if !not && cursor.eat("any") {
         return Ok(None);
     }

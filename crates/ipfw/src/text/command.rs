@@ -1,4 +1,4 @@
-//! The commands and the words that choose among them.
+//! The commands, and their parsing by the first word.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -17,7 +17,7 @@ use super::words::SourceWord;
 use super::{header, number};
 use crate::rule::{NUM_SETS, RuleNumber};
 
-/// One command, as it was written.
+/// A parsed command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum IpfwCommand {
     /// `add`.
@@ -64,18 +64,18 @@ pub enum IpfwCommand {
     Nptv6(Nptv6Command),
     /// `enable` and `disable`.
     Switch {
-        /// What.
+        /// The target.
         switch: EnableTarget,
-        /// `enable`.
+        /// Whether it is `enable`.
         on: bool,
     },
     /// `state …`.
     State(Box<StateCommand>),
-    /// `sysctl NAME` and `sysctl NAME=VALUE`; all of them where the name is empty.
+    /// `sysctl NAME` and `sysctl NAME=VALUE`; all sysctls if the name is empty.
     Sysctl {
         /// The name; empty with `-a`.
         name: String,
-        /// What it is set to.
+        /// The new value, if it is to be set.
         value: Option<u32>,
     },
 }
@@ -83,7 +83,7 @@ pub enum IpfwCommand {
 /// What `delete` deletes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DeleteTarget {
-    /// Rules with these numbers, of this set only if one is given.
+    /// Rules with these numbers; only of this set if one is given.
     Rules {
         /// Only rules of this set.
         set: Option<u8>,
@@ -94,50 +94,51 @@ pub enum DeleteTarget {
     Set(u8),
 }
 
-/// What `set` does.
+/// The action of a `set` command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetCommand {
-    /// Tells which are enabled.
+    /// Shows which sets are enabled.
     Show,
-    /// Disables and enables sets, one bit each, at once.
+    /// Disables and enables sets at once, one bit each.
     Change {
-        /// To be disabled.
+        /// Sets to disable.
         disable: u32,
-        /// To be enabled.
+        /// Sets to enable.
         enable: u32,
     },
-    /// The rules of both change places.
+    /// Swaps the rules of two sets.
     Swap(u8, u8),
-    /// All rules of a set go to another.
+    /// Moves all rules of a set to another.
     Move {
-        /// From this set.
+        /// The source set.
         from: u8,
-        /// To this one.
+        /// The target set.
         to: u8,
     },
-    /// The rules of a number go to a set.
+    /// Moves the rules with a number to a set.
     MoveRule {
         /// The number.
         rule: RuleNumber,
-        /// The set.
+        /// The target set.
         to: u8,
     },
 }
 
-/// What `enable` and `disable` name.
+/// The target of `enable` and `disable`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EnableTarget {
     /// The firewall as a whole.
     Firewall,
-    /// Packets that leave a pipe are accepted.
+    /// Whether packets that leave a pipe are accepted.
     OnePass,
-    /// Nothing here; kept so that scripts run.
+    /// No effect; accepted so that scripts run.
     Debug,
     /// Logging.
     Verbose,
     /// Keepalives of states.
     DynKeepalive,
-    /// Nothing here, where no rule is looked for by its number; kept so that scripts run.
+    /// No effect, since this engine never searches for a rule by number; accepted so that scripts
+    /// run.
     SkipToCache,
 }
 
@@ -162,7 +163,7 @@ pub(super) fn parse(cursor: &mut WordCursor<'_>) -> Result<IpfwCommand, RuleText
     verb(cursor, word, of_set)
 }
 
-/// `N add …` is `add N …`.
+/// Parses `N add …`, which means `add N …`.
 fn number_first(cursor: &mut WordCursor<'_>) -> Result<Option<AddRule>, RuleTextError> {
     let mut ahead = cursor.clone();
     let Some(word) = ahead.peek() else { return Ok(None) };
@@ -244,7 +245,7 @@ fn delete(cursor: &mut WordCursor<'_>, set: Option<u8>) -> Result<DeleteTarget, 
     }
 }
 
-/// What stands behind `set`: a command of its own, or the set that another command is about.
+/// Parses what follows `set`: its own subcommand, or the set that another command applies to.
 fn set(cursor: &mut WordCursor<'_>) -> Result<Result<SetCommand, u8>, RuleTextError> {
     let expected = "show, enable, disable, swap, move, or a set";
     let word = cursor.next(expected)?;

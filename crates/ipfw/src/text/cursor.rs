@@ -4,7 +4,7 @@ use alloc::string::String;
 use super::error::{RuleTextError, is_unprintable};
 use super::words::SourceWord;
 
-/// Goes through the words of a line.
+/// A cursor over the words of a line.
 #[derive(Clone)]
 pub(super) struct WordCursor<'w> {
     words: &'w [SourceWord],
@@ -22,7 +22,7 @@ impl<'w> WordCursor<'w> {
         self.words.get(self.at)
     }
 
-    /// The next word's text, or nothing at the end.
+    /// Returns the next word's text; empty at the end.
     pub(super) fn peek_text(&self) -> &'w str {
         self.peek().map_or("", |word| &word.text)
     }
@@ -31,14 +31,14 @@ impl<'w> WordCursor<'w> {
         self.at += 1;
     }
 
-    /// The next word, which must be there.
+    /// Returns the next word, which must exist.
     pub(super) fn next(&mut self, expected: &str) -> Result<&'w SourceWord, RuleTextError> {
         let word = self.peek().ok_or_else(|| self.too_short(expected))?;
         self.at += 1;
         Ok(word)
     }
 
-    /// Takes the next word if it is `text`.
+    /// Consumes the next word if it is `text`.
     pub(super) fn eat(&mut self, text: &str) -> bool {
         let found = self.peek().is_some_and(|word| word.text == text);
         self.at += usize::from(found);
@@ -50,7 +50,7 @@ impl<'w> WordCursor<'w> {
         if word.text == text { Ok(()) } else { Err(RuleTextError::unexpected(word, expected)) }
     }
 
-    /// The error of a line that ends too early.
+    /// The error for a line that ends too early.
     pub(super) fn too_short(&self, expected: &str) -> RuleTextError {
         let text = String::new();
         let column = self.raw.trim_end().chars().count() as u32 + 1;
@@ -58,7 +58,7 @@ impl<'w> WordCursor<'w> {
         RuleTextError::at(&end, "the line ends too early".into(), expected)
     }
 
-    /// The rest of the line as it was written, behind the `//` of the next word; takes all words.
+    /// Returns the rest of the line after the `//` of the next word; consumes all words.
     pub(super) fn comment(&mut self) -> Option<String> {
         let word = self.peek().filter(|word| word.text.starts_with("//"))?;
         self.at = self.words.len();
@@ -66,14 +66,14 @@ impl<'w> WordCursor<'w> {
         Some(comment.replace(is_unprintable, "\u{fffd}"))
     }
 
-    /// The line as it was written, from `word` on; takes all words.
+    /// Returns the line as written, from `word` on; consumes all words.
     pub(super) fn rest(&mut self, word: &SourceWord) -> &'w str {
         self.at = self.words.len();
         let text = &self.raw[word.offset..];
         text.split('#').next().unwrap_or(text).trim_end()
     }
 
-    /// There is nothing left.
+    /// Fails if any words are left.
     pub(super) fn end(&self) -> Result<(), RuleTextError> {
         self.peek().map_or(Ok(()), |word| {
             Err(RuleTextError::at(word, format!("`{}` is one word too many", word.text), "the end"))

@@ -4,7 +4,7 @@ use alloc::string::{String, ToString};
 
 use super::words::SourceWord;
 
-/// Why a text is no command, and where.
+/// Why a text is not a valid command, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {message}; expected {expected}")]
 pub struct RuleTextError {
@@ -14,20 +14,20 @@ pub struct RuleTextError {
     pub column: u32,
     /// What is wrong.
     pub message: String,
-    /// What would be right.
+    /// What is expected instead.
     pub expected: String,
-    /// What sort of mistake it is.
+    /// The kind of error.
     pub kind: RuleTextErrorKind,
 }
 
-/// Sorts of mistakes, which have exit codes of their own.
+/// Kinds of errors, with different exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleTextErrorKind {
-    /// No such command.
+    /// There is no such command.
     Usage,
-    /// A command with a mistake in it.
+    /// The command has an error in it.
     Data,
-    /// Something that ipfw has and that has no meaning here.
+    /// An ipfw feature that has no meaning here.
     Refused,
 }
 
@@ -61,7 +61,7 @@ impl RuleTextError {
         }
     }
 
-    /// The exit code of sysexits(3) that ipfw gives: 64 or 65.
+    /// The exit code of sysexits(3) that ipfw would return: 64 or 65.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self.kind {
@@ -71,15 +71,15 @@ impl RuleTextError {
     }
 }
 
-/// Whether a terminal would obey a character rather than show it: control characters, and marks
-/// that turn the direction of text.
+/// Whether a terminal would interpret a character rather than show it: control characters and marks
+/// that change the text direction.
 pub(super) fn is_unprintable(c: char) -> bool {
     let turns =
         matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || turns
 }
 
-/// A text as messages may quote it: what a terminal would obey is written as its code.
+/// Makes a text safe to quote in messages: characters that a terminal would interpret are escaped.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unprintable) {
@@ -89,7 +89,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     text.chars().map(one).collect::<String>().into()
 }
 
-/// What messages quote, as one can see it and without the middle of what is absurdly long.
+/// Makes a text printable for messages, and drops the middle of an excessively long one.
 pub(crate) fn shortened(text: String) -> String {
     const HEAD: usize = 200;
     const TAIL: usize = 60;

@@ -1,4 +1,4 @@
-//! What stands before the body of a rule: number, set, probability, action, log, tags.
+//! The part of a rule before its body: number, set, probability, action, log, tags.
 
 use alloc::format;
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -15,11 +15,11 @@ use crate::rule::{
     TagOp, Unreach,
 };
 
-/// Largest number that a rule, a tag or a pipe may be given.
+/// Largest number of a rule, a tag or a pipe.
 const MAX_ARG: u64 = 65534;
 const EXPECTED_ACTION: &str = "an action: allow, deny, count, skipto, pipe, …";
 
-/// Reads everything behind `add`.
+/// Parses everything after `add`.
 pub(super) fn add(cursor: &mut WordCursor<'_>) -> Result<AddRule, RuleTextError> {
     let number = rule_number(cursor)?;
     let set = if cursor.eat("set") { set_number(cursor)? } else { 0 };
@@ -148,7 +148,7 @@ fn unreach6(cursor: &mut WordCursor<'_>) -> Result<u8, RuleTextError> {
     }
 }
 
-/// `:name` where it stands; `default` where it does not; `None` for `:any`.
+/// Parses `:name`; `default` if there is none; `None` for `:any`.
 fn check_state_name(cursor: &mut WordCursor<'_>) -> Result<Option<ObjectName>, RuleTextError> {
     match cursor.peek_text() {
         ":any" => {
@@ -159,7 +159,7 @@ fn check_state_name(cursor: &mut WordCursor<'_>) -> Result<Option<ObjectName>, R
     }
 }
 
-/// `:name` where it stands, `default` where it does not.
+/// Parses `:name`; `default` if there is none.
 pub(super) fn state_name(cursor: &mut WordCursor<'_>) -> Result<ObjectName, RuleTextError> {
     let Some(word) = cursor.peek().filter(|word| word.text.starts_with(':')) else {
         return Ok(ObjectName::default_state());
@@ -195,7 +195,7 @@ fn mark(cursor: &mut WordCursor<'_>) -> Result<Arg, RuleTextError> {
     number::within(word, 0, u32::MAX.into(), "mark").map(|mark| Arg::Number(mark as u32))
 }
 
-/// `a`, `a,port`, `[a]:port`, `tablearg` or `port:NAME`.
+/// Parses `a`, `a,port`, `[a]:port`, `tablearg` or `port:NAME`.
 fn hop(cursor: &mut WordCursor<'_>) -> Result<NextHop, RuleTextError> {
     let expected = "an address with or without `,PORT`, `tablearg`, or `port:NAME`";
     let word = cursor.next(expected)?;

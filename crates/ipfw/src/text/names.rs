@@ -1,21 +1,21 @@
-//! The words of the language that stand for numbers.
+//! Names of the language that represent numbers.
 
 use crate::rule::LookupKey;
 
 pub(super) type NameTable<T> = [(&'static str, T)];
 
-/// The number that `name` stands for.
+/// Returns the number of `name`.
 pub(super) fn value<T: Copy>(table: &NameTable<T>, name: &str) -> Option<T> {
     table.iter().find(|(known, _)| *known == name).map(|&(_, value)| value)
 }
 
-/// The first name of `value`.
+/// Returns the first name of `value`.
 pub(super) fn name<T: Copy + PartialEq>(table: &NameTable<T>, value: T) -> Option<&'static str> {
     table.iter().find(|(_, known)| *known == value).map(|&(name, _)| name)
 }
 
-/// IP protocols by the names of FreeBSD's protocols(5), whatever names the machine knows. `ipv6` is a
-/// version of IP to rules, so 41 has none.
+/// IP protocols by the names of FreeBSD's protocols(5), independent of the machine. `ipv6` is a
+/// version of IP in rules, so 41 has no name.
 pub(super) const PROTOCOLS: &NameTable<u8> = &[
     ("icmp", 1),
     ("igmp", 2),
@@ -153,7 +153,7 @@ pub(super) const PROTOCOLS: &NameTable<u8> = &[
     ("wesp", 140),
     ("rohc", 141),
     ("pfsync", 240),
-    // Other names; listings show the first.
+    // Aliases; listings show the first name.
     ("vrrp", 112),
     ("ospfigp", 89),
     ("ipv6-crypt", 50),
@@ -227,7 +227,7 @@ pub(super) const SERVICES: &NameTable<u16> = &[
     ("http-alt", 8080),
 ];
 
-/// Types of Ethernet payload.
+/// EtherTypes.
 pub(super) const ETHERTYPES: &NameTable<u16> = &[
     ("ip", 0x0800),
     ("ipv4", 0x0800),
@@ -268,7 +268,7 @@ pub(super) const UNREACH: &NameTable<u8> = &[
 pub(super) const UNREACH6: &NameTable<u8> =
     &[("no-route", 0), ("admin-prohib", 1), ("address", 3), ("port", 4)];
 
-/// Differentiated services.
+/// Differentiated services code points.
 pub(super) const DSCP: &NameTable<u8> = &[
     ("af11", 10),
     ("af12", 12),
@@ -304,7 +304,7 @@ pub(super) const TCP_OPTIONS: &NameTable<u8> =
 pub(super) const IP_OPTIONS: &NameTable<u8> =
     &[("ssrr", 0x01), ("lsrr", 0x02), ("rr", 0x04), ("ts", 0x08)];
 
-/// Bits of the type of service; the last two are ECN's.
+/// Bits of the type of service; the last two names are for ECN.
 pub(super) const IP_TOS: &NameTable<u8> = &[
     ("lowdelay", 0x10),
     ("throughput", 0x08),
@@ -344,13 +344,13 @@ pub(super) const LOOKUP_KEYS: &NameTable<LookupKey> = &[
     ("rulenum", LookupKey::RuleNumber),
 ];
 
-/// The name that protocols(5) gives a protocol.
+/// Returns the name of a protocol in protocols(5).
 #[must_use]
 pub fn proto_name(proto: u8) -> Option<&'static str> {
     name(PROTOCOLS, proto)
 }
 
-/// The name of a DSCP.
+/// Returns the name of a DSCP.
 #[must_use]
 pub fn dscp_name(dscp: u8) -> Option<&'static str> {
     name(DSCP, dscp)

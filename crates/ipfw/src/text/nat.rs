@@ -19,32 +19,32 @@ use crate::rule::DEFAULT_RULE;
 /// A command about instances of `nat`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NatCommand {
-    /// Makes or changes one.
+    /// Creates or changes an instance.
     Config {
         /// Its number.
         number: u16,
-        /// What it is to do.
+        /// The configuration.
         settings: NatConfig,
     },
-    /// Removes some.
+    /// Removes instances.
     Delete(Vec<NumberRange>),
-    /// Tells about some, or all where none is named.
+    /// Shows some instances, or all if none is given.
     Show {
-        /// What.
+        /// What to show.
         what: NatShow,
-        /// Which.
+        /// Which instances.
         ranges: Vec<NumberRange>,
     },
 }
 
-/// What `nat show` tells.
+/// What `nat show` shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NatShow {
-    /// `log`, and nothing: how many flows of each sort there are.
+    /// `log`, or no word: the number of flows of each kind.
     Flows,
-    /// `config`: the command that makes each.
+    /// `config`: the command that creates each instance.
     Config,
-    /// `stats`: packets by what became of them. FreeBSD tells that of `nptv6` only.
+    /// `stats`: packets by outcome. FreeBSD only shows this for `nptv6`.
     Stats,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn parse(cursor: &mut WordCursor<'_>) -> Result<NatCommand, RuleTextE
     command(cursor, word, None)
 }
 
-/// The number stands before or behind the verb.
+/// Parses a command; the number comes before or after the verb.
 fn command(
     cursor: &mut WordCursor<'_>,
     verb: &SourceWord,
@@ -165,7 +165,7 @@ fn port_range(cursor: &mut WordCursor<'_>) -> Result<(u16, u16), RuleTextError> 
     found.ok_or_else(|| RuleTextError::unexpected(word, expected))
 }
 
-/// `redirect_addr LOCAL[,LOCAL…] PUBLIC`
+/// Parses `redirect_addr LOCAL[,LOCAL…] PUBLIC`.
 fn redirect_addr(cursor: &mut WordCursor<'_>) -> Result<Redirect, RuleTextError> {
     let targets = addresses(cursor.next("local addresses")?)?;
     let alias = address(cursor.next("the public address; 0.0.0.0 is that of the instance")?)?;
@@ -178,7 +178,7 @@ fn addresses(word: &SourceWord) -> Result<Vec<NatEndpoint>, RuleTextError> {
     all.ok_or_else(|| RuleTextError::unexpected(word, "IPv4 addresses, separated by commas"))
 }
 
-/// `redirect_proto PROTO LOCAL [PUBLIC [REMOTE]]`
+/// Parses `redirect_proto PROTO LOCAL [PUBLIC [REMOTE]]`.
 fn redirect_proto(cursor: &mut WordCursor<'_>) -> Result<Redirect, RuleTextError> {
     let kind = RedirectKind::Protocol(proto(cursor)?);
     let target = address(cursor.next("a local address")?)?;
@@ -199,7 +199,7 @@ fn proto(cursor: &mut WordCursor<'_>) -> Result<IpProto, RuleTextError> {
     found.ok_or_else(|| RuleTextError::unexpected(word, "a protocol by name or number"))
 }
 
-/// `redirect_port PROTO TARGETS ALIAS [REMOTE]`
+/// Parses `redirect_port PROTO TARGETS ALIAS [REMOTE]`.
 fn redirect_port(cursor: &mut WordCursor<'_>) -> Result<Redirect, RuleTextError> {
     let word = cursor.next("tcp, udp or sctp")?;
     let known = [("tcp", IpProto::TCP), ("udp", IpProto::UDP), ("sctp", IpProto::SCTP)];
@@ -267,7 +267,7 @@ fn remote(cursor: &mut WordCursor<'_>, count: u16) -> Result<RedirectRemote, Rul
     found.ok_or_else(|| RuleTextError::unexpected(word, expected))
 }
 
-/// First port and number of ports, by number or name.
+/// Parses ports by number or name; returns the first port and their number.
 fn ports_of(text: &str) -> Option<(u16, u16)> {
     if let Some(port) = service_value(text).filter(|&port| port > 0) {
         return Some((port, 1));

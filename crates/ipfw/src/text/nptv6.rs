@@ -1,4 +1,4 @@
-//! `nptv6 …`: instances that exchange prefixes of IPv6.
+//! `nptv6 …`: instances that translate IPv6 prefixes.
 
 use alloc::string::String;
 use core::fmt;
@@ -15,45 +15,45 @@ use crate::rule::ObjectName;
 /// A command about instances of `nptv6`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nptv6Command {
-    /// Which one; `None` is all.
+    /// The instance; `None` is all.
     pub name: Option<ObjectName>,
-    /// What is done.
+    /// The action.
     pub verb: Nptv6Verb,
 }
 
-/// What is done with instances of `nptv6`.
+/// An action on instances of `nptv6`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nptv6Verb {
-    /// Makes one.
+    /// Creates an instance.
     Create(Nptv6Options),
-    /// Removes them.
+    /// Removes the instances.
     Destroy,
-    /// Lists them.
+    /// Lists the instances.
     List,
-    /// Tells what they have done.
+    /// Shows their counters.
     Stats {
-        /// And starts over.
+        /// Whether to reset the counters.
         reset: bool,
     },
 }
 
-/// Two prefixes of one length. Written as ipfw lists them.
+/// Two prefixes of the same length. Displayed as ipfw lists them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nptv6Options {
-    /// The prefix inside.
+    /// The internal prefix.
     pub internal: Ipv6Addr,
-    /// The prefix outside.
+    /// The external prefix.
     pub external: Nptv6External,
-    /// Bits of both.
+    /// Length of both prefixes in bits.
     pub len: u8,
 }
 
-/// Where the prefix outside comes from.
+/// The source of the external prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Nptv6External {
-    /// It is this one.
+    /// This prefix.
     Prefix(Ipv6Addr),
-    /// It is that of a port's address.
+    /// The prefix of a port's address.
     Interface(String),
 }
 
@@ -108,7 +108,7 @@ fn options(cursor: &mut WordCursor<'_>) -> Result<Nptv6Options, RuleTextError> {
     Ok(Nptv6Options { internal, external, len })
 }
 
-/// A prefix, and its length where that is written behind a slash.
+/// Parses a prefix, and its length if that follows after a slash.
 fn prefix(cursor: &mut WordCursor<'_>, len: &mut Option<u8>) -> Result<Ipv6Addr, RuleTextError> {
     let word = cursor.next(EXPECTED_PREFIX)?;
     let (address, bits) = match word.text.split_once('/') {

@@ -9,7 +9,7 @@ use super::names::{self, NameTable};
 use super::words::SourceWord;
 use crate::rule::{Arg, BitTest, Ranges};
 
-/// Decimal, `0x` hexadecimal or `0`-led octal, as strtoul(3) reads them.
+/// Parses decimal, `0x` hexadecimal or `0`-prefixed octal, as strtoul(3) does.
 pub(crate) fn parse(text: &str) -> Option<u64> {
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(hex) => (hex, 16),
@@ -44,7 +44,7 @@ pub(super) fn decimal(text: &str) -> Option<u32> {
     if digits { text.parse().ok() } else { None }
 }
 
-/// A number of `low..=high` from `word`.
+/// Parses a number in `low..=high` from `word`.
 pub(super) fn within(
     word: &SourceWord,
     low: u64,
@@ -59,7 +59,7 @@ pub(super) fn out_of(word: &SourceWord, low: u64, high: u64, what: &str) -> Rule
     RuleTextError::at(word, format!("`{}` is no {what}", word.text), &format!("{low} to {high}"))
 }
 
-/// `tablearg`, or a number of `1..=high`.
+/// Parses `tablearg`, or a number in `1..=high`.
 pub(super) fn arg(
     cursor: &mut WordCursor<'_>,
     high: u64,
@@ -73,7 +73,8 @@ pub(super) fn arg(
     found.map(Arg::Number).ok_or_else(|| out_of(word, 1, high, what))
 }
 
-/// Comma-separated numbers and `low-high` ranges up to `high`, names from `names` allowed.
+/// Parses comma-separated numbers and `low-high` ranges up to `high`; names from `names` are
+/// allowed.
 pub(super) fn ranges(
     word: &SourceWord,
     high: u16,
@@ -97,7 +98,7 @@ fn range(item: &str, high: u16, names: &NameTable<u16>) -> Option<(u16, u16)> {
     if let Some(one) = endpoint(item, high, names) {
         return Some((one, one));
     }
-    // A dash within a name is escaped by a backslash; the first bare one separates.
+    // A dash within a name is escaped by a backslash; the first unescaped dash separates.
     let dash = (1..item.len()).find(|&at| {
         item.as_bytes()[at] == b'-' && item.as_bytes()[at - 1] != b'\\' && item.is_char_boundary(at)
     })?;
@@ -116,7 +117,7 @@ fn endpoint(text: &str, high: u16, names: &NameTable<u16>) -> Option<u16> {
     number.or_else(named).filter(|&value| value <= high)
 }
 
-/// Comma-separated flags, `!` before those that must be absent.
+/// Parses comma-separated flags, with `!` before those that must be absent.
 pub(super) fn flags(
     word: &SourceWord,
     table: &NameTable<u8>,
@@ -144,7 +145,7 @@ pub(super) fn try_flags(text: &str, table: &NameTable<u8>) -> Option<BitTest> {
     Some(bits)
 }
 
-/// Comma-separated numbers up to `high`.
+/// Parses comma-separated numbers up to `high`.
 pub(super) fn list(word: &SourceWord, high: u64, what: &str) -> Result<Vec<u64>, RuleTextError> {
     let one = |item: &str| parse(item).filter(|number| *number <= high);
     let all: Option<Vec<u64>> = word.text.split(',').map(one).collect();

@@ -14,7 +14,7 @@ use crate::rule::{
     LimitFields, LookupKey, LookupMask, Rule, StateLimit,
 };
 
-/// Options that compare a header number with ranges: highest value and names.
+/// Options that compare a header field with ranges: maximum value and names.
 const NUMBERS: &[(&str, HeaderField, u16, &NameTable<u16>)] = &[
     ("src-port", HeaderField::SrcPort, u16::MAX, names::SERVICES),
     ("dst-port", HeaderField::DstPort, u16::MAX, names::SERVICES),
@@ -29,7 +29,7 @@ const NUMBERS: &[(&str, HeaderField, u16, &NameTable<u16>)] = &[
     ("tcpmss", HeaderField::TcpMss, u16::MAX, &[]),
 ];
 
-/// Every other word that begins an option.
+/// All other words that begin an option.
 const KEYWORDS: &[&str] = &[
     "in",
     "out",
@@ -88,7 +88,7 @@ const KEYWORDS: &[&str] = &[
 
 const EXPECTED: &str = "an option: in, out, recv, via, dst-port, established, keep-state, …";
 
-/// The name of a numeric field, as an option.
+/// Returns the option name of a numeric field.
 pub(super) fn field_name(field: HeaderField) -> &'static str {
     NUMBERS.iter().find(|entry| entry.1 == field).map_or("", |entry| entry.0)
 }
@@ -99,7 +99,7 @@ pub(super) fn is_keyword(text: &str) -> bool {
         || names::value(unsupported::OPTIONS, text).is_some()
 }
 
-/// An option, or several in brackets.
+/// Parses an option, or several in brackets.
 pub(super) fn clause(cursor: &mut WordCursor<'_>) -> Result<Clause, RuleTextError> {
     let word = cursor.peek();
     let mut patterns = body::block(cursor, condition)?;
@@ -108,7 +108,8 @@ pub(super) fn clause(cursor: &mut WordCursor<'_>) -> Result<Clause, RuleTextErro
     Ok(Clause(patterns))
 }
 
-/// `src-port any` and `dst-port any`, which ask for nothing. `false`: another option.
+/// Consumes `src-port any` or `dst-port any`, which are no condition. `false`: another option
+/// follows.
 pub(super) fn any_port(cursor: &mut WordCursor<'_>) -> bool {
     let mut ahead = cursor.clone();
     let is_any = (ahead.eat("src-port") || ahead.eat("dst-port")) && ahead.eat("any");
@@ -118,7 +119,7 @@ pub(super) fn any_port(cursor: &mut WordCursor<'_>) -> bool {
     is_any
 }
 
-/// `not in` is `out`.
+/// Replaces `not in` by `out`, and vice versa.
 fn invert_direction(pattern: &mut ConditionPattern) {
     pattern.condition = match pattern.condition {
         Condition::In => Condition::Out,
@@ -128,7 +129,8 @@ fn invert_direction(pattern: &mut ConditionPattern) {
     pattern.not = false;
 }
 
-/// The options that make states, which neither `not` nor brackets may touch. `false`: another.
+/// Parses the options that create states, for which `not` and brackets are invalid. `false`:
+/// another option follows.
 pub(super) fn state(cursor: &mut WordCursor<'_>, rule: &mut Rule) -> Result<bool, RuleTextError> {
     let Some(word) = cursor.peek() else { return Ok(false) };
     let (probe, limited) = match word.text.as_str() {
@@ -155,7 +157,7 @@ pub(super) fn state(cursor: &mut WordCursor<'_>, rule: &mut Rule) -> Result<bool
 
 const EXPECTED_FIELDS: &str = "some of src-addr, src-port, dst-addr, dst-port, or all";
 
-/// The fields that a limit counts by, as one word.
+/// Parses the fields that a limit counts by, from one word.
 pub(super) fn limit_fields(cursor: &mut WordCursor<'_>) -> Result<LimitFields, RuleTextError> {
     let word = cursor.next(EXPECTED_FIELDS)?;
     let mut fields = LimitFields::default();

@@ -1,7 +1,7 @@
-//! Writes a rule as `ipfw list` does, without its number.
+//! Prints a rule as `ipfw list` does, without its number.
 //!
-//! What is written reads back as the same rule. Ports behind the destination are written as the
-//! option `dst-port`, TCP flags `syn,!ack` as `setup`, `unreach host` as `reject`.
+//! The output parses to the same rule. Ports after the destination are printed as the option
+//! `dst-port`, TCP flags `syn,!ack` as `setup`, `unreach host` as `reject`.
 
 mod parts;
 
@@ -17,25 +17,24 @@ use crate::rule::{
 };
 use parts::CommaSeparated;
 
-/// How a rule is written.
+/// How a rule is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RuleStyle {
-    /// `-c`: no `from any to any` where nothing else is said.
+    /// `-c`: no `from any to any` if there are other conditions.
     pub compact: bool,
     /// `-b`: action and comment only.
     pub brief: bool,
     /// `-N`: service names for ports.
     pub names: bool,
-    /// Probabilities with all the digits that they need, not the six of listings: for a text that
-    /// is read again.
+    /// All digits of probabilities, not the six of listings: for text that is parsed again.
     pub exact: bool,
 }
 
-/// A rule with a style to write it in.
+/// A rule and the style to print it in.
 #[derive(Clone, Copy, Debug)]
 pub struct StyledRule<'r>(pub &'r Rule, pub RuleStyle);
 
-/// Patterns of which one must hold, as an option of a rule.
+/// Alternative patterns, printed as an option of a rule.
 #[derive(Clone, Copy, Debug)]
 pub struct ClauseText<'p>(pub &'p [ConditionPattern]);
 
@@ -122,7 +121,7 @@ fn side(f: &mut Formatter<'_>, patterns: &[ConditionPattern]) -> fmt::Result {
     })
 }
 
-/// Patterns with `not`, `or` and braces as they need them.
+/// Prints patterns with `not`, `or` and braces as needed.
 fn block(
     f: &mut Formatter<'_>,
     patterns: &[ConditionPattern],
@@ -250,7 +249,8 @@ fn address(f: &mut Formatter<'_>, word: &str, condition: &Condition) -> fmt::Res
     }
 }
 
-/// Every name whose bits are not all told yet, first those set, then those clear.
+/// Prints every name with bits that are not yet printed; set ones, then clear ones, in the order of
+/// the table.
 fn flags(f: &mut Formatter<'_>, word: &str, bits: BitTest, table: &NameTable<u8>) -> fmt::Result {
     f.write_str(word)?;
     let (mut set, mut clear, mut comma) = (bits.set, bits.clear, "");
@@ -280,7 +280,7 @@ fn write_ranges(
         let service =
             if is_port && style.names { names::name(names::SERVICES, value) } else { None };
         match (service, field) {
-            // A dash in a name would read as a range.
+            // An unescaped dash in a name would parse as a range.
             (Some(name), _) => f.write_str(&name.replace('-', "\\-")),
             (None, HeaderField::MacType) => write!(f, "{value:#06x}"),
             (None, _) => write!(f, "{value}"),

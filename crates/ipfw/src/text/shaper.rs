@@ -1,9 +1,9 @@
 use alloc::string::String;
 
-/// A command about the objects of the shaper, as it was written: the shaper reads it.
+/// A command for the shaper, as written: the shaper parses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShaperCommand {
-    /// From `pipe`, `queue` or `sched` on.
+    /// The text from `pipe`, `queue` or `sched` on.
     pub text: String,
     /// Column of its first character, from 1.
     pub column: u32,

@@ -5,8 +5,8 @@
 //!       mac 02:00:00:00:00:01 02:00:00:00:00:02 in em0 seen syn/syn acks 17/99 counted 3 120
 //! ```
 //!
-//! All on one line. Words behind the name of the state come in any order; what is not said is
-//! nothing: no tags, no limit, no flags seen, nothing counted.
+//! All on one line. Words after the name of the state come in any order. Omitted words mean none:
+//! no tags, no limit, no flags seen, no packets counted.
 
 use alloc::format;
 use alloc::string::String;
@@ -25,30 +25,30 @@ use crate::rule::{LimitFields, ObjectName, RuleNumber};
 use crate::state::{FlowEthernet, TcpStateInfo};
 use crate::table::IpfwFlowKey;
 
-/// A state to be there again.
+/// A state to restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateCommand {
-    /// The line it stands on, from 1.
+    /// The line of the command, from 1.
     pub line: u32,
     /// The rule whose action runs on a hit.
     pub rule: RuleNumber,
-    /// Which one of the rules of that number, from 1.
+    /// Position among the rules with that number, from 1.
     pub nth: u32,
-    /// The flow as its first packet had it.
+    /// The flow in the direction of its first packet.
     pub flow: IpfwFlowKey,
     /// The name of the state.
     pub name: ObjectName,
-    /// How long it had to live, in nanoseconds.
+    /// Remaining lifetime, in nanoseconds.
     pub left_ns: u64,
-    /// When that was written, in nanoseconds since 1970; `None` is now.
+    /// When that was saved, in nanoseconds since 1970; `None` is now.
     pub at_unix_ns: Option<u64>,
-    /// The Ethernet side of the flow's first packet.
+    /// Ethernet addresses and tags of the flow's first packet.
     pub link: FlowEthernet,
-    /// The port that packet came by.
+    /// The port where that packet came in.
     pub port: Option<String>,
-    /// The fields that a limit counts it by.
+    /// The fields by which a limit counts it.
     pub limit: Option<LimitFields>,
-    /// What TCP has told.
+    /// The TCP part of the state.
     pub tcp: TcpStateInfo,
     /// Packets after the first.
     pub packets: u64,
@@ -62,9 +62,9 @@ const EXPECTED: &str = "left, at, mac, tag, in, limit, seen, acks, acked or coun
 const EXPECTED_FLAGS: &str = "flags of both directions, some of fin, syn and rst or none, as in \
                               syn+fin/syn or syn/none";
 const NS_PER_SEC: u64 = 1_000_000_000;
-/// Flags of TCP that states remember.
+/// TCP flags that states record.
 const FLAGS: [(u8, &str); 3] = [(1, "fin"), (2, "syn"), (4, "rst")];
-/// Which directions have acknowledged something new since the lifetime was last renewed.
+/// Which directions have acknowledged new data since the lifetime was last renewed.
 const ACKED: [(u8, &str); 3] = [(1, "forward"), (2, "reverse"), (3, "both")];
 
 pub(super) fn parse(
@@ -110,7 +110,7 @@ fn rule(word: &SourceWord) -> Result<(RuleNumber, u32), RuleTextError> {
     }
 }
 
-/// `PROTO ADDRESS PORT ADDRESS PORT`.
+/// Parses `PROTO ADDRESS PORT ADDRESS PORT`.
 fn flow(cursor: &mut WordCursor<'_>) -> Result<IpfwFlowKey, RuleTextError> {
     let word = cursor.next("a protocol")?;
     let proto =
@@ -173,7 +173,7 @@ fn time(cursor: &mut WordCursor<'_>) -> Result<u64, RuleTextError> {
     read_time(&word.text).ok_or_else(|| RuleTextError::unexpected(word, EXPECTED_TIME))
 }
 
-/// Seconds with a fraction, exactly, in nanoseconds.
+/// Parses seconds with a fraction exactly, in nanoseconds.
 fn read_time(text: &str) -> Option<u64> {
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (whole, rest) = text.split_once('.').unwrap_or((text, "0"));
@@ -189,7 +189,7 @@ fn mac(cursor: &mut WordCursor<'_>) -> Result<MacAddr, RuleTextError> {
     word.text.parse().map_err(|_| RuleTextError::unexpected(word, "an Ethernet address"))
 }
 
-/// Tags as they stand in the frame, outermost first: `0x0005` or `0x0005,0x0007`.
+/// Parses tags as in the frame, outermost first: `0x0005` or `0x0005,0x0007`.
 fn tags(cursor: &mut WordCursor<'_>) -> Result<[Option<VlanTag>; 2], RuleTextError> {
     let expected = "one or two VLAN tags of 16 bits, as in 0x0005,0x0007";
     let word = cursor.next(expected)?;
@@ -204,7 +204,7 @@ fn tags(cursor: &mut WordCursor<'_>) -> Result<[Option<VlanTag>; 2], RuleTextErr
     Ok(tags)
 }
 
-/// `FORWARD/REVERSE`.
+/// Parses `FORWARD/REVERSE`.
 fn pair<T>(
     cursor: &mut WordCursor<'_>,
     expected: &str,
@@ -235,7 +235,7 @@ fn count(cursor: &mut WordCursor<'_>) -> Result<u64, RuleTextError> {
 
 /// What tells it from others, for people.
 impl StateCommand {
-    /// `tcp 10.0.0.1 1024 <-> 10.1.0.1 80 :default`.
+    /// A short description for people: `tcp 10.0.0.1 1024 <-> 10.1.0.1 80 :default`.
     #[must_use]
     pub fn title(&self) -> String {
         let IpfwFlowKey { src_port, dst_port, .. } = self.flow;
@@ -262,7 +262,7 @@ impl Display for ProtoDisplay {
     }
 }
 
-/// Nanoseconds as seconds.
+/// Displays nanoseconds as seconds.
 struct SecondsDisplay(u64);
 
 impl Display for SecondsDisplay {
@@ -282,7 +282,7 @@ impl Display for TcpFlagsDisplay {
     }
 }
 
-/// The command.
+/// Displays the command.
 impl Display for StateCommand {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "state {:05}", self.rule)?;

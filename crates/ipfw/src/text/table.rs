@@ -14,83 +14,83 @@ use crate::table::{FlowFields, TableKind, ValueKind, ValueKinds};
 /// A command about tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableCommand {
-    /// Which tables.
+    /// The tables it applies to.
     pub scope: TableScope,
-    /// The set in which the name is looked up, where sets have tables of their own.
+    /// The set in which the name is looked up, if sets have their own tables.
     pub set: u8,
-    /// What is done.
+    /// The action.
     pub verb: TableVerb,
 }
 
-/// Which tables a command is about.
+/// The tables that a command applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableScope {
-    /// One.
+    /// One table.
     One(ObjectName),
-    /// Every one.
+    /// All tables.
     All,
 }
 
-/// What is done with tables.
+/// An action on tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableVerb {
-    /// Makes one.
+    /// Creates a table.
     Create(TableOptions),
-    /// Removes it.
+    /// Removes the table.
     Destroy,
-    /// Changes its limit.
+    /// Changes the limit.
     Modify {
-        /// Most entries; 0 is no limit.
+        /// Maximum number of entries; 0 is no limit.
         limit: u32,
     },
-    /// Changes places with another.
+    /// Swaps the contents with another table.
     Swap(ObjectName),
-    /// No more changes by `add`, `delete` and `flush`.
+    /// Refuses changes by `add`, `delete` and `flush`.
     Lock,
-    /// Changes again.
+    /// Allows changes again.
     Unlock,
-    /// Puts entries in: key and value.
+    /// Adds entries: key and value.
     Add {
-        /// All or none.
+        /// Whether all entries or none are added.
         atomic: bool,
-        /// Keys with their values.
+        /// Keys and values.
         entries: Vec<(String, Option<String>)>,
     },
-    /// Takes entries out.
+    /// Removes entries.
     Delete {
-        /// All or none.
+        /// Whether all entries or none are removed.
         atomic: bool,
         /// Keys.
         keys: Vec<String>,
     },
-    /// Finds the entry that a packet with this key would.
+    /// Finds the entry that a packet with this key would find.
     Lookup(String),
-    /// Empties it.
+    /// Removes all entries.
     Flush,
-    /// Its entries.
+    /// Lists the entries.
     List,
-    /// What it is.
+    /// Shows the properties of the table.
     Info,
-    /// What it is, with its algorithm.
+    /// Shows the properties, with the algorithm.
     Detail,
 }
 
-/// What `create` makes.
+/// The options of `create`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableOptions {
-    /// What its keys are.
+    /// The kind of keys.
     pub kind: TableKind,
-    /// What its values are.
+    /// The kinds of values.
     pub values: ValueKinds,
-    /// The algorithm asked for, for the listing.
+    /// The requested algorithm, for listings.
     pub algorithm: Option<String>,
-    /// The one length of prefixes of IPv4 and of IPv6 that `addr:hash` takes.
+    /// The only prefix lengths for IPv4 and IPv6 that `addr:hash` accepts.
     pub masks: Option<[u8; 2]>,
-    /// Most entries; 0 is no limit.
+    /// Maximum number of entries; 0 is no limit.
     pub limit: u32,
-    /// Locked from the start.
+    /// Whether the table is locked from the start.
     pub locked: bool,
-    /// `missing`: an existing table of the same kind will do.
+    /// `missing`: an existing table of the same kind is accepted.
     pub missing: bool,
     /// `or-flush`: an existing table of the same kind is emptied.
     pub or_flush: bool,
@@ -253,8 +253,8 @@ fn values(cursor: &mut WordCursor<'_>) -> Result<ValueKinds, RuleTextError> {
     Ok(kinds.into_iter().collect())
 }
 
-/// The algorithms of ipfw are taken by name; how entries are really found is the engine's choice.
-/// What `addr:hash` cannot hold is refused all the same.
+/// Parses the name of an ipfw algorithm; the engine chooses the real one. Entries that `addr:hash`
+/// cannot hold are refused nevertheless.
 fn algorithm(cursor: &mut WordCursor<'_>) -> Result<(String, Option<[u8; 2]>), RuleTextError> {
     let expected = "addr:radix, addr:hash, addr:kfib, iface:array, number:array, flow:hash or \
                     mac:radix";
@@ -274,7 +274,7 @@ fn algorithm(cursor: &mut WordCursor<'_>) -> Result<(String, Option<[u8; 2]>), R
     }
     let is_hash = name == "addr:hash";
     let expected = "masks=/LENGTH,/LENGTH of IPv4 and IPv6 prefixes, as in masks=/24,/64";
-    // All in quotes, or a word each.
+    // All in quotes, or one word each.
     let (mut text, mut at, mut hashed) = (word.text.clone(), word, [32, 128]);
     let mut options: Vec<_> = word.text.split_whitespace().skip(1).collect();
     loop {
@@ -291,7 +291,7 @@ fn algorithm(cursor: &mut WordCursor<'_>) -> Result<(String, Option<[u8; 2]>), R
     }
 }
 
-/// `/24,/64`; what is left out is a whole address.
+/// Parses `/24,/64`; an omitted part is a full address.
 fn masks(text: &str) -> Option<[u8; 2]> {
     let (v4, v6) = text.split_once(',').unwrap_or((text, ""));
     let len = |text: &str, most: u8| match text {

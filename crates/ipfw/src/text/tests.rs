@@ -21,7 +21,7 @@ fn error(text: &str) -> RuleTextError {
     parse_command(text).unwrap_err()
 }
 
-/// Rules as they are written, with the canonical text where it differs.
+/// Rules as written, with the canonical text where it differs.
 const RULES: &[(&str, &str)] = &[
     ("allow ip from any to any", ""),
     ("allow all from any to any", "allow ip from any to any"),

@@ -1,4 +1,4 @@
-//! What ipfw has and what has no meaning between two ports, with the reason.
+//! ipfw features that have no meaning between two ports, with the reason.
 
 use super::names::NameTable;
 
@@ -19,7 +19,7 @@ pub(super) const ACTIONS: &NameTable<&str> = &[
     ("eaction", "the name of the action itself: no external actions can be loaded"),
 ];
 
-/// Words before the body.
+/// Modifiers, before the body.
 pub(super) const MODIFIERS: &NameTable<&str> =
     &[("altq", "`queue` or `pipe`: there is no pf device with ALTQ queues")];
 

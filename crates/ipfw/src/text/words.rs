@@ -1,13 +1,13 @@
 //! Splits a line into words.
 //!
-//! Blanks separate words, but not around commas. Brackets round several words are words of their
+//! Blanks separate words, but not around commas. Brackets around several words are words of their
 //! own; brackets within one, as in `table(x)` and `1.2.3.0/24{1,2}`, belong to it. `#` ends the
-//! line. A word that begins with `//` begins the comment, which the reader takes from the line.
+//! line. A word that begins with `//` begins the comment, which the parser takes from the line.
 
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// A word and where it stands.
+/// A word and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SourceWord {
     pub(super) text: String,
@@ -35,7 +35,7 @@ pub(super) fn split(text: &str, line: u32) -> Vec<SourceWord> {
 struct WordSplitter {
     line: u32,
     words: Vec<SourceWord>,
-    /// The last word ends in a comma, so the next piece belongs to it.
+    /// Whether the last word ends in a comma, so that the next piece belongs to it.
     glue: bool,
     in_comment: bool,
 }
@@ -90,7 +90,7 @@ impl WordSplitter {
     }
 }
 
-/// How many brackets are closed that were not opened.
+/// Returns the number of closing brackets without an opening one.
 fn surplus(text: &str) -> i32 {
     text.bytes().fold(0, |sum, byte| match byte {
         b'{' | b'(' => sum - 1,

@@ -1,22 +1,22 @@
-//! A line whose rate changes at known moments, exactly.
+//! A line whose rate changes at known times; the computation is exact.
 //!
-//! The rate is constant between two changes ([`Segments`]); a frame that spans a change does part
-//! of its work before and the rest after it. Changes fall on whole nanoseconds, so what one segment
-//! leaves to the next is a whole amount of work and nothing is rounded.
+//! The rate is constant between two changes ([`RateSegments`]). A frame that spans a change does
+//! part of its work before it and the rest after it. Changes fall on whole nanoseconds, so the work
+//! left to the next segment is an integer and nothing is rounded.
 
 use slipring_model::{LineClock, NANOS_PER_SEC};
 
 use super::bit_rate;
 use super::segments::{RateSegment, RateSegments};
 
-/// A frame that meets so many changes will not be through: the chain of rates went where nothing
-/// moves any more. Specifications see to it that others need far fewer.
+/// Rate changes per frame, at most. Beyond it the line stops for good: the chain of rates has
+/// reached states in which nothing moves. Checked specifications need far fewer.
 const MAX_RATE_CHANGES: u32 = 1 << 24;
 
 pub(crate) struct FluidLine {
     segments: RateSegments,
     segment: RateSegment,
-    /// Free from when; its rate is that of the segment, if that has one.
+    /// When the line is free; its rate is that of the segment, or the last one above 0.
     clock: LineClock,
 }
 
@@ -31,7 +31,7 @@ impl FluidLine {
         self.clock.free_ns()
     }
 
-    /// Idles until `ready_ns` if the line is free before.
+    /// Idles until `ready_ns` if the line is free earlier.
     pub(super) fn wait_for(&mut self, ready_ns: u64) {
         self.clock.wait_for(ready_ns);
         if self.clock.is_busy_until(self.segment.end_ns) && !self.segment.is_last() {
@@ -42,7 +42,7 @@ impl FluidLine {
         }
     }
 
-    /// Skips segments in which the line stands still.
+    /// Skips segments with rate 0.
     pub(super) fn begin_ns(&mut self, ready_ns: u64) -> u64 {
         let mut from_ns = ready_ns;
         for _ in 0..MAX_RATE_CHANGES {
@@ -82,8 +82,8 @@ impl FluidLine {
         self.clock.occupy_ns(extra_ns);
     }
 
-    /// Waits for a segment that holds all of `work`, where frames may not be split; what fits no
-    /// segment is split all the same.
+    /// Waits for a segment that holds all of `work`, where frames may not be split. A frame that
+    /// fits no segment is split all the same.
     fn wait_for_whole(&mut self, work: u128) {
         let Some(longest_ns) = self.segments.longest_whole_ns() else { return };
         if work > u128::from(longest_ns) * u128::from(self.usual_bps()) {
@@ -94,12 +94,12 @@ impl FluidLine {
         }
     }
 
-    /// The present rate, or the last one above 0.
+    /// The current rate, or the last one above 0.
     pub(super) fn usual_bps(&self) -> u64 {
         self.clock.rate().bps()
     }
 
-    /// For good.
+    /// Stops the line for good.
     fn stop(&mut self) {
         self.segment = RateSegment { end_ns: u64::MAX, bps: 0 };
     }

@@ -1,4 +1,4 @@
-//! A trace of opportunities, by bytes.
+//! A trace of delivery opportunities, counted in bytes.
 //!
 //! ```text
 //!   opportunities   |      |      ||     |         each up to mtu bytes
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! # Invariants
-//! 1. `left` bytes of the opportunity at `now_ns` are unused; they are lost once time passes.
-//! 2. `index` of round `round_ns` is the first opportunity not begun.
+//! 1. `bytes_left` of the opportunity at `now_ns` are unused; they are lost once time passes.
+//! 2. `index` of the round that began at `round_ns` is the first opportunity not begun.
 
 use alloc::vec::Vec;
 
@@ -42,7 +42,7 @@ impl OpportunityLine {
         self.now_ns
     }
 
-    /// Gives up what lies before `ready_ns`.
+    /// Gives up the opportunities before `ready_ns`.
     pub(super) fn wait_for(&mut self, ready_ns: u64) {
         if ready_ns <= self.now_ns {
             return;
@@ -91,17 +91,17 @@ impl OpportunityLine {
         u64::try_from(rounds / per_round).unwrap_or(u64::MAX)
     }
 
-    /// When the next opportunity is; `None` when there is none any more.
+    /// When the next opportunity occurs; `None` after the last one.
     fn next_at_ns(&self) -> Option<u64> {
         if let Some(offset_ns) = self.at_ns.get(self.index) {
             return Some(self.round_ns.saturating_add(*offset_ns));
         }
-        // The last value goes on: one opportunity at each of the distances that it had before.
+        // The last value holds: opportunities continue at the last distance between two.
         (self.schedule.end() == TraceEnd::Hold)
             .then(|| self.round_ns.saturating_add(self.held_ns()))
     }
 
-    /// The offset of an opportunity beyond the end, at the last distance between two.
+    /// The offset of an opportunity after the end, at the last distance between two.
     fn held_ns(&self) -> u64 {
         let last_ns = self.schedule.period_ns();
         let before_ns =
@@ -118,12 +118,12 @@ impl OpportunityLine {
         }
     }
 
-    /// Passes whole rounds, and opportunities within the round, without visiting each.
+    /// Skips whole rounds, and opportunities within the round, without visiting each.
     fn skip_rounds(&mut self, ready_ns: u64) {
         let since_ns = ready_ns.saturating_sub(self.round_ns);
         let period_ns = self.schedule.period_ns();
         if self.schedule.end() == TraceEnd::Loop && since_ns > period_ns {
-            // One round less: its last opportunities may fall on the very moment.
+            // One round fewer: its last opportunities may fall exactly on `ready_ns`.
             self.round_ns += (since_ns / period_ns - 1) * period_ns;
             self.index = 0;
         }

@@ -1,4 +1,4 @@
-//! Rates over time as segments: constant in between, one after another.
+//! Rates over time as a sequence of segments, each with a constant rate.
 
 mod markov;
 mod wander;
@@ -13,12 +13,12 @@ use crate::spec::{RateSlot, RateSpec, RateStep, TraceEnd};
 use markov::MarkovRate;
 use wander::OrnsteinUhlenbeckRate;
 
-/// A rate that holds until another does.
+/// A constant rate and when it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RateSegment {
-    /// Up to when; `u64::MAX` for good.
+    /// End time; `u64::MAX` if it never ends.
     pub(super) end_ns: u64,
-    /// Bits per second; 0 stands still.
+    /// Bits per second; 0 stops the line.
     pub(super) bps: u64,
 }
 
@@ -35,11 +35,11 @@ pub(crate) struct RateSegments {
     round: Option<RatePeriod>,
 }
 
-/// A round of a rate that repeats exactly.
+/// A period of a rate that repeats exactly.
 #[derive(Clone, Copy)]
 struct RatePeriod {
     ns: u64,
-    /// What the line does in it: bits times 10⁹, as [`slipring_model::LineClock`] counts.
+    /// Work of the line per period: bits times 10⁹, as [`slipring_model::LineClock`] counts.
     work: u128,
 }
 
@@ -75,8 +75,8 @@ impl RateSegments {
         Self { round: kind.round(), kind, now_ns: start_ns }
     }
 
-    /// Leaves out whole rounds after the segment given last, as many as leave some of `work` to do:
-    /// how long they take, and what is left.
+    /// Skips as many whole rounds after the last segment as leave some of `work` to do. Returns how
+    /// long they take and the remaining work.
     pub(super) fn pass_rounds(&mut self, work: u128) -> (u64, u128) {
         let Some(round) = self.round else { return (0, work) };
         let rounds = work.saturating_sub(1) / round.work;
@@ -91,7 +91,7 @@ impl RateSegments {
         (ahead_ns, work - rounds * round.work)
     }
 
-    /// Length of the longest segment, where frames must fit into one.
+    /// Length of the longest segment, if frames must fit into one.
     pub(super) fn longest_whole_ns(&self) -> Option<u64> {
         match &self.kind {
             SegmentSource::Slots { slots, whole: true, .. } => {
@@ -101,15 +101,15 @@ impl RateSegments {
         }
     }
 
-    /// The segment after the one given last.
+    /// Returns the segment after the last one returned.
     pub(super) fn next(&mut self) -> RateSegment {
         let (end_ns, bps) = self.kind.next(self.now_ns);
         self.now_ns = end_ns;
         RateSegment { end_ns, bps }
     }
 
-    /// Leaves out segments that end by `target_ns`, as far as that takes no time: not necessarily
-    /// all of them.
+    /// Skips segments that end by `target_ns`, as far as that is cheap: not necessarily all of
+    /// them.
     pub(super) fn skip_to(&mut self, target_ns: u64) {
         let ahead_ns = target_ns.saturating_sub(self.now_ns);
         match &mut self.kind {
@@ -136,7 +136,7 @@ impl RateSegments {
     }
 }
 
-/// Moves the beginning of a round on by whole rounds; says whether it did.
+/// Advances the beginning of a round by whole rounds; returns whether it moved.
 fn skip_rounds(round_ns: &mut u64, period_ns: u64, target_ns: u64) -> bool {
     let rounds = target_ns.saturating_sub(*round_ns) / period_ns;
     *round_ns += rounds * period_ns;
@@ -174,7 +174,7 @@ impl SegmentSource {
             RateSpec::Wander { .. } => {
                 Self::Wander(Box::new(OrnsteinUhlenbeckRate::new(spec, draws, start_ns)))
             }
-            // Lines of other kinds have no segments.
+            // Other lines have no segments.
             _ => Self::list(Vec::new(), 1, TraceEnd::Once, start_ns),
         }
     }
@@ -205,7 +205,7 @@ impl SegmentSource {
         .filter(|round| round.work > 0)
     }
 
-    /// End and rate of the segment that begins now.
+    /// Returns the end and the rate of the segment that begins now.
     fn next(&mut self, now_ns: u64) -> (u64, u64) {
         match self {
             Self::List { steps, schedule, index, round_ns } => {
@@ -228,7 +228,7 @@ impl SegmentSource {
 
 fn ramp(from_bps: u64, to_bps: u64, duration_ns: u64, step_ns: u64) -> Vec<RateStep> {
     let rate_at = |at_ns: u64| {
-        // The middle of the step stands for all of it.
+        // The middle of the step represents all of it.
         let passed = i128::from((at_ns + step_ns / 2).min(duration_ns));
         let rise = i128::from(to_bps) - i128::from(from_bps);
         (i128::from(from_bps) + rise * passed / i128::from(duration_ns)) as u64
@@ -265,7 +265,7 @@ fn next_step(
     }
 }
 
-/// A gap before a slot, then the slot, and so on; empty gaps are left out.
+/// Returns a gap before a slot, then the slot, and so on; empty gaps are skipped.
 fn next_slot(
     now_ns: u64,
     bps: u64,

@@ -1,8 +1,9 @@
-//! Frames that nothing keeps, many at a time.
+//! Batch fast path for frames that no stage queues or inspects.
 //!
-//! Most links are not full: a frame finds the line free, is lost or not, and travels. Where no stage
-//! has to look at its bytes, a whole batch goes from stage to stage, so that each has its state at
-//! hand and a loop to itself. Frames have the same numbers as when they come one by one, and the carrier is told the same in the same order.
+//! Most links are not full: a frame finds the line free, is lost or not, and travels. If no stage
+//! has to look at its bytes, a whole batch goes from stage to stage, so that each stage has its
+//! state at hand and a loop of its own. Frames have the same numbers as on the slow path,
+//! and the carrier gets the same calls in the same order.
 //!
 //! Not for: frames that wait, are held, copied or damaged; those go through [`Link::arrive`].
 
@@ -12,16 +13,16 @@ use crate::counters::PacketCounts;
 use crate::loss::LossMask;
 use crate::sink::LinkSink;
 
-/// Frames that go together at most: a bit each in a word.
+/// Frames per batch, at most: one bit each in a word.
 const MAX_BATCH: usize = 64;
 
-/// Room for what the stages find out about frames of a batch; one for all links.
+/// Scratch space for what the stages compute for a batch; shared by all links.
 pub(crate) struct BatchScratch {
-    /// When they are through the line.
+    /// When each frame has left the line.
     end_ns: [u64; MAX_BATCH],
-    /// From when their delays count, if that is not when they are through.
+    /// From when each delay counts, if not from the end on the line.
     start_ns: [u64; MAX_BATCH],
-    /// What they take there.
+    /// Bytes that each frame occupies on the line.
     wire_bytes: [u64; MAX_BATCH],
     delays_ns: [u64; MAX_BATCH],
 }
@@ -41,7 +42,7 @@ impl BatchScratch {
 }
 
 impl Link {
-    /// Whether frames can go through all stages without a look at their bytes.
+    /// Whether frames can pass all stages without a look at their bytes.
     pub(super) fn is_payload_agnostic(&self) -> bool {
         self.ingress.as_ref().is_none_or(|front| front.is_payload_agnostic())
             && self.server.as_ref().is_none_or(|server| server.is_payload_agnostic())
@@ -49,7 +50,7 @@ impl Link {
             && self.far_end.is_payload_agnostic()
     }
 
-    /// Takes frames in, with everything that happens before each of them.
+    /// Takes frames, and performs all earlier events before each of them.
     #[inline]
     pub(crate) fn arrive_each(
         &mut self,
@@ -70,7 +71,7 @@ impl Link {
         }
     }
 
-    /// Takes frames in, from the first one on, that nothing keeps; how many.
+    /// Takes leading frames that need not wait; returns how many.
     #[inline]
     fn arrive_batch(
         &mut self,
@@ -99,7 +100,7 @@ impl Link {
         frames.len()
     }
 
-    /// Finds out when frames are through the line, if they find it free; how many.
+    /// Computes when leading frames leave the line, if they find it free; returns how many.
     #[inline]
     fn predict_departures(&self, frames: &[FrameArrival], room: &mut BatchScratch) -> usize {
         let frames = &frames[..frames.len().min(MAX_BATCH)];
@@ -116,7 +117,7 @@ impl Link {
         server.predict_departures(frames, &mut room.end_ns, &mut room.wire_bytes)
     }
 
-    /// Has frames judged by the losses, and go over the line.
+    /// Applies the losses and occupies the line.
     #[inline]
     fn judge(&mut self, frames: &[FrameArrival], first: u64, room: &BatchScratch) -> BatchLosses {
         let mut lost = BatchLosses::default();
@@ -136,8 +137,8 @@ impl Link {
         lost
     }
 
-    /// Passes frames on from number `from` to the next one that is lost, and gives that up; the
-    /// number of the one behind it.
+    /// Sends the frames from index `from` up to the next lost one, and reports that loss. Returns
+    /// the index after it.
     #[inline]
     fn pass(
         &mut self,
@@ -163,7 +164,7 @@ impl Link {
         let delays_ns = &mut room.delays_ns[from..to];
         let (sent, base_ns) = (&frames[from..to], &base_ns[from..to]);
         let clamped = self.far_end.send_batch(sent, first + from as u64, base_ns, delays_ns);
-        // Looked at first, since the counters are elsewhere and links may be many.
+        // Tested first: the counters are in another cache line, and links may be many.
         if clamped.packets > 0 {
             self.counters.clamped += clamped;
         }

@@ -1,4 +1,4 @@
-//! Changes of a running network: whole, at a time, or not at all.
+//! Changes of a running network: atomic, at a given time.
 
 use alloc::collections::VecDeque;
 use alloc::string::{String, ToString};
@@ -13,7 +13,7 @@ pub enum ChangeError {
     /// The new plan cannot be built.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// The new plan has other places or links.
+    /// The new plan has other entries, exits, nodes or links.
     #[error("{what} cannot change while the network runs")]
     Shape {
         /// What would have changed.
@@ -21,7 +21,7 @@ pub enum ChangeError {
     },
 }
 
-/// Changes that were accepted and have not taken effect, in order of time.
+/// Accepted changes that have not taken effect, in order of time.
 pub(super) struct PendingChanges {
     changes: VecDeque<(u64, NetworkSpec)>,
 }
@@ -31,7 +31,7 @@ impl PendingChanges {
         Self { changes: VecDeque::new() }
     }
 
-    /// When the next one takes effect.
+    /// When the next change takes effect.
     #[inline]
     pub(super) fn next_ns(&self) -> Option<u64> {
         self.changes.front().map(|(at_ns, _)| *at_ns)
@@ -39,16 +39,17 @@ impl PendingChanges {
 }
 
 impl Network {
-    /// Accepts another plan for the same links, to take effect at `at_ns` on all of them at once:
-    /// after everything that is due by then, before what arrives then. A time that has passed
-    /// means the next call. Plans take effect in the order of their times, those of one time in
-    /// the order in which they came.
+    /// Schedules another plan for the same links. It takes effect at `at_ns` on all of them at
+    /// once: after the events that are due by then, before later arrivals. A time in the past means
+    /// the next call. Plans take effect in order of time; plans of equal time in order of
+    /// submission.
     ///
-    /// Frames inside stay: waiting ones go on under the new rules, those on their way arrive when
-    /// they would have. A stage that does not change keeps its state, every stage its stream.
+    /// Frames inside stay: waiting frames continue under the new rules, frames in flight arrive
+    /// when they would have. A stage that does not change keeps its state, and every stage keeps
+    /// its stream.
     ///
     /// # Errors
-    /// [`ChangeError`], and everything goes on as it was.
+    /// [`ChangeError`] if the plan is refused; nothing changes then.
     pub fn change(&mut self, at_ns: u64, plan: &NetworkSpec) -> Result<(), ChangeError> {
         plan.check()?;
         same_shape(&self.plan, plan)?;
@@ -57,7 +58,7 @@ impl Network {
         Ok(())
     }
 
-    /// Takes back all changes that have not taken effect.
+    /// Cancels all changes that have not taken effect.
     pub fn cancel_changes(&mut self) {
         self.pending.changes.clear();
     }

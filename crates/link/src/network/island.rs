@@ -11,7 +11,7 @@ use crate::link::Link;
 use crate::spec::{LinkSource, LinkTarget, NetworkSpec};
 
 pub(super) enum Island {
-    /// One link from entry to exit, or to a node where all ends.
+    /// One link from entry to exit, or to a node without further links.
     Single(u32),
     Multi(Box<MultiLinkIsland>),
 }
@@ -19,9 +19,9 @@ pub(super) enum Island {
 /// Several links.
 pub(super) struct MultiLinkIsland {
     links: Vec<u32>,
-    /// Over links, by their place in `links`.
+    /// Next event of each link, by position in `links`.
     agenda: EventQueue,
-    /// Place of each link in `links`, by its index in the network, less `first`.
+    /// Position of each link in `links`, by its index in the network minus `first`.
     positions: Vec<u32>,
     first: u32,
 }
@@ -41,13 +41,13 @@ impl Island {
         }
     }
 
-    /// Whether it is one link.
+    /// Whether the island is one link.
     #[inline]
     pub(super) fn is_single(&self) -> bool {
         matches!(self, Self::Single(_))
     }
 
-    /// When something happens next.
+    /// Time of the next event.
     #[inline]
     pub(super) fn next_ns(&self, links: &[Link]) -> Option<u64> {
         match self {
@@ -56,7 +56,7 @@ impl Island {
         }
     }
 
-    /// Takes a frame in at an entry, all before it being done.
+    /// Takes a frame at an entry; all earlier events are done.
     pub(super) fn push(
         &mut self,
         entry: EntryId,
@@ -73,7 +73,7 @@ impl Island {
         }
     }
 
-    /// Performs what is due up to `now_ns`, in order of time.
+    /// Performs the events that are due up to `now_ns`, in order of time.
     #[inline]
     pub(super) fn run(
         &mut self,
@@ -99,7 +99,7 @@ impl Island {
         }
     }
 
-    /// Learns anew when every link has something to do.
+    /// Recomputes the next event of every link.
     pub(super) fn arm_all(&mut self, links: &[Link]) {
         if let Self::Multi(joint) = self {
             for place in 0..joint.links.len() {
@@ -109,7 +109,7 @@ impl Island {
     }
 }
 
-/// Brings frames to a node from which no link leads on: it loses them.
+/// Drops the frames that reach a node without outgoing links.
 fn drop_at_node(
     node: usize,
     link: &mut Link,
@@ -133,7 +133,7 @@ impl MultiLinkIsland {
         Self { agenda: EventQueue::new(links.len()), links: links.to_vec(), positions, first }
     }
 
-    /// Performs what one link does at one moment.
+    /// Performs the events of one link at one time.
     fn step(
         &mut self,
         place: u32,
@@ -167,9 +167,9 @@ impl MultiLinkIsland {
     }
 }
 
-/// The islands of a plan, and with them every link.
+/// Returns the islands of a plan; every link belongs to one of them.
 pub(super) fn find(plan: &NetworkSpec) -> Vec<Island> {
-    // Links, then entries, then nodes, each at first a set of its own.
+    // Links, then entries, then nodes; each is a set of its own at first.
     let (links, entries) = (plan.links.len(), plan.entries.len());
     let mut parents: Vec<usize> = (0..links + entries + plan.nodes.len()).collect();
     let mut join = |link: usize, place: usize| {
@@ -181,7 +181,7 @@ pub(super) fn find(plan: &NetworkSpec) -> Vec<Island> {
             LinkSource::Entry(entry) => join(index, entry),
             LinkSource::Node(node) => join(index, entries + node),
         }
-        // At an exit all ends: what meets there goes in order of time, and changes nothing.
+        // Exits do not join sets: deliveries of different links do not affect each other.
         if let LinkTarget::Node(node) = link.to {
             join(index, entries + node);
         }
@@ -193,7 +193,7 @@ pub(super) fn find(plan: &NetworkSpec) -> Vec<Island> {
     members.iter().filter(|links| !links.is_empty()).map(|links| Island::new(links)).collect()
 }
 
-/// The one that stands for the set of `at`; halves the way there on the way.
+/// Returns the representative of the set of `at`, with path halving.
 fn root(parents: &mut [usize], mut at: usize) -> usize {
     while parents[at] != at {
         parents[at] = parents[parents[at]];

@@ -1,6 +1,7 @@
-//! The keys by which links that frames enter by are known on the links that follow.
+//! The keys that identify a frame's link of entry on later links.
 //!
-//! A key follows from the link's name, so that another link in the plan changes no other one's.
+//! A key is derived from the link's name, so adding a link to the plan does not change the keys of
+//! others.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -10,7 +11,7 @@ use crate::link::Link;
 use crate::spec::{LinkSource, NetworkSpec};
 use crate::streams::LinkStreams;
 
-/// One for each link, none of them 0.
+/// Returns one key per link, none of them 0.
 pub(super) fn of(plan: &NetworkSpec, seed: u64) -> Vec<u32> {
     let mut taken = BTreeSet::from([0]);
     let key = |link: &crate::spec::NetworkLink| {
@@ -25,7 +26,7 @@ pub(super) fn of(plan: &NetworkSpec, seed: u64) -> Vec<u32> {
     plan.links.iter().map(key).collect()
 }
 
-/// How many frames entered by which link, in the order of the keys.
+/// Returns the number of frames that entered by each link, ordered by key.
 pub(super) fn entered(keys: &[u32], links: &[Link], plan: &NetworkSpec) -> Vec<(u32, u64)> {
     let ends = keys.iter().zip(links).zip(&plan.links);
     let enter = ends.filter(|(_, planned)| matches!(planned.from, LinkSource::Entry(_)));

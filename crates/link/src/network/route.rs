@@ -10,7 +10,7 @@ use crate::carrier::{Carrier, EntryId, FrameArrival, LinkDropCause, LostFrame};
 use crate::counters::{LinkCounters, PacketCounts};
 use crate::spec::{LinkSource, NetworkSpec};
 
-/// The places where frames choose a link.
+/// The entries and nodes, where frames choose a link.
 pub(super) struct LinkRoutes {
     entries: Vec<LinkRoute>,
     nodes: Vec<LinkRoute>,
@@ -19,12 +19,12 @@ pub(super) struct LinkRoutes {
 /// No link, or no island.
 const NO_LINK: u32 = u32::MAX;
 
-/// One such place. It takes a cache line where there is no choice, since there may be thousands.
+/// An entry or a node. One cache line if there is no choice, since there may be thousands.
 #[repr(align(64))]
 pub(super) struct LinkRoute {
-    /// Where frames go that no class wants; [`NONE`]: nowhere.
+    /// Link of frames that match no class; [`NO_LINK`] if they are lost.
     default: u32,
-    /// [`NONE`] where no link begins.
+    /// [`NO_LINK`] if no link begins here.
     island: u32,
     classes: Vec<(CbpfProgram, u32)>,
     passed: PacketCounts,
@@ -105,13 +105,13 @@ impl LinkRoute {
         some(self.island)
     }
 
-    /// The link that all frames take, if they have no choice.
+    /// Returns the link that all frames take, if there is no choice.
     #[inline]
     pub(super) fn only_link(&self) -> Option<usize> {
         some(self.default).filter(|_| self.classes.is_empty()).map(|link| link as usize)
     }
 
-    /// What became of the frames: an output is that of all links together.
+    /// Returns the counters; the output is the sum over all links that begin here.
     pub(super) fn counters(&self) -> LinkCounters {
         let mut counters = LinkCounters {
             input: self.passed + self.refused,
@@ -122,7 +122,7 @@ impl LinkRoute {
         counters
     }
 
-    /// Chooses a link for a frame; without one it is lost.
+    /// Chooses a link for a frame; loses the frame if there is none.
     #[inline]
     pub(super) fn choose(
         &mut self,
@@ -155,13 +155,13 @@ impl LinkRoute {
         self.passed += PacketCounts { packets: frames.len() as u64, bytes };
     }
 
-    /// Counts frames that all take the only link.
+    /// Counts a burst that takes the only link.
     #[inline]
     pub(super) fn count_train(&mut self, train: &Burst) {
         self.passed += train.counts();
     }
 
-    /// Loses a frame that no link wants.
+    /// Loses a frame that no link accepts.
     pub(super) fn refuse(&mut self, frame: FrameArrival, carrier: &mut impl Carrier) {
         let FrameArrival { arrival_ns: at_ns, handle, len } = frame;
         self.refused.count(len);

@@ -1,4 +1,4 @@
-//! How long frames travel, and what becomes of those that would overtake.
+//! How long frames travel, and what happens to those that would overtake others.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -12,43 +12,43 @@ use crate::user::DelayFactory;
 /// How long a frame travels after the line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DelaySpec {
-    /// The time.
+    /// The delay.
     pub model: DelayModel,
-    /// After which time the correlation of delays has halved; needed by [`OrderPolicy::Correlated`].
+    /// Time after which the correlation of delays has halved; [`OrderPolicy::Correlated`] needs it.
     pub half_life_ns: Option<u64>,
 }
 
 /// How long a frame travels.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DelayModel {
-    /// Always as long, in ns.
+    /// The same for every frame, in ns.
     Constant(u64),
     /// Drawn for each frame; with a half-life, from a process that is correlated in time.
     Random(Dist),
-    /// These delays in ns, one frame after another, and again from the first.
+    /// The delays in ns of one frame after another; the list repeats.
     InTurn(Vec<u64>),
     /// Delays over time.
     Trace {
-        /// The first holds from the beginning, whatever its time.
+        /// In order of time; the first holds from the beginning, whatever its time.
         steps: Vec<DelayStep>,
-        /// Length of the whole; later than the last step.
+        /// Length of the trace; later than the last step.
         period_ns: u64,
-        /// What follows; with [`TraceEnd::Once`] the delay is 0 then.
+        /// What follows its end; with [`TraceEnd::Once`] the delay is 0 then.
         end: TraceEnd,
-        /// Whether delays between two steps lie on a straight line.
+        /// Whether to interpolate linearly between steps.
         smooth: bool,
     },
-    /// A gap behind the frame before, as TLEM: a frame leaves `delay_ns` after the line and not
-    /// before a gap, drawn from its bounds, has passed since the release before.
+    /// A gap after the previous frame, as in TLEM. A frame leaves `delay_ns` after the line, and no
+    /// earlier than a gap, drawn between the bounds, after the previous release.
     InterPacket {
         /// Shortest gap.
         min_gap_ns: u64,
         /// Longest gap.
         max_gap_ns: u64,
-        /// Least delay.
+        /// Minimum delay.
         delay_ns: u64,
     },
-    /// A model of the user's.
+    /// A user model.
     User(DelayFactory),
 }
 
@@ -58,31 +58,32 @@ impl Default for DelayModel {
     }
 }
 
-/// A delay and from when it holds.
+/// A delay and when it begins to apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelayStep {
-    /// From when.
+    /// When it begins.
     pub at_ns: u64,
     /// How long frames travel.
     pub delay_ns: u64,
-    /// The path that they take: with [`OrderPolicy::Path`] frames of one path keep their order.
+    /// The path: with [`OrderPolicy::Path`] frames of one path keep their order.
     pub route: u32,
 }
 
-/// What becomes of frames that would overtake others.
+/// What happens to frames that would overtake others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OrderPolicy {
-    /// They are put off until those others have left: delays are drawn independently, and
-    /// become longer than asked when frames come faster than the delay varies.
+    /// They are deferred until the frames ahead have left. Delays are drawn independently, so they
+    /// become longer than specified if frames come faster than the delay varies.
     #[default]
     Strict,
-    /// There are few: the delay varies smoothly in time, with the half-life of the delay.
+    /// There are few such frames: the delay varies smoothly in time, with the half-life of the
+    /// delay.
     Correlated,
     /// They overtake.
     Free,
     /// They are dropped.
     Drop,
-    /// They overtake frames of other paths and are put off behind those of their own.
+    /// They overtake frames of other paths, and are deferred after those of their own.
     Path,
 }
 
@@ -115,10 +116,10 @@ impl DelaySpec {
         Self { model: DelayModel::Random(dist), half_life_ns: None }
     }
 
-    /// Judges the fields.
+    /// Validates the fields.
     ///
     /// # Errors
-    /// The first field that no delay can have.
+    /// The first invalid field.
     pub fn check(&self) -> Result<(), SpecError> {
         if let Some(half_life_ns) = self.half_life_ns {
             at_least("half_life_ns", half_life_ns, 1, "ns")?;

@@ -14,24 +14,24 @@ pub struct SpecError {
     pub field: String,
     /// The value found there.
     pub value: String,
-    /// What may stand there.
+    /// The allowed values.
     pub allowed: String,
 }
 
 impl SpecError {
-    /// Refuses `value` in `field`; `allowed` says what would do.
+    /// Builds an error for `value` in `field`; `allowed` describes valid values.
     pub fn new(field: &str, value: impl Display, allowed: &str) -> Self {
         Self { field: field.to_string(), value: value.to_string(), allowed: allowed.to_string() }
     }
 
-    /// Puts the name of the part that holds the field in front of its path.
+    /// Puts the name of the enclosing part in front of the path.
     #[must_use]
     pub fn within(self, part: &str) -> Self {
         Self { field: format!("{part}.{}", self.field), ..self }
     }
 }
 
-/// Checks that hold for many fields.
+/// Checks a lower bound.
 pub(super) fn at_least(field: &str, value: u64, least: u64, unit: &str) -> Result<(), SpecError> {
     if value >= least {
         return Ok(());
@@ -40,7 +40,7 @@ pub(super) fn at_least(field: &str, value: u64, least: u64, unit: &str) -> Resul
     Err(SpecError::new(field, value, &format!("{least}{space}{unit} or more")))
 }
 
-/// The other bound; `why` follows it.
+/// Checks an upper bound; `why` follows it in the message.
 pub(super) fn at_most(field: &str, value: u64, most: u64, why: &str) -> Result<(), SpecError> {
     if value <= most {
         return Ok(());
@@ -48,7 +48,7 @@ pub(super) fn at_most(field: &str, value: u64, most: u64, why: &str) -> Result<(
     Err(SpecError::new(field, value, &format!("{most} or less, {why}")))
 }
 
-/// A real number within bounds; refuses NaN too.
+/// Checks that a real number is within bounds; also refuses NaN.
 pub(super) fn within(field: &str, value: f64, low: f64, high: f64) -> Result<(), SpecError> {
     if (low..=high).contains(&value) {
         return Ok(());
@@ -56,7 +56,7 @@ pub(super) fn within(field: &str, value: f64, low: f64, high: f64) -> Result<(),
     Err(SpecError::new(field, value, &format!("a number from {low} to {high}")))
 }
 
-/// A probability that draws can tell from 0: [`Chance`] counts in steps of 2⁻⁶³.
+/// Checks a probability; refuses one too small for [`Chance`], which counts in steps of 2⁻⁶³.
 pub(super) fn probability(field: &str, value: f64) -> Result<(), SpecError> {
     within(field, value, 0.0, 1.0)?;
     if value > 0.0 && Chance::from_f64(value) == Some(Chance::NEVER) {
@@ -69,7 +69,7 @@ pub(super) fn probability(field: &str, value: f64) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// A list that must not be empty.
+/// Checks that a list is not empty.
 pub(super) fn filled<T>(field: &str, list: &[T]) -> Result<(), SpecError> {
     if list.is_empty() {
         return Err(SpecError::new(field, "an empty list", "at least one entry"));
@@ -77,7 +77,7 @@ pub(super) fn filled<T>(field: &str, list: &[T]) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// A parameter that a model refuses.
+/// Converts the parameter error of a model.
 pub(super) fn model(error: ParameterError) -> SpecError {
     SpecError::new(error.parameter, error.value, error.must_be)
 }

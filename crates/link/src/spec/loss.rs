@@ -1,4 +1,4 @@
-//! Losses.
+//! Specifications of losses.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -9,19 +9,19 @@ use super::SpecError;
 use super::error::{at_least, filled, probability};
 use crate::user::LossFactory;
 
-/// A loss model and where it acts.
+/// A loss model and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LossSpec {
     /// Which frames it takes.
     pub model: LossModel,
-    /// Where.
+    /// Where it acts.
     pub position: LossPosition,
 }
 
 /// Where losses happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LossPosition {
-    /// Before the queue: the lost frame takes no room and no time of the line.
+    /// Before the queue: the lost frame occupies neither queue nor line.
     #[default]
     Pre,
     /// After the line: the lost frame has occupied it.
@@ -31,9 +31,9 @@ pub enum LossPosition {
 /// Which frames are lost.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LossModel {
-    /// Each with the same chance.
+    /// Each frame with the same probability.
     Bernoulli(Chance),
-    /// Each bit with the same chance; one wrong bit loses the frame.
+    /// Each bit with the same probability; one wrong bit loses the frame.
     Ber(f64),
     /// Gilbert and Elliott: two states that change from packet to packet.
     GilbertElliott {
@@ -71,60 +71,60 @@ pub enum LossModel {
         /// Chance to go from 1 to 4.
         p14: f64,
     },
-    /// Frame after frame: `true` is lost. Repeats at its end.
+    /// Frame by frame: `true` is lost. The pattern repeats.
     Pattern(Vec<bool>),
-    /// One of every so many.
+    /// One frame of every `every`.
     Nth {
-        /// How many.
+        /// Length of a cycle.
         every: u64,
-        /// Which one of them, from 1; at most `every`.
+        /// Which frame of the cycle, from 1; at most `every`.
         nth: u64,
     },
-    /// The frames of these numbers, from 1, each once.
+    /// The frames with these numbers, counted from 1, in ascending order.
     Numbers(Vec<u64>),
-    /// At given times.
+    /// Losses at given times.
     ByTime {
-        /// In order, apart from each other.
+        /// In order and disjoint.
         windows: Vec<LossWindow>,
-        /// After which time they recur.
+        /// Time after which the windows recur.
         period_ns: Option<u64>,
     },
-    /// A model of the user's.
+    /// A user model.
     User(LossFactory),
 }
 
 /// A span of time with losses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossWindow {
-    /// From when.
+    /// Start of the window.
     pub from_ns: u64,
-    /// Until before when.
+    /// End of the window, exclusive.
     pub until_ns: u64,
-    /// How likely each frame is lost then.
+    /// Probability that a frame is lost in it.
     pub chance: Chance,
 }
 
 impl LossSpec {
-    /// Each frame with the same chance, before the queue.
+    /// Loses each frame with the same probability, before the queue.
     #[must_use]
     pub const fn bernoulli(chance: Chance) -> Self {
         Self { model: LossModel::Bernoulli(chance), position: LossPosition::Pre }
     }
 
-    /// Judges the fields.
+    /// Validates the fields.
     ///
     /// # Errors
-    /// The first field that no model can have.
+    /// The first invalid field.
     pub fn check(&self) -> Result<(), SpecError> {
         self.model.check()
     }
 }
 
 impl LossModel {
-    /// Judges the fields.
+    /// Validates the fields.
     ///
     /// # Errors
-    /// The first field that no model can have.
+    /// The first invalid field.
     pub fn check(&self) -> Result<(), SpecError> {
         match self {
             Self::Bernoulli(_) | Self::User(_) => Ok(()),

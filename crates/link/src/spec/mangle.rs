@@ -1,4 +1,4 @@
-//! What else happens to frames: held back, damaged, doubled.
+//! Other impairments: hold, corruption, mangling, duplication.
 
 use alloc::vec::Vec;
 
@@ -11,9 +11,9 @@ use super::frame_len::MAX_FRAME_LEN;
 /// Frames held back before the queue, so that later ones overtake them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldSpec {
-    /// How likely a frame is held.
+    /// Probability that a frame is held.
     pub chance: Chance,
-    /// For how long.
+    /// How long.
     pub hold_ns: u64,
 }
 
@@ -24,67 +24,67 @@ pub struct CorruptSpec {
     pub errors: BitErrorSpec,
     /// First byte that may be hit.
     pub from_byte: u32,
-    /// First byte behind that may not; `None`: up to the end.
+    /// First byte after those that may be hit; `None`: up to the end.
     pub until_byte: Option<u32>,
-    /// Whether IP, TCP, UDP and ICMP checksums that were right are made right again, so that the
-    /// damage reaches the application.
+    /// Whether to update IP, TCP, UDP and ICMP checksums that were correct, so that the damage
+    /// reaches the application.
     pub fix_checksum: bool,
 }
 
 /// How many bits are wrong, and how often.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum BitErrorSpec {
-    /// Each bit with the same chance.
+    /// Each bit with the same probability.
     Ber(f64),
-    /// So many neighbouring bits of a frame, with a chance per frame; all of them are inverted.
+    /// A run of neighbouring bits, with a probability per frame; all of them are inverted.
     Burst {
-        /// How likely a frame is hit.
+        /// Probability that a frame is hit.
         chance: Chance,
-        /// How many bits.
+        /// Length of the run.
         bits: u32,
     },
 }
 
-/// Bytes of frames that are written over on the way.
+/// Bytes of frames to overwrite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MangleSpec {
-    /// How likely a frame is met.
+    /// Probability that a frame is changed.
     pub chance: Chance,
-    /// The first byte, from the start of the frame. What lies behind its end is not written.
+    /// The first byte, from the start of the frame. Bytes after its end are not written.
     pub at: u32,
-    /// What becomes of the bytes from there on.
+    /// The change.
     pub edit: MangleEdit,
-    /// Whether IP, TCP, UDP and ICMP checksums that were right are made right again.
+    /// Whether to update IP, TCP, UDP and ICMP checksums that were correct.
     pub fix_checksum: bool,
 }
 
-/// What becomes of some bytes.
+/// How to change bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MangleEdit {
-    /// They are these.
+    /// Overwrite them with these bytes.
     Set(Vec<u8>),
-    /// The bits that are set here are inverted.
+    /// Invert the bits that are set here.
     Invert(Vec<u8>),
-    /// So many are random.
+    /// Overwrite this number of bytes with random values.
     Random(u32),
 }
 
 /// Copies of frames, made after the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DuplicateSpec {
-    /// How likely a frame is copied.
+    /// Probability that a frame is copied.
     pub chance: Chance,
-    /// How many copies.
+    /// Number of copies.
     pub copies: u32,
-    /// How much later than the one before each is sent on.
+    /// How much later each copy continues than the one before it.
     pub after_ns: u64,
 }
 
 impl HoldSpec {
-    /// Judges the fields.
+    /// Validates the fields.
     ///
     /// # Errors
-    /// Frames that are held for no time.
+    /// A hold time of 0.
     pub fn check(&self) -> Result<(), SpecError> {
         if self.chance == Chance::NEVER {
             return Ok(());
@@ -94,17 +94,17 @@ impl HoldSpec {
 }
 
 impl CorruptSpec {
-    /// Each bit with the same chance, wherever it is.
+    /// Each bit of a frame with the same probability.
     #[must_use]
     pub const fn ber(ber: f64) -> Self {
         let errors = BitErrorSpec::Ber(ber);
         Self { errors, from_byte: 0, until_byte: None, fix_checksum: false }
     }
 
-    /// Judges the fields.
+    /// Validates the fields.
     ///
     /// # Errors
-    /// No chance, no bits or no bytes, or such as no frame has.
+    /// An invalid probability, or bits or bytes that no frame has.
     pub fn check(&self) -> Result<(), SpecError> {
         match self.errors {
             BitErrorSpec::Ber(ber) => probability("ber", ber)?,
@@ -129,13 +129,13 @@ impl CorruptSpec {
 }
 
 impl MangleSpec {
-    /// Bytes at most: those of the longest frame.
+    /// Maximum number of bytes: those of the longest frame.
     pub const MAX_BYTES: u32 = MAX_FRAME_LEN;
 
-    /// Judges the fields.
+    /// Validates the fields.
     ///
     /// # Errors
-    /// No bytes, more than [`Self::MOST_BYTES`], or such as no frame has.
+    /// No bytes, more than [`Self::MAX_BYTES`], or bytes that no frame has.
     pub fn check(&self) -> Result<(), SpecError> {
         let (field, bytes) = match &self.edit {
             MangleEdit::Set(bytes) => ("bytes", bytes.len() as u64),
@@ -149,14 +149,14 @@ impl MangleSpec {
 }
 
 impl DuplicateSpec {
-    /// Copies of a frame at most. No network makes as many, and a link that is to make millions
-    /// would do nothing else.
+    /// Maximum number of copies of a frame. No real network makes as many, and a link that made
+    /// millions would do nothing else.
     pub const MAX_COPIES: u32 = 1000;
 
-    /// Judges the fields.
+    /// Validates the fields.
     ///
     /// # Errors
-    /// No copies, or more than [`Self::MOST_COPIES`].
+    /// No copies, or more than [`Self::MAX_COPIES`].
     pub fn check(&self) -> Result<(), SpecError> {
         within("copies", f64::from(self.copies), 1.0, f64::from(Self::MAX_COPIES))
     }

@@ -10,7 +10,7 @@ use slipring_filter::CbpfProgram;
 
 use super::{LinkSpec, SpecError};
 
-/// Places where frames enter and leave, nodes, and links between them.
+/// Entries and exits of a network, nodes, and the links between them.
 ///
 /// ```
 /// use slipring_link::{LinkSpec, NetworkSpec};
@@ -20,24 +20,24 @@ use super::{LinkSpec, SpecError};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NetworkSpec {
-    /// Names of the places where frames enter.
+    /// Names of the entries, where frames enter.
     pub entries: Vec<String>,
-    /// Names of the places where frames leave.
+    /// Names of the exits, where frames leave.
     pub exits: Vec<String>,
     /// Names of the nodes where links meet.
     pub nodes: Vec<String>,
     /// The links.
     pub links: Vec<NetworkLink>,
-    /// Which frames take which link, where several begin at one place. The first class that
-    /// wants a frame has it; what none wants takes the link that no class names, if there is
-    /// one, and is lost otherwise.
+    /// Which frames take which link, where several links begin. The first class that matches
+    /// decides. A frame that matches none takes the link that no class names; without such a link
+    /// it is lost.
     pub classes: Vec<ClassSpec>,
 }
 
 /// A link and its ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkLink {
-    /// What it does.
+    /// The specification of the link.
     pub spec: LinkSpec,
     /// Where it begins.
     pub from: LinkSource,
@@ -48,7 +48,7 @@ pub struct NetworkLink {
 /// Where a link begins: an index into the lists of the [`NetworkSpec`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinkSource {
-    /// At a place where frames enter.
+    /// At an entry.
     Entry(usize),
     /// At a node.
     Node(usize),
@@ -57,7 +57,7 @@ pub enum LinkSource {
 /// Where a link ends: an index into the lists of the [`NetworkSpec`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinkTarget {
-    /// At a place where frames leave.
+    /// At an exit.
     Exit(usize),
     /// At a node.
     Node(usize),
@@ -66,11 +66,11 @@ pub enum LinkTarget {
 /// Frames that take a certain link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassSpec {
-    /// The filter as it was written.
+    /// The filter as written.
     pub filter: String,
-    /// The filter as it runs.
+    /// The compiled filter.
     pub program: CbpfProgram,
-    /// Index of the link, at whose source the class decides.
+    /// Index of the link; the class applies at its source.
     pub link: usize,
 }
 
@@ -78,7 +78,7 @@ impl ClassSpec {
     /// Compiles a pcap filter expression.
     ///
     /// # Errors
-    /// What is wrong with the filter, and in which column.
+    /// The error of the filter expression, with its column.
     pub fn new(filter: &str, link: usize) -> Result<Self, SpecError> {
         let program = slipring_filter::compile(filter)
             .map_err(|error| SpecError::new("match", format!("`{filter}`"), &error.to_string()))?;
@@ -87,7 +87,7 @@ impl ClassSpec {
 }
 
 impl NetworkSpec {
-    /// One link alone, from the entry `in` to the exit `out`.
+    /// One link, from the entry `in` to the exit `out`.
     #[must_use]
     pub fn single(link: LinkSpec) -> Self {
         let link = NetworkLink { spec: link, from: LinkSource::Entry(0), to: LinkTarget::Exit(0) };
@@ -99,8 +99,8 @@ impl NetworkSpec {
         }
     }
 
-    /// Two ports and a link in each direction: entry and exit 0 are the left port, entry and
-    /// exit 1 the right one; link 0 is `up`, from left to right, link 1 is `down`.
+    /// Two ports and a link in each direction. Entry and exit 0 are the left port, entry and exit 1
+    /// the right one. Link 0 is `up`, from left to right; link 1 is `down`.
     #[must_use]
     pub fn between(left: &str, right: &str, up: LinkSpec, down: LinkSpec) -> Self {
         let names = vec![left.to_string(), right.to_string()];
@@ -117,11 +117,11 @@ impl NetworkSpec {
         }
     }
 
-    /// Judges the plan and every link.
+    /// Validates the plan and every link.
     ///
     /// # Errors
-    /// The first thing that cannot be built: a value of a link, a name used twice, an end that
-    /// does not exist, two links for the same frames, or a circle of links.
+    /// The first part that cannot be built: an invalid link, a name used twice, an end that does
+    /// not exist, two links for the same frames, or a cycle of links.
     pub fn check(&self) -> Result<(), SpecError> {
         self.links.iter().try_for_each(|link| link.spec.check())?;
         self.check_names()?;
@@ -185,7 +185,7 @@ impl NetworkSpec {
         }
     }
 
-    /// Takes away nodes that no link reaches, again and again; what stays lies behind a circle.
+    /// Repeatedly removes nodes that no link reaches; the nodes left over are on or after a cycle.
     fn check_circles(&self) -> Result<(), SpecError> {
         let mut feeders = vec![0usize; self.nodes.len()];
         let mut leaving: BTreeMap<LinkSource, Vec<usize>> = BTreeMap::new();

@@ -1,17 +1,17 @@
-//! What may enter a link at all.
+//! Policers.
 
 use super::SpecError;
 use super::error::at_least;
 use super::frame_len::MIN_FRAME_LEN;
 
-/// A policer: measures arrivals and acts on those beyond its profile. It never delays.
+/// A policer: measures arrivals and acts on those beyond its profile. It never delays frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoliceSpec {
     /// How it measures.
     pub meter: MeterSpec,
-    /// What it does with frames beyond the committed rate (yellow, of meters with two rates).
+    /// Action for frames beyond the committed rate (yellow, with meters of two rates).
     pub exceed: PoliceAction,
-    /// What it does with frames beyond the peak rate (red); meters with one rate have none.
+    /// Action for frames beyond the peak rate (red); meters with one rate do not use it.
     pub violate: PoliceAction,
 }
 
@@ -20,9 +20,9 @@ pub struct PoliceSpec {
 pub enum MeterSpec {
     /// One token bucket.
     Bucket {
-        /// Bits per second that flow in.
+        /// Fill rate in bits per second.
         bps: u64,
-        /// Bytes that it holds.
+        /// Capacity in bytes.
         burst: u64,
     },
     /// Two rates, three colours, RFC 2698: the peak rate bounds the whole.
@@ -54,7 +54,7 @@ pub enum MeterSpec {
 pub enum PoliceAction {
     /// Lets it pass.
     Pass,
-    /// Marks it with congestion experienced; drops it when it cannot carry the mark.
+    /// Marks it "congestion experienced"; drops it if it cannot carry the mark.
     Mark,
     /// Drops it.
     #[default]
@@ -62,17 +62,17 @@ pub enum PoliceAction {
 }
 
 impl PoliceSpec {
-    /// One token bucket that drops what exceeds it.
+    /// One token bucket that drops excess frames.
     #[must_use]
     pub const fn bucket(bps: u64, burst: u64) -> Self {
         let meter = MeterSpec::Bucket { bps, burst };
         Self { meter, exceed: PoliceAction::Drop, violate: PoliceAction::Drop }
     }
 
-    /// Judges the fields.
+    /// Validates the fields.
     ///
     /// # Errors
-    /// The first field that no policer can have: a burst that holds no frame as well.
+    /// The first invalid field, including a burst smaller than the shortest frame.
     pub fn check(&self) -> Result<(), SpecError> {
         let holds_a_frame = |field: &str, bytes| {
             at_least(field, bytes, MIN_FRAME_LEN.into(), "bytes, the shortest frame,")

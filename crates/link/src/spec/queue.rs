@@ -1,49 +1,47 @@
-//! What waits for the line.
+//! Queues.
 
 use super::SpecError;
 use super::error::{at_least, model};
 use slipring_model::aqm;
 
-/// The queue before the line. The frame that occupies the line counts as waiting until it is
-/// through.
+/// The queue before the line. The frame on the line counts as waiting until it is finished.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LinkQueueSpec {
-    /// Most bytes, without FCS.
+    /// Maximum bytes, without FCS.
     pub bytes: Option<u64>,
-    /// Most packets.
+    /// Maximum packets.
     pub packets: Option<u64>,
-    /// Longest wait for the line that a frame may expect when it arrives.
+    /// Maximum expected wait for the line, at arrival.
     pub delay_ns: Option<u64>,
-    /// When a limit is reached.
+    /// How the limits apply.
     pub admit: AdmitPolicy,
     /// Which frame leaves next, and which is dropped.
     pub discipline: Discipline,
-    /// Whether frames that can carry a mark are marked instead of dropped.
+    /// Whether to mark frames instead of dropping them, if they can carry a mark.
     pub ecn: bool,
-    /// Frames that waited this long or longer are marked, whatever the discipline thinks.
+    /// Marks frames that waited this long or longer, whatever the discipline decides.
     pub mark_above_ns: Option<u64>,
 }
 
-/// When a limit is reached.
+/// How the limits apply to an arriving frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AdmitPolicy {
-    /// The frame must fit below it.
+    /// The queue must not exceed the limit with the frame.
     #[default]
     Strict,
-    /// As TLEM: a frame may enter as long as the limit was not exceeded before it.
+    /// As in TLEM: the queue must not exceed the limit without the frame.
     Tlem,
 }
 
-/// Which frame leaves next, and which is dropped. The parameters are those of the algorithms;
-/// limits given in the [`QueueSpec`] take the place of their own, and its `ecn` switches marking
-/// on in all of them.
+/// Which frame leaves next, and which is dropped. The parameters are those of the algorithms.
+/// Limits in the [`LinkQueueSpec`] replace theirs, and its `ecn` enables marking in all of them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Discipline {
-    /// First in, first out; a full queue refuses.
+    /// First in, first out; a full queue drops the arriving frame.
     #[default]
     DropTail,
-    /// First in, first out; a full queue drops its oldest frames that are not on the line yet until
-    /// the new one fits, whatever the limit. One that would not fit alone is dropped itself.
+    /// First in, first out; a full queue drops its oldest waiting frames until the new one fits,
+    /// for every kind of limit. A frame that does not fit even alone is dropped.
     DropHead,
     /// Random early detection.
     Red(aqm::RedSpec),
@@ -60,10 +58,10 @@ pub enum Discipline {
 }
 
 impl LinkQueueSpec {
-    /// Judges the fields.
+    /// Validates the fields.
     ///
     /// # Errors
-    /// The first field that no queue can have.
+    /// The first invalid field.
     pub fn check(&self) -> Result<(), SpecError> {
         let limits = [("bytes", self.bytes), ("packets", self.packets)];
         for (field, limit) in limits {

@@ -1,4 +1,4 @@
-//! How fast a line is, and what a frame costs on it.
+//! The speed of a line, and what a frame occupies on it.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -13,59 +13,60 @@ use crate::user::RateFactory;
 /// The speed of a line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum RateSpec {
-    /// Takes no time: nothing ever queues.
+    /// Takes no time: frames never queue.
     #[default]
     Unlimited,
-    /// The same all the time.
+    /// A constant rate.
     Constant {
         /// Bits per second.
         bps: u64,
     },
-    /// A trace of opportunities, as mahimahi records them: at each moment up to `mtu` bytes may
-    /// leave. A frame may use several, several frames may share one, and what is left is lost.
+    /// A trace of opportunities, as mahimahi records them: each lets up to `mtu` bytes leave. A
+    /// frame may use several, several frames may share one, and unused bytes are lost.
     Opportunities {
-        /// When; not decreasing. The last one is also the length of a round of the trace.
+        /// Times of the opportunities, not decreasing. The last one is also the length of the
+        /// trace.
         at_ns: Vec<u64>,
         /// Bytes per opportunity.
         mtu: u32,
         /// What follows the last one.
         end: TraceEnd,
     },
-    /// Rates that hold from their time until the next.
+    /// Steps: each rate holds until the next step.
     Steps {
-        /// The first holds from the beginning, whatever its time.
+        /// In order of time; the first holds from the beginning, whatever its time.
         steps: Vec<RateStep>,
-        /// Length of the whole; not before the last step.
+        /// Length of the trace; not before the last step.
         period_ns: u64,
-        /// What follows.
+        /// What follows its end.
         end: TraceEnd,
     },
-    /// Time slots that recur: the line is fast inside them and stands still outside.
+    /// Time slots that recur: the line runs at `bps` inside them and stops outside.
     Slots {
         /// Bits per second inside a slot.
         bps: u64,
-        /// After which time the slots recur.
+        /// Time after which the slots recur.
         period_ns: u64,
-        /// In order, apart from each other, inside the period.
+        /// In order, disjoint, and inside the period.
         slots: Vec<RateSlot>,
-        /// Whether a frame that does not fit the rest of a slot waits for the next. One that fits
-        /// no slot is split all the same.
+        /// Whether a frame that does not fit the rest of a slot waits for the next one. A frame
+        /// that fits no slot is split all the same.
         whole_frames: bool,
     },
-    /// From one rate to another.
+    /// A linear change from one rate to another.
     Ramp {
-        /// Bits per second at first.
+        /// Bits per second at the beginning.
         from_bps: u64,
-        /// Bits per second at last.
+        /// Bits per second at the end.
         to_bps: u64,
-        /// How long that takes.
+        /// How long the change takes.
         duration_ns: u64,
-        /// How often the rate changes on the way.
+        /// Interval between rate changes.
         step_ns: u64,
-        /// What follows.
+        /// What follows its end.
         end: TraceEnd,
     },
-    /// Up and down around a mean.
+    /// A sine around a mean.
     Sine {
         /// Mean, in bits per second.
         mean_bps: u64,
@@ -73,86 +74,86 @@ pub enum RateSpec {
         amplitude_bps: u64,
         /// Time from one peak to the next.
         period_ns: u64,
-        /// How often the rate changes.
+        /// Interval between rate changes.
         step_ns: u64,
     },
-    /// States that follow one another at random, each with a rate of its own.
+    /// A Markov chain: states that follow each other at random, each with its own rate.
     Markov {
-        /// The first one is where it begins.
+        /// The states; the chain starts in the first.
         states: Vec<MarkovState>,
     },
     /// An Ornstein–Uhlenbeck process: a rate that wanders and is drawn back to its mean.
     Wander {
         /// Mean, in bits per second.
         mean_bps: u64,
-        /// Standard deviation of the rate in the long run.
+        /// Long-run standard deviation of the rate.
         sd_bps: u64,
-        /// After which time half of a deviation is forgotten.
+        /// Time after which half of a deviation has decayed.
         half_life_ns: u64,
         /// The rate stays at or above this.
         min_bps: u64,
         /// The rate stays at or below this.
         max_bps: u64,
-        /// How often the rate changes.
+        /// Interval between rate changes.
         step_ns: u64,
     },
-    /// A model of the user's.
+    /// A user model.
     User(RateFactory),
 }
 
 /// What follows the end of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TraceEnd {
-    /// It begins again.
+    /// It repeats.
     #[default]
     Loop,
-    /// Its last value holds on.
+    /// Its last value holds.
     Hold,
-    /// Nothing: the line stands still.
+    /// Nothing: the line stops.
     Once,
 }
 
-/// A rate and from when it holds.
+/// A rate and when it begins to apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateStep {
-    /// From when.
+    /// When it begins.
     pub at_ns: u64,
-    /// Bits per second; 0 stands still.
+    /// Bits per second; 0 stops the line.
     pub bps: u64,
 }
 
 /// A slot of a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateSlot {
-    /// When it begins, from the beginning of the period.
+    /// Offset from the beginning of the period.
     pub start_ns: u64,
-    /// How long it is.
+    /// Length of the slot.
     pub len_ns: u64,
 }
 
 /// A state of a Markov chain of rates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MarkovState {
-    /// Bits per second; 0 stands still.
+    /// Bits per second; 0 stops the line.
     pub bps: u64,
     /// Mean time in the state, exponentially distributed.
     pub mean_ns: u64,
-    /// For each state how likely it follows, as weights; its own must be 0. Empty: all others
-    /// are equally likely.
+    /// Weights of the states that may follow, one per state; the weight of the state itself must be
+    /// 0. Empty: all other states are equally likely.
     pub next: Vec<f64>,
 }
 
 impl RateSpec {
-    /// Steps in a ramp, in the period of a sine, or in the half-life of a rate that wanders, at
-    /// most.
+    /// Maximum number of steps in a ramp, in the period of a sine, or in the half-life of a rate
+    /// that wanders.
     pub const MAX_STEPS: u64 = 1_000_000;
-    /// States of a chain at most.
+    /// Maximum number of states of a chain.
     pub const MAX_STATES: usize = 100;
 
-    /// Judges the fields.
+    /// Validates the fields.
     ///
     /// # Errors
-    /// The first field that no line can have.
+    /// The first invalid field.
     pub fn check(&self) -> Result<(), SpecError> {
         match self {
             Self::Unlimited | Self::User(_) => Ok(()),
@@ -248,8 +249,8 @@ fn check_states(states: &[MarkovState]) -> Result<(), SpecError> {
     check_work("states.mean_ns", clamp(mean_ns), clamp(bps))
 }
 
-/// Bounds the work for a frame: a rate that holds for `time_ns` carries a bit in that, so that a
-/// frame of 64 KiB meets half a million changes.
+/// Bounds the work per frame: a rate that holds for `time_ns` must carry at least one bit in it, so
+/// that a frame of 64 KiB meets at most half a million changes.
 fn check_work(field: &str, time_ns: u64, bps: u64) -> Result<(), SpecError> {
     let least_ns = NANOS_PER_SEC.div_ceil(bps.max(1));
     if time_ns >= least_ns {
@@ -259,7 +260,7 @@ fn check_work(field: &str, time_ns: u64, bps: u64) -> Result<(), SpecError> {
     Err(SpecError::new(field, time_ns, &allowed))
 }
 
-/// Bounds the steps of `whole_ns`.
+/// Bounds the number of steps in `whole_ns`.
 fn check_step(what: &str, whole_ns: u64, step_ns: u64) -> Result<(), SpecError> {
     let least_ns = whole_ns.div_ceil(RateSpec::MAX_STEPS);
     if step_ns >= least_ns {
@@ -289,16 +290,16 @@ fn check_weights(own: usize, next: &[f64], states: usize) -> Result<(), SpecErro
     Ok(())
 }
 
-/// A duration, and how often something changes during it.
+/// Checks a duration and the interval of changes within it.
 fn check_grid(field: &str, whole_ns: u64, step_ns: u64) -> Result<(), SpecError> {
     at_least("step_ns", step_ns, 1, "ns")?;
     at_least(field, whole_ns, step_ns, "ns, one step,")
 }
 
-/// What a frame occupies on the line beside its own bytes.
+/// What a frame occupies on the line in addition to its own bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Framing {
-    /// Bytes added to each frame; negative ones are taken off.
+    /// Bytes added to each frame; a negative number is subtracted.
     pub overhead_bytes: i32,
     /// Shorter frames, counted with their overhead, are padded to this.
     pub min_frame: u32,
@@ -309,29 +310,29 @@ pub struct Framing {
 /// Cells that carry frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LineCells {
-    /// None: bytes.
+    /// No cells.
     #[default]
     None,
     /// ATM with AAL5: 48 of 53 bytes carry data, the last cell is padded. The trailer of 8 bytes
     /// belongs to the overhead.
     Atm,
-    /// DOCSIS minislots of as many bytes: the last one is padded.
+    /// DOCSIS minislots; the last one is padded.
     Docsis {
-        /// Bytes of a minislot.
+        /// Bytes per minislot.
         minislot: u32,
     },
 }
 
 impl Framing {
-    /// The bytes as they are.
+    /// No framing.
     pub const NONE: Self = Self { overhead_bytes: 0, min_frame: 0, cells: LineCells::None };
-    /// Ethernet: FCS, preamble and gap.
+    /// Ethernet: FCS, preamble and inter-frame gap.
     pub const ETHER: Self = Self { overhead_bytes: 24, ..Self::NONE };
 
-    /// Judges the fields.
+    /// Validates the fields.
     ///
     /// # Errors
-    /// A minislot without a byte, or lengths that no frame has.
+    /// A minislot of 0 bytes, or lengths that no frame has.
     pub fn check(&self) -> Result<(), SpecError> {
         let longest = u64::from(MAX_FRAME_LEN);
         at_most("min_frame", u64::from(self.min_frame), longest, "as no frame is longer")?;
@@ -344,7 +345,7 @@ impl Framing {
         }
     }
 
-    /// Bytes that a frame of `len` occupies on the line.
+    /// Returns the bytes that a frame of `len` bytes occupies on the line.
     #[inline]
     #[must_use]
     pub fn wire_bytes(&self, len: u32) -> u64 {
@@ -358,33 +359,33 @@ impl Framing {
     }
 }
 
-/// Extra occupation of the line per frame, as dummynet's profiles: a sample is drawn for each.
+/// Extra occupation of the line per frame, as in dummynet's profiles: one sample is drawn for each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkProfile {
-    /// Occupation beyond the frame's own, equally likely each, in ascending order of probability.
+    /// Extra occupation in ns, each sample equally likely, in ascending order of probability.
     pub samples_ns: Vec<u64>,
-    /// The fraction of the samples, from the first, whose frames arrive. Others are lost after
-    /// they occupied the line.
+    /// The fraction of the samples, from the first, whose frames arrive. Other frames are lost
+    /// after they occupied the line.
     pub loss_level: f64,
 }
 
 impl LinkProfile {
-    /// Judges the fields.
+    /// Validates the fields.
     ///
     /// # Errors
-    /// No samples, or a level that is no fraction.
+    /// No samples, or a level outside 0 to 1.
     pub fn check(&self) -> Result<(), SpecError> {
         filled("samples_ns", &self.samples_ns)?;
         within("loss_level", self.loss_level, 0.0, 1.0)
     }
 }
 
-/// From which end of its serialisation a frame's delay counts.
+/// The end of its serialisation from which a frame's delay counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SerialisePoint {
     /// From its last bit.
     #[default]
     End,
-    /// From its first bit, as TLEM: right when the output port is itself as slow as the link.
+    /// From its first bit, as in TLEM: correct if the output port is as slow as the link.
     Start,
 }

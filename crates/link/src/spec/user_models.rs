@@ -1,4 +1,4 @@
-//! Models of the user's in a specification: what went wrong in them, and which ones stay.
+//! User models in a specification: their errors, and which models survive a change.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::{DelayModel, LinkSpec, LossModel, RateSpec};
 
 impl LinkSpec {
-    /// Why models of the user's had no answer for the first time, each with its stage.
+    /// Returns the first error of each user model, with its stage.
     #[must_use]
     pub fn user_model_errors(&self) -> Vec<(&'static str, String)> {
         let losses = self.loss.iter().map(|loss| match &loss.model {
@@ -25,8 +25,8 @@ impl LinkSpec {
         all.filter_map(|(stage, trouble)| Some((stage, trouble?))).collect()
     }
 
-    /// Takes the makers of `old` where they make the same: a running link keeps such models as
-    /// they are, so what goes wrong in them is told by the makers that made them.
+    /// Takes over the factories of `old` that make the same models: a running link keeps such
+    /// models, so their errors are reported through the factories that made them.
     pub fn reuse_factories(&mut self, old: &Self) {
         if self.rate == old.rate {
             self.rate = old.rate.clone();

@@ -14,7 +14,7 @@ fn managed(discipline: Discipline, ecn: bool) -> LinkSpec {
     LinkSpec { queue, ..constant(10_000_000) }
 }
 
-/// A UDP frame of 1250 bytes from `port`; a line of 10 Mbit/s sends one per ms.
+/// Builds a UDP frame of 1250 bytes from `port`; a line of 10 Mbit/s sends one per ms.
 fn frame(port: u16, ecn: u8) -> Vec<u8> {
     let mut bytes = FrameSpec::default().build(1250).unwrap().bytes;
     bytes[34..36].copy_from_slice(&port.to_be_bytes());
@@ -27,7 +27,7 @@ fn frame(port: u16, ecn: u8) -> Vec<u8> {
     bytes
 }
 
-/// Offers twice the rate for `ms`.
+/// Offers twice the line rate for `ms`.
 fn overload(spec: LinkSpec, ecn: u8, ms: u64) -> Sim {
     let mut sim = Sim::link(spec);
     let bytes = frame(1000, ecn);
@@ -57,9 +57,10 @@ fn codel_waits_an_interval_then_drops_from_the_head() {
     let sim = overload(managed(Discipline::CoDel(CoDelSpec::default()), false), 0, 3_000);
     let first = sim.memory.lost.first().unwrap();
     assert_eq!(first.cause, LinkDropCause::Aqm);
-    // The wait passes 5 ms after about 10 ms; an interval of 100 ms later the first is dropped.
+    // The wait exceeds 5 ms after about 10 ms; an interval of 100 ms later the first frame is
+    // dropped.
     assert!((105 * MS..120 * MS).contains(&first.at_ns), "{first:?}");
-    // Drops come closer and closer.
+    // The drops come closer and closer together.
     let times: Vec<u64> = sim.memory.lost.iter().map(|lost| lost.at_ns).collect();
     let gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     assert!(gaps[0] > 60 * MS && gaps[60] < 20 * MS, "{gaps:?}");
@@ -176,7 +177,7 @@ fn drop_head_keeps_the_newest() {
     let mut sim = Sim::link(LinkSpec { queue, ..constant(10_000_000) });
     (0..10).for_each(|_| _ = sim.push(0, 1250));
     sim.finish();
-    // The first is on the line already.
+    // The first frame is already on the line.
     assert_eq!(sim.memory.handles(), [0, 8, 9]);
     assert_eq!(sim.memory.lost_to(LinkDropCause::Queue), 7);
 }

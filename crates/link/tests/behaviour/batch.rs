@@ -1,4 +1,4 @@
-//! Batches: what a link does with many frames at once is what it does with each of them.
+//! Batches: a link treats a batch of frames as it treats each frame alone.
 
 use proptest::prelude::*;
 use slipring_link::{
@@ -12,8 +12,7 @@ use slipring_wire::FrameSpec;
 use crate::random::{link, traffic};
 use crate::support::Sim;
 
-/// Links without anything that makes them look at their frames: those that are not full take them
-/// in batches.
+/// Generates payload-agnostic links: those that are not full take frames in batches.
 fn blind_link() -> impl Strategy<Value = LinkSpec> {
     let rate = prop_oneof![
         Just(RateSpec::Unlimited),
@@ -52,8 +51,8 @@ fn blind_link() -> impl Strategy<Value = LinkSpec> {
     })
 }
 
-/// Plays steps of [`traffic`]; frames between two runs come together, or each alone. Half-way the
-/// link begins to keep order, if it did not.
+/// Plays steps of [`traffic`]; frames between two runs are pushed together or one by one. Halfway
+/// the link begins to keep order, if it did not.
 fn play(link: LinkSpec, traffic: &[(u64, u32, bool, bool)], together: bool) -> Sim {
     let mut sim = Sim::new(&NetworkSpec::single(link.clone()), 3);
     let strict = NetworkSpec::single(LinkSpec { order: OrderPolicy::Strict, ..link });
@@ -82,7 +81,7 @@ fn play(link: LinkSpec, traffic: &[(u64, u32, bool, bool)], together: bool) -> S
     sim
 }
 
-/// The same link with a stage that does nothing, and for which frames have to come one by one.
+/// Adds a stage that does nothing, but makes the link take frames one by one.
 fn step_by_step(link: &LinkSpec) -> LinkSpec {
     let hold = HoldSpec { chance: Chance::NEVER, hold_ns: 1 };
     LinkSpec { hold: Some(hold), ..link.clone() }
@@ -115,7 +114,7 @@ fn frames_beyond_one_batch_and_lost_among_them_leave_as_they_should() {
     let sim = play(link, &steps, true);
     let lost: Vec<_> = sim.memory.lost.iter().map(|lost| (lost.handle.0, lost.at_ns)).collect();
     assert_eq!(lost[..3], [(6, 760), (9, 1_000), (13, 1_460)]);
-    // Each counts all frames: 69 and 139 are a tenth and a seventh one.
+    // Each model counts all frames: 69 and 139 are a tenth and a seventh frame.
     assert_eq!(lost.len(), 20 + 28 - 2);
     let kept = (0..200).filter(|number| lost.iter().all(|lost| lost.0 != *number));
     let releases: Vec<u64> = kept.map(|number| u64::from(number + 1) * 100 + 1_060).collect();

@@ -38,7 +38,7 @@ fn waiting_frames_go_on_at_the_new_rate() {
     (0..4).for_each(|_| _ = sim.push(0, 1_000));
     change(&mut sim, 1_500_000, constant(8_000_000_000));
     sim.finish();
-    // The second is on the line when the rate changes, and ends as it began.
+    // The second frame is on the line when the rate changes, and finishes as it began.
     assert_eq!(sim.memory.releases(), [1_000_000, 2_000_000, 2_001_000, 2_002_000]);
 }
 
@@ -77,7 +77,7 @@ fn frames_on_their_way_arrive_when_they_would_have() {
     change(&mut sim, 100, wire(1_000));
     sim.push(200, 60);
     sim.finish();
-    // Order is kept: the second waits for the first.
+    // Order is kept: the second frame waits for the first.
     assert_eq!(sim.memory.releases(), [10_000, 10_000]);
 }
 

@@ -1,4 +1,4 @@
-//! What earlier emulators got wrong, each a behaviour that must hold here.
+//! Defects of earlier emulators, each as a behaviour that must hold here.
 
 use slipring_link::{
     AdmitPolicy, DelaySpec, Framing, LinkDropCause, LinkQueueSpec, LinkSpec, LossModel,
@@ -52,11 +52,11 @@ fn frames_may_take_longer_than_4_seconds() {
 
 #[test]
 fn tiny_error_rates_are_not_rounded_away() {
-    // 1e-7 a bit is far below 2^-24 * 8: of 10^6 frames of 1000 bits some 100 are lost.
+    // 1e-7 per bit is far below 2^-24 * 8: of 10^6 frames of 1000 bits about 100 are lost.
     let lost = losses(lossy(LossModel::Ber(1e-7), LossPosition::Pre), 7, 1_000_000);
     let count = lost.iter().filter(|&&lost| lost).count();
     assert!(count.abs_diff(100) < 33, "{count}");
-    // And 1e-12: one of 10^9 frames of 1000 bits, or of 16 frames of 8 Gbyte.
+    // And 1e-12: one of 10^9 frames of 1000 bits, or of 16 frames of 8 GB.
     let mut sim = Sim::link(lossy(LossModel::Ber(1e-12), LossPosition::Pre));
     (0..1_000).for_each(|_| _ = sim.push(0, 1 << 30));
     let count = sim.memory.lost_to(LinkDropCause::Ber);
@@ -83,7 +83,7 @@ fn bounding_a_running_unlimited_queue_never_miscounts() {
     assert_eq!(sim.counters().drops[LinkDropCause::Queue].packets, 1, "it is over its limit");
     sim.finish();
     assert_eq!(sim.memory.delivered.len(), 5);
-    // Everything that was waiting has left, so that there is room again: exactly so much.
+    // All waiting frames have left, so the queue has space again: exactly its limit.
     let now_ns = 1_000_000_000;
     for len in [1_000, 1_000, 60] {
         sim.push(now_ns, len);
@@ -108,7 +108,8 @@ fn quick_changes_do_not_mix() {
 
 #[test]
 fn a_full_queue_drops_exactly_what_does_not_fit_and_nothing_later() {
-    // 100 frames a ms for a line that sends 10: 90 of them must go, here and nowhere else.
+    // 100 frames per ms for a line that sends 10: 90 of them must be dropped, here and nowhere
+    // else.
     let queue = LinkQueueSpec { packets: Some(10), ..LinkQueueSpec::default() };
     let mut sim = Sim::link(LinkSpec { queue, ..constant(80_000_000) });
     for number in 0..10_000u64 {
@@ -122,7 +123,7 @@ fn a_full_queue_drops_exactly_what_does_not_fit_and_nothing_later() {
 
 #[test]
 fn a_batch_at_line_rate_does_not_overflow_a_small_queue() {
-    // Arrivals have their own times, so 75 kB that came at 10G are never 75 kB at once.
+    // Frames have their own arrival times, so 75 kB at 10 Gbit/s are never 75 kB at once.
     let queue = LinkQueueSpec { bytes: Some(50_000), ..LinkQueueSpec::default() };
     let spec = LinkSpec { queue, framing: Framing::ETHER, ..constant(10_000_000_000) };
     let mut sim = Sim::link(spec);
@@ -185,7 +186,7 @@ fn random_delays_of_ordered_frames_never_leave_in_one_burst_when_correlated() {
     let order = slipring_link::OrderPolicy::Correlated;
     let out = releases(LinkSpec { delay, order, ..LinkSpec::wire("up") }, 500_000, 60, 1_000);
     let longest = out.chunk_by(|a, b| a == b).map(<[u64]>::len).max().unwrap();
-    // TLEM's: 9515 at a million packets a second.
+    // TLEM drops 9515 at a million packets a second.
     assert!(longest < 10, "{longest}");
 }
 

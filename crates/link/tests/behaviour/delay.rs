@@ -33,7 +33,7 @@ fn a_wire_adds_nothing() {
 
 #[test]
 fn uniform_delays_are_uniform() {
-    // 100 packets a second: none is near the one before.
+    // 100 packets a second: none is close to the one before.
     let out = delays(random(Dist::uniform(MS, 9 * MS).unwrap()), 100_000, 10 * MS);
     assert_distribution(&out, |x| (x - 1e6) / 8e6);
     assert!((mean(&out) / 1e6 - 5.0).abs() < 0.025, "{}", mean(&out));
@@ -48,7 +48,7 @@ fn exponential_delays_are_exponential() {
 
 #[test]
 fn delays_of_a_table_are_its_entries() {
-    // The quantiles of a logistic law stand for any table of netem's.
+    // The quantiles of a logistic distribution represent any table of netem's.
     let entries: Vec<i16> = (0..4096)
         .map(|k| {
             let p = (f64::from(k) + 0.5) / 4096.0;
@@ -72,7 +72,7 @@ fn correlated_jitter_keeps_order_mean_and_deviation_without_clamping() {
     };
     let spec = LinkSpec { order: OrderPolicy::Correlated, ..delayed(delay) };
     let mut sim = Sim::link(spec);
-    // 100 kpps for a minute.
+    // 100 kpps for one minute.
     for number in 0..6_000_000 {
         sim.push(number * 10_000, 60);
         if number % 256 == 0 {

@@ -1,4 +1,4 @@
-//! The same bytes on every machine.
+//! The output is the same, byte for byte, on every machine.
 
 use slipring_link::{
     CorruptSpec, DelaySpec, Discipline, DuplicateSpec, Framing, HoldSpec, LinkQueueSpec, LinkSpec,

@@ -1,6 +1,6 @@
-//! What links do, in virtual time, through the public face of the crate.
+//! The behaviour of links, in virtual time, through the public API of the crate.
 //!
-//! One file per part of a link; `defects` holds what earlier emulators got wrong.
+//! One file per part of a link; `defects` covers the defects of earlier emulators.
 #![allow(clippy::unwrap_used)]
 
 mod aqm;

@@ -17,7 +17,7 @@ fn udp() -> Vec<u8> {
     FrameSpec::default().build(200).unwrap().bytes
 }
 
-/// Whether header and UDP checksums are right.
+/// Returns whether the header and UDP checksums are correct.
 fn checks(frame: &[u8]) -> (bool, bool) {
     let header = checksum::of(&frame[14..34]) == 0;
     let headers = Headers::parse(frame).unwrap();
@@ -37,7 +37,7 @@ fn mangled(mangle: MangleSpec, frame: &[u8], count: u64) -> Sim {
 #[test]
 fn bytes_are_written_over_where_and_as_often_as_asked_and_checksums_follow() {
     let frame = udp();
-    // The destination address, and the port behind the IP header: both are in checksums.
+    // The destination address, and the port after the IP header: checksums cover both.
     for (at, fix_checksum) in [(30, true), (30, false), (36, true)] {
         let edit = MangleEdit::Set(vec![10, 9]);
         let mangle = MangleSpec { chance: Chance::ALWAYS, at, edit, fix_checksum };
@@ -89,8 +89,8 @@ fn held_frames_come_exactly_as_much_later_and_others_overtake_them() {
     assert!(delays.clone().all(|delay| delay == 1_000_000 || delay == 6_000_000));
     assert!(held.abs_diff(5_000) < 222, "{held}");
     assert_eq!(sim.counters().held.packets, held as u64);
-    // RFC 4737: a packet is reordered if one of a greater number came before. A held one is, if
-    // one of the five behind it was not held (the fifth goes first at the same moment).
+    // RFC 4737: a packet is reordered if one of a greater number came before. A held packet is, if
+    // one of the five after it was not held (the fifth goes first at equal times).
     let mut next = 0;
     let mut reordered = 0;
     for handle in sim.memory.handles() {

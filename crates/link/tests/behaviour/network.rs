@@ -1,4 +1,4 @@
-//! Links joined: chains, classes, many links, circles.
+//! Links in networks: chains, classes, many links, cycles.
 
 use slipring_link::{
     ClassSpec, DelaySpec, EntryId, LinkDropCause, LinkId, LinkSource, LinkSpec, LinkTarget,
@@ -21,7 +21,7 @@ fn link(spec: LinkSpec, from: LinkSource, to: LinkTarget) -> NetworkLink {
     NetworkLink { spec, from, to }
 }
 
-/// Links one after another.
+/// Builds a chain of links.
 fn chain(specs: Vec<LinkSpec>) -> NetworkSpec {
     let last = specs.len() - 1;
     let links = specs.into_iter().enumerate().map(|(index, spec)| {
@@ -232,7 +232,7 @@ fn early_deliveries_tell_times_to_come() {
     sim.network.deliver_early(true);
     sim.push(0, 100);
     sim.push(0, 100);
-    // The first is decided at once, the second when it goes on the line.
+    // The first delivery is decided at once, the second when the frame goes on the line.
     assert_eq!(sim.memory.releases(), [1_100]);
     sim.run(100);
     assert_eq!(sim.memory.releases(), [1_100, 1_200]);

@@ -1,4 +1,4 @@
-//! What one stage decides does not depend on what others do: decisions go by the frame's number.
+//! The decisions of a stage do not depend on other stages: they depend on the frame's number.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ fn loss(model: LossModel, place: LossPosition) -> LossSpec {
     LossSpec { model, position: place }
 }
 
-/// A random delay by the stream that a model of the user's is given.
+/// A random delay, drawn from the stream that a user model gets.
 struct Random;
 
 impl UserDelayModel for Random {
@@ -32,7 +32,7 @@ impl UserDelayModel for Random {
     }
 }
 
-/// A link with something of everything: held frames come out of turn, the line is hardly ever busy.
+/// A link with every stage: held frames come out of order, and the line is hardly ever busy.
 fn base(delay: DelaySpec, corrupt: BitErrorSpec) -> LinkSpec {
     let chain = LossModel::GilbertElliott { p: 0.05, r: 0.25, bad: 0.9, good: 0.01 };
     let states = LossModel::FourState { p13: 0.01, p31: 0.3, p32: 0.1, p23: 0.2, p14: 0.01 };
@@ -57,7 +57,7 @@ fn base(delay: DelaySpec, corrupt: BitErrorSpec) -> LinkSpec {
     }
 }
 
-/// When which frame left, and how it looked.
+/// Returns the release time and the bytes of each delivered frame.
 fn delivered(spec: &LinkSpec) -> BTreeSet<(u64, Vec<u8>)> {
     let mut sim = Sim::link(spec.clone());
     for number in 0..20_000u64 {
@@ -70,7 +70,7 @@ fn delivered(spec: &LinkSpec) -> BTreeSet<(u64, Vec<u8>)> {
     out.map(|(delivery, bytes)| (delivery.release_ns, bytes.clone())).collect()
 }
 
-/// Links whose stages draw in each way that there is.
+/// Links whose stages draw in every possible way.
 fn bases() -> Vec<LinkSpec> {
     let dist = || Dist::normal(1e6, 3e5).unwrap();
     let smooth = DelaySpec { half_life_ns: Some(3_000_000), ..DelaySpec::random(dist()) };
@@ -119,7 +119,7 @@ fn copies_that_are_added_shift_no_decision_of_what_was_there() {
             let duplicate = DuplicateSpec { chance: chance(1, 10), copies: 2, after_ns };
             let with = delivered(&LinkSpec { duplicate: Some(duplicate), ..base.clone() });
             assert!(alone.is_subset(&with), "{after_ns}");
-            // A copy at the same moment may have the same delay: it looks as its original does.
+            // A copy at the same time may have the same delay: it then equals its original.
             let more = if after_ns == 0 { 0 } else { alone.len() / 20 };
             assert!(with.len() >= alone.len() + more, "{after_ns}: {}", with.len());
         }
@@ -135,7 +135,7 @@ fn stages_that_are_taken_away_shift_no_decision_of_the_others() {
             set.iter().map(|(release_ns, bytes)| (*release_ns, bytes[..8].to_vec())).collect()
         };
         assert_eq!(key(&alone), key(&unspoilt), "corruption moves no frame");
-        // Without it, frames that were held come sooner, and are spoilt and lost as before.
+        // Without the hold, held frames come earlier, and are damaged and lost as before.
         let unheld = delivered(&LinkSpec { hold: None, ..base.clone() });
         let bytes = |set: &BTreeSet<(u64, Vec<u8>)>| -> BTreeSet<Vec<u8>> {
             set.iter().map(|(_, bytes)| bytes.clone()).collect()
@@ -163,7 +163,7 @@ fn a_loss_that_changes_while_the_link_runs_judges_no_frame_that_came_before() {
     assert_eq!(lost, expected);
 }
 
-/// Two links, one after the other.
+/// Two links in a chain.
 fn two_hops(first: &LinkSpec, second: &LinkSpec) -> NetworkSpec {
     let link = |spec: &LinkSpec, name: &str, from, to| {
         let spec = LinkSpec { name: name.into(), ..spec.clone() };
@@ -181,10 +181,10 @@ fn two_hops(first: &LinkSpec, second: &LinkSpec) -> NetworkSpec {
     }
 }
 
-/// What became of a frame on a link: how long it was there and how it looked, or `None` if it was lost.
+/// The fate of a frame on a link: its time there and its bytes, or `None` if it was lost.
 type Fate = Option<(u64, Vec<u8>)>;
 
-/// What became of which frame, and of its copies, on the second of two links.
+/// The fates of each frame, and of its copies, on the second of two links.
 fn on_the_second(first: &LinkSpec, second: &LinkSpec) -> BTreeMap<u64, Vec<Fate>> {
     let mut sim = Sim::new(&two_hops(first, second), 7);
     let number_of = |bytes: &[u8]| u64::from_be_bytes(bytes[..8].try_into().unwrap());
@@ -218,7 +218,7 @@ fn on_the_second(first: &LinkSpec, second: &LinkSpec) -> BTreeMap<u64, Vec<Fate>
     fates
 }
 
-/// Links on which frames do not meet, with something of everything that is drawn.
+/// Links on which frames do not meet, with every stage that draws.
 fn second_links() -> Vec<LinkSpec> {
     let no_line = |base: LinkSpec| LinkSpec {
         rate: RateSpec::Unlimited,
@@ -350,7 +350,7 @@ fn frames_that_enter_by_different_links_are_counted_apart() {
         classes: vec![],
     };
     let mut sim = Sim::new(&plan(3), 1);
-    // Two from the left for each one from the right; the handles are 0, 1, 2, and so on.
+    // Two frames from the left for each one from the right; the handles are 0, 1, 2, and so on.
     let mut at_ns = 0;
     let mut three = |sim: &mut Sim| {
         for entry in [0, 0, 1] {
@@ -364,7 +364,7 @@ fn frames_that_enter_by_different_links_are_counted_apart() {
     sim.run(100);
     let lost = |sim: &Sim| -> Vec<_> { sim.memory.lost.iter().map(|lost| lost.handle.0).collect() };
     assert_eq!(lost(&sim), [0, 2, 4]);
-    // A change counts each from its next frame on.
+    // A change counts each branch from its next frame on.
     sim.network.change(101, &plan(2)).unwrap();
     at_ns = 200;
     for entry in [0, 1, 0, 1] {
@@ -424,7 +424,7 @@ fn a_rate_that_changes_at_random_is_the_same_however_often_frames_ask() {
 #[test]
 fn a_chain_of_rates_makes_only_changes_that_its_weights_allow() {
     const MS: u64 = 1_000_000;
-    // Round and round: 1, 2, 3, 1.
+    // In a cycle: 1, 2, 3, 1.
     let state = |bps, next| MarkovState { bps, mean_ns: 4 * MS, next };
     let rate = RateSpec::Markov {
         states: vec![
@@ -435,11 +435,11 @@ fn a_chain_of_rates_makes_only_changes_that_its_weights_allow() {
     };
     let took = times_on_line(&rate, (0..400_000).map(|at| at * MS / 50));
     let of = |took_ns: &u64| [1_000, 2_000, 4_000].iter().position(|whole| whole == took_ns);
-    // Frames that meet a change are no witnesses.
+    // Frames that meet a change of rate are not evaluated.
     let mut seen: Vec<usize> = took.values().filter_map(of).collect();
     seen.dedup();
     assert!(seen.len() > 1_500, "{}", seen.len());
-    // Two changes between two frames are rare: a state of 20 us.
+    // Two changes between two frames are rare: the state lasts 20 us.
     let odd = seen.windows(2).filter(|pair| (pair[0] + 1) % 3 != pair[1]).count();
     assert!(odd * 50 < seen.len(), "{odd} of {}", seen.len());
 }

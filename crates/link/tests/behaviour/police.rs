@@ -1,4 +1,4 @@
-//! What may enter at all.
+//! Policers.
 
 use slipring_link::{LinkDropCause, LinkSpec, MeterSpec, PoliceAction, PoliceSpec};
 use slipring_wire::FrameSpec;
@@ -23,7 +23,7 @@ fn a_bucket_passes_its_burst_and_then_its_rate() {
 
 #[test]
 fn slow_buckets_fill_exactly() {
-    // TLEM's lost a quarter of 10 kbit/s, and everything below 7.6 kbit/s, to rounding.
+    // TLEM loses a quarter of 10 kbit/s, and everything below 7.6 kbit/s, to rounding.
     let mut sim = Sim::link(policed(PoliceSpec::bucket(1_000, 125)));
     (0..100).for_each(|second| _ = sim.push(second * 1_000_000_000, 125));
     sim.finish();

@@ -1,4 +1,4 @@
-//! Random links, random traffic: what must hold whatever the stages are.
+//! Random links and random traffic: properties that hold for all stages.
 
 use proptest::prelude::*;
 use slipring_link::{
@@ -63,7 +63,7 @@ fn losses() -> impl Strategy<Value = Vec<LossSpec>> {
 
 fn rate() -> impl Strategy<Value = RateSpec> {
     let any_bps = prop_oneof![1u64..10_000_000, 1_000_000u64..400_000_000_000];
-    // A frame on a slow line that changes every microsecond sees millions of changes.
+    // A frame on a slow line that changes every microsecond meets millions of changes.
     let bps = || 100_000_000u64..400_000_000_000;
     prop_oneof![
         2 => Just(RateSpec::Unlimited),
@@ -266,8 +266,8 @@ pub(crate) fn link() -> impl Strategy<Value = LinkSpec> {
     })
 }
 
-/// Gap before a frame, its length, whether it can carry marks, and whether the network runs
-/// before it comes.
+/// Gap before a frame, its length, whether it can carry marks, and whether the network runs before
+/// it arrives.
 type Step = (u64, u32, bool, bool);
 
 pub(crate) fn traffic() -> impl Strategy<Value = Vec<Step>> {
@@ -284,7 +284,7 @@ fn check(sim: &Sim) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Sends traffic through a network and checks the account at every step.
+/// Sends traffic through a network and checks the counters after every step.
 fn play(
     plan: &NetworkSpec,
     seed: u64,
@@ -301,7 +301,7 @@ fn play(
         if run {
             sim.run(now_ns);
         }
-        // IPv4 begins at 14: the ECN field is in its second byte.
+        // IPv4 begins at byte 14: the ECN field is in its second byte.
         frame[15] = if capable { 2 } else { 0 };
         let handle = sim.memory.store(&frame);
         let arrival = slipring_link::FrameArrival { arrival_ns: now_ns, handle, len };
@@ -358,7 +358,7 @@ proptest! {
         let eager: Vec<_> = traffic.iter().map(|&(gap, len, ecn, _)| (gap, len, ecn, true)).collect();
         let (lazy, eager) = (play(&plan, seed, &lazy, false)?, play(&plan, seed, &eager, false)?);
         prop_assert_eq!(lazy.counters(), eager.counters());
-        // Copies are stored at other moments, and so under other handles.
+        // Copies are stored at other times, and so under other handles.
         let seen = |sim: &Sim| {
             let delivered = sim.memory.delivered.iter();
             delivered.map(|delivery| (delivery.release_ns, delivery.len)).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! How fast the line is.
+//! The speed of the line.
 
 use slipring_link::{Framing, LinkSpec, RateSpec};
 

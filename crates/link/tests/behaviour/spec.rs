@@ -1,4 +1,4 @@
-//! What is refused, and how that is said.
+//! What is refused, and the error messages.
 
 use slipring_link::{
     ClassSpec, DelaySpec, LinkProfile, LinkQueueSpec, LinkSpec, LossModel, LossPosition, LossSpec,

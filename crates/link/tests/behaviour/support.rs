@@ -1,4 +1,4 @@
-//! Frames in memory and a network in virtual time.
+//! A carrier in memory and a network in virtual time.
 
 use std::collections::BTreeMap;
 
@@ -8,28 +8,28 @@ use slipring_link::{
     QueueDeparture,
 };
 
-/// Keeps frames and everything that became of them.
+/// Stores frames and records all events.
 #[derive(Default)]
 pub(crate) struct Memory {
     pub(crate) frames: BTreeMap<FrameHandle, Vec<u8>>,
-    /// How frames of trains arrived.
+    /// The frames of bursts, as they arrived.
     arrivals: BTreeMap<FrameHandle, FrameArrival>,
     next: u32,
-    /// How many copies may still be made.
+    /// How many more copies may be made.
     pub(crate) room: Option<usize>,
     pub(crate) delivered: Vec<Delivery>,
-    /// Bytes of what was delivered.
+    /// Bytes of the delivered frames.
     pub(crate) bytes: Vec<Vec<u8>>,
     pub(crate) lost: Vec<LostFrame>,
     pub(crate) queued: Vec<QueueDeparture>,
     pub(crate) joined: Vec<QueueArrival>,
-    /// What the network told, in its order.
+    /// The notifications of the network, in order.
     pub(crate) told: Vec<Told>,
-    /// By which link which frame came to a node, and when.
+    /// The link by which each frame came to a node, and when.
     pub(crate) hops: Vec<(u32, u32, u64)>,
 }
 
-/// What a network tells its carrier.
+/// A notification of the network to its carrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     Delivered,
@@ -46,12 +46,12 @@ impl Memory {
         handle
     }
 
-    /// A frame of zeros.
+    /// Stores a frame of zeros.
     pub(crate) fn blank(&mut self, arrival_ns: u64, len: u32) -> FrameArrival {
         FrameArrival { arrival_ns, handle: self.store(&[0; 14]), len }
     }
 
-    /// A train of frames of zeros.
+    /// Stores a burst of frames of zeros.
     pub(crate) fn train(&mut self, frames: &[(u64, u32)]) -> Burst {
         let frames: Vec<_> = frames.iter().map(|&(at_ns, len)| self.blank(at_ns, len)).collect();
         self.arrivals.extend(frames.iter().map(|frame| (frame.handle, *frame)));
@@ -126,7 +126,7 @@ impl Carrier for Memory {
     }
 }
 
-/// A network and its memory.
+/// A network and its carrier.
 pub(crate) struct Sim {
     pub(crate) network: Network,
     pub(crate) memory: Memory,
@@ -138,7 +138,7 @@ impl Sim {
         Self { network, memory: Memory::default() }
     }
 
-    /// One link, which everything below is about unless it says otherwise.
+    /// Builds a single link, which most tests use.
     pub(crate) fn link(spec: LinkSpec) -> Self {
         Self::seeded(spec, 7)
     }
@@ -168,7 +168,7 @@ impl Sim {
         self.network.run(now_ns, &mut self.memory);
     }
 
-    /// Runs until nothing is left to do.
+    /// Runs until there are no more events.
     pub(crate) fn finish(&mut self) {
         while let Some(next_ns) = self.network.next_ns() {
             self.run(next_ns);
@@ -180,7 +180,7 @@ impl Sim {
     }
 }
 
-/// Releases of `count` frames of `len`, one every `gap_ns` from 0.
+/// Returns the releases of `count` frames of `len`, one every `gap_ns` from 0.
 pub(crate) fn releases(spec: LinkSpec, count: u64, len: u32, gap_ns: u64) -> Vec<u64> {
     let mut sim = Sim::link(spec);
     for number in 0..count {
@@ -193,14 +193,14 @@ pub(crate) fn releases(spec: LinkSpec, count: u64, len: u32, gap_ns: u64) -> Vec
     sim.memory.releases()
 }
 
-/// The delay of each of `count` frames of 60 bytes, one every `gap_ns`.
+/// Returns the delay of each of `count` frames of 60 bytes, one every `gap_ns`.
 pub(crate) fn delays(spec: LinkSpec, count: u64, gap_ns: u64) -> Vec<u64> {
     let out = releases(spec, count, 60, gap_ns);
     assert_eq!(out.len() as u64, count, "none is lost");
     out.iter().zip(0..).map(|(release_ns, number)| release_ns - number * gap_ns).collect()
 }
 
-/// Which of `count` frames, one every microsecond, are lost.
+/// Returns which of `count` frames, one every microsecond, are lost.
 pub(crate) fn losses(spec: LinkSpec, seed: u64, count: u64) -> Vec<bool> {
     let mut sim = Sim::seeded(spec, seed);
     for number in 0..count {
@@ -213,7 +213,7 @@ pub(crate) fn losses(spec: LinkSpec, seed: u64, count: u64) -> Vec<bool> {
     lost
 }
 
-/// Lengths of the runs of losses.
+/// Returns the lengths of the runs of losses.
 pub(crate) fn bursts(lost: &[bool]) -> Vec<usize> {
     lost.chunk_by(|a, b| a == b).filter(|run| run[0]).map(<[bool]>::len).collect()
 }
@@ -228,8 +228,8 @@ pub(crate) fn deviation(values: &[u64]) -> f64 {
     (squares / values.len() as f64).sqrt()
 }
 
-/// Asserts that values come from the distribution with this probability of at most x: the test of
-/// Kolmogorov and Smirnov at a significance of 0.001.
+/// Asserts that values come from a distribution; `below` is its probability of at most x. Uses the
+/// Kolmogorov–Smirnov test at a significance of 0.001.
 pub(crate) fn assert_distribution(values: &[u64], below: impl Fn(f64) -> f64) {
     let mut sorted: Vec<f64> = values.iter().map(|&value| value as f64).collect();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Rates that change: traces, slots, ramps, waves, chance.
+//! Rates that change: traces, slots, ramps, sines, random processes.
 
 use slipring_link::{
     Framing, LineCells, LinkProfile, LinkQueueSpec, LinkSpec, MarkovState, RateSlot, RateSpec,
@@ -26,7 +26,7 @@ fn in_ms(times: &[u64]) -> Vec<u64> {
 #[test]
 fn a_trace_of_opportunities_repeats_from_its_last_value() {
     let out = releases(opportunities(&[0, 1, 2, 3, 4, 5], 1504, TraceEnd::Loop), 19, 1504, 0);
-    // Six each 5 ms, two of which coincide at the seam: 14.4384 Mbit/s.
+    // Six opportunities per 5 ms, two of which coincide at the wrap: 14.4384 Mbit/s.
     let expected = [0, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9, 10, 10, 11, 12, 13, 14, 15, 15];
     assert_eq!(in_ms(&out), expected);
 }
@@ -154,7 +154,7 @@ fn slots(whole_frames: bool) -> LinkSpec {
 #[test]
 fn frames_wait_for_their_slot() {
     let out = releases(slots(false), 5, 800, 0);
-    // The second is split over a gap.
+    // The second frame is split over a gap.
     assert_eq!(out, [1_800, 5_600, 6_400, 7_200, 8_000]);
 }
 
@@ -162,7 +162,7 @@ fn frames_wait_for_their_slot() {
 fn whole_frames_wait_for_a_slot_that_holds_them() {
     let out = releases(slots(true), 5, 800, 0);
     assert_eq!(out, [1_800, 5_800, 6_600, 7_400, 11_800]);
-    // 2000 bytes fit only the longer slot, 4000 none.
+    // 2000 bytes fit only the longer slot, 4000 fit none.
     assert_eq!(releases(slots(true), 1, 2_000, 0), [7_000]);
     assert_eq!(releases(slots(true), 1, 4_000, 0), [8_000]);
 }
@@ -176,7 +176,7 @@ fn a_ramp_carries_the_mean_of_its_ends() {
         step_ns: MS,
         end: TraceEnd::Hold,
     };
-    // 2 MB take a second on the ramp, another 3 MB a second at its end.
+    // 2 MB take one second on the ramp, another 3 MB one second at its end.
     let out = releases(rated(ramp), 5_000, 1_000, 0);
     assert!(out[1_999].abs_diff(1_000 * MS) < MS, "{}", out[1_999]);
     assert!(out[4_999].abs_diff(2_000 * MS) < MS, "{}", out[4_999]);
@@ -203,7 +203,7 @@ fn a_chain_of_rates_spends_its_time_in_each() {
     let state = |bps| MarkovState { bps, mean_ns: 10 * MS, next: vec![] };
     let chain = RateSpec::Markov { states: vec![state(16_000_000), state(0)] };
     let out = releases(rated(chain), 20_000, 1_000, 0);
-    // Half of the time at 2 MB/s, half at nothing: a thousand bytes a ms in the mean.
+    // Half of the time at 2 MB/s, half at 0: a thousand bytes per ms on average.
     let last = *out.last().unwrap() as f64 / 1e9;
     assert!((last / 20.0 - 1.0).abs() < 0.1, "{last}");
 }
@@ -214,7 +214,7 @@ fn a_frame_on_a_slow_line_passes_whole_rounds_at_once() {
         let slots = slots.iter().map(|&(start_ns, len_ns)| RateSlot { start_ns, len_ns }).collect();
         rated(RateSpec::Slots { bps: 1, period_ns, slots, whole_frames: true })
     };
-    // 8000 bits at 1 bit/s, open all the time, and then in two of five nanoseconds: the last two
+    // 8000 bits at 1 bit/s, first open all the time, then in two of five nanoseconds: the last two
     // are those of the last round.
     assert_eq!(releases(slots(1, &[(0, 1)]), 2, 1_000, 0), [8_000_000 * MS, 16_000_000 * MS]);
     let half = slots(5, &[(1, 1), (3, 1)]);
@@ -229,7 +229,7 @@ fn a_frame_on_a_slow_line_passes_whole_rounds_at_once() {
 fn a_chain_of_rates_forgets_a_long_pause_at_once() {
     const DAY_NS: u64 = 86_400_000 * MS;
     let state = |bps, mean_ns, next| MarkovState { bps, mean_ns, next };
-    // Of the time: a fifth, a fifth, three fifths.
+    // Fractions of the time: one fifth, one fifth, three fifths.
     let states = vec![
         state(8_000_000_000, 10_000, vec![0.0, 1.0, 0.0]),
         state(80_000_000_000, 5_000, vec![0.5, 0.0, 0.5]),
@@ -309,7 +309,7 @@ fn a_profile_occupies_the_line_longer_and_drops_afterwards() {
     sim.finish();
     let lost = sim.memory.lost_to(slipring_link::LinkDropCause::Profile) as f64;
     assert!((lost / count as f64 - 0.25).abs() < 0.0101, "{lost}");
-    // Lost ones occupied the line, too: 100 + 425 ns each in the mean.
+    // Lost frames occupied the line, too: 100 + 425 ns each on average.
     let last =
         sim.memory.delivered.last().unwrap().release_ns.max(sim.memory.lost.last().unwrap().at_ns);
     assert!((last as f64 / count as f64 - 525.0).abs() < 8.0, "{last}");

@@ -1,4 +1,4 @@
-//! Trains: whatever is done with them, every frame fares as it would alone.
+//! Bursts: every frame is treated as it would be alone, whatever happens to the burst.
 
 use proptest::prelude::*;
 use slipring_link::{
@@ -13,7 +13,7 @@ fn plain(delay_ns: u64) -> LinkSpec {
     LinkSpec { delay: DelaySpec::constant(delay_ns), ..LinkSpec::wire("up") }
 }
 
-/// Links that trains meet or that a live link may become.
+/// Links that bursts meet, or into which a link may change.
 fn links() -> [LinkSpec; 5] {
     let loss = LossSpec { model: LossModel::Nth { every: 5, nth: 3 }, position: LossPosition::Pre };
     [

@@ -1,4 +1,4 @@
-//! Models of the user's own.
+//! User models.
 
 use slipring_link::user::{
     DelayFactory, LossFactory, LossVerdict, ModelPacket, PreciseTime, RateFactory, UserDelayModel,
@@ -11,7 +11,7 @@ use slipring_model::Stream;
 
 use crate::support::{Sim, releases};
 
-/// Loses frames whose first byte is odd, marks none.
+/// Loses frames whose first byte is odd; marks none.
 struct Odd;
 
 impl UserLossModel for Odd {
@@ -35,7 +35,7 @@ fn a_loss_model_of_the_users_sees_bytes_and_names_causes() {
     assert_eq!(sim.memory.lost_to(LinkDropCause::Malformed), 5);
 }
 
-/// A third of a nanosecond per byte.
+/// One third of a nanosecond per byte.
 struct Thirds;
 
 impl UserRateModel for Thirds {
@@ -60,7 +60,7 @@ fn a_rate_model_of_the_users_keeps_fractions() {
     assert_eq!(out[29], 10);
 }
 
-/// As many microseconds as frames came before.
+/// The delay in microseconds is the number of earlier frames.
 struct Growing;
 
 impl UserDelayModel for Growing {
@@ -128,7 +128,7 @@ fn a_frame_that_a_model_has_no_answer_for_is_lost_to_the_model() {
     let rate = RateSpec::User(RateFactory::new(|| Box::new(Shy(0))));
     for (link, times) in [
         (LinkSpec { delay, ..LinkSpec::wire("up") }, [5; 4]),
-        // What is lost takes no time on the line.
+        // A lost frame takes no time on the line.
         (LinkSpec { rate, ..LinkSpec::wire("up") }, [60, 120, 180, 240]),
     ] {
         let mut sim = Sim::link(link);
@@ -140,7 +140,7 @@ fn a_frame_that_a_model_has_no_answer_for_is_lost_to_the_model() {
     }
 }
 
-/// As many microseconds as it was asked before.
+/// The delay in microseconds is the number of earlier calls.
 struct Asked(u64);
 
 impl UserDelayModel for Asked {
@@ -164,7 +164,7 @@ fn a_change_keeps_a_model_that_says_it_is_the_same() {
     assert_ne!(delay(Some("growing")), delay(Some("shrinking")));
     assert_ne!(delay(None), delay(None));
     let link = |identity| LinkSpec { delay: delay(identity), ..LinkSpec::wire("up") };
-    // A fresh model begins at 0, and the frame waits for its predecessor only.
+    // A fresh model begins at 0, and the frame only waits for its predecessor.
     for (identity, last) in [("growing", 2_010), ("another", 1_000)] {
         let mut sim = Sim::link(link(Some("growing")));
         sim.push(0, 60);

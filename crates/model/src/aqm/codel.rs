@@ -1,7 +1,7 @@
 //! CoDel: controls the time that packets spend in a queue (RFC 8289).
 //!
-//! When every packet of an interval waited longer than the target, one is dropped, and further
-//! ones at shrinking distances, interval / sqrt(count), until a packet waits less.
+//! When every packet of an interval waited longer than the target, CoDel drops one packet. It drops
+//! more at shrinking distances, interval / sqrt(count), until a packet waits less than the target.
 //!
 //! ```text
 //!   sojourn > target since   t0        t0+I        +I/√1       +I/√2    +I/√3
@@ -9,12 +9,12 @@
 //!                            keep       drop 1      drop 2      drop 3   drop 4
 //! ```
 //!
-//! The RFC drops in a loop within one call; here each packet is a call. The states passed through
-//! are the same: a packet that the loop would take next is the one of the next call.
+//! The RFC drops in a loop within one call; here each packet is one call. The states are the same:
+//! the packet that the loop would take next is the packet of the next call.
 //!
 //! # Invariants
 //! 1. `count >= 1` once `dropping`.
-//! 2. The last packet of a queue is never dropped: what it leaves behind is within one MTU.
+//! 2. The last packet of a queue is never dropped, because what remains is within one MTU.
 
 use super::packet::{Aqm, AqmArrival, AqmDeparture, AqmVerdict};
 use super::param;
@@ -25,14 +25,14 @@ use crate::{ParameterError, Stream};
 pub struct CoDelSpec {
     /// Acceptable standing delay in ns; 5 ms.
     pub target_ns: u64,
-    /// How long the delay must stay above the target before anything is done, in ns: about the
-    /// longest round trip of the flows; 100 ms.
+    /// How long the delay must stay above the target before CoDel acts, in ns: about the longest
+    /// round trip of the flows; 100 ms.
     pub interval_ns: u64,
-    /// A queue of no more bytes than this is left alone: the largest packet; 1514.
+    /// CoDel does not act on a queue of at most this many bytes: the largest packet; 1514.
     pub mtu: u32,
-    /// Mark what is capable of ECN instead of dropping it.
+    /// Mark ECN-capable packets instead of dropping them.
     pub ecn: bool,
-    /// Also mark, at once, each ECN capable packet that waited longer than this, in ns.
+    /// Also mark, at once, each ECN-capable packet that waited longer than this, in ns.
     pub ce_threshold_ns: Option<u64>,
 }
 
@@ -64,15 +64,16 @@ impl CoDelSpec {
 #[derive(Clone, Debug)]
 pub struct CoDel {
     spec: CoDelSpec,
-    /// When the sojourn time will have been above the target for an interval; `None`: it is below.
+    /// When the sojourn time will have been above the target for one interval; `None` while it
+    /// is below.
     first_above_ns: Option<u64>,
     drop_next_ns: u64,
-    /// Drops in this drop state, of which the square root sets the pace.
+    /// Drops in this drop state. The interval is divided by the square root of this count.
     count: u32,
-    /// What `count` began with in this drop state.
+    /// The value of `count` at the start of this drop state.
     last_count: u32,
     dropping: bool,
-    /// A drop was just made; if the next packet is late too, the one after next is due.
+    /// A drop was just made. If the next packet is late too, `drop_next_ns` moves on first.
     reschedule: bool,
 }
 
@@ -94,7 +95,7 @@ impl CoDel {
         })
     }
 
-    /// Changes the parameters; the state goes on.
+    /// Changes the parameters and keeps the state.
     ///
     /// # Errors
     /// [`ParameterError`] if `spec` is out of range; nothing changes then.
@@ -110,13 +111,13 @@ impl CoDel {
         &self.spec
     }
 
-    /// Whether it is dropping, and how many drops set the present pace.
+    /// The number of drops that sets the present pace, or `None` outside the drop state.
     #[must_use]
     pub fn drop_count(&self) -> Option<u32> {
         self.dropping.then_some(self.count)
     }
 
-    /// Whether this packet ends an interval of too long sojourns: `ok_to_drop` of the RFC.
+    /// Whether sojourn times have been too long for a whole interval: `ok_to_drop` of the RFC.
     #[inline]
     fn ok_to_drop(&mut self, packet: &AqmDeparture) -> bool {
         if packet.sojourn_ns < self.spec.target_ns || packet.queue.bytes <= u64::from(self.spec.mtu)
@@ -133,7 +134,7 @@ impl CoDel {
         }
     }
 
-    /// Whether a late packet is to be hit now.
+    /// Whether to mark or drop a late packet now.
     #[cold]
     fn is_due(&mut self, now_ns: u64) -> bool {
         if core::mem::take(&mut self.reschedule) {
@@ -142,7 +143,7 @@ impl CoDel {
         !self.dropping || now_ns >= self.drop_next_ns
     }
 
-    /// Marks or drops a packet, and sees to the time of the next one.
+    /// Marks or drops a packet, and schedules the next one.
     #[cold]
     fn mark_or_drop(&mut self, now_ns: u64, ecn_capable: impl FnOnce() -> bool) -> AqmVerdict {
         let mark = self.spec.ecn && ecn_capable();
@@ -159,7 +160,7 @@ impl CoDel {
         if mark { AqmVerdict::Mark } else { AqmVerdict::Drop }
     }
 
-    /// Enters the drop state, at the pace of the last one if that was not long ago.
+    /// Enters the drop state, and resumes the previous pace if that state ended recently.
     fn enter(&mut self, now_ns: u64) {
         let grown = self.count.saturating_sub(self.last_count);
         let recent = now_ns.saturating_sub(self.drop_next_ns) < 16 * self.spec.interval_ns;
@@ -169,13 +170,13 @@ impl CoDel {
         self.drop_next_ns = self.control_law(now_ns);
     }
 
-    /// The control law: the next drop after one at `from_ns`.
+    /// The control law: when the next drop is due after one at `from_ns`.
     fn control_law(&self, from_ns: u64) -> u64 {
         from_ns.saturating_add(interval_over_sqrt(self.spec.interval_ns, self.count))
     }
 }
 
-/// `interval / sqrt(count)`, exact but for the rounding down to whole ns: for real x,
+/// `interval / sqrt(count)`, exact except that it is rounded down to whole ns: for real x,
 /// floor(sqrt(x)) = isqrt(floor(x)).
 fn interval_over_sqrt(interval_ns: u64, count: u32) -> u64 {
     match interval_ns.checked_mul(interval_ns) {

@@ -1,9 +1,9 @@
 //! DualPI2: low latency and classic traffic side by side (RFC 9332, appendix A).
 //!
-//! L4S packets (ECN field ECT(1) or CE) have a queue of their own that is kept short by marking
-//! early and often; all others queue as with PIE. One controller serves both: its base
-//! probability p' sets the classic drop probability p'^2, and the L4S marking probability k p',
-//! so that flows of both kinds get about the same rate.
+//! L4S packets (ECN field ECT(1) or CE) have their own queue, which early and frequent marking
+//! keeps short. All others queue as with PIE. One controller serves both: its base probability p'
+//! sets the classic drop probability p'^2 and the L4S marking probability k p', so that flows of
+//! both kinds get about the same rate.
 //!
 //! ```text
 //!              +--- L --- mark: max(ramp(sojourn), k p') ---+
@@ -13,14 +13,14 @@
 //! ```
 //!
 //! Drops and marks are spread evenly: each queue adds up its probability and hits when the sum
-//! reaches one, as the RFC does; no random numbers are needed.
+//! reaches one, as in the RFC. This needs no random numbers.
 //!
-//! Overload: once p'^2 reaches `max_classic_p`, ECN no longer protects: the classic queue drops
-//! what it would mark, and the L4S queue drops with p'^2 before it marks.
+//! Overload: once p'^2 reaches `max_classic_p`, ECN no longer protects packets. The classic queue
+//! drops what it would mark, and the L4S queue drops with p'^2 before it marks.
 //!
 //! # Invariants
 //! 1. `0 <= p' <= 1`.
-//! 2. The limits hold after each call; the arriving packet is the one that is lost to them.
+//! 2. The limits hold after each call; an arriving packet that would exceed them is dropped.
 
 use alloc::vec::Vec;
 
@@ -38,7 +38,7 @@ pub enum DualPi2Schedule {
         classic_percent: u32,
     },
     /// Time-shifted FIFO: the L4S packet goes first unless the classic one is older by more than
-    /// this.
+    /// this shift.
     TimeShifted {
         /// The head start of L4S in ns.
         shift_ns: u64,
@@ -119,7 +119,7 @@ impl DualPi2Spec {
     }
 }
 
-/// Two queues, one controller.
+/// DualPI2: two queues and one controller.
 #[derive(Clone, Debug)]
 pub struct DualPi2<H> {
     spec: DualPi2Spec,
@@ -127,14 +127,14 @@ pub struct DualPi2<H> {
     l4s: DualPi2Queue,
     classic: DualPi2Queue,
     controller: Pi2Controller,
-    /// Bytes by which the classic queue is ahead of its share (below zero: behind).
+    /// Bytes by which the classic queue is ahead of its share (negative: it lags).
     classic_credit: i64,
 }
 
 #[derive(Clone, Debug, Default)]
 struct DualPi2Queue {
     queue: SlabQueue,
-    /// Sums of probabilities that have not led to a mark or a drop yet.
+    /// Sums of the probabilities that have not led to a mark or a drop yet.
     marks: f64,
     drops: f64,
 }
@@ -142,14 +142,14 @@ struct DualPi2Queue {
 /// The linear controller of the base probability.
 #[derive(Clone, Debug, Default)]
 struct Pi2Controller {
-    /// When the next update is due; `None`: no packet was seen yet.
+    /// When the next update is due; `None` before the first packet.
     next_update_ns: Option<u64>,
     base_p: f64,
     old_delay_ns: u64,
 }
 
 impl<H> DualPi2<H> {
-    /// Starts empty.
+    /// Makes empty queues.
     ///
     /// # Errors
     /// [`ParameterError`] if `spec` is out of range.
@@ -165,7 +165,7 @@ impl<H> DualPi2<H> {
         })
     }
 
-    /// Changes the parameters; packets and state stay.
+    /// Changes the parameters and keeps packets and state.
     ///
     /// # Errors
     /// [`ParameterError`] if `spec` is out of range; nothing changes then.
@@ -211,7 +211,7 @@ impl<H> DualPi2<H> {
         (self.spec.k * self.controller.base_p).min(1.0)
     }
 
-    /// Takes `entry` in at `now_ns`, or tells `lost` that there is no room.
+    /// Enqueues `entry` at `now_ns`, or passes it to `lost` if a limit is reached.
     pub fn enqueue(
         &mut self,
         now_ns: u64,
@@ -228,8 +228,7 @@ impl<H> DualPi2<H> {
         self.store.push(&mut lane.queue, SlabPacket { entry, mark: false });
     }
 
-    /// Takes out the packet that is to leave at `now_ns`. Packets that are dropped on the way
-    /// are told to `lost`.
+    /// Dequeues the packet that leaves at `now_ns`. Packets dropped on the way go to `lost`.
     pub fn dequeue(
         &mut self,
         now_ns: u64,
@@ -254,7 +253,7 @@ impl<H> DualPi2<H> {
         }
     }
 
-    /// Empties both queues, in the order of arrival.
+    /// Empties both queues and returns the packets in the order of arrival.
     pub fn drain(&mut self) -> Vec<DequeuedPacket<H>> {
         let mut drained = Vec::with_capacity(self.packets() as usize);
         for lane in [&mut self.l4s, &mut self.classic] {
@@ -266,7 +265,7 @@ impl<H> DualPi2<H> {
         drained
     }
 
-    /// Whether the L4S queue goes first; `None`: both are empty.
+    /// Whether the L4S queue goes first; `None` if both are empty.
     fn l4s_is_next(&self) -> Option<bool> {
         let (l4s, classic) =
             (self.store.first(&self.l4s.queue), self.store.first(&self.classic.queue));
@@ -281,7 +280,7 @@ impl<H> DualPi2<H> {
         })
     }
 
-    /// Keeps the account of who is ahead, while both queues want the link.
+    /// Updates the classic queue's credit while both queues hold packets.
     fn charge(&mut self, was_l4s: bool, len: u32) {
         let DualPi2Schedule::Weighted { classic_percent } = self.spec.schedule else { return };
         let others = if was_l4s { &self.classic } else { &self.l4s };
@@ -332,7 +331,10 @@ impl<H> DualPi2<H> {
     /// Makes the updates that are due by `now_ns`.
     #[inline]
     fn catch_up(&mut self, now_ns: u64) {
-        let next_ns = *self.controller.next_update_ns.get_or_insert(now_ns + self.spec.update_ns);
+        let next_ns = *self
+            .controller
+            .next_update_ns
+            .get_or_insert(now_ns.saturating_add(self.spec.update_ns));
         if now_ns >= next_ns {
             self.make_updates(next_ns, now_ns);
         }
@@ -349,7 +351,7 @@ impl<H> DualPi2<H> {
             let delay_ns = oldest_ns.map_or(0, |oldest_ns| at_ns.saturating_sub(oldest_ns));
             self.controller.update(&self.spec, delay_ns);
             at_ns = at_ns.saturating_add(period_ns);
-            // A wait that only grows keeps a certain drop certain, and none keeps it at zero.
+            // A delay that only grows keeps p at 1, and no delay keeps it at 0.
             let is_settled = before_p == self.controller.base_p && matches!(before_p, 0.0 | 1.0);
             if is_settled && at_ns <= now_ns {
                 at_ns += (now_ns - at_ns) / period_ns * period_ns;
@@ -369,7 +371,7 @@ impl Pi2Controller {
     }
 }
 
-/// Adds a probability to a sum; tells whether the sum reached one. (The RFC asks for more than
+/// Adds a probability to a sum; returns whether the sum reached one. (The RFC requires more than
 /// one, and so lets one packet pass at a probability of one.)
 fn accumulate(sum: &mut f64, p: f64) -> bool {
     *sum += p;

@@ -1,8 +1,8 @@
 //! Flow queueing: FQ-CoDel (RFC 8290) and FQ-PIE.
 //!
-//! Packets are sorted by a hash of their flow into queues, each with an algorithm of its own.
-//! Queues take turns by deficit round robin; one that was empty goes first for a quantum, so that
-//! sparse flows (DNS, the first packets of a page) need not wait behind bulk.
+//! Packets are sorted by a hash of their flow into queues, each with its own algorithm. Queues take
+//! turns by deficit round robin. A queue that was empty goes first for a quantum, so that sparse
+//! flows (DNS, the first packets of a page) need not wait for bulk traffic.
 //!
 //! ```text
 //!            hash    +--- queue + CoDel ---+    new --> served first, for one quantum
@@ -12,10 +12,10 @@
 //!
 //! # Invariants
 //! 1. A queue with packets is in exactly one of the lists `new` and `old`.
-//! 2. After each arrival the limits hold; what is over is dropped from the heads of the queue with
-//!    the most bytes.
-//! 3. State is made for a queue when its first packet arrives; a link that few flows use stays
-//!    small whatever `flows` is.
+//! 2. After each arrival the limits hold; the excess is dropped from the head of the queue with the
+//!    most bytes.
+//! 3. A queue's state is allocated when its first packet arrives, so a link that few flows use
+//!    needs little memory whatever `flows` is.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -46,8 +46,8 @@ pub struct FairSpec {
     pub limit_packets: u32,
     /// Most bytes in all queues together; 32 MiB.
     pub limit_bytes: u64,
-    /// Most packets that are dropped at once when a limit is passed (half of the longest queue,
-    /// if that is less); 64.
+    /// Most packets dropped at once when a limit is exceeded (half of the longest queue, if that is
+    /// less); 64.
     pub drop_batch: u32,
 }
 
@@ -82,23 +82,23 @@ impl FairSpec {
 
 const MAX_FLOWS: u32 = 1 << 16;
 const MAX_QUANTUM: u32 = 1 << 20;
-/// No flow: the end of a list, and a hash value without a queue.
+/// No flow: the end of a list, or a hash value without a queue.
 const NO_FLOW: u32 = u32::MAX;
 
-/// Queues with an [`Aqm`] each, served in turns.
+/// Queues with one [`Aqm`] each, served in turns.
 #[derive(Clone, Debug)]
 pub struct FairQueue<H, A> {
     spec: FairSpec,
-    /// What the algorithm of a new queue begins as.
+    /// The initial state of a new queue's algorithm.
     template: A,
-    /// Index of the queue of each hash value, or [`NONE`].
+    /// Index of the queue of each hash value, or [`NO_FLOW`].
     table: Vec<u32>,
     flows: Vec<FairFlow<A>>,
     new: FlowList,
     old: FlowList,
     store: PacketSlab<H>,
     total: AqmQueueView,
-    /// Who is the longest; made when a limit is passed for the first time.
+    /// Finds the longest queue; made when a limit is exceeded for the first time.
     longest: Option<LongestQueue>,
 }
 
@@ -108,12 +108,12 @@ struct FairFlow<A> {
     aqm: A,
     /// Bytes it may still send in this turn.
     deficit: i64,
-    /// The next in its list.
+    /// The next flow in its list.
     next: u32,
     is_listed: bool,
 }
 
-/// A list of flows, linked through [`Flow::next`].
+/// A list of flows, linked through [`FairFlow::next`].
 #[derive(Clone, Debug)]
 struct FlowList {
     head: u32,
@@ -121,7 +121,7 @@ struct FlowList {
 }
 
 impl<H> FqCoDel<H> {
-    /// Starts empty, with CoDel for each flow.
+    /// Makes empty queues, with CoDel for each flow.
     ///
     /// # Errors
     /// [`ParameterError`] if a parameter is out of range.
@@ -129,8 +129,8 @@ impl<H> FqCoDel<H> {
         Self::with_aqm(spec, CoDel::new(codel)?)
     }
 
-    /// Changes the parameters. Packets and the state of the queues stay; with another number of
-    /// queues the packets are sorted into new ones. New limits act at the next arrival.
+    /// Changes the parameters. Packets and the state of the queues stay. A new number of queues
+    /// redistributes the packets to new queues. New limits apply at the next arrival.
     ///
     /// # Errors
     /// [`ParameterError`] if a parameter is out of range; nothing changes then.
@@ -142,7 +142,7 @@ impl<H> FqCoDel<H> {
 }
 
 impl<H> FqPie<H> {
-    /// Starts empty, with PIE for each flow.
+    /// Makes empty queues, with PIE for each flow.
     ///
     /// # Errors
     /// [`ParameterError`] if a parameter is out of range.
@@ -162,7 +162,7 @@ impl<H> FqPie<H> {
 }
 
 impl<H, A: Aqm + Clone> FairQueue<H, A> {
-    /// Starts empty; the algorithm of each queue begins as a copy of `fresh`.
+    /// Makes empty queues; the algorithm of each queue starts as a copy of `fresh`.
     ///
     /// # Errors
     /// [`ParameterError`] if `spec` is out of range.
@@ -199,7 +199,7 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         &self.spec
     }
 
-    /// Takes `entry` in at `now_ns`. It, or others in its place, may be lost: `lost` is told.
+    /// Enqueues `entry` at `now_ns`. Packets dropped, `entry` or others, go to `lost`.
     pub fn enqueue(
         &mut self,
         now_ns: u64,
@@ -218,8 +218,8 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         self.drop_from_longest(lost);
     }
 
-    /// Takes out the packet that is to leave at `now_ns`. Packets that the algorithm drops on
-    /// the way are told to `lost`.
+    /// Dequeues the packet that leaves at `now_ns`. Packets that the algorithm drops on the way go
+    /// to `lost`.
     pub fn dequeue(
         &mut self,
         now_ns: u64,
@@ -248,7 +248,7 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         }
     }
 
-    /// Empties the queues, in the order of arrival.
+    /// Empties the queues and returns the packets in the order of arrival.
     pub fn drain(&mut self) -> Vec<DequeuedPacket<H>> {
         let mut drained = Vec::with_capacity(self.total.packets as usize);
         for flow in &mut self.flows {
@@ -262,7 +262,7 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         drained
     }
 
-    /// Puts an admitted packet into its queue, and the queue on a list.
+    /// Appends an admitted packet to its queue, and lists the queue.
     fn append(&mut self, index: u32, queued: SlabPacket<H>) {
         let flow = &mut self.flows[index as usize];
         self.total.packets += 1;
@@ -278,7 +278,7 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         }
     }
 
-    /// Takes the first packet off a queue.
+    /// Removes the first packet of a queue.
     #[inline]
     fn pop(&mut self, index: u32) -> Option<SlabPacket<H>> {
         let chain = &mut self.flows[index as usize].queue;
@@ -291,7 +291,7 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         Some(queued)
     }
 
-    /// Takes over new parameters; `fresh` is what new queues begin as.
+    /// Applies new parameters; `fresh` is the initial algorithm of new queues.
     fn reshape(&mut self, spec: &FairSpec, fresh: A) -> Result<(), ParameterError> {
         if spec.flows == self.spec.flows {
             spec.validate()?;
@@ -309,7 +309,7 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         Ok(())
     }
 
-    /// The queue of a flow, made if there is none yet.
+    /// The queue of a flow, allocated on first use.
     fn flow_of(&mut self, hash: u32) -> u32 {
         let slot = (u64::from(hash) * self.table.len() as u64) >> 32;
         let index = &mut self.table[slot as usize];
@@ -328,7 +328,7 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         *index
     }
 
-    /// The queue whose turn it is. Queues that used up theirs go to the end of `old`.
+    /// The queue whose turn it is. A queue that used up its turn goes to the end of `old`.
     fn next_turn(&mut self) -> Option<u32> {
         loop {
             let turns = if self.new.head == NO_FLOW { &mut self.old } else { &mut self.new };
@@ -343,8 +343,8 @@ impl<H, A: Aqm + Clone> FairQueue<H, A> {
         }
     }
 
-    /// Takes an empty queue off its list. A new one waits once in `old`, lest a flow that sends
-    /// one packet at a time were new for ever (RFC 8290, section 4.2).
+    /// Takes an empty queue off its list. A new queue waits once in `old`; otherwise a flow that
+    /// sends one packet at a time would stay new for ever (RFC 8290, section 4.2).
     fn end_turn(&mut self, index: u32) {
         if self.new.head == index {
             self.new.pop(&mut self.flows);

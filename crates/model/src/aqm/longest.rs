@@ -6,13 +6,13 @@
 //!            3   0   7   2       lengths of the queues
 //! ```
 //!
-//! A change is played upwards until it no longer matters, so it takes at most as many steps as
+//! A change propagates up the tree until it no longer matters, so it takes at most as many steps as
 //! the number of queues has bits. A scan would let a flood of many small flows stall a link.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Length of a queue: its bytes, then its packets, which decide between queues of empty packets.
+/// Length of a queue: its bytes, then its packets, which break ties.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct QueueLength(u64);
 
@@ -20,22 +20,22 @@ impl QueueLength {
     pub(super) fn new(bytes: u64, packets: u32) -> Self {
         const PACKET_BITS: u32 = 20;
         const MAX_PACKETS: u32 = (1 << PACKET_BITS) - 1;
-        // 16 TiB in one queue are as long as more.
+        // Lengths saturate at 16 TiB.
         let bytes = bytes.min(u64::MAX >> PACKET_BITS);
         Self(bytes << PACKET_BITS | u64::from(packets.min(MAX_PACKETS)))
     }
 }
 
-/// The tournament.
+/// The tournament tree.
 #[derive(Clone, Debug)]
 pub(super) struct LongestQueue {
-    /// The root is node 1, the children of n are 2 n and 2 n + 1. The second half are the queues,
-    /// a power of two of them; those that do not exist are empty.
+    /// The root is node 1; the children of n are 2 n and 2 n + 1. The second half holds the queues,
+    /// padded to a power of two with empty ones.
     tree: Vec<QueueLength>,
 }
 
 impl LongestQueue {
-    /// Plays all matches.
+    /// Builds the tree.
     pub(super) fn new(lengths: impl ExactSizeIterator<Item = QueueLength>) -> Self {
         let size = lengths.len().next_power_of_two();
         let mut tree = vec![QueueLength::default(); 2 * size];
@@ -57,7 +57,7 @@ impl LongestQueue {
         (node - size) as u32
     }
 
-    /// Tells the new length of a queue; `index` may be new.
+    /// Sets the length of a queue; `index` may be new.
     pub(super) fn set(&mut self, index: u32, length: QueueLength) {
         let size = self.tree.len() / 2;
         if index as usize >= size {

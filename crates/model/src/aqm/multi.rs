@@ -1,4 +1,4 @@
-//! Any discipline that owns its packets, behind one face.
+//! One interface for all disciplines that own their packets.
 
 use alloc::vec::Vec;
 
@@ -13,12 +13,12 @@ pub enum MultiQueue<H> {
     FqCoDel(FqCoDel<H>),
     /// Flow queueing with PIE.
     FqPie(FqPie<H>),
-    /// Low latency and classic queue.
+    /// Low-latency and classic queue.
     DualPi2(DualPi2<H>),
 }
 
 impl<H> MultiQueue<H> {
-    /// Takes `entry` in at `now_ns`. It, or others in its place, may be lost: `lost` is told.
+    /// Enqueues `entry` at `now_ns`. Packets dropped, `entry` or others, go to `lost`.
     #[inline]
     pub fn enqueue(
         &mut self,
@@ -34,8 +34,8 @@ impl<H> MultiQueue<H> {
         }
     }
 
-    /// Takes out the packet that is to leave at `now_ns`; `None`: nothing is left. Packets that
-    /// are dropped on the way are told to `lost`.
+    /// Dequeues the packet that leaves at `now_ns`; `None` if nothing is left. Packets dropped on
+    /// the way go to `lost`.
     #[inline]
     pub fn dequeue(
         &mut self,
@@ -49,7 +49,7 @@ impl<H> MultiQueue<H> {
         }
     }
 
-    /// Empties it, in the order of arrival: for a change of discipline.
+    /// Empties it in the order of arrival, for a change of discipline.
     pub fn drain(&mut self) -> Vec<DequeuedPacket<H>> {
         match self {
             Self::FqCoDel(fair) => fair.drain(),

@@ -1,14 +1,14 @@
-//! Checks that parameters of several algorithms share.
+//! Parameter checks that several algorithms share.
 
 use crate::ParameterError;
 
-/// Longest time constant that is taken, in ns: an hour. It keeps sums of a few of them far from
+/// Longest time constant that is accepted, in ns: one hour. It keeps sums of a few of them far from
 /// overflow.
 const MAX_TIME_NS: u64 = 3_600_000_000_000;
-/// Largest gain that is taken: a millisecond off the target is then a certain drop.
+/// Largest gain that is accepted: 1 ms above the target is then a certain drop.
 const MAX_GAIN: f64 = 1000.0;
 
-/// Refuses `value` unless `ok`.
+/// Returns an error unless `ok`.
 pub(super) fn check(
     ok: bool,
     parameter: &'static str,

@@ -1,36 +1,35 @@
-//! PIE: holds the queueing delay at a target by a drop probability (RFC 8033).
+//! PIE: holds the queueing delay at a target by means of a drop probability (RFC 8033).
 //!
-//! A proportional integral controller sets the probability every update period from the present
-//! delay and its change. Its gains shrink with the probability itself, so that it is stable at
-//! small ones and quick at large ones. Bursts pass: while the burst allowance lasts nothing is
-//! dropped.
+//! A proportional integral controller updates the probability every period from the present delay
+//! and its change. Its gains shrink with the probability, so that it is stable at small ones and
+//! quick at large ones. Bursts pass: nothing is dropped while the burst allowance lasts.
 //!
 //! ```text
-//!   p += tune(p) * (alpha * (delay - target) + beta * (delay - delay before))     each period
+//!   p += tune(p) * (alpha * (delay - target) + beta * (delay - last delay))       each period
 //! ```
 //!
-//! Periods are made up for at the next call. In between nothing entered or left, so all that an
-//! update reads is what it was; once updates change nothing any more, the remaining ones are
-//! skipped.
+//! Updates that came due between two calls are made at the next call. Nothing entered or left in
+//! between, so all inputs of an update are unchanged. Once updates change nothing any more, the
+//! remaining ones are skipped.
 //!
 //! # Invariants
 //! 1. `0 <= probability <= 1`.
-//! 2. An update is made for each period that has begun before the packet of a call, once.
+//! 2. Each period that began before the packet of a call gets exactly one update.
 
 use super::packet::{Aqm, AqmArrival, AqmDeparture, AqmQueueView, AqmVerdict, seconds_between};
 use super::param;
 use crate::{ParameterError, Stream};
 
-/// Where [`Pie`] takes the queueing delay from.
+/// How [`Pie`] determines the queueing delay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DelaySource {
-    /// Queue length over a departure rate that is measured while the queue is long enough
+    /// Queue length divided by a departure rate, which is measured while the queue is long enough
     /// (RFC 8033, section 4.3).
     DepartureRate,
     /// Sojourn time of the packet that left last.
     Timestamps,
-    /// [`QueueView::delay_ns`] at arrivals: the owner knows. Between them the queue is taken to
-    /// drain by a second a second.
+    /// [`AqmQueueView::delay_ns`] at arrivals: the owner knows the delay. Between arrivals the
+    /// queue is assumed to drain in real time.
     View,
 }
 
@@ -47,20 +46,20 @@ pub struct PieSpec {
     pub beta: f64,
     /// How long a burst may last from an empty queue before anything is dropped, in ns; 150 ms.
     pub max_burst_ns: u64,
-    /// Mark what is capable of ECN instead of dropping it; false.
+    /// Mark ECN-capable packets instead of dropping them; false.
     pub ecn: bool,
-    /// Probability from which on ECN capable packets are dropped, too; 0.1.
+    /// Probability above which ECN-capable packets are dropped as well; 0.1.
     pub max_ecn_p: f64,
-    /// Grow the probability by at most 0.02 a period once it is 0.1 (section 5.5); true.
+    /// Raise the probability by at most 0.02 a period once it is 0.1 (section 5.5); true.
     pub cap: bool,
-    /// Avoid drops that follow each other by chance closely, or not for long (section 5.4); true.
+    /// Avoid random clusters of drops, and long gaps between them (section 5.4); true.
     pub derandomize: bool,
-    /// Where the delay is taken from; the departure rate.
+    /// The source of the delay; the departure rate.
     pub delay_from: DelaySource,
-    /// Usual length of a packet in bytes; up to two of them in the queue are left alone; 1000.
+    /// Usual length of a packet in bytes; a queue of at most two of them is left alone; 1000.
     pub mean_len: u32,
-    /// Sleep until the queue holds this many bytes, and again once delay and probability are
-    /// zero (section 5.7); 0: always awake.
+    /// Sleep until the queue holds this many bytes, and again once delay and probability are zero
+    /// (section 5.7); 0: always awake.
     pub wake_bytes: u64,
 }
 
@@ -98,11 +97,11 @@ impl PieSpec {
     }
 }
 
-/// Bytes over which a departure rate is measured (RFC 8033, section 5.3), and their weight in the
-/// average: threshold / 2^16.
+/// Bytes over which a departure rate is measured (RFC 8033, section 5.3), and the weight of a
+/// measurement in the average: threshold / 2^16.
 const RATE_BYTES: u64 = 1 << 14;
 const RATE_WEIGHT: f64 = 0.25;
-/// Above this probability the queue is no longer trusted to drain by itself.
+/// At or above this probability a short delay no longer prevents drops.
 const SAFE_P: f64 = 0.2;
 
 /// The state of PIE for one queue.
@@ -110,7 +109,7 @@ const SAFE_P: f64 = 0.2;
 pub struct Pie {
     spec: PieSpec,
     awake: bool,
-    /// When the next update is due; `None`: no packet was seen yet.
+    /// When the next update is due; `None` before the first packet.
     next_update_ns: Option<u64>,
     p: f64,
     /// Sum of the probabilities since the last hit.
@@ -118,7 +117,7 @@ pub struct Pie {
     old_delay_ns: u64,
     burst_left_ns: u64,
     last_sojourn_ns: u64,
-    /// Delay that the last arrival was told, and when.
+    /// The delay reported at the last arrival, and when.
     last_view: (u64, u64),
     rate: RateMeter,
 }
@@ -149,7 +148,7 @@ impl Pie {
         }
     }
 
-    /// Changes the parameters; the state goes on.
+    /// Changes the parameters and keeps the state.
     ///
     /// # Errors
     /// [`ParameterError`] if `spec` is out of range; nothing changes then.
@@ -173,7 +172,7 @@ impl Pie {
         self.p
     }
 
-    /// Makes the updates that are due by `now_ns`, while the queue was as `queue` says.
+    /// Makes the updates that are due by `now_ns`, while the queue was as in `queue`.
     #[inline]
     fn catch_up(&mut self, now_ns: u64, queue: &AqmQueueView) {
         let first_ns = now_ns.saturating_add(self.spec.update_ns);
@@ -192,14 +191,15 @@ impl Pie {
             let before = (self.p, self.burst_left_ns, self.awake, self.old_delay_ns);
             self.update(self.delay_ns(queue, now_ns, due_ns + n * period_ns));
             let after = (self.p, self.burst_left_ns, self.awake, self.old_delay_ns);
-            // A draining queue changes its delay until that is zero; all others keep it.
+            // A draining queue changes its delay until that is zero; otherwise the delay
+            // is constant.
             if before == after {
                 return;
             }
         }
     }
 
-    /// The delay at `at_ns`, from what is known at `now_ns`.
+    /// The delay at `at_ns`, estimated from what is known at `now_ns`.
     fn delay_ns(&self, queue: &AqmQueueView, now_ns: u64, at_ns: u64) -> u64 {
         match self.spec.delay_from {
             DelaySource::DepartureRate => self.rate.delay_ns(queue.bytes),
@@ -223,7 +223,7 @@ impl Pie {
         self.p = (self.p + self.step(delay_ns)).clamp(0.0, 1.0);
         if delay_ns == 0 && self.old_delay_ns == 0 {
             self.p *= 0.98;
-            // The RFC leaves the decay to the number format: it ends at the smallest step.
+            // The RFC leaves the decay to the number format. It ends at the smallest step.
             if self.p < SMALLEST_P {
                 self.p = 0.0;
             }
@@ -239,7 +239,7 @@ impl Pie {
         self.old_delay_ns = delay_ns;
     }
 
-    /// How much the probability changes.
+    /// The change of the probability.
     fn step(&self, delay_ns: u64) -> f64 {
         let step = self.spec.alpha * seconds_between(self.spec.target_ns, delay_ns)
             + self.spec.beta * seconds_between(self.old_delay_ns, delay_ns);
@@ -247,7 +247,7 @@ impl Pie {
         if self.spec.cap && self.p >= 0.1 { step.min(0.02) } else { step }
     }
 
-    /// Whether the packet that arrives is hit (RFC 8033, sections 4.1 and 5.4).
+    /// Whether to drop or mark an arriving packet (RFC 8033, sections 4.1 and 5.4).
     fn is_hit(&mut self, packet: &AqmArrival, random: &mut Stream) -> bool {
         let calm = self.old_delay_ns < self.spec.target_ns / 2 && self.p < SAFE_P;
         let short = packet.queue.bytes <= 2 * u64::from(self.spec.mean_len);
@@ -293,7 +293,7 @@ impl Aqm for Pie {
         if mark { AqmVerdict::Mark } else { AqmVerdict::Drop }
     }
 
-    /// Keeps everything; learns the delay.
+    /// Keeps every packet and updates the delay.
     #[inline]
     fn dequeue(&mut self, packet: &AqmDeparture, _: impl FnOnce() -> bool) -> AqmVerdict {
         if self.spec.delay_from == DelaySource::View {
@@ -313,10 +313,10 @@ impl Aqm for Pie {
     }
 }
 
-/// Probabilities below this are zero: the least step of a 32-bit fraction.
+/// Probabilities below this count as zero: the smallest step of a 32-bit fraction.
 const SMALLEST_P: f64 = 1.0 / (1u64 << 32) as f64;
 
-/// How much of the gains applies at probability `p` (RFC 8033, section 4.2).
+/// The factor on the gains at probability `p` (RFC 8033, section 4.2).
 fn tuning(p: f64) -> f64 {
     match p {
         ..0.000_001 => 1.0 / 2048.0,
@@ -331,11 +331,11 @@ fn tuning(p: f64) -> f64 {
 
 /// Measures how fast a queue drains while it is long (RFC 8033, section 5.3).
 ///
-/// The packet at which a measurement begins is not counted: its bytes left before the time that
-/// is measured.
+/// The packet at which a measurement begins is not counted: its bytes left before the
+/// measured time.
 #[derive(Clone, Debug, Default)]
 struct RateMeter {
-    /// Start of the measurement and the bytes that left since; `None`: not measuring.
+    /// Start of the measurement in ns, and the bytes that left since; `None` while idle.
     running: Option<(u64, u64)>,
     /// Average time in ns for [`RATE_BYTES`] to leave; zero: not known yet.
     average_ns: f64,

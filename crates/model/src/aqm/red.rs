@@ -9,10 +9,10 @@
 //!                           min   max      2 max
 //! ```
 //!
-//! The average is exponential and moves when packets arrive; time with an empty queue counts as
-//! the packets that the link could have sent meanwhile. Hits are spread: the probability of each
-//! packet grows with the number of packets since the last one, so that the distance between two
-//! is uniform instead of geometric.
+//! The average is exponential and moves when packets arrive. Time with an empty queue counts as the
+//! packets that the link could have sent meanwhile. Hits are spread: the probability of each packet
+//! grows with the number of packets since the last hit, so that the distance between two hits is
+//! uniform instead of geometric.
 
 use super::packet::{Aqm, AqmArrival, AqmDeparture, AqmQueueView, AqmVerdict};
 use super::param;
@@ -32,7 +32,7 @@ pub enum RedUnit {
 pub struct RedSpec {
     /// What the thresholds and the average count; packets.
     pub unit: RedUnit,
-    /// Average from which on packets may be hit; 5.
+    /// Average above which packets may be hit; 5.
     pub min: f64,
     /// Average at which the probability is `max_p`; 15.
     pub max: f64,
@@ -40,21 +40,21 @@ pub struct RedSpec {
     pub max_p: f64,
     /// Weight of the newest queue length in the average; 0.002.
     pub weight: f64,
-    /// Between `max` and twice `max` the probability grows from `max_p` to 1, instead of
-    /// everything being dropped above `max`: GRED; true.
+    /// GRED: between `max` and twice `max` the probability grows from `max_p` to 1, instead of
+    /// jumping to 1 at `max`; true.
     pub gentle: bool,
     /// Leave at least 1/p packets between two hits, as ns-2 does; false.
     pub wait: bool,
-    /// Mark what is capable of ECN instead of dropping it; false.
+    /// Mark ECN-capable packets instead of dropping them; false.
     pub ecn: bool,
-    /// Drop ECN capable packets, too, where everything is hit (RFC 3168, section 7); true.
+    /// Drop ECN-capable packets as well where everything is hit (RFC 3168, section 7); true.
     pub hard_drop: bool,
     /// Scale the probability by length / `mean_len`: byte mode; false.
     pub by_length: bool,
-    /// Usual length of a packet in bytes; 500. Only for `by_length`.
+    /// Usual length of a packet in bytes; 500. Used only by `by_length`.
     pub mean_len: u32,
-    /// How long a usual packet takes on the link, in ns, by which the average decays while the
-    /// queue is empty. Zero: it is forgotten at once.
+    /// Transmission time of a usual packet in ns. The average decays at this pace while the queue
+    /// is empty. Zero: it resets at once.
     pub idle_packet_ns: u64,
 }
 
@@ -104,7 +104,7 @@ pub struct Red {
     average: f64,
     /// Packets since the last hit while the average was above `min`.
     since_hit: u64,
-    /// Since when the queue is empty.
+    /// Since when the queue has been empty.
     idle_since_ns: u64,
 }
 
@@ -118,7 +118,7 @@ impl Red {
         Ok(Self { spec: *spec, average: 0.0, since_hit: 0, idle_since_ns: 0 })
     }
 
-    /// Changes the parameters; average and count go on.
+    /// Changes the parameters and keeps the average and the count.
     ///
     /// # Errors
     /// [`ParameterError`] if `spec` is out of range; nothing changes then.
@@ -156,7 +156,7 @@ impl Red {
         self.average += self.spec.weight * (length as f64 - self.average);
     }
 
-    /// Lets the average see the empty queues that packets would have found in the idle time.
+    /// Lets the average decay as if packets had found an empty queue during the idle time.
     fn decay(&mut self, idle_ns: u64) {
         self.average *= match self.spec.idle_packet_ns {
             0 => 0.0,
@@ -164,7 +164,7 @@ impl Red {
         };
     }
 
-    /// The probability by the average alone; `None`: everything is hit.
+    /// The probability from the average alone; `None`: everything is hit.
     fn base_probability(&self, len: u32) -> Option<f64> {
         let RedSpec { min, max, max_p, .. } = self.spec;
         let p = if self.average < max {
@@ -178,7 +178,7 @@ impl Red {
         Some(if self.spec.by_length { (p * scale).min(1.0) } else { p })
     }
 
-    /// The probability with regard to the packets since the last hit.
+    /// The probability, adjusted for the packets since the last hit.
     fn spread(&self, p: f64) -> f64 {
         let expected = self.since_hit as f64 * p;
         let spread = match (self.spec.wait, expected) {
@@ -218,7 +218,7 @@ impl Aqm for Red {
         AqmVerdict::Keep
     }
 
-    /// Keeps everything; notes when the queue became empty.
+    /// Keeps every packet; records when the queue became empty.
     #[inline]
     fn dequeue(&mut self, packet: &AqmDeparture, _: impl FnOnce() -> bool) -> AqmVerdict {
         if packet.queue.packets == 0 {

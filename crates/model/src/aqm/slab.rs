@@ -1,18 +1,18 @@
-//! Where queues that own their packets keep them: one slab, any number of chains through it.
+//! Storage for queues that own their packets: one slab with any number of chains through it.
 //!
 //! # Invariants
 //! 1. Each slot is in exactly one chain or in the free list.
-//! 2. A chain's `packets` and `bytes` are those of the entries in it.
+//! 2. A chain's `packets` and `bytes` are the totals of its entries.
 
 use alloc::vec::Vec;
 
 use super::longest::QueueLength;
 use super::packet::{AqmQueueView, QueuedPacket};
 
-/// End of a chain, and of the free list.
+/// End of a chain or of the free list.
 const NO_SLOT: u32 = u32::MAX;
 
-/// The slab. Slots freed last are used first, so the memory in use stays small and warm.
+/// The slab. It reuses the slots that were freed last, so the memory in use stays small and cached.
 #[derive(Clone, Debug)]
 pub(super) struct PacketSlab<H> {
     slots: Vec<SlabSlot<H>>,
@@ -21,7 +21,7 @@ pub(super) struct PacketSlab<H> {
 
 #[derive(Clone, Debug)]
 struct SlabSlot<H> {
-    /// `None` in the free list.
+    /// `None` while the slot is in the free list.
     queued: Option<SlabPacket<H>>,
     next: u32,
 }
@@ -30,11 +30,11 @@ struct SlabSlot<H> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlabPacket<H> {
     pub(super) entry: QueuedPacket<H>,
-    /// Marked when it was admitted.
+    /// Whether it was marked when it was admitted.
     pub(super) mark: bool,
 }
 
-/// A queue through the slab, first in first out.
+/// A FIFO queue through the slab.
 #[derive(Clone, Debug)]
 pub(super) struct SlabQueue {
     head: u32,

@@ -16,7 +16,7 @@ struct Line {
     queue: VecDeque<(u64, u32)>,
     bytes: u64,
     free_ns: u64,
-    /// Time of departure and sojourn of each packet that left.
+    /// Departure time and sojourn of each packet that left.
     out: Vec<(u64, u64)>,
     drops_ns: Vec<u64>,
     marks: usize,

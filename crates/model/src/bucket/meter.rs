@@ -5,7 +5,7 @@
 //! | RFC 2698 | within peak and committed bucket: takes both | within the peak bucket: takes it | else |
 //! | RFC 4115 | within the committed bucket: takes it | within the excess bucket: takes it | else |
 //!
-//! A colour-aware meter never makes a packet better than the colour that it came with.
+//! A colour-aware meter never improves the colour that a packet arrived with.
 
 use super::{TokenBucket, cost};
 use crate::ParameterError;
@@ -13,11 +13,11 @@ use crate::ParameterError;
 /// The colour of a packet, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Colour {
-    /// Within what was promised.
+    /// Within the committed rate.
     Green,
-    /// Beyond that, but tolerated.
+    /// Above the committed rate, but tolerated.
     Yellow,
-    /// Beyond that, too.
+    /// Above the tolerated rate.
     Red,
 }
 
@@ -26,11 +26,11 @@ pub enum Colour {
 pub enum MeterKind {
     /// Committed and *peak* rate: RFC 2698. The peak rate includes the committed one.
     Rfc2698,
-    /// Committed and *excess* rate: RFC 4115. The excess rate comes on top.
+    /// Committed and *excess* rate: RFC 4115. The excess rate is added to the committed one.
     Rfc4115,
 }
 
-/// Whether a meter heeds the colour that a packet came with.
+/// Whether a meter uses the colour that a packet arrived with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ColourMode {
     /// All packets count as green.
@@ -44,7 +44,7 @@ pub enum ColourMode {
 pub struct TwoRateSpec {
     /// The standard.
     pub kind: MeterKind,
-    /// Whether it heeds colours.
+    /// Whether the meter uses incoming colours.
     pub mode: ColourMode,
     /// Committed rate in bits per second.
     pub committed_bps: u64,
@@ -99,7 +99,7 @@ impl TwoRateThreeColour {
         Ok(Self { kind: spec.kind, mode: spec.mode, committed, other })
     }
 
-    /// Meters a packet of `bytes` that came with colour `came`.
+    /// Meters a packet of `bytes` that arrived with colour `came`.
     pub fn colour(&mut self, now_ns: u64, bytes: u32, came: Colour) -> Colour {
         let came = match self.mode {
             ColourMode::Blind => Colour::Green,

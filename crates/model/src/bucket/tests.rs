@@ -19,7 +19,7 @@ fn policer_of_8_mbit_passes_its_burst_then_one_packet_each_ms() {
 
 #[test]
 fn slow_rates_lose_nothing_to_rounding_however_often_they_are_asked() {
-    // 10 kbit/s: 1250 bytes a second. Asked every 1.05 ms, which is 1.3125 bytes.
+    // 10 kbit/s: 1250 bytes a second. Polled every 1.05 ms, which is 1.3125 bytes.
     let mut bucket = TokenBucket::new(10_000, 100, 0).unwrap();
     assert_eq!(passed(&mut bucket, 0, 1, 1000), 100);
     let asked = (1..=100_000u64).map(|n| n * 1_050_000);
@@ -92,7 +92,7 @@ fn retuning_keeps_tokens_as_far_as_they_fit() {
 }
 
 proptest! {
-    /// Over any sequence of takes the bucket is what exact fractions of a byte say.
+    /// Over any sequence of takes the bucket equals the exact fractions of a byte.
     #[test]
     fn bucket_is_an_exact_fraction_of_a_byte(
         bps in 0u64..1 << 42,
@@ -100,7 +100,7 @@ proptest! {
         steps in prop::collection::vec((0u64..1 << 34, 0u32..1 << 20), 1..60),
     ) {
         let mut bucket = TokenBucket::new(bps, burst, 0).unwrap();
-        // In 1/(8e9) of a byte; i128 holds all of it.
+        // In units of 1/(8e9) byte; `i128` holds all values.
         let unit = 8_000_000_000i128;
         let (mut tokens, mut now_ns) = (i128::from(burst) * unit, 0);
         for (step_ns, bytes) in steps {

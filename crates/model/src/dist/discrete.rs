@@ -1,4 +1,4 @@
-//! Lists of values: one picked at random, or all played back in order.
+//! Lists of values: drawn at random, or played back in order.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -9,14 +9,14 @@ use crate::ParameterError;
 /// Values of which each draw picks one.
 ///
 /// # Invariants
-/// There is at least one value, and they never fall.
+/// There is at least one value, and they are sorted in ascending order.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct DiscreteValues {
     pub(super) values: Box<[u64]>,
     pub(super) origin: ValueOrigin,
 }
 
-/// Where values came from, to tell a person.
+/// The origin of the values, for display.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum ValueOrigin {
     Samples,
@@ -41,7 +41,7 @@ impl DiscreteValues {
         self.values[((u128::from(draw) * self.values.len() as u128) >> 64) as usize]
     }
 
-    /// The value up to which the share `p` of all values lies.
+    /// The value below which the share `p` of all values lies.
     pub(super) fn quantile_ns(&self, p: f64) -> f64 {
         let index = (p * self.values.len() as f64) as usize;
         self.values[index.min(self.values.len() - 1)] as f64
@@ -77,7 +77,7 @@ impl DiscreteValues {
     }
 }
 
-/// Values played back in order, over and over.
+/// Values played back in order, repeatedly.
 ///
 /// ```
 /// let mut delays = slipring_model::Playback::new(&[30, 10, 20])?;
@@ -95,13 +95,13 @@ impl Playback {
     /// Makes a playback of `values_ns`.
     ///
     /// # Errors
-    /// If there are none, or one is beyond 104 days.
+    /// Returns an error if there are none, or one is beyond 104 days.
     pub fn new(values_ns: &[u64]) -> Result<Self, ParameterError> {
         check(values_ns)?;
         Ok(Self { values: values_ns.into(), next: 0 })
     }
 
-    /// The next value; after the last one the first again.
+    /// The next value; after the last one, the first again.
     #[inline]
     pub fn next_ns(&mut self) -> u64 {
         let value = self.values[self.next];

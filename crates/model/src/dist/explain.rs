@@ -1,5 +1,4 @@
-//! What a distribution really is, after cutting and rounding, in numbers and
-//! in words.
+//! Describes what a distribution really is, after truncation and rounding, in numbers and words.
 
 use alloc::string::{String, ToString};
 use core::fmt;
@@ -10,11 +9,11 @@ use super::law::{Law, Tail, TruncatedLaw};
 use super::{Dist, DistKind, LawTable};
 
 impl Dist {
-    /// The value up to which the share `p` of all values lies, in ns and not
-    /// rounded; `p` outside 0 to 1 means its nearer end, as for [`Self::at`].
+    /// The value below which the share `p` of all values lies, in ns and not rounded; `p` outside 0
+    /// to 1 means the nearer end, as for [`Self::at`].
     #[must_use]
     pub fn quantile_ns(&self, p: f64) -> f64 {
-        /// The probability of the first half of the first draw.
+        /// The probability at the middle of the first draw.
         const MIN_PROBABILITY: f64 = 1.0 / (1u128 << 65) as f64;
         let p = p.clamp(0.0, 1.0);
         match &self.0 {
@@ -29,19 +28,19 @@ impl Dist {
         }
     }
 
-    /// The mean of what is really drawn, in ns; infinite where there is none.
+    /// The mean of what is really drawn, in ns; infinite if the law has none.
     #[must_use]
     pub fn mean_ns(&self) -> f64 {
         self.moments().0
     }
 
-    /// The mean that was asked for, in ns, before anything was cut off: below 0 or outside of a
-    /// range. `None` where no mean was asked for.
+    /// The mean that was requested, in ns, before truncation at 0 or to a range. `None` if no mean
+    /// was requested.
     ///
     /// ```
     /// use slipring_model::Dist;
     /// let cut = Dist::normal(5e6, 50e6)?;
-    /// assert_eq!(cut.asked_mean_ns(), Some(5e6));
+    /// assert_eq!(cut.requested_mean_ns(), Some(5e6));
     /// assert!(cut.mean_ns() > 40e6, "what lies below 0 is never drawn");
     /// # Ok::<(), slipring_model::ParameterError>(())
     /// ```
@@ -59,20 +58,19 @@ impl Dist {
         }
     }
 
-    /// The standard deviation of what is really drawn, in ns; infinite where
-    /// there is none.
+    /// The standard deviation of what is really drawn, in ns; infinite if the law has none.
     #[must_use]
     pub fn sd_ns(&self) -> f64 {
         libm::sqrt(self.moments().1.max(0.0))
     }
 
-    /// The least and the greatest value that can be drawn, in ns.
+    /// The smallest and the greatest value that can be drawn, in ns.
     #[must_use]
     pub fn bounds(&self) -> RangeInclusive<u64> {
         self.at(0)..=self.at(u64::MAX)
     }
 
-    /// What was asked for, as in `normal(mean 20ms, sd 3ms) from 0ns`.
+    /// The requested distribution, as in `normal(mean 20ms, sd 3ms) from 0ns`.
     #[must_use]
     pub fn describe(&self) -> String {
         self.to_string()
@@ -159,7 +157,7 @@ fn write_law(f: &mut fmt::Formatter<'_>, source: &TruncatedLaw) -> fmt::Result {
     Ok(())
 }
 
-/// Nanoseconds in the unit that a person would choose.
+/// Nanoseconds in a readable unit.
 struct TimeDisplay(f64);
 
 impl fmt::Display for TimeDisplay {

@@ -1,23 +1,23 @@
-//! The gamma distribution of scale 1: the regularised incomplete gamma
-//! functions and their inverse, accurate in both tails.
+//! The gamma distribution with scale 1: the regularised incomplete gamma functions and their
+//! inverse, accurate in both tails.
 
 use super::Tail;
 
-/// The probability of a value of at most `x` when the shape is `a`.
+/// The probability of a value of at most `x` for shape `a`.
 pub(super) fn below(a: f64, x: f64) -> f64 {
     if x < a + 1.0 { series(a, x) } else { 1.0 - fraction(a, x) }
 }
 
-/// The probability of a value of more than `x` when the shape is `a`.
+/// The probability of a value above `x` for shape `a`.
 pub(super) fn above(a: f64, x: f64) -> f64 {
     if x < a + 1.0 { 1.0 - series(a, x) } else { fraction(a, x) }
 }
 
-/// The value that `tail` cuts off when the shape is `a`.
+/// The value that `tail` cuts off for shape `a`.
 ///
-/// Newton's method on the logarithm of the tail over the logarithm of the
-/// value, where both tails are concave, so that it converges from any start;
-/// a bracket keeps it from wandering where the start is poor.
+/// Uses Newton's method on the logarithm of the tail over the logarithm of the value. Both
+/// tails are concave there, so it converges from any start; a bracket bounds the steps if the
+/// start is poor.
 pub(super) fn quantile(a: f64, tail: Tail) -> f64 {
     let (mut low, mut high) = (-745.0, libm::log(a + 1.0) + 60.0);
     let mut t = start(a, tail).clamp(low, high);
@@ -40,8 +40,8 @@ pub(super) fn quantile(a: f64, tail: Tail) -> f64 {
     libm::exp(t)
 }
 
-/// How far the tail at `x` is beyond the wanted one, as a logarithm that grows
-/// with `x`, and the slope of that over ln `x`.
+/// The logarithm of the ratio of the tail at `x` to the wanted one, signed so that it grows with
+/// `x`, and its slope over ln `x`.
 fn log_tail(a: f64, x: f64, tail: Tail) -> (f64, f64) {
     let weight = power(a, x);
     match tail {
@@ -56,8 +56,8 @@ fn log_tail(a: f64, x: f64, tail: Tail) -> (f64, f64) {
     }
 }
 
-/// Where to start: Wilson and Hilferty's cube of a normal value, or the
-/// leading term near zero where that cube is no use.
+/// The start value: the cube of a normal value (Wilson and Hilferty), or the leading term near
+/// zero, where that cube is inaccurate.
 fn start(a: f64, tail: Tail) -> f64 {
     let z = super::normal::quantile(tail);
     let root = 1.0 - 1.0 / (9.0 * a) + z / (3.0 * libm::sqrt(a));
@@ -143,7 +143,7 @@ mod tests {
             for p in [1e-18, 1e-9, 1e-3, 0.2, 0.5] {
                 let low = quantile(a, Tail::Low(p));
                 let high = quantile(a, Tail::High(p));
-                // The smallest values of tiny shapes are below the least number.
+                // The smallest values of tiny shapes are below the smallest `f64`.
                 if low > 1e-300 {
                     assert!((below(a, low) / p - 1.0).abs() < 1e-7, "{a} {p} {low}");
                 }

@@ -1,11 +1,11 @@
-//! Continuous laws: the probability below and above a value, and quantiles,
-//! each accurate in both tails; and laws cut down to a range.
+//! Continuous laws: the probability below and above a value, and quantiles, each accurate in both
+//! tails; and laws truncated to a range.
 
 use super::{gamma, normal};
 use crate::ParameterError;
 
-/// A probability counted from the end of the line that it is nearer to, so
-/// that one in 2⁶⁴ is told as well from none at the top as at the bottom.
+/// A probability measured from the nearer end, so that values as small as 2⁻⁶⁴ are as accurate at
+/// the top as at the bottom.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Tail {
     /// The probability of smaller values.
@@ -28,7 +28,7 @@ pub(super) enum Law {
         scale: f64,
         shape: f64,
     },
-    /// `mu` and `sigma` are those of the logarithm.
+    /// The mean and deviation of the logarithm.
     Lognormal {
         mu: f64,
         sigma: f64,
@@ -57,7 +57,7 @@ impl Law {
         }
     }
 
-    /// The probability of a value of more than `x`.
+    /// The probability of a value above `x`.
     fn above(&self, x: f64) -> f64 {
         match *self {
             Self::Normal { mean, sd } => normal::below((mean - x) / sd),
@@ -70,8 +70,8 @@ impl Law {
         }
     }
 
-    /// Minus the logarithm of the probability above `x`, of the laws that have
-    /// a formula for it.
+    /// The negative logarithm of the probability above `x`, from a closed formula where the law
+    /// has one.
     fn hazard(&self, x: f64) -> f64 {
         match *self {
             Self::Exponential { mean } => (x / mean).max(0.0),
@@ -99,7 +99,7 @@ impl Law {
         }
     }
 
-    /// The mean that was asked for; `None` of laws that are asked for otherwise.
+    /// The requested mean; `None` for laws that have no mean among their parameters.
     pub(super) fn requested_mean(&self) -> Option<f64> {
         match *self {
             Self::Normal { mean, .. } | Self::Exponential { mean } => Some(mean),
@@ -109,7 +109,7 @@ impl Law {
         }
     }
 
-    /// Whether the mean and the deviation exist when nothing cuts the law off above.
+    /// Whether the mean and the deviation exist if the law is not truncated above.
     pub(super) fn has_moments(&self) -> (bool, bool) {
         match *self {
             Self::Pareto { shape, .. } => (shape > 1.0, shape > 2.0),
@@ -118,8 +118,8 @@ impl Law {
     }
 }
 
-/// A law under the condition that its value lies between `low` and `high`:
-/// every probability is that of the law divided by the mass of the range.
+/// A law under the condition that its value is between `low` and `high`: every probability is that
+/// of the law divided by the mass of the range.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct TruncatedLaw {
     pub(super) law: Law,
@@ -132,14 +132,14 @@ pub(super) struct TruncatedLaw {
 }
 
 impl TruncatedLaw {
-    /// The least part of a law that a range may keep. Less is a mistake, such
-    /// as a minimum far beyond the mean, rather than a wish.
+    /// The smallest part of a law that a range may keep. A smaller one is probably a mistake, such
+    /// as a minimum far beyond the mean.
     const MIN_MASS: f64 = 1e-9;
 
-    /// Cuts `law` down to `low..=high`; `high` may be infinite.
+    /// Truncates `law` to `low..=high`; `high` may be infinite.
     ///
     /// # Errors
-    /// If next to nothing of the law lies there.
+    /// Returns an error if the range keeps less than [`Self::MIN_MASS`] of the law.
     pub(super) fn new(law: Law, low: f64, high: f64) -> Result<Self, ParameterError> {
         let (cut_below, cut_above) = (law.below(low), law.above(high));
         // The difference of the smaller pair loses no digits.

@@ -1,46 +1,46 @@
-//! A continuous law made fast: its quantile function, tabulated.
+//! A fast continuous law: its quantile function in a table.
 //!
-//! The 2⁶⁴ equally likely draws are folded at the median, and each half is cut
-//! into octaves towards its end, each of [`CELLS`] equal cells. The table holds
-//! the exact quantiles at the edges; within a cell the quantile is a straight
-//! line. Cells shrink with the probability that is left, so a line is off by less
-//! than 1e-4 deviations, or 5e-4 of the value in the heaviest tails. Below the last octave, once in 2¹⁶
-//! draws, the law itself is asked: the tails are exact.
+//! The 2⁶⁴ equally likely draws are folded at the median. Each half is divided into octaves towards
+//! its end, each with [`CELLS_PER_OCTAVE`] equal cells. The table holds the exact quantiles at the
+//! edges; within a cell the quantile is a straight line. Cells shrink with the remaining
+//! probability, so a line is off by less than 1e-4 deviations, or 5e-4 of the value in the heaviest
+//! tails. Below the last octave, once in 2¹⁶ draws, the value comes from the law itself: the tails
+//! are exact.
 //!
 //! ```text
 //!   draw  0 ............................ 2⁶² ............ 2⁶³ (median)
 //!   cells  exact |||||||| | | | | |   |   |   |   |   |   |
 //! ```
 //!
-//! Values are integers of 2⁻¹⁰ ns, so that a draw costs one multiplication and
-//! no machine can round it differently.
+//! Values are integers in units of 2⁻¹⁰ ns, so a draw costs one multiplication and rounds alike on
+//! every machine.
 
 use alloc::boxed::Box;
 
 use super::law::{Tail, TruncatedLaw};
 
-/// Cells in an octave, and its logarithm.
+/// Cells in an octave, and the binary logarithm of that number.
 const CELLS_PER_OCTAVE: u32 = 1 << CELL_BITS;
 const CELL_BITS: u32 = 5;
-/// Octaves in the table, each side of the median.
+/// Octaves in the table on each side of the median.
 const OCTAVES: u32 = 16;
 /// The exponent of the first draw of the lowest octave.
 const MIN_EXPONENT: u32 = 63 - OCTAVES;
-/// Edges each side of the median: one more than cells.
+/// Edges on each side of the median: one more than cells.
 const EDGES_PER_HALF: usize = (OCTAVES * CELLS_PER_OCTAVE) as usize + 1;
 /// Fractional bits of a table value.
 const FRACTION_BITS: u32 = 10;
 
-/// The greatest value that a law gives, in ns: about 104 days.
+/// The greatest value that a law returns, in ns: about 104 days.
 pub(super) const MAX_NS: u64 = (1 << 53) - 1;
 
-/// A truncated law, moved up by `offset_ns`, and its table.
+/// A truncated law, shifted up by `offset_ns`, and its table.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LawTable {
     pub(super) law: TruncatedLaw,
     pub(super) offset_ns: u64,
-    /// The edges of the lower half from the tail to the median, then those of
-    /// the upper half, likewise.
+    /// The edges of the lower half from the tail to the median, then those of the upper
+    /// half, likewise.
     table: Box<[u64; 2 * EDGES_PER_HALF]>,
 }
 
@@ -62,15 +62,15 @@ impl LawTable {
     #[inline]
     pub(super) fn at(&self, draw: u64) -> u64 {
         let side = draw >> 63;
-        // Counts from the nearer end.
+        // Count from the nearer end.
         let folded = draw ^ side.wrapping_neg();
-        // The lowest bit decides nothing, and a number that is never 0 has its zeros counted faster.
+        // The lowest bit does not matter here, and leading zeros of a nonzero number count faster.
         let zeros = (folded | 1).leading_zeros();
         if zeros > OCTAVES {
             return self.exact(draw);
         }
         let octave = 63 - MIN_EXPONENT - zeros;
-        // The first bit that is set, those of the cell, and those inside of it.
+        // From the top: the leading one, the bits of the cell, and the offset within it.
         let aligned = folded << zeros;
         let cell = (aligned >> (63 - CELL_BITS)) as u32 & (CELLS_PER_OCTAVE - 1);
         let inside = (aligned << (1 + CELL_BITS)) >> 1;
@@ -82,7 +82,7 @@ impl LawTable {
         (value + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS
     }
 
-    /// The value at `draw`, from the law.
+    /// The value at `draw`, computed from the law.
     #[cold]
     fn exact(&self, draw: u64) -> u64 {
         let value = to_fixed(self.quantile_ns(tail_of(draw)));
@@ -94,10 +94,10 @@ impl LawTable {
         self.law.quantile(tail) + self.offset_ns as f64
     }
 
-    /// Mean and variance, integrated over straight lines between quantiles as
-    /// the draws are, down to the last of the 2⁶⁴.
+    /// Mean and variance, integrated over straight lines between quantiles as the draws are, down
+    /// to the last of the 2⁶⁴.
     pub(super) fn moments(&self) -> (f64, f64) {
-        // About the median, so that little is lost when the mean is far from 0.
+        // Computed about the median, so that little precision is lost if the mean is far from 0.
         let about = self.quantile_ns(Tail::High(0.5));
         let (mut first, mut second) = (0.0, 0.0);
         let mut add = |weight: f64, a: f64, b: f64| {
@@ -122,7 +122,7 @@ impl LawTable {
     }
 }
 
-/// Lines per octave when moments are integrated.
+/// Lines per octave in the integration of moments.
 const STEPS_PER_OCTAVE: u32 = 32;
 const TWO_64: f64 = 18_446_744_073_709_551_616.0;
 

@@ -1,4 +1,4 @@
-//! Making distributions: parameters checked, tables filled.
+//! Constructors of distributions: they check parameters and fill tables.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -12,7 +12,7 @@ use crate::ParameterError;
 type DistResult = Result<Dist, ParameterError>;
 
 impl Dist {
-    /// Most entries of a table in netem's format.
+    /// Maximum number of entries of a table in netem's format.
     pub const MAX_TABLE: usize = 16_384;
 
     /// Always `ns`.
@@ -31,19 +31,20 @@ impl Dist {
         Ok(Self(DistKind::Uniform { low: min_ns, high: max_ns }))
     }
 
-    /// The normal distribution, without what it has below 0.
+    /// The normal distribution, truncated at 0.
     ///
     /// # Errors
-    /// If `mean_ns` is negative, `sd_ns` is not positive, or either is no number.
+    /// Returns an error if `mean_ns` is negative, `sd_ns` is not positive, or either is not
+    /// a number.
     pub fn normal(mean_ns: f64, sd_ns: f64) -> DistResult {
         let mean = time("mean", mean_ns)?;
         law(Law::Normal { mean, sd: positive_time("sd", sd_ns)? }, 0)
     }
 
-    /// `min_ns` and an exponentially distributed rest; the whole has the mean `mean_ns`.
+    /// `min_ns` plus an exponentially distributed rest; the sum has the mean `mean_ns`.
     ///
     /// # Errors
-    /// If `mean_ns` is no number greater than `min_ns`.
+    /// Returns an error if `mean_ns` is not a number greater than `min_ns`.
     pub fn exponential(min_ns: u64, mean_ns: f64) -> DistResult {
         let mean = positive_time("mean", mean_ns)?;
         let rest = mean - min_ns as f64;
@@ -51,9 +52,8 @@ impl Dist {
         law(Law::Exponential { mean: rest }, min_ns)
     }
 
-    /// The Pareto distribution: at least `scale_ns`, and `(scale_ns / x)^shape`
-    /// of it beyond `x`. The mean is finite when the shape is above 1, the
-    /// deviation when above 2.
+    /// The Pareto distribution: at least `scale_ns`, with a probability of `(scale_ns / x)^shape`
+    /// above `x`. The mean is finite if the shape is above 1, the deviation if it is above 2.
     ///
     /// # Errors
     /// If `scale_ns` is not positive or `shape` is outside 0.1 to 1,000,000.
@@ -62,11 +62,11 @@ impl Dist {
         law(Law::Pareto { scale, shape: shape_of(shape)? }, 0)
     }
 
-    /// The lognormal distribution that has this mean and this deviation itself
-    /// (not those of its logarithm).
+    /// The lognormal distribution with this mean and deviation of the value itself (not of
+    /// its logarithm).
     ///
     /// # Errors
-    /// If a parameter is not positive, or no number.
+    /// Returns an error if a parameter is not positive, or not a number.
     pub fn lognormal(mean_ns: f64, sd_ns: f64) -> DistResult {
         let (mean, sd) = (positive_time("mean", mean_ns)?, positive_time("sd", sd_ns)?);
         let variance = libm::log1p((sd / mean) * (sd / mean));
@@ -82,7 +82,7 @@ impl Dist {
         law(Law::Gamma { shape: shape_of(shape)?, scale: positive_time("scale", scale_ns)? }, 0)
     }
 
-    /// The Weibull distribution: `exp(-(x / scale_ns)^shape)` of it beyond `x`.
+    /// The Weibull distribution, with a probability of `exp(-(x / scale_ns)^shape)` above `x`.
     ///
     /// # Errors
     /// If `shape` is outside 0.1 to 1,000,000 or `scale_ns` is not positive.
@@ -90,16 +90,15 @@ impl Dist {
         law(Law::Weibull { shape: shape_of(shape)?, scale: positive_time("scale", scale_ns)? }, 0)
     }
 
-    /// A table in netem's format, every entry `t` equally likely and worth
-    /// `mean_ns + sd_ns * t / 8192`, rounded half away from zero. Entries below
-    /// 0 are 0, as in netem.
+    /// A table in netem's format: every entry `t` is equally likely and means `mean_ns + sd_ns * t
+    /// / 8192`, rounded half away from zero. Entries below 0 become 0, as in netem.
     ///
-    /// The deviation is `sd_ns` only as far as the table has one of 8192; of
-    /// netem's own tables only `normal` has. [`Self::sd_ns`] tells the real one.
+    /// The deviation is `sd_ns` only if that of the table is 8192; of netem's own tables only
+    /// `normal` has it. [`Self::sd_ns`] returns the real one.
     ///
     /// # Errors
-    /// If the table has no entry or over [`Self::MAX_TABLE`], or a parameter is
-    /// negative or no number.
+    /// Returns an error if the table has no entry or more than [`Self::MAX_TABLE`], or a parameter
+    /// is negative or not a number.
     pub fn table(entries: &[i16], mean_ns: f64, sd_ns: f64) -> DistResult {
         let (mean_ns, sd_ns) = (time("mean", mean_ns)?, time("sd", sd_ns)?);
         let count = entries.len() as f64;
@@ -115,32 +114,32 @@ impl Dist {
         picks(DiscreteValues::new(values, ValueOrigin::Table { mean_ns, sd_ns, uncut_ns })?)
     }
 
-    /// One of `values_ns`, all equally likely, at random. To play them back in
-    /// their order, see [`Playback`](crate::Playback).
+    /// One of `values_ns` at random, all equally likely. To play them back in order,
+    /// see [`Playback`](crate::Playback).
     ///
     /// # Errors
-    /// If there are none, or one is beyond 104 days.
+    /// Returns an error if there are none, or one is beyond 104 days.
     pub fn samples(values_ns: &[u64]) -> DistResult {
         picks(DiscreteValues::new(values_ns.into(), ValueOrigin::Samples)?)
     }
 
-    /// A cumulative distribution function by its points, with straight lines
-    /// between them. Two points of one value are a step: that value has the
-    /// difference of their probabilities. So has the first value, if its
-    /// probability is not 0.
+    /// A cumulative distribution function given by points, with straight lines between them. Two
+    /// points of one value are a step: that value has the difference of their probabilities. The
+    /// first value is a step too if its probability is not 0.
     ///
     /// # Errors
-    /// If there are less than two points, values or probabilities fall, or the
-    /// last probability is not 1.
+    /// Returns an error if there are fewer than two points, values or probabilities decrease, or
+    /// the last probability is not 1.
     pub fn cdf(points: &[CdfPoint]) -> DistResult {
         Ok(Self(DistKind::Segments(Arc::new(CdfSegments::new(points)?))))
     }
 
-    /// The same distribution under the condition that the value is in
-    /// `min_ns..=max_ns`, as if others were drawn again. `max_ns` may be infinite.
+    /// The same distribution under the condition that the value is in `min_ns..=max_ns`, as if
+    /// others were drawn again. `max_ns` may be infinite.
     ///
     /// # Errors
-    /// If the range is none, or next to nothing of the distribution is in it.
+    /// Returns an error if the range is empty, or less than a billionth of the distribution is
+    /// in it.
     pub fn within(&self, min_ns: f64, max_ns: f64) -> DistResult {
         let min_ns = ParameterError::not_negative("min", min_ns)?;
         ParameterError::unless(max_ns >= min_ns, "max", "no less than min", max_ns)?;
@@ -162,7 +161,7 @@ impl Dist {
         }
     }
 
-    /// The same distribution, every value greater by `offset_ns`.
+    /// The same distribution with every value raised by `offset_ns`.
     #[must_use]
     pub fn plus(&self, offset_ns: u64) -> Self {
         Self(match &self.0 {

@@ -1,22 +1,22 @@
-//! Distributions of a time: how long something takes, drawn at random.
+//! Distributions of a random time.
 //!
 //! A [`Dist`] is a quantile function: it turns one of 2⁶⁴ equally likely
 //! numbers into a time in whole nanoseconds. The numbers come from a
 //! [`Stream`], where draws are independent, or from a [`Correlated`] process,
 //! where they drift with time; the distribution is the same for both.
 //!
-//! # What is promised
-//! 1. Times are never negative. What a normal law has below 0 is not drawn.
+//! # Guarantees
+//! 1. Times are never negative. The part of a normal law below 0 is never drawn.
 //! 2. A range ([`Dist::within`]) is a condition: within it all proportions stay
 //!    as they were, as if values outside were drawn again until one fits. Nothing
-//!    piles up at the ends, as clamping would do; mean and deviation move, and
-//!    [`Dist::mean_ns`] and [`Dist::sd_ns`] tell where to.
+//!    piles up at the ends, as it would with clamping. Mean and deviation move;
+//!    [`Dist::mean_ns`] and [`Dist::sd_ns`] return the new ones.
 //! 3. One draw takes exactly one number from its stream, whatever the law, so
-//!    another law changes no later decision of that stream.
+//!    another law does not change later decisions of that stream.
 //! 4. The same numbers give the same times on every machine.
 //!
-//! Tables in netem's format are the exception to 2 at zero only: there netem's
-//! meaning holds, and entries below 0 are 0.
+//! Tables in netem's format are the only exception to 2, at zero: as in netem, entries below 0
+//! become 0.
 //!
 //! Not for: correlation between draws (see [`Correlated`]), or values that are
 //! played back in order (see [`Playback`]).
@@ -87,14 +87,14 @@ impl Dist {
     #[inline]
     pub fn all_at(&self, draws: &mut [u64]) {
         match &self.0 {
-            // What is usual, without asking for each draw what it is.
+            // The common case, with the dispatch outside the loop.
             DistKind::Law(smooth) => draws.iter_mut().for_each(|draw| *draw = smooth.at(*draw)),
             _ => draws.iter_mut().for_each(|draw| *draw = self.at(*draw)),
         }
     }
 
-    /// The time at number `draw` of 2⁶⁴ equally likely ones, least first: the
-    /// quantile function in integers, rounded to the nearest nanosecond.
+    /// The time at number `draw` of 2⁶⁴ equally likely ones, smallest first: the quantile function
+    /// in integers, rounded to the nearest nanosecond.
     #[inline]
     #[must_use]
     pub fn at(&self, draw: u64) -> u64 {

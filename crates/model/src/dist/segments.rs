@@ -6,26 +6,26 @@ use alloc::vec::Vec;
 use super::law_table::MAX_NS;
 use crate::ParameterError;
 
-/// A point of a cumulative distribution: `p` of all values are at most `ns`.
+/// A point of a cumulative distribution: the probability `p` of a value of at most `ns`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CdfPoint {
     /// The value, in nanoseconds.
     pub ns: f64,
-    /// The probability of a value up to this one, 0 to 1.
+    /// The probability of a value of at most `ns`, 0 to 1.
     pub p: f64,
 }
 
-/// Points of a distribution function, made fast.
+/// A distribution function in points, with an index for fast lookup.
 ///
 /// # Invariants
-/// 1. Values and probabilities never fall; the first probability is 0, the last 1.
+/// 1. Values and probabilities never decrease; the first probability is 0, the last 1.
 /// 2. `guide[b]` is the first segment that reaches draws whose top byte is `b`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CdfSegments {
     pub(super) points: Box<[CdfPoint]>,
-    /// The last draw of each segment.
+    /// The last draw in each segment.
     ends: Box<[u64]>,
-    /// Nanoseconds per probability in each segment; 0 where it has none.
+    /// Nanoseconds per unit of probability in each segment; 0 where the probability does not rise.
     slopes: Box<[f64]>,
     guide: Box<[u32]>,
 }
@@ -33,14 +33,14 @@ pub(super) struct CdfSegments {
 impl CdfSegments {
     pub(super) fn new(points: &[CdfPoint]) -> Result<Self, ParameterError> {
         check(points)?;
-        // What lies at the first point already is a step up from 0.
+        // Any probability at the first point is a step up from 0.
         let step = points.first().filter(|first| first.p > 0.0);
         let step = step.map(|first| CdfPoint { p: 0.0, ..*first });
         Ok(Self::tabulate(step.into_iter().chain(points.iter().copied()).collect()))
     }
 
     fn tabulate(points: Vec<CdfPoint>) -> Self {
-        // What no draw reaches would only blur the bounds.
+        // Points that no draw reaches would only widen the bounds.
         let first = points.iter().rposition(|point| point.p == 0.0).unwrap_or(0);
         let last = points.iter().position(|point| point.p == 1.0).unwrap_or(points.len() - 1);
         let points: Box<[CdfPoint]> = points[first..=last].into();
@@ -61,7 +61,7 @@ impl CdfSegments {
         (self.inside(segment, draw as f64 / TWO_64) + 0.5) as u64
     }
 
-    /// The value up to which the share `p` of all values lies.
+    /// The value below which the share `p` of all values lies.
     pub(super) fn quantile_ns(&self, p: f64) -> f64 {
         let segment = self.points[1..].partition_point(|point| point.p < p);
         self.inside(segment.min(self.ends.len() - 1), p)
@@ -73,7 +73,7 @@ impl CdfSegments {
         (from.ns + self.slopes[segment] * (p - from.p)).clamp(from.ns, to.ns)
     }
 
-    /// The probability of a value below `ns`, or up to and with it.
+    /// The probability of a value below `ns`, or of at most `ns` if `with`.
     fn below(&self, ns: f64, with: bool) -> f64 {
         let next = self.points.partition_point(|point| point.ns < ns || (with && point.ns == ns));
         match (next.checked_sub(1), self.points.get(next)) {
@@ -86,7 +86,7 @@ impl CdfSegments {
         }
     }
 
-    /// The same under the condition that the value is in `min_ns..=max_ns`.
+    /// The same function under the condition that the value is in `min_ns..=max_ns`.
     pub(super) fn within(&self, min_ns: f64, max_ns: f64) -> Result<Self, ParameterError> {
         let (low, high) = (self.below(min_ns, false), self.below(max_ns, true));
         let must_be = "at least a billionth of the distribution";
@@ -101,7 +101,7 @@ impl CdfSegments {
         Ok(Self::tabulate(scaled.collect()))
     }
 
-    /// The same, every value moved up by `offset_ns`.
+    /// The same function with every value raised by `offset_ns`.
     pub(super) fn plus(&self, offset_ns: f64) -> Self {
         let mut moved = self.clone();
         for point in &mut moved.points {

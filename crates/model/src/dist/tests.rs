@@ -94,7 +94,7 @@ fn every_draw_is_next_to_the_exact_quantile_and_in_the_tails_upon_it() {
                 for draw in [folded, !folded] {
                     let exact = smooth.quantile_ns(tail_of(draw)).min(MAX_NS as f64);
                     let error = (dist.at(draw) as f64 - exact).abs();
-                    // Half a nanosecond is rounding.
+                    // Rounding contributes half a nanosecond.
                     let allowed =
                         if exponent < 47 { 0.0 } else { (1e-4 * spread).max(5e-4 * exact) };
                     assert!(error <= 0.51 + allowed, "{name} {draw:#x}: {error} of {exact}");
@@ -262,7 +262,7 @@ fn cdf_that_starts_above_zero_starts_with_a_step() {
 fn cdf_in_a_range_keeps_its_proportions() {
     let points = [(0.0, 0.0), (10.0, 0.5), (20.0, 0.5), (20.0, 0.7), (40.0, 1.0)];
     let dist = Dist::cdf(&points.map(|(us, p)| CdfPoint { ns: us * 1e3, p })).unwrap();
-    // 0.25 of it from 5 to 10, 0.2 at 20, 0.15 from there to 30.
+    // Of the probability, 0.25 is from 5 to 10, 0.2 at 20, 0.15 from there to 30.
     let cut = dist.within(5e3, 30e3).unwrap();
     let expected = [(0.0, 5e3), (0.25 / 0.6, 10e3), (0.3 / 0.6, 20e3), (1.0, 30e3)];
     for (p, ns) in expected {
@@ -329,7 +329,7 @@ fn draws_are_the_same_on_every_machine() {
         [2_425_511, 6_120_078, 15_771_215],
     ];
     assert_eq!(drawn, golden);
-    // The exact quantiles, computed apart from this code with 30 digits.
+    // The exact quantiles, computed independently of this code with 30 digits.
     let exact = [
         [1_688_437.0, 3_816_686.0, 8_086_146.0],
         [15_903_627.5, 18_860_913.4, 23_612_978.6],

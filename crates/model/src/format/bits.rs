@@ -1,14 +1,14 @@
-//! Loss patterns as Link'Em and FlowEmu write them.
+//! Loss patterns in the format of Link'Em and FlowEmu.
 
 use alloc::vec::Vec;
 
 use super::FormatError;
 
-/// Reads a pattern: `1` lets a packet through, `0` loses it, all else separates or comments.
-/// True means lost.
+/// Reads a pattern: `1` lets a packet through, `0` loses it, and other characters separate or
+/// comment. `true` in the result means lost.
 ///
 /// # Errors
-/// If there is neither a `0` nor a `1`.
+/// Returns an error if there is neither a `0` nor a `1`.
 pub fn loss_bits(text: &str) -> Result<Vec<bool>, FormatError> {
     let bits: Vec<bool> =
         text.bytes().filter(|byte| matches!(byte, b'0' | b'1')).map(|byte| byte == b'0').collect();

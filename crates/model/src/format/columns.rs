@@ -1,10 +1,11 @@
-//! Files of columns: comma, semicolon or white space between them, an optional header with units.
+//! Files in columns, separated by comma, semicolon or white space, with an optional header that
+//! has units.
 //!
 //! ```text
-//! # measured on the train          comment
-//! time_s,rate_mbit                 header: the unit stands behind the last underscore, or in
+//! # measured on a train            comment
+//! time_s,rate_mbit                 header: the unit follows the last underscore, or is in
 //! 0,12.5                           brackets: time[s]
-//! 0.5,2Mbit                        a value's own unit wins
+//! 0.5,2Mbit                        the value's own unit has priority
 //! ```
 
 use alloc::format;
@@ -13,7 +14,7 @@ use alloc::vec::Vec;
 use super::number::ColumnQuantity;
 use super::{FormatError, FormatWord, column_of, without_comment};
 
-/// The rows of a text, each with the columns that it must have.
+/// The rows of a text, with a fixed number of columns.
 pub(super) struct Columns<'t, const N: usize> {
     kinds: [ColumnQuantity; N],
     units: [Option<u64>; N],
@@ -58,7 +59,7 @@ impl<'t, const N: usize> Columns<'t, N> {
     }
 }
 
-/// Splits at `,` or `;`, else at white space.
+/// Splits at `,` or `;`, or at white space if there is neither.
 fn fields(line: &str, number: usize) -> Vec<FormatWord<'_>> {
     let said = without_comment(line);
     if said.trim().is_empty() {
@@ -79,7 +80,7 @@ fn fields(line: &str, number: usize) -> Vec<FormatWord<'_>> {
         .collect()
 }
 
-/// Whether a line names columns: no field begins as a number does.
+/// Whether a line names columns: no field starts like a number.
 fn is_header(fields: &[FormatWord<'_>]) -> bool {
     let names = |word: &FormatWord<'_>| word.text.starts_with(|c: char| c.is_ascii_alphabetic());
     // `nan,inf` are wrong values, not names.
@@ -87,7 +88,7 @@ fn is_header(fields: &[FormatWord<'_>]) -> bool {
     fields.iter().all(|word| names(word) && !number(word))
 }
 
-/// The unit in a column's name: behind its last underscore, or in brackets.
+/// The unit in a column's name: after its last underscore, or in brackets.
 fn unit_of(kind: ColumnQuantity, name: &str) -> Option<u64> {
     let bracketed = name.split_once(['[', '(']).map(|(_, unit)| unit.trim_end_matches([']', ')']));
     let unit = bracketed.or(name.rsplit_once('_').map(|(_, unit)| unit))?;

@@ -1,20 +1,20 @@
-//! Distribution tables as netem's `.dist` files hold them.
+//! Distribution tables in netem's `.dist` format.
 
 use alloc::format;
 use alloc::vec::Vec;
 
 use super::{FormatError, words};
 
-/// The most entries that netem's tools accept.
+/// Maximum number of entries that netem's tools accept.
 const MAX_ENTRIES: usize = 16_384;
 
 const ALLOWED: &str = "whole numbers from -32768 to 32767, up to 16384 of them";
 
-/// Reads a netem table: an inverse distribution function at equal steps of probability, in
+/// Reads a netem table: an inverse distribution function at equal steps of probability, in units of
 /// 1/8192 of a standard deviation from the mean. `#` starts a comment.
 ///
 /// # Errors
-/// If a word is no such number, or there are none or too many.
+/// Returns an error if a word is not such a number, or there are none or too many.
 pub fn netem_table(text: &str) -> Result<Vec<i16>, FormatError> {
     let mut table = Vec::new();
     for word in words(text) {

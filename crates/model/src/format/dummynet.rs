@@ -1,11 +1,11 @@
-//! Profiles of extra time on a link, as dummynet's `pipe … profile FILE` reads them.
+//! Profiles of extra transmission time, in the format of dummynet's `pipe … profile FILE`.
 //!
 //! ```text
 //! name        bad_wireless       keywords, each once, in any order
 //! bw          1Mbit/s
-//! loss-level  0.86               draws from here on lose the packet after it took its time
+//! loss-level  0.86               draws from here on lose the packet after its extra time
 //! samples     100
-//! prob delay                     or `delay prob`; then the points of a distribution function
+//! prob delay                     or `delay prob`, before the points of the distribution
 //! 0    200                       delays in ms
 //! 0.5  300
 //! 1    1300
@@ -18,17 +18,17 @@ use alloc::vec::Vec;
 use super::number::ParsedDecimal;
 use super::{FormatError, FormatWord, words_of};
 
-/// What a profile says.
+/// The contents of a profile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DummynetProfile {
     /// Its name.
     pub name: Option<String>,
-    /// The link's bandwidth in bit/s, where the profile sets it.
+    /// The link's bandwidth in bit/s, if the profile sets it.
     pub bits_per_sec: Option<u64>,
-    /// The share of draws that keep their packet.
+    /// The share of draws that do not lose their packet.
     pub loss_level: f64,
-    /// Extra time on the link in ms, one entry per draw, each equally likely, rising. Where no
-    /// two points enclose an entry it is 0.
+    /// Extra time on the link in ms, one entry per draw, all equally likely, in ascending order. An
+    /// entry that no two points enclose is 0.
     pub extra_ms: Vec<u32>,
 }
 
@@ -43,7 +43,7 @@ struct ProfilePoint {
     delay_ms: f64,
 }
 
-/// In which order a pair stands.
+/// The order of the two numbers in a pair.
 #[derive(Clone, Copy, PartialEq)]
 enum PairOrder {
     ProbabilityFirst,
@@ -62,8 +62,8 @@ impl DummynetProfile {
     /// Reads a profile.
     ///
     /// # Errors
-    /// If a line is neither a keyword with its value nor a pair, a keyword is repeated, or there
-    /// are less than two points.
+    /// Returns an error if a line is neither a keyword with its value nor a pair, a keyword is
+    /// repeated, or there are fewer than two points.
     pub fn parse(text: &str) -> Result<Self, FormatError> {
         let mut reading = ProfileParser {
             profile: Self { name: None, bits_per_sec: None, loss_level: 1.0, extra_ms: Vec::new() },
@@ -84,10 +84,10 @@ impl DummynetProfile {
         reading.finish(text.lines().count())
     }
 
-    /// Of the draws `0..extra_ms.len()`, the first that loses its packet.
+    /// The first of the draws `0..extra_ms.len()` that loses its packet.
     #[must_use]
     pub fn first_lost(&self) -> usize {
-        // A draw is lost if it is not below the product, so a fraction keeps one more.
+        // A draw is lost if it is not below the product, so the number of draws kept rounds up.
         let kept = self.loss_level * self.extra_ms.len() as f64;
         let whole = kept as usize;
         whole + usize::from((whole as f64) < kept)
@@ -183,7 +183,7 @@ impl ProfileParser {
     }
 }
 
-/// Refuses exponents, which dummynet does not read.
+/// Rejects exponents, which dummynet does not read.
 fn plain(word: FormatWord<'_>) -> Result<FormatWord<'_>, FormatError> {
     if word.text.starts_with(|c: char| c.is_ascii_digit()) && word.text.contains(['e', 'E']) {
         return Err(word.error(format!("`{}` has an exponent", word.text), ALLOWED_PAIR));
@@ -191,19 +191,20 @@ fn plain(word: FormatWord<'_>) -> Result<FormatWord<'_>, FormatError> {
     Ok(word)
 }
 
-/// Fills the entries between two points: on the line through them, cut to whole ms.
+/// Fills the entries between two points from the line through them, truncated to whole ms.
 fn fill(extra_ms: &mut [u32], from: ProfilePoint, to: ProfilePoint) {
     let number = extra_ms.len() as f64;
     let (first, end) = ((from.probability * number) as usize, (to.probability * number) as usize);
     let (width, rise) = (to.probability - from.probability, to.delay_ms - from.delay_ms);
     for (index, entry) in extra_ms.iter_mut().enumerate().take(end).skip(first) {
         let share = (index as f64 / number - from.probability) / width;
-        // What is whole but for the last bits of the quotient is not cut to one less.
+        // The small term keeps values that are whole except for rounding errors from truncating to
+        // one less.
         *entry = (from.delay_ms + rise * share.max(0.0) + 1e-9) as u32;
     }
 }
 
-/// `300Kbit/s`, `10MBit/s`, `100KByte/s`, a bare number in bit/s.
+/// Parses `300Kbit/s`, `10MBit/s`, `100KByte/s`, or a bare number in bit/s.
 fn bandwidth(word: FormatWord<'_>) -> Result<u64, FormatError> {
     const ALLOWED: &str = "a number, K, M or G, and Bit/s or Byte/s: 10Mbit/s";
     let bad = || word.error(format!("`{}` is no bandwidth", word.text), ALLOWED);

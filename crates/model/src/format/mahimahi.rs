@@ -1,4 +1,4 @@
-//! Packet delivery traces as mahimahi's link shell reads them.
+//! Packet delivery traces in the format of mahimahi's link shell.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use super::number::ParsedDecimal;
 use super::{FormatError, FormatWord, words_of};
 
-/// What a bare number in a trace counts.
+/// The unit of a bare number in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUnit {
-    /// Milliseconds, as mahimahi means it.
+    /// Milliseconds, as in mahimahi.
     Millis,
     /// Microseconds.
     Micros,
@@ -29,13 +29,13 @@ impl TimeUnit {
 
 const ALLOWED: &str = "one time per line, never before the line above";
 
-/// Reads a trace: each line is a moment at which one packet may leave, in ns from the start. A
-/// repeated line is a further packet. Beyond mahimahi, times may have decimals, or a unit
-/// (`us`, `ns`) of their own.
+/// Reads a trace: each line is a time at which one packet may leave, in ns from the start. A
+/// repeated line permits another packet. Unlike in mahimahi, times may have decimals or their own
+/// unit (`us`, `ns`).
 ///
 /// # Errors
-/// If a line is empty or no time, time runs backwards, or the trace ends at 0 (its length is the
-/// period of its repetition).
+/// Returns an error if a line is empty or not a time, time goes backwards, or the trace ends at 0
+/// (its length is the period of its repetition).
 pub fn opportunities(text: &str, unit: TimeUnit) -> Result<Vec<u64>, FormatError> {
     let mut times = Vec::new();
     for (line, number) in text.lines().zip(1..) {

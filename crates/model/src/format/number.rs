@@ -1,4 +1,4 @@
-//! Decimal numbers and units, as the files write them.
+//! Decimal numbers and units in the files.
 
 use super::{FormatError, FormatWord};
 use alloc::format;
@@ -14,8 +14,8 @@ impl ParsedDecimal {
     /// More digits than any value here can resolve; further decimals are dropped.
     const MAX_MANTISSA: u128 = 10_u128.pow(30);
 
-    /// Takes a number off the front of a text; none where no digit comes first, so a sign or
-    /// `nan` is no number.
+    /// Splits a number off the front of a text; `None` unless a digit comes first, so a sign or
+    /// `nan` is not a number.
     pub(super) fn split(text: &str) -> Option<(Self, &str)> {
         let mut number = Self { mantissa: 0, exponent: 0 };
         let whole = number.take_digits(text, false);
@@ -45,7 +45,7 @@ impl ParsedDecimal {
         (!digits.is_empty()).then_some(rest)
     }
 
-    /// `e-3`, `E+6`, `e9`; a lone `e` belongs to what follows.
+    /// Parses `e-3`, `E+6`, `e9`; an `e` without digits belongs to the rest.
     fn take_exponent<'t>(&mut self, text: &'t str) -> &'t str {
         let Some(rest) = text.strip_prefix(['e', 'E']) else { return text };
         let (negative, digits) = match rest.strip_prefix('-') {
@@ -62,7 +62,7 @@ impl ParsedDecimal {
         &digits[end..]
     }
 
-    /// The number times `per_unit`, to the nearest whole; none where it does not fit.
+    /// The number times `per_unit`, rounded to the nearest integer; `None` if it does not fit.
     pub(super) fn times(self, per_unit: u64) -> Option<u64> {
         let product = self.mantissa.checked_mul(u128::from(per_unit));
         if self.mantissa == 0 {
@@ -72,7 +72,7 @@ impl ParsedDecimal {
         let scaled = match (self.exponent >= 0, power) {
             (true, Some(power)) => product?.checked_mul(power)?,
             (true, None) => return None,
-            // Half a unit and more counts as one.
+            // Rounds half up.
             (false, Some(power)) => product?.checked_add(power / 2)? / power,
             (false, None) => 0,
         };
@@ -80,7 +80,7 @@ impl ParsedDecimal {
     }
 }
 
-/// What a column holds.
+/// The quantity in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ColumnQuantity {
     /// Nanoseconds.
@@ -100,7 +100,7 @@ impl ColumnQuantity {
         }
     }
 
-    /// How many ns or bit/s one of the named unit is.
+    /// The size of the named unit, in ns or bit/s.
     pub(super) fn unit(self, name: &str) -> Option<u64> {
         match self {
             Self::Time => Some(match name {
@@ -133,7 +133,7 @@ fn rate_unit(name: &str) -> Option<u64> {
 }
 
 impl FormatWord<'_> {
-    /// The value in ns or bit/s; `unit` is what the header says of the column.
+    /// The value in ns or bit/s; `unit` is the unit from the column's header.
     pub(super) fn quantity(
         &self,
         what: ColumnQuantity,

@@ -1,4 +1,4 @@
-//! Measured delays: a distribution function in points, or the samples themselves.
+//! Measured delays: points of a distribution function, or the samples themselves.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -9,11 +9,12 @@ use super::FormatError;
 use super::columns::Columns;
 use super::number::ColumnQuantity;
 
-/// Reads rows of `delay,probability`. Both rise or stay (a rise of one alone is a step or a gap),
-/// and the last probability is 1.
+/// Reads rows of `delay,probability`. Neither may decrease (a rise of one alone is a step or a
+/// gap), and the last probability is 1.
 ///
 /// # Errors
-/// If a row is no such pair, a value falls, or the last probability is not 1.
+/// Returns an error if a row is not such a pair, a value decreases, or the last probability is
+/// not 1.
 pub fn cdf(text: &str) -> Result<Vec<CdfPoint>, FormatError> {
     let columns = Columns::read(text, [ColumnQuantity::Time, ColumnQuantity::Probability])?;
     let mut points: Vec<CdfPoint> = Vec::new();
@@ -44,7 +45,7 @@ pub fn cdf(text: &str) -> Result<Vec<CdfPoint>, FormatError> {
 /// Reads one delay per line, in ns, in the order of the file.
 ///
 /// # Errors
-/// If a line is no time with a unit, or there is none.
+/// Returns an error if a line is not a time with a unit, or there is none.
 pub fn samples(text: &str) -> Result<Vec<u64>, FormatError> {
     let columns = Columns::read(text, [ColumnQuantity::Time])?;
     let rows = columns.rows().map(|row| row.and_then(|[word]| columns.value(0, &word)));

@@ -7,28 +7,29 @@ use super::FormatError;
 use super::columns::Columns;
 use super::number::ColumnQuantity;
 
-/// A value that holds from a moment on.
+/// A value that holds from a given time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceStep {
-    /// From when, in ns from the start of the file.
+    /// The time in ns from the start of the file.
     pub from_ns: u64,
-    /// In bit/s or ns, by the file.
+    /// In bit/s or ns, depending on the file.
     pub value: u64,
 }
 
-/// Reads rows of `time,rate`; rates come out in bit/s. Units stand in the header or behind the
-/// values.
+/// Reads rows of `time,rate` and returns rates in bit/s. Units are in the header or after
+/// the values.
 ///
 /// # Errors
-/// If a row is no such pair, a unit is missing, or times do not rise from row to row.
+/// Returns an error if a row is not such a pair, a unit is missing, or times do not rise from row
+/// to row.
 pub fn rate_steps(text: &str) -> Result<Vec<TraceStep>, FormatError> {
     steps(text, ColumnQuantity::Rate)
 }
 
-/// Reads rows of `time,delay`; delays come out in ns.
+/// Reads rows of `time,delay` and returns delays in ns.
 ///
 /// # Errors
-/// As [`rate_steps`].
+/// Same as [`rate_steps`].
 pub fn delay_steps(text: &str) -> Result<Vec<TraceStep>, FormatError> {
     steps(text, ColumnQuantity::Time)
 }

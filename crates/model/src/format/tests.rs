@@ -1,4 +1,4 @@
-//! What each reader takes and refuses, by table; and that no text whatever makes one panic.
+//! What each reader accepts and rejects, as tables; and that no text makes one panic.
 
 use std::format;
 use std::string::{String, ToString};
@@ -144,7 +144,7 @@ fn a_loss_pattern_keeps_ones_and_loses_zeros() {
     assert_eq!(refusal(loss_bits("none")), "the pattern is empty at line 1, column 1");
 }
 
-/// The example of dummynet's manual, with the values that dummynet makes of it.
+/// The example of dummynet's manual, with the values that dummynet derives from it.
 const MANUAL: &str = "\
 name    bla_bla_bla
 samples 100

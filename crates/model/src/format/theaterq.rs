@@ -1,8 +1,8 @@
 //! Trace files of the TheaterQ queueing discipline.
 //!
-//! A row holds for its first field, in µs, and has five fields, `keep,latency,rate,loss,limit`,
-//! or ten, `keep,latency,jitter,rate,loss,limit,dup_prob,dup_delay,route_id,queue_id`. Rows that
-//! do not begin with a number are headers and comments. Loss counts in 1/2^32 (all ones: every
+//! A row is valid for its first field, in µs, and has five fields, `keep,latency,rate,loss,limit`,
+//! or ten, `keep,latency,jitter,rate,loss,limit,dup_prob,dup_delay,route_id,queue_id`. Rows that do
+//! not start with a digit are headers and comments. Loss is in units of 1/2^32 (all ones: every
 //! packet), the rate in bit/s with -1 for no limit.
 
 use alloc::format;
@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 use super::FormatError;
 
-/// What holds for a while.
+/// Link parameters that hold for some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TheaterqRow {
     /// For how long, in ns.
@@ -19,17 +19,17 @@ pub struct TheaterqRow {
     pub latency_ns: u64,
     /// Standard deviation of the delay, in ns.
     pub jitter_ns: u64,
-    /// Bit/s; none without a limit.
+    /// In bit/s; `None` without a limit.
     pub bits_per_sec: Option<u64>,
     /// Share of packets lost, in 1/2^32; all ones is every packet.
     pub loss: u32,
-    /// Packets in the queue.
+    /// Maximum number of packets in the queue.
     pub limit: u64,
     /// Share of packets duplicated, as `loss`.
     pub duplicated: u32,
-    /// How much later than the packet its duplicate comes, in ns.
+    /// The delay between a packet and its duplicate, in ns.
     pub duplicate_delay_ns: u64,
-    /// The path that packets take; those of one path keep their order.
+    /// The path of the packets; packets of one path keep their order.
     pub route: u32,
 }
 
@@ -38,7 +38,8 @@ const ALLOWED: &str = "5 or 10 whole numbers separated by commas; only the rate 
 /// Reads a trace.
 ///
 /// # Errors
-/// If a row has another number of fields, one is no number in its range, or no time passes.
+/// Returns an error if a row has another number of fields, a field is not a number in its range, or
+/// no time passes.
 pub fn theaterq(text: &str) -> Result<Vec<TheaterqRow>, FormatError> {
     let mut rows = Vec::new();
     for (line, number) in text.lines().zip(1..) {
@@ -56,7 +57,7 @@ pub fn theaterq(text: &str) -> Result<Vec<TheaterqRow>, FormatError> {
 
 fn row(line: &str, number: usize) -> Result<TheaterqRow, FormatError> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-    // Where the fields of a row of ten stand in one of five.
+    // Where the fields of a row of ten are in a row of five.
     let places = match fields.len() {
         5 => [Some(0), Some(1), None, Some(2), Some(3), Some(4), None, None, None],
         10 => [0, 1, 2, 3, 4, 5, 6, 7, 8].map(Some),

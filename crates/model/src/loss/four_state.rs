@@ -1,8 +1,8 @@
-//! The chain of four states that netem calls `loss state`.
+//! The four-state Markov chain that netem calls `loss state`.
 
 use crate::{Chance, ParameterError, Stream};
 
-/// Bursts in which some packets survive, and single losses outside of them.
+/// Bursts in which some packets survive, and single losses outside bursts.
 ///
 /// ```text
 ///            p13           p32
@@ -14,8 +14,8 @@ use crate::{Chance, ParameterError, Stream};
 ///   4 lost in gap
 /// ```
 ///
-/// A new chain is in state 1; a step is made before each packet, whose fate is
-/// that of the state entered.
+/// A new chain is in state 1. It makes one step before each packet; the new state decides whether
+/// the packet is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FourState {
     state: MarkovLossState,
@@ -38,8 +38,8 @@ impl FourState {
     /// Makes a chain from its transition probabilities, in netem's order.
     ///
     /// # Errors
-    /// If the ways out of one state have a probability above 1 together:
-    /// `p13` and `p14`, or `p31` and `p32`.
+    /// Returns an error if the transitions out of one state have a total probability above 1: `p13`
+    /// and `p14`, or `p31` and `p32`.
     pub fn new(
         p13: Chance,
         p31: Chance,
@@ -62,7 +62,7 @@ impl FourState {
         self.lost_by(stream.next_u64())
     }
 
-    /// Whether the next packet is lost, by a draw of [`Stream::next_u64`].
+    /// Whether the next packet is lost, for a draw of [`Stream::next_u64`].
     #[inline]
     pub fn lost_by(&mut self, draw: u64) -> bool {
         let ways = match self.state {
@@ -86,15 +86,15 @@ impl FourState {
         matches!(self.state, MarkovLossState::LostInBurst | MarkovLossState::LostInGap)
     }
 
-    /// The share of packets lost, in the long run.
+    /// The share of packets lost in the long run.
     #[must_use]
     pub fn expected_loss(&self) -> f64 {
         let [_, _, in_burst, in_gap] = self.shares();
         in_burst + in_gap
     }
 
-    /// How many packets are lost in a row on average, in the long run; 0 when
-    /// none are, infinite when all are.
+    /// The mean number of packets lost in a row in the long run; 0 if none are lost, infinite if
+    /// all are.
     #[must_use]
     pub fn mean_burst(&self) -> f64 {
         let [gap, received, ..] = self.shares();
@@ -102,7 +102,7 @@ impl FourState {
         super::burst(self.expected_loss(), starts)
     }
 
-    /// The shares of the four states, in the long run, of a chain that starts in state 1.
+    /// The long-run shares of the four states, for a chain that starts in state 1.
     fn shares(&self) -> [f64; 4] {
         let [p13, p31, p32, p23, p14] =
             [self.p13, self.p31, self.p32, self.p23, self.p14].map(Chance::to_f64);
@@ -110,12 +110,12 @@ impl FourState {
             return normalised([1.0, 0.0, 0.0, p14]);
         }
         if p32 > 0.0 && p23 == 0.0 {
-            // Sooner or later caught in state 2.
+            // State 2 is absorbing.
             return [0.0, 1.0, 0.0, 0.0];
         }
         let received = if p32 > 0.0 { p32 / p23 } else { 0.0 };
         if p31 == 0.0 {
-            // Once in a burst, no way back to the gap.
+            // A chain in a burst never returns to the gap.
             return normalised([0.0, received, 1.0, 0.0]);
         }
         let lost = p13 / p31;

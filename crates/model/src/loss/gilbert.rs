@@ -1,9 +1,9 @@
-//! The model of Gilbert and Elliott, a step per packet.
+//! The Gilbert-Elliott model, one step per packet.
 
 use crate::{Chance, Stream};
 
-/// Two states, good and bad, each with its own chance of loss; the state may
-/// change after every packet. A new chain is in the good state.
+/// A chain of two states, good and bad, each with its own loss probability; the state may change
+/// after every packet. A new chain is in the good state.
 ///
 /// ```
 /// use slipring_model::{Chance, GilbertElliott, Stream};
@@ -17,16 +17,16 @@ use crate::{Chance, Stream};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GilbertElliott {
-    /// Of the good state, then of the bad one.
+    /// Probabilities of the good state, then of the bad one.
     leave: [Chance; 2],
     lose: [Chance; 2],
     bad: bool,
 }
 
 impl GilbertElliott {
-    /// Makes a chain that goes bad with probability `p` and recovers with `r`
-    /// after each packet; packets are lost with `bad` in the bad state (often
-    /// written 1 - h) and with `good` in the good one (1 - k).
+    /// Makes a chain that turns bad with probability `p` and recovers with `r` after each packet.
+    /// Packets are lost with probability `bad` in the bad state (often written 1 - h) and with
+    /// `good` in the good one (1 - k).
     #[must_use]
     pub const fn new(p: Chance, r: Chance, bad: Chance, good: Chance) -> Self {
         Self { leave: [p, r], lose: [good, bad], bad: false }
@@ -38,11 +38,11 @@ impl GilbertElliott {
         self.lost_by(stream.next_u64(), stream.next_u64())
     }
 
-    /// Whether the next packet is lost, by two draws of [`Stream::next_u64`]: one for the loss,
-    /// one for the change after it.
+    /// Whether the next packet is lost, for two draws of [`Stream::next_u64`]: one for the loss,
+    /// one for the state change after it.
     #[inline(always)]
     pub fn lost_by(&mut self, loss: u64, change: u64) -> bool {
-        // Both answers are worked out: which of them holds is then no reason to wait or to guess.
+        // Computes both results without a branch, so there is nothing to mispredict.
         let [good, bad] = self.lose.map(|chance| chance.covers(loss));
         let [leave, recover] = self.leave.map(|chance| chance.covers(change));
         let lost = if self.bad { bad } else { good };
@@ -56,14 +56,14 @@ impl GilbertElliott {
         self.bad
     }
 
-    /// The share of packets in the bad state, in the long run.
+    /// The share of packets in the bad state in the long run.
     #[must_use]
     pub fn bad_share(&self) -> f64 {
         let [p, r] = self.leave.map(Chance::to_f64);
         if p == 0.0 { f64::from(u8::from(self.bad)) } else { p / (p + r) }
     }
 
-    /// The share of packets lost, in the long run.
+    /// The share of packets lost in the long run.
     #[must_use]
     pub fn expected_loss(&self) -> f64 {
         let bad_share = self.bad_share();
@@ -71,8 +71,8 @@ impl GilbertElliott {
         bad_share * bad + (1.0 - bad_share) * good
     }
 
-    /// How many packets are lost in a row on average, in the long run; 0 when
-    /// none are, infinite when all are.
+    /// The mean number of packets lost in a row in the long run; 0 if none are lost, infinite if
+    /// all are.
     #[must_use]
     pub fn mean_burst(&self) -> f64 {
         let [p, r] = self.leave.map(Chance::to_f64);

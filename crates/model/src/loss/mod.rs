@@ -1,8 +1,6 @@
-//! Loss that comes in bursts: Markov chains that lose packets in some of their
-//! states.
+//! Loss in bursts: Markov chains that lose packets in some of their states.
 //!
-//! Not for: independent losses, for which [`Stream::chance`](crate::Stream::chance)
-//! is all one needs.
+//! Not for: independent losses, for which [`Stream::chance`](crate::Stream::chance) suffices.
 
 mod four_state;
 mod gilbert;
@@ -14,8 +12,8 @@ pub use four_state::FourState;
 pub use gilbert::GilbertElliott;
 pub use timed::TimedGilbertElliott;
 
-/// The mean length of bursts of which `starts` begin per packet, when the
-/// share `lost` of all packets is lost.
+/// The mean length of bursts, from the number of bursts that start per packet and the share `lost`
+/// of all packets.
 fn burst(lost: f64, starts: f64) -> f64 {
     if lost == 0.0 { 0.0 } else { lost / starts }
 }

@@ -25,7 +25,7 @@ fn mean(lengths: &[usize]) -> f64 {
     lengths.iter().sum::<usize>() as f64 / lengths.len() as f64
 }
 
-/// How far bursts are from a geometric distribution with this chance to end.
+/// How far burst lengths are from a geometric distribution with this probability to end.
 fn geometric_excess(bursts: &[usize], end: f64) -> f64 {
     let mut seen = [0; 12];
     for &length in bursts {
@@ -174,7 +174,7 @@ fn states_in_time_are_the_same_whoever_asks_for_them() {
     let (mut often, mut seldom) = (chain(), chain());
     for now_ns in (0..40_000_000_000u64).step_by(100_000) {
         let lost = often.lost_at(now_ns, states, 0);
-        // Every thousandth, and after a pause of a million changes' time every one.
+        // Every thousandth time, and every time after a pause of a million changes.
         if now_ns % 100_000_000 == 0 || now_ns > 30_000_000_000 {
             assert_eq!(seldom.lost_at(now_ns, states, 0), lost, "{now_ns}");
         }

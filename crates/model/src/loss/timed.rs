@@ -1,28 +1,27 @@
-//! The model of Gilbert and Elliott in continuous time.
+//! The Gilbert-Elliott model in continuous time.
 //!
-//! The state is a function of time: which packets ask for it, and how often, changes nothing. So
-//! that a packet after a long pause need not go through all states of that, time is cut into spans
-//! of a thousand changes, each of which begins with a state from the shares of the long run. A state
-//! ends with its span, which shortens one in about a thousand of them.
+//! The state is a function of time: it does not depend on which packets query it or how often. To
+//! spare a packet after a long pause the walk through all states of the pause, time is divided into
+//! spans of about a thousand changes. Each span starts with a state drawn from the long-run shares.
+//! A state ends with its span, which shortens one in about a thousand states.
 
 use crate::{Chance, Draws, ParameterError, Stream};
 
-/// Two states, good and bad, that last exponentially distributed times, each
-/// with its own chance of loss: outages that last as long however many packets
-/// they meet.
+/// A chain of two states, good and bad, with exponentially distributed durations, each with its own
+/// loss probability: outages that last equally long however many packets they hit.
 ///
-/// The state at time 0 is drawn with the shares of the long run.
+/// The state at time 0 is drawn from the long-run shares.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimedGilbertElliott {
-    /// How long the good state lasts on average, then the bad one.
+    /// The mean duration of the good state, then of the bad one, in ns.
     mean_ns: [f64; 2],
     lose: [Chance; 2],
     start_bad: Chance,
     bad: bool,
-    /// When the state ends.
+    /// When the current state ends.
     until_ns: u64,
     span_ns: u64,
-    /// The span that was reached, and its draws; none before the first packet.
+    /// The current span and its random stream; `None` before the first packet.
     span: Option<(u64, Stream)>,
 }
 
@@ -30,11 +29,11 @@ pub struct TimedGilbertElliott {
 const CYCLES_PER_SPAN: f64 = 512.0;
 
 impl TimedGilbertElliott {
-    /// Makes a chain by the mean times that its states last; packets are lost
-    /// with `bad` in the bad state and with `good` in the good one.
+    /// Makes a chain from the mean durations of its states. Packets are lost with probability `bad`
+    /// in the bad state and with `good` in the good one.
     ///
     /// # Errors
-    /// If a mean time is not positive, or no number.
+    /// Returns an error if a mean time is not positive, or not a number.
     pub fn new(
         mean_good_ns: f64,
         mean_bad_ns: f64,
@@ -55,8 +54,8 @@ impl TimedGilbertElliott {
         })
     }
 
-    /// Whether a packet at `now_ns` is lost, by the draws of the states and one of its own. Times
-    /// must not go back; one that does finds the state that was reached already.
+    /// Whether a packet at `now_ns` is lost. `states` drives the states, and `draw` decides the
+    /// packet. Times must not go back; an earlier time uses the state that was reached already.
     #[inline]
     pub fn lost_at(&mut self, now_ns: u64, states: Draws, draw: u64) -> bool {
         if self.until_ns <= now_ns || self.span.is_none() {
@@ -71,22 +70,21 @@ impl TimedGilbertElliott {
         self.bad
     }
 
-    /// The share of time in the bad state, in the long run.
+    /// The share of time in the bad state in the long run.
     #[must_use]
     pub fn bad_share(&self) -> f64 {
         self.start_bad.to_f64()
     }
 
-    /// The share of packets lost in the long run, when their times have nothing
-    /// to do with the states.
+    /// The share of packets lost in the long run, if their times are independent of the states.
     #[must_use]
     pub fn expected_loss(&self) -> f64 {
         let [good, bad] = self.lose.map(Chance::to_f64);
         self.bad_share() * bad + (1.0 - self.bad_share()) * good
     }
 
-    /// How many packets of a flow with one packet every `gap_ns` are lost in a
-    /// row on average; 0 when none are, infinite when all are.
+    /// The mean number of packets lost in a row in a flow with one packet every `gap_ns`; 0 if none
+    /// are lost, infinite if all are.
     #[must_use]
     pub fn mean_burst(&self, gap_ns: f64) -> f64 {
         let share = self.bad_share();
@@ -115,12 +113,12 @@ impl TimedGilbertElliott {
             self.bad = !self.bad;
             self.until_ns = self.last(self.until_ns, &mut stream);
         }
-        // The next span begins for itself.
+        // The next span draws its own first state.
         self.until_ns = self.until_ns.min(end_ns);
         self.span = Some((number, stream));
     }
 
-    /// When the state that holds from `start_ns` on ends: later than that.
+    /// When the state that starts at `start_ns` ends: at `start_ns` or later.
     fn last(&self, start_ns: u64, stream: &mut Stream) -> u64 {
         let time_ns = -self.mean_ns[usize::from(self.bad)] * libm::log(1.0 - stream.next_f64());
         start_ns.saturating_add(libm::rint(time_ns) as u64)

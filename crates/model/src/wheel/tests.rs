@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::Stream;
 
-/// The obvious way: a heap by (time, order of pushing).
+/// The reference: a heap ordered by (time, push order).
 #[derive(Default)]
 struct Heap {
     heap: BinaryHeap<Reverse<(u64, u32)>>,
@@ -48,7 +48,7 @@ fn equal_times_keep_the_order_of_pushing_over_all_levels() {
     let release_ns = (1 << 50) + 77;
     let mut wheel = Wheel::new();
     wheel.push(release_ns, 0);
-    // Each time, time comes nearer and the next handle goes to a lower level.
+    // With each step, time gets closer and the next handle goes to a lower level.
     for (handle, exponent) in [(1, 40), (2, 30), (3, 20), (4, 15), (5, 9), (6, 3)] {
         assert_eq!(wheel.pop_due(release_ns - (1 << exponent)), None);
         wheel.push(release_ns, handle);

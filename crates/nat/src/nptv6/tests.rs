@@ -136,7 +136,7 @@ proptest! {
             let mut answer = packet(dst, src, L4Spec::Udp(PortPair { src: 2, dst: 1 }));
             prop_assume!(made.translate(&mut answer, None) == Nptv6Outcome::In);
             let back = ends(&answer)[1];
-            // Both zeros of one's complement are one: RFC 6296, 3.1.
+            // In one's complement, both zeros are equal: RFC 6296, 3.1.
             let place = |address: Ipv6Addr| address.segments().map(|it| if it == 0xffff { 0 } else { it });
             prop_assert_eq!(place(back), place(ends(&original)[0]));
         }

@@ -1,8 +1,8 @@
-//! Packets in pieces.
+//! Fragmented packets.
 
 use super::*;
 
-/// The first and the later piece of a datagram.
+/// The first and the later fragment of a datagram.
 fn pieces(src: At, dst: At, id: u8) -> [Vec<u8>; 2] {
     let whole = udp(src, dst);
     let piece = |from: usize, to: usize, more: u8, offset: u8| {
@@ -15,7 +15,7 @@ fn pieces(src: At, dst: At, id: u8) -> [Vec<u8>; 2] {
     [piece(20, 28, 0x20, 0), piece(28, whole.len(), 0, 1)]
 }
 
-/// What a datagram is once its pieces are put together; its checksum must be right.
+/// Reassembles a datagram; its checksum must be right.
 fn whole([first, later]: [Vec<u8>; 2]) -> Vec<u8> {
     let mut whole = [&first[..], &later[20..]].concat();
     whole[3] = whole.len() as u8;

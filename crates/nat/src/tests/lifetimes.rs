@@ -1,4 +1,4 @@
-//! How long flows are remembered.
+//! Lifetimes of flows.
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn a_port_is_free_again_once_its_flow_has_ended() {
     assert_eq!(bed.outside((CLIENT_2, 1), (SERVER, 53)), (OWN, 4000));
 }
 
-/// Seconds until a connection ends behind some segments, each with the way it goes.
+/// Seconds until a connection expires after some segments, each with its direction.
 fn lifetime(segments: &[(NatDirection, u8)]) -> u64 {
     let mut bed = Bed::with(NatMode::SamePorts);
     for (way, flags) in segments {

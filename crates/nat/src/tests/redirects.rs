@@ -22,7 +22,7 @@ fn at(end: NatEndpoint) -> At {
     (end.address.octets(), end.port)
 }
 
-/// Where a connection from a port of the server goes that is made to a port of the instance.
+/// The end that a connection from `from` to `to` arrives at.
 fn arrives(bed: &mut Bed, from: At, to: At) -> Option<At> {
     bed.inwards(tcp(from, to, SYN)).ok().map(|ends| ends.1)
 }

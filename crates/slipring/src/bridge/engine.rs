@@ -1,4 +1,4 @@
-//! The forwarding loop: the heart of `slipring bridge`.
+//! The forwarding loop of `slipring bridge`.
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use slipring_datapath::poll_loop::{MAX_SLEEP, PollLoop};
 /// How frames pass from ring to ring: [`slipring_ring::forward`] or [`slipring_ring::copy`].
 pub(crate) type ForwardFn = fn(&mut RxRing, &mut TxRing, u32) -> u32;
 
-/// What one thread forwards: the queues of two sides that fell to it. One side that is empty
-/// means that the other one's frames go back where they came from.
+/// The queues of both sides that one thread forwards between. If one side is empty, frames of the
+/// other go back where they came from.
 pub(crate) struct BridgeWorker {
     /// Queues of the first port.
     left: Vec<Box<dyn Queue>>,
     /// Queues of the second port.
     right: Vec<Box<dyn Queue>>,
-    /// Slots moved at most at a time.
+    /// Maximum slots moved at a time.
     burst: u32,
-    /// Swap or copy.
+    /// Swaps or copies buffers.
     forward: ForwardFn,
-    /// What each queue waits for, left ones first.
+    /// What each queue waits for, left queues first.
     interests: Vec<Interest>,
 }
 
 impl BridgeWorker {
-    /// A lane over these queues; `right` may be empty.
+    /// Creates a worker over these queues; `right` may be empty.
     pub(crate) fn new(
         left: Vec<Box<dyn Queue>>,
         right: Vec<Box<dyn Queue>>,
@@ -58,7 +58,7 @@ impl PollLoop for BridgeWorker {
         self.left.iter().chain(&self.right).map(AsRef::as_ref).collect()
     }
 
-    /// Moves one burst each way; returns how many slots were moved.
+    /// Moves one burst in each direction; returns the number of slots moved.
     fn step(&mut self) -> Result<u32, RunError> {
         if self.right.is_empty() {
             return self
@@ -72,7 +72,7 @@ impl PollLoop for BridgeWorker {
         Ok(there + back)
     }
 
-    /// Whether a queue will have no more frames, and those that it had are on their way.
+    /// Whether a queue will deliver no more frames, and all its frames were forwarded.
     fn is_finished(&mut self) -> bool {
         let mut queues = self.left.iter_mut().chain(&mut self.right);
         queues.any(|queue| queue.ended() && queue.rings().rx.avail() == 0)
@@ -83,7 +83,7 @@ impl PollLoop for BridgeWorker {
         MAX_SLEEP
     }
 
-    /// Lets frames that are on their way out leave, for a bounded time.
+    /// Waits, for a bounded time, until queued frames have left.
     fn drain(&mut self) -> Result<(), RunError> {
         let until = now() + 100_000_000;
         for queue in self.left.iter_mut().chain(&mut self.right) {
@@ -101,7 +101,7 @@ impl PollLoop for BridgeWorker {
     }
 }
 
-/// Queue `i` of one side feeds queue `i` of the other, modulo their number.
+/// Forwards queue `i` of one side to queue `i` of the other, modulo their number.
 fn forward_side(
     from: &mut [Box<dyn Queue>],
     to: &mut [Box<dyn Queue>],
@@ -130,7 +130,7 @@ fn turn_back(queue: &mut dyn Queue, burst: u32, pass: ForwardFn) -> Result<u32, 
     Ok(count)
 }
 
-/// A lane's queues with what each is waiting for.
+/// The worker's queues with what each is waiting for.
 impl WaitSet for BridgeWorker {
     fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
         let queues = self.left.iter_mut().chain(&mut self.right);
@@ -138,7 +138,7 @@ impl WaitSet for BridgeWorker {
     }
 }
 
-/// Waits for frames, or, where frames wait for a full ring, for that ring's free slots.
+/// Waits for frames or, if frames wait for a full ring, for free slots in that ring.
 fn interest_of(
     from: &mut [Box<dyn Queue>],
     to: &mut [Box<dyn Queue>],

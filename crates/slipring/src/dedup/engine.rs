@@ -1,7 +1,8 @@
 //! The loop of `slipring dedup`.
 //!
-//! One thread serves all queues, since copies of a frame may come by different ones. A frame goes
-//! out by the queue of its own number. Frames that came in one batch have one time of arrival.
+//! One thread serves all queues, since copies of a frame may arrive on different ones. A frame
+//! leaves on the queue with the number of its input queue. All frames of a batch have the same
+//! arrival time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,22 +15,22 @@ use super::report::SharedDedupStats;
 use slipring_datapath::poll_loop::{MAX_SLEEP, PollLoop};
 use slipring_datapath::slots::{BatchedTxQueue, bytes, slots_of, whole_frames};
 
-/// How long frames may take to leave at the end.
+/// Maximum time for frames to leave at the end.
 const DRAIN_TIMEOUT_NS: Nanos = 100_000_000;
 
-/// Two words that nobody outside knows.
+/// Returns two words that no other process knows.
 pub(super) fn secret() -> [u64; 2] {
     [0, 1].map(|_| slipring_ring::secret_word())
 }
 
-/// How frames are passed on.
+/// How frames are forwarded.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DedupOptions {
-    /// Slots moved at most at a time.
+    /// Maximum slots moved at a time.
     pub(super) burst: u32,
-    /// Exchange buffers where rings lie in one region.
+    /// Whether to exchange buffers if both rings are in one region.
     pub(super) may_swap: bool,
-    /// Frames wait until they leave the window.
+    /// Whether frames wait until they leave the window.
     pub(super) hold: bool,
 }
 
@@ -41,7 +42,7 @@ pub(super) struct DedupWorker {
     options: DedupOptions,
     /// Hold mode: the output of each frame in the window, oldest first.
     window_outputs: VecDeque<usize>,
-    /// By input: whether a frame waits there for its output.
+    /// For each input, whether a frame waits there for its output.
     blocked: Vec<bool>,
     stats: Arc<SharedDedupStats>,
     scratch: Vec<u8>,
@@ -61,7 +62,7 @@ impl DedupWorker {
         Self { inputs, outputs, dedup, options, window_outputs, blocked, stats, scratch }
     }
 
-    /// Judges the frames of one input; how many slots they had.
+    /// Checks the frames of one input; returns the number of their slots.
     fn process_input(&mut self, input: usize, time: Nanos) -> u32 {
         let output = input % self.outputs.len();
         let rx = self.inputs[input].rings().rx;
@@ -100,7 +101,7 @@ impl DedupWorker {
         at
     }
 
-    /// Hold mode: sends the frames that have left the window; how many.
+    /// Hold mode: sends the frames that have left the window; returns their number.
     fn send_due(&mut self, time: Nanos) -> u32 {
         let mut sent = 0;
         while self.options.hold
@@ -119,7 +120,7 @@ impl PollLoop for DedupWorker {
         self.inputs.iter().chain(outputs).map(AsRef::as_ref).collect()
     }
 
-    /// Passes one burst of each queue on; how many frames were looked at or sent.
+    /// Forwards one burst of each queue; returns the number of slots processed and frames sent.
     fn step(&mut self) -> Result<u32, RunError> {
         self.outputs.iter_mut().try_for_each(BatchedTxQueue::reclaim)?;
         let mut moved = self.send_due(now());
@@ -132,20 +133,20 @@ impl PollLoop for DedupWorker {
         Ok(moved)
     }
 
-    /// Up to when the oldest frame leaves the window, if it waits for that.
+    /// Returns the time until the oldest frame leaves the window, in hold mode.
     fn before_wait(&mut self) -> Duration {
         let due_ns = if self.options.hold { self.dedup.due_ns() } else { None };
         let until = due_ns.map(|due| Duration::from_nanos(due.saturating_sub(now())));
         until.map_or(MAX_SLEEP, |time| time.min(MAX_SLEEP))
     }
 
-    /// Whether no more frames will come, and those that came are on their way.
+    /// Whether no more frames will come, and all received frames were forwarded.
     fn is_finished(&mut self) -> bool {
         let ended = self.inputs.iter_mut().all(|q| q.ended() && q.rings().rx.avail() == 0);
         ended && (!self.options.hold || self.dedup.is_empty())
     }
 
-    /// Lets frames that are held or on their way leave, for a bounded time.
+    /// Waits, for a bounded time, until held and queued frames have left.
     fn drain(&mut self) -> Result<(), RunError> {
         let until = now() + DRAIN_TIMEOUT_NS;
         loop {
@@ -171,7 +172,7 @@ impl PollLoop for DedupWorker {
     }
 }
 
-/// Sends the oldest frame in the window; false if there is none, or no room.
+/// Sends the oldest frame in the window; returns false if there is none, or no room.
 fn send_oldest(
     dedup: &mut Dedup,
     held: &mut VecDeque<usize>,

@@ -1,4 +1,4 @@
-//! The flags of `slipring dedup`, and what they ask for.
+//! The flags of `slipring dedup`, and the plan made from them.
 
 use std::time::Duration;
 
@@ -116,7 +116,7 @@ fn ports(matches: &ArgMatches) -> Result<[PortName; 2], Failure> {
     Ok(ports)
 }
 
-/// The first port, as it was typed.
+/// Returns the first port as it was typed.
 fn shown(matches: &ArgMatches) -> String {
     let raw = |id| matches.get_raw(id).and_then(|mut all| all.next());
     let typed = raw("interface").or_else(|| raw("words"));

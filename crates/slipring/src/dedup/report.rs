@@ -1,4 +1,4 @@
-//! What `slipring dedup` counts and says.
+//! Counters and reports of `slipring dedup`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +40,7 @@ pub(super) struct DedupReportExtra {
     /// 0 for no limit.
     fifo: u64,
     hold: bool,
-    /// Frames that were not sent because they had been, and their bytes.
+    /// Frames not sent because they were duplicates, and their bytes.
     duplicates: u64,
     duplicate_bytes: u64,
     /// Frames that left the window early because memory was full.
@@ -49,7 +49,7 @@ pub(super) struct DedupReportExtra {
     remembered: u64,
 }
 
-/// All figures of a run.
+/// All counters of a run.
 pub(super) struct DedupFigures {
     pub(super) meter: PortMeter,
     pub(super) stats: Arc<SharedDedupStats>,
@@ -63,7 +63,7 @@ impl DedupFigures {
         Self { meter, stats: Arc::default(), limits, hold, last_duplicates: 0 }
     }
 
-    /// The ports; a duplicate is a drop of the port that it would have left by.
+    /// Returns the ports; a duplicate counts as a drop of its output port.
     pub(super) fn ports(&self) -> Vec<PortReport> {
         let mut ports = self.meter.reports();
         let (duplicates, _) = self.duplicates();
@@ -73,7 +73,7 @@ impl DedupFigures {
         ports
     }
 
-    /// Duplicates, and all frames that were judged.
+    /// Returns duplicates and all frames checked.
     pub(super) fn duplicates(&self) -> (u64, u64) {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         (get(&self.stats.duplicates), get(&self.stats.frames))

@@ -9,7 +9,7 @@ use super::report::SharedDedupStats;
 use slipring_datapath::captured_run::run_captured;
 use slipring_datapath::poll_loop::PollLoop;
 
-/// A lane between two pipes of several rings, and their far ends.
+/// A worker between two pipes of several rings, and their far ends.
 struct Bed {
     source: Port,
     sink: Port,
@@ -46,7 +46,7 @@ impl Bed {
         while self.lane.step().unwrap() > 0 {}
     }
 
-    /// What arrived, by queue.
+    /// Frames that arrived, by queue.
     fn received(&mut self) -> [Vec<Vec<u8>>; 2] {
         [0, 1].map(|queue| {
             let (queue, mut frames) = (&mut self.sink.queues[queue], Vec::new());
@@ -88,7 +88,7 @@ fn buffers_that_were_exchanged_do_not_change_what_is_remembered() {
         bed.send(1, &frames);
         bed.step();
         let [first, second] = bed.received();
-        // Each frame once; those of the last rounds are still remembered.
+        // Each frame arrives once; those of the last rounds are still in the window.
         let all: Vec<_> = first.iter().chain(&second).collect();
         let mut unique = all.clone();
         unique.sort();

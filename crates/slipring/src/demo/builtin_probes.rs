@@ -1,4 +1,4 @@
-//! Our own witnesses, for machines without ping or iperf3: ordinary sockets in each namespace.
+//! Built-in probes for machines without ping or iperf3: ordinary sockets in each namespace.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -9,12 +9,12 @@ use super::probes::{NUM_ECHOES, PingResult, RttSummary, TcpResult};
 use super::sandbox::{DemoNamespaces, LEFT_ADDR, RIGHT_ADDR};
 use slipring_datapath::workers::WorkersStop;
 
-/// How long an answer may take, and how often a blocked call looks whether to stop.
+/// Maximum time for a reply, and how often a blocked call checks whether to stop.
 const REPLY_TIMEOUT: Duration = Duration::from_millis(200);
 /// Bytes written at a time.
 const WRITE_CHUNK_BYTES: usize = 128 << 10;
 
-/// Echoes by UDP, one after the other.
+/// Sends UDP echoes, one after the other.
 pub(super) fn echo(net: &DemoNamespaces, stop: &WorkersStop) -> io::Result<Option<PingResult>> {
     let server = net.right.run(|| UdpSocket::bind((RIGHT_ADDR, 7)))?;
     let client = net.left.run(|| UdpSocket::bind((LEFT_ADDR, 0)))?;
@@ -37,7 +37,7 @@ pub(super) fn echo(net: &DemoNamespaces, stop: &WorkersStop) -> io::Result<Optio
     }))
 }
 
-/// The time until one datagram is back; `None` when it is lost.
+/// Returns the time until one datagram is back; `None` if it is lost.
 fn round_trip(client: &UdpSocket, server: &UdpSocket, number: u32) -> io::Result<Option<Duration>> {
     let start = Instant::now();
     client.send(&number.to_be_bytes())?;
@@ -47,7 +47,7 @@ fn round_trip(client: &UdpSocket, server: &UdpSocket, number: u32) -> io::Result
     Ok(timeout_as_none(client.recv(&mut bytes))?.map(|_| start.elapsed()))
 }
 
-/// Tells a timeout from a failure.
+/// Turns a timeout into `None`; other errors stay errors.
 fn timeout_as_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -70,7 +70,7 @@ fn summed(times: &[Duration]) -> Option<RttSummary> {
     })
 }
 
-/// As many bytes as TCP carries in `duration`.
+/// Sends as many bytes as TCP carries in `duration`.
 pub(super) fn transfer(
     net: &DemoNamespaces,
     duration: Duration,
@@ -80,7 +80,8 @@ pub(super) fn transfer(
     let to = listener.local_addr()?;
     let source = net.left.run(|| TcpStream::connect_timeout(&to, Duration::from_secs(3)))?;
     let (sink, _) = listener.accept()?;
-    // Where a socket was made is where it belongs: from here on any thread will do.
+    // A socket belongs to the namespace in which it was created, so any thread can use it from here
+    // on.
     thread::scope(|scope| {
         let sender = scope.spawn(|| send(source, duration, stop));
         let received = receive(sink, stop);
@@ -95,7 +96,7 @@ pub(super) fn transfer(
     })
 }
 
-/// Sends until the time is over; then the end of the stream tells the other side.
+/// Sends until the time is over; the end of the stream then stops the receiver.
 fn send(mut stream: TcpStream, duration: Duration, stop: &WorkersStop) -> io::Result<()> {
     stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
     let chunk = vec![0x5a; WRITE_CHUNK_BYTES];
@@ -106,7 +107,7 @@ fn send(mut stream: TcpStream, duration: Duration, stop: &WorkersStop) -> io::Re
     Ok(())
 }
 
-/// Bytes that arrived, and how long that took.
+/// Returns the bytes received, and how long that took.
 fn receive(mut stream: TcpStream, stop: &WorkersStop) -> io::Result<(u64, Duration)> {
     stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
     let start = Instant::now();

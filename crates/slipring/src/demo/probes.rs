@@ -1,5 +1,5 @@
-//! What passes through: ping, then a TCP transfer. Installed programs first; where they are
-//! missing, our own stand in.
+//! The demo's traffic: ping, then a TCP transfer. Installed programs are used first; if they are
+//! missing, built-in probes replace them.
 
 use std::io;
 use std::process::Command;
@@ -14,10 +14,10 @@ use super::program::DemoChild;
 use super::sandbox::{DemoNamespaces, RIGHT_ADDR};
 use slipring_datapath::workers::WorkersStop;
 
-/// Echoes that are asked for.
+/// Number of echo requests.
 pub(super) const NUM_ECHOES: u32 = 5;
 
-/// What the witnesses saw.
+/// Results of the probes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub(super) struct ProbeFindings {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,10 +26,10 @@ pub(super) struct ProbeFindings {
     pub(super) tcp: Option<TcpResult>,
 }
 
-/// Round trips.
+/// Result of the ping.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct PingResult {
-    /// The program that asked.
+    /// The program that sent the requests.
     pub(super) by: &'static str,
     pub(super) sent: u32,
     pub(super) received: u32,
@@ -48,16 +48,16 @@ pub(super) struct RttSummary {
 /// A transfer from left to right.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct TcpResult {
-    /// The program that sent.
+    /// The program that sent the data.
     pub(super) by: &'static str,
-    /// What arrived.
+    /// Rate of the received data.
     pub(super) bits_per_sec: u64,
-    /// Segments sent again, where the program tells.
+    /// Retransmitted segments, if the program reports them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) retransmits: Option<u64>,
 }
 
-/// Runs `program`, or `own` where it is not installed.
+/// Returns the result of `program`, or runs `own` if it is not installed.
 fn run_installed<T>(
     program: io::Result<Option<T>>,
     own: impl FnOnce() -> io::Result<Option<T>>,
@@ -68,7 +68,7 @@ fn run_installed<T>(
     }
 }
 
-/// Asks for echoes from left to right; `None` when stopped.
+/// Sends echo requests from left to right; `None` if stopped.
 pub(super) fn ping(net: &DemoNamespaces, stop: &WorkersStop) -> io::Result<Option<PingResult>> {
     let mut command = Command::new("ping");
     command.args(["-n", "-q", "-i", "0.2", "-w", "3", "-c"]);
@@ -87,7 +87,7 @@ fn output_in(
     netns.run(|| DemoChild::start(command)?.output(stop))
 }
 
-/// Reads `5 packets transmitted, 5 received` and `rtt min/avg/max/mdev = 0.02/0.03/0.05/0.01 ms`.
+/// Parses `5 packets transmitted, 5 received` and `rtt min/avg/max/mdev = 0.02/0.03/0.05/0.01 ms`.
 fn parse_ping(text: &str) -> PingResult {
     let before = |word: &str| {
         let (numbers, _) = text.split_once(word)?;
@@ -110,7 +110,7 @@ fn round_trips(text: &str) -> Option<RttSummary> {
     Some(RttSummary { rtt_min_ns: next()?, rtt_avg_ns: next()?, rtt_max_ns: next()? })
 }
 
-/// Sends by TCP from left to right for about `duration`; `None` when stopped.
+/// Sends by TCP from left to right for about `duration`; `None` if stopped.
 pub(super) fn transfer(
     net: &DemoNamespaces,
     duration: Duration,
@@ -141,11 +141,11 @@ fn iperf3(
     })
 }
 
-/// Runs the server, says when it is ready, and ends it when the other side is done.
+/// Runs the server, reports when it is ready, and ends it when the client is done.
 fn serve(ready: &mpsc::Sender<()>, is_over: &mpsc::Receiver<()>) -> io::Result<()> {
     let mut server = DemoChild::start(Command::new("iperf3").args(["-s", "-1", "--forceflush"]))?;
     server.wait_for_line("listening")?;
-    // Nobody sends: the end of the channel is the message.
+    // Nothing is ever sent: the end of the channel is the message.
     if ready.send(()).is_ok() {
         let _ = is_over.recv();
     }

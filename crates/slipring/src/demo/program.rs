@@ -1,4 +1,4 @@
-//! Runs other people's programs inside a namespace: as witnesses that know nothing of slipring.
+//! Runs external programs in a namespace, as probes that do not depend on slipring.
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,26 +11,26 @@ use slipring_core::kill_with_parent;
 
 use slipring_datapath::workers::WorkersStop;
 
-/// A program that is killed when this is dropped, or when the thread that started it ends.
+/// A child process that is killed on drop, or when the thread that started it ends.
 pub(super) struct DemoChild {
     child: Child,
 }
 
 impl DemoChild {
-    /// Starts it, with its output to be read here.
+    /// Starts the program with its output piped to us.
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
-        // Messages are parsed, so they must be in the language that is parsed.
+        // The output is parsed, so it must be in the language that the parser expects.
         command
             .env("LC_ALL", "C")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        // A Ctrl-C is for us alone: we end it in our own time.
+        // A Ctrl-C must reach only us: we end the child ourselves.
         command.process_group(0);
         Ok(Self { child: kill_with_parent(command).spawn()? })
     }
 
-    /// Waits until it prints a line with `word` in it.
+    /// Waits until the program prints a line that contains `word`.
     pub(super) fn wait_for_line(&mut self, word: &str) -> io::Result<()> {
         let ended = || io::Error::from(io::ErrorKind::UnexpectedEof);
         let mut lines = BufReader::new(self.child.stdout.as_mut().ok_or_else(ended)?).lines();
@@ -41,8 +41,8 @@ impl DemoChild {
         }
     }
 
-    /// All that it prints until it ends; `None` when `stop` came first. For outputs that fit a
-    /// pipe.
+    /// Returns all output until the program ends; `None` if `stop` comes first. For outputs that
+    /// fit into a pipe.
     pub(super) fn output(mut self, stop: &WorkersStop) -> io::Result<Option<String>> {
         let pid = Pid::from_child(&self.child);
         let ended = pidfd_open(pid, PidfdFlags::empty())?;
@@ -60,13 +60,13 @@ impl DemoChild {
 
 impl Drop for DemoChild {
     fn drop(&mut self) {
-        // It may have ended by itself, and then needs no more than being waited for.
+        // If it has already ended, it only needs to be reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Waits for either; whether it was the first.
+/// Waits for either descriptor; returns whether the first one became readable.
 fn comes_first(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> io::Result<bool> {
     let mut fds = [one, other].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     while let Err(error) = poll(&mut fds, None) {

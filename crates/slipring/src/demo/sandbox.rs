@@ -1,4 +1,4 @@
-//! What the demo builds: two network namespaces, and the two ports that join them.
+//! The demo's sandbox: two network namespaces, and the two ports that join them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -17,19 +17,19 @@ use slipring_port::{OpenOptions, Port};
 pub(super) const LEFT_ADDR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub(super) const RIGHT_ADDR: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const PREFIX_LEN: u8 = 24;
-/// Loopback has this number in every namespace.
+/// Interface index of loopback, the same in every namespace.
 const LOOPBACK_IFINDEX: u32 = 1;
 
-/// What this process may do.
+/// The privileges of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SandboxPrivilege {
-    /// It may make namespaces as it is.
+    /// It may create namespaces as it is.
     Privileged,
-    /// It had to become root of a user namespace, which is root over nothing else.
+    /// It had to become root of a user namespace, which gives no rights outside.
     OwnUser,
 }
 
-/// Moves this process into a network namespace of its own, in which the ports will be.
+/// Moves this process into its own network namespace, which will contain the ports.
 pub(super) fn become_private() -> Result<SandboxPrivilege, Failure> {
     match netns::become_private() {
         Ok(()) => return Ok(SandboxPrivilege::Privileged),
@@ -55,7 +55,7 @@ fn setup_failure(what: &str, error: &io::Error) -> Failure {
         .into()
 }
 
-/// Kind of the ports that join the namespaces.
+/// The kind of the ports that join the namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DemoPortKind {
     Xdp,
@@ -64,7 +64,7 @@ pub(super) enum DemoPortKind {
 }
 
 impl DemoPortKind {
-    /// The best kind that `ground` allows.
+    /// Returns the best kind that the privilege allows.
     fn best(ground: SandboxPrivilege) -> Self {
         match ground {
             SandboxPrivilege::Privileged => Self::Xdp,
@@ -73,7 +73,7 @@ impl DemoPortKind {
         }
     }
 
-    /// The prefix of port names.
+    /// Returns the prefix of port names.
     pub(super) fn prefix(self) -> &'static str {
         match self {
             Self::Xdp => "xdp",
@@ -90,27 +90,27 @@ pub(super) struct DemoNamespaces {
     pub(super) right: Netns,
 }
 
-/// All that was built.
+/// Everything that was built.
 #[derive(Debug)]
 pub(super) struct DemoSandbox {
     pub(super) privilege: SandboxPrivilege,
     pub(super) kind: DemoPortKind,
-    /// Why it is not the best kind.
+    /// Why the best kind could not be used.
     pub(super) fallback_cause: Option<String>,
     pub(super) namespaces: Arc<DemoNamespaces>,
 }
 
 impl DemoSandbox {
-    /// Builds it around the calling thread, which must be in a namespace of its own.
+    /// Builds the sandbox in the calling thread's namespace, which must be its own.
     pub(super) fn build(
         ground: SandboxPrivilege,
         wanted: Option<DemoPortKind>,
     ) -> Result<(Self, Vec<Port>), Failure> {
         let kind = wanted.unwrap_or(DemoPortKind::best(ground));
         match (Self::of_kind(ground, kind), wanted) {
-            // Root of a container may make links, but not load programs.
+            // Root in a container may create links, but not load programs.
             (Err(Failure::Error(error)), None) if kind != DemoPortKind::Tap => {
-                // What was built so far stays behind in the namespace that is left here.
+                // The remains of the failed attempt stay in the old namespace.
                 let private = netns::become_private();
                 private.map_err(|error| setup_failure("make a network namespace", &error))?;
                 let (site, ports) = Self::of_kind(ground, DemoPortKind::Tap)?;
@@ -136,7 +136,7 @@ impl DemoSandbox {
     }
 }
 
-/// A veth pair to each side; the ports are on the ends here.
+/// Creates a veth pair to each side; the ports open the local ends.
 fn veths(net: &DemoNamespaces, kind: DemoPortKind) -> Result<Vec<Port>, Failure> {
     make_veth("left", &net.left, LEFT_ADDR)
         .map_err(|error| setup_failure("make the left link", &error))?;
@@ -152,8 +152,8 @@ fn make_veth(name: &str, side: &Netns, address: Ipv4Addr) -> io::Result<()> {
     netlink.set_up(index(name)?)
 }
 
-/// A TAP device for each side. They are made here, so that both ports share one region, and moved
-/// there; their descriptors stay with the ports.
+/// Creates a TAP device for each side. They are created here, so that both ports share one region,
+/// and then moved; their descriptors stay with the ports.
 fn taps(net: &DemoNamespaces) -> Result<Vec<Port>, Failure> {
     let ports = open(DemoPortKind::Tap)?;
     move_and_configure("left", &net.left, LEFT_ADDR)
@@ -168,7 +168,7 @@ fn move_and_configure(name: &str, side: &Netns, address: Ipv4Addr) -> io::Result
     side.run(|| configure_link(name, address))
 }
 
-/// In the namespace: gives the link its address and sets it up.
+/// Configures the address of a link and sets it up, in its namespace.
 fn configure_link(name: &str, address: Ipv4Addr) -> io::Result<()> {
     let netlink = Netlink::open()?;
     let index = index(name)?;

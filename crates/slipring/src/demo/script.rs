@@ -1,4 +1,4 @@
-//! The demo's text. It says what is built before it is used, and what was seen afterwards.
+//! The demo's text. It describes the sandbox before the traffic starts, and the results afterwards.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use slipring_datapath::meter::{PortInterval, bps, pps};
 
 pub(super) const PING_HEADING: &str = "\n1. ping, from left to right";
 
-/// What is built.
+/// Describes the sandbox.
 pub(super) fn opening_text(site: &DemoSandbox) -> String {
     let kind = site.kind.prefix();
     let cable = match site.kind {
@@ -90,7 +90,7 @@ pub(super) fn tcp(tcp: Option<&TcpResult>) -> String {
     format!("   {} of data arrived{again}   (by {by})", human::bits_per_sec(*bits_per_sec as f64))
 }
 
-/// What was seen.
+/// Describes the results.
 pub(super) fn closing_text(
     site: &DemoSandbox,
     sample: &ReportSample<DemoReportExtra>,
@@ -108,7 +108,7 @@ pub(super) fn closing_text(
     text + &format!("\n{}\n", meaning(site.kind)) + CLEANUP_TEXT
 }
 
-/// What other programs measured, beside what the link was set to.
+/// The results of other programs next to the settings of the link.
 fn answers(seen: &DemoReportExtra) -> String {
     let findings = &seen.findings;
     let best = findings.ping.as_ref().and_then(|ping| ping.rtt).map(|rtt| rtt.rtt_min_ns);
@@ -144,7 +144,7 @@ fn counted(port: &PortReport) -> String {
     format!("received {rx:>8}   sent {tx:>8}   dropped {lost}")
 }
 
-/// Drops of frames that were received count against those sent; the others never came in.
+/// Drops of received frames count against those sent; the others were never received.
 fn balance<X>(sample: &ReportSample<X>) -> String {
     let sum = |of: fn(&PortReport) -> u64| sample.ports.iter().map(of).sum::<u64>();
     let (rx, tx) = (sum(|port| port.rx.packets), sum(|port| port.tx.packets));

@@ -1,10 +1,10 @@
-//! Kernel, processors, memory: facts that anybody may read.
+//! Kernel, processors, memory: facts that every user may read.
 
 use std::fs;
 
 use slipring_core::kinds::Finding;
 
-/// A line of a file below `/proc` or `/sys`, where there is one.
+/// Returns the trimmed text of a file below `/proc` or `/sys`, if there is one.
 pub(super) fn read(path: &str) -> Option<String> {
     fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
@@ -45,7 +45,7 @@ fn kernel(release: &str) -> Finding {
     }
 }
 
-/// Major and minor number.
+/// Parses major and minor number.
 fn version(release: &str) -> (u32, u32) {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
@@ -72,7 +72,7 @@ fn processors() -> Finding {
     }
 }
 
-/// Nothing where frequencies are not the kernel's business, as in most virtual machines.
+/// `None` if the kernel does not control frequencies, as in most virtual machines.
 fn governor() -> Option<Finding> {
     let governor = read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")?;
     Some(match governor.as_str() {
@@ -87,7 +87,7 @@ fn governor() -> Option<Finding> {
 fn clock() -> Finding {
     let dir = "/sys/devices/system/clocksource/clocksource0";
     let source = read(&format!("{dir}/current_clocksource")).unwrap_or_else(|| "unknown".into());
-    // Clocks that are read without entering the kernel.
+    // Clocks that can be read without entering the kernel.
     if ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"].contains(&&*source) {
         return Finding::ok("clock", source);
     }
@@ -106,7 +106,7 @@ fn numa() -> Option<Finding> {
     })
 }
 
-/// Never a warning: slipring works without, only a little slower.
+/// Never a warning: slipring works without them, only a little slower.
 fn huge_pages() -> Finding {
     let dir = "/sys/kernel/mm/hugepages/hugepages-2048kB";
     let number = |file| read(&format!("{dir}/{file}")).and_then(|n| n.parse::<u64>().ok());
@@ -118,7 +118,7 @@ fn huge_pages() -> Finding {
     }
 }
 
-/// Settings that hurt; nothing for those that do not.
+/// Returns settings that hurt; nothing for good ones.
 fn sysctls() -> Vec<Finding> {
     let bad = [
         (

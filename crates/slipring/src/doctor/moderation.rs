@@ -1,17 +1,16 @@
-//! Interrupt moderation: by how much an interface itself makes frames late, before any program can
-//! see them.
+//! Interrupt moderation: how long an interface delays frames before any program can see them.
 //!
-//! The hardware collects frames for one interrupt (`ethtool -C`), and the kernel may put that off
-//! again (`napi_defer_hard_irqs` polls more often than it is interrupted, for `gro_flush_timeout`
-//! each time). Both raise what a machine can take and are paid for in microseconds of lateness,
-//! which no emulator can take back.
+//! The hardware collects frames for one interrupt (`ethtool -C`), and the kernel may delay that
+//! interrupt again (`napi_defer_hard_irqs` replaces interrupts by polls, one every
+//! `gro_flush_timeout`). Both raise the throughput of a machine and cost microseconds of latency,
+//! which no emulator can undo.
 
 use slipring_port::iface::{Coalescing, Iface};
 
 use super::port::sysfs;
 use slipring_core::kinds::Finding;
 
-/// What makes frames late.
+/// The settings that delay frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct InterruptModeration {
     coalescing: Option<Coalescing>,
@@ -19,7 +18,7 @@ struct InterruptModeration {
     flush_timeout_ns: u64,
 }
 
-/// What is seen of an interface.
+/// Examines an interface.
 pub(super) fn examine(interface: &str) -> Vec<Finding> {
     let number =
         |file: &str| sysfs(interface, file).and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -37,7 +36,7 @@ fn judge(interface: &str, moderation: &InterruptModeration) -> Vec<Finding> {
     of_hardware.into_iter().chain(kernel(interface, moderation)).collect()
 }
 
-/// What the hardware does, where it says.
+/// Describes the hardware's moderation, if the driver reports it.
 fn hardware(interface: &str, coalescing: &Coalescing) -> Finding {
     const CHECK_NAME: &str = "moderation";
     let Coalescing { rx_usecs, rx_frames, adaptive_rx } = *coalescing;
@@ -55,7 +54,7 @@ fn hardware(interface: &str, coalescing: &Coalescing) -> Finding {
     ))
 }
 
-/// What the kernel does; nothing where it does nothing.
+/// Describes the kernel's moderation; `None` if it is off.
 fn kernel(interface: &str, moderation: &InterruptModeration) -> Option<Finding> {
     let InterruptModeration { defer_hard_irqs, flush_timeout_ns, .. } = *moderation;
     if defer_hard_irqs == 0 || flush_timeout_ns == 0 {

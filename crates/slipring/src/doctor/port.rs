@@ -13,7 +13,7 @@ use super::privilege::Privileges;
 use crate::ports::{self, InterfaceMode, InterfaceOwner, InterfaceRow};
 use slipring_core::kinds::{Finding, grant_help};
 
-/// Longest MTU whose frames fit a buffer of 2048 bytes beside the room that XDP reserves.
+/// Longest MTU whose frames fit a buffer of 2048 bytes next to the headroom that XDP reserves.
 const MAX_SINGLE_BUFFER_MTU: u32 = 1500;
 
 pub(super) fn examine(port: &PortName, privileges: &Privileges) -> Vec<Finding> {
@@ -128,7 +128,7 @@ fn queues(row: &InterfaceRow) -> Finding {
     }
 }
 
-/// What the interface does to frames. Only coalescing in hardware cannot be undone.
+/// Checks the interface's offloads. Only coalescing in hardware cannot be undone.
 fn offloads(row: &InterfaceRow) -> Option<Finding> {
     let iface = Iface::find(&row.interface).ok()?;
     let is_on = |feature| iface.feature(feature).unwrap_or(false);
@@ -156,7 +156,7 @@ fn offloads(row: &InterfaceRow) -> Option<Finding> {
     Some(Finding::ok("offloads", text))
 }
 
-/// Where the interface's interrupts go; nothing for what has none.
+/// Checks which CPUs get the interface's interrupts; `None` if it has none.
 fn interrupts(row: &InterfaceRow) -> Option<Finding> {
     let dir = directory(&row.interface)?;
     let irqs: Vec<_> = fs::read_dir(format!("{dir}/device/msi_irqs"))
@@ -188,8 +188,8 @@ fn owned(row: &InterfaceRow, owner: &InterfaceOwner) -> Finding {
         .with_fix(format!("end {process}, or take packet:{}", row.interface))
 }
 
-/// The interface's directory in sysfs, which shows the namespace that it was mounted in: only
-/// where it has our interface's number too, it is about ours.
+/// Returns the interface's directory in sysfs. sysfs shows the namespace in which it was mounted:
+/// it describes our interface only if the interface number matches, too.
 fn directory(interface: &str) -> Option<String> {
     let dir = format!("/sys/class/net/{interface}");
     let index = Iface::find(interface).ok()?.index;

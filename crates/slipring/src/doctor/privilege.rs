@@ -1,4 +1,4 @@
-//! What this process may do.
+//! The privileges of this process.
 
 use rustix::process::{Resource, getrlimit};
 use slipring_core::netns;
@@ -7,16 +7,16 @@ use slipring_port::GRANT_COMMANDS;
 use super::machine::read;
 use slipring_core::kinds::{Finding, FindingState, grant_help};
 
-/// Capabilities that slipring asks for by name, with their numbers.
+/// Capabilities that slipring needs, with their numbers.
 const REQUIRED_CAPABILITIES: [(&str, u32, &str); 4] = [
     ("cap_net_raw", 13, "sockets on interfaces"),
     ("cap_net_admin", 12, "XDP, TAP and addresses"),
     ("cap_bpf", 39, "BPF programs"),
     ("cap_ipc_lock", 14, "more locked memory than the limit"),
 ];
-/// Stands in for CAP_BPF on kernels before 5.8 and ever since.
+/// Includes CAP_BPF: the only such capability before Linux 5.8.
 const CAP_SYS_ADMIN: u32 = 21;
-/// What opening interfaces needs; the rest is comfort.
+/// Number of capabilities needed to open interfaces; the rest are optional.
 const NUM_REQUIRED: usize = 3;
 /// Memory that two ports with default rings lock, in bytes.
 const RECOMMENDED_MEMLOCK_BYTES: u64 = 64 << 20;
@@ -25,10 +25,10 @@ const RECOMMENDED_MEMLOCK_BYTES: u64 = 64 << 20;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Privileges {
     effective: u64,
-    /// Bytes; `None` is no limit.
+    /// Bytes; `None` means no limit.
     memory_lock: Option<u64>,
     root: bool,
-    /// Whether what it may do is limited to a user namespace.
+    /// Whether its privileges are limited to a user namespace.
     pub(super) confined: bool,
 }
 
@@ -48,12 +48,12 @@ impl Privileges {
         own || number == 39 && self.effective >> CAP_SYS_ADMIN & 1 == 1
     }
 
-    /// Whether it may make and configure network devices here.
+    /// Whether it may create and configure network devices here.
     pub(super) fn may_make_devices(&self) -> bool {
         self.has(12)
     }
 
-    /// Capabilities that are missing to open interfaces.
+    /// Returns the capabilities that are missing to open interfaces.
     pub(super) fn missing(&self) -> Vec<&'static str> {
         let missing = REQUIRED_CAPABILITIES[..NUM_REQUIRED]
             .iter()
@@ -98,7 +98,7 @@ impl Privileges {
     }
 }
 
-/// The `CapEff` line, a mask in hex.
+/// Parses the `CapEff` line, a mask in hex.
 fn effective(status: &str) -> u64 {
     let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
@@ -114,8 +114,8 @@ fn unprivileged_bpf() -> Finding {
     Finding::ok("bpf policy", text)
 }
 
-/// Whether an ordinary user can have a network of his own here. For an ordinary user this is
-/// tried, which leaves the process in a namespace of its own: nothing must follow.
+/// Checks whether an ordinary user can have a private network here. For an ordinary user this is
+/// tried, which moves the process into another namespace: no other check may follow.
 pub(super) fn user_namespaces(privileges: &Privileges) -> Finding {
     let check = "user namespaces";
     if privileges.root {
@@ -130,7 +130,7 @@ pub(super) fn user_namespaces(privileges: &Privileges) -> Finding {
     match netns::become_private_user() {
         Ok(()) => Finding::ok(check, "allowed: `slipring demo` works without root"),
         Err(error) => {
-            // Without these and without capabilities nothing of the network can be had.
+            // Without these and without capabilities, no network access is possible.
             let state = if privileges.missing().is_empty() {
                 FindingState::Warn
             } else {
@@ -143,7 +143,7 @@ pub(super) fn user_namespaces(privileges: &Privileges) -> Finding {
     }
 }
 
-/// The setting that keeps ordinary users from making namespaces, as the command that lifts it.
+/// Returns the command that lifts the setting which keeps ordinary users from creating namespaces.
 fn forbidden() -> Option<String> {
     [
         ("user/max_user_namespaces", "0", "user.max_user_namespaces=10000"),

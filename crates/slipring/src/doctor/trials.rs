@@ -1,5 +1,5 @@
-//! What only a trial tells: sockets bound to nothing, programs attached to nothing, links in a
-//! namespace that nobody else sees.
+//! Facts that only a trial can show: unbound sockets, programs that are not attached, links in a
+//! namespace that no other process sees.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -77,15 +77,15 @@ fn tun() -> Finding {
     }
 }
 
-/// What could be attached to a pair of links that came and went.
+/// What could be attached to a temporary pair of links.
 struct AttachTrial {
     native: Result<(), String>,
     tcx: Result<(), String>,
 }
 
-/// Nothing without the privileges that the trial itself needs.
+/// Returns nothing without the privileges that the trial itself needs.
 fn on_a_throwaway_link() -> Vec<Finding> {
-    // What keeps programs from being loaded has been told.
+    // `program` has already reported why programs cannot be loaded.
     if load().is_err() {
         return Vec::new();
     }

@@ -1,6 +1,6 @@
-//! pkt-gen's own words, for those who called it by its name.
+//! pkt-gen's own texts, for users who call it by its name.
 //!
-//! What it says while it runs goes to stderr, each line with its time; the result goes to stdout.
+//! Messages of the run go to stderr, each line with its time; the result goes to stdout.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -39,7 +39,7 @@ pub(super) fn line(
     log_line("main_thread", line!(), &text)
 }
 
-/// What stands before the run.
+/// The line before the run.
 pub(super) fn head(
     function: GenFunction,
     port: &str,
@@ -53,7 +53,7 @@ pub(super) fn head(
         GenFunction::Ping => "Pinging on",
         GenFunction::Pong => "Answering on",
     };
-    // A name of a kind alone, `null:`, has the colon already.
+    // A name that is only a kind, `null:`, already has the colon.
     let port = port.strip_suffix(':').unwrap_or(port);
     format!("{doing} {port}: {queues} queues, {threads} threads and {cpus} cpus.")
 }
@@ -79,7 +79,7 @@ pub(super) fn result(figures: &GenFigures, function: GenFunction, style: FigureS
     )
 }
 
-/// `14.880 M`: what pkt-gen puts before a unit.
+/// Formats `14.880 M`: a number with pkt-gen's prefix of the unit.
 fn norm(value: f64, style: FigureStyle) -> String {
     if style.raw {
         return format!("{value:.0} ");
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// The text behind time and place.
+    /// The text after time and place.
     fn body(line: &str) -> &str {
         line.split_once("] ").unwrap().1
     }

@@ -1,11 +1,11 @@
-//! Shows frames to the person, on stderr.
+//! Prints frames on stderr.
 
 use std::io::Write;
 
 use slipring_wire::summary::{HexDump, Summary};
 
-/// Prints a frame: one line of words, then the bytes.
+/// Prints a frame: a one-line summary, then the bytes.
 pub(super) fn dump(way: &str, frame: &[u8]) {
-    // Nobody is left to be told that stderr is closed.
+    // If stderr is closed, there is nowhere to report that.
     let _ = write!(std::io::stderr().lock(), "{way} {:#}\n{}", Summary::new(frame), HexDump(frame));
 }

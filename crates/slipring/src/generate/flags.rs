@@ -221,7 +221,7 @@ fn expectations() -> [Arg; 2] {
     .map(|arg| arg.help_heading("Expectations"))
 }
 
-/// What pkt-gen has and nobody needs here, but scripts pass.
+/// pkt-gen's flags that have no use here, but that scripts pass.
 fn old() -> Vec<Arg> {
     let old = [
         switch("indirect", 'I', "Accepted for pkt-gen's sake: frames are written in place anyway"),

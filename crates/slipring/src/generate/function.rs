@@ -15,7 +15,7 @@ pub(super) enum GenFunction {
 }
 
 impl GenFunction {
-    /// The one that is typed so.
+    /// Returns the function with this name on the command line.
     pub(super) fn named(name: &str) -> Self {
         match name {
             "tx" => Self::Tx,
@@ -27,7 +27,7 @@ impl GenFunction {
         }
     }
 
-    /// As it is typed.
+    /// Returns the name on the command line.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Tx => "tx",
@@ -39,7 +39,7 @@ impl GenFunction {
         }
     }
 
-    /// Whether frames are made here.
+    /// Whether it generates frames.
     pub(super) fn sends(self) -> bool {
         matches!(self, Self::Tx | Self::TxSeq | Self::Ping)
     }
@@ -49,7 +49,7 @@ impl GenFunction {
         matches!(self, Self::Rx | Self::RxSeq)
     }
 
-    /// What the port must be able to do.
+    /// Returns the directions that the port must support.
     pub(super) fn direction(self) -> Interest {
         match self {
             Self::Tx | Self::TxSeq => Interest::TX,
@@ -58,7 +58,7 @@ impl GenFunction {
         }
     }
 
-    /// How closely to look at what arrives: plain receiving counts at full speed.
+    /// Returns how closely to check received frames: plain receiving counts at full speed.
     pub(super) fn verify(self) -> StampCheck {
         if self == Self::Rx { StampCheck::Mark } else { StampCheck::Checksum }
     }

@@ -16,39 +16,39 @@ use super::send::{SendOptions, drain, fill_whole, waiter_for};
 use super::source::GenSource;
 use slipring_datapath::workers::WorkersStop;
 
-/// Sends on its first queue, and listens for answers on all.
+/// Sends on its first queue, and receives answers on all.
 pub(super) struct Pinger<S> {
     /// The queues.
     pub(super) queues: RxQueues,
     /// The pings.
     pub(super) source: S,
-    /// When they go; unpaced, the next one goes when the last is answered.
+    /// When they go; if unpaced, the next one goes when the last is answered.
     pub(super) schedule: SendSchedule,
-    /// How they go.
+    /// How frames are put into slots.
     pub(super) options: SendOptions,
     /// How many are left to send.
     pub(super) remaining: u64,
-    /// What listens.
+    /// Counters of received frames.
     pub(super) rx_stats: SharedRxStats,
-    /// What was sent.
+    /// Progress of sending.
     pub(super) sent: Arc<Progress>,
-    /// What was received.
+    /// Progress of receiving.
     pub(super) answers: Arc<Progress>,
 }
 
-/// How long an answer may take.
+/// Maximum time for an answer.
 const REPLY_TIMEOUT_NS: Nanos = 1_000_000_000;
-/// A sleep ends this much too late at worst; so much before the time, look instead.
+/// A sleep may end this much too late; this close to the deadline, poll instead.
 const WAKE_MARGIN_NS: Nanos = 60_000;
 
 impl<S: GenSource> Pinger<S> {
-    /// Pings until all is sent and answered, or `stop` is set.
+    /// Pings until all are sent and answered, or `stop` is set.
     pub(super) fn run(mut self, stop: &WorkersStop) -> Result<(), RunError> {
         let (sent, answers) = (self.sent.clone(), self.answers.clone());
         let _done = (FinishOnDrop(&sent), FinishOnDrop(&answers));
         let mut waiter = waiter_for(&self.queues.all(), self.options.wait_policy, stop)?;
         self.schedule.begin(&self.sent);
-        // Nobody limits how many answers are taken.
+        // The number of answers is not limited.
         let all = PacketBudget::new(u64::MAX);
         let (mut answered, mut sent) = (0, 0);
         while self.remaining > 0 && !stop.is_set() {
@@ -93,7 +93,7 @@ impl<S: GenSource> Pinger<S> {
         Ok(batch.packets)
     }
 
-    /// Takes answers until a time, or until there are enough of them.
+    /// Receives answers until a time, or until there are enough of them.
     fn receive_until(
         &mut self,
         waiter: &mut Waiter,
@@ -117,7 +117,7 @@ impl<S: GenSource> Pinger<S> {
         }
     }
 
-    /// Takes what has come; returns how many were answers not seen before.
+    /// Receives what has arrived; returns the number of new answers.
     fn receive(&mut self, all: &PacketBudget) -> Result<u64, RunError> {
         let mut ear = lock(&self.rx_stats);
         let mut new = 0;
@@ -132,22 +132,22 @@ impl<S: GenSource> Pinger<S> {
 pub(super) struct Ponger {
     /// The queues.
     pub(super) queues: Vec<Box<dyn Queue>>,
-    /// What each waits for: frames, or room for answers.
+    /// What each queue waits for: frames, or room for answers.
     pub(super) interests: Vec<Interest>,
-    /// Slots at most at a time.
+    /// Maximum slots at a time.
     pub(super) burst: u32,
-    /// How many frames all threads may answer together.
+    /// Maximum frames that all threads together may answer.
     pub(super) budget: Arc<PacketBudget>,
-    /// Bytes before each frame, which go back with it: who answers a checksum that is yet to be
-    /// finished leaves it to be finished.
+    /// Bytes before each frame, which go back with it: a checksum that was still to be completed
+    /// stays to be completed.
     pub(super) header: usize,
-    /// The address that answers what was sent to many.
+    /// The source address of answers to multicast and broadcast frames.
     pub(super) mac: MacAddr,
     /// How to wait.
     pub(super) wait_policy: WaitStrategy,
     /// Whether to show every frame.
     pub(super) dump: bool,
-    /// What was answered.
+    /// Progress of answering.
     pub(super) progress: Arc<Progress>,
 }
 

@@ -1,4 +1,4 @@
-//! From flags to what is meant: every check that needs no machine.
+//! From flags to the plan: every check that needs no machine.
 
 mod pattern;
 mod reader;
@@ -20,7 +20,7 @@ use super::send::{SendOptions, SlotSplit, StampTime};
 use slipring_datapath::files::RunFile;
 use slipring_datapath::opening::{PortOpening, PortRole};
 
-/// What was asked for.
+/// The parsed command line.
 #[derive(Debug)]
 pub(super) struct GenPlan {
     pub(super) port: PortName,
@@ -32,16 +32,16 @@ pub(super) struct GenPlan {
     pub(super) mac_of_port: bool,
     pub(super) seed: u64,
     pub(super) stream: u16,
-    /// No end: `u64::MAX`.
+    /// `u64::MAX` for no limit.
     pub(super) packets: u64,
     pub(super) rate: slipring_model::Rate,
-    /// Bytes that a frame has on the wire beside its own, as far as they count.
+    /// Bytes that each frame occupies on the wire in addition to its own, as far as they count.
     pub(super) framing: usize,
     pub(super) send_options: SendOptions,
     pub(super) threads: u16,
     pub(super) pinning: Option<CpuPinning>,
     pub(super) latency: bool,
-    /// Whether faults were asked for.
+    /// Whether faults are injected.
     pub(super) faulty: bool,
     pub(super) exit_when_idle: bool,
     pub(super) link_wait: Duration,
@@ -49,15 +49,15 @@ pub(super) struct GenPlan {
     pub(super) duration: Option<Duration>,
     pub(super) expectations: Expectations,
     pub(super) style: FigureStyle,
-    /// What the user should know of their flags.
+    /// Warnings about the flags.
     pub(super) warnings: Vec<String>,
 }
 
-/// Where frames come from.
+/// The source of frames.
 #[derive(Debug)]
 pub(super) enum GenFrames {
     Pattern(Box<TrafficPattern>),
-    /// Pattern for the length alone.
+    /// Frames whose bytes are not written: only their length is used.
     Unwritten(usize),
     Recorded {
         path: String,
@@ -66,11 +66,11 @@ pub(super) enum GenFrames {
     },
 }
 
-/// Which CPUs threads run on: thread `i` on `first + i % count`.
+/// The CPUs that threads run on: thread `i` on `first + i % count`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CpuPinning {
     pub(super) first: u32,
-    /// 0 for all there are.
+    /// 0 for all CPUs.
     pub(super) count: u32,
 }
 
@@ -83,11 +83,11 @@ pub(super) struct FigureStyle {
     pub(super) statistics: bool,
 }
 
-/// Preamble, CRC and gap.
+/// Bytes of preamble, CRC and gap.
 pub(super) const ETHERNET_FRAMING_BYTES: usize = 24;
 
 impl GenPlan {
-    /// Reads the flags.
+    /// Parses the flags.
     pub(super) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         let reader = FlagReader::new(matches)?;
         let function = GenFunction::named(reader.text("function").unwrap_or("rx"));
@@ -142,12 +142,12 @@ impl GenPlan {
         Ok(plan)
     }
 
-    /// Bytes of the virtio-net header before each frame: 0, 10 or 12.
+    /// Returns the bytes of the virtio-net header before each frame: 0, 10 or 12.
     pub(super) fn header(&self) -> usize {
         self.opening.options.vnet_hdr as usize
     }
 
-    /// Refuses a virtio-net header where frames are bare.
+    /// Refuses a virtio-net header on ports that do not carry one.
     fn check_header(&self) -> Result<(), Failure> {
         let bare = |port: &&PortName| port.kind != PortNameKind::Tap;
         let port = [Some(&self.port), self.sink.as_ref()].into_iter().flatten().find(bare);
@@ -160,7 +160,7 @@ impl GenPlan {
         ))
     }
 
-    /// Refuses what contradicts itself.
+    /// Refuses contradictions.
     fn check(&self) -> Result<(), Failure> {
         let file = self.port.kind == PortNameKind::Pcap;
         if self.latency && file && !self.function.sends() {
@@ -255,12 +255,12 @@ fn pinning(reader: &FlagReader<'_>) -> Option<CpuPinning> {
     Some(CpuPinning { first, count: reader.get("cpus").unwrap_or(1) })
 }
 
-/// The engine's word for a share.
+/// Converts a share to the engine's type.
 fn fraction(share: ShareOfWhole) -> Option<Fraction> {
     Fraction::new(share.ppb(), 1_000_000_000)
 }
 
-/// The engine's word for a rate.
+/// Converts a rate to the engine's type.
 fn model_rate(rate: RateWithUnit) -> slipring_model::Rate {
     match rate {
         RateWithUnit::Packets(rate) => slipring_model::Rate::PacketsPerSec(rate),
@@ -268,7 +268,7 @@ fn model_rate(rate: RateWithUnit) -> slipring_model::Rate {
     }
 }
 
-/// A value does not fit: what, why, and what would.
+/// The error for an unfit value: summary, cause and help.
 pub(super) fn wrong(
     summary: impl Into<String>,
     cause: impl Into<String>,
@@ -277,7 +277,7 @@ pub(super) fn wrong(
     Diagnostic::new(codes::SR0002, summary).with_cause(cause).with_help(help).into()
 }
 
-/// Flags contradict each other: which, why, and what to do.
+/// The error for contradictory flags: summary, cause and help.
 fn conflict(summary: impl Into<String>, cause: &str, help: &str) -> Failure {
     Diagnostic::new(codes::SR0003, summary).with_cause(cause).with_help(help).into()
 }

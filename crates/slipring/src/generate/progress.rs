@@ -1,17 +1,17 @@
-//! What a thread has done so far: written by it, read by whoever reports.
+//! The progress of a thread: the thread writes it, the reporter reads it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use slipring_port::{Nanos, now};
 
-/// Counts of one thread in one direction. One thread writes, so an addition is a load and a
+/// Counts of one thread in one direction. Only that thread writes, so an addition is a load and a
 /// store.
 #[derive(Debug)]
 pub(super) struct Progress {
     packets: AtomicU64,
     bytes: AtomicU64,
     batches: AtomicU64,
-    /// Least room (or fill) seen in the ring since this was last asked.
+    /// Least space (or fill) of the ring since the last query.
     min_space: AtomicU64,
     first: AtomicU64,
     last: AtomicU64,
@@ -19,24 +19,24 @@ pub(super) struct Progress {
     done: AtomicBool,
 }
 
-/// What [`Progress`] held at a moment, or several together.
+/// The values of one or several [`Progress`] at one moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct ProgressCounts {
-    /// Packets.
+    /// Number of packets.
     pub(super) packets: u64,
     /// Their bytes.
     pub(super) bytes: u64,
-    /// Batches they came in.
+    /// Batches in which they came.
     pub(super) batches: u64,
-    /// When the first one went or came; 0 for not yet.
+    /// Time of the first packet; 0 if there is none yet.
     pub(super) first: Nanos,
-    /// When the last one did.
+    /// Time of the last packet.
     pub(super) last: Nanos,
-    /// Scheduled time that was given up.
+    /// Scheduled time that was given up, in ns.
     pub(super) forfeited: Nanos,
 }
 
-/// No ring was looked at.
+/// Value of the minimum space if no ring was checked.
 pub(super) const NO_SPACE: u64 = 99_999;
 
 impl Default for Progress {
@@ -55,13 +55,13 @@ impl Default for Progress {
 }
 
 impl Progress {
-    /// The first packet is due at `time`: from then on time counts, so that a late first one does
-    /// not make the rate look higher.
+    /// Sets the time at which the first packet is due. The run counts from then, so that a late
+    /// first packet does not make the rate look higher.
     pub(super) fn begin(&self, time: Nanos) {
         self.first.store(time, Relaxed);
     }
 
-    /// Counts a batch that was done at `time`.
+    /// Counts a batch completed at `time`.
     #[inline(always)]
     pub(super) fn batch(&self, packets: u64, bytes: u64, time: Nanos) {
         if self.first.load(Relaxed) == 0 {
@@ -73,7 +73,7 @@ impl Progress {
         add(&self.batches, 1);
     }
 
-    /// Notes how many slots of the ring were ours.
+    /// Records how many slots of the ring were ours.
     #[inline(always)]
     pub(super) fn space(&self, slots: u32) {
         if u64::from(slots) < self.min_space.load(Relaxed) {
@@ -81,7 +81,7 @@ impl Progress {
         }
     }
 
-    /// Nothing more will come: the time up to now counts.
+    /// Marks the end: no more packets will come. The time up to `last` counts.
     pub(super) fn finish(&self, last: Nanos, forfeited: Nanos) {
         if self.first.load(Relaxed) != 0 {
             self.last.store(last, Relaxed);
@@ -90,17 +90,17 @@ impl Progress {
         self.done.store(true, Relaxed);
     }
 
-    /// Whether nothing more will come.
+    /// Whether no more packets will come.
     pub(super) fn is_done(&self) -> bool {
         self.done.load(Relaxed)
     }
 
-    /// Packets so far.
+    /// Returns the packets so far.
     pub(super) fn packets(&self) -> u64 {
         self.packets.load(Relaxed)
     }
 
-    /// The counts.
+    /// Returns the counts.
     pub(super) fn read(&self) -> ProgressCounts {
         ProgressCounts {
             packets: self.packets.load(Relaxed),
@@ -112,7 +112,7 @@ impl Progress {
         }
     }
 
-    /// Least space since the last call.
+    /// Returns the least space since the last call.
     pub(super) fn take_min_space(&self) -> u64 {
         self.min_space.swap(NO_SPACE, Relaxed)
     }
@@ -130,7 +130,7 @@ impl Drop for FinishOnDrop<'_> {
 }
 
 impl ProgressCounts {
-    /// Time from first to last.
+    /// Returns the time from the first to the last packet.
     pub(super) fn time(&self) -> Nanos {
         self.last.saturating_sub(self.first)
     }

@@ -1,4 +1,4 @@
-//! The receiving loop, and what it makes of frames: loss, order, age.
+//! The receiving loop, and its counters: loss, order, latency.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,45 +13,46 @@ use super::progress::{FinishOnDrop, Progress};
 use super::send::{SentBatch, waiter_for};
 use slipring_datapath::workers::WorkersStop;
 
-/// What one thread receives, from the queues that fell to it.
+/// The receiver of one thread, with its queues.
 pub(super) struct GenReceiver {
     /// The queues.
     pub(super) queues: RxQueues,
-    /// What listens.
+    /// Counters of received frames.
     pub(super) rx_stats: SharedRxStats,
-    /// How many packets all threads may take together.
+    /// Maximum packets that all threads together may receive.
     pub(super) budget: Arc<PacketBudget>,
-    /// When to end by itself.
+    /// When to end without a signal.
     pub(super) until: ReceiveUntil,
     /// How to wait for frames.
     pub(super) wait_policy: WaitStrategy,
-    /// What was done.
+    /// Progress of this thread.
     pub(super) progress: Arc<Progress>,
 }
 
-/// When a receiver ends by itself.
+/// When a receiver ends without a signal.
 pub(super) enum ReceiveUntil {
-    /// When the port says that there is nothing more.
+    /// When the port has no more frames.
     Ended,
-    /// When nothing has come for a second, after the first.
+    /// When no packet has come for a second, after the first.
     Idle,
-    /// When all that these have sent is here, or nothing has come for a while since they ended.
+    /// When all packets of these senders have arrived, or none has come for a while since they
+    /// ended.
     AllReceived(Vec<Arc<Progress>>),
 }
 
-/// How long nothing comes, for [`Until::Idle`].
+/// Idle time that ends [`ReceiveUntil::Idle`].
 const IDLE_TIMEOUT_NS: Nanos = 1_000_000_000;
-/// How long frames may be under way after the last was sent.
+/// Maximum time that frames may be in flight after the last was sent.
 const IN_FLIGHT_TIMEOUT_NS: Nanos = 300_000_000;
-/// How long frames are taken after the last was sent, though others keep coming: those of other
-/// senders, which never end.
+/// Maximum time for receiving after the last frame was sent, even if more arrive: those come from
+/// other senders, which may never end.
 const TRAILING_TIMEOUT_NS: Nanos = 2_000_000_000;
-/// Batches taken after the end, at most.
+/// Maximum batches received after the end.
 const MAX_LAST_BATCHES: u32 = 4;
-/// How long a receiver sleeps at most.
+/// Longest sleep of a receiver.
 const MAX_SLEEP: Duration = Duration::from_millis(50);
 
-/// How many packets several threads may take together.
+/// The number of packets that several threads may receive together.
 #[derive(Debug)]
 pub(super) struct PacketBudget {
     limit: u64,
@@ -59,32 +60,32 @@ pub(super) struct PacketBudget {
 }
 
 impl PacketBudget {
-    /// `limit` packets.
+    /// Creates a budget of `limit` packets.
     pub(super) fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self { limit, taken: AtomicU64::new(0) })
     }
 
-    /// How many are left, at most `most`.
+    /// Returns how many are left, at most `most`.
     pub(super) fn remaining(&self, most: u32) -> u32 {
         let left = self.limit.saturating_sub(self.taken.load(Relaxed));
         left.min(most.into()) as u32
     }
 
-    /// Takes.
+    /// Subtracts received packets.
     pub(super) fn take(&self, packets: u64) {
         self.taken.fetch_add(packets, Relaxed);
     }
 
-    /// Whether none are left.
+    /// Whether no packets are left.
     pub(super) fn is_spent(&self) -> bool {
         self.remaining(1) == 0
     }
 }
 
-/// What one thread has heard. Locked by it once per batch, and by the reporter now and then.
+/// Statistics of one thread. The thread locks them once per batch, the reporter at each report.
 pub(super) type SharedRxStats = Arc<Mutex<RxStats>>;
 
-/// Looks at received frames.
+/// Checks received frames and counts them.
 #[derive(Debug)]
 pub(super) struct RxStats {
     tracker: Tracker,
@@ -92,32 +93,33 @@ pub(super) struct RxStats {
     dump: bool,
     /// Bytes before each frame that are not part of it.
     header: usize,
-    /// Whether the next slot goes on with a packet.
+    /// Whether the next slot continues a packet.
     is_mid_packet: bool,
 }
 
-/// Longest age that is told apart from longer ones: a minute, in ns.
+/// Upper bound of the histogram of ages: a minute, in ns.
 const MAX_AGE_NS: u64 = 60_000_000_000;
 
-/// An empty histogram of ages in ns, three digits exact.
+/// Returns an empty histogram of ages in ns, with three exact digits.
 pub(super) fn ages() -> Histogram<u64> {
     Histogram::new_with_bounds(1, MAX_AGE_NS, 3).expect("the bounds are in order")
 }
 
 impl RxStats {
-    /// Hears nothing yet. `verify` says how closely to listen, `latency` whether ages count.
+    /// Creates empty statistics. `verify` selects how closely to check frames, `latency` enables
+    /// ages.
     pub(super) fn new(verify: StampCheck, latency: bool, dump: bool) -> Self {
         let (tracker, ages) = (Tracker::new(verify), latency.then(ages));
         Self { tracker, ages, dump, header: 0, is_mid_packet: false }
     }
 
-    /// Hears frames behind a virtio-net header of so many bytes.
+    /// Skips a virtio-net header of `header` bytes before each frame.
     pub(super) fn with_header(self, header: usize) -> Self {
         Self { header, ..self }
     }
 
-    /// One slot of a frame that arrived at `time`, the last one unless `more`. Returns the age of
-    /// a frame that is new and says when it was sent.
+    /// Processes one slot of a frame that arrived at `time`; it is the last slot unless `more` is
+    /// set. Returns the age of the frame if it is new and carries the time at which it was sent.
     #[inline(always)]
     pub(super) fn observe(&mut self, bytes: &[u8], more: bool, time: Nanos) -> Option<Nanos> {
         let goes_on = std::mem::replace(&mut self.is_mid_packet, more);
@@ -138,19 +140,19 @@ impl RxStats {
 
     #[inline(always)]
     fn track(&mut self, bytes: &[u8], more: bool, time: Nanos) -> Option<Nanos> {
-        // The checksum goes over all of a packet; here is its first part only.
+        // The checksum covers a whole packet, but this is only its first part.
         match more.then(|| Stamp::read(bytes, StampCheck::Mark)) {
             Some(Ok(stamp)) => self.tracker.observe_stamp(stamp, time),
             _ => self.tracker.observe(bytes, time),
         }
     }
 
-    /// What was counted.
+    /// Returns the counters.
     pub(super) fn report(&self) -> TrackerReport {
         self.tracker.report()
     }
 
-    /// The ages, where they count.
+    /// Returns the histogram of ages, if it is enabled.
     pub(super) fn histogram(&self) -> Option<&Histogram<u64>> {
         self.ages.as_ref()
     }
@@ -160,28 +162,28 @@ impl RxStats {
 pub(super) struct RxQueues {
     queues: Vec<Box<dyn Queue>>,
     burst: u32,
-    /// Bytes before each frame that do not count as its own.
+    /// Bytes before each frame that are not part of it.
     header: u64,
 }
 
 impl RxQueues {
-    /// Takes `burst` slots at a time; before each frame stand `header` bytes that do not count.
+    /// Receives `burst` slots at a time; `header` bytes before each frame do not count.
     pub(super) fn new(queues: Vec<Box<dyn Queue>>, burst: u32, header: usize) -> Self {
         Self { queues, burst, header: header as u64 }
     }
 
-    /// The queues, for a waiter.
+    /// Returns the queues, for a waiter.
     pub(super) fn all(&self) -> Vec<&dyn Queue> {
         self.queues.iter().map(AsRef::as_ref).collect()
     }
 
-    /// The first one, which also sends.
+    /// Returns the first queue, which also sends.
     pub(super) fn first(&mut self) -> &mut dyn Queue {
         &mut *self.queues[0]
     }
 
-    /// Takes one batch from each queue and shows it to `hear`: bytes, whether the packet goes on,
-    /// when it was taken. Returns what was taken.
+    /// Receives one batch from each queue and passes each slot to `hear`: its bytes, whether the
+    /// packet continues, and the time of receipt. Returns the packets and bytes received.
     #[inline(always)]
     pub(super) fn receive(
         &mut self,
@@ -213,7 +215,7 @@ impl RxQueues {
         Ok(sum)
     }
 
-    /// Whether no frame will ever come again.
+    /// Whether no more frames will ever come.
     fn ended(&mut self) -> bool {
         self.queues.iter_mut().all(|queue| queue.ended() && queue.rings().rx.avail() == 0)
     }
@@ -223,7 +225,7 @@ impl RxQueues {
     }
 }
 
-/// All of them for receiving.
+/// Waits for all queues to receive.
 impl WaitSet for RxQueues {
     fn each(&mut self, visit: Visit<'_>) -> Result<(), RunError> {
         self.queues.iter_mut().try_for_each(|queue| visit(&mut **queue, Interest::RX))
@@ -231,7 +233,7 @@ impl WaitSet for RxQueues {
 }
 
 impl GenReceiver {
-    /// Receives until there is an end to it.
+    /// Receives until the end condition holds.
     pub(super) fn run(mut self, stop: &WorkersStop) -> Result<(), RunError> {
         let progress = self.progress.clone();
         let _done = FinishOnDrop(&progress);
@@ -252,7 +254,8 @@ impl GenReceiver {
                 next_stats = now() + IDLE_TIMEOUT_NS;
             }
         }
-        // What came before the end was noticed counts too: a ring's worth, not an endless source.
+        // Frames that arrived before we noticed the end count too: a ring's worth, not an endless
+        // source.
         for _ in 0..MAX_LAST_BATCHES {
             if self.step()? == 0 {
                 break;
@@ -278,19 +281,20 @@ impl GenReceiver {
     }
 }
 
-/// Locks an ear; one whose thread died still says what it had heard.
+/// Locks the statistics of a thread, even if the thread panicked.
 pub(super) fn lock(ear: &Mutex<RxStats>) -> std::sync::MutexGuard<'_, RxStats> {
     ear.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ReceiveUntil {
-    /// Whether to end when told to stop. One that hears others waits for them: they stop too.
+    /// Whether to end on the stop request. A receiver of our own senders waits for them: they stop
+    /// too.
     fn stops_when_told(&self) -> bool {
         !matches!(self, Self::AllReceived(_))
     }
 
-    /// Whether the senders ended so long ago that what comes now is not theirs. `since` keeps when
-    /// that was first seen.
+    /// Whether the senders ended so long ago that arriving frames are not theirs. `since` stores
+    /// when that was first noticed.
     fn is_trailing_over(&self, since: &mut Option<Nanos>) -> bool {
         let Self::AllReceived(senders) = self else { return false };
         if !senders.iter().all(|sender| sender.is_done()) {
@@ -300,7 +304,7 @@ impl ReceiveUntil {
         time - *since.get_or_insert(time) >= TRAILING_TIMEOUT_NS
     }
 
-    /// Whether the end has come, when nothing has been received since `silent_since`.
+    /// Whether the end has come, if nothing has been received since `silent_since`.
     fn is_over(&self, silent_since: Nanos, progress: &Progress) -> bool {
         let silent = now() - silent_since;
         match self {

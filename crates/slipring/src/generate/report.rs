@@ -11,7 +11,7 @@ use super::function::GenFunction;
 use super::plan::FigureStyle;
 use super::shared_stats::{GenFigures, ReceiveFigures, SharedGenStats};
 
-/// The generator's keys beside the common ones.
+/// The generator's own report keys.
 #[derive(Debug, Serialize)]
 pub(super) struct GenReportExtra {
     function: &'static str,
@@ -19,10 +19,10 @@ pub(super) struct GenReportExtra {
     packets: u64,
     bytes: u64,
     batches: u64,
-    /// Over the interval, or over the whole run at its end.
+    /// Over the interval or, at the end, over the whole run.
     rate_pps: u64,
     rate_bps: u64,
-    /// Scheduled time that was given up since the port could not keep up.
+    /// Scheduled time that was given up because the port could not keep up.
     #[serde(skip_serializing_if = "is_zero")]
     behind_ns: u64,
     /// Frames that should have been completed or received.
@@ -36,7 +36,7 @@ pub(super) struct GenReportExtra {
     latency_ns: Option<LatencyQuantiles>,
 }
 
-/// What became of received frames.
+/// Counters of received frames.
 #[derive(Debug, Serialize)]
 struct OrderReport {
     received: u64,
@@ -75,7 +75,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// A report of `figures`; `over` for the last one.
+/// Returns a report of `figures`; `over` is set for the last one.
 pub(super) fn sample(
     board: &SharedGenStats,
     figures: &GenFigures,
@@ -144,7 +144,7 @@ fn quantiles(ages: &Histogram<u64>) -> Option<LatencyQuantiles> {
     })
 }
 
-/// One interval in a line: `   1.0s  tx 1.000 Mpps 480 Mbit/s  drop 0`.
+/// Formats one interval in a line: `   1.0s  tx 1.000 Mpps 480 Mbit/s  drop 0`.
 pub(super) fn line(
     board: &mut SharedGenStats,
     figures: &GenFigures,
@@ -165,7 +165,7 @@ pub(super) fn line(
     text
 }
 
-/// The whole run.
+/// Formats the whole run.
 pub(super) fn summary(
     figures: &GenFigures,
     function: GenFunction,
@@ -192,14 +192,14 @@ pub(super) fn summary(
     text + &drops(ports)
 }
 
-/// A line for each cause for which frames were lost.
+/// Formats a line for each cause of lost frames.
 pub(super) fn drops(ports: &[PortReport]) -> String {
     let causes =
         ports.iter().flat_map(|port| port.drops.iter().map(move |drop| (&port.name, drop)));
     causes.map(|(name, (cause, count))| format!("\n{name}: dropped {count} ({cause})")).collect()
 }
 
-/// What became of received frames.
+/// Formats the counters of received frames.
 pub(super) fn receive_summary(figures: &GenFigures, heard: &ReceiveFigures) -> String {
     let total = &heard.report.total;
     let mut text = String::new();
@@ -231,7 +231,7 @@ pub(super) fn receive_summary(figures: &GenFigures, heard: &ReceiveFigures) -> S
     text
 }
 
-/// `  p50 12.1 us p99 40 us p99.9 55 us max 102 us`, if anything was measured.
+/// Formats `  p50 12.1 us p99 40 us p99.9 55 us max 102 us`, if anything was measured.
 fn ages(heard: &ReceiveFigures) -> String {
     let Some(ages) = heard.ages.as_ref().and_then(quantiles) else {
         return String::new();
@@ -253,7 +253,7 @@ fn bps(rate: f64, style: FigureStyle) -> String {
     if style.raw { format!("{rate:.0} bit/s") } else { human::bits_per_sec(rate) }
 }
 
-/// Mean and deviation of the last reports, as pkt-gen's `-A`.
+/// Mean and deviation of the last reports, as for pkt-gen's `-A`.
 #[derive(Debug, Default)]
 pub(super) struct RateDeviation {
     rates: std::collections::VecDeque<f64>,
@@ -274,7 +274,7 @@ impl RateDeviation {
         (mean, variance.sqrt())
     }
 
-    /// As text, in our style.
+    /// Adds a rate; returns mean and deviation as text, in our style.
     pub(super) fn text(&mut self, rate: f64, style: FigureStyle) -> String {
         let (mean, deviation) = self.add(rate);
         format!("  mean {} deviation {}", pps(mean, style), pps(deviation, style))

@@ -5,27 +5,29 @@ use slipring_port::Nanos;
 
 use super::progress::Progress;
 
-/// Decides frame by frame.
+/// Decides for each frame when it may leave.
 pub(super) struct SendSchedule {
     start: Nanos,
     pace: SendPace,
 }
 
 enum SendPace {
-    /// As fast as there is room, or as the source's own times say.
+    /// As fast as there is room, or at the source's own times.
     Free,
-    /// At a rate; a frame counts this many bytes more than it has.
+    /// At a rate; a frame counts as this many bytes longer than it is.
     Rate(Pacer, usize),
 }
 
 impl SendSchedule {
-    /// As fast as there is room, or from `start` on as the source's own times say.
+    /// Creates a schedule without a rate: as fast as there is room, or at the source's own times
+    /// after `start`.
     pub(super) fn free(start: Nanos) -> Self {
         Self { start, pace: SendPace::Free }
     }
 
-    /// The `index`-th of `sharers` threads that keep `rate` together, from `start` on. A frame
-    /// counts `framing` bytes more than it has, and the first has `len`.
+    /// Creates the schedule of the `index`-th of `sharers` threads that share `rate`, starting at
+    /// `start`. A frame counts `framing` bytes in addition to its own, and the first frame has
+    /// `len`.
     pub(super) fn at(
         rate: Rate,
         start: Nanos,
@@ -40,7 +42,7 @@ impl SendSchedule {
         Self { start, pace: SendPace::Rate(pacer, framing) }
     }
 
-    /// Gives nothing up, however late it gets.
+    /// Makes the schedule catch up completely, however late it gets.
     pub(super) fn never_forfeiting(self) -> Self {
         match self.pace {
             SendPace::Free => self,
@@ -50,8 +52,8 @@ impl SendSchedule {
         }
     }
 
-    /// Lets a frame of `len` bytes go at `now`, if it is due, and returns when it was due, counted
-    /// from the start; 0 if it never has to wait. `own` is the time that the source has for it.
+    /// Admits a frame of `len` bytes at `now` if it is due, and returns when it was due, counted
+    /// from the start; 0 if it never has to wait. `own` is the source's own time for it.
     #[inline(always)]
     pub(super) fn admit(&mut self, now: Nanos, len: usize, own: Option<Nanos>) -> Option<Nanos> {
         match &mut self.pace {
@@ -69,7 +71,7 @@ impl SendSchedule {
         }
     }
 
-    /// When the next frame may go; `None` for at once.
+    /// Returns when the next frame may go; `None` for at once.
     pub(super) fn due(&self, own: Option<Nanos>) -> Option<Nanos> {
         match &self.pace {
             SendPace::Free => own.map(|own| self.start.saturating_add(own)),
@@ -77,7 +79,7 @@ impl SendSchedule {
         }
     }
 
-    /// Lets the time of a thread that keeps a rate count from the start of the schedule.
+    /// Counts the time of a paced thread from the start of the schedule.
     pub(super) fn begin(&self, progress: &Progress) {
         if self.is_paced() {
             progress.begin(self.start);
@@ -89,7 +91,7 @@ impl SendSchedule {
         matches!(self.pace, SendPace::Rate(..))
     }
 
-    /// How much scheduled time was given up since the port could not keep up.
+    /// Returns the scheduled time that was given up because the port could not keep up.
     pub(super) fn forfeited(&self) -> Nanos {
         match &self.pace {
             SendPace::Free => 0,

@@ -1,8 +1,8 @@
 //! The sending loop: source → free slots of one queue → sync.
 //!
-//! No allocation and no clock per frame: the clock is read once per batch, unless frames are to
-//! be stamped one by one. Sent is what the port has completed; what was merely queued is not
-//! counted by the report.
+//! No allocation and no clock per frame: the clock is read once per batch, unless each frame gets
+//! its own timestamp. The report counts a frame as sent when the port has completed it, not when it
+//! is queued.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::schedule::SendSchedule;
 use super::source::GenSource;
 use slipring_datapath::workers::WorkersStop;
 
-/// What one thread sends, on one queue.
+/// The sender of one thread, on one queue.
 pub(super) struct GenSender<S> {
     /// Where frames go.
     pub(super) queue: Box<dyn Queue>,
@@ -27,22 +27,22 @@ pub(super) struct GenSender<S> {
     pub(super) source: S,
     /// When they go.
     pub(super) schedule: SendSchedule,
-    /// How they are laid out, stamped and counted.
+    /// How frames are put into slots.
     pub(super) options: SendOptions,
     /// How many are left to send.
     pub(super) remaining: u64,
-    /// What was done.
+    /// Progress of this thread.
     pub(super) progress: Arc<Progress>,
 }
 
 /// How frames are put into slots.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SendOptions {
-    /// Frames at most between two syncs.
+    /// Maximum frames between two syncs.
     pub(super) burst: u32,
     /// How a frame is spread over slots.
     pub(super) split: SlotSplit,
-    /// The time that frames carry.
+    /// The timestamp that frames carry.
     pub(super) stamp: StampTime,
     /// Whether to show every frame.
     pub(super) dump: bool,
@@ -53,18 +53,18 @@ pub(super) struct SendOptions {
 /// How a frame is spread over slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SlotSplit {
-    /// Each frame fits one.
+    /// Each frame fits one slot.
     Whole,
-    /// Slots of at most so many bytes.
+    /// Slots of at most this many bytes.
     Bytes(usize),
-    /// So many slots.
+    /// This many slots.
     Slots(usize),
 }
 
-/// Which time a frame carries.
+/// The timestamp that a frame carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StampTime {
-    /// When its batch was begun.
+    /// When its batch began.
     Batch,
     /// When it was written.
     Frame,
@@ -75,15 +75,15 @@ pub(super) enum StampTime {
 /// Packets and bytes of a batch.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SentBatch {
-    /// Packets.
+    /// Number of packets.
     pub(super) packets: u64,
     /// Their bytes.
     pub(super) bytes: u64,
 }
 
-/// Longest time for which a thread does not look whether to stop.
+/// Longest time for which a thread does not check whether to stop.
 const MAX_SLEEP_NS: Nanos = 50_000_000;
-/// How long a thread waits at the end for frames that do not complete.
+/// Maximum time to wait at the end for frames that do not complete.
 const COMPLETION_TIMEOUT_NS: Nanos = 500_000_000;
 
 impl<S: GenSource> GenSender<S> {
@@ -150,7 +150,7 @@ impl<S: GenSource> GenSender<S> {
         batch
     }
 
-    /// Nothing could be sent: waits until a frame is due, or for room.
+    /// Waits until a frame is due, or for room, after nothing could be sent.
     fn pause(&mut self, waiter: &mut Waiter) -> Result<(), RunError> {
         let time = now();
         match self.schedule.due(self.source.due()) {
@@ -166,7 +166,7 @@ impl<S: GenSource> GenSender<S> {
     }
 }
 
-/// The hot loop.
+/// Fills free slots with frames of one slot each: the hot loop.
 #[inline(always)]
 pub(super) fn fill_whole<S: GenSource>(
     ring: &mut TxRing,
@@ -188,7 +188,8 @@ pub(super) fn fill_whole<S: GenSource>(
 }
 
 impl StampTime {
-    /// The time for a frame of a batch begun at `time` and due at `due` after the start.
+    /// Returns the timestamp for a frame of a batch begun at `time` and due at `due` after the
+    /// start.
     #[inline(always)]
     fn of(self, time: Nanos, due: Nanos) -> Nanos {
         match self {
@@ -200,7 +201,7 @@ impl StampTime {
 }
 
 impl SlotSplit {
-    /// Most bytes of a frame of `len` bytes that one slot takes.
+    /// Returns the maximum bytes per slot for a frame of `len` bytes.
     fn part(self, len: usize) -> usize {
         match self {
             Self::Whole => len,
@@ -214,7 +215,7 @@ impl SlotSplit {
     }
 }
 
-/// Queues one frame with what stands before it; there is room for all of its slots.
+/// Queues one frame with its header; the ring has room for all of its slots.
 fn put(ring: &mut TxRing, frame: &[u8], split: SlotSplit) {
     let parts = frame.chunks(split.part(frame.len()));
     let count = parts.len() as u32;
@@ -225,7 +226,7 @@ fn put(ring: &mut TxRing, frame: &[u8], split: SlotSplit) {
     ring.advance(count);
 }
 
-/// A waiter that also wakes when it is time to stop.
+/// Creates a waiter that also wakes when it is time to stop.
 pub(super) fn waiter_for(
     queues: &[&dyn Queue],
     patience: WaitStrategy,
@@ -240,7 +241,7 @@ pub(super) fn waiter_for(
 /// Waits until the tx ring has more room than now.
 fn wait_for_room(queue: &mut dyn Queue, waiter: &mut Waiter) -> Result<(), RunError> {
     if queue.rings().tx.avail() > 0 {
-        // Room, but not for all slots of a frame: nobody tells when there is more.
+        // There is room, but not for all slots of a frame: no event reports when there is more.
         queue.tx_sync()?;
         sleep_until(now() + 20_000);
         return Ok(());
@@ -250,8 +251,8 @@ fn wait_for_room(queue: &mut dyn Queue, waiter: &mut Waiter) -> Result<(), RunEr
     Ok(())
 }
 
-/// Waits for the completion of all that was sent, as long as there are any; returns the time of
-/// the last.
+/// Waits until all sent frames complete, as long as completions keep coming; returns the time of
+/// the last one.
 pub(super) fn drain(queue: &mut dyn Queue) -> Result<Nanos, RunError> {
     queue.tx_sync()?;
     let (mut waiting, mut last) = (queue.rings().tx.with_driver(), now());

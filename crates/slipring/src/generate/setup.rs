@@ -1,4 +1,4 @@
-//! Deals queues, frames and counters out among threads.
+//! Distributes queues, frames and counters over the threads.
 
 use std::sync::{Arc, Mutex};
 
@@ -22,20 +22,20 @@ use super::source::{
 };
 use slipring_datapath::workers::WorkerTask;
 
-/// Between opening and the first frame: time for all threads to be there.
+/// Time between opening and the first frame, for all threads to start.
 const START_DELAY_NS: Nanos = 5_000_000;
 
-/// Kinds of port that only ever read the buffers of a tx ring.
+/// Port kinds that only read the buffers of a tx ring.
 const READ_ONLY_TX_KINDS: [&str; 4] = ["xdp", "packet", "null", "pcap"];
 
-/// What threads make frames of.
+/// What threads generate frames from.
 pub(super) enum FrameMaterial {
     Pattern(Box<TrafficPattern>),
     Unwritten(usize),
     Recorded { recording: Arc<CaptureRecording>, timeline: ReplayTimeline, timed: bool },
 }
 
-/// Reads what has to be read before any port is opened.
+/// Reads captures before any port is opened.
 pub(super) fn load(frames: &GenFrames) -> Result<FrameMaterial, Failure> {
     Ok(match frames {
         GenFrames::Pattern(pattern) => FrameMaterial::Pattern(pattern.clone()),
@@ -47,7 +47,7 @@ pub(super) fn load(frames: &GenFrames) -> Result<FrameMaterial, Failure> {
     })
 }
 
-/// One task per thread.
+/// Creates one task per thread.
 pub(super) fn tasks(
     plan: &GenPlan,
     mut ports: Vec<Port>,
@@ -78,7 +78,8 @@ pub(super) fn tasks(
     Ok(tasks.into_iter().zip(cpus).map(|(task, cpu)| pinned(task, cpu)).collect())
 }
 
-/// The queues of each thread: number `i`, `i` + threads, and so on. It sends on the first.
+/// Distributes the queues: thread `i` gets queue `i`, `i` + threads, and so on. It sends on the
+/// first.
 fn distribute(queues: Vec<Box<dyn Queue>>, threads: u16) -> Vec<Vec<Box<dyn Queue>>> {
     let mut hands: Vec<_> = (0..threads).map(|_| Vec::new()).collect();
     for (i, queue) in queues.into_iter().enumerate() {
@@ -132,7 +133,7 @@ impl GenSetup<'_> {
         Ok(tasks)
     }
 
-    /// Frames of `source`, behind a header where the port has one.
+    /// Creates a sender of frames from `source`, with a header if the port has one.
     fn sender<S: GenSource + 'static>(
         &mut self,
         i: u16,
@@ -153,7 +154,7 @@ impl GenSetup<'_> {
     ) -> WorkerTask {
         let mut hand = hand.into_iter();
         let queue = hand.next().expect("there are as many queues as threads");
-        // The others stay open, unused, as long as this one is in use.
+        // The thread keeps its other queues open as long as this one is in use.
         let unused: Vec<_> = hand.collect();
         let sender = GenSender {
             schedule: self.schedule(i, source.next_len().unwrap_or(0)),
@@ -180,7 +181,7 @@ impl GenSetup<'_> {
         hands.into_iter().map(receiver).collect()
     }
 
-    /// The thread at the other end of the path, which ends when the senders have.
+    /// Creates the receiver at the other end of the path, which ends after the senders.
     fn sink(&mut self, queues: Vec<Box<dyn Queue>>) -> WorkerTask {
         let until = ReceiveUntil::AllReceived(self.stats.senders());
         self.receiver(queues, PacketBudget::new(u64::MAX), until, StampCheck::Checksum)
@@ -249,7 +250,7 @@ impl GenSetup<'_> {
             let ponger = Ponger {
                 interests: vec![Interest::RX; hand.len()],
                 queues: hand,
-                // Answers go out together with those that came together.
+                // Answers leave in the same batch in which their requests came.
                 burst: self.options.burst.max(64),
                 budget: budget.clone(),
                 header: self.plan.header(),
@@ -274,8 +275,8 @@ impl GenSetup<'_> {
         Ok(generator.with_stream_id(self.plan.stream.wrapping_add(i)))
     }
 
-    /// Whether what was written to a buffer is still there when the buffer comes back: not where
-    /// a peer gets it, and not where faults are put into it.
+    /// Whether a buffer keeps its contents until it comes back: not if a peer gets it, and not if
+    /// faults are injected into it.
     fn may_patch(&self, pattern: &TrafficPattern) -> bool {
         let (least, most) = (pattern.sizes.min(), pattern.sizes.max());
         let keeps = READ_ONLY_TX_KINDS.contains(&self.kind)
@@ -284,7 +285,7 @@ impl GenSetup<'_> {
         keeps && least == most && usize::from(least) >= PatchedFrames::MIN_LEN
     }
 
-    /// Refuses frames that are too short for what is to be read from them.
+    /// Refuses frames that are too short for the stamp that must be read from them.
     fn check_stamp(&self, generator: &Generator) -> Result<(), Failure> {
         let (function, form) = (self.plan.function, generator.stamp_form());
         let timed = self.plan.latency || function == GenFunction::Ping;
@@ -305,11 +306,11 @@ impl GenSetup<'_> {
     fn schedule(&self, i: u16, len: usize) -> SendSchedule {
         let share = (i.into(), self.plan.threads.into());
         let schedule = SendSchedule::at(self.plan.rate, self.start, self.plan.framing, len, share);
-        // What a capture holds is the same in every run, however busy the machine.
+        // A capture must be the same in every run, however busy the machine is.
         if self.options.stamp == StampTime::Due { schedule.never_forfeiting() } else { schedule }
     }
 
-    /// How many packets thread `i` sends.
+    /// Returns the number of packets that thread `i` sends.
     fn share(&self, i: u16) -> u64 {
         let (all, threads) = (self.plan.packets, u64::from(self.plan.threads));
         if all == u64::MAX {
@@ -353,7 +354,7 @@ fn check_direction(info: &PortInfo, direction: Interest) -> Result<(), Failure> 
     Err(wrong(format!("{} cannot {what}", info.name), cause, format!("take -f {other}")))
 }
 
-/// Spreads frames over slots where they are longer than one, or where that was asked for.
+/// Spreads frames over slots if they are longer than one, or if the user asked for it.
 fn split(plan: &GenPlan, info: &PortInfo, material: &FrameMaterial) -> Result<SlotSplit, Failure> {
     let longest = match material {
         _ if !plan.function.sends() => return Ok(SlotSplit::Whole),
@@ -387,7 +388,7 @@ fn pinned(task: WorkerTask, cpu: usize) -> WorkerTask {
     })
 }
 
-/// The CPU of each thread, all of which this process may use.
+/// Returns the CPU of each thread; this process may use all of them.
 fn cpus(CpuPinning { first, count }: CpuPinning, threads: usize) -> Result<Vec<usize>, Failure> {
     let allowed = sched_getaffinity(None).map_err(std::io::Error::from)?;
     let count = if count == 0 { allowed.count() } else { count };

@@ -1,4 +1,4 @@
-//! What the threads of a run have done, put together for those who report it.
+//! Counters of all threads of a run, combined for the reports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,39 +31,39 @@ pub(super) struct SharedGenStats {
 /// Figures of an interval, or of the whole run.
 #[derive(Debug, Clone)]
 pub(super) struct GenFigures {
-    /// What was done: sent, or received.
+    /// Packets sent or received in the interval.
     pub(super) done: ProgressCounts,
-    /// What was done since the start.
+    /// Packets sent or received since the start.
     pub(super) total: ProgressCounts,
-    /// In which time the former was done.
+    /// Length of the interval.
     pub(super) time: Nanos,
-    /// Least space in a ring; [`NO_SPACE`] for none looked at.
+    /// Least space in a ring; [`NO_SPACE`] if none was checked.
     pub(super) min_space: u64,
-    /// Bytes beside a frame's own that count in bit rates.
+    /// Bytes per frame, in addition to its own, that count in bit rates.
     pub(super) framing: u64,
     /// Frames handed to the port.
     pub(super) submitted: u64,
-    /// What was received, where anyone listens.
+    /// Received packets, if any thread receives.
     pub(super) received: Option<ReceiveFigures>,
 }
 
 /// What was received.
 #[derive(Debug, Clone)]
 pub(super) struct ReceiveFigures {
-    /// How many, and when.
+    /// Number and times of received packets.
     pub(super) done: ProgressCounts,
-    /// What became of them.
+    /// Counters of loss, order and duplicates.
     pub(super) report: TrackerReport,
     /// Frames that are missing.
     pub(super) lost: u64,
     /// Frames that should have come.
     pub(super) expected: u64,
-    /// How old they were.
+    /// Histogram of their ages.
     pub(super) ages: Option<Histogram<u64>>,
 }
 
 impl SharedGenStats {
-    /// An empty board; `streams` are those that this run sends.
+    /// Creates empty statistics; `streams` are those that this run sends.
     pub(super) fn new(
         meter: PortMeter,
         function: GenFunction,
@@ -83,54 +83,54 @@ impl SharedGenStats {
         }
     }
 
-    /// Leaves out `header` bytes of each frame that the port counts.
+    /// Excludes `header` bytes of each frame that the port counts.
     pub(super) fn with_header(self, header: usize) -> Self {
         Self { header: header as u64, ..self }
     }
 
-    /// The counter of a new thread that sends.
+    /// Adds a sending thread; returns its counter.
     pub(super) fn sender(&mut self) -> Arc<Progress> {
         self.senders.push(Arc::default());
         self.senders[self.senders.len() - 1].clone()
     }
 
-    /// The counter of a new thread that receives.
+    /// Adds a receiving thread; returns its counter.
     pub(super) fn receiver(&mut self) -> Arc<Progress> {
         self.receivers.push(Arc::default());
         self.receivers[self.receivers.len() - 1].clone()
     }
 
-    /// Looks at what an ear has heard.
+    /// Adds the statistics of a receiving thread.
     pub(super) fn add_rx_stats(&mut self, ear: &SharedRxStats) {
         self.rx_stats.push(ear.clone());
     }
 
-    /// The counters of all that send.
+    /// Returns the counters of all senders.
     pub(super) fn senders(&self) -> Vec<Arc<Progress>> {
         self.senders.clone()
     }
 
-    /// Time since the start.
+    /// Returns the time since the start.
     pub(super) fn elapsed(&self) -> Duration {
         self.meter.elapsed()
     }
 
-    /// All ports.
+    /// Returns the reports of all ports.
     pub(super) fn ports(&self) -> Vec<PortReport> {
         self.meter.reports()
     }
 
-    /// Changes of all ports since the last call.
+    /// Returns the changes of all ports since the last call.
     pub(super) fn intervals(&mut self) -> Vec<PortInterval> {
         self.meter.intervals()
     }
 
-    /// Frames submitted to a port and not completed.
+    /// Returns the frames submitted to a port and not completed.
     pub(super) fn in_flight(&self) -> u64 {
         self.meter.in_flight()
     }
 
-    /// Figures since the last call.
+    /// Returns the figures since the last call.
     pub(super) fn interval(&mut self) -> GenFigures {
         let (time, done) = (now(), self.done());
         let (last_time, last) = std::mem::replace(&mut self.last, (time, done));
@@ -143,7 +143,8 @@ impl SharedGenStats {
         self.figures(change, done, time - last_time, false)
     }
 
-    /// Figures of the whole run. `over` once nothing more comes: what is missing then is lost.
+    /// Returns the figures of the whole run. `over` is set when nothing more comes: missing frames
+    /// are then lost.
     pub(super) fn total(&self, over: bool) -> GenFigures {
         let done = self.done();
         self.figures(done, done, done.time(), over)
@@ -168,7 +169,7 @@ impl SharedGenStats {
         }
     }
 
-    /// What the run is about: completions of what is sent, else what is received.
+    /// Returns the main counter of the run: completions if it sends, else receptions.
     fn done(&self) -> ProgressCounts {
         if !self.function.sends() {
             return sum(&self.receivers);
@@ -189,7 +190,7 @@ impl SharedGenStats {
             let ear = lock(ear);
             report.merge(&ear.report());
             if let Some(one) = ear.histogram() {
-                // All have the same bounds.
+                // All histograms have the same bounds, so this cannot fail.
                 let _ = all.get_or_insert_with(ages).add(one);
             }
         }
@@ -197,7 +198,8 @@ impl SharedGenStats {
         ReceiveFigures { done: sum(&self.receivers), report, lost, expected, ages: all }
     }
 
-    /// Who sent knows how many are missing; who only received knows of gaps alone.
+    /// Returns lost and expected frames. Senders know how many are missing; a pure receiver only
+    /// sees gaps.
     fn missing(&self, report: &TrackerReport, submitted: u64, over: bool) -> (u64, u64) {
         if self.senders.is_empty() || !over {
             return (report.total.lost, report.total.expected);
@@ -216,12 +218,12 @@ fn sum(all: &[Arc<Progress>]) -> ProgressCounts {
 }
 
 impl GenFigures {
-    /// Packets per second.
+    /// Returns packets per second.
     pub(super) fn pps(&self) -> f64 {
         per_sec(self.done.packets, self.time)
     }
 
-    /// Bits per second, with the framing where it counts.
+    /// Returns bits per second, with the framing if it counts.
     pub(super) fn bps(&self) -> f64 {
         per_sec(self.bits(), self.time)
     }
@@ -230,7 +232,8 @@ impl GenFigures {
         bits(&self.done, self.framing)
     }
 
-    /// What expectations are held against: what arrived, where anyone listens.
+    /// Returns the result that is compared with the expectations: received frames, if any thread
+    /// receives.
     pub(super) fn outcome(&self) -> TrafficOutcome {
         let (sent, lost) = match &self.received {
             Some(heard) => (heard.expected, heard.lost),
@@ -253,7 +256,7 @@ fn bits(done: &ProgressCounts, framing: u64) -> u64 {
     (done.bytes + done.packets * framing) * 8
 }
 
-/// A rate; 0 for no time at all.
+/// Returns a rate; 0 if no time has passed.
 pub(super) fn per_sec(amount: u64, time: Nanos) -> f64 {
     if time == 0 { 0.0 } else { amount as f64 * 1e9 / time as f64 }
 }

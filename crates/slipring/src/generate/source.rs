@@ -1,4 +1,4 @@
-//! Where frames come from: a pattern, a capture, or whatever the buffers hold.
+//! Sources of frames: a pattern, a capture, or whatever the buffers hold.
 
 use std::sync::Arc;
 
@@ -7,24 +7,24 @@ use slipring_port::capture::FileReader;
 use slipring_port::{Nanos, OpenError};
 use slipring_traffic::{Generator, ReplayTimeline};
 
-/// Frames, one after another.
+/// A sequence of frames.
 pub(super) trait GenSource: Send {
-    /// Bytes of the next frame; `None` when there are no more.
+    /// Returns the bytes of the next frame; `None` if there are no more.
     fn next_len(&self) -> Option<usize>;
 
-    /// Bytes that stand before each frame and do not count as its own.
+    /// Returns the bytes before each frame that do not count as its own.
     #[inline(always)]
     fn header(&self) -> usize {
         0
     }
 
-    /// When the next frame goes out, after the start, where the source has times of its own.
+    /// Returns when the next frame is due, after the start, if the source has its own times.
     fn due(&self) -> Option<Nanos> {
         None
     }
 
-    /// Writes header and next frame, sent at `time`, to the start of `out`, which holds them, and
-    /// goes on.
+    /// Writes header and next frame, sent at `time`, to the start of `out`, which has room for
+    /// both, and advances.
     fn write(&mut self, time: Nanos, out: &mut [u8]);
 }
 
@@ -41,22 +41,22 @@ impl GenSource for Generator {
     }
 }
 
-/// Frames of one length for a port that leaves our buffers as they are: a buffer that was written
-/// once needs only its head written again.
+/// Frames of one length for a port that does not change our buffers: only the head of a buffer
+/// needs to be written again.
 pub(super) struct PatchedFrames {
     generator: Generator,
-    /// Addresses of the buffers that hold a frame, each where its number modulo the length points.
-    /// Two that point to one place only make each other be written whole.
+    /// Addresses of the buffers that hold a frame, indexed by buffer number modulo the length. A
+    /// collision only means that both buffers are written completely.
     written: Vec<usize>,
 }
 
 impl PatchedFrames {
-    /// Frames shorter than this are written as fast whole.
+    /// Shorter frames are as fast to write completely.
     pub(super) const MIN_LEN: usize = 192;
-    /// Bytes of the smallest buffer, as a power of two.
+    /// Size of the smallest buffer, as a power of two.
     const BUFFER_BITS: u32 = 11;
 
-    /// For a ring of `slots` slots.
+    /// Creates a source for a ring of `slots` slots.
     pub(super) fn new(generator: Generator, slots: u32) -> Self {
         Self { generator, written: vec![0; (slots as usize * 4).next_power_of_two()] }
     }
@@ -81,7 +81,7 @@ impl GenSource for PatchedFrames {
     }
 }
 
-/// Frames that nobody writes: the cost of the rings alone.
+/// Frames whose bytes are not written: measures the cost of the rings alone.
 pub(super) struct UnwrittenFrames(pub(super) usize);
 
 impl GenSource for UnwrittenFrames {
@@ -94,15 +94,15 @@ impl GenSource for UnwrittenFrames {
     fn write(&mut self, _: Nanos, _: &mut [u8]) {}
 }
 
-/// Frames of another source, each behind a virtio-net header that asks nothing of the kernel: all
-/// zeros, since checksums and segments are finished.
+/// Frames of another source, each after a virtio-net header that requests nothing from the kernel:
+/// all zeros, since checksums and segments are complete.
 pub(super) struct HeaderSource<S> {
     source: S,
     header: usize,
 }
 
 impl<S> HeaderSource<S> {
-    /// Puts `header` bytes before each frame of `source`.
+    /// Adds `header` bytes before each frame of `source`.
     pub(super) fn new(source: S, header: usize) -> Self {
         Self { source, header }
     }
@@ -166,27 +166,28 @@ impl CaptureRecording {
         Ok(recording)
     }
 
-    /// Bytes of the longest packet.
+    /// Returns the bytes of the longest packet.
     pub(super) fn max_len(&self) -> usize {
         self.packets.iter().map(|packet| packet.len).max().unwrap_or(0)
     }
 }
 
-/// One thread's share of a recording that is played: every so many-th packet.
+/// One thread's share of a replayed recording: every n-th packet of n threads.
 pub(super) struct RecordingReplay {
     recording: Arc<CaptureRecording>,
     timeline: ReplayTimeline,
     timed: bool,
-    /// The next packet of the recording, of whichever thread.
+    /// Index of the next packet of the recording, for any thread.
     next: usize,
-    /// Packets of other threads until then.
+    /// Packets of other threads before the next one of this thread.
     skip: usize,
     threads: usize,
     current: Option<(RecordedPacket, Nanos)>,
 }
 
 impl RecordingReplay {
-    /// Plays as `timeline` says, which also counts the passes. Without `timed` only those count.
+    /// Replays according to `timeline`, which also counts the passes. Without `timed`, only the
+    /// passes count.
     pub(super) fn new(
         recording: Arc<CaptureRecording>,
         timeline: ReplayTimeline,
@@ -200,7 +201,7 @@ impl RecordingReplay {
         replay
     }
 
-    /// The next packet that is this thread's, with its time.
+    /// Returns the next packet of this thread, with its time.
     fn fetch(&mut self) -> Option<(RecordedPacket, Nanos)> {
         loop {
             if self.next == self.recording.packets.len() {
@@ -273,7 +274,7 @@ mod tests {
         Arc::new(CaptureRecording { bytes: (0..times.len() as u8).collect(), packets })
     }
 
-    /// Bytes and times of what a replay sends.
+    /// Returns bytes and times of what a replay sends.
     fn play(mut replay: RecordingReplay) -> Vec<(u8, Option<Nanos>)> {
         let mut sent = Vec::new();
         while replay.next_len().is_some() {

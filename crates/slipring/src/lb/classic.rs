@@ -1,6 +1,6 @@
 //! The classic program's JSON lines: one per output and one for all, to stdout or the system log.
 //!
-//! Keys and units are its own: rates named `Mbps` are in 2^20 bits per second.
+//! Keys and units are those of the classic program: rates named `Mbps` are in 2^20 bits per second.
 
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,14 +10,14 @@ use slipring_cli::{Failure, Session};
 
 use super::report::{LbFigures, OutputTotals};
 
-/// Where the system log listens.
+/// Socket of the system log.
 const SYSLOG_PATH: &str = "/dev/log";
 /// Facility `local1`, severity `info` (RFC 5424, section 6.2.1).
 const SYSLOG_PRIORITY: u32 = 17 * 8 + 6;
 /// Bits of a "megabit".
 const BITS_PER_MEGABIT: f64 = 1024.0 * 1024.0;
 
-/// When each is due, and what was counted when it was written last.
+/// The clocks of both outputs, with the counters at the last report.
 pub(super) struct ClassicLines {
     stdout: Option<ReportClock>,
     syslog: Option<(ReportClock, UnixDatagram)>,
@@ -52,7 +52,7 @@ struct ClassicLine<'a> {
 }
 
 impl ClassicLines {
-    /// Starts the clocks; without a system log, says so and goes on.
+    /// Starts the clocks. If there is no system log, prints that and continues without it.
     pub(super) fn new(
         stdout: Option<Duration>,
         syslog: Option<Duration>,
@@ -74,7 +74,7 @@ impl ClassicLines {
         Ok(Self { stdout: stdout.map(ReportClock::new), syslog })
     }
 
-    /// Writes what is due.
+    /// Writes the lines that are due.
     pub(super) fn write_due(
         &mut self,
         figures: &LbFigures,
@@ -86,7 +86,7 @@ impl ClassicLines {
         if let Some((clock, socket)) = &mut self.syslog {
             for line in clock.lines(figures) {
                 let pid = std::process::id();
-                // A log that is full or gone loses lines, and nothing else.
+                // If the log is full or gone, only its lines are lost.
                 let _ = socket.send(format!("<{SYSLOG_PRIORITY}>lb[{pid}]: {line}").as_bytes());
             }
         }
@@ -99,10 +99,10 @@ impl ReportClock {
         Self { period, next: period, last_time: Duration::ZERO, last: Vec::new() }
     }
 
-    /// The lines, if they are due.
+    /// Returns the lines, if they are due.
     fn lines(&mut self, figures: &LbFigures) -> Vec<String> {
         let time = figures.meter.elapsed();
-        // Ticks of several periods come together, a little early or late.
+        // A tick serves several periods, so it may be a little early or late.
         if time + Duration::from_millis(5) < self.next {
             return Vec::new();
         }

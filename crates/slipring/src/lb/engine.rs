@@ -1,8 +1,8 @@
 //! The loop of `slipring lb`: one thread, queues of the input, and one queue of each output.
 //!
 //! Every frame goes to each group. All groups but the last get copies; the last one gets the
-//! frame's own buffer where both rings lie in one region. An output that is full delays nobody:
-//! its frames wait in the backlog, or are dropped and counted.
+//! frame's own buffer if both rings are in one region. A full output delays no other output: its
+//! frames wait in the backlog, or are dropped and counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,10 +13,10 @@ use slipring_port::{Interest, Nanos, Queue, RunError, Visit, WaitSet, now};
 use slipring_datapath::poll_loop::PollLoop;
 use slipring_datapath::slots::{BatchedTxQueue, bytes, slots_of, whole_frames};
 
-/// How long frames may take to leave at the end.
+/// Maximum time for frames to leave at the end.
 const DRAIN_TIMEOUT_NS: Nanos = 100_000_000;
 
-/// What one thread counts for one output.
+/// Counters of one thread for one output.
 #[derive(Debug, Default)]
 pub(super) struct SharedOutputStats {
     pub(super) forwarded: AtomicU64,
@@ -25,43 +25,43 @@ pub(super) struct SharedOutputStats {
     pub(super) waiting: AtomicU64,
 }
 
-/// What one thread counts.
+/// Counters of one thread.
 #[derive(Debug, Default)]
 pub(super) struct SharedLbStats {
     pub(super) received: AtomicU64,
     pub(super) non_ip: AtomicU64,
     pub(super) free_bufs: AtomicU64,
-    /// All groups' outputs, one group after the other.
+    /// Outputs of all groups, one group after the other.
     pub(super) outputs: Vec<SharedOutputStats>,
 }
 
 fn add(counter: &AtomicU64, amount: u64) {
-    // One thread writes, so a load and a store do.
+    // Only one thread writes, so a load and a store are enough.
     counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
 }
 
-/// One group's outputs among all outputs, and how flows are spread over them.
+/// The outputs of one group among all outputs, and how flows are spread over them.
 #[derive(Debug, Clone)]
 pub(super) struct GroupOutputs {
     pub(super) first: usize,
     pub(super) spread: Arc<OutputSpread>,
 }
 
-/// What one thread does.
+/// The worker of one thread.
 pub(super) struct LbWorker {
     pub(super) inputs: Vec<Box<dyn Queue>>,
     pub(super) outputs: Vec<BatchedTxQueue>,
     pub(super) groups: Vec<GroupOutputs>,
     pub(super) splitter: FlowSplitter,
     pub(super) backlog: Backlog,
-    /// Slots taken at most at a time.
+    /// Maximum slots received at a time.
     pub(super) batch: u32,
     pub(super) stats: Arc<SharedLbStats>,
     pub(super) scratch: Vec<u8>,
 }
 
 impl LbWorker {
-    /// Sends frames that wait; how many.
+    /// Sends waiting frames; returns their number.
     fn send_backlog(&mut self) -> u32 {
         if self.backlog.waiting() == 0 {
             return 0;
@@ -82,7 +82,7 @@ impl LbWorker {
         sent
     }
 
-    /// Spreads the frames of one input; how many slots they had.
+    /// Spreads the frames of one input; returns the number of their slots.
     fn spread(&mut self, input: usize) -> u32 {
         let Self {
             inputs,
@@ -135,7 +135,7 @@ impl PollLoop for LbWorker {
         self.inputs.iter().chain(outputs).map(AsRef::as_ref).collect()
     }
 
-    /// Spreads one batch of each queue; how many frames moved.
+    /// Spreads one batch of each queue; returns the number of slots and frames moved.
     fn step(&mut self) -> Result<u32, RunError> {
         self.outputs.iter_mut().try_for_each(BatchedTxQueue::reclaim)?;
         let mut moved = self.send_backlog();
@@ -148,13 +148,13 @@ impl PollLoop for LbWorker {
         Ok(moved)
     }
 
-    /// Whether no more frames will come, and those that came are on their way.
+    /// Whether no more frames will come, and all received frames were forwarded.
     fn is_finished(&mut self) -> bool {
         let ended = self.inputs.iter_mut().all(|q| q.ended() && q.rings().rx.avail() == 0);
         ended && self.backlog.waiting() == 0
     }
 
-    /// Lets frames that wait or are on their way leave, for a bounded time.
+    /// Waits, for a bounded time, until waiting and queued frames have left.
     fn drain(&mut self) -> Result<(), RunError> {
         let until = now() + DRAIN_TIMEOUT_NS;
         loop {

@@ -1,4 +1,4 @@
-//! The flags of `slipring lb`, and what they ask for.
+//! The flags of `slipring lb`, and the plan made from them.
 
 use std::time::Duration;
 

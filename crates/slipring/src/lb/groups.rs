@@ -1,4 +1,4 @@
-//! Groups of outputs: each gets every frame, at one of its outputs.
+//! Groups of outputs: each group gets every frame, on one of its outputs.
 //!
 //! | typed | outputs |
 //! |---|---|
@@ -6,7 +6,7 @@
 //! | `-p x:2` | pipes `x{0` and `x{1` |
 //! | `--outputs 'tap:a tap:b'` | these two |
 //!
-//! The other ends of pipes are other programs', so pipes are those of a netmap device: `-p x:2`
+//! Other programs open the other ends of the pipes, so these are pipes of a netmap device: `-p x:2`
 //! is short for `--outputs 'kernel:x{0 kernel:x{1'`.
 
 use std::collections::HashMap;
@@ -15,18 +15,18 @@ use slipring_abi::name::{PortName, PortNameError, PortNameKind};
 use slipring_cli::{Diagnostic, Failure, codes};
 use slipring_port::{OpenCause, OpenError};
 
-/// Pipes of a group that says no number, as in the classic program.
+/// Pipes of a group without a number, as in the classic program.
 const DEFAULT_PIPES: u16 = 2;
-/// Outputs of all groups.
+/// Maximum outputs of all groups.
 const MAX_OUTPUTS: usize = 4096;
 
-/// Outputs that share the flows of the input among them.
+/// Outputs that share the flows of the input.
 #[derive(Debug, Clone)]
 pub(super) struct OutputGroup {
     pub(super) ports: Vec<PortName>,
 }
 
-/// A group as it was typed by `-p`.
+/// A group as typed by `-p`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PipeGroup {
     prefix: Option<String>,
@@ -54,8 +54,8 @@ impl std::str::FromStr for PipeGroup {
     }
 }
 
-/// The groups that were typed, `-p` before `--outputs`; one of two pipes where none was. Pipes are
-/// those of `device`, else of the device that has the input, else of the usual one.
+/// Returns the groups of the command line, `-p` before `--outputs`; without either, one of two
+/// pipes. Pipes belong to `device`, else to the device of the input, else to the default device.
 pub(super) fn groups(
     input: &PortName,
     pipes: Vec<PipeGroup>,
@@ -75,7 +75,7 @@ pub(super) fn groups(
     Ok(groups)
 }
 
-/// Pipes by their parent's name; groups of one name go on counting.
+/// Returns pipes by the name of their parent; groups of one name continue the numbering.
 fn piped(
     input: &PortName,
     pipes: &[PipeGroup],
@@ -118,7 +118,7 @@ fn check(input: &PortName, groups: &[OutputGroup]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What the input is called may be no name for pipes; the words are of what was typed.
+/// The error for a parent name that cannot have pipes. The text refers to what the user typed.
 fn unnamed(parent: &str, input: &PortName, error: PortNameError) -> Failure {
     if parent != input.name {
         return error.into();
@@ -129,7 +129,7 @@ fn unnamed(parent: &str, input: &PortName, error: PortNameError) -> Failure {
         .into()
 }
 
-/// Pipes of this process are seen by nobody else.
+/// The error for pipes of this process, which no other process can open.
 fn unreachable(name: &PortName) -> Diagnostic {
     let needs = "another program at its other end, which pipes of this process never have";
     let cause = OpenCause::Unsupported { what: "a pipe of its own".to_owned(), needs };
@@ -139,7 +139,7 @@ fn unreachable(name: &PortName) -> Diagnostic {
     Diagnostic::of(&error).with_help(format!("name it on the netmap device: kernel:{plain}"))
 }
 
-/// Whether they are ends of one pipe.
+/// Whether both names are ends of one pipe.
 fn is_same_pipe(one: &PortName, other: &PortName) -> bool {
     let (Some(end), Some(other_end)) = (&one.pipe, &other.pipe) else { return false };
     let same_parent =
@@ -195,7 +195,7 @@ mod tests {
         assert_eq!(refused(""), "expected [PREFIX:]NUMBER");
     }
 
-    /// What is said of groups that cannot be.
+    /// Returns the error text of refused groups.
     fn refused(input: &str, listed: &str) -> String {
         let input = PortName::parse_classic(input).unwrap();
         let listed: Vec<_> =

@@ -1,4 +1,4 @@
-//! What `slipring lb` counts and says.
+//! Counters and reports of `slipring lb`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use super::groups::OutputGroup;
 use super::settings::LbSettings;
 use slipring_datapath::meter::{PortMeter, bps, pps};
 
-/// One output's totals, over all threads.
+/// Totals of one output, over all threads.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub(super) struct OutputTotals {
     pub(super) forwarded: u64,
@@ -38,17 +38,17 @@ pub(super) struct LbReportExtra {
     consistent: bool,
     received: u64,
     non_ip: u64,
-    /// Buffers of the backlog without a frame.
+    /// Free buffers of the backlog.
     free_bufs: u64,
     outputs: Vec<OutputReport>,
 }
 
-/// All figures of a run.
+/// All counters of a run.
 pub(super) struct LbFigures {
     pub(super) meter: PortMeter,
     stats: Vec<Arc<SharedLbStats>>,
     settings: LbSettings,
-    /// Each output's group.
+    /// Group of each output.
     groups: Vec<usize>,
     group_count: usize,
     last: OutputTotals,
@@ -74,7 +74,7 @@ impl LbFigures {
         }
     }
 
-    /// The ports; what an output had no room for is a drop of its port.
+    /// Returns the ports; a frame that an output had no room for is a drop of its port.
     pub(super) fn ports(&self) -> Vec<PortReport> {
         let mut ports = self.meter.reports();
         for (port, totals) in ports.iter_mut().skip(1).zip(self.outputs()) {
@@ -85,7 +85,7 @@ impl LbFigures {
         ports
     }
 
-    /// All outputs' totals, in order.
+    /// Returns the totals of all outputs, in order.
     pub(super) fn outputs(&self) -> Vec<OutputTotals> {
         (0..self.groups.len()).map(|i| self.output(i)).collect()
     }
@@ -107,22 +107,22 @@ impl LbFigures {
         self.stats.iter().map(|board| counter(board).load(Ordering::Relaxed)).sum()
     }
 
-    /// Frames taken in.
+    /// Returns the frames received.
     pub(super) fn received(&self) -> u64 {
         self.sum(|board| &board.received)
     }
 
-    /// Of these, frames without IP.
+    /// Returns the received frames without IP.
     pub(super) fn non_ip(&self) -> u64 {
         self.sum(|board| &board.non_ip)
     }
 
-    /// Buffers of the backlog without a frame.
+    /// Returns the free buffers of the backlog.
     pub(super) fn free_bufs(&self) -> u64 {
         self.sum(|board| &board.free_bufs)
     }
 
-    /// All outputs together.
+    /// Returns the sum over all outputs.
     pub(super) fn all(&self) -> OutputTotals {
         self.outputs().into_iter().fold(OutputTotals::default(), |sum, output| OutputTotals {
             forwarded: sum.forwarded + output.forwarded,
@@ -154,9 +154,9 @@ impl LbFigures {
         }
     }
 
-    /// Whether the own report is due; the classic ones may come more often.
+    /// Whether our own report is due; the classic ones may be more frequent.
     pub(super) fn is_due(&self, period: Option<Duration>) -> bool {
-        // Half a tick of slack: reports of several periods share one timer.
+        // A little slack: reports of several periods share one timer.
         let slack = Duration::from_millis(5);
         period.is_some_and(|period| self.meter.elapsed() + slack >= self.last_time + period)
     }
@@ -181,7 +181,7 @@ impl LbFigures {
         text
     }
 
-    /// The last words; those of the classic program where its reports were asked for.
+    /// Returns the summary; in the classic program's words if its reports were requested.
     pub(super) fn summary(&self, classic: bool) -> String {
         let OutputTotals { forwarded, dropped, .. } = self.all();
         let total = forwarded + dropped;

@@ -1,4 +1,4 @@
-//! Deals queues out among threads.
+//! Distributes queues over the threads.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use slipring_datapath::poll_loop;
 use slipring_datapath::slots::BatchedTxQueue;
 use slipring_datapath::workers::WorkerTask;
 
-/// A lane per thread: as many as were asked for, but none without a queue of the input.
+/// Creates a worker per thread: as many as requested, but none without a queue of the input.
 pub(super) fn make_workers(
     ports: Vec<Port>,
     groups: &[OutputGroup],
@@ -41,7 +41,7 @@ pub(super) fn make_workers(
     Ok(lanes)
 }
 
-/// What the threads run.
+/// Creates the tasks of the threads.
 pub(super) fn tasks(lanes: Vec<LbWorker>, patience: WaitStrategy) -> Vec<WorkerTask> {
     lanes.into_iter().map(|lane| poll_loop::task("lb", lane, patience)).collect()
 }
@@ -82,7 +82,7 @@ fn group_outputs(groups: &[OutputGroup], settings: LbSettings) -> Vec<GroupOutpu
     groups.iter().map(share).collect()
 }
 
-/// A number for a name, the same in every run: FNV-1a.
+/// Returns a hash of a name, the same in every run: FNV-1a.
 fn name_hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

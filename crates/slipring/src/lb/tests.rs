@@ -16,7 +16,7 @@ const SETTINGS: LbSettings = LbSettings {
     looks_inside: false,
 };
 
-/// A balancer between pipes: where frames go in, where they come out, by group.
+/// A balancer between pipes: its input, and its outputs by group.
 struct Bed {
     source: Port,
     sinks: Vec<Port>,
@@ -82,7 +82,7 @@ impl Bed {
     }
 }
 
-/// A frame between two stations without IP, `number` being its payload.
+/// A frame between two MAC addresses without IP; `number` is its payload.
 fn frame(from: u8, to: u8, number: u8, len: usize) -> Vec<u8> {
     let mut frame = [[2, 0, 0, 0, 0, to], [2, 0, 0, 0, 0, from]].concat();
     frame.extend([0x88, 0xb5, number]);
@@ -168,7 +168,7 @@ fn frames_wait_for_a_full_output_and_come_later_in_order() {
     let mut got = bed.received(0);
     bed.step();
     got.extend(bed.received(0));
-    // The oldest that waited gave way.
+    // The oldest waiting frames were dropped.
     let want = [&sent[..63], &sent[70..]].concat();
     assert_eq!(got, want);
 }

@@ -1,4 +1,4 @@
-//! What the drivers say they can do with XDP: asked by netlink, with nothing attached.
+//! XDP features of the drivers: asked by netlink, with nothing attached.
 
 use std::collections::HashMap;
 use std::io;
@@ -9,7 +9,7 @@ use slipring_port::iface::Iface;
 
 use super::message::{RequestScope, attribute, attributes, first, request_all};
 
-/// `CTRL_CMD_GETFAMILY` of the family that knows the families.
+/// Generic netlink's control family, and its `CTRL_CMD_GETFAMILY`.
 const CONTROL: u16 = 16;
 const GET_FAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
@@ -19,7 +19,7 @@ const GET_DEVICE: u8 = 1;
 const IFINDEX: u16 = 1;
 const XDP_FEATURES: u16 = 3;
 
-/// The bits of `enum netdev_xdp_act` that matter here.
+/// The bits of `enum netdev_xdp_act` that are used here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct XdpFeatures(u64);
 
@@ -29,7 +29,7 @@ impl XdpFeatures {
     const ZERO_COPY: u64 = 8;
     const FRAGMENTS: u64 = 32;
 
-    /// Whether frames of several buffers can be received.
+    /// Whether multi-buffer frames can be received.
     pub(crate) fn multi_buffer(self) -> bool {
         self.0 & Self::FRAGMENTS != 0
     }
@@ -39,7 +39,7 @@ impl XdpFeatures {
     }
 }
 
-/// Features by interface index. Fails on kernels before 6.3, which cannot be asked.
+/// Returns features by interface index. Fails on kernels before 6.3, which cannot be asked.
 pub(crate) fn all() -> io::Result<HashMap<u32, XdpFeatures>> {
     let family = family(c"netdev".to_bytes_with_nul())?;
     let answers = request_all(NETLINK_GENERIC, family, RequestScope::All, &[GET_DEVICE, 1, 0, 0])?;
@@ -65,22 +65,22 @@ fn device(bytes: &[u8]) -> Option<(u32, XdpFeatures)> {
     Some((index, XdpFeatures(features)))
 }
 
-/// A way into an interface, best first.
+/// A mode in which an interface can be opened, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum InterfaceMode {
-    /// AF_XDP; the NIC writes into our buffers.
+    /// AF_XDP zero-copy: the NIC writes into our buffers.
     ZeroCopy,
     /// AF_XDP in the driver, with a copy.
     Native,
-    /// AF_XDP in the stack.
+    /// AF_XDP in generic mode, in the network stack.
     Generic,
-    /// AF_PACKET.
+    /// A packet socket (AF_PACKET).
     Packet,
 }
 
 impl InterfaceMode {
-    /// The word for people, the same as in JSON.
+    /// Returns the name, the same as in JSON.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::ZeroCopy => "zero-copy",
@@ -90,7 +90,8 @@ impl InterfaceMode {
         }
     }
 
-    /// The ways into `iface`, best first. A driver that was not asked is not trusted.
+    /// Returns the modes of `iface`, best first. A driver with unknown features counts as having
+    /// none.
     pub(crate) fn possible(iface: &Iface, features: Option<XdpFeatures>) -> Vec<Self> {
         if !iface.ethernet {
             return Vec::new();

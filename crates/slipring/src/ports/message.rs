@@ -1,5 +1,5 @@
-//! Netlink messages of the families that no crate of ours speaks: a request, and the bytes of its
-//! answers. All lengths are checked; a broken answer is a short one.
+//! Netlink messages of families that our other crates do not implement: a request, and the bytes of
+//! its answers. All lengths are checked; a broken answer counts as a short one.
 
 use std::io;
 
@@ -12,16 +12,16 @@ const NLM_F_DUMP: u16 = 0x300;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 
-/// What a request wants back.
+/// The number of objects that a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestScope {
     /// One object.
     One,
-    /// All there are.
+    /// All objects.
     All,
 }
 
-/// Asks the kernel, and returns the payload of each answer.
+/// Sends a request, and returns the payload of each answer.
 pub(crate) fn request_all(
     protocol: isize,
     kind: u16,
@@ -46,13 +46,13 @@ fn request(kind: u16, want: RequestScope, payload: &[u8]) -> Vec<u8> {
     let mut bytes = ((HEADER_BYTES + payload.len()) as u32).to_ne_bytes().to_vec();
     bytes.extend(kind.to_ne_bytes());
     bytes.extend(flags.to_ne_bytes());
-    // Sequence and sender: one request per socket needs neither.
+    // Sequence number and port id: one request per socket needs neither.
     bytes.extend([0; 8]);
     bytes.extend(payload);
     bytes
 }
 
-/// Collects the payloads of a datagram; true when it was the last.
+/// Collects the payloads of a datagram; returns true for the last datagram.
 fn read(mut datagram: &[u8], answers: &mut Vec<Vec<u8>>) -> io::Result<bool> {
     while let Some((len, kind)) = header(datagram) {
         let payload = datagram.get(HEADER_BYTES..len).unwrap_or_default();
@@ -70,14 +70,14 @@ fn read(mut datagram: &[u8], answers: &mut Vec<Vec<u8>>) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Length and type of the message that starts here.
+/// Returns length and type of the first message.
 fn header(bytes: &[u8]) -> Option<(usize, u16)> {
     let len = u32::from_ne_bytes(first(bytes)?) as usize;
     let kind = u16::from_ne_bytes(first(bytes.get(4..)?)?);
     (len >= HEADER_BYTES && len <= bytes.len()).then_some((len, kind))
 }
 
-/// One attribute, padded.
+/// Returns one attribute, padded.
 pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let mut bytes = ((4 + value.len()) as u16).to_ne_bytes().to_vec();
     bytes.extend(kind.to_ne_bytes());
@@ -86,7 +86,7 @@ pub(crate) fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Kinds and values of the attributes in `bytes`.
+/// Returns kinds and values of the attributes in `bytes`.
 pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let len = usize::from(u16::from_ne_bytes(first(bytes)?));
@@ -98,7 +98,7 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
     })
 }
 
-/// The first `N` bytes.
+/// Returns the first `N` bytes.
 pub(crate) fn first<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
     bytes.first_chunk().copied()
 }

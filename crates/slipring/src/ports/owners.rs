@@ -1,8 +1,8 @@
-//! Who holds an interface: the processes with an XDP program on it, or AF_XDP sockets bound to its
+//! The processes that hold an interface: by an XDP program on it, or by AF_XDP sockets bound to its
 //! queues.
 //!
-//! Programs show in `/proc/PID/fdinfo`; sockets are listed by the kernel where it was built with
-//! `CONFIG_XDP_SOCKETS_DIAG`. Processes of other users show to root only.
+//! Programs appear in `/proc/PID/fdinfo`; the kernel lists sockets if it was built with
+//! `CONFIG_XDP_SOCKETS_DIAG`. Processes of other users are visible to root only.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -13,26 +13,26 @@ use serde::Serialize;
 
 use super::message::{RequestScope, attributes, first, request_all};
 
-/// `SOCK_DIAG_BY_FAMILY`.
+/// Request type of sock_diag.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const AF_XDP: u8 = 44;
-/// Ask for `XDP_DIAG_INFO`, and its attribute.
+/// Flag that requests `XDP_DIAG_INFO`, and that attribute.
 const XDP_SHOW_INFO: u32 = 1;
 const XDP_DIAG_INFO: u16 = 1;
 
 /// A process that holds an interface, or one queue of it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) struct InterfaceOwner {
-    /// The queue; none for an XDP program, which sees all queues.
+    /// The queue; `None` for an XDP program, which sees all queues.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) queue: Option<u32>,
     /// Process id.
     pub(crate) pid: u32,
-    /// Its name.
+    /// Name of the process.
     pub(crate) process: String,
 }
 
-/// Owners by interface index, of this network namespace.
+/// Returns owners by interface index, in this network namespace.
 pub(crate) fn all() -> HashMap<u32, BTreeSet<InterfaceOwner>> {
     let sockets = bound_sockets();
     let mut owners: HashMap<u32, BTreeSet<InterfaceOwner>> = HashMap::new();
@@ -48,19 +48,19 @@ pub(crate) fn all() -> HashMap<u32, BTreeSet<InterfaceOwner>> {
     owners
 }
 
-/// Interface and queue of each bound AF_XDP socket of this namespace, by inode.
+/// Returns interface and queue of each bound AF_XDP socket of this namespace, by inode.
 fn bound_sockets() -> HashMap<u64, (u32, u32)> {
     // struct xdp_diag_req: family, protocol, padding, inode, what to show, cookie.
     let mut request = vec![AF_XDP, 0, 0, 0, 0, 0, 0, 0];
     request.extend(XDP_SHOW_INFO.to_ne_bytes());
     request.extend([0xff; 8]);
-    // A kernel that cannot be asked lists nothing.
+    // A kernel without sock_diag for AF_XDP lists nothing.
     let answers = request_all(NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY, RequestScope::All, &request)
         .unwrap_or_default();
     answers.iter().filter_map(|answer| socket(answer)).collect()
 }
 
-/// struct xdp_diag_msg: family, type, padding, inode, cookie; then attributes.
+/// Parses struct xdp_diag_msg: family, type, padding, inode, cookie; then attributes.
 fn socket(message: &[u8]) -> Option<(u64, (u32, u32))> {
     let word = |bytes: &[u8]| Some(u32::from_ne_bytes(first(bytes)?));
     let inode = word(message.get(4..)?)?;
@@ -73,8 +73,8 @@ fn processes() -> impl Iterator<Item = (u32, PathBuf)> {
     entries.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path())))
 }
 
-/// Interfaces, and queues of them, that a process holds by its descriptors. Interface numbers of
-/// programs only mean something in the process's own namespace, so they count if that is `here`.
+/// Returns interfaces, and queues of them, that a process holds by its descriptors. Interface
+/// indexes of programs are only valid in the process's namespace, so they count if that is `here`.
 fn held_by(dir: &Path, sockets: &HashMap<u64, (u32, u32)>, here: bool) -> Vec<(u32, Option<u32>)> {
     let fds = fs::read_dir(dir.join("fd")).into_iter().flatten().flatten();
     let mut held = Vec::new();
@@ -91,12 +91,12 @@ fn held_by(dir: &Path, sockets: &HashMap<u64, (u32, u32)>, here: bool) -> Vec<(u
     held
 }
 
-/// The number in `socket:[123]`.
+/// Parses the number in `socket:[123]`.
 fn inode(target: &str) -> Option<u64> {
     target.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
 }
 
-/// The interface of an XDP link, from its `fdinfo`.
+/// Returns the interface of an XDP link, from its `fdinfo`.
 fn xdp_link(info: &str) -> Option<u32> {
     let value = |key| {
         let mut lines = info.lines().filter_map(|line| line.split_once(':'));

@@ -25,7 +25,7 @@ pub(super) fn command() -> Command {
         .args(what())
         .args(timing())
         .args(sending());
-    // -B paces, as nmreplay's does; the rate of the link goes by another name.
+    // -B sets the pace, as for nmreplay; the rate of the link has another name.
     let command = links(command)
         .mut_arg("rate", |arg| arg.short(None).long("link-rate"))
         .mut_arg("down", |arg| arg.hide(true));

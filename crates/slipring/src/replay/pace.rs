@@ -1,4 +1,5 @@
-//! When each frame of a capture goes out: as recorded, faster or slower, or at a fixed rate.
+//! The times at which frames of a capture are sent: as recorded, faster or slower, or at a fixed
+//! rate.
 
 use std::num::NonZeroU64;
 
@@ -11,10 +12,10 @@ use slipring_traffic::{Fraction, ReplayTimeline};
 
 use slipring_emulation::CaptureChunk;
 
-/// What paces the frames.
+/// How frames are paced.
 #[derive(Debug, Clone)]
 pub(super) enum PacingMode {
-    /// The capture's own times, so many times faster.
+    /// At the capture's own times, accelerated by `speed`.
     Recorded {
         speed: Fraction,
         /// Longer pauses are cut to this, in the capture's time.
@@ -22,15 +23,15 @@ pub(super) enum PacingMode {
         /// The pause between two passes, in the capture's time.
         pass_gap_ns: Option<u64>,
     },
-    /// A rate; each frame counts so many bytes more than it has.
+    /// At a rate; each frame counts `framing` bytes in addition to its own.
     Fixed { rate: Rate, framing: u32 },
 }
 
-/// FCS, preamble and gap of Ethernet.
+/// Bytes of FCS, preamble and gap of Ethernet.
 const ETHERNET_FRAMING_BYTES: u32 = 24;
 
 impl PacingMode {
-    /// What the flags say.
+    /// Parses the flags.
     pub(super) fn of(matches: &ArgMatches) -> Result<Self, Failure> {
         let speed = matches.get_one::<Fraction>("speed").copied();
         let ns = |id: &str| matches.get_one::<TimeSpan>(id).map(|span| span.nanos());
@@ -53,7 +54,7 @@ impl PacingMode {
         }
     }
 
-    /// Refuses a pause between passes of which there is one.
+    /// Refuses a pause between passes if there is only one pass.
     pub(super) fn refuse_unused_pass_gap(&self, passes: Option<u64>) -> Result<(), Failure> {
         let Self::Recorded { pass_gap_ns: Some(_), .. } = self else { return Ok(()) };
         if passes != Some(1) {
@@ -65,7 +66,7 @@ impl PacingMode {
     }
 }
 
-/// Refuses pauses of the capture where a rate takes their place.
+/// Refuses pauses of the capture if a fixed rate replaces them.
 fn refuse_gaps(matches: &ArgMatches) -> Result<(), Failure> {
     let said = ["max-gap", "loop-gap"].into_iter().find(|id| matches.contains_id(id));
     let Some(id) = said else { return Ok(()) };
@@ -74,7 +75,7 @@ fn refuse_gaps(matches: &ArgMatches) -> Result<(), Failure> {
     Err(error.with_help(format!("leave out --{id}, or send as recorded: -B real")).into())
 }
 
-/// Reads how many times faster; 0 would never end.
+/// Parses a speed factor; 0 would never end.
 pub(super) fn parse_speed(text: &str) -> Result<Fraction, String> {
     let speed: Fraction =
         text.parse().map_err(|error: slipring_traffic::FractionError| error.to_string())?;
@@ -84,9 +85,9 @@ pub(super) fn parse_speed(text: &str) -> Result<Fraction, String> {
     Ok(speed)
 }
 
-/// `const,BPS`, `ether,BPS`, or a rate with its unit.
+/// Parses `const,BPS`, `ether,BPS`, or a rate with its unit.
 ///
-/// A number alone is bit/s for `nmreplay` only: whoever writes 10 may mean 10 Mbit/s or 10 pps.
+/// A bare number means bit/s for `nmreplay` only: otherwise 10 could mean 10 Mbit/s or 10 pps.
 fn fixed(text: &str, classic: bool) -> Result<PacingMode, Failure> {
     let (framing, value) = match text.split_once(',') {
         Some(("ether", value)) => (ETHERNET_FRAMING_BYTES, value),
@@ -117,7 +118,7 @@ fn unfit(text: &str, why: &str) -> Failure {
         .into()
 }
 
-/// Gives frames their times, one after another.
+/// Computes the time of each frame.
 pub(super) struct ReplayPacer {
     timing: PacerTiming,
     pass: Option<u64>,
@@ -130,7 +131,7 @@ enum PacerTiming {
 }
 
 impl ReplayPacer {
-    /// From the beginning.
+    /// Creates a pacer at the start of the schedule.
     pub(super) fn new(manner: &PacingMode) -> Self {
         let timing = match *manner {
             PacingMode::Recorded { speed, max_gap_ns, pass_gap_ns } => {
@@ -145,8 +146,8 @@ impl ReplayPacer {
         Self { timing, pass: None, base_ns: 0 }
     }
 
-    /// Puts the times at which frames are to be sent in the place of those at which they were
-    /// captured. The first of all keeps its own.
+    /// Replaces the capture times of the frames by the times at which they are due. The first frame
+    /// of all keeps its own time.
     pub(super) fn retime(&mut self, chunk: &mut CaptureChunk) {
         if self.pass.is_none() {
             self.base_ns = chunk.frames.first().map_or(0, |frame| frame.captured_ns);

@@ -1,5 +1,5 @@
-//! Decides ahead of time which frames leave, and when: the engine of links, fed by a capture whose
-//! times are known beforehand.
+//! Decides ahead of time which frames leave, and when: the link engine, fed by a capture whose
+//! times are known in advance.
 
 use std::collections::VecDeque;
 
@@ -19,12 +19,12 @@ use slipring_emulation::{
     ObservedFrame, storage_bytes,
 };
 
-/// Frames that enter at a time: what is decided between two looks at the clock.
+/// Maximum frames that enter at a time, between two reads of the clock.
 const MAX_BATCH: usize = 256;
-/// The only one: the port.
+/// The only exit: the port.
 const FIRST_EXIT: ExitId = ExitId(0);
 
-/// See the module. Times count from the first frame.
+/// Decides which frames of a capture leave, and when. Times count from the first frame.
 pub(super) struct ReplayPlayer {
     network: Network,
     feed: InputFeed,
@@ -32,19 +32,19 @@ pub(super) struct ReplayPlayer {
     carrier: ReplayCarrier,
 }
 
-/// A frame that is to leave.
+/// A frame that is due to leave.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DueFrame {
-    /// When.
+    /// Time at which it is due.
     pub(super) release_ns: u64,
-    /// How long it is, in bytes without FCS; its bytes may be fewer.
+    /// Its length in bytes without FCS; the capture may hold fewer bytes.
     pub(super) len: u32,
     handle: FrameHandle,
     link: LinkId,
 }
 
 impl ReplayPlayer {
-    /// Finds the first frame of a capture. Frames later than `late_ns` will be counted as late.
+    /// Reads the first frame of a capture. Frames later than `late_ns` will be counted as late.
     ///
     /// # Errors
     /// If the capture cannot be read, or the network cannot be built.
@@ -68,20 +68,22 @@ impl ReplayPlayer {
         Ok(Self { network, feed, entering: taken, carrier: cargo })
     }
 
-    /// Tells `log` of every frame from now on; the first one comes at `start_ns` on its clock.
+    /// Reports every frame to `log` from now on; the first frame arrives at `start_ns` on its
+    /// clock.
     pub(super) fn log(&mut self, log: LogTap, start_ns: Nanos) {
         self.carrier.log = Some(ReplayLog { tap: log, start_ns });
     }
 
-    /// Makes a change of the plan at its time. What was decided already stays so.
+    /// Schedules a change of the network. Earlier decisions remain.
     ///
     /// # Errors
-    /// If the network cannot be changed so.
+    /// If the network does not allow the change.
     pub(super) fn change(&mut self, at_ns: u64, plan: &NetworkSpec) -> Result<(), ChangeError> {
         self.network.change(at_ns, plan)
     }
 
-    /// Decides what leaves up to `until_ns`, or some of it; false when there was nothing to decide.
+    /// Decides what leaves up to `until_ns`, or a part of it; returns false if there was nothing to
+    /// decide.
     ///
     /// # Errors
     /// If the capture is damaged.
@@ -95,7 +97,7 @@ impl ReplayPlayer {
         self.network.push(EntryId(0), arrivals, &mut self.carrier);
         let all = arrivals.len() + malformed.len() < MAX_BATCH
             && !self.feed.is_behind(captured_ns, &self.carrier.chunks);
-        // Further frames may arrive at the moment of the last one.
+        // More frames may arrive at the time of the last one.
         let known_ns =
             if all { Some(until_ns) } else { arrivals.last().map(|last| last.arrival_ns) };
         let before = self.carrier.due.len();
@@ -109,34 +111,35 @@ impl ReplayPlayer {
         Ok(moved || self.carrier.due.len() > before)
     }
 
-    /// Whether nothing will ever leave any more.
+    /// Whether no more frames will ever leave.
     pub(super) fn ended(&self) -> bool {
         self.carrier.due.is_empty() && self.feed.is_done() && self.network.next_ns().is_none()
     }
 
-    /// When something is to be decided next, if there is anything.
+    /// Returns the time of the next decision, if there is any.
     pub(super) fn next_decision_ns(&self) -> Option<u64> {
         let arrival = self.feed.next_ns(&self.carrier.chunks);
         let arrival = arrival.map(|at_ns| at_ns.saturating_sub(self.carrier.base_ns));
         arrival.into_iter().chain(self.network.next_ns()).min()
     }
 
-    /// The next frame to leave.
+    /// Returns the next frame to leave.
     pub(super) fn next(&self) -> Option<DueFrame> {
         self.carrier.due.front().copied()
     }
 
-    /// Its bytes, as far as they are known.
+    /// Returns the bytes of the frame that the capture holds.
     pub(super) fn bytes(&self, due: &DueFrame) -> &[u8] {
         self.carrier.chunks.get(due.handle).bytes
     }
 
-    /// The next frame was put on its way. Returns it, to be told of when it has left.
+    /// Removes the next frame, which is now on the ring. Pass it to [`Self::sent`] after it has
+    /// left.
     pub(super) fn take(&mut self) -> Option<DueFrame> {
         self.carrier.due.pop_front()
     }
 
-    /// A frame left.
+    /// Counts a frame that has left.
     pub(super) fn sent(&mut self, due: &DueFrame, sent_ns: u64) {
         let entered = self.carrier.hop_times.take(due.handle);
         let stored = self.carrier.chunks.get(due.handle);
@@ -157,19 +160,19 @@ impl ReplayPlayer {
         self.carrier.free(due.handle);
     }
 
-    /// A frame could not be sent.
+    /// Counts a frame that could not be sent.
     pub(super) fn dropped(&mut self, due: &DueFrame) {
         self.carrier.hop_times.take(due.handle);
         self.carrier.lost((due.handle, due.release_ns, due.len), LinkDropCause::TxFull, None);
         self.carrier.free(due.handle);
     }
 
-    /// Takes back the changes that have not taken effect.
+    /// Cancels the changes that have not taken effect.
     pub(super) fn cancel_changes(&mut self) {
         self.network.cancel_changes();
     }
 
-    /// What happened so far; what was sent, the caller knows.
+    /// Returns the state so far; the caller knows what was sent.
     pub(super) fn state(&self, at_ns: u64, sent: PacketCounts) -> EmulationState {
         let links = 0..self.carrier.measured.len();
         let feed = &self.feed;
@@ -190,13 +193,13 @@ impl ReplayPlayer {
         EmulationState { account, measured: self.carrier.measured.clone() }
     }
 
-    /// Frames so far that were stamped before their predecessors.
+    /// Returns the number of frames stamped before their predecessors.
     pub(super) fn unordered(&self) -> u64 {
         self.feed.input.unordered()
     }
 }
 
-/// Frames on their way, and those that are to leave, in the order of time.
+/// Frames in flight, and those due to leave, in order of time.
 #[derive(Default)]
 struct ReplayCarrier {
     chunks: ChunkTable,
@@ -209,10 +212,10 @@ struct ReplayCarrier {
     log: Option<ReplayLog>,
 }
 
-/// Where frames are written down.
+/// The log of frames.
 struct ReplayLog {
     tap: LogTap,
-    /// When times are 0, on the clock of the log.
+    /// Time 0 of the player, on the clock of the log.
     start_ns: Nanos,
 }
 
@@ -231,7 +234,7 @@ impl ReplayLog {
 }
 
 impl ReplayCarrier {
-    /// A frame came in.
+    /// Logs the arrival of a frame.
     fn log_arrival(&mut self, arrival: &FrameArrival) {
         let Some(log) = &mut self.log else { return };
         let &FrameArrival { handle, len, arrival_ns } = arrival;
@@ -239,7 +242,7 @@ impl ReplayCarrier {
         log.tap.log_arrival(EntryId(0), &frame);
     }
 
-    /// A frame came in that is none.
+    /// Drops a malformed frame on arrival.
     fn refuse(&mut self, arrival: &FrameArrival) {
         self.log_arrival(arrival);
         let &FrameArrival { handle, len, arrival_ns } = arrival;

@@ -1,4 +1,4 @@
-//! Sends what the player decides to a port, on time.
+//! Sends the frames that the player has decided on to a port, on time.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,16 +22,16 @@ use slipring_emulation::{
     BurstLimit, EmulationState, EmulatorChannel, RunServices, RunStart, open_log, storage_bytes,
 };
 
-/// How far ahead of the clock it is decided what leaves.
+/// How far ahead of the clock the player decides.
 const DECISION_LEAD_NS: Nanos = 20_000_000;
-/// Longest time for which the thread does not look whether to stop.
+/// Longest time for which the thread does not check whether to stop.
 const MAX_SLEEP_NS: Nanos = 50_000_000;
-/// Before the first frame, so that the thread that sends it is there in time.
+/// Delay before the first frame, so that the sending thread is ready in time.
 const START_DELAY_NS: Nanos = 5_000_000;
 /// Frames later than this are counted as late, unless the flags say otherwise.
 const LATE_AFTER_NS: Nanos = 100_000;
 
-/// What the sending thread tells beside its state on the board.
+/// What the sending thread reports in addition to its published state.
 #[derive(Default)]
 struct SenderReport {
     /// Frames stamped before their predecessors.
@@ -39,7 +39,7 @@ struct SenderReport {
     failure: Option<Failure>,
 }
 
-/// Plays a capture to a port.
+/// Replays a capture to a port.
 pub(super) fn play(
     replay: &ReplayPlan,
     port: &ReplayPort,
@@ -140,13 +140,13 @@ fn sender(
     })
 }
 
-/// Whether a frame may go along with those before it, which have so many bytes; one that is longer
-/// alone goes alone.
+/// Whether a frame fits into a burst that already has `bytes` bytes; a frame longer than the limit
+/// goes alone.
 const fn is_within(burst: BurstLimit, bytes: u64, len: u32) -> bool {
     bytes == 0 || bytes + len as u64 <= burst.bytes
 }
 
-/// Keeps the calling thread on one processor.
+/// Binds the calling thread to one CPU.
 fn bind(cpu: u32) -> std::io::Result<()> {
     let mut set = CpuSet::new();
     if cpu as usize >= CpuSet::MAX_CPU {
@@ -159,24 +159,24 @@ fn bind(cpu: u32) -> std::io::Result<()> {
 struct ReplaySender {
     queue: Box<dyn Queue>,
     player: ReplayPlayer,
-    /// When the first frame goes.
+    /// Time at which the first frame is due.
     start: Nanos,
     burst: BurstLimit,
     max_len: usize,
     channel: Arc<EmulatorChannel>,
     report: Arc<Mutex<SenderReport>>,
-    /// Frames on the ring that the port does not know of yet.
+    /// Frames on the ring that the port has not been notified of.
     sending: Vec<DueFrame>,
-    /// A frame of which not all bytes are known, filled up with zeros.
+    /// Scratch for a frame that the capture cut off, padded with zeros.
     frame: Vec<u8>,
-    /// What has left.
+    /// Counts of frames that have left.
     sent: PacketCounts,
 }
 
 impl ReplaySender {
     fn run(&mut self, stop: &WorkersStop) -> Result<(), RunError> {
         while !stop.is_set() && !self.player.ended() {
-            // Before anything is decided by the old rules.
+            // Requests come first, before anything is decided by the old rules.
             self.handle_requests();
             let elapsed = now().saturating_sub(self.start);
             let decided = match self.player.decide(elapsed.saturating_add(DECISION_LEAD_NS)) {
@@ -194,7 +194,7 @@ impl ReplaySender {
         self.drain()
     }
 
-    /// Sends the frames that are due; false if there were none, or no room.
+    /// Sends the frames that are due; returns false if there were none, or no room.
     fn send(&mut self) -> Result<bool, RunError> {
         let elapsed = now().checked_sub(self.start);
         let Some(elapsed) = elapsed else { return Ok(false) };
@@ -228,21 +228,21 @@ impl ReplaySender {
         Ok(true)
     }
 
-    /// Puts a frame on the ring, if there is room.
+    /// Puts a frame on the ring; returns false if there is no room.
     fn push(&mut self, due: &DueFrame) -> bool {
         let bytes = self.player.bytes(due);
         let ring = self.queue.rings().tx;
         if bytes.len() == due.len as usize {
             return ring.push(bytes);
         }
-        // What the capture cut off is unknown: zeros, never another frame's bytes.
+        // Bytes that the capture cut off are unknown: send zeros, never bytes of another frame.
         self.frame.clear();
         self.frame.extend_from_slice(bytes);
         self.frame.resize(due.len as usize, 0);
         ring.push(&self.frame)
     }
 
-    /// Waits until a frame is due, or until something is to be decided, or for room.
+    /// Waits until a frame or a decision is due, or for room.
     fn wait(&mut self) -> Result<(), RunError> {
         let time = now();
         let decision = self.player.next_decision_ns().map(|at| at.saturating_sub(DECISION_LEAD_NS));
@@ -262,7 +262,7 @@ impl ReplaySender {
         Ok(())
     }
 
-    /// Waits until what was sent has left, for half a second at most.
+    /// Waits until all sent frames have left, for half a second at most.
     fn drain(&mut self) -> Result<(), RunError> {
         let until = now() + 500_000_000;
         self.queue.tx_sync()?;
@@ -274,7 +274,7 @@ impl ReplaySender {
         Ok(())
     }
 
-    /// Does what other threads asked for.
+    /// Handles requests of other threads.
     #[inline]
     fn handle_requests(&mut self) {
         for change in self.channel.take_changes() {
@@ -282,7 +282,7 @@ impl ReplaySender {
                 self.player.cancel_changes();
             }
             let at_ns = change.at_ns.saturating_sub(self.start);
-            // Nobody may wait for the answer any more.
+            // The requester may no longer wait for the answer.
             let _ = change.answer.send(self.player.change(at_ns, &change.plan));
         }
         if self.channel.is_state_requested() {
@@ -296,7 +296,7 @@ impl ReplaySender {
     }
 }
 
-/// `   1.0s  tx 1.000 Mpps 480 Mbit/s  late by p50 120 ns p99 4 us`.
+/// Formats `   1.0s  tx 1.000 Mpps 480 Mbit/s  late by p50 120 ns p99 4 us`.
 fn line(meter: &mut PortMeter, state: &EmulationState, period: Duration) -> String {
     let mut text = format!("{:6.1}s", meter.elapsed().as_secs_f64());
     for interval in meter.intervals() {
@@ -310,7 +310,7 @@ fn line(meter: &mut PortMeter, state: &EmulationState, period: Duration) -> Stri
     text
 }
 
-/// What is behind the lock is whole at any time, also when the thread that held it panicked.
+/// Locks the mutex. The data is consistent at any time, even if a thread panicked with the lock.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What replay sends, and when: through its own flags, into captures and into ports.
+//! Frames and times that replay sends: through its own flags, into captures and into ports.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ struct Lab {
 }
 
 impl Lab {
-    /// With a capture of frames by time and length, numbered from 0.
+    /// Creates a lab with a capture of frames by time and length, numbered from 0.
     fn new(frames: &[(u64, u32)]) -> Self {
         let lab = Self { dir: tempfile::tempdir().unwrap() };
         std::fs::write(lab.path("in.pcap"), capture(frames)).unwrap();
@@ -26,7 +26,7 @@ impl Lab {
     }
 
     fn run_as(&self, verb: &str, args: &str) -> CapturedRun {
-        // Where no other test of this process has its socket.
+        // A directory where no other test of this process has its socket.
         run_captured(&crate::VERBS, verb, &format!("{args} --run-dir @run"), self.dir.path())
     }
 
@@ -34,7 +34,7 @@ impl Lab {
         self.run_as("replay", args)
     }
 
-    /// Number and time, after the first, of each frame that would be sent.
+    /// Returns number and time, after the first, of each frame that would be sent.
     fn sent(&self, args: &str) -> Vec<(u8, u64)> {
         let said = self.run(&format!("-f @in.pcap --virtual @out.pcap --seed 3 {args}"));
         assert_eq!(said.status, 0, "{args}: {}", said.stderr);
@@ -84,7 +84,7 @@ fn stamps_that_go_back_are_told_for_people_and_machines() {
 fn twice_as_fast_three_times_ends() {
     let lab = Lab::new(&THREE);
     let sent = lab.sent("--speed 2 --loops 3");
-    // Between two loops, the average gap: 6.25 ms.
+    // Between two loops there is the average gap: 6.25 ms.
     let times: Vec<_> = (0..3u64)
         .flat_map(|pass| [0, 5_000_000, 12_500_000].map(|at| at + pass * 18_750_000))
         .collect();
@@ -140,7 +140,7 @@ fn a_link_is_put_behind_the_schedule() {
 
 #[test]
 fn what_delays_mean_follows_the_manual() {
-    // exp,MIN,MEAN: never below the least, and the mean is the mean.
+    // exp,MIN,MEAN: never below the minimum, and the average is MEAN.
     let frames: Vec<_> = (0..250).map(|i| (i * 1000 * MS, 60)).collect();
     let lab = Lab::new(&frames);
     let delays: Vec<_> =
@@ -304,7 +304,7 @@ fn every_frame_to_a_port_is_logged_where_it_came_and_where_it_went_or_was_lost()
     for id in 0..20 {
         let (came, left) = (of(id, 0), of(id, 1));
         match left[..] {
-            // What is lost is told of once more where it came.
+            // A lost frame is logged a second time at its entry.
             [] => assert_eq!(came.len(), 2, "{id}"),
             [left_ns] => assert!(left_ns >= came[0] + 2 * MS, "{id}: {left_ns} {came:?}"),
             _ => panic!("{id} left twice"),

@@ -1,68 +1,68 @@
 //! The addresses on both sides of a link.
 //!
-//! Each link has a subnet of its own, 100.64.N.0/24 of the range for carriers (RFC 6598), which
-//! collides with nobody's home or office network, and one of unique local IPv6 addresses.
+//! Each link has its own subnet: 100.64.N.0/24 of the range for carriers (RFC 6598), which does not
+//! collide with home or office networks, and one of unique local IPv6 addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Bits of the network part.
+/// Prefix length of IPv4 subnets.
 pub(super) const PREFIX_V4: u8 = 24;
-/// Bits of the network part.
+/// Prefix length of IPv6 subnets.
 pub(super) const PREFIX_V6: u8 = 64;
 
 /// The subnet of one link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LinkSubnet(u8);
 
-/// The addresses that a command's side needs to know.
+/// The addresses on the command's side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LinkAddresses {
-    /// The command's own.
+    /// The command's address.
     pub(super) own: Ipv4Addr,
-    /// Where all else is.
+    /// The gateway to everything else.
     pub(super) gateway: Ipv4Addr,
-    /// The same for IPv6, where there is any.
+    /// The IPv6 addresses, if there are any.
     pub(super) v6: Option<LinkAddressesV6>,
 }
 
-/// IPv6 on a command's side.
+/// IPv6 on the command's side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LinkAddressesV6 {
-    /// The command's own.
+    /// The command's address.
     pub(super) own: Ipv6Addr,
-    /// Where all else is.
+    /// The gateway to everything else.
     pub(super) gateway: Ipv6Addr,
-    /// Whether it leads further than to the gateway itself.
+    /// Whether more than the gateway itself can be reached.
     pub(super) reaches_beyond: bool,
 }
 
 impl LinkSubnet {
-    /// The subnet of that number.
+    /// Creates the subnet of that number.
     pub(super) const fn number(number: u8) -> Self {
         Self(number)
     }
 
-    /// Which number it has.
+    /// Returns its number.
     pub(super) const fn as_number(self) -> u8 {
         self.0
     }
 
-    /// The next one; none after the last.
+    /// Returns the next subnet; `None` after the last.
     pub(super) fn next(self) -> Option<u8> {
         self.0.checked_add(1)
     }
 
-    /// Whether an address is one of its own.
+    /// Whether an address belongs to this subnet.
     pub(super) fn holds(self, address: &IpAddr) -> bool {
         matches!(address, IpAddr::V4(v4) if v4.octets()[..3] == self.network().octets()[..3])
     }
 
-    /// Name of the link that leads into it.
+    /// Returns the name of the link that leads into it.
     pub(super) fn link(self) -> String {
         format!("slip{}", self.0)
     }
 
-    /// Its first address.
+    /// Returns the network address.
     pub(super) fn network(self) -> Ipv4Addr {
         self.v4(0)
     }
@@ -71,12 +71,12 @@ impl LinkSubnet {
         Ipv4Addr::new(100, 64, self.0, host)
     }
 
-    /// The global id spells `slip`.
+    /// Returns an address of the subnet; the global id spells `slip`.
     pub(super) fn v6(self, host: u16) -> Ipv6Addr {
         Ipv6Addr::new(0xfd73, 0x6c69, 0x7000, self.0.into(), 0, 0, 0, host)
     }
 
-    /// The gateway is the first host, the command the second.
+    /// Returns the addresses: the gateway is the first host, the command the second.
     pub(super) fn addresses(self, v6: Option<bool>) -> LinkAddresses {
         LinkAddresses {
             own: self.v4(2),
@@ -91,13 +91,13 @@ impl LinkSubnet {
 }
 
 impl LinkAddresses {
-    /// Each own address with its prefix length.
+    /// Returns each own address with its prefix length.
     pub(super) fn own(&self) -> impl Iterator<Item = (IpAddr, u8)> + use<> {
         let v6 = self.v6.map(|v6| (IpAddr::V6(v6.own), PREFIX_V6));
         [(IpAddr::V4(self.own), PREFIX_V4)].into_iter().chain(v6)
     }
 
-    /// The gateways that lead on.
+    /// Returns the gateways through which more can be reached.
     pub(super) fn gateways(&self) -> impl Iterator<Item = IpAddr> + use<> {
         let v6 = self.v6.filter(|v6| v6.reaches_beyond).map(|v6| IpAddr::V6(v6.gateway));
         [IpAddr::V4(self.gateway)].into_iter().chain(v6)

@@ -1,12 +1,12 @@
 //! The command behind the link: its start in the namespace, its signals, its end.
 //!
-//! It shares our terminal, our standard streams and our process group, so that the shell that
-//! called us treats both as one job. A signal that the terminal sends reaches it without us; one
-//! that a process sends to us is handed on.
+//! It shares our terminal, our standard streams and our process group, so that the calling shell
+//! treats both as one job. Signals of the terminal reach it directly; we forward signals that
+//! processes send to us.
 //!
-//! The kernel kills it when the thread that started it ends, and so when we are killed. What it
-//! left running when it ends becomes our child and is ended too: without the link it would go
-//! nowhere.
+//! The kernel kills it when the thread that started it ends, and so when we are killed. Processes
+//! that it leaves running become our children and are ended too: without the link they would have
+//! no network.
 
 use std::ffi::OsString;
 use std::fs;
@@ -33,14 +33,14 @@ use slipring_ring::Doorbell;
 
 use super::sandbox::RunSandbox;
 
-/// Where programs look for name servers.
+/// The file in which programs look for name servers.
 const RESOLV_CONF_PATH: &str = "/etc/resolv.conf";
-/// The directory that it lies in.
+/// Its directory.
 const ETC_DIR: &str = "/etc";
-/// How long what the command left behind may take to end when asked to.
+/// How long the remaining processes may take to end after TERM.
 const TERM_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What to run.
+/// The command line to run.
 #[derive(Debug, Clone)]
 pub(super) struct RunCommand {
     pub(super) program: OsString,
@@ -48,7 +48,7 @@ pub(super) struct RunCommand {
     pub(super) env: Vec<(&'static str, String)>,
 }
 
-/// Signals for the command that come to us.
+/// Signals to us that are forwarded to the command.
 pub(super) struct ForwardedSignals {
     delivery: SignalDelivery<UnixStream, WithRawSiginfo>,
 }
@@ -60,7 +60,7 @@ pub(super) struct RunningCommand {
     ended: Arc<Doorbell>,
 }
 
-/// Why there is no running command.
+/// Why the command could not start.
 #[derive(Debug)]
 pub(super) enum StartError {
     /// Its namespaces could not be entered.
@@ -70,7 +70,7 @@ pub(super) enum StartError {
 }
 
 impl ForwardedSignals {
-    /// From now on signals do not end this process.
+    /// Catches signals, which from now on do not end this process.
     pub(super) fn install() -> io::Result<Self> {
         let (read, write) = UnixStream::pair()?;
         let signals = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
@@ -78,14 +78,15 @@ impl ForwardedSignals {
         Ok(Self { delivery })
     }
 
-    /// Hands signals on until `pid` has ended.
+    /// Forwards pending signals to `pid`.
     fn forward_until_end(&mut self, pid: Pid) {
         for info in self.delivery.pending() {
-            // Positive: from the kernel, that is from the terminal, which tells the command itself.
+            // Positive: from the kernel, that is, from the terminal, which signals the command
+            // itself.
             if info.si_code <= 0
                 && let Some(signal) = Signal::from_named_raw(info.si_signo)
             {
-                // It may have ended in between.
+                // It may have ended in the meantime.
                 let _ = kill_process(pid, signal);
             }
         }
@@ -93,7 +94,7 @@ impl ForwardedSignals {
 }
 
 impl RunningCommand {
-    /// Starts it in the site's namespace.
+    /// Starts it in the sandbox's namespace.
     pub(super) fn start(site: &RunSandbox, call: RunCommand) -> Result<Self, StartError> {
         let place = |what| move |error| StartError::Namespace(what, error);
         set_child_subreaper(Some(rustix::process::getpid())).map_err(|error| {
@@ -116,8 +117,7 @@ impl RunningCommand {
         }
     }
 
-    /// Waits for its end, and hands it the signals that come meanwhile. When `lost` rings it is
-    /// asked to end.
+    /// Waits for its end, and forwards signals meanwhile. If `lost` rings, sends it TERM.
     pub(super) fn wait(
         self,
         site: &RunSandbox,
@@ -133,7 +133,7 @@ impl RunningCommand {
             if !link_lost {
                 fds.push(PollFd::new(lost, PollFlags::IN));
             }
-            // Interrupted or not: everything is looked at again.
+            // Interrupted or not: everything is checked again.
             let _ = poll(&mut fds, None);
             let rings = fds.get(2).is_some_and(|fd| !fd.revents().is_empty());
             if rings {
@@ -154,7 +154,7 @@ impl RunningCommand {
     }
 }
 
-/// The life of the thread behind the command.
+/// The thread that starts the command and waits for it.
 fn run_to_end(
     inside: std::os::fd::OwnedFd,
     resolv_conf: Option<String>,
@@ -166,7 +166,7 @@ fn run_to_end(
         command.args(&call.args).envs(call.env);
         kill_with_parent(&mut command).spawn().map_err(StartError::Exec)
     });
-    // Nobody waits for the answer any more only when the process ends.
+    // The receiver is gone only if the process ends.
     match begun {
         Ok(mut child) => {
             let _ = started.send(Ok(Pid::from_child(&child)));
@@ -179,7 +179,7 @@ fn run_to_end(
     }
 }
 
-/// Moves this thread to where the command is to be.
+/// Moves this thread into the command's namespaces.
 fn enter(inside: std::os::fd::OwnedFd, resolv_conf: Option<String>) -> Result<(), StartError> {
     let place = |what| move |error| StartError::Namespace(what, error);
     let network = Some(rustix::thread::LinkNameSpaceType::Network);
@@ -187,7 +187,7 @@ fn enter(inside: std::os::fd::OwnedFd, resolv_conf: Option<String>) -> Result<()
         .map_err(|error| StartError::Namespace("enter the command's namespace", error.into()))?;
     if let Some(text) = resolv_conf {
         netns::become_private_mounts().map_err(place("make a mount namespace"))?;
-        // Without the file there is nothing to replace, and no names to be had anyway.
+        // Without the file there is nothing to replace, and no name resolution anyway.
         if fs::exists(RESOLV_CONF_PATH).unwrap_or(false) {
             replace(&text).map_err(place("replace /etc/resolv.conf"))?;
         }
@@ -195,15 +195,14 @@ fn enter(inside: std::os::fd::OwnedFd, resolv_conf: Option<String>) -> Result<()
     Ok(())
 }
 
-/// Puts a file with that text in the place of `/etc/resolv.conf`, in this thread's own mount
-/// namespace.
+/// Replaces `/etc/resolv.conf` by a file with that text, in this thread's own mount namespace.
 ///
-/// The file lies in a file system of its own, which nothing else leads to when this returns, so
-/// nobody needs to remove it. (A removed file would do as well, but not for a nested run: nothing
-/// can be mounted over one.) That file system is made over `/etc`, where only this thread sees it:
-/// a directory in `/tmp` could be somebody else's.
+/// The file is in its own tmpfs, which has no other reference after this function returns, so it
+/// needs no cleanup. (A removed file would do as well, but not for a nested run: nothing can be
+/// mounted over one.) The tmpfs is mounted over `/etc`, where only this thread sees it: a directory
+/// in `/tmp` could belong to another user.
 fn replace(text: &str) -> io::Result<()> {
-    // Found before it is covered; links are followed to the file that programs read.
+    // Opened before `/etc` is covered; links are followed to the file that programs read.
     let file = rustix::fs::open(RESOLV_CONF_PATH, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("tmpfs", ETC_DIR, "tmpfs", flags, None)?;
@@ -217,7 +216,7 @@ fn replace(text: &str) -> io::Result<()> {
 }
 
 /// Ends processes that the command started and that outlived it: first by TERM, then by KILL.
-/// `helper` is a child of our own.
+/// `helper` is our own child, which is spared.
 fn kill_orphans(helper: Option<Pid>) {
     let start = Instant::now();
     let mut asked = Vec::new();
@@ -241,7 +240,7 @@ fn kill_orphans(helper: Option<Pid>) {
     }
 }
 
-/// Children of this process that it did not start: their parents have ended.
+/// Returns children of this process that it did not start: their parents have ended.
 fn orphans(helper: Option<Pid>) -> Vec<Pid> {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
@@ -251,7 +250,7 @@ fn orphans(helper: Option<Pid>) -> Vec<Pid> {
     pids.filter(|pid| Some(*pid) != helper).collect()
 }
 
-/// The status that a shell would show.
+/// Returns the status that a shell would show.
 pub(super) fn shell_status(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }

@@ -1,8 +1,8 @@
-//! Source translation by the kernel's nf_tables, for one address.
+//! Source address translation for one address, by the kernel's nf_tables.
 //!
 //! The table belongs to our netlink socket (`owner`), so the kernel removes it with the process,
-//! however that ends, and nobody else can change it meanwhile. That flag is why this speaks
-//! netlink itself instead of running `nft`.
+//! however that ends, and no other process can change it meanwhile. That flag is why this module
+//! uses netlink directly instead of running `nft`.
 //!
 //! ```text
 //!   table ip slip0 {
@@ -11,7 +11,7 @@
 //! ```
 //! Formats: linux/netfilter/nf_tables.h, linux/netfilter/nfnetlink.h.
 //!
-//! Not for: filtering. A forward chain of somebody else that drops still drops.
+//! Not for: filtering. Another forward chain that drops still drops.
 
 use std::io;
 use std::net::IpAddr;
@@ -21,13 +21,13 @@ use std::time::Duration;
 use netlink_sys::{Socket, SocketAddr, protocols::NETLINK_NETFILTER};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 
-/// Keeps the translation; the kernel ends it when this is dropped.
+/// Keeps the translation; the kernel removes it on drop.
 #[derive(Debug)]
 pub(super) struct Masquerade {
     _socket: Socket,
 }
 
-/// How long the kernel may take to answer.
+/// Maximum time for the kernel's answer.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
 // linux/netlink.h and linux/netfilter/nfnetlink.h
@@ -53,19 +53,19 @@ const REGISTER: u32 = 1;
 const NETWORK_HEADER: u32 = 1;
 
 impl Masquerade {
-    /// Lets frames from `source` leave this network namespace by any interface under that
-    /// interface's address, by a table called `name`.
+    /// Translates the address of frames from `source` that leave this network namespace, to the
+    /// address of the outgoing interface, by a table called `name`.
     ///
     /// # Errors
-    /// `PermissionDenied` without CAP_NET_ADMIN; others where the kernel lacks nf_tables, its
-    /// translation or (before 5.12) tables with owners.
+    /// `PermissionDenied` without CAP_NET_ADMIN; others if the kernel lacks nf_tables, its NAT or
+    /// (before 5.12) tables with owners.
     pub(super) fn install(name: &str, source: IpAddr) -> io::Result<Self> {
         let mut socket = Socket::new(NETLINK_NETFILTER)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
         set_socket_timeout(socket.as_fd(), Timeout::Recv, Some(REPLY_TIMEOUT))?;
         socket.send(&batch(name, source), 0)?;
-        // One answer for each of table, chain and rule; the first refusal is the end of all.
+        // One answer for each of table, chain and rule; the first refusal fails the whole batch.
         for _ in 0..3 {
             acknowledged(&socket.recv_from_full()?.0)?;
         }
@@ -73,7 +73,7 @@ impl Masquerade {
     }
 }
 
-/// What an answer says.
+/// Parses an acknowledgement.
 fn acknowledged(answer: &[u8]) -> io::Result<()> {
     let word = |at: usize| answer.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
     let kind = answer.get(4..6).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes);
@@ -109,17 +109,17 @@ fn batch(name: &str, source: IpAddr) -> Vec<u8> {
     .concat()
 }
 
-/// Loads `len` bytes at `offset` of the network header.
+/// Attributes that load `len` bytes at `offset` of the network header.
 fn payload(offset: u32, len: u32) -> [Vec<u8>; 4] {
     [number(1, REGISTER), number(2, NETWORK_HEADER), number(3, offset), number(4, len)]
 }
 
-/// One of a rule's expressions, with its attributes.
+/// Returns one expression of a rule, with its attributes.
 fn expression(name: &str, attributes: &[Vec<u8>]) -> Vec<u8> {
     nest(1, &[text(1, name), nest(2, attributes)])
 }
 
-/// `struct nlmsghdr`, `struct nfgenmsg`, attributes.
+/// Returns a message: `struct nlmsghdr`, `struct nfgenmsg`, attributes.
 fn message(kind: u16, flags: u16, family: u8, resource: u16, attributes: &[u8]) -> Vec<u8> {
     let len = (HEADER_BYTES + 4 + attributes.len()) as u32;
     let mut message = len.to_ne_bytes().to_vec();
@@ -132,7 +132,7 @@ fn message(kind: u16, flags: u16, family: u8, resource: u16, attributes: &[u8]) 
     message
 }
 
-/// `struct nlattr` and its value, padded to four bytes.
+/// Returns a `struct nlattr` and its value, padded to four bytes.
 fn bytes(kind: u16, value: &[u8]) -> Vec<u8> {
     let mut attribute = (4 + value.len() as u16).to_ne_bytes().to_vec();
     attribute.extend(kind.to_ne_bytes());
@@ -145,7 +145,7 @@ fn nest(kind: u16, attributes: &[Vec<u8>]) -> Vec<u8> {
     bytes(kind | NLA_F_NESTED, &attributes.concat())
 }
 
-/// Numbers are big-endian here.
+/// Returns a numeric attribute; nf_tables numbers are big-endian.
 fn number(kind: u16, value: u32) -> Vec<u8> {
     bytes(kind, &value.to_be_bytes())
 }

@@ -1,16 +1,16 @@
-//! User-mode translation: a program of its own that carries what a command sends over ordinary
-//! sockets of the outer namespace. It needs no privilege there.
+//! User-mode NAT: an external program carries the command's traffic over ordinary sockets of the
+//! outer namespace. It needs no privilege there.
 //!
 //! ```text
 //!   outer namespace          a namespace between        the command's
 //!   sockets of pasta  ====== TAP of pasta -[packet]--[emulator]--[tap]- eth0
 //! ```
-//! Whichever it is, it ends the command's TCP connections and answers from its own stack, so that
-//! stack is one end of what crosses the link. slirp4netns slows down for losses, as TCP does;
-//! pasta takes the link for a wire and sends all that the window allows, again and again where a
-//! queue drops it (measured: 1.1 million frames for 6 MB at 12 Mbit/s). So slirp4netns is taken
-//! where it is installed, else pasta (of passt), with a warning. It gets the namespace as its
-//! stdin: that descriptor is the one way in that needs no rights over our process.
+//! Either program terminates the command's TCP connections in its own stack, so that stack is one
+//! end of the traffic on the link. slirp4netns slows down after losses, as TCP does; pasta assumes
+//! a lossless wire and sends all that the window allows, again and again if a queue drops it
+//! (measured: 1.1 million frames for 6 MB at 12 Mbit/s). So slirp4netns is used if it is installed,
+//! else pasta (of passt), with a warning. The program gets the namespace as its stdin: only that
+//! descriptor needs no rights over our process.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv6Addr};
@@ -33,14 +33,14 @@ use slipring_port::tap;
 use super::addresses::{LinkAddresses, LinkAddressesV6, LinkSubnet};
 use super::sandbox::{MTU, set, setup_failure};
 
-/// How long the program may take to make its device.
+/// How long the program may take to create its device.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-/// How the program finds the namespace: its own stdin.
+/// Path by which the program opens the namespace: its own stdin.
 const STDIN_PATH: &str = "/proc/self/fd/0";
-/// What it must be allowed in the namespaces that are ours.
+/// Capabilities that it needs in our namespaces.
 const NAT_CAPABILITIES: [CapabilitySet; 2] = [CapabilitySet::SYS_ADMIN, CapabilitySet::NET_ADMIN];
 
-/// The programs that are known, best first.
+/// The supported programs, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NatProgramKind {
     Slirp4netns,
@@ -54,15 +54,15 @@ pub(super) struct NatProgram {
     path: PathBuf,
 }
 
-/// A running translation. It ends when this is dropped, or with this process.
+/// A running NAT program. It ends on drop, or with this process.
 #[derive(Debug)]
 pub(super) struct UserNat {
     child: Child,
-    /// Where its device is.
+    /// The namespace of its device.
     pub(super) between: Netns,
     pub(super) subnet: LinkSubnet,
     pub(super) addresses: LinkAddresses,
-    /// Whom the command asks for names.
+    /// The name server for the command.
     pub(super) resolver: IpAddr,
 }
 
@@ -79,7 +79,7 @@ impl NatProgramKind {
     fn addresses(self, subnet: LinkSubnet, v6: bool) -> LinkAddresses {
         match self {
             Self::Pasta => subnet.addresses(v6.then_some(true)),
-            // Its host numbers are fixed, and so is its IPv6 network.
+            // slirp4netns fixes the host numbers and the IPv6 network.
             Self::Slirp4netns => {
                 let host = |host| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, host);
                 let six =
@@ -90,7 +90,7 @@ impl NatProgramKind {
         }
     }
 
-    /// What it is called with.
+    /// Returns its command line arguments.
     fn arguments(self, subnet: LinkSubnet, addresses: &LinkAddresses) -> Vec<String> {
         let (link, LinkAddresses { own, gateway, v6 }) = (subnet.link(), addresses);
         let words = match self {
@@ -121,7 +121,7 @@ const PASTA_WARNING: &str = "pasta does not slow TCP down for losses and full qu
     less than the link's rate; install slirp4netns, which does (apt-get install slirp4netns)";
 
 impl NatProgram {
-    /// The best one that is installed.
+    /// Returns the best program that is installed.
     pub(super) fn find() -> Option<Self> {
         let path = std::env::var("PATH").unwrap_or_default();
         NatProgramKind::ALL.into_iter().find_map(|kind| {
@@ -134,22 +134,22 @@ impl NatProgram {
         })
     }
 
-    /// What its user should know of it.
+    /// Returns a warning for the user, if the program has a known problem.
     pub(super) fn warning(&self) -> Option<String> {
         (self.kind == NatProgramKind::Pasta).then(|| PASTA_WARNING.to_owned())
     }
 
-    /// Its name.
+    /// Returns its name.
     pub(super) fn name(&self) -> &'static str {
         self.kind.name()
     }
 
-    /// Starts it in the caller's namespace, for a namespace of its own, and waits for its device.
+    /// Starts it in the caller's namespace, serving a new namespace, and waits for its device.
     pub(super) fn start(&self, subnet: LinkSubnet, v6: bool) -> Result<UserNat, Failure> {
         let between =
             Netns::new().map_err(|error| setup_failure("make a network namespace", &error))?;
         let quiet = || {
-            // What the stack there says by itself would come from a host that is not there.
+            // IPv6 messages of the stack there would come from a host that does not exist.
             set("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
             set("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
             LinkEvents::open()
@@ -174,12 +174,12 @@ impl NatProgram {
         let mut command = Command::new(&self.path);
         command.args(self.kind.arguments(subnet, addresses));
         if self.kind == NatProgramKind::Pasta && rustix::process::geteuid().is_root() {
-            // Else it becomes nobody, who may not enter the namespace.
+            // Otherwise it becomes `nobody`, which may not enter the namespace.
             command.args(["--runas", "0"]);
         }
         command.stdin(Stdio::from(between.as_fd().try_clone_to_owned()?));
         command.stdout(Stdio::null()).stderr(Stdio::piped());
-        // The terminal's signals are for the command; this one ends when we end it.
+        // The terminal's signals are for the command; we end this program ourselves.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         with_ambient_capabilities(|| kill_with_parent(&mut command).spawn())
     }
@@ -193,7 +193,7 @@ impl NatProgram {
                 return Err(self.start_failure(&mut nat.child, ended));
             }
             let tick = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-            // Interrupted or not: the link is looked for again.
+            // Interrupted or not: the link is checked again.
             let _ = poll(&mut [PollFd::new(events, PollFlags::IN)], Some(&tick));
             events.clear();
         }
@@ -215,7 +215,7 @@ impl NatProgram {
         };
         let error =
             Diagnostic::new(SR0403, format!("{name} does not connect the command to the network"));
-        // Both programs make a TAP device.
+        // Both programs create a TAP device.
         let (cause, help) = match tap::probe(name) {
             Err(closed) => (format!("{cause}\n{}", closed.cause), closed.help()),
             Ok(()) => (cause, None),
@@ -230,7 +230,7 @@ impl UserNat {
         Pid::from_child(&self.child)
     }
 
-    /// Sets the program's device up; false while there is none.
+    /// Sets the program's device up; returns false if there is none yet.
     fn set_device_up(&self, link: &str) -> io::Result<bool> {
         self.between.run(|| match Iface::find(link) {
             Ok(iface) => Netlink::open()?.set_up(iface.index).map(|()| true),
@@ -241,14 +241,14 @@ impl UserNat {
 
 impl Drop for UserNat {
     fn drop(&mut self) {
-        // It may have ended by itself, and then needs no more than being waited for.
+        // If it has already ended, it only needs to be reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Lets a program that is started meanwhile keep the rights over our namespaces, which an ordinary
-/// user's program would lose when it begins.
+/// Lets a program that `start` spawns keep the capabilities over our namespaces, which an ordinary
+/// user's program loses on exec.
 fn with_ambient_capabilities<T>(start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let before = rustix::thread::capabilities(None)?;
     let rights = NAT_CAPABILITIES.into_iter().fold(CapabilitySet::empty(), CapabilitySet::union);
@@ -259,12 +259,12 @@ fn with_ambient_capabilities<T>(start: impl FnOnce() -> io::Result<T>) -> io::Re
         NAT_CAPABILITIES.iter().try_for_each(|&one| configure_capability_in_ambient_set(one, on))
     };
     let started = all(true).map_err(io::Error::from).and_then(|()| start());
-    // What is no longer inheritable is no longer ambient either.
+    // A capability that is no longer inheritable is no longer ambient either.
     rustix::thread::set_capabilities(None, before)?;
     started
 }
 
-/// None of the programs is installed.
+/// The error if none of the programs is installed.
 pub(super) fn missing() -> Failure {
     Diagnostic::new(SR0302, "neither slirp4netns nor pasta is installed")
         .with_cause("without privilege, a program of the user's carries what the command sends")

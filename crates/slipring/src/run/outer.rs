@@ -1,6 +1,6 @@
-//! What the network namespace around us looks like, as far as a link into it depends on that.
+//! The state of the surrounding network namespace, as far as a link into it depends on that.
 //!
-//! Read from `/proc` by a thread that is in it; nothing is changed.
+//! Read from `/proc` by a thread in that namespace; nothing is changed.
 
 use std::env;
 use std::fs;
@@ -11,7 +11,7 @@ use slipring_port::netlink::Netlink;
 
 use super::addresses::LinkSubnet;
 
-/// The variable that tells a command of the links around it.
+/// The variable that lists the links around a command.
 const SUBNETS_VARIABLE: &str = "SLIPRING_SUBNETS";
 
 /// The namespace that the command was called in.
@@ -21,19 +21,19 @@ pub(super) struct OuterNamespace {
     links: Vec<String>,
     /// Destinations of its IPv4 routes: network and mask.
     routes: Vec<(Ipv4Addr, Ipv4Addr)>,
-    /// Numbers of the subnets of the links around us: a name server may be behind any of them.
+    /// Numbers of the subnets of the outer links: a name server may be behind any of them.
     outer_subnets: Vec<u8>,
     /// Whether it forwards IPv4 between its interfaces.
     pub(super) forwards_v4: bool,
     /// Whether it forwards IPv6 between its interfaces.
     pub(super) forwards_v6: bool,
-    /// Whether anything beyond its own links can be reached by IPv6.
+    /// Whether IPv6 reaches anything beyond its own links.
     pub(super) reaches_v6: bool,
-    /// Whom it asks for names.
+    /// Its name servers.
     pub(super) resolvers: Resolvers,
 }
 
-/// `/etc/resolv.conf`, taken apart.
+/// The parsed `/etc/resolv.conf`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Resolvers {
     /// Addresses of name servers.
@@ -43,7 +43,7 @@ pub(super) struct Resolvers {
 }
 
 impl OuterNamespace {
-    /// Looks around.
+    /// Reads the state of the current namespace.
     pub(super) fn read_current() -> io::Result<Self> {
         let links = Netlink::open()?.links()?.into_iter().map(|link| link.name).collect();
         let v6 = read("/proc/thread-self/net/ipv6_route");
@@ -58,8 +58,8 @@ impl OuterNamespace {
         })
     }
 
-    /// The first subnet that nothing here or further out uses, and whose link's name is free, from
-    /// `first` on.
+    /// Returns the first subnet from `first` on that nothing here or further out uses, and whose
+    /// link name is free.
     pub(super) fn free_subnet(&self, first: u8) -> Option<LinkSubnet> {
         (first..=u8::MAX).map(LinkSubnet::number).find(|subnet| {
             let taken = self.links.iter().any(|name| *name == subnet.link());
@@ -73,7 +73,7 @@ impl OuterNamespace {
 }
 
 impl OuterNamespace {
-    /// What tells a run inside of `subnet` of the links around it: a variable and its value.
+    /// Returns the variable, and its value, that lists the links around a run inside `subnet`.
     pub(super) fn nested_variable(&self, subnet: LinkSubnet) -> (&'static str, String) {
         let own = subnet.as_number();
         let numbers: Vec<_> = self.outer_subnets.iter().chain([&own]).map(u8::to_string).collect();
@@ -104,18 +104,18 @@ impl Resolvers {
         self.servers.is_empty() || self.servers.iter().any(IpAddr::is_loopback)
     }
 
-    /// The one that is asked first.
+    /// Returns the server that is asked first.
     pub(super) fn first(&self) -> IpAddr {
         self.servers.first().copied().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))
     }
 
-    /// The file with this server instead.
+    /// Returns the file with this server instead.
     pub(super) fn with_server(&self, server: IpAddr) -> String {
         format!("nameserver {server}\n{}", self.rest)
     }
 }
 
-/// What is no number was not written by us.
+/// Parses subnet numbers; other words are not ours and are skipped.
 fn numbers(text: &str) -> Vec<u8> {
     text.split(',').filter_map(|word| word.parse().ok()).collect()
 }
@@ -125,12 +125,12 @@ fn read(path: &str) -> String {
 }
 
 fn is_on(path: &str) -> bool {
-    // IPv4 has 0 and 1; IPv6 may say 2, which is on as well.
+    // IPv4 has 0 and 1; IPv6 may have 2, which means on as well.
     !matches!(read(path).trim(), "" | "0")
 }
 
-/// Columns: Iface Destination Gateway Flags RefCnt Use Metric Mask …, addresses as little-endian
-/// numbers.
+/// Parses the routes. Columns: Iface Destination Gateway Flags RefCnt Use Metric Mask …; addresses
+/// are little-endian numbers.
 fn routes_in(table: &str) -> Vec<(Ipv4Addr, Ipv4Addr)> {
     let address = |text: &str| {
         let number = u32::from_str_radix(text, 16).ok()?;
@@ -143,14 +143,15 @@ fn routes_in(table: &str) -> Vec<(Ipv4Addr, Ipv4Addr)> {
     table.lines().skip(1).filter_map(route).collect()
 }
 
-/// Whether a route of its own, not the default one, leads to some of the 256 addresses of `network`.
+/// Whether a route other than the default one leads to some of the 256 addresses of `network`.
 fn is_route_into((to, mask): (Ipv4Addr, Ipv4Addr), network: Ipv4Addr) -> bool {
     let shared = u32::from(mask) & 0xffff_ff00;
     u32::from(mask) != 0 && u32::from(to) & shared == u32::from(network) & shared
 }
 
-/// Columns: destination, its prefix length, source, its prefix length, gateway, metric,
-/// references, uses, flags, interface. Loopback's default route says "unreachable".
+/// Whether the line is a default route. Columns: destination, its prefix length, source, its prefix
+/// length, gateway, metric, references, uses, flags, interface. Loopback's default route means
+/// "unreachable".
 fn is_default_v6(line: &str) -> bool {
     let columns: Vec<_> = line.split_ascii_whitespace().collect();
     let column = |i: usize| columns.get(i).copied().unwrap_or_default();
@@ -181,7 +182,8 @@ mod tests {
     #[test]
     fn a_subnet_is_free_when_no_route_leads_into_it_and_no_link_has_its_name() {
         assert_eq!(outer("", &[]).free_subnet(0), Some(LinkSubnet::number(0)));
-        // 100.64.0.0/24 is eth0's, 100.64.2.0/23 the VPN's; the default route is no hindrance.
+        // 100.64.0.0/24 belongs to eth0, 100.64.2.0/23 to the VPN; the default route does not
+        // matter.
         assert_eq!(outer(ROUTES, &["slip1"]).free_subnet(0), Some(LinkSubnet::number(4)));
         assert_eq!(outer(ROUTES, &[]).free_subnet(0), Some(LinkSubnet::number(1)));
         assert_eq!(outer("", &["slip255"]).free_subnet(255), None);

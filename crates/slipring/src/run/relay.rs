@@ -1,10 +1,10 @@
-//! Asks for names on a command's behalf, where the name server answers only to programs of the
-//! outer namespace (127.0.0.53 and the like).
+//! DNS relay for a command, if the name server answers only to programs of the outer namespace
+//! (127.0.0.53 and the like).
 //!
-//! Each question has a thread, of which there are few at a time; what exceeds them is dropped, as
-//! any server may do with questions.
+//! Each query has its own thread; their number is limited. Queries beyond the limit are dropped, as
+//! any server may do.
 //!
-//! Not for: understanding what passes.
+//! Not for: parsing DNS messages.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,20 +12,20 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Port of name servers.
+/// Port of DNS.
 const DNS_PORT: u16 = 53;
-/// How long a name server may take.
+/// Maximum time for an answer of the name server.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Questions under way at a time, at most.
+/// Maximum queries in flight.
 const MAX_QUESTIONS: usize = 64;
-/// The longest datagram.
+/// Longest datagram, in bytes.
 const MAX_DATAGRAM_BYTES: usize = 65_535;
 
-/// Starts answering at `gateway`, in the caller's network namespace, with what `server` says.
+/// Starts to answer at `gateway`, in the caller's network namespace, with the answers of `server`.
 /// The threads end with the process.
 ///
 /// # Errors
-/// `AddrInUse` where a name server listens on all addresses, which then answers by itself.
+/// `AddrInUse` if a name server listens on all addresses, which then answers by itself.
 pub(super) fn start(gateway: IpAddr, server: IpAddr) -> io::Result<()> {
     let datagrams = UdpSocket::bind((gateway, DNS_PORT))?;
     let streams = TcpListener::bind((gateway, DNS_PORT))?;
@@ -39,7 +39,7 @@ fn answer_datagrams(socket: Arc<UdpSocket>, server: SocketAddr) {
     let under_way = Arc::new(());
     let mut bytes = vec![0; MAX_DATAGRAM_BYTES];
     loop {
-        // An answer that nobody took comes back as an error, which concerns no other question.
+        // If the client is gone, our answer comes back as an error, which concerns no other query.
         let Ok((len, from)) = socket.recv_from(&mut bytes) else { continue };
         if Arc::strong_count(&under_way) > MAX_QUESTIONS {
             continue;
@@ -75,7 +75,7 @@ fn answer_streams(listener: &TcpListener, server: SocketAddr) {
         }
         let counted = under_way.clone();
         thread::spawn(move || {
-            // Either side may leave in the middle: that is between the two of them.
+            // Either side may close the connection early, which is no error of ours.
             let _ = relay_stream(&asking, server);
             drop(counted);
         });

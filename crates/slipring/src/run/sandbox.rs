@@ -1,5 +1,5 @@
-//! What a run is built of: the command's namespace, the two ports of the link, and what is behind
-//! the link.
+//! The parts of a run: the command's namespace, the two ports of the link, and the address
+//! translation behind the link.
 
 use std::fs;
 use std::io;
@@ -26,52 +26,52 @@ use super::outer::OuterNamespace;
 pub(super) const MTU: u32 = 1500;
 /// The command's end of the link.
 const INNER_IFNAME: &str = "eth0";
-/// Loopback has this number in every namespace.
+/// Interface index of loopback, the same in every namespace.
 const LOOPBACK_IFINDEX: u32 = 1;
-/// Slots per ring: a quarter of a second at 100 Mbit/s, should the emulator not be scheduled.
+/// Slots per ring: a quarter of a second at 100 Mbit/s, in case the emulator is not scheduled.
 const SLOTS_PER_RING: u32 = 2048;
 
-/// What was asked for.
+/// The requested address translation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NatChoice {
-    /// The kernel's where it can, else a program of the user's.
+    /// The kernel's if possible, else a user-mode program.
     Best,
-    /// The kernel's or nothing.
+    /// The kernel's only.
     Kernel,
-    /// A program of the user's, also for root.
+    /// A user-mode program, also for root.
     User,
 }
 
-/// All that was built. The ports are apart: the emulator takes them.
+/// Everything that was built. The ports are separate, since the emulator takes them.
 #[derive(Debug)]
 pub(super) struct RunSandbox {
     /// The command's namespace.
     pub(super) inside: Netns,
     pub(super) addresses: LinkAddresses,
-    /// A variable for the command, and its value: for runs inside.
+    /// A variable and its value, for nested runs.
     pub(super) nested_variable: (&'static str, String),
     /// Name of the link's outer end.
     pub(super) link: String,
-    /// What the command's `/etc/resolv.conf` says, where it must differ.
+    /// The command's `/etc/resolv.conf`, if it must differ.
     pub(super) resolv_conf: Option<String>,
-    /// A name server that answers only here, so that the command needs somebody to ask it.
+    /// A name server that answers only in this namespace, so that it needs a relay.
     pub(super) name_server: Option<IpAddr>,
     pub(super) translator: RunTranslator,
-    /// What the user should know.
+    /// A warning for the user.
     pub(super) warning: Option<String>,
 }
 
-/// Who translates addresses behind the link. Ends with the site.
+/// The address translation behind the link. It ends with the sandbox.
 #[derive(Debug)]
 pub(super) enum RunTranslator {
-    /// The kernel, for IPv4 and, where it has it, IPv6.
+    /// The kernel, for IPv4 and, if supported, IPv6.
     Kernel { _v4: Masquerade, _v6: Option<Masquerade> },
-    /// A program.
+    /// A user-mode program.
     User { nat: UserNat, name: &'static str },
 }
 
 impl RunSandbox {
-    /// Who is behind the link, for the head of the report.
+    /// Describes the translation, for the head of the report.
     pub(super) fn translator_text(&self) -> String {
         let LinkAddresses { own, gateway, .. } = self.addresses;
         let who = match &self.translator {
@@ -81,7 +81,7 @@ impl RunSandbox {
         format!("the command has {own}, this host is {gateway}; {who}")
     }
 
-    /// Builds it. Must be called before there are threads.
+    /// Builds the sandbox. Must be called before the process has threads.
     pub(super) fn build(wish: NatChoice) -> Result<(Self, [Port; 2]), Failure> {
         let outer = OuterNamespace::read_current()
             .map_err(|error| setup_failure("look at the network here", &error))?;
@@ -101,7 +101,7 @@ impl RunSandbox {
         Self::by_program(&outer, &program)
     }
 
-    /// A process that this one started for the site.
+    /// Returns a process that was started for the sandbox.
     pub(super) fn helper(&self) -> Option<Pid> {
         match &self.translator {
             RunTranslator::User { nat, .. } => Some(nat.pid()),
@@ -113,7 +113,7 @@ impl RunSandbox {
         let mut next = Some(0);
         while let Some(subnet) = next.and_then(|first| outer.free_subnet(first)) {
             match by_kernel(outer, subnet) {
-                // Another run has taken it in between.
+                // Another run has taken the subnet in the meantime.
                 Err(KernelNatError::Lacking(error))
                     if error.kind() == io::ErrorKind::AlreadyExists =>
                 {
@@ -156,11 +156,11 @@ impl RunSandbox {
 const CONFIGURE_TASK: &str = "give the command its end of the link";
 const TRANSLATE_TASK: &str = "translate addresses in the kernel";
 
-/// How long a thread that was joined may still count as one of this process.
+/// How long a joined thread may still count as a thread of this process.
 const THREAD_EXIT_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// The kernel refuses a process with several threads, among which it still counts those that have
-/// just ended.
+/// Enters a user namespace. The kernel refuses this to a process with several threads, and it
+/// counts threads that have just ended.
 fn become_own_user() -> io::Result<()> {
     let start = Instant::now();
     loop {
@@ -176,7 +176,7 @@ fn become_own_user() -> io::Result<()> {
     }
 }
 
-/// Why the kernel does not translate.
+/// Why the kernel cannot translate.
 enum KernelNatError {
     /// A privilege or a part of the kernel is missing, or a name is taken.
     Lacking(io::Error),
@@ -190,7 +190,7 @@ impl From<io::Error> for KernelNatError {
     }
 }
 
-/// The link's outer end is a device in the namespace that the command was called in.
+/// Builds the kernel variant: the link's outer end is a device in the caller's namespace.
 fn by_kernel(
     outer: &OuterNamespace,
     subnet: LinkSubnet,
@@ -224,19 +224,19 @@ const NO_FORWARDING: &str = "net.ipv4.ip_forward is 0 here, so the command reach
     addresses only; switch it on (sysctl -w net.ipv4.ip_forward=1), or install slirp4netns, \
     which does without (apt-get install slirp4netns)";
 
-/// Gives the outer end its addresses.
+/// Assigns the addresses of the outer end.
 fn assign_addresses(link: &str, subnet: LinkSubnet) -> io::Result<()> {
     let netlink = Netlink::open()?;
     let index = index(link)?;
     netlink.disable_ipv6_autoconf(link)?;
     set(&format!("/proc/sys/net/ipv6/conf/{link}/accept_dad"), "0");
     netlink.add_address(index, IpAddr::V4(subnet.v4(1)), PREFIX_V4)?;
-    // Where IPv6 is switched off, the link is without.
+    // If IPv6 is switched off, the link has no IPv6.
     let _ = netlink.add_address(index, IpAddr::V6(subnet.v6(1)), PREFIX_V6);
     netlink.set_up(index)
 }
 
-/// Makes the command's namespace and moves its end of the link there.
+/// Creates the command's namespace and moves its end of the link there.
 fn make_inner_namespace(between: &Netns, addresses: &LinkAddresses) -> io::Result<Netns> {
     let inside = Netns::new()?;
     between.run(|| Netlink::open()?.set_netns(index(INNER_IFNAME)?, inside.as_fd()))?;
@@ -244,7 +244,7 @@ fn make_inner_namespace(between: &Netns, addresses: &LinkAddresses) -> io::Resul
     Ok(inside)
 }
 
-/// In the command's namespace: addresses, routes, and what a nested run or ping will need.
+/// Configures the command's namespace: addresses, routes, and settings for nested runs and ping.
 fn configure_inner(addresses: &LinkAddresses) -> io::Result<()> {
     let netlink = Netlink::open()?;
     let index = index(INNER_IFNAME)?;
@@ -271,8 +271,8 @@ fn configure_inner(addresses: &LinkAddresses) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a setting of the calling thread's namespace. Where `/proc/sys` may not be written, as in
-/// some containers, the kernel's default has to do.
+/// Writes a setting of the calling thread's namespace. If `/proc/sys` is read-only, as in some
+/// containers, the kernel's default remains.
 pub(super) fn set(path: &str, value: &str) {
     let _ = fs::write(path, value);
 }
@@ -281,7 +281,7 @@ fn options() -> OpenOptions {
     OpenOptions { slots: SLOTS_PER_RING, ..OpenOptions::default() }
 }
 
-/// Opens both ends in one region: the command's first.
+/// Opens both ends in one region, the command's end first.
 fn open(names: &[String; 2], options: &OpenOptions) -> Result<[Port; 2], Failure> {
     let [inside, outside] = names;
     let parsed = [slipring_core::parse(inside)?, slipring_core::parse(outside)?];

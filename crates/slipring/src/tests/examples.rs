@@ -1,10 +1,10 @@
-//! The examples that help shows.
+//! Tests of the examples in the help texts.
 
 use clap::Command;
 
 use crate::PROGRAM;
 
-/// The words of a line, as a shell would take them.
+/// Returns the words of a line, as a shell would split them.
 fn words(line: &str) -> Vec<String> {
     let line = line.split("  #").next().unwrap().split(" > ").next().unwrap();
     let mut words = Vec::new();

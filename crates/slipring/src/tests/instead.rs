@@ -1,4 +1,4 @@
-//! What every command with links tells instead of running, in the same words.
+//! What every command with links prints instead of running, in the same words.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use slipring_datapath::captured_run::run_captured;
 
-/// The commands, with what each needs beside its links.
+/// The commands, with the arguments that each needs in addition to its links.
 const COMMANDS: [(&str, &str); 4] = [
     ("emulate", "--virtual a.pcap b.pcap"),
     ("tlem", "--virtual a.pcap b.pcap"),

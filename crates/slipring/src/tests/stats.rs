@@ -1,4 +1,4 @@
-//! `--stats`: every figure at the end, by whichever command and clock.
+//! `--stats`: all counters at the end, for every command and clock.
 
 use std::path::Path;
 
@@ -6,7 +6,8 @@ use slipring_pcap::{LinkType, PcapWriter};
 
 use slipring_datapath::captured_run::run_captured;
 
-/// The commands that end by themselves, with what each needs beside its links.
+/// The commands that end by themselves, with the arguments that each needs in addition to its
+/// links.
 const COMMANDS: [(&str, &str); 3] = [
     ("emulate", "--virtual @in.pcap @out.pcap"),
     ("replay", "-f @in.pcap --virtual @out.pcap"),

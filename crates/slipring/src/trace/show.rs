@@ -1,4 +1,4 @@
-//! Where frames go: lines for people, JSON, or a capture.
+//! Output of frames: text lines, JSON, or a capture.
 
 use serde_json::Value;
 use slipring_abi::name::PortName;
@@ -10,11 +10,11 @@ use slipring_port::capture::wall_clock;
 use slipring_wire::summary::HexDump;
 
 pub(super) enum TraceSink {
-    /// A line each, or an object each.
+    /// Prints a line or a JSON object per frame.
     Lines { port: String, style: PrintStyle },
-    /// Kept for the one document at the end.
+    /// Collects frames for the one document at the end.
     Collected { port: String, style: PrintStyle, frames: Vec<Value> },
-    /// A capture.
+    /// Writes a capture.
     File(Box<CaptureSaver>),
 }
 
@@ -37,7 +37,7 @@ impl TraceSink {
         })
     }
 
-    /// Takes a frame.
+    /// Processes a frame.
     pub(super) fn take(
         &mut self,
         frame: &DumpFrame<'_>,
@@ -54,12 +54,12 @@ impl TraceSink {
                 frames.push(object(frame, port, style));
                 Ok(())
             }
-            // A file that is never rotated takes every frame.
+            // A file that is never rotated accepts every frame.
             Self::File(saver) => saver.packet(frame, frame.bytes.len()).map(|_| ()),
         }
     }
 
-    /// Hands over what is buffered.
+    /// Flushes buffered frames.
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
         match self {
             Self::File(saver) => saver.flush(),
@@ -67,7 +67,7 @@ impl TraceSink {
         }
     }
 
-    /// Ends a capture with what is known then.
+    /// Ends a capture, with its totals.
     pub(super) fn finish(&mut self, received: u64, dropped: u64) -> Result<(), Failure> {
         match self {
             Self::File(saver) => {
@@ -77,7 +77,7 @@ impl TraceSink {
         }
     }
 
-    /// The frames of the one document.
+    /// Returns the frames for the one document.
     pub(super) fn take_frames(&mut self) -> Option<Vec<Value>> {
         match self {
             Self::Collected { frames, .. } => Some(std::mem::take(frames)),
@@ -86,7 +86,7 @@ impl TraceSink {
     }
 }
 
-/// `14:23:45.123456789 Out    98 IP 10.0.0.1 > 10.0.0.2: ICMP echo request, id 7, seq 1`
+/// Formats `14:23:45.123456789 Out    98 IP 10.0.0.1 > 10.0.0.2: ICMP echo request, id 7, seq 1`.
 fn line(frame: &DumpFrame<'_>, style: &PrintStyle) -> String {
     let direction = match frame.outgoing {
         Some(true) => "Out",
@@ -101,7 +101,7 @@ fn line(frame: &DumpFrame<'_>, style: &PrintStyle) -> String {
     text
 }
 
-/// In UTC.
+/// Formats the time of day in UTC.
 fn time_of_day(ts_ns: u64) -> String {
     let (seconds, ns) = (ts_ns / 1_000_000_000 % 86_400, ts_ns % 1_000_000_000);
     let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);

@@ -1,11 +1,12 @@
-//! What the reader of a trace must know of where its frames come from.
+//! Notes on the source of a trace that its reader must know.
 
 use slipring_dump::FrameOrigin;
 use slipring_dump::source::DumpSource;
 
 use crate::ports;
 
-/// What is lost to others by looking, and what others keep from being seen.
+/// Returns notes on frames that the trace takes from other programs, and on frames that other
+/// programs hide from it.
 pub(super) fn notes(from: &FrameOrigin, source: &DumpSource) -> Vec<String> {
     if from.takes_frames() {
         let name = source.report().name;
@@ -14,7 +15,7 @@ pub(super) fn notes(from: &FrameOrigin, source: &DumpSource) -> Vec<String> {
     source.listens_on().map(hidden_from).unwrap_or_default()
 }
 
-/// Programs that take frames before they can be heard.
+/// Returns a note for each program that takes frames before we can see them.
 fn hidden_from(interface: &str) -> Vec<String> {
     let rows = ports::list().unwrap_or_default();
     let row = rows.into_iter().find(|row| row.interface == interface);

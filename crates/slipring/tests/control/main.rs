@@ -1,5 +1,5 @@
-//! `slipring emulate ctl` and running emulators, in network namespaces and run directories of the
-//! tests' own. Times are only compared with what links must add at least.
+//! `slipring emulate ctl` and running emulators, in the tests' own network namespaces and run
+//! directories. Times are only compared with the minimum that links must add.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]
@@ -12,14 +12,14 @@ use serde_json::Value;
 use support::lab::{Lab, RIGHT, Way};
 use support::program::{Ended, Program, SLIPRING};
 
-/// An emulator between the sides of a laboratory, and where it listens.
+/// An emulator between the two sides of a lab, with its run directory.
 struct Site {
     lab: Lab,
     run_dir: tempfile::TempDir,
 }
 
 impl Site {
-    /// `None`, and a line that says why, where namespaces are not permitted.
+    /// Returns `None`, and prints why, if namespaces are not permitted.
     fn new() -> Option<Self> {
         Some(Self { lab: Lab::new(Way::Packet)?, run_dir: tempfile::tempdir().unwrap() })
     }
@@ -31,13 +31,13 @@ impl Site {
         command
     }
 
-    /// Starts an emulator and waits until it can be asked.
+    /// Starts an emulator and waits until it answers.
     fn emulate(&self, words: &str) -> Program {
         let words = format!("-T 0 {} {words}", self.lab.ports());
         let program = Program::launch(&self.lab.mid, self.command(&words));
         let socket = self.run_dir.path().join(format!("{}.sock", program.pid()));
         support::eventually("the control socket", || socket.exists().then_some(()));
-        // The socket is there before the ports are open; whoever asks waits for them.
+        // The socket exists before the ports are open; clients wait for them.
         self.ctl(&format!("hello --name {}", program.pid())).well();
         program
     }
@@ -64,7 +64,7 @@ impl Site {
         ended.stderr
     }
 
-    /// The shortest of some round trips, in ms.
+    /// Returns the shortest of some round trips, in ms.
     fn ping_ms(&self) -> f64 {
         let ping = Program::start(&self.lab.left, "ping", &format!("-n -c 5 -i 0.1 {RIGHT}"));
         let ping = ping.finish().well();
@@ -159,13 +159,13 @@ fn what_is_got_starts_the_same_links_again() {
     assert_eq!(links(&again.stdout), links(&explained.stdout));
 }
 
-/// `slipring emulate ctl WORDS`, asked by nobody.
+/// Runs `slipring emulate ctl WORDS` as user nobody.
 fn ctl_of_another_user(site: &Site, words: &str) -> Ended {
     use std::os::unix::fs::PermissionsExt;
     // The build directory may be closed to others.
     let dir = tempfile::tempdir().unwrap();
     let copy = dir.path().join("slipring");
-    // By another process: what this one has open for writing, a child of it may not execute.
+    // Another process copies: a child cannot execute a file that this process has open for writing.
     let copied = Command::new("cp").arg(SLIPRING).arg(&copy).status().unwrap();
     assert!(copied.success());
     std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
@@ -228,7 +228,7 @@ fn a_script_changes_at_its_times_and_can_be_stopped() {
     let told = site.ctl(&format!("script {}", script.display())).well();
     assert_eq!(told.stdout.lines().count(), 2, "{told:?}");
     assert!((120.0..1000.0).contains(&site.ping_ms()));
-    // What comes in before keeps what is to come.
+    // A change that takes effect earlier keeps the scheduled ones.
     site.ctl("set up.delay=1ms").well();
     assert!(site.ping_ms() < 120.0, "it holds now");
     let history = site.json("history");

@@ -1,4 +1,4 @@
-//! `slipring lb` gives frames to programs written for netmap, through pipes of the device.
+//! `slipring lb` sends frames to programs written for netmap, through pipes of the device.
 
 use std::process::Command;
 

@@ -77,12 +77,12 @@ fn programs_of_a_killed_daemon_are_told() {
     clients.iter().for_each(|client| client.wait_for_text("bound"));
     let killed = Instant::now();
     daemon.stop(Signal::KILL);
-    // Each sleeps in a poll, sees POLLERR, and then ENOTCONN or EIO from either sync.
+    // Each sleeps in poll, gets POLLERR, and then ENOTCONN or EIO from either sync.
     for client in clients {
         client.wait_for_text("told");
         client.finish().well();
     }
-    // A busy machine may take its time: the figure is for who looks.
+    // A busy machine may be slow: the time is only printed.
     println!("all were told {:?} after the daemon was killed", killed.elapsed());
 }
 
@@ -124,8 +124,8 @@ fn a_run_directory_that_others_may_write_to_is_neither_served_nor_asked() {
     assert!(asked.stderr.contains(why), "{asked:?}");
 }
 
-/// A process that holds a copy of all mounts in a namespace of its own; `propagation` says whether
-/// it hears of what is mounted and unmounted elsewhere.
+/// Starts a process that holds a copy of all mounts in its own namespace; `propagation` says
+/// whether it receives later mounts and unmounts.
 fn copy_mounts(site: &Site, propagation: &str) -> Child {
     let mut copier = Command::new("unshare");
     copier.args(["--mount", "--propagation", propagation, "sh", "-c"]);
@@ -148,7 +148,7 @@ fn hostile_copies_of_its_mount_keep_no_daemon_from_ending() {
         daemon.stop(Signal::TERM).well();
         assert_eq!(said(holder.finish()), "bound\ntold");
         site.is_clean();
-        // Who looks into a copy is told, too, and waits for nobody.
+        // A program that uses a copy gets an error, too, and does not block.
         let device = site.run_dir().join("fuse/netmap").display().to_string();
         let copy = format!("/proc/{}/root{device}", copies[0].id());
         let error = fs::metadata(copy).unwrap_err();
@@ -167,7 +167,7 @@ fn hostile_copies_of_its_mount_keep_no_daemon_from_ending() {
 fn a_second_term_ends_a_daemon_that_still_ends() {
     let Some(site) = Site::new() else { return };
     let daemon = site.daemon("");
-    // Both wait while it is stopped; what it does with the first takes it longer than the second.
+    // The first TERM is pending until CONT; handling it takes longer than sending the second.
     daemon.signal(Signal::STOP);
     daemon.signal(Signal::TERM);
     daemon.signal(Signal::CONT);

@@ -1,4 +1,5 @@
-//! netmap-ipfw's chain: `pkt-gen -> valeA -> kipfw -> valeB -> pkt-gen`, its ends by the device.
+//! netmap-ipfw's chain: `pkt-gen -> valeA -> kipfw -> valeB -> pkt-gen`, with the device at its
+//! ends.
 
 use std::process::Command;
 
@@ -8,7 +9,7 @@ use crate::site::{FEW, Site, said};
 use crate::support::program::{Program, SLIPRING};
 
 impl Site {
-    /// A command of the firewall's, in the daemon's run directory.
+    /// Runs a firewall command in the daemon's run directory.
     fn firewall(&self, verb: &str, words: &str) -> Program {
         let mut command = Command::new(SLIPRING);
         command.arg(verb).args(words.split_ascii_whitespace());
@@ -16,7 +17,7 @@ impl Site {
         Program::launch(&self.inside, command)
     }
 
-    /// Packets that the last rule has counted.
+    /// Returns the packets that the last rule has counted.
     fn accepted(&self) -> u64 {
         let row = said(self.firewall("ipfw", "show 65535").finish());
         row.split_ascii_whitespace().nth(1).unwrap().parse().unwrap()

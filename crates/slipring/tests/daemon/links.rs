@@ -1,4 +1,4 @@
-//! The link by which programs find the device.
+//! The symbolic link by which programs find the device.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, symlink};
@@ -24,7 +24,7 @@ fn the_link_is_made_leads_to_the_device_and_goes_with_the_daemon() {
 #[test]
 fn programs_find_the_device_where_they_always_did() {
     let Some(site) = Site::new() else { return };
-    // A /dev of the test's own, with what programs cannot do without.
+    // A private /dev with the nodes that programs need.
     fs::create_dir(site.path("dev")).unwrap();
     let dev = site.path("dev").display().to_string();
     site.inside.command("mount", &format!("-t tmpfs none {dev}"));

@@ -1,4 +1,4 @@
-//! What a daemon's ports are to who wants to capture from them.
+//! How programs that capture list a daemon's ports.
 
 use rustix::process::Signal;
 
@@ -34,6 +34,6 @@ fn what_programs_have_bound_is_listed_by_its_monitor() {
     for holder in holders {
         holder.stop(Signal::TERM);
     }
-    // The device hears of their ends a moment later.
+    // The device notices their end a moment later.
     assert!((0..500).any(|_| !site.slipring("dump -D").contains("kernel:")));
 }

@@ -1,5 +1,5 @@
-//! `slipring daemon` and programs written for netmap, in namespaces and run directories of the
-//! tests' own: the machine's `/dev` and `/run` are never touched.
+//! `slipring daemon` and programs written for netmap, in the tests' own namespaces and run
+//! directories: the machine's `/dev` and `/run` are never touched.
 #![allow(clippy::unwrap_used)]
 
 mod balance;
@@ -50,8 +50,8 @@ fn the_mode_line_is_an_object_where_json_is_asked_for() {
     assert_eq!(site.bind("x{1"), "bound");
 }
 
-/// The kernel's parameter, while no daemon beside this test has just switched it; `None` where the
-/// kernel has none, or keeps it from us.
+/// Returns the kernel's parameter, while no daemon of another test is switching it; `None` if the
+/// kernel does not have it or does not show it.
 fn uring_parameter() -> Option<String> {
     let held = std::fs::File::options().write(true).open("/sys/bus/platform/uevent");
     let held = held.ok().and_then(|file| {
@@ -129,12 +129,12 @@ fn who_may_open_the_device_is_for_the_mode_to_say() {
     let _daemon = site.daemon("--mode 666");
     let held = site.client("hold x{1");
     held.wait_for_text("bound");
-    // A flag of its own: alone. Another user's `x{1` is another pipe.
+    // A pipe with the exclusive flag must be the only one. Another user's `x{1` is another pipe.
     assert_eq!(site.bind("x{1 1 0x800"), "EBUSY");
     assert_eq!(site.bind_as_nobody("x{1 1 0x800"), "bound");
 }
 
-/// What doctor says of a port of the device, to root or to somebody else: its state and its words.
+/// Returns what doctor reports for a port of the device, as user `uid`: state and text.
 fn doctors_word(site: &Site, uid: u32, port: &str) -> (String, String) {
     let copy = support::program::copy_to(site.path("").as_path());
     let mut command = Command::new(copy);
@@ -166,7 +166,7 @@ fn doctor_asks_the_device_whether_it_would_give_a_port() {
         let told = doctors_word(&site, uid, port);
         assert!(told.0 == state && told.1.contains(words), "{uid} {port}: {told:?}");
     }
-    // Nothing was bound for it.
+    // Doctor has not bound the port.
     assert_eq!(site.bind("e0"), "bound");
     daemon.stop(Signal::TERM).well();
     let _daemon = site.daemon("--mode 600");

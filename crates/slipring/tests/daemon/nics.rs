@@ -44,7 +44,7 @@ fn an_interface_is_one_of_the_program_s_own_namespace() {
     other.ip("link set there up");
     let daemon = site.daemon("");
     assert_eq!(site.bind("there"), "ENXIO");
-    // A program over there that sees the daemon's files.
+    // A program in another namespace that sees the daemon's files.
     let inner = client(&site.run_dir().join("netmap"), &format!("receive there {FEW}"));
     let mut outer = Command::new("nsenter");
     outer.arg(format!("--mount=/proc/{}/ns/mnt", daemon.pid()));

@@ -1,4 +1,4 @@
-//! What a user left in the device, removed by root.
+//! Objects that a user left in the device, removed by root.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -7,20 +7,20 @@ use crate::site::{NOBODY, Site, client};
 use crate::support::eventually;
 use crate::support::program::{Ended, Program, SLIPRING};
 
-/// A program of nobody's on the device.
+/// Starts a program of user nobody on the device.
 fn nobodys(site: &Site, words: &str) -> Program {
     let mut command = client(&site.run_dir().join("netmap"), words);
     command.uid(NOBODY).gid(NOBODY);
     Program::launch(&site.inside, command)
 }
 
-/// What the daemon says of the memory of a user, if he has any.
+/// Returns what the daemon reports about a user's memory, if there is any.
 fn shown(site: &Site, uid: u32) -> Option<String> {
     let shown = site.ask("daemon ctl memory").well().stdout;
     shown.lines().find(|line| line.starts_with(&format!("user {uid} "))).map(str::to_owned)
 }
 
-/// `slipring vale` as this user, and whatever comes of it.
+/// Runs `slipring vale` as this user, whatever the result.
 fn vale_as(site: &Site, uid: u32, words: &str) -> Ended {
     let mut command = Command::new(SLIPRING);
     command.arg("vale").args(words.split_ascii_whitespace());

@@ -1,4 +1,4 @@
-//! Where a daemon runs: network and mounts of the test's own, a run directory, a C program.
+//! The environment of a daemon: its own network and mounts, a run directory, a C program.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -12,16 +12,16 @@ use slipring_core::netns;
 use crate::support::namespace::Namespace;
 use crate::support::program::{Ended, Program, SLIPRING};
 
-/// A user who is nobody else here.
+/// A user id with no other processes in the tests.
 pub(crate) const NOBODY: u32 = 65_534;
 
 /// Frames for a pipe: several times its rings.
 pub(crate) const MANY: u32 = 5000;
 
-/// Frames for an interface: less than its ring, as one that is full loses frames.
+/// Frames for an interface: less than its ring, since a full ring loses frames.
 pub(crate) const FEW: u32 = 500;
 
-/// What is mounted here is seen here only, and goes with the last program that runs here.
+/// Mounts made here are private, and vanish with the last program that runs here.
 pub(crate) struct Site {
     pub(crate) inside: Namespace,
     dir: tempfile::TempDir,
@@ -31,7 +31,7 @@ impl Site {
     pub(crate) fn new() -> Option<Self> {
         let inside = Namespace::new()?;
         inside.run(|| netns::become_private_mounts().unwrap());
-        // The machine's daemon.toml is for the machine's daemon.
+        // The machine's daemon.toml is only for the machine's daemon.
         if Path::new("/etc/slipring").exists() {
             inside.command("mount", "-t tmpfs none /etc/slipring");
         }
@@ -40,7 +40,7 @@ impl Site {
         Some(Self { inside, dir })
     }
 
-    /// With a cable of two interfaces, `e0` and `e1`, that say nothing on their own.
+    /// Creates a site with a veth pair, `e0` and `e1`, that sends nothing by itself.
     pub(crate) fn with_cable() -> Option<Self> {
         let site = Self::new()?;
         site.inside.silence("default");
@@ -50,7 +50,7 @@ impl Site {
         Some(site)
     }
 
-    /// A path that nothing else uses.
+    /// Returns a path that nothing else uses.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
@@ -59,13 +59,13 @@ impl Site {
         self.path("run")
     }
 
-    /// Starts a daemon; without a link elsewhere, unless the words ask for one.
+    /// Starts a daemon; without a link in /dev, unless the words ask for one.
     pub(crate) fn launch(&self, words: &str) -> Program {
         let none = if words.contains("--link") { "" } else { "--link none" };
         self.launch_with_default_link(&format!("{words} {none}"))
     }
 
-    /// Starts a daemon whose link is where it always is.
+    /// Starts a daemon with its default link.
     pub(crate) fn launch_with_default_link(&self, words: &str) -> Program {
         let mut command = Command::new(SLIPRING);
         command.arg("daemon").arg("--run-dir").arg(self.run_dir());
@@ -73,7 +73,7 @@ impl Site {
         Program::launch(&self.inside, command)
     }
 
-    /// A daemon that has said that it is ready.
+    /// Starts a daemon and waits until it is ready.
     pub(crate) fn daemon(&self, words: &str) -> Program {
         let daemon = self.launch(words);
         daemon.wait_for_text("door=fuse");
@@ -85,19 +85,19 @@ impl Site {
         Program::launch(&self.inside, client(&self.run_dir().join("netmap"), words))
     }
 
-    /// What the C program says when it binds a port: `bound`, or the error.
+    /// Returns what the C program prints when it binds a port: `bound`, or the error.
     pub(crate) fn bind(&self, words: &str) -> String {
         said(self.client(&format!("bind {words}")).finish())
     }
 
-    /// What it says when somebody else runs it.
+    /// Does the same as user nobody.
     pub(crate) fn bind_as_nobody(&self, words: &str) -> String {
         let mut command = client(&self.run_dir().join("netmap"), &format!("bind {words}"));
         command.uid(NOBODY).gid(NOBODY);
         said(Program::launch(&self.inside, command).finish())
     }
 
-    /// Insists that so many frames pass between two programs, all of them and in order.
+    /// Asserts that `count` frames pass between two programs, complete and in order.
     pub(crate) fn exchange(&self, from: &str, to: &str, count: u32) {
         let receiver = self.client(&format!("receive {to} {count}"));
         receiver.wait_for_text("bound");
@@ -105,20 +105,20 @@ impl Site {
         assert_eq!(said(receiver.finish()), "bound\nreceived");
     }
 
-    /// What a command of ours says about this run directory.
+    /// Runs one of our commands on this run directory.
     pub(crate) fn ask(&self, words: &str) -> Ended {
         let mut command = Command::new(SLIPRING);
         command.args(words.split_ascii_whitespace()).env("SLIPRING_RUN", self.run_dir());
         Program::launch(&self.inside, command).finish()
     }
 
-    /// How many mounts there are in the run directory.
+    /// Returns the number of mounts in the run directory.
     pub(crate) fn mounts(&self) -> usize {
         let run_dir = self.run_dir().display().to_string();
         self.inside.command("cat", "/proc/self/mounts").matches(&run_dir).count()
     }
 
-    /// Insists that a daemon that ended left nothing.
+    /// Asserts that an ended daemon left nothing behind.
     pub(crate) fn is_clean(&self) {
         assert_eq!(self.mounts(), 0);
         assert!(fs::read_dir(self.run_dir().join("fuse")).unwrap().next().is_none());
@@ -129,7 +129,7 @@ impl Site {
     }
 }
 
-/// The C program with these words.
+/// Returns the command of the C program with these words.
 pub(crate) fn client(device: &Path, words: &str) -> Command {
     let mut client = Command::new(program());
     client.arg(device).args(words.split_ascii_whitespace());
@@ -140,7 +140,7 @@ pub(crate) fn said(ended: Ended) -> String {
     ended.well().stdout.trim_end().to_owned()
 }
 
-/// The C program, compiled once.
+/// Returns the path of the C program, compiled once.
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {

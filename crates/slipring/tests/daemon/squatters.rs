@@ -1,5 +1,5 @@
-//! Strangers who sit where our programs look: on locks, in run directories, on sockets. Named so that
-//! `make soak` runs them.
+//! Attackers that occupy what our programs look for: locks, run directories, sockets. The names
+//! make `make soak` run these tests.
 
 use std::fs::{self, File, Permissions};
 use std::io::{ErrorKind, Read};
@@ -13,7 +13,7 @@ use rustix::process::Signal;
 
 use crate::site::{MANY, NOBODY, Site};
 
-/// Commands that look into a run directory.
+/// Commands that use a run directory.
 const CLIENTS: [&str; 7] = [
     "daemon ctl hello",
     "vale --show",
@@ -24,7 +24,7 @@ const CLIENTS: [&str; 7] = [
     "extcap --extcap-interfaces",
 ];
 
-/// Does something as somebody else: only a thread of its own is that.
+/// Runs a closure as another user, which only a separate thread can become.
 fn as_stranger<T: Send>(act: impl FnOnce() -> T + Send) -> T {
     let stranger = Uid::from_raw(NOBODY);
     std::thread::scope(|scope| {
@@ -36,11 +36,11 @@ fn as_stranger<T: Send>(act: impl FnOnce() -> T + Send) -> T {
     })
 }
 
-/// Sockets on which a stranger listens.
+/// Sockets on which an attacker listens.
 struct Squatter(Vec<UnixListener>);
 
 impl Squatter {
-    /// In `dir`, under all names that our programs look for.
+    /// Listens in `dir`, under all names that our programs look for.
     fn sit(dir: &Path) -> Self {
         let names = ["slipringd.sock", "1.sock", "lab.sock"].map(|name| dir.join(name));
         let listen = |path: PathBuf| {
@@ -51,7 +51,7 @@ impl Squatter {
         as_stranger(|| Self(names.into_iter().map(listen).collect()))
     }
 
-    /// Insists that nobody has said anything to it; how many have come.
+    /// Asserts that no client has sent anything; returns the number of connections.
     fn heard_nothing(&self) -> usize {
         let mut came = 0;
         for listener in &self.0 {
@@ -71,7 +71,7 @@ impl Squatter {
     }
 }
 
-/// Holds a lock on a path, or is refused.
+/// Tries to hold a lock on a path.
 fn squat_lock(site: &Site, path: &Path) -> Child {
     use std::os::unix::process::CommandExt;
     let mut flock = Command::new("flock");
@@ -81,7 +81,7 @@ fn squat_lock(site: &Site, path: &Path) -> Child {
     site.inside.spawn(flock)
 }
 
-/// Whether it has the lock.
+/// Whether it holds the lock.
 fn has_lock(child: &mut Child) -> bool {
     let mut said = [0; 4];
     child.stdout.as_mut().unwrap().read_exact(&mut said).is_ok()
@@ -147,7 +147,7 @@ fn hostile_listeners_in_a_good_directory_hear_nothing() {
         return eprintln!("skipped: to give a directory away needs root");
     }
     let squatter = Squatter::sit(&site.run_dir());
-    // As if it had been made by root: who listens stays who it is.
+    // As if root had created the directory; the listener stays the attacker's.
     chown(site.run_dir(), Some(0), None).unwrap();
     for words in ["daemon ctl hello", "vale --show", "emulate ctl stats --name lab"] {
         let ended = site.ask(words);

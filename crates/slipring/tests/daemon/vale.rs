@@ -1,4 +1,4 @@
-//! Switches of the device, and `slipring vale`, which says what is in them.
+//! Switches of the device, and `slipring vale`, which shows them.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::site::{FEW, Site, said};
 use crate::support::program::{Ended, Program, SLIPRING};
 
 impl Site {
-    /// `slipring vale` with these words.
+    /// Runs `slipring vale` with these words.
     fn vale(&self, words: &str) -> Ended {
         self.vale_as("slipring-vale", words)
     }
@@ -64,7 +64,7 @@ fn switches_and_ports_are_those_of_the_daemon_of_the_run_directory() {
     let told = site.ask("doctor kernel:x{1").stdout;
     assert!(told.contains(&format!("{}/netmap gives it", site.run_dir().display())), "{told}");
     daemon.stop(rustix::process::Signal::TERM).well();
-    // With it went its device, and there is no other.
+    // Its device ended with it, and there is no other.
     for words in ["vale -n p0", "gen -i kernel:x{1 -f tx -n 100"] {
         let ended = site.ask(words);
         assert!(ended.code() == 3 && ended.stderr.contains("/dev/netmap"), "{ended:?}");
@@ -94,7 +94,7 @@ fn what_is_plugged_in_stays_when_nobody_has_the_device_open() {
     let Some(site) = Site::with_cable() else { return };
     let _daemon = site.daemon("");
     assert_eq!(said(site.vale("-n v0")), "");
-    // Makes the kernel forget the user's node.
+    // Makes the kernel drop the user's node.
     site.inside.command("sh", "-c true");
     assert_eq!(said(site.vale("-a vale0:v0")), "port_index: 0");
     assert_eq!(said(site.vale("")), "vale0:v0 bridge_idx 0 port_idx 0");

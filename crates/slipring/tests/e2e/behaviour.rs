@@ -1,4 +1,4 @@
-//! What `slipring bridge` does beyond two ports: one port alone, faults, captures, reports, names.
+//! Features of `slipring bridge` beyond two ports: a single port, faults, captures, reports, names.
 
 use std::fs::File;
 use std::os::unix::fs::symlink;
@@ -138,7 +138,7 @@ fn a_capture_has_every_frame_as_often_as_it_passed_a_port() {
         let sent: Vec<_> = (0..300).map(frame).collect();
         assert_same("captured", &cross(&lab.left, &lab.right, &sent), &sent);
         bridge.stop().balanced().lossless();
-        // Once as it is received, once as it is sent.
+        // Once when received, once when sent.
         let text = lab.mid.command("tcpdump", &format!("-n -q -t -r {}", path.display()));
         let lines = text.lines().filter(|line| line.contains("0x88b5") || line.contains("88b5"));
         assert_eq!(lines.count(), 600, "{text}");
@@ -175,7 +175,7 @@ fn a_capture_on_a_full_disk_is_counted_and_the_bridge_goes_on() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("in.pcap").display().to_string();
     let mut writer = FileWriter::create(&path, &["test"]).unwrap();
-    // More than is buffered: the disk is found full in the middle.
+    // More than the buffer: writing fails in the middle.
     let frames = vec![[0x5a_u8; 1000]; 2000];
     frames.iter().for_each(|frame| writer.packet(0, 1, frame, None).unwrap());
     drop(writer);
@@ -188,7 +188,7 @@ fn a_capture_on_a_full_disk_is_counted_and_the_bridge_goes_on() {
         let count = &report.0["ports"][port]["settings"]["uncaptured"];
         count.as_str().unwrap_or("0").parse().unwrap()
     };
-    // Once as they come in, once as they go out; what is buffered at the end nobody asks for.
+    // Once when received, once when sent; frames still buffered at the end do not count.
     assert!(lost(0) + lost(1) > 2000, "{report:?}");
 }
 
@@ -220,7 +220,7 @@ fn read_all(path: &str) -> Vec<Vec<u8>> {
 fn ports_of_different_kinds_exchange_frames_whole_and_in_order() {
     for [left, right] in [["xdp", "packet"], ["packet", "netmap"], ["xdp", "xdp"]] {
         let Some(lab) = Lab::quiet(Way::Native) else { return };
-        // A region of larger buffers too.
+        // A region of larger buffers works too.
         let words = format!("-i {left}:la -i {right}:ra --buf-size 4096");
         let bridge = Bridge::start(&lab.mid, &words);
         let sent: Vec<_> = (0..512).map(frame).collect();
@@ -346,7 +346,7 @@ fn it_waits_for_links_as_long_as_it_is_told() {
     waiting.wait_for_text("Ready to go");
     waiting.stop(Signal::INT).well();
     lab.mid.ip("link set ra down");
-    // A signal ends the wait, and there is nothing to open then.
+    // A signal ends the wait, and then nothing is opened.
     let waiting = Program::start(&lab.mid, SLIPRING, &words);
     eventually("the handlers to be there", || handles_int(waiting.pid()).then_some(()));
     let ended = waiting.stop(Signal::INT);

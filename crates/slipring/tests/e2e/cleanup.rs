@@ -1,4 +1,4 @@
-//! Every way out leaves the interfaces as they were, and the next start succeeds at once.
+//! However the program ends, the interfaces are as before, and the next start succeeds at once.
 
 use std::process::Command;
 use std::time::Instant;
@@ -15,14 +15,14 @@ use crate::support::{PATIENCE, eventually, installed};
 
 const WAYS_OUT: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::KILL];
 
-/// A laboratory whose middle has an address of its own, to be reached when no bridge runs.
+/// A lab whose middle has its own address, reachable when no bridge runs.
 fn lab_with_a_host(way: Way) -> Option<Lab> {
     let lab = Lab::new(way)?;
     lab.mid.ip("addr add 10.9.0.9/24 dev la");
     Some(lab)
 }
 
-/// Nothing of ours is on the interfaces, and the host has its traffic again, both ways.
+/// Asserts that nothing of ours is left on the interfaces, and that the host has its traffic again.
 fn assert_clean(lab: &Lab, what: &str) {
     let links = lab.mid.ip("-d link show");
     for trace in ["xdp", "PROMISC", ": sr", "promiscuity 1"] {
@@ -44,7 +44,7 @@ fn every_way_out_is_clean(way: Way) {
         assert!(lab.mid.ip("-d link show la").contains("promiscuity 1"));
         let ended = bridge.end(signal);
         assert_eq!(ended.code(), if signal == Signal::KILL { -1 } else { 0 }, "{ended:?}");
-        // The next one starts at once, and leaves by itself.
+        // The next one starts at once, and ends by itself.
         lab.bridge("").stop();
         assert_clean(&lab, &format!("{way:?} ended by {signal:?}"));
         drop(lab.bridge(""));
@@ -76,7 +76,7 @@ fn a_bridge_over_taps_leaves_no_device() {
             assert!(namespace.ip("link show").contains("la:"));
             bridge.end(signal);
         }
-        // The kernel takes the rings of a killed process apart in its own time.
+        // The kernel frees the rings of a killed process asynchronously.
         eventually("the devices to go", || {
             let links = namespace.ip("link show");
             (!links.contains("la:") && !links.contains("ra:")).then_some(())
@@ -95,7 +95,7 @@ fn a_tap_that_was_there_before_stays() {
     }
 }
 
-/// Waits until no link of ours is left, by the kernel's own news of links.
+/// Waits, with the kernel's link events, until no link of ours is left.
 fn wait_for_hidden_pairs_to_go(lab: &Lab, events: &LinkEvents) {
     let start = Instant::now();
     while lab.mid.ip("link show").contains(": sr") {
@@ -117,7 +117,7 @@ fn a_killed_bridge_to_the_host_leaves_no_hidden_pair() {
     for signal in WAYS_OUT {
         let bridge = Bridge::start(&lab.mid, "-i netmap:la");
         assert!(lab.mid.ip("link show").contains(": sr"), "no hidden pair");
-        // Before the end, so that none of the news is missed.
+        // Opened before the end, so that no event is missed.
         let events = lab.mid.run(LinkEvents::open).unwrap();
         bridge.end(signal);
         if signal == Signal::KILL {
@@ -143,7 +143,7 @@ fn what_a_killed_bridge_that_may_make_no_namespace_leaves_the_next_start_removes
     assert_clean(&lab, "a bridge without CAP_SYS_ADMIN");
 }
 
-/// As from a container that has the host's network.
+/// As from a container with the host's network.
 #[test]
 fn a_hidden_pair_is_left_alone_by_programs_that_do_not_see_the_process() {
     let Some(lab) = lab_with_a_host(Way::Best) else { return };

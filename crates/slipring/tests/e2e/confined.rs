@@ -1,5 +1,5 @@
-//! What a running program may still do: the table of docs/privileges.md, held against the kernel's
-//! words about each of its threads.
+//! What a running program may still do: compares the table of docs/privileges.md with the kernel's
+//! status of each thread.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ const NOTHING: CapabilitySet = CapabilitySet::empty();
 const SETTINGS: CapabilitySet = CapabilitySet::NET_ADMIN;
 const FILES: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 
-/// What the kernel says of a thread.
+/// The kernel's status of a thread.
 #[derive(Debug)]
 struct Status(BTreeMap<String, String>);
 
@@ -32,7 +32,7 @@ impl Status {
         CapabilitySet::from_bits_retain(u64::from_str_radix(&self.0[set], 16).unwrap())
     }
 
-    /// Whether it may do no more than that, in any way.
+    /// Whether the thread has no other capabilities in any set.
     fn is_confined_to(&self, kept: CapabilitySet) -> bool {
         let sets = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"];
         let nothing_more = |set: &&str| kept.contains(self.capabilities(set));
@@ -40,7 +40,7 @@ impl Status {
     }
 }
 
-/// What is left for threads that must not be late, where this process may not raise the limits of
+/// Returns what threads with a priority keep if this process may not raise the limits of
 /// priorities.
 fn priorities() -> CapabilitySet {
     let own = of_this_process().capabilities("CapEff");
@@ -48,15 +48,15 @@ fn priorities() -> CapabilitySet {
     if raises { NOTHING } else { CapabilitySet::SYS_NICE }
 }
 
-/// Of each thread of a program.
+/// Returns the status of each thread of a program.
 fn statuses(program: &Program) -> Vec<Status> {
     let tasks = fs::read_dir(format!("/proc/{}/task", program.pid())).into_iter().flatten();
-    // A thread may end in between.
+    // A thread may end in the meantime.
     let texts = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("status")).ok());
     texts.map(|text| Status::parse(&text)).collect()
 }
 
-/// Waits until each thread of a program may do no more than `kept`, and the first one just that.
+/// Waits until no thread of a program has more than `kept`, and the first one has exactly that.
 fn wait_until_confined(words: &str, program: &Program, kept: CapabilitySet) {
     let own = of_this_process().capabilities("CapEff");
     eventually(&format!("`{words}` to be confined to {kept:?}"), || {
@@ -72,7 +72,7 @@ fn of_this_process() -> Status {
     Status::parse(&fs::read_to_string("/proc/self/status").unwrap())
 }
 
-/// A capture of one frame that is sent for ever.
+/// A capture of one frame, which is sent forever.
 fn capture(dir: &Path) -> String {
     let path = dir.join("in.pcap");
     let header = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 0x0004_0000, 1];

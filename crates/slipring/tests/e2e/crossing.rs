@@ -1,5 +1,5 @@
-//! Frame by frame: what goes into the bridge on one side comes out on the other, whole, once and
-//! in order.
+//! Frame by frame: every frame that enters the bridge on one side leaves on the other, whole, once
+//! and in order.
 
 use slipring_port::bpf::insn::{BpfHelper, BpfReg, call, exit, mov_imm};
 use slipring_port::bpf::{
@@ -15,7 +15,7 @@ use crate::support::witness::Witness;
 
 const FRAMES: u32 = 1600;
 
-/// Sends numbered frames both ways, each side watched by tcpdump.
+/// Sends numbered frames in both directions, with tcpdump on each side.
 fn frames_cross(way: Way, words: &str) {
     let Some(lab) = Lab::quiet(way) else { return };
     if !installed("tcpdump") {
@@ -82,7 +82,7 @@ fn the_report_names_the_mode_that_was_asked_for() {
     }
 }
 
-/// Has the stack of a side tag all that it sends, beside the frames, as VLAN devices do.
+/// Makes the stack of a side tag all frames that it sends, out of band as VLAN devices do.
 fn push_tags(side: &Namespace, tag: i32) -> BpfLink {
     side.run(move || {
         let push = [

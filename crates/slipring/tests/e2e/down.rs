@@ -10,7 +10,7 @@ use crate::support::program::{Program, SLIPRING};
 
 const WAYS: [Way; 3] = [Way::Native, Way::Packet, Way::Best];
 
-/// A program between the two sides of a laboratory, which has opened its ports.
+/// Starts a program between the two sides of a lab, and waits until its ports are open.
 fn start(lab: &Lab, words: &str) -> Program {
     let prefix = lab.way.prefix();
     let words = words.replace("LEFT", &format!("{prefix}:la"));
@@ -20,7 +20,7 @@ fn start(lab: &Lab, words: &str) -> Program {
     program
 }
 
-/// What comes in on the left goes out on the right, before and after either link was down.
+/// Asserts that frames from the left leave on the right, before and after either link was down.
 fn survives(words: &str) {
     for way in WAYS {
         let Some(lab) = Lab::quiet(way) else { return };
@@ -95,7 +95,7 @@ fn dump_goes_on_when_its_interface_comes_up_again() {
     }
 }
 
-/// Whether a frame is one of the generator's.
+/// Whether a frame comes from the generator.
 fn is_generated(frame: &[u8]) -> bool {
     frame.get(12..14) == Some(&[8, 0]) && frame.get(36..38) == Some(&1234u16.to_be_bytes())
 }

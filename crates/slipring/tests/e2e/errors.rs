@@ -1,6 +1,6 @@
-//! Bad input and bad luck: exit status and words of each, held by transcripts.
+//! Bad input and failures: exit status and texts of each, compared with transcripts.
 //!
-//! `SLIPRING_BLESS=1` writes the transcripts anew; read the difference before you commit it.
+//! `SLIPRING_BLESS=1` rewrites the transcripts; read the diff before you commit it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,11 +13,11 @@ use crate::support::lab::{Lab, Way};
 use crate::support::namespace::Namespace;
 use crate::support::program::{Ended, Program, SLIPRING, build_bench_program, copy_to};
 
-/// Command lines with their errors, as a person would see them.
+/// Command lines with their errors, as the user sees them.
 struct Transcript {
     name: &'static str,
     text: String,
-    /// What changes from run to run, and what stands for it.
+    /// Texts that change from run to run, with their replacements.
     volatile: Vec<(String, &'static str)>,
 }
 
@@ -59,7 +59,7 @@ impl Transcript {
     }
 }
 
-/// What the bridge says on its way, which is no error.
+/// Whether the line is a message of the bridge and not an error.
 fn is_talk(line: &str) -> bool {
     let notice = line.contains(" takes the interface from its host ");
     line.starts_with("zerocopy ") || line == "Ready to go" || notice
@@ -151,7 +151,7 @@ fn wrong_names_flags_and_values_exit_2_and_say_where() {
     transcript.check();
 }
 
-/// Files that are no captures, by name and content.
+/// Creates files that are not captures, by name and content.
 fn bad_files(dir: &Path) -> Vec<PathBuf> {
     let whole = {
         let mut bytes = 0xa1b2_c3d4_u32.to_le_bytes().to_vec();
@@ -241,7 +241,7 @@ fn what_cannot_be_done_here_says_what_to_do_and_mostly_exits_3() {
     transcript.check();
 }
 
-/// The test before this one once asked the machine's daemon for its pipes.
+/// The test before this one once used the pipes of the machine's daemon.
 #[test]
 fn tests_pass_beside_a_daemon_in_the_machines_run_directory() {
     let Some(namespace) = Namespace::new() else { return };
@@ -308,7 +308,7 @@ fn open_to_all() -> fs::Permissions {
     std::os::unix::fs::PermissionsExt::from_mode(0o755)
 }
 
-/// Ends with status 4, a summary and the cause, whichever way the port goes.
+/// Asserts an end with status 4, a summary and the cause, whichever kind of port is lost.
 fn lost(way: Way, words: &str, loss: &str, transcript: &mut Transcript) {
     let Some(lab) = Lab::quiet(way) else { return };
     let bridge = lab.bridge(words);

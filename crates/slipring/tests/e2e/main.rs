@@ -1,5 +1,5 @@
-//! The binary from end to end, in network namespaces of the tests' own, with real programs as
-//! witnesses.
+//! End-to-end tests of the binary, in the tests' own network namespaces, with real programs as
+//! peers.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]

@@ -9,17 +9,17 @@ use crate::support::lab::{Lab, RIGHT, RIGHT6, Way};
 use crate::support::program::{Program, SLIPRING, build_bench_program, copy_to, output};
 use crate::support::witness::Witness;
 
-/// Pings of these sizes, without fragments, all of which must be answered.
+/// Sends pings of these sizes, unfragmented; all must be answered.
 fn ping(lab: &Lab, to: &str, sizes: &[u32]) {
     for size in sizes.iter().flat_map(|size| [size; 3]) {
-        // One at a time: of several, ping waits for the last only as long as the others took.
+        // One at a time: with several, ping waits for the last only as long as the others took.
         let words = format!("-n -M do -c 1 -w 20 -s {size} {to}");
         let output = lab.left.command("ping", &words);
         assert!(output.contains("1 received, 0% packet loss"), "{size}: {output}");
     }
 }
 
-/// One run of iperf3 against a server on the right; its summary.
+/// Runs iperf3 against a server on the right; returns its summary.
 fn iperf(lab: &Lab, to: &str, words: &str) -> serde_json::Value {
     let server = Program::start(&lab.right, "iperf3", "-s -1 --forceflush");
     server.wait_for_text("Server listening");
@@ -30,7 +30,7 @@ fn iperf(lab: &Lab, to: &str, words: &str) -> serde_json::Value {
     report["end"].take()
 }
 
-/// Bytes that had arrived when the sender was done.
+/// Returns the bytes received when the sender ended.
 fn received(summary: &serde_json::Value) -> u64 {
     summary["sum_received"]["bytes"].as_u64().unwrap()
 }
@@ -63,7 +63,7 @@ fn programs_work(way: Way) {
     bridge.stop().balanced();
 }
 
-/// An echo request or reply of IPv4.
+/// Whether a frame is an IPv4 echo request or reply.
 fn is_echo(frame: &[u8]) -> bool {
     frame.get(12..14) == Some(&[8, 0]) && frame[23] == 1 && matches!(frame[34], 0 | 8)
 }
@@ -93,7 +93,8 @@ fn ping_iperf3_and_tcpdump_work_through_the_best_ports() {
     programs_work(Way::Best);
 }
 
-/// VLAN links keep their tags beside the frame until it reaches a wire. False where skipped.
+/// Tests VLAN links, which carry tags out of band until a frame reaches a wire. Returns false if
+/// skipped.
 fn tagged_links_work(way: Way, tags: &[(&str, u16)]) -> bool {
     let Some(lab) = Lab::new(way) else { return false };
     if !(installed("ping") && installed("iperf3")) {

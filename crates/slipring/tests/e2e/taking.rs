@@ -1,4 +1,4 @@
-//! What takes an interface from its host says so first.
+//! Programs print a notice before they take an interface from its host.
 
 use slipring_port::capture::FileWriter;
 
@@ -8,7 +8,7 @@ use crate::support::program::{Program, SLIPRING};
 const NOTICE: &str = "takes the interface from its host until this ends";
 
 /// Every program that opens ports, with @ for the port and @@ for a capture. The interface is down,
-/// so that opening it fails after all that is said before.
+/// so that opening fails after all notices are printed.
 const PROGRAMS: [&str; 9] = [
     "gen -i @ -f rx -w 0",
     "bridge -i @ -i null: -w 0",
@@ -21,7 +21,7 @@ const PROGRAMS: [&str; 9] = [
     "trace -i @",
 ];
 
-/// What a program says of a port that it cannot open.
+/// Returns the messages of a program that cannot open a port.
 fn said(namespace: &Namespace, words: &str) -> String {
     let words = format!("{words} --exit-on-link-down");
     let ended = Program::start(namespace, SLIPRING, &words).finish();
@@ -48,7 +48,7 @@ fn every_program_says_that_it_takes_an_interface_before_it_opens_it() {
         let looks = program.starts_with("dump") || program.starts_with("trace");
         let instead = if looks { "packet:va would only listen" } else { "packet:va with --shared" };
         assert!(line.starts_with("# netmap:va ") && line.contains(instead), "{program}: {line}");
-        // That spelling takes nothing, and says nothing.
+        // This name takes nothing, and prints nothing.
         let text = said(&namespace, &(words("packet:va") + " --shared"));
         assert!(!text.contains(NOTICE), "{program}: {text}");
     }

@@ -1,5 +1,5 @@
-//! The units of `packaging/systemd`: what systemd says about them, and whether the programs work with
-//! what they are left.
+//! The units of `packaging/systemd`: systemd's rating of them, and whether the programs work with
+//! the remaining privileges.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ use crate::support::installed;
 use crate::support::lab::{Lab, Way};
 use crate::support::program::{Program, SLIPRING};
 
-/// What systemd calls 4.0, and the most for any service but the daemon.
+/// systemd's rating 4.0, the maximum for every service except the daemon.
 const MOST: &str = "--threshold=40";
-/// The same of the daemon, which mounts: 5.5.
+/// Maximum for the daemon, which mounts: 5.5.
 const MOST_OF_DAEMON: &str = "--threshold=55";
 
-/// The services, by the names of their files.
+/// Returns the services by their file names.
 fn services() -> Vec<PathBuf> {
     let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
     let files = fs::read_dir(units).unwrap().map(|unit| unit.unwrap().path());
     files.filter(|path| path.extension().is_some_and(|kind| kind == "service")).collect()
 }
 
-/// A copy of each of them that systemd can read: of a template, the instance `edge`.
+/// Copies each unit in a form that systemd can read; a template becomes the instance `edge`.
 fn copies(dir: &Path) -> Vec<PathBuf> {
     let copy = |unit: &PathBuf| {
         let text = fs::read_to_string(unit).unwrap().replace("@BIN@/slipring", SLIPRING);
@@ -72,7 +72,7 @@ fn every_service_is_what_systemd_takes() {
     }
 }
 
-/// Programs install a filter of their own, which `@system-service` does not let them.
+/// Programs install their own seccomp filter, which `@system-service` alone would not allow.
 #[test]
 fn every_service_may_confine_itself_and_is_not_killed_for_a_call() {
     for unit in services() {
@@ -84,7 +84,7 @@ fn every_service_may_confine_itself_and_is_not_killed_for_a_call() {
     }
 }
 
-/// Templates: the daemon's unit has rules of its own.
+/// For templates only: the daemon's unit has its own rules.
 #[test]
 fn every_template_is_tried_again_for_ever_but_for_mistakes() {
     for unit in services().iter().filter(|unit| unit.to_string_lossy().contains('@')) {
@@ -95,7 +95,7 @@ fn every_template_is_tried_again_for_ever_but_for_mistakes() {
     }
 }
 
-/// The line that a unit executes, with the directories of a test.
+/// Returns the command line of a unit, with the directories of a test.
 fn line(unit: &str, dir: &Path, ports: &str) -> String {
     let dir = dir.to_str().unwrap();
     let line = setting(unit, "ExecStart").replace("@BIN@/slipring", SLIPRING);
@@ -119,7 +119,7 @@ fn services_start_with_the_capabilities_of_their_units() {
     fs::write(dir.path().join("emulate/edge.toml"), links).unwrap();
     for unit in services() {
         if unit.ends_with("slipringd.service") {
-            // Other tests start the daemon; it is given all that it asks for.
+            // Other tests start the daemon; it keeps all the privileges it needs.
             continue;
         }
         let Some(lab) = Lab::quiet(Way::Best) else { return };

@@ -1,4 +1,4 @@
-//! What is written to captures, and what is made of them.
+//! Captures: what is written to them, and what the receiver reports for them.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::support::program::{SLIPRING, output};
 use super::{Run, number, slipring};
 
-/// Packets of a capture.
+/// Returns the packets of a capture.
 pub(super) fn packets(path: &str) -> Vec<Vec<u8>> {
     let mut reader = FileReader::open(path).unwrap();
     let mut packets = Vec::new();
@@ -84,7 +84,7 @@ fn a_doctored_capture_is_seen_through() {
     let (path, bad) = (file(&dir, "x.pcap"), file(&dir, "bad.pcap"));
     slipring(&format!("gen -i pcap:{path} -f tx -n 100 --stream 5")).ended(0);
     let mut frames = packets(&path);
-    // 3 lost in the middle, 2 doubled, one overtaken, one damaged, one from elsewhere.
+    // 3 lost in the middle, 2 duplicated, one reordered, one corrupted, one foreign.
     frames[90][50] ^= 1;
     frames.drain(40..43);
     frames.insert(20, frames[10].clone());
@@ -94,7 +94,7 @@ fn a_doctored_capture_is_seen_through() {
     write(&bad, &frames.into_iter().map(|frame| (0, frame)).collect::<Vec<_>>());
     let report = slipring(&format!("gen -i pcap:{bad} -f rxseq --json")).ended(0).document();
     assert_eq!(number(&report, "received"), 100);
-    // The damaged one is not there either.
+    // The corrupted one counts as lost, too.
     assert_eq!((number(&report, "lost"), number(&report, "expected")), (4, 100));
     assert_eq!((number(&report, "reordered"), number(&report, "duplicates")), (1, 2));
     assert_eq!((number(&report, "corrupt"), number(&report, "foreign")), (1, 1));
@@ -179,7 +179,7 @@ fn a_full_disk_is_told_and_counts_nothing_as_sent() {
         assert_eq!(number(&port["tx"], "packets"), 0, "{port}");
         assert!(number(&port["drops"], "tx_refused") >= 300, "{port}");
     }
-    // What passes goes on without its capture, and what that lacks is told.
+    // Traffic continues without the capture, and the missing packets are reported.
     let run = slipring("gen -i null: -f tx -n 10 --capture /dev/full").ended(0);
     let told = "warning: null:: 10 packets are not in the capture, which could not be written";
     assert!(run.stderr().contains(told), "{}", run.stderr());

@@ -1,4 +1,4 @@
-//! A link without a carrier: `gen` waits for it, says so, and fails.
+//! A link without a carrier: `gen` waits for it, reports that, and fails.
 
 use crate::support::namespace::Namespace;
 use crate::support::program::{Program, SLIPRING};

@@ -1,4 +1,4 @@
-//! pkt-gen's words and statuses, under pkt-gen's name.
+//! pkt-gen's texts and statuses, under pkt-gen's name.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use super::support::program::{SLIPRING, output};
 use super::{Run, slipring};
 
-/// Every run of digits, with the prefix of a unit behind it, becomes `N`.
+/// Replaces every number, with the prefix of its unit, by `N`.
 fn normalised(text: &str) -> String {
     let mut out = String::new();
     let mut chars = text.chars().peekable();

@@ -48,7 +48,7 @@ fn missed_expectations_are_1_after_the_report() {
     assert_eq!(number(&run.document(), "packets"), 10);
     assert!(run.stderr().contains("SR0404"), "{}", run.stderr());
     slipring("gen -i null: -f tx -n 10 --min-rate 1 --max-loss 0").ended(0);
-    // Nothing of ours arrives, so nothing can be said of loss.
+    // None of our frames arrives, so nothing is known about loss.
     slipring("gen -i null: -f rx -n 10 --max-loss 1%").ended(1);
 }
 
@@ -70,7 +70,7 @@ fn check_touches_nothing() {
 
 #[test]
 fn a_set_rate_is_never_exceeded() {
-    // 100 packets at 1 kpps take 99 ms at least, whatever the machine is busy with.
+    // 100 packets at 1 kpps take at least 99 ms, however busy the machine is.
     let report = slipring("gen -i null: -f tx -n 100 -R 1k --json").ended(0).document();
     assert!(number(&report, "elapsed_ns") >= 99_000_000, "{report}");
     let report = slipring("gen -i null: -f tx -n 101 -l 125 -R 1Mbit --json").ended(0).document();

@@ -1,4 +1,4 @@
-//! Virtio-net headers, which a TAP device takes and gives before each frame.
+//! Virtio-net headers, which a TAP device expects and adds before each frame.
 
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -9,7 +9,7 @@ use super::number;
 use super::support::frames::{Ear, assert_same, frame};
 use super::support::namespace::Namespace;
 
-/// A namespace with a TAP device `e0`, up and quiet.
+/// A namespace with a TAP device `e0`, up and silent.
 fn device() -> Option<Namespace> {
     let namespace = Namespace::new()?;
     namespace.ip("tuntap add e0 mode tap");
@@ -36,7 +36,7 @@ fn frames_behind_a_header_arrive_unchanged() {
         ear.hear(&mut heard, frames.len());
         assert_same(&words, &heard, &frames);
         assert_same("the capture", &packets(&seen), &frames);
-        // The port counts what its rings carried, we what frames are.
+        // The port counts the bytes in its rings, we count the bytes of frames.
         assert_eq!(number(&sent, "bytes"), bytes as u64, "{sent}");
         let carried = bytes + header * frames.len();
         assert_eq!(number(&sent["ports"][0]["tx"], "bytes"), carried as u64, "{sent}");

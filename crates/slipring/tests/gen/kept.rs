@@ -1,10 +1,10 @@
-//! Captures that exist: written over only where that is said, and never while they are read.
+//! Existing captures: overwritten only on request, and never while they are read.
 
 use std::path::Path;
 
 use super::slipring;
 
-/// Every program that sends to a port, with IN for a capture that it reads and OUT for the port.
+/// Every program that sends to a port, with IN for a capture to read and OUT for the port.
 const PROGRAMS: [&str; 7] = [
     "gen -i pcap:OUT -f tx -n 2 -P IN",
     "replay -f IN -i pcap:OUT -t 5",
@@ -19,7 +19,7 @@ fn path(dir: &Path, name: &str) -> String {
     dir.join(name).display().to_string()
 }
 
-/// A capture of so many frames, new.
+/// Writes a new capture of `frames` frames.
 fn capture(path: &str, frames: u32) {
     slipring(&format!("gen -i pcap:{path} -f tx -n {frames} --overwrite")).ended(0);
 }

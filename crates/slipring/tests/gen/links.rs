@@ -1,4 +1,4 @@
-//! Across a veth pair: one process, two processes, signals, and an interface that goes.
+//! Over a veth pair: one process, two processes, signals, and an interface that vanishes.
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use super::number;
 use super::support::namespace::Namespace;
 use super::support::program::{Ended, Program, SLIPRING};
 
-/// A namespace with a pair of links, `va` and `vb`, both up and quiet.
+/// A namespace with a veth pair, `va` and `vb`, both up and silent.
 fn links() -> Option<Namespace> {
     let namespace = Namespace::new()?;
     namespace.veth("va", &namespace, "vb", 1500);
@@ -20,14 +20,14 @@ pub(super) fn start(namespace: &Namespace, words: &str) -> Program {
     Program::start(namespace, SLIPRING, words)
 }
 
-/// Starts a program and waits until its ports are open; it reports by JSON lines.
+/// Starts a program and waits until its ports are open; it reports JSON lines.
 pub(super) fn ready(namespace: &Namespace, words: &str) -> Program {
     let program = start(namespace, &format!("{words} --json=lines -T 0"));
     program.wait_for("start", |output| output.stdout.contains("\"start\"").then_some(()));
     program
 }
 
-/// The last report.
+/// Returns the last report.
 pub(super) fn report(ended: &Ended) -> Value {
     let line = ended.stdout.lines().last().unwrap_or_else(|| panic!("no report: {ended:#?}"));
     serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))

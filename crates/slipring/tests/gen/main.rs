@@ -1,5 +1,5 @@
-//! `slipring gen`: to and from captures, over null ports, and across links in network namespaces
-//! of the tests' own.
+//! `slipring gen`: to and from captures, over null ports, and over links in the tests' own network
+//! namespaces.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]
@@ -19,12 +19,12 @@ use serde_json::Value;
 
 use support::program::{SLIPRING, output};
 
-/// Runs slipring outside of all namespaces, which needs no privilege.
+/// Runs slipring outside all namespaces, which needs no privilege.
 fn slipring(words: &str) -> Run {
     Run(output(Command::new(SLIPRING).args(words.split_ascii_whitespace())))
 }
 
-/// A run that has ended.
+/// A finished run.
 #[derive(Debug)]
 struct Run(Output);
 
@@ -41,19 +41,19 @@ impl Run {
         String::from_utf8_lossy(&self.0.stderr).into_owned()
     }
 
-    /// Insists on this status.
+    /// Asserts this status.
     fn ended(self, code: i32) -> Self {
         assert_eq!(self.code(), code, "{}{}", self.stdout(), self.stderr());
         self
     }
 
-    /// The one document on stdout.
+    /// Returns the one document on stdout.
     fn document(&self) -> Value {
         serde_json::from_str(&self.stdout()).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 
-/// A number of a report.
+/// Returns a number of a report.
 fn number(report: &Value, key: &str) -> u64 {
     report[key].as_u64().unwrap_or_else(|| panic!("no {key} in {report}"))
 }

@@ -1,5 +1,5 @@
-//! A download over HTTP between two hosts, seen by the emulator between them: what it counted is
-//! held against what was asked, so that a busy machine changes nothing.
+//! An HTTP download between two hosts, through the emulator between them: its counters are compared
+//! with the settings, so that a busy machine changes nothing.
 
 use serde_json::Value;
 
@@ -10,10 +10,10 @@ use crate::support::web::Web;
 use crate::{balanced, emulate, last_report};
 use rustix::process::Signal;
 
-/// Bytes to fetch: some seconds' worth of the links below.
+/// Bytes to download: some seconds' worth of the links below.
 const FILE: usize = 3_000_000;
 
-/// Fetches the file from right to left through links like these; the emulator's last report.
+/// Downloads the file from right to left through such links; returns the emulator's last report.
 fn download(words: &str) -> Option<Report> {
     let lab = Lab::new(Way::Packet)?;
     let web = Web::serve(&lab.right, RIGHT, FILE)?;
@@ -37,11 +37,11 @@ fn a_download_is_whole_and_never_faster_than_the_rate_nor_sooner_than_the_delay(
     let Some(report) = download("-B 20m -D 15ms -Q time=100ms --seed 7") else { return };
     let (up, down) = (&report.0["links"][0], &report.0["links"][1]);
     assert!(figure(down, &["output", "bytes"]) > FILE as f64, "{down}");
-    // The line is never idle while a window is open, except where this machine is; what then leaves
-    // late makes the next second fuller.
+    // The line is never idle while a window is open, unless this machine stalls; late frames then
+    // make the next second fuller.
     let second = figure(down, &["peak_rate_1s_bps"]);
     assert!((8e6..25e6).contains(&second), "{down}");
-    // Both ways together are the round trip.
+    // Both directions together are the round trip.
     let round_trip = figure(up, &["delay_ns", "min"]) + figure(down, &["delay_ns", "min"]);
     assert!((30e6..60e6).contains(&round_trip), "{report:?}");
     let queued = figure(down, &["queue_delay_ns", "max"]);
@@ -54,7 +54,7 @@ fn a_download_over_a_lossy_link_is_whole_and_the_losses_are_the_share_that_was_a
     let down = &report.0["links"][1];
     let (input, lost) =
         (figure(down, &["input", "packets"]), figure(down, &["lost", "loss", "packets"]));
-    // 3.3 standard deviations of a binomial distribution, and as much again.
+    // 3.3 standard deviations of a binomial distribution, doubled.
     let most = 6.6 * (0.02 * 0.98 * input).sqrt();
     assert!(input > FILE as f64 / 1500.0, "{down}");
     assert!((lost - 0.02 * input).abs() < most, "{lost} of {input}, asked 2 %");

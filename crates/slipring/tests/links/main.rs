@@ -1,7 +1,7 @@
-//! `slipring emulate` between real interfaces, in network namespaces of the tests' own.
+//! `slipring emulate` between real interfaces, in the tests' own network namespaces.
 //!
-//! What the links do to frames is proved in virtual time; here it is shown that real traffic
-//! meets the same links, and that none of it is lost uncounted.
+//! Tests in virtual time prove what links do to frames; these tests show that real traffic passes
+//! the same links, and that none of it is lost uncounted.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]
@@ -20,7 +20,7 @@ use support::frames::{Sender, assert_same, cross, frame};
 use support::lab::{Lab, RIGHT, Way};
 use support::program::{Ended, Program, SLIPRING};
 
-/// Starts an emulator between the sides of a laboratory and waits until its ports are open.
+/// Starts an emulator between the sides of a lab and waits until its ports are open.
 fn emulate(lab: &Lab, words: &str) -> Program {
     let mut command = Command::new(SLIPRING);
     command.args(["emulate", "--json=lines", "-T", "0"]);
@@ -34,7 +34,7 @@ fn last_report(ended: Ended) -> Report {
     Report::last(&ended.well())
 }
 
-/// Insists that what both ports received was sent, lost by name, or is still inside.
+/// Asserts that all received frames were sent, lost by name, or are still inside.
 fn balanced(report: &Report) {
     let copies = report.0["copies"].as_u64().unwrap();
     let (rx, tx) = (report.rx(0) + report.rx(1), report.tx(0) + report.tx(1));
@@ -46,7 +46,7 @@ fn a_ping_takes_the_delay_of_both_ways_and_never_less() {
     ping_takes_both_delays("-D 20ms");
 }
 
-/// Pings through 20 ms each way, by an emulator with these flags.
+/// Pings through 20 ms in each direction, by an emulator with these flags.
 fn ping_takes_both_delays(flags: &str) {
     for way in [Way::Native, Way::Packet] {
         let Some(lab) = Lab::new(way) else { return };
@@ -74,7 +74,7 @@ fn every_frame_crosses_a_delay_whole_and_in_order_both_ways() {
     frames_cross_whole("-D 3ms");
 }
 
-/// Sends frames both ways through an emulator with these flags.
+/// Sends frames in both directions through an emulator with these flags.
 fn frames_cross_whole(flags: &str) {
     for way in [Way::Native, Way::Packet] {
         let Some(lab) = Lab::quiet(way) else { return };

@@ -1,4 +1,4 @@
-//! Two threads, a port each: the same links, and the same account of them.
+//! Two threads with one port each: the same links, and the same counters.
 
 use rustix::process::Signal;
 

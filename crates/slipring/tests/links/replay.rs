@@ -1,4 +1,4 @@
-//! A replay at work is asked and changed as an emulator is.
+//! A running replay is queried and changed like an emulator.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use crate::support::eventually;
 use crate::support::namespace::Namespace;
 use crate::support::program::{Program, SLIPRING};
 
-/// A capture of some frames, a millisecond apart.
+/// Writes a capture of some frames, a millisecond apart.
 fn capture(path: &Path) {
     let mut bytes = Vec::new();
     let writer = PcapWriter::begin(&mut bytes, LinkType::ETHERNET, 0);
@@ -76,7 +76,7 @@ fn the_first_signal_ends_a_replay_that_waits_for_a_writer() {
         }
         let mut child = command.stdout(Stdio::null()).spawn().unwrap();
         let tasks = format!("/proc/{}/task", child.id());
-        // Its handlers are there by then, and the pipe is being opened.
+        // By then its handlers are installed, and the pipe is being opened.
         eventually("the thread that reads", || {
             let names = std::fs::read_dir(&tasks).ok()?.flatten();
             let mut names =

@@ -1,4 +1,4 @@
-//! Route mode: the emulator between two subnets, as their router.
+//! Route mode: the emulator as the router between two subnets.
 
 use rustix::process::Signal;
 
@@ -7,10 +7,10 @@ use crate::support::lab::{Lab, Way};
 use crate::support::program::Program;
 use crate::{emulate, last_report};
 
-/// A laboratory whose sides are in subnets of their own, and have `mid` as their gateway.
+/// A lab whose sides are in separate subnets, with `mid` as their gateway.
 fn subnets(way: Way) -> Option<Lab> {
     let lab = Lab::new(way)?;
-    // The kernel there is to be no router.
+    // The kernel there must not act as a router.
     for (ifname, number) in [("la", 1), ("ra", 2)] {
         let path = format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6");
         lab.mid.run(move || std::fs::write(path, "0")).unwrap();
@@ -27,7 +27,7 @@ fn subnets(way: Way) -> Option<Lab> {
     Some(lab)
 }
 
-/// The shortest round trip from left to `to`, in ms, and how often it was answered.
+/// Returns the shortest round trip from left to `to`, in ms, and the number of answers.
 fn ping(lab: &Lab, to: &str) -> (f64, usize) {
     let words = format!("-n -c 4 -i 0.2 -W 5 {to}");
     let ping = Program::start(&lab.left, "ping", &words).finish().well();
@@ -63,7 +63,7 @@ fn what_the_router_does_not_pass_is_counted_by_name() {
         let words = format!("-n -c 1 -W 1 {more} {to}");
         Program::start(&lab.left, "ping", &words).finish();
     };
-    // Nobody is 10.2.0.77; the router's own address answers nothing but pings; one hop is too few.
+    // No host has 10.2.0.77; the router's own address answers only pings; one hop is too few.
     send("10.2.0.77", "");
     lab.left.run(|| {
         let socket = std::net::UdpSocket::bind("10.1.0.9:0").unwrap();
@@ -71,7 +71,7 @@ fn what_the_router_does_not_pass_is_counted_by_name() {
     });
     send("10.2.0.9", "-t 1");
     send("10.1.0.255", "-b");
-    // What is beyond goes to the gateway, which has no way on: the frame leaves.
+    // Other destinations go to the gateway, which has no route: the frame leaves.
     send("198.51.100.1", "");
     let now = |port: usize, cause: &str| {
         crate::support::bridge::Report::now(&emulator).drops_for(port, cause)

@@ -1,6 +1,6 @@
-//! Every command that messages advise, walked: in the situation that prints it, what failed is tried
-//! again after what was advised. The commands are found in the sources, so that a new one fails here
-//! until `advice/table.txt` says how it is held to its word.
+//! Runs every command that messages advise: in the situation that prints the advice, the failed
+//! action is repeated after it. The commands are found in the sources, so that a new one fails here
+//! until `advice/table.txt` says how to test it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ use super::support::program::{Ended, Program, SLIPRING};
 const TABLE: &str = include_str!("advice/table.txt");
 const WALKS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/looking/advice/walks.sh");
 
-/// What a command begins with, where a message advises it.
+/// Beginnings of commands that a message advises.
 const PROGRAMS: [&str; 27] = [
     "sudo ",
     "slipring ",
@@ -43,18 +43,18 @@ const PROGRAMS: [&str; 27] = [
     "(umask ",
     "kill ",
 ];
-/// What stands before it, if it is not the beginning.
+/// Texts that can precede a command, unless it comes first.
 const BEFORE: [&str; 7] = ["\n", ": ", "; ", " or ", "`", "(", ", "];
-/// What ends it.
+/// Texts that end a command.
 const AFTER: [&str; 6] = ["\n", "`", ";", ", ", "), ", " ("];
 
-/// How a command is held to its word.
+/// How a command is tested.
 #[derive(Debug, PartialEq, Eq)]
 enum Fate {
     Walk(String),
     Run(String),
     Test(String),
-    /// It cannot be carried out here, or is no command.
+    /// It cannot be run here, or is not a command.
     Not,
 }
 
@@ -77,7 +77,7 @@ fn table() -> BTreeMap<String, Fate> {
     lines.map(entry).collect()
 }
 
-/// The Rust files below a directory that are or are not there for tests only.
+/// Collects the Rust files below a directory.
 fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for path in entries.map(|entry| entry.unwrap().path()) {
@@ -89,7 +89,7 @@ fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The modules that a source file has for its tests: their files without the ending.
+/// Returns the test modules of a source file: their paths without the extension.
 fn modules_of_tests(path: &Path) -> Vec<PathBuf> {
     let source = fs::read_to_string(path).unwrap();
     let is_root = ["lib.rs", "main.rs"].iter().any(|name| path.ends_with(name));
@@ -104,7 +104,7 @@ fn crates() -> Vec<PathBuf> {
     fs::read_dir(crates).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// The string literals of a source file, as the program has them.
+/// Returns the string literals of a source file, as the program contains them.
 fn literals(source: &str) -> Vec<String> {
     let source = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = source.lines().filter(|line| !line.trim_start().starts_with("//"));
@@ -136,7 +136,7 @@ fn literals(source: &str) -> Vec<String> {
     found
 }
 
-/// The commands in a text.
+/// Returns the commands in a text.
 fn commands(text: &str) -> Vec<String> {
     let mut begins = vec![0];
     for mark in BEFORE {
@@ -147,9 +147,9 @@ fn commands(text: &str) -> Vec<String> {
     texts.map(command).collect()
 }
 
-/// The command that a text begins with.
+/// Returns the command at the start of a text.
 fn command(text: &str) -> String {
-    // A subshell has a `;` of its own.
+    // A subshell contains its own `;`.
     let ends = AFTER.iter().filter(|end| !(text.starts_with("(umask") && **end == ";"));
     let end = ends.filter_map(|end| text.find(end)).min().unwrap_or(text.len());
     let command = text[..end].trim();
@@ -159,10 +159,10 @@ fn command(text: &str) -> String {
     }
 }
 
-/// Every command that a message of any crate advises.
+/// Returns every command that a message of any crate advises.
 fn advised() -> BTreeSet<String> {
     let mut files = Vec::new();
-    let of_product = |path: &PathBuf| path.file_name().is_some_and(|name| name != "clients");
+    let of_product = |path: &PathBuf| path.file_name().is_some_and(|name| name != "compat-tests");
     crates().iter().filter(|path| of_product(path)).for_each(|path| {
         sources(&path.join("src"), &mut files);
     });
@@ -176,7 +176,7 @@ fn advised() -> BTreeSet<String> {
         .iter()
         .filter(|path| !is_test(path))
         .flat_map(|path| literals(&fs::read_to_string(path).unwrap()));
-    // Those are shown by --help, and tried by the test of examples.
+    // Those are shown by --help, and the test of examples runs them.
     let texts = texts.filter(|text| !text.contains("Examples:"));
     texts.flat_map(|text| commands(&text)).collect()
 }
@@ -212,7 +212,7 @@ fn tests_that_walk_advice_exist() {
     }
 }
 
-/// Runs a part of the script; nothing where this machine cannot.
+/// Runs a part of the script; `None` if this machine cannot.
 fn walked(words: &[&str]) -> Option<Ended> {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: mounts and other users take root");

@@ -13,7 +13,7 @@ use super::support::namespace::Namespace;
 use super::support::program::{Ended, Program, SLIPRING};
 use super::{as_ordinary_user, document, link_names};
 
-/// A variable that a demo hands down to all that it starts.
+/// A variable that a demo passes on to all its children.
 const MARK: &str = "SLIPRING_DEMO_OF_TEST";
 
 fn demo(namespace: &Namespace, mut command: Command, mark: &str, words: &str) -> Program {
@@ -25,7 +25,7 @@ fn as_root(namespace: &Namespace, mark: &str, words: &str) -> Program {
     demo(namespace, Command::new(SLIPRING), mark, words)
 }
 
-/// Processes of the demo with this mark.
+/// Returns the processes of the demo with this mark.
 fn processes(mark: &str) -> Vec<Pid> {
     let wanted = format!("{MARK}={mark}\0");
     let marked = |dir: &fs::DirEntry| {
@@ -36,12 +36,12 @@ fn processes(mark: &str) -> Vec<Pid> {
     all.filter_map(|dir| Pid::from_raw(dir.file_name().to_str()?.parse().ok()?)).collect()
 }
 
-/// Both witnesses saw traffic, over ports of this kind, and nothing is missing.
+/// Asserts that both probes saw traffic, over ports of this kind, and that nothing is missing.
 fn is_well(ended: &Ended, kind: &str) {
     let report = document(ended);
     assert_eq!(ended.code(), 0, "{ended:#?}");
     assert_eq!(report["ping"]["received"], 5, "{report}");
-    // The link is never early, and never faster than it is set to.
+    // The link is never early, and never faster than configured.
     assert!(report["ping"]["rtt_min_ns"].as_u64().unwrap() >= 40_000_000, "{report}");
     let data = report["tcp"]["bits_per_sec"].as_u64().unwrap();
     assert!((1..10_000_000).contains(&data), "{report}");
@@ -53,7 +53,7 @@ fn is_well(ended: &Ended, kind: &str) {
     assert_eq!(sum("rx"), sum("tx") + lost + report["in_flight"].as_u64().unwrap(), "{report}");
 }
 
-/// Frames that came in and were not sent.
+/// Returns the frames that were received and not sent.
 fn lost_inside(port: &Value) -> u64 {
     let drops = port["drops"].as_object().unwrap().iter();
     drops
@@ -135,7 +135,7 @@ fn without_installed_programs_our_own_witnesses_stand_in() {
     assert_eq!(report["tcp"]["by"], "slipring's own sockets");
 }
 
-/// A demo in the middle of its transfer.
+/// Returns a demo in the middle of its transfer.
 fn in_the_middle(namespace: &Namespace, mark: &str) -> Program {
     let program = as_root(namespace, mark, "-t 600");
     program.wait_for_text("2. TCP");

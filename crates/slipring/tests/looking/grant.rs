@@ -1,4 +1,4 @@
-//! The commands that errors and `doctor` advise, carried out: they mend what they say.
+//! Runs the commands that errors and `doctor` advise: they fix the problem.
 
 use std::process::Command;
 
@@ -6,8 +6,8 @@ use super::support::namespace::Namespace;
 use super::support::program::{Ended, Program, SLIPRING};
 use super::{document, support};
 
-/// What the commands need around them: an /etc and a /usr/local/bin that nobody else sees, and a
-/// `sudo` that is root already.
+/// The environment of the commands: a private /etc and /usr/local/bin, and a `sudo` that only runs
+/// its command.
 const AROUND: &str = r#"set -e
 mount -t tmpfs none /mnt
 mkdir /mnt/up /mnt/work
@@ -24,7 +24,7 @@ as_member() { setpriv --reuid nobody --regid nogroup --init-groups sh -c '"$@"' 
 as_stranger() { setpriv --reuid 12345 --regid 12345 --clear-groups sh -c '"$@"' sh "$@"; }
 "#;
 
-/// Carries out what is advised, and then `script`; nothing where this machine cannot.
+/// Runs the advised commands, and then `script`; `None` if this machine cannot.
 fn granted(script: &str) -> Option<Ended> {
     let tools = ["setpriv", "setcap", "groupadd", "usermod"];
     let there = tools.iter().all(|tool| support::installed(tool));

@@ -1,5 +1,5 @@
-//! The commands that look at a machine and at traffic: ports, doctor, trace, demo. All in network
-//! namespaces of the tests' own.
+//! The commands that examine a machine and its traffic: ports, doctor, trace, demo. All in the
+//! tests' own network namespaces.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]
@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod grant;
 mod metrics;
+mod picture;
 mod ports;
 mod schema;
 mod tcpdump;
@@ -22,22 +23,22 @@ use serde_json::Value;
 use support::namespace::Namespace;
 use support::program::{Ended, Program, SLIPRING, copy_to};
 
-/// Runs slipring with words separated by spaces to its end.
+/// Runs slipring with words separated by spaces until it ends.
 fn slipring(namespace: &Namespace, words: &str) -> Ended {
     Program::start(namespace, SLIPRING, words).finish()
 }
 
-/// The one JSON document that a program wrote.
+/// Returns the one JSON document that a program wrote.
 fn document(ended: &Ended) -> Value {
     serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:#?}"))
 }
 
-/// One JSON object per line.
+/// Returns one JSON object per line.
 fn lines(ended: &Ended) -> Vec<Value> {
     ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A namespace with a pair of links, `here` and `there`, both up.
+/// A namespace with a veth pair, `here` and `there`, both up.
 fn with_links() -> Option<Namespace> {
     let namespace = Namespace::new()?;
     namespace.veth("here", &namespace, "there", 1500);
@@ -46,34 +47,35 @@ fn with_links() -> Option<Namespace> {
     Some(namespace)
 }
 
-/// What a command says with `--help`.
+/// Returns what a command prints for `--help`.
 fn help_of(namespace: &Namespace, words: &str) -> String {
     Program::start(namespace, SLIPRING, &format!("{words} --help")).finish().well().stdout
 }
 
-/// The words that a help text lists under `Commands:`, without their explanations.
+/// Returns the words that a help text lists under `Commands:`, without their explanations.
 fn listed_commands(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let lines = lines.take_while(|line| !line.is_empty());
-    // What goes on from the line before is indented further.
+    // Continuation lines are indented further.
     let names = lines.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     names.filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
 }
 
-/// Every command of the binary, by its own help.
+/// Returns every command of the binary, from its own help.
 fn commands(namespace: &Namespace) -> Vec<String> {
     let commands = listed_commands(&help_of(namespace, ""));
     assert!(commands.len() > 20, "{commands:?}");
     commands
 }
 
-/// The links of a namespace, by name: their state follows only some time after it was changed.
+/// Returns the names of the links of a namespace. Their state is not compared, since it lags behind
+/// changes.
 fn link_names(namespace: &Namespace) -> Vec<String> {
     let listed = namespace.ip("-brief link");
     listed.lines().filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
 }
 
-/// The command of an ordinary user who runs a copy of the binary; nothing where this process
+/// Returns the command of an ordinary user who runs a copy of the binary; `None` if this process
 /// cannot become one.
 fn as_ordinary_user(dir: &tempfile::TempDir) -> Option<Command> {
     use std::os::unix::fs::PermissionsExt;

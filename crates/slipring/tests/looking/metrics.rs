@@ -1,4 +1,4 @@
-//! `--metrics` on every program that runs long.
+//! `--metrics` of every long-running program.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -38,7 +38,7 @@ fn every_command_that_has_metrics_is_tried_here() {
     }
 }
 
-/// What a program serves at the path of its socket.
+/// Returns what a program serves on its socket.
 fn fetched(socket: &Path) -> String {
     let mut stream = UnixStream::connect(socket).unwrap();
     stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
@@ -53,7 +53,7 @@ fn start(namespace: &Namespace, run_dir: &Path, words: &str) -> Program {
     Program::launch(namespace, command)
 }
 
-/// Starts a program, and fetches its metrics; `None` where it cannot run here.
+/// Starts a program, and reads its metrics; `None` if it cannot run here.
 fn metrics_of(namespace: &Namespace, dir: &Path, words: &str) -> Option<(Program, String)> {
     let socket = dir.join("metrics.sock");
     let program = start(namespace, dir, &format!("{words} --metrics {}", socket.display()));
@@ -67,7 +67,7 @@ fn metrics_of(namespace: &Namespace, dir: &Path, words: &str) -> Option<(Program
         Some(answer) => Some((program, answer)),
         None => {
             let ended = program.finish();
-            // A program that needs the device, or rights that are not here.
+            // The program needs the device, or privileges that are missing here.
             assert!(ended.code() >= 3, "{words}: {ended:?}");
             println!("skipped: {words}: {}", ended.stderr);
             None
@@ -99,7 +99,7 @@ fn top_serves_the_figures_of_the_program_that_it_watches() {
     let Some(namespace) = with_links() else { return };
     let dir = tempfile::tempdir().unwrap();
     let emulator = start(&namespace, dir.path(), "emulate -i packet:here -i null: --name lab");
-    // Its first figures; its name is taken before its ports are opened.
+    // Wait for the first report; the run's name is taken before the ports are opened.
     emulator.wait_for_text("pps");
     let words = "top lab --json=lines -T 100ms";
     let Some((top, answer)) = metrics_of(&namespace, dir.path(), words) else {

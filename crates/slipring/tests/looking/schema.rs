@@ -1,5 +1,5 @@
-//! What commands write by `--json` and `--json=lines` matches `docs/schema/report-1.json`, which
-//! knows every key: a new one is a fault until it is written down there.
+//! The output of commands with `--json` and `--json=lines` matches `docs/schema/report-1.json`,
+//! which lists every key: a new key is an error until it is added there.
 
 use std::path::Path;
 use std::process::Command;
@@ -55,7 +55,7 @@ const ALONE: [&str; 34] = [
     "bench no-such-row",
 ];
 
-/// What a running emulator is asked.
+/// Requests to a running emulator.
 const EMULATOR: [&str; 13] = [
     "emulate ctl hello",
     "emulate ctl get",
@@ -72,7 +72,7 @@ const EMULATOR: [&str; 13] = [
     "emulate ctl quit",
 ];
 
-/// What a running firewall is asked, and what is checked without one.
+/// Requests to a running firewall, and commands checked without one.
 const FIREWALL: [&str; 44] = [
     "ipfw -n add 100 allow ip from any to any",
     "ipfw -n add 100 no such action",
@@ -120,7 +120,7 @@ const FIREWALL: [&str; 44] = [
     "ipfw monitor",
 ];
 
-/// What a running daemon is asked.
+/// Requests to a running daemon.
 const DAEMON: [&str; 20] = [
     "daemon ctl hello",
     "daemon ctl params",
@@ -144,7 +144,7 @@ const DAEMON: [&str; 20] = [
     "vale -r nothing --device @d/netmap",
 ];
 
-/// Commands whose cases stand elsewhere: they are watched while they run, or print no report.
+/// Commands whose cases are elsewhere: they are checked while they run, or print no report.
 const ELSEWHERE: [(&str, &str); 5] = [
     ("emulate ctl watch", "looks_that_come_again_and_again_match_the_schema"),
     ("daemon", "what_a_daemon_answers_matches_the_schema"),
@@ -153,13 +153,13 @@ const ELSEWHERE: [(&str, &str); 5] = [
     ("daemon ctl help", "prints a help text"),
 ];
 
-/// Three frames of nothing.
+/// Writes three frames without content.
 pub(super) fn write_capture(path: &str) {
     let mut writer = FileWriter::create(path, &["test"]).unwrap();
     (0..3).for_each(|at| writer.packet(0, at, &[0x5a; 60], None).unwrap());
 }
 
-/// A directory to run in, and how many objects were looked at.
+/// A directory to run in, and the number of objects checked.
 struct Site {
     namespace: Namespace,
     dir: tempfile::TempDir,
@@ -184,7 +184,7 @@ impl Site {
         self.dir.path().join("run")
     }
 
-    /// Starts a command line with `--json` or `--json=lines` behind its command.
+    /// Starts a command line with `--json` or `--json=lines` after its command.
     fn start(&self, line: &str, form: &str) -> Program {
         let path = self.capture();
         let words = line.replace("@d", &self.run_dir().display().to_string());
@@ -192,7 +192,7 @@ impl Site {
         let (verb, rest) = words.split_once(' ').unwrap_or((&words, ""));
         let mut command = Command::new(SLIPRING);
         command.arg(verb);
-        // A command of commands has its flags behind the innermost.
+        // A command with subcommands has its flags after the innermost one.
         let rest: Vec<_> = rest.split_ascii_whitespace().collect();
         match rest.first() {
             Some(&"ctl") => command.args(&rest).args([form]),
@@ -202,7 +202,7 @@ impl Site {
         Program::launch(&self.namespace, command)
     }
 
-    /// Holds every object of an output against the schema; how many there were.
+    /// Checks every object of an output against the schema; returns their number.
     fn check(&self, line: &str, ended: &Ended) -> usize {
         let objects = ended.stdout.lines().chain(ended.stderr.lines());
         let objects = objects.filter(|text| text.starts_with('{'));
@@ -215,7 +215,7 @@ impl Site {
         faults.count()
     }
 
-    /// Runs these lines in both forms; each writes an object at least.
+    /// Runs these lines in both forms; each must write at least one object.
     fn all(&self, lines: &[&str]) {
         for line in lines {
             for form in ["--json", "--json=lines"] {
@@ -231,7 +231,7 @@ impl Site {
         }
     }
 
-    /// Starts a program that the lines ask; `None` where it cannot run here.
+    /// Starts a program that the lines query; `None` if it cannot run here.
     fn serve(&self, line: &str, socket: &str) -> Option<Program> {
         let program = self.start(line, "--json=lines");
         let socket = self.run_dir().join(socket);
@@ -311,7 +311,7 @@ fn what_a_daemon_answers_matches_the_schema() {
     assert_eq!(site.check(line, &ended), 1, "{ended:#?}");
 }
 
-/// Whether a case begins with these words, flags apart.
+/// Whether a case begins with these words, ignoring flags.
 fn has_case(words: &str) -> bool {
     let all = ALONE.iter().chain(&EMULATOR).chain(&FIREWALL).chain(&DAEMON);
     let mut all = all.copied().chain(ELSEWHERE.iter().map(|(words, _)| *words));
@@ -344,7 +344,8 @@ fn every_command_line_with_json_has_its_case() {
     }
 }
 
-/// The words that a listing of ipfw's commands begins with: `pipe|queue|sched N config ...` has three.
+/// Returns the first words in a listing of ipfw's commands: `pipe|queue|sched N config ...` has
+/// three.
 fn words_of_ipfw(help: &str) -> Vec<String> {
     let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let lines = lines.take_while(|line| !line.is_empty());

@@ -1,4 +1,4 @@
-//! `slipring dump` beside tcpdump: the same captures, the same flags, the same bytes.
+//! `slipring dump` compared with tcpdump: the same captures, the same flags, the same bytes.
 
 mod built;
 mod names;
@@ -15,12 +15,12 @@ use super::support::namespace::Namespace;
 use super::support::program::{Program, SLIPRING};
 use super::with_links;
 
-/// Frames as hex, after `to` and `from`.
+/// Frames as hex, after destination and source address.
 const FRAMES: [&str; 12] = [
-    // ARP: who has, is at.
+    // ARP request and reply.
     "0806 0001080006040001 020000000001 0a000001 000000000000 0a000002",
     "0806 0001080006040002 020000000001 0a000001 020000000002 0a000002",
-    // UDP over IPv4, with a right, a wrong and no checksum; of class EF; in a VLAN.
+    // UDP over IPv4, with a right, a wrong and no checksum; with DSCP EF; in a VLAN.
     "0800 4500002400004000401126c7 0a000001 0a000002 04d2162e00100000 2021222324252627",
     "0800 45b8002400070000031126c7 0a000001 0a000002 04d2162e00101234 2021222324252627",
     "8100 6005 0800 4500002400004000401126c7 0a000001 0a000002 04d2162e00100000 2021222324252627",
@@ -30,22 +30,22 @@ const FRAMES: [&str; 12] = [
     // TCP: SYN with options, FIN.
     "0800 4500002c00004000400626ca 0a000001 0a000002 9c401389 000003e8 00000000 6002 0200 1234 0000 020405b4",
     "0800 4500002800004000400626ce 0a000001 0a000002 9c401389 000003e8 0000004d 5011 0200 1234 0000",
-    // ICMP echo; ICMPv6 echo; a neighbour solicited.
+    // ICMP echo; ICMPv6 echo; neighbour solicitation.
     "0800 4500002000004000400126db 0a000001 0a000002 0800d7d9 0001 0002 41424344",
     "86dd 60000000 000c 3a40 fe800000000000000000000000000001 fe800000000000000000000000000002 8000 8279 0001 0002 41424344",
     "86dd 60000000 0018 3aff fe800000000000000000000000000001 fe800000000000000000000000000002 8700 1234 00000000 \
      fe800000000000000000000000000002",
 ];
 
-/// Flags whose output tcpdump and we have alike.
+/// Flags for which tcpdump's output equals ours.
 const FLAGS: [&str; 18] = [
     "", "-e", "-v", "-e -v", "-vv", "-vvv", "-e -vv", "-x", "-xx", "-X", "-XX", "-e -X -v", "-q",
     "-e -q", "-tttt -e", "-S", "-S -vv", "-K -vv",
 ];
-/// The same for frames of which a capture kept little.
+/// The same for frames of which a capture holds only a few bytes.
 const CUT_FLAGS: [&str; 5] = ["", "-v", "-e", "-q", "-xx"];
 
-/// Frames by what they are about, and the lengths that captures cut them to.
+/// Frames by topic, and the lengths to which captures cut them.
 const GROUPS: [(&str, &[Built], &[usize]); 11] = [
     ("link", &network::LINK, &[14]),
     ("arp", &network::ARP, &[14, 18, 22, 33, 40]),
@@ -60,7 +60,7 @@ const GROUPS: [(&str, &[Built], &[usize]); 11] = [
     ("dhcp", &names::DHCP, &[14, 18, 22, 33, 40, 46, 60, 90]),
 ];
 
-/// What a capture kept of a frame, and how long that was.
+/// The captured bytes of a frame, and its original length.
 type Kept = (Vec<u8>, usize);
 
 fn whole(bytes: Vec<u8>) -> Kept {
@@ -68,7 +68,7 @@ fn whole(bytes: Vec<u8>) -> Kept {
     (bytes, len)
 }
 
-/// Writes a capture of microseconds, as tcpdump does.
+/// Writes a capture in microseconds, as tcpdump does.
 fn write(path: &Path, frames: &[Kept]) {
     let mut file = Vec::new();
     let words =
@@ -81,7 +81,7 @@ fn write(path: &Path, frames: &[Kept]) {
     std::fs::write(path, file).unwrap();
 }
 
-/// Compares what both print of these frames by these flags.
+/// Compares both outputs for these frames and flags.
 fn compare(namespace: &Namespace, name: &str, frames: &[Kept], flags: &[&str]) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("frames.pcap");
@@ -98,7 +98,7 @@ fn compare(namespace: &Namespace, name: &str, frames: &[Kept], flags: &[&str]) {
     }
 }
 
-/// A namespace, where tcpdump is installed in the version whose lines these are.
+/// Returns a namespace, if tcpdump is installed in the version that these tests expect.
 fn beside_tcpdump() -> Option<Namespace> {
     if !support::installed("tcpdump") {
         println!("skipped: no tcpdump");
@@ -124,8 +124,8 @@ fn dump_prints_what_tcpdump_prints_to_the_byte() {
 #[test]
 fn dump_prints_of_every_protocol_that_it_decodes_what_tcpdump_prints() {
     let Some(namespace) = beside_tcpdump() else { return };
-    // With -v some of these frames end within what they claim: after that tcpdump's bytes begin
-    // with the link layer for some protocols, and ours never do.
+    // With -v some of these frames end before their claimed length: after that tcpdump's bytes
+    // begin with the link layer for some protocols, and ours never do.
     let flags: Vec<_> = FLAGS.into_iter().filter(|flags| *flags != "-e -X -v").collect();
     for (name, frames, _) in GROUPS {
         let frames: Vec<_> = frames.iter().map(|frame| whole(frame.bytes())).collect();
@@ -164,7 +164,7 @@ fn frames_whose_bytes_are_anything_are_told_all_the_same() {
             for value in [0, 1, 2, 3, 4, 5, 7, 8, 15, 31, 63, 64, 127, 128, 192, 254, 255] {
                 changed[at] = value;
                 told(&changed);
-                // Beside a byte that may say how long something is.
+                // The changed byte may be a length, so also try it with the next byte zeroed.
                 if let Some(next) = changed.get_mut(at + 1) {
                     let before = std::mem::replace(next, 0);
                     told(&changed);

@@ -22,7 +22,7 @@ fn tracing(namespace: &Namespace, words: &str) -> Program {
     program
 }
 
-/// Sends a datagram that leaves by `here` and arrives at `there`, for each port and payload.
+/// Sends a datagram that leaves on `here` and arrives on `there`, for each port and payload.
 fn send(namespace: &Namespace, datagrams: &'static [(u16, &[u8])]) {
     namespace.run(move || {
         let socket = UdpSocket::bind("10.9.0.1:1000").unwrap();
@@ -78,7 +78,7 @@ fn lines_are_for_people_and_the_sum_goes_to_stderr() {
 #[test]
 fn listening_takes_nothing_away() {
     let Some(namespace) = addressed() else { return };
-    // Both ends lie in one namespace, whose stack refuses its own source address otherwise.
+    // Both ends are in one namespace, whose stack otherwise refuses its own source address.
     namespace.run(|| std::fs::write("/proc/sys/net/ipv4/conf/there/accept_local", "1").unwrap());
     namespace.run(|| std::fs::write("/proc/sys/net/ipv4/conf/there/rp_filter", "0").unwrap());
     namespace.run(|| std::fs::write("/proc/sys/net/ipv4/conf/all/rp_filter", "0").unwrap());
@@ -98,7 +98,7 @@ fn listening_takes_nothing_away() {
     trace.finish().well();
 }
 
-/// Sends a frame with VLAN tag 7 out of `here`.
+/// Sends a frame with VLAN tag 7 on `here`.
 fn send_tagged(namespace: &Namespace) {
     let tag = TagSpec { ethertype: EtherType::VLAN, tag: VlanTag::new(7, 0) };
     let frame = FrameSpec { tags: vec![tag], ..FrameSpec::default() }.build(64).unwrap().bytes;

@@ -1,4 +1,4 @@
-//! A download over HTTP by a command behind a link.
+//! An HTTP download by a command behind a link.
 
 use serde_json::Value;
 
@@ -7,11 +7,11 @@ use crate::support::web::Web;
 use crate::users::both;
 use crate::{run, world};
 
-/// Bytes to fetch.
+/// Bytes to download.
 const FILE: usize = 2_000_000;
 const FLAGS: &str = "--rate 12Mbit --delay 10ms --queue time=200ms --seed 7 --json --report";
 
-/// Holds the link towards the command against what was asked.
+/// Compares the link towards the command with its settings.
 fn check(report: &str) {
     let report: Value = serde_json::from_str(report).unwrap();
     let (up, down) = (&report["links"][0], &report["links"][1]);
@@ -44,7 +44,7 @@ fn a_download_of_an_ordinary_user_is_whole_and_meets_the_rate_and_the_delay() {
         return;
     }
     let Some(web) = Web::serve(&world, "10.9.0.1", FILE) else { return };
-    // The report on stderr is one document, and the last line there.
+    // The report on stderr is one document, in the last line.
     let flags = FLAGS.strip_suffix(" --report").unwrap();
     let (got, person) = (web.target(), person.with_only("slirp4netns"));
     let script = format!("curl -sS --fail --max-time 60 -o {} {}", got.display(), web.url());

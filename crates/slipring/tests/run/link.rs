@@ -1,4 +1,4 @@
-//! What the link does to real traffic.
+//! The effect of the link on real traffic.
 
 use serde_json::Value;
 
@@ -45,7 +45,7 @@ fn a_tcp_transfer_gets_the_rate_of_its_direction() {
     let ended = run(&world, flags, "iperf3 -c 10.9.0.1 -t 3 -J").well();
     let report: Value = serde_json::from_str(&ended.stdout).unwrap();
     let bps = report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
-    // Of 1514 bytes on the link 1448 are data; the first round trips fill it only in part.
+    // Of 1514 bytes on the link 1448 are data; the first round trips fill the link only in part.
     assert!((15e6..20e6).contains(&bps), "{bps}");
 }
 

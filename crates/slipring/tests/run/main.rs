@@ -1,4 +1,4 @@
-//! `slipring run`, in network namespaces of the tests' own: as root and as an ordinary user.
+//! `slipring run`, in the tests' own network namespaces: as root and as an ordinary user.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/mod.rs"]
@@ -17,8 +17,8 @@ use std::process::Command;
 use support::namespace::Namespace;
 use support::program::{Ended, Program, SLIPRING};
 
-/// A namespace that stands for the world outside: 10.9.0.1 is its address, a default route leads
-/// out of it (to nobody), and it forwards.
+/// A namespace that simulates the outside world: its address is 10.9.0.1, it has a default route
+/// (to no host), and it forwards.
 fn world() -> Option<Namespace> {
     let world = Namespace::new()?;
     for words in [
@@ -41,7 +41,7 @@ fn forward(world: &Namespace, on: bool) {
     world.run(move || std::fs::write("/proc/sys/net/ipv4/ip_forward", value)).unwrap();
 }
 
-/// `slipring run FLAGS -- sh -c SCRIPT`.
+/// Returns `slipring run FLAGS -- sh -c SCRIPT`.
 fn command(mut slipring: Command, flags: &str, script: &str) -> Command {
     slipring.arg("run").args(flags.split_ascii_whitespace()).args(["--", "sh", "-c", script]);
     slipring
@@ -52,19 +52,19 @@ fn start(world: &Namespace, flags: &str, script: &str) -> Program {
     Program::launch(world, command(Command::new(SLIPRING), flags, script))
 }
 
-/// Runs it as root to its end.
+/// Runs it as root until it ends.
 fn run(world: &Namespace, flags: &str, script: &str) -> Ended {
     start(world, flags, script).finish()
 }
 
-/// The smallest round trip in milliseconds that ping tells.
+/// Returns ping's minimum round trip in milliseconds.
 fn round_trip_ms(output: &str) -> f64 {
     let line = output.lines().find(|line| line.starts_with("rtt ")).expect(output);
     let figures = line.split(" = ").nth(1).unwrap();
     figures.split('/').next().unwrap().parse().unwrap()
 }
 
-/// What there is in a namespace that a run might leave: links, and tables of translations.
+/// Returns what a run might leave in a namespace: links, and NAT tables.
 fn things(world: &Namespace) -> (Vec<String>, String) {
     let links = world.ip("-brief link");
     let names = links.lines().filter_map(|line| line.split_whitespace().next().map(str::to_owned));

@@ -1,4 +1,4 @@
-//! Names: a stub resolver in the outer namespace answers the command.
+//! Name resolution: a stub resolver in the outer namespace answers the command.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::support::program::{Ended, Program, SLIPRING};
 use crate::users::{Person, as_ordinary_user};
 use crate::world;
 
-/// Answers every question in `world` with 192.0.2.7.
+/// Answers every query in `world` with 192.0.2.7.
 fn resolver(world: &Namespace, address: &'static str) {
     let socket = world.run(move || UdpSocket::bind((address, 53)).unwrap());
     std::thread::spawn(move || {
@@ -21,7 +21,7 @@ fn resolver(world: &Namespace, address: &'static str) {
 }
 
 fn answer(socket: &UdpSocket, question: &[u8], to: SocketAddr) {
-    // The question ends with its type and class, after the zero that ends the name.
+    // The question ends with type and class, after the zero that ends the name.
     let end = 12 + question[12..].iter().position(|byte| *byte == 0).unwrap() + 5;
     let is_a = question[end - 3] == 1;
     let mut bytes = question[..end].to_vec();
@@ -32,7 +32,7 @@ fn answer(socket: &UdpSocket, question: &[u8], to: SocketAddr) {
     socket.send_to(&bytes, to).unwrap();
 }
 
-/// Looks a name up behind a link, where this resolv.conf holds outside.
+/// Resolves a name behind a link, with this resolv.conf outside.
 fn look_up(world: &Namespace, resolv_conf: &str, person: Option<&Person>, nat: &str) -> Ended {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), resolv_conf).unwrap();
@@ -42,11 +42,11 @@ fn look_up(world: &Namespace, resolv_conf: &str, person: Option<&Person>, nat: &
          -- getent ahostsv4 name.test",
         file.path().display()
     );
-    // Others may read it as they may read the real one.
+    // Others may read it, like the real one.
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     std::fs::set_permissions(file.path(), open).unwrap();
     let mut command = Command::new("unshare");
-    // Nothing can be made there, as where a stranger was first.
+    // No file can be created there, as if another user had occupied it.
     command.args(["-m", "sh", "-c", &script]).env("TMPDIR", "/proc/no-such-directory");
     Program::launch(world, command).finish()
 }

@@ -1,4 +1,4 @@
-//! What is written down of a run, where it is asked, and that nothing of that stays.
+//! Files and requests of a run, and that none of them remains.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -68,7 +68,7 @@ fn all_figures_of_a_run_are_said_where_that_is_asked() {
     assert!(all.contains("# TYPE slipring_") && !plain.contains("# TYPE"), "{all}");
 }
 
-/// `slipring emulate ctl WORDS`, where the run is asked.
+/// Runs `slipring emulate ctl WORDS` on the run.
 fn ctl(run_dir: &Path, words: &str) -> Ended {
     let world = crate::support::namespace::Namespace::new().unwrap();
     let mut command = Command::new(SLIPRING);
@@ -105,7 +105,7 @@ fn a_run_is_asked_and_changed_by_its_name_and_leaves_no_socket() {
     ctl(dir.path(), "set up.delay=40ms --name lab").well();
     assert_eq!(json("history").as_array().unwrap().len(), 2);
     assert!(json("explain").to_string().contains("40000000"));
-    // To quit is to end the command, as TERM would.
+    // quit ends the command, as TERM would.
     ctl(dir.path(), "quit --name lab").well();
     assert_eq!(program.finish().code(), 128 + 15);
     assert!(is_empty(dir.path()));

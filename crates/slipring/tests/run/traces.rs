@@ -1,4 +1,4 @@
-//! Nothing is left behind, on any way out, and nothing around is changed.
+//! Nothing remains, however the run ends, and no setting outside changes.
 
 use rustix::process::Signal;
 
@@ -16,7 +16,7 @@ fn nothing_is_left_after_a_run_and_no_setting_was_changed() {
     let settings_before = world.run(settings);
     let ended = run(&world, "--nat kernel", "cat /proc/sys/net/ipv4/ip_forward").well();
     assert_eq!(ended.stdout, "1\n");
-    // The kernel takes a device away some time after the last descriptor of it is closed.
+    // The kernel removes a device some time after its last descriptor is closed.
     eventually("the devices to go", || (things(&world) == before).then_some(()));
     assert_eq!(world.run(settings), settings_before);
 }

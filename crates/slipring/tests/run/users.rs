@@ -1,4 +1,4 @@
-//! Ordinary users: no privilege, and still a way out.
+//! Ordinary users: they have no privilege, but still network access.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
@@ -11,13 +11,13 @@ use crate::support::namespace::Namespace;
 use crate::support::program::{Ended, Program, copy_to};
 use crate::{command, forward, round_trip_ms, things, world};
 
-/// What an ordinary user has: a copy of the binary, and a directory of programs.
+/// An ordinary user with a copy of the binary, and a directory of programs.
 pub(crate) struct Person {
     dir: tempfile::TempDir,
     path: String,
 }
 
-/// An ordinary user; nothing where this process cannot become one.
+/// Returns an ordinary user; `None` if this process cannot become one.
 pub(crate) fn as_ordinary_user() -> Option<Person> {
     if !rustix::process::geteuid().is_root() || !support::installed("setpriv") {
         println!("skipped: only root can become an ordinary user");
@@ -31,7 +31,7 @@ pub(crate) fn as_ordinary_user() -> Option<Person> {
 }
 
 impl Person {
-    /// Whose programs are hidden but for the ones that every test needs and `program`.
+    /// Hides all programs except those that every test needs, and `program`.
     pub(crate) fn with_only(&self, program: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         copy_to(dir.path());
@@ -47,7 +47,7 @@ impl Person {
         Self { dir, path }
     }
 
-    /// The words that run slipring as this user.
+    /// Returns the words that run slipring as this user.
     pub(crate) fn words(&self) -> String {
         format!(
             "/usr/bin/env PATH={} setpriv --reuid 65534 --regid 65534 --clear-groups {}",
@@ -56,14 +56,14 @@ impl Person {
         )
     }
 
-    /// `slipring WORDS`, as this user.
+    /// Starts `slipring WORDS` as this user.
     pub(crate) fn slipring(&self, world: &Namespace, words: &str) -> Program {
         let mut slipring = self.program();
         slipring.args(words.split_ascii_whitespace());
         Program::launch(world, slipring)
     }
 
-    /// `slipring run FLAGS -- sh -c SCRIPT`, as this user.
+    /// Starts `slipring run FLAGS -- sh -c SCRIPT` as this user.
     pub(crate) fn start(&self, world: &Namespace, flags: &str, script: &str) -> Program {
         Program::launch(world, command(self.program(), flags, script))
     }
@@ -80,7 +80,7 @@ impl Person {
         slipring
     }
 
-    /// A directory of this user's.
+    /// Creates a directory that belongs to this user.
     pub(crate) fn own_dir(&self) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         std::os::unix::fs::chown(dir.path(), Some(65534), Some(65534)).unwrap();
@@ -88,7 +88,7 @@ impl Person {
     }
 }
 
-/// An ordinary user and the world; nothing where the system forbids user namespaces.
+/// Returns an ordinary user and the world; `None` if the system forbids user namespaces.
 pub(crate) fn both() -> Option<(Namespace, Person)> {
     let (world, person) = (world()?, as_ordinary_user()?);
     forward(&world, false);
@@ -98,7 +98,7 @@ pub(crate) fn both() -> Option<(Namespace, Person)> {
         println!("skipped: this system forbids user namespaces");
         return None;
     }
-    // ICMP is carried by ping sockets, which the outer namespace must allow.
+    // Ping sockets carry ICMP; the outer namespace must allow them.
     let allow = || std::fs::write("/proc/sys/net/ipv4/ping_group_range", "0 2147483647");
     world.run(allow).unwrap();
     Some((world, person))
@@ -134,7 +134,7 @@ fn a_download_of_an_ordinary_user_gets_the_rate_of_its_direction() {
         person.run(&world, "-q --rate 10Mbit --delay 10ms", "iperf3 -R -c 10.9.0.1 -t 3 -J");
     let report: serde_json::Value = serde_json::from_str(&ended.well().stdout).unwrap();
     let bps = report["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
-    // How near it comes to the rate is up to what else the machine does.
+    // How close it comes to the rate depends on the load of the machine.
     assert!((1e5..10e6).contains(&bps), "{bps}");
 }
 

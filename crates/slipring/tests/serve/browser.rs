@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use super::support::lab::Lab;
 use super::support::program::Program;
 
-/// Key that every element's reference stands under.
+/// Key of every element's reference.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
-/// How long chromedriver may take for one command.
+/// Maximum time of chromedriver for one command.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A browser in the middle of a laboratory. Dropped, it ends with all its processes.
+/// A browser in the middle of a lab. On drop, it ends with all its processes.
 pub(crate) struct Browser<'l> {
     lab: &'l Lab,
     port: u16,
@@ -25,13 +25,13 @@ pub(crate) struct Browser<'l> {
 }
 
 impl<'l> Browser<'l> {
-    /// Starts it; `None`, and a line that says why, where it is not installed.
+    /// Starts it; returns `None`, and prints why, if it is not installed.
     pub(crate) fn start(lab: &'l Lab, flags: &[&str]) -> Option<Self> {
         if !["chromium", "chromedriver", "unshare"].into_iter().all(super::support::installed) {
             return None;
         }
         let home = tempfile::tempdir().unwrap();
-        // In a process namespace of its own, so that nothing of it outlives the driver.
+        // In its own PID namespace, so that no process outlives the driver.
         let mut command = std::process::Command::new("unshare");
         command.args(["--pid", "--fork", "--kill-child", "--mount-proc"]);
         command.args(["chromedriver", "--port=0"]).env("HOME", home.path());
@@ -70,12 +70,12 @@ impl<'l> Browser<'l> {
         } } })
     }
 
-    /// Goes to an address.
+    /// Opens an address.
     pub(crate) fn open(&self, url: &str) {
         self.command("url", json!({ "url": url }));
     }
 
-    /// Runs a script in the page; what it returns.
+    /// Runs a script in the page; returns its result.
     pub(crate) fn run(&self, script: &str) -> Value {
         self.command("execute/sync", json!({ "script": script, "args": [] }))
     }
@@ -91,13 +91,13 @@ impl<'l> Browser<'l> {
         self.run("return document.body.innerText").as_str().unwrap_or_default().to_owned()
     }
 
-    /// The text of the first element that fits.
+    /// Returns the text of the first matching element.
     pub(crate) fn text(&self, selector: &str) -> String {
         let text = self.run(&format!("return document.querySelector('{selector}').textContent"));
         text.as_str().unwrap_or_default().to_owned()
     }
 
-    /// Clicks as a person would.
+    /// Clicks as a user would.
     pub(crate) fn click(&self, selector: &str) {
         let element = self.find(selector);
         self.command(&format!("element/{element}/click"), json!({}));
@@ -114,7 +114,7 @@ impl<'l> Browser<'l> {
         self.command("element", wanted)[ELEMENT].as_str().unwrap().to_owned()
     }
 
-    /// Keeps a picture of the page below the target directory; where.
+    /// Saves a screenshot below the target directory; returns its path.
     pub(crate) fn picture(&self, name: &str) -> PathBuf {
         let path = format!("/session/{}/screenshot", self.session);
         let picture = self.ask("GET", &path, Value::Null);
@@ -126,7 +126,7 @@ impl<'l> Browser<'l> {
         kept
     }
 
-    /// What the browser complained of.
+    /// Returns the browser's error messages.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let all = self.command("se/log", json!({ "type": "browser" }));
         let severe = all.as_array().unwrap().iter().filter(|entry| entry["level"] == "SEVERE");
@@ -154,7 +154,7 @@ impl<'l> Browser<'l> {
     }
 }
 
-/// One request, and the body of its answer. The driver leaves connections open.
+/// Sends a request; returns the body of the answer. The driver leaves connections open.
 fn exchange(port: u16, request: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -1,5 +1,5 @@
-//! `slipring serve` before running emulators, and its page in a real browser, in namespaces and run
-//! directories of the tests' own.
+//! `slipring serve` with running emulators, and its page in a real browser, in the tests' own
+//! namespaces and run directories.
 #![allow(clippy::unwrap_used)]
 
 mod browser;
@@ -14,7 +14,7 @@ use serde_json::Value;
 use support::lab::{Lab, RIGHT, Way};
 use support::program::{Program, SLIPRING};
 
-/// An emulator between the sides of a laboratory, and the gateway to it.
+/// An emulator between the sides of a lab, and its gateway.
 struct Site {
     lab: Lab,
     run_dir: tempfile::TempDir,
@@ -24,7 +24,7 @@ struct Site {
 }
 
 impl Site {
-    /// `None`, and a line that says why, where namespaces are not permitted.
+    /// Returns `None`, and prints why, if namespaces are not permitted.
     fn new(links: &str) -> Option<Self> {
         let (lab, run_dir) = (Lab::new(Way::Packet)?, tempfile::tempdir().unwrap());
         let mut site = Self { lab, run_dir, emulator: None, gateway: None, url: String::new() };
@@ -37,7 +37,7 @@ impl Site {
         Some(site)
     }
 
-    /// Starts a gateway with further words; where it is.
+    /// Starts a gateway with further words; returns its address, too.
     fn serve(&self, words: &str) -> (Program, String) {
         let gateway = self.start(&format!("serve --listen 127.0.0.1:0 {words}"));
         let url = gateway.wait_for("its address", |output| {
@@ -53,7 +53,7 @@ impl Site {
         Program::launch(&self.lab.mid, command)
     }
 
-    /// What the command line says of the run.
+    /// Returns what the command line reports about the run.
     fn ctl(&self, words: &str) -> Value {
         let ended = self.start(&format!("emulate ctl {words} --json")).finish().well();
         let mut value: Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -74,12 +74,12 @@ impl Site {
         });
     }
 
-    /// Traffic both ways, until it is dropped.
+    /// Starts traffic in both directions, until dropped.
     fn traffic(&self) -> Program {
         Program::start(&self.lab.left, "ping", &format!("-n -i 0.01 -s 1000 -w 120 {RIGHT}"))
     }
 
-    /// The page in a browser, once it shows figures.
+    /// Opens the page in a browser, and waits until it shows figures.
     fn page(&self, flags: &[&str]) -> Option<Browser<'_>> {
         let browser = Browser::start(&self.lab, flags)?;
         if !support::installed("npm") {
@@ -92,7 +92,7 @@ impl Site {
     }
 }
 
-/// Whether a canvas of a plot has something of the colour of the first link, in its lower half or
+/// Whether the canvas of each plot contains the colour of the first link, in its lower half or
 /// anywhere.
 const DRAWN: &str = "[...document.querySelectorAll('.plot canvas')].every((canvas) => {
     const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
@@ -149,7 +149,7 @@ fn changes_are_recorded_with_their_times_and_replayed() {
     page.click("[data-preset='3g']");
     site.wait_for("/link/down/rate/bps", "2Mbit");
     page.click("#linked");
-    // What is typed is what is set, on all links.
+    // The typed value is set on all links.
     let field = "[data-link=up] [data-value=loss]";
     page.run(&format!("document.querySelector('{field}').select()"));
     page.keys(field, "7.5%\u{e007}");
@@ -168,7 +168,7 @@ fn changes_are_recorded_with_their_times_and_replayed() {
         (history.len() == before + 2 && all).then_some(())
     });
 
-    // A value that cannot be is refused in words, and nothing changes.
+    // An invalid value is refused with a message, and nothing changes.
     let before = site.ctl("get");
     let field = "[data-link=up] [data-value=rate_bps]";
     page.run(&format!("document.querySelector('{field}').select()"));
@@ -179,7 +179,7 @@ fn changes_are_recorded_with_their_times_and_replayed() {
 
     site.emulator.as_ref().unwrap().signal(Signal::INT);
     page.wait_for("document.querySelector('#state').textContent === 'ended'");
-    // Once it is started again, the page follows.
+    // After a restart, the page follows.
     let again = site.start(&format!("emulate -T 0 --name lab {} -D 1ms", site.lab.ports()));
     let pid = format!("document.querySelector('#run').value === '{}'", again.pid());
     page.wait_for(&pid);

@@ -2,7 +2,7 @@ use super::{refused, start, stop};
 use crate::support::frames::{Ear, Sender, assert_same, frame};
 use crate::support::lab::{Lab, Way};
 
-/// Frames between two ears: `sent` on the left, what arrives on the right.
+/// A sender on the left and a listener on the right.
 struct Wire {
     sender: Sender,
     ear: Ear,
@@ -15,7 +15,7 @@ impl Wire {
         Self { sender, ear, heard: Vec::new() }
     }
 
-    /// Sends in windows that every ring takes; `fresh` of each window are to arrive.
+    /// Sends in windows that fit every ring; `fresh` frames of each window must arrive.
     fn send(&mut self, frames: &[Vec<u8>], window: usize, fresh: usize) {
         for part in frames.chunks(window) {
             self.sender.send(part);
@@ -65,7 +65,7 @@ fn too_many_duplicates_fail_the_run_that_said_so() {
     let program = start(&lab.mid, &words);
     let mut wire = Wire::of(&lab);
     wire.send(&[frame(1), frame(1)], 2, 1);
-    // Copies leave no trace on the wire: the counters tell when the second one has come.
+    // Copies leave no trace on the wire: the counters show when the second one has come.
     crate::support::eventually("both frames to be judged", || {
         let report = crate::support::bridge::Report::now(&program);
         (report.0["duplicates"] == 1).then_some(())

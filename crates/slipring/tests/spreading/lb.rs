@@ -8,7 +8,7 @@ use crate::support::program::{Program, SLIPRING};
 
 const FLOWS: u8 = 16;
 
-/// The laboratory with a second way to the right.
+/// A lab with a second path to the right.
 fn fork(way: Way) -> Option<(Lab, Namespace)> {
     let (lab, other) = (Lab::quiet(way)?, Namespace::new()?);
     lab.mid.veth("rb", &other, "e0", 1500);
@@ -17,19 +17,19 @@ fn fork(way: Way) -> Option<(Lab, Namespace)> {
     Some((lab, other))
 }
 
-/// The `number`-th frame, of one of some flows.
+/// Returns frame `number`, of one of several flows.
 fn of_flow(number: u32) -> Vec<u8> {
     let mut frame = frame(number);
     frame[11] = (number % u32::from(FLOWS)) as u8;
     frame
 }
 
-/// What tells flows apart: the sender, and whether and how a frame is tagged.
+/// Returns what distinguishes flows: the sender, and whether and how a frame is tagged.
 fn flow_of(frame: &[u8]) -> (u8, u8) {
     (frame[11], frame[13])
 }
 
-/// Sends frames; what arrives at both ears, when that is `total` of each window of 32.
+/// Sends frames; returns what arrives at both listeners, waiting for `total` of each window of 32.
 fn send(lab: &Lab, other: &Namespace, frames: &[Vec<u8>], total: usize) -> [Vec<Vec<u8>>; 2] {
     let mut sender = Sender::open(&lab.left, "e0");
     let mut ears = [Ear::open(&lab.right, "e0"), Ear::open(other, "e0")];
@@ -111,7 +111,7 @@ fn the_classic_statistics_are_lines_of_json_and_the_last_words_are_the_classic_o
     let Some((lab, other)) = fork(Way::Native) else { return };
     let words = ["lb", "-i", "xdp:la", "--outputs", "xdp:ra xdp:rb", "-o", "50ms", "-B", "64"];
     let program = Program::start_with(&lab.mid, SLIPRING, &words);
-    // Three lines a time: two outputs, and all.
+    // Three lines at a time: two outputs, and all.
     program.wait_for_text("free_buffer_slots");
     let frames: Vec<_> = (0..64).map(of_flow).collect();
     send(&lab, &other, &frames, 32);

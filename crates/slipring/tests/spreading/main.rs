@@ -20,12 +20,12 @@ fn start(namespace: &Namespace, words: &str) -> Program {
     program
 }
 
-/// Ends it as a person would; its last report.
+/// Ends it as a user would; returns its last report.
 fn stop(program: Program) -> Report {
     Report::last(&program.stop(Signal::INT).well())
 }
 
-/// Runs a command that is to fail; its words and its status.
+/// Runs a command that must fail; returns its texts and status.
 fn refused(words: &str) -> Option<Ended> {
     let namespace = Namespace::new()?;
     let words: Vec<_> = words.split('|').collect();

@@ -1,4 +1,4 @@
-//! `slipring bridge` at work, read through its JSON lines.
+//! A running `slipring bridge`, observed through its JSON lines.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::namespace::Namespace;
 use super::program::{Ended, Program, SLIPRING};
 
-/// A bridge that has opened its ports. In a panic it shows its counters before it goes.
+/// A bridge that has opened its ports. After a panic it prints its counters on drop.
 pub(crate) struct Bridge {
-    /// There until it is ended.
+    /// Present until it is ended.
     program: Option<Program>,
 }
 
@@ -29,22 +29,22 @@ impl Bridge {
         Self { program: Some(program) }
     }
 
-    /// The report that was made at the start: it has the modes.
+    /// Returns the report of the start, which contains the modes.
     pub(crate) fn start_report(&self) -> Report {
         Report::of(self.program().so_far().stdout.lines().next().unwrap())
     }
 
-    /// The counters now.
+    /// Returns the current counters.
     pub(crate) fn now(&self) -> Report {
         Report::now(self.program())
     }
 
-    /// The program itself.
+    /// Returns the program.
     pub(crate) fn program(&self) -> &Program {
         self.program.as_ref().unwrap()
     }
 
-    /// Ends it as a person would; its last report.
+    /// Ends it as a user would; returns its last report.
     pub(crate) fn stop(self) -> Report {
         Report::last(&self.end(Signal::INT).well())
     }
@@ -81,7 +81,7 @@ impl Report {
         Self(serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
     }
 
-    /// Has a program that writes JSON lines report now.
+    /// Requests a report from a program that writes JSON lines.
     pub(crate) fn now(program: &Program) -> Self {
         let lines = |text: &str| text.matches('\n').count();
         let before = lines(&program.so_far().stdout);
@@ -92,52 +92,52 @@ impl Report {
         })
     }
 
-    /// The last report of a program that ended.
+    /// Returns the last report of an ended program.
     pub(crate) fn last(ended: &Ended) -> Self {
         let line = ended.stdout.lines().last();
         Self::of(line.unwrap_or_else(|| panic!("no report: {ended:#?}")))
     }
 
-    /// Packets received by the `i`-th port.
+    /// Returns the packets received by port `i`.
     pub(crate) fn rx(&self, i: usize) -> u64 {
         self.0["ports"][i]["rx"]["packets"].as_u64().unwrap()
     }
 
-    /// Packets sent by the `i`-th port.
+    /// Returns the packets sent by port `i`.
     pub(crate) fn tx(&self, i: usize) -> u64 {
         self.0["ports"][i]["tx"]["packets"].as_u64().unwrap()
     }
 
-    /// Bytes received by the `i`-th port.
+    /// Returns the bytes received by port `i`.
     pub(crate) fn rx_bytes(&self, i: usize) -> u64 {
         self.0["ports"][i]["rx"]["bytes"].as_u64().unwrap()
     }
 
-    /// Packets that the `i`-th port lost for this cause.
+    /// Returns the packets that port `i` lost for this cause.
     pub(crate) fn drops_for(&self, i: usize, cause: &str) -> u64 {
         self.0["ports"][i]["drops"][cause].as_u64().unwrap_or(0)
     }
 
-    /// Packets that the `i`-th port lost on the way to the program (`rx`) or out of it (`tx`).
+    /// Returns the packets that port `i` lost on reception (`rx`) or transmission (`tx`).
     pub(crate) fn drops(&self, i: usize, direction: &str) -> u64 {
         let drops = self.0["ports"][i]["drops"].as_object().unwrap();
         let ours = drops.iter().filter(|(cause, _)| cause.starts_with(direction));
         ours.map(|(_, count)| count.as_u64().unwrap()).sum()
     }
 
-    /// Packets lost by any port for any cause.
+    /// Returns the packets lost by any port for any cause.
     pub(crate) fn all_drops(&self) -> u64 {
         let ports = self.0["ports"].as_array().unwrap();
         let drops = ports.iter().flat_map(|port| port["drops"].as_object().unwrap().values());
         drops.map(|count| count.as_u64().unwrap()).sum()
     }
 
-    /// Packets on their way.
+    /// Returns the packets in flight.
     pub(crate) fn in_flight(&self) -> u64 {
         self.0["in_flight"].as_u64().unwrap()
     }
 
-    /// A word of the mode line of the `i`-th port.
+    /// Returns a word of the mode line of port `i`.
     pub(crate) fn setting(&self, i: usize, key: &str) -> &str {
         match key {
             "mode" | "kind" => self.0["ports"][i][key].as_str().unwrap(),
@@ -145,7 +145,7 @@ impl Report {
         }
     }
 
-    /// Insists that what one port received the other one sent, or dropped by name.
+    /// Asserts that each port sent, or dropped by name, what the other one received.
     pub(crate) fn balanced(&self) -> &Self {
         assert_eq!(self.in_flight(), 0, "{self:?}");
         for (from, to) in [(0, 1), (1, 0)] {
@@ -155,7 +155,7 @@ impl Report {
         self
     }
 
-    /// Insists that no port dropped anything.
+    /// Asserts that no port dropped anything.
     pub(crate) fn lossless(&self) -> &Self {
         assert_eq!(self.all_drops(), 0, "{self:?}");
         self

@@ -1,4 +1,4 @@
-//! Numbered frames of many sizes, plain and tagged, and who sends and hears them.
+//! Numbered frames of many sizes, plain and tagged, with a sender and a listener.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,14 @@ use slipring_ring::{Geometry, HugePages, Region};
 use super::PATIENCE;
 use super::namespace::Namespace;
 
-/// Frames sent before those that arrived are waited for: few enough for every ring and queue, so
-/// that the sender never goes beyond what the way can carry.
+/// Frames sent before waiting for their arrival: few enough for every ring and queue, so that the
+/// sender never exceeds what the path can carry.
 const WINDOW: usize = 64;
-/// The type of our frames, which no stack answers.
+/// The EtherType of our frames, which no stack answers.
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 const MARK: &[u8; 4] = b"slip";
 
-/// The `number`-th frame: 60 to 1514 bytes, every third with one tag, every seventh with two.
+/// Returns frame `number`: 60 to 1514 bytes, every third with one tag, every seventh with two.
 pub(crate) fn frame(number: u32) -> Vec<u8> {
     let mut random = Random(u64::from(number) + 1);
     let tags: &[[u8; 4]] = match number {
@@ -40,7 +40,7 @@ pub(crate) fn frame(number: u32) -> Vec<u8> {
     frame
 }
 
-/// Whether a frame is one of ours, by its type behind any tags.
+/// Whether a frame is one of ours, by its EtherType after any tags.
 pub(crate) fn is_ours(frame: &[u8]) -> bool {
     let mut at = 12;
     while matches!(frame.get(at..at + 2), Some([0x81, 0] | [0x88, 0xa8])) {
@@ -49,11 +49,11 @@ pub(crate) fn is_ours(frame: &[u8]) -> bool {
     frame.get(at..at + 2) == Some(&ETHERTYPE) && frame.get(at + 2..at + 6) == Some(MARK)
 }
 
-/// Sends `frames` from `e0` of one namespace; what of them arrives at `e0` of the other. Waits for
-/// each window to arrive before it sends the next.
+/// Sends `frames` from `e0` of one namespace; returns those that arrive at `e0` of the other. Waits
+/// for each window to arrive before it sends the next.
 ///
 /// # Panics
-/// If a window does not arrive in whole.
+/// If a window does not arrive completely.
 pub(crate) fn cross(from: &Namespace, to: &Namespace, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut sender = Sender::open(from, "e0");
     let mut ear = Ear::open(to, "e0");
@@ -104,19 +104,19 @@ impl Sender {
     }
 }
 
-/// Hears frames arrive.
+/// Listens for frames.
 pub(crate) struct Ear {
     listener: InterfaceListener,
     wanted: fn(&[u8]) -> bool,
 }
 
 impl Ear {
-    /// One that hears our numbered frames.
+    /// Creates a listener for our numbered frames.
     pub(crate) fn open(namespace: &Namespace, ifname: &'static str) -> Self {
         Self::choosy(namespace, ifname, is_ours)
     }
 
-    /// One that hears only frames that are wanted.
+    /// Creates a listener for frames that match `wanted`.
     pub(crate) fn choosy(
         namespace: &Namespace,
         ifname: &'static str,
@@ -138,7 +138,7 @@ impl Ear {
         }
     }
 
-    /// Takes what has arrived, waiting for the first of it; whether there was any.
+    /// Collects what has arrived, waiting for the first frame; returns whether there was any.
     pub(crate) fn hear_some(&mut self, heard: &mut Vec<Vec<u8>>) -> bool {
         let before = heard.len();
         while let Some(frame) = self.listener.recv().unwrap() {
@@ -155,7 +155,7 @@ impl Ear {
     }
 }
 
-/// Insists that both are the same frames in the same order, and says where they part.
+/// Asserts that both are the same frames in the same order, and reports the first difference.
 pub(crate) fn assert_same(who: &str, got: &[Vec<u8>], sent: &[Vec<u8>]) {
     for (at, (got, sent)) in got.iter().zip(sent).enumerate() {
         assert!(got == sent, "{who}: frame {at} is\n{got:02x?}\n instead of\n{sent:02x?}");

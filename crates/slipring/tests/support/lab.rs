@@ -1,10 +1,10 @@
-//! The laboratory: two hosts, and between them a namespace in which a bridge joins them.
+//! The lab: two hosts, and between them a namespace in which a bridge joins them.
 //!
 //! ```text
 //!   left                       mid                       right
 //!   e0 10.9.0.1 ---- veth ---- la  bridge  ra ---- veth ---- e0 10.9.0.2
 //! ```
-//! With taps there are no veth pairs: the devices of the bridge are moved to the two sides.
+//! With TAP there are no veth pairs: the devices of the bridge are moved to the two sides.
 
 use super::bridge::Bridge;
 use super::namespace::Namespace;
@@ -16,7 +16,7 @@ pub(crate) const RIGHT: &str = "10.9.0.2";
 /// IPv6 address of the right side.
 pub(crate) const RIGHT6: &str = "fd09::2";
 
-/// A way into an interface.
+/// A kind of port on an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// `xdp:`, in the driver.
@@ -27,16 +27,16 @@ pub(crate) enum Way {
     Packet,
     /// `tap:`.
     Tap,
-    /// `netmap:`, the best there is.
+    /// `netmap:`, the best available kind.
     Best,
 }
 
 impl Way {
-    /// All of them.
+    /// All kinds.
     pub(crate) const ALL: [Self; 5] =
         [Self::Native, Self::Generic, Self::Packet, Self::Tap, Self::Best];
 
-    /// What stands before the interface's name.
+    /// Returns the prefix of the interface's name.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
             Self::Native | Self::Generic => "xdp",
@@ -46,7 +46,7 @@ impl Way {
         }
     }
 
-    /// Flags that keep to this way.
+    /// Returns the flags that enforce this kind.
     fn flags(self) -> &'static str {
         match self {
             Self::Native => "--mode native",
@@ -67,7 +67,7 @@ pub(crate) struct Lab {
 }
 
 impl Lab {
-    /// Builds it; `None`, and a line that says why, where that is not permitted.
+    /// Builds it; returns `None`, and prints why, if that is not permitted.
     pub(crate) fn new(way: Way) -> Option<Self> {
         Self::build(way, 1500, false)
     }
@@ -84,7 +84,7 @@ impl Lab {
 
     fn build(way: Way, mtu: u32, quiet: bool) -> Option<Self> {
         let (left, mid, right) = (Namespace::new()?, Namespace::new()?, Namespace::new()?);
-        // TAP devices come to life here, and must not speak before they are where they belong.
+        // TAP devices are created here, and must not send before they are moved to their place.
         mid.silence("default");
         let lab = Self { left, mid, right, way, mtu, quiet };
         if way != Way::Tap {
@@ -95,7 +95,7 @@ impl Lab {
         Some(lab)
     }
 
-    /// The words that open both ports.
+    /// Returns the words that open both ports.
     pub(crate) fn ports(&self) -> String {
         let Self { way, .. } = self;
         let prefix = way.prefix();
@@ -128,7 +128,7 @@ impl Lab {
     }
 
     /// Stacks VLAN links on both sides, outermost first, and gives the last one an address:
-    /// 10.8.0.1 and 10.8.0.2. False, and a line that says so, where the kernel has none.
+    /// 10.8.0.1 and 10.8.0.2. Returns false, and prints that, if the kernel has no VLANs.
     pub(crate) fn tag(&self, tags: &[(&str, u16)]) -> bool {
         for (side, number) in [(&self.left, 1), (&self.right, 2)] {
             let mut below = "e0".to_owned();
@@ -150,7 +150,7 @@ impl Lab {
 }
 
 impl Drop for Lab {
-    /// A failed test shows its interfaces with their counters.
+    /// Prints the interfaces with their counters if the test failed.
     fn drop(&mut self) {
         if std::thread::panicking() {
             for (name, namespace) in

@@ -1,7 +1,7 @@
-//! What the end-to-end tests stand on: namespaces, programs in them, a laboratory of three
-//! namespaces joined by a bridge, numbered frames and witnesses.
+//! The base of the end-to-end tests: namespaces, programs in them, a lab of three namespaces joined
+//! by a bridge, numbered frames and tcpdump witnesses.
 //!
-//! All of it hangs on values: dropping them, in a panic too, ends every program and with it every
+//! Values own everything: dropping them, in a panic too, ends every program and with it every
 //! namespace. Nothing has a name on disk.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -15,14 +15,14 @@ pub(crate) mod witness;
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take that will happen. Far more than it takes on a busy machine, a virtual
-/// one in software included.
+/// Maximum time for anything that must happen: far more than on a busy machine, including a virtual
+/// machine without hardware support.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Looks again and again until `look` finds something.
+/// Calls `look` repeatedly until it finds something.
 ///
 /// # Panics
-/// After [`PATIENCE`], saying what was waited for.
+/// After [`PATIENCE`], with the description of what was expected.
 pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -34,7 +34,7 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
     }
 }
 
-/// Whether a program is installed; says that the test is skipped where it is not.
+/// Whether a program is installed; if not, prints that the test is skipped.
 pub(crate) fn installed(program: &str) -> bool {
     let paths = ["/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin"];
     let found = paths.iter().any(|path| std::path::Path::new(path).join(program).exists());

@@ -1,4 +1,4 @@
-//! Network namespaces of the tests' own, each kept by a thread that runs jobs inside it.
+//! The tests' own network namespaces, each held by a thread that runs jobs inside it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Child, Command};
@@ -9,8 +9,8 @@ use slipring_core::{kill_with_parent, netns};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A namespace with loopback up. When it is dropped, its thread ends, and with the thread every
-/// program that was started inside.
+/// A namespace with loopback up. On drop, its thread ends, and with the thread every program
+/// started inside.
 pub(crate) struct Namespace {
     jobs: Option<Sender<Job>>,
     thread: Option<JoinHandle<()>>,
@@ -18,7 +18,7 @@ pub(crate) struct Namespace {
 }
 
 impl Namespace {
-    /// A new namespace; `None`, and a line that says so, where that is not permitted.
+    /// Creates a namespace; returns `None`, and prints that, if it is not permitted.
     pub(crate) fn new() -> Option<Self> {
         let (jobs, todo) = channel::<Job>();
         let (report, reported) = channel();
@@ -44,7 +44,7 @@ impl Namespace {
         }
     }
 
-    /// Runs `job` inside and returns what it returns, or panics as it does.
+    /// Runs `job` inside and returns its result, or panics as it does.
     pub(crate) fn run<R: Send + 'static>(&self, job: impl FnOnce() -> R + Send + 'static) -> R {
         let (give, take) = channel();
         let job: Job = Box::new(move || {
@@ -54,13 +54,13 @@ impl Namespace {
         take.recv().unwrap().unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// Lets the programs that are started from now on go before all others on this machine.
+    /// Gives programs started from now on priority over all others on this machine.
     pub(crate) fn hurry(&self) {
         // The thread's own priority, which its children inherit.
         self.run(|| rustix::process::setpriority_process(None, -20)).unwrap();
     }
 
-    /// Lets the programs that are started from now on run as soon as they have something to do.
+    /// Gives programs started from now on a real-time priority.
     pub(crate) fn real_time(&self) {
         let thread = self.run(rustix::thread::gettid).as_raw_nonzero();
         self.command("chrt", &format!("--fifo --pid 10 {thread}"));
@@ -76,14 +76,14 @@ impl Namespace {
         self.command("ip", words)
     }
 
-    /// Runs a program that must succeed; its output.
+    /// Runs a program that must succeed; returns its output.
     pub(crate) fn command(&self, program: &str, words: &str) -> String {
         let (well, output) = self.attempt(program, words);
         assert!(well, "{program} {words}: {output}");
         output
     }
 
-    /// Runs a program; whether it succeeded, and its output.
+    /// Runs a program; returns whether it succeeded, and its output.
     pub(crate) fn attempt(&self, program: &str, words: &str) -> (bool, String) {
         let mut command = Command::new(program);
         command.args(words.split_ascii_whitespace());
@@ -92,7 +92,7 @@ impl Namespace {
         (done.status.success(), String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// Makes a pair of interfaces: `here` in this namespace, up, and `there` in the other, down.
+    /// Creates a veth pair: `here` in this namespace, up, and `there` in the other, down.
     pub(crate) fn veth(&self, here: &str, other: &Self, there: &str, mtu: u32) {
         let tid = other.tid;
         self.ip(&format!(
@@ -102,20 +102,20 @@ impl Namespace {
         self.ip(&format!("link set {here} up"));
     }
 
-    /// Takes an interface of `other` over, under a new name.
+    /// Takes over an interface of `other`, under a new name.
     pub(crate) fn take(&self, other: &Self, theirs: &str, ours: &str) {
         other.ip(&format!("link set {theirs} netns {} name {ours}", self.tid));
     }
 
-    /// Keeps an interface, or `default` for all that come, from sending on its own.
+    /// Keeps an interface, or with `default` all future ones, from sending by itself.
     pub(crate) fn silence(&self, ifname: &str) {
-        // `/proc/sys/net` shows the namespace of the thread that looks.
+        // `/proc/sys/net` shows the namespace of the reading thread.
         let path = format!("/proc/sys/net/ipv6/conf/{ifname}/disable_ipv6");
         self.run(move || std::fs::write(path, "1")).unwrap();
     }
 }
 
-/// Gives the calling thread a `/dev/net/tun` that everybody may open, as udev makes it. On a machine
+/// Gives the calling thread a `/dev/net/tun` that every user may open, as udev does. On a machine
 /// without udev only root may.
 fn open_tun() {
     use std::os::unix::fs::PermissionsExt;

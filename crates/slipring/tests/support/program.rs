@@ -1,4 +1,4 @@
-//! A running program: its output as it comes, its end, and its certain death.
+//! A running program: its output as it comes, its end, and its reliable termination.
 
 use std::fs::{Permissions, set_permissions};
 use std::io::{BufRead, BufReader, Read};
@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::PATIENCE;
 use super::namespace::Namespace;
 
-/// The binary under test: the whole program, or a command alone.
+/// The binary under test: the whole program, or a single command.
 pub(crate) const SLIPRING: &str = match (
     option_env!("CARGO_BIN_EXE_slipring"),
     option_env!("CARGO_BIN_EXE_slipring-alone"),
@@ -37,8 +37,8 @@ pub(crate) fn build_bench_program() {
 
 /// A copy of it where ordinary users can run it: the build directory may be closed to them.
 ///
-/// Another process writes it. If this one did, any program that another test starts meanwhile
-/// would have it open for writing for a moment, and nobody could run it.
+/// Another process writes the copy. If this one did, a program that another test starts meanwhile
+/// would briefly have it open for writing, and it could not be executed.
 pub(crate) fn copy_to(dir: &Path) -> PathBuf {
     let copy = dir.join("slipring");
     assert!(Command::new("cp").arg(SLIPRING).arg(&copy).status().unwrap().success());
@@ -48,31 +48,31 @@ pub(crate) fn copy_to(dir: &Path) -> PathBuf {
 /// The variable that names the run directory.
 const RUN: &str = "SLIPRING_RUN";
 
-/// Gives a program that names no run directory one of its own, which lasts as long as what is
-/// returned: what runs on the machine, and other tests, are none of its business.
+/// Gives a program without a run directory its own, which lasts as long as the returned value: it
+/// must not affect the machine's programs or other tests.
 fn own_run_dir(command: &mut Command) -> Option<tempfile::TempDir> {
     if command.get_envs().any(|(name, _)| name == RUN) {
         return None;
     }
     let dir = tempfile::tempdir().unwrap();
-    // The program makes it itself, whoever runs it.
+    // The program creates it itself, as any user.
     set_permissions(dir.path(), Permissions::from_mode(0o1777)).unwrap();
     command.env(RUN, dir.path().join("run"));
     Some(dir)
 }
 
-/// Runs a command to its end, outside of all namespaces.
+/// Runs a command until it ends, outside all namespaces.
 pub(crate) fn output(command: &mut Command) -> Whole {
     let _run_dir = own_run_dir(command);
     command.output().unwrap()
 }
 
-/// What a program has written so far.
+/// The output of a program so far.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Output {
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    /// Of the two streams.
+    /// How many of the two streams have ended.
     ended: u8,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
-/// A program that runs in a namespace. Dropping it kills it; in a panic it shows what it wrote.
+/// A program running in a namespace. Dropping it kills it; after a panic it prints its output.
 pub(crate) struct Program {
     name: String,
     child: Child,
@@ -107,7 +107,7 @@ impl Program {
         Self::launch(namespace, command)
     }
 
-    /// Starts a command, with a run directory of its own unless `SLIPRING_RUN` is set.
+    /// Starts a command, with its own run directory unless `SLIPRING_RUN` is set.
     pub(crate) fn launch(namespace: &Namespace, mut command: Command) -> Self {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let name = format!("{command:?}");
@@ -121,7 +121,7 @@ impl Program {
         Self { name, child, output, readers, _run_dir: run_dir }
     }
 
-    /// Waits until what was written satisfies `look`.
+    /// Waits until `look` accepts the output.
     pub(crate) fn wait_for<T>(&self, what: &str, look: impl Fn(&Output) -> Option<T>) -> T {
         let start = Instant::now();
         let (output, changed) = &*self.output;
@@ -145,17 +145,17 @@ impl Program {
         });
     }
 
-    /// What was written so far.
+    /// Returns the output so far.
     pub(crate) fn so_far(&self) -> Output {
         self.output.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Its process number.
+    /// Returns its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends a signal, to nobody if it has ended.
+    /// Sends a signal; does nothing if the program has ended.
     pub(crate) fn signal(&self, signal: Signal) {
         let _ = kill_process(Pid::from_child(&self.child), signal);
     }
@@ -193,7 +193,7 @@ impl Drop for Program {
             println!("--- {}\n{stdout}{stderr}", self.name);
         }
         let _ = self.child.kill();
-        // One in the kernel's hands, which a signal does not free, must not hold up the test.
+        // A process stuck in the kernel, which no signal ends, must not block the test.
         let start = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) {
             if start.elapsed() > PATIENCE {
@@ -206,12 +206,12 @@ impl Drop for Program {
 }
 
 impl Ended {
-    /// Its exit status; -1 after a signal.
+    /// Returns its exit status; -1 after a signal.
     pub(crate) fn code(&self) -> i32 {
         self.status.code().unwrap_or(-1)
     }
 
-    /// Insists on success.
+    /// Asserts success.
     pub(crate) fn well(self) -> Self {
         assert_eq!(self.code(), 0, "{self:#?}");
         self

@@ -1,4 +1,4 @@
-//! A terminal of a test's own, and a program on it.
+//! A private terminal, and a program on it.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::fs::{File, OpenOptions};
@@ -12,24 +12,24 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a full-screen program sends to take the screen, and to give it back.
+/// Escape sequences by which a full-screen program takes and restores the screen.
 pub(crate) const TAKEN: &str = "\x1b[?1049h";
 pub(crate) const GIVEN_BACK: &str = "\x1b[?1049l";
-/// What makes the cursor visible again.
+/// Escape sequence that shows the cursor again.
 pub(crate) const CURSOR: &str = "\x1b[?25h";
 
-/// A program on a terminal of 120 by 30.
+/// A program on a terminal of 120 columns and 30 rows.
 pub(crate) struct OnTerminal {
     child: Child,
-    /// The person's side.
+    /// The user's side.
     person: File,
-    /// The program's side, kept open so that it can be looked at afterwards.
+    /// The program's side, kept open so that it can be examined afterwards.
     terminal: File,
     seen: Arc<Mutex<Vec<u8>>>,
 }
 
 impl OnTerminal {
-    /// Starts a command on a fresh terminal.
+    /// Starts a command on a new terminal.
     pub(crate) fn start(command: &mut Command, spawn: impl FnOnce(Command) -> Child) -> Self {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
         let person = openpt(flags).unwrap();
@@ -60,7 +60,7 @@ impl OnTerminal {
         Self { child, person, terminal, seen }
     }
 
-    /// Its process number.
+    /// Returns its process id.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
@@ -70,17 +70,18 @@ impl OnTerminal {
         self.person.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Everything that was written to the terminal.
+    /// Returns everything written to the terminal.
     pub(crate) fn seen(&self) -> String {
         String::from_utf8_lossy(&self.seen.lock().unwrap()).into_owned()
     }
 
-    /// What it began with, fit for a message.
+    /// Returns the start of the output, escaped for a message.
     fn begin(&self) -> String {
         self.seen().chars().take(4000).collect::<String>().escape_debug().to_string()
     }
 
-    /// Waits until the terminal has shown `text`; programs skip over blanks, so it has none.
+    /// Waits until the terminal has shown `text`, which must not contain spaces: programs skip over
+    /// them.
     pub(crate) fn wait_for(&self, text: &str) {
         let start = Instant::now();
         while !self.seen().contains(text) {
@@ -89,7 +90,7 @@ impl OnTerminal {
         }
     }
 
-    /// Whether keys come one by one and are not shown.
+    /// Whether the terminal is in raw mode: keys are delivered one by one and not echoed.
     pub(crate) fn is_raw(&self) -> bool {
         let modes = tcgetattr(&self.terminal).unwrap().local_modes;
         !modes.intersects(LocalModes::ICANON | LocalModes::ECHO)

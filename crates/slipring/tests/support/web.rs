@@ -1,4 +1,4 @@
-//! An ordinary web server and what it serves, for downloads through links.
+//! A simple web server and its file, for downloads through links.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::process::Command;
 use super::namespace::Namespace;
 use super::program::Program;
 
-/// Its port.
+/// TCP port of the server.
 const PORT: u16 = 8000;
 
-/// A server of one file, until it is dropped.
+/// A server of one file, which stops on drop.
 pub(crate) struct Web {
     dir: tempfile::TempDir,
     bytes: Vec<u8>,
@@ -18,8 +18,8 @@ pub(crate) struct Web {
 }
 
 impl Web {
-    /// Serves `len` bytes at `address` of a namespace; `None`, and a line that says why, where the
-    /// programs for that are missing.
+    /// Serves `len` bytes at `address` of a namespace; returns `None`, and prints why, if a needed
+    /// program is missing.
     pub(crate) fn serve(namespace: &Namespace, address: &str, len: usize) -> Option<Self> {
         for program in ["python3", "curl"] {
             if Command::new(program).arg("--version").output().is_err() {
@@ -38,12 +38,12 @@ impl Web {
         Some(Self { dir, bytes, url, _server: server })
     }
 
-    /// Where the file is to be had.
+    /// Returns the URL of the file.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// Where a client may put what it got; anyone may write there.
+    /// Returns a path for a client's download, writable by every user.
     pub(crate) fn target(&self) -> PathBuf {
         use std::os::unix::fs::PermissionsExt;
         let path = self.dir.path().join("got");
@@ -53,7 +53,7 @@ impl Web {
         path
     }
 
-    /// Insists that a file has every byte of what was served.
+    /// Asserts that a file equals the served file.
     pub(crate) fn assert_whole(&self, got: &Path) {
         let got = std::fs::read(got).unwrap();
         let first = got.iter().zip(&self.bytes).position(|(got, sent)| got != sent);
@@ -61,7 +61,7 @@ impl Web {
     }
 }
 
-/// Bytes that repeat nowhere, so that a piece in the wrong place is noticed.
+/// Returns bytes without repetitions, so that misplaced parts are noticed.
 fn content(len: usize) -> Vec<u8> {
     let numbers = (0u64..).flat_map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
     numbers.take(len).collect()

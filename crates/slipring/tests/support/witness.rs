@@ -1,4 +1,4 @@
-//! tcpdump on an interface: what an unmodified program sees pass.
+//! tcpdump on an interface: what an unmodified program sees.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ impl Witness {
     pub(crate) fn start(namespace: &Namespace, ifname: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(format!("{ifname}.pcap"));
-        // tcpdump reserves the longest frame for each one it has not written yet.
+        // tcpdump reserves space for a maximum-size frame for each frame not yet written.
         let words = format!(
             "-i {ifname} -w {} -Z root -U -B 32768 --immediate-mode -s 2048 -n",
             path.display()
@@ -31,10 +31,10 @@ impl Witness {
         Self { program: Some(program), path, _dir: dir }
     }
 
-    /// All frames that it has written so far.
+    /// Returns all frames written so far.
     pub(crate) fn frames(&self) -> Vec<Vec<u8>> {
         let copy = self.path.with_extension("now");
-        // tcpdump writes whole records, so a copy is a whole file.
+        // tcpdump writes whole records, so a copy is a valid file.
         std::fs::copy(&self.path, &copy).unwrap();
         let Ok(mut reader) = FileReader::open(copy.to_str().unwrap()) else { return Vec::new() };
         let mut frames = Vec::new();
@@ -58,7 +58,7 @@ impl Witness {
 }
 
 impl Drop for Witness {
-    /// A failed test keeps the capture and says where.
+    /// If the test failed, keeps the capture and prints its path.
     fn drop(&mut self) {
         if std::thread::panicking() {
             let kept = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!(

@@ -1,5 +1,4 @@
-//! `slipring top` beside running commands, in network namespaces and run directories of the
-//! tests' own.
+//! `slipring top` with running commands, in the tests' own network namespaces and run directories.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../support/pty.rs"]
@@ -17,7 +16,7 @@ use support::lab::{Lab, RIGHT, Way};
 use support::namespace::Namespace;
 use support::program::{Ended, Program, SLIPRING};
 
-/// A namespace in which commands run, and where they publish.
+/// A namespace in which commands run, and the directory in which they publish.
 struct Site {
     run_dir: tempfile::TempDir,
 }
@@ -33,7 +32,7 @@ impl Site {
         command
     }
 
-    /// Starts a command and waits until it can be seen.
+    /// Starts a command and waits until it publishes.
     fn start(&self, namespace: &Namespace, words: &str) -> Program {
         let program = Program::launch(namespace, self.command(words));
         let path = self.path(program.pid());

@@ -1,4 +1,4 @@
-//! Where each frame of a batch goes: the part that runs once per frame.
+//! Selects the destinations of each frame in a batch: the part that runs once per frame.
 
 use alloc::vec::Vec;
 
@@ -14,13 +14,13 @@ use crate::vlan::{FrameTag, VlanEgress};
 
 /// Bytes of both addresses and the type.
 const HEADER_LEN: usize = 14;
-/// The customer tag's type.
+/// The EtherType of a customer tag.
 const TAG_TYPE: u64 = 0x8100;
-/// The group bit of an address that was read as a number.
+/// The group bit of an address read as a number.
 const GROUP_BIT: u64 = 1 << 40;
 const BROADCAST: u64 = (1 << 48) - 1;
 
-/// What stays the same over a batch, and what runs of equal frames share.
+/// State that is constant over a batch, or shared by runs of similar frames.
 pub(super) struct BatchForwarder {
     now_ns: u64,
     tick: u32,
@@ -30,14 +30,14 @@ pub(super) struct BatchForwarder {
     learns: bool,
     is_isolated: bool,
     floods_unknown: bool,
-    /// The key learned last: a run of frames of one station is learned once.
+    /// The key learned last: a run of frames from one station is learned once.
     last_source: u64,
     rx: SwitchTraffic,
     flooded: u64,
     copies: u64,
 }
 
-/// What a frame's header says.
+/// The contents of a frame's header.
 #[derive(Clone, Copy)]
 struct SwitchHeader {
     /// The destination in its VLAN.
@@ -71,7 +71,7 @@ impl BatchForwarder {
         })
     }
 
-    /// Decides on one frame.
+    /// Decides about one frame.
     #[inline(always)]
     pub(super) fn packet(
         &mut self,
@@ -142,7 +142,7 @@ impl BatchForwarder {
             return Err(SwitchDropReason::Runt);
         }
         let word = |at| head[at..].first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-        // Eight bytes from the destination on, and the last eight: source and type.
+        // The first eight bytes contain the destination, the last eight contain source and type.
         let (first, last) = (word(0), word(HEADER_LEN - 8));
         let (vlan, tagged) = if self.is_vlan_aware {
             self.vlan_of(switch, packet, last)?
@@ -172,7 +172,7 @@ impl BatchForwarder {
         if from.key == self.last_source || !self.learns || packet.marks.no_learn {
             return;
         }
-        // A group address, or none, is no station's.
+        // A group address or zero is not a station.
         if from.key & GROUP_BIT != 0 || from.key & BROADCAST == 0 {
             return;
         }
@@ -194,7 +194,7 @@ impl BatchForwarder {
         }
     }
 
-    /// Sends to one port.
+    /// Sends a frame to one port.
     #[inline(always)]
     fn send(
         &mut self,
@@ -214,7 +214,7 @@ impl BatchForwarder {
         if self.is_isolated && facts.is_isolated {
             return Err(SwitchDropReason::Isolated);
         }
-        // A division is slow, and rings mostly match.
+        // A division is slow, and usually not needed.
         let ring = if ring < facts.rings { ring } else { ring % facts.rings };
         let queue = facts.first_queue + ring;
         if self.is_vlan_aware || !batch.is_open(queue) {
@@ -247,7 +247,7 @@ impl BatchForwarder {
         Ok(())
     }
 
-    /// Sends to all ports that take such frames, ring 0.
+    /// Sends a frame to ring 0 of all ports that take such frames.
     #[inline(never)]
     fn flood(
         &mut self,
@@ -291,7 +291,7 @@ impl BatchForwarder {
         ports
     }
 
-    /// More sets in one batch than share lists: an entry per port.
+    /// The fallback when a batch has too many flood sets: one entry per port.
     fn flood_one_by_one(
         &self,
         switch: &mut Switch,
@@ -307,7 +307,7 @@ impl BatchForwarder {
         targets.len() as u32
     }
 
-    /// Ring 0 of every port that gets frames of a class and VLAN from our source.
+    /// Ring 0 of every port that receives frames of a class and VLAN from this source.
     fn targets(&self, switch: &mut Switch, class: FloodClass, vlan: u16) -> Vec<DeliveryTarget> {
         let is_vlan_aware = self.is_vlan_aware;
         let members: Vec<u32> = switch.members(vlan).to_vec();
@@ -329,7 +329,7 @@ impl BatchForwarder {
         }
     }
 
-    /// Counts what the batch took in.
+    /// Adds the batch's counts to the source port's counters.
     pub(super) fn end(self, switch: &mut Switch) {
         if let Some(port) = switch.port_mut(self.source) {
             port.counters.rx += self.rx;
@@ -345,7 +345,7 @@ fn open(batch: &mut SwitchBatch, target: DeliveryTarget) {
     }
 }
 
-/// The tag behind the addresses of a frame that says it has one.
+/// The tag after the addresses of a frame whose type says that it has one.
 fn tag_of(packet: &SwitchPacket<'_>) -> Result<FrameTag, SwitchDropReason> {
     match packet.header.get(HEADER_LEN..HEADER_LEN + 2) {
         Some(&[high, low]) if packet.len >= 18 => {

@@ -54,7 +54,7 @@ impl Bed {
         Self::new(SwitchConfig::default(), (0..ports).map(|_| SwitchPortConfig::default()))
     }
 
-    /// Sends one frame; the ports that get it.
+    /// Sends one frame; returns the ports that receive it.
     fn send(&mut self, source: u32, frame: &[u8]) -> Vec<u32> {
         self.send_marked(source, frame, SlotMarks::default())
     }

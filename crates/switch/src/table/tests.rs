@@ -100,7 +100,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // Addresses that share buckets: 4000 of them in 256 buckets at first.
+    // Addresses that share buckets: 4000 of them in initially 256 buckets.
     prop_oneof![
         20 => (0u64..4000, 0u32..5).prop_map(|(mac, port)| Step::Learn(mac, port)),
         3 => (0u64..4000).prop_map(Step::Remove),

@@ -1,4 +1,4 @@
-//! The selected link in full: its rate over time, its account, what it lost and why.
+//! The selected link in detail: its rate over time, its counters, its losses by cause.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ pub(super) fn draw(screen: &mut Screen<'_>, area: Rect, model: &TopModel) {
     screen.render_widget(Paragraph::new(lines), text);
 }
 
-/// The rate at the top of the picture: what was asked, or more where more passed.
+/// Returns the rate at the top of the chart: the configured one, or the maximum measured if higher.
 fn top(link: &TopLink, rates: &[u64]) -> u64 {
     let asked = match link.asked.rate {
         TopLinkRate::Bps(bps) => bps,

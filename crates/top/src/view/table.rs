@@ -12,10 +12,10 @@ use crate::figures::TopSample;
 use crate::model::TopModel;
 use crate::plain::{LINK_COLUMNS, PORT_COLUMNS, printable};
 
-/// Rates shown in a row.
+/// Number of rates in a sparkline.
 const SPARKLINE_WIDTH: usize = 16;
 
-/// Draws the links that fit, the selected one among them.
+/// Draws the links that fit, including the selected one.
 pub(super) fn links(screen: &mut Screen<'_>, area: Rect, model: &TopModel) {
     let rows = usize::from(area.height).saturating_sub(1);
     let first = first_row(model.selected, rows);
@@ -43,12 +43,12 @@ pub(super) fn ports(screen: &mut Screen<'_>, area: Rect, frame: &TopSample) {
     render(screen, area, &headings, cells.collect());
 }
 
-/// The first of `rows` rows, so that the selected one is seen.
+/// Returns the first visible row of `rows`, such that the selected one is visible.
 pub(super) fn first_row(selected: usize, rows: usize) -> usize {
     (selected + 1).saturating_sub(rows.max(1))
 }
 
-/// Shows the columns for which there is room; the last of them may be cut.
+/// Draws the columns that fit; the last one may be truncated.
 fn render(screen: &mut Screen<'_>, area: Rect, headings: &[&str], rows: Vec<(Vec<String>, bool)>) {
     const COLUMN_GAP: u16 = 2;
     let mut room = area.width;
@@ -71,12 +71,12 @@ fn render(screen: &mut Screen<'_>, area: Rect, headings: &[&str], rows: Vec<(Vec
     screen.render_widget(Table::new(rows, widths).header(header).column_spacing(COLUMN_GAP), area);
 }
 
-/// The last rates in one cell, as high as the highest of them.
+/// Draws the last rates in one cell, scaled to their maximum.
 fn sparkline(rates: &VecDeque<u64>) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let last = rates.iter().skip(rates.len().saturating_sub(SPARKLINE_WIDTH));
     let highest = last.clone().max().copied().unwrap_or(0).max(1);
-    // The product of a rate and 7 fits where the rate is one of this world.
+    // The product of a rate and 7 fits for every realistic rate.
     let bar = |rate: &u64| BARS[(rate.saturating_mul(7) / highest).min(7) as usize];
     last.map(bar).collect()
 }

@@ -86,7 +86,7 @@ fn drawn(width: u16, height: u16, draw: impl FnOnce(&mut Screen<'_>)) -> String 
     (0..height).map(|y| row(y).trim_end().to_owned() + "\n").collect()
 }
 
-/// Compares with a file; `UPDATE_GOLDEN=1` writes it anew.
+/// Compares with a file; `UPDATE_GOLDEN=1` rewrites it.
 fn golden(name: &str, text: &str) {
     let path = format!("{}/src/view/golden/{name}.txt", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("UPDATE_GOLDEN").is_some() {

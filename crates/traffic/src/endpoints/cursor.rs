@@ -1,4 +1,4 @@
-//! Walking through a set of endpoints, one step or one jump at a time.
+//! Walks through a set of endpoints, one step or one jump at a time.
 
 use slipring_model::Stream;
 
@@ -11,8 +11,8 @@ pub(crate) struct TrafficEndpoint {
     pub(crate) port: u16,
 }
 
-/// A place in a set of endpoints. It belongs to one [`Endpoints`], which is
-/// passed to each call.
+/// A position in a set of endpoints. It belongs to one [`Endpoints`], which the caller passes to
+/// each call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndpointCursor {
     block: usize,
@@ -21,10 +21,10 @@ pub(crate) struct EndpointCursor {
 }
 
 impl EndpointCursor {
-    /// The place of pair number `position`.
+    /// The position of pair number `position`.
     ///
     /// # Panics
-    /// If there are not that many pairs.
+    /// If there are not enough pairs.
     pub(crate) fn at(endpoints: &Endpoints, mut position: u128) -> Self {
         for (block, shape) in endpoints.blocks.iter().enumerate() {
             if position < shape.count() {
@@ -36,7 +36,7 @@ impl EndpointCursor {
         panic!("the position must be below the number of pairs");
     }
 
-    /// A random place: each block equally likely, then each of its pairs.
+    /// A random position: each block equally likely, then each of its pairs.
     #[inline]
     pub(crate) fn random(endpoints: &Endpoints, stream: &mut Stream) -> Self {
         let block = match endpoints.blocks.len() {
@@ -59,7 +59,7 @@ impl EndpointCursor {
         Self { block, index, endpoint }
     }
 
-    /// Moves to the next pair. At the end it starts over and says so.
+    /// Moves to the next pair. At the end it starts over and returns `true`.
     #[inline]
     pub(crate) fn step(&mut self, endpoints: &Endpoints) -> bool {
         let shape = &endpoints.blocks[self.block];
@@ -78,7 +78,7 @@ impl EndpointCursor {
         block == 0
     }
 
-    /// The pair at this place.
+    /// The pair at this position.
     #[inline]
     pub(crate) fn endpoint(&self) -> TrafficEndpoint {
         self.endpoint

@@ -1,4 +1,4 @@
-//! Reading endpoint lists. Every fault names its column, counted from 1.
+//! Parses endpoint lists. Every error has its column, counted from 1.
 
 use alloc::vec::Vec;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -12,7 +12,7 @@ use super::{EndpointBlock, Endpoints};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault} at column {column}")]
 pub struct EndpointError {
-    /// Column of the faulty part, from 1.
+    /// Column of the faulty part, counted from 1.
     pub column: usize,
     /// The fault.
     pub fault: EndpointFault,
@@ -28,13 +28,13 @@ pub enum EndpointFault {
     /// `[` without `]`.
     #[error("this bracket is never closed")]
     Bracket,
-    /// Something else than `:PORT` after `]`.
+    /// Text other than `:PORT` after `]`.
     #[error("only `:PORT` may follow the bracket")]
     AfterBracket,
     /// Not a number from 0 to 65535.
     #[error("a port is a number from 0 to 65535")]
     Port,
-    /// A prefix length beyond the address, or no number.
+    /// A prefix length beyond the address, or not a number.
     #[error("a prefix length is a number from 0 to 32 (IPv4) or 128 (IPv6)")]
     Prefix,
     /// A prefix together with `-ADDRESS`.
@@ -67,7 +67,7 @@ impl FromStr for Endpoints {
     }
 }
 
-/// A piece of the text that knows where it stands.
+/// A part of the text with its position.
 #[derive(Clone, Copy)]
 struct TextSpan<'t> {
     text: &'t str,
@@ -84,7 +84,7 @@ impl<'t> TextSpan<'t> {
         EndpointError { column, fault }
     }
 
-    /// The two pieces around byte `at`, without the `skip` bytes there.
+    /// Splits at byte `at` and drops `skip` bytes there.
     fn around(self, at: usize, skip: usize) -> (Self, Self) {
         let left = Self { text: &self.text[..at], ..self };
         let right = Self { text: &self.text[at + skip..], column: self.column + at + skip };
@@ -116,7 +116,7 @@ impl<'t> TextSpan<'t> {
     }
 }
 
-/// One end of a range, as written.
+/// The start or end of a range, as written.
 struct RangeEndpoint {
     address: IpAddr,
     group: Option<u32>,
@@ -149,7 +149,7 @@ fn is_port(span: TextSpan<'_>) -> bool {
     !span.text.is_empty() && span.text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// `[GROUP@]ADDRESS[/PREFIX][:PORT]`, an IPv6 address with a port in brackets.
+/// Parses `[GROUP@]ADDRESS[/PREFIX][:PORT]`; an IPv6 address with a port needs brackets.
 fn point(span: TextSpan<'_>) -> Result<RangeEndpoint, EndpointError> {
     let (group, span) = match span.split_once('@') {
         Some((group, rest)) => (Some(group), rest),
@@ -166,7 +166,7 @@ fn address_and_port(
     span: TextSpan<'_>,
 ) -> Result<(TextSpan<'_>, Option<TextSpan<'_>>), EndpointError> {
     if !span.text.starts_with('[') {
-        // Two colons: an IPv6 address without brackets, hence without port.
+        // Two colons: an IPv6 address without brackets, so without a port.
         return Ok(match span.split_once(':') {
             Some((address, port)) if !port.text.contains(':') => (address, Some(port)),
             _ => (span, None),
@@ -239,7 +239,7 @@ impl RangeEndpoint {
         }
     }
 
-    /// The point on its own: one address, or all those of its prefix.
+    /// A block of this endpoint alone: one address, or all those of its prefix.
     fn single(&self) -> (IpVersion, EndpointBlock) {
         let (version, address) = number(self.address);
         let width = address_bits(self.address);
@@ -250,8 +250,8 @@ impl RangeEndpoint {
         (version, self.block(address & !host_bits, host_bits, 1))
     }
 
-    /// All addresses from this point to `end`, in either direction. With a
-    /// group only that part of the address counts.
+    /// A block of all addresses between this endpoint and `end`, in either order. With a group,
+    /// only that part of the address counts up.
     fn to(&self, end: IpAddr) -> (IpVersion, EndpointBlock) {
         let (version, from) = number(self.address);
         let (_, to) = number(end);
@@ -268,7 +268,7 @@ impl RangeEndpoint {
 }
 
 impl EndpointBlock {
-    /// Extends the ports to `port`, in either direction.
+    /// Extends the ports up or down to `port`.
     fn with_last_port(self, port: u16) -> Self {
         Self { first_port: self.first_port.min(port), last_port: self.first_port.max(port), ..self }
     }

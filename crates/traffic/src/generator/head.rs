@@ -21,16 +21,16 @@ pub(super) struct FrameHead {
     layout: FrameLayout,
     form: Option<StampForm>,
     addresses: (u128, u128),
-    /// Of the addresses: what IPv4's own checksum covers of the flow.
+    /// The address part of the sum for IPv4's own checksum.
     address_sum: PartSum,
     identity_sum: PartSum,
-    /// Of all that the transport checksum covers and that stays until the flow
-    /// changes: addresses, ports, identity.
+    /// The part of the transport checksum that stays until the flow changes: addresses,
+    /// ports, identity.
     flow_sum: PartSum,
 }
 
 impl FrameHead {
-    /// Takes the start of a blanked template, as long as headers and stamp.
+    /// Copies the start of a blanked template, up to the end of headers and stamp.
     pub(super) fn new(template: &[u8], layout: FrameLayout, form: Option<StampForm>) -> Self {
         let len = Self::len_of(&layout, form);
         let mut bytes = [0; MAX_HEAD_LEN];
@@ -47,7 +47,7 @@ impl FrameHead {
         }
     }
 
-    /// How long the head of frames with this stamp is.
+    /// The length of the head of frames with this stamp.
     pub(super) fn len_of(layout: &FrameLayout, form: Option<StampForm>) -> usize {
         layout.payload + form.map_or(0, StampForm::bytes)
     }
@@ -61,8 +61,8 @@ impl FrameHead {
         self.form
     }
 
-    /// Puts the part of the stamp that is the same in all frames. The flow must
-    /// be put anew after it.
+    /// Writes the part of the stamp that is the same in all frames. Afterwards the flow must be
+    /// written again.
     pub(super) fn put_identity(&mut self, stream_id: u16) {
         let Some(form) = self.form else { return };
         let identity = u32::from(form.mark()) << 16 | u32::from(stream_id);
@@ -70,8 +70,8 @@ impl FrameHead {
         self.identity_sum = PartSum::default().plus_u32(identity);
     }
 
-    /// Puts addresses and ports, and says whether the addresses changed: then
-    /// the shape must be put anew.
+    /// Writes addresses and ports. Returns whether the addresses changed; in that case the shape
+    /// must be written again.
     #[inline]
     pub(super) fn put_flow(&mut self, src: TrafficEndpoint, dst: TrafficEndpoint) -> bool {
         let addresses = (src.address, dst.address);
@@ -83,7 +83,7 @@ impl FrameHead {
         let at = self.layout.echo_id().unwrap_or(self.layout.l4);
         self.put(at, ports.to_be_bytes());
         self.flow_sum = self.identity_sum.plus_u32(ports);
-        // ICMP of version 4 alone does not cover the addresses.
+        // ICMPv4 is the only protocol whose checksum does not cover the addresses.
         if self.layout.proto != IpProto::ICMP {
             self.flow_sum = self.flow_sum.plus(self.address_sum);
         }
@@ -106,7 +106,7 @@ impl FrameHead {
         self.address_sum = PartSum::default().plus_u128(src).plus_u128(dst);
     }
 
-    /// Puts the length fields and the IPv4 checksum, which covers the addresses.
+    /// Writes the length fields, and the IPv4 checksum, which covers the addresses.
     #[inline]
     pub(super) fn put_shape(&mut self, shape: &FrameShape) {
         let FrameLayout { l3, l4, .. } = self.layout;
@@ -122,8 +122,7 @@ impl FrameHead {
         self.put(ip_check, checksum.to_be_bytes());
     }
 
-    /// Puts number, time and transport checksum: the last step before a frame
-    /// is copied out.
+    /// Writes number, time and transport checksum: the last step before a frame is copied out.
     #[inline]
     pub(super) fn put_stamp(&mut self, number: u64, now_ns: u64, shape: &FrameShape) {
         let number = number & ((1 << Stamp::NUMBER_BITS) - 1);

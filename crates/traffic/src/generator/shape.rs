@@ -1,4 +1,4 @@
-//! The lengths of successive frames, with all that follows from a length.
+//! The lengths of successive frames, and values derived from the length.
 
 use alloc::vec::Vec;
 
@@ -10,14 +10,14 @@ use slipring_wire::view::IpVersion;
 use super::sum::PartSum;
 use crate::sizes::{SizeKind, Sizes};
 
-/// A length, and the sums over all that frames of this length have in common.
+/// A length, and the sums over all bytes that frames of this length share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FrameShape {
     pub(super) len: u16,
-    /// The IPv4 header with its length, but for the addresses.
+    /// The IPv4 header with its length, without the addresses.
     pub(super) ip_sum: PartSum,
-    /// Transport header, payload and pseudo header with their lengths, but for
-    /// addresses, ports and stamp.
+    /// Transport header, payload and pseudo header with their lengths, without addresses, ports
+    /// and stamp.
     pub(super) l4_sum: PartSum,
 }
 
@@ -34,7 +34,7 @@ enum ShapeChoice {
     Random(Stream),
 }
 
-/// Clears in a template all that differs from frame to frame.
+/// Clears all fields of a template that differ from frame to frame.
 pub(super) fn blank(frame: &mut [u8], layout: &FrameLayout, head_len: usize) {
     let FrameLayout { l3, l4, .. } = *layout;
     let (ip_len, addresses) = match layout.version {
@@ -55,7 +55,7 @@ pub(super) fn blank(frame: &mut [u8], layout: &FrameLayout, head_len: usize) {
 }
 
 impl FrameShapes {
-    /// Sums up the blanked `template`, which is as long as the longest frame.
+    /// Sums up the blanked `template`, which has the maximum frame length.
     pub(super) fn new(
         sizes: &Sizes,
         template: &[u8],
@@ -85,7 +85,7 @@ impl FrameShapes {
         match &mut self.choice {
             ShapeChoice::InTurn { next } => {
                 let shape = self.shapes[*next];
-                // Not a remainder: a division is as long as the rest of a frame.
+                // Avoids a remainder, because a division would take as long as the rest of a frame.
                 *next = if *next + 1 == self.shapes.len() { 0 } else { *next + 1 };
                 shape
             }
@@ -96,11 +96,11 @@ impl FrameShapes {
     }
 }
 
-/// Sums over a template, from which those of each length follow.
+/// Sums over a template, from which those of each length are derived.
 struct TemplateSums<'l> {
     layout: &'l FrameLayout,
     ip: PartSum,
-    /// Of the first 0, 1, 2, ... pairs of bytes from the transport header on.
+    /// Sums of the first 0, 1, 2, ... pairs of bytes from the transport header on.
     pairs: Vec<PartSum>,
     /// The bytes from the transport header on.
     l4_bytes: Vec<u8>,

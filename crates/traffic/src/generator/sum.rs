@@ -1,11 +1,10 @@
-//! Sums of numbers that will be part of an Internet checksum.
+//! Partial sums for an Internet checksum.
 //!
-//! Modulo 65535 a big-endian number at an even place counts the same whether it
-//! is added at once or in 16-bit words, so whole fields are added and the sum
-//! is folded once, at the end.
+//! Modulo 65535 a big-endian number at an even offset counts the same whether it is added at once
+//! or in 16-bit words. So whole fields are added, and the sum is folded once at the end.
 
-/// Part of a sum, far from overflow: a frame has at most 2¹⁵ words of 16 bits
-/// and a few dozen fields.
+/// A partial sum. It cannot overflow: a frame has at most 2¹⁵ words of 16 bits and a few
+/// dozen fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PartSum(u64);
 
@@ -30,7 +29,7 @@ impl PartSum {
         self.plus_u64((field >> 64) as u64).plus_u64(field as u64)
     }
 
-    /// The checksum of all that was added.
+    /// The checksum of everything added.
     #[inline]
     pub(super) const fn checksum(self) -> u16 {
         let sum = (self.0 >> 32) + (self.0 & 0xffff_ffff);

@@ -1,8 +1,8 @@
-//! Counts taken out of a tracker, and those of several put together.
+//! Snapshots of a tracker's counters, and sums of several.
 
 use alloc::vec::Vec;
 
-/// Counts of frames, as the module's head defines them.
+/// Counters of frames, as defined in [`Tracker`](super::Tracker)'s module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrafficCounters {
     /// All frames observed.
@@ -13,28 +13,28 @@ pub struct TrafficCounters {
     pub corrupt: u64,
     /// Stamped frames of streams beyond [`Tracker::MAX_STREAMS`](super::Tracker::MAX_STREAMS).
     pub untracked: u64,
-    /// Stamped frames that were followed.
+    /// Stamped frames that were tracked.
     pub received: u64,
-    /// Numbers seen for the first time.
+    /// Numbers that arrived for the first time.
     pub new: u64,
-    /// Numbers seen again.
+    /// Numbers that arrived again.
     pub duplicates: u64,
-    /// Numbers too far back to tell.
+    /// Numbers too far back to classify.
     pub late: u64,
     /// New numbers overtaken by a greater one.
     pub reordered: u64,
     /// Greatest displacement of a reordered frame, in numbers.
     pub max_displacement: u64,
-    /// Numbers between the smallest and the greatest.
+    /// Numbers from the smallest to the greatest.
     pub expected: u64,
     /// Expected numbers that did not arrive.
     pub lost: u64,
-    /// Frames that claim to be sent after they arrived: the clocks differ.
+    /// Frames whose send time is after their arrival, because the clocks differ.
     pub ahead_of_clock: u64,
 }
 
-/// Counts of one stream. What is not known of a single stream (`frames`,
-/// `foreign`, `corrupt`, `untracked`, `ahead_of_clock`) is zero here.
+/// Counters of one stream. Counters that exist only for all streams together (`frames`, `foreign`,
+/// `corrupt`, `untracked`, `ahead_of_clock`) are zero here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamCounters {
     /// The stream.
@@ -43,28 +43,28 @@ pub struct StreamCounters {
     pub first: u64,
     /// One more than the greatest number.
     pub next: u64,
-    /// The counts.
+    /// The counters.
     pub counters: TrafficCounters,
 }
 
-/// The counts of a tracker, or of several that shared the work.
+/// The counters of a tracker, or of several that shared the work.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrackerReport {
-    /// All counts together.
+    /// The sum of all counters.
     pub total: TrafficCounters,
-    /// Those of each stream, by ascending id.
+    /// The counters of each stream, by ascending id.
     pub streams: Vec<StreamCounters>,
 }
 
 impl StreamCounters {
-    /// How many were lost when the sender says it sent the numbers `0..sent`:
-    /// those before the first and after the last arrival too.
+    /// The number of lost frames if the sender sent the numbers `0..sent`. Includes those before
+    /// the first and after the last arrival.
     #[must_use]
     pub const fn lost_of(&self, sent: u64) -> u64 {
         sent.saturating_sub(self.counters.new)
     }
 
-    /// Adds what another tracker saw of the same stream.
+    /// Adds another tracker's counters of the same stream.
     fn merge(&mut self, other: &Self) {
         self.first = self.first.min(other.first);
         self.next = self.next.max(other.next);
@@ -76,10 +76,9 @@ impl StreamCounters {
 }
 
 impl TrackerReport {
-    /// Adds the counts of another tracker, which may have seen other frames of
-    /// the same streams: receive queues, each with a thread and a tracker of
-    /// its own. Loss is exact then. Reordering is that within each queue, and
-    /// of duplicates only those in one queue are found.
+    /// Adds the counters of another tracker, which may have received other frames of the same
+    /// streams: for example receive queues with a thread and a tracker each. Loss is exact then.
+    /// Reordering counts only within each queue, and duplicates are found only within one queue.
     pub fn merge(&mut self, other: &Self) {
         for stream in &other.streams {
             let found = self.streams.binary_search_by_key(&stream.stream, |own| own.stream);
@@ -94,7 +93,7 @@ impl TrackerReport {
 }
 
 impl TrafficCounters {
-    /// The counts that are kept for all streams together.
+    /// The counters that exist only for all streams together.
     fn unstreamed(&self) -> Self {
         Self {
             frames: self.frames,

@@ -1,5 +1,5 @@
-//! What one stream remembers: the greatest number, and which of the numbers
-//! shortly before it have arrived.
+//! The memory of one stream: the greatest number, and which of the numbers shortly before it
+//! have arrived.
 //!
 //! ```text
 //!      late | remembered: one bit for each number   | future
@@ -8,23 +8,23 @@
 //! ```
 //!
 //! # Invariants
-//! 1. Bit `n % BITS` stands for the one number of that residue in the
+//! 1. Bit `n % BITS` represents the one number of that residue in the
 //!    remembered range, and is set if and only if that number has arrived.
 //! 2. Every remembered number below `lowest` has a clear bit.
-//! 3. `lowest <= highest < CEILING`.
+//! 3. `lowest <= highest < MAX_NUMBER`.
 
 use super::TrafficCounters;
 use crate::stamp::Stamp;
 
-/// How many numbers are remembered. A power of two.
+/// The number of remembered numbers. A power of two.
 pub(super) const WINDOW_BITS: u64 = 8192;
 const WINDOW_WORDS: usize = (WINDOW_BITS / 64) as usize;
 
-/// Numbers end here, after a year at a thousand million a second; without an end
-/// a stranger's jumps could make the counts overflow.
+/// Limit of the numbers, reached after a year at a thousand million per second. Without a limit,
+/// jumps in forged stamps could make the counters overflow.
 const MAX_NUMBER: u64 = 1 << 55;
 
-/// What an arriving number is.
+/// The classification of an arriving number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NumberArrival {
     New,
@@ -60,8 +60,8 @@ impl Default for SequenceWindow {
 }
 
 impl SequenceWindow {
-    /// Takes an arrival into account. `number` is modulo 2⁴⁸ and is taken for
-    /// the nearest one to the greatest so far.
+    /// Records an arrival. `number` is modulo 2⁴⁸ and is extended to the number nearest to the
+    /// greatest so far.
     #[inline]
     pub(super) fn record(&mut self, number: u64) -> NumberArrival {
         let arrival = self.classify(number);
@@ -79,7 +79,7 @@ impl SequenceWindow {
             return self.start(number);
         }
         const UNUSED: u32 = u64::BITS - Stamp::NUMBER_BITS;
-        // The shifts carry the sign of a 48-bit difference to 64 bits.
+        // The shifts extend the sign of a 48-bit difference to 64 bits.
         let ahead = (number.wrapping_sub(self.highest) << UNUSED) as i64 >> UNUSED;
         match u64::try_from(ahead) {
             Ok(ahead) if ahead > 0 => self.advance(ahead),
@@ -124,8 +124,8 @@ impl SequenceWindow {
         NumberArrival::New
     }
 
-    /// Clears the bits of the `count` numbers after the greatest: until now
-    /// they stood for numbers that are no longer remembered.
+    /// Clears the bits of the `count` numbers after the greatest. So far they represented numbers
+    /// that are no longer remembered.
     #[cold]
     fn clear_bits(&mut self, count: u64) {
         if count >= WINDOW_BITS {

@@ -1,4 +1,4 @@
-//! Frames to and from a guest that keeps the rules.
+//! Frames to and from a well-behaved guest.
 
 use proptest::prelude::*;
 use slipring_port::{DropCause, TrafficCounts, WaitOutcome};
@@ -25,7 +25,7 @@ fn frames_pass_both_ways_and_are_counted() {
     assert_eq!(stats.tx, TrafficCounts { packets: 8, bytes: 480 });
     assert_eq!(stats.rx, TrafficCounts { packets: 8, bytes: 480 + 28 });
     assert_eq!((stats.drops().count(), stats.in_flight), (0, 0));
-    // All eight buffers came back.
+    // All eight buffers are returned.
     assert_eq!(std::iter::from_fn(|| guest.tx().take()).count(), 8);
 }
 
@@ -76,7 +76,7 @@ fn frames_wait_for_buffers_and_the_guest_is_asked_to_tell_of_them() {
     assert_eq!(rig.stats().in_flight, 1);
     let mut guest = std::thread::scope(|scope| {
         let buffers = scope.spawn(move || {
-            // Told of by its own frame, which only a sleeper that was woken sees.
+            // The kick is for its own frame, which only a sleeper that was woken receives.
             guest.offer(1, 1, 2048);
             std::thread::sleep(std::time::Duration::from_millis(20));
             guest.send(&frame(3, 60));
@@ -101,7 +101,8 @@ fn who_sleeps_is_woken_by_a_frame_and_asks_only_then() {
     let (told, was_told) = std::sync::mpsc::channel();
     let sender = std::thread::spawn(move || {
         for () in may_send {
-            // It asks before it sleeps; where this frame comes first, the next is for a sleeper.
+            // The port requests a kick before it sleeps; if this frame comes first, the next finds
+            // it asleep.
             std::thread::sleep(std::time::Duration::from_millis(20));
             told.send(guest.send(&frame(2, 60))).unwrap();
         }
@@ -124,7 +125,7 @@ fn the_guest_is_called_when_it_asks_for_that() {
     guest.offer(0, 4, 2048);
     rig.send(&frame(1, 60));
     assert_eq!(guest.rx().call.read().unwrap(), 1);
-    // It has not looked yet, so it need not hear of more.
+    // The guest has not read the used ring yet, so it needs no second notification.
     rig.send(&frame(2, 60));
     assert!(guest.rx().call.read().is_err());
     assert_eq!(guest.received().len(), 2);
@@ -162,7 +163,7 @@ fn a_full_rx_ring_leaves_frames_with_the_guest() {
 #[derive(Debug, Clone)]
 struct Layout {
     len: usize,
-    /// Where it is cut, its header included.
+    /// Offsets at which the frame, including its header, is split.
     cuts: Vec<usize>,
     indirect: bool,
 }
@@ -176,7 +177,7 @@ fn layout() -> impl Strategy<Value = Layout> {
     })
 }
 
-/// Writes a chain of descriptors from `first` on; how many.
+/// Writes a chain of descriptors from `first` on; returns how many.
 fn lay_out(ring: &mut Ring, first: u16, number: u8, layout: &Layout) -> u16 {
     let mut bytes = vec![0; 12];
     bytes.extend(frame(number, layout.len));
@@ -185,7 +186,7 @@ fn lay_out(ring: &mut Ring, first: u16, number: u8, layout: &Layout) -> u16 {
     let mut ends: Vec<_> = layout.cuts.iter().map(|cut| cut % bytes.len()).collect();
     ends.push(bytes.len());
     ends.sort_unstable();
-    // Tables lie at the end of the buffer.
+    // Indirect tables are at the end of the buffer.
     let table = GuestAddress(start.0 + 3072);
     let (mut at, last) = (0, ends.len() as u16 - 1);
     for (i, end) in (0..).zip(&ends) {

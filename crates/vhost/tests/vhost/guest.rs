@@ -1,4 +1,4 @@
-//! A guest without a machine: what its monitor says to a port, and what its driver does with the
+//! A simulated guest: the messages of its monitor to a port, and its driver's use of the
 //! virtqueues.
 
 use std::fs::File;
@@ -14,19 +14,19 @@ use vhost::{VhostBackend, VhostUserMemoryRegionInfo, VringConfigData};
 use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
 use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
-/// What a port offers: VERSION_1, MRG_RXBUF, EVENT_IDX, INDIRECT_DESC, and vhost-user's own.
+/// The features of a port: VERSION_1, MRG_RXBUF, EVENT_IDX, INDIRECT_DESC, and vhost-user's own.
 pub(crate) const FEATURES: u64 = 1 << 32 | 1 << 15 | 1 << 29 | 1 << 28 | 1 << 30;
-/// Bytes of its memory.
+/// Size of the guest's memory in bytes.
 pub(crate) const MEMORY: u64 = 8 << 20;
-/// Where that begins for the guest.
+/// Start of the memory in the guest's address space.
 pub(crate) const BASE: u64 = 0x4000_0000;
-/// Where it begins for its monitor.
+/// Start of the memory in the monitor's address space.
 const MONITOR: u64 = 0x7f00_0000_0000;
-/// Where buffers begin in it.
+/// Offset of the buffers in the memory.
 const BUFFERS: u64 = 1 << 20;
-/// Bytes from one buffer to the next.
+/// Distance between two buffers in bytes.
 pub(crate) const BUFFER: u64 = 4096;
-/// Descriptors of each queue.
+/// Number of descriptors of each queue.
 pub(crate) const SIZE: u16 = 256;
 
 pub(crate) const WRITE: u16 = 2;
@@ -62,7 +62,7 @@ impl Ring {
         GuestAddress(self.place() + 0x8000)
     }
 
-    /// The buffer of a descriptor.
+    /// Address of a descriptor's buffer.
     pub(crate) fn buffer(&self, i: u16) -> GuestAddress {
         GuestAddress(BASE + BUFFERS + BUFFER * (u64::from(i) + u64::from(SIZE) * self.index as u64))
     }
@@ -99,7 +99,7 @@ impl Ring {
         self.memory.store(index, at, Ordering::Release).unwrap();
     }
 
-    /// Whether the port wants to be told of the last chain; then it is.
+    /// Kicks the port if it wants a notification of the last chain; returns whether it did.
     pub(crate) fn tell(&self) -> bool {
         fence(Ordering::SeqCst);
         let at = GuestAddress(self.used().0 + 4 + 8 * u64::from(SIZE));
@@ -111,7 +111,7 @@ impl Ring {
         wanted
     }
 
-    /// A chain that came back: its head and the bytes written to it.
+    /// Takes a returned chain: its head and the bytes written to it.
     pub(crate) fn take(&mut self) -> Option<(u16, u32)> {
         let at = GuestAddress(self.used().0 + 2);
         let index: u16 = self.memory.load(at, Ordering::Acquire).unwrap();
@@ -121,7 +121,7 @@ impl Ring {
         let at = self.used().0 + 4 + 8 * u64::from(self.taken % SIZE);
         let [head, len]: [u32; 2] = self.memory.read_obj(GuestAddress(at)).unwrap();
         self.taken = self.taken.wrapping_add(1);
-        // Told of every one from here on.
+        // Request a notification of every further chain.
         let wish = GuestAddress(self.avail().0 + 4 + 2 * u64::from(SIZE));
         self.memory.store(self.taken, wish, Ordering::Relaxed).unwrap();
         Some((head as u16, len))
@@ -138,7 +138,7 @@ impl Ring {
     }
 }
 
-/// How a guest is to be.
+/// The properties of a guest.
 #[derive(Clone, Copy)]
 pub(crate) struct Setup {
     pub(crate) features: u64,
@@ -155,7 +155,7 @@ impl Default for Setup {
 /// The guest and its monitor.
 pub(crate) struct Guest {
     pub(crate) monitor: Frontend,
-    /// For each pair its receive queue and its transmit queue.
+    /// The receive queue and the transmit queue of each pair.
     pub(crate) rings: Vec<Ring>,
     file: File,
     header: usize,
@@ -164,7 +164,7 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// Plugs in.
+    /// Connects to a port.
     pub(crate) fn plug(socket: &Path, setup: Setup) -> Result<Self, vhost::Error> {
         Self::plug_stream(UnixStream::connect(socket).unwrap(), setup)
     }
@@ -207,7 +207,7 @@ impl Guest {
         self.monitor.set_mem_table(&[region]).map(|_| ())
     }
 
-    /// Starts a virtqueue where it stopped.
+    /// Starts a virtqueue at `base`.
     pub(crate) fn start(&mut self, i: usize, base: u16) -> Result<(), vhost::Error> {
         let (monitor, ring) = (&mut self.monitor, &self.rings[i]);
         let monitors = |at: u64| MONITOR + (at - BASE);
@@ -248,12 +248,12 @@ impl Guest {
         ring.tell();
     }
 
-    /// Sends a frame in one part; whether the port was told of it.
+    /// Sends a frame in one segment; returns whether the port was kicked.
     pub(crate) fn send(&mut self, frame: &[u8]) -> bool {
         self.send_with(0, frame)
     }
 
-    /// Sends a frame whose header has these flags.
+    /// Sends a frame with these header flags.
     pub(crate) fn send_with(&mut self, flags: u8, frame: &[u8]) -> bool {
         let mut bytes = vec![0; self.header];
         bytes[0] = flags;
@@ -267,7 +267,7 @@ impl Guest {
         ring.tell()
     }
 
-    /// The frames that came, each with the number of buffers that it says it lies in.
+    /// Returns the received frames, each with the number of buffers in its header.
     pub(crate) fn received(&mut self) -> Vec<(Vec<u8>, u16)> {
         let (header, mut frames) = (self.header, Vec::new());
         let ring = self.rx();
@@ -285,12 +285,12 @@ impl Guest {
     }
 }
 
-/// What kind of file the memory is.
+/// The kind of file used as memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Memory {
     Sealed,
     Unsealed,
-    /// Sealed, of huge pages.
+    /// A sealed memfd of huge pages.
     Huge,
 }
 

@@ -1,4 +1,4 @@
-//! Guests and monitors that keep no rules: they lose their port and nothing else.
+//! Guests and monitors that violate the protocol: they lose their own port and nothing else.
 
 use std::io::{IoSlice, Write};
 use std::os::fd::AsFd;
@@ -13,14 +13,14 @@ use vm_memory::GuestAddress;
 use super::guest::{BASE, FEATURES, Guest, MEMORY, Memory, NEXT, SIZE, Setup, WRITE};
 use super::{Rig, frame};
 
-/// A guest can plug in and frames pass.
+/// Checks that a guest can connect and that frames pass.
 fn works(rig: &mut Rig) {
     rig.receive();
     let mut guest = rig.plug();
-    // What waited for the one before it may come first.
+    // Frames queued for the previous guest may come first.
     guest.offer(0, 200, 2048);
     guest.send(&frame(1, 60));
-    // Those of the guest before it may still be in the rings.
+    // Frames of the previous guest may still be in the rings.
     rig.until(|rig| rig.receive().last() == Some(&frame(1, 60)));
     rig.send(&frame(2, 60));
     assert!(guest.received().last() == Some(&(frame(2, 60), 1)));
@@ -84,7 +84,7 @@ fn chains_without_end_and_buffers_without_room_are_no_frames() {
     let mut rig = Rig::new();
     let mut guest = rig.plug();
     let ring = guest.tx();
-    // In a circle, of no bytes at all, and out of memory.
+    // A cycle, an empty segment, and one outside the memory.
     ring.describe(0, ring.buffer(0), 10, NEXT, 1);
     ring.describe(1, ring.buffer(1), 1, NEXT, 0);
     ring.describe(2, ring.buffer(2), 0, 0, 0);
@@ -97,7 +97,7 @@ fn chains_without_end_and_buffers_without_room_are_no_frames() {
     guest.send(&frame(1, 60));
     assert_eq!(rig.receive(), [frame(1, 60)]);
     assert_eq!(rig.dropped(DropCause::RxMalformed), 7);
-    // A receive buffer that cannot even hold a header.
+    // A receive buffer that is too short even for a header.
     let ring = guest.rx();
     ring.describe(0, ring.buffer(0), 11, WRITE, 0);
     ring.offer(0);
@@ -146,13 +146,13 @@ fn noise_at_the_socket_is_not_answered_for_long() {
         let mut monitor = UnixStream::connect(&rig.socket).unwrap();
         monitor.write_all(noise).unwrap();
         monitor.shutdown(std::net::Shutdown::Write).unwrap();
-        // An answer, a reset or nothing; but an end.
+        // A reply, a reset or nothing, but the connection ends.
         let _ = std::io::read_to_string(&mut monitor);
     }
     works(&mut rig);
 }
 
-/// What a guest may leave in its queues.
+/// What a guest may write to its queues.
 #[derive(Debug, Clone)]
 struct Noise {
     descriptors: Vec<(u64, u32, u16, u16)>,
@@ -201,7 +201,7 @@ proptest! {
             let got = rig.receive();
             prop_assert!(got.len() < super::SLOTS as usize);
         }
-        // Every frame is somewhere.
+        // Every frame is accounted for.
         let stats = rig.stats();
         let lost: u64 = stats.drops().filter(|(cause, _)| cause.name().starts_with("tx")).map(|(_, n)| n).sum();
         prop_assert_eq!(stats.tx.packets + lost + stats.in_flight, sizes.len() as u64);

@@ -1,4 +1,4 @@
-//! Ports and guests without machines.
+//! Ports, and simulated guests without virtual machines.
 #![allow(clippy::unwrap_used)]
 
 mod frames;
@@ -21,7 +21,7 @@ use slipring_vhost::VhostRole;
 
 const SLOTS: u32 = 64;
 
-/// A port at a socket of its own.
+/// A port on its own socket.
 struct Rig {
     port: Port,
     socket: PathBuf,
@@ -53,7 +53,7 @@ impl Rig {
         Guest::plug(&self.socket, Setup::default()).unwrap()
     }
 
-    /// Queues a frame on a pair, over slots of the ring's size.
+    /// Queues a frame on a pair, over as many slots as needed.
     fn queue(&mut self, pair: usize, frame: &[u8]) {
         let tx = self.port.queues[pair].rings().tx;
         let parts = frame.chunks(2048);
@@ -72,7 +72,7 @@ impl Rig {
         self.port.tx_sync().unwrap();
     }
 
-    /// The frames that are there, of all pairs.
+    /// Receives all pending frames of all pairs.
     fn receive(&mut self) -> Vec<Vec<u8>> {
         self.port.rx_sync().unwrap();
         let mut frames = Vec::new();
@@ -82,14 +82,14 @@ impl Rig {
         frames
     }
 
-    /// Sleeps until a frame is there.
+    /// Sleeps until a frame arrives.
     fn wait(&mut self) -> WaitOutcome {
         let mut waiter = Waiter::for_ports([&self.port], WaitStrategy::Sleep).unwrap();
         let timeout = Some(Duration::from_secs(10));
         waiter.wait_ports(&mut [&mut self.port], Interest::RX, timeout).unwrap()
     }
 
-    /// Syncs until what is awaited has come about, which another thread sees to.
+    /// Syncs until `done`, while another thread causes it.
     fn until(&mut self, mut done: impl FnMut(&mut Self) -> bool) {
         for _ in 0..2000 {
             if done(self) {
@@ -109,7 +109,7 @@ impl Rig {
     }
 }
 
-/// A frame whose bytes tell its number.
+/// Builds a frame whose bytes contain its number.
 fn frame(number: u8, len: usize) -> Vec<u8> {
     (0..len).map(|i| number.wrapping_add(i as u8)).collect()
 }

@@ -1,4 +1,4 @@
-//! wasmi: an interpreter in safe Rust, the engine of every usual build.
+//! wasmi: an interpreter in safe Rust, the engine of default builds.
 
 pub(super) use wasmi::{
     Caller, Engine, Error, ExternType, FuncType, Instance, Linker, Memory, Module, Store,
@@ -9,7 +9,7 @@ use wasmi::{CompilationMode, Config, TrapCode};
 /// One that counts the steps of its modules.
 pub(super) fn engine() -> Result<Engine, Error> {
     let mut config = Config::default();
-    // All of it now: what is wrong is said at the start, and no call pays for compiling.
+    // Compile everything now: errors appear at the start, and no call pays for compiling.
     config.consume_fuel(true).compilation_mode(CompilationMode::Eager);
     Ok(Engine::new(&config))
 }
@@ -26,13 +26,13 @@ pub(super) fn is_function(found: &FuncType, params: &[ValType], result: &ValType
     (found.params(), found.results()) == (params, &[*result])
 }
 
-/// The types of a function, as they are written.
+/// Returns the types of a function, in the text format's spelling.
 pub(super) fn types(found: &FuncType) -> [Vec<String>; 2] {
     let word = |ty: &ValType| format!("{ty:?}").to_lowercase();
     [found.params(), found.results()].map(|types| types.iter().map(word).collect())
 }
 
-/// An error of an import.
+/// Returns an error of an import.
 pub(super) fn refused(why: &'static str) -> Error {
     Error::new(why)
 }
@@ -41,7 +41,7 @@ pub(super) fn is_out_of_fuel(error: &Error) -> bool {
     error.as_trap_code() == Some(TrapCode::OutOfFuel)
 }
 
-/// What ended a call, in a few words.
+/// Returns a short description of the error that ended a call.
 pub(super) fn cause(error: &Error) -> String {
     error.to_string()
 }

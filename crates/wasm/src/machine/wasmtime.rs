@@ -1,9 +1,9 @@
-//! wasmtime: a compiler to machine code, faster and of some megabytes; a build with the feature
-//! `wasmtime` has it in place of wasmi.
+//! wasmtime: a compiler to machine code, faster but some megabytes large; a build with the feature
+//! `wasmtime` uses it instead of wasmi.
 //!
-//! It is set up to answer as wasmi does: bits of NaNs are canonical, what wasmi does not know is
-//! refused, and memory that is out of bounds is found by comparison, so that no signal handler and
-//! no reserved address space comes with a module.
+//! Its configuration gives the same results as wasmi: bits of NaNs are canonical, extensions that
+//! wasmi lacks are rejected, and bounds are checked explicitly, so that a module needs no signal
+//! handler and no reserved address space.
 
 pub(super) use wasmtime::{
     Caller, Engine, Error, ExternType, FuncType, Instance, Linker, Memory, Module, Store,
@@ -11,7 +11,7 @@ pub(super) use wasmtime::{
 };
 use wasmtime::{Config, Trap};
 
-/// One that counts the steps of its modules.
+/// Creates an engine that consumes fuel.
 pub(super) fn engine() -> Result<Engine, Error> {
     let mut config = Config::new();
     config.consume_fuel(true).cranelift_nan_canonicalization(true);
@@ -37,13 +37,13 @@ pub(super) fn is_function(found: &FuncType, params: &[ValType], result: &ValType
         && found.results().all(|found| same(found, result))
 }
 
-/// The types of a function, as they are written.
+/// Returns the types of a function, in the text format's spelling.
 pub(super) fn types(found: &FuncType) -> [Vec<String>; 2] {
     let word = |ty: ValType| ty.to_string();
     [found.params().map(word).collect(), found.results().map(word).collect()]
 }
 
-/// An error of an import.
+/// Returns an error of an import.
 pub(super) fn refused(why: &'static str) -> Error {
     Error::msg(why)
 }
@@ -52,7 +52,8 @@ pub(super) fn is_out_of_fuel(error: &Error) -> bool {
     error.downcast_ref::<Trap>() == Some(&Trap::OutOfFuel)
 }
 
-/// What ended a call, in a few words: its own words have a trace of the stack before.
+/// Returns a short description of the error that ended a call; its own text starts with a
+/// backtrace.
 pub(super) fn cause(error: &Error) -> String {
     match error.downcast_ref::<Trap>() {
         Some(trap) => trap.to_string(),

@@ -101,7 +101,7 @@ fn hash_depends_on_both_secret_words_and_on_nothing_else() {
     assert_eq!(hash([1, 2]), hash([1, 2]));
     assert_ne!(hash([1, 2]), hash([2, 2]));
     assert_ne!(hash([1, 2]), hash([1, 3]));
-    // Computed apart from this code, from the published definition of SipHash-1-3.
+    // Computed independently of this code, from the published definition of SipHash-1-3.
     assert_eq!(hash([1, 2]), 9_906_780_969_528_134_122);
 }
 

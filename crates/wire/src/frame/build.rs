@@ -1,4 +1,4 @@
-//! From specification to bytes: headers are appended in wire order, checksums come last.
+//! Builds a frame from its specification: headers are appended in wire order, checksums come last.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -12,14 +12,14 @@ use crate::checksum::{Sum, nonzero, of};
 use crate::field::put_be16;
 use crate::view::{IpVersion, MAX_TAGS};
 
-/// Why there is no such frame.
+/// Why a frame cannot be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The headers alone are longer.
+    /// The length is less than that of the headers.
     #[error("{len} bytes cannot hold the headers, which take {min}")]
     TooShort {
-        /// Length asked for, in bytes.
+        /// Requested length, in bytes.
         len: usize,
         /// Length of the headers, in bytes.
         min: usize,
@@ -27,15 +27,15 @@ pub enum BuildError {
     /// The length fields of IP or UDP have 16 bits.
     #[error("{len} bytes are more than the {max} that the IP length field allows")]
     TooLong {
-        /// Length asked for, in bytes.
+        /// Requested length, in bytes.
         len: usize,
-        /// Longest such frame, in bytes.
+        /// Maximum length of such a frame, in bytes.
         max: usize,
     },
-    /// More VLAN tags than this crate looks through.
+    /// There are more VLAN tags than this crate parses.
     #[error("{count} VLAN tags, at most {MAX_TAGS} are supported")]
     TooManyTags {
-        /// Tags asked for.
+        /// Number of requested tags.
         count: usize,
     },
 }
@@ -47,8 +47,8 @@ impl FrameSpec {
         self.layout().payload
     }
 
-    /// Builds the frame of exactly `len` bytes, CRC not counted. The payload takes what the
-    /// headers leave, so there is no Ethernet padding, also below 60 bytes.
+    /// Builds a frame of exactly `len` bytes, not counting the CRC. The payload takes the bytes
+    /// after the headers, so there is no Ethernet padding, not even below 60 bytes.
     ///
     /// # Errors
     /// [`BuildError`] if `len` does not fit the headers or there are too many tags.
@@ -137,7 +137,7 @@ impl FrameSpec {
         }
     }
 
-    /// ICMP of version 4 alone has no pseudo header.
+    /// ICMPv4 is the only protocol without a pseudo header.
     fn pseudo(&self, l4_len: usize) -> Sum {
         let (proto, len) = (self.proto(), l4_len as u32);
         match &self.ip {

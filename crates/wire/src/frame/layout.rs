@@ -1,8 +1,8 @@
-//! Where the fields of a built frame are, and how to change them.
+//! The offsets of the fields of a built frame, and setters for them.
 //!
 //! Every setter works on a *copy* of the template's bytes, keeps both checksums valid and costs a
-//! few nanoseconds. A setter for a field that the frame does not have, or on a slice too short to
-//! be a copy, changes nothing and returns `None`.
+//! few nanoseconds. If the frame does not have the field, or the slice is too short to be a copy, a
+//! setter changes nothing and returns `None`.
 
 use alloc::vec::Vec;
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -13,12 +13,12 @@ use crate::field::{array, be16, put, put_be16};
 use crate::mac::MacAddr;
 use crate::view::IpVersion;
 
-/// A frame to copy from, and the places to change in the copies.
+/// A frame to copy, and the offsets of the fields to change in the copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameTemplate {
-    /// The frame, without CRC, checksums valid.
+    /// The frame, without CRC and with valid checksums.
     pub bytes: Vec<u8>,
-    /// Where its fields are.
+    /// The offsets of its fields.
     pub layout: FrameLayout,
 }
 
@@ -90,7 +90,8 @@ impl FrameLayout {
         }
     }
 
-    /// Offset of the identifier of an ICMP echo message; its sequence number is 2 further.
+    /// Offset of the identifier of an ICMP echo message; the sequence number follows it after
+    /// 2 bytes.
     #[must_use]
     pub const fn echo_id(&self) -> Option<usize> {
         match self.proto {
@@ -163,7 +164,8 @@ impl FrameLayout {
         self.set_l4(frame, self.l4 + 4, seq.to_be_bytes())
     }
 
-    /// Overwrites payload, `at` bytes into it. `at` must be even: checksums count in pairs.
+    /// Overwrites payload bytes from offset `at` on. `at` must be even, because checksums
+    /// count pairs.
     #[inline]
     pub fn set_payload<const N: usize>(
         &self,
@@ -177,9 +179,9 @@ impl FrameLayout {
         self.set_l4(frame, self.payload.checked_add(at)?, bytes)
     }
 
-    /// Makes the first `len` bytes of `frame` a valid frame of their own: lengths and checksums
-    /// change, the bytes beyond `len` are for the caller to drop. Reads what is cut off, so build
-    /// the template at the longest length and cut copies of it.
+    /// Makes the first `len` bytes of `frame` a valid frame: changes lengths and checksums. The
+    /// caller drops the bytes beyond `len`. The function reads the removed bytes, so build the
+    /// template at the maximum length and shorten copies of it.
     ///
     /// # Examples
     /// ```
@@ -197,7 +199,7 @@ impl FrameLayout {
         if len < self.payload {
             return None;
         }
-        // A tail that starts at an odd place counts with its bytes in the other half.
+        // A tail at an odd offset counts with its bytes in the other halves of the words.
         let lead: &[u8] = if (len - self.l4) % 2 == 1 { &[0] } else { &[] };
         let removed = Sum::new().bytes(lead).bytes(cut).folded();
         let (old, new) = ((end - self.l4) as u16, (len - self.l4) as u16);
@@ -213,7 +215,7 @@ impl FrameLayout {
         self.set_ip_len(frame, len)
     }
 
-    /// The end of the IP packet.
+    /// The offset of the end of the IP packet.
     fn end(&self, frame: &[u8]) -> Option<usize> {
         Some(match self.version {
             IpVersion::V4 => self.l3 + usize::from(be16(frame, self.l3 + 2)?),
@@ -238,7 +240,7 @@ impl FrameLayout {
         let delta = Delta::new().u32(old, address.to_bits());
         put(frame, at, address.octets())?;
         fix(frame, check, delta)?;
-        // ICMP alone does not cover the addresses.
+        // ICMP is the only protocol whose checksum does not cover the addresses.
         if self.proto == IpProto::ICMP { Some(()) } else { self.fix_l4(frame, delta) }
     }
 
@@ -250,7 +252,7 @@ impl FrameLayout {
         self.set_l4(frame, at, address.octets())
     }
 
-    /// Changes bytes that only the transport checksum covers.
+    /// Writes bytes that only the transport checksum covers.
     #[inline]
     fn set_l4<const N: usize>(&self, frame: &mut [u8], at: usize, new: [u8; N]) -> Option<()> {
         frame.get(..self.payload)?;

@@ -1,21 +1,21 @@
 //! Completes a checksum that the kernel left unfinished (CHECKSUM_PARTIAL).
 //!
-//! In such a frame the TCP or UDP checksum field holds the folded, uncomplemented sum of the pseudo
-//! header. So a frame is recognised by its headers alone: the field equals that sum. The chance
-//! that a finished frame looks so is 1 in 65,535, and then finishing it again is harmless: the
-//! field's value does not enter the result.
+//! In such a frame the TCP or UDP checksum field contains the folded, uncomplemented sum of the
+//! pseudo header. This identifies the frame by its headers alone: the field equals that sum. A
+//! finished frame has the same value with a probability of 1 in 65,535; finishing it again is then
+//! harmless, because the field's value does not affect the result.
 
 use crate::assigned::IpProto;
 use crate::checksum::{Sum, nonzero};
 use crate::field::{array, be16, put_be16};
 use crate::view::{FragmentPosition, Headers, Ip, IpVersion};
 
-/// Completes the TCP or UDP checksum of `frame` if it holds the sum of the pseudo header only;
-/// says whether it did.
+/// Completes the TCP or UDP checksum of `frame` if it contains only the sum of the pseudo header;
+/// returns whether it did.
 ///
-/// Leaves alone, at the cost of a look at the headers: every other frame, fragments, frames that
-/// end before their IP packet does, IPv6 packets with routing stops left, frames that cannot be
-/// parsed. Looks through two VLAN tags and IPv6 extension headers.
+/// All other frames stay unchanged, at the cost of parsing the headers: fragments, frames that end
+/// before their IP packet does, IPv6 packets with routing segments left, and invalid frames.
+/// Handles up to two VLAN tags and IPv6 extension headers.
 #[inline]
 pub fn complete_partial(frame: &mut [u8]) -> bool {
     match partial_checksum(frame) {
@@ -24,7 +24,7 @@ pub fn complete_partial(frame: &mut [u8]) -> bool {
     }
 }
 
-/// Where an unfinished checksum is and what it covers.
+/// The position of an unfinished checksum, and the bytes that it covers.
 struct PartialChecksum {
     l4: usize,
     end: usize,
@@ -33,7 +33,7 @@ struct PartialChecksum {
 
 #[inline]
 fn partial_checksum(frame: &[u8]) -> Option<PartialChecksum> {
-    // Two calls of one inlined function: the first has constants for most of what it looks at.
+    // Two calls of one inlined function: in the first, most header fields are constants.
     match Headers::plain_ipv4(frame) {
         Some(headers) => partial_checksum_in(frame, frame.len(), &headers),
         None => partial_checksum_in(frame, frame.len(), &Headers::parse(frame).ok()?),
@@ -98,35 +98,35 @@ fn pseudo_sum(frame: &[u8], l3: usize, ip: Ip) -> Option<Sum> {
     })
 }
 
-/// The field holds the pseudo header's sum, so the sum over header and payload as they lie there
-/// is the whole one.
+/// The field contains the pseudo header's sum, so the sum over header and payload as they are
+/// is complete.
 fn complete(frame: &mut [u8], what: PartialChecksum) -> bool {
     let Some(covered) = frame.get(what.l4..what.end) else {
         return false;
     };
-    // 0 is written as 0xffff for TCP too, as Linux does: both verify, and a finished frame that
-    // happened to be taken for an unfinished one (whose field cannot be 0) stays as it was.
+    // Writes 0 as 0xffff for TCP too, as Linux does. Both are valid, and a finished frame that was
+    // mistaken for an unfinished one (its field cannot be 0) stays unchanged.
     let checksum = nonzero(Sum::new().bytes(covered).checksum());
     put_be16(frame, what.field, checksum).is_some()
 }
 
-/// The request for a checksum does not fit the frame.
+/// A checksum request does not fit the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("checksum at byte {start} + {offset} asked of a frame of {len} bytes")]
 pub struct CompleteError {
-    /// Where the sum was to start.
+    /// Where the sum should start.
     pub start: u16,
-    /// Where in the summed bytes the result was to go.
+    /// Where to store the result, relative to `start`.
     pub offset: u16,
     /// Length of the frame in bytes.
     pub len: usize,
 }
 
-/// Completes the checksum that a virtio header asks for: the sum from `start` to the end of the
-/// frame goes to `start + offset`, where the sum of the pseudo header already is.
+/// Completes the checksum that a virtio header requests: stores the sum from `start` to the end of
+/// the frame at `start + offset`, where the sum of the pseudo header already is.
 ///
 /// # Errors
-/// [`CompleteError`] if the field lies outside the frame, which is left alone then.
+/// [`CompleteError`] if the field is outside the frame; nothing changes then.
 pub fn complete_at(frame: &mut [u8], start: u16, offset: u16) -> Result<(), CompleteError> {
     let error = CompleteError { start, offset, len: frame.len() };
     let covered = frame.get(usize::from(start)..).ok_or(error)?;

@@ -1,10 +1,10 @@
-//! Software segmentation: one super-frame becomes frames of the size that the wire takes.
+//! Software segmentation: splits one super-frame into frames of the size that the wire supports.
 //!
-//! Each segment is given as header bytes (made here, checksums included) and a slice of the
+//! Each segment consists of header bytes (generated here, with checksums) and a slice of the
 //! super-frame's payload, so the caller's copy into its buffer is the only one.
 //!
-//! What differs between segments: IP length, IPv4 id (+1 each) and checksum; TCP sequence number,
-//! FIN and PSH (last segment only), CWR (first only); UDP length; the transport checksum.
+//! Fields that differ between segments: IP length, IPv4 id (+1 each) and checksum; TCP sequence
+//! number, FIN and PSH (last segment only), CWR (first only); UDP length; the transport checksum.
 
 use super::partial::checksum_offset;
 use crate::assigned::IpProto;
@@ -12,8 +12,8 @@ use crate::checksum::{Sum, nonzero, of};
 use crate::field::{array, be16, be32, put, put_be16};
 use crate::view::{FragmentPosition, Headers, IpVersion, ViewError};
 
-/// Longest Ethernet, IP and transport headers together that are segmented, in bytes: two tags, an
-/// IPv4 header with options and a TCP header with options take 142.
+/// Maximum length of Ethernet, IP and transport headers together, in bytes: two tags, an IPv4
+/// header with options and a TCP header with options take 142.
 const MAX_HEADER_LEN: usize = 192;
 const UDP_LEN: usize = 8;
 const TCP_MIN_LEN: usize = 20;
@@ -23,16 +23,16 @@ const TCP_CWR: u8 = 0x80;
 /// Offset of the flags in a TCP header.
 const TCP_FLAGS_OFFSET: usize = 13;
 
-/// How a super-frame is to be cut.
+/// How to segment a super-frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Gso {
-    /// What the frame carries.
+    /// The protocol of the frame.
     pub kind: GsoKind,
-    /// Payload bytes per segment, transport header not counted.
+    /// Payload bytes per segment, without the transport header.
     pub size: u16,
 }
 
-/// Protocols that are segmented.
+/// Protocols that can be segmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum GsoKind {
     /// TCP over IPv4.
@@ -60,10 +60,10 @@ pub enum SegmentError {
     /// Its link or IP headers are broken.
     #[error(transparent)]
     View(#[from] ViewError),
-    /// It does not carry what the request says.
+    /// Its protocol does not match the request.
     #[error("segmentation asks for {expected:?}, the frame carries something else")]
     Kind {
-        /// What was asked for.
+        /// The requested protocol.
         expected: GsoKind,
     },
     /// A segment size of zero.
@@ -72,33 +72,34 @@ pub enum SegmentError {
     /// It is a fragment already.
     #[error("a fragment cannot be segmented")]
     Fragment,
-    /// An IPv6 routing header has stops left; the address that checksums cover is in there.
+    /// It has an IPv6 routing header with segments left, which contains the address that
+    /// checksums cover.
     #[error("an IPv6 packet with routing stops left cannot be segmented")]
     Rerouted,
-    /// The frame ends before its IP packet, or that before its transport header.
+    /// The frame ends before its IP packet, or the packet ends before its transport header.
     #[error("the frame ends at byte {have}, what it claims to hold at byte {need}")]
     Truncated {
-        /// Least length in bytes.
+        /// Minimum length in bytes.
         need: u32,
-        /// Length found in bytes.
+        /// Actual length in bytes.
         have: u32,
     },
     /// A TCP header length below 20 bytes.
     #[error("a TCP header of {found} bytes is shorter than 20")]
     TcpHeaderLength {
-        /// The length found in bytes.
+        /// The claimed length in bytes.
         found: u8,
     },
-    /// More header bytes than are kept.
+    /// The headers are too long.
     #[error("{found} bytes of headers are more than {MAX_HEADER_LEN}")]
     HeaderTooLong {
-        /// The length found in bytes.
+        /// Their length in bytes.
         found: u32,
     },
 }
 
-/// Cuts one super-frame; hands out the segments one by one, so that a caller whose ring is full
-/// can go on later.
+/// Segments one super-frame. Returns the segments one by one, so that a caller whose ring is full
+/// can continue later.
 ///
 /// ```
 /// use slipring_wire::offload::{Gso, GsoKind, Segmenter};
@@ -114,19 +115,19 @@ pub enum SegmentError {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Segmenter<'f> {
-    /// Headers of the segment handed out last, of the super-frame before the first.
+    /// Headers of the last returned segment, initially those of the super-frame.
     header: [u8; MAX_HEADER_LEN],
     layout: SegmentLayout,
-    /// Payload not handed out yet.
+    /// Payload that was not returned yet.
     payload: &'f [u8],
     size: usize,
-    /// FIN and PSH of the super-frame, kept for the last segment.
+    /// FIN and PSH of the super-frame, for the last segment.
     last_flags: u8,
     started: bool,
     finished: bool,
 }
 
-/// Where things are in the header.
+/// Offsets in the header.
 #[derive(Clone, Copy, Debug)]
 struct SegmentLayout {
     version: IpVersion,
@@ -134,15 +135,15 @@ struct SegmentLayout {
     l3: usize,
     l4: usize,
     len: usize,
-    /// A UDP datagram over IPv4 that was sent without checksum.
+    /// Whether it is a UDP datagram over IPv4 that was sent without a checksum.
     unchecked: bool,
 }
 
 impl<'f> Segmenter<'f> {
-    /// Checks that `frame` is what `gso` says and prepares to cut it.
+    /// Checks that `frame` matches `gso`, and prepares to segment it.
     ///
     /// # Errors
-    /// [`SegmentError`] if the headers are broken, cut short or of another protocol.
+    /// [`SegmentError`] if the headers are broken, truncated or of another protocol.
     pub fn new(frame: &'f [u8], gso: Gso) -> Result<Self, SegmentError> {
         if gso.size == 0 {
             return Err(SegmentError::ZeroSize);
@@ -160,13 +161,13 @@ impl<'f> Segmenter<'f> {
         Ok(Self { header, layout, payload, size, last_flags, started: false, finished: false })
     }
 
-    /// How many segments are still to come. A frame without payload is one segment.
+    /// The number of segments left. A frame without payload is one segment.
     #[must_use]
     pub fn remaining(&self) -> usize {
         if self.finished { 0 } else { self.payload.len().div_ceil(self.size).max(1) }
     }
 
-    /// The headers and the payload of the next segment; together they are the frame.
+    /// Returns the headers and the payload of the next segment; together they are the frame.
     pub fn next_segment(&mut self) -> Option<(&[u8], &'f [u8])> {
         if self.finished {
             return None;
@@ -180,9 +181,9 @@ impl<'f> Segmenter<'f> {
         Some((&self.header[..self.layout.len], chunk))
     }
 
-    /// Turns the headers of the segment before into those of `chunk`.
+    /// Turns the headers of the previous segment into those of `chunk`.
     ///
-    /// `None` if a field lies outside the header, which [`split`] has ruled out.
+    /// Returns `None` if a field is outside the header, which [`split`] has excluded.
     fn rewrite(&mut self, chunk: &[u8]) -> Option<()> {
         let layout = self.layout;
         if layout.proto == IpProto::TCP {
@@ -204,7 +205,7 @@ impl<'f> Segmenter<'f> {
         Some(())
     }
 
-    /// Sequence number and flags. Called for each segment, before the payload moves on.
+    /// Updates sequence number and flags. Called for each segment, before the payload advances.
     fn advance_tcp(&mut self, l4: usize) -> Option<()> {
         let flags = &mut self.header[l4 + TCP_FLAGS_OFFSET];
         *flags &= !(TCP_FIN | TCP_PSH);
@@ -212,7 +213,7 @@ impl<'f> Segmenter<'f> {
             *flags |= self.last_flags;
         }
         if self.started {
-            // All segments but the last are full.
+            // All segments except the last are full.
             *flags &= !TCP_CWR;
             let sequence = be32(&self.header, l4 + 4)?.wrapping_add(self.size as u32);
             put(&mut self.header, l4 + 4, sequence.to_be_bytes())?;
@@ -221,10 +222,10 @@ impl<'f> Segmenter<'f> {
     }
 }
 
-/// Cuts `frame` and hands each segment's headers and payload to `emit`; returns their number.
+/// Segments `frame` and passes each segment's headers and payload to `emit`; returns their number.
 ///
 /// # Errors
-/// As [`Segmenter::new`]; nothing has been emitted then.
+/// Same as [`Segmenter::new`]; nothing has been emitted then.
 pub fn segment(
     frame: &[u8],
     gso: Gso,
@@ -238,7 +239,7 @@ pub fn segment(
     Ok(count)
 }
 
-/// Finds headers and payload, and checks all that the rewriting relies on.
+/// Separates headers and payload, and checks everything that rewriting relies on.
 fn split(frame: &[u8], kind: GsoKind) -> Result<(SegmentLayout, &[u8]), SegmentError> {
     let headers = Headers::parse(frame)?;
     let ip = headers.ip.ok_or(SegmentError::Kind { expected: kind })?;

@@ -1,17 +1,17 @@
-//! The header that TAP devices and AF_PACKET sockets put before a frame to tell of offloads
-//! (`struct virtio_net_hdr` and its form with a buffer count).
+//! The header that TAP devices and AF_PACKET sockets put before a frame to describe offloads
+//! (`struct virtio_net_hdr` and its variant with a buffer count).
 //!
 //! ```text
 //!   byte  0      1         2        4         6           8            10
 //!       | flags | gso_type | hdr_len | gso_size | csum_start | csum_offset | num_buffers |
 //! ```
 //!
-//! Fields are in host byte order, as both use unless told otherwise.
+//! Fields are in host byte order, which is the default of both.
 
 use super::segment::{Gso, GsoKind};
 use crate::field::array;
 
-/// Which of the two lengths the header has on a port.
+/// The variant of the header that a port uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum VnetForm {
     /// 10 bytes, the default of TAP and of AF_PACKET.
@@ -30,7 +30,7 @@ impl VnetForm {
         }
     }
 
-    /// The form of that length in bytes.
+    /// The form with this length in bytes.
     #[must_use]
     pub const fn from_len(len: usize) -> Option<Self> {
         match len {
@@ -41,38 +41,38 @@ impl VnetForm {
     }
 }
 
-/// Offloads asked for one frame; the default asks for none.
+/// The offloads requested for one frame; none by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VnetHeader {
     /// Bits [`Self::NEEDS_CSUM`] and [`Self::DATA_VALID`].
     pub flags: u8,
-    /// One of the `GSO_` values, maybe with [`Self::GSO_ECN`].
+    /// One of the `GSO_` values, optionally with [`Self::GSO_ECN`].
     pub gso_type: u8,
     /// Length of all headers in bytes; a hint only.
     pub hdr_len: u16,
     /// Payload bytes per segment.
     pub gso_size: u16,
-    /// Offset in the frame from which to sum.
+    /// Offset in the frame at which the sum starts.
     pub csum_start: u16,
     /// Offset from `csum_start` at which to store the checksum.
     pub csum_offset: u16,
-    /// How many buffers the frame takes; 0 in the short form.
+    /// The number of buffers of the frame; 0 in the short form.
     pub num_buffers: u16,
 }
 
-/// Why a virtio header cannot be honoured.
+/// Why a virtio header was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VnetError {
-    /// Fewer bytes than the form has.
+    /// There are fewer bytes than in the header.
     #[error("{have} bytes do not hold a virtio header of {need}")]
     Truncated {
-        /// Bytes there are.
+        /// Bytes found.
         have: usize,
-        /// Bytes of the form.
+        /// Length of the form.
         need: usize,
     },
-    /// A kind of segmentation that is not done here (UFO among them).
+    /// A kind of segmentation that is not supported (for example UFO).
     #[error("virtio segmentation type {found} is not supported")]
     GsoType {
         /// The type, without the ECN bit.
@@ -83,9 +83,9 @@ pub enum VnetError {
 impl VnetHeader {
     /// Flag: the checksum at `csum_start + csum_offset` is unfinished.
     pub const NEEDS_CSUM: u8 = 1;
-    /// Flag: the checksum has been found right.
+    /// Flag: the checksum has been verified.
     pub const DATA_VALID: u8 = 2;
-    /// `gso_type`: the frame is to stay one.
+    /// `gso_type`: the frame needs no segmentation.
     pub const GSO_NONE: u8 = 0;
     /// `gso_type`: TCP over IPv4.
     pub const GSO_TCPV4: u8 = 1;
@@ -122,7 +122,7 @@ impl VnetHeader {
         })
     }
 
-    /// The header as bytes; the first [`VnetForm::byte_len`] of them are the form asked for.
+    /// Encodes the header; the first [`VnetForm::byte_len`] bytes are the header in that form.
     #[inline]
     #[must_use]
     pub fn encode(&self) -> [u8; 12] {
@@ -138,7 +138,7 @@ impl VnetHeader {
         bytes
     }
 
-    /// Says whether the frame's checksum is unfinished.
+    /// Returns whether the frame's checksum is unfinished.
     #[inline]
     #[must_use]
     pub const fn needs_checksum(&self) -> bool {
@@ -148,7 +148,7 @@ impl VnetHeader {
     /// The segmentation that the frame needs, if any.
     ///
     /// # Errors
-    /// [`VnetError::GsoType`] for one that is not done here.
+    /// [`VnetError::GsoType`] if it is not supported.
     #[inline]
     pub fn gso(&self) -> Result<Option<Gso>, VnetError> {
         let kind = match self.gso_type & !Self::GSO_ECN {

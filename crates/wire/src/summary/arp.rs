@@ -1,4 +1,4 @@
-//! ARP, reverse and inverse ARP.
+//! ARP, reverse ARP and inverse ARP.
 
 use core::fmt;
 use core::net::Ipv4Addr;
@@ -65,7 +65,7 @@ pub(super) fn line(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> 
     Ok(())
 }
 
-/// Writes what is asked or answered; `false` where nobody knows the operation.
+/// Writes the request or reply; returns `false` if the operation is unknown.
 fn write_operation(line: &mut SummaryLine<'_>, operation: u16, of: &ArpAddresses<'_>) -> bool {
     match operation {
         1 => {
@@ -107,7 +107,7 @@ impl fmt::Display for ProtoText<'_> {
     }
 }
 
-/// Bytes with colons between them.
+/// Bytes separated by colons.
 pub(super) struct HwText<'p>(pub(super) &'p [u8]);
 
 impl fmt::Display for HwText<'_> {

@@ -1,4 +1,4 @@
-//! BFD's control packets.
+//! BFD control packets.
 
 use super::text::{DecodeResult, PrintableText, SummaryLine, put, rest, slice_at, u8_at, u32_at};
 
@@ -24,7 +24,7 @@ const DIAGNOSTICS: [&str; 9] = [
     "Reverse Concatenated Path Down",
 ];
 
-/// A control packet; `kind` is `Control`, or `Multihop`.
+/// Writes a control packet; `kind` is `Control` or `Multihop`.
 pub(super) fn line(
     line: &mut SummaryLine<'_>,
     kind: &str,
@@ -67,7 +67,7 @@ pub(super) fn line(
     if flags & 0x04 != 0 { authentication(line, rest(bytes, LEN)) } else { Ok(()) }
 }
 
-/// An echo, whose bytes are the sender's own business.
+/// Writes an echo, whose contents only its sender knows.
 pub(super) fn echo(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) {
     line.protocol = "bfd";
     put!(line, "BFD, Echo, length: {length}");
@@ -96,7 +96,7 @@ fn authentication(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     Ok(())
 }
 
-/// Bytes as hex, sixteen to a line, each behind `indent`.
+/// Writes bytes as hex, sixteen to a line, each line after `indent`.
 pub(super) fn hex(line: &mut SummaryLine<'_>, bytes: &[u8], indent: &str) {
     for (index, row) in bytes.chunks(16).enumerate() {
         put!(line, "{indent}0x{:04x}: ", index * 16);

@@ -1,41 +1,41 @@
-//! Where TCP conversations began, so that sequence numbers count from there.
+//! Initial sequence numbers of TCP conversations, so that numbers can be printed relative to them.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::net::IpAddr;
 
-/// Most conversations that are remembered: beyond that the oldest are forgotten, and their numbers
-/// count from the next segment on.
+/// Maximum number of remembered conversations. Beyond it the oldest are forgotten, and their
+/// numbers become relative to the next segment.
 const MAX_CONVERSATIONS: usize = 1 << 16;
 
 /// Addresses and ports, the same for both directions.
 type ConversationKey = (IpAddr, IpAddr, (u16, u16));
 
-/// The first numbers of conversations that were seen.
+/// The initial numbers of conversations.
 #[derive(Debug, Default)]
 pub struct Conversations {
     initial_numbers: BTreeMap<ConversationKey, InitialNumbers>,
-    /// In the order in which they began.
+    /// In order of appearance.
     order: VecDeque<ConversationKey>,
 }
 
-/// The first number of each side: of the one with the smaller port, and of its peer.
+/// The initial number of each side: of the one with the smaller port, and of its peer.
 #[derive(Clone, Copy, Debug)]
 struct InitialNumbers {
     seq: u32,
     ack: u32,
 }
 
-/// What a segment's numbers are.
+/// The numbers of a segment for display.
 pub(super) struct SegmentNumbers {
     pub(super) seq: u32,
     pub(super) ack: u32,
-    /// What the numbers count from that its selective acknowledgements tell.
+    /// The base of the numbers in its selective acknowledgements.
     pub(super) peer_base: u32,
 }
 
 impl Conversations {
-    /// The numbers of a segment, from the beginning of its conversation if that was seen. The first
-    /// segment of one keeps its own.
+    /// The numbers of a segment, relative to the start of its conversation if that is known. The
+    /// first segment of a conversation keeps its absolute numbers.
     pub(super) fn numbers(
         &mut self,
         (src, dst): (IpAddr, IpAddr),

@@ -25,7 +25,7 @@ const MESSAGES: [(u8, &str); 13] = [
     (12, "Lease Unknown"),
     (13, "Lease Active"),
 ];
-/// Names in a list of requested options, in a row.
+/// Names per row in a list of requested options.
 const ADDRESSES_PER_ROW: usize = 4;
 
 pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
@@ -87,7 +87,7 @@ fn header(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     Ok(())
 }
 
-/// The names of the server and of a file to boot from.
+/// Writes the names of the server and of the boot file.
 fn texts(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     for (name, at, len) in [("sname", 44, 64), ("file", 108, 128)] {
         if u8_at(bytes, at)? == 0 {
@@ -144,7 +144,7 @@ fn vendor(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     Ok(())
 }
 
-/// What an option that nobody knows may hold.
+/// The likely content of an unknown option.
 fn guessed(len: usize) -> DhcpOptionKind {
     match len {
         0 => DhcpOptionKind::Bytes,
@@ -197,7 +197,7 @@ fn option(line: &mut SummaryLine<'_>, kind: DhcpOptionKind, data: &[u8]) -> Deco
     Ok(())
 }
 
-/// Parts of `size` bytes with commas between, and what is left over.
+/// Writes parts of `size` bytes separated by commas, and the rest.
 fn each(
     line: &mut SummaryLine<'_>,
     data: &[u8],
@@ -231,7 +231,7 @@ fn client(line: &mut SummaryLine<'_>, data: &[u8]) -> DecodeResult {
     Ok(())
 }
 
-/// Bytes with colons between, and nothing for none.
+/// Bytes separated by colons; empty if there are none.
 struct ColonHex<'b>(&'b [u8]);
 
 impl core::fmt::Display for ColonHex<'_> {

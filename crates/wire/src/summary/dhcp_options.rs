@@ -1,19 +1,19 @@
-//! Options of DHCP: their names, as tcpdump has them, and what they hold.
+//! DHCP options: their names in tcpdump, and their content.
 
-/// What an option holds.
+/// The content of an option.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum DhcpOptionKind {
     Addresses,
     Agent,
     Bytes,
-    /// Texts behind their lengths.
+    /// Texts preceded by their lengths.
     Classes,
     ClientId,
     Flag,
     Long,
     Message,
     Name,
-    /// What nobody here spells out.
+    /// Content that is not decoded.
     Other,
     Overload,
     Pairs,
@@ -23,7 +23,7 @@ pub(super) enum DhcpOptionKind {
     Text,
 }
 
-/// Number, name and content of an option; by number.
+/// The name and content of an option, by number.
 pub(super) fn known(number: u8) -> Option<(&'static str, DhcpOptionKind)> {
     let at = OPTIONS.binary_search_by_key(&number, |(known, ..)| *known).ok()?;
     let (_, name, kind) = OPTIONS[at];

@@ -6,7 +6,7 @@ use super::text::{
 };
 
 const HEADER_LEN: usize = 12;
-/// Most pointers that are followed in one name.
+/// Maximum number of pointers that are followed in one name.
 const MAX_POINTERS: u32 = 64;
 const RESPONSE: u16 = 0x8000;
 const INTERNET: u16 = 1;
@@ -114,13 +114,13 @@ const TYPES: [(u16, &str); 62] = [
 ];
 const CLASSES: [(u16, &str); 3] = [(3, "CHAOS"), (4, "HS"), (255, "ANY")];
 
-/// A message, and what depends on where it was sent.
+/// A message, and whether it is multicast DNS.
 struct DnsMessage<'m> {
     bytes: &'m [u8],
     is_multicast: bool,
 }
 
-/// A message over UDP.
+/// Writes a message over UDP.
 pub(super) fn line(
     line: &mut SummaryLine<'_>,
     bytes: &[u8],
@@ -144,7 +144,7 @@ pub(super) fn line(
     Ok(())
 }
 
-/// The same behind its length, over TCP.
+/// Writes a message over TCP, which follows its length.
 pub(super) fn over_tcp(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> DecodeResult {
     line.protocol = "domain";
     if length < 2 {
@@ -160,7 +160,7 @@ pub(super) fn over_tcp(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) 
     self::line(line, rest(bytes, 2), claimed, false)
 }
 
-/// Questions, answers, authorities, additional records.
+/// The numbers of questions, answers, authorities and additional records.
 fn counts(bytes: &[u8]) -> Result<[u16; 4], TruncatedHeader> {
     Ok([u16_at(bytes, 4)?, u16_at(bytes, 6)?, u16_at(bytes, 8)?, u16_at(bytes, 10)?])
 }
@@ -223,7 +223,7 @@ fn query(line: &mut SummaryLine<'_>, message: &DnsMessage<'_>, flags: u16) -> De
     Ok(())
 }
 
-/// Writes records with commas between; returns where they end.
+/// Writes records separated by commas; returns the offset of their end.
 fn records(
     line: &mut SummaryLine<'_>,
     message: &DnsMessage<'_>,
@@ -241,7 +241,7 @@ fn records(
     Ok(at)
 }
 
-/// ` A? example.com.`; returns where it ends.
+/// Writes ` A? example.com.`; returns the offset of its end.
 fn question(
     line: &mut SummaryLine<'_>,
     message: &DnsMessage<'_>,
@@ -298,7 +298,7 @@ fn record(
     if end > bytes.len() { Err(TruncatedHeader) } else { Ok(end) }
 }
 
-/// Seconds as `1d2h3m4s`, without the parts that are 0.
+/// Writes seconds as `1d2h3m4s`, without the parts that are 0.
 fn time(line: &mut SummaryLine<'_>, seconds: u32) {
     if seconds == 0 {
         put!(line, "0s");
@@ -393,7 +393,7 @@ fn options(line: &mut SummaryLine<'_>, mut data: &[u8], size: u16, ttl: u32) -> 
     Ok(())
 }
 
-/// Where a name ends, without its pointers.
+/// The offset of the end of a name, without following its pointers.
 fn skip_name(bytes: &[u8], mut at: usize) -> Result<usize, TruncatedHeader> {
     loop {
         let len = u8_at(bytes, at)?;
@@ -406,7 +406,7 @@ fn skip_name(bytes: &[u8], mut at: usize) -> Result<usize, TruncatedHeader> {
     }
 }
 
-/// Writes a name with a dot behind each label; returns where it ends.
+/// Writes a name with a dot after each label; returns the offset of its end.
 pub(super) fn name(
     line: &mut SummaryLine<'_>,
     bytes: &[u8],
@@ -425,7 +425,7 @@ pub(super) fn name(
             0xc0.. => {
                 let target = usize::from(u16_at(bytes, at)? & 0x3fff);
                 pointers += 1;
-                // A pointer leads backwards; one that does not could lead in a circle.
+                // A pointer must lead backwards; any other could cause an endless loop.
                 if target >= at || pointers > MAX_POINTERS {
                     put!(line, "<BAD PTR>");
                     return Err(TruncatedHeader);

@@ -4,8 +4,8 @@ use core::fmt;
 
 const BYTES_PER_LINE: usize = 16;
 
-/// Prints lines like `0x0010:  0a00 0001 0a01 0001 04d2 04d2 001a f1c2  ................`, each
-/// indented by a tab and ended by a newline.
+/// Prints lines such as `0x0010:  0a00 0001 0a01 0001 04d2 04d2 001a f1c2  ................`, each
+/// indented by a tab and terminated by a newline.
 #[derive(Clone, Copy, Debug)]
 pub struct HexDump<'b>(pub &'b [u8]);
 
@@ -38,8 +38,8 @@ impl fmt::Display for Hex<'_> {
     }
 }
 
-/// Bytes as text, for protocols that are text: lines end where they end there, and what a terminal
-/// could take for a command is a dot.
+/// Bytes as text, for text protocols: keeps line ends, and replaces characters that a terminal
+/// could interpret by dots.
 #[derive(Clone, Copy, Debug)]
 pub struct TextDump<'b>(pub &'b [u8]);
 
@@ -72,7 +72,7 @@ fn write_hex(f: &mut fmt::Formatter<'_>, line: &[u8]) -> fmt::Result {
     f.write_str("  ")
 }
 
-/// Bytes from a stranger never reach the terminal as control characters.
+/// Bytes from the network never reach the terminal as control characters.
 fn write_text(f: &mut fmt::Formatter<'_>, line: &[u8]) -> fmt::Result {
     for byte in line {
         let shown = if byte.is_ascii_graphic() { char::from(*byte) } else { '.' };

@@ -1,4 +1,4 @@
-//! GRE: version 0, and version 1 of PPTP without what is in PPP.
+//! GRE: version 0, and version 1 (PPTP) without the contents of PPP.
 
 use super::text::{DecodeResult, SummaryLine, TruncatedHeader, put, rest, u8_at, u16_at, u32_at};
 use super::{ip, ip6, link};
@@ -83,7 +83,7 @@ fn plain(
     }
 }
 
-/// Skips source routes up to the one of family and length 0; where the payload begins.
+/// Skips source routes up to the one with family and length 0; returns the offset of the payload.
 fn routes(bytes: &[u8], mut at: usize) -> Result<usize, TruncatedHeader> {
     loop {
         let (family, len) = (u16_at(bytes, at)?, u8_at(bytes, at + 3)?);
@@ -95,7 +95,7 @@ fn routes(bytes: &[u8], mut at: usize) -> Result<usize, TruncatedHeader> {
     }
 }
 
-/// With `-e` what is inside, and always how long it all is.
+/// Writes the payload type with `-e`, and always the total length.
 fn protocol(line: &mut SummaryLine<'_>, proto: EtherType, length: usize) {
     if line.link {
         let name = proto.name().unwrap_or("unknown");

@@ -30,7 +30,7 @@ pub(super) fn line(
         return Ok(());
     }
     put!(line, ", length {length}");
-    // tcpdump verifies it whatever -K says.
+    // tcpdump verifies this checksum regardless of -K.
     if line.is_verbose()
         && !carrier.is_fragment
         && let Some((found, right)) = ip::checked(Sum::new(), bytes, length, 2)
@@ -91,7 +91,7 @@ fn message(line: &mut SummaryLine<'_>, bytes: &[u8], kind: u8, code: u8) -> Deco
     Ok(())
 }
 
-/// The packet in question follows the ICMP header: its destination is 16 bytes in.
+/// The quoted packet follows the ICMP header; its destination address is at offset 16.
 fn unreachable(line: &mut SummaryLine<'_>, bytes: &[u8], code: u8) -> DecodeResult {
     let dst = v4_at(bytes, LEN + 16)?;
     match code {
@@ -163,7 +163,7 @@ fn time_stamps(line: &mut SummaryLine<'_>, bytes: &[u8]) -> Result<(), Truncated
     Ok(())
 }
 
-/// Milliseconds since midnight.
+/// Writes milliseconds since midnight as a time of day.
 fn day_time(line: &mut SummaryLine<'_>, ms: u32) {
     let seconds = ms / 1000;
     put!(

@@ -1,4 +1,4 @@
-//! ICMPv6: errors, echo, listeners; neighbour discovery is next door.
+//! ICMPv6: errors, echo and multicast listeners; neighbour discovery is in `nd`.
 
 use super::bfd::hex;
 use super::ip::{self, IpCarrier};
@@ -17,7 +17,7 @@ pub(super) fn line(
     carrier: &IpCarrier,
 ) -> DecodeResult {
     line.protocol = "icmp6";
-    // tcpdump verifies it whatever -K says.
+    // tcpdump verifies this checksum regardless of -K.
     if line.is_verbose() && !carrier.is_fragment {
         checksum(line, bytes, length, carrier);
     }
@@ -46,7 +46,7 @@ fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &I
     }
 }
 
-/// Writes what is said; `false` where the line ends with it.
+/// Writes a message; returns `false` if the line ends with it.
 fn message(
     line: &mut SummaryLine<'_>,
     kind: u8,
@@ -113,7 +113,7 @@ fn listener(line: &mut SummaryLine<'_>, kind: u8, bytes: &[u8], length: usize) -
     }
 }
 
-/// The packet in question follows: its destination is 24 bytes in.
+/// The quoted packet follows; its destination address is at offset 24.
 fn unreachable(
     line: &mut SummaryLine<'_>,
     code: u8,

@@ -31,7 +31,7 @@ pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> D
         other => put!(line, "igmp-{other}"),
     }
     let sum = checked(Sum::new(), bytes, length, 2);
-    // tcpdump verifies it whatever -K says.
+    // tcpdump verifies this checksum regardless of -K.
     if line.is_verbose()
         && let Some((found, right)) = sum
         && found != right
@@ -41,7 +41,7 @@ pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> D
     Ok(())
 }
 
-/// Of version 2, in tenths of a second; the usual 10 s are not told.
+/// Writes the response time of version 2, in tenths of a second, unless it is the usual 10 s.
 fn response_time(line: &mut SummaryLine<'_>, tenths: u32) {
     if tenths == 100 {
         return;

@@ -1,4 +1,4 @@
-//! IPv4, and the choice of who speaks above IP of either version.
+//! IPv4, and the dispatch to protocols above IP of either version.
 
 use core::net::Ipv4Addr;
 
@@ -17,11 +17,11 @@ const FRAGMENT_FLAGS: [(u32, &str); 3] = [(0x2000, "+"), (0x4000, "DF"), (0x8000
 /// The IP header that carries a packet.
 #[derive(Clone, Copy)]
 pub(super) struct IpCarrier {
-    /// Its addresses.
+    /// Its endpoints.
     pub(super) ends: IpEndpoints,
-    /// What the header itself says follows: extension headers may stand between.
+    /// The next-header field of the IP header itself; extension headers may follow.
     pub(super) next: u8,
-    /// Whether the rest of the packet is elsewhere.
+    /// Whether more fragments of the packet follow.
     pub(super) is_fragment: bool,
     /// Time to live, or hop limit.
     pub(super) ttl: u8,
@@ -31,12 +31,12 @@ pub(super) struct IpCarrier {
 #[derive(Clone, Copy)]
 pub(super) enum IpEndpoints {
     V4(Ipv4Addr, Ipv4Addr),
-    /// The last one is where checksums say it goes: the end of a routing header.
+    /// The last one is the destination for checksums: the end of a routing header.
     V6(Ipv6Text, Ipv6Text, Ipv6Text),
 }
 
 impl IpCarrier {
-    /// `10.0.0.1.53 > 10.0.0.2.53: `, or the ports alone after other headers.
+    /// Writes `10.0.0.1.53 > 10.0.0.2.53: `, or only the ports after other headers.
     pub(super) fn write_endpoints(
         &self,
         line: &mut SummaryLine<'_>,
@@ -51,7 +51,7 @@ impl IpCarrier {
             (Some((from, to)), IpEndpoints::V6(src, dst, _)) => {
                 put!(line, "{src}.{from} > {dst}.{to}: ")
             }
-            // Other headers stand between, and the addresses before them.
+            // Other headers follow the addresses, which were printed before them.
             (None, _) if self.next != proto.0 => {}
             (None, IpEndpoints::V4(src, dst)) => put!(line, "{src} > {dst}: "),
             (None, IpEndpoints::V6(src, dst, _)) => put!(line, "{src} > {dst}: "),
@@ -72,8 +72,7 @@ impl IpCarrier {
     }
 }
 
-/// What the checksum at `at` should be, if all `len` bytes are there and are wanted to be checked:
-/// found, and right.
+/// Returns the checksum found at `at` and the correct one, if all `len` bytes were captured.
 pub(super) fn checked(sum: Sum, bytes: &[u8], len: usize, at: usize) -> Option<(u16, u16)> {
     let bytes = bytes.get(..len)?;
     let (before, found_and_after) = bytes.split_at_checked(at)?;
@@ -82,7 +81,7 @@ pub(super) fn checked(sum: Sum, bytes: &[u8], len: usize, at: usize) -> Option<(
     Some((u16::from_be_bytes([found[0], found[1]]), right))
 }
 
-/// A packet of which `length` bytes were on the wire, padding included.
+/// Writes a packet of which `length` bytes were on the wire, including padding.
 pub(super) fn packet(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> DecodeResult {
     line.protocol = "ip";
     if !line.enter() {
@@ -126,14 +125,14 @@ pub(super) fn packet(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -
     whole(line, upto(packet, total), header_len, total)
 }
 
-/// `IP `, where the link layer has not said so.
+/// Writes `IP ` unless the link layer header is printed.
 fn named(line: &mut SummaryLine<'_>) {
     if !line.link {
         put!(line, "IP ");
     }
 }
 
-/// A packet of `total` bytes whose fixed header is there.
+/// Writes a packet of `total` bytes whose fixed header was captured.
 fn whole(
     line: &mut SummaryLine<'_>,
     packet: &[u8],
@@ -160,12 +159,13 @@ fn whole(
     upper_layer(line, proto, rest(packet, header_len), total - header_len, &carrier)
 }
 
-/// Whether its lines begin with addresses and ports together.
+/// Whether its lines start with addresses and ports together.
 pub(super) fn has_ports(proto: u8) -> bool {
     matches!(IpProto(proto), IpProto::TCP | IpProto::UDP)
 }
 
-/// The header's fields, and a line break before the addresses; `false` where options are cut off.
+/// Writes the header's fields, and a line break before the addresses; `false` if options
+/// are truncated.
 fn in_parentheses(
     line: &mut SummaryLine<'_>,
     packet: &[u8],
@@ -200,7 +200,7 @@ fn in_parentheses(
     Ok(is_whole)
 }
 
-/// Protocols that have names, with the numbers that IANA gave them.
+/// Protocols with names, by their IANA numbers.
 pub(super) const PROTOCOLS: [(u8, &str); 28] = [
     (0, "Options"),
     (1, "ICMP"),
@@ -232,7 +232,7 @@ pub(super) const PROTOCOLS: [(u8, &str); 28] = [
     (143, "Ethernet"),
 ];
 
-/// Writes what the headers of IP carry: `length` bytes, of which `bytes` were captured.
+/// Writes the payload of the IP headers: `length` bytes, of which `bytes` were captured.
 pub(super) fn upper_layer(
     line: &mut SummaryLine<'_>,
     proto: u8,
@@ -313,7 +313,7 @@ fn authentication(
     upper_layer(line, next, rest(bytes, len), left, carrier)
 }
 
-/// The addresses of an IPv6 header, of which `end` is where routing headers lead.
+/// The addresses of an IPv6 header; `end` is the final destination of routing headers.
 pub(super) fn endpoints_v6(
     header: &[u8],
     end: Option<Ipv6Text>,

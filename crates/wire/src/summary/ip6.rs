@@ -8,10 +8,11 @@ use super::text::{
 use crate::assigned::IpProto;
 
 const LEN: usize = 40;
-/// Most extension headers that are looked through: more is an attack on the decoder's time.
+/// Maximum number of extension headers that are decoded, which limits the decoder's time on
+/// hostile input.
 const MAX_EXTENSIONS: u32 = 32;
 
-/// A packet of which `length` bytes were on the wire, padding included.
+/// Writes a packet of which `length` bytes were on the wire, including padding.
 pub(super) fn packet(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> DecodeResult {
     line.protocol = "ip6";
     if !line.enter() {
@@ -64,7 +65,7 @@ fn in_parentheses(line: &mut SummaryLine<'_>, packet: &[u8]) -> DecodeResult {
     Ok(())
 }
 
-/// What stands between the fixed header and the protocol above.
+/// Information from the headers between the fixed header and the protocol above.
 #[derive(Default)]
 struct ExtensionHeaders {
     is_fragment: bool,
@@ -111,7 +112,7 @@ fn headers(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> DecodeRe
     Ok(())
 }
 
-/// Hop-by-hop or destination options; returns their length.
+/// Writes hop-by-hop or destination options; returns their length.
 fn options(
     line: &mut SummaryLine<'_>,
     bytes: &[u8],
@@ -173,7 +174,7 @@ fn one_option(
     Ok(())
 }
 
-/// `frag (0|12) `; `false` where no header follows.
+/// Writes `frag (0|12) `; returns `false` if no header follows.
 fn fragment(
     line: &mut SummaryLine<'_>,
     bytes: &[u8],
@@ -195,7 +196,7 @@ fn fragment(
     Ok(offset == 0)
 }
 
-/// A routing header: its length, or `None` where nobody knows its kind.
+/// Writes a routing header; returns its length, or `None` if its kind is unknown.
 fn routing(
     line: &mut SummaryLine<'_>,
     bytes: &[u8],
@@ -232,7 +233,7 @@ fn routing(
     for nth in 0..count {
         let address = v6_at(bytes, 8 + 16 * nth)?;
         put!(line, ", [{nth}]{address}");
-        // Segment routing lists its stops from the last to the first.
+        // Segment routing lists its segments from the last to the first.
         if left > 0 && (kind != 4 || nth == 0) {
             walk.end = Some(address);
         }

@@ -1,4 +1,4 @@
-//! Options of the IPv4 header.
+//! Options in the IPv4 header.
 
 use super::text::{
     DecodeResult, SummaryLine, TruncatedHeader, put, slice_at, u8_at, u32_at, v4_at,
@@ -16,7 +16,7 @@ const NAMES: [(u8, &str); 9] = [
     (148, "RA"),
 ];
 
-/// Writes them with commas between; `false` where they are cut off.
+/// Writes the options separated by commas; returns `false` if they are truncated.
 pub(super) fn list(line: &mut SummaryLine<'_>, options: &[u8], length: usize) -> bool {
     each(line, options, length).is_ok()
 }
@@ -63,7 +63,7 @@ fn one(line: &mut SummaryLine<'_>, kind: u8, option: &[u8]) -> DecodeResult {
     }
 }
 
-/// Addresses that were visited, or are to be.
+/// Addresses that were visited, or will be.
 fn route(line: &mut SummaryLine<'_>, option: &[u8]) -> DecodeResult {
     if option.len() < 3 {
         put!(line, " [bad length {}]", option.len());

@@ -1,4 +1,4 @@
-//! Ethernet: addresses, type, VLAN tags; LLC and SNAP; and who speaks above.
+//! Ethernet: addresses, type, VLAN tags; LLC and SNAP; and the dispatch to the protocols above.
 
 use super::text::{
     DecodeResult, SummaryLine, TruncatedHeader, mac_at, put, rest, u8_at, u16_at, u24_at, upto,
@@ -8,11 +8,11 @@ use crate::assigned::EtherType;
 
 const HEADER_LEN: usize = 14;
 const TAG_LEN: usize = 4;
-/// Largest number in the place of the type that is a length.
+/// Largest value of the type field that is a length.
 const MAX_LENGTH: u16 = 1500;
 
-/// Writes a frame that was `length` bytes long; `header_len` becomes how many bytes come before what
-/// it carries, once that is known.
+/// Writes a frame that was `length` bytes long. Sets `header_len` to the number of bytes before the
+/// payload, once it is known.
 pub(super) fn frame(
     line: &mut SummaryLine<'_>,
     frame: &[u8],
@@ -61,8 +61,8 @@ pub(super) fn frame(
     Ok(())
 }
 
-/// The tag at `at`, before which the type `outer` and some tags stand; the type behind it, or `None`
-/// where it is cut off.
+/// Writes the tag at `at`, which follows the type `outer` and `tags` other tags. Returns the type
+/// after it, or `None` if the frame is truncated.
 fn tag(
     line: &mut SummaryLine<'_>,
     frame: &[u8],
@@ -84,7 +84,7 @@ fn tag(
     Ok(Some(EtherType(u16_at(frame, at + 2)?)))
 }
 
-/// `ethertype IPv4 (0x0800), length 60: `; the length is told with the first type only.
+/// Writes `ethertype IPv4 (0x0800), length 60: `; the length follows only the first type.
 fn type_of(line: &mut SummaryLine<'_>, ethertype: EtherType, length: usize, tags: u32) {
     type_text(line, ethertype);
     if tags == 0 {
@@ -104,7 +104,7 @@ fn type_text(line: &mut SummaryLine<'_>, ethertype: EtherType) {
     }
 }
 
-/// Writes what a frame carries; `false` where nobody here knows the type.
+/// Writes the payload of a frame; returns `false` if the type is unknown.
 pub(super) fn payload(
     line: &mut SummaryLine<'_>,
     ethertype: EtherType,
@@ -126,7 +126,7 @@ pub(super) fn payload(
 const LOOPBACK_REPLY: u16 = 1;
 const LOOPBACK_FORWARD: u16 = 2;
 
-/// Ethernet's configuration testing protocol; its numbers have their low byte first.
+/// Ethernet's configuration testing protocol, whose numbers are little-endian.
 fn loopback(line: &mut SummaryLine<'_>, packet: &[u8], length: usize) -> DecodeResult {
     line.protocol = "loopback";
     put!(line, "Loopback");
@@ -182,7 +182,7 @@ const SAPS: [(u8, &str); 13] = [
     (0xff, "Global"),
 ];
 
-/// LLC; returns the length of its header.
+/// Writes LLC; returns the length of its header.
 fn llc(
     line: &mut SummaryLine<'_>,
     frame: &[u8],
@@ -229,7 +229,7 @@ fn llc(
     Ok(header_len)
 }
 
-/// `LLC, dsap STP (0x42) Individual, ssap STP (0x42) Command, ctrl 0x03: `
+/// Writes `LLC, dsap STP (0x42) Individual, ssap STP (0x42) Command, ctrl 0x03: `.
 fn llc_header(line: &mut SummaryLine<'_>, dsap: u8, ssap: u8, control: u16, is_unnumbered: bool) {
     put!(line, "LLC, dsap ");
     line.name(&SAPS, dsap & 0xfe, format_args!("Unknown"));
@@ -295,7 +295,7 @@ fn llc_kind(
 const OUIS: [(u32, &str); 4] =
     [(0, "Ethernet"), (0x00_000c, "Cisco"), (0x00_80c2, "RFC2684"), (0x08_0007, "Appletalk")];
 
-/// SNAP, whose header has eight bytes with that of LLC.
+/// Writes SNAP, whose header has eight bytes including that of LLC.
 fn snap(
     line: &mut SummaryLine<'_>,
     frame: &[u8],

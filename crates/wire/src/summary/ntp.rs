@@ -127,13 +127,13 @@ fn stamps(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     Ok(())
 }
 
-/// Seconds and 65,536ths.
+/// Writes seconds and 65,536ths.
 fn short(line: &mut SummaryLine<'_>, time: u32) {
     let fraction = f64::from(time & 0xffff) / 65_536.0;
     put!(line, "{}.{:06}", time >> 16, (fraction * 1e6) as u32);
 }
 
-/// Billionths of a fraction of 2^32.
+/// Converts a fraction of 2^32 to billionths.
 fn nanos(fraction: u32) -> u32 {
     (f64::from(fraction) / 4_294_967_296.0 * 1e9) as u32
 }
@@ -149,10 +149,10 @@ fn stamp(line: &mut SummaryLine<'_>, time: u64) {
     }
 }
 
-/// `2013-08-24T21:18:42Z`; the civil calendar of days since 1970.
+/// Writes `2013-08-24T21:18:42Z`, the civil date of a time in seconds since 1970.
 fn date(line: &mut SummaryLine<'_>, unix: i64) {
     let (days, second) = (unix.div_euclid(86_400), unix.rem_euclid(86_400));
-    // Days from 1 March of the year 0, so that leap days end a year; 400 years are an era.
+    // Days from 1 March of the year 0, so that leap days end a year; an era has 400 years.
     let shifted = days + 719_468;
     let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year_of_era =
@@ -166,7 +166,7 @@ fn date(line: &mut SummaryLine<'_>, unix: i64) {
     put!(line, "{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z");
 }
 
-/// How much later the other one is, with its sign.
+/// Writes how much later `other` is, with its sign.
 fn difference(line: &mut SummaryLine<'_>, first: u64, other: u64) {
     if first >> 32 == 0 && other >> 32 == 0 {
         put!(line, "0.000000000");

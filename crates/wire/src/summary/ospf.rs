@@ -17,7 +17,7 @@ pub(super) fn line(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize) -> D
     line.protocol = "ospf2";
     let (version, kind) = (u8_at(bytes, 0)?, u8_at(bytes, 1)?);
     let auth = u16_at(bytes, 14)?;
-    // The digest stands behind the packet, and counts for its length nowhere.
+    // The digest follows the packet, and is not part of its length.
     let (bytes, length) = match auth == MD5 && length >= MD5_LEN {
         true => (upto(bytes, length - MD5_LEN), length - MD5_LEN),
         false => (bytes, length),
@@ -90,13 +90,13 @@ fn body(
         4 => updates(line, bytes),
         _ => {
             headers(line, bytes)?;
-            // tcpdump looks for one more than there are.
+            // tcpdump reads one header more than there are.
             Err(super::text::TruncatedHeader)
         }
     }
 }
 
-/// Neighbors are listed up to `end`.
+/// Neighbours are listed up to `end`.
 fn hello(line: &mut SummaryLine<'_>, bytes: &[u8], end: usize) -> DecodeResult {
     put!(line, "\n\tOptions [");
     line.bits(&lsa::OPTIONS, u32::from(u8_at(bytes, 6)?), ", ");
@@ -165,7 +165,7 @@ fn updates(line: &mut SummaryLine<'_>, bytes: &[u8]) -> DecodeResult {
     Ok(())
 }
 
-/// Headers alone, up to the end.
+/// Writes headers only, up to the end.
 fn headers(line: &mut SummaryLine<'_>, mut bytes: &[u8]) -> DecodeResult {
     while !bytes.is_empty() {
         lsa::header(line, bytes)?;

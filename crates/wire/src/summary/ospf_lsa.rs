@@ -1,4 +1,4 @@
-//! What OSPF's routers tell of their links.
+//! OSPF link state advertisements.
 
 use super::bfd::hex;
 use super::text::{
@@ -38,7 +38,7 @@ const ROUTER: u8 = 1;
 const EXTERNAL: u8 = 5;
 const NSSA: u8 = 7;
 
-/// `, LSA-ID: 10.0.0.0`, or what an opaque one is about.
+/// Writes `, LSA-ID: 10.0.0.0`, or the type of an opaque one.
 pub(super) fn id(
     line: &mut SummaryLine<'_>,
     kind: u8,
@@ -57,7 +57,7 @@ pub(super) fn id(
     Ok(())
 }
 
-/// Writes a header; returns the length it tells.
+/// Writes a header; returns the length in it.
 pub(super) fn header(line: &mut SummaryLine<'_>, bytes: &[u8]) -> Result<usize, TruncatedHeader> {
     let header = slice_at(bytes, 0, HEADER_LEN)?;
     let (age, kind, len) = (u16_at(header, 0)?, u8_at(header, 3)?, u16_at(header, 18)?);
@@ -74,7 +74,7 @@ pub(super) fn header(line: &mut SummaryLine<'_>, bytes: &[u8]) -> Result<usize, 
     Ok(usize::from(len))
 }
 
-/// Writes what follows the header of one that is `len` bytes long with it.
+/// Writes the body after the header; `len` is the length of both.
 pub(super) fn body(line: &mut SummaryLine<'_>, bytes: &[u8], len: usize) -> DecodeResult {
     let kind = u8_at(bytes, 3)?;
     let own = len.saturating_sub(HEADER_LEN);

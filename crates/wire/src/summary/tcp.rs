@@ -93,7 +93,7 @@ pub(super) fn line(
     if left > 0 { payload(line, &header, rest(bytes, len), left) } else { Ok(()) }
 }
 
-/// Numbers counted from the beginning of the conversation, if it is known by now.
+/// Numbers relative to the start of the conversation, if it is known.
 fn relative(
     line: &mut SummaryLine<'_>,
     header: &TcpHeader,
@@ -122,7 +122,8 @@ fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &I
     }
 }
 
-/// `, seq 1:101, ack 7, win 502`: the sequence number for segments that occupy sequence space.
+/// Writes `, seq 1:101, ack 7, win 502`; the sequence number only for segments that occupy
+/// sequence space.
 fn write_numbers(
     line: &mut SummaryLine<'_>,
     header: &TcpHeader,
@@ -168,7 +169,7 @@ const OPTIONS: [(u8, &str); 18] = [
 const END: u8 = 0;
 const NOP: u8 = 1;
 
-/// The options; `false` where they make no sense, and the line ends.
+/// Writes the options; returns `false` if they are invalid and the line ends.
 fn options(
     line: &mut SummaryLine<'_>,
     mut bytes: &[u8],
@@ -208,7 +209,7 @@ fn options(
     Ok(true)
 }
 
-/// Writes what an option says; returns how long it should be, or `None` where it is too short.
+/// Writes an option; returns its correct length, or `None` if it is too short.
 fn option(
     line: &mut SummaryLine<'_>,
     kind: u8,
@@ -271,7 +272,7 @@ fn sack(line: &mut SummaryLine<'_>, data: &[u8], numbers: Option<&SegmentNumbers
 }
 
 fn user_timeout(line: &mut SummaryLine<'_>, word: u16) {
-    // tcpdump takes the lowest bit for the one that says minutes instead of seconds.
+    // tcpdump treats the lowest bit as the one that selects minutes instead of seconds.
     let unit = if word & 1 == 0 { 1 } else { 60 };
     put!(line, " 0x{word:x} {}", u32::from(word >> 1) * unit);
 }
@@ -288,7 +289,7 @@ fn fast_open(line: &mut SummaryLine<'_>, cookie: &[u8]) {
     }
 }
 
-/// What is known of the payload, by port.
+/// Writes the payload if the port is known.
 fn payload(
     line: &mut SummaryLine<'_>,
     header: &TcpHeader,

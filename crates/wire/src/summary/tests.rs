@@ -272,7 +272,7 @@ proptest! {
 
 #[test]
 fn headers_within_headers_end_before_the_stack_does() {
-    // IPv4 in IPv4, as deep as a frame can hold.
+    // IPv4 in IPv4, nested as deeply as a frame permits.
     let mut packet = Vec::new();
     for _ in 0..3000 {
         let total = (packet.len() + 20) as u16;
@@ -293,7 +293,7 @@ fn tcp_numbers_count_from_the_beginning_of_a_conversation() {
     let segment = |flags, seq, ack, is_back: bool, len| {
         let spec = TcpSpec { seq, ack, flags, window: 502, ..TcpSpec::default() };
         let mut frame = built(&FrameSpec { l4: L4Spec::Tcp(spec), ..FrameSpec::default() }, len);
-        // Ports that differ, so that both directions can be told apart.
+        // The ports differ, so that the directions can be distinguished.
         let ports = if is_back { [0x16, 0x2e, 0x04, 0xd2] } else { [0x04, 0xd2, 0x16, 0x2e] };
         frame[34..38].copy_from_slice(&ports);
         if is_back {

@@ -1,4 +1,4 @@
-//! What decoders write to, and how they read: a read beyond the captured bytes ends the line.
+//! Output and input of decoders: a read beyond the captured bytes ends the line.
 
 use alloc::string::String;
 use core::fmt::{self, Write};
@@ -8,26 +8,26 @@ use super::{Conversations, Detail, HexDump};
 use crate::field::array;
 use crate::mac::MacAddr;
 
-/// The captured bytes ended within a header; the line ends with `[|` and the protocol's name.
+/// The captured bytes ended within a header; the line then ends with `[|` and the protocol's name.
 pub(super) struct TruncatedHeader;
 
-/// What a decoder returns.
+/// The result of a decoder.
 pub(super) type DecodeResult = Result<(), TruncatedHeader>;
 
-/// The line as it grows, and how it is wanted.
+/// The line in progress, and its settings.
 pub(super) struct SummaryLine<'s> {
     pub(super) text: String,
     pub(super) detail: Detail,
-    /// Whether the link layer's header is wanted.
+    /// Whether to print the link layer's header.
     pub(super) link: bool,
-    /// The protocol that is being decoded, for lines that are cut short.
+    /// The protocol being decoded, for truncated lines.
     pub(super) protocol: &'static str,
-    /// Headers within headers so far.
+    /// The current nesting depth of headers.
     pub(super) depth: u8,
     pub(super) conversations: Option<&'s mut Conversations>,
 }
 
-/// Most headers within headers that are looked into: more is an attack on the decoder's stack.
+/// Maximum nesting depth of headers, which limits the decoder's stack on hostile input.
 const MAX_DEPTH: u8 = 16;
 
 impl SummaryLine<'_> {
@@ -37,7 +37,7 @@ impl SummaryLine<'_> {
         let _ = self.text.write_fmt(text);
     }
 
-    /// Appends the name of a number, or its number as `unknown` words it.
+    /// Appends the name of a number, or `unknown` if it has none.
     pub(super) fn name<N: Copy + PartialEq>(
         &mut self,
         names: &[(N, &str)],
@@ -50,7 +50,7 @@ impl SummaryLine<'_> {
         }
     }
 
-    /// Appends the names of the bits that are set with `between` between them, or `none`.
+    /// Appends the names of the bits that are set, separated by `between`, or `none`.
     pub(super) fn bits(&mut self, names: &[(u32, &str)], bits: u32, between: &str) {
         let mut first = true;
         for (_, name) in names.iter().filter(|(bit, _)| bits & bit == *bit) {
@@ -65,21 +65,21 @@ impl SummaryLine<'_> {
         }
     }
 
-    /// Says that this is as far as the captured bytes go.
+    /// Marks the end of the captured bytes.
     pub(super) fn cut(&mut self) {
         let protocol = self.protocol;
         self.put(format_args!(" [|{protocol}]"));
     }
 
-    /// Appends bytes that nobody decodes as hex and text on lines of their own, unless all bytes
-    /// follow anyway or few words are wanted.
+    /// Appends undecoded bytes as hex and text on separate lines, unless all bytes follow anyway or
+    /// the output is quick.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
         if !self.detail.bytes_follow && !self.detail.is_quick {
             self.bytes_always(bytes);
         }
     }
 
-    /// The same in any case.
+    /// Appends bytes as hex and text in any case.
     pub(super) fn bytes_always(&mut self, bytes: &[u8]) {
         self.text.push('\n');
         self.put(format_args!("{}", HexDump(bytes)));
@@ -91,14 +91,14 @@ impl SummaryLine<'_> {
         self.detail.verbose > 0
     }
 
-    /// Enters a header within a header; `false` where there are too many.
+    /// Enters a nested header; returns `false` at the maximum depth.
     pub(super) fn enter(&mut self) -> bool {
         self.depth += 1;
         self.depth <= MAX_DEPTH
     }
 }
 
-/// Formats into a [`Line`].
+/// Formats into a [`SummaryLine`].
 macro_rules! put {
     ($line:expr, $($text:tt)*) => { $line.put(core::format_args!($($text)*)) };
 }
@@ -142,22 +142,22 @@ pub(super) fn mac_at(bytes: &[u8], at: usize) -> Result<MacAddr, TruncatedHeader
     array::<6>(bytes, at).map(MacAddr).ok_or(TruncatedHeader)
 }
 
-/// The bytes from `at` on, `len` of them.
+/// Returns `len` bytes from `at` on.
 pub(super) fn slice_at(bytes: &[u8], at: usize, len: usize) -> Result<&[u8], TruncatedHeader> {
     bytes.get(at..).and_then(|rest| rest.get(..len)).ok_or(TruncatedHeader)
 }
 
-/// The bytes from `at` on, none where they end before.
+/// Returns the bytes from `at` on, or none if they end before.
 pub(super) fn rest(bytes: &[u8], at: usize) -> &[u8] {
     bytes.get(at..).unwrap_or_default()
 }
 
-/// At most `len` of the bytes.
+/// Returns at most the first `len` bytes.
 pub(super) fn upto(bytes: &[u8], len: usize) -> &[u8] {
     &bytes[..len.min(bytes.len())]
 }
 
-/// An IPv6 address as inet_ntop(3) writes it.
+/// An IPv6 address in the format of inet_ntop(3).
 #[derive(Clone, Copy)]
 pub(super) struct Ipv6Text(pub(super) Ipv6Addr);
 
@@ -167,7 +167,7 @@ impl fmt::Display for Ipv6Text {
     }
 }
 
-/// Bytes as text, where what a terminal could take for a command is shown as tcpdump shows it.
+/// Bytes as text; characters that a terminal could interpret are escaped as in tcpdump.
 pub(super) struct PrintableText<'b>(pub(super) &'b [u8]);
 
 impl fmt::Display for PrintableText<'_> {

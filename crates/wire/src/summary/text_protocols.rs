@@ -1,14 +1,14 @@
-//! Protocols of text over TCP: HTTP, RTSP, FTP, SMTP.
+//! Text protocols over TCP: HTTP, RTSP, FTP, SMTP.
 
 use super::text::{DecodeResult, SummaryLine, put};
 
-/// One of them.
+/// A text protocol.
 pub(super) struct TextProtocol {
     name: &'static str,
     cut: &'static str,
     ports: &'static [u16],
     commands: &'static [&'static str],
-    /// Whether an answer begins with its version, and the code comes second.
+    /// Whether replies start with the version, followed by the code.
     code_is_second: bool,
 }
 
@@ -101,12 +101,12 @@ static PROTOCOLS: [TextProtocol; 4] = [
     },
 ];
 
-/// The protocol that is spoken at one of these ports.
+/// The protocol of one of these ports.
 pub(super) fn of_ports(from: u16, to: u16) -> Option<&'static TextProtocol> {
     PROTOCOLS.iter().find(|one| one.ports.contains(&from) || one.ports.contains(&to))
 }
 
-/// The first line of a request or an answer; with `-v` all lines that are text.
+/// Writes the first line of a request or reply, or with `-v` all lines that are text.
 pub(super) fn line(
     line: &mut SummaryLine<'_>,
     protocol: &TextProtocol,
@@ -129,7 +129,7 @@ pub(super) fn line(
         let Some(used) = verbose_line(line, left) else { break };
         left = &left[used..];
     }
-    // Whole lines were captured, and more was sent.
+    // Only whole lines were captured, but more was sent.
     if left.is_empty() && bytes.len() < length && bytes.ends_with(b"\n") {
         line.cut();
     }
@@ -155,7 +155,7 @@ fn one_line(line: &mut SummaryLine<'_>, bytes: &[u8]) {
             }
         }
         None => {
-            // Not text after all: the line has no more than the name.
+            // Not text: the line has only the name.
             let len = line.text.len() - 2;
             line.text.truncate(len);
         }
@@ -166,8 +166,8 @@ fn write(line: &mut SummaryLine<'_>, text: &[u8]) {
     line.text.extend(text.iter().map(|&byte| char::from(byte)));
 }
 
-/// The bytes of a line without its end, and how many there are with it; no end where the bytes
-/// stop before. `None` for what is no text.
+/// The bytes of a line without its end, and their number including it; no number if the bytes end
+/// first. `None` if it is not text.
 fn text_of(bytes: &[u8]) -> Option<(&[u8], Option<usize>)> {
     for (at, byte) in bytes.iter().enumerate() {
         match byte {
@@ -185,7 +185,7 @@ fn text_of(bytes: &[u8]) -> Option<(&[u8], Option<usize>)> {
 }
 
 impl TextProtocol {
-    /// Whether this begins with a command, or with an answer's code.
+    /// Whether `bytes` start with a command, or with a reply's code.
     fn begins(&self, bytes: &[u8]) -> bool {
         let mut words =
             bytes.split(|byte| byte.is_ascii_whitespace()).filter(|word| !word.is_empty());

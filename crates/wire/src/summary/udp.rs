@@ -1,4 +1,4 @@
-//! UDP, and who speaks above it by port.
+//! UDP, and the dispatch to protocols above it by port.
 
 use super::ip::{self, IpCarrier};
 use super::text::{DecodeResult, SummaryLine, TruncatedHeader, put, rest, u16_at, upto};
@@ -39,7 +39,7 @@ pub(super) fn line(
     if !line.detail.is_quick && upper_layer(line, ports, payload, left)? {
         return Ok(());
     }
-    // The rest of a first fragment is elsewhere.
+    // The rest of a first fragment is in other frames.
     match payload_len > left && !carrier.is_fragment {
         true => put!(line, "UDP, bad length {payload_len} > {left}"),
         false => put!(line, "UDP, length {payload_len}"),
@@ -47,7 +47,7 @@ pub(super) fn line(
     Ok(())
 }
 
-/// Over IPv4 a checksum is told with the second `-v`, and none is right.
+/// Over IPv4 the checksum is printed only with two `-v`, and a missing one is valid.
 fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &IpCarrier) {
     if !carrier.is_v6() && line.detail.verbose < 2 {
         return;
@@ -65,7 +65,7 @@ fn checksum(line: &mut SummaryLine<'_>, bytes: &[u8], length: usize, carrier: &I
     }
 }
 
-/// Writes what is known of the payload; `false` where nobody knows the ports.
+/// Writes the payload; returns `false` if the ports are unknown.
 fn upper_layer(
     line: &mut SummaryLine<'_>,
     (from, to): (u16, u16),

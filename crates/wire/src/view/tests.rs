@@ -81,7 +81,7 @@ fn every_truncation_is_named_with_the_length_it_needs() {
     for len in 18..58 {
         assert_eq!(needs(&v6, len), (HeaderLayer::Ipv6, 58));
     }
-    // Only the payload is cut: headers are known, the payload is not to be had.
+    // Only the payload is truncated: the headers are valid, but the payload is not available.
     let headers = Headers::parse(&v4[..40]).unwrap();
     assert_eq!(headers.ip.unwrap().l4_bytes(&v4[..40]), None);
     assert_eq!(headers.ports(&v4[..40]), None);

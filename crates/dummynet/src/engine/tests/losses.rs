@@ -1,4 +1,4 @@
-//! plr, RED, CoDel, PIE, marks, profiles.
+//! Tests of plr, RED, CoDel, PIE, marks and profiles.
 
 use std::format;
 use std::string::ToString;
@@ -23,7 +23,7 @@ fn plr_loses_its_share() {
 
 #[test]
 fn gilbert_elliott_loses_in_bursts() {
-    // Lost only in the bad state, which takes a tenth of the packets and lasts ten.
+    // Losses only occur in the bad state, which lasts ten packets and covers a tenth of them.
     let mut bench = engine("pipe 1 config plr 0,0.0111,1,0.1");
     let fates: Vec<bool> =
         (0..200_000).map(|n| bench.send(n.into(), PIPE, n, 64) == SubmitResult::Refused).collect();
@@ -80,7 +80,7 @@ fn profile_times_count_against_the_bandwidth() {
     assert_eq!(bench.run(SECOND), [(0, 11 * MS), (1, 22 * MS), (2, 33 * MS)]);
 }
 
-/// RED as its paper and dummynet's parameters have it, by the book.
+/// RED as in its paper, with dummynet's parameters.
 struct NaiveRed {
     average: f64,
     count: f64,
@@ -103,7 +103,7 @@ impl NaiveRed {
 
 #[test]
 fn red_hits_as_often_as_a_naive_model_does() {
-    // As many come as leave, and then some: the queue grows until RED holds it.
+    // More packets arrive than leave: the queue grows until RED limits it.
     let run = |seed: u64| {
         let mut bench = engine("pipe 1 config bw 8Mbit/s queue 100 red 0.05/10/40/0.1");
         bench.dummynet.seed = seed;
@@ -117,7 +117,8 @@ fn red_hits_as_often_as_a_naive_model_does() {
             let length = bench.dummynet.counters().queued;
             let scale = |p: f64| libm::floor(p * 65536.0) / 65536.0;
             let params = [scale(0.05), 10.0, 40.0, scale(0.1)];
-            // While nothing waits the averages of both decay by different rules; there is no hit.
+            // While no packet waits, the averages of both decay by different rules; there is no
+            // hit.
             expected += u32::from(naive.hits(length as f64, params, stream.next_f64()));
             real += u32::from(bench.send(now_ns, PIPE, n, 1000) == SubmitResult::Refused);
         }
@@ -136,13 +137,13 @@ fn red_with_ecn_marks_all_above_min_and_drops_what_cannot_be_marked() {
         bench.send_ecn(0, PIPE, &ShaperFlowKey::default(), n, 1000, ecn);
     }
     let counters = bench.dummynet.counters();
-    // From a queue of more than 5 on: the even ones are marked, the odd ones lost.
+    // From an average above 5 on, even packets are marked and odd ones lost.
     assert_eq!(counters.drops.of(ShaperDropCause::Aqm), counters.marked + 1);
     assert!((15..18).contains(&counters.marked), "{counters:?}");
     bench.run(SECOND);
 }
 
-/// Losses of RED at a full queue, or after it was idle for a while, under these sizes.
+/// Returns the losses of RED at a full queue, or after an idle time, under these sizes.
 fn red_losses(sizes: &str, queue: &str, len: u32, idle_ns: u64) -> u64 {
     let mut bench = engine("");
     for sysctl in sizes.split_whitespace() {
@@ -150,7 +151,7 @@ fn red_losses(sizes: &str, queue: &str, len: u32, idle_ns: u64) -> u64 {
         bench.dummynet.sysctl(name, value.parse().ok()).unwrap();
     }
     bench.command(0, &format!("pipe 1 config bw 8Mbit/s {queue}"));
-    // A queue that is held full, and then the same frames after a pause.
+    // A full queue, and then the same frames after a pause.
     (0..60).for_each(|n| _ = bench.send(0, PIPE, n, len));
     bench.run(SECOND);
     let before = bench.drops(ShaperDropCause::Aqm);
@@ -163,8 +164,8 @@ fn red_losses(sizes: &str, queue: &str, len: u32, idle_ns: u64) -> u64 {
 
 #[test]
 fn red_avg_pkt_size_says_how_fast_the_average_of_an_idle_queue_decays() {
-    // With w_q 0.05 an average near 40 takes some 30 packets' times to fall below 10: of 512 bytes
-    // it has long done so after a second, of a megabyte each it has not.
+    // With w_q 0.05 an average near 40 takes about 30 packet times to fall below 10. For packets of
+    // 512 bytes this is long over after a second, for packets of a megabyte it is not.
     let queue = "queue 100 red 0.05/10/15/1";
     let usual = red_losses("", queue, 1000, MS);
     let slow = red_losses("red_avg_pkt_size=100000000", queue, 1000, MS);

@@ -1,4 +1,4 @@
-//! Bandwidth, delay, burst, queue sizes.
+//! Tests of bandwidth, delay, burst and queue sizes.
 
 use std::vec::Vec;
 
@@ -20,7 +20,7 @@ fn a_thousand_small_packets_at_10_mbit_end_to_the_nanosecond() {
     (0..1000).for_each(|n| _ = bench.send(0, PIPE, n, 64));
     let out = bench.run(SECOND);
     assert_eq!(out.len(), 1000);
-    // Every 51.2 us, from the first one on.
+    // Every 51.2 us, from the first packet on.
     assert!(out.iter().all(|&(n, at_ns)| at_ns == u64::from(n + 1) * 51_200));
 }
 
@@ -74,12 +74,12 @@ fn release_at_a_gigabit_has_no_bursts() {
 
 #[test]
 fn slots_and_bytes_limit_what_waits_but_not_what_is_on_the_link() {
-    // The first packet is on the link at once and takes no slot.
+    // The first packet goes on the link at once and takes no slot.
     let mut bench = engine("pipe 1 config bw 10Mbit/s queue 10");
     (0..20).for_each(|n| _ = bench.send(0, PIPE, n, 1250));
     assert_eq!(bench.drops(ShaperDropCause::Full), 9);
     assert_eq!(bench.run(SECOND).len(), 11);
-    // A queue in bytes is full when it is over; so one packet may go beyond.
+    // A queue in bytes is full when it exceeds its limit, so one packet may exceed it.
     let mut bench = engine("pipe 1 config bw 10Mbit/s queue 5000Bytes");
     (0..20).for_each(|n| _ = bench.send(0, PIPE, n, 1250));
     assert_eq!(bench.run(SECOND).len(), 1 + 5);

@@ -1,4 +1,4 @@
-//! Queues, masks, schedulers on a link.
+//! Tests of queues, masks and schedulers on a link.
 
 use std::collections::BTreeMap;
 use std::format;
@@ -9,7 +9,7 @@ use super::*;
 use crate::ObjectKind;
 use crate::show;
 
-/// Bytes that came out until `end_ns`, by handle.
+/// Returns the bytes released until `end_ns`, by handle.
 fn bytes_of(bench: &mut Bench, end_ns: u64, len: u64) -> BTreeMap<u32, u64> {
     let mut bytes = BTreeMap::new();
     for (handle, _) in bench.run(end_ns) {
@@ -18,7 +18,7 @@ fn bytes_of(bench: &mut Bench, end_ns: u64, len: u64) -> BTreeMap<u32, u64> {
     bytes
 }
 
-/// Keeps queues 1 to `queues` full for `seconds` of a link; shares of what came out.
+/// Keeps queues 1 to `queues` full for `seconds` of a link; returns their shares of the output.
 fn shares(config: &str, queues: u16, seconds: u64) -> Vec<f64> {
     let mut bench = engine(config);
     let mut bytes = BTreeMap::<u32, u64>::new();
@@ -87,7 +87,7 @@ fn a_masked_pipe_gives_each_host_the_bandwidth() {
             bench.send_as(number * MS, ShaperTarget::Pipe(1), &host(one), one, 500);
         }
     }
-    // 500 bytes take 20 ms: each host gets its 50 through in a second.
+    // 500 bytes take 20 ms: each host gets its 50 packets through in a second.
     let out = bench.run(2 * SECOND);
     for one in 1..=10 {
         let times: Vec<u64> = out.iter().filter(|p| p.0 == one).map(|p| p.1).collect();
@@ -144,7 +144,7 @@ fn strict_priority_starves_what_is_later() {
     (0..30).for_each(|_| _ = bench.send(0, ShaperTarget::Queue(1), 1, 1000));
     (0..30).for_each(|_| _ = bench.send(0, ShaperTarget::Queue(2), 2, 1000));
     let order: Vec<u32> = bench.run(SECOND).iter().map(|p| p.0).collect();
-    // The first was on the link already.
+    // The first packet was already on the link.
     assert_eq!(order[0], 1);
     assert!(order[1..31].iter().all(|&handle| handle == 2), "{order:?}");
 }
@@ -197,7 +197,7 @@ fn a_flood_of_new_flows_ends_at_the_cap_and_is_counted() {
         assert_eq!(bench.drops(ShaperDropCause::NoRoom) - before, 200, "{object:?}");
     }
     bench.run(SECOND);
-    // Once the old ones are idle new ones find room.
+    // Once the old queues are idle, new ones find space.
     (0..300).for_each(|one| {
         _ = bench.send_as(20 * SECOND, ShaperTarget::Queue(1), &host(one), one, 64)
     });
@@ -239,7 +239,7 @@ fn each_scheduler_counts_its_own() {
     assert_eq!(of(ObjectKind::Sched), [10, 0, 4, 3, 3]);
     bench.run(SECOND);
     assert_eq!(bench.dummynet.counters_of(ObjectKind::Pipe, 1).unwrap().released, 4);
-    // What is in the delay of a pipe that is gone is nobody's, and comes all the same.
+    // Packets in the delay of a deleted pipe belong to no object, and are released all the same.
     bench.send(SECOND, ShaperTarget::Pipe(1), 0, 1000);
     bench.command(SECOND, "pipe 1 delete\npipe 1 config bw 8Mbit/s");
     assert_eq!(bench.run(2 * SECOND).len(), 1);

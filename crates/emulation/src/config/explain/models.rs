@@ -1,4 +1,4 @@
-//! Models in words, and in figures for machines.
+//! Models as text and as JSON figures.
 
 use serde_json::{Value, json};
 use slipring_cli::units::human;
@@ -28,7 +28,7 @@ pub(super) fn rate_model(rate: &RateSpec) -> (String, Value) {
             (text, json!({ "model": "trace", "mean_bits_per_sec": mean, "period_ns": period }))
         }
         RateSpec::Steps { steps, period_ns, end } => {
-            // The first one holds from the beginning, whatever its time.
+            // The first step holds from the start, whatever its time.
             let begins = [0].into_iter().chain(steps.iter().skip(1).map(|step| step.at_ns));
             let ends = steps.iter().skip(1).map(|step| step.at_ns).chain([*period_ns]);
             let spans = steps.iter().zip(begins.zip(ends));
@@ -59,7 +59,7 @@ pub(super) fn rate_model(rate: &RateSpec) -> (String, Value) {
     }
 }
 
-/// What comes behind the end of a trace.
+/// Describes what follows the end of a trace.
 const fn trace_end_text(end: TraceEnd) -> &'static str {
     match end {
         TraceEnd::Loop => "from the start again",
@@ -68,7 +68,7 @@ const fn trace_end_text(end: TraceEnd) -> &'static str {
     }
 }
 
-/// Rates that follow a formula or a process.
+/// Explains rates that follow a formula or a random process.
 fn formula(rate: &RateSpec) -> (String, Value) {
     match rate {
         RateSpec::Ramp { from_bps, to_bps, duration_ns, end, .. } => {
@@ -196,12 +196,12 @@ pub(super) fn loss_model(model: &LossModel) -> (String, Value) {
     }
 }
 
-/// How much of the frames, or of the time, is spent in the bad state.
+/// Describes the share of frames, or of time, in the bad state.
 fn bad_words(share: f64) -> String {
     format!("{:.4} % of all in the bad state", share * 100.0)
 }
 
-/// Figures of the model of that name.
+/// Adds the name of the model to its figures.
 fn named(model: &str, mut value: Value) -> Value {
     value["model"] = json!(model);
     value

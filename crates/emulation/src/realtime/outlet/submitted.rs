@@ -1,4 +1,4 @@
-//! What a port was given and has not sent yet: measured once it has.
+//! Frames submitted to a port and not sent yet: they are measured once sent.
 
 use std::collections::VecDeque;
 
@@ -9,31 +9,31 @@ use super::DueBurst;
 use crate::report::measurement::{LinkMeasurement, SentFrame};
 use crate::store::{EmulationStore, StoreHeader};
 
-/// Frames in the order in which they were given.
+/// Submitted frames in order.
 ///
 /// # Invariants
-/// 1. The first `heads` are those of all frames, and `groups` has them all, one group behind the
-///    other. What follows is room.
-/// 2. `releases` are those of the frames in groups without a delay.
+/// 1. The first `heads` belong to the submitted frames, and `groups` has the same frames in order.
+///    The rest of `heads` is spare.
+/// 2. `releases` belong to the frames in groups without a delay.
 #[derive(Debug, Default)]
 pub(super) struct SubmittedFrames {
     heads: Vec<StoreHeader>,
     groups: Vec<LinkGroup>,
     releases: Vec<Nanos>,
-    /// Room for how much later than the first one frames of a group arrived.
+    /// Scratch: arrival times of a group's frames, relative to the first.
     later: Vec<u32>,
-    /// Room for what is to be told of frames of a group.
+    /// Scratch: the measurements of a group's frames.
     departed: Vec<SentFrame>,
     total: PacketCounts,
 }
 
-/// Frames by one link.
+/// Consecutive frames of one link.
 #[derive(Debug)]
 struct LinkGroup {
     link: LinkId,
-    /// How long after its arrival each was to leave; `None` where each has a time of its own.
+    /// Delay between arrival and release; `None` if each frame has its own release time.
     delay_ns: Option<Nanos>,
-    /// When the first and the last one arrived, if they have a delay.
+    /// Arrival of the first and the last frame, if they have a delay.
     arrived: (Nanos, Nanos),
     tally: PacketCounts,
 }
@@ -43,7 +43,7 @@ impl SubmittedFrames {
         self.groups.is_empty()
     }
 
-    /// Where to put the heads of the next frames, at least so many.
+    /// Returns a slice for the headers of at least `count` next frames.
     #[inline]
     pub(super) fn reserve_heads(&mut self, count: usize) -> &mut [StoreHeader] {
         let used = self.total.packets as usize;
@@ -53,8 +53,8 @@ impl SubmittedFrames {
         &mut self.heads[used..]
     }
 
-    /// Says what frames are whose heads are here already; takes over their releases if they have
-    /// any.
+    /// Adds frames whose headers are already in `heads`, and takes over their release times if
+    /// they have any.
     #[inline]
     pub(super) fn add(&mut self, due: &DueBurst, releases: &mut VecDeque<Nanos>) {
         let &DueBurst { link, delay_ns, burst: train, .. } = due;
@@ -78,7 +78,7 @@ impl SubmittedFrames {
         }
     }
 
-    /// Measures what the port has sent by now, and forgets it; returns how much that was.
+    /// Measures and removes the frames that the port has sent. Returns their counts.
     pub(super) fn measure_sent(
         &mut self,
         clock: impl Fn() -> Nanos,
@@ -128,7 +128,7 @@ impl SubmittedFrames {
 }
 
 impl LinkGroup {
-    /// Whether its frames are what [`Measured::sent_train`] takes.
+    /// Returns whether the group meets the conditions of [`LinkMeasurement::sent_burst`].
     fn is_steady(&self, delay_ns: Nanos, sent_ns: Nanos) -> bool {
         let (first_ns, last_ns) = self.arrived;
         let took = last_ns.checked_sub(first_ns);

@@ -1,21 +1,22 @@
-//! The words that two threads agree by. What `loom` explores is what runs: `models.rs` puts other
-//! words in their place.
+//! The flags by which two threads coordinate. `loom` explores the production code: `models.rs`
+//! substitutes its own flag type.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-/// A word that both threads see.
+/// A flag that both threads access.
 pub(super) trait SharedFlag {
-    /// Reads it, in no order with anything else.
+    /// Reads it without ordering.
     fn load_relaxed(&self) -> bool;
-    /// Writes it, in no order with anything else.
+    /// Writes it without ordering.
     fn store_relaxed(&self, value: bool);
-    /// Reads it; what its writer did before is visible afterwards.
+    /// Reads it with Acquire: what its writer did before is visible afterwards.
     fn load_acquire(&self) -> bool;
-    /// Writes it after everything done so far.
+    /// Writes it with Release, after everything done so far.
     fn store_release(&self, value: bool);
-    /// Makes it false and tells whether it was true: of several takers one hears so.
+    /// Sets it to false and returns whether it was true: only one of several takers gets true.
     fn swap_false(&self) -> bool;
-    /// Of two threads that write, pass here, and read what the other wrote, one sees it.
+    /// SeqCst fence: if two threads each write, fence, and read the other's flag, at least one sees
+    /// the other's write.
     fn fence();
 }
 

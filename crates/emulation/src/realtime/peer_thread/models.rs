@@ -1,6 +1,6 @@
-//! What the two threads agree by, under loom: every interleaving and every value that the memory
-//! model allows, within a few preemptions. Each model also runs with one ordering or one look taken
-//! away, and must then fail: a model that cannot fail proves nothing.
+//! Loom models of the coordination of two threads: every interleaving and every value that the
+//! memory model allows, within a few preemptions. Each model also runs with one ordering or one
+//! check removed, and must then fail: a model that cannot fail proves nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,29 +13,29 @@ use super::flag::SharedFlag;
 use super::termination::Termination;
 use super::wake_flag::{WakeFlag, WakeReason};
 
-/// Runs `model` over all schedules; panics where it fails.
+/// Runs `model` over all schedules; panics if it fails.
 fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.check(model);
 }
 
-/// Whether there is a schedule in which `model` fails.
+/// Returns whether there is a schedule in which `model` fails.
 fn fails(preemptions: usize, model: impl Fn() + Sync + Send + 'static) -> bool {
     catch_unwind(AssertUnwindSafe(|| explore(preemptions, model))).is_err()
 }
 
 const RIGHT: u8 = 0;
-/// No release is one.
+/// Every Release is Relaxed.
 const NO_RELEASE: u8 = 1;
-/// No acquire is one.
+/// Every Acquire is Relaxed.
 const NO_ACQUIRE: u8 = 2;
-/// The fence is none between a write and a read.
+/// The fence does not order a write before a read.
 const ACQ_REL_FENCE: u8 = 3;
 /// There is no fence.
 const NO_FENCE: u8 = 4;
 
-/// A word whose orderings can be taken away.
+/// A flag whose orderings can be weakened.
 #[derive(Default)]
 struct Word<const FLAW: u8>(AtomicBool);
 
@@ -64,7 +64,7 @@ impl<const FLAW: u8> SharedFlag for Word<FLAW> {
     }
 }
 
-/// A ring of chunks as the alarms see it: how many were put in, and taken out.
+/// A ring of chunks as the wake flags see it: counts of pushes and pops.
 #[derive(Default)]
 struct Ring {
     pushed: AtomicU32,
@@ -89,15 +89,15 @@ impl Ring {
     }
 }
 
-/// What a thread is told by a bell, which rings on until it is heard.
+/// Set by a ring, until the sleeper clears it.
 const RINGS: u32 = 1;
-/// A thread sleeps.
+/// The thread sleeps.
 const SLEEPS: u32 = 2;
-/// A thread rings no more.
+/// The thread has ended and rings no more.
 const GONE: u32 = 4;
 
-/// Where a thread sleeps: a word that is only changed as a whole, so that who reads it so knows
-/// how things are and not how they were.
+/// A place to sleep. Only read-modify-write operations access it, so every read returns
+/// the latest value.
 #[derive(Default)]
 struct Bell(AtomicU32);
 
@@ -117,7 +117,7 @@ impl Bell {
     /// Sleeps until it rings.
     ///
     /// # Panics
-    /// If nobody is left awake who could ring.
+    /// If the other thread can no longer ring.
     fn wait(&self, other: &Self) {
         self.0.fetch_or(SLEEPS, AcqRel);
         while self.state() & RINGS == 0 {
@@ -129,7 +129,7 @@ impl Bell {
     }
 }
 
-/// A thread that waits for chunks from another one, which pushes `chunks` of them.
+/// Builds a model: a thread waits for chunks from another one, which pushes `chunks` of them.
 fn sleep_and_wake<const FLAW: u8>(
     news: WakeReason,
     chunks: u32,
@@ -210,23 +210,23 @@ fn an_announcement_is_answered_by_one_ring() {
     });
 }
 
-/// What is taken away from the end.
+/// The step that is left out of the shutdown.
 #[derive(Clone, Copy, PartialEq)]
 enum Omitted {
     Nothing,
-    /// Who sleeps does not look whether it is over.
+    /// A sleeper does not check for the end.
     LookForEnd,
-    /// Who sleeps does not look whether the other one has taken everything.
+    /// A sleeper does not check whether the other thread has taken everything.
     LookForTaken,
-    /// Who becomes calm after an end wakes nobody.
+    /// A thread that becomes idle after an end does not wake the other one.
     WakeWhenCalm,
-    /// What is under way to the other one keeps nobody from being calm.
+    /// Frames on the way to the other thread do not keep a thread busy.
     UnderWay,
-    /// Who had something to do does not say so.
+    /// A thread does not report that it had something to do.
     Stir,
 }
 
-/// All that two threads share. Thread `i` pushes into ring `i`.
+/// The shared state of two threads. Thread `i` pushes into ring `i`.
 #[derive(Default)]
 struct Pair<const FLAW: u8> {
     rings: [Ring; 2],
@@ -235,14 +235,14 @@ struct Pair<const FLAW: u8> {
     bells: [Bell; 2],
 }
 
-/// A thread, in the steps of the loop in `drive.rs`.
+/// A thread, with the steps of the loop in `emulator_loop.rs`.
 struct Half<const FLAW: u8> {
     me: usize,
     pair: Arc<Pair<FLAW>>,
     omitted: Omitted,
-    /// Frames that its port brings.
+    /// Frames that its port still brings.
     frames: u32,
-    /// Its port brings nothing yet.
+    /// In the next turn, its port brings nothing.
     pauses: bool,
     /// Whether the port ends after these.
     ends: bool,
@@ -253,7 +253,7 @@ struct Half<const FLAW: u8> {
 }
 
 impl<const FLAW: u8> Half<FLAW> {
-    /// Runs until it is to go; how many frames have left by its port.
+    /// Runs to its end. Returns how many frames have left by its port.
     fn run(mut self) -> u32 {
         loop {
             let pauses = std::mem::take(&mut self.pauses);
@@ -325,8 +325,8 @@ impl<const FLAW: u8> Half<FLAW> {
     }
 }
 
-/// Both threads until both have gone. A port brings its frames after a turn without any, unless the
-/// other port ends, since that moment could then be the end.
+/// Builds a model that runs both threads to their ends. A port brings its frames after a turn
+/// without any, unless the other port ends: the shutdown could then happen in that turn.
 fn to_the_end<const FLAW: u8>(
     frames: [u32; 2],
     ends: [bool; 2],

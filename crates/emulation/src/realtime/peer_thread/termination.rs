@@ -1,41 +1,41 @@
-//! When both threads are done, which neither can tell alone.
+//! Determines when both threads have finished, which neither can tell alone.
 //!
-//! A thread is *calm* when it has nothing to do and nothing under way to the other one. Once a port
-//! of either has brought its last frame and both have been calm, it is all over: each goes when it
-//! is empty. What a port brings after that moment is nobody's any more.
+//! A thread is *idle* when it has nothing to do and nothing on its way to the other one. Once
+//! either port has brought its last frame and both threads have been idle, the emulation is over:
+//! each thread ends when it is empty. Frames that a port brings after that moment are not taken.
 
 use std::sync::atomic::AtomicBool;
 
 use super::flag::SharedFlag;
 
-/// What both know.
+/// State shared by both threads.
 #[derive(Debug, Default)]
 pub(super) struct Termination<F = AtomicBool> {
-    /// A port of either has brought its last frame.
+    /// Either port has brought its last frame.
     ended: F,
-    /// Which threads are calm.
+    /// Which threads are idle.
     idle: [F; 2],
-    /// See the module.
+    /// The emulation is over.
     over: F,
 }
 
-/// What a thread has found.
+/// The result of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct TerminationState {
-    /// It is all over.
+    /// The emulation is over.
     pub(super) is_over: bool,
-    /// The other thread is to look again: it may be calm by now, and asleep since before.
+    /// The other thread must check again: it may have been idle and asleep since before.
     pub(super) must_wake_peer: bool,
 }
 
 impl<F: SharedFlag> Termination<F> {
-    /// Thread `me` has nothing to do just now. It tells whether its port has `ended` and whether it
-    /// is calm. The last one that has something new to tell sees all of it.
+    /// Reports that thread `me` has nothing to do, whether its port has `ended`, and whether the
+    /// thread is idle. Of two concurrent reports with news, at least one sees both.
     pub(super) fn report_idle(&self, me: usize, ended: bool, calm: bool) -> TerminationState {
         let newly_calm = calm && !self.idle[me].load_relaxed();
         let newly_ended = ended && !self.ended.load_relaxed();
-        // Releases, with the acquires below: who reads that a port has ended, or that a thread is
-        // calm, also sees what went over before that, and that the thread was not calm meanwhile.
+        // Release: pairs with the Acquire loads below. A thread that reads `ended` or `idle` as
+        // true also sees the frames sent before that, and that the thread was not idle meanwhile.
         if newly_ended {
             self.ended.store_release(true);
         }
@@ -47,28 +47,29 @@ impl<F: SharedFlag> Termination<F> {
         if !(calm && (newly_calm || newly_ended)) {
             return TerminationState::default();
         }
-        // With itself in the other thread: of two that have news, one sees those of both.
+        // Pairs with the same fence in the other thread: of two threads with news, one sees both.
         F::fence();
         let ended = self.ended.load_acquire();
         let is_over = ended && self.idle.iter().all(SharedFlag::load_acquire);
         if is_over {
-            // It tells of nothing but itself, and the fence of the alarm that follows orders it.
+            // Relaxed: the flag protects no data, and the fence of the wake flag that
+            // follows orders it.
             self.over.store_relaxed(true);
         }
         TerminationState { is_over, must_wake_peer: ended }
     }
 
-    /// Thread `me` has had something to do.
+    /// Reports that thread `me` has had something to do.
     #[inline]
     pub(super) fn report_busy(&self, me: usize) {
         if self.idle[me].load_relaxed() {
-            // Nobody acquires this: who reads it goes on. Who must read it reads `ended` first,
-            // which is released later.
+            // Relaxed: a thread that reads false just continues. A thread that must read false
+            // reads `ended` first, which is stored with Release later.
             self.idle[me].store_relaxed(false);
         }
     }
 
-    /// Whether it is all over.
+    /// Returns whether the emulation is over.
     #[inline]
     pub(super) fn is_over(&self) -> bool {
         self.over.load_relaxed()

@@ -1,38 +1,38 @@
-//! Whether a thread sleeps, and what the other one has to wake it for.
+//! Records whether a thread sleeps, and for what the other one has to wake it.
 //!
 //! # Invariants
-//! 1. Who sleeps has said so, and looked for news once more after that.
-//! 2. Who has news looks afterwards whether the other one sleeps.
+//! 1. A thread announces its sleep, and then checks for news once more.
+//! 2. A thread publishes its news, and then checks whether the other one sleeps.
 
 use std::sync::atomic::AtomicBool;
 
 use super::flag::SharedFlag;
 
-/// One thread, as the other sees it when it has news.
+/// The sleep state of one thread, as seen by the other when it has news.
 #[derive(Debug, Default)]
 pub(super) struct WakeFlag<F = AtomicBool> {
     /// It sleeps, and frames wake it.
     wants_frames: F,
-    /// It sleeps for want of chunks.
+    /// It sleeps because it has no free chunks.
     wants_chunks: F,
 }
 
-/// What the other thread has done.
+/// The news of the other thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WakeReason {
-    /// Given frames, or found that it is all over.
+    /// It has sent frames, or found that the emulation is over.
     Frames,
-    /// Given back a chunk.
+    /// It has returned a chunk.
     Chunks,
 }
 
 impl<F: SharedFlag> WakeFlag<F> {
-    /// Announces that its thread is about to sleep, unless there is `news` by now; whether it may.
+    /// Announces that the thread is about to sleep. Returns false if there is `news` by now.
     pub(super) fn may_sleep(&self, starved: bool, news: impl FnOnce() -> bool) -> bool {
         self.wants_frames.store_relaxed(true);
         self.wants_chunks.store_relaxed(starved);
-        // With the fence in `must_ring`: either the waker sees the announcement, or the sleeper
-        // sees the news. It is all that orders the words, which tell of nothing but themselves.
+        // Pairs with the fence in `take_wake`: either the waker sees the announcement, or the
+        // sleeper sees the news. The flags protect no data and need no other ordering.
         F::fence();
         let may = !news();
         if !may {
@@ -41,19 +41,20 @@ impl<F: SharedFlag> WakeFlag<F> {
         may
     }
 
-    /// Its thread is awake.
+    /// Revokes the announcement: the thread is awake.
     ///
-    /// Without a partner: who reads the old value rings once too often, and the next announcement
-    /// is of the same thread, so that nobody sees the two in another order.
+    /// Relaxed and unpaired: a waker that reads the old value only rings once too often, and the
+    /// next announcement comes from the same thread, so no thread sees the two out of order.
     pub(super) fn revoke(&self) {
         self.wants_frames.store_relaxed(false);
         self.wants_chunks.store_relaxed(false);
     }
 
-    /// Whether the thread is to be woken for news that are there already: once.
+    /// Returns whether the thread must be woken for news that are already visible; at most
+    /// once per sleep.
     #[inline]
     pub(super) fn take_wake(&self, news: WakeReason) -> bool {
-        // With the fence in `may_sleep`.
+        // Pairs with the fence in `may_sleep`.
         F::fence();
         let waiting = match news {
             WakeReason::Frames => &self.wants_frames,

@@ -1,4 +1,4 @@
-//! Two halves of an emulation: on a clock that only the test moves, and in threads.
+//! The two halves of an emulation: on a clock that only the test advances, and in threads.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -25,7 +25,7 @@ fn delayed(name: &str) -> LinkSpec {
     LinkSpec { delay: DelaySpec::constant(DELAY), ..LinkSpec::wire(name) }
 }
 
-/// Loses, holds back, queues, spoils, copies, delays at random.
+/// A link that loses, holds back, queues, mangles, duplicates and delays at random.
 fn rough(name: &str) -> LinkSpec {
     let delay = Dist::normal(2e6, 3e5).unwrap();
     let one_in = |of| Chance::from_ratio(1, of).unwrap();
@@ -58,7 +58,7 @@ fn between(link: fn(&str) -> LinkSpec) -> NetworkSpec {
     NetworkSpec::between("left", "right", link("up"), link("down"))
 }
 
-/// Two hosts, and the two ports between them that an emulation has.
+/// Two hosts, and the two ports of an emulation between them.
 fn hosts(slots: u32) -> ([Port; 2], [Port; 2]) {
     let names = ["netmap:l{0", "netmap:l}0", "netmap:r{0", "netmap:r}0"];
     let names = names.map(|name| slipring_core::parse(name).unwrap());
@@ -88,7 +88,7 @@ fn frame(number: u32, len: usize) -> Vec<u8> {
     frame
 }
 
-/// Emulators that are moved by hand.
+/// Emulators that the test advances turn by turn.
 struct Halves {
     hosts: [Port; 2],
     emulators: [Emulator<()>; 2],
@@ -142,7 +142,7 @@ fn what_the_other_thread_does_not_take_stays_at_the_port_and_is_not_lost() {
         }
         halves.turn(0, START);
     }
-    // The pipe gives slots back by and by.
+    // The pipe returns slots gradually.
     for _ in 0..3 {
         halves.turn(0, START);
         halves.hosts[0].queues[0].tx_sync().unwrap();
@@ -171,7 +171,7 @@ fn memory_that_frames_fill_goes_back_to_be_filled_again() {
         received(&mut halves.hosts[1]);
         most = most.max(halves.account(START).storage_bytes);
     }
-    // Some 600 frames of 1500 bytes are inside; 16 MiB are prepared.
+    // About 600 frames of 1500 bytes are inside; 16 MiB are preallocated.
     assert!(most <= 20 << 20, "{most}");
     assert_eq!(halves.account(START).lost().packets, 0);
 }
@@ -190,14 +190,14 @@ fn links_without_room_leave_frames_at_the_port() {
     assert_eq!(account.lost().packets, 0);
 }
 
-/// Frames that come to a port at a time.
+/// Pauses, and the number and length of the frames after each.
 type Script = Vec<(Nanos, u32, u16)>;
 
 fn script() -> impl Strategy<Value = Script> {
     prop::collection::vec((1_000..400_000u64, 0..40u32, 60..1500u16), 1..60)
 }
 
-/// Plays a script to host `from`; what came out at the other, turn by turn.
+/// Plays a script from host `from`. Returns the frames that the other host received, by turn.
 fn play(
     script: &Script,
     from: usize,
@@ -239,7 +239,7 @@ proptest! {
         prop_assert!(account.is_balanced(), "{:?}", account);
     }
 
-    /// The output stage looks at the time before it learns of the last frames.
+    /// The output stage reads the clock before it receives the last frames.
     #[test]
     fn frames_that_come_over_late_are_all_accounted_for(script in script(), seed: u64, kind in 0..KINDS) {
         let plan = NetworkSpec::between("l", "r", odd(kind, "up"), odd(kind, "down"));
@@ -255,7 +255,7 @@ proptest! {
 
 const KINDS: usize = 6;
 
-/// Links that decide by time.
+/// A link whose behaviour depends on time.
 fn odd(kind: usize, name: &str) -> LinkSpec {
     let fair = aqm::FairSpec::default();
     let discipline = match kind {
@@ -322,7 +322,7 @@ fn two_threads_lose_nothing_uncounted_at_any_moment() {
             std::thread::sleep(Duration::from_millis(3));
         }
     }
-    // Until all is out.
+    // Until all frames have left.
     let all = sent[0] + sent[1];
     let done = |account: &EmulationAccount| account.sent().packets + account.lost().packets == all;
     while !done(&checked(&emulation.channel).account) {
@@ -345,7 +345,7 @@ fn two_threads_lose_nothing_uncounted_at_any_moment() {
     }
 }
 
-/// What a pipeline between two captures of so many frames took from each.
+/// Returns how many frames a pipeline between two captures took from each.
 fn taken(packets: [u32; 2]) -> [u64; 2] {
     let dir = tempfile::tempdir().unwrap();
     let names = ["left.pcap", "right.pcap"].map(|name| dir.path().join(name));
@@ -363,7 +363,7 @@ fn taken(packets: [u32; 2]) -> [u64; 2] {
     let plan = between(delayed);
     let manner = RealtimeOptions { pipeline: true, ..RealtimeOptions::default() };
     let emulation = prepare(ports, &plan, &manner, ()).map_err(text).unwrap();
-    // Both threads end by themselves, once all that was read has left.
+    // Both threads end by themselves, once all frames that were read have left.
     let workers = Workers::start(emulation.tasks).map_err(text).unwrap();
     workers.watch(&Signals::install().unwrap(), None, None, |_| Ok(())).map_err(text).unwrap();
     workers.finish().unwrap();
@@ -398,7 +398,7 @@ fn a_change_holds_for_both_directions_or_for_none() {
         let (answer, answers) = mpsc::channel();
         let plan = Box::new(plan.clone());
         emulation.channel.change(PlanChange { at_ns, replaces, plan, answer });
-        // Until both have answered, or will not.
+        // Until both have answered, or have dropped the channel.
         answers.iter().map(|answer| answer.map_err(|error| error.to_string())).collect::<Vec<_>>()
     };
     let soon = emulation.channel.earliest_change_ns();

@@ -1,8 +1,8 @@
-//! What is exact: times and counts.
+//! Exact results: times and counts.
 
 use super::{EPOCH, Lab, MS, SECOND, capture, frames, link, times, up};
 
-/// So many frames of one length at one moment.
+/// Returns `count` frames of one length at time 0.
 fn burst(count: usize, len: u32) -> Vec<(u64, u32)> {
     vec![(0, len); count]
 }
@@ -15,7 +15,7 @@ fn a_frame_leaves_when_its_last_bit_is_through() {
         ("-B ether,10g", 60, 68),
         ("-B 1bit -Q none", 100, 800 * SECOND),
         ("-B 400g", 1500, 30),
-        // 480 bits at 7 Gbit/s are 68 and four sevenths of a nanosecond.
+        // 480 bits at 7 Gbit/s take 68 4/7 ns.
         ("-B 7g", 60, 69),
     ] {
         let (out, _) = link(args, [(0, len)]);
@@ -100,14 +100,14 @@ fn a_policer_passes_its_burst_and_then_its_rate() {
 fn a_mahimahi_trace_gives_its_opportunities() {
     let lab = Lab::new();
     lab.write("trace", b"0\n1\n2\n3\n4\n5\n");
-    // 6 opportunities in each 5 ms: 10 rounds take 60 full frames, or 120 half ones.
+    // 6 opportunities in each 5 ms: 10 rounds carry 60 full frames, or 120 half ones.
     for (len, per_opportunity) in [(1504, 1), (752, 2)] {
         lab.write("in.pcap", &capture(burst(600, len)));
         let trace = lab.path("trace");
         lab.emulate(&format!("-B trace,{},mtu=1504 -Q none", trace.display()));
         let before = lab.frames("out.pcap");
         let first = before.iter().filter(|frame| frame.at_ns < 50 * MS).count();
-        // The opportunity at 50 ms of the tenth round falls together with the end.
+        // The opportunity at 50 ms coincides with the end of the tenth round.
         assert_eq!(first, 59 * per_opportunity, "{len}");
         let at_5_ms = before.iter().filter(|frame| frame.at_ns == 5 * MS).count();
         assert_eq!(at_5_ms, 2 * per_opportunity, "two coincide at the seam");
@@ -147,7 +147,7 @@ fn held_frames_are_overtaken_by_exactly_the_hold_time() {
     assert!(out.iter().filter(held).all(|frame| frame.at_ns == frame.id * 100_000 + 5 * MS));
     let count = out.iter().filter(held).count();
     assert!((900..1100).contains(&count), "{count}");
-    // RFC 4737: reordered is what arrives behind one that was sent later.
+    // RFC 4737: a frame is reordered if it arrives after one that was sent later.
     let mut expected = 0;
     let reordered = out.iter().filter(|frame| {
         let late = frame.id < expected;
@@ -202,7 +202,7 @@ fn changes_behind_the_last_frame_do_not_hold_the_end_up() {
         set = { \"link.up.rate.bps\" = \"8kbit\" }
     ";
     lab.write("link.toml", file.as_bytes());
-    // 1 s each at first, half of that for those that begin later.
+    // 1 s per frame at first, half of that for frames that begin later.
     lab.write("in.pcap", &capture(burst(4, 1000)));
     let said = lab.run("--virtual @in.pcap @out.pcap --config @link.toml --json");
     assert_eq!(said.status, 0, "{}", said.stderr);
@@ -223,7 +223,7 @@ fn frames_stamped_before_their_predecessors_arrive_with_them() {
 
 #[test]
 fn the_size_of_what_is_read_at_a_time_changes_nothing() {
-    // The same frames with long comments between: other chunks, the same moments.
+    // The same frames with long comments between them: different chunks, the same times.
     use slipring_pcap::{InterfaceInfo, LinkType, PacketRecord, PcapngWriter, SectionInfo};
     let input: Vec<_> = (0..60_000u64).map(|i| (i / 7 * 100_000, 60 + (i % 1400) as u32)).collect();
     let mut padded = Vec::new();

@@ -1,4 +1,4 @@
-//! Which captures are read, and what becomes of those that are no good.
+//! Which captures are accepted, and the handling of bad ones.
 
 use slipring_pcap::{InterfaceInfo, LinkType, PacketRecord, PcapWriter, PcapngWriter, SectionInfo};
 
@@ -6,7 +6,7 @@ use super::{EPOCH, Lab, MS, capture, data, times};
 
 const ARGS: &str = "--virtual @in.pcap @out.pcap -D uniform,1ms,9ms -L 10% --seed 7";
 
-/// A capture whose words are in the other byte order, or count microseconds.
+/// Builds a capture in a given byte order, with nanoseconds or microseconds.
 fn classic(frames: &[(u64, u32)], big_endian: bool, micros: bool) -> Vec<u8> {
     let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
     let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
@@ -55,7 +55,7 @@ fn every_form_of_capture_gives_the_same_output() {
     assert!(output(&next_generation(&frames)) == plain);
 }
 
-/// A directory with a capture of three frames that must stay as it is.
+/// Creates a directory with a capture of three frames that must not change.
 fn kept() -> (Lab, Vec<u8>) {
     let (lab, good) = (Lab::new(), capture([(0, 100), (MS, 200), (2 * MS, 300)]));
     lab.write("in.pcap", &good);
@@ -121,7 +121,7 @@ fn a_configuration_that_never_ends_or_is_no_text_is_refused() {
     }
 }
 
-/// What is said of a bad input, and its exit status.
+/// Returns the exit status and the message for a bad input.
 fn refusal(bytes: &[u8]) -> (u8, String) {
     let lab = Lab::new();
     lab.write("in.pcap", bytes);

@@ -1,4 +1,4 @@
-//! What is written beside the frames: reports, logs.
+//! Outputs besides the frames: reports, logs.
 
 use std::collections::HashMap;
 
@@ -266,7 +266,7 @@ fn every_link_of_a_path_is_charged_with_its_own_delay_only() {
         file += &format!("[link.{name}]\nfrom = \"{from}\"\nto = \"{to}\"\n");
         file += &format!("delay = {{ dist = \"const\", mean = \"{ms}ms\" }}\n");
     }
-    // Copies of the middle link are frames like others on the last one.
+    // Copies of the middle link are ordinary frames on the last one.
     file += "[link.b.duplicate]\np = 1.0\ncopies = 1\n";
     lab.write("net.toml", file.as_bytes());
     lab.write("in.pcap", &capture((0..100).map(|i| (i * MS, 1000))));
@@ -305,7 +305,7 @@ fn reports_match_the_schema() {
     }
 }
 
-/// The first fault of `value`, by the part of JSON Schema that describes links.
+/// Returns the first violation in `value`, for the subset of JSON Schema that describes links.
 fn fault(root: &Value, schema: &Value, value: &Value) -> Option<String> {
     if let Some(reference) = schema["$ref"].as_str() {
         return fault(root, root.pointer(reference.trim_start_matches('#')).unwrap(), value);
@@ -359,8 +359,8 @@ fn metrics_are_openmetrics() {
     assert_eq!(["1e-7", "1e-6", "0.005", "10.0", "+Inf"].map(bucket), [1, 2, 3, 3, 4]);
 }
 
-/// Types of the metrics of a text, which is read as the format has it: for each family its
-/// descriptions first, then its samples, each with a suffix of its type; the end mark last.
+/// Returns the types of the metrics in a text. Asserts the format: for each family its descriptions
+/// first, then its samples, each with a suffix of its type; the end mark last.
 fn families(text: &str) -> HashMap<String, String> {
     let body = text.strip_suffix("# EOF\n").expect("the end mark");
     let (mut families, mut current) = (HashMap::new(), String::new());

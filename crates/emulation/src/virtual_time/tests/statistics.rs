@@ -1,9 +1,9 @@
-//! What is drawn: distributions, shares, bursts, seeds. Every seed is fixed, so a test that passes
-//! once passes always; the bounds are those of the reference at one in a thousand.
+//! Random results: distributions, shares, bursts, seeds. Every seed is fixed, so the tests are
+//! deterministic; the bounds are the reference values for a probability of one in a thousand.
 
 use super::{Frame, Lab, MS, capture, link, up};
 
-/// Delays of frames that came so many ns apart.
+/// Returns the delays of frames that arrived `gap_ns` apart.
 fn delays(out: &[Frame], gap_ns: u64) -> Vec<f64> {
     out.iter().map(|frame| (frame.at_ns - frame.id * gap_ns) as f64).collect()
 }
@@ -14,7 +14,7 @@ fn mean_and_sd(values: &[f64]) -> (f64, f64) {
     (mean, (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt())
 }
 
-/// The greatest distance between the values' distribution and `cdf`.
+/// Returns the greatest distance between the values' distribution and `cdf`.
 fn distance(mut values: Vec<f64>, cdf: impl Fn(f64) -> f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let count = values.len() as f64;
@@ -68,7 +68,7 @@ fn a_table_gives_only_its_own_values() {
 
 #[test]
 fn correlated_jitter_keeps_mean_and_deviation() {
-    // A process in time: a minute of it, whatever the packet rate.
+    // The process is defined over time: test a minute of it, whatever the packet rate.
     let gap = 60_000;
     let args = "-D normal,5ms,1.5ms --half-life 10ms --order correlated";
     let (out, _) = link(args, paced(1_000_000, gap));
@@ -117,7 +117,7 @@ fn losses_in_bursts_have_their_share_and_length() {
     assert!((lost as f64 / 1e6 - 0.0385).abs() < 0.002, "{lost}");
     let mean = bursts.iter().sum::<u64>() as f64 / bursts.len() as f64;
     assert!((mean - 4.0).abs() < 0.1, "{mean}");
-    // Geometric: 15 degrees of freedom, 37.7 at one in a thousand.
+    // Geometric distribution: 15 degrees of freedom, 37.7 at one in a thousand.
     let total = bursts.len() as f64;
     let chi: f64 = (1..=16)
         .map(|len| {
@@ -144,7 +144,7 @@ fn a_seed_repeats_a_run_to_the_byte_and_another_does_not() {
     assert!(first != run(8, "c.pcap"));
 }
 
-/// The same on every machine: the hash of all that a link with every stage lets out.
+/// Hashes the output of a link with every stage; it must be the same on every machine.
 #[test]
 fn all_stages_together_give_these_bytes_on_every_machine() {
     let lab = Lab::new();
@@ -158,7 +158,7 @@ fn all_stages_together_give_these_bytes_on_every_machine() {
     assert_eq!(format!("{hash:016x}"), include_str!("golden/all_stages.fnv").trim());
 }
 
-/// FNV-1a, 64 bits.
+/// Returns the 64-bit FNV-1a hash.
 fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

@@ -4,7 +4,7 @@ use slipring_pcap::PcapFileReader;
 
 use super::{Lab, MS, capture, times};
 
-/// Short frames go from left to r2, all others to r1, and all come back to left.
+/// Short frames go from left to r2, all others to r1, and all return to left.
 const TREE: &str = "
     nodes = ['m']
     [ports.left]

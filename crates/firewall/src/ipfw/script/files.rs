@@ -1,4 +1,4 @@
-//! Files that are not what they should be.
+//! Invalid input files.
 
 use super::script_firewall::ScriptFirewall;
 

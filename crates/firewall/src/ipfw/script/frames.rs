@@ -1,4 +1,4 @@
-//! Frames as words.
+//! Frames in text form.
 //!
 //! ```text
 //! tcp:S 10.0.0.1:1024 10.1.0.1:22 [ttl=3] [tos=0x10] [id=7] [len=1200] [vlan=5] …
@@ -19,7 +19,7 @@ use crate::ipfw::explain::end;
 
 const TCP_FLAGS: [(char, u8); 6] = [('F', 1), ('S', 2), ('R', 4), ('P', 8), ('A', 16), ('U', 32)];
 
-/// The frame that `words` ask for.
+/// Builds the frame that `words` describe.
 pub(super) fn frame(words: &str) -> Vec<u8> {
     let words: Vec<_> = words.split_whitespace().collect();
     let (kind, detail) = words[0].split_once(':').unwrap_or((words[0], ""));
@@ -88,7 +88,7 @@ fn ip(kind: &str, detail: &str, (src, dst): (&str, &str), more: &[&str]) -> Vec<
     frame
 }
 
-/// What no template makes: other protocols and types.
+/// Changes a frame into what no template provides: other protocols and types.
 fn change(frame: &mut [u8], l3: usize, kind: &str, detail: &str) {
     let is_v6 = frame[l3] >> 4 == 6;
     let l4 = l3 + if is_v6 { 40 } else { 20 };
@@ -103,7 +103,8 @@ fn change(frame: &mut [u8], l3: usize, kind: &str, detail: &str) {
     sum_again(frame, l3);
 }
 
-/// `df`, `mf`, `off=N` in eights, `ihl=N`, `iplen=N`, `byte=AT:VALUE` in the IP packet, `cut=N`.
+/// Applies `df`, `mf`, `off=N` (units of 8 bytes), `ihl=N`, `iplen=N`, `byte=AT:VALUE` in the IP
+/// packet, or `cut=N`.
 fn patch(frame: &mut Vec<u8>, l3: usize, word: &str) {
     let (name, value) = word.split_once('=').unwrap_or((word, "0"));
     match name {
@@ -142,7 +143,7 @@ fn ether(kind: u16) -> Vec<u8> {
     frame
 }
 
-/// Who has `target`, asks `sender`.
+/// Builds the ARP request of `sender` for `target`.
 fn arp(sender: &str, target: &str) -> Vec<u8> {
     let octets = |text: &str| text.parse::<std::net::Ipv4Addr>().unwrap().octets();
     let mac = [2, 0, 0, 0, 0, 1];
@@ -171,7 +172,7 @@ fn number(text: &str) -> u32 {
         .map_or_else(|| text.parse().unwrap(), |hex| u32::from_str_radix(hex, 16).unwrap())
 }
 
-/// A frame in the same words, as far as rules change or make them.
+/// Describes a frame in the same words, as far as rules change or create them.
 pub(super) fn described(frame: &[u8]) -> String {
     let Ok(packet) = PacketHeaders::parse(frame) else { return "malformed".to_owned() };
     let address = |bits: u128| match packet.version {

@@ -1,4 +1,4 @@
-//! What `ipfw save` prints makes the same firewall, wherever it is loaded.
+//! The output of `ipfw save` recreates the same firewall, wherever it is loaded.
 
 use super::script_firewall::ScriptFirewall;
 
@@ -47,7 +47,7 @@ const LISTINGS: &[&str] = &[
     "save",
 ];
 
-/// A firewall that has carried out [`COMMANDS`].
+/// Returns a firewall that has executed [`COMMANDS`].
 fn configured() -> ScriptFirewall {
     let site = ScriptFirewall::new(PORTS);
     for command in COMMANDS {
@@ -148,7 +148,8 @@ fn states_that_are_saved_let_sessions_go_on_after_a_restart_under_a_list_that_de
     let (saved, plain) = (one.command("ipfw save --states"), one.command("ipfw save"));
     assert!(!plain.contains("\nstate "), "{plain}");
     assert_eq!(saved.matches("\nstate ").count(), 2, "{saved}");
-    // After a minute the question's time is over, and the connection has four.
+    // After a minute the state of the query has expired; that of the connection has
+    // four minutes left.
     let mut other = ScriptFirewall::new(ports);
     other.wait(std::time::Duration::from_secs(60));
     load(&other, &saved);
@@ -161,7 +162,7 @@ fn states_that_are_saved_let_sessions_go_on_after_a_restart_under_a_list_that_de
     assert_eq!(other.frames(&format!("em1 {back} seq=501 ack=102")), "em0");
     assert_eq!(other.frames(&format!("em0 {out} seq=102 ack=501")), "em1");
     assert_eq!(other.frames("em1 tcp:A 10.1.0.1:80 10.0.0.1:1003"), "lost denied");
-    // Without states there is none to pass by.
+    // Without saved states, the packet matches none.
     let mut third = ScriptFirewall::new(ports);
     load(&third, &plain);
     assert_eq!(third.frames(&format!("em1 {back} seq=501 ack=102")), "lost denied");
@@ -209,7 +210,7 @@ fn a_saved_file_that_has_lost_its_end_is_refused_wherever_it_ends() {
     let path = dir.path().join("saved.rules");
     site.command("ipfw -q add 100 allow ip from any to any");
     let before = listings(&site);
-    // The last byte is a line's end, which a file may lack.
+    // The last byte is a line end, which a file may lack.
     for end in 1..saved.len() - 1 {
         std::fs::write(&path, &saved[..end]).unwrap();
         for flags in ["-qn", "-q"] {
@@ -219,7 +220,7 @@ fn a_saved_file_that_has_lost_its_end_is_refused_wherever_it_ends() {
         }
     }
     assert_eq!(listings(&site), before);
-    // What the message says: whoever wants what is left removes the line that asks for the end.
+    // As the message says: to load the rest, remove the line that requires the end.
     let (_, rest) = saved[..saved.len() / 2].split_once('\n').unwrap();
     load(&site, rest.rsplit_once('\n').unwrap().0);
     load(&site, saved.trim_end());

@@ -1,4 +1,4 @@
-//! A firewall without ports, and a clock that stands still.
+//! A firewall without ports, whose clock the script controls.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,11 +20,11 @@ use crate::ipfw::input::{IpfwAction, IpfwInput};
 use crate::ipfw::{IpfwCommandError, dry_run, explain, flags as words, no_command};
 use crate::task_queue::TaskQueue;
 
-/// The second of 1970 that the clock begins at: the first of 2026.
+/// Start of the clock, in seconds since 1970: the first second of 2026.
 const EPOCH: u64 = 1_767_225_600;
 const SEED: u64 = 1;
 
-/// What checks frames.
+/// The packet-processing half.
 struct ScriptEngine {
     dataplane: Dataplane,
     deferred: DeferredOutput,
@@ -43,7 +43,7 @@ pub(super) struct ScriptFirewall {
 }
 
 impl ScriptFirewall {
-    /// A firewall as `slipring firewall WORDS` would make it.
+    /// Creates a firewall as `slipring firewall WORDS` would.
     pub(super) fn new(words: &str) -> Self {
         let words = ["firewall"].into_iter().chain(words.split_whitespace());
         let matches = flags::command().try_get_matches_from(words).unwrap();
@@ -83,10 +83,10 @@ impl ScriptFirewall {
         self.now.load(Ordering::Relaxed)
     }
 
-    /// What a command prints, and how it ends.
+    /// Returns the output of a command and its exit code.
     pub(super) fn command(&self, line: &str) -> String {
         let mut line = unquoted(line);
-        // A flag of every program, which is not in the tables of this one.
+        // A flag of every program, which is not in this program's tables.
         let json =
             line.iter().position(|word| word == "--json").map(|at| line.remove(at)).is_some();
         let is_dnctl = line[0] == "dnctl";
@@ -150,7 +150,7 @@ impl ScriptFirewall {
         assert_eq!(self.control_plane.replace(&order, self.now()).fault, None);
     }
 
-    /// What becomes of frames: `PORT FRAME [xN]`.
+    /// Returns the fates of frames: `PORT FRAME [xN]`.
     pub(super) fn frames(&mut self, words: &str) -> String {
         let (port, frame) = words.split_once(' ').expect("a port and a frame");
         let from = self.ports.iter().position(|name| name == port).expect("a port of that name");
@@ -194,7 +194,7 @@ impl ScriptFirewall {
         if parts.is_empty() { "nothing".to_owned() } else { parts.join(" and ") }
     }
 
-    /// What leaves while time passes, and when.
+    /// Returns the frames that leave while time passes, with their times.
     pub(super) fn wait(&self, time: Duration) -> String {
         let mut engine = self.engine.lock().unwrap();
         let ScriptEngine { dataplane: join, deferred: aside } = &mut *engine;
@@ -219,14 +219,14 @@ impl ScriptFirewall {
         if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
     }
 
-    /// Lines that rules have logged since the last question.
+    /// Returns the lines that rules have logged since the last call.
     pub(super) fn log_lines(&mut self) -> String {
         let late = self.events.events_after(self.last_event, Duration::ZERO);
         self.last_event = late.last().map_or(self.last_event, |told| told.seq);
         late.iter().map(|told| format!("{}\n", told.event.line)).collect()
     }
 
-    /// Every frame is accounted for.
+    /// Asserts that every frame is accounted for.
     pub(super) fn check(&self) {
         let engine = self.engine.lock().unwrap();
         assert!(engine.dataplane.is_balanced(), "{:?}", engine.dataplane.counters());
@@ -243,7 +243,7 @@ impl Drop for ScriptFirewall {
     }
 }
 
-/// Does what the desk asks for, as a lane does between two bursts.
+/// Executes the control plane's tasks, as a worker does between two bursts.
 fn serve(engine: &Mutex<ScriptEngine>, mail: &TaskQueue, now: &AtomicU64, is_over: &AtomicBool) {
     while !is_over.load(Ordering::Acquire) {
         poll(&mut [PollFd::from_borrowed_fd(mail.as_fd(), PollFlags::IN)], None).unwrap();
@@ -272,7 +272,7 @@ fn losses(before: &DataplaneCounters, after: &DataplaneCounters) -> Vec<String> 
         .collect()
 }
 
-/// Words, of which those in single quotes are one.
+/// Splits a line into words; single quotes group.
 fn unquoted(line: &str) -> Vec<String> {
     let parts = line.split('\'').enumerate();
     let words = parts.flat_map(|(at, part)| match at % 2 {
@@ -282,7 +282,7 @@ fn unquoted(line: &str) -> Vec<String> {
     words.collect()
 }
 
-/// Answers without the text that stands in them, too.
+/// Formats JSON answers without the text that they contain.
 fn values(answers: serde_json::Value) -> String {
     let serde_json::Value::Array(mut answers) = answers else { panic!("answers are a list") };
     for answer in &mut answers {

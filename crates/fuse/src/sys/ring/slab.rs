@@ -1,7 +1,7 @@
-//! Memory for the buffers of many entries. Pages that no request has used cost nothing.
+//! Memory for the buffers of many ring entries. Pages that no request has used cost nothing.
 //!
 //! ```text
-//!   place:  | headers (288) | payload                      | two iovecs: where those are |
+//!   place:  | headers (288) | payload       | two iovecs that point to both |
 //! ```
 
 use std::io;
@@ -12,19 +12,19 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::proto::uring::HEAD_LEN;
 
-/// The memory. Whoever holds it knows which places are the kernel's; those are not touched.
+/// The mapping. Its owner knows which places the kernel holds, and does not touch those.
 pub(super) struct Slab {
     start: NonNull<u8>,
     payload: usize,
 }
 
 // SAFETY:
-// - It is memory of the process, bound to no thread, and nobody else has its address but the kernel.
+// - It is memory of the process, bound to no thread, and only the kernel has its address as well.
 unsafe impl Send for Slab {}
 
 impl Slab {
     pub(super) const PLACES_PER_SLAB: usize = 64;
-    /// How many iovecs a place has.
+    /// Number of iovecs per place.
     pub(super) const IOVECS_PER_PLACE: u32 = 2;
 
     pub(super) fn new(payload: usize) -> io::Result<Self> {
@@ -46,7 +46,7 @@ impl Slab {
         Self::PLACES_PER_SLAB * Self::stride(payload)
     }
 
-    /// The byte `at` of a place, behind which the place has `len` more.
+    /// Returns a pointer to byte `at` of a place, after checking that `len` bytes fit from there.
     fn at(&self, place: usize, at: usize, len: usize) -> NonNull<u8> {
         let stride = Self::stride(self.payload);
         assert!(
@@ -54,11 +54,11 @@ impl Slab {
             "within the place"
         );
         // SAFETY:
-        // - The sum is within the mapping of `PLACES` strides, as asserted.
+        // - The sum is within the mapping of `PLACES_PER_SLAB` strides, as asserted.
         unsafe { self.start.add(place * stride + at) }
     }
 
-    /// Copies from a place.
+    /// Copies bytes out of a place.
     pub(super) fn read(&self, place: usize, at: usize, out: &mut [u8]) {
         let from = self.at(place, at, out.len());
         // SAFETY:
@@ -67,15 +67,16 @@ impl Slab {
         unsafe { from.copy_to_nonoverlapping(NonNull::from(&mut *out).cast(), out.len()) };
     }
 
-    /// Copies to a place.
+    /// Copies bytes into a place.
     pub(super) fn write(&self, place: usize, at: usize, bytes: &[u8]) {
         let to = self.at(place, at, bytes.len());
         // SAFETY:
-        // - As in `read`, the other way round; nobody else writes there, as a `Slab` is not shared.
+        // - As in `read`, in the other direction; no other thread writes there: `Slab` is not
+        //   `Sync`.
         unsafe { to.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
     }
 
-    /// Writes the place's iovecs; where they are.
+    /// Writes the place's iovecs and returns their address.
     pub(super) fn parts(&self, place: usize) -> *const iovec {
         let part =
             |at, len| iovec { iov_base: self.at(place, at, len).as_ptr().cast(), iov_len: len };
@@ -84,7 +85,7 @@ impl Slab {
         let at = (Self::stride(self.payload) - size) & !(align_of::<iovec>() - 1);
         let to = self.at(place, at, size).cast::<[iovec; Self::IOVECS_PER_PLACE as usize]>();
         // SAFETY:
-        // - Within the place, behind the payload, and aligned: strides and the mapping are.
+        // - Within the place, after the payload, and aligned: strides and the mapping are.
         unsafe { to.write(parts) };
         to.as_ptr().cast()
     }
@@ -93,7 +94,7 @@ impl Slab {
 impl Drop for Slab {
     fn drop(&mut self) {
         // SAFETY:
-        // - It is the whole mapping of `new`, of which nothing is borrowed.
+        // - It is the whole mapping made by `new`, and nothing borrows from it.
         let unmapped = unsafe { munmap(self.start.as_ptr().cast(), Self::bytes(self.payload)) };
         debug_assert!(unmapped.is_ok(), "it was mapped with this size");
     }

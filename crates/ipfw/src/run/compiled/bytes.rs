@@ -1,7 +1,7 @@
-//! Masks that are no prefix, byte by byte.
+//! Masks that are not prefixes, byte by byte.
 //!
-//! `10.0.0.1:255.0.0.1` is no set of few ranges of addresses. But it is one of 10.0.0.0/8 and, in the
-//! last byte, one of odd numbers: a prefix and some bytes, each a field of 256 values.
+//! `10.0.0.1:255.0.0.1` is not a small set of address ranges. But it is a prefix, 10.0.0.0/8, and
+//! an odd last byte. So it becomes a prefix and some bytes, each a field of 256 values.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -12,19 +12,19 @@ use super::super::config::IpfwConfig;
 use super::field::{FAMILY_PLAIN, FAMILY_V6, MatchField};
 use crate::rule::{AddressPattern, Condition, ConditionPattern};
 
-/// Most bytes of addresses that are fields: with all other fields, no more than a matcher has.
+/// Maximum number of address bytes used as fields, so that all fields fit into a matcher.
 const MAX_BYTES: usize = 8;
 
 const _: () = assert!(MAX_BYTES + MatchField::ALL.len() <= slipring_classify::matcher::MAX_FIELDS);
 
-/// The bytes of addresses that are fields: those that most rules mask.
+/// The address bytes used as fields: those that most rules mask.
 #[derive(Debug, Default)]
 pub(super) struct ByteFields(Vec<MatchField>);
 
 /// One address and mask.
 struct MaskedAddress {
     family: u8,
-    /// The field of the whole address, and of one of its bytes.
+    /// The field of the whole address; `byte` is the field of one of its bytes.
     whole: MatchField,
     byte: fn(u8) -> MatchField,
     address: u128,
@@ -45,13 +45,13 @@ impl ByteFields {
         Self(fields.into_iter().map(|(field, _)| field).take(MAX_BYTES).collect())
     }
 
-    /// The fields.
+    /// Iterates over the fields.
     pub(super) fn iter(&self) -> impl Iterator<Item = MatchField> {
         self.0.iter().copied()
     }
 
-    /// What a clause of one address and mask wants of the address and of its bytes, if it is one
-    /// and they are fields.
+    /// Returns what a clause with one address and mask requires of the address and of its bytes;
+    /// `None` if it is not such a clause or a byte is not a field.
     pub(super) fn wanted(
         &self,
         clause: &[ConditionPattern],
@@ -86,13 +86,13 @@ impl MaskedAddress {
         Some(Self { family, whole, byte, address, mask, bits })
     }
 
-    /// The bits behind the prefix that the mask begins with.
+    /// Returns the bits after the prefix that the mask begins with.
     fn behind_prefix(&self) -> u128 {
         let len = (self.mask << (128 - self.bits)).leading_ones();
         u128::MAX >> (128 - self.bits + len)
     }
 
-    /// The bytes that the mask asks for behind its prefix, from the last one.
+    /// Returns the bytes that the mask tests after its prefix, from the last one.
     fn bytes(&self) -> impl Iterator<Item = MatchField> {
         let (left, byte) = (self.mask & self.behind_prefix(), self.byte);
         (0..16).filter(move |at| left >> (8 * at) & 0xff != 0).map(byte)

@@ -1,4 +1,4 @@
-//! Clauses that no row of bits holds, as a flat list of small questions.
+//! Clauses that are not rows, as a flat list of small tests.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -8,12 +8,12 @@ use super::table_prefetch::{TableAnswers, TablePrefetch};
 use crate::packet::{IpFamily, PacketHeaders};
 use crate::rule::{AddressPattern, BitTest, Condition, ConditionPattern, HeaderField, V4Mask};
 
-/// A question, and how its answer counts.
+/// A test and how its result is combined.
 #[derive(Clone, Debug)]
 pub(super) struct RuleCheck {
     test: CheckTest,
     not: bool,
-    /// It is the last of its clause, of which one must hold.
+    /// Whether this is the last test of its clause; one test of a clause must hold.
     ends_clause: bool,
 }
 
@@ -28,14 +28,14 @@ enum CheckTest {
     TcpFlags(BitTest),
     Established,
     Always,
-    /// In a table, which packets that come together have looked up before.
+    /// A table lookup whose result was prefetched for the batch.
     Prefetched(u8, Box<Condition>),
-    /// Whatever else: asked as the plain interpreter does.
+    /// Any other condition: evaluated by the plain interpreter.
     Other(Box<Condition>),
 }
 
 impl RuleCheck {
-    /// Adds the questions of a clause.
+    /// Appends the tests of a clause.
     pub(super) fn add(
         clause: &[ConditionPattern],
         (near, set): (&mut TablePrefetch, u8),
@@ -54,7 +54,8 @@ impl RuleCheck {
         }
     }
 
-    /// The same where headers and what was looked up answer; `None` where more has to be asked.
+    /// Like [`Self::all_hold`], but only with headers and prefetched results; `None` if more is
+    /// needed.
     #[inline(always)]
     pub(super) fn all_hold_for(
         checks: &[Self],
@@ -74,7 +75,7 @@ impl RuleCheck {
         Some(true)
     }
 
-    /// Whether every clause has a question that holds.
+    /// Whether every clause has a test that holds.
     #[inline]
     pub(super) fn all_hold(checks: &[Self], question: &mut RuleQuery<'_>) -> bool {
         let mut any = false;

@@ -1,11 +1,11 @@
-//! Many packets, as far as headers lead them.
+//! Runs many packets as far as their headers alone decide.
 //!
-//! Most rules only ask what headers say, count, and end a packet's way or do not. So packets that
-//! come together are led through such rules first, in one small loop, until each has ended or
-//! stands before a rule that wants more. What tables say of addresses is looked up for all of them,
-//! and leads them further; those that stand before a state or a change go on one by one, in their
-//! order. Nothing that they do can change what was left to the others, and counters add up
-//! in any order.
+//! Most rules only test headers, count, and accept or drop the packet. So the packets of a batch
+//! first run through such rules in one small loop, until each has a verdict or reaches a rule that
+//! needs more. Table lookups of addresses are then done for all of them and let them continue.
+//! Packets that reach a state lookup or a change finish one by one, in their order. This is safe:
+//! nothing that a packet does there changes what the others have passed, and counters add up in any
+//! order.
 
 use super::super::check_buffers::ParsedPacket;
 use super::super::interpret::RunEnd;
@@ -19,7 +19,8 @@ use super::walk::{PacketState, RuleFinders};
 use crate::packet::{IpFamily, PacketHeaders};
 
 impl CompiledRules {
-    /// Leads packets that came in together, as `crossing` says; how each way has ended, if it has.
+    /// Runs static rules on packets that came in as `crossing` says; fills in the verdicts that are
+    /// reached.
     pub(in super::super) fn run_static_rules(
         &self,
         parsed: &mut [ParsedPacket],
@@ -29,14 +30,14 @@ impl CompiledRules {
         ends: &mut [Option<RunEnd>],
     ) {
         if self.lookups.first_from(0) == 0 {
-            // No header leads a packet further than the first rule.
+            // Headers alone decide nothing before the first rule.
             return;
         }
         let Some(index) = &self.index else {
             let all = parsed.iter_mut().zip(ends).filter(is_well_formed);
             if let Some(end) = self.rules[0].end_of_all() {
-                // One count for the whole group, whose packets otherwise wait for each other to
-                // count.
+                // One update for the whole group: separate updates of the same counter would depend
+                // on each other.
                 let (mut packets, mut bytes) = (0, 0);
                 for (ParsedPacket { packet, .. }, to) in all {
                     *to = Some(end);
@@ -71,7 +72,7 @@ impl CompiledRules {
         }
     }
 
-    /// Leads packets on that have answers now.
+    /// Continues with the packets that now have table results.
     pub(in super::super) fn resume_static_rules(
         &self,
         parsed: &mut [ParsedPacket],
@@ -89,8 +90,8 @@ impl CompiledRules {
         }
     }
 
-    /// Finds out what flows are known, and the classes of all others: field after field, so that
-    /// none waits for memory that another one needs.
+    /// Looks up the flow cache, and classifies all other packets field by field, so that memory
+    /// accesses overlap.
     fn classify_flows(
         &self,
         index: &RuleIndex,
@@ -117,8 +118,8 @@ impl CompiledRules {
         finders.by_class.prefetch(unknown.filter_map(|parsed| index.key(&parsed.state.classes)));
     }
 
-    /// A packet's way as far as headers lead; `next` knows the next candidate, or that more has to
-    /// be asked.
+    /// Runs a packet as far as headers decide; `next` returns the next candidate, or `None` if more
+    /// is needed.
     #[inline(always)]
     fn fast_path(
         &self,
@@ -158,12 +159,12 @@ impl CompiledRules {
     }
 }
 
-/// Its headers can be believed.
+/// Whether the headers of the packet are valid.
 fn is_well_formed((parsed, _): &(&mut ParsedPacket, &mut Option<RunEnd>)) -> bool {
     parsed.fault.is_none()
 }
 
-/// What tells a flow that came in from all others, with what the fields of flows may be asked for.
+/// Returns the cache key of a flow that came in, with everything that flow fields depend on.
 #[inline(always)]
 fn flow_key(packet: &PacketHeaders, crossing: &PacketMetadata) -> FlowCacheKey {
     if packet.version != IpFamily::V4 {

@@ -1,7 +1,7 @@
-//! Header fields of which a rule can want a set of values.
+//! Header fields for which a rule can require a set of values.
 //!
 //! # Invariant
-//! No rule can change a field while a packet goes through the list.
+//! No rule can change a field while a packet runs through the list.
 
 use core::net::IpAddr;
 
@@ -44,13 +44,13 @@ pub(super) enum MatchField {
     Xmit,
     Via,
     Pass,
-    /// A byte of an address, counted from the last one: what masks ask for that are no prefix.
+    /// A byte of an address, counted from the last one, for masks that are not prefixes.
     SrcByte(u8),
     DstByte(u8),
 }
 
 impl MatchField {
-    /// All but the bytes of addresses, of which a list has as many as it needs.
+    /// All fields but the bytes of addresses; a list has as many of those as it needs.
     pub(super) const ALL: [Self; 15] = [
         Self::Src,
         Self::Dst,
@@ -69,7 +69,7 @@ impl MatchField {
         Self::Pass,
     ];
 
-    /// Whether packets of a flow that come in by the same port have the same value.
+    /// Whether all packets of a flow that come in by the same port have the same value.
     pub(super) const fn is_of_flow(self) -> bool {
         use MatchField as F;
         matches!(
@@ -88,8 +88,8 @@ impl MatchField {
         )
     }
 
-    /// Which field the patterns of a clause ask for, and which values of it they accept together;
-    /// `None` if that is not the whole of what they ask.
+    /// Returns the field that a clause tests and the values that it accepts; `None` if that does
+    /// not cover the whole clause.
     pub(super) fn wanted(
         clause: &[ConditionPattern],
         config: &IpfwConfig,
@@ -145,12 +145,12 @@ impl MatchField {
             F::IpLen => Self::IpLen,
             F::IpId => Self::IpId,
             F::IpTtl => Self::IpTtl,
-            // Behind options that rules can change, and seldom asked for.
+            // TCP options can be changed by rules, and these fields are rarely tested.
             F::TcpWin | F::TcpDataLen | F::TcpMss => return None,
         })
     }
 
-    /// The number that a packet has in this field, if it has one.
+    /// The value of a numeric field in a packet; `None` if the packet does not have it.
     #[inline(always)]
     fn number(self, packet: &PacketHeaders, crossing: &PacketMetadata) -> Option<u16> {
         let is_ip = packet.version != IpFamily::None;
@@ -176,7 +176,7 @@ impl MatchField {
         }
     }
 
-    /// Which byte of an address it is, if it is one.
+    /// The index of the address byte, if the field is one.
     pub(super) const fn byte(self) -> Option<u8> {
         match self {
             Self::SrcByte(at) | Self::DstByte(at) => Some(at),
@@ -246,7 +246,7 @@ fn port_set(interface: &InterfacePattern, config: &IpfwConfig) -> Option<RangeSe
         }
         InterfacePattern::Table(_) => return None,
     };
-    // Of ports without a name, none or all are meant; but any may have an address.
+    // A pattern matches none or all of the ports without a name; but any port may have an address.
     let point = |port: PortIndex| FieldPoint::new(FAMILY_PLAIN, port.into());
     let addressed = config.me.iter().filter_map(|(_, port)| *port);
     let named = 0..config.ports.len().min(1 << 16) as u32;
@@ -292,7 +292,7 @@ impl FieldLookup {
         Self { field, classes, none: partition.class(FieldPoint::new(FAMILY_NONE, 0)) }
     }
 
-    /// The class of what a packet has in the field.
+    /// Returns the class of a packet in this field.
     #[inline]
     pub(super) fn class(&self, packet: &PacketHeaders, crossing: &PacketMetadata) -> u32 {
         match &self.classes {
@@ -314,7 +314,7 @@ impl FieldLookup {
         }
     }
 
-    /// The same for many packets: what is asked of each is found out once.
+    /// The same for many packets: the kind of field is dispatched once.
     pub(super) fn classes<'p>(
         &self,
         packets: impl Iterator<Item = (&'p PacketHeaders, &'p PacketMetadata, &'p mut u32)>,

@@ -1,23 +1,23 @@
-//! Candidates that were found before, by the flow or the classes that they were found for.
+//! A cache of candidates, by flow and by classes.
 //!
-//! Which rules a packet's fields leave follows from its classes alone, whatever rules then do, so
-//! what was found holds for as long as the program does. Packets of a flow have the same classes,
-//! and so have many flows: who has more flows than there are places is known by classes, who has
-//! more of them, too, searches as if there were none.
+//! The candidates of a packet depend only on its classes, not on what the rules do, so an entry is
+//! valid as long as the program. All packets of a flow have the same classes, and many flows share
+//! their classes. With more flows than cache entries, we fall back to the class key; with more
+//! classes than entries, to a full search.
 
 use alloc::vec::Vec;
 
-/// Sets of places for candidates. All together take 1 MiB.
+/// Number of cache sets. All together take 1 MiB.
 const CACHE_SETS: usize = 1 << 14;
-/// Candidates that are remembered: the first ones, up to one that ends every packet's way.
+/// Candidates per entry: the first ones, up to a rule that ends the search for every packet.
 const MAX_CACHED_RULES: usize = 8;
-/// Behind the last one.
+/// Marks the end of the candidates.
 const END_OF_RULES: u16 = u16::MAX;
 
-/// The longest list whose rules can be remembered.
+/// The longest list whose rules can be cached.
 pub(super) const MAX_RULES: usize = END_OF_RULES as usize;
 
-/// The flow or the classes of a packet, packed.
+/// The packed flow or classes of a packet.
 pub(in super::super) type FlowCacheKey = [u64; 2];
 
 #[derive(Clone, Copy, Debug)]
@@ -26,35 +26,36 @@ struct CacheEntry {
     rules: CachedRules,
 }
 
-/// Two places in one cache line.
+/// Two entries in one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct CacheSet([CacheEntry; 2]);
 
 impl CacheSet {
-    /// Which of the places a key has, if it has one: without a branch, for there is no telling.
+    /// Returns the index of the entry that may hold the key. Branchless, since the outcome is
+    /// unpredictable.
     #[inline(always)]
     fn entry_index(&self, key: FlowCacheKey) -> usize {
         usize::from(self.0[0].key != key)
     }
 }
 
-/// Nothing found: a packet with this very key just searches.
+/// An empty entry: a packet with this key does a full search.
 const EMPTY_ENTRY: CacheEntry = CacheEntry { key: NO_KEY, rules: [END_OF_RULES; MAX_CACHED_RULES] };
 
-/// The key of nothing that is remembered.
+/// A key that is never cached.
 pub(super) const NO_KEY: FlowCacheKey = [u64::MAX; 2];
 
 /// The first candidates of a packet, ascending.
 pub(super) type CachedRules = [u16; MAX_CACHED_RULES];
 
-/// The places, none until they are needed.
+/// The cache; allocated on first use.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct FlowCache {
     sets: Vec<CacheSet>,
 }
 
-/// The first candidates of a packet, as it goes from one to the other.
+/// The first candidates of a packet, and how many it has passed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CandidateCursor {
     rules: CachedRules,
@@ -62,12 +63,12 @@ pub(super) struct CandidateCursor {
 }
 
 impl FlowCache {
-    /// Forgets everything: there is another program.
+    /// Removes all entries, for a new program.
     pub(in super::super) fn clear(&mut self) {
         self.sets.clear();
     }
 
-    /// Brings near what [`Self::recall`] will look at.
+    /// Prefetches the sets that [`Self::get_or_insert`] will read.
     pub(in super::super) fn prefetch(&self, keys: impl Iterator<Item = FlowCacheKey>) {
         if self.sets.is_empty() {
             return;
@@ -77,13 +78,13 @@ impl FlowCache {
         }
     }
 
-    /// Whether something is known for a key.
+    /// Whether the key is cached.
     #[inline(always)]
     pub(super) fn contains(&self, key: FlowCacheKey) -> bool {
         self.sets.get(set_index(key)).is_some_and(|set| set.0[set.entry_index(key)].key == key)
     }
 
-    /// What is known for a key; where nothing is, what `find` finds, from now on.
+    /// Returns the entry of a key; inserts the result of `find` if there is none.
     #[inline(always)]
     pub(super) fn get_or_insert(
         &mut self,
@@ -96,7 +97,7 @@ impl FlowCache {
         let set = &mut self.sets[set_index(key)];
         let mut at = set.entry_index(key);
         if set.0[at].key != key {
-            // The one that was found longer ago goes.
+            // Evicts the older entry.
             set.0[1] = set.0[0];
             set.0[0] = CacheEntry { key, rules: find() };
             at = 0;
@@ -105,7 +106,7 @@ impl FlowCache {
     }
 }
 
-/// The first of what `find` gives, in order, until it gives none.
+/// Collects the first results of `find`, in order, until it returns `None`.
 #[inline(never)]
 pub(super) fn first_of(find: impl FnMut() -> Option<usize>) -> CachedRules {
     let mut rules = [END_OF_RULES; MAX_CACHED_RULES];
@@ -113,7 +114,7 @@ pub(super) fn first_of(find: impl FnMut() -> Option<usize>) -> CachedRules {
     rules
 }
 
-/// Fibonacci hashing: who makes flows collide makes them search.
+/// Fibonacci hashing. Colliding flows only cost a search.
 #[inline(always)]
 fn set_index([low, high]: FlowCacheKey) -> usize {
     const PHI: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -127,26 +128,26 @@ impl CandidateCursor {
         Self { rules, passed: 0 }
     }
 
-    /// None at all.
+    /// No candidates.
     pub(super) const NO_CANDIDATES: Self = Self::of([END_OF_RULES; MAX_CACHED_RULES]);
 
-    /// From now on there is none.
+    /// Removes all candidates.
     #[inline(always)]
     pub(super) const fn clear(&mut self) {
         (self.rules[0], self.passed) = (END_OF_RULES, 0);
     }
 
-    /// Whether there is none.
+    /// Whether there are no candidates.
     #[inline(always)]
     pub(super) const fn is_empty(&self) -> bool {
         self.rules[0] == END_OF_RULES
     }
 
-    /// The first candidate at `at` or behind it, as far as is known.
+    /// Returns the first known candidate at or after `at`.
     #[inline(always)]
     pub(super) fn from(&mut self, at: usize) -> Option<usize> {
         if self.passed > 0 && self.rules[self.passed - 1] as usize >= at {
-            // A jump back.
+            // A jump backwards.
             self.passed = 0;
         }
         while let Some(&rule) = self.rules.get(self.passed) {

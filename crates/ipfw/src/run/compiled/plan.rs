@@ -1,4 +1,4 @@
-//! What is left to ask of a candidate, and what it does.
+//! The remaining checks of a candidate, and its effect.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -16,42 +16,42 @@ use super::state_lookups::is_searched;
 use super::table_prefetch::TablePrefetch;
 use crate::rule::{Arg, ConditionPattern, RuleAction};
 
-/// What a rule does, if all its checks hold.
+/// What a rule does if all its checks hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RuleEffect {
-    /// Its set is disabled, or it only looks states up.
+    /// The set is disabled, or the rule only looks up states.
     Nothing,
-    /// Counts, and the packet passes.
+    /// Counts and accepts.
     Accept,
-    /// Counts, and the packet is dropped.
+    /// Counts and drops.
     Deny,
     /// Counts.
     Count,
-    /// Counts, and goes on at a place of the list.
+    /// Counts and continues at an index of the list.
     Jump(u32),
-    /// What the plain interpreter says, which asks for everything.
+    /// Runs a step of the plain interpreter, which tests everything.
     Step,
 }
 
-/// A rule made ready.
+/// A compiled rule.
 #[derive(Clone, Debug)]
 pub(super) struct CompiledRule {
     pub(super) checks: Range<u32>,
     pub(super) effect: RuleEffect,
-    /// What it does to a packet of a state that it made.
+    /// The effect on a packet whose state this rule created.
     pub(super) on_state_hit: RuleEffect,
 }
 
-/// The wants of one rule: a set for each field that it restricts.
+/// The constraints of one rule: a set of values for each field that it restricts.
 pub(super) type FieldConstraints = BTreeMap<MatchField, RangeSet>;
 
 impl CompiledRule {
-    /// Whether no packet that comes here goes on.
+    /// Whether the rule ends the search for every packet.
     pub(super) fn ends_all(&self) -> bool {
         self.end_of_all().is_some()
     }
 
-    /// How every packet ends that comes here, if they all do.
+    /// The verdict that the rule gives every packet, if it does.
     pub(super) fn end_of_all(&self) -> Option<RunEnd> {
         match self.effect {
             RuleEffect::Accept if self.checks.is_empty() => Some(RunEnd::Accept),
@@ -60,8 +60,8 @@ impl CompiledRule {
         }
     }
 
-    /// Makes a rule ready. Clauses that are wants go there, if there is a place for them; all
-    /// others become checks.
+    /// Compiles a rule. Clauses that are field constraints go to `wants`, if given; all others
+    /// become checks.
     pub(super) fn of(
         entry: &RuleEntry,
         config: &IpfwConfig,
@@ -97,7 +97,7 @@ fn is_always(clause: &[ConditionPattern]) -> bool {
     clause.iter().any(|pattern| !pattern.not && pattern.condition.is_always())
 }
 
-/// Puts a clause into the wants, if it is one.
+/// Adds a clause to the constraints, if it is one; returns whether it was.
 fn constrain(
     clause: &[ConditionPattern],
     config: &IpfwConfig,
@@ -121,7 +121,7 @@ fn constrain(
     true
 }
 
-/// What a rule does to a packet that it is for.
+/// Returns the effect of a rule on a packet that matches.
 fn effect_of(entry: &RuleEntry, config: &IpfwConfig) -> RuleEffect {
     let rule = &*entry.rule;
     if rule.log.is_some() || !rule.tags.is_empty() {

@@ -14,45 +14,45 @@ use super::state_lookups::StateLookups;
 use super::table_prefetch::TablePrefetch;
 use crate::packet::PacketHeaders;
 
-/// Lists up to this long are walked rule by rule: looking fields up costs about as much as two
+/// Lists up to this length are walked rule by rule: classifying a packet costs about as much as two
 /// rules.
 const MAX_LINEAR_RULES: usize = 3;
 
-/// A list made ready.
+/// A compiled list.
 #[derive(Clone, Debug)]
 pub struct CompiledRules {
     pub(super) rules: Vec<CompiledRule>,
     pub(super) checks: Vec<RuleCheck>,
-    /// What is searched, in longer lists.
+    /// The search index, for longer lists.
     pub(super) index: Option<RuleIndex>,
     pub(super) lookups: StateLookups,
-    /// What addresses are looked up in.
+    /// The table lookups that are prefetched.
     table_prefetch: TablePrefetch,
 }
 
-/// Finds the rules of a list that a packet's fields leave.
+/// Finds the rules that a packet's fields do not exclude.
 #[derive(Clone, Debug)]
 pub(super) struct RuleIndex {
     pub(super) lookups: Vec<FieldLookup>,
     pub(super) matcher: Matcher,
-    /// All fields are those of flows.
+    /// Whether all fields are determined by the flow and the port.
     pub(super) is_of_flows: bool,
-    /// Where in a [`Key`] the class of each field stands; empty where candidates are found as fast
-    /// as they are remembered, and where a key cannot hold the classes.
+    /// Position of each field's class in a [`FlowCacheKey`]. Empty if a search is as fast as the
+    /// cache, or if the classes do not fit into a key.
     packing: Vec<(u8, u8)>,
 }
 
-/// The class of a packet in each field of an [`Index`].
+/// The class of a packet in each field of a [`RuleIndex`].
 pub(in super::super) type FieldClasses = [u32; MAX_FIELDS];
 
 impl CompiledRules {
-    /// Makes the rules of a firewall ready.
+    /// Compiles the rules of a firewall.
     #[must_use]
     pub fn compile(config: &IpfwConfig) -> Self {
         Self::with_limits(config, MAX_LINEAR_RULES, MAX_DENSE_RULES)
     }
 
-    /// The same, with lists up to `short` walked rule by rule, and up to `plain` in plain rows.
+    /// The same; lists up to `short` rules are walked, up to `plain` they use plain rows.
     pub(super) fn with_limits(config: &IpfwConfig, short: usize, plain: usize) -> Self {
         let (mut rules, mut checks) = (Vec::new(), Vec::new());
         let entries = &config.list.entries;
@@ -86,17 +86,17 @@ impl CompiledRules {
         }
     }
 
-    /// Whether some rule looks for states.
+    /// Whether any rule looks up states.
     pub(in super::super) const fn asks_states(&self) -> bool {
         !self.lookups.is_empty()
     }
 
-    /// What is looked up for packets that come together.
+    /// The table lookups that are prefetched for a batch.
     pub(in super::super) const fn table_prefetch(&self) -> &TablePrefetch {
         &self.table_prefetch
     }
 
-    /// Bytes that searching takes, counters apart.
+    /// Memory used for searching, in bytes, without counters.
     #[must_use]
     pub fn size_bytes(&self) -> usize {
         self.rules.len() * size_of::<CompiledRule>()
@@ -128,7 +128,7 @@ impl RuleIndex {
         Self { lookups, matcher, is_of_flows, packing }
     }
 
-    /// The classes of a packet in all fields.
+    /// Computes the classes of a packet in all fields.
     pub(super) fn classes(
         &self,
         packet: &PacketHeaders,
@@ -140,7 +140,7 @@ impl RuleIndex {
         }
     }
 
-    /// What candidates are remembered by, if they are.
+    /// Returns the cache key of the classes, if candidates are cached.
     #[inline]
     pub(super) fn key(&self, classes: &FieldClasses) -> Option<FlowCacheKey> {
         let mut key = [0; 2];
@@ -156,7 +156,7 @@ impl RuleIndex {
     }
 }
 
-/// Word and shift for each field, so that no two share a bit; none where they do not fit.
+/// Returns word and shift for each field, without overlap; empty if the classes do not fit.
 fn packing(partitions: &[Partition]) -> Vec<(u8, u8)> {
     let mut used = [0; 2];
     let place = |part: &Partition| {

@@ -1,4 +1,4 @@
-//! Where rules of a list look states up.
+//! Where the rules of a list look up states.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -6,22 +6,22 @@ use alloc::vec::Vec;
 use super::super::config::IpfwConfig;
 use super::super::search::{StateNameId, StateSearch};
 
-/// The places at which states are looked up before a rule asks anything else.
+/// The rules at which states are looked up before any other test.
 ///
-/// A packet is looked up once for each name, so all of these places but the first on its way are
-/// nothing to it, and the rules there are searched as all others.
+/// A packet is looked up once per name. So only the first of these rules on its path matters; later
+/// rules with the same name are searched like all others.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StateLookups {
-    /// For each name of the first word of a [`Search`], ascending.
+    /// Rule indexes per name, ascending, for the names in the first word of a [`StateSearch`].
     positions: Vec<Vec<u32>>,
-    /// The names that have places.
+    /// The names that have entries in `positions`.
     names: u64,
-    /// The places of all names, ascending.
+    /// The indexes for all names, ascending.
     all: Vec<u32>,
 }
 
 impl StateLookups {
-    /// Those of rules in enabled sets.
+    /// Collects the lookups of rules in enabled sets.
     pub(super) fn of(config: &IpfwConfig) -> Self {
         let mut lookups = Self::default();
         for (place, entry) in (0..).zip(&config.list.entries) {
@@ -41,18 +41,18 @@ impl StateLookups {
         lookups
     }
 
-    /// Whether there is none.
+    /// Whether there are no lookups.
     pub(super) const fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// The first place at `at` or behind it for a packet that was looked up for nothing yet.
+    /// The first lookup at or after `at`, for a packet without any previous lookup.
     #[inline]
     pub(super) fn first_from(&self, at: usize) -> usize {
         first_from(&self.all, at)
     }
 
-    /// The first place at `at` or behind it that a packet is still to be looked up at.
+    /// The first lookup at or after `at` that the packet still needs.
     #[inline(always)]
     pub(super) fn next(&self, at: usize, search: &StateSearch) -> usize {
         let wanted = search.wanted_of(self.names);
@@ -69,7 +69,7 @@ impl StateLookups {
     }
 }
 
-/// Whether the places of a name are known; rules of all others are shown to every packet.
+/// Whether the lookups of a name are indexed; rules with other names are shown to every packet.
 pub(super) const fn is_searched(id: StateNameId) -> bool {
     id.index() < StateNameId::FIRST_WORD
 }

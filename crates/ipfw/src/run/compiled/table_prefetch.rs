@@ -1,4 +1,4 @@
-//! What addresses find in tables, looked up for packets that come together.
+//! Table lookups of addresses, done for a whole batch.
 
 use alloc::vec::Vec;
 
@@ -8,32 +8,33 @@ use crate::packet::PacketHeaders;
 use crate::rule::{AddressPattern, Condition, ObjectName, ValueTest};
 use crate::table::FoundValues;
 
-/// Most tables that packets are looked up in together.
+/// Maximum number of tables that are prefetched.
 const MAX_TABLES: usize = 4;
-/// Most questions about what is found there: bits of [`Answers`].
+/// Maximum number of tests of the results: the bits of [`TableAnswers`].
 const MAX_TESTS: usize = 32;
 
-/// A bit for each question of a [`Near`]: whether it holds for a packet.
+/// One bit per test of a [`TablePrefetch`]: whether it holds for a packet.
 pub(in super::super) type TableAnswers = u32;
 
-/// Questions that clauses about addresses ask of tables.
+/// The table tests in address clauses.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct TablePrefetch {
     tables: Vec<PrefetchedTable>,
     tests: Vec<(usize, Option<ValueTest>)>,
 }
 
-/// A table that rules of a set look addresses up in.
+/// A table in which rules of a set look up addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PrefetchedTable {
     set: u8,
     name: ObjectName,
-    /// Destinations; otherwise sources.
+    /// Whether destinations are looked up; otherwise sources.
     of_dst: bool,
 }
 
 impl TablePrefetch {
-    /// The bit of a condition of a rule in `set`, if it is a question that there is room for.
+    /// Returns the bit of a condition of a rule in `set`; `None` if it is another condition or
+    /// there is no space.
     pub(super) fn bit(&mut self, set: u8, condition: &Condition) -> Option<u8> {
         let (test, of_dst) = match condition {
             Condition::Src(AddressPattern::Table(test)) => (test, false),
@@ -46,12 +47,12 @@ impl TablePrefetch {
         Some(bit as u8)
     }
 
-    /// Whether nothing is asked.
+    /// Whether there are no tests.
     pub(in super::super) fn is_empty(&self) -> bool {
         self.tests.is_empty()
     }
 
-    /// The answers for each packet, in their order.
+    /// Computes the results for each packet, in their order.
     pub(in super::super) fn look_up_all<'p>(
         &self,
         config: &IpfwConfig,
@@ -79,7 +80,7 @@ impl TablePrefetch {
     }
 }
 
-/// Where something is in a list, to which it is added if there is room.
+/// Returns the position of an item in a list; appends it if there is space.
 fn position_or_push<T: PartialEq>(all: &mut Vec<T>, one: T, most: usize) -> Option<usize> {
     if let Some(at) = all.iter().position(|known| *known == one) {
         return Some(at);

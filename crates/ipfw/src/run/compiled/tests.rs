@@ -1,4 +1,4 @@
-//! The same rules and frames, once through the plain interpreter and once through a program.
+//! Runs the same rules and frames through the plain interpreter and through a compiled program.
 
 use alloc::format;
 use alloc::string::String;
@@ -17,7 +17,7 @@ use super::CompiledRules;
 use crate::packet::MalformedReason;
 use crate::text::{IpfwCommand, parse_command, parse_file};
 
-/// A pool of parts of rules, small so that rules and packets meet.
+/// A pool of parts of rules, small so that rules and packets match often.
 const ACTIONS: &[&str] = &[
     "allow",
     "allow",
@@ -143,7 +143,7 @@ fn rules() -> impl Strategy<Value = Vec<String>> {
         let body = if bare { String::new() } else { body };
         format!("add {number} {before}{action}{after} {body}")
     });
-    // The pool makes rules that the grammar refuses; those are left out.
+    // The pool generates rules that the grammar refuses; those are skipped.
     let text = text.prop_filter("refused by the grammar", |rule| parse_command(rule).is_ok());
     prop::collection::vec(text, 1..60)
 }
@@ -155,7 +155,7 @@ table 2 add 53 2 80 700 1000 5
 table 3 create type iface
 table 3 add em1 5";
 
-/// A frame of the pool, and the ports that it goes by.
+/// A frame of the pool, and the ports that it passes.
 fn frames() -> impl Strategy<Value = (Vec<u8>, CheckPass)> {
     let host = 0..6_u8;
     let port = || select(vec![53_u16, 80, 1000, 1500, 40000]);
@@ -207,7 +207,7 @@ fn firewall(rules: &[String], plain: bool) -> Firewall {
     firewall_of(&parse_file(&rules.join("\n")).unwrap(), plain)
 }
 
-/// The same of rules that were read before. They are made ready once, at the end.
+/// The same with rules that are already parsed. They are compiled once, at the end.
 fn firewall_of(rules: &[(u32, IpfwCommand)], plain: bool) -> Firewall {
     let mut firewall = Firewall::open(5);
     firewall.set_plain(true);
@@ -223,7 +223,7 @@ fn firewall_of(rules: &[(u32, IpfwCommand)], plain: bool) -> Firewall {
     firewall
 }
 
-/// What it says of frames one by one, and of all at once.
+/// Compares the verdicts on frames checked one by one with those on all checked at once.
 fn both_ways(rules: &[String], frames: &[(Vec<u8>, CheckPass)]) {
     let (mut one, mut many) = (firewall(rules, false), firewall(rules, false));
     let (mut one_out, mut many_out) = (CheckOutputs::default(), CheckOutputs::default());
@@ -300,7 +300,7 @@ fn packets_together_find_in_tables_what_each_finds_alone_however_many_are_asked(
     both_ways(&rules, &frames);
 }
 
-/// Frames of which the second one gets shorter once it was read, as memory that others share can.
+/// Frames of which the second becomes shorter once it has been parsed, as in shared memory.
 struct Shrinking {
     frames: Vec<Vec<u8>>,
     asked: usize,
@@ -326,7 +326,7 @@ fn a_frame_that_gets_shorter_between_two_looks_is_read_again() {
     assert!(batch.drain().eq([CheckResult::Accepted, malformed, CheckResult::Accepted]));
 }
 
-/// What a firewall says, does and has counted, for frame after frame.
+/// Returns a firewall's verdicts, outputs and counters for frame after frame.
 fn trace(firewall: &mut Firewall, frames: &[(Vec<u8>, CheckPass)]) -> Vec<String> {
     let mut trace = Vec::new();
     for (now, (bytes, pass)) in (0_u64..).zip(frames) {
@@ -388,7 +388,7 @@ proptest! {
 }
 
 proptest! {
-    // Making a long list ready is what takes long: few lists, and many frames through each.
+    // Compiling a long list is expensive: few lists, and many frames through each.
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
@@ -396,7 +396,7 @@ proptest! {
         rules in prop::collection::vec(rules(), 1),
         frames in prop::collection::vec(frames(), 100..140),
     ) {
-        // Over a thousand rules more that ask for other packets, so that rows are compressed.
+        // More than a thousand further rules that do not match, so that rows are compressed.
         let far = (0..1500).map(|at| {
             let action = if at % 2 == 0 { "deny" } else { "count" };
             format!("add {} {action} udp from 172.16.{}.{} to any {at}", at, at / 250, at % 250)

@@ -1,4 +1,4 @@
-//! A packet's way from candidate to candidate.
+//! The walk of a packet from candidate to candidate.
 
 use alloc::vec::Vec;
 
@@ -13,24 +13,24 @@ use super::program::{CompiledRules, FieldClasses, RuleIndex};
 use super::table_prefetch::TableAnswers;
 use crate::packet::PacketHeaders;
 
-/// The candidates of a packet, band by band. Its room is used again for each packet.
+/// The candidates of a packet, one band at a time. The buffer is reused for each packet.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct RuleCandidates {
     found: Vec<u16>,
-    /// The band of `found`.
+    /// The band that `found` belongs to.
     band: usize,
-    /// How many of `found` are behind.
+    /// How many of `found` the packet has passed.
     passed: usize,
 }
 
 impl RuleCandidates {
-    /// Forgets those of the packet before.
+    /// Discards the candidates of the previous packet.
     #[inline(always)]
     fn start(&mut self) {
         self.band = usize::MAX;
     }
 
-    /// The first candidate at `at` or behind it. There is always one: the default rule.
+    /// The first candidate at or after `at`. There always is one: the default rule.
     #[inline(always)]
     fn from(&mut self, index: &RuleIndex, classes: &FieldClasses, at: usize) -> usize {
         let bits = index.matcher.band_bits();
@@ -41,7 +41,7 @@ impl RuleCandidates {
                 index.matcher.candidates(classes, band, &mut self.found);
                 (self.band, self.passed) = (band, 0);
             } else if self.passed > 0 && self.found[self.passed - 1] >= place {
-                // A jump back.
+                // A jump backwards.
                 self.passed = 0;
             }
             while let Some(&found) = self.found.get(self.passed) {
@@ -55,26 +55,26 @@ impl RuleCandidates {
     }
 }
 
-/// What a rule made of a packet; [`Step`] without a verdict in it.
+/// The result of a rule: [`RuleStep`] without a verdict in it.
 enum WalkStep {
-    /// It found no state; what it asks is still to be asked.
+    /// The lookup found no state; the rule's conditions are still to be tested.
     Again,
     Next,
     Jump(usize),
     Ended(RunEnd),
 }
 
-/// What is known of a packet's way through the list, and how far it has gone.
+/// The search state of a packet, and how far it has got.
 #[derive(Clone, Debug)]
 pub(in super::super) struct PacketState {
-    /// What its flow is known by.
+    /// The cache key of its flow.
     pub(super) flow: FlowCacheKey,
     pub(super) candidates: CandidateCursor,
     pub(super) classes: FieldClasses,
     pub(super) is_classified: bool,
-    /// The rule that is next.
+    /// The index of the next rule.
     pub(super) at: usize,
-    /// What was found in tables.
+    /// The results of table lookups.
     pub(in super::super) answers: Option<TableAnswers>,
 }
 
@@ -92,7 +92,7 @@ impl Default for PacketState {
 }
 
 impl PacketState {
-    /// Forgets all: another packet, or one that has changed.
+    /// Resets everything, for another or a changed packet.
     #[inline(always)]
     pub(in super::super) fn reset(&mut self) {
         self.at = 0;
@@ -101,7 +101,7 @@ impl PacketState {
         self.candidates.clear();
     }
 
-    /// Looks the fields up, unless that was done.
+    /// Classifies the packet, unless that has been done.
     pub(super) fn classify(
         &mut self,
         index: &RuleIndex,
@@ -115,18 +115,18 @@ impl PacketState {
     }
 }
 
-/// What finds candidates, used again and again.
+/// Reusable buffers and caches for finding candidates.
 #[derive(Debug, Default)]
 pub(in super::super) struct RuleFinders {
     pub(super) candidates: RuleCandidates,
-    /// By classes.
+    /// Keyed by classes.
     pub(super) by_class: FlowCache,
-    /// By flow.
+    /// Keyed by flow.
     pub(super) by_flow: FlowCache,
 }
 
 impl RuleFinders {
-    /// Forgets what belongs to a program.
+    /// Discards everything that belongs to a program.
     pub(in super::super) fn clear(&mut self) {
         self.by_class.clear();
         self.by_flow.clear();
@@ -134,7 +134,8 @@ impl RuleFinders {
 }
 
 impl CompiledRules {
-    /// The first candidates for classes, up to one that ends every packet's way.
+    /// Returns the first candidates for some classes, up to a rule that ends the search for every
+    /// packet.
     #[inline(never)]
     pub(super) fn first_rules(
         &self,
@@ -159,7 +160,7 @@ impl CompiledRules {
 }
 
 impl RuleRun<'_> {
-    /// How the list ends that `program` was made of.
+    /// Runs the list that `program` was compiled from.
     #[inline]
     pub(in super::super) fn run_indexed(
         &mut self,
@@ -193,7 +194,7 @@ impl RuleRun<'_> {
         })
     }
 
-    /// Goes from rule to rule; `next` leaves out those that would do nothing.
+    /// Walks from rule to rule; `next` skips rules without an effect.
     #[inline(always)]
     fn walk(
         &mut self,
@@ -234,7 +235,7 @@ impl RuleRun<'_> {
         }
     }
 
-    /// Counts at a rule, and does what is no step.
+    /// Counts at a rule and applies a simple effect.
     #[inline(always)]
     fn apply_effect(&mut self, does: RuleEffect, at: usize) -> WalkStep {
         self.count(at);
@@ -246,12 +247,12 @@ impl RuleRun<'_> {
         }
     }
 
-    /// Looks the packet's state up, and does what its rule says.
+    /// Looks up the packet's state and applies the effect of the state's rule.
     #[inline(never)]
     fn look_up_at(&mut self, program: &CompiledRules, at: usize) -> WalkStep {
         let entry = &self.entries[at];
         let Some(id) = entry.lookup.filter(|_| entry.rule.chance.is_none()) else {
-            // By lot: drawn before anything else.
+            // With `prob`, the draw comes before anything else.
             return self.full_step(at);
         };
         let Some(place) = self.look_up(id, at) else { return WalkStep::Again };

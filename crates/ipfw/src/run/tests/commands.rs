@@ -1,4 +1,4 @@
-//! Commands: what they say, and that a batch is all or nothing.
+//! Tests of commands: their output, and that a batch is all or nothing.
 
 use super::*;
 

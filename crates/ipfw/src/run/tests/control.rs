@@ -1,4 +1,4 @@
-//! Which rule comes next: order, numbers, skipto, call, prob, sets.
+//! Tests of which rule comes next: order, numbers, skipto, call, prob, sets.
 
 use super::*;
 

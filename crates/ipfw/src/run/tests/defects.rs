@@ -1,4 +1,4 @@
-//! What the seed got wrong, each as a test of what is right.
+//! Defects of the original, each as a test of the correct behaviour.
 
 use super::*;
 

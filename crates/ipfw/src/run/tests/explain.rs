@@ -1,4 +1,4 @@
-//! What is told of a packet's way.
+//! Tests of traces.
 
 use super::*;
 

@@ -1,8 +1,8 @@
-//! What of a packet rules can ask for.
+//! Tests of the fields that rules can match.
 
 use super::*;
 
-/// Whether `frame` matches a rule with this body.
+/// Returns whether `frame` matches a rule with this body.
 fn matches(body: &str, frame: &[u8]) -> bool {
     let mut bed = Bed::new(&format!("add 100 allow {body}"));
     bed.passes(frame.to_vec())
@@ -81,7 +81,7 @@ fn ttl_id_tos_and_precedence_are_those_of_ipv4_and_length_and_dscp_of_both_versi
     for option in ["ipttl 1-255", "ipid 0-65535", "iptos !mincost", "ipprecedence 5"] {
         let body = format!("ip from any to any {}", option);
         assert!(matches(&body, &v4) && !matches(&body, &v6), "{option}");
-        // And so with rules made ready, in the way in which long lists are searched.
+        // The same with compiled rules, searched as in long lists.
         let others = "add count ip from 192.0.2.1 to any\n".repeat(8);
         let mut bed = Bed::new(&format!("{others}add 60000 allow {body}"));
         assert!(bed.passes(v4.clone()) && !bed.passes(v6.clone()), "{option}");
@@ -274,7 +274,7 @@ fn tcp_numbers_match() {
     assert!(matches("tcp from any to any tcpflags ack,!syn", &frame));
 }
 
-/// A SYN with options: MSS 1460 at an odd place, then SACK permitted.
+/// Builds a SYN with options: MSS 1460 at an odd offset, then SACK permitted.
 fn syn_with_mss() -> Vec<u8> {
     let options = [1, 2, 4, 0x05, 0xb4, 4, 2, 0];
     let mut frame = spec(A, B, L4Spec::Tcp(TcpSpec { flags: 2, ..Default::default() }))

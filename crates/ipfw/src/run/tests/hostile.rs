@@ -1,4 +1,4 @@
-//! Frames that nobody sends in earnest: they are dropped and counted, and nothing panics.
+//! Frames that no host sends: they are dropped and counted, and nothing panics.
 
 use proptest::prelude::*;
 
@@ -43,7 +43,7 @@ fn a_second_fragment_that_starts_late_enough_is_fine() {
     );
 }
 
-/// Rules that look at everything there is.
+/// Rules that test every field.
 const CURIOUS: &str = "table t create\ntable t add 10.0.0.0/8 5 2001:db8::/32 6\ntable f create type flow\n\
     table n create type number\ntable m create type mac\n\
     add 10 count ip from any to any iplen 1-99 ipttl 1-9 ipid 5 iptos lowdelay ipoptions rr frag mf\n\
@@ -58,7 +58,7 @@ const CURIOUS: &str = "table t create\ntable t add 10.0.0.0/8 5 2001:db8::/32 6\
     add 82 prob 0.3 abort ip from any to any\nadd 83 prob 0.1 unreach6 port ip from any to any\n\
     add 90 allow ip from any to any limit src-addr 3 :x\nadd 95 allow ip from any to any keep-state";
 
-/// Good frames with some bytes changed and cut short: the ones that get furthest.
+/// Valid frames with some bytes changed and truncated, which get furthest.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let base = prop_oneof![
         Just(udp()),

@@ -1,4 +1,4 @@
-//! Tables in every place where rules may have them.
+//! Tests of tables wherever rules may have them.
 
 use super::*;
 

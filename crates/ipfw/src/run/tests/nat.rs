@@ -1,18 +1,18 @@
-//! `nat` and `nptv6`: rules, instances and packets through both.
+//! Tests of `nat` and `nptv6`: rules, instances and packets through both.
 
 use super::*;
 
-/// The instance's address, on the port behind which the world is.
+/// The instance's address, on the outside port.
 const OWN: [u8; 4] = [203, 0, 113, 9];
 
 impl Bed {
-    /// The frame as it leaves by em1, and what becomes of it.
+    /// Returns the frame as it leaves by em1, and its verdict.
     fn goes_out(&mut self, mut frame: Vec<u8>) -> (RuleVerdict, Vec<u8>) {
         let mut crossing = PacketMetadata::incoming(0).outgoing(1);
         (self.cross(&mut frame, &mut crossing), frame)
     }
 
-    /// The same as it comes in by em1.
+    /// The same when it comes in by em1.
     fn comes_in(&mut self, mut frame: Vec<u8>) -> (RuleVerdict, Vec<u8>) {
         (self.cross(&mut frame, &mut PacketMetadata::incoming(1)), frame)
     }
@@ -32,7 +32,7 @@ fn answer_to(port: u16) -> Vec<u8> {
     bytes(&spec(B, OWN, L4Spec::Udp(PortPair { src: 53, dst: port })))
 }
 
-/// The answer as the client gets it: at its own MAC address.
+/// Returns the reply as the client gets it: at its own MAC address.
 fn answer_inside() -> Vec<u8> {
     let mut frame = udp_back();
     frame[..6].copy_from_slice(&[2, 0, 0, 0, 0, 1]);
@@ -64,7 +64,7 @@ fn an_answer_goes_to_the_mac_address_of_the_host_that_asked() {
     bed.goes_out(from(5, 1005));
     bed.goes_out(from(6, 1006));
     for host in [5, 6] {
-        // The world knows one MAC address for both, here that of neither.
+        // The outside knows one MAC address for both, here that of neither.
         let (_, back) = bed.comes_in(answer_to(1000 + u16::from(host)));
         assert_eq!(target(&back).0, [10, 0, 0, host]);
         assert_eq!(back[..6], [2, 0, 0, 0, 0, host]);
@@ -268,7 +268,7 @@ fn a_batch_that_fails_leaves_instances_and_flows_alone() {
 const PREFIXES: &str = "nptv6 home create int_prefix 2001:db8:: ext_prefix 2001:db8:5:: prefixlen 48\n\
     add 100 nptv6 home ip6 from any to any\nadd 200 allow ip from any to any";
 
-/// An IPv6 datagram between two addresses.
+/// Builds an IPv6 datagram between two addresses.
 fn v6_between(src: &str, dst: &str) -> Vec<u8> {
     let ip =
         Ipv6Spec { src: src.parse().unwrap(), dst: dst.parse().unwrap(), ..Default::default() };

@@ -1,4 +1,4 @@
-//! reject, unreach and reset really answer; log lines say what happened.
+//! Tests that reject, unreach and reset answer, and of log lines.
 
 use super::*;
 use crate::packet::{PacketHeaders, options};

@@ -1,4 +1,4 @@
-//! States that are written down and come back, and rules that do.
+//! Tests of states that are saved and restored, with their rules.
 
 use alloc::boxed::Box;
 
@@ -15,13 +15,13 @@ const ACK: u8 = 0x10;
 const TCP: &str = "add 100 check-state\nadd 200 allow tcp from 10.0.0.0/24 to any setup keep-state :web\n\
      add 300 allow udp from any to any limit src-addr 2\nadd 400 deny ip from any to any";
 
-/// The states of a firewall as commands, each on a line.
+/// Returns the states of a firewall as commands, one per line.
 fn written(bed: &Bed) -> String {
     let commands = bed.firewall.state_commands(&[bed.firewall.states().snapshot()], bed.now);
     commands.iter().map(|command| format!("{command}\n")).collect()
 }
 
-/// A firewall with an open connection, seen through a VLAN's tag, and a counted flow.
+/// Builds a firewall with an open connection, seen through a VLAN tag, and a counted flow.
 fn used() -> Bed {
     let mut bed = Bed::new(&TCP.replace(":web", ""));
     bed.load("delete 200\nadd 200 allow tcp from 10.0.0.0/24 to any setup keep-state :web\nadd 150 check-state :web");
@@ -33,7 +33,8 @@ fn used() -> Bed {
     bed
 }
 
-/// Another firewall with the same rules at another time of another clock, and those states.
+/// Builds another firewall with the same rules, at another time of another clock, with those
+/// states.
 fn restarted(states: &str, seconds_later: u64) -> Bed {
     let mut bed = used();
     bed.load("flush");
@@ -56,7 +57,7 @@ fn a_state_that_is_written_down_lets_its_session_go_on_where_all_else_is_denied(
         !restarted("", 0).passes(tcp_seq(true, ACK, 501, 102)),
         "without the state it does not"
     );
-    // Keepalives go where they went.
+    // Keepalives go where they went before.
     bed.now = 285 * SECOND;
     bed.firewall.tick(bed.now, &mut bed.outputs);
     let sent: Vec<_> = bed.outputs.frames.iter().map(|sent| sent.target).collect();
@@ -84,7 +85,7 @@ fn a_state_has_what_was_left_of_its_time_and_none_comes_back_after_it() {
     let mut late = restarted(&states, 300);
     assert!(late.firewall.states().is_empty());
     assert!(late.firewall.take_restored().refused.is_empty(), "that is nobody's mistake");
-    // A clock that was set back makes nothing live longer.
+    // A clock that was set back does not extend a lifetime.
     let mut bed = restarted("", 0);
     bed.firewall.set_epoch_ns(0);
     bed.load(&states);
@@ -145,11 +146,11 @@ fn rules_that_come_back_as_they_were_keep_counters_and_states() {
     assert_eq!(written(&bed), states);
     assert!(bed.passes(tcp_seq(true, ACK, 501, 102)));
     assert_eq!(bed.count(200), counted + 1);
-    // Another rule of that number is another one.
+    // Another rule of that number is a different rule.
     bed.load(&again.replace("10.0.0.0/24", "10.0.0.0/23"));
     assert_eq!((bed.count(200), bed.firewall.states().len()), (0, 1));
     assert!(!bed.passes(tcp_seq(true, ACK, 501, 102)));
-    // Two that are equal come back as two.
+    // Two equal rules come back as two.
     bed.load("flush\nadd 7 count ip from any to any\nadd 7 count ip from any to any");
     let ids = |bed: &Bed| {
         bed.firewall.config().list.iter().map(|(entry, _)| entry.id).collect::<Vec<_>>()

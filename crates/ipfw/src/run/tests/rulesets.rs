@@ -1,10 +1,10 @@
-//! Rules read by one firewall and adopted by another.
+//! Tests of rules parsed by one firewall and adopted by another.
 
 use alloc::vec::Vec;
 
 use super::*;
 
-/// One that reads commands, and one that checks packets.
+/// A firewall that parses commands, and one that checks packets.
 fn pair(text: &str) -> (Firewall, Bed) {
     let mut master = Firewall::new(1);
     master.set_plain(true);

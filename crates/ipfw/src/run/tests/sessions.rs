@@ -1,8 +1,9 @@
-//! Random lists with states on every action, and sessions of many packets: the firewall, three
-//! ways, and an interpreter of its own that follows FreeBSD's `ipfw_chk` opcode by opcode.
+//! Random lists with states on every action, and sessions of many packets. Compares the firewall,
+//! in three modes, with an independent interpreter that follows FreeBSD's `ipfw_chk` opcode by
+//! opcode.
 //!
-//! The oracle shares no code with the firewall but the random stream of `prob`: rules come to it as
-//! they were drawn, not as text; packets as they were drawn, not as bytes.
+//! The oracle shares no code with the firewall except the random stream of `prob`. It gets the
+//! drawn rules, not their text, and the drawn packets, not their bytes.
 
 mod draw;
 mod oracle;
@@ -14,7 +15,7 @@ use oracle::{Oracle, Said};
 
 const LISTS: u64 = 1000;
 const PACKETS: usize = 2000;
-/// Packets that come at the same time.
+/// Number of packets that arrive at the same time.
 const BURST: usize = 40;
 
 /// A firewall that checks bursts, one by one or together.
@@ -26,7 +27,7 @@ struct Subject {
     steps: Vec<u64>,
 }
 
-/// A packet on its way through the pipes.
+/// A packet inside the pipes.
 struct Journey {
     frame: Vec<u8>,
     crossing: PacketMetadata,
@@ -46,7 +47,7 @@ impl Subject {
         self.firewall.load(command, now).unwrap();
     }
 
-    /// What is said of each packet of a burst, in all its checks.
+    /// Returns the verdicts on each packet of a burst, in all its checks.
     fn burst(&mut self, frames: &[&[u8]], now: u64) -> Vec<(Said, Journey)> {
         self.firewall.tick(now, &mut self.outputs);
         self.outputs = CheckOutputs::default();
@@ -118,7 +119,7 @@ impl Subject {
     }
 }
 
-/// Steps that a packet may take: the rules once, and once more for each name that is looked up.
+/// Steps that a packet may take: all rules once, and once more for each name that is looked up.
 fn most_steps(rules: &[RuleSpec]) -> u64 {
     let shown = rules.len() as u64 + 1;
     let names: std::collections::BTreeSet<_> =

@@ -1,4 +1,5 @@
-//! keep-state, check-state, limit: what is remembered, for how long, and what it lets through.
+//! Tests of keep-state, check-state and limit: states, their lifetimes, and the packets that they
+//! pass.
 
 use super::*;
 
@@ -294,7 +295,7 @@ fn listing_shows_limits_and_their_parents() {
     );
 }
 
-/// States are looked up once: a state whose rule jumps does not send its packets round.
+/// States are looked up once: a state whose rule jumps does not make its packets loop.
 #[test]
 fn a_state_that_skips_ahead_is_met_once_by_a_packet() {
     let mut bed = Bed::new(
@@ -323,7 +324,7 @@ fn behind_a_state_that_does_not_end_the_search_the_next_rule_is_the_one_behind_i
             assert_eq!(counted, [packets; 3], "{action}");
         }
     }
-    // The same where another rule looks, before the one of the state and behind it.
+    // The same if another rule looks up the state, before or after its rule.
     let mut bed = Bed::new(
         "add 100 check-state\nadd 200 count ip from any to any\n\
          add 300 count udp from 10.0.0.0/24 to any keep-state\nadd 400 count ip from any to any\n\
@@ -339,7 +340,7 @@ fn each_name_is_looked_up_once_by_a_packet_and_any_name_is_the_last() {
         "add 100 count udp from any to any keep-state :a\nadd 200 count udp from any to any keep-state :b\n\
          add 300 check-state :any\nadd 400 check-state :any\nadd 500 allow ip from any to any keep-state :a",
     );
-    // `:any` finds the newest state, which is that of 200, made by this very packet.
+    // `:any` finds the newest state, which is that of 200, created by this packet.
     assert!(bed.passes(udp()));
     assert_eq!([100, 200, 500].map(|number| bed.count(number)), [1, 2, 1]);
     assert!(bed.passes(udp_back()));

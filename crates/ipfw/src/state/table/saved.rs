@@ -1,4 +1,4 @@
-//! States that are written down, and are there again.
+//! Saved states, and their restoration.
 
 use super::{FlowState, StateKind, StateRefusal, StateTable};
 use crate::rule::{LimitFields, ObjectName, RuleNumber};
@@ -6,39 +6,40 @@ use crate::state::keepalive::FlowEthernet;
 use crate::state::masked;
 use crate::table::IpfwFlowKey;
 
-/// What a state remembers of TCP.
+/// The TCP part of a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpStateInfo {
-    /// FIN, SYN and RST that came, forward and reverse.
+    /// FIN, SYN and RST seen, forward and reverse.
     pub flags: [u8; 2],
     /// The last acknowledgement numbers, forward and reverse.
     pub acks: [u32; 2],
-    /// Who has acknowledged something new since the lifetime was last renewed: 1 is forward, 2 reverse.
+    /// Which sides have acknowledged new data since the lifetime was last renewed: bit 0 forward,
+    /// bit 1 reverse.
     pub acked: u8,
 }
 
-/// All that is written down of a state, in terms of the list and the clock that it hangs on.
+/// The saved form of a state, in terms of the list and the clock that it depends on.
 #[derive(Clone, Debug)]
 pub struct SavedState {
-    /// The flow as its first packet had it.
+    /// The flow in the direction of its first packet.
     pub flow: IpfwFlowKey,
     /// The name of the state.
     pub name: ObjectName,
-    /// Whose action runs on a hit.
+    /// The id of the rule whose action runs on a hit.
     pub rule: u64,
     /// The number of that rule.
     pub number: RuleNumber,
     /// The set of that rule.
     pub set: u8,
-    /// The fields that a limit counts it by.
+    /// The fields by which a limit counts it.
     pub limit: Option<LimitFields>,
-    /// When it ends.
+    /// When the state expires.
     pub expires_ns: u64,
-    /// What TCP has told.
+    /// The TCP part.
     pub tcp: TcpStateInfo,
-    /// The Ethernet side of the flow's first packet.
+    /// Ethernet addresses and tags of the flow's first packet.
     pub link: FlowEthernet,
-    /// Where that packet came in.
+    /// The port where that packet came in.
     pub port: Option<u16>,
     /// Packets after the first.
     pub packets: u64,
@@ -47,7 +48,7 @@ pub struct SavedState {
 }
 
 impl FlowState {
-    /// What is to be written down.
+    /// Returns the saved form.
     #[must_use]
     pub fn saved(&self) -> SavedState {
         let [forward, reverse] = self.tcp.to_le_bytes();
@@ -73,11 +74,11 @@ impl FlowState {
 }
 
 impl StateTable {
-    /// Makes a state that was written down. One of its flow and name that lives is newer, and stays;
-    /// limits count it and do not refuse it.
+    /// Restores a saved state. A living state of the same flow and name is newer and is kept.
+    /// Limits count the state but do not refuse it.
     ///
     /// # Errors
-    /// [`Refusal::Full`].
+    /// [`StateRefusal::Full`].
     pub fn restore(&mut self, written: SavedState, now: u64) -> Result<(), StateRefusal> {
         let hash = self.hash(&written.flow);
         if self.has((written.flow, &written.name), hash, now) {
@@ -118,7 +119,7 @@ impl StateTable {
         Ok(())
     }
 
-    /// Forgets what has ended, where there is no room left.
+    /// Removes expired states if the table is full.
     pub(super) fn make_room(&mut self, now: u64) {
         if self.len() >= self.max as usize {
             let ended = self.remove_where(|state| state.expires_ns <= now);

@@ -1,15 +1,15 @@
-//! States as one firewall has them, to be listed by another.
+//! A snapshot of one firewall's states, for listing by another.
 
 use alloc::vec::Vec;
 
 use super::{FlowState, StateTable};
 use crate::table::IpfwFlowKey;
 
-/// What there is to list at one moment.
+/// The states and limit counts at one time.
 #[derive(Clone, Debug, Default)]
 pub struct StateSnapshot {
     states: Vec<FlowState>,
-    /// Counts of limits: rule, masked flow, how many states.
+    /// Counts of limits: rule, masked flow, number of states.
     parents: Vec<(u64, IpfwFlowKey, u32)>,
 }
 
@@ -21,7 +21,7 @@ impl StateSnapshot {
 }
 
 impl StateTable {
-    /// All there is to list, for another who lists it.
+    /// Copies everything that a listing needs.
     #[must_use]
     pub fn snapshot(&self) -> StateSnapshot {
         StateSnapshot {
@@ -30,7 +30,8 @@ impl StateTable {
         }
     }
 
-    /// Lists what others have from now on: nothing is found by flow any more.
+    /// Replaces the states by those of others, for listings only: nothing is found by flow any
+    /// longer.
     pub fn show(&mut self, others: Vec<StateSnapshot>) {
         self.heads.clear();
         self.free.clear();

@@ -1,4 +1,4 @@
-//! Parts of rules as ipfw writes them.
+//! Displays parts of rules as ipfw does.
 
 use core::fmt::{self, Display, Formatter, Write};
 use core::net::{Ipv4Addr, Ipv6Addr};
@@ -9,7 +9,7 @@ use crate::rule::{
     NatRef, NextHop, ReturnTo, RuleAction, RuleLog, TableTest, Unreach, V4Mask, V6Mask,
 };
 
-/// Items with commas between them.
+/// Items separated by commas.
 pub(super) struct CommaSeparated<I>(pub(super) I);
 
 impl<I: Iterator<Item: Display> + Clone> Display for CommaSeparated<I> {
@@ -171,7 +171,7 @@ impl Display for V6Mask {
     }
 }
 
-/// Three and more in a row are a range.
+/// Three or more consecutive hosts are printed as a range.
 impl Display for HostSet {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", Ipv4Addr::from_bits(self.base), self.len)?;

@@ -1,8 +1,8 @@
-//! `nat …` and `nptv6 …`.
+//! Tests of `nat …` and `nptv6 …`.
 
 use super::*;
 
-/// The settings of a command, as they are listed.
+/// Returns the settings of a command, as they are listed.
 fn nat(text: &str) -> String {
     match parse_command(&format!("nat 1 config {text}")) {
         Ok(IpfwCommand::Nat(NatCommand::Config { number: 1, settings })) => settings.to_string(),

@@ -1,11 +1,11 @@
-//! A chain of rates as a function of time.
+//! A Markov chain of rates as a function of time.
 //!
-//! States last exponentially distributed times, so the chain has no memory, and its state at one time
-//! is all that the rest depends on. Time is cut into spans. The state at the beginning of a span is a
-//! point of its own, drawn from the exact chances under the condition of two others, the middle first;
-//! within a span the chain is walked, again and again until it ends where the next span begins. So the
-//! path is the same whoever asked before, has only changes that the weights allow, and costs the same
-//! however long nobody asked.
+//! States last exponentially distributed times, so the chain is memoryless: the future depends only
+//! on the current state. Time is cut into spans. The state at the beginning of a span is a point,
+//! drawn from the exact probabilities conditioned on two other points, the middle first. Within a
+//! span the chain is walked repeatedly until it ends in the state where the next span begins. So
+//! the path does not depend on earlier queries, contains only transitions that the weights allow,
+//! and costs the same after any pause.
 //!
 //! ```text
 //!   span   0      1      2      3      4             8
@@ -27,28 +27,28 @@ pub(super) struct MarkovRate {
     states: Vec<MarkovState>,
     start_ns: u64,
     span_ns: u64,
-    /// Of the states at the beginnings of spans.
+    /// Draws of the states at the beginnings of spans.
     draws: Draws,
-    /// The chances over a span, over two, over four, as far as they were needed.
+    /// Transition probabilities over one span, two, four, as far as they were needed.
     chances: Vec<TransitionMatrix>,
     /// The two points drawn last, by level, with their numbers.
     recent_points: Vec<[(u64, usize); 2]>,
-    /// The span that is walked.
+    /// The current span.
     span: u64,
-    /// When states end in it, counted from its beginning, and which they are.
+    /// The walked path: the end of each state, relative to the span, and the state.
     path: Vec<(u64, usize)>,
-    /// How many of them were given out.
+    /// Number of path entries already returned.
     emitted: usize,
 }
 
-/// The shortest state times this is a span, and the longest state has at most
+/// A span is at least the shortest mean state time, times this.
 const SPAN_IN_SHORTEST_STATES: u64 = 32;
-/// this many spans.
+/// The longest mean state time covers at most this many spans.
 const MAX_SPANS_PER_STATE: u64 = 4096;
-/// Changes that are tried for a span; then it is taken as it is, and the next one begins with a change
-/// that need not be one of the chain's.
+/// Transitions tried for a span, at most. The last path is then accepted, and the next span may
+/// begin with a transition that the chain does not have.
 const MAX_TRIED_CHANGES: u32 = 1 << 20;
-/// No point's number.
+/// An unused point number.
 const NO_POINT: u64 = u64::MAX;
 
 impl MarkovRate {
@@ -77,7 +77,7 @@ impl MarkovRate {
         chain
     }
 
-    /// End and rate of the state after the one given last.
+    /// Returns the end and the rate of the state after the last one returned.
     pub(super) fn next(&mut self) -> (u64, u64) {
         if self.emitted == self.path.len() {
             self.enter(self.span + 1);
@@ -87,7 +87,8 @@ impl MarkovRate {
         (self.begin_ns().saturating_add(end_ns), self.states[state].bps)
     }
 
-    /// Leaves out the spans before the one of `target_ns`; from when on it tells.
+    /// Skips the spans before that of `target_ns`. Returns when the new span begins; 0 if nothing
+    /// was skipped.
     pub(super) fn skip_to(&mut self, target_ns: u64) -> u64 {
         let span = target_ns.saturating_sub(self.start_ns) / self.span_ns;
         if span <= self.span {
@@ -101,17 +102,17 @@ impl MarkovRate {
         self.start_ns.saturating_add(self.span.saturating_mul(self.span_ns))
     }
 
-    /// Walks through a span.
+    /// Generates the path of a span.
     fn enter(&mut self, span: u64) {
         let (from, to) = (self.point(span), self.point(span + 1));
-        // Apart from the numbers of points.
+        // A stream distinct from those of the points.
         let mut stream = self.draws.stream(!span);
         let mut tried = 0;
         while tried < MAX_TRIED_CHANGES && self.try_walk(from, &mut tried, &mut stream) != to {}
         (self.span, self.emitted) = (span, 0);
     }
 
-    /// Walks through a span once; the state at its end.
+    /// Walks through a span once; returns the state at its end.
     fn try_walk(&mut self, from: usize, tried: &mut u32, stream: &mut Stream) -> usize {
         let (mut state, mut at_ns) = (from, 0_u64);
         self.path.clear();
@@ -127,7 +128,7 @@ impl MarkovRate {
         }
     }
 
-    /// The state at the beginning of a span.
+    /// Returns the state at the beginning of span `number`.
     fn point(&mut self, number: u64) -> usize {
         if number == 0 {
             return 0;
@@ -151,7 +152,7 @@ impl MarkovRate {
         state
     }
 
-    /// The chances over 2^`level` spans.
+    /// Transition probabilities over 2^`level` spans.
     fn chances(&mut self, level: usize) -> &TransitionMatrix {
         while self.chances.len() <= level {
             let last = &self.chances[self.chances.len() - 1];
@@ -162,7 +163,7 @@ impl MarkovRate {
     }
 }
 
-/// The state after `now`.
+/// Draws the state after `now`.
 fn follow(states: &[MarkovState], now: usize, stream: &mut Stream) -> usize {
     if states.len() == 1 {
         return 0;
@@ -177,11 +178,11 @@ fn follow(states: &[MarkovState], now: usize, stream: &mut Stream) -> usize {
         left -= weight;
         left < 0.0
     });
-    // Rounding may leave a trace of the sum: the last possible one has it.
+    // Rounding may leave a remainder: it belongs to the last possible state.
     chosen.or_else(|| weights.iter().rposition(|&weight| weight > 0.0)).unwrap_or(0)
 }
 
-/// An exponentially distributed time of at least a nanosecond.
+/// Draws an exponentially distributed time of at least one nanosecond.
 fn exponential(mean_ns: u64, stream: &mut Stream) -> u64 {
     // 1 - x is in (0, 1]: its logarithm is finite.
     let time_ns = -libm::log(1.0 - stream.next_f64()) * mean_ns as f64;

@@ -1,10 +1,10 @@
-//! A rate that wanders and is drawn back to its mean, as a function of time.
+//! An Ornstein–Uhlenbeck rate as a function of time.
 //!
-//! The deviation of a step is a point of its own. Steps that are a power of two apart, so far that
-//! nothing is left of their correlation, are drawn by themselves; those between from the exact law
-//! under the condition of both neighbours, the middle first, as a [correlated
-//! delay](slipring_model::Correlated) is. So a step is the same whoever asked before, and costs the same
-//! however long nobody asked.
+//! The deviation of a step is a point. Steps a power of two apart, so far that their correlation is
+//! negligible, are drawn independently. Those in between are drawn from the exact distribution
+//! conditioned on both neighbours, the middle first, as for a [correlated
+//! delay](slipring_model::Correlated). So a step does not depend on earlier queries and costs the
+//! same after any pause.
 
 use alloc::vec::Vec;
 
@@ -20,14 +20,14 @@ pub(super) struct OrnsteinUhlenbeckRate {
     start_ns: u64,
     step_ns: u64,
     draws: Draws,
-    /// From one step to the next, then twice as far, and so on.
+    /// Level 0 is for neighbouring steps, each further level for twice the distance.
     bridges: Vec<BrownianBridge>,
     /// The two points drawn last, by level.
     recent_points: Vec<[(u64, f64); 2]>,
 }
 
-/// What the deviation in the middle of a time is when those at its ends are known: the weight of
-/// both, and how much is new.
+/// The distribution of the middle deviation given those at both ends: the weight of each end, and
+/// the standard deviation of the new part.
 #[derive(Clone, Copy)]
 struct BrownianBridge {
     weight: f64,
@@ -36,7 +36,7 @@ struct BrownianBridge {
 
 /// Half-lives after which two points are independent to 32 bits.
 const INDEPENDENT_HALF_LIVES: f64 = 32.0;
-/// No point's number.
+/// An unused point number.
 const NO_POINT: u64 = u64::MAX;
 
 impl OrnsteinUhlenbeckRate {
@@ -72,14 +72,14 @@ impl OrnsteinUhlenbeckRate {
         self.step_ns
     }
 
-    /// End and rate of the step that begins at `now_ns`.
+    /// Returns the end and the rate of the step that begins at `now_ns`.
     pub(super) fn at(&mut self, now_ns: u64) -> (u64, u64) {
         let deviation = self.deviation((now_ns - self.start_ns) / self.step_ns);
         let bps = libm::round((self.mean + self.sd * deviation).max(0.0)) as u64;
         (now_ns.saturating_add(self.step_ns), bps.clamp(self.min_bps, self.max_bps))
     }
 
-    /// How many standard deviations a step is off the mean, where it begins.
+    /// Returns the deviation of a step from the mean, in standard deviations.
     fn deviation(&mut self, number: u64) -> f64 {
         if number == 0 {
             return 0.0;
@@ -103,7 +103,7 @@ impl OrnsteinUhlenbeckRate {
     }
 }
 
-/// A standard normal number, by Box and Muller.
+/// Draws a standard normal number, by Box and Muller.
 fn normal(stream: &mut Stream) -> f64 {
     let radius = libm::sqrt(-2.0 * libm::log(1.0 - stream.next_f64()));
     radius * libm::cos(core::f64::consts::TAU * stream.next_f64())

@@ -12,7 +12,7 @@ fn codel() -> CoDel {
     CoDel::new(&CoDelSpec::default()).unwrap()
 }
 
-/// A packet that waited for `sojourn_ns` and leaves 100 kB behind.
+/// A packet that waited for `sojourn_ns` and leaves 100 kB in the queue.
 fn late(now_ns: u64, sojourn_ns: u64) -> AqmDeparture {
     let queue = AqmQueueView { bytes: 100_000, packets: 66, delay_ns: 0 };
     AqmDeparture { now_ns, len: 1500, sojourn_ns, queue }
@@ -66,7 +66,7 @@ fn relapse_soon_after_recovery_resumes_the_count() {
     let now_ns = reach_count_and_recover(&mut codel, 10);
     judge(&mut codel, now_ns);
     judge(&mut codel, now_ns + 100 * MS);
-    // The last state began with 1 and grew by 9.
+    // The last drop state began with 1 and grew by 9.
     assert_eq!(codel.drop_count(), Some(9));
 }
 
@@ -141,8 +141,8 @@ fn retuning_keeps_the_drop_state() {
     assert_eq!(codel.spec().interval_ns, 50 * MS);
 }
 
-/// The algorithm as RFC 8289 writes it, section 5: one call takes packets off its own queue until
-/// one is to be sent.
+/// The algorithm as in RFC 8289, section 5: one call takes packets off its own queue until one is
+/// to be sent.
 #[derive(Default)]
 struct Rfc {
     queue: VecDeque<(u64, u32, bool)>,
@@ -153,7 +153,7 @@ struct Rfc {
     dropping: bool,
 }
 
-/// What became of a packet: sent (marked or not) or dropped.
+/// The outcome of a packet: sent (marked or not) or dropped.
 type Fate = (u64, AqmVerdict);
 
 impl Rfc {
@@ -223,7 +223,7 @@ impl Rfc {
     }
 }
 
-/// Our machine over a queue of its own, until it sends one.
+/// Runs our state machine over a queue until it sends a packet.
 fn dequeue(
     codel: &mut CoDel,
     queue: &mut VecDeque<(u64, u32, bool)>,

@@ -13,14 +13,14 @@ fn none(lost: QueuedPacket<u32>, cause: AqmDropCause) {
     panic!("lost {lost:?} to {cause:?}");
 }
 
-/// A controller that stands still at `base_p`.
+/// A controller that stays at `base_p`.
 fn standing(spec: DualPi2Spec, base_p: f64) -> DualPi2<u32> {
     let mut dual = DualPi2::new(&DualPi2Spec { alpha: 0.0, beta: 0.0, ..spec }).unwrap();
     dual.controller.base_p = base_p;
     dual
 }
 
-/// Puts `count` packets in and takes them out at once; returns shares of marks and drops.
+/// Enqueues `count` packets and dequeues them at once; returns the shares of marks and drops.
 fn shares(dual: &mut DualPi2<u32>, ecn: Ecn, count: u32) -> (f64, f64) {
     let (mut marks, mut drops) = (0, 0);
     for _ in 0..count {
@@ -74,7 +74,7 @@ fn marks_are_spread_evenly() {
     assert!(at.windows(2).all(|pair| (9..=11).contains(&(pair[1] - pair[0]))));
 }
 
-/// Share of marks on L4S packets that waited for `sojourn_ns` with others behind them.
+/// Share of marks on L4S packets that waited for `sojourn_ns` with others queued after them.
 fn native_marks(spec: DualPi2Spec, sojourn_ns: u64) -> f64 {
     let mut dual = standing(spec, 0.0);
     (0..1001).for_each(|_| dual.enqueue(0, entry(Ecn::Ect1, 0), &mut none));
@@ -186,7 +186,7 @@ fn late_updates_equal_those_on_time() {
     assert_eq!(late.base_probability(), 1.0);
 }
 
-/// Offers packets each `gap_ns` to a link of 10 Mbit/s for 40 s; returns, of the last 20 s, the
+/// Offers packets each `gap_ns` to a link of 10 Mbit/s for 40 s. Returns, for the last 20 s, the
 /// mean wait in ms of each kind and the mean classic and coupled probability.
 fn closed_loop(offers: &[(Ecn, u64)]) -> ([f64; 2], [f64; 2]) {
     let mut dual = DualPi2::new(&DualPi2Spec::default()).unwrap();
@@ -214,7 +214,7 @@ fn closed_loop(offers: &[(Ecn, u64)]) -> ([f64; 2], [f64; 2]) {
 
 #[test]
 fn classic_queue_is_held_at_its_target_while_l4s_does_not_wait() {
-    // 11 Mbit/s of classic packets, 1 of L4S: a sixth has to go, all of it classic.
+    // 11 Mbit/s of classic packets, 1 of L4S: a sixth must be dropped, all of it classic.
     let ([classic_ms, l4s_ms], [classic_p, coupled_p]) =
         closed_loop(&[(Ecn::NotEct, 727_273), (Ecn::Ect1, 8_000_000)]);
     assert!((classic_ms - 15.0).abs() < 2.0, "{classic_ms}");

@@ -20,7 +20,8 @@ fn push<A: Aqm + Clone>(fair: &mut FairQueue<u32, A>, entry: QueuedPacket<u32>) 
     fair.enqueue(entry.arrival_ns, entry, &mut random, &mut |lost, _| panic!("lost {lost:?}"));
 }
 
-/// Takes out `count` packets at time zero, when no queue has stood long enough for drops.
+/// Dequeues `count` packets at time zero, when no queue has been above the target long enough
+/// for drops.
 fn pop(fair: &mut FqCoDel<u32>, count: usize) -> Vec<QueuedPacket<u32>> {
     let mut out = Vec::new();
     for _ in 0..count {
@@ -45,7 +46,7 @@ fn flows_share_bytes_evenly_whatever_their_packets() {
         *sent.entry(out.flow).or_insert(0i64) += i64::from(out.len);
         if departed > 100 {
             let (min, max) = (sent.values().min().unwrap(), sent.values().max().unwrap());
-            // A quantum, and what a last packet may exceed it by, at either end.
+            // One quantum, plus the amount by which the last packet may exceed it, at either end.
             assert!(max - min <= 1514 + 1500, "{sent:?}");
         }
     }
@@ -67,7 +68,7 @@ fn flow_that_sends_one_packet_at_a_time_is_not_new_for_ever() {
     pop(&mut fair, 5);
     let (mut pushed, mut served, mut just_served) = (0, 0, false);
     for n in 0..1000 {
-        // The next one comes when the queue was seen empty once.
+        // The next one arrives after the queue was found empty once.
         if served == pushed && !just_served {
             push(&mut fair, entry(2, n, 1500, 0));
             pushed += 1;

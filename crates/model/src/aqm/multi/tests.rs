@@ -39,7 +39,7 @@ fn disciplines() -> [MultiQueue<u32>; 3] {
     ]
 }
 
-/// What came of all entries, by handle.
+/// The outcome of all entries, by handle.
 #[derive(Default)]
 struct Account {
     entered: u32,

@@ -68,7 +68,7 @@ fn probability_decays_by_two_percent_without_a_queue() {
     assert!((pie.probability() - 0.5 * 0.98f64.powi(9)).abs() < 1e-12);
 }
 
-/// A controller that stands still at probability `p` under a standing queue.
+/// A controller that stays at probability `p` under a persistent queue.
 fn standing(spec: &PieSpec, p: f64) -> Pie {
     let spec = PieSpec { alpha: 0.0, beta: 0.0, ..*spec };
     Pie { p, old_delay_ns: 100 * MS, burst_left_ns: 0, ..Pie::new(&spec).unwrap() }
@@ -146,11 +146,11 @@ fn told_delay_is_carried_back_and_forth_to_the_updates() {
         let spec = PieSpec { alpha: 0.0, beta: 0.0, ..given() };
         let (mut pie, mut random) = (Pie::new(&spec).unwrap(), Stream::new(1, "pie"));
         pie.admit(&arriving(0, first_ms * MS), || true, &mut random);
-        // The updates of 15 and 30 ms are made up for at 40 ms.
+        // The updates of 15 and 30 ms are made at 40 ms.
         pie.admit(&arriving(40 * MS, second_ms * MS), || true, &mut random);
         pie.old_delay_ns / MS
     };
-    // 7 ms to wait at 40 ms were 17 at 30 ms; a queue of 33 ms at 0 that is empty had 3.
+    // A wait of 7 ms at 40 ms was 17 ms at 30 ms; a queue of 33 ms at 0 that is empty now had 3 ms.
     assert_eq!((delays(47, 7), delays(33, 0), delays(20, 0)), (17, 3, 0));
 }
 
@@ -185,7 +185,7 @@ fn parameters_out_of_range_are_named() {
     assert_eq!(bad(PieSpec { max_ecn_p: 1.5, ..good }), "max_ecn_p");
 }
 
-/// The control loop as RFC 8033 writes it, driven by a timer that fires when it is due.
+/// The control loop as in RFC 8033, driven by a timer that fires when it is due.
 struct Timed {
     next_ns: u64,
     p: f64,
@@ -221,7 +221,7 @@ impl Timed {
 }
 
 proptest! {
-    /// Updates that are made up for at the next packet give what a timer on time gives.
+    /// Updates made late, at the next packet, give the same result as a timer on time.
     #[test]
     fn late_updates_equal_those_of_a_timer(
         steps in prop::collection::vec((0u64..40_000_000, -1i64..2, 0u64..200), 1..300),

@@ -15,12 +15,12 @@ use slipring_wire::view::IpVersion;
 use super::reader::{FlagReader, bits};
 use super::{conflict, wrong};
 
-/// Source address of frames where neither the user nor the port has one: locally administered.
+/// Source address of frames if neither the user nor the port gives one: locally administered.
 pub(in super::super) const DEFAULT_SRC_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
-/// TCP's ACK bit: a segment that no firewall takes for a new connection.
+/// TCP's ACK bit: no firewall takes such a segment for a new connection.
 const TCP_ACK: u8 = 0x10;
 
-/// Puts the pattern together.
+/// Builds the pattern.
 pub(super) fn of(reader: &FlagReader<'_>) -> Result<TrafficPattern, Failure> {
     let (random_src, random_dst) =
         (reader.flag("random-src", bits::RANDOM_SRC), reader.flag("random-dst", bits::RANDOM_DST));
@@ -47,7 +47,7 @@ pub(super) fn of(reader: &FlagReader<'_>) -> Result<TrafficPattern, Failure> {
     Ok(pattern)
 }
 
-/// No frame can be as the flags want it.
+/// The error for flags that fit no frame.
 pub(in super::super) fn pattern_failure(error: &PatternError) -> Failure {
     wrong("these frames cannot be made", error.to_string(), "give another -l, or fewer headers")
 }
@@ -56,7 +56,7 @@ fn order(random: bool) -> EndpointOrder {
     if random { EndpointOrder::Random } else { EndpointOrder::Sweep }
 }
 
-/// Source and destination, in the family that was asked for or that one of them has.
+/// Returns source and destination, in the requested family or the one that either of them has.
 fn endpoints(reader: &FlagReader<'_>) -> Result<(Endpoints, Endpoints), Failure> {
     let (src, dst) = (reader.get::<Endpoints>("src"), reader.get::<Endpoints>("dst"));
     let wanted = match (reader.matches.get_flag("ipv4"), reader.matches.get_flag("ipv6")) {
@@ -78,7 +78,7 @@ fn endpoints(reader: &FlagReader<'_>) -> Result<(Endpoints, Endpoints), Failure>
     Ok((src, dst))
 }
 
-/// pkt-gen's usual address, or one like it: `fd00::1` and `fd00:1::1`.
+/// Returns pkt-gen's default address, or its IPv6 counterpart: `fd00::1` and `fd00:1::1`.
 fn default_endpoints(family: IpVersion, v4: [u8; 4], net: u16) -> Endpoints {
     let address = match family {
         IpVersion::V4 => IpAddr::V4(Ipv4Addr::from(v4)),
@@ -87,7 +87,7 @@ fn default_endpoints(family: IpVersion, v4: [u8; 4], net: u16) -> Endpoints {
     Endpoints::one(address, Endpoints::DEFAULT_PORT)
 }
 
-/// `VID[:PRIO]`, once or twice.
+/// Parses `VID[:PRIO]`, once or twice.
 fn tags(reader: &FlagReader<'_>) -> Result<Vec<TagSpec>, Failure> {
     let texts: Vec<&String> = reader.matches.get_many("vlan").into_iter().flatten().collect();
     if texts.len() > 2 {
@@ -114,7 +114,8 @@ fn tag(text: &str) -> Result<VlanTag, Failure> {
     }
 }
 
-/// One `-l`, or pkt-gen's two; else the shortest frame that has room for a time.
+/// Parses one `-l`, or pkt-gen's two; by default, returns the shortest size with room for a
+/// timestamp.
 fn sizes(reader: &FlagReader<'_>, pattern: &TrafficPattern) -> Result<Sizes, Failure> {
     let texts: Vec<&String> = reader.matches.get_many("size").into_iter().flatten().collect();
     match texts[..] {

@@ -1,4 +1,4 @@
-//! The flags as pkt-gen's users give them: option bits, ring sizes, and what has no meaning here.
+//! The flags in pkt-gen's form: option bits, ring sizes, and flags without effect here.
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
@@ -12,7 +12,8 @@ use slipring_cli::units::{Count, TimeSpan};
 use super::{pinning, wrong};
 use crate::generate::function::GenFunction;
 
-/// pkt-gen's option bits. Those not here say how to touch buffers, which is decided otherwise.
+/// pkt-gen's option bits. The missing ones select how to access buffers, which is decided
+/// elsewhere.
 pub(super) mod bits {
     pub(in crate::generate::plan) const LATENCY: u32 = 16;
     pub(in crate::generate::plan) const INDIRECT: u32 = 32;
@@ -21,7 +22,7 @@ pub(super) mod bits {
     pub(in crate::generate::plan) const RANDOM_SRC: u32 = 512;
     pub(in crate::generate::plan) const RANDOM_DST: u32 = 1024;
     pub(in crate::generate::plan) const STATISTICS: u32 = 2048;
-    /// Prefetch, access, copy, memcpy: hints.
+    /// Prefetch, access, copy, memcpy: hints without effect.
     pub(in crate::generate::plan) const TOUCH: u32 = 1 | 2 | 4 | 8;
     /// Checksums are always right here.
     pub(in crate::generate::plan) const CHECKSUM: u32 = 4096;
@@ -36,7 +37,7 @@ pub(super) mod bits {
         | CHECKSUM;
 }
 
-/// Flags that say nothing to a program that makes no frames.
+/// Flags without effect in a program that generates no frames.
 const FRAME_FLAGS: [&str; 21] = [
     "size",
     "dst",
@@ -61,14 +62,14 @@ const FRAME_FLAGS: [&str; 21] = [
     "timed",
 ];
 
-/// The flags, read with pkt-gen's option bits in mind.
+/// The flags, combined with pkt-gen's option bits.
 pub(super) struct FlagReader<'m> {
     pub(super) matches: &'m ArgMatches,
     bits: u32,
 }
 
 impl<'m> FlagReader<'m> {
-    /// Reads the option bits first, which other flags may be given by.
+    /// Parses the option bits first, since they can replace other flags.
     pub(super) fn new(matches: &'m ArgMatches) -> Result<Self, Failure> {
         Ok(Self { matches, bits: option_bits(matches)? })
     }
@@ -109,7 +110,7 @@ fn option_bits(matches: &ArgMatches) -> Result<u32, Failure> {
     Err(wrong(summary, cause, "use the long flags instead; see --help"))
 }
 
-/// Bytes of the virtio-net header before each frame.
+/// Returns the bytes of the virtio-net header before each frame.
 pub(super) fn vnet_header(reader: &FlagReader<'_>) -> u32 {
     match reader.text("vnet-header") {
         Some("10") => 10,
@@ -118,7 +119,7 @@ pub(super) fn vnet_header(reader: &FlagReader<'_>) -> u32 {
     }
 }
 
-/// pkt-gen's `-C`, into the name, where `@conf:` does not say it already.
+/// Adds pkt-gen's `-C` to the name, unless `@conf:` already sets it.
 pub(super) fn add_conf(port: &mut PortName, text: &str) -> Result<(), Failure> {
     let unfit = || {
         wrong(
@@ -144,7 +145,7 @@ pub(super) fn add_conf(port: &mut PortName, text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Nothing that was typed is ignored in silence.
+/// Returns a warning for each flag without effect.
 pub(super) fn warnings(reader: &FlagReader<'_>, function: GenFunction) -> Vec<String> {
     let mut warnings = Vec::new();
     if reader.flag("indirect", bits::INDIRECT) {

@@ -1,19 +1,19 @@
-//! Frames built from what matters in them.
+//! Frames built from their essential parts.
 
 /// Destination and source of every frame.
 const MACS: &str = "020000000002020000000001";
 
-/// A frame.
+/// A frame to build.
 pub(crate) enum Built {
-    /// From the type on, as hex.
+    /// The bytes from the EtherType on, as hex.
     Eth(&'static str),
-    /// All of it, as hex.
+    /// All bytes, as hex.
     Raw(&'static str),
     /// A protocol over IPv4 from 10.0.0.1 to 10.0.0.2.
     Ip4(u8, &'static str),
     /// The same in the other direction.
     Back(u8, &'static str),
-    /// The same with this time to live.
+    /// The same with this TTL.
     Ttl(u8, u8, &'static str),
     /// A protocol over IPv6 between two neighbours.
     Ip6(u8, &'static str),
@@ -45,7 +45,7 @@ fn ip4(ttl: u8, proto: u8, [src, dst]: [u8; 2], payload: &[u8]) -> Vec<u8> {
 
 fn ip6(next: u8, payload: &[u8]) -> Vec<u8> {
     const ICMPV6: u8 = 58;
-    // Neighbour discovery is sent with the highest hop limit, from link to link.
+    // Neighbour discovery uses the maximum hop limit and link-local addresses.
     let (net, hops) = if next == ICMPV6 { ([0xfe, 0x80], 255) } else { ([0xfd, 0], 64) };
     let [high, low] = (payload.len() as u16).to_be_bytes();
     let address = |last: u8| [&net[..], &[0; 13], &[last]].concat();

@@ -1,4 +1,4 @@
-//! Frames that are compared with tcpdump: names and addresses.
+//! Frames for the comparison with tcpdump: names and addresses.
 
 use super::built::Built::{self, Eth, Ip4};
 
@@ -185,7 +185,7 @@ pub(super) const DNS: [Built; 67] = [
     Ip4(6, "9c4000350000000100000001501802000000000000"),
 ];
 
-/// DHCP, with all options that are spelled out.
+/// DHCP, with all options that are printed in words.
 pub(super) const DHCP: [Built; 15] = [
     Eth("08004500013e00074000401139a900000000ffffffff00440043012a000001010600123456780000 \
          00000000000000000000000000000000000002000000000100000000000000000000000000000000 \

@@ -1,8 +1,8 @@
-//! Frames that are compared with tcpdump: the link and the network layer, TCP.
+//! Frames for the comparison with tcpdump: link and network layer, TCP.
 
 use super::built::Built::{self, Back, Eth, Ip4, Ip6, Raw};
 
-/// Ethernet, VLAN tags, LLC, SNAP, spanning tree, and types that nobody decodes.
+/// Ethernet, VLAN tags, LLC, SNAP, spanning tree, and types without a decoder.
 pub(super) const LINK: [Built; 16] = [
     Eth("1234000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f202122232425 \
          262728292a2b2c2d"),
@@ -26,7 +26,7 @@ pub(super) const LINK: [Built; 16] = [
     Eth("810000"),
 ];
 
-/// ARP and its relatives, padded and odd.
+/// ARP and its relatives, padded and malformed.
 pub(super) const ARP: [Built; 27] = [
     Eth("080600010800060400010200000000010a0000010000000000000a000002"),
     Eth("080600010800060400010200000000010a000001ffffffffffff0a000002"),
@@ -58,7 +58,7 @@ pub(super) const ARP: [Built; 27] = [
     Eth("080600180800060400010200000000010a0000010000000000000a000002"),
 ];
 
-/// A conversation from its beginning, options, wrong lengths, and protocols of text.
+/// A connection from its start, options, wrong lengths, and text protocols.
 pub(super) const TCP: [Built; 40] = [
     Ip4(6, "9c401389000003e8000007d0a002020012340000020405b40402080a000000090000000301030307"),
     Back(6, "13899c4000001388000003e95012020012340000"),
@@ -127,7 +127,7 @@ pub(super) const TCP: [Built; 40] = [
     ),
 ];
 
-/// ICMP with what it quotes, IPv4 options, wrong checksums and lengths, fragments, UDP, AH, ESP.
+/// ICMP with quoted packets, IPv4 options, wrong checksums and lengths, fragments, UDP, AH, ESP.
 pub(super) const IPV4: [Built; 96] = [
     Ip4(1, "03001819000005144500002000074000401126c40a0000010a00000204d2162e000c000061626364"),
     Ip4(1, "03011818000005144500002000074000401126c40a0000010a00000204d2162e000c000061626364"),

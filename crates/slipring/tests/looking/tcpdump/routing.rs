@@ -1,4 +1,4 @@
-//! Frames that are compared with tcpdump: tunnels, routing and neighbours.
+//! Frames for the comparison with tcpdump: tunnels, routing and neighbours.
 
 use super::built::Built::{self, Eth, Ip4, Ip6, Ttl};
 
@@ -41,7 +41,7 @@ pub(super) const GRE: [Built; 15] = [
     ),
 ];
 
-/// OSPF: all five kinds, with authentication.
+/// OSPF: all five packet types, with authentication.
 pub(super) const OSPF: [Built; 23] = [
     Ip4(
         89,

@@ -1,4 +1,4 @@
-//! The switch against a model that says for each frame alone where it goes.
+//! Compares the switch with a model that handles each frame alone.
 
 use super::{ALL, deliver_all, frame, packet};
 use crate::{
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::vec::Vec;
 
-/// (port, ring) and the frames there: slot and tag.
+/// The frames by (port, ring): slot and tag.
 type Sent = BTreeMap<(u32, u32), Vec<(u32, TagAction)>>;
 
 struct Model {

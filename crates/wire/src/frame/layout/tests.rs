@@ -67,7 +67,7 @@ fn specs() -> impl Strategy<Value = FrameSpec> {
         })
 }
 
-/// Checksums as an independent implementation computes them.
+/// Asserts that an independent implementation computes the same checksums.
 fn assert_valid_for_etherparse(bytes: &[u8]) -> Result<(), TestCaseError> {
     let packet = PacketHeaders::from_ethernet_slice(bytes).unwrap();
     let payload = packet.payload.slice();

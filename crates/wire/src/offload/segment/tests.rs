@@ -28,7 +28,7 @@ fn segments(frame: &[u8], gso: Gso) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Builds each segment from scratch, as an application would have sent it alone.
+/// Builds each segment from scratch, as if an application had sent it alone.
 fn naive(spec: &FrameSpec, payload: &[u8], size: usize) -> Vec<Vec<u8>> {
     let chunks: Vec<&[u8]> =
         if payload.is_empty() { vec![&[]] } else { payload.chunks(size).collect() };
@@ -67,7 +67,7 @@ proptest! {
         let template = spec.build(spec.header_len() + len).unwrap();
         let mut frame = template.bytes;
         let payload = frame[template.layout.payload..].to_vec();
-        // Whatever the super-frame's checksum is, the segments' are right.
+        // Whatever the super-frame's checksum is, those of the segments are correct.
         put_be16(&mut frame, template.layout.l4_check, stale);
         let size = size.max(len / 100 + 1);
         let kind = if v6 { GsoKind::Tcp6 } else { GsoKind::Tcp4 };

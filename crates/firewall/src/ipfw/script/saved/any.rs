@@ -1,10 +1,11 @@
-//! Random firewalls, of all that commands can make.
+//! Random firewalls built from all commands.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Numbers in templates: `{s}` a small one, `{p}` a probability, `{b}` a byte, `{w}` 16 bits, `{l}` 32.
+/// Templates. Numbers: `{s}` a small one, `{p}` a probability, `{b}` a byte, `{w}` 16
+/// bits, `{l}` 32.
 const TEMPLATES: &[&str] = &[
     "pipe {s} config bw {w}.5Kbit/s delay {b}.25ms plr {p}",
     "pipe {s} config queue 9{s}KBytes gred {p}/5/40/{p} burst {b}K",
@@ -92,7 +93,7 @@ const TEMPLATES: &[&str] = &[
     "enable verbose",
 ];
 
-/// A template with numbers in it.
+/// Fills numbers into a template.
 fn filled(template: &str, numbers: &[u32]) -> String {
     let mut numbers = numbers.iter().cycle();
     let mut text = String::new();
@@ -133,12 +134,12 @@ const PACKETS: &[&str] = &[
     "em1 tcp:S 10.77.0.1:1024 192.0.2.7:80 x2",
 ];
 
-/// Fates without the ports that instances of `nat` have chosen at random.
+/// Returns the fates without the ports that `nat` instances have chosen at random.
 fn verdicts(fates: &str) -> Vec<&str> {
     fates.split(", ").map(|fate| fate.split(" as ").next().unwrap()).collect()
 }
 
-/// Each template by itself is understood, or nothing is said about it.
+/// Each template by itself parses, or is refused for a reason other than its syntax.
 #[test]
 fn every_template_of_a_random_firewall_is_a_command() {
     let site = ScriptFirewall::new(PORTS);
@@ -156,14 +157,14 @@ fn every_template_of_a_random_firewall_is_a_command() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Into an empty one, over itself, and over any other one; frames get the same verdicts.
+    /// Loads into an empty firewall, over itself and over any other; frames get the same verdicts.
     #[test]
     fn any_firewall_is_made_again_by_what_it_saves(
         commands in proptest::collection::vec(command(), 0..80),
         others in proptest::collection::vec(command(), 0..8),
     ) {
         let mut one = ScriptFirewall::new(PORTS);
-        // Some are refused, as a scheduler type that does not suit: what took hold counts.
+        // Some are refused, such as an unsuitable scheduler type: only what was accepted counts.
         for command in &commands {
             one.command(&format!("ipfw -q '{command}'"));
         }

@@ -1,4 +1,4 @@
-//! Rules and packets, drawn.
+//! Random rules and packets.
 
 use core::fmt;
 
@@ -55,13 +55,13 @@ pub(super) enum Act {
     CheckState(Option<&'static str>),
     SkipTo(u16),
     Call(u16),
-    /// Whether to the next rule, not the next number.
+    /// Whether to return to the next rule, not to the next number.
     Return(bool),
     Pipe(u32),
     Queue(u32),
     SetDscp(u8),
     SetMark(u32),
-    /// Drops, and answers.
+    /// Drops and answers.
     Reject(&'static str),
     Forward,
     TcpSetMss,
@@ -72,7 +72,7 @@ pub(super) enum Act {
 pub(super) struct KeepSpec {
     pub(super) probe: bool,
     pub(super) name: &'static str,
-    /// Source address, source port, destination address, destination port; how many.
+    /// Source address, source port, destination address, destination port; maximum count.
     pub(super) limit: Option<([bool; 4], u32)>,
     pub(super) defer: bool,
 }
@@ -82,7 +82,7 @@ pub(super) enum Cond {
     Always,
     Src([u8; 4], u32),
     NotSrc([u8; 4], u32),
-    /// A mask of any bits.
+    /// A mask with arbitrary bits.
     SrcMask([u8; 4], [u8; 4]),
     Dst([u8; 4], u32),
     SrcPort(u16),
@@ -102,14 +102,14 @@ pub(super) struct RuleSpec {
     pub(super) set: u8,
     pub(super) prob: Option<f64>,
     pub(super) act: Act,
-    /// On or off, and the tag.
+    /// Add or remove, and the tag.
     pub(super) tag: Option<(bool, u16)>,
     pub(super) conds: Vec<Cond>,
     pub(super) keep: Option<KeepSpec>,
 }
 
 impl RuleSpec {
-    /// The name of the states that it looks up.
+    /// Returns the name of the states that the rule looks up.
     pub(super) fn looks_up(&self) -> Option<&'static str> {
         match (&self.act, &self.keep) {
             (Act::CheckState(name), _) => Some(name.unwrap_or("any")),
@@ -185,7 +185,7 @@ fn rule(draw: &mut Draw, calls: bool) -> RuleSpec {
     }
 }
 
-/// A list in its order. One in three has calls, one in twenty is long.
+/// Draws a list in its order. One in three has calls, one in twenty is long.
 pub(super) fn rules(draw: &mut Draw) -> Vec<RuleSpec> {
     let calls = draw.once_in(3);
     let count = if draw.once_in(20) { 300 } else { draw.below(16) + 1 };
@@ -273,7 +273,7 @@ impl fmt::Display for RuleSpec {
 
 const PORTS: &[u16] = &[53, 80, 1000];
 
-/// A packet before it is bytes.
+/// A packet before it is serialised.
 #[derive(Clone, Debug)]
 pub(super) struct PacketSpec {
     /// `None`: not IP.
@@ -283,11 +283,11 @@ pub(super) struct PacketSpec {
     pub(super) tcp_flags: u8,
     pub(super) tcp_ack: u32,
     pub(super) tos: u8,
-    /// What rules count.
+    /// The length that rules count.
     pub(super) len: u64,
 }
 
-/// The packets that sessions are made of.
+/// Draws the packets of the sessions.
 pub(super) fn frames() -> Vec<(PacketSpec, Vec<u8>)> {
     let mut draw = Draw::new(77);
     (0..160).map(|_| frame(&mut draw)).collect()

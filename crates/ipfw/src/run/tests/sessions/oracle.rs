@@ -1,5 +1,5 @@
-//! A firewall as FreeBSD's `ipfw_chk` is one: rules are lists of opcodes, the match part and then
-//! the action part, and a state that is found leads to the action part of its rule.
+//! A firewall like FreeBSD's `ipfw_chk`: rules are lists of opcodes, the match part and then the
+//! action part. A found state leads to the action part of its rule.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -42,7 +42,7 @@ impl Said {
 #[derive(Clone, Debug)]
 enum Op {
     Prob(u32),
-    /// Before all patterns of a rule that keeps states.
+    /// Precedes all patterns of a rule that keeps states.
     ProbeState(&'static str),
     CheckState(Option<&'static str>),
     Match(Cond),
@@ -108,7 +108,7 @@ pub(super) struct Shown {
     pub(super) expires: u64,
 }
 
-/// What goes with a packet from check to check.
+/// The metadata of a packet from check to check.
 #[derive(Clone, Default)]
 struct Carried {
     tags: BTreeSet<u16>,
@@ -124,14 +124,14 @@ pub(super) struct Oracle {
     disabled: Option<u8>,
     settings: Settings,
     draws: Stream,
-    /// By flow, the ends in order; the newest state last.
+    /// By flow, with ordered endpoints; the newest state last.
     states: HashMap<Flow, Vec<State>>,
     alive: usize,
     parents: BTreeMap<(usize, Flow), u32>,
     now: u64,
 }
 
-/// How one rule went.
+/// The result of one rule.
 enum Went {
     NextRule,
     At(usize),
@@ -200,8 +200,8 @@ impl Oracle {
         all
     }
 
-    /// What becomes of packets that come at once; those that go into pipes come out behind all
-    /// others.
+    /// Returns the outcome of packets that arrive at once; those that go into pipes come out after
+    /// all others.
     pub(super) fn burst(&mut self, packets: Vec<PacketSpec>, now: u64) -> Vec<(Said, PacketSpec)> {
         self.now = now;
         self.forget(|state| state.expires <= now);
@@ -239,15 +239,15 @@ impl Oracle {
         }
     }
 
-    /// One rule, or the action part of another one to which a state leads: `f_pos` is then that
-    /// rule's.
+    /// Runs one rule, or the action part of another one to which a state leads: `f_pos` is then
+    /// that rule's.
     fn rule(&mut self, f_pos: &mut usize, packet: &mut PacketSpec, carried: &mut Carried) -> Went {
         if Some(self.rules[*f_pos].set) == self.disabled {
             return Went::NextRule;
         }
         let mut cmd = 0;
-        // A lot that stands before a lookup is drawn there. All others say nothing that patterns
-        // could hear, and are drawn behind them.
+        // A `prob` before a lookup is drawn there. All others do not affect patterns, and are drawn
+        // after them.
         let mut lot = None;
         loop {
             let rule = &self.rules[*f_pos];
@@ -368,7 +368,7 @@ impl Oracle {
         }
     }
 
-    /// The rule of the newest living state of the packet's flow, of which the packet is told.
+    /// Returns the rule of the newest living state of the packet's flow, and updates the state.
     fn lookup(&mut self, packet: &PacketSpec, name: Option<&str>) -> Option<usize> {
         let flow = flow(packet)?;
         let now = self.now;
@@ -420,13 +420,13 @@ impl Oracle {
     }
 }
 
-/// Where a rule's lot is drawn if no lookup stands behind it: before what changes something.
+/// Returns where `prob` is drawn for a rule without a lookup: before the first side effect.
 fn keep_ofs(rule: &Rule) -> usize {
     let keeps = |op: &Op| matches!(op, Op::Keep(_));
     rule.ops[..rule.act_ofs].iter().position(keeps).unwrap_or(rule.act_ofs)
 }
 
-/// Whether a name is still to be looked up: each is once, and none behind any name.
+/// Returns whether a name is still to be looked up: each once, and none after any name.
 fn is_wanted(name: Option<&'static str>, carried: &Carried) -> bool {
     !carried.names.contains("any") && !carried.names.contains(name.unwrap_or("any"))
 }
@@ -474,8 +474,8 @@ fn holds(cond: Cond, packet: &PacketSpec, carried: &Carried) -> bool {
 }
 
 impl State {
-    /// How long a state lives behind a packet: 10 s for UDP, 5 s for others, and for TCP by what
-    /// both sides have said so far.
+    /// Returns the lifetime of a state after a packet: 10 s for UDP, 5 s for others, and for TCP by
+    /// the flags of both sides so far.
     fn update(&mut self, packet: &PacketSpec, way: usize, now: u64) {
         const SYN: u16 = 2;
         const FIN: u16 = 1;
@@ -498,7 +498,7 @@ impl State {
         self.expires = now + seconds * SECOND;
     }
 
-    /// A connection lives on when both sides have acknowledged something new.
+    /// A connection stays alive when both sides have acknowledged new data.
     fn progress(&mut self, packet: &PacketSpec, way: usize, now: u64) {
         let newer = packet.tcp_ack.wrapping_sub(self.acks[way]) as i32 >= 0;
         if packet.tcp_flags & 0x10 == 0 || self.acks[way] != 0 && !newer {

@@ -1,19 +1,18 @@
-//! How likely a chain of rates is in which state after a time.
+//! The state probabilities of a chain of rates after a time.
 //!
-//! The chances are the matrix exponential of the rates from state to state, here by scaling and
-//! squaring (Moler and Van Loan, "Nineteen dubious ways to compute the exponential of a matrix",
-//! method 3).
+//! They are the matrix exponential of the transition rates, computed by scaling and squaring (Moler
+//! and Van Loan, "Nineteen dubious ways to compute the exponential of a matrix", method 3).
 
 use alloc::vec::Vec;
 
 use crate::spec::MarkovState;
 
-/// Terms of the series; beyond them nothing is left of an `f64` at [`SHORT`].
+/// Terms of the series; at [`SERIES_TIME`] the remainder is below the precision of `f64`.
 const SERIES_TERMS: u32 = 9;
-/// Changes to expect in the time for which the series is summed.
+/// Expected transitions in the time for which the series is summed.
 const SERIES_TIME: f64 = 1.0 / 64.0;
 
-/// One of the states, by their weights and a number from 0 to below 1.
+/// Chooses a state by weight; `own` is a number in [0, 1).
 pub(super) fn draw(
     weights: impl DoubleEndedIterator<Item = f64> + ExactSizeIterator + Clone,
     own: f64,
@@ -23,7 +22,7 @@ pub(super) fn draw(
         left -= weight;
         left < 0.0
     });
-    // Rounding may leave a trace of the sum: the last possible one has it.
+    // Rounding may leave a remainder: it belongs to the last possible state.
     chosen.or_else(|| weights.clone().rposition(|weight| weight > 0.0)).unwrap_or(0)
 }
 
@@ -39,7 +38,7 @@ impl TransitionMatrix {
         Self { size, cells: (0..size * size).map(cell).collect() }
     }
 
-    /// The chances to be in which state after a time, by the state before it.
+    /// Returns the probabilities of the state after `time_ns`, by the state before.
     pub(super) fn over(states: &[MarkovState], time_ns: u64) -> Self {
         let shortest_ns = states.iter().map(|state| state.mean_ns).min().unwrap_or(1).max(1);
         let (mut time_ns, mut doublings) = (time_ns as f64, 0);
@@ -54,8 +53,8 @@ impl TransitionMatrix {
         chances
     }
 
-    /// How likely which state is in the middle of twice the time, as weights, when those at both ends
-    /// are known.
+    /// Returns the weights of the states in the middle of twice the time, given the states at both
+    /// ends.
     pub(super) fn between(
         &self,
         before: usize,
@@ -64,8 +63,8 @@ impl TransitionMatrix {
         (0..self.size).map(move |middle| self.row(before)[middle] * self.row(middle)[after])
     }
 
-    /// How many changes from which state to which other to expect in a short time; leaving a state
-    /// counts against it.
+    /// Expected transitions between states in a short time; the diagonal is negative: leaving a
+    /// state.
     fn changes(states: &[MarkovState], time_ns: f64) -> Self {
         let others = (states.len() - 1).max(1) as f64;
         let sums: Vec<f64> = states.iter().map(|state| state.next.iter().sum()).collect();
@@ -81,7 +80,7 @@ impl TransitionMatrix {
         })
     }
 
-    /// The exponential of a matrix that is small.
+    /// Computes the exponential of a small matrix.
     fn series(small: &Self) -> Self {
         let one = |row, column| f64::from(u8::from(row == column));
         let mut sum = Self::of(small.size, one);
@@ -101,7 +100,7 @@ impl TransitionMatrix {
         })
     }
 
-    /// Takes away what rounding added: rows of chances have the sum 1.
+    /// Removes rounding errors: each row of probabilities sums to 1.
     pub(super) fn normalised(mut self) -> Self {
         for row in self.cells.chunks_exact_mut(self.size) {
             row.iter_mut().for_each(|cell| *cell = cell.max(0.0));

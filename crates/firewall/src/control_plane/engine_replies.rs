@@ -1,0 +1,141 @@
+//! Waiting for the packet threads, which may be late or ending.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use crate::command_batch::{CommandFault, sysexits};
+
+const OPEN: u8 = 0;
+const BEGUN: u8 = 1;
+const WITHDRAWN: u8 = 2;
+
+/// Whether a change that was posted to several engines takes place. The first engine that comes to
+/// it, or the caller that gives up, decides for all of them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ChangeClaim(Arc<AtomicU8>);
+
+impl ChangeClaim {
+    /// Returns whether an engine may apply the change.
+    pub(super) fn begin(&self) -> bool {
+        self.settle(BEGUN)
+    }
+
+    /// Gives the change up; returns false if an engine has begun to apply it.
+    fn withdraw(&self) -> bool {
+        self.settle(WITHDRAWN)
+    }
+
+    /// Settles an open claim; returns whether it is settled so.
+    fn settle(&self, as_what: u8) -> bool {
+        // Relaxed: the claim orders nothing but itself; results travel through channels.
+        match self.0.compare_exchange(OPEN, as_what, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => true,
+            Err(settled) => settled == as_what,
+        }
+    }
+}
+
+/// Collects all results.
+///
+/// # Errors
+/// An engine has ended, or does not answer in time.
+pub(super) fn wait_for_all<T>(
+    posted: Vec<Receiver<T>>,
+    timeout: Duration,
+) -> Result<Vec<T>, CommandFault> {
+    let until = Instant::now() + timeout;
+    let answer = |answered: Receiver<T>| {
+        let left = until.saturating_duration_since(Instant::now());
+        answered.recv_timeout(left).map_err(|error| match error {
+            RecvTimeoutError::Timeout => late("try it again"),
+            RecvTimeoutError::Disconnected => ending(),
+        })
+    };
+    posted.into_iter().map(answer).collect()
+}
+
+/// Collects the results of a change. If no engine has begun it in time, it is withdrawn. If one has,
+/// the others will apply it, too, and are waited for.
+///
+/// # Errors
+/// An engine has ended, or the change was withdrawn.
+pub(super) fn wait_for_change<T>(
+    posted: Vec<Receiver<Option<T>>>,
+    claim: &ChangeClaim,
+    timeout: Duration,
+) -> Result<Vec<T>, CommandFault> {
+    let until = Instant::now() + timeout;
+    let answer = |answered: Receiver<Option<T>>| {
+        let left = until.saturating_duration_since(Instant::now());
+        let result = match answered.recv_timeout(left) {
+            Err(RecvTimeoutError::Timeout) if claim.withdraw() => return Err(withdrawn()),
+            Err(RecvTimeoutError::Timeout) => answered.recv().map_err(|_| ending())?,
+            Err(RecvTimeoutError::Disconnected) => return Err(ending()),
+            Ok(result) => result,
+        };
+        result.ok_or_else(withdrawn)
+    };
+    posted.into_iter().map(answer).collect()
+}
+
+fn withdrawn() -> CommandFault {
+    late("nothing was changed; try it again")
+}
+
+fn late(advice: &str) -> CommandFault {
+    CommandFault::new(format!("the firewall does not answer in time: {advice}"), sysexits::PROTOCOL)
+}
+
+fn ending() -> CommandFault {
+    CommandFault::new("the firewall does not answer: it is ending", sysexits::PROTOCOL)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    type Posted = (Vec<mpsc::Sender<Option<u8>>>, Vec<Receiver<Option<u8>>>);
+
+    fn two_engines() -> Posted {
+        (0..2).map(|_| mpsc::channel()).unzip()
+    }
+
+    #[test]
+    fn a_change_that_no_engine_begins_in_time_is_withdrawn_and_not_made_later() {
+        let (_engines, posted) = two_engines();
+        let claim = ChangeClaim::default();
+        let fault = wait_for_change(posted, &claim, Duration::ZERO).unwrap_err();
+        assert!(fault.message.contains("nothing was changed"), "{fault:?}");
+        assert!(!claim.begin());
+    }
+
+    #[test]
+    fn a_change_that_one_engine_has_begun_is_waited_for_however_late_the_others_are() {
+        let (engines, posted) = two_engines();
+        let claim = ChangeClaim::default();
+        assert!(claim.begin());
+        let late = std::thread::spawn(move || {
+            for (engine, result) in engines.iter().zip([1, 2]) {
+                engine.send(Some(result)).unwrap();
+            }
+        });
+        assert_eq!(wait_for_change(posted, &claim, Duration::ZERO).unwrap(), [1, 2]);
+        late.join().unwrap();
+    }
+
+    #[test]
+    fn an_engine_that_ends_is_told_from_one_that_is_late() {
+        let (engines, posted) = two_engines();
+        drop(engines);
+        let fault =
+            wait_for_change(posted, &ChangeClaim::default(), Duration::MAX / 4).unwrap_err();
+        assert!(fault.message.ends_with("it is ending"), "{fault:?}");
+        let (_engines, posted) = two_engines();
+        let fault = wait_for_all(posted, Duration::ZERO).unwrap_err();
+        assert!(fault.message.ends_with("try it again"), "{fault:?}");
+    }
+}

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Checks that facts, formats, parts and engines build for systems that no program of ours runs on: targets.sh [TARGET ...]
+# Where a target's libraries are not installed (`rustup target add`), core and alloc are checked from the toolchain's
+# sources; without these it says what to install.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly CRATES="abi wire pcap model classify filter nat traffic link gateway switch balance dedup ipfw dummynet"
+packages=$(printf -- '-p slipring-%s ' $CRATES)
+rustlib=$(rustc --print sysroot)/lib/rustlib
+[ $# -gt 0 ] || set -- x86_64-unknown-freebsd x86_64-pc-windows-msvc
+for target; do
+    if [ -d "$rustlib/$target/lib" ]; then
+        cargo check -q --target "$target" $packages
+    elif [ -d "$rustlib/src/rust/library" ]; then
+        # The unstable flag serves the check alone; nothing that ships is built so.
+        RUSTC_BOOTSTRAP=1 cargo check -q -Zbuild-std=core,alloc --target "$target" $packages
+    else
+        echo "skipped: no libraries for $target: rustup target add $target"
+        continue
+    fi
+    echo "$target: ok"
+done

@@ -1,0 +1,111 @@
+//! What documents refer to exists: source files (`ring/src/pipe.rs`, below `crates`), and in SPECIFICATION.md the
+//! tests that hold each promise.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use syn::visit::{self, Visit};
+
+use crate::source::Source;
+use crate::tree::Tree;
+
+pub(crate) fn check(tree: &Tree) -> Result<Vec<String>, String> {
+    let mut complaints = Vec::new();
+    for path in tree.documents()? {
+        let text = read(&path)?;
+        let name = tree.relative(&path).display().to_string();
+        let missing = code_spans(&text).filter(|span| is_missing(&tree.root, span));
+        complaints.extend(missing.map(|span| format!("{name}: there is no crates/{span}")));
+    }
+    let promises = read(&tree.root.join("SPECIFICATION.md"))?;
+    let tests = tests_of(tree)?;
+    let missing = promised_tests(&promises).filter(|test| !tests.contains(*test));
+    complaints.extend(missing.map(|test| format!("SPECIFICATION.md: there is no test {test}")));
+    Ok(complaints)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The text between single backticks.
+fn code_spans(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
+}
+
+/// Whether a span names a source file of a crate that does not exist. `{a,b}` and `*` are not looked into.
+fn is_missing(root: &Path, span: &str) -> bool {
+    let file = span.split_whitespace().next().unwrap_or_default();
+    let is_source = file.contains("/src/") && !file.contains(['{', '*', '…', '<']);
+    let file = file.strip_prefix("crates/").unwrap_or(file);
+    let is_below_crates = !file.starts_with('/') && !file.starts_with("xtask/");
+    is_source && is_below_crates && !root.join("crates").join(file).exists()
+}
+
+/// Names of tests in the last column of the table rows: spans that look like functions.
+fn promised_tests(text: &str) -> impl Iterator<Item = &str> {
+    let rows = text.lines().filter(|line| line.starts_with('|'));
+    let cells = rows.filter_map(|row| row.trim_end_matches('|').rsplit('|').next());
+    let spans = cells.flat_map(code_spans);
+    spans.filter(|span| span.contains('_') && span.chars().all(|c| c.is_alphanumeric() || c == '_'))
+}
+
+/// Names of all functions below the crates and xtask, tests included.
+fn tests_of(tree: &Tree) -> Result<BTreeSet<String>, String> {
+    let mut functions = Functions(BTreeSet::new());
+    for krate in &tree.crates {
+        for dir in ["src", "tests"].map(|dir| krate.dir.join(dir)) {
+            if dir.is_dir() {
+                for source in Source::all_below(&dir)? {
+                    functions.visit_file(&source.syntax);
+                }
+            }
+        }
+    }
+    Ok(functions.0)
+}
+
+struct Functions(BTreeSet<String>);
+
+impl<'ast> Visit<'ast> for Functions {
+    fn visit_item_fn(&mut self, function: &'ast syn::ItemFn) {
+        self.0.insert(function.sig.ident.to_string());
+        visit::visit_item_fn(self, function);
+    }
+
+    // Tests inside of `proptest!` are tokens.
+    fn visit_macro(&mut self, makro: &'ast syn::Macro) {
+        let text = makro.tokens.to_string();
+        let names = text.split("fn ").skip(1);
+        let is_end = |c: char| !(c.is_alphanumeric() || c == '_');
+        self.0.extend(names.filter_map(|rest| rest.split(is_end).next()).map(str::to_owned));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_file_that_does_not_exist_is_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("crates/a/src")).unwrap();
+        std::fs::write(dir.path().join("crates/a/src/b.rs"), "").unwrap();
+        for (span, missing) in [
+            ("a/src/b.rs", false),
+            ("crates/a/src/b.rs", false),
+            ("a/src/b.rs Thing::run", false),
+            ("a/src/gone.rs", true),
+            ("a/src/{b,c}.rs", false),
+            ("a.rs", false),
+        ] {
+            assert_eq!(is_missing(dir.path(), span), missing, "{span}");
+        }
+    }
+
+    #[test]
+    fn tests_are_named_in_the_last_cell() {
+        let text = "| `not_here` | `a_test`, `another_test` (`Type`) |\n`not_this`\n";
+        assert_eq!(promised_tests(text).collect::<Vec<_>>(), ["a_test", "another_test"]);
+    }
+}
