@@ -26,13 +26,13 @@ use slipring_control::REPLY_TIMEOUT;
 use slipring_dummynet::show::{RowOrder, ShaperListing};
 use slipring_dummynet::text::{DummynetCommand as ShaperCommand, QueueCaps};
 use slipring_ipfw::run::{
-    CommandFileError, CommandFlags, Firewall, LineError, RestoredStates, RuleCounters, Ruleset,
+    CommandFlags, Firewall, LineError, RestoredStates, RuleCounters, Ruleset,
 };
 use slipring_ipfw::state::{SavedState, ip_frame};
 use slipring_ipfw::text::{IpfwCommand, StateCommand};
 
 use crate::command_batch::{
-    CommandBatch, CommandFault, CommandOutcome, CommandStep, MAX_FAULTS, merge_faults,
+    CommandBatch, CommandFault, CommandOutcome, CommandStep, merge_faults,
     merge_line_faults, sysexits,
 };
 use crate::dataplane::{Dataplane, DataplaneNanos};
@@ -48,8 +48,8 @@ use changes::{
     changes_anything, cleared_for, dry_run, is_about_counters, ruleset_after, shows_translations,
     unrestored_states,
 };
-pub(crate) use shaping::{of_shaper, protocol, shape, sysctl_exit};
 use engine_replies::ChangeClaim;
+pub(crate) use shaping::{of_shaper, protocol, shape, sysctl_exit};
 
 /// Most bytes of a transport header that are read for its ports.
 const MAX_TRANSPORT_HEADER_BYTES: usize = 20;

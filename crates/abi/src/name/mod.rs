@@ -108,7 +108,7 @@ impl PortName {
     /// Parses a name that says its kind, or a pipe.
     ///
     /// # Errors
-    /// [`NameError`] with the column of the first character that is wrong.
+    /// [`PortNameError`] with the column of the first character that is wrong.
     pub fn parse(input: &str) -> Result<Self, PortNameError> {
         parse::port(input, parse::Dialect::Outright)
     }
@@ -117,7 +117,7 @@ impl PortName {
     /// the TAP device `tapX`, and `null` is `null:`.
     ///
     /// # Errors
-    /// [`NameError`] with the column of the first character that is wrong.
+    /// [`PortNameError`] with the column of the first character that is wrong.
     pub fn parse_classic(input: &str) -> Result<Self, PortNameError> {
         parse::port(input, parse::Dialect::Classic)
     }

@@ -2,13 +2,14 @@
 
 use slipring_dummynet::text::DummynetCommand as ShaperCommand;
 use slipring_ipfw::rule::RESERVED_SET;
-use slipring_ipfw::run::{Firewall, Ruleset};
+use slipring_ipfw::run::{CommandFileError, Firewall, LineError, Ruleset};
 use slipring_ipfw::text::{
     DeleteTarget, IpfwCommand, NatCommand, Nptv6Command, Nptv6Verb, TableCommand, TableScope,
     TableVerb,
 };
 
-use crate::command_batch::{CommandStep, MAX_FAULTS};
+use crate::command_batch::{CommandBatch, CommandFault, CommandStep, MAX_FAULTS};
+use crate::dataplane::DataplaneNanos;
 
 /// Returns the rules for the engines to adopt. Compiling rules is slow, so it is done
 /// only if needed.
