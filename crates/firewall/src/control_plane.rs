@@ -32,8 +32,8 @@ use slipring_ipfw::state::{SavedState, ip_frame};
 use slipring_ipfw::text::{IpfwCommand, StateCommand};
 
 use crate::command_batch::{
-    CommandBatch, CommandFault, CommandOutcome, CommandStep, merge_faults,
-    merge_line_faults, sysexits,
+    CommandBatch, CommandFault, CommandOutcome, CommandStep, merge_faults, merge_line_faults,
+    sysexits,
 };
 use crate::dataplane::{Dataplane, DataplaneNanos};
 use crate::deferred_output::DeferredOutput;

@@ -143,7 +143,7 @@ fn held_frames_come_when_their_time_is_over() {
 #[test]
 fn a_port_is_not_joined_to_itself() {
     for args in ["-i null: -i null:", "tap:a tap:a", "-i pcap:a.pcap pcap:a.pcap"] {
-        let said = run_captured(&crate::VERBS, "dedup", args, std::path::Path::new(""));
+        let said = run_captured(crate::VERBS, "dedup", args, std::path::Path::new(""));
         assert_eq!(said.status, 2, "{args}: {}", said.stderr);
         assert!(said.stderr.contains("is given twice"), "{args}: {}", said.stderr);
     }

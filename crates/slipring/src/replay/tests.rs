@@ -27,7 +27,7 @@ impl Lab {
 
     fn run_as(&self, verb: &str, args: &str) -> CapturedRun {
         // A directory where no other test of this process has its socket.
-        run_captured(&crate::VERBS, verb, &format!("{args} --run-dir @run"), self.dir.path())
+        run_captured(crate::VERBS, verb, &format!("{args} --run-dir @run"), self.dir.path())
     }
 
     fn run(&self, args: &str) -> CapturedRun {

@@ -15,7 +15,7 @@ const COMMANDS: [(&str, &str); 4] = [
 ];
 
 fn told(verb: &str, args: &str) -> String {
-    let said = run_captured(&crate::VERBS, verb, args, Path::new(""));
+    let said = run_captured(crate::VERBS, verb, args, Path::new(""));
     assert_eq!((said.status, said.stderr.as_str()), (0, ""), "{verb} {args}");
     said.stdout
 }
@@ -51,8 +51,7 @@ fn settings_of_all_flags_are_printed_and_come_back_from_the_file() {
         assert!(printed.lines().any(|other| other == line), "{line}: {printed}");
     }
     std::fs::write(dir.path().join("link.toml"), &printed).unwrap();
-    let again =
-        run_captured(&crate::VERBS, "run", "--config @link.toml --print-config", dir.path());
+    let again = run_captured(crate::VERBS, "run", "--config @link.toml --print-config", dir.path());
     assert_eq!(again.stdout, printed, "{}", again.stderr);
     let json = told("run", &format!("{flags} --json"));
     let json: Value = serde_json::from_str(&json).expect("JSON where that is asked for");
@@ -69,7 +68,7 @@ fn settings_are_printed_by_every_command_as_a_file_that_makes_the_same_links() {
     std::fs::write(dir.path().join("link.toml"), &texts[0]).unwrap();
     for (verb, args) in COMMANDS {
         let again = run_captured(
-            &crate::VERBS,
+            crate::VERBS,
             verb,
             &format!("{args} --config @link.toml --print-config"),
             dir.path(),
