@@ -6,8 +6,8 @@ use slipring_link::{Carrier, Delivery, FrameHandle, LostFrame};
 
 /// Frames by handle, deliveries and losses in the order in which they came.
 #[derive(Default)]
-pub(crate) struct FrameStore {
-    frames: Vec<StoredFrame>,
+pub(crate) struct LinkFrameStore {
+    frames: Vec<QueuedLinkFrame>,
     /// Numbers of frames that are not in use, the last one first.
     free: Vec<u32>,
     bytes: u64,
@@ -19,7 +19,7 @@ pub(crate) struct FrameStore {
 
 /// A frame, and what the caller knows it by.
 #[derive(Default)]
-pub(crate) struct StoredFrame {
+pub(crate) struct QueuedLinkFrame {
     pub(crate) bytes: Vec<u8>,
     pub(crate) tag: u64,
     pub(crate) arrival_ns: u64,
@@ -28,7 +28,7 @@ pub(crate) struct StoredFrame {
 /// What a stored frame costs beside its bytes, about.
 const OVERHEAD: u64 = 64;
 
-impl FrameStore {
+impl LinkFrameStore {
     pub(crate) fn new(max_bytes: u64, keep_losses: bool) -> Self {
         Self { max_bytes, keep_losses, ..Self::default() }
     }
@@ -43,7 +43,7 @@ impl FrameStore {
             Some(number) => number,
             None => {
                 let number = u32::try_from(self.frames.len()).ok()?;
-                self.frames.push(StoredFrame::default());
+                self.frames.push(QueuedLinkFrame::default());
                 number
             }
         };
@@ -55,7 +55,7 @@ impl FrameStore {
         Some(FrameHandle(number))
     }
 
-    pub(crate) fn get(&self, FrameHandle(number): FrameHandle) -> &StoredFrame {
+    pub(crate) fn get(&self, FrameHandle(number): FrameHandle) -> &QueuedLinkFrame {
         &self.frames[number as usize]
     }
 
@@ -65,13 +65,13 @@ impl FrameStore {
     }
 }
 
-impl Carrier for FrameStore {
+impl Carrier for LinkFrameStore {
     fn frame(&mut self, FrameHandle(number): FrameHandle) -> &mut [u8] {
         &mut self.frames[number as usize].bytes
     }
 
     fn copy(&mut self, handle: FrameHandle) -> Option<FrameHandle> {
-        let StoredFrame { bytes, tag, arrival_ns } = self.get(handle);
+        let QueuedLinkFrame { bytes, tag, arrival_ns } = self.get(handle);
         let (bytes, tag, arrival_ns) = (bytes.clone(), *tag, *arrival_ns);
         self.store(&bytes, tag, arrival_ns)
     }

@@ -11,6 +11,7 @@ mod batch;
 mod copies;
 mod rx;
 mod tx;
+mod whole_buffer;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use std::sync::atomic::Ordering;
 
 pub use batch::{BatchFrames, RxBatch};
 use copies::SlotCopies;
+use whole_buffer::whole_buffer;
 
 use crate::index::{SlotIdx, add, cyclic, distance, next};
 use crate::kern::KernRing;
@@ -422,12 +424,4 @@ fn bytes_of<'a>(mem: PrivateMem<'a>, slot: Slot) -> &'a mut [u8] {
     //   yields each slot once. Drivers of this process reach their own slots only, and by value.
     // - Initialised: memfd pages are zeroed; any byte is a valid `u8`.
     unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), len) }
-}
-
-/// All bytes of a buffer.
-#[inline(always)]
-fn whole_buffer<'a>(mem: PrivateMem<'a>, buf: crate::BufIdx) -> &'a mut [u8] {
-    let data = mem.data(buf);
-    // SAFETY: as in `bytes_of`.
-    unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), mem.buf_size() as usize) }
 }

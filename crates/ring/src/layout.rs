@@ -2,11 +2,13 @@
 
 use std::os::fd::OwnedFd;
 
-use crate::region::{Geometry, HUGE_PAGE_BYTES, RegionError, is_buf_size, memory};
+use crate::region::{Geometry, RegionError, is_buf_size, memory};
 
 /// Bytes in a chunk before a frame's first byte: AF_XDP's own headroom.
 pub(crate) const HEADROOM_BYTES: u64 = 256;
 pub(crate) const PAGE_BYTES: u64 = 4096;
+/// Size of a huge page.
+pub(crate) const HUGE_PAGE_BYTES: u64 = 2 << 20;
 /// Buffers 0 and 1 are never handed out, as netmap's clients expect.
 pub(crate) const RESERVED_BUFS: u32 = 2;
 /// Far beyond any use; keeps all sums of sizes far from overflow.

@@ -35,8 +35,6 @@ use crate::index::BufIdx;
 use crate::layout::{HEADROOM_BYTES, PAGE_BYTES, RegionHeader};
 use crate::revocable::RevocableMapping;
 
-pub(crate) const HUGE_PAGE_BYTES: u64 = 2 << 20;
-
 /// Shared memory for rings and buffers; see the module for its layout.
 #[derive(Debug)]
 pub struct Region {

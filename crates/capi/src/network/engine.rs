@@ -9,7 +9,7 @@ use slipring_emulation::LinkSettings;
 use slipring_link::{EntryId, FrameArrival, FrameHandle, LinkDropCause, LinkId, Network};
 
 use crate::error::{CallError, c_text};
-use crate::frame_store::FrameStore;
+use crate::frame_store::LinkFrameStore;
 use crate::structs::{
     SLIPRING_ENTRIES, SLIPRING_ERR_DEFECT, SLIPRING_ERR_USAGE, SLIPRING_EXITS, SLIPRING_LINKS,
     SLIPRING_NETWORK_EARLY, SLIPRING_NETWORK_LOSSES, SLIPRING_NEVER, SlipringDelivery,
@@ -27,7 +27,7 @@ pub struct NetworkHandle {
 
 struct NetworkRun {
     network: Network,
-    store: FrameStore,
+    store: LinkFrameStore,
     /// No frame may arrive before this.
     now_ns: u64,
     /// The delivery that the caller looks at.
@@ -80,7 +80,7 @@ impl NetworkHandle {
         let links = settings.network.links.iter().map(|link| c_text(&link.spec.name));
         let run = NetworkRun {
             network,
-            store: FrameStore::new(max_bytes, flags & SLIPRING_NETWORK_LOSSES != 0),
+            store: LinkFrameStore::new(max_bytes, flags & SLIPRING_NETWORK_LOSSES != 0),
             now_ns: start_ns,
             shown: None,
         };

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::memory::ledger::Ledger;
 use crate::open::commit_lock::CommitLock;
-use crate::port::persist::PortIndex;
+use crate::port::persist::SavedPortIndex;
 use crate::types::lock::lock;
 use crate::types::state::OpenState;
 
@@ -25,7 +25,7 @@ pub trait FdStore: Send + Sync + Debug {
 pub(crate) trait PersistentOpen: Send + Sync + Debug {
     /// The saved form; `ports` assigns an index to the port that the file has bound. `None` if the file
     /// ends with this process.
-    fn state(&self, ports: &mut dyn PortIndex) -> Option<OpenState>;
+    fn state(&self, ports: &mut dyn SavedPortIndex) -> Option<OpenState>;
 }
 
 /// The part of a domain that is there for the process that follows.

@@ -20,7 +20,7 @@ use crate::open::provider::Provider;
 use crate::port::binding::Binding;
 use crate::port::delegation::PendingSockets;
 use crate::port::kicks::KickDispatcher;
-use crate::port::persist::PortIndex;
+use crate::port::persist::SavedPortIndex;
 use crate::port::waker::{Notify, Ticker, Waker};
 use crate::types::lock::lock;
 use crate::types::opener::Opener;
@@ -99,7 +99,7 @@ struct OpenFileEnd {
 }
 
 impl PersistentOpen for OpenFile {
-    fn state(&self, ports: &mut dyn PortIndex) -> Option<OpenState> {
+    fn state(&self, ports: &mut dyn SavedPortIndex) -> Option<OpenState> {
         let kept = self.persisted.as_ref()?;
         // A program's own pages, and so its control blocks, are for the process that it lent them to.
         let bound = self.bound.get().filter(|_| self.csb.get().is_none());

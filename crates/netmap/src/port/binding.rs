@@ -12,7 +12,7 @@ use crate::port::claims::Claim;
 use crate::port::delegation::DelegationGuard;
 use crate::port::forward::Forward;
 use crate::port::offsets::{self, OffsetsRequest};
-use crate::port::persist::PortIndex;
+use crate::port::persist::SavedPortIndex;
 use crate::port::waker::Waker;
 use crate::types::lock::lock;
 use crate::types::outcome::SyncStatus;
@@ -89,7 +89,7 @@ impl Binding {
     }
 
     /// The saved form; `ports` assigns an index to the bound port.
-    pub(crate) fn state(&self, ports: &mut dyn PortIndex) -> BoundState {
+    pub(crate) fn state(&self, ports: &mut dyn SavedPortIndex) -> BoundState {
         BoundState {
             port: ports.port_ref(&self.port),
             rings: self.rings.clone().map(|range| [range.start as u32, range.end as u32]),

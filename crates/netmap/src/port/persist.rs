@@ -41,14 +41,14 @@ pub(crate) trait PortVisitor {
 /// A pipe, with both ends.
 pub(crate) trait PersistentPipe: Send + Sync + Debug {
     /// The saved form; `ports` assigns an index to the parent port.
-    fn state(&self, ports: &mut dyn PortIndex) -> PipeState;
+    fn state(&self, ports: &mut dyn SavedPortIndex) -> PipeState;
 
     /// The taps of the master's end and of the slave's.
     fn monitor_taps(&self) -> [&Arc<MonitorTaps>; 2];
 }
 
 /// Assigns indices to the ports that are saved.
-pub(crate) trait PortIndex {
+pub(crate) trait SavedPortIndex {
     /// The index of a port; saves the port first if that has not been done.
     fn port_ref(&mut self, port: &Arc<dyn Adapter>) -> PortRef;
 }

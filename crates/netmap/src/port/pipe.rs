@@ -22,7 +22,9 @@ use crate::port::base::AdapterBase;
 use crate::port::delegation::{DelegatingPort, DelegationGuard, PipeDelegation};
 use crate::port::kicks::{KickDispatcher, KickHandler};
 use crate::port::monitor_taps::{MonitorAware, MonitorTaps};
-use crate::port::persist::{Persistent, PersistentPipe, PersistentPort, PortIndex, PortVisitor};
+use crate::port::persist::{
+    Persistent, PersistentPipe, PersistentPort, PortVisitor, SavedPortIndex,
+};
 use crate::port::sharing::{SharedHalf, SharedPipe};
 use crate::port::waker::Listeners;
 use crate::types::lock::lock;
@@ -145,7 +147,7 @@ impl Pipe {
 }
 
 impl PersistentPipe for Pipe {
-    fn state(&self, ports: &mut dyn PortIndex) -> PipeState {
+    fn state(&self, ports: &mut dyn SavedPortIndex) -> PipeState {
         let parent = ports.port_ref(&self.parent);
         let ways = [(0, 1), (1, 0)].map(|(from, to)| {
             let (from, to) = (&self.sides[from], &self.sides[to]);

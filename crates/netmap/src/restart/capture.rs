@@ -8,7 +8,7 @@ use crate::open::commit_log::PersistentOpen;
 use crate::open::domain::Domain;
 use crate::port::adapter::Adapter;
 use crate::port::monitor_taps::MonitorTaps;
-use crate::port::persist::{Persistent, PersistentPipe, PortIndex, PortVisitor};
+use crate::port::persist::{Persistent, PersistentPipe, PortVisitor, SavedPortIndex};
 use crate::port::vale::attach::NicAttachment;
 use crate::types::lock::lock;
 use crate::types::shape::TxRx;
@@ -136,10 +136,12 @@ impl PortState {
     }
 }
 
-impl PortIndex for CaptureLists {
+impl SavedPortIndex for CaptureLists {
     fn port_ref(&mut self, port: &Arc<dyn Adapter>) -> PortRef {
         match port.as_persistent() {
-            Some(Persistent(persistent)) => persistent.visit(&mut Visit { lists: self, port }),
+            Some(Persistent(persistent)) => {
+                persistent.visit(&mut CaptureVisitor { lists: self, port })
+            }
             None if port.has_vanished() => self.plain(port, SavedPortKind::Gone),
             None => self.plain(port, SavedPortKind::Provided),
         }
@@ -147,12 +149,12 @@ impl PortIndex for CaptureLists {
 }
 
 /// Visits one port and adds it to the lists.
-struct Visit<'v> {
+struct CaptureVisitor<'v> {
     lists: &'v mut CaptureLists,
     port: &'v Arc<dyn Adapter>,
 }
 
-impl PortVisitor for Visit<'_> {
+impl PortVisitor for CaptureVisitor<'_> {
     fn detached(&mut self) -> PortRef {
         self.lists.plain(self.port, SavedPortKind::Detached)
     }

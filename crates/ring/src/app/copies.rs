@@ -6,7 +6,7 @@
 //!   private ring            slot i ----> buffer of slot i, always the same one: lent
 //! ```
 
-use super::whole_buffer;
+use super::whole_buffer::whole_buffer;
 use crate::index::SlotIdx;
 use crate::mem::{PrivateMem, RingDir, RingMem, Slot};
 use crate::region::{Geometry, Region, RegionError};

@@ -1,6 +1,7 @@
 //! Filling the slots of a tx ring.
 
-use super::{AppRing, RxRing, Tx, whole_buffer};
+use super::whole_buffer::whole_buffer;
+use super::{AppRing, RxRing, Tx};
 use crate::index::{BufIdx, SlotIdx, cyclic, distance, next, spans};
 use crate::mem::{PrivateMem, RingMem, Slot, SlotCell, SlotFlags};
 use crate::shared::SharedBuf;

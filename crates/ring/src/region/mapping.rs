@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 use rustix::fs::{MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::{HUGE_PAGE_BYTES, RegionError};
-use crate::layout::RegionHeader;
+use super::RegionError;
+use crate::layout::{HUGE_PAGE_BYTES, RegionHeader};
 
 pub(super) fn allocate(
     mut header: RegionHeader,

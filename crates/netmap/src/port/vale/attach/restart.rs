@@ -11,7 +11,7 @@ use slipring_switch::{SwitchDropReason, SwitchPortId};
 use super::{AttachedNic, AttachmentOwner, NicAttachment, NicWorkers, PollingPlan, received_range};
 use crate::port::adapter::Adapter;
 use crate::port::binding::Binding;
-use crate::port::persist::PortIndex;
+use crate::port::persist::SavedPortIndex;
 use crate::port::vale::bridge::{Bridge, BridgeAttachment};
 use crate::port::vale::destination_ring::distance;
 use crate::port::waker::Ticker;
@@ -21,7 +21,7 @@ use crate::types::state::{BridgeAttachmentState, NicAttachmentState};
 
 impl NicAttachment {
     /// What of it the process that follows needs; `None` if it is being plugged out.
-    pub(crate) fn state(&self, ports: &mut dyn PortIndex) -> Option<NicAttachmentState> {
+    pub(crate) fn state(&self, ports: &mut dyn SavedPortIndex) -> Option<NicAttachmentState> {
         let bound = self.attached.binding.state(ports);
         let AttachedNic { nic, host, owner: place, .. } = &*self.attached;
         let seat =
