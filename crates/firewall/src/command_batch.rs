@@ -88,6 +88,9 @@ pub(crate) struct CommandFault {
     pub(crate) exit: u8,
 }
 
+/// A fault with the number of its line.
+pub(crate) type LineFault = (u32, CommandFault);
+
 impl CommandFault {
     /// The same, of a line of a file: whatever the command alone would end with, the file is wrong.
     pub(crate) fn at_line(mut self, line: u32) -> Self {
@@ -150,7 +153,7 @@ impl CommandBatch {
     pub(crate) fn read(
         &self,
         mut caps: QueueCaps,
-    ) -> Result<(Vec<CommandStep>, Vec<(u32, CommandFault)>), CommandFault> {
+    ) -> Result<(Vec<CommandStep>, Vec<LineFault>), CommandFault> {
         self.is_whole()?;
         let (mut commands, mut steps, mut faults) = (Vec::new(), Vec::new(), Vec::new());
         let text = if self.is_file { without_flags(&self.text) } else { String::new() };
@@ -196,7 +199,7 @@ impl CommandBatch {
     }
 
     /// Looks at keys and values for tables that the same text makes, before anybody is asked.
-    fn check_entries(&self, commands: &[(u32, IpfwCommand)]) -> Vec<(u32, CommandFault)> {
+    fn check_entries(&self, commands: &[(u32, IpfwCommand)]) -> Vec<LineFault> {
         let (mut made, mut faults) = (BTreeMap::new(), Vec::new());
         for (line, command) in commands {
             let IpfwCommand::Table(TableCommand { scope: TableScope::One(name), set, verb }) =
@@ -385,7 +388,7 @@ pub(crate) fn merge_faults(mut faults: Vec<CommandFault>) -> Option<CommandFault
 }
 
 /// The same of faults with their lines, in the order of these: the first [`MAX_FAULTS`].
-pub(crate) fn merge_line_faults(mut faults: Vec<(u32, CommandFault)>) -> Option<CommandFault> {
+pub(crate) fn merge_line_faults(mut faults: Vec<LineFault>) -> Option<CommandFault> {
     faults.sort_by_key(|(line, _)| *line);
     faults.truncate(MAX_FAULTS);
     merge_faults(faults.into_iter().map(|(_, fault)| fault).collect())

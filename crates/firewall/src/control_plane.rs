@@ -32,8 +32,8 @@ use slipring_ipfw::state::{SavedState, ip_frame};
 use slipring_ipfw::text::{IpfwCommand, StateCommand};
 
 use crate::command_batch::{
-    CommandBatch, CommandFault, CommandOutcome, CommandStep, merge_faults, merge_line_faults,
-    sysexits,
+    CommandBatch, CommandFault, CommandOutcome, CommandStep, LineFault, merge_faults,
+    merge_line_faults, sysexits,
 };
 use crate::dataplane::{Dataplane, DataplaneNanos};
 use crate::deferred_output::DeferredOutput;
@@ -341,7 +341,7 @@ impl ControlPlane {
         let of_rules = mistakes.into_iter().map(|LineError { line, error }| {
             (line, CommandFault::new(error.message, error.exit_code).at_line(line))
         });
-        let mut all: Vec<(u32, CommandFault)> = of_rules.collect();
+        let mut all: Vec<LineFault> = of_rules.collect();
         let commands = of_shaper(steps);
         if let (Some(mail), false) = (self.engines.first(), commands.is_empty()) {
             let tried = mail.submit(move |join: &mut Dataplane, _: &mut _, now| {

@@ -9,7 +9,7 @@ use slipring_ipfw::run::{CommandFileError, Firewall};
 use slipring_ipfw::text::IpfwCommand;
 
 use crate::command_batch::{
-    CommandBatch, CommandFault, CommandStep, MAX_FAULTS, merge_line_faults,
+    CommandBatch, CommandFault, CommandStep, LineFault, MAX_FAULTS, merge_line_faults,
 };
 use crate::control_plane::{of_shaper, shape};
 use crate::lint;
@@ -66,7 +66,7 @@ fn failed_commands(
     steps: &[CommandStep],
     firewall: &mut Firewall,
     pipes: &mut Dummynet<u32>,
-) -> Vec<(u32, CommandFault)> {
+) -> Vec<LineFault> {
     let commands: Vec<_> = steps.iter().map(|step| (step.line, step.command.clone())).collect();
     let mut failed = Vec::with_capacity(MAX_FAULTS);
     if let Err(CommandFileError::Commands(mistakes)) = firewall.batch(&commands, 0, order.options())

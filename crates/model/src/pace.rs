@@ -14,7 +14,7 @@
 //! 1. The next packet is due at `due_ns + due_fraction / rate` ns, and
 //!    `due_fraction < rate`.
 //! 2. Without catch-up loss, the returned release time of a packet is less than
-//!       1 ns after the exact one, and never before it.
+//!    1 ns after the exact one, and never before it.
 //!
 //! Not for: sleeping, or choosing which packet goes (the caller does).
 

@@ -17,11 +17,11 @@
 //!
 //! # Invariants
 //! 1. `ready` and `late` hold the handles of slots up to `current`, the levels
-//!       all later ones.
+//!    all later ones.
 //! 2. `ready` is sorted, the first handle last; `late` holds handles pushed after
-//!       their slot had become current. Of equal times, those in `ready` were pushed first.
+//!    their slot had become current. Of equal times, those in `ready` were pushed first.
 //! 3. A list is in push order, because it is emptied into lower levels
-//!       before anything is pushed there directly.
+//!    before anything is pushed there directly.
 //! 4. Every slot that holds handles on a level comes before any on higher levels.
 //!
 //! Not for: delays that never overtake, where [`DelayLine`] alone is cheaper.
