@@ -60,7 +60,7 @@ struct ValeRings {
 struct SourceRing {
     view: RingView,
     sender: Mutex<ValeSender>,
-    /// The sent position, and the end of the frames that were taken to be sent.
+    /// Word 0: the end of the slots taken to be sent. Word 1: the end of the slots sent.
     words: PersistentWords,
     listeners: Listeners,
 }
