@@ -2,11 +2,11 @@
 //! clients have mapped.
 //!
 //! ```text
-//!   front (slipring-fuse)        this crate                                 memory
-//!   open    ------------------>  Netmap::open --> OpenHandle  - belongs to - ->  Domain: one file per user
-//!   ioctl NIOCCTRL ----------->  request --> register --> Binding                |- NetmapMemory 1 (global)
-//!   ioctl NIOC*SYNC, poll ---->  OpenHandle --> Adapter::sync  (pipe, null, ..)  |- NetmapMemory 2 (private)
-//!   wake-ups  <----------------  Waker <-- Listeners     (peer has synced)       `- ...
+//!   front (slipring-fuse)      this crate                                memory
+//!   open    ---------------->  Netmap::open --> OpenHandle   - of a ->  Domain: one file per user
+//!   ioctl NIOCCTRL --------->  request --> register --> Binding          |- memory 1 (global)
+//!   ioctl NIOC*SYNC, poll -->  OpenHandle --> Adapter::sync  (pipe, ..)  |- memory 2 (private)
+//!   wake-ups  <--------------  Waker <-- Listeners   (peer has synced)   `- ...
 //! ```
 //!
 //! A front passes calls to an [`OpenHandle`] and delivers wake-ups. It reads the caller's memory
